@@ -1,0 +1,19 @@
+# cmake --install: the library, its headers, the CMake package and the pkg-config file.
+include(CMakePackageConfigHelpers)
+
+install(TARGETS rapt EXPORT rapt-targets)
+install(DIRECTORY include/rapt TYPE INCLUDE)
+
+set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/rapt")
+install(EXPORT rapt-targets NAMESPACE rapt:: DESTINATION "${package_dir}")
+configure_package_config_file(cmake/rapt-config.cmake.in "${PROJECT_BINARY_DIR}/rapt-config.cmake"
+                              INSTALL_DESTINATION "${package_dir}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/rapt-config-version.cmake"
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/rapt-config.cmake" "${PROJECT_BINARY_DIR}/rapt-config-version.cmake"
+        DESTINATION "${package_dir}")
+
+# The prefix is computed from where the file lies, so that an installed tree can be moved.
+file(RELATIVE_PATH rapt_pc_prefix "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_PREFIX}")
+configure_file(cmake/rapt.pc.in "${PROJECT_BINARY_DIR}/rapt.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/rapt.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

@@ -1,0 +1,58 @@
+# One row an instruction-set level, weakest first: name, processors, compiler flags.
+# src/dispatch/levels.cpp holds the CPU features that each level's flags call for: change both together.
+set(RAPT_ISA_ROWS
+  "scalar|any|"
+  "avx2|x86|-march=x86-64-v3"
+  "avx512|x86|-march=x86-64-v4"
+  "neon|arm64|-march=armv8-a")
+
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
+  set(RAPT_PROCESSOR x86)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ARM64)$")
+  set(RAPT_PROCESSOR arm64)
+else()
+  set(RAPT_PROCESSOR other)
+endif()
+
+# rapt_add_isas(target): compiles every level of this processor and adds it, closed, to `target`.
+#
+# Closed: a level's objects are linked into one relocatable object in which its table is the only global
+# symbol. Without this an inline function that some header leaves in an AVX-512 object is a weak symbol, and
+# the linker may keep that copy for every caller in the program, on every CPU.
+function(rapt_add_isas target)
+  set(names)
+  foreach(row IN LISTS RAPT_ISA_ROWS)
+    string(REPLACE "|" ";" fields "${row}")
+    list(GET fields 0 name)
+    list(GET fields 1 processor)
+    list(GET fields 2 flags)
+    if(NOT processor STREQUAL "any" AND NOT processor STREQUAL RAPT_PROCESSOR)
+      continue()
+    endif()
+    file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/isa/${name}/*.cpp")
+    add_library(rapt_isa_${name} OBJECT ${sources})
+    target_link_libraries(rapt_isa_${name} PRIVATE rapt_warnings rapt_internal)
+    if(NOT name STREQUAL "scalar")
+      target_link_libraries(rapt_isa_${name} PRIVATE rapt_xsimd)
+    endif()
+    separate_arguments(flags UNIX_COMMAND "${flags}")
+    # -O2 in every configuration: without inlining, each intrinsic would become a function of its own, and a
+    # debug build of the caller's program is no reason for kernels fifty times slower. (The last -O wins.)
+    target_compile_options(rapt_isa_${name} PRIVATE ${flags} -O2 -fno-lto
+      $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized -Wno-uninitialized>)  # false alarms in <immintrin.h>
+    set_target_properties(rapt_isa_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+
+    set(closed "${CMAKE_CURRENT_BINARY_DIR}/rapt_${name}.o")
+    add_custom_command(OUTPUT "${closed}"
+      COMMAND ${CMAKE_CXX_COMPILER} ${RAPT_LINK_TARGET_FLAG} -r -nostdlib -no-pie -fuse-ld=bfd
+              -Wl,--force-group-allocation $<TARGET_OBJECTS:rapt_isa_${name}> -o "${closed}"
+      COMMAND ${CMAKE_OBJCOPY} --keep-global-symbol=rapt_table_${name} "${closed}"
+      DEPENDS rapt_isa_${name} $<TARGET_OBJECTS:rapt_isa_${name}>
+      COMMENT "Closing the ${name} kernels"
+      COMMAND_EXPAND_LISTS VERBATIM)
+    set_source_files_properties("${closed}" PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+    target_sources(${target} PRIVATE "${closed}")
+    list(APPEND names ${name})
+  endforeach()
+  set(RAPT_ISAS "${names}" PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,20 @@
+# rapt_xsimd: the headers of xsimd, for the kernels alone. xsimd's own CMake target is not used: Debian's
+# version of it asks for a library (xtl) that need not be there.
+find_path(RAPT_XSIMD_INCLUDE_DIR xsimd/xsimd.hpp PATHS /usr/include
+          DOC "Folder that holds xsimd/xsimd.hpp (8.1 or newer)")
+if(NOT RAPT_XSIMD_INCLUDE_DIR)
+  include(FetchContent)
+  FetchContent_Declare(xsimd GIT_REPOSITORY https://github.com/xtensor-stack/xsimd.git GIT_TAG 14.0.0
+                       GIT_SHALLOW ON SOURCE_SUBDIR none)
+  FetchContent_MakeAvailable(xsimd)
+  set(RAPT_XSIMD_INCLUDE_DIR "${xsimd_SOURCE_DIR}/include" CACHE PATH "" FORCE)
+endif()
+message(STATUS "rapt: xsimd from ${RAPT_XSIMD_INCLUDE_DIR}")
+
+add_library(rapt_xsimd INTERFACE)
+if(RAPT_XSIMD_INCLUDE_DIR STREQUAL "/usr/include")
+  # -isystem /usr/include breaks #include_next of the C++ library; every compiler finds it there unasked,
+  # Debian's cross compilers included.
+else()
+  target_include_directories(rapt_xsimd SYSTEM INTERFACE "${RAPT_XSIMD_INCLUDE_DIR}")
+endif()

@@ -1,0 +1,200 @@
+/* rapt: CPU kernels for attention, with the same bits on every instruction set.
+ *
+ * Lengths are elements, strides are elements, the innermost dimension is contiguous, and no alignment is
+ * required anywhere. n, rows or cols of 0 is a success: a dot product is 0, and the functions over rows read and write
+ * nothing (logsumexp of rows without columns leaves out as it is).
+ *
+ * The same bits. Every function below returns the same bits on every instruction set, at any alignment,
+ * stride and batch size, in place or not, and whatever rounding mode and flush-to-zero setting the calling
+ * thread has (the setting is put back). One exception: which NaN a NaN result is (sign, payload) is not
+ * promised.
+ *
+ * Special values, for every function:
+ *   an element excluded by a mask, a length,      never read into the result: probability exactly 0,
+ *   causality or a bias of -inf                   even if the element is NaN or infinite
+ *   a row with no element left                    probabilities 0, log-probabilities and log-sum-exp -inf
+ *   -inf among the elements                       probability exactly +0
+ *   a row whose elements are all -inf             NaN, unless empty_rows_are_zero is set
+ *   NaN or +inf among the elements                the whole row is NaN
+ *   exp(-inf), exp(+inf), exp(NaN)                +0, +inf, NaN
+ *   a bad argument                                a status that names it; nothing is written
+ *
+ * Threads: every function may be called from any number of threads at once. The library holds no state but
+ * the choice of instruction set, allocates nothing, prints nothing, starts no thread and throws nothing.
+ *
+ * Functions that return no status (dot, dot_rows, scale, exp, exp_sum) check nothing: their pointers must be
+ * valid for the lengths given. In every function, an output may overlap an input only where the text says so.
+ */
+#ifndef RAPT_RAPT_H
+#define RAPT_RAPT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(RAPT_SHARED) && defined(__GNUC__)
+#define RAPT_API __attribute__((visibility("default")))
+#else
+#define RAPT_API
+#endif
+
+#define RAPT_VERSION_MAJOR 0
+#define RAPT_VERSION_MINOR 1
+#define RAPT_VERSION_PATCH 0
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- status ------------------------------------------------------------------------------------------- */
+
+enum rapt_status {
+  RAPT_OK = 0,
+  RAPT_BAD_X,                   /* x is null */
+  RAPT_BAD_Y,                   /* y is null */
+  RAPT_BAD_DY,                  /* dy is null */
+  RAPT_BAD_DX,                  /* dx is null */
+  RAPT_BAD_OUT,                 /* out is null */
+  RAPT_BAD_X_STRIDE,            /* x_stride is smaller than a row */
+  RAPT_BAD_Y_STRIDE,            /* y_stride is smaller than a row */
+  RAPT_BAD_DY_STRIDE,           /* dy_stride is smaller than a row */
+  RAPT_BAD_DX_STRIDE,           /* dx_stride is smaller than a row */
+  RAPT_BAD_OVERLAP,             /* an output overlaps an input without being exactly that input */
+  RAPT_BAD_SIZE,                /* rows x stride does not fit the address space */
+  RAPT_BAD_OPTIONS_SIZE,        /* options->size is not the size of a known rapt_softmax_options */
+  RAPT_BAD_OPTION,              /* an option that this version does not know is set */
+  RAPT_BAD_SCALE,               /* the scale is NaN or infinite */
+  RAPT_BAD_SOFTCAP,             /* softcap is negative, NaN or infinite */
+  RAPT_BAD_BIAS_STRIDE,         /* bias_stride is neither 0 nor at least a row */
+  RAPT_BAD_MASK_STRIDE,         /* mask_stride is neither 0 nor at least a row */
+  RAPT_BAD_ROW_LENGTHS,         /* a row length is larger than cols */
+  RAPT_BAD_ISA_NAME,            /* no instruction set of that name is compiled in */
+  RAPT_BAD_ISA_FOR_THIS_CPU     /* this CPU or its operating system cannot run that instruction set */
+};
+typedef enum rapt_status rapt_status;
+
+/* The status in words, naming the argument at fault. Never null; the text is static. */
+RAPT_API const char *rapt_status_text(rapt_status status);
+
+/* "MAJOR.MINOR.PATCH" of the library that was linked. */
+RAPT_API const char *rapt_version(void);
+
+/* ---- which instruction set serves --------------------------------------------------------------------- */
+
+/* Levels compiled in, weakest first: "scalar", then "avx2", "avx512" on x86-64 or "neon" on AArch64. The best
+ * usable level is chosen at the first call of any function. The environment variable RAPT_ISA names another
+ * one; a name that is unknown or that this CPU cannot run is ignored, which rapt_active_isa() shows. */
+RAPT_API size_t rapt_isa_count(void);
+
+/* The name of level `index`; null if index >= rapt_isa_count(). */
+RAPT_API const char *rapt_isa_name(size_t index);
+
+/* 1 if this CPU has, and its operating system enables, every instruction that the level may use; else 0. */
+RAPT_API int rapt_isa_usable(const char *name);
+
+/* The level chosen now. */
+RAPT_API const char *rapt_active_isa(void);
+
+/* Choose a level for the whole process; null chooses the best one again. Calls already running finish on the
+ * level they began with. RAPT_BAD_ISA_NAME, RAPT_BAD_ISA_FOR_THIS_CPU: the choice is unchanged. */
+RAPT_API rapt_status rapt_force_isa(const char *name);
+
+/* The level whose code runs for a kernel ("softmax_f32"); null if there is no such kernel. */
+RAPT_API const char *rapt_kernel_isa(const char *kernel);
+
+/* ---- vectors ------------------------------------------------------------------------------------------ */
+
+/* Dot product: sum of a[i] * b[i]. a and b may overlap.
+ * Accuracy: |error| <= 1e-6 * sum |a[i] * b[i]| for n <= 2^20 (f32), 4e-15 (f64), where nothing overflows or
+ * underflows. NaN and infinities follow IEEE arithmetic.
+ * Order of the sum: 64 (f64: 32) partial sums, element i in partial sum i mod 64, by fused multiply-add. */
+RAPT_API float rapt_dot_f32(const float *a, const float *b, size_t n);
+RAPT_API double rapt_dot_f64(const double *a, const double *b, size_t n);
+
+/* out[r] = scale * dot(query, row r): one rounding after the very bits that rapt_dot gives. row_stride may be
+ * any value, negative and 0 included. out must not overlap query or rows. */
+RAPT_API void rapt_dot_rows_f32(const float *query, const float *rows, ptrdiff_t row_stride, size_t row_count,
+                                size_t dim, float scale, float *out);
+RAPT_API void rapt_dot_rows_f64(const double *query, const double *rows, ptrdiff_t row_stride,
+                                size_t row_count, size_t dim, double scale, double *out);
+
+/* y[i] = x[i] * factor, correctly rounded. y may be x. */
+RAPT_API void rapt_scale_f32(const float *x, float factor, float *y, size_t n);
+RAPT_API void rapt_scale_f64(const double *x, double factor, double *y, size_t n);
+
+/* y[i] = exp(x[i]), below 1 ULP (f32: 0.892 over all inputs) with subnormal results included. Overflow gives
+ * +inf from x > 88.72284 (f64: 709.7827), and +0 below x = -103.98 (f64: -745.14). y may be x. */
+RAPT_API void rapt_exp_f32(const float *x, float *y, size_t n);
+RAPT_API void rapt_exp_f64(const double *x, double *y, size_t n);
+
+/* y[i] = exp(t) of t = scale * x[i] - shift rounded once, exactly as rapt_exp gives it; returns the sum of y,
+ * with a relative error below 1e-6 (f64: 1e-14) against the sum of the y written. y may be x. */
+RAPT_API float rapt_exp_sum_f32(const float *x, float scale, float shift, float *y, size_t n);
+RAPT_API double rapt_exp_sum_f64(const double *x, double scale, double shift, double *y, size_t n);
+
+/* ---- rows --------------------------------------------------------------------------------------------- */
+
+/* What a row's scores are made of, in this order:
+ *   s = scale * x,  then  s = softcap * tanh(s / softcap),  then  s += bias;  then exclusions.
+ * Scaling costs nothing and is not rounded: exp is taken of the exact product unless softcap or bias is set.
+ * A row sees the columns below row_lengths[r], up to r + causal_offset if causal, where mask is not 0 and
+ * bias is not -inf. Start from RAPT_SOFTMAX_OPTIONS_INIT. */
+typedef struct rapt_softmax_options {
+  size_t size;                /* sizeof(rapt_softmax_options) */
+  float scale;                /* finite; 1/sqrt(d_k) for attention */
+  float softcap;              /* 0: off */
+  const float *bias;          /* [rows][cols], or null */
+  ptrdiff_t bias_stride;      /* 0: one row of bias for all rows */
+  const uint8_t *mask;        /* [rows][cols], 0 excludes the element; or null */
+  ptrdiff_t mask_stride;      /* 0: one row of mask for all rows */
+  const size_t *row_lengths;  /* [rows], each <= cols; or null */
+  int causal;                 /* not 0: row r sees the columns <= r + causal_offset */
+  ptrdiff_t causal_offset;    /* cols - rows aligns the last row with the last column */
+  const float *sinks;         /* [rows], an extra logit in the row's max and sum only; or null */
+  int empty_rows_are_zero;    /* a row of -inf: probabilities 0 (log: -inf) instead of NaN */
+  double scale_f64;           /* f64 functions only: the scale in full precision; 0: use scale */
+} rapt_softmax_options;
+
+#define RAPT_SOFTMAX_OPTIONS_INIT \
+  { sizeof(rapt_softmax_options), 1.0f, 0.0f, NULL, 0, NULL, 0, NULL, 0, 0, NULL, 0, 0.0 }
+
+/* y[r][c] = exp(s[r][c]) / sum over c of exp(s[r][c]), over rows of `cols` elements.
+ * x_stride and y_stride are at least cols (with one row they are not read). y may be x, with the same stride.
+ * bias, mask, row_lengths and sinks must not overlap y. options may be null.
+ * Accuracy, without softcap and bias: relative error at most 6 * 2^-24 (f64: 6 * 2^-53) for every probability,
+ * at any number of columns and any magnitude of logits. A softcap or bias rounds each score once or twice;
+ * each probability's relative error grows by that rounding. A probability below the smallest normal number is
+ * 0, never subnormal. A probability is never above 1, and a row with one visible element is exactly 1. */
+RAPT_API rapt_status rapt_softmax_f32(const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride,
+                                      size_t rows, size_t cols, const rapt_softmax_options *options);
+RAPT_API rapt_status rapt_softmax_f64(const double *x, ptrdiff_t x_stride, double *y, ptrdiff_t y_stride,
+                                      size_t rows, size_t cols, const rapt_softmax_options *options);
+
+/* y[r][c] = s[r][c] - log-sum-exp of row r; excluded elements are -inf. Arguments as softmax.
+ * Accuracy: |error| <= 4 * 2^-24 * max(1, |y|) (f64: 2^-53), without softcap and bias. */
+RAPT_API rapt_status rapt_log_softmax_f32(const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride,
+                                          size_t rows, size_t cols, const rapt_softmax_options *options);
+RAPT_API rapt_status rapt_log_softmax_f64(const double *x, ptrdiff_t x_stride, double *y, ptrdiff_t y_stride,
+                                          size_t rows, size_t cols, const rapt_softmax_options *options);
+
+/* out[r] = log of the sum over c of exp(s[r][c]), the sink included. out must not overlap an input.
+ * Accuracy: |error| <= 4 * 2^-24 * max(1, |out|) (f64: 2^-53), without softcap and bias. */
+RAPT_API rapt_status rapt_logsumexp_f32(const float *x, ptrdiff_t x_stride, float *out, size_t rows,
+                                        size_t cols, const rapt_softmax_options *options);
+RAPT_API rapt_status rapt_logsumexp_f64(const double *x, ptrdiff_t x_stride, double *out, size_t rows,
+                                        size_t cols, const rapt_softmax_options *options);
+
+/* dx = scale * y * (dy - sum over c of y * dy): the gradient of softmax(scale * x), from its output y and the
+ * gradient dy of that output. An element with y = 0 is excluded: its dy is never read into the result, and
+ * its dx is 0. dx may be y or dy, with the same stride. scale is finite.
+ * Accuracy: |error| <= 1e-6 * |scale| * y * (|dy| + sum y |dy|) (f64: 4e-15). */
+RAPT_API rapt_status rapt_softmax_backward_f32(const float *y, ptrdiff_t y_stride, const float *dy,
+                                               ptrdiff_t dy_stride, float *dx, ptrdiff_t dx_stride,
+                                               size_t rows, size_t cols, float scale);
+RAPT_API rapt_status rapt_softmax_backward_f64(const double *y, ptrdiff_t y_stride, const double *dy,
+                                               ptrdiff_t dy_stride, double *dx, ptrdiff_t dx_stride,
+                                               size_t rows, size_t cols, double scale);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,54 @@
+// Checks that every function over rows shares.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace rapt {
+
+// A matrix of rows as a caller describes it; what matters here is the memory it covers.
+struct Matrix {
+  const void *data;
+  std::ptrdiff_t stride;  // elements
+  std::size_t rows;
+  std::size_t cols;
+  std::size_t element_size;
+
+  // With one row the stride is not used, so it may be anything.
+  bool stride_fits() const { return rows <= 1 || (stride >= 0 && std::size_t(stride) >= cols); }
+
+  // The bytes from the first element to the end of the last; false if they do not fit a ptrdiff_t.
+  bool extent(std::size_t &bytes) const {
+    if (rows == 0 || cols == 0) {
+      bytes = 0;
+      return true;
+    }
+    std::size_t elements = 0;
+    if (rows > 1 && __builtin_mul_overflow(rows - 1, std::size_t(stride), &elements)) return false;
+    if (__builtin_add_overflow(elements, cols, &elements)) return false;
+    return !__builtin_mul_overflow(elements, element_size, &bytes) && bytes <= std::size_t{PTRDIFF_MAX};
+  }
+};
+
+enum class Overlap { none, exact, partial };
+
+// How two matrices of equal shape share memory. Rows interleaved in one buffer share none. Both extents fit.
+inline Overlap overlap(const Matrix &a, const Matrix &b) {
+  std::size_t a_bytes = 0, b_bytes = 0;
+  (void)a.extent(a_bytes);
+  (void)b.extent(b_bytes);
+  const auto a_first = reinterpret_cast<std::uintptr_t>(a.data);
+  const auto b_first = reinterpret_cast<std::uintptr_t>(b.data);
+  if (a_first + a_bytes <= b_first || b_first + b_bytes <= a_first) return Overlap::none;
+  const bool same_stride = a.rows <= 1 || (a.stride == b.stride && a.element_size == b.element_size);
+  if (a_first == b_first && same_stride && a.element_size == b.element_size) return Overlap::exact;
+  if (same_stride && a.rows > 1 && a.rows == b.rows && a.cols == b.cols) {
+    const std::size_t pitch = std::size_t(a.stride) * a.element_size;
+    const std::size_t row = a.cols * a.element_size;
+    const std::size_t offset = (a_first > b_first ? a_first - b_first : b_first - a_first) % pitch;
+    if (offset >= row && pitch - offset >= row) return Overlap::none;
+  }
+  return Overlap::partial;
+}
+
+}  // namespace rapt

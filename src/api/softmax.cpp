@@ -1,0 +1,129 @@
+// softmax, log_softmax and logsumexp: the arguments are checked here, once, before anything is written.
+#include <cmath>
+#include <cstring>
+
+#include "api/floating_point.hpp"
+#include "api/matrix.hpp"
+#include "dispatch/dispatch.hpp"
+
+namespace rapt {
+namespace {
+
+// Copies the caller's options, whose size tells which version of the struct they are.
+rapt_status read_options(const rapt_softmax_options *given, rapt_softmax_options &options) {
+  options = RAPT_SOFTMAX_OPTIONS_INIT;
+  if (!given) return RAPT_OK;
+  // A version with fewer fields does not exist yet.
+  if (given->size < sizeof options) return RAPT_BAD_OPTIONS_SIZE;
+  if (given->size > 4096) return RAPT_BAD_OPTIONS_SIZE;  // not a size: memory that nobody set
+  const auto *bytes = reinterpret_cast<const unsigned char *>(given);
+  for (std::size_t i = sizeof options; i < given->size; ++i) {
+    if (bytes[i] != 0) return RAPT_BAD_OPTION;
+  }
+  std::memcpy(&options, given, sizeof options);
+  return RAPT_OK;
+}
+
+rapt_status check_options(const SoftmaxRows &rows, const Matrix &output) {
+  const rapt_softmax_options &options = rows.options;
+  if (!std::isfinite(options.scale) || !std::isfinite(options.scale_f64)) return RAPT_BAD_SCALE;
+  if (!std::isfinite(options.softcap) || options.softcap < 0) return RAPT_BAD_SOFTCAP;
+
+  const auto check_operand = [&](const void *data, std::ptrdiff_t stride, std::size_t element_size,
+                                 rapt_status bad_stride) {
+    if (!data) return RAPT_OK;
+    const Matrix operand{data, stride, stride == 0 ? 1 : rows.rows, rows.cols, element_size};
+    if (!operand.stride_fits()) return bad_stride;
+    std::size_t bytes;
+    if (!operand.extent(bytes)) return RAPT_BAD_SIZE;
+    return overlap(operand, output) == Overlap::none ? RAPT_OK : RAPT_BAD_OVERLAP;
+  };
+  rapt_status status = check_operand(options.bias, options.bias_stride, sizeof(float), RAPT_BAD_BIAS_STRIDE);
+  if (status == RAPT_OK) status = check_operand(options.mask, options.mask_stride, 1, RAPT_BAD_MASK_STRIDE);
+  if (status != RAPT_OK) return status;
+
+  const auto overlaps_output = [&](const void *data, std::size_t element_size) {
+    return data && overlap({data, 0, 1, rows.rows, element_size}, output) != Overlap::none;
+  };
+  if (overlaps_output(options.row_lengths, sizeof(std::size_t)) || overlaps_output(options.sinks, sizeof(float))) {
+    return RAPT_BAD_OVERLAP;
+  }
+  if (options.row_lengths) {
+    for (std::size_t r = 0; r < rows.rows; ++r) {
+      if (options.row_lengths[r] > rows.cols) return RAPT_BAD_ROW_LENGTHS;
+    }
+  }
+  return RAPT_OK;
+}
+
+enum class Output { matrix, one_a_row };
+
+template <class T>
+using RowsKernel = void (*KernelTable::*)(const T *, T *, const SoftmaxRows *);
+
+template <class T>
+rapt_status run(RowsKernel<T> kernel, Output kind, const T *x, std::ptrdiff_t x_stride, T *y,
+                std::ptrdiff_t y_stride, std::size_t row_count, std::size_t cols,
+                const rapt_softmax_options *options) {
+  const bool is_matrix = kind == Output::matrix;
+  SoftmaxRows rows{.rows = row_count, .cols = cols, .x_stride = x_stride, .y_stride = y_stride};
+  rapt_status status = read_options(options, rows.options);
+  if (status != RAPT_OK) return status;
+
+  const bool any_work = row_count > 0 && cols > 0;
+  if (any_work && !x) return RAPT_BAD_X;
+  if (any_work && !y) return is_matrix ? RAPT_BAD_Y : RAPT_BAD_OUT;
+
+  const Matrix input{x, x_stride, row_count, cols, sizeof(T)};
+  const Matrix output = is_matrix ? Matrix{y, y_stride, row_count, cols, sizeof(T)}
+                                  : Matrix{y, 1, row_count, 1, sizeof(T)};
+  if (!input.stride_fits()) return RAPT_BAD_X_STRIDE;
+  if (!output.stride_fits()) return RAPT_BAD_Y_STRIDE;
+  std::size_t bytes;
+  if (!input.extent(bytes) || !output.extent(bytes)) return RAPT_BAD_SIZE;
+  const Overlap shared = any_work ? overlap(input, output) : Overlap::none;
+  if (shared == Overlap::partial || (shared == Overlap::exact && !is_matrix)) return RAPT_BAD_OVERLAP;
+  status = check_options(rows, output);
+  if (status != RAPT_OK || !any_work) return status;
+
+  DefaultFloatingPoint mode;
+  const bool is_f64 = sizeof(T) == sizeof(double);
+  rows.scale = is_f64 && rows.options.scale_f64 != 0 ? rows.options.scale_f64 : double{rows.options.scale};
+  (kernels().*kernel)(x, y, &rows);
+  return RAPT_OK;
+}
+
+}  // namespace
+}  // namespace rapt
+
+using namespace rapt;
+
+rapt_status rapt_softmax_f32(const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride, size_t rows,
+                             size_t cols, const rapt_softmax_options *options) {
+  return run(&KernelTable::softmax_f32, Output::matrix, x, x_stride, y, y_stride, rows, cols, options);
+}
+
+rapt_status rapt_softmax_f64(const double *x, ptrdiff_t x_stride, double *y, ptrdiff_t y_stride, size_t rows,
+                             size_t cols, const rapt_softmax_options *options) {
+  return run(&KernelTable::softmax_f64, Output::matrix, x, x_stride, y, y_stride, rows, cols, options);
+}
+
+rapt_status rapt_log_softmax_f32(const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride, size_t rows,
+                                 size_t cols, const rapt_softmax_options *options) {
+  return run(&KernelTable::log_softmax_f32, Output::matrix, x, x_stride, y, y_stride, rows, cols, options);
+}
+
+rapt_status rapt_log_softmax_f64(const double *x, ptrdiff_t x_stride, double *y, ptrdiff_t y_stride, size_t rows,
+                                 size_t cols, const rapt_softmax_options *options) {
+  return run(&KernelTable::log_softmax_f64, Output::matrix, x, x_stride, y, y_stride, rows, cols, options);
+}
+
+rapt_status rapt_logsumexp_f32(const float *x, ptrdiff_t x_stride, float *out, size_t rows, size_t cols,
+                               const rapt_softmax_options *options) {
+  return run(&KernelTable::logsumexp_f32, Output::one_a_row, x, x_stride, out, 1, rows, cols, options);
+}
+
+rapt_status rapt_logsumexp_f64(const double *x, ptrdiff_t x_stride, double *out, size_t rows, size_t cols,
+                               const rapt_softmax_options *options) {
+  return run(&KernelTable::logsumexp_f64, Output::one_a_row, x, x_stride, out, 1, rows, cols, options);
+}

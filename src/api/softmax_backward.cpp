@@ -1,0 +1,54 @@
+#include <cmath>
+
+#include "api/floating_point.hpp"
+#include "api/matrix.hpp"
+#include "dispatch/dispatch.hpp"
+
+namespace rapt {
+namespace {
+
+template <class T>
+rapt_status check(const T *y, std::ptrdiff_t y_stride, const T *dy, std::ptrdiff_t dy_stride, T *dx,
+                  std::ptrdiff_t dx_stride, std::size_t rows, std::size_t cols, T scale) {
+  if (rows > 0 && cols > 0) {
+    if (!y) return RAPT_BAD_Y;
+    if (!dy) return RAPT_BAD_DY;
+    if (!dx) return RAPT_BAD_DX;
+  }
+  const Matrix output{y, y_stride, rows, cols, sizeof(T)};
+  const Matrix gradient{dy, dy_stride, rows, cols, sizeof(T)};
+  const Matrix result{dx, dx_stride, rows, cols, sizeof(T)};
+  if (!output.stride_fits()) return RAPT_BAD_Y_STRIDE;
+  if (!gradient.stride_fits()) return RAPT_BAD_DY_STRIDE;
+  if (!result.stride_fits()) return RAPT_BAD_DX_STRIDE;
+  std::size_t bytes;
+  if (!output.extent(bytes) || !gradient.extent(bytes) || !result.extent(bytes)) return RAPT_BAD_SIZE;
+  if (!std::isfinite(scale)) return RAPT_BAD_SCALE;
+  if (rows == 0 || cols == 0) return RAPT_OK;
+  if (overlap(output, result) == Overlap::partial) return RAPT_BAD_OVERLAP;
+  if (overlap(gradient, result) == Overlap::partial) return RAPT_BAD_OVERLAP;
+  return RAPT_OK;
+}
+
+}  // namespace
+}  // namespace rapt
+
+using namespace rapt;
+
+rapt_status rapt_softmax_backward_f32(const float *y, ptrdiff_t y_stride, const float *dy, ptrdiff_t dy_stride,
+                                      float *dx, ptrdiff_t dx_stride, size_t rows, size_t cols, float scale) {
+  const rapt_status status = check(y, y_stride, dy, dy_stride, dx, dx_stride, rows, cols, scale);
+  if (status != RAPT_OK) return status;
+  DefaultFloatingPoint mode;
+  kernels().softmax_backward_f32(y, y_stride, dy, dy_stride, dx, dx_stride, rows, cols, scale);
+  return RAPT_OK;
+}
+
+rapt_status rapt_softmax_backward_f64(const double *y, ptrdiff_t y_stride, const double *dy, ptrdiff_t dy_stride,
+                                      double *dx, ptrdiff_t dx_stride, size_t rows, size_t cols, double scale) {
+  const rapt_status status = check(y, y_stride, dy, dy_stride, dx, dx_stride, rows, cols, scale);
+  if (status != RAPT_OK) return status;
+  DefaultFloatingPoint mode;
+  kernels().softmax_backward_f64(y, y_stride, dy, dy_stride, dx, dx_stride, rows, cols, scale);
+  return RAPT_OK;
+}

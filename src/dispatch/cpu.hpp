@@ -1,0 +1,37 @@
+// What this CPU has and its operating system enables.
+#pragma once
+
+#include <cstdint>
+
+namespace rapt {
+
+// A CPU feature, usable only if the CPU reports it and the operating system saves its registers.
+enum class Feature : std::uint8_t {
+  sse3, ssse3, sse4_1, sse4_2, popcnt, cx16, lahf, movbe, lzcnt, bmi1, bmi2, f16c, fma, avx, avx2,
+  avx512f, avx512bw, avx512cd, avx512dq, avx512vl,
+  asimd,
+  count
+};
+
+class FeatureSet {
+ public:
+  constexpr FeatureSet() = default;
+  template <class... F>
+  constexpr explicit FeatureSet(F... features) : bits_((std::uint64_t{0} | ... | bit(features))) {}
+  constexpr void add(Feature feature) { bits_ |= bit(feature); }
+  constexpr FeatureSet operator|(FeatureSet other) const { return from(bits_ | other.bits_); }
+  constexpr bool contains(FeatureSet other) const { return (bits_ & other.bits_) == other.bits_; }
+
+ private:
+  static constexpr std::uint64_t bit(Feature feature) { return std::uint64_t{1} << unsigned(feature); }
+  static constexpr FeatureSet from(std::uint64_t bits) {
+    FeatureSet set;
+    set.bits_ = bits;
+    return set;
+  }
+  std::uint64_t bits_ = 0;
+};
+
+FeatureSet detect_features();
+
+}  // namespace rapt

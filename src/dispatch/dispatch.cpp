@@ -1,0 +1,165 @@
+#include "dispatch/dispatch.hpp"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "dispatch/cpu.hpp"
+#include "dispatch/levels.hpp"
+
+namespace rapt {
+namespace {
+
+#define KERNEL(name, result, parameters, arguments) name,
+enum KernelIndex : unsigned {
+#include "kernels/kernels.def"
+  kernel_count
+};
+#undef KERNEL
+
+constexpr const char *kernel_names[] = {
+#define KERNEL(name, result, parameters, arguments) #name,
+#include "kernels/kernels.def"
+#undef KERNEL
+};
+
+// A level with the gaps in its table filled from the levels below it.
+struct ResolvedLevel {
+  KernelTable kernels;
+  const char *isa_of_kernel[kernel_count];
+  bool usable;
+};
+
+constexpr std::size_t max_levels = 16;
+constexpr std::size_t no_level = max_levels;
+
+ResolvedLevel resolved[max_levels];
+std::size_t best_level;        // the strongest usable one
+std::size_t chosen_at_start;   // best_level unless RAPT_ISA names another usable one
+char unusable_text[160] = "this CPU or its operating system cannot run that instruction set; usable:";
+
+enum class Setup : int { none, running, done };
+std::atomic<Setup> setup{Setup::none};
+
+std::size_t find_level(const char *name) {
+  for (std::size_t i = 0; i < levels().size(); ++i) {
+    if (std::strcmp(levels()[i].name, name) == 0) return i;
+  }
+  return no_level;
+}
+
+void resolve_levels() {
+  const FeatureSet features = detect_features();
+  for (std::size_t i = 0; i < levels().size(); ++i) {
+    const Level &level = levels()[i];
+    ResolvedLevel &entry = resolved[i];
+    entry.usable = features.contains(level.needs);
+    if (!entry.usable) continue;
+    if (i > 0) entry = resolved[best_level];
+    const char *const level_name = level.name;
+#define KERNEL(name, result, parameters, arguments)      \
+  if (level.kernels->name != nullptr) {                  \
+    entry.kernels.name = level.kernels->name;            \
+    entry.isa_of_kernel[KernelIndex::name] = level_name; \
+  }
+#include "kernels/kernels.def"
+#undef KERNEL
+    best_level = i;
+    std::strncat(unusable_text, " ", sizeof unusable_text - std::strlen(unusable_text) - 1);
+    std::strncat(unusable_text, level_name, sizeof unusable_text - std::strlen(unusable_text) - 1);
+  }
+
+  chosen_at_start = best_level;
+  if (const char *wanted = std::getenv("RAPT_ISA")) {
+    const std::size_t level = find_level(wanted);
+    if (level != no_level && resolved[level].usable) chosen_at_start = level;
+  }
+}
+
+// Runs once. std::call_once and function-local statics would tie librapt.a to the C++ runtime or to threads.
+void ensure_resolved() {
+  if (setup.load(std::memory_order_acquire) == Setup::done) return;
+  Setup expected = Setup::none;
+  if (setup.compare_exchange_strong(expected, Setup::running, std::memory_order_acquire)) {
+    resolve_levels();
+    setup.store(Setup::done, std::memory_order_release);
+  } else {
+    while (setup.load(std::memory_order_acquire) != Setup::done) {
+    }
+  }
+}
+
+const KernelTable &choose_at_first_call();
+
+// Stand-ins for every kernel until a level is chosen.
+#define KERNEL(name, result, parameters, arguments) \
+  result first_call_of_##name parameters { return choose_at_first_call().name arguments; }
+#include "kernels/kernels.def"
+#undef KERNEL
+
+constexpr KernelTable first_calls = {
+#define KERNEL(name, result, parameters, arguments) first_call_of_##name,
+#include "kernels/kernels.def"
+#undef KERNEL
+};
+
+const KernelTable &choose_at_first_call() {
+  ensure_resolved();
+  const KernelTable *expected = &first_calls;
+  // A level forced meanwhile by another thread stays.
+  if (active_kernels.compare_exchange_strong(expected, &resolved[chosen_at_start].kernels,
+                                             std::memory_order_acq_rel, std::memory_order_acquire)) {
+    return resolved[chosen_at_start].kernels;
+  }
+  return *expected;
+}
+
+std::size_t active_level() {
+  const KernelTable *table = &kernels();
+  if (table == &first_calls) table = &choose_at_first_call();
+  for (std::size_t i = 0; i < levels().size(); ++i) {
+    if (table == &resolved[i].kernels) return i;
+  }
+  return 0;
+}
+
+}  // namespace
+
+constinit std::atomic<const KernelTable *> active_kernels{&first_calls};
+
+const char *unusable_isa_text() {
+  ensure_resolved();
+  return unusable_text;
+}
+
+}  // namespace rapt
+
+using namespace rapt;
+
+size_t rapt_isa_count(void) { return levels().size(); }
+
+const char *rapt_isa_name(size_t index) { return index < levels().size() ? levels()[index].name : nullptr; }
+
+int rapt_isa_usable(const char *name) {
+  ensure_resolved();
+  const std::size_t level = name ? find_level(name) : no_level;
+  return level != no_level && resolved[level].usable;
+}
+
+const char *rapt_active_isa(void) { return levels()[active_level()].name; }
+
+rapt_status rapt_force_isa(const char *name) {
+  ensure_resolved();
+  const std::size_t level = name ? find_level(name) : best_level;
+  if (level == no_level) return RAPT_BAD_ISA_NAME;
+  if (!resolved[level].usable) return RAPT_BAD_ISA_FOR_THIS_CPU;
+  active_kernels.store(&resolved[level].kernels, std::memory_order_release);
+  return RAPT_OK;
+}
+
+const char *rapt_kernel_isa(const char *kernel) {
+  if (!kernel) return nullptr;
+  for (std::size_t i = 0; i < kernel_count; ++i) {
+    if (std::strcmp(kernel_names[i], kernel) == 0) return resolved[active_level()].isa_of_kernel[i];
+  }
+  return nullptr;
+}

@@ -1,0 +1,151 @@
+// What the kernels need of AVX2 and FMA beside xsimd: masked tails, folds, arithmetic on the bits.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <xsimd/xsimd.hpp>
+
+#include "kernels/contract.hpp"
+
+namespace {
+
+// A window that begins k elements before the middle has its first k lanes set.
+alignas(64) constexpr std::int32_t tail_window[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
+alignas(64) constexpr std::int64_t tail_window64[8] = {-1, -1, -1, -1, 0, 0, 0, 0};
+
+// The first k of count bytes, the rest 0; no byte after them is read.
+template <std::size_t count>
+std::uint64_t load_bytes(const std::uint8_t *p, std::size_t k) {
+  std::uint64_t bytes = 0;
+  if (k >= count) {
+    std::memcpy(&bytes, p, count);
+  } else {
+    for (std::size_t i = 0; i < k; ++i) bytes |= std::uint64_t{p[i]} << (8 * i);
+  }
+  return bytes;
+}
+
+template <class T>
+struct simd;
+
+template <>
+struct simd<float> {
+  using batch = xsimd::batch<float, xsimd::fma3<xsimd::avx2>>;
+  using mask = __m256;
+  static constexpr std::size_t width = 8;
+  static constexpr bool max_keeps_nan = false;
+
+  static __m256i first(std::size_t k) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(tail_window + 8 - (k < 8 ? k : 8)));
+  }
+  static batch load(const float *p) { return _mm256_loadu_ps(p); }
+  static void store(float *p, batch v) { _mm256_storeu_ps(p, v); }
+  static batch load_first(const float *p, std::size_t k) { return _mm256_maskload_ps(p, first(k)); }
+  static void store_first(float *p, batch v, std::size_t k) { _mm256_maskstore_ps(p, first(k), v); }
+  static batch load_floats(const float *p, std::size_t k) { return load_first(p, k); }
+  static mask load_flags(const std::uint8_t *p, std::size_t k) {
+    const __m128i bytes = _mm_cvtsi64_si128(static_cast<long long>(load_bytes<8>(p, k)));
+    const __m256i flags = _mm256_cvtepu8_epi32(bytes);
+    return _mm256_castsi256_ps(_mm256_cmpgt_epi32(flags, _mm256_setzero_si256()));
+  }
+
+  static batch fma(batch a, batch b, batch c) { return _mm256_fmadd_ps(a, b, c); }
+  static batch fnma(batch a, batch b, batch c) { return _mm256_fnmadd_ps(a, b, c); }
+  static batch max(batch a, batch b) { return _mm256_max_ps(a, b); }
+  static batch abs(batch a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
+  static mask less(batch a, batch b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
+  static mask equal(batch a, batch b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
+  static mask unordered(batch a, batch b) { return _mm256_cmp_ps(a, b, _CMP_UNORD_Q); }
+  static mask either(mask a, mask b) { return _mm256_or_ps(a, b); }
+  static mask negate(mask a) { return _mm256_xor_ps(a, _mm256_castsi256_ps(_mm256_set1_epi32(-1))); }
+  static bool any(mask m) { return _mm256_movemask_ps(m) != 0; }
+  static bool all(mask m) { return _mm256_movemask_ps(m) == 0xff; }
+  static batch select(mask m, batch yes, batch no) { return _mm256_blendv_ps(no, yes, m); }
+  static batch zero_where(mask m, batch v) { return _mm256_andnot_ps(m, v); }
+
+  static batch add_exponent(batch p, batch n) {
+    return _mm256_castsi256_ps(
+        _mm256_add_epi32(_mm256_castps_si256(p), _mm256_slli_epi32(_mm256_castps_si256(n), 23)));
+  }
+  static batch subtract_bits(batch a, batch b) {
+    return _mm256_castsi256_ps(_mm256_sub_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
+  }
+
+  static float fold(batch v) {
+    const __m128 h4 = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    const __m128 h2 = _mm_add_ps(h4, _mm_movehl_ps(h4, h4));
+    return _mm_cvtss_f32(_mm_add_ss(h2, _mm_movehdup_ps(h2)));
+  }
+  static float fold_max(batch v) {
+    const __m128 h4 = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    const __m128 h2 = _mm_max_ps(h4, _mm_movehl_ps(h4, h4));
+    return _mm_cvtss_f32(_mm_max_ss(h2, _mm_movehdup_ps(h2)));
+  }
+  static void add_to(double *total, batch v) {
+    const __m256d low = _mm256_cvtps_pd(_mm256_castps256_ps128(v));
+    const __m256d high = _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1));
+    _mm256_storeu_pd(total, _mm256_add_pd(_mm256_loadu_pd(total), low));
+    _mm256_storeu_pd(total + 4, _mm256_add_pd(_mm256_loadu_pd(total + 4), high));
+  }
+};
+
+template <>
+struct simd<double> {
+  using batch = xsimd::batch<double, xsimd::fma3<xsimd::avx2>>;
+  using mask = __m256d;
+  static constexpr std::size_t width = 4;
+  static constexpr bool max_keeps_nan = false;
+
+  static __m256i first(std::size_t k) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(tail_window64 + 4 - (k < 4 ? k : 4)));
+  }
+  static batch load(const double *p) { return _mm256_loadu_pd(p); }
+  static void store(double *p, batch v) { _mm256_storeu_pd(p, v); }
+  static batch load_first(const double *p, std::size_t k) { return _mm256_maskload_pd(p, first(k)); }
+  static void store_first(double *p, batch v, std::size_t k) { _mm256_maskstore_pd(p, first(k), v); }
+  static batch load_floats(const float *p, std::size_t k) {
+    const __m128i lanes =
+        _mm_loadu_si128(reinterpret_cast<const __m128i *>(tail_window + 8 - (k < 4 ? k : 4)));
+    return _mm256_cvtps_pd(_mm_maskload_ps(p, lanes));
+  }
+  static mask load_flags(const std::uint8_t *p, std::size_t k) {
+    const __m256i flags = _mm256_cvtepu8_epi64(_mm_cvtsi64_si128(static_cast<long long>(load_bytes<4>(p, k))));
+    return _mm256_castsi256_pd(_mm256_cmpgt_epi64(flags, _mm256_setzero_si256()));
+  }
+
+  static batch fma(batch a, batch b, batch c) { return _mm256_fmadd_pd(a, b, c); }
+  static batch fnma(batch a, batch b, batch c) { return _mm256_fnmadd_pd(a, b, c); }
+  static batch max(batch a, batch b) { return _mm256_max_pd(a, b); }
+  static batch abs(batch a) { return _mm256_andnot_pd(_mm256_set1_pd(-0.0), a); }
+  static mask less(batch a, batch b) { return _mm256_cmp_pd(a, b, _CMP_LT_OQ); }
+  static mask equal(batch a, batch b) { return _mm256_cmp_pd(a, b, _CMP_EQ_OQ); }
+  static mask unordered(batch a, batch b) { return _mm256_cmp_pd(a, b, _CMP_UNORD_Q); }
+  static mask either(mask a, mask b) { return _mm256_or_pd(a, b); }
+  static mask negate(mask a) { return _mm256_xor_pd(a, _mm256_castsi256_pd(_mm256_set1_epi32(-1))); }
+  static bool any(mask m) { return _mm256_movemask_pd(m) != 0; }
+  static bool all(mask m) { return _mm256_movemask_pd(m) == 0xf; }
+  static batch select(mask m, batch yes, batch no) { return _mm256_blendv_pd(no, yes, m); }
+  static batch zero_where(mask m, batch v) { return _mm256_andnot_pd(m, v); }
+
+  static batch add_exponent(batch p, batch n) {
+    return _mm256_castsi256_pd(
+        _mm256_add_epi64(_mm256_castpd_si256(p), _mm256_slli_epi64(_mm256_castpd_si256(n), 52)));
+  }
+  static batch subtract_bits(batch a, batch b) {
+    return _mm256_castsi256_pd(_mm256_sub_epi64(_mm256_castpd_si256(a), _mm256_castpd_si256(b)));
+  }
+
+  static double fold(batch v) {
+    const __m128d h2 = _mm_add_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(h2, _mm_unpackhi_pd(h2, h2)));
+  }
+  static double fold_max(batch v) {
+    const __m128d h2 = _mm_max_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));
+    return _mm_cvtsd_f64(_mm_max_sd(h2, _mm_unpackhi_pd(h2, h2)));
+  }
+};
+
+}  // namespace

@@ -1,0 +1,125 @@
+// What the kernels need of AVX-512 beside xsimd: masked tails, fused operations that xsimd 8 rounds twice, folds.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <xsimd/xsimd.hpp>
+
+#include "kernels/contract.hpp"
+
+namespace {
+
+template <class T>
+struct simd;
+
+template <>
+struct simd<float> {
+  using batch = xsimd::batch<float, xsimd::avx512bw>;
+  using mask = __mmask16;
+  static constexpr std::size_t width = 16;
+  static constexpr bool max_keeps_nan = false;
+
+  static mask first(std::size_t k) { return static_cast<mask>(_bzhi_u32(0xffff, static_cast<unsigned>(k))); }
+  static batch load(const float *p) { return _mm512_loadu_ps(p); }
+  static void store(float *p, batch v) { _mm512_storeu_ps(p, v); }
+  static batch load_first(const float *p, std::size_t k) { return _mm512_maskz_loadu_ps(first(k), p); }
+  static void store_first(float *p, batch v, std::size_t k) { _mm512_mask_storeu_ps(p, first(k), v); }
+  static batch load_floats(const float *p, std::size_t k) { return load_first(p, k); }
+  static mask load_flags(const std::uint8_t *p, std::size_t k) {
+    const __m128i flags = _mm_maskz_loadu_epi8(first(k), p);
+    return _mm_test_epi8_mask(flags, flags);
+  }
+
+  static batch fma(batch a, batch b, batch c) { return _mm512_fmadd_ps(a, b, c); }
+  static batch fnma(batch a, batch b, batch c) { return _mm512_fnmadd_ps(a, b, c); }
+  static batch max(batch a, batch b) { return _mm512_max_ps(a, b); }
+  static batch abs(batch a) { return _mm512_abs_ps(a); }
+  static mask less(batch a, batch b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
+  static mask equal(batch a, batch b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
+  static mask unordered(batch a, batch b) { return _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q); }
+  static mask either(mask a, mask b) { return static_cast<mask>(a | b); }
+  static mask negate(mask a) { return static_cast<mask>(~a); }
+  static bool any(mask m) { return m != 0; }
+  static bool all(mask m) { return m == 0xffff; }
+  static batch select(mask m, batch yes, batch no) { return _mm512_mask_blend_ps(m, no, yes); }
+  static batch zero_where(mask m, batch v) { return _mm512_maskz_mov_ps(negate(m), v); }
+
+  // The bits of p plus the low bits of n, moved to the exponent.
+  static batch add_exponent(batch p, batch n) {
+    return _mm512_castsi512_ps(
+        _mm512_add_epi32(_mm512_castps_si512(p), _mm512_slli_epi32(_mm512_castps_si512(n), 23)));
+  }
+  // a - b on the bits.
+  static batch subtract_bits(batch a, batch b) {
+    return _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
+  }
+
+  static float fold(batch v) {
+    const __m256 h8 = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+    const __m128 h4 = _mm_add_ps(_mm256_castps256_ps128(h8), _mm256_extractf128_ps(h8, 1));
+    const __m128 h2 = _mm_add_ps(h4, _mm_movehl_ps(h4, h4));
+    return _mm_cvtss_f32(_mm_add_ss(h2, _mm_movehdup_ps(h2)));
+  }
+  static float fold_max(batch v) { return _mm512_reduce_max_ps(v); }
+  // total[i] += v[i] in f64.
+  static void add_to(double *total, batch v) {
+    const __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(v));
+    const __m512d high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1));
+    _mm512_storeu_pd(total, _mm512_add_pd(_mm512_loadu_pd(total), low));
+    _mm512_storeu_pd(total + 8, _mm512_add_pd(_mm512_loadu_pd(total + 8), high));
+  }
+};
+
+template <>
+struct simd<double> {
+  using batch = xsimd::batch<double, xsimd::avx512bw>;
+  using mask = __mmask8;
+  static constexpr std::size_t width = 8;
+  static constexpr bool max_keeps_nan = false;
+
+  static mask first(std::size_t k) { return static_cast<mask>(_bzhi_u32(0xff, static_cast<unsigned>(k))); }
+  static batch load(const double *p) { return _mm512_loadu_pd(p); }
+  static void store(double *p, batch v) { _mm512_storeu_pd(p, v); }
+  static batch load_first(const double *p, std::size_t k) { return _mm512_maskz_loadu_pd(first(k), p); }
+  static void store_first(double *p, batch v, std::size_t k) { _mm512_mask_storeu_pd(p, first(k), v); }
+  static batch load_floats(const float *p, std::size_t k) {
+    return _mm512_cvtps_pd(_mm256_maskz_loadu_ps(first(k), p));
+  }
+  static mask load_flags(const std::uint8_t *p, std::size_t k) {
+    const __m128i flags = _mm_maskz_loadu_epi8(first(k), p);
+    return static_cast<mask>(_mm_test_epi8_mask(flags, flags));
+  }
+
+  static batch fma(batch a, batch b, batch c) { return _mm512_fmadd_pd(a, b, c); }
+  static batch fnma(batch a, batch b, batch c) { return _mm512_fnmadd_pd(a, b, c); }
+  static batch max(batch a, batch b) { return _mm512_max_pd(a, b); }
+  static batch abs(batch a) { return _mm512_abs_pd(a); }
+  static mask less(batch a, batch b) { return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ); }
+  static mask equal(batch a, batch b) { return _mm512_cmp_pd_mask(a, b, _CMP_EQ_OQ); }
+  static mask unordered(batch a, batch b) { return _mm512_cmp_pd_mask(a, b, _CMP_UNORD_Q); }
+  static mask either(mask a, mask b) { return static_cast<mask>(a | b); }
+  static mask negate(mask a) { return static_cast<mask>(~a); }
+  static bool any(mask m) { return m != 0; }
+  static bool all(mask m) { return m == 0xff; }
+  static batch select(mask m, batch yes, batch no) { return _mm512_mask_blend_pd(m, no, yes); }
+  static batch zero_where(mask m, batch v) { return _mm512_maskz_mov_pd(negate(m), v); }
+
+  static batch add_exponent(batch p, batch n) {
+    return _mm512_castsi512_pd(
+        _mm512_add_epi64(_mm512_castpd_si512(p), _mm512_slli_epi64(_mm512_castpd_si512(n), 52)));
+  }
+  static batch subtract_bits(batch a, batch b) {
+    return _mm512_castsi512_pd(_mm512_sub_epi64(_mm512_castpd_si512(a), _mm512_castpd_si512(b)));
+  }
+
+  static double fold(batch v) {
+    const __m256d h4 = _mm256_add_pd(_mm512_castpd512_pd256(v), _mm512_extractf64x4_pd(v, 1));
+    const __m128d h2 = _mm_add_pd(_mm256_castpd256_pd128(h4), _mm256_extractf128_pd(h4, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(h2, _mm_unpackhi_pd(h2, h2)));
+  }
+  static double fold_max(batch v) { return _mm512_reduce_max_pd(v); }
+};
+
+}  // namespace

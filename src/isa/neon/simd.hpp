@@ -1,0 +1,143 @@
+// What the kernels need of NEON beside xsimd: partial vectors, folds, arithmetic on the bits.
+#pragma once
+
+#include <arm_neon.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <xsimd/xsimd.hpp>
+
+#include "kernels/contract.hpp"
+
+namespace {
+
+template <class T>
+struct simd;
+
+template <>
+struct simd<float> {
+  using batch = xsimd::batch<float, xsimd::neon64>;
+  using mask = uint32x4_t;
+  static constexpr std::size_t width = 4;
+  static constexpr bool max_keeps_nan = true;  // FMAX returns NaN if either operand is one
+
+  static batch load(const float *p) { return vld1q_f32(p); }
+  static void store(float *p, batch v) { vst1q_f32(p, v); }
+  static batch load_first(const float *p, std::size_t k) {
+    if (k >= 4) return vld1q_f32(p);
+    float32x4_t v = vdupq_n_f32(0);
+    if (k > 0) v = vld1q_lane_f32(p, v, 0);
+    if (k > 1) v = vld1q_lane_f32(p + 1, v, 1);
+    if (k > 2) v = vld1q_lane_f32(p + 2, v, 2);
+    return v;
+  }
+  static void store_first(float *p, batch v, std::size_t k) {
+    if (k >= 4) return vst1q_f32(p, v);
+    if (k > 0) vst1q_lane_f32(p, v, 0);
+    if (k > 1) vst1q_lane_f32(p + 1, v, 1);
+    if (k > 2) vst1q_lane_f32(p + 2, v, 2);
+  }
+  static batch load_floats(const float *p, std::size_t k) { return load_first(p, k); }
+  static mask load_flags(const std::uint8_t *p, std::size_t k) {
+    uint32x4_t flags = vdupq_n_u32(0);
+    if (k > 0) flags = vsetq_lane_u32(p[0], flags, 0);
+    if (k > 1) flags = vsetq_lane_u32(p[1], flags, 1);
+    if (k > 2) flags = vsetq_lane_u32(p[2], flags, 2);
+    if (k > 3) flags = vsetq_lane_u32(p[3], flags, 3);
+    return vtstq_u32(flags, flags);
+  }
+
+  static batch fma(batch a, batch b, batch c) { return vfmaq_f32(c, a, b); }
+  static batch fnma(batch a, batch b, batch c) { return vfmsq_f32(c, a, b); }
+  static batch max(batch a, batch b) { return vmaxq_f32(a, b); }
+  static batch abs(batch a) { return vabsq_f32(a); }
+  static mask less(batch a, batch b) { return vcltq_f32(a, b); }
+  static mask equal(batch a, batch b) { return vceqq_f32(a, b); }
+  static mask unordered(batch a, batch b) { return vmvnq_u32(vandq_u32(vceqq_f32(a, a), vceqq_f32(b, b))); }
+  static mask either(mask a, mask b) { return vorrq_u32(a, b); }
+  static mask negate(mask a) { return vmvnq_u32(a); }
+  static bool any(mask m) { return vmaxvq_u32(m) != 0; }
+  static bool all(mask m) { return vminvq_u32(m) != 0; }
+  static batch select(mask m, batch yes, batch no) { return vbslq_f32(m, yes, no); }
+  static batch zero_where(mask m, batch v) {
+    return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(v), m));
+  }
+
+  static batch add_exponent(batch p, batch n) {
+    return vreinterpretq_f32_u32(
+        vaddq_u32(vreinterpretq_u32_f32(p), vshlq_n_u32(vreinterpretq_u32_f32(n), 23)));
+  }
+  static batch subtract_bits(batch a, batch b) {
+    return vreinterpretq_f32_u32(vsubq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)));
+  }
+
+  static float fold(batch v) {
+    const float32x2_t h2 = vadd_f32(vget_low_f32(v), vget_high_f32(v));
+    return vget_lane_f32(vpadd_f32(h2, h2), 0);
+  }
+  static float fold_max(batch v) { return vmaxvq_f32(v); }
+  static void add_to(double *total, batch v) {
+    vst1q_f64(total, vaddq_f64(vld1q_f64(total), vcvt_f64_f32(vget_low_f32(v))));
+    vst1q_f64(total + 2, vaddq_f64(vld1q_f64(total + 2), vcvt_high_f64_f32(v)));
+  }
+};
+
+template <>
+struct simd<double> {
+  using batch = xsimd::batch<double, xsimd::neon64>;
+  using mask = uint64x2_t;
+  static constexpr std::size_t width = 2;
+  static constexpr bool max_keeps_nan = true;
+
+  static batch load(const double *p) { return vld1q_f64(p); }
+  static void store(double *p, batch v) { vst1q_f64(p, v); }
+  static batch load_first(const double *p, std::size_t k) {
+    if (k >= 2) return vld1q_f64(p);
+    const float64x2_t zero = vdupq_n_f64(0);
+    return k > 0 ? vld1q_lane_f64(p, zero, 0) : zero;
+  }
+  static void store_first(double *p, batch v, std::size_t k) {
+    if (k >= 2) return vst1q_f64(p, v);
+    if (k > 0) vst1q_lane_f64(p, v, 0);
+  }
+  static batch load_floats(const float *p, std::size_t k) {
+    if (k >= 2) return vcvt_f64_f32(vld1_f32(p));
+    const float32x2_t zero = vdup_n_f32(0);
+    return vcvt_f64_f32(k > 0 ? vld1_lane_f32(p, zero, 0) : zero);
+  }
+  static mask load_flags(const std::uint8_t *p, std::size_t k) {
+    uint64x2_t flags = vdupq_n_u64(0);
+    if (k > 0) flags = vsetq_lane_u64(p[0], flags, 0);
+    if (k > 1) flags = vsetq_lane_u64(p[1], flags, 1);
+    return vtstq_u64(flags, flags);
+  }
+
+  static batch fma(batch a, batch b, batch c) { return vfmaq_f64(c, a, b); }
+  static batch fnma(batch a, batch b, batch c) { return vfmsq_f64(c, a, b); }
+  static batch max(batch a, batch b) { return vmaxq_f64(a, b); }
+  static batch abs(batch a) { return vabsq_f64(a); }
+  static mask less(batch a, batch b) { return vcltq_f64(a, b); }
+  static mask equal(batch a, batch b) { return vceqq_f64(a, b); }
+  static mask unordered(batch a, batch b) { return negate(vandq_u64(vceqq_f64(a, a), vceqq_f64(b, b))); }
+  static mask either(mask a, mask b) { return vorrq_u64(a, b); }
+  static mask negate(mask a) { return vreinterpretq_u64_u32(vmvnq_u32(vreinterpretq_u32_u64(a))); }
+  static bool any(mask m) { return vmaxvq_u32(vreinterpretq_u32_u64(m)) != 0; }
+  static bool all(mask m) { return vminvq_u32(vreinterpretq_u32_u64(m)) != 0; }
+  static batch select(mask m, batch yes, batch no) { return vbslq_f64(m, yes, no); }
+  static batch zero_where(mask m, batch v) {
+    return vreinterpretq_f64_u64(vbicq_u64(vreinterpretq_u64_f64(v), m));
+  }
+
+  static batch add_exponent(batch p, batch n) {
+    return vreinterpretq_f64_u64(
+        vaddq_u64(vreinterpretq_u64_f64(p), vshlq_n_u64(vreinterpretq_u64_f64(n), 52)));
+  }
+  static batch subtract_bits(batch a, batch b) {
+    return vreinterpretq_f64_u64(vsubq_u64(vreinterpretq_u64_f64(a), vreinterpretq_u64_f64(b)));
+  }
+
+  static double fold(batch v) { return vgetq_lane_f64(v, 0) + vgetq_lane_f64(v, 1); }
+  static double fold_max(batch v) { return vmaxvq_f64(v); }
+};
+
+}  // namespace

@@ -1,0 +1,86 @@
+// The reference of exp and exp_sum.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <limits>
+
+#include "isa/scalar/dot.hpp"
+#include "kernels/contract.hpp"
+#include "kernels/exp_constants.hpp"
+
+namespace {
+
+template <class T>
+T power_of_two(int n) {
+  using C = rapt::Contract<T>;
+  using Bits = typename C::Bits;
+  constexpr int exponent_bias = std::numeric_limits<T>::max_exponent - 1;
+  return __builtin_bit_cast(T, static_cast<Bits>(n + exponent_bias) << C::mantissa_bits);
+}
+
+// n and r of exp(scale * v) = 2^n * exp(scale * r), and the polynomial of r.
+template <class T>
+struct Reduction {
+  using C = rapt::Contract<T>;
+  ExpConstants<T> k;
+
+  explicit Reduction(double scale) : k(exp_constants<T>(scale)) {}
+
+  T round_multiple(T v) const { return std::fma(v, k.log2_e, C::round_magic) - C::round_magic; }
+  T remainder(T v, T n) const { return std::fma(-n, k.ln2_lo, std::fma(-n, k.ln2_hi, v)); }
+  T exp_of_remainder(T r) const {
+    T p = k.c[C::coefficient_count - 1];
+    for (std::size_t i = C::coefficient_count - 1; i-- > 0;) p = std::fma(p, r, k.c[i]);
+    p = std::fma(p, r, k.scale);
+    return std::fma(p, r, T(1));
+  }
+};
+
+template <class T>
+T exp_one(const Reduction<T> &natural, T x) {
+  using C = rapt::Contract<T>;
+  if (std::isnan(x)) return x;
+  if (x > C::exp_overflow) return std::numeric_limits<T>::infinity();
+  if (x < C::exp_underflow) return 0;
+  const T n = natural.round_multiple(x);
+  const T p = natural.exp_of_remainder(natural.remainder(x, n));
+  // By two exact powers, so that a subnormal result is rounded once.
+  const int half = static_cast<int>(n) / 2;
+  return p * power_of_two<T>(half) * power_of_two<T>(static_cast<int>(n) - half);
+}
+
+template <class T>
+void exp_all(const T *x, T *y, std::size_t n) {
+  const Reduction<T> natural(1.0);
+  for (std::size_t i = 0; i < n; ++i) y[i] = exp_one(natural, x[i]);
+}
+
+// Sum of term(0) … term(n - 1) in the order that the contract gives sums of exponentials.
+template <class T, class Term>
+double sum_of(std::size_t n, Term term) {
+  using C = rapt::Contract<T>;
+  double total_lane[C::sum_lanes] = {};
+  T lane[C::sum_lanes] = {};
+  const bool is_long = n > C::sum_block;
+  for (std::size_t i = 0; i < n; ++i) {
+    lane[i % C::sum_lanes] += term(i);
+    if (is_long && ((i + 1) % C::sum_block == 0 || i + 1 == n)) {
+      for (std::size_t j = 0; j < C::sum_lanes; ++j) {
+        total_lane[j] += lane[j];
+        lane[j] = 0;
+      }
+    }
+  }
+  return is_long ? fold(total_lane) : double{fold(lane)};
+}
+
+template <class T>
+T exp_sum(const T *x, T scale, T shift, T *y, std::size_t n) {
+  const Reduction<T> natural(1.0);
+  return static_cast<T>(sum_of<T>(n, [&](std::size_t i) {
+    return y[i] = exp_one(natural, std::fma(scale, x[i], -shift));
+  }));
+}
+
+}  // namespace

@@ -1,0 +1,214 @@
+// The reference of softmax, log_softmax and logsumexp: every score is computed anew where it is needed.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <limits>
+
+#include "isa/scalar/exp.hpp"
+#include "kernels/contract.hpp"
+#include "kernels/kernels.hpp"
+#include "kernels/log.hpp"
+#include "kernels/score_plan.hpp"
+
+namespace {
+
+template <class T>
+T tanh_one(const Reduction<T> &natural, T z) {
+  using C = rapt::Contract<T>;
+  if (std::isnan(z)) return z;
+  // tanh(|z|) = -q / (2 + q) with q = exp(-2|z|) - 1, which keeps its accuracy near 0.
+  const T magnitude = std::fabs(z) < C::tanh_saturates ? std::fabs(z) : C::tanh_saturates;
+  const T t = T(-2) * magnitude;
+  const T n = natural.round_multiple(t);
+  const T r = natural.remainder(t, n);
+  T q = C::c[C::coefficient_count - 1];
+  for (std::size_t i = C::coefficient_count - 1; i-- > 0;) q = std::fma(q, r, C::c[i]);
+  q = std::fma(r * r, q, r);
+  const T two_to_n = power_of_two<T>(static_cast<int>(n));
+  q = std::fma(two_to_n, q, two_to_n - T(1));
+  const T result = -q / (T(2) + q);
+  return z < 0 ? -result : result;
+}
+
+template <class T>
+class Scores {
+ public:
+  explicit Scores(const rapt::SoftmaxRows &rows) : plan_(rows), natural_(1.0) {}
+
+  const ScorePlan<T> &plan() const { return plan_; }
+  double c() const { return plan_.c; }
+
+  T v(std::size_t row, std::size_t col, T x) const {
+    if (plan_.excluded(row, col)) return -std::numeric_limits<T>::infinity();
+    const float *bias = plan_.bias_row(row);
+    if (plan_.cap != 0) {
+      const T capped = tanh_one(natural_, x * plan_.factor);
+      return bias ? std::fma(plan_.cap, capped, T{bias[col]}) : plan_.cap * capped;
+    }
+    return bias ? std::fma(plan_.factor, x, T{bias[col]}) : plan_.factor * x;
+  }
+
+ private:
+  ScorePlan<T> plan_;
+  Reduction<T> natural_;
+};
+
+enum class RowKind { regular, nothing_visible, all_minus_infinity, not_a_number };
+
+// What one pass for the maximum and one for the sum find out about a row.
+template <class T>
+struct RowSum {
+  RowKind kind = RowKind::regular;
+  T max = -std::numeric_limits<T>::infinity();  // of v; the sink's where that is larger
+  bool subtract = false;                        // exp(c * (v - max)) instead of 2^(n - max_n) * exp(r)
+  T max_n = 0;
+  T sum = 0;           // of the exponentials, each times 2^sum_bias
+  double log_sum = 0;  // log of the sum of exp(s - c * max)
+};
+
+// 2^sum_bias * exp(c * v), relative to the row's maximum; c is in the reduction.
+template <class T>
+T exponential(const Reduction<T> &reduction, const RowSum<T> &row, T v, T depth) {
+  using C = rapt::Contract<T>;
+  using Bits = typename C::Bits;
+  const T lowest = row.subtract ? -depth : row.max - depth;
+  if (row.subtract) v = v - row.max;
+  if (!(v > lowest)) v = lowest;
+  const T magic = C::round_magic - row.max_n + T(C::sum_bias);
+  const T shifted = std::fma(v, reduction.k.log2_e, magic);
+  const T p = reduction.exp_of_remainder(reduction.remainder(v, shifted - magic));
+  // n - max_n + sum_bias stands in the low bits of `shifted`; added to the exponent of p it cannot round.
+  return __builtin_bit_cast(T, static_cast<Bits>(__builtin_bit_cast(Bits, p) +
+                                                 (__builtin_bit_cast(Bits, shifted) << C::mantissa_bits)));
+}
+
+template <class T>
+RowSum<T> sum_row(const Scores<T> &scores, const Reduction<T> &reduction, const T *x, std::size_t row_index,
+                  std::size_t cols, const float *sinks) {
+  using C = rapt::Contract<T>;
+  RowSum<T> row;
+  bool is_nan = false;
+  bool any = false;
+  for (std::size_t i = 0; i < cols; ++i) {
+    const T v = scores.v(row_index, i, x[i]);
+    any = any || !scores.plan().excluded(row_index, i);
+    is_nan = is_nan || std::isnan(v);
+    if (v > row.max) row.max = v;
+  }
+  const T c = static_cast<T>(scores.c());
+  const T sink = sinks ? T{sinks[row_index]} : -std::numeric_limits<T>::infinity();
+  if (!any) {
+    row.kind = RowKind::nothing_visible;
+    return row;
+  }
+  if (is_nan || row.max == std::numeric_limits<T>::infinity() || std::isnan(sink) ||
+      sink == std::numeric_limits<T>::infinity()) {
+    row.kind = RowKind::not_a_number;
+    return row;
+  }
+  if (sink > c * row.max) row.max = sink / c;
+  if (row.max == -std::numeric_limits<T>::infinity()) {
+    row.kind = RowKind::all_minus_infinity;
+    return row;
+  }
+
+  row.subtract = !(std::fabs(row.max) < C::subtract_from / c);
+  if (!row.subtract) row.max_n = reduction.round_multiple(row.max);
+  const T depth = C::depth / c;
+  double sum = sum_of<T>(cols, [&](std::size_t i) {
+    return exponential(reduction, row, scores.v(row_index, i, x[i]), depth);
+  });
+
+  if (sinks) {
+    const Reduction<T> natural(1.0);
+    RowSum<T> as_sum = row;  // the sink is s itself, not v: its row has c = 1
+    as_sum.max = c * row.max;
+    T s = sink;
+    if (row.subtract) {
+      // Relative to c * max, whose rounding must not turn into an overflow where |s| is beyond all measure.
+      s = std::fma(-c, row.max, sink);
+      if (s > T(20)) s = T(20);
+      as_sum.max = 0;
+    }
+    sum += double{exponential(natural, as_sum, s, C::depth)};
+  }
+
+  row.sum = static_cast<T>(sum);
+  const double remainder_of_max =
+      row.subtract ? 0.0 : scores.c() * double{reduction.remainder(row.max, row.max_n)};
+  row.log_sum = log_of_sum(sum * power_of_two<double>(-C::sum_bias)) - remainder_of_max;
+  return row;
+}
+
+template <class T>
+void softmax(const T *x, T *y, const rapt::SoftmaxRows *rows) {
+  using C = rapt::Contract<T>;
+  const Scores<T> scores(*rows);
+  const Reduction<T> reduction(scores.c());
+  const T depth = C::depth / static_cast<T>(scores.c());
+  for (std::size_t r = 0; r < rows->rows; ++r, x += rows->x_stride, y += rows->y_stride) {
+    const std::size_t cols = scores.plan().visible_cols(r);
+    const RowSum<T> row = sum_row(scores, reduction, x, r, cols, rows->options.sinks);
+    const bool is_nan = row.kind == RowKind::not_a_number ||
+                        (row.kind == RowKind::all_minus_infinity && !rows->options.empty_rows_are_zero);
+    for (std::size_t i = 0; i < rows->cols; ++i) {
+      if (i >= cols || scores.plan().excluded(r, i)) {
+        y[i] = 0;
+      } else if (row.kind != RowKind::regular) {
+        y[i] = is_nan ? std::numeric_limits<T>::quiet_NaN() : T(0);
+      } else {
+        const T e = exponential(reduction, row, scores.v(r, i, x[i]), depth);
+        y[i] = e < C::smallest_normal * row.sum ? T(0) : e / row.sum;
+      }
+    }
+  }
+}
+
+template <class T>
+void log_softmax(const T *x, T *y, const rapt::SoftmaxRows *rows) {
+  const T infinity = std::numeric_limits<T>::infinity();
+  const Scores<T> scores(*rows);
+  const Reduction<T> reduction(scores.c());
+  for (std::size_t r = 0; r < rows->rows; ++r, x += rows->x_stride, y += rows->y_stride) {
+    const std::size_t cols = scores.plan().visible_cols(r);
+    const RowSum<T> row = sum_row(scores, reduction, x, r, cols, rows->options.sinks);
+    const bool is_nan = row.kind == RowKind::not_a_number ||
+                        (row.kind == RowKind::all_minus_infinity && !rows->options.empty_rows_are_zero);
+    for (std::size_t i = 0; i < rows->cols; ++i) {
+      if (i >= cols || scores.plan().excluded(r, i)) {
+        y[i] = -infinity;
+      } else if (row.kind != RowKind::regular) {
+        y[i] = is_nan ? std::numeric_limits<T>::quiet_NaN() : -infinity;
+      } else {
+        y[i] = std::fma(static_cast<T>(scores.c()), scores.v(r, i, x[i]) - row.max, -static_cast<T>(row.log_sum));
+      }
+    }
+  }
+}
+
+template <class T>
+void logsumexp(const T *x, T *out, const rapt::SoftmaxRows *rows) {
+  const Scores<T> scores(*rows);
+  const Reduction<T> reduction(scores.c());
+  const float *sinks = rows->options.sinks;
+  for (std::size_t r = 0; r < rows->rows; ++r, x += rows->x_stride) {
+    const RowSum<T> row = sum_row(scores, reduction, x, r, scores.plan().visible_cols(r), sinks);
+    switch (row.kind) {
+      case RowKind::regular:
+        out[r] = static_cast<T>(std::fma(scores.c(), double{row.max}, row.log_sum));
+        break;
+      case RowKind::not_a_number:
+        out[r] = std::numeric_limits<T>::quiet_NaN();
+        break;
+      case RowKind::nothing_visible:
+        out[r] = sinks ? T{sinks[r]} : -std::numeric_limits<T>::infinity();
+        break;
+      case RowKind::all_minus_infinity:
+        out[r] = -std::numeric_limits<T>::infinity();
+        break;
+    }
+  }
+}
+
+}  // namespace

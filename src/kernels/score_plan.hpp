@@ -1,0 +1,71 @@
+// How the options of softmax make scores of elements, decided once a call.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <limits>
+
+#include "kernels/contract.hpp"
+#include "kernels/kernels.hpp"
+
+namespace {
+
+// A score is s = c * v, where v is
+//   the element x, or -x under a negative scale (which c then has without its sign);
+//   factor * x where the scale is too large or small for the constants of exp;
+//   fma(factor, x, bias) with a bias;
+//   cap * tanh(factor * x), plus the bias by a fused operation, with a softcap.
+// An excluded element has v = -inf.
+template <class T>
+struct ScorePlan {
+  const rapt::SoftmaxRows &rows;
+  T factor = 1;
+  T cap = 0;
+  double c = 1;
+
+  explicit ScorePlan(const rapt::SoftmaxRows &given) : rows(given) {
+    constexpr double limit = rapt::Contract<T>::scale_limit;
+    const double magnitude = std::fabs(rows.scale);
+    if (rows.options.softcap != 0) {
+      cap = T{rows.options.softcap};
+      factor = static_cast<T>(rows.scale / double{rows.options.softcap});
+    } else if (rows.options.bias || magnitude < 1 / limit || magnitude > limit) {
+      factor = static_cast<T>(rows.scale);
+    } else {
+      factor = rows.scale < 0 ? T(-1) : T(1);
+      c = magnitude;
+    }
+  }
+
+  // v is x itself.
+  bool plain() const { return factor == 1 && cap == 0 && !rows.options.bias && !rows.options.mask; }
+
+  // Columns that row r sees at all: all others are excluded without being looked at.
+  std::size_t visible_cols(std::size_t r) const {
+    std::size_t cols = rows.options.row_lengths ? rows.options.row_lengths[r] : rows.cols;
+    if (rows.options.causal) {
+      // Compared without forming r + causal_offset + 1, which may overflow.
+      const std::ptrdiff_t offset = rows.options.causal_offset;
+      const std::size_t before = offset < 0 ? std::size_t{0} - static_cast<std::size_t>(offset) : 0;
+      const std::size_t after = offset > 0 ? static_cast<std::size_t>(offset) : 0;
+      if (r < before) return 0;
+      if (after < cols && r - before + 1 < cols - after) cols = r - before + 1 + after;
+    }
+    return cols;
+  }
+
+  const float *bias_row(std::size_t r) const {
+    return rows.options.bias ? rows.options.bias + static_cast<std::ptrdiff_t>(r) * rows.options.bias_stride
+                             : nullptr;
+  }
+  const std::uint8_t *mask_row(std::size_t r) const {
+    return rows.options.mask ? rows.options.mask + static_cast<std::ptrdiff_t>(r) * rows.options.mask_stride
+                             : nullptr;
+  }
+  bool excluded(std::size_t r, std::size_t col) const {
+    return (rows.options.mask && mask_row(r)[col] == 0) ||
+           (rows.options.bias && bias_row(r)[col] == -std::numeric_limits<float>::infinity());
+  }
+};
+
+}  // namespace
