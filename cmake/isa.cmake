@@ -44,7 +44,7 @@ function(rapt_add_isas target)
 
     set(closed "${CMAKE_CURRENT_BINARY_DIR}/rapt_${name}.o")
     add_custom_command(OUTPUT "${closed}"
-      COMMAND ${CMAKE_CXX_COMPILER} ${RAPT_LINK_TARGET_FLAG} -r -nostdlib -no-pie -fuse-ld=bfd
+      COMMAND ${CMAKE_CXX_COMPILER} ${RAPT_LINK_TARGET_FLAG} -r -nostdlib $<$<CXX_COMPILER_ID:GNU>:-no-pie> -fuse-ld=bfd
               -Wl,--force-group-allocation $<TARGET_OBJECTS:rapt_isa_${name}> -o "${closed}"
       COMMAND ${CMAKE_OBJCOPY} --keep-global-symbol=rapt_table_${name} "${closed}"
       DEPENDS rapt_isa_${name} $<TARGET_OBJECTS:rapt_isa_${name}>

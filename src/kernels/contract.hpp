@@ -38,6 +38,8 @@ struct Contract<float> {
   static constexpr float exp_overflow = 0x1.62e42ep6f;
   static constexpr float exp_underflow = -104.0f;
   static constexpr float exp_plain = 87.0f;
+  static constexpr float exp_normal_from = -0x1.5d589ep6f;  // from here on exp is a normal number
+  static constexpr float integer_unit = 0x1p23f;   // adding it rounds to an integer
   static constexpr int subnormal_exponent = 149;  // the smallest subnormal is 2^-149
 
   // Virtual lanes of the reductions.
@@ -77,6 +79,8 @@ struct Contract<double> {
   static constexpr double exp_overflow = 0x1.62e42fefa39efp9;
   static constexpr double exp_underflow = -746.0;
   static constexpr double exp_plain = 708.0;
+  static constexpr double exp_normal_from = -0x1.6232bdd7abcd2p9;
+  static constexpr double integer_unit = 0x1p52;
   static constexpr int subnormal_exponent = 1074;
 
   static constexpr std::size_t dot_lanes = 32;

@@ -36,6 +36,7 @@ struct simd<float> {
   using batch = xsimd::batch<float, xsimd::fma3<xsimd::avx2>>;
   using mask = __m256;
   static constexpr std::size_t width = 8;
+  static constexpr std::size_t dot_rows_together = 1;  // 8 accumulators a row fill the 16 registers with the operands
   static constexpr bool max_keeps_nan = false;
 
   static __m256i first(std::size_t k) {
@@ -58,13 +59,19 @@ struct simd<float> {
   static batch abs(batch a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
   static mask less(batch a, batch b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
   static mask equal(batch a, batch b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
+  static mask not_less(batch a, batch b) { return _mm256_cmp_ps(a, b, _CMP_NLT_UQ); }
   static mask unordered(batch a, batch b) { return _mm256_cmp_ps(a, b, _CMP_UNORD_Q); }
   static mask either(mask a, mask b) { return _mm256_or_ps(a, b); }
   static mask negate(mask a) { return _mm256_xor_ps(a, _mm256_castsi256_ps(_mm256_set1_epi32(-1))); }
   static bool any(mask m) { return _mm256_movemask_ps(m) != 0; }
-  static bool all(mask m) { return _mm256_movemask_ps(m) == 0xff; }
   static batch select(mask m, batch yes, batch no) { return _mm256_blendv_ps(no, yes, m); }
   static batch zero_where(mask m, batch v) { return _mm256_andnot_ps(m, v); }
+  // v with lane k and all after it 0.
+  static batch keep_first(batch v, std::size_t k) { return _mm256_and_ps(_mm256_castsi256_ps(first(k)), v); }
+  // v with lane k and all after it `value`.
+  static batch fill_after(batch v, std::size_t k, float value) {
+    return _mm256_blendv_ps(_mm256_set1_ps(value), v, _mm256_castsi256_ps(first(k)));
+  }
 
   static batch add_exponent(batch p, batch n) {
     return _mm256_castsi256_ps(
@@ -97,6 +104,7 @@ struct simd<double> {
   using batch = xsimd::batch<double, xsimd::fma3<xsimd::avx2>>;
   using mask = __m256d;
   static constexpr std::size_t width = 4;
+  static constexpr std::size_t dot_rows_together = 1;  // 8 accumulators a row fill the 16 registers with the operands
   static constexpr bool max_keeps_nan = false;
 
   static __m256i first(std::size_t k) {
@@ -122,13 +130,19 @@ struct simd<double> {
   static batch abs(batch a) { return _mm256_andnot_pd(_mm256_set1_pd(-0.0), a); }
   static mask less(batch a, batch b) { return _mm256_cmp_pd(a, b, _CMP_LT_OQ); }
   static mask equal(batch a, batch b) { return _mm256_cmp_pd(a, b, _CMP_EQ_OQ); }
+  static mask not_less(batch a, batch b) { return _mm256_cmp_pd(a, b, _CMP_NLT_UQ); }
   static mask unordered(batch a, batch b) { return _mm256_cmp_pd(a, b, _CMP_UNORD_Q); }
   static mask either(mask a, mask b) { return _mm256_or_pd(a, b); }
   static mask negate(mask a) { return _mm256_xor_pd(a, _mm256_castsi256_pd(_mm256_set1_epi32(-1))); }
   static bool any(mask m) { return _mm256_movemask_pd(m) != 0; }
-  static bool all(mask m) { return _mm256_movemask_pd(m) == 0xf; }
   static batch select(mask m, batch yes, batch no) { return _mm256_blendv_pd(no, yes, m); }
   static batch zero_where(mask m, batch v) { return _mm256_andnot_pd(m, v); }
+  // v with lane k and all after it 0.
+  static batch keep_first(batch v, std::size_t k) { return _mm256_and_pd(_mm256_castsi256_pd(first(k)), v); }
+  // v with lane k and all after it `value`.
+  static batch fill_after(batch v, std::size_t k, double value) {
+    return _mm256_blendv_pd(_mm256_set1_pd(value), v, _mm256_castsi256_pd(first(k)));
+  }
 
   static batch add_exponent(batch p, batch n) {
     return _mm256_castsi256_pd(

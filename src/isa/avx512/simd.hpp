@@ -19,9 +19,10 @@ struct simd<float> {
   using batch = xsimd::batch<float, xsimd::avx512bw>;
   using mask = __mmask16;
   static constexpr std::size_t width = 16;
+  static constexpr std::size_t dot_rows_together = 4;  // 4 accumulators a row
   static constexpr bool max_keeps_nan = false;
 
-  static mask first(std::size_t k) { return static_cast<mask>(_bzhi_u32(0xffff, static_cast<unsigned>(k))); }
+  static mask first(std::size_t k) { return static_cast<mask>(_bzhi_u32(0xffff, static_cast<unsigned>(k < 16 ? k : 16))); }
   static batch load(const float *p) { return _mm512_loadu_ps(p); }
   static void store(float *p, batch v) { _mm512_storeu_ps(p, v); }
   static batch load_first(const float *p, std::size_t k) { return _mm512_maskz_loadu_ps(first(k), p); }
@@ -38,13 +39,19 @@ struct simd<float> {
   static batch abs(batch a) { return _mm512_abs_ps(a); }
   static mask less(batch a, batch b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
   static mask equal(batch a, batch b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
+  static mask not_less(batch a, batch b) { return _mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ); }
   static mask unordered(batch a, batch b) { return _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q); }
   static mask either(mask a, mask b) { return static_cast<mask>(a | b); }
   static mask negate(mask a) { return static_cast<mask>(~a); }
   static bool any(mask m) { return m != 0; }
-  static bool all(mask m) { return m == 0xffff; }
   static batch select(mask m, batch yes, batch no) { return _mm512_mask_blend_ps(m, no, yes); }
   static batch zero_where(mask m, batch v) { return _mm512_maskz_mov_ps(negate(m), v); }
+  // v with lane k and all after it 0.
+  static batch keep_first(batch v, std::size_t k) { return _mm512_maskz_mov_ps(first(k), v); }
+  // v with lane k and all after it `value`.
+  static batch fill_after(batch v, std::size_t k, float value) {
+    return _mm512_mask_mov_ps(_mm512_set1_ps(value), first(k), v);
+  }
 
   // The bits of p plus the low bits of n, moved to the exponent.
   static batch add_exponent(batch p, batch n) {
@@ -77,9 +84,10 @@ struct simd<double> {
   using batch = xsimd::batch<double, xsimd::avx512bw>;
   using mask = __mmask8;
   static constexpr std::size_t width = 8;
+  static constexpr std::size_t dot_rows_together = 4;  // 4 accumulators a row
   static constexpr bool max_keeps_nan = false;
 
-  static mask first(std::size_t k) { return static_cast<mask>(_bzhi_u32(0xff, static_cast<unsigned>(k))); }
+  static mask first(std::size_t k) { return static_cast<mask>(_bzhi_u32(0xff, static_cast<unsigned>(k < 8 ? k : 8))); }
   static batch load(const double *p) { return _mm512_loadu_pd(p); }
   static void store(double *p, batch v) { _mm512_storeu_pd(p, v); }
   static batch load_first(const double *p, std::size_t k) { return _mm512_maskz_loadu_pd(first(k), p); }
@@ -98,13 +106,19 @@ struct simd<double> {
   static batch abs(batch a) { return _mm512_abs_pd(a); }
   static mask less(batch a, batch b) { return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ); }
   static mask equal(batch a, batch b) { return _mm512_cmp_pd_mask(a, b, _CMP_EQ_OQ); }
+  static mask not_less(batch a, batch b) { return _mm512_cmp_pd_mask(a, b, _CMP_NLT_UQ); }
   static mask unordered(batch a, batch b) { return _mm512_cmp_pd_mask(a, b, _CMP_UNORD_Q); }
   static mask either(mask a, mask b) { return static_cast<mask>(a | b); }
   static mask negate(mask a) { return static_cast<mask>(~a); }
   static bool any(mask m) { return m != 0; }
-  static bool all(mask m) { return m == 0xff; }
   static batch select(mask m, batch yes, batch no) { return _mm512_mask_blend_pd(m, no, yes); }
   static batch zero_where(mask m, batch v) { return _mm512_maskz_mov_pd(negate(m), v); }
+  // v with lane k and all after it 0.
+  static batch keep_first(batch v, std::size_t k) { return _mm512_maskz_mov_pd(first(k), v); }
+  // v with lane k and all after it `value`.
+  static batch fill_after(batch v, std::size_t k, double value) {
+    return _mm512_mask_mov_pd(_mm512_set1_pd(value), first(k), v);
+  }
 
   static batch add_exponent(batch p, batch n) {
     return _mm512_castsi512_pd(

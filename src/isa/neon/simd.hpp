@@ -19,8 +19,13 @@ struct simd<float> {
   using batch = xsimd::batch<float, xsimd::neon64>;
   using mask = uint32x4_t;
   static constexpr std::size_t width = 4;
+  static constexpr std::size_t dot_rows_together = 1;  // 16 accumulators (f64 too) a row
   static constexpr bool max_keeps_nan = true;  // FMAX returns NaN if either operand is one
 
+  static mask after(std::size_t k) {
+    static constexpr std::uint32_t lane_index[] = {0, 1, 2, 3};
+    return vcgeq_u32(vld1q_u32(lane_index), vdupq_n_u32(k < 4 ? static_cast<std::uint32_t>(k) : 4));
+  }
   static batch load(const float *p) { return vld1q_f32(p); }
   static void store(float *p, batch v) { vst1q_f32(p, v); }
   static batch load_first(const float *p, std::size_t k) {
@@ -53,14 +58,20 @@ struct simd<float> {
   static batch abs(batch a) { return vabsq_f32(a); }
   static mask less(batch a, batch b) { return vcltq_f32(a, b); }
   static mask equal(batch a, batch b) { return vceqq_f32(a, b); }
+  static mask not_less(batch a, batch b) { return negate(less(a, b)); }
   static mask unordered(batch a, batch b) { return vmvnq_u32(vandq_u32(vceqq_f32(a, a), vceqq_f32(b, b))); }
   static mask either(mask a, mask b) { return vorrq_u32(a, b); }
   static mask negate(mask a) { return vmvnq_u32(a); }
   static bool any(mask m) { return vmaxvq_u32(m) != 0; }
-  static bool all(mask m) { return vminvq_u32(m) != 0; }
   static batch select(mask m, batch yes, batch no) { return vbslq_f32(m, yes, no); }
   static batch zero_where(mask m, batch v) {
     return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(v), m));
+  }
+  // v with lane k and all after it 0.
+  static batch keep_first(batch v, std::size_t k) { return zero_where(after(k), v); }
+  // v with lane k and all after it `value`.
+  static batch fill_after(batch v, std::size_t k, float value) {
+    return vbslq_f32(after(k), vdupq_n_f32(value), v);
   }
 
   static batch add_exponent(batch p, batch n) {
@@ -87,8 +98,13 @@ struct simd<double> {
   using batch = xsimd::batch<double, xsimd::neon64>;
   using mask = uint64x2_t;
   static constexpr std::size_t width = 2;
+  static constexpr std::size_t dot_rows_together = 1;  // 16 accumulators (f64 too) a row
   static constexpr bool max_keeps_nan = true;
 
+  static mask after(std::size_t k) {
+    static constexpr std::uint64_t lane_index[] = {0, 1};
+    return vcgeq_u64(vld1q_u64(lane_index), vdupq_n_u64(k < 2 ? k : 2));
+  }
   static batch load(const double *p) { return vld1q_f64(p); }
   static void store(double *p, batch v) { vst1q_f64(p, v); }
   static batch load_first(const double *p, std::size_t k) {
@@ -118,14 +134,20 @@ struct simd<double> {
   static batch abs(batch a) { return vabsq_f64(a); }
   static mask less(batch a, batch b) { return vcltq_f64(a, b); }
   static mask equal(batch a, batch b) { return vceqq_f64(a, b); }
+  static mask not_less(batch a, batch b) { return negate(less(a, b)); }
   static mask unordered(batch a, batch b) { return negate(vandq_u64(vceqq_f64(a, a), vceqq_f64(b, b))); }
   static mask either(mask a, mask b) { return vorrq_u64(a, b); }
   static mask negate(mask a) { return vreinterpretq_u64_u32(vmvnq_u32(vreinterpretq_u32_u64(a))); }
   static bool any(mask m) { return vmaxvq_u32(vreinterpretq_u32_u64(m)) != 0; }
-  static bool all(mask m) { return vminvq_u32(vreinterpretq_u32_u64(m)) != 0; }
   static batch select(mask m, batch yes, batch no) { return vbslq_f64(m, yes, no); }
   static batch zero_where(mask m, batch v) {
     return vreinterpretq_f64_u64(vbicq_u64(vreinterpretq_u64_f64(v), m));
+  }
+  // v with lane k and all after it 0.
+  static batch keep_first(batch v, std::size_t k) { return zero_where(after(k), v); }
+  // v with lane k and all after it `value`.
+  static batch fill_after(batch v, std::size_t k, double value) {
+    return vbslq_f64(after(k), vdupq_n_f64(value), v);
   }
 
   static batch add_exponent(batch p, batch n) {

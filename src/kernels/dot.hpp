@@ -1,0 +1,79 @@
+// dot and dot_rows.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/contract.hpp"
+#include "kernels/fold.hpp"
+#include "kernels/unroll.hpp"
+
+namespace {
+
+template <class T>
+struct DotLanes {
+  using S = simd<T>;
+  static constexpr std::size_t lanes = rapt::Contract<T>::dot_lanes;
+  static constexpr std::size_t registers = lanes / S::width;
+  typename S::batch lane[registers];
+
+  DotLanes() {
+    unroll<registers>([&](auto r) { lane[r] = typename S::batch(T(0)); });
+  }
+  [[gnu::always_inline]] void add(const T *a, const T *b) {
+    unroll<registers>([&](auto r) {
+      lane[r] = S::fma(S::load(a + r * S::width), S::load(b + r * S::width), lane[r]);
+    });
+  }
+  // The last `left` < lanes elements; every lane takes part, as the contract counts missing elements as 0 * 0.
+  [[gnu::always_inline]] void add_first(const T *a, const T *b, std::size_t left) {
+    unroll<registers>([&](auto r) {
+      constexpr std::size_t begin = r * S::width;
+      const std::size_t k = left > begin ? left - begin : 0;
+      lane[r] = S::fma(S::load_first(a + begin, k), S::load_first(b + begin, k), lane[r]);
+    });
+  }
+  [[gnu::always_inline]] T fold() { return fold_lanes<T>(lane); }
+};
+
+template <class T>
+T dot(const T *a, const T *b, std::size_t n) {
+  DotLanes<T> sum;
+  constexpr std::size_t lanes = DotLanes<T>::lanes;
+  std::size_t i = 0;
+  for (; n - i >= lanes; i += lanes) sum.add(a + i, b + i);
+  if (i < n) sum.add_first(a + i, b + i, n - i);
+  return sum.fold();
+}
+
+// `together` rows share each load of the query.
+template <std::size_t together, class T>
+[[gnu::always_inline]] inline void dot_some_rows(const T *query, const T *rows, std::ptrdiff_t row_stride,
+                                                 std::size_t dim, T scale, T *out) {
+  DotLanes<T> sum[together];
+  constexpr std::size_t lanes = DotLanes<T>::lanes;
+  const T *row[together];
+  unroll<together>([&](auto j) { row[j] = rows + static_cast<std::ptrdiff_t>(j) * row_stride; });
+  std::size_t i = 0;
+  for (; dim - i >= lanes; i += lanes) {
+    unroll<together>([&](auto j) { sum[j].add(query + i, row[j] + i); });
+  }
+  if (i < dim) {
+    unroll<together>([&](auto j) { sum[j].add_first(query + i, row[j] + i, dim - i); });
+  }
+  unroll<together>([&](auto j) { out[j] = scale * sum[j].fold(); });
+}
+
+template <class T>
+void dot_rows(const T *query, const T *rows, std::ptrdiff_t row_stride, std::size_t row_count, std::size_t dim,
+              T scale, T *out) {
+  constexpr std::size_t together = simd<T>::dot_rows_together;
+  std::size_t r = 0;
+  for (; row_count - r >= together; r += together, rows += static_cast<std::ptrdiff_t>(together) * row_stride) {
+    dot_some_rows<together>(query, rows, row_stride, dim, scale, out + r);
+  }
+  for (; r < row_count; ++r, rows += row_stride) {
+    dot_some_rows<1>(query, rows, row_stride, dim, scale, out + r);
+  }
+}
+
+}  // namespace

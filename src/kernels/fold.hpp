@@ -1,0 +1,21 @@
+// Lanes summed by halves: lane i takes lane i + half, first among registers, then within the last one.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/unroll.hpp"
+
+namespace {
+
+template <class T, class Batch, std::size_t registers>
+[[gnu::always_inline]] inline T fold_lanes(Batch (&lane)[registers]) {
+  if constexpr (registers == 1) {
+    return simd<T>::fold(lane[0]);
+  } else {
+    Batch half[registers / 2];
+    unroll<registers / 2>([&](auto r) { half[r] = lane[r] + lane[r + registers / 2]; });
+    return fold_lanes<T>(half);
+  }
+}
+
+}  // namespace
