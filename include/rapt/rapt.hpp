@@ -1,0 +1,146 @@
+// rapt for C++20: rapt.h with std::span. Every function is documented there; here, lengths come from the spans.
+//
+//   std::vector<float> x(rows * cols), y(rows * cols);
+//   rapt_softmax_options options = rapt::softmax_options();
+//   options.scale = 0.125f;
+//   rapt_status status = rapt::softmax<float>({x, cols}, {y, cols}, &options);
+//
+// Lengths that must agree are checked: by assert where a function returns no status.
+#ifndef RAPT_RAPT_HPP
+#define RAPT_RAPT_HPP
+
+#include <cassert>
+#include <cstddef>
+#include <span>
+#include <type_traits>
+
+#include "rapt/rapt.h"
+
+namespace rapt {
+
+inline rapt_softmax_options softmax_options() { return RAPT_SOFTMAX_OPTIONS_INIT; }
+
+// A matrix of rows, each contiguous, `stride` elements apart.
+template <class T>
+struct Rows {
+  T *data = nullptr;
+  std::size_t rows = 0;
+  std::size_t cols = 0;
+  std::ptrdiff_t stride = 0;
+
+  constexpr Rows() = default;
+  constexpr Rows(T *first, std::size_t row_count, std::size_t col_count, std::ptrdiff_t row_stride)
+      : data(first), rows(row_count), cols(col_count), stride(row_stride) {}
+  // As many whole rows of `col_count` elements as there are.
+  constexpr Rows(std::span<T> elements, std::size_t col_count)
+      : Rows(elements.data(), col_count == 0 ? 0 : elements.size() / col_count, col_count,
+             static_cast<std::ptrdiff_t>(col_count)) {}
+  constexpr operator Rows<const T>() const
+    requires(!std::is_const_v<T>)
+  {
+    return {data, rows, cols, stride};
+  }
+};
+
+// ---- vectors
+
+inline float dot(std::span<const float> a, std::span<const float> b) {
+  assert(a.size() == b.size());
+  return rapt_dot_f32(a.data(), b.data(), a.size());
+}
+inline double dot(std::span<const double> a, std::span<const double> b) {
+  assert(a.size() == b.size());
+  return rapt_dot_f64(a.data(), b.data(), a.size());
+}
+
+inline void dot_rows(std::span<const float> query, Rows<const float> keys, float scale, std::span<float> out) {
+  assert(query.size() == keys.cols && out.size() >= keys.rows);
+  rapt_dot_rows_f32(query.data(), keys.data, keys.stride, keys.rows, keys.cols, scale, out.data());
+}
+inline void dot_rows(std::span<const double> query, Rows<const double> keys, double scale, std::span<double> out) {
+  assert(query.size() == keys.cols && out.size() >= keys.rows);
+  rapt_dot_rows_f64(query.data(), keys.data, keys.stride, keys.rows, keys.cols, scale, out.data());
+}
+
+inline void scale(std::span<const float> x, float factor, std::span<float> y) {
+  assert(y.size() >= x.size());
+  rapt_scale_f32(x.data(), factor, y.data(), x.size());
+}
+inline void scale(std::span<const double> x, double factor, std::span<double> y) {
+  assert(y.size() >= x.size());
+  rapt_scale_f64(x.data(), factor, y.data(), x.size());
+}
+
+inline void exp(std::span<const float> x, std::span<float> y) {
+  assert(y.size() >= x.size());
+  rapt_exp_f32(x.data(), y.data(), x.size());
+}
+inline void exp(std::span<const double> x, std::span<double> y) {
+  assert(y.size() >= x.size());
+  rapt_exp_f64(x.data(), y.data(), x.size());
+}
+
+inline float exp_sum(std::span<const float> x, float scale, float shift, std::span<float> y) {
+  assert(y.size() >= x.size());
+  return rapt_exp_sum_f32(x.data(), scale, shift, y.data(), x.size());
+}
+inline double exp_sum(std::span<const double> x, double scale, double shift, std::span<double> y) {
+  assert(y.size() >= x.size());
+  return rapt_exp_sum_f64(x.data(), scale, shift, y.data(), x.size());
+}
+
+// ---- rows: outputs of another shape than the input are RAPT_BAD_SIZE
+
+template <class T>
+rapt_status softmax(Rows<const std::type_identity_t<T>> x, Rows<std::type_identity_t<T>> y,
+                    const rapt_softmax_options *options = nullptr) {
+  if (x.rows != y.rows || x.cols != y.cols) return RAPT_BAD_SIZE;
+  if constexpr (std::is_same_v<T, float>) {
+    return rapt_softmax_f32(x.data, x.stride, y.data, y.stride, x.rows, x.cols, options);
+  } else {
+    static_assert(std::is_same_v<T, double>, "softmax is for float and double");
+    return rapt_softmax_f64(x.data, x.stride, y.data, y.stride, x.rows, x.cols, options);
+  }
+}
+
+template <class T>
+rapt_status log_softmax(Rows<const std::type_identity_t<T>> x, Rows<std::type_identity_t<T>> y,
+                        const rapt_softmax_options *options = nullptr) {
+  if (x.rows != y.rows || x.cols != y.cols) return RAPT_BAD_SIZE;
+  if constexpr (std::is_same_v<T, float>) {
+    return rapt_log_softmax_f32(x.data, x.stride, y.data, y.stride, x.rows, x.cols, options);
+  } else {
+    static_assert(std::is_same_v<T, double>, "log_softmax is for float and double");
+    return rapt_log_softmax_f64(x.data, x.stride, y.data, y.stride, x.rows, x.cols, options);
+  }
+}
+
+template <class T>
+rapt_status logsumexp(Rows<const std::type_identity_t<T>> x, std::span<std::type_identity_t<T>> out,
+                      const rapt_softmax_options *options = nullptr) {
+  if (out.size() < x.rows) return RAPT_BAD_SIZE;
+  if constexpr (std::is_same_v<T, float>) {
+    return rapt_logsumexp_f32(x.data, x.stride, out.data(), x.rows, x.cols, options);
+  } else {
+    static_assert(std::is_same_v<T, double>, "logsumexp is for float and double");
+    return rapt_logsumexp_f64(x.data, x.stride, out.data(), x.rows, x.cols, options);
+  }
+}
+
+template <class T>
+rapt_status softmax_backward(Rows<const std::type_identity_t<T>> y, Rows<const std::type_identity_t<T>> dy,
+                             Rows<std::type_identity_t<T>> dx, std::type_identity_t<T> scale = 1) {
+  if (y.rows != dx.rows || y.cols != dx.cols || dy.rows != dx.rows || dy.cols != dx.cols) return RAPT_BAD_SIZE;
+  if constexpr (std::is_same_v<T, float>) {
+    return rapt_softmax_backward_f32(y.data, y.stride, dy.data, dy.stride, dx.data, dx.stride, y.rows, y.cols,
+                                     scale);
+  } else {
+    static_assert(std::is_same_v<T, double>, "softmax_backward is for float and double");
+    return rapt_softmax_backward_f64(y.data, y.stride, dy.data, dy.stride, dx.data, dx.stride, y.rows, y.cols,
+                                     scale);
+  }
+}
+
+}  // namespace rapt
+
+#endif
