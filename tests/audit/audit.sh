@@ -1,0 +1,148 @@
+#!/usr/bin/env bash
+# What the library's objects hold: symbols and instructions.
+#
+#   audit.sh object LEVEL FILE      a level's closed object: one global symbol, no weak one, no static constructor,
+#                                   nothing undefined but libm and memory functions, no instruction of a higher level
+#   audit.sh archive FILE           librapt.a: the same for each level in it; everything else at the baseline
+#   audit.sh program FILE MAP       a linked program: outside the levels' code, nothing beyond the baseline.
+#                                   MAP is the linker's map (-Wl,-Map=MAP)
+#
+# NM, OBJDUMP, READELF and AR name the tools (for a cross build, its own). Ends with 1 if anything is wrong.
+set -euo pipefail
+
+nm=${NM:-nm} objdump=${OBJDUMP:-objdump} readelf=${READELF:-readelf} ar=${AR:-ar}
+problems=0
+complain() {
+  echo "audit: $*" >&2
+  problems=$((problems + 1))
+}
+
+# Instructions that a level may not hold, as extended regular expressions over "mnemonic operands".
+sse3_and_later='^(addsub|hadd|hsub|lddqu|movddup|movs[hl]dup|palignr|pabs|phadd|phsub|pmaddubsw|pmulhrsw|pshufb|psign|blend|dpp[sd]|extractps|insertps|movntdqa|mpsadbw|packusdw|pblend|pcmpeqq|pcmpgtq|pcmp[ei]str|pextr[bdq]|phminposuw|pinsr[bdq]|pm(ax|in)(s[bd]|u[dw])|pmov[sz]x|pmuldq|pmulld|ptest|round[ps][sd]|crc32|popcnt|lzcnt|tzcnt|movbe|andn |bextr|bls(i|r|msk) |bzhi|mulx|pdep|pext |rorx|s(a|h)[lr]x |adcx|adox|aes|pclmul|sha(1|256)|xgetbv|cmpxchg16b)'
+vex='^v[a-z0-9]+ '
+evex='%zmm|%[xy]mm(1[6-9]|2[0-9]|3[01])|%k[0-7]|\{(1to|r[nduz]-sae|sae|z\})|^k(mov|and|or|xor|add|shift|not|test|ortest|unpck)[a-z]* '
+beyond_v4='^v(pdp|dpbf16|cvtne|cvtsbf|perm(b|i2b|t2b) |pmadd52|popcnt|pmultishift|pcompress[bw]|pexpand[bw]|psh[lr]dv?|gf2p8|aes|pclmul|fmadd...ph|p2intersect|getexpph|[a-z0-9]+ph )|^(tdp|tile|gf2p8)'
+beyond_v3='^v(pdp|gf2p8|aes|pclmul|pmadd52)'
+beyond_armv8='[[:space:](,{]z[0-9]+\.|^(sdot|udot|usdot|sudot|smmla|ummla|usmmla|bfdot|bfmmla|bfmlal|fmlal|fmlsl|fcmla|fcadd|ld(add|clr|eor|set|smax|smin|umax|umin)|cas|swp|sq?rdmlah|pac|aut|whilel)|^f[a-z]+[[:space:]][vh][0-9]+(\.[48]h|,)'
+
+forbidden_in() {
+  case "$machine:$1" in
+    x86:baseline | x86:scalar) echo "$vex|$evex|$sse3_and_later" ;;
+    x86:avx2) echo "$evex|$beyond_v3" ;;
+    x86:avx512) echo "$beyond_v4" ;;
+    arm64:*) echo "$beyond_armv8" ;;
+    *) complain "no rule for level $1 on $machine"; echo '^$' ;;
+  esac
+}
+
+set_machine() {
+  case "$($readelf -h "$1" 2>/dev/null | sed -n 's/^ *Machine: *//p' | head -n 1)" in
+    *X86-64*) machine=x86 ;;
+    AArch64) machine=arm64 ;;
+    *) complain "$1 is of no processor that this audit knows"; exit 1 ;;
+  esac
+}
+
+# "address mnemonic operands" of every instruction of a file.
+instructions() {
+  $objdump -d --no-show-raw-insn "$1" | sed -nE 's/^ *([0-9a-f]+):[[:space:]]+([^[:space:]].*)$/\1 \2/p' |
+    sed -E 's/^([0-9a-f]+) ((rep[a-z]*|lock|bnd|notrack|data16|cs|ds) )+/\1 /; s/[[:space:]]+/ /g'
+}
+
+check_instructions() { # LEVEL FILE NAME
+  local found count
+  count=$(instructions "$2" | wc -l)
+  # Detecting the CPU is done by instructions that not every CPU has: only behind OSXSAVE.
+  found=$(instructions "$2" | cut -d' ' -f2- | grep -E "$(forbidden_in "$1")" | { [[ $3 == *cpu.cpp* ]] && grep -v '^xgetbv' || cat; } |
+          sort | uniq -c | sort -rn | head -n 5 || true)
+  [[ -z $found ]] || complain "$3: instructions beyond level $1:"$'\n'"$found"
+  [[ $1 == baseline || $count -gt 0 ]] || complain "$3: no instructions"
+}
+
+check_no_constructors() { # FILE NAME
+  ! $readelf -SW "$1" | grep -qE '\.(init_array|ctors|preinit_array)' || complain "$2: static constructors"
+}
+
+audit_object() { # LEVEL FILE
+  local table="rapt_table_$1" name symbols
+  name=$(basename "$2")
+  symbols=$($nm --defined-only --extern-only "$2" | awk '{print $NF}')
+  [[ $symbols == "$table" ]] || complain "$name: defines more than $table:"$'\n'"$symbols"
+  symbols=$($nm "$2" | awk '$(NF-1) ~ /^[WwVvu]$/ {print $(NF-1), $NF}')
+  [[ -z $symbols ]] || complain "$name: weak or unique symbols:"$'\n'"$symbols"
+  symbols=$($nm --undefined-only "$2" | awk '{print $NF}' |
+            grep -vxE 'fmaf?|mem(cpy|set|move)|_GLOBAL_OFFSET_TABLE_' || true)
+  [[ -z $symbols ]] || complain "$name: needs what kernels do not use:"$'\n'"$symbols"
+  check_no_constructors "$2" "$name"
+  check_instructions "$1" "$2" "$name"
+  echo "audit: $name: $(instructions "$2" | wc -l) instructions, one global symbol"
+}
+
+audit_archive() { # FILE
+  local member archive member_level
+  archive=$(realpath "$1")
+  folder=$(mktemp -d)
+  trap 'rm -rf "$folder"' EXIT
+  (cd "$folder" && $ar x "$archive")
+  for member in "$folder"/*; do
+    set_machine "$member"
+    case $(basename "$member") in
+      rapt_*.o)
+        member_level=$(basename "$member" .o)
+        audit_object "${member_level#rapt_}" "$member"
+        ;;
+      *)
+        check_no_constructors "$member" "$(basename "$member")"
+        check_instructions baseline "$member" "$(basename "$member")"
+        ;;
+    esac
+  done
+}
+
+# The address ranges that rapt_<level>.o takes in a linked program, as "first last" in decimal.
+level_ranges() { # MAP
+  # A long section name stands on a line of its own, so lines are joined before they are read.
+  tr '\n' ' ' <"$1" | grep -oE ' \.text[^ ]* +0x[0-9a-f]+ +0x[0-9a-f]+ +[^ ]*rapt_[a-z0-9_]+\.o\)?' |
+    while read -r _ first size file; do
+      [[ $file != *rapt_scalar.o* ]] || continue
+      echo "$((first)) $((first + size))"
+    done
+}
+
+audit_program() { # FILE MAP
+  local found
+  set_machine "$1"
+  [[ -n $(level_ranges "$2") ]] || complain "$2 names no level's object"
+  found=$(
+    { level_ranges "$2"; echo --; instructions "$1"; } |
+      awk -v forbidden="$(forbidden_in baseline)" '
+        function decimal(hex,  i, value) {
+          value = 0
+          for (i = 1; i <= length(hex); ++i) value = value * 16 + index("0123456789abcdef", substr(hex, i, 1)) - 1
+          return value
+        }
+        $1 == "--" { reading = 1; next }
+        !reading { first[ranges] = $1; last[ranges++] = $2; next }
+        {
+          line = $0; sub(/^[^ ]+ /, "", line)
+          if (line !~ forbidden || line ~ /^xgetbv/) next
+          address = decimal($1)
+          for (i = 0; i < ranges; ++i) if (address >= first[i] && address < last[i]) next
+          print
+        }' | head -n 5
+  )
+  [[ -z $found ]] || complain "$1: instructions beyond the baseline outside the levels' code:"$'\n'"$found"
+  echo "audit: $(basename "$1"): $(instructions "$1" | wc -l) instructions"
+}
+
+machine=
+case ${1-} in
+  object) set_machine "$3"; audit_object "$2" "$3" ;;
+  archive) audit_archive "$2" ;;
+  program) audit_program "$2" "$3" ;;
+  *) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 2 ;;
+esac
+if ((problems > 0)); then
+  echo "audit: $problems problems" >&2
+  exit 1
+fi

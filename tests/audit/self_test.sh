@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# The audit must notice what it is there for: each of these objects is wrong in one way, and must be refused.
+#   self_test.sh COMPILER SOURCE_DIR      (x86-64 only: the compiler's own target)
+set -euo pipefail
+compiler=$1 source_dir=$2
+audit=$(dirname "$(realpath "${BASH_SOURCE[0]}")")/audit.sh
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+caught=0 missed=0
+
+flags=(-std=c++20 -O2 -ffp-contract=off -fno-exceptions -fno-rtti -fPIC -I "$source_dir/src" -I "$source_dir/include")
+
+compile() { # OUTPUT FLAGS... (the source on standard input)
+  local output=$1
+  shift
+  "$compiler" "${flags[@]}" "$@" -x c++ -c - -o "$output"
+}
+close() { # INPUT OUTPUT
+  "$compiler" -r -nostdlib -fuse-ld=bfd -Wl,--force-group-allocation "$1" -o "$2"
+  objcopy --keep-global-symbol=rapt_table_avx512 "$2"
+}
+expect_refusal() { # WHAT AUDIT-ARGUMENTS...
+  local what=$1
+  shift
+  if "$audit" "$@" >output 2>&1; then
+    echo "MISSED: $what"
+    missed=$((missed + 1))
+  else
+    echo "caught: $what ($(grep -m 1 '^audit:' output | cut -c 1-100))"
+    caught=$((caught + 1))
+  fi
+}
+
+table='#include "kernels/kernels.hpp"
+extern "C" constinit const rapt::KernelTable rapt_table_avx512;
+constinit const rapt::KernelTable rapt_table_avx512 = {};'
+
+compile good.o -march=x86-64-v4 <<<"$table
+float (*volatile escapes)(float) = [](float x) { return x + x; };"
+close good.o rapt_avx512.o
+"$audit" object avx512 rapt_avx512.o  # nothing is wrong here: set -e ends the test if the audit says so
+
+compile vector.o -march=x86-64-v4 <<<"$table
+#include <vector>
+std::vector<float> &keep(std::vector<float> &v) { v.push_back(1); return v; }"
+close vector.o rapt_avx512.o
+expect_refusal "a std::vector in a closed AVX-512 object" object avx512 rapt_avx512.o
+cp vector.o rapt_avx512.o
+expect_refusal "a std::vector in an AVX-512 object that was not closed" object avx512 rapt_avx512.o
+
+compile inline.o -march=x86-64-v4 <<<"$table
+inline float twice(float x) { return x + x; }
+float (*volatile escapes)(float) = twice;"
+cp inline.o rapt_avx512.o
+expect_refusal "an inline function's weak copy" object avx512 rapt_avx512.o
+
+compile constructor.o -march=x86-64-v4 <<<"$table
+static const float value = *reinterpret_cast<volatile float *>(16);
+float (*volatile escapes)() = [] { return value; };"
+close constructor.o rapt_avx512.o
+expect_refusal "a static constructor" object avx512 rapt_avx512.o
+
+compile vnni.o -march=x86-64-v4 -mavx512vnni <<<"$table
+#include <immintrin.h>
+__m512i (*volatile escapes)(__m512i, __m512i) = [](__m512i a, __m512i b) { return _mm512_dpbusd_epi32(a, a, b); };"
+close vnni.o rapt_avx512.o
+expect_refusal "an instruction of AVX512-VNNI in the avx512 level" object avx512 rapt_avx512.o
+
+compile api.o -mavx2 <<<"#include <immintrin.h>
+__m256 (*volatile escapes)(__m256, __m256) = [](__m256 a, __m256 b) { return _mm256_add_ps(a, b); };"
+ar cr archive.a api.o
+expect_refusal "AVX outside the levels" archive archive.a
+compile api.o -mpopcnt <<<"int (*volatile escapes)(unsigned) = [](unsigned a) { return __builtin_popcount(a); };"
+rm archive.a && ar cr archive.a api.o
+expect_refusal "popcnt outside the levels" archive archive.a
+
+echo "$caught caught, $missed missed"
+((missed == 0))
