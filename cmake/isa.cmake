@@ -21,6 +21,10 @@ endif()
 # the linker may keep that copy for every caller in the program, on every CPU.
 function(rapt_add_isas target)
   set(names)
+  set(no_pie)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    set(no_pie -no-pie)  # -r and a compiler's default of -pie exclude each other; clang drops it unasked
+  endif()
   foreach(row IN LISTS RAPT_ISA_ROWS)
     string(REPLACE "|" ";" fields "${row}")
     list(GET fields 0 name)
@@ -44,7 +48,7 @@ function(rapt_add_isas target)
 
     set(closed "${CMAKE_CURRENT_BINARY_DIR}/rapt_${name}.o")
     add_custom_command(OUTPUT "${closed}"
-      COMMAND ${CMAKE_CXX_COMPILER} ${RAPT_LINK_TARGET_FLAG} -r -nostdlib $<$<CXX_COMPILER_ID:GNU>:-no-pie> -fuse-ld=bfd
+      COMMAND ${CMAKE_CXX_COMPILER} ${RAPT_LINK_TARGET_FLAG} -r -nostdlib ${no_pie} -fuse-ld=bfd
               -Wl,--force-group-allocation $<TARGET_OBJECTS:rapt_isa_${name}> -o "${closed}"
       COMMAND ${CMAKE_OBJCOPY} --keep-global-symbol=rapt_table_${name} "${closed}"
       DEPENDS rapt_isa_${name} $<TARGET_OBJECTS:rapt_isa_${name}>

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by the scripts that build and run something on a bare Debian or Ubuntu.
 
 # need_packages PACKAGE...: installs those that are missing, and says so; silent when none is. On a system

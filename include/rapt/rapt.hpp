@@ -1,4 +1,5 @@
-// rapt for C++20: rapt.h with std::span. Every function is documented there; here, lengths come from the spans.
+// rapt for C++20: rapt.h with std::span. Every function is documented there; here, lengths come from the
+// spans.
 //
 //   std::vector<float> x(rows * cols), y(rows * cols);
 //   rapt_softmax_options options = rapt::softmax_options();
@@ -35,9 +36,7 @@ struct Rows {
   constexpr Rows(std::span<T> elements, std::size_t col_count)
       : Rows(elements.data(), col_count == 0 ? 0 : elements.size() / col_count, col_count,
              static_cast<std::ptrdiff_t>(col_count)) {}
-  constexpr operator Rows<const T>() const
-    requires(!std::is_const_v<T>)
-  {
+  constexpr operator Rows<const T>() const requires(!std::is_const_v<T>) {
     return {data, rows, cols, stride};
   }
 };
@@ -53,11 +52,13 @@ inline double dot(std::span<const double> a, std::span<const double> b) {
   return rapt_dot_f64(a.data(), b.data(), a.size());
 }
 
-inline void dot_rows(std::span<const float> query, Rows<const float> keys, float scale, std::span<float> out) {
+inline void dot_rows(std::span<const float> query, Rows<const float> keys, float scale,
+                     std::span<float> out) {
   assert(query.size() == keys.cols && out.size() >= keys.rows);
   rapt_dot_rows_f32(query.data(), keys.data, keys.stride, keys.rows, keys.cols, scale, out.data());
 }
-inline void dot_rows(std::span<const double> query, Rows<const double> keys, double scale, std::span<double> out) {
+inline void dot_rows(std::span<const double> query, Rows<const double> keys, double scale,
+                     std::span<double> out) {
   assert(query.size() == keys.cols && out.size() >= keys.rows);
   rapt_dot_rows_f64(query.data(), keys.data, keys.stride, keys.rows, keys.cols, scale, out.data());
 }
@@ -130,7 +131,8 @@ rapt_status logsumexp(Rows<const std::type_identity_t<T>> x, std::span<std::type
 template <class T>
 rapt_status softmax_backward(Rows<const std::type_identity_t<T>> y, Rows<const std::type_identity_t<T>> dy,
                              Rows<std::type_identity_t<T>> dx, std::type_identity_t<T> scale = 1) {
-  if (y.rows != dx.rows || y.cols != dx.cols || dy.rows != dx.rows || dy.cols != dx.cols) return RAPT_BAD_SIZE;
+  if (y.rows != dx.rows || y.cols != dx.cols || dy.rows != dx.rows || dy.cols != dx.cols)
+    return RAPT_BAD_SIZE;
   if constexpr (std::is_same_v<T, float>) {
     return rapt_softmax_backward_f32(y.data, y.stride, dy.data, dy.stride, dx.data, dx.stride, y.rows, y.cols,
                                      scale);

@@ -5,8 +5,8 @@
 
 namespace rapt {
 
-// Reading the mode and comparing costs about a nanosecond and is off the data's critical path; writing it, which
-// drains the pipeline, is left to callers whose mode differs.
+// Reading the mode and comparing costs about a nanosecond and is off the data's critical path; writing it,
+// which drains the pipeline, is left to callers whose mode differs.
 class DefaultFloatingPoint {
  public:
 #if defined(__x86_64__)
@@ -14,10 +14,12 @@ class DefaultFloatingPoint {
     __asm__ volatile("stmxcsr %0" : "=m"(saved_));
     // Everything but the six sticky exception flags: rounding, FTZ, DAZ and the exception masks.
     changed_ = (saved_ & ~std::uint32_t{0x3f}) != default_mode;
-    if (changed_) [[unlikely]] set(default_mode);
+    if (changed_) [[unlikely]]
+      set(default_mode);
   }
   ~DefaultFloatingPoint() {
-    if (changed_) [[unlikely]] set(saved_);
+    if (changed_) [[unlikely]]
+      set(saved_);
   }
 
  private:
@@ -28,10 +30,12 @@ class DefaultFloatingPoint {
   DefaultFloatingPoint() {
     __asm__ volatile("mrs %0, fpcr" : "=r"(saved_));
     changed_ = (saved_ & mode_bits) != 0;
-    if (changed_) [[unlikely]] set(saved_ & ~mode_bits);
+    if (changed_) [[unlikely]]
+      set(saved_ & ~mode_bits);
   }
   ~DefaultFloatingPoint() {
-    if (changed_) [[unlikely]] set(saved_);
+    if (changed_) [[unlikely]]
+      set(saved_);
   }
 
  private:

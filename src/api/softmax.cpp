@@ -45,7 +45,8 @@ rapt_status check_options(const SoftmaxRows &rows, const Matrix &output) {
   const auto overlaps_output = [&](const void *data, std::size_t element_size) {
     return data && overlap({data, 0, 1, rows.rows, element_size}, output) != Overlap::none;
   };
-  if (overlaps_output(options.row_lengths, sizeof(std::size_t)) || overlaps_output(options.sinks, sizeof(float))) {
+  if (overlaps_output(options.row_lengths, sizeof(std::size_t)) ||
+      overlaps_output(options.sinks, sizeof(float))) {
     return RAPT_BAD_OVERLAP;
   }
   if (options.row_lengths) {
@@ -75,8 +76,8 @@ rapt_status run(RowsKernel<T> kernel, Output kind, const T *x, std::ptrdiff_t x_
   if (any_work && !y) return is_matrix ? RAPT_BAD_Y : RAPT_BAD_OUT;
 
   const Matrix input{x, x_stride, row_count, cols, sizeof(T)};
-  const Matrix output = is_matrix ? Matrix{y, y_stride, row_count, cols, sizeof(T)}
-                                  : Matrix{y, 1, row_count, 1, sizeof(T)};
+  const Matrix output =
+      is_matrix ? Matrix{y, y_stride, row_count, cols, sizeof(T)} : Matrix{y, 1, row_count, 1, sizeof(T)};
   if (!input.stride_fits()) return RAPT_BAD_X_STRIDE;
   if (!output.stride_fits()) return RAPT_BAD_Y_STRIDE;
   std::size_t bytes;
@@ -108,13 +109,13 @@ rapt_status rapt_softmax_f64(const double *x, ptrdiff_t x_stride, double *y, ptr
   return run(&KernelTable::softmax_f64, Output::matrix, x, x_stride, y, y_stride, rows, cols, options);
 }
 
-rapt_status rapt_log_softmax_f32(const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride, size_t rows,
-                                 size_t cols, const rapt_softmax_options *options) {
+rapt_status rapt_log_softmax_f32(const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride,
+                                 size_t rows, size_t cols, const rapt_softmax_options *options) {
   return run(&KernelTable::log_softmax_f32, Output::matrix, x, x_stride, y, y_stride, rows, cols, options);
 }
 
-rapt_status rapt_log_softmax_f64(const double *x, ptrdiff_t x_stride, double *y, ptrdiff_t y_stride, size_t rows,
-                                 size_t cols, const rapt_softmax_options *options) {
+rapt_status rapt_log_softmax_f64(const double *x, ptrdiff_t x_stride, double *y, ptrdiff_t y_stride,
+                                 size_t rows, size_t cols, const rapt_softmax_options *options) {
   return run(&KernelTable::log_softmax_f64, Output::matrix, x, x_stride, y, y_stride, rows, cols, options);
 }
 

@@ -35,8 +35,9 @@ rapt_status check(const T *y, std::ptrdiff_t y_stride, const T *dy, std::ptrdiff
 
 using namespace rapt;
 
-rapt_status rapt_softmax_backward_f32(const float *y, ptrdiff_t y_stride, const float *dy, ptrdiff_t dy_stride,
-                                      float *dx, ptrdiff_t dx_stride, size_t rows, size_t cols, float scale) {
+rapt_status rapt_softmax_backward_f32(const float *y, ptrdiff_t y_stride, const float *dy,
+                                      ptrdiff_t dy_stride, float *dx, ptrdiff_t dx_stride, size_t rows,
+                                      size_t cols, float scale) {
   const rapt_status status = check(y, y_stride, dy, dy_stride, dx, dx_stride, rows, cols, scale);
   if (status != RAPT_OK) return status;
   DefaultFloatingPoint mode;
@@ -44,8 +45,9 @@ rapt_status rapt_softmax_backward_f32(const float *y, ptrdiff_t y_stride, const 
   return RAPT_OK;
 }
 
-rapt_status rapt_softmax_backward_f64(const double *y, ptrdiff_t y_stride, const double *dy, ptrdiff_t dy_stride,
-                                      double *dx, ptrdiff_t dx_stride, size_t rows, size_t cols, double scale) {
+rapt_status rapt_softmax_backward_f64(const double *y, ptrdiff_t y_stride, const double *dy,
+                                      ptrdiff_t dy_stride, double *dx, ptrdiff_t dx_stride, size_t rows,
+                                      size_t cols, double scale) {
   const rapt_status status = check(y, y_stride, dy, dy_stride, dx, dx_stride, rows, cols, scale);
   if (status != RAPT_OK) return status;
   DefaultFloatingPoint mode;

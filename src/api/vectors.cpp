@@ -15,8 +15,8 @@ double rapt_dot_f64(const double *a, const double *b, size_t n) {
   return kernels().dot_f64(a, b, n);
 }
 
-void rapt_dot_rows_f32(const float *query, const float *rows, ptrdiff_t row_stride, size_t row_count, size_t dim,
-                       float scale, float *out) {
+void rapt_dot_rows_f32(const float *query, const float *rows, ptrdiff_t row_stride, size_t row_count,
+                       size_t dim, float scale, float *out) {
   DefaultFloatingPoint mode;
   kernels().dot_rows_f32(query, rows, row_stride, row_count, dim, scale, out);
 }

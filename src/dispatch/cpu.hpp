@@ -1,17 +1,41 @@
 // What this CPU has and its operating system enables.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace rapt {
 
-// A CPU feature, usable only if the CPU reports it and the operating system saves its registers.
 enum class Feature : std::uint8_t {
-  sse3, ssse3, sse4_1, sse4_2, popcnt, cx16, lahf, movbe, lzcnt, bmi1, bmi2, f16c, fma, avx, avx2,
-  avx512f, avx512bw, avx512cd, avx512dq, avx512vl,
+  sse3,
+  ssse3,
+  sse4_1,
+  sse4_2,
+  popcnt,
+  cx16,
+  lahf,
+  movbe,
+  lzcnt,
+  bmi1,
+  bmi2,
+  f16c,
+  fma,
+  avx,
+  avx2,
+  avx512f,
+  avx512bw,
+  avx512cd,
+  avx512dq,
+  avx512vl,
   asimd,
   count
 };
+
+inline constexpr const char *feature_names[] = {
+    "sse3",  "ssse3",   "sse4.1",   "sse4.2",   "popcnt",   "cx16",     "lahf",
+    "movbe", "lzcnt",   "bmi1",     "bmi2",     "f16c",     "fma",      "avx",
+    "avx2",  "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "asimd"};
+static_assert(sizeof feature_names / sizeof *feature_names == static_cast<std::size_t>(Feature::count));
 
 class FeatureSet {
  public:
@@ -20,7 +44,9 @@ class FeatureSet {
   constexpr explicit FeatureSet(F... features) : bits_((std::uint64_t{0} | ... | bit(features))) {}
   constexpr void add(Feature feature) { bits_ |= bit(feature); }
   constexpr FeatureSet operator|(FeatureSet other) const { return from(bits_ | other.bits_); }
+  constexpr FeatureSet without(FeatureSet other) const { return from(bits_ & ~other.bits_); }
   constexpr bool contains(FeatureSet other) const { return (bits_ & other.bits_) == other.bits_; }
+  constexpr bool contains(Feature feature) const { return (bits_ & bit(feature)) != 0; }
 
  private:
   static constexpr std::uint64_t bit(Feature feature) { return std::uint64_t{1} << unsigned(feature); }
@@ -32,6 +58,11 @@ class FeatureSet {
   std::uint64_t bits_ = 0;
 };
 
-FeatureSet detect_features();
+struct CpuFeatures {
+  FeatureSet reported;  // by the CPU
+  FeatureSet usable;    // of these, the ones whose registers the operating system saves
+};
+
+CpuFeatures detect_features();
 
 }  // namespace rapt

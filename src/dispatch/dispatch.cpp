@@ -33,32 +33,32 @@ constexpr std::size_t max_levels = 16;
 constexpr std::size_t no_level = max_levels;
 
 ResolvedLevel resolved[max_levels];
-std::size_t best_level;        // the strongest usable one
-std::size_t chosen_at_start;   // best_level unless RAPT_ISA names another usable one
+std::size_t best_level;       // the strongest usable one
+std::size_t chosen_at_start;  // best_level unless RAPT_ISA names another usable one
 char unusable_text[160] = "this CPU or its operating system cannot run that instruction set; usable:";
 
 enum class Setup : int { none, running, done };
 std::atomic<Setup> setup{Setup::none};
 
 std::size_t find_level(const char *name) {
-  for (std::size_t i = 0; i < levels().size(); ++i) {
-    if (std::strcmp(levels()[i].name, name) == 0) return i;
+  for (std::size_t i = 0; i < level_count(); ++i) {
+    if (std::strcmp(level(i).name, name) == 0) return i;
   }
   return no_level;
 }
 
 void resolve_levels() {
-  const FeatureSet features = detect_features();
-  for (std::size_t i = 0; i < levels().size(); ++i) {
-    const Level &level = levels()[i];
+  const FeatureSet features = detect_features().usable;
+  for (std::size_t i = 0; i < level_count(); ++i) {
+    const Level candidate = level(i);
     ResolvedLevel &entry = resolved[i];
-    entry.usable = features.contains(level.needs);
+    entry.usable = features.contains(candidate.needs);
     if (!entry.usable) continue;
     if (i > 0) entry = resolved[best_level];
-    const char *const level_name = level.name;
+    const char *const level_name = candidate.name;
 #define KERNEL(name, result, parameters, arguments)      \
-  if (level.kernels->name != nullptr) {                  \
-    entry.kernels.name = level.kernels->name;            \
+  if (candidate.kernels->name != nullptr) {              \
+    entry.kernels.name = candidate.kernels->name;        \
     entry.isa_of_kernel[KernelIndex::name] = level_name; \
   }
 #include "kernels/kernels.def"
@@ -70,8 +70,8 @@ void resolve_levels() {
 
   chosen_at_start = best_level;
   if (const char *wanted = std::getenv("RAPT_ISA")) {
-    const std::size_t level = find_level(wanted);
-    if (level != no_level && resolved[level].usable) chosen_at_start = level;
+    const std::size_t found = find_level(wanted);
+    if (found != no_level && resolved[found].usable) chosen_at_start = found;
   }
 }
 
@@ -116,7 +116,7 @@ const KernelTable &choose_at_first_call() {
 std::size_t active_level() {
   const KernelTable *table = &kernels();
   if (table == &first_calls) table = &choose_at_first_call();
-  for (std::size_t i = 0; i < levels().size(); ++i) {
+  for (std::size_t i = 0; i < level_count(); ++i) {
     if (table == &resolved[i].kernels) return i;
   }
   return 0;
@@ -135,24 +135,24 @@ const char *unusable_isa_text() {
 
 using namespace rapt;
 
-size_t rapt_isa_count(void) { return levels().size(); }
+size_t rapt_isa_count(void) { return level_count(); }
 
-const char *rapt_isa_name(size_t index) { return index < levels().size() ? levels()[index].name : nullptr; }
+const char *rapt_isa_name(size_t index) { return index < level_count() ? level(index).name : nullptr; }
 
 int rapt_isa_usable(const char *name) {
   ensure_resolved();
-  const std::size_t level = name ? find_level(name) : no_level;
-  return level != no_level && resolved[level].usable;
+  const std::size_t found = name ? find_level(name) : no_level;
+  return found != no_level && resolved[found].usable;
 }
 
-const char *rapt_active_isa(void) { return levels()[active_level()].name; }
+const char *rapt_active_isa(void) { return level(active_level()).name; }
 
 rapt_status rapt_force_isa(const char *name) {
   ensure_resolved();
-  const std::size_t level = name ? find_level(name) : best_level;
-  if (level == no_level) return RAPT_BAD_ISA_NAME;
-  if (!resolved[level].usable) return RAPT_BAD_ISA_FOR_THIS_CPU;
-  active_kernels.store(&resolved[level].kernels, std::memory_order_release);
+  const std::size_t found = name ? find_level(name) : best_level;
+  if (found == no_level) return RAPT_BAD_ISA_NAME;
+  if (!resolved[found].usable) return RAPT_BAD_ISA_FOR_THIS_CPU;
+  active_kernels.store(&resolved[found].kernels, std::memory_order_release);
   return RAPT_OK;
 }
 

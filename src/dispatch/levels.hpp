@@ -1,7 +1,7 @@
 // The levels compiled in, weakest first.
 #pragma once
 
-#include <span>
+#include <cstddef>
 
 #include "dispatch/cpu.hpp"
 #include "kernels/kernels.hpp"
@@ -11,9 +11,10 @@ namespace rapt {
 struct Level {
   const char *name;
   const KernelTable *kernels;
-  FeatureSet needs;  // every feature that the level's compiler flags let the compiler use
+  FeatureSet needs;
 };
 
-std::span<const Level> levels();
+std::size_t level_count();
+Level level(std::size_t index);
 
 }  // namespace rapt

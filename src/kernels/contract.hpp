@@ -1,5 +1,6 @@
 // The numbers of the numeric contract: what every level must agree on, and nothing of how it computes them.
-// In an unnamed namespace, as all code of a level: a constexpr array would otherwise be a symbol of every level.
+// In an unnamed namespace, as all code of a level: a constexpr array would otherwise be a symbol of every
+// level.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +12,13 @@ namespace {
 template <class T>
 struct Contract;
 
-// exp(x) = 2^n * exp(r),  n = round(x / ln 2),  r = x - n * ln2_hi - n * ln2_lo,  exp(r) = 1 + r + r^2 * (c[0] + c[1] r + …).
+// exp(x) = 2^n * exp(r),  n = round(x / ln 2),  r = x - n * ln2_hi - n * ln2_lo,  exp(r) = 1 + r + r^2 *
+// (c[0] + c[1] r + …).
 //
-// n comes from adding `round_magic`, which leaves n in the low bits of the sum. ln2_hi has the full precision of T:
-// with a fused multiply-add, x - n * ln2_hi is exact. The polynomial's degree (6 in f32, 11 in f64) is the least
-// that stays below 1 ULP: degree 5 gives 1.6. A 16-entry table with a cubic needs one operation less on AVX-512,
-// but loses 18 % on AVX2 and has no cheap form on NEON.
+// n comes from adding `round_magic`, which leaves n in the low bits of the sum. ln2_hi has the full precision
+// of T: with a fused multiply-add, x - n * ln2_hi is exact. The polynomial's degree (6 in f32, 11 in f64) is
+// the least that stays below 1 ULP: degree 5 gives 1.6. A 16-entry table with a cubic needs one operation
+// less on AVX-512, but loses 18 % on AVX2 and has no cheap form on NEON.
 //
 // Coefficients by Sollya 8.0, for f32 (for f64: degrees 2 to 11 and D... in place of SG...):
 //   fpminimax(exp(x), [|2,3,4,5,6|], [|SG...|], [-1.002*log(2)/2; 1.002*log(2)/2], 1+x, relative);
@@ -30,8 +32,8 @@ struct Contract<float> {
   static constexpr float ln2_lo = -0x1.05c61p-29f;
   static constexpr float round_magic = 0x1.8p23f;
   static constexpr std::size_t coefficient_count = 5;
-  static constexpr float c[coefficient_count] = {0x1.fffffcp-2f, 0x1.55549p-3f, 0x1.5558a6p-5f, 0x1.123aecp-7f,
-                                                 0x1.6a5a54p-10f};
+  static constexpr float c[coefficient_count] = {0x1.fffffcp-2f, 0x1.55549p-3f, 0x1.5558a6p-5f,
+                                                 0x1.123aecp-7f, 0x1.6a5a54p-10f};
 
   // exp: above `exp_overflow` the result is +inf; at `exp_underflow` and below it rounds to +0. Between
   // -exp_plain and exp_plain no exponent leaves the normal range, so that adding n to the exponent is exact.
@@ -39,8 +41,8 @@ struct Contract<float> {
   static constexpr float exp_underflow = -104.0f;
   static constexpr float exp_plain = 87.0f;
   static constexpr float exp_normal_from = -0x1.5d589ep6f;  // from here on exp is a normal number
-  static constexpr float integer_unit = 0x1p23f;   // adding it rounds to an integer
-  static constexpr int subnormal_exponent = 149;  // the smallest subnormal is 2^-149
+  static constexpr float integer_unit = 0x1p23f;            // adding it rounds to an integer
+  static constexpr int subnormal_exponent = 149;            // the smallest subnormal is 2^-149
 
   // Virtual lanes of the reductions.
   static constexpr std::size_t dot_lanes = 64;
@@ -48,9 +50,9 @@ struct Contract<float> {
   // Rows longer than this fold their lanes into f64 lanes after each so many elements.
   static constexpr std::size_t sum_block = 2048;
 
-  // Softmax's exponentials are 2^(n - N + bias) * exp(r), N being the row's maximum in units of ln 2. The bias
-  // keeps all of them, and what a division of them by their sum needs, among the normal numbers: at `depth` below
-  // the maximum one is still above 2^-93, and anything so small is flushed when it is divided.
+  // Softmax's exponentials are 2^(n - N + bias) * exp(r), N being the row's maximum in units of ln 2. The
+  // bias keeps all of them, and what a division of them by their sum needs, among the normal numbers: at
+  // `depth` below the maximum one is still above 2^-93, and anything so small is flushed when it is divided.
   static constexpr int sum_bias = 40;
   static constexpr float depth = 91.0f;
   // From this magnitude of s on, the maximum is subtracted from the argument instead, which is then exact.

@@ -20,11 +20,11 @@ struct DotLanes {
     unroll<registers>([&](auto r) { lane[r] = typename S::batch(T(0)); });
   }
   [[gnu::always_inline]] void add(const T *a, const T *b) {
-    unroll<registers>([&](auto r) {
-      lane[r] = S::fma(S::load(a + r * S::width), S::load(b + r * S::width), lane[r]);
-    });
+    unroll<registers>(
+        [&](auto r) { lane[r] = S::fma(S::load(a + r * S::width), S::load(b + r * S::width), lane[r]); });
   }
-  // The last `left` < lanes elements; every lane takes part, as the contract counts missing elements as 0 * 0.
+  // The last `left` < lanes elements; every lane takes part, as the contract counts missing elements as 0 *
+  // 0.
   [[gnu::always_inline]] void add_first(const T *a, const T *b, std::size_t left) {
     unroll<registers>([&](auto r) {
       constexpr std::size_t begin = r * S::width;
@@ -64,11 +64,12 @@ template <std::size_t together, class T>
 }
 
 template <class T>
-void dot_rows(const T *query, const T *rows, std::ptrdiff_t row_stride, std::size_t row_count, std::size_t dim,
-              T scale, T *out) {
+void dot_rows(const T *query, const T *rows, std::ptrdiff_t row_stride, std::size_t row_count,
+              std::size_t dim, T scale, T *out) {
   constexpr std::size_t together = simd<T>::dot_rows_together;
   std::size_t r = 0;
-  for (; row_count - r >= together; r += together, rows += static_cast<std::ptrdiff_t>(together) * row_stride) {
+  for (; row_count - r >= together;
+       r += together, rows += static_cast<std::ptrdiff_t>(together) * row_stride) {
     dot_some_rows<together>(query, rows, row_stride, dim, scale, out + r);
   }
   for (; r < row_count; ++r, rows += row_stride) {

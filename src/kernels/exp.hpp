@@ -56,9 +56,9 @@ struct Exp : ExpParts<T> {
   [[gnu::always_inline]] static mask unusual(batch x) { return S::not_less(S::abs(x), batch(C::exp_plain)); }
   [[gnu::always_inline]] batch usual(batch x) const { return this->exp_normal(x, batch(C::round_magic)); }
 
-  // A subnormal result is p * 2^n in units of the smallest subnormal, rounded to an integer by adding a power of
-  // two: all of it in normal numbers. (A product or vscalefps that comes out subnormal costs a microcode assist,
-  // some 150 cycles a vector.)
+  // A subnormal result is p * 2^n in units of the smallest subnormal, rounded to an integer by adding a power
+  // of two: all of it in normal numbers. (A product or vscalefps that comes out subnormal costs a microcode
+  // assist, some 150 cycles a vector.)
   [[gnu::noinline]] batch any(batch x) const {
     const batch low(C::exp_underflow), high(C::exp_overflow);
     batch v = S::select(S::less(x, low), low, x);

@@ -10,9 +10,9 @@ namespace {
 
 // exp(scale * v) = 2^n * exp(scale * r) with r = v - n * (ln 2 / scale).
 //
-// Scaling these constants instead of each v costs nothing for an element and rounds nothing: a score is the exact
-// product of its element and the scale. A scale that is a power of two scales every constant exactly, and gives
-// the bits that scaling v first gives.
+// Scaling these constants instead of each v costs nothing for an element and rounds nothing: a score is the
+// exact product of its element and the scale. A scale that is a power of two scales every constant exactly,
+// and gives the bits that scaling v first gives.
 template <class T>
 struct ExpConstants {
   T log2_e;

@@ -1,7 +1,8 @@
-// softmax, log_softmax and logsumexp: a pass for the maximum, one for the exponentials and their sum, one to divide.
+// softmax, log_softmax and logsumexp: a pass for the maximum, one for the exponentials and their sum, one to
+// divide.
 //
-// The maximum is removed in the exponent where it can be: e = 2^(n - N) * exp(r), N being the maximum in units of
-// ln 2, has neither the rounding error of x - max nor an operation more.
+// The maximum is removed in the exponent where it can be: e = 2^(n - N) * exp(r), N being the maximum in
+// units of ln 2, has neither the rounding error of x - max nor an operation more.
 #pragma once
 
 #include <cmath>
@@ -42,7 +43,11 @@ class MadeScores {
   static constexpr bool in_memory = false;
 
   MadeScores(const ScorePlan<T> &plan, const T *x, std::size_t r)
-      : x_(x), bias_(plan.bias_row(r)), mask_(plan.mask_row(r)), factor_(plan.factor), cap_(plan.cap),
+      : x_(x),
+        bias_(plan.bias_row(r)),
+        mask_(plan.mask_row(r)),
+        factor_(plan.factor),
+        cap_(plan.cap),
         has_cap_(plan.cap != 0) {}
 
   batch full(std::size_t i) const { return make(S::load(x_ + i), i, S::width); }
@@ -91,7 +96,8 @@ class MadeScores {
   bool has_cap_;
 };
 
-// The largest of n scores; NaN if one of them is. Where they are not in memory they are put there, unless y is null.
+// The largest of n scores; NaN if one of them is. Where they are not in memory they are put there, unless y
+// is null.
 template <class T, class Scores>
 [[gnu::always_inline]] inline T max_of(const Scores &scores, std::size_t n, T *y) {
   using S = simd<T>;
@@ -139,7 +145,8 @@ struct RowMax {
   using C = rapt::Contract<T>;
   RowKind kind;
   T max;          // of v; the sink's where that is larger
-  bool subtract;  // exp(c * (v - max)) instead of 2^(n - max_n) * exp(r): max is so large that the former is exact
+  bool subtract;  // exp(c * (v - max)) instead of 2^(n - max_n) * exp(r): max is so large that the former is
+                  // exact
   T max_n = 0;
 
   RowMax(const ScorePlan<T> &plan, const ExpConstants<T> &k, std::size_t r, std::size_t cols, T max_of_scores)
@@ -178,7 +185,9 @@ class RowExp {
   using batch = typename S::batch;
 
   [[gnu::always_inline]] RowExp(const ExpParts<T> &exp, T max, T max_n, T depth)
-      : exp_(exp), max_(max), lowest_(subtract ? -depth : max - depth),
+      : exp_(exp),
+        max_(max),
+        lowest_(subtract ? -depth : max - depth),
         magic_(C::round_magic - max_n + T(C::sum_bias)) {}
 
   [[gnu::always_inline]] batch operator()(batch v) const {
@@ -281,7 +290,8 @@ void fill(T *y, std::size_t n, T value) {
 
 // A row that has no probabilities: its visible elements are `value`, the excluded ones `excluded`.
 template <class T>
-void fill_irregular(const ScorePlan<T> &plan, std::size_t r, RowKind kind, T *y, std::size_t cols, T excluded) {
+void fill_irregular(const ScorePlan<T> &plan, std::size_t r, RowKind kind, T *y, std::size_t cols,
+                    T excluded) {
   const bool is_nan = kind == RowKind::not_a_number ||
                       (kind == RowKind::all_minus_infinity && !plan.rows.options.empty_rows_are_zero);
   for (std::size_t i = 0; i < cols; ++i) {
@@ -291,8 +301,9 @@ void fill_irregular(const ScorePlan<T> &plan, std::size_t r, RowKind kind, T *y,
 
 // y = e / sum, correctly rounded, and 0 where that is below the smallest normal number.
 //
-// A product with the reciprocal, mended by its remainder, is the quotient to the last bit (Markstein) at a quarter
-// of a division's cost. Elements to be flushed are zeroed first: a subnormal product costs a microcode assist.
+// A product with the reciprocal, mended by its remainder, is the quotient to the last bit (Markstein) at a
+// quarter of a division's cost. Elements to be flushed are zeroed first: a subnormal product costs a
+// microcode assist.
 template <class T>
 void divide(T *y, std::size_t n, T sum) {
   using S = simd<T>;
@@ -307,9 +318,8 @@ void divide(T *y, std::size_t n, T sum) {
   constexpr std::size_t block = registers * S::width;
   std::size_t i = 0;
   for (; n - i >= block; i += block) {
-    unroll<registers>([&](auto r) {
-      S::store(y + i + r * S::width, quotient(S::load(y + i + r * S::width)));
-    });
+    unroll<registers>(
+        [&](auto r) { S::store(y + i + r * S::width, quotient(S::load(y + i + r * S::width))); });
   }
   for (; i < n; i += S::width) S::store_first(y + i, quotient(S::load_first(y + i, n - i)), n - i);
 }

@@ -45,7 +45,8 @@ void softmax_backward(const T *y, std::ptrdiff_t y_stride, const T *dy, std::ptr
       S::store(dx + i, gradient(S::load(y + i), S::load(dy + i)));
     }
     if (i < cols) {
-      S::store_first(dx + i, gradient(S::load_first(y + i, cols - i), S::load_first(dy + i, cols - i)), cols - i);
+      S::store_first(dx + i, gradient(S::load_first(y + i, cols - i), S::load_first(dy + i, cols - i)),
+                     cols - i);
     }
   }
 }

@@ -10,8 +10,8 @@
 
 namespace {
 
-// The sum of n terms. full(i) gives the vector of terms from i on; first(i, k) gives k of them and 0 in the other
-// lanes (k may be more than a vector: then all of them).
+// The sum of n terms. full(i) gives the vector of terms from i on; first(i, k) gives k of them and 0 in the
+// other lanes (k may be more than a vector: then all of them).
 template <class T, class Full, class First>
 [[gnu::always_inline]] inline double sum_of(std::size_t n, Full full, First first) {
   using S = simd<T>;

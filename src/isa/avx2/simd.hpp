@@ -36,7 +36,8 @@ struct simd<float> {
   using batch = xsimd::batch<float, xsimd::fma3<xsimd::avx2>>;
   using mask = __m256;
   static constexpr std::size_t width = 8;
-  static constexpr std::size_t dot_rows_together = 1;  // 8 accumulators a row fill the 16 registers with the operands
+  static constexpr std::size_t dot_rows_together =
+      1;  // 8 accumulators a row fill the 16 registers with the operands
   static constexpr bool max_keeps_nan = false;
 
   static __m256i first(std::size_t k) {
@@ -104,7 +105,8 @@ struct simd<double> {
   using batch = xsimd::batch<double, xsimd::fma3<xsimd::avx2>>;
   using mask = __m256d;
   static constexpr std::size_t width = 4;
-  static constexpr std::size_t dot_rows_together = 1;  // 8 accumulators a row fill the 16 registers with the operands
+  static constexpr std::size_t dot_rows_together =
+      1;  // 8 accumulators a row fill the 16 registers with the operands
   static constexpr bool max_keeps_nan = false;
 
   static __m256i first(std::size_t k) {
@@ -120,7 +122,8 @@ struct simd<double> {
     return _mm256_cvtps_pd(_mm_maskload_ps(p, lanes));
   }
   static mask load_flags(const std::uint8_t *p, std::size_t k) {
-    const __m256i flags = _mm256_cvtepu8_epi64(_mm_cvtsi64_si128(static_cast<long long>(load_bytes<4>(p, k))));
+    const __m256i flags =
+        _mm256_cvtepu8_epi64(_mm_cvtsi64_si128(static_cast<long long>(load_bytes<4>(p, k))));
     return _mm256_castsi256_pd(_mm256_cmpgt_epi64(flags, _mm256_setzero_si256()));
   }
 

@@ -1,6 +1,5 @@
-// AVX2 with FMA: the shared bodies serve throughout.
+// AVX2 with FMA: the shared bodies serve throughout. simd.hpp comes first, as they are written over it.
 #include "isa/avx2/simd.hpp"
-
 #include "kernels/dot.hpp"
 #include "kernels/exp.hpp"
 #include "kernels/kernels.hpp"

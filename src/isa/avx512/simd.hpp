@@ -1,4 +1,5 @@
-// What the kernels need of AVX-512 beside xsimd: masked tails, fused operations that xsimd 8 rounds twice, folds.
+// What the kernels need of AVX-512 beside xsimd: masked tails, fused operations that xsimd 8 rounds twice,
+// folds.
 #pragma once
 
 #include <immintrin.h>
@@ -22,7 +23,9 @@ struct simd<float> {
   static constexpr std::size_t dot_rows_together = 4;  // 4 accumulators a row
   static constexpr bool max_keeps_nan = false;
 
-  static mask first(std::size_t k) { return static_cast<mask>(_bzhi_u32(0xffff, static_cast<unsigned>(k < 16 ? k : 16))); }
+  static mask first(std::size_t k) {
+    return static_cast<mask>(_bzhi_u32(0xffff, static_cast<unsigned>(k < 16 ? k : 16)));
+  }
   static batch load(const float *p) { return _mm512_loadu_ps(p); }
   static void store(float *p, batch v) { _mm512_storeu_ps(p, v); }
   static batch load_first(const float *p, std::size_t k) { return _mm512_maskz_loadu_ps(first(k), p); }
@@ -87,7 +90,9 @@ struct simd<double> {
   static constexpr std::size_t dot_rows_together = 4;  // 4 accumulators a row
   static constexpr bool max_keeps_nan = false;
 
-  static mask first(std::size_t k) { return static_cast<mask>(_bzhi_u32(0xff, static_cast<unsigned>(k < 8 ? k : 8))); }
+  static mask first(std::size_t k) {
+    return static_cast<mask>(_bzhi_u32(0xff, static_cast<unsigned>(k < 8 ? k : 8)));
+  }
   static batch load(const double *p) { return _mm512_loadu_pd(p); }
   static void store(double *p, batch v) { _mm512_storeu_pd(p, v); }
   static batch load_first(const double *p, std::size_t k) { return _mm512_maskz_loadu_pd(first(k), p); }

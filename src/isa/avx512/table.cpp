@@ -1,6 +1,5 @@
-// AVX-512 (F, BW, CD, DQ, VL): the shared bodies serve throughout.
+// AVX-512 (F, BW, CD, DQ, VL): the shared bodies serve throughout. simd.hpp comes first, as they are written over it.
 #include "isa/avx512/simd.hpp"
-
 #include "kernels/dot.hpp"
 #include "kernels/exp.hpp"
 #include "kernels/kernels.hpp"

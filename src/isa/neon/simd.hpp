@@ -20,7 +20,7 @@ struct simd<float> {
   using mask = uint32x4_t;
   static constexpr std::size_t width = 4;
   static constexpr std::size_t dot_rows_together = 1;  // 16 accumulators (f64 too) a row
-  static constexpr bool max_keeps_nan = true;  // FMAX returns NaN if either operand is one
+  static constexpr bool max_keeps_nan = true;          // FMAX returns NaN if either operand is one
 
   static mask after(std::size_t k) {
     static constexpr std::uint32_t lane_index[] = {0, 1, 2, 3};

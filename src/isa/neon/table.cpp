@@ -1,6 +1,5 @@
-// NEON of AArch64: the shared bodies serve throughout.
+// NEON of AArch64: the shared bodies serve throughout. simd.hpp comes first, as they are written over it.
 #include "isa/neon/simd.hpp"
-
 #include "kernels/dot.hpp"
 #include "kernels/exp.hpp"
 #include "kernels/kernels.hpp"

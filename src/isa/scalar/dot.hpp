@@ -31,8 +31,8 @@ T dot(const T *a, const T *b, std::size_t n) {
 }
 
 template <class T>
-void dot_rows(const T *query, const T *rows, std::ptrdiff_t row_stride, std::size_t row_count, std::size_t dim,
-              T scale, T *out) {
+void dot_rows(const T *query, const T *rows, std::ptrdiff_t row_stride, std::size_t row_count,
+              std::size_t dim, T scale, T *out) {
   for (std::size_t r = 0; r < row_count; ++r) {
     out[r] = scale * dot(query, rows + static_cast<std::ptrdiff_t>(r) * row_stride, dim);
   }

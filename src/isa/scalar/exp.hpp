@@ -78,9 +78,8 @@ double sum_of(std::size_t n, Term term) {
 template <class T>
 T exp_sum(const T *x, T scale, T shift, T *y, std::size_t n) {
   const Reduction<T> natural(1.0);
-  return static_cast<T>(sum_of<T>(n, [&](std::size_t i) {
-    return y[i] = exp_one(natural, std::fma(scale, x[i], -shift));
-  }));
+  return static_cast<T>(
+      sum_of<T>(n, [&](std::size_t i) { return y[i] = exp_one(natural, std::fma(scale, x[i], -shift)); }));
 }
 
 }  // namespace

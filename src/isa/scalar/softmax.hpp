@@ -116,9 +116,8 @@ RowSum<T> sum_row(const Scores<T> &scores, const Reduction<T> &reduction, const 
   row.subtract = !(std::fabs(row.max) < C::subtract_from / c);
   if (!row.subtract) row.max_n = reduction.round_multiple(row.max);
   const T depth = C::depth / c;
-  double sum = sum_of<T>(cols, [&](std::size_t i) {
-    return exponential(reduction, row, scores.v(row_index, i, x[i]), depth);
-  });
+  double sum = sum_of<T>(
+      cols, [&](std::size_t i) { return exponential(reduction, row, scores.v(row_index, i, x[i]), depth); });
 
   if (sinks) {
     const Reduction<T> natural(1.0);
@@ -181,7 +180,8 @@ void log_softmax(const T *x, T *y, const rapt::SoftmaxRows *rows) {
       } else if (row.kind != RowKind::regular) {
         y[i] = is_nan ? std::numeric_limits<T>::quiet_NaN() : -infinity;
       } else {
-        y[i] = std::fma(static_cast<T>(scores.c()), scores.v(r, i, x[i]) - row.max, -static_cast<T>(row.log_sum));
+        y[i] = std::fma(static_cast<T>(scores.c()), scores.v(r, i, x[i]) - row.max,
+                        -static_cast<T>(row.log_sum));
       }
     }
   }
