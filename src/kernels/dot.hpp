@@ -36,7 +36,7 @@ struct DotLanes {
 };
 
 template <class T>
-T dot(const T *a, const T *b, std::size_t n) {
+[[gnu::flatten]] T dot(const T *a, const T *b, std::size_t n) {
   DotLanes<T> sum;
   constexpr std::size_t lanes = DotLanes<T>::lanes;
   std::size_t i = 0;
@@ -64,8 +64,8 @@ template <std::size_t together, class T>
 }
 
 template <class T>
-void dot_rows(const T *query, const T *rows, std::ptrdiff_t row_stride, std::size_t row_count,
-              std::size_t dim, T scale, T *out) {
+[[gnu::flatten]] void dot_rows(const T *query, const T *rows, std::ptrdiff_t row_stride,
+                               std::size_t row_count, std::size_t dim, T scale, T *out) {
   constexpr std::size_t together = simd<T>::dot_rows_together;
   std::size_t r = 0;
   for (; row_count - r >= together;

@@ -7,7 +7,7 @@
 namespace {
 
 template <class T>
-void scale_by(const T *x, T factor, T *y, std::size_t n) {
+[[gnu::flatten]] void scale_by(const T *x, T factor, T *y, std::size_t n) {
   using S = simd<T>;
   constexpr std::size_t registers = 4;
   constexpr std::size_t block = registers * S::width;

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <type_traits>
 
 #include "kernels/contract.hpp"
 #include "kernels/exp.hpp"
@@ -50,13 +51,19 @@ class MadeScores {
         cap_(plan.cap),
         has_cap_(plan.cap != 0) {}
 
-  batch full(std::size_t i) const { return make(S::load(x_ + i), i, S::width); }
-  batch first(std::size_t i, std::size_t k) const {
+  [[gnu::always_inline]] batch full(std::size_t i) const { return make(S::load(x_ + i), i, S::width); }
+  [[gnu::noinline]] batch first(std::size_t i, std::size_t k) const {  // once or twice a row
     return S::fill_after(make(S::load_first(x_ + i, k), i, k), k, -std::numeric_limits<T>::infinity());
+  }
+  // The first n scores to memory, which may be the elements'.
+  void write(T *v, std::size_t n) const {
+    std::size_t i = 0;
+    for (; n - i >= S::width; i += S::width) S::store(v + i, full(i));
+    if (i < n) S::store_first(v + i, first(i, n - i), n - i);
   }
 
  private:
-  batch make(batch x, std::size_t i, std::size_t k) const {
+  [[gnu::always_inline]] batch make(batch x, std::size_t i, std::size_t k) const {
     const batch excluded(-std::numeric_limits<T>::infinity());
     batch v = x * factor_;
     if (has_cap_) v = tanh(v);
@@ -96,40 +103,41 @@ class MadeScores {
   bool has_cap_;
 };
 
-// The largest of n scores; NaN if one of them is. Where they are not in memory they are put there, unless y
-// is null.
+// The largest of n scores; NaN if one of them is.
 template <class T, class Scores>
-[[gnu::always_inline]] inline T max_of(const Scores &scores, std::size_t n, T *y) {
+[[gnu::always_inline]] inline T max_of(const Scores &scores, std::size_t n) {
   using S = simd<T>;
   using batch = typename S::batch;
   constexpr std::size_t registers = 4;
   constexpr std::size_t block = registers * S::width;
-  const auto keep = [&](std::size_t i, batch v, std::size_t k) {
-    if constexpr (!Scores::in_memory) {
-      if (y) S::store_first(y + i, v, k);
-    }
-  };
-
   batch max[registers];
   unroll<registers>([&](auto r) { max[r] = batch(-std::numeric_limits<T>::infinity()); });
   auto is_nan = S::unordered(max[0], max[0]);
+  const auto note_nan = [&](batch a, batch b) __attribute__((always_inline)) {
+    if constexpr (!S::max_keeps_nan) is_nan = S::either(is_nan, S::unordered(a, b));
+  };
+
   std::size_t i = 0;
-  for (; n - i >= block; i += block) {
-    batch v[registers];
-    unroll<registers>([&](auto r) {
-      v[r] = scores.full(i + r * S::width);
-      keep(i + r * S::width, v[r], S::width);
-      max[r] = S::max(max[r], v[r]);
-    });
-    if constexpr (!S::max_keeps_nan) {
-      is_nan = S::either(is_nan, S::either(S::unordered(v[0], v[1]), S::unordered(v[2], v[3])));
+  if constexpr (Scores::in_memory) {
+    for (; n - i >= block; i += block) {
+      batch v[registers];
+      unroll<registers>([&](auto r) {
+        v[r] = scores.full(i + r * S::width);
+        max[r] = S::max(max[r], v[r]);
+      });
+      note_nan(v[0], v[1]);
+      note_nan(v[2], v[3]);
     }
   }
-  for (; i < n; i += S::width) {
-    const batch v = scores.first(i, n - i);
-    keep(i, v, n - i);
+  for (; n - i >= S::width; i += S::width) {
+    const batch v = scores.full(i);
     max[0] = S::max(max[0], v);
-    if constexpr (!S::max_keeps_nan) is_nan = S::either(is_nan, S::unordered(v, v));
+    note_nan(v, v);
+  }
+  if (i < n) {
+    const batch v = scores.first(i, n - i);
+    max[0] = S::max(max[0], v);
+    note_nan(v, v);
   }
   if constexpr (!S::max_keeps_nan) {
     if (S::any(is_nan)) return std::numeric_limits<T>::quiet_NaN();
@@ -251,10 +259,14 @@ class SoftmaxCall {
   static double sum_with(const Exponential &exponential, const Scores &scores, std::size_t n, T *e) {
     return sum_of<T>(
         n,
-        [&](std::size_t i) __attribute__((always_inline)) {
-          const batch term = exponential(scores.full(i));
-          if constexpr (store) S::store(e + i, term);
-          return term;
+        [&](std::size_t i, auto &term) __attribute__((always_inline)) {
+          constexpr std::size_t registers = std::extent_v<std::remove_reference_t<decltype(term)>>;
+          if constexpr (Scores::in_memory) {
+            unroll<registers>([&](auto r) { term[r] = exponential(scores.full(i + r * S::width)); });
+          } else {
+            for (std::size_t r = 0; r < registers; ++r) term[r] = exponential(scores.full(i + r * S::width));
+          }
+          if constexpr (store) unroll<registers>([&](auto r) { S::store(e + i + r * S::width, term[r]); });
         },
         [&](std::size_t i, std::size_t left) __attribute__((always_inline)) {
           const batch term = exponential(scores.first(i, left));
@@ -282,7 +294,7 @@ class SoftmaxCall {
 };
 
 template <class T>
-void fill(T *y, std::size_t n, T value) {
+[[gnu::noinline]] void fill(T *y, std::size_t n, T value) {
   using S = simd<T>;
   const typename S::batch v(value);
   for (std::size_t i = 0; i < n; i += S::width) S::store_first(y + i, v, n - i);
@@ -290,8 +302,8 @@ void fill(T *y, std::size_t n, T value) {
 
 // A row that has no probabilities: its visible elements are `value`, the excluded ones `excluded`.
 template <class T>
-void fill_irregular(const ScorePlan<T> &plan, std::size_t r, RowKind kind, T *y, std::size_t cols,
-                    T excluded) {
+[[gnu::noinline]] void fill_irregular(const ScorePlan<T> &plan, std::size_t r, RowKind kind, T *y,
+                                      std::size_t cols, T excluded) {
   const bool is_nan = kind == RowKind::not_a_number ||
                       (kind == RowKind::all_minus_infinity && !plan.rows.options.empty_rows_are_zero);
   for (std::size_t i = 0; i < cols; ++i) {
@@ -325,16 +337,15 @@ void divide(T *y, std::size_t n, T sum) {
 }
 
 template <class T>
-void softmax(const T *x, T *y, const rapt::SoftmaxRows *rows) {
+[[gnu::flatten]] void softmax(const T *x, T *y, const rapt::SoftmaxRows *rows) {
   const SoftmaxCall<T> call(*rows);
   const bool plain = call.plan.plain();
   for (std::size_t r = 0; r < rows->rows; ++r, x += rows->x_stride, y += rows->y_stride) {
     const std::size_t cols = call.plan.visible_cols(r);
-    const T max = plain ? max_of<T>(PlainScores<T>{x}, cols, nullptr)
-                        : max_of<T>(MadeScores<T>(call.plan, x, r), cols, y);
-    const RowMax<T> row(call.plan, call.k, r, cols, max);
+    if (!plain) MadeScores<T>(call.plan, x, r).write(y, cols);
+    const PlainScores<T> scores{plain ? x : y};
+    const RowMax<T> row(call.plan, call.k, r, cols, max_of<T>(scores, cols));
     if (row.kind == RowKind::regular) [[likely]] {
-      const PlainScores<T> scores{plain ? x : y};
       const double sum = call.template sum_exponentials<true>(row, scores, cols, y);
       divide(y, cols, call.finish(row, r, sum, false).sum);
     } else {
@@ -345,7 +356,7 @@ void softmax(const T *x, T *y, const rapt::SoftmaxRows *rows) {
 }
 
 template <class T>
-void log_softmax(const T *x, T *y, const rapt::SoftmaxRows *rows) {
+[[gnu::flatten]] void log_softmax(const T *x, T *y, const rapt::SoftmaxRows *rows) {
   using S = simd<T>;
   using batch = typename S::batch;
   constexpr T infinity = std::numeric_limits<T>::infinity();
@@ -353,16 +364,15 @@ void log_softmax(const T *x, T *y, const rapt::SoftmaxRows *rows) {
   const bool plain = call.plan.plain();
   for (std::size_t r = 0; r < rows->rows; ++r, x += rows->x_stride, y += rows->y_stride) {
     const std::size_t cols = call.plan.visible_cols(r);
-    const T max = plain ? max_of<T>(PlainScores<T>{x}, cols, nullptr)
-                        : max_of<T>(MadeScores<T>(call.plan, x, r), cols, y);
-    const RowMax<T> row(call.plan, call.k, r, cols, max);
+    if (!plain) MadeScores<T>(call.plan, x, r).write(y, cols);
+    const PlainScores<T> scores{plain ? x : y};
+    const RowMax<T> row(call.plan, call.k, r, cols, max_of<T>(scores, cols));
     if (row.kind == RowKind::regular) [[likely]] {
-      const T *v = plain ? x : y;
-      const double sum = call.template sum_exponentials<false>(row, PlainScores<T>{v}, cols, nullptr);
+      const double sum = call.template sum_exponentials<false>(row, scores, cols, nullptr);
       const batch c(static_cast<T>(call.plan.c)), max_score(row.max);
       const batch minus_log(-static_cast<T>(call.finish(row, r, sum, true).log_sum));
       for (std::size_t i = 0; i < cols; i += S::width) {
-        const batch below_max = S::load_first(v + i, cols - i) - max_score;
+        const batch below_max = S::load_first(scores.v + i, cols - i) - max_score;
         S::store_first(y + i, S::fma(c, below_max, minus_log), cols - i);
       }
     } else {
@@ -373,12 +383,12 @@ void log_softmax(const T *x, T *y, const rapt::SoftmaxRows *rows) {
 }
 
 template <class T>
-T logsumexp_row(const SoftmaxCall<T> &call, const T *x, std::size_t r) {
+[[gnu::flatten]] T logsumexp_row(const SoftmaxCall<T> &call, const T *x, std::size_t r) {
   constexpr T infinity = std::numeric_limits<T>::infinity();
   const std::size_t cols = call.plan.visible_cols(r);
   const float *sinks = call.plan.rows.options.sinks;
   const auto with = [&](const auto &scores) {
-    const RowMax<T> row(call.plan, call.k, r, cols, max_of<T>(scores, cols, nullptr));
+    const RowMax<T> row(call.plan, call.k, r, cols, max_of<T>(scores, cols));
     if (row.kind == RowKind::not_a_number) return std::numeric_limits<T>::quiet_NaN();
     if (row.kind == RowKind::nothing_visible) return sinks ? T{sinks[r]} : -infinity;
     if (row.kind == RowKind::all_minus_infinity) return -infinity;

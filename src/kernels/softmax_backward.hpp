@@ -9,8 +9,9 @@
 namespace {
 
 template <class T>
-void softmax_backward(const T *y, std::ptrdiff_t y_stride, const T *dy, std::ptrdiff_t dy_stride, T *dx,
-                      std::ptrdiff_t dx_stride, std::size_t rows, std::size_t cols, T scale) {
+[[gnu::flatten]] void softmax_backward(const T *y, std::ptrdiff_t y_stride, const T *dy,
+                                       std::ptrdiff_t dy_stride, T *dx, std::ptrdiff_t dx_stride,
+                                       std::size_t rows, std::size_t cols, T scale) {
   using S = simd<T>;
   using batch = typename S::batch;
   constexpr std::size_t registers = DotLanes<T>::registers;

@@ -10,10 +10,10 @@
 
 namespace {
 
-// The sum of n terms. full(i) gives the vector of terms from i on; first(i, k) gives k of them and 0 in the
-// other lanes (k may be more than a vector: then all of them).
-template <class T, class Full, class First>
-[[gnu::always_inline]] inline double sum_of(std::size_t n, Full full, First first) {
+// The sum of n terms. block(i, term) gives the terms from i on, one for each lane; first(i, k) gives a vector
+// of k of them and 0 in the other lanes (k may be more than a vector: then all of them).
+template <class T, class Block, class First>
+[[gnu::always_inline]] inline double sum_of(std::size_t n, Block block, First first) {
   using S = simd<T>;
   using C = rapt::Contract<T>;
   constexpr std::size_t lanes = C::sum_lanes;
@@ -26,7 +26,9 @@ template <class T, class Full, class First>
     unroll<registers>([&](auto r) { lane[r] = typename S::batch(T(0)); });
     const std::size_t end = is_long && n - i > C::sum_block ? i + C::sum_block : n;
     for (; end - i >= lanes; i += lanes) {
-      unroll<registers>([&](auto r) { lane[r] = lane[r] + full(i + r * S::width); });
+      typename S::batch term[registers];
+      block(i, term);
+      unroll<registers>([&](auto r) { lane[r] = lane[r] + term[r]; });
     }
     if (i < end) {
       unroll<registers>([&](auto r) {

@@ -6,6 +6,9 @@
 
 namespace {
 
+// Kernels that call this are [[gnu::flatten]]: at -O2 gcc may otherwise leave a body as a function, a call a
+// vector.
+//
 // f(0), f(1), … f(count - 1), each index a constant: an array indexed by it stays in registers. (With a plain
 // loop and #pragma unroll, gcc 12 leaves such arrays in memory at -O2.)
 template <std::size_t... index, class F>
