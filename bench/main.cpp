@@ -1,0 +1,188 @@
+// rapt_bench: the command line, and the run.
+#include <benchmark/benchmark.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <regex>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rapt/rapt.h"
+#include "support/reporter.hpp"
+#include "support/suite.hpp"
+#include "support/summary.hpp"
+#include "support/topology.hpp"
+#include "support/working_sets.hpp"
+
+namespace rapt::bench {
+namespace {
+
+constexpr int usage_error = 2;
+
+struct Options {
+  bool quick = false;
+  bool list = false;
+  std::vector<std::string> isas;
+  std::string filter;
+  std::string json = RAPT_BENCH_JSON;
+};
+
+// The command line asks for what cannot be.
+struct UsageError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+std::vector<std::string> usable_isas() {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < rapt_isa_count(); ++i) {
+    if (rapt_isa_usable(rapt_isa_name(i))) names.emplace_back(rapt_isa_name(i));
+  }
+  return names;
+}
+
+bool contains(const std::vector<std::string> &names, const std::string &name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// The instruction sets to measure, weakest first.
+std::vector<std::string> choose_isas(const std::vector<std::string> &asked) {
+  std::vector<std::string> isas = usable_isas();
+  for (const std::string &name : asked) {
+    if (contains(isas, name)) continue;
+    std::string message = "--isa " + name + ": not usable here; usable:";
+    for (const std::string &usable : isas) message += " " + usable;
+    throw UsageError(message);
+  }
+  if (!asked.empty()) {
+    std::erase_if(isas, [&asked](const std::string &name) { return !contains(asked, name); });
+  }
+  return isas;
+}
+
+std::vector<std::string> skipped_isas(const std::vector<std::string> &measured) {
+  std::vector<std::string> skipped;
+  for (std::size_t i = 0; i < rapt_isa_count(); ++i) {
+    const std::string name = rapt_isa_name(i);
+    if (contains(measured, name)) continue;
+    skipped.push_back(name + (rapt_isa_usable(name.c_str())
+                                  ? " (not among those that --isa names)"
+                                  : " (compiled in, but this CPU or its operating system cannot run it)"));
+  }
+  return skipped;
+}
+
+std::regex compile_filter(const std::string &filter) {
+  try {
+    return std::regex(filter);
+  } catch (const std::regex_error &error) {
+    throw UsageError("--filter " + filter + ": " + error.what());
+  }
+}
+
+double load_average() {
+  double load = -1;
+  return getloadavg(&load, 1) == 1 ? load : -1;
+}
+
+// Through the flags of Google Benchmark, because what is set on each benchmark becomes part of its name.
+void configure_google_benchmark(const Options &options, const Conditions &conditions) {
+  std::vector<std::string> flags = {"rapt_bench",
+                                    "--benchmark_min_time=" + std::to_string(conditions.min_time),
+                                    "--benchmark_repetitions=" + std::to_string(conditions.repetitions),
+                                    "--benchmark_out=" + options.json, "--benchmark_out_format=json"};
+  std::vector<char *> arguments;
+  for (std::string &flag : flags) arguments.push_back(flag.data());
+  int count = static_cast<int>(arguments.size());
+  benchmark::Initialize(&count, arguments.data());
+
+  const Topology &topology = conditions.topology;
+  benchmark::AddCustomContext("rapt_version", rapt_version());
+  benchmark::AddCustomContext("cpu_name", topology.cpu_name);
+  benchmark::AddCustomContext("pinned_cpu", topology.pinned ? std::to_string(topology.pinned_cpu) : "none");
+  benchmark::AddCustomContext("l1d_bytes", std::to_string(topology.l1d));
+  benchmark::AddCustomContext("l2_bytes", std::to_string(topology.l2));
+  benchmark::AddCustomContext("l3_bytes", std::to_string(topology.l3));
+}
+
+// Before the minutes of measuring rather than after them.
+void require_writable(const std::string &path) {
+  if (!std::ofstream(path, std::ios::app)) throw UsageError("--json " + path + ": cannot be written");
+}
+
+void run(const Options &options) {
+  Conditions conditions;
+  conditions.isas = choose_isas(options.isas);
+  conditions.skipped = skipped_isas(conditions.isas);
+  conditions.load = load_average();
+  conditions.topology = pin_to_one_cpu();
+  conditions.repetitions = options.quick ? 3 : 5;
+  conditions.min_time = options.quick ? 0.02 : 0.08;
+
+  Plan plan;
+  plan.levels = memory_levels(conditions.topology, options.quick);
+  plan.isas = conditions.isas;
+  plan.quick = options.quick;
+  if (!options.filter.empty()) plan.filter = compile_filter(options.filter);
+
+  Suite suite(std::move(plan));
+  register_all(suite);
+  if (suite.cases().empty()) {
+    throw UsageError("--filter " + options.filter + ": matches no benchmark; --list shows them");
+  }
+  if (options.list) {
+    for (const Case &one : suite.cases()) std::puts(one.name.c_str());
+    return;
+  }
+
+  require_writable(options.json);
+  configure_google_benchmark(options, conditions);
+  Reporter reporter(suite.cases());
+  benchmark::RunSpecifiedBenchmarks(&reporter);
+
+  print_conditions(conditions, suite.plan());
+  print_level_table(suite.plan(), suite.cases());
+  print_shape_table(suite.plan(), suite.cases());
+  std::printf("\nEvery repetition: %s\n", options.json.c_str());
+}
+
+}  // namespace
+}  // namespace rapt::bench
+
+int main(int argc, char **argv) {
+  using namespace rapt::bench;
+  Options options;
+  CLI::App app(
+      "Times every rapt kernel on every instruction set that this CPU runs, from each level of the\n"
+      "memory hierarchy and at the shapes of real models. Names are kernel/isa/size.",
+      "rapt_bench");
+  app.add_flag("--quick", options.quick, "fewer sizes and shorter timing: under a minute instead of minutes");
+  app.add_option("--isa", options.isas, "measure this instruction set alone (may be given several times)")
+      ->type_name("NAME")
+      ->expected(1)
+      ->take_all();
+  app.add_option("--filter", options.filter, "measure the benchmarks whose name matches")->type_name("REGEX");
+  app.add_flag("--list", options.list, "print the names of the benchmarks and stop");
+  app.add_option("--json", options.json, "where to write the results of every repetition")
+      ->type_name("FILE")
+      ->capture_default_str();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    return app.exit(error) == 0 ? 0 : usage_error;
+  }
+  try {
+    run(options);
+  } catch (const UsageError &error) {
+    std::fprintf(stderr, "rapt_bench: %s\n", error.what());
+    return usage_error;
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "rapt_bench: %s\n", error.what());
+    return 1;
+  }
+}

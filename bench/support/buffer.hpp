@@ -1,0 +1,55 @@
+// Memory for the kernels to work on, and what to fill it with.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <span>
+
+namespace rapt::bench {
+
+// Pages, zeroed and touched. Huge pages where they fit, so that the results do not depend on the system's
+// setting for them, nor on which physical pages a buffer happens to get.
+void *allocate_pages(std::size_t bytes);
+
+// `count` elements that begin `misalignment` bytes after a page boundary.
+template <class T>
+class Buffer {
+ public:
+  explicit Buffer(std::size_t count, std::size_t misalignment = 0)
+      : pages_(allocate_pages(count * sizeof(T) + misalignment)),
+        data_(reinterpret_cast<T *>(static_cast<std::byte *>(pages_.get()) + misalignment)),
+        count_(count) {}
+
+  T *data() const { return data_; }
+  std::size_t size() const { return count_; }
+  std::span<T> elements() const { return {data_, count_}; }
+
+ private:
+  struct Free {
+    void operator()(void *pages) const { std::free(pages); }
+  };
+  std::unique_ptr<void, Free> pages_;
+  T *data_;
+  std::size_t count_;
+};
+
+// A period of pseudo-random normals of mean 0 and standard deviation 2, the spread of attention logits; the
+// same in every run. Its length is prime, so that no row stride meets the same values in every row.
+std::span<const double> logit_period();
+
+// The seed is where in the period the buffer begins.
+template <class T>
+Buffer<T> logits(std::size_t count, std::size_t misalignment = 0, std::size_t seed = 0) {
+  Buffer<T> buffer(count, misalignment);
+  const std::span<const double> period = logit_period();
+  std::size_t next = seed * 4099 % period.size();
+  for (T &element : buffer.elements()) {
+    element = static_cast<T>(period[next]);
+    if (++next == period.size()) next = 0;
+  }
+  return buffer;
+}
+
+}  // namespace rapt::bench
