@@ -160,9 +160,10 @@ typedef struct rapt_softmax_options {
 /* y[r][c] = exp(s[r][c]) / sum over c of exp(s[r][c]), over rows of `cols` elements.
  * x_stride and y_stride are at least cols (with one row they are not read). y may be x, with the same stride.
  * bias, mask, row_lengths and sinks must not overlap y. options may be null.
- * Accuracy, without softcap and bias: relative error at most 6 * 2^-24 (f64: 6 * 2^-53) for every probability,
- * at any number of columns and any magnitude of logits. A softcap or bias rounds each score once or twice;
- * each probability's relative error grows by that rounding. A probability below the smallest normal number is
+ * Accuracy: relative error at most 6 * 2^-24 (f64: 6 * 2^-53) for every probability, at any number of columns and
+ * any magnitude of logits. Scores are rounded, and the errors of all functions over rows grow by that rounding,
+ * with a bias (once), a softcap (a few units), or a scale that is 0 or whose magnitude is outside of
+ * [2^-16, 2^16]; such a score that leaves the range of the type is infinite. A probability below the smallest normal number is
  * 0, never subnormal. A probability is never above 1, and a row with one visible element is exactly 1. */
 RAPT_API rapt_status rapt_softmax_f32(const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride,
                                       size_t rows, size_t cols, const rapt_softmax_options *options);
@@ -170,14 +171,14 @@ RAPT_API rapt_status rapt_softmax_f64(const double *x, ptrdiff_t x_stride, doubl
                                       size_t rows, size_t cols, const rapt_softmax_options *options);
 
 /* y[r][c] = s[r][c] - log-sum-exp of row r; excluded elements are -inf. Arguments as softmax.
- * Accuracy: |error| <= 4 * 2^-24 * max(1, |y|) (f64: 2^-53), without softcap and bias. */
+ * Accuracy: |error| <= 4 * 2^-24 * max(1, |y|) (f64: 2^-53), where scores are not rounded. */
 RAPT_API rapt_status rapt_log_softmax_f32(const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride,
                                           size_t rows, size_t cols, const rapt_softmax_options *options);
 RAPT_API rapt_status rapt_log_softmax_f64(const double *x, ptrdiff_t x_stride, double *y, ptrdiff_t y_stride,
                                           size_t rows, size_t cols, const rapt_softmax_options *options);
 
 /* out[r] = log of the sum over c of exp(s[r][c]), the sink included. out must not overlap an input.
- * Accuracy: |error| <= 4 * 2^-24 * max(1, |out|) (f64: 2^-53), without softcap and bias. */
+ * Accuracy: |error| <= 4 * 2^-24 * max(1, |out|) (f64: 2^-53), where scores are not rounded. */
 RAPT_API rapt_status rapt_logsumexp_f32(const float *x, ptrdiff_t x_stride, float *out, size_t rows,
                                         size_t cols, const rapt_softmax_options *options);
 RAPT_API rapt_status rapt_logsumexp_f64(const double *x, ptrdiff_t x_stride, double *out, size_t rows,

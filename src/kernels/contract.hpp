@@ -47,7 +47,8 @@ struct Contract<float> {
   // Virtual lanes of the reductions.
   static constexpr std::size_t dot_lanes = 64;
   static constexpr std::size_t sum_lanes = 32;  // 64 spill on AVX2
-  // Rows longer than this fold their lanes into f64 lanes after each so many elements.
+  // Sums of more terms than this add up their lanes after each so many: in f32 into f64 lanes, in f64 into
+  // lanes that keep what each addition loses. One level of lanes alone errs by 26 units at a million terms.
   static constexpr std::size_t sum_block = 2048;
 
   // Softmax's exponentials are 2^(n - N + bias) * exp(r), N being the row's maximum in units of ln 2. The
@@ -87,7 +88,7 @@ struct Contract<double> {
 
   static constexpr std::size_t dot_lanes = 32;
   static constexpr std::size_t sum_lanes = 16;
-  static constexpr std::size_t sum_block = SIZE_MAX;  // the lanes are f64 already
+  static constexpr std::size_t sum_block = 2048;
 
   static constexpr int sum_bias = 80;
   static constexpr double depth = 715.0;

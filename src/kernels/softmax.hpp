@@ -152,7 +152,8 @@ template <class T>
 struct RowMax {
   using C = rapt::Contract<T>;
   RowKind kind;
-  T max;          // of v; the sink's where that is larger
+  T max;  // of v; the sink's where that is larger
+  bool sink_is_max = false;
   bool subtract;  // exp(c * (v - max)) instead of 2^(n - max_n) * exp(r): max is so large that the former is
                   // exact
   T max_n = 0;
@@ -168,7 +169,9 @@ struct RowMax {
     } else if (!(max < infinity) || !(sink < infinity)) {
       kind = RowKind::not_a_number;
     } else {
-      if (sink > c * max) max = sink / c;
+      sink_is_max = sink > c * max;
+      if (sink_is_max)
+        max = sink / c < std::numeric_limits<T>::max() ? sink / c : std::numeric_limits<T>::max();
       if (max == -infinity) kind = RowKind::all_minus_infinity;
     }
     subtract = !(std::fabs(max) < C::subtract_from / c);
@@ -280,9 +283,11 @@ class SoftmaxCall {
     const T c = static_cast<T>(plan.c);
     batch e;
     if (row.subtract) {
-      // Relative to c * max, whose rounding must not turn into an overflow where |s| is beyond all measure.
+      // Relative to c * max, exactly; but where |s| is beyond measure, that rounding neither overflows nor
+      // makes the sink vanish that is the maximum itself.
       T s = std::fma(-c, row.max, sink);
-      if (s > T(20)) s = T(20);
+      if (s > T(1)) s = T(1);
+      if (row.sink_is_max && s < T(-1)) s = T(-1);
       e = RowExp<T, true>(natural, 0, 0, C::depth)(batch(s));
     } else {
       e = RowExp<T, false>(natural, c * row.max, row.max_n, C::depth)(batch(sink));
@@ -369,11 +374,13 @@ template <class T>
     const RowMax<T> row(call.plan, call.k, r, cols, max_of<T>(scores, cols));
     if (row.kind == RowKind::regular) [[likely]] {
       const double sum = call.template sum_exponentials<false>(row, scores, cols, nullptr);
-      const batch c(static_cast<T>(call.plan.c)), max_score(row.max);
+      const batch twice_c(static_cast<T>(2 * call.plan.c)), half(T(0.5)), half_max(T(0.5) * row.max);
       const batch minus_log(-static_cast<T>(call.finish(row, r, sum, true).log_sum));
       for (std::size_t i = 0; i < cols; i += S::width) {
-        const batch below_max = S::load_first(scores.v + i, cols - i) - max_score;
-        S::store_first(y + i, S::fma(c, below_max, minus_log), cols - i);
+        // Halves, as the difference of two numbers of the type may be out of its range where c times it is
+        // not.
+        const batch half_difference = half * S::load_first(scores.v + i, cols - i) - half_max;
+        S::store_first(y + i, S::fma(twice_c, half_difference, minus_log), cols - i);
       }
     } else {
       fill_irregular(call.plan, r, row.kind, y, cols, -infinity);
@@ -393,7 +400,9 @@ template <class T>
     if (row.kind == RowKind::nothing_visible) return sinks ? T{sinks[r]} : -infinity;
     if (row.kind == RowKind::all_minus_infinity) return -infinity;
     const double sum = call.template sum_exponentials<false>(row, scores, cols, nullptr);
-    return static_cast<T>(std::fma(call.plan.c, double{row.max}, call.finish(row, r, sum, true).log_sum));
+    const T result =
+        static_cast<T>(std::fma(call.plan.c, double{row.max}, call.finish(row, r, sum, true).log_sum));
+    return sinks && result < T{sinks[r]} ? T{sinks[r]} : result;  // where sink / c was out of range
   };
   return call.plan.plain() ? with(PlainScores<T>{x}) : with(MadeScores<T>(call.plan, x, r));
 }

@@ -10,6 +10,46 @@
 
 namespace {
 
+// Lanes' sums of many blocks: f64 for f32, and for f64 together with what each addition loses (Knuth's
+// two-sum).
+template <class T>
+class LongSum {
+ public:
+  using S = simd<T>;
+  static constexpr std::size_t lanes = rapt::Contract<T>::sum_lanes;
+
+  template <std::size_t registers>
+  void add(typename S::batch (&lane)[registers]) {
+    if constexpr (std::is_same_v<T, float>) {
+      unroll<registers>([&](auto r) { S::add_to(total_ + r * S::width, lane[r]); });
+    } else {
+      unroll<registers>([&](auto r) {
+        const auto before = S::load(total_ + r * S::width);
+        const auto sum = before + lane[r];
+        const auto added = sum - before;
+        const auto lost = (before - (sum - added)) + (lane[r] - added);
+        S::store(total_ + r * S::width, sum);
+        S::store(lost_ + r * S::width, S::load(lost_ + r * S::width) + lost);
+      });
+    }
+  }
+  double fold() {
+    const double sum = fold(total_);
+    if constexpr (std::is_same_v<T, float>) return sum;
+    return sum - sum == 0 ? sum + fold(lost_) : sum;  // what an infinity loses is NaN
+  }
+
+ private:
+  static double fold(double (&lane)[lanes]) {
+    for (std::size_t half = lanes / 2; half > 0; half /= 2) {
+      for (std::size_t j = 0; j < half; ++j) lane[j] += lane[j + half];
+    }
+    return lane[0];
+  }
+  double total_[lanes] = {};
+  double lost_[lanes] = {};
+};
+
 // The sum of n terms. block(i, term) gives the terms from i on, one for each lane; first(i, k) gives a vector
 // of k of them and 0 in the other lanes (k may be more than a vector: then all of them).
 template <class T, class Block, class First>
@@ -18,13 +58,10 @@ template <class T, class Block, class First>
   using C = rapt::Contract<T>;
   constexpr std::size_t lanes = C::sum_lanes;
   constexpr std::size_t registers = lanes / S::width;
-
-  const bool is_long = n > C::sum_block;
-  double total[std::is_same_v<T, float> ? lanes : 1] = {};
   typename S::batch lane[registers];
-  for (std::size_t i = 0;;) {
+  std::size_t i = 0;
+  const auto sum_until = [&](std::size_t end) __attribute__((always_inline)) {
     unroll<registers>([&](auto r) { lane[r] = typename S::batch(T(0)); });
-    const std::size_t end = is_long && n - i > C::sum_block ? i + C::sum_block : n;
     for (; end - i >= lanes; i += lanes) {
       typename S::batch term[registers];
       block(i, term);
@@ -37,19 +74,18 @@ template <class T, class Block, class First>
       });
       i = end;
     }
-    if constexpr (std::is_same_v<T, float>) {
-      if (is_long) {
-        unroll<registers>([&](auto r) { S::add_to(total + r * S::width, lane[r]); });
-        if (i < n) continue;
-        for (std::size_t half = lanes / 2; half > 0; half /= 2) {
-          for (std::size_t j = 0; j < half; ++j) total[j] += total[j + half];
-        }
-        return total[0];
-      }
-    }
-    break;
+  };
+
+  if (n <= C::sum_block) {
+    sum_until(n);
+    return double{fold_lanes<T>(lane)};
   }
-  return double{fold_lanes<T>(lane)};
+  LongSum<T> sum;
+  while (i < n) {
+    sum_until(n - i > C::sum_block ? i + C::sum_block : n);
+    sum.add(lane);
+  }
+  return sum.fold();
 }
 
 }  // namespace

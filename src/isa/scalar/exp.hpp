@@ -56,23 +56,46 @@ void exp_all(const T *x, T *y, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) y[i] = exp_one(natural, x[i]);
 }
 
+// A lane of lanes' sums, and in f64 what its additions have lost (Knuth's two-sum).
+template <class T>
+struct LongSumLane {
+  double total = 0;
+  double lost = 0;
+
+  void add(T sum) {
+    const double before = total, term = double{sum};
+    total = before + term;
+    if constexpr (sizeof(T) == sizeof(double)) {
+      const double added = total - before;
+      lost += (before - (total - added)) + (term - added);
+    }
+  }
+};
+
 // Sum of term(0) … term(n - 1) in the order that the contract gives sums of exponentials.
 template <class T, class Term>
 double sum_of(std::size_t n, Term term) {
   using C = rapt::Contract<T>;
-  double total_lane[C::sum_lanes] = {};
   T lane[C::sum_lanes] = {};
+  LongSumLane<T> long_lane[C::sum_lanes];
   const bool is_long = n > C::sum_block;
   for (std::size_t i = 0; i < n; ++i) {
     lane[i % C::sum_lanes] += term(i);
     if (is_long && ((i + 1) % C::sum_block == 0 || i + 1 == n)) {
       for (std::size_t j = 0; j < C::sum_lanes; ++j) {
-        total_lane[j] += lane[j];
+        long_lane[j].add(lane[j]);
         lane[j] = 0;
       }
     }
   }
-  return is_long ? fold(total_lane) : double{fold(lane)};
+  if (!is_long) return double{fold(lane)};
+  double total[C::sum_lanes], lost[C::sum_lanes];
+  for (std::size_t j = 0; j < C::sum_lanes; ++j) {
+    total[j] = long_lane[j].total;
+    lost[j] = long_lane[j].lost;
+  }
+  const double sum = fold(total);
+  return std::isfinite(sum) ? sum + fold(lost) : sum;  // what an infinity loses is NaN
 }
 
 template <class T>

@@ -61,7 +61,8 @@ template <class T>
 struct RowSum {
   RowKind kind = RowKind::regular;
   T max = -std::numeric_limits<T>::infinity();  // of v; the sink's where that is larger
-  bool subtract = false;                        // exp(c * (v - max)) instead of 2^(n - max_n) * exp(r)
+  bool sink_is_max = false;
+  bool subtract = false;  // exp(c * (v - max)) instead of 2^(n - max_n) * exp(r)
   T max_n = 0;
   T sum = 0;           // of the exponentials, each times 2^sum_bias
   double log_sum = 0;  // log of the sum of exp(s - c * max)
@@ -107,7 +108,8 @@ RowSum<T> sum_row(const Scores<T> &scores, const Reduction<T> &reduction, const 
     row.kind = RowKind::not_a_number;
     return row;
   }
-  if (sink > c * row.max) row.max = sink / c;
+  row.sink_is_max = sink > c * row.max;
+  if (row.sink_is_max) row.max = std::fmin(sink / c, std::numeric_limits<T>::max());
   if (row.max == -std::numeric_limits<T>::infinity()) {
     row.kind = RowKind::all_minus_infinity;
     return row;
@@ -125,9 +127,11 @@ RowSum<T> sum_row(const Scores<T> &scores, const Reduction<T> &reduction, const 
     as_sum.max = c * row.max;
     T s = sink;
     if (row.subtract) {
-      // Relative to c * max, whose rounding must not turn into an overflow where |s| is beyond all measure.
+      // Relative to c * max, exactly; but where |s| is beyond measure, that rounding neither overflows nor
+      // makes the sink vanish that is the maximum itself.
       s = std::fma(-c, row.max, sink);
-      if (s > T(20)) s = T(20);
+      if (s > T(1)) s = T(1);
+      if (row.sink_is_max && s < T(-1)) s = T(-1);
       as_sum.max = 0;
     }
     sum += double{exponential(natural, as_sum, s, C::depth)};
@@ -180,8 +184,10 @@ void log_softmax(const T *x, T *y, const rapt::SoftmaxRows *rows) {
       } else if (row.kind != RowKind::regular) {
         y[i] = is_nan ? std::numeric_limits<T>::quiet_NaN() : -infinity;
       } else {
-        y[i] = std::fma(static_cast<T>(scores.c()), scores.v(r, i, x[i]) - row.max,
-                        -static_cast<T>(row.log_sum));
+        // Halves, as the difference of two numbers of the type may be out of its range where c times it is
+        // not.
+        const T half_difference = T(0.5) * scores.v(r, i, x[i]) - T(0.5) * row.max;
+        y[i] = std::fma(static_cast<T>(2 * scores.c()), half_difference, -static_cast<T>(row.log_sum));
       }
     }
   }
@@ -197,6 +203,7 @@ void logsumexp(const T *x, T *out, const rapt::SoftmaxRows *rows) {
     switch (row.kind) {
       case RowKind::regular:
         out[r] = static_cast<T>(std::fma(scores.c(), double{row.max}, row.log_sum));
+        if (sinks && out[r] < T{sinks[r]}) out[r] = sinks[r];  // where sink / c was out of range
         break;
       case RowKind::not_a_number:
         out[r] = std::numeric_limits<T>::quiet_NaN();
