@@ -12,7 +12,8 @@
  * Special values, for every function:
  *   an element excluded by a mask, a length,      never read into the result: probability exactly 0,
  *   causality or a bias of -inf                   even if the element is NaN or infinite
- *   a row with no element left                    probabilities 0, log-probabilities and log-sum-exp -inf
+ *   a row with no element left                    probabilities 0, log-probabilities and log-sum-exp -inf (with a
+ *                                                 sink, the log-sum-exp is the sink)
  *   -inf among the elements                       probability exactly +0
  *   a row whose elements are all -inf             NaN, unless empty_rows_are_zero is set
  *   NaN or +inf among the elements                the whole row is NaN
@@ -122,7 +123,7 @@ RAPT_API void rapt_scale_f32(const float *x, float factor, float *y, size_t n);
 RAPT_API void rapt_scale_f64(const double *x, double factor, double *y, size_t n);
 
 /* y[i] = exp(x[i]), below 1 ULP (f32: 0.892 over all inputs) with subnormal results included. Overflow gives
- * +inf from x > 88.72284 (f64: 709.7827), and +0 below x = -103.98 (f64: -745.14). y may be x. */
+ * +inf above x = 88.722831 (f64: 709.782712893384), and +0 below x = -103.98 (f64: -745.14). y may be x. */
 RAPT_API void rapt_exp_f32(const float *x, float *y, size_t n);
 RAPT_API void rapt_exp_f64(const double *x, double *y, size_t n);
 
@@ -170,7 +171,8 @@ RAPT_API rapt_status rapt_softmax_f32(const float *x, ptrdiff_t x_stride, float 
 RAPT_API rapt_status rapt_softmax_f64(const double *x, ptrdiff_t x_stride, double *y, ptrdiff_t y_stride,
                                       size_t rows, size_t cols, const rapt_softmax_options *options);
 
-/* y[r][c] = s[r][c] - log-sum-exp of row r; excluded elements are -inf. Arguments as softmax.
+/* y[r][c] = s[r][c] - log-sum-exp of row r; never above 0; excluded elements are -inf. Arguments as
+ * softmax.
  * Accuracy: |error| <= 4 * 2^-24 * max(1, |y|) (f64: 2^-53), where scores are not rounded. */
 RAPT_API rapt_status rapt_log_softmax_f32(const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride,
                                           size_t rows, size_t cols, const rapt_softmax_options *options);

@@ -91,7 +91,7 @@ class MadeScores {
     q = S::fma(r * r, q, r);
     const batch two_to_n = S::add_exponent(one, shifted);
     q = S::fma(two_to_n, q, two_to_n - one);
-    const batch positive = (zero - q) / (batch(T(2)) + q);
+    const batch positive = S::divide(zero - q, batch(T(2)) + q);
     const batch result = S::select(S::less(z, zero), zero - positive, positive);
     return S::select(S::unordered(z, z), z, result);
   }
@@ -252,7 +252,8 @@ class SoftmaxCall {
         remainder = plan.c * double{r_of_max};
       }
       constexpr double unbias = 1.0 / static_cast<double>(1ull << (C::sum_bias / 2));
-      result.log_sum = log_of_sum(sum * unbias * unbias) - remainder;
+      const double log_sum = log_of_sum(sum * unbias * unbias) - remainder;
+      result.log_sum = log_sum > 0 ? log_sum : 0;  // the maximum's own term is 1
     }
     return result;
   }

@@ -54,6 +54,8 @@ struct simd<float> {
 
   static batch fma(batch a, batch b, batch c) { return vfmaq_f32(c, a, b); }
   static batch fnma(batch a, batch b, batch c) { return vfmsq_f32(c, a, b); }
+  // xsimd 8 divides f32 on NEON by an estimate.
+  static batch divide(batch a, batch b) { return vdivq_f32(a, b); }
   static batch max(batch a, batch b) { return vmaxq_f32(a, b); }
   static batch abs(batch a) { return vabsq_f32(a); }
   static mask less(batch a, batch b) { return vcltq_f32(a, b); }
@@ -130,6 +132,7 @@ struct simd<double> {
 
   static batch fma(batch a, batch b, batch c) { return vfmaq_f64(c, a, b); }
   static batch fnma(batch a, batch b, batch c) { return vfmsq_f64(c, a, b); }
+  static batch divide(batch a, batch b) { return vdivq_f64(a, b); }
   static batch max(batch a, batch b) { return vmaxq_f64(a, b); }
   static batch abs(batch a) { return vabsq_f64(a); }
   static mask less(batch a, batch b) { return vcltq_f64(a, b); }

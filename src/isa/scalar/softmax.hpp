@@ -109,7 +109,8 @@ RowSum<T> sum_row(const Scores<T> &scores, const Reduction<T> &reduction, const 
     return row;
   }
   row.sink_is_max = sink > c * row.max;
-  if (row.sink_is_max) row.max = std::fmin(sink / c, std::numeric_limits<T>::max());
+  if (row.sink_is_max)
+    row.max = sink / c < std::numeric_limits<T>::max() ? sink / c : std::numeric_limits<T>::max();
   if (row.max == -std::numeric_limits<T>::infinity()) {
     row.kind = RowKind::all_minus_infinity;
     return row;
@@ -141,6 +142,7 @@ RowSum<T> sum_row(const Scores<T> &scores, const Reduction<T> &reduction, const 
   const double remainder_of_max =
       row.subtract ? 0.0 : scores.c() * double{reduction.remainder(row.max, row.max_n)};
   row.log_sum = log_of_sum(sum * power_of_two<double>(-C::sum_bias)) - remainder_of_max;
+  if (!(row.log_sum > 0)) row.log_sum = 0;  // the maximum's own term is 1: rounding alone is below
   return row;
 }
 
