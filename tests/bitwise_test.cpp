@@ -1,0 +1,412 @@
+// Every kernel on every usable level against the scalar level, bit for bit, over lengths, alignments,
+// strides, options and special values; with guard pages around every buffer and canaries between rows.
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <numeric>
+
+#include "support/bits.hpp"
+#include "support/compare.hpp"
+#include "support/effort.hpp"
+#include "support/isa.hpp"
+#include "support/public_api.hpp"
+
+using namespace rapt::test;
+
+namespace {
+
+using Problems = std::vector<Problem>;
+
+// Runs `problems_of` for every kernel that `applies` to, and reports failures and counts.
+template <class Applies, class ProblemsOf>
+void compare_kernels(const char *what, Applies &&applies, ProblemsOf &&problems_of,
+                     const LayoutsOf &layouts) {
+  std::size_t calls = 0, elements = 0;
+  for (const KernelCase &kernel : kernel_cases()) {
+    if (!applies(kernel.traits)) continue;
+    const Comparison comparison = compare_levels(kernel, problems_of(kernel.traits), layouts);
+    for (const std::string &failure : comparison.failures) FAIL_CHECK(failure);
+    CHECK(comparison.calls > 0);
+    calls += comparison.calls;
+    elements += comparison.elements;
+  }
+  std::printf("%-28s %9zu calls, %11zu results compared with the scalar level's\n", what, calls, elements);
+}
+
+bool any_kernel(const KernelTraits &) { return true; }
+
+Layout random_layout(Random &random, std::size_t element_size) {
+  Layout layout;
+  if (random.one_in(2)) layout.placement = Placement::begins_at_guard;
+  for (std::size_t &offset : layout.offset) offset = random.below(64 / element_size) * element_size;
+  constexpr std::ptrdiff_t gaps[] = {0, 0, 1, 13};
+  for (std::ptrdiff_t &gap : layout.gap) gap = gaps[random.below(4)];
+  layout.alias = static_cast<Alias>(random.below(3));
+  layout.reversed = random.one_in(2);
+  return layout;
+}
+
+// Both placements flush at a guard page, in place and not; and some random layouts.
+LayoutsOf flush_and_random_layouts(std::size_t random_count) {
+  return [random_count](const Problem &problem) {
+    std::vector<Layout> layouts(4);
+    layouts[1].placement = Placement::begins_at_guard;
+    layouts[2].alias = Alias::first_input;
+    layouts[3].alias = Alias::second_input;
+    layouts[3].placement = Placement::begins_at_guard;
+    Random random(problem.seed * 31 + problem.cols);
+    // Multiples of 8 suit both element sizes; one layout in two is finer.
+    for (std::size_t i = 0; i < random_count; ++i) layouts.push_back(random_layout(random, 8));
+    return layouts;
+  };
+}
+
+double random_scale(Random &random) {
+  constexpr double scales[] = {1, 1, 0.125, 0.3, -0.7, 0.08838834764831845, 1.7, 0.0};
+  return scales[random.below(std::size(scales))];
+}
+
+}  // namespace
+
+TEST_CASE("lengths") {
+  compare_kernels(
+      "lengths", any_kernel,
+      [](const KernelTraits &traits) {
+        Problems problems;
+        for (const std::size_t n : test_lengths()) {
+          Problem problem;
+          problem.rows = traits.has_rows ? 2 : 1;
+          problem.cols = n;
+          problem.seed = 1000 + n;
+          Random random(problem.seed);
+          problem.scale = random_scale(random);
+          problem.shift = 2 * random.gaussian();
+          problems.push_back(problem);
+        }
+        return problems;
+      },
+      flush_and_random_layouts(native_or_emulated<std::size_t>(4, 0)));
+}
+
+TEST_CASE("values") {
+  compare_kernels(
+      "values", any_kernel,
+      [](const KernelTraits &traits) {
+        Problems problems;
+        for (const InputClass input : all_input_classes) {
+          for (const std::size_t n :
+               Sizes{1, 2, 5, 8, 13, 16, 31, 32, 33, 47, 64, 67, 100, 129, 257, 1000, 2100, 4500}) {
+            if (emulated() && n > 150 && n != 2100) continue;
+            for (std::size_t repeat = 0; repeat < native_or_emulated<std::size_t>(12, 2); ++repeat) {
+              Problem problem;
+              problem.rows = traits.has_rows && n < 300 ? 3 : 1;
+              problem.cols = n;
+              problem.input = input;
+              problem.seed = 77000 + 100 * n + repeat;
+              Random random(problem.seed);
+              problem.scale = random_scale(random);
+              problem.shift = repeat % 3 == 0 ? 0 : 10 * random.gaussian();
+              problems.push_back(problem);
+            }
+          }
+        }
+        return problems;
+      },
+      flush_and_random_layouts(1));
+}
+
+TEST_CASE("extreme scales and shifts") {
+  compare_kernels(
+      "extreme scales and shifts", any_kernel,
+      [](const KernelTraits &traits) {
+        Problems problems;
+        const double infinity = std::numeric_limits<double>::infinity();
+        for (const double scale : {1e-30, 1e30, -1e30, 1e-45, 3e38, 0.0, -0.0, 0.125, 0.3, -1.0}) {
+          for (const double shift :
+               {0.0, 1e30, -1e30, 87.5, -88.7, 103.9, 700.0, -709.5, infinity, -infinity}) {
+            if (traits.has_rows && shift != 0) continue;
+            for (const InputClass input : all_input_classes) {
+              for (const std::size_t n : Sizes{1, 17, 64, 131}) {
+                if (emulated() && (n == 1 || n == 64)) continue;
+                Problem problem;
+                problem.rows = traits.has_rows ? 2 : 1;
+                problem.cols = n;
+                problem.input = input;
+                problem.seed = n + static_cast<std::size_t>(input);
+                problem.scale = scale;
+                problem.shift = shift;
+                problems.push_back(problem);
+              }
+            }
+          }
+        }
+        return problems;
+      },
+      [](const Problem &) { return std::vector<Layout>(1); });
+}
+
+TEST_CASE("byte offsets") {
+  // Every pair of offsets of two buffers within 64 bytes; the third buffer's offset follows from them.
+  for (const std::size_t size : Sizes{sizeof(float), sizeof(double)}) {
+    std::vector<Layout> layouts;
+    const std::size_t step = native_or_emulated<std::size_t>(size, 20 / size * size);
+    for (std::size_t first = 0; first < 64; first += step) {
+      for (std::size_t last = 0; last < 64; last += step) {
+        Layout layout;
+        layout.offset = {first, (3 * first + last + size) % 64 / size * size, last};
+        layouts.push_back(layout);
+        layout.placement = Placement::begins_at_guard;
+        layout.offset[1] = last;
+        layouts.push_back(layout);
+      }
+    }
+    compare_kernels(
+        size == 4 ? "byte offsets, f32" : "byte offsets, f64",
+        [size](const KernelTraits &traits) { return traits.element_size == size; },
+        [](const KernelTraits &traits) {
+          Problems problems;
+          for (const std::size_t n : Sizes{1, 5, 15, 16, 31, 33, 64, 77, 128, 200, 333}) {
+            if (emulated() && n != 5 && n != 77) continue;
+            Problem problem;
+            problem.rows = traits.has_rows ? 2 : 1;
+            problem.cols = n;
+            problem.seed = 500 + n;
+            problem.scale = 0.3;
+            problems.push_back(problem);
+          }
+          return problems;
+        },
+        [&layouts](const Problem &) { return layouts; });
+  }
+}
+
+TEST_CASE("row strides") {
+  std::vector<Layout> layouts;
+  for (const std::ptrdiff_t in : {0, 1, 13}) {
+    for (const std::ptrdiff_t out : {0, 1, 13}) {
+      for (const Alias alias : {Alias::none, Alias::first_input, Alias::second_input}) {
+        for (const bool reversed : {false, true}) {
+          Layout layout;
+          layout.gap = {in, alias == Alias::none ? 13 - in : in, out};
+          layout.alias = alias;
+          layout.reversed = reversed;
+          layouts.push_back(layout);
+        }
+      }
+    }
+  }
+  compare_kernels(
+      "row strides", [](const KernelTraits &traits) { return traits.has_rows; },
+      [](const KernelTraits &traits) {
+        Problems problems;
+        for (const std::size_t rows : Sizes{0, 1, 2, 3, 4, 5, 7, 8, 9, 16, 19}) {
+          for (const std::size_t n : Sizes{0, 1, 3, 8, 16, 17, 32, 48, 63, 64, 65, 80, 128, 150}) {
+            if (emulated() && (rows > 5 || rows == 1 || (n != 17 && n != 64 && n != 3))) continue;
+            Problem problem;
+            problem.rows = rows;
+            problem.cols = n;
+            problem.seed = 900 + 20 * n + rows;
+            problem.scale = 0.125;
+            problems.push_back(problem);
+            if (!traits.is_dot_rows) continue;
+            problem.same_row = true;
+            problems.push_back(problem);
+          }
+        }
+        return problems;
+      },
+      [&layouts](const Problem &) { return layouts; });
+}
+
+namespace {
+
+// Each option alone, and then many combinations.
+std::vector<RowOptions> option_choices() {
+  std::vector<RowOptions> choices(16);
+  choices[0].null = true;
+  choices[1].softcap = 50;
+  choices[2].bias = PerRow::each;
+  choices[3].bias = PerRow::one_for_all;
+  choices[4].bias = PerRow::each;
+  choices[4].bias_excludes = true;
+  choices[5].bias = PerRow::one_for_all;
+  choices[5].bias_excludes = true;
+  choices[6].mask = PerRow::each;
+  choices[7].mask = PerRow::one_for_all;
+  choices[8].row_lengths = true;
+  choices[9].causal = true;
+  choices[10].causal = true;
+  choices[10].causal_offset = -2;
+  choices[11].causal = true;
+  choices[11].causal_offset = 5;
+  choices[12].sinks = true;
+  choices[13].sinks = choices[13].special_sinks = true;
+  choices[14].empty_rows_are_zero = true;
+  choices[15].scale_f64 = true;
+  Random random(20240607);
+  const std::size_t combinations = native_or_emulated<std::size_t>(120, 16);
+  for (std::size_t i = 0; i < combinations; ++i) {
+    RowOptions choice;
+    choice.softcap = random.one_in(3) ? (random.one_in(2) ? 50 : 0.5) : 0;
+    choice.bias = static_cast<PerRow>(random.below(3));
+    choice.bias_excludes = random.one_in(2);
+    choice.mask = static_cast<PerRow>(random.below(3));
+    choice.row_lengths = random.one_in(3);
+    choice.causal = random.one_in(3);
+    constexpr std::ptrdiff_t offsets[] = {0, 1, -1, -3, 7, 40, -1000000, PTRDIFF_MAX - 8, PTRDIFF_MIN};
+    choice.causal_offset = offsets[random.below(std::size(offsets))];
+    choice.sinks = random.one_in(3);
+    choice.special_sinks = random.one_in(4);
+    choice.empty_rows_are_zero = random.one_in(2);
+    choice.scale_f64 = random.one_in(3);
+    choices.push_back(choice);
+  }
+  return choices;
+}
+
+Problems option_problems(const std::vector<std::size_t> &lengths, std::size_t rows) {
+  Problems problems;
+  std::size_t count = 0;
+  for (const RowOptions &options : option_choices()) {
+    for (const std::size_t n : lengths) {
+      for (const InputClass input : {InputClass::gaussian, InputClass::gaussian_wide,
+                                     InputClass::minus_infinities, InputClass::specials, InputClass::huge}) {
+        count += 1;
+        if (emulated() && count % 3 != 0) continue;
+        Problem problem;
+        problem.rows = rows;
+        problem.cols = n;
+        problem.input = input;
+        problem.seed = 4200 + count;
+        problem.options = options;
+        constexpr double scales[] = {0.125, 0.3, 1, -0.3, 0, 1e-30, 1e30};
+        problem.scale = options.null ? 1 : scales[count % std::size(scales)];
+        if (problem.options.scale_f64 && problem.scale == 0)
+          problem.options.scale_f64 = false;  // 0 is "unset"
+        problems.push_back(problem);
+      }
+    }
+  }
+  return problems;
+}
+
+}  // namespace
+
+TEST_CASE("softmax options") {
+  const std::vector<std::size_t> lengths = native_or_emulated<std::vector<std::size_t>>(
+      {0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 40, 64, 65, 100, 130, 300}, {1, 17, 67});
+  compare_kernels(
+      "softmax options", [](const KernelTraits &traits) { return traits.takes_options; },
+      [&](const KernelTraits &) { return option_problems(lengths, 5); },
+      [](const Problem &problem) {
+        std::vector<Layout> layouts(1);
+        Random random(problem.seed);
+        layouts.push_back(random_layout(random, 8));
+        return layouts;
+      });
+}
+
+TEST_CASE("softmax options, long rows") {
+  if (emulated()) return;
+  compare_kernels(
+      "softmax options, long rows", [](const KernelTraits &traits) { return traits.takes_options; },
+      [&](const KernelTraits &) {
+        Problems problems = option_problems({2047, 2049, 4127}, 2);
+        std::size_t index = 0;
+        std::erase_if(problems, [&](const Problem &) { return index++ % 5 != 0; });
+        return problems;
+      },
+      [](const Problem &) { return std::vector<Layout>(1); });
+}
+
+TEST_CASE("a row alone has the bits that it has in a batch") {
+  std::size_t calls = 0;
+  for (const KernelCase &kernel : kernel_cases()) {
+    if (!kernel.traits.has_rows) continue;
+    Problems problems;
+    for (const std::size_t rows : Sizes{1, 2, 3, 4, 5, 8, 17}) {
+      for (const std::size_t n : Sizes{1, 9, 16, 33, 64, 100, 257, 2200}) {
+        if (emulated() && (rows % 4 != 1 || rows == 17 || (n != 9 && n != 64 && n != 257))) continue;
+        Problem problem;
+        problem.rows = rows;
+        problem.cols = n;
+        problem.seed = 60 + 10 * n + rows;
+        problem.scale = 0.3;
+        problem.input = n % 2 ? InputClass::specials : InputClass::gaussian;
+        problems.push_back(problem);
+      }
+    }
+    if (kernel.traits.takes_options) {
+      for (Problem &problem : option_problems({native_or_emulated<std::size_t>(37, 19)}, 6)) {
+        problems.push_back(problem);
+      }
+    }
+    const Comparison comparison = compare_rows_alone(kernel, problems);
+    for (const std::string &failure : comparison.failures) FAIL_CHECK(failure);
+    calls += comparison.calls;
+  }
+  CHECK(calls > 0);
+  std::printf("%-28s %9zu rows compared with their batch\n", "rows alone", calls);
+}
+
+// What rapt.h says of one function in terms of another.
+TEST_CASE_TEMPLATE("functions in terms of each other", T, float, double) {
+  for_each_usable_isa([](const std::string &isa) {
+    CAPTURE(isa);
+    std::size_t wrong_dot_rows = 0, wrong_exp_sum = 0, wrong_scale = 0;
+    for (const InputClass input : all_input_classes) {
+      CAPTURE(std::string(name_of(input)));
+      for (const std::size_t n : Sizes{1, 15, 64, 301}) {
+        Random random(n);
+        std::vector<T> x(n), rows(5 * n), y(n), t(n), exp_t(n);
+        fill<T>(input, random, x);
+        fill<T>(input, random, rows);
+        const T scale = static_cast<T>(0.3), shift = static_cast<T>(1.25);
+
+        std::vector<T> out(5);
+        Api<T>::dot_rows(x.data(), rows.data(), static_cast<std::ptrdiff_t>(n), 5, n, scale, out.data());
+        for (std::size_t r = 0; r < 5; ++r) {
+          const T expected = scale * Api<T>::dot(x.data(), rows.data() + r * n, n);
+          wrong_dot_rows += !same_bits(out[r], expected);
+        }
+
+        const T sum = Api<T>::exp_sum(x.data(), scale, shift, y.data(), n);
+        for (std::size_t i = 0; i < n; ++i) t[i] = std::fma(scale, x[i], -shift);
+        Api<T>::exp(t.data(), exp_t.data(), n);
+        for (std::size_t i = 0; i < n; ++i) wrong_exp_sum += !same_bits(y[i], exp_t[i]);
+        const double exact = std::accumulate(y.begin(), y.end(), 0.0);
+        if (std::isfinite(exact) && exact < double{std::numeric_limits<T>::max()} / 2) {
+          CHECK(std::fabs(double{sum} - exact) <= (sizeof(T) == 4 ? 1e-6 : 1e-14) * exact);
+        }
+
+        Api<T>::scale(x.data(), scale, y.data(), n);
+        for (std::size_t i = 0; i < n; ++i) wrong_scale += !same_bits(y[i], x[i] * scale);
+      }
+    }
+    CHECK(wrong_dot_rows == 0);
+    CHECK(wrong_exp_sum == 0);
+    CHECK(wrong_scale == 0);
+  });
+}
+
+TEST_CASE_TEMPLATE("a scale that is a power of two can be applied before", T, float, double) {
+  for_each_usable_isa([](const std::string &isa) {
+    CAPTURE(isa);
+    for (const std::size_t n : Sizes{3, 64, 500}) {
+      Random random(n);
+      std::vector<T> x(n), scaled(n), y(n), expected(n);
+      fill<T>(InputClass::gaussian_wide, random, x);
+      for (std::size_t i = 0; i < n; ++i) scaled[i] = x[i] / 8;
+      rapt_softmax_options options = RAPT_SOFTMAX_OPTIONS_INIT;
+      options.scale = 0.125f;
+      const auto stride = static_cast<std::ptrdiff_t>(n);
+      for (const auto function : {Api<T>::softmax, Api<T>::log_softmax}) {
+        REQUIRE(function(x.data(), stride, y.data(), stride, 1, n, &options) == RAPT_OK);
+        REQUIRE(function(scaled.data(), stride, expected.data(), stride, 1, n, nullptr) == RAPT_OK);
+        std::size_t wrong = 0;
+        for (std::size_t i = 0; i < n; ++i) wrong += !same_bits(y[i], expected[i]);
+        CHECK(wrong == 0);
+      }
+    }
+  });
+}

@@ -1,0 +1,125 @@
+// Which level serves: listing, forcing, the environment, and threads that do it all at once.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "rapt/rapt.h"
+#include "support/compare.hpp"
+#include "support/isa.hpp"
+
+using namespace rapt::test;
+
+namespace {
+
+// The default level that rapt.h promises for this process.
+std::string expected_default() {
+  const std::string best = usable_isas().back();
+  const char *wanted = std::getenv("RAPT_ISA");
+  return wanted && rapt_isa_usable(wanted) ? wanted : best;
+}
+
+}  // namespace
+
+// First of all, before any level is forced. ctest runs it again under several values of RAPT_ISA.
+TEST_CASE("the level at start") {
+  CHECK(rapt_active_isa() == expected_default());
+  const float x[3] = {1, 2, 3};
+  CHECK(rapt_dot_f32(x, x, 3) == 14.0f);
+  CHECK(rapt_active_isa() == expected_default());
+  if (const char *expected = std::getenv("RAPT_TEST_EXPECT_ISA"))
+    CHECK(rapt_active_isa() == std::string(expected));
+}
+
+TEST_CASE("the list of levels") {
+  const std::vector<std::string> isas = compiled_isas();
+  std::vector<std::string> expected = {"scalar"};
+#if defined(__x86_64__)
+  expected.insert(expected.end(), {"avx2", "avx512"});
+#elif defined(__aarch64__)
+  expected.push_back("neon");
+#endif
+  CHECK(isas == expected);
+  CHECK(rapt_isa_name(rapt_isa_count()) == nullptr);
+  CHECK(rapt_isa_name(SIZE_MAX) == nullptr);
+  CHECK(rapt_isa_usable("scalar") == 1);
+  CHECK(rapt_isa_usable("bogus") == 0);
+  CHECK(rapt_isa_usable("") == 0);
+}
+
+TEST_CASE("a forced level serves every kernel") {
+  for_each_usable_isa([](const std::string &isa) {
+    CHECK(rapt_active_isa() == isa);
+    for (const KernelCase &kernel : kernel_cases()) {
+      CAPTURE(kernel.name);
+      const char *serving = rapt_kernel_isa(kernel.name);
+      REQUIRE(serving != nullptr);
+      CHECK(serving == isa);
+    }
+  });
+  CHECK(rapt_kernel_isa("no_such_kernel") == nullptr);
+  CHECK(rapt_kernel_isa("") == nullptr);
+}
+
+TEST_CASE("forcing what cannot be had changes nothing") {
+  for (const std::string &isa : usable_isas()) {
+    const ForcedIsa forced(isa);
+    for (const char *unknown : {"bogus", "", "AVX2", "scalar "}) {
+      CHECK(rapt_force_isa(unknown) == RAPT_BAD_ISA_NAME);
+      CHECK(rapt_active_isa() == isa);
+    }
+    for (const std::string &other : compiled_isas()) {
+      if (rapt_isa_usable(other.c_str())) continue;
+      CHECK(rapt_force_isa(other.c_str()) == RAPT_BAD_ISA_FOR_THIS_CPU);
+      CHECK(rapt_active_isa() == isa);
+    }
+  }
+}
+
+TEST_CASE("null chooses the best level again") {
+  REQUIRE(rapt_force_isa("scalar") == RAPT_OK);
+  CHECK(rapt_active_isa() == std::string("scalar"));
+  CHECK(rapt_force_isa(nullptr) == RAPT_OK);
+  CHECK(rapt_active_isa() == usable_isas().back());
+}
+
+TEST_CASE("threads call and force at once") {
+  Problem problem;
+  problem.rows = 2;
+  problem.cols = 77;
+  problem.scale = 0.3;
+  std::vector<Outcome> expected;
+  for (const KernelCase &kernel : kernel_cases()) expected.push_back(kernel.run(problem, Layout{}));
+
+  std::atomic<bool> stop{false};
+  std::atomic<int> wrong{0}, calls{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 50; ++round) {
+        for (std::size_t k = 0; k < expected.size(); ++k) {
+          const KernelCase &kernel = kernel_cases()[k];
+          const Outcome got = kernel.run(problem, Layout{});
+          if (!difference(got, expected[k], kernel.traits.element_size).empty()) ++wrong;
+          ++calls;
+        }
+      }
+    });
+  }
+  std::thread forcer([&] {
+    const std::vector<std::string> isas = usable_isas();
+    for (std::size_t i = 0; !stop; ++i) {
+      if (rapt_force_isa(i % 5 == 0 ? nullptr : isas[i % isas.size()].c_str()) != RAPT_OK) ++wrong;
+      if (rapt_kernel_isa("dot_f32") == nullptr) ++wrong;
+    }
+  });
+  for (std::thread &thread : threads) thread.join();
+  stop = true;
+  forcer.join();
+  rapt_force_isa(nullptr);
+  CHECK(wrong == 0);
+  CHECK(calls > 0);
+}

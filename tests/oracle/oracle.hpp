@@ -1,0 +1,48 @@
+// What is true: results in 200-bit arithmetic by MPFR, reduced to the error of a given result.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace rapt::test::oracle {
+
+// The error of y against exp(x) in units in the last place of T (the subnormal unit below the smallest
+// normal).
+template <class T>
+double exp_error_in_ulps(T x, T y);
+
+// |dot - sum a[i] * b[i]| / sum |a[i] * b[i]|
+template <class T>
+double dot_error(std::span<const T> a, std::span<const T> b, T dot);
+
+// A row of scores: s = scale * x, then softcap, then bias, for the elements that are visible.
+template <class T>
+struct Row {
+  std::span<const T> x;
+  double scale = 1;
+  double softcap = 0;
+  const float *bias = nullptr;
+  const std::vector<bool> *visible = nullptr;  // null: all of them
+  const float *sink = nullptr;
+};
+
+struct RowErrors {
+  double softmax = 0;      // the largest relative error of a probability
+  double log_softmax = 0;  // the largest |error| / max(1, |y|)
+  double logsumexp = 0;    // |error| / max(1, |out|)
+  std::size_t flushed_wrongly =
+      0;  // normal probabilities that came out as 0, and subnormal ones that did not
+};
+
+// The elements must be finite or -inf, one of them finite. Excluded elements are not looked at.
+template <class T>
+RowErrors row_errors(const Row<T> &row, std::span<const T> softmax, std::span<const T> log_softmax,
+                     T logsumexp);
+
+// The largest |error of dx| / (|scale| * y * (|dy| + sum y * |dy|)).
+template <class T>
+double softmax_backward_error(std::span<const T> y, std::span<const T> dy, double scale,
+                              std::span<const T> dx);
+
+}  // namespace rapt::test::oracle

@@ -1,0 +1,74 @@
+// Floating-point numbers as bits.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <limits>
+#include <string>
+#include <type_traits>
+
+namespace rapt::test {
+
+template <class T>
+using BitsOf = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+
+template <class T>
+BitsOf<T> bits_of(T value) {
+  return std::bit_cast<BitsOf<T>>(value);
+}
+
+template <class T>
+T from_bits(BitsOf<T> bits) {
+  return std::bit_cast<T>(bits);
+}
+
+// Which NaN a NaN is differs between processors; every NaN counts as the same one. Tests on bits, so that no
+// compiler flag and no flush-to-zero setting can change the answer.
+template <class T>
+std::uint64_t canonical_bits(T value) {
+  constexpr BitsOf<T> infinity = std::bit_cast<BitsOf<T>>(std::numeric_limits<T>::infinity());
+  constexpr BitsOf<T> quiet_nan = infinity | (BitsOf<T>{1} << (std::numeric_limits<T>::digits - 2));
+  const BitsOf<T> bits = bits_of(value);
+  const BitsOf<T> magnitude = bits & (std::numeric_limits<BitsOf<T>>::max() >> 1);
+  return magnitude > infinity ? quiet_nan : bits;
+}
+
+template <class T>
+bool same_bits(T a, T b) {
+  return canonical_bits(a) == canonical_bits(b);
+}
+
+inline std::string hex(std::uint64_t bits, std::size_t element_size) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%0*llx", static_cast<int>(2 * element_size),
+                static_cast<unsigned long long>(bits));
+  return text;
+}
+
+// How many representable numbers lie between a and b; +0 and -0 are one number.
+template <class T>
+std::uint64_t ulp_distance(T a, T b) {
+  if (std::isnan(a) || std::isnan(b)) {
+    return std::isnan(a) && std::isnan(b) ? 0 : std::numeric_limits<std::uint64_t>::max();
+  }
+  const auto position = [](T value) {
+    const auto magnitude = static_cast<std::int64_t>(bits_of(std::fabs(value)));
+    return std::signbit(value) ? -magnitude : magnitude;
+  };
+  const std::int64_t x = position(a), y = position(b);
+  return x > y ? static_cast<std::uint64_t>(x) - static_cast<std::uint64_t>(y)
+               : static_cast<std::uint64_t>(y) - static_cast<std::uint64_t>(x);
+}
+
+// The spacing of T's numbers around `value`; the subnormal spacing below the smallest normal number.
+template <class T>
+double ulp_at(double value) {
+  int exponent;
+  std::frexp(value, &exponent);
+  const int lowest = std::numeric_limits<T>::min_exponent;
+  return std::ldexp(1.0, (exponent > lowest ? exponent : lowest) - std::numeric_limits<T>::digits);
+}
+
+}  // namespace rapt::test

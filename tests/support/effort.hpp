@@ -1,0 +1,45 @@
+// How much to test: under an emulator vector code runs some 60 times slower than on a CPU.
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+#include <initializer_list>
+#include <string_view>
+#include <vector>
+
+namespace rapt::test {
+
+// Written out, as clang takes the elements of a bare list for ints.
+using Sizes = std::initializer_list<std::size_t>;
+
+// Set RAPT_TEST_EMULATED=1 where an emulator runs the tests.
+inline bool emulated() {
+  const char *value = std::getenv("RAPT_TEST_EMULATED");
+  return value && std::string_view(value) != "0" && *value != '\0';
+}
+
+template <class T>
+T native_or_emulated(T native, T fewer) {
+  return emulated() ? fewer : native;
+}
+
+// Every length up to several unrolled loops, and the ends of longer blocks.
+inline std::vector<std::size_t> test_lengths() {
+  std::vector<std::size_t> lengths;
+  const std::size_t dense = native_or_emulated<std::size_t>(300, 36);
+  for (std::size_t n = 0; n <= dense; ++n) lengths.push_back(n);
+  if (emulated()) {
+    for (std::size_t n :
+         Sizes{63, 64, 65, 71, 127, 128, 129, 191, 257, 300, 1025, 2047, 2048, 2049, 2085, 4111}) {
+      lengths.push_back(n);
+    }
+  } else {
+    for (std::size_t n : Sizes{511,  512,  513,  1023, 1024, 1025, 2047, 2048, 2049, 2079, 2080,
+                               2081, 2111, 2112, 4095, 4096, 4097, 4129, 6143, 6144, 6145, 6200}) {
+      lengths.push_back(n);
+    }
+  }
+  return lengths;
+}
+
+}  // namespace rapt::test

@@ -1,0 +1,113 @@
+#include "support/guarded_buffer.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "support/effort.hpp"
+
+namespace rapt::test {
+namespace {
+
+std::size_t page_size() {
+  static const auto size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  return size;
+}
+
+// QEMU's x86 emulation (7.2 at least) reads the whole vector of a masked load, which CPUs do not: there the
+// data keeps the length of a dot product's tail from the guard pages, and masked loads are left to the native
+// run.
+std::size_t guard_distance() {
+#if defined(__x86_64__)
+  static const std::size_t distance = emulated() ? 512 : 0;
+  return distance;
+#else
+  return 0;
+#endif
+}
+
+struct Pages {
+  unsigned char *begin;
+  std::size_t bytes;
+};
+
+// Mappings are kept and used again: tests make millions of small buffers.
+thread_local std::vector<Pages> spare_pages;
+
+Pages map_pages(std::size_t bytes) {
+  const std::size_t page = page_size();
+  void *all = mmap(nullptr, bytes + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (all == MAP_FAILED ||
+      mprotect(static_cast<unsigned char *>(all) + page, bytes, PROT_READ | PROT_WRITE)) {
+    std::perror("mapping a guarded buffer");
+    std::abort();
+  }
+  return {static_cast<unsigned char *>(all) + page, bytes};
+}
+
+Pages acquire(std::size_t bytes) {
+  const std::size_t page = page_size();
+  const std::size_t wanted = std::bit_ceil(std::max<std::size_t>(1, (bytes + page - 1) / page)) * page;
+  for (std::size_t i = 0; i < spare_pages.size(); ++i) {
+    if (spare_pages[i].bytes != wanted) continue;
+    const Pages found = spare_pages[i];
+    spare_pages[i] = spare_pages.back();
+    spare_pages.pop_back();
+    return found;
+  }
+  return map_pages(wanted);
+}
+
+void release(Pages pages) {
+  constexpr std::size_t kept = 64;
+  if (spare_pages.size() < kept) {
+    spare_pages.push_back(pages);
+  } else {
+    munmap(pages.begin - page_size(), pages.bytes + 2 * page_size());
+  }
+}
+
+}  // namespace
+
+bool is_canary(const void *begin, std::size_t bytes) {
+  const auto *at = static_cast<const unsigned char *>(begin);
+  return std::all_of(at, at + bytes, [](unsigned char byte) { return byte == canary; });
+}
+
+GuardedBuffer::GuardedBuffer(std::size_t bytes, Placement placement, std::size_t offset) : bytes_(bytes) {
+  offset += guard_distance();
+  const Pages pages = acquire(bytes + 2 * offset);
+  pages_ = pages.begin;
+  page_bytes_ = pages.bytes;
+  data_ = placement == Placement::ends_at_guard ? pages_ + page_bytes_ - offset - bytes : pages_ + offset;
+  unsigned char *first = data_ - std::min(watched, static_cast<std::size_t>(data_ - pages_));
+  unsigned char *last =
+      data_ + bytes + std::min(watched, static_cast<std::size_t>(pages_ + page_bytes_ - data_) - bytes);
+  std::memset(first, canary, static_cast<std::size_t>(last - first));
+}
+
+GuardedBuffer::~GuardedBuffer() {
+  if (pages_) release({pages_, page_bytes_});
+}
+
+GuardedBuffer::GuardedBuffer(GuardedBuffer &&other) noexcept
+    : pages_(std::exchange(other.pages_, nullptr)),
+      page_bytes_(other.page_bytes_),
+      data_(other.data_),
+      bytes_(other.bytes_) {}
+
+bool GuardedBuffer::surroundings_intact() const {
+  const std::size_t before = std::min(watched, static_cast<std::size_t>(data_ - pages_));
+  const std::size_t behind =
+      std::min(watched, static_cast<std::size_t>(pages_ + page_bytes_ - data_) - bytes_);
+  return is_canary(data_ - before, before) && is_canary(data_ + bytes_, behind);
+}
+
+}  // namespace rapt::test

@@ -1,0 +1,42 @@
+// Memory between two pages that cannot be touched.
+#pragma once
+
+#include <cstddef>
+
+namespace rapt::test {
+
+enum class Placement {
+  ends_at_guard,   // the data ends `offset` bytes before the page behind it
+  begins_at_guard  // the data begins `offset` bytes behind the page before it
+};
+
+// Every byte that `canary` fills reads as NaN in f32 and f64, and as "visible" in a mask: an element read
+// from outside a row shows in the result, and a byte written outside a row shows in the canary.
+inline constexpr unsigned char canary = 0xff;
+
+// Canary bytes fill the data and what lies around it up to the guard pages (at most `watched` bytes a side).
+class GuardedBuffer {
+ public:
+  static constexpr std::size_t watched = 256;
+
+  GuardedBuffer(std::size_t bytes, Placement placement, std::size_t offset);
+  ~GuardedBuffer();
+  GuardedBuffer(GuardedBuffer &&other) noexcept;
+  GuardedBuffer(const GuardedBuffer &) = delete;
+  GuardedBuffer &operator=(const GuardedBuffer &) = delete;
+  GuardedBuffer &operator=(GuardedBuffer &&) = delete;
+
+  void *data() const { return data_; }
+  bool surroundings_intact() const;
+
+ private:
+  unsigned char *pages_;  // what may be touched
+  std::size_t page_bytes_;
+  unsigned char *data_;
+  std::size_t bytes_;
+};
+
+// True if all bytes still hold the canary.
+bool is_canary(const void *begin, std::size_t bytes);
+
+}  // namespace rapt::test

@@ -1,0 +1,82 @@
+#include "support/isa.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+
+#include "rapt/rapt.h"
+
+namespace rapt::test {
+namespace {
+
+std::set<std::string> &isas_run() {
+  static std::set<std::string> names;
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::string> compiled_isas() {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < rapt_isa_count(); ++i) names.emplace_back(rapt_isa_name(i));
+  return names;
+}
+
+std::vector<std::string> usable_isas() {
+  std::vector<std::string> names = compiled_isas();
+  std::erase_if(names, [](const std::string &name) { return !rapt_isa_usable(name.c_str()); });
+  return names;
+}
+
+ForcedIsa::ForcedIsa(const std::string &isa) {
+  if (const rapt_status status = rapt_force_isa(isa.c_str()); status != RAPT_OK || rapt_active_isa() != isa) {
+    // Going on would test one level under the name of another.
+    std::fprintf(stderr, "level %s was forced, level %s is active: %s\n", isa.c_str(), rapt_active_isa(),
+                 rapt_status_text(status));
+    std::abort();
+  }
+  isas_run().insert(isa);
+}
+
+ForcedIsa::~ForcedIsa() { rapt_force_isa(nullptr); }
+
+void for_each_usable_isa(const std::function<void(const std::string &isa)> &body) {
+  for (const std::string &isa : usable_isas()) {
+    const ForcedIsa forced(isa);
+    body(isa);
+  }
+}
+
+std::string isa_report() {
+  std::string text = "levels that ran:";
+  for (const std::string &isa : compiled_isas()) {
+    if (isas_run().contains(isa)) text += " " + isa;
+  }
+  if (isas_run().empty()) text += " none forced";
+  text += "; skipped:";
+  bool any_skipped = false;
+  for (const std::string &isa : compiled_isas()) {
+    if (rapt_isa_usable(isa.c_str())) continue;
+    text += (any_skipped ? ", " : " ") + isa + " (this CPU cannot run it)";
+    any_skipped = true;
+  }
+  return any_skipped ? text : text + " none";
+}
+
+std::vector<std::string> missing_required_isas() {
+  std::vector<std::string> missing;
+  const char *required = std::getenv("RAPT_REQUIRE_ISA");
+  std::string name;
+  for (const char *at = required ? required : "";; ++at) {
+    if (*at == ',' || *at == ';' || *at == '\0') {
+      if (!name.empty() && !isas_run().contains(name)) missing.push_back(name);
+      name.clear();
+      if (*at == '\0') return missing;
+    } else {
+      name += *at;
+    }
+  }
+}
+
+}  // namespace rapt::test

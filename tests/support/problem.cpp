@@ -1,0 +1,58 @@
+#include "support/problem.hpp"
+
+#include <cstdarg>
+#include <cstdio>
+
+namespace rapt::test {
+namespace {
+
+__attribute__((format(printf, 1, 2))) std::string format(const char *pattern, ...) {
+  char text[256];
+  va_list arguments;
+  va_start(arguments, pattern);
+  std::vsnprintf(text, sizeof text, pattern, arguments);
+  va_end(arguments);
+  return text;
+}
+
+const char *name_of(PerRow choice) {
+  return choice == PerRow::none ? "none" : choice == PerRow::one_for_all ? "one_for_all" : "each";
+}
+
+}  // namespace
+
+std::string describe(const Problem &problem) {
+  std::string text = format("rows=%zu n=%zu input=%s seed=%llu scale=%a shift=%a", problem.rows, problem.cols,
+                            name_of(problem.input), static_cast<unsigned long long>(problem.seed),
+                            problem.scale, problem.shift);
+  if (problem.same_row) text += " same_row";
+  if (problem.row_count != SIZE_MAX) {
+    text += format(" rows [%zu, %zu)", problem.first_row, problem.first_row + problem.row_count);
+  }
+  const RowOptions &options = problem.options;
+  if (options.null) text += " options=null";
+  if (options.softcap != 0) text += format(" softcap=%g", options.softcap);
+  if (options.bias != PerRow::none) {
+    text += format(" bias=%s%s", name_of(options.bias), options.bias_excludes ? " with -inf" : "");
+  }
+  if (options.mask != PerRow::none) text += format(" mask=%s", name_of(options.mask));
+  if (options.row_lengths) text += " row_lengths";
+  if (options.causal) text += format(" causal_offset=%td", options.causal_offset);
+  if (options.sinks) text += options.special_sinks ? " special sinks" : " sinks";
+  if (options.empty_rows_are_zero) text += " empty_rows_are_zero";
+  if (options.scale_f64) text += " scale_f64";
+  return text;
+}
+
+std::string describe(const Layout &layout) {
+  std::string text = layout.placement == Placement::ends_at_guard ? "end at guard" : "begin at guard";
+  text += format(", offsets %zu %zu %zu, gaps %td %td %td", layout.offset[0], layout.offset[1],
+                 layout.offset[2], layout.gap[0], layout.gap[1], layout.gap[2]);
+  if (layout.alias == Alias::first_input) text += ", in place of the first input";
+  if (layout.alias == Alias::second_input) text += ", in place of the second input";
+  if (layout.reversed) text += ", negative stride";
+  if (layout.fp_state) text += ", caller's floating-point state: " + layout.fp_state->name;
+  return text;
+}
+
+}  // namespace rapt::test
