@@ -16,7 +16,8 @@ struct DotLanes {
   static constexpr std::size_t registers = lanes / S::width;
   typename S::batch lane[registers];
 
-  DotLanes() {
+  // Not a constructor: gcc 12 constructs an array of these by a loop, which puts it in memory.
+  [[gnu::always_inline]] void clear() {
     unroll<registers>([&](auto r) { lane[r] = typename S::batch(T(0)); });
   }
   [[gnu::always_inline]] void add(const T *a, const T *b) {
@@ -38,6 +39,7 @@ struct DotLanes {
 template <class T>
 [[gnu::flatten]] T dot(const T *a, const T *b, std::size_t n) {
   DotLanes<T> sum;
+  sum.clear();
   constexpr std::size_t lanes = DotLanes<T>::lanes;
   std::size_t i = 0;
   for (; n - i >= lanes; i += lanes) sum.add(a + i, b + i);
@@ -45,36 +47,41 @@ template <class T>
   return sum.fold();
 }
 
-// `together` rows share each load of the query.
+// Four rows at a time: their lanes are folded jointly, in half the shuffles. `together` of them share each
+// load of the query, as many as have registers.
 template <std::size_t together, class T>
-[[gnu::always_inline]] inline void dot_some_rows(const T *query, const T *rows, std::ptrdiff_t row_stride,
+[[gnu::always_inline]] inline void dot_four_rows(const T *query, const T *rows, std::ptrdiff_t row_stride,
                                                  std::size_t dim, T scale, T *out) {
-  DotLanes<T> sum[together];
+  using S = simd<T>;
   constexpr std::size_t lanes = DotLanes<T>::lanes;
-  const T *row[together];
-  unroll<together>([&](auto j) { row[j] = rows + static_cast<std::ptrdiff_t>(j) * row_stride; });
-  std::size_t i = 0;
-  for (; dim - i >= lanes; i += lanes) {
-    unroll<together>([&](auto j) { sum[j].add(query + i, row[j] + i); });
-  }
-  if (i < dim) {
-    unroll<together>([&](auto j) { sum[j].add_first(query + i, row[j] + i, dim - i); });
-  }
-  unroll<together>([&](auto j) { out[j] = scale * sum[j].fold(); });
+  typename S::batch folded[4];
+  unroll<4 / together>([&](auto group) {
+    const T *row[together];
+    DotLanes<T> sum[together];
+    unroll<together>([&](auto j) {
+      sum[j].clear();
+      row[j] = rows + static_cast<std::ptrdiff_t>(group * together + j) * row_stride;
+    });
+    std::size_t i = 0;
+    for (; dim - i >= lanes; i += lanes) {
+      unroll<together>([&](auto j) { sum[j].add(query + i, row[j] + i); });
+    }
+    if (i < dim) {
+      unroll<together>([&](auto j) { sum[j].add_first(query + i, row[j] + i, dim - i); });
+    }
+    unroll<together>([&](auto j) { folded[group * together + j] = fold_registers(sum[j].lane); });
+  });
+  S::store_scaled_folds(out, scale, folded[0], folded[1], folded[2], folded[3]);
 }
 
 template <class T>
 [[gnu::flatten]] void dot_rows(const T *query, const T *rows, std::ptrdiff_t row_stride,
                                std::size_t row_count, std::size_t dim, T scale, T *out) {
-  constexpr std::size_t together = simd<T>::dot_rows_together;
   std::size_t r = 0;
-  for (; row_count - r >= together;
-       r += together, rows += static_cast<std::ptrdiff_t>(together) * row_stride) {
-    dot_some_rows<together>(query, rows, row_stride, dim, scale, out + r);
+  for (; row_count - r >= 4; r += 4, rows += 4 * row_stride) {
+    dot_four_rows<simd<T>::dot_rows_together>(query, rows, row_stride, dim, scale, out + r);
   }
-  for (; r < row_count; ++r, rows += row_stride) {
-    dot_some_rows<1>(query, rows, row_stride, dim, scale, out + r);
-  }
+  for (; r < row_count; ++r, rows += row_stride) out[r] = scale * dot(query, rows, dim);
 }
 
 }  // namespace

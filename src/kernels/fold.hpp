@@ -7,15 +7,20 @@
 
 namespace {
 
-template <class T, class Batch, std::size_t registers>
-[[gnu::always_inline]] inline T fold_lanes(Batch (&lane)[registers]) {
+template <class Batch, std::size_t registers>
+[[gnu::always_inline]] inline Batch fold_registers(const Batch (&lane)[registers]) {
   if constexpr (registers == 1) {
-    return simd<T>::fold(lane[0]);
+    return lane[0];
   } else {
     Batch half[registers / 2];
     unroll<registers / 2>([&](auto r) { half[r] = lane[r] + lane[r + registers / 2]; });
-    return fold_lanes<T>(half);
+    return fold_registers(half);
   }
+}
+
+template <class T, class Batch, std::size_t registers>
+[[gnu::always_inline]] inline T fold_lanes(const Batch (&lane)[registers]) {
+  return simd<T>::fold(fold_registers(lane));
 }
 
 }  // namespace

@@ -88,6 +88,19 @@ struct simd<float> {
     const __m128 h2 = _mm_add_ps(h4, _mm_movehl_ps(h4, h4));
     return _mm_cvtss_f32(_mm_add_ss(h2, _mm_movehdup_ps(h2)));
   }
+  // out[j] = scale * fold(vj)
+  static void store_scaled_folds(float *out, float scale, batch v0, batch v1, batch v2, batch v3) {
+    const __m256 a =
+        _mm256_add_ps(_mm256_permute2f128_ps(v0, v1, 0x20), _mm256_permute2f128_ps(v0, v1, 0x31));
+    const __m256 b =
+        _mm256_add_ps(_mm256_permute2f128_ps(v2, v3, 0x20), _mm256_permute2f128_ps(v2, v3, 0x31));
+    const __m256 h2 = _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x44), _mm256_shuffle_ps(a, b, 0xee));
+    // Now v0 v0 v2 v2 | v1 v1 v3 v3.
+    const __m256 h1 = _mm256_add_ps(h2, _mm256_movehdup_ps(h2));
+    const __m128 even = _mm256_castps256_ps128(h1), odd = _mm256_extractf128_ps(h1, 1);
+    const __m128 sums = _mm_blend_ps(even, _mm_moveldup_ps(odd), 0xa);
+    _mm_storeu_ps(out, _mm_mul_ps(_mm_set1_ps(scale), sums));
+  }
   static float fold_max(batch v) {
     const __m128 h4 = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
     const __m128 h2 = _mm_max_ps(h4, _mm_movehl_ps(h4, h4));
@@ -160,6 +173,14 @@ struct simd<double> {
   static double fold(batch v) {
     const __m128d h2 = _mm_add_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));
     return _mm_cvtsd_f64(_mm_add_sd(h2, _mm_unpackhi_pd(h2, h2)));
+  }
+  static void store_scaled_folds(double *out, double scale, batch v0, batch v1, batch v2, batch v3) {
+    const __m256d a =
+        _mm256_add_pd(_mm256_permute2f128_pd(v0, v2, 0x20), _mm256_permute2f128_pd(v0, v2, 0x31));
+    const __m256d b =
+        _mm256_add_pd(_mm256_permute2f128_pd(v1, v3, 0x20), _mm256_permute2f128_pd(v1, v3, 0x31));
+    const __m256d sums = _mm256_add_pd(_mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b));
+    _mm256_storeu_pd(out, _mm256_mul_pd(_mm256_set1_pd(scale), sums));
   }
   static double fold_max(batch v) {
     const __m128d h2 = _mm_max_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));

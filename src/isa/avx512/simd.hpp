@@ -73,6 +73,17 @@ struct simd<float> {
     const __m128 h2 = _mm_add_ps(h4, _mm_movehl_ps(h4, h4));
     return _mm_cvtss_f32(_mm_add_ss(h2, _mm_movehdup_ps(h2)));
   }
+  // out[j] = scale * fold(vj)
+  static void store_scaled_folds(float *out, float scale, batch v0, batch v1, batch v2, batch v3) {
+    const __m512 a = _mm512_add_ps(_mm512_shuffle_f32x4(v0, v1, 0x44), _mm512_shuffle_f32x4(v0, v1, 0xee));
+    const __m512 b = _mm512_add_ps(_mm512_shuffle_f32x4(v2, v3, 0x44), _mm512_shuffle_f32x4(v2, v3, 0xee));
+    const __m512 h4 = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+    const __m512 h2 = _mm512_add_ps(h4, _mm512_permute_ps(h4, 0x4e));
+    const __m512 h1 = _mm512_add_ps(h2, _mm512_permute_ps(h2, 0xb1));
+    const __m512i each = _mm512_set_epi32(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12, 8, 4, 0);
+    const __m128 sums = _mm512_castps512_ps128(_mm512_permutexvar_ps(each, h1));
+    _mm_storeu_ps(out, _mm_mul_ps(_mm_set1_ps(scale), sums));
+  }
   static float fold_max(batch v) { return _mm512_reduce_max_ps(v); }
   // total[i] += v[i] in f64.
   static void add_to(double *total, batch v) {
@@ -139,6 +150,15 @@ struct simd<double> {
     const __m256d h4 = _mm256_add_pd(_mm512_castpd512_pd256(v), _mm512_extractf64x4_pd(v, 1));
     const __m128d h2 = _mm_add_pd(_mm256_castpd256_pd128(h4), _mm256_extractf128_pd(h4, 1));
     return _mm_cvtsd_f64(_mm_add_sd(h2, _mm_unpackhi_pd(h2, h2)));
+  }
+  static void store_scaled_folds(double *out, double scale, batch v0, batch v1, batch v2, batch v3) {
+    const __m512d a = _mm512_add_pd(_mm512_shuffle_f64x2(v0, v1, 0x44), _mm512_shuffle_f64x2(v0, v1, 0xee));
+    const __m512d b = _mm512_add_pd(_mm512_shuffle_f64x2(v2, v3, 0x44), _mm512_shuffle_f64x2(v2, v3, 0xee));
+    const __m512d h2 = _mm512_add_pd(_mm512_shuffle_f64x2(a, b, 0x88), _mm512_shuffle_f64x2(a, b, 0xdd));
+    const __m512d h1 = _mm512_add_pd(h2, _mm512_permute_pd(h2, 0x55));
+    const __m512i each = _mm512_set_epi64(0, 0, 0, 0, 6, 4, 2, 0);
+    const __m256d sums = _mm512_castpd512_pd256(_mm512_permutexvar_pd(each, h1));
+    _mm256_storeu_pd(out, _mm256_mul_pd(_mm256_set1_pd(scale), sums));
   }
   static double fold_max(batch v) { return _mm512_reduce_max_pd(v); }
 };

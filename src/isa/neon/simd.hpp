@@ -88,6 +88,18 @@ struct simd<float> {
     const float32x2_t h2 = vadd_f32(vget_low_f32(v), vget_high_f32(v));
     return vget_lane_f32(vpadd_f32(h2, h2), 0);
   }
+  // out[j] = scale * fold(vj)
+  static void store_scaled_folds(float *out, float scale, batch v0, batch v1, batch v2, batch v3) {
+    const float32x4_t a = vaddq_f32(low_halves(v0, v1), high_halves(v0, v1));
+    const float32x4_t b = vaddq_f32(low_halves(v2, v3), high_halves(v2, v3));
+    vst1q_f32(out, vmulq_n_f32(vpaddq_f32(a, b), scale));
+  }
+  static float32x4_t low_halves(float32x4_t a, float32x4_t b) {
+    return vcombine_f32(vget_low_f32(a), vget_low_f32(b));
+  }
+  static float32x4_t high_halves(float32x4_t a, float32x4_t b) {
+    return vcombine_f32(vget_high_f32(a), vget_high_f32(b));
+  }
   static float fold_max(batch v) { return vmaxvq_f32(v); }
   static void add_to(double *total, batch v) {
     vst1q_f64(total, vaddq_f64(vld1q_f64(total), vcvt_f64_f32(vget_low_f32(v))));
@@ -162,6 +174,10 @@ struct simd<double> {
   }
 
   static double fold(batch v) { return vgetq_lane_f64(v, 0) + vgetq_lane_f64(v, 1); }
+  static void store_scaled_folds(double *out, double scale, batch v0, batch v1, batch v2, batch v3) {
+    vst1q_f64(out, vmulq_n_f64(vpaddq_f64(v0, v1), scale));
+    vst1q_f64(out + 2, vmulq_n_f64(vpaddq_f64(v2, v3), scale));
+  }
   static double fold_max(batch v) { return vmaxvq_f64(v); }
 };
 
