@@ -377,12 +377,14 @@ template <class T>
       const double sum = call.template sum_exponentials<false>(row, scores, cols, nullptr);
       const batch twice_c(static_cast<T>(2 * call.plan.c)), half(T(0.5)), half_max(T(0.5) * row.max);
       const batch minus_log(-static_cast<T>(call.finish(row, r, sum, true).log_sum));
-      for (std::size_t i = 0; i < cols; i += S::width) {
+      const auto log_probability = [&](batch v) __attribute__((always_inline)) {
         // Halves, as the difference of two numbers of the type may be out of its range where c times it is
         // not.
-        const batch half_difference = half * S::load_first(scores.v + i, cols - i) - half_max;
-        S::store_first(y + i, S::fma(twice_c, half_difference, minus_log), cols - i);
-      }
+        return S::fma(twice_c, half * v - half_max, minus_log);
+      };
+      std::size_t i = 0;
+      for (; cols - i >= S::width; i += S::width) S::store(y + i, log_probability(S::load(scores.v + i)));
+      if (i < cols) S::store_first(y + i, log_probability(S::load_first(scores.v + i, cols - i)), cols - i);
     } else {
       fill_irregular(call.plan, r, row.kind, y, cols, -infinity);
     }
