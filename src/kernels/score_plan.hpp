@@ -22,6 +22,7 @@ struct ScorePlan {
   T factor = 1;
   T cap = 0;
   double c = 1;
+  T subtract_from;  // the magnitude of v from which the row's maximum is subtracted from it
 
   explicit ScorePlan(const rapt::SoftmaxRows &given) : rows(given) {
     constexpr double limit = rapt::Contract<T>::scale_limit;
@@ -35,6 +36,7 @@ struct ScorePlan {
       factor = rows.scale < 0 ? T(-1) : T(1);
       c = magnitude;
     }
+    subtract_from = rapt::Contract<T>::subtract_from / static_cast<T>(c);
   }
 
   // v is x itself.

@@ -174,7 +174,7 @@ struct RowMax {
         max = sink / c < std::numeric_limits<T>::max() ? sink / c : std::numeric_limits<T>::max();
       if (max == -infinity) kind = RowKind::all_minus_infinity;
     }
-    subtract = !(std::fabs(max) < C::subtract_from / c);
+    subtract = !(std::fabs(max) < plan.subtract_from);
     if (!subtract) max_n = std::fma(max, k.log2_e, C::round_magic) - C::round_magic;
   }
 
@@ -317,21 +317,34 @@ template <class T>
   }
 }
 
-// y = e / sum, correctly rounded, and 0 where that is below the smallest normal number.
+// e / sum, correctly rounded, and 0 where that is below the smallest normal number.
 //
 // A product with the reciprocal, mended by its remainder, is the quotient to the last bit (Markstein) at a
 // quarter of a division's cost. Elements to be flushed are zeroed first: a subnormal product costs a
 // microcode assist.
 template <class T>
-void divide(T *y, std::size_t n, T sum) {
+class Quotient {
+ public:
   using S = simd<T>;
   using batch = typename S::batch;
-  const batch divisor(sum), reciprocal(T(1) / sum), smallest(rapt::Contract<T>::smallest_normal * sum);
-  const auto quotient = [&](batch e) __attribute__((always_inline)) {
-    e = S::zero_where(S::less(e, smallest), e);
-    const batch q = e * reciprocal;
-    return S::fma(S::fnma(q, divisor, e), reciprocal, q);
-  };
+
+  explicit Quotient(T sum)
+      : divisor_(sum), reciprocal_(T(1) / sum), smallest_(rapt::Contract<T>::smallest_normal * sum) {}
+
+  [[gnu::always_inline]] batch operator()(batch e) const {
+    e = S::zero_where(S::less(e, smallest_), e);
+    const batch q = e * reciprocal_;
+    return S::fma(S::fnma(q, divisor_, e), reciprocal_, q);
+  }
+
+ private:
+  batch divisor_, reciprocal_, smallest_;
+};
+
+template <class T>
+void divide(T *y, std::size_t n, T sum) {
+  using S = simd<T>;
+  const Quotient<T> quotient(sum);
   constexpr std::size_t registers = 4;
   constexpr std::size_t block = registers * S::width;
   std::size_t i = 0;
@@ -340,6 +353,30 @@ void divide(T *y, std::size_t n, T sum) {
         [&](auto r) { S::store(y + i + r * S::width, quotient(S::load(y + i + r * S::width))); });
   }
   for (; i < n; i += S::width) S::store_first(y + i, quotient(S::load_first(y + i, n - i)), n - i);
+}
+
+// A regular row of no more columns than the sum has lanes. It stays in registers: by way of memory a short
+// row takes half as long again, waiting for its own masked stores.
+template <bool subtract, class T>
+[[gnu::always_inline]] inline void softmax_of_short_row(const SoftmaxCall<T> &call, const RowMax<T> &row,
+                                                        std::size_t r, const PlainScores<T> &scores, T *y,
+                                                        std::size_t cols) {
+  using S = simd<T>;
+  constexpr std::size_t registers = rapt::Contract<T>::sum_lanes / S::width;
+  const ExpParts<T> exp(call.k);
+  const RowExp<T, subtract> exponential(exp, row.max, row.max_n, call.depth);
+  typename S::batch e[registers];
+  unroll<registers>([&](auto j) {
+    constexpr std::size_t begin = j * S::width;
+    e[j] = typename S::batch(T(0));
+    if (begin < cols) e[j] = S::keep_first(exponential(scores.first(begin, cols - begin)), cols - begin);
+  });
+  const double sum = double{fold_lanes<T>(e)};
+  const Quotient<T> quotient(call.finish(row, r, sum, false).sum);
+  unroll<registers>([&](auto j) {
+    constexpr std::size_t begin = j * S::width;
+    if (begin < cols) S::store_first(y + begin, quotient(e[j]), cols - begin);
+  });
 }
 
 template <class T>
@@ -351,7 +388,13 @@ template <class T>
     if (!plain) MadeScores<T>(call.plan, x, r).write(y, cols);
     const PlainScores<T> scores{plain ? x : y};
     const RowMax<T> row(call.plan, call.k, r, cols, max_of<T>(scores, cols));
-    if (row.kind == RowKind::regular) [[likely]] {
+    if (row.kind == RowKind::regular && cols <= rapt::Contract<T>::sum_lanes) {
+      if (row.subtract) {
+        softmax_of_short_row<true>(call, row, r, scores, y, cols);
+      } else {
+        softmax_of_short_row<false>(call, row, r, scores, y, cols);
+      }
+    } else if (row.kind == RowKind::regular) {
       const double sum = call.template sum_exponentials<true>(row, scores, cols, y);
       divide(y, cols, call.finish(row, r, sum, false).sum);
     } else {
