@@ -1,30 +1,14 @@
 // AVX2 with FMA: the shared bodies serve throughout. simd.hpp comes first, as they are written over it.
+// clang-format off
 #include "isa/avx2/simd.hpp"
+
 #include "kernels/dot.hpp"
 #include "kernels/exp.hpp"
-#include "kernels/kernels.hpp"
 #include "kernels/scale.hpp"
 #include "kernels/softmax.hpp"
 #include "kernels/softmax_backward.hpp"
+#include "kernels/table.hpp"
+// clang-format on
 
 extern "C" constinit const rapt::KernelTable rapt_table_avx2;
-constinit const rapt::KernelTable rapt_table_avx2 = {
-    .dot_f32 = dot<float>,
-    .dot_f64 = dot<double>,
-    .dot_rows_f32 = dot_rows<float>,
-    .dot_rows_f64 = dot_rows<double>,
-    .scale_f32 = scale_by<float>,
-    .scale_f64 = scale_by<double>,
-    .exp_f32 = exp_all<float>,
-    .exp_f64 = exp_all<double>,
-    .exp_sum_f32 = exp_sum<float>,
-    .exp_sum_f64 = exp_sum<double>,
-    .softmax_f32 = softmax<float>,
-    .softmax_f64 = softmax<double>,
-    .log_softmax_f32 = log_softmax<float>,
-    .log_softmax_f64 = log_softmax<double>,
-    .logsumexp_f32 = logsumexp<float>,
-    .logsumexp_f64 = logsumexp<double>,
-    .softmax_backward_f32 = softmax_backward<float>,
-    .softmax_backward_f64 = softmax_backward<double>,
-};
+constinit const rapt::KernelTable rapt_table_avx2 = all_kernels();

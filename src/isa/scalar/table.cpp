@@ -1,28 +1,11 @@
 // The reference level: plain loops that spell out the numeric contract, for every CPU.
+// clang-format off
 #include "isa/scalar/dot.hpp"
 #include "isa/scalar/exp.hpp"
 #include "isa/scalar/softmax.hpp"
 #include "isa/scalar/softmax_backward.hpp"
-#include "kernels/kernels.hpp"
+#include "kernels/table.hpp"
+// clang-format on
 
 extern "C" constinit const rapt::KernelTable rapt_table_scalar;
-constinit const rapt::KernelTable rapt_table_scalar = {
-    .dot_f32 = dot<float>,
-    .dot_f64 = dot<double>,
-    .dot_rows_f32 = dot_rows<float>,
-    .dot_rows_f64 = dot_rows<double>,
-    .scale_f32 = scale_by<float>,
-    .scale_f64 = scale_by<double>,
-    .exp_f32 = exp_all<float>,
-    .exp_f64 = exp_all<double>,
-    .exp_sum_f32 = exp_sum<float>,
-    .exp_sum_f64 = exp_sum<double>,
-    .softmax_f32 = softmax<float>,
-    .softmax_f64 = softmax<double>,
-    .log_softmax_f32 = log_softmax<float>,
-    .log_softmax_f64 = log_softmax<double>,
-    .logsumexp_f32 = logsumexp<float>,
-    .logsumexp_f64 = logsumexp<double>,
-    .softmax_backward_f32 = softmax_backward<float>,
-    .softmax_backward_f64 = softmax_backward<double>,
-};
+constinit const rapt::KernelTable rapt_table_scalar = all_kernels();
