@@ -25,7 +25,7 @@ class DefaultFloatingPoint {
  private:
   static constexpr std::uint32_t default_mode = 0x1f80;
   static void set(std::uint32_t mode) { __asm__ volatile("ldmxcsr %0" : : "m"(mode) : "memory"); }
-  std::uint32_t saved_;
+  std::uint32_t saved_ = 0;  // for tools that do not see what an assembly statement writes
 #elif defined(__aarch64__)
   DefaultFloatingPoint() {
     __asm__ volatile("mrs %0, fpcr" : "=r"(saved_));
@@ -42,7 +42,7 @@ class DefaultFloatingPoint {
   // FIZ, AH, NEP (low bits), trap enables (8-15), FZ16, rounding mode, FZ and default-NaN.
   static constexpr std::uint64_t mode_bits = 0x07c89f07;
   static void set(std::uint64_t mode) { __asm__ volatile("msr fpcr, %0" : : "r"(mode) : "memory"); }
-  std::uint64_t saved_;
+  std::uint64_t saved_ = 0;
 #else
   DefaultFloatingPoint() = default;
 

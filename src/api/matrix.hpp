@@ -17,6 +17,10 @@ struct Matrix {
   // With one row the stride is not used, so it may be anything.
   bool stride_fits() const { return rows <= 1 || (stride >= 0 && std::size_t(stride) >= cols); }
 
+  // What a loop over the rows may step by: a single row's stride is anything, and adding it may leave the
+  // address space.
+  std::ptrdiff_t used_stride() const { return rows <= 1 ? 0 : stride; }
+
   // The bytes from the first element to the end of the last; false if they do not fit a ptrdiff_t.
   bool extent(std::size_t &bytes) const {
     if (rows == 0 || cols == 0) {
@@ -39,6 +43,7 @@ inline Overlap overlap(const Matrix &a, const Matrix &b) {
   (void)b.extent(b_bytes);
   const auto a_first = reinterpret_cast<std::uintptr_t>(a.data);
   const auto b_first = reinterpret_cast<std::uintptr_t>(b.data);
+  if (a_bytes == 0 || b_bytes == 0) return Overlap::none;
   if (a_first + a_bytes <= b_first || b_first + b_bytes <= a_first) return Overlap::none;
   const bool same_stride = a.rows <= 1 || (a.stride == b.stride && a.element_size == b.element_size);
   if (a_first == b_first && same_stride && a.element_size == b.element_size) return Overlap::exact;

@@ -24,11 +24,9 @@ rapt_status read_options(const rapt_softmax_options *given, rapt_softmax_options
   return RAPT_OK;
 }
 
-rapt_status check_options(const SoftmaxRows &rows, const Matrix &output) {
+// The arrays that options point to.
+rapt_status check_arrays(const SoftmaxRows &rows, const Matrix &output) {
   const rapt_softmax_options &options = rows.options;
-  if (!std::isfinite(options.scale) || !std::isfinite(options.scale_f64)) return RAPT_BAD_SCALE;
-  if (!std::isfinite(options.softcap) || options.softcap < 0) return RAPT_BAD_SOFTCAP;
-
   const auto check_operand = [&](const void *data, std::ptrdiff_t stride, std::size_t element_size,
                                  rapt_status bad_stride) {
     if (!data) return RAPT_OK;
@@ -67,7 +65,7 @@ rapt_status run(RowsKernel<T> kernel, Output kind, const T *x, std::ptrdiff_t x_
                 std::ptrdiff_t y_stride, std::size_t row_count, std::size_t cols,
                 const rapt_softmax_options *options) {
   const bool is_matrix = kind == Output::matrix;
-  SoftmaxRows rows{.rows = row_count, .cols = cols, .x_stride = x_stride, .y_stride = y_stride};
+  SoftmaxRows rows{.rows = row_count, .cols = cols};
   rapt_status status = read_options(options, rows.options);
   if (status != RAPT_OK) return status;
 
@@ -80,15 +78,21 @@ rapt_status run(RowsKernel<T> kernel, Output kind, const T *x, std::ptrdiff_t x_
       is_matrix ? Matrix{y, y_stride, row_count, cols, sizeof(T)} : Matrix{y, 1, row_count, 1, sizeof(T)};
   if (!input.stride_fits()) return RAPT_BAD_X_STRIDE;
   if (!output.stride_fits()) return RAPT_BAD_Y_STRIDE;
+  const bool is_f64 = sizeof(T) == sizeof(double);
+  if (!std::isfinite(rows.options.scale) || (is_f64 && !std::isfinite(rows.options.scale_f64)))
+    return RAPT_BAD_SCALE;
+  if (!std::isfinite(rows.options.softcap) || rows.options.softcap < 0) return RAPT_BAD_SOFTCAP;
+  if (!any_work) return RAPT_OK;
   std::size_t bytes;
   if (!input.extent(bytes) || !output.extent(bytes)) return RAPT_BAD_SIZE;
-  const Overlap shared = any_work ? overlap(input, output) : Overlap::none;
+  const Overlap shared = overlap(input, output);
   if (shared == Overlap::partial || (shared == Overlap::exact && !is_matrix)) return RAPT_BAD_OVERLAP;
-  status = check_options(rows, output);
-  if (status != RAPT_OK || !any_work) return status;
+  status = check_arrays(rows, output);
+  if (status != RAPT_OK) return status;
 
   DefaultFloatingPoint mode;
-  const bool is_f64 = sizeof(T) == sizeof(double);
+  rows.x_stride = input.used_stride();
+  rows.y_stride = output.used_stride();
   rows.scale = is_f64 && rows.options.scale_f64 != 0 ? rows.options.scale_f64 : double{rows.options.scale};
   (kernels().*kernel)(x, y, &rows);
   return RAPT_OK;

@@ -8,9 +8,15 @@ namespace rapt {
 namespace {
 
 template <class T>
-rapt_status check(const T *y, std::ptrdiff_t y_stride, const T *dy, std::ptrdiff_t dy_stride, T *dx,
-                  std::ptrdiff_t dx_stride, std::size_t rows, std::size_t cols, T scale) {
-  if (rows > 0 && cols > 0) {
+using BackwardKernel = void (*KernelTable::*)(const T *, std::ptrdiff_t, const T *, std::ptrdiff_t, T *,
+                                              std::ptrdiff_t, std::size_t, std::size_t, T);
+
+template <class T>
+rapt_status run(BackwardKernel<T> kernel, const T *y, std::ptrdiff_t y_stride, const T *dy,
+                std::ptrdiff_t dy_stride, T *dx, std::ptrdiff_t dx_stride, std::size_t rows, std::size_t cols,
+                T scale) {
+  const bool any_work = rows > 0 && cols > 0;
+  if (any_work) {
     if (!y) return RAPT_BAD_Y;
     if (!dy) return RAPT_BAD_DY;
     if (!dx) return RAPT_BAD_DX;
@@ -21,12 +27,16 @@ rapt_status check(const T *y, std::ptrdiff_t y_stride, const T *dy, std::ptrdiff
   if (!output.stride_fits()) return RAPT_BAD_Y_STRIDE;
   if (!gradient.stride_fits()) return RAPT_BAD_DY_STRIDE;
   if (!result.stride_fits()) return RAPT_BAD_DX_STRIDE;
+  if (!std::isfinite(scale)) return RAPT_BAD_SCALE;
+  if (!any_work) return RAPT_OK;
   std::size_t bytes;
   if (!output.extent(bytes) || !gradient.extent(bytes) || !result.extent(bytes)) return RAPT_BAD_SIZE;
-  if (!std::isfinite(scale)) return RAPT_BAD_SCALE;
-  if (rows == 0 || cols == 0) return RAPT_OK;
   if (overlap(output, result) == Overlap::partial) return RAPT_BAD_OVERLAP;
   if (overlap(gradient, result) == Overlap::partial) return RAPT_BAD_OVERLAP;
+
+  DefaultFloatingPoint mode;
+  (kernels().*kernel)(y, output.used_stride(), dy, gradient.used_stride(), dx, result.used_stride(), rows,
+                      cols, scale);
   return RAPT_OK;
 }
 
@@ -38,19 +48,13 @@ using namespace rapt;
 rapt_status rapt_softmax_backward_f32(const float *y, ptrdiff_t y_stride, const float *dy,
                                       ptrdiff_t dy_stride, float *dx, ptrdiff_t dx_stride, size_t rows,
                                       size_t cols, float scale) {
-  const rapt_status status = check(y, y_stride, dy, dy_stride, dx, dx_stride, rows, cols, scale);
-  if (status != RAPT_OK) return status;
-  DefaultFloatingPoint mode;
-  kernels().softmax_backward_f32(y, y_stride, dy, dy_stride, dx, dx_stride, rows, cols, scale);
-  return RAPT_OK;
+  return run(&KernelTable::softmax_backward_f32, y, y_stride, dy, dy_stride, dx, dx_stride, rows, cols,
+             scale);
 }
 
 rapt_status rapt_softmax_backward_f64(const double *y, ptrdiff_t y_stride, const double *dy,
                                       ptrdiff_t dy_stride, double *dx, ptrdiff_t dx_stride, size_t rows,
                                       size_t cols, double scale) {
-  const rapt_status status = check(y, y_stride, dy, dy_stride, dx, dx_stride, rows, cols, scale);
-  if (status != RAPT_OK) return status;
-  DefaultFloatingPoint mode;
-  kernels().softmax_backward_f64(y, y_stride, dy, dy_stride, dx, dx_stride, rows, cols, scale);
-  return RAPT_OK;
+  return run(&KernelTable::softmax_backward_f64, y, y_stride, dy, dy_stride, dx, dx_stride, rows, cols,
+             scale);
 }

@@ -12,10 +12,16 @@ namespace rapt::test {
 // Written out, as clang takes the elements of a bare list for ints.
 using Sizes = std::initializer_list<std::size_t>;
 
-// Set RAPT_TEST_EMULATED=1 where an emulator runs the tests.
+// Set RAPT_TEST_EMULATED=1 where an emulator runs the tests, and to "sanitizer" where one slows them down on
+// a CPU.
 inline bool emulated() {
   const char *value = std::getenv("RAPT_TEST_EMULATED");
   return value && std::string_view(value) != "0" && *value != '\0';
+}
+
+inline bool on_real_cpu() {
+  const char *value = std::getenv("RAPT_TEST_EMULATED");
+  return !emulated() || std::string_view(value) == "sanitizer";
 }
 
 template <class T>

@@ -21,18 +21,6 @@ std::size_t page_size() {
   return size;
 }
 
-// QEMU's x86 emulation (7.2 at least) reads the whole vector of a masked load, which CPUs do not: there the
-// data keeps the length of a dot product's tail from the guard pages, and masked loads are left to the native
-// run.
-std::size_t guard_distance() {
-#if defined(__x86_64__)
-  static const std::size_t distance = emulated() ? 512 : 0;
-  return distance;
-#else
-  return 0;
-#endif
-}
-
 struct Pages {
   unsigned char *begin;
   std::size_t bytes;
@@ -75,6 +63,18 @@ void release(Pages pages) {
 }
 
 }  // namespace
+
+// QEMU's x86 emulation (7.2 at least) reads the whole vector of a masked load, which CPUs do not: there the
+// data keeps the length of a dot product's tail from the guard pages, and masked loads are left to the native
+// run.
+std::size_t guard_distance() {
+#if defined(__x86_64__)
+  static const std::size_t distance = on_real_cpu() ? 0 : 512;
+  return distance;
+#else
+  return 0;
+#endif
+}
 
 bool is_canary(const void *begin, std::size_t bytes) {
   const auto *at = static_cast<const unsigned char *>(begin);

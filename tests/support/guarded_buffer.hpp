@@ -14,6 +14,9 @@ enum class Placement {
 // from outside a row shows in the result, and a byte written outside a row shows in the canary.
 inline constexpr unsigned char canary = 0xff;
 
+// Bytes between the data and a guard page that an emulator needs; 0 on a CPU.
+std::size_t guard_distance();
+
 // Canary bytes fill the data and what lies around it up to the guard pages (at most `watched` bytes a side).
 class GuardedBuffer {
  public:

@@ -33,6 +33,8 @@ T draw(InputClass input, Random &random) {
       return random.one_in(16) ? (random.one_in(2) ? T(1) : T(-1)) : (random.one_in(2) ? T(0) : -T(0));
     case InputClass::wide_exponents:
       return with_exponent<T>(random, 0, infinity_exponent);
+    case InputClass::exp_range:
+      return static_cast<T>(sizeof(T) == 4 ? 200 * random.uniform() - 108 : 1472 * random.uniform() - 752);
     case InputClass::minus_infinities:
       if (random.one_in(8)) return -std::numeric_limits<T>::infinity();
       break;
@@ -86,6 +88,8 @@ const char *name_of(InputClass input) {
       return "signed_zeros";
     case InputClass::wide_exponents:
       return "wide_exponents";
+    case InputClass::exp_range:
+      return "exp_range";
     case InputClass::minus_infinities:
       return "minus_infinities";
     case InputClass::specials:

@@ -15,13 +15,15 @@ enum class InputClass {
   huge,              // magnitudes in the uppermost 2^8
   signed_zeros,      // zeros of both signs, now and then +-1
   wide_exponents,    // any finite bits
+  exp_range,         // from where exp is 0 to where it is infinite
   minus_infinities,  // sigma 2, and -inf here and there
   specials,          // sigma 2, and one to three of NaN, +-inf, +-0, the largest, the smallest
 };
 
 inline constexpr InputClass all_input_classes[] = {
-    InputClass::uniform,  InputClass::gaussian,     InputClass::gaussian_wide,  InputClass::denormals,
-    InputClass::huge,     InputClass::signed_zeros, InputClass::wide_exponents, InputClass::minus_infinities,
+    InputClass::uniform,        InputClass::gaussian,  InputClass::gaussian_wide,
+    InputClass::denormals,      InputClass::huge,      InputClass::signed_zeros,
+    InputClass::wide_exponents, InputClass::exp_range, InputClass::minus_infinities,
     InputClass::specials,
 };
 

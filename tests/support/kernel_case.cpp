@@ -5,20 +5,13 @@
 
 #include "support/bits.hpp"
 #include "support/matrix.hpp"
+#include "support/problem_data.hpp"
 #include "support/public_api.hpp"
 
 namespace rapt::test {
 namespace {
 
 // ---- what the drivers share ----
-
-template <class T>
-std::vector<T> make_values(InputClass input, Random &random, std::size_t rows, std::size_t cols) {
-  std::vector<T> values(rows * cols);
-  // Row by row, so that "one to three special values" means each row.
-  for (std::size_t r = 0; r < rows; ++r) fill<T>(input, random, std::span(values).subspan(r * cols, cols));
-  return values;
-}
 
 // The rows of the problem that are passed to the function.
 struct Window {
@@ -116,6 +109,7 @@ class Output {
 template <class T>
 constexpr KernelTraits vector_traits(int inputs, bool has_output) {
   KernelTraits traits;
+  traits.operands = inputs == 1 ? Operands::vector : Operands::two_vectors;
   traits.element_size = sizeof(T);
   traits.inputs = inputs;
   traits.has_output = has_output;
@@ -130,9 +124,7 @@ struct DotCase {
   static constexpr KernelTraits traits = vector_traits<T>(2, false);
 
   static Outcome run(const Problem &problem, const Layout &layout) {
-    Random random(problem.seed);
-    const auto a_values = make_values<T>(problem.input, random, 1, problem.cols);
-    const auto b_values = make_values<T>(problem.input, random, 1, problem.cols);
+    const auto [a_values, b_values] = make_operands<T>(traits.operands, problem);
     const Input<T> a(a_values, 1, problem.cols, layout, 0), b(b_values, 1, problem.cols, layout, 1);
     Outcome outcome;
     T result = 0;
@@ -148,18 +140,14 @@ template <class T>
 struct DotRowsCase {
   static constexpr KernelTraits traits = [] {
     KernelTraits made = vector_traits<T>(2, true);
+    made.operands = Operands::query_and_rows;
     made.aliases = 0;
     made.has_rows = made.is_dot_rows = true;
     return made;
   }();
 
   static Outcome run(const Problem &problem, const Layout &layout) {
-    Random random(problem.seed);
-    const auto query_values = make_values<T>(problem.input, random, 1, problem.cols);
-    auto row_values = make_values<T>(problem.input, random, problem.rows, problem.cols);
-    for (std::size_t i = problem.cols; problem.same_row && i < row_values.size(); ++i) {
-      row_values[i] = row_values[i - problem.cols];
-    }
+    const auto [query_values, row_values] = make_operands<T>(traits.operands, problem);
     const Window window(problem);
     const std::ptrdiff_t step = static_cast<std::ptrdiff_t>(problem.cols) + layout.gap[1];
     const std::ptrdiff_t stride = problem.same_row ? 0 : layout.reversed ? -step : step;
@@ -181,8 +169,7 @@ struct DotRowsCase {
 // y = function(x) over a vector: scale, exp and exp_sum.
 template <class T, class Call>
 Outcome run_map(const Problem &problem, const Layout &layout, Call &&call) {
-  Random random(problem.seed);
-  const auto values = make_values<T>(problem.input, random, 1, problem.cols);
+  const auto values = make_operands<T>(Operands::vector, problem).first;
   const Input<T> x(values, 1, problem.cols, layout, 0);
   const Output<T> y(1, problem.cols, layout, &x.matrix());
   Outcome outcome;
@@ -232,6 +219,7 @@ class OptionsInMemory {
  public:
   OptionsInMemory(const Problem &problem, const Layout &layout)
       : window_(problem),
+        values_(make_option_values(problem)),
         bias_(arrays(problem, problem.options.bias), columns(problem, problem.options.bias),
               row_stride(problem, layout), layout.placement, layout.offset[1] & ~std::size_t{3}),
         mask_(arrays(problem, problem.options.mask), columns(problem, problem.options.mask),
@@ -239,8 +227,6 @@ class OptionsInMemory {
         lengths_(1, problem.options.row_lengths ? window_.count : 0, 0, layout.placement, 0),
         sinks_(1, problem.options.sinks ? window_.count : 0, 0, layout.placement,
                layout.offset[1] & ~std::size_t{3}) {
-    // A generator of its own: the same options go with any input class and element type.
-    Random random(problem.seed ^ 0x6f7074696f6e73u);
     const RowOptions &wanted = problem.options;
     options_.scale = static_cast<float>(problem.scale);
     if (wanted.scale_f64) {
@@ -253,35 +239,18 @@ class OptionsInMemory {
       options_.causal = 1;
       options_.causal_offset = wanted.causal_offset + static_cast<std::ptrdiff_t>(window_.first);
     }
-    const auto draw_bias = [&] {
-      const bool excluded = random.one_in(8) && wanted.bias_excludes;
-      const auto value = static_cast<float>(2 * random.gaussian());
-      return excluded ? -std::numeric_limits<float>::infinity() : value;
-    };
-    const auto draw_mask = [&] {
-      return static_cast<std::uint8_t>(random.one_in(4) ? 0 : 1 + random.below(255));
-    };
-    fill_rows(problem, wanted.bias, draw_bias, bias_, bias_values_);
-    fill_rows(problem, wanted.mask, draw_mask, mask_, mask_values_);
+    fill_rows(problem, wanted.bias, bias_, values_.bias);
+    fill_rows(problem, wanted.mask, mask_, values_.mask);
     if (wanted.bias != PerRow::none) options_.bias = bias_.data();
     if (wanted.bias == PerRow::each) options_.bias_stride = bias_.stride();
     if (wanted.mask != PerRow::none) options_.mask = mask_.data();
     if (wanted.mask == PerRow::each) options_.mask_stride = mask_.stride();
     if (wanted.row_lengths) {
-      for (std::size_t r = 0; r < problem.rows; ++r) {
-        length_values_.push_back(r % 4 == 1 ? 0 : r % 4 == 2 ? problem.cols : random.below(problem.cols + 1));
-      }
-      lengths_.fill(window_.of(length_values_, 1));
+      lengths_.fill(window_.of(values_.lengths, 1));
       options_.row_lengths = lengths_.data();
     }
     if (wanted.sinks) {
-      constexpr float infinity = std::numeric_limits<float>::infinity();
-      const float special[] = {infinity, -infinity, std::numeric_limits<float>::quiet_NaN(), -0.0f};
-      for (std::size_t r = 0; r < problem.rows; ++r) {
-        const auto ordinary = static_cast<float>(4 * random.gaussian());
-        sink_values_.push_back(wanted.special_sinks ? special[r % 4] : ordinary);
-      }
-      sinks_.fill(window_.of(sink_values_, 1));
+      sinks_.fill(window_.of(values_.sinks, 1));
       options_.sinks = sinks_.data();
     }
     given_ = !wanted.null;
@@ -306,19 +275,14 @@ class OptionsInMemory {
     return static_cast<std::ptrdiff_t>(problem.cols) + layout.gap[0];
   }
 
-  template <class T, class Draw>
-  void fill_rows(const Problem &problem, PerRow choice, Draw &&draw, Matrix<T> &matrix,
-                 std::vector<T> &values) {
+  template <class T>
+  void fill_rows(const Problem &problem, PerRow choice, Matrix<T> &matrix, const std::vector<T> &values) {
     if (choice == PerRow::none) return;
-    values.resize((choice == PerRow::each ? problem.rows : 1) * problem.cols);
-    for (T &value : values) value = draw();
     matrix.fill(choice == PerRow::each ? window_.of(values, problem.cols) : std::span<const T>(values));
   }
 
   Window window_;
-  std::vector<float> bias_values_, sink_values_;
-  std::vector<std::uint8_t> mask_values_;
-  std::vector<std::size_t> length_values_;
+  OptionValues values_;
   Matrix<float> bias_;
   Matrix<std::uint8_t> mask_;
   Matrix<std::size_t> lengths_;
@@ -330,6 +294,7 @@ class OptionsInMemory {
 template <class T>
 constexpr KernelTraits rows_traits(int inputs, int aliases, bool takes_options) {
   KernelTraits traits;
+  traits.operands = inputs == 1 ? Operands::rows : Operands::probabilities_and_gradients;
   traits.element_size = sizeof(T);
   traits.inputs = inputs;
   traits.aliases = aliases;
@@ -344,8 +309,7 @@ struct SoftmaxCase {
   static constexpr KernelTraits traits = rows_traits<T>(1, 1, true);
 
   static Outcome run(const Problem &problem, const Layout &layout) {
-    Random random(problem.seed);
-    const auto values = make_values<T>(problem.input, random, problem.rows, problem.cols);
+    const auto values = make_operands<T>(traits.operands, problem).first;
     const Window window(problem);
     const OptionsInMemory options(problem, layout);
     const Input<T> x(window.of(values, problem.cols), window.count, problem.cols, layout, 0);
@@ -369,8 +333,7 @@ struct LogsumexpCase {
   static constexpr KernelTraits traits = rows_traits<T>(1, 0, true);
 
   static Outcome run(const Problem &problem, const Layout &layout) {
-    Random random(problem.seed);
-    const auto values = make_values<T>(problem.input, random, problem.rows, problem.cols);
+    const auto values = make_operands<T>(traits.operands, problem).first;
     const Window window(problem);
     const OptionsInMemory options(problem, layout);
     const Input<T> x(window.of(values, problem.cols), window.count, problem.cols, layout, 0);
@@ -393,19 +356,7 @@ struct SoftmaxBackwardCase {
   static constexpr KernelTraits traits = rows_traits<T>(2, 2, false);
 
   static Outcome run(const Problem &problem, const Layout &layout) {
-    Random random(problem.seed);
-    std::vector<T> y_values(problem.rows * problem.cols);
-    for (std::size_t r = 0; r < problem.rows; ++r) {
-      const auto row = std::span(y_values).subspan(r * problem.cols, problem.cols);
-      const bool ordinary = problem.input == InputClass::gaussian || problem.input == InputClass::uniform;
-      // With -inf among dy, the zeros of y must exclude what they meet.
-      if (ordinary || problem.input == InputClass::minus_infinities) {
-        fill_probabilities<T>(random, row);
-      } else {
-        fill<T>(problem.input, random, row);
-      }
-    }
-    const auto dy_values = make_values<T>(problem.input, random, problem.rows, problem.cols);
+    const auto [y_values, dy_values] = make_operands<T>(traits.operands, problem);
     const Window window(problem);
     const Input<T> y(window.of(y_values, problem.cols), window.count, problem.cols, layout, 0);
     const Input<T> dy(window.of(dy_values, problem.cols), window.count, problem.cols, layout, 1);

@@ -4,11 +4,13 @@
 #include <span>
 
 #include "support/problem.hpp"
+#include "support/problem_data.hpp"
 
 namespace rapt::test {
 
 struct KernelTraits {
   std::size_t element_size = 0;
+  Operands operands = Operands::vector;
   int inputs = 0;         // main inputs, without those that options bring
   int aliases = 0;        // how many of them the output may be
   bool has_rows = false;  // a batch of rows; else one vector

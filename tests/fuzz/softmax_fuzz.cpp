@@ -1,0 +1,207 @@
+// softmax, log_softmax and logsumexp with every option: sizes, strides, overlapping operands and bad
+// arguments.
+#include "fuzz/support/arguments.hpp"
+#include "support/public_api.hpp"
+
+using namespace rapt::test;
+
+namespace {
+
+enum Function : unsigned { softmax, log_softmax, logsumexp };
+
+// The arrays that options point to; a null one is left out.
+struct OptionArrays {
+  FuzzMatrix bias, mask, row_lengths, sinks;
+};
+
+// The options' own memory ends where their size says, so that a field beyond it cannot be read unseen.
+struct GivenOptions {
+  GivenOptions() {
+    std::memset(&value, 0, sizeof value);  // the padding too: the harness compares bytes
+    value.scale = 1;
+  }
+  rapt_softmax_options value;
+  std::size_t size = sizeof(rapt_softmax_options);
+  bool unknown_field_set = false;
+  bool null = false;
+};
+
+void read_values(FuzzInput &input, rapt_softmax_options &options) {
+  options.scale = input.number<float>();
+  if (input.one_in(4)) options.softcap = input.number<float>();
+  if (input.one_in(4)) options.scale_f64 = input.number<double>();
+  if (input.one_in(3)) {
+    options.causal = 1 + input.byte();
+    constexpr std::ptrdiff_t offsets[] = {0, 1, -1, -3, 7, PTRDIFF_MAX, PTRDIFF_MIN, 1000};
+    options.causal_offset = offsets[input.byte() % 8];
+  }
+  options.empty_rows_are_zero = input.byte() % 2;
+}
+
+void judge_values(const GivenOptions &given, bool is_f64, Statuses &must, Statuses &may) {
+  if (given.size < sizeof given.value || given.size > 4096) {
+    must |= only(RAPT_BAD_OPTIONS_SIZE);
+    return;
+  }
+  if (given.size != sizeof given.value) may |= only(RAPT_BAD_OPTIONS_SIZE);
+  if (given.unknown_field_set) must |= only(RAPT_BAD_OPTION);
+  const rapt_softmax_options &options = given.value;
+  // Whether a scale that the other one overrides may be anything is left open.
+  const bool used_is_f64 = is_f64 && options.scale_f64 != 0;
+  if (!std::isfinite(used_is_f64 ? options.scale_f64 : double{options.scale})) must |= only(RAPT_BAD_SCALE);
+  if (!std::isfinite(options.scale) || !std::isfinite(options.scale_f64)) may |= only(RAPT_BAD_SCALE);
+  if (!(options.softcap >= 0) || !std::isfinite(options.softcap)) must |= only(RAPT_BAD_SOFTCAP);
+}
+
+// A bias or a mask.
+void judge_array(const FuzzMatrix &array, const FuzzMatrix &output, rapt_status bad_stride,
+                 CallRules &rules) {
+  if (!array.data) return;
+  if (!array.fits()) rules.must_fail |= only(bad_stride);
+  if (!array.fits() || array.extent() < 0) rules.may_fail |= only(RAPT_BAD_SIZE);
+  if (array.fits() && array.extent() < 0) rules.must_fail |= only(RAPT_BAD_SIZE);
+  judge_overlap(array, output, false, rules);
+}
+
+template <class T>
+void check_range(unsigned function, T value) {
+  if (std::isnan(value) || function == logsumexp) return;
+  if (function == log_softmax) {
+    if (value > 0) finding("log_softmax", "a log-probability above 0");
+    return;
+  }
+  if (!(value >= 0 && value <= 1)) finding("softmax", "a probability outside of [0, 1]");
+  if (value != 0 && value < std::numeric_limits<T>::min()) finding("softmax", "a subnormal probability");
+}
+
+template <class T>
+void fuzz(FuzzInput &input, unsigned function) {
+  static FuzzMemory memory;
+  memory.forget_all();
+  const FuzzShape shape(input);
+  const bool work = shape.any_work(), is_matrix = function != logsumexp;
+  FuzzMatrix x{nullptr, fuzz_stride(input, shape.cols), shape.rows, shape.cols, sizeof(T)};
+  FuzzMatrix y = x;
+  if (input.one_in(2)) y.stride = fuzz_stride(input, shape.cols);
+  if (!is_matrix) y.stride = 1, y.cols = 1;
+
+  GivenOptions given;
+  given.null = input.one_in(8);
+  OptionArrays arrays;
+  const unsigned present = given.null || shape.wild ? 0 : input.byte();
+  const auto array = [&](std::size_t element_size, bool by_row) {
+    const std::ptrdiff_t stride = by_row ? fuzz_stride(input, shape.cols) : 0;
+    return FuzzMatrix{nullptr, stride, stride == 0 ? 1 : shape.rows, shape.cols, element_size};
+  };
+  arrays.bias = array(sizeof(float), input.byte() % 2 == 0);
+  arrays.mask = array(1, input.byte() % 2 == 0);
+  arrays.row_lengths = {nullptr, 0, 1, shape.rows, sizeof(std::size_t)};
+  arrays.sinks = {nullptr, 0, 1, shape.rows, sizeof(float)};
+  if (!(present & 1)) arrays.bias.rows = 0;
+  if (!(present & 2)) arrays.mask.rows = 0;
+  if (!(present & 4)) arrays.row_lengths.rows = 0;
+  if (!(present & 8)) arrays.sinks.rows = 0;
+  place_all(input, memory, {&x, &y, &arrays.bias, &arrays.mask, &arrays.row_lengths, &arrays.sinks});
+
+  const auto elements = [](const FuzzMatrix &matrix) {
+    return matrix.is_tame() ? static_cast<std::size_t>(matrix.extent()) / matrix.element_size : 0;
+  };
+  input.fill(reinterpret_cast<T *>(x.data), elements(x));
+  input.fill(reinterpret_cast<float *>(arrays.bias.data), elements(arrays.bias));
+  for (std::size_t i = 0; i < elements(arrays.mask); ++i) arrays.mask.data[i] = input.byte() % 3;
+  input.fill(reinterpret_cast<float *>(arrays.sinks.data), elements(arrays.sinks));
+  auto *lengths = reinterpret_cast<std::size_t *>(arrays.row_lengths.data);
+  for (std::size_t r = 0; r < elements(arrays.row_lengths); ++r) {
+    lengths[r] = input.one_in(32) ? shape.cols + 1 + input.byte() : input.below(shape.cols + 1);
+  }
+  if (input.one_in(48)) x.data = nullptr;
+  if (input.one_in(48)) y.data = nullptr;
+
+  rapt_softmax_options &options = given.value;
+  read_values(input, options);
+  if (!(present & 1)) arrays.bias.data = nullptr;
+  if (!(present & 2)) arrays.mask.data = nullptr;
+  if (!(present & 4)) arrays.row_lengths.data = nullptr;
+  if (!(present & 8)) arrays.sinks.data = nullptr;
+  options.bias = reinterpret_cast<const float *>(arrays.bias.data);
+  options.bias_stride = arrays.bias.stride;
+  options.mask = arrays.mask.data;
+  options.mask_stride = arrays.mask.stride;
+  options.row_lengths = reinterpret_cast<const std::size_t *>(arrays.row_lengths.data);
+  options.sinks = reinterpret_cast<const float *>(arrays.sinks.data);
+  if (input.one_in(16)) given.size = input.below(sizeof options + 64);
+  if (input.one_in(48)) given.size = SIZE_MAX - input.byte();
+  options.size = given.size;
+  const bool is_small = given.size < 4096;
+  const std::size_t known = std::min(given.size, sizeof options);
+  // Eight bytes at least, for the size itself.
+  const std::size_t bytes = std::max(is_small ? given.size : sizeof options, sizeof given.size);
+  const std::size_t aligned = (bytes + 7) / 8 * 8 - bytes;  // a struct begins at a multiple of 8
+  unsigned char *memory_of_options = memory.place(6, bytes, Placement::ends_at_guard, aligned);
+  std::memset(memory_of_options, 0, bytes);
+  std::memcpy(memory_of_options, &options, std::max(known, sizeof given.size));
+  if (is_small && bytes > sizeof options && input.one_in(2)) {
+    given.unknown_field_set = true;
+    memory_of_options[sizeof options + input.below(bytes - sizeof options)] = 1;
+  }
+
+  CallRules rules;
+  judge_matrix(x, work, RAPT_BAD_X, RAPT_BAD_X_STRIDE, rules);
+  judge_matrix(y, work, is_matrix ? RAPT_BAD_Y : RAPT_BAD_OUT, RAPT_BAD_Y_STRIDE, rules);
+  judge_overlap(x, y, is_matrix, rules);
+  if (!given.null) {
+    CallRules of_options;
+    judge_values(given, sizeof(T) == sizeof(double), of_options.must_fail, of_options.may_fail);
+    if (given.size >= sizeof options && is_small) {
+      judge_array(arrays.bias, y, RAPT_BAD_BIAS_STRIDE, of_options);
+      judge_array(arrays.mask, y, RAPT_BAD_MASK_STRIDE, of_options);
+      for (const FuzzMatrix *operand : {&arrays.row_lengths, &arrays.sinks}) {
+        if (operand->data) judge_overlap(*operand, y, false, of_options);
+      }
+      for (std::size_t r = 0; arrays.row_lengths.data && r < shape.rows; ++r) {
+        if (lengths[r] > shape.cols) of_options.must_fail |= only(RAPT_BAD_ROW_LENGTHS);
+      }
+    }
+    rules.may_fail |= of_options.must_fail | of_options.may_fail;
+    if (!work) rules.may_fail |= only(RAPT_BAD_OVERLAP);  // an empty array within the output
+    if (work) rules.must_fail |= of_options.must_fail;
+  }
+  if (!may_be_called({&x, &y, &arrays.bias, &arrays.mask, &arrays.row_lengths, &arrays.sinks}, work, rules)) {
+    return;
+  }
+
+  constexpr const char *names[] = {"softmax", "log_softmax", "logsumexp"};
+  const auto *passed = given.null ? nullptr : reinterpret_cast<rapt_softmax_options *>(memory_of_options);
+  const T *in = reinterpret_cast<const T *>(x.data);
+  T *out = reinterpret_cast<T *>(y.data);
+  on_every_level(
+      names[function], memory, work ? y.bytes() : RowsOfBytes{}, rules,
+      [&] {
+        if (function == logsumexp) {
+          return Api<T>::logsumexp(in, x.stride, out, shape.rows, shape.cols, passed);
+        }
+        const auto call = function == softmax ? Api<T>::softmax : Api<T>::log_softmax;
+        return call(in, x.stride, out, y.stride, shape.rows, shape.cols, passed);
+      },
+      [&](std::vector<std::uint64_t> &bits) {
+        if (!work) return;
+        append_bits(bits, out, y.stride, y.rows, y.cols);
+        for (std::size_t r = 0; r < y.rows; ++r) {
+          for (std::size_t c = 0; c < y.cols; ++c)
+            check_range(function, out[r * static_cast<std::size_t>(y.stride) + c]);
+        }
+      });
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *bytes, std::size_t size) {
+  FuzzInput input(bytes, size);
+  const unsigned function = input.byte() % 3;
+  if (input.one_in(2)) {
+    fuzz<double>(input, function);
+  } else {
+    fuzz<float>(input, function);
+  }
+  return 0;
+}

@@ -1,0 +1,366 @@
+// Every kernel at every length up to 1100 and every offset within 64 bytes from a guard page, in front and
+// behind, on every usable level: no byte outside the operands is touched, and the bits are the scalar
+// level's.
+//
+// The scalar level gives the expected bits, once a length. It is itself run over a thinner grid, as it takes
+// some hundred times longer: flush at both guards, and at one more offset, which goes round with the length.
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "rapt/rapt.h"
+#include "support/bits.hpp"
+#include "support/effort.hpp"
+#include "support/guarded_slot.hpp"
+#include "support/isa.hpp"
+#include "support/kernel_case.hpp"
+#include "support/public_api.hpp"
+#include "support/random.hpp"
+
+using namespace rapt::test;
+
+namespace {
+
+constexpr std::size_t longest = 1100, most_rows = 6, offsets_end = 64;
+
+struct Shape {
+  std::size_t rows, cols;
+};
+
+// The call that is under way, for the report of a crash at a guard page.
+struct CurrentCall {
+  const char *kernel = "", *isa = "";
+  Shape shape{};
+  Placement placement{};
+  std::size_t offset = 0;
+
+  void describe(char *text, std::size_t size) const {
+    std::snprintf(text, size, "%s on %s: rows=%zu n=%zu, %zu bytes from the guard page %s", kernel, isa,
+                  shape.rows, shape.cols, offset,
+                  placement == Placement::ends_at_guard ? "behind" : "in front");
+  }
+};
+
+CurrentCall current;
+struct sigaction crash_of_doctest;
+
+// Names the call, then lets the access fault again, for doctest to report.
+void name_crash(int signal) {
+  char text[200];
+  current.describe(text, sizeof text);
+  std::fprintf(stderr, "crash in %s\n", text);
+  sigaction(signal, &crash_of_doctest, nullptr);
+}
+
+class CrashNamer {
+ public:
+  CrashNamer() {
+    struct sigaction action {};
+    action.sa_handler = name_crash;
+    action.sa_flags = SA_ONSTACK;
+    sigaction(SIGSEGV, &action, &crash_of_doctest);
+  }
+  ~CrashNamer() { sigaction(SIGSEGV, &crash_of_doctest, nullptr); }
+};
+
+enum class Extent { none, row, column, matrix };
+
+std::size_t elements_of(Extent extent, Shape shape) {
+  switch (extent) {
+    case Extent::none:
+      return 0;
+    case Extent::row:
+      return shape.cols;
+    case Extent::column:
+      return shape.rows;
+    case Extent::matrix:
+      break;
+  }
+  return shape.rows * shape.cols;
+}
+
+// What stands in guarded memory besides the main operands.
+struct OptionArrays {
+  bool bias = false, mask = false, row_lengths = false, sinks = false;
+  bool any() const { return bias || mask || row_lengths || sinks; }
+};
+
+template <class T>
+struct Operands {
+  const T *first, *second;
+  T *out;
+  const rapt_softmax_options *options;
+};
+
+template <class T>
+struct SweptKernel {
+  std::string name;
+  Extent first, second, out;
+  std::size_t row_cycle;  // a length's rows: 1 + length % row_cycle
+  T (*call)(const Operands<T> &, Shape);
+  bool takes_options = false;
+};
+
+template <class T>
+constexpr T no_value = 0;
+
+template <class T, auto function>
+T call_softmax(const Operands<T> &at, Shape shape) {
+  const auto stride = static_cast<std::ptrdiff_t>(shape.cols);
+  return static_cast<T>(function(at.first, stride, at.out, stride, shape.rows, shape.cols, at.options));
+}
+
+template <class T>
+std::vector<SweptKernel<T>> swept_kernels() {
+  using enum Extent;
+  const std::string type = std::string("_") + Api<T>::element;
+  constexpr T factor = static_cast<T>(0.3), shift = static_cast<T>(1.25);
+  return {
+      {"dot" + type, row, row, none, 1,
+       [](const Operands<T> &at, Shape shape) { return Api<T>::dot(at.first, at.second, shape.cols); }},
+      {"dot_rows" + type, row, matrix, column, most_rows,
+       [](const Operands<T> &at, Shape shape) {
+         Api<T>::dot_rows(at.first, at.second, static_cast<std::ptrdiff_t>(shape.cols), shape.rows,
+                          shape.cols, factor, at.out);
+         return no_value<T>;
+       }},
+      {"scale" + type, row, none, row, 1,
+       [](const Operands<T> &at, Shape shape) {
+         Api<T>::scale(at.first, factor, at.out, shape.cols);
+         return no_value<T>;
+       }},
+      {"exp" + type, row, none, row, 1,
+       [](const Operands<T> &at, Shape shape) {
+         Api<T>::exp(at.first, at.out, shape.cols);
+         return no_value<T>;
+       }},
+      {"exp_sum" + type, row, none, row, 1,
+       [](const Operands<T> &at, Shape shape) {
+         return Api<T>::exp_sum(at.first, factor, shift, at.out, shape.cols);
+       }},
+      {"softmax" + type, matrix, none, matrix, 2, call_softmax<T, Api<T>::softmax>, true},
+      {"log_softmax" + type, matrix, none, matrix, 2, call_softmax<T, Api<T>::log_softmax>, true},
+      {"logsumexp" + type, matrix, none, column, 2,
+       [](const Operands<T> &at, Shape shape) {
+         return static_cast<T>(Api<T>::logsumexp(at.first, static_cast<std::ptrdiff_t>(shape.cols), at.out,
+                                                 shape.rows, shape.cols, at.options));
+       },
+       true},
+      {"softmax_backward" + type, matrix, matrix, matrix, 2,
+       [](const Operands<T> &at, Shape shape) {
+         const auto stride = static_cast<std::ptrdiff_t>(shape.cols);
+         return static_cast<T>(Api<T>::softmax_backward(at.first, stride, at.second, stride, at.out, stride,
+                                                        shape.rows, shape.cols, factor));
+       }},
+  };
+}
+
+// The values of an operand, of which a call takes as many as it needs.
+template <class T, class Draw>
+std::vector<T> draw_values(std::size_t count, Draw &&draw) {
+  std::vector<T> values(count);
+  for (T &value : values) value = static_cast<T>(draw());
+  return values;
+}
+
+// An operand's place and what it must hold there.
+class Slot {
+ public:
+  Slot() : slot_(most_rows * longest * sizeof(double) + offsets_end) {}
+
+  template <class T>
+  T *put(const T *values, std::size_t count, Placement placement, std::size_t offset) {
+    bytes_ = count * sizeof(T);
+    values_ = values;
+    at_ = slot_.place(bytes_, placement, offset / sizeof(T) * sizeof(T));
+    if (values && bytes_ != 0) std::memcpy(at_, values, bytes_);
+    return reinterpret_cast<T *>(at_);
+  }
+  void leave_out() { bytes_ = 0, values_ = nullptr, at_ = nullptr; }
+  bool intact() const {
+    if (!at_) return true;
+    return slot_.surroundings_intact() && (!values_ || bytes_ == 0 || std::memcmp(at_, values_, bytes_) == 0);
+  }
+
+ private:
+  GuardedSlot slot_;
+  unsigned char *at_ = nullptr;
+  const void *values_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+struct Count {
+  std::size_t calls = 0, results = 0, failures = 0;
+};
+
+template <class T>
+class Sweep {
+ public:
+  Sweep() {
+    Random random(20250117);
+    const auto logit = [&] { return 2 * random.gaussian(); };
+    first_ = draw_values<T>(most_rows * longest, logit);
+    second_ = draw_values<T>(most_rows * longest, logit);
+    bias_ = draw_values<float>(most_rows * longest, logit);
+    sinks_ = draw_values<float>(most_rows, logit);
+    mask_ = draw_values<std::uint8_t>(most_rows * longest,
+                                      [&] { return random.one_in(4) ? 0 : 1 + random.below(255); });
+  }
+
+  void run(const SweptKernel<T> &kernel, const OptionArrays &arrays) {
+    for (std::size_t n = 0; n <= longest; ++n) {
+      if (emulated() && n > 20 && n % 32 > 1 && n % 32 < 31) continue;
+      if (emulated() && n > 130 && n < longest - 12) continue;
+      run_length(kernel, arrays, n);
+    }
+  }
+
+  const Count &count() const { return count_; }
+
+ private:
+  void run_length(const SweptKernel<T> &kernel, const OptionArrays &arrays, std::size_t n) {
+    const Shape shape{1 + n % kernel.row_cycle, n};
+    if (arrays.row_lengths) {
+      lengths_.clear();
+      for (std::size_t r = 0; r < shape.rows; ++r) lengths_.push_back(r == 0 ? n : n / 2);
+    }
+    std::vector<T> expected;
+    T expected_value;
+    {
+      const ForcedIsa scalar("scalar");
+      expected_value = call(kernel, arrays, shape, Placement::ends_at_guard, 0);
+      expected.assign(out_, out_ + elements_of(kernel.out, shape));
+    }
+    // A mask begins at any byte; everything else at a multiple of its element.
+    const std::size_t step = arrays.mask ? 1 : arrays.any() ? sizeof(float) : sizeof(T);
+    for (const std::string &isa : isas_) {
+      const ForcedIsa forced(isa);
+      const bool thin = emulated() || isa == "scalar";
+      const std::size_t turn = n * step % offsets_end;
+      for (std::size_t offset = 0; offset < offsets_end; offset += step) {
+        if (thin && offset != 0 && offset != turn) continue;
+        for (const Placement placement : {Placement::ends_at_guard, Placement::begins_at_guard}) {
+          const T value = call(kernel, arrays, shape, placement, offset);
+          judge(kernel, value, expected_value, expected);
+        }
+      }
+    }
+  }
+
+  T call(const SweptKernel<T> &kernel, const OptionArrays &arrays, Shape shape, Placement placement,
+         std::size_t offset) {
+    current = {kernel.name.c_str(), rapt_active_isa(), shape, placement, offset};
+    Operands<T> at{};
+    at.first = first_at_.put(first_.data(), elements_of(kernel.first, shape), placement, offset);
+    second_at_.leave_out();
+    out_at_.leave_out();
+    if (kernel.second != Extent::none) {
+      at.second = second_at_.put(second_.data(), elements_of(kernel.second, shape), placement, offset);
+    }
+    if (kernel.out != Extent::none) {
+      at.out = out_at_.put<T>(nullptr, elements_of(kernel.out, shape), placement, offset);
+    }
+    out_ = at.out;
+    rapt_softmax_options options = RAPT_SOFTMAX_OPTIONS_INIT;
+    options.scale = 0.3f;
+    if (kernel.takes_options) {
+      at.options = &options;
+      place_arrays(arrays, shape, placement, offset, options);
+    }
+    const T value = kernel.call(at, shape);
+    count_.calls += 1;
+    return value;
+  }
+
+  void place_arrays(const OptionArrays &arrays, Shape shape, Placement placement, std::size_t offset,
+                    rapt_softmax_options &options) {
+    const auto stride = static_cast<std::ptrdiff_t>(shape.cols);
+    const std::size_t all = shape.rows * shape.cols;
+    for (Slot *slot : {&bias_at_, &mask_at_, &lengths_at_, &sinks_at_}) slot->leave_out();
+    if (arrays.bias) {
+      options.bias = bias_at_.put(bias_.data(), all, placement, offset);
+      options.bias_stride = stride;
+    }
+    if (arrays.mask) {
+      options.mask = mask_at_.put(mask_.data(), all, placement, offset);
+      options.mask_stride = stride;
+    }
+    if (arrays.row_lengths) {
+      options.row_lengths = lengths_at_.put(lengths_.data(), shape.rows, placement, offset);
+    }
+    if (arrays.sinks) options.sinks = sinks_at_.put(sinks_.data(), shape.rows, placement, offset);
+  }
+
+  void judge(const SweptKernel<T> &kernel, T value, T expected_value, const std::vector<T> &expected) {
+    count_.results += expected.size() + (kernel.out == Extent::none);
+    std::string fault;
+    for (const Slot *slot :
+         {&first_at_, &second_at_, &out_at_, &bias_at_, &mask_at_, &lengths_at_, &sinks_at_}) {
+      if (!slot->intact()) fault = "wrote outside the output";
+    }
+    if (!same_bits(value, expected_value)) fault = "another value returned";
+    const bool same =
+        expected.empty() || std::memcmp(out_, expected.data(), expected.size() * sizeof(T)) == 0;
+    if (!same) {
+      const auto equal = [](T a, T b) { return same_bits(a, b); };
+      const auto [got, wanted] = std::mismatch(out_, out_ + expected.size(), expected.begin(), equal);
+      if (wanted != expected.end()) {
+        fault = "element " + std::to_string(got - out_) + ": got " + hex(bits_of(*got), sizeof(T)) +
+                ", expected " + hex(bits_of(*wanted), sizeof(T));
+      }
+    }
+    if (fault.empty() || ++count_.failures > 20) return;
+    char text[200];
+    current.describe(text, sizeof text);
+    FAIL_CHECK(text << ": " << fault);
+  }
+
+  std::vector<T> first_, second_;
+  std::vector<float> bias_, sinks_;
+  std::vector<std::uint8_t> mask_;
+  std::vector<std::size_t> lengths_;
+  Slot first_at_, second_at_, out_at_, bias_at_, mask_at_, lengths_at_, sinks_at_;
+  const T *out_ = nullptr;
+  std::vector<std::string> isas_ = usable_isas();
+  Count count_;
+};
+
+template <class T>
+void sweep_all(bool with_options) {
+  constexpr OptionArrays choices[] = {{.bias = true}, {.mask = true}, {true, true, true, true}};
+  Sweep<T> sweep;
+  const CrashNamer namer;
+  for (const SweptKernel<T> &kernel : swept_kernels<T>()) {
+    if (!with_options) {
+      sweep.run(kernel, {});
+    } else if (kernel.takes_options) {
+      for (const OptionArrays &choice : choices) sweep.run(kernel, choice);
+    }
+  }
+  CHECK(sweep.count().failures == 0);
+  CHECK(sweep.count().results > 0);
+  std::printf("%-14s %s: %9zu calls, %12zu results compared with the scalar level's\n",
+              with_options ? "option arrays" : "operands", Api<T>::element, sweep.count().calls,
+              sweep.count().results);
+}
+
+}  // namespace
+
+TEST_CASE("the sweep has every kernel") {
+  std::vector<std::string> swept, all;
+  for (const auto &kernel : swept_kernels<float>()) swept.push_back(kernel.name);
+  for (const auto &kernel : swept_kernels<double>()) swept.push_back(kernel.name);
+  for (const KernelCase &kernel : kernel_cases()) all.emplace_back(kernel.name);
+  std::sort(swept.begin(), swept.end());
+  std::sort(all.begin(), all.end());
+  CHECK(swept == all);
+}
+
+TEST_CASE_TEMPLATE("operands flush against guard pages", T, float, double) { sweep_all<T>(false); }
+
+TEST_CASE_TEMPLATE("option arrays flush against guard pages", T, float, double) { sweep_all<T>(true); }

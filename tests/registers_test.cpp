@@ -1,0 +1,173 @@
+// What a call leaves behind in the processor: callee-saved registers and control words as they were, and no
+// AVX state that would slow the caller's SSE code down.
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "support/isa.hpp"
+#include "support/public_api.hpp"
+#include "support/watched_call.hpp"
+
+using namespace rapt::test;
+
+#if defined(__x86_64__) || defined(__aarch64__)
+
+namespace {
+
+constexpr std::size_t rows = 3;
+
+// Calls every function over rows of n elements; `watch(name, call)` gets each as a function of a WatchedCall.
+template <class T, class Watch>
+void watch_kernels(std::size_t n, Watch &&watch) {
+  const auto stride = static_cast<std::ptrdiff_t>(n);
+  std::vector<T> a(rows * n, T(0.5)), b(rows * n, T(0.25)), out(rows * n + rows);
+  std::vector<float> bias(rows * n, 0.5f), sinks(rows, 1.0f);
+  std::vector<std::uint8_t> mask(rows * n, 1);
+  for (std::size_t i = 0; i < mask.size(); i += 3) mask[i] = 0;
+  rapt_softmax_options options = RAPT_SOFTMAX_OPTIONS_INIT;
+  options.bias = bias.data();
+  options.mask = mask.data();
+  options.bias_stride = options.mask_stride = stride;
+  options.sinks = sinks.data();
+  options.softcap = 20;
+  const T scale = T(0.3), shift = T(0.1);
+
+  watch("dot", [&](WatchedCall &call) { call(Api<T>::dot, a.data(), b.data(), n); });
+  watch("dot_rows", [&](WatchedCall &call) {
+    call(Api<T>::dot_rows, a.data(), b.data(), stride, rows, n, scale, out.data());
+  });
+  watch("scale", [&](WatchedCall &call) { call(Api<T>::scale, a.data(), scale, out.data(), n); });
+  watch("exp", [&](WatchedCall &call) { call(Api<T>::exp, a.data(), out.data(), n); });
+  watch("exp_sum", [&](WatchedCall &call) { call(Api<T>::exp_sum, a.data(), scale, shift, out.data(), n); });
+  for (const rapt_softmax_options *given : {static_cast<rapt_softmax_options *>(nullptr), &options}) {
+    watch("softmax", [&](WatchedCall &call) {
+      call(Api<T>::softmax, a.data(), stride, out.data(), stride, rows, n, given);
+    });
+    watch("log_softmax", [&](WatchedCall &call) {
+      call(Api<T>::log_softmax, a.data(), stride, out.data(), stride, rows, n, given);
+    });
+    watch("logsumexp",
+          [&](WatchedCall &call) { call(Api<T>::logsumexp, a.data(), stride, out.data(), rows, n, given); });
+  }
+  watch("softmax_backward", [&](WatchedCall &call) {
+    call(Api<T>::softmax_backward, a.data(), stride, b.data(), stride, out.data(), stride, rows, n, scale);
+  });
+  // A bad argument leaves by another way.
+  watch("softmax, bad stride", [&](WatchedCall &call) {
+    call(Api<T>::softmax, a.data(), std::ptrdiff_t{-1}, out.data(), stride, rows, n, nullptr);
+  });
+}
+
+template <class Watch>
+void watch_choice(Watch &&watch) {
+  watch("status_text", [](WatchedCall &call) { call(rapt_status_text, RAPT_BAD_X); });
+  watch("version", [](WatchedCall &call) { call(rapt_version); });
+  watch("isa_count", [](WatchedCall &call) { call(rapt_isa_count); });
+  watch("isa_name", [](WatchedCall &call) { call(rapt_isa_name, std::size_t{0}); });
+  watch("isa_usable", [](WatchedCall &call) { call(rapt_isa_usable, "scalar"); });
+  watch("active_isa", [](WatchedCall &call) { call(rapt_active_isa); });
+  watch("kernel_isa", [](WatchedCall &call) { call(rapt_kernel_isa, "softmax_f32"); });
+  watch("force_isa", [](WatchedCall &call) { call(rapt_force_isa, rapt_active_isa()); });
+}
+
+// Vector bodies, several unrolled rounds of them, and tails.
+constexpr std::size_t lengths[] = {0, 1, 7, 16, 64, 100, 333, 2100};
+
+// Calls everything under a control word of each kind; returns the number of calls.
+std::size_t check_preserved() {
+  std::size_t calls = 0;
+  for (const bool foreign_control : {false, true}) {
+    CAPTURE(foreign_control);
+    const auto watch = [&](const char *name, auto &&make_call) {
+      CAPTURE(std::string(name));
+      WatchedCall call(foreign_control);
+      make_call(call);
+      CHECK(call.changed() == "");
+      calls += 1;
+    };
+    for (const std::size_t n : lengths) {
+      CAPTURE(n);
+      watch_kernels<float>(n, watch);
+      watch_kernels<double>(n, watch);
+    }
+    watch_choice(watch);
+  }
+  return calls;
+}
+
+}  // namespace
+
+// The first call of the process, which asks the CPU for its features, chooses the level.
+TEST_CASE("the first call preserves the registers") {
+  const float x[3] = {1, 2, 3};
+  WatchedCall call(false);
+  CHECK(call(rapt_dot_f32, x, x, std::size_t{3}) == 14.0f);
+  CHECK(call.changed() == "");
+}
+
+TEST_CASE("arguments and results pass through the watch") {
+  const double q[2] = {1, 2}, matrix[4] = {1, 10, 100, 1000};
+  double out[2] = {};
+  WatchedCall dot_rows(false);
+  dot_rows(rapt_dot_rows_f64, q, matrix, std::ptrdiff_t{2}, std::size_t{2}, std::size_t{2}, 0.5, out);
+  CHECK(out[0] == 10.5);
+  CHECK(out[1] == 1050.0);
+  float y[2] = {0.5f, 0.5f}, dy[2] = {1, 0}, dx[2] = {9, 9};
+  WatchedCall backward(false);
+  CHECK(backward(rapt_softmax_backward_f32, y, std::ptrdiff_t{2}, dy, std::ptrdiff_t{2}, dx,
+                 std::ptrdiff_t{2}, std::size_t{1}, std::size_t{2}, 1.0f) == RAPT_OK);
+  CHECK(dx[0] == 0.25f);
+  CHECK(dx[1] == -0.25f);
+}
+
+TEST_CASE("the watch sees a register that is not preserved") {
+  for (const auto &[name, function] : misbehaving_functions()) {
+    WatchedCall call(false);
+    call(function);
+    CHECK(call.changed().find(name) != std::string::npos);
+  }
+}
+
+TEST_CASE("callee-saved registers and control words are preserved") {
+  std::size_t calls = 0;
+  for_each_usable_isa([&](const std::string &isa) {
+    CAPTURE(isa);
+    calls += check_preserved();
+  });
+  std::printf("%zu calls kept the callee-saved registers and control words\n", calls);
+}
+
+TEST_CASE("no call leaves the upper halves of vector registers in use") {
+  const std::string obstacle = why_upper_halves_are_unknown();
+  if (!obstacle.empty()) {
+    std::printf("skipped: upper halves of vector registers: %s\n", obstacle.c_str());
+    return;
+  }
+  std::size_t calls = 0;
+  for_each_usable_isa([&](const std::string &isa) {
+    CAPTURE(isa);
+    const auto watch = [&](const char *name, auto &&make_call) {
+      CAPTURE(std::string(name));
+      WatchedCall call(false);
+      call.watch_upper_halves();
+      make_call(call);
+      CHECK_FALSE(call.upper_halves_in_use());
+      calls += 1;
+    };
+    for (const std::size_t n : lengths) {
+      CAPTURE(n);
+      watch_kernels<float>(n, watch);
+      watch_kernels<double>(n, watch);
+    }
+  });
+  std::printf("%zu calls left the upper halves of the vector registers clean\n", calls);
+}
+
+#else
+
+TEST_CASE("registers") { std::printf("skipped: registers: no watch is written for this processor\n"); }
+
+#endif

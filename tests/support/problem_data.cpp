@@ -1,0 +1,97 @@
+#include "support/problem_data.hpp"
+
+#include <limits>
+#include <span>
+
+namespace rapt::test {
+namespace {
+
+template <class T>
+std::vector<T> make_values(InputClass input, Random &random, std::size_t rows, std::size_t cols) {
+  std::vector<T> values(rows * cols);
+  // Row by row, so that "one to three special values" means each row.
+  for (std::size_t r = 0; r < rows; ++r) fill<T>(input, random, std::span(values).subspan(r * cols, cols));
+  return values;
+}
+
+template <class T>
+std::vector<T> make_probabilities(const Problem &problem, Random &random) {
+  // With -inf among dy, the zeros of y must exclude what they meet.
+  const bool ordinary = problem.input == InputClass::gaussian || problem.input == InputClass::uniform ||
+                        problem.input == InputClass::minus_infinities;
+  if (!ordinary) return make_values<T>(problem.input, random, problem.rows, problem.cols);
+  std::vector<T> values(problem.rows * problem.cols);
+  for (std::size_t r = 0; r < problem.rows; ++r) {
+    fill_probabilities<T>(random, std::span(values).subspan(r * problem.cols, problem.cols));
+  }
+  return values;
+}
+
+}  // namespace
+
+template <class T>
+OperandValues<T> make_operands(Operands operands, const Problem &problem) {
+  Random random(problem.seed);
+  const std::size_t cols = problem.cols;
+  const auto draw = [&](std::size_t rows) { return make_values<T>(problem.input, random, rows, cols); };
+  OperandValues<T> values;
+  switch (operands) {
+    case Operands::vector:
+      values.first = draw(1);
+      break;
+    case Operands::two_vectors:
+      values.first = draw(1);
+      values.second = draw(1);
+      break;
+    case Operands::query_and_rows:
+      values.first = draw(1);
+      values.second = draw(problem.rows);
+      for (std::size_t i = cols; problem.same_row && i < values.second.size(); ++i) {
+        values.second[i] = values.second[i - cols];
+      }
+      break;
+    case Operands::rows:
+      values.first = draw(problem.rows);
+      break;
+    case Operands::probabilities_and_gradients:
+      values.first = make_probabilities<T>(problem, random);
+      values.second = draw(problem.rows);
+      break;
+  }
+  return values;
+}
+
+template OperandValues<float> make_operands<float>(Operands, const Problem &);
+template OperandValues<double> make_operands<double>(Operands, const Problem &);
+
+OptionValues make_option_values(const Problem &problem) {
+  // A generator of its own: the same options go with any input class and element type.
+  Random random(problem.seed ^ 0x6f7074696f6e73u);
+  const RowOptions &wanted = problem.options;
+  const auto elements = [&](PerRow choice) {
+    return choice == PerRow::none ? 0 : (choice == PerRow::each ? problem.rows : 1) * problem.cols;
+  };
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  OptionValues values;
+  values.bias.resize(elements(wanted.bias));
+  for (float &element : values.bias) {
+    const bool excluded = random.one_in(8) && wanted.bias_excludes;
+    const auto value = static_cast<float>(2 * random.gaussian());
+    element = excluded ? -infinity : value;
+  }
+  values.mask.resize(elements(wanted.mask));
+  for (std::uint8_t &element : values.mask) {
+    element = static_cast<std::uint8_t>(random.one_in(4) ? 0 : 1 + random.below(255));
+  }
+  for (std::size_t r = 0; wanted.row_lengths && r < problem.rows; ++r) {
+    values.lengths.push_back(r % 4 == 1 ? 0 : r % 4 == 2 ? problem.cols : random.below(problem.cols + 1));
+  }
+  for (std::size_t r = 0; wanted.sinks && r < problem.rows; ++r) {
+    constexpr float special[] = {infinity, -infinity, std::numeric_limits<float>::quiet_NaN(), -0.0f};
+    const auto ordinary = static_cast<float>(4 * random.gaussian());
+    values.sinks.push_back(wanted.special_sinks ? special[r % 4] : ordinary);
+  }
+  return values;
+}
+
+}  // namespace rapt::test

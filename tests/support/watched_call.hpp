@@ -1,0 +1,89 @@
+// A call through an assembly trampoline that fills every callee-saved register, calls, and looks what is
+// left. A call from C++ shows nothing: the compiler may save a register around it for a reason of its own.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace rapt::test {
+
+// The trampoline knows these offsets.
+struct CallFrame {
+  const void *function = nullptr;
+  std::uint64_t integers[8] = {};  // on x86-64 the last two go on the stack
+  std::uint64_t floats[2] = {};
+  std::uint64_t watch_upper_halves = 0;
+  std::uint64_t integer_result = 0;
+  std::uint64_t float_result = 0;
+  std::uint64_t flags = 0;
+  std::uint64_t state_in_use = 0;
+  std::uint64_t before[20] = {};
+  std::uint64_t after[20] = {};
+};
+static_assert(offsetof(CallFrame, floats) == 72 && offsetof(CallFrame, watch_upper_halves) == 88);
+static_assert(offsetof(CallFrame, integer_result) == 96 && offsetof(CallFrame, state_in_use) == 120);
+static_assert(offsetof(CallFrame, before) == 128 && offsetof(CallFrame, after) == 288);
+
+class WatchedCall {
+ public:
+  // Calls under control words of its own, with `foreign_control`, that round and flush unlike the default.
+  explicit WatchedCall(bool foreign_control) : foreign_control_(foreign_control) {}
+
+  void watch_upper_halves() { frame_.watch_upper_halves = 1; }
+
+  template <class R, class... Parameters, class... Arguments>
+  R operator()(R (*function)(Parameters...), Arguments... arguments) {
+    static_assert(sizeof...(Parameters) == sizeof...(Arguments));
+    [[maybe_unused]] std::size_t integers = 0, floats = 0;
+    frame_.function = reinterpret_cast<const void *>(function);
+    (pass<Parameters>(arguments, integers, floats), ...);
+    run();
+    if constexpr (std::is_same_v<R, float>) {
+      return std::bit_cast<float>(static_cast<std::uint32_t>(frame_.float_result));
+    } else if constexpr (std::is_same_v<R, double>) {
+      return std::bit_cast<double>(frame_.float_result);
+    } else if constexpr (std::is_pointer_v<R>) {
+      return reinterpret_cast<R>(frame_.integer_result);
+    } else if constexpr (!std::is_void_v<R>) {
+      return static_cast<R>(frame_.integer_result);
+    }
+  }
+
+  // The names of registers that the call did not leave as they were; empty if it kept them all.
+  std::string changed() const;
+
+  // Asked for with watch_upper_halves(): bits above the 128th of registers 0 to 15 may be other than zero.
+  bool upper_halves_in_use() const;
+
+ private:
+  template <class Parameter>
+  void pass(Parameter value, std::size_t &integers, std::size_t &floats) {
+    if constexpr (std::is_same_v<Parameter, float>) {
+      frame_.floats[floats++] = std::bit_cast<std::uint32_t>(value);
+    } else if constexpr (std::is_same_v<Parameter, double>) {
+      frame_.floats[floats++] = std::bit_cast<std::uint64_t>(value);
+    } else if constexpr (std::is_pointer_v<Parameter>) {
+      frame_.integers[integers++] = reinterpret_cast<std::uint64_t>(value);
+    } else {
+      frame_.integers[integers++] = static_cast<std::uint64_t>(value);
+    }
+  }
+  void run();
+
+  CallFrame frame_;
+  bool foreign_control_;
+  std::string control_changed_;
+};
+
+// Empty if WatchedCall::upper_halves_in_use() means something on this machine.
+std::string why_upper_halves_are_unknown();
+
+// Functions that break the calling convention, with what changed() must name.
+std::vector<std::pair<std::string, void (*)()>> misbehaving_functions();
+
+}  // namespace rapt::test

@@ -1,0 +1,448 @@
+#include "validate/accuracy.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+
+#include "support/bits.hpp"
+#include "support/problem_data.hpp"
+
+namespace rapt::validate {
+namespace {
+
+using namespace rapt::test;
+
+using Real = long double;
+using Bits = std::span<const std::uint64_t>;
+constexpr double wrong = std::numeric_limits<double>::infinity();
+
+template <class T>
+constexpr bool measurable = std::numeric_limits<Real>::digits >= std::numeric_limits<T>::digits + 10;
+
+// Half the distance of 1 to the next number.
+template <class T>
+constexpr double unit = sizeof(T) == 4 ? 0x1p-24 : 0x1p-53;
+
+template <class T>
+Real value_of(std::uint64_t bits) {
+  return from_bits<T>(static_cast<BitsOf<T>>(bits));
+}
+
+double as_double(Real value) { return static_cast<double>(value); }
+
+// A sum that keeps what each addition loses (Neumaier).
+class Sum {
+ public:
+  void add(Real term) {
+    const Real sum = sum_ + term;
+    lost_ += std::fabs(sum_) >= std::fabs(term) ? (sum_ - sum) + term : (term - sum) + sum_;
+    sum_ = sum;
+  }
+  Real value() const { return sum_ + lost_; }
+
+ private:
+  Real sum_ = 0, lost_ = 0;
+};
+
+struct Worst {
+  Judgement judgement;
+  void see(double error, double bound) {
+    judgement.measured = true;
+    // Errors are reported by how much of their bound they take.
+    if (!(error / bound <= judgement.error / judgement.bound))
+      judgement.error = error, judgement.bound = bound;
+  }
+};
+
+// Inputs whose sums and products neither overflow nor underflow.
+bool is_moderate(InputClass input) {
+  return input == InputClass::uniform || input == InputClass::gaussian ||
+         input == InputClass::gaussian_wide || input == InputClass::exp_range;
+}
+
+bool is_ordinary(double scale) { return std::fabs(scale) >= 0x1p-16 && std::fabs(scale) <= 0x1p16; }
+
+// ---- vectors ----
+
+template <class T>
+struct DotAccuracy {
+  static constexpr const char *unit_text = sizeof(T) == 4 ? "2^-24 sum|ab|" : "2^-53 sum|ab|";
+  static constexpr double bound = (sizeof(T) == 4 ? 1e-6 : 4e-15) / unit<T>;
+
+  static double error(std::span<const T> a, std::span<const T> b, Real factor, Real got) {
+    Sum sum, magnitude;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      const Real product = Real{a[i]} * Real{b[i]};
+      sum.add(product);
+      magnitude.add(std::fabs(product));
+    }
+    const Real most = std::fabs(factor) * magnitude.value();
+    const Real off = std::fabs(got - factor * sum.value());
+    if (most == 0) return off == 0 ? 0 : wrong;
+    return as_double(off / most) / unit<T>;
+  }
+  static Judgement judge(const Problem &problem, Bits bits) {
+    if (!is_moderate(problem.input)) return {};
+    const auto [a, b] = make_operands<T>(Operands::two_vectors, problem);
+    Worst worst;
+    worst.see(error(a, b, 1, value_of<T>(bits[0])), bound);
+    return worst.judgement;
+  }
+};
+
+template <class T>
+struct DotRowsAccuracy {
+  static constexpr const char *unit_text = sizeof(T) == 4 ? "2^-24 |s|sum|ab|" : "2^-53 |s|sum|ab|";
+  static constexpr double bound = DotAccuracy<T>::bound + 1;  // the product with the scale rounds once more
+
+  static Judgement judge(const Problem &problem, Bits bits) {
+    if (!is_moderate(problem.input) || (problem.scale != 0 && !is_ordinary(problem.scale))) return {};
+    const auto [query, rows] = make_operands<T>(Operands::query_and_rows, problem);
+    Worst worst;
+    for (std::size_t r = 0; r < problem.rows; ++r) {
+      const auto row = std::span(rows).subspan(r * problem.cols, problem.cols);
+      const Real factor = static_cast<T>(problem.scale);
+      worst.see(DotAccuracy<T>::error(query, row, factor, value_of<T>(bits[r])), bound);
+    }
+    return worst.judgement;
+  }
+};
+
+// |got - exact| in units in the last place of T around exact; 2^-149 or 2^-1074 among subnormal numbers.
+template <class T>
+double ulps(Real exact, Real got) {
+  int exponent;
+  std::frexp(exact, &exponent);
+  exponent = std::max(exponent, std::numeric_limits<T>::min_exponent) - std::numeric_limits<T>::digits;
+  return as_double(std::ldexp(std::fabs(got - exact), -exponent));
+}
+
+template <class T>
+struct ScaleAccuracy {
+  static constexpr const char *unit_text = "ULP";
+  // The product in long double is itself rounded at its 64th bit.
+  static constexpr double bound = 0.5 + 0x1p-10;
+
+  static Judgement judge(const Problem &problem, Bits bits) {
+    const auto x = make_operands<T>(Operands::vector, problem).first;
+    const T factor = static_cast<T>(problem.scale);
+    Worst worst;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const Real exact = Real{x[i]} * Real{factor}, got = value_of<T>(bits[i]);
+      if (!std::isfinite(exact) || !std::isfinite(got)) continue;
+      worst.see(ulps<T>(exact, got), bound);
+    }
+    return worst.judgement;
+  }
+};
+
+template <class T>
+struct ExpAccuracy {
+  static constexpr const char *unit_text = "ULP";
+  static constexpr double bound = sizeof(T) == 4 ? 0.8925 : 1;  // 0.892 to three digits
+
+  static double error(T x, Real got) {
+    const Real exact = std::exp(Real{x});
+    const Real largest = std::numeric_limits<T>::max();
+    const Real overflow = largest + largest * static_cast<Real>(unit<T>) / 2;
+    if (exact >= overflow) return std::isinf(got) ? 0 : wrong;
+    if (!std::isfinite(got) || std::signbit(got)) return wrong;
+    return ulps<T>(exact, got);
+  }
+  static Judgement judge(const Problem &problem, Bits bits) {
+    const auto x = make_operands<T>(Operands::vector, problem).first;
+    Worst worst;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      if (std::isfinite(x[i])) worst.see(error(x[i], value_of<T>(bits[i])), bound);
+    }
+    return worst.judgement;
+  }
+};
+
+// The elements as exp has them, and the sum against the elements that were written.
+template <class T>
+struct ExpSumAccuracy {
+  static constexpr const char *unit_text = sizeof(T) == 4 ? "2^-24 of sum" : "2^-53 of sum";
+  static constexpr double bound = (sizeof(T) == 4 ? 1e-6 : 1e-14) / unit<T>;
+
+  static Judgement judge(const Problem &problem, Bits bits) {
+    const auto x = make_operands<T>(Operands::vector, problem).first;
+    const T scale = static_cast<T>(problem.scale), shift = static_cast<T>(problem.shift);
+    Worst worst;
+    Sum sum;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const T t = std::fma(scale, x[i], -shift);
+      const Real y = value_of<T>(bits[i]);
+      if (!std::isfinite(t) || !std::isfinite(y)) return {};
+      if (!(ExpAccuracy<T>::error(t, y) < ExpAccuracy<T>::bound)) worst.see(wrong, bound);
+      sum.add(y);
+    }
+    const Real got = value_of<T>(bits[x.size()]), exact = sum.value();
+    if (exact >= Real{std::numeric_limits<T>::max()}) return worst.judgement;
+    // Subnormal sums are exact; anything else has a relative error.
+    const Real off = std::fabs(got - exact);
+    worst.see(off == 0 ? 0 : as_double(off / exact) / unit<T>, bound);
+    return worst.judgement;
+  }
+};
+
+// ---- rows ----
+
+// The scores of one row in Real, of visible elements only; and its log-sum-exp in two parts.
+struct ScoreRow {
+  std::vector<Real> score;    // -inf where excluded
+  bool regular = false;       // some visible score is finite, none is NaN or +inf
+  Real max = 0, log_sum = 0;  // log-sum-exp is max + log_sum
+};
+
+template <class T>
+class ScoreRows {
+ public:
+  explicit ScoreRows(const Problem &problem)
+      : problem_(problem),
+        x_(make_operands<T>(Operands::rows, problem).first),
+        values_(make_option_values(problem)) {
+    const RowOptions &options = problem.options;
+    // As rapt_softmax_options carries it.
+    scale_ = Real{static_cast<float>(problem.scale)};
+    if (options.scale_f64) scale_ = sizeof(T) == 8 ? static_cast<Real>(problem.scale) : Real{3.5f};
+    if (options.null) scale_ = 1;
+  }
+
+  double scale() const { return as_double(scale_); }
+  const RowOptions &options() const { return problem_.options; }
+
+  // Twice what rounding the row's scores and its largest one adds to an error, in units.
+  double rounding() const {
+    const RowOptions &wanted = options();
+    if (wanted.null || (wanted.softcap == 0 && wanted.bias == PerRow::none)) return 0;
+    Real largest = 0;
+    for (const T x : x_) {
+      if (std::isfinite(x)) largest = std::max(largest, std::fabs(Real{x} * scale_));
+    }
+    if (wanted.softcap != 0) largest = std::min(largest, static_cast<Real>(wanted.softcap));
+    if (wanted.bias != PerRow::none) largest += 16;
+    return 4 * as_double(largest);
+  }
+
+  bool visible(std::size_t r, std::size_t c) const {
+    const RowOptions &wanted = options();
+    if (wanted.null) return true;
+    const auto at = [&](PerRow choice) { return (choice == PerRow::each ? r * problem_.cols : 0) + c; };
+    if (wanted.row_lengths && c >= values_.lengths[r]) return false;
+    if (wanted.causal) {
+      const Real last = static_cast<Real>(r) + static_cast<Real>(wanted.causal_offset);
+      if (static_cast<Real>(c) > last) return false;
+    }
+    if (wanted.mask != PerRow::none && values_.mask[at(wanted.mask)] == 0) return false;
+    return wanted.bias == PerRow::none ||
+           values_.bias[at(wanted.bias)] != -std::numeric_limits<float>::infinity();
+  }
+
+  ScoreRow row(std::size_t r) const {
+    constexpr Real infinity = std::numeric_limits<Real>::infinity();
+    const RowOptions &wanted = options();
+    ScoreRow made;
+    made.max = -infinity;
+    bool finite = true;
+    for (std::size_t c = 0; c < problem_.cols; ++c) {
+      Real score = -infinity;
+      if (visible(r, c)) {
+        score = scale_ * Real{x_[r * problem_.cols + c]};
+        if (!wanted.null && wanted.softcap != 0) {
+          const Real cap = static_cast<float>(wanted.softcap);
+          score = cap * std::tanh(score / cap);
+        }
+        if (!wanted.null && wanted.bias != PerRow::none) {
+          score += values_.bias[(wanted.bias == PerRow::each ? r * problem_.cols : 0) + c];
+        }
+        finite = finite && score < infinity;
+      }
+      made.score.push_back(score);
+      made.max = std::max(made.max, score);
+    }
+    const bool has_sink = wanted.sinks && !wanted.null;
+    const Real sink = has_sink ? Real{values_.sinks[r]} : -infinity;
+    made.regular = finite && made.max > -infinity && sink < infinity;
+    if (!made.regular) return made;
+    made.max = std::max(made.max, sink);
+    Sum sum;
+    for (const Real score : made.score) sum.add(std::exp(score - made.max));
+    sum.add(std::exp(sink - made.max));
+    made.log_sum = std::log(sum.value());
+    return made;
+  }
+
+ private:
+  const Problem &problem_;
+  std::vector<T> x_;
+  OptionValues values_;
+  Real scale_;
+};
+
+bool scores_are_moderate(const Problem &problem) {
+  return is_moderate(problem.input) || problem.input == InputClass::denormals ||
+         problem.input == InputClass::signed_zeros || problem.input == InputClass::minus_infinities;
+}
+
+// judge_row(scores, row, bits of row r's results, what rounding adds, worst) for each regular row.
+template <class T, class JudgeRow>
+Judgement judge_rows(const Problem &problem, Bits bits, std::size_t width, JudgeRow &&judge_row) {
+  if (!scores_are_moderate(problem) || problem.rows == 0 || problem.cols == 0) return {};
+  const ScoreRows<T> scores(problem);
+  if (!is_ordinary(scores.scale())) return {};
+  Worst worst;
+  for (std::size_t r = 0; r < problem.rows; ++r) {
+    const ScoreRow row = scores.row(r);
+    if (row.regular) judge_row(row, bits.subspan(r * width, width), scores.rounding(), worst);
+  }
+  return worst.judgement;
+}
+
+template <class T>
+double error_above_one(Real exact, Real got) {
+  if (!std::isfinite(got)) return wrong;
+  return as_double(std::fabs(got - exact) / std::max(Real{1}, std::fabs(exact))) / unit<T>;
+}
+
+template <class T>
+struct SoftmaxAccuracy {
+  static constexpr const char *unit_text = sizeof(T) == 4 ? "2^-24 relative" : "2^-53 relative";
+  static constexpr double bound = 6;
+
+  static Judgement judge(const Problem &problem, Bits bits) {
+    constexpr Real smallest = std::numeric_limits<T>::min();
+    return judge_rows<T>(
+        problem, bits, problem.cols, [](const ScoreRow &row, Bits got, double rounding, Worst &worst) {
+          const double allowed = bound + rounding;
+          for (std::size_t c = 0; c < got.size(); ++c) {
+            const Real exact = std::exp(row.score[c] - row.max - row.log_sum);
+            const Real probability = value_of<T>(got[c]);
+            // Around the smallest normal number, either side of the flush is right.
+            const Real margin = smallest * static_cast<Real>(2 * allowed * unit<T>);
+            const bool flushed = probability == 0 && exact < smallest + margin;
+            if (flushed || exact < smallest - margin) {
+              worst.see(flushed ? 0 : wrong, allowed);
+            } else {
+              worst.see(as_double(std::fabs(probability - exact) / exact) / unit<T>, allowed);
+            }
+          }
+        });
+  }
+};
+
+template <class T>
+struct LogSoftmaxAccuracy {
+  static constexpr const char *unit_text = sizeof(T) == 4 ? "2^-24 max(1,|y|)" : "2^-53 max(1,|y|)";
+  static constexpr double bound = 4;
+
+  static Judgement judge(const Problem &problem, Bits bits) {
+    return judge_rows<T>(
+        problem, bits, problem.cols, [](const ScoreRow &row, Bits got, double rounding, Worst &worst) {
+          for (std::size_t c = 0; c < got.size(); ++c) {
+            const Real exact = row.score[c] - row.max - row.log_sum, log = value_of<T>(got[c]);
+            const bool is_excluded = !std::isfinite(exact);
+            worst.see(is_excluded ? (log == exact ? 0 : wrong) : error_above_one<T>(exact, log),
+                      bound + rounding);
+          }
+        });
+  }
+};
+
+template <class T>
+struct LogsumexpAccuracy {
+  static constexpr const char *unit_text = LogSoftmaxAccuracy<T>::unit_text;
+  static constexpr double bound = 4;
+
+  static Judgement judge(const Problem &problem, Bits bits) {
+    return judge_rows<T>(problem, bits, 1, [](const ScoreRow &row, Bits got, double rounding, Worst &worst) {
+      worst.see(error_above_one<T>(row.max + row.log_sum, value_of<T>(got[0])), bound + rounding);
+    });
+  }
+};
+
+template <class T>
+struct SoftmaxBackwardAccuracy {
+  static constexpr const char *unit_text = sizeof(T) == 4 ? "2^-24 |s|y(|dy|+sum)" : "2^-53 |s|y(|dy|+sum)";
+  static constexpr double bound = (sizeof(T) == 4 ? 1e-6 : 4e-15) / unit<T>;
+
+  static Judgement judge(const Problem &problem, Bits bits) {
+    const bool has_probabilities =
+        problem.input == InputClass::uniform || problem.input == InputClass::gaussian;
+    if (!has_probabilities || !is_ordinary(problem.scale)) return {};
+    const auto [y, dy] = make_operands<T>(Operands::probabilities_and_gradients, problem);
+    const Real scale = static_cast<T>(problem.scale);
+    Worst worst;
+    for (std::size_t r = 0; r < problem.rows; ++r) {
+      Sum sum, magnitude;
+      for (std::size_t c = r * problem.cols; c < (r + 1) * problem.cols; ++c) {
+        sum.add(Real{y[c]} * Real{dy[c]});
+        magnitude.add(std::fabs(Real{y[c]} * Real{dy[c]}));
+      }
+      for (std::size_t c = r * problem.cols; c < (r + 1) * problem.cols; ++c) {
+        const Real exact = scale * Real{y[c]} * (Real{dy[c]} - sum.value());
+        const Real most = std::fabs(scale) * Real{y[c]} * (std::fabs(Real{dy[c]}) + magnitude.value());
+        const Real off = std::fabs(value_of<T>(bits[c]) - exact);
+        worst.see(off == 0 ? 0 : as_double(off / most) / unit<T>, bound);
+      }
+    }
+    return worst.judgement;
+  }
+};
+
+// ---- the list ----
+
+// One type for each line of kernels.def. A kernel without an accuracy does not compile.
+namespace kernel {
+#define KERNEL(name, result, parameters, arguments) struct name;
+#include "kernels/kernels.def"
+#undef KERNEL
+}  // namespace kernel
+
+template <class Kernel>
+struct AccuracyOf;
+
+#define ACCURACY(name, Type)                             \
+  template <>                                            \
+  struct AccuracyOf<kernel::name##_f32> : Type<float> {  \
+    using Element = float;                               \
+  };                                                     \
+  template <>                                            \
+  struct AccuracyOf<kernel::name##_f64> : Type<double> { \
+    using Element = double;                              \
+  };
+ACCURACY(dot, DotAccuracy)
+ACCURACY(dot_rows, DotRowsAccuracy)
+ACCURACY(scale, ScaleAccuracy)
+ACCURACY(exp, ExpAccuracy)
+ACCURACY(exp_sum, ExpSumAccuracy)
+ACCURACY(softmax, SoftmaxAccuracy)
+ACCURACY(log_softmax, LogSoftmaxAccuracy)
+ACCURACY(logsumexp, LogsumexpAccuracy)
+ACCURACY(softmax_backward, SoftmaxBackwardAccuracy)
+#undef ACCURACY
+
+template <class Kernel>
+Judgement judge(const Problem &problem, const std::vector<std::uint64_t> &bits) {
+  if constexpr (!measurable<typename AccuracyOf<Kernel>::Element>) return {};
+  return AccuracyOf<Kernel>::judge(problem, bits);
+}
+
+constexpr Accuracy accuracies[] = {
+#define KERNEL(name, result, parameters, arguments) \
+  {#name, AccuracyOf<kernel::name>::unit_text, AccuracyOf<kernel::name>::bound, judge<kernel::name>},
+#include "kernels/kernels.def"
+#undef KERNEL
+};
+
+}  // namespace
+
+const Accuracy *accuracy_of(const std::string &kernel) {
+  for (const Accuracy &accuracy : accuracies) {
+    if (kernel == accuracy.kernel) return &accuracy;
+  }
+  return nullptr;
+}
+
+}  // namespace rapt::validate

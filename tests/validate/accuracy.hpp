@@ -1,0 +1,33 @@
+// How far results are from the truth, in the units in which rapt.h promises accuracy.
+//
+// The truth is computed in long double: 64 bits of precision on x86-64, 113 on AArch64 Linux. Where long
+// double is double, f64 kernels are not measured.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "support/problem.hpp"
+
+namespace rapt::validate {
+
+struct Judgement {
+  bool measured = false;
+  double error = 0;  // in the kernel's unit
+  double bound = 0;  // what rapt.h allows for this problem
+};
+
+struct Accuracy {
+  const char *kernel;
+  const char *unit;  // of errors
+  double bound;      // rapt.h's, where scores are not rounded
+  // `bits` are the kernel's results for the whole problem. Not measured where rapt.h promises nothing, such
+  // as for rows with NaN, and where only a looser bound applies the bound says so.
+  Judgement (*judge)(const test::Problem &problem, const std::vector<std::uint64_t> &bits);
+};
+
+// Never null for a name of kernels.def.
+const Accuracy *accuracy_of(const std::string &kernel);
+
+}  // namespace rapt::validate

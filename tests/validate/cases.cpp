@@ -1,0 +1,202 @@
+#include "validate/cases.hpp"
+
+#include <iterator>
+#include <limits>
+
+namespace rapt::validate {
+namespace {
+
+using namespace rapt::test;
+using Lengths = std::vector<std::size_t>;
+
+// Nothing here may depend on the platform but the control words of foreign floating-point states, which no
+// result depends on.
+class CaseMaker {
+ public:
+  CaseMaker(const KernelTraits &traits, Effort effort, std::uint64_t seed)
+      : traits_(traits), full_(effort == Effort::full), random_(seed), foreign_states_(foreign_fp_states()) {}
+
+  std::vector<LaidOutProblem> make() {
+    add_lengths();
+    add_values();
+    add_extremes();
+    if (traits_.has_rows) add_batches();
+    if (traits_.takes_options) add_options();
+    return std::move(cases_);
+  }
+
+ private:
+  std::size_t pick(std::size_t quick, std::size_t full) const { return full_ ? full : quick; }
+  template <class T, std::size_t count>
+  T one_of(const T (&values)[count]) {
+    return values[random_.below(count)];
+  }
+  double usual_scale() { return one_of({1.0, 1.0, 0.125, 0.3, -0.7, 0.08838834764831845, 1.7, 0.0}); }
+
+  Problem problem(std::size_t rows, std::size_t cols, InputClass input) {
+    Problem made;
+    made.rows = traits_.has_rows ? rows : 1;
+    made.cols = cols;
+    made.input = input;
+    made.seed = random_.below(1u << 24);
+    made.scale = usual_scale();
+    made.shift = random_.one_in(3) ? 0 : static_cast<double>(random_.below(64)) / 4 - 8;
+    return made;
+  }
+
+  Layout random_layout() {
+    Layout layout;
+    if (random_.one_in(2)) layout.placement = Placement::begins_at_guard;
+    const std::size_t size = traits_.element_size;
+    for (std::size_t &offset : layout.offset) offset = random_.below(64 / size) * size;
+    for (std::ptrdiff_t &gap : layout.gap) gap = one_of<std::ptrdiff_t>({0, 0, 1, 13});
+    layout.alias = static_cast<Alias>(random_.below(3));
+    layout.reversed = random_.one_in(2);
+    const std::size_t state = random_.below(8 * 15);
+    if (state < foreign_states_.size()) layout.fp_state = foreign_states_[state];
+    return layout;
+  }
+
+  // The first layout lies flush at guard pages, at each end in turn, in place and not; the others anywhere.
+  void add(const Problem &problem, std::size_t layouts) {
+    LaidOutProblem made{problem, {}};
+    Layout flush;
+    flush.placement = cases_.size() % 2 == 0 ? Placement::ends_at_guard : Placement::begins_at_guard;
+    flush.alias = static_cast<Alias>(cases_.size() % 3);
+    made.layouts.push_back(flush);
+    while (made.layouts.size() < layouts) made.layouts.push_back(random_layout());
+    cases_.push_back(made);
+  }
+
+  // Every length up to several unrolled loops, then around the ends of longer blocks.
+  void add_lengths() {
+    for (std::size_t n = 0; n <= pick(136, 300); ++n) {
+      add(problem(2, n, InputClass::gaussian), pick(2, 6));
+    }
+    const Lengths quick = {191, 192, 193, 255, 256, 257, 300, 511, 1025, 2047, 2048, 2049, 2080, 2111, 4111};
+    const Lengths full = {511,  512,  513,  1023, 1024, 1025, 1999, 2047, 2048, 2049, 2079, 2080,
+                          2081, 2111, 2112, 2113, 4095, 4096, 4097, 4129, 6143, 6144, 6145, 6200};
+    for (const std::size_t n : full_ ? full : quick) {
+      add(problem(n < 1000 ? 2 : 1, n, InputClass::gaussian), pick(2, 6));
+    }
+  }
+
+  void add_values() {
+    const Lengths quick = {1, 3, 8, 16, 29, 33, 64, 100, 250};
+    const Lengths full = {1,  2,  3,  5,  7,  8,  13,  15,  16,  17,  31,  32,   33,
+                          47, 48, 63, 64, 67, 96, 100, 129, 200, 257, 999, 2100, 4500};
+    for (const InputClass input : all_input_classes) {
+      for (const std::size_t n : full_ ? full : quick) {
+        const std::size_t repeats = pick(3, n < 300 ? 60 : 10);
+        for (std::size_t i = 0; i < repeats; ++i) add(problem(n < 300 ? 2 : 1, n, input), pick(2, 3));
+      }
+    }
+  }
+
+  void add_extremes() {
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    for (std::size_t i = 0; i < pick(200, 6000); ++i) {
+      // One draw a statement: compilers order the arguments of a call as they like.
+      const auto n = one_of<std::size_t>({1, 17, 64, 131});
+      const InputClass input = one_of(all_input_classes);
+      Problem made = problem(2, n, input);
+      made.scale = one_of({1e-30, 1e30, -1e30, 1e-45, 3e38, 0.0, -0.0, 0.125, 0.3, -1.0});
+      made.shift = one_of({0.0, 1e30, -1e30, 87.5, -88.7, 103.9, 700.0, -709.5, infinity, -infinity});
+      add(made, 1);
+    }
+  }
+
+  void add_batches() {
+    const Lengths rows = full_ ? Lengths{0, 1, 2, 3, 4, 5, 7, 8, 9, 16, 19} : Lengths{0, 1, 3, 4, 5, 9};
+    const Lengths cols = full_ ? Lengths{0, 1, 3, 8, 16, 17, 32, 48, 63, 64, 65, 80, 128, 150, 1000}
+                               : Lengths{0, 1, 8, 17, 64, 67};
+    for (const std::size_t r : rows) {
+      for (const std::size_t n : cols) {
+        Problem made = problem(r, n, InputClass::gaussian);
+        add(made, pick(3, 12));
+        if (!traits_.is_dot_rows) continue;
+        made.same_row = true;
+        add(made, pick(1, 4));
+      }
+    }
+  }
+
+  RowOptions random_options() {
+    RowOptions options;
+    options.softcap = random_.one_in(3) ? one_of({50.0, 0.5}) : 0;
+    options.bias = static_cast<PerRow>(random_.below(3));
+    options.bias_excludes = random_.one_in(2);
+    options.mask = static_cast<PerRow>(random_.below(3));
+    options.row_lengths = random_.one_in(3);
+    options.causal = random_.one_in(3);
+    options.causal_offset =
+        one_of<std::ptrdiff_t>({0, 1, -1, -3, 7, 40, -1000000, PTRDIFF_MAX - 8, PTRDIFF_MIN});
+    options.sinks = random_.one_in(3);
+    options.special_sinks = random_.one_in(4);
+    options.empty_rows_are_zero = random_.one_in(2);
+    options.scale_f64 = random_.one_in(3);
+    return options;
+  }
+
+  // Each option alone, then combinations.
+  std::vector<RowOptions> option_choices() {
+    std::vector<RowOptions> choices(16);
+    choices[0].null = true;
+    choices[1].softcap = 50;
+    choices[2].bias = PerRow::each;
+    choices[3].bias = PerRow::one_for_all;
+    choices[4].bias = PerRow::each;
+    choices[4].bias_excludes = true;
+    choices[5].bias = PerRow::one_for_all;
+    choices[5].bias_excludes = true;
+    choices[6].mask = PerRow::each;
+    choices[7].mask = PerRow::one_for_all;
+    choices[8].row_lengths = true;
+    choices[9].causal = true;
+    choices[10].causal = true;
+    choices[10].causal_offset = -2;
+    choices[11].causal = true;
+    choices[11].causal_offset = 5;
+    choices[12].sinks = true;
+    choices[13].sinks = choices[13].special_sinks = true;
+    choices[14].empty_rows_are_zero = true;
+    choices[15].scale_f64 = true;
+    for (std::size_t i = 0; i < pick(60, 300); ++i) choices.push_back(random_options());
+    return choices;
+  }
+
+  void add_options() {
+    constexpr InputClass inputs[] = {InputClass::gaussian,      InputClass::gaussian,
+                                     InputClass::gaussian_wide, InputClass::minus_infinities,
+                                     InputClass::specials,      InputClass::huge};
+    const Lengths quick = {1, 9, 17, 67};
+    const Lengths full = {0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 40, 64, 65, 100, 130, 300, 2111};
+    std::size_t count = 0;
+    for (const RowOptions &options : option_choices()) {
+      for (const std::size_t n : full_ ? full : quick) {
+        for (std::size_t i = 0; i < (full_ && n < 1000 ? std::size(inputs) : 1); ++i) {
+          Problem made = problem(n < 1000 ? 5 : 2, n, inputs[count++ % std::size(inputs)]);
+          made.options = options;
+          made.scale = one_of({0.125, 0.3, 1.0, 1.0, -0.3, 0.0, 1e-30, 1e30});
+          if (options.null) made.scale = 1;
+          if (made.scale == 0) made.options.scale_f64 = false;  // there 0 means "not set"
+          add(made, 2);
+        }
+      }
+    }
+  }
+
+  const KernelTraits &traits_;
+  bool full_;
+  Random random_;
+  std::vector<FpState> foreign_states_;
+  std::vector<LaidOutProblem> cases_;
+};
+
+}  // namespace
+
+std::vector<LaidOutProblem> make_cases(const KernelTraits &traits, Effort effort, std::uint64_t seed) {
+  return CaseMaker(traits, effort, seed).make();
+}
+
+}  // namespace rapt::validate

@@ -1,0 +1,185 @@
+#include "validate/check.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "support/bits.hpp"
+#include "support/compare.hpp"
+#include "support/isa.hpp"
+#include "support/problem_data.hpp"
+#include "validate/crash.hpp"
+#include "validate/hash.hpp"
+#include "validate/shrink.hpp"
+
+namespace rapt::validate {
+namespace {
+
+using namespace rapt::test;
+
+constexpr std::size_t crashes_until_stop = 3;  // of a kernel on a level: the rest would crash too
+
+std::size_t elements(const Problem &problem) { return problem.rows * problem.cols; }
+
+// The accuracy of some problems is measured, the same ones everywhere: long double is slow.
+bool is_measured(std::size_t index, const Problem &problem, Effort effort) {
+  const bool quick = effort == Effort::quick;
+  return index % (quick ? 7 : 5) == 0 && elements(problem) <= (quick ? 800 : 2500);
+}
+
+struct Reference {
+  Outcome outcome;
+  std::uint64_t hash = 0;
+  Judgement judgement;
+  bool judged = false;
+};
+
+void note(const Judgement &judgement, double usual_bound, const Problem &problem, LevelResult &result) {
+  if (!judgement.measured) return;
+  // A problem with a looser bound of its own is held to that, and left out of what is printed beside the
+  // usual one.
+  if (judgement.bound == usual_bound) result.worst = std::max(result.worst.value_or(0), judgement.error);
+  if (judgement.error <= judgement.bound) return;
+  result.inaccurate += 1;
+  if (!result.first_inaccurate.empty()) return;
+  char text[96];
+  std::snprintf(text, sizeof text, "error %.4g, bound %.4g: ", judgement.error, judgement.bound);
+  result.first_inaccurate = text + to_text({problem, {}});
+}
+
+template <class T>
+std::string hex_of(const std::vector<T> &values) {
+  constexpr std::size_t shown = 24;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(shown, values.size()); ++i) {
+    if (i != 0) text += ' ';
+    text += hex(bits_of(values[i]), sizeof(T));
+  }
+  return values.size() > shown ? text + " …" : text;
+}
+
+template <class T>
+std::vector<std::string> operand_bits(const KernelCase &kernel, const Problem &problem) {
+  const auto [first, second] = make_operands<T>(kernel.traits.operands, problem);
+  std::vector<std::string> lines{hex_of(first)};
+  if (!second.empty()) lines.push_back(hex_of(second));
+  return lines;
+}
+
+Failure describe_failure(const KernelCase &kernel, const std::string &isa, const Case &failing) {
+  Failure failure{kernel.name, isa, failing, {}, {}, {}};
+  const std::size_t size = kernel.traits.element_size;
+  const Outcome expected = [&] {
+    const ForcedIsa forced("scalar");
+    return run_caught(kernel, failing.problem, {});
+  }();
+  const Outcome got = [&] {
+    const ForcedIsa forced(isa);
+    return run_caught(kernel, failing.problem, failing.layout);
+  }();
+  failure.difference = difference(got, expected, size);
+  failure.inputs = size == 4 ? operand_bits<float>(kernel, failing.problem)
+                             : operand_bits<double>(kernel, failing.problem);
+  constexpr std::size_t shown = 8;
+  for (std::size_t i = 0; i < std::min(got.bits.size(), expected.bits.size()); ++i) {
+    if (got.bits[i] == expected.bits[i] || failure.outputs.size() == shown) continue;
+    failure.outputs.push_back("index " + std::to_string(i) + ": got " + hex(got.bits[i], size) +
+                              ", expected " + hex(expected.bits[i], size));
+  }
+  return failure;
+}
+
+std::vector<LevelResult> check(const KernelCase &kernel, const std::vector<std::string> &isas,
+                               const std::vector<LaidOutProblem> &cases, Effort effort,
+                               const OnProgress &progress) {
+  const Accuracy &accuracy = *accuracy_of(kernel.name);
+  std::vector<Reference> references(cases.size());
+  std::vector<LevelResult> results;
+
+  {
+    LevelResult result;
+    result.kernel = kernel.name;
+    result.isa = "scalar";
+    Hash hash;
+    const ForcedIsa forced("scalar");
+    for (std::size_t i = 0; i < cases.size() && !result.stopped; ++i) {
+      progress(result.isa, i, cases.size());
+      const auto &[problem, layouts] = cases[i];
+      Reference &reference = references[i];
+      note_running(result.kernel + " on scalar: " + to_text({problem, layouts[0]}));
+      reference.outcome = run_caught(kernel, problem, layouts[0]);
+      reference.hash = hash_of(reference.outcome.bits);
+      for (std::size_t l = 0; l < layouts.size(); ++l) hash.add(reference.hash);
+      result.cases += 1;
+      if (!reference.outcome.fault.empty()) {
+        if (result.mismatches++ == 0)
+          result.failure = describe_failure(kernel, "scalar", {problem, layouts[0]});
+        result.stopped = true;  // nothing to compare with
+        continue;
+      }
+      reference.judged = is_measured(i, problem, effort);
+      if (!reference.judged) continue;
+      reference.judgement = accuracy.judge(problem, reference.outcome.bits);
+      note(reference.judgement, accuracy.bound, problem, result);
+    }
+    result.hash = hash.value();
+    results.push_back(result);
+    if (result.stopped) return results;
+  }
+
+  for (const std::string &isa : isas) {
+    if (isa == "scalar") continue;
+    LevelResult result;
+    result.kernel = kernel.name;
+    result.isa = isa;
+    Hash hash;
+    std::optional<Case> smallest;
+    std::size_t crashes = 0;
+    {
+      const ForcedIsa forced(isa);
+      for (std::size_t i = 0; i < cases.size() && !result.stopped; ++i) {
+        progress(isa, i, cases.size());
+        const auto &[problem, layouts] = cases[i];
+        const Reference &reference = references[i];
+        for (const Layout &layout : layouts) {
+          note_running(result.kernel + " on " + isa + ": " + to_text({problem, layout}));
+          const std::size_t crashes_before = crashes_survived();
+          const Outcome outcome = run_caught(kernel, problem, layout);
+          crashes += crashes_survived() - crashes_before;
+          result.cases += 1;
+          const bool same_bits = outcome.bits == reference.outcome.bits;
+          const std::uint64_t own_hash = same_bits ? reference.hash : hash_of(outcome.bits);
+          hash.add(own_hash);
+          // Equal bits are equally accurate.
+          if (reference.judged && (same_bits || outcome.fault.empty())) {
+            const bool judge_anew = !same_bits && outcome.bits.size() == reference.outcome.bits.size();
+            note(judge_anew ? accuracy.judge(problem, outcome.bits) : reference.judgement, accuracy.bound,
+                 problem, result);
+          }
+          if (same_bits && outcome.fault.empty()) continue;
+          result.mismatches += 1;
+          if (!smallest || elements(problem) < elements(smallest->problem)) smallest = Case{problem, layout};
+          result.stopped = crashes >= crashes_until_stop;
+        }
+      }
+    }
+    if (smallest) result.failure = describe_failure(kernel, isa, shrink(kernel, isa, *smallest));
+    result.hash = hash.value();
+    results.push_back(result);
+  }
+  return results;
+}
+
+}  // namespace
+
+std::vector<LevelResult> check_kernel(const KernelCase &kernel, const std::vector<std::string> &isas,
+                                      Effort effort, std::uint64_t seed, const OnProgress &progress) {
+  return check(kernel, isas, make_cases(kernel.traits, effort, seed), effort, progress);
+}
+
+std::vector<LevelResult> check_case(const KernelCase &kernel, const std::vector<std::string> &isas,
+                                    const Case &given) {
+  return check(kernel, isas, {{given.problem, {given.layout}}}, Effort::quick,
+               [](const std::string &, std::size_t, std::size_t) {});
+}
+
+}  // namespace rapt::validate

@@ -1,0 +1,53 @@
+// One kernel on every level.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "support/kernel_case.hpp"
+#include "validate/accuracy.hpp"
+#include "validate/case_text.hpp"
+#include "validate/cases.hpp"
+
+namespace rapt::validate {
+
+// A case whose result is not the scalar level's.
+struct Failure {
+  std::string kernel, isa;
+  Case failing;
+  std::string difference;            // in words
+  std::vector<std::string> inputs;   // the bits of the first few elements of each operand
+  std::vector<std::string> outputs;  // "index 3: got 0x…, expected 0x…"
+};
+
+struct LevelResult {
+  std::string kernel, isa;
+  std::size_t cases = 0;
+  std::size_t mismatches = 0;
+  bool stopped = false;  // after too many crashes: not all cases ran
+  std::uint64_t hash = 0;
+  std::optional<double> worst;   // error, in accuracy_of(kernel)->unit
+  std::size_t inaccurate = 0;    // problems whose error is above rapt.h's bound
+  std::string first_inaccurate;  // the first of them, in words
+  std::optional<Failure> failure;
+
+  bool holds(std::optional<std::uint64_t> published) const {
+    return mismatches == 0 && !stopped && inaccurate == 0 && (!published || *published == hash);
+  }
+};
+
+using OnProgress = std::function<void(const std::string &isa, std::size_t done, std::size_t of)>;
+
+// The scalar level first, which runs each problem once, in its first layout, and is what the others must
+// equal.
+std::vector<LevelResult> check_kernel(const test::KernelCase &kernel, const std::vector<std::string> &isas,
+                                      Effort effort, std::uint64_t seed, const OnProgress &progress);
+
+// One case on the given levels.
+std::vector<LevelResult> check_case(const test::KernelCase &kernel, const std::vector<std::string> &isas,
+                                    const Case &given);
+
+}  // namespace rapt::validate

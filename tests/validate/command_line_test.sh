@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# rapt-validate's exit status and what it prints: command_line_test.sh RAPT_VALIDATE..., the command that runs it.
+set -euo pipefail
+
+output=$(mktemp)
+trap 'rm -f "$output" "$output.json"' EXIT
+failures=0
+
+# expect STATUS TEXT ARGUMENT...
+expect() {
+  local status=$1 text=$2 got=0
+  shift 2
+  "${command[@]}" "$@" >"$output" 2>&1 || got=$?
+  if ((got != status)) || ! grep -qF -- "$text" "$output"; then
+    echo "rapt-validate $*: status $got, not $status, or without \"$text\":"
+    cat "$output"
+    failures=$((failures + 1))
+  fi
+}
+
+command=("$@")
+expect 0 'usage: rapt-validate' --help
+expect 0 'softmax_backward_f64' --list
+expect 0 'PASS: ' --quick --kernel dot_f32 --kernel softmax_f64 --isa scalar
+expect 0 'not published' --quick --kernel exp_f32 --seed 7
+expect 0 'PASS: 1 cases' --kernel dot_rows_f32 --isa scalar --case 'rows=3 n=17 input=gaussian seed=5'
+expect 0 'HASH(dot_f64, quick, 0x' --print-hashes --kernel dot_f64
+expect 0 'PASS: ' --quick --kernel scale_f32 --json "$output.json"
+expect 2 'no level is called sse9' --isa sse9
+expect 2 'no kernel is called dot' --kernel dot
+expect 2 'needs one --kernel' --case 'n=3'
+expect 2 '"colour=red" is not understood' --kernel dot_f32 --case 'colour=red'
+expect 2 'is no seed' --seed x
+expect 2 'is not understood' quick
+expect 2 'the command line is wrong' --bogus
+
+if ! grep -qF '"holds": true' "$output.json"; then
+  echo "the JSON does not say that everything holds"
+  failures=$((failures + 1))
+fi
+if command -v python3 >/dev/null && ! python3 -m json.tool "$output.json" >/dev/null; then
+  echo "the JSON is none"
+  failures=$((failures + 1))
+fi
+((failures == 0)) && echo "everything is as expected"

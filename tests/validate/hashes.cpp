@@ -1,0 +1,48 @@
+#include "validate/hashes.hpp"
+
+#include <cstdio>
+
+namespace rapt::validate {
+namespace {
+
+// A kernel of kernels.def that has no line in hashes.def does not compile: published::NAME_quick is missing.
+namespace published {
+#define HASH(kernel, effort, hash) [[maybe_unused]] constexpr std::uint64_t kernel##_##effort = hash;
+#include "validate/hashes.def"
+#undef HASH
+}  // namespace published
+
+struct Published {
+  const char *kernel;
+  std::uint64_t quick, full;
+};
+
+constexpr Published hashes[] = {
+#define KERNEL(name, result, parameters, arguments) {#name, published::name##_quick, published::name##_full},
+#include "kernels/kernels.def"
+#undef KERNEL
+};
+
+}  // namespace
+
+std::uint64_t published_hash(const std::string &kernel, Effort effort) {
+  for (const Published &line : hashes) {
+    if (kernel == line.kernel) return effort == Effort::quick ? line.quick : line.full;
+  }
+  return 0;
+}
+
+std::string hash_line(const std::string &kernel, Effort effort, std::uint64_t hash) {
+  char text[96];
+  std::snprintf(text, sizeof text, "HASH(%s, %s, 0x%016llx)\n", kernel.c_str(),
+                effort == Effort::quick ? "quick" : "full", static_cast<unsigned long long>(hash));
+  return text;
+}
+
+const char *hashes_head() {
+  return "// The published results: HASH(kernel, effort, hash of all result bits under the default seed).\n"
+         "// Made by the scalar level: rapt-validate --print-hashes > tests/validate/hashes.def\n"
+         "// A line that changes says that results change, or that the cases did.\n";
+}
+
+}  // namespace rapt::validate

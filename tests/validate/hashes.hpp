@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "validate/cases.hpp"
+
+namespace rapt::validate {
+
+// The hash that hashes.def holds for a kernel of kernels.def: its results under the default seed.
+std::uint64_t published_hash(const std::string &kernel, Effort effort);
+
+// A line of hashes.def.
+std::string hash_line(const std::string &kernel, Effort effort, std::uint64_t hash);
+
+// What stands above the lines.
+const char *hashes_head();
+
+}  // namespace rapt::validate

@@ -1,0 +1,144 @@
+// rapt-validate: does rapt keep its promises on this machine?
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+
+#include "rapt/rapt.h"
+#include "support/isa.hpp"
+#include "validate/check.hpp"
+#include "validate/cpu_report.hpp"
+#include "validate/crash.hpp"
+#include "validate/exhaustive.hpp"
+#include "validate/hashes.hpp"
+#include "validate/options.hpp"
+#include "validate/report.hpp"
+
+namespace {
+
+using namespace rapt;
+using namespace rapt::validate;
+
+bool is_wanted(const std::vector<std::string> &names, const std::string &name) {
+  return names.empty() || std::ranges::find(names, name) != names.end();
+}
+
+std::vector<test::KernelCase> wanted_kernels(const Options &options) {
+  std::vector<test::KernelCase> kernels;
+  for (const test::KernelCase &kernel : test::kernel_cases()) {
+    if (is_wanted(options.kernels, kernel.name)) kernels.push_back(kernel);
+  }
+  return kernels;
+}
+
+std::vector<std::string> wanted_isas(const Options &options) {
+  return options.isas.empty() ? test::usable_isas() : options.isas;
+}
+
+void list() {
+  std::printf("levels:");
+  for (const std::string &isa : test::compiled_isas()) {
+    std::printf(" %s%s", isa.c_str(), rapt_isa_usable(isa.c_str()) ? "" : " (not usable here)");
+  }
+  std::printf("\nkernels:\n");
+  for (const test::KernelCase &kernel : test::kernel_cases()) std::printf("  %s\n", kernel.name);
+}
+
+int print_hashes(const Options &options) {
+  Progress progress;
+  std::string text = hashes_head();
+  for (const test::KernelCase &kernel : wanted_kernels(options)) {
+    for (const Effort effort : {Effort::quick, Effort::full}) {
+      const auto show = [&](const std::string &, std::size_t done, std::size_t of) {
+        progress.show(kernel.name, done, of);
+      };
+      const LevelResult result = check_kernel(kernel, {"scalar"}, effort, default_seed, show).front();
+      if (result.mismatches != 0 || result.stopped) {
+        std::fprintf(stderr, "%s: the scalar level fails\n", kernel.name);
+        return 1;
+      }
+      text += hash_line(kernel.name, effort, result.hash);
+    }
+  }
+  progress.clear();
+  std::fputs(text.c_str(), stdout);
+  return 0;
+}
+
+Row make_row(const Options &options, const LevelResult &result) {
+  Row row{result, std::nullopt};
+  if (options.action == Action::validate && options.seed == default_seed) {
+    row.published = published_hash(result.kernel, options.effort);
+  }
+  return row;
+}
+
+void run(Report &report, Progress &progress) {
+  const Options &options = report.options;
+  const std::vector<std::string> isas = wanted_isas(options);
+  for (const test::KernelCase &kernel : wanted_kernels(options)) {
+    const auto show = [&](const std::string &isa, std::size_t done, std::size_t of) {
+      progress.show(std::string(kernel.name) + " on " + isa, done, of);
+    };
+    const auto results = options.action == Action::one_case
+                             ? check_case(kernel, isas, options.one_case)
+                             : check_kernel(kernel, isas, options.effort, options.seed, show);
+    progress.clear();
+    for (const LevelResult &result : results) {
+      report.rows.push_back(make_row(options, result));
+      print_row(report.rows.back());
+    }
+  }
+  if (!options.exhaustive) return;
+  std::printf("\n");
+  report.exhaustive = check_exp_exhaustively(isas, [&](std::uint64_t done, std::uint64_t of) {
+    progress.show("exp_f32 over all inputs", done, of);
+  });
+  progress.clear();
+  for (const ExhaustiveResult &result : report.exhaustive) print_exhaustive(result);
+}
+
+int validate_machine(const Options &options, const CpuReport &cpu) {
+  Report report;
+  report.options = options;
+  report.cpu = cpu;
+  print_cpu(cpu);
+  if (options.seed != default_seed) {
+    std::printf("seed      %llu: hashes are published for seed %llu only\n",
+                static_cast<unsigned long long>(options.seed), static_cast<unsigned long long>(default_seed));
+  }
+  print_head();
+  Progress progress;
+  const auto begin = std::chrono::steady_clock::now();
+  run(report, progress);
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  for (const Row &row : report.rows) print_failure(row);
+  print_verdict(report);
+  if (!options.json.empty() && !write_json(report, options.json)) return 1;
+  return report.holds() ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+  const auto options = parse_options(argc, argv);
+  if (!options) return 2;
+  const CpuReport cpu = report_cpu();
+  // Guard pages then keep the distance that QEMU's masked loads need.
+  if (cpu.emulated) setenv("RAPT_TEST_EMULATED", "1", 0);
+  catch_crashes();
+  switch (options->action) {
+    case Action::help:
+      std::fputs(help_text(), stdout);
+      return 0;
+    case Action::list:
+      list();
+      return 0;
+    case Action::print_hashes:
+      return print_hashes(*options);
+    case Action::validate:
+    case Action::one_case:
+      break;
+  }
+  return validate_machine(*options, cpu);
+}

@@ -1,0 +1,54 @@
+// What is printed, and the same as JSON.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "validate/check.hpp"
+#include "validate/cpu_report.hpp"
+#include "validate/exhaustive.hpp"
+#include "validate/options.hpp"
+
+namespace rapt::validate {
+
+struct Row {
+  LevelResult result;
+  std::optional<std::uint64_t> published;  // none where nothing is published for this run
+
+  bool holds() const { return result.holds(published); }
+};
+
+struct Report {
+  Options options;
+  CpuReport cpu;
+  std::vector<Row> rows;
+  std::vector<ExhaustiveResult> exhaustive;
+  double seconds = 0;
+
+  bool holds() const;
+};
+
+void print_cpu(const CpuReport &cpu);
+void print_head();
+void print_row(const Row &row);
+void print_failure(const Row &row);
+void print_exhaustive(const ExhaustiveResult &result);
+void print_verdict(const Report &report);
+
+// False, with a message on standard error, if the file cannot be written.
+bool write_json(const Report &report, const std::string &file);
+
+// A line on standard error that is written over, if that is a terminal.
+class Progress {
+ public:
+  Progress();
+  void show(const std::string &what, std::uint64_t done, std::uint64_t of);
+  void clear();
+
+ private:
+  bool on_terminal_;
+  std::string shown_;
+};
+
+}  // namespace rapt::validate
