@@ -20,6 +20,10 @@
  *   exp(-inf), exp(+inf), exp(NaN)                +0, +inf, NaN
  *   a bad argument                                a status that names it; nothing is written
  *
+ * Accuracy bounds hold for every input unless they say "where terms are not made for it": a sum in partial sums loses
+ * most when one large term is followed by many that are just above half a unit of it, and such rows have the
+ * larger bound that stands beside.
+ *
  * Threads: every function may be called from any number of threads at once. The library holds no state but
  * the choice of instruction set, allocates nothing, prints nothing, starts no thread and throws nothing.
  *
@@ -105,8 +109,9 @@ RAPT_API const char *rapt_kernel_isa(const char *kernel);
 /* ---- vectors ------------------------------------------------------------------------------------------ */
 
 /* Dot product: sum of a[i] * b[i]. a and b may overlap.
- * Accuracy: |error| <= 1e-6 * sum |a[i] * b[i]| for n <= 2^20 (f32), 4e-15 (f64), where nothing overflows or
- * underflows. NaN and infinities follow IEEE arithmetic.
+ * Accuracy: |error| <= (n / 64 + 8) * 2^-24 * sum |a[i] * b[i]| (f64: (n / 32 + 8) * 2^-53), where nothing overflows
+ * or underflows; 1e-6 (4e-15) times that sum for n <= 2^20 where terms are not made for it. NaN and infinities
+ * follow IEEE arithmetic.
  * Order of the sum: 64 (f64: 32) partial sums, element i in partial sum i mod 64, by fused multiply-add. */
 RAPT_API float rapt_dot_f32(const float *a, const float *b, size_t n);
 RAPT_API double rapt_dot_f64(const double *a, const double *b, size_t n);
@@ -128,7 +133,8 @@ RAPT_API void rapt_exp_f32(const float *x, float *y, size_t n);
 RAPT_API void rapt_exp_f64(const double *x, double *y, size_t n);
 
 /* y[i] = exp(t) of t = scale * x[i] - shift rounded once, exactly as rapt_exp gives it; returns the sum of y,
- * with a relative error below 1e-6 (f64: 1e-14) against the sum of the y written. y may be x. */
+ * with a relative error below 1e-6 (f64: 1e-14) against the sum of the y written where terms are not made for it,
+ * and below 5e-6 (f64: 2e-14) for any. y may be x. */
 RAPT_API float rapt_exp_sum_f32(const float *x, float scale, float shift, float *y, size_t n);
 RAPT_API double rapt_exp_sum_f64(const double *x, double scale, double shift, double *y, size_t n);
 
@@ -161,11 +167,12 @@ typedef struct rapt_softmax_options {
 /* y[r][c] = exp(s[r][c]) / sum over c of exp(s[r][c]), over rows of `cols` elements.
  * x_stride and y_stride are at least cols (with one row they are not read). y may be x, with the same stride.
  * bias, mask, row_lengths and sinks must not overlap y. options may be null.
- * Accuracy: relative error at most 6 * 2^-24 (f64: 6 * 2^-53) for every probability, at any number of columns and
- * any magnitude of logits. Scores are rounded, and the errors of all functions over rows grow by that rounding,
- * with a bias (once), a softcap (a few units), or a scale that is 0 or whose magnitude is outside of
- * [2^-16, 2^16]; such a score that leaves the range of the type is infinite. A probability below the smallest normal number is
- * 0, never subnormal. A probability is never above 1, and a row with one visible element is exactly 1. */
+ * Accuracy: relative error of every probability at most 6 * 2^-24 (f64: 10 * 2^-53) where terms are not made for it,
+ * at any number of columns and any magnitude of logits; and at most 72 * 2^-24 (f64: 140 * 2^-53) for any row.
+ * Scores are rounded, and the errors of all functions over rows grow by that rounding, with a bias (once), a
+ * softcap (a few units), or a scale that is 0 or whose magnitude is outside of [2^-16, 2^16]; such a score that
+ * leaves the range of the type is infinite. A probability below the smallest normal number is 0, never subnormal.
+ * A probability is never above 1, and a row with one visible element is exactly 1. */
 RAPT_API rapt_status rapt_softmax_f32(const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride,
                                       size_t rows, size_t cols, const rapt_softmax_options *options);
 RAPT_API rapt_status rapt_softmax_f64(const double *x, ptrdiff_t x_stride, double *y, ptrdiff_t y_stride,
@@ -173,14 +180,16 @@ RAPT_API rapt_status rapt_softmax_f64(const double *x, ptrdiff_t x_stride, doubl
 
 /* y[r][c] = s[r][c] - log-sum-exp of row r; never above 0; excluded elements are -inf. Arguments as
  * softmax.
- * Accuracy: |error| <= 4 * 2^-24 * max(1, |y|) (f64: 2^-53), where scores are not rounded. */
+ * Accuracy: |error| <= 4 * 2^-24 * max(1, |y|) (f64: 8 * 2^-53), where scores are not rounded; the
+ * worst row there can be errs by 72 (f64: 140) of those units. */
 RAPT_API rapt_status rapt_log_softmax_f32(const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride,
                                           size_t rows, size_t cols, const rapt_softmax_options *options);
 RAPT_API rapt_status rapt_log_softmax_f64(const double *x, ptrdiff_t x_stride, double *y, ptrdiff_t y_stride,
                                           size_t rows, size_t cols, const rapt_softmax_options *options);
 
 /* out[r] = log of the sum over c of exp(s[r][c]), the sink included. out must not overlap an input.
- * Accuracy: |error| <= 4 * 2^-24 * max(1, |out|) (f64: 2^-53), where scores are not rounded. */
+ * Accuracy: |error| <= 4 * 2^-24 * max(1, |out|) (f64: 8 * 2^-53), where scores are not rounded; the
+ * worst row there can be errs by 72 (f64: 140) of those units. */
 RAPT_API rapt_status rapt_logsumexp_f32(const float *x, ptrdiff_t x_stride, float *out, size_t rows,
                                         size_t cols, const rapt_softmax_options *options);
 RAPT_API rapt_status rapt_logsumexp_f64(const double *x, ptrdiff_t x_stride, double *out, size_t rows,
@@ -189,7 +198,7 @@ RAPT_API rapt_status rapt_logsumexp_f64(const double *x, ptrdiff_t x_stride, dou
 /* dx = scale * y * (dy - sum over c of y * dy): the gradient of softmax(scale * x), from its output y and the
  * gradient dy of that output. An element with y = 0 is excluded: its dy is never read into the result, and
  * its dx is 0. dx may be y or dy, with the same stride. scale is finite.
- * Accuracy: |error| <= 1e-6 * |scale| * y * (|dy| + sum y |dy|) (f64: 4e-15). */
+ * Accuracy: |error| <= 1e-6 * |scale| * y * (|dy| + sum y |dy|) (f64: 4e-15), with dot's exception. */
 RAPT_API rapt_status rapt_softmax_backward_f32(const float *y, ptrdiff_t y_stride, const float *dy,
                                                ptrdiff_t dy_stride, float *dx, ptrdiff_t dx_stride,
                                                size_t rows, size_t cols, float scale);

@@ -90,8 +90,9 @@ caught_by() {
   if grep -q 'wrote ' "$output"; then ways+=("a canary"); fi
   if grep -q DIFFERENT "$output"; then ways+=("the published hash"); fi
   if grep -q INACCURATE "$output"; then ways+=("the accuracy"); fi
-  local IFS=,
-  echo "${ways[*]}" | sed 's/,/, /g'
+  local list
+  list=$(printf '%s, ' "${ways[@]}")
+  echo "${list%, }"
 }
 
 validate() {
@@ -121,7 +122,7 @@ is_mine() { ((count++ % shares == share)); }
 
 # mutate_in ROOT NAME FILE SED_SCRIPT: ROOT/FILE must change, and is put back.
 mutate_in() {
-  local root=$1 name=$2 file=$1/$3 script=$4
+  local name=$2 file=$1/$3 script=$4
   cp "$file" "$work/original"
   sed -E -i "$script" "$file"
   if cmp -s "$file" "$work/original"; then

@@ -309,7 +309,7 @@ double error_above_one(Real exact, Real got) {
 template <class T>
 struct SoftmaxAccuracy {
   static constexpr const char *unit_text = sizeof(T) == 4 ? "2^-24 relative" : "2^-53 relative";
-  static constexpr double bound = 6;
+  static constexpr double bound = sizeof(T) == 4 ? 6 : 10;
 
   static Judgement judge(const Problem &problem, Bits bits) {
     constexpr Real smallest = std::numeric_limits<T>::min();
@@ -335,7 +335,7 @@ struct SoftmaxAccuracy {
 template <class T>
 struct LogSoftmaxAccuracy {
   static constexpr const char *unit_text = sizeof(T) == 4 ? "2^-24 max(1,|y|)" : "2^-53 max(1,|y|)";
-  static constexpr double bound = 4;
+  static constexpr double bound = sizeof(T) == 4 ? 4 : 8;
 
   static Judgement judge(const Problem &problem, Bits bits) {
     return judge_rows<T>(
@@ -353,7 +353,7 @@ struct LogSoftmaxAccuracy {
 template <class T>
 struct LogsumexpAccuracy {
   static constexpr const char *unit_text = LogSoftmaxAccuracy<T>::unit_text;
-  static constexpr double bound = 4;
+  static constexpr double bound = sizeof(T) == 4 ? 4 : 8;
 
   static Judgement judge(const Problem &problem, Bits bits) {
     return judge_rows<T>(problem, bits, 1, [](const ScoreRow &row, Bits got, double rounding, Worst &worst) {

@@ -31,7 +31,8 @@ struct LevelResult {
   std::uint64_t hash = 0;
   std::optional<double> worst;   // error, in accuracy_of(kernel)->unit
   std::size_t inaccurate = 0;    // problems whose error is above rapt.h's bound
-  std::string first_inaccurate;  // the first of them, in words
+  std::string first_inaccurate;  // the first of them, as a case
+  std::string inaccurate_error;  // and its error
   std::optional<Failure> failure;
 
   bool holds(std::optional<std::uint64_t> published) const {

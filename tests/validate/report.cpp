@@ -44,7 +44,10 @@ void print_cpu(const CpuReport &cpu) {
       cpu.features == cpu.enabled ? "all of them, by the operating system" : joined(cpu.enabled).c_str());
   for (const LevelReport &level : cpu.levels) {
     const bool chosen = level.name == rapt_active_isa();  // nothing is forced yet
-    std::printf("%-9s %s", level.name.c_str(), chosen ? "usable, chosen" : level.usable ? "usable" : "not usable:");
+    std::printf("%-9s %s", level.name.c_str(),
+                chosen         ? "usable, chosen"
+                : level.usable ? "usable"
+                               : "not usable:");
     if (!level.missing.empty()) std::printf(" the CPU lacks %s;", joined(level.missing).c_str());
     if (!level.disabled.empty()) {
       std::printf(" the operating system does not enable %s;", joined(level.disabled).c_str());
@@ -72,7 +75,9 @@ void print_failure(const Row &row) {
   if (!result.first_inaccurate.empty()) {
     std::printf("\n%s on %s is less accurate than rapt.h promises, in %zu problems; the first: %s\n",
                 result.kernel.c_str(), result.isa.c_str(), result.inaccurate,
-                result.first_inaccurate.c_str());
+                result.inaccurate_error.c_str());
+    std::printf("  again: rapt-validate --kernel %s --isa %s --case \"%s\"\n", result.kernel.c_str(),
+                result.isa.c_str(), result.first_inaccurate.c_str());
   }
   if (result.failure) {
     const auto &[kernel, isa, failing, difference, inputs, outputs] = *result.failure;

@@ -107,6 +107,12 @@ void write_row(const Row &row, JsonWriter &json) {
   json.add("error_unit", accuracy.unit);
   json.add("error_bound", accuracy.bound);
   json.add_count("inaccurate", result.inaccurate);
+  if (result.inaccurate != 0) {
+    json.begin("first_inaccurate", '{');
+    json.add("error", result.inaccurate_error);
+    json.add("case", result.first_inaccurate);
+    json.end('}');
+  }
   json.add("hash", test::hex(result.hash, 8));
   row.published ? json.add("published", test::hex(*row.published, 8)) : json.add_null("published");
   if (result.failure) {
