@@ -1,8 +1,8 @@
 /* rapt: CPU kernels for attention, with the same bits on every instruction set.
  *
  * Lengths are elements, strides are elements, the innermost dimension is contiguous, and no alignment is
- * required anywhere. n, rows or cols of 0 is a success: a dot product is 0, and the functions over rows read and write
- * nothing (logsumexp of rows without columns leaves out as it is).
+ * required anywhere. n, rows or cols of 0 is a success: a dot product is 0, and the functions over rows read
+ * and write nothing (logsumexp of rows without columns leaves out as it is).
  *
  * The same bits. Every function below returns the same bits on every instruction set, at any alignment,
  * stride and batch size, in place or not, and whatever rounding mode and flush-to-zero setting the calling
@@ -12,17 +12,17 @@
  * Special values, for every function:
  *   an element excluded by a mask, a length,      never read into the result: probability exactly 0,
  *   causality or a bias of -inf                   even if the element is NaN or infinite
- *   a row with no element left                    probabilities 0, log-probabilities and log-sum-exp -inf (with a
- *                                                 sink, the log-sum-exp is the sink)
+ *   a row with no element left                    probabilities 0, log-probabilities and log-sum-exp -inf
+ *                                                 (with a sink, the log-sum-exp is the sink)
  *   -inf among the elements                       probability exactly +0
  *   a row whose elements are all -inf             NaN, unless empty_rows_are_zero is set
- *   NaN or +inf among the elements                the whole row is NaN
+ *   NaN or +inf among the elements                the row is NaN, but for its excluded elements
  *   exp(-inf), exp(+inf), exp(NaN)                +0, +inf, NaN
  *   a bad argument                                a status that names it; nothing is written
  *
- * Accuracy bounds hold for every input unless they say "where terms are not made for it": a sum in partial sums loses
- * most when one large term is followed by many that are just above half a unit of it, and such rows have the
- * larger bound that stands beside.
+ * Accuracy bounds hold for every input unless they say "where terms are not made for it": a sum in partial
+ * sums loses most when one large term is followed by many that are just above half a unit of it, and such
+ * rows have the larger bound that stands beside.
  *
  * Threads: every function may be called from any number of threads at once. The library holds no state but
  * the choice of instruction set, allocates nothing, prints nothing, starts no thread and throws nothing.
@@ -54,26 +54,26 @@ extern "C" {
 
 enum rapt_status {
   RAPT_OK = 0,
-  RAPT_BAD_X,                   /* x is null */
-  RAPT_BAD_Y,                   /* y is null */
-  RAPT_BAD_DY,                  /* dy is null */
-  RAPT_BAD_DX,                  /* dx is null */
-  RAPT_BAD_OUT,                 /* out is null */
-  RAPT_BAD_X_STRIDE,            /* x_stride is smaller than a row */
-  RAPT_BAD_Y_STRIDE,            /* y_stride is smaller than a row */
-  RAPT_BAD_DY_STRIDE,           /* dy_stride is smaller than a row */
-  RAPT_BAD_DX_STRIDE,           /* dx_stride is smaller than a row */
-  RAPT_BAD_OVERLAP,             /* an output overlaps an input without being exactly that input */
-  RAPT_BAD_SIZE,                /* rows x stride does not fit the address space */
-  RAPT_BAD_OPTIONS_SIZE,        /* options->size is not the size of a known rapt_softmax_options */
-  RAPT_BAD_OPTION,              /* an option that this version does not know is set */
-  RAPT_BAD_SCALE,               /* the scale is NaN or infinite */
-  RAPT_BAD_SOFTCAP,             /* softcap is negative, NaN or infinite */
-  RAPT_BAD_BIAS_STRIDE,         /* bias_stride is neither 0 nor at least a row */
-  RAPT_BAD_MASK_STRIDE,         /* mask_stride is neither 0 nor at least a row */
-  RAPT_BAD_ROW_LENGTHS,         /* a row length is larger than cols */
-  RAPT_BAD_ISA_NAME,            /* no instruction set of that name is compiled in */
-  RAPT_BAD_ISA_FOR_THIS_CPU     /* this CPU or its operating system cannot run that instruction set */
+  RAPT_BAD_X,               /* x is null */
+  RAPT_BAD_Y,               /* y is null */
+  RAPT_BAD_DY,              /* dy is null */
+  RAPT_BAD_DX,              /* dx is null */
+  RAPT_BAD_OUT,             /* out is null */
+  RAPT_BAD_X_STRIDE,        /* x_stride is smaller than a row */
+  RAPT_BAD_Y_STRIDE,        /* y_stride is smaller than a row */
+  RAPT_BAD_DY_STRIDE,       /* dy_stride is smaller than a row */
+  RAPT_BAD_DX_STRIDE,       /* dx_stride is smaller than a row */
+  RAPT_BAD_OVERLAP,         /* an output overlaps an input without being exactly that input */
+  RAPT_BAD_SIZE,            /* rows x stride does not fit the address space */
+  RAPT_BAD_OPTIONS_SIZE,    /* options->size is not the size of a known rapt_softmax_options */
+  RAPT_BAD_OPTION,          /* an option that this version does not know is set */
+  RAPT_BAD_SCALE,           /* the scale is NaN or infinite */
+  RAPT_BAD_SOFTCAP,         /* softcap is negative, NaN or infinite */
+  RAPT_BAD_BIAS_STRIDE,     /* bias_stride is neither 0 nor at least a row */
+  RAPT_BAD_MASK_STRIDE,     /* mask_stride is neither 0 nor at least a row */
+  RAPT_BAD_ROW_LENGTHS,     /* a row length is larger than cols */
+  RAPT_BAD_ISA_NAME,        /* no instruction set of that name is compiled in */
+  RAPT_BAD_ISA_FOR_THIS_CPU /* this CPU or its operating system cannot run that instruction set */
 };
 typedef enum rapt_status rapt_status;
 
@@ -109,10 +109,10 @@ RAPT_API const char *rapt_kernel_isa(const char *kernel);
 /* ---- vectors ------------------------------------------------------------------------------------------ */
 
 /* Dot product: sum of a[i] * b[i]. a and b may overlap.
- * Accuracy: |error| <= (n / 64 + 8) * 2^-24 * sum |a[i] * b[i]| (f64: (n / 32 + 8) * 2^-53), where nothing overflows
- * or underflows; 1e-6 (4e-15) times that sum for n <= 2^20 where terms are not made for it. NaN and infinities
- * follow IEEE arithmetic.
- * Order of the sum: 64 (f64: 32) partial sums, element i in partial sum i mod 64, by fused multiply-add. */
+ * Accuracy: |error| <= (n / 64 + 8) * 2^-24 * sum |a[i] * b[i]| (f64: (n / 32 + 8) * 2^-53), where nothing
+ * overflows or underflows; 1e-6 (4e-15) times that sum for n <= 2^20 where terms are not made for it. NaN and
+ * infinities follow IEEE arithmetic. Order of the sum: 64 (f64: 32) partial sums, element i in partial sum i
+ * mod 64, by fused multiply-add. */
 RAPT_API float rapt_dot_f32(const float *a, const float *b, size_t n);
 RAPT_API double rapt_dot_f64(const double *a, const double *b, size_t n);
 
@@ -133,8 +133,8 @@ RAPT_API void rapt_exp_f32(const float *x, float *y, size_t n);
 RAPT_API void rapt_exp_f64(const double *x, double *y, size_t n);
 
 /* y[i] = exp(t) of t = scale * x[i] - shift rounded once, exactly as rapt_exp gives it; returns the sum of y,
- * with a relative error below 1e-6 (f64: 1e-14) against the sum of the y written where terms are not made for it,
- * and below 5e-6 (f64: 2e-14) for any. y may be x. */
+ * with a relative error below 1e-6 (f64: 1e-14) against the sum of the y written where terms are not made for
+ * it, and below 5e-6 (f64: 2e-14) for any. y may be x. */
 RAPT_API float rapt_exp_sum_f32(const float *x, float scale, float shift, float *y, size_t n);
 RAPT_API double rapt_exp_sum_f64(const double *x, double scale, double shift, double *y, size_t n);
 
@@ -146,19 +146,19 @@ RAPT_API double rapt_exp_sum_f64(const double *x, double scale, double shift, do
  * A row sees the columns below row_lengths[r], up to r + causal_offset if causal, where mask is not 0 and
  * bias is not -inf. Start from RAPT_SOFTMAX_OPTIONS_INIT. */
 typedef struct rapt_softmax_options {
-  size_t size;                /* sizeof(rapt_softmax_options) */
-  float scale;                /* finite; 1/sqrt(d_k) for attention */
-  float softcap;              /* 0: off */
-  const float *bias;          /* [rows][cols], or null */
-  ptrdiff_t bias_stride;      /* 0: one row of bias for all rows */
-  const uint8_t *mask;        /* [rows][cols], 0 excludes the element; or null */
-  ptrdiff_t mask_stride;      /* 0: one row of mask for all rows */
-  const size_t *row_lengths;  /* [rows], each <= cols; or null */
-  int causal;                 /* not 0: row r sees the columns <= r + causal_offset */
-  ptrdiff_t causal_offset;    /* cols - rows aligns the last row with the last column */
-  const float *sinks;         /* [rows], an extra logit in the row's max and sum only; or null */
-  int empty_rows_are_zero;    /* a row of -inf: probabilities 0 (log: -inf) instead of NaN */
-  double scale_f64;           /* f64 functions only: the scale in full precision; 0: use scale */
+  size_t size;               /* sizeof(rapt_softmax_options) */
+  float scale;               /* finite; 1/sqrt(d_k) for attention */
+  float softcap;             /* 0: off */
+  const float *bias;         /* [rows][cols], or null */
+  ptrdiff_t bias_stride;     /* 0: one row of bias for all rows */
+  const uint8_t *mask;       /* [rows][cols], 0 excludes the element; or null */
+  ptrdiff_t mask_stride;     /* 0: one row of mask for all rows */
+  const size_t *row_lengths; /* [rows], each <= cols; or null */
+  int causal;                /* not 0: row r sees the columns <= r + causal_offset */
+  ptrdiff_t causal_offset;   /* cols - rows aligns the last row with the last column */
+  const float *sinks;        /* [rows], an extra logit in the row's max and sum only; or null */
+  int empty_rows_are_zero;   /* a row of -inf: probabilities 0 (log: -inf) instead of NaN */
+  double scale_f64;          /* f64 functions only: the scale in full precision; 0: use scale */
 } rapt_softmax_options;
 
 #define RAPT_SOFTMAX_OPTIONS_INIT \
@@ -167,12 +167,12 @@ typedef struct rapt_softmax_options {
 /* y[r][c] = exp(s[r][c]) / sum over c of exp(s[r][c]), over rows of `cols` elements.
  * x_stride and y_stride are at least cols (with one row they are not read). y may be x, with the same stride.
  * bias, mask, row_lengths and sinks must not overlap y. options may be null.
- * Accuracy: relative error of every probability at most 6 * 2^-24 (f64: 10 * 2^-53) where terms are not made for it,
- * at any number of columns and any magnitude of logits; and at most 72 * 2^-24 (f64: 140 * 2^-53) for any row.
- * Scores are rounded, and the errors of all functions over rows grow by that rounding, with a bias (once), a
- * softcap (a few units), or a scale that is 0 or whose magnitude is outside of [2^-16, 2^16]; such a score that
- * leaves the range of the type is infinite. A probability below the smallest normal number is 0, never subnormal.
- * A probability is never above 1, and a row with one visible element is exactly 1. */
+ * Accuracy: relative error of every probability at most 6 * 2^-24 (f64: 10 * 2^-53) where terms are not made
+ * for it, at any number of columns and any magnitude of logits; and at most 72 * 2^-24 (f64: 140 * 2^-53) for
+ * any row. Scores are rounded, and the errors of all functions over rows grow by that rounding, with a bias
+ * (once), a softcap (a few units), or a scale that is 0 or whose magnitude is outside of [2^-16, 2^16]; such
+ * a score that leaves the range of the type is infinite. A probability below the smallest normal number is 0,
+ * never subnormal. A probability is never above 1, and a row with one visible element is exactly 1. */
 RAPT_API rapt_status rapt_softmax_f32(const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride,
                                       size_t rows, size_t cols, const rapt_softmax_options *options);
 RAPT_API rapt_status rapt_softmax_f64(const double *x, ptrdiff_t x_stride, double *y, ptrdiff_t y_stride,

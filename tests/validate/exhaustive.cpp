@@ -48,25 +48,25 @@ void in_parallel(std::size_t count, Body &&body) {
 
 class Sweep {
  public:
-  static constexpr std::uint64_t inputs = std::uint64_t{1} << 32;
   static constexpr std::size_t chunk = std::size_t{1} << 22;
 
-  explicit Sweep(const std::vector<std::string> &isas) {
+  Sweep(const std::vector<std::string> &isas, std::uint64_t stride) : stride_(stride) {
     results_.push_back({.isa = "scalar"});
     for (const std::string &isa : isas) {
       if (isa != "scalar") results_.push_back({.isa = isa});
     }
   }
 
-  void run_chunk(std::uint64_t begin) {
+  // Inputs number begin to begin + count.
+  void run_chunk(std::uint64_t begin, std::size_t count) {
     for (ExhaustiveResult &result : results_) {
-      note_running("exp_f32 on " + result.isa + ", inputs from " + hex(begin, 4) + " on");
+      note_running("exp_f32 on " + result.isa + ", inputs from " + hex(begin * stride_, 4) + " on");
       const ForcedIsa forced(result.isa);
       const bool is_reference = &result == &results_.front();
-      in_parallel(chunk, [&](std::size_t first, std::size_t last) {
+      in_parallel(count, [&](std::size_t first, std::size_t last) {
         is_reference ? make_reference(begin, first, last) : compare(result, first, last);
       });
-      result.inputs += chunk;
+      result.inputs += count;
     }
   }
 
@@ -92,7 +92,7 @@ class Sweep {
     for (std::size_t at = first; at < last; at += block) {
       const std::size_t n = std::min(block, last - at);
       for (std::size_t i = at; i < at + n; ++i)
-        x_[i] = from_bits<float>(static_cast<std::uint32_t>(begin + i));
+        x_[i] = from_bits<float>(static_cast<std::uint32_t>((begin + i) * stride_));
       rapt_exp_f32(x_.data() + at, expected_.data() + at, n);
       for (std::size_t i = at; i < at + n; ++i) see(own, error_in_ulps(x_[i], expected_[i]), x_[i]);
     }
@@ -126,6 +126,7 @@ class Sweep {
     see(result, own.worst_ulps, own.worst_input);
   }
 
+  std::uint64_t stride_;
   std::vector<float> x_ = std::vector<float>(chunk), expected_ = std::vector<float>(chunk);
   std::vector<ExhaustiveResult> results_;
   std::mutex mutex_;
@@ -134,11 +135,13 @@ class Sweep {
 }  // namespace
 
 std::vector<ExhaustiveResult> check_exp_exhaustively(
-    const std::vector<std::string> &isas, const std::function<void(std::uint64_t, std::uint64_t)> &progress) {
-  Sweep sweep(isas);
-  for (std::uint64_t begin = 0; begin < Sweep::inputs; begin += Sweep::chunk) {
-    progress(begin, Sweep::inputs);
-    sweep.run_chunk(begin);
+    const std::vector<std::string> &isas, std::uint64_t stride,
+    const std::function<void(std::uint64_t, std::uint64_t)> &progress) {
+  const std::uint64_t inputs = ((std::uint64_t{1} << 32) + stride - 1) / stride;
+  Sweep sweep(isas, stride);
+  for (std::uint64_t begin = 0; begin < inputs; begin += Sweep::chunk) {
+    progress(begin, inputs);
+    sweep.run_chunk(begin, std::min<std::uint64_t>(Sweep::chunk, inputs - begin));
   }
   return sweep.results();
 }

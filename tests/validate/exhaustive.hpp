@@ -20,9 +20,9 @@ struct ExhaustiveResult {
   bool holds() const { return mismatches == 0 && worst_ulps < 0.8925; }  // rapt.h's 0.892, to three digits
 };
 
-// On every core.
+// On every core: each stride-th of all bit patterns, on the scalar level and on those named.
 std::vector<ExhaustiveResult> check_exp_exhaustively(
-    const std::vector<std::string> &isas,
+    const std::vector<std::string> &isas, std::uint64_t stride,
     const std::function<void(std::uint64_t done, std::uint64_t of)> &progress);
 
 }  // namespace rapt::validate

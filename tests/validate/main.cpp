@@ -91,7 +91,7 @@ void run(Report &report, Progress &progress) {
   }
   if (!options.exhaustive) return;
   std::printf("\n");
-  report.exhaustive = check_exp_exhaustively(isas, [&](std::uint64_t done, std::uint64_t of) {
+  report.exhaustive = check_exp_exhaustively(isas, 1, [&](std::uint64_t done, std::uint64_t of) {
     progress.show("exp_f32 over all inputs", done, of);
   });
   progress.clear();
