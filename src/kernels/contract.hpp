@@ -17,7 +17,7 @@ struct Contract;
 //
 // n comes from adding `round_magic`, which leaves n in the low bits of the sum. ln2_hi has the full precision
 // of T: with a fused multiply-add, x - n * ln2_hi is exact. The polynomial's degree (6 in f32, 11 in f64) is
-// the least that stays below 1 ULP: degree 5 gives 1.6. A 16-entry table with a cubic needs one operation
+// the least that stays below 1 ULP: degree 5 gives 2.2. A 16-entry table with a cubic needs one operation
 // less on AVX-512, but loses 18 % on AVX2 and has no cheap form on NEON.
 //
 // Coefficients by Sollya 8.0, for f32 (for f64: degrees 2 to 11 and D... in place of SG...):
