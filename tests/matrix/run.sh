@@ -7,6 +7,7 @@
 # x86 models run under qemu-x86_64 (up to AVX2, which qemu executes) and natively behind a faulting cpuid (AVX-512's
 # subsets, where this CPU has them); Arm models under qemu-aarch64. By default each model runs the Release build of
 # gcc and the Debug build of clang; --full adds Release by clang and Debug by gcc.
+# A build in BUILD_FOLDER that is there already, or a link to one, is used as it is and brought up to date.
 # The last line reads "N passed, N failed, N skipped".
 set -euo pipefail
 
@@ -33,11 +34,8 @@ configure_and_build() {
     cmake -S "$source_dir" -B "$folder" -G Ninja -DRAPT_BUILD_VALIDATE=ON "$@" >"$folder.log" 2>&1 ||
       { tail -n 20 "$folder.log"; return 1; }
   fi
-  cmake --build "$folder" >"$folder.log" 2>&1 || { grep -E 'error|warning' -A 3 "$folder.log" | head -n 20; return 1; }
+  cmake --build "$folder" --target rapt-validate >"$folder.log" 2>&1 || { grep -E 'error|warning' -A 3 "$folder.log" | head -n 20; return 1; }
 }
-
-# The program of a build, wherever its CMakeLists.txt stands.
-program_of() { find "$build_folder/$1" -name rapt-validate -type f -perm -u+x | head -n 1; }
 
 # run_model MODEL BUILD BEST-LEVEL LAUNCHER...: in the background, its outcome into a file.
 count=0
@@ -48,8 +46,7 @@ run_model() {
   count=$((count + 1))
   local outcome
   outcome=$(printf '%s/outcome-%03d' "$build_folder" "$count")
-  local program
-  program=$(program_of "$build")
+  local program=$build_folder/$build/tests/validate/rapt-validate
   (
     begin=$SECONDS
     status=0
