@@ -22,7 +22,7 @@ jobs=$(nproc)
 passed=0 failed=0 skipped=0
 rows=()
 skip() {
-  rows+=("$(printf '%-28s %-19s %-20s skipped: %s' "$1" "${2:--}" - "$3")")
+  rows+=("$(printf '%-30s %-19s %-20s skipped: %s' "$1" "${2:--}" - "$3")")
   skipped=$((skipped + 1))
 }
 
@@ -62,7 +62,7 @@ run_model() {
     else
       result=passed
     fi
-    printf '%-28s %-19s %-20s %s (%d s)\n' "$model" "$build" "${levels:--}" "$result" $((SECONDS - begin)) >"$outcome"
+    printf '%-30s %-19s %-20s %s (%d s)\n' "$model" "$build" "${levels:--}" "$result" $((SECONDS - begin)) >"$outcome"
   ) &
 }
 
@@ -71,7 +71,7 @@ declare -A built=()
 try_build() { # NAME ARGUMENTS...
   local name=$1
   echo "matrix: building $name"
-  if configure_and_build "$@"; then built[$name]=1; else failed=$((failed + 1)); rows+=("$(printf '%-28s %-19s %-20s FAILED: does not build' "all its models" "$name" -)"); fi
+  if configure_and_build "$@"; then built[$name]=1; else failed=$((failed + 1)); rows+=("$(printf '%-30s %-19s %-20s FAILED: does not build' "all its models" "$name" -)"); fi
 }
 
 rm -f "$build_folder"/outcome-*
@@ -177,7 +177,7 @@ for outcome in "$build_folder"/outcome-???; do
 done
 
 echo
-printf '%-28s %-19s %-20s %s\n' "CPU model" "build" "levels that ran" "result"
+printf '%-30s %-19s %-20s %s\n' "CPU model" "build" "levels that ran" "result"
 printf '%s\n' "${rows[@]}"
 echo "$passed passed, $failed failed, $skipped skipped"
 ((failed == 0))
