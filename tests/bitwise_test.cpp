@@ -222,27 +222,7 @@ namespace {
 
 // Each option alone, and then many combinations.
 std::vector<RowOptions> option_choices() {
-  std::vector<RowOptions> choices(16);
-  choices[0].null = true;
-  choices[1].softcap = 50;
-  choices[2].bias = PerRow::each;
-  choices[3].bias = PerRow::one_for_all;
-  choices[4].bias = PerRow::each;
-  choices[4].bias_excludes = true;
-  choices[5].bias = PerRow::one_for_all;
-  choices[5].bias_excludes = true;
-  choices[6].mask = PerRow::each;
-  choices[7].mask = PerRow::one_for_all;
-  choices[8].row_lengths = true;
-  choices[9].causal = true;
-  choices[10].causal = true;
-  choices[10].causal_offset = -2;
-  choices[11].causal = true;
-  choices[11].causal_offset = 5;
-  choices[12].sinks = true;
-  choices[13].sinks = choices[13].special_sinks = true;
-  choices[14].empty_rows_are_zero = true;
-  choices[15].scale_f64 = true;
+  std::vector<RowOptions> choices = each_option_alone();
   Random random(20240607);
   const std::size_t combinations = native_or_emulated<std::size_t>(120, 16);
   for (std::size_t i = 0; i < combinations; ++i) {

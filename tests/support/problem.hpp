@@ -62,6 +62,9 @@ struct Outcome {
   std::string fault;                // empty, or what the call did that no call may do
 };
 
+// No options, and then each of them by itself.
+std::vector<RowOptions> each_option_alone();
+
 std::string describe(const Problem &problem);
 std::string describe(const Layout &layout);
 
