@@ -1,32 +1,94 @@
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "support/accuracy.hpp"
 #include "support/buffer.hpp"
 #include "support/suite.hpp"
 
 namespace rapt::bench {
 namespace {
 
-template <class T, auto dot>
-void register_dot(Suite &suite) {
-  // Bytes: both inputs.
-  const auto add = [&suite](const std::string &size, std::size_t n, std::size_t misalignment = 0) {
-    suite.add(size, {.elements = n, .bytes = 2 * n * sizeof(T)}, [n, misalignment] {
-      return [n, a = logits<T>(n, misalignment, 0), b = logits<T>(n, misalignment, 1)] {
+// Where the two inputs begin, in bytes after a 64-byte boundary. Large blocks of malloc begin at 16.
+struct Placement {
+  const char *suffix;
+  std::size_t a, b;
+};
+
+std::vector<std::size_t> random_lengths(std::size_t longest) {
+  std::vector<std::size_t> lengths(1000);
+  Uniform uniform;
+  for (std::size_t &n : lengths) {
+    n = 1 + static_cast<std::size_t>(uniform() * static_cast<double>(longest)) % longest;
+  }
+  return lengths;
+}
+
+template <class T>
+Work reading_two(std::size_t elements) {
+  return {.elements = elements, .element_bytes = sizeof(T), .read = 2 * elements * sizeof(T)};
+}
+
+template <class T>
+void register_dot(Kernel<Dot<T>> kernel) {
+  const Suite &suite = kernel.suite();
+  const Placement aligned = {"", 0, 0};
+  const Placement alike = {":alike", 16, 16};
+  const Placement apart = {":apart", 16, 32 + sizeof(T)};
+
+  const auto add = [&kernel](const std::string &size, std::size_t n, Placement at) {
+    kernel.add(size + at.suffix, reading_two<T>(n), [n, at] {
+      return [n, a = logits<T>(n, at.a, 0), b = logits<T>(n, at.b, 1)](Dot<T> dot) {
         T result = dot(a.data(), b.data(), n);
         benchmark::DoNotOptimize(result);
       };
     });
   };
-  for (const WorkingSet &set : suite.working_sets<T>()) {
-    add(set.label, set.bytes / (2 * sizeof(T)), set.misalignment);
+  // Lengths that no branch predictor learns: a call of the benchmark is a thousand of the kernel.
+  const auto add_random = [&kernel](std::size_t longest) {
+    const std::vector<std::size_t> lengths = random_lengths(longest);
+    std::size_t elements = 0;
+    for (const std::size_t n : lengths) elements += n;
+    Work work = reading_two<T>(elements);
+    work.calls = lengths.size();
+    kernel.add("random:1-" + std::to_string(longest), work, [longest, lengths] {
+      return [lengths, a = logits<T>(longest, 0, 0), b = logits<T>(longest, 0, 1)](Dot<T> dot) {
+        for (const std::size_t n : lengths) {
+          T result = dot(a.data(), b.data(), n);
+          benchmark::DoNotOptimize(result);
+        }
+      };
+    });
+  };
+
+  for (const WorkingSet &level : suite.plan().levels) {
+    add(level.label, level.bytes / (2 * sizeof(T)), aligned);
   }
-  // Head dimensions, then the widths of sentence and language model embeddings.
-  for (const std::size_t n : suite.shapes<T, std::size_t>({64, 96, 128, 768, 1536, 4096})) {
-    add("n:" + std::to_string(n), n);
+  for (const std::size_t n :
+       suite.sizes<std::size_t>({1, 2, 3, 8, 16, 31, 32, 64, 96, 100, 128}, {16, 100})) {
+    add("n:" + std::to_string(n), n, aligned);
+  }
+  for (const std::size_t longest : suite.sizes<std::size_t>({100, 256}, {256})) add_random(longest);
+  // The widths of sentence and language model embeddings.
+  for (const std::size_t n : suite.sizes<std::size_t>({768, 1536, 4096}, {1536})) {
+    add("n:" + std::to_string(n), n, aligned);
+  }
+  for (const Placement &at : {alike, apart}) {
+    const WorkingSet &l1 = suite.plan().levels[0];
+    add(l1.label, l1.bytes / (2 * sizeof(T)), at);
+    for (const std::size_t n : suite.sizes<std::size_t>({1536, 4096}, {})) {
+      add("n:" + std::to_string(n), n, at);
+    }
   }
 }
 
 }  // namespace
 
-void register_dot_f32(Suite &suite) { register_dot<float, rapt_dot_f32>(suite); }
-void register_dot_f64(Suite &suite) { register_dot<double, rapt_dot_f64>(suite); }
+void register_dot_f32(Suite &suite) {
+  register_dot<float>(suite.kernel(rapt_dot_f32, &Peer::dot_f32, dot_error<float>));
+}
+void register_dot_f64(Suite &suite) {
+  register_dot<double>(suite.kernel(rapt_dot_f64, &Peer::dot_f64, dot_error<double>));
+}
 
 }  // namespace rapt::bench

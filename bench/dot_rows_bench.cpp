@@ -1,36 +1,45 @@
+#include <string>
+
+#include "support/accuracy.hpp"
 #include "support/buffer.hpp"
 #include "support/suite.hpp"
 
 namespace rapt::bench {
 namespace {
 
-template <class T, auto dot_rows>
-void register_dot_rows(Suite &suite) {
-  // Bytes: the rows and the results. The query stays in L1.
-  const auto add = [&suite](const std::string &size, std::size_t rows, std::size_t dim,
-                            std::size_t misalignment = 0) {
-    const Work work = {.elements = rows * dim, .bytes = (rows * dim + rows) * sizeof(T)};
-    suite.add(size, work, [rows, dim, misalignment] {
-      return [rows, dim, query = logits<T>(dim, misalignment, 0),
-              matrix = logits<T>(rows * dim, misalignment, 1), out = Buffer<T>(rows, misalignment)] {
+template <class T>
+void register_dot_rows(Kernel<DotRows<T>> kernel) {
+  const Suite &suite = kernel.suite();
+  // The query stays in L1.
+  const auto add = [&kernel](const std::string &size, std::size_t rows, std::size_t dim) {
+    const std::size_t n = rows * dim;
+    const Work work = {
+        .elements = n, .element_bytes = sizeof(T), .read = n * sizeof(T), .written = rows * sizeof(T)};
+    kernel.add(size, work, [rows, dim, n] {
+      return [rows, dim, query = logits<T>(dim, 0, 0), matrix = logits<T>(n, 0, 1),
+              out = Buffer<T>(rows)](DotRows<T> dot_rows) {
         dot_rows(query.data(), matrix.data(), static_cast<std::ptrdiff_t>(dim), rows, dim, T(0.125),
                  out.data());
       };
     });
   };
-  constexpr std::size_t dim = 128;
-  for (const WorkingSet &set : suite.working_sets<T>()) {
-    add(set.label, set.bytes / ((dim + 1) * sizeof(T)), dim, set.misalignment);
+  constexpr std::size_t head_dim = 128;
+  for (const WorkingSet &level : suite.plan().levels) {
+    add("dim:128:" + level.label, level.bytes / ((head_dim + 1) * sizeof(T)), head_dim);
   }
-  // One query against the keys of a context of 4096 tokens.
-  for (const std::size_t head_dim : suite.shapes<T, std::size_t>({64, 128})) {
-    add("4096xdim:" + std::to_string(head_dim), 4096, head_dim);
+  // One query against the keys of a context, or a store of embeddings, of 4096.
+  for (const std::size_t dim : suite.sizes<std::size_t>({64, 96, 128, 768}, {64, 768})) {
+    add("4096xdim:" + std::to_string(dim), 4096, dim);
   }
 }
 
 }  // namespace
 
-void register_dot_rows_f32(Suite &suite) { register_dot_rows<float, rapt_dot_rows_f32>(suite); }
-void register_dot_rows_f64(Suite &suite) { register_dot_rows<double, rapt_dot_rows_f64>(suite); }
+void register_dot_rows_f32(Suite &suite) {
+  register_dot_rows<float>(suite.kernel(rapt_dot_rows_f32, &Peer::dot_rows_f32, dot_rows_error<float>));
+}
+void register_dot_rows_f64(Suite &suite) {
+  register_dot_rows<double>(suite.kernel(rapt_dot_rows_f64, &Peer::dot_rows_f64, dot_rows_error<double>));
+}
 
 }  // namespace rapt::bench

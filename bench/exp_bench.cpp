@@ -1,30 +1,56 @@
-#include "support/buffer.hpp"
-#include "support/suite.hpp"
+#include <cmath>
+#include <string>
+
+#include "support/accuracy.hpp"
+#include "support/elementwise.hpp"
 
 namespace rapt::bench {
 namespace {
 
-template <class T, auto exp>
-void register_exp(Suite &suite) {
-  // Bytes: x read, y written.
-  const auto add = [&suite](const std::string &size, std::size_t n, std::size_t misalignment = 0) {
-    suite.add(size, {.elements = n, .bytes = 2 * n * sizeof(T)}, [n, misalignment] {
-      return
-          [n, x = logits<T>(n, misalignment), y = Buffer<T>(n, misalignment)] { exp(x.data(), y.data(), n); };
-    });
-  };
-  for (const WorkingSet &set : suite.working_sets<T>()) {
-    add(set.label, set.bytes / (2 * sizeof(T)), set.misalignment);
+// Inputs that some implementations are slow on, uniform between two bounds.
+struct Range {
+  const char *suffix;
+  double low, high;
+};
+template <class T>
+constexpr Range ranges[] = {
+    {":underflow", -103, -88}, {":wide", -100, 88}, {":overflow", 89, 100}, {":nan", NAN, NAN}};
+template <>
+constexpr Range ranges<double>[] = {
+    {":underflow", -745, -709}, {":wide", -740, 709}, {":overflow", 710, 800}, {":nan", NAN, NAN}};
+
+template <class T>
+void register_exp(Kernel<Exp<T>> kernel) {
+  const Suite &suite = kernel.suite();
+  const auto call = [](Exp<T> exp, const T *x, T *y, std::size_t n) { exp(x, y, n); };
+  add_elementwise_sizes<T>(kernel, call);
+
+  constexpr std::size_t n = 4096;
+  for (const Range &range : ranges<T>) {
+    add_elementwise<T>(
+        kernel, "n:4096" + std::string(range.suffix), n,
+        [range] { return uniform<T>(n, range.low, range.high); }, call);
   }
-  // A tile of scores, and a row of them.
-  for (const std::size_t n : suite.shapes<T, std::size_t>({64, 2048})) {
-    add("n:" + std::to_string(n), n);
+  // Results of results: +infinity after a few calls. It is the memory that is of interest here.
+  if (!suite.plan().quick) {
+    for (const WorkingSet &level : suite.plan().levels) {
+      const std::size_t count = level.bytes / sizeof(T);
+      add_in_place<T>(
+          kernel, level.label, count, [count] { return Buffer<T>(count); }, call);
+    }
+    constexpr std::size_t many = 64 << 20;
+    add_elementwise<T>(
+        kernel, "n:64M", many, [] { return logits<T>(many); }, call);
   }
 }
 
 }  // namespace
 
-void register_exp_f32(Suite &suite) { register_exp<float, rapt_exp_f32>(suite); }
-void register_exp_f64(Suite &suite) { register_exp<double, rapt_exp_f64>(suite); }
+void register_exp_f32(Suite &suite) {
+  register_exp<float>(suite.kernel(rapt_exp_f32, &Peer::exp_f32, exp_error<float>));
+}
+void register_exp_f64(Suite &suite) {
+  register_exp<double>(suite.kernel(rapt_exp_f64, &Peer::exp_f64, exp_error<double>));
+}
 
 }  // namespace rapt::bench

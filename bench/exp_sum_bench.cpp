@@ -1,32 +1,24 @@
-#include "support/buffer.hpp"
-#include "support/suite.hpp"
+#include "support/accuracy.hpp"
+#include "support/elementwise.hpp"
 
 namespace rapt::bench {
 namespace {
 
-template <class T, auto exp_sum>
-void register_exp_sum(Suite &suite) {
-  // Bytes: x read, y written.
-  const auto add = [&suite](const std::string &size, std::size_t n, std::size_t misalignment = 0) {
-    suite.add(size, {.elements = n, .bytes = 2 * n * sizeof(T)}, [n, misalignment] {
-      return [n, x = logits<T>(n, misalignment), y = Buffer<T>(n, misalignment)] {
-        T sum = exp_sum(x.data(), T(0.125), T(1), y.data(), n);
-        benchmark::DoNotOptimize(sum);
-      };
-    });
-  };
-  for (const WorkingSet &set : suite.working_sets<T>()) {
-    add(set.label, set.bytes / (2 * sizeof(T)), set.misalignment);
-  }
-  // A tile of scores, and a row of them.
-  for (const std::size_t n : suite.shapes<T, std::size_t>({64, 2048})) {
-    add("n:" + std::to_string(n), n);
-  }
+template <class T>
+void register_exp_sum(Kernel<ExpSum<T>> kernel) {
+  add_elementwise_sizes<T>(kernel, [](ExpSum<T> exp_sum, const T *x, T *y, std::size_t n) {
+    T sum = exp_sum(x, T(0.125), T(1), y, n);
+    benchmark::DoNotOptimize(sum);
+  });
 }
 
 }  // namespace
 
-void register_exp_sum_f32(Suite &suite) { register_exp_sum<float, rapt_exp_sum_f32>(suite); }
-void register_exp_sum_f64(Suite &suite) { register_exp_sum<double, rapt_exp_sum_f64>(suite); }
+void register_exp_sum_f32(Suite &suite) {
+  register_exp_sum<float>(suite.kernel<ExpSum<float>>(rapt_exp_sum_f32, nullptr, exp_sum_error<float>));
+}
+void register_exp_sum_f64(Suite &suite) {
+  register_exp_sum<double>(suite.kernel<ExpSum<double>>(rapt_exp_sum_f64, nullptr, exp_sum_error<double>));
+}
 
 }  // namespace rapt::bench

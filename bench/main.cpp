@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <fstream>
 #include <regex>
@@ -13,7 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "peers/peer.hpp"
 #include "rapt/rapt.h"
+#include "support/conditions.hpp"
+#include "support/machine_state.hpp"
 #include "support/reporter.hpp"
 #include "support/suite.hpp"
 #include "support/summary.hpp"
@@ -28,6 +30,7 @@ constexpr int usage_error = 2;
 struct Options {
   bool quick = false;
   bool list = false;
+  bool peers = false;
   std::vector<std::string> isas;
   std::string filter;
   std::string json = RAPT_BENCH_JSON;
@@ -85,12 +88,9 @@ std::regex compile_filter(const std::string &filter) {
   }
 }
 
-double load_average() {
-  double load = -1;
-  return getloadavg(&load, 1) == 1 ? load : -1;
-}
-
-// Through the flags of Google Benchmark, because what is set on each benchmark becomes part of its name.
+// Through the flags of Google Benchmark, because what is set on each benchmark becomes part of its name. Its
+// random interleaving of repetitions stays off: limits have to come first, and each size would fill its
+// buffers anew for each repetition. The implementations of a size run one after another as it is.
 void configure_google_benchmark(const Options &options, const Conditions &conditions) {
   std::vector<std::string> flags = {"rapt_bench",
                                     "--benchmark_min_time=" + std::to_string(conditions.min_time),
@@ -100,14 +100,6 @@ void configure_google_benchmark(const Options &options, const Conditions &condit
   for (std::string &flag : flags) arguments.push_back(flag.data());
   int count = static_cast<int>(arguments.size());
   benchmark::Initialize(&count, arguments.data());
-
-  const Topology &topology = conditions.topology;
-  benchmark::AddCustomContext("rapt_version", rapt_version());
-  benchmark::AddCustomContext("cpu_name", topology.cpu_name);
-  benchmark::AddCustomContext("pinned_cpu", topology.pinned ? std::to_string(topology.pinned_cpu) : "none");
-  benchmark::AddCustomContext("l1d_bytes", std::to_string(topology.l1d));
-  benchmark::AddCustomContext("l2_bytes", std::to_string(topology.l2));
-  benchmark::AddCustomContext("l3_bytes", std::to_string(topology.l3));
 }
 
 // Before the minutes of measuring rather than after them.
@@ -121,33 +113,47 @@ void run(const Options &options) {
   conditions.skipped = skipped_isas(conditions.isas);
   conditions.load = load_average();
   conditions.topology = pin_to_one_cpu();
+  conditions.clock = measured_clock(conditions.isas.back());
   conditions.repetitions = options.quick ? 3 : 5;
-  conditions.min_time = options.quick ? 0.02 : 0.08;
+  conditions.min_time = options.quick ? 0.015 : 0.05;
 
   Plan plan;
   plan.levels = memory_levels(conditions.topology, options.quick);
   plan.isas = conditions.isas;
   plan.quick = options.quick;
+  plan.peers = options.peers;
+  if (plan.peers && peers().empty()) {
+    throw UsageError("--peers: this build has none; bench/run --peers makes one that has");
+  }
   if (!options.filter.empty()) plan.filter = compile_filter(options.filter);
 
   Suite suite(std::move(plan));
   register_all(suite);
-  if (suite.cases().empty()) {
+  const std::vector<Case *> cases = suite.schedule();
+  if (cases.empty()) {
     throw UsageError("--filter " + options.filter + ": matches no benchmark; --list shows them");
   }
   if (options.list) {
-    for (const Case &one : suite.cases()) std::puts(one.name.c_str());
+    for (const Case *one : cases) std::puts(one->name.c_str());
     return;
   }
 
   require_writable(options.json);
   configure_google_benchmark(options, conditions);
-  Reporter reporter(suite.cases());
-  benchmark::RunSpecifiedBenchmarks(&reporter);
+  record_conditions(conditions, suite.plan());
+  // Finding out how often to call takes as long as two repetitions.
+  const double expected_seconds =
+      static_cast<double>(cases.size()) * (conditions.repetitions + 2) * conditions.min_time;
+  Reporter reporter(suite, cases, expected_seconds);
+  JsonReporter json([&suite] { return state_afterwards(suite.plan()); });
+  benchmark::RunSpecifiedBenchmarks(&reporter, &json);
 
   print_conditions(conditions, suite.plan());
-  print_level_table(suite.plan(), suite.cases());
-  print_shape_table(suite.plan(), suite.cases());
+  print_limits(suite.plan(), suite.limits());
+  print_level_table(suite.plan(), cases);
+  print_shape_tables(suite.plan(), cases);
+  print_accuracy(suite.plan(), cases);
+  print_spread(cases);
   std::printf("\nEvery repetition: %s\n", options.json.c_str());
 }
 
@@ -159,9 +165,13 @@ int main(int argc, char **argv) {
   Options options;
   CLI::App app(
       "Times every rapt kernel on every instruction set that this CPU runs, from each level of the\n"
-      "memory hierarchy and at the shapes of real models. Names are kernel/isa/size.",
+      "memory hierarchy and at the shapes of real models. Names are kernel/isa/size.\n\n"
+      "First it measures what the machine can do at best (limit/...). A kernel's limit is the larger\n"
+      "of bytes / measured bandwidth of the cache level and of (vectors of elements x instructions a\n"
+      "vector) / measured rate of fused multiply-adds; its share is that limit / its time.",
       "rapt_bench");
-  app.add_flag("--quick", options.quick, "fewer sizes and shorter timing: under a minute instead of minutes");
+  app.add_flag("--quick", options.quick, "fewer sizes and shorter timing: a minute instead of minutes");
+  app.add_flag("--peers", options.peers, "measure other libraries too, where the build has them");
   app.add_option("--isa", options.isas, "measure this instruction set alone (may be given several times)")
       ->type_name("NAME")
       ->expected(1)

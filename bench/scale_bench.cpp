@@ -1,31 +1,34 @@
-#include "support/buffer.hpp"
-#include "support/suite.hpp"
+#include <string>
+
+#include "support/accuracy.hpp"
+#include "support/elementwise.hpp"
 
 namespace rapt::bench {
 namespace {
 
-template <class T, auto scale>
-void register_scale(Suite &suite) {
-  // Bytes: x read, y written.
-  const auto add = [&suite](const std::string &size, std::size_t n, std::size_t misalignment = 0) {
-    suite.add(size, {.elements = n, .bytes = 2 * n * sizeof(T)}, [n, misalignment] {
-      return [n, x = logits<T>(n, misalignment), y = Buffer<T>(n, misalignment)] {
-        scale(x.data(), T(0.125), y.data(), n);
-      };
-    });
+template <class T>
+void register_scale(Kernel<Scale<T>> kernel) {
+  const Suite &suite = kernel.suite();
+  // By -1: in place, any other factor would lead to infinity or to 0.
+  const auto call = [](Scale<T> scale, const T *x, T *y, std::size_t n) { scale(x, T(-1), y, n); };
+  const auto add_own_place = [&](const std::string &size, std::size_t n) {
+    add_in_place<T>(
+        kernel, size, n, [n] { return logits<T>(n); }, call);
   };
-  for (const WorkingSet &set : suite.working_sets<T>()) {
-    add(set.label, set.bytes / (2 * sizeof(T)), set.misalignment);
-  }
-  // A query of one head, and the hidden state of one token.
-  for (const std::size_t n : suite.shapes<T, std::size_t>({128, 4096})) {
-    add("n:" + std::to_string(n), n);
+  add_elementwise_sizes<T>(kernel, call);
+  for (const WorkingSet &level : suite.plan().levels) add_own_place(level.label, level.bytes / sizeof(T));
+  for (const std::size_t n : suite.sizes<std::size_t>({16, 64, 1024, 4096}, {})) {
+    add_own_place("n:" + std::to_string(n), n);
   }
 }
 
 }  // namespace
 
-void register_scale_f32(Suite &suite) { register_scale<float, rapt_scale_f32>(suite); }
-void register_scale_f64(Suite &suite) { register_scale<double, rapt_scale_f64>(suite); }
+void register_scale_f32(Suite &suite) {
+  register_scale<float>(suite.kernel(rapt_scale_f32, &Peer::scale_f32, scale_error<float>));
+}
+void register_scale_f64(Suite &suite) {
+  register_scale<double>(suite.kernel(rapt_scale_f64, &Peer::scale_f64, scale_error<double>));
+}
 
 }  // namespace rapt::bench

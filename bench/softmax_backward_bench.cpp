@@ -1,36 +1,35 @@
 #include <algorithm>
 #include <string>
 
+#include "support/accuracy.hpp"
 #include "support/buffer.hpp"
 #include "support/suite.hpp"
 
 namespace rapt::bench {
 namespace {
 
-struct Shape {
-  std::string label;
-  std::size_t rows;
-  std::size_t cols;
-  std::size_t misalignment = 0;
-};
-
 // The probabilities to differentiate at.
 template <class T, auto softmax>
-Buffer<T> probabilities(const Shape &shape) {
-  Buffer<T> y = logits<T>(shape.rows * shape.cols, shape.misalignment);
-  const auto stride = static_cast<std::ptrdiff_t>(shape.cols);
-  require_ok(softmax(y.data(), stride, y.data(), stride, shape.rows, shape.cols, nullptr));
+Buffer<T> probabilities(std::size_t rows, std::size_t cols) {
+  Buffer<T> y = logits<T>(rows * cols);
+  const auto stride = static_cast<std::ptrdiff_t>(cols);
+  require_ok(softmax(y.data(), stride, y.data(), stride, rows, cols, nullptr));
   return y;
 }
 
-template <class T, auto backward, auto softmax>
-void register_softmax_backward(Suite &suite) {
-  // Bytes: y and dy read, dx written.
-  const auto add = [&suite](const Shape &shape) {
-    const std::size_t n = shape.rows * shape.cols;
-    suite.add(shape.label, {.elements = n, .bytes = 3 * n * sizeof(T)}, [shape, n] {
-      return [rows = shape.rows, cols = shape.cols, y = probabilities<T, softmax>(shape),
-              dy = logits<T>(n, shape.misalignment, 1), dx = Buffer<T>(n, shape.misalignment)] {
+template <class T, auto softmax>
+void register_softmax_backward(Kernel<Backward<T>> kernel) {
+  const Suite &suite = kernel.suite();
+  const auto add = [&kernel](const std::string &size, std::size_t rows, std::size_t cols) {
+    const std::size_t n = rows * cols;
+    const Work work = {.elements = n,
+                       .element_bytes = sizeof(T),
+                       .read = 2 * n * sizeof(T),
+                       .written = n * sizeof(T),
+                       .row_bytes = 3 * cols * sizeof(T)};
+    kernel.add(size, work, [rows, cols, n] {
+      return [rows, cols, y = probabilities<T, softmax>(rows, cols), dy = logits<T>(n, 0, 1),
+              dx = Buffer<T>(n)](Backward<T> backward) {
         const auto stride = static_cast<std::ptrdiff_t>(cols);
         require_ok(backward(y.data(), stride, dy.data(), stride, dx.data(), stride, rows, cols,
                             T(0.08838834764831845)));
@@ -38,23 +37,26 @@ void register_softmax_backward(Suite &suite) {
     });
   };
   constexpr std::size_t cols = 1024;
-  for (const WorkingSet &set : suite.working_sets<T>()) {
-    add({set.label, std::max<std::size_t>(1, set.bytes / (3 * cols * sizeof(T))), cols, set.misalignment});
+  for (const WorkingSet &level : suite.plan().levels) {
+    add("cols:1024:" + level.label, std::max<std::size_t>(1, level.bytes / (3 * cols * sizeof(T))), cols);
   }
-  // Training: attention rows of two context lengths, and the loss over a vocabulary.
-  for (const Shape &shape : suite.shapes<T, Shape>(
-           {{"attn:32x512", 32, 512}, {"attn:16x2048", 16, 2048}, {"vocab:50257", 1, 50257}})) {
-    add(shape);
+  // Short rows of attention, and the loss over a vocabulary.
+  for (const std::size_t one : suite.sizes<std::size_t>({64, 128}, {64})) {
+    add("cols:" + std::to_string(one) + ":L1", suite.plan().levels[0].bytes / (3 * one * sizeof(T)), one);
   }
+  for (const std::size_t one : suite.sizes<std::size_t>({50257}, {}))
+    add("cols:" + std::to_string(one), 1, one);
 }
 
 }  // namespace
 
 void register_softmax_backward_f32(Suite &suite) {
-  register_softmax_backward<float, rapt_softmax_backward_f32, rapt_softmax_f32>(suite);
+  register_softmax_backward<float, rapt_softmax_f32>(
+      suite.kernel<Backward<float>>(rapt_softmax_backward_f32, nullptr, softmax_backward_error<float>));
 }
 void register_softmax_backward_f64(Suite &suite) {
-  register_softmax_backward<double, rapt_softmax_backward_f64, rapt_softmax_f64>(suite);
+  register_softmax_backward<double, rapt_softmax_f64>(
+      suite.kernel<Backward<double>>(rapt_softmax_backward_f64, nullptr, softmax_backward_error<double>));
 }
 
 }  // namespace rapt::bench

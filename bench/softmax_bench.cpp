@@ -1,143 +1,251 @@
+// softmax, log_softmax and logsumexp: the functions over rows of scores.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
-#include <initializer_list>
 #include <string>
 
+#include "support/accuracy.hpp"
 #include "support/buffer.hpp"
 #include "support/suite.hpp"
 
 namespace rapt::bench {
 namespace {
 
-enum class Option { none, causal, mask, bias, softcap };
+// softmax and log_softmax write a matrix; logsumexp writes a value a row.
+enum class Output { matrix, column };
+
+// A kernel of rapt behind the signature that its peers share.
+template <class T, Output output, auto kernel>
+void without_options(const T *x, T *y, std::size_t rows, std::size_t cols, T scale) {
+  const auto stride = static_cast<std::ptrdiff_t>(cols);
+  rapt_softmax_options options = RAPT_SOFTMAX_OPTIONS_INIT;
+  options.scale = static_cast<float>(scale);
+  const rapt_softmax_options *given = scale == T(1) ? nullptr : &options;
+  if constexpr (output == Output::matrix) {
+    require_ok(kernel(x, stride, y, stride, rows, cols, given));
+  } else {
+    require_ok(kernel(x, stride, y, rows, cols, given));
+  }
+}
 
 struct Shape {
-  std::string label;
+  std::string size;
   std::size_t rows;
   std::size_t cols;
-  Option option = Option::none;
-  std::size_t misalignment = 0;
 
   std::size_t elements() const { return rows * cols; }
-  std::size_t visible_elements() const {
-    if (option != Option::causal) return elements();
-    return rows * (cols - rows) + rows * (rows + 1) / 2;  // the last row sees every column
-  }
 };
 
-// The logits, and the options with what they point to.
+// What the rows hold: logits of a standard deviation of 2, unless it says otherwise.
+enum class Logits { usual, wide, half_infinite, half_1e9, half_100 };
+
 template <class T>
-struct Input {
-  explicit Input(const Shape &shape)
-      : rows(shape.rows),
-        cols(shape.cols),
-        x(logits<T>(shape.elements(), shape.misalignment)),
-        mask(shape.option == Option::mask ? shape.elements() : 0),
-        bias(logits<float>(shape.option == Option::bias ? shape.elements() : 0, 0, 1)) {
-    options.scale = 0.088388346f;  // 1/sqrt(128)
-    switch (shape.option) {
-      case Option::none:
-        break;
+Buffer<T> make_logits(const Shape &shape, Logits kind) {
+  Buffer<T> x = logits<T>(shape.elements());
+  const auto fill_second_halves = [&](T value) {
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      if (i % shape.cols >= shape.cols / 2) x.data()[i] = value;
+    }
+  };
+  switch (kind) {
+    case Logits::usual:
+      break;
+    case Logits::wide:  // a standard deviation of 40
+      for (T &one : x.elements()) one *= 20;
+      break;
+    case Logits::half_infinite:
+      fill_second_halves(-std::numeric_limits<T>::infinity());
+      break;
+    case Logits::half_1e9:
+      fill_second_halves(T(-1e9));
+      break;
+    case Logits::half_100:
+      fill_second_halves(T(-100));
+      break;
+  }
+  return x;
+}
+
+// The options that rapt alone has.
+enum class Option { causal, mask, bias, softcap };
+
+// The options with what they point to.
+template <class T>
+struct Options {
+  Options(const Shape &shape, Option option)
+      : mask(option == Option::mask ? shape.elements() : 0),
+        bias(logits<float>(option == Option::bias ? shape.elements() : 0, 0, 1)) {
+    const auto stride = static_cast<std::ptrdiff_t>(shape.cols);
+    given.scale = 0.088388346f;  // 1/sqrt(128)
+    switch (option) {
       case Option::causal:
-        options.causal = 1;
-        options.causal_offset = static_cast<std::ptrdiff_t>(cols) - static_cast<std::ptrdiff_t>(rows);
+        given.causal = 1;
+        given.causal_offset = stride - static_cast<std::ptrdiff_t>(shape.rows);
         break;
       case Option::mask:  // a padded batch: the last quarter of each row is hidden
-        for (std::size_t i = 0; i < mask.size(); ++i) mask.data()[i] = i % cols < cols - cols / 4;
-        options.mask = mask.data();
-        options.mask_stride = stride();
+        for (std::size_t i = 0; i < mask.size(); ++i) mask.data()[i] = i % shape.cols < shape.cols * 3 / 4;
+        given.mask = mask.data();
+        given.mask_stride = stride;
         break;
       case Option::bias:
-        options.bias = bias.data();
-        options.bias_stride = stride();
+        given.bias = bias.data();
+        given.bias_stride = stride;
         break;
       case Option::softcap:
-        options.softcap = 50;
+        given.softcap = 50;
         break;
     }
   }
 
-  std::ptrdiff_t stride() const { return static_cast<std::ptrdiff_t>(cols); }
-
-  std::size_t rows;
-  std::size_t cols;
-  Buffer<T> x;
   Buffer<std::uint8_t> mask;
   Buffer<float> bias;
-  rapt_softmax_options options = RAPT_SOFTMAX_OPTIONS_INIT;
+  rapt_softmax_options given = RAPT_SOFTMAX_OPTIONS_INIT;
 };
 
-// softmax and log_softmax write a matrix; logsumexp writes a value a row.
-enum class Output { matrix, column };
-
-template <class T, Output output, auto kernel>
-void add(Suite &suite, const Shape &shape) {
-  // Bytes: the visible elements of x, the mask and the bias read, the output written.
+template <class T, Output output>
+Work work_of(const Shape &shape) {
   const std::size_t outputs = output == Output::matrix ? shape.elements() : shape.rows;
-  std::size_t bytes = (shape.visible_elements() + outputs) * sizeof(T);
-  if (shape.option == Option::mask) bytes += shape.elements() * sizeof(std::uint8_t);
-  if (shape.option == Option::bias) bytes += shape.elements() * sizeof(float);
-
-  suite.add(shape.label, {.elements = shape.elements(), .bytes = bytes}, [shape, outputs] {
-    return [in = Input<T>(shape), out = Buffer<T>(outputs, shape.misalignment)] {
-      if constexpr (output == Output::matrix) {
-        require_ok(kernel(in.x.data(), in.stride(), out.data(), in.stride(), in.rows, in.cols, &in.options));
-      } else {
-        require_ok(kernel(in.x.data(), in.stride(), out.data(), in.rows, in.cols, &in.options));
-      }
-    };
-  });
+  return {.elements = shape.elements(),
+          .element_bytes = sizeof(T),
+          .read = shape.elements() * sizeof(T),
+          .written = outputs * sizeof(T),
+          .row_bytes = (output == Output::matrix ? 2 : 1) * shape.cols * sizeof(T)};
 }
 
-template <class T, Output output, auto kernel>
-void register_softmax(Suite &suite, std::initializer_list<Shape> shapes) {
-  constexpr std::size_t cols = 1024;
-  constexpr std::size_t row_bytes = (output == Output::matrix ? 2 * cols : cols + 1) * sizeof(T);
-  for (const WorkingSet &set : suite.working_sets<T>()) {
-    const std::size_t rows = std::max<std::size_t>(1, set.bytes / row_bytes);
-    add<T, output, kernel>(suite, {set.label, rows, cols, Option::none, set.misalignment});
+// As many rows as make up a working set. Empty if not one fits.
+template <class T, Output output>
+Shape rows_in(const WorkingSet &level, std::size_t cols) {
+  const std::size_t row_bytes = (output == Output::matrix ? 2 * cols : cols + 1) * sizeof(T);
+  return {"cols:" + std::to_string(cols) + ":" + level.label, level.bytes / row_bytes, cols};
+}
+
+template <class T, Output output, auto own>
+class Registration {
+ public:
+  Registration(Suite &suite, RowsFunction<T> Peer::*peer, double (*error)(RowsFunction<T>))
+      : suite(suite), kernel_(suite.kernel<RowsFunction<T>>(without_options<T, output, own>, peer, error)) {}
+
+  Suite &suite;
+
+  void add(const Shape &shape, const char *suffix = "", Logits kind = Logits::usual, T scale = 1) {
+    if (shape.rows == 0) return;
+    const Work work = work_of<T, output>(shape);
+    kernel_.add(shape.size + suffix, work, [shape, kind, scale, outputs = work.written / sizeof(T)] {
+      return [shape, scale, x = make_logits<T>(shape, kind), y = Buffer<T>(outputs)](
+                 RowsFunction<T> function) { function(x.data(), y.data(), shape.rows, shape.cols, scale); };
+    });
   }
-  for (const Shape &shape : suite.shapes<T, Shape>(shapes)) add<T, output, kernel>(suite, shape);
+
+  // Elements and bytes of x are those that a row sees.
+  void add(const Shape &shape, const char *suffix, Option option) {
+    Work work = work_of<T, output>(shape);
+    const std::size_t outputs = work.written / sizeof(T);
+    if (option == Option::causal) {
+      work.elements = shape.rows * (shape.cols - shape.rows) + shape.rows * (shape.rows + 1) / 2;
+      work.read = work.elements * sizeof(T);
+    }
+    if (option == Option::mask) work.read += shape.elements() * sizeof(std::uint8_t);
+    if (option == Option::bias) work.read += shape.elements() * sizeof(float);
+    const auto make = [shape, option, outputs] {
+      return [shape, options = Options<T>(shape, option), x = logits<T>(shape.elements()),
+              y = Buffer<T>(outputs)](RowsFunction<T>) {
+        const auto stride = static_cast<std::ptrdiff_t>(shape.cols);
+        if constexpr (output == Output::matrix) {
+          require_ok(own(x.data(), stride, y.data(), stride, shape.rows, shape.cols, &options.given));
+        } else {
+          require_ok(own(x.data(), stride, y.data(), shape.rows, shape.cols, &options.given));
+        }
+      };
+    };
+    kernel_.add(shape.size + suffix, work, make, Kernel<RowsFunction<T>>::By::rapt_alone);
+  }
+
+  // Every level of the memory hierarchy.
+  void add_levels(std::size_t cols) {
+    for (const WorkingSet &level : suite.plan().levels) add(rows_in<T, output>(level, cols));
+  }
+  const WorkingSet &level(std::size_t index) const { return suite.plan().levels[index]; }
+
+ private:
+  Kernel<RowsFunction<T>> kernel_;
+};
+
+template <class T, Output output, auto own>
+void add_widths(Registration<T, output, own> &all) {
+  for (const std::size_t cols :
+       all.suite.template sizes<std::size_t>({8, 16, 64, 128, 512, 2048, 4096}, {8, 128})) {
+    all.add(rows_in<T, output>(all.level(0), cols));
+    if (all.suite.plan().quick) continue;
+    all.add(rows_in<T, output>(all.level(1), cols));
+    all.add(rows_in<T, output>(all.suite.plan().levels.back(), cols));
+  }
 }
 
-// Scores of several queries against contexts of growing length; the options of attention; the next-token
-// distributions of GPT-2 and Llama 3.
-const std::initializer_list<Shape> attention_and_vocabulary = {
-    {"attn:32x512", 32, 512},
-    {"attn:16x2048", 16, 2048},
-    {"attn:8x8192", 8, 8192},
-    {"attn:4x32768", 4, 32768},
-    {"causal:512x512", 512, 512, Option::causal},
-    {"mask:16x2048", 16, 2048, Option::mask},
-    {"bias:16x2048", 16, 2048, Option::bias},
-    {"softcap:16x2048", 16, 2048, Option::softcap},
-    {"vocab:50257", 1, 50257},
-    {"vocab:128256", 1, 128256},
-};
-const std::initializer_list<Shape> vocabulary = {
-    {"vocab:50257", 1, 50257},
-    {"vocab:128256", 1, 128256},
-};
+template <class T, Output output, auto own>
+void add_variants(Registration<T, output, own> &all) {
+  const auto shapes = all.suite.template sizes<Shape>(
+      {rows_in<T, output>(all.level(0), 128), rows_in<T, output>(all.level(0), 1024),
+       rows_in<T, output>(all.level(1), 1024)},
+      {rows_in<T, output>(all.level(0), 1024)});
+  for (const Shape &shape : shapes) {
+    all.add(shape, ":scaled", Logits::usual, T(0.08838834764831845));
+    all.add(shape, ":wide", Logits::wide);
+    all.add(shape, ":half-inf", Logits::half_infinite);
+    all.add(shape, ":half-1e9", Logits::half_1e9);
+    all.add(shape, ":half-100", Logits::half_100);
+    all.add(shape, ":mask", Option::mask);
+    all.add(shape, ":bias", Option::bias);
+    all.add(shape, ":softcap", Option::softcap);
+  }
+  // As many queries as keys.
+  for (const std::size_t cols : all.suite.template sizes<std::size_t>({64, 256, 1024}, {256})) {
+    all.add({"cols:" + std::to_string(cols), cols, cols}, ":causal", Option::causal);
+  }
+}
+
+// Single rows: long contexts, the next-token distributions of GPT-2 and Llama 3, and longer still.
+template <class T, Output output, auto own>
+void add_single_rows(Registration<T, output, own> &all) {
+  for (const std::size_t cols : all.suite.template sizes<std::size_t>({16384, 50257, 128256}, {50257})) {
+    all.add({"cols:" + std::to_string(cols), 1, cols});
+  }
+  for (const std::size_t millions : all.suite.template sizes<std::size_t>({1, 16}, {})) {
+    all.add({"cols:" + std::to_string(millions) + "M", 1, millions << 20});
+  }
+}
 
 }  // namespace
 
 void register_softmax_f32(Suite &suite) {
-  register_softmax<float, Output::matrix, rapt_softmax_f32>(suite, attention_and_vocabulary);
+  Registration<float, Output::matrix, rapt_softmax_f32> all(suite, &Peer::softmax_f32, softmax_error<float>);
+  all.add_levels(1024);
+  add_widths(all);
+  add_single_rows(all);
+  add_variants(all);
 }
 void register_softmax_f64(Suite &suite) {
-  register_softmax<double, Output::matrix, rapt_softmax_f64>(suite, attention_and_vocabulary);
+  Registration<double, Output::matrix, rapt_softmax_f64> all(suite, &Peer::softmax_f64,
+                                                             softmax_error<double>);
+  all.add_levels(1024);
+  if (!suite.plan().quick) add_widths(all);
 }
 void register_log_softmax_f32(Suite &suite) {
-  register_softmax<float, Output::matrix, rapt_log_softmax_f32>(suite, vocabulary);
+  Registration<float, Output::matrix, rapt_log_softmax_f32> all(suite, nullptr, log_softmax_error<float>);
+  all.add_levels(1024);
+  add_single_rows(all);
 }
 void register_log_softmax_f64(Suite &suite) {
-  register_softmax<double, Output::matrix, rapt_log_softmax_f64>(suite, vocabulary);
+  Registration<double, Output::matrix, rapt_log_softmax_f64> all(suite, nullptr, log_softmax_error<double>);
+  all.add_levels(1024);
 }
 void register_logsumexp_f32(Suite &suite) {
-  register_softmax<float, Output::column, rapt_logsumexp_f32>(suite, attention_and_vocabulary);
+  Registration<float, Output::column, rapt_logsumexp_f32> all(suite, nullptr, logsumexp_error<float>);
+  all.add_levels(1024);
+  add_single_rows(all);
 }
 void register_logsumexp_f64(Suite &suite) {
-  register_softmax<double, Output::column, rapt_logsumexp_f64>(suite, attention_and_vocabulary);
+  Registration<double, Output::column, rapt_logsumexp_f64> all(suite, nullptr, logsumexp_error<double>);
+  all.add_levels(1024);
 }
 
 }  // namespace rapt::bench

@@ -29,14 +29,7 @@ void *allocate_pages(std::size_t bytes) {
 namespace {
 
 std::array<double, 65521> make_logit_period() {
-  std::uint64_t state = 0;
-  const auto uniform = [&state] {  // splitmix64, in (0, 1]
-    std::uint64_t z = state += 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    z ^= z >> 31;
-    return (static_cast<double>(z >> 11) + 1) * 0x1p-53;
-  };
+  Uniform uniform;
   std::array<double, 65521> period{};
   for (double &value : period) {  // Box-Muller
     const double radius = std::sqrt(-2 * std::log(uniform()));

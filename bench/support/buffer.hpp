@@ -35,8 +35,23 @@ class Buffer {
   std::size_t count_;
 };
 
-// A period of pseudo-random normals of mean 0 and standard deviation 2, the spread of attention logits; the
-// same in every run. Its length is prime, so that no row stride meets the same values in every row.
+// Pseudo-random numbers, the same in every run: uniform in (0, 1].
+class Uniform {
+ public:
+  double operator()() {  // splitmix64
+    std::uint64_t z = state_ += 0x9e3779b97f4a7c15;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    z ^= z >> 31;
+    return (static_cast<double>(z >> 11) + 1) * 0x1p-53;
+  }
+
+ private:
+  std::uint64_t state_ = 0;
+};
+
+// A period of normals of mean 0 and standard deviation 2, the spread of attention logits. Its length is
+// prime, so that no row stride meets the same values in every row.
 std::span<const double> logit_period();
 
 // The seed is where in the period the buffer begins.
@@ -49,6 +64,15 @@ Buffer<T> logits(std::size_t count, std::size_t misalignment = 0, std::size_t se
     element = static_cast<T>(period[next]);
     if (++next == period.size()) next = 0;
   }
+  return buffer;
+}
+
+// Values between the two bounds.
+template <class T>
+Buffer<T> uniform(std::size_t count, double low, double high) {
+  Buffer<T> buffer(count);
+  Uniform next;
+  for (T &element : buffer.elements()) element = static_cast<T>(low + (high - low) * next());
   return buffer;
 }
 

@@ -6,16 +6,16 @@
 
 namespace rapt::bench {
 
-Progress::Progress(std::size_t total)
-    : total_(total), terminal_(isatty(STDERR_FILENO) != 0), start_(std::chrono::steady_clock::now()) {}
+Progress::Progress(std::size_t total, double expected_seconds)
+    : total_(total),
+      expected_seconds_(expected_seconds),
+      terminal_(isatty(STDERR_FILENO) != 0),
+      start_(std::chrono::steady_clock::now()) {}
 
 void Progress::begin(const std::string &first) {
   start_ = std::chrono::steady_clock::now();
-  if (terminal_) {
-    show(first);
-  } else {
-    std::fprintf(stderr, "rapt_bench: %zu benchmarks\n", total_);
-  }
+  std::fprintf(stderr, "rapt_bench: %zu benchmarks, some %.0f s\n", total_, expected_seconds_);
+  if (terminal_) show(first);
 }
 
 void Progress::finished_one(const std::string &next) {

@@ -10,7 +10,7 @@ namespace rapt::bench {
 // On a terminal one line that is rewritten; elsewhere, as in a CI log, a line every tenth of the way.
 class Progress {
  public:
-  explicit Progress(std::size_t total);
+  Progress(std::size_t total, double expected_seconds);
 
   void begin(const std::string &first);
   // `next` is what runs now; empty after the last.
@@ -22,6 +22,7 @@ class Progress {
   void show(const std::string &now);
 
   std::size_t total_;
+  double expected_seconds_;
   std::size_t done_ = 0;
   std::size_t tenths_shown_ = 0;
   bool terminal_;

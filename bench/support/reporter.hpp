@@ -1,8 +1,9 @@
-// Takes Google Benchmark's results into the suite's cases, and shows progress meanwhile.
+// Takes Google Benchmark's results into the suite's cases and into the JSON, and shows progress meanwhile.
 #pragma once
 
 #include <benchmark/benchmark.h>
 
+#include <functional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -12,20 +13,30 @@
 
 namespace rapt::bench {
 
-// A case's time is its best repetition, by CPU time: what else runs on the machine can only slow a kernel
-// down.
 class Reporter : public benchmark::BenchmarkReporter {
  public:
-  explicit Reporter(std::vector<Case> &cases);
+  Reporter(Suite &suite, std::vector<Case *> cases, double expected_seconds);
 
   bool ReportContext(const Context &context) override;
   void ReportRuns(const std::vector<Run> &runs) override;
   void Finalize() override;
 
  private:
-  std::vector<Case> &cases_;
+  Suite &suite_;
+  std::vector<Case *> cases_;
   std::unordered_map<std::string, std::size_t> index_of_;
   Progress progress_;
+};
+
+// Google Benchmark's own, with one more member behind the benchmarks: "after", a JSON object.
+class JsonReporter : public benchmark::JSONReporter {
+ public:
+  explicit JsonReporter(std::function<std::string()> after) : after_(std::move(after)) {}
+
+  void Finalize() override;
+
+ private:
+  std::function<std::string()> after_;
 };
 
 }  // namespace rapt::bench

@@ -1,23 +1,143 @@
 #include "support/suite.hpp"
 
+#include <algorithm>
+#include <set>
 #include <stdexcept>
 
+#include "support/limit_cases.hpp"
+
 namespace rapt::bench {
+namespace {
+
+void force_isa(const std::string &isa) { require_ok(rapt_force_isa(isa.c_str())); }
+
+double minimum(const std::vector<double> &values) { return *std::min_element(values.begin(), values.end()); }
+
+double median_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+double relative_spread(const std::vector<double> &values) {
+  return (*std::max_element(values.begin(), values.end()) - minimum(values)) / median_of(values);
+}
+
+}  // namespace
 
 void require_ok(rapt_status status) {
   if (status != RAPT_OK) [[unlikely]]
     throw std::runtime_error(rapt_status_text(status));
 }
 
-void Suite::force_isa(const std::string &isa) { require_ok(rapt_force_isa(isa.c_str())); }
+double Case::best() const { return minimum(seconds); }
+double Case::median() const { return median_of(seconds); }
+double Case::spread() const { return relative_spread(seconds); }
 
-bool Suite::add_case(const std::string &isa, const std::string &size, Work work) {
-  std::string name = kernel_ + "/" + isa + "/" + size;
-  if (plan_.filter && !std::regex_search(name, *plan_.filter)) return false;
-  force_isa(isa);
-  const char *served_by = rapt_kernel_isa(kernel_.c_str());
-  cases_.push_back({std::move(name), kernel_, isa, size, work, served_by ? served_by : isa});
-  return true;
+bool Suite::wants(const Case &one) const {
+  if (plan_.filter && !std::regex_search(one.name, *plan_.filter)) return false;
+  if (std::find(plan_.isas.begin(), plan_.isas.end(), one.isa) == plan_.isas.end()) return false;
+  // Of the scalar level only what the caches hold: it is the reference, and slow.
+  constexpr std::size_t beyond_l2 = 2;
+  return one.isa != "scalar" || one.is_peer || limits_.level_of(one.work.footprint()) < beyond_l2;
+}
+
+void Suite::add(Case one, Body body, std::function<double()> error) {
+  one.name = one.kernel + "/" + one.implementation + "/" + one.size;
+  if (!wants(one)) return;
+  one.served_by = one.isa;
+  if (!one.is_peer) {
+    force_isa(one.isa);
+    if (const char *level = rapt_kernel_isa(one.kernel.c_str())) one.served_by = level;
+  }
+  entries_.push_back({std::move(one), std::move(body), std::move(error)});
+}
+
+// Those that the filter names, and those that a case's bound is made of.
+void Suite::add_limits() {
+  std::set<std::pair<std::string, std::string>> needed;
+  for (const Entry &entry : entries_) {
+    for (std::string &what : limits_.needed_for(entry.one.work))
+      needed.insert({entry.one.isa, std::move(what)});
+  }
+  for (LimitCase &limit : limit_cases(plan_.isas, plan_.levels)) {
+    Case one;
+    one.kernel = limit_kernel;
+    one.implementation = one.isa = limit.isa;
+    one.size = limit.what;
+    one.name = one.kernel + "/" + one.isa + "/" + one.size;
+    const bool named = !plan_.filter || std::regex_search(one.name, *plan_.filter);
+    const bool is_clock = limit.what == "clock" && !entries_.empty();
+    if (!named && !is_clock && !needed.count({limit.isa, limit.what})) continue;
+
+    limit_entries_.push_back({std::move(one), nullptr, nullptr});
+    Entry &entry = limit_entries_.back();
+    const bool bytes = limit.what.find(':') != std::string::npos;
+    entry.body = [this, &entry, bytes, make = std::move(limit.make),
+                  pass =
+                      std::make_shared<std::weak_ptr<std::function<double()>>>()](benchmark::State &state) {
+      auto live = pass->lock();
+      if (!live) {
+        live_call_.reset();
+        live = std::make_shared<std::function<double()>>(make());
+        live_call_ = live;
+        *pass = live;
+      }
+      double amount = 0;
+      for (auto _ : state) {
+        amount = (*live)();
+        benchmark::ClobberMemory();
+      }
+      (bytes ? entry.one.work.read : entry.one.work.elements) = static_cast<std::size_t>(amount);
+    };
+  }
+}
+
+void Suite::run(Entry &entry, benchmark::State &state) {
+  Case &one = entry.one;
+  if (one.kernel != limit_kernel) {
+    if (!one.is_peer) force_isa(one.isa);
+    const auto [error, is_new] = errors_.try_emplace(one.kernel + "/" + one.implementation, 0);
+    if (is_new) error->second = entry.error();
+    one.error = error->second;
+    one.bound = limits_.bound(one.kernel, one.isa, one.work);
+  }
+  entry.body(state);
+
+  if (one.work.elements > 0) {
+    state.counters["elements"] = static_cast<double>(one.work.elements);
+    state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(one.work.elements));
+  }
+  if (one.work.bytes() > 0) {
+    state.counters["bytes"] = static_cast<double>(one.work.bytes());
+    state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(one.work.bytes()));
+  }
+  if (one.kernel == limit_kernel) return;
+  state.counters["limit_s"] = one.bound.seconds;
+  state.counters["uops"] = one.bound.uops;
+  if (std::isfinite(one.error)) state.counters["error"] = one.error;
+  state.SetLabel(one.bound.resource);
+}
+
+std::vector<Case *> Suite::schedule() {
+  add_limits();
+  std::vector<Case *> cases;
+  for (std::deque<Entry> *entries : {&limit_entries_, &entries_}) {
+    for (Entry &entry : *entries) {
+      benchmark::RegisterBenchmark(entry.one.name.c_str(),
+                                   [this, &entry](benchmark::State &state) { run(entry, state); })
+          ->ComputeStatistics("min", minimum)
+          ->ComputeStatistics("spread", relative_spread, benchmark::kPercentage);
+      cases.push_back(&entry.one);
+    }
+  }
+  return cases;
+}
+
+void Suite::finished(const Case &one) {
+  if (one.kernel != limit_kernel) return;
+  const std::size_t amount = one.work.bytes() > 0 ? one.work.bytes() : one.work.elements;
+  limits_.record(one.isa, one.size, static_cast<double>(amount) / one.best());
 }
 
 void register_all(Suite &suite) {

@@ -1,12 +1,16 @@
-// The list of benchmarks: each kernel, at each size, on each instruction set.
+// The list of benchmarks: each kernel, at each size, by each implementation; before them the machine's
+// limits.
 #pragma once
 
 #include <benchmark/benchmark.h>
 
-#include <concepts>
+#include <cmath>
 #include <cstddef>
-#include <cstdint>
+#include <deque>
+#include <functional>
 #include <initializer_list>
+#include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <regex>
@@ -15,26 +19,34 @@
 #include <utility>
 #include <vector>
 
+#include "peers/peer.hpp"
 #include "rapt/rapt.h"
+#include "support/limits.hpp"
+#include "support/work.hpp"
 #include "support/working_sets.hpp"
 
 namespace rapt::bench {
 
-// What one call does. `bytes` counts each input read once and each output written once, whatever the kernel
-// really does: it is the traffic that no implementation can avoid.
-struct Work {
-  std::size_t elements;
-  std::size_t bytes;
-};
-
 struct Case {
-  std::string name;  // kernel/isa/size
+  std::string name;  // kernel/implementation/size
   std::string kernel;
+  std::string implementation;  // of rapt, the level: "avx2"; of a peer "sleef-avx2"
   std::string isa;
   std::string size;
   Work work;
+  bool is_peer = false;
   std::string served_by;  // the level whose code runs: a lower one where `isa` has no code of its own
-  double seconds = 0;     // a call; 0 until measured
+
+  // What the run finds out.
+  std::vector<double> seconds;  // a call, each repetition
+  Bound bound;
+  double error = std::numeric_limits<double>::quiet_NaN();  // support/accuracy.hpp says of what
+
+  bool measured() const { return !seconds.empty(); }
+  double best() const;
+  double median() const;
+  double spread() const;                                     // (largest - smallest) / median
+  double share() const { return bound.seconds / median(); }  // 1 is as fast as this machine can be
 };
 
 // What to run, as the command line and the machine have it.
@@ -43,84 +55,135 @@ struct Plan {
   std::vector<std::string> isas;
   std::optional<std::regex> filter;
   bool quick = false;
+  bool peers = false;
 };
+
+template <class Function>
+class Kernel;
 
 class Suite {
  public:
-  explicit Suite(Plan plan) : plan_(std::move(plan)) {}
+  explicit Suite(Plan plan) : plan_(std::move(plan)), limits_(plan_.levels) {}
   Suite(const Suite &) = delete;
   Suite &operator=(const Suite &) = delete;
 
   const Plan &plan() const { return plan_; }
-  std::vector<Case> &cases() { return cases_; }
+  const Limits &limits() const { return limits_; }
 
-  // The kernel that the following add() are about.
-  void begin_kernel(std::string kernel) { kernel_ = std::move(kernel); }
+  // The kernel that the following kernel() is about.
+  void begin_kernel(std::string name) { kernel_ = std::move(name); }
+  // `peer`: the member with the peers' functions for it, or null. `error`: measures how accurate one is.
+  template <class Function>
+  Kernel<Function> kernel(Function own, Function Peer::*peer, double (*error)(Function));
 
-  // The sizes that every kernel is measured at: one per cache level, and one of misaligned buffers.
-  template <std::floating_point T>
-  std::vector<WorkingSet> working_sets() const {
-    std::vector<WorkingSet> sets = plan_.levels;
-    if (measures_shapes<T>() && !plan_.quick) {
-      sets.push_back({plan_.levels[0].label + ":unaligned", plan_.levels[0].bytes, sizeof(T)});
+  // The sizes to measure of a list: all, or in a quick run the few.
+  template <class Size>
+  std::vector<Size> sizes(std::initializer_list<Size> all, std::initializer_list<Size> few) const {
+    return plan_.quick ? few : all;
+  }
+
+  // Names the limits that the cases call for and registers everything with Google Benchmark.
+  std::vector<Case *> schedule();
+  // To be called with each case that has been measured.
+  void finished(const Case &one);
+
+ private:
+  template <class Function>
+  friend class Kernel;
+  using Body = std::function<void(benchmark::State &)>;
+
+  struct Entry {
+    Case one;
+    Body body;
+    std::function<double()> error;
+  };
+
+  // Whether the plan has such a case.
+  bool wants(const Case &one) const;
+  void add(Case one, Body body, std::function<double()> error);
+  void add_limits();
+  void run(Entry &entry, benchmark::State &state);
+
+  Plan plan_;
+  Limits limits_;
+  std::string kernel_;
+  std::deque<Entry> entries_;  // of which pointers are held
+  std::deque<Entry> limit_entries_;
+  std::map<std::string, double> errors_;  // by kernel/implementation
+  std::shared_ptr<void> live_call_;
+};
+
+// A kernel's implementations, which all have the same signature.
+template <class Function>
+class Kernel {
+ public:
+  enum class By { everyone, rapt_alone };
+
+  Kernel(Suite &suite, std::string name, Function own, Function Peer::*peer, double (*error)(Function))
+      : suite_(suite), name_(std::move(name)), error_(error) {
+    for (const std::string &isa : suite.plan().isas) implementations_.push_back({isa, isa, own, false});
+    if (!suite.plan().peers || !peer) return;
+    for (const Peer &one : peers()) {
+      if (one.*peer) implementations_.push_back({one.name + "-" + one.isa, one.isa, one.*peer, true});
     }
-    return sets;
   }
 
-  // Those of a list of model shapes that are to be measured: a quick run keeps both ends of the list, and no
-  // model computes attention in f64.
-  template <std::floating_point T, class Shape>
-  std::vector<Shape> shapes(std::initializer_list<Shape> all) const {
-    if (!measures_shapes<T>()) return {};
-    if (plan_.quick && all.size() > 2) return {*all.begin(), *(all.end() - 1)};
-    return all;
-  }
+  Suite &suite() const { return suite_; }
 
-  // One size of the kernel, on every instruction set. make_call() allocates the buffers and returns the call
-  // to time, a function object without arguments.
+  // One size, by every implementation. make_call() allocates the buffers and returns the call to time, a
+  // function object that takes the implementation.
   template <class MakeCall>
-  void add(const std::string &size, Work work, MakeCall make_call) {
+  void add(const std::string &size, const Work &work, MakeCall make_call, By by = By::everyone) {
     using Call = std::invoke_result_t<MakeCall>;
-    // All instruction sets work on the same buffers, which live until another size needs its own: the
-    // largest take long to fill, and two of them might not fit.
+    // All work on the same buffers, which live until another size needs its own: the largest take long to
+    // fill, and two of them might not fit.
     auto shared_call = std::make_shared<std::weak_ptr<Call>>();
-    for (const std::string &isa : plan_.isas) {
-      if (!add_case(isa, size, work)) continue;
-      benchmark::RegisterBenchmark(
-          cases_.back().name.c_str(), [this, isa, work, make_call, shared_call](benchmark::State &state) {
+    for (const Implementation &one : implementations_) {
+      if (one.is_peer && by == By::rapt_alone) continue;
+      Case added;
+      added.kernel = name_;
+      added.implementation = one.name;
+      added.isa = one.isa;
+      added.size = size;
+      added.work = work;
+      added.is_peer = one.is_peer;
+      suite_.add(
+          std::move(added),
+          [&suite = suite_, function = one.function, make_call, shared_call](benchmark::State &state) {
             std::shared_ptr<Call> call = shared_call->lock();
             if (!call) {
-              live_call_.reset();
+              suite.live_call_.reset();
               call = std::make_shared<Call>(make_call());
-              live_call_ = call;
+              suite.live_call_ = call;
               *shared_call = call;
             }
-            force_isa(isa);
             for (auto _ : state) {
-              (*call)();
+              (*call)(function);
               benchmark::ClobberMemory();
             }
-            state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(work.elements));
-            state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(work.bytes));
-          });
+          },
+          [error = error_, function = one.function] { return error(function); });
     }
   }
 
  private:
-  template <class T>
-  static constexpr bool measures_shapes() {
-    return std::same_as<T, float>;
-  }
+  struct Implementation {
+    std::string name;
+    std::string isa;
+    Function function;
+    bool is_peer;
+  };
 
-  // False if the filter leaves it out.
-  bool add_case(const std::string &isa, const std::string &size, Work work);
-  static void force_isa(const std::string &isa);
-
-  Plan plan_;
-  std::vector<Case> cases_;
-  std::string kernel_;
-  std::shared_ptr<void> live_call_;
+  Suite &suite_;
+  std::string name_;
+  double (*error_)(Function);
+  std::vector<Implementation> implementations_;
 };
+
+template <class Function>
+Kernel<Function> Suite::kernel(Function own, Function Peer::*peer, double (*error)(Function)) {
+  return {*this, kernel_, own, peer, error};
+}
 
 // For functions that return a status: a benchmark that times an error is worth nothing.
 void require_ok(rapt_status status);

@@ -2,141 +2,108 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdarg>
 #include <cstdio>
 #include <map>
-#include <tuple>
 #include <utility>
 
 #include "rapt/rapt.h"
+#include "support/limit_cases.hpp"
+#include "support/text.hpp"
 
 namespace rapt::bench {
 namespace {
 
-constexpr int page_width = 100;
 constexpr int kernel_width = 21;
 
-[[gnu::format(printf, 1, 2)]] std::string text(const char *format, ...) {
-  char buffer[256];
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(buffer, sizeof buffer, format, arguments);
-  va_end(arguments);
-  return buffer;
+// Whether the size is how the level table shows the kernel in a level.
+bool shows_level(const std::string &size, const WorkingSet &level) {
+  return size == level.label || size == "cols:1024:" + level.label || size == "dim:128:" + level.label;
 }
 
-std::string left(const std::string &cell, int width) { return text("%-*s", width, cell.c_str()); }
-std::string right(const std::string &cell, int width) { return text("%*s", width, cell.c_str()); }
-std::string centre(const std::string &cell, int width) {
-  const int before = (width - static_cast<int>(cell.size())) / 2;
-  return left(std::string(static_cast<std::size_t>(std::max(before, 0)), ' ') + cell, width);
+bool shows_a_level(const std::string &size, const Plan &plan) {
+  return std::any_of(plan.levels.begin(), plan.levels.end(),
+                     [&size](const WorkingSet &level) { return shows_level(size, level); });
 }
 
-void print_line(std::string line) {
-  line.erase(line.find_last_not_of(' ') + 1);
-  std::puts(line.c_str());
-}
-
-// Three significant digits.
-std::string number(double value) {
-  const int digits = value < 0.1 ? 4 : value < 1 ? 3 : value < 10 ? 2 : value < 100 ? 1 : 0;
-  return text("%.*f", digits, value);
-}
-
-std::string time_text(double seconds) {
-  if (seconds < 1e-6) return number(seconds * 1e9) + " ns";
-  if (seconds < 1e-3) return number(seconds * 1e6) + " us";
-  return number(seconds * 1e3) + " ms";
-}
-
-std::string join(const std::vector<std::string> &parts) {
-  std::string joined;
-  for (const std::string &part : parts) joined += (joined.empty() ? "" : ", ") + part;
-  return joined;
-}
-
-void print_fact(const char *name, const std::string &fact) {
-  constexpr std::size_t name_width = 14;
-  // Wrapped at spaces to the page.
-  std::string rest = fact;
-  std::string head = name;
-  while (!rest.empty()) {
-    std::size_t length = rest.size();
-    if (length > page_width - name_width) {
-      length = rest.rfind(' ', page_width - name_width);
-      if (length == std::string::npos) length = rest.size();
-    }
-    print_line(left(head, name_width) + rest.substr(0, length));
-    rest.erase(0, std::min(length + 1, rest.size()));
-    head.clear();
-  }
-}
-
-double gigabytes_per_second(const Case &measured) {
-  return static_cast<double>(measured.work.bytes) / measured.seconds * 1e-9;
-}
-
-// The measured cases by kernel, instruction set and size.
+// The measured cases, by kernel.
 class Results {
  public:
-  explicit Results(const std::vector<Case> &cases) {
-    for (const Case &one : cases) {
-      if (one.seconds > 0) by_key_[{one.kernel, one.isa, one.size}] = &one;
+  Results(const Plan &plan, const std::vector<Case *> &cases) : plan_(plan) {
+    for (const Case *one : cases) {
+      if (one->kernel == limit_kernel || !one->measured()) continue;
+      if (kernels_.empty() || kernels_.back() != one->kernel) kernels_.push_back(one->kernel);
+      by_kernel_[one->kernel].push_back(one);
     }
   }
 
-  const Case *find(const std::string &kernel, const std::string &isa, const std::string &size) const {
-    const auto found = by_key_.find({kernel, isa, size});
-    return found == by_key_.end() ? nullptr : found->second;
+  const std::vector<std::string> &kernels() const { return kernels_; }
+  const std::vector<const Case *> &of(const std::string &kernel) const { return by_kernel_.at(kernel); }
+
+  const Case *rapt(const std::string &kernel, const std::string &isa, const std::string &size) const {
+    for (const Case *one : of(kernel)) {
+      if (!one->is_peer && one->isa == isa && one->size == size) return one;
+    }
+    return nullptr;
+  }
+  const Case *rapt(const std::string &kernel, const std::string &isa, const WorkingSet &level) const {
+    for (const Case *one : of(kernel)) {
+      if (!one->is_peer && one->isa == isa && shows_level(one->size, level)) return one;
+    }
+    return nullptr;
+  }
+
+  // The fastest peer at the same size among those that the instruction set is compared with: its own, and
+  // with the strongest one all.
+  const Case *best_peer(const Case &own, double largest_error = HUGE_VAL) const {
+    const Case *best = nullptr;
+    for (const Case *one : of(own.kernel)) {
+      if (!one->is_peer || one->size != own.size || !(one->error <= largest_error)) continue;
+      if (one->isa != own.isa && own.isa != plan_.isas.back()) continue;
+      if (!best || one->median() < best->median()) best = one;
+    }
+    return best;
   }
 
   // How many times faster than the scalar level; 0 if that is unknown.
-  double speed_up(const std::string &kernel, const std::string &isa, const std::string &size) const {
-    const Case *scalar = find(kernel, "scalar", size);
-    const Case *one = find(kernel, isa, size);
-    return scalar && one ? scalar->seconds / one->seconds : 0;
+  double speed_up(const Case &own) const {
+    const Case *scalar = rapt(own.kernel, "scalar", own.size);
+    return scalar ? scalar->median() / own.median() : 0;
   }
 
  private:
-  std::map<std::tuple<std::string, std::string, std::string>, const Case *> by_key_;
+  const Plan &plan_;
+  std::vector<std::string> kernels_;
+  std::map<std::string, std::vector<const Case *>> by_kernel_;
 };
+
+// The library, with its instruction set where that is not `isa`.
+std::string peer_name(const Case &peer, const std::string &isa) {
+  if (peer.isa != isa) return peer.implementation;
+  return peer.implementation.substr(0, peer.implementation.size() - isa.size() - 1);
+}
+
+double nanoseconds_an_element(const Case &one) {
+  return one.median() / static_cast<double>(one.work.elements) * 1e9;
+}
+
+std::string share_text(const Case &one) {
+  return one.bound.seconds > 0 ? text("%.0f%%", 100 * one.share()) : "-";
+}
 
 std::string speed_up_text(double speed_up) {
   return speed_up > 0 ? text("%.*fx", speed_up < 10 ? 2 : 1, speed_up) : "-";
 }
 
-bool is_level(const Plan &plan, const std::string &size) {
-  return std::any_of(plan.levels.begin(), plan.levels.end(),
-                     [&size](const WorkingSet &level) { return level.label == size; });
-}
-
-// The rows of the level table, in the order of the suite.
-std::vector<std::pair<std::string, std::string>> kernels_and_isas(const Plan &plan,
-                                                                  const std::vector<Case> &cases) {
-  std::vector<std::pair<std::string, std::string>> rows;
-  std::string kernel_above;
-  for (const Case &one : cases) {
-    if (!is_level(plan, one.size) || one.kernel == kernel_above) continue;
-    kernel_above = one.kernel;
-    for (const std::string &isa : plan.isas) {
-      const bool measured = std::any_of(cases.begin(), cases.end(), [&](const Case &other) {
-        return other.kernel == one.kernel && other.isa == isa && is_level(plan, other.size);
-      });
-      if (measured) rows.emplace_back(one.kernel, isa);
-    }
-  }
-  return rows;
-}
-
-void print_mean_speed_ups(const Plan &plan, const Results &results,
-                          const std::vector<std::pair<std::string, std::string>> &rows) {
+// For each instruction set, of the kernels' speed-ups in the first level.
+void print_mean_speed_ups(const Plan &plan, const Results &results) {
   std::vector<std::string> means;
   for (const std::string &isa : plan.isas) {
     double log_sum = 0;
     int count = 0;
-    for (const auto &[kernel, row_isa] : rows) {
-      const double speed_up = results.speed_up(kernel, isa, plan.levels[0].label);
-      if (row_isa != isa || isa == "scalar" || speed_up <= 0) continue;
+    for (const std::string &kernel : results.kernels()) {
+      const Case *one = results.rapt(kernel, isa, plan.levels[0]);
+      const double speed_up = one ? results.speed_up(*one) : 0;
+      if (isa == "scalar" || speed_up <= 0) continue;
       log_sum += std::log(speed_up);
       ++count;
     }
@@ -145,15 +112,31 @@ void print_mean_speed_ups(const Plan &plan, const Results &results,
   if (!means.empty()) std::printf("Geometric mean of the speed-ups at L1: %s.\n", join(means).c_str());
 }
 
-}  // namespace
-
-std::string size_text(std::size_t bytes) {
-  constexpr double kib = 1024;
-  const double value = static_cast<double>(bytes);
-  if (bytes == 0) return "none";
-  if (value < kib * kib) return text("%.0f KiB", value / kib);
-  return text("%.*f MiB", bytes % (1024 * 1024) ? 1 : 0, value / kib / kib);
+// Each implementation's error; once for a library whose instruction sets agree.
+std::string errors_text(const std::vector<const Case *> &cases) {
+  std::vector<std::string> libraries;
+  std::map<std::string, std::map<std::string, double>> errors;  // by library and instruction set
+  for (const Case *one : cases) {
+    const std::string library = one->is_peer ? peer_name(*one, one->isa) : "rapt";
+    if (errors[library].empty()) libraries.push_back(library);
+    errors[library][one->isa] = one->error;
+  }
+  std::vector<std::string> texts;
+  for (const std::string &library : libraries) {
+    const auto &by_isa = errors[library];
+    const double first = by_isa.begin()->second;
+    if (std::all_of(by_isa.begin(), by_isa.end(), [first](const auto &one) { return one.second == first; })) {
+      texts.push_back(library + " " + number(first));
+    } else {
+      for (const auto &[isa, error] : by_isa) texts.push_back(library + "-" + isa + " " + number(error));
+    }
+  }
+  return join(texts);
 }
+
+void print_rule(int width) { print_line(std::string(static_cast<std::size_t>(width), '-')); }
+
+}  // namespace
 
 void print_conditions(const Conditions &conditions, const Plan &plan) {
   const Topology &topology = conditions.topology;
@@ -177,98 +160,184 @@ void print_conditions(const Conditions &conditions, const Plan &plan) {
       "scalar",
       "is the reference, built for any CPU of this architecture: it may lack fused multiply-add and call "
       "libm for each one, so a speed-up over it is not one over a compiler's own vector code");
-  print_fact("each number", text("the best of %d repetitions of at least %g s CPU time",
-                                 conditions.repetitions, conditions.min_time));
+  print_fact("each number",
+             text("the median of %d repetitions of at least %g s CPU time; of a limit the best",
+                  conditions.repetitions, conditions.min_time));
   if (conditions.load >= 0) {
     print_fact("",
                text("load average %.1f on %d CPUs when the run began", conditions.load, topology.cpu_count));
   }
-  print_fact("GB/s", "10^9 bytes a second, each input read once and each output written once");
+  if (conditions.clock > 0) print_fact("clock", text("%.2f GHz when the run began", conditions.clock));
+  print_fact("share",
+             "of the limit: the larger of bytes / measured bandwidth of the level, and counted vector "
+             "instructions / measured rate of FMA; divided by the time");
 }
 
-void print_level_table(const Plan &plan, const std::vector<Case> &cases) {
-  const auto rows = kernels_and_isas(plan, cases);
-  if (rows.empty()) return;
-  const Results results(cases);
-  constexpr int isa_width = 12;
-  constexpr int cell_width = 7;
-  const int group_width = cell_width * static_cast<int>(plan.levels.size());
-  const auto level_headings = [&plan] {
-    std::string headings;
-    for (const WorkingSet &level : plan.levels) headings += right(level.label, cell_width);
-    return headings;
+void print_limits(const Plan &plan, const Limits &limits) {
+  constexpr int isa_width = 9, rate_width = 9;
+  const std::vector<std::pair<const char *, const char *>> accesses = {
+      {"load", "load"}, {"store", "store"}, {"copy", "copy"}, {"copy_nt", "copy NT"}, {"update", "in place"}};
+  const auto cell = [](double rate, double unit) {
+    return right(rate > 0 ? number(rate / unit) : "-", rate_width);
   };
 
-  std::puts("");
-  print_line(left("", kernel_width + isa_width) + centre("    ns per element", group_width) + "  " +
-             centre("      GB/s", group_width) + right("over", 9));
-  print_line(left("kernel", kernel_width) + left("isa", isa_width) + level_headings() + "  " +
-             level_headings() + right("scalar", 9));
-  print_line(std::string(static_cast<std::size_t>(kernel_width + isa_width + 2 * group_width + 2 + 9), '-'));
-
-  bool inherited = false;
-  std::string kernel_above;
-  for (const auto &[kernel, isa] : rows) {
-    std::string nanoseconds;
-    std::string bandwidths;
-    bool row_inherited = false;
+  std::puts("\nLimits of this machine. Bandwidth: GB/s, reads and writes together.\n");
+  std::string headings = left("isa", isa_width) + right("clock", rate_width) + right("f32 FMA", rate_width) +
+                         right("f64 FMA", rate_width) + right("a cycle", rate_width) + "  " +
+                         left("level", 6);
+  for (const auto &[name, title] : accesses) headings += right(title, rate_width);
+  print_line(headings);
+  print_line(left("", isa_width) + right("GHz", rate_width) + right("GFLOP/s", rate_width) +
+             right("GFLOP/s", rate_width) + right("FMA", rate_width));
+  print_rule(static_cast<int>(headings.size()));
+  for (const std::string &isa : plan.isas) {
+    const double clock = limits.rate(isa, "clock"), fma = limits.rate(isa, "fma_f32");
+    std::string head = left(isa, isa_width) + cell(clock, 1e9) + cell(fma, 1e9) +
+                       cell(limits.rate(isa, "fma_f64"), 1e9) +
+                       cell(clock > 0 ? fma / operations_of_fma(isa, sizeof(float)) / clock : 0, 1);
     for (const WorkingSet &level : plan.levels) {
-      const Case *found = results.find(kernel, isa, level.label);
-      const double elements = found ? static_cast<double>(found->work.elements) : 1;
-      nanoseconds += right(found ? number(found->seconds / elements * 1e9) : "-", cell_width);
-      bandwidths += right(found ? text("%.1f", gigabytes_per_second(*found)) : "-", cell_width);
-      if (found && found->served_by != isa) row_inherited = true;
+      std::string line = head + "  " + left(level.label, 6);
+      for (const auto &[name, title] : accesses) {
+        line += cell(limits.rate(isa, std::string(name) + ":" + level.label), 1e9);
+      }
+      print_line(line);
+      head = std::string(head.size(), ' ');
     }
-    inherited |= row_inherited;
-    print_line(
-        left(kernel == kernel_above ? "" : kernel, kernel_width) +
-        left(row_inherited ? isa + "*" : isa, isa_width) + nanoseconds + "  " + bandwidths +
-        right(isa == "scalar" ? "" : speed_up_text(results.speed_up(kernel, isa, plan.levels[0].label)), 9));
-    kernel_above = kernel;
   }
-  std::puts("");
-  if (inherited) std::puts("* has no code of its own for the kernel: a lower instruction set's serves.");
-  print_mean_speed_ups(plan, results, rows);
 }
 
-void print_shape_table(const Plan &plan, const std::vector<Case> &cases) {
-  std::vector<std::pair<std::string, std::string>> rows;
-  for (const Case &one : cases) {
-    std::pair<std::string, std::string> row(one.kernel, one.size);
-    if (!is_level(plan, one.size) && (rows.empty() || rows.back() != row)) rows.push_back(std::move(row));
+void print_level_table(const Plan &plan, const std::vector<Case *> &cases) {
+  const Results results(plan, cases);
+  constexpr int isa_width = 9, cell_width = 7, share_width = 6, ratio_width = 8;
+  const int levels = static_cast<int>(plan.levels.size());
+  std::string times, shares;
+  for (const WorkingSet &level : plan.levels) {
+    times += right(level.label, cell_width);
+    shares += right(level.label, share_width);
   }
-  if (rows.empty()) return;
-  const Results results(cases);
-  constexpr int size_width = 17;
-  constexpr int time_width = 12;
 
-  // What fits the page: the scalar level, which all are compared with, and the three strongest.
+  bool inherited = false;
+  bool begun = false;
+  for (const std::string &kernel : results.kernels()) {
+    std::string name = kernel;
+    for (const std::string &isa : plan.isas) {
+      std::string nanoseconds, share;
+      const Case *first = nullptr;
+      for (const WorkingSet &level : plan.levels) {
+        const Case *found = results.rapt(kernel, isa, level);
+        nanoseconds += right(found ? number(nanoseconds_an_element(*found)) : "-", cell_width);
+        share += right(found ? share_text(*found) : "-", share_width);
+        if (!first) first = found;
+      }
+      if (!first) continue;
+      if (!begun) {
+        begun = true;
+        std::puts("");
+        print_line(left("", kernel_width + isa_width) + centre("ns per element", cell_width * levels) + " " +
+                   centre("share of the limit", share_width * levels) + right("over", ratio_width) +
+                   (plan.peers ? right("best", ratio_width) : ""));
+        print_line(left("kernel", kernel_width) + left("isa", isa_width) + times + " " + shares +
+                   right("scalar", ratio_width) + (plan.peers ? right("peer", ratio_width) : ""));
+        print_rule(kernel_width + isa_width + levels * (cell_width + share_width) + 1 +
+                   (plan.peers ? 2 : 1) * ratio_width);
+      }
+      const bool foreign = first->served_by != isa;
+      inherited |= foreign;
+      const Case *peer = results.best_peer(*first);
+      print_line(left(name, kernel_width) + left(foreign ? isa + "*" : isa, isa_width) + nanoseconds + " " +
+                 share + right(isa == "scalar" ? "" : speed_up_text(results.speed_up(*first)), ratio_width) +
+                 right(peer ? speed_up_text(peer->median() / first->median()) : "", ratio_width));
+      name.clear();
+    }
+  }
+  if (!begun) return;
+  std::puts("");
+  if (inherited) std::puts("* has no code of its own for the kernel: a lower instruction set's serves.");
+  const std::string &first_level = plan.levels[0].label;
+  std::printf("Rows have 1024 columns, those of dot_rows 128. Over scalar is at %s.\n", first_level.c_str());
+  if (plan.peers) std::printf("Best peer: its time over rapt's, at %s.\n", first_level.c_str());
+  print_mean_speed_ups(plan, results);
+}
+
+void print_shape_tables(const Plan &plan, const std::vector<Case *> &cases) {
+  const Results results(plan, cases);
+  constexpr int size_width = 22, time_width = 11, element_width = 8, share_width = 6, ratio_width = 7;
+  constexpr int peer_width = 14;
+  // What fits the page: the two strongest.
   std::vector<std::string> isas = plan.isas;
-  if (isas.size() > 4) isas.erase(isas.begin() + 1, isas.end() - 3);
+  if (isas.size() > 2) isas.erase(isas.begin(), isas.end() - 2);
 
-  std::puts("\nTime of one call. GB/s and the speed-up over scalar are the fastest one's.\n");
-  std::string headings = left("kernel", kernel_width) + left("size", size_width);
-  for (const std::string &isa : isas) headings += right(isa, time_width);
-  headings += right("GB/s", 7) + right("over", 7);
-  print_line(headings);
-  print_line(std::string(headings.size(), '-'));
-
-  std::string kernel_above;
-  for (const auto &[kernel, size] : rows) {
-    std::string line = left(kernel == kernel_above ? "" : kernel, kernel_width) + left(size, size_width);
-    const Case *fastest = nullptr;
+  for (const std::string &kernel : results.kernels()) {
+    std::vector<std::string> sizes;
+    for (const Case *one : results.of(kernel)) {
+      if (!shows_a_level(one->size, plan) && (sizes.empty() || sizes.back() != one->size)) {
+        sizes.push_back(one->size);
+      }
+    }
+    if (sizes.empty()) continue;
+    std::string headings = left(kernel, size_width);
     for (const std::string &isa : isas) {
-      const Case *found = results.find(kernel, isa, size);
-      line += right(found ? time_text(found->seconds) : "-", time_width);
-      if (found && (!fastest || found->seconds < fastest->seconds)) fastest = found;
+      headings += right(isa, time_width);
+      if (!plan.peers) headings += right("ns/elem", element_width);
+      headings += right("share", share_width);
+      if (plan.peers) headings += right("ratio", ratio_width) + " " + left("best peer", peer_width);
     }
-    if (fastest) {
-      line += right(text("%.1f", gigabytes_per_second(*fastest)), 7) +
-              right(speed_up_text(results.speed_up(kernel, fastest->isa, size)), 7);
+    std::puts("");
+    print_line(headings);
+    print_rule(static_cast<int>(headings.size()));
+    for (const std::string &size : sizes) {
+      std::string line = left(size, size_width);
+      for (const std::string &isa : isas) {
+        const Case *own = results.rapt(kernel, isa, size);
+        const Case *peer = own ? results.best_peer(*own) : nullptr;
+        line += right(own ? time_text(own->median()) : "-", time_width);
+        if (!plan.peers) line += right(own ? number(nanoseconds_an_element(*own)) : "-", element_width);
+        line += right(own ? share_text(*own) : "-", share_width);
+        if (!plan.peers) continue;
+        line += right(peer ? text("%.2f", peer->median() / own->median()) : "", ratio_width) + " " +
+                left(peer ? peer_name(*peer, isa) : "", peer_width);
+      }
+      print_line(line);
     }
-    print_line(line);
-    kernel_above = kernel;
   }
+  if (plan.peers) std::puts("\nratio: the best peer's time over rapt's; above 1 rapt is faster.");
+}
+
+void print_accuracy(const Plan &plan, const std::vector<Case *> &cases) {
+  const Results results(plan, cases);
+  if (results.kernels().empty()) return;
+  std::puts(
+      "\nLargest error: exp, exp_sum, scale in ULP, others in 2^-24 or 2^-53 of what rapt.h relates it "
+      "to.\n");
+  for (const std::string &kernel : results.kernels()) {
+    print_fact(kernel.c_str(), errors_text(results.of(kernel)), kernel_width);
+  }
+
+  if (!plan.peers) return;
+  for (const char *kernel : {"exp_f32", "exp_f64"}) {
+    if (std::find(results.kernels().begin(), results.kernels().end(), kernel) == results.kernels().end())
+      continue;
+    for (const std::string &isa : plan.isas) {
+      const Case *own = results.rapt(kernel, isa, plan.levels[0]);
+      const Case *peer = own ? results.best_peer(*own, 1) : nullptr;
+      if (!peer) continue;
+      std::printf("%s at L1, %s: the fastest peer within 1 ULP is %s, %.2f times rapt's time.\n", kernel,
+                  isa.c_str(), peer->implementation.c_str(), peer->median() / own->median());
+    }
+  }
+}
+
+void print_spread(const std::vector<Case *> &cases) {
+  std::vector<const Case *> sorted;
+  for (const Case *one : cases) {
+    if (one->measured()) sorted.push_back(one);
+  }
+  if (sorted.empty()) return;
+  std::sort(sorted.begin(), sorted.end(),
+            [](const Case *a, const Case *b) { return a->spread() < b->spread(); });
+  std::printf("\nRepetitions lie %.1f%% apart in the median benchmark, %.0f%% in the worst:\n%s.\n",
+              100 * sorted[sorted.size() / 2]->spread(), 100 * sorted.back()->spread(),
+              sorted.back()->name.c_str());
 }
 
 }  // namespace rapt::bench

@@ -1,30 +1,23 @@
 // The results for a person: at most 100 columns.
 #pragma once
 
-#include <string>
 #include <vector>
 
+#include "support/conditions.hpp"
 #include "support/suite.hpp"
-#include "support/topology.hpp"
 
 namespace rapt::bench {
 
-// Under which conditions the numbers came about.
-struct Conditions {
-  Topology topology;
-  std::vector<std::string> isas;
-  std::vector<std::string> skipped;  // each with its reason
-  int repetitions = 0;
-  double min_time = 0;  // seconds a repetition
-  double load = -1;     // load average before the run; below 0 where unknown
-};
-
-std::string size_text(std::size_t bytes);
-
+// All times are medians of the repetitions, and so are all ratios; a limit is the best of its repetitions.
 void print_conditions(const Conditions &conditions, const Plan &plan);
+void print_limits(const Plan &plan, const Limits &limits);
 // Every kernel at every level of the memory hierarchy.
-void print_level_table(const Plan &plan, const std::vector<Case> &cases);
-// The other sizes.
-void print_shape_table(const Plan &plan, const std::vector<Case> &cases);
+void print_level_table(const Plan &plan, const std::vector<Case *> &cases);
+// The other sizes, a table a kernel.
+void print_shape_tables(const Plan &plan, const std::vector<Case *> &cases);
+// The errors of all implementations, and which peer is the fastest of the accurate ones.
+void print_accuracy(const Plan &plan, const std::vector<Case *> &cases);
+// How far apart the repetitions were.
+void print_spread(const std::vector<Case *> &cases);
 
 }  // namespace rapt::bench

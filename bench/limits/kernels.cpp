@@ -1,0 +1,153 @@
+// The loops of one level. Everything but the table is in an unnamed namespace and comes from no template of
+// the standard library: compiled for AVX-512, an inline function with a name would be a weak symbol that the
+// linker may keep for the whole program, on every CPU.
+#include "limits/kernels.hpp"
+
+#include "limits/registers.hpp"
+
+namespace {
+
+constexpr std::size_t width = sizeof(Bits);
+constexpr std::size_t line = 64;
+
+// Values that the compiler has to produce; a point that no access to memory is moved across.
+inline void keep(Bits bits) { __asm__ volatile("" : : RAPT_LIMITS_BITS_REGISTER(bits)); }
+template <class Register>
+inline void keep_float(Register chain) {
+  __asm__ volatile("" : : RAPT_LIMITS_FLOAT_REGISTER(chain));
+}
+inline void barrier() { __asm__ volatile("" : : : "memory"); }
+
+// Twelve chains: two units with a latency of four to six cycles want eight to twelve.
+#define RAPT_LIMITS_TWELVE(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11)
+
+template <class Register, class Element>
+std::size_t fused_multiply_adds() {
+  constexpr std::size_t rounds = 4096;
+  const Register half = broadcast(Element(0.5)), one = broadcast(Element(1));  // the chains converge to 2
+#define DECLARE(i) Register chain##i = broadcast(Element(1) + Element(i));
+#define STEP(i) chain##i = fma(chain##i, half, one);
+#define KEEP(i) keep_float(chain##i);
+  RAPT_LIMITS_TWELVE(DECLARE)
+  for (std::size_t round = 0; round < rounds; ++round) {
+    RAPT_LIMITS_TWELVE(STEP)
+    barrier();
+  }
+  RAPT_LIMITS_TWELVE(KEEP)
+#undef DECLARE
+#undef STEP
+#undef KEEP
+  return rounds * 12;
+}
+
+// A chain of integer additions takes a cycle each on every core; multiply-adds beside it keep the clock where
+// this level's vector code has it.
+std::size_t cycles() {
+  constexpr std::size_t rounds = 1024;
+  const F32 half = broadcast(0.5F), one = broadcast(1.0F);
+  std::size_t sum = rounds, addend = 3;
+  __asm__ volatile("" : "+r"(addend));
+#define DECLARE(i) F32 chain##i = broadcast(1.0F + i);
+#define STEP(i)                        \
+  chain##i = fma(chain##i, half, one); \
+  sum += addend;                       \
+  __asm__ volatile("" : "+r"(sum));
+#define KEEP(i) keep_float(chain##i);
+  RAPT_LIMITS_TWELVE(DECLARE)
+  for (std::size_t round = 0; round < rounds; ++round) {
+    RAPT_LIMITS_TWELVE(STEP)
+  }
+  RAPT_LIMITS_TWELVE(KEEP)
+#undef DECLARE
+#undef STEP
+#undef KEEP
+  return rounds * 12;
+}
+
+template <class Step>
+inline void each_register(std::size_t bytes, Step step) {
+  for (std::size_t at = 0; at < bytes; at += rapt::bench::limit_block) {
+#if defined(__clang__)
+#pragma clang loop unroll(full)
+#else
+#pragma GCC unroll 64
+#endif
+    for (std::size_t i = 0; i < rapt::bench::limit_block; i += width) step(at + i);
+    barrier();
+  }
+}
+
+// Far enough ahead that the line is there in time, near enough that it still is.
+constexpr std::size_t ahead = 1024;
+
+template <bool prefetched>
+inline void prefetch(const char *source, std::size_t offset) {
+  if (prefetched && offset % line == 0) __builtin_prefetch(source + offset + ahead);
+}
+
+template <bool prefetched>
+void load_all(const void *from, std::size_t bytes) {
+  const char *source = static_cast<const char *>(from);
+  each_register(bytes, [=](std::size_t i) {
+    prefetch<prefetched>(source, i);
+    keep(load(source + i));
+  });
+}
+
+void store_all(void *to, std::size_t bytes) {
+  char *target = static_cast<char *>(to);
+  const Bits bits = zero();
+  each_register(bytes, [=](std::size_t i) { store(target + i, bits); });
+}
+
+template <bool prefetched, auto store_one>
+inline void copy_by(const void *from, void *to, std::size_t bytes) {
+  const char *source = static_cast<const char *>(from);
+  char *target = static_cast<char *>(to);
+  each_register(bytes, [=](std::size_t i) {
+    prefetch<prefetched>(source, i);
+    store_one(target + i, load(source + i));
+  });
+}
+
+template <bool prefetched>
+void copy_all(const void *from, void *to, std::size_t bytes) {
+  copy_by<prefetched, store>(from, to, bytes);
+}
+
+template <bool prefetched>
+void copy_all_nt(const void *from, void *to, std::size_t bytes) {
+  copy_by<prefetched, store_nt>(from, to, bytes);
+  fence_nt();
+}
+
+// The value may change on its way, for all that the compiler knows: else it would drop the store.
+template <bool prefetched>
+void update_all(void *at, std::size_t bytes) {
+  char *place = static_cast<char *>(at);
+  each_register(bytes, [=](std::size_t i) {
+    prefetch<prefetched>(place, i);
+    Bits bits = load(place + i);
+    __asm__ volatile("" : "+" RAPT_LIMITS_BITS_REGISTER(bits));
+    store(place + i, bits);
+  });
+}
+
+}  // namespace
+
+namespace rapt::bench {
+
+extern const LimitKernels RAPT_LIMITS_TABLE;
+const LimitKernels RAPT_LIMITS_TABLE = {
+    .register_bytes = width,
+    .fma_f32 = fused_multiply_adds<F32, float>,
+    .fma_f64 = fused_multiply_adds<F64, double>,
+    .clock = cycles,
+    .load = {load_all<false>, load_all<true>},
+    .store = store_all,
+    .copy = {copy_all<false>, copy_all<true>},
+    .copy_nt = {copy_all_nt<false>, copy_all_nt<true>},
+    .update = {update_all<false>, update_all<true>},
+};
+
+}  // namespace rapt::bench

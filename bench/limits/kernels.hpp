@@ -1,0 +1,31 @@
+// Loops that do one thing as fast as an instruction set can, compiled once for each of rapt's levels.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace rapt::bench {
+
+// The loops over memory pass once over `bytes` bytes, a multiple of limit_block, at 64-byte boundaries. Of
+// two in braces the second prefetches, which is faster past the caches of a core and slower within.
+struct LimitKernels {
+  std::size_t register_bytes;
+
+  // These return what they executed: fused multiply-adds of whole registers; cycles.
+  std::size_t (*fma_f32)();
+  std::size_t (*fma_f64)();
+  std::size_t (*clock)();
+
+  void (*load[2])(const void *from, std::size_t bytes);
+  void (*store)(void *to, std::size_t bytes);
+  void (*copy[2])(const void *from, void *to, std::size_t bytes);
+  void (*copy_nt[2])(const void *from, void *to, std::size_t bytes);
+  void (*update[2])(void *at, std::size_t bytes);  // reads and writes each place
+};
+
+constexpr std::size_t limit_block = 512;
+
+// Null for a level without loops of its own.
+const LimitKernels *limit_kernels(const std::string &isa);
+
+}  // namespace rapt::bench

@@ -1,0 +1,67 @@
+// BLIS. It tells Intel CPUs with one AVX-512 FMA unit from those with two by the model's name, and takes AVX2
+// where it cannot tell.
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "cblas.hpp"
+#include "peer.hpp"
+
+namespace rapt::bench {
+namespace {
+
+struct Blis {
+  static constexpr const char *name = "blis";
+  static constexpr const char *path = RAPT_PEER_BLIS;
+  static constexpr const char *variable = "BLIS_ARCH_TYPE";  // read by bli_init
+
+  static bool start(const SharedLibrary &library) {
+    auto *init = library.function<void()>("bli_init");
+    if (!init || !library.function<char *()>("bli_info_get_version_str") ||
+        !library.function<int()>("bli_arch_query_id") || !library.function<char *(int)>("bli_arch_string")) {
+      return false;
+    }
+    init();
+    // A build with threads would share out large matrices; the benchmark has one core.
+    if (auto *set = library.function<void(std::ptrdiff_t)>("bli_thread_set_num_threads")) set(1);
+    return true;
+  }
+
+  static std::string version(const SharedLibrary &library) {
+    return library.function<char *()>("bli_info_get_version_str")();
+  }
+
+  static std::string kernels(const SharedLibrary &library) {
+    return kernels(library, library.function<int()>("bli_arch_query_id")());
+  }
+
+  static std::string isa_of(const std::string &arch) {
+    if (arch == "skx") return "avx512";
+    if (arch == "haswell" || arch == "zen" || arch == "zen2" || arch == "zen3") return "avx2";
+#if defined(__aarch64__)
+    return "neon";
+#else
+    return "";
+#endif
+  }
+
+  // Kernels go by numbers, which differ between versions; "generic" is the last.
+  static std::string to_force(const SharedLibrary &library, const std::string &isa) {
+    const std::string wanted = isa == "avx512" ? "skx" : "haswell";
+    for (int number = 0;; ++number) {
+      const std::string arch = kernels(library, number);
+      if (arch == wanted || arch == "generic") return std::to_string(number);
+    }
+  }
+
+ private:
+  static std::string kernels(const SharedLibrary &library, int number) {
+    return library.function<char *(int)>("bli_arch_string")(number);
+  }
+};
+
+}  // namespace
+
+void add_blis(std::vector<Peer> &peers) { add_blas<Blis>(peers); }
+
+}  // namespace rapt::bench

@@ -1,0 +1,127 @@
+// A BLAS behind the interface of peers.
+//
+// Opened at run time, because every BLAS exports the same names: linked into one program, the first would
+// serve for all. Each library loads once for every instruction set that it has kernels for.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "peer.hpp"
+#include "rapt/rapt.h"
+#include "shared_library.hpp"
+
+namespace rapt::bench {
+
+// A peer's functions are bare pointers: each loaded copy needs its own, told apart by `Blas` and `copy`.
+template <class Blas, int copy>
+class Cblas {
+ public:
+  // False if the library has not all of them.
+  static bool load(const SharedLibrary &library, Peer &peer) {
+    if (!f32_.load(library, "cblas_s") || !f64_.load(library, "cblas_d")) return false;
+    peer.dot_f32 = dot<float>;
+    peer.dot_f64 = dot<double>;
+    peer.dot_rows_f32 = dot_rows<float>;
+    peer.dot_rows_f64 = dot_rows<double>;
+    peer.scale_f32 = scale<float>;
+    peer.scale_f64 = scale<double>;
+    return true;
+  }
+
+ private:
+  static constexpr int row_major = 101;     // CblasRowMajor
+  static constexpr int no_transpose = 111;  // CblasNoTrans
+
+  template <class T>
+  struct Functions {
+    T (*dot)(int n, const T *x, int incx, const T *y, int incy);
+    void (*gemv)(int order, int transpose, int m, int n, T alpha, const T *a, int lda, const T *x, int incx,
+                 T beta, T *y, int incy);
+    void (*copy_)(int n, const T *x, int incx, T *y, int incy);
+    void (*scal)(int n, T alpha, T *x, int incx);
+
+    bool load(const SharedLibrary &library, const std::string &prefix) {
+      load(library, prefix + "dot", dot);
+      load(library, prefix + "gemv", gemv);
+      load(library, prefix + "copy", copy_);
+      load(library, prefix + "scal", scal);
+      return dot && gemv && copy_ && scal;
+    }
+    template <class Function>
+    static void load(const SharedLibrary &library, const std::string &name, Function *&function) {
+      function = library.function<Function>(name);
+    }
+  };
+
+  template <class T>
+  static const Functions<T> &functions() {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      return f32_;
+    } else {
+      return f64_;
+    }
+  }
+
+  template <class T>
+  static T dot(const T *a, const T *b, std::size_t n) {
+    return functions<T>().dot(static_cast<int>(n), a, 1, b, 1);
+  }
+
+  // Strides below dim are none that a BLAS takes.
+  template <class T>
+  static void dot_rows(const T *query, const T *rows, std::ptrdiff_t row_stride, std::size_t row_count,
+                       std::size_t dim, T factor, T *out) {
+    if (dim == 0) {  // BLAS would leave out as it is
+      std::fill_n(out, row_count, T{0});
+      return;
+    }
+    functions<T>().gemv(row_major, no_transpose, static_cast<int>(row_count), static_cast<int>(dim), factor,
+                        rows, static_cast<int>(row_stride), query, 1, T{0}, out, 1);
+  }
+
+  template <class T>
+  static void scale(const T *x, T factor, T *y, std::size_t n) {
+    if (x != y) functions<T>().copy_(static_cast<int>(n), x, 1, y, 1);  // BLAS scales in place alone
+    functions<T>().scal(static_cast<int>(n), factor, y, 1);
+  }
+
+  static inline Functions<float> f32_{};
+  static inline Functions<double> f64_{};
+};
+
+// Blas: name, path; variable, the environment variable that forces the kernels; start(library), after which
+// these answer, empty if it failed: version(library), kernels(library), the name of those that it chose;
+// isa_of(kernels), empty for kernels below every level of rapt; to_force(library, isa), the variable's value.
+template <class Blas, int copy>
+void add_blas(const SharedLibrary &own, const std::string &isa, std::vector<Peer> &peers) {
+  if (!rapt_isa_usable(isa.c_str())) return;
+  const std::string chosen = Blas::kernels(own);
+  SharedLibrary library = own;
+  if (Blas::isa_of(chosen) != isa) {
+    const ScopedVariable forced(Blas::variable, Blas::to_force(own, isa));
+    library = SharedLibrary::open_copy(Blas::path);
+    if (!Blas::start(library)) return;
+  }
+  const std::string kernels = Blas::kernels(library);
+  Peer peer;
+  if (Blas::isa_of(kernels) != isa || !Cblas<Blas, copy>::load(library, peer)) return;
+  peer.name = Blas::name;
+  peer.isa = isa;
+  peer.version = Blas::version(library) + " " + kernels;
+  if (kernels != chosen) peer.version += " (forced, its choice is " + chosen + ")";
+  peers.push_back(peer);
+}
+
+template <class Blas>
+void add_blas(std::vector<Peer> &peers) {
+  const SharedLibrary own = SharedLibrary::open(Blas::path);
+  if (!Blas::start(own)) return;
+  add_blas<Blas, 0>(own, "avx2", peers);
+  add_blas<Blas, 1>(own, "avx512", peers);
+  add_blas<Blas, 2>(own, "neon", peers);
+}
+
+}  // namespace rapt::bench

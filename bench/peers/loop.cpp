@@ -1,0 +1,66 @@
+// What a compiler makes of plain loops; compiled for every instruction set, with -ffast-math ("loop-fast")
+// and without ("loop"). Without it no sum is vectorised, and exp is a call for each element.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "compiler.hpp"
+#include "peer.hpp"
+
+namespace {
+
+template <class T>
+T dot(const T *a, const T *b, std::size_t n) {
+  T sum = 0;
+  for (std::size_t i = 0; i < n; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+template <class T>
+void dot_rows(const T *query, const T *rows, std::ptrdiff_t row_stride, std::size_t row_count,
+              std::size_t dim, T scale, T *out) {
+  for (std::size_t r = 0; r < row_count; ++r) {
+    out[r] = scale * dot(query, rows + static_cast<std::ptrdiff_t>(r) * row_stride, dim);
+  }
+}
+
+template <class T>
+void scale(const T *x, T factor, T *y, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) y[i] = x[i] * factor;
+}
+
+template <class T>
+void exp(const T *x, T *y, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) y[i] = std::exp(x[i]);
+}
+
+template <class T>
+void softmax(const T *x, T *y, std::size_t rows, std::size_t cols, T scale) {
+  if (cols == 0) return;
+  for (std::size_t r = 0; r < rows; ++r, x += cols, y += cols) {
+    T max = scale * x[0];
+    for (std::size_t i = 0; i < cols; ++i) max = std::max(max, scale * x[i]);
+    T sum = 0;
+    for (std::size_t i = 0; i < cols; ++i) {
+      y[i] = std::exp(scale * x[i] - max);
+      sum += y[i];
+    }
+    for (std::size_t i = 0; i < cols; ++i) y[i] /= sum;
+  }
+}
+
+}  // namespace
+
+extern "C" const char *RAPT_PEER_ENTRY(rapt::bench::Peer &peer) {
+  peer.dot_f32 = dot<float>;
+  peer.dot_f64 = dot<double>;
+  peer.dot_rows_f32 = dot_rows<float>;
+  peer.dot_rows_f64 = dot_rows<double>;
+  peer.scale_f32 = scale<float>;
+  peer.scale_f64 = scale<double>;
+  peer.exp_f32 = exp<float>;
+  peer.exp_f64 = exp<double>;
+  peer.softmax_f32 = softmax<float>;
+  peer.softmax_f64 = softmax<double>;
+  return RAPT_PEER_COMPILER " " RAPT_PEER_FLAGS;
+}

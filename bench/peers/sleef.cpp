@@ -1,0 +1,65 @@
+// SLEEF's exp of 1.0 ULP, a register at a time.
+#include <sleef.h>
+
+#include <algorithm>
+#include <cstddef>
+
+#include "compiler.hpp"
+#include "peer.hpp"
+
+namespace {
+
+#if defined(__AVX512F__)
+struct F32 {
+  static constexpr std::size_t lanes = 16;
+  static void exp(const float *x, float *y) {
+    _mm512_storeu_ps(y, Sleef_expf16_u10avx512f(_mm512_loadu_ps(x)));
+  }
+};
+struct F64 {
+  static constexpr std::size_t lanes = 8;
+  static void exp(const double *x, double *y) {
+    _mm512_storeu_pd(y, Sleef_expd8_u10avx512f(_mm512_loadu_pd(x)));
+  }
+};
+#elif defined(__AVX2__)
+struct F32 {
+  static constexpr std::size_t lanes = 8;
+  static void exp(const float *x, float *y) { _mm256_storeu_ps(y, Sleef_expf8_u10avx2(_mm256_loadu_ps(x))); }
+};
+struct F64 {
+  static constexpr std::size_t lanes = 4;
+  static void exp(const double *x, double *y) {
+    _mm256_storeu_pd(y, Sleef_expd4_u10avx2(_mm256_loadu_pd(x)));
+  }
+};
+#else
+struct F32 {
+  static constexpr std::size_t lanes = 4;
+  static void exp(const float *x, float *y) { vst1q_f32(y, Sleef_expf4_u10advsimd(vld1q_f32(x))); }
+};
+struct F64 {
+  static constexpr std::size_t lanes = 2;
+  static void exp(const double *x, double *y) { vst1q_f64(y, Sleef_expd2_u10advsimd(vld1q_f64(x))); }
+};
+#endif
+
+template <class Register, class T>
+void exp(const T *x, T *y, std::size_t n) {
+  std::size_t i = 0;
+  for (; i + Register::lanes <= n; i += Register::lanes) Register::exp(x + i, y + i);
+  if (i == n) return;
+  T rest[Register::lanes] = {};
+  std::copy(x + i, x + n, rest);
+  Register::exp(rest, rest);
+  std::copy(rest, rest + (n - i), y + i);
+}
+
+}  // namespace
+
+extern "C" const char *RAPT_PEER_ENTRY(rapt::bench::Peer &peer) {
+  peer.exp_f32 = exp<F32, float>;
+  peer.exp_f64 = exp<F64, double>;
+  return RAPT_PEER_TEXT(SLEEF_VERSION_MAJOR) "." RAPT_PEER_TEXT(SLEEF_VERSION_MINOR) "." RAPT_PEER_TEXT(
+      SLEEF_VERSION_PATCHLEVEL) " u10";
+}

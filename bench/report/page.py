@@ -1,0 +1,449 @@
+"""The report's HTML: text and tables around the pictures."""
+
+from __future__ import annotations
+
+import html
+import math
+import statistics
+from typing import Any, Callable
+
+import plots
+from data import LEVELS, Measurement, Results, family, geometric_mean
+
+STYLE = """
+:root { color-scheme: light; }
+body { margin: 0 auto; max-width: 1000px; padding: 24px 20px 60px; background: #fff; color: #222;
+  font: 14px/1.5 system-ui, "DejaVu Sans", Verdana, sans-serif; }
+h1 { font-size: 24px; margin: 0; }
+h2 { font-size: 18px; margin: 44px 0 6px; padding-top: 10px; border-top: 1px solid #ddd; }
+h3 { font-size: 14px; margin: 22px 0 4px; }
+p { margin: 6px 0 10px; max-width: 46em; }
+nav { margin: 8px 0 18px; color: #888; }
+a { color: #00558a; }
+table { border-collapse: collapse; font-size: 12.5px; font-variant-numeric: tabular-nums; margin: 8px 0 14px; }
+th, td { padding: 2px 0 2px 14px; text-align: right; vertical-align: top; }
+th:first-child, td:first-child { padding-left: 4px; }
+th:last-child, td:last-child { padding-right: 4px; }
+th.t, td.t, tbody th, .facts td { text-align: left; }
+thead th { border-bottom: 1px solid #999; font-weight: 600; white-space: nowrap; vertical-align: bottom; }
+tbody tr.first > * { border-top: 1px solid #e2e2e2; }
+tbody th { font-weight: 600; white-space: nowrap; }
+.numbers td { white-space: nowrap; }
+tr.own td { background: #eef2f6; }
+thead tr.groups th { border-bottom: none; padding-bottom: 0; }
+.facts th { font-weight: 400; color: #666; }
+.beside { display: flex; flex-wrap: wrap; gap: 0 24px; }
+.beside > :first-child { flex: 1 1 420px; }
+figure { margin: 12px 0; break-inside: avoid; }
+.maps { display: flex; flex-wrap: wrap; gap: 16px 28px; }
+.maps figure { margin: 0; }
+svg { max-width: 100%; height: auto; font-family: "DejaVu Sans", Verdana, sans-serif; }
+details { margin: 4px 0; }
+summary { cursor: pointer; color: #00558a; }
+.none { color: #777; }
+@media print {
+  body { max-width: none; padding: 0; font-size: 11px; }
+  nav { display: none; }
+  h2, h3 { break-after: avoid; }
+  tr { break-inside: avoid; }
+  * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+}
+"""
+
+# Not shown, or shown under a name of its own. The build type that Google Benchmark states is that of its own
+# library, and "debug" with Debian's release build.
+_CONTEXT_TOLD_ELSEWHERE = {
+    "caches", "clock_ghz", "cpu_name", "cpu_scaling_enabled", "date", "executable", "host_name", "isas",
+    "json_schema_version", "l1d_bytes", "l2_bytes", "l3_bytes", "library_build_type", "load_avg", "mhz_per_cpu",
+    "num_cpus", "peers", "pinned_cpu", "rapt_version",
+}  # fmt: skip
+_WORKING_SET = "working_set_"  # and the level
+
+# The kernels whose implementations choose between both; the tables have the errors of all.
+_TRADE_ACCURACY_FOR_SPEED = ("exp", "softmax")
+
+
+def render(results: Results) -> str:
+    palette = plots.Palette(results)
+    sections = [
+        ("machine", "Machine and limits", _machine(results)),
+        ("glance", "At a glance", _glance(results)),
+        ("roofline", "Roofline", _rooflines(results)),
+        ("share", "Share of the limit", _heat_maps(results)),
+        ("peers", "Beside the peers", _peers(results, palette)),
+        ("accuracy", "Accuracy beside speed", _accuracy(results, palette)),
+        ("numbers", "All numbers", _numbers(results)),
+    ]
+    links = " · ".join(f'<a href="#{anchor}">{title}</a>' for anchor, title, _ in sections)
+    body = "\n".join(f'<h2 id="{anchor}">{title}</h2>\n{content}' for anchor, title, content in sections)
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width">\n'
+        f"<title>rapt benchmark</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"<h1>rapt benchmark</h1>\n<nav>{links}</nav>\n{body}\n</body>\n</html>\n"
+    )
+
+
+# ----------------------------------------------------------------------------------------------- machine
+
+
+def _machine(results: Results) -> str:
+    facts = "".join(
+        f"<tr><th>{_escape(name)}<td>{'<br>'.join(_escape(line) for line in lines)}"
+        for name, lines in _facts(results)
+        if lines
+    )
+    return (
+        f'<div class="beside"><div><table class="facts">{facts}</table></div>\n'
+        f"<div>{_limits(results)}</div></div>\n"
+        "<p>Every time on this page is CPU time: the median over the repetitions. Spread is (slowest − fastest) ÷ "
+        "median. GB/s are 10<sup>9</sup> bytes a second, each input read once and each output written once; the limits "
+        "count the bytes read and the bytes written. copy-nt stores past the caches; update reads and writes the same "
+        "memory.</p>"
+    )
+
+
+def _facts(results: Results) -> list[tuple[str, list[str]]]:
+    context = results.context
+    pinned = str(context.get("pinned_cpu", ""))
+    cpu = str(context.get("cpu_name") or "unknown")
+    if pinned:
+        cpu += ", not pinned" if pinned == "none" else f", pinned to CPU {pinned}"
+        cpu += f" of {context['num_cpus']}" if "num_cpus" in context and pinned != "none" else ""
+    facts = [("CPU", [cpu]), ("clock", _clock(context)), ("caches", _caches(context))]
+    facts.append(("working sets", _sizes(context, [(level, _WORKING_SET + level) for level in LEVELS])))
+    facts.append(("rapt", [str(context["rapt_version"])] if "rapt_version" in context else []))
+    facts.append(("instruction sets", [", ".join(results.isas)]))
+    facts.append(("peers", _peer_versions(context) or results.libraries))
+    facts.append(("date", [str(context["date"])] if "date" in context else []))
+    facts.append(("repetitions", _repetitions(results)))
+    load = context.get("load_avg")
+    facts.append(("load average", [", ".join(f"{value:.2f}" for value in load)] if load else []))
+    for key, value in context.items():
+        told = key in _CONTEXT_TOLD_ELSEWHERE or key.startswith(_WORKING_SET)
+        if not told and not isinstance(value, (dict, list)):
+            facts.append((key.replace("_", " "), [str(value)]))
+    return facts
+
+
+def _clock(context: dict[str, Any]) -> list[str]:
+    clock = []
+    if context.get("clock_ghz"):
+        clock.append(f"{float(context['clock_ghz']):.2f} GHz measured")
+    if context.get("mhz_per_cpu"):
+        clock.append(f"{context['mhz_per_cpu']} MHz as the system states it")
+    if context.get("cpu_scaling_enabled") is not None:
+        clock.append(f"frequency scaling {'on' if context['cpu_scaling_enabled'] else 'off or not visible'}")
+    return [", ".join(clock)] if clock else []
+
+
+def _caches(context: dict[str, Any]) -> list[str]:
+    return _sizes(context, [("L1d", "l1d_bytes"), ("L2", "l2_bytes"), ("L3", "l3_bytes")])
+
+
+def _sizes(context: dict[str, Any], named_keys: list[tuple[str, str]]) -> list[str]:
+    sizes = [(name, int(context[key])) for name, key in named_keys if str(context.get(key, "")).isdigit()]
+    return [", ".join(f"{name} {_binary_size(size)}" for name, size in sizes)] if sizes else []
+
+
+def _peer_versions(context: dict[str, Any]) -> list[str]:
+    """A line for each library and version, with the instruction sets it was measured on."""
+    isas_by_version: dict[tuple[str, str], list[str]] = {}
+    for entry in str(context.get("peers") or "").split(";"):
+        impl, _, version = entry.strip().partition(" ")
+        if impl:
+            library, dash, isa = impl.rpartition("-")
+            key = (library if dash else impl, version)
+            isas_by_version.setdefault(key, []).append(isa if dash else "")
+    return [
+        f"{library} {version}".strip() + (f" ({', '.join(isas)})" if any(isas) else "")
+        for (library, version), isas in isas_by_version.items()
+    ]
+
+
+def _repetitions(results: Results) -> list[str]:
+    counts = {len(m.seconds_each) for m in results.measurements}
+    if not counts:
+        return []
+    return [str(min(counts)) if len(counts) == 1 else f"{min(counts)} to {max(counts)}"]
+
+
+def _limits(results: Results) -> str:
+    if not results.limits:
+        return _none("This run measured no limits.")
+    resources = list(dict.fromkeys(resource for limits in results.limits.values() for resource in limits))
+    accesses = list(dict.fromkeys(resource.split(":")[0] for resource in resources if ":" in resource))
+    levels = list(dict.fromkeys(resource.split(":", 1)[1] for resource in resources if ":" in resource))
+    rows = []
+    for isa, limits in results.limits.items():
+        lines = [
+            (f"{access.replace('_', '-')}, GB/s", [limits.get(f"{access}:{level}") for level in levels])
+            for access in accesses
+        ]
+        lines += [(_rate_name(resource), [limits.get(resource)]) for resource in resources if ":" not in resource]
+        lines = [(name, rates) for name, rates in lines if any(rates)]
+        for i, (name, rates) in enumerate(lines):
+            numbers = [_number(rate and rate * 1e-9) for rate in rates] + [""] * (len(levels) - len(rates))
+            rows.append(_row(["" if i else isa, name, *numbers], "tt", group_begins=i == 0))
+    return _table(["limit", "", *levels], "tt", rows)
+
+
+def _rate_name(resource: str) -> str:
+    """Of a limit that is no bandwidth."""
+    if resource.startswith("fma_"):
+        return f"FMA {resource.removeprefix('fma_')}, GFLOP/s"
+    return f"{resource}, GHz" if resource == "clock" else f"{resource}, 10⁹/s"
+
+
+# ---------------------------------------------------------------------------------------------- glance
+
+
+def _glance(results: Results) -> str:
+    rows = []
+    for kernel in results.kernels:
+        lines = [(isa, _glance_cells(results, kernel, isa)) for isa in reversed(results.isas) if isa != "scalar"]
+        lines = [(isa, cells) for isa, cells in lines if any(cells)]
+        for i, (isa, cells) in enumerate(lines):
+            rows.append(_row(["" if i else kernel, isa, *cells], "tt  t  t", group_begins=i == 0))
+    if not rows:
+        return _none("This run has neither limits nor peers to compare with.")
+    groups = (
+        "<tr class=groups><th colspan=2><th colspan=3 class=t>share of the limit"
+        "<th colspan=4 class=t>fastest peer ÷ rapt"
+    )
+    headings = ["kernel", "ISA", "median", "lowest", "at", "mean", "lowest", "at", "rapt ahead"]
+    return (
+        "<p>Over all sizes of a kernel. Fastest peer ÷ rapt compares times: above 1 rapt is ahead. The mean is "
+        f"geometric.</p>\n{_table(headings, 'tt  t  t', rows, groups)}"
+    )
+
+
+def _glance_cells(results: Results, kernel: str, isa: str) -> list[str]:
+    shares = {}
+    ratios = {}
+    for size in results.sizes(kernel):
+        own = results.find(kernel, isa, size)
+        if own and own.share is not None:
+            shares[size] = own.share
+        ratio = results.best_ratio(kernel, isa, size)
+        if ratio is not None:
+            ratios[size] = ratio
+    cells = [""] * 7
+    if shares:
+        worst = min(shares, key=shares.__getitem__)
+        cells[:3] = [_percent(statistics.median(shares.values())), _percent(shares[worst]), worst]
+    if ratios:
+        worst = min(ratios, key=ratios.__getitem__)
+        ahead = sum(ratio >= 1 for ratio in ratios.values())
+        mean = geometric_mean(list(ratios.values()))
+        cells[3:] = [_ratio(mean), _ratio(ratios[worst]), worst, f"at {ahead} of {len(ratios)}"]
+    return cells
+
+
+# -------------------------------------------------------------------------------------------- pictures
+
+
+def _rooflines(results: Results) -> str:
+    figures = [(isa, plots.roofline(results, isa)) for isa in reversed(results.isas)]
+    figures = [(isa, svg) for isa, svg in figures if svg]
+    if not figures:
+        return _none("This run has no counts of operations.")
+    text = (
+        "<p>Across: arithmetic intensity, the vector operations of a call for each byte that it must read or write, "
+        "each input once and each output once. An operation is an arithmetic instruction on a whole register that "
+        "only the units for fused multiply-adds execute; a fused multiply-add is one, loads, stores and what other "
+        "units take are none. Up: operations a second. The slopes are what the measured bandwidths allow, loading "
+        "(solid) and copying (dashed; with normal or non-temporal stores, whichever is faster there); the flat line is "
+        "the measured rate of fused multiply-adds. A point is a kernel with its data in the level that its colour "
+        "names; where a level has several shapes, the one of median speed.</p>"
+    )
+    return text + "".join(f"<h3>{_escape(isa)}</h3>\n{_figure(svg)}" for isa, svg in figures)
+
+
+def _heat_maps(results: Results) -> str:
+    families: dict[str, list[str]] = {}
+    for kernel in results.kernels:
+        families.setdefault(family(kernel)[0], []).append(kernel)
+    maps = [plots.heat_map(results, name, kernels) for name, kernels in families.items()]
+    found = "".join(_figure(svg) for svg in maps if svg)
+    if not found:
+        return _none("This run measured no limits to take a share of.")
+    return (
+        "<p>Percent: the shortest time that the machine allows ÷ the time taken. The shortest time is the larger of "
+        "two: that of the bytes, at the bandwidth measured for such accesses in the level that holds the data, and "
+        "that of the vector operations, at the measured rate of fused multiply-adds; "
+        '<a href="#numbers">all numbers</a> names the one that binds. It knows no call, loop or tail, so short sizes '
+        "cannot come near it. More than 100: the data lay nearer than its size says, or the call had less to do than "
+        f'is counted.</p>\n<div class="maps">{found}</div>'
+    )
+
+
+def _peers(results: Results, palette: plots.Palette) -> str:
+    parts = []
+    for kernel in results.kernels:
+        svg = plots.peer_ratios(results, kernel, palette)
+        if svg:
+            parts.append(f"<h3>{_escape(kernel)}</h3>\n{_figure(svg)}{_best_peers(results, kernel)}")
+    if not parts:
+        return _none("This run has no peers.")
+    return (
+        "<p>Time of each peer ÷ time of rapt: above the line at 1 rapt is faster. Logarithmic; in the grey part, "
+        f"above {plots.KNEE}, the axis is compressed. Peers built for an instruction set stand against rapt on the "
+        "same one; a library without code for the strongest stands there with the best it has.</p>\n" + "".join(parts)
+    )
+
+
+def _best_peers(results: Results, kernel: str) -> str:
+    isas = [isa for isa in results.isas if results.rivals(kernel, isa)]
+    align = "t" + " t  " * len(isas)
+    rows = []
+    for size in results.sizes(kernel):
+        cells = [size]
+        for isa in isas:
+            own, rival = results.find(kernel, isa, size), results.best_rival(kernel, isa, size)
+            if own and rival:
+                cells += [_time(own.seconds), rival.impl, _time(rival.seconds), _ratio(rival.seconds / own.seconds)]
+            else:
+                cells += [_time(own.seconds) if own else "", "", "", ""]
+        rows.append(_row(cells, align))
+    headings = ["size"] + [heading for isa in isas for heading in (f"rapt {isa}", "best peer", "its time", "ratio")]
+    return _details(f"{kernel}: the best peer at each size", _table(headings, align, rows))
+
+
+def _accuracy(results: Results, palette: plots.Palette) -> str:
+    figures = []
+    for kernel in results.kernels:
+        if family(kernel)[0] not in _TRADE_ACCURACY_FOR_SPEED:
+            continue
+        for size in _accuracy_sizes(results, kernel):
+            svg = plots.accuracy(results, kernel, size, _error_unit(kernel), palette)
+            if svg:
+                figures.append(_figure(svg))
+    if not figures:
+        return _none("This run measured no errors.")
+    return (
+        "<p>Down is faster, left is more accurate. Filled: the strongest instruction set; hollow: the others. One size "
+        "that most implementations have, and where errors grow with the size also the one with the largest.</p>\n"
+        f'<div class="maps">{"".join(figures)}</div>'
+    )
+
+
+def _accuracy_sizes(results: Results, kernel: str) -> list[str]:
+    errors = {
+        size: [m.error for m in results.at(kernel, size) if m.error is not None] for size in results.sizes(kernel)
+    }
+    coverage = max((len(found) for found in errors.values()), default=0)
+    if coverage == 0:
+        return []
+    covered = [size for size, found in errors.items() if len(found) == coverage]
+    ordinary = next((size for size in covered if size == LEVELS[0]), covered[0])
+    worst = max(covered, key=lambda size: max(errors[size]))
+    grows = max(errors[worst]) > 2 * max(errors[ordinary])
+    return [ordinary, worst] if grows else [ordinary]
+
+
+def _error_unit(kernel: str) -> str:
+    name, scalar_type = family(kernel)
+    if name in ("exp", "exp_sum", "scale"):
+        return "ULP"
+    return {"f32": "units of 2⁻²⁴", "f64": "units of 2⁻⁵³"}.get(scalar_type, "units in the last place")
+
+
+# -------------------------------------------------------------------------------------------- numbers
+
+
+def _numbers(results: Results) -> str:
+    columns: list[tuple[str, Callable[[Measurement], str]]] = [
+        ("a call", lambda m: _time(m.seconds)),
+        ("ns/element", lambda m: _number(m.ns_per_element)),
+        ("fastest", lambda m: _number(m.fastest_ns_per_element)),
+        ("spread", lambda m: "" if m.spread is None else f"{100 * m.spread:.1f} %"),
+        ("GB/s", lambda m: _number(m.gigabytes_per_second)),
+        ("share", lambda m: _percent(m.share)),
+        ("best peer ÷ rapt", lambda m: _ratio(results.best_ratio(m.kernel, m.impl, m.size))),
+        ("error", lambda m: _number(m.error)),
+        ("limited by", lambda m: m.binding),
+    ]
+    align = "tt        t"
+    blocks = []
+    for kernel in results.kernels:
+        rows = []
+        for size in results.sizes(kernel):
+            for i, one in enumerate(results.at(kernel, size)):
+                cells = [size if i == 0 else "", one.impl, *(text(one) for _, text in columns)]
+                rows.append(_row(cells, align, group_begins=i == 0, own=one.impl in results.isas))
+        headings = ["size", "implementation", *(heading for heading, _ in columns)]
+        has_errors = any(m.error is not None for m in results.measurements if m.kernel == kernel)
+        summary = f"{kernel} (error in {_error_unit(kernel)})" if has_errors else kernel
+        blocks.append(_details(summary, _table(headings, align, rows)))
+    if not blocks:
+        return _none("This run measured nothing.")
+    return (
+        "<p>Medians, and the fastest repetition in ns an element. The rows of rapt are marked; the ratio is that of "
+        "the fastest peer on the instruction set.</p>\n" + "".join(blocks)
+    )
+
+
+# ------------------------------------------------------------------------------------------ HTML, text
+
+
+def _escape(text: str) -> str:
+    return html.escape(text, quote=False)
+
+
+def _figure(svg: str) -> str:
+    return f"<figure>{svg}</figure>\n"
+
+
+def _none(text: str) -> str:
+    return f'<p class="none">{text}</p>'
+
+
+def _details(summary: str, content: str) -> str:
+    return f"<details><summary>{_escape(summary)}</summary>\n{content}</details>\n"
+
+
+def _table(headings: list[str], align: str, rows: list[str], groups: str = "") -> str:
+    """`align` has a letter for each column: t for text, which stands left; numbers stand right."""
+    head = "".join(f"<th{_class_of(align, i)}>{_escape(heading)}" for i, heading in enumerate(headings))
+    body = "\n".join(rows)
+    return f"<table class=numbers><thead>{groups}<tr>{head}</thead><tbody>\n{body}\n</tbody></table>\n"
+
+
+def _row(cells: list[str], align: str, group_begins: bool = False, own: bool = False) -> str:
+    # HTML lets a row and its cells end where the next begin.
+    classes = " ".join(name for name, wanted in (("first", group_begins), ("own", own)) if wanted)
+    row = f'<tr class="{classes}">' if classes else "<tr>"
+    for i, cell in enumerate(cells):
+        row += f"<th>{_escape(cell)}" if i == 0 else f"<td{_class_of(align, i)}>{_escape(cell)}"
+    return row
+
+
+def _class_of(align: str, column: int) -> str:
+    return " class=t" if align[column : column + 1] == "t" else ""
+
+
+def _number(value: float | None) -> str:
+    """Three significant digits."""
+    if not value:
+        return "" if value is None else "0"
+    return f"{value:.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.0f} %"
+
+
+def _ratio(ratio: float | None) -> str:
+    return "" if ratio is None else f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}"
+
+
+def _time(seconds: float) -> str:
+    for scale, unit in ((1e-6, "ns"), (1e-3, "µs")):
+        if seconds < scale:
+            return f"{_number(seconds / scale * 1e3)} {unit}"
+    return f"{_number(seconds * 1e3)} ms"
+
+
+def _binary_size(size: int) -> str:
+    return f"{size / 1024:.0f} KiB" if size < 1 << 20 else f"{size / (1 << 20):.4g} MiB"

@@ -1,0 +1,29 @@
+// The signatures of the kernels, as rapt and its peers have them.
+#pragma once
+
+#include <cstddef>
+
+#include "rapt/rapt.h"
+
+namespace rapt::bench {
+
+template <class T>
+using Dot = T (*)(const T *a, const T *b, std::size_t n);
+template <class T>
+using DotRows = void (*)(const T *query, const T *rows, std::ptrdiff_t row_stride, std::size_t row_count,
+                         std::size_t dim, T scale, T *out);
+template <class T>
+using Scale = void (*)(const T *x, T factor, T *y, std::size_t n);
+template <class T>
+using Exp = void (*)(const T *x, T *y, std::size_t n);
+template <class T>
+using ExpSum = T (*)(const T *x, T scale, T shift, T *y, std::size_t n);
+// Rows without gaps, and no option but the scale. Of logsumexp y is a column.
+template <class T>
+using RowsFunction = void (*)(const T *x, T *y, std::size_t rows, std::size_t cols, T scale);
+template <class T>
+using Backward = rapt_status (*)(const T *y, std::ptrdiff_t y_stride, const T *dy, std::ptrdiff_t dy_stride,
+                                 T *dx, std::ptrdiff_t dx_stride, std::size_t rows, std::size_t cols,
+                                 T scale);
+
+}  // namespace rapt::bench

@@ -1,0 +1,158 @@
+#include "support/limits.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "limits/kernels.hpp"
+
+namespace rapt::bench {
+namespace {
+
+// Arithmetic µops for each vector of elements: those that only the units for fused multiply-add can execute.
+// Loads, stores and what other units take are not counted, nor what an option adds.
+struct UopRow {
+  const char *kernel;
+  double scalar, neon, avx2, avx512;
+};
+// Of softmax and its kin: the maximum, a load of which serves two rows in registers, 1.5; exp and its sum,
+// 14; what follows, 4 or 2.
+constexpr UopRow uops_a_vector[] = {
+    {"dot_f32", 1, 1, 1, 1},
+    {"dot_f64", 1, 1, 1, 1},
+    {"dot_rows_f32", 1, 1, 1, 1},
+    {"dot_rows_f64", 1, 1, 1, 1},
+    {"scale_f32", 1, 1, 1, 1},
+    {"scale_f64", 1, 1, 1, 1},
+    // fma and sub round to an integer, 2 fnma leave the remainder, fma by coefficient, shift and add the
+    // exponent.
+    {"exp_f32", 12, 12, 12, 12},
+    {"exp_f64", 17, 17, 17, 17},
+    {"exp_sum_f32", 14, 14, 14, 14},
+    {"exp_sum_f64", 19, 19, 19, 19},
+    {"softmax_f32", 19.5, 19.5, 19.5, 19.5},
+    {"softmax_f64", 24.5, 24.5, 24.5, 24.5},
+    {"log_softmax_f32", 17.5, 17.5, 17.5, 17.5},
+    {"log_softmax_f64", 22.5, 22.5, 22.5, 22.5},
+    {"logsumexp_f32", 15.5, 15.5, 15.5, 15.5},
+    {"logsumexp_f64", 20.5, 20.5, 20.5, 20.5},
+    // The sum of products; then a comparison, a subtraction and two products.
+    {"softmax_backward_f32", 5, 5, 5, 5},
+    {"softmax_backward_f64", 5, 5, 5, 5},
+};
+
+double uops_for(const std::string &kernel, const std::string &isa) {
+  for (const UopRow &row : uops_a_vector) {
+    if (kernel != row.kernel) continue;
+    if (isa == "neon") return row.neon;
+    if (isa == "avx2") return row.avx2;
+    if (isa == "avx512") return row.avx512;
+    return row.scalar;
+  }
+  return 0;
+}
+
+const char *fma_of(const Work &work) { return work.element_bytes == sizeof(float) ? "fma_f32" : "fma_f64"; }
+
+// Elements of a register. The scalar level computes one at a time.
+double lanes_of(const std::string &isa, std::size_t element_bytes) {
+  const LimitKernels *kernels = limit_kernels(isa);
+  if (!kernels || isa == "scalar") return 1;
+  return static_cast<double>(kernels->register_bytes / element_bytes);
+}
+
+}  // namespace
+
+double operations_of_fma(const std::string &isa, std::size_t element_bytes) {
+  return 2 * lanes_of(isa, element_bytes);
+}
+
+double Limits::rate(const std::string &isa, const std::string &what) const {
+  const auto rates = rates_.find(isa);
+  if (rates == rates_.end()) return 0;
+  const auto found = rates->second.find(what);
+  return found == rates->second.end() ? 0 : found->second;
+}
+
+double Limits::overflow(std::size_t level, std::size_t footprint) const {
+  if (level + 1 >= levels_.size()) return 0;
+  const double size = 2 * static_cast<double>(levels_[level].bytes);  // working sets are half a cache
+  return std::clamp((static_cast<double>(footprint) - size) / size, 0.0, 1.0);
+}
+
+std::size_t Limits::level_of(std::size_t footprint) const {
+  std::size_t level = 0;
+  while (overflow(level, footprint) == 1) ++level;
+  return level;
+}
+
+std::vector<Limits::Part> Limits::parts(const Work &work, std::size_t level) const {
+  const std::string &label = levels_[level].label;
+  const std::size_t both = std::min(work.read, work.written);
+  const bool reads_again = level > 0 && work.row_bytes > levels_[level - 1].bytes;
+  const std::size_t only_read = work.read - both + (reads_again ? work.read : 0);
+
+  std::vector<Part> parts;
+  const auto add = [&parts](std::size_t bytes, std::vector<std::string> ways) {
+    if (bytes > 0) parts.push_back({static_cast<double>(bytes), std::move(ways)});
+  };
+  if (work.in_place) {
+    add(2 * both, {"update:" + label});
+  } else {
+    add(2 * both, {"copy:" + label, "copy_nt:" + label});
+  }
+  add(only_read, {"load:" + label});
+  add(work.written - both, {"store:" + label});
+  return parts;
+}
+
+std::vector<std::string> Limits::needed_for(const Work &work) const {
+  std::vector<std::string> names = {fma_of(work)};
+  const std::size_t first = level_of(work.footprint());
+  const std::size_t last = overflow(first, work.footprint()) > 0 ? first + 1 : first;
+  for (std::size_t level = first; level <= last; ++level) {
+    for (const Part &part : parts(work, level)) names.insert(names.end(), part.ways.begin(), part.ways.end());
+  }
+  return names;
+}
+
+Limits::Traffic Limits::traffic(const std::string &isa, const Work &work, std::size_t level) const {
+  Traffic traffic = {0, ""};
+  double longest = 0;
+  for (const Part &part : parts(work, level)) {
+    const auto fastest = std::max_element(
+        part.ways.begin(), part.ways.end(),
+        [&](const std::string &a, const std::string &b) { return rate(isa, a) < rate(isa, b); });
+    if (rate(isa, *fastest) == 0) return {0, ""};
+    const double seconds = part.bytes / rate(isa, *fastest);
+    traffic.seconds += seconds;
+    if (seconds > longest) {
+      longest = seconds;
+      const std::size_t colon = fastest->find(':');
+      traffic.longest_way = levels_[level].label + " " + fastest->substr(0, colon);
+    }
+  }
+  return traffic;
+}
+
+Bound Limits::bound(const std::string &kernel, const std::string &isa, const Work &work) const {
+  const std::size_t level = level_of(work.footprint());
+  const double beyond = overflow(level, work.footprint());
+  Traffic bytes = traffic(isa, work, level);
+  if (beyond > 0) {
+    const Traffic next = traffic(isa, work, level + 1);
+    if (bytes.seconds > 0 && next.seconds > 0) {
+      bytes.seconds = (1 - beyond) * bytes.seconds + beyond * next.seconds;
+      if (beyond > 0.5) bytes.longest_way = next.longest_way;
+    }
+  }
+  const double uop_rate = rate(isa, fma_of(work)) / operations_of_fma(isa, work.element_bytes);
+  if (bytes.seconds == 0 || uop_rate == 0) return {};
+
+  const double vectors = std::ceil(static_cast<double>(work.elements) / lanes_of(isa, work.element_bytes));
+  const double uops = vectors * uops_for(kernel, isa);
+  if (uops / uop_rate >= bytes.seconds) return {uops / uop_rate, uops, "µops"};
+  return {bytes.seconds, uops, bytes.longest_way};
+}
+
+}  // namespace rapt::bench
