@@ -1,4 +1,3 @@
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -51,7 +50,7 @@ void register_dot(Kernel<Dot<T>> kernel) {
     for (const std::size_t n : lengths) elements += n;
     Work work = reading_two<T>(elements);
     work.calls = lengths.size();
-    kernel.add("random:1-" + std::to_string(longest), work, [longest, lengths] {
+    kernel.add("1000xrandom:1-" + std::to_string(longest), work, [longest, lengths] {
       return [lengths, a = logits<T>(longest, 0, 0), b = logits<T>(longest, 0, 1)](Dot<T> dot) {
         for (const std::size_t n : lengths) {
           T result = dot(a.data(), b.data(), n);
@@ -85,10 +84,10 @@ void register_dot(Kernel<Dot<T>> kernel) {
 }  // namespace
 
 void register_dot_f32(Suite &suite) {
-  register_dot<float>(suite.kernel(rapt_dot_f32, &Peer::dot_f32, dot_error<float>));
+  register_dot<float>(suite.kernel(rapt_dot_f32, &Peer::dot_f32, dot_error<float>, 1));
 }
 void register_dot_f64(Suite &suite) {
-  register_dot<double>(suite.kernel(rapt_dot_f64, &Peer::dot_f64, dot_error<double>));
+  register_dot<double>(suite.kernel(rapt_dot_f64, &Peer::dot_f64, dot_error<double>, 1));
 }
 
 }  // namespace rapt::bench

@@ -36,10 +36,10 @@ void register_dot_rows(Kernel<DotRows<T>> kernel) {
 }  // namespace
 
 void register_dot_rows_f32(Suite &suite) {
-  register_dot_rows<float>(suite.kernel(rapt_dot_rows_f32, &Peer::dot_rows_f32, dot_rows_error<float>));
+  register_dot_rows<float>(suite.kernel(rapt_dot_rows_f32, &Peer::dot_rows_f32, dot_rows_error<float>, 1));
 }
 void register_dot_rows_f64(Suite &suite) {
-  register_dot_rows<double>(suite.kernel(rapt_dot_rows_f64, &Peer::dot_rows_f64, dot_rows_error<double>));
+  register_dot_rows<double>(suite.kernel(rapt_dot_rows_f64, &Peer::dot_rows_f64, dot_rows_error<double>, 1));
 }
 
 }  // namespace rapt::bench

@@ -21,23 +21,16 @@ constexpr Range ranges<double>[] = {
 
 template <class T>
 void register_exp(Kernel<Exp<T>> kernel) {
-  const Suite &suite = kernel.suite();
   const auto call = [](Exp<T> exp, const T *x, T *y, std::size_t n) { exp(x, y, n); };
   add_elementwise_sizes<T>(kernel, call);
 
   constexpr std::size_t n = 4096;
   for (const Range &range : ranges<T>) {
-    add_elementwise<T>(
-        kernel, "n:4096" + std::string(range.suffix), n,
-        [range] { return uniform<T>(n, range.low, range.high); }, call);
+    add_elementwise<T>(kernel, "n:4096" + std::string(range.suffix), n,
+                       [range] { return uniform<T>(n, range.low, range.high); }, call,
+                       {.special_values = true});
   }
-  // Results of results: +infinity after a few calls. It is the memory that is of interest here.
-  if (!suite.plan().quick) {
-    for (const WorkingSet &level : suite.plan().levels) {
-      const std::size_t count = level.bytes / sizeof(T);
-      add_in_place<T>(
-          kernel, level.label, count, [count] { return Buffer<T>(count); }, call);
-    }
+  if (sizeof(T) == sizeof(float) && !kernel.suite().plan().quick) {
     constexpr std::size_t many = 64 << 20;
     add_elementwise<T>(
         kernel, "n:64M", many, [] { return logits<T>(many); }, call);
@@ -47,10 +40,10 @@ void register_exp(Kernel<Exp<T>> kernel) {
 }  // namespace
 
 void register_exp_f32(Suite &suite) {
-  register_exp<float>(suite.kernel(rapt_exp_f32, &Peer::exp_f32, exp_error<float>));
+  register_exp<float>(suite.kernel(rapt_exp_f32, &Peer::exp_f32, exp_error<float>, exp_uops<float>));
 }
 void register_exp_f64(Suite &suite) {
-  register_exp<double>(suite.kernel(rapt_exp_f64, &Peer::exp_f64, exp_error<double>));
+  register_exp<double>(suite.kernel(rapt_exp_f64, &Peer::exp_f64, exp_error<double>, exp_uops<double>));
 }
 
 }  // namespace rapt::bench

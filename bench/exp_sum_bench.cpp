@@ -15,10 +15,12 @@ void register_exp_sum(Kernel<ExpSum<T>> kernel) {
 }  // namespace
 
 void register_exp_sum_f32(Suite &suite) {
-  register_exp_sum<float>(suite.kernel<ExpSum<float>>(rapt_exp_sum_f32, nullptr, exp_sum_error<float>));
+  register_exp_sum<float>(
+      suite.kernel<ExpSum<float>>(rapt_exp_sum_f32, nullptr, exp_sum_error<float>, exp_sum_uops<float>));
 }
 void register_exp_sum_f64(Suite &suite) {
-  register_exp_sum<double>(suite.kernel<ExpSum<double>>(rapt_exp_sum_f64, nullptr, exp_sum_error<double>));
+  register_exp_sum<double>(
+      suite.kernel<ExpSum<double>>(rapt_exp_sum_f64, nullptr, exp_sum_error<double>, exp_sum_uops<double>));
 }
 
 }  // namespace rapt::bench

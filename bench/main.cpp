@@ -109,19 +109,18 @@ void require_writable(const std::string &path) {
 
 void run(const Options &options) {
   Conditions conditions;
-  conditions.isas = choose_isas(options.isas);
-  conditions.skipped = skipped_isas(conditions.isas);
+  Plan plan;
+  plan.isas = choose_isas(options.isas);
+  plan.quick = options.quick;
+  plan.peers = options.peers;
+  conditions.skipped = skipped_isas(plan.isas);
   conditions.load = load_average();
   conditions.topology = pin_to_one_cpu();
-  conditions.clock = measured_clock(conditions.isas.back());
+  conditions.clock = measured_clock(plan.isas.back());
   conditions.repetitions = options.quick ? 3 : 5;
   conditions.min_time = options.quick ? 0.015 : 0.05;
 
-  Plan plan;
   plan.levels = memory_levels(conditions.topology, options.quick);
-  plan.isas = conditions.isas;
-  plan.quick = options.quick;
-  plan.peers = options.peers;
   if (plan.peers && peers().empty()) {
     throw UsageError("--peers: this build has none; bench/run --peers makes one that has");
   }

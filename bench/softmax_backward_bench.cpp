@@ -8,6 +8,8 @@
 namespace rapt::bench {
 namespace {
 
+constexpr double uops = 5;  // the sum of products; then a comparison, a subtraction and two products
+
 // The probabilities to differentiate at.
 template <class T, auto softmax>
 Buffer<T> probabilities(std::size_t rows, std::size_t cols) {
@@ -52,11 +54,11 @@ void register_softmax_backward(Kernel<Backward<T>> kernel) {
 
 void register_softmax_backward_f32(Suite &suite) {
   register_softmax_backward<float, rapt_softmax_f32>(
-      suite.kernel<Backward<float>>(rapt_softmax_backward_f32, nullptr, softmax_backward_error<float>));
+      suite.kernel<Backward<float>>(rapt_softmax_backward_f32, nullptr, softmax_backward_error<float>, uops));
 }
 void register_softmax_backward_f64(Suite &suite) {
-  register_softmax_backward<double, rapt_softmax_f64>(
-      suite.kernel<Backward<double>>(rapt_softmax_backward_f64, nullptr, softmax_backward_error<double>));
+  register_softmax_backward<double, rapt_softmax_f64>(suite.kernel<Backward<double>>(
+      rapt_softmax_backward_f64, nullptr, softmax_backward_error<double>, uops));
 }
 
 }  // namespace rapt::bench

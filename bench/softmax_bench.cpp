@@ -11,6 +11,14 @@
 namespace rapt::bench {
 namespace {
 
+// The maximum, of which a load serves two rows in registers; exp and its sum; then what is made of them.
+template <class T>
+constexpr double logsumexp_uops = 1.5 + exp_sum_uops<T>;
+template <class T>
+constexpr double log_softmax_uops = logsumexp_uops<T> + 2;
+template <class T>
+constexpr double softmax_uops = logsumexp_uops<T> + 4;
+
 // softmax and log_softmax write a matrix; logsumexp writes a value a row.
 enum class Output { matrix, column };
 
@@ -69,6 +77,9 @@ Buffer<T> make_logits(const Shape &shape, Logits kind) {
 // The options that rapt alone has.
 enum class Option { causal, mask, bias, softcap };
 
+// Of a masked row, as in a padded batch: the last quarter is hidden.
+std::size_t seen_of(std::size_t cols) { return cols * 3 / 4; }
+
 // The options with what they point to.
 template <class T>
 struct Options {
@@ -82,8 +93,8 @@ struct Options {
         given.causal = 1;
         given.causal_offset = stride - static_cast<std::ptrdiff_t>(shape.rows);
         break;
-      case Option::mask:  // a padded batch: the last quarter of each row is hidden
-        for (std::size_t i = 0; i < mask.size(); ++i) mask.data()[i] = i % shape.cols < shape.cols * 3 / 4;
+      case Option::mask:
+        for (std::size_t i = 0; i < mask.size(); ++i) mask.data()[i] = i % shape.cols < seen_of(shape.cols);
         given.mask = mask.data();
         given.mask_stride = stride;
         break;
@@ -122,8 +133,9 @@ Shape rows_in(const WorkingSet &level, std::size_t cols) {
 template <class T, Output output, auto own>
 class Registration {
  public:
-  Registration(Suite &suite, RowsFunction<T> Peer::*peer, double (*error)(RowsFunction<T>))
-      : suite(suite), kernel_(suite.kernel<RowsFunction<T>>(without_options<T, output, own>, peer, error)) {}
+  Registration(Suite &suite, RowsFunction<T> Peer::*peer, double (*error)(RowsFunction<T>), double uops)
+      : suite(suite),
+        kernel_(suite.kernel<RowsFunction<T>>(without_options<T, output, own>, peer, error, uops)) {}
 
   Suite &suite;
 
@@ -136,14 +148,16 @@ class Registration {
     });
   }
 
-  // Elements and bytes of x are those that a row sees.
+  // Elements and bytes of x are those that the rows see.
   void add(const Shape &shape, const char *suffix, Option option) {
+    if (shape.rows == 0) return;
     Work work = work_of<T, output>(shape);
     const std::size_t outputs = work.written / sizeof(T);
     if (option == Option::causal) {
       work.elements = shape.rows * (shape.cols - shape.rows) + shape.rows * (shape.rows + 1) / 2;
-      work.read = work.elements * sizeof(T);
     }
+    if (option == Option::mask) work.elements = shape.rows * seen_of(shape.cols);
+    work.read = work.elements * sizeof(T);
     if (option == Option::mask) work.read += shape.elements() * sizeof(std::uint8_t);
     if (option == Option::bias) work.read += shape.elements() * sizeof(float);
     const auto make = [shape, option, outputs] {
@@ -172,12 +186,12 @@ class Registration {
 
 template <class T, Output output, auto own>
 void add_widths(Registration<T, output, own> &all) {
-  for (const std::size_t cols :
-       all.suite.template sizes<std::size_t>({8, 16, 64, 128, 512, 2048, 4096}, {8, 128})) {
-    all.add(rows_in<T, output>(all.level(0), cols));
-    if (all.suite.plan().quick) continue;
-    all.add(rows_in<T, output>(all.level(1), cols));
-    all.add(rows_in<T, output>(all.suite.plan().levels.back(), cols));
+  const std::vector<WorkingSet> &levels = all.suite.plan().levels;
+  for (const WorkingSet &level : all.suite.sizes({levels[0], levels[1], levels.back()}, {levels[0]})) {
+    for (const std::size_t cols :
+         all.suite.template sizes<std::size_t>({8, 16, 64, 128, 512, 2048, 4096}, {8, 128})) {
+      all.add(rows_in<T, output>(level, cols));
+    }
   }
 }
 
@@ -217,34 +231,39 @@ void add_single_rows(Registration<T, output, own> &all) {
 }  // namespace
 
 void register_softmax_f32(Suite &suite) {
-  Registration<float, Output::matrix, rapt_softmax_f32> all(suite, &Peer::softmax_f32, softmax_error<float>);
+  Registration<float, Output::matrix, rapt_softmax_f32> all(suite, &Peer::softmax_f32, softmax_error<float>,
+                                                            softmax_uops<float>);
   all.add_levels(1024);
   add_widths(all);
   add_single_rows(all);
   add_variants(all);
 }
 void register_softmax_f64(Suite &suite) {
-  Registration<double, Output::matrix, rapt_softmax_f64> all(suite, &Peer::softmax_f64,
-                                                             softmax_error<double>);
+  Registration<double, Output::matrix, rapt_softmax_f64> all(suite, &Peer::softmax_f64, softmax_error<double>,
+                                                             softmax_uops<double>);
   all.add_levels(1024);
   if (!suite.plan().quick) add_widths(all);
 }
 void register_log_softmax_f32(Suite &suite) {
-  Registration<float, Output::matrix, rapt_log_softmax_f32> all(suite, nullptr, log_softmax_error<float>);
+  Registration<float, Output::matrix, rapt_log_softmax_f32> all(suite, nullptr, log_softmax_error<float>,
+                                                                log_softmax_uops<float>);
   all.add_levels(1024);
   add_single_rows(all);
 }
 void register_log_softmax_f64(Suite &suite) {
-  Registration<double, Output::matrix, rapt_log_softmax_f64> all(suite, nullptr, log_softmax_error<double>);
+  Registration<double, Output::matrix, rapt_log_softmax_f64> all(suite, nullptr, log_softmax_error<double>,
+                                                                 log_softmax_uops<double>);
   all.add_levels(1024);
 }
 void register_logsumexp_f32(Suite &suite) {
-  Registration<float, Output::column, rapt_logsumexp_f32> all(suite, nullptr, logsumexp_error<float>);
+  Registration<float, Output::column, rapt_logsumexp_f32> all(suite, nullptr, logsumexp_error<float>,
+                                                              logsumexp_uops<float>);
   all.add_levels(1024);
   add_single_rows(all);
 }
 void register_logsumexp_f64(Suite &suite) {
-  Registration<double, Output::column, rapt_logsumexp_f64> all(suite, nullptr, logsumexp_error<double>);
+  Registration<double, Output::column, rapt_logsumexp_f64> all(suite, nullptr, logsumexp_error<double>,
+                                                               logsumexp_uops<double>);
   all.add_levels(1024);
 }
 

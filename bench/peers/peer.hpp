@@ -18,8 +18,8 @@ struct Peer {
   float (*dot_f32)(const float *a, const float *b, std::size_t n) = nullptr;
   double (*dot_f64)(const double *a, const double *b, std::size_t n) = nullptr;
   // out[r] = scale * dot(query, row r), the rows dim elements apart.
-  void (*dot_rows_f32)(const float *query, const float *rows, std::ptrdiff_t row_stride, std::size_t row_count,
-                       std::size_t dim, float scale, float *out) = nullptr;
+  void (*dot_rows_f32)(const float *query, const float *rows, std::ptrdiff_t row_stride,
+                       std::size_t row_count, std::size_t dim, float scale, float *out) = nullptr;
   void (*dot_rows_f64)(const double *query, const double *rows, std::ptrdiff_t row_stride,
                        std::size_t row_count, std::size_t dim, double scale, double *out) = nullptr;
   void (*scale_f32)(const float *x, float factor, float *y, std::size_t n) = nullptr;

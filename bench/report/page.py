@@ -105,67 +105,45 @@ def _machine(results: Results) -> str:
 
 def _facts(results: Results) -> list[tuple[str, list[str]]]:
     context = results.context
-    pinned = str(context.get("pinned_cpu", ""))
-    cpu = str(context.get("cpu_name") or "unknown")
-    if pinned:
-        cpu += ", not pinned" if pinned == "none" else f", pinned to CPU {pinned}"
-        cpu += f" of {context['num_cpus']}" if "num_cpus" in context and pinned != "none" else ""
-    facts = [("CPU", [cpu]), ("clock", _clock(context)), ("caches", _caches(context))]
-    facts.append(("working sets", _sizes(context, [(level, _WORKING_SET + level) for level in LEVELS])))
-    facts.append(("rapt", [str(context["rapt_version"])] if "rapt_version" in context else []))
-    facts.append(("instruction sets", [", ".join(results.isas)]))
-    facts.append(("peers", _peer_versions(context) or results.libraries))
-    facts.append(("date", [str(context["date"])] if "date" in context else []))
-    facts.append(("repetitions", _repetitions(results)))
-    load = context.get("load_avg")
-    facts.append(("load average", [", ".join(f"{value:.2f}" for value in load)] if load else []))
+    pinned = f"pinned to CPU {context['pinned_cpu']} of {context['num_cpus']}"
+    facts = [
+        ("CPU", [f"{context['cpu_name']}, {'not pinned' if context['pinned_cpu'] == 'none' else pinned}"]),
+        ("clock", [_clock(context)]),
+        ("caches", [_sizes(context, {"L1d": "l1d_bytes", "L2": "l2_bytes", "L3": "l3_bytes"})]),
+        ("working sets", [_sizes(context, {level: _WORKING_SET + level for level in LEVELS})]),
+        ("rapt", [context["rapt_version"]]),
+        ("instruction sets", [context["isas"]]),
+        ("peers", _peer_versions(context["peers"])),
+        ("date", [context["date"]]),
+        ("repetitions", [str(max((len(m.seconds_each) for m in results.measurements), default=0))]),
+        ("load average", [", ".join(f"{value:.2f}" for value in context.get("load_avg", []))]),
+    ]
     for key, value in context.items():
-        told = key in _CONTEXT_TOLD_ELSEWHERE or key.startswith(_WORKING_SET)
-        if not told and not isinstance(value, (dict, list)):
+        if key not in _CONTEXT_TOLD_ELSEWHERE and not key.startswith(_WORKING_SET):
             facts.append((key.replace("_", " "), [str(value)]))
     return facts
 
 
-def _clock(context: dict[str, Any]) -> list[str]:
-    clock = []
-    if context.get("clock_ghz"):
-        clock.append(f"{float(context['clock_ghz']):.2f} GHz measured")
-    if context.get("mhz_per_cpu"):
-        clock.append(f"{context['mhz_per_cpu']} MHz as the system states it")
-    if context.get("cpu_scaling_enabled") is not None:
-        clock.append(f"frequency scaling {'on' if context['cpu_scaling_enabled'] else 'off or not visible'}")
-    return [", ".join(clock)] if clock else []
+def _clock(context: dict[str, Any]) -> str:
+    scaling = "on" if context.get("cpu_scaling_enabled") else "off or not visible"
+    return (
+        f"{float(context['clock_ghz']):.2f} GHz measured, {context['mhz_per_cpu']} MHz as the system states it, "
+        f"frequency scaling {scaling}"
+    )
 
 
-def _caches(context: dict[str, Any]) -> list[str]:
-    return _sizes(context, [("L1d", "l1d_bytes"), ("L2", "l2_bytes"), ("L3", "l3_bytes")])
+def _sizes(context: dict[str, Any], keys: dict[str, str]) -> str:
+    return ", ".join(f"{name} {_binary_size(int(context[key]))}" for name, key in keys.items() if key in context)
 
 
-def _sizes(context: dict[str, Any], named_keys: list[tuple[str, str]]) -> list[str]:
-    sizes = [(name, int(context[key])) for name, key in named_keys if str(context.get(key, "")).isdigit()]
-    return [", ".join(f"{name} {_binary_size(size)}" for name, size in sizes)] if sizes else []
-
-
-def _peer_versions(context: dict[str, Any]) -> list[str]:
+def _peer_versions(peers: str) -> list[str]:
     """A line for each library and version, with the instruction sets it was measured on."""
-    isas_by_version: dict[tuple[str, str], list[str]] = {}
-    for entry in str(context.get("peers") or "").split(";"):
-        impl, _, version = entry.strip().partition(" ")
-        if impl:
-            library, dash, isa = impl.rpartition("-")
-            key = (library if dash else impl, version)
-            isas_by_version.setdefault(key, []).append(isa if dash else "")
-    return [
-        f"{library} {version}".strip() + (f" ({', '.join(isas)})" if any(isas) else "")
-        for (library, version), isas in isas_by_version.items()
-    ]
-
-
-def _repetitions(results: Results) -> list[str]:
-    counts = {len(m.seconds_each) for m in results.measurements}
-    if not counts:
-        return []
-    return [str(min(counts)) if len(counts) == 1 else f"{min(counts)} to {max(counts)}"]
+    isas: dict[str, list[str]] = {}
+    for entry in peers.split("; ") if peers else []:
+        impl, _, version = entry.partition(" ")
+        library, _, isa = impl.rpartition("-")
+        isas.setdefault(f"{library} {version}", []).append(isa)
+    return [f"{version} ({', '.join(found)})" for version, found in isas.items()]
 
 
 def _limits(results: Results) -> str:
@@ -206,16 +184,15 @@ def _glance(results: Results) -> str:
         for i, (isa, cells) in enumerate(lines):
             rows.append(_row(["" if i else kernel, isa, *cells], "tt  t  t", group_begins=i == 0))
     if not rows:
-        return _none("This run has neither limits nor peers to compare with.")
-    groups = (
-        "<tr class=groups><th colspan=2><th colspan=3 class=t>share of the limit"
-        "<th colspan=4 class=t>fastest peer ÷ rapt"
-    )
-    headings = ["kernel", "ISA", "median", "lowest", "at", "mean", "lowest", "at", "rapt ahead"]
-    return (
-        "<p>Over all sizes of a kernel. Fastest peer ÷ rapt compares times: above 1 rapt is ahead. The mean is "
-        f"geometric.</p>\n{_table(headings, 'tt  t  t', rows, groups)}"
-    )
+        return _none("This run has no kernel beyond the scalar level.")
+    groups = "<tr class=groups><th colspan=2><th colspan=3 class=t>share of the limit"
+    headings = ["kernel", "ISA", "median", "lowest", "at"]
+    text = "Over all sizes of a kernel."
+    if results.peers:
+        groups += "<th colspan=4 class=t>fastest peer ÷ rapt"
+        headings += ["mean", "lowest", "at", "rapt ahead"]
+        text += " Fastest peer ÷ rapt compares times: above 1 rapt is ahead. The mean is geometric."
+    return f"<p>{text}</p>\n{_table(headings, 'tt  t  t', rows, groups)}"
 
 
 def _glance_cells(results: Results, kernel: str, isa: str) -> list[str]:
@@ -228,7 +205,7 @@ def _glance_cells(results: Results, kernel: str, isa: str) -> list[str]:
         ratio = results.best_ratio(kernel, isa, size)
         if ratio is not None:
             ratios[size] = ratio
-    cells = [""] * 7
+    cells = [""] * (7 if results.peers else 3)
     if shares:
         worst = min(shares, key=shares.__getitem__)
         cells[:3] = [_percent(statistics.median(shares.values())), _percent(shares[worst]), worst]
@@ -255,7 +232,7 @@ def _rooflines(results: Results) -> str:
         "units take are none. Up: operations a second. The slopes are what the measured bandwidths allow, loading "
         "(solid) and copying (dashed; with normal or non-temporal stores, whichever is faster there); the flat line is "
         "the measured rate of fused multiply-adds. A point is a kernel with its data in the level that its colour "
-        "names; where a level has several shapes, the one of median speed.</p>"
+        "names: rows of 1024 columns, those of dot_rows of 128.</p>"
     )
     return text + "".join(f"<h3>{_escape(isa)}</h3>\n{_figure(svg)}" for isa, svg in figures)
 
@@ -281,15 +258,18 @@ def _heat_maps(results: Results) -> str:
 def _peers(results: Results, palette: plots.Palette) -> str:
     parts = []
     for kernel in results.kernels:
-        svg = plots.peer_ratios(results, kernel, palette)
-        if svg:
-            parts.append(f"<h3>{_escape(kernel)}</h3>\n{_figure(svg)}{_best_peers(results, kernel)}")
+        pictures = [plots.peer_ratios(results, kernel, isa, palette) for isa in reversed(results.isas)]
+        found = "".join(_figure(svg) for svg in pictures if svg)
+        if found:
+            pictures_and_table = f'<div class="maps">{found}</div>{_best_peers(results, kernel)}'
+            parts.append(f"<h3>{_escape(kernel)}</h3>\n{pictures_and_table}")
     if not parts:
         return _none("This run has no peers.")
     return (
         "<p>Time of each peer ÷ time of rapt: above the line at 1 rapt is faster. Logarithmic; in the grey part, "
-        f"above {plots.KNEE}, the axis is compressed. Peers built for an instruction set stand against rapt on the "
-        "same one; a library without code for the strongest stands there with the best it has.</p>\n" + "".join(parts)
+        f"above {plots.KNEE}, the axis is compressed. Peers built for an instruction set stand beside rapt on the same "
+        "one. The best peer is the fastest of those, and beside rapt on the strongest set the fastest of all.</p>\n"
+        + "".join(parts)
     )
 
 
@@ -315,38 +295,24 @@ def _accuracy(results: Results, palette: plots.Palette) -> str:
     for kernel in results.kernels:
         if family(kernel)[0] not in _TRADE_ACCURACY_FOR_SPEED:
             continue
-        for size in _accuracy_sizes(results, kernel):
-            svg = plots.accuracy(results, kernel, size, _error_unit(kernel), palette)
-            if svg:
-                figures.append(_figure(svg))
+        size = results.size_at(kernel, LEVELS[0])
+        svg = plots.accuracy(results, kernel, size, _error_unit(kernel), palette) if size else None
+        if svg:
+            figures.append(_figure(svg))
     if not figures:
-        return _none("This run measured no errors.")
+        return _none("This run has neither exp nor softmax in the L1 cache.")
     return (
-        "<p>Down is faster, left is more accurate. Filled: the strongest instruction set; hollow: the others. One size "
-        "that most implementations have, and where errors grow with the size also the one with the largest.</p>\n"
+        "<p>Down is faster, with the data in the L1 cache; left is more accurate, the largest error of some 100 000 "
+        "results at several sizes. Filled: the strongest instruction set; hollow: the others.</p>\n"
         f'<div class="maps">{"".join(figures)}</div>'
     )
-
-
-def _accuracy_sizes(results: Results, kernel: str) -> list[str]:
-    errors = {
-        size: [m.error for m in results.at(kernel, size) if m.error is not None] for size in results.sizes(kernel)
-    }
-    coverage = max((len(found) for found in errors.values()), default=0)
-    if coverage == 0:
-        return []
-    covered = [size for size, found in errors.items() if len(found) == coverage]
-    ordinary = next((size for size in covered if size == LEVELS[0]), covered[0])
-    worst = max(covered, key=lambda size: max(errors[size]))
-    grows = max(errors[worst]) > 2 * max(errors[ordinary])
-    return [ordinary, worst] if grows else [ordinary]
 
 
 def _error_unit(kernel: str) -> str:
     name, scalar_type = family(kernel)
     if name in ("exp", "exp_sum", "scale"):
         return "ULP"
-    return {"f32": "units of 2⁻²⁴", "f64": "units of 2⁻⁵³"}.get(scalar_type, "units in the last place")
+    return "units of 2⁻²⁴" if scalar_type == "f32" else "units of 2⁻⁵³"
 
 
 # -------------------------------------------------------------------------------------------- numbers
@@ -357,7 +323,7 @@ def _numbers(results: Results) -> str:
         ("a call", lambda m: _time(m.seconds)),
         ("ns/element", lambda m: _number(m.ns_per_element)),
         ("fastest", lambda m: _number(m.fastest_ns_per_element)),
-        ("spread", lambda m: "" if m.spread is None else f"{100 * m.spread:.1f} %"),
+        ("spread", lambda m: f"{100 * m.spread:.1f} %"),
         ("GB/s", lambda m: _number(m.gigabytes_per_second)),
         ("share", lambda m: _percent(m.share)),
         ("best peer ÷ rapt", lambda m: _ratio(results.best_ratio(m.kernel, m.impl, m.size))),
@@ -373,14 +339,13 @@ def _numbers(results: Results) -> str:
                 cells = [size if i == 0 else "", one.impl, *(text(one) for _, text in columns)]
                 rows.append(_row(cells, align, group_begins=i == 0, own=one.impl in results.isas))
         headings = ["size", "implementation", *(heading for heading, _ in columns)]
-        has_errors = any(m.error is not None for m in results.measurements if m.kernel == kernel)
-        summary = f"{kernel} (error in {_error_unit(kernel)})" if has_errors else kernel
+        summary = f"{kernel} (error in {_error_unit(kernel)})"
         blocks.append(_details(summary, _table(headings, align, rows)))
     if not blocks:
         return _none("This run measured nothing.")
     return (
-        "<p>Medians, and the fastest repetition in ns an element. The rows of rapt are marked; the ratio is that of "
-        "the fastest peer on the instruction set.</p>\n" + "".join(blocks)
+        "<p>Medians, and the fastest repetition in ns an element. The rows of rapt are marked; a share is of the "
+        "work that rapt's own code does.</p>\n" + "".join(blocks)
     )
 
 

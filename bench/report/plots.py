@@ -23,7 +23,7 @@ from matplotlib.textpath import TextPath
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 from matplotlib.transforms import Bbox
 
-from data import F32_LANES, LEVELS, Measurement, Results, family, level_of, size_group
+from data import F32_LANES, LEVELS, Measurement, Peer, Results, family, neighbours
 
 # Text stays text: small, searchable, and set in the reader's font.
 matplotlib.rcParams.update(
@@ -124,25 +124,18 @@ def roofline(results: Results, isa: str) -> str | None:
 def _roofline_points(results: Results, isa: str, scalar_type: str) -> list[tuple[str, str, Measurement]]:
     points = []
     for kernel in results.kernels:
-        if family(kernel)[1] != scalar_type:
-            continue
-        for level in LEVELS:
-            sizes = [level] if level in results.sizes(kernel) else []
-            sizes = sizes or [size for size in results.sizes(kernel) if level_of(size) == level]
-            found = [results.find(kernel, isa, size) for size in sizes]
-            usable = sorted((m for m in found if m and m.intensity), key=lambda m: m.operation_rate)
-            if usable:
-                points.append((kernel, level, usable[len(usable) // 2]))
+        for level in LEVELS if family(kernel)[1] == scalar_type else ():
+            one = results.find(kernel, isa, results.size_at(kernel, level) or "")
+            if one and one.uops:
+                points.append((kernel, level, one))
     return points
 
 
 def _operation_limit(limits: dict[str, float], isa: str, scalar_type: str) -> float | None:
     """Vector operations a second, from the flops a second of fused multiply-adds."""
     flops = limits.get(f"fma_{scalar_type}")
-    if flops is None or isa not in F32_LANES:
-        return None
     lanes = F32_LANES[isa] if scalar_type == "f32" else max(1, F32_LANES[isa] // 2)
-    return flops / (2 * lanes)
+    return flops / (2 * lanes) if flops else None
 
 
 def _copy_limit(limits: dict[str, float], level: str) -> float | None:
@@ -273,7 +266,7 @@ def heat_map(results: Results, name: str, kernels: list[str]) -> str | None:
         for kernel in dict.fromkeys(kernel for kernel, _ in columns):
             places = [x for x, column in enumerate(columns) if column[0] == kernel]
             centre = (places[0] + places[-1] + 1) / 2
-            ax.text(centre, -1.35, family(kernel)[1] or kernel, ha="center", va="bottom", fontweight="bold")
+            ax.text(centre, -1.35, family(kernel)[1], ha="center", va="bottom", fontweight="bold")
             if places[0] > 0:
                 ax.axvline(places[0], color="white", linewidth=3)
     figure.text(0.04 / width, 1 - 0.03 / height, name, fontsize=9, fontweight="bold", va="top")
@@ -300,86 +293,46 @@ def _draw_share(ax: Axes, x: int, y: int, one: Measurement | None) -> None:
 # ---------------------------------------------------------------------------------------------- peers
 
 
-def peer_ratios(results: Results, kernel: str, palette: Palette) -> str | None:
-    """Every peer's time over rapt's, size by size, a panel for each instruction set that has peers."""
-    panels = [isa for isa in results.isas if _ratios_of_all(results, kernel, isa)]
-    if not panels:
+def peer_ratios(results: Results, kernel: str, isa: str, palette: Palette) -> str | None:
+    """Every peer's time over rapt's, size by size."""
+    ratios = _ratios_of_all(results, kernel, isa)
+    if not ratios:
         return None
-    sizes = [
-        size
-        for size in results.sizes(kernel)
-        if any(results.best_ratio(kernel, isa, size) is not None for isa in panels)
-    ]
+    sizes = [size for size in results.sizes(kernel) if results.best_ratio(kernel, isa, size) is not None]
+    everything = [ratio for by_size in ratios.values() for ratio in by_size.values()]
+    low, high = min([*everything, 0.8]) / 1.06, max([*everything, 1.6])
+
     label_height = _text_width(sizes, 7.5) + 0.1
-    extremes = any(
-        ratio > KNEE for isa in panels for *_, by_size in _ratios_of_all(results, kernel, isa).values()
-        for ratio in by_size.values()
-    )  # fmt: skip
-    panel_height = 2.9 if extremes else 2.3
-    height = panel_height * len(panels) + label_height + 0.05
-    places = _places(sizes)
-    extent = max(places.values()) + 1
-    plot_width = min(PAGE_WIDTH - 2.3, 0.6 + 0.22 * max(extent, 12))
-    width = plot_width + 2.3
-    figure, axes = pyplot.subplots(len(panels), 1, figsize=(width, height), sharex=True, squeeze=False)
+    plot_height = 2.6 if high > KNEE else 2.0
+    plot_width = min(PAGE_WIDTH - 1.9, 0.4 + 0.22 * max(len(sizes), 12))
+    width, height = plot_width + 1.9, plot_height + label_height + 0.25
+    figure, ax = pyplot.subplots(figsize=(width, height))
     figure.subplots_adjust(
-        left=0.6 / width, right=1 - 1.7 / width, top=1 - 0.24 / height, bottom=label_height / height, hspace=0.16
+        left=0.45 / width, right=1 - 1.45 / width, top=1 - 0.2 / height, bottom=label_height / height
     )
-    for ax, isa in zip(axes[:, 0], panels):
-        ratios = _ratios_of_all(results, kernel, isa)
-        for impl, (library, peer_isa, by_size) in ratios.items():
-            label = library if peer_isa in (isa, "") else f"{library} ({peer_isa})"
-            for number, run in enumerate(_runs(sizes, by_size)):
-                ax.plot(
-                    [places[size] for size in run], [by_size[size] for size in run], color=palette.colour(library),
-                    marker=palette.marker(library), markersize=3 if _is_dense(run) else 4, linewidth=0.8,
-                    markeredgewidth=0, label=label if number == 0 else None, zorder=3,
-                )  # fmt: skip
-        everything = [ratio for _, _, by_size in ratios.values() for ratio in by_size.values()]
-        low, high = min([*everything, 0.8]) / 1.06, max([*everything, 1.6])
-        ax.set_yscale("function", functions=(_compressed_log, _compressed_log_inverse))
-        ax.set(ylim=(low, high * (1.06 if high <= KNEE else 1.4)), xlim=(-0.6, extent - 0.4))
-        ax.axhspan(low, 1, color="#d55e00", alpha=0.06, linewidth=0)
-        ax.axhline(1, color="#222222", linewidth=1.1, zorder=2)
-        if high > KNEE:
-            ax.axhspan(KNEE, ax.get_ylim()[1], color="#f0f0f0", linewidth=0)
-        for before, after in zip(sizes, sizes[1:]):
-            if size_group(before) != size_group(after):
-                ax.axvline((places[before] + places[after]) / 2, color="#cccccc", linewidth=0.6, linestyle=":")
-        ax.grid(True, axis="y", which="major")
-        _ratio_ticks(ax)
-        ax.set_title(f"beside rapt {isa}", loc="left", pad=3)
-        ax.legend(loc="upper left", bbox_to_anchor=(1.005, 1.03), borderaxespad=0, handlelength=1.6, labelspacing=0.35)
-    named = _with_room(places, least_distance=max(0.99, extent * 8.2 / (plot_width * 72)))
-    axes[-1][0].set_xticks([places[size] for size in named], named, rotation=90, fontsize=7.5)
-    axes[-1][0].tick_params(axis="x", length=2, pad=1)
-    figure.text(0.08 / width, (label_height / height + 1) / 2, "peer's time ÷ rapt's", rotation=90, va="center")
-    return _svg(figure, f"{kernel}: time of each peer over the time of rapt, by size")
-
-
-def _is_dense(run: list[str]) -> bool:
-    """So many sizes of one group that their names may be left out."""
-    return len(run) > 30
-
-
-def _places(sizes: list[str]) -> dict[str, float]:
-    """Along the axis: a unit for each size, less in a dense run."""
-    places: dict[str, float] = {}
-    place = 0.0
-    for _, group in itertools.groupby(sizes, key=size_group):
-        run = list(group)
-        for size in run:
-            places[size] = place
-            place += 0.35 if _is_dense(run) and size != run[-1] else 1
-    return places
-
-
-def _with_room(places: dict[str, float], least_distance: float) -> list[str]:
-    named: list[str] = []
-    for size, place in places.items():
-        if not named or place - places[named[-1]] >= least_distance:
-            named.append(size)
-    return named
+    for peer, by_size in ratios.items():
+        for number, run in enumerate(_runs(sizes, by_size)):
+            ax.plot(
+                [sizes.index(size) for size in run], [by_size[size] for size in run], linewidth=0.8, markersize=4,
+                color=palette.colour(peer.library), marker=palette.marker(peer.library), markeredgewidth=0, zorder=3,
+                label=None if number else peer.library if peer.isa == isa else peer.impl,
+            )  # fmt: skip
+    ax.set_yscale("function", functions=(_compressed_log, _compressed_log_inverse))
+    ax.set(ylim=(low, high * (1.06 if high <= KNEE else 1.4)), xlim=(-0.6, len(sizes) - 0.4))
+    ax.axhspan(low, 1, color="#d55e00", alpha=0.06, linewidth=0)
+    ax.axhline(1, color="#222222", linewidth=1.1, zorder=2)
+    if high > KNEE:
+        ax.axhspan(KNEE, ax.get_ylim()[1], color="#f0f0f0", linewidth=0)
+    for i, (before, after) in enumerate(itertools.pairwise(sizes)):
+        if not neighbours(before, after):
+            ax.axvline(i + 0.5, color="#cccccc", linewidth=0.6, linestyle=":")
+    ax.grid(True, axis="y", which="major")
+    _ratio_ticks(ax)
+    ax.set_title(f"peers' time ÷ rapt's, {isa}", loc="left", pad=3)
+    ax.legend(loc="upper left", bbox_to_anchor=(1.005, 1.03), borderaxespad=0, handlelength=1.6, labelspacing=0.35)
+    ax.set_xticks(range(len(sizes)), sizes, rotation=90, fontsize=7.5)
+    ax.tick_params(axis="x", length=2, pad=1)
+    return _svg(figure, f"{kernel}: time of each peer over the time of rapt {isa}, by size")
 
 
 def _compressed_log(ratio: Any) -> Any:
@@ -408,32 +361,35 @@ def _ratio_ticks(ax: Axes) -> None:
     ax.yaxis.set_minor_locator(NullLocator())
 
 
-def _ratios_of_all(results: Results, kernel: str, isa: str) -> dict[str, tuple[str, str, dict[str, float]]]:
-    """By implementation: the library, its instruction set, and the ratio at each size."""
+def _ratios_of_all(results: Results, kernel: str, isa: str) -> dict[Peer, dict[str, float]]:
+    """A library that is built for several instruction sets stands there with the one that is compared, or, if it
+    has no code for it, with what it has."""
+    rivals = results.rivals(kernel, isa)
+    served = {peer.library for peer in rivals if peer.isa == isa}
     ratios = {}
-    for peer in results.rivals(kernel, isa):
+    for peer in rivals:
+        if peer.isa != isa and peer.library in served:
+            continue
         by_size = {}
         for size in results.sizes(kernel):
             own, rival = results.find(kernel, isa, size), results.find(kernel, peer.impl, size)
             if own and rival:
                 by_size[size] = rival.seconds / own.seconds
         if by_size:
-            ratios[peer.impl] = (peer.library, peer.isa, by_size)
+            ratios[peer] = by_size
     return ratios
 
 
 def _runs(sizes: list[str], by_size: dict[str, float]) -> list[list[str]]:
-    """Neighbours of one group of sizes: what a line may connect."""
+    """Neighbours, which a line may connect."""
     runs: list[list[str]] = []
-    previous = None
     for size in sizes:
         if size not in by_size:
-            previous = None
             continue
-        if previous is None or size_group(previous) != size_group(size):
-            runs.append([])
-        runs[-1].append(size)
-        previous = size
+        if runs and neighbours(runs[-1][-1], size):
+            runs[-1].append(size)
+        else:
+            runs.append([size])
     return runs
 
 
@@ -441,8 +397,8 @@ def _runs(sizes: list[str], by_size: dict[str, float]) -> list[list[str]]:
 
 
 def accuracy(results: Results, kernel: str, size: str, unit: str, palette: Palette) -> str | None:
-    """Time against error of all implementations at one size."""
-    points = [m for m in results.at(kernel, size) if m.error is not None and m.ns_per_element]
+    """Time against error of all implementations at one size, but for the slow reference."""
+    points = [m for m in results.at(kernel, size) if m.error is not None and m.impl != "scalar"]
     if not points:
         return None
     figure, ax = pyplot.subplots(figsize=(PAGE_WIDTH / 2 - 0.3, 3.7))
@@ -455,13 +411,13 @@ def accuracy(results: Results, kernel: str, size: str, unit: str, palette: Palet
         peer = peers.get(one.impl)
         colour = palette.colour(peer.library) if peer else RAPT_COLOUR
         isa = peer.isa if peer else one.impl
-        strongest = bool(results.isas) and isa in (results.isas[-1], "")
+        strongest = isa == results.isas[-1]
         x = max(one.error, least / 2)  # 0 has no place on a logarithmic axis
         ax.plot(
             x, one.ns_per_element, marker=palette.marker(peer.library) if peer else "o", markersize=6,
             color=colour, markerfacecolor=colour if strongest else "white", markeredgewidth=1.2, zorder=3,
         )  # fmt: skip
-        name = f"{peer.library} {peer.isa}".strip() if peer else f"rapt {one.impl}"
+        name = f"{peer.library} {peer.isa}" if peer else f"rapt {one.impl}"
         labels.append((x, one.ns_per_element, name, colour, peer is None))
     _widen(ax, [x for x, *_ in labels], [y for _, y, *_ in labels])
     ax.grid(True, which="major")
@@ -553,15 +509,10 @@ def _svg(figure: Figure, description: str) -> str:
     pyplot.close(figure)
     text = out.getvalue()
     text = text[text.index("<svg") :]
-    # What a page of many pictures need not carry: groups without a meaning, millionths of a point, and a font
-    # in every label, which the page's style gives to all of them.
+    # What a page of many pictures need not carry: comments, and millionths of a point.
     text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text, flags=re.DOTALL)
-    text = re.sub(r'<g id="[^"]*"', "<g", text)
-    text = re.sub(r"font: (?:(\d+) )?([\d.]+)px '[^;\"]*", _font_size, text)
     text = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\d\.\d\d)\d+", r"\1", tag[0]), text)
-    text = re.sub(r' transform="rotate\(-0 [^)]*\)"', "", text)
     text = re.sub(r"\s*\n\s*", "\n", text)
-    text = _without_bare_groups(text)
     # Every picture numbers its parts from 1, and all of them share the page's name space.
     figure_number = next(_figure_numbers)
     numbers: dict[str, int] = {}
@@ -571,21 +522,3 @@ def _svg(figure: Figure, description: str) -> str:
 
     text = re.sub(r'(\sid="|url\(#|xlink:href="#)([^")]+)', renamed, text)
     return text.replace("<svg", f'<svg role="img" aria-label="{html.escape(description)}"', 1)
-
-
-def _without_bare_groups(text: str) -> str:
-    kept: list[bool] = []
-
-    def tag(found: re.Match[str]) -> str:
-        if found[0].startswith("</"):
-            return found[0] if kept.pop() else ""
-        if not found[0].startswith("<g/"):
-            kept.append(not found[0].startswith("<g>"))
-        return found[0] if found[0].startswith("<g ") else ""
-
-    return re.sub(r"(?:<g(?: [^>]*)?/?>|</g>)\n", tag, text)
-
-
-def _font_size(font: re.Match[str]) -> str:
-    weight, size = font.groups()
-    return f"font-size: {size}px" + (f"; font-weight: {weight}" if weight else "")

@@ -11,7 +11,6 @@ namespace rapt::bench {
 
 struct Conditions {
   Topology topology;
-  std::vector<std::string> isas;
   std::vector<std::string> skipped;  // each with its reason
   int repetitions = 0;
   double min_time = 0;  // seconds a repetition

@@ -2,36 +2,31 @@
 #pragma once
 
 #include <string>
-#include <utility>
 
 #include "support/buffer.hpp"
 #include "support/suite.hpp"
 
 namespace rapt::bench {
 
-// make_x() returns the input; call(function, x, y, n) calls the kernel.
+// make_x() returns the input; call(function, x, y, n) calls the kernel. `in_place`: y is x, and the kernel
+// works on its own results, over and over, which make_x() and call() have to go with.
+struct Elementwise {
+  bool special_values = false;
+  bool in_place = false;
+};
 template <class T, class Function, class MakeX, class Call>
 void add_elementwise(Kernel<Function> &kernel, const std::string &size, std::size_t n, MakeX make_x,
-                     Call call) {
-  const Work work = {
-      .elements = n, .element_bytes = sizeof(T), .read = n * sizeof(T), .written = n * sizeof(T)};
-  kernel.add(size, work, [n, make_x, call] {
-    return [n, call, x = make_x(), y = Buffer<T>(n)](Function function) {
-      call(function, x.data(), y.data(), n);
-    };
-  });
-}
-
-// In place the kernel works on its own results, over and over: make_x() and call() have to go with that.
-template <class T, class Function, class MakeX, class Call>
-void add_in_place(Kernel<Function> &kernel, const std::string &size, std::size_t n, MakeX make_x, Call call) {
+                     Call call, Elementwise kind = {}) {
   const Work work = {.elements = n,
                      .element_bytes = sizeof(T),
                      .read = n * sizeof(T),
                      .written = n * sizeof(T),
-                     .in_place = true};
-  kernel.add(size + ":in-place", work, [n, make_x, call] {
-    return [n, call, x = make_x()](Function function) { call(function, x.data(), x.data(), n); };
+                     .in_place = kind.in_place,
+                     .special_values = kind.special_values};
+  kernel.add(size, work, [n, make_x, call, in_place = kind.in_place] {
+    return [n, call, in_place, x = make_x(), y = Buffer<T>(in_place ? 0 : n)](Function function) {
+      call(function, x.data(), in_place ? x.data() : y.data(), n);
+    };
   });
 }
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <utility>
 
-#include "limits/kernels.hpp"
+#include "limits/loops.hpp"
 #include "support/buffer.hpp"
 #include "support/limits.hpp"
 
@@ -51,22 +51,22 @@ std::vector<LimitCase> limit_cases(const std::vector<std::string> &isas,
                                    const std::vector<WorkingSet> &levels) {
   std::vector<LimitCase> cases;
   for (const std::string &isa : isas) {
-    const LimitKernels *kernels = limit_kernels(isa);
-    if (!kernels) continue;
-    cases.push_back({isa, "fma_f32", rate_of(kernels->fma_f32, operations_of_fma(isa, sizeof(float)))});
-    cases.push_back({isa, "fma_f64", rate_of(kernels->fma_f64, operations_of_fma(isa, sizeof(double)))});
-    cases.push_back({isa, "clock", rate_of(kernels->clock, 1)});
+    const LimitLoops *loops = limit_loops(isa);
+    if (!loops) continue;
+    cases.push_back({isa, "fma_f32", rate_of(loops->fma_f32, operations_of_fma(isa, sizeof(float)))});
+    cases.push_back({isa, "fma_f64", rate_of(loops->fma_f64, operations_of_fma(isa, sizeof(double)))});
+    cases.push_back({isa, "clock", rate_of(loops->clock, 1)});
     for (std::size_t level = 0; level < levels.size(); ++level) {
       const auto add = [&](const char *access, MakePass make) {
         cases.push_back({isa, access + (":" + levels[level].label), std::move(make)});
       };
       const std::size_t bytes = levels[level].bytes;
       const std::size_t prefetched = level >= 2;
-      add("load", one_buffer(bytes, kernels->load[prefetched]));
-      add("store", one_buffer(bytes, kernels->store));
-      add("copy", two_buffers(bytes, kernels->copy[prefetched]));
-      add("copy_nt", two_buffers(bytes, kernels->copy_nt[prefetched]));
-      add("update", one_buffer(bytes, kernels->update[prefetched], 2));
+      add("load", one_buffer(bytes, loops->load[prefetched]));
+      add("store", one_buffer(bytes, loops->store));
+      add("copy", two_buffers(bytes, loops->copy[prefetched]));
+      add("copy_nt", two_buffers(bytes, loops->copy_nt[prefetched]));
+      add("update", one_buffer(bytes, loops->update[prefetched], 2));
     }
   }
   return cases;

@@ -4,61 +4,18 @@
 #include <cmath>
 #include <utility>
 
-#include "limits/kernels.hpp"
+#include "limits/loops.hpp"
 
 namespace rapt::bench {
 namespace {
-
-// Arithmetic µops for each vector of elements: those that only the units for fused multiply-add can execute.
-// Loads, stores and what other units take are not counted, nor what an option adds.
-struct UopRow {
-  const char *kernel;
-  double scalar, neon, avx2, avx512;
-};
-// Of softmax and its kin: the maximum, a load of which serves two rows in registers, 1.5; exp and its sum,
-// 14; what follows, 4 or 2.
-constexpr UopRow uops_a_vector[] = {
-    {"dot_f32", 1, 1, 1, 1},
-    {"dot_f64", 1, 1, 1, 1},
-    {"dot_rows_f32", 1, 1, 1, 1},
-    {"dot_rows_f64", 1, 1, 1, 1},
-    {"scale_f32", 1, 1, 1, 1},
-    {"scale_f64", 1, 1, 1, 1},
-    // fma and sub round to an integer, 2 fnma leave the remainder, fma by coefficient, shift and add the
-    // exponent.
-    {"exp_f32", 12, 12, 12, 12},
-    {"exp_f64", 17, 17, 17, 17},
-    {"exp_sum_f32", 14, 14, 14, 14},
-    {"exp_sum_f64", 19, 19, 19, 19},
-    {"softmax_f32", 19.5, 19.5, 19.5, 19.5},
-    {"softmax_f64", 24.5, 24.5, 24.5, 24.5},
-    {"log_softmax_f32", 17.5, 17.5, 17.5, 17.5},
-    {"log_softmax_f64", 22.5, 22.5, 22.5, 22.5},
-    {"logsumexp_f32", 15.5, 15.5, 15.5, 15.5},
-    {"logsumexp_f64", 20.5, 20.5, 20.5, 20.5},
-    // The sum of products; then a comparison, a subtraction and two products.
-    {"softmax_backward_f32", 5, 5, 5, 5},
-    {"softmax_backward_f64", 5, 5, 5, 5},
-};
-
-double uops_for(const std::string &kernel, const std::string &isa) {
-  for (const UopRow &row : uops_a_vector) {
-    if (kernel != row.kernel) continue;
-    if (isa == "neon") return row.neon;
-    if (isa == "avx2") return row.avx2;
-    if (isa == "avx512") return row.avx512;
-    return row.scalar;
-  }
-  return 0;
-}
 
 const char *fma_of(const Work &work) { return work.element_bytes == sizeof(float) ? "fma_f32" : "fma_f64"; }
 
 // Elements of a register. The scalar level computes one at a time.
 double lanes_of(const std::string &isa, std::size_t element_bytes) {
-  const LimitKernels *kernels = limit_kernels(isa);
-  if (!kernels || isa == "scalar") return 1;
-  return static_cast<double>(kernels->register_bytes / element_bytes);
+  const LimitLoops *loops = limit_loops(isa);
+  if (!loops || isa == "scalar") return 1;
+  return static_cast<double>(loops->register_bytes / element_bytes);
 }
 
 }  // namespace
@@ -135,7 +92,9 @@ Limits::Traffic Limits::traffic(const std::string &isa, const Work &work, std::s
   return traffic;
 }
 
-Bound Limits::bound(const std::string &kernel, const std::string &isa, const Work &work) const {
+Bound Limits::bound(const std::string &isa, const Work &work) const {
+  const double lanes = lanes_of(isa, work.element_bytes);
+  if (work.special_values && lanes == 1) return {};  // the counted work may not be done
   const std::size_t level = level_of(work.footprint());
   const double beyond = overflow(level, work.footprint());
   Traffic bytes = traffic(isa, work, level);
@@ -149,8 +108,7 @@ Bound Limits::bound(const std::string &kernel, const std::string &isa, const Wor
   const double uop_rate = rate(isa, fma_of(work)) / operations_of_fma(isa, work.element_bytes);
   if (bytes.seconds == 0 || uop_rate == 0) return {};
 
-  const double vectors = std::ceil(static_cast<double>(work.elements) / lanes_of(isa, work.element_bytes));
-  const double uops = vectors * uops_for(kernel, isa);
+  const double uops = std::ceil(static_cast<double>(work.elements) / lanes) * work.uops_a_vector;
   if (uops / uop_rate >= bytes.seconds) return {uops / uop_rate, uops, "µops"};
   return {bytes.seconds, uops, bytes.longest_way};
 }

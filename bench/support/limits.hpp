@@ -13,7 +13,7 @@
 namespace rapt::bench {
 
 struct Bound {
-  double seconds = 0;    // 0 where a rate is unknown
+  double seconds = 0;    // 0 where a rate or the work is unknown
   double uops = 0;       // arithmetic instructions of the call; 0 if none are counted
   std::string resource;  // what takes that long: "µops", "L2 copy"
 };
@@ -26,7 +26,7 @@ struct Bound {
 //       what is read or written beyond that: those of loading and of storing;
 //       where rows are gone through twice and a row does not fit the level above: those of loading it again;
 //     memory up to twice as large as a level is taken to be partly there, partly in the next;
-//   µops: vectors of elements x µops a vector (uops_a_vector) over the measured rate of fused multiply-adds.
+//   µops: vectors of elements x µops a vector (work.hpp) over the measured rate of fused multiply-adds.
 // Latencies, the call itself, and shuffles and reductions at the end of a row are not in it: short calls
 // cannot reach it.
 class Limits {
@@ -42,7 +42,7 @@ class Limits {
 
   // The names of the rates that bound() asks for.
   std::vector<std::string> needed_for(const Work &work) const;
-  Bound bound(const std::string &kernel, const std::string &isa, const Work &work) const;
+  Bound bound(const std::string &isa, const Work &work) const;
 
  private:
   // Bytes that have to be moved in one of several ways, of which the fastest counts.

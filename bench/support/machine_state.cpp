@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "limits/kernels.hpp"
+#include "limits/loops.hpp"
 
 namespace rapt::bench {
 namespace {
@@ -54,14 +54,14 @@ double load_average() {
 }
 
 double measured_clock(const std::string &isa) {
-  const LimitKernels *kernels = limit_kernels(isa);
-  if (!kernels) return 0;
+  const LimitLoops *loops = limit_loops(isa);
+  if (!loops) return 0;
   using Time = std::chrono::steady_clock;
   double best = 0;
   const Time::time_point end = Time::now() + std::chrono::milliseconds(20);
   for (Time::time_point start = Time::now(); start < end; start = Time::now()) {
     double cycles = 0;
-    for (int i = 0; i < 20; ++i) cycles += static_cast<double>(kernels->clock());
+    for (int i = 0; i < 20; ++i) cycles += static_cast<double>(loops->clock());
     const std::chrono::duration<double, std::nano> elapsed = Time::now() - start;
     best = std::max(best, cycles / elapsed.count());
   }

@@ -73,19 +73,11 @@ void Suite::add_limits() {
     limit_entries_.push_back({std::move(one), nullptr, nullptr});
     Entry &entry = limit_entries_.back();
     const bool bytes = limit.what.find(':') != std::string::npos;
-    entry.body = [this, &entry, bytes, make = std::move(limit.make),
-                  pass =
-                      std::make_shared<std::weak_ptr<std::function<double()>>>()](benchmark::State &state) {
-      auto live = pass->lock();
-      if (!live) {
-        live_call_.reset();
-        live = std::make_shared<std::function<double()>>(make());
-        live_call_ = live;
-        *pass = live;
-      }
+    entry.body = [&entry, bytes, shared_pass = shared(std::move(limit.make))](benchmark::State &state) {
+      const auto pass = shared_pass();
       double amount = 0;
       for (auto _ : state) {
-        amount = (*live)();
+        amount = (*pass)();
         benchmark::ClobberMemory();
       }
       (bytes ? entry.one.work.read : entry.one.work.elements) = static_cast<std::size_t>(amount);
@@ -100,7 +92,7 @@ void Suite::run(Entry &entry, benchmark::State &state) {
     const auto [error, is_new] = errors_.try_emplace(one.kernel + "/" + one.implementation, 0);
     if (is_new) error->second = entry.error();
     one.error = error->second;
-    one.bound = limits_.bound(one.kernel, one.isa, one.work);
+    one.bound = limits_.bound(one.isa, one.work);
   }
   entry.body(state);
 

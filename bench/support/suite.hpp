@@ -73,8 +73,9 @@ class Suite {
   // The kernel that the following kernel() is about.
   void begin_kernel(std::string name) { kernel_ = std::move(name); }
   // `peer`: the member with the peers' functions for it, or null. `error`: measures how accurate one is.
+  // `uops`: a vector, as work.hpp counts them.
   template <class Function>
-  Kernel<Function> kernel(Function own, Function Peer::*peer, double (*error)(Function));
+  Kernel<Function> kernel(Function own, Function Peer::*peer, double (*error)(Function), double uops);
 
   // The sizes to measure of a list: all, or in a quick run the few.
   template <class Size>
@@ -98,6 +99,22 @@ class Suite {
     std::function<double()> error;
   };
 
+  // Returns what gives the call with its buffers. make_call() makes them at the first use; they live until
+  // another call is in use: the largest take long to fill, and two of them might not fit.
+  template <class MakeCall>
+  auto shared(MakeCall make_call) {
+    using Call = std::invoke_result_t<MakeCall>;
+    return [this, make_call, made = std::make_shared<std::weak_ptr<Call>>()] {
+      std::shared_ptr<Call> call = made->lock();
+      if (!call) {
+        live_call_.reset();
+        call = std::make_shared<Call>(make_call());
+        live_call_ = call;
+        *made = call;
+      }
+      return call;
+    };
+  }
   // Whether the plan has such a case.
   bool wants(const Case &one) const;
   void add(Case one, Body body, std::function<double()> error);
@@ -119,8 +136,9 @@ class Kernel {
  public:
   enum class By { everyone, rapt_alone };
 
-  Kernel(Suite &suite, std::string name, Function own, Function Peer::*peer, double (*error)(Function))
-      : suite_(suite), name_(std::move(name)), error_(error) {
+  Kernel(Suite &suite, std::string name, Function own, Function Peer::*peer, double (*error)(Function),
+         double uops)
+      : suite_(suite), name_(std::move(name)), error_(error), uops_(uops) {
     for (const std::string &isa : suite.plan().isas) implementations_.push_back({isa, isa, own, false});
     if (!suite.plan().peers || !peer) return;
     for (const Peer &one : peers()) {
@@ -134,10 +152,7 @@ class Kernel {
   // function object that takes the implementation.
   template <class MakeCall>
   void add(const std::string &size, const Work &work, MakeCall make_call, By by = By::everyone) {
-    using Call = std::invoke_result_t<MakeCall>;
-    // All work on the same buffers, which live until another size needs its own: the largest take long to
-    // fill, and two of them might not fit.
-    auto shared_call = std::make_shared<std::weak_ptr<Call>>();
+    const auto shared_call = suite_.shared(make_call);  // all work on the same buffers
     for (const Implementation &one : implementations_) {
       if (one.is_peer && by == By::rapt_alone) continue;
       Case added;
@@ -146,17 +161,12 @@ class Kernel {
       added.isa = one.isa;
       added.size = size;
       added.work = work;
+      added.work.uops_a_vector = uops_;
       added.is_peer = one.is_peer;
       suite_.add(
           std::move(added),
-          [&suite = suite_, function = one.function, make_call, shared_call](benchmark::State &state) {
-            std::shared_ptr<Call> call = shared_call->lock();
-            if (!call) {
-              suite.live_call_.reset();
-              call = std::make_shared<Call>(make_call());
-              suite.live_call_ = call;
-              *shared_call = call;
-            }
+          [function = one.function, shared_call](benchmark::State &state) {
+            const auto call = shared_call();
             for (auto _ : state) {
               (*call)(function);
               benchmark::ClobberMemory();
@@ -177,12 +187,13 @@ class Kernel {
   Suite &suite_;
   std::string name_;
   double (*error_)(Function);
+  double uops_;
   std::vector<Implementation> implementations_;
 };
 
 template <class Function>
-Kernel<Function> Suite::kernel(Function own, Function Peer::*peer, double (*error)(Function)) {
-  return {*this, kernel_, own, peer, error};
+Kernel<Function> Suite::kernel(Function own, Function Peer::*peer, double (*error)(Function), double uops) {
+  return {*this, kernel_, own, peer, error, uops};
 }
 
 // For functions that return a status: a benchmark that times an error is worth nothing.

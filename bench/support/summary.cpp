@@ -154,7 +154,7 @@ void print_conditions(const Conditions &conditions, const Plan &plan) {
   if (topology.l3 > plan.levels.back().bytes / 4) {
     print_fact("", "the L3 is large beside these: mem may partly run from it");
   }
-  print_fact("ISAs", join(conditions.isas));
+  print_fact("ISAs", join(plan.isas));
   for (const std::string &skipped : conditions.skipped) print_fact("", "skipped: " + skipped);
   print_fact(
       "scalar",
@@ -263,11 +263,18 @@ void print_shape_tables(const Plan &plan, const std::vector<Case *> &cases) {
   const Results results(plan, cases);
   constexpr int size_width = 22, time_width = 11, element_width = 8, share_width = 6, ratio_width = 7;
   constexpr int peer_width = 14;
-  // What fits the page: the two strongest.
-  std::vector<std::string> isas = plan.isas;
-  if (isas.size() > 2) isas.erase(isas.begin(), isas.end() - 2);
-
   for (const std::string &kernel : results.kernels()) {
+    // What fits the page: the two strongest of those that were measured.
+    std::vector<std::string> isas;
+    for (const std::string &isa : plan.isas) {
+      const auto &all = results.of(kernel);
+      if (std::any_of(all.begin(), all.end(),
+                      [&isa](const Case *one) { return !one->is_peer && one->isa == isa; })) {
+        isas.push_back(isa);
+      }
+    }
+    if (isas.size() > 2) isas.erase(isas.begin(), isas.end() - 2);
+
     std::vector<std::string> sizes;
     for (const Case *one : results.of(kernel)) {
       if (!shows_a_level(one->size, plan) && (sizes.empty() || sizes.back() != one->size)) {

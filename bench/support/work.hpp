@@ -1,4 +1,4 @@
-// What one call of a kernel has to do, whatever code does it.
+// What one call of a kernel has to do, whatever code does it: what its limit is made of.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +13,22 @@ struct Work {
   std::size_t row_bytes = 0;  // of an input and an output row, where a row is gone through twice; else 0
   bool in_place = false;      // the output is the input
   std::size_t calls = 1;      // of the kernel in one of the benchmark, all on the same memory
+  // Arithmetic instructions on each register of elements that only the units for fused multiply-add can
+  // execute. Loads, stores and what other units take are not counted, nor what an option of softmax adds.
+  double uops_a_vector = 0;     // the kernel's: Kernel::add() fills it in
+  bool special_values = false;  // code that takes one element at a time may return early from many of them
 
   std::size_t bytes() const { return read + written; }
   // The memory that the call goes through.
   std::size_t footprint() const { return (in_place ? read : bytes()) / calls; }
 };
+
+// fma and sub round to an integer, 2 fnma leave the remainder, fma by coefficient, shift and add the
+// exponent.
+template <class T>
+constexpr double exp_uops = sizeof(T) == sizeof(float) ? 12 : 17;
+// The scale and shift, the sum.
+template <class T>
+constexpr double exp_sum_uops = exp_uops<T> + 2;
 
 }  // namespace rapt::bench

@@ -8,7 +8,7 @@ namespace rapt::bench {
 
 // The loops over memory pass once over `bytes` bytes, a multiple of limit_block, at 64-byte boundaries. Of
 // two in braces the second prefetches, which is faster past the caches of a core and slower within.
-struct LimitKernels {
+struct LimitLoops {
   std::size_t register_bytes;
 
   // These return what they executed: fused multiply-adds of whole registers; cycles.
@@ -26,6 +26,6 @@ struct LimitKernels {
 constexpr std::size_t limit_block = 512;
 
 // Null for a level without loops of its own.
-const LimitKernels *limit_kernels(const std::string &isa);
+const LimitLoops *limit_loops(const std::string &isa);
 
 }  // namespace rapt::bench

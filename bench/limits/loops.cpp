@@ -1,7 +1,5 @@
-// The loops of one level. Everything but the table is in an unnamed namespace and comes from no template of
-// the standard library: compiled for AVX-512, an inline function with a name would be a weak symbol that the
-// linker may keep for the whole program, on every CPU.
-#include "limits/kernels.hpp"
+// The loops of one level.
+#include "limits/loops.hpp"
 
 #include "limits/registers.hpp"
 
@@ -137,8 +135,8 @@ void update_all(void *at, std::size_t bytes) {
 
 namespace rapt::bench {
 
-extern const LimitKernels RAPT_LIMITS_TABLE;
-const LimitKernels RAPT_LIMITS_TABLE = {
+extern "C" const LimitLoops RAPT_LIMITS_ENTRY;
+const LimitLoops RAPT_LIMITS_ENTRY = {
     .register_bytes = width,
     .fma_f32 = fused_multiply_adds<F32, float>,
     .fma_f64 = fused_multiply_adds<F64, double>,
