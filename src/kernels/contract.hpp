@@ -43,6 +43,7 @@ struct Contract<float> {
   static constexpr float exp_normal_from = -0x1.5d589ep6f;  // from here on exp is a normal number
   static constexpr float integer_unit = 0x1p23f;            // adding it rounds to an integer
   static constexpr int subnormal_exponent = 149;            // the smallest subnormal is 2^-149
+  static constexpr int lowest_n = -125;                     // from this n on 2^n * exp(r) is a normal number
 
   // Virtual lanes of the reductions.
   static constexpr std::size_t dot_lanes = 64;
@@ -85,6 +86,7 @@ struct Contract<double> {
   static constexpr double exp_normal_from = -0x1.6232bdd7abcd2p9;
   static constexpr double integer_unit = 0x1p52;
   static constexpr int subnormal_exponent = 1074;
+  static constexpr int lowest_n = -1021;
 
   static constexpr std::size_t dot_lanes = 32;
   static constexpr std::size_t sum_lanes = 16;

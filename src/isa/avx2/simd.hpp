@@ -39,6 +39,7 @@ struct simd<float> {
   static constexpr std::size_t dot_rows_together =
       1;  // 8 accumulators a row fill the 16 registers with the operands
   static constexpr bool max_keeps_nan = false;
+  static constexpr bool has_scale_by_power = false;
 
   static __m256i first(std::size_t k) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(tail_window + 8 - (k < 8 ? k : 8)));
@@ -58,10 +59,18 @@ struct simd<float> {
   static batch fnma(batch a, batch b, batch c) { return _mm256_fnmadd_ps(a, b, c); }
   static batch divide(batch a, batch b) { return _mm256_div_ps(a, b); }
   static batch max(batch a, batch b) { return _mm256_max_ps(a, b); }
+  static batch min(batch a, batch b) { return _mm256_min_ps(a, b); }
   static batch abs(batch a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
   static mask less(batch a, batch b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
   static mask equal(batch a, batch b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
-  static mask not_less(batch a, batch b) { return _mm256_cmp_ps(a, b, _CMP_NLT_UQ); }
+  // |a| >= limit, or NaN: in the signs alone, which is what any() looks at. On the bits, as a comparison of
+  // numbers would take one of the two ports that the polynomial fills: 8 % of exp.
+  static mask magnitude_reaches(batch a, batch limit) {
+    const __m256i magnitude = _mm256_castps_si256(abs(a));
+    const __m256i below = _mm256_sub_epi32(_mm256_castps_si256(limit), _mm256_set1_epi32(1));
+    return _mm256_castsi256_ps(_mm256_sub_epi32(below, magnitude));
+  }
+  static mask not_greater(batch a, batch b) { return _mm256_cmp_ps(a, b, _CMP_LE_OQ); }
   static mask unordered(batch a, batch b) { return _mm256_cmp_ps(a, b, _CMP_UNORD_Q); }
   static mask either(mask a, mask b) { return _mm256_or_ps(a, b); }
   static mask negate(mask a) { return _mm256_xor_ps(a, _mm256_castsi256_ps(_mm256_set1_epi32(-1))); }
@@ -82,6 +91,9 @@ struct simd<float> {
   static batch subtract_bits(batch a, batch b) {
     return _mm256_castsi256_ps(_mm256_sub_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
   }
+
+  static batch add_where(mask m, batch a, batch b) { return _mm256_add_ps(a, _mm256_and_ps(m, b)); }
+  static batch subtract_bits_where(mask m, batch a, batch b) { return subtract_bits(a, _mm256_and_ps(m, b)); }
 
   static float fold(batch v) {
     const __m128 h4 = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
@@ -122,6 +134,7 @@ struct simd<double> {
   static constexpr std::size_t dot_rows_together =
       1;  // 8 accumulators a row fill the 16 registers with the operands
   static constexpr bool max_keeps_nan = false;
+  static constexpr bool has_scale_by_power = false;
 
   static __m256i first(std::size_t k) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(tail_window64 + 4 - (k < 4 ? k : 4)));
@@ -145,10 +158,18 @@ struct simd<double> {
   static batch fnma(batch a, batch b, batch c) { return _mm256_fnmadd_pd(a, b, c); }
   static batch divide(batch a, batch b) { return _mm256_div_pd(a, b); }
   static batch max(batch a, batch b) { return _mm256_max_pd(a, b); }
+  static batch min(batch a, batch b) { return _mm256_min_pd(a, b); }
   static batch abs(batch a) { return _mm256_andnot_pd(_mm256_set1_pd(-0.0), a); }
   static mask less(batch a, batch b) { return _mm256_cmp_pd(a, b, _CMP_LT_OQ); }
   static mask equal(batch a, batch b) { return _mm256_cmp_pd(a, b, _CMP_EQ_OQ); }
-  static mask not_less(batch a, batch b) { return _mm256_cmp_pd(a, b, _CMP_NLT_UQ); }
+  // |a| >= limit, or NaN: in the signs alone, which is what any() looks at. On the bits, as a comparison of
+  // numbers would take one of the two ports that the polynomial fills: 8 % of exp.
+  static mask magnitude_reaches(batch a, batch limit) {
+    const __m256i magnitude = _mm256_castpd_si256(abs(a));
+    const __m256i below = _mm256_sub_epi64(_mm256_castpd_si256(limit), _mm256_set1_epi64x(1));
+    return _mm256_castsi256_pd(_mm256_sub_epi64(below, magnitude));
+  }
+  static mask not_greater(batch a, batch b) { return _mm256_cmp_pd(a, b, _CMP_LE_OQ); }
   static mask unordered(batch a, batch b) { return _mm256_cmp_pd(a, b, _CMP_UNORD_Q); }
   static mask either(mask a, mask b) { return _mm256_or_pd(a, b); }
   static mask negate(mask a) { return _mm256_xor_pd(a, _mm256_castsi256_pd(_mm256_set1_epi32(-1))); }
@@ -169,6 +190,9 @@ struct simd<double> {
   static batch subtract_bits(batch a, batch b) {
     return _mm256_castsi256_pd(_mm256_sub_epi64(_mm256_castpd_si256(a), _mm256_castpd_si256(b)));
   }
+
+  static batch add_where(mask m, batch a, batch b) { return _mm256_add_pd(a, _mm256_and_pd(m, b)); }
+  static batch subtract_bits_where(mask m, batch a, batch b) { return subtract_bits(a, _mm256_and_pd(m, b)); }
 
   static double fold(batch v) {
     const __m128d h2 = _mm_add_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));

@@ -40,10 +40,11 @@ struct simd<float> {
   static batch fnma(batch a, batch b, batch c) { return _mm512_fnmadd_ps(a, b, c); }
   static batch divide(batch a, batch b) { return _mm512_div_ps(a, b); }
   static batch max(batch a, batch b) { return _mm512_max_ps(a, b); }
+  static batch min(batch a, batch b) { return _mm512_min_ps(a, b); }
   static batch abs(batch a) { return _mm512_abs_ps(a); }
   static mask less(batch a, batch b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
   static mask equal(batch a, batch b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
-  static mask not_less(batch a, batch b) { return _mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ); }
+  static mask not_greater(batch a, batch b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
   static mask unordered(batch a, batch b) { return _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q); }
   static mask either(mask a, mask b) { return static_cast<mask>(a | b); }
   static mask negate(mask a) { return static_cast<mask>(~a); }
@@ -65,6 +66,34 @@ struct simd<float> {
   // a - b on the bits.
   static batch subtract_bits(batch a, batch b) {
     return _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
+  }
+
+  // p * 2^n with one rounding, for any n.
+  static constexpr bool has_scale_by_power = true;
+  static batch scale_by_power(batch p, batch n) { return _mm512_scalef_ps(p, n); }
+  // Whichever is smaller in magnitude; b if a is NaN.
+  static batch nearer_zero(batch a, batch b) { return _mm512_range_ps(a, b, 0b0110); }
+  static batch add_where(mask m, batch a, batch b) { return _mm512_mask_add_ps(a, m, a, b); }
+  static batch subtract_bits_where(mask m, batch a, batch b) {
+    const __m512i bits = _mm512_castps_si512(a);
+    return _mm512_castsi512_ps(_mm512_mask_sub_epi32(bits, m, bits, _mm512_castps_si512(b)));
+  }
+  // Whether sign, exponent or first mantissa bit of any lane is not that of `same`.
+  template <std::size_t registers>
+  static bool high_bits_differ(const batch (&v)[registers], batch same) {
+    const auto bits = [](batch a) { return _mm512_castps_si512(a); };
+    constexpr int unequal = 0x7e, unequal_or = 0xf6;  // a, b, c not all equal; a | (b ^ c)
+    __m512i differ = _mm512_xor_si512(bits(v[0]), bits(same));
+    if constexpr (registers == 4) {
+      differ = _mm512_ternarylogic_epi64(bits(v[0]), bits(v[1]), bits(v[2]), unequal);
+      differ = _mm512_ternarylogic_epi64(differ, bits(v[0]), bits(v[3]), unequal_or);
+      differ = _mm512_ternarylogic_epi64(differ, bits(v[0]), bits(same), unequal_or);
+    } else {
+      for (std::size_t r = 1; r < registers; ++r) {
+        differ = _mm512_ternarylogic_epi64(differ, bits(v[r]), bits(same), unequal_or);
+      }
+    }
+    return _mm512_test_epi32_mask(differ, _mm512_set1_epi32(static_cast<int>(0xffc00000u))) != 0;
   }
 
   static float fold(batch v) {
@@ -121,10 +150,11 @@ struct simd<double> {
   static batch fnma(batch a, batch b, batch c) { return _mm512_fnmadd_pd(a, b, c); }
   static batch divide(batch a, batch b) { return _mm512_div_pd(a, b); }
   static batch max(batch a, batch b) { return _mm512_max_pd(a, b); }
+  static batch min(batch a, batch b) { return _mm512_min_pd(a, b); }
   static batch abs(batch a) { return _mm512_abs_pd(a); }
   static mask less(batch a, batch b) { return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ); }
   static mask equal(batch a, batch b) { return _mm512_cmp_pd_mask(a, b, _CMP_EQ_OQ); }
-  static mask not_less(batch a, batch b) { return _mm512_cmp_pd_mask(a, b, _CMP_NLT_UQ); }
+  static mask not_greater(batch a, batch b) { return _mm512_cmp_pd_mask(a, b, _CMP_LE_OQ); }
   static mask unordered(batch a, batch b) { return _mm512_cmp_pd_mask(a, b, _CMP_UNORD_Q); }
   static mask either(mask a, mask b) { return static_cast<mask>(a | b); }
   static mask negate(mask a) { return static_cast<mask>(~a); }
@@ -144,6 +174,35 @@ struct simd<double> {
   }
   static batch subtract_bits(batch a, batch b) {
     return _mm512_castsi512_pd(_mm512_sub_epi64(_mm512_castpd_si512(a), _mm512_castpd_si512(b)));
+  }
+
+  // p * 2^n with one rounding, for any n.
+  static constexpr bool has_scale_by_power = true;
+  static batch scale_by_power(batch p, batch n) { return _mm512_scalef_pd(p, n); }
+  // Whichever is smaller in magnitude; b if a is NaN.
+  static batch nearer_zero(batch a, batch b) { return _mm512_range_pd(a, b, 0b0110); }
+  static batch add_where(mask m, batch a, batch b) { return _mm512_mask_add_pd(a, m, a, b); }
+  static batch subtract_bits_where(mask m, batch a, batch b) {
+    const __m512i bits = _mm512_castpd_si512(a);
+    return _mm512_castsi512_pd(_mm512_mask_sub_epi64(bits, m, bits, _mm512_castpd_si512(b)));
+  }
+  // Whether sign, exponent or first mantissa bit of any lane is not that of `same`.
+  template <std::size_t registers>
+  static bool high_bits_differ(const batch (&v)[registers], batch same) {
+    const auto bits = [](batch a) { return _mm512_castpd_si512(a); };
+    constexpr int unequal = 0x7e, unequal_or = 0xf6;  // a, b, c not all equal; a | (b ^ c)
+    __m512i differ = _mm512_xor_si512(bits(v[0]), bits(same));
+    if constexpr (registers == 4) {
+      differ = _mm512_ternarylogic_epi64(bits(v[0]), bits(v[1]), bits(v[2]), unequal);
+      differ = _mm512_ternarylogic_epi64(differ, bits(v[0]), bits(v[3]), unequal_or);
+      differ = _mm512_ternarylogic_epi64(differ, bits(v[0]), bits(same), unequal_or);
+    } else {
+      for (std::size_t r = 1; r < registers; ++r) {
+        differ = _mm512_ternarylogic_epi64(differ, bits(v[r]), bits(same), unequal_or);
+      }
+    }
+    return _mm512_test_epi64_mask(differ, _mm512_set1_epi64(static_cast<long long>(0xfff8000000000000u))) !=
+           0;
   }
 
   static double fold(batch v) {

@@ -21,6 +21,7 @@ struct simd<float> {
   static constexpr std::size_t width = 4;
   static constexpr std::size_t dot_rows_together = 1;  // 16 accumulators (f64 too) a row
   static constexpr bool max_keeps_nan = true;          // FMAX returns NaN if either operand is one
+  static constexpr bool has_scale_by_power = false;
 
   static mask after(std::size_t k) {
     static constexpr std::uint32_t lane_index[] = {0, 1, 2, 3};
@@ -57,10 +58,12 @@ struct simd<float> {
   // xsimd 8 divides f32 on NEON by an estimate.
   static batch divide(batch a, batch b) { return vdivq_f32(a, b); }
   static batch max(batch a, batch b) { return vmaxq_f32(a, b); }
+  static batch min(batch a, batch b) { return vminq_f32(a, b); }
   static batch abs(batch a) { return vabsq_f32(a); }
   static mask less(batch a, batch b) { return vcltq_f32(a, b); }
   static mask equal(batch a, batch b) { return vceqq_f32(a, b); }
-  static mask not_less(batch a, batch b) { return negate(less(a, b)); }
+  static mask magnitude_reaches(batch a, batch limit) { return negate(less(abs(a), limit)); }
+  static mask not_greater(batch a, batch b) { return vcleq_f32(a, b); }
   static mask unordered(batch a, batch b) { return vmvnq_u32(vandq_u32(vceqq_f32(a, a), vceqq_f32(b, b))); }
   static mask either(mask a, mask b) { return vorrq_u32(a, b); }
   static mask negate(mask a) { return vmvnq_u32(a); }
@@ -83,6 +86,12 @@ struct simd<float> {
   static batch subtract_bits(batch a, batch b) {
     return vreinterpretq_f32_u32(vsubq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)));
   }
+
+  static batch where(mask m, batch v) {
+    return vreinterpretq_f32_u32(vandq_u32(m, vreinterpretq_u32_f32(v)));
+  }
+  static batch add_where(mask m, batch a, batch b) { return vaddq_f32(a, where(m, b)); }
+  static batch subtract_bits_where(mask m, batch a, batch b) { return subtract_bits(a, where(m, b)); }
 
   static float fold(batch v) {
     const float32x2_t h2 = vadd_f32(vget_low_f32(v), vget_high_f32(v));
@@ -114,6 +123,7 @@ struct simd<double> {
   static constexpr std::size_t width = 2;
   static constexpr std::size_t dot_rows_together = 1;  // 16 accumulators (f64 too) a row
   static constexpr bool max_keeps_nan = true;
+  static constexpr bool has_scale_by_power = false;
 
   static mask after(std::size_t k) {
     static constexpr std::uint64_t lane_index[] = {0, 1};
@@ -146,10 +156,12 @@ struct simd<double> {
   static batch fnma(batch a, batch b, batch c) { return vfmsq_f64(c, a, b); }
   static batch divide(batch a, batch b) { return vdivq_f64(a, b); }
   static batch max(batch a, batch b) { return vmaxq_f64(a, b); }
+  static batch min(batch a, batch b) { return vminq_f64(a, b); }
   static batch abs(batch a) { return vabsq_f64(a); }
   static mask less(batch a, batch b) { return vcltq_f64(a, b); }
   static mask equal(batch a, batch b) { return vceqq_f64(a, b); }
-  static mask not_less(batch a, batch b) { return negate(less(a, b)); }
+  static mask magnitude_reaches(batch a, batch limit) { return negate(less(abs(a), limit)); }
+  static mask not_greater(batch a, batch b) { return vcleq_f64(a, b); }
   static mask unordered(batch a, batch b) { return negate(vandq_u64(vceqq_f64(a, a), vceqq_f64(b, b))); }
   static mask either(mask a, mask b) { return vorrq_u64(a, b); }
   static mask negate(mask a) { return vreinterpretq_u64_u32(vmvnq_u32(vreinterpretq_u32_u64(a))); }
@@ -172,6 +184,12 @@ struct simd<double> {
   static batch subtract_bits(batch a, batch b) {
     return vreinterpretq_f64_u64(vsubq_u64(vreinterpretq_u64_f64(a), vreinterpretq_u64_f64(b)));
   }
+
+  static batch where(mask m, batch v) {
+    return vreinterpretq_f64_u64(vandq_u64(m, vreinterpretq_u64_f64(v)));
+  }
+  static batch add_where(mask m, batch a, batch b) { return vaddq_f64(a, where(m, b)); }
+  static batch subtract_bits_where(mask m, batch a, batch b) { return subtract_bits(a, where(m, b)); }
 
   static double fold(batch v) { return vgetq_lane_f64(v, 0) + vgetq_lane_f64(v, 1); }
   static void store_scaled_folds(double *out, double scale, batch v0, batch v1, batch v2, batch v3) {
