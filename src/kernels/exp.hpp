@@ -39,7 +39,12 @@ struct ExpParts {
   // 2^k * exp(scale * v) where magic is round_magic + k, and the result is a normal number.
   [[gnu::always_inline]] batch exp_normal(batch v, batch magic) const {
     const batch shifted = S::fma(v, log2_e, magic);
-    return S::add_exponent(exp_of_remainder(remainder(v, shifted - magic)), shifted);
+    const batch p = exp_of_remainder(remainder(v, shifted - magic));
+    if constexpr (S::has_scale_by_power) {
+      return S::scale_by_power(p, shifted - batch(C::round_magic));
+    } else {
+      return S::add_exponent(p, shifted);
+    }
   }
 };
 

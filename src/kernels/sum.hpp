@@ -50,29 +50,29 @@ class LongSum {
   double lost_[lanes] = {};
 };
 
-// The sum of n terms. block(i, term) gives the terms from i on, one for each lane; first(i, k) gives a vector
-// of k of them and 0 in the other lanes (k may be more than a vector: then all of them).
+// The sum of n terms. block(i, term) gives the terms from i on, one vector after the other; first(i, k) gives
+// a vector of k of them and 0 in the other lanes (k may be more than a vector: then all of them).
 template <class T, class Block, class First>
 [[gnu::always_inline]] inline double sum_of(std::size_t n, Block block, First first) {
   using S = simd<T>;
   using C = rapt::Contract<T>;
   constexpr std::size_t lanes = C::sum_lanes;
   constexpr std::size_t registers = lanes / S::width;
+  constexpr std::size_t vectors = registers < 4 ? 4 : registers;  // at a time: enough to fill the pipelines
   typename S::batch lane[registers];
   std::size_t i = 0;
   const auto sum_until = [&](std::size_t end) __attribute__((always_inline)) {
     unroll<registers>([&](auto r) { lane[r] = typename S::batch(T(0)); });
-    for (; end - i >= lanes; i += lanes) {
-      typename S::batch term[registers];
+    for (; end - i >= vectors * S::width; i += vectors * S::width) {
+      typename S::batch term[vectors];
       block(i, term);
-      unroll<registers>([&](auto r) { lane[r] = lane[r] + term[r]; });
+      unroll<vectors>([&](auto r) { lane[r % registers] = lane[r % registers] + term[r]; });
     }
-    if (i < end) {
+    for (; i<end; i = end - i> lanes ? i + lanes : end) {
       unroll<registers>([&](auto r) {
         constexpr std::size_t begin = r * S::width;
         if (end - i > begin) lane[r] = lane[r] + first(i + begin, end - i - begin);
       });
-      i = end;
     }
   };
 

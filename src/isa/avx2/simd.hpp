@@ -39,6 +39,8 @@ struct simd<float> {
   static constexpr std::size_t dot_rows_together =
       1;  // 8 accumulators a row fill the 16 registers with the operands
   static constexpr bool max_keeps_nan = false;
+  static constexpr bool masks_are_free = false;
+  static constexpr bool exp_keeps_nan = false;
   static constexpr bool has_scale_by_power = false;
 
   static __m256i first(std::size_t k) {
@@ -134,6 +136,8 @@ struct simd<double> {
   static constexpr std::size_t dot_rows_together =
       1;  // 8 accumulators a row fill the 16 registers with the operands
   static constexpr bool max_keeps_nan = false;
+  static constexpr bool masks_are_free = false;
+  static constexpr bool exp_keeps_nan = false;
   static constexpr bool has_scale_by_power = false;
 
   static __m256i first(std::size_t k) {

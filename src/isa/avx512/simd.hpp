@@ -22,6 +22,8 @@ struct simd<float> {
   static constexpr std::size_t width = 16;
   static constexpr std::size_t dot_rows_together = 4;  // 4 accumulators a row
   static constexpr bool max_keeps_nan = false;
+  static constexpr bool masks_are_free = true;  // an operation can zero lanes by a mask
+  static constexpr bool exp_keeps_nan = true;   // vscalefps passes a NaN on; an addition to its bits need not
 
   static mask first(std::size_t k) {
     return static_cast<mask>(_bzhi_u32(0xffff, static_cast<unsigned>(k < 16 ? k : 16)));
@@ -130,6 +132,8 @@ struct simd<double> {
   static constexpr std::size_t width = 8;
   static constexpr std::size_t dot_rows_together = 4;  // 4 accumulators a row
   static constexpr bool max_keeps_nan = false;
+  static constexpr bool masks_are_free = true;  // an operation can zero lanes by a mask
+  static constexpr bool exp_keeps_nan = true;   // vscalefps passes a NaN on; an addition to its bits need not
 
   static mask first(std::size_t k) {
     return static_cast<mask>(_bzhi_u32(0xff, static_cast<unsigned>(k < 8 ? k : 8)));

@@ -1,0 +1,205 @@
+// What softmax, log_softmax and logsumexp share: a row's maximum, its exponentials and their sum.
+//
+// The maximum is removed in the exponent where it can be: e = 2^(n - N) * exp(r), N being the maximum in
+// units of ln 2, has neither the rounding error of x - max nor an operation more.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <type_traits>
+
+#include "kernels/contract.hpp"
+#include "kernels/exp.hpp"
+#include "kernels/log.hpp"
+#include "kernels/scores.hpp"
+#include "kernels/sum.hpp"
+#include "kernels/unroll.hpp"
+
+namespace {
+
+enum class RowKind { regular, nothing_visible, all_minus_infinity, not_a_number };
+
+// What is known of a row once its maximum is: how its exponentials are taken.
+template <class T>
+struct RowMax {
+  using C = rapt::Contract<T>;
+  RowKind kind;
+  T max;  // of v; the sink's where that is larger
+  bool sink_is_max = false;
+  bool subtract;  // exp(c * (v - max)) instead of 2^(n - max_n) * exp(r): max is so large that the former is
+                  // exact
+  T max_n = 0;
+
+  RowMax(const ScorePlan<T> &plan, const ExpConstants<T> &k, std::size_t r, std::size_t cols, T max_of_scores)
+      : kind(RowKind::regular), max(max_of_scores) {
+    constexpr T infinity = std::numeric_limits<T>::infinity();
+    const float *sinks = plan.rows.options.sinks;
+    const T c = static_cast<T>(plan.c);
+    const T sink = sinks ? T{sinks[r]} : -infinity;
+    if (max == -infinity && !any_visible(plan, r, cols)) {
+      kind = RowKind::nothing_visible;
+    } else if (!(max < infinity) || !(sink < infinity)) {
+      kind = RowKind::not_a_number;
+    } else {
+      sink_is_max = sink > c * max;
+      if (sink_is_max)
+        max = sink / c < std::numeric_limits<T>::max() ? sink / c : std::numeric_limits<T>::max();
+      if (max == -infinity) kind = RowKind::all_minus_infinity;
+    }
+    subtract = !(std::fabs(max) < plan.subtract_from);
+    if (!subtract) max_n = std::fma(max, k.log2_e, C::round_magic) - C::round_magic;
+  }
+
+ private:
+  static bool any_visible(const ScorePlan<T> &plan, std::size_t r, std::size_t cols) {
+    for (std::size_t i = 0; i < cols; ++i) {
+      if (!plan.excluded(r, i)) return true;
+    }
+    return false;
+  }
+};
+
+// 2^sum_bias * exp(c * (v - max)) of a regular row.
+template <class T, bool subtract>
+class RowExp {
+ public:
+  using S = simd<T>;
+  using C = rapt::Contract<T>;
+  using batch = typename S::batch;
+
+  [[gnu::always_inline]] RowExp(const ExpParts<T> &exp, T max, T max_n, T depth)
+      : exp_(exp),
+        max_(max),
+        lowest_(subtract ? -depth : max - depth),
+        magic_(C::round_magic - max_n + T(C::sum_bias)) {}
+
+  [[gnu::always_inline]] batch operator()(batch v) const {
+    if constexpr (subtract) v = v - max_;
+    // Scores so low that their probability is 0 stay where the exponent is in range.
+    return exp_.exp_normal(S::max(lowest_, v), magic_);
+  }
+
+ private:
+  const ExpParts<T> &exp_;
+  batch max_, lowest_, magic_;
+};
+
+template <class T>
+struct RowSum {
+  T sum;           // of the exponentials, each times 2^sum_bias
+  double log_sum;  // log of the sum of exp(s - c * max)
+};
+
+// A call: the plan of its scores and the constants of its exponentials.
+template <class T>
+class SoftmaxCall {
+ public:
+  using S = simd<T>;
+  using C = rapt::Contract<T>;
+  using batch = typename S::batch;
+
+  // Columns that row r sees, and its maximum. Scores that are not their elements are written to v.
+  struct Row {
+    std::size_t cols;
+    RowMax<T> max;
+  };
+  [[gnu::always_inline]] Row look_at(std::size_t r, const T *x, T *v) const {
+    const std::size_t cols = plan.visible_cols(r);
+    T max;
+    if (plan.plain()) {
+      max = max_of<false>(PlainScores<T>{x}, cols, v);
+    } else if (plan.masked_only()) {
+      max = max_of<true>(MaskedScores<T>{x, plan.mask_row(r)}, cols, v);
+    } else {
+      max = max_of<true>(MadeScores<T>(plan, x, r), cols, v);
+    }
+    return {cols, RowMax<T>(plan, k, r, cols, max)};
+  }
+
+  explicit SoftmaxCall(const rapt::SoftmaxRows &rows)
+      : plan(rows), k(exp_constants<T>(plan.c)), depth(C::depth / static_cast<T>(plan.c)) {}
+
+  const ScorePlan<T> plan;
+  const ExpConstants<T> k;
+  const T depth;
+
+  // The sum of a regular row's exponentials; they are stored in e if that is asked for. What lies n elements
+  // from `ahead` on is fetched meanwhile. NaN if a score is, where the ISA finds that here.
+  template <bool store, class Scores>
+  [[gnu::always_inline]] double sum_exponentials(const RowMax<T> &row, const Scores &scores, std::size_t n,
+                                                 T *e, const T *ahead) const {
+    const ExpParts<T> exp(k);
+    if (row.subtract) [[unlikely]]
+      return sum_by_subtraction<store>(row, scores, n, e, ahead);
+    return sum_with<store>(RowExp<T, false>(exp, row.max, row.max_n, depth), scores, n, e, ahead);
+  }
+
+  // The row's sum with its sink, and the logarithm if it is asked for.
+  RowSum<T> finish(const RowMax<T> &row, std::size_t r, double sum, bool wants_log) const {
+    if (const float *sinks = plan.rows.options.sinks) sum += sink_exponential(row, T{sinks[r]});
+    RowSum<T> result{static_cast<T>(sum), 0};
+    if (wants_log) {
+      double remainder = 0;
+      if (!row.subtract) {
+        const T r_of_max = std::fma(-row.max_n, k.ln2_lo, std::fma(-row.max_n, k.ln2_hi, row.max));
+        remainder = plan.c * double{r_of_max};
+      }
+      constexpr double unbias = 1.0 / static_cast<double>(1ull << (C::sum_bias / 2));
+      const double log_sum = log_of_sum(sum * unbias * unbias) - remainder;
+      result.log_sum = log_sum > 0 ? log_sum : 0;  // the maximum's own term is 1
+    }
+    return result;
+  }
+
+ private:
+  template <bool store, class Exponential, class Scores>
+  [[gnu::always_inline]] static double sum_with(const Exponential &exponential, const Scores &scores,
+                                                std::size_t n, T *e, const T *ahead) {
+    return sum_of<T>(
+        n,
+        [&](std::size_t i, auto &term) __attribute__((always_inline)) {
+          constexpr std::size_t registers = std::extent_v<std::remove_reference_t<decltype(term)>>;
+          constexpr std::size_t line = 64 / sizeof(T);
+          unroll<registers * S::width / line>([&](auto r) { __builtin_prefetch(ahead + i + r * line); });
+          if constexpr (Scores::in_memory) {
+            unroll<registers>([&](auto r) { term[r] = exponential(scores.full(i + r * S::width)); });
+          } else {
+            for (std::size_t r = 0; r < registers; ++r) term[r] = exponential(scores.full(i + r * S::width));
+          }
+          if constexpr (store) unroll<registers>([&](auto r) { S::store(e + i + r * S::width, term[r]); });
+        },
+        [&](std::size_t i, std::size_t left) __attribute__((always_inline)) {
+          const batch term = exponential(scores.first(i, left));
+          if constexpr (store) S::store_first(e + i, term, left);
+          return S::keep_first(term, left);
+        });
+  }
+  template <bool store, class Scores>
+  [[gnu::noinline, gnu::flatten]] double sum_by_subtraction(const RowMax<T> &row, const Scores &scores,
+                                                            std::size_t n, T *e, const T *ahead) const {
+    const ExpParts<T> exp(k);
+    return sum_with<store>(RowExp<T, true>(exp, row.max, 0, depth), scores, n, e, ahead);
+  }
+
+  double sink_exponential(const RowMax<T> &row, T sink) const {
+    const ExpParts<T> natural(exp_constants<T>(1.0));
+    const T c = static_cast<T>(plan.c);
+    batch e;
+    if (row.subtract) {
+      // Relative to c * max, exactly; but where |s| is beyond measure, that rounding neither overflows nor
+      // makes the sink vanish that is the maximum itself.
+      T s = std::fma(-c, row.max, sink);
+      if (s > T(1)) s = T(1);
+      if (row.sink_is_max && s < T(-1)) s = T(-1);
+      e = RowExp<T, true>(natural, 0, 0, C::depth)(batch(s));
+    } else {
+      e = RowExp<T, false>(natural, c * row.max, row.max_n, C::depth)(batch(sink));
+    }
+    T lanes[S::width];
+    S::store(lanes, e);
+    return double{lanes[0]};
+  }
+};
+
+}  // namespace
