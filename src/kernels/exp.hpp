@@ -148,25 +148,33 @@ template <class T>
   if (i < n) S::store_first(y + i, exp(S::load_first(x + i, n - i)), n - i);
 }
 
+// What exp_sum adds up: exp(scale * x - shift), stored in y.
 template <class T>
-[[gnu::flatten]] T exp_sum(const T *x, T scale, T shift, T *y, std::size_t n) {
+struct ExpSumTerms {
   using S = simd<T>;
   using batch = typename S::batch;
-  const Exp<T> exp;
-  const batch factor(scale), minus_shift(-shift);
-  return static_cast<T>(sum_of<T>(
-      n,
-      [&](std::size_t i, auto &e) __attribute__((always_inline)) {
-        constexpr std::size_t registers = std::extent_v<std::remove_reference_t<decltype(e)>>;
-        unroll<registers>([&](auto r) { e[r] = S::fma(factor, S::load(x + i + r * S::width), minus_shift); });
-        exp(e);
-        unroll<registers>([&](auto r) { S::store(y + i + r * S::width, e[r]); });
-      },
-      [&](std::size_t i, std::size_t k) {
-        const batch e = exp(S::fma(factor, S::load_first(x + i, k), minus_shift));
-        S::store_first(y + i, e, k);
-        return S::keep_first(e, k);
-      }));
+  const T *x;
+  T *y;
+  batch factor, minus_shift;
+  Exp<T> exp;
+
+  template <std::size_t registers>
+  [[gnu::always_inline]] void full(std::size_t i, batch (&e)[registers]) const {
+    unroll<registers>([&](auto r) { e[r] = S::fma(factor, S::load(x + i + r * S::width), minus_shift); });
+    exp(e);
+    unroll<registers>([&](auto r) { S::store(y + i + r * S::width, e[r]); });
+  }
+  [[gnu::always_inline]] batch first(std::size_t i, std::size_t k) const {
+    const batch e = exp(S::fma(factor, S::load_first(x + i, k), minus_shift));
+    S::store_first(y + i, e, k);
+    return S::keep_first(e, k);
+  }
+};
+
+template <class T>
+[[gnu::flatten]] T exp_sum(const T *x, T scale, T shift, T *y, std::size_t n) {
+  using batch = typename simd<T>::batch;
+  return static_cast<T>(sum_of<T>(n, ExpSumTerms<T>{x, y, batch(scale), batch(-shift), {}}));
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ template <class T>
     const PlainScores<T> scores{plain ? x : y};
     double sum = 0;
     if (row.kind == RowKind::regular) {
-      sum = call.template sum_exponentials<false>(row, scores, cols, nullptr, scores.v);
+      sum = call.template sum_exponentials<Store::none>(row, scores, cols, nullptr, scores.v);
     }
     if (row.kind == RowKind::regular && sum == sum) [[likely]] {
       const batch twice_c(static_cast<T>(2 * call.plan.c)), half(T(0.5)), half_max(T(0.5) * row.max);
@@ -48,11 +48,13 @@ template <class T>
   const std::size_t cols = call.plan.visible_cols(r);
   const float *sinks = call.plan.rows.options.sinks;
   const auto with = [&](const auto &scores) {
-    const RowMax<T> row(call.plan, call.k, r, cols, max_of<false>(scores, cols, static_cast<T *>(nullptr)));
+    const RowMax<T> row(
+        call.plan, call.k, r, cols,
+        with_nan(max_of<Store::none>(scores, cols, static_cast<T *>(nullptr)).result(), scores, cols));
     if (row.kind == RowKind::not_a_number) return std::numeric_limits<T>::quiet_NaN();
     if (row.kind == RowKind::nothing_visible) return sinks ? T{sinks[r]} : -infinity;
     if (row.kind == RowKind::all_minus_infinity) return -infinity;
-    const double sum = call.template sum_exponentials<false>(row, scores, cols, nullptr, x);
+    const double sum = call.template sum_exponentials<Store::none>(row, scores, cols, nullptr, x);
     if (sum != sum) return std::numeric_limits<T>::quiet_NaN();
     const T result =
         static_cast<T>(std::fma(call.plan.c, double{row.max}, call.finish(row, r, sum, true).log_sum));

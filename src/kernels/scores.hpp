@@ -136,11 +136,9 @@ class MaxOf {
   }
   // NaN where a score is NaN and the ISA looks for that, or its maximum keeps it.
   [[gnu::always_inline]] T result() const {
-    if constexpr (looks_for_nan) {
-      if (S::any(is_nan_)) return std::numeric_limits<T>::quiet_NaN();
-    }
-    return S::fold_max(lanes());
+    return S::any(is_nan_) ? std::numeric_limits<T>::quiet_NaN() : S::fold_max(lanes());
   }
+  [[gnu::always_inline]] typename S::mask is_nan() const { return is_nan_; }
   [[gnu::always_inline]] batch lanes() const {
     return S::max(S::max(max_[0], max_[1]), S::max(max_[2], max_[3]));
   }
@@ -149,6 +147,45 @@ class MaxOf {
   batch max_[registers];
   typename S::mask is_nan_;
 };
+
+// What becomes of vectors that are not wanted in registers alone.
+enum class Store {
+  none,
+  exact,   // elements as they are
+  padded,  // whole vectors, over a row's end. Whoever reads a row while the masked store of another one's end
+           // is under way waits for it, if their vectors overlap: with stores so, rows of 8 columns took 23
+           // ns, not 6
+};
+
+template <Store to, class T>
+[[gnu::always_inline]] inline void store_end(T *p, typename simd<T>::batch v, std::size_t k) {
+  if constexpr (to == Store::exact) simd<T>::store_first(p, v, k);
+  if constexpr (to == Store::padded) simd<T>::store(p, v);
+}
+
+// The largest of n scores, which are stored to v on the way.
+template <Store to, class T, class Scores>
+[[gnu::always_inline]] inline MaxOf<T> max_of(const Scores &scores, std::size_t n, T *v) {
+  using S = simd<T>;
+  using batch = typename S::batch;
+  constexpr std::size_t block = MaxOf<T>::registers * S::width;
+  MaxOf<T> max;
+  std::size_t i = 0;
+  for (; n - i >= block; i += block) {
+    batch score[MaxOf<T>::registers];
+    unroll<MaxOf<T>::registers>([&](auto r) {
+      score[r] = scores.full(i + r * S::width);
+      if constexpr (to != Store::none) S::store(v + i + r * S::width, score[r]);
+    });
+    max.take(score);
+  }
+  for (; i < n; i += S::width) {
+    const batch score = scores.first(i, n - i);
+    store_end<to>(v + i, score, n - i);
+    max.take(score);
+  }
+  return max;
+}
 
 template <class T, class Scores>
 [[gnu::noinline]] bool any_nan(const Scores &scores, std::size_t n) {
@@ -160,37 +197,16 @@ template <class T, class Scores>
   return false;
 }
 
-// The largest of n scores; NaN only shows in it as MaxOf says, and beside -inf alone. They are written to v
-// on the way if `write` says so.
-template <bool write, class T, class Scores>
-[[gnu::always_inline]] inline T max_of(const Scores &scores, std::size_t n, T *v) {
-  using S = simd<T>;
-  using batch = typename S::batch;
-  constexpr std::size_t block = MaxOf<T>::registers * S::width;
-  MaxOf<T> max;
-  std::size_t i = 0;
-  for (; n - i >= block; i += block) {
-    batch score[MaxOf<T>::registers];
-    unroll<MaxOf<T>::registers>([&](auto r) {
-      score[r] = scores.full(i + r * S::width);
-      if constexpr (write) S::store(v + i + r * S::width, score[r]);
-    });
-    max.take(score);
-  }
-  for (; i < n; i += S::width) {
-    const batch score = scores.first(i, n - i);
-    if constexpr (write) S::store_first(v + i, score, n - i);
-    max.take(score);
-  }
-  const T result = max.result();
-  if constexpr (S::exp_keeps_nan) {
-    // A row of -inf takes no exponentials.
-    if (result == -std::numeric_limits<T>::infinity()) [[unlikely]] {
-      const bool nan = write ? any_nan<T>(PlainScores<T>{v}, n) : any_nan<T>(scores, n);
-      if (nan) return std::numeric_limits<T>::quiet_NaN();
+// The maximum of scores, but NaN if it is -inf and one of them is NaN: such a row takes no exponentials,
+// which would show it.
+template <class T, class Scores>
+[[gnu::always_inline]] inline T with_nan(T max, const Scores &scores, std::size_t n) {
+  if constexpr (simd<T>::exp_keeps_nan) {
+    if (max == -std::numeric_limits<T>::infinity() && any_nan<T>(scores, n)) [[unlikely]] {
+      return std::numeric_limits<T>::quiet_NaN();
     }
   }
-  return result;
+  return max;
 }
 
 }  // namespace

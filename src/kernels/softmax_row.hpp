@@ -69,10 +69,16 @@ class RowExp {
   using batch = typename S::batch;
 
   [[gnu::always_inline]] RowExp(const ExpParts<T> &exp, T max, T max_n, T depth)
-      : exp_(exp),
-        max_(max),
-        lowest_(subtract ? -depth : max - depth),
-        magic_(C::round_magic - max_n + T(C::sum_bias)) {}
+      : RowExp(exp, subtract ? -depth : max - depth, magic(max_n)) {
+    max_ = batch(max);
+  }
+  [[gnu::always_inline]] RowExp(const ExpParts<T> &exp, T lowest, T magic)
+      : exp_(exp), lowest_(lowest), magic_(magic) {}
+  // max_n: a number or a vector of them.
+  template <class N>
+  [[gnu::always_inline]] static N magic(N max_n) {
+    return (N(C::round_magic) - max_n) + N(T(C::sum_bias));
+  }
 
   [[gnu::always_inline]] batch operator()(batch v) const {
     if constexpr (subtract) v = v - max_;
@@ -82,7 +88,37 @@ class RowExp {
 
  private:
   const ExpParts<T> &exp_;
-  batch max_, lowest_, magic_;
+  batch lowest_, magic_, max_;
+};
+
+// A row's exponentials as terms of its sum; they are stored in e. What lies as far from
+// `ahead` on as a term from the row's beginning is fetched meanwhile.
+template <Store to, class T, class Exponential, class Scores>
+struct RowTerms {
+  using S = simd<T>;
+  using batch = typename S::batch;
+  const Exponential &exponential;
+  const Scores &scores;
+  T *e;
+  const T *ahead;
+
+  template <std::size_t registers>
+  [[gnu::always_inline]] void full(std::size_t i, batch (&term)[registers]) const {
+    constexpr std::size_t line = 64 / sizeof(T);
+    unroll<registers * S::width / line>([&](auto r) { __builtin_prefetch(ahead + i + r * line); });
+    if constexpr (Scores::in_memory) {
+      unroll<registers>([&](auto r) { term[r] = exponential(scores.full(i + r * S::width)); });
+    } else {
+      for (std::size_t r = 0; r < registers; ++r) term[r] = exponential(scores.full(i + r * S::width));
+    }
+    if constexpr (to != Store::none)
+      unroll<registers>([&](auto r) { S::store(e + i + r * S::width, term[r]); });
+  }
+  [[gnu::always_inline]] batch first(std::size_t i, std::size_t left) const {
+    const batch term = exponential(scores.first(i, left));
+    store_end<to>(e + i, term, left);
+    return S::keep_first(term, left);
+  }
 };
 
 template <class T>
@@ -99,22 +135,23 @@ class SoftmaxCall {
   using C = rapt::Contract<T>;
   using batch = typename S::batch;
 
-  // Columns that row r sees, and its maximum. Scores that are not their elements are written to v.
+  // Columns that row r sees, and its maximum.
   struct Row {
     std::size_t cols;
     RowMax<T> max;
   };
+  // Scores that are not their elements are stored to v.
   [[gnu::always_inline]] Row look_at(std::size_t r, const T *x, T *v) const {
     const std::size_t cols = plan.visible_cols(r);
-    T max;
-    if (plan.plain()) {
-      max = max_of<false>(PlainScores<T>{x}, cols, v);
-    } else if (plan.masked_only()) {
-      max = max_of<true>(MaskedScores<T>{x, plan.mask_row(r)}, cols, v);
-    } else {
-      max = max_of<true>(MadeScores<T>(plan, x, r), cols, v);
-    }
-    return {cols, RowMax<T>(plan, k, r, cols, max)};
+    const PlainScores<T> scores{plan.plain() ? x : v};
+    const T max = take_max<Store::exact>(r, x, v, cols).result();
+    return {cols, RowMax<T>(plan, k, r, cols, with_nan(max, scores, cols))};
+  }
+  template <Store to>
+  [[gnu::always_inline]] MaxOf<T> take_max(std::size_t r, const T *x, T *v, std::size_t cols) const {
+    if (plan.plain()) return max_of<Store::none>(PlainScores<T>{x}, cols, v);
+    if (plan.masked_only()) return max_of<to>(MaskedScores<T>{x, plan.mask_row(r)}, cols, v);
+    return max_of<to>(MadeScores<T>(plan, x, r), cols, v);
   }
 
   explicit SoftmaxCall(const rapt::SoftmaxRows &rows)
@@ -124,15 +161,15 @@ class SoftmaxCall {
   const ExpConstants<T> k;
   const T depth;
 
-  // The sum of a regular row's exponentials; they are stored in e if that is asked for. What lies n elements
-  // from `ahead` on is fetched meanwhile. NaN if a score is, where the ISA finds that here.
-  template <bool store, class Scores>
+  // The sum of a regular row's exponentials (see RowTerms); NaN if a score is, where the ISA finds that here.
+  template <Store to, class Scores>
   [[gnu::always_inline]] double sum_exponentials(const RowMax<T> &row, const Scores &scores, std::size_t n,
                                                  T *e, const T *ahead) const {
     const ExpParts<T> exp(k);
     if (row.subtract) [[unlikely]]
-      return sum_by_subtraction<store>(row, scores, n, e, ahead);
-    return sum_with<store>(RowExp<T, false>(exp, row.max, row.max_n, depth), scores, n, e, ahead);
+      return sum_by_subtraction<to>(row, scores, n, e, ahead);
+    const RowExp<T, false> exponential(exp, row.max, row.max_n, depth);
+    return sum_of<T>(n, RowTerms<to, T, RowExp<T, false>, Scores>{exponential, scores, e, ahead});
   }
 
   // The row's sum with its sink, and the logarithm if it is asked for.
@@ -153,33 +190,12 @@ class SoftmaxCall {
   }
 
  private:
-  template <bool store, class Exponential, class Scores>
-  [[gnu::always_inline]] static double sum_with(const Exponential &exponential, const Scores &scores,
-                                                std::size_t n, T *e, const T *ahead) {
-    return sum_of<T>(
-        n,
-        [&](std::size_t i, auto &term) __attribute__((always_inline)) {
-          constexpr std::size_t registers = std::extent_v<std::remove_reference_t<decltype(term)>>;
-          constexpr std::size_t line = 64 / sizeof(T);
-          unroll<registers * S::width / line>([&](auto r) { __builtin_prefetch(ahead + i + r * line); });
-          if constexpr (Scores::in_memory) {
-            unroll<registers>([&](auto r) { term[r] = exponential(scores.full(i + r * S::width)); });
-          } else {
-            for (std::size_t r = 0; r < registers; ++r) term[r] = exponential(scores.full(i + r * S::width));
-          }
-          if constexpr (store) unroll<registers>([&](auto r) { S::store(e + i + r * S::width, term[r]); });
-        },
-        [&](std::size_t i, std::size_t left) __attribute__((always_inline)) {
-          const batch term = exponential(scores.first(i, left));
-          if constexpr (store) S::store_first(e + i, term, left);
-          return S::keep_first(term, left);
-        });
-  }
-  template <bool store, class Scores>
+  template <Store to, class Scores>
   [[gnu::noinline, gnu::flatten]] double sum_by_subtraction(const RowMax<T> &row, const Scores &scores,
                                                             std::size_t n, T *e, const T *ahead) const {
     const ExpParts<T> exp(k);
-    return sum_with<store>(RowExp<T, true>(exp, row.max, 0, depth), scores, n, e, ahead);
+    const RowExp<T, true> exponential(exp, row.max, 0, depth);
+    return sum_of<T>(n, RowTerms<to, T, RowExp<T, true>, Scores>{exponential, scores, e, ahead});
   }
 
   double sink_exponential(const RowMax<T> &row, T sink) const {

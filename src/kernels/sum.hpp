@@ -50,42 +50,48 @@ class LongSum {
   double lost_[lanes] = {};
 };
 
-// The sum of n terms. block(i, term) gives the terms from i on, one vector after the other; first(i, k) gives
-// a vector of k of them and 0 in the other lanes (k may be more than a vector: then all of them).
-template <class T, class Block, class First>
-[[gnu::always_inline]] inline double sum_of(std::size_t n, Block block, First first) {
+// The lanes of a sum of no more than a block of terms.
+template <class T>
+struct SumLanes {
   using S = simd<T>;
-  using C = rapt::Contract<T>;
-  constexpr std::size_t lanes = C::sum_lanes;
-  constexpr std::size_t registers = lanes / S::width;
-  constexpr std::size_t vectors = registers < 4 ? 4 : registers;  // at a time: enough to fill the pipelines
+  static constexpr std::size_t lanes = rapt::Contract<T>::sum_lanes;
+  static constexpr std::size_t registers = lanes / S::width;
   typename S::batch lane[registers];
-  std::size_t i = 0;
-  const auto sum_until = [&](std::size_t end) __attribute__((always_inline)) {
+
+  // The terms [i, end). terms.full(i, term) sets an array of vectors to those from i on; terms.first(i, k) is
+  // a vector of k of them and 0 in the other lanes (k may be more than a vector: then all of them).
+  template <class Terms>
+  [[gnu::always_inline]] void set_to_sum(std::size_t i, std::size_t end, const Terms &terms) {
+    constexpr std::size_t vectors = registers < 4 ? 4 : registers;  // at a time: enough to fill the pipelines
     unroll<registers>([&](auto r) { lane[r] = typename S::batch(T(0)); });
     for (; end - i >= vectors * S::width; i += vectors * S::width) {
       typename S::batch term[vectors];
-      block(i, term);
+      terms.full(i, term);
       unroll<vectors>([&](auto r) { lane[r % registers] = lane[r % registers] + term[r]; });
     }
     for (; i<end; i = end - i> lanes ? i + lanes : end) {
       unroll<registers>([&](auto r) {
         constexpr std::size_t begin = r * S::width;
-        if (end - i > begin) lane[r] = lane[r] + first(i + begin, end - i - begin);
+        if (end - i > begin) lane[r] = lane[r] + terms.first(i + begin, end - i - begin);
       });
     }
-  };
+  }
+};
 
-  if (n <= C::sum_block) {
-    sum_until(n);
-    return double{fold_lanes<T>(lane)};
+template <class T, class Terms>
+[[gnu::always_inline]] inline double sum_of(std::size_t n, const Terms &terms) {
+  constexpr std::size_t at_once = rapt::Contract<T>::sum_block;
+  SumLanes<T> sum;
+  if (n <= at_once) {
+    sum.set_to_sum(0, n, terms);
+    return double{fold_lanes<T>(sum.lane)};
   }
-  LongSum<T> sum;
-  while (i < n) {
-    sum_until(n - i > C::sum_block ? i + C::sum_block : n);
-    sum.add(lane);
+  LongSum<T> total;
+  for (std::size_t i = 0; i<n; i = n - i> at_once ? i + at_once : n) {
+    sum.set_to_sum(i, n - i > at_once ? i + at_once : n, terms);
+    total.add(sum.lane);
   }
-  return sum.fold();
+  return total.fold();
 }
 
 }  // namespace

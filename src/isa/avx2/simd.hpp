@@ -115,6 +115,18 @@ struct simd<float> {
     const __m128 sums = _mm_blend_ps(even, _mm_moveldup_ps(odd), 0xa);
     _mm_storeu_ps(out, _mm_mul_ps(_mm_set1_ps(scale), sums));
   }
+  // Lane r becomes the fold of v[r] by op, as fold() has it by addition.
+  template <class Op>
+  static batch fold_each(const batch (&v)[width], Op op) {
+    const auto halves = [&](std::size_t i) {
+      return op(_mm256_permute2f128_ps(v[i], v[i + 4], 0x20), _mm256_permute2f128_ps(v[i], v[i + 4], 0x31));
+    };
+    const auto pairs = [&](batch a, batch b) {
+      return op(_mm256_shuffle_ps(a, b, 0x44), _mm256_shuffle_ps(a, b, 0xee));
+    };
+    const batch a = pairs(halves(0), halves(1)), b = pairs(halves(2), halves(3));
+    return op(_mm256_shuffle_ps(a, b, 0x88), _mm256_shuffle_ps(a, b, 0xdd));
+  }
   static float fold_max(batch v) {
     const __m128 h4 = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
     const __m128 h2 = _mm_max_ps(h4, _mm_movehl_ps(h4, h4));
@@ -209,6 +221,14 @@ struct simd<double> {
         _mm256_add_pd(_mm256_permute2f128_pd(v1, v3, 0x20), _mm256_permute2f128_pd(v1, v3, 0x31));
     const __m256d sums = _mm256_add_pd(_mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b));
     _mm256_storeu_pd(out, _mm256_mul_pd(_mm256_set1_pd(scale), sums));
+  }
+  template <class Op>
+  static batch fold_each(const batch (&v)[width], Op op) {
+    const auto halves = [&](std::size_t i) {
+      return op(_mm256_permute2f128_pd(v[i], v[i + 2], 0x20), _mm256_permute2f128_pd(v[i], v[i + 2], 0x31));
+    };
+    const batch even = halves(0), odd = halves(1);
+    return op(_mm256_unpacklo_pd(even, odd), _mm256_unpackhi_pd(even, odd));
   }
   static double fold_max(batch v) {
     const __m128d h2 = _mm_max_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));

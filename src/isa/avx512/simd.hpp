@@ -115,6 +115,25 @@ struct simd<float> {
     const __m128 sums = _mm512_castps512_ps128(_mm512_permutexvar_ps(each, h1));
     _mm_storeu_ps(out, _mm_mul_ps(_mm_set1_ps(scale), sums));
   }
+  // Lane r becomes the fold of v[r] by op, as fold() has it by addition.
+  template <class Op>
+  static batch fold_each(const batch (&v)[width], Op op) {
+    const auto halves = [&](__m512 a, __m512 b) {
+      return op(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+    };
+    const auto quarters = [&](batch a, batch b) {
+      return op(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+    };
+    const auto pairs = [&](batch a, batch b) {
+      return op(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee));
+    };
+    const auto lanes = [&](batch a, batch b) {
+      return op(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd));
+    };
+    // Four rows whose folds come to stand i, i + 4, i + 8 and i + 12, in the order that the shuffles leave.
+    const auto four = [&](std::size_t i) { return quarters(halves(v[i], v[i + 4]), halves(v[i + 8], v[i + 12])); };
+    return lanes(pairs(four(0), four(1)), pairs(four(2), four(3)));
+  }
   static float fold_max(batch v) { return _mm512_reduce_max_ps(v); }
   // total[i] += v[i] in f64.
   static void add_to(double *total, batch v) {
@@ -222,6 +241,18 @@ struct simd<double> {
     const __m512i each = _mm512_set_epi64(0, 0, 0, 0, 6, 4, 2, 0);
     const __m256d sums = _mm512_castpd512_pd256(_mm512_permutexvar_pd(each, h1));
     _mm256_storeu_pd(out, _mm256_mul_pd(_mm256_set1_pd(scale), sums));
+  }
+  template <class Op>
+  static batch fold_each(const batch (&v)[width], Op op) {
+    const auto halves = [&](__m512d a, __m512d b) {
+      return op(_mm512_shuffle_f64x2(a, b, 0x44), _mm512_shuffle_f64x2(a, b, 0xee));
+    };
+    const auto quarters = [&](batch a, batch b) {
+      return op(_mm512_shuffle_f64x2(a, b, 0x88), _mm512_shuffle_f64x2(a, b, 0xdd));
+    };
+    const auto four = [&](std::size_t i) { return quarters(halves(v[i], v[i + 2]), halves(v[i + 4], v[i + 6])); };
+    const batch even = four(0), odd = four(1);
+    return op(_mm512_unpacklo_pd(even, odd), _mm512_unpackhi_pd(even, odd));
   }
   static double fold_max(batch v) { return _mm512_reduce_max_pd(v); }
 };

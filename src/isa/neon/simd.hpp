@@ -111,6 +111,15 @@ struct simd<float> {
   static float32x4_t high_halves(float32x4_t a, float32x4_t b) {
     return vcombine_f32(vget_high_f32(a), vget_high_f32(b));
   }
+  // Lane r becomes the fold of v[r] by op, as fold() has it by addition.
+  template <class Op>
+  static batch fold_each(const batch (&v)[width], Op op) {
+    const auto halves = [&](std::size_t i) {
+      return op(low_halves(v[i], v[i + 1]), high_halves(v[i], v[i + 1]));
+    };
+    const batch a = halves(0), b = halves(2);
+    return op(vuzp1q_f32(a, b), vuzp2q_f32(a, b));
+  }
   static float fold_max(batch v) { return vmaxvq_f32(v); }
   static void add_to(double *total, batch v) {
     vst1q_f64(total, vaddq_f64(vld1q_f64(total), vcvt_f64_f32(vget_low_f32(v))));
@@ -199,6 +208,10 @@ struct simd<double> {
   static void store_scaled_folds(double *out, double scale, batch v0, batch v1, batch v2, batch v3) {
     vst1q_f64(out, vmulq_n_f64(vpaddq_f64(v0, v1), scale));
     vst1q_f64(out + 2, vmulq_n_f64(vpaddq_f64(v2, v3), scale));
+  }
+  template <class Op>
+  static batch fold_each(const batch (&v)[width], Op op) {
+    return op(vzip1q_f64(v[0], v[1]), vzip2q_f64(v[0], v[1]));
   }
   static double fold_max(batch v) { return vmaxvq_f64(v); }
 };
