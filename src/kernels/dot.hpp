@@ -18,16 +18,17 @@ struct DotLanes {
 
   // Not a constructor: gcc 12 constructs an array of these by a loop, which puts it in memory.
   [[gnu::always_inline]] void clear() {
-    unroll<registers>([&](auto r) { lane[r] = typename S::batch(T(0)); });
+    unroll<registers>([&](auto r) __attribute__((always_inline)) { lane[r] = typename S::batch(T(0)); });
   }
   [[gnu::always_inline]] void add(const T *a, const T *b) {
-    unroll<registers>(
-        [&](auto r) { lane[r] = S::fma(S::load(a + r * S::width), S::load(b + r * S::width), lane[r]); });
+    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+      lane[r] = S::fma(S::load(a + r * S::width), S::load(b + r * S::width), lane[r]);
+    });
   }
   // The last `left` < lanes elements; every lane takes part, as the contract counts missing elements as 0 *
   // 0.
   [[gnu::always_inline]] void add_first(const T *a, const T *b, std::size_t left) {
-    unroll<registers>([&](auto r) {
+    unroll<registers>([&](auto r) __attribute__((always_inline)) {
       constexpr std::size_t begin = r * S::width;
       const std::size_t k = left > begin ? left - begin : 0;
       lane[r] = S::fma(S::load_first(a + begin, k), S::load_first(b + begin, k), lane[r]);
@@ -55,21 +56,25 @@ template <std::size_t together, class T>
   using S = simd<T>;
   constexpr std::size_t lanes = DotLanes<T>::lanes;
   typename S::batch folded[4];
-  unroll<4 / together>([&](auto group) {
+  unroll<4 / together>([&](auto group) __attribute__((always_inline)) {
     const T *row[together];
     DotLanes<T> sum[together];
-    unroll<together>([&](auto j) {
+    unroll<together>([&](auto j) __attribute__((always_inline)) {
       sum[j].clear();
       row[j] = rows + static_cast<std::ptrdiff_t>(group * together + j) * row_stride;
     });
     std::size_t i = 0;
     for (; dim - i >= lanes; i += lanes) {
-      unroll<together>([&](auto j) { sum[j].add(query + i, row[j] + i); });
+      unroll<together>([&](auto j) __attribute__((always_inline)) { sum[j].add(query + i, row[j] + i); });
     }
     if (i < dim) {
-      unroll<together>([&](auto j) { sum[j].add_first(query + i, row[j] + i, dim - i); });
+      unroll<together>([&](auto j) __attribute__((always_inline)) {
+        sum[j].add_first(query + i, row[j] + i, dim - i);
+      });
     }
-    unroll<together>([&](auto j) { folded[group * together + j] = fold_registers(sum[j].lane); });
+    unroll<together>([&](auto j) __attribute__((always_inline)) {
+      folded[group * together + j] = fold_registers(sum[j].lane);
+    });
   });
   S::store_scaled_folds(out, scale, folded[0], folded[1], folded[2], folded[3]);
 }

@@ -24,7 +24,7 @@ struct ExpParts {
 
   [[gnu::always_inline]] explicit ExpParts(const ExpConstants<T> &k)
       : log2_e(k.log2_e), ln2_hi(k.ln2_hi), ln2_lo(k.ln2_lo), scale(k.scale) {
-    unroll<C::coefficient_count>([&](auto i) { c[i] = batch(k.c[i]); });
+    unroll<C::coefficient_count>([&](auto i) __attribute__((always_inline)) { c[i] = batch(k.c[i]); });
   }
 
   [[gnu::always_inline]] batch remainder(batch v, batch n) const {
@@ -32,7 +32,9 @@ struct ExpParts {
   }
   [[gnu::always_inline]] batch exp_of_remainder(batch r) const {
     batch p = c[C::coefficient_count - 1];
-    unroll<C::coefficient_count - 1>([&](auto i) { p = S::fma(p, r, c[C::coefficient_count - 2 - i]); });
+    unroll<C::coefficient_count - 1>([&](auto i) __attribute__((always_inline)) {
+      p = S::fma(p, r, c[C::coefficient_count - 2 - i]);
+    });
     p = S::fma(p, r, scale);
     return S::fma(p, r, batch(T(1)));
   }
@@ -66,11 +68,13 @@ struct Exp : ExpParts<T> {
       // the others are the magic number's: tested by bits, as comparing each vector costs another operation.
       const batch magic(C::round_magic - T(C::lowest_n));
       batch shifted[registers];
-      unroll<registers>([&](auto r) { shifted[r] = S::fma(v[r], this->log2_e, magic); });
+      unroll<registers>([&](auto r) __attribute__((always_inline)) {
+        shifted[r] = S::fma(v[r], this->log2_e, magic);
+      });
       if (S::high_bits_differ(shifted, batch(C::round_magic))) [[unlikely]] {
         any_by_power(v, shifted, magic);
       } else {
-        unroll<registers>([&](auto r) {
+        unroll<registers>([&](auto r) __attribute__((always_inline)) {
           const batch n = shifted[r] - magic;
           v[r] = S::scale_by_power(this->exp_of_remainder(this->remainder(v[r], n)), n);
         });
@@ -80,11 +84,15 @@ struct Exp : ExpParts<T> {
       // speed.
       const batch plain(C::exp_plain);
       mask odd = S::magnitude_reaches(v[0], plain);
-      unroll<registers - 1>([&](auto r) { odd = S::either(odd, S::magnitude_reaches(v[r + 1], plain)); });
+      unroll<registers - 1>([&](auto r) __attribute__((always_inline)) {
+        odd = S::either(odd, S::magnitude_reaches(v[r + 1], plain));
+      });
       if (S::any(odd)) [[unlikely]] {
         any(v);
       } else {
-        unroll<registers>([&](auto r) { v[r] = this->exp_normal(v[r], batch(C::round_magic)); });
+        unroll<registers>([&](auto r) __attribute__((always_inline)) {
+          v[r] = this->exp_normal(v[r], batch(C::round_magic));
+        });
       }
     }
   }
@@ -103,7 +111,7 @@ struct Exp : ExpParts<T> {
     const batch unit(C::integer_unit), to_units(T(C::subnormal_exponent)), normal_from(C::exp_normal_from);
     const batch low(C::exp_underflow), high(C::exp_overflow), magic(C::round_magic);
     const batch infinity(std::numeric_limits<T>::infinity());
-    unroll<registers>([&](auto r) {
+    unroll<registers>([&](auto r) __attribute__((always_inline)) {
       const batch x = v[r];
       const batch clamped = S::min(high, S::max(low, x));
       const batch shifted = S::fma(clamped, this->log2_e, magic);
@@ -119,7 +127,7 @@ struct Exp : ExpParts<T> {
                                            batch magic) const {
     const batch unit(C::integer_unit), to_units(T(C::subnormal_exponent));
     const batch normal_from(C::exp_normal_from), deepest_n(T(C::lowest_n - 64)), bound(T(1));
-    unroll<registers>([&](auto r) {
+    unroll<registers>([&](auto r) __attribute__((always_inline)) {
       // Not so deep that a result in units is subnormal itself. The remainder of an infinity or of a huge
       // number is anything.
       const batch n = S::max(deepest_n, shifted[r] - magic);
@@ -140,9 +148,9 @@ template <class T>
   std::size_t i = 0;
   for (; n - i >= block; i += block) {
     typename S::batch v[registers];
-    unroll<registers>([&](auto r) { v[r] = S::load(x + i + r * S::width); });
+    unroll<registers>([&](auto r) __attribute__((always_inline)) { v[r] = S::load(x + i + r * S::width); });
     exp(v);
-    unroll<registers>([&](auto r) { S::store(y + i + r * S::width, v[r]); });
+    unroll<registers>([&](auto r) __attribute__((always_inline)) { S::store(y + i + r * S::width, v[r]); });
   }
   for (; n - i >= S::width; i += S::width) S::store(y + i, exp(S::load(x + i)));
   if (i < n) S::store_first(y + i, exp(S::load_first(x + i, n - i)), n - i);
@@ -160,9 +168,11 @@ struct ExpSumTerms {
 
   template <std::size_t registers>
   [[gnu::always_inline]] void full(std::size_t i, batch (&e)[registers]) const {
-    unroll<registers>([&](auto r) { e[r] = S::fma(factor, S::load(x + i + r * S::width), minus_shift); });
+    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+      e[r] = S::fma(factor, S::load(x + i + r * S::width), minus_shift);
+    });
     exp(e);
-    unroll<registers>([&](auto r) { S::store(y + i + r * S::width, e[r]); });
+    unroll<registers>([&](auto r) __attribute__((always_inline)) { S::store(y + i + r * S::width, e[r]); });
   }
   [[gnu::always_inline]] batch first(std::size_t i, std::size_t k) const {
     const batch e = exp(S::fma(factor, S::load_first(x + i, k), minus_shift));

@@ -41,6 +41,8 @@ struct ScorePlan {
 
   // v is x itself.
   bool plain() const { return unchanged() && !rows.options.mask; }
+  // And every row sees all columns.
+  bool simple() const { return plain() && !rows.options.causal && !rows.options.row_lengths; }
   // v is x where the mask lets it.
   bool masked_only() const { return unchanged() && rows.options.mask; }
 

@@ -92,7 +92,9 @@ class MadeScores {
     const batch shifted = S::fma(t, exp.log2_e, magic);
     const batch r = exp.remainder(t, shifted - magic);
     batch q = exp.c[C::coefficient_count - 1];
-    unroll<C::coefficient_count - 1>([&](auto i) { q = S::fma(q, r, exp.c[C::coefficient_count - 2 - i]); });
+    unroll<C::coefficient_count - 1>([&](auto i) __attribute__((always_inline)) {
+      q = S::fma(q, r, exp.c[C::coefficient_count - 2 - i]);
+    });
     q = S::fma(r * r, q, r);
     const batch two_to_n = S::add_exponent(one, shifted);
     q = S::fma(two_to_n, q, two_to_n - one);
@@ -120,12 +122,14 @@ class MaxOf {
   static constexpr bool looks_for_nan = !S::max_keeps_nan && !S::exp_keeps_nan;
 
   [[gnu::always_inline]] MaxOf() {
-    unroll<registers>([&](auto r) { max_[r] = batch(-std::numeric_limits<T>::infinity()); });
+    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+      max_[r] = batch(-std::numeric_limits<T>::infinity());
+    });
     is_nan_ = S::unordered(max_[0], max_[0]);
   }
   [[gnu::always_inline]] void take(const batch (&v)[registers]) {
     // The new score second would drop a NaN's successor: x86 returns the second operand beside a NaN.
-    unroll<registers>([&](auto r) { max_[r] = S::max(v[r], max_[r]); });
+    unroll<registers>([&](auto r) __attribute__((always_inline)) { max_[r] = S::max(v[r], max_[r]); });
     if constexpr (looks_for_nan) {
       is_nan_ = S::either(is_nan_, S::either(S::unordered(v[0], v[1]), S::unordered(v[2], v[3])));
     }
@@ -173,13 +177,18 @@ template <Store to, class T, class Scores>
   std::size_t i = 0;
   for (; n - i >= block; i += block) {
     batch score[MaxOf<T>::registers];
-    unroll<MaxOf<T>::registers>([&](auto r) {
+    unroll<MaxOf<T>::registers>([&](auto r) __attribute__((always_inline)) {
       score[r] = scores.full(i + r * S::width);
       if constexpr (to != Store::none) S::store(v + i + r * S::width, score[r]);
     });
     max.take(score);
   }
-  for (; i < n; i += S::width) {
+  for (; n - i >= S::width; i += S::width) {
+    const batch score = scores.full(i);
+    if constexpr (to != Store::none) S::store(v + i, score);
+    max.take(score);
+  }
+  if (i < n) {
     const batch score = scores.first(i, n - i);
     store_end<to>(v + i, score, n - i);
     max.take(score);

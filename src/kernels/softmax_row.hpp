@@ -69,10 +69,10 @@ class RowExp {
   using batch = typename S::batch;
 
   [[gnu::always_inline]] RowExp(const ExpParts<T> &exp, T max, T max_n, T depth)
-      : RowExp(exp, subtract ? -depth : max - depth, magic(max_n)) {
+      : RowExp(exp, batch(subtract ? -depth : max - depth), batch(magic(max_n))) {
     max_ = batch(max);
   }
-  [[gnu::always_inline]] RowExp(const ExpParts<T> &exp, T lowest, T magic)
+  [[gnu::always_inline]] RowExp(const ExpParts<T> &exp, batch lowest, batch magic)
       : exp_(exp), lowest_(lowest), magic_(magic) {}
   // max_n: a number or a vector of them.
   template <class N>
@@ -105,14 +105,19 @@ struct RowTerms {
   template <std::size_t registers>
   [[gnu::always_inline]] void full(std::size_t i, batch (&term)[registers]) const {
     constexpr std::size_t line = 64 / sizeof(T);
-    unroll<registers * S::width / line>([&](auto r) { __builtin_prefetch(ahead + i + r * line); });
+    unroll<(registers * S::width + line - 1) / line>([&](auto r) __attribute__((always_inline)) {
+      __builtin_prefetch(ahead + i + r * line);
+    });
     if constexpr (Scores::in_memory) {
-      unroll<registers>([&](auto r) { term[r] = exponential(scores.full(i + r * S::width)); });
+      unroll<registers>([&](auto r) __attribute__((always_inline)) {
+        term[r] = exponential(scores.full(i + r * S::width));
+      });
     } else {
       for (std::size_t r = 0; r < registers; ++r) term[r] = exponential(scores.full(i + r * S::width));
     }
     if constexpr (to != Store::none)
-      unroll<registers>([&](auto r) { S::store(e + i + r * S::width, term[r]); });
+      unroll<registers>([&](auto r)
+                            __attribute__((always_inline)) { S::store(e + i + r * S::width, term[r]); });
   }
   [[gnu::always_inline]] batch first(std::size_t i, std::size_t left) const {
     const batch term = exponential(scores.first(i, left));

@@ -21,9 +21,10 @@ class LongSum {
   template <std::size_t registers>
   void add(typename S::batch (&lane)[registers]) {
     if constexpr (std::is_same_v<T, float>) {
-      unroll<registers>([&](auto r) { S::add_to(total_ + r * S::width, lane[r]); });
+      unroll<registers>([&](auto r)
+                            __attribute__((always_inline)) { S::add_to(total_ + r * S::width, lane[r]); });
     } else {
-      unroll<registers>([&](auto r) {
+      unroll<registers>([&](auto r) __attribute__((always_inline)) {
         const auto before = S::load(total_ + r * S::width);
         const auto sum = before + lane[r];
         const auto added = sum - before;
@@ -63,16 +64,24 @@ struct SumLanes {
   template <class Terms>
   [[gnu::always_inline]] void set_to_sum(std::size_t i, std::size_t end, const Terms &terms) {
     constexpr std::size_t vectors = registers < 4 ? 4 : registers;  // at a time: enough to fill the pipelines
-    unroll<registers>([&](auto r) { lane[r] = typename S::batch(T(0)); });
+    unroll<registers>([&](auto r) __attribute__((always_inline)) { lane[r] = typename S::batch(T(0)); });
     for (; end - i >= vectors * S::width; i += vectors * S::width) {
       typename S::batch term[vectors];
       terms.full(i, term);
-      unroll<vectors>([&](auto r) { lane[r % registers] = lane[r % registers] + term[r]; });
+      unroll<vectors>([&](auto r) __attribute__((always_inline)) {
+        lane[r % registers] = lane[r % registers] + term[r];
+      });
     }
-    for (; i<end; i = end - i> lanes ? i + lanes : end) {
-      unroll<registers>([&](auto r) {
+    for (; i < end; i += lanes < end - i ? lanes : end - i) {
+      unroll<registers>([&](auto r) __attribute__((always_inline)) {
         constexpr std::size_t begin = r * S::width;
-        if (end - i > begin) lane[r] = lane[r] + terms.first(i + begin, end - i - begin);
+        if (end - i >= begin + S::width) {
+          typename S::batch term[1];
+          terms.full(i + begin, term);
+          lane[r] = lane[r] + term[0];
+        } else if (end - i > begin) {
+          lane[r] = lane[r] + terms.first(i + begin, end - i - begin);
+        }
       });
     }
   }
@@ -87,9 +96,11 @@ template <class T, class Terms>
     return double{fold_lanes<T>(sum.lane)};
   }
   LongSum<T> total;
-  for (std::size_t i = 0; i<n; i = n - i> at_once ? i + at_once : n) {
-    sum.set_to_sum(i, n - i > at_once ? i + at_once : n, terms);
+  for (std::size_t i = 0; i < n;) {
+    const std::size_t end = i + (at_once < n - i ? at_once : n - i);
+    sum.set_to_sum(i, end, terms);
     total.add(sum.lane);
+    i = end;
   }
   return total.fold();
 }

@@ -39,6 +39,7 @@ struct simd<float> {
   static constexpr std::size_t dot_rows_together =
       1;  // 8 accumulators a row fill the 16 registers with the operands
   static constexpr bool max_keeps_nan = false;
+  static constexpr bool joins_halves = false;
   static constexpr bool masks_are_free = false;
   static constexpr bool exp_keeps_nan = false;
   static constexpr bool has_scale_by_power = false;
@@ -148,6 +149,7 @@ struct simd<double> {
   static constexpr std::size_t dot_rows_together =
       1;  // 8 accumulators a row fill the 16 registers with the operands
   static constexpr bool max_keeps_nan = false;
+  static constexpr bool joins_halves = false;
   static constexpr bool masks_are_free = false;
   static constexpr bool exp_keeps_nan = false;
   static constexpr bool has_scale_by_power = false;

@@ -115,12 +115,29 @@ struct simd<float> {
     const __m128 sums = _mm512_castps512_ps128(_mm512_permutexvar_ps(each, h1));
     _mm_storeu_ps(out, _mm_mul_ps(_mm_set1_ps(scale), sums));
   }
+  // The lower halves of a and b.
+  static constexpr bool joins_halves = true;
+  static batch join_halves(batch a, batch b) { return _mm512_shuffle_f32x4(a, b, 0x44); }
+  static batch upper_half(batch v) { return _mm512_shuffle_f32x4(v, v, 0xee); }
+  // v with lane k and all after it 0 in its lower half, lane l and all after it in its upper half.
+  static batch keep_first_of_halves(batch v, std::size_t k, std::size_t l) {
+    return _mm512_maskz_mov_ps(static_cast<mask>(first(k) | first(l) << 8), v);
+  }
+
   // Lane r becomes the fold of v[r] by op, as fold() has it by addition.
   template <class Op>
   static batch fold_each(const batch (&v)[width], Op op) {
-    const auto halves = [&](__m512 a, __m512 b) {
-      return op(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
-    };
+    batch half[width / 2];
+    for (std::size_t i = 0; i < 4; ++i) {
+      half[i] = op(_mm512_shuffle_f32x4(v[i], v[i + 4], 0x44), _mm512_shuffle_f32x4(v[i], v[i + 4], 0xee));
+      half[i + 4] = op(_mm512_shuffle_f32x4(v[i + 8], v[i + 12], 0x44),
+                       _mm512_shuffle_f32x4(v[i + 8], v[i + 12], 0xee));
+    }
+    return fold_each_half(half, op);
+  }
+  // The same of rows that are halves: v[i] has rows i and i + 4, v[i + 4] has rows i + 8 and i + 12, i < 4.
+  template <class Op>
+  static batch fold_each_half(const batch (&v)[width / 2], Op op) {
     const auto quarters = [&](batch a, batch b) {
       return op(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
     };
@@ -130,8 +147,7 @@ struct simd<float> {
     const auto lanes = [&](batch a, batch b) {
       return op(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd));
     };
-    // Four rows whose folds come to stand i, i + 4, i + 8 and i + 12, in the order that the shuffles leave.
-    const auto four = [&](std::size_t i) { return quarters(halves(v[i], v[i + 4]), halves(v[i + 8], v[i + 12])); };
+    const auto four = [&](std::size_t i) { return quarters(v[i], v[i + 4]); };
     return lanes(pairs(four(0), four(1)), pairs(four(2), four(3)));
   }
   static float fold_max(batch v) { return _mm512_reduce_max_ps(v); }
@@ -151,6 +167,7 @@ struct simd<double> {
   static constexpr std::size_t width = 8;
   static constexpr std::size_t dot_rows_together = 4;  // 4 accumulators a row
   static constexpr bool max_keeps_nan = false;
+  static constexpr bool joins_halves = false;
   static constexpr bool masks_are_free = true;  // an operation can zero lanes by a mask
   static constexpr bool exp_keeps_nan = true;   // vscalefps passes a NaN on; an addition to its bits need not
 
@@ -250,7 +267,9 @@ struct simd<double> {
     const auto quarters = [&](batch a, batch b) {
       return op(_mm512_shuffle_f64x2(a, b, 0x88), _mm512_shuffle_f64x2(a, b, 0xdd));
     };
-    const auto four = [&](std::size_t i) { return quarters(halves(v[i], v[i + 2]), halves(v[i + 4], v[i + 6])); };
+    const auto four = [&](std::size_t i) {
+      return quarters(halves(v[i], v[i + 2]), halves(v[i + 4], v[i + 6]));
+    };
     const batch even = four(0), odd = four(1);
     return op(_mm512_unpacklo_pd(even, odd), _mm512_unpackhi_pd(even, odd));
   }

@@ -21,6 +21,7 @@ struct simd<float> {
   static constexpr std::size_t width = 4;
   static constexpr std::size_t dot_rows_together = 1;  // 16 accumulators (f64 too) a row
   static constexpr bool max_keeps_nan = true;          // FMAX returns NaN if either operand is one
+  static constexpr bool joins_halves = false;
   static constexpr bool masks_are_free = false;
   static constexpr bool exp_keeps_nan = false;
   static constexpr bool has_scale_by_power = false;
@@ -134,6 +135,7 @@ struct simd<double> {
   static constexpr std::size_t width = 2;
   static constexpr std::size_t dot_rows_together = 1;  // 16 accumulators (f64 too) a row
   static constexpr bool max_keeps_nan = true;
+  static constexpr bool joins_halves = false;
   static constexpr bool masks_are_free = false;
   static constexpr bool exp_keeps_nan = false;
   static constexpr bool has_scale_by_power = false;
