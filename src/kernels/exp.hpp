@@ -7,6 +7,7 @@
 
 #include "kernels/contract.hpp"
 #include "kernels/exp_constants.hpp"
+#include "kernels/map.hpp"
 #include "kernels/sum.hpp"
 #include "kernels/unroll.hpp"
 
@@ -141,19 +142,7 @@ struct Exp : ExpParts<T> {
 
 template <class T>
 [[gnu::flatten]] void exp_all(const T *x, T *y, std::size_t n) {
-  using S = simd<T>;
-  constexpr std::size_t registers = 4;
-  constexpr std::size_t block = registers * S::width;
-  const Exp<T> exp;
-  std::size_t i = 0;
-  for (; n - i >= block; i += block) {
-    typename S::batch v[registers];
-    unroll<registers>([&](auto r) __attribute__((always_inline)) { v[r] = S::load(x + i + r * S::width); });
-    exp(v);
-    unroll<registers>([&](auto r) __attribute__((always_inline)) { S::store(y + i + r * S::width, v[r]); });
-  }
-  for (; n - i >= S::width; i += S::width) S::store(y + i, exp(S::load(x + i)));
-  if (i < n) S::store_first(y + i, exp(S::load_first(x + i, n - i)), n - i);
+  map(x, y, n, Exp<T>());
 }
 
 // What exp_sum adds up: exp(scale * x - shift), stored in y.

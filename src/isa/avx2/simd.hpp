@@ -49,6 +49,10 @@ struct simd<float> {
   }
   static batch load(const float *p) { return _mm256_loadu_ps(p); }
   static void store(float *p, batch v) { _mm256_storeu_ps(p, v); }
+  // Past the caches; p is aligned. end_streaming() before others may look.
+  static constexpr bool can_stream = true;
+  static void stream(float *p, batch v) { _mm256_stream_ps(p, v); }
+  static void end_streaming() { _mm_sfence(); }
   static batch load_first(const float *p, std::size_t k) { return _mm256_maskload_ps(p, first(k)); }
   static void store_first(float *p, batch v, std::size_t k) { _mm256_maskstore_ps(p, first(k), v); }
   static batch load_floats(const float *p, std::size_t k) { return load_first(p, k); }
@@ -159,6 +163,10 @@ struct simd<double> {
   }
   static batch load(const double *p) { return _mm256_loadu_pd(p); }
   static void store(double *p, batch v) { _mm256_storeu_pd(p, v); }
+  // Past the caches; p is aligned. end_streaming() before others may look.
+  static constexpr bool can_stream = true;
+  static void stream(double *p, batch v) { _mm256_stream_pd(p, v); }
+  static void end_streaming() { _mm_sfence(); }
   static batch load_first(const double *p, std::size_t k) { return _mm256_maskload_pd(p, first(k)); }
   static void store_first(double *p, batch v, std::size_t k) { _mm256_maskstore_pd(p, first(k), v); }
   static batch load_floats(const float *p, std::size_t k) {

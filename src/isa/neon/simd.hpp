@@ -32,6 +32,10 @@ struct simd<float> {
   }
   static batch load(const float *p) { return vld1q_f32(p); }
   static void store(float *p, batch v) { vst1q_f32(p, v); }
+  // STNP is a hint of little effect on the cores there are.
+  static constexpr bool can_stream = false;
+  static void stream(float *p, batch v) { store(p, v); }
+  static void end_streaming() {}
   static batch load_first(const float *p, std::size_t k) {
     if (k >= 4) return vld1q_f32(p);
     float32x4_t v = vdupq_n_f32(0);
@@ -146,6 +150,10 @@ struct simd<double> {
   }
   static batch load(const double *p) { return vld1q_f64(p); }
   static void store(double *p, batch v) { vst1q_f64(p, v); }
+  // STNP is a hint of little effect on the cores there are.
+  static constexpr bool can_stream = false;
+  static void stream(double *p, batch v) { store(p, v); }
+  static void end_streaming() {}
   static batch load_first(const double *p, std::size_t k) {
     if (k >= 2) return vld1q_f64(p);
     const float64x2_t zero = vdupq_n_f64(0);
