@@ -8,9 +8,9 @@
 
 namespace {
 
-// From so many bytes of output on, it is written past the caches: what leaves them anyway costs a read of each
-// line before the write, a third of the traffic (scale at 64M elements: 0.58 -> 0.38 ns an element; within L2
-// it would be twice as slow). What is written in place is in the caches already.
+// From so many bytes of output on, it is written past the caches: what leaves them anyway costs a read of
+// each line before the write, a third of the traffic (scale at 64M elements: 0.58 -> 0.38 ns an element;
+// within L2 it would be twice as slow). What is written in place is in the caches already.
 template <class T>
 [[gnu::always_inline]] inline bool goes_past_caches(const T *x, const T *y, std::size_t n) {
   constexpr std::size_t from = (std::size_t{16} << 20) / sizeof(T);
@@ -60,10 +60,11 @@ template <class T, class F>
           __builtin_prefetch(p + ahead);
           return S::load(p);
         },
-        [](T *p, batch v) __attribute__((always_inline)) { S::stream(p, v); });
+        [](T * p, batch v) __attribute__((always_inline)) { S::stream(p, v); });
     S::end_streaming();
   } else {
-    blocks(load, [](T *p, batch v) __attribute__((always_inline)) { S::store(p, v); });
+    blocks(
+        load, [](T * p, batch v) __attribute__((always_inline)) { S::store(p, v); });
   }
   for (; n - i >= S::width; i += S::width) {
     batch v[1] = {S::load(x + i)};

@@ -28,7 +28,25 @@ struct simd<float> {
   static mask first(std::size_t k) {
     return static_cast<mask>(_bzhi_u32(0xffff, static_cast<unsigned>(k < 16 ? k : 16)));
   }
+  // The lanes that are less than k when they are counted from `begin` on; k is at most 64.
+  static mask first_from(std::size_t k, std::size_t begin) {
+    return static_cast<mask>(_bzhi_u64(~std::uint64_t{0}, static_cast<unsigned>(k)) >> begin);
+  }
+  // The last k of a register's lanes, k at most the width.
+  static mask last(std::size_t k) { return static_cast<mask>(~0u << (width - k)); }
   static batch load(const float *p) { return _mm512_loadu_ps(p); }
+  // a * b + c where m says so, else c or c + 0; nothing else is read.
+  static batch fma_where(mask m, const float *a, const float *b, batch c) {
+    return _mm512_mask3_fmadd_ps(_mm512_maskz_loadu_ps(m, a), _mm512_maskz_loadu_ps(m, b), c, m);
+  }
+  // shifted(a, b, shift_by(k)): a and b as one, from lane k of a on.
+  static constexpr bool aligns_dot = true;
+  static constexpr bool shifts = true;
+  static __m512i shift_by(std::size_t k) {
+    const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    return _mm512_add_epi32(lanes, _mm512_set1_epi32(static_cast<int>(k)));
+  }
+  static batch shifted(batch a, batch b, __m512i shift) { return _mm512_permutex2var_ps(a, shift, b); }
   static void store(float *p, batch v) { _mm512_storeu_ps(p, v); }
   // Past the caches; p is aligned. end_streaming() before others may look.
   static constexpr bool can_stream = true;
@@ -178,7 +196,25 @@ struct simd<double> {
   static mask first(std::size_t k) {
     return static_cast<mask>(_bzhi_u32(0xff, static_cast<unsigned>(k < 8 ? k : 8)));
   }
+  // The lanes that are less than k when they are counted from `begin` on; k is at most 64.
+  static mask first_from(std::size_t k, std::size_t begin) {
+    return static_cast<mask>(_bzhi_u64(~std::uint64_t{0}, static_cast<unsigned>(k)) >> begin);
+  }
+  // The last k of a register's lanes, k at most the width.
+  static mask last(std::size_t k) { return static_cast<mask>(~0u << (width - k)); }
   static batch load(const double *p) { return _mm512_loadu_pd(p); }
+  // a * b + c where m says so, else c or c + 0; nothing else is read.
+  static batch fma_where(mask m, const double *a, const double *b, batch c) {
+    return _mm512_mask3_fmadd_pd(_mm512_maskz_loadu_pd(m, a), _mm512_maskz_loadu_pd(m, b), c, m);
+  }
+  // shifted(a, b, shift_by(k)): a and b as one, from lane k of a on.
+  static constexpr bool aligns_dot = true;
+  static constexpr bool shifts = true;
+  static __m512i shift_by(std::size_t k) {
+    const __m512i lanes = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
+    return _mm512_add_epi64(lanes, _mm512_set1_epi64(static_cast<long long>(k)));
+  }
+  static batch shifted(batch a, batch b, __m512i shift) { return _mm512_permutex2var_pd(a, shift, b); }
   static void store(double *p, batch v) { _mm512_storeu_pd(p, v); }
   // Past the caches; p is aligned. end_streaming() before others may look.
   static constexpr bool can_stream = true;
