@@ -52,6 +52,12 @@ struct Contract<float> {
   // lanes that keep what each addition loses. One level of lanes alone errs by 26 units at a million terms.
   static constexpr std::size_t sum_block = 2048;
 
+  // Softmax sums the exponentials of rows longer than this in one pass with the search for the maximum: those
+  // of a block are taken relative to the largest score up to its end, and the blocks before are scaled by a
+  // power of two. Of a shorter row they are all relative to the row's maximum. Either gives the same sum, but
+  // for what is below the depth of one and not of the other.
+  static constexpr std::size_t one_pass_from = 131072;
+
   // Softmax's exponentials are 2^(n - N + bias) * exp(r), N being the row's maximum in units of ln 2. The
   // bias keeps all of them, and what a division of them by their sum needs, among the normal numbers: at
   // `depth` below the maximum one is still above 2^-93, and anything so small is flushed when it is divided.
@@ -91,6 +97,7 @@ struct Contract<double> {
   static constexpr std::size_t dot_lanes = 32;
   static constexpr std::size_t sum_lanes = 16;
   static constexpr std::size_t sum_block = 2048;
+  static constexpr std::size_t one_pass_from = 131072;
 
   static constexpr int sum_bias = 80;
   static constexpr double depth = 715.0;

@@ -17,10 +17,9 @@ template <class T>
   const SoftmaxCall<T> call(*rows);
   const bool plain = call.plan.plain();
   for (std::size_t r = 0; r < rows->rows; ++r, x += rows->x_stride, y += rows->y_stride) {
-    const auto [cols, row] = call.look_at(r, x, y);
+    auto [cols, row, summed, sum] = call.look_at(r, x, y);
     const PlainScores<T> scores{plain ? x : y};
-    double sum = 0;
-    if (row.kind == RowKind::regular) {
+    if (row.kind == RowKind::regular && !summed) {
       sum = call.template sum_exponentials<Store::none>(row, scores, cols, nullptr, scores.v);
     }
     if (row.kind == RowKind::regular && sum == sum) [[likely]] {
@@ -48,13 +47,11 @@ template <class T>
   const std::size_t cols = call.plan.visible_cols(r);
   const float *sinks = call.plan.rows.options.sinks;
   const auto with = [&](const auto &scores) {
-    const RowMax<T> row(
-        call.plan, call.k, r, cols,
-        with_nan(max_of<Store::none>(scores, cols, static_cast<T *>(nullptr)).result(), scores, cols));
+    auto [n, row, summed, sum] = call.look_at(r, scores, cols);
     if (row.kind == RowKind::not_a_number) return std::numeric_limits<T>::quiet_NaN();
     if (row.kind == RowKind::nothing_visible) return sinks ? T{sinks[r]} : -infinity;
     if (row.kind == RowKind::all_minus_infinity) return -infinity;
-    const double sum = call.template sum_exponentials<Store::none>(row, scores, cols, nullptr, x);
+    if (!summed) sum = call.template sum_exponentials<Store::none>(row, scores, cols, nullptr, x);
     if (sum != sum) return std::numeric_limits<T>::quiet_NaN();
     const T result =
         static_cast<T>(std::fma(call.plan.c, double{row.max}, call.finish(row, r, sum, true).log_sum));

@@ -24,54 +24,85 @@ template <class T>
   return (std::size_t{0} - reinterpret_cast<std::uintptr_t>(y)) % bytes / sizeof(T);
 }
 
-// f(v) changes an array of vectors to its results.
+// Such a loop in steps of four vectors, so that another may take turns with it. f(v) changes an array of
+// vectors to its results. `past_caches`: y is written so, which S::end_streaming() ends.
 template <class T, class F>
-[[gnu::always_inline]] inline void map(const T *x, T *y, std::size_t n, const F &f) {
+class Map {
+ public:
   using S = simd<T>;
   using batch = typename S::batch;
-  constexpr std::size_t registers = 4;
-  constexpr std::size_t block = registers * S::width;
-  const auto some = [&](std::size_t i, std::size_t k) __attribute__((always_inline)) {
-    batch v[1] = {S::load_first(x + i, k)};
-    f(v);
-    S::store_first(y + i, v[0], k);
-  };
-  std::size_t i = 0;
-  // Stores that cross a line take two turns: with y 20 bytes past one, scale at L1 took 2.4 times as long. (y
-  // that is not a multiple of its elements stays as it is.)
-  constexpr std::size_t worthwhile = 2 * block;
-  if (n >= worthwhile) {
-    i = elements_to_alignment(y);
-    if (i > 0) some(0, i);
-  }
-  const auto blocks = [&](auto load, auto store) __attribute__((always_inline)) {
-    for (; n - i >= block; i += block) {
-      batch v[registers];
-      unroll<registers>([&](auto r) __attribute__((always_inline)) { v[r] = load(x + i + r * S::width); });
-      f(v);
-      unroll<registers>([&](auto r) __attribute__((always_inline)) { store(y + i + r * S::width, v[r]); });
+  static constexpr std::size_t registers = 4;
+  static constexpr std::size_t block = registers * S::width;
+
+  [[gnu::always_inline]] Map(const T *x, T *y, std::size_t n, const F &f, bool past_caches)
+      : x_(x), y_(y), n_(n), f_(f) {
+    // Stores that cross a line take two turns. Where loads do instead, scale at L1 takes 1.2 times as long as
+    // with all aligned, not 2. (y that is not a multiple of its elements stays as it is.)
+    constexpr std::size_t worthwhile = 2 * block;
+    if (n >= worthwhile) {
+      const std::size_t head = elements_to_alignment(y);
+      if (head > 0) some(head);
     }
-  };
-  const auto load = [](const T *p) __attribute__((always_inline)) { return S::load(p); };
-  if (goes_past_caches(x, y, n) && reinterpret_cast<std::uintptr_t>(y) % sizeof(T) == 0) {
-    constexpr std::size_t ahead = 1024 / sizeof(T);
-    blocks(
-        [](const T *p) __attribute__((always_inline)) {
-          __builtin_prefetch(p + ahead);
-          return S::load(p);
-        },
-        [](T * p, batch v) __attribute__((always_inline)) { S::stream(p, v); });
-    S::end_streaming();
+    streams_ = past_caches && reinterpret_cast<std::uintptr_t>(y + i_) % (S::width * sizeof(T)) == 0;
+  }
+  // False if there is no block left.
+  [[gnu::always_inline]] bool step() {
+    if (n_ - i_ < block) return false;
+    batch v[registers];
+    unroll<registers>([&](auto r) __attribute__((always_inline)) { v[r] = S::load(x_ + i_ + r * S::width); });
+    f_(v);
+    if (streams_) {
+      unroll<registers>([&](auto r)
+                            __attribute__((always_inline)) { S::stream(y_ + i_ + r * S::width, v[r]); });
+    } else {
+      unroll<registers>([&](auto r)
+                            __attribute__((always_inline)) { S::store(y_ + i_ + r * S::width, v[r]); });
+    }
+    i_ += block;
+    return true;
+  }
+  // With what is a little further on fetched ahead: an eighth faster in memory.
+  [[gnu::always_inline]] void finish_in_memory() {
+    constexpr std::size_t line = 64 / sizeof(T), ahead = 1024 / sizeof(T);
+    do {
+      for (std::size_t j = 0; j < block; j += line) __builtin_prefetch(x_ + i_ + ahead + j);
+    } while (step());
+    finish();
+  }
+  [[gnu::always_inline]] void finish() {
+    while (step()) {
+    }
+    for (; n_ - i_ >= S::width; i_ += S::width) {
+      batch v[1] = {S::load(x_ + i_)};
+      f_(v);
+      S::store(y_ + i_, v[0]);
+    }
+    if (i_ < n_) some(n_ - i_);
+  }
+
+ private:
+  [[gnu::always_inline]] void some(std::size_t k) {
+    batch v[1] = {S::load_first(x_ + i_, k)};
+    f_(v);
+    S::store_first(y_ + i_, v[0], k);
+    i_ += k;
+  }
+
+  const T *x_;
+  T *y_;
+  std::size_t n_, i_ = 0;
+  F f_;
+  bool streams_;
+};
+
+template <class T, class F>
+[[gnu::always_inline]] inline void map(const T *x, T *y, std::size_t n, const F &f) {
+  if (goes_past_caches(x, y, n)) [[unlikely]] {
+    Map<T, F>(x, y, n, f, true).finish_in_memory();
+    simd<T>::end_streaming();
   } else {
-    blocks(
-        load, [](T * p, batch v) __attribute__((always_inline)) { S::store(p, v); });
+    Map<T, F>(x, y, n, f, false).finish();
   }
-  for (; n - i >= S::width; i += S::width) {
-    batch v[1] = {S::load(x + i)};
-    f(v);
-    S::store(y + i, v[0]);
-  }
-  if (i < n) some(i, n - i);
 }
 
 }  // namespace

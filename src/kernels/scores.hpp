@@ -20,6 +20,7 @@ struct PlainScores {
   static constexpr bool in_memory = true;
   const T *v;
 
+  const T *address(std::size_t i) const { return v + i; }
   [[gnu::always_inline]] batch full(std::size_t i) const { return S::load(v + i); }
   [[gnu::always_inline]] batch first(std::size_t i, std::size_t k) const {
     return S::fill_after(S::load_first(v + i, k), k, -std::numeric_limits<T>::infinity());
@@ -61,6 +62,8 @@ class MadeScores {
         factor_(plan.factor),
         cap_(plan.cap),
         has_cap_(plan.cap != 0) {}
+
+  const T *address(std::size_t i) const { return x_ + i; }
 
   [[gnu::always_inline]] batch full(std::size_t i) const { return make(S::load(x_ + i), i, S::width); }
   [[gnu::noinline]] batch first(std::size_t i, std::size_t k) const {  // once or twice a row
@@ -167,15 +170,14 @@ template <Store to, class T>
   if constexpr (to == Store::padded) simd<T>::store(p, v);
 }
 
-// The largest of n scores, which are stored to v on the way.
+// The largest of the scores [i, end), which are stored to v on the way.
 template <Store to, class T, class Scores>
-[[gnu::always_inline]] inline MaxOf<T> max_of(const Scores &scores, std::size_t n, T *v) {
+[[gnu::always_inline]] inline MaxOf<T> max_of(const Scores &scores, std::size_t i, std::size_t end, T *v) {
   using S = simd<T>;
   using batch = typename S::batch;
   constexpr std::size_t block = MaxOf<T>::registers * S::width;
   MaxOf<T> max;
-  std::size_t i = 0;
-  for (; n - i >= block; i += block) {
+  for (; end - i >= block; i += block) {
     batch score[MaxOf<T>::registers];
     unroll<MaxOf<T>::registers>([&](auto r) __attribute__((always_inline)) {
       score[r] = scores.full(i + r * S::width);
@@ -183,14 +185,14 @@ template <Store to, class T, class Scores>
     });
     max.take(score);
   }
-  for (; n - i >= S::width; i += S::width) {
+  for (; end - i >= S::width; i += S::width) {
     const batch score = scores.full(i);
     if constexpr (to != Store::none) S::store(v + i, score);
     max.take(score);
   }
-  if (i < n) {
-    const batch score = scores.first(i, n - i);
-    store_end<to>(v + i, score, n - i);
+  if (i < end) {
+    const batch score = scores.first(i, end - i);
+    store_end<to>(v + i, score, end - i);
     max.take(score);
   }
   return max;

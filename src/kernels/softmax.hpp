@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <limits>
+#include <type_traits>
 
 #include "kernels/contract.hpp"
+#include "kernels/map.hpp"
 #include "kernels/softmax_row.hpp"
 #include "kernels/unroll.hpp"
 
@@ -81,37 +83,105 @@ template <class T>
   if (i < n) S::store_first(y + i, quotient(e == y ? S::load_first(e + i, n - i) : S::load(e + i)), n - i);
 }
 
+// From scores of a row to its probabilities.
+template <class T>
+struct Probability {
+  using S = simd<T>;
+  RowExp<T, false> exponential;
+  Quotient<T> quotient;
+
+  [[gnu::always_inline]] Probability(const SoftmaxCall<T> &call, const ExpParts<T> &exp, const RowMax<T> &max,
+                                     T sum)
+      : exponential(exp, max.max, max.max_n, call.depth), quotient(sum) {}
+  template <std::size_t registers>
+  [[gnu::always_inline]] void operator()(typename S::batch (&v)[registers]) const {
+    unroll<registers>([&](auto r) __attribute__((always_inline)) { v[r] = quotient(exponential(v[r])); });
+  }
+};
+
 // Rows one after the other, [begin, end), for any row there is.
 template <class T>
 [[gnu::noinline, gnu::flatten]] void softmax_by_rows(const SoftmaxCall<T> &call, const T *x, T *y,
                                                      std::size_t begin, std::size_t end) {
   const rapt::SoftmaxRows &rows = call.plan.rows;
   const bool plain = call.plan.plain();
+  // The next row's maximum is found between this one's sum and division: both wait for a fold, and the other
+  // has work for the time. (One row after the other: 8 % slower at 1024 columns.) But two rows are to fit L1.
+  const bool together = rows.cols <= 16384 / sizeof(T);
   if (begin == end) return;
   auto row = call.look_at(begin, x, y);
   for (std::size_t r = begin; r < end; ++r) {
-    // The next row's maximum is found between this one's sum and division: both wait for a fold, and the
-    // other has work for the time. (One row after the other: 8 % slower at 1024 columns.)
     const bool last = r + 1 == end;
     const T *next_x = last ? x : x + rows.x_stride;
     T *next_y = last ? y : y + rows.y_stride;
     const PlainScores<T> scores{plain ? x : y};
-    double sum = 0;
-    if (row.max.kind == RowKind::regular) {
-      sum = call.template sum_exponentials<Store::exact>(row.max, scores, row.cols, y, next_x);
+    auto done = row;
+    const bool regular = done.max.kind == RowKind::regular;
+    if (regular && !done.summed) {
+      done.sum =
+          call.template sum_exponentials<Store::exact>(done.max, scores, done.cols, y, together ? next_x : x);
     }
-    const auto done = row;
-    if (!last) row = call.look_at(r + 1, next_x, next_y);
-    if (done.max.kind == RowKind::regular && sum == sum) [[likely]] {
-      divide(y, y, done.cols, Quotient<T>(call.finish(done.max, r, sum, false).sum));
+    if (!last && together) row = call.look_at(r + 1, next_x, next_y);
+    if (regular && done.sum == done.sum) [[likely]] {
+      const T sum = call.finish(done.max, r, done.sum, false).sum;
+      if (done.summed) {
+        const ExpParts<T> exp(call.k);
+        map(scores.v, y, done.cols, Probability<T>(call, exp, done.max, sum));
+      } else {
+        divide(y, y, done.cols, Quotient<T>(sum));
+      }
     } else {
-      const RowKind kind = done.max.kind == RowKind::regular ? RowKind::not_a_number : done.max.kind;
-      fill_irregular(call.plan, r, kind, y, done.cols, T(0));
+      fill_irregular(call.plan, r, regular ? RowKind::not_a_number : done.max.kind, y, done.cols, T(0));
     }
     if (done.cols < rows.cols) fill(y + done.cols, rows.cols - done.cols, T(0));
+    if (!last && !together) row = call.look_at(r + 1, next_x, next_y);
     x = next_x;
     y = next_y;
   }
+}
+
+// Rows in memory, whose probabilities go past the caches. The exponentials are taken twice, for the sum and
+// for the probabilities, which costs less than storing them in between; and a row's probabilities are written
+// while the next one's exponentials are summed and the one after is fetched, so that memory and arithmetic
+// are busy at the same time (1024 columns: .64 ns an element with stores, .59 with each row on its own, .xx
+// so).
+template <class T>
+[[gnu::noinline, gnu::flatten]] void softmax_past_caches(const SoftmaxCall<T> &call, const T *x, T *y) {
+  using Exponential = RowExp<T, false>;
+  using Writer = Map<T, Probability<T>>;
+  const rapt::SoftmaxRows &rows = call.plan.rows;
+  const ExpParts<T> exp(call.k);
+  const Probability<T> none(call, exp, RowMax<T>(), T(1));
+  Writer writer(x, y, 0, none, true);  // of the row before
+  for (std::size_t r = 0; r < rows.rows; ++r, x += rows.x_stride, y += rows.y_stride) {
+    const auto row = call.look_at(r, x, y);
+    if (row.max.kind != RowKind::regular || row.max.subtract) [[unlikely]] {
+      softmax_by_rows(call, x, y, r, r + 1);
+      continue;
+    }
+    if (row.summed) {
+      const Probability<T> probability(call, exp, row.max, call.finish(row.max, r, row.sum, false).sum);
+      Writer(x, y, row.cols, probability, true).finish_in_memory();
+      if (row.cols < rows.cols) fill(y + row.cols, rows.cols - row.cols, T(0));
+      continue;
+    }
+    const Exponential exponential(exp, row.max.max, row.max.max_n, call.depth);
+    const PlainScores<T> scores{x};
+    const T *ahead = r + 1 < rows.rows ? x + rows.x_stride : x;
+    double sum = sum_of<T>(row.cols, RowTerms<Store::none, T, Exponential, PlainScores<T>, Writer>{
+                                         exponential, scores, nullptr, ahead, &writer});
+    writer.finish();
+    if (sum != sum) [[unlikely]] {
+      softmax_by_rows(call, x, y, r, r + 1);
+      writer = Writer(x, y, 0, none, true);
+      continue;
+    }
+    const Probability<T> probability(call, exp, row.max, call.finish(row.max, r, sum, false).sum);
+    writer = Writer(x, y, row.cols, probability, true);
+    if (row.cols < rows.cols) fill(y + row.cols, rows.cols - row.cols, T(0));
+  }
+  writer.finish();
+  simd<T>::end_streaming();
 }
 
 // As many short rows as a register has lanes, their maxima and sums folded jointly: of a row of 8 columns the
@@ -133,14 +203,14 @@ class SoftmaxGroup {
       : call_(call), rows_(call.plan.rows), x_(x), y_(y), first_(first), count_(count) {}
 
   // False, and nothing is written, if a row is not regular, or so large that its maximum is subtracted.
-  [[gnu::always_inline]] bool run() {
+  [[gnu::always_inline]] bool run(bool past_caches) {
     alignas(64) T buffer[rows_together * longest_row];  // for scores, then for exponentials
     const std::size_t pitch = (rows_.cols + S::width - 1) / S::width * S::width;
     batch lanes[rows_together];
     auto is_nan = S::unordered(batch(T(0)), batch(T(0)));
     for (std::size_t j = 0; j < count_; ++j) {
       T *const v = buffer + j * pitch;
-      const auto max = simple ? max_of<Store::none>(PlainScores<T>{x(j)}, cols(j), v)
+      const auto max = simple ? max_of<Store::none>(PlainScores<T>{x(j)}, 0, cols(j), v)
                               : call_.template take_max<Store::padded>(first_ + j, x(j), v, cols(j));
       lanes[j] = max.lanes();
       is_nan = S::either(is_nan, max.is_nan());
@@ -163,8 +233,17 @@ class SoftmaxGroup {
     for (std::size_t j = count_; j < rows_together; ++j) lanes[j] = lanes[0];
     take_sums(S::fold_each(lanes, [](batch a, batch b) { return a + b; }));
     for (std::size_t j = 0; j < count_; ++j) {
-      divide(buffer + j * pitch, y(j), cols(j),
-             Quotient<T>(batch(sum_[j]), batch(reciprocal_[j]), batch(smallest_[j])));
+      const Quotient<T> quotient(batch(sum_[j]), batch(reciprocal_[j]), batch(smallest_[j]));
+      T *const e = buffer + j * pitch;
+      if (past_caches) {
+        const auto divide_by = [&](auto &v) __attribute__((always_inline)) {
+          unroll<std::extent_v<std::remove_reference_t<decltype(v)>>>([&](
+              auto r) __attribute__((always_inline)) { v[r] = quotient(v[r]); });
+        };
+        Map<T, decltype(divide_by)>(e, y(j), cols(j), divide_by, true).finish();
+      } else {
+        divide(e, y(j), cols(j), quotient);
+      }
     }
     finish();
     return true;
@@ -325,13 +404,16 @@ template <std::size_t rows_together, class T, class Of>
 template <bool simple, class T>
 [[gnu::noinline, gnu::flatten]] void softmax_by_groups(const SoftmaxCall<T> &call, const T *x, T *y) {
   using Group = SoftmaxGroup<T, simple>;
+  const rapt::SoftmaxRows &rows = call.plan.rows;
+  const bool past_caches = simple && goes_past_caches(x, y, rows.rows * rows.cols);
   for_groups<Group::rows_together>(
-      call.plan.rows, x,
+      rows, x,
       y, [&](const T *x_group, T *y_group, std::size_t r, std::size_t count) __attribute__((always_inline)) {
-        if (Group(call, x_group, y_group, r, count).run()) [[likely]]
+        if (Group(call, x_group, y_group, r, count).run(past_caches)) [[likely]]
           return;
         softmax_by_rows(call, x_group, y_group, r, r + count);
       });
+  if (past_caches) simd<T>::end_streaming();
 }
 
 template <bool simple, std::size_t together, class T>
@@ -370,7 +452,11 @@ void softmax(const T *x, T *y, const rapt::SoftmaxRows *rows) {
   const SoftmaxCall<T> call(*rows);
   const bool simple = call.plan.simple();
   if (rows->cols > SoftmaxGroup<T, true>::longest_row || rows->rows < 4 || rows->options.sinks) {
-    softmax_by_rows(call, x, y, 0, rows->rows);
+    if (call.plan.plain() && goes_past_caches(x, y, rows->rows * rows->cols)) {
+      softmax_past_caches(call, x, y);
+    } else {
+      softmax_by_rows(call, x, y, 0, rows->rows);
+    }
   } else if (rows->cols > S::width) {
     simple ? softmax_by_groups<true>(call, x, y) : softmax_by_groups<false>(call, x, y);
   } else {

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <type_traits>
 
@@ -24,13 +25,14 @@ enum class RowKind { regular, nothing_visible, all_minus_infinity, not_a_number 
 template <class T>
 struct RowMax {
   using C = rapt::Contract<T>;
-  RowKind kind;
-  T max;  // of v; the sink's where that is larger
+  RowKind kind = RowKind::regular;
+  T max = 0;  // of v; the sink's where that is larger
   bool sink_is_max = false;
-  bool subtract;  // exp(c * (v - max)) instead of 2^(n - max_n) * exp(r): max is so large that the former is
-                  // exact
+  bool subtract = false;  // exp(c * (v - max)) instead of 2^(n - max_n) * exp(r): max is so large that the
+                          // former is exact
   T max_n = 0;
 
+  RowMax() = default;
   RowMax(const ScorePlan<T> &plan, const ExpConstants<T> &k, std::size_t r, std::size_t cols, T max_of_scores)
       : kind(RowKind::regular), max(max_of_scores) {
     constexpr T infinity = std::numeric_limits<T>::infinity();
@@ -73,7 +75,7 @@ class RowExp {
     max_ = batch(max);
   }
   [[gnu::always_inline]] RowExp(const ExpParts<T> &exp, batch lowest, batch magic)
-      : exp_(exp), lowest_(lowest), magic_(magic) {}
+      : exp_(&exp), lowest_(lowest), magic_(magic) {}
   // max_n: a number or a vector of them.
   template <class N>
   [[gnu::always_inline]] static N magic(N max_n) {
@@ -83,17 +85,19 @@ class RowExp {
   [[gnu::always_inline]] batch operator()(batch v) const {
     if constexpr (subtract) v = v - max_;
     // Scores so low that their probability is 0 stay where the exponent is in range.
-    return exp_.exp_normal(S::max(lowest_, v), magic_);
+    return exp_->exp_normal(S::max(lowest_, v), magic_);
   }
 
  private:
-  const ExpParts<T> &exp_;
+  const ExpParts<T> *exp_;
   batch lowest_, magic_, max_;
 };
 
-// A row's exponentials as terms of its sum; they are stored in e. What lies as far from
-// `ahead` on as a term from the row's beginning is fetched meanwhile.
-template <Store to, class T, class Exponential, class Scores>
+struct Nothing {};
+
+// A row's exponentials as terms of its sum; they are stored in e. What lies as far from `ahead` on as a term
+// from the row's beginning is fetched meanwhile, and `beside` makes a step for every few of them.
+template <Store to, class T, class Exponential, class Scores, class Beside = Nothing>
 struct RowTerms {
   using S = simd<T>;
   using batch = typename S::batch;
@@ -101,6 +105,7 @@ struct RowTerms {
   const Scores &scores;
   T *e;
   const T *ahead;
+  Beside *beside = nullptr;
 
   template <std::size_t registers>
   [[gnu::always_inline]] void full(std::size_t i, batch (&term)[registers]) const {
@@ -115,9 +120,11 @@ struct RowTerms {
     } else {
       for (std::size_t r = 0; r < registers; ++r) term[r] = exponential(scores.full(i + r * S::width));
     }
-    if constexpr (to != Store::none)
+    if constexpr (to != Store::none) {
       unroll<registers>([&](auto r)
                             __attribute__((always_inline)) { S::store(e + i + r * S::width, term[r]); });
+    }
+    if constexpr (!std::is_same_v<Beside, Nothing>) beside->step();
   }
   [[gnu::always_inline]] batch first(std::size_t i, std::size_t left) const {
     const batch term = exponential(scores.first(i, left));
@@ -140,23 +147,35 @@ class SoftmaxCall {
   using C = rapt::Contract<T>;
   using batch = typename S::batch;
 
-  // Columns that row r sees, and its maximum.
+  // Columns that row r sees, its maximum and, if that was found on the way, its sum.
   struct Row {
     std::size_t cols;
     RowMax<T> max;
+    bool summed;
+    double sum;
   };
   // Scores that are not their elements are stored to v.
   [[gnu::always_inline]] Row look_at(std::size_t r, const T *x, T *v) const {
     const std::size_t cols = plan.visible_cols(r);
-    const PlainScores<T> scores{plan.plain() ? x : v};
-    const T max = take_max<Store::exact>(r, x, v, cols).result();
-    return {cols, RowMax<T>(plan, k, r, cols, with_nan(max, scores, cols))};
+    if (!plan.plain()) {
+      const T max = take_max<Store::exact>(r, x, v, cols).result();
+      const PlainScores<T> scores{v};
+      if (cols > C::one_pass_from) return look_at_long(r, scores, cols);
+      return {cols, RowMax<T>(plan, k, r, cols, with_nan(max, scores, cols)), false, 0};
+    }
+    return look_at(r, PlainScores<T>{x}, cols);
+  }
+  template <class Scores>
+  [[gnu::always_inline]] Row look_at(std::size_t r, const Scores &scores, std::size_t cols) const {
+    if (cols > C::one_pass_from) return look_at_long(r, scores, cols);
+    const T max = max_of<Store::none>(scores, 0, cols, static_cast<T *>(nullptr)).result();
+    return {cols, RowMax<T>(plan, k, r, cols, with_nan(max, scores, cols)), false, 0};
   }
   template <Store to>
   [[gnu::always_inline]] MaxOf<T> take_max(std::size_t r, const T *x, T *v, std::size_t cols) const {
-    if (plan.plain()) return max_of<Store::none>(PlainScores<T>{x}, cols, v);
-    if (plan.masked_only()) return max_of<to>(MaskedScores<T>{x, plan.mask_row(r)}, cols, v);
-    return max_of<to>(MadeScores<T>(plan, x, r), cols, v);
+    if (plan.plain()) return max_of<Store::none>(PlainScores<T>{x}, 0, cols, v);
+    if (plan.masked_only()) return max_of<to>(MaskedScores<T>{x, plan.mask_row(r)}, 0, cols, v);
+    return max_of<to>(MadeScores<T>(plan, x, r), 0, cols, v);
   }
 
   explicit SoftmaxCall(const rapt::SoftmaxRows &rows)
@@ -195,6 +214,43 @@ class SoftmaxCall {
   }
 
  private:
+  // The maximum and the sum in one pass, but for rows that are not regular, subtract their maximum, or have a
+  // sink.
+  template <class Scores>
+  [[gnu::noinline, gnu::flatten]] Row look_at_long(std::size_t r, const Scores &scores, std::size_t n) const {
+    constexpr T infinity = std::numeric_limits<T>::infinity();
+    constexpr std::size_t block = C::sum_block;
+    const ExpParts<T> exp(k);
+    LongSum<T> total;
+    T max = -infinity, max_n = 0;
+    for (std::size_t i = 0; i < n; i += block) {
+      const std::size_t end = n - i < block ? n : i + block;
+      const T largest = max_of<Store::none>(scores, i, end, static_cast<T *>(nullptr)).result();
+      if (!(largest <= max)) max = largest;
+      if (!(max < plan.subtract_from)) break;
+      // So far below there is nothing to be exact about: either more comes, or the maximum is subtracted.
+      const T reference = max > -plan.subtract_from ? max : -plan.subtract_from;
+      const T n_before = max_n;
+      max_n = std::fma(reference, k.log2_e, C::round_magic) - C::round_magic;
+      if (i > 0 && max_n != n_before) total.scale(inverse_power_of_two(max_n - n_before));
+      const RowExp<T, false> exponential(exp, reference, max_n, depth);
+      const T *ahead = end < n ? scores.address(block) : scores.address(0);
+      SumLanes<T> sum;
+      sum.set_to_sum(i, end,
+                     RowTerms<Store::none, T, RowExp<T, false>, Scores>{exponential, scores, nullptr, ahead});
+      total.add(sum.lane);
+    }
+    const bool usual = std::fabs(max) < plan.subtract_from && !plan.rows.options.sinks;
+    if (!usual)
+      max = with_nan(max_of<Store::none>(scores, 0, n, static_cast<T *>(nullptr)).result(), scores, n);
+    return {n, RowMax<T>(plan, k, r, n, max), usual, usual ? total.fold() : 0};
+  }
+  // 2^-k, or 2^-1000 if that is larger: what is scaled by less does not count beside what is not.
+  static double inverse_power_of_two(T k) {
+    const auto exponent = static_cast<std::uint64_t>(k < T(1000) ? k : T(1000));
+    return __builtin_bit_cast(double, (std::uint64_t{1023} - exponent) << 52);
+  }
+
   template <Store to, class Scores>
   [[gnu::noinline, gnu::flatten]] double sum_by_subtraction(const RowMax<T> &row, const Scores &scores,
                                                             std::size_t n, T *e, const T *ahead) const {

@@ -34,6 +34,13 @@ class LongSum {
       });
     }
   }
+  // Exact, but for what becomes subnormal.
+  void scale(double power_of_two) {
+    for (std::size_t j = 0; j < lanes; ++j) {
+      total_[j] *= power_of_two;
+      lost_[j] *= power_of_two;
+    }
+  }
   double fold() {
     const double sum = fold(total_);
     if constexpr (std::is_same_v<T, float>) return sum;
