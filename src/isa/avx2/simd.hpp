@@ -13,15 +13,8 @@
 namespace {
 
 // A window that begins k elements before the middle has its first k lanes set.
-template <class Int, std::size_t count>
-struct TailWindow {
-  Int lane[2 * count] = {};
-  constexpr TailWindow() {
-    for (std::size_t i = 0; i < count; ++i) lane[i] = -1;
-  }
-};
-alignas(64) constexpr TailWindow<std::int32_t, 64> tail_window;
-alignas(64) constexpr TailWindow<std::int64_t, 32> tail_window64;
+alignas(64) constexpr std::int32_t tail_window[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
+alignas(64) constexpr std::int64_t tail_window64[8] = {-1, -1, -1, -1, 0, 0, 0, 0};
 
 // The first k of count bytes, the rest 0; no byte after them is read.
 template <std::size_t count>
@@ -51,19 +44,15 @@ struct simd<float> {
   static constexpr bool exp_keeps_nan = false;
   static constexpr bool has_scale_by_power = false;
 
-  // The lanes that are less than k when they are counted from `begin` on; k is at most 64.
-  static __m256i first_from(std::size_t k, std::size_t begin) {
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(tail_window.lane + 64 - k + begin));
+  static __m256i first(std::size_t k) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(tail_window + 8 - (k < 8 ? k : 8)));
   }
-  static __m256i first(std::size_t k) { return first_from(k < 8 ? k : 8, 0); }
-  // The last k of a register's lanes, k at most the width.
-  static __m256i last(std::size_t k) { return _mm256_xor_si256(first(width - k), _mm256_set1_epi32(-1)); }
+  // Element j into lane j of the last k lanes, the others 0 and not read; k is at least 1.
+  static batch load_last(const float *p, std::size_t k) {
+    return _mm256_maskload_ps(p, _mm256_xor_si256(first(width - k), _mm256_set1_epi32(-1)));
+  }
   static batch load(const float *p) { return _mm256_loadu_ps(p); }
   static void store(float *p, batch v) { _mm256_storeu_ps(p, v); }
-  // a * b + c where m says so, else c or c + 0; nothing else is read.
-  static batch fma_where(__m256i m, const float *a, const float *b, batch c) {
-    return fma(_mm256_maskload_ps(a, m), _mm256_maskload_ps(b, m), c);
-  }
   static constexpr bool aligns_dot = true;
   static constexpr bool shifts = false;
   // Past the caches; p is aligned. end_streaming() before others may look.
@@ -175,19 +164,15 @@ struct simd<double> {
   static constexpr bool exp_keeps_nan = false;
   static constexpr bool has_scale_by_power = false;
 
-  // The lanes that are less than k when they are counted from `begin` on; k is at most 32.
-  static __m256i first_from(std::size_t k, std::size_t begin) {
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(tail_window64.lane + 32 - k + begin));
+  static __m256i first(std::size_t k) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(tail_window64 + 4 - (k < 4 ? k : 4)));
   }
-  static __m256i first(std::size_t k) { return first_from(k < 4 ? k : 4, 0); }
-  // The last k of a register's lanes, k at most the width.
-  static __m256i last(std::size_t k) { return _mm256_xor_si256(first(width - k), _mm256_set1_epi32(-1)); }
+  // Element j into lane j of the last k lanes, the others 0 and not read; k is at least 1.
+  static batch load_last(const double *p, std::size_t k) {
+    return _mm256_maskload_pd(p, _mm256_xor_si256(first(width - k), _mm256_set1_epi32(-1)));
+  }
   static batch load(const double *p) { return _mm256_loadu_pd(p); }
   static void store(double *p, batch v) { _mm256_storeu_pd(p, v); }
-  // a * b + c where m says so, else c or c + 0; nothing else is read.
-  static batch fma_where(__m256i m, const double *a, const double *b, batch c) {
-    return fma(_mm256_maskload_pd(a, m), _mm256_maskload_pd(b, m), c);
-  }
   static constexpr bool aligns_dot = true;
   static constexpr bool shifts = false;
   // Past the caches; p is aligned. end_streaming() before others may look.
@@ -198,7 +183,7 @@ struct simd<double> {
   static void store_first(double *p, batch v, std::size_t k) { _mm256_maskstore_pd(p, first(k), v); }
   static batch load_floats(const float *p, std::size_t k) {
     const __m128i lanes =
-        _mm_loadu_si128(reinterpret_cast<const __m128i *>(tail_window.lane + 64 - (k < 4 ? k : 4)));
+        _mm_loadu_si128(reinterpret_cast<const __m128i *>(tail_window + 8 - (k < 4 ? k : 4)));
     return _mm256_cvtps_pd(_mm_maskload_ps(p, lanes));
   }
   static mask load_flags(const std::uint8_t *p, std::size_t k) {

@@ -28,17 +28,11 @@ struct simd<float> {
   static mask first(std::size_t k) {
     return static_cast<mask>(_bzhi_u32(0xffff, static_cast<unsigned>(k < 16 ? k : 16)));
   }
-  // The lanes that are less than k when they are counted from `begin` on; k is at most 64.
-  static mask first_from(std::size_t k, std::size_t begin) {
-    return static_cast<mask>(_bzhi_u64(~std::uint64_t{0}, static_cast<unsigned>(k)) >> begin);
+  // Element j into lane j of the last k lanes, the others 0 and not read; k is at least 1.
+  static batch load_last(const float *p, std::size_t k) {
+    return _mm512_maskz_loadu_ps(static_cast<mask>(~0u << (width - k)), p);
   }
-  // The last k of a register's lanes, k at most the width.
-  static mask last(std::size_t k) { return static_cast<mask>(~0u << (width - k)); }
   static batch load(const float *p) { return _mm512_loadu_ps(p); }
-  // a * b + c where m says so, else c or c + 0; nothing else is read.
-  static batch fma_where(mask m, const float *a, const float *b, batch c) {
-    return _mm512_mask3_fmadd_ps(_mm512_maskz_loadu_ps(m, a), _mm512_maskz_loadu_ps(m, b), c, m);
-  }
   // shifted(a, b, shift_by(k)): a and b as one, from lane k of a on.
   static constexpr bool aligns_dot = true;
   static constexpr bool shifts = true;
@@ -196,17 +190,11 @@ struct simd<double> {
   static mask first(std::size_t k) {
     return static_cast<mask>(_bzhi_u32(0xff, static_cast<unsigned>(k < 8 ? k : 8)));
   }
-  // The lanes that are less than k when they are counted from `begin` on; k is at most 64.
-  static mask first_from(std::size_t k, std::size_t begin) {
-    return static_cast<mask>(_bzhi_u64(~std::uint64_t{0}, static_cast<unsigned>(k)) >> begin);
+  // Element j into lane j of the last k lanes, the others 0 and not read; k is at least 1.
+  static batch load_last(const double *p, std::size_t k) {
+    return _mm512_maskz_loadu_pd(static_cast<mask>(~0u << (width - k)), p);
   }
-  // The last k of a register's lanes, k at most the width.
-  static mask last(std::size_t k) { return static_cast<mask>(~0u << (width - k)); }
   static batch load(const double *p) { return _mm512_loadu_pd(p); }
-  // a * b + c where m says so, else c or c + 0; nothing else is read.
-  static batch fma_where(mask m, const double *a, const double *b, batch c) {
-    return _mm512_mask3_fmadd_pd(_mm512_maskz_loadu_pd(m, a), _mm512_maskz_loadu_pd(m, b), c, m);
-  }
   // shifted(a, b, shift_by(k)): a and b as one, from lane k of a on.
   static constexpr bool aligns_dot = true;
   static constexpr bool shifts = true;

@@ -30,15 +30,7 @@ struct simd<float> {
     static constexpr std::uint32_t lane_index[] = {0, 1, 2, 3};
     return vcgeq_u32(vld1q_u32(lane_index), vdupq_n_u32(k < 4 ? static_cast<std::uint32_t>(k) : 4));
   }
-  // How many lanes of a tail of k elements lie from `begin` on, at most all: what load_first() takes.
-  static std::size_t first_from(std::size_t k, std::size_t begin) {
-    return k <= begin ? 0 : k - begin < width ? k - begin : width;
-  }
   static batch load(const float *p) { return vld1q_f32(p); }
-  // a * b + c in the first k lanes, c or c + 0 in the others; nothing else is read.
-  static batch fma_where(std::size_t k, const float *a, const float *b, batch c) {
-    return fma(load_first(a, k), load_first(b, k), c);
-  }
   // Loads that cross a line are cheap on the cores there are, and there is no masked one to begin with.
   static constexpr bool aligns_dot = false;
   static void store(float *p, batch v) { vst1q_f32(p, v); }
@@ -158,15 +150,7 @@ struct simd<double> {
     static constexpr std::uint64_t lane_index[] = {0, 1};
     return vcgeq_u64(vld1q_u64(lane_index), vdupq_n_u64(k < 2 ? k : 2));
   }
-  // How many lanes of a tail of k elements lie from `begin` on, at most all: what load_first() takes.
-  static std::size_t first_from(std::size_t k, std::size_t begin) {
-    return k <= begin ? 0 : k - begin < width ? k - begin : width;
-  }
   static batch load(const double *p) { return vld1q_f64(p); }
-  // a * b + c in the first k lanes, c or c + 0 in the others; nothing else is read.
-  static batch fma_where(std::size_t k, const double *a, const double *b, batch c) {
-    return fma(load_first(a, k), load_first(b, k), c);
-  }
   // Loads that cross a line are cheap on the cores there are, and there is no masked one to begin with.
   static constexpr bool aligns_dot = false;
   static void store(double *p, batch v) { vst1q_f64(p, v); }
