@@ -200,7 +200,11 @@ class SoftmaxGroup {
   // `count` rows, no more than rows_together, from row `first` on, which begins at x and y.
   [[gnu::always_inline]] SoftmaxGroup(const SoftmaxCall<T> &call, const T *x, T *y, std::size_t first,
                                       std::size_t count)
-      : call_(call), rows_(call.plan.rows), x_(x), y_(y), first_(first), count_(count) {}
+      : call_(call), rows_(call.plan.rows), x_(x), y_(y), first_(first), count_(count) {
+    if constexpr (!simple) {
+      for (std::size_t j = 0; j < rows_together; ++j) cols_[j] = call.plan.visible_cols(first + present(j));
+    }
+  }
 
   // False, and nothing is written, if a row is not regular, or so large that its maximum is subtracted.
   [[gnu::always_inline]] bool run(bool past_caches) {
@@ -212,7 +216,8 @@ class SoftmaxGroup {
       T *const v = buffer + j * pitch;
       const auto max = simple ? max_of<Store::none>(PlainScores<T>{x(j)}, 0, cols(j), v)
                               : call_.template take_max<Store::padded>(first_ + j, x(j), v, cols(j));
-      lanes[j] = max.lanes();
+      lanes[j] =
+          cols(j) == 0 ? batch(T(0)) : max.lanes();  // a row that sees nothing is regular here: it is filled
       is_nan = S::either(is_nan, max.is_nan());
     }
     for (std::size_t j = count_; j < rows_together; ++j) lanes[j] = lanes[0];
@@ -282,9 +287,7 @@ class SoftmaxGroup {
 
   // j, or the last row where there is none of that number.
   [[gnu::always_inline]] std::size_t present(std::size_t j) const { return j < count_ ? j : count_ - 1; }
-  [[gnu::always_inline]] std::size_t cols(std::size_t j) const {
-    return simple ? rows_.cols : call_.plan.visible_cols(first_ + present(j));
-  }
+  [[gnu::always_inline]] std::size_t cols(std::size_t j) const { return simple ? rows_.cols : cols_[j]; }
   [[gnu::always_inline]] const T *x(std::size_t j) const {
     return x_ + static_cast<std::ptrdiff_t>(present(j)) * rows_.x_stride;
   }
@@ -297,6 +300,7 @@ class SoftmaxGroup {
   const T *const x_;
   T *const y_;
   const std::size_t first_, count_;
+  std::size_t cols_[rows_together];
   alignas(64) T lowest_[rows_together];  // of the rows' exponentials
   T magic_[rows_together];
   T sum_[rows_together], reciprocal_[rows_together], smallest_[rows_together];
