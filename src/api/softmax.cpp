@@ -90,11 +90,10 @@ rapt_status run(RowsKernel<T> kernel, Output kind, const T *x, std::ptrdiff_t x_
   status = check_arrays(rows, output);
   if (status != RAPT_OK) return status;
 
-  DefaultFloatingPoint mode;
   rows.x_stride = input.used_stride();
   rows.y_stride = output.used_stride();
   rows.scale = is_f64 && rows.options.scale_f64 != 0 ? rows.options.scale_f64 : double{rows.options.scale};
-  (kernels().*kernel)(x, y, &rows);
+  in_default_mode([&] { (kernels().*kernel)(x, y, &rows); });
   return RAPT_OK;
 }
 

@@ -34,9 +34,10 @@ rapt_status run(BackwardKernel<T> kernel, const T *y, std::ptrdiff_t y_stride, c
   if (overlap(output, result) == Overlap::partial) return RAPT_BAD_OVERLAP;
   if (overlap(gradient, result) == Overlap::partial) return RAPT_BAD_OVERLAP;
 
-  DefaultFloatingPoint mode;
-  (kernels().*kernel)(y, output.used_stride(), dy, gradient.used_stride(), dx, result.used_stride(), rows,
-                      cols, scale);
+  in_default_mode([&] {
+    (kernels().*kernel)(y, output.used_stride(), dy, gradient.used_stride(), dx, result.used_stride(), rows,
+                        cols, scale);
+  });
   return RAPT_OK;
 }
 

@@ -43,6 +43,7 @@ struct Contract<float> {
   static constexpr float exp_normal_from = -0x1.5d589ep6f;  // from here on exp is a normal number
   static constexpr float integer_unit = 0x1p23f;            // adding it rounds to an integer
   static constexpr int subnormal_exponent = 149;            // the smallest subnormal is 2^-149
+  static constexpr int lowest_n = -125;                     // from this n on 2^n * exp(r) is a normal number
 
   // Virtual lanes of the reductions.
   static constexpr std::size_t dot_lanes = 64;
@@ -50,6 +51,12 @@ struct Contract<float> {
   // Sums of more terms than this add up their lanes after each so many: in f32 into f64 lanes, in f64 into
   // lanes that keep what each addition loses. One level of lanes alone errs by 26 units at a million terms.
   static constexpr std::size_t sum_block = 2048;
+
+  // Softmax sums the exponentials of rows longer than this in one pass with the search for the maximum: those
+  // of a block are taken relative to the largest score up to its end, and the blocks before are scaled by a
+  // power of two. Of a shorter row they are all relative to the row's maximum. Either gives the same sum, but
+  // for what is below the depth of one and not of the other.
+  static constexpr std::size_t one_pass_from = 131072;
 
   // Softmax's exponentials are 2^(n - N + bias) * exp(r), N being the row's maximum in units of ln 2. The
   // bias keeps all of them, and what a division of them by their sum needs, among the normal numbers: at
@@ -85,10 +92,12 @@ struct Contract<double> {
   static constexpr double exp_normal_from = -0x1.6232bdd7abcd2p9;
   static constexpr double integer_unit = 0x1p52;
   static constexpr int subnormal_exponent = 1074;
+  static constexpr int lowest_n = -1021;
 
   static constexpr std::size_t dot_lanes = 32;
   static constexpr std::size_t sum_lanes = 16;
   static constexpr std::size_t sum_block = 2048;
+  static constexpr std::size_t one_pass_from = 131072;
 
   static constexpr int sum_bias = 80;
   static constexpr double depth = 715.0;

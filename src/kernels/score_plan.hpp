@@ -40,7 +40,11 @@ struct ScorePlan {
   }
 
   // v is x itself.
-  bool plain() const { return factor == 1 && cap == 0 && !rows.options.bias && !rows.options.mask; }
+  bool plain() const { return unchanged() && !rows.options.mask; }
+  // And every row sees all columns.
+  bool simple() const { return plain() && !rows.options.causal && !rows.options.row_lengths; }
+  // v is x where the mask lets it.
+  bool masked_only() const { return unchanged() && rows.options.mask; }
 
   // Columns that row r sees at all: all others are excluded without being looked at.
   std::size_t visible_cols(std::size_t r) const {
@@ -68,6 +72,9 @@ struct ScorePlan {
     return (rows.options.mask && mask_row(r)[col] == 0) ||
            (rows.options.bias && bias_row(r)[col] == -std::numeric_limits<float>::infinity());
   }
+
+ private:
+  bool unchanged() const { return factor == 1 && cap == 0 && !rows.options.bias; }
 };
 
 }  // namespace

@@ -21,16 +21,16 @@ template <class T>
   for (std::size_t r = 0; r < rows; ++r, y += y_stride, dy += dy_stride, dx += dx_stride) {
     // An element with y = 0 is excluded, whatever its dy is.
     batch lane[registers];
-    unroll<registers>([&](auto j) { lane[j] = zero; });
+    unroll<registers>([&](auto j) __attribute__((always_inline)) { lane[j] = zero; });
     std::size_t i = 0;
     for (; cols - i >= lanes; i += lanes) {
-      unroll<registers>([&](auto j) {
+      unroll<registers>([&](auto j) __attribute__((always_inline)) {
         const batch p = S::load(y + i + j * S::width);
         lane[j] = S::fma(p, S::zero_where(S::equal(p, zero), S::load(dy + i + j * S::width)), lane[j]);
       });
     }
     if (i < cols) {
-      unroll<registers>([&](auto j) {
+      unroll<registers>([&](auto j) __attribute__((always_inline)) {
         constexpr std::size_t begin = j * S::width;
         const std::size_t k = cols - i > begin ? cols - i - begin : 0;
         const batch p = S::load_first(y + i + begin, k);

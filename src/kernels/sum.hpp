@@ -21,9 +21,10 @@ class LongSum {
   template <std::size_t registers>
   void add(typename S::batch (&lane)[registers]) {
     if constexpr (std::is_same_v<T, float>) {
-      unroll<registers>([&](auto r) { S::add_to(total_ + r * S::width, lane[r]); });
+      unroll<registers>([&](auto r)
+                            __attribute__((always_inline)) { S::add_to(total_ + r * S::width, lane[r]); });
     } else {
-      unroll<registers>([&](auto r) {
+      unroll<registers>([&](auto r) __attribute__((always_inline)) {
         const auto before = S::load(total_ + r * S::width);
         const auto sum = before + lane[r];
         const auto added = sum - before;
@@ -31,6 +32,13 @@ class LongSum {
         S::store(total_ + r * S::width, sum);
         S::store(lost_ + r * S::width, S::load(lost_ + r * S::width) + lost);
       });
+    }
+  }
+  // Exact, but for what becomes subnormal.
+  void scale(double power_of_two) {
+    for (std::size_t j = 0; j < lanes; ++j) {
+      total_[j] *= power_of_two;
+      lost_[j] *= power_of_two;
     }
   }
   double fold() {
@@ -50,42 +58,58 @@ class LongSum {
   double lost_[lanes] = {};
 };
 
-// The sum of n terms. block(i, term) gives the terms from i on, one for each lane; first(i, k) gives a vector
-// of k of them and 0 in the other lanes (k may be more than a vector: then all of them).
-template <class T, class Block, class First>
-[[gnu::always_inline]] inline double sum_of(std::size_t n, Block block, First first) {
+// The lanes of a sum of no more than a block of terms.
+template <class T>
+struct SumLanes {
   using S = simd<T>;
-  using C = rapt::Contract<T>;
-  constexpr std::size_t lanes = C::sum_lanes;
-  constexpr std::size_t registers = lanes / S::width;
+  static constexpr std::size_t lanes = rapt::Contract<T>::sum_lanes;
+  static constexpr std::size_t registers = lanes / S::width;
   typename S::batch lane[registers];
-  std::size_t i = 0;
-  const auto sum_until = [&](std::size_t end) __attribute__((always_inline)) {
-    unroll<registers>([&](auto r) { lane[r] = typename S::batch(T(0)); });
-    for (; end - i >= lanes; i += lanes) {
-      typename S::batch term[registers];
-      block(i, term);
-      unroll<registers>([&](auto r) { lane[r] = lane[r] + term[r]; });
-    }
-    if (i < end) {
-      unroll<registers>([&](auto r) {
-        constexpr std::size_t begin = r * S::width;
-        if (end - i > begin) lane[r] = lane[r] + first(i + begin, end - i - begin);
-      });
-      i = end;
-    }
-  };
 
-  if (n <= C::sum_block) {
-    sum_until(n);
-    return double{fold_lanes<T>(lane)};
+  // The terms [i, end). terms.full(i, term) sets an array of vectors to those from i on; terms.first(i, k) is
+  // a vector of k of them and 0 in the other lanes (k may be more than a vector: then all of them).
+  template <class Terms>
+  [[gnu::always_inline]] void set_to_sum(std::size_t i, std::size_t end, const Terms &terms) {
+    constexpr std::size_t vectors = registers < 4 ? 4 : registers;  // at a time: enough to fill the pipelines
+    unroll<registers>([&](auto r) __attribute__((always_inline)) { lane[r] = typename S::batch(T(0)); });
+    for (; end - i >= vectors * S::width; i += vectors * S::width) {
+      typename S::batch term[vectors];
+      terms.full(i, term);
+      unroll<vectors>([&](auto r) __attribute__((always_inline)) {
+        lane[r % registers] = lane[r % registers] + term[r];
+      });
+    }
+    for (; i < end; i += lanes < end - i ? lanes : end - i) {
+      unroll<registers>([&](auto r) __attribute__((always_inline)) {
+        constexpr std::size_t begin = r * S::width;
+        if (end - i >= begin + S::width) {
+          typename S::batch term[1];
+          terms.full(i + begin, term);
+          lane[r] = lane[r] + term[0];
+        } else if (end - i > begin) {
+          lane[r] = lane[r] + terms.first(i + begin, end - i - begin);
+        }
+      });
+    }
   }
-  LongSum<T> sum;
-  while (i < n) {
-    sum_until(n - i > C::sum_block ? i + C::sum_block : n);
-    sum.add(lane);
+};
+
+template <class T, class Terms>
+[[gnu::always_inline]] inline double sum_of(std::size_t n, const Terms &terms) {
+  constexpr std::size_t at_once = rapt::Contract<T>::sum_block;
+  SumLanes<T> sum;
+  if (n <= at_once) {
+    sum.set_to_sum(0, n, terms);
+    return double{fold_lanes<T>(sum.lane)};
   }
-  return sum.fold();
+  LongSum<T> total;
+  for (std::size_t i = 0; i < n;) {
+    const std::size_t end = i + (at_once < n - i ? at_once : n - i);
+    sum.set_to_sum(i, end, terms);
+    total.add(sum.lane);
+    i = end;
+  }
+  return total.fold();
 }
 
 }  // namespace

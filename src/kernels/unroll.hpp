@@ -21,4 +21,15 @@ template <std::size_t count, class F>
   unroll_over(std::make_index_sequence<count>{}, f);
 }
 
+// The same until f returns false.
+template <std::size_t... index, class F>
+[[gnu::always_inline]] inline void unroll_while_over(std::index_sequence<index...>, F &&f) {
+  (void)(f(std::integral_constant<std::size_t, index>{}) && ...);
+}
+
+template <std::size_t count, class F>
+[[gnu::always_inline]] inline void unroll_while(F &&f) {
+  unroll_while_over(std::make_index_sequence<count>{}, f);
+}
+
 }  // namespace

@@ -39,12 +39,26 @@ struct simd<float> {
   static constexpr std::size_t dot_rows_together =
       1;  // 8 accumulators a row fill the 16 registers with the operands
   static constexpr bool max_keeps_nan = false;
+  static constexpr bool joins_halves = false;
+  static constexpr bool masks_are_free = false;
+  static constexpr bool exp_keeps_nan = false;
+  static constexpr bool has_scale_by_power = false;
 
   static __m256i first(std::size_t k) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(tail_window + 8 - (k < 8 ? k : 8)));
   }
+  // Element j into lane j of the last k lanes, the others 0 and not read; k is at least 1.
+  static batch load_last(const float *p, std::size_t k) {
+    return _mm256_maskload_ps(p, _mm256_xor_si256(first(width - k), _mm256_set1_epi32(-1)));
+  }
   static batch load(const float *p) { return _mm256_loadu_ps(p); }
   static void store(float *p, batch v) { _mm256_storeu_ps(p, v); }
+  static constexpr bool aligns_dot = true;
+  static constexpr bool shifts = false;
+  // Past the caches; p is aligned. end_streaming() before others may look.
+  static constexpr bool can_stream = true;
+  static void stream(float *p, batch v) { _mm256_stream_ps(p, v); }
+  static void end_streaming() { _mm_sfence(); }
   static batch load_first(const float *p, std::size_t k) { return _mm256_maskload_ps(p, first(k)); }
   static void store_first(float *p, batch v, std::size_t k) { _mm256_maskstore_ps(p, first(k), v); }
   static batch load_floats(const float *p, std::size_t k) { return load_first(p, k); }
@@ -58,10 +72,18 @@ struct simd<float> {
   static batch fnma(batch a, batch b, batch c) { return _mm256_fnmadd_ps(a, b, c); }
   static batch divide(batch a, batch b) { return _mm256_div_ps(a, b); }
   static batch max(batch a, batch b) { return _mm256_max_ps(a, b); }
+  static batch min(batch a, batch b) { return _mm256_min_ps(a, b); }
   static batch abs(batch a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
   static mask less(batch a, batch b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
   static mask equal(batch a, batch b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
-  static mask not_less(batch a, batch b) { return _mm256_cmp_ps(a, b, _CMP_NLT_UQ); }
+  // |a| >= limit, or NaN: in the signs alone, which is what any() looks at. On the bits, as a comparison of
+  // numbers would take one of the two ports that the polynomial fills: 8 % of exp.
+  static mask magnitude_reaches(batch a, batch limit) {
+    const __m256i magnitude = _mm256_castps_si256(abs(a));
+    const __m256i below = _mm256_sub_epi32(_mm256_castps_si256(limit), _mm256_set1_epi32(1));
+    return _mm256_castsi256_ps(_mm256_sub_epi32(below, magnitude));
+  }
+  static mask not_greater(batch a, batch b) { return _mm256_cmp_ps(a, b, _CMP_LE_OQ); }
   static mask unordered(batch a, batch b) { return _mm256_cmp_ps(a, b, _CMP_UNORD_Q); }
   static mask either(mask a, mask b) { return _mm256_or_ps(a, b); }
   static mask negate(mask a) { return _mm256_xor_ps(a, _mm256_castsi256_ps(_mm256_set1_epi32(-1))); }
@@ -83,6 +105,9 @@ struct simd<float> {
     return _mm256_castsi256_ps(_mm256_sub_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
   }
 
+  static batch add_where(mask m, batch a, batch b) { return _mm256_add_ps(a, _mm256_and_ps(m, b)); }
+  static batch subtract_bits_where(mask m, batch a, batch b) { return subtract_bits(a, _mm256_and_ps(m, b)); }
+
   static float fold(batch v) {
     const __m128 h4 = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
     const __m128 h2 = _mm_add_ps(h4, _mm_movehl_ps(h4, h4));
@@ -100,6 +125,18 @@ struct simd<float> {
     const __m128 even = _mm256_castps256_ps128(h1), odd = _mm256_extractf128_ps(h1, 1);
     const __m128 sums = _mm_blend_ps(even, _mm_moveldup_ps(odd), 0xa);
     _mm_storeu_ps(out, _mm_mul_ps(_mm_set1_ps(scale), sums));
+  }
+  // Lane r becomes the fold of v[r] by op, as fold() has it by addition.
+  template <class Op>
+  static batch fold_each(const batch (&v)[width], Op op) {
+    const auto halves = [&](std::size_t i) {
+      return op(_mm256_permute2f128_ps(v[i], v[i + 4], 0x20), _mm256_permute2f128_ps(v[i], v[i + 4], 0x31));
+    };
+    const auto pairs = [&](batch a, batch b) {
+      return op(_mm256_shuffle_ps(a, b, 0x44), _mm256_shuffle_ps(a, b, 0xee));
+    };
+    const batch a = pairs(halves(0), halves(1)), b = pairs(halves(2), halves(3));
+    return op(_mm256_shuffle_ps(a, b, 0x88), _mm256_shuffle_ps(a, b, 0xdd));
   }
   static float fold_max(batch v) {
     const __m128 h4 = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
@@ -122,12 +159,26 @@ struct simd<double> {
   static constexpr std::size_t dot_rows_together =
       1;  // 8 accumulators a row fill the 16 registers with the operands
   static constexpr bool max_keeps_nan = false;
+  static constexpr bool joins_halves = false;
+  static constexpr bool masks_are_free = false;
+  static constexpr bool exp_keeps_nan = false;
+  static constexpr bool has_scale_by_power = false;
 
   static __m256i first(std::size_t k) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(tail_window64 + 4 - (k < 4 ? k : 4)));
   }
+  // Element j into lane j of the last k lanes, the others 0 and not read; k is at least 1.
+  static batch load_last(const double *p, std::size_t k) {
+    return _mm256_maskload_pd(p, _mm256_xor_si256(first(width - k), _mm256_set1_epi32(-1)));
+  }
   static batch load(const double *p) { return _mm256_loadu_pd(p); }
   static void store(double *p, batch v) { _mm256_storeu_pd(p, v); }
+  static constexpr bool aligns_dot = true;
+  static constexpr bool shifts = false;
+  // Past the caches; p is aligned. end_streaming() before others may look.
+  static constexpr bool can_stream = true;
+  static void stream(double *p, batch v) { _mm256_stream_pd(p, v); }
+  static void end_streaming() { _mm_sfence(); }
   static batch load_first(const double *p, std::size_t k) { return _mm256_maskload_pd(p, first(k)); }
   static void store_first(double *p, batch v, std::size_t k) { _mm256_maskstore_pd(p, first(k), v); }
   static batch load_floats(const float *p, std::size_t k) {
@@ -145,10 +196,18 @@ struct simd<double> {
   static batch fnma(batch a, batch b, batch c) { return _mm256_fnmadd_pd(a, b, c); }
   static batch divide(batch a, batch b) { return _mm256_div_pd(a, b); }
   static batch max(batch a, batch b) { return _mm256_max_pd(a, b); }
+  static batch min(batch a, batch b) { return _mm256_min_pd(a, b); }
   static batch abs(batch a) { return _mm256_andnot_pd(_mm256_set1_pd(-0.0), a); }
   static mask less(batch a, batch b) { return _mm256_cmp_pd(a, b, _CMP_LT_OQ); }
   static mask equal(batch a, batch b) { return _mm256_cmp_pd(a, b, _CMP_EQ_OQ); }
-  static mask not_less(batch a, batch b) { return _mm256_cmp_pd(a, b, _CMP_NLT_UQ); }
+  // |a| >= limit, or NaN: in the signs alone, which is what any() looks at. On the bits, as a comparison of
+  // numbers would take one of the two ports that the polynomial fills: 8 % of exp.
+  static mask magnitude_reaches(batch a, batch limit) {
+    const __m256i magnitude = _mm256_castpd_si256(abs(a));
+    const __m256i below = _mm256_sub_epi64(_mm256_castpd_si256(limit), _mm256_set1_epi64x(1));
+    return _mm256_castsi256_pd(_mm256_sub_epi64(below, magnitude));
+  }
+  static mask not_greater(batch a, batch b) { return _mm256_cmp_pd(a, b, _CMP_LE_OQ); }
   static mask unordered(batch a, batch b) { return _mm256_cmp_pd(a, b, _CMP_UNORD_Q); }
   static mask either(mask a, mask b) { return _mm256_or_pd(a, b); }
   static mask negate(mask a) { return _mm256_xor_pd(a, _mm256_castsi256_pd(_mm256_set1_epi32(-1))); }
@@ -170,6 +229,9 @@ struct simd<double> {
     return _mm256_castsi256_pd(_mm256_sub_epi64(_mm256_castpd_si256(a), _mm256_castpd_si256(b)));
   }
 
+  static batch add_where(mask m, batch a, batch b) { return _mm256_add_pd(a, _mm256_and_pd(m, b)); }
+  static batch subtract_bits_where(mask m, batch a, batch b) { return subtract_bits(a, _mm256_and_pd(m, b)); }
+
   static double fold(batch v) {
     const __m128d h2 = _mm_add_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));
     return _mm_cvtsd_f64(_mm_add_sd(h2, _mm_unpackhi_pd(h2, h2)));
@@ -181,6 +243,14 @@ struct simd<double> {
         _mm256_add_pd(_mm256_permute2f128_pd(v1, v3, 0x20), _mm256_permute2f128_pd(v1, v3, 0x31));
     const __m256d sums = _mm256_add_pd(_mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b));
     _mm256_storeu_pd(out, _mm256_mul_pd(_mm256_set1_pd(scale), sums));
+  }
+  template <class Op>
+  static batch fold_each(const batch (&v)[width], Op op) {
+    const auto halves = [&](std::size_t i) {
+      return op(_mm256_permute2f128_pd(v[i], v[i + 2], 0x20), _mm256_permute2f128_pd(v[i], v[i + 2], 0x31));
+    };
+    const batch even = halves(0), odd = halves(1);
+    return op(_mm256_unpacklo_pd(even, odd), _mm256_unpackhi_pd(even, odd));
   }
   static double fold_max(batch v) {
     const __m128d h2 = _mm_max_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));

@@ -22,12 +22,30 @@ struct simd<float> {
   static constexpr std::size_t width = 16;
   static constexpr std::size_t dot_rows_together = 4;  // 4 accumulators a row
   static constexpr bool max_keeps_nan = false;
+  static constexpr bool masks_are_free = true;  // an operation can zero lanes by a mask
+  static constexpr bool exp_keeps_nan = true;   // vscalefps passes a NaN on; an addition to its bits need not
 
   static mask first(std::size_t k) {
     return static_cast<mask>(_bzhi_u32(0xffff, static_cast<unsigned>(k < 16 ? k : 16)));
   }
+  // Element j into lane j of the last k lanes, the others 0 and not read; k is at least 1.
+  static batch load_last(const float *p, std::size_t k) {
+    return _mm512_maskz_loadu_ps(static_cast<mask>(~0u << (width - k)), p);
+  }
   static batch load(const float *p) { return _mm512_loadu_ps(p); }
+  // shifted(a, b, shift_by(k)): a and b as one, from lane k of a on.
+  static constexpr bool aligns_dot = true;
+  static constexpr bool shifts = true;
+  static __m512i shift_by(std::size_t k) {
+    const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    return _mm512_add_epi32(lanes, _mm512_set1_epi32(static_cast<int>(k)));
+  }
+  static batch shifted(batch a, batch b, __m512i shift) { return _mm512_permutex2var_ps(a, shift, b); }
   static void store(float *p, batch v) { _mm512_storeu_ps(p, v); }
+  // Past the caches; p is aligned. end_streaming() before others may look.
+  static constexpr bool can_stream = true;
+  static void stream(float *p, batch v) { _mm512_stream_ps(p, v); }
+  static void end_streaming() { _mm_sfence(); }
   static batch load_first(const float *p, std::size_t k) { return _mm512_maskz_loadu_ps(first(k), p); }
   static void store_first(float *p, batch v, std::size_t k) { _mm512_mask_storeu_ps(p, first(k), v); }
   static batch load_floats(const float *p, std::size_t k) { return load_first(p, k); }
@@ -40,10 +58,11 @@ struct simd<float> {
   static batch fnma(batch a, batch b, batch c) { return _mm512_fnmadd_ps(a, b, c); }
   static batch divide(batch a, batch b) { return _mm512_div_ps(a, b); }
   static batch max(batch a, batch b) { return _mm512_max_ps(a, b); }
+  static batch min(batch a, batch b) { return _mm512_min_ps(a, b); }
   static batch abs(batch a) { return _mm512_abs_ps(a); }
   static mask less(batch a, batch b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
   static mask equal(batch a, batch b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
-  static mask not_less(batch a, batch b) { return _mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ); }
+  static mask not_greater(batch a, batch b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
   static mask unordered(batch a, batch b) { return _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q); }
   static mask either(mask a, mask b) { return static_cast<mask>(a | b); }
   static mask negate(mask a) { return static_cast<mask>(~a); }
@@ -67,6 +86,34 @@ struct simd<float> {
     return _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
   }
 
+  // p * 2^n with one rounding, for any n.
+  static constexpr bool has_scale_by_power = true;
+  static batch scale_by_power(batch p, batch n) { return _mm512_scalef_ps(p, n); }
+  // Whichever is smaller in magnitude; b if a is NaN.
+  static batch nearer_zero(batch a, batch b) { return _mm512_range_ps(a, b, 0b0110); }
+  static batch add_where(mask m, batch a, batch b) { return _mm512_mask_add_ps(a, m, a, b); }
+  static batch subtract_bits_where(mask m, batch a, batch b) {
+    const __m512i bits = _mm512_castps_si512(a);
+    return _mm512_castsi512_ps(_mm512_mask_sub_epi32(bits, m, bits, _mm512_castps_si512(b)));
+  }
+  // Whether sign, exponent or first mantissa bit of any lane is not that of `same`.
+  template <std::size_t registers>
+  static bool high_bits_differ(const batch (&v)[registers], batch same) {
+    const auto bits = [](batch a) { return _mm512_castps_si512(a); };
+    constexpr int unequal = 0x7e, unequal_or = 0xf6;  // a, b, c not all equal; a | (b ^ c)
+    __m512i differ = _mm512_xor_si512(bits(v[0]), bits(same));
+    if constexpr (registers == 4) {
+      differ = _mm512_ternarylogic_epi64(bits(v[0]), bits(v[1]), bits(v[2]), unequal);
+      differ = _mm512_ternarylogic_epi64(differ, bits(v[0]), bits(v[3]), unequal_or);
+      differ = _mm512_ternarylogic_epi64(differ, bits(v[0]), bits(same), unequal_or);
+    } else {
+      for (std::size_t r = 1; r < registers; ++r) {
+        differ = _mm512_ternarylogic_epi64(differ, bits(v[r]), bits(same), unequal_or);
+      }
+    }
+    return _mm512_test_epi32_mask(differ, _mm512_set1_epi32(static_cast<int>(0xffc00000u))) != 0;
+  }
+
   static float fold(batch v) {
     const __m256 h8 = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
     const __m128 h4 = _mm_add_ps(_mm256_castps256_ps128(h8), _mm256_extractf128_ps(h8, 1));
@@ -83,6 +130,41 @@ struct simd<float> {
     const __m512i each = _mm512_set_epi32(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12, 8, 4, 0);
     const __m128 sums = _mm512_castps512_ps128(_mm512_permutexvar_ps(each, h1));
     _mm_storeu_ps(out, _mm_mul_ps(_mm_set1_ps(scale), sums));
+  }
+  // The lower halves of a and b.
+  static constexpr bool joins_halves = true;
+  static batch join_halves(batch a, batch b) { return _mm512_shuffle_f32x4(a, b, 0x44); }
+  static batch upper_half(batch v) { return _mm512_shuffle_f32x4(v, v, 0xee); }
+  // v with lane k and all after it 0 in its lower half, lane l and all after it in its upper half.
+  static batch keep_first_of_halves(batch v, std::size_t k, std::size_t l) {
+    return _mm512_maskz_mov_ps(static_cast<mask>(first(k) | first(l) << 8), v);
+  }
+
+  // Lane r becomes the fold of v[r] by op, as fold() has it by addition.
+  template <class Op>
+  static batch fold_each(const batch (&v)[width], Op op) {
+    batch half[width / 2];
+    for (std::size_t i = 0; i < 4; ++i) {
+      half[i] = op(_mm512_shuffle_f32x4(v[i], v[i + 4], 0x44), _mm512_shuffle_f32x4(v[i], v[i + 4], 0xee));
+      half[i + 4] = op(_mm512_shuffle_f32x4(v[i + 8], v[i + 12], 0x44),
+                       _mm512_shuffle_f32x4(v[i + 8], v[i + 12], 0xee));
+    }
+    return fold_each_half(half, op);
+  }
+  // The same of rows that are halves: v[i] has rows i and i + 4, v[i + 4] has rows i + 8 and i + 12, i < 4.
+  template <class Op>
+  static batch fold_each_half(const batch (&v)[width / 2], Op op) {
+    const auto quarters = [&](batch a, batch b) {
+      return op(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+    };
+    const auto pairs = [&](batch a, batch b) {
+      return op(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee));
+    };
+    const auto lanes = [&](batch a, batch b) {
+      return op(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd));
+    };
+    const auto four = [&](std::size_t i) { return quarters(v[i], v[i + 4]); };
+    return lanes(pairs(four(0), four(1)), pairs(four(2), four(3)));
   }
   static float fold_max(batch v) { return _mm512_reduce_max_ps(v); }
   // total[i] += v[i] in f64.
@@ -101,12 +183,31 @@ struct simd<double> {
   static constexpr std::size_t width = 8;
   static constexpr std::size_t dot_rows_together = 4;  // 4 accumulators a row
   static constexpr bool max_keeps_nan = false;
+  static constexpr bool joins_halves = false;
+  static constexpr bool masks_are_free = true;  // an operation can zero lanes by a mask
+  static constexpr bool exp_keeps_nan = true;   // vscalefps passes a NaN on; an addition to its bits need not
 
   static mask first(std::size_t k) {
     return static_cast<mask>(_bzhi_u32(0xff, static_cast<unsigned>(k < 8 ? k : 8)));
   }
+  // Element j into lane j of the last k lanes, the others 0 and not read; k is at least 1.
+  static batch load_last(const double *p, std::size_t k) {
+    return _mm512_maskz_loadu_pd(static_cast<mask>(~0u << (width - k)), p);
+  }
   static batch load(const double *p) { return _mm512_loadu_pd(p); }
+  // shifted(a, b, shift_by(k)): a and b as one, from lane k of a on.
+  static constexpr bool aligns_dot = true;
+  static constexpr bool shifts = true;
+  static __m512i shift_by(std::size_t k) {
+    const __m512i lanes = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
+    return _mm512_add_epi64(lanes, _mm512_set1_epi64(static_cast<long long>(k)));
+  }
+  static batch shifted(batch a, batch b, __m512i shift) { return _mm512_permutex2var_pd(a, shift, b); }
   static void store(double *p, batch v) { _mm512_storeu_pd(p, v); }
+  // Past the caches; p is aligned. end_streaming() before others may look.
+  static constexpr bool can_stream = true;
+  static void stream(double *p, batch v) { _mm512_stream_pd(p, v); }
+  static void end_streaming() { _mm_sfence(); }
   static batch load_first(const double *p, std::size_t k) { return _mm512_maskz_loadu_pd(first(k), p); }
   static void store_first(double *p, batch v, std::size_t k) { _mm512_mask_storeu_pd(p, first(k), v); }
   static batch load_floats(const float *p, std::size_t k) {
@@ -121,10 +222,11 @@ struct simd<double> {
   static batch fnma(batch a, batch b, batch c) { return _mm512_fnmadd_pd(a, b, c); }
   static batch divide(batch a, batch b) { return _mm512_div_pd(a, b); }
   static batch max(batch a, batch b) { return _mm512_max_pd(a, b); }
+  static batch min(batch a, batch b) { return _mm512_min_pd(a, b); }
   static batch abs(batch a) { return _mm512_abs_pd(a); }
   static mask less(batch a, batch b) { return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ); }
   static mask equal(batch a, batch b) { return _mm512_cmp_pd_mask(a, b, _CMP_EQ_OQ); }
-  static mask not_less(batch a, batch b) { return _mm512_cmp_pd_mask(a, b, _CMP_NLT_UQ); }
+  static mask not_greater(batch a, batch b) { return _mm512_cmp_pd_mask(a, b, _CMP_LE_OQ); }
   static mask unordered(batch a, batch b) { return _mm512_cmp_pd_mask(a, b, _CMP_UNORD_Q); }
   static mask either(mask a, mask b) { return static_cast<mask>(a | b); }
   static mask negate(mask a) { return static_cast<mask>(~a); }
@@ -146,6 +248,35 @@ struct simd<double> {
     return _mm512_castsi512_pd(_mm512_sub_epi64(_mm512_castpd_si512(a), _mm512_castpd_si512(b)));
   }
 
+  // p * 2^n with one rounding, for any n.
+  static constexpr bool has_scale_by_power = true;
+  static batch scale_by_power(batch p, batch n) { return _mm512_scalef_pd(p, n); }
+  // Whichever is smaller in magnitude; b if a is NaN.
+  static batch nearer_zero(batch a, batch b) { return _mm512_range_pd(a, b, 0b0110); }
+  static batch add_where(mask m, batch a, batch b) { return _mm512_mask_add_pd(a, m, a, b); }
+  static batch subtract_bits_where(mask m, batch a, batch b) {
+    const __m512i bits = _mm512_castpd_si512(a);
+    return _mm512_castsi512_pd(_mm512_mask_sub_epi64(bits, m, bits, _mm512_castpd_si512(b)));
+  }
+  // Whether sign, exponent or first mantissa bit of any lane is not that of `same`.
+  template <std::size_t registers>
+  static bool high_bits_differ(const batch (&v)[registers], batch same) {
+    const auto bits = [](batch a) { return _mm512_castpd_si512(a); };
+    constexpr int unequal = 0x7e, unequal_or = 0xf6;  // a, b, c not all equal; a | (b ^ c)
+    __m512i differ = _mm512_xor_si512(bits(v[0]), bits(same));
+    if constexpr (registers == 4) {
+      differ = _mm512_ternarylogic_epi64(bits(v[0]), bits(v[1]), bits(v[2]), unequal);
+      differ = _mm512_ternarylogic_epi64(differ, bits(v[0]), bits(v[3]), unequal_or);
+      differ = _mm512_ternarylogic_epi64(differ, bits(v[0]), bits(same), unequal_or);
+    } else {
+      for (std::size_t r = 1; r < registers; ++r) {
+        differ = _mm512_ternarylogic_epi64(differ, bits(v[r]), bits(same), unequal_or);
+      }
+    }
+    return _mm512_test_epi64_mask(differ, _mm512_set1_epi64(static_cast<long long>(0xfff8000000000000u))) !=
+           0;
+  }
+
   static double fold(batch v) {
     const __m256d h4 = _mm256_add_pd(_mm512_castpd512_pd256(v), _mm512_extractf64x4_pd(v, 1));
     const __m128d h2 = _mm_add_pd(_mm256_castpd256_pd128(h4), _mm256_extractf128_pd(h4, 1));
@@ -159,6 +290,20 @@ struct simd<double> {
     const __m512i each = _mm512_set_epi64(0, 0, 0, 0, 6, 4, 2, 0);
     const __m256d sums = _mm512_castpd512_pd256(_mm512_permutexvar_pd(each, h1));
     _mm256_storeu_pd(out, _mm256_mul_pd(_mm256_set1_pd(scale), sums));
+  }
+  template <class Op>
+  static batch fold_each(const batch (&v)[width], Op op) {
+    const auto halves = [&](__m512d a, __m512d b) {
+      return op(_mm512_shuffle_f64x2(a, b, 0x44), _mm512_shuffle_f64x2(a, b, 0xee));
+    };
+    const auto quarters = [&](batch a, batch b) {
+      return op(_mm512_shuffle_f64x2(a, b, 0x88), _mm512_shuffle_f64x2(a, b, 0xdd));
+    };
+    const auto four = [&](std::size_t i) {
+      return quarters(halves(v[i], v[i + 2]), halves(v[i + 4], v[i + 6]));
+    };
+    const batch even = four(0), odd = four(1);
+    return op(_mm512_unpacklo_pd(even, odd), _mm512_unpackhi_pd(even, odd));
   }
   static double fold_max(batch v) { return _mm512_reduce_max_pd(v); }
 };

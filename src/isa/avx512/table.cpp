@@ -5,6 +5,7 @@
 
 #include "kernels/dot.hpp"
 #include "kernels/exp.hpp"
+#include "kernels/log_softmax.hpp"
 #include "kernels/scale.hpp"
 #include "kernels/softmax.hpp"
 #include "kernels/softmax_backward.hpp"

@@ -21,13 +21,23 @@ struct simd<float> {
   static constexpr std::size_t width = 4;
   static constexpr std::size_t dot_rows_together = 1;  // 16 accumulators (f64 too) a row
   static constexpr bool max_keeps_nan = true;          // FMAX returns NaN if either operand is one
+  static constexpr bool joins_halves = false;
+  static constexpr bool masks_are_free = false;
+  static constexpr bool exp_keeps_nan = false;
+  static constexpr bool has_scale_by_power = false;
 
   static mask after(std::size_t k) {
     static constexpr std::uint32_t lane_index[] = {0, 1, 2, 3};
     return vcgeq_u32(vld1q_u32(lane_index), vdupq_n_u32(k < 4 ? static_cast<std::uint32_t>(k) : 4));
   }
   static batch load(const float *p) { return vld1q_f32(p); }
+  // Loads that cross a line are cheap on the cores there are, and there is no masked one to begin with.
+  static constexpr bool aligns_dot = false;
   static void store(float *p, batch v) { vst1q_f32(p, v); }
+  // STNP is a hint of little effect on the cores there are.
+  static constexpr bool can_stream = false;
+  static void stream(float *p, batch v) { store(p, v); }
+  static void end_streaming() {}
   static batch load_first(const float *p, std::size_t k) {
     if (k >= 4) return vld1q_f32(p);
     float32x4_t v = vdupq_n_f32(0);
@@ -57,10 +67,12 @@ struct simd<float> {
   // xsimd 8 divides f32 on NEON by an estimate.
   static batch divide(batch a, batch b) { return vdivq_f32(a, b); }
   static batch max(batch a, batch b) { return vmaxq_f32(a, b); }
+  static batch min(batch a, batch b) { return vminq_f32(a, b); }
   static batch abs(batch a) { return vabsq_f32(a); }
   static mask less(batch a, batch b) { return vcltq_f32(a, b); }
   static mask equal(batch a, batch b) { return vceqq_f32(a, b); }
-  static mask not_less(batch a, batch b) { return negate(less(a, b)); }
+  static mask magnitude_reaches(batch a, batch limit) { return negate(less(abs(a), limit)); }
+  static mask not_greater(batch a, batch b) { return vcleq_f32(a, b); }
   static mask unordered(batch a, batch b) { return vmvnq_u32(vandq_u32(vceqq_f32(a, a), vceqq_f32(b, b))); }
   static mask either(mask a, mask b) { return vorrq_u32(a, b); }
   static mask negate(mask a) { return vmvnq_u32(a); }
@@ -84,6 +96,12 @@ struct simd<float> {
     return vreinterpretq_f32_u32(vsubq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)));
   }
 
+  static batch where(mask m, batch v) {
+    return vreinterpretq_f32_u32(vandq_u32(m, vreinterpretq_u32_f32(v)));
+  }
+  static batch add_where(mask m, batch a, batch b) { return vaddq_f32(a, where(m, b)); }
+  static batch subtract_bits_where(mask m, batch a, batch b) { return subtract_bits(a, where(m, b)); }
+
   static float fold(batch v) {
     const float32x2_t h2 = vadd_f32(vget_low_f32(v), vget_high_f32(v));
     return vget_lane_f32(vpadd_f32(h2, h2), 0);
@@ -100,6 +118,15 @@ struct simd<float> {
   static float32x4_t high_halves(float32x4_t a, float32x4_t b) {
     return vcombine_f32(vget_high_f32(a), vget_high_f32(b));
   }
+  // Lane r becomes the fold of v[r] by op, as fold() has it by addition.
+  template <class Op>
+  static batch fold_each(const batch (&v)[width], Op op) {
+    const auto halves = [&](std::size_t i) {
+      return op(low_halves(v[i], v[i + 1]), high_halves(v[i], v[i + 1]));
+    };
+    const batch a = halves(0), b = halves(2);
+    return op(vuzp1q_f32(a, b), vuzp2q_f32(a, b));
+  }
   static float fold_max(batch v) { return vmaxvq_f32(v); }
   static void add_to(double *total, batch v) {
     vst1q_f64(total, vaddq_f64(vld1q_f64(total), vcvt_f64_f32(vget_low_f32(v))));
@@ -114,13 +141,23 @@ struct simd<double> {
   static constexpr std::size_t width = 2;
   static constexpr std::size_t dot_rows_together = 1;  // 16 accumulators (f64 too) a row
   static constexpr bool max_keeps_nan = true;
+  static constexpr bool joins_halves = false;
+  static constexpr bool masks_are_free = false;
+  static constexpr bool exp_keeps_nan = false;
+  static constexpr bool has_scale_by_power = false;
 
   static mask after(std::size_t k) {
     static constexpr std::uint64_t lane_index[] = {0, 1};
     return vcgeq_u64(vld1q_u64(lane_index), vdupq_n_u64(k < 2 ? k : 2));
   }
   static batch load(const double *p) { return vld1q_f64(p); }
+  // Loads that cross a line are cheap on the cores there are, and there is no masked one to begin with.
+  static constexpr bool aligns_dot = false;
   static void store(double *p, batch v) { vst1q_f64(p, v); }
+  // STNP is a hint of little effect on the cores there are.
+  static constexpr bool can_stream = false;
+  static void stream(double *p, batch v) { store(p, v); }
+  static void end_streaming() {}
   static batch load_first(const double *p, std::size_t k) {
     if (k >= 2) return vld1q_f64(p);
     const float64x2_t zero = vdupq_n_f64(0);
@@ -146,10 +183,12 @@ struct simd<double> {
   static batch fnma(batch a, batch b, batch c) { return vfmsq_f64(c, a, b); }
   static batch divide(batch a, batch b) { return vdivq_f64(a, b); }
   static batch max(batch a, batch b) { return vmaxq_f64(a, b); }
+  static batch min(batch a, batch b) { return vminq_f64(a, b); }
   static batch abs(batch a) { return vabsq_f64(a); }
   static mask less(batch a, batch b) { return vcltq_f64(a, b); }
   static mask equal(batch a, batch b) { return vceqq_f64(a, b); }
-  static mask not_less(batch a, batch b) { return negate(less(a, b)); }
+  static mask magnitude_reaches(batch a, batch limit) { return negate(less(abs(a), limit)); }
+  static mask not_greater(batch a, batch b) { return vcleq_f64(a, b); }
   static mask unordered(batch a, batch b) { return negate(vandq_u64(vceqq_f64(a, a), vceqq_f64(b, b))); }
   static mask either(mask a, mask b) { return vorrq_u64(a, b); }
   static mask negate(mask a) { return vreinterpretq_u64_u32(vmvnq_u32(vreinterpretq_u32_u64(a))); }
@@ -173,10 +212,20 @@ struct simd<double> {
     return vreinterpretq_f64_u64(vsubq_u64(vreinterpretq_u64_f64(a), vreinterpretq_u64_f64(b)));
   }
 
+  static batch where(mask m, batch v) {
+    return vreinterpretq_f64_u64(vandq_u64(m, vreinterpretq_u64_f64(v)));
+  }
+  static batch add_where(mask m, batch a, batch b) { return vaddq_f64(a, where(m, b)); }
+  static batch subtract_bits_where(mask m, batch a, batch b) { return subtract_bits(a, where(m, b)); }
+
   static double fold(batch v) { return vgetq_lane_f64(v, 0) + vgetq_lane_f64(v, 1); }
   static void store_scaled_folds(double *out, double scale, batch v0, batch v1, batch v2, batch v3) {
     vst1q_f64(out, vmulq_n_f64(vpaddq_f64(v0, v1), scale));
     vst1q_f64(out + 2, vmulq_n_f64(vpaddq_f64(v2, v3), scale));
+  }
+  template <class Op>
+  static batch fold_each(const batch (&v)[width], Op op) {
+    return op(vzip1q_f64(v[0], v[1]), vzip2q_f64(v[0], v[1]));
   }
   static double fold_max(batch v) { return vmaxvq_f64(v); }
 };

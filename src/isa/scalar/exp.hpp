@@ -72,30 +72,39 @@ struct LongSumLane {
   }
 };
 
-// Sum of term(0) … term(n - 1) in the order that the contract gives sums of exponentials.
-template <class T, class Term>
-double sum_of(std::size_t n, Term term) {
-  using C = rapt::Contract<T>;
-  T lane[C::sum_lanes] = {};
-  LongSumLane<T> long_lane[C::sum_lanes];
-  const bool is_long = n > C::sum_block;
-  for (std::size_t i = 0; i < n; ++i) {
-    lane[i % C::sum_lanes] += term(i);
-    if (is_long && ((i + 1) % C::sum_block == 0 || i + 1 == n)) {
-      for (std::size_t j = 0; j < C::sum_lanes; ++j) {
-        long_lane[j].add(lane[j]);
-        lane[j] = 0;
-      }
-    }
-  }
-  if (!is_long) return double{fold(lane)};
-  double total[C::sum_lanes], lost[C::sum_lanes];
-  for (std::size_t j = 0; j < C::sum_lanes; ++j) {
-    total[j] = long_lane[j].total;
-    lost[j] = long_lane[j].lost;
+template <class T>
+double fold(const LongSumLane<T> (&lane)[rapt::Contract<T>::sum_lanes]) {
+  constexpr std::size_t lanes = rapt::Contract<T>::sum_lanes;
+  double total[lanes], lost[lanes];
+  for (std::size_t j = 0; j < lanes; ++j) {
+    total[j] = lane[j].total;
+    lost[j] = lane[j].lost;
   }
   const double sum = fold(total);
   return std::isfinite(sum) ? sum + fold(lost) : sum;  // what an infinity loses is NaN
+}
+
+// Adds term(begin) … term(end - 1) to the lanes, in the order that the contract gives sums of exponentials.
+template <class T, class Term>
+void add_to_lanes(T (&lane)[rapt::Contract<T>::sum_lanes], std::size_t begin, std::size_t end, Term term) {
+  for (std::size_t i = begin; i < end; ++i) lane[i % rapt::Contract<T>::sum_lanes] += term(i);
+}
+
+template <class T, class Term>
+double sum_of(std::size_t n, Term term) {
+  using C = rapt::Contract<T>;
+  if (n <= C::sum_block) {
+    T lane[C::sum_lanes] = {};
+    add_to_lanes(lane, 0, n, term);
+    return double{fold(lane)};
+  }
+  LongSumLane<T> long_lane[C::sum_lanes];
+  for (std::size_t i = 0; i < n; i += C::sum_block) {
+    T lane[C::sum_lanes] = {};
+    add_to_lanes(lane, i, n - i < C::sum_block ? n : i + C::sum_block, term);
+    for (std::size_t j = 0; j < C::sum_lanes; ++j) long_lane[j].add(lane[j]);
+  }
+  return fold<T>(long_lane);
 }
 
 template <class T>

@@ -84,6 +84,39 @@ T exponential(const Reduction<T> &reduction, const RowSum<T> &row, T v, T depth)
                                                  (__builtin_bit_cast(Bits, shifted) << C::mantissa_bits)));
 }
 
+// The sum of a regular row's exponentials relative to its maximum, as found in one pass: those of a block are
+// relative to the largest score up to its end, and what came before is scaled to that.
+template <class T, class Score>
+double sum_in_one_pass(const Reduction<T> &reduction, T subtract_from, T depth, std::size_t n, Score score) {
+  using C = rapt::Contract<T>;
+  LongSumLane<T> long_lane[C::sum_lanes];
+  T largest = -std::numeric_limits<T>::infinity();
+  RowSum<T> row;
+  for (std::size_t begin = 0; begin < n; begin += C::sum_block) {
+    const std::size_t end = n - begin < C::sum_block ? n : begin + C::sum_block;
+    for (std::size_t i = begin; i < end; ++i) {
+      if (score(i) > largest) largest = score(i);
+    }
+    row.max = largest > -subtract_from ? largest : -subtract_from;
+    const T n_before = row.max_n;
+    row.max_n = reduction.round_multiple(row.max);
+    if (begin > 0) {
+      const T difference = row.max_n - n_before;
+      const double factor =
+          power_of_two<double>(-static_cast<int>(difference < T(1000) ? difference : T(1000)));
+      for (LongSumLane<T> &lane : long_lane) {
+        lane.total *= factor;
+        lane.lost *= factor;
+      }
+    }
+    T lane[C::sum_lanes] = {};
+    add_to_lanes(lane, begin, end,
+                 [&](std::size_t i) { return exponential(reduction, row, score(i), depth); });
+    for (std::size_t j = 0; j < C::sum_lanes; ++j) long_lane[j].add(lane[j]);
+  }
+  return fold<T>(long_lane);
+}
+
 template <class T>
 RowSum<T> sum_row(const Scores<T> &scores, const Reduction<T> &reduction, const T *x, std::size_t row_index,
                   std::size_t cols, const float *sinks) {
@@ -119,8 +152,11 @@ RowSum<T> sum_row(const Scores<T> &scores, const Reduction<T> &reduction, const 
   row.subtract = !(std::fabs(row.max) < C::subtract_from / c);
   if (!row.subtract) row.max_n = reduction.round_multiple(row.max);
   const T depth = C::depth / c;
-  double sum = sum_of<T>(
-      cols, [&](std::size_t i) { return exponential(reduction, row, scores.v(row_index, i, x[i]), depth); });
+  const auto score = [&](std::size_t i) { return scores.v(row_index, i, x[i]); };
+  double sum =
+      cols > C::one_pass_from && !row.subtract && !sinks
+          ? sum_in_one_pass(reduction, C::subtract_from / c, depth, cols, score)
+          : sum_of<T>(cols, [&](std::size_t i) { return exponential(reduction, row, score(i), depth); });
 
   if (sinks) {
     const Reduction<T> natural(1.0);

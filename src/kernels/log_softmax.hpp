@@ -1,0 +1,69 @@
+// log_softmax and logsumexp: a pass for the maximum, one for the sum of the exponentials, one to write.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <limits>
+
+#include "kernels/softmax.hpp"
+
+namespace {
+
+template <class T>
+[[gnu::flatten]] void log_softmax(const T *x, T *y, const rapt::SoftmaxRows *rows) {
+  using S = simd<T>;
+  using batch = typename S::batch;
+  constexpr T infinity = std::numeric_limits<T>::infinity();
+  const SoftmaxCall<T> call(*rows);
+  const bool plain = call.plan.plain();
+  for (std::size_t r = 0; r < rows->rows; ++r, x += rows->x_stride, y += rows->y_stride) {
+    auto [cols, row, summed, sum] = call.look_at(r, x, y);
+    const PlainScores<T> scores{plain ? x : y};
+    if (row.kind == RowKind::regular && !summed) {
+      sum = call.template sum_exponentials<Store::none>(row, scores, cols, nullptr, scores.v);
+    }
+    if (row.kind == RowKind::regular && sum == sum) [[likely]] {
+      const batch twice_c(static_cast<T>(2 * call.plan.c)), half(T(0.5)), half_max(T(0.5) * row.max);
+      const batch minus_log(-static_cast<T>(call.finish(row, r, sum, true).log_sum));
+      const auto log_probability = [&](batch v) __attribute__((always_inline)) {
+        // Halves, as the difference of two numbers of the type may be out of its range where c times it is
+        // not.
+        return S::fma(twice_c, half * v - half_max, minus_log);
+      };
+      std::size_t i = 0;
+      for (; cols - i >= S::width; i += S::width) S::store(y + i, log_probability(S::load(scores.v + i)));
+      if (i < cols) S::store_first(y + i, log_probability(S::load_first(scores.v + i, cols - i)), cols - i);
+    } else {
+      const RowKind kind = row.kind == RowKind::regular ? RowKind::not_a_number : row.kind;
+      fill_irregular(call.plan, r, kind, y, cols, -infinity);
+    }
+    if (cols < rows->cols) fill(y + cols, rows->cols - cols, -infinity);
+  }
+}
+
+template <class T>
+[[gnu::flatten]] T logsumexp_row(const SoftmaxCall<T> &call, const T *x, std::size_t r) {
+  constexpr T infinity = std::numeric_limits<T>::infinity();
+  const std::size_t cols = call.plan.visible_cols(r);
+  const float *sinks = call.plan.rows.options.sinks;
+  const auto with = [&](const auto &scores) {
+    auto [n, row, summed, sum] = call.look_at(r, scores, cols);
+    if (row.kind == RowKind::not_a_number) return std::numeric_limits<T>::quiet_NaN();
+    if (row.kind == RowKind::nothing_visible) return sinks ? T{sinks[r]} : -infinity;
+    if (row.kind == RowKind::all_minus_infinity) return -infinity;
+    if (!summed) sum = call.template sum_exponentials<Store::none>(row, scores, cols, nullptr, x);
+    if (sum != sum) return std::numeric_limits<T>::quiet_NaN();
+    const T result =
+        static_cast<T>(std::fma(call.plan.c, double{row.max}, call.finish(row, r, sum, true).log_sum));
+    return sinks && result < T{sinks[r]} ? T{sinks[r]} : result;  // where sink / c was out of range
+  };
+  return call.plan.plain() ? with(PlainScores<T>{x}) : with(MadeScores<T>(call.plan, x, r));
+}
+
+template <class T>
+void logsumexp(const T *x, T *out, const rapt::SoftmaxRows *rows) {
+  const SoftmaxCall<T> call(*rows);
+  for (std::size_t r = 0; r < rows->rows; ++r, x += rows->x_stride) out[r] = logsumexp_row(call, x, r);
+}
+
+}  // namespace
