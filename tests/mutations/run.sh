@@ -246,7 +246,7 @@ if [[ $level == avx512 ]]; then
   mutate "joined rows: the other one is written" "$simd" \
     's/upper_half\(batch v\) \{ return _mm512_shuffle_f32x4\(v, v, 0xee\)/upper_half(batch v) { return _mm512_shuffle_f32x4(v, v, 0x44)/'
   mutate "joined rows: in another order than they are folded" kernels/softmax.hpp 's/m % 4 \+ part \* 4/m % 4 + (1 - part) * 4/'
-  mutate "joined rows: the halves of one" "$simd" 's/(join_halves\(batch a, batch b\) \{ return _mm512_shuffle_f32x4)\(a, b, 0x44\)/\1(a, b, 0xe4)/'
+  mutate "joined rows: lower and upper exchanged" "$simd" 's/(join_halves\(batch a, batch b\) \{ return _mm512_shuffle_f32x4)\(a, b, 0x44\)/\1(b, a, 0x44)/'
 fi
 mutate "softmax: one visible column too few" kernels/score_plan.hpp \
   's/cols = r - before \+ 1 \+ after;/cols = r - before + after;/'
