@@ -116,9 +116,13 @@ judge() {
   fi
 }
 
-# True for this worker's share of the mutations.
-count=0
-is_mine() { ((count++ % shares == share)); }
+# True for this worker's share of the mutations. RAPT_MUTATIONS_EVERY=3: only every third is made, as each costs the
+# compilation of a level.
+count=0 every=${RAPT_MUTATIONS_EVERY:-1}
+is_mine() {
+  local number=$((count++))
+  ((number % every == 0 && number / every % shares == share))
+}
 
 # mutate_in ROOT NAME FILE SED_SCRIPT: ROOT/FILE must change, and is put back.
 mutate_in() {
@@ -149,8 +153,12 @@ simd=isa/$level/simd.hpp
 
 mutate "dot: the tail is dropped" kernels/dot.hpp \
   's/if \(i < n\) sum\.add_first\(.*$/(void)i;/'
-mutate "exp: the tail is dropped" kernels/exp.hpp \
-  's/if \(i < n\) S::store_first\(y \+ i, exp\(.*$/(void)i;/'
+mutate "exp, scale: the tail is dropped" kernels/map.hpp \
+  's/if \(i_ < n_\) some\(n_ - i_\);/(void)0;/'
+mutate "exp, scale: what comes before alignment is dropped" kernels/map.hpp \
+  's/if \(head > 0\) some\(head\);/i_ = head;/'
+mutate "dot: what comes before alignment is dropped" kernels/dot.hpp \
+  's/S::load_last\(a - back, head\) \* S::load_last\(b - back, head\)/typename S::batch(T(0))/'
 mutate "sums: the last element of a tail is dropped" kernels/sum.hpp \
   's/first\(i \+ begin, end - i - begin\)/first(i + begin, end - i - begin - (end - i - begin < S::width ? 1 : 0))/'
 mutate "fold: two lanes are swapped" kernels/fold.hpp \
@@ -193,7 +201,7 @@ case $level in
   neon) mutate "softmax: NaN is not detected" "$simd" 's/vmaxq_f(32|64)\(/vmaxnmq_f\1(/; s/vmaxvq_f(32|64)\(/vmaxnmvq_f\1(/' ;;
   avx512)
     mutate "softmax: NaN in a row's sum is not detected" kernels/softmax.hpp \
-      's/RowKind::regular \&\& sum == sum\) \[\[likely\]\]/RowKind::regular)/'
+      's/regular \&\& done\.sum == done\.sum\) \[\[likely\]\]/regular)/'
     mutate "softmax: NaN in a group's sums is not detected" kernels/softmax.hpp 's/any_nan_ = S::exp_keeps_nan/any_nan_ = false/'
     mutate "softmax: NaN beside nothing but -inf is not detected" kernels/scores.hpp \
       's/if constexpr \(simd<T>::exp_keeps_nan\)/if constexpr (false \&\& simd<T>::exp_keeps_nan)/'
@@ -210,7 +218,7 @@ case $level in
     ;;
 esac
 mutate "softmax: a row is finished with the next one's maximum" kernels/softmax.hpp \
-  's/const auto done = row;/const auto \&done = row;/'
+  's/auto done = row;/auto \&done = row;/'
 mutate "softmax: the next row has this one's options" kernels/softmax.hpp \
   's/call\.look_at\(r \+ 1, next_x, next_y\)/call.look_at(r, next_x, next_y)/'
 mutate "groups: odd rows are not looked for" kernels/softmax.hpp \
@@ -218,7 +226,7 @@ mutate "groups: odd rows are not looked for" kernels/softmax.hpp \
 mutate "groups: only one of two is looked at" kernels/softmax.hpp \
   's/if \(!a_is_regular \|\| !b_is_regular\)/if (!a_is_regular)/'
 mutate "groups: a row is divided by its neighbour's sum" kernels/softmax.hpp \
-  's/Quotient<T>\(batch\(sum_\[j\]\)/Quotient<T>(batch(sum_[j ^ 1])/'
+  's/quotient\{batch\(sum_\[j\]\)/quotient{batch(sum_[j ^ 1])/'
 mutate "groups: a row has its neighbour's maximum" kernels/softmax.hpp \
   's/exponential\(exp, lowest_\[j\], magic_\[j\]\)/exponential(exp, lowest_[j], magic_[j ^ 1])/'
 mutate "groups: a register is divided by another one's sum" kernels/softmax.hpp \
