@@ -286,6 +286,33 @@ TEST_CASE("softmax options") {
       });
 }
 
+// Short rows go by groups of up to 16, or two such groups; elsewhere each row goes for itself.
+TEST_CASE("softmax options, batches") {
+  compare_kernels(
+      "softmax options, batches", [](const KernelTraits &traits) { return traits.takes_options; },
+      [&](const KernelTraits &) {
+        Problems problems;
+        std::size_t count = 0;
+        for (const std::size_t rows : Sizes{4, 9, 16, 35}) {
+          for (const std::size_t n : Sizes{1, 3, 4, 5, 8, 9, 16, 17, 40, 65, 256, 257}) {
+            if (emulated() && (rows == 16 || rows == 35 || n > 17)) continue;
+            for (Problem problem : option_problems({n}, rows)) {
+              // A part of all combinations, and odd rows for the input class that is all odd.
+              if (count++ % native_or_emulated<std::size_t>(rows * n > 600 ? 11 : 3, 5) != 0) continue;
+              if (problem.input == InputClass::huge) problem.input = InputClass::odd_rows;
+              problem.seed += 100000 * rows + 1000 * n;
+              problems.push_back(problem);
+            }
+          }
+        }
+        return problems;
+      },
+      [](const Problem &problem) {
+        Random random(problem.seed);
+        return std::vector<Layout>(1, random_layout(random, 8));
+      });
+}
+
 TEST_CASE("softmax options, long rows") {
   if (emulated()) return;
   compare_kernels(
@@ -315,6 +342,15 @@ TEST_CASE("a row alone has the bits that it has in a batch") {
         problem.input = n % 2 ? InputClass::specials : InputClass::gaussian;
         problems.push_back(problem);
       }
+    }
+    for (const std::size_t n : Sizes{2, 8, 16, 40}) {
+      Problem problem;
+      problem.rows = native_or_emulated<std::size_t>(50, 18);
+      problem.cols = n;
+      problem.seed = 7000 + n;
+      problem.scale = 0.3;
+      problem.input = InputClass::odd_rows;
+      problems.push_back(problem);
     }
     if (kernel.traits.takes_options) {
       for (Problem &problem : option_problems({native_or_emulated<std::size_t>(37, 19)}, 6)) {

@@ -28,7 +28,7 @@ TEST_CASE("the same bits under every floating-point state of the caller") {
       for (const std::size_t n : Sizes{1, 31, 100, 333, 2100}) {
         if (emulated() && n != 31) continue;
         Problem problem;
-        problem.rows = kernel.traits.has_rows ? 2 : 1;
+        problem.rows = kernel.traits.has_rows ? (n < 300 ? 5 : 2) : 1;  // softmax takes short rows by groups
         problem.cols = n;
         problem.input = input;
         problem.seed = 10 + n;

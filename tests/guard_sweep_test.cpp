@@ -101,7 +101,8 @@ template <class T>
 struct SweptKernel {
   std::string name;
   Extent first, second, out;
-  std::size_t row_cycle;  // a length's rows: 1 + length % row_cycle
+  std::size_t
+      row_cycle;  // a length's rows: 1 + length % row_cycle, and 3 more where softmax has groups of rows
   T (*call)(const Operands<T> &, Shape);
   bool takes_options = false;
 };
@@ -224,7 +225,8 @@ class Sweep {
 
  private:
   void run_length(const SweptKernel<T> &kernel, const OptionArrays &arrays, std::size_t n) {
-    const Shape shape{1 + n % kernel.row_cycle, n};
+    const std::size_t more = kernel.takes_options && n <= 256 ? 3 : 0;
+    const Shape shape{more + 1 + n % kernel.row_cycle, n};
     if (arrays.row_lengths) {
       lengths_.clear();
       for (std::size_t r = 0; r < shape.rows; ++r) lengths_.push_back(r == 0 ? n : n / 2);

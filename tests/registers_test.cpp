@@ -17,7 +17,7 @@ using namespace rapt::test;
 
 namespace {
 
-constexpr std::size_t rows = 3;
+constexpr std::size_t rows = 5;
 
 // Calls every function over rows of n elements; `watch(name, call)` gets each as a function of a WatchedCall.
 template <class T, class Watch>
@@ -33,6 +33,8 @@ void watch_kernels(std::size_t n, Watch &&watch) {
   options.bias_stride = options.mask_stride = stride;
   options.sinks = sinks.data();
   options.softcap = 20;
+  rapt_softmax_options by_groups = options;  // rows with sinks go one by one
+  by_groups.sinks = nullptr;
   const T scale = T(0.3), shift = T(0.1);
 
   watch("dot", [&](WatchedCall &call) { call(Api<T>::dot, a.data(), b.data(), n); });
@@ -42,7 +44,8 @@ void watch_kernels(std::size_t n, Watch &&watch) {
   watch("scale", [&](WatchedCall &call) { call(Api<T>::scale, a.data(), scale, out.data(), n); });
   watch("exp", [&](WatchedCall &call) { call(Api<T>::exp, a.data(), out.data(), n); });
   watch("exp_sum", [&](WatchedCall &call) { call(Api<T>::exp_sum, a.data(), scale, shift, out.data(), n); });
-  for (const rapt_softmax_options *given : {static_cast<rapt_softmax_options *>(nullptr), &options}) {
+  for (const rapt_softmax_options *given :
+       {static_cast<rapt_softmax_options *>(nullptr), &options, &by_groups}) {
     watch("softmax", [&](WatchedCall &call) {
       call(Api<T>::softmax, a.data(), stride, out.data(), stride, rows, n, given);
     });

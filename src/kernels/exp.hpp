@@ -109,7 +109,8 @@ struct Exp : ExpParts<T> {
   // assist, some 150 cycles a vector.)
   template <std::size_t registers>
   [[gnu::always_inline]] void any(batch (&v)[registers]) const {
-    const batch unit(C::integer_unit), to_units(T(C::subnormal_exponent)), normal_from(C::exp_normal_from);
+    const batch unit(C::integer_unit), to_units(static_cast<T>(C::subnormal_exponent)),
+        normal_from(C::exp_normal_from);
     const batch low(C::exp_underflow), high(C::exp_overflow), magic(C::round_magic);
     const batch infinity(std::numeric_limits<T>::infinity());
     unroll<registers>([&](auto r) __attribute__((always_inline)) {
@@ -126,7 +127,7 @@ struct Exp : ExpParts<T> {
   template <std::size_t registers>
   [[gnu::always_inline]] void any_by_power(batch (&v)[registers], const batch (&shifted)[registers],
                                            batch magic) const {
-    const batch unit(C::integer_unit), to_units(T(C::subnormal_exponent));
+    const batch unit(C::integer_unit), to_units(static_cast<T>(C::subnormal_exponent));
     const batch normal_from(C::exp_normal_from), deepest_n(T(C::lowest_n - 64)), bound(T(1));
     unroll<registers>([&](auto r) __attribute__((always_inline)) {
       // Not so deep that a result in units is subnormal itself. The remainder of an infinity or of a huge

@@ -238,7 +238,7 @@ class SoftmaxGroup {
     for (std::size_t j = count_; j < rows_together; ++j) lanes[j] = lanes[0];
     take_sums(S::fold_each(lanes, [](batch a, batch b) { return a + b; }));
     for (std::size_t j = 0; j < count_; ++j) {
-      const Quotient<T> quotient(batch(sum_[j]), batch(reciprocal_[j]), batch(smallest_[j]));
+      const Quotient<T> quotient{batch(sum_[j]), batch(reciprocal_[j]), batch(smallest_[j])};
       T *const e = buffer + j * pitch;
       if (past_caches) {
         const auto divide_by = [&](auto &v) __attribute__((always_inline)) {

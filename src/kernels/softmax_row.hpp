@@ -155,7 +155,7 @@ class SoftmaxCall {
     double sum;
   };
   // Scores that are not their elements are stored to v.
-  [[gnu::always_inline]] Row look_at(std::size_t r, const T *x, T *v) const {
+  [[gnu::noinline, gnu::flatten]] Row look_at(std::size_t r, const T *x, T *v) const {
     const std::size_t cols = plan.visible_cols(r);
     if (!plan.plain()) {
       const T max = take_max<Store::exact>(r, x, v, cols).result();
@@ -175,7 +175,7 @@ class SoftmaxCall {
   [[gnu::always_inline]] MaxOf<T> take_max(std::size_t r, const T *x, T *v, std::size_t cols) const {
     if (plan.plain()) return max_of<Store::none>(PlainScores<T>{x}, 0, cols, v);
     if (plan.masked_only()) return max_of<to>(MaskedScores<T>{x, plan.mask_row(r)}, 0, cols, v);
-    return max_of<to>(MadeScores<T>(plan, x, r), 0, cols, v);
+    return max_of_made<to>(r, x, v, cols);
   }
 
   explicit SoftmaxCall(const rapt::SoftmaxRows &rows)
@@ -214,6 +214,12 @@ class SoftmaxCall {
   }
 
  private:
+  template <Store to>
+  [[gnu::noinline, gnu::flatten]] MaxOf<T> max_of_made(std::size_t r, const T *x, T *v,
+                                                       std::size_t cols) const {
+    return max_of<to>(MadeScores<T>(plan, x, r), 0, cols, v);
+  }
+
   // The maximum and the sum in one pass, but for rows that are not regular, subtract their maximum, or have a
   // sink.
   template <class Scores>

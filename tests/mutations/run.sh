@@ -116,9 +116,13 @@ judge() {
   fi
 }
 
-# True for this worker's share of the mutations.
-count=0
-is_mine() { ((count++ % shares == share)); }
+# True for this worker's share of the mutations. RAPT_MUTATIONS_EVERY=3: only every third is made, as each costs the
+# compilation of a level.
+count=0 every=${RAPT_MUTATIONS_EVERY:-1}
+is_mine() {
+  local number=$((count++))
+  ((number % every == 0 && number / every % shares == share))
+}
 
 # mutate_in ROOT NAME FILE SED_SCRIPT: ROOT/FILE must change, and is put back.
 mutate_in() {
@@ -149,8 +153,12 @@ simd=isa/$level/simd.hpp
 
 mutate "dot: the tail is dropped" kernels/dot.hpp \
   's/if \(i < n\) sum\.add_first\(.*$/(void)i;/'
-mutate "exp: the tail is dropped" kernels/exp.hpp \
-  's/if \(i < n\) S::store_first\(y \+ i, exp\(.*$/(void)i;/'
+mutate "exp, scale: the tail is dropped" kernels/map.hpp \
+  's/if \(i_ < n_\) some\(n_ - i_\);/(void)0;/'
+mutate "exp, scale: what comes before alignment is dropped" kernels/map.hpp \
+  's/if \(head > 0\) some\(head\);/i_ = head;/'
+mutate "dot: what comes before alignment is dropped" kernels/dot.hpp \
+  's/S::load_last\(a - back, head\) \* S::load_last\(b - back, head\)/typename S::batch(T(0))/'
 mutate "sums: the last element of a tail is dropped" kernels/sum.hpp \
   's/first\(i \+ begin, end - i - begin\)/first(i + begin, end - i - begin - (end - i - begin < S::width ? 1 : 0))/'
 mutate "fold: two lanes are swapped" kernels/fold.hpp \
@@ -166,22 +174,94 @@ mutate "f32: the multiply-add is not fused" "$simd" "$unfused"
 mutate "f64: the negated multiply-add is not fused" "$simd" \
   's/return (_mm[0-9]+_fnmadd_pd\(a, b, c\)|vfmsq_f64\(c, a, b\));/return c - a * b;/'
 mutate "exp: a coefficient is 1 ulp off in one lane" kernels/exp.hpp \
-  's/unroll<C::coefficient_count>\(\[&\]\(auto i\) \{ c\[i\] = batch\(k\.c\[i\]\); \}\);/&\n    T lanes[S::width];\n    S::store(lanes, c[1]);\n    lanes[1] = __builtin_bit_cast(T, static_cast<typename C::Bits>(__builtin_bit_cast(typename C::Bits, lanes[1]) + 1));\n    c[1] = S::load(lanes);/'
+  's/unroll<C::coefficient_count>\(.*c\[i\] = batch\(k\.c\[i\]\); \}\);/&\n    T lanes[S::width];\n    S::store(lanes, c[1]);\n    lanes[1] = __builtin_bit_cast(T, static_cast<typename C::Bits>(__builtin_bit_cast(typename C::Bits, lanes[1]) + 1));\n    c[1] = S::load(lanes);/'
 mutate "exp: subnormal results are flushed" kernels/exp.hpp \
-  's/S::less\(x, batch\(C::exp_normal_from\)\), subnormal, normal\)/S::less(x, batch(C::exp_normal_from)), batch(T(0)), normal)/'
+  's/S::subtract_bits_where\(subnormal, S::add_where\(subnormal, y, unit\), unit\)/S::zero_where(subnormal, y)/'
+mutate "exp: subnormal results end too late" kernels/exp.hpp \
+  's/normal_from\(C::exp_normal_from\)/normal_from(C::exp_normal_from + 1)/'
+case $level in
+  avx512)
+    mutate "exp: a vector of a block is not looked at" "$simd" \
+      's/differ = (_mm512_ternarylogic_epi64\(differ, bits\(v\[0\]\), bits\(v\[3\]\), unequal_or\));/(void)\1;/'
+    mutate "exp: the remainder of an infinity is taken" kernels/exp.hpp \
+      's/S::nearer_zero\(this->remainder\(v\[r\], n\), bound\)/this->remainder(v[r], n)/'
+    ;;
+  *)
+    mutate "exp: a vector of a block is not looked at" kernels/exp.hpp \
+      's/S::magnitude_reaches\(v\[r \+ 1\], plain\)/S::magnitude_reaches(v[r], plain)/'
+    mutate "exp: infinity is not looked for" kernels/exp.hpp \
+      's/S::select\(S::not_greater\(x, high\), y, x \+ infinity\)/y/'
+    ;;
+esac
 mutate "softmax: tiny probabilities are not flushed" kernels/softmax.hpp \
-  's/S::zero_where\(S::less\(e, smallest_\), e\)/S::zero_where(S::less(e, e), e)/'
+  's/flushed = S::less\(e, smallest_\)/flushed = S::less(e, e)/'
 mutate "softmax: the quotient is not mended" kernels/softmax.hpp \
-  's/return S::fma\(S::fnma\(q, divisor_, e\), reciprocal_, q\);/return q;/'
+  's/S::fma\(S::fnma\(q, divisor_, e\), reciprocal_, q\)/q/'
 case $level in
   neon) mutate "softmax: NaN is not detected" "$simd" 's/vmaxq_f(32|64)\(/vmaxnmq_f\1(/; s/vmaxvq_f(32|64)\(/vmaxnmvq_f\1(/' ;;
-  *) mutate "softmax: NaN is not detected" kernels/softmax.hpp \
-    's/is_nan = S::either\(is_nan, S::unordered\(a, b\)\);/(void)a, (void)b;/' ;;
+  avx512)
+    mutate "softmax: NaN in a row's sum is not detected" kernels/softmax.hpp \
+      's/regular \&\& done\.sum == done\.sum\) \[\[likely\]\]/regular)/'
+    mutate "softmax: NaN in a group's sums is not detected" kernels/softmax.hpp 's/any_nan_ = S::exp_keeps_nan/any_nan_ = false/'
+    mutate "softmax: NaN beside nothing but -inf is not detected" kernels/scores.hpp \
+      's/if constexpr \(simd<T>::exp_keeps_nan\)/if constexpr (false \&\& simd<T>::exp_keeps_nan)/'
+    mutate "log_softmax: NaN in a row's sum is not detected" kernels/log_softmax.hpp \
+      's/RowKind::regular \&\& sum == sum\) \[\[likely\]\]/RowKind::regular)/'
+    ;;
+  *)
+    mutate "softmax: NaN in a whole vector is not detected" kernels/scores.hpp \
+      's/if constexpr \(looks_for_nan\) \{/if constexpr (false) {/'
+    mutate "softmax: NaN in a tail is not detected" kernels/scores.hpp \
+      's/if constexpr \(looks_for_nan\) is_nan_/if constexpr (false) is_nan_/'
+    mutate "softmax: NaN in a group in registers is not detected" kernels/softmax.hpp \
+      's/if constexpr \(MaxOf<T>::looks_for_nan\)/if constexpr (false)/'
+    ;;
 esac
+mutate "softmax: a row is finished with the next one's maximum" kernels/softmax.hpp \
+  's/auto done = row;/auto \&done = row;/'
+mutate "softmax: the next row has this one's options" kernels/softmax.hpp \
+  's/call\.look_at\(r \+ 1, next_x, next_y\)/call.look_at(r, next_x, next_y)/'
+mutate "groups: odd rows are not looked for" kernels/softmax.hpp \
+  's/if \(S::any\(S::either\(is_nan, irregular\)\)\)/if (S::any(is_nan))/'
+mutate "groups: only one of two is looked at" kernels/softmax.hpp \
+  's/if \(!a_is_regular \|\| !b_is_regular\)/if (!a_is_regular)/'
+mutate "groups: a row is divided by its neighbour's sum" kernels/softmax.hpp \
+  's/quotient\{batch\(sum_\[j\]\)/quotient{batch(sum_[j ^ 1])/'
+mutate "groups: a row has its neighbour's maximum" kernels/softmax.hpp \
+  's/exponential\(exp, lowest_\[j\], magic_\[j\]\)/exponential(exp, lowest_[j], magic_[j ^ 1])/'
+mutate "groups: a register is divided by another one's sum" kernels/softmax.hpp \
+  's/quotient\(of_rows\(this->sum_, m\)/quotient(of_rows(this->sum_, m ^ 1)/'
+mutate "groups: the second one has the first one's options" kernels/softmax.hpp \
+  's/r \+ skip, count - skip\)/r, count - skip)/'
+mutate "groups: the second one begins a row too early" kernels/softmax.hpp \
+  's/skip = count > most \? most : 0;/skip = count > most ? most - 1 : 0;/'
+mutate "groups: a row's end writes over the next row" kernels/softmax.hpp 's/pitch = \(.*;/pitch = rows_.cols;/'
+mutate "groups: what a row does not see is not written" kernels/softmax.hpp \
+  's/if \(cols\(j\) < rows_\.cols\) fill\(.*$/(void)j;/'
+case $level in
+  neon)
+    order='/fold_each\(const batch/,/^  \}/s/op\(low_halves\((v\[i\], v\[i \+ 1\])\), high_halves\(v\[i\], v\[i \+ 1\]\)\)/op(vuzp1q_f32(\1), vuzp2q_f32(\1))/'
+    exchange='/fold_each\(const batch/,/^  \}/s/a = halves\(0\), b = halves\(2\)/a = halves(2), b = halves(0)/'
+    ;;
+  *)
+    order='s/op\((_mm[0-9]+_shuffle_ps)\(a, b, 0x44\), (_mm[0-9]+_shuffle_ps)\(a, b, 0xee\)\)/op(\1(a, b, 0x88), \2(a, b, 0xdd))/'
+    exchange='s/pairs\(four\(0\), four\(1\)\)/pairs(four(1), four(0))/; s/pairs\(halves\(0\), halves\(1\)\)/pairs(halves(1), halves(0))/'
+    ;;
+esac
+mutate "groups: neighbours instead of halves" "$simd" "$order"
+mutate "groups: two rows are exchanged in the fold" "$simd" "$exchange"
+if [[ $level == avx512 ]]; then
+  mutate "joined rows: the other one is written" "$simd" \
+    's/upper_half\(batch v\) \{ return _mm512_shuffle_f32x4\(v, v, 0xee\)/upper_half(batch v) { return _mm512_shuffle_f32x4(v, v, 0x44)/'
+  mutate "joined rows: in another order than they are folded" kernels/softmax.hpp 's/m % 4 \+ part \* 4/m % 4 + (1 - part) * 4/'
+  mutate "joined rows: lower and upper exchanged" "$simd" 's/(join_halves\(batch a, batch b\) \{ return _mm512_shuffle_f32x4)\(a, b, 0x44\)/\1(b, a, 0x44)/'
+fi
 mutate "softmax: one visible column too few" kernels/score_plan.hpp \
   's/cols = r - before \+ 1 \+ after;/cols = r - before + after;/'
-mutate "softmax: the mask is one element off" kernels/softmax.hpp \
+mutate "softmax: the mask is one element off" kernels/scores.hpp \
   's/S::load_flags\(mask_ \+ i, k\)/S::load_flags(mask_ + (i == 0 ? 0 : i - 1), k)/'
+mutate "softmax: the mask alone is one element off" kernels/scores.hpp \
+  's/S::load_flags\(mask \+ i, k\)/S::load_flags(mask + (i == 0 ? 0 : i - 1), k)/'
 case $level in
   neon)
     load='/static batch load_first\(const float/,/^  \}/s/if \(k >= 4\) return vld1q_f32\(p\);/return keep_first(load(p), k);/'

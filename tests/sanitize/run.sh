@@ -46,9 +46,11 @@ run_tests() {
 }
 
 check_address() {
-  local tests=(bitwise special_values floating_point_state dispatch arguments registers guard_sweep)
+  local tests=(bitwise special_values floating_point_state dispatch arguments registers guard_sweep exp_blocks
+    softmax_batches)
   local targets=("${tests[@]/#/rapt_}")
-  local first=(bitwise registers) second=(special_values floating_point_state dispatch arguments guard_sweep) other
+  local first=(bitwise registers) other
+  local second=(special_values floating_point_state dispatch arguments guard_sweep exp_blocks softmax_batches)
   run_logged address.build sanitizer_build address "$build/address" "${targets[@]/%/_test}" || return 1
   run_tests address "${first[@]}" &
   other=$!

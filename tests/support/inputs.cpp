@@ -1,5 +1,6 @@
 #include "support/inputs.hpp"
 
+#include <bit>
 #include <limits>
 
 #include "support/bits.hpp"
@@ -40,6 +41,7 @@ T draw(InputClass input, Random &random) {
       break;
     case InputClass::gaussian:
     case InputClass::specials:
+    case InputClass::odd_rows:
       break;
   }
   return static_cast<T>(2 * random.gaussian());
@@ -94,6 +96,8 @@ const char *name_of(InputClass input) {
       return "minus_infinities";
     case InputClass::specials:
       return "specials";
+    case InputClass::odd_rows:
+      return "odd_rows";
   }
   return "?";
 }
@@ -101,11 +105,155 @@ const char *name_of(InputClass input) {
 template <class T>
 void fill(InputClass input, Random &random, std::span<T> values) {
   for (T &value : values) value = draw<T>(input, random);
-  if (input != InputClass::specials || values.empty()) return;
+  if (values.empty()) return;
+  if (input == InputClass::odd_rows && random.one_in(8)) {
+    const std::size_t kind = random.below(odd_row_kinds);
+    make_odd<T>(kind, random.below(values.size()), 65536, values);
+  }
+  if (input != InputClass::specials) return;
   for (std::size_t left = 1 + random.below(3); left > 0; --left) {
     values[random.below(values.size())] = draw_special<T>(random);
   }
 }
+
+namespace {
+
+enum class OddRow : std::size_t {
+  nan,
+  nan_with_payload,
+  signalling_nan,
+  nan_among_minus_infinities,
+  infinity,
+  infinity_and_nan,
+  infinity_among_minus_infinities,
+  minus_infinity,
+  all_minus_infinity,
+  one_above_minus_infinity,
+  huge,
+  largest,
+  all_lowest,
+  all_very_low,
+  large,
+  almost_large,
+  all_minus_large,
+  all_almost_minus_large,
+  zeros,
+  far_apart,
+  denormals,
+};
+static_assert(static_cast<std::size_t>(OddRow::denormals) + 1 == odd_row_kinds);
+
+}  // namespace
+
+const char *name_of_odd_row(std::size_t kind) {
+  constexpr const char *names[odd_row_kinds] = {"a NaN",
+                                                "a negative NaN with a payload",
+                                                "a signalling NaN",
+                                                "a NaN, else -inf",
+                                                "+inf",
+                                                "+inf and a NaN",
+                                                "+inf, else -inf",
+                                                "one -inf",
+                                                "all -inf",
+                                                "all but one -inf",
+                                                "1e30",
+                                                "the largest number and the lowest",
+                                                "all the lowest number",
+                                                "all very low",
+                                                "a large maximum",
+                                                "a maximum just not large",
+                                                "a large negative maximum",
+                                                "a negative maximum just not large",
+                                                "zeros of both signs",
+                                                "exponentials far apart",
+                                                "subnormal numbers"};
+  return names[kind];
+}
+
+template <class T>
+void make_odd(std::size_t kind, std::size_t place, double large, std::span<T> row) {
+  using Limits = std::numeric_limits<T>;
+  constexpr BitsOf<T> infinity_bits = std::bit_cast<BitsOf<T>>(Limits::infinity());
+  constexpr BitsOf<T> sign_bit = BitsOf<T>{1} << (sizeof(T) * 8 - 1);
+  const std::size_t next = (place + 1) % row.size();
+  const T limit = static_cast<T>(large), below = static_cast<T>(large * (1 - 0x1p-20));
+  const auto set_all = [&](auto &&value_at) {
+    for (std::size_t i = 0; i < row.size(); ++i) row[i] = value_at(i);
+  };
+  const auto all = [&](T value) { set_all([=](std::size_t) { return value; }); };
+  switch (static_cast<OddRow>(kind)) {
+    case OddRow::nan:
+      row[place] = Limits::quiet_NaN();
+      break;
+    case OddRow::nan_with_payload:
+      row[place] = from_bits<T>(std::numeric_limits<BitsOf<T>>::max() ^ 0x5a5);
+      break;
+    case OddRow::signalling_nan:
+      row[place] = from_bits<T>((infinity_bits + 1) | (place % 2 == 0 ? sign_bit : 0));
+      break;
+    case OddRow::nan_among_minus_infinities:
+      all(-Limits::infinity());
+      row[place] = from_bits<T>((infinity_bits | infinity_bits >> 1) + static_cast<BitsOf<T>>(3 * place));
+      break;
+    case OddRow::infinity_and_nan:
+      row[next] = -Limits::quiet_NaN();
+      [[fallthrough]];
+    case OddRow::infinity:
+      row[place] = Limits::infinity();
+      break;
+    case OddRow::infinity_among_minus_infinities:
+      all(-Limits::infinity());
+      row[place] = Limits::infinity();
+      break;
+    case OddRow::minus_infinity:
+      row[place] = -Limits::infinity();
+      break;
+    case OddRow::all_minus_infinity:
+      all(-Limits::infinity());
+      break;
+    case OddRow::one_above_minus_infinity:
+      all(-Limits::infinity());
+      row[place] = T(-3);
+      break;
+    case OddRow::huge:
+      row[place] = static_cast<T>(1e30);
+      break;
+    case OddRow::largest:
+      row[place] = Limits::max();
+      if (next != place) row[next] = Limits::lowest();
+      break;
+    case OddRow::all_lowest:
+      all(Limits::lowest());
+      break;
+    case OddRow::all_very_low:
+      set_all([&](std::size_t i) { return -limit * static_cast<T>(1 + 0x1p-10 * static_cast<double>(i)); });
+      break;
+    case OddRow::large:
+      row[place] = limit;
+      break;
+    case OddRow::almost_large:
+      row[place] = below;
+      break;
+    case OddRow::all_minus_large:
+      all(-limit);
+      break;
+    case OddRow::all_almost_minus_large:
+      all(-below);
+      break;
+    case OddRow::zeros:
+      set_all([](std::size_t i) { return i % 3 == 1 ? -T(0) : T(0); });
+      break;
+    case OddRow::far_apart:
+      set_all([](std::size_t i) { return static_cast<T>(-((i * 37) % 128)) * (sizeof(T) == 4 ? 1 : 8); });
+      break;
+    case OddRow::denormals:
+      set_all([](std::size_t i) { return from_bits<T>(static_cast<BitsOf<T>>(i * 99 + 1)); });
+      break;
+  }
+}
+
+template void make_odd<float>(std::size_t, std::size_t, double, std::span<float>);
+template void make_odd<double>(std::size_t, std::size_t, double, std::span<double>);
 
 template <class T>
 void fill_probabilities(Random &random, std::span<T> values) {

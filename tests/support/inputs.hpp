@@ -18,13 +18,14 @@ enum class InputClass {
   exp_range,         // from where exp is 0 to where it is infinite
   minus_infinities,  // sigma 2, and -inf here and there
   specials,          // sigma 2, and one to three of NaN, +-inf, +-0, the largest, the smallest
+  odd_rows,          // sigma 2, but one row in eight is odd (see make_odd)
 };
 
 inline constexpr InputClass all_input_classes[] = {
     InputClass::uniform,        InputClass::gaussian,  InputClass::gaussian_wide,
     InputClass::denormals,      InputClass::huge,      InputClass::signed_zeros,
     InputClass::wide_exponents, InputClass::exp_range, InputClass::minus_infinities,
-    InputClass::specials,
+    InputClass::specials,       InputClass::odd_rows,
 };
 
 const char *name_of(InputClass input);
@@ -32,6 +33,15 @@ const char *name_of(InputClass input);
 // Defined for float and double.
 template <class T>
 void fill(InputClass input, Random &random, std::span<T> values);
+
+// Rows that softmax may not treat as the ordinary ones beside them: NaNs and where they hide, infinities, and
+// magnitudes around `large`, from which the maximum is subtracted from the scores.
+inline constexpr std::size_t odd_row_kinds = 21;
+const char *name_of_odd_row(std::size_t kind);
+
+// Makes a row of ordinary values odd, at element `place` if the kind is about one element.
+template <class T>
+void make_odd(std::size_t kind, std::size_t place, double large, std::span<T> row);
 
 // As a row of softmax gives them: in [0, 2 / size), an eighth of them exactly 0.
 template <class T>

@@ -73,18 +73,31 @@ OptionValues make_option_values(const Problem &problem) {
   };
   constexpr float infinity = std::numeric_limits<float>::infinity();
   OptionValues values;
+  // A row that sees nothing, here and there among the others. Softmax treats short rows by groups of 16 at
+  // most, and a group with such a row otherwise: half of all problems must have none.
+  const bool empty_rows = random.one_in(2);
+  const auto exclude_rows = [&](auto &all, PerRow choice, auto excluded) {
+    for (std::size_t r = 0; choice == PerRow::each && empty_rows && r < problem.rows; ++r) {
+      if (!random.one_in(16)) continue;
+      for (std::size_t i = 0; i < problem.cols; ++i) all[r * problem.cols + i] = excluded;
+    }
+  };
   values.bias.resize(elements(wanted.bias));
   for (float &element : values.bias) {
     const bool excluded = random.one_in(8) && wanted.bias_excludes;
     const auto value = static_cast<float>(2 * random.gaussian());
     element = excluded ? -infinity : value;
   }
+  if (wanted.bias_excludes) exclude_rows(values.bias, wanted.bias, -infinity);
   values.mask.resize(elements(wanted.mask));
   for (std::uint8_t &element : values.mask) {
     element = static_cast<std::uint8_t>(random.one_in(4) ? 0 : 1 + random.below(255));
   }
+  exclude_rows(values.mask, wanted.mask, std::uint8_t{0});
   for (std::size_t r = 0; wanted.row_lengths && r < problem.rows; ++r) {
-    values.lengths.push_back(r % 4 == 1 ? 0 : r % 4 == 2 ? problem.cols : random.below(problem.cols + 1));
+    const std::size_t least = empty_rows || problem.cols == 0 ? 0 : 1;
+    const std::size_t length = least + random.below(problem.cols + 1 - least);
+    values.lengths.push_back(r % 4 == 1 ? least : r % 4 == 2 ? problem.cols : length);
   }
   for (std::size_t r = 0; wanted.sinks && r < problem.rows; ++r) {
     constexpr float special[] = {infinity, -infinity, std::numeric_limits<float>::quiet_NaN(), -0.0f};

@@ -2,6 +2,7 @@
 
 #include <iterator>
 #include <limits>
+#include <span>
 
 namespace rapt::validate {
 namespace {
@@ -12,6 +13,10 @@ using Lengths = std::vector<std::size_t>;
 // Nothing here may depend on the platform but the control words of foreign floating-point states, which no
 // result depends on.
 class CaseMaker {
+  // All but odd_rows, which are add_groups' matter.
+  static constexpr std::size_t usual_classes = std::size(all_input_classes) - 1;
+  static_assert(all_input_classes[usual_classes] == InputClass::odd_rows);
+
  public:
   CaseMaker(const KernelTraits &traits, Effort effort, std::uint64_t seed)
       : traits_(traits), full_(effort == Effort::full), random_(seed), foreign_states_(foreign_fp_states()) {}
@@ -22,6 +27,7 @@ class CaseMaker {
     add_extremes();
     if (traits_.has_rows) add_batches();
     if (traits_.takes_options) add_options();
+    if (traits_.takes_options) add_groups();
     return std::move(cases_);
   }
 
@@ -85,7 +91,7 @@ class CaseMaker {
     const Lengths quick = {1, 3, 8, 16, 29, 33, 64, 100, 250};
     const Lengths full = {1,  2,  3,  5,  7,  8,  13,  15,  16,  17,  31,  32,   33,
                           47, 48, 63, 64, 67, 96, 100, 129, 200, 257, 999, 2100, 4500};
-    for (const InputClass input : all_input_classes) {
+    for (const InputClass input : std::span(all_input_classes).first(usual_classes)) {
       for (const std::size_t n : full_ ? full : quick) {
         const std::size_t repeats = pick(3, n < 300 ? 60 : 10);
         for (std::size_t i = 0; i < repeats; ++i) add(problem(n < 300 ? 2 : 1, n, input), pick(2, 3));
@@ -98,7 +104,7 @@ class CaseMaker {
     for (std::size_t i = 0; i < pick(200, 6000); ++i) {
       // One draw a statement: compilers order the arguments of a call as they like.
       const auto n = one_of<std::size_t>({1, 17, 64, 131});
-      const InputClass input = one_of(all_input_classes);
+      const InputClass input = all_input_classes[random_.below(usual_classes)];
       Problem made = problem(2, n, input);
       made.scale = one_of({1e-30, 1e30, -1e30, 1e-45, 3e38, 0.0, -0.0, 0.125, 0.3, -1.0});
       made.shift = one_of({0.0, 1e30, -1e30, 87.5, -88.7, 103.9, 700.0, -709.5, infinity, -infinity});
@@ -161,6 +167,33 @@ class CaseMaker {
           if (options.null) made.scale = 1;
           if (made.scale == 0) made.options.scale_f64 = false;  // there 0 means "not set"
           add(made, 2);
+        }
+      }
+    }
+  }
+
+  // Short rows go by groups of one row a lane, or two such groups at once, unless a row in them is odd or
+  // sees nothing: whole groups and parts of them, alone and behind others.
+  void add_groups() {
+    constexpr InputClass inputs[] = {InputClass::gaussian, InputClass::odd_rows, InputClass::gaussian_wide,
+                                     InputClass::odd_rows, InputClass::minus_infinities};
+    const Lengths rows = full_ ? Lengths{4, 5, 6, 7, 8, 9, 13, 15, 16, 17, 23, 24, 31, 32, 33, 40, 47, 64, 70}
+                               : Lengths{4, 7, 9, 17, 35};
+    const Lengths cols = full_ ? Lengths{1,  2,  3,  4,  5,  6,  7,  8,  9,  11,  12,  15,  16,
+                                         17, 20, 31, 32, 33, 40, 48, 64, 65, 100, 255, 256, 257}
+                               : Lengths{1, 2, 3, 4, 5, 8, 9, 16, 17, 33, 65, 256};
+    const std::vector<RowOptions> alone = each_option_alone();
+    std::size_t count = 0;
+    for (const std::size_t r : rows) {
+      for (const std::size_t n : cols) {
+        for (std::size_t i = 0; i < pick(4, 10); ++i) {
+          Problem made = problem(r, n, inputs[count % std::size(inputs)]);
+          if (i % 2 == 1) made.options = i % 4 == 1 ? alone[count / 4 % alone.size()] : random_options();
+          count += 1;
+          if (random_.one_in(2)) made.options.empty_rows_are_zero = true;
+          if (made.options.null) made.scale = 1;
+          if (made.scale == 0) made.options.scale_f64 = false;  // there 0 means "not set"
+          add(made, pick(1, 2));
         }
       }
     }

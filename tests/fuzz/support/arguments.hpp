@@ -11,12 +11,15 @@
 
 namespace rapt::test {
 
-inline constexpr std::size_t most_rows = 5, most_cols = 300;
+inline constexpr std::size_t few_rows = 5, most_rows = 40, most_cols = 300, cols_of_many_rows = 25;
 
-// Rows and columns, now and then of sizes that no memory has.
+// Few rows, or many short ones, which softmax takes by groups; now and then of sizes that no memory has.
 struct FuzzShape {
-  explicit FuzzShape(FuzzInput &input)
-      : rows(input.below(most_rows + 1)), cols(input.one_in(6) ? input.below(most_cols) : input.below(70)) {
+  explicit FuzzShape(FuzzInput &input) {
+    const std::size_t draw = input.below(65536);
+    rows = draw < 32768 ? draw % (few_rows + 1) : few_rows + 1 + draw % (most_rows - few_rows);
+    cols = input.one_in(6) ? input.below(most_cols) : input.below(70);
+    if (rows > few_rows) cols %= cols_of_many_rows + 1;
     constexpr std::size_t huge[] = {SIZE_MAX, SIZE_MAX / 2, SIZE_MAX / 8 + 1, std::size_t{1} << 62};
     if (input.one_in(24)) rows = huge[input.byte() % 4], wild = true;
     if (input.one_in(24)) cols = huge[input.byte() % 4], wild = true;

@@ -1,0 +1,214 @@
+// What only large calls do: sums of rows longer than 131072 columns, taken in one pass with the maximum, and
+// outputs of 16 MiB and more, written past the caches. And dot at every alignment of its operands. Bits
+// against the scalar level.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "support/bits.hpp"
+#include "support/effort.hpp"
+#include "support/isa.hpp"
+#include "support/public_api.hpp"
+#include "support/random.hpp"
+
+using namespace rapt::test;
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+template <class T>
+std::size_t differences(const std::vector<T> &a, const std::vector<T> &b) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) count += !same_bits(a[i], b[i]);
+  return count;
+}
+
+std::string on(const std::string &isa, const std::string &what) { return what + " on " + isa; }
+
+// Rows by how their maximum comes about: it is what the sum is relative to, block by block.
+struct LongRows {
+  const char *name;
+  double (*score)(double random, std::size_t col, std::size_t cols);
+};
+const LongRows long_rows[] = {
+    {"ordinary", [](double u, std::size_t, std::size_t) { return 4 * u; }},
+    {"rising", [](double u, std::size_t i, std::size_t n) { return 300.0 * double(i) / double(n) + u; }},
+    {"falling", [](double u, std::size_t i, std::size_t n) { return -300.0 * double(i) / double(n) + u; }},
+    {"wide", [](double u, std::size_t, std::size_t) { return 1e4 * u; }},
+    {"from far below at the end",
+     [](double u, std::size_t i, std::size_t n) { return i + 1 == n ? 3.0 : -7e4 + u; }},
+    {"far below", [](double u, std::size_t, std::size_t) { return -1e6 + u; }},
+    {"so large that it is subtracted",
+     [](double u, std::size_t i, std::size_t n) { return i == n / 2 ? 7e4 : 1e4 * u; }},
+    {"-inf at first", [](double u, std::size_t i, std::size_t) { return i < 5000 ? -infinity : 4 * u; }},
+    {"-inf", [](double, std::size_t, std::size_t) { return -infinity; }},
+    {"NaN in the middle",
+     [](double u, std::size_t i, std::size_t n) { return i == n / 2 ? double(NAN) : u; }},
+    {"NaN after -inf",
+     [](double, std::size_t i, std::size_t n) { return i + 1 == n ? double(NAN) : -infinity; }},
+    {"inf", [](double u, std::size_t i, std::size_t n) { return i == n - 3 ? infinity : u; }},
+};
+
+template <class T>
+void long_rows_have_the_same_bits() {
+  const std::vector<std::size_t> lengths =
+      native_or_emulated<std::vector<std::size_t>>({131072, 131073, 133120, 150001, 300000}, {131073});
+  Random random(17);
+  for (const LongRows &kind : long_rows) {
+    for (const std::size_t cols : lengths) {
+      std::vector<T> x(cols), y(cols), log_y(cols), got(cols);
+      for (std::size_t i = 0; i < cols; ++i)
+        x[i] = static_cast<T>(kind.score(2 * random.uniform() - 1, i, cols));
+      std::vector<std::uint8_t> mask(cols);
+      for (std::uint8_t &flag : mask) flag = random.uniform() < 0.7;
+      const auto stride = static_cast<std::ptrdiff_t>(cols);
+      for (const bool masked : {false, true}) {
+        rapt_softmax_options options = RAPT_SOFTMAX_OPTIONS_INIT;
+        if (masked) options.mask = mask.data();
+        T sum = 0, got_sum = 0;
+        {
+          ForcedIsa scalar("scalar");
+          REQUIRE(Api<T>::softmax(x.data(), stride, y.data(), stride, 1, cols, &options) == RAPT_OK);
+          REQUIRE(Api<T>::log_softmax(x.data(), stride, log_y.data(), stride, 1, cols, &options) == RAPT_OK);
+          REQUIRE(Api<T>::logsumexp(x.data(), stride, &sum, 1, cols, &options) == RAPT_OK);
+        }
+        for_each_usable_isa([&](const std::string &isa) {
+          CAPTURE(on(isa, kind.name));
+          CAPTURE(cols);
+          CAPTURE(masked);
+          REQUIRE(Api<T>::softmax(x.data(), stride, got.data(), stride, 1, cols, &options) == RAPT_OK);
+          CHECK(differences(y, got) == 0);
+          got = x;
+          REQUIRE(Api<T>::softmax(got.data(), stride, got.data(), stride, 1, cols, &options) == RAPT_OK);
+          CHECK(differences(y, got) == 0);
+          REQUIRE(Api<T>::log_softmax(x.data(), stride, got.data(), stride, 1, cols, &options) == RAPT_OK);
+          CHECK(differences(log_y, got) == 0);
+          REQUIRE(Api<T>::logsumexp(x.data(), stride, &got_sum, 1, cols, &options) == RAPT_OK);
+          CHECK(same_bits(sum, got_sum));
+        });
+      }
+    }
+  }
+}
+
+// Elements of an output that goes past the caches.
+constexpr std::size_t streamed = (std::size_t{16} << 20) / sizeof(float) + 77;
+
+void streamed_probabilities_have_the_same_bits(std::size_t cols, bool causal, std::size_t offset) {
+  const std::size_t rows = streamed / cols + 1, guard = 64;
+  Random random(cols);
+  std::vector<float> x(rows * cols + guard), y(rows * cols + guard, 7), got(y);
+  for (float &element : x) element = static_cast<float>(8 * random.uniform() - 4);
+  float *const first = x.data() + offset;
+  first[3 * cols] = NAN;                                  // in one row each: not a number,
+  first[5 * cols + cols / 2] = 1e6f;                      // subtracted,
+  first[8 * cols - 1] = static_cast<float>(infinity);     // infinite,
+  std::fill_n(first + 9 * cols, cols, float(-infinity));  // nothing but -inf
+  first[rows * cols - 1] = NAN;
+  rapt_softmax_options options = RAPT_SOFTMAX_OPTIONS_INIT;
+  options.scale = 0.5f;
+  options.causal = causal;
+  options.causal_offset = 2;
+  const auto stride = static_cast<std::ptrdiff_t>(cols);
+  const auto run = [&](std::vector<float> &out) {
+    REQUIRE(rapt_softmax_f32(first, stride, out.data() + 2 * offset, stride, rows, cols, &options) ==
+            RAPT_OK);
+  };
+  {
+    ForcedIsa scalar("scalar");
+    run(y);
+  }
+  for_each_usable_isa([&](const std::string &isa) {
+    if (isa == "scalar") return;
+    std::fill(got.begin(), got.end(), 7.0f);
+    run(got);
+    CAPTURE(isa);
+    CAPTURE(cols);
+    CAPTURE(causal);
+    CHECK(differences(y, got) == 0);
+  });
+}
+
+template <class T>
+void dot_has_the_same_bits_at_every_alignment() {
+  constexpr std::size_t alignments = 64 / sizeof(T), longest = 1200;
+  Random random(5);
+  for (const double magnitude : {1.0, double(std::sqrt(std::numeric_limits<T>::min())), 0.0}) {
+    std::vector<T> a(longest + 2 * alignments), b(a.size());
+    for (T &element : a) element = static_cast<T>(magnitude * (2 * random.uniform() - 1));
+    for (T &element : b)
+      element = static_cast<T>(magnitude * (random.uniform() < 0.9 ? 1 : -1) * random.uniform());
+    for (const std::size_t n : {150, 256, 257, 300, 511, 640, 1153, 1200}) {
+      for (std::size_t i = 0; i < alignments * alignments; i += native_or_emulated(1, 37)) {
+        const T *const from_a = a.data() + i % alignments, *const from_b = b.data() + i / alignments;
+        T expected;
+        {
+          ForcedIsa scalar("scalar");
+          expected = Api<T>::dot(from_a, from_b, n);
+        }
+        for_each_usable_isa([&](const std::string &isa) {
+          const T result = Api<T>::dot(from_a, from_b, n);
+          if (same_bits(expected, result)) return;
+          CAPTURE(isa);
+          CAPTURE(n);
+          CAPTURE(i);
+          CHECK(expected == result);
+          FAIL_CHECK("other bits");
+        });
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("rows of more than 131072 columns, f32") { long_rows_have_the_same_bits<float>(); }
+TEST_CASE("rows of more than 131072 columns, f64") { long_rows_have_the_same_bits<double>(); }
+
+TEST_CASE("dot at every alignment, f32") { dot_has_the_same_bits_at_every_alignment<float>(); }
+TEST_CASE("dot at every alignment, f64") { dot_has_the_same_bits_at_every_alignment<double>(); }
+
+TEST_CASE("softmax past the caches") {
+  if (emulated()) return;  // minutes, and NEON has no such stores
+  for (const std::size_t cols : Sizes{8, 64, 100, 256, 300, 1000, 5000, 150000}) {
+    streamed_probabilities_have_the_same_bits(cols, false, 0);
+    streamed_probabilities_have_the_same_bits(cols, cols > 256, 3);
+  }
+}
+
+TEST_CASE("exp and scale past the caches") {
+  if (emulated()) return;
+  Random random(3);
+  std::vector<float> x(streamed + 8), y(streamed + 8, 7), got(y);
+  for (float &element : x) element = static_cast<float>(220 * random.uniform() - 110);
+  for (const std::size_t offset : Sizes{0, 1, 5}) {
+    const auto run = [&](bool exp, std::vector<float> &out) {
+      std::fill(out.begin(), out.end(), 7.0f);
+      if (exp) {
+        rapt_exp_f32(x.data(), out.data() + offset, streamed);
+      } else {
+        rapt_scale_f32(x.data(), 1.7f, out.data() + offset, streamed);
+      }
+    };
+    for (const bool exp : {true, false}) {
+      {
+        ForcedIsa scalar("scalar");
+        run(exp, y);
+      }
+      for_each_usable_isa([&](const std::string &isa) {
+        if (isa == "scalar") return;
+        CAPTURE(isa);
+        CAPTURE(exp);
+        CAPTURE(offset);
+        run(exp, got);
+        CHECK(differences(y, got) == 0);
+      });
+    }
+  }
+}
