@@ -11,9 +11,9 @@
 namespace rapt::bench {
 namespace {
 
-// The maximum, of which a load serves two rows in registers; exp and its sum; then what is made of them.
+// The maximum; exp, kept from underflow by an operation more, and its sum; then what is made of them.
 template <class T>
-constexpr double logsumexp_uops = 1.5 + exp_sum_uops<T>;
+constexpr double logsumexp_uops = 1 + exp_sum_uops<T>;
 template <class T>
 constexpr double log_softmax_uops = logsumexp_uops<T> + 2;
 template <class T>

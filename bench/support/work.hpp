@@ -23,8 +23,9 @@ struct Work {
   std::size_t footprint() const { return (in_place ? read : bytes()) / calls; }
 };
 
-// fma and sub round to an integer, 2 fnma leave the remainder, fma by coefficient, shift and add the
-// exponent.
+// fma and sub round to an integer, 2 fnma leave the remainder, fma by coefficient; then AVX-512 scales in one
+// operation and tests for special values in another, AVX2 shifts and adds the exponent and tests on a third
+// port.
 template <class T>
 constexpr double exp_uops = sizeof(T) == sizeof(float) ? 12 : 17;
 // The scale and shift, the sum.

@@ -106,6 +106,9 @@ RAPT_API rapt_status rapt_force_isa(const char *name);
 /* The level whose code runs for a kernel ("softmax_f32"); null if there is no such kernel. */
 RAPT_API const char *rapt_kernel_isa(const char *kernel);
 
+/* Outputs of 16 MiB and more that are not written in place (scale, exp, softmax) go past the caches, and are
+ * visible to other threads as any store is once the call has returned. */
+
 /* ---- vectors ------------------------------------------------------------------------------------------ */
 
 /* Dot product: sum of a[i] * b[i]. a and b may overlap.

@@ -53,6 +53,12 @@ struct ExpParts {
 
 // The natural exponential of anything, by blocks of vectors with one test for what is unusual in them: NaN,
 // infinities, results that overflow or are subnormal.
+//
+// AVX-512, ns an element in L1, where 11 operations a vector and one for the test need .121: comparing
+// the magnitude of each vector and adding to the exponent .159; the test of bits and vscalefps .127. Scaling
+// before the test is known: the same, but 5.2 with subnormal results, assists. What is unusual takes .195; it
+// took .35 as a function of its own. AVX2: the test by comparisons .237, on port 5 .220, which is the limit
+// of 11 operations on two ports.
 template <class T>
 struct Exp : ExpParts<T> {
   using S = simd<T>;

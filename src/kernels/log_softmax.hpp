@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <limits>
 
-#include "kernels/softmax.hpp"
+#include "kernels/softmax_by_rows.hpp"
 
 namespace {
 

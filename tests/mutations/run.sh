@@ -193,16 +193,16 @@ case $level in
       's/S::select\(S::not_greater\(x, high\), y, x \+ infinity\)/y/'
     ;;
 esac
-mutate "softmax: tiny probabilities are not flushed" kernels/softmax.hpp \
+mutate "softmax: tiny probabilities are not flushed" kernels/quotient.hpp \
   's/flushed = S::less\(e, smallest_\)/flushed = S::less(e, e)/'
-mutate "softmax: the quotient is not mended" kernels/softmax.hpp \
+mutate "softmax: the quotient is not mended" kernels/quotient.hpp \
   's/S::fma\(S::fnma\(q, divisor_, e\), reciprocal_, q\)/q/'
 case $level in
   neon) mutate "softmax: NaN is not detected" "$simd" 's/vmaxq_f(32|64)\(/vmaxnmq_f\1(/; s/vmaxvq_f(32|64)\(/vmaxnmvq_f\1(/' ;;
   avx512)
-    mutate "softmax: NaN in a row's sum is not detected" kernels/softmax.hpp \
+    mutate "softmax: NaN in a row's sum is not detected" kernels/softmax_by_rows.hpp \
       's/regular \&\& done\.sum == done\.sum\) \[\[likely\]\]/regular)/'
-    mutate "softmax: NaN in a group's sums is not detected" kernels/softmax.hpp 's/any_nan_ = S::exp_keeps_nan/any_nan_ = false/'
+    mutate "softmax: NaN in a group's sums is not detected" kernels/softmax_by_groups.hpp 's/any_nan_ = S::exp_keeps_nan/any_nan_ = false/'
     mutate "softmax: NaN beside nothing but -inf is not detected" kernels/scores.hpp \
       's/if constexpr \(simd<T>::exp_keeps_nan\)/if constexpr (false \&\& simd<T>::exp_keeps_nan)/'
     mutate "log_softmax: NaN in a row's sum is not detected" kernels/log_softmax.hpp \
@@ -213,30 +213,30 @@ case $level in
       's/if constexpr \(looks_for_nan\) \{/if constexpr (false) {/'
     mutate "softmax: NaN in a tail is not detected" kernels/scores.hpp \
       's/if constexpr \(looks_for_nan\) is_nan_/if constexpr (false) is_nan_/'
-    mutate "softmax: NaN in a group in registers is not detected" kernels/softmax.hpp \
+    mutate "softmax: NaN in a group in registers is not detected" kernels/softmax_by_groups.hpp \
       's/if constexpr \(MaxOf<T>::looks_for_nan\)/if constexpr (false)/'
     ;;
 esac
-mutate "softmax: a row is finished with the next one's maximum" kernels/softmax.hpp \
+mutate "softmax: a row is finished with the next one's maximum" kernels/softmax_by_rows.hpp \
   's/auto done = row;/auto \&done = row;/'
-mutate "softmax: the next row has this one's options" kernels/softmax.hpp \
+mutate "softmax: the next row has this one's options" kernels/softmax_by_rows.hpp \
   's/call\.look_at\(r \+ 1, next_x, next_y\)/call.look_at(r, next_x, next_y)/'
-mutate "groups: odd rows are not looked for" kernels/softmax.hpp \
+mutate "groups: odd rows are not looked for" kernels/softmax_by_groups.hpp \
   's/if \(S::any\(S::either\(is_nan, irregular\)\)\)/if (S::any(is_nan))/'
-mutate "groups: only one of two is looked at" kernels/softmax.hpp \
+mutate "groups: only one of two is looked at" kernels/softmax_by_groups.hpp \
   's/if \(!a_is_regular \|\| !b_is_regular\)/if (!a_is_regular)/'
-mutate "groups: a row is divided by its neighbour's sum" kernels/softmax.hpp \
+mutate "groups: a row is divided by its neighbour's sum" kernels/softmax_by_groups.hpp \
   's/quotient\{batch\(sum_\[j\]\)/quotient{batch(sum_[j ^ 1])/'
-mutate "groups: a row has its neighbour's maximum" kernels/softmax.hpp \
+mutate "groups: a row has its neighbour's maximum" kernels/softmax_by_groups.hpp \
   's/exponential\(exp, lowest_\[j\], magic_\[j\]\)/exponential(exp, lowest_[j], magic_[j ^ 1])/'
-mutate "groups: a register is divided by another one's sum" kernels/softmax.hpp \
+mutate "groups: a register is divided by another one's sum" kernels/softmax_by_groups.hpp \
   's/quotient\(of_rows\(this->sum_, m\)/quotient(of_rows(this->sum_, m ^ 1)/'
-mutate "groups: the second one has the first one's options" kernels/softmax.hpp \
+mutate "groups: the second one has the first one's options" kernels/softmax_by_groups.hpp \
   's/r \+ skip, count - skip\)/r, count - skip)/'
-mutate "groups: the second one begins a row too early" kernels/softmax.hpp \
+mutate "groups: the second one begins a row too early" kernels/softmax_by_groups.hpp \
   's/skip = count > most \? most : 0;/skip = count > most ? most - 1 : 0;/'
-mutate "groups: a row's end writes over the next row" kernels/softmax.hpp 's/pitch = \(.*;/pitch = rows_.cols;/'
-mutate "groups: what a row does not see is not written" kernels/softmax.hpp \
+mutate "groups: a row's end writes over the next row" kernels/softmax_by_groups.hpp 's/pitch = \(.*;/pitch = rows_.cols;/'
+mutate "groups: what a row does not see is not written" kernels/softmax_by_groups.hpp \
   's/if \(cols\(j\) < rows_\.cols\) fill\(.*$/(void)j;/'
 case $level in
   neon)
@@ -253,7 +253,7 @@ mutate "groups: two rows are exchanged in the fold" "$simd" "$exchange"
 if [[ $level == avx512 ]]; then
   mutate "joined rows: the other one is written" "$simd" \
     's/upper_half\(batch v\) \{ return _mm512_shuffle_f32x4\(v, v, 0xee\)/upper_half(batch v) { return _mm512_shuffle_f32x4(v, v, 0x44)/'
-  mutate "joined rows: in another order than they are folded" kernels/softmax.hpp 's/m % 4 \+ part \* 4/m % 4 + (1 - part) * 4/'
+  mutate "joined rows: in another order than they are folded" kernels/softmax_by_groups.hpp 's/m % 4 \+ part \* 4/m % 4 + (1 - part) * 4/'
   mutate "joined rows: lower and upper exchanged" "$simd" 's/(join_halves\(batch a, batch b\) \{ return _mm512_shuffle_f32x4)\(a, b, 0x44\)/\1(b, a, 0x44)/'
 fi
 mutate "softmax: one visible column too few" kernels/score_plan.hpp \

@@ -1,0 +1,63 @@
+// Exponentials divided by their sum.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/contract.hpp"
+#include "kernels/unroll.hpp"
+
+namespace {
+
+// e / sum, correctly rounded, and 0 where that is below the smallest normal number.
+//
+// A product with the reciprocal, mended by its remainder, is the quotient to the last bit (Markstein) at a
+// quarter of a division's cost. Elements to be flushed are zeroed first: a subnormal product costs a
+// microcode assist.
+template <class T>
+class Quotient {
+ public:
+  using S = simd<T>;
+  using batch = typename S::batch;
+
+  [[gnu::always_inline]] explicit Quotient(T sum)
+      : Quotient(batch(sum), batch(T(1) / sum), batch(smallest(sum))) {}
+  [[gnu::always_inline]] Quotient(batch sum, batch reciprocal, batch smallest)
+      : divisor_(sum), reciprocal_(reciprocal), smallest_(smallest) {}
+  template <class Sum>
+  static Sum smallest(Sum sum) {
+    return rapt::Contract<T>::smallest_normal * sum;
+  }
+
+  [[gnu::always_inline]] batch operator()(batch e) const {
+    const auto flushed = S::less(e, smallest_);
+    if constexpr (S::masks_are_free) {
+      const batch q = S::zero_where(flushed, e * reciprocal_);
+      return S::zero_where(flushed, S::fma(S::fnma(q, divisor_, e), reciprocal_, q));
+    } else {
+      e = S::zero_where(flushed, e);
+      const batch q = e * reciprocal_;
+      return S::fma(S::fnma(q, divisor_, e), reciprocal_, q);
+    }
+  }
+
+ private:
+  batch divisor_, reciprocal_, smallest_;
+};
+
+// y = e / sum, e being y or a padded row.
+template <class T>
+[[gnu::always_inline]] inline void divide(const T *e, T *y, std::size_t n, const Quotient<T> &quotient) {
+  using S = simd<T>;
+  constexpr std::size_t registers = 4;
+  constexpr std::size_t block = registers * S::width;
+  std::size_t i = 0;
+  for (; n - i >= block; i += block) {
+    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+      S::store(y + i + r * S::width, quotient(S::load(e + i + r * S::width)));
+    });
+  }
+  for (; n - i >= S::width; i += S::width) S::store(y + i, quotient(S::load(e + i)));
+  if (i < n) S::store_first(y + i, quotient(e == y ? S::load_first(e + i, n - i) : S::load(e + i)), n - i);
+}
+
+}  // namespace
