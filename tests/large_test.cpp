@@ -135,32 +135,44 @@ void streamed_probabilities_have_the_same_bits(std::size_t cols, bool causal, st
   });
 }
 
+// With products that are 1, about the smallest normal number, -0 by underflow, and 0.
 template <class T>
 void dot_has_the_same_bits_at_every_alignment() {
-  constexpr std::size_t alignments = 64 / sizeof(T), longest = 1200;
+  constexpr std::size_t alignments = 64 / sizeof(T), longest = 1200, rows = 5;
+  const double small = std::sqrt(double{std::numeric_limits<T>::min()});
   Random random(5);
-  for (const double magnitude : {1.0, double(std::sqrt(std::numeric_limits<T>::min())), 0.0}) {
-    std::vector<T> a(longest + 2 * alignments), b(a.size());
-    for (T &element : a) element = static_cast<T>(magnitude * (2 * random.uniform() - 1));
-    for (T &element : b)
-      element = static_cast<T>(magnitude * (random.uniform() < 0.9 ? 1 : -1) * random.uniform());
-    for (const std::size_t n : {150, 256, 257, 300, 511, 640, 1153, 1200}) {
-      for (std::size_t i = 0; i < alignments * alignments; i += native_or_emulated(1, 37)) {
-        const T *const from_a = a.data() + i % alignments, *const from_b = b.data() + i / alignments;
-        T expected;
-        {
-          ForcedIsa scalar("scalar");
-          expected = Api<T>::dot(from_a, from_b, n);
-        }
-        for_each_usable_isa([&](const std::string &isa) {
-          const T result = Api<T>::dot(from_a, from_b, n);
-          if (same_bits(expected, result)) return;
-          CAPTURE(isa);
-          CAPTURE(n);
-          CAPTURE(i);
-          CHECK(expected == result);
-          FAIL_CHECK("other bits");
-        });
+  for (const double magnitude : {1.0, small, -small / 1048576.0 / 1048576.0, 0.0}) {
+    std::vector<T> a(longest + 2 * alignments), b(rows * longest + 2 * alignments);
+    for (T &element : a) element = static_cast<T>(magnitude * random.uniform());
+    for (T &element : b) element = static_cast<T>(std::fabs(magnitude) * random.uniform());
+    if (magnitude > 0) {
+      for (std::size_t i = 0; i < a.size(); i += 3) a[i] = -a[i];
+    }
+    const auto compare = [&](std::size_t n, std::size_t shift_a, std::size_t shift_b) {
+      const T *const from_a = a.data() + shift_a, *const from_b = b.data() + shift_b;
+      T expected, expected_rows[rows], got_rows[rows];
+      {
+        ForcedIsa scalar("scalar");
+        expected = Api<T>::dot(from_a, from_b, n);
+        Api<T>::dot_rows(from_a, from_b, static_cast<std::ptrdiff_t>(n), rows, n, T(0.5), expected_rows);
+      }
+      for_each_usable_isa([&](const std::string &isa) {
+        const T got = Api<T>::dot(from_a, from_b, n);
+        Api<T>::dot_rows(from_a, from_b, static_cast<std::ptrdiff_t>(n), rows, n, T(0.5), got_rows);
+        std::size_t differ = !same_bits(expected, got);
+        for (std::size_t r = 0; r < rows; ++r) differ += !same_bits(expected_rows[r], got_rows[r]);
+        if (differ == 0) return;
+        CAPTURE(isa);
+        CAPTURE(n);
+        CAPTURE(shift_a);
+        CAPTURE(shift_b);
+        CHECK(differ == 0);
+      });
+    };
+    for (std::size_t n = 0; n < native_or_emulated<std::size_t>(330, 100); ++n) compare(n, n % 3, n % 2);
+    for (const std::size_t n : Sizes{256, 257, 300, 511, 640, 1153, 1200}) {
+      for (std::size_t i = 0; i < alignments * alignments; i += native_or_emulated<std::size_t>(1, 37)) {
+        compare(n, i % alignments, i / alignments);
       }
     }
   }

@@ -44,8 +44,8 @@ class SoftmaxGroup {
       T *const v = buffer + j * pitch;
       const auto max = simple ? max_of<Store::none>(PlainScores<T>{x(j)}, 0, cols(j), v)
                               : call_.template take_max<Store::padded>(first_ + j, x(j), v, cols(j));
-      lanes[j] =
-          cols(j) == 0 ? batch(T(0)) : max.lanes();  // a row that sees nothing is regular here: it is filled
+      // A row that sees nothing is as good as regular: all of it is filled at the end.
+      lanes[j] = cols(j) == 0 ? batch(T(0)) : max.lanes();
       is_nan = S::either(is_nan, max.is_nan());
     }
     for (std::size_t j = count_; j < rows_together; ++j) lanes[j] = lanes[0];
@@ -198,8 +198,14 @@ class SoftmaxGroupInRegisters : SoftmaxGroup<T, simple> {
   }
   [[gnu::always_inline]] batch scores(std::size_t j) const {
     if constexpr (simple) return PlainScores<T>{this->x(j)}.first(0, this->rows_.cols);
-    return MadeScores<T>(this->call_.plan, this->x(j), this->first_ + this->present(j))
-        .first(0, this->cols(j));
+    if (this->cols(j) == 0) return batch(T(0));  // see run()
+    const ScorePlan<T> &plan = this->call_.plan;
+    const std::size_t row_in_call = this->first_ + this->present(j);
+    if (plan.plain()) return PlainScores<T>{this->x(j)}.first(0, this->cols(j));
+    if (plan.masked_only()) {
+      return MaskedScores<T>{this->x(j), plan.mask_row(row_in_call)}.first(0, this->cols(j));
+    }
+    return MadeScores<T>(plan, this->x(j), row_in_call).first(0, this->cols(j));
   }
   template <class Op>
   [[gnu::always_inline]] batch fold(Op op) const {
