@@ -92,8 +92,11 @@ rapt_status run(RowsKernel<T> kernel, Output kind, const T *x, std::ptrdiff_t x_
 
   rows.x_stride = input.used_stride();
   rows.y_stride = output.used_stride();
-  rows.scale = is_f64 && rows.options.scale_f64 != 0 ? rows.options.scale_f64 : double{rows.options.scale};
-  in_default_mode([&] { (kernels().*kernel)(x, y, &rows); });
+  in_default_mode([&] {
+    // Here, as a subnormal scale is 0 to a caller who has DAZ set.
+    rows.scale = is_f64 && rows.options.scale_f64 != 0 ? rows.options.scale_f64 : double{rows.options.scale};
+    (kernels().*kernel)(x, y, &rows);
+  });
   return RAPT_OK;
 }
 
