@@ -61,6 +61,7 @@ void long_rows_have_the_same_bits() {
       native_or_emulated<std::vector<std::size_t>>({131072, 131073, 133120, 150001, 300000}, {131073});
   Random random(17);
   for (const LongRows &kind : long_rows) {
+    if (emulated() && kind.name != std::string("rising")) continue;  // half a minute each
     for (const std::size_t cols : lengths) {
       std::vector<T> x(cols), y(cols), log_y(cols), got(cols);
       for (std::size_t i = 0; i < cols; ++i)
@@ -69,6 +70,7 @@ void long_rows_have_the_same_bits() {
       for (std::uint8_t &flag : mask) flag = random.uniform() < 0.7;
       const auto stride = static_cast<std::ptrdiff_t>(cols);
       for (const bool masked : {false, true}) {
+        if (emulated() && masked) continue;
         rapt_softmax_options options = RAPT_SOFTMAX_OPTIONS_INIT;
         if (masked) options.mask = mask.data();
         T sum = 0, got_sum = 0;
@@ -169,9 +171,9 @@ void dot_has_the_same_bits_at_every_alignment() {
         CHECK(differ == 0);
       });
     };
-    for (std::size_t n = 0; n < native_or_emulated<std::size_t>(330, 100); ++n) compare(n, n % 3, n % 2);
+    for (std::size_t n = 0; n < native_or_emulated<std::size_t>(330, 70); ++n) compare(n, n % 3, n % 2);
     for (const std::size_t n : Sizes{256, 257, 300, 511, 640, 1153, 1200}) {
-      for (std::size_t i = 0; i < alignments * alignments; i += native_or_emulated<std::size_t>(1, 37)) {
+      for (std::size_t i = 0; i < alignments * alignments; i += native_or_emulated<std::size_t>(1, 97)) {
         compare(n, i % alignments, i / alignments);
       }
     }
@@ -181,7 +183,9 @@ void dot_has_the_same_bits_at_every_alignment() {
 }  // namespace
 
 TEST_CASE("rows of more than 131072 columns, f32") { long_rows_have_the_same_bits<float>(); }
-TEST_CASE("rows of more than 131072 columns, f64") { long_rows_have_the_same_bits<double>(); }
+TEST_CASE("rows of more than 131072 columns, f64") {
+  if (!emulated()) long_rows_have_the_same_bits<double>();
+}
 
 TEST_CASE("dot at every alignment, f32") { dot_has_the_same_bits_at_every_alignment<float>(); }
 TEST_CASE("dot at every alignment, f64") { dot_has_the_same_bits_at_every_alignment<double>(); }
