@@ -192,7 +192,7 @@ template <Store to, class T, class Scores>
   }
   if (i < end) {
     const batch score = scores.first(i, end - i);
-    store_end<to>(v + i, score, end - i);
+    if constexpr (to != Store::none) store_end<to>(v + i, score, end - i);
     max.take(score);
   }
   return max;

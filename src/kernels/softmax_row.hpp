@@ -128,7 +128,7 @@ struct RowTerms {
   }
   [[gnu::always_inline]] batch first(std::size_t i, std::size_t left) const {
     const batch term = exponential(scores.first(i, left));
-    store_end<to>(e + i, term, left);
+    if constexpr (to != Store::none) store_end<to>(e + i, term, left);
     return S::keep_first(term, left);
   }
 };
