@@ -54,26 +54,49 @@ extern "C" {
 
 enum rapt_status {
   RAPT_OK = 0,
-  RAPT_BAD_X,               /* x is null */
-  RAPT_BAD_Y,               /* y is null */
-  RAPT_BAD_DY,              /* dy is null */
-  RAPT_BAD_DX,              /* dx is null */
-  RAPT_BAD_OUT,             /* out is null */
-  RAPT_BAD_X_STRIDE,        /* x_stride is smaller than a row */
-  RAPT_BAD_Y_STRIDE,        /* y_stride is smaller than a row */
-  RAPT_BAD_DY_STRIDE,       /* dy_stride is smaller than a row */
-  RAPT_BAD_DX_STRIDE,       /* dx_stride is smaller than a row */
-  RAPT_BAD_OVERLAP,         /* an output overlaps an input without being exactly that input */
-  RAPT_BAD_SIZE,            /* rows x stride does not fit the address space */
-  RAPT_BAD_OPTIONS_SIZE,    /* options->size is not the size of a known rapt_softmax_options */
-  RAPT_BAD_OPTION,          /* an option that this version does not know is set */
-  RAPT_BAD_SCALE,           /* the scale is NaN or infinite */
-  RAPT_BAD_SOFTCAP,         /* softcap is negative, NaN or infinite */
-  RAPT_BAD_BIAS_STRIDE,     /* bias_stride is neither 0 nor at least a row */
-  RAPT_BAD_MASK_STRIDE,     /* mask_stride is neither 0 nor at least a row */
-  RAPT_BAD_ROW_LENGTHS,     /* a row length is larger than cols */
-  RAPT_BAD_ISA_NAME,        /* no instruction set of that name is compiled in */
-  RAPT_BAD_ISA_FOR_THIS_CPU /* this CPU or its operating system cannot run that instruction set */
+  RAPT_BAD_X,                /* x is null */
+  RAPT_BAD_Y,                /* y is null */
+  RAPT_BAD_DY,               /* dy is null */
+  RAPT_BAD_DX,               /* dx is null */
+  RAPT_BAD_OUT,              /* out is null */
+  RAPT_BAD_X_STRIDE,         /* x_stride is smaller than a row */
+  RAPT_BAD_Y_STRIDE,         /* y_stride is smaller than a row */
+  RAPT_BAD_DY_STRIDE,        /* dy_stride is smaller than a row */
+  RAPT_BAD_DX_STRIDE,        /* dx_stride is smaller than a row */
+  RAPT_BAD_OVERLAP,          /* an output overlaps an input without being exactly that input */
+  RAPT_BAD_SIZE,             /* rows x stride does not fit the address space */
+  RAPT_BAD_OPTIONS_SIZE,     /* options->size is not the size of a known struct of options */
+  RAPT_BAD_OPTION,           /* an option that this version does not know is set */
+  RAPT_BAD_SCALE,            /* the scale is NaN or infinite */
+  RAPT_BAD_SOFTCAP,          /* softcap is negative, NaN or infinite */
+  RAPT_BAD_BIAS_STRIDE,      /* bias_stride is neither 0 nor at least a row */
+  RAPT_BAD_MASK_STRIDE,      /* mask_stride is neither 0 nor at least a row */
+  RAPT_BAD_ROW_LENGTHS,      /* a row length is larger than cols */
+  RAPT_BAD_ISA_NAME,         /* no instruction set of that name is compiled in */
+  RAPT_BAD_ISA_FOR_THIS_CPU, /* this CPU or its operating system cannot run that instruction set */
+  RAPT_BAD_Q,                /* q is null */
+  RAPT_BAD_K,                /* k is null */
+  RAPT_BAD_V,                /* v is null */
+  RAPT_BAD_OPTIONS,          /* options is null */
+  RAPT_BAD_HEADS,            /* q_heads is not a multiple of kv_heads */
+  RAPT_BAD_DIM,              /* qk_dim or v_dim is 0 or too large */
+  RAPT_BAD_Q_STRIDES,        /* a stride of q is negative */
+  RAPT_BAD_K_STRIDES,        /* a stride of k is negative */
+  RAPT_BAD_V_STRIDES,        /* a stride of v is negative */
+  RAPT_BAD_OUT_STRIDES,      /* the strides of out let two of its rows overlap */
+  RAPT_BAD_LSE_STRIDES,      /* the strides of lse let two of its elements coincide */
+  RAPT_BAD_BIAS_STRIDES,     /* a stride of bias is negative */
+  RAPT_BAD_MASK_STRIDES,     /* a stride of mask is negative */
+  RAPT_BAD_QUERY_SCALES,     /* a stride of query_scales is negative */
+  RAPT_BAD_CAUSAL,           /* causal is not one of rapt_causal */
+  RAPT_BAD_WINDOW,           /* window_left or window_right is below -1 */
+  RAPT_BAD_KV_LENGTHS,       /* an entry of kv_lengths is negative or larger than kv_len */
+  RAPT_BAD_OFFSETS,     /* q_offsets or kv_offsets decrease, or a sequence is longer than q_len, kv_len */
+  RAPT_BAD_BLOCK_TABLE, /* the page size or a page number is not one, or kv_offsets is set beside it */
+  RAPT_BAD_PACKED_KEYS, /* packed keys go with whole pages of 64 keys, and not with kv_offsets */
+  RAPT_BAD_PARTIALS,    /* partials is null */
+  RAPT_BAD_WORKSPACE,   /* workspace is null or smaller than rapt_attention_workspace says */
+  RAPT_BAD_TASKS        /* the range of tasks is not within those there are */
 };
 typedef enum rapt_status rapt_status;
 
@@ -208,6 +231,180 @@ RAPT_API rapt_status rapt_softmax_backward_f32(const float *y, ptrdiff_t y_strid
 RAPT_API rapt_status rapt_softmax_backward_f64(const double *y, ptrdiff_t y_stride, const double *dy,
                                                ptrdiff_t dy_stride, double *dx, ptrdiff_t dx_stride,
                                                size_t rows, size_t cols, double scale);
+
+/* ---- attention ---------------------------------------------------------------------------------------- */
+
+/* Elements from one batch item, head, token to the next. */
+typedef struct rapt_strides {
+  ptrdiff_t batch;
+  ptrdiff_t head;
+  ptrdiff_t token;
+} rapt_strides;
+
+enum rapt_causal {
+  RAPT_CAUSAL_NONE = 0,
+  RAPT_CAUSAL_BOTTOM_RIGHT = 1, /* the last query of a sequence sees its last key */
+  RAPT_CAUSAL_OFFSET = 2        /* query i sees the keys up to i + causal_offset */
+};
+
+/* What attention computes, for every query i of every head h and batch item b:
+ *
+ *   t[j] = q[i] . k[j]                                     over qk_dim
+ *   s[j] = scale * query_scales[i] * t[j]
+ *   s[j] = softcap * tanh(s[j] / softcap)                  if softcap is not 0
+ *   s[j] = s[j] + alibi_slopes[h] * (j - p)                if there are slopes
+ *   s[j] = s[j] + bias[i][j]                               if there is a bias
+ *   out[i] = sum over the visible j of exp(s[j] - lse[i]) * v[j]
+ *   lse[i] = log of (sum over the visible j of exp(s[j]) + exp(sinks[h]))
+ *
+ * Query head h reads key/value head h / (q_heads / kv_heads). The position of query i among the keys is
+ * p = i + (keys - queries of the sequence), or i + causal_offset under RAPT_CAUSAL_OFFSET. Key j is visible
+ * where j is below the sequence's length, and
+ *   causal:        j <= p
+ *   window_left:   j >= p - window_left
+ *   window_right:  j <= p + window_right
+ *   window_chunk:  j / window_chunk == p / window_chunk, rounded down
+ *   mask:          mask[i][j] is not 0
+ *   bias:          bias[i][j] is not -inf.
+ *
+ * Pointers to void are to elements of the function's type. All of it is optional but the shape; start from
+ * RAPT_ATTENTION_OPTIONS_INIT. */
+typedef struct rapt_attention_options {
+  size_t size; /* sizeof(rapt_attention_options) */
+
+  /* The shape: q [batch][q_heads][q_len][qk_dim], k [batch][kv_heads][kv_len][qk_dim],
+   * v [batch][kv_heads][kv_len][v_dim], out [batch][q_heads][q_len][v_dim], in any order of the first three
+   * dimensions. Strides that are all 0 mean that order, contiguous. Strides of q, k and v are otherwise not
+   * negative, and may be 0 to repeat. k and v may share memory. */
+  size_t batch;    /* 1 */
+  size_t q_heads;  /* 1 */
+  size_t kv_heads; /* divides q_heads; 0: as q_heads */
+  size_t q_len;
+  size_t kv_len;
+  size_t qk_dim;
+  size_t v_dim; /* 0: as qk_dim */
+  rapt_strides q_strides, k_strides, v_strides, out_strides;
+
+  /* The scores. */
+  double scale;                     /* 0: 1/sqrt(qk_dim) */
+  const void *query_scales;         /* [batch][q_heads][q_len], a factor a query; or null */
+  rapt_strides query_scale_strides; /* 0 repeats */
+  double softcap;                   /* 0: off */
+  const void *alibi_slopes;         /* [q_heads], or null */
+  const void *bias;                 /* [batch][q_heads][q_len][kv_len], keys contiguous; or null */
+  rapt_strides bias_strides;        /* 0 repeats */
+  const void *sinks;                /* [q_heads], a logit that takes part in the sum alone; or null */
+
+  /* What a query sees. */
+  int causal; /* one of rapt_causal */
+  ptrdiff_t causal_offset;
+  ptrdiff_t window_left, window_right; /* -1: no limit */
+  size_t window_chunk;                 /* 0: off */
+  const uint8_t *mask;                 /* [batch][q_heads][q_len][kv_len], keys contiguous; or null */
+  rapt_strides mask_strides;           /* 0 repeats */
+
+  /* Sequences of different lengths. q_len and kv_len are then the largest there may be. */
+  const int32_t *kv_lengths; /* [batch], keys of each sequence; or null */
+  const int32_t *q_offsets;  /* [batch + 1], packed: sequence b has the tokens from q_offsets[b] to */
+  const int32_t *kv_offsets; /* q_offsets[b + 1] of q and out (k and v); their batch strides are not read */
+
+  /* Keys and values in pages: token t of sequence b lies at token t % page_size of page
+   * block_table[b * block_table_stride + t / page_size]. The batch stride of k and v is then a page's. */
+  const int32_t *block_table;
+  size_t block_table_stride; /* 0: as many as kv_len needs */
+  size_t page_size;          /* a multiple of 16 */
+
+  /* Not 0: k is as rapt_attention_pack_keys makes it; its token stride is not read. All strides 0: batch and
+   * heads contiguous. */
+  int packed_keys;
+
+  /* The log-sum-exp of every row, [batch][q_heads][q_len] (with q_offsets [q_heads][tokens]); or null. */
+  void *lse;
+  rapt_strides lse_strides; /* all 0: contiguous */
+} rapt_attention_options;
+
+#define RAPT_ATTENTION_OPTIONS_INIT                                                                       \
+  {                                                                                                       \
+    sizeof(rapt_attention_options), 1, 1, 0, 0, 0, 0, 0, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0},      \
+        /* scale */ 0.0, NULL, {0, 0, 0}, 0.0, NULL, NULL, {0, 0, 0}, NULL, /* causal */ 0, 0, -1, -1, 0, \
+        NULL, {0, 0, 0}, /* lengths */ NULL, NULL, NULL, NULL, 0, 0, 0, /* lse */ NULL, {                 \
+      0, 0, 0                                                                                             \
+    }                                                                                                     \
+  }
+
+/* softmax(Q.K^T * scale) . V, with the options above, never holding the matrix of scores.
+ *
+ * workspace: memory of rapt_attention_workspace bytes, of any alignment, for the time of the call; calls that
+ * run at once need one each. Its size depends on the dimensions of the heads alone: f32 takes
+ * 4 * (64 * (qk_dim + 2 * v_dim) + 8960) bytes and 64 more, f64 twice that.
+ * Aliasing: out may be exactly q, with the same strides and v_dim = qk_dim. It must overlap nothing else.
+ * Special values: a row with nothing visible gives 0 and log-sum-exp -inf (the sink, if there is one). What
+ * is not visible is never read into a result, whatever it holds, NaN and infinities included. A score of -inf
+ * that is visible has weight 0. NaN or +inf among the visible scores makes the row NaN. A weight below 2^-125
+ * of the row's largest is 0. No output is -0.
+ * Accuracy: |error| <= (8 + (qk_dim + 8) * S) * 2^-24 * max over the visible |v| in f32, where S is the
+ * largest sum over d of |scale * q[d] * k[d]| (f64: 2^-53).
+ *
+ * Order of the operations, on every instruction set: a score is one chain of fused multiply-adds over the
+ * dimension; weights are taken relative to the largest score of the blocks so far, in blocks of 64 keys
+ * counted from the sequence's first; a block's weights are summed by halves, its values added up in key
+ * order; after every 512 keys a new partial result begins, and partial results are folded from left to
+ * right. None of it depends on how many queries, heads, sequences or tasks there are: a token decoded alone
+ * has the bits that it has in a prefill. */
+RAPT_API rapt_status rapt_attention_f32(const float *q, const float *k, const float *v, float *out,
+                                        const rapt_attention_options *options, void *workspace,
+                                        size_t workspace_size);
+RAPT_API rapt_status rapt_attention_f64(const double *q, const double *k, const double *v, double *out,
+                                        const rapt_attention_options *options, void *workspace,
+                                        size_t workspace_size);
+
+/* Bytes of workspace that a call needs. */
+RAPT_API rapt_status rapt_attention_workspace_f32(const rapt_attention_options *options, size_t *bytes);
+RAPT_API rapt_status rapt_attention_workspace_f64(const rapt_attention_options *options, size_t *bytes);
+
+/* The same work as numbered tasks, for any pool of threads: run(first, last) does tasks first to last - 1.
+ * Every task writes rows of its own, and every split gives the same bits. A task is up to 64 rows (queries
+ * times the query heads of one key/value head); tasks of a sequence follow each other. */
+RAPT_API rapt_status rapt_attention_tasks(const rapt_attention_options *options, size_t *tasks);
+RAPT_API rapt_status rapt_attention_run_f32(const float *q, const float *k, const float *v, float *out,
+                                            const rapt_attention_options *options, size_t first, size_t last,
+                                            void *workspace, size_t workspace_size);
+RAPT_API rapt_status rapt_attention_run_f64(const double *q, const double *k, const double *v, double *out,
+                                            const rapt_attention_options *options, size_t first, size_t last,
+                                            void *workspace, size_t workspace_size);
+
+/* Split keys: for few queries over many keys, the keys are worked on in chunks of 512 that may run anywhere,
+ * and the merge gives the very bits of the unsplit call. partial_tasks counts the tasks: chunk c's are those
+ * from c * rapt_attention_tasks to (c + 1) * rapt_attention_tasks - 1. partials holds
+ * [batch][q_heads][q_len][chunks][v_dim + 2] elements of the function's type: the largest score, the sum of
+ * weights relative to it, and the weighted sum of values of each chunk. It must overlap nothing. */
+RAPT_API rapt_status rapt_attention_partial_tasks(const rapt_attention_options *options, size_t *tasks,
+                                                  size_t *partials_length);
+RAPT_API rapt_status rapt_attention_partial_f32(const float *q, const float *k, const float *v,
+                                                float *partials, const rapt_attention_options *options,
+                                                size_t first, size_t last, void *workspace,
+                                                size_t workspace_size);
+RAPT_API rapt_status rapt_attention_partial_f64(const double *q, const double *k, const double *v,
+                                                double *partials, const rapt_attention_options *options,
+                                                size_t first, size_t last, void *workspace,
+                                                size_t workspace_size);
+/* Tasks as rapt_attention_tasks counts them. */
+RAPT_API rapt_status rapt_attention_merge_f32(const float *partials, float *out,
+                                              const rapt_attention_options *options, size_t first,
+                                              size_t last, void *workspace, size_t workspace_size);
+RAPT_API rapt_status rapt_attention_merge_f64(const double *partials, double *out,
+                                              const rapt_attention_options *options, size_t first,
+                                              size_t last, void *workspace, size_t workspace_size);
+
+/* Packed keys, for caches that are read many times: key t, dimension d of one head lies at
+ *   packed[(t / 64) * 64 * qk_dim + d * 64 + t % 64],
+ * in (tokens + 63) / 64 * 64 * qk_dim elements. pack_keys writes the keys first .. first + tokens - 1 of a
+ * head to their places, from rows token_stride apart; the others of a block may hold anything. packed must
+ * not overlap k. */
+RAPT_API rapt_status rapt_attention_pack_keys_f32(const float *k, ptrdiff_t token_stride, size_t first,
+                                                  size_t tokens, size_t qk_dim, float *packed);
+RAPT_API rapt_status rapt_attention_pack_keys_f64(const double *k, ptrdiff_t token_stride, size_t first,
+                                                  size_t tokens, size_t qk_dim, double *packed);
 
 #ifdef __cplusplus
 }

@@ -1,28 +1,13 @@
 // softmax, log_softmax and logsumexp: the arguments are checked here, once, before anything is written.
 #include <cmath>
-#include <cstring>
 
 #include "api/floating_point.hpp"
 #include "api/matrix.hpp"
+#include "api/read_options.hpp"
 #include "dispatch/dispatch.hpp"
 
 namespace rapt {
 namespace {
-
-// Copies the caller's options, whose size tells which version of the struct they are.
-rapt_status read_options(const rapt_softmax_options *given, rapt_softmax_options &options) {
-  options = RAPT_SOFTMAX_OPTIONS_INIT;
-  if (!given) return RAPT_OK;
-  // A version with fewer fields does not exist yet.
-  if (given->size < sizeof options) return RAPT_BAD_OPTIONS_SIZE;
-  if (given->size > 4096) return RAPT_BAD_OPTIONS_SIZE;  // not a size: memory that nobody set
-  const auto *bytes = reinterpret_cast<const unsigned char *>(given);
-  for (std::size_t i = sizeof options; i < given->size; ++i) {
-    if (bytes[i] != 0) return RAPT_BAD_OPTION;
-  }
-  std::memcpy(&options, given, sizeof options);
-  return RAPT_OK;
-}
 
 // The arrays that options point to.
 rapt_status check_arrays(const SoftmaxRows &rows, const Matrix &output) {

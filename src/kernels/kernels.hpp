@@ -19,6 +19,8 @@ struct SoftmaxRows {
   rapt_softmax_options options = RAPT_SOFTMAX_OPTIONS_INIT;
 };
 
+struct AttentionCall;
+
 // Null where a level lacks a kernel and the next lower one's serves.
 struct KernelTable {
 #define KERNEL(name, result, parameters, arguments) result(*name) parameters;

@@ -1,0 +1,123 @@
+// Checks of tensors with a stride for each dimension but the innermost.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "rapt/rapt.h"
+
+namespace rapt {
+
+// [batch][heads][tokens][row elements], as memory. Strides that are not used, of dimensions of 1 or fewer,
+// may be anything.
+class Strided {
+ public:
+  Strided(const void *data, const rapt_strides &strides, std::size_t batch, std::size_t heads,
+          std::size_t tokens, std::size_t row, std::size_t element_size)
+      : dims_{{strides.batch, batch}, {strides.head, heads}, {strides.token, tokens}},
+        first_(reinterpret_cast<std::uintptr_t>(data)),
+        row_(row),
+        element_size_(element_size),
+        is_empty_(batch == 0 || heads == 0 || tokens == 0 || row == 0) {
+    for (Dim &dim : dims_) {
+      if (dim.count <= 1) dim.stride = 0;
+    }
+  }
+
+  bool any_negative() const {
+    for (const Dim &dim : dims_) {
+      if (dim.stride < 0) return true;
+    }
+    return false;
+  }
+
+  // No two rows share an element, as far as it can be told: every dimension steps over all of those with
+  // smaller strides. No stride is negative, and measure() was true.
+  bool rows_are_apart() const {
+    Dim sorted[3] = {dims_[0], dims_[1], dims_[2]};
+    const auto order = [&](Dim &a, Dim &b) {
+      if (b.stride < a.stride) {
+        const Dim swap = a;
+        a = b;
+        b = swap;
+      }
+    };
+    order(sorted[0], sorted[1]);
+    order(sorted[1], sorted[2]);
+    order(sorted[0], sorted[1]);
+    std::size_t extent = row_;
+    for (const Dim &dim : sorted) {
+      if (dim.count <= 1) continue;
+      if (static_cast<std::size_t>(dim.stride) < extent) return false;
+      extent += static_cast<std::size_t>(dim.stride) * (dim.count - 1);
+    }
+    return true;
+  }
+
+  // The bytes from the first element to the end of the last; false if they do not fit a ptrdiff_t.
+  bool measure() {
+    bytes_ = 0;
+    if (is_empty_) return true;
+    std::size_t elements = row_;
+    for (const Dim &dim : dims_) {
+      std::size_t extent;
+      if (dim.count <= 1) continue;
+      if (__builtin_mul_overflow(static_cast<std::size_t>(dim.stride), dim.count - 1, &extent) ||
+          __builtin_add_overflow(elements, extent, &elements)) {
+        return false;
+      }
+    }
+    return !__builtin_mul_overflow(elements, element_size_, &bytes_) && bytes_ <= std::size_t{PTRDIFF_MAX};
+  }
+
+  bool overlaps(const void *data, std::size_t bytes) const {
+    const auto other = reinterpret_cast<std::uintptr_t>(data);
+    return bytes > 0 && bytes_ > 0 && first_ < other + bytes && other < first_ + bytes_;
+  }
+
+  bool is_exactly(const Strided &other) const {
+    for (std::size_t i = 0; i < 3; ++i) {
+      if (dims_[i].stride != other.dims_[i].stride || dims_[i].count != other.dims_[i].count) return false;
+    }
+    return first_ == other.first_ && row_ == other.row_ && element_size_ == other.element_size_;
+  }
+
+  // Whether an element may be shared. Tensors that are slices of one buffer ([batch, token, 3, head, dim],
+  // say) are apart: where the tokens of both step by one pitch, and everything larger by multiples of it,
+  // what each covers within the pitch decides.
+  bool overlaps(const Strided &other) const {
+    if (!overlaps(reinterpret_cast<const void *>(other.first_), other.bytes_)) return false;
+    const std::size_t pitch = token_stride();
+    if (pitch == 0 || pitch != other.token_stride() || element_size_ != other.element_size_) return true;
+    std::size_t width, other_width;
+    if (!width_within(pitch, width) || !other.width_within(pitch, other_width)) return true;
+    const std::size_t bytes = pitch * element_size_;
+    const std::size_t distance = other.first_ >= first_ ? (other.first_ - first_) % bytes
+                                                        : (bytes - (first_ - other.first_) % bytes) % bytes;
+    return !(distance >= width * element_size_ && bytes - distance >= other_width * element_size_);
+  }
+
+ private:
+  struct Dim {
+    std::ptrdiff_t stride;
+    std::size_t count;
+  };
+
+  std::size_t token_stride() const { return static_cast<std::size_t>(dims_[2].stride); }
+  // The elements covered in each pitch, if no dimension leaves it but by multiples of it.
+  bool width_within(std::size_t pitch, std::size_t &width) const {
+    width = row_;
+    for (std::size_t i = 0; i < 2; ++i) {
+      const std::size_t stride = static_cast<std::size_t>(dims_[i].stride);
+      if (stride % pitch != 0) width += stride * (dims_[i].count - 1);
+    }
+    return width <= pitch;
+  }
+
+  Dim dims_[3];  // batch, head, token
+  std::uintptr_t first_;
+  std::size_t row_, element_size_, bytes_ = 0;
+  bool is_empty_;
+};
+
+}  // namespace rapt

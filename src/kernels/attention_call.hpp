@@ -1,0 +1,222 @@
+// A call of attention, and the rows that it consists of.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "kernels/attention_contract.hpp"
+#include "rapt/rapt.h"
+
+namespace rapt {
+
+// The arguments of the public functions, checked, with every default filled in.
+struct AttentionCall {
+  const void *q;
+  const void *k;
+  const void *v;
+  void *out;       // null where partials are written
+  void *partials;  // null unless they are written or read
+  rapt_attention_options options;
+
+  std::size_t group() const { return options.q_heads / options.kv_heads; }
+  std::size_t tiles_a_sequence() const {
+    return (options.q_len * group() + attention_tile_rows - 1) / attention_tile_rows;
+  }
+  std::size_t tiles() const { return options.batch * options.kv_heads * tiles_a_sequence(); }
+  std::size_t chunks() const { return (options.kv_len + attention_chunk - 1) / attention_chunk; }
+};
+
+}  // namespace rapt
+
+namespace {
+
+inline std::ptrdiff_t at(std::ptrdiff_t stride, std::size_t index) {
+  return stride * static_cast<std::ptrdiff_t>(index);
+}
+
+// The rows of one task: the queries of the query heads that share a key/value head of a sequence, token by
+// token and within a token head by head. So a tile of few tokens and many heads is filled, and under
+// causality its rows see nearly the same keys.
+class AttentionTile {
+ public:
+  using Call = rapt::AttentionCall;
+
+  AttentionTile(const Call &call, std::size_t index) : call_(call), o_(call.options), group_(call.group()) {
+    const std::size_t tiles = call.tiles_a_sequence();
+    const std::size_t sequence_head = index / tiles;
+    sequence_ = sequence_head / o_.kv_heads;
+    kv_head_ = sequence_head % o_.kv_heads;
+    q_len_ = o_.q_offsets ? static_cast<std::size_t>(o_.q_offsets[sequence_ + 1] - o_.q_offsets[sequence_])
+                          : o_.q_len;
+    if (o_.kv_lengths) {
+      kv_len_ = static_cast<std::size_t>(o_.kv_lengths[sequence_]);
+    } else if (o_.kv_offsets) {
+      kv_len_ = static_cast<std::size_t>(o_.kv_offsets[sequence_ + 1] - o_.kv_offsets[sequence_]);
+    } else {
+      kv_len_ = o_.kv_len;
+    }
+    const std::size_t all = q_len_ * group_;
+    first_ = index % tiles * rapt::attention_tile_rows;
+    if (first_ > all) first_ = all;
+    rows_ = all - first_ < rapt::attention_tile_rows ? all - first_ : rapt::attention_tile_rows;
+  }
+
+  std::size_t rows() const { return rows_; }
+  std::size_t kv_len() const { return kv_len_; }
+  std::size_t token(std::size_t row) const { return (first_ + row) / group_; }
+  std::size_t q_head(std::size_t row) const { return kv_head_ * group_ + (first_ + row) % group_; }
+  const rapt_attention_options &options() const { return o_; }
+
+  // The keys that a row sees, but for mask and bias: those from .first on, up to .end.
+  struct Range {
+    std::size_t first;
+    std::size_t end;
+  };
+  std::int64_t position(std::size_t row) const {
+    const std::int64_t offset = o_.causal == RAPT_CAUSAL_OFFSET
+                                    ? limited(o_.causal_offset)
+                                    : static_cast<std::int64_t>(kv_len_) - static_cast<std::int64_t>(q_len_);
+    return static_cast<std::int64_t>(token(row)) + offset;
+  }
+  Range range(std::size_t row) const {
+    const std::int64_t p = position(row);
+    std::int64_t first = 0, end = static_cast<std::int64_t>(kv_len_);
+    if (o_.causal != RAPT_CAUSAL_NONE && end > p + 1) end = p + 1;
+    if (o_.window_left >= 0 && first < p - limited(o_.window_left)) first = p - limited(o_.window_left);
+    if (o_.window_right >= 0 && end > p + limited(o_.window_right) + 1)
+      end = p + limited(o_.window_right) + 1;
+    if (o_.window_chunk != 0) {
+      const std::int64_t length = limited(static_cast<std::ptrdiff_t>(o_.window_chunk >> 1)) * 2 +
+                                  static_cast<std::int64_t>(o_.window_chunk & 1);
+      const std::int64_t chunk = (p >= 0 ? p : p - (length - 1)) / length * length;
+      if (first < chunk) first = chunk;
+      if (end > chunk + length) end = chunk + length;
+    }
+    if (end <= first) return {0, 0};
+    return {static_cast<std::size_t>(first), static_cast<std::size_t>(end)};
+  }
+
+  template <class T>
+  const T *q(std::size_t row) const {
+    return static_cast<const T *>(call_.q) + query_token(o_.q_strides, row);
+  }
+  template <class T>
+  T *out(std::size_t row) const {
+    return static_cast<T *>(call_.out) + query_token(o_.out_strides, row);
+  }
+  template <class T>
+  T *lse(std::size_t row) const {
+    return o_.lse ? static_cast<T *>(o_.lse) + query_token(o_.lse_strides, row) : nullptr;
+  }
+  template <class T>
+  T *partial(std::size_t row, std::size_t chunk) const {
+    const std::size_t query = (sequence_ * o_.q_heads + q_head(row)) * o_.q_len + token(row);
+    return static_cast<T *>(call_.partials) + (query * call_.chunks() + chunk) * (o_.v_dim + 2);
+  }
+
+  // The first of the keys from `key` on, and the distance to the next, which holds up to the next multiple of
+  // 16 (of 64 for packed keys, where it is 1 and dimensions are 64 apart).
+  template <class T>
+  const T *k(std::size_t key) const {
+    return static_cast<const T *>(call_.k) + kv_token(o_.k_strides, key, o_.packed_keys != 0);
+  }
+  template <class T>
+  const T *v(std::size_t key) const {
+    return static_cast<const T *>(call_.v) + kv_token(o_.v_strides, key, false);
+  }
+
+  // Of a row, from key 0 on; null without.
+  template <class T>
+  const T *bias(std::size_t row) const {
+    return o_.bias ? static_cast<const T *>(o_.bias) + own_token(o_.bias_strides, row) : nullptr;
+  }
+  const std::uint8_t *mask(std::size_t row) const {
+    return o_.mask ? o_.mask + own_token(o_.mask_strides, row) : nullptr;
+  }
+  template <class T>
+  double scale(std::size_t row) const {
+    if (!o_.query_scales) return o_.scale;
+    return o_.scale * double{static_cast<const T *>(o_.query_scales)[own_token(o_.query_scale_strides, row)]};
+  }
+  template <class T>
+  T slope(std::size_t row) const {
+    return o_.alibi_slopes ? static_cast<const T *>(o_.alibi_slopes)[q_head(row)] : T(0);
+  }
+  template <class T>
+  T sink(std::size_t row) const {
+    return o_.sinks ? static_cast<const T *>(o_.sinks)[q_head(row)] : -std::numeric_limits<T>::infinity();
+  }
+
+ private:
+  // What cannot matter any more, so that sums of these do not overflow.
+  static std::int64_t limited(std::ptrdiff_t n) {
+    constexpr std::int64_t limit = std::int64_t{1} << 60;
+    return n > limit ? limit : n < -limit ? -limit : n;
+  }
+  std::ptrdiff_t own_token(const rapt_strides &s, std::size_t row) const {
+    return at(s.batch, sequence_) + at(s.head, q_head(row)) + at(s.token, token(row));
+  }
+  std::ptrdiff_t query_token(const rapt_strides &s, std::size_t row) const {
+    if (!o_.q_offsets) return own_token(s, row);
+    return at(s.head, q_head(row)) +
+           at(s.token, static_cast<std::size_t>(o_.q_offsets[sequence_]) + token(row));
+  }
+  std::ptrdiff_t kv_token(const rapt_strides &s, std::size_t key, bool packed) const {
+    std::ptrdiff_t base = at(s.batch, sequence_);
+    if (o_.block_table) {
+      const std::size_t page = key / o_.page_size;
+      base = at(s.batch, static_cast<std::size_t>(o_.block_table[sequence_ * o_.block_table_stride + page]));
+      key -= page * o_.page_size;
+    } else if (o_.kv_offsets) {
+      base = 0;
+      key += static_cast<std::size_t>(o_.kv_offsets[sequence_]);
+    }
+    base += at(s.head, kv_head_);
+    if (!packed) return base + at(s.token, key);
+    constexpr std::size_t block = rapt::attention_block;
+    return base + static_cast<std::ptrdiff_t>(key / block * block * o_.qk_dim + key % block);
+  }
+
+  const Call &call_;
+  const rapt_attention_options &o_;
+  std::size_t group_;
+  std::size_t sequence_, kv_head_, q_len_, kv_len_;
+  std::size_t first_, rows_;
+};
+
+// The numbers that make a row's weights of its scores.
+template <class T>
+struct AttentionScale {
+  using C = rapt::AttentionContract<T>;
+
+  // Scores are dot products as they are, of a query that has `sign`, or are made of them in natural units.
+  bool made;
+  T sign = 1;
+  T factor = 1;       // made: of the dot product, before the softcap's tanh
+  T cap = 0;          // made: of tanh, if not 0
+  T slope = 0;        // made
+  T to_log2;          // a score times this is in units of log 2
+  T cutoff;           // a score's distance from the maximum below which its weight is 0
+  double to_natural;  // a score times this is in units of log e
+
+  AttentionScale(const AttentionTile &tile, std::size_t row) {
+    const rapt_attention_options &o = tile.options();
+    const double scale = tile.scale<T>(row);
+    made = o.softcap != 0 || o.bias || o.alibi_slopes;
+    if (made) {
+      cap = static_cast<T>(o.softcap);
+      factor = static_cast<T>(cap != 0 ? scale / o.softcap : scale);
+      slope = tile.slope<T>(row);
+      to_natural = 1;
+    } else {
+      sign = scale < 0 ? T(-1) : T(1);
+      to_natural = std::fabs(scale);
+    }
+    to_log2 = static_cast<T>(to_natural * C::log2_e);
+    cutoff = C::lowest_log2 / to_log2;
+  }
+};
+
+}  // namespace
