@@ -146,7 +146,7 @@ class Arrays {
       if (output.any_negative() || !output.measure() || !output.rows_are_apart()) return bad_strides;
       if (call_.q && output.overlaps(q) && !(may_be_q && output.is_exactly(q))) return RAPT_BAD_OVERLAP;
       if ((call_.k && output.overlaps(k)) || (call_.v && output.overlaps(v)) ||
-          (call_.out && call_.partials && output.overlaps(call_.partials, partials_bytes())) ||
+          (call_.partials && call_.out && output.overlaps(call_.partials, partials_bytes())) ||
           (o_.bias && output.overlaps(bias)) || (o_.mask && output.overlaps(mask)) ||
           (o_.query_scales && output.overlaps(scales)) ||
           overlaps(output, o_.alibi_slopes, o_.q_heads * element_size_) ||

@@ -65,22 +65,32 @@ class AttentionTile {
 
   std::size_t rows() const { return rows_; }
   std::size_t kv_len() const { return kv_len_; }
-  std::size_t token(std::size_t row) const { return (first_ + row) / group_; }
-  std::size_t q_head(std::size_t row) const { return kv_head_ * group_ + (first_ + row) % group_; }
   const rapt_attention_options &options() const { return o_; }
+
+  struct Row {
+    std::size_t token;
+    std::size_t q_head;
+  };
+  Row row(std::size_t index) const {
+    return {(first_ + index) / group_, kv_head_ * group_ + (first_ + index) % group_};
+  }
+  Row next(Row row) const {
+    const bool last_head = row.q_head + 1 == (kv_head_ + 1) * group_;
+    return last_head ? Row{row.token + 1, kv_head_ * group_} : Row{row.token, row.q_head + 1};
+  }
 
   // The keys that a row sees, but for mask and bias: those from .first on, up to .end.
   struct Range {
     std::size_t first;
     std::size_t end;
   };
-  std::int64_t position(std::size_t row) const {
+  std::int64_t position(Row row) const {
     const std::int64_t offset = o_.causal == RAPT_CAUSAL_OFFSET
                                     ? limited(o_.causal_offset)
                                     : static_cast<std::int64_t>(kv_len_) - static_cast<std::int64_t>(q_len_);
-    return static_cast<std::int64_t>(token(row)) + offset;
+    return static_cast<std::int64_t>(row.token) + offset;
   }
-  Range range(std::size_t row) const {
+  Range range(Row row) const {
     const std::int64_t p = position(row);
     std::int64_t first = 0, end = static_cast<std::int64_t>(kv_len_);
     if (o_.causal != RAPT_CAUSAL_NONE && end > p + 1) end = p + 1;
@@ -99,20 +109,20 @@ class AttentionTile {
   }
 
   template <class T>
-  const T *q(std::size_t row) const {
+  const T *q(Row row) const {
     return static_cast<const T *>(call_.q) + query_token(o_.q_strides, row);
   }
   template <class T>
-  T *out(std::size_t row) const {
+  T *out(Row row) const {
     return static_cast<T *>(call_.out) + query_token(o_.out_strides, row);
   }
   template <class T>
-  T *lse(std::size_t row) const {
+  T *lse(Row row) const {
     return o_.lse ? static_cast<T *>(o_.lse) + query_token(o_.lse_strides, row) : nullptr;
   }
   template <class T>
-  T *partial(std::size_t row, std::size_t chunk) const {
-    const std::size_t query = (sequence_ * o_.q_heads + q_head(row)) * o_.q_len + token(row);
+  T *partial(Row row, std::size_t chunk) const {
+    const std::size_t query = (sequence_ * o_.q_heads + row.q_head) * o_.q_len + row.token;
     return static_cast<T *>(call_.partials) + (query * call_.chunks() + chunk) * (o_.v_dim + 2);
   }
 
@@ -129,24 +139,24 @@ class AttentionTile {
 
   // Of a row, from key 0 on; null without.
   template <class T>
-  const T *bias(std::size_t row) const {
+  const T *bias(Row row) const {
     return o_.bias ? static_cast<const T *>(o_.bias) + own_token(o_.bias_strides, row) : nullptr;
   }
-  const std::uint8_t *mask(std::size_t row) const {
+  const std::uint8_t *mask(Row row) const {
     return o_.mask ? o_.mask + own_token(o_.mask_strides, row) : nullptr;
   }
   template <class T>
-  double scale(std::size_t row) const {
+  double scale(Row row) const {
     if (!o_.query_scales) return o_.scale;
     return o_.scale * double{static_cast<const T *>(o_.query_scales)[own_token(o_.query_scale_strides, row)]};
   }
   template <class T>
-  T slope(std::size_t row) const {
-    return o_.alibi_slopes ? static_cast<const T *>(o_.alibi_slopes)[q_head(row)] : T(0);
+  T slope(Row row) const {
+    return o_.alibi_slopes ? static_cast<const T *>(o_.alibi_slopes)[row.q_head] : T(0);
   }
   template <class T>
-  T sink(std::size_t row) const {
-    return o_.sinks ? static_cast<const T *>(o_.sinks)[q_head(row)] : -std::numeric_limits<T>::infinity();
+  T sink(Row row) const {
+    return o_.sinks ? static_cast<const T *>(o_.sinks)[row.q_head] : -std::numeric_limits<T>::infinity();
   }
 
  private:
@@ -155,13 +165,13 @@ class AttentionTile {
     constexpr std::int64_t limit = std::int64_t{1} << 60;
     return n > limit ? limit : n < -limit ? -limit : n;
   }
-  std::ptrdiff_t own_token(const rapt_strides &s, std::size_t row) const {
-    return at(s.batch, sequence_) + at(s.head, q_head(row)) + at(s.token, token(row));
+  std::ptrdiff_t own_token(const rapt_strides &s, Row row) const {
+    return at(s.batch, sequence_) + at(s.head, row.q_head) + at(s.token, row.token);
   }
-  std::ptrdiff_t query_token(const rapt_strides &s, std::size_t row) const {
+  std::ptrdiff_t query_token(const rapt_strides &s, Row row) const {
     if (!o_.q_offsets) return own_token(s, row);
-    return at(s.head, q_head(row)) +
-           at(s.token, static_cast<std::size_t>(o_.q_offsets[sequence_]) + token(row));
+    return at(s.head, row.q_head) +
+           at(s.token, static_cast<std::size_t>(o_.q_offsets[sequence_]) + row.token);
   }
   std::ptrdiff_t kv_token(const rapt_strides &s, std::size_t key, bool packed) const {
     std::ptrdiff_t base = at(s.batch, sequence_);
@@ -201,7 +211,7 @@ struct AttentionScale {
   T cutoff;           // a score's distance from the maximum below which its weight is 0
   double to_natural;  // a score times this is in units of log e
 
-  AttentionScale(const AttentionTile &tile, std::size_t row) {
+  AttentionScale(const AttentionTile &tile, AttentionTile::Row row) {
     const rapt_attention_options &o = tile.options();
     const double scale = tile.scale<T>(row);
     made = o.softcap != 0 || o.bias || o.alibi_slopes;

@@ -8,6 +8,7 @@
 #include "kernels/contract.hpp"
 #include "kernels/exp.hpp"
 #include "kernels/score_plan.hpp"
+#include "kernels/tanh.hpp"
 #include "kernels/unroll.hpp"
 
 namespace {
@@ -74,7 +75,7 @@ class MadeScores {
   [[gnu::always_inline]] batch make(batch x, std::size_t i, std::size_t k) const {
     const batch excluded(-std::numeric_limits<T>::infinity());
     batch v = x * factor_;
-    if (has_cap_) v = tanh(v);
+    if (has_cap_) v = tanh_of<T>(v);
     if (bias_) {
       const batch bias = S::load_floats(bias_ + i, k);
       v = has_cap_ ? S::fma(cap_, v, bias) : S::fma(factor_, x, bias);
@@ -84,26 +85,6 @@ class MadeScores {
     }
     if (mask_) v = S::select(S::load_flags(mask_ + i, k), v, excluded);
     return v;
-  }
-
-  // tanh(|z|) = -q / (2 + q) with q = exp(-2|z|) - 1, which keeps its accuracy near 0.
-  static batch tanh(batch z) {
-    const ExpParts<T> exp(exp_constants<T>(1.0));
-    const batch limit(C::tanh_saturates), magic(C::round_magic), zero(T(0)), one(T(1));
-    const batch magnitude = S::select(S::less(S::abs(z), limit), S::abs(z), limit);
-    const batch t = magnitude * batch(T(-2));
-    const batch shifted = S::fma(t, exp.log2_e, magic);
-    const batch r = exp.remainder(t, shifted - magic);
-    batch q = exp.c[C::coefficient_count - 1];
-    unroll<C::coefficient_count - 1>([&](auto i) __attribute__((always_inline)) {
-      q = S::fma(q, r, exp.c[C::coefficient_count - 2 - i]);
-    });
-    q = S::fma(r * r, q, r);
-    const batch two_to_n = S::add_exponent(one, shifted);
-    q = S::fma(two_to_n, q, two_to_n - one);
-    const batch positive = S::divide(zero - q, batch(T(2)) + q);
-    const batch result = S::select(S::less(z, zero), zero - positive, positive);
-    return S::select(S::unordered(z, z), z, result);
   }
 
   const T *x_;

@@ -36,6 +36,7 @@ struct simd<float> {
   using batch = xsimd::batch<float, xsimd::fma3<xsimd::avx2>>;
   using mask = __m256;
   static constexpr std::size_t width = 8;
+  static constexpr std::size_t tile_vectors = 2;  // of a register tile of attention
   static constexpr std::size_t dot_rows_together =
       1;  // 8 accumulators a row fill the 16 registers with the operands
   static constexpr bool max_keeps_nan = false;
@@ -108,6 +109,29 @@ struct simd<float> {
   static batch add_where(mask m, batch a, batch b) { return _mm256_add_ps(a, _mm256_and_ps(m, b)); }
   static batch subtract_bits_where(mask m, batch a, batch b) { return subtract_bits(a, _mm256_and_ps(m, b)); }
 
+  // p * 2^n in the lanes where v is not at or below `cutoff`, 0 in the others; n is `shifted` less
+  // round_magic. By a product, which passes a NaN on.
+  static batch scale_by_power_above(batch v, batch cutoff, batch p, batch, batch shifted) {
+    const __m256 above = _mm256_cmp_ps(v, cutoff, _CMP_NLE_UQ);
+    return _mm256_and_ps(above, _mm256_mul_ps(p, add_exponent(batch(1.0f), shifted)));
+  }
+  // Lane j of v[i] and lane i of v[j] change places.
+  static void transpose(batch (&v)[width]) {
+    batch pairs[width];
+    for (std::size_t i = 0; i < width; i += 4) {
+      const __m256 a = _mm256_unpacklo_ps(v[i], v[i + 1]), b = _mm256_unpackhi_ps(v[i], v[i + 1]);
+      const __m256 c = _mm256_unpacklo_ps(v[i + 2], v[i + 3]), d = _mm256_unpackhi_ps(v[i + 2], v[i + 3]);
+      pairs[i] = _mm256_shuffle_ps(a, c, 0x44);
+      pairs[i + 1] = _mm256_shuffle_ps(a, c, 0xee);
+      pairs[i + 2] = _mm256_shuffle_ps(b, d, 0x44);
+      pairs[i + 3] = _mm256_shuffle_ps(b, d, 0xee);
+    }
+    for (std::size_t i = 0; i < 4; ++i) {
+      v[i] = _mm256_permute2f128_ps(pairs[i], pairs[i + 4], 0x20);
+      v[i + 4] = _mm256_permute2f128_ps(pairs[i], pairs[i + 4], 0x31);
+    }
+  }
+
   static float fold(batch v) {
     const __m128 h4 = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
     const __m128 h2 = _mm_add_ps(h4, _mm_movehl_ps(h4, h4));
@@ -156,6 +180,7 @@ struct simd<double> {
   using batch = xsimd::batch<double, xsimd::fma3<xsimd::avx2>>;
   using mask = __m256d;
   static constexpr std::size_t width = 4;
+  static constexpr std::size_t tile_vectors = 2;  // of a register tile of attention
   static constexpr std::size_t dot_rows_together =
       1;  // 8 accumulators a row fill the 16 registers with the operands
   static constexpr bool max_keeps_nan = false;
@@ -231,6 +256,22 @@ struct simd<double> {
 
   static batch add_where(mask m, batch a, batch b) { return _mm256_add_pd(a, _mm256_and_pd(m, b)); }
   static batch subtract_bits_where(mask m, batch a, batch b) { return subtract_bits(a, _mm256_and_pd(m, b)); }
+
+  // p * 2^n in the lanes where v is not at or below `cutoff`, 0 in the others; n is `shifted` less
+  // round_magic. By a product, which passes a NaN on.
+  static batch scale_by_power_above(batch v, batch cutoff, batch p, batch, batch shifted) {
+    const __m256d above = _mm256_cmp_pd(v, cutoff, _CMP_NLE_UQ);
+    return _mm256_and_pd(above, _mm256_mul_pd(p, add_exponent(batch(1.0), shifted)));
+  }
+  // Lane j of v[i] and lane i of v[j] change places.
+  static void transpose(batch (&v)[width]) {
+    const __m256d a = _mm256_unpacklo_pd(v[0], v[1]), b = _mm256_unpackhi_pd(v[0], v[1]);
+    const __m256d c = _mm256_unpacklo_pd(v[2], v[3]), d = _mm256_unpackhi_pd(v[2], v[3]);
+    v[0] = _mm256_permute2f128_pd(a, c, 0x20);
+    v[1] = _mm256_permute2f128_pd(b, d, 0x20);
+    v[2] = _mm256_permute2f128_pd(a, c, 0x31);
+    v[3] = _mm256_permute2f128_pd(b, d, 0x31);
+  }
 
   static double fold(batch v) {
     const __m128d h2 = _mm_add_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));

@@ -20,6 +20,7 @@ struct simd<float> {
   using batch = xsimd::batch<float, xsimd::avx512bw>;
   using mask = __mmask16;
   static constexpr std::size_t width = 16;
+  static constexpr std::size_t tile_vectors = 4;       // of a register tile of attention
   static constexpr std::size_t dot_rows_together = 4;  // 4 accumulators a row
   static constexpr bool max_keeps_nan = false;
   static constexpr bool masks_are_free = true;  // an operation can zero lanes by a mask
@@ -89,6 +90,33 @@ struct simd<float> {
   // p * 2^n with one rounding, for any n.
   static constexpr bool has_scale_by_power = true;
   static batch scale_by_power(batch p, batch n) { return _mm512_scalef_ps(p, n); }
+  // p * 2^n in the lanes where v is not at or below `cutoff`, 0 in the others; n is `shifted` less
+  // round_magic.
+  static batch scale_by_power_above(batch v, batch cutoff, batch p, batch n, batch) {
+    return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(v, cutoff, _CMP_NLE_UQ), p, n);
+  }
+  // Lane j of v[i] and lane i of v[j] change places.
+  static void transpose(batch (&v)[width]) {
+    batch pairs[width];
+    for (std::size_t i = 0; i < width; i += 4) {
+      const __m512 a = _mm512_unpacklo_ps(v[i], v[i + 1]), b = _mm512_unpackhi_ps(v[i], v[i + 1]);
+      const __m512 c = _mm512_unpacklo_ps(v[i + 2], v[i + 3]), d = _mm512_unpackhi_ps(v[i + 2], v[i + 3]);
+      pairs[i] = _mm512_shuffle_ps(a, c, 0x44);
+      pairs[i + 1] = _mm512_shuffle_ps(a, c, 0xee);
+      pairs[i + 2] = _mm512_shuffle_ps(b, d, 0x44);
+      pairs[i + 3] = _mm512_shuffle_ps(b, d, 0xee);
+    }
+    for (std::size_t i = 0; i < 4; ++i) {
+      const __m512 a = _mm512_shuffle_f32x4(pairs[i], pairs[i + 4], 0x88);
+      const __m512 b = _mm512_shuffle_f32x4(pairs[i], pairs[i + 4], 0xdd);
+      const __m512 c = _mm512_shuffle_f32x4(pairs[i + 8], pairs[i + 12], 0x88);
+      const __m512 d = _mm512_shuffle_f32x4(pairs[i + 8], pairs[i + 12], 0xdd);
+      v[i] = _mm512_shuffle_f32x4(a, c, 0x88);
+      v[i + 4] = _mm512_shuffle_f32x4(b, d, 0x88);
+      v[i + 8] = _mm512_shuffle_f32x4(a, c, 0xdd);
+      v[i + 12] = _mm512_shuffle_f32x4(b, d, 0xdd);
+    }
+  }
   // Whichever is smaller in magnitude; b if a is NaN.
   static batch nearer_zero(batch a, batch b) { return _mm512_range_ps(a, b, 0b0110); }
   static batch add_where(mask m, batch a, batch b) { return _mm512_mask_add_ps(a, m, a, b); }
@@ -181,6 +209,7 @@ struct simd<double> {
   using batch = xsimd::batch<double, xsimd::avx512bw>;
   using mask = __mmask8;
   static constexpr std::size_t width = 8;
+  static constexpr std::size_t tile_vectors = 4;       // of a register tile of attention
   static constexpr std::size_t dot_rows_together = 4;  // 4 accumulators a row
   static constexpr bool max_keeps_nan = false;
   static constexpr bool joins_halves = false;
@@ -251,6 +280,29 @@ struct simd<double> {
   // p * 2^n with one rounding, for any n.
   static constexpr bool has_scale_by_power = true;
   static batch scale_by_power(batch p, batch n) { return _mm512_scalef_pd(p, n); }
+  // p * 2^n in the lanes where v is not at or below `cutoff`, 0 in the others; n is `shifted` less
+  // round_magic.
+  static batch scale_by_power_above(batch v, batch cutoff, batch p, batch n, batch) {
+    return _mm512_maskz_scalef_pd(_mm512_cmp_pd_mask(v, cutoff, _CMP_NLE_UQ), p, n);
+  }
+  // Lane j of v[i] and lane i of v[j] change places.
+  static void transpose(batch (&v)[width]) {
+    batch pairs[width];
+    for (std::size_t i = 0; i < width; i += 2) {
+      pairs[i] = _mm512_unpacklo_pd(v[i], v[i + 1]);
+      pairs[i + 1] = _mm512_unpackhi_pd(v[i], v[i + 1]);
+    }
+    for (std::size_t i = 0; i < 2; ++i) {
+      const __m512d a = _mm512_shuffle_f64x2(pairs[i], pairs[i + 2], 0x88);
+      const __m512d b = _mm512_shuffle_f64x2(pairs[i], pairs[i + 2], 0xdd);
+      const __m512d c = _mm512_shuffle_f64x2(pairs[i + 4], pairs[i + 6], 0x88);
+      const __m512d d = _mm512_shuffle_f64x2(pairs[i + 4], pairs[i + 6], 0xdd);
+      v[i] = _mm512_shuffle_f64x2(a, c, 0x88);
+      v[i + 2] = _mm512_shuffle_f64x2(b, d, 0x88);
+      v[i + 4] = _mm512_shuffle_f64x2(a, c, 0xdd);
+      v[i + 6] = _mm512_shuffle_f64x2(b, d, 0xdd);
+    }
+  }
   // Whichever is smaller in magnitude; b if a is NaN.
   static batch nearer_zero(batch a, batch b) { return _mm512_range_pd(a, b, 0b0110); }
   static batch add_where(mask m, batch a, batch b) { return _mm512_mask_add_pd(a, m, a, b); }

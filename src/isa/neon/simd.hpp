@@ -19,6 +19,7 @@ struct simd<float> {
   using batch = xsimd::batch<float, xsimd::neon64>;
   using mask = uint32x4_t;
   static constexpr std::size_t width = 4;
+  static constexpr std::size_t tile_vectors = 4;       // of a register tile of attention
   static constexpr std::size_t dot_rows_together = 1;  // 16 accumulators (f64 too) a row
   static constexpr bool max_keeps_nan = true;          // FMAX returns NaN if either operand is one
   static constexpr bool joins_halves = false;
@@ -102,6 +103,21 @@ struct simd<float> {
   static batch add_where(mask m, batch a, batch b) { return vaddq_f32(a, where(m, b)); }
   static batch subtract_bits_where(mask m, batch a, batch b) { return subtract_bits(a, where(m, b)); }
 
+  // p * 2^n in the lanes where v is not at or below `cutoff`, 0 in the others; n is `shifted` less
+  // round_magic. By a product, which passes a NaN on.
+  static batch scale_by_power_above(batch v, batch cutoff, batch p, batch, batch shifted) {
+    return zero_where(vcleq_f32(v, cutoff), vmulq_f32(p, add_exponent(batch(1.0f), shifted)));
+  }
+  // Lane j of v[i] and lane i of v[j] change places.
+  static void transpose(batch (&v)[width]) {
+    const float32x4_t a = vtrn1q_f32(v[0], v[1]), b = vtrn2q_f32(v[0], v[1]);
+    const float32x4_t c = vtrn1q_f32(v[2], v[3]), d = vtrn2q_f32(v[2], v[3]);
+    v[0] = low_halves(a, c);
+    v[1] = low_halves(b, d);
+    v[2] = high_halves(a, c);
+    v[3] = high_halves(b, d);
+  }
+
   static float fold(batch v) {
     const float32x2_t h2 = vadd_f32(vget_low_f32(v), vget_high_f32(v));
     return vget_lane_f32(vpadd_f32(h2, h2), 0);
@@ -139,6 +155,7 @@ struct simd<double> {
   using batch = xsimd::batch<double, xsimd::neon64>;
   using mask = uint64x2_t;
   static constexpr std::size_t width = 2;
+  static constexpr std::size_t tile_vectors = 4;       // of a register tile of attention
   static constexpr std::size_t dot_rows_together = 1;  // 16 accumulators (f64 too) a row
   static constexpr bool max_keeps_nan = true;
   static constexpr bool joins_halves = false;
@@ -217,6 +234,18 @@ struct simd<double> {
   }
   static batch add_where(mask m, batch a, batch b) { return vaddq_f64(a, where(m, b)); }
   static batch subtract_bits_where(mask m, batch a, batch b) { return subtract_bits(a, where(m, b)); }
+
+  // p * 2^n in the lanes where v is not at or below `cutoff`, 0 in the others; n is `shifted` less
+  // round_magic. By a product, which passes a NaN on.
+  static batch scale_by_power_above(batch v, batch cutoff, batch p, batch, batch shifted) {
+    return zero_where(vcleq_f64(v, cutoff), vmulq_f64(p, add_exponent(batch(1.0), shifted)));
+  }
+  // Lane j of v[i] and lane i of v[j] change places.
+  static void transpose(batch (&v)[width]) {
+    const float64x2_t low = vzip1q_f64(v[0], v[1]);
+    v[1] = vzip2q_f64(v[0], v[1]);
+    v[0] = low;
+  }
 
   static double fold(batch v) { return vgetq_lane_f64(v, 0) + vgetq_lane_f64(v, 1); }
   static void store_scaled_folds(double *out, double scale, batch v0, batch v1, batch v2, batch v3) {

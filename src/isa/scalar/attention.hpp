@@ -46,7 +46,7 @@ struct AttentionState {
 template <class T>
 class AttentionRow {
  public:
-  AttentionRow(const AttentionTile &tile, std::size_t row)
+  AttentionRow(const AttentionTile &tile, AttentionTile::Row row)
       : tile_(tile),
         row_(row),
         o_(tile.options()),
@@ -110,7 +110,8 @@ class AttentionRow {
     return !bias || bias[key] != -std::numeric_limits<T>::infinity();
   }
 
-  T score(std::size_t key) const {
+  T score(std::size_t block, std::size_t j) const {
+    const std::size_t key = block + j;
     const T *q = tile_.q<T>(row_), *k = tile_.k<T>(key);
     const std::size_t step = o_.packed_keys ? rapt::attention_block : 1;
     T t = 0;
@@ -119,7 +120,8 @@ class AttentionRow {
     t = t * scale_.factor;
     if (scale_.cap != 0) t = scale_.cap * tanh_one(natural_, t);
     if (o_.alibi_slopes) {
-      t = std::fma(scale_.slope, static_cast<T>(static_cast<std::int64_t>(key) - tile_.position(row_)), t);
+      const auto to_block = static_cast<std::int64_t>(block) - tile_.position(row_);
+      t = std::fma(scale_.slope, static_cast<T>(to_block) + static_cast<T>(j), t);
     }
     if (o_.bias) t = t + tile_.bias<T>(row_)[key];
     return t;
@@ -134,7 +136,7 @@ class AttentionRow {
     for (std::size_t j = 0; j < keys; ++j) {
       is_visible[j] = visible(first + j);
       if (!is_visible[j]) continue;
-      w[j] = score(first + j);
+      w[j] = score(first, j);
       if (w[j] > state.max) state.max = w[j];
     }
     const T reference = state.reference();
@@ -150,7 +152,7 @@ class AttentionRow {
   }
 
   const AttentionTile &tile_;
-  std::size_t row_;
+  AttentionTile::Row row_;
   const rapt_attention_options &o_;
   AttentionScale<T> scale_;
   AttentionTile::Range range_;
@@ -164,7 +166,7 @@ void attention(const rapt::AttentionCall *call, std::size_t first, std::size_t l
   for (std::size_t task = first; task < last; ++task) {
     const AttentionTile tile(*call, task);
     for (std::size_t r = 0; r < tile.rows(); ++r) {
-      const AttentionRow<T> row(tile, r);
+      const AttentionRow<T> row(tile, tile.row(r));
       AttentionState<T> total(storage, v_dim);
       for (std::size_t key = 0; key < tile.kv_len(); key += rapt::attention_chunk) {
         AttentionState<T> chunk(storage + v_dim, v_dim);
@@ -189,10 +191,10 @@ void attention_partial(const rapt::AttentionCall *call, std::size_t first, std::
       AttentionState<T> state(static_cast<T *>(workspace), v_dim);
       if (begin < tile.kv_len()) {
         const std::size_t left = tile.kv_len() - begin;
-        AttentionRow<T>(tile, r).take_keys(
-            state, begin, begin + (left < rapt::attention_chunk ? left : rapt::attention_chunk));
+        AttentionRow<T>(tile, tile.row(r))
+            .take_keys(state, begin, begin + (left < rapt::attention_chunk ? left : rapt::attention_chunk));
       }
-      T *partial = tile.partial<T>(r, chunk);
+      T *partial = tile.partial<T>(tile.row(r), chunk);
       partial[0] = state.max + T(0);
       partial[1] = state.sum;
       for (std::size_t d = 0; d < v_dim; ++d) partial[2 + d] = state.values[d] + T(0);
@@ -206,10 +208,10 @@ void attention_merge(const rapt::AttentionCall *call, std::size_t first, std::si
   for (std::size_t task = first; task < last; ++task) {
     const AttentionTile tile(*call, task);
     for (std::size_t r = 0; r < tile.rows(); ++r) {
-      const AttentionRow<T> row(tile, r);
+      const AttentionRow<T> row(tile, tile.row(r));
       AttentionState<T> total(static_cast<T *>(workspace), v_dim);
       for (std::size_t c = 0; c < call->chunks(); ++c) {
-        T *partial = tile.partial<T>(r, c);
+        T *partial = tile.partial<T>(tile.row(r), c);
         AttentionState<T> chunk(partial + 2, 0);
         chunk.max = partial[0];
         chunk.sum = partial[1];

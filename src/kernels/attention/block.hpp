@@ -1,0 +1,37 @@
+// Where the keys and values of a block lie.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/attention_call.hpp"
+
+namespace {
+
+template <class T>
+struct BlockAddresses {
+  static constexpr std::size_t block = rapt::attention_block;
+  // What a vector of keys may read after a block's last.
+  static constexpr std::size_t spare = 16;
+
+  const T *k[block + spare];
+  const T *v[block];
+  std::ptrdiff_t k_step;  // from a dimension of a key to the next
+
+  void find(const AttentionTile &tile, std::size_t first, std::size_t keys) {
+    const rapt_attention_options &o = tile.options();
+    constexpr std::size_t unit = rapt::attention_page_unit;
+    k_step = o.packed_keys ? static_cast<std::ptrdiff_t>(block) : 1;
+    const std::ptrdiff_t k_stride = o.packed_keys ? 1 : o.k_strides.token, v_stride = o.v_strides.token;
+    for (std::size_t j = 0; j < keys; j += unit) {
+      const T *key = tile.k<T>(first + j), *value = tile.v<T>(first + j);
+      const std::size_t end = keys - j < unit ? keys : j + unit;
+      for (std::size_t i = j; i < end; ++i) {
+        k[i] = key + k_stride * static_cast<std::ptrdiff_t>(i - j);
+        v[i] = value + v_stride * static_cast<std::ptrdiff_t>(i - j);
+      }
+    }
+    for (std::size_t i = keys; i < keys + spare; ++i) k[i] = k[keys - 1];
+  }
+};
+
+}  // namespace

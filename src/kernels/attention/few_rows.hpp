@@ -1,0 +1,386 @@
+// Attention of tiles with few rows, as in decoding: keys in the vector lanes for the scores, dimensions for
+// the values. Every row reads a key or value that is in a register already.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+
+#include "kernels/attention/block.hpp"
+#include "kernels/attention/rows.hpp"
+#include "kernels/attention/transposed.hpp"
+#include "kernels/attention/weight.hpp"
+#include "kernels/fold.hpp"
+#include "kernels/tanh.hpp"
+
+namespace {
+
+// 0, 1, 2, …
+template <class T>
+alignas(64) constexpr T lane_index[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
+// scores[r][j] = dot(query r, key j) for the 64 keys of a block, one chain of fused operations over the
+// dimension. Of a packed block dimension d lies at keys + 64 d; of any other, whose keys are rows of
+// elements, squares of elements are transposed in registers.
+template <class T, std::size_t rows, bool packed>
+[[gnu::noinline, gnu::flatten]] void row_scores(const T *queries, const BlockAddresses<T> &addresses,
+                                                std::size_t keys, std::size_t dim, T *scores) {
+  using S = simd<T>;
+  using batch = typename S::batch;
+  constexpr std::size_t block = rapt::attention_block;
+  // Vectors of keys at a time: the chains hide their latency behind each other.
+  constexpr std::size_t together = rows >= 4 ? 2 : 4;
+  for (std::size_t j = 0; j < keys; j += together * S::width) {
+    batch score[together][rows];
+    unroll<together>([&](auto g) __attribute__((always_inline)) {
+      unroll<rows>([&](auto r) __attribute__((always_inline)) { score[g][r] = batch(T(0)); });
+    });
+    const auto add = [&](auto g, std::size_t d, batch key) __attribute__((always_inline)) {
+      unroll<rows>([&](auto r) __attribute__((always_inline)) {
+        score[g][r] = S::fma(batch(queries[r * dim + d]), key, score[g][r]);
+      });
+    };
+    if constexpr (packed) {
+      const T *key = addresses.k[0] + j;
+      for (std::size_t d = 0; d < dim; ++d, key += block) {
+        unroll<together>([&](auto g)
+                             __attribute__((always_inline)) { add(g, d, S::load(key + g * S::width)); });
+      }
+    } else {
+      for (std::size_t d = 0; d < dim; d += S::width) {
+        const std::size_t dims = dim - d < S::width ? dim - d : S::width;
+        unroll<together>([&](auto g) __attribute__((always_inline)) {
+          // A vector of keys that do not exist is one of copies of the last.
+          const std::size_t first = j + g * S::width;
+          if (first >= keys) return;
+          batch v[S::width];
+          load_transposed<T>(
+              v, [&](std::size_t i) __attribute__((always_inline)) { return addresses.k[first + i] + d; },
+              dims);
+          unroll_while<S::width>([&](auto i) __attribute__((always_inline)) {
+            if (i < dims) add(g, d + i, v[i]);
+            return i < dims;
+          });
+        });
+      }
+    }
+    unroll<together>([&](auto g) __attribute__((always_inline)) {
+      unroll<rows>([&](auto r) __attribute__((always_inline)) {
+        S::store(scores + r * block + j + g * S::width, score[g][r]);
+      });
+    });
+  }
+}
+
+// values[r][d] = rescale[r] * values[r][d] + sum over j of weights[r][j] * value j [d], in key order, for
+// some vectors of dimensions from d on; the last one has `tail` elements.
+template <class T, std::size_t rows, std::size_t vectors, bool whole>
+[[gnu::always_inline]] inline void row_values_of(const T *weights, const T *const *value, std::size_t keys,
+                                                 const T *rescale, std::size_t d, std::size_t tail, T *values,
+                                                 std::size_t pitch) {
+  using S = simd<T>;
+  using batch = typename S::batch;
+  constexpr std::size_t block = rapt::attention_block;
+  batch sum[rows][vectors];
+  unroll<rows>([&](auto r) __attribute__((always_inline)) {
+    const batch factor(rescale[r]);
+    unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+      sum[r][v] = S::load(values + r * pitch + d + v * S::width) * factor;
+    });
+  });
+  for (std::size_t j = 0; j < keys; ++j) {
+    const T *const from = value[j] + d;
+    batch element[vectors];
+    unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+      element[v] =
+          whole || v + 1 < vectors ? S::load(from + v * S::width) : S::load_first(from + v * S::width, tail);
+    });
+    unroll<rows>([&](auto r) __attribute__((always_inline)) {
+      const batch weight(weights[r * block + j]);
+      unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+        sum[r][v] = S::fma(weight, element[v], sum[r][v]);
+      });
+    });
+  }
+  unroll<rows>([&](auto r) __attribute__((always_inline)) {
+    unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+      S::store(values + r * pitch + d + v * S::width, sum[r][v]);
+    });
+  });
+}
+
+template <class T, std::size_t rows>
+[[gnu::noinline]] void row_values(const T *weights, const T *const *value, std::size_t keys, const T *rescale,
+                                  std::size_t dim, T *values, std::size_t pitch) {
+  constexpr std::size_t width = simd<T>::width;
+  constexpr std::size_t vectors = rows <= 2 ? 8 : 4;
+  std::size_t d = 0;
+  for (; dim - d >= vectors * width; d += vectors * width) {
+    row_values_of<T, rows, vectors, true>(weights, value, keys, rescale, d, 0, values, pitch);
+  }
+  if constexpr (vectors > 4) {
+    for (; dim - d >= 4 * width; d += 4 * width) {
+      row_values_of<T, rows, 4, true>(weights, value, keys, rescale, d, 0, values, pitch);
+    }
+  }
+  for (; dim - d >= width; d += width) {
+    row_values_of<T, rows, 1, true>(weights, value, keys, rescale, d, 0, values, pitch);
+  }
+  if (d < dim) row_values_of<T, rows, 1, false>(weights, value, keys, rescale, d, dim - d, values, pitch);
+}
+
+template <class T>
+class FewRows {
+ public:
+  using S = simd<T>;
+  using batch = typename S::batch;
+  static constexpr std::size_t block = rapt::attention_block;
+  static constexpr std::size_t chunk = rapt::attention_chunk;
+  static constexpr std::size_t most = 8;
+
+  // All that is needed to fold and store results, with room for rows of whole vectors.
+  FewRows(const AttentionTile &tile, TileRows<T> &rows, T *workspace)
+      : tile_(tile),
+        o_(tile.options()),
+        rows_(rows),
+        pitch_((o_.v_dim + S::width - 1) / S::width * S::width),
+        total_values_(workspace),
+        chunk_values_(total_values_ + most * pitch_),
+        scores_(chunk_values_ + most * pitch_),
+        queries_(scores_ + most * block) {}
+
+  [[gnu::flatten]] void run(RowSums<T> &total, std::size_t begin, std::size_t end) {
+    load_queries();
+    take_keys(total, begin, end);
+    // As ManyRows has it.
+    if (some_excluded_ && any_nan()) {
+      careful_ = true;
+      take_keys(total, begin, end);
+    }
+  }
+
+  // Row r's results of all chunks, from address(r, chunk): the maximum, the sum, the values.
+  template <class Address>
+  void merge(RowSums<T> &total, std::size_t chunks, Address address) {
+    total.clear();
+    clear(total_values_, rows_.rows);
+    RowSums<T> next;
+    next.clear();
+    for (std::size_t c = 0; c < chunks; ++c) {
+      for (std::size_t r = 0; r < rows_.lanes; ++r) {
+        const T *partial = address(r < rows_.rows ? r : rows_.rows - 1, c);
+        next.max[r] = partial[0];
+        next.sum[r] = partial[1];
+      }
+      rows_.fold(total, next);
+      for (std::size_t r = 0; r < rows_.rows; ++r) fold_values(r, address(r, c) + 2);
+    }
+  }
+
+  // Row r's values times rows.rescale to address(r).
+  template <class Address>
+  void store(Address address) const {
+    for (std::size_t r = 0; r < rows_.rows; ++r) {
+      T *const out = address(r);
+      const batch factor(rows_.rescale[r]), seen(rows_.seen[r]);
+      for (std::size_t d = 0; d < o_.v_dim; d += S::width) {
+        S::store_first(out + d, rows_.finished(S::load(total_values_ + r * pitch_ + d), factor, seen),
+                       o_.v_dim - d);
+      }
+    }
+  }
+
+ private:
+  // Rows after the last are copies of it.
+  void load_queries() {
+    for (std::size_t r = 0; r < most; ++r) {
+      const std::size_t from = r < rows_.rows ? r : rows_.rows - 1;
+      const T *q = tile_.q<T>(rows_.of[from]);
+      const batch sign(rows_.sign[from]);
+      for (std::size_t d = 0; d < o_.qk_dim; d += S::width) {
+        S::store_first(queries_ + r * o_.qk_dim + d, S::load_first(q + d, o_.qk_dim - d) * sign,
+                       o_.qk_dim - d);
+      }
+    }
+  }
+
+  void clear(T *values, std::size_t rows) const {
+    for (std::size_t i = 0; i < rows * pitch_; i += S::width) S::store(values + i, batch(T(0)));
+  }
+
+  void take_keys(RowSums<T> &total, std::size_t begin, std::size_t end) {
+    some_excluded_ = false;
+    const AttentionTile::Range seen = rows_.range_of_any(0, rows_.rows);
+    if (begin < seen.first) begin = seen.first / chunk * chunk;
+    if (end > seen.end) end = seen.end;
+    total.clear();
+    clear(total_values_, most);
+    RowSums<T> next;
+    bool is_first = true;
+    for (std::size_t key = begin; key < end; key += chunk) {
+      const std::size_t chunk_end = end - key < chunk ? end : key + chunk;
+      RowSums<T> &sums = is_first ? total : next;
+      T *values = is_first ? total_values_ : chunk_values_;
+      if (!is_first) {
+        next.clear();
+        clear(chunk_values_, most);
+      }
+      const std::size_t from = key < seen.first ? seen.first / block * block : key;
+      for (std::size_t k = from; k < chunk_end; k += block) take_block(sums, values, k, chunk_end);
+      if (!is_first) {
+        rows_.fold(total, next);
+        for (std::size_t r = 0; r < rows_.rows; ++r) fold_values(r, chunk_values_ + r * pitch_);
+      }
+      is_first = false;
+    }
+  }
+
+  // One row's values of the total and the next results, by the factors that rows.fold left.
+  void fold_values(std::size_t r, const T *next) const {
+    const batch a(rows_.rescale[r]), b(rows_.rescale_next[r]);
+    T *const value = total_values_ + r * pitch_;
+    for (std::size_t d = 0; d < o_.v_dim; d += S::width) {
+      S::store(value + d, S::fma(S::load_first(next + d, o_.v_dim - d), b, S::load(value + d) * a));
+    }
+  }
+
+  std::size_t within(std::size_t key, std::size_t first) const {
+    return key < first ? 0 : key - first < block ? key - first : block;
+  }
+
+  void take_block(RowSums<T> &sums, T *values, std::size_t first, std::size_t end) {
+    const std::size_t keys = end - first < block ? end - first : block;
+    addresses_.find(tile_, first, keys);
+    by_rows([&](auto rows) __attribute__((always_inline)) {
+      if (o_.packed_keys) {
+        row_scores<T, rows, true>(queries_, addresses_, keys, o_.qk_dim, scores_);
+      } else {
+        row_scores<T, rows, false>(queries_, addresses_, keys, o_.qk_dim, scores_);
+      }
+    });
+    alignas(64) T largest[RowSums<T>::count];
+    for (std::size_t r = 0; r < rows_.rows; ++r) {
+      const std::size_t row_begin = within(rows_.first[r], first), row_end = within(rows_.end[r], first);
+      if (row_begin > 0 || row_end < keys || o_.mask || o_.bias) some_excluded_ = true;
+      largest[r] = make_scores(r, first, row_begin, row_end, keys);
+    }
+    for (std::size_t r = rows_.rows; r < rows_.lanes; ++r) largest[r] = largest[rows_.rows - 1];
+    for (std::size_t r = 0; r < rows_.lanes; r += S::width) rows_.take_max(sums, r, S::load(largest + r));
+    alignas(64) T sum[RowSums<T>::count];
+    for (std::size_t r = 0; r < rows_.rows; ++r) sum[r] = make_weights(r);
+    for (std::size_t r = rows_.rows; r < rows_.lanes; ++r) sum[r] = sum[rows_.rows - 1];
+    for (std::size_t r = 0; r < rows_.lanes; r += S::width) rows_.take_sum(sums, r, S::load(sum + r));
+    if (careful_) return take_values_by_row(values, first, keys);
+    by_rows([&](auto rows) __attribute__((always_inline)) {
+      row_values<T, rows>(scores_, addresses_.v, keys, rows_.rescale, o_.v_dim, values, pitch_);
+    });
+  }
+
+  template <class F>
+  [[gnu::always_inline]] void by_rows(F f) const {
+    switch (rows_.rows) {
+      case 1:
+        return f(std::integral_constant<std::size_t, 1>{});
+      case 2:
+        return f(std::integral_constant<std::size_t, 2>{});
+      case 3:
+        return f(std::integral_constant<std::size_t, 3>{});
+      case 4:
+        return f(std::integral_constant<std::size_t, 4>{});
+      case 5:
+      case 6:
+        return f(std::integral_constant<std::size_t, 6>{});
+      default:
+        return f(std::integral_constant<std::size_t, 8>{});
+    }
+  }
+
+  bool visible(std::size_t r, std::size_t key) const {
+    if (key < rows_.first[r] || key >= rows_.end[r]) return false;
+    if (o_.mask && tile_.mask(rows_.of[r])[key] == 0) return false;
+    return !o_.bias || tile_.bias<T>(rows_.of[r])[key] != -std::numeric_limits<T>::infinity();
+  }
+
+  // Turns a row's dot products with a block into scores, -inf where a key is excluded or does not exist;
+  // returns the largest.
+  T make_scores(std::size_t r, std::size_t first, std::size_t begin, std::size_t end, std::size_t keys) {
+    const batch minus_infinity(-std::numeric_limits<T>::infinity());
+    T *const row = scores_ + r * block;
+    const T *bias = o_.bias ? tile_.bias<T>(rows_.of[r]) + first : nullptr;
+    const std::uint8_t *mask = o_.mask ? tile_.mask(rows_.of[r]) + first : nullptr;
+    const batch factor(rows_.factor[r]), cap(rows_.cap), slope(rows_.slope[r]);
+    const bool has_cap = rows_.cap != 0, has_slopes = o_.alibi_slopes;
+    const batch distance(static_cast<T>(static_cast<std::int64_t>(first) - tile_.position(rows_.of[r])));
+    const batch from(static_cast<T>(begin)), to(static_cast<T>(end));
+    batch max = minus_infinity;
+    for (std::size_t j = 0; j < block; j += S::width) {
+      if (j >= end || j + S::width <= begin) {
+        S::store(row + j, minus_infinity);
+        continue;
+      }
+      batch score = S::load(row + j);
+      const std::size_t count = keys - j;
+      const batch index = S::load(lane_index<T>) + batch(static_cast<T>(j));
+      auto excluded = S::either(S::less(index, from), S::negate(S::less(index, to)));
+      if (rows_.made) {
+        score = score * factor;
+        if (has_cap) score = cap * tanh_of<T>(score);
+        if (has_slopes) score = S::fma(slope, distance + index, score);
+        if (bias) {
+          const batch added = S::load_first(bias + j, count);
+          score = score + added;
+          excluded = S::either(excluded, S::equal(added, minus_infinity));
+        }
+      }
+      if (mask) excluded = S::either(excluded, S::negate(S::load_flags(mask + j, count)));
+      score = S::select(excluded, minus_infinity, score);
+      S::store(row + j, score);
+      max = S::max(score, max);
+    }
+    return S::fold_max(max);
+  }
+
+  // Turns a row's scores into weights; returns their sum by halves.
+  T make_weights(std::size_t r) {
+    T *const row = scores_ + r * block;
+    const batch reference(rows_.reference[r]), to_log2(rows_.to_log2[r]), cutoff(rows_.cutoff[r]);
+    batch weights[block / S::width];
+    unroll<block / S::width>([&](auto i) __attribute__((always_inline)) {
+      weights[i] = Weight<T>()(S::load(row + i * S::width) - reference, to_log2, cutoff);
+      S::store(row + i * S::width, weights[i]);
+    });
+    return fold_lanes<T>(weights);
+  }
+
+  [[gnu::noinline]] void take_values_by_row(T *values, std::size_t first, std::size_t keys) const {
+    for (std::size_t r = 0; r < rows_.rows; ++r) {
+      const batch rescale(rows_.rescale[r]);
+      T *const value = values + r * pitch_;
+      for (std::size_t d = 0; d < o_.v_dim; d += S::width) S::store(value + d, S::load(value + d) * rescale);
+      for (std::size_t j = 0; j < keys; ++j) {
+        if (!visible(r, first + j)) continue;
+        const batch weight(scores_[r * block + j]);
+        for (std::size_t d = 0; d < o_.v_dim; d += S::width) {
+          const batch element = S::load_first(addresses_.v[j] + d, o_.v_dim - d);
+          S::store(value + d, S::fma(weight, element, S::load(value + d)));
+        }
+      }
+    }
+  }
+
+  bool any_nan() const {
+    batch sum(T(0));
+    for (std::size_t i = 0; i < rows_.rows * pitch_; i += S::width) sum = sum + S::load(total_values_ + i);
+    return S::any(S::unordered(sum, sum));
+  }
+
+  const AttentionTile &tile_;
+  const rapt_attention_options &o_;
+  TileRows<T> &rows_;
+  std::size_t pitch_;
+  T *total_values_, *chunk_values_, *scores_, *queries_;
+  BlockAddresses<T> addresses_;
+  bool some_excluded_ = false;
+  bool careful_ = false;
+};
+
+}  // namespace

@@ -1,0 +1,422 @@
+// Attention of tiles with many rows: rows in the vector lanes, keys and values broadcast.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+
+#include "kernels/attention/block.hpp"
+#include "kernels/attention/rows.hpp"
+#include "kernels/attention/tile.hpp"
+#include "kernels/attention/transposed.hpp"
+#include "kernels/attention/weight.hpp"
+#include "kernels/tanh.hpp"
+
+namespace {
+
+template <class T>
+class ManyRows {
+ public:
+  using S = simd<T>;
+  using batch = typename S::batch;
+  static constexpr std::size_t block = rapt::attention_block;
+  static constexpr std::size_t chunk = rapt::attention_chunk;
+
+  ManyRows(const AttentionTile &tile, TileRows<T> &rows, T *workspace)
+      : tile_(tile),
+        o_(tile.options()),
+        rows_(rows),
+        queries_(workspace),
+        total_values_(queries_ + o_.qk_dim * tile_pitch),
+        chunk_values_(total_values_ + o_.v_dim * tile_pitch),
+        scores_(chunk_values_ + o_.v_dim * tile_pitch),
+        exclusions_(scores_ + block * tile_pitch) {
+    load_queries();
+  }
+
+  // Of the keys [begin, end), which begin at a chunk.
+  [[gnu::flatten]] void run(RowSums<T> &total, std::size_t begin, std::size_t end) {
+    take_keys(total, begin, end);
+    // What is excluded for some rows of a tile has weight 0 there, and 0 times NaN or infinity is NaN: then
+    // once more, by row. Looking at every value beforehand would cost 2 % of masked blocks.
+    if (some_excluded_ && any_nan()) {
+      careful_ = true;
+      take_keys(total, begin, end);
+    }
+  }
+
+  // Row r's values times rows.rescale to address(r).
+  template <class Address>
+  void store(Address address) const {
+    for (std::size_t r = 0; r < rows_.rows; r += S::width) {
+      const batch factor = S::load(rows_.rescale + r), seen = S::load(rows_.seen + r);
+      const std::size_t count = rows_.rows - r < S::width ? rows_.rows - r : S::width;
+      for (std::size_t d = 0; d < o_.v_dim; d += S::width) {
+        const std::size_t dims = o_.v_dim - d < S::width ? o_.v_dim - d : S::width;
+        batch v[S::width];
+        unroll<S::width>([&](auto i) __attribute__((always_inline)) {
+          const T *value = total_values_ + (i < dims ? d + i : d) * tile_pitch + r;
+          v[i] = rows_.finished(S::load(value), factor, seen);
+        });
+        S::transpose(v);
+        if (count == S::width && dims == S::width) {
+          unroll<S::width>([&](auto i)
+                               __attribute__((always_inline)) { S::store(address(r + i) + d, v[i]); });
+        } else {
+          unroll_while<S::width>([&](auto i) __attribute__((always_inline)) {
+            if (i < count) S::store_first(address(r + i) + d, v[i], dims);
+            return i < count;
+          });
+        }
+      }
+    }
+  }
+
+ private:
+  // Keys of a block, from its first, that the same vectors of rows see.
+  struct Segment {
+    std::size_t begin, end;
+    std::size_t from, to;  // rows
+  };
+  static constexpr std::size_t most_segments = block / rapt::attention_page_unit;
+
+  void load_queries() {
+    for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
+      const T *row[S::width];
+      for (std::size_t i = 0; i < S::width; ++i) row[i] = tile_.q<T>(rows_.of[r + i]);
+      const batch sign = S::load(rows_.sign + r);
+      for (std::size_t d = 0; d < o_.qk_dim; d += S::width) {
+        const std::size_t dims = o_.qk_dim - d < S::width ? o_.qk_dim - d : S::width;
+        batch v[S::width];
+        load_transposed<T>(
+            v, [&](std::size_t i) __attribute__((always_inline)) { return row[i] + d; }, dims);
+        unroll_while<S::width>([&](auto i) __attribute__((always_inline)) {
+          if (i < dims) S::store(queries_ + (d + i) * tile_pitch + r, v[i] * sign);
+          return i < dims;
+        });
+      }
+    }
+  }
+
+  void clear(T *values) const {
+    for (std::size_t d = 0; d < o_.v_dim; ++d) {
+      for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
+        S::store(values + d * tile_pitch + r, batch(T(0)));
+      }
+    }
+  }
+
+  void take_keys(RowSums<T> &total, std::size_t begin, std::size_t end) {
+    some_excluded_ = false;
+    const AttentionTile::Range seen = rows_.range_of_any(0, rows_.rows);
+    if (begin < seen.first) begin = seen.first / chunk * chunk;
+    if (end > seen.end) end = seen.end;
+    total.clear();
+    clear(total_values_);
+    RowSums<T> next;
+    bool is_first = true;
+    for (std::size_t key = begin; key < end; key = (key / chunk + 1) * chunk) {
+      const std::size_t chunk_end = end - key < chunk ? end : key + chunk;
+      RowSums<T> &sums = is_first ? total : next;
+      T *values = is_first ? total_values_ : chunk_values_;
+      if (!is_first) {
+        next.clear();
+        clear(chunk_values_);
+      }
+      const std::size_t from = key < seen.first ? seen.first / block * block : key;
+      for (std::size_t k = from; k < chunk_end; k += block) take_block(sums, values, k);
+      if (!is_first) fold(total, next);
+      is_first = false;
+    }
+  }
+
+  void fold(RowSums<T> &total, const RowSums<T> &next) {
+    rows_.fold(total, next);
+    for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
+      const batch a = S::load(rows_.rescale + r), b = S::load(rows_.rescale_next + r);
+      for (std::size_t d = 0; d < o_.v_dim; ++d) {
+        T *value = total_values_ + d * tile_pitch + r;
+        S::store(value, S::fma(S::load(chunk_values_ + d * tile_pitch + r), b, S::load(value) * a));
+      }
+    }
+  }
+
+  void take_block(RowSums<T> &sums, T *values, std::size_t first) {
+    const std::size_t left = tile_.kv_len() - first, keys = left < block ? left : block;
+    first_ = first;
+    addresses_.find(tile_, first, keys);
+    constexpr std::size_t group = S::tile_vectors * S::width;
+    for (std::size_t r = 0; r < rows_.lanes; r += group) {
+      const std::size_t to = rows_.lanes - r < group ? rows_.lanes : r + group;
+      take_block_of_rows(sums, values, first, r, to);
+    }
+  }
+
+  // The part of a row's range that lies in a block, from the block's first key.
+  std::size_t within(std::size_t key, std::size_t first) const {
+    return key < first ? 0 : key - first < block ? key - first : block;
+  }
+
+  // The keys of a block that rows [from, to) see, in steps of 16: under causality and windows not every
+  // vector of rows sees each.
+  std::size_t segments_of(Segment (&segment)[most_segments], std::size_t first, std::size_t from,
+                          std::size_t to) const {
+    constexpr std::size_t step = rapt::attention_page_unit;
+    std::size_t count = 0;
+    AttentionTile::Range range[S::tile_vectors];
+    std::size_t vectors = 0, begin = block, end = 0;
+    for (std::size_t r = from; r < to; r += S::width, ++vectors) {
+      range[vectors] = rows_.range_of_any(r, r + S::width);
+      AttentionTile::Range &seen = range[vectors];
+      seen = {within(seen.first, first), within(seen.end, first)};
+      if (seen.first == seen.end) continue;
+      if (seen.first < begin) begin = seen.first;
+      if (seen.end > end) end = seen.end;
+    }
+    for (std::size_t j = begin / step * step; j < end; j += step) {
+      const std::size_t step_end = end - j < step ? end : j + step;
+      std::size_t row_from = to, row_to = from;
+      for (std::size_t v = 0; v < vectors; ++v) {
+        if (range[v].first < step_end && range[v].end > j) {
+          const std::size_t r = from + v * S::width;
+          if (r < row_from) row_from = r;
+          row_to = r + S::width;
+        }
+      }
+      if (row_from >= row_to) continue;
+      if (count > 0 && segment[count - 1].end == j && segment[count - 1].from == row_from &&
+          segment[count - 1].to == row_to) {
+        segment[count - 1].end = step_end;
+      } else {
+        segment[count++] = {j, step_end, row_from, row_to};
+      }
+    }
+    return count;
+  }
+
+  void take_block_of_rows(RowSums<T> &sums, T *values, std::size_t first, std::size_t from, std::size_t to) {
+    Segment segment[most_segments];
+    const std::size_t segments = segments_of(segment, first, from, to);
+    if (segments == 0) return;
+    std::size_t seen_from = to, seen_to = from;
+    alignas(64) T largest[S::tile_vectors * S::width], segment_largest[S::tile_vectors * S::width];
+    for (std::size_t r = 0; r < to - from; r += S::width) {
+      S::store(largest + r, batch(-std::numeric_limits<T>::infinity()));
+    }
+    for (std::size_t s = 0; s < segments; ++s) {
+      const Segment &part = segment[s];
+      by_vectors(
+          part, [&](auto vectors) __attribute__((always_inline)) {
+            tile_scores<T, vectors>(queries_ + part.from, addresses_.k, addresses_.k_step, o_.qk_dim,
+                                    part.begin, part.end, scores_ + part.from, segment_largest);
+          });
+      for (std::size_t r = part.from; r < part.to; r += S::width) {
+        T *of_row = largest + (r - from);
+        S::store(of_row, S::max(S::load(segment_largest + (r - part.from)), S::load(of_row)));
+      }
+      if (part.from < seen_from) seen_from = part.from;
+      if (part.to > seen_to) seen_to = part.to;
+    }
+
+    bool any_rescaled = false;
+    for (std::size_t r = seen_from; r < seen_to; r += S::width) {
+      batch max = S::load(largest + (r - from));
+      const AttentionTile::Range seen = rows_.range_of_any(r, r + S::width);
+      const std::size_t begin = within(seen.first, first), end = within(seen.end, first);
+      // Whether keys were multiplied that some of these rows do not see.
+      const bool excludes = ranges_differ(r, first) || !segments_are(segment, segments, r, begin, end);
+      if (rows_.made || o_.mask || excludes || careful_) max = make_scores(r, first, begin, end);
+      some_excluded_ = some_excluded_ || o_.mask || o_.bias || excludes;
+      // Bitwise, so that every vector is taken in.
+      any_rescaled |= rows_.take_max(sums, r, max);
+      rows_.take_sum(sums, r, make_weights(r, begin, end));
+    }
+
+    if (any_rescaled && (segments > 1 || careful_)) {
+      rescale(values, seen_from, seen_to);
+      any_rescaled = false;
+    }
+    for (std::size_t s = 0; s < segments; ++s) {
+      const Segment &part = segment[s];
+      if (careful_) {
+        take_values_by_row(values, part);
+        continue;
+      }
+      by_vectors(
+          part, [&](auto vectors) __attribute__((always_inline)) {
+            tile_values<T, vectors>(scores_ + part.begin * tile_pitch + part.from, addresses_.v + part.begin,
+                                    part.end - part.begin, any_rescaled ? rows_.rescale + part.from : nullptr,
+                                    o_.v_dim, values + part.from);
+          });
+    }
+  }
+
+  template <class F>
+  [[gnu::always_inline]] static void by_vectors(const Segment &part, F f) {
+    const std::size_t vectors = (part.to - part.from) / S::width;
+    if (vectors == 1) return f(std::integral_constant<std::size_t, 1>{});
+    if (vectors == 2) return f(std::integral_constant<std::size_t, 2>{});
+    if constexpr (S::tile_vectors > 2) {
+      if (vectors == 3) return f(std::integral_constant<std::size_t, 3>{});
+      f(std::integral_constant<std::size_t, 4>{});
+    }
+  }
+
+  // Whether the rows of a vector see different keys of a block, but for mask and bias.
+  bool ranges_differ(std::size_t r, std::size_t first) const {
+    const std::size_t begin = within(rows_.first[r], first), end = within(rows_.end[r], first);
+    for (std::size_t i = 1; i < S::width; ++i) {
+      if (within(rows_.first[r + i], first) != begin || within(rows_.end[r + i], first) != end) return true;
+    }
+    return false;
+  }
+
+  // Whether the segments of the rows from r on are the keys [begin, end) and no others.
+  static bool segments_are(const Segment (&segment)[most_segments], std::size_t segments, std::size_t r,
+                           std::size_t begin, std::size_t end) {
+    std::size_t keys = 0;
+    for (std::size_t s = 0; s < segments; ++s) {
+      if (segment[s].from > r || segment[s].to <= r) continue;
+      if (segment[s].begin < begin || segment[s].end > end) return false;
+      keys += segment[s].end - segment[s].begin;
+    }
+    return keys == end - begin;
+  }
+
+  // Turns a vector's dot products with keys [begin, end) of a block into scores, -inf where one is excluded;
+  // returns the largest.
+  [[gnu::noinline, gnu::flatten]] batch make_scores(std::size_t r, std::size_t first, std::size_t begin,
+                                                    std::size_t end) {
+    const batch minus_infinity(-std::numeric_limits<T>::infinity()), zero(T(0));
+    alignas(64) T range_begin[S::width], range_end[S::width], to_block[S::width];
+    const T *bias_row[S::width];
+    const std::uint8_t *mask_row[S::width];
+    for (std::size_t i = 0; i < S::width; ++i) {
+      const AttentionTile::Row row = rows_.of[r + i];
+      range_begin[i] = static_cast<T>(within(rows_.first[r + i], first));
+      range_end[i] = static_cast<T>(within(rows_.end[r + i], first));
+      to_block[i] = static_cast<T>(static_cast<std::int64_t>(first) - tile_.position(row));
+      bias_row[i] = o_.bias ? tile_.bias<T>(row) + first : nullptr;
+      mask_row[i] = o_.mask ? tile_.mask(row) + first : nullptr;
+    }
+    const batch from = S::load(range_begin), to = S::load(range_end), distance = S::load(to_block);
+    const batch factor = S::load(rows_.factor + r), cap(rows_.cap), slope = S::load(rows_.slope + r);
+    const bool has_cap = rows_.cap != 0, has_slopes = o_.alibi_slopes;
+    batch max = minus_infinity;
+    const std::size_t left = tile_.kv_len() - first;
+    for (std::size_t j = begin / S::width * S::width; j < end; j += S::width) {
+      const std::size_t keys = left - j < S::width ? left - j : S::width;
+      batch bias[S::width], exclusion[S::width];
+      if (o_.bias) {
+        load_transposed<T>(
+            bias, [&](std::size_t i) __attribute__((always_inline)) { return bias_row[i] + j; }, keys);
+      }
+      if (o_.mask) {
+        unroll<S::width>([&](auto i) __attribute__((always_inline)) {
+          exclusion[i] = S::select(S::load_flags(mask_row[i] + j, keys), zero, minus_infinity);
+        });
+        S::transpose(exclusion);
+      }
+      unroll<S::width>([&](auto i) __attribute__((always_inline)) {
+        const std::size_t key = j + i;
+        if (key < begin || key >= end) return;
+        T *const address = scores_ + key * tile_pitch + r;
+        const batch index(static_cast<T>(key));
+        batch score = S::load(address);
+        auto excluded = S::either(S::less(index, from), S::negate(S::less(index, to)));
+        if (rows_.made) {
+          score = score * factor;
+          if (has_cap) score = cap * tanh_of<T>(score);
+          if (has_slopes) score = S::fma(slope, distance + index, score);
+          if (o_.bias) {
+            score = score + bias[i];
+            excluded = S::either(excluded, S::equal(bias[i], minus_infinity));
+          }
+        }
+        if (o_.mask) excluded = S::either(excluded, S::equal(exclusion[i], minus_infinity));
+        score = S::select(excluded, minus_infinity, score);
+        S::store(address, score);
+        if (careful_) S::store(exclusions_ + key * tile_pitch + r, S::select(excluded, minus_infinity, zero));
+        max = S::max(score, max);
+      });
+    }
+    return max;
+  }
+
+  // Turns scores into weights, 0 outside of [begin, end); returns their sum by halves.
+  [[gnu::always_inline]] batch make_weights(std::size_t r, std::size_t begin, std::size_t end) {
+    T *const column = scores_ + r;
+    const batch reference = S::load(rows_.reference + r);
+    const batch to_log2 = S::load(rows_.to_log2 + r), cutoff = S::load(rows_.cutoff + r);
+    for (std::size_t j = 0; j < begin; ++j) S::store(column + j * tile_pitch, batch(T(0)));
+    for (std::size_t j = end; j < block; ++j) S::store(column + j * tile_pitch, batch(T(0)));
+    const Weight<T> weight;
+    const auto make = [&](std::size_t j) __attribute__((always_inline)) {
+      T *const address = column + j * tile_pitch;
+      S::store(address, weight(S::load(address) - reference, to_log2, cutoff));
+    };
+    std::size_t j = begin;
+    for (; end - j >= 4; j += 4) {
+      unroll<4>([&](auto i) __attribute__((always_inline)) { make(j + i); });
+    }
+    for (; j < end; ++j) make(j);
+    return sum_by_halves<0, 1>(column);
+  }
+
+  // Of the weights first, first + step, first + 2 step, …: by halves, as a fold of 64 lanes.
+  template <std::size_t first, std::size_t step>
+  [[gnu::always_inline]] static batch sum_by_halves(const T *column) {
+    if constexpr (step == block) {
+      return S::load(column + first * tile_pitch);
+    } else {
+      return sum_by_halves<first, step * 2>(column) + sum_by_halves<first + step, step * 2>(column);
+    }
+  }
+
+  void rescale(T *values, std::size_t from, std::size_t to) const {
+    for (std::size_t r = from; r < to; r += S::width) {
+      const batch factor = S::load(rows_.rescale + r);
+      for (std::size_t d = 0; d < o_.v_dim; ++d) {
+        T *value = values + d * tile_pitch + r;
+        S::store(value, S::load(value) * factor);
+      }
+    }
+  }
+
+  [[gnu::noinline]] void take_values_by_row(T *values, const Segment &part) const {
+    const batch zero(T(0));
+    for (std::size_t r = part.from; r < part.to; r += S::width) {
+      const AttentionTile::Range seen = rows_.range_of_any(r, r + S::width);
+      for (std::size_t j = part.begin; j < part.end; ++j) {
+        const std::size_t key = first_ + j;
+        if (key < seen.first || key >= seen.end) continue;
+        const auto visible = S::equal(S::load(exclusions_ + j * tile_pitch + r), zero);
+        const batch weight = S::load(scores_ + j * tile_pitch + r);
+        for (std::size_t d = 0; d < o_.v_dim; ++d) {
+          T *value = values + d * tile_pitch + r;
+          const batch before = S::load(value);
+          S::store(value, S::select(visible, S::fma(weight, batch(addresses_.v[j][d]), before), before));
+        }
+      }
+    }
+  }
+
+  bool any_nan() const {
+    for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
+      batch sum(T(0));
+      for (std::size_t d = 0; d < o_.v_dim; ++d) sum = sum + S::load(total_values_ + d * tile_pitch + r);
+      if (S::any(S::unordered(sum, sum))) return true;
+    }
+    return false;
+  }
+
+  const AttentionTile &tile_;
+  const rapt_attention_options &o_;
+  TileRows<T> &rows_;
+  T *queries_, *total_values_, *chunk_values_, *scores_, *exclusions_;
+  BlockAddresses<T> addresses_;
+  std::size_t first_ = 0;
+  bool some_excluded_ = false;
+  bool careful_ = false;
+};
+
+}  // namespace

@@ -1,0 +1,139 @@
+// The two matrix products of a tile of rows, with rows in the vector lanes: keys and values are read as they
+// lie, an element broadcast at a time, and nothing of them is copied.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/attention_contract.hpp"
+#include "kernels/unroll.hpp"
+
+namespace {
+
+// A tile's matrices have a row of this many elements for each dimension or key.
+constexpr std::size_t tile_pitch = rapt::attention_tile_rows;
+
+// Accumulators of a register tile: `vectors` of rows by this many keys or dimensions. With 32 registers 4 x 6
+// leave room for four operands and two broadcasts, and want 10 loads for 24 operations; 3 x 8 the same. 16
+// registers hold 2 x 6.
+template <class T, std::size_t vectors>
+inline constexpr std::size_t tile_depth = vectors == simd<T>::tile_vectors ? 6 : 8;
+
+// score[j][row] = dot(query row, key j), one chain of fused operations over the dimension, for `depth` keys.
+// A dimension is `step` elements after the one before it.
+template <class T, std::size_t vectors, std::size_t depth>
+[[gnu::always_inline]] inline void scores_of_keys(const T *queries, const T *const *keys, std::ptrdiff_t step,
+                                                  std::size_t dim, T *scores,
+                                                  typename simd<T>::batch (&max)[vectors]) {
+  using S = simd<T>;
+  using batch = typename S::batch;
+  batch score[depth][vectors];
+  const T *key[depth];
+  unroll<depth>([&](auto j) __attribute__((always_inline)) {
+    key[j] = keys[j];
+    unroll<vectors>([&](auto v) __attribute__((always_inline)) { score[j][v] = batch(T(0)); });
+  });
+  std::ptrdiff_t at_key = 0;
+  for (std::size_t d = 0; d < dim; ++d, queries += tile_pitch, at_key += step) {
+    batch query[vectors];
+    unroll<vectors>([&](auto v)
+                        __attribute__((always_inline)) { query[v] = S::load(queries + v * S::width); });
+    unroll<depth>([&](auto j) __attribute__((always_inline)) {
+      const batch element(key[j][at_key]);
+      unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+        score[j][v] = S::fma(query[v], element, score[j][v]);
+      });
+    });
+  }
+  unroll<depth>([&](auto j) __attribute__((always_inline)) {
+    unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+      max[v] = S::max(score[j][v], max[v]);
+      S::store(scores + j * tile_pitch + v * S::width, score[j][v]);
+    });
+  });
+}
+
+// The scores of keys [begin, end) of a block and the largest of each row; `keys` has the address of every
+// key. Rows of `scores` after the last key, up to 7, are overwritten.
+template <class T, std::size_t vectors>
+[[gnu::noinline]] void tile_scores(const T *queries, const T *const *keys, std::ptrdiff_t step,
+                                   std::size_t dim, std::size_t begin, std::size_t end, T *scores,
+                                   T *largest) {
+  using S = simd<T>;
+  constexpr std::size_t depth = tile_depth<T, vectors>;
+  typename S::batch max[vectors];
+  unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+    max[v] = typename S::batch(-std::numeric_limits<T>::infinity());
+  });
+  std::size_t j = begin;
+  for (; end - j >= depth; j += depth) {
+    scores_of_keys<T, vectors, depth>(queries, keys + j, step, dim, scores + j * tile_pitch, max);
+  }
+  if (j < end) {
+    // The last key counts again where others are missing, which leaves the maximum as it is.
+    const T *last[depth];
+    for (std::size_t i = 0; i < depth; ++i) last[i] = keys[j + i < end ? j + i : end - 1];
+    // 64 keys are ten times 6 and 4.
+    if (depth == 6 && end - j <= 4) {
+      scores_of_keys<T, vectors, 4>(queries, last, step, dim, scores + j * tile_pitch, max);
+    } else {
+      scores_of_keys<T, vectors, depth>(queries, last, step, dim, scores + j * tile_pitch, max);
+    }
+  }
+  unroll<vectors>([&](auto v) __attribute__((always_inline)) { S::store(largest + v * S::width, max[v]); });
+}
+
+// out[d][row] = rescale * out[d][row] + sum over j of weight[j][row] * value j [d], in key order, for `depth`
+// dimensions.
+template <class T, std::size_t vectors, std::size_t depth>
+[[gnu::always_inline]] inline void values_of_dims(const T *weights, const T *const *values, std::size_t d,
+                                                  std::size_t keys, const T *rescale, T *out) {
+  using S = simd<T>;
+  using batch = typename S::batch;
+  batch sum[depth][vectors];
+  unroll<depth>([&](auto i) __attribute__((always_inline)) {
+    unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+      sum[i][v] = S::load(out + i * tile_pitch + v * S::width);
+    });
+  });
+  if (rescale) {
+    unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+      const batch factor = S::load(rescale + v * S::width);
+      unroll<depth>([&](auto i) __attribute__((always_inline)) { sum[i][v] = sum[i][v] * factor; });
+    });
+  }
+  for (std::size_t j = 0; j < keys; ++j, weights += tile_pitch) {
+    const T *value = values[j] + d;
+    batch weight[vectors];
+    unroll<vectors>([&](auto v)
+                        __attribute__((always_inline)) { weight[v] = S::load(weights + v * S::width); });
+    unroll<depth>([&](auto i) __attribute__((always_inline)) {
+      const batch element(value[i]);
+      unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+        sum[i][v] = S::fma(weight[v], element, sum[i][v]);
+      });
+    });
+  }
+  unroll<depth>([&](auto i) __attribute__((always_inline)) {
+    unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+      S::store(out + i * tile_pitch + v * S::width, sum[i][v]);
+    });
+  });
+}
+
+// Of all dimensions; rescale is null where all factors are 1.
+template <class T, std::size_t vectors>
+[[gnu::noinline]] void tile_values(const T *weights, const T *const *values, std::size_t keys,
+                                   const T *rescale, std::size_t dim, T *out) {
+  constexpr std::size_t depth = tile_depth<T, vectors>;
+  std::size_t d = 0;
+  const auto step = [&](auto count) __attribute__((always_inline)) {
+    values_of_dims<T, vectors, count>(weights, values, d, keys, rescale, out + d * tile_pitch);
+    d += count;
+  };
+  while (dim - d >= depth) step(std::integral_constant<std::size_t, depth>{});
+  if (dim - d >= 4) step(std::integral_constant<std::size_t, 4>{});
+  if (dim - d >= 2) step(std::integral_constant<std::size_t, 2>{});
+  if (dim - d >= 1) step(std::integral_constant<std::size_t, 1>{});
+}
+
+}  // namespace

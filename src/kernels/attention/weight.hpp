@@ -1,0 +1,33 @@
+// The weight of a score: 2^(distance * to_log2), by vectors.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/attention_contract.hpp"
+#include "kernels/unroll.hpp"
+
+namespace {
+
+// 11 operations on AVX-512 (f32), a comparison among them, and no branch: exp's test a block saves the
+// comparison and costs two instead, as most blocks of a causal call have something below the cutoff.
+template <class T>
+struct Weight {
+  using S = simd<T>;
+  using C = rapt::AttentionContract<T>;
+  using batch = typename S::batch;
+
+  [[gnu::always_inline]] batch operator()(batch distance, batch to_log2, batch cutoff) const {
+    const batch magic(C::round_magic);
+    const batch shifted = S::fma(distance, to_log2, magic);
+    const batch n = shifted - magic;
+    const batch r = S::fma(distance, to_log2, -n);
+    batch p(C::c[C::coefficient_count - 1]);
+    unroll<C::coefficient_count - 1>([&](auto i) __attribute__((always_inline)) {
+      p = S::fma(p, r, batch(C::c[C::coefficient_count - 2 - i]));
+    });
+    p = S::fma(p, r, batch(T(1)));
+    return S::scale_by_power_above(distance, cutoff, p, n, shifted);
+  }
+};
+
+}  // namespace

@@ -1,0 +1,34 @@
+// The hyperbolic tangent of softcaps, by vectors.
+#pragma once
+
+#include "kernels/contract.hpp"
+#include "kernels/exp.hpp"
+#include "kernels/unroll.hpp"
+
+namespace {
+
+// tanh(|z|) = -q / (2 + q) with q = exp(-2|z|) - 1, which keeps its accuracy near 0.
+template <class T>
+[[gnu::always_inline]] inline typename simd<T>::batch tanh_of(typename simd<T>::batch z) {
+  using S = simd<T>;
+  using C = rapt::Contract<T>;
+  using batch = typename S::batch;
+  const ExpParts<T> exp(exp_constants<T>(1.0));
+  const batch limit(C::tanh_saturates), magic(C::round_magic), zero(T(0)), one(T(1));
+  const batch magnitude = S::select(S::less(S::abs(z), limit), S::abs(z), limit);
+  const batch t = magnitude * batch(T(-2));
+  const batch shifted = S::fma(t, exp.log2_e, magic);
+  const batch r = exp.remainder(t, shifted - magic);
+  batch q = exp.c[C::coefficient_count - 1];
+  unroll<C::coefficient_count - 1>([&](auto i) __attribute__((always_inline)) {
+    q = S::fma(q, r, exp.c[C::coefficient_count - 2 - i]);
+  });
+  q = S::fma(r * r, q, r);
+  const batch two_to_n = S::add_exponent(one, shifted);
+  q = S::fma(two_to_n, q, two_to_n - one);
+  const batch positive = S::divide(zero - q, batch(T(2)) + q);
+  const batch result = S::select(S::less(z, zero), zero - positive, positive);
+  return S::select(S::unordered(z, z), z, result);
+}
+
+}  // namespace
