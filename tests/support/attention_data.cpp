@@ -65,7 +65,8 @@ void make_options(const Problem &problem, oracle::Attention<T> &a) {
   if (more.query_scales) {
     for (std::size_t i = 0; i < a.batch * a.q_heads * a.q_len; ++i) {
       constexpr double factors[] = {1, 0.5, 1.75, -0.7, 0, 3};
-      a.query_scales.push_back(static_cast<T>(factors[random.below(6)] * (0.5 + random.uniform())));
+      const double factor = factors[random.below(6)];
+      a.query_scales.push_back(static_cast<T>(factor * (0.5 + random.uniform())));
     }
   }
   if (more.alibi) a.alibi_slopes = make_numbers<T>(random, a.q_heads, 0.1);
