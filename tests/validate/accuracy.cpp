@@ -398,7 +398,7 @@ struct SoftmaxBackwardAccuracy {
 // Every query's worst share of its own bound. Partial results have no truth of their own; their merge has.
 template <class T, bool is_partial>
 struct AttentionAccuracy {
-  static constexpr const char *unit_text = "of the bound";
+  static constexpr const char *unit_text = "share";
   static constexpr double bound = 1;
 
   static Judgement judge(const Problem &problem, Bits bits) {
