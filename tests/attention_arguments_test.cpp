@@ -271,6 +271,8 @@ TEST_CASE_TEMPLATE("lengths and offsets", T, float, double) {
   for (const Numbers &bad : {Numbers{-1, 1, 2}, Numbers{0, 2, 1}, Numbers{0, 41, 42}}) {
     rejects<T>(all, RAPT_BAD_OFFSETS, [&](auto &call) { call.options.kv_offsets = bad.data(); });
   }
+  const Numbers none{0, 0, 0};
+  accepts<T>(all, [&](auto &call) { call.options.q_offsets = none.data(); });
   const Numbers q_offsets{1, 1, 4}, kv_offsets{2, 42, 50}, too_long{40, 9};
   accepts<T>(all, [&](auto &call) {
     call.options.q_offsets = q_offsets.data();

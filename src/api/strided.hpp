@@ -35,6 +35,7 @@ class Strided {
   // No two rows share an element, as far as it can be told: every dimension steps over all of those with
   // smaller strides. No stride is negative, and measure() was true.
   bool rows_are_apart() const {
+    if (is_empty_) return true;
     Dim sorted[3] = {dims_[0], dims_[1], dims_[2]};
     const auto order = [&](Dim &a, Dim &b) {
       if (b.stride < a.stride) {
