@@ -147,9 +147,11 @@ oracle::Attention<T> make_attention(const Problem &problem) {
   a.window_chunk = more.window_chunk;
 
   Random random(problem.seed);
-  a.q = make_rows<T>(problem.input, 4, random, a.batch * a.q_heads * a.q_len, a.qk_dim);
-  a.k = make_rows<T>(problem.input, 16, random, a.batch * a.kv_heads * a.kv_len, a.qk_dim);
-  a.v = make_rows<T>(problem.input, 16, random, a.batch * a.kv_heads * a.kv_len, a.v_dim);
+  // Of the keys a few of each head, of ties more.
+  const std::size_t share = problem.input == InputClass::odd_rows ? 8 : 8 + a.kv_len;
+  a.q = make_rows<T>(problem.input, 6, random, a.batch * a.q_heads * a.q_len, a.qk_dim);
+  a.k = make_rows<T>(problem.input, share, random, a.batch * a.kv_heads * a.kv_len, a.qk_dim);
+  a.v = make_rows<T>(problem.input, share, random, a.batch * a.kv_heads * a.kv_len, a.v_dim);
   if (problem.input == InputClass::minus_infinities) {
     for (std::size_t i = 0; i < a.q.size(); i += a.qk_dim) a.q[i] = std::fabs(a.q[i]) + T(0.5);
     for (std::size_t i = 0; i < a.k.size(); i += a.qk_dim) {
