@@ -9,6 +9,7 @@
 #include <xsimd/xsimd.hpp>
 
 #include "kernels/contract.hpp"
+#include "kernels/unroll.hpp"
 
 namespace {
 
@@ -96,17 +97,18 @@ struct simd<float> {
     return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(v, cutoff, _CMP_NLE_UQ), p, n);
   }
   // Lane j of v[i] and lane i of v[j] change places.
-  static void transpose(batch (&v)[width]) {
+  [[gnu::always_inline]] static void transpose(batch (&v)[width]) {
     batch pairs[width];
-    for (std::size_t i = 0; i < width; i += 4) {
+    unroll<4>([&](auto quarter) __attribute__((always_inline)) {
+      constexpr std::size_t i = 4 * quarter;
       const __m512 a = _mm512_unpacklo_ps(v[i], v[i + 1]), b = _mm512_unpackhi_ps(v[i], v[i + 1]);
       const __m512 c = _mm512_unpacklo_ps(v[i + 2], v[i + 3]), d = _mm512_unpackhi_ps(v[i + 2], v[i + 3]);
       pairs[i] = _mm512_shuffle_ps(a, c, 0x44);
       pairs[i + 1] = _mm512_shuffle_ps(a, c, 0xee);
       pairs[i + 2] = _mm512_shuffle_ps(b, d, 0x44);
       pairs[i + 3] = _mm512_shuffle_ps(b, d, 0xee);
-    }
-    for (std::size_t i = 0; i < 4; ++i) {
+    });
+    unroll<4>([&](auto i) __attribute__((always_inline)) {
       const __m512 a = _mm512_shuffle_f32x4(pairs[i], pairs[i + 4], 0x88);
       const __m512 b = _mm512_shuffle_f32x4(pairs[i], pairs[i + 4], 0xdd);
       const __m512 c = _mm512_shuffle_f32x4(pairs[i + 8], pairs[i + 12], 0x88);
@@ -115,7 +117,7 @@ struct simd<float> {
       v[i + 4] = _mm512_shuffle_f32x4(b, d, 0x88);
       v[i + 8] = _mm512_shuffle_f32x4(a, c, 0xdd);
       v[i + 12] = _mm512_shuffle_f32x4(b, d, 0xdd);
-    }
+    });
   }
   // Whichever is smaller in magnitude; b if a is NaN.
   static batch nearer_zero(batch a, batch b) { return _mm512_range_ps(a, b, 0b0110); }
@@ -286,13 +288,14 @@ struct simd<double> {
     return _mm512_maskz_scalef_pd(_mm512_cmp_pd_mask(v, cutoff, _CMP_NLE_UQ), p, n);
   }
   // Lane j of v[i] and lane i of v[j] change places.
-  static void transpose(batch (&v)[width]) {
+  [[gnu::always_inline]] static void transpose(batch (&v)[width]) {
     batch pairs[width];
-    for (std::size_t i = 0; i < width; i += 2) {
+    unroll<4>([&](auto pair) __attribute__((always_inline)) {
+      constexpr std::size_t i = 2 * pair;
       pairs[i] = _mm512_unpacklo_pd(v[i], v[i + 1]);
       pairs[i + 1] = _mm512_unpackhi_pd(v[i], v[i + 1]);
-    }
-    for (std::size_t i = 0; i < 2; ++i) {
+    });
+    unroll<2>([&](auto i) __attribute__((always_inline)) {
       const __m512d a = _mm512_shuffle_f64x2(pairs[i], pairs[i + 2], 0x88);
       const __m512d b = _mm512_shuffle_f64x2(pairs[i], pairs[i + 2], 0xdd);
       const __m512d c = _mm512_shuffle_f64x2(pairs[i + 4], pairs[i + 6], 0x88);
@@ -301,7 +304,7 @@ struct simd<double> {
       v[i + 2] = _mm512_shuffle_f64x2(b, d, 0x88);
       v[i + 4] = _mm512_shuffle_f64x2(a, c, 0xdd);
       v[i + 6] = _mm512_shuffle_f64x2(b, d, 0xdd);
-    }
+    });
   }
   // Whichever is smaller in magnitude; b if a is NaN.
   static batch nearer_zero(batch a, batch b) { return _mm512_range_pd(a, b, 0b0110); }

@@ -209,7 +209,7 @@ class FewRows {
 
   void take_keys(RowSums<T> &total, std::size_t begin, std::size_t end) {
     some_excluded_ = false;
-    const AttentionTile::Range seen = rows_.range_of_any(0, rows_.rows);
+    const AttentionTile::Range seen = rows_.range();
     if (begin < seen.first) begin = seen.first / chunk * chunk;
     if (end > seen.end) end = seen.end;
     total.clear();

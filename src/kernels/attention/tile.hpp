@@ -4,6 +4,7 @@
 
 #include <cstddef>
 
+#include "kernels/attention/weight.hpp"
 #include "kernels/attention_contract.hpp"
 #include "kernels/unroll.hpp"
 
@@ -80,6 +81,41 @@ template <class T, std::size_t vectors>
     }
   }
   unroll<vectors>([&](auto v) __attribute__((always_inline)) { S::store(largest + v * S::width, max[v]); });
+}
+
+// Of the weights first, first + step, first + 2 step, … of a vector of rows: by halves, as a fold of 64
+// lanes.
+template <class T, std::size_t first, std::size_t step>
+[[gnu::always_inline]] inline typename simd<T>::batch sum_by_halves(const T *weights) {
+  if constexpr (step == rapt::attention_block) {
+    return simd<T>::load(weights + first * tile_pitch);
+  } else {
+    return sum_by_halves<T, first, step * 2>(weights) + sum_by_halves<T, first + step, step * 2>(weights);
+  }
+}
+
+// Turns the scores of a vector of rows into weights, 0 outside of [begin, end); returns their sum.
+template <class T>
+[[gnu::noinline, gnu::flatten]] typename simd<T>::batch tile_weights(T *scores, std::size_t begin,
+                                                                     std::size_t end,
+                                                                     typename simd<T>::batch reference,
+                                                                     typename simd<T>::batch to_log2,
+                                                                     typename simd<T>::batch cutoff) {
+  using S = simd<T>;
+  using batch = typename S::batch;
+  for (std::size_t j = 0; j < begin; ++j) S::store(scores + j * tile_pitch, batch(T(0)));
+  for (std::size_t j = end; j < rapt::attention_block; ++j) S::store(scores + j * tile_pitch, batch(T(0)));
+  const Weight<T> weight;
+  const auto make = [&](std::size_t j) __attribute__((always_inline)) {
+    T *const address = scores + j * tile_pitch;
+    S::store(address, weight(S::load(address) - reference, to_log2, cutoff));
+  };
+  std::size_t j = begin;
+  for (; end - j >= 4; j += 4) {
+    unroll<4>([&](auto i) __attribute__((always_inline)) { make(j + i); });
+  }
+  for (; j < end; ++j) make(j);
+  return sum_by_halves<T, 0, 1>(scores);
 }
 
 // out[d][row] = rescale * out[d][row] + sum over j of weight[j][row] * value j [d], in key order, for `depth`
