@@ -33,20 +33,22 @@ class ManyRows {
     load_queries();
   }
 
-  // Of the keys [begin, end), which begin at a chunk.
+  // Takes in the keys [begin, end), which begin at a chunk.
   [[gnu::flatten]] void run(RowSums<T> &total, std::size_t begin, std::size_t end) {
+    some_excluded_ = false;
     take_keys(total, begin, end);
-    // What is excluded for some rows of a tile has weight 0 there, and 0 times NaN or infinity is NaN: then
-    // once more, by row. Looking at every value beforehand would cost 2 % of masked blocks.
-    if (some_excluded_ && any_nan()) {
-      careful_ = true;
-      take_keys(total, begin, end);
-    }
   }
 
-  // Row r's values times rows.rescale to address(r).
+  // What is excluded for some rows of a tile has weight 0 there, and 0 times NaN or infinity is NaN. A result
+  // that has a NaN and may have it from there is computed once more, by row; looking at every value
+  // beforehand would cost 2 % of masked blocks.
+  bool some_excluded() const { return some_excluded_; }
+  void be_careful() { careful_ = true; }
+
+  // Row r's values times rows.rescale to address(r). Whether one is NaN.
   template <class Address>
-  [[gnu::always_inline]] void store(Address address) const {
+  [[gnu::always_inline]] bool store(Address address) const {
+    batch all(T(0));
     for (std::size_t r = 0; r < rows_.rows; r += S::width) {
       const batch factor = S::load(rows_.rescale + r), seen = S::load(rows_.seen + r);
       const std::size_t count = rows_.rows - r < S::width ? rows_.rows - r : S::width;
@@ -57,6 +59,7 @@ class ManyRows {
         batch v[S::width];
         unroll<S::width>([&](auto i) __attribute__((always_inline)) {
           v[i] = rows_.finished(S::load(total_values_ + (d + i) * tile_pitch + r), factor, seen);
+          all = all + v[i];
         });
         S::transpose(v);
         unroll<S::width>([&](auto i) __attribute__((always_inline)) { S::store(row[i] + d, v[i]); });
@@ -67,6 +70,7 @@ class ManyRows {
         unroll<S::width>([&](auto i) __attribute__((always_inline)) {
           const T *value = total_values_ + (i < dims ? d + i : d) * tile_pitch + r;
           v[i] = rows_.finished(S::load(value), factor, seen);
+          all = all + v[i];
         });
         S::transpose(v);
         unroll_while<S::width>([&](auto i) __attribute__((always_inline)) {
@@ -75,6 +79,7 @@ class ManyRows {
         });
       }
     }
+    return S::any(S::unordered(all, all));
   }
 
  private:
@@ -83,6 +88,7 @@ class ManyRows {
     std::size_t begin, end;
     std::size_t from, to;  // rows
   };
+  static constexpr std::size_t group = S::tile_vectors * S::width;  // rows of a register tile
   static constexpr std::size_t most_segments = block / rapt::attention_page_unit;
 
   void load_queries() {
@@ -113,35 +119,35 @@ class ManyRows {
     }
   }
 
-  void clear(T *values) const {
+  void clear(T *values, std::size_t from, std::size_t to) const {
     for (std::size_t d = 0; d < o_.v_dim; ++d) {
-      for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
-        S::store(values + d * tile_pitch + r, batch(T(0)));
-      }
+      for (std::size_t r = from; r < to; r += S::width) S::store(values + d * tile_pitch + r, batch(T(0)));
     }
   }
 
   void take_keys(RowSums<T> &total, std::size_t begin, std::size_t end) {
-    some_excluded_ = false;
     const AttentionTile::Range seen = rows_.range();
     if (begin < seen.first) begin = seen.first / chunk * chunk;
     if (end > seen.end) end = seen.end;
-    total.clear();
-    clear(total_values_);
+    if (begin >= end) {
+      total.clear();
+      clear(total_values_, 0, rows_.lanes);
+      return;
+    }
     RowSums<T> next;
-    bool is_first = true;
-    for (std::size_t key = begin; key < end; key = (key / chunk + 1) * chunk) {
-      const std::size_t chunk_end = end - key < chunk ? end : key + chunk;
+    for (std::size_t key = begin; key < end; key += chunk) {
+      const bool is_first = key == begin;
       RowSums<T> &sums = is_first ? total : next;
       T *values = is_first ? total_values_ : chunk_values_;
-      if (!is_first) {
-        next.clear();
-        clear(chunk_values_);
-      }
+      sums.clear();
+      for (bool &has : has_values_) has = false;
       const std::size_t from = key < seen.first ? seen.first / block * block : key;
+      const std::size_t chunk_end = end - key < chunk ? end : key + chunk;
       for (std::size_t k = from; k < chunk_end; k += block) take_block(sums, values, k);
+      for (std::size_t r = 0; r < rows_.lanes; r += group) {
+        if (!has_values_[r / group]) clear(values, r, r + group < rows_.lanes ? r + group : rows_.lanes);
+      }
       if (!is_first) fold(total, next);
-      is_first = false;
     }
   }
 
@@ -160,7 +166,6 @@ class ManyRows {
     const std::size_t left = tile_.kv_len() - first, keys = left < block ? left : block;
     first_ = first;
     addresses_.find(tile_, first, keys);
-    constexpr std::size_t group = S::tile_vectors * S::width;
     for (std::size_t r = 0; r < rows_.lanes; r += group) {
       const std::size_t to = rows_.lanes - r < group ? rows_.lanes : r + group;
       take_block_of_rows(sums, values, first, r, to);
@@ -267,10 +272,15 @@ class ManyRows {
                                      S::load(rows_.to_log2 + r), S::load(rows_.cutoff + r)));
     }
 
-    if (any_rescaled && (segments > 1 || careful_)) {
-      rescale(values, seen_from, seen_to);
-      any_rescaled = false;
+    // The first segment deals with what was there before, if it is of all rows.
+    bool &has_values = has_values_[from / group];
+    Before before = !has_values ? Before::dropped : any_rescaled ? Before::rescaled : Before::kept;
+    if (careful_ || segment[0].from != from || segment[0].to != to) {
+      if (!has_values) clear(values, from, to);
+      if (before == Before::rescaled) rescale(values, seen_from, seen_to);
+      before = Before::kept;
     }
+    has_values = true;
     for (std::size_t s = 0; s < segments; ++s) {
       const Segment &part = segment[s];
       if (careful_) {
@@ -280,9 +290,10 @@ class ManyRows {
       by_vectors(
           part, [&](auto vectors) __attribute__((always_inline)) {
             tile_values<T, vectors>(scores_ + part.begin * tile_pitch + part.from, addresses_.v + part.begin,
-                                    part.end - part.begin, any_rescaled ? rows_.rescale + part.from : nullptr,
-                                    o_.v_dim, values + part.from);
+                                    part.end - part.begin, before, rows_.rescale + part.from, o_.v_dim,
+                                    values + part.from);
           });
+      before = Before::kept;
     }
   }
 
@@ -320,18 +331,23 @@ class ManyRows {
     }
     const batch from = S::load(range_begin), to = S::load(range_end);
     T *const column = scores_ + r;
-    batch max[2] = {minus_infinity, minus_infinity};
-    for (std::size_t j = any.first; j < any.end; ++j) {
-      batch score = S::load(column + j * tile_pitch);
-      if (j < all.first || j >= all.end) {
-        const batch index(static_cast<T>(j));
+    batch max[4] = {minus_infinity, minus_infinity, minus_infinity, minus_infinity};
+    std::size_t j = any.first;
+    const auto take = [&](batch & largest, std::size_t key) __attribute__((always_inline)) {
+      batch score = S::load(column + key * tile_pitch);
+      if (key < all.first || key >= all.end) {
+        const batch index(static_cast<T>(key));
         const auto excluded = S::either(S::less(index, from), S::negate(S::less(index, to)));
         score = S::select(excluded, minus_infinity, score);
-        S::store(column + j * tile_pitch, score);
+        S::store(column + key * tile_pitch, score);
       }
-      max[0] = S::max(score, max[0]);
+      largest = S::max(score, largest);
+    };
+    for (; any.end - j >= 4; j += 4) {
+      unroll<4>([&](auto i) __attribute__((always_inline)) { take(max[i], j + i); });
     }
-    return S::max(max[0], max[1]);
+    for (; j < any.end; ++j) take(max[0], j);
+    return S::max(S::max(max[0], max[1]), S::max(max[2], max[3]));
   }
 
   // Turns a vector's dot products with keys [begin, end) of a block into scores, -inf where one is excluded;
@@ -422,21 +438,13 @@ class ManyRows {
     }
   }
 
-  bool any_nan() const {
-    for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
-      batch sum(T(0));
-      for (std::size_t d = 0; d < o_.v_dim; ++d) sum = sum + S::load(total_values_ + d * tile_pitch + r);
-      if (S::any(S::unordered(sum, sum))) return true;
-    }
-    return false;
-  }
-
   const AttentionTile &tile_;
   const rapt_attention_options &o_;
   TileRows<T> &rows_;
   T *queries_, *total_values_, *chunk_values_, *scores_, *exclusions_;
   BlockAddresses<T> addresses_;
   std::size_t first_ = 0;
+  bool has_values_[rapt::attention_tile_rows / group];
   bool some_excluded_ = false;
   bool careful_ = false;
 };

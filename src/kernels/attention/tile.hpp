@@ -118,20 +118,33 @@ template <class T>
   return sum_by_halves<T, 0, 1>(scores);
 }
 
-// out[d][row] = rescale * out[d][row] + sum over j of weight[j][row] * value j [d], in key order, for `depth`
+// What becomes of the results so far when a block's values are added.
+enum class Before {
+  kept,
+  rescaled,  // by a factor a row
+  dropped    // there are none
+};
+
+// out[d][row] = what was there + sum over j of weight[j][row] * value j [d], in key order, for `depth`
 // dimensions.
 template <class T, std::size_t vectors, std::size_t depth>
 [[gnu::always_inline]] inline void values_of_dims(const T *weights, const T *const *values, std::size_t d,
-                                                  std::size_t keys, const T *rescale, T *out) {
+                                                  std::size_t keys, Before before, const T *rescale, T *out) {
   using S = simd<T>;
   using batch = typename S::batch;
   batch sum[depth][vectors];
-  unroll<depth>([&](auto i) __attribute__((always_inline)) {
-    unroll<vectors>([&](auto v) __attribute__((always_inline)) {
-      sum[i][v] = S::load(out + i * tile_pitch + v * S::width);
+  if (before == Before::dropped) {
+    unroll<depth>([&](auto i) __attribute__((always_inline)) {
+      unroll<vectors>([&](auto v) __attribute__((always_inline)) { sum[i][v] = batch(T(0)); });
     });
-  });
-  if (rescale) {
+  } else {
+    unroll<depth>([&](auto i) __attribute__((always_inline)) {
+      unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+        sum[i][v] = S::load(out + i * tile_pitch + v * S::width);
+      });
+    });
+  }
+  if (before == Before::rescaled) {
     unroll<vectors>([&](auto v) __attribute__((always_inline)) {
       const batch factor = S::load(rescale + v * S::width);
       unroll<depth>([&](auto i) __attribute__((always_inline)) { sum[i][v] = sum[i][v] * factor; });
@@ -156,14 +169,14 @@ template <class T, std::size_t vectors, std::size_t depth>
   });
 }
 
-// Of all dimensions; rescale is null where all factors are 1.
+// Of all dimensions.
 template <class T, std::size_t vectors>
-[[gnu::noinline]] void tile_values(const T *weights, const T *const *values, std::size_t keys,
+[[gnu::noinline]] void tile_values(const T *weights, const T *const *values, std::size_t keys, Before before,
                                    const T *rescale, std::size_t dim, T *out) {
   constexpr std::size_t depth = tile_depth<T, vectors>;
   std::size_t d = 0;
   const auto step = [&](auto count) __attribute__((always_inline)) {
-    values_of_dims<T, vectors, count>(weights, values, d, keys, rescale, out + d * tile_pitch);
+    values_of_dims<T, vectors, count>(weights, values, d, keys, before, rescale, out + d * tile_pitch);
     d += count;
   };
   while (dim - d >= depth) step(std::integral_constant<std::size_t, depth>{});
