@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <type_traits>
 
 #include "kernels/map.hpp"
 #include "kernels/quotient.hpp"
@@ -67,15 +66,11 @@ class SoftmaxGroup {
     take_sums(S::fold_each(lanes, [](batch a, batch b) { return a + b; }));
     for (std::size_t j = 0; j < count_; ++j) {
       const Quotient<T> quotient{batch(sum_[j]), batch(reciprocal_[j]), batch(smallest_[j])};
-      T *const e = buffer + j * pitch;
+      const T *const e = buffer + j * pitch;
       if (past_caches) {
-        const auto divide_by = [&](auto &v) __attribute__((always_inline)) {
-          unroll<std::extent_v<std::remove_reference_t<decltype(v)>>>([&](
-              auto r) __attribute__((always_inline)) { v[r] = quotient(v[r]); });
-        };
-        Map<T, decltype(divide_by)>(e, y(j), cols(j), divide_by, true).finish();
+        Map<T, Quotient<T>>(e, y(j), cols(j), quotient, true).finish();
       } else {
-        divide(e, y(j), cols(j), quotient);
+        divide_padded(e, y(j), cols(j), quotient);
       }
     }
     finish();

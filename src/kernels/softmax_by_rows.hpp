@@ -7,7 +7,6 @@
 #include "kernels/map.hpp"
 #include "kernels/quotient.hpp"
 #include "kernels/softmax_row.hpp"
-#include "kernels/unroll.hpp"
 
 namespace {
 
@@ -33,17 +32,14 @@ template <class T>
 // From scores of a row to its probabilities.
 template <class T>
 struct Probability {
-  using S = simd<T>;
+  using batch = typename simd<T>::batch;
   RowExp<T, false> exponential;
   Quotient<T> quotient;
 
   [[gnu::always_inline]] Probability(const SoftmaxCall<T> &call, const ExpParts<T> &exp, const RowMax<T> &max,
                                      T sum)
       : exponential(exp, max.max, max.max_n, call.depth), quotient(sum) {}
-  template <std::size_t registers>
-  [[gnu::always_inline]] void operator()(typename S::batch (&v)[registers]) const {
-    unroll<registers>([&](auto r) __attribute__((always_inline)) { v[r] = quotient(exponential(v[r])); });
-  }
+  [[gnu::always_inline]] batch operator()(batch v) const { return quotient(exponential(v)); }
 };
 
 // Rows one after the other, [begin, end), for any row there is.
@@ -75,7 +71,7 @@ template <class T>
         const ExpParts<T> exp(call.k);
         map(scores.v, y, done.cols, Probability<T>(call, exp, done.max, sum));
       } else {
-        divide(y, y, done.cols, Quotient<T>(sum));
+        map(y, y, done.cols, Quotient<T>(sum));
       }
     } else {
       fill_irregular(call.plan, r, regular ? RowKind::not_a_number : done.max.kind, y, done.cols, T(0));
