@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <limits>
 
+#include "kernels/map.hpp"
 #include "kernels/softmax_by_rows.hpp"
 
 namespace {
@@ -30,9 +31,7 @@ template <class T>
         // not.
         return S::fma(twice_c, half * v - half_max, minus_log);
       };
-      std::size_t i = 0;
-      for (; cols - i >= S::width; i += S::width) S::store(y + i, log_probability(S::load(scores.v + i)));
-      if (i < cols) S::store_first(y + i, log_probability(S::load_first(scores.v + i, cols - i)), cols - i);
+      map(scores.v, y, cols, log_probability);
     } else {
       const RowKind kind = row.kind == RowKind::regular ? RowKind::not_a_number : row.kind;
       fill_irregular(call.plan, r, kind, y, cols, -infinity);
