@@ -41,7 +41,7 @@ class SoftmaxGroup {
     auto is_nan = S::unordered(batch(T(0)), batch(T(0)));
     for (std::size_t j = 0; j < count_; ++j) {
       T *const v = buffer + j * pitch;
-      const auto max = simple ? max_of<Store::none>(PlainScores<T>{x(j)}, 0, cols(j), v)
+      const auto max = simple ? max_of<T>(PlainScores<T>{x(j)}, 0, cols(j))
                               : call_.template take_max<Store::padded>(first_ + j, x(j), v, cols(j));
       // A row that sees nothing is as good as regular: all of it is filled at the end.
       lanes[j] = cols(j) == 0 ? batch(T(0)) : max.lanes();

@@ -120,15 +120,13 @@ struct RowTerms {
     } else {
       for (std::size_t r = 0; r < registers; ++r) term[r] = exponential(scores.full(i + r * S::width));
     }
-    if constexpr (to != Store::none) {
-      unroll<registers>([&](auto r)
-                            __attribute__((always_inline)) { S::store(e + i + r * S::width, term[r]); });
-    }
+    unroll<registers>([&](auto r)
+                          __attribute__((always_inline)) { store_full<to>(e, i + r * S::width, term[r]); });
     if constexpr (!std::is_same_v<Beside, Nothing>) beside->step();
   }
   [[gnu::always_inline]] batch first(std::size_t i, std::size_t left) const {
     const batch term = exponential(scores.first(i, left));
-    if constexpr (to != Store::none) store_end<to>(e + i, term, left);
+    store_end<to>(e, i, term, left);
     return S::keep_first(term, left);
   }
 };
@@ -168,12 +166,12 @@ class SoftmaxCall {
   template <class Scores>
   [[gnu::always_inline]] Row look_at(std::size_t r, const Scores &scores, std::size_t cols) const {
     if (cols > C::one_pass_from) return look_at_long(r, scores, cols);
-    const T max = max_of<Store::none>(scores, 0, cols, static_cast<T *>(nullptr)).result();
+    const T max = max_of<T>(scores, 0, cols).result();
     return {cols, RowMax<T>(plan, k, r, cols, with_nan(max, scores, cols)), false, 0};
   }
   template <Store to>
   [[gnu::always_inline]] MaxOf<T> take_max(std::size_t r, const T *x, T *v, std::size_t cols) const {
-    if (plan.plain()) return max_of<Store::none>(PlainScores<T>{x}, 0, cols, v);
+    if (plan.plain()) return max_of<T>(PlainScores<T>{x}, 0, cols);
     if (plan.masked_only()) return max_of<to>(MaskedScores<T>{x, plan.mask_row(r)}, 0, cols, v);
     return max_of_made<to>(r, x, v, cols);
   }
@@ -231,7 +229,7 @@ class SoftmaxCall {
     T max = -infinity, max_n = 0;
     for (std::size_t i = 0; i < n; i += block) {
       const std::size_t end = n - i < block ? n : i + block;
-      const T largest = max_of<Store::none>(scores, i, end, static_cast<T *>(nullptr)).result();
+      const T largest = max_of<T>(scores, i, end).result();
       if (!(largest <= max)) max = largest;
       if (!(max < plan.subtract_from)) break;
       // So far below there is nothing to be exact about: either more comes, or the maximum is subtracted.
@@ -247,8 +245,7 @@ class SoftmaxCall {
       total.add(sum.lane);
     }
     const bool usual = std::fabs(max) < plan.subtract_from && !plan.rows.options.sinks;
-    if (!usual)
-      max = with_nan(max_of<Store::none>(scores, 0, n, static_cast<T *>(nullptr)).result(), scores, n);
+    if (!usual) max = with_nan(max_of<T>(scores, 0, n).result(), scores, n);
     return {n, RowMax<T>(plan, k, r, n, max), usual, usual ? total.fold() : 0};
   }
   // 2^-k, or 2^-1000 if that is larger: what is scaled by less does not count beside what is not.
