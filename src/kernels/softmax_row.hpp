@@ -229,6 +229,7 @@ class SoftmaxCall {
     constexpr std::size_t block = C::sum_block;
     const ExpParts<T> exp(k);
     LongSum<T> total;
+    total.clear();
     T max = -infinity, max_n = 0;
     for (std::size_t i = 0; i < n; i += block) {
       const std::size_t end = n - i < block ? n : i + block;
