@@ -40,29 +40,32 @@ template <class T>
   }
 }
 
-template <class T>
-[[gnu::flatten]] T logsumexp_row(const SoftmaxCall<T> &call, const T *x, std::size_t r) {
+template <class T, class Scores>
+[[gnu::noinline, gnu::flatten]] T logsumexp_row(const SoftmaxCall<T> &call, const Scores &scores,
+                                                std::size_t r) {
   constexpr T infinity = std::numeric_limits<T>::infinity();
-  const std::size_t cols = call.plan.visible_cols(r);
   const float *sinks = call.plan.rows.options.sinks;
-  const auto with = [&](const auto &scores) {
-    auto [n, row, summed, sum] = call.look_at(r, scores, cols);
-    if (row.kind == RowKind::not_a_number) return std::numeric_limits<T>::quiet_NaN();
-    if (row.kind == RowKind::nothing_visible) return sinks ? T{sinks[r]} : -infinity;
-    if (row.kind == RowKind::all_minus_infinity) return -infinity;
-    if (!summed) sum = call.template sum_exponentials<Store::none>(row, scores, cols, nullptr, x);
-    if (sum != sum) return std::numeric_limits<T>::quiet_NaN();
-    const T result =
-        static_cast<T>(std::fma(call.plan.c, double{row.max}, call.finish(row, r, sum, true).log_sum));
-    return sinks && result < T{sinks[r]} ? T{sinks[r]} : result;  // where sink / c was out of range
-  };
-  return call.plan.plain() ? with(PlainScores<T>{x}) : with(MadeScores<T>(call.plan, x, r));
+  auto [cols, row, summed, sum] = call.look_at(r, scores, call.plan.visible_cols(r));
+  if (row.kind == RowKind::not_a_number) return std::numeric_limits<T>::quiet_NaN();
+  if (row.kind == RowKind::nothing_visible) return sinks ? T{sinks[r]} : -infinity;
+  if (row.kind == RowKind::all_minus_infinity) return -infinity;
+  if (!summed) {
+    sum = call.template sum_exponentials<Store::none>(row, scores, cols, nullptr, scores.address(0));
+  }
+  if (sum != sum) return std::numeric_limits<T>::quiet_NaN();
+  const T result =
+      static_cast<T>(std::fma(call.plan.c, double{row.max}, call.finish(row, r, sum, true).log_sum));
+  return sinks && result < T{sinks[r]} ? T{sinks[r]} : result;  // where sink / c was out of range
 }
 
 template <class T>
 void logsumexp(const T *x, T *out, const rapt::SoftmaxRows *rows) {
   const SoftmaxCall<T> call(*rows);
-  for (std::size_t r = 0; r < rows->rows; ++r, x += rows->x_stride) out[r] = logsumexp_row(call, x, r);
+  const bool plain = call.plan.plain();
+  for (std::size_t r = 0; r < rows->rows; ++r, x += rows->x_stride) {
+    out[r] = plain ? logsumexp_row(call, PlainScores<T>{x}, r)
+                   : logsumexp_row(call, MadeScores<T>(call.plan, x, r), r);
+  }
 }
 
 }  // namespace
