@@ -40,9 +40,15 @@ template <class T>
   }
 }
 
-template <class T, class Scores>
-[[gnu::noinline, gnu::flatten]] T logsumexp_row(const SoftmaxCall<T> &call, const Scores &scores,
-                                                std::size_t r) {
+template <bool plain, class T>
+[[gnu::noinline, gnu::flatten]] T logsumexp_row(const SoftmaxCall<T> &call, const T *x, std::size_t r) {
+  const auto scores = [&] {
+    if constexpr (plain) {
+      return PlainScores<T>{x};
+    } else {
+      return MadeScores<T>(call.plan, x, r);
+    }
+  }();
   constexpr T infinity = std::numeric_limits<T>::infinity();
   const float *sinks = call.plan.rows.options.sinks;
   auto [cols, row, summed, sum] = call.look_at(r, scores, call.plan.visible_cols(r));
@@ -50,7 +56,7 @@ template <class T, class Scores>
   if (row.kind == RowKind::nothing_visible) return sinks ? T{sinks[r]} : -infinity;
   if (row.kind == RowKind::all_minus_infinity) return -infinity;
   if (!summed) {
-    sum = call.template sum_exponentials<Store::none>(row, scores, cols, nullptr, scores.address(0));
+    sum = call.template sum_exponentials<Store::none>(row, scores, cols, nullptr, x);
   }
   if (sum != sum) return std::numeric_limits<T>::quiet_NaN();
   const T result =
@@ -63,8 +69,7 @@ void logsumexp(const T *x, T *out, const rapt::SoftmaxRows *rows) {
   const SoftmaxCall<T> call(*rows);
   const bool plain = call.plan.plain();
   for (std::size_t r = 0; r < rows->rows; ++r, x += rows->x_stride) {
-    out[r] = plain ? logsumexp_row(call, PlainScores<T>{x}, r)
-                   : logsumexp_row(call, MadeScores<T>(call.plan, x, r), r);
+    out[r] = plain ? logsumexp_row<true>(call, x, r) : logsumexp_row<false>(call, x, r);
   }
 }
 
