@@ -14,7 +14,9 @@ template <class T>
 [[gnu::noinline]] void fill(T *y, std::size_t n, T value) {
   using S = simd<T>;
   const typename S::batch v(value);
-  for (std::size_t i = 0; i < n; i += S::width) S::store_first(y + i, v, n - i);
+  std::size_t i = 0;
+  for (; n - i >= S::width; i += S::width) S::store(y + i, v);
+  if (i < n) S::store_first(y + i, v, n - i);
 }
 
 // A row that has no probabilities: NaN where an element is visible and the row's kind says so, else
