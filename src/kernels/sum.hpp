@@ -68,15 +68,15 @@ struct SumLanes {
   using S = simd<T>;
   static constexpr std::size_t lanes = rapt::Contract<T>::sum_lanes;
   static constexpr std::size_t registers = lanes / S::width;
+  static constexpr std::size_t vectors = registers < 4 ? 4 : registers;  // at a time: they fill the pipelines
   typename S::batch lane[registers];
 
   [[gnu::always_inline]] void clear() {
     unroll<registers>([&](auto r) __attribute__((always_inline)) { lane[r] = typename S::batch(T(0)); });
   }
-  // Of the terms [i, end) as many as fill the pipelines at a time; the index of the next.
+  // The terms [i, end) but for fewer than `vectors` at the end; the index of the first of those.
   template <class Terms>
   [[gnu::always_inline]] std::size_t add_whole(std::size_t i, std::size_t end, const Terms &terms) {
-    constexpr std::size_t vectors = registers < 4 ? 4 : registers;
     for (; end - i >= vectors * S::width; i += vectors * S::width) {
       typename S::batch term[vectors];
       terms.full(i, term);
@@ -110,6 +110,7 @@ struct SumLanes {
 template <class T, class Terms>
 [[gnu::always_inline]] inline double sum_of(std::size_t n, const Terms &terms) {
   constexpr std::size_t at_once = rapt::Contract<T>::sum_block;
+  static_assert(at_once % (SumLanes<T>::vectors * simd<T>::width) == 0);
   SumLanes<T> sum;
   LongSum<T> total;
   std::size_t i = 0;
