@@ -60,11 +60,9 @@ struct simd<float> {
   static batch fnma(batch a, batch b, batch c) { return _mm512_fnmadd_ps(a, b, c); }
   static batch divide(batch a, batch b) { return _mm512_div_ps(a, b); }
   static batch max(batch a, batch b) { return _mm512_max_ps(a, b); }
-  static batch min(batch a, batch b) { return _mm512_min_ps(a, b); }
   static batch abs(batch a) { return _mm512_abs_ps(a); }
   static mask less(batch a, batch b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
   static mask equal(batch a, batch b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
-  static mask not_greater(batch a, batch b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
   static mask unordered(batch a, batch b) { return _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q); }
   static mask either(mask a, mask b) { return static_cast<mask>(a | b); }
   static mask negate(mask a) { return static_cast<mask>(~a); }
@@ -82,10 +80,6 @@ struct simd<float> {
   static batch add_exponent(batch p, batch n) {
     return _mm512_castsi512_ps(
         _mm512_add_epi32(_mm512_castps_si512(p), _mm512_slli_epi32(_mm512_castps_si512(n), 23)));
-  }
-  // a - b on the bits.
-  static batch subtract_bits(batch a, batch b) {
-    return _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
   }
 
   // p * 2^n with one rounding, for any n.
@@ -122,6 +116,7 @@ struct simd<float> {
   // Whichever is smaller in magnitude; b if a is NaN.
   static batch nearer_zero(batch a, batch b) { return _mm512_range_ps(a, b, 0b0110); }
   static batch add_where(mask m, batch a, batch b) { return _mm512_mask_add_ps(a, m, a, b); }
+  // Where m is set, a - b on the bits.
   static batch subtract_bits_where(mask m, batch a, batch b) {
     const __m512i bits = _mm512_castps_si512(a);
     return _mm512_castsi512_ps(_mm512_mask_sub_epi32(bits, m, bits, _mm512_castps_si512(b)));
@@ -253,11 +248,9 @@ struct simd<double> {
   static batch fnma(batch a, batch b, batch c) { return _mm512_fnmadd_pd(a, b, c); }
   static batch divide(batch a, batch b) { return _mm512_div_pd(a, b); }
   static batch max(batch a, batch b) { return _mm512_max_pd(a, b); }
-  static batch min(batch a, batch b) { return _mm512_min_pd(a, b); }
   static batch abs(batch a) { return _mm512_abs_pd(a); }
   static mask less(batch a, batch b) { return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ); }
   static mask equal(batch a, batch b) { return _mm512_cmp_pd_mask(a, b, _CMP_EQ_OQ); }
-  static mask not_greater(batch a, batch b) { return _mm512_cmp_pd_mask(a, b, _CMP_LE_OQ); }
   static mask unordered(batch a, batch b) { return _mm512_cmp_pd_mask(a, b, _CMP_UNORD_Q); }
   static mask either(mask a, mask b) { return static_cast<mask>(a | b); }
   static mask negate(mask a) { return static_cast<mask>(~a); }
@@ -274,9 +267,6 @@ struct simd<double> {
   static batch add_exponent(batch p, batch n) {
     return _mm512_castsi512_pd(
         _mm512_add_epi64(_mm512_castpd_si512(p), _mm512_slli_epi64(_mm512_castpd_si512(n), 52)));
-  }
-  static batch subtract_bits(batch a, batch b) {
-    return _mm512_castsi512_pd(_mm512_sub_epi64(_mm512_castpd_si512(a), _mm512_castpd_si512(b)));
   }
 
   // p * 2^n with one rounding, for any n.
