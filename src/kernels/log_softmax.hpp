@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <limits>
 
+#include "kernels/map.hpp"
 #include "kernels/softmax_by_rows.hpp"
 
 namespace {
@@ -30,9 +31,7 @@ template <class T>
         // not.
         return S::fma(twice_c, half * v - half_max, minus_log);
       };
-      std::size_t i = 0;
-      for (; cols - i >= S::width; i += S::width) S::store(y + i, log_probability(S::load(scores.v + i)));
-      if (i < cols) S::store_first(y + i, log_probability(S::load_first(scores.v + i, cols - i)), cols - i);
+      map(scores.v, y, cols, log_probability);
     } else {
       const RowKind kind = row.kind == RowKind::regular ? RowKind::not_a_number : row.kind;
       fill_irregular(call.plan, r, kind, y, cols, -infinity);
@@ -41,29 +40,37 @@ template <class T>
   }
 }
 
-template <class T>
-[[gnu::flatten]] T logsumexp_row(const SoftmaxCall<T> &call, const T *x, std::size_t r) {
+template <bool plain, class T>
+[[gnu::noinline, gnu::flatten]] T logsumexp_row(const SoftmaxCall<T> &call, const T *x, std::size_t r) {
+  const auto scores = [&] {
+    if constexpr (plain) {
+      return PlainScores<T>{x};
+    } else {
+      return MadeScores<T>(call.plan, x, r);
+    }
+  }();
   constexpr T infinity = std::numeric_limits<T>::infinity();
-  const std::size_t cols = call.plan.visible_cols(r);
   const float *sinks = call.plan.rows.options.sinks;
-  const auto with = [&](const auto &scores) {
-    auto [n, row, summed, sum] = call.look_at(r, scores, cols);
-    if (row.kind == RowKind::not_a_number) return std::numeric_limits<T>::quiet_NaN();
-    if (row.kind == RowKind::nothing_visible) return sinks ? T{sinks[r]} : -infinity;
-    if (row.kind == RowKind::all_minus_infinity) return -infinity;
-    if (!summed) sum = call.template sum_exponentials<Store::none>(row, scores, cols, nullptr, x);
-    if (sum != sum) return std::numeric_limits<T>::quiet_NaN();
-    const T result =
-        static_cast<T>(std::fma(call.plan.c, double{row.max}, call.finish(row, r, sum, true).log_sum));
-    return sinks && result < T{sinks[r]} ? T{sinks[r]} : result;  // where sink / c was out of range
-  };
-  return call.plan.plain() ? with(PlainScores<T>{x}) : with(MadeScores<T>(call.plan, x, r));
+  auto [cols, row, summed, sum] = call.look_at(r, scores, call.plan.visible_cols(r));
+  if (row.kind == RowKind::not_a_number) return std::numeric_limits<T>::quiet_NaN();
+  if (row.kind == RowKind::nothing_visible) return sinks ? T{sinks[r]} : -infinity;
+  if (row.kind == RowKind::all_minus_infinity) return -infinity;
+  if (!summed) {
+    sum = call.template sum_exponentials<Store::none>(row, scores, cols, nullptr, x);
+  }
+  if (sum != sum) return std::numeric_limits<T>::quiet_NaN();
+  const T result =
+      static_cast<T>(std::fma(call.plan.c, double{row.max}, call.finish(row, r, sum, true).log_sum));
+  return sinks && result < T{sinks[r]} ? T{sinks[r]} : result;  // where sink / c was out of range
 }
 
 template <class T>
 void logsumexp(const T *x, T *out, const rapt::SoftmaxRows *rows) {
   const SoftmaxCall<T> call(*rows);
-  for (std::size_t r = 0; r < rows->rows; ++r, x += rows->x_stride) out[r] = logsumexp_row(call, x, r);
+  const bool plain = call.plan.plain();
+  for (std::size_t r = 0; r < rows->rows; ++r, x += rows->x_stride) {
+    out[r] = plain ? logsumexp_row<true>(call, x, r) : logsumexp_row<false>(call, x, r);
+  }
 }
 
 }  // namespace

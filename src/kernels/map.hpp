@@ -24,8 +24,9 @@ template <class T>
   return (std::size_t{0} - reinterpret_cast<std::uintptr_t>(y)) % bytes / sizeof(T);
 }
 
-// Such a loop in steps of four vectors, so that another may take turns with it. f(v) changes an array of
-// vectors to its results. `past_caches`: y is written so, which S::end_streaming() ends.
+// Such a loop in steps of four vectors, so that another may take turns with it. f(v) is the result of a
+// vector, or changes an array of them to its results. `past_caches`: y is written so, which
+// S::end_streaming() ends.
 template <class T, class F>
 class Map {
  public:
@@ -50,7 +51,7 @@ class Map {
     if (n_ - i_ < block) return false;
     batch v[registers];
     unroll<registers>([&](auto r) __attribute__((always_inline)) { v[r] = S::load(x_ + i_ + r * S::width); });
-    f_(v);
+    apply(v);
     if (streams_) {
       unroll<registers>([&](auto r)
                             __attribute__((always_inline)) { S::stream(y_ + i_ + r * S::width, v[r]); });
@@ -74,16 +75,24 @@ class Map {
     }
     for (; n_ - i_ >= S::width; i_ += S::width) {
       batch v[1] = {S::load(x_ + i_)};
-      f_(v);
+      apply(v);
       S::store(y_ + i_, v[0]);
     }
     if (i_ < n_) some(n_ - i_);
   }
 
  private:
+  template <std::size_t count>
+  [[gnu::always_inline]] void apply(batch (&v)[count]) const {
+    if constexpr (requires { f_(v); }) {
+      f_(v);
+    } else {
+      unroll<count>([&](auto r) __attribute__((always_inline)) { v[r] = f_(v[r]); });
+    }
+  }
   [[gnu::always_inline]] void some(std::size_t k) {
     batch v[1] = {S::load_first(x_ + i_, k)};
-    f_(v);
+    apply(v);
     S::store_first(y_ + i_, v[0], k);
     i_ += k;
   }

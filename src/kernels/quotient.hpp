@@ -44,9 +44,11 @@ class Quotient {
   batch divisor_, reciprocal_, smallest_;
 };
 
-// y = e / sum, e being y or a padded row.
+// y = e / sum for a row that is padded to whole vectors. A Map over it takes up to 1.7 times as long on AVX2,
+// where the rows are short.
 template <class T>
-[[gnu::always_inline]] inline void divide(const T *e, T *y, std::size_t n, const Quotient<T> &quotient) {
+[[gnu::always_inline]] inline void divide_padded(const T *e, T *y, std::size_t n,
+                                                 const Quotient<T> &quotient) {
   using S = simd<T>;
   constexpr std::size_t registers = 4;
   constexpr std::size_t block = registers * S::width;
@@ -57,7 +59,7 @@ template <class T>
     });
   }
   for (; n - i >= S::width; i += S::width) S::store(y + i, quotient(S::load(e + i)));
-  if (i < n) S::store_first(y + i, quotient(e == y ? S::load_first(e + i, n - i) : S::load(e + i)), n - i);
+  if (i < n) S::store_first(y + i, quotient(S::load(e + i)), n - i);
 }
 
 }  // namespace

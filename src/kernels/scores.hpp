@@ -145,10 +145,15 @@ enum class Store {
            // ns, not 6
 };
 
+// To p + i; p may be null where nothing is stored.
 template <Store to, class T>
-[[gnu::always_inline]] inline void store_end(T *p, typename simd<T>::batch v, std::size_t k) {
-  if constexpr (to == Store::exact) simd<T>::store_first(p, v, k);
-  if constexpr (to == Store::padded) simd<T>::store(p, v);
+[[gnu::always_inline]] inline void store_full(T *p, std::size_t i, typename simd<T>::batch v) {
+  if constexpr (to != Store::none) simd<T>::store(p + i, v);
+}
+template <Store to, class T>
+[[gnu::always_inline]] inline void store_end(T *p, std::size_t i, typename simd<T>::batch v, std::size_t k) {
+  if constexpr (to == Store::exact) simd<T>::store_first(p + i, v, k);
+  if constexpr (to == Store::padded) simd<T>::store(p + i, v);
 }
 
 // The largest of the scores [i, end), which are stored to v on the way.
@@ -162,21 +167,25 @@ template <Store to, class T, class Scores>
     batch score[MaxOf<T>::registers];
     unroll<MaxOf<T>::registers>([&](auto r) __attribute__((always_inline)) {
       score[r] = scores.full(i + r * S::width);
-      if constexpr (to != Store::none) S::store(v + i + r * S::width, score[r]);
+      store_full<to>(v, i + r * S::width, score[r]);
     });
     max.take(score);
   }
   for (; end - i >= S::width; i += S::width) {
     const batch score = scores.full(i);
-    if constexpr (to != Store::none) S::store(v + i, score);
+    store_full<to>(v, i, score);
     max.take(score);
   }
   if (i < end) {
     const batch score = scores.first(i, end - i);
-    if constexpr (to != Store::none) store_end<to>(v + i, score, end - i);
+    store_end<to>(v, i, score, end - i);
     max.take(score);
   }
   return max;
+}
+template <class T, class Scores>
+[[gnu::always_inline]] inline MaxOf<T> max_of(const Scores &scores, std::size_t i, std::size_t end) {
+  return max_of<Store::none>(scores, i, end, static_cast<T *>(nullptr));
 }
 
 template <class T, class Scores>

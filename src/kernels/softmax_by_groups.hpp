@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <type_traits>
 
 #include "kernels/map.hpp"
 #include "kernels/quotient.hpp"
@@ -42,7 +41,7 @@ class SoftmaxGroup {
     auto is_nan = S::unordered(batch(T(0)), batch(T(0)));
     for (std::size_t j = 0; j < count_; ++j) {
       T *const v = buffer + j * pitch;
-      const auto max = simple ? max_of<Store::none>(PlainScores<T>{x(j)}, 0, cols(j), v)
+      const auto max = simple ? max_of<T>(PlainScores<T>{x(j)}, 0, cols(j))
                               : call_.template take_max<Store::padded>(first_ + j, x(j), v, cols(j));
       // A row that sees nothing is as good as regular: all of it is filled at the end.
       lanes[j] = cols(j) == 0 ? batch(T(0)) : max.lanes();
@@ -67,15 +66,11 @@ class SoftmaxGroup {
     take_sums(S::fold_each(lanes, [](batch a, batch b) { return a + b; }));
     for (std::size_t j = 0; j < count_; ++j) {
       const Quotient<T> quotient{batch(sum_[j]), batch(reciprocal_[j]), batch(smallest_[j])};
-      T *const e = buffer + j * pitch;
+      const T *const e = buffer + j * pitch;
       if (past_caches) {
-        const auto divide_by = [&](auto &v) __attribute__((always_inline)) {
-          unroll<std::extent_v<std::remove_reference_t<decltype(v)>>>([&](
-              auto r) __attribute__((always_inline)) { v[r] = quotient(v[r]); });
-        };
-        Map<T, decltype(divide_by)>(e, y(j), cols(j), divide_by, true).finish();
+        Map<T, Quotient<T>>(e, y(j), cols(j), quotient, true).finish();
       } else {
-        divide(e, y(j), cols(j), quotient);
+        divide_padded(e, y(j), cols(j), quotient);
       }
     }
     finish();
@@ -147,13 +142,16 @@ class SoftmaxGroupInRegisters : SoftmaxGroup<T, simple> {
   // What is missing of a full group is made up by its last row, which is then computed and written several
   // times.
   [[gnu::always_inline]] void load() {
-    unroll<registers>([&](auto m) __attribute__((always_inline)) {
-      if constexpr (together == 1) {
-        v_[m] = scores(m);
-      } else {
-        v_[m] = S::join_halves(scores(row(m, 0)), scores(row(m, 1)));
-      }
-    });
+    if constexpr (simple) {
+      load_from([&](std::size_t j) __attribute__((always_inline)) {
+        return PlainScores<T>{this->x(j)}.first(0, this->rows_.cols);
+      });
+    } else {
+      // By way of memory, so that the code that makes scores is there once, not for every row of a group.
+      alignas(64) T made[rows_together * S::width];
+      make_scores(made);
+      load_from([&](std::size_t j) __attribute__((always_inline)) { return S::load(made + j * S::width); });
+    }
   }
   [[gnu::always_inline]] bool take_maxima() {
     auto is_nan = S::unordered(batch(T(0)), batch(T(0)));
@@ -196,16 +194,32 @@ class SoftmaxGroupInRegisters : SoftmaxGroup<T, simple> {
   static constexpr std::size_t row(std::size_t m, std::size_t part) {
     return together == 1 ? m : m / 4 * 8 + m % 4 + part * 4;
   }
-  [[gnu::always_inline]] batch scores(std::size_t j) const {
-    if constexpr (simple) return PlainScores<T>{this->x(j)}.first(0, this->rows_.cols);
-    if (this->cols(j) == 0) return batch(T(0));  // see run()
+  // scores(j) are those of row j.
+  template <class Scores>
+  [[gnu::always_inline]] void load_from(Scores scores) {
+    unroll<registers>([&](auto m) __attribute__((always_inline)) {
+      if constexpr (together == 1) {
+        v_[m] = scores(m);
+      } else {
+        v_[m] = S::join_halves(scores(row(m, 0)), scores(row(m, 1)));
+      }
+    });
+  }
+  [[gnu::always_inline]] void make_scores(T *made) const {
     const ScorePlan<T> &plan = this->call_.plan;
-    const std::size_t row_in_call = this->first_ + this->present(j);
-    if (plan.plain()) return PlainScores<T>{this->x(j)}.first(0, this->cols(j));
-    if (plan.masked_only()) {
-      return MaskedScores<T>{this->x(j), plan.mask_row(row_in_call)}.first(0, this->cols(j));
+    const bool plain = plan.plain(), masked_only = plan.masked_only();
+    for (std::size_t j = 0; j < rows_together; ++j, made += S::width) {
+      const std::size_t cols = this->cols(j), row_in_call = this->first_ + this->present(j);
+      if (cols == 0) {
+        S::store(made, batch(T(0)));  // see run()
+      } else if (plain) {
+        S::store(made, PlainScores<T>{this->x(j)}.first(0, cols));
+      } else if (masked_only) {
+        S::store(made, MaskedScores<T>{this->x(j), plan.mask_row(row_in_call)}.first(0, cols));
+      } else {
+        S::store(made, MadeScores<T>(plan, this->x(j), row_in_call).first(0, cols));
+      }
     }
-    return MadeScores<T>(plan, this->x(j), row_in_call).first(0, this->cols(j));
   }
   template <class Op>
   [[gnu::always_inline]] batch fold(Op op) const {

@@ -7,7 +7,6 @@
 #include "kernels/map.hpp"
 #include "kernels/quotient.hpp"
 #include "kernels/softmax_row.hpp"
-#include "kernels/unroll.hpp"
 
 namespace {
 
@@ -15,7 +14,9 @@ template <class T>
 [[gnu::noinline]] void fill(T *y, std::size_t n, T value) {
   using S = simd<T>;
   const typename S::batch v(value);
-  for (std::size_t i = 0; i < n; i += S::width) S::store_first(y + i, v, n - i);
+  std::size_t i = 0;
+  for (; n - i >= S::width; i += S::width) S::store(y + i, v);
+  if (i < n) S::store_first(y + i, v, n - i);
 }
 
 // A row that has no probabilities: NaN where an element is visible and the row's kind says so, else
@@ -33,17 +34,14 @@ template <class T>
 // From scores of a row to its probabilities.
 template <class T>
 struct Probability {
-  using S = simd<T>;
+  using batch = typename simd<T>::batch;
   RowExp<T, false> exponential;
   Quotient<T> quotient;
 
   [[gnu::always_inline]] Probability(const SoftmaxCall<T> &call, const ExpParts<T> &exp, const RowMax<T> &max,
                                      T sum)
       : exponential(exp, max.max, max.max_n, call.depth), quotient(sum) {}
-  template <std::size_t registers>
-  [[gnu::always_inline]] void operator()(typename S::batch (&v)[registers]) const {
-    unroll<registers>([&](auto r) __attribute__((always_inline)) { v[r] = quotient(exponential(v[r])); });
-  }
+  [[gnu::always_inline]] batch operator()(batch v) const { return quotient(exponential(v)); }
 };
 
 // Rows one after the other, [begin, end), for any row there is.
@@ -75,7 +73,7 @@ template <class T>
         const ExpParts<T> exp(call.k);
         map(scores.v, y, done.cols, Probability<T>(call, exp, done.max, sum));
       } else {
-        divide(y, y, done.cols, Quotient<T>(sum));
+        map(y, y, done.cols, Quotient<T>(sum));
       }
     } else {
       fill_irregular(call.plan, r, regular ? RowKind::not_a_number : done.max.kind, y, done.cols, T(0));

@@ -120,15 +120,13 @@ struct RowTerms {
     } else {
       for (std::size_t r = 0; r < registers; ++r) term[r] = exponential(scores.full(i + r * S::width));
     }
-    if constexpr (to != Store::none) {
-      unroll<registers>([&](auto r)
-                            __attribute__((always_inline)) { S::store(e + i + r * S::width, term[r]); });
-    }
+    unroll<registers>([&](auto r)
+                          __attribute__((always_inline)) { store_full<to>(e, i + r * S::width, term[r]); });
     if constexpr (!std::is_same_v<Beside, Nothing>) beside->step();
   }
   [[gnu::always_inline]] batch first(std::size_t i, std::size_t left) const {
     const batch term = exponential(scores.first(i, left));
-    if constexpr (to != Store::none) store_end<to>(e + i, term, left);
+    store_end<to>(e, i, term, left);
     return S::keep_first(term, left);
   }
 };
@@ -160,20 +158,20 @@ class SoftmaxCall {
     if (!plan.plain()) {
       const T max = take_max<Store::exact>(r, x, v, cols).result();
       const PlainScores<T> scores{v};
-      if (cols > C::one_pass_from) return look_at_long(r, scores, cols);
+      if (in_one_pass(cols)) return look_at_long(r, scores, cols);
       return {cols, RowMax<T>(plan, k, r, cols, with_nan(max, scores, cols)), false, 0};
     }
     return look_at(r, PlainScores<T>{x}, cols);
   }
   template <class Scores>
   [[gnu::always_inline]] Row look_at(std::size_t r, const Scores &scores, std::size_t cols) const {
-    if (cols > C::one_pass_from) return look_at_long(r, scores, cols);
-    const T max = max_of<Store::none>(scores, 0, cols, static_cast<T *>(nullptr)).result();
+    if (in_one_pass(cols)) return look_at_long(r, scores, cols);
+    const T max = max_of<T>(scores, 0, cols).result();
     return {cols, RowMax<T>(plan, k, r, cols, with_nan(max, scores, cols)), false, 0};
   }
   template <Store to>
   [[gnu::always_inline]] MaxOf<T> take_max(std::size_t r, const T *x, T *v, std::size_t cols) const {
-    if (plan.plain()) return max_of<Store::none>(PlainScores<T>{x}, 0, cols, v);
+    if (plan.plain()) return max_of<T>(PlainScores<T>{x}, 0, cols);
     if (plan.masked_only()) return max_of<to>(MaskedScores<T>{x, plan.mask_row(r)}, 0, cols, v);
     return max_of_made<to>(r, x, v, cols);
   }
@@ -214,26 +212,30 @@ class SoftmaxCall {
   }
 
  private:
+  // A sink may be the maximum, which is known only at a row's end.
+  bool in_one_pass(std::size_t cols) const { return cols > C::one_pass_from && !plan.rows.options.sinks; }
+
   template <Store to>
   [[gnu::noinline, gnu::flatten]] MaxOf<T> max_of_made(std::size_t r, const T *x, T *v,
                                                        std::size_t cols) const {
     return max_of<to>(MadeScores<T>(plan, x, r), 0, cols, v);
   }
 
-  // The maximum and the sum in one pass, but for rows that are not regular, subtract their maximum, or have a
-  // sink.
+  // The maximum and the sum in one pass; of rows that are not regular or subtract their maximum, the maximum
+  // alone.
   template <class Scores>
   [[gnu::noinline, gnu::flatten]] Row look_at_long(std::size_t r, const Scores &scores, std::size_t n) const {
     constexpr T infinity = std::numeric_limits<T>::infinity();
     constexpr std::size_t block = C::sum_block;
     const ExpParts<T> exp(k);
     LongSum<T> total;
+    total.clear();
     T max = -infinity, max_n = 0;
     for (std::size_t i = 0; i < n; i += block) {
       const std::size_t end = n - i < block ? n : i + block;
-      const T largest = max_of<Store::none>(scores, i, end, static_cast<T *>(nullptr)).result();
-      if (!(largest <= max)) max = largest;
-      if (!(max < plan.subtract_from)) break;
+      const T largest = max_of<T>(scores, i, end).result();
+      if (largest > max || largest != largest) max = largest;
+      if (!(max < plan.subtract_from)) continue;
       // So far below there is nothing to be exact about: either more comes, or the maximum is subtracted.
       const T reference = max > -plan.subtract_from ? max : -plan.subtract_from;
       const T n_before = max_n;
@@ -246,10 +248,8 @@ class SoftmaxCall {
                      RowTerms<Store::none, T, RowExp<T, false>, Scores>{exponential, scores, nullptr, ahead});
       total.add(sum.lane);
     }
-    const bool usual = std::fabs(max) < plan.subtract_from && !plan.rows.options.sinks;
-    if (!usual)
-      max = with_nan(max_of<Store::none>(scores, 0, n, static_cast<T *>(nullptr)).result(), scores, n);
-    return {n, RowMax<T>(plan, k, r, n, max), usual, usual ? total.fold() : 0};
+    const bool usual = std::fabs(max) < plan.subtract_from;
+    return {n, RowMax<T>(plan, k, r, n, with_nan(max, scores, n)), usual, usual ? total.fold() : 0};
   }
   // 2^-k, or 2^-1000 if that is larger: what is scaled by less does not count beside what is not.
   static double inverse_power_of_two(T k) {

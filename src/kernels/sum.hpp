@@ -18,6 +18,10 @@ class LongSum {
   using S = simd<T>;
   static constexpr std::size_t lanes = rapt::Contract<T>::sum_lanes;
 
+  // Not a constructor: few sums are long, and clearing these takes as long as a short row.
+  void clear() {
+    for (std::size_t j = 0; j < lanes; ++j) total_[j] = lost_[j] = 0;
+  }
   template <std::size_t registers>
   void add(typename S::batch (&lane)[registers]) {
     if constexpr (std::is_same_v<T, float>) {
@@ -54,8 +58,8 @@ class LongSum {
     }
     return lane[0];
   }
-  double total_[lanes] = {};
-  double lost_[lanes] = {};
+  double total_[lanes];
+  double lost_[lanes];
 };
 
 // The lanes of a sum of no more than a block of terms.
@@ -64,14 +68,15 @@ struct SumLanes {
   using S = simd<T>;
   static constexpr std::size_t lanes = rapt::Contract<T>::sum_lanes;
   static constexpr std::size_t registers = lanes / S::width;
+  static constexpr std::size_t vectors = registers < 4 ? 4 : registers;  // at a time: they fill the pipelines
   typename S::batch lane[registers];
 
-  // The terms [i, end). terms.full(i, term) sets an array of vectors to those from i on; terms.first(i, k) is
-  // a vector of k of them and 0 in the other lanes (k may be more than a vector: then all of them).
-  template <class Terms>
-  [[gnu::always_inline]] void set_to_sum(std::size_t i, std::size_t end, const Terms &terms) {
-    constexpr std::size_t vectors = registers < 4 ? 4 : registers;  // at a time: enough to fill the pipelines
+  [[gnu::always_inline]] void clear() {
     unroll<registers>([&](auto r) __attribute__((always_inline)) { lane[r] = typename S::batch(T(0)); });
+  }
+  // The terms [i, end) but for fewer than `vectors` at the end; the index of the first of those.
+  template <class Terms>
+  [[gnu::always_inline]] std::size_t add_whole(std::size_t i, std::size_t end, const Terms &terms) {
     for (; end - i >= vectors * S::width; i += vectors * S::width) {
       typename S::batch term[vectors];
       terms.full(i, term);
@@ -79,6 +84,14 @@ struct SumLanes {
         lane[r % registers] = lane[r % registers] + term[r];
       });
     }
+    return i;
+  }
+  // The terms [i, end). terms.full(i, term) sets an array of vectors to those from i on; terms.first(i, k) is
+  // a vector of k of them and 0 in the other lanes (k may be more than a vector: then all of them).
+  template <class Terms>
+  [[gnu::always_inline]] void set_to_sum(std::size_t i, std::size_t end, const Terms &terms) {
+    clear();
+    i = add_whole(i, end, terms);
     for (; i < end; i += lanes < end - i ? lanes : end - i) {
       unroll<registers>([&](auto r) __attribute__((always_inline)) {
         constexpr std::size_t begin = r * S::width;
@@ -97,18 +110,23 @@ struct SumLanes {
 template <class T, class Terms>
 [[gnu::always_inline]] inline double sum_of(std::size_t n, const Terms &terms) {
   constexpr std::size_t at_once = rapt::Contract<T>::sum_block;
+  static_assert(at_once % (SumLanes<T>::vectors * simd<T>::width) == 0);
   SumLanes<T> sum;
-  if (n <= at_once) {
-    sum.set_to_sum(0, n, terms);
-    return double{fold_lanes<T>(sum.lane)};
-  }
   LongSum<T> total;
-  for (std::size_t i = 0; i < n;) {
-    const std::size_t end = i + (at_once < n - i ? at_once : n - i);
-    sum.set_to_sum(i, end, terms);
-    total.add(sum.lane);
-    i = end;
+  std::size_t i = 0;
+  if (n > at_once) [[unlikely]] {
+    total.clear();
+    for (; n - i > at_once; i += at_once) {
+      sum.clear();
+      sum.add_whole(i, i + at_once, terms);
+      total.add(sum.lane);
+    }
   }
+  // What is left, or all of a short sum: the end of a sum is much code, and stands here alone.
+  sum.set_to_sum(i, n, terms);
+  if (n <= at_once) [[likely]]
+    return double{fold_lanes<T>(sum.lane)};
+  total.add(sum.lane);
   return total.fold();
 }
 

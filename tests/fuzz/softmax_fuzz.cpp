@@ -198,10 +198,6 @@ void fuzz(FuzzInput &input, unsigned function) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *bytes, std::size_t size) {
   FuzzInput input(bytes, size);
   const unsigned function = input.byte() % 3;
-  if (input.one_in(2)) {
-    fuzz<double>(input, function);
-  } else {
-    fuzz<float>(input, function);
-  }
+  with_element_type(input, [&](auto zero) { fuzz<decltype(zero)>(input, function); });
   return 0;
 }

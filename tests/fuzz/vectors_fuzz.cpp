@@ -55,10 +55,6 @@ void fuzz(FuzzInput &input) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *bytes, std::size_t size) {
   FuzzInput input(bytes, size);
-  if (input.one_in(2)) {
-    fuzz<double>(input);
-  } else {
-    fuzz<float>(input);
-  }
+  with_element_type(input, [&](auto zero) { fuzz<decltype(zero)>(input); });
   return 0;
 }

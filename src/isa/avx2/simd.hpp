@@ -9,6 +9,7 @@
 #include <xsimd/xsimd.hpp>
 
 #include "kernels/contract.hpp"
+#include "kernels/unroll.hpp"
 
 namespace {
 
@@ -116,20 +117,21 @@ struct simd<float> {
     return _mm256_and_ps(above, _mm256_mul_ps(p, add_exponent(batch(1.0f), shifted)));
   }
   // Lane j of v[i] and lane i of v[j] change places.
-  static void transpose(batch (&v)[width]) {
+  [[gnu::always_inline]] static void transpose(batch (&v)[width]) {
     batch pairs[width];
-    for (std::size_t i = 0; i < width; i += 4) {
+    unroll<2>([&](auto half) __attribute__((always_inline)) {
+      constexpr std::size_t i = 4 * half;
       const __m256 a = _mm256_unpacklo_ps(v[i], v[i + 1]), b = _mm256_unpackhi_ps(v[i], v[i + 1]);
       const __m256 c = _mm256_unpacklo_ps(v[i + 2], v[i + 3]), d = _mm256_unpackhi_ps(v[i + 2], v[i + 3]);
       pairs[i] = _mm256_shuffle_ps(a, c, 0x44);
       pairs[i + 1] = _mm256_shuffle_ps(a, c, 0xee);
       pairs[i + 2] = _mm256_shuffle_ps(b, d, 0x44);
       pairs[i + 3] = _mm256_shuffle_ps(b, d, 0xee);
-    }
-    for (std::size_t i = 0; i < 4; ++i) {
+    });
+    unroll<4>([&](auto i) __attribute__((always_inline)) {
       v[i] = _mm256_permute2f128_ps(pairs[i], pairs[i + 4], 0x20);
       v[i + 4] = _mm256_permute2f128_ps(pairs[i], pairs[i + 4], 0x31);
-    }
+    });
   }
 
   static float fold(batch v) {
@@ -264,7 +266,7 @@ struct simd<double> {
     return _mm256_and_pd(above, _mm256_mul_pd(p, add_exponent(batch(1.0), shifted)));
   }
   // Lane j of v[i] and lane i of v[j] change places.
-  static void transpose(batch (&v)[width]) {
+  [[gnu::always_inline]] static void transpose(batch (&v)[width]) {
     const __m256d a = _mm256_unpacklo_pd(v[0], v[1]), b = _mm256_unpackhi_pd(v[0], v[1]);
     const __m256d c = _mm256_unpacklo_pd(v[2], v[3]), d = _mm256_unpackhi_pd(v[2], v[3]);
     v[0] = _mm256_permute2f128_pd(a, c, 0x20);

@@ -9,6 +9,7 @@
 #include <xsimd/xsimd.hpp>
 
 #include "kernels/contract.hpp"
+#include "kernels/unroll.hpp"
 
 namespace {
 
@@ -59,11 +60,9 @@ struct simd<float> {
   static batch fnma(batch a, batch b, batch c) { return _mm512_fnmadd_ps(a, b, c); }
   static batch divide(batch a, batch b) { return _mm512_div_ps(a, b); }
   static batch max(batch a, batch b) { return _mm512_max_ps(a, b); }
-  static batch min(batch a, batch b) { return _mm512_min_ps(a, b); }
   static batch abs(batch a) { return _mm512_abs_ps(a); }
   static mask less(batch a, batch b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
   static mask equal(batch a, batch b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
-  static mask not_greater(batch a, batch b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
   static mask unordered(batch a, batch b) { return _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q); }
   static mask either(mask a, mask b) { return static_cast<mask>(a | b); }
   static mask negate(mask a) { return static_cast<mask>(~a); }
@@ -82,10 +81,6 @@ struct simd<float> {
     return _mm512_castsi512_ps(
         _mm512_add_epi32(_mm512_castps_si512(p), _mm512_slli_epi32(_mm512_castps_si512(n), 23)));
   }
-  // a - b on the bits.
-  static batch subtract_bits(batch a, batch b) {
-    return _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
-  }
 
   // p * 2^n with one rounding, for any n.
   static constexpr bool has_scale_by_power = true;
@@ -96,17 +91,18 @@ struct simd<float> {
     return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(v, cutoff, _CMP_NLE_UQ), p, n);
   }
   // Lane j of v[i] and lane i of v[j] change places.
-  static void transpose(batch (&v)[width]) {
+  [[gnu::always_inline]] static void transpose(batch (&v)[width]) {
     batch pairs[width];
-    for (std::size_t i = 0; i < width; i += 4) {
+    unroll<4>([&](auto quarter) __attribute__((always_inline)) {
+      constexpr std::size_t i = 4 * quarter;
       const __m512 a = _mm512_unpacklo_ps(v[i], v[i + 1]), b = _mm512_unpackhi_ps(v[i], v[i + 1]);
       const __m512 c = _mm512_unpacklo_ps(v[i + 2], v[i + 3]), d = _mm512_unpackhi_ps(v[i + 2], v[i + 3]);
       pairs[i] = _mm512_shuffle_ps(a, c, 0x44);
       pairs[i + 1] = _mm512_shuffle_ps(a, c, 0xee);
       pairs[i + 2] = _mm512_shuffle_ps(b, d, 0x44);
       pairs[i + 3] = _mm512_shuffle_ps(b, d, 0xee);
-    }
-    for (std::size_t i = 0; i < 4; ++i) {
+    });
+    unroll<4>([&](auto i) __attribute__((always_inline)) {
       const __m512 a = _mm512_shuffle_f32x4(pairs[i], pairs[i + 4], 0x88);
       const __m512 b = _mm512_shuffle_f32x4(pairs[i], pairs[i + 4], 0xdd);
       const __m512 c = _mm512_shuffle_f32x4(pairs[i + 8], pairs[i + 12], 0x88);
@@ -115,11 +111,12 @@ struct simd<float> {
       v[i + 4] = _mm512_shuffle_f32x4(b, d, 0x88);
       v[i + 8] = _mm512_shuffle_f32x4(a, c, 0xdd);
       v[i + 12] = _mm512_shuffle_f32x4(b, d, 0xdd);
-    }
+    });
   }
   // Whichever is smaller in magnitude; b if a is NaN.
   static batch nearer_zero(batch a, batch b) { return _mm512_range_ps(a, b, 0b0110); }
   static batch add_where(mask m, batch a, batch b) { return _mm512_mask_add_ps(a, m, a, b); }
+  // Where m is set, a - b on the bits.
   static batch subtract_bits_where(mask m, batch a, batch b) {
     const __m512i bits = _mm512_castps_si512(a);
     return _mm512_castsi512_ps(_mm512_mask_sub_epi32(bits, m, bits, _mm512_castps_si512(b)));
@@ -251,11 +248,9 @@ struct simd<double> {
   static batch fnma(batch a, batch b, batch c) { return _mm512_fnmadd_pd(a, b, c); }
   static batch divide(batch a, batch b) { return _mm512_div_pd(a, b); }
   static batch max(batch a, batch b) { return _mm512_max_pd(a, b); }
-  static batch min(batch a, batch b) { return _mm512_min_pd(a, b); }
   static batch abs(batch a) { return _mm512_abs_pd(a); }
   static mask less(batch a, batch b) { return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ); }
   static mask equal(batch a, batch b) { return _mm512_cmp_pd_mask(a, b, _CMP_EQ_OQ); }
-  static mask not_greater(batch a, batch b) { return _mm512_cmp_pd_mask(a, b, _CMP_LE_OQ); }
   static mask unordered(batch a, batch b) { return _mm512_cmp_pd_mask(a, b, _CMP_UNORD_Q); }
   static mask either(mask a, mask b) { return static_cast<mask>(a | b); }
   static mask negate(mask a) { return static_cast<mask>(~a); }
@@ -273,9 +268,6 @@ struct simd<double> {
     return _mm512_castsi512_pd(
         _mm512_add_epi64(_mm512_castpd_si512(p), _mm512_slli_epi64(_mm512_castpd_si512(n), 52)));
   }
-  static batch subtract_bits(batch a, batch b) {
-    return _mm512_castsi512_pd(_mm512_sub_epi64(_mm512_castpd_si512(a), _mm512_castpd_si512(b)));
-  }
 
   // p * 2^n with one rounding, for any n.
   static constexpr bool has_scale_by_power = true;
@@ -286,13 +278,14 @@ struct simd<double> {
     return _mm512_maskz_scalef_pd(_mm512_cmp_pd_mask(v, cutoff, _CMP_NLE_UQ), p, n);
   }
   // Lane j of v[i] and lane i of v[j] change places.
-  static void transpose(batch (&v)[width]) {
+  [[gnu::always_inline]] static void transpose(batch (&v)[width]) {
     batch pairs[width];
-    for (std::size_t i = 0; i < width; i += 2) {
+    unroll<4>([&](auto pair) __attribute__((always_inline)) {
+      constexpr std::size_t i = 2 * pair;
       pairs[i] = _mm512_unpacklo_pd(v[i], v[i + 1]);
       pairs[i + 1] = _mm512_unpackhi_pd(v[i], v[i + 1]);
-    }
-    for (std::size_t i = 0; i < 2; ++i) {
+    });
+    unroll<2>([&](auto i) __attribute__((always_inline)) {
       const __m512d a = _mm512_shuffle_f64x2(pairs[i], pairs[i + 2], 0x88);
       const __m512d b = _mm512_shuffle_f64x2(pairs[i], pairs[i + 2], 0xdd);
       const __m512d c = _mm512_shuffle_f64x2(pairs[i + 4], pairs[i + 6], 0x88);
@@ -301,7 +294,7 @@ struct simd<double> {
       v[i + 2] = _mm512_shuffle_f64x2(b, d, 0x88);
       v[i + 4] = _mm512_shuffle_f64x2(a, c, 0xdd);
       v[i + 6] = _mm512_shuffle_f64x2(b, d, 0xdd);
-    }
+    });
   }
   // Whichever is smaller in magnitude; b if a is NaN.
   static batch nearer_zero(batch a, batch b) { return _mm512_range_pd(a, b, 0b0110); }

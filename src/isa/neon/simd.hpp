@@ -109,7 +109,7 @@ struct simd<float> {
     return zero_where(vcleq_f32(v, cutoff), vmulq_f32(p, add_exponent(batch(1.0f), shifted)));
   }
   // Lane j of v[i] and lane i of v[j] change places.
-  static void transpose(batch (&v)[width]) {
+  [[gnu::always_inline]] static void transpose(batch (&v)[width]) {
     const float32x4_t a = vtrn1q_f32(v[0], v[1]), b = vtrn2q_f32(v[0], v[1]);
     const float32x4_t c = vtrn1q_f32(v[2], v[3]), d = vtrn2q_f32(v[2], v[3]);
     v[0] = low_halves(a, c);
@@ -241,7 +241,7 @@ struct simd<double> {
     return zero_where(vcleq_f64(v, cutoff), vmulq_f64(p, add_exponent(batch(1.0), shifted)));
   }
   // Lane j of v[i] and lane i of v[j] change places.
-  static void transpose(batch (&v)[width]) {
+  [[gnu::always_inline]] static void transpose(batch (&v)[width]) {
     const float64x2_t low = vzip1q_f64(v[0], v[1]);
     v[1] = vzip2q_f64(v[0], v[1]);
     v[0] = low;

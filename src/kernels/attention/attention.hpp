@@ -33,9 +33,15 @@ void attention(const rapt::AttentionCall *call, std::size_t first, std::size_t l
     TileRows<T> rows(tile);
     RowSums<T> total;
     with_tile(tile, rows, workspace, [&](auto &values) {
-      values.run(total, 0, tile.kv_len());
-      rows.finish(tile, total);
-      values.store([&](std::size_t r) { return tile.out<T>(rows.of[r]); });
+      const auto compute = [&] {
+        values.run(total, 0, tile.kv_len());
+        rows.finish(tile, total);
+        return values.store([&](std::size_t r) { return tile.out<T>(rows.of[r]); });
+      };
+      if (compute() && values.some_excluded()) [[unlikely]] {
+        values.be_careful();
+        compute();
+      }
     });
   }
 }
@@ -52,9 +58,15 @@ void attention_partial(const rapt::AttentionCall *call, std::size_t first, std::
     TileRows<T> rows(tile);
     RowSums<T> sums;
     with_tile(tile, rows, workspace, [&](auto &values) {
-      values.run(sums, begin, begin + (keys < rapt::attention_chunk ? keys : rapt::attention_chunk));
-      rows.leave_as_is();
-      values.store([&](std::size_t r) { return tile.partial<T>(rows.of[r], chunk) + 2; });
+      const auto compute = [&] {
+        values.run(sums, begin, begin + (keys < rapt::attention_chunk ? keys : rapt::attention_chunk));
+        rows.leave_as_is();
+        return values.store([&](std::size_t r) { return tile.partial<T>(rows.of[r], chunk) + 2; });
+      };
+      if (compute() && values.some_excluded()) [[unlikely]] {
+        values.be_careful();
+        compute();
+      }
     });
     for (std::size_t r = 0; r < rows.rows; ++r) {
       T *partial = tile.partial<T>(rows.of[r], chunk);

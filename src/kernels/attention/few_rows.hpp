@@ -148,15 +148,16 @@ class FewRows {
         scores_(chunk_values_ + most * pitch_),
         queries_(scores_ + most * block) {}
 
+  // Takes in the keys [begin, end), which begin at a chunk.
   [[gnu::flatten]] void run(RowSums<T> &total, std::size_t begin, std::size_t end) {
-    load_queries();
+    if (!careful_) load_queries();  // out may be q
+    some_excluded_ = false;
     take_keys(total, begin, end);
-    // As ManyRows has it.
-    if (some_excluded_ && any_nan()) {
-      careful_ = true;
-      take_keys(total, begin, end);
-    }
   }
+
+  // As ManyRows has it.
+  bool some_excluded() const { return some_excluded_; }
+  void be_careful() { careful_ = true; }
 
   // Row r's results of all chunks, from address(r, chunk): the maximum, the sum, the values.
   template <class Address>
@@ -176,17 +177,20 @@ class FewRows {
     }
   }
 
-  // Row r's values times rows.rescale to address(r).
+  // Row r's values times rows.rescale to address(r). Whether one is NaN.
   template <class Address>
-  void store(Address address) const {
+  bool store(Address address) const {
+    batch all(T(0));
     for (std::size_t r = 0; r < rows_.rows; ++r) {
       T *const out = address(r);
       const batch factor(rows_.rescale[r]), seen(rows_.seen[r]);
       for (std::size_t d = 0; d < o_.v_dim; d += S::width) {
-        S::store_first(out + d, rows_.finished(S::load(total_values_ + r * pitch_ + d), factor, seen),
-                       o_.v_dim - d);
+        const batch v = rows_.finished(S::load(total_values_ + r * pitch_ + d), factor, seen);
+        S::store_first(out + d, v, o_.v_dim - d);
+        all = all + v;
       }
     }
+    return S::any(S::unordered(all, all));
   }
 
  private:
@@ -208,8 +212,7 @@ class FewRows {
   }
 
   void take_keys(RowSums<T> &total, std::size_t begin, std::size_t end) {
-    some_excluded_ = false;
-    const AttentionTile::Range seen = rows_.range_of_any(0, rows_.rows);
+    const AttentionTile::Range seen = rows_.range();
     if (begin < seen.first) begin = seen.first / chunk * chunk;
     if (end > seen.end) end = seen.end;
     total.clear();
@@ -365,12 +368,6 @@ class FewRows {
         }
       }
     }
-  }
-
-  bool any_nan() const {
-    batch sum(T(0));
-    for (std::size_t i = 0; i < rows_.rows * pitch_; i += S::width) sum = sum + S::load(total_values_ + i);
-    return S::any(S::unordered(sum, sum));
   }
 
   const AttentionTile &tile_;

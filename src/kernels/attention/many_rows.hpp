@@ -33,42 +33,53 @@ class ManyRows {
     load_queries();
   }
 
-  // Of the keys [begin, end), which begin at a chunk.
+  // Takes in the keys [begin, end), which begin at a chunk.
   [[gnu::flatten]] void run(RowSums<T> &total, std::size_t begin, std::size_t end) {
+    some_excluded_ = false;
     take_keys(total, begin, end);
-    // What is excluded for some rows of a tile has weight 0 there, and 0 times NaN or infinity is NaN: then
-    // once more, by row. Looking at every value beforehand would cost 2 % of masked blocks.
-    if (some_excluded_ && any_nan()) {
-      careful_ = true;
-      take_keys(total, begin, end);
-    }
   }
 
-  // Row r's values times rows.rescale to address(r).
+  // What is excluded for some rows of a tile has weight 0 there, and 0 times NaN or infinity is NaN. A result
+  // that has a NaN and may have it from there is computed once more, by row; looking at every value
+  // beforehand would cost 2 % of masked blocks.
+  bool some_excluded() const { return some_excluded_; }
+  void be_careful() { careful_ = true; }
+
+  // Row r's values times rows.rescale to address(r). Whether one is NaN.
   template <class Address>
-  void store(Address address) const {
+  [[gnu::always_inline]] bool store(Address address) const {
+    batch all(T(0));
     for (std::size_t r = 0; r < rows_.rows; r += S::width) {
       const batch factor = S::load(rows_.rescale + r), seen = S::load(rows_.seen + r);
       const std::size_t count = rows_.rows - r < S::width ? rows_.rows - r : S::width;
-      for (std::size_t d = 0; d < o_.v_dim; d += S::width) {
+      T *row[S::width];
+      for (std::size_t i = 0; i < S::width; ++i) row[i] = address(i < count ? r + i : r);
+      std::size_t d = 0;
+      for (; count == S::width && o_.v_dim - d >= S::width; d += S::width) {
+        batch v[S::width];
+        unroll<S::width>([&](auto i) __attribute__((always_inline)) {
+          v[i] = rows_.finished(S::load(total_values_ + (d + i) * tile_pitch + r), factor, seen);
+          all = all + v[i];
+        });
+        S::transpose(v);
+        unroll<S::width>([&](auto i) __attribute__((always_inline)) { S::store(row[i] + d, v[i]); });
+      }
+      for (; d < o_.v_dim; d += S::width) {
         const std::size_t dims = o_.v_dim - d < S::width ? o_.v_dim - d : S::width;
         batch v[S::width];
         unroll<S::width>([&](auto i) __attribute__((always_inline)) {
           const T *value = total_values_ + (i < dims ? d + i : d) * tile_pitch + r;
           v[i] = rows_.finished(S::load(value), factor, seen);
+          all = all + v[i];
         });
         S::transpose(v);
-        if (count == S::width && dims == S::width) {
-          unroll<S::width>([&](auto i)
-                               __attribute__((always_inline)) { S::store(address(r + i) + d, v[i]); });
-        } else {
-          unroll_while<S::width>([&](auto i) __attribute__((always_inline)) {
-            if (i < count) S::store_first(address(r + i) + d, v[i], dims);
-            return i < count;
-          });
-        }
+        unroll_while<S::width>([&](auto i) __attribute__((always_inline)) {
+          if (i < count) S::store_first(row[i] + d, v[i], dims);
+          return i < count;
+        });
       }
     }
+    return S::any(S::unordered(all, all));
   }
 
  private:
@@ -77,6 +88,7 @@ class ManyRows {
     std::size_t begin, end;
     std::size_t from, to;  // rows
   };
+  static constexpr std::size_t group = S::tile_vectors * S::width;  // rows of a register tile
   static constexpr std::size_t most_segments = block / rapt::attention_page_unit;
 
   void load_queries() {
@@ -84,48 +96,58 @@ class ManyRows {
       const T *row[S::width];
       for (std::size_t i = 0; i < S::width; ++i) row[i] = tile_.q<T>(rows_.of[r + i]);
       const batch sign = S::load(rows_.sign + r);
-      for (std::size_t d = 0; d < o_.qk_dim; d += S::width) {
-        const std::size_t dims = o_.qk_dim - d < S::width ? o_.qk_dim - d : S::width;
+      T *const column = queries_ + r;
+      std::size_t d = 0;
+      for (; o_.qk_dim - d >= S::width; d += S::width) {
         batch v[S::width];
-        load_transposed<T>(
-            v, [&](std::size_t i) __attribute__((always_inline)) { return row[i] + d; }, dims);
+        unroll<S::width>([&](auto i) __attribute__((always_inline)) { v[i] = S::load(row[i] + d); });
+        S::transpose(v);
+        unroll<S::width>([&](auto i) __attribute__((always_inline)) {
+          S::store(column + (d + i) * tile_pitch, v[i] * sign);
+        });
+      }
+      if (const std::size_t dims = o_.qk_dim - d; dims > 0) {
+        batch v[S::width];
+        unroll<S::width>([&](auto i)
+                             __attribute__((always_inline)) { v[i] = S::load_first(row[i] + d, dims); });
+        S::transpose(v);
         unroll_while<S::width>([&](auto i) __attribute__((always_inline)) {
-          if (i < dims) S::store(queries_ + (d + i) * tile_pitch + r, v[i] * sign);
+          if (i < dims) S::store(column + (d + i) * tile_pitch, v[i] * sign);
           return i < dims;
         });
       }
     }
   }
 
-  void clear(T *values) const {
+  void clear(T *values, std::size_t from, std::size_t to) const {
     for (std::size_t d = 0; d < o_.v_dim; ++d) {
-      for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
-        S::store(values + d * tile_pitch + r, batch(T(0)));
-      }
+      for (std::size_t r = from; r < to; r += S::width) S::store(values + d * tile_pitch + r, batch(T(0)));
     }
   }
 
   void take_keys(RowSums<T> &total, std::size_t begin, std::size_t end) {
-    some_excluded_ = false;
-    const AttentionTile::Range seen = rows_.range_of_any(0, rows_.rows);
+    const AttentionTile::Range seen = rows_.range();
     if (begin < seen.first) begin = seen.first / chunk * chunk;
     if (end > seen.end) end = seen.end;
-    total.clear();
-    clear(total_values_);
+    if (begin >= end) {
+      total.clear();
+      clear(total_values_, 0, rows_.lanes);
+      return;
+    }
     RowSums<T> next;
-    bool is_first = true;
-    for (std::size_t key = begin; key < end; key = (key / chunk + 1) * chunk) {
-      const std::size_t chunk_end = end - key < chunk ? end : key + chunk;
+    for (std::size_t key = begin; key < end; key += chunk) {
+      const bool is_first = key == begin;
       RowSums<T> &sums = is_first ? total : next;
       T *values = is_first ? total_values_ : chunk_values_;
-      if (!is_first) {
-        next.clear();
-        clear(chunk_values_);
-      }
+      sums.clear();
+      for (bool &has : has_values_) has = false;
       const std::size_t from = key < seen.first ? seen.first / block * block : key;
+      const std::size_t chunk_end = end - key < chunk ? end : key + chunk;
       for (std::size_t k = from; k < chunk_end; k += block) take_block(sums, values, k);
+      for (std::size_t r = 0; r < rows_.lanes; r += group) {
+        if (!has_values_[r / group]) clear(values, r, r + group < rows_.lanes ? r + group : rows_.lanes);
+      }
       if (!is_first) fold(total, next);
-      is_first = false;
     }
   }
 
@@ -144,16 +166,21 @@ class ManyRows {
     const std::size_t left = tile_.kv_len() - first, keys = left < block ? left : block;
     first_ = first;
     addresses_.find(tile_, first, keys);
-    constexpr std::size_t group = S::tile_vectors * S::width;
     for (std::size_t r = 0; r < rows_.lanes; r += group) {
       const std::size_t to = rows_.lanes - r < group ? rows_.lanes : r + group;
       take_block_of_rows(sums, values, first, r, to);
     }
   }
 
-  // The part of a row's range that lies in a block, from the block's first key.
-  std::size_t within(std::size_t key, std::size_t first) const {
+  // The part of a range that lies in a block, from the block's first key.
+  static std::size_t within(std::size_t key, std::size_t first) {
     return key < first ? 0 : key - first < block ? key - first : block;
+  }
+  static AttentionTile::Range within(AttentionTile::Range range, std::size_t first) {
+    return {within(range.first, first), within(range.end, first)};
+  }
+  const typename TileRows<T>::VectorRange &vector_range(std::size_t r) const {
+    return rows_.of_vector[r / S::width];
   }
 
   // The keys of a block that rows [from, to) see, in steps of 16: under causality and windows not every
@@ -161,22 +188,28 @@ class ManyRows {
   std::size_t segments_of(Segment (&segment)[most_segments], std::size_t first, std::size_t from,
                           std::size_t to) const {
     constexpr std::size_t step = rapt::attention_page_unit;
-    std::size_t count = 0;
     AttentionTile::Range range[S::tile_vectors];
     std::size_t vectors = 0, begin = block, end = 0;
+    bool same = true;
     for (std::size_t r = from; r < to; r += S::width, ++vectors) {
-      range[vectors] = rows_.range_of_any(r, r + S::width);
-      AttentionTile::Range &seen = range[vectors];
-      seen = {within(seen.first, first), within(seen.end, first)};
-      if (seen.first == seen.end) continue;
+      const AttentionTile::Range seen = range[vectors] = within(vector_range(r).any, first);
+      same = same && seen.first == range[0].first && seen.end == range[0].end;
+      if (seen.first >= seen.end) continue;
       if (seen.first < begin) begin = seen.first;
       if (seen.end > end) end = seen.end;
     }
-    for (std::size_t j = begin / step * step; j < end; j += step) {
+    if (begin >= end) return 0;
+    begin = begin / step * step;
+    if (same) {
+      segment[0] = {begin, end, from, to};
+      return 1;
+    }
+    std::size_t count = 0;
+    for (std::size_t j = begin; j < end; j += step) {
       const std::size_t step_end = end - j < step ? end : j + step;
       std::size_t row_from = to, row_to = from;
       for (std::size_t v = 0; v < vectors; ++v) {
-        if (range[v].first < step_end && range[v].end > j) {
+        if (range[v].first < step_end && range[v].end > j && range[v].first < range[v].end) {
           const std::size_t r = from + v * S::width;
           if (r < row_from) row_from = r;
           row_to = r + S::width;
@@ -220,21 +253,34 @@ class ManyRows {
     bool any_rescaled = false;
     for (std::size_t r = seen_from; r < seen_to; r += S::width) {
       batch max = S::load(largest + (r - from));
-      const AttentionTile::Range seen = rows_.range_of_any(r, r + S::width);
-      const std::size_t begin = within(seen.first, first), end = within(seen.end, first);
+      const AttentionTile::Range any = within(vector_range(r).any, first),
+                                 all = within(vector_range(r).all, first);
+      const std::size_t begin = any.first, end = any.end;
       // Whether keys were multiplied that some of these rows do not see.
-      const bool excludes = ranges_differ(r, first) || !segments_are(segment, segments, r, begin, end);
-      if (rows_.made || o_.mask || excludes || careful_) max = make_scores(r, first, begin, end);
+      const bool excludes =
+          all.first != begin || all.end != end || !segments_are(segment, segments, r, begin, end);
+      if (rows_.made || o_.mask || careful_) {
+        max = make_scores(r, first, begin, end);
+      } else if (excludes) {
+        max = exclude(r, first, any, all);
+      }
       some_excluded_ = some_excluded_ || o_.mask || o_.bias || excludes;
       // Bitwise, so that every vector is taken in.
       any_rescaled |= rows_.take_max(sums, r, max);
-      rows_.take_sum(sums, r, make_weights(r, begin, end));
+      rows_.take_sum(sums, r,
+                     tile_weights<T>(scores_ + r, begin, end, S::load(rows_.reference + r),
+                                     S::load(rows_.to_log2 + r), S::load(rows_.cutoff + r)));
     }
 
-    if (any_rescaled && (segments > 1 || careful_)) {
-      rescale(values, seen_from, seen_to);
-      any_rescaled = false;
+    // The first segment deals with what was there before, if it is of all rows.
+    bool &has_values = has_values_[from / group];
+    Before before = !has_values ? Before::dropped : any_rescaled ? Before::rescaled : Before::kept;
+    if (careful_ || segment[0].from != from || segment[0].to != to) {
+      if (!has_values) clear(values, from, to);
+      if (before == Before::rescaled) rescale(values, seen_from, seen_to);
+      before = Before::kept;
     }
+    has_values = true;
     for (std::size_t s = 0; s < segments; ++s) {
       const Segment &part = segment[s];
       if (careful_) {
@@ -244,9 +290,10 @@ class ManyRows {
       by_vectors(
           part, [&](auto vectors) __attribute__((always_inline)) {
             tile_values<T, vectors>(scores_ + part.begin * tile_pitch + part.from, addresses_.v + part.begin,
-                                    part.end - part.begin, any_rescaled ? rows_.rescale + part.from : nullptr,
-                                    o_.v_dim, values + part.from);
+                                    part.end - part.begin, before, rows_.rescale + part.from, o_.v_dim,
+                                    values + part.from);
           });
+      before = Before::kept;
     }
   }
 
@@ -261,15 +308,6 @@ class ManyRows {
     }
   }
 
-  // Whether the rows of a vector see different keys of a block, but for mask and bias.
-  bool ranges_differ(std::size_t r, std::size_t first) const {
-    const std::size_t begin = within(rows_.first[r], first), end = within(rows_.end[r], first);
-    for (std::size_t i = 1; i < S::width; ++i) {
-      if (within(rows_.first[r + i], first) != begin || within(rows_.end[r + i], first) != end) return true;
-    }
-    return false;
-  }
-
   // Whether the segments of the rows from r on are the keys [begin, end) and no others.
   static bool segments_are(const Segment (&segment)[most_segments], std::size_t segments, std::size_t r,
                            std::size_t begin, std::size_t end) {
@@ -280,6 +318,36 @@ class ManyRows {
       keys += segment[s].end - segment[s].begin;
     }
     return keys == end - begin;
+  }
+
+  // Scores of keys outside of a row's range become -inf; returns the largest of the others. Nothing need be
+  // done where all rows see a key.
+  batch exclude(std::size_t r, std::size_t first, AttentionTile::Range any, AttentionTile::Range all) {
+    const batch minus_infinity(-std::numeric_limits<T>::infinity());
+    alignas(64) T range_begin[S::width], range_end[S::width];
+    for (std::size_t i = 0; i < S::width; ++i) {
+      range_begin[i] = static_cast<T>(within(rows_.first[r + i], first));
+      range_end[i] = static_cast<T>(within(rows_.end[r + i], first));
+    }
+    const batch from = S::load(range_begin), to = S::load(range_end);
+    T *const column = scores_ + r;
+    batch max[4] = {minus_infinity, minus_infinity, minus_infinity, minus_infinity};
+    std::size_t j = any.first;
+    const auto take = [&](batch & largest, std::size_t key) __attribute__((always_inline)) {
+      batch score = S::load(column + key * tile_pitch);
+      if (key < all.first || key >= all.end) {
+        const batch index(static_cast<T>(key));
+        const auto excluded = S::either(S::less(index, from), S::negate(S::less(index, to)));
+        score = S::select(excluded, minus_infinity, score);
+        S::store(column + key * tile_pitch, score);
+      }
+      largest = S::max(score, largest);
+    };
+    for (; any.end - j >= 4; j += 4) {
+      unroll<4>([&](auto i) __attribute__((always_inline)) { take(max[i], j + i); });
+    }
+    for (; j < any.end; ++j) take(max[0], j);
+    return S::max(S::max(max[0], max[1]), S::max(max[2], max[3]));
   }
 
   // Turns a vector's dot products with keys [begin, end) of a block into scores, -inf where one is excluded;
@@ -342,36 +410,6 @@ class ManyRows {
     return max;
   }
 
-  // Turns scores into weights, 0 outside of [begin, end); returns their sum by halves.
-  [[gnu::always_inline]] batch make_weights(std::size_t r, std::size_t begin, std::size_t end) {
-    T *const column = scores_ + r;
-    const batch reference = S::load(rows_.reference + r);
-    const batch to_log2 = S::load(rows_.to_log2 + r), cutoff = S::load(rows_.cutoff + r);
-    for (std::size_t j = 0; j < begin; ++j) S::store(column + j * tile_pitch, batch(T(0)));
-    for (std::size_t j = end; j < block; ++j) S::store(column + j * tile_pitch, batch(T(0)));
-    const Weight<T> weight;
-    const auto make = [&](std::size_t j) __attribute__((always_inline)) {
-      T *const address = column + j * tile_pitch;
-      S::store(address, weight(S::load(address) - reference, to_log2, cutoff));
-    };
-    std::size_t j = begin;
-    for (; end - j >= 4; j += 4) {
-      unroll<4>([&](auto i) __attribute__((always_inline)) { make(j + i); });
-    }
-    for (; j < end; ++j) make(j);
-    return sum_by_halves<0, 1>(column);
-  }
-
-  // Of the weights first, first + step, first + 2 step, …: by halves, as a fold of 64 lanes.
-  template <std::size_t first, std::size_t step>
-  [[gnu::always_inline]] static batch sum_by_halves(const T *column) {
-    if constexpr (step == block) {
-      return S::load(column + first * tile_pitch);
-    } else {
-      return sum_by_halves<first, step * 2>(column) + sum_by_halves<first + step, step * 2>(column);
-    }
-  }
-
   void rescale(T *values, std::size_t from, std::size_t to) const {
     for (std::size_t r = from; r < to; r += S::width) {
       const batch factor = S::load(rows_.rescale + r);
@@ -385,7 +423,7 @@ class ManyRows {
   [[gnu::noinline]] void take_values_by_row(T *values, const Segment &part) const {
     const batch zero(T(0));
     for (std::size_t r = part.from; r < part.to; r += S::width) {
-      const AttentionTile::Range seen = rows_.range_of_any(r, r + S::width);
+      const AttentionTile::Range seen = vector_range(r).any;
       for (std::size_t j = part.begin; j < part.end; ++j) {
         const std::size_t key = first_ + j;
         if (key < seen.first || key >= seen.end) continue;
@@ -400,21 +438,13 @@ class ManyRows {
     }
   }
 
-  bool any_nan() const {
-    for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
-      batch sum(T(0));
-      for (std::size_t d = 0; d < o_.v_dim; ++d) sum = sum + S::load(total_values_ + d * tile_pitch + r);
-      if (S::any(S::unordered(sum, sum))) return true;
-    }
-    return false;
-  }
-
   const AttentionTile &tile_;
   const rapt_attention_options &o_;
   TileRows<T> &rows_;
   T *queries_, *total_values_, *chunk_values_, *scores_, *exclusions_;
   BlockAddresses<T> addresses_;
   std::size_t first_ = 0;
+  bool has_values_[rapt::attention_tile_rows / group];
   bool some_excluded_ = false;
   bool careful_ = false;
 };

@@ -70,18 +70,31 @@ class TileRows {
       slope[r] = slope[last];
       to_natural[r] = to_natural[last];
     }
+    for (std::size_t r = 0; r < lanes; ++r) {
+      VectorRange &range = of_vector[r / S::width];
+      if (end[r] < range.all.end) range.all.end = end[r];
+      if (first[r] == end[r]) continue;
+      if (first[r] > range.all.first) range.all.first = first[r];
+      if (first[r] < range.any.first) range.any.first = first[r];
+      if (end[r] > range.any.end) range.any.end = end[r];
+    }
   }
 
-  // The keys that any of the rows [from, to) sees; {0, 0} if none does.
-  AttentionTile::Range range_of_any(std::size_t from, std::size_t to) const {
-    AttentionTile::Range range{~std::size_t{0}, 0};
-    for (std::size_t r = from; r < to; ++r) {
-      if (first[r] == end[r]) continue;
-      if (first[r] < range.first) range.first = first[r];
-      if (end[r] > range.end) range.end = end[r];
+  // The keys that any row sees; {0, 0} if none does.
+  AttentionTile::Range range() const {
+    AttentionTile::Range all = {~std::size_t{0}, 0};
+    for (std::size_t v = 0; v < lanes / S::width; ++v) {
+      if (of_vector[v].any.first < all.first) all.first = of_vector[v].any.first;
+      if (of_vector[v].any.end > all.end) all.end = of_vector[v].any.end;
     }
-    return range.end == 0 ? AttentionTile::Range{0, 0} : range;
+    return all.end == 0 ? AttentionTile::Range{0, 0} : all;
   }
+
+  // Of the rows of a vector: the keys that any of them sees, and those that all do (which may be none).
+  struct VectorRange {
+    AttentionTile::Range any{~std::size_t{0}, 0};
+    AttentionTile::Range all{0, ~std::size_t{0}};
+  };
 
   // Takes in the maximum of a block for the rows of a vector: `reference` becomes what distances are taken
   // from, `rescale` what results so far are multiplied by. Whether any factor is not 1.
@@ -186,6 +199,7 @@ class TileRows {
   T cap;
   Row of[count];
   std::size_t first[count], end[count];
+  VectorRange of_vector[count / S::width];
   alignas(64) T to_log2[count];
   alignas(64) T cutoff[count];
   alignas(64) T sign[count];

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 
+#include "kernels/attention/weight.hpp"
 #include "kernels/attention_contract.hpp"
 #include "kernels/unroll.hpp"
 
@@ -82,20 +83,68 @@ template <class T, std::size_t vectors>
   unroll<vectors>([&](auto v) __attribute__((always_inline)) { S::store(largest + v * S::width, max[v]); });
 }
 
-// out[d][row] = rescale * out[d][row] + sum over j of weight[j][row] * value j [d], in key order, for `depth`
+// Of the weights first, first + step, first + 2 step, … of a vector of rows: by halves, as a fold of 64
+// lanes.
+template <class T, std::size_t first, std::size_t step>
+[[gnu::always_inline]] inline typename simd<T>::batch sum_by_halves(const T *weights) {
+  if constexpr (step == rapt::attention_block) {
+    return simd<T>::load(weights + first * tile_pitch);
+  } else {
+    return sum_by_halves<T, first, step * 2>(weights) + sum_by_halves<T, first + step, step * 2>(weights);
+  }
+}
+
+// Turns the scores of a vector of rows into weights, 0 outside of [begin, end); returns their sum.
+template <class T>
+[[gnu::noinline, gnu::flatten]] typename simd<T>::batch tile_weights(T *scores, std::size_t begin,
+                                                                     std::size_t end,
+                                                                     typename simd<T>::batch reference,
+                                                                     typename simd<T>::batch to_log2,
+                                                                     typename simd<T>::batch cutoff) {
+  using S = simd<T>;
+  using batch = typename S::batch;
+  for (std::size_t j = 0; j < begin; ++j) S::store(scores + j * tile_pitch, batch(T(0)));
+  for (std::size_t j = end; j < rapt::attention_block; ++j) S::store(scores + j * tile_pitch, batch(T(0)));
+  const Weight<T> weight;
+  const auto make = [&](std::size_t j) __attribute__((always_inline)) {
+    T *const address = scores + j * tile_pitch;
+    S::store(address, weight(S::load(address) - reference, to_log2, cutoff));
+  };
+  std::size_t j = begin;
+  for (; end - j >= 4; j += 4) {
+    unroll<4>([&](auto i) __attribute__((always_inline)) { make(j + i); });
+  }
+  for (; j < end; ++j) make(j);
+  return sum_by_halves<T, 0, 1>(scores);
+}
+
+// What becomes of the results so far when a block's values are added.
+enum class Before {
+  kept,
+  rescaled,  // by a factor a row
+  dropped    // there are none
+};
+
+// out[d][row] = what was there + sum over j of weight[j][row] * value j [d], in key order, for `depth`
 // dimensions.
 template <class T, std::size_t vectors, std::size_t depth>
 [[gnu::always_inline]] inline void values_of_dims(const T *weights, const T *const *values, std::size_t d,
-                                                  std::size_t keys, const T *rescale, T *out) {
+                                                  std::size_t keys, Before before, const T *rescale, T *out) {
   using S = simd<T>;
   using batch = typename S::batch;
   batch sum[depth][vectors];
-  unroll<depth>([&](auto i) __attribute__((always_inline)) {
-    unroll<vectors>([&](auto v) __attribute__((always_inline)) {
-      sum[i][v] = S::load(out + i * tile_pitch + v * S::width);
+  if (before == Before::dropped) {
+    unroll<depth>([&](auto i) __attribute__((always_inline)) {
+      unroll<vectors>([&](auto v) __attribute__((always_inline)) { sum[i][v] = batch(T(0)); });
     });
-  });
-  if (rescale) {
+  } else {
+    unroll<depth>([&](auto i) __attribute__((always_inline)) {
+      unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+        sum[i][v] = S::load(out + i * tile_pitch + v * S::width);
+      });
+    });
+  }
+  if (before == Before::rescaled) {
     unroll<vectors>([&](auto v) __attribute__((always_inline)) {
       const batch factor = S::load(rescale + v * S::width);
       unroll<depth>([&](auto i) __attribute__((always_inline)) { sum[i][v] = sum[i][v] * factor; });
@@ -120,14 +169,14 @@ template <class T, std::size_t vectors, std::size_t depth>
   });
 }
 
-// Of all dimensions; rescale is null where all factors are 1.
+// Of all dimensions.
 template <class T, std::size_t vectors>
-[[gnu::noinline]] void tile_values(const T *weights, const T *const *values, std::size_t keys,
+[[gnu::noinline]] void tile_values(const T *weights, const T *const *values, std::size_t keys, Before before,
                                    const T *rescale, std::size_t dim, T *out) {
   constexpr std::size_t depth = tile_depth<T, vectors>;
   std::size_t d = 0;
   const auto step = [&](auto count) __attribute__((always_inline)) {
-    values_of_dims<T, vectors, count>(weights, values, d, keys, rescale, out + d * tile_pitch);
+    values_of_dims<T, vectors, count>(weights, values, d, keys, before, rescale, out + d * tile_pitch);
     d += count;
   };
   while (dim - d >= depth) step(std::integral_constant<std::size_t, depth>{});

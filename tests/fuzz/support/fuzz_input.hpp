@@ -86,4 +86,14 @@ class FuzzInput {
   std::uint64_t fills_ = 0;
 };
 
+// fuzz(T()) for the element type T that the input picks.
+template <class Fuzz>
+void with_element_type(FuzzInput &input, Fuzz &&fuzz) {
+  if (input.one_in(2)) {
+    fuzz(double{});
+  } else {
+    fuzz(float{});
+  }
+}
+
 }  // namespace rapt::test
