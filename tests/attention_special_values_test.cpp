@@ -149,6 +149,36 @@ TEST_CASE_TEMPLATE("rows with nothing visible", T, float, double) {
   });
 }
 
+TEST_CASE_TEMPLATE("a query whose scale is not finite", T, float, double) {
+  for_each_usable_isa([](const std::string &isa) {
+    CAPTURE(isa);
+    for (const std::size_t keys : key_counts) {
+      for (const std::size_t queries : Sizes{3, 20}) {  // few rows, and many
+        CAPTURE(keys);
+        CAPTURE(queries);
+        for (const T special : {quiet_nan<T>, infinity<T>, -infinity<T>}) {
+          Call<T> call(queries, keys, 4, 5, keys);
+          call.compute();
+          const Call<T> plain = call;
+          std::vector<T> scales(queries, T(1));
+          scales[1] = scales[2] = special;
+          std::vector<std::uint8_t> mask(queries * keys, 1);
+          std::fill_n(mask.begin() + static_cast<std::ptrdiff_t>(keys), keys, std::uint8_t{0});
+          call.options.query_scales = scales.data();
+          call.options.query_scale_strides.token = 1;
+          call.options.mask = mask.data();
+          call.compute();
+          // It reaches its own query alone, and only if that sees anything.
+          CHECK(call.row_is_zero(1));
+          CHECK(call.lse[1] == -infinity<T>);
+          if (std::isnan(special)) CHECK(call.row_is_nan(2));
+          for (std::size_t d = 0; d < 5; ++d) CHECK(same_bits(call.row(0)[d], plain.row(0)[d]));
+        }
+      }
+    }
+  });
+}
+
 TEST_CASE_TEMPLATE("no queries, no batch, no heads", T, float, double) {
   for_each_usable_isa([](const std::string &isa) {
     CAPTURE(isa);

@@ -1,5 +1,6 @@
 #include "support/attention_data.hpp"
 
+#include <iterator>
 #include <limits>
 #include <span>
 
@@ -62,22 +63,32 @@ void make_options(const Problem &problem, oracle::Attention<T> &a) {
   };
   a.q_lengths = lengths(more.ragged_queries, a.q_len);
   a.kv_lengths = lengths(wanted.row_lengths, a.kv_len);
+  const bool special_scales = problem.input == InputClass::specials;
   if (more.query_scales) {
     for (std::size_t i = 0; i < a.batch * a.q_heads * a.q_len; ++i) {
       constexpr double factors[] = {1, 0.5, 1.75, -0.7, 0, 3};
       const double factor = factors[random.below(6)];
       a.query_scales.push_back(static_cast<T>(factor * (0.5 + random.uniform())));
+      constexpr T special[] = {infinity<T>, -infinity<T>, std::numeric_limits<T>::quiet_NaN()};
+      if (special_scales && random.one_in(5)) a.query_scales.back() = special[random.below(3)];
     }
   }
   if (more.alibi) a.alibi_slopes = make_numbers<T>(random, a.q_heads, 0.1);
   if (wanted.sinks) a.sinks = make_numbers<T>(random, a.q_heads, 4);
   if (wanted.special_sinks) {
-    constexpr T special[] = {infinity<T>, -infinity<T>, std::numeric_limits<T>::quiet_NaN(), T(-0.0)};
-    for (std::size_t h = 0; h < a.sinks.size(); ++h) a.sinks[h] = special[h % 4];
+    constexpr T special[] = {infinity<T>, -infinity<T>, std::numeric_limits<T>::quiet_NaN(), T(-0.0),
+                             std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max()};
+    for (T &sink : a.sinks) sink = special[random.below(std::size(special))];
   }
+  const bool special_bias = problem.input == InputClass::specials;
   if (wanted.bias != PerRow::none) {
     a.bias_repeats = draw_repeats(wanted.bias, random);
     a.bias = make_numbers<T>(random, a.rows(a.bias_repeats) * a.kv_len, 2);
+    for (T &bias : a.bias) {
+      constexpr T special[] = {infinity<T>, std::numeric_limits<T>::quiet_NaN(), std::numeric_limits<T>::max(),
+                               std::numeric_limits<T>::lowest()};
+      if (special_bias && random.below(4 * a.kv_len) == 0) bias = special[random.below(4)];
+    }
     for (std::size_t r = 0; wanted.bias_excludes && r < a.rows(a.bias_repeats); ++r) {
       const bool all = random.one_in(12);
       for (std::size_t j = 0; j < a.kv_len; ++j) {

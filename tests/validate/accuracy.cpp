@@ -410,10 +410,14 @@ struct AttentionAccuracy {
     Worst worst;
     std::vector<T> out(a.v_dim);
     std::size_t at = 0;
+    const auto is_ordinary_sink = [&](std::size_t h) {
+      return a.sinks.empty() || std::fabs(a.sinks[h]) < std::numeric_limits<T>::max() / 2 ||
+             std::isinf(a.sinks[h]);
+    };
     for (std::size_t i = 0; i < a.q_len; ++i) {
       for (std::size_t b = 0; b < a.batch; ++b) {
         for (std::size_t h = 0; h < a.q_heads; ++h, at += a.v_dim + 1) {
-          if (i >= a.queries(b)) continue;
+          if (i >= a.queries(b) || !is_ordinary_sink(h)) continue;
           const oracle::AttentionTruth truth = oracle::attention_truth(a, b, h, i);
           if (!truth.is_finite || truth.is_empty) continue;
           for (std::size_t d = 0; d < a.v_dim; ++d) out[d] = from_bits<T>(static_cast<BitsOf<T>>(bits[at + d]));
