@@ -1,5 +1,7 @@
 // Attention's accuracy, as rapt.h states it, against the truth in long double. The scalar level alone is
 // measured, as all levels give its bits; what its errors are made of is printed.
+#include "support/attention_accuracy.hpp"
+
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -9,7 +11,6 @@
 #include <vector>
 
 #include "oracle/attention.hpp"
-#include "support/attention_accuracy.hpp"
 #include "support/effort.hpp"
 #include "support/isa.hpp"
 #include "support/public_api.hpp"

@@ -54,7 +54,9 @@ struct Call {
   }
 
   rapt_status whole() { return Api<T>::attention(q, k, v, out, given, workspace, workspace_size); }
-  rapt_status tasks() { return Api<T>::attention_run(q, k, v, out, given, first, last, workspace, workspace_size); }
+  rapt_status tasks() {
+    return Api<T>::attention_run(q, k, v, out, given, first, last, workspace, workspace_size);
+  }
   rapt_status partial() {
     return Api<T>::attention_partial(q, k, v, partials, given, first, last, workspace, workspace_size);
   }
@@ -178,13 +180,18 @@ TEST_CASE_TEMPLATE("strides", T, float, double) {
         return strides;
       };
       const rapt_strides good{1000, 100, 10};
-      rejects<T>(reads_inputs, RAPT_BAD_Q_STRIDES, [&](auto &call) { call.options.q_strides = with_bad(good); });
-      rejects<T>(reads_inputs, RAPT_BAD_K_STRIDES, [&](auto &call) { call.options.k_strides = with_bad(good); });
-      rejects<T>(reads_inputs, RAPT_BAD_V_STRIDES, [&](auto &call) { call.options.v_strides = with_bad(good); });
-      rejects<T>(writes_out, RAPT_BAD_OUT_STRIDES,
-                 [&](auto &call) { call.options.out_strides = with_bad({60, 15, 5}); });
-      rejects<T>(writes_out, RAPT_BAD_LSE_STRIDES,
-                 [&](auto &call) { call.options.lse_strides = with_bad({12, 3, 1}); });
+      rejects<T>(reads_inputs, RAPT_BAD_Q_STRIDES,
+                 [&](auto &call) { call.options.q_strides = with_bad(good); });
+      rejects<T>(reads_inputs, RAPT_BAD_K_STRIDES,
+                 [&](auto &call) { call.options.k_strides = with_bad(good); });
+      rejects<T>(reads_inputs, RAPT_BAD_V_STRIDES,
+                 [&](auto &call) { call.options.v_strides = with_bad(good); });
+      rejects<T>(writes_out, RAPT_BAD_OUT_STRIDES, [&](auto &call) {
+        call.options.out_strides = with_bad({60, 15, 5});
+      });
+      rejects<T>(writes_out, RAPT_BAD_LSE_STRIDES, [&](auto &call) {
+        call.options.lse_strides = with_bad({12, 3, 1});
+      });
       const std::vector<T> bias(kv_len, T(0));
       const std::vector<std::uint8_t> mask(kv_len, 1);
       rejects<T>(all, RAPT_BAD_BIAS_STRIDES, [&](auto &call) {
@@ -332,8 +339,8 @@ TEST_CASE_TEMPLATE("pages and packed keys", T, float, double) {
 }
 
 TEST_CASE_TEMPLATE("tasks", T, float, double) {
-  for (const auto &[first, last] : {std::pair<std::size_t, std::size_t>{0, 5}, {3, 2}, {5, 5}, {0, SIZE_MAX},
-                                    {SIZE_MAX, SIZE_MAX}}) {
+  for (const auto &[first, last] :
+       {std::pair<std::size_t, std::size_t>{0, 5}, {3, 2}, {5, 5}, {0, SIZE_MAX}, {SIZE_MAX, SIZE_MAX}}) {
     rejects<T>(tasks | partial | merge, RAPT_BAD_TASKS, [&, f = first, l = last](auto &call) {
       call.first = f;
       call.last = l;
@@ -446,7 +453,9 @@ TEST_CASE_TEMPLATE("options must not overlap an output", T, float, double) {
   both([](auto &options, const T *output) { options.query_scales = output + 3; });
   both([](auto &options, const T *output) { options.alibi_slopes = output + 2; });
   both([](auto &options, const T *output) { options.sinks = output + 1; });
-  both([](auto &options, const T *output) { options.mask = reinterpret_cast<const std::uint8_t *>(output) + 9; });
+  both([](auto &options, const T *output) {
+    options.mask = reinterpret_cast<const std::uint8_t *>(output) + 9;
+  });
   std::vector<std::int32_t> zeros(4 * q_size, 0);
   const auto numbers = [&](auto &&set) {
     rejects<T>(writes_out, RAPT_BAD_OVERLAP, [&](auto &call) {

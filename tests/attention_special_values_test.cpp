@@ -1,4 +1,5 @@
-// What rapt.h says of attention's special values, its options one by one, and its memory; on every usable level.
+// What rapt.h says of attention's special values, its options one by one, and its memory; on every usable
+// level.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -92,8 +93,8 @@ std::size_t differences(const Call<T> &a, const Call<T> &b) {
   return wrong;
 }
 
-const std::vector<std::size_t> key_counts =
-    native_or_emulated<std::vector<std::size_t>>({1, 2, 7, 16, 33, 64, 65, 100, 130, 513, 600}, {1, 7, 65, 130});
+const std::vector<std::size_t> key_counts = native_or_emulated<std::vector<std::size_t>>(
+    {1, 2, 7, 16, 33, 64, 65, 100, 130, 513, 600}, {1, 7, 65, 130});
 
 std::vector<std::size_t> places(std::size_t keys) {
   std::vector<std::size_t> made;
@@ -220,7 +221,8 @@ TEST_CASE_TEMPLATE("what is excluded never leaks", T, float, double) {
             got.compute();
             std::size_t wrong = differences(got, expected);
             for (const T value : got.out) wrong += !std::isfinite(value);
-            if (wrong != 0) FAIL_CHECK("excluded by " << std::string(what) << ": " << wrong << " results differ");
+            if (wrong != 0)
+              FAIL_CHECK("excluded by " << std::string(what) << ": " << wrong << " results differ");
           };
           std::vector<std::uint8_t> mask(2 * keys, 1);
           mask[place] = mask[keys + place] = 0;
@@ -277,7 +279,8 @@ TEST_CASE_TEMPLATE("NaN or +inf that is visible makes its own row NaN", T, float
         for (const Call<T> *call : {&by_key, &by_bias, &by_infinity}) {
           if (!call->row_is_nan(0) || !call->row_is_nan(2)) FAIL_CHECK("a NaN was lost");
           for (std::size_t d = 0; d < 4; ++d) {
-            if (call != &by_bias && !same_bits(call->row(1)[d], harmless.row(1)[d])) FAIL_CHECK("a NaN leaked");
+            if (call != &by_bias && !same_bits(call->row(1)[d], harmless.row(1)[d]))
+              FAIL_CHECK("a NaN leaked");
             if (std::isnan(call->row(1)[d])) FAIL_CHECK("a NaN leaked");
           }
         }
@@ -296,8 +299,8 @@ TEST_CASE_TEMPLATE("NaN or +inf that is visible makes its own row NaN", T, float
         for (std::size_t i = 0; i < 3; ++i) {
           for (std::size_t d = 0; d < 4; ++d) {
             const bool spoilt = i != 1 && d == 2;
-            const bool right = spoilt ? std::isnan(by_value.row(i)[d])
-                                      : same_bits(by_value.row(i)[d], harmless.row(i)[d]);
+            const bool right =
+                spoilt ? std::isnan(by_value.row(i)[d]) : same_bits(by_value.row(i)[d], harmless.row(i)[d]);
             if (!right) FAIL_CHECK("a NaN of a value: query " << i << ", dimension " << d);
           }
         }

@@ -1,5 +1,5 @@
-// Attention on every usable level against the scalar one, bit for bit, and every way to lay out its memory and
-// to cut its work against the plain one: pages, packed keys, offsets, repeated heads, tasks, split keys,
+// Attention on every usable level against the scalar one, bit for bit, and every way to lay out its memory
+// and to cut its work against the plain one: pages, packed keys, offsets, repeated heads, tasks, split keys,
 // sequences and queries alone, in place. Guard pages lie around every buffer, the workspace included.
 #include <doctest/doctest.h>
 
@@ -110,14 +110,21 @@ TEST_CASE("the dimensions of models") {
       [](bool whole) {
         std::vector<Problem> problems;
         std::size_t count = 0;
-        for (const auto &[qk_dim, v_dim] : {std::pair<std::size_t, std::size_t>{64, 64}, {80, 80}, {96, 96},
-                                            {112, 112}, {128, 128}, {192, 128}, {256, 256}, {576, 512}}) {
+        for (const auto &[qk_dim, v_dim] : {std::pair<std::size_t, std::size_t>{64, 64},
+                                            {80, 80},
+                                            {96, 96},
+                                            {112, 112},
+                                            {128, 128},
+                                            {192, 128},
+                                            {256, 256},
+                                            {576, 512}}) {
           for (const std::size_t rows : Sizes{1, 3, 16, 70}) {
             for (const std::size_t keys : Sizes{1, 64, 65, 200, 513, 1100}) {
               for (const std::size_t group : Sizes{1, 4, 16}) {
                 count += 1;
                 if ((!whole || emulated()) && count % (emulated() ? 37 : 7) != 0) continue;
-                if (rows * keys * group * (qk_dim + v_dim) > native_or_emulated<std::size_t>(3000000, 100000)) {
+                if (rows * keys * group * (qk_dim + v_dim) >
+                    native_or_emulated<std::size_t>(3000000, 100000)) {
                   continue;
                 }
                 Problem problem;

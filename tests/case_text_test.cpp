@@ -41,7 +41,8 @@ bool same(const Problem &a, const Problem &b) {
 
 bool same(const Layout &a, const Layout &b) {
   return a.placement == b.placement && a.offset == b.offset && a.gap == b.gap && a.alias == b.alias &&
-         a.reversed == b.reversed && same(a.attention, b.attention) && a.fp_state.has_value() == b.fp_state.has_value() &&
+         a.reversed == b.reversed && same(a.attention, b.attention) &&
+         a.fp_state.has_value() == b.fp_state.has_value() &&
          (!a.fp_state || a.fp_state->control == b.fp_state->control);
 }
 
@@ -70,11 +71,26 @@ TEST_CASE("every case is read as it was written") {
 TEST_CASE("what is not understood is named") {
   Case read;
   CHECK(parse_case("", read).empty());
-  for (const char *text :
-       {"n", "n=", "n=x", "n=-1", "colour=red", "input=gauss", "offset=1,2", "offset=1,2,3,4", "bias=some",
-        "window=3", "rows=1 window=2,1", "gap=0,-1,0", "seed=99999999999999999999",
-        "rows=99999999999 n=99999999999", "offset=99999,0,0", "kv_heads=0", "qk_dim=99999", "page_size=17",
-        "calls=some", "window_left=-2"}) {
+  for (const char *text : {"n",
+                           "n=",
+                           "n=x",
+                           "n=-1",
+                           "colour=red",
+                           "input=gauss",
+                           "offset=1,2",
+                           "offset=1,2,3,4",
+                           "bias=some",
+                           "window=3",
+                           "rows=1 window=2,1",
+                           "gap=0,-1,0",
+                           "seed=99999999999999999999",
+                           "rows=99999999999 n=99999999999",
+                           "offset=99999,0,0",
+                           "kv_heads=0",
+                           "qk_dim=99999",
+                           "page_size=17",
+                           "calls=some",
+                           "window_left=-2"}) {
     CAPTURE(text);
     CHECK_FALSE(parse_case(text, read).empty());
   }

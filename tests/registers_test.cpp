@@ -74,7 +74,8 @@ void watch_kernels(std::size_t n, Watch &&watch) {
     std::vector<unsigned char> workspace(bytes);
     std::vector<T> partials(length + 1);
     watch("attention", [&](WatchedCall &call) {
-      call(Api<T>::attention, q.data(), k.data(), k.data(), result.data(), &attention, workspace.data(), bytes);
+      call(Api<T>::attention, q.data(), k.data(), k.data(), result.data(), &attention, workspace.data(),
+           bytes);
     });
     Api<T>::attention_partial(q.data(), k.data(), k.data(), partials.data(), &attention, 0, tasks,
                               workspace.data(), bytes);

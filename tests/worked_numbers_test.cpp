@@ -64,8 +64,8 @@ TEST_CASE("softmax of small rows") {
   });
 }
 
-// d_k = 4, so that scores are halves of dot products: 14, 10, 12 as above, from which causality takes the last
-// away for the first query.
+// d_k = 4, so that scores are halves of dot products: 14, 10, 12 as above, from which causality takes the
+// last away for the first query.
 TEST_CASE("attention over three keys") {
   for_each_usable_isa([](const std::string &isa) {
     CAPTURE(isa);

@@ -21,8 +21,8 @@ struct Size {
 
 // Dense, heads outside of tokens or within.
 rapt_strides dense(const Size &size, bool tokens_outside) {
-  const auto heads = static_cast<std::ptrdiff_t>(size.heads), tokens = static_cast<std::ptrdiff_t>(size.tokens),
-             row = static_cast<std::ptrdiff_t>(size.row);
+  const auto heads = static_cast<std::ptrdiff_t>(size.heads),
+             tokens = static_cast<std::ptrdiff_t>(size.tokens), row = static_cast<std::ptrdiff_t>(size.row);
   return tokens_outside ? rapt_strides{heads * tokens * row, row, heads * row}
                         : rapt_strides{heads * tokens * row, tokens * row, row};
 }
@@ -106,8 +106,7 @@ class AttentionFuzz {
 
   bool place() {
     place_offsets();
-    const std::size_t q_tokens =
-        use_q_offsets_ ? static_cast<std::size_t>(o_.q_offsets[o_.batch]) : o_.q_len;
+    const std::size_t q_tokens = use_q_offsets_ ? static_cast<std::size_t>(o_.q_offsets[o_.batch]) : o_.q_len;
     const Size q{use_q_offsets_ ? 1 : o_.batch, o_.q_heads, q_tokens, o_.qk_dim};
     const Size out{q.batch, q.heads, q.tokens, o_.v_dim};
     std::size_t sequences = o_.batch, tokens = o_.kv_len;
@@ -121,7 +120,8 @@ class AttentionFuzz {
     out_elements_ = in_place_ ? 0 : out.elements();
     lse_elements_ = out.batch * out.heads * out.tokens;
     const std::size_t most = (FuzzMemory::capacity - 64) / sizeof(T);
-    for (const std::size_t count : {q.elements(), k.elements(), v.elements(), out_elements_ + lse_elements_}) {
+    for (const std::size_t count :
+         {q.elements(), k.elements(), v.elements(), out_elements_ + lse_elements_}) {
       if (count > most) return false;
     }
     const auto put = [&](Operand operand, std::size_t count) {
@@ -221,7 +221,8 @@ class AttentionFuzz {
         return must_fail(RAPT_BAD_WORKSPACE);
       case 10:
         if (!use_kv_lengths_) return;
-        const_cast<std::int32_t *>(lengths_)[0] = input_.one_in(2) ? -1 : static_cast<std::int32_t>(o_.kv_len) + 1;
+        const_cast<std::int32_t *>(lengths_)[0] =
+            input_.one_in(2) ? -1 : static_cast<std::int32_t>(o_.kv_len) + 1;
         return must_fail(RAPT_BAD_KV_LENGTHS);
       case 11:
         if (!use_pages_) return;
@@ -262,7 +263,8 @@ class AttentionFuzz {
         [&] {
           const unsigned cut = rules_.must_fail != 0 ? 0 : (first_cut + calls++) % 3;
           unsigned char *space = workspace.place(workspace_size_, placement_, first_cut % 64);
-          const rapt_status status = cut == 0 ? Api<T>::attention(q_, k_, v_, out_, given, space, workspace_size_)
+          const rapt_status status = cut == 0
+                                         ? Api<T>::attention(q_, k_, v_, out_, given, space, workspace_size_)
                                      : cut == 1 ? by_tasks(given, space)
                                                 : by_keys(given, space, partials);
           if (!workspace.surroundings_intact()) finding("attention", "wrote outside the workspace");
@@ -287,7 +289,8 @@ class AttentionFuzz {
     const std::size_t half = partial_tasks / 2;
     for (const auto &[first, last] : {std::pair{half, partial_tasks}, {std::size_t{0}, half}}) {
       if (status != RAPT_OK) return status;
-      status = Api<T>::attention_partial(q_, k_, v_, partials.data(), given, first, last, space, workspace_size_);
+      status =
+          Api<T>::attention_partial(q_, k_, v_, partials.data(), given, first, last, space, workspace_size_);
     }
     if (status == RAPT_OK) status = rapt_attention_tasks(given, &tasks);
     if (status != RAPT_OK) return status;

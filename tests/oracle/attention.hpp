@@ -1,5 +1,5 @@
-// Attention as rapt.h defines it, one query after the other in long double, from arrays without strides, pages
-// or tiles. It shares nothing with the library but the text that it follows.
+// Attention as rapt.h defines it, one query after the other in long double, from arrays without strides,
+// pages or tiles. It shares nothing with the library but the text that it follows.
 #pragma once
 
 #include <algorithm>
@@ -95,8 +95,8 @@ struct AttentionTruth {
   bool is_empty = false;  // nothing visible but scores of -inf
   std::vector<long double> out;
   long double lse = 0;
-  // What bounds are made of: the largest sum of the magnitudes that a visible score is made of, and the largest
-  // magnitude among the visible values.
+  // What bounds are made of: the largest sum of the magnitudes that a visible score is made of, and the
+  // largest magnitude among the visible values.
   long double score_terms = 0, largest_value = 0;
 };
 

@@ -34,7 +34,8 @@ class Tensor {
     is_default_ = gap == 0 && !tokens_outside;
     const std::size_t elements =
         shape.any() ? shape.batch * shape.heads * shape.tokens * (shape.row + gap) - gap : 0;
-    buffer_ = std::make_unique<GuardedBuffer>(elements * sizeof(T), layout.placement, layout.offset[slot] / sizeof(T) * sizeof(T));
+    buffer_ = std::make_unique<GuardedBuffer>(elements * sizeof(T), layout.placement,
+                                              layout.offset[slot] / sizeof(T) * sizeof(T));
     data_ = static_cast<T *>(buffer_->data());
     bytes_ = elements * sizeof(T);
   }
@@ -78,9 +79,7 @@ class Tensor {
     for (std::size_t d = 0; d < shape_.row; ++d) outcome.bits.push_back(canonical_bits(row[d]));
     std::memset(row, canary, shape_.row * sizeof(T));
   }
-  bool all_canary() const {
-    return !buffer_ || (is_canary(data_, bytes_) && buffer_->surroundings_intact());
-  }
+  bool all_canary() const { return !buffer_ || (is_canary(data_, bytes_) && buffer_->surroundings_intact()); }
 
  private:
   const unsigned char *bytes() const { return reinterpret_cast<const unsigned char *>(data_); }
@@ -101,7 +100,8 @@ class Array {
   void set(std::span<const T> values, const Layout &layout, std::size_t offset = 0) {
     if (values.empty()) return;
     values_.assign(values.begin(), values.end());
-    buffer_ = std::make_unique<GuardedBuffer>(values.size_bytes(), layout.placement, offset / sizeof(T) * sizeof(T));
+    buffer_ = std::make_unique<GuardedBuffer>(values.size_bytes(), layout.placement,
+                                              offset / sizeof(T) * sizeof(T));
     std::memcpy(buffer_->data(), values.data(), values.size_bytes());
   }
   const T *data() const { return buffer_ ? static_cast<const T *>(buffer_->data()) : nullptr; }
@@ -157,12 +157,14 @@ class AttentionRun {
       how_.fused = false;
     }
     if (stage_ != AttentionStage::whole && how_.calls == Calls::split_keys) how_.calls = Calls::task_ranges;
-    in_place_ = layout_.alias == Alias::first_input && a_.qk_dim == a_.v_dim &&
-                stage_ != AttentionStage::partial;
+    in_place_ =
+        layout_.alias == Alias::first_input && a_.qk_dim == a_.v_dim && stage_ != AttentionStage::partial;
   }
 
   std::size_t kv_heads() const { return how_.repeated_heads ? a_.q_heads : a_.kv_heads; }
-  std::size_t head_of_kv(std::size_t h) const { return how_.repeated_heads ? h : h * a_.group(); }  // a query's
+  std::size_t head_of_kv(std::size_t h) const {
+    return how_.repeated_heads ? h : h * a_.group();
+  }  // a query's
   std::size_t gap(std::size_t slot) const { return static_cast<std::size_t>(layout_.gap[slot]); }
 
   void place_queries_and_keys() {
@@ -311,9 +313,9 @@ class AttentionRun {
     if (values.empty()) return {};
     Layout layout = layout_;
     layout.offset[0] = offset;
-    test::Tensor<U> tensor({repeats.batch ? 1 : a_.batch, repeats.head ? 1 : a_.q_heads,
-                            repeats.token ? 1 : a_.q_len, row},
-                           how_.tokens_outside, gap(0), layout, 0);
+    test::Tensor<U> tensor(
+        {repeats.batch ? 1 : a_.batch, repeats.head ? 1 : a_.q_heads, repeats.token ? 1 : a_.q_len, row},
+        how_.tokens_outside, gap(0), layout, 0);
     tensor.repeat(repeats);
     for (std::size_t b = 0; b < a_.batch; ++b) {
       for (std::size_t h = 0; h < a_.q_heads; ++h) {
@@ -341,11 +343,13 @@ class AttentionRun {
     shape.qk_dim = a_.qk_dim;
     shape.v_dim = a_.v_dim;
     check(Api<T>::attention_workspace(&shape, &workspace_size_));
-    workspace_ = std::make_unique<GuardedBuffer>(workspace_size_, layout_.placement, layout_.offset[0] + layout_.offset[2] / 4);
+    workspace_ = std::make_unique<GuardedBuffer>(workspace_size_, layout_.placement,
+                                                 layout_.offset[0] + layout_.offset[2] / 4);
   }
 
   std::vector<Piece> pieces() const {
-    const std::size_t end = std::min(problem_.row_count, problem_.rows - problem_.first_row) + problem_.first_row;
+    const std::size_t end =
+        std::min(problem_.row_count, problem_.rows - problem_.first_row) + problem_.first_row;
     const bool window = problem_.first_row != 0 || end != problem_.rows;
     const bool by_query = how_.calls == Calls::query_by_query && a_.q_len > 0;
     if (!queries_can_be_split(problem_) || (!window && !by_query)) {
@@ -451,9 +455,8 @@ class AttentionRun {
       return;
     }
     o.causal = RAPT_CAUSAL_OFFSET;
-    o.causal_offset = static_cast<std::ptrdiff_t>(
-        std::clamp<oracle::Position>(p, std::numeric_limits<std::ptrdiff_t>::min(),
-                                     std::numeric_limits<std::ptrdiff_t>::max()));
+    o.causal_offset = static_cast<std::ptrdiff_t>(std::clamp<oracle::Position>(
+        p, std::numeric_limits<std::ptrdiff_t>::min(), std::numeric_limits<std::ptrdiff_t>::max()));
   }
 
   std::size_t sequence_of(std::size_t b) const { return how_.q_offsets ? 0 : b; }
@@ -498,13 +501,15 @@ class AttentionRun {
         return Api<T>::attention_partial(at.q, at.k, at.v, at.partials, &o, first, last, workspace_->data(),
                                          workspace_size_);
       });
-      if (at.partials == partials.data() && !partials.unchanged()) outcome_.fault += "wrote around partials; ";
+      if (at.partials == partials.data() && !partials.unchanged())
+        outcome_.fault += "wrote around partials; ";
       if (stage_ == AttentionStage::partial && !all) keep_partials(piece, partials);
     }
     if (stage_ == AttentionStage::partial) return;
     if (split) {
       run_tasks(tasks, [&](std::size_t first, std::size_t last) {
-        return Api<T>::attention_merge(at.partials, at.out, &o, first, last, workspace_->data(), workspace_size_);
+        return Api<T>::attention_merge(at.partials, at.out, &o, first, last, workspace_->data(),
+                                       workspace_size_);
       });
     } else if (how_.calls == Calls::task_by_task || how_.calls == Calls::task_ranges) {
       run_tasks(tasks, [&](std::size_t first, std::size_t last) {
@@ -570,7 +575,8 @@ class AttentionRun {
   }
 
   void collect() {
-    const std::size_t end = std::min(problem_.row_count, problem_.rows - problem_.first_row) + problem_.first_row;
+    const std::size_t end =
+        std::min(problem_.row_count, problem_.rows - problem_.first_row) + problem_.first_row;
     // Whoever writes all queries where only some were asked for writes those too.
     const bool all_ran = !queries_can_be_split(problem_);
     Outcome unwanted;
@@ -632,8 +638,8 @@ class AttentionRun {
 // Without causality a window's or a slope's position is that of all queries together.
 bool queries_can_be_split(const Problem &problem) {
   const AttentionOptions &more = problem.attention;
-  return problem.options.causal || (more.window_left < 0 && more.window_right < 0 && more.window_chunk == 0 &&
-                                    !more.alibi);
+  return problem.options.causal ||
+         (more.window_left < 0 && more.window_right < 0 && more.window_chunk == 0 && !more.alibi);
 }
 
 template <class T>

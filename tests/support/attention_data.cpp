@@ -13,8 +13,9 @@ constexpr T infinity = std::numeric_limits<T>::infinity();
 // Classes in which every row is of the class. Of the others one row in `share` is, as a single odd key spoils
 // every query that sees it.
 bool is_of_all_rows(InputClass input) {
-  return input == InputClass::uniform || input == InputClass::gaussian || input == InputClass::gaussian_wide ||
-         input == InputClass::denormals || input == InputClass::signed_zeros;
+  return input == InputClass::uniform || input == InputClass::gaussian ||
+         input == InputClass::gaussian_wide || input == InputClass::denormals ||
+         input == InputClass::signed_zeros;
 }
 
 template <class T>
@@ -56,7 +57,9 @@ void make_options(const Problem &problem, oracle::Attention<T> &a) {
   const auto lengths = [&](bool are_wanted, std::size_t longest) {
     std::vector<std::int32_t> made;
     for (std::size_t b = 0; are_wanted && b < a.batch; ++b) {
-      const std::size_t length = random.one_in(6) ? 0 : random.one_in(3) ? longest : random.below(longest + 1);
+      const std::size_t length = random.one_in(6)   ? 0
+                                 : random.one_in(3) ? longest
+                                                    : random.below(longest + 1);
       made.push_back(static_cast<std::int32_t>(length));
     }
     return made;
@@ -76,8 +79,12 @@ void make_options(const Problem &problem, oracle::Attention<T> &a) {
   if (more.alibi) a.alibi_slopes = make_numbers<T>(random, a.q_heads, 0.1);
   if (wanted.sinks) a.sinks = make_numbers<T>(random, a.q_heads, 4);
   if (wanted.special_sinks) {
-    constexpr T special[] = {infinity<T>, -infinity<T>, std::numeric_limits<T>::quiet_NaN(), T(-0.0),
-                             std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max()};
+    constexpr T special[] = {infinity<T>,
+                             -infinity<T>,
+                             std::numeric_limits<T>::quiet_NaN(),
+                             T(-0.0),
+                             std::numeric_limits<T>::lowest(),
+                             std::numeric_limits<T>::max()};
     for (T &sink : a.sinks) sink = special[random.below(std::size(special))];
   }
   const bool special_bias = problem.input == InputClass::specials;
@@ -85,8 +92,8 @@ void make_options(const Problem &problem, oracle::Attention<T> &a) {
     a.bias_repeats = draw_repeats(wanted.bias, random);
     a.bias = make_numbers<T>(random, a.rows(a.bias_repeats) * a.kv_len, 2);
     for (T &bias : a.bias) {
-      constexpr T special[] = {infinity<T>, std::numeric_limits<T>::quiet_NaN(), std::numeric_limits<T>::max(),
-                               std::numeric_limits<T>::lowest()};
+      constexpr T special[] = {infinity<T>, std::numeric_limits<T>::quiet_NaN(),
+                               std::numeric_limits<T>::max(), std::numeric_limits<T>::lowest()};
       if (special_bias && random.below(4 * a.kv_len) == 0) bias = special[random.below(4)];
     }
     for (std::size_t r = 0; wanted.bias_excludes && r < a.rows(a.bias_repeats); ++r) {

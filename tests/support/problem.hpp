@@ -33,9 +33,9 @@ struct RowOptions {
   bool scale_f64 = false;  // the scale travels in scale_f64
 };
 
-// What attention has besides: rows are a sequence's queries and columns its keys. Of the options above it takes
-// softcap, bias, mask, causal, sinks, and row_lengths as the number of a sequence's keys. A scale of 0 is
-// 1/sqrt(qk_dim).
+// What attention has besides: rows are a sequence's queries and columns its keys. Of the options above it
+// takes softcap, bias, mask, causal, sinks, and row_lengths as the number of a sequence's keys. A scale of 0
+// is 1/sqrt(qk_dim).
 struct AttentionOptions {
   std::size_t batch = 1, kv_heads = 1, group = 1, qk_dim = 8, v_dim = 8;
   bool ragged_queries = false;  // sequences of up to `rows` queries
@@ -79,8 +79,8 @@ struct AttentionLayout {
   bool fused = false;           // q, k and v are slices of one buffer; only if nothing below is set
   std::size_t page_size = 0;    // 0: no pages
   bool packed_keys = false;
-  bool q_offsets = false;   // sequences behind each other; always so where they are ragged
-  bool kv_offsets = false;  // likewise; only without pages and packed keys
+  bool q_offsets = false;       // sequences behind each other; always so where they are ragged
+  bool kv_offsets = false;      // likewise; only without pages and packed keys
   bool repeated_heads = false;  // a key/value head for each query head
   Calls calls = Calls::whole;
 };
@@ -92,7 +92,7 @@ struct Layout {
   Alias alias = Alias::none;            // the output is this input
   bool reversed = false;                // dot_rows: a negative row stride
   AttentionLayout attention;
-  std::optional<FpState> fp_state;      // the calling thread's floating-point control
+  std::optional<FpState> fp_state;  // the calling thread's floating-point control
 };
 
 struct Outcome {

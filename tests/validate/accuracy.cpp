@@ -420,7 +420,8 @@ struct AttentionAccuracy {
           if (i >= a.queries(b) || !is_ordinary_sink(h)) continue;
           const oracle::AttentionTruth truth = oracle::attention_truth(a, b, h, i);
           if (!truth.is_finite || truth.is_empty) continue;
-          for (std::size_t d = 0; d < a.v_dim; ++d) out[d] = from_bits<T>(static_cast<BitsOf<T>>(bits[at + d]));
+          for (std::size_t d = 0; d < a.v_dim; ++d)
+            out[d] = from_bits<T>(static_cast<BitsOf<T>>(bits[at + d]));
           const T lse = from_bits<T>(static_cast<BitsOf<T>>(bits[at + a.v_dim]));
           const AttentionErrors errors = attention_errors<T>(truth, out, lse);
           const AttentionErrors bounds = attention_bounds(a.qk_dim, truth);

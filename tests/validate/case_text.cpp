@@ -238,8 +238,8 @@ std::string parse_case(const std::string &text, Case &parsed) {
   if (problem.first_row > problem.rows) return "the window begins after the last row";
   if (problem.cols != 0 && problem.rows > (std::size_t{1} << 32) / problem.cols) return "too many elements";
   const AttentionOptions &attention = problem.attention;
-  for (const std::size_t count : {attention.batch, attention.kv_heads, attention.group, attention.qk_dim,
-                                  attention.v_dim}) {
+  for (const std::size_t count :
+       {attention.batch, attention.kv_heads, attention.group, attention.qk_dim, attention.v_dim}) {
     if (count > 4096) return "a dimension of attention is larger than 4096";
   }
   if (parsed.layout.attention.page_size > 4096 || parsed.layout.attention.page_size % 16 != 0) {
