@@ -166,6 +166,7 @@ class ManyRows {
     const std::size_t left = tile_.kv_len() - first, keys = left < block ? left : block;
     first_ = first;
     addresses_.find(tile_, first, keys);
+    addresses_.find_next(tile_, first + block, left - keys);
     for (std::size_t r = 0; r < rows_.lanes; r += group) {
       const std::size_t to = rows_.lanes - r < group ? rows_.lanes : r + group;
       take_block_of_rows(sums, values, first, r, to);
@@ -240,8 +241,8 @@ class ManyRows {
       by_vectors(
           part, [&](auto vectors) __attribute__((always_inline)) {
             tile_scores<T, vectors>(queries_ + part.from, addresses_.k, addresses_.k_step, o_.qk_dim,
-                                    addresses_.v, o_.v_dim, part.begin, part.end, scores_ + part.from,
-                                    segment_largest);
+                                    addresses_.next_k, addresses_.v, o_.v_dim, part.begin, part.end,
+                                    scores_ + part.from, segment_largest);
           });
       for (std::size_t r = part.from; r < part.to; r += S::width) {
         T *of_row = largest + (r - from);
