@@ -94,27 +94,17 @@ class ManyRows {
   void load_queries() {
     for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
       const T *row[S::width];
-      for (std::size_t i = 0; i < S::width; ++i) row[i] = tile_.q<T>(rows_.of[r + i]);
-      const batch sign = S::load(rows_.sign + r);
-      T *const column = queries_ + r;
-      std::size_t d = 0;
-      for (; o_.qk_dim - d >= S::width; d += S::width) {
-        batch v[S::width];
-        unroll<S::width>([&](auto i) __attribute__((always_inline)) { v[i] = S::load(row[i] + d); });
-        S::transpose(v);
-        unroll<S::width>([&](auto i) __attribute__((always_inline)) {
-          S::store(column + (d + i) * tile_pitch, v[i] * sign);
-        });
+      bool any_negated = false;
+      for (std::size_t i = 0; i < S::width; ++i) {
+        row[i] = tile_.q<T>(rows_.of[r + i]);
+        any_negated = any_negated || rows_.sign[r + i] < 0;
       }
-      if (const std::size_t dims = o_.qk_dim - d; dims > 0) {
-        batch v[S::width];
-        unroll<S::width>([&](auto i)
-                             __attribute__((always_inline)) { v[i] = S::load_first(row[i] + d, dims); });
-        S::transpose(v);
-        unroll_while<S::width>([&](auto i) __attribute__((always_inline)) {
-          if (i < dims) S::store(column + (d + i) * tile_pitch, v[i] * sign);
-          return i < dims;
-        });
+      transpose_rows(row, o_.qk_dim, queries_ + r, tile_pitch, [](std::size_t) {});
+      if (!any_negated) continue;
+      const batch sign = S::load(rows_.sign + r);
+      for (std::size_t d = 0; d < o_.qk_dim; ++d) {
+        T *query = queries_ + d * tile_pitch + r;
+        S::store(query, S::load(query) * sign);
       }
     }
   }
@@ -377,8 +367,7 @@ class ManyRows {
       const std::size_t keys = left - j < S::width ? left - j : S::width;
       batch bias[S::width], exclusion[S::width];
       if (o_.bias) {
-        load_transposed<T>(
-            bias, [&](std::size_t i) __attribute__((always_inline)) { return bias_row[i] + j; }, keys);
+        load_transposed<T>(bias, bias_row, j, keys);
       }
       if (o_.mask) {
         unroll<S::width>([&](auto i) __attribute__((always_inline)) {
