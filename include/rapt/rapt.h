@@ -91,12 +91,23 @@ enum rapt_status {
   RAPT_BAD_CAUSAL,           /* causal is not one of rapt_causal */
   RAPT_BAD_WINDOW,           /* window_left or window_right is below -1 */
   RAPT_BAD_KV_LENGTHS,       /* an entry of kv_lengths is negative or larger than kv_len */
-  RAPT_BAD_OFFSETS,     /* q_offsets or kv_offsets decrease, or a sequence is longer than q_len, kv_len */
-  RAPT_BAD_BLOCK_TABLE, /* the page size or a page number is not one, or kv_offsets is set beside it */
-  RAPT_BAD_PACKED_KEYS, /* packed keys go with whole pages of 64 keys, and not with kv_offsets */
-  RAPT_BAD_PARTIALS,    /* partials is null */
-  RAPT_BAD_WORKSPACE,   /* workspace is null or smaller than rapt_attention_workspace says */
-  RAPT_BAD_TASKS        /* the range of tasks is not within those there are */
+  RAPT_BAD_OFFSETS,      /* q_offsets or kv_offsets decrease, or a sequence is longer than q_len, kv_len */
+  RAPT_BAD_BLOCK_TABLE,  /* the page size or a page number is not one, or kv_offsets is set beside it */
+  RAPT_BAD_PACKED_KEYS,  /* packed keys go with whole pages of 64 keys, and not with kv_offsets */
+  RAPT_BAD_PARTIALS,     /* partials is null */
+  RAPT_BAD_WORKSPACE,    /* workspace is null or smaller than rapt_attention_workspace says */
+  RAPT_BAD_TASKS,        /* the range of tasks is not within those there are */
+  RAPT_BAD_GRADIENTS,    /* gradients is null, or its size is not that of the struct */
+  RAPT_BAD_LSE,          /* options->lse is null */
+  RAPT_BAD_DOUT,         /* dout is null */
+  RAPT_BAD_DQ,           /* dq is null */
+  RAPT_BAD_DK,           /* dk is null */
+  RAPT_BAD_DV,           /* dv is null */
+  RAPT_BAD_DOUT_STRIDES, /* a stride of dout is negative */
+  RAPT_BAD_DQ_STRIDES,   /* the strides of dq let two of its rows overlap */
+  RAPT_BAD_DK_STRIDES,   /* the strides of dk let two of its rows overlap */
+  RAPT_BAD_DV_STRIDES,   /* the strides of dv let two of its rows overlap */
+  RAPT_BAD_DBIAS         /* dbias without a bias, or bias_strides let two of its rows overlap in part */
 };
 typedef enum rapt_status rapt_status;
 
@@ -405,6 +416,71 @@ RAPT_API rapt_status rapt_attention_pack_keys_f32(const float *k, ptrdiff_t toke
                                                   size_t tokens, size_t qk_dim, float *packed);
 RAPT_API rapt_status rapt_attention_pack_keys_f64(const double *k, ptrdiff_t token_stride, size_t first,
                                                   size_t tokens, size_t qk_dim, double *packed);
+
+/* ---- attention backwards ------------------------------------------------------------------------------ */
+
+/* What comes in and goes out beside q, k, v and the options of the forward call. Pointers are to elements of
+ * the function's type. Start from RAPT_ATTENTION_GRADIENTS_INIT. */
+typedef struct rapt_attention_gradients {
+  size_t size;        /* sizeof(rapt_attention_gradients) */
+  const void *out;    /* the forward call's output, with options->out_strides */
+  const void *dout;   /* the gradient of out, in its shape */
+  void *dq, *dk, *dv; /* in the shapes of q, k, v */
+  rapt_strides dout_strides, dq_strides, dk_strides, dv_strides; /* all 0: contiguous */
+  void *dbias;  /* with options->bias_strides, and summed where they repeat an element; or null */
+  void *dsinks; /* [q_heads], or null */
+} rapt_attention_gradients;
+
+#define RAPT_ATTENTION_GRADIENTS_INIT                                                                \
+  {                                                                                                  \
+    sizeof(rapt_attention_gradients), NULL, NULL, NULL, NULL, NULL, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, \
+        {0, 0, 0}, NULL, NULL                                                                        \
+  }
+
+/* The gradients of rapt_attention, of the options that it was called with, whose `lse` it has filled. All of
+ * a gradient is written: keys that nothing sees have 0. The matrix of scores is never held: it is computed
+ * again by tiles. Paged and packed keys are RAPT_BAD_BLOCK_TABLE and RAPT_BAD_PACKED_KEYS.
+ *
+ *   w[i][j] = exp(s[i][j] - lse[i])             D[i] = dout[i] . out[i]
+ *   ds[i][j] = w[i][j] * (dout[i] . v[j] - D[i])
+ *   dv[j] = sum over i of w[i][j] * dout[i]     dbias[i][j] = ds[i][j]
+ *   dq[i] = sum over j of g[i][j] * k[j]        dsinks[h] = - sum over i of exp(sinks[h] - lse[i]) * D[i]
+ *   dk[j] = sum over i of g[i][j] * q[i]        g = ds * scale * query_scales (times 1 - tanh^2 of a softcap)
+ *
+ * Order: dot products are one chain of fused multiply-adds over the dimension, sums over keys one chain in
+ * key order, sums over queries one chain in the order token by token and within a token head by head, dsinks
+ * over the sequences one after the other. It does not depend on tasks, batch or instruction set. Special
+ * values: a row with nothing visible has dq 0 and adds to nothing. Where the weight is 0 (excluded, or below
+ * 2^-125) ds is 0, whatever is there, and a key or query that is not finite adds nothing. Aliasing: gradients
+ * overlap nothing. Accuracy (f32; f64: 2^-53): errors of weights are those of forward's accuracy, relative to
+ * max |dout . v| of the row; a sum of n terms adds n * 2^-24 of the sum of their magnitudes.
+ *
+ * Tasks as those of attention: run(first, last) does some, and every split gives the same bits. A task is a
+ * key/value head of a sequence; of all sequences if dsinks is asked for or dbias is summed over them, and of
+ * all heads if dbias is summed over heads. */
+RAPT_API rapt_status rapt_attention_backward_f32(const float *q, const float *k, const float *v,
+                                                 const rapt_attention_options *options,
+                                                 const rapt_attention_gradients *gradients, void *workspace,
+                                                 size_t workspace_size);
+RAPT_API rapt_status rapt_attention_backward_f64(const double *q, const double *k, const double *v,
+                                                 const rapt_attention_options *options,
+                                                 const rapt_attention_gradients *gradients, void *workspace,
+                                                 size_t workspace_size);
+RAPT_API rapt_status rapt_attention_backward_run_f32(const float *q, const float *k, const float *v,
+                                                     const rapt_attention_options *options,
+                                                     const rapt_attention_gradients *gradients, size_t first,
+                                                     size_t last, void *workspace, size_t workspace_size);
+RAPT_API rapt_status rapt_attention_backward_run_f64(const double *q, const double *k, const double *v,
+                                                     const rapt_attention_options *options,
+                                                     const rapt_attention_gradients *gradients, size_t first,
+                                                     size_t last, void *workspace, size_t workspace_size);
+RAPT_API rapt_status rapt_attention_backward_tasks(const rapt_attention_options *options,
+                                                   const rapt_attention_gradients *gradients, size_t *tasks);
+/* Bytes of workspace, of the dimensions alone: f32 4 * (192 * qk_dim + 64 * v_dim + 12288) and 64 more. */
+RAPT_API rapt_status rapt_attention_backward_workspace_f32(const rapt_attention_options *options,
+                                                           size_t *bytes);
+RAPT_API rapt_status rapt_attention_backward_workspace_f64(const rapt_attention_options *options,
+                                                           size_t *bytes);
 
 #ifdef __cplusplus
 }

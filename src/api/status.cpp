@@ -101,6 +101,30 @@ const char *rapt_status_text(rapt_status status) {
       return "workspace is null or smaller than rapt_attention_workspace says";
     case RAPT_BAD_TASKS:
       return "the range of tasks is not within those that rapt_attention_tasks counts";
+    case RAPT_BAD_GRADIENTS:
+      return "gradients is null, or gradients->size is not the size of the struct: start from "
+             "RAPT_ATTENTION_GRADIENTS_INIT";
+    case RAPT_BAD_LSE:
+      return "options->lse is null: the backward call reads it";
+    case RAPT_BAD_DOUT:
+      return "gradients->dout is null";
+    case RAPT_BAD_DQ:
+      return "gradients->dq is null";
+    case RAPT_BAD_DK:
+      return "gradients->dk is null";
+    case RAPT_BAD_DV:
+      return "gradients->dv is null";
+    case RAPT_BAD_DOUT_STRIDES:
+      return "a stride in gradients->dout_strides is negative";
+    case RAPT_BAD_DQ_STRIDES:
+      return "gradients->dq_strides let two rows of dq overlap";
+    case RAPT_BAD_DK_STRIDES:
+      return "gradients->dk_strides let two rows of dk overlap";
+    case RAPT_BAD_DV_STRIDES:
+      return "gradients->dv_strides let two rows of dv overlap";
+    case RAPT_BAD_DBIAS:
+      return "gradients->dbias is set without options->bias, or options->bias_strides let two rows of it "
+             "overlap in part";
   }
   return "not a status of rapt";
 }

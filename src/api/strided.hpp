@@ -34,27 +34,9 @@ class Strided {
 
   // No two rows share an element, as far as it can be told: every dimension steps over all of those with
   // smaller strides. No stride is negative, and measure() was true.
-  bool rows_are_apart() const {
-    if (is_empty_) return true;
-    Dim sorted[3] = {dims_[0], dims_[1], dims_[2]};
-    const auto order = [&](Dim &a, Dim &b) {
-      if (b.stride < a.stride) {
-        const Dim swap = a;
-        a = b;
-        b = swap;
-      }
-    };
-    order(sorted[0], sorted[1]);
-    order(sorted[1], sorted[2]);
-    order(sorted[0], sorted[1]);
-    std::size_t extent = row_;
-    for (const Dim &dim : sorted) {
-      if (dim.count <= 1) continue;
-      if (static_cast<std::size_t>(dim.stride) < extent) return false;
-      extent += static_cast<std::size_t>(dim.stride) * (dim.count - 1);
-    }
-    return true;
-  }
+  bool rows_are_apart() const { return rows_are_apart(false); }
+  // The same, but for those that strides of 0 make one.
+  bool rows_are_apart_or_same() const { return rows_are_apart(true); }
 
   // The bytes from the first element to the end of the last; false if they do not fit a ptrdiff_t.
   bool measure() {
@@ -99,6 +81,28 @@ class Strided {
   }
 
  private:
+  bool rows_are_apart(bool may_repeat) const {
+    if (is_empty_) return true;
+    Dim sorted[3] = {dims_[0], dims_[1], dims_[2]};
+    const auto order = [&](Dim &a, Dim &b) {
+      if (b.stride < a.stride) {
+        const Dim swap = a;
+        a = b;
+        b = swap;
+      }
+    };
+    order(sorted[0], sorted[1]);
+    order(sorted[1], sorted[2]);
+    order(sorted[0], sorted[1]);
+    std::size_t extent = row_;
+    for (const Dim &dim : sorted) {
+      if (dim.count <= 1 || (may_repeat && dim.stride == 0)) continue;
+      if (static_cast<std::size_t>(dim.stride) < extent) return false;
+      extent += static_cast<std::size_t>(dim.stride) * (dim.count - 1);
+    }
+    return true;
+  }
+
   struct Dim {
     std::ptrdiff_t stride;
     std::size_t count;

@@ -1,4 +1,4 @@
-// A call of attention, and the rows that it consists of.
+// A call of attention, forwards or backwards, and the rows that it consists of.
 #pragma once
 
 #include <cmath>
@@ -13,12 +13,14 @@ namespace rapt {
 
 // The arguments of the public functions, checked, with every default filled in.
 struct AttentionCall {
-  const void *q;
-  const void *k;
-  const void *v;
-  void *out;       // null where partials are written
-  void *partials;  // null unless they are written or read
-  rapt_attention_options options;
+  const void *q = nullptr;
+  const void *k = nullptr;
+  const void *v = nullptr;
+  void *out = nullptr;       // null where partials are written
+  void *partials = nullptr;  // null unless they are written or read
+  rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;
+
+  const rapt_attention_gradients *gradients = nullptr;  // of a backward call, resolved as well
 
   std::size_t group() const { return options.q_heads / options.kv_heads; }
   std::size_t tiles_a_sequence() const {
@@ -58,6 +60,9 @@ class AttentionTile {
       kv_len_ = o_.kv_len;
     }
     const std::size_t all = q_len_ * group_;
+    kv_in_buffer_ = o_.kv_offsets
+                        ? static_cast<std::size_t>(o_.kv_offsets[sequence_ + 1] - o_.kv_offsets[sequence_])
+                        : kv_len_;
     first_ = index % tiles * rapt::attention_tile_rows;
     if (first_ > all) first_ = all;
     rows_ = all - first_ < rapt::attention_tile_rows ? all - first_ : rapt::attention_tile_rows;
@@ -120,6 +125,39 @@ class AttentionTile {
   T *lse(Row row) const {
     return o_.lse ? static_cast<T *>(o_.lse) + query_token(o_.lse_strides, row) : nullptr;
   }
+  // Of a backward call.
+  const rapt_attention_gradients &gradients() const { return *call_.gradients; }
+  template <class T>
+  const T *forward_out(Row row) const {
+    return static_cast<const T *>(gradients().out) + query_token(o_.out_strides, row);
+  }
+  template <class T>
+  const T *dout(Row row) const {
+    return static_cast<const T *>(gradients().dout) + query_token(gradients().dout_strides, row);
+  }
+  template <class T>
+  T *dq(Row row) const {
+    return static_cast<T *>(gradients().dq) + query_token(gradients().dq_strides, row);
+  }
+  template <class T>
+  T *dk(std::size_t key) const {
+    return static_cast<T *>(gradients().dk) + kv_token(gradients().dk_strides, key, false);
+  }
+  template <class T>
+  T *dv(std::size_t key) const {
+    return static_cast<T *>(gradients().dv) + kv_token(gradients().dv_strides, key, false);
+  }
+  template <class T>
+  T *dbias(Row row) const {
+    return gradients().dbias ? static_cast<T *>(gradients().dbias) + own_token(o_.bias_strides, row)
+                             : nullptr;
+  }
+  // Keys whose gradients are the sequence's, seen or not.
+  std::size_t all_keys() const { return o_.kv_offsets ? kv_in_buffer_ : o_.kv_len; }
+  std::size_t q_len() const { return q_len_; }
+  std::size_t kv_head() const { return kv_head_; }
+  std::size_t group() const { return group_; }
+
   template <class T>
   T *partial(Row row, std::size_t chunk) const {
     const std::size_t query = (sequence_ * o_.q_heads + row.q_head) * o_.q_len + row.token;
@@ -192,8 +230,55 @@ class AttentionTile {
   const Call &call_;
   const rapt_attention_options &o_;
   std::size_t group_;
-  std::size_t sequence_, kv_head_, q_len_, kv_len_;
+  std::size_t sequence_, kv_head_, q_len_, kv_len_, kv_in_buffer_;
   std::size_t first_, rows_;
+};
+
+// The sequences and key/value heads of a task of a backward call: so many that nobody else adds to what it
+// adds to.
+class BackwardTask {
+ public:
+  BackwardTask(const rapt::AttentionCall &call, std::size_t index) : call_(call) {
+    const rapt_attention_options &o = call.options;
+    const bool all_batches = joins_batches(call), all_heads = joins_heads(call);
+    const std::size_t heads = all_heads ? 1 : o.kv_heads;
+    first_batch_ = all_batches ? 0 : index / heads;
+    batches_ = all_batches ? o.batch : 1;
+    first_head_ = all_heads ? 0 : index % heads;
+    heads_ = all_heads ? o.kv_heads : 1;
+  }
+  static std::size_t count(const rapt::AttentionCall &call) {
+    return (joins_batches(call) ? 1 : call.options.batch) * (joins_heads(call) ? 1 : call.options.kv_heads);
+  }
+
+  // f(tile) for every tile, in order; first(tile) before the first one of a head.
+  template <class First, class F>
+  void for_each_tile(First first, F f) const {
+    const std::size_t tiles = call_.tiles_a_sequence();
+    for (std::size_t b = first_batch_; b < first_batch_ + batches_; ++b) {
+      for (std::size_t h = first_head_; h < first_head_ + heads_; ++h) {
+        const std::size_t index = (b * call_.options.kv_heads + h) * tiles;
+        first(AttentionTile(call_, index));
+        for (std::size_t t = 0; t < tiles; ++t) {
+          const AttentionTile tile(call_, index + t);
+          if (tile.rows() > 0) f(tile);
+        }
+      }
+    }
+  }
+
+ private:
+  static bool joins_batches(const rapt::AttentionCall &call) {
+    const rapt_attention_options &o = call.options;
+    return call.gradients->dsinks || (call.gradients->dbias && o.batch > 1 && o.bias_strides.batch == 0);
+  }
+  static bool joins_heads(const rapt::AttentionCall &call) {
+    const rapt_attention_options &o = call.options;
+    return call.gradients->dbias && o.kv_heads > 1 && o.bias_strides.head == 0;
+  }
+
+  const rapt::AttentionCall &call_;
+  std::size_t first_batch_, batches_, first_head_, heads_;
 };
 
 // The numbers that make a row's weights of its scores.

@@ -100,9 +100,6 @@ class AttentionRow {
     }
   }
 
- private:
-  T weight_of(T distance) const { return weight(distance, scale_.to_log2, scale_.cutoff); }
-
   bool visible(std::size_t key) const {
     if (key < range_.first || key >= range_.end) return false;
     if (const std::uint8_t *mask = tile_.mask(row_); mask && mask[key] == 0) return false;
@@ -110,7 +107,8 @@ class AttentionRow {
     return !bias || bias[key] != -std::numeric_limits<T>::infinity();
   }
 
-  T score(std::size_t block, std::size_t j) const {
+  // Of key block + j; `slope` becomes the derivative of the softcap there.
+  T score(std::size_t block, std::size_t j, T *slope = nullptr) const {
     const std::size_t key = block + j;
     const T *q = tile_.q<T>(row_), *k = tile_.k<T>(key);
     const std::size_t step = o_.packed_keys ? rapt::attention_block : 1;
@@ -118,7 +116,11 @@ class AttentionRow {
     for (std::size_t d = 0; d < o_.qk_dim; ++d) t = std::fma(q[d] * scale_.sign, k[d * step], t);
     if (!scale_.made) return t;
     t = t * scale_.factor;
-    if (scale_.cap != 0) t = scale_.cap * tanh_one(natural_, t);
+    if (scale_.cap != 0) {
+      const T tanh = tanh_one(natural_, t);
+      if (slope) *slope = std::fma(-tanh, tanh, T(1));
+      t = scale_.cap * tanh;
+    }
     if (o_.alibi_slopes) {
       const auto to_block = static_cast<std::int64_t>(block) - tile_.position(row_);
       t = std::fma(scale_.slope, static_cast<T>(to_block) + static_cast<T>(j), t);
@@ -126,6 +128,9 @@ class AttentionRow {
     if (o_.bias) t = t + tile_.bias<T>(row_)[key];
     return t;
   }
+
+ private:
+  T weight_of(T distance) const { return weight(distance, scale_.to_log2, scale_.cutoff); }
 
   // Scores of excluded keys are not computed: they count as a weight of 0, and their values not at all.
   void take_block(AttentionState<T> &state, std::size_t first, std::size_t keys) const {

@@ -1,6 +1,7 @@
 // The reference level: plain loops that spell out the numeric contract, for every CPU.
 // clang-format off
 #include "isa/scalar/attention.hpp"
+#include "isa/scalar/attention_backward.hpp"
 #include "isa/scalar/dot.hpp"
 #include "isa/scalar/exp.hpp"
 #include "isa/scalar/softmax.hpp"
@@ -9,4 +10,4 @@
 // clang-format on
 
 extern "C" constinit const rapt::KernelTable rapt_table_scalar;
-constinit const rapt::KernelTable rapt_table_scalar = all_kernels();
+constinit const rapt::KernelTable rapt_table_scalar = [] { auto t = all_kernels(); t.attention_backward_f32 = attention_backward<float>; t.attention_backward_f64 = attention_backward<double>; return t; }();

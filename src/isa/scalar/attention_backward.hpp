@@ -1,0 +1,117 @@
+// The reference of attention's gradient: one row at a time, its keys in order.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <limits>
+
+#include "isa/scalar/attention.hpp"
+#include "kernels/attention_call.hpp"
+
+namespace {
+
+template <class T>
+T chain(const T *a, const T *b, std::size_t n) {
+  T sum = 0;
+  for (std::size_t i = 0; i < n; ++i) sum = std::fma(a[i], b[i], sum);
+  return sum;
+}
+
+// The gradients that belong to a key/value head, before anything is added to them.
+template <class T>
+void clear_gradients(const AttentionTile &tile) {
+  const rapt_attention_options &o = tile.options();
+  for (std::size_t j = 0; j < tile.all_keys(); ++j) {
+    for (std::size_t d = 0; d < o.qk_dim; ++d) tile.dk<T>(j)[d] = 0;
+    for (std::size_t d = 0; d < o.v_dim; ++d) tile.dv<T>(j)[d] = 0;
+  }
+}
+
+// Of a task, of which several heads or sequences may add to one element.
+template <class T>
+void clear_shared_gradients(const AttentionTile &tile) {
+  const rapt_attention_gradients &g = tile.gradients();
+  AttentionTile::Row row{0, tile.kv_head() * tile.group()};
+  for (std::size_t h = 0; h < tile.group(); ++h, ++row.q_head) {
+    if (g.dsinks) static_cast<T *>(g.dsinks)[row.q_head] = 0;
+    for (row.token = 0; g.dbias && row.token < tile.options().q_len; ++row.token) {
+      for (std::size_t j = 0; j < tile.options().kv_len; ++j) tile.dbias<T>(row)[j] = 0;
+    }
+  }
+}
+
+template <class T>
+void add_gradients(const AttentionTile &tile, AttentionTile::Row row, T *dq) {
+  using C = rapt::AttentionContract<T>;
+  const rapt_attention_options &o = tile.options();
+  const AttentionRow<T> scores(tile, row);
+  const AttentionScale<T> scale(tile, row);
+  const T *q = tile.q<T>(row), *dout = tile.dout<T>(row);
+  const T lse = *tile.lse<T>(row);
+  // A row that has seen nothing has no weights.
+  const T lse_log2 =
+      lse == -std::numeric_limits<T>::infinity() ? T(0) : static_cast<T>(double{lse} * C::log2_e);
+  const T to_score = static_cast<T>(tile.scale<T>(row));
+  const T mean = chain(dout, tile.forward_out<T>(row), o.v_dim);
+  for (std::size_t d = 0; d < o.qk_dim; ++d) dq[d] = 0;
+  for (std::size_t j = 0; j < tile.kv_len(); ++j) {
+    if (!scores.visible(j)) continue;
+    constexpr std::size_t block = rapt::attention_block;
+    T slope = 1;
+    const T s = scores.score(j / block * block, j % block, &slope);
+    const T w = weight(std::fma(s, scale.to_log2, -lse_log2), T(1), C::lowest_log2);
+    if (w == 0) continue;
+    const T ds = w * (chain(dout, tile.v<T>(j), o.v_dim) - mean);
+    if (T *dbias = tile.dbias<T>(row)) dbias[j] = dbias[j] + ds;
+    const T g = scale.cap != 0 ? ds * slope * to_score : ds * to_score;
+    const T *k = tile.k<T>(j);
+    T *dk = tile.dk<T>(j), *dv = tile.dv<T>(j);
+    for (std::size_t d = 0; d < o.v_dim; ++d) dv[d] = std::fma(w, dout[d], dv[d]);
+    for (std::size_t d = 0; d < o.qk_dim; ++d) {
+      dk[d] = std::fma(g, q[d], dk[d]);
+      dq[d] = std::fma(g, k[d], dq[d]);
+    }
+  }
+  if (T *dsinks = static_cast<T *>(tile.gradients().dsinks)) {
+    const T sink_log2 = static_cast<T>(double{tile.sink<T>(row)} * C::log2_e);
+    const bool none = lse == -std::numeric_limits<T>::infinity();
+    const T w = none ? T(0) : weight(sink_log2 - lse_log2, T(1), C::lowest_log2);
+    if (w != 0) dsinks[row.q_head] = std::fma(-w, mean, dsinks[row.q_head]);
+  }
+}
+
+// No zero of a gradient is negative.
+template <class T>
+void make_zeros_positive(T *x, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) x[i] = x[i] + T(0);
+}
+
+template <class T>
+void attention_backward(const rapt::AttentionCall *call, std::size_t first, std::size_t last,
+                        void *workspace) {
+  const rapt_attention_options &o = call->options;
+  T *const dq = static_cast<T *>(workspace);
+  for (std::size_t index = first; index < last; ++index) {
+    const BackwardTask task(*call, index);
+    task.for_each_tile([](const AttentionTile &tile) { clear_shared_gradients<T>(tile); },
+                       [](const AttentionTile &) {});
+    task.for_each_tile([](const AttentionTile &tile) { clear_gradients<T>(tile); },
+                       [&](const AttentionTile &tile) {
+                         for (std::size_t r = 0; r < tile.rows(); ++r) {
+                           const AttentionTile::Row row = tile.row(r);
+                           add_gradients(tile, row, dq);
+                           for (std::size_t d = 0; d < o.qk_dim; ++d) tile.dq<T>(row)[d] = dq[d] + T(0);
+                         }
+                       });
+    task.for_each_tile(
+        [&](const AttentionTile &tile) {
+          for (std::size_t j = 0; j < tile.kv_len(); ++j) {
+            make_zeros_positive(tile.dk<T>(j), o.qk_dim);
+            make_zeros_positive(tile.dv<T>(j), o.v_dim);
+          }
+        },
+        [](const AttentionTile &) {});
+  }
+}
+
+}  // namespace
