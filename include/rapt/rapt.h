@@ -476,7 +476,7 @@ RAPT_API rapt_status rapt_attention_backward_run_f64(const double *q, const doub
                                                      size_t last, void *workspace, size_t workspace_size);
 RAPT_API rapt_status rapt_attention_backward_tasks(const rapt_attention_options *options,
                                                    const rapt_attention_gradients *gradients, size_t *tasks);
-/* Bytes of workspace, of the dimensions alone: f32 4 * (192 * qk_dim + 64 * v_dim + 12288) and 64 more. */
+/* Bytes of workspace, of the dimensions alone: f32 4 * (128 * qk_dim + 128 * v_dim + 12800) and 64 more. */
 RAPT_API rapt_status rapt_attention_backward_workspace_f32(const rapt_attention_options *options,
                                                            size_t *bytes);
 RAPT_API rapt_status rapt_attention_backward_workspace_f64(const rapt_attention_options *options,

@@ -26,10 +26,10 @@ constexpr std::size_t attention_workspace_length(std::size_t qk_dim, std::size_t
   return (attention_tile_rows + attention_few_rows) * qk_dim +
          attention_tile_rows * (2 * v_dim + 2 * attention_block);
 }
-// The same of a backward call: a tile's queries, their gradients and those of its output; what a block's keys
-// and values are multiplied by.
+// The same of a backward call: a tile's queries and outputs with their gradients; scores, products of values
+// and the softcap's slopes of a block.
 constexpr std::size_t backward_workspace_length(std::size_t qk_dim, std::size_t v_dim) {
-  return attention_tile_rows * (3 * qk_dim + v_dim + 3 * attention_block);
+  return attention_tile_rows * (2 * qk_dim + 2 * v_dim + 3 * attention_block + 8);
 }
 inline constexpr std::size_t attention_workspace_alignment = 64;
 

@@ -33,6 +33,8 @@ constexpr rapt::KernelTable all_kernels() {
       .attention_partial_f64 = attention_partial<double>,
       .attention_merge_f32 = attention_merge<float>,
       .attention_merge_f64 = attention_merge<double>,
+      .attention_backward_f32 = attention_backward<float>,
+      .attention_backward_f64 = attention_backward<double>,
   };
 }
 

@@ -4,6 +4,7 @@
 #include "isa/avx512/simd.hpp"
 
 #include "kernels/attention/attention.hpp"
+#include "kernels/attention/backward.hpp"
 #include "kernels/dot.hpp"
 #include "kernels/exp.hpp"
 #include "kernels/log_softmax.hpp"

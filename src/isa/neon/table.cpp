@@ -3,6 +3,7 @@
 #include "isa/neon/simd.hpp"
 
 #include "kernels/attention/attention.hpp"
+#include "kernels/attention/backward.hpp"
 #include "kernels/dot.hpp"
 #include "kernels/exp.hpp"
 #include "kernels/log_softmax.hpp"

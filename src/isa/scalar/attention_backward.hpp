@@ -7,6 +7,7 @@
 
 #include "isa/scalar/attention.hpp"
 #include "kernels/attention_call.hpp"
+#include "kernels/attention_gradients.hpp"
 
 namespace {
 
@@ -15,29 +16,6 @@ T chain(const T *a, const T *b, std::size_t n) {
   T sum = 0;
   for (std::size_t i = 0; i < n; ++i) sum = std::fma(a[i], b[i], sum);
   return sum;
-}
-
-// The gradients that belong to a key/value head, before anything is added to them.
-template <class T>
-void clear_gradients(const AttentionTile &tile) {
-  const rapt_attention_options &o = tile.options();
-  for (std::size_t j = 0; j < tile.all_keys(); ++j) {
-    for (std::size_t d = 0; d < o.qk_dim; ++d) tile.dk<T>(j)[d] = 0;
-    for (std::size_t d = 0; d < o.v_dim; ++d) tile.dv<T>(j)[d] = 0;
-  }
-}
-
-// Of a task, of which several heads or sequences may add to one element.
-template <class T>
-void clear_shared_gradients(const AttentionTile &tile) {
-  const rapt_attention_gradients &g = tile.gradients();
-  AttentionTile::Row row{0, tile.kv_head() * tile.group()};
-  for (std::size_t h = 0; h < tile.group(); ++h, ++row.q_head) {
-    if (g.dsinks) static_cast<T *>(g.dsinks)[row.q_head] = 0;
-    for (row.token = 0; g.dbias && row.token < tile.options().q_len; ++row.token) {
-      for (std::size_t j = 0; j < tile.options().kv_len; ++j) tile.dbias<T>(row)[j] = 0;
-    }
-  }
 }
 
 template <class T>
@@ -59,6 +37,7 @@ void add_gradients(const AttentionTile &tile, AttentionTile::Row row, T *dq) {
     constexpr std::size_t block = rapt::attention_block;
     T slope = 1;
     const T s = scores.score(j / block * block, j % block, &slope);
+    if (s == -std::numeric_limits<T>::infinity()) continue;  // weight 0, in a row of NaN too
     const T w = weight(std::fma(s, scale.to_log2, -lse_log2), T(1), C::lowest_log2);
     if (w == 0) continue;
     const T ds = w * (chain(dout, tile.v<T>(j), o.v_dim) - mean);
@@ -80,12 +59,6 @@ void add_gradients(const AttentionTile &tile, AttentionTile::Row row, T *dq) {
   }
 }
 
-// No zero of a gradient is negative.
-template <class T>
-void make_zeros_positive(T *x, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) x[i] = x[i] + T(0);
-}
-
 template <class T>
 void attention_backward(const rapt::AttentionCall *call, std::size_t first, std::size_t last,
                         void *workspace) {
@@ -93,9 +66,8 @@ void attention_backward(const rapt::AttentionCall *call, std::size_t first, std:
   T *const dq = static_cast<T *>(workspace);
   for (std::size_t index = first; index < last; ++index) {
     const BackwardTask task(*call, index);
-    task.for_each_tile([](const AttentionTile &tile) { clear_shared_gradients<T>(tile); },
-                       [](const AttentionTile &) {});
-    task.for_each_tile([](const AttentionTile &tile) { clear_gradients<T>(tile); },
+    begin_gradients<T>(task);
+    task.for_each_tile([](const AttentionTile &) {},
                        [&](const AttentionTile &tile) {
                          for (std::size_t r = 0; r < tile.rows(); ++r) {
                            const AttentionTile::Row row = tile.row(r);
@@ -103,14 +75,7 @@ void attention_backward(const rapt::AttentionCall *call, std::size_t first, std:
                            for (std::size_t d = 0; d < o.qk_dim; ++d) tile.dq<T>(row)[d] = dq[d] + T(0);
                          }
                        });
-    task.for_each_tile(
-        [&](const AttentionTile &tile) {
-          for (std::size_t j = 0; j < tile.kv_len(); ++j) {
-            make_zeros_positive(tile.dk<T>(j), o.qk_dim);
-            make_zeros_positive(tile.dv<T>(j), o.v_dim);
-          }
-        },
-        [](const AttentionTile &) {});
+    end_gradients<T>(task);
   }
 }
 

@@ -10,4 +10,4 @@
 // clang-format on
 
 extern "C" constinit const rapt::KernelTable rapt_table_scalar;
-constinit const rapt::KernelTable rapt_table_scalar = [] { auto t = all_kernels(); t.attention_backward_f32 = attention_backward<float>; t.attention_backward_f64 = attention_backward<double>; return t; }();
+constinit const rapt::KernelTable rapt_table_scalar = all_kernels();

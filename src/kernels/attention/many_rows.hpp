@@ -384,7 +384,11 @@ class ManyRows {
         auto excluded = S::either(S::less(index, from), S::negate(S::less(index, to)));
         if (rows_.made) {
           score = score * factor;
-          if (has_cap) score = cap * tanh_of<T>(score);
+          if (has_cap) {
+            const batch tanh = tanh_of<T>(score);
+            if (keeps_slopes_) S::store(exclusions_ + key * tile_pitch + r, S::fnma(tanh, tanh, batch(T(1))));
+            score = cap * tanh;
+          }
           if (has_slopes) score = S::fma(slope, distance + index, score);
           if (o_.bias) {
             score = score + bias[i];
@@ -438,6 +442,10 @@ class ManyRows {
   bool has_values_[rapt::attention_tile_rows / group];
   bool some_excluded_ = false;
   bool careful_ = false;
+  bool keeps_slopes_ = false;
+
+  template <class>
+  friend class TileGradients;
 };
 
 }  // namespace
