@@ -272,7 +272,7 @@ mutate "attention: a weight is not fused" kernels/attention/weight.hpp \
 mutate "attention: the sink is not in the sum" kernels/attention/rows.hpp \
   's/S::fma\(before, to_weight, added\)/before * to_weight/'
 mutate "attention: the softcap bends, but does not scale" kernels/attention/many_rows.hpp \
-  's/score = cap \* tanh_of<T>\(score\)/score = tanh_of<T>(score)/'
+  's/score = cap \* tanh;/score = tanh;/'
 mutate "attention: the slope's product is rounded" kernels/attention/few_rows.hpp \
   's/S::fma\(slope, distance \+ index, score\)/slope * (distance + index) + score/'
 mutate "attention: one page for all" kernels/attention/block.hpp \
