@@ -1,4 +1,4 @@
-// What gradients that are added up begin and end with.
+// What gradients that are added up begin with.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,6 @@ namespace {
 template <class T>
 void fill_gradient(T *x, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) x[i] = 0;
-}
-
-// No zero of a gradient is negative, wherever terms that are 0 have been left out.
-template <class T>
-void make_zeros_positive(T *x, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) x[i] = x[i] + T(0);
 }
 
 template <class T>
@@ -33,17 +27,6 @@ void begin_gradients(const BackwardTask &task) {
       for (row.token = 0; g.dbias && row.token < o.q_len; ++row.token) {
         fill_gradient(tile.dbias<T>(row), o.kv_len);
       }
-    }
-  };
-  task.for_each_tile(of_head, [](const AttentionTile &) {});
-}
-
-template <class T>
-void end_gradients(const BackwardTask &task) {
-  const auto of_head = [](const AttentionTile &tile) {
-    for (std::size_t j = 0; j < tile.kv_len(); ++j) {
-      make_zeros_positive(tile.dk<T>(j), tile.options().qk_dim);
-      make_zeros_positive(tile.dv<T>(j), tile.options().v_dim);
     }
   };
   task.for_each_tile(of_head, [](const AttentionTile &) {});

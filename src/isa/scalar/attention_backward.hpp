@@ -59,6 +59,23 @@ void add_gradients(const AttentionTile &tile, AttentionTile::Row row, T *dq) {
   }
 }
 
+// No zero of a gradient is negative, wherever terms that are 0 have been left out.
+template <class T>
+void make_zeros_positive(T *x, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) x[i] = x[i] + T(0);
+}
+
+template <class T>
+void end_gradients(const BackwardTask &task) {
+  const auto of_head = [](const AttentionTile &tile) {
+    for (std::size_t j = 0; j < tile.kv_len(); ++j) {
+      make_zeros_positive(tile.dk<T>(j), tile.options().qk_dim);
+      make_zeros_positive(tile.dv<T>(j), tile.options().v_dim);
+    }
+  };
+  task.for_each_tile(of_head, [](const AttentionTile &) {});
+}
+
 template <class T>
 void attention_backward(const rapt::AttentionCall *call, std::size_t first, std::size_t last,
                         void *workspace) {

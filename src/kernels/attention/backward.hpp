@@ -305,6 +305,25 @@ class TileGradients {
   bool rows_are_finite_ = true;
 };
 
+// No zero of a gradient is negative, wherever terms that are 0 have been left out.
+template <class T>
+void end_gradients(const BackwardTask &task) {
+  using S = simd<T>;
+  const auto add_zero = [](T *x, std::size_t n) {
+    const typename S::batch zero(T(0));
+    std::size_t i = 0;
+    for (; n - i >= S::width; i += S::width) S::store(x + i, S::load(x + i) + zero);
+    if (i < n) S::store_first(x + i, S::load_first(x + i, n - i) + zero, n - i);
+  };
+  const auto of_head = [&](const AttentionTile &tile) {
+    for (std::size_t j = 0; j < tile.kv_len(); ++j) {
+      add_zero(tile.dk<T>(j), tile.options().qk_dim);
+      add_zero(tile.dv<T>(j), tile.options().v_dim);
+    }
+  };
+  task.for_each_tile(of_head, [](const AttentionTile &) {});
+}
+
 template <class T>
 void attention_backward(const rapt::AttentionCall *call, std::size_t first, std::size_t last,
                         void *workspace) {

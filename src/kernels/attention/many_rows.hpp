@@ -1,4 +1,18 @@
 // Attention of tiles with many rows: rows in the vector lanes, keys and values broadcast.
+//
+// A block of 64 keys is: dot products of all rows (tile_scores), scores of them if options ask for it or rows
+// see different keys (make_scores, exclude), weights and their sum (tile_weights), values (tile_values).
+// Queries are transposed once, outputs at the end; of keys and values nothing is copied, as each element is
+// used for 64 rows when it is loaded. A score is then one chain over the dimension by construction.
+//
+// Of 16384 cycles that the products of a block with head_dim 64 take at least on AVX-512 (f32), 16 scores
+// need 128 and their weights 7: 84 % of the peak is what remains of it with loads and stores of accumulators.
+// Measured 79 % (full, 512 tokens), 84 % with head_dim 128; products alone run at 94 %.
+//
+// What lost: max over a block in a pass of its own, 1 %; results cleared and rescaled in passes of their own,
+// 6 % of 128 causal tokens; ranges of a vector's rows looked up row by row for each block, 5 %; a look at
+// every value for NaN. Under causality the products on the diagonal leave out what a vector of 16 rows does
+// not see, in steps of 16 keys.
 #pragma once
 
 #include <cstddef>
