@@ -143,6 +143,111 @@ rapt_status softmax_backward(Rows<const std::type_identity_t<T>> y, Rows<const s
   }
 }
 
+// ---- attention: T is float or double. Tensors that the options say to be contiguous and of one length must
+// be as large as that, or the call is RAPT_BAD_SIZE; of others the caller vouches for the extent.
+//
+//   rapt_attention_options options = rapt::attention_options();
+//   options.q_heads = 32, options.kv_heads = 8, options.q_len = options.kv_len = tokens, options.qk_dim =
+//   128; options.causal = RAPT_CAUSAL_BOTTOM_RIGHT; std::vector<std::byte>
+//   workspace(rapt::attention_workspace<float>(options)); rapt_status status = rapt::attention<float>(q, k,
+//   v, out, options, workspace);
+
+inline rapt_attention_options attention_options() { return RAPT_ATTENTION_OPTIONS_INIT; }
+inline rapt_attention_gradients attention_gradients() { return RAPT_ATTENTION_GRADIENTS_INIT; }
+
+// Bytes; 0 if the options are not valid, which the call then says.
+template <class T>
+std::size_t attention_workspace(const rapt_attention_options &options) {
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>, "attention is for float and double");
+  std::size_t bytes = 0;
+  (void)(std::is_same_v<T, float> ? rapt_attention_workspace_f32(&options, &bytes)
+                                  : rapt_attention_workspace_f64(&options, &bytes));
+  return bytes;
+}
+template <class T>
+std::size_t attention_backward_workspace(const rapt_attention_options &options) {
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>, "attention is for float and double");
+  std::size_t bytes = 0;
+  (void)(std::is_same_v<T, float> ? rapt_attention_backward_workspace_f32(&options, &bytes)
+                                  : rapt_attention_backward_workspace_f64(&options, &bytes));
+  return bytes;
+}
+inline std::size_t attention_tasks(const rapt_attention_options &options) {
+  std::size_t tasks = 0;
+  (void)rapt_attention_tasks(&options, &tasks);
+  return tasks;
+}
+
+namespace detail {
+
+inline bool covers(std::size_t size, const rapt_strides &s, std::size_t batch, std::size_t heads,
+                   std::size_t tokens, std::size_t dim) {
+  return s.batch != 0 || s.head != 0 || s.token != 0 || size / (dim ? dim : 1) >= batch * heads * tokens;
+}
+inline bool shapes_fit(const rapt_attention_options &o, std::size_t q, std::size_t k, std::size_t v,
+                       std::size_t out) {
+  const std::size_t kv_heads = o.kv_heads ? o.kv_heads : o.q_heads, v_dim = o.v_dim ? o.v_dim : o.qk_dim;
+  const bool one_length = !o.q_offsets && !o.kv_offsets && !o.block_table && !o.packed_keys;
+  return !one_length || (covers(q, o.q_strides, o.batch, o.q_heads, o.q_len, o.qk_dim) &&
+                         covers(k, o.k_strides, o.batch, kv_heads, o.kv_len, o.qk_dim) &&
+                         covers(v, o.v_strides, o.batch, kv_heads, o.kv_len, v_dim) &&
+                         covers(out, o.out_strides, o.batch, o.q_heads, o.q_len, v_dim));
+}
+
+}  // namespace detail
+
+template <class T>
+rapt_status attention(std::span<const std::type_identity_t<T>> q, std::span<const std::type_identity_t<T>> k,
+                      std::span<const std::type_identity_t<T>> v, std::span<std::type_identity_t<T>> out,
+                      const rapt_attention_options &options, std::span<std::byte> workspace) {
+  if (!detail::shapes_fit(options, q.size(), k.size(), v.size(), out.size())) return RAPT_BAD_SIZE;
+  if constexpr (std::is_same_v<T, float>) {
+    return rapt_attention_f32(q.data(), k.data(), v.data(), out.data(), &options, workspace.data(),
+                              workspace.size());
+  } else {
+    static_assert(std::is_same_v<T, double>, "attention is for float and double");
+    return rapt_attention_f64(q.data(), k.data(), v.data(), out.data(), &options, workspace.data(),
+                              workspace.size());
+  }
+}
+
+// The tasks first to last - 1 of it; see rapt_attention_run_f32.
+template <class T>
+rapt_status attention_run(std::span<const std::type_identity_t<T>> q,
+                          std::span<const std::type_identity_t<T>> k,
+                          std::span<const std::type_identity_t<T>> v, std::span<std::type_identity_t<T>> out,
+                          const rapt_attention_options &options, std::size_t first, std::size_t last,
+                          std::span<std::byte> workspace) {
+  if (!detail::shapes_fit(options, q.size(), k.size(), v.size(), out.size())) return RAPT_BAD_SIZE;
+  if constexpr (std::is_same_v<T, float>) {
+    return rapt_attention_run_f32(q.data(), k.data(), v.data(), out.data(), &options, first, last,
+                                  workspace.data(), workspace.size());
+  } else {
+    static_assert(std::is_same_v<T, double>, "attention is for float and double");
+    return rapt_attention_run_f64(q.data(), k.data(), v.data(), out.data(), &options, first, last,
+                                  workspace.data(), workspace.size());
+  }
+}
+
+// Gradients by the pointers that `gradients` holds.
+template <class T>
+rapt_status attention_backward(std::span<const std::type_identity_t<T>> q,
+                               std::span<const std::type_identity_t<T>> k,
+                               std::span<const std::type_identity_t<T>> v,
+                               const rapt_attention_options &options,
+                               const rapt_attention_gradients &gradients, std::span<std::byte> workspace) {
+  const std::size_t any = static_cast<std::size_t>(-1);
+  if (!detail::shapes_fit(options, q.size(), k.size(), v.size(), any)) return RAPT_BAD_SIZE;
+  if constexpr (std::is_same_v<T, float>) {
+    return rapt_attention_backward_f32(q.data(), k.data(), v.data(), &options, &gradients, workspace.data(),
+                                       workspace.size());
+  } else {
+    static_assert(std::is_same_v<T, double>, "attention is for float and double");
+    return rapt_attention_backward_f64(q.data(), k.data(), v.data(), &options, &gradients, workspace.data(),
+                                       workspace.size());
+  }
+}
+
 }  // namespace rapt
 
 #endif
