@@ -278,6 +278,10 @@ enum rapt_causal {
  *   mask:          mask[i][j] is not 0
  *   bias:          bias[i][j] is not -inf.
  *
+ * ONNX's Attention (opsets 23 and 24) is this with causal = RAPT_CAUSAL_OFFSET and causal_offset the length of
+ * the past (0 without), or RAPT_CAUSAL_BOTTOM_RIGHT where nonpad_kv_seqlen, our kv_lengths, gives each sequence's;
+ * its attn_mask is the mask, or the bias if it is of numbers, and with fewer columns than keys kv_lengths.
+ *
  * Pointers to void are to elements of the function's type. All of it is optional but the shape; start from
  * RAPT_ATTENTION_OPTIONS_INIT. */
 typedef struct rapt_attention_options {
