@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "support/attention.hpp"
 #include "support/buffer.hpp"
 
 namespace rapt::bench {
@@ -235,16 +236,91 @@ double softmax_backward_error(Backward<T> backward) {
   return worst;
 }
 
-#define RAPT_INSTANTIATE(T)                              \
-  template double exp_error<T>(Exp<T>);                  \
-  template double exp_sum_error<T>(ExpSum<T>);           \
-  template double scale_error<T>(Scale<T>);              \
-  template double dot_error<T>(Dot<T>);                  \
-  template double dot_rows_error<T>(DotRows<T>);         \
-  template double softmax_error<T>(RowsFunction<T>);     \
-  template double log_softmax_error<T>(RowsFunction<T>); \
-  template double logsumexp_error<T>(RowsFunction<T>);   \
-  template double softmax_backward_error<T>(Backward<T>);
+namespace {
+
+// The output of a query of one head.
+template <class T>
+std::vector<Exact> exact_attention(const AttentionProblem<T> &problem, std::size_t i) {
+  const AttentionShape &shape = problem.shape;
+  const std::size_t first = shape.first_key(i), keys = shape.last_key(i) - first;
+  const Exact scale = 1 / std::sqrt(Exact(shape.qk_dim));
+  const T *q = problem.q + i * shape.qk_dim;
+  std::vector<Exact> weights(keys);
+  for (std::size_t j = 0; j < keys; ++j) {
+    const T *k = problem.k + (first + j) * shape.qk_dim;
+    weights[j] = scale * sum_of(0, shape.qk_dim, [&](std::size_t d) { return Exact(q[d]) * k[d]; });
+  }
+  const Exact max = *std::max_element(weights.begin(), weights.end());
+  for (Exact &weight : weights) weight = std::exp(weight - max);
+  const Exact sum = sum_of(0, keys, [&](std::size_t j) { return weights[j]; });
+  std::vector<Exact> out(shape.v_dim, 0);
+  for (std::size_t j = 0; j < keys; ++j) {
+    const T *v = problem.v + (first + j) * shape.v_dim;
+    for (std::size_t d = 0; d < shape.v_dim; ++d) out[d] += weights[j] * v[d];
+  }
+  for (Exact &one : out) one /= sum;
+  return out;
+}
+
+// The last queries of contexts of several lengths, one of them decoded alone.
+template <class T>
+struct AttentionSample {
+  AttentionBuffers<T> buffers;
+  std::vector<std::vector<Exact>> exact;  // the last queries' outputs
+  Exact largest_value;
+};
+
+template <class T>
+const std::vector<AttentionSample<T>> &attention_samples() {
+  static const std::vector<AttentionSample<T>> all = [] {
+    std::vector<AttentionSample<T>> made;
+    for (const auto &[queries, keys] :
+         {std::pair<std::size_t, std::size_t>{100, 100}, {64, 1000}, {1, 4096}}) {
+      const AttentionShape shape = {
+          .q_len = queries, .kv_len = keys, .qk_dim = 64, .v_dim = 64, .causal = true};
+      AttentionSample<T> sample = {AttentionBuffers<T>(shape), {}, 0};
+      const AttentionProblem<T> problem = sample.buffers.problem();
+      for (std::size_t i = queries - std::min<std::size_t>(queries, 16); i < queries; ++i) {
+        sample.exact.push_back(exact_attention(problem, i));
+      }
+      for (std::size_t j = 0; j < keys * shape.v_dim; ++j) {
+        sample.largest_value = std::max(sample.largest_value, std::fabs(Exact(problem.v[j])));
+      }
+      made.push_back(std::move(sample));
+    }
+    return made;
+  }();
+  return all;
+}
+
+}  // namespace
+
+template <class T>
+double attention_error(Attention<T> attention) {
+  double worst = 0;
+  for (const AttentionSample<T> &sample : attention_samples<T>()) {
+    const AttentionProblem<T> problem = sample.buffers.problem();
+    attention(problem);
+    const std::size_t first = problem.shape.q_len - sample.exact.size(), dim = problem.shape.v_dim;
+    worst = std::max(worst, worst_of(sample.exact.size() * dim, [&](std::size_t at) {
+                       return std::fabs(problem.out[first * dim + at] - sample.exact[at / dim][at % dim]) /
+                              (sample.largest_value * unit<T>);
+                     }));
+  }
+  return worst;
+}
+
+#define RAPT_INSTANTIATE(T)                               \
+  template double exp_error<T>(Exp<T>);                   \
+  template double exp_sum_error<T>(ExpSum<T>);            \
+  template double scale_error<T>(Scale<T>);               \
+  template double dot_error<T>(Dot<T>);                   \
+  template double dot_rows_error<T>(DotRows<T>);          \
+  template double softmax_error<T>(RowsFunction<T>);      \
+  template double log_softmax_error<T>(RowsFunction<T>);  \
+  template double logsumexp_error<T>(RowsFunction<T>);    \
+  template double softmax_backward_error<T>(Backward<T>); \
+  template double attention_error<T>(Attention<T>);
 RAPT_INSTANTIATE(float)
 RAPT_INSTANTIATE(double)
 #undef RAPT_INSTANTIATE
