@@ -20,10 +20,11 @@ AttentionShape square(std::size_t tokens, std::size_t qk_dim, std::size_t v_dim,
 }
 
 std::string size_of(std::size_t tokens, std::size_t qk_dim, std::size_t v_dim, bool causal) {
-  std::string size = "prefill:d" + std::to_string(qk_dim);
-  if (v_dim != qk_dim) size += "v" + std::to_string(v_dim);
-  size += ":t" + std::to_string(tokens);
-  return causal ? size + ":causal" : size;
+  std::string size = "prefill:d";
+  size.append(std::to_string(qk_dim));
+  if (v_dim != qk_dim) size.append("v").append(std::to_string(v_dim));
+  size.append(":t").append(std::to_string(tokens));
+  return size.append(causal ? ":causal" : "");
 }
 
 // What rapt alone has, at the cost that it adds to the plain shape.

@@ -31,29 +31,29 @@ struct AttentionProblem {
   const T *q = nullptr, *k = nullptr, *v = nullptr;
   const T *sinks = nullptr;  // one a query head, or null
   T *out = nullptr;
-  // For whoever holds scores: attention_score_rows rows, of attention_score_stride(kv_len) elements each. It
-  // is also what rapt takes as workspace.
+  // For whoever holds scores: attention_score_rows rows at most, of attention_score_stride(kv_len) elements
+  // each. It is also what rapt takes as workspace.
   T *scratch = nullptr;
   std::size_t scratch_bytes = 0;
 };
 
 constexpr std::size_t attention_score_rows = 128;
 
-// Calls block(head, i, rows) for all rows, attention_score_rows at most at a time: queries i to i + rows - 1
+// Calls block(head, i, rows) for all rows, `most` at most at a time: queries i to i + rows - 1
 // of one head, or, where each head has a single query, those of `rows` heads that read the same keys.
 template <class Block>
-void for_each_block(const AttentionShape &shape, const Block &block) {
+void for_each_block(const AttentionShape &shape, std::size_t most, const Block &block) {
   if (shape.q_len == 1) {
     for (std::size_t first = 0; first < shape.q_heads; first += shape.group()) {
-      for (std::size_t r = 0; r < shape.group(); r += attention_score_rows) {
-        block(first + r, std::size_t{0}, std::min(shape.group() - r, attention_score_rows));
+      for (std::size_t r = 0; r < shape.group(); r += most) {
+        block(first + r, std::size_t{0}, std::min(shape.group() - r, most));
       }
     }
     return;
   }
   for (std::size_t head = 0; head < shape.q_heads; ++head) {
-    for (std::size_t i = 0; i < shape.q_len; i += attention_score_rows) {
-      block(head, i, std::min(shape.q_len - i, attention_score_rows));
+    for (std::size_t i = 0; i < shape.q_len; i += most) {
+      block(head, i, std::min(shape.q_len - i, most));
     }
   }
 }

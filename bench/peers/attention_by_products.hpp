@@ -13,6 +13,7 @@ namespace rapt::bench {
 
 // products.scores(q, rows, q_stride, k, keys, dim, scale, s, s_stride) gives s = scale * q * k^T;
 // products.values(s, rows, s_stride, v, keys, dim, out, out_stride) gives out = s * v.
+// products.most_rows(shape) is how many queries make up a block, attention_score_rows at most.
 // weights(row, begin, end, keys, softcap, sink) makes exp(s - max) of the scores from begin to end - 1, 0 of
 // the others, and returns the sum.
 template <class T, class Products>
@@ -44,7 +45,7 @@ void attention_by_products(const AttentionProblem<T> &problem, AttentionWeights<
     }
   };
 
-  for_each_block(shape, block);
+  for_each_block(shape, products.most_rows(shape), block);
 }
 
 }  // namespace rapt::bench

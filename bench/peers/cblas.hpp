@@ -3,7 +3,8 @@
 // Opened at run time, because every BLAS exports the same names: linked into one program, the first would
 // serve for all. Each library loads once for every instruction set that it has kernels for.
 //
-// Attention takes its softmax from a peer that was added before and is compiled for the same set.
+// Attention takes its softmax from Eigen, which is compiled for the same set and added before: of the simple
+// ones it is the fastest here. Without it there is no attention.
 #pragma once
 
 #include <algorithm>
@@ -106,6 +107,7 @@ class Cblas {
   // A single row is a vector: the products of matrices take longer over it.
   template <class T>
   struct Products {
+    std::size_t most_rows(const AttentionShape &) const { return attention_score_rows; }
     void scores(const T *q, std::size_t rows, std::size_t q_stride, const T *k, std::size_t keys,
                 std::size_t dim, T factor, T *s, std::size_t s_stride) const {
       const int m = static_cast<int>(rows), n = static_cast<int>(keys), d = static_cast<int>(dim);

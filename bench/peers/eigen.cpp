@@ -73,6 +73,10 @@ T attention_weights(T *s, std::size_t begin, std::size_t end, std::size_t cols, 
 // A single row is a vector: the products of matrices take longer over it.
 template <class T>
 struct Products {
+  // Where the block is a triangle, half of its products are for nothing.
+  std::size_t most_rows(const rapt::bench::AttentionShape &shape) const {
+    return shape.causal ? rapt::bench::attention_score_rows / 2 : rapt::bench::attention_score_rows;
+  }
   void scores(const T *q, std::size_t rows, std::size_t q_stride, const T *k, std::size_t keys,
               std::size_t dim, T scale, T *s, std::size_t s_stride) const {
     const ConstRows<T> all_keys(k, index(keys), index(dim), Eigen::OuterStride<>(index(dim)));
