@@ -19,16 +19,30 @@ bool same(const RowOptions &a, const RowOptions &b) {
          a.scale_f64 == b.scale_f64;
 }
 
+bool same(const AttentionOptions &a, const AttentionOptions &b) {
+  return a.batch == b.batch && a.kv_heads == b.kv_heads && a.group == b.group && a.qk_dim == b.qk_dim &&
+         a.v_dim == b.v_dim && a.ragged_queries == b.ragged_queries && a.query_scales == b.query_scales &&
+         a.alibi == b.alibi && a.bottom_right == b.bottom_right && a.window_left == b.window_left &&
+         a.window_right == b.window_right && a.window_chunk == b.window_chunk;
+}
+
+bool same(const AttentionLayout &a, const AttentionLayout &b) {
+  return a.tokens_outside == b.tokens_outside && a.fused == b.fused && a.page_size == b.page_size &&
+         a.packed_keys == b.packed_keys && a.q_offsets == b.q_offsets && a.kv_offsets == b.kv_offsets &&
+         a.repeated_heads == b.repeated_heads && a.calls == b.calls;
+}
+
 bool same(const Problem &a, const Problem &b) {
   return a.rows == b.rows && a.cols == b.cols && a.input == b.input && a.seed == b.seed &&
          a.scale == b.scale && std::signbit(a.scale) == std::signbit(b.scale) && a.shift == b.shift &&
          a.same_row == b.same_row && a.first_row == b.first_row && a.row_count == b.row_count &&
-         same(a.options, b.options);
+         same(a.options, b.options) && same(a.attention, b.attention);
 }
 
 bool same(const Layout &a, const Layout &b) {
   return a.placement == b.placement && a.offset == b.offset && a.gap == b.gap && a.alias == b.alias &&
-         a.reversed == b.reversed && a.fp_state.has_value() == b.fp_state.has_value() &&
+         a.reversed == b.reversed && same(a.attention, b.attention) &&
+         a.fp_state.has_value() == b.fp_state.has_value() &&
          (!a.fp_state || a.fp_state->control == b.fp_state->control);
 }
 
@@ -57,10 +71,26 @@ TEST_CASE("every case is read as it was written") {
 TEST_CASE("what is not understood is named") {
   Case read;
   CHECK(parse_case("", read).empty());
-  for (const char *text :
-       {"n", "n=", "n=x", "n=-1", "colour=red", "input=gauss", "offset=1,2", "offset=1,2,3,4", "bias=some",
-        "window=3", "rows=1 window=2,1", "gap=0,-1,0", "seed=99999999999999999999",
-        "rows=99999999999 n=99999999999", "offset=99999,0,0"}) {
+  for (const char *text : {"n",
+                           "n=",
+                           "n=x",
+                           "n=-1",
+                           "colour=red",
+                           "input=gauss",
+                           "offset=1,2",
+                           "offset=1,2,3,4",
+                           "bias=some",
+                           "window=3",
+                           "rows=1 window=2,1",
+                           "gap=0,-1,0",
+                           "seed=99999999999999999999",
+                           "rows=99999999999 n=99999999999",
+                           "offset=99999,0,0",
+                           "kv_heads=0",
+                           "qk_dim=99999",
+                           "page_size=17",
+                           "calls=some",
+                           "window_left=-2"}) {
     CAPTURE(text);
     CHECK_FALSE(parse_case(text, read).empty());
   }

@@ -58,6 +58,32 @@ void watch_kernels(std::size_t n, Watch &&watch) {
   watch("softmax_backward", [&](WatchedCall &call) {
     call(Api<T>::softmax_backward, a.data(), stride, b.data(), stride, out.data(), stride, rows, n, scale);
   });
+  // Rows in lanes from some rows on, keys in lanes for fewer.
+  for (const std::size_t queries : {std::size_t{1}, rows, rows * 8}) {
+    constexpr std::size_t dim = 12;
+    const std::size_t keys = n < 300 ? n : 300;
+    std::vector<T> q(queries * dim, T(0.5)), k(keys * dim, T(0.25)), result(queries * dim);
+    rapt_attention_options attention = RAPT_ATTENTION_OPTIONS_INIT;
+    attention.q_len = queries;
+    attention.kv_len = keys;
+    attention.qk_dim = dim;
+    attention.softcap = 20;
+    std::size_t bytes = 0, tasks = 0, length = 0;
+    Api<T>::attention_workspace(&attention, &bytes);
+    rapt_attention_partial_tasks(&attention, &tasks, &length);
+    std::vector<unsigned char> workspace(bytes);
+    std::vector<T> partials(length + 1);
+    watch("attention", [&](WatchedCall &call) {
+      call(Api<T>::attention, q.data(), k.data(), k.data(), result.data(), &attention, workspace.data(),
+           bytes);
+    });
+    Api<T>::attention_partial(q.data(), k.data(), k.data(), partials.data(), &attention, 0, tasks,
+                              workspace.data(), bytes);
+    watch("attention_merge", [&](WatchedCall &call) {
+      call(Api<T>::attention_merge, partials.data(), result.data(), &attention, std::size_t{0},
+           std::size_t{1}, workspace.data(), bytes);
+    });
+  }
   // A bad argument leaves by another way.
   watch("softmax, bad stride", [&](WatchedCall &call) {
     call(Api<T>::softmax, a.data(), std::ptrdiff_t{-1}, out.data(), stride, rows, n, nullptr);

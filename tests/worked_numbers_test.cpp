@@ -64,6 +64,36 @@ TEST_CASE("softmax of small rows") {
   });
 }
 
+// d_k = 4, so that scores are halves of dot products: 14, 10, 12 as above, from which causality takes the
+// last away for the first query.
+TEST_CASE("attention over three keys") {
+  for_each_usable_isa([](const std::string &isa) {
+    CAPTURE(isa);
+    const std::vector<float> q = {2, 0, 2, 4, 2, 0, 2, 4};
+    const std::vector<float> k = {2, 9, 2, 5, 2, 9, 0, 4, 0, 9, 2, 5};  // dot products 28, 20, 24
+    const std::vector<float> v = {1, 0, 100, 0, 1, 100, 0, 0, -200};
+    rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;
+    options.q_len = 2;
+    options.kv_len = 3;
+    options.qk_dim = 4;
+    options.v_dim = 3;
+    options.causal = RAPT_CAUSAL_BOTTOM_RIGHT;
+    std::vector<float> out(6), lse(2);
+    options.lse = lse.data();
+    std::size_t bytes = 0;
+    REQUIRE(rapt_attention_workspace_f32(&options, &bytes) == RAPT_OK);
+    std::vector<unsigned char> workspace(bytes);
+    REQUIRE(rapt_attention_f32(q.data(), k.data(), v.data(), out.data(), &options, workspace.data(), bytes) ==
+            RAPT_OK);
+    // The second query sees all: weights 0.867, 0.016, 0.117, and 100 * (0.867 + 0.016) - 200 * 0.117 = 64.8.
+    check_rounded({out[3], out[4]}, {0.867, 0.016}, 5e-4);
+    check_rounded({out[5]}, {64.8}, 0.1);
+    // The first sees two: 1 / (1 + e^-4) = 0.982.
+    check_rounded({out[0], out[1], out[2]}, {0.98201, 0.01799, 100}, 5e-6);
+    check_rounded(lse, {14 + 0.01815, 14 + 0.14293}, 2e-5);
+  });
+}
+
 TEST_CASE("a constant added to all logits changes nothing") {
   for_each_usable_isa([](const std::string &isa) {
     CAPTURE(isa);

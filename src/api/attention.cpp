@@ -211,10 +211,11 @@ rapt_status workspace_size_of(const rapt_attention_options *given, std::size_t e
 }
 
 struct Tasks {
-  static constexpr std::size_t all = ~std::size_t{0};
   std::size_t first;
-  std::size_t last;  // or `all`
+  std::size_t last;
+  bool all = false;  // first and last are not set
 };
+constexpr Tasks all_tasks{0, 0, true};
 
 struct Workspace {
   void *data;
@@ -242,7 +243,7 @@ rapt_status run(AttentionKernel kernel, Stage stage, std::size_t element_size, A
   if (status == RAPT_OK) status = check_pages(o);
   if (status != RAPT_OK) return status;
   const std::size_t count = any_work ? call.tiles() * (stage == Stage::partial ? call.chunks() : 1) : 0;
-  if (tasks.last == Tasks::all) tasks.last = count;
+  if (tasks.all) tasks.last = count;
   if (tasks.first > tasks.last || tasks.last > count) return RAPT_BAD_TASKS;
   if (!workspace.data || workspace.size < workspace_bytes(o, element_size)) return RAPT_BAD_WORKSPACE;
   if (!any_work) return RAPT_OK;
@@ -321,13 +322,13 @@ rapt_status rapt_attention_f32(const float *q, const float *k, const float *v, f
                                const rapt_attention_options *options, void *workspace,
                                size_t workspace_size) {
   return run(&KernelTable::attention_f32, Stage::whole, sizeof(float), {q, k, v, out, nullptr, {}}, options,
-             {0, Tasks::all}, {workspace, workspace_size});
+             all_tasks, {workspace, workspace_size});
 }
 rapt_status rapt_attention_f64(const double *q, const double *k, const double *v, double *out,
                                const rapt_attention_options *options, void *workspace,
                                size_t workspace_size) {
   return run(&KernelTable::attention_f64, Stage::whole, sizeof(double), {q, k, v, out, nullptr, {}}, options,
-             {0, Tasks::all}, {workspace, workspace_size});
+             all_tasks, {workspace, workspace_size});
 }
 
 rapt_status rapt_attention_run_f32(const float *q, const float *k, const float *v, float *out,

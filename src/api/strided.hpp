@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 
 #include "rapt/rapt.h"
 
@@ -34,6 +35,7 @@ class Strided {
   // No two rows share an element, as far as it can be told: every dimension steps over all of those with
   // smaller strides. No stride is negative, and measure() was true.
   bool rows_are_apart() const {
+    if (is_empty_) return true;
     Dim sorted[3] = {dims_[0], dims_[1], dims_[2]};
     const auto order = [&](Dim &a, Dim &b) {
       if (b.stride < a.stride) {
@@ -83,18 +85,17 @@ class Strided {
   }
 
   // Whether an element may be shared. Tensors that are slices of one buffer ([batch, token, 3, head, dim],
-  // say) are apart: where the tokens of both step by one pitch, and everything larger by multiples of it,
-  // what each covers within the pitch decides.
+  // say) are apart: with some stride as a pitch, of which everything larger is a multiple, what each covers
+  // within the pitch decides.
   bool overlaps(const Strided &other) const {
     if (!overlaps(reinterpret_cast<const void *>(other.first_), other.bytes_)) return false;
-    const std::size_t pitch = token_stride();
-    if (pitch == 0 || pitch != other.token_stride() || element_size_ != other.element_size_) return true;
-    std::size_t width, other_width;
-    if (!width_within(pitch, width) || !other.width_within(pitch, other_width)) return true;
-    const std::size_t bytes = pitch * element_size_;
-    const std::size_t distance = other.first_ >= first_ ? (other.first_ - first_) % bytes
-                                                        : (bytes - (first_ - other.first_) % bytes) % bytes;
-    return !(distance >= width * element_size_ && bytes - distance >= other_width * element_size_);
+    if (element_size_ != other.element_size_) return true;
+    for (const Strided *tensor : {this, &other}) {
+      for (const Dim &dim : tensor->dims_) {
+        if (dim.stride != 0 && is_apart_within(static_cast<std::size_t>(dim.stride), other)) return false;
+      }
+    }
+    return true;
   }
 
  private:
@@ -103,13 +104,20 @@ class Strided {
     std::size_t count;
   };
 
-  std::size_t token_stride() const { return static_cast<std::size_t>(dims_[2].stride); }
+  bool is_apart_within(std::size_t pitch, const Strided &other) const {
+    std::size_t width, other_width;
+    if (!width_within(pitch, width) || !other.width_within(pitch, other_width)) return false;
+    const std::size_t bytes = pitch * element_size_;
+    const std::size_t distance = other.first_ >= first_ ? (other.first_ - first_) % bytes
+                                                        : (bytes - (first_ - other.first_) % bytes) % bytes;
+    return distance >= width * element_size_ && bytes - distance >= other_width * element_size_;
+  }
   // The elements covered in each pitch, if no dimension leaves it but by multiples of it.
   bool width_within(std::size_t pitch, std::size_t &width) const {
     width = row_;
-    for (std::size_t i = 0; i < 2; ++i) {
-      const std::size_t stride = static_cast<std::size_t>(dims_[i].stride);
-      if (stride % pitch != 0) width += stride * (dims_[i].count - 1);
+    for (const Dim &dim : dims_) {
+      const std::size_t stride = static_cast<std::size_t>(dim.stride);
+      if (stride % pitch != 0) width += stride * (dim.count - 1);
     }
     return width <= pitch;
   }

@@ -17,10 +17,14 @@ inline constexpr std::size_t attention_tile_rows = 64;
 // Keys that lie at one distance from each other, whatever the pages.
 inline constexpr std::size_t attention_page_unit = 16;
 
-// Elements of workspace: queries and two outputs of a tile, by dimension; scores and exclusions of a block;
-// numbers of rows; room to align.
+// Rows of a tile that is better worked on with keys in the vector lanes than with rows there.
+inline constexpr std::size_t attention_few_rows = 8;
+
+// Elements of workspace: by dimension, a tile's queries (or a block of keys, beside a few queries) and two of its
+// outputs; scores and exclusions of a block.
 constexpr std::size_t attention_workspace_length(std::size_t qk_dim, std::size_t v_dim) {
-  return attention_tile_rows * (qk_dim + 2 * v_dim + 2 * attention_block + 12);
+  return (attention_tile_rows + attention_few_rows) * qk_dim +
+         attention_tile_rows * (2 * v_dim + 2 * attention_block);
 }
 inline constexpr std::size_t attention_workspace_alignment = 64;
 

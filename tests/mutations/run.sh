@@ -256,6 +256,31 @@ if [[ $level == avx512 ]]; then
   mutate "joined rows: in another order than they are folded" kernels/softmax_by_groups.hpp 's/m % 4 \+ part \* 4/m % 4 + (1 - part) * 4/'
   mutate "joined rows: lower and upper exchanged" "$simd" 's/(join_halves\(batch a, batch b\) \{ return _mm512_shuffle_f32x4)\(a, b, 0x44\)/\1(b, a, 0x44)/'
 fi
+mutate "attention: the mask is one key off" kernels/attention/few_rows.hpp \
+  's/S::load_flags\(mask \+ j, count\)/S::load_flags(mask + (j == 0 ? 0 : j - 1), count)/'
+mutate "attention: a key too many is seen" kernels/attention/many_rows.hpp \
+  's/range_end\[i\] = static_cast<T>\(within\(rows_\.end\[r \+ i\], first\)\)/&+1/'
+mutate "attention: the sums of chunks are not folded by a fused operation" kernels/attention/rows.hpp \
+  's/S::fma\(S::load\(next\.sum \+ r\), b, S::load\(total\.sum \+ r\) \* a\)/S::load(next.sum + r) * b + S::load(total.sum + r) * a/'
+mutate "attention: values are not rescaled to a new maximum" kernels/attention/rows.hpp \
+  's/S::store\(rescale \+ r, factor_now\);/S::store(rescale + r, batch(T(1)));/'
+mutate "attention: NaN leaks from an excluded value" kernels/attention/attention.hpp 's/values\.be_careful\(\);/return;/'
+mutate "attention: in place, queries are read anew" kernels/attention/few_rows.hpp \
+  's/if \(!careful_\) load_queries\(\);/load_queries();/'
+mutate "attention: a weight is not fused" kernels/attention/weight.hpp \
+  's/p = S::fma\(p, r, batch\(T\(1\)\)\);/p = p * r + batch(T(1));/'
+mutate "attention: the sink is not in the sum" kernels/attention/rows.hpp \
+  's/S::fma\(before, to_weight, added\)/before * to_weight/'
+mutate "attention: the softcap bends, but does not scale" kernels/attention/many_rows.hpp \
+  's/score = cap \* tanh_of<T>\(score\)/score = tanh_of<T>(score)/'
+mutate "attention: the slope's product is rounded" kernels/attention/few_rows.hpp \
+  's/S::fma\(slope, distance \+ index, score\)/slope * (distance + index) + score/'
+mutate "attention: one page for all" kernels/attention/block.hpp \
+  's/tile\.k<T>\(first \+ j\)/tile.k<T>(first) + k_stride * static_cast<std::ptrdiff_t>(j)/'
+mutate "attention: a row's end is written over" kernels/attention/many_rows.hpp \
+  's/S::store_first\(row\[i\] \+ d, v\[i\], dims\)/S::store(row[i] + d, v[i])/'
+mutate "attention: a partial result is read past its end" kernels/attention/few_rows.hpp \
+  's/S::load_first\(next \+ d, o_\.v_dim - d\)/S::load(next + d)/'
 mutate "softmax: one visible column too few" kernels/score_plan.hpp \
   's/cols = r - before \+ 1 \+ after;/cols = r - before + after;/'
 mutate "softmax: the mask is one element off" kernels/scores.hpp \
@@ -287,6 +312,8 @@ mutate_alike() {
 }
 mutate_alike "every level: one visible column too few" kernels/score_plan.hpp \
   's/cols = r - before \+ 1 \+ after;/cols = r - before + after;/'
+mutate_alike "every level: attention's coefficient is 1 ulp off" kernels/attention_contract.hpp \
+  's/0x1\.c6af76p-5f/0x1.c6af78p-5f/'
 mutate_alike "every level: a coefficient is 1 ulp off" kernels/contract.hpp 's/0x1\.5558a6p-5f/0x1.5558a8p-5f/'
 
 if ((failures != 0)); then

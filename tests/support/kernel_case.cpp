@@ -3,6 +3,7 @@
 #include <limits>
 #include <string>
 
+#include "support/attention_case.hpp"
 #include "support/bits.hpp"
 #include "support/matrix.hpp"
 #include "support/problem_data.hpp"
@@ -376,6 +377,25 @@ struct SoftmaxBackwardCase {
   }
 };
 
+// ---- attention ----
+
+template <class T, AttentionStage stage>
+struct AttentionCase {
+  static constexpr KernelTraits traits = [] {
+    KernelTraits made;
+    made.operands = Operands::attention;
+    made.element_size = sizeof(T);
+    made.inputs = 3;
+    made.aliases = stage == AttentionStage::partial ? 0 : 1;
+    made.has_rows = made.is_attention = true;
+    return made;
+  }();
+
+  static Outcome run(const Problem &problem, const Layout &layout) {
+    return run_attention<T>(problem, layout, stage);
+  }
+};
+
 // ---- the list ----
 
 // One type for each line of kernels.def. A kernel that has no case below does not compile.
@@ -424,6 +444,18 @@ template <>
 struct CaseOf<kernel::softmax_backward_f32> : SoftmaxBackwardCase<float> {};
 template <>
 struct CaseOf<kernel::softmax_backward_f64> : SoftmaxBackwardCase<double> {};
+template <>
+struct CaseOf<kernel::attention_f32> : AttentionCase<float, AttentionStage::whole> {};
+template <>
+struct CaseOf<kernel::attention_f64> : AttentionCase<double, AttentionStage::whole> {};
+template <>
+struct CaseOf<kernel::attention_partial_f32> : AttentionCase<float, AttentionStage::partial> {};
+template <>
+struct CaseOf<kernel::attention_partial_f64> : AttentionCase<double, AttentionStage::partial> {};
+template <>
+struct CaseOf<kernel::attention_merge_f32> : AttentionCase<float, AttentionStage::merge> {};
+template <>
+struct CaseOf<kernel::attention_merge_f64> : AttentionCase<double, AttentionStage::merge> {};
 
 constexpr KernelCase cases[] = {
 #define KERNEL(name, result, parameters, arguments) \

@@ -17,6 +17,7 @@ struct KernelTraits {
   bool takes_options = false;
   bool is_dot_rows = false;  // any row stride
   bool has_output = true;    // writes memory; else only returns a value
+  bool is_attention = false;
 };
 
 struct KernelCase {

@@ -21,6 +21,12 @@ const char *name_of(PerRow choice) {
 
 }  // namespace
 
+const char *name_of(Calls calls) {
+  constexpr const char *names[calls_count] = {"whole",      "task_by_task", "task_ranges",
+                                              "split_keys", "by_sequence",  "query_by_query"};
+  return names[static_cast<std::size_t>(calls)];
+}
+
 std::vector<RowOptions> each_option_alone() {
   std::vector<RowOptions> choices(16);
   choices[0].null = true;
@@ -66,6 +72,20 @@ std::string describe(const Problem &problem) {
   if (options.sinks) text += options.special_sinks ? " special sinks" : " sinks";
   if (options.empty_rows_are_zero) text += " empty_rows_are_zero";
   if (options.scale_f64) text += " scale_f64";
+  const AttentionOptions &attention = problem.attention, plain;
+  if (attention.batch != plain.batch) text += format(" batch=%zu", attention.batch);
+  if (attention.kv_heads != plain.kv_heads) text += format(" kv_heads=%zu", attention.kv_heads);
+  if (attention.group != plain.group) text += format(" group=%zu", attention.group);
+  if (attention.qk_dim != plain.qk_dim || attention.v_dim != plain.v_dim) {
+    text += format(" qk_dim=%zu v_dim=%zu", attention.qk_dim, attention.v_dim);
+  }
+  if (attention.ragged_queries) text += " ragged_queries";
+  if (attention.query_scales) text += " query_scales";
+  if (attention.alibi) text += " alibi";
+  if (attention.bottom_right) text += " bottom_right";
+  if (attention.window_left >= 0) text += format(" window_left=%td", attention.window_left);
+  if (attention.window_right >= 0) text += format(" window_right=%td", attention.window_right);
+  if (attention.window_chunk != 0) text += format(" window_chunk=%zu", attention.window_chunk);
   return text;
 }
 
@@ -76,6 +96,15 @@ std::string describe(const Layout &layout) {
   if (layout.alias == Alias::first_input) text += ", in place of the first input";
   if (layout.alias == Alias::second_input) text += ", in place of the second input";
   if (layout.reversed) text += ", negative stride";
+  const AttentionLayout &attention = layout.attention;
+  if (attention.tokens_outside) text += ", tokens outside heads";
+  if (attention.fused) text += ", q, k and v in one buffer";
+  if (attention.page_size != 0) text += format(", pages of %zu", attention.page_size);
+  if (attention.packed_keys) text += ", packed keys";
+  if (attention.q_offsets) text += ", q_offsets";
+  if (attention.kv_offsets) text += ", kv_offsets";
+  if (attention.repeated_heads) text += ", repeated heads";
+  if (attention.calls != Calls::whole) text += std::string(", ") + name_of(attention.calls);
   if (layout.fp_state) text += ", caller's floating-point state: " + layout.fp_state->name;
   return text;
 }

@@ -2,6 +2,9 @@
 
 #include <limits>
 #include <span>
+#include <utility>
+
+#include "support/attention_data.hpp"
 
 namespace rapt::test {
 namespace {
@@ -57,6 +60,12 @@ OperandValues<T> make_operands(Operands operands, const Problem &problem) {
       values.first = make_probabilities<T>(problem, random);
       values.second = draw(problem.rows);
       break;
+    case Operands::attention: {
+      oracle::Attention<T> made = make_attention<T>(problem);
+      values.first = std::move(made.q);
+      values.second = std::move(made.k);
+      break;
+    }
   }
   return values;
 }

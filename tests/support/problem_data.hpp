@@ -15,6 +15,7 @@ enum class Operands {
   query_and_rows,               // query, then the rows
   rows,                         // x, row by row
   probabilities_and_gradients,  // y, dy, row by row
+  attention,                    // q and k
 };
 
 // Dense, of all rows of the problem.

@@ -20,6 +20,12 @@ struct Api<float> {
   static constexpr auto log_softmax = rapt_log_softmax_f32;
   static constexpr auto logsumexp = rapt_logsumexp_f32;
   static constexpr auto softmax_backward = rapt_softmax_backward_f32;
+  static constexpr auto attention = rapt_attention_f32;
+  static constexpr auto attention_workspace = rapt_attention_workspace_f32;
+  static constexpr auto attention_run = rapt_attention_run_f32;
+  static constexpr auto attention_partial = rapt_attention_partial_f32;
+  static constexpr auto attention_merge = rapt_attention_merge_f32;
+  static constexpr auto attention_pack_keys = rapt_attention_pack_keys_f32;
 };
 
 template <>
@@ -34,6 +40,12 @@ struct Api<double> {
   static constexpr auto log_softmax = rapt_log_softmax_f64;
   static constexpr auto logsumexp = rapt_logsumexp_f64;
   static constexpr auto softmax_backward = rapt_softmax_backward_f64;
+  static constexpr auto attention = rapt_attention_f64;
+  static constexpr auto attention_workspace = rapt_attention_workspace_f64;
+  static constexpr auto attention_run = rapt_attention_run_f64;
+  static constexpr auto attention_partial = rapt_attention_partial_f64;
+  static constexpr auto attention_merge = rapt_attention_merge_f64;
+  static constexpr auto attention_pack_keys = rapt_attention_pack_keys_f64;
 };
 
 }  // namespace rapt::test

@@ -5,6 +5,8 @@
 #include <limits>
 #include <span>
 
+#include "support/attention_accuracy.hpp"
+#include "support/attention_data.hpp"
 #include "support/bits.hpp"
 #include "support/problem_data.hpp"
 
@@ -391,6 +393,51 @@ struct SoftmaxBackwardAccuracy {
   }
 };
 
+// ---- attention ----
+
+// Every query's worst share of its own bound. Partial results have no truth of their own; their merge has.
+template <class T, bool is_partial>
+struct AttentionAccuracy {
+  static constexpr const char *unit_text = "share";
+  static constexpr double bound = 1;
+
+  static Judgement judge(const Problem &problem, Bits bits) {
+    const bool is_measured = is_moderate(problem.input) || problem.input == InputClass::signed_zeros ||
+                             problem.input == InputClass::odd_rows ||
+                             problem.input == InputClass::minus_infinities;
+    if (is_partial || !is_measured) return {};
+    const oracle::Attention<T> a = make_attention<T>(problem);
+    Worst worst;
+    std::vector<T> out(a.v_dim);
+    std::size_t at = 0;
+    const auto is_ordinary_sink = [&](std::size_t h) {
+      return a.sinks.empty() || std::fabs(a.sinks[h]) < std::numeric_limits<T>::max() / 2 ||
+             std::isinf(a.sinks[h]);
+    };
+    for (std::size_t i = 0; i < a.q_len; ++i) {
+      for (std::size_t b = 0; b < a.batch; ++b) {
+        for (std::size_t h = 0; h < a.q_heads; ++h, at += a.v_dim + 1) {
+          if (i >= a.queries(b) || !is_ordinary_sink(h)) continue;
+          const oracle::AttentionTruth truth = oracle::attention_truth(a, b, h, i);
+          if (!truth.is_finite || truth.is_empty) continue;
+          for (std::size_t d = 0; d < a.v_dim; ++d)
+            out[d] = from_bits<T>(static_cast<BitsOf<T>>(bits[at + d]));
+          const T lse = from_bits<T>(static_cast<BitsOf<T>>(bits[at + a.v_dim]));
+          const AttentionErrors errors = attention_errors<T>(truth, out, lse);
+          const AttentionErrors bounds = attention_bounds(a.qk_dim, truth);
+          worst.see(errors.out / bounds.out, bound);
+          worst.see(errors.lse / bounds.lse, bound);
+        }
+      }
+    }
+    return worst.judgement;
+  }
+};
+template <class T>
+using AttentionWholeAccuracy = AttentionAccuracy<T, false>;
+template <class T>
+using AttentionPartialAccuracy = AttentionAccuracy<T, true>;
+
 // ---- the list ----
 
 // One type for each line of kernels.def. A kernel without an accuracy does not compile.
@@ -421,6 +468,9 @@ ACCURACY(softmax, SoftmaxAccuracy)
 ACCURACY(log_softmax, LogSoftmaxAccuracy)
 ACCURACY(logsumexp, LogsumexpAccuracy)
 ACCURACY(softmax_backward, SoftmaxBackwardAccuracy)
+ACCURACY(attention, AttentionWholeAccuracy)
+ACCURACY(attention_partial, AttentionPartialAccuracy)
+ACCURACY(attention_merge, AttentionWholeAccuracy)
 #undef ACCURACY
 
 template <class Kernel>

@@ -60,6 +60,13 @@ bool parse(const std::string &text, Alias &value) {
   value = static_cast<Alias>(index);
   return true;
 }
+bool parse(const std::string &text, Calls &value) {
+  for (std::size_t i = 0; i < calls_count; ++i) {
+    value = static_cast<Calls>(i);
+    if (text == name_of(value)) return true;
+  }
+  return false;
+}
 bool parse(const std::string &text, InputClass &value) {
   for (const InputClass input : all_input_classes) {
     if (text != name_of(input)) continue;
@@ -105,7 +112,17 @@ bool parse_flag(const std::string &name, Case &parsed) {
         Flag{"bias_excludes", &options.bias_excludes}, Flag{"row_lengths", &options.row_lengths},
         Flag{"sinks", &options.sinks}, Flag{"special_sinks", &options.special_sinks},
         Flag{"empty_rows_are_zero", &options.empty_rows_are_zero}, Flag{"scale_f64", &options.scale_f64},
-        Flag{"reversed", &parsed.layout.reversed}}) {
+        Flag{"reversed", &parsed.layout.reversed},
+        Flag{"ragged_queries", &parsed.problem.attention.ragged_queries},
+        Flag{"query_scales", &parsed.problem.attention.query_scales},
+        Flag{"alibi", &parsed.problem.attention.alibi},
+        Flag{"bottom_right", &parsed.problem.attention.bottom_right},
+        Flag{"tokens_outside", &parsed.layout.attention.tokens_outside},
+        Flag{"fused", &parsed.layout.attention.fused},
+        Flag{"packed_keys", &parsed.layout.attention.packed_keys},
+        Flag{"q_offsets", &parsed.layout.attention.q_offsets},
+        Flag{"kv_offsets", &parsed.layout.attention.kv_offsets},
+        Flag{"repeated_heads", &parsed.layout.attention.repeated_heads}}) {
     if (name != flag.name) continue;
     *flag.value = true;
     return true;
@@ -133,6 +150,17 @@ bool parse_setting(const std::string &name, const std::string &value, Case &pars
   if (name == "gap") return parse_three(value, layout.gap);
   if (name == "in_place") return parse(value, layout.alias);
   if (name == "fp_control") return parse_control(value, layout);
+  AttentionOptions &attention = problem.attention;
+  if (name == "batch") return parse(value, attention.batch);
+  if (name == "kv_heads") return parse(value, attention.kv_heads) && attention.kv_heads > 0;
+  if (name == "group") return parse(value, attention.group) && attention.group > 0;
+  if (name == "qk_dim") return parse(value, attention.qk_dim) && attention.qk_dim > 0;
+  if (name == "v_dim") return parse(value, attention.v_dim) && attention.v_dim > 0;
+  if (name == "window_left") return parse(value, attention.window_left) && attention.window_left >= -1;
+  if (name == "window_right") return parse(value, attention.window_right) && attention.window_right >= -1;
+  if (name == "window_chunk") return parse(value, attention.window_chunk);
+  if (name == "page_size") return parse(value, layout.attention.page_size);
+  if (name == "calls") return parse(value, layout.attention.calls);
   return false;
 }
 
@@ -161,6 +189,19 @@ std::string to_text(const Case &given) {
   if (options.special_sinks) text += " special_sinks";
   if (options.empty_rows_are_zero) text += " empty_rows_are_zero";
   if (options.scale_f64) text += " scale_f64";
+  const AttentionOptions &attention = problem.attention, plain;
+  if (attention.batch != plain.batch) append(text, " batch=%zu", attention.batch);
+  if (attention.kv_heads != plain.kv_heads) append(text, " kv_heads=%zu", attention.kv_heads);
+  if (attention.group != plain.group) append(text, " group=%zu", attention.group);
+  if (attention.qk_dim != plain.qk_dim) append(text, " qk_dim=%zu", attention.qk_dim);
+  if (attention.v_dim != plain.v_dim) append(text, " v_dim=%zu", attention.v_dim);
+  if (attention.ragged_queries) text += " ragged_queries";
+  if (attention.query_scales) text += " query_scales";
+  if (attention.alibi) text += " alibi";
+  if (attention.bottom_right) text += " bottom_right";
+  if (attention.window_left >= 0) append(text, " window_left=%td", attention.window_left);
+  if (attention.window_right >= 0) append(text, " window_right=%td", attention.window_right);
+  if (attention.window_chunk != 0) append(text, " window_chunk=%zu", attention.window_chunk);
   if (layout.placement != Placement::ends_at_guard) text += " guard=begin";
   const auto &offset = layout.offset;
   if (offset != Layout{}.offset) append(text, " offset=%zu,%zu,%zu", offset[0], offset[1], offset[2]);
@@ -168,6 +209,15 @@ std::string to_text(const Case &given) {
   if (gap != Layout{}.gap) append(text, " gap=%td,%td,%td", gap[0], gap[1], gap[2]);
   if (layout.alias != Alias::none) append(text, " in_place=%s", alias_names[int(layout.alias)]);
   if (layout.reversed) text += " reversed";
+  const AttentionLayout &how = layout.attention;
+  if (how.tokens_outside) text += " tokens_outside";
+  if (how.fused) text += " fused";
+  if (how.page_size != 0) append(text, " page_size=%zu", how.page_size);
+  if (how.packed_keys) text += " packed_keys";
+  if (how.q_offsets) text += " q_offsets";
+  if (how.kv_offsets) text += " kv_offsets";
+  if (how.repeated_heads) text += " repeated_heads";
+  if (how.calls != Calls::whole) append(text, " calls=%s", name_of(how.calls));
   if (layout.fp_state) {
     append(text, " fp_control=0x%llx", static_cast<unsigned long long>(layout.fp_state->control));
   }
@@ -187,6 +237,14 @@ std::string parse_case(const std::string &text, Case &parsed) {
   const Problem &problem = parsed.problem;
   if (problem.first_row > problem.rows) return "the window begins after the last row";
   if (problem.cols != 0 && problem.rows > (std::size_t{1} << 32) / problem.cols) return "too many elements";
+  const AttentionOptions &attention = problem.attention;
+  for (const std::size_t count :
+       {attention.batch, attention.kv_heads, attention.group, attention.qk_dim, attention.v_dim}) {
+    if (count > 4096) return "a dimension of attention is larger than 4096";
+  }
+  if (parsed.layout.attention.page_size > 4096 || parsed.layout.attention.page_size % 16 != 0) {
+    return "page_size is not a multiple of 16 up to 4096";
+  }
   for (const std::size_t offset : parsed.layout.offset) {
     if (offset > 4096) return "an offset is larger than 4096";
   }

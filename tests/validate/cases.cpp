@@ -4,6 +4,8 @@
 #include <limits>
 #include <span>
 
+#include "support/attention_problems.hpp"
+
 namespace rapt::validate {
 namespace {
 
@@ -22,6 +24,10 @@ class CaseMaker {
       : traits_(traits), full_(effort == Effort::full), random_(seed), foreign_states_(foreign_fp_states()) {}
 
   std::vector<LaidOutProblem> make() {
+    if (traits_.is_attention) {
+      add_attention();
+      return std::move(cases_);
+    }
     add_lengths();
     add_values();
     add_extremes();
@@ -196,6 +202,21 @@ class CaseMaker {
           add(made, pick(1, 2));
         }
       }
+    }
+  }
+
+  // Every shape and option at once: there are too many for one after the other.
+  void add_attention() {
+    AttentionMaker maker(random_, pick(100000, 400000));
+    for (std::size_t i = 0; i < pick(250, 1500); ++i) {
+      LaidOutProblem made{maker.problem(), std::vector<Layout>(1)};
+      made.layouts[0].placement = i % 2 == 0 ? Placement::ends_at_guard : Placement::begins_at_guard;
+      while (made.layouts.size() < pick(2, 3)) {
+        made.layouts.push_back(maker.layout(traits_.element_size));
+        const std::size_t state = random_.below(8 * 15);
+        if (state < foreign_states_.size()) made.layouts.back().fp_state = foreign_states_[state];
+      }
+      cases_.push_back(made);
     }
   }
 

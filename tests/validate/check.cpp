@@ -23,6 +23,7 @@ std::size_t elements(const Problem &problem) { return problem.rows * problem.col
 // The accuracy of some problems is measured, the same ones everywhere: long double is slow.
 bool is_measured(std::size_t index, const Problem &problem, Effort effort) {
   const bool quick = effort == Effort::quick;
+  if (problem.attention.batch * problem.attention.kv_heads * problem.attention.group > 8) return false;
   return index % (quick ? 7 : 5) == 0 && elements(problem) <= (quick ? 800 : 2500);
 }
 

@@ -57,13 +57,13 @@ void print_cpu(const CpuReport &cpu) {
 }
 
 void print_head() {
-  std::printf("\n%-20s %-7s %7s %10s  %-38s %-18s %s\n", "kernel", "level", "cases", "mismatches",
+  std::printf("\n%-21s %-7s %7s %10s  %-38s %-18s %s\n", "kernel", "level", "cases", "mismatches",
               "worst error of what rapt.h allows", "hash of results", "published");
 }
 
 void print_row(const Row &row) {
   const LevelResult &result = row.result;
-  std::printf("%-20s %-7s %7zu %10zu  %-38s 0x%016llx %s%s%s\n", result.kernel.c_str(), result.isa.c_str(),
+  std::printf("%-21s %-7s %7zu %10zu  %-38s 0x%016llx %s%s%s\n", result.kernel.c_str(), result.isa.c_str(),
               result.cases, result.mismatches, worst_text(result).c_str(),
               static_cast<unsigned long long>(result.hash), hash_verdict(row),
               result.inaccurate != 0 ? ", INACCURATE" : "", result.stopped ? ", STOPPED" : "");

@@ -52,6 +52,14 @@ class Shrinker {
 
   void simplify_layout() {
     attempt([](Case &c) { c.layout = {}; });
+    attempt([](Case &c) { c.layout.attention = {}; });
+    attempt([](Case &c) { c.layout.attention.calls = Calls::whole; });
+    attempt([](Case &c) { c.layout.attention.page_size = 0; });
+    attempt([](Case &c) { c.layout.attention.packed_keys = false; });
+    attempt([](Case &c) { c.layout.attention.q_offsets = false; });
+    attempt([](Case &c) { c.layout.attention.kv_offsets = false; });
+    attempt([](Case &c) { c.layout.attention.repeated_heads = false; });
+    attempt([](Case &c) { c.layout.attention.tokens_outside = c.layout.attention.fused = false; });
     attempt([](Case &c) { c.layout.fp_state.reset(); });
     attempt([](Case &c) { c.layout.alias = Alias::none; });
     attempt([](Case &c) { c.layout.reversed = false; });
@@ -82,6 +90,21 @@ class Shrinker {
 
   void simplify_problem() {
     attempt([](Case &c) { c.problem.options = {}; });
+    attempt([](Case &c) { c.problem.attention = {}; });
+    attempt([](Case &c) { c.problem.attention.batch = 1; });
+    attempt([](Case &c) { c.problem.attention.kv_heads = 1; });
+    attempt([](Case &c) { c.problem.attention.group = 1; });
+    for (const std::size_t dim : {1, 2, 4, 8, 16, 24}) {
+      attempt([dim](Case &c) { c.problem.attention.v_dim = dim; });
+      attempt([dim](Case &c) { c.problem.attention.qk_dim = dim; });
+    }
+    attempt([](Case &c) { c.problem.attention.ragged_queries = false; });
+    attempt([](Case &c) { c.problem.attention.query_scales = false; });
+    attempt([](Case &c) { c.problem.attention.alibi = false; });
+    attempt([](Case &c) { c.problem.attention.bottom_right = false; });
+    attempt([](Case &c) { c.problem.attention.window_left = -1; });
+    attempt([](Case &c) { c.problem.attention.window_right = -1; });
+    attempt([](Case &c) { c.problem.attention.window_chunk = 0; });
     attempt([](Case &c) { c.problem.options.bias = PerRow::none, c.problem.options.bias_excludes = false; });
     attempt([](Case &c) { c.problem.options.bias_excludes = false; });
     attempt([](Case &c) { c.problem.options.mask = PerRow::none; });

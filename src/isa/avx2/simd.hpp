@@ -133,6 +133,26 @@ struct simd<float> {
       v[i + 4] = _mm256_permute2f128_ps(pairs[i], pairs[i + 4], 0x31);
     });
   }
+  // v[i] becomes element i of each of the rows. Joining halves of rows as they are loaded leaves two thirds
+  // of the shuffles, which all go to one port.
+  [[gnu::always_inline]] static void load_transposed(batch (&v)[width], const float *const *row,
+                                                     std::size_t at) {
+    unroll<2>([&](auto c) __attribute__((always_inline)) {
+      __m256 halves[4];
+      unroll<4>([&](auto i) __attribute__((always_inline)) {
+        const auto from = [&](std::size_t r) { return _mm_loadu_ps(row[r] + at + 4 * c); };
+        halves[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(from(i)), from(i + 4), 1);
+      });
+      const __m256 a = _mm256_unpacklo_ps(halves[0], halves[1]);
+      const __m256 b = _mm256_unpackhi_ps(halves[0], halves[1]);
+      const __m256 x = _mm256_unpacklo_ps(halves[2], halves[3]);
+      const __m256 y = _mm256_unpackhi_ps(halves[2], halves[3]);
+      v[4 * c] = _mm256_shuffle_ps(a, x, 0x44);
+      v[4 * c + 1] = _mm256_shuffle_ps(a, x, 0xee);
+      v[4 * c + 2] = _mm256_shuffle_ps(b, y, 0x44);
+      v[4 * c + 3] = _mm256_shuffle_ps(b, y, 0xee);
+    });
+  }
 
   static float fold(batch v) {
     const __m128 h4 = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
@@ -273,6 +293,17 @@ struct simd<double> {
     v[1] = _mm256_permute2f128_pd(b, d, 0x20);
     v[2] = _mm256_permute2f128_pd(a, c, 0x31);
     v[3] = _mm256_permute2f128_pd(b, d, 0x31);
+  }
+  // v[i] becomes element i of each of the rows.
+  [[gnu::always_inline]] static void load_transposed(batch (&v)[width], const double *const *row,
+                                                     std::size_t at) {
+    unroll<2>([&](auto c) __attribute__((always_inline)) {
+      const auto from = [&](std::size_t r) { return _mm_loadu_pd(row[r] + at + 2 * c); };
+      const __m256d a = _mm256_insertf128_pd(_mm256_castpd128_pd256(from(0)), from(2), 1);
+      const __m256d b = _mm256_insertf128_pd(_mm256_castpd128_pd256(from(1)), from(3), 1);
+      v[2 * c] = _mm256_unpacklo_pd(a, b);
+      v[2 * c + 1] = _mm256_unpackhi_pd(a, b);
+    });
   }
 
   static double fold(batch v) {

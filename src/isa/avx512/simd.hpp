@@ -113,6 +113,29 @@ struct simd<float> {
       v[i + 12] = _mm512_shuffle_f32x4(b, d, 0xdd);
     });
   }
+  // v[i] becomes element i of each of the rows. Joining quarters of rows as they are loaded leaves half of
+  // the shuffles, which all go to one port: 40 cycles against 64.
+  [[gnu::always_inline]] static void load_transposed(batch (&v)[width], const float *const *row,
+                                                     std::size_t at) {
+    unroll<4>([&](auto c) __attribute__((always_inline)) {
+      __m512 quarters[4];
+      unroll<4>([&](auto i) __attribute__((always_inline)) {
+        const auto from = [&](std::size_t r) { return _mm_loadu_ps(row[r] + at + 4 * c); };
+        __m512 rows = _mm512_castps128_ps512(from(i));
+        rows = _mm512_insertf32x4(rows, from(i + 4), 1);
+        rows = _mm512_insertf32x4(rows, from(i + 8), 2);
+        quarters[i] = _mm512_insertf32x4(rows, from(i + 12), 3);
+      });
+      const __m512 a = _mm512_unpacklo_ps(quarters[0], quarters[1]);
+      const __m512 b = _mm512_unpackhi_ps(quarters[0], quarters[1]);
+      const __m512 x = _mm512_unpacklo_ps(quarters[2], quarters[3]);
+      const __m512 y = _mm512_unpackhi_ps(quarters[2], quarters[3]);
+      v[4 * c] = _mm512_shuffle_ps(a, x, 0x44);
+      v[4 * c + 1] = _mm512_shuffle_ps(a, x, 0xee);
+      v[4 * c + 2] = _mm512_shuffle_ps(b, y, 0x44);
+      v[4 * c + 3] = _mm512_shuffle_ps(b, y, 0xee);
+    });
+  }
   // Whichever is smaller in magnitude; b if a is NaN.
   static batch nearer_zero(batch a, batch b) { return _mm512_range_ps(a, b, 0b0110); }
   static batch add_where(mask m, batch a, batch b) { return _mm512_mask_add_ps(a, m, a, b); }
@@ -294,6 +317,22 @@ struct simd<double> {
       v[i + 2] = _mm512_shuffle_f64x2(b, d, 0x88);
       v[i + 4] = _mm512_shuffle_f64x2(a, c, 0xdd);
       v[i + 6] = _mm512_shuffle_f64x2(b, d, 0xdd);
+    });
+  }
+  // v[i] becomes element i of each of the rows.
+  [[gnu::always_inline]] static void load_transposed(batch (&v)[width], const double *const *row,
+                                                     std::size_t at) {
+    unroll<4>([&](auto c) __attribute__((always_inline)) {
+      __m512d quarters[2];
+      unroll<2>([&](auto i) __attribute__((always_inline)) {
+        const auto from = [&](std::size_t r) { return _mm_loadu_pd(row[r] + at + 2 * c); };
+        __m512d rows = _mm512_castpd128_pd512(from(i));
+        rows = _mm512_insertf64x2(rows, from(i + 2), 1);
+        rows = _mm512_insertf64x2(rows, from(i + 4), 2);
+        quarters[i] = _mm512_insertf64x2(rows, from(i + 6), 3);
+      });
+      v[2 * c] = _mm512_unpacklo_pd(quarters[0], quarters[1]);
+      v[2 * c + 1] = _mm512_unpackhi_pd(quarters[0], quarters[1]);
     });
   }
   // Whichever is smaller in magnitude; b if a is NaN.

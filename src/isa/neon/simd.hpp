@@ -117,6 +117,11 @@ struct simd<float> {
     v[2] = high_halves(a, c);
     v[3] = high_halves(b, d);
   }
+  // v[i] becomes element i of each of the rows.
+  static void load_transposed(batch (&v)[width], const float *const *row, std::size_t at) {
+    for (std::size_t r = 0; r < width; ++r) v[r] = load(row[r] + at);
+    transpose(v);
+  }
 
   static float fold(batch v) {
     const float32x2_t h2 = vadd_f32(vget_low_f32(v), vget_high_f32(v));
@@ -245,6 +250,11 @@ struct simd<double> {
     const float64x2_t low = vzip1q_f64(v[0], v[1]);
     v[1] = vzip2q_f64(v[0], v[1]);
     v[0] = low;
+  }
+  // v[i] becomes element i of each of the rows.
+  static void load_transposed(batch (&v)[width], const double *const *row, std::size_t at) {
+    for (std::size_t r = 0; r < width; ++r) v[r] = load(row[r] + at);
+    transpose(v);
   }
 
   static double fold(batch v) { return vgetq_lane_f64(v, 0) + vgetq_lane_f64(v, 1); }

@@ -93,7 +93,7 @@ class AttentionRow {
       base = double{top} * C::ln_2;
     }
     const T factor = to_weight / sum;
-    for (std::size_t d = 0; d < o_.v_dim; ++d) out[d] = std::fma(state.values[d], factor, T(0));
+    for (std::size_t d = 0; d < o_.v_dim; ++d) out[d] = state.values[d] * factor + T(0);
     if (lse) {
       *lse = std::isfinite(sum) && std::isfinite(base) ? static_cast<T>(base + log_of_sum(double{sum}))
                                                        : std::numeric_limits<T>::quiet_NaN();

@@ -15,7 +15,8 @@ struct BlockAddresses {
 
   const T *k[block + spare];
   const T *v[block];
-  std::ptrdiff_t k_step;  // from a dimension of a key to the next
+  const T *next_k[block];  // rows of the block after it, as memory
+  std::ptrdiff_t k_step;   // from a dimension of a key to the next
 
   void find(const AttentionTile &tile, std::size_t first, std::size_t keys) {
     const rapt_attention_options &o = tile.options();
@@ -31,6 +32,22 @@ struct BlockAddresses {
       }
     }
     for (std::size_t i = keys; i < keys + spare; ++i) k[i] = k[keys - 1];
+  }
+
+  // `left` keys lie in the next block and after it.
+  void find_next(const AttentionTile &tile, std::size_t first, std::size_t left) {
+    const rapt_attention_options &o = tile.options();
+    constexpr std::size_t unit = rapt::attention_page_unit;
+    const std::ptrdiff_t stride = o.packed_keys ? static_cast<std::ptrdiff_t>(o.qk_dim) : o.k_strides.token;
+    const T *key = nullptr;
+    for (std::size_t j = 0; j < block; ++j) {
+      if (j >= left) {
+        next_k[j] = j < unit || left == 0 ? k[0] : next_k[0];
+        continue;
+      }
+      if (j % unit == 0 && (j == 0 || !o.packed_keys)) key = tile.k<T>(first + j);
+      next_k[j] = key + stride * static_cast<std::ptrdiff_t>(o.packed_keys ? j : j % unit);
+    }
   }
 };
 

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <limits>
 
-#include "kernels/attention/block.hpp"
 #include "kernels/attention/rows.hpp"
 #include "kernels/attention/transposed.hpp"
 #include "kernels/attention/weight.hpp"
@@ -18,50 +17,32 @@ namespace {
 template <class T>
 alignas(64) constexpr T lane_index[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
-// scores[r][j] = dot(query r, key j) for the 64 keys of a block, one chain of fused operations over the
-// dimension. Of a packed block dimension d lies at keys + 64 d; of any other, whose keys are rows of
-// elements, squares of elements are transposed in registers.
-template <class T, std::size_t rows, bool packed>
-[[gnu::noinline, gnu::flatten]] void row_scores(const T *queries, const BlockAddresses<T> &addresses,
-                                                std::size_t keys, std::size_t dim, T *scores) {
+// scores[r][j] = dot(query r, key j) for the keys of a block, one chain of fused operations over the
+// dimension. Dimension d of the keys lies at keys + 64 d.
+template <class T, std::size_t rows>
+[[gnu::noinline, gnu::flatten]] void row_scores(const T *queries, const T *keys, std::size_t count,
+                                                std::size_t dim, T *scores) {
   using S = simd<T>;
   using batch = typename S::batch;
   constexpr std::size_t block = rapt::attention_block;
   // Vectors of keys at a time: the chains hide their latency behind each other.
   constexpr std::size_t together = rows >= 4 ? 2 : 4;
-  for (std::size_t j = 0; j < keys; j += together * S::width) {
+  for (std::size_t j = 0; j < count; j += together * S::width) {
     batch score[together][rows];
     unroll<together>([&](auto g) __attribute__((always_inline)) {
       unroll<rows>([&](auto r) __attribute__((always_inline)) { score[g][r] = batch(T(0)); });
     });
-    const auto add = [&](auto g, std::size_t d, batch key) __attribute__((always_inline)) {
+    const T *key = keys + j;
+    for (std::size_t d = 0; d < dim; ++d, key += block) {
+      batch element[together];
+      unroll<together>([&](auto g)
+                           __attribute__((always_inline)) { element[g] = S::load(key + g * S::width); });
       unroll<rows>([&](auto r) __attribute__((always_inline)) {
-        score[g][r] = S::fma(batch(queries[r * dim + d]), key, score[g][r]);
-      });
-    };
-    if constexpr (packed) {
-      const T *key = addresses.k[0] + j;
-      for (std::size_t d = 0; d < dim; ++d, key += block) {
-        unroll<together>([&](auto g)
-                             __attribute__((always_inline)) { add(g, d, S::load(key + g * S::width)); });
-      }
-    } else {
-      for (std::size_t d = 0; d < dim; d += S::width) {
-        const std::size_t dims = dim - d < S::width ? dim - d : S::width;
+        const batch query(queries[r * dim + d]);
         unroll<together>([&](auto g) __attribute__((always_inline)) {
-          // A vector of keys that do not exist is one of copies of the last.
-          const std::size_t first = j + g * S::width;
-          if (first >= keys) return;
-          batch v[S::width];
-          load_transposed<T>(
-              v, [&](std::size_t i) __attribute__((always_inline)) { return addresses.k[first + i] + d; },
-              dims);
-          unroll_while<S::width>([&](auto i) __attribute__((always_inline)) {
-            if (i < dims) add(g, d + i, v[i]);
-            return i < dims;
-          });
+          score[g][r] = S::fma(query, element[g], score[g][r]);
         });
-      }
+      });
     }
     unroll<together>([&](auto g) __attribute__((always_inline)) {
       unroll<rows>([&](auto r) __attribute__((always_inline)) {
@@ -71,15 +52,25 @@ template <class T, std::size_t rows, bool packed>
   }
 }
 
+// Rows of elements in groups of 16, each group at one distance; group[count] is where the reading goes on
+// after them.
+template <class T>
+struct RowGroups {
+  static constexpr std::size_t size = rapt::attention_page_unit;
+  static constexpr std::size_t most = rapt::attention_block / size;
+  const T *group[most + 1];
+  std::ptrdiff_t stride, stride_after;
+};
+
 // values[r][d] = rescale[r] * values[r][d] + sum over j of weights[r][j] * value j [d], in key order, for
 // some vectors of dimensions from d on; the last one has `tail` elements.
 template <class T, std::size_t rows, std::size_t vectors, bool whole>
-[[gnu::always_inline]] inline void row_values_of(const T *weights, const T *const *value, std::size_t keys,
-                                                 const T *rescale, std::size_t d, std::size_t tail, T *values,
-                                                 std::size_t pitch) {
+[[gnu::always_inline]] inline void row_values_of(const T *weights, const RowGroups<T> &value,
+                                                 std::size_t keys, const T *rescale, std::size_t d,
+                                                 std::size_t tail, T *values, std::size_t pitch) {
   using S = simd<T>;
   using batch = typename S::batch;
-  constexpr std::size_t block = rapt::attention_block;
+  constexpr std::size_t block = rapt::attention_block, size = RowGroups<T>::size;
   batch sum[rows][vectors];
   unroll<rows>([&](auto r) __attribute__((always_inline)) {
     const batch factor(rescale[r]);
@@ -87,19 +78,26 @@ template <class T, std::size_t rows, std::size_t vectors, bool whole>
       sum[r][v] = S::load(values + r * pitch + d + v * S::width) * factor;
     });
   });
-  for (std::size_t j = 0; j < keys; ++j) {
-    const T *const from = value[j] + d;
-    batch element[vectors];
-    unroll<vectors>([&](auto v) __attribute__((always_inline)) {
-      element[v] =
-          whole || v + 1 < vectors ? S::load(from + v * S::width) : S::load_first(from + v * S::width, tail);
-    });
-    unroll<rows>([&](auto r) __attribute__((always_inline)) {
-      const batch weight(weights[r * block + j]);
+  for (std::size_t j = 0; j < keys; j += size) {
+    const T *from = value.group[j / size] + d, *soon = value.group[j / size + 1] + d;
+    const std::ptrdiff_t soon_stride = keys - j <= size ? value.stride_after : value.stride;
+    const std::size_t end = keys - j < size ? keys : j + size;
+    for (std::size_t i = j; i < end; ++i, from += value.stride, soon += soon_stride) {
+      batch element[vectors];
       unroll<vectors>([&](auto v) __attribute__((always_inline)) {
-        sum[r][v] = S::fma(weight, element[v], sum[r][v]);
+        // Every line once; what is 16 rows ahead, which a core's own prefetchers see too late at the end of a
+        // row.
+        if constexpr (v * S::width * sizeof(T) % 64 == 0) __builtin_prefetch(soon + v * S::width);
+        element[v] = whole || v + 1 < vectors ? S::load(from + v * S::width)
+                                              : S::load_first(from + v * S::width, tail);
       });
-    });
+      unroll<rows>([&](auto r) __attribute__((always_inline)) {
+        const batch weight(weights[r * block + i]);
+        unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+          sum[r][v] = S::fma(weight, element[v], sum[r][v]);
+        });
+      });
+    }
   }
   unroll<rows>([&](auto r) __attribute__((always_inline)) {
     unroll<vectors>([&](auto v) __attribute__((always_inline)) {
@@ -109,8 +107,8 @@ template <class T, std::size_t rows, std::size_t vectors, bool whole>
 }
 
 template <class T, std::size_t rows>
-[[gnu::noinline]] void row_values(const T *weights, const T *const *value, std::size_t keys, const T *rescale,
-                                  std::size_t dim, T *values, std::size_t pitch) {
+[[gnu::noinline]] void row_values(const T *weights, const RowGroups<T> &value, std::size_t keys,
+                                  const T *rescale, std::size_t dim, T *values, std::size_t pitch) {
   constexpr std::size_t width = simd<T>::width;
   constexpr std::size_t vectors = rows <= 2 ? 8 : 4;
   std::size_t d = 0;
@@ -135,7 +133,7 @@ class FewRows {
   using batch = typename S::batch;
   static constexpr std::size_t block = rapt::attention_block;
   static constexpr std::size_t chunk = rapt::attention_chunk;
-  static constexpr std::size_t most = 8;
+  static constexpr std::size_t most = rapt::attention_few_rows;
 
   // All that is needed to fold and store results, with room for rows of whole vectors.
   FewRows(const AttentionTile &tile, TileRows<T> &rows, T *workspace)
@@ -145,8 +143,9 @@ class FewRows {
         pitch_((o_.v_dim + S::width - 1) / S::width * S::width),
         total_values_(workspace),
         chunk_values_(total_values_ + most * pitch_),
-        scores_(chunk_values_ + most * pitch_),
-        queries_(scores_ + most * block) {}
+        scores_{chunk_values_ + most * pitch_, chunk_values_ + most * (pitch_ + block)},
+        queries_(scores_[1] + most * block),
+        packed_(queries_ + most * o_.qk_dim) {}
 
   // Takes in the keys [begin, end), which begin at a chunk.
   [[gnu::flatten]] void run(RowSums<T> &total, std::size_t begin, std::size_t end) {
@@ -228,7 +227,14 @@ class FewRows {
         clear(chunk_values_, most);
       }
       const std::size_t from = key < seen.first ? seen.first / block * block : key;
-      for (std::size_t k = from; k < chunk_end; k += block) take_block(sums, values, k, chunk_end);
+      Block now{}, before{};
+      for (std::size_t k = from; k < chunk_end; k += block, before = now) {
+        now = {k, chunk_end - k < block ? chunk_end - k : block, scores_[k / block % 2], {}};
+        // The weights of a block are a chain of latencies; the values of the block before hide it.
+        take_scores(sums, now, end);
+        if (before.keys > 0) take_values(values, before, now.first);
+      }
+      take_values(values, before, chunk_end < end ? chunk_end : from);
       if (!is_first) {
         rows_.fold(total, next);
         for (std::size_t r = 0; r < rows_.rows; ++r) fold_values(r, chunk_values_ + r * pitch_);
@@ -250,32 +256,72 @@ class FewRows {
     return key < first ? 0 : key - first < block ? key - first : block;
   }
 
-  void take_block(RowSums<T> &sums, T *values, std::size_t first, std::size_t end) {
-    const std::size_t keys = end - first < block ? end - first : block;
-    addresses_.find(tile_, first, keys);
+  struct Block {
+    std::size_t first, keys;
+    T *scores;
+    T rescale[most];
+  };
+
+  void take_scores(RowSums<T> &sums, Block &now, std::size_t end) {
+    const T *const packed = o_.packed_keys ? tile_.k<T>(now.first) : pack(now, end);
     by_rows([&](auto rows) __attribute__((always_inline)) {
-      if (o_.packed_keys) {
-        row_scores<T, rows, true>(queries_, addresses_, keys, o_.qk_dim, scores_);
-      } else {
-        row_scores<T, rows, false>(queries_, addresses_, keys, o_.qk_dim, scores_);
-      }
+      row_scores<T, rows>(queries_, packed, now.keys, o_.qk_dim, now.scores);
     });
-    alignas(64) T largest[RowSums<T>::count];
+    alignas(64) T numbers[RowSums<T>::count];
     for (std::size_t r = 0; r < rows_.rows; ++r) {
-      const std::size_t row_begin = within(rows_.first[r], first), row_end = within(rows_.end[r], first);
-      if (row_begin > 0 || row_end < keys || o_.mask || o_.bias) some_excluded_ = true;
-      largest[r] = make_scores(r, first, row_begin, row_end, keys);
+      const std::size_t begin = within(rows_.first[r], now.first), row_end = within(rows_.end[r], now.first);
+      if (begin > 0 || row_end < now.keys || o_.mask || o_.bias) some_excluded_ = true;
+      const bool as_they_are = begin == 0 && row_end == block && !rows_.made && !o_.mask;
+      numbers[r] = as_they_are ? largest_of(now.scores + r * block) : make_scores(r, now, begin, row_end);
     }
-    for (std::size_t r = rows_.rows; r < rows_.lanes; ++r) largest[r] = largest[rows_.rows - 1];
-    for (std::size_t r = 0; r < rows_.lanes; r += S::width) rows_.take_max(sums, r, S::load(largest + r));
-    alignas(64) T sum[RowSums<T>::count];
-    for (std::size_t r = 0; r < rows_.rows; ++r) sum[r] = make_weights(r);
-    for (std::size_t r = rows_.rows; r < rows_.lanes; ++r) sum[r] = sum[rows_.rows - 1];
-    for (std::size_t r = 0; r < rows_.lanes; r += S::width) rows_.take_sum(sums, r, S::load(sum + r));
-    if (careful_) return take_values_by_row(values, first, keys);
+    for (std::size_t r = rows_.rows; r < rows_.lanes; ++r) numbers[r] = numbers[rows_.rows - 1];
+    for (std::size_t r = 0; r < rows_.lanes; r += S::width) rows_.take_max(sums, r, S::load(numbers + r));
+    for (std::size_t r = 0; r < rows_.rows; ++r) numbers[r] = make_weights(r, now);
+    for (std::size_t r = rows_.rows; r < rows_.lanes; ++r) numbers[r] = numbers[rows_.rows - 1];
+    for (std::size_t r = 0; r < rows_.lanes; r += S::width) rows_.take_sum(sums, r, S::load(numbers + r));
+    for (std::size_t r = 0; r < most; ++r) now.rescale[r] = rows_.rescale[r < rows_.lanes ? r : 0];
+  }
+
+  void take_values(T *values, const Block &now, std::size_t next) const {
+    if (careful_) return take_values_by_row(values, now);
+    RowGroups<T> from;
+    const std::size_t groups = (now.keys + from.size - 1) / from.size;
+    for (std::size_t g = 0; g < groups; ++g) from.group[g] = tile_.v<T>(now.first + g * from.size);
+    from.stride = o_.v_strides.token;
+    from.group[groups] = o_.packed_keys ? tile_.v<T>(next) : tile_.k<T>(next);
+    from.stride_after = o_.packed_keys ? from.stride : o_.k_strides.token;
     by_rows([&](auto rows) __attribute__((always_inline)) {
-      row_values<T, rows>(scores_, addresses_.v, keys, rows_.rescale, o_.v_dim, values, pitch_);
+      row_values<T, rows>(now.scores, from, now.keys, now.rescale, o_.v_dim, values, pitch_);
     });
+  }
+
+  // The keys of a block as rapt_attention_pack_keys has them, by transposing squares of them in registers.
+  // With an L1 cache in between, instead of registers, a row's scores take one loop whatever the keys, for 2
+  // % of time.
+  [[gnu::noinline, gnu::flatten]] const T *pack(const Block &now, std::size_t end) const {
+    constexpr std::size_t size = rapt::attention_page_unit;
+    const std::ptrdiff_t stride = o_.k_strides.token;
+    for (std::size_t j = 0; j < now.keys; j += size) {
+      const T *const first = tile_.k<T>(now.first + j);
+      const std::size_t last = now.keys - j < size ? now.keys - j - 1 : size - 1;
+      // What is read after these keys.
+      const bool more = now.first + j + size < end;
+      const T *soon = more ? tile_.k<T>(now.first + j + size) : first;
+      for (std::size_t i = 0; i <= last;
+           i += S::width, soon += stride * static_cast<std::ptrdiff_t>(S::width)) {
+        const T *row[S::width];
+        for (std::size_t r = 0; r < S::width; ++r) {
+          row[r] = first + stride * static_cast<std::ptrdiff_t>(i + r < last ? i + r : last);
+        }
+        transpose_rows(
+            row, o_.qk_dim, packed_ + j + i, block, [&](std::size_t d) __attribute__((always_inline)) {
+              if (d % (64 / sizeof(T)) != 0) return;
+              const T *line = soon + d;
+              for (std::size_t r = 0; r < S::width; ++r, line += stride) __builtin_prefetch(line);
+            });
+      }
+    }
+    return packed_;
   }
 
   template <class F>
@@ -305,9 +351,10 @@ class FewRows {
 
   // Turns a row's dot products with a block into scores, -inf where a key is excluded or does not exist;
   // returns the largest.
-  T make_scores(std::size_t r, std::size_t first, std::size_t begin, std::size_t end, std::size_t keys) {
+  T make_scores(std::size_t r, const Block &now, std::size_t begin, std::size_t end) const {
+    const std::size_t first = now.first;
     const batch minus_infinity(-std::numeric_limits<T>::infinity());
-    T *const row = scores_ + r * block;
+    T *const row = now.scores + r * block;
     const T *bias = o_.bias ? tile_.bias<T>(rows_.of[r]) + first : nullptr;
     const std::uint8_t *mask = o_.mask ? tile_.mask(rows_.of[r]) + first : nullptr;
     const batch factor(rows_.factor[r]), cap(rows_.cap), slope(rows_.slope[r]);
@@ -321,7 +368,7 @@ class FewRows {
         continue;
       }
       batch score = S::load(row + j);
-      const std::size_t count = keys - j;
+      const std::size_t count = now.keys - j;
       const batch index = S::load(lane_index<T>) + batch(static_cast<T>(j));
       auto excluded = S::either(S::less(index, from), S::negate(S::less(index, to)));
       if (rows_.made) {
@@ -342,9 +389,22 @@ class FewRows {
     return S::fold_max(max);
   }
 
+  static T largest_of(const T *row) {
+    batch max[4];
+    unroll<4>([&](auto i) __attribute__((always_inline)) { max[i] = S::load(row + i * S::width); });
+    for (std::size_t j = 4 * S::width; j < block; j += 4 * S::width) {
+      unroll<4>([&](auto i) __attribute__((always_inline)) {
+        max[i] = S::max(S::load(row + j + i * S::width), max[i]);
+      });
+    }
+    const batch none(-std::numeric_limits<T>::infinity());
+    unroll<4>([&](auto i) __attribute__((always_inline)) { max[i] = S::max(max[i], none); });
+    return S::fold_max(S::max(S::max(max[0], max[1]), S::max(max[2], max[3])));
+  }
+
   // Turns a row's scores into weights; returns their sum by halves.
-  T make_weights(std::size_t r) {
-    T *const row = scores_ + r * block;
+  T make_weights(std::size_t r, const Block &now) const {
+    T *const row = now.scores + r * block;
     const batch reference(rows_.reference[r]), to_log2(rows_.to_log2[r]), cutoff(rows_.cutoff[r]);
     batch weights[block / S::width];
     unroll<block / S::width>([&](auto i) __attribute__((always_inline)) {
@@ -354,16 +414,17 @@ class FewRows {
     return fold_lanes<T>(weights);
   }
 
-  [[gnu::noinline]] void take_values_by_row(T *values, std::size_t first, std::size_t keys) const {
+  [[gnu::noinline]] void take_values_by_row(T *values, const Block &now) const {
     for (std::size_t r = 0; r < rows_.rows; ++r) {
-      const batch rescale(rows_.rescale[r]);
+      const batch rescale(now.rescale[r]);
       T *const value = values + r * pitch_;
       for (std::size_t d = 0; d < o_.v_dim; d += S::width) S::store(value + d, S::load(value + d) * rescale);
-      for (std::size_t j = 0; j < keys; ++j) {
-        if (!visible(r, first + j)) continue;
-        const batch weight(scores_[r * block + j]);
+      for (std::size_t j = 0; j < now.keys; ++j) {
+        if (!visible(r, now.first + j)) continue;
+        const T *const from = tile_.v<T>(now.first + j);
+        const batch weight(now.scores[r * block + j]);
         for (std::size_t d = 0; d < o_.v_dim; d += S::width) {
-          const batch element = S::load_first(addresses_.v[j] + d, o_.v_dim - d);
+          const batch element = S::load_first(from + d, o_.v_dim - d);
           S::store(value + d, S::fma(weight, element, S::load(value + d)));
         }
       }
@@ -374,8 +435,7 @@ class FewRows {
   const rapt_attention_options &o_;
   TileRows<T> &rows_;
   std::size_t pitch_;
-  T *total_values_, *chunk_values_, *scores_, *queries_;
-  BlockAddresses<T> addresses_;
+  T *total_values_, *chunk_values_, *scores_[2], *queries_, *packed_;
   bool some_excluded_ = false;
   bool careful_ = false;
 };

@@ -94,27 +94,17 @@ class ManyRows {
   void load_queries() {
     for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
       const T *row[S::width];
-      for (std::size_t i = 0; i < S::width; ++i) row[i] = tile_.q<T>(rows_.of[r + i]);
-      const batch sign = S::load(rows_.sign + r);
-      T *const column = queries_ + r;
-      std::size_t d = 0;
-      for (; o_.qk_dim - d >= S::width; d += S::width) {
-        batch v[S::width];
-        unroll<S::width>([&](auto i) __attribute__((always_inline)) { v[i] = S::load(row[i] + d); });
-        S::transpose(v);
-        unroll<S::width>([&](auto i) __attribute__((always_inline)) {
-          S::store(column + (d + i) * tile_pitch, v[i] * sign);
-        });
+      bool any_negated = false;
+      for (std::size_t i = 0; i < S::width; ++i) {
+        row[i] = tile_.q<T>(rows_.of[r + i]);
+        any_negated = any_negated || rows_.sign[r + i] < 0;
       }
-      if (const std::size_t dims = o_.qk_dim - d; dims > 0) {
-        batch v[S::width];
-        unroll<S::width>([&](auto i)
-                             __attribute__((always_inline)) { v[i] = S::load_first(row[i] + d, dims); });
-        S::transpose(v);
-        unroll_while<S::width>([&](auto i) __attribute__((always_inline)) {
-          if (i < dims) S::store(column + (d + i) * tile_pitch, v[i] * sign);
-          return i < dims;
-        });
+      transpose_rows(row, o_.qk_dim, queries_ + r, tile_pitch, [](std::size_t) {});
+      if (!any_negated) continue;
+      const batch sign = S::load(rows_.sign + r);
+      for (std::size_t d = 0; d < o_.qk_dim; ++d) {
+        T *query = queries_ + d * tile_pitch + r;
+        S::store(query, S::load(query) * sign);
       }
     }
   }
@@ -166,6 +156,7 @@ class ManyRows {
     const std::size_t left = tile_.kv_len() - first, keys = left < block ? left : block;
     first_ = first;
     addresses_.find(tile_, first, keys);
+    addresses_.find_next(tile_, first + block, left - keys);
     for (std::size_t r = 0; r < rows_.lanes; r += group) {
       const std::size_t to = rows_.lanes - r < group ? rows_.lanes : r + group;
       take_block_of_rows(sums, values, first, r, to);
@@ -240,7 +231,8 @@ class ManyRows {
       by_vectors(
           part, [&](auto vectors) __attribute__((always_inline)) {
             tile_scores<T, vectors>(queries_ + part.from, addresses_.k, addresses_.k_step, o_.qk_dim,
-                                    part.begin, part.end, scores_ + part.from, segment_largest);
+                                    addresses_.next_k, addresses_.v, o_.v_dim, part.begin, part.end,
+                                    scores_ + part.from, segment_largest);
           });
       for (std::size_t r = part.from; r < part.to; r += S::width) {
         T *of_row = largest + (r - from);
@@ -375,8 +367,7 @@ class ManyRows {
       const std::size_t keys = left - j < S::width ? left - j : S::width;
       batch bias[S::width], exclusion[S::width];
       if (o_.bias) {
-        load_transposed<T>(
-            bias, [&](std::size_t i) __attribute__((always_inline)) { return bias_row[i] + j; }, keys);
+        load_transposed<T>(bias, bias_row, j, keys);
       }
       if (o_.mask) {
         unroll<S::width>([&](auto i) __attribute__((always_inline)) {

@@ -191,7 +191,8 @@ class TileRows {
   // out = value * rescale, in the rows that have seen anything; never -0.
   [[gnu::always_inline]] batch finished(batch value, batch factor_now, batch was_seen) const {
     const batch zero(T(0));
-    return S::select(S::equal(was_seen, zero), zero, S::fma(value, factor_now, zero));
+    // Not fused: a product that underflows would come out as -0.
+    return S::select(S::equal(was_seen, zero), zero, value * factor_now + zero);
   }
 
   std::size_t rows, lanes;

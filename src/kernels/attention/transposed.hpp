@@ -3,22 +3,41 @@
 
 #include <cstddef>
 
-#include "kernels/attention/tile.hpp"
 #include "kernels/unroll.hpp"
 
 namespace {
 
-// v[i] becomes, for each of a vector of rows, its element i; count elements exist.
-template <class T, class RowAddress>
+// v[i] becomes, for each of a vector of rows, its element at + i; count elements exist.
+template <class T>
 [[gnu::always_inline]] inline void load_transposed(typename simd<T>::batch (&v)[simd<T>::width],
-                                                   RowAddress row, std::size_t count) {
+                                                   const T *const *row, std::size_t at, std::size_t count) {
   using S = simd<T>;
-  if (count >= S::width) {
-    unroll<S::width>([&](auto r) __attribute__((always_inline)) { v[r] = S::load(row(r)); });
-  } else {
-    unroll<S::width>([&](auto r) __attribute__((always_inline)) { v[r] = S::load_first(row(r), count); });
-  }
+  if (count >= S::width) return S::load_transposed(v, row, at);
+  unroll<S::width>([&](auto r) __attribute__((always_inline)) { v[r] = S::load_first(row[r] + at, count); });
   S::transpose(v);
+}
+
+// to[d][i] = row i [d] for a vector of rows; `pitch` elements lie between dimensions. With every line,
+// fetch(d) is called.
+template <class T, class Fetch>
+[[gnu::always_inline]] inline void transpose_rows(const T *const *row, std::size_t dim, T *to,
+                                                  std::size_t pitch, Fetch fetch) {
+  using S = simd<T>;
+  std::size_t d = 0;
+  typename S::batch v[S::width];
+  for (; dim - d >= S::width; d += S::width) {
+    fetch(d);
+    S::load_transposed(v, row, d);
+    unroll<S::width>([&](auto i) __attribute__((always_inline)) { S::store(to + (d + i) * pitch, v[i]); });
+  }
+  if (d < dim) {
+    fetch(d);
+    load_transposed<T>(v, row, d, dim - d);
+    unroll_while<S::width>([&](auto i) __attribute__((always_inline)) {
+      if (i < dim - d) S::store(to + (d + i) * pitch, v[i]);
+      return i < dim - d;
+    });
+  }
 }
 
 }  // namespace

@@ -1,10 +1,26 @@
-// A C++ program that uses rapt: dot, softmax with options, and a status in words.
+// A C++ program that uses rapt: dot, softmax with options, attention, and a status in words.
 #include <rapt/rapt.h>
 
 #include <cmath>
 #include <iostream>
 #include <string>
 #include <vector>
+
+// One query over two keys that are alike: the average of their values.
+bool attends() {
+  const std::vector<double> q = {1, 2}, k = {3, 4, 3, 4}, v = {1, 10, 3, 30};
+  std::vector<double> out(2);
+  rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;
+  options.q_len = 1;
+  options.kv_len = 2;
+  options.qk_dim = 2;
+  std::size_t bytes = 0;
+  if (rapt_attention_workspace_f64(&options, &bytes) != RAPT_OK) return false;
+  std::vector<unsigned char> workspace(bytes);
+  return rapt_attention_f64(q.data(), k.data(), v.data(), out.data(), &options, workspace.data(), bytes) ==
+             RAPT_OK &&
+         out[0] == 2.0 && out[1] == 20.0;
+}
 
 int main() {
   const std::vector<double> q = {1, 0, 1, 0}, k = {0, 1, 1, 1}, logits = {14, 10, 12};
@@ -17,6 +33,7 @@ int main() {
   options.scale_f64 = NAN;
   status = rapt_softmax_f64(logits.data(), 3, probabilities.data(), 3, 1, 3, &options);
   if (status != RAPT_BAD_SCALE || std::string(rapt_status_text(status)).empty()) return 3;
+  if (!attends()) return 4;
   std::cout << "C++: rapt " << rapt_version() << " on " << rapt_active_isa() << ": " << probabilities[0]
             << " " << probabilities[1] << " " << probabilities[2] << "; " << rapt_status_text(status) << "\n";
 }

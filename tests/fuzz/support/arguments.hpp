@@ -63,7 +63,7 @@ struct FuzzMatrix {
   std::ptrdiff_t extent() const { return extent_of(rows, cols, stride, element_size); }
   // Memory for it can be had.
   bool is_tame() const {
-    return fits() && extent() >= 0 && static_cast<std::size_t>(extent()) <= FuzzMemory::capacity / 4;
+    return fits() && extent() >= 0 && static_cast<std::size_t>(extent()) <= FuzzMemory::capacity / 16;
   }
   RowsOfBytes bytes() const {
     if (!is_tame() || extent() == 0) return {};

@@ -19,7 +19,7 @@ namespace rapt::test {
 }
 
 // Statuses as a set of bits.
-using Statuses = std::uint32_t;
+using Statuses = std::uint64_t;
 constexpr Statuses only(rapt_status status) { return Statuses{1} << status; }
 
 struct CallRules {

@@ -1,0 +1,167 @@
+// Attention as rapt.h defines it, one query after the other in long double, from arrays without strides,
+// pages or tiles. It shares nothing with the library but the text that it follows.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace rapt::test::oracle {
+
+enum class Causal { none, bottom_right, offset };
+
+// Dimensions in which an array has one entry for all.
+struct Repeats {
+  bool batch = false, head = false, token = false;
+};
+
+// Every array is dense; one that is empty is an option that is not set.
+template <class T>
+struct Attention {
+  std::size_t batch = 1, q_heads = 1, kv_heads = 1, q_len = 0, kv_len = 0, qk_dim = 1, v_dim = 1;
+  std::vector<T> q, k, v;  // [batch][heads][tokens][dim]
+
+  double scale = 0;
+  std::vector<T> query_scales;  // [batch][q_heads][q_len]
+  double softcap = 0;
+  std::vector<T> alibi_slopes;  // [q_heads]
+  std::vector<T> bias;          // [batch][q_heads][q_len][kv_len], but for what repeats
+  Repeats bias_repeats;
+  std::vector<T> sinks;  // [q_heads]
+
+  Causal causal = Causal::none;
+  std::ptrdiff_t causal_offset = 0;
+  std::ptrdiff_t window_left = -1, window_right = -1;
+  std::size_t window_chunk = 0;
+  std::vector<std::uint8_t> mask;  // as bias
+  Repeats mask_repeats;
+  std::vector<std::int32_t> q_lengths, kv_lengths;  // [batch]
+
+  std::size_t group() const { return q_heads / kv_heads; }
+  std::size_t queries(std::size_t b) const {
+    return q_lengths.empty() ? q_len : static_cast<std::size_t>(q_lengths[b]);
+  }
+  std::size_t keys(std::size_t b) const {
+    return kv_lengths.empty() ? kv_len : static_cast<std::size_t>(kv_lengths[b]);
+  }
+  // The row of a query in an array that may repeat.
+  std::size_t row(Repeats repeats, std::size_t b, std::size_t h, std::size_t i) const {
+    const std::size_t heads = repeats.head ? 1 : q_heads, tokens = repeats.token ? 1 : q_len;
+    return ((repeats.batch ? 0 : b) * heads + (repeats.head ? 0 : h)) * tokens + (repeats.token ? 0 : i);
+  }
+  std::size_t rows(Repeats repeats) const {
+    return (repeats.batch ? 1 : batch) * (repeats.head ? 1 : q_heads) * (repeats.token ? 1 : q_len);
+  }
+  const T *query(std::size_t b, std::size_t h, std::size_t i) const {
+    return q.data() + row({}, b, h, i) * qk_dim;
+  }
+  std::size_t kv_row(std::size_t b, std::size_t h, std::size_t j) const {
+    return (b * kv_heads + h / group()) * kv_len + j;
+  }
+};
+
+// Offsets may be any number of their type: sums of two or three of them need more.
+__extension__ using Position = __int128;
+
+template <class T>
+Position position_of(const Attention<T> &a, std::size_t b, std::size_t i) {
+  if (a.causal == Causal::offset) return Position{i} + a.causal_offset;
+  return Position{i} + static_cast<Position>(a.keys(b)) - static_cast<Position>(a.queries(b));
+}
+
+template <class T>
+bool is_visible(const Attention<T> &a, std::size_t b, std::size_t h, std::size_t i, std::size_t key) {
+  const Position p = position_of(a, b, i), j = static_cast<Position>(key);
+  if (key >= a.keys(b)) return false;
+  if (a.causal != Causal::none && j > p) return false;
+  if (a.window_left >= 0 && j < p - a.window_left) return false;
+  if (a.window_right >= 0 && j > p + a.window_right) return false;
+  if (a.window_chunk != 0) {
+    const Position length = static_cast<Position>(a.window_chunk);
+    const Position chunk_of_p = p >= 0 ? p / length : -((-p + length - 1) / length);
+    if (j / length != chunk_of_p) return false;
+  }
+  if (!a.mask.empty() && a.mask[a.row(a.mask_repeats, b, h, i) * a.kv_len + key] == 0) return false;
+  return a.bias.empty() ||
+         a.bias[a.row(a.bias_repeats, b, h, i) * a.kv_len + key] != -std::numeric_limits<T>::infinity();
+}
+
+struct AttentionTruth {
+  // False where rapt.h promises NaN: a visible score is NaN or +inf; or where a visible value or the sink is.
+  bool is_finite = true;
+  bool is_empty = false;  // nothing visible but scores of -inf
+  std::vector<long double> out;
+  long double lse = 0;
+  // What bounds are made of: the largest sum of the magnitudes that a visible score is made of, and the
+  // largest magnitude among the visible values.
+  long double score_terms = 0, largest_value = 0;
+};
+
+template <class T>
+AttentionTruth attention_truth(const Attention<T> &a, std::size_t b, std::size_t h, std::size_t i) {
+  using Real = long double;
+  constexpr Real infinity = std::numeric_limits<Real>::infinity();
+  AttentionTruth truth;
+  Real scale = a.scale == 0 ? 1 / std::sqrt(static_cast<Real>(a.qk_dim)) : static_cast<Real>(a.scale);
+  if (!a.query_scales.empty()) scale *= Real{a.query_scales[a.row({}, b, h, i)]};
+  const Real p = static_cast<Real>(position_of(a, b, i));
+  const T *query = a.query(b, h, i);
+  const Real sink = a.sinks.empty() ? -infinity : Real{a.sinks[h]};
+  if (std::isnan(sink) || sink == infinity) truth.is_finite = false;
+
+  std::vector<Real> scores;
+  std::vector<std::size_t> keys;
+  Real max = sink;
+  bool any_finite = false;
+  for (std::size_t j = 0; j < a.keys(b); ++j) {
+    if (!is_visible(a, b, h, i, j)) continue;
+    const T *key = a.k.data() + a.kv_row(b, h, j) * a.qk_dim;
+    Real t = 0, terms = 0;
+    for (std::size_t d = 0; d < a.qk_dim; ++d) {
+      t += Real{query[d]} * Real{key[d]};
+      terms += std::fabs(scale * Real{query[d]} * Real{key[d]});
+    }
+    Real s = scale * t;
+    if (a.softcap != 0) s = static_cast<Real>(a.softcap) * std::tanh(s / static_cast<Real>(a.softcap));
+    if (!a.alibi_slopes.empty()) {
+      const Real added = Real{a.alibi_slopes[h]} * (static_cast<Real>(j) - p);
+      s += added;
+      terms += std::fabs(added);
+    }
+    if (!a.bias.empty()) {
+      const Real added = Real{a.bias[a.row(a.bias_repeats, b, h, i) * a.kv_len + j]};
+      s += added;
+      terms += std::fabs(added);
+    }
+    if (std::isnan(s) || s == infinity) truth.is_finite = false;
+    any_finite = any_finite || s > -infinity;
+    if (s > -infinity) truth.score_terms = std::max(truth.score_terms, terms);
+    const T *value = a.v.data() + a.kv_row(b, h, j) * a.v_dim;
+    for (std::size_t d = 0; d < a.v_dim; ++d) {
+      if (!std::isfinite(value[d])) truth.is_finite = false;
+      truth.largest_value = std::max(truth.largest_value, std::fabs(Real{value[d]}));
+    }
+    keys.push_back(j);
+    scores.push_back(s);
+    max = std::max(max, s);
+  }
+  truth.out.assign(a.v_dim, 0);
+  truth.is_empty = truth.is_finite && !any_finite;
+  truth.lse = sink;
+  if (!truth.is_finite || truth.is_empty) return truth;
+  Real sum = std::exp(sink - max);
+  for (std::size_t n = 0; n < keys.size(); ++n) {
+    const Real weight = std::exp(scores[n] - max);
+    sum += weight;
+    const T *value = a.v.data() + a.kv_row(b, h, keys[n]) * a.v_dim;
+    for (std::size_t d = 0; d < a.v_dim; ++d) truth.out[d] += weight * Real{value[d]};
+  }
+  for (Real &out : truth.out) out /= sum;
+  truth.lse = max + std::log(sum);
+  return truth;
+}
+
+}  // namespace rapt::test::oracle

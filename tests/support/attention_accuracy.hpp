@@ -1,0 +1,45 @@
+// The accuracy that rapt.h promises of attention.
+#pragma once
+
+#include <cmath>
+#include <limits>
+#include <span>
+
+#include "oracle/attention.hpp"
+
+namespace rapt::test {
+
+// In units: half the distance of 1 to the next number of the type, of out times the largest visible |v|.
+struct AttentionErrors {
+  double out = 0, lse = 0;
+};
+
+template <class T>
+AttentionErrors attention_errors(const oracle::AttentionTruth &truth, std::span<const T> out, T lse) {
+  constexpr long double unit = std::numeric_limits<T>::epsilon() / 2;
+  constexpr double wrong = std::numeric_limits<double>::infinity();
+  AttentionErrors errors;
+  for (std::size_t d = 0; d < out.size(); ++d) {
+    const long double off = std::fabs(static_cast<long double>(out[d]) - truth.out[d]);
+    const double error = off == 0 ? 0 : static_cast<double>(off / (unit * truth.largest_value));
+    if (!(error <= errors.out)) errors.out = std::isnan(error) ? wrong : error;
+  }
+  const long double off = std::fabs(static_cast<long double>(lse) - truth.lse);
+  errors.lse = std::isfinite(lse) ? static_cast<double>(off / unit) : wrong;
+  return errors;
+}
+
+// Where terms are not made for it.
+inline AttentionErrors attention_bounds(std::size_t qk_dim, const oracle::AttentionTruth &truth) {
+  const double of_scores = static_cast<double>(qk_dim + 8) * static_cast<double>(truth.score_terms);
+  return {32 + of_scores, 16 + of_scores + std::fabs(static_cast<double>(truth.lse))};
+}
+// For any terms: 512 values are added up one after the other, and two roundings come with each such chunk.
+inline AttentionErrors attention_worst_bounds(std::size_t qk_dim, std::size_t keys,
+                                              const oracle::AttentionTruth &truth) {
+  const AttentionErrors usual = attention_bounds(qk_dim, truth);
+  const double of_chunks = static_cast<double>(keys) / 256;
+  return {usual.out + 512 + of_chunks, usual.lse + of_chunks};
+}
+
+}  // namespace rapt::test

@@ -1,0 +1,187 @@
+#include "support/attention_data.hpp"
+
+#include <iterator>
+#include <limits>
+#include <span>
+
+namespace rapt::test {
+namespace {
+
+template <class T>
+constexpr T infinity = std::numeric_limits<T>::infinity();
+
+// Classes in which every row is of the class. Of the others one row in `share` is, as a single odd key spoils
+// every query that sees it.
+bool is_of_all_rows(InputClass input) {
+  return input == InputClass::uniform || input == InputClass::gaussian ||
+         input == InputClass::gaussian_wide || input == InputClass::denormals ||
+         input == InputClass::signed_zeros;
+}
+
+template <class T>
+std::vector<T> make_rows(InputClass input, std::size_t share, Random &random, std::size_t rows,
+                         std::size_t dim) {
+  std::vector<T> values(rows * dim);
+  const std::span<T> all(values);
+  for (std::size_t r = 0; r < rows; ++r) {
+    const std::span<T> row = all.subspan(r * dim, dim);
+    const bool of_class = is_of_all_rows(input) || random.one_in(share);
+    if (input == InputClass::odd_rows && of_class && r > 0) {
+      std::copy_n(row.data() - dim, dim, row.data());  // ties of the scores
+    } else {
+      const bool elsewhere = input == InputClass::odd_rows || input == InputClass::minus_infinities;
+      fill<T>(of_class && !elsewhere ? input : InputClass::gaussian, random, row);
+    }
+  }
+  return values;
+}
+
+template <class T>
+std::vector<T> make_numbers(Random &random, std::size_t count, double magnitude) {
+  std::vector<T> values(count);
+  for (T &value : values) value = static_cast<T>(magnitude * random.gaussian());
+  return values;
+}
+
+oracle::Repeats draw_repeats(PerRow choice, Random &random) {
+  const std::uint64_t draw = random.next();
+  if (choice == PerRow::one_for_all) return {true, true, true};
+  return {(draw & 3) == 0, (draw & 12) == 0, (draw & 48) == 0};
+}
+
+template <class T>
+void make_options(const Problem &problem, oracle::Attention<T> &a) {
+  Random random(problem.seed ^ 0x6f7074696f6e73u);
+  const RowOptions &wanted = problem.options;
+  const AttentionOptions &more = problem.attention;
+  const auto lengths = [&](bool are_wanted, std::size_t longest) {
+    std::vector<std::int32_t> made;
+    for (std::size_t b = 0; are_wanted && b < a.batch; ++b) {
+      const std::size_t length = random.one_in(6)   ? 0
+                                 : random.one_in(3) ? longest
+                                                    : random.below(longest + 1);
+      made.push_back(static_cast<std::int32_t>(length));
+    }
+    return made;
+  };
+  a.q_lengths = lengths(more.ragged_queries, a.q_len);
+  a.kv_lengths = lengths(wanted.row_lengths, a.kv_len);
+  const bool special_scales = problem.input == InputClass::specials;
+  if (more.query_scales) {
+    for (std::size_t i = 0; i < a.batch * a.q_heads * a.q_len; ++i) {
+      constexpr double factors[] = {1, 0.5, 1.75, -0.7, 0, 3};
+      const double factor = factors[random.below(6)];
+      a.query_scales.push_back(static_cast<T>(factor * (0.5 + random.uniform())));
+      constexpr T special[] = {infinity<T>, -infinity<T>, std::numeric_limits<T>::quiet_NaN()};
+      if (special_scales && random.one_in(5)) a.query_scales.back() = special[random.below(3)];
+    }
+  }
+  if (more.alibi) a.alibi_slopes = make_numbers<T>(random, a.q_heads, 0.1);
+  if (wanted.sinks) a.sinks = make_numbers<T>(random, a.q_heads, 4);
+  if (wanted.special_sinks) {
+    constexpr T special[] = {infinity<T>,
+                             -infinity<T>,
+                             std::numeric_limits<T>::quiet_NaN(),
+                             T(-0.0),
+                             std::numeric_limits<T>::lowest(),
+                             std::numeric_limits<T>::max()};
+    for (T &sink : a.sinks) sink = special[random.below(std::size(special))];
+  }
+  const bool special_bias = problem.input == InputClass::specials;
+  if (wanted.bias != PerRow::none) {
+    a.bias_repeats = draw_repeats(wanted.bias, random);
+    a.bias = make_numbers<T>(random, a.rows(a.bias_repeats) * a.kv_len, 2);
+    for (T &bias : a.bias) {
+      constexpr T special[] = {infinity<T>, std::numeric_limits<T>::quiet_NaN(),
+                               std::numeric_limits<T>::max(), std::numeric_limits<T>::lowest()};
+      if (special_bias && random.below(4 * a.kv_len) == 0) bias = special[random.below(4)];
+    }
+    for (std::size_t r = 0; wanted.bias_excludes && r < a.rows(a.bias_repeats); ++r) {
+      const bool all = random.one_in(12);
+      for (std::size_t j = 0; j < a.kv_len; ++j) {
+        if (all || random.one_in(6)) a.bias[r * a.kv_len + j] = -infinity<T>;
+      }
+    }
+  }
+  if (wanted.mask != PerRow::none) {
+    a.mask_repeats = draw_repeats(wanted.mask, random);
+    a.mask.resize(a.rows(a.mask_repeats) * a.kv_len);
+    for (std::size_t r = 0; r < a.rows(a.mask_repeats); ++r) {
+      // Single keys, whole blocks, or all of them.
+      const bool all = random.one_in(12), by_block = random.one_in(3);
+      bool visible = true;
+      for (std::size_t j = 0; j < a.kv_len; ++j) {
+        if (!by_block || j % 64 == 0) visible = !random.one_in(by_block ? 2 : 4);
+        a.mask[r * a.kv_len + j] = static_cast<std::uint8_t>(all || !visible ? 0 : 1 + random.below(255));
+      }
+    }
+  }
+}
+
+// What nobody sees must not matter, whatever it holds.
+template <class T>
+void spoil_unseen_keys(oracle::Attention<T> &a) {
+  for (std::size_t b = 0; b < a.batch; ++b) {
+    for (std::size_t kv_head = 0; kv_head < a.kv_heads; ++kv_head) {
+      for (std::size_t j = 0; j < a.kv_len; ++j) {
+        bool seen = false;
+        for (std::size_t g = 0; g < a.group() && !seen; ++g) {
+          for (std::size_t i = 0; i < a.queries(b) && !seen; ++i) {
+            seen = oracle::is_visible(a, b, kv_head * a.group() + g, i, j);
+          }
+        }
+        if (seen) continue;
+        const std::size_t row = (b * a.kv_heads + kv_head) * a.kv_len + j;
+        const T special = j % 3 == 0   ? infinity<T>
+                          : j % 3 == 1 ? std::numeric_limits<T>::quiet_NaN()
+                                       : -infinity<T>;
+        std::fill_n(a.k.begin() + static_cast<std::ptrdiff_t>(row * a.qk_dim), a.qk_dim, special);
+        std::fill_n(a.v.begin() + static_cast<std::ptrdiff_t>(row * a.v_dim), a.v_dim, special);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+template <class T>
+oracle::Attention<T> make_attention(const Problem &problem) {
+  const RowOptions &wanted = problem.options;
+  const AttentionOptions &more = problem.attention;
+  oracle::Attention<T> a;
+  a.batch = more.batch;
+  a.kv_heads = more.kv_heads;
+  a.q_heads = more.kv_heads * more.group;
+  a.q_len = problem.rows;
+  a.kv_len = problem.cols;
+  a.qk_dim = more.qk_dim;
+  a.v_dim = more.v_dim;
+  a.scale = problem.scale;
+  a.softcap = wanted.softcap;
+  if (wanted.causal) a.causal = more.bottom_right ? oracle::Causal::bottom_right : oracle::Causal::offset;
+  a.causal_offset = wanted.causal_offset;
+  a.window_left = more.window_left;
+  a.window_right = more.window_right;
+  a.window_chunk = more.window_chunk;
+
+  Random random(problem.seed);
+  // Of the keys a few of each head, of ties more.
+  const std::size_t share = problem.input == InputClass::odd_rows ? 8 : 8 + a.kv_len;
+  a.q = make_rows<T>(problem.input, 6, random, a.batch * a.q_heads * a.q_len, a.qk_dim);
+  a.k = make_rows<T>(problem.input, share, random, a.batch * a.kv_heads * a.kv_len, a.qk_dim);
+  a.v = make_rows<T>(problem.input, share, random, a.batch * a.kv_heads * a.kv_len, a.v_dim);
+  if (problem.input == InputClass::minus_infinities) {
+    for (std::size_t i = 0; i < a.q.size(); i += a.qk_dim) a.q[i] = std::fabs(a.q[i]) + T(0.5);
+    for (std::size_t i = 0; i < a.k.size(); i += a.qk_dim) {
+      if (random.one_in(5)) a.k[i] = -infinity<T>;
+    }
+  }
+  make_options(problem, a);
+  spoil_unseen_keys(a);
+  return a;
+}
+
+template oracle::Attention<float> make_attention<float>(const Problem &);
+template oracle::Attention<double> make_attention<double>(const Problem &);
+
+}  // namespace rapt::test
