@@ -117,8 +117,8 @@ class Results:
 
     def level_of(self, size: float) -> str:
         """The level of the memory hierarchy that holds so many bytes, as the benchmark has it."""
-        sets = {level: float(self.context[f"working_set_{level}"]) for level in LEVELS if f"working_set_{level}" in self.context}
-        return next((level for level, one in sets.items() if size < 4 * one), LEVELS[-1])
+        sets = {level: self.context.get(f"working_set_{level}") for level in LEVELS}
+        return next((level for level, one in sets.items() if one and size < 4 * float(one)), LEVELS[-1])
 
     def find(self, kernel: str, impl: str, size: str) -> Measurement | None:
         return self._by_key.get((kernel, impl, size))

@@ -305,7 +305,8 @@ def _option_costs(results: Results, kernel: str) -> str:
         cells = []
         for isa in isas:
             own, without = results.find(kernel, isa, size), results.find(kernel, isa, plain)
-            cells += [_time(own.seconds) if own else "", _ratio(own.seconds / without.seconds) if own and without else ""]
+            cells.append(_time(own.seconds) if own else "")
+            cells.append(_ratio(own.seconds / without.seconds) if own and without else "")
         rows.append(_row([plain if plain != last else "", option, *cells], "tt", group_begins=plain != last))
         last = plain
     if not rows:
@@ -354,16 +355,17 @@ def _accuracy(results: Results, palette: plots.Palette) -> str:
     for kernel in results.kernels:
         if family(kernel)[0] not in _TRADE_ACCURACY_FOR_SPEED:
             continue
-        sizes = [results.size_at(kernel, LEVELS[0]), *(s for s in _ATTENTION_FOR_ACCURACY if s in results.sizes(kernel))]
-        size = next((one for one in sizes if one), None)
+        size = results.size_at(kernel, LEVELS[0]) or next(
+            (one for one in _ATTENTION_FOR_ACCURACY if one in results.sizes(kernel)), None
+        )
         svg = plots.accuracy(results, kernel, size, _error_unit(kernel), palette) if size else None
         if svg:
             figures.append(_figure(svg))
     if not figures:
         return _none("This run has neither exp nor softmax in the L1 cache, nor attention.")
     return (
-        "<p>Down is faster, with the data in the L1 cache (attention: in a prefill); left is more accurate, the largest error of some 100 000 "
-        "results at several sizes. Filled: the strongest instruction set; hollow: the others.</p>\n"
+        "<p>Down is faster, with the data in the L1 cache (attention: in a prefill); left is more accurate, the "
+        "largest error of some 100 000 (attention: 5 000) results at several sizes. Filled: the strongest instruction set; hollow: the others.</p>\n"
         f'<div class="maps">{"".join(figures)}</div>'
     )
 

@@ -7,6 +7,7 @@ import io
 import itertools
 import math
 import re
+from collections import Counter
 from typing import Any
 
 import matplotlib
@@ -23,7 +24,7 @@ from matplotlib.textpath import TextPath
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 from matplotlib.transforms import Bbox
 
-from data import F32_LANES, LEVELS, Measurement, Peer, Results, attention_size, family, neighbours
+from data import F32_LANES, LEVELS, AttentionSize, Measurement, Peer, Results, attention_size, family, neighbours
 
 # Text stays text: small, searchable, and set in the reader's font.
 matplotlib.rcParams.update(
@@ -235,10 +236,11 @@ def heat_map(results: Results, name: str, kernels: list[str]) -> str | None:
         for isa in results.isas
         if any(m.share is not None for m in _column(results, kernel, isa))
     ]
+    elsewhere = {size for kernel in kernels for size in _grid_sizes(results, kernel)}
     sizes = [
         size
         for size in dict.fromkeys(size for kernel in kernels for size in results.sizes(kernel))
-        if not (name == "attention" and in_attention_grid(size))
+        if size not in elsewhere
         and any(m and m.share is not None for m in (results.find(k, i, size) for k, i in columns))
     ]
     if not sizes:
@@ -283,30 +285,26 @@ def heat_map(results: Results, name: str, kernels: list[str]) -> str | None:
     return _svg(figure, f"Share of the machine's limit that {name} reaches, by size and instruction set")
 
 
-def in_attention_grid(size: str) -> bool:
-    parts = attention_size(size)
-    return parts is not None and not parts.option
+def _grid_sizes(results: Results, kernel: str) -> dict[str, AttentionSize]:
+    """Those of attention's sizes that a grid of lengths and shapes is made of: the shapes of several lengths."""
+    if family(kernel)[0] != "attention":
+        return {}
+    plain = {size: parts for size in results.sizes(kernel) if (parts := attention_size(size)) and not parts.option}
+    lengths = Counter((parts.phase, parts.shape) for parts in plain.values())
+    return {size: parts for size, parts in plain.items() if lengths[parts.phase, parts.shape] > 1}
 
 
 def attention_grid(results: Results, kernel: str, phase: str) -> str | None:
     """Share of the limit: lengths down; head counts, dimensions and causality across, on each instruction set."""
     cells: dict[tuple[str, str, int], Measurement] = {}
-    for size in results.sizes(kernel):
-        parts = attention_size(size)
-        if not parts or parts.option or parts.phase != phase:
-            continue
+    for size, parts in _grid_sizes(results, kernel).items():
         for isa in results.isas:
             one = results.find(kernel, isa, size)
-            if one and one.share is not None and isa != "scalar":
+            if parts.phase == phase and one and one.share is not None and isa != "scalar":
                 cells[parts.shape, isa, parts.length] = one
     lengths = sorted({length for _, _, length in cells})
     isas = [isa for isa in results.isas if any(isa == other for _, other, _ in cells)]
-    # Shapes of a single length would make a column of a single cell each.
-    shapes = [
-        shape
-        for shape in dict.fromkeys(shape for shape, _, _ in cells)
-        if len({length for other, _, length in cells if other == shape}) > 1 or len(lengths) == 1
-    ]
+    shapes = list(dict.fromkeys(shape for shape, _, _ in cells))
     if not shapes:
         return None
 
@@ -468,7 +466,7 @@ def accuracy(results: Results, kernel: str, size: str, unit: str, palette: Palet
     if not points:
         return None
     figure, ax = pyplot.subplots(figsize=(PAGE_WIDTH / 2 - 0.3, 3.7))
-    figure.subplots_adjust(left=0.12, right=0.975, top=0.92, bottom=0.115)
+    figure.subplots_adjust(left=0.14, right=0.975, top=0.92, bottom=0.115)
     ax.set(xscale="log", yscale="log")
     least = min((m.error for m in points if m.error), default=1.0)
     peers = {peer.impl: peer for peer in results.peers}

@@ -119,8 +119,9 @@ std::vector<ScalingRow> measure_scaling([[maybe_unused]] const Plan &plan,
                                         [[maybe_unused]] const Topology &topology) {
   std::vector<ScalingRow> rows;
 #ifdef _OPENMP
-  if (plan.filter && !std::regex_search("scaling", *plan.filter)) return rows;
   const std::string &isa = plan.isas.back();
+  const std::string name = "attention_f32/" + isa + "/scaling";
+  if (plan.filter && !std::regex_search(name, *plan.filter)) return rows;
   const int most = static_cast<int>(topology.cpus.size());
   if (isa == "scalar" || most == 0) return rows;
   require_ok(rapt_force_isa(isa.c_str()));

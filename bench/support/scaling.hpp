@@ -19,7 +19,7 @@ struct ScalingRow {
 };
 
 // From one thread to one on each CPU of the process, by doubling. Empty in a build without OpenMP, and where
-// the plan's filter asks for no "scaling".
+// the plan's filter does not match attention_f32/isa/scaling.
 std::vector<ScalingRow> measure_scaling(const Plan &plan, const Topology &topology);
 
 void print_scaling(const std::vector<ScalingRow> &rows);
