@@ -223,6 +223,11 @@ struct AttentionScale {
     } else {
       sign = scale < 0 ? T(-1) : T(1);
       to_natural = std::fabs(scale);
+      // Scores that are visible are then not finite; what weights are made with stays finite.
+      if (!std::isfinite(scale)) {
+        sign = static_cast<T>(scale);
+        to_natural = 1;
+      }
     }
     to_log2 = static_cast<T>(to_natural * C::log2_e);
     cutoff = C::lowest_log2 / to_log2;

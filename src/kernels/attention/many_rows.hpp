@@ -97,7 +97,7 @@ class ManyRows {
       bool any_negated = false;
       for (std::size_t i = 0; i < S::width; ++i) {
         row[i] = tile_.q<T>(rows_.of[r + i]);
-        any_negated = any_negated || rows_.sign[r + i] < 0;
+        any_negated = any_negated || rows_.sign[r + i] != 1;  // NaN too
       }
       transpose_rows(row, o_.qk_dim, queries_ + r, tile_pitch, [](std::size_t) {});
       if (!any_negated) continue;

@@ -137,13 +137,14 @@ class TileRows {
     using C = rapt::AttentionContract<T>;
     constexpr T infinity = std::numeric_limits<T>::infinity();
     const bool has_sinks = tile.options().sinks != nullptr, has_lse = tile.options().lse != nullptr;
-    T sum[count], base[count], sink_log2[count];
+    T sum[count], base[count], sink_log2[count], sink_as_is[count];
     for (std::size_t r = 0; r < lanes; r += S::width) {
       S::store(sum + r, S::load(total.sum + r));
       S::store(rescale + r, batch(T(1)));
     }
     if (has_sinks) {
       for (std::size_t r = 0; r < lanes; ++r) {
+        sink_as_is[r] = tile.sink<T>(of[r]);
         sink_log2[r] = static_cast<T>(double{tile.sink<T>(of[r])} * C::log2_e);
       }
       for (std::size_t r = 0; r < lanes; r += S::width) {
@@ -152,7 +153,7 @@ class TileRows {
         const batch top = S::select(S::less(largest, sink), sink, largest);
         const batch to_weight = Weight<T>()(largest - top, one, cutoff_log2);
         const batch added = Weight<T>()(sink - top, one, cutoff_log2);
-        const auto without = S::equal(sink, none);
+        const auto without = S::equal(S::load(sink_as_is + r), none);
         const batch before = S::load(sum + r);
         S::store(rescale + r, S::select(without, one, to_weight));
         S::store(sum + r, S::select(without, before, S::fma(before, to_weight, added)));
