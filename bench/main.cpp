@@ -17,6 +17,7 @@
 #include "support/conditions.hpp"
 #include "support/machine_state.hpp"
 #include "support/reporter.hpp"
+#include "support/scaling.hpp"
 #include "support/suite.hpp"
 #include "support/summary.hpp"
 #include "support/topology.hpp"
@@ -144,13 +145,18 @@ void run(const Options &options) {
   const double expected_seconds =
       static_cast<double>(cases.size()) * (conditions.repetitions + 2) * conditions.min_time;
   Reporter reporter(suite, cases, expected_seconds);
-  JsonReporter json([&suite] { return state_afterwards(suite.plan()); });
+  std::vector<ScalingRow> scaling;
+  JsonReporter json([&] {
+    scaling = measure_scaling(suite.plan(), conditions.topology);
+    return state_afterwards(suite.plan(), scaling);
+  });
   benchmark::RunSpecifiedBenchmarks(&reporter, &json);
 
   print_conditions(conditions, suite.plan());
   print_limits(suite.plan(), suite.limits());
   print_level_table(suite.plan(), cases);
   print_shape_tables(suite.plan(), cases);
+  print_scaling(scaling);
   print_accuracy(suite.plan(), cases);
   print_spread(cases);
   std::printf("\nEvery repetition: %s\n", options.json.c_str());

@@ -2,6 +2,9 @@
 //
 // Opened at run time, because every BLAS exports the same names: linked into one program, the first would
 // serve for all. Each library loads once for every instruction set that it has kernels for.
+//
+// Attention takes its softmax from Eigen, which is compiled for the same set and added before: of the simple
+// ones it is the fastest here. Without it there is no attention.
 #pragma once
 
 #include <algorithm>
@@ -9,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "attention_by_products.hpp"
 #include "peer.hpp"
 #include "rapt/rapt.h"
 #include "shared_library.hpp"
@@ -31,24 +35,36 @@ class Cblas {
     return true;
   }
 
+  static void take_weights(const Peer &from, Peer &peer) {
+    f32_.weights = from.attention_weights_f32;
+    f64_.weights = from.attention_weights_f64;
+    peer.attention_f32 = attention<float>;
+    peer.attention_f64 = attention<double>;
+  }
+
  private:
   static constexpr int row_major = 101;     // CblasRowMajor
   static constexpr int no_transpose = 111;  // CblasNoTrans
+  static constexpr int transpose = 112;     // CblasTrans
 
   template <class T>
   struct Functions {
     T (*dot)(int n, const T *x, int incx, const T *y, int incy);
     void (*gemv)(int order, int transpose, int m, int n, T alpha, const T *a, int lda, const T *x, int incx,
                  T beta, T *y, int incy);
+    void (*gemm)(int order, int transpose_a, int transpose_b, int m, int n, int k, T alpha, const T *a,
+                 int lda, const T *b, int ldb, T beta, T *c, int ldc);
     void (*copy_)(int n, const T *x, int incx, T *y, int incy);
     void (*scal)(int n, T alpha, T *x, int incx);
+    AttentionWeights<T> weights = nullptr;
 
     bool load(const SharedLibrary &library, const std::string &prefix) {
       load(library, prefix + "dot", dot);
       load(library, prefix + "gemv", gemv);
+      load(library, prefix + "gemm", gemm);
       load(library, prefix + "copy", copy_);
       load(library, prefix + "scal", scal);
-      return dot && gemv && copy_ && scal;
+      return dot && gemv && gemm && copy_ && scal;
     }
     template <class Function>
     static void load(const SharedLibrary &library, const std::string &name, Function *&function) {
@@ -88,6 +104,37 @@ class Cblas {
     functions<T>().scal(static_cast<int>(n), factor, y, 1);
   }
 
+  // A single row is a vector: the products of matrices take longer over it.
+  template <class T>
+  struct Products {
+    std::size_t most_rows(const AttentionShape &) const { return attention_score_rows; }
+    void scores(const T *q, std::size_t rows, std::size_t q_stride, const T *k, std::size_t keys,
+                std::size_t dim, T factor, T *s, std::size_t s_stride) const {
+      const int m = static_cast<int>(rows), n = static_cast<int>(keys), d = static_cast<int>(dim);
+      if (rows == 1) {
+        functions<T>().gemv(row_major, no_transpose, n, d, factor, k, d, q, 1, T{0}, s, 1);
+      } else {
+        functions<T>().gemm(row_major, no_transpose, transpose, m, n, d, factor, q,
+                            static_cast<int>(q_stride), k, d, T{0}, s, static_cast<int>(s_stride));
+      }
+    }
+    void values(const T *s, std::size_t rows, std::size_t s_stride, const T *v, std::size_t keys,
+                std::size_t dim, T *out, std::size_t out_stride) const {
+      const int m = static_cast<int>(rows), n = static_cast<int>(keys), d = static_cast<int>(dim);
+      if (rows == 1) {
+        functions<T>().gemv(row_major, transpose, n, d, T{1}, v, d, s, 1, T{0}, out, 1);
+      } else {
+        functions<T>().gemm(row_major, no_transpose, no_transpose, m, d, n, T{1}, s,
+                            static_cast<int>(s_stride), v, d, T{0}, out, static_cast<int>(out_stride));
+      }
+    }
+  };
+
+  template <class T>
+  static void attention(const AttentionProblem<T> &problem) {
+    attention_by_products<T>(problem, functions<T>().weights, Products<T>());
+  }
+
   static inline Functions<float> f32_{};
   static inline Functions<double> f64_{};
 };
@@ -111,6 +158,9 @@ void add_blas(const SharedLibrary &own, const std::string &isa, std::vector<Peer
   peer.name = Blas::name;
   peer.isa = isa;
   peer.version = Blas::version(library) + " " + kernels;
+  for (const Peer &one : peers) {
+    if (one.isa == isa && one.attention_weights_f32) Cblas<Blas, copy>::take_weights(one, peer);
+  }
   if (kernels != chosen) peer.version += " (forced, its choice is " + chosen + ")";
   peers.push_back(peer);
 }

@@ -1,8 +1,10 @@
 // Eigen, the way its documentation would have it written: maps over the caller's memory, array expressions,
-// one matrix-vector product.
+// products of matrices and vectors.
 #include <Eigen/Core>
+#include <algorithm>
 #include <cstddef>
 
+#include "attention_by_products.hpp"
 #include "compiler.hpp"
 #include "peer.hpp"
 
@@ -15,6 +17,10 @@ using Vector = Eigen::Map<Eigen::Vector<T, Eigen::Dynamic>>;
 template <class T>
 using ConstRows = Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>,
                              Eigen::Unaligned, Eigen::OuterStride<>>;
+
+template <class T>
+using Rows = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>, Eigen::Unaligned,
+                        Eigen::OuterStride<>>;
 
 Eigen::Index index(std::size_t n) { return static_cast<Eigen::Index>(n); }
 
@@ -52,6 +58,53 @@ void softmax(const T *x, T *y, std::size_t rows, std::size_t cols, T scale) {
   }
 }
 
+template <class T>
+T attention_weights(T *s, std::size_t begin, std::size_t end, std::size_t cols, T softcap, const T *sink) {
+  auto seen = Vector<T>(s + begin, index(end - begin)).array();
+  if (softcap != 0) seen = softcap - 2 * softcap / ((2 / softcap * seen).exp() + 1);
+  T max = seen.maxCoeff();
+  if (sink) max = std::max(max, *sink);
+  seen = (seen - max).exp();
+  std::fill_n(s, begin, T(0));
+  std::fill(s + end, s + cols, T(0));
+  return seen.sum() + (sink ? std::exp(*sink - max) : T(0));
+}
+
+// A single row is a vector: the products of matrices take longer over it.
+template <class T>
+struct Products {
+  // Where the block is a triangle, half of its products are for nothing.
+  std::size_t most_rows(const rapt::bench::AttentionShape &shape) const {
+    return shape.causal ? rapt::bench::attention_score_rows / 2 : rapt::bench::attention_score_rows;
+  }
+  void scores(const T *q, std::size_t rows, std::size_t q_stride, const T *k, std::size_t keys,
+              std::size_t dim, T scale, T *s, std::size_t s_stride) const {
+    const ConstRows<T> all_keys(k, index(keys), index(dim), Eigen::OuterStride<>(index(dim)));
+    if (rows == 1) {
+      Vector<T>(s, index(keys)).noalias() = scale * (all_keys * ConstVector<T>(q, index(dim)));
+      return;
+    }
+    Rows<T>(s, index(rows), index(keys), Eigen::OuterStride<>(index(s_stride))).noalias() =
+        scale * (ConstRows<T>(q, index(rows), index(dim), Eigen::OuterStride<>(index(q_stride))) *
+                 all_keys.transpose());
+  }
+  void values(const T *s, std::size_t rows, std::size_t s_stride, const T *v, std::size_t keys,
+              std::size_t dim, T *out, std::size_t out_stride) const {
+    const ConstRows<T> all_values(v, index(keys), index(dim), Eigen::OuterStride<>(index(dim)));
+    if (rows == 1) {
+      Vector<T>(out, index(dim)).noalias() = all_values.transpose() * ConstVector<T>(s, index(keys));
+      return;
+    }
+    Rows<T>(out, index(rows), index(dim), Eigen::OuterStride<>(index(out_stride))).noalias() =
+        ConstRows<T>(s, index(rows), index(keys), Eigen::OuterStride<>(index(s_stride))) * all_values;
+  }
+};
+
+template <class T>
+void attention(const rapt::bench::AttentionProblem<T> &problem) {
+  rapt::bench::attention_by_products<T>(problem, attention_weights<T>, Products<T>());
+}
+
 }  // namespace
 
 extern "C" const char *RAPT_PEER_ENTRY(rapt::bench::Peer &peer) {
@@ -65,6 +118,10 @@ extern "C" const char *RAPT_PEER_ENTRY(rapt::bench::Peer &peer) {
   peer.exp_f64 = exp<double>;
   peer.softmax_f32 = softmax<float>;
   peer.softmax_f64 = softmax<double>;
+  peer.attention_f32 = attention<float>;
+  peer.attention_f64 = attention<double>;
+  peer.attention_weights_f32 = attention_weights<float>;
+  peer.attention_weights_f64 = attention_weights<double>;
   return RAPT_PEER_TEXT(EIGEN_WORLD_VERSION) "." RAPT_PEER_TEXT(EIGEN_MAJOR_VERSION) "." RAPT_PEER_TEXT(
       EIGEN_MINOR_VERSION);
 }

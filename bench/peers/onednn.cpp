@@ -1,7 +1,10 @@
 // oneDNN: primitives made once for a shape, executed in one thread.
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <limits>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
 #include <unordered_map>
@@ -92,6 +95,100 @@ void softmax(const float *x, float *y, std::size_t rows, std::size_t cols, float
   cache.get({rows, cols}, [&] { return softmax_of(rows, cols); }).run(x, y);
 }
 
+// c = scale * a * b of rows `a`, `b` and `c` elements apart; b may be given by its columns.
+class Product {
+ public:
+  struct Shape {
+    std::size_t m, n, k, a_stride, b_stride, c_stride;
+    bool b_by_columns;
+    float scale;
+    auto operator<=>(const Shape &) const = default;
+  };
+
+  explicit Product(const Shape &s)
+      : a_(matrix(s.m, s.k, s.a_stride, 1), engine(), nullptr),
+        b_(s.b_by_columns ? matrix(s.k, s.n, 1, s.b_stride) : matrix(s.k, s.n, s.b_stride, 1), engine(),
+           nullptr),
+        c_(matrix(s.m, s.n, s.c_stride, 1), engine(), nullptr),
+        stream_(engine()),
+        arguments_{{DNNL_ARG_SRC, a_}, {DNNL_ARG_WEIGHTS, b_}, {DNNL_ARG_DST, c_}} {
+    dnnl::primitive_attr attributes;
+#if DNNL_VERSION_MAJOR < 3
+    if (s.scale != 1.0f) attributes.set_output_scales(0, {s.scale});
+    primitive_ = dnnl::matmul({{a_.get_desc(), b_.get_desc(), c_.get_desc()}, attributes, engine()});
+#else
+    if (s.scale != 1.0f) {
+      dnnl::post_ops after;
+      after.append_eltwise(dnnl::algorithm::eltwise_linear, s.scale, 0.0f);
+      attributes.set_post_ops(after);
+    }
+    primitive_ = dnnl::matmul({engine(), a_.get_desc(), b_.get_desc(), c_.get_desc(), attributes});
+#endif
+  }
+
+  void run(const float *a, const float *b, float *c) {
+    a_.set_data_handle(const_cast<float *>(a));  // inputs are not written
+    b_.set_data_handle(const_cast<float *>(b));
+    c_.set_data_handle(c);
+    primitive_.execute(stream_, arguments_);
+    stream_.wait();
+  }
+
+ private:
+  static dnnl::memory::desc matrix(std::size_t rows, std::size_t cols, std::size_t row_stride,
+                                   std::size_t col_stride) {
+    return {{dim(rows), dim(cols)}, dnnl::memory::data_type::f32, {dim(row_stride), dim(col_stride)}};
+  }
+
+  dnnl::memory a_, b_, c_;
+  dnnl::stream stream_;
+  std::unordered_map<int, dnnl::memory> arguments_;
+  dnnl::primitive primitive_;
+};
+
+void multiply(const Product::Shape &shape, const float *a, const float *b, float *c) {
+  static ShapeCache<Product::Shape, Product> cache;
+  cache.get(shape, [&] { return Product(shape); }).run(a, b, c);
+}
+
+void tanh(float *x, std::size_t n) {
+  static ShapeCache<std::size_t, Operator> cache;
+  cache.get(n, [&] { return eltwise(dnnl::algorithm::eltwise_tanh, n, 0.0f); }).run(x, x);
+}
+
+// A block of queries at a time, two products with a softmax between them. What a query does not see is -inf;
+// a sink is one more column of scores.
+void attention(const AttentionProblem<float> &problem) {
+  const AttentionShape &shape = problem.shape;
+  const auto softcap = static_cast<float>(shape.softcap);
+  const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(shape.qk_dim)));
+
+  const auto block = [&](std::size_t head, std::size_t i, std::size_t rows) {
+    const bool heads = shape.q_len == 1;
+    const std::size_t first = shape.first_key(i), last = shape.last_key(heads ? i : i + rows - 1);
+    const std::size_t keys = last - first, cols = keys + (problem.sinks ? 1 : 0);
+    const std::size_t row = head * shape.q_len + i, kv_row = head / shape.group() * shape.kv_len + first;
+    float *s = problem.scratch;
+    multiply({rows, keys, shape.qk_dim, shape.qk_dim, shape.qk_dim, cols, true,
+              softcap != 0 ? scale / softcap : scale},
+             problem.q + row * shape.qk_dim, problem.k + kv_row * shape.qk_dim, s);
+    if (softcap != 0) tanh(s, rows * cols);
+    for (std::size_t r = 0; r < rows; ++r) {
+      constexpr float hidden = -std::numeric_limits<float>::infinity();
+      float *scores = s + r * cols;
+      const std::size_t query = heads ? i : i + r;
+      std::fill_n(scores, shape.first_key(query) - first, hidden);
+      std::fill(scores + shape.last_key(query) - first, scores + keys, hidden);
+      if (problem.sinks) scores[keys] = problem.sinks[heads ? head + r : head];
+    }
+    softmax(s, s, rows, cols, softcap != 0 ? softcap : 1.0f);
+    multiply({rows, shape.v_dim, keys, cols, shape.v_dim, shape.v_dim, false, 1.0f}, s,
+             problem.v + kv_row * shape.v_dim, problem.out + row * shape.v_dim);
+  };
+  // Where the block is a triangle, half of its products are for nothing.
+  for_each_block(shape, shape.causal ? attention_score_rows / 2 : attention_score_rows, block);
+}
+
 // The level of the kernels that oneDNN calls; empty for those below every level of rapt.
 std::string isa() {
 #if defined(__x86_64__)
@@ -118,7 +215,7 @@ std::string version() {
 }  // namespace
 
 void add_onednn(std::vector<Peer> &peers) {
-  // One thread, told to the OpenMP that oneDNN brought along: the benchmark itself is built without one.
+  // One thread, told to the OpenMP that oneDNN brought along.
   if (void *set_threads = dlsym(RTLD_DEFAULT, "omp_set_num_threads")) {
     reinterpret_cast<void (*)(int)>(set_threads)(1);
   }
@@ -129,6 +226,7 @@ void add_onednn(std::vector<Peer> &peers) {
   peer.scale_f32 = scale;
   peer.exp_f32 = exp;
   peer.softmax_f32 = softmax;
+  peer.attention_f32 = attention;
   if (!peer.isa.empty()) peers.push_back(peer);
 }
 

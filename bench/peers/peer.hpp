@@ -6,7 +6,16 @@
 #include <string>
 #include <vector>
 
+#include "attention.hpp"
+
 namespace rapt::bench {
+
+// A row of attention scores, in place: exp(s - max) of those from begin to end - 1, 0 of the other ones of
+// `cols`. Returns the sum. Before it softcap * tanh(s / softcap), if softcap is not 0; a sink takes part in
+// the maximum and the sum.
+template <class T>
+using AttentionWeights = T (*)(T *s, std::size_t begin, std::size_t end, std::size_t cols, T softcap,
+                               const T *sink);
 
 // Null where the library has no such function. A peer that chooses its instruction set itself appears once,
 // with the set it chose; one that is compiled for a set appears once for each.
@@ -29,6 +38,12 @@ struct Peer {
   // Rows without gaps, softmax(scale * x). Whoever cannot scale does it by a pass of its own.
   void (*softmax_f32)(const float *x, float *y, std::size_t rows, std::size_t cols, float scale) = nullptr;
   void (*softmax_f64)(const double *x, double *y, std::size_t rows, std::size_t cols, double scale) = nullptr;
+  void (*attention_f32)(const AttentionProblem<float> &problem) = nullptr;
+  void (*attention_f64)(const AttentionProblem<double> &problem) = nullptr;
+
+  // No benchmark of its own: the softmax for attention of the libraries that have matrix products alone.
+  AttentionWeights<float> attention_weights_f32 = nullptr;
+  AttentionWeights<double> attention_weights_f64 = nullptr;
 };
 
 // Those that this build has and this CPU can run; empty in a build without peers.

@@ -33,6 +33,7 @@ class Measurement:
     elements: float = 0
     bytes: float = 0
     uops: float = 0
+    flop: float = 0  # of matrix products, whose elements are multiply-adds
     limit: float = 0  # seconds; 0 if it is not known
     binding: str = ""  # the resource that limits the call
     error: float | None = None
@@ -63,6 +64,10 @@ class Measurement:
         return self.bytes / self.seconds * 1e-9
 
     @property
+    def gigaflops(self) -> float | None:
+        return self.flop / self.seconds * 1e-9 if self.flop else None
+
+    @property
     def intensity(self) -> float:
         """Vector operations a byte."""
         return self.uops / self.bytes
@@ -82,6 +87,7 @@ class Results:
         for run in document["benchmarks"]:
             self._add(run)
 
+        self.scaling: list[dict[str, Any]] = document.get("after", {}).get("scaling", [])
         everything = list(self._by_key.values())
         self.limits = _limits(m for m in everything if m.kernel == LIMIT)
         self.measurements = [m for m in everything if m.kernel != LIMIT]
@@ -108,6 +114,11 @@ class Results:
     def size_at(self, kernel: str, level: str) -> str | None:
         """The one that stands for the level, in the benchmark's own table too."""
         return next((s for s in (level, f"cols:1024:{level}", f"dim:128:{level}") if s in self._sizes[kernel]), None)
+
+    def level_of(self, size: float) -> str:
+        """The level of the memory hierarchy that holds so many bytes, as the benchmark has it."""
+        sets = {level: self.context.get(f"working_set_{level}") for level in LEVELS}
+        return next((level for level, one in sets.items() if one and size < 4 * float(one)), LEVELS[-1])
 
     def find(self, kernel: str, impl: str, size: str) -> Measurement | None:
         return self._by_key.get((kernel, impl, size))
@@ -140,6 +151,7 @@ class Results:
         one.elements = run.get("elements", 0)
         one.bytes = run.get("bytes", 0)
         one.uops = run.get("uops", 0)
+        one.flop = run.get("flop", 0)
         one.limit = run.get("limit_s", 0)
         one.binding = run.get("label", "")
         one.error = run.get("error")
@@ -149,6 +161,28 @@ def family(kernel: str) -> tuple[str, str]:
     """("softmax", "f32") of softmax_f32."""
     name, _, scalar_type = kernel.rpartition("_")
     return name, scalar_type
+
+
+@dataclass(frozen=True)
+class AttentionSize:
+    """The name of a size of attention in its parts."""
+
+    phase: str  # "prefill", "decode"
+    shape: str  # "d64", "d64 causal", "8x8 d128": all but the length
+    length: int  # tokens of a prefill, keys of a decode
+    option: str  # "softcap", "packed"; empty if there is none
+
+
+_ATTENTION_SIZE = re.compile(r"(?:(prefill):(d[\dv]+):t(\d+)|(decode):(\d+x\d+:d\d+):k(\d+))(:causal)?(?::(\w+))?")
+
+
+def attention_size(size: str) -> AttentionSize | None:
+    """None of those that have names of their own, as models."""
+    found = _ATTENTION_SIZE.fullmatch(size)
+    if not found:
+        return None
+    shape = (found[2] or found[5]).replace(":", " ") + (" causal" if found[7] else "")
+    return AttentionSize(found[1] or found[4], shape, int(found[3] or found[6]), found[8] or "")
 
 
 def neighbours(size: str, other: str) -> bool:

@@ -8,7 +8,7 @@ import statistics
 from typing import Any, Callable
 
 import plots
-from data import LEVELS, Measurement, Results, family, geometric_mean
+from data import LEVELS, Measurement, Results, attention_size, family, geometric_mean
 
 STYLE = """
 :root { color-scheme: light; }
@@ -60,7 +60,8 @@ _CONTEXT_TOLD_ELSEWHERE = {
 _WORKING_SET = "working_set_"  # and the level
 
 # The kernels whose implementations choose between both; the tables have the errors of all.
-_TRADE_ACCURACY_FOR_SPEED = ("exp", "softmax")
+_TRADE_ACCURACY_FOR_SPEED = ("exp", "softmax", "attention")
+_ATTENTION_FOR_ACCURACY = ("prefill:d64:t1024", "prefill:d64:t512")  # the first that was measured
 
 
 def render(results: Results) -> str:
@@ -70,6 +71,7 @@ def render(results: Results) -> str:
         ("glance", "At a glance", _glance(results)),
         ("roofline", "Roofline", _rooflines(results)),
         ("share", "Share of the limit", _heat_maps(results)),
+        ("attention", "Attention", _attention(results)),
         ("peers", "Beside the peers", _peers(results, palette)),
         ("accuracy", "Accuracy beside speed", _accuracy(results, palette)),
         ("numbers", "All numbers", _numbers(results)),
@@ -255,6 +257,64 @@ def _heat_maps(results: Results) -> str:
     )
 
 
+# ------------------------------------------------------------------------------------------- attention
+
+
+def _attention(results: Results) -> str:
+    kernels = [kernel for kernel in results.kernels if family(kernel)[0] == "attention"]
+    grids = [plots.attention_grid(results, kernel, phase) for kernel in kernels for phase in ("prefill", "decode")]
+    found = "".join(_figure(svg) for svg in grids if svg)
+    parts = []
+    if found:
+        parts.append(
+            "<p>Percent of the limit. Of a prefill that is the measured rate of fused multiply-adds over those with "
+            "visible keys, q·k and weight·v alone: exponentials, which take the same units, are not counted, so that "
+            "100 cannot be reached. Of a decode it is mostly the bandwidth of the level that holds the keys and "
+            "values, each read once; with several query heads a key/value head it may be the multiply-adds. 8x8 are "
+            f'query and key/value heads; a prefill has 8 of each.</p>\n<div class="maps">{found}</div>'
+        )
+    parts += [_option_costs(results, kernel) for kernel in kernels]
+    if results.scaling:
+        align = "t   "
+        rows = [
+            _row(
+                [one["size"] if one["threads"] == 1 else "", str(one["threads"]), _time(one["seconds"]),
+                 _ratio(one["speed_up"])],
+                align, group_begins=one["threads"] == 1,
+            )
+            for one in results.scaling
+        ]  # fmt: skip
+        parts.append(
+            f"<h3>Tasks on threads, attention_f32, {_escape(results.scaling[0]['isa'])}</h3>\n"
+            "<p>Wall time, the best of several calls; a decode is split into chunks of keys. What else runs on the "
+            "machine counts here.</p>\n" + _table(["size", "threads", "a call", "speed-up"], align, rows)
+        )
+    return "".join(parts) or _none("This run has no attention.")
+
+
+def _option_costs(results: Results, kernel: str) -> str:
+    """Options down, plain sizes across would be mostly empty: a row each."""
+    isas = [isa for isa in results.isas if isa != "scalar"]
+    rows = []
+    last = ""
+    for size in results.sizes(kernel):
+        parts = attention_size(size)
+        plain, _, option = size.rpartition(":")
+        if not parts or not parts.option or not any(results.find(kernel, isa, plain) for isa in isas):
+            continue
+        cells = []
+        for isa in isas:
+            own, without = results.find(kernel, isa, size), results.find(kernel, isa, plain)
+            cells.append(_time(own.seconds) if own else "")
+            cells.append(_ratio(own.seconds / without.seconds) if own and without else "")
+        rows.append(_row([plain if plain != last else "", option, *cells], "tt", group_begins=plain != last))
+        last = plain
+    if not rows:
+        return ""
+    headings = ["shape", "option"] + [heading for isa in isas for heading in (isa, "÷ plain")]
+    return f"<h3>What options cost, {_escape(kernel)}</h3>\n{_table(headings, 'tt', rows)}"
+
+
 def _peers(results: Results, palette: plots.Palette) -> str:
     parts = []
     for kernel in results.kernels:
@@ -295,15 +355,17 @@ def _accuracy(results: Results, palette: plots.Palette) -> str:
     for kernel in results.kernels:
         if family(kernel)[0] not in _TRADE_ACCURACY_FOR_SPEED:
             continue
-        size = results.size_at(kernel, LEVELS[0])
+        size = results.size_at(kernel, LEVELS[0]) or next(
+            (one for one in _ATTENTION_FOR_ACCURACY if one in results.sizes(kernel)), None
+        )
         svg = plots.accuracy(results, kernel, size, _error_unit(kernel), palette) if size else None
         if svg:
             figures.append(_figure(svg))
     if not figures:
-        return _none("This run has neither exp nor softmax in the L1 cache.")
+        return _none("This run has neither exp nor softmax in the L1 cache, nor attention.")
     return (
-        "<p>Down is faster, with the data in the L1 cache; left is more accurate, the largest error of some 100 000 "
-        "results at several sizes. Filled: the strongest instruction set; hollow: the others.</p>\n"
+        "<p>Down is faster, with the data in the L1 cache (attention: in a prefill); left is more accurate, the "
+        "largest error of some 100 000 (attention: 5 000) results at several sizes. Filled: the strongest instruction set; hollow: the others.</p>\n"
         f'<div class="maps">{"".join(figures)}</div>'
     )
 
@@ -322,6 +384,7 @@ def _numbers(results: Results) -> str:
     columns: list[tuple[str, Callable[[Measurement], str]]] = [
         ("a call", lambda m: _time(m.seconds)),
         ("ns/element", lambda m: _number(m.ns_per_element)),
+        ("GFLOP/s", lambda m: _number(m.gigaflops)),
         ("fastest", lambda m: _number(m.fastest_ns_per_element)),
         ("spread", lambda m: f"{100 * m.spread:.1f} %"),
         ("GB/s", lambda m: _number(m.gigabytes_per_second)),
@@ -330,7 +393,7 @@ def _numbers(results: Results) -> str:
         ("error", lambda m: _number(m.error)),
         ("limited by", lambda m: m.binding),
     ]
-    align = "tt        t"
+    align = "tt         t"
     blocks = []
     for kernel in results.kernels:
         rows = []
@@ -345,7 +408,7 @@ def _numbers(results: Results) -> str:
         return _none("This run measured nothing.")
     return (
         "<p>Medians, and the fastest repetition in ns an element. The rows of rapt are marked; a share is of the "
-        "work that rapt's own code does.</p>\n" + "".join(blocks)
+        "work that rapt's own code does. An element of attention is a multiply-add.</p>\n" + "".join(blocks)
     )
 
 

@@ -7,6 +7,7 @@ import io
 import itertools
 import math
 import re
+from collections import Counter
 from typing import Any
 
 import matplotlib
@@ -23,7 +24,7 @@ from matplotlib.textpath import TextPath
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 from matplotlib.transforms import Bbox
 
-from data import F32_LANES, LEVELS, Measurement, Peer, Results, family, neighbours
+from data import F32_LANES, LEVELS, AttentionSize, Measurement, Peer, Results, attention_size, family, neighbours
 
 # Text stays text: small, searchable, and set in the reader's font.
 matplotlib.rcParams.update(
@@ -59,6 +60,7 @@ PEER_COLOURS = (
 PEER_MARKERS = "osD^vPX<>hd*"
 LEVEL_COLOURS = {"L1": "#440154", "L2": "#31688e", "L3": "#1f9e89", "mem": "#d95f02"}
 KERNEL_MARKERS = PEER_MARKERS
+ROOFLINE_SHAPES = ("d128", "8x8 d128")  # of attention
 HEAT_COLOURS = pyplot.get_cmap("YlGnBu")
 
 # Ratios above the knee take less room: an input that throws a peer off by a factor of 100 must not squeeze
@@ -99,18 +101,18 @@ def roofline(results: Results, isa: str) -> str | None:
 
     figure, axes = pyplot.subplots(1, len(points), figsize=(PAGE_WIDTH, 5.6), sharey=True, squeeze=False)
     figure.subplots_adjust(left=0.065, right=0.985, top=0.745, bottom=0.2, wspace=0.06)
-    families = list(dict.fromkeys(family(kernel)[0] for kernel in results.kernels))
-    markers = dict(zip(families, itertools.cycle(KERNEL_MARKERS)))
+    names = list(dict.fromkeys(name for found in points.values() for name, _, _ in found))
+    markers = dict(zip(names, itertools.cycle(KERNEL_MARKERS)))
     for ax, (scalar_type, found) in zip(axes[0], points.items()):
         ax.set(xscale="log", yscale="log", xlim=x_range, ylim=y_range)
         ax.grid(True, which="major")
         ax.set_xlabel("vector operations a byte")
         ax.text(0.01, 0.985, scalar_type, transform=ax.transAxes, va="top", fontweight="bold")
         _draw_roofs(ax, limits, ceilings[scalar_type])
-        for kernel, level, one in found:
+        for name, level, one in found:
             ax.plot(
                 one.intensity, one.operation_rate, linestyle="none", markersize=6.5,
-                marker=markers[family(kernel)[0]], color=LEVEL_COLOURS[level], markeredgecolor="white",
+                marker=markers[name], color=LEVEL_COLOURS[level], markeredgecolor="white",
                 markeredgewidth=0.4, zorder=4,
             )  # fmt: skip
         _label_columns(ax, found)
@@ -122,12 +124,20 @@ def roofline(results: Results, isa: str) -> str | None:
 
 
 def _roofline_points(results: Results, isa: str, scalar_type: str) -> list[tuple[str, str, Measurement]]:
+    """Name, level of the memory hierarchy, measurement."""
     points = []
     for kernel in results.kernels:
-        for level in LEVELS if family(kernel)[1] == scalar_type else ():
+        name, kernel_type = family(kernel)
+        if kernel_type != scalar_type:
+            continue
+        for level in LEVELS:
             one = results.find(kernel, isa, results.size_at(kernel, level) or "")
             if one and one.uops:
-                points.append((kernel, level, one))
+                points.append((name, level, one))
+        for size in results.sizes(kernel) if name == "attention" else ():
+            parts, one = attention_size(size), results.find(kernel, isa, size)
+            if one and parts and not parts.option and parts.shape in ROOFLINE_SHAPES:
+                points.append((f"{name} {parts.phase}", results.level_of(one.bytes), one))
     return points
 
 
@@ -182,14 +192,14 @@ def _roof_legend(limits: dict[str, float], ceilings: dict[str, float | None]) ->
 def _label_columns(ax: Axes, points: list[tuple[str, str, Measurement]]) -> None:
     """Kernels' names above the picture, spread apart, each with a line to its highest point."""
     highest: dict[str, Measurement] = {}
-    for kernel, _, one in points:
-        if kernel not in highest or one.operation_rate > highest[kernel].operation_rate:
-            highest[kernel] = one
+    for name, _, one in points:
+        if name not in highest or one.operation_rate > highest[name].operation_rate:
+            highest[name] = one
     to_axes = ax.transScale + ax.transLimits
     named = []
-    for kernel, one in highest.items():
+    for name, one in highest.items():
         x, y = to_axes.transform((one.intensity, one.operation_rate))
-        named.append((x, y, family(kernel)[0]))
+        named.append((x, y, name))
     named.sort()
     places = _spread([x for x, _, _ in named], gap=0.034, low=0.02, high=0.98)
     for (x, y, name), place in zip(named, places):
@@ -226,10 +236,12 @@ def heat_map(results: Results, name: str, kernels: list[str]) -> str | None:
         for isa in results.isas
         if any(m.share is not None for m in _column(results, kernel, isa))
     ]
+    elsewhere = {size for kernel in kernels for size in _grid_sizes(results, kernel)}
     sizes = [
         size
         for size in dict.fromkeys(size for kernel in kernels for size in results.sizes(kernel))
-        if any(m and m.share is not None for m in (results.find(k, i, size) for k, i in columns))
+        if size not in elsewhere
+        and any(m and m.share is not None for m in (results.find(k, i, size) for k, i in columns))
     ]
     if not sizes:
         return None
@@ -271,6 +283,58 @@ def heat_map(results: Results, name: str, kernels: list[str]) -> str | None:
                 ax.axvline(places[0], color="white", linewidth=3)
     figure.text(0.04 / width, 1 - 0.03 / height, name, fontsize=9, fontweight="bold", va="top")
     return _svg(figure, f"Share of the machine's limit that {name} reaches, by size and instruction set")
+
+
+def _grid_sizes(results: Results, kernel: str) -> dict[str, AttentionSize]:
+    """Those of attention's sizes that a grid of lengths and shapes is made of: the shapes of several lengths."""
+    if family(kernel)[0] != "attention":
+        return {}
+    plain = {size: parts for size in results.sizes(kernel) if (parts := attention_size(size)) and not parts.option}
+    lengths = Counter((parts.phase, parts.shape) for parts in plain.values())
+    return {size: parts for size, parts in plain.items() if lengths[parts.phase, parts.shape] > 1}
+
+
+def attention_grid(results: Results, kernel: str, phase: str) -> str | None:
+    """Share of the limit: lengths down; head counts, dimensions and causality across, on each instruction set."""
+    cells: dict[tuple[str, str, int], Measurement] = {}
+    for size, parts in _grid_sizes(results, kernel).items():
+        for isa in results.isas:
+            one = results.find(kernel, isa, size)
+            if parts.phase == phase and one and one.share is not None and isa != "scalar":
+                cells[parts.shape, isa, parts.length] = one
+    lengths = sorted({length for _, _, length in cells})
+    isas = [isa for isa in results.isas if any(isa == other for _, other, _ in cells)]
+    shapes = list(dict.fromkeys(shape for shape, _, _ in cells))
+    if not shapes:
+        return None
+
+    cell_width, cell_height, left, top = 0.58, 0.24, 0.62, 0.7
+    columns = [(shape, isa) for isa in isas for shape in shapes]
+    width, height = left + cell_width * len(columns) + 0.1, top + cell_height * len(lengths) + 0.05
+    figure = pyplot.figure(figsize=(width, height))
+    ax = figure.add_axes(
+        (left / width, 0.05 / height, cell_width * len(columns) / width, cell_height * len(lengths) / height)
+    )
+    ax.set(xlim=(0, len(columns)), ylim=(len(lengths), 0))
+    for y, length in enumerate(lengths):
+        for x, (shape, isa) in enumerate(columns):
+            _draw_share(ax, x, y, cells.get((shape, isa, length)))
+    ax.set_yticks([y + 0.5 for y in range(len(lengths))], [str(length) for length in lengths])
+    ax.set_xticks([x + 0.5 for x in range(len(columns))], [shape.replace(" ", "\n") for shape, _ in columns])
+    ax.xaxis.tick_top()
+    ax.tick_params(length=0, pad=2)
+    ax.tick_params(axis="x", labelsize=7.5)
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+    for i, isa in enumerate(isas):
+        centre = (i + 0.5) * len(shapes) * cell_width + left
+        figure.text(centre / width, 1 - 0.22 / height, isa, ha="center", va="top", fontweight="bold")
+        if i > 0:
+            ax.axvline(i * len(shapes), color="white", linewidth=4)
+    unit = "tokens" if phase == "prefill" else "keys"
+    figure.text(0.04 / width, 1 - 0.03 / height, f"{kernel}, {phase}", fontsize=9, fontweight="bold", va="top")
+    figure.text((left - 0.08) / width, 1 - (top - 0.1) / height, unit, ha="right", va="bottom", fontsize=7.5)
+    return _svg(figure, f"Share of the machine's limit that {kernel} reaches in {phase}, by length and shape")
 
 
 def _column(results: Results, kernel: str, isa: str) -> list[Measurement]:
@@ -402,7 +466,7 @@ def accuracy(results: Results, kernel: str, size: str, unit: str, palette: Palet
     if not points:
         return None
     figure, ax = pyplot.subplots(figsize=(PAGE_WIDTH / 2 - 0.3, 3.7))
-    figure.subplots_adjust(left=0.12, right=0.975, top=0.92, bottom=0.115)
+    figure.subplots_adjust(left=0.14, right=0.975, top=0.92, bottom=0.115)
     ax.set(xscale="log", yscale="log")
     least = min((m.error for m in points if m.error), default=1.0)
     peers = {peer.impl: peer for peer in results.peers}
@@ -423,7 +487,7 @@ def accuracy(results: Results, kernel: str, size: str, unit: str, palette: Palet
     ax.grid(True, which="major")
     _plain_log_ticks(ax)
     ax.set_xlabel(f"largest error, {unit}")
-    ax.set_ylabel("ns an element")
+    ax.set_ylabel("ns a multiply-add" if points[0].flop else "ns an element")
     ax.set_title(f"{kernel}, {size}", loc="left")
     _place_labels(figure, ax, labels)
     return _svg(figure, f"{kernel} at {size}: nanoseconds an element against largest error")

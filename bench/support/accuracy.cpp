@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "support/attention.hpp"
 #include "support/buffer.hpp"
 
 namespace rapt::bench {
@@ -235,16 +236,111 @@ double softmax_backward_error(Backward<T> backward) {
   return worst;
 }
 
-#define RAPT_INSTANTIATE(T)                              \
-  template double exp_error<T>(Exp<T>);                  \
-  template double exp_sum_error<T>(ExpSum<T>);           \
-  template double scale_error<T>(Scale<T>);              \
-  template double dot_error<T>(Dot<T>);                  \
-  template double dot_rows_error<T>(DotRows<T>);         \
-  template double softmax_error<T>(RowsFunction<T>);     \
-  template double log_softmax_error<T>(RowsFunction<T>); \
-  template double logsumexp_error<T>(RowsFunction<T>);   \
-  template double softmax_backward_error<T>(Backward<T>);
+namespace {
+
+template <class T>
+std::vector<Exact> exact_attention(const AttentionProblem<T> &problem, std::size_t head, std::size_t i) {
+  const AttentionShape &shape = problem.shape;
+  const std::size_t first = shape.first_key(i), keys = shape.last_key(i) - first;
+  const Exact scale = 1 / std::sqrt(Exact(shape.qk_dim)), softcap = shape.softcap;
+  const std::size_t kv_row = head / shape.group() * shape.kv_len + first;
+  const T *q = problem.q + (head * shape.q_len + i) * shape.qk_dim;
+  std::vector<Exact> weights(keys);
+  for (std::size_t j = 0; j < keys; ++j) {
+    const T *k = problem.k + (kv_row + j) * shape.qk_dim;
+    weights[j] = scale * sum_of(0, shape.qk_dim, [&](std::size_t d) { return Exact(q[d]) * k[d]; });
+    if (softcap != 0) weights[j] = softcap * std::tanh(weights[j] / softcap);
+  }
+  const Exact max = *std::max_element(weights.begin(), weights.end());
+  for (Exact &weight : weights) weight = std::exp(weight - max);
+  Exact sum = sum_of(0, keys, [&](std::size_t j) { return weights[j]; });
+  if (problem.sinks) sum += std::exp(problem.sinks[head] - max);
+  std::vector<Exact> out(shape.v_dim, 0);
+  for (std::size_t j = 0; j < keys; ++j) {
+    const T *v = problem.v + (kv_row + j) * shape.v_dim;
+    for (std::size_t d = 0; d < shape.v_dim; ++d) out[d] += weights[j] * v[d];
+  }
+  for (Exact &one : out) one /= sum;
+  return out;
+}
+
+// The last queries of every head, with what the timed shapes have: causality, a window, a softcap, sinks,
+// heads that share their keys.
+template <class T>
+struct AttentionSample {
+  AttentionBuffers<T> buffers;
+  std::size_t first;                      // of the queries
+  std::vector<std::vector<Exact>> exact;  // the outputs of a head's, then the next one's
+  Exact largest_value;
+};
+
+template <class T>
+const std::vector<AttentionSample<T>> &attention_samples() {
+  static const std::vector<AttentionSample<T>> all = [] {
+    std::vector<AttentionSample<T>> made;
+    const auto add = [&made](const AttentionShape &shape, bool with_sinks) {
+      constexpr std::size_t most = 16;
+      AttentionSample<T> sample = {AttentionBuffers<T>(shape, with_sinks), 0, {}, 0};
+      sample.first = shape.q_len > most ? shape.q_len - most : 0;
+      const AttentionProblem<T> problem = sample.buffers.problem();
+      for (std::size_t head = 0; head < shape.q_heads; ++head) {
+        for (std::size_t i = sample.first; i < shape.q_len; ++i) {
+          sample.exact.push_back(exact_attention(problem, head, i));
+        }
+      }
+      for (std::size_t j = 0; j < shape.kv_heads * shape.kv_len * shape.v_dim; ++j) {
+        sample.largest_value = std::max(sample.largest_value, std::fabs(Exact(problem.v[j])));
+      }
+      made.push_back(std::move(sample));
+    };
+    add({.q_len = 100, .kv_len = 100, .qk_dim = 64, .v_dim = 64, .causal = true}, false);
+    add({.q_len = 150,
+         .kv_len = 1000,
+         .qk_dim = 64,
+         .v_dim = 64,
+         .causal = true,
+         .window = 200,
+         .softcap = 50},
+        false);
+    add({.q_heads = 4, .kv_heads = 2, .q_len = 1, .kv_len = 4096, .qk_dim = 64, .v_dim = 48, .causal = true},
+        true);
+    add({.q_heads = 2, .kv_heads = 2, .q_len = 1, .kv_len = 500, .qk_dim = 64, .v_dim = 64, .causal = true},
+        false);
+    return made;
+  }();
+  return all;
+}
+
+}  // namespace
+
+template <class T>
+double attention_error(Attention<T> attention) {
+  double worst = 0;
+  for (const AttentionSample<T> &sample : attention_samples<T>()) {
+    const AttentionProblem<T> problem = sample.buffers.problem();
+    attention(problem);
+    const std::size_t rows = problem.shape.q_len - sample.first, dim = problem.shape.v_dim;
+    worst = std::max(worst, worst_of(sample.exact.size() * dim, [&](std::size_t at) {
+                       const std::size_t row = at / dim, head = row / rows;
+                       const std::size_t query = head * problem.shape.q_len + sample.first + row % rows;
+                       return std::fabs(problem.out[query * dim + at % dim] - sample.exact[row][at % dim]) /
+                              (sample.largest_value * unit<T>);
+                     }));
+  }
+  return worst;
+}
+
+#define RAPT_INSTANTIATE(T)                               \
+  template double exp_error<T>(Exp<T>);                   \
+  template double exp_sum_error<T>(ExpSum<T>);            \
+  template double scale_error<T>(Scale<T>);               \
+  template double dot_error<T>(Dot<T>);                   \
+  template double dot_rows_error<T>(DotRows<T>);          \
+  template double softmax_error<T>(RowsFunction<T>);      \
+  template double log_softmax_error<T>(RowsFunction<T>);  \
+  template double logsumexp_error<T>(RowsFunction<T>);    \
+  template double softmax_backward_error<T>(Backward<T>); \
+  template double attention_error<T>(Attention<T>);
 RAPT_INSTANTIATE(float)
 RAPT_INSTANTIATE(double)
 #undef RAPT_INSTANTIATE

@@ -30,5 +30,8 @@ template <class T>
 double logsumexp_error(RowsFunction<T> logsumexp);
 template <class T>
 double softmax_backward_error(Backward<T> backward);
+// Of the largest |v|. The last queries of contexts of up to 4096 keys.
+template <class T>
+double attention_error(Attention<T> attention);
 
 }  // namespace rapt::bench

@@ -42,9 +42,10 @@ void record_conditions(const Conditions &conditions, const Plan &plan) {
   for (const auto &[name, value] : facts) benchmark::AddCustomContext(name, value);
 }
 
-std::string state_afterwards(const Plan &plan) {
+std::string state_afterwards(const Plan &plan, const std::vector<ScalingRow> &scaling) {
   return "{\n    \"load_avg\": " + std::to_string(load_average()) +
-         ",\n    \"clock_ghz\": " + std::to_string(measured_clock(plan.isas.back())) + "\n  }";
+         ",\n    \"clock_ghz\": " + std::to_string(measured_clock(plan.isas.back())) +
+         ",\n    \"scaling\": " + scaling_json(scaling) + "\n  }";
 }
 
 }  // namespace rapt::bench

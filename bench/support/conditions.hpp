@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "support/scaling.hpp"
 #include "support/suite.hpp"
 #include "support/topology.hpp"
 
@@ -21,7 +22,7 @@ struct Conditions {
 // Into Google Benchmark's "context".
 void record_conditions(const Conditions &conditions, const Plan &plan);
 
-// A JSON object of how the machine is when the last benchmark has run.
-std::string state_afterwards(const Plan &plan);
+// A JSON object of how the machine is when the last benchmark has run, and of what ran then.
+std::string state_afterwards(const Plan &plan, const std::vector<ScalingRow> &scaling);
 
 }  // namespace rapt::bench

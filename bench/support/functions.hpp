@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "peers/attention.hpp"
 #include "rapt/rapt.h"
 
 namespace rapt::bench {
@@ -25,5 +26,7 @@ template <class T>
 using Backward = rapt_status (*)(const T *y, std::ptrdiff_t y_stride, const T *dy, std::ptrdiff_t dy_stride,
                                  T *dx, std::ptrdiff_t dx_stride, std::size_t rows, std::size_t cols,
                                  T scale);
+template <class T>
+using Attention = void (*)(const AttentionProblem<T> &problem);
 
 }  // namespace rapt::bench

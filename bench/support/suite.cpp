@@ -37,9 +37,13 @@ double Case::spread() const { return relative_spread(seconds); }
 bool Suite::wants(const Case &one) const {
   if (plan_.filter && !std::regex_search(one.name, *plan_.filter)) return false;
   if (std::find(plan_.isas.begin(), plan_.isas.end(), one.isa) == plan_.isas.end()) return false;
-  // Of the scalar level only what the caches hold: it is the reference, and slow.
+  if (one.isa != "scalar" || one.is_peer) return true;
+  // Of the scalar level only what the caches hold and what takes no longer than some milliseconds: it is the
+  // reference, and slow.
   constexpr std::size_t beyond_l2 = 2;
-  return one.isa != "scalar" || one.is_peer || limits_.level_of(one.work.footprint()) < beyond_l2;
+  constexpr double many = 1 << 25;
+  return limits_.level_of(one.work.footprint()) < beyond_l2 &&
+         static_cast<double>(one.work.elements) * one.work.uops_a_vector < many;
 }
 
 void Suite::add(Case one, Body body, std::function<double()> error) {
@@ -107,6 +111,7 @@ void Suite::run(Entry &entry, benchmark::State &state) {
   if (one.kernel == limit_kernel) return;
   state.counters["limit_s"] = one.bound.seconds;
   state.counters["uops"] = one.bound.uops;
+  if (one.work.multiply_adds) state.counters["flop"] = 2 * static_cast<double>(one.work.elements);
   if (std::isfinite(one.error)) state.counters["error"] = one.error;
   state.SetLabel(one.bound.resource);
 }

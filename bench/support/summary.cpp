@@ -13,7 +13,7 @@
 namespace rapt::bench {
 namespace {
 
-constexpr int kernel_width = 21;
+constexpr int kernel_width = 22;
 
 // Whether the size is how the level table shows the kernel in a level.
 bool shows_level(const std::string &size, const WorkingSet &level) {
@@ -86,6 +86,11 @@ double nanoseconds_an_element(const Case &one) {
   return one.median() / static_cast<double>(one.work.elements) * 1e9;
 }
 
+std::string rate_text(const Case &one) {
+  return one.work.multiply_adds ? number(2 / nanoseconds_an_element(one))
+                                : number(nanoseconds_an_element(one));
+}
+
 std::string share_text(const Case &one) {
   return one.bound.seconds > 0 ? text("%.0f%%", 100 * one.share()) : "-";
 }
@@ -132,6 +137,30 @@ std::string errors_text(const std::vector<const Case *> &cases) {
     }
   }
   return join(texts);
+}
+
+// What an option costs: "softcap" of "prefill:d64:t1024:softcap" beside the size without it, the geometric
+// mean over the sizes that have one.
+std::string costs_of_options(const Results &results, const std::string &kernel, const std::string &isa) {
+  std::vector<std::string> options;
+  std::map<std::string, std::pair<double, int>> sums;  // of logarithms
+  for (const Case *one : results.of(kernel)) {
+    const std::size_t colon = one->size.rfind(':');
+    if (one->is_peer || one->isa != isa || colon == std::string::npos) continue;
+    const Case *plain = results.rapt(kernel, isa, one->size.substr(0, colon));
+    const std::string option = one->size.substr(colon + 1);
+    if (!plain || option == "causal") continue;  // which is less work
+    auto &[sum, count] = sums[option];
+    if (count == 0) options.push_back(option);
+    sum += std::log(one->median() / plain->median());
+    ++count;
+  }
+  std::vector<std::string> costs;
+  for (const std::string &option : options) {
+    const auto [sum, count] = sums[option];
+    costs.push_back(option + text(" %.2f", std::exp(sum / count)));
+  }
+  return join(costs);
 }
 
 void print_rule(int width) { print_line(std::string(static_cast<std::size_t>(width), '-')); }
@@ -261,8 +290,7 @@ void print_level_table(const Plan &plan, const std::vector<Case *> &cases) {
 
 void print_shape_tables(const Plan &plan, const std::vector<Case *> &cases) {
   const Results results(plan, cases);
-  constexpr int size_width = 22, time_width = 11, element_width = 8, share_width = 6, ratio_width = 7;
-  constexpr int peer_width = 14;
+  constexpr int time_width = 9, rate_width = 9, share_width = 6, ratio_width = 6, peer_width = 13;
   for (const std::string &kernel : results.kernels()) {
     // What fits the page: the two strongest of those that were measured.
     std::vector<std::string> isas;
@@ -282,10 +310,12 @@ void print_shape_tables(const Plan &plan, const std::vector<Case *> &cases) {
       }
     }
     if (sizes.empty()) continue;
+    const bool multiply_adds = results.of(kernel).front()->work.multiply_adds;
+    const int size_width = multiply_adds ? 30 : 23;
     std::string headings = left(kernel, size_width);
     for (const std::string &isa : isas) {
       headings += right(isa, time_width);
-      if (!plan.peers) headings += right("ns/elem", element_width);
+      if (!plan.peers) headings += right(multiply_adds ? "GFLOP/s" : "ns/elem", rate_width);
       headings += right("share", share_width);
       if (plan.peers) headings += right("ratio", ratio_width) + " " + left("best peer", peer_width);
     }
@@ -298,13 +328,22 @@ void print_shape_tables(const Plan &plan, const std::vector<Case *> &cases) {
         const Case *own = results.rapt(kernel, isa, size);
         const Case *peer = own ? results.best_peer(*own) : nullptr;
         line += right(own ? time_text(own->median()) : "-", time_width);
-        if (!plan.peers) line += right(own ? number(nanoseconds_an_element(*own)) : "-", element_width);
+        if (!plan.peers) line += right(own ? rate_text(*own) : "-", rate_width);
         line += right(own ? share_text(*own) : "-", share_width);
         if (!plan.peers) continue;
         line += right(peer ? text("%.2f", peer->median() / own->median()) : "", ratio_width) + " " +
                 left(peer ? peer_name(*peer, isa) : "", peer_width);
       }
       print_line(line);
+    }
+    if (!multiply_adds) continue;
+    bool begun = false;
+    for (const std::string &isa : isas) {
+      const std::string costs = costs_of_options(results, kernel, isa);
+      if (costs.empty()) continue;
+      if (!begun) std::printf("\n%s, the time with an option over that without:\n", kernel.c_str());
+      begun = true;
+      print_fact(isa.c_str(), costs);
     }
   }
   if (plan.peers) std::puts("\nratio: the best peer's time over rapt's; above 1 rapt is faster.");

@@ -71,6 +71,11 @@ Topology pin_to_one_cpu() {
   const int last = hwloc_bitmap_last(candidates.get());
   result.pinned_cpu = last < 0 ? 0U : static_cast<unsigned>(last);
   result.cpu_count = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PU);
+  for (int cpu = last; cpu >= 0; --cpu) {
+    if (hwloc_bitmap_isset(candidates.get(), static_cast<unsigned>(cpu))) {
+      result.cpus.push_back(static_cast<unsigned>(cpu));
+    }
+  }
   hwloc_bitmap_only(candidates.get(), result.pinned_cpu);
   result.pinned = hwloc_set_cpubind(topology, candidates.get(), HWLOC_CPUBIND_PROCESS) == 0;
 
@@ -81,6 +86,13 @@ Topology pin_to_one_cpu() {
   result.l2 = cache_size(topology, HWLOC_OBJ_L2CACHE, cpu);
   result.l3 = cache_size(topology, HWLOC_OBJ_L3CACHE, cpu);
   return result;
+}
+
+void pin_thread(unsigned cpu) {
+  const TopologyHandle handle = load_topology();
+  const Bitmap one(hwloc_bitmap_alloc());
+  hwloc_bitmap_only(one.get(), cpu);
+  hwloc_set_cpubind(handle.get(), one.get(), HWLOC_CPUBIND_THREAD);
 }
 
 }  // namespace rapt::bench

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 namespace rapt::bench {
 
@@ -14,9 +15,13 @@ struct Topology {
   unsigned pinned_cpu = 0;
   int cpu_count = 0;
   bool pinned = false;
+  std::vector<unsigned> cpus;  // those to choose from, the pinned one first
 };
 
 // Pins the process to one CPU of those it may run on, and reads that CPU's caches.
 Topology pin_to_one_cpu();
+
+// The calling thread alone. A wish: where the system does not allow it nothing happens.
+void pin_thread(unsigned cpu);
 
 }  // namespace rapt::bench

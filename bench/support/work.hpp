@@ -16,6 +16,7 @@ struct Work {
   // Arithmetic instructions on each register of elements that only the units for fused multiply-add can
   // execute. Loads, stores and what other units take are not counted, nor what an option of softmax adds.
   double uops_a_vector = 0;     // the kernel's: Kernel::add() fills it in
+  bool multiply_adds = false;   // the elements are these, as of a matrix product, and not of a tensor
   bool special_values = false;  // code that takes one element at a time may return early from many of them
 
   std::size_t bytes() const { return read + written; }

@@ -351,14 +351,19 @@ typedef struct rapt_attention_options {
  *
  * workspace: memory of rapt_attention_workspace bytes, of any alignment, for the time of the call; calls that
  * run at once need one each. Its size depends on the dimensions of the heads alone: f32 takes
- * 4 * (72 * qk_dim + 128 * v_dim + 8192) bytes and 64 more, f64 twice that.
+ * 4 * (72 * qk_dim + 128 * v_dim + 8192) + 64 bytes, f64 8 * (72 * qk_dim + 128 * v_dim + 8192) + 64.
  * Aliasing: out may be exactly q, with the same strides and v_dim = qk_dim. It must overlap nothing else.
  * Special values: a row with nothing visible gives 0 and log-sum-exp -inf (the sink, if there is one). What
  * is not visible is never read into a result, whatever it holds, NaN and infinities included. A score of -inf
- * that is visible has weight 0. NaN or +inf among the visible scores makes the row NaN. A weight below 2^-125
- * of the row's largest is 0. No output is -0.
- * Accuracy: |error| <= (8 + (qk_dim + 8) * S) * 2^-24 * max over the visible |v| in f32, where S is the
- * largest sum over d of |scale * q[d] * k[d]| (f64: 2^-53).
+ * that is visible has weight 0, and a row of nothing but such scores is as one with nothing visible. NaN or
+ * +inf among the visible scores makes the row NaN, and so does a sink that is NaN or +inf, or finite but above
+ * the type's largest number / log2(e). A weight below 2^-125 of the row's largest is 0 (f64: 2^-1021). No
+ * output is -0.
+ * Accuracy: let u = 2^-24 (f64: 2^-53), and S be the largest sum over d of |scale * q[d] * k[d]|, with the
+ * query's own scale, plus |alibi| and |bias|, over the visible j.
+ *   out: |error| <= (32 + (qk_dim + 8) * S) * u * max over the visible |v| where terms are not made for it,
+ *        and 512 + kv_len / 256 units more for any;
+ *   lse: |error| <= (16 + (qk_dim + 8) * S + |lse|) * u, and kv_len / 256 units more for any.
  *
  * Order of the operations, on every instruction set: a score is one chain of fused multiply-adds over the
  * dimension; weights are taken relative to the largest score of the blocks so far, in blocks of 64 keys

@@ -29,7 +29,7 @@ AttentionErrors attention_errors(const oracle::AttentionTruth &truth, std::span<
   return errors;
 }
 
-// Where terms are not made for it.
+// Where terms are not made for it. (score_terms is what rapt.h calls S.)
 inline AttentionErrors attention_bounds(std::size_t qk_dim, const oracle::AttentionTruth &truth) {
   const double of_scores = static_cast<double>(qk_dim + 8) * static_cast<double>(truth.score_terms);
   return {32 + of_scores, 16 + of_scores + std::fabs(static_cast<double>(truth.lse))};

@@ -1,0 +1,135 @@
+#include "support/attention.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace rapt::bench {
+namespace {
+
+template <class T>
+std::size_t scratch_elements(const AttentionShape &shape) {
+  std::size_t workspace = 0;
+  const rapt_attention_options options = attention_options(shape);
+  require_ok(AttentionApi<T>::workspace(&options, &workspace));
+  const std::size_t rows = shape.q_len == 1 ? shape.group() : shape.q_len;
+  return std::max(workspace / sizeof(T) + 1,
+                  std::min(rows, attention_score_rows) * attention_score_stride(shape.kv_len));
+}
+
+template <class T>
+Buffer<T> queries(const AttentionShape &shape) {
+  Buffer<T> q = logits<T>(shape.q_heads * shape.q_len * shape.qk_dim);
+  for (T &one : q.elements()) one *= T(0.5);  // and the keys' deviation is 2
+  return q;
+}
+
+}  // namespace
+
+Work attention_work(const AttentionShape &shape, std::size_t element_bytes) {
+  std::size_t pairs = 0;
+  for (std::size_t i = 0; i < shape.q_len; ++i) pairs += shape.last_key(i) - shape.first_key(i);
+  const std::size_t keys = shape.last_key(shape.q_len - 1) - shape.first_key(0);
+  const std::size_t queries = shape.q_heads * shape.q_len;
+  return {
+      .elements = shape.q_heads * pairs * (shape.qk_dim + shape.v_dim),
+      .element_bytes = element_bytes,
+      .read = (shape.kv_heads * keys * (shape.qk_dim + shape.v_dim) + queries * shape.qk_dim) * element_bytes,
+      .written = queries * shape.v_dim * element_bytes,
+      .multiply_adds = true};
+}
+
+rapt_attention_options attention_options(const AttentionShape &shape) {
+  rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;
+  options.q_heads = shape.q_heads;
+  options.kv_heads = shape.kv_heads;
+  options.q_len = shape.q_len;
+  options.kv_len = shape.kv_len;
+  options.qk_dim = shape.qk_dim;
+  options.v_dim = shape.v_dim;
+  options.causal = shape.causal ? RAPT_CAUSAL_BOTTOM_RIGHT : RAPT_CAUSAL_NONE;
+  if (shape.window > 0) options.window_left = static_cast<std::ptrdiff_t>(shape.window) - 1;
+  options.softcap = shape.softcap;
+  return options;
+}
+
+template <class T>
+AttentionBuffers<T>::AttentionBuffers(const AttentionShape &shape, bool with_sinks)
+    : shape_(shape),
+      q_(queries<T>(shape)),
+      k_(logits<T>(shape.kv_heads * shape.kv_len * shape.qk_dim, 0, 1)),
+      v_(logits<T>(shape.kv_heads * shape.kv_len * shape.v_dim, 0, 2)),
+      sinks_(logits<T>(with_sinks ? shape.q_heads : 0, 0, 3)),
+      out_(shape.q_heads * shape.q_len * shape.v_dim),
+      scratch_(scratch_elements<T>(shape)) {}
+
+template <class T>
+AttentionProblem<T> AttentionBuffers<T>::problem() const {
+  return {.shape = shape_,
+          .q = q_.data(),
+          .k = k_.data(),
+          .v = v_.data(),
+          .sinks = sinks_.size() > 0 ? sinks_.data() : nullptr,
+          .out = out_.data(),
+          .scratch = scratch_.data(),
+          .scratch_bytes = scratch_.size() * sizeof(T)};
+}
+
+template <class T>
+void AttentionBuffers<T>::attention(const T *k, const T *v, const rapt_attention_options &options) const {
+  require_ok(AttentionApi<T>::attention(q_.data(), k, v, out_.data(), &options, scratch_.data(),
+                                        scratch_.size() * sizeof(T)));
+}
+
+template <class T>
+void rapt_attention(const AttentionProblem<T> &problem) {
+  rapt_attention_options options = attention_options(problem.shape);
+  options.sinks = problem.sinks;
+  require_ok(AttentionApi<T>::attention(problem.q, problem.k, problem.v, problem.out, &options,
+                                        problem.scratch, problem.scratch_bytes));
+}
+
+std::size_t attention_partials(const AttentionShape &shape) {
+  const rapt_attention_options options = attention_options(shape);
+  std::size_t tasks = 0, length = 0;
+  require_ok(rapt_attention_partial_tasks(&options, &tasks, &length));
+  return length;
+}
+
+template <class T>
+void partial_attention(const AttentionProblem<T> &problem, T *partials) {
+  rapt_attention_options options = attention_options(problem.shape);
+  options.sinks = problem.sinks;
+  std::size_t tasks = 0, length = 0;
+  require_ok(rapt_attention_partial_tasks(&options, &tasks, &length));
+  require_ok(AttentionApi<T>::partial(problem.q, problem.k, problem.v, partials, &options, 0, tasks,
+                                      problem.scratch, problem.scratch_bytes));
+}
+
+template <class T>
+void merge_attention(const AttentionProblem<T> &problem, T *partials) {
+  rapt_attention_options options = attention_options(problem.shape);
+  options.sinks = problem.sinks;
+  std::size_t tasks = 0;
+  require_ok(rapt_attention_tasks(&options, &tasks));
+  require_ok(AttentionApi<T>::merge(partials, problem.out, &options, 0, tasks, problem.scratch,
+                                    problem.scratch_bytes));
+}
+
+template <class T>
+void split_attention(const AttentionProblem<T> &problem) {
+  const Buffer<T> partials(attention_partials(problem.shape));
+  partial_attention(problem, partials.data());
+  merge_attention(problem, partials.data());
+}
+
+#define RAPT_INSTANTIATE(T)                                             \
+  template class AttentionBuffers<T>;                                   \
+  template void rapt_attention<T>(const AttentionProblem<T> &);         \
+  template void partial_attention<T>(const AttentionProblem<T> &, T *); \
+  template void merge_attention<T>(const AttentionProblem<T> &, T *);   \
+  template void split_attention<T>(const AttentionProblem<T> &);
+RAPT_INSTANTIATE(float)
+RAPT_INSTANTIATE(double)
+#undef RAPT_INSTANTIATE
+
+}  // namespace rapt::bench
