@@ -272,10 +272,14 @@ class FewRows {
   };
 
   void take_scores(RowSums<T> &sums, Block &now, std::size_t end) {
-    const T *const packed = o_.packed_keys ? tile_.k<T>(now.first) : pack(now, end);
-    by_rows([&](auto rows) __attribute__((always_inline)) {
-      row_scores<T, rows>(queries_, packed, now.keys, o_.qk_dim, now.scores);
-    });
+    if (rows_.rows <= 2 && !o_.packed_keys) {
+      rows_.rows == 1 ? scores_of_keys<1>(now, end) : scores_of_keys<2>(now, end);
+    } else {
+      const T *const packed = o_.packed_keys ? tile_.k<T>(now.first) : pack(now, end);
+      by_rows([&](auto rows) __attribute__((always_inline)) {
+        row_scores<T, rows>(queries_, packed, now.keys, o_.qk_dim, now.scores);
+      });
+    }
     alignas(64) T numbers[RowSums<T>::count];
     for (std::size_t r = 0; r < rows_.rows; ++r) {
       const std::size_t begin = within(rows_.first[r], now.first), row_end = within(rows_.end[r], now.first);
@@ -302,6 +306,64 @@ class FewRows {
     by_rows([&](auto rows) __attribute__((always_inline)) {
       row_values<T, rows>(now.scores, from, now.keys, now.rescale, o_.v_dim, values, pitch_);
     });
+  }
+
+  // The scores of one or two rows, straight from keys as they lie: squares of them are transposed in
+  // registers and multiplied there. Two vectors of keys take turns, so that a chain has its latency while the
+  // other's square is transposed.
+  template <std::size_t rows>
+  [[gnu::noinline, gnu::flatten]] void scores_of_keys(const Block &now, std::size_t end) const {
+    constexpr std::size_t together = 2 * S::width;
+    const std::ptrdiff_t stride = o_.k_strides.token;
+    for (std::size_t j = 0; j < now.keys; j += together) {
+      const T *row[together];
+      for (std::size_t i = 0; i < together; i += rapt::attention_page_unit) {
+        const std::size_t at = j + i < now.keys ? j + i : now.keys - 1;
+        const T *const first = tile_.k<T>(now.first + at);
+        const std::size_t last = now.keys - 1 - at;
+        for (std::size_t r = i; r < together && r < i + rapt::attention_page_unit; ++r) {
+          row[r] = first + stride * static_cast<std::ptrdiff_t>(r - i < last ? r - i : last);
+        }
+      }
+      // What is read after these keys.
+      const std::size_t next = now.first + j + together;
+      const T *const soon = tile_.k<T>(next < end ? next : now.first);
+      batch score[2][rows];
+      unroll<2>([&](auto g) __attribute__((always_inline)) {
+        unroll<rows>([&](auto r) __attribute__((always_inline)) { score[g][r] = batch(T(0)); });
+      });
+      const auto multiply = [&](auto g, std::size_t d, batch key) __attribute__((always_inline)) {
+        unroll<rows>([&](auto r) __attribute__((always_inline)) {
+          score[g][r] = S::fma(batch(queries_[r * o_.qk_dim + d]), key, score[g][r]);
+        });
+      };
+      std::size_t d = 0;
+      for (; o_.qk_dim - d >= S::width; d += S::width) {
+        const T *line = soon + d;
+        unroll<2>([&](auto g) __attribute__((always_inline)) {
+          batch key[S::width];
+          S::load_transposed(key, row + g * S::width, d);
+          unroll<S::width>([&](auto i) __attribute__((always_inline)) {
+            // One at a time: a burst of them holds up the loads.
+            __builtin_prefetch(line);
+            line += stride;
+            multiply(g, d + i, key[i]);
+          });
+        });
+      }
+      // One by one: the last dimensions of an odd number.
+      for (; d < o_.qk_dim; ++d) {
+        alignas(64) T column[together];
+        for (std::size_t r = 0; r < together; ++r) column[r] = row[r][d];
+        unroll<2>([&](auto g)
+                      __attribute__((always_inline)) { multiply(g, d, S::load(column + g * S::width)); });
+      }
+      unroll<2>([&](auto g) __attribute__((always_inline)) {
+        unroll<rows>([&](auto r) __attribute__((always_inline)) {
+          S::store(now.scores + r * block + j + g * S::width, score[g][r]);
+        });
+      });
+    }
   }
 
   // The keys of a block as rapt_attention_pack_keys has them, by transposing squares of them in registers.
