@@ -1,0 +1,6 @@
+// The reference's attention.
+// clang-format off
+#include "isa/scalar/attention.hpp"
+
+#include "kernels/attention_bodies.hpp"
+// clang-format on
