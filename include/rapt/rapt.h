@@ -15,7 +15,8 @@
  *   a row with no element left                    probabilities 0, log-probabilities and log-sum-exp -inf
  *                                                 (with a sink, the log-sum-exp is the sink)
  *   -inf among the elements                       probability exactly +0
- *   a row whose elements are all -inf             NaN, unless empty_rows_are_zero is set
+ *   a row whose elements are all -inf             NaN, unless empty_rows_are_zero is set; in
+ *                                                 attention as a row with no element left
  *   NaN or +inf among the elements                the row is NaN, but for its excluded elements
  *   exp(-inf), exp(+inf), exp(NaN)                +0, +inf, NaN
  *   a bad argument                                a status that names it; nothing is written
