@@ -10,6 +10,7 @@
 #include "rapt/rapt.h"
 #include "support/compare.hpp"
 #include "support/isa.hpp"
+#include "support/random.hpp"
 
 using namespace rapt::test;
 
@@ -122,4 +123,44 @@ TEST_CASE("threads call and force at once") {
   rapt_force_isa(nullptr);
   CHECK(wrong == 0);
   CHECK(calls > 0);
+}
+
+// As a pool of threads does it: one out, and a workspace of each thread's own.
+TEST_CASE("threads share the tasks of attention") {
+  constexpr std::size_t heads = 4, tokens = 150, dim = 16;
+  Random random(1);
+  std::vector<float> q(heads * tokens * dim), k(q.size()), v(q.size()), expected(q.size()), out(q.size());
+  for (std::vector<float> *values : {&q, &k, &v}) {
+    for (float &value : *values) value = static_cast<float>(random.gaussian());
+  }
+  rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;
+  options.q_heads = heads;
+  options.q_len = options.kv_len = tokens;
+  options.qk_dim = dim;
+  options.causal = RAPT_CAUSAL_BOTTOM_RIGHT;
+  std::size_t bytes = 0, tasks = 0;
+  REQUIRE(rapt_attention_workspace_f32(&options, &bytes) == RAPT_OK);
+  REQUIRE(rapt_attention_tasks(&options, &tasks) == RAPT_OK);
+  REQUIRE(tasks == heads * ((tokens + 63) / 64));
+  std::vector<unsigned char> whole(bytes);
+  REQUIRE(rapt_attention_f32(q.data(), k.data(), v.data(), expected.data(), &options, whole.data(), bytes) ==
+          RAPT_OK);
+
+  std::atomic<std::size_t> next{0};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      std::vector<unsigned char> workspace(bytes);
+      for (std::size_t task = next++; task < tasks; task = next++) {
+        if (rapt_attention_run_f32(q.data(), k.data(), v.data(), out.data(), &options, task, task + 1,
+                                   workspace.data(), bytes) != RAPT_OK) {
+          ++wrong;
+        }
+      }
+    });
+  }
+  for (std::thread &thread : threads) thread.join();
+  CHECK(wrong == 0);
+  CHECK(out == expected);
 }

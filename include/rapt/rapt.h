@@ -15,7 +15,8 @@
  *   a row with no element left                    probabilities 0, log-probabilities and log-sum-exp -inf
  *                                                 (with a sink, the log-sum-exp is the sink)
  *   -inf among the elements                       probability exactly +0
- *   a row whose elements are all -inf             NaN, unless empty_rows_are_zero is set
+ *   a row whose elements are all -inf             NaN, unless empty_rows_are_zero is set; in
+ *                                                 attention as a row with no element left
  *   NaN or +inf among the elements                the row is NaN, but for its excluded elements
  *   exp(-inf), exp(+inf), exp(NaN)                +0, +inf, NaN
  *   a bad argument                                a status that names it; nothing is written
@@ -356,9 +357,9 @@ typedef struct rapt_attention_options {
  * Special values: a row with nothing visible gives 0 and log-sum-exp -inf (the sink, if there is one). What
  * is not visible is never read into a result, whatever it holds, NaN and infinities included. A score of -inf
  * that is visible has weight 0, and a row of nothing but such scores is as one with nothing visible. NaN or
- * +inf among the visible scores makes the row NaN, and so does a sink that is NaN or +inf, or finite but above
- * the type's largest number / log2(e). A weight below 2^-125 of the row's largest is 0 (f64: 2^-1021). No
- * output is -0.
+ * +inf among the visible scores makes the row NaN; so does a sink of NaN or +inf, or a finite one above the
+ * type's largest number / log2(e). A weight below 2^-125 of the row's largest is 0 (f64: 2^-1021). No output
+ * is -0.
  * Accuracy: let u = 2^-24 (f64: 2^-53), and S be the largest sum over d of |scale * q[d] * k[d]|, with the
  * query's own scale, plus |alibi| and |bias|, over the visible j.
  *   out: |error| <= (32 + (qk_dim + 8) * S) * u * max over the visible |v| where terms are not made for it,

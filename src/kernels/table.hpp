@@ -3,6 +3,7 @@
 // entry in its table.
 #pragma once
 
+#include "kernels/attention_entries.hpp"
 #include "kernels/kernels.hpp"
 
 namespace {
@@ -27,14 +28,14 @@ constexpr rapt::KernelTable all_kernels() {
       .logsumexp_f64 = logsumexp<double>,
       .softmax_backward_f32 = softmax_backward<float>,
       .softmax_backward_f64 = softmax_backward<double>,
-      .attention_f32 = attention<float>,
-      .attention_f64 = attention<double>,
-      .attention_partial_f32 = attention_partial<float>,
-      .attention_partial_f64 = attention_partial<double>,
-      .attention_merge_f32 = attention_merge<float>,
-      .attention_merge_f64 = attention_merge<double>,
-      .attention_backward_f32 = attention_backward<float>,
-      .attention_backward_f64 = attention_backward<double>,
+      .attention_f32 = rapt::level::attention_f32,
+      .attention_f64 = rapt::level::attention_f64,
+      .attention_partial_f32 = rapt::level::attention_partial_f32,
+      .attention_partial_f64 = rapt::level::attention_partial_f64,
+      .attention_merge_f32 = rapt::level::attention_merge_f32,
+      .attention_merge_f64 = rapt::level::attention_merge_f64,
+      .attention_backward_f32 = rapt::level::attention_backward_f32,
+      .attention_backward_f64 = rapt::level::attention_backward_f64,
   };
 }
 

@@ -2,11 +2,12 @@
 # Installs rapt, static and shared, and builds and runs the programs of other projects that use it:
 # find_package, pkg-config, the plain C compiler with librapt.a and libm alone, and add_subdirectory.
 #
-# run.sh SOURCE_DIR WORK_DIR CMAKE GENERATOR CC CXX
-# The builds in WORK_DIR are kept, so that a second run compiles only what has changed.
+# run.sh SOURCE_DIR WORK_DIR CMAKE GENERATOR CC CXX [STATIC_BUILD]
+# The builds in WORK_DIR are kept, so that a second run compiles only what has changed. STATIC_BUILD is a finished
+# build of librapt.a by the same compilers: it is installed as it is.
 set -euo pipefail
 
-source_dir=$1 work_dir=$2 cmake=$3 generator=$4 cc=$5 cxx=$6
+source_dir=$1 work_dir=$2 cmake=$3 generator=$4 cc=$5 cxx=$6 static_build=${7:-}
 consumer_dir=$source_dir/tests/consumer
 mkdir -p "$work_dir"
 compilers=("-DCMAKE_C_COMPILER=$cc" "-DCMAKE_CXX_COMPILER=$cxx")
@@ -35,7 +36,11 @@ for kind in static shared; do
   shared=OFF
   if [[ $kind == shared ]]; then shared=ON; fi
   build=$work_dir/$kind
-  configure_and_build "$source_dir" "$build" -DBUILD_SHARED_LIBS=$shared -DCMAKE_INSTALL_LIBDIR=lib
+  if [[ $kind == static && -n $static_build ]]; then
+    build=$static_build
+  else
+    configure_and_build "$source_dir" "$build" -DBUILD_SHARED_LIBS=$shared -DCMAKE_INSTALL_LIBDIR=lib -DRAPT_BUILD_VALIDATE=OFF
+  fi
 
   # Installed in one place and moved to another: nothing in an installed tree may name the place. The tree is
   # replaced only when it has changed, so that its users need not be built again.

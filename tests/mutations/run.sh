@@ -5,15 +5,17 @@
 # run.sh SOURCE_DIR WORK_DIR LEVEL [CMAKE_ARGUMENT...]
 #   LEVEL     a level that this machine can run, or "best"
 #   EMULATOR  in the environment: a command that runs the programs
+#   RAPT_MUTATIONS_EVERY, RAPT_MUTATIONS_ONLY  in the environment: every so manyth is made; those alone whose name
+#             matches this extended regular expression
 #
 # The level is compiled from a copy of its headers that it finds first: a mutation reaches no other level, and costs
-# one object and a link. In "every level" mutations all levels are broken alike, and only the published hashes tell.
+# an object or two and a link. In "every level" mutations all levels are broken alike, and only the published hashes tell.
 # Every core but four at most works on a share of them, in a copy of its own; each break's output stays in
 # WORK_DIR/SHARE/logs.
 set -euo pipefail
 
 if (($# < 3)); then
-  sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+  sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
   exit 2
 fi
 source_dir=$(cd "$1" && pwd) level=$3
@@ -120,6 +122,7 @@ judge() {
 # compilation of a level.
 count=0 every=${RAPT_MUTATIONS_EVERY:-1}
 is_mine() {
+  if [[ -n ${RAPT_MUTATIONS_ONLY:-} && ! $1 =~ $RAPT_MUTATIONS_ONLY ]]; then return 1; fi
   local number=$((count++))
   ((number % every == 0 && number / every % shares == share))
 }
@@ -138,7 +141,7 @@ mutate_in() {
   # Newer than the object, so that it is compiled again.
   cp "$work/original" "$file"
 }
-mutate() { if is_mine; then mutate_in "$own" "$@"; fi; }
+mutate() { if is_mine "$1"; then mutate_in "$own" "$@"; fi; }
 
 rebuild
 if validate "$logs/nothing.log"; then
@@ -279,6 +282,8 @@ mutate "attention: one page for all" kernels/attention/block.hpp \
   's/tile\.k<T>\(first \+ j\)/tile.k<T>(first) + k_stride * static_cast<std::ptrdiff_t>(j)/'
 mutate "attention: a row's end is written over" kernels/attention/many_rows.hpp \
   's/S::store_first\(row\[i\] \+ d, v\[i\], dims\)/S::store(row[i] + d, v[i])/'
+mutate "attention: a product that underflows is -0" kernels/attention/rows.hpp \
+  's/value \* factor_now \+ zero/value * factor_now/'
 mutate "attention: a partial result is read past its end" kernels/attention/few_rows.hpp \
   's/S::load_first\(next \+ d, o_\.v_dim - d\)/S::load(next + d)/'
 mutate "softmax: one visible column too few" kernels/score_plan.hpp \
@@ -304,7 +309,7 @@ mutate "a tail is stored as a whole vector" "$simd" "$store"
 # The scalar level and this one are wrong alike: they agree, and only the published hashes know better.
 mutate_alike() {
   local name=$1 file=$2 script=$3
-  is_mine || return 0
+  is_mine "$name" || return 0
   cp "$own/$file" "$work/own_original"
   sed -E -i "$script" "$own/$file"
   mutate_in "$copy/src" "$name" "$file" "$script"

@@ -2,8 +2,6 @@
 // clang-format off
 #include "isa/neon/simd.hpp"
 
-#include "kernels/attention/attention.hpp"
-#include "kernels/attention/backward.hpp"
 #include "kernels/dot.hpp"
 #include "kernels/exp.hpp"
 #include "kernels/log_softmax.hpp"

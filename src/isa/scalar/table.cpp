@@ -1,7 +1,5 @@
 // The reference level: plain loops that spell out the numeric contract, for every CPU.
 // clang-format off
-#include "isa/scalar/attention.hpp"
-#include "isa/scalar/attention_backward.hpp"
 #include "isa/scalar/dot.hpp"
 #include "isa/scalar/exp.hpp"
 #include "isa/scalar/softmax.hpp"

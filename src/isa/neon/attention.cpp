@@ -1,0 +1,8 @@
+// Attention: the shared bodies serve throughout. simd.hpp comes first, as they are written over it.
+// clang-format off
+#include "isa/neon/simd.hpp"
+
+#include "kernels/attention/attention.hpp"
+#include "kernels/attention/backward.hpp"
+#include "kernels/attention_bodies.hpp"
+// clang-format on

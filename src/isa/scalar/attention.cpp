@@ -1,0 +1,7 @@
+// The reference's attention.
+// clang-format off
+#include "isa/scalar/attention.hpp"
+#include "isa/scalar/attention_backward.hpp"
+
+#include "kernels/attention_bodies.hpp"
+// clang-format on
