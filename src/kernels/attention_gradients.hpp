@@ -45,6 +45,9 @@ void end_gradients(const BackwardTask &task) {
       make_zeros_positive(tile.dk<T>(j), tile.options().qk_dim);
       make_zeros_positive(tile.dv<T>(j), tile.options().v_dim);
     }
+    if (T *dsinks = static_cast<T *>(tile.gradients().dsinks)) {
+      make_zeros_positive(dsinks + tile.kv_head() * tile.group(), tile.group());
+    }
   };
   task.for_each_tile(of_head, [](const AttentionTile &) {});
 }
