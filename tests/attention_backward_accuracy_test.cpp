@@ -1,6 +1,8 @@
 // The gradient of attention against the truth: the chain rule in long double, differences of the output, and
-// the composition of matrix products with softmax and its gradient. The scalar level alone is measured, as all
-// levels give its bits.
+// the composition of matrix products with softmax and its gradient. The scalar level alone is measured, as
+// all levels give its bits.
+#include "support/attention_backward_accuracy.hpp"
+
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -10,7 +12,6 @@
 #include <vector>
 
 #include "oracle/attention_backward.hpp"
-#include "support/attention_backward_accuracy.hpp"
 #include "support/effort.hpp"
 #include "support/isa.hpp"
 #include "support/public_api.hpp"
@@ -111,8 +112,7 @@ struct Worst {
 
 template <class T>
 void measure(const oracle::Attention<T> &a, const std::vector<T> &dout, Worst &worst) {
-  const oracle::GradientTruth truth =
-      oracle::gradient_truth(a, dout, gradient_units(a.qk_dim, a.v_dim));
+  const oracle::GradientTruth truth = oracle::gradient_truth(a, dout, gradient_units(a.qk_dim, a.v_dim));
   REQUIRE(truth.is_finite);
   const Gradients<T> got = run(a, dout);
   const auto see = [](double &most, const std::vector<oracle::Sum> &sums, const std::vector<T> &values) {
@@ -128,9 +128,9 @@ void measure(const oracle::Attention<T> &a, const std::vector<T> &dout, Worst &w
 
 template <class T>
 void judge(const std::string &what, const Worst &worst) {
-  std::printf("%s %-34s %4zu calls, shares of the bounds: dq %5.3f, dk %5.3f, dv %5.3f, dbias %5.3f, dsinks %5.3f\n",
-              Api<T>::element, what.c_str(), worst.calls, worst.dq, worst.dk, worst.dv, worst.dbias,
-              worst.dsinks);
+  std::printf(
+      "%s %-34s %4zu calls, shares of the bounds: dq %5.3f, dk %5.3f, dv %5.3f, dbias %5.3f, dsinks %5.3f\n",
+      Api<T>::element, what.c_str(), worst.calls, worst.dq, worst.dk, worst.dv, worst.dbias, worst.dsinks);
   CHECK(worst.calls > 0);
   for (const double share : {worst.dq, worst.dk, worst.dv, worst.dbias, worst.dsinks}) CHECK(share <= 1);
 }
@@ -161,8 +161,9 @@ oracle::Attention<T> make(std::size_t queries, std::size_t keys, std::size_t qk_
 
 // Few numbers, and every kind of option.
 constexpr int kinds = 9;
-constexpr const char *kind_names[kinds] = {"plain",         "softcap",      "bias",  "a bias for all", "alibi",
-                                           "sinks",         "query scales", "scale", "softcap of large scores"};
+constexpr const char *kind_names[kinds] = {"plain",          "softcap", "bias",
+                                           "a bias for all", "alibi",   "sinks",
+                                           "query scales",   "scale",   "softcap of large scores"};
 template <class T>
 oracle::Attention<T> with_option(int kind, std::size_t queries, std::size_t keys, std::size_t dim,
                                  std::size_t width, Random &random) {
@@ -297,8 +298,8 @@ TEST_CASE("the same by softmax_backward") {
       for (std::size_t r = 0; r < rows; ++r) {
         for (std::size_t c = 0; c < cols; ++c) {
           for (std::size_t i = 0; i < inner; ++i) {
-            made[r * cols + c] += x[x_across ? i * rows + r : r * inner + i] *
-                                  y[y_across ? c * inner + i : i * cols + c];
+            made[r * cols + c] +=
+                x[x_across ? i * rows + r : r * inner + i] * y[y_across ? c * inner + i : i * cols + c];
           }
         }
       }

@@ -189,7 +189,9 @@ TEST_CASE_TEMPLATE("strides", T, float, double) {
     rejects<T>(RAPT_BAD_V_STRIDES, [&](auto &call) { call.options.v_strides = negative(good); });
     rejects<T>(RAPT_BAD_OUT_STRIDES, [&](auto &call) { call.options.out_strides = negative({60, 15, 5}); });
     rejects<T>(RAPT_BAD_LSE_STRIDES, [&](auto &call) { call.options.lse_strides = negative({12, 3, 1}); });
-    rejects<T>(RAPT_BAD_DOUT_STRIDES, [&](auto &call) { call.gradients.dout_strides = negative({60, 15, 5}); });
+    rejects<T>(RAPT_BAD_DOUT_STRIDES, [&](auto &call) {
+      call.gradients.dout_strides = negative({60, 15, 5});
+    });
     rejects<T>(RAPT_BAD_DQ_STRIDES, [&](auto &call) { call.gradients.dq_strides = negative({72, 18, 6}); });
     rejects<T>(RAPT_BAD_DK_STRIDES, [&](auto &call) { call.gradients.dk_strides = negative({192, 96, 6}); });
     rejects<T>(RAPT_BAD_DV_STRIDES, [&](auto &call) { call.gradients.dv_strides = negative({160, 80, 5}); });
@@ -203,11 +205,12 @@ TEST_CASE_TEMPLATE("strides", T, float, double) {
                                  rapt_strides{0, 18, 6}, rapt_strides{72, 0, 6}, rapt_strides{72, 18, 0}}) {
     rejects<T>(RAPT_BAD_DQ_STRIDES, [&](auto &call) { call.gradients.dq_strides = bad; });
   }
-  for (const rapt_strides bad : {rapt_strides{192, 95, 6}, rapt_strides{192, 0, 6}, rapt_strides{192, 96, 0}}) {
+  for (const rapt_strides bad :
+       {rapt_strides{192, 95, 6}, rapt_strides{192, 0, 6}, rapt_strides{192, 96, 0}}) {
     rejects<T>(RAPT_BAD_DK_STRIDES, [&](auto &call) { call.gradients.dk_strides = bad; });
     rejects<T>(RAPT_BAD_DV_STRIDES, [&](auto &call) {
-      call.gradients.dv_strides = {bad.batch * 5 / 6 - (bad.batch == 191), bad.head == 95 ? 79 : bad.head * 5 / 6,
-                                   bad.token * 5 / 6};
+      call.gradients.dv_strides = {bad.batch * 5 / 6 - (bad.batch == 191),
+                                   bad.head == 95 ? 79 : bad.head * 5 / 6, bad.token * 5 / 6};
     });
   }
   accepts<T>([](auto &call) { call.gradients.dq_strides = {72, 6, 24}; });
@@ -224,7 +227,8 @@ TEST_CASE_TEMPLATE("strides", T, float, double) {
     });
   }
   // Rows of the bias may overlap in part, but not those of its gradient.
-  for (const rapt_strides bad : {rapt_strides{192, 48, 15}, rapt_strides{192, 47, 16}, rapt_strides{1, 0, 0}}) {
+  for (const rapt_strides bad :
+       {rapt_strides{192, 48, 15}, rapt_strides{192, 47, 16}, rapt_strides{1, 0, 0}}) {
     rejects<T>(RAPT_BAD_DBIAS, [&](auto &call) {
       call.add_bias();
       call.options.bias_strides = bad;

@@ -1,5 +1,5 @@
-// What rapt.h says of the special values of attention's gradient, of what it writes, and of its memory; on every
-// usable level.
+// What rapt.h says of the special values of attention's gradient, of what it writes, and of its memory; on
+// every usable level.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -298,8 +298,8 @@ TEST_CASE_TEMPLATE("what is not finite reaches who sees it alone", T, float, dou
           CHECK(differences(by_row.dq, plain.dq, 0, 12) == 0);
           std::size_t wrong = 0;
           for (std::size_t j = 0; j < keys; ++j) {
-            const std::size_t differ = differences(by_row.dk, plain.dk, j * 6, 6) +
-                                       differences(by_row.dv, plain.dv, j * 4, 4);
+            const std::size_t differ =
+                differences(by_row.dk, plain.dk, j * 6, 6) + differences(by_row.dv, plain.dv, j * 4, 4);
             wrong += j == place ? differ == 0 : differ;
           }
           CHECK(wrong == 0);

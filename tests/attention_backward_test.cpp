@@ -1,6 +1,6 @@
-// Attention's gradient on every usable level against the scalar one, bit for bit, and every way to lay out its
-// memory and to cut its work against the plain one: offsets, slices of one buffer, tasks, sequences alone,
-// foreign floating-point states. Guard pages lie around every buffer, the workspace included.
+// Attention's gradient on every usable level against the scalar one, bit for bit, and every way to lay out
+// its memory and to cut its work against the plain one: offsets, slices of one buffer, tasks, sequences
+// alone, foreign floating-point states. Guard pages lie around every buffer, the workspace included.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -116,8 +116,12 @@ TEST_CASE("every number of keys and queries") {
 TEST_CASE("the dimensions of models") {
   std::vector<Problem> problems;
   std::size_t count = 0;
-  for (const auto &[qk_dim, v_dim] :
-       {std::pair<std::size_t, std::size_t>{64, 64}, {80, 80}, {128, 128}, {192, 128}, {256, 256}, {576, 512}}) {
+  for (const auto &[qk_dim, v_dim] : {std::pair<std::size_t, std::size_t>{64, 64},
+                                      {80, 80},
+                                      {128, 128},
+                                      {192, 128},
+                                      {256, 256},
+                                      {576, 512}}) {
     for (const std::size_t rows : Sizes{1, 16, 70}) {
       for (const std::size_t keys : Sizes{64, 65, 200}) {
         count += 1;

@@ -1,5 +1,5 @@
-// What the scale of attention's scores is for: a toy is trained by rapt alone, three times, and its losses are
-// the same bits on every level. RAPT_TRAINING_CURVES=FILE writes what tests/training/plot.py draws.
+// What the scale of attention's scores is for: a toy is trained by rapt alone, three times, and its losses
+// are the same bits on every level. RAPT_TRAINING_CURVES=FILE writes what tests/training/plot.py draws.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -66,9 +66,9 @@ double last_score_gradient(const Curve &curve) {
 }
 
 void print(const Scale &scale, const Curve &curve) {
-  std::printf("scale %-12s first step: loss %.3f, largest weight %.3f, gradient of scores %.2e, of projections %.2e",
-              scale.name, curve[0].loss, curve[0].largest_weight, curve[0].score_gradient,
-              curve[0].gradient_norm);
+  std::printf(
+      "scale %-12s first step: loss %.3f, largest weight %.3f, gradient of scores %.2e, of projections %.2e",
+      scale.name, curve[0].loss, curve[0].largest_weight, curve[0].score_gradient, curve[0].gradient_norm);
   if (curve.size() >= 50) {
     std::printf("; last 50 of %zu: loss %.3f, gradient of scores %.2e", curve.size(), last_loss(curve),
                 last_score_gradient(curve));

@@ -1,5 +1,5 @@
-// The gradient of attention as rapt.h defines it, by the chain rule over whole rows of weights in long double.
-// It shares nothing with the library but the text that it follows.
+// The gradient of attention as rapt.h defines it, by the chain rule over whole rows of weights in long
+// double. It shares nothing with the library but the text that it follows.
 #pragma once
 
 #include "oracle/attention.hpp"
@@ -9,8 +9,8 @@ namespace rapt::test::oracle {
 // A sum, and what an error in it is measured by.
 struct Sum {
   long double value = 0;
-  long double magnitude = 0;  // of the terms
-  long double units = 0;      // the same, each times its row's units
+  long double magnitude = 0;   // of the terms
+  long double units = 0;       // the same, each times its row's units
   long double unweighted = 0;  // the same, with every weight 1
   std::size_t terms = 0;
   // `size`: the largest that the term can be, but for its weight.
@@ -87,13 +87,13 @@ GradientTruth gradient_truth(const Attention<T> &a, const std::vector<T> &dout, 
           }
           if (!a.alibi_slopes.empty())
             s += Real{a.alibi_slopes[h]} * (static_cast<Real>(j) - static_cast<Real>(position_of(a, b, i)));
-          const std::size_t bias_at =
-              a.bias.empty() ? 0 : a.row(a.bias_repeats, b, h, i) * a.kv_len + j;
+          const std::size_t bias_at = a.bias.empty() ? 0 : a.row(a.bias_repeats, b, h, i) * a.kv_len + j;
           if (!a.bias.empty()) s += Real{a.bias[bias_at]};
           if (s == -std::numeric_limits<Real>::infinity()) continue;
           const Real w = std::exp(s - row.lse), ds = w * (dp - mean);
           if (!a.bias.empty()) truth.dbias[bias_at].add(ds, w, size, e.scores);
-          for (std::size_t d = 0; d < a.v_dim; ++d) truth.dv[v_at + d].add(w * Real{go[d]}, w, Real{go[d]}, e.weights);
+          for (std::size_t d = 0; d < a.v_dim; ++d)
+            truth.dv[v_at + d].add(w * Real{go[d]}, w, Real{go[d]}, e.weights);
           const Real g = ds * slope * factor, g_size = size * factor;
           for (std::size_t d = 0; d < a.qk_dim; ++d) {
             truth.dq[q_at + d].add(g * Real{a.k[k_at + d]}, w, g_size * Real{a.k[k_at + d]}, e.scores);

@@ -29,8 +29,7 @@ double gradient_error(std::span<const oracle::Sum> truth, ValueAt &&value_at) {
     const auto terms = static_cast<long double>(sum.terms);
     const T got = value_at(i);
     const long double off = std::fabs(static_cast<long double>(got) - sum.value);
-    const long double bound =
-        unit * (sum.units + terms * sum.magnitude) + lowest * (sum.unweighted + terms);
+    const long double bound = unit * (sum.units + terms * sum.magnitude) + lowest * (sum.unweighted + terms);
     const double share = off == 0 ? 0 : static_cast<double>(off / bound);
     if (!(share <= worst)) worst = std::isnan(share) ? std::numeric_limits<double>::infinity() : share;
   }

@@ -120,9 +120,7 @@ class BackwardRun {
     for (Tensor *tensor : {&in_.whole, &in_.q, &in_.k, &in_.v, &dout_}) tensor->remember();
   }
   std::size_t query_sequence(std::size_t b) const { return how_.q_offsets ? 0 : b; }
-  std::size_t query_token(std::size_t b, std::size_t i) const {
-    return how_.q_offsets ? q_first_[b] + i : i;
-  }
+  std::size_t query_token(std::size_t b, std::size_t i) const { return how_.q_offsets ? q_first_[b] + i : i; }
   std::size_t key_sequence(std::size_t b) const { return how_.kv_offsets ? 0 : b; }
   std::size_t key_token(std::size_t b, std::size_t j) const { return how_.kv_offsets ? kv_first_[b] + j : j; }
   // Keys of a sequence whose gradients are written, used or not.
@@ -288,9 +286,7 @@ class BackwardRun {
         from = to;
       }
     } else {
-      call([&] {
-        return Api<T>::attention_backward(q, k, v, &o, &g, workspace_->data(), workspace_size_);
-      });
+      call([&] { return Api<T>::attention_backward(q, k, v, &o, &g, workspace_->data(), workspace_size_); });
     }
   }
 

@@ -1,8 +1,8 @@
-// A toy that learns to recall: sequences of pairs of a key token and a value, and questions that are key tokens
-// of the sequence again; the answer is the value that stood beside it. One attention layer of one head of 512
-// dimensions, whose queries and keys are learned projections of learned embeddings and whose values are learned
-// logits; cross-entropy; plain gradient descent. All of its arithmetic is rapt's or written out here, in a
-// fixed order, so that every level gives the same bits.
+// A toy that learns to recall: sequences of pairs of a key token and a value, and questions that are key
+// tokens of the sequence again; the answer is the value that stood beside it. One attention layer of one head
+// of 512 dimensions, whose queries and keys are learned projections of learned embeddings and whose values
+// are learned logits; cross-entropy; plain gradient descent. All of its arithmetic is rapt's or written out
+// here, in a fixed order, so that every level gives the same bits.
 #pragma once
 
 #include <cmath>
@@ -21,13 +21,14 @@ class Recall {
 
   // What is seen of a step, before its update.
   struct Step {
-    double loss = 0;             // mean cross-entropy, in nats
-    double gradient_norm = 0;    // of the projections of queries and keys
-    double score_gradient = 0;   // the norm of the gradient of the softmax's arguments
-    double largest_weight = 0;   // mean over the questions
+    double loss = 0;            // mean cross-entropy, in nats
+    double gradient_norm = 0;   // of the projections of queries and keys
+    double score_gradient = 0;  // the norm of the gradient of the softmax's arguments
+    double largest_weight = 0;  // mean over the questions
   };
 
-  Recall(double scale, float learning_rate) : scale_(scale), rate_(learning_rate), random_(2017) {
+  Recall(double scale, float learning_rate, std::uint64_t seed = 2017)
+      : scale_(scale), rate_(learning_rate), random_(seed) {
     const auto draw = [&](Values &values, std::size_t count, double sigma) {
       values.resize(count);
       for (float &value : values) value = static_cast<float>(sigma * random_.gaussian());
@@ -43,7 +44,8 @@ class Recall {
     draw_sequences();
     const Values q_table = rows_times_rows(x_, tokens, wq_, d_k, embedding);
     const Values k_table = rows_times_rows(x_, tokens, wk_, d_k, embedding);
-    const Values q = gather(q_table, asked_, d_k), k = gather(k_table, key_, d_k), v = gather(u_, value_, answers);
+    const Values q = gather(q_table, asked_, d_k), k = gather(k_table, key_, d_k),
+                 v = gather(u_, value_, answers);
     rapt_attention_options o = RAPT_ATTENTION_OPTIONS_INIT;
     o.batch = sequences;
     o.q_len = questions;
@@ -170,7 +172,8 @@ class Recall {
     for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i] -= rate_ * gradient[i];
   }
 
-  void attention(const rapt_attention_options &o, const Values &q, const Values &k, const Values &v, Values &out) {
+  void attention(const rapt_attention_options &o, const Values &q, const Values &k, const Values &v,
+                 Values &out) {
     std::size_t bytes = 0;
     must(rapt_attention_workspace_f32(&o, &bytes));
     workspace_.resize(bytes);

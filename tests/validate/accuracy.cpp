@@ -452,8 +452,8 @@ struct AttentionBackwardAccuracy {
     for (const T sink : a.sinks) {
       if (std::fabs(sink) >= std::numeric_limits<T>::max() / 2) return {};
     }
-    const oracle::GradientTruth truth = oracle::gradient_truth(a, make_output_gradient<T>(problem, a),
-                                                               gradient_units(a.qk_dim, a.v_dim));
+    const oracle::GradientTruth truth =
+        oracle::gradient_truth(a, make_output_gradient<T>(problem, a), gradient_units(a.qk_dim, a.v_dim));
     if (!truth.is_finite) return {};
     Worst worst;
     std::size_t at = 0;
