@@ -39,7 +39,7 @@ template <class ProblemsOf>
 void compare_attention(const char *what, ProblemsOf &&problems_of, const LayoutsOf &layouts) {
   std::size_t calls = 0, elements = 0;
   for (const KernelCase &kernel : kernel_cases()) {
-    if (!kernel.traits.is_attention) continue;
+    if (!kernel.traits.is_attention || kernel.traits.is_attention_backward) continue;
     const bool whole = std::string_view(kernel.name).substr(0, 11) == "attention_f";
     const Comparison comparison = compare_levels(kernel, problems_of(whole), layouts);
     for (const std::string &failure : comparison.failures) FAIL_CHECK(failure);

@@ -460,10 +460,13 @@ typedef struct rapt_attention_gradients {
  * Order: dot products are one chain of fused multiply-adds over the dimension, sums over keys one chain in
  * key order, sums over queries one chain in the order token by token and within a token head by head, dsinks
  * over the sequences one after the other. It does not depend on tasks, batch or instruction set. Special
- * values: a row with nothing visible has dq 0 and adds to nothing. Where the weight is 0 (excluded, or below
- * 2^-125) ds is 0, whatever is there, and a key or query that is not finite adds nothing. Aliasing: gradients
- * overlap nothing. Accuracy (f32; f64: 2^-53): errors of weights are those of forward's accuracy, relative to
- * max |dout . v| of the row; a sum of n terms adds n * 2^-24 of the sum of their magnitudes.
+ * values: a row with nothing visible has dq 0 and adds to nothing (if its dout is not finite, dsinks is NaN).
+ * Where the weight is 0 (excluded, or below 2^-125) ds is 0, whatever is there, and a key or query that is not
+ * finite adds nothing. No weight is above 1. No gradient is -0. Aliasing: gradients overlap nothing.
+ * Accuracy (f32; f64: 2^-53): with S of forward's accuracy and e[i] = 8 + |lse[i]| + (qk_dim + 8) * S, the
+ * error of a weight is at most e[i] * 2^-24 of it, and that of ds[i][j] (e[i] + v_dim) * 2^-24 of w[i][j] *
+ * max over the visible |v| * sum of |dout[i]|. A gradient's error is at most what these make of the terms of
+ * its sum, and for n terms n * 2^-24 of the sum of their magnitudes besides.
  *
  * Tasks as those of attention: run(first, last) does some, and every split gives the same bits. A task is a
  * key/value head of a sequence; of all sequences if dsinks is asked for or dbias is summed over them, and of

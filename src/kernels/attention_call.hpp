@@ -26,6 +26,8 @@ struct AttentionCall {
   std::size_t tiles_a_sequence() const {
     return (options.q_len * group() + attention_tile_rows - 1) / attention_tile_rows;
   }
+  // A sequence without queries has a number too: a backward call writes its keys' gradients.
+  std::size_t numbers_a_sequence() const { return tiles_a_sequence() > 0 ? tiles_a_sequence() : 1; }
   std::size_t tiles() const { return options.batch * options.kv_heads * tiles_a_sequence(); }
   std::size_t chunks() const { return (options.kv_len + attention_chunk - 1) / attention_chunk; }
 };
@@ -46,7 +48,7 @@ class AttentionTile {
   using Call = rapt::AttentionCall;
 
   AttentionTile(const Call &call, std::size_t index) : call_(call), o_(call.options), group_(call.group()) {
-    const std::size_t tiles = call.tiles_a_sequence();
+    const std::size_t tiles = call.numbers_a_sequence();
     const std::size_t sequence_head = index / tiles;
     sequence_ = sequence_head / o_.kv_heads;
     kv_head_ = sequence_head % o_.kv_heads;
@@ -254,7 +256,7 @@ class BackwardTask {
   // f(tile) for every tile, in order; first(tile) before the first one of a head.
   template <class First, class F>
   void for_each_tile(First first, F f) const {
-    const std::size_t tiles = call_.tiles_a_sequence();
+    const std::size_t tiles = call_.numbers_a_sequence();
     for (std::size_t b = first_batch_; b < first_batch_ + batches_; ++b) {
       for (std::size_t h = first_head_; h < first_head_ + heads_; ++h) {
         const std::size_t index = (b * call_.options.kv_heads + h) * tiles;

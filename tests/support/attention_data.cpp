@@ -181,7 +181,15 @@ oracle::Attention<T> make_attention(const Problem &problem) {
   return a;
 }
 
+template <class T>
+std::vector<T> make_output_gradient(const Problem &problem, const oracle::Attention<T> &a) {
+  Random random(problem.seed ^ 0x646f7574u);
+  return make_rows<T>(problem.input, 6, random, a.batch * a.q_heads * a.q_len, a.v_dim);
+}
+
 template oracle::Attention<float> make_attention<float>(const Problem &);
 template oracle::Attention<double> make_attention<double>(const Problem &);
+template std::vector<float> make_output_gradient(const Problem &, const oracle::Attention<float> &);
+template std::vector<double> make_output_gradient(const Problem &, const oracle::Attention<double> &);
 
 }  // namespace rapt::test

@@ -10,4 +10,8 @@ namespace rapt::test {
 template <class T>
 oracle::Attention<T> make_attention(const Problem &problem);
 
+// A gradient of its output, [batch][q_heads][q_len][v_dim].
+template <class T>
+std::vector<T> make_output_gradient(const Problem &problem, const oracle::Attention<T> &a);
+
 }  // namespace rapt::test

@@ -3,6 +3,7 @@
 #include <limits>
 #include <string>
 
+#include "support/attention_backward_case.hpp"
 #include "support/attention_case.hpp"
 #include "support/bits.hpp"
 #include "support/matrix.hpp"
@@ -396,6 +397,22 @@ struct AttentionCase {
   }
 };
 
+template <class T>
+struct AttentionBackwardCase {
+  static constexpr KernelTraits traits = [] {
+    KernelTraits made;
+    made.operands = Operands::attention;
+    made.element_size = sizeof(T);
+    made.inputs = 3;
+    made.has_rows = made.is_attention = made.is_attention_backward = true;
+    return made;
+  }();
+
+  static Outcome run(const Problem &problem, const Layout &layout) {
+    return run_attention_backward<T>(problem, layout);
+  }
+};
+
 // ---- the list ----
 
 // One type for each line of kernels.def. A kernel that has no case below does not compile.
@@ -456,6 +473,10 @@ template <>
 struct CaseOf<kernel::attention_merge_f32> : AttentionCase<float, AttentionStage::merge> {};
 template <>
 struct CaseOf<kernel::attention_merge_f64> : AttentionCase<double, AttentionStage::merge> {};
+template <>
+struct CaseOf<kernel::attention_backward_f32> : AttentionBackwardCase<float> {};
+template <>
+struct CaseOf<kernel::attention_backward_f64> : AttentionBackwardCase<double> {};
 
 constexpr KernelCase cases[] = {
 #define KERNEL(name, result, parameters, arguments) \

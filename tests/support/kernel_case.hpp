@@ -18,6 +18,7 @@ struct KernelTraits {
   bool is_dot_rows = false;  // any row stride
   bool has_output = true;    // writes memory; else only returns a value
   bool is_attention = false;
+  bool is_attention_backward = false;  // besides
 };
 
 struct KernelCase {

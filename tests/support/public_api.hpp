@@ -26,6 +26,9 @@ struct Api<float> {
   static constexpr auto attention_partial = rapt_attention_partial_f32;
   static constexpr auto attention_merge = rapt_attention_merge_f32;
   static constexpr auto attention_pack_keys = rapt_attention_pack_keys_f32;
+  static constexpr auto attention_backward = rapt_attention_backward_f32;
+  static constexpr auto attention_backward_run = rapt_attention_backward_run_f32;
+  static constexpr auto attention_backward_workspace = rapt_attention_backward_workspace_f32;
 };
 
 template <>
@@ -46,6 +49,9 @@ struct Api<double> {
   static constexpr auto attention_partial = rapt_attention_partial_f64;
   static constexpr auto attention_merge = rapt_attention_merge_f64;
   static constexpr auto attention_pack_keys = rapt_attention_pack_keys_f64;
+  static constexpr auto attention_backward = rapt_attention_backward_f64;
+  static constexpr auto attention_backward_run = rapt_attention_backward_run_f64;
+  static constexpr auto attention_backward_workspace = rapt_attention_backward_workspace_f64;
 };
 
 }  // namespace rapt::test

@@ -6,6 +6,8 @@
 #include <span>
 
 #include "support/attention_accuracy.hpp"
+#include "support/attention_backward_accuracy.hpp"
+#include "support/attention_backward_case.hpp"
 #include "support/attention_data.hpp"
 #include "support/bits.hpp"
 #include "support/problem_data.hpp"
@@ -438,6 +440,38 @@ using AttentionWholeAccuracy = AttentionAccuracy<T, false>;
 template <class T>
 using AttentionPartialAccuracy = AttentionAccuracy<T, true>;
 
+// The worst share of all gradients of the call, if all of them are finite.
+template <class T>
+struct AttentionBackwardAccuracy {
+  static constexpr const char *unit_text = "share";
+  static constexpr double bound = 1;
+
+  static Judgement judge(const Problem &problem, Bits bits) {
+    if (!is_moderate(problem.input) && problem.input != InputClass::minus_infinities) return {};
+    const oracle::Attention<T> a = make_attention<T>(problem);
+    for (const T sink : a.sinks) {
+      if (std::fabs(sink) >= std::numeric_limits<T>::max() / 2) return {};
+    }
+    const oracle::GradientTruth truth =
+        oracle::gradient_truth(a, make_output_gradient<T>(problem, a), gradient_units(a.qk_dim, a.v_dim));
+    if (!truth.is_finite) return {};
+    Worst worst;
+    std::size_t at = 0;
+    const auto see = [&](const std::vector<oracle::Sum> &sums) {
+      const auto value = [&](std::size_t i) { return from_bits<T>(static_cast<BitsOf<T>>(bits[at + i])); };
+      worst.see(gradient_error<T>(sums, value), bound);
+      at += sums.size();
+    };
+    const WantedGradients wanted = wanted_gradients(problem, a);
+    see(truth.dq);
+    see(truth.dk);
+    see(truth.dv);
+    if (wanted.dbias) see(truth.dbias);
+    if (wanted.dsinks) see(truth.dsinks);
+    return worst.judgement;
+  }
+};
+
 // ---- the list ----
 
 // One type for each line of kernels.def. A kernel without an accuracy does not compile.
@@ -471,6 +505,7 @@ ACCURACY(softmax_backward, SoftmaxBackwardAccuracy)
 ACCURACY(attention, AttentionWholeAccuracy)
 ACCURACY(attention_partial, AttentionPartialAccuracy)
 ACCURACY(attention_merge, AttentionWholeAccuracy)
+ACCURACY(attention_backward, AttentionBackwardAccuracy)
 #undef ACCURACY
 
 template <class Kernel>

@@ -18,6 +18,12 @@ T chain(const T *a, const T *b, std::size_t n) {
   return sum;
 }
 
+// Of a logit in units of log 2. No weight is above 1, however far the rounding of large scores is off.
+template <class T>
+T final_weight(T distance) {
+  return weight(distance > 0 ? T(0) : distance, T(1), rapt::AttentionContract<T>::lowest_log2);
+}
+
 template <class T>
 void add_gradients(const AttentionTile &tile, AttentionTile::Row row, T *dq) {
   using C = rapt::AttentionContract<T>;
@@ -38,7 +44,7 @@ void add_gradients(const AttentionTile &tile, AttentionTile::Row row, T *dq) {
     T slope = 1;
     const T s = scores.score(j / block * block, j % block, &slope);
     if (s == -std::numeric_limits<T>::infinity()) continue;  // weight 0, in a row of NaN too
-    const T w = weight(std::fma(s, scale.to_log2, -lse_log2), T(1), C::lowest_log2);
+    const T w = final_weight(std::fma(s, scale.to_log2, -lse_log2));
     if (w == 0) continue;
     const T ds = w * (chain(dout, tile.v<T>(j), o.v_dim) - mean);
     if (T *dbias = tile.dbias<T>(row)) dbias[j] = dbias[j] + ds;
@@ -54,7 +60,7 @@ void add_gradients(const AttentionTile &tile, AttentionTile::Row row, T *dq) {
   if (T *dsinks = static_cast<T *>(tile.gradients().dsinks)) {
     const T sink_log2 = static_cast<T>(double{tile.sink<T>(row)} * C::log2_e);
     const bool none = lse == -std::numeric_limits<T>::infinity();
-    const T w = none ? T(0) : weight(sink_log2 - lse_log2, T(1), C::lowest_log2);
+    const T w = none ? T(0) : final_weight(sink_log2 - lse_log2);
     if (w != 0) dsinks[row.q_head] = std::fma(-w, mean, dsinks[row.q_head]);
   }
 }
@@ -71,6 +77,9 @@ void end_gradients(const BackwardTask &task) {
     for (std::size_t j = 0; j < tile.kv_len(); ++j) {
       make_zeros_positive(tile.dk<T>(j), tile.options().qk_dim);
       make_zeros_positive(tile.dv<T>(j), tile.options().v_dim);
+    }
+    if (T *dsinks = static_cast<T *>(tile.gradients().dsinks)) {
+      make_zeros_positive(dsinks + tile.kv_head() * tile.group(), tile.group());
     }
   };
   task.for_each_tile(of_head, [](const AttentionTile &) {});

@@ -170,27 +170,31 @@ class TileGradients {
     }
   }
 
+  // Of a logit in units of log 2. No weight is above 1, however far the rounding of large scores is off.
+  [[gnu::always_inline]] static batch final_weight(batch distance) {
+    return Weight<T>()(S::min(batch(T(0)), distance), batch(T(1)), batch(C::lowest_log2));
+  }
+
   // Scores become weights, and products of values the gradients of the dot products; those of the scores go
   // to slopes_ where a gradient of the bias is asked for. All 0 outside of `seen`.
   [[gnu::noinline, gnu::flatten]] void make_gradients(std::size_t r, AttentionTile::Range seen,
                                                       std::size_t keys) {
-    const batch zero(T(0)), one(T(1)), lowest(C::lowest_log2), none(-std::numeric_limits<T>::infinity());
+    const batch zero(T(0)), none(-std::numeric_limits<T>::infinity());
     const batch to_log2 = S::load(rows_.to_log2 + r), lse = S::load(lse_log2_ + r);
     const batch mean = S::load(mean_ + r), to_score = S::load(to_score_ + r);
     const bool has_cap = rows_.cap != 0, has_dbias = tile_.gradients().dbias != nullptr;
-    const Weight<T> weight;
     const auto make = [&](std::size_t j) __attribute__((always_inline)) {
       const std::size_t at = j * tile_pitch + r;
       // What is excluded has no weight in a row of NaN either.
       const batch score = S::load(scores_ + at);
-      const batch w =
-          S::select(S::equal(score, none), zero, weight(S::fma(score, to_log2, -lse), one, lowest));
-      const batch ds = S::select(S::equal(w, zero), zero, w * (S::load(products_ + at) - mean));
+      const batch w = S::select(S::equal(score, none), zero, final_weight(S::fma(score, to_log2, -lse)));
+      const auto is_nothing = S::equal(w, zero);
+      const batch ds = w * (S::load(products_ + at) - mean);
       batch g = ds;
-      if (has_cap) g = S::select(S::equal(w, zero), zero, g * S::load(slopes_ + at));
-      if (has_dbias) S::store(slopes_ + at, ds);
+      if (has_cap) g = g * S::load(slopes_ + at);
+      if (has_dbias) S::store(slopes_ + at, S::select(is_nothing, zero, ds));
       S::store(scores_ + at, w);
-      S::store(products_ + at, g * to_score);
+      S::store(products_ + at, S::select(is_nothing, zero, g * to_score));
     };
     std::size_t j = seen.first;
     for (; seen.end - j >= 4; j += 4) {
@@ -264,8 +268,7 @@ class TileGradients {
                      : static_cast<T>(double{tile_.sink<T>(rows_.of[r])} * C::log2_e);
     }
     for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
-      S::store(sink + r,
-               Weight<T>()(S::load(sink + r) - S::load(lse_log2_ + r), batch(T(1)), batch(C::lowest_log2)));
+      S::store(sink + r, final_weight(S::load(sink + r) - S::load(lse_log2_ + r)));
     }
     for (std::size_t r = 0; r < rows_.rows; ++r) {
       T &sum = dsinks[rows_.of[r].q_head];
@@ -319,6 +322,9 @@ void end_gradients(const BackwardTask &task) {
     for (std::size_t j = 0; j < tile.kv_len(); ++j) {
       add_zero(tile.dk<T>(j), tile.options().qk_dim);
       add_zero(tile.dv<T>(j), tile.options().v_dim);
+    }
+    if (T *dsinks = static_cast<T *>(tile.gradients().dsinks)) {
+      add_zero(dsinks + tile.kv_head() * tile.group(), tile.group());
     }
   };
   task.for_each_tile(of_head, [](const AttentionTile &) {});
