@@ -157,12 +157,12 @@ TEST_CASE_TEMPLATE("the queries answer with the same statuses", T, float, double
 }
 
 TEST_CASE_TEMPLATE("options as forwards", T, float, double) {
-  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   rejects<T>(RAPT_BAD_HEADS, [](auto &call) { call.options.kv_heads = 3; });
   rejects<T>(RAPT_BAD_DIM, [](auto &call) { call.options.v_dim = SIZE_MAX; });
   rejects<T>(RAPT_BAD_SIZE, [](auto &call) { call.options.batch = SIZE_MAX; });
   rejects<T>(RAPT_BAD_SIZE, [](auto &call) { call.options.k_strides = {1, 1, PTRDIFF_MAX}; });
-  rejects<T>(RAPT_BAD_SCALE, [](auto &call) { call.options.scale = nan; });
+  rejects<T>(RAPT_BAD_SCALE,
+             [](auto &call) { call.options.scale = std::numeric_limits<double>::quiet_NaN(); });
   rejects<T>(RAPT_BAD_SOFTCAP, [](auto &call) { call.options.softcap = -1; });
   rejects<T>(RAPT_BAD_CAUSAL, [](auto &call) { call.options.causal = 3; });
   rejects<T>(RAPT_BAD_WINDOW, [](auto &call) { call.options.window_left = -2; });
