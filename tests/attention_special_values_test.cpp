@@ -309,6 +309,42 @@ TEST_CASE_TEMPLATE("NaN or +inf that is visible makes its own row NaN", T, float
   });
 }
 
+// A partial result's largest score is that of the scores that are numbers, wherever in a block a NaN lies.
+TEST_CASE_TEMPLATE("NaN is not a largest score", T, float, double) {
+  for_each_usable_isa([](const std::string &isa) {
+    CAPTURE(isa);
+    constexpr std::size_t keys = 64;
+    for (const std::size_t queries : Sizes{1, 20}) {  // few rows, and many
+      for (const bool has_mask : {false, true}) {
+        const std::vector<std::uint8_t> mask(queries * keys, 1);
+        for (const std::size_t place : places(keys)) {
+          for (std::size_t apart = 1; apart < keys; apart *= 2) {
+            const std::size_t largest = (place + apart) % keys;
+            Call<T> call(queries, keys, 1, 1);
+            std::fill(call.q.begin(), call.q.end(), T(1));
+            std::fill(call.k.begin(), call.k.end(), T(-1));
+            call.k[place] = quiet_nan<T>;
+            call.k[largest] = T(5);
+            if (has_mask) call.options.mask = mask.data();
+            std::size_t bytes = 0, tasks = 0, length = 0;
+            REQUIRE(Api<T>::attention_workspace(&call.options, &bytes) == RAPT_OK);
+            REQUIRE(rapt_attention_partial_tasks(&call.options, &tasks, &length) == RAPT_OK);
+            REQUIRE(length == queries * 3);
+            std::vector<unsigned char> workspace(bytes);
+            std::vector<T> partials(length);
+            REQUIRE(Api<T>::attention_partial(call.q.data(), call.k.data(), call.v.data(), partials.data(),
+                                              &call.options, 0, tasks, workspace.data(), bytes) == RAPT_OK);
+            for (std::size_t i = 0; i < queries; ++i) {
+              CHECK(partials[3 * i] == T(5));
+              CHECK(std::isnan(partials[3 * i + 1]));
+            }
+          }
+        }
+      }
+    }
+  });
+}
+
 TEST_CASE_TEMPLATE("a score of -inf has weight 0", T, float, double) {
   for_each_usable_isa([](const std::string &isa) {
     CAPTURE(isa);
@@ -419,7 +455,7 @@ TEST_CASE_TEMPLATE("sinks", T, float, double) {
         }
         CHECK(std::fabs(double{one.lse[i]} - std::log1p(sum)) < 1e-5);
       }
-      // One that dominates leaves nothing; NaN, +inf and one that overflows in units of log 2 spoil every row.
+      // One that dominates leaves nothing; NaN, +inf and one that overflows by log2(e) spoil every row.
       const Call<T> large = with_sink(T(1e6));
       for (std::size_t i = 0; i < 2; ++i) {
         CHECK(large.row_is_zero(i));

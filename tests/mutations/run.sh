@@ -279,7 +279,7 @@ mutate "attention: the softcap bends, but does not scale" kernels/attention/many
 mutate "attention: the slope's product is rounded" kernels/attention/few_rows.hpp \
   's/S::fma\(slope, distance \+ index, score\)/slope * (distance + index) + score/'
 mutate "attention: one page for all" kernels/attention/block.hpp \
-  's/tile\.k<T>\(first \+ j\)/tile.k<T>(first) + k_stride * static_cast<std::ptrdiff_t>(j)/'
+  's/(const T \*key = tile\.k<T>\(first) \+ j\)/\1) + k_stride * static_cast<std::ptrdiff_t>(j)/'
 mutate "attention: a row's end is written over" kernels/attention/many_rows.hpp \
   's/S::store_first\(row\[i\] \+ d, v\[i\], dims\)/S::store(row[i] + d, v[i])/'
 mutate "attention: a product that underflows is -0" kernels/attention/rows.hpp \

@@ -74,6 +74,8 @@ struct simd<float> {
   static batch fnma(batch a, batch b, batch c) { return _mm256_fnmadd_ps(a, b, c); }
   static batch divide(batch a, batch b) { return _mm256_div_ps(a, b); }
   static batch max(batch a, batch b) { return _mm256_max_ps(a, b); }
+  // b where a is NaN; b is not.
+  static batch max_number(batch a, batch b) { return _mm256_max_ps(a, b); }
   static batch min(batch a, batch b) { return _mm256_min_ps(a, b); }
   static batch abs(batch a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
   static mask less(batch a, batch b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
@@ -243,6 +245,7 @@ struct simd<double> {
   static batch fnma(batch a, batch b, batch c) { return _mm256_fnmadd_pd(a, b, c); }
   static batch divide(batch a, batch b) { return _mm256_div_pd(a, b); }
   static batch max(batch a, batch b) { return _mm256_max_pd(a, b); }
+  static batch max_number(batch a, batch b) { return _mm256_max_pd(a, b); }
   static batch min(batch a, batch b) { return _mm256_min_pd(a, b); }
   static batch abs(batch a) { return _mm256_andnot_pd(_mm256_set1_pd(-0.0), a); }
   static mask less(batch a, batch b) { return _mm256_cmp_pd(a, b, _CMP_LT_OQ); }

@@ -61,6 +61,8 @@ struct simd<float> {
   static batch divide(batch a, batch b) { return _mm512_div_ps(a, b); }
   static batch max(batch a, batch b) { return _mm512_max_ps(a, b); }
   static batch min(batch a, batch b) { return _mm512_min_ps(a, b); }
+  // b where a is NaN; b is not.
+  static batch max_number(batch a, batch b) { return _mm512_max_ps(a, b); }
   static batch abs(batch a) { return _mm512_abs_ps(a); }
   static mask less(batch a, batch b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
   static mask equal(batch a, batch b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
@@ -273,6 +275,7 @@ struct simd<double> {
   static batch divide(batch a, batch b) { return _mm512_div_pd(a, b); }
   static batch max(batch a, batch b) { return _mm512_max_pd(a, b); }
   static batch min(batch a, batch b) { return _mm512_min_pd(a, b); }
+  static batch max_number(batch a, batch b) { return _mm512_max_pd(a, b); }
   static batch abs(batch a) { return _mm512_abs_pd(a); }
   static mask less(batch a, batch b) { return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ); }
   static mask equal(batch a, batch b) { return _mm512_cmp_pd_mask(a, b, _CMP_EQ_OQ); }

@@ -68,6 +68,8 @@ struct simd<float> {
   // xsimd 8 divides f32 on NEON by an estimate.
   static batch divide(batch a, batch b) { return vdivq_f32(a, b); }
   static batch max(batch a, batch b) { return vmaxq_f32(a, b); }
+  // b where a is NaN; b is not.
+  static batch max_number(batch a, batch b) { return vmaxnmq_f32(a, b); }
   static batch min(batch a, batch b) { return vminq_f32(a, b); }
   static batch abs(batch a) { return vabsq_f32(a); }
   static mask less(batch a, batch b) { return vcltq_f32(a, b); }
@@ -205,6 +207,7 @@ struct simd<double> {
   static batch fnma(batch a, batch b, batch c) { return vfmsq_f64(c, a, b); }
   static batch divide(batch a, batch b) { return vdivq_f64(a, b); }
   static batch max(batch a, batch b) { return vmaxq_f64(a, b); }
+  static batch max_number(batch a, batch b) { return vmaxnmq_f64(a, b); }
   static batch min(batch a, batch b) { return vminq_f64(a, b); }
   static batch abs(batch a) { return vabsq_f64(a); }
   static mask less(batch a, batch b) { return vcltq_f64(a, b); }

@@ -455,21 +455,22 @@ class FewRows {
       if (mask) excluded = S::either(excluded, S::negate(S::load_flags(mask + j, count)));
       score = S::select(excluded, minus_infinity, score);
       S::store(row + j, score);
-      max = S::max(score, max);
+      max = S::max_number(score, max);
     }
     return S::fold_max(max);
   }
 
   static T largest_of(const T *row) {
+    const batch none(-std::numeric_limits<T>::infinity());
     batch max[4];
-    unroll<4>([&](auto i) __attribute__((always_inline)) { max[i] = S::load(row + i * S::width); });
+    unroll<4>([&](auto i) __attribute__((always_inline)) {
+      max[i] = S::max_number(S::load(row + i * S::width), none);
+    });
     for (std::size_t j = 4 * S::width; j < block; j += 4 * S::width) {
       unroll<4>([&](auto i) __attribute__((always_inline)) {
-        max[i] = S::max(S::load(row + j + i * S::width), max[i]);
+        max[i] = S::max_number(S::load(row + j + i * S::width), max[i]);
       });
     }
-    const batch none(-std::numeric_limits<T>::infinity());
-    unroll<4>([&](auto i) __attribute__((always_inline)) { max[i] = S::max(max[i], none); });
     return S::fold_max(S::max(S::max(max[0], max[1]), S::max(max[2], max[3])));
   }
 

@@ -347,7 +347,7 @@ class ManyRows {
         score = S::select(excluded, minus_infinity, score);
         S::store(column + key * tile_pitch, score);
       }
-      largest = S::max(score, largest);
+      largest = S::max_number(score, largest);
     };
     for (; any.end - j >= 4; j += 4) {
       unroll<4>([&](auto i) __attribute__((always_inline)) { take(max[i], j + i); });
@@ -419,7 +419,7 @@ class ManyRows {
         score = S::select(excluded, minus_infinity, score);
         S::store(address, score);
         if (careful_) S::store(exclusions_ + key * tile_pitch + r, S::select(excluded, minus_infinity, zero));
-        max = S::max(score, max);
+        max = S::max_number(score, max);
       }
     }
     return max;

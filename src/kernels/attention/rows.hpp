@@ -122,7 +122,7 @@ class TileRows {
     const batch infinity(std::numeric_limits<T>::infinity());
     for (std::size_t r = 0; r < lanes; r += S::width) {
       const batch a_max = S::load(total.max + r), b_max = S::load(next.max + r);
-      const batch max = S::max(b_max, a_max);
+      const batch max = S::max_number(b_max, a_max);
       const batch from = S::select(S::equal(max, -infinity), batch(T(0)), max);
       const batch a = weight(r, a_max - from), b = weight(r, b_max - from);
       S::store(total.max + r, max);

@@ -59,7 +59,7 @@ template <class T, std::size_t vectors, std::size_t depth>
   }
   unroll<depth>([&](auto j) __attribute__((always_inline)) {
     unroll<vectors>([&](auto v) __attribute__((always_inline)) {
-      max[v] = S::max(score[j][v], max[v]);
+      max[v] = S::max_number(score[j][v], max[v]);
       S::store(scores + j * tile_pitch + v * S::width, score[j][v]);
     });
   });
