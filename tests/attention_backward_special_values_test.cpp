@@ -469,6 +469,27 @@ TEST_CASE_TEMPLATE("a head's sinks", T, float, double) {
   });
 }
 
+// Such a row's sink has a weight of 1, and what it multiplies is NaN times the output of 0.
+TEST_CASE_TEMPLATE("a dout that is not finite, of a row with nothing visible, reaches its sink alone", T,
+                   float, double) {
+  for_each_usable_isa([](const std::string &isa) {
+    CAPTURE(isa);
+    Call<T> call(3, 5, 4, 3);
+    const T sink = T(0.5);
+    std::vector<std::uint8_t> mask(15, 1);
+    std::fill_n(mask.begin() + 5, 5, std::uint8_t{0});
+    call.options.mask = mask.data();
+    call.options.sinks = &sink;
+    call.compute();
+    const Call<T> plain = call;
+    call.dout[3] = infinity<T>;
+    call.compute();
+    CHECK(std::isnan(call.dsinks[0]));
+    CHECK(differences(call.dq, plain.dq) + differences(call.dk, plain.dk) + differences(call.dv, plain.dv) ==
+          0);
+  });
+}
+
 TEST_CASE("the workspace has the size that rapt.h tells, and tasks their number") {
   for (const std::size_t qk_dim : Sizes{1, 8, 64, 192, 576}) {
     for (const std::size_t v_dim : Sizes{1, 64, 128, 512}) {

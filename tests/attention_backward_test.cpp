@@ -52,8 +52,8 @@ void compare_gradients(const char *what, const std::vector<Problem> &problems, c
 
 TEST_CASE("random shapes and options") {
   compare_gradients("shapes and options",
-                    random_problems(native_or_emulated<std::size_t>(350, 40), 20260202,
-                                    native_or_emulated<std::size_t>(400000, 30000)),
+                    random_problems(native_or_emulated<std::size_t>(250, 40), 20260202,
+                                    native_or_emulated<std::size_t>(250000, 30000)),
                     plain_and_random_layouts(native_or_emulated<std::size_t>(3, 1)));
 }
 
@@ -88,7 +88,12 @@ TEST_CASE("every dimension, flush at guard pages") {
       problems.push_back(problem);
     }
   }
-  compare_gradients("dimensions at guard pages", problems, [&](const Problem &) { return layouts; });
+  compare_gradients("dimensions at guard pages", problems, [&](const Problem &problem) {
+    // Half of them, by turns.
+    std::vector<Layout> some;
+    for (std::size_t l = problem.seed % 2; l < layouts.size(); l += 2) some.push_back(layouts[l]);
+    return some;
+  });
 }
 
 // Every number of keys that a block leaves over, and around more blocks; with heads that share their keys.

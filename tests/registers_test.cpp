@@ -83,6 +83,19 @@ void watch_kernels(std::size_t n, Watch &&watch) {
       call(Api<T>::attention_merge, partials.data(), result.data(), &attention, std::size_t{0},
            std::size_t{1}, workspace.data(), bytes);
     });
+    Api<T>::attention_backward_workspace(&attention, &bytes);
+    workspace.resize(bytes);
+    std::vector<T> lse(queries, T(1)), dq(q.size()), dk(k.size()), dv(k.size());
+    attention.lse = lse.data();
+    rapt_attention_gradients gradients = RAPT_ATTENTION_GRADIENTS_INIT;
+    gradients.out = gradients.dout = result.data();
+    gradients.dq = dq.data();
+    gradients.dk = dk.data();
+    gradients.dv = dv.data();
+    watch("attention_backward", [&](WatchedCall &call) {
+      call(Api<T>::attention_backward, q.data(), k.data(), k.data(), &attention, &gradients, workspace.data(),
+           bytes);
+    });
   }
   // A bad argument leaves by another way.
   watch("softmax, bad stride", [&](WatchedCall &call) {

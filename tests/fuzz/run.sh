@@ -17,7 +17,7 @@ build=$(cd "$1" && pwd)
 source "$root/cmake/packages.sh"
 source "$root/tests/sanitize/build.sh"
 
-families=(vectors dot_rows softmax softmax_backward attention)
+families=(vectors dot_rows softmax softmax_backward attention attention_backward)
 if ! need_clang_sanitizers || ! sanitizer_runs address,undefined clang++; then
   echo "skipped: fuzzing: no clang with libFuzzer and the address sanitizer"
   exit 0

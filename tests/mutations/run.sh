@@ -286,6 +286,30 @@ mutate "attention: a product that underflows is -0" kernels/attention/rows.hpp \
   's/value \* factor_now \+ zero/value * factor_now/'
 mutate "attention: a partial result is read past its end" kernels/attention/few_rows.hpp \
   's/S::load_first\(next \+ d, o_\.v_dim - d\)/S::load(next + d)/'
+mutate "attention's gradient: the last row is dropped" kernels/attention/backward.hpp \
+  's/std::size_t begin = 0, end = rows_\.rows;/std::size_t begin = 0, end = rows_.rows > 1 ? rows_.rows - 1 : 1;/'
+mutate "attention's gradient: rows in the opposite order" kernels/attention/outer.hpp \
+  's/for \(std::size_t i = begin; i < end; \+\+i\) \{/for (std::size_t i = end; i-- > begin;) {/'
+mutate "attention's gradient: the scale is forgotten" kernels/attention/backward.hpp \
+  's/S::select\(is_nothing, zero, g \* to_score\)/S::select(is_nothing, zero, g)/; s/const batch mean = S::load\(mean_ \+ r\), to_score = .*;/const batch mean = S::load(mean_ + r);/'
+mutate "attention's gradient: the softcap's slope is forgotten" kernels/attention/backward.hpp \
+  's/if \(has_cap\) g = g \* S::load\(slopes_ \+ at\);/(void)has_cap;/'
+mutate "attention's gradient: NaN of a weight of 0" kernels/attention/backward.hpp \
+  's/S::select\(is_nothing, zero, g \* to_score\)/g * to_score/'
+mutate "attention's gradient: a weight above 1" kernels/attention/backward.hpp \
+  's/S::min\(batch\(T\(0\)\), distance\)/distance/'
+mutate "attention's gradient: the sign of dsinks" kernels/attention/backward.hpp \
+  's/sum = fused\(-sink\[r\], mean_\[r\], sum\)/sum = fused(sink[r], mean_[r], sum)/'
+mutate "attention's gradient: the tail of the dimensions is dropped" kernels/attention/outer.hpp \
+  's/if \(d < dim\) outer_products_of<T, 1, depth, false>.*$/(void)d;/'
+mutate "attention's gradient: a row's end is written over" kernels/attention/backward.hpp \
+  's/S::store_first\(tile_\.dq<T>\(rows_\.of\[r \+ i\]\) \+ d, v\[i\], dims\)/S::store(tile_.dq<T>(rows_.of[r + i]) + d, v[i])/'
+mutate "attention's gradient: infinite keys of weight 0" kernels/attention/backward.hpp \
+  's/const bool keys_are_finite = are_finite\(addresses_\.k, keys\);/const bool keys_are_finite = true;/'
+mutate "attention's gradient: infinite rows of weight 0" kernels/attention/backward.hpp \
+  's/if \(!rows_are_finite_\) return add_by_element\(keys, dk, dv\);/(void)rows_are_finite_;/'
+mutate "attention's gradient: the bias has the score's gradient" kernels/attention/backward.hpp \
+  's/S::store\(slopes_ \+ at, S::select\(is_nothing, zero, ds\)\)/S::store(slopes_ + at, S::select(is_nothing, zero, g * to_score))/'
 mutate "softmax: one visible column too few" kernels/score_plan.hpp \
   's/cols = r - before \+ 1 \+ after;/cols = r - before + after;/'
 mutate "softmax: the mask is one element off" kernels/scores.hpp \
