@@ -279,9 +279,10 @@ enum rapt_causal {
  *   mask:          mask[i][j] is not 0
  *   bias:          bias[i][j] is not -inf.
  *
- * ONNX's Attention (opsets 23 and 24) is this with causal = RAPT_CAUSAL_OFFSET and causal_offset the length of
- * the past (0 without), or RAPT_CAUSAL_BOTTOM_RIGHT where nonpad_kv_seqlen, our kv_lengths, gives each sequence's;
- * its attn_mask is the mask, or the bias if it is of numbers, and with fewer columns than keys kv_lengths.
+ * ONNX's Attention (opsets 23 and 24) is this with causal = RAPT_CAUSAL_OFFSET and causal_offset the length
+ * of the past (0 without), or RAPT_CAUSAL_BOTTOM_RIGHT where nonpad_kv_seqlen, our kv_lengths, gives each
+ * sequence's; its attn_mask is the mask, or the bias if it is of numbers, and with fewer columns than keys
+ * kv_lengths.
  *
  * Pointers to void are to elements of the function's type. All of it is optional but the shape; start from
  * RAPT_ATTENTION_OPTIONS_INIT. */
@@ -461,8 +462,8 @@ typedef struct rapt_attention_gradients {
  * key order, sums over queries one chain in the order token by token and within a token head by head, dsinks
  * over the sequences one after the other. It does not depend on tasks, batch or instruction set. Special
  * values: a row with nothing visible has dq 0 and adds to nothing (if its dout is not finite, dsinks is NaN).
- * Where the weight is 0 (excluded, or below 2^-125) ds is 0, whatever is there, and a key or query that is not
- * finite adds nothing. No weight is above 1. No gradient is -0. Aliasing: gradients overlap nothing.
+ * Where the weight is 0 (excluded, or below 2^-125) ds is 0, whatever is there, and a key or query that is
+ * not finite adds nothing. No weight is above 1. No gradient is -0. Aliasing: gradients overlap nothing.
  * Accuracy (f32; f64: 2^-53): with S of forward's accuracy and e[i] = 8 + |lse[i]| + (qk_dim + 8) * S, the
  * error of a weight is at most e[i] * 2^-24 of it, and that of ds[i][j] (e[i] + v_dim) * 2^-24 of w[i][j] *
  * max over the visible |v| * sum of |dout[i]|. A gradient's error is at most what these make of the terms of
