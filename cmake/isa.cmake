@@ -63,8 +63,8 @@ function(rapt_add_isas target)
       target_link_libraries(rapt_isa_${name} PRIVATE rapt_xsimd)
     endif()
     # -O2 in every configuration: without inlining, each intrinsic would become a function of its own, and a
-    # debug build of the caller's program is no reason for kernels fifty times slower. (The last -O wins.) Of what
-    # sanitizers add to them, -O2 makes several times the compile time and little else.
+    # debug build of the caller's program is no reason for kernels fifty times slower. (The last -O wins.) With
+    # sanitizers -O1: clang then takes 1 to 2 minutes for a file of a level, and up to twice as long at -O2.
     target_compile_options(rapt_isa_${name} PRIVATE ${RAPT_ISA_FLAGS_${name}} $<IF:$<CONFIG:Sanitizer>,-O1,-O2>)
     rapt_add_closed_object(${target} rapt_${name}.o rapt_isa_${name} rapt_table_${name})
   endforeach()

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "support/effort.hpp"
 #include "support/public_api.hpp"
 
 using namespace rapt::test;
@@ -257,7 +258,7 @@ TEST_CASE_TEMPLATE("tasks", T, float, double) {
   CHECK(call.untouched());
   call.last = 2;
   CHECK(call.tasks() == RAPT_OK);
-  for (const std::size_t at : {0, 2, 4}) {
+  for (const std::size_t at : Sizes{0, 2, 4}) {
     Call<T> none;
     none.first = none.last = at;
     CHECK(none.tasks() == RAPT_OK);

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Sourced: builds of the library and its tests with sanitizers. Needs $root.
 
-# -O1 and line numbers, of the levels' own files too (cmake/isa.cmake): at -O2 clang takes minutes for each of them.
+# -O1 and line numbers, of the levels' own files too (cmake/isa.cmake).
 sanitizer_base="-O1 -g1 -fno-omit-frame-pointer -fno-sanitize-recover=all"
 
 # sanitizer_build NAME DIR TARGET...: NAME is address, memory or thread. The library is built with the sanitizer too.
