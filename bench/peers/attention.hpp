@@ -37,6 +37,18 @@ struct AttentionProblem {
   std::size_t scratch_bytes = 0;
 };
 
+// Its gradient, from the output, the log-sum-exp of its rows and the gradient of the output.
+template <class T>
+struct AttentionGradientProblem {
+  AttentionProblem<T> forward;
+  const T *lse = nullptr;  // one a query
+  const T *dout = nullptr;
+  T *dq = nullptr, *dk = nullptr, *dv = nullptr;
+  // As forward.scratch, for two blocks of scores.
+  T *scratch = nullptr;
+  std::size_t scratch_bytes = 0;
+};
+
 constexpr std::size_t attention_score_rows = 128;
 
 // Calls block(head, i, rows) for all rows, `most` at most at a time: queries i to i + rows - 1

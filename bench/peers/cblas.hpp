@@ -40,6 +40,8 @@ class Cblas {
     f64_.weights = from.attention_weights_f64;
     peer.attention_f32 = attention<float>;
     peer.attention_f64 = attention<double>;
+    peer.attention_backward_f32 = attention_backward<float>;
+    peer.attention_backward_f64 = attention_backward<double>;
   }
 
  private:
@@ -128,7 +130,18 @@ class Cblas {
                             static_cast<int>(s_stride), v, d, T{0}, out, static_cast<int>(out_stride));
       }
     }
+    void add_transposed(const T *s, std::size_t rows, std::size_t s_stride, const T *x, std::size_t keys,
+                        std::size_t dim, T *out) const {
+      const int m = static_cast<int>(keys), n = static_cast<int>(dim), d = static_cast<int>(rows);
+      functions<T>().gemm(row_major, transpose, no_transpose, m, n, d, T{1}, s, static_cast<int>(s_stride), x,
+                          n, T{1}, out, n);
+    }
   };
+
+  template <class T>
+  static void attention_backward(const AttentionGradientProblem<T> &problem) {
+    attention_gradient_by_products<T>(problem, functions<T>().weights, Products<T>());
+  }
 
   template <class T>
   static void attention(const AttentionProblem<T> &problem) {

@@ -98,11 +98,22 @@ struct Products {
     Rows<T>(out, index(rows), index(dim), Eigen::OuterStride<>(index(out_stride))).noalias() =
         ConstRows<T>(s, index(rows), index(keys), Eigen::OuterStride<>(index(s_stride))) * all_values;
   }
+  void add_transposed(const T *s, std::size_t rows, std::size_t s_stride, const T *x, std::size_t keys,
+                      std::size_t dim, T *out) const {
+    Rows<T>(out, index(keys), index(dim), Eigen::OuterStride<>(index(dim))).noalias() +=
+        ConstRows<T>(s, index(rows), index(keys), Eigen::OuterStride<>(index(s_stride))).transpose() *
+        ConstRows<T>(x, index(rows), index(dim), Eigen::OuterStride<>(index(dim)));
+  }
 };
 
 template <class T>
 void attention(const rapt::bench::AttentionProblem<T> &problem) {
   rapt::bench::attention_by_products<T>(problem, attention_weights<T>, Products<T>());
+}
+
+template <class T>
+void attention_backward(const rapt::bench::AttentionGradientProblem<T> &problem) {
+  rapt::bench::attention_gradient_by_products<T>(problem, attention_weights<T>, Products<T>());
 }
 
 }  // namespace
@@ -120,6 +131,8 @@ extern "C" const char *RAPT_PEER_ENTRY(rapt::bench::Peer &peer) {
   peer.softmax_f64 = softmax<double>;
   peer.attention_f32 = attention<float>;
   peer.attention_f64 = attention<double>;
+  peer.attention_backward_f32 = attention_backward<float>;
+  peer.attention_backward_f64 = attention_backward<double>;
   peer.attention_weights_f32 = attention_weights<float>;
   peer.attention_weights_f64 = attention_weights<double>;
   return RAPT_PEER_TEXT(EIGEN_WORLD_VERSION) "." RAPT_PEER_TEXT(EIGEN_MAJOR_VERSION) "." RAPT_PEER_TEXT(

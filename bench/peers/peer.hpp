@@ -40,6 +40,8 @@ struct Peer {
   void (*softmax_f64)(const double *x, double *y, std::size_t rows, std::size_t cols, double scale) = nullptr;
   void (*attention_f32)(const AttentionProblem<float> &problem) = nullptr;
   void (*attention_f64)(const AttentionProblem<double> &problem) = nullptr;
+  void (*attention_backward_f32)(const AttentionGradientProblem<float> &problem) = nullptr;
+  void (*attention_backward_f64)(const AttentionGradientProblem<double> &problem) = nullptr;
 
   // No benchmark of its own: the softmax for attention of the libraries that have matrix products alone.
   AttentionWeights<float> attention_weights_f32 = nullptr;
