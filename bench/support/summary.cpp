@@ -13,7 +13,7 @@
 namespace rapt::bench {
 namespace {
 
-constexpr int kernel_width = 22;
+constexpr int kernel_width = 23;
 
 // Whether the size is how the level table shows the kernel in a level.
 bool shows_level(const std::string &size, const WorkingSet &level) {

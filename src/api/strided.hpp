@@ -26,6 +26,7 @@ class Strided {
   }
 
   bool any_negative() const {
+    if (first_ == 0) return false;  // not there
     for (const Dim &dim : dims_) {
       if (dim.stride < 0) return true;
     }
