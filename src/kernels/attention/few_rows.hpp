@@ -2,13 +2,16 @@
 // the values. All rows of a key/value head use a key or value while it is in a register.
 //
 // The order of the sums wants keys in lanes, so rows of keys are transposed, which is the price of the same
-// bits beside keys packed that way: 8 heads of 64, 128 keys in L2, .0137 ms against .0090, of which reading
-// takes .0082. From L3 and memory the reading hides most of it.
+// bits beside keys packed that way: AVX-512, 8 heads of 64 (128) dimensions, 128 keys in L2, .0136 (.0230) ms
+// against .0090 (.0161), of which reading takes .0082. From L3 and memory the reading hides most of it.
 //
-// What lost: transposing in registers and multiplying at once, in each kernel for itself (the code five times
-// as large, 3 % slower); 192 addresses a block instead of groups of 16 keys (8 % of 128 keys); weights before
-// the values of the same block, a chain of latencies of 250 cycles; all of the next block fetched ahead
-// (L2 1.2x slower, memory as fast as with the 16 rows ahead that are).
+// Squares of keys are transposed in registers and multiplied there for one and two rows; through a packed
+// copy of the block in L1 for more, whose kernels would each be several KB otherwise (with 128 dimensions
+// .0284 by the copy for one row too). The next 16 rows are fetched ahead, a line between multiplications:
+// bursts of 32 lines cost 5 to 8 %, and all of the next block .0180 against .0145 of that time in L2, though
+// it is as good from memory. Weights wait for each other in a chain of some 250 cycles, so the values of the
+// block before come after them in the program; that and addresses by groups of 16 keys instead of one by one
+// took .0145 to .0137.
 #pragma once
 
 #include <cstddef>
