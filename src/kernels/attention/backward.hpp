@@ -137,10 +137,10 @@ class TileGradients {
       ManyRows<T>::by_vectors(
           part, [&](auto vectors) __attribute__((always_inline)) {
             tile_scores<T, vectors>(forward_.queries_ + part.from, addresses_.k, addresses_.k_step, o_.qk_dim,
-                                    addresses_.next_k, addresses_.v, o_.v_dim, part.begin, part.end,
-                                    scores_ + part.from, largest);
+                                    addresses_.next_k, addresses_.v, o_.v_dim, from == 0, part.begin,
+                                    part.end, scores_ + part.from, largest);
             tile_scores<T, vectors>(dout_ + part.from, addresses_.v, 1, o_.v_dim, addresses_.v, addresses_.v,
-                                    0, part.begin, part.end, products_ + part.from, largest);
+                                    0, false, part.begin, part.end, products_ + part.from, largest);
           });
     }
     for (std::size_t r = from; r < to; r += S::width) {

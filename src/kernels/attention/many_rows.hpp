@@ -245,8 +245,8 @@ class ManyRows {
       by_vectors(
           part, [&](auto vectors) __attribute__((always_inline)) {
             tile_scores<T, vectors>(queries_ + part.from, addresses_.k, addresses_.k_step, o_.qk_dim,
-                                    addresses_.next_k, addresses_.v, o_.v_dim, part.begin, part.end,
-                                    scores_ + part.from, segment_largest);
+                                    addresses_.next_k, addresses_.v, o_.v_dim, from == 0, part.begin,
+                                    part.end, scores_ + part.from, segment_largest);
           });
       for (std::size_t r = part.from; r < part.to; r += S::width) {
         T *of_row = largest + (r - from);
