@@ -38,6 +38,7 @@ struct simd<float> {
   using mask = __m256;
   static constexpr std::size_t width = 8;
   static constexpr std::size_t tile_vectors = 2;  // of a register tile of attention
+  static constexpr bool fetches_by_line = false;  // in a tile of scores, kernels/attention/tile.hpp
   static constexpr std::size_t dot_rows_together =
       1;  // 8 accumulators a row fill the 16 registers with the operands
   static constexpr bool max_keeps_nan = false;
@@ -205,6 +206,7 @@ struct simd<double> {
   using mask = __m256d;
   static constexpr std::size_t width = 4;
   static constexpr std::size_t tile_vectors = 2;  // of a register tile of attention
+  static constexpr bool fetches_by_line = false;  // in a tile of scores, kernels/attention/tile.hpp
   static constexpr std::size_t dot_rows_together =
       1;  // 8 accumulators a row fill the 16 registers with the operands
   static constexpr bool max_keeps_nan = false;
