@@ -1,6 +1,7 @@
 // A bad argument of attention gives the status that names it, and out, lse and partials keep what they held.
 #include <doctest/doctest.h>
 
+#include <initializer_list>
 #include <limits>
 #include <string>
 #include <vector>
@@ -299,7 +300,7 @@ TEST_CASE_TEMPLATE("pages and packed keys", T, float, double) {
     call.options.page_size = size;
   };
   accepts<T>(all, [&](auto &call) { with_pages(call, 16); });
-  for (const std::size_t bad : {0, 1, 8, 17, 24}) {
+  for (const std::size_t bad : std::initializer_list<std::size_t>{0, 1, 8, 17, 24}) {
     rejects<T>(all, RAPT_BAD_BLOCK_TABLE, [&](auto &call) { with_pages(call, bad); });
   }
   rejects<T>(all, RAPT_BAD_BLOCK_TABLE, [&](auto &call) {
@@ -346,7 +347,7 @@ TEST_CASE_TEMPLATE("tasks", T, float, double) {
       call.last = l;
     });
   }
-  for (const std::size_t at : {0, 2, 4}) {
+  for (const std::size_t at : std::initializer_list<std::size_t>{0, 2, 4}) {
     Call<T> call;
     call.first = call.last = at;
     CHECK(call.tasks() == RAPT_OK);
@@ -414,7 +415,7 @@ TEST_CASE_TEMPLATE("overlaps", T, float, double) {
 
 TEST_CASE_TEMPLATE("slices of one buffer are apart", T, float, double) {
   // [batch][token][query, key and value heads][dim], with out in place of q or behind the values.
-  for (const std::size_t tokens : {1, 3}) {
+  for (const std::size_t tokens : std::initializer_list<std::size_t>{1, 3}) {
     for (const std::size_t sequences : {1, 2}) {
       CAPTURE(tokens);
       CAPTURE(sequences);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <initializer_list>
 
 #include "support/compare.hpp"
 #include "support/isa.hpp"
@@ -94,7 +95,7 @@ class Shrinker {
     attempt([](Case &c) { c.problem.attention.batch = 1; });
     attempt([](Case &c) { c.problem.attention.kv_heads = 1; });
     attempt([](Case &c) { c.problem.attention.group = 1; });
-    for (const std::size_t dim : {1, 2, 4, 8, 16, 24}) {
+    for (const std::size_t dim : std::initializer_list<std::size_t>{1, 2, 4, 8, 16, 24}) {
       attempt([dim](Case &c) { c.problem.attention.v_dim = dim; });
       attempt([dim](Case &c) { c.problem.attention.qk_dim = dim; });
     }
