@@ -416,7 +416,7 @@ TEST_CASE_TEMPLATE("overlaps", T, float, double) {
 TEST_CASE_TEMPLATE("slices of one buffer are apart", T, float, double) {
   // [batch][token][query, key and value heads][dim], with out in place of q or behind the values.
   for (const std::size_t tokens : std::initializer_list<std::size_t>{1, 3}) {
-    for (const std::size_t sequences : {1, 2}) {
+    for (const std::size_t sequences : std::initializer_list<std::size_t>{1, 2}) {
       CAPTURE(tokens);
       CAPTURE(sequences);
       constexpr std::ptrdiff_t dim = 4, heads = 2, pitch = 4 * heads * dim;
