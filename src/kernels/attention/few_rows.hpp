@@ -370,8 +370,6 @@ class FewRows {
   }
 
   // The keys of a block as rapt_attention_pack_keys has them, by transposing squares of them in registers.
-  // With an L1 cache in between, instead of registers, a row's scores take one loop whatever the keys, for 2
-  // % of time.
   [[gnu::noinline, gnu::flatten]] const T *pack(const Block &now, std::size_t end) const {
     constexpr std::size_t size = rapt::attention_page_unit;
     const std::ptrdiff_t stride = o_.k_strides.token;
