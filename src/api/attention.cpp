@@ -1,27 +1,8 @@
 // attention: the arguments are checked here, once a call, before anything is written.
-#include <cmath>
-
 #include "api/attention_arguments.hpp"
-#include "api/floating_point.hpp"
-#include "dispatch/dispatch.hpp"
-#include "kernels/attention_call.hpp"
 
 namespace rapt {
 namespace {
-
-std::size_t workspace_bytes(const rapt_attention_options &o, std::size_t element_size) {
-  return attention_workspace_length(o.qk_dim, o.v_dim) * element_size + attention_workspace_alignment;
-}
-
-rapt_status workspace_size_of(const rapt_attention_options *given, std::size_t element_size,
-                              std::size_t *bytes) {
-  rapt_attention_options o;
-  const rapt_status status = resolve(given, o);
-  if (status != RAPT_OK) return status;
-  if (!bytes) return RAPT_BAD_OUT;
-  *bytes = workspace_bytes(o, element_size);
-  return RAPT_OK;
-}
 
 enum class Stage { whole, partial, merge };
 
@@ -31,8 +12,7 @@ rapt_status check_arrays(AttentionCall &call, Stage stage, std::size_t element_s
   Arrays::Inputs in = arrays.inputs();
   rapt_status status = arrays.check_inputs(in);
   if (status != RAPT_OK) return status;
-  const std::size_t partials_bytes =
-      o.batch * o.q_heads * o.q_len * call.chunks() * (o.v_dim + 2) * element_size;
+  const std::size_t partials_bytes = call.partials_length() * element_size;
   if (stage == Stage::partial) {
     Strided partials(call.partials, {0, 0, 0}, 1, 1, 1, partials_bytes, 1);
     return arrays.check_output(in, partials, RAPT_BAD_SIZE);
@@ -48,8 +28,6 @@ rapt_status check_arrays(AttentionCall &call, Stage stage, std::size_t element_s
   }
   return RAPT_OK;
 }
-
-using AttentionKernel = void (*KernelTable::*)(const AttentionCall *, std::size_t, std::size_t, void *);
 
 rapt_status run(AttentionKernel kernel, Stage stage, std::size_t element_size, AttentionCall call,
                 const rapt_attention_options *given, Tasks tasks, Workspace workspace) {
@@ -68,18 +46,13 @@ rapt_status run(AttentionKernel kernel, Stage stage, std::size_t element_size, A
   if (status == RAPT_OK) status = check_pages(o);
   if (status != RAPT_OK) return status;
   const std::size_t count = any_work ? call.tiles() * (stage == Stage::partial ? call.chunks() : 1) : 0;
-  if (tasks.all) tasks.last = count;
-  if (tasks.first > tasks.last || tasks.last > count) return RAPT_BAD_TASKS;
-  if (!workspace.data || workspace.size < workspace_bytes(o, element_size)) return RAPT_BAD_WORKSPACE;
+  if (!tasks.fit(count)) return RAPT_BAD_TASKS;
+  if (!workspace.data || workspace.size < workspace_bytes(attention_workspace_length, o, element_size))
+    return RAPT_BAD_WORKSPACE;
   if (!any_work) return RAPT_OK;
   status = check_arrays(call, stage, element_size);
   if (status != RAPT_OK || tasks.first == tasks.last) return status;
-
-  // From here on a double's own: a subnormal scale is 0 to a caller who has DAZ set.
-  in_default_mode([&] {
-    if (call.options.scale == 0) call.options.scale = 1 / std::sqrt(static_cast<double>(o.qk_dim));
-    (kernels().*kernel)(&call, tasks.first, tasks.last, aligned(workspace));
-  });
+  run_tasks(kernel, call, tasks, workspace);
   return RAPT_OK;
 }
 
@@ -115,10 +88,10 @@ rapt_status pack_keys(const T *k, std::ptrdiff_t token_stride, std::size_t first
 using namespace rapt;
 
 rapt_status rapt_attention_workspace_f32(const rapt_attention_options *options, size_t *bytes) {
-  return workspace_size_of(options, sizeof(float), bytes);
+  return workspace_bytes_of(attention_workspace_length, options, sizeof(float), bytes);
 }
 rapt_status rapt_attention_workspace_f64(const rapt_attention_options *options, size_t *bytes) {
-  return workspace_size_of(options, sizeof(double), bytes);
+  return workspace_bytes_of(attention_workspace_length, options, sizeof(double), bytes);
 }
 
 rapt_status rapt_attention_tasks(const rapt_attention_options *options, size_t *tasks) {
@@ -137,7 +110,7 @@ rapt_status rapt_attention_partial_tasks(const rapt_attention_options *options, 
   if (status != RAPT_OK) return status;
   const rapt_attention_options &o = call.options;
   if (tasks) *tasks = any_queries(o) ? call.tiles() * call.chunks() : 0;
-  if (partials_length) *partials_length = o.batch * o.q_heads * o.q_len * call.chunks() * (o.v_dim + 2);
+  if (partials_length) *partials_length = call.partials_length();
   return RAPT_OK;
 }
 

@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "api/floating_point.hpp"
 #include "api/read_options.hpp"
 #include "api/strided.hpp"
+#include "dispatch/dispatch.hpp"
 #include "kernels/attention_call.hpp"
 
 namespace rapt {
@@ -205,6 +207,12 @@ struct Tasks {
   std::size_t first;
   std::size_t last;
   bool all = false;  // first and last are not set
+
+  // Whether these are among `count`; all are then from first to last.
+  bool fit(std::size_t count) {
+    if (all) last = count;
+    return first <= last && last <= count;
+  }
 };
 inline constexpr Tasks all_tasks{0, 0, true};
 
@@ -215,6 +223,35 @@ struct Workspace {
 inline void *aligned(const Workspace &workspace) {
   const auto address = reinterpret_cast<std::uintptr_t>(workspace.data);
   return static_cast<char *>(workspace.data) + (0 - address) % attention_workspace_alignment;
+}
+
+// Elements of workspace of a call, forwards or backwards.
+using WorkspaceLength = std::size_t (*)(std::size_t qk_dim, std::size_t v_dim);
+
+inline std::size_t workspace_bytes(WorkspaceLength length, const rapt_attention_options &o,
+                                   std::size_t element_size) {
+  return length(o.qk_dim, o.v_dim) * element_size + attention_workspace_alignment;
+}
+
+inline rapt_status workspace_bytes_of(WorkspaceLength length, const rapt_attention_options *given,
+                                      std::size_t element_size, std::size_t *bytes) {
+  rapt_attention_options o;
+  const rapt_status status = resolve(given, o);
+  if (status != RAPT_OK) return status;
+  if (!bytes) return RAPT_BAD_OUT;
+  *bytes = workspace_bytes(length, o, element_size);
+  return RAPT_OK;
+}
+
+using AttentionKernel = void (*KernelTable::*)(const AttentionCall *, std::size_t, std::size_t, void *);
+
+// All has been checked. From here on a double's own mode: a subnormal scale is 0 to a caller who has DAZ set.
+inline void run_tasks(AttentionKernel kernel, AttentionCall &call, const Tasks &tasks,
+                      const Workspace &workspace) {
+  in_default_mode([&] {
+    if (call.options.scale == 0) call.options.scale = 1 / std::sqrt(static_cast<double>(call.options.qk_dim));
+    (kernels().*kernel)(&call, tasks.first, tasks.last, aligned(workspace));
+  });
 }
 
 }  // namespace

@@ -1,25 +1,8 @@
 // attention_backward: the arguments are checked here, once a call, before anything is written.
 #include "api/attention_arguments.hpp"
-#include "api/floating_point.hpp"
-#include "dispatch/dispatch.hpp"
-#include "kernels/attention_call.hpp"
 
 namespace rapt {
 namespace {
-
-std::size_t workspace_bytes(const rapt_attention_options &o, std::size_t element_size) {
-  return backward_workspace_length(o.qk_dim, o.v_dim) * element_size + attention_workspace_alignment;
-}
-
-rapt_status workspace_size_of(const rapt_attention_options *given, std::size_t element_size,
-                              std::size_t *bytes) {
-  rapt_attention_options o;
-  const rapt_status status = resolve(given, o);
-  if (status != RAPT_OK) return status;
-  if (!bytes) return RAPT_BAD_OUT;
-  *bytes = workspace_bytes(o, element_size);
-  return RAPT_OK;
-}
 
 rapt_status read_gradients(const rapt_attention_gradients *given, rapt_attention_gradients &gradients) {
   if (!given) return RAPT_BAD_GRADIENTS;
@@ -92,9 +75,7 @@ rapt_status check_arrays(AttentionCall &call, rapt_attention_gradients &g, std::
   return RAPT_OK;
 }
 
-using BackwardKernel = void (*KernelTable::*)(const AttentionCall *, std::size_t, std::size_t, void *);
-
-rapt_status run(BackwardKernel kernel, std::size_t element_size, AttentionCall call,
+rapt_status run(AttentionKernel kernel, std::size_t element_size, AttentionCall call,
                 const rapt_attention_options *given, const rapt_attention_gradients *given_gradients,
                 Tasks tasks, Workspace workspace) {
   rapt_attention_gradients gradients;
@@ -109,15 +90,12 @@ rapt_status run(BackwardKernel kernel, std::size_t element_size, AttentionCall c
   if (status == RAPT_OK) status = check_lengths(o);
   if (status != RAPT_OK) return status;
   const std::size_t count = o.batch > 0 && o.kv_heads > 0 ? BackwardTask::count(call) : 0;
-  if (tasks.all) tasks.last = count;
-  if (tasks.first > tasks.last || tasks.last > count) return RAPT_BAD_TASKS;
-  if (!workspace.data || workspace.size < workspace_bytes(o, element_size)) return RAPT_BAD_WORKSPACE;
+  if (!tasks.fit(count)) return RAPT_BAD_TASKS;
+  if (!workspace.data || workspace.size < workspace_bytes(backward_workspace_length, o, element_size))
+    return RAPT_BAD_WORKSPACE;
   status = check_arrays(call, gradients, element_size);
   if (status != RAPT_OK || tasks.first == tasks.last) return status;
-  in_default_mode([&] {
-    if (call.options.scale == 0) call.options.scale = 1 / std::sqrt(static_cast<double>(o.qk_dim));
-    (kernels().*kernel)(&call, tasks.first, tasks.last, aligned(workspace));
-  });
+  run_tasks(kernel, call, tasks, workspace);
   return RAPT_OK;
 }
 
@@ -127,10 +105,10 @@ rapt_status run(BackwardKernel kernel, std::size_t element_size, AttentionCall c
 using namespace rapt;
 
 rapt_status rapt_attention_backward_workspace_f32(const rapt_attention_options *options, size_t *bytes) {
-  return workspace_size_of(options, sizeof(float), bytes);
+  return workspace_bytes_of(backward_workspace_length, options, sizeof(float), bytes);
 }
 rapt_status rapt_attention_backward_workspace_f64(const rapt_attention_options *options, size_t *bytes) {
-  return workspace_size_of(options, sizeof(double), bytes);
+  return workspace_bytes_of(backward_workspace_length, options, sizeof(double), bytes);
 }
 
 rapt_status rapt_attention_backward_tasks(const rapt_attention_options *options,

@@ -30,6 +30,9 @@ struct AttentionCall {
   std::size_t numbers_a_sequence() const { return tiles_a_sequence() > 0 ? tiles_a_sequence() : 1; }
   std::size_t tiles() const { return options.batch * options.kv_heads * tiles_a_sequence(); }
   std::size_t chunks() const { return (options.kv_len + attention_chunk - 1) / attention_chunk; }
+  std::size_t partials_length() const {
+    return options.batch * options.q_heads * options.q_len * chunks() * (options.v_dim + 2);
+  }
 };
 
 }  // namespace rapt
@@ -54,17 +57,8 @@ class AttentionTile {
     kv_head_ = sequence_head % o_.kv_heads;
     q_len_ = o_.q_offsets ? static_cast<std::size_t>(o_.q_offsets[sequence_ + 1] - o_.q_offsets[sequence_])
                           : o_.q_len;
-    if (o_.kv_lengths) {
-      kv_len_ = static_cast<std::size_t>(o_.kv_lengths[sequence_]);
-    } else if (o_.kv_offsets) {
-      kv_len_ = static_cast<std::size_t>(o_.kv_offsets[sequence_ + 1] - o_.kv_offsets[sequence_]);
-    } else {
-      kv_len_ = o_.kv_len;
-    }
+    kv_len_ = o_.kv_lengths ? static_cast<std::size_t>(o_.kv_lengths[sequence_]) : all_keys();
     const std::size_t all = q_len_ * group_;
-    kv_in_buffer_ = o_.kv_offsets
-                        ? static_cast<std::size_t>(o_.kv_offsets[sequence_ + 1] - o_.kv_offsets[sequence_])
-                        : kv_len_;
     first_ = index % tiles * rapt::attention_tile_rows;
     if (first_ > all) first_ = all;
     rows_ = all - first_ < rapt::attention_tile_rows ? all - first_ : rapt::attention_tile_rows;
@@ -155,8 +149,10 @@ class AttentionTile {
                              : nullptr;
   }
   // Keys whose gradients are the sequence's, seen or not.
-  std::size_t all_keys() const { return o_.kv_offsets ? kv_in_buffer_ : o_.kv_len; }
-  std::size_t q_len() const { return q_len_; }
+  std::size_t all_keys() const {
+    return o_.kv_offsets ? static_cast<std::size_t>(o_.kv_offsets[sequence_ + 1] - o_.kv_offsets[sequence_])
+                         : o_.kv_len;
+  }
   std::size_t kv_head() const { return kv_head_; }
   std::size_t group() const { return group_; }
 
@@ -232,7 +228,7 @@ class AttentionTile {
   const Call &call_;
   const rapt_attention_options &o_;
   std::size_t group_;
-  std::size_t sequence_, kv_head_, q_len_, kv_len_, kv_in_buffer_;
+  std::size_t sequence_, kv_head_, q_len_, kv_len_;
   std::size_t first_, rows_;
 };
 
@@ -253,23 +249,31 @@ class BackwardTask {
     return (joins_batches(call) ? 1 : call.options.batch) * (joins_heads(call) ? 1 : call.options.kv_heads);
   }
 
-  // f(tile) for every tile, in order; first(tile) before the first one of a head.
-  template <class First, class F>
-  void for_each_tile(First first, F f) const {
-    const std::size_t tiles = call_.numbers_a_sequence();
-    for (std::size_t b = first_batch_; b < first_batch_ + batches_; ++b) {
-      for (std::size_t h = first_head_; h < first_head_ + heads_; ++h) {
-        const std::size_t index = (b * call_.options.kv_heads + h) * tiles;
-        first(AttentionTile(call_, index));
-        for (std::size_t t = 0; t < tiles; ++t) {
-          const AttentionTile tile(call_, index + t);
-          if (tile.rows() > 0) f(tile);
-        }
+  // f(tile) for the first tile of every head, in order.
+  template <class F>
+  void for_each_head(F f) const {
+    for_each_index([&](std::size_t index) { f(AttentionTile(call_, index)); });
+  }
+  // f(tile) for every tile with rows, in order.
+  template <class F>
+  void for_each_tile(F f) const {
+    for_each_index([&](std::size_t index) {
+      for (std::size_t t = 0; t < call_.numbers_a_sequence(); ++t) {
+        const AttentionTile tile(call_, index + t);
+        if (tile.rows() > 0) f(tile);
       }
-    }
+    });
   }
 
  private:
+  template <class F>
+  void for_each_index(F f) const {
+    for (std::size_t b = first_batch_; b < first_batch_ + batches_; ++b) {
+      for (std::size_t h = first_head_; h < first_head_ + heads_; ++h) {
+        f((b * call_.options.kv_heads + h) * call_.numbers_a_sequence());
+      }
+    }
+  }
   static bool joins_batches(const rapt::AttentionCall &call) {
     const rapt_attention_options &o = call.options;
     return call.gradients->dsinks || (call.gradients->dbias && o.batch > 1 && o.bias_strides.batch == 0);

@@ -29,7 +29,7 @@ void begin_gradients(const BackwardTask &task) {
       }
     }
   };
-  task.for_each_tile(of_head, [](const AttentionTile &) {});
+  task.for_each_head(of_head);
 }
 
 }  // namespace

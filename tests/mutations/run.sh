@@ -262,7 +262,7 @@ fi
 mutate "attention: the mask is one key off" kernels/attention/few_rows.hpp \
   's/S::load_flags\(mask \+ j, count\)/S::load_flags(mask + (j == 0 ? 0 : j - 1), count)/'
 mutate "attention: a key too many is seen" kernels/attention/many_rows.hpp \
-  's/range_end\[i\] = static_cast<T>\(within\(rows_\.end\[r \+ i\], first\)\)/&+1/'
+  's/range_end\[i\] = static_cast<T>\(within_block\(rows_\.end\[r \+ i\], first\)\)/&+1/'
 mutate "attention: the sums of chunks are not folded by a fused operation" kernels/attention/rows.hpp \
   's/S::fma\(S::load\(next\.sum \+ r\), b, S::load\(total\.sum \+ r\) \* a\)/S::load(next.sum + r) * b + S::load(total.sum + r) * a/'
 mutate "attention: values are not rescaled to a new maximum" kernels/attention/rows.hpp \
@@ -280,7 +280,7 @@ mutate "attention: the slope's product is rounded" kernels/attention/few_rows.hp
   's/S::fma\(slope, distance \+ index, score\)/slope * (distance + index) + score/'
 mutate "attention: one page for all" kernels/attention/block.hpp \
   's/(const T \*key = tile\.k<T>\(first) \+ j\)/\1) + k_stride * static_cast<std::ptrdiff_t>(j)/'
-mutate "attention: a row's end is written over" kernels/attention/many_rows.hpp \
+mutate "attention: a row's end is written over" kernels/attention/transposed.hpp \
   's/S::store_first\(row\[i\] \+ d, v\[i\], dims\)/S::store(row[i] + d, v[i])/'
 mutate "attention: a product that underflows is -0" kernels/attention/rows.hpp \
   's/value \* factor_now \+ zero/value * factor_now/'
@@ -302,8 +302,6 @@ mutate "attention's gradient: the sign of dsinks" kernels/attention/backward.hpp
   's/sum = fused\(-sink\[r\], mean_\[r\], sum\)/sum = fused(sink[r], mean_[r], sum)/'
 mutate "attention's gradient: the tail of the dimensions is dropped" kernels/attention/outer.hpp \
   's/if \(d < dim\) outer_products_of<T, 1, depth, false>.*$/(void)d;/'
-mutate "attention's gradient: a row's end is written over" kernels/attention/backward.hpp \
-  's/S::store_first\(tile_\.dq<T>\(rows_\.of\[r \+ i\]\) \+ d, v\[i\], dims\)/S::store(tile_.dq<T>(rows_.of[r + i]) + d, v[i])/'
 mutate "attention's gradient: infinite keys of weight 0" kernels/attention/backward.hpp \
   's/const bool keys_are_finite = are_finite\(addresses_\.k, keys\);/const bool keys_are_finite = true;/'
 mutate "attention's gradient: infinite rows of weight 0" kernels/attention/backward.hpp \

@@ -82,7 +82,7 @@ void end_gradients(const BackwardTask &task) {
       make_zeros_positive(dsinks + tile.kv_head() * tile.group(), tile.group());
     }
   };
-  task.for_each_tile(of_head, [](const AttentionTile &) {});
+  task.for_each_head(of_head);
 }
 
 template <class T>
@@ -93,14 +93,13 @@ void attention_backward(const rapt::AttentionCall *call, std::size_t first, std:
   for (std::size_t index = first; index < last; ++index) {
     const BackwardTask task(*call, index);
     begin_gradients<T>(task);
-    task.for_each_tile([](const AttentionTile &) {},
-                       [&](const AttentionTile &tile) {
-                         for (std::size_t r = 0; r < tile.rows(); ++r) {
-                           const AttentionTile::Row row = tile.row(r);
-                           add_gradients(tile, row, dq);
-                           for (std::size_t d = 0; d < o.qk_dim; ++d) tile.dq<T>(row)[d] = dq[d] + T(0);
-                         }
-                       });
+    task.for_each_tile([&](const AttentionTile &tile) {
+      for (std::size_t r = 0; r < tile.rows(); ++r) {
+        const AttentionTile::Row row = tile.row(r);
+        add_gradients(tile, row, dq);
+        for (std::size_t d = 0; d < o.qk_dim; ++d) tile.dq<T>(row)[d] = dq[d] + T(0);
+      }
+    });
     end_gradients<T>(task);
   }
 }

@@ -25,6 +25,15 @@ template <class T, class F>
   }
 }
 
+// compute() says whether it has stored a NaN: it is called again if that may come from what is excluded.
+template <class Values, class Compute>
+[[gnu::always_inline]] inline void compute_and_store(Values &values, Compute compute) {
+  if (compute() && values.some_excluded()) [[unlikely]] {
+    values.be_careful();
+    compute();
+  }
+}
+
 template <class T>
 void attention(const rapt::AttentionCall *call, std::size_t first, std::size_t last, void *workspace) {
   for (std::size_t task = first; task < last; ++task) {
@@ -33,15 +42,11 @@ void attention(const rapt::AttentionCall *call, std::size_t first, std::size_t l
     TileRows<T> rows(tile);
     RowSums<T> total;
     with_tile(tile, rows, workspace, [&](auto &values) {
-      const auto compute = [&] {
+      compute_and_store(values, [&] {
         values.run(total, 0, tile.kv_len());
         rows.finish(tile, total);
         return values.store([&](std::size_t r) { return tile.out<T>(rows.of[r]); });
-      };
-      if (compute() && values.some_excluded()) [[unlikely]] {
-        values.be_careful();
-        compute();
-      }
+      });
     });
   }
 }
@@ -58,15 +63,11 @@ void attention_partial(const rapt::AttentionCall *call, std::size_t first, std::
     TileRows<T> rows(tile);
     RowSums<T> sums;
     with_tile(tile, rows, workspace, [&](auto &values) {
-      const auto compute = [&] {
+      compute_and_store(values, [&] {
         values.run(sums, begin, begin + (keys < rapt::attention_chunk ? keys : rapt::attention_chunk));
         rows.leave_as_is();
         return values.store([&](std::size_t r) { return tile.partial<T>(rows.of[r], chunk) + 2; });
-      };
-      if (compute() && values.some_excluded()) [[unlikely]] {
-        values.be_careful();
-        compute();
-      }
+      });
     });
     for (std::size_t r = 0; r < rows.rows; ++r) {
       T *partial = tile.partial<T>(rows.of[r], chunk);

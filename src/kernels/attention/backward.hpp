@@ -99,7 +99,7 @@ class TileGradients {
       take_block_of_rows(first, r, rows_.lanes - r < group ? rows_.lanes : r + group, keys, keys_are_finite);
     }
     if (tile_.gradients().dbias) add_to_bias(first, keys);
-    T *dk[block + 8], *dv[block + 8];
+    T *dk[block], *dv[block];
     for (std::size_t j = 0; j < keys; ++j) {
       dk[j] = tile_.dk<T>(first + j);
       dv[j] = tile_.dv<T>(first + j);
@@ -145,8 +145,8 @@ class TileGradients {
     }
     for (std::size_t r = from; r < to; r += S::width) {
       const auto &range = forward_.vector_range(r);
-      AttentionTile::Range any = ManyRows<T>::within(range.any, first);
-      const AttentionTile::Range all = ManyRows<T>::within(range.all, first);
+      AttentionTile::Range any = within_block(range.any, first);
+      const AttentionTile::Range all = within_block(range.all, first);
       if (any.first >= any.end) any = {0, 0};
       if (any.end > 0 && (rows_.made || o_.mask)) {
         (void)forward_.make_scores(r, first, any.first, any.end);
@@ -277,21 +277,14 @@ class TileGradients {
   }
 
   void store_dq() const {
-    const batch zero(T(0));
     for (std::size_t r = 0; r < rows_.rows; r += S::width) {
-      const std::size_t rows = rows_.rows - r < S::width ? rows_.rows - r : S::width;
-      for (std::size_t d = 0; d < o_.qk_dim; d += S::width) {
-        const std::size_t dims = o_.qk_dim - d < S::width ? o_.qk_dim - d : S::width;
-        batch v[S::width];
-        unroll<S::width>([&](auto i) __attribute__((always_inline)) {
-          v[i] = S::load(dq_ + (i < dims ? d + i : d) * tile_pitch + r) + zero;
-        });
-        S::transpose(v);
-        unroll_while<S::width>([&](auto i) __attribute__((always_inline)) {
-          if (i < rows) S::store_first(tile_.dq<T>(rows_.of[r + i]) + d, v[i], dims);
-          return i < rows;
-        });
-      }
+      T *row[S::width];
+      for (std::size_t i = 0; i < S::width; ++i) row[i] = tile_.dq<T>(rows_.of[r + i]);
+      const std::size_t count = rows_.rows - r < S::width ? rows_.rows - r : S::width;
+      store_transposed(
+          row, count, o_.qk_dim, [&](std::size_t d) __attribute__((always_inline)) {
+            return S::load(dq_ + d * tile_pitch + r) + batch(T(0));
+          });
     }
   }
 
@@ -327,7 +320,7 @@ void end_gradients(const BackwardTask &task) {
       add_zero(dsinks + tile.kv_head() * tile.group(), tile.group());
     }
   };
-  task.for_each_tile(of_head, [](const AttentionTile &) {});
+  task.for_each_head(of_head);
 }
 
 template <class T>
@@ -337,7 +330,6 @@ void attention_backward(const rapt::AttentionCall *call, std::size_t first, std:
     const BackwardTask task(*call, index);
     begin_gradients<T>(task);
     task.for_each_tile(
-        [](const AttentionTile &) {},
         [&](const AttentionTile &tile) { TileGradients<T>(tile, static_cast<T *>(workspace)).run(); });
     end_gradients<T>(task);
   }

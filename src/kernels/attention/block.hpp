@@ -7,13 +7,19 @@
 
 namespace {
 
+// Where a key lies in the block that begins with `first`: 0 before it, its length after it.
+inline std::size_t within_block(std::size_t key, std::size_t first) {
+  return key < first ? 0 : key - first < rapt::attention_block ? key - first : rapt::attention_block;
+}
+inline AttentionTile::Range within_block(AttentionTile::Range range, std::size_t first) {
+  return {within_block(range.first, first), within_block(range.end, first)};
+}
+
 template <class T>
 struct BlockAddresses {
   static constexpr std::size_t block = rapt::attention_block;
-  // What a vector of keys may read after a block's last.
-  static constexpr std::size_t spare = 16;
 
-  const T *k[block + spare];
+  const T *k[block];
   const T *v[block];
   const T *next_k[block];  // rows of the block after it, as memory
   std::ptrdiff_t k_step;   // from a dimension of a key to the next
@@ -31,7 +37,6 @@ struct BlockAddresses {
         v[i] = value + v_stride * static_cast<std::ptrdiff_t>(i - j);
       }
     }
-    for (std::size_t i = keys; i < keys + spare; ++i) k[i] = k[keys - 1];
   }
 
   // `left` keys lie in the next block and after it.

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <limits>
 
+#include "kernels/attention/block.hpp"
 #include "kernels/attention/rows.hpp"
 #include "kernels/attention/transposed.hpp"
 #include "kernels/attention/weight.hpp"
@@ -264,10 +265,6 @@ class FewRows {
     }
   }
 
-  std::size_t within(std::size_t key, std::size_t first) const {
-    return key < first ? 0 : key - first < block ? key - first : block;
-  }
-
   struct Block {
     std::size_t first, keys;
     T *scores;
@@ -285,7 +282,8 @@ class FewRows {
     }
     alignas(64) T numbers[RowSums<T>::count];
     for (std::size_t r = 0; r < rows_.rows; ++r) {
-      const std::size_t begin = within(rows_.first[r], now.first), row_end = within(rows_.end[r], now.first);
+      const std::size_t begin = within_block(rows_.first[r], now.first),
+                        row_end = within_block(rows_.end[r], now.first);
       if (begin > 0 || row_end < now.keys || o_.mask || o_.bias) some_excluded_ = true;
       const bool as_they_are = begin == 0 && row_end == block && !rows_.made && !o_.mask;
       numbers[r] = as_they_are ? largest_of(now.scores + r * block) : make_scores(r, now, begin, row_end);

@@ -68,30 +68,12 @@ class ManyRows {
       const std::size_t count = rows_.rows - r < S::width ? rows_.rows - r : S::width;
       T *row[S::width];
       for (std::size_t i = 0; i < S::width; ++i) row[i] = address(i < count ? r + i : r);
-      std::size_t d = 0;
-      for (; count == S::width && o_.v_dim - d >= S::width; d += S::width) {
-        batch v[S::width];
-        unroll<S::width>([&](auto i) __attribute__((always_inline)) {
-          v[i] = rows_.finished(S::load(total_values_ + (d + i) * tile_pitch + r), factor, seen);
-          all = all + v[i];
-        });
-        S::transpose(v);
-        unroll<S::width>([&](auto i) __attribute__((always_inline)) { S::store(row[i] + d, v[i]); });
-      }
-      for (; d < o_.v_dim; d += S::width) {
-        const std::size_t dims = o_.v_dim - d < S::width ? o_.v_dim - d : S::width;
-        batch v[S::width];
-        unroll<S::width>([&](auto i) __attribute__((always_inline)) {
-          const T *value = total_values_ + (i < dims ? d + i : d) * tile_pitch + r;
-          v[i] = rows_.finished(S::load(value), factor, seen);
-          all = all + v[i];
-        });
-        S::transpose(v);
-        unroll_while<S::width>([&](auto i) __attribute__((always_inline)) {
-          if (i < count) S::store_first(row[i] + d, v[i], dims);
-          return i < count;
-        });
-      }
+      store_transposed(
+          row, count, o_.v_dim, [&](std::size_t d) __attribute__((always_inline)) {
+            const batch v = rows_.finished(S::load(total_values_ + d * tile_pitch + r), factor, seen);
+            all = all + v;
+            return v;
+          });
     }
     return S::any(S::unordered(all, all));
   }
@@ -177,13 +159,6 @@ class ManyRows {
     }
   }
 
-  // The part of a range that lies in a block, from the block's first key.
-  static std::size_t within(std::size_t key, std::size_t first) {
-    return key < first ? 0 : key - first < block ? key - first : block;
-  }
-  static AttentionTile::Range within(AttentionTile::Range range, std::size_t first) {
-    return {within(range.first, first), within(range.end, first)};
-  }
   const typename TileRows<T>::VectorRange &vector_range(std::size_t r) const {
     return rows_.of_vector[r / S::width];
   }
@@ -197,7 +172,7 @@ class ManyRows {
     std::size_t vectors = 0, begin = block, end = 0;
     bool same = true;
     for (std::size_t r = from; r < to; r += S::width, ++vectors) {
-      const AttentionTile::Range seen = range[vectors] = within(vector_range(r).any, first);
+      const AttentionTile::Range seen = range[vectors] = within_block(vector_range(r).any, first);
       same = same && seen.first == range[0].first && seen.end == range[0].end;
       if (seen.first >= seen.end) continue;
       if (seen.first < begin) begin = seen.first;
@@ -259,8 +234,8 @@ class ManyRows {
     bool any_rescaled = false;
     for (std::size_t r = seen_from; r < seen_to; r += S::width) {
       batch max = S::load(largest + (r - from));
-      const AttentionTile::Range any = within(vector_range(r).any, first),
-                                 all = within(vector_range(r).all, first);
+      const AttentionTile::Range any = within_block(vector_range(r).any, first),
+                                 all = within_block(vector_range(r).all, first);
       const std::size_t begin = any.first, end = any.end;
       // Whether keys were multiplied that some of these rows do not see.
       const bool excludes =
@@ -332,8 +307,8 @@ class ManyRows {
     const batch minus_infinity(-std::numeric_limits<T>::infinity());
     alignas(64) T range_begin[S::width], range_end[S::width];
     for (std::size_t i = 0; i < S::width; ++i) {
-      range_begin[i] = static_cast<T>(within(rows_.first[r + i], first));
-      range_end[i] = static_cast<T>(within(rows_.end[r + i], first));
+      range_begin[i] = static_cast<T>(within_block(rows_.first[r + i], first));
+      range_end[i] = static_cast<T>(within_block(rows_.end[r + i], first));
     }
     const batch from = S::load(range_begin), to = S::load(range_end);
     T *const column = scores_ + r;
@@ -366,8 +341,8 @@ class ManyRows {
     const std::uint8_t *mask_row[S::width];
     for (std::size_t i = 0; i < S::width; ++i) {
       const AttentionTile::Row row = rows_.of[r + i];
-      range_begin[i] = static_cast<T>(within(rows_.first[r + i], first));
-      range_end[i] = static_cast<T>(within(rows_.end[r + i], first));
+      range_begin[i] = static_cast<T>(within_block(rows_.first[r + i], first));
+      range_end[i] = static_cast<T>(within_block(rows_.end[r + i], first));
       to_block[i] = static_cast<T>(static_cast<std::int64_t>(first) - tile_.position(row));
       bias_row[i] = o_.bias ? tile_.bias<T>(row) + first : nullptr;
       mask_row[i] = o_.mask ? tile_.mask(row) + first : nullptr;

@@ -42,33 +42,24 @@ class TileRows {
     made = scale.made;
     cap = scale.cap;
     const bool scales_differ = o.query_scales != nullptr, slopes_differ = o.alibi_slopes != nullptr;
-    for (std::size_t r = 0; r < rows; ++r) {
-      if (r > 0) row = tile.next(row);
+    // Lanes after the last row are copies of it, so that nothing need know them.
+    lanes = (rows + S::width - 1) / S::width * S::width;
+    AttentionTile::Range seen = tile.range(row);
+    for (std::size_t r = 0; r < lanes; ++r) {
+      if (r > 0 && r < rows) {
+        row = tile.next(row);
+        seen = tile.range(row);
+        if (scales_differ || slopes_differ) scale = AttentionScale<T>(tile, row);
+      }
       of[r] = row;
-      const AttentionTile::Range range = tile.range(row);
-      first[r] = range.first;
-      end[r] = range.end;
-      if (r > 0 && (scales_differ || slopes_differ)) scale = AttentionScale<T>(tile, row);
+      first[r] = seen.first;
+      end[r] = seen.end;
       to_log2[r] = scale.to_log2;
       cutoff[r] = scale.cutoff;
       sign[r] = scale.sign;
       factor[r] = scale.factor;
       slope[r] = scale.slope;
       to_natural[r] = scale.to_natural;
-    }
-    // Lanes after the last row are copies of it, so that nothing need know them.
-    lanes = (rows + S::width - 1) / S::width * S::width;
-    for (std::size_t r = rows; r < lanes; ++r) {
-      const std::size_t last = rows - 1;
-      of[r] = of[last];
-      first[r] = first[last];
-      end[r] = end[last];
-      to_log2[r] = to_log2[last];
-      cutoff[r] = cutoff[last];
-      sign[r] = sign[last];
-      factor[r] = factor[last];
-      slope[r] = slope[last];
-      to_natural[r] = to_natural[last];
     }
     for (std::size_t r = 0; r < lanes; ++r) {
       VectorRange &range = of_vector[r / S::width];
@@ -96,14 +87,18 @@ class TileRows {
     AttentionTile::Range all{0, ~std::size_t{0}};
   };
 
+  // What distances are taken from: -inf - -inf would be NaN.
+  [[gnu::always_inline]] static batch reference_of(batch max) {
+    const batch none(-std::numeric_limits<T>::infinity());
+    return S::select(S::equal(max, none), batch(T(0)), max);
+  }
+
   // Takes in the maximum of a block for the rows of a vector: `reference` becomes what distances are taken
   // from, `rescale` what results so far are multiplied by. Whether any factor is not 1.
   [[gnu::always_inline]] bool take_max(RowSums<T> &sums, std::size_t r, batch block_max) {
-    const batch infinity(std::numeric_limits<T>::infinity());
     const batch before = S::load(sums.max + r);
-    const batch max = S::max(block_max, before);
-    // -inf - -inf would be NaN.
-    const batch from = S::select(S::equal(max, -infinity), batch(T(0)), max);
+    const batch max = S::max_number(block_max, before);
+    const batch from = reference_of(max);
     const batch factor_now = weight(r, before - from);
     S::store(sums.max + r, max);
     S::store(reference + r, from);
@@ -119,11 +114,10 @@ class TileRows {
 
   // Folds `next` into `total`, and leaves in rescale and rescale_next what their values are multiplied by.
   void fold(RowSums<T> &total, const RowSums<T> &next) {
-    const batch infinity(std::numeric_limits<T>::infinity());
     for (std::size_t r = 0; r < lanes; r += S::width) {
       const batch a_max = S::load(total.max + r), b_max = S::load(next.max + r);
       const batch max = S::max_number(b_max, a_max);
-      const batch from = S::select(S::equal(max, -infinity), batch(T(0)), max);
+      const batch from = reference_of(max);
       const batch a = weight(r, a_max - from), b = weight(r, b_max - from);
       S::store(total.max + r, max);
       S::store(total.sum + r, S::fma(S::load(next.sum + r), b, S::load(total.sum + r) * a));

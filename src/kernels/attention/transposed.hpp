@@ -40,4 +40,27 @@ template <class T, class Fetch>
   }
 }
 
+// row[i][d] = value(d)[i] for the first `rows` lanes and `dim` dimensions. value may be asked for one again.
+template <class T, class Value>
+[[gnu::always_inline]] inline void store_transposed(T *const *row, std::size_t rows, std::size_t dim,
+                                                    Value value) {
+  using S = simd<T>;
+  typename S::batch v[S::width];
+  std::size_t d = 0;
+  for (; rows == S::width && dim - d >= S::width; d += S::width) {
+    unroll<S::width>([&](auto i) __attribute__((always_inline)) { v[i] = value(d + i); });
+    S::transpose(v);
+    unroll<S::width>([&](auto i) __attribute__((always_inline)) { S::store(row[i] + d, v[i]); });
+  }
+  for (; d < dim; d += S::width) {
+    const std::size_t dims = dim - d < S::width ? dim - d : S::width;
+    unroll<S::width>([&](auto i) __attribute__((always_inline)) { v[i] = value(i < dims ? d + i : d); });
+    S::transpose(v);
+    unroll_while<S::width>([&](auto i) __attribute__((always_inline)) {
+      if (i < rows) S::store_first(row[i] + d, v[i], dims);
+      return i < rows;
+    });
+  }
+}
+
 }  // namespace
