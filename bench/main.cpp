@@ -93,11 +93,11 @@ std::regex compile_filter(const std::string &filter) {
 // random interleaving of repetitions stays off: limits have to come first, and each size would fill its
 // buffers anew for each repetition. The implementations of a size run one after another as it is.
 void configure_google_benchmark(const Options &options, const Conditions &conditions) {
-  std::vector<std::string> flags = {"rapt_bench",
-                                    "--benchmark_min_time=" + std::to_string(conditions.min_time),
+  static char name[] = "rapt_bench";  // kept, and written into the results at the end
+  std::vector<std::string> flags = {"--benchmark_min_time=" + std::to_string(conditions.min_time),
                                     "--benchmark_repetitions=" + std::to_string(conditions.repetitions),
                                     "--benchmark_out=" + options.json, "--benchmark_out_format=json"};
-  std::vector<char *> arguments;
+  std::vector<char *> arguments = {name};
   for (std::string &flag : flags) arguments.push_back(flag.data());
   int count = static_cast<int>(arguments.size());
   benchmark::Initialize(&count, arguments.data());
