@@ -515,9 +515,9 @@ TEST_CASE("the workspace has the size that rapt.h tells") {
       options.q_len = options.kv_len = qk_dim * 7;
       std::size_t bytes = 0;
       CHECK(rapt_attention_workspace_f32(&options, &bytes) == RAPT_OK);
-      CHECK(bytes == 4 * (72 * qk_dim + 128 * v_dim + 8192) + 64);
+      CHECK(bytes == 4 * (64 * qk_dim + 128 * v_dim + 8192) + 64);
       CHECK(rapt_attention_workspace_f64(&options, &bytes) == RAPT_OK);
-      CHECK(bytes == 8 * (72 * qk_dim + 128 * v_dim + 8192) + 64);
+      CHECK(bytes == 8 * (64 * qk_dim + 128 * v_dim + 8192) + 64);
     }
   }
 }

@@ -353,7 +353,7 @@ typedef struct rapt_attention_options {
  *
  * workspace: memory of rapt_attention_workspace bytes, of any alignment, for the time of the call; calls that
  * run at once need one each. Its size depends on the dimensions of the heads alone: f32 takes
- * 4 * (72 * qk_dim + 128 * v_dim + 8192) + 64 bytes, f64 8 * (72 * qk_dim + 128 * v_dim + 8192) + 64.
+ * 4 * (64 * qk_dim + 128 * v_dim + 8192) + 64 bytes, f64 8 * (64 * qk_dim + 128 * v_dim + 8192) + 64.
  * Aliasing: out may be exactly q, with the same strides and v_dim = qk_dim. It must overlap nothing else.
  * Special values: a row with nothing visible gives 0 and log-sum-exp -inf (the sink, if there is one). What
  * is not visible is never read into a result, whatever it holds, NaN and infinities included. A score of -inf

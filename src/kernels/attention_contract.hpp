@@ -20,11 +20,10 @@ inline constexpr std::size_t attention_page_unit = 16;
 // Rows of a tile that is better worked on with keys in the vector lanes than with rows there.
 inline constexpr std::size_t attention_few_rows = 8;
 
-// Elements of workspace: by dimension, a tile's queries (or a block of keys, beside a few queries) and two of
-// its outputs; scores and exclusions of a block.
+// Elements of workspace: by dimension, a tile's queries and two of its outputs; scores and exclusions of a
+// block.
 constexpr std::size_t attention_workspace_length(std::size_t qk_dim, std::size_t v_dim) {
-  return (attention_tile_rows + attention_few_rows) * qk_dim +
-         attention_tile_rows * (2 * v_dim + 2 * attention_block);
+  return attention_tile_rows * (qk_dim + 2 * v_dim + 2 * attention_block);
 }
 // The same of a backward call: a tile's queries and outputs with their gradients; scores, products of values
 // and the softcap's slopes of a block.

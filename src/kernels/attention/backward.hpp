@@ -74,8 +74,8 @@ class TileGradients {
     const batch zero(T(0));
     batch all = zero;
     for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
-      transpose_rows(dout_row_ + r, o_.v_dim, dout_ + r, tile_pitch, [](std::size_t) {});
-      transpose_rows(out_row_ + r, o_.v_dim, out + r, tile_pitch, [](std::size_t) {});
+      transpose_rows(dout_row_ + r, o_.v_dim, dout_ + r, tile_pitch);
+      transpose_rows(out_row_ + r, o_.v_dim, out + r, tile_pitch);
       batch mean = zero;
       for (std::size_t d = 0; d < o_.v_dim; ++d) {
         const batch dout = S::load(dout_ + d * tile_pitch + r);

@@ -1,23 +1,22 @@
 // Attention of tiles with few rows, as in decoding: keys in the vector lanes for the scores, dimensions for
 // the values. All rows of a key/value head use a key or value while it is in a register.
 //
-// The order of the sums wants keys in lanes, so rows of keys are transposed, which is the price of the same
-// bits beside keys packed that way: AVX-512, 8 heads of 64 (128) dimensions, 128 keys in L2, .0136 (.0230) ms
-// against .0090 (.0161), of which reading takes .0082. From L3 and memory the reading hides most of it.
+// The order of the sums wants keys in lanes, so squares of keys are transposed in registers and multiplied
+// there, which is the price of the same bits beside keys packed that way: AVX-512, 8 heads of 64 (128)
+// dimensions, 128 keys in L2, .0136 (.0221) ms against .0090 (.0161), of which reading takes .0082; with 4
+// queries a head .0170 (.0308) against .0124 (.0222). From L3 and memory the reading hides most of it. A
+// packed copy of the block in L1, to be multiplied by all queries then, lost: 128 dimensions .0284 with one,
+// .0389 with 4 queries, as its 32 KB drive out themselves and what is fetched ahead.
 //
-// Squares of keys are transposed in registers and multiplied there for one and two rows; through a packed
-// copy of the block in L1 for more, whose kernels would each be several KB otherwise (with 128 dimensions
-// .0284 by the copy for one row too). The next 16 rows are fetched ahead, a line between multiplications:
-// bursts of 32 lines cost 5 to 8 %, and all of the next block .0180 against .0145 of that time in L2, though
-// it is as good from memory. Weights wait for each other in a chain of some 250 cycles, so the values of the
-// block before come after them in the program; that and addresses by groups of 16 keys instead of one by one
-// took .0145 to .0137.
+// Weights wait for each other in a chain of some 250 cycles, so the values of the block before come after
+// them in the program; that and addresses by groups of 16 keys instead of one by one took .0145 to .0137.
 #pragma once
 
 #include <cstddef>
 #include <limits>
 
 #include "kernels/attention/block.hpp"
+#include "kernels/attention/lines_ahead.hpp"
 #include "kernels/attention/rows.hpp"
 #include "kernels/attention/transposed.hpp"
 #include "kernels/attention/weight.hpp"
@@ -31,10 +30,10 @@ template <class T>
 alignas(64) constexpr T lane_index[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
 // scores[r][j] = dot(query r, key j) for the keys of a block, one chain of fused operations over the
-// dimension. Dimension d of the keys lies at keys + 64 d.
+// dimension. Dimension d of the keys lies at keys + 64 d. Lines of values are fetched on the way.
 template <class T, std::size_t rows>
 [[gnu::noinline, gnu::flatten]] void row_scores(const T *queries, const T *keys, std::size_t count,
-                                                std::size_t dim, T *scores) {
+                                                std::size_t dim, LinesAhead<T, rows> lines, T *scores) {
   using S = simd<T>;
   using batch = typename S::batch;
   constexpr std::size_t block = rapt::attention_block;
@@ -47,6 +46,7 @@ template <class T, std::size_t rows>
     });
     const T *key = keys + j;
     for (std::size_t d = 0; d < dim; ++d, key += block) {
+      lines.fetch();
       batch element[together];
       unroll<together>([&](auto g)
                            __attribute__((always_inline)) { element[g] = S::load(key + g * S::width); });
@@ -65,25 +65,15 @@ template <class T, std::size_t rows>
   }
 }
 
-// Rows of elements in groups of 16, each group at one distance; group[count] is where the reading goes on
-// after them.
-template <class T>
-struct RowGroups {
-  static constexpr std::size_t size = rapt::attention_page_unit;
-  static constexpr std::size_t most = rapt::attention_block / size;
-  const T *group[most + 1];
-  std::ptrdiff_t stride, stride_after;
-};
-
 // values[r][d] = rescale[r] * values[r][d] + sum over j of weights[r][j] * value j [d], in key order, for
 // some vectors of dimensions from d on; the last one has `tail` elements.
 template <class T, std::size_t rows, std::size_t vectors, bool whole>
-[[gnu::always_inline]] inline void row_values_of(const T *weights, const RowGroups<T> &value,
-                                                 std::size_t keys, const T *rescale, std::size_t d,
+[[gnu::always_inline]] inline void row_values_of(const T *weights, const RowGroup<T> *value, std::size_t keys,
+                                                 LinesAhead<T, rows> &lines, const T *rescale, std::size_t d,
                                                  std::size_t tail, T *values, std::size_t pitch) {
   using S = simd<T>;
   using batch = typename S::batch;
-  constexpr std::size_t block = rapt::attention_block, size = RowGroups<T>::size;
+  constexpr std::size_t block = rapt::attention_block, size = RowGroup<T>::rows;
   batch sum[rows][vectors];
   unroll<rows>([&](auto r) __attribute__((always_inline)) {
     const batch factor(rescale[r]);
@@ -91,16 +81,13 @@ template <class T, std::size_t rows, std::size_t vectors, bool whole>
       sum[r][v] = S::load(values + r * pitch + d + v * S::width) * factor;
     });
   });
-  for (std::size_t j = 0; j < keys; j += size) {
-    const T *from = value.group[j / size] + d, *soon = value.group[j / size + 1] + d;
-    const std::ptrdiff_t soon_stride = keys - j <= size ? value.stride_after : value.stride;
+  for (std::size_t j = 0; j < keys; j += size, ++value) {
     const std::size_t end = keys - j < size ? keys : j + size;
-    for (std::size_t i = j; i < end; ++i, from += value.stride, soon += soon_stride) {
+    for (std::size_t i = j; i < end; ++i) {
+      const T *const from = row_of(value, i - j) + d;
       batch element[vectors];
       unroll<vectors>([&](auto v) __attribute__((always_inline)) {
-        // Every line once; what is 16 rows ahead, which a core's own prefetchers see too late at the end of a
-        // row.
-        if constexpr (v * S::width * sizeof(T) % 64 == 0) __builtin_prefetch(soon + v * S::width);
+        if constexpr (v * S::width * sizeof(T) % 64 == 0) lines.fetch();
         element[v] = whole || v + 1 < vectors ? S::load(from + v * S::width)
                                               : S::load_first(from + v * S::width, tail);
       });
@@ -120,23 +107,25 @@ template <class T, std::size_t rows, std::size_t vectors, bool whole>
 }
 
 template <class T, std::size_t rows>
-[[gnu::noinline]] void row_values(const T *weights, const RowGroups<T> &value, std::size_t keys,
-                                  const T *rescale, std::size_t dim, T *values, std::size_t pitch) {
+[[gnu::noinline]] void row_values(const T *weights, const RowGroup<T> *value, std::size_t keys,
+                                  LinesAhead<T, rows> lines, const T *rescale, std::size_t dim, T *values,
+                                  std::size_t pitch) {
   constexpr std::size_t width = simd<T>::width;
   constexpr std::size_t vectors = rows <= 2 ? 8 : 4;
   std::size_t d = 0;
   for (; dim - d >= vectors * width; d += vectors * width) {
-    row_values_of<T, rows, vectors, true>(weights, value, keys, rescale, d, 0, values, pitch);
+    row_values_of<T, rows, vectors, true>(weights, value, keys, lines, rescale, d, 0, values, pitch);
   }
   if constexpr (vectors > 4) {
     for (; dim - d >= 4 * width; d += 4 * width) {
-      row_values_of<T, rows, 4, true>(weights, value, keys, rescale, d, 0, values, pitch);
+      row_values_of<T, rows, 4, true>(weights, value, keys, lines, rescale, d, 0, values, pitch);
     }
   }
   for (; dim - d >= width; d += width) {
-    row_values_of<T, rows, 1, true>(weights, value, keys, rescale, d, 0, values, pitch);
+    row_values_of<T, rows, 1, true>(weights, value, keys, lines, rescale, d, 0, values, pitch);
   }
-  if (d < dim) row_values_of<T, rows, 1, false>(weights, value, keys, rescale, d, dim - d, values, pitch);
+  if (d < dim)
+    row_values_of<T, rows, 1, false>(weights, value, keys, lines, rescale, d, dim - d, values, pitch);
 }
 
 template <class T>
@@ -157,8 +146,7 @@ class FewRows {
         total_values_(workspace),
         chunk_values_(total_values_ + most * pitch_),
         scores_{chunk_values_ + most * pitch_, chunk_values_ + most * (pitch_ + block)},
-        queries_(scores_[1] + most * block),
-        packed_(queries_ + most * o_.qk_dim) {}
+        queries_(scores_[1] + most * block) {}
 
   // Takes in the keys [begin, end), which begin at a chunk.
   [[gnu::flatten]] void run(RowSums<T> &total, std::size_t begin, std::size_t end) {
@@ -240,14 +228,17 @@ class FewRows {
         clear(chunk_values_, most);
       }
       const std::size_t from = key < seen.first ? seen.first / block * block : key;
+      list_groups(from, chunk_end, end);
+      const RowGroup<T> *keys = groups_;
       Block now{}, before{};
       for (std::size_t k = from; k < chunk_end; k += block, before = now) {
         now = {k, chunk_end - k < block ? chunk_end - k : block, scores_[k / block % 2], {}};
         // The weights of a block are a chain of latencies; the values of the block before hide it.
-        take_scores(sums, now, end);
-        if (before.keys > 0) take_values(values, before, now.first);
+        take_scores(sums, now, keys);
+        if (before.keys > 0) take_values(values, before, keys + groups_a_block);
+        keys += before.keys > 0 ? 2 * groups_a_block : groups_a_block;
       }
-      take_values(values, before, chunk_end < end ? chunk_end : from);
+      take_values(values, before, keys);
       if (!is_first) {
         rows_.fold(total, next);
         for (std::size_t r = 0; r < rows_.rows; ++r) fold_values(r, chunk_values_ + r * pitch_);
@@ -271,15 +262,48 @@ class FewRows {
     T rescale[most];
   };
 
-  void take_scores(RowSums<T> &sums, Block &now, std::size_t end) {
-    if (rows_.rows <= 2 && !o_.packed_keys) {
-      rows_.rows == 1 ? scores_of_keys<1>(now, end) : scores_of_keys<2>(now, end);
-    } else {
-      const T *const packed = o_.packed_keys ? tile_.k<T>(now.first) : pack(now, end);
-      by_rows([&](auto rows) __attribute__((always_inline)) {
-        row_scores<T, rows>(queries_, packed, now.keys, o_.qk_dim, now.scores);
-      });
+  // The rows of keys and values of a chunk in the order in which they are read, and of what comes next.
+  void list_groups(std::size_t from, std::size_t chunk_end, std::size_t end) {
+    constexpr std::size_t rows = RowGroup<T>::rows;
+    RowGroup<T> *group = groups_;
+    const std::ptrdiff_t k_stride =
+        o_.packed_keys ? static_cast<std::ptrdiff_t>(o_.qk_dim) : o_.k_strides.token;
+    const auto add_keys = [&](std::size_t first) {
+      for (std::size_t i = 0; i < block; i += rows) {
+        const std::size_t at = first + i < end ? first + i : end - 1;
+        // Packed keys lie otherwise, but in the same lines.
+        const T *const key = o_.packed_keys ? tile_.k<T>(first) + i * o_.qk_dim : tile_.k<T>(at);
+        *group++ = {key, k_stride, o_.qk_dim};
+      }
+    };
+    const auto add_values = [&](std::size_t first) {
+      for (std::size_t i = 0; i < block; i += rows) {
+        *group++ = {tile_.v<T>(first + i < end ? first + i : end - 1), o_.v_strides.token, o_.v_dim};
+      }
+    };
+    std::size_t k = from;
+    add_keys(k);
+    for (k += block; k < chunk_end; k += block) {
+      add_keys(k);
+      add_values(k - block);
     }
+    add_values(k - block);
+    if (chunk_end < end) {
+      add_keys(chunk_end);
+      add_keys(chunk_end + block < end ? chunk_end + block : chunk_end);
+    }
+    last_group_ = group - 1;
+  }
+
+  void take_scores(RowSums<T> &sums, Block &now, const RowGroup<T> *keys) {
+    by_rows([&](auto rows) __attribute__((always_inline)) {
+      if (o_.packed_keys) {
+        row_scores<T, rows>(queries_, tile_.k<T>(now.first), now.keys, o_.qk_dim, {keys + 6, last_group_},
+                            now.scores);
+      } else {
+        scores_of_keys<rows>(now, keys);
+      }
+    });
     alignas(64) T numbers[RowSums<T>::count];
     for (std::size_t r = 0; r < rows_.rows; ++r) {
       const std::size_t begin = within_block(rows_.first[r], now.first),
@@ -296,41 +320,27 @@ class FewRows {
     for (std::size_t r = 0; r < most; ++r) now.rescale[r] = rows_.rescale[r < rows_.lanes ? r : 0];
   }
 
-  void take_values(T *values, const Block &now, std::size_t next) const {
+  void take_values(T *values, const Block &now, const RowGroup<T> *rows) const {
     if (careful_) return take_values_by_row(values, now);
-    RowGroups<T> from;
-    const std::size_t groups = (now.keys + from.size - 1) / from.size;
-    for (std::size_t g = 0; g < groups; ++g) from.group[g] = tile_.v<T>(now.first + g * from.size);
-    from.stride = o_.v_strides.token;
-    from.group[groups] = o_.packed_keys ? tile_.v<T>(next) : tile_.k<T>(next);
-    from.stride_after = o_.packed_keys ? from.stride : o_.k_strides.token;
-    by_rows([&](auto rows) __attribute__((always_inline)) {
-      row_values<T, rows>(now.scores, from, now.keys, now.rescale, o_.v_dim, values, pitch_);
+    by_rows([&](auto count) __attribute__((always_inline)) {
+      row_values<T, count>(now.scores, rows, now.keys, {rows + (count > 2 ? 4 : 2), last_group_}, now.rescale,
+                           o_.v_dim, values, pitch_);
     });
   }
 
-  // The scores of one or two rows, straight from keys as they lie: squares of them are transposed in
-  // registers and multiplied there. Two vectors of keys take turns, so that a chain has its latency while the
-  // other's square is transposed.
+  // Scores straight from keys as they lie: squares of them are transposed in registers and multiplied there.
+  // With few rows two vectors of keys take turns, so that a chain has its latency while the other's square is
+  // transposed.
   template <std::size_t rows>
-  [[gnu::noinline, gnu::flatten]] void scores_of_keys(const Block &now, std::size_t end) const {
-    constexpr std::size_t together = 2 * S::width;
-    const std::ptrdiff_t stride = o_.k_strides.token;
+  [[gnu::noinline, gnu::flatten]] void scores_of_keys(const Block &now, const RowGroup<T> *keys) const {
+    constexpr std::size_t vectors = rows <= 4 ? 2 : 1, together = vectors * S::width;
+    LinesAhead<T, rows> lines(keys + (rows > 2 ? 4 : 3), last_group_);
     for (std::size_t j = 0; j < now.keys; j += together) {
       const T *row[together];
-      for (std::size_t i = 0; i < together; i += rapt::attention_page_unit) {
-        const std::size_t at = j + i < now.keys ? j + i : now.keys - 1;
-        const T *const first = tile_.k<T>(now.first + at);
-        const std::size_t last = now.keys - 1 - at;
-        for (std::size_t r = i; r < together && r < i + rapt::attention_page_unit; ++r) {
-          row[r] = first + stride * static_cast<std::ptrdiff_t>(r - i < last ? r - i : last);
-        }
-      }
-      // What is read after these keys.
-      const std::size_t next = now.first + j + together;
-      const T *const soon = tile_.k<T>(next < end ? next : now.first);
-      batch score[2][rows];
-      unroll<2>([&](auto g) __attribute__((always_inline)) {
+      for (std::size_t r = 0; r < together; ++r)
+        row[r] = row_of(keys, j + r < now.keys ? j + r : now.keys - 1);
+      batch score[vectors][rows];
+      unroll<vectors>([&](auto g) __attribute__((always_inline)) {
         unroll<rows>([&](auto r) __attribute__((always_inline)) { score[g][r] = batch(T(0)); });
       });
       const auto multiply = [&](auto g, std::size_t d, batch key) __attribute__((always_inline)) {
@@ -340,14 +350,12 @@ class FewRows {
       };
       std::size_t d = 0;
       for (; o_.qk_dim - d >= S::width; d += S::width) {
-        const T *line = soon + d;
-        unroll<2>([&](auto g) __attribute__((always_inline)) {
+        unroll<vectors>([&](auto g) __attribute__((always_inline)) {
           batch key[S::width];
           S::load_transposed(key, row + g * S::width, d);
           unroll<S::width>([&](auto i) __attribute__((always_inline)) {
             // One at a time: a burst of them holds up the loads.
-            __builtin_prefetch(line);
-            line += stride;
+            if constexpr (i * S::width * sizeof(T) % 64 == 0) lines.fetch();
             multiply(g, d + i, key[i]);
           });
         });
@@ -356,42 +364,16 @@ class FewRows {
       for (; d < o_.qk_dim; ++d) {
         alignas(64) T column[together];
         for (std::size_t r = 0; r < together; ++r) column[r] = row[r][d];
-        unroll<2>([&](auto g)
-                      __attribute__((always_inline)) { multiply(g, d, S::load(column + g * S::width)); });
+        unroll<vectors>([&](auto g) __attribute__((always_inline)) {
+          multiply(g, d, S::load(column + g * S::width));
+        });
       }
-      unroll<2>([&](auto g) __attribute__((always_inline)) {
+      unroll<vectors>([&](auto g) __attribute__((always_inline)) {
         unroll<rows>([&](auto r) __attribute__((always_inline)) {
           S::store(now.scores + r * block + j + g * S::width, score[g][r]);
         });
       });
     }
-  }
-
-  // The keys of a block as rapt_attention_pack_keys has them, by transposing squares of them in registers.
-  [[gnu::noinline, gnu::flatten]] const T *pack(const Block &now, std::size_t end) const {
-    constexpr std::size_t size = rapt::attention_page_unit;
-    const std::ptrdiff_t stride = o_.k_strides.token;
-    for (std::size_t j = 0; j < now.keys; j += size) {
-      const T *const first = tile_.k<T>(now.first + j);
-      const std::size_t last = now.keys - j < size ? now.keys - j - 1 : size - 1;
-      // What is read after these keys.
-      const bool more = now.first + j + size < end;
-      const T *soon = more ? tile_.k<T>(now.first + j + size) : first;
-      for (std::size_t i = 0; i <= last;
-           i += S::width, soon += stride * static_cast<std::ptrdiff_t>(S::width)) {
-        const T *row[S::width];
-        for (std::size_t r = 0; r < S::width; ++r) {
-          row[r] = first + stride * static_cast<std::ptrdiff_t>(i + r < last ? i + r : last);
-        }
-        transpose_rows(
-            row, o_.qk_dim, packed_ + j + i, block, [&](std::size_t d) __attribute__((always_inline)) {
-              if (d % (64 / sizeof(T)) != 0) return;
-              const T *line = soon + d;
-              for (std::size_t r = 0; r < S::width; ++r, line += stride) __builtin_prefetch(line);
-            });
-      }
-    }
-    return packed_;
   }
 
   template <class F>
@@ -506,7 +488,9 @@ class FewRows {
   const rapt_attention_options &o_;
   TileRows<T> &rows_;
   std::size_t pitch_;
-  T *total_values_, *chunk_values_, *scores_[2], *queries_, *packed_;
+  T *total_values_, *chunk_values_, *scores_[2], *queries_;
+  const RowGroup<T> *last_group_;
+  RowGroup<T> groups_[2 * groups_a_block * (chunk / block + 1)];
   bool some_excluded_ = false;
   bool careful_ = false;
 };

@@ -95,7 +95,7 @@ class ManyRows {
         row[i] = tile_.q<T>(rows_.of[r + i]);
         any_negated = any_negated || rows_.sign[r + i] != 1;  // NaN too
       }
-      transpose_rows(row, o_.qk_dim, queries_ + r, tile_pitch, [](std::size_t) {});
+      transpose_rows(row, o_.qk_dim, queries_ + r, tile_pitch);
       if (!any_negated) continue;
       const batch sign = S::load(rows_.sign + r);
       for (std::size_t d = 0; d < o_.qk_dim; ++d) {

@@ -17,21 +17,18 @@ template <class T>
   S::transpose(v);
 }
 
-// to[d][i] = row i [d] for a vector of rows; `pitch` elements lie between dimensions. With every line,
-// fetch(d) is called.
-template <class T, class Fetch>
+// to[d][i] = row i [d] for a vector of rows; `pitch` elements lie between dimensions.
+template <class T>
 [[gnu::always_inline]] inline void transpose_rows(const T *const *row, std::size_t dim, T *to,
-                                                  std::size_t pitch, Fetch fetch) {
+                                                  std::size_t pitch) {
   using S = simd<T>;
   std::size_t d = 0;
   typename S::batch v[S::width];
   for (; dim - d >= S::width; d += S::width) {
-    fetch(d);
     S::load_transposed(v, row, d);
     unroll<S::width>([&](auto i) __attribute__((always_inline)) { S::store(to + (d + i) * pitch, v[i]); });
   }
   if (d < dim) {
-    fetch(d);
     load_transposed<T>(v, row, d, dim - d);
     unroll_while<S::width>([&](auto i) __attribute__((always_inline)) {
       if (i < dim - d) S::store(to + (d + i) * pitch, v[i]);
