@@ -208,8 +208,8 @@ class CaseMaker {
   // Every shape and option at once: there are too many for one after the other.
   void add_attention() {
     const bool backward = traits_.is_attention_backward;  // some five times the work
-    AttentionMaker maker(random_, backward ? pick(40000, 150000) : pick(100000, 400000));
-    for (std::size_t i = 0; i < (backward ? pick(200, 800) : pick(250, 1500)); ++i) {
+    AttentionMaker maker(random_, backward ? pick(20000, 150000) : pick(50000, 400000));
+    for (std::size_t i = 0; i < (backward ? pick(100, 800) : pick(120, 1500)); ++i) {
       LaidOutProblem made{maker.problem(), std::vector<Layout>(1)};
       made.layouts[0].placement = i % 2 == 0 ? Placement::ends_at_guard : Placement::begins_at_guard;
       while (made.layouts.size() < pick(2, 3)) {
