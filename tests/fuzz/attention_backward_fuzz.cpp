@@ -28,10 +28,17 @@ rapt_strides dense(const Size &size, bool tokens_outside) {
                         : rapt_strides{heads * tokens * row, tokens * row, row};
 }
 
+// Copied whole: memory is compared with the bytes between the fields.
+const rapt_attention_options default_options = RAPT_ATTENTION_OPTIONS_INIT;
+const rapt_attention_gradients default_gradients = RAPT_ATTENTION_GRADIENTS_INIT;
+
 template <class T>
 class BackwardFuzz {
  public:
-  explicit BackwardFuzz(FuzzInput &input) : input_(input) {}
+  explicit BackwardFuzz(FuzzInput &input) : input_(input) {
+    std::memcpy(&o_, &default_options, sizeof o_);
+    std::memcpy(&g_, &default_gradients, sizeof g_);
+  }
 
   void run() {
     memory().forget_all();
@@ -267,8 +274,8 @@ class BackwardFuzz {
   }
 
   FuzzInput &input_;
-  rapt_attention_options o_ = RAPT_ATTENTION_OPTIONS_INIT;
-  rapt_attention_gradients g_ = RAPT_ATTENTION_GRADIENTS_INIT;
+  rapt_attention_options o_;
+  rapt_attention_gradients g_;
   bool tokens_outside_ = false;
   Placement placement_ = Placement::ends_at_guard;
   std::size_t results_ = 0, workspace_size_ = 0;

@@ -27,10 +27,15 @@ rapt_strides dense(const Size &size, bool tokens_outside) {
                         : rapt_strides{heads * tokens * row, tokens * row, row};
 }
 
+// Copied whole: memory is compared with the bytes between the fields.
+const rapt_attention_options default_options = RAPT_ATTENTION_OPTIONS_INIT;
+
 template <class T>
 class AttentionFuzz {
  public:
-  explicit AttentionFuzz(FuzzInput &input) : input_(input) {}
+  explicit AttentionFuzz(FuzzInput &input) : input_(input) {
+    std::memcpy(&o_, &default_options, sizeof o_);
+  }
 
   void run() {
     memory().forget_all();
@@ -300,7 +305,7 @@ class AttentionFuzz {
   static constexpr std::size_t pages = 4;
 
   FuzzInput &input_;
-  rapt_attention_options o_ = RAPT_ATTENTION_OPTIONS_INIT;
+  rapt_attention_options o_;
   bool tokens_outside_ = false, use_pages_ = false, use_kv_offsets_ = false, use_kv_lengths_ = false,
        use_q_offsets_ = false, in_place_ = false, stop_unless_failing_ = false;
   Placement placement_ = Placement::ends_at_guard;

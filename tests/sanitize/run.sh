@@ -47,7 +47,8 @@ run_tests() {
 
 check_address() {
   local first=(bitwise registers attention attention_special_values) other
-  local second=(attention_arguments special_values floating_point_state dispatch arguments guard_sweep exp_blocks
+  local second=(attention_arguments attention_backward attention_backward_arguments
+    attention_backward_special_values special_values floating_point_state dispatch arguments guard_sweep exp_blocks
     softmax_batches)
   local tests=("${first[@]}" "${second[@]}")
   local targets=("${tests[@]/#/rapt_}")
@@ -64,7 +65,7 @@ check_address() {
 # libstdc++ is not built with the memory sanitizer, and a test program's strings and streams would be false alarms. The
 # fuzzing harnesses use neither: they run here with a main of their own.
 check_memory() {
-  local families=(vectors dot_rows softmax softmax_backward attention) family status=0 jobs=()
+  local families=(vectors dot_rows softmax softmax_backward attention attention_backward) family status=0 jobs=()
   run_logged memory.build sanitizer_build memory "$build/memory" rapt_fuzz || return 1
   for family in "${families[@]}"; do
     run_logged "memory-$family" "${fixed_addresses[@]}" "$build/memory/tests/fuzz/rapt_${family}_fuzz" 8 \
