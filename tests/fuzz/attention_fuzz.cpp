@@ -33,9 +33,7 @@ const rapt_attention_options default_options = RAPT_ATTENTION_OPTIONS_INIT;
 template <class T>
 class AttentionFuzz {
  public:
-  explicit AttentionFuzz(FuzzInput &input) : input_(input) {
-    std::memcpy(&o_, &default_options, sizeof o_);
-  }
+  explicit AttentionFuzz(FuzzInput &input) : input_(input) { std::memcpy(&o_, &default_options, sizeof o_); }
 
   void run() {
     memory().forget_all();
