@@ -30,10 +30,11 @@ template <class T>
 alignas(64) constexpr T lane_index[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
 // scores[r][j] = dot(query r, key j) for the keys of a block, one chain of fused operations over the
-// dimension. Dimension d of the keys lies at keys + 64 d. Lines of values are fetched on the way.
+// dimension. Dimension d of the keys lies at keys + 64 d. With more than two queries lines are fetched on the
+// way; with fewer a core's own prefetchers do as well.
 template <class T, std::size_t rows>
 [[gnu::noinline, gnu::flatten]] void row_scores(const T *queries, const T *keys, std::size_t count,
-                                                std::size_t dim, LinesAhead<T, rows> lines, T *scores) {
+                                                std::size_t dim, LinesAhead<T, Cache::l2> lines, T *scores) {
   using S = simd<T>;
   using batch = typename S::batch;
   constexpr std::size_t block = rapt::attention_block;
@@ -46,7 +47,7 @@ template <class T, std::size_t rows>
     });
     const T *key = keys + j;
     for (std::size_t d = 0; d < dim; ++d, key += block) {
-      lines.fetch();
+      if constexpr (rows > 2) lines.fetch();
       batch element[together];
       unroll<together>([&](auto g)
                            __attribute__((always_inline)) { element[g] = S::load(key + g * S::width); });
@@ -69,8 +70,9 @@ template <class T, std::size_t rows>
 // some vectors of dimensions from d on; the last one has `tail` elements.
 template <class T, std::size_t rows, std::size_t vectors, bool whole>
 [[gnu::always_inline]] inline void row_values_of(const T *weights, const RowGroup<T> *value, std::size_t keys,
-                                                 LinesAhead<T, rows> &lines, const T *rescale, std::size_t d,
-                                                 std::size_t tail, T *values, std::size_t pitch) {
+                                                 LinesAhead<T, Cache::l1> &lines, const T *rescale,
+                                                 std::size_t d, std::size_t tail, T *values,
+                                                 std::size_t pitch) {
   using S = simd<T>;
   using batch = typename S::batch;
   constexpr std::size_t block = rapt::attention_block, size = RowGroup<T>::rows;
@@ -108,8 +110,8 @@ template <class T, std::size_t rows, std::size_t vectors, bool whole>
 
 template <class T, std::size_t rows>
 [[gnu::noinline]] void row_values(const T *weights, const RowGroup<T> *value, std::size_t keys,
-                                  LinesAhead<T, rows> lines, const T *rescale, std::size_t dim, T *values,
-                                  std::size_t pitch) {
+                                  LinesAhead<T, Cache::l1> lines, const T *rescale, std::size_t dim,
+                                  T *values, std::size_t pitch) {
   constexpr std::size_t width = simd<T>::width;
   constexpr std::size_t vectors = rows <= 2 ? 8 : 4;
   std::size_t d = 0;
@@ -298,7 +300,7 @@ class FewRows {
   void take_scores(RowSums<T> &sums, Block &now, const RowGroup<T> *keys) {
     by_rows([&](auto rows) __attribute__((always_inline)) {
       if (o_.packed_keys) {
-        row_scores<T, rows>(queries_, tile_.k<T>(now.first), now.keys, o_.qk_dim, {keys + 6, last_group_},
+        row_scores<T, rows>(queries_, tile_.k<T>(now.first), now.keys, o_.qk_dim, {keys + 4, last_group_},
                             now.scores);
       } else {
         scores_of_keys<rows>(now, keys);
@@ -323,8 +325,8 @@ class FewRows {
   void take_values(T *values, const Block &now, const RowGroup<T> *rows) const {
     if (careful_) return take_values_by_row(values, now);
     by_rows([&](auto count) __attribute__((always_inline)) {
-      row_values<T, count>(now.scores, rows, now.keys, {rows + (count > 2 ? 4 : 2), last_group_}, now.rescale,
-                           o_.v_dim, values, pitch_);
+      row_values<T, count>(now.scores, rows, now.keys, {rows + (count <= 2 ? 2 : 4), last_group_},
+                           now.rescale, o_.v_dim, values, pitch_);
     });
   }
 
@@ -334,7 +336,7 @@ class FewRows {
   template <std::size_t rows>
   [[gnu::noinline, gnu::flatten]] void scores_of_keys(const Block &now, const RowGroup<T> *keys) const {
     constexpr std::size_t vectors = rows <= 4 ? 2 : 1, together = vectors * S::width;
-    LinesAhead<T, rows> lines(keys + (rows > 2 ? 4 : 3), last_group_);
+    LinesAhead<T, rows <= 2 ? Cache::l1 : Cache::l2> lines(keys + (rows <= 2 ? 3 : 4), last_group_);
     for (std::size_t j = 0; j < now.keys; j += together) {
       const T *row[together];
       for (std::size_t r = 0; r < together; ++r)

@@ -2,9 +2,14 @@
 //
 // A core's own prefetchers stop at the end of a page, and while scores become weights nothing is loaded that
 // they could go by. So lines are asked for in the order in which rows will be read, one for each line that is
-// worked on, 8 to 32 KB ahead. 8 heads of 128 dimensions with keys in L2, L3, memory, AVX-512, against the
-// next rows' lines in the order of a transposition, at most 32 rows ahead and only within keys or values:
-// 150, 1245 us, 17.9 ms for 170, 1351, 19.1.
+// worked on, up to 32 KB ahead. AVX-512, 8 heads of 128 dimensions with keys in L3, in memory, against the
+// lines of the next 16 or 32 rows in the order of a transposition, and of keys or of values alone: 1257
+// us, 18.3 ms for 1369, 19.2; with 4 queries a head 1449, 19.5 for 1769, 22.2, part of which is
+// few_rows.hpp's. With keys packed 1 to 3 % are lost by it (1211, 16.9 for 1189, 16.4) but for 4 queries in
+// memory, 18.1 for 22.2.
+//
+// 16 rows less or more ahead is within 5 %. What is far ahead is better off in L2 (4 queries, memory: 18.9
+// for 20.4 ms), what is near in L1 (one query, L3: 1245 for 1311).
 #pragma once
 
 #include <cstddef>
@@ -26,14 +31,17 @@ inline constexpr std::size_t groups_a_block = rapt::attention_block / rapt::atte
 
 template <class T>
 [[gnu::always_inline]] inline const T *row_of(const RowGroup<T> *groups, std::size_t i) {
-  const RowGroup<T> &group = groups[i / group.rows];
-  return group.first + group.stride * static_cast<std::ptrdiff_t>(i % group.rows);
+  constexpr std::size_t rows = RowGroup<T>::rows;
+  const RowGroup<T> &group = groups[i / rows];
+  return group.first + group.stride * static_cast<std::ptrdiff_t>(i % rows);
 }
 
-// From `group` to `last`, which is asked for again at the end. One query waits for single lines and wants
-// them in L1, 16 at a time. More have their time in arithmetic: in L2 there is room to get further ahead (4
-// queries a head, memory: 18.9 ms for 20.4; keys in L2 30.8 us for 32.3 by that).
-template <class T, std::size_t queries>
+// Into L1, of which 16 lines can be waited for at a time, or into L2, where there is room to get further
+// ahead.
+enum class Cache { l1, l2 };
+
+// From `group` to `last`, which is asked for again at the end.
+template <class T, Cache cache>
 class LinesAhead {
  public:
   LinesAhead(const RowGroup<T> *group, const RowGroup<T> *last)
@@ -42,7 +50,7 @@ class LinesAhead {
   }
 
   [[gnu::always_inline]] void fetch() {
-    __builtin_prefetch(reinterpret_cast<const void *>(at_), 0, queries <= 2 ? 3 : 2);
+    __builtin_prefetch(reinterpret_cast<const void *>(at_), 0, cache == Cache::l1 ? 3 : 2);
     at_ += 64;
     if (at_ < end_) return;
     // Rows that do not exist are asked for like others, so that these are numbers, not pointers.
