@@ -280,6 +280,10 @@ mutate "attention: the slope's product is rounded" kernels/attention/few_rows.hp
   's/S::fma\(slope, distance \+ index, score\)/slope * (distance + index) + score/'
 mutate "attention: one page for all" kernels/attention/block.hpp \
   's/(const T \*key = tile\.k<T>\(first) \+ j\)/\1) + k_stride * static_cast<std::ptrdiff_t>(j)/'
+mutate "attention: one page for all keys of a few rows" kernels/attention/few_rows.hpp \
+  's/: tile_\.k<T>\(at\);/: tile_.k<T>(first) + k_stride * static_cast<std::ptrdiff_t>(at - first);/'
+mutate "attention: a block's last values are its first" kernels/attention/few_rows.hpp \
+  's/tile_\.v<T>\(first \+ i < end/tile_.v<T>(i == 48 ? first : first + i < end/'
 mutate "attention: a row's end is written over" kernels/attention/transposed.hpp \
   's/S::store_first\(row\[i\] \+ d, v\[i\], dims\)/S::store(row[i] + d, v[i])/'
 mutate "attention: a product that underflows is -0" kernels/attention/rows.hpp \
