@@ -81,6 +81,10 @@ GradientTruth gradient_truth(const Attention<T> &a, const std::vector<T> &dout, 
           for (std::size_t d = 0; d < a.v_dim; ++d) dp += Real{go[d]} * Real{a.v[v_at + d]};
           Real s = t * factor, slope = 1;
           if (cap != 0) {
+            if (std::isinf(t)) {  // a finite score whose gradient is 0 times infinity
+              truth.is_finite = false;
+              return truth;
+            }
             const Real tanh = std::tanh(s / cap);
             slope = 1 - tanh * tanh;
             s = cap * tanh;

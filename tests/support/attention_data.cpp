@@ -32,6 +32,12 @@ std::vector<T> make_rows(InputClass input, std::size_t share, Random &random, st
       const bool elsewhere = input == InputClass::odd_rows || input == InputClass::minus_infinities;
       fill<T>(of_class && !elsewhere ? input : InputClass::gaussian, random, row);
     }
+    if (input == InputClass::denormals && random.one_in(2)) {
+      // So small that a product with most weights is nothing, of either sign.
+      for (T &value : row) {
+        value = std::numeric_limits<T>::denorm_min() * (static_cast<T>(random.below(5)) - T(2));
+      }
+    }
   }
   return values;
 }
