@@ -217,7 +217,8 @@ class ScoreRows {
   double scale() const { return as_double(scale_); }
   const RowOptions &options() const { return problem_.options; }
 
-  // Twice what rounding the row's scores and its largest one adds to an error, in units.
+  // Twice what rounding the row's scores and its largest one adds to an error, in units: a softcap rounds three
+  // times and has tanh's error.
   double rounding() const {
     const RowOptions &wanted = options();
     if (wanted.null || (wanted.softcap == 0 && wanted.bias == PerRow::none)) return 0;
@@ -227,7 +228,7 @@ class ScoreRows {
     }
     if (wanted.softcap != 0) largest = std::min(largest, static_cast<Real>(wanted.softcap));
     if (wanted.bias != PerRow::none) largest += 16;
-    return 4 * as_double(largest);
+    return (wanted.softcap != 0 ? 6 : 4) * as_double(largest);
   }
 
   bool visible(std::size_t r, std::size_t c) const {
