@@ -217,8 +217,8 @@ class ScoreRows {
   double scale() const { return as_double(scale_); }
   const RowOptions &options() const { return problem_.options; }
 
-  // Twice what rounding the row's scores and its largest one adds to an error, in units: a softcap rounds three
-  // times and has tanh's error.
+  // Twice what rounding the row's scores and its largest one adds to an error, in units: a softcap rounds
+  // three times and has tanh's error.
   double rounding() const {
     const RowOptions &wanted = options();
     if (wanted.null || (wanted.softcap == 0 && wanted.bias == PerRow::none)) return 0;
