@@ -10,7 +10,7 @@ namespace {
 template <class T>
 void register_backward(Suite &suite) {
   Kernel<AttentionBackward<T>> kernel = suite.kernel<AttentionBackward<T>>(
-      rapt_attention_backward<T>,
+      whole_attention_backward<T>,
       [] {
         if constexpr (sizeof(T) == sizeof(float)) {
           return &Peer::attention_backward_f32;

@@ -146,11 +146,11 @@ void register_attention(Kernel<Attention<T>> kernel) {
 
 void register_attention_f32(Suite &suite) {
   register_attention<float>(
-      suite.kernel(rapt_attention<float>, &Peer::attention_f32, attention_error<float>, 1));
+      suite.kernel(whole_attention<float>, &Peer::attention_f32, attention_error<float>, 1));
 }
 void register_attention_f64(Suite &suite) {
   register_attention<double>(
-      suite.kernel(rapt_attention<double>, &Peer::attention_f64, attention_error<double>, 1));
+      suite.kernel(whole_attention<double>, &Peer::attention_f64, attention_error<double>, 1));
 }
 void register_attention_partial_f32(Suite &suite) {
   register_step<float, partial_attention<float>>(suite, false);

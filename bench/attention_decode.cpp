@@ -31,13 +31,13 @@ void add_packed(Kernel<Attention<T>> &kernel, const AttentionShape &shape) {
     const std::size_t head = (shape.kv_len + 63) / 64 * 64 * shape.qk_dim;
     AttentionBuffers<T> buffers(shape);
     Buffer<T> packed(shape.kv_heads * head);
+    const rapt_attention_options options = attention_options<T>(shape);
     for (std::size_t h = 0; h < shape.kv_heads; ++h) {
-      require_ok(AttentionApi<T>::pack_keys(buffers.keys() + h * shape.kv_len * shape.qk_dim,
-                                            static_cast<std::ptrdiff_t>(shape.qk_dim), 0, shape.kv_len,
-                                            shape.qk_dim, packed.data() + h * head));
+      require_ok(rapt_attention_pack_keys(buffers.keys() + h * shape.kv_len * shape.qk_dim, 0, 0,
+                                          shape.kv_len, &options, packed.data() + h * head));
     }
     return [shape, packed = std::move(packed), buffers = std::move(buffers)](Attention<T>) {
-      rapt_attention_options options = attention_options(shape);
+      rapt_attention_options options = attention_options<T>(shape);
       options.packed_keys = 1;
       buffers.attention(packed.data(), buffers.values(), options);
     };
@@ -64,7 +64,7 @@ void add_paged(Kernel<Attention<T>> &kernel, const AttentionShape &shape, std::s
   const auto make = [shape, page_size] {
     return [shape, page_size, pages = scattered_pages(shape.kv_len / page_size),
             buffers = AttentionBuffers<T>(shape)](Attention<T>) {
-      rapt_attention_options options = attention_options(shape);
+      rapt_attention_options options = attention_options<T>(shape);
       options.block_table = pages.data();
       options.page_size = page_size;
       buffers.attention(options);

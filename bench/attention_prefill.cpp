@@ -45,7 +45,7 @@ void add_option(Kernel<Attention<T>> &kernel, const std::string &plain, const At
     return [shape, option, bias = std::move(bias), mask = std::move(mask),
             slopes = uniform<T>(shape.q_heads, 0.01, 0.5), sinks = logits<T>(shape.q_heads),
             buffers = AttentionBuffers<T>(shape)](Attention<T>) {
-      rapt_attention_options options = attention_options(shape);
+      rapt_attention_options options = attention_options<T>(shape);
       const auto row = static_cast<std::ptrdiff_t>(shape.kv_len);
       switch (option) {
         case Option::softcap:
@@ -53,11 +53,11 @@ void add_option(Kernel<Attention<T>> &kernel, const std::string &plain, const At
           break;
         case Option::bias:
           options.bias = bias.data();
-          options.bias_strides = {0, 0, row};
+          options.bias_strides = {RAPT_REPEAT, RAPT_REPEAT, row};
           break;
         case Option::mask:
           options.mask = mask.data();
-          options.mask_strides = {0, 0, row};
+          options.mask_strides = {RAPT_REPEAT, RAPT_REPEAT, row};
           break;
         case Option::alibi:
           options.alibi_slopes = slopes.data();

@@ -85,22 +85,18 @@ template <class T>
 struct Options {
   Options(const Shape &shape, Option option)
       : mask(option == Option::mask ? shape.elements() : 0),
-        bias(logits<float>(option == Option::bias ? shape.elements() : 0, 0, 1)) {
-    const auto stride = static_cast<std::ptrdiff_t>(shape.cols);
+        bias(logits<T>(option == Option::bias ? shape.elements() : 0, 0, 1)) {
     given.scale = 0.088388346f;  // 1/sqrt(128)
     switch (option) {
       case Option::causal:
-        given.causal = 1;
-        given.causal_offset = stride - static_cast<std::ptrdiff_t>(shape.rows);
+        given.causal = RAPT_CAUSAL_BOTTOM_RIGHT;
         break;
       case Option::mask:
         for (std::size_t i = 0; i < mask.size(); ++i) mask.data()[i] = i % shape.cols < seen_of(shape.cols);
         given.mask = mask.data();
-        given.mask_stride = stride;
         break;
       case Option::bias:
         given.bias = bias.data();
-        given.bias_stride = stride;
         break;
       case Option::softcap:
         given.softcap = 50;
@@ -109,7 +105,7 @@ struct Options {
   }
 
   Buffer<std::uint8_t> mask;
-  Buffer<float> bias;
+  Buffer<T> bias;
   rapt_softmax_options given = RAPT_SOFTMAX_OPTIONS_INIT;
 };
 
@@ -163,7 +159,6 @@ class Registration {
     const auto make = [shape, option, outputs] {
       return [shape, options = Options<T>(shape, option), x = logits<T>(shape.elements()),
               y = Buffer<T>(outputs)](RowsFunction<T>) {
-        const auto stride = static_cast<std::ptrdiff_t>(shape.cols);
         if constexpr (output == Output::matrix) {
           require_ok(own(x.data(), stride, y.data(), stride, shape.rows, shape.cols, &options.given));
         } else {

@@ -29,18 +29,17 @@ template <class T>
 struct RowProblem {
   std::vector<T> x;
   double scale = 1;
-  float softcap = 0;
-  std::vector<float> bias = {};
+  double softcap = 0;
+  std::vector<T> bias = {};
   std::vector<std::uint8_t> mask = {};
-  const float *sink = nullptr;
+  const T *sink = nullptr;
 };
 
 template <class T>
 oracle::RowErrors errors_of(const RowProblem<T> &problem) {
   const std::size_t n = problem.x.size();
   rapt_softmax_options options = RAPT_SOFTMAX_OPTIONS_INIT;
-  options.scale = static_cast<float>(problem.scale);
-  if (sizeof(T) == 8) options.scale_f64 = problem.scale;
+  options.scale = problem.scale;
   options.softcap = problem.softcap;
   if (!problem.bias.empty()) options.bias = problem.bias.data();
   if (!problem.mask.empty()) options.mask = problem.mask.data();
@@ -52,8 +51,7 @@ oracle::RowErrors errors_of(const RowProblem<T> &problem) {
   REQUIRE(Api<T>::logsumexp(problem.x.data(), 0, &logsumexp, 1, n, &options) == RAPT_OK);
 
   const std::vector<bool> visible(problem.mask.begin(), problem.mask.end());
-  oracle::Row<T> row{.x = problem.x, .scale = problem.scale, .softcap = double{problem.softcap}};
-  if (sizeof(T) == 4) row.scale = double{options.scale};
+  oracle::Row<T> row{.x = problem.x, .scale = problem.scale, .softcap = problem.softcap};
   if (!problem.bias.empty()) row.bias = problem.bias.data();
   if (!problem.mask.empty()) row.visible = &visible;
   row.sink = problem.sink;
@@ -240,7 +238,7 @@ TEST_CASE_TEMPLATE("masked elements and sinks", T, float, double) {
   Worst worst;
   for (const std::size_t n : Sizes{2, 20, 150, 3000}) {
     if (emulated() && n > 300) continue;
-    for (const float sink : {-3.0f, 0.5f, 7.0f, 60.0f, 200.0f, -1000.0f, 1e30f, -1e30f}) {
+    for (const T sink : {T(-3), T(0.5), T(7), T(60), T(200), T(-1000), T(1e30), T(-1e30)}) {
       for (const double offset : {0.0, 150.0, -150.0, 1e5, -1e5}) {
         for (const double scale : {1.0, 0.3}) {
           RowProblem<T> problem{.x = normal_row<T>(n, 3, offset, n), .scale = scale, .sink = &sink};

@@ -1,6 +1,8 @@
 // A bad argument gives the status that names it, and nothing is written.
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <cstring>
 #include <limits>
 #include <set>
 #include <string>
@@ -131,24 +133,32 @@ TEST_CASE_TEMPLATE("scale and softcap", T, float, double) {
   constexpr float infinity = std::numeric_limits<float>::infinity(),
                   nan = std::numeric_limits<float>::quiet_NaN();
   for (const float bad : {infinity, -infinity, nan}) {
-    rejects<T>(with_options, RAPT_BAD_SCALE, [&](auto &call) { call.options.scale = bad; });
-    rejects<T>(with_options, RAPT_BAD_SOFTCAP, [&](auto &call) { call.options.softcap = bad; });
+    rejects<T>(with_options, RAPT_BAD_SCALE, [&](auto &call) { call.options.scale = double{bad}; });
+    rejects<T>(with_options, RAPT_BAD_SOFTCAP, [&](auto &call) { call.options.softcap = double{bad}; });
   }
   rejects<T>(with_options, RAPT_BAD_SOFTCAP, [](auto &call) { call.options.softcap = -1; });
   for (const T bad : {Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN()}) {
     rejects<T>(backward, RAPT_BAD_SCALE, [&](auto &call) { call.scale = bad; });
   }
-  if (sizeof(T) == sizeof(double)) {
-    rejects<T>(with_options, RAPT_BAD_SCALE, [](auto &call) { call.options.scale_f64 = double{nan}; });
-    rejects<T>(with_options, RAPT_BAD_SCALE, [](auto &call) { call.options.scale_f64 = double{infinity}; });
+  for (const double bad : {double{Limits::max()}, double{Limits::max()} / 1.4, double{Limits::min()} / 1.1}) {
+    rejects<T>(with_options, RAPT_BAD_SCALE, [&](auto &call) { call.options.scale = bad; });
   }
-  for (const float good : {0.0f, -0.0f, -3.0f, std::numeric_limits<float>::max()}) {
+  for (const auto &[scale, softcap] : {std::pair{1.0, double{Limits::max()}},
+                                       {1.0, double{Limits::min()} / 1.1},
+                                       {1.0, -5e-324},
+                                       {1e10, double{Limits::min()}}}) {
+    rejects<T>(with_options, RAPT_BAD_SOFTCAP, [&, s = scale, c = softcap](auto &call) {
+      call.options.scale = s;
+      call.options.softcap = c;
+    });
+  }
+  for (const double good : {0.0, -0.0, -3.0, double{Limits::max()} / 1.5, double{Limits::min()}}) {
     accepts<T>(with_options, [&](auto &call) { call.options.scale = good; });
   }
 }
 
 TEST_CASE_TEMPLATE("bias, mask and row lengths", T, float, double) {
-  const std::vector<float> bias(extent, 0.0f);
+  const std::vector<T> bias(extent, T(0));
   const std::vector<std::uint8_t> mask(extent, 1);
   for (const std::ptrdiff_t bad : {1, static_cast<int>(cols) - 1, -1, -7}) {
     rejects<T>(with_options, RAPT_BAD_BIAS_STRIDE, [&](auto &call) {
@@ -159,10 +169,18 @@ TEST_CASE_TEMPLATE("bias, mask and row lengths", T, float, double) {
       call.options.mask = mask.data();
       call.options.mask_stride = bad;
     });
-    // Without the array its stride is not looked at.
-    accepts<T>(with_options, [&](auto &call) { call.options.bias_stride = call.options.mask_stride = bad; });
+    // With one row no stride is read; without the array any stride is one too many.
+    accepts<T>(with_options, [&](auto &call) {
+      call.row_count = 1;
+      call.options.bias = bias.data();
+      call.options.mask = mask.data();
+      call.options.bias_stride = call.options.mask_stride = bad;
+    });
+    rejects<T>(with_options, RAPT_BAD_BIAS_STRIDE, [&](auto &call) { call.options.bias_stride = bad; });
+    rejects<T>(with_options, RAPT_BAD_MASK_STRIDE, [&](auto &call) { call.options.mask_stride = bad; });
   }
-  for (const std::ptrdiff_t good : {0, static_cast<int>(cols), static_cast<int>(stride)}) {
+  for (const std::ptrdiff_t good :
+       {std::ptrdiff_t{0}, static_cast<std::ptrdiff_t>(cols), stride, std::ptrdiff_t{RAPT_REPEAT}}) {
     accepts<T>(with_options, [&](auto &call) {
       call.options.bias = bias.data();
       call.options.mask = mask.data();
@@ -178,6 +196,68 @@ TEST_CASE_TEMPLATE("bias, mask and row lengths", T, float, double) {
                  [&](auto &call) { call.options.row_lengths = lengths.data(); });
     }
   }
+}
+
+TEST_CASE_TEMPLATE("causality", T, float, double) {
+  constexpr std::ptrdiff_t farthest = std::ptrdiff_t{1} << 60;
+  for (const int bad : {-1, 4, 1000}) {
+    rejects<T>(with_options, RAPT_BAD_CAUSAL, [&](auto &call) { call.options.causal = bad; });
+  }
+  for (const int other : {RAPT_CAUSAL_NONE, RAPT_CAUSAL_BOTTOM_RIGHT, RAPT_CAUSAL_TOP_LEFT}) {
+    rejects<T>(with_options, RAPT_BAD_CAUSAL_OFFSET, [&](auto &call) {
+      call.options.causal = other;
+      call.options.causal_offset = 1;
+    });
+  }
+  for (const std::ptrdiff_t offset : {farthest + 1, -farthest - 1, farthest, -farthest}) {
+    const bool is_good = offset == farthest || offset == -farthest;
+    rejects<T>(with_options, is_good ? RAPT_OK : RAPT_BAD_CAUSAL_OFFSET, [&](auto &call) {
+      call.options.causal = RAPT_CAUSAL_OFFSET;
+      call.options.causal_offset = offset;
+    });
+  }
+  // As attention has it: rows are queries, columns keys.
+  Call<T> bottom_right, top_left, by_offset;
+  bottom_right.options.causal = RAPT_CAUSAL_BOTTOM_RIGHT;
+  by_offset.options.causal = RAPT_CAUSAL_OFFSET;
+  by_offset.options.causal_offset = static_cast<std::ptrdiff_t>(cols - rows);
+  top_left.options.causal = RAPT_CAUSAL_TOP_LEFT;
+  for (Call<T> *call : {&bottom_right, &by_offset, &top_left}) CHECK(call->softmax() == RAPT_OK);
+  CHECK(bottom_right.y_memory == by_offset.y_memory);
+  CHECK(bottom_right.y_memory[2] == T(1) / T(3));
+  CHECK(bottom_right.y_memory[3] == T(0));
+  CHECK(top_left.y_memory[0] == T(1));
+  CHECK(top_left.y_memory[1] == T(0));
+}
+
+// As ctypes, Rust, Go and designated initialisers make it.
+TEST_CASE_TEMPLATE("zeroed options with a size are plain softmax", T, float, double) {
+  Call<T> call, without;
+  std::memset(static_cast<void *>(&call.options), 0, sizeof call.options);
+  call.options.size = sizeof call.options;
+  for (std::size_t i = 0; i < extent; ++i) call.x_memory[i] = without.x_memory[i] = static_cast<T>(i % 3);
+  CHECK(call.softmax() == RAPT_OK);
+  CHECK(Api<T>::softmax(without.x, stride, without.y, stride, rows, cols, nullptr) == RAPT_OK);
+  CHECK(call.y_memory == without.y_memory);
+}
+
+TEST_CASE_TEMPLATE("the log-sum-exp of rows without columns", T, float, double) {
+  const T sinks[rows] = {T(0.25), -std::numeric_limits<T>::infinity(), std::numeric_limits<T>::quiet_NaN()};
+  Call<T> call;
+  call.col_count = 0;
+  call.x = nullptr;
+  CHECK(call.logsumexp() == RAPT_OK);
+  for (std::size_t r = 0; r < rows; ++r) CHECK(call.y_memory[r] == -std::numeric_limits<T>::infinity());
+  CHECK(call.y_memory[rows] == T(-7));
+  call.options.sinks = sinks;
+  CHECK(call.logsumexp() == RAPT_OK);
+  CHECK(call.y_memory[0] == sinks[0]);
+  CHECK(call.y_memory[1] == sinks[1]);
+  CHECK(std::isnan(call.y_memory[2]));
+  rejects<T>(logsumexp, RAPT_BAD_OUT, [](auto &bad) {
+    bad.col_count = 0;
+    bad.y = nullptr;
+  });
 }
 
 TEST_CASE_TEMPLATE("the size of the options", T, float, double) {
@@ -254,15 +334,14 @@ TEST_CASE_TEMPLATE("overlaps", T, float, double) {
 
 TEST_CASE_TEMPLATE("options must not overlap the output", T, float, double) {
   rejects<T>(with_options, RAPT_BAD_OVERLAP, [](auto &call) {
-    call.options.bias = reinterpret_cast<const float *>(call.y);
-    call.options.bias_stride = 0;
+    call.options.bias = call.y;
+    call.options.bias_stride = RAPT_REPEAT;
   });
   rejects<T>(with_options, RAPT_BAD_OVERLAP, [](auto &call) {
     call.options.mask = reinterpret_cast<const std::uint8_t *>(call.y) + 2;
     call.options.mask_stride = stride;
   });
-  rejects<T>(with_options, RAPT_BAD_OVERLAP,
-             [](auto &call) { call.options.sinks = reinterpret_cast<const float *>(call.y); });
+  rejects<T>(with_options, RAPT_BAD_OVERLAP, [](auto &call) { call.options.sinks = call.y; });
   alignas(8) std::size_t lengths[4 * extent] = {};
   rejects<T>(with_options, RAPT_BAD_OVERLAP, [&](auto &call) {
     call.options.row_lengths = lengths;
@@ -272,7 +351,7 @@ TEST_CASE_TEMPLATE("options must not overlap the output", T, float, double) {
 
 TEST_CASE("every status has a text of its own") {
   std::set<std::string> texts;
-  for (int status = RAPT_OK; status <= RAPT_BAD_TASKS; ++status) {
+  for (int status = RAPT_OK; status <= RAPT_BAD_DSINKS; ++status) {
     CAPTURE(status);
     const char *text = rapt_status_text(static_cast<rapt_status>(status));
     REQUIRE(text != nullptr);

@@ -32,7 +32,7 @@ template <class T>
 Results<T> run(const oracle::Attention<T> &a) {
   Results<T> results{std::vector<T>(a.batch * a.q_heads * a.q_len * a.v_dim), {}};
   results.lse.resize(a.batch * a.q_heads * a.q_len);
-  rapt_attention_options o = RAPT_ATTENTION_OPTIONS_INIT;
+  rapt_attention_options o = attention_options<T>();
   o.batch = a.batch;
   o.q_heads = a.q_heads;
   o.kv_heads = a.kv_heads;
@@ -52,10 +52,10 @@ Results<T> run(const oracle::Attention<T> &a) {
   if (a.causal == oracle::Causal::bottom_right) o.causal = RAPT_CAUSAL_BOTTOM_RIGHT;
   o.lse = results.lse.data();
   std::size_t bytes = 0;
-  REQUIRE(Api<T>::attention_workspace(&o, &bytes) == RAPT_OK);
+  REQUIRE(rapt_attention_workspace(&o, &bytes) == RAPT_OK);
   std::vector<unsigned char> workspace(bytes);
-  REQUIRE(Api<T>::attention(a.q.data(), a.k.data(), a.v.data(), results.out.data(), &o, workspace.data(),
-                            bytes) == RAPT_OK);
+  REQUIRE(rapt_attention(a.q.data(), a.k.data(), a.v.data(), results.out.data(), &o, workspace.data(),
+                         bytes) == RAPT_OK);
   return results;
 }
 

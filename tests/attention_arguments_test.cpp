@@ -1,6 +1,7 @@
 // A bad argument of attention gives the status that names it, and out, lse and partials keep what they held.
 #include <doctest/doctest.h>
 
+#include <cstring>
 #include <initializer_list>
 #include <limits>
 #include <string>
@@ -32,7 +33,7 @@ struct Call {
   T *out = out_memory.data(), *partials = partials_memory.data();
   void *workspace;
   std::size_t workspace_size = 0, first = 0, last = 4;
-  rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;
+  rapt_attention_options options = attention_options<T>();
   const rapt_attention_options *given = &options;
 
   Call() {
@@ -49,20 +50,20 @@ struct Call {
 
   void set_v_dim(std::size_t dim) {
     options.v_dim = dim;
-    REQUIRE(Api<T>::attention_workspace(&options, &workspace_size) == RAPT_OK);
+    REQUIRE(rapt_attention_workspace(&options, &workspace_size) == RAPT_OK);
     workspace_memory.resize(workspace_size);
     workspace = workspace_memory.data();
   }
 
-  rapt_status whole() { return Api<T>::attention(q, k, v, out, given, workspace, workspace_size); }
+  rapt_status whole() { return rapt_attention(q, k, v, out, given, workspace, workspace_size); }
   rapt_status tasks() {
-    return Api<T>::attention_run(q, k, v, out, given, first, last, workspace, workspace_size);
+    return rapt_attention_run(q, k, v, out, given, first, last, workspace, workspace_size);
   }
   rapt_status partial() {
-    return Api<T>::attention_partial(q, k, v, partials, given, first, last, workspace, workspace_size);
+    return rapt_attention_partial(q, k, v, partials, given, first, last, workspace, workspace_size);
   }
   rapt_status merge() {
-    return Api<T>::attention_merge(partials, out, given, first, last, workspace, workspace_size);
+    return rapt_attention_merge(partials, out, given, first, last, workspace, workspace_size);
   }
   bool untouched() const {
     std::size_t touched = 0;
@@ -128,7 +129,7 @@ TEST_CASE_TEMPLATE("null pointers", T, float, double) {
 TEST_CASE_TEMPLATE("the queries answer with the same statuses", T, float, double) {
   std::size_t number = 7, length = 7;
   const auto ask = [&](const rapt_attention_options *options, rapt_status expected) {
-    CHECK(Api<T>::attention_workspace(options, &number) == expected);
+    CHECK(rapt_attention_workspace(options, &number) == expected);
     CHECK(rapt_attention_tasks(options, &number) == expected);
     CHECK(rapt_attention_partial_tasks(options, &number, &length) == expected);
   };
@@ -147,7 +148,7 @@ TEST_CASE_TEMPLATE("the queries answer with the same statuses", T, float, double
   CHECK(rapt_attention_partial_tasks(&call.options, nullptr, &length) == RAPT_OK);
   CHECK(rapt_attention_partial_tasks(&call.options, &number, nullptr) == RAPT_OK);
   CHECK(rapt_attention_tasks(&call.options, nullptr) == RAPT_BAD_OUT);
-  CHECK(Api<T>::attention_workspace(&call.options, nullptr) == RAPT_BAD_OUT);
+  CHECK(rapt_attention_workspace(&call.options, nullptr) == RAPT_BAD_OUT);
   call.options.qk_dim = 0;
   number = length = 7;
   ask(&call.options, RAPT_BAD_DIM);
@@ -175,18 +176,20 @@ TEST_CASE_TEMPLATE("the shape", T, float, double) {
 
 TEST_CASE_TEMPLATE("strides", T, float, double) {
   for (int dimension = 0; dimension < 3; ++dimension) {
-    for (const std::ptrdiff_t bad : {std::ptrdiff_t{-1}, PTRDIFF_MIN}) {
+    for (const std::ptrdiff_t bad : {std::ptrdiff_t{0}, std::ptrdiff_t{-1}, RAPT_REPEAT}) {
       const auto with_bad = [&](rapt_strides strides) {
         (dimension == 0 ? strides.batch : dimension == 1 ? strides.head : strides.token) = bad;
         return strides;
       };
       const rapt_strides good{1000, 100, 10};
-      rejects<T>(reads_inputs, RAPT_BAD_Q_STRIDES,
-                 [&](auto &call) { call.options.q_strides = with_bad(good); });
-      rejects<T>(reads_inputs, RAPT_BAD_K_STRIDES,
-                 [&](auto &call) { call.options.k_strides = with_bad(good); });
-      rejects<T>(reads_inputs, RAPT_BAD_V_STRIDES,
-                 [&](auto &call) { call.options.v_strides = with_bad(good); });
+      if (bad != RAPT_REPEAT) {
+        rejects<T>(reads_inputs, RAPT_BAD_Q_STRIDES,
+                   [&](auto &call) { call.options.q_strides = with_bad(good); });
+        rejects<T>(reads_inputs, RAPT_BAD_K_STRIDES,
+                   [&](auto &call) { call.options.k_strides = with_bad(good); });
+        rejects<T>(reads_inputs, RAPT_BAD_V_STRIDES,
+                   [&](auto &call) { call.options.v_strides = with_bad(good); });
+      }
       rejects<T>(writes_out, RAPT_BAD_OUT_STRIDES, [&](auto &call) {
         call.options.out_strides = with_bad({60, 15, 5});
       });
@@ -195,23 +198,24 @@ TEST_CASE_TEMPLATE("strides", T, float, double) {
       });
       const std::vector<T> bias(kv_len, T(0));
       const std::vector<std::uint8_t> mask(kv_len, 1);
-      rejects<T>(all, RAPT_BAD_BIAS_STRIDES, [&](auto &call) {
-        call.options.bias = bias.data();
-        call.options.bias_strides = with_bad({0, 0, 0});
-      });
-      rejects<T>(all, RAPT_BAD_MASK_STRIDES, [&](auto &call) {
-        call.options.mask = mask.data();
-        call.options.mask_strides = with_bad({0, 0, 0});
-      });
-      rejects<T>(all, RAPT_BAD_QUERY_SCALES, [&](auto &call) {
-        call.options.query_scales = bias.data();
-        call.options.query_scale_strides = with_bad({0, 0, 0});
-      });
-      // Without the array its strides are not looked at, nor those of dimensions of 1.
-      accepts<T>(all, [&](auto &call) {
-        call.options.bias_strides = call.options.mask_strides = call.options.query_scale_strides =
-            with_bad({0, 0, 0});
-      });
+      const rapt_strides repeat{RAPT_REPEAT, RAPT_REPEAT, RAPT_REPEAT};
+      for (const bool is_there : {true, false}) {
+        // Without the array any stride is one too many.
+        if (is_there && bad == RAPT_REPEAT) continue;
+        rejects<T>(all, RAPT_BAD_BIAS_STRIDES, [&](auto &call) {
+          if (is_there) call.options.bias = bias.data();
+          call.options.bias_strides = with_bad(repeat);
+        });
+        rejects<T>(all, RAPT_BAD_MASK_STRIDES, [&](auto &call) {
+          if (is_there) call.options.mask = mask.data();
+          call.options.mask_strides = with_bad(repeat);
+        });
+        rejects<T>(all, RAPT_BAD_QUERY_SCALES, [&](auto &call) {
+          if (is_there) call.options.query_scales = bias.data();
+          call.options.query_scale_strides = with_bad(repeat);
+        });
+      }
+      // Strides of dimensions of 1 may be anything.
       accepts<T>(all, [&](auto &call) {
         auto &o = call.options;
         if (dimension == 0) o.batch = 1;
@@ -239,7 +243,7 @@ TEST_CASE_TEMPLATE("strides", T, float, double) {
   accepts<T>(writes_out, [](auto &call) { call.options.lse_strides = {1, 2, 8}; });
   // Inputs may repeat.
   accepts<T>(reads_inputs, [](auto &call) {
-    call.options.q_strides = call.options.k_strides = call.options.v_strides = {0, 0, 1};
+    call.options.q_strides = call.options.k_strides = call.options.v_strides = {RAPT_REPEAT, RAPT_REPEAT, 1};
   });
 }
 
@@ -251,19 +255,194 @@ TEST_CASE_TEMPLATE("numbers", T, float, double) {
     rejects<T>(all, RAPT_BAD_SOFTCAP, [&](auto &call) { call.options.softcap = bad; });
   }
   rejects<T>(all, RAPT_BAD_SOFTCAP, [](auto &call) { call.options.softcap = -1; });
-  for (const int bad : {-1, 3, 1000}) {
+  // What the arithmetic type cannot hold, or only as a subnormal number, is no other number's name.
+  constexpr double largest{std::numeric_limits<T>::max()}, least{std::numeric_limits<T>::min()};
+  for (const double bad : {largest, largest / 1.4, least / 1.1, 5e-324}) {
+    rejects<T>(all, RAPT_BAD_SCALE, [&](auto &call) { call.options.scale = bad; });
+    rejects<T>(all, RAPT_BAD_SCALE, [&](auto &call) { call.options.scale = -bad; });
+  }
+  for (const double good : {largest / 1.5, least, -least}) {
+    accepts<T>(all, [&](auto &call) { call.options.scale = good; });
+  }
+  rejects<T>(all, RAPT_BAD_SOFTCAP, [](auto &call) { call.options.softcap = -5e-324; });
+  rejects<T>(all, RAPT_BAD_SOFTCAP, [](auto &call) { call.options.softcap = 5e-324; });
+  for (const auto &[scale, softcap] :
+       {std::pair{1.0, least / 1.1}, {1.0, largest}, {1e10, least}, {1e-10, 1e-3 / least}, {1e-5, largest}}) {
+    rejects<T>(all, RAPT_BAD_SOFTCAP, [&, s = scale, c = softcap](auto &call) {
+      call.options.scale = s;
+      call.options.softcap = c;
+    });
+  }
+  accepts<T>(all, [](auto &call) {
+    call.options.scale = 8;
+    call.options.softcap = largest;
+  });
+  for (const int bad : {-1, 4, 1000}) {
     rejects<T>(all, RAPT_BAD_CAUSAL, [&](auto &call) { call.options.causal = bad; });
   }
-  for (const std::ptrdiff_t bad : {std::ptrdiff_t{-2}, PTRDIFF_MIN}) {
-    rejects<T>(all, RAPT_BAD_WINDOW, [&](auto &call) { call.options.window_left = bad; });
-    rejects<T>(all, RAPT_BAD_WINDOW, [&](auto &call) { call.options.window_right = bad; });
-  }
-  for (const std::ptrdiff_t good : {std::ptrdiff_t{-1}, std::ptrdiff_t{0}, PTRDIFF_MAX}) {
+  for (const std::size_t good : {std::size_t{0}, std::size_t{1}, std::size_t{1} << 61, SIZE_MAX}) {
     accepts<T>(all, [&](auto &call) { call.options.window_left = call.options.window_right = good; });
-  }
-  for (const std::size_t good : {std::size_t{1}, SIZE_MAX}) {
     accepts<T>(all, [&](auto &call) { call.options.window_chunk = good; });
   }
+}
+
+TEST_CASE_TEMPLATE("a causal offset has its causality, and positions that can be told apart", T, float,
+                   double) {
+  constexpr std::ptrdiff_t farthest = std::ptrdiff_t{1} << 60;
+  for (const int other : {RAPT_CAUSAL_NONE, RAPT_CAUSAL_BOTTOM_RIGHT, RAPT_CAUSAL_TOP_LEFT}) {
+    for (const std::ptrdiff_t offset : {std::ptrdiff_t{1}, std::ptrdiff_t{-1}, farthest}) {
+      rejects<T>(all, RAPT_BAD_CAUSAL_OFFSET, [&](auto &call) {
+        call.options.causal = other;
+        call.options.causal_offset = offset;
+      });
+    }
+  }
+  for (const std::ptrdiff_t bad : {farthest + 1, -farthest - 1, PTRDIFF_MAX, PTRDIFF_MIN}) {
+    rejects<T>(all, RAPT_BAD_CAUSAL_OFFSET, [&](auto &call) {
+      call.options.causal = RAPT_CAUSAL_OFFSET;
+      call.options.causal_offset = bad;
+    });
+  }
+  for (const std::ptrdiff_t good : {farthest, -farthest, std::ptrdiff_t{0}}) {
+    accepts<T>(all, [&](auto &call) {
+      call.options.causal = RAPT_CAUSAL_OFFSET;
+      call.options.causal_offset = good;
+    });
+  }
+}
+
+TEST_CASE_TEMPLATE("types, arithmetic and scales of keys that this version does not have", T, float, double) {
+  const rapt_type other = Api<T>::type == RAPT_F32 ? RAPT_F64 : RAPT_F32;
+  for (const rapt_type bad : {other, RAPT_F16, RAPT_BF16, RAPT_I8}) {
+    if (bad != other) rejects<T>(all, RAPT_BAD_TYPE, [&](auto &call) { call.options.q_type = bad; });
+    rejects<T>(all, RAPT_BAD_TYPE, [&](auto &call) { call.options.kv_type = bad; });
+    rejects<T>(all, RAPT_BAD_TYPE, [&](auto &call) { call.options.out_type = bad; });
+  }
+  for (const int no_type : {6, -1, 1000}) {
+    rejects<T>(all, RAPT_BAD_TYPE,
+               [&](auto &call) { std::memcpy(&call.options.kv_type, &no_type, sizeof no_type); });
+  }
+  accepts<T>(all, [](auto &call) { call.options.kv_type = call.options.out_type = Api<T>::type; });
+  for (const int bad : {int{RAPT_ARITHMETIC_BF16}, int{RAPT_ARITHMETIC_FAST}, 4, -1}) {
+    rejects<T>(all, RAPT_BAD_ARITHMETIC, [&](auto &call) { call.options.arithmetic = bad; });
+  }
+  rejects<T>(all, sizeof(T) == 4 ? RAPT_OK : RAPT_BAD_ARITHMETIC,
+             [](auto &call) { call.options.arithmetic = RAPT_ARITHMETIC_F32; });
+  const float number = 1;
+  rejects<T>(all, RAPT_BAD_KV_SCALES, [&](auto &call) { call.options.k_scales = &number; });
+  rejects<T>(all, RAPT_BAD_KV_SCALES, [&](auto &call) { call.options.v_scales = &number; });
+  rejects<T>(all, RAPT_BAD_KV_SCALES, [](auto &call) { call.options.scale_group = 32; });
+}
+
+// As ctypes, Rust, Go and designated initialisers make it.
+TEST_CASE_TEMPLATE("zeroed options with a size and a shape are plain attention", T, float, double) {
+  Call<T> plain, zeroed;
+  std::memset(static_cast<void *>(&zeroed.options), 0, sizeof zeroed.options);
+  zeroed.options.size = sizeof zeroed.options;
+  zeroed.options.q_type = Api<T>::type;
+  zeroed.options.batch = batch;
+  zeroed.options.q_heads = q_heads;
+  zeroed.options.kv_heads = kv_heads;
+  zeroed.options.q_len = q_len;
+  zeroed.options.kv_len = kv_len;
+  zeroed.options.qk_dim = qk_dim;
+  zeroed.options.v_dim = v_dim;
+  for (Call<T> *call : {&plain, &zeroed}) {
+    for (std::size_t i = 0; i < k_size; ++i) call->k_memory[i] = static_cast<T>(i % 7) / T(4);
+    for (std::size_t i = 0; i < v_size; ++i) call->v_memory[i] = static_cast<T>(i % 11);
+    CHECK(call->whole() == RAPT_OK);
+  }
+  CHECK(plain.out_memory == zeroed.out_memory);
+  CHECK(plain.out_memory[0] != plain.v_memory[0]);
+  rejects<T>(all, RAPT_BAD_SHAPE, [](auto &call) { call.options.batch = 0; });
+  rejects<T>(all, RAPT_BAD_SHAPE, [](auto &call) { call.options.q_heads = 0; });
+}
+
+// 0.1 took a forgotten stride for a repetition.
+TEST_CASE_TEMPLATE("a stride that is given in part is an error", T, float, double) {
+  rejects<T>(reads_inputs, RAPT_BAD_Q_STRIDES, [](auto &call) { call.options.q_strides.token = qk_dim; });
+  std::vector<T> bias(lse_size * kv_len, T(0));
+  std::vector<std::uint8_t> mask(lse_size * kv_len, 1);
+  rejects<T>(all, RAPT_BAD_BIAS_STRIDES, [&](auto &call) {
+    call.options.bias = bias.data();
+    call.options.bias_strides.token = kv_len;
+  });
+  // All 0 is contiguous: every query has a row of its own.
+  for (const bool by_mask : {false, true}) {
+    Call<T> call, strided;
+    for (std::size_t i = 0; i < v_size; ++i) call.v_memory[i] = strided.v_memory[i] = static_cast<T>(i % 11);
+    for (std::size_t i = 0; i < mask.size(); ++i) {
+      mask[i] = i % 3 != 0;
+      bias[i] = mask[i] ? T(0) : -std::numeric_limits<T>::infinity();
+    }
+    for (Call<T> *one : {&call, &strided})
+      (by_mask ? one->options.mask = mask.data() : one->options.bias = bias.data());
+    (by_mask ? strided.options.mask_strides : strided.options.bias_strides) =
+        rapt_strides_bhtd(q_heads, q_len, kv_len);
+    CHECK(call.whole() == RAPT_OK);
+    CHECK(strided.whole() == RAPT_OK);
+    CHECK(call.out_memory == strided.out_memory);
+    CHECK(call.out_memory[0] != call.out_memory[v_dim]);  // another token's row
+  }
+  // A stride without a use makes no tensor strided: of a packed batch, of the tokens of packed keys.
+  const std::vector<std::int32_t> offsets{0, 3, 6};
+  Call<T> packed, plain;
+  for (Call<T> *call : {&packed, &plain}) {
+    for (std::size_t i = 0; i < q_size; ++i) call->q_memory[i] = static_cast<T>(i % 5) / T(4);
+    for (std::size_t i = 0; i < k_size; ++i) call->k_memory[i] = static_cast<T>(i % 7) / T(4);
+    for (std::size_t i = 0; i < v_size; ++i) call->v_memory[i] = static_cast<T>(i % 11);
+    call->options.q_offsets = offsets.data();
+  }
+  packed.options.q_strides = {48, 0, 0};
+  CHECK(packed.whole() == RAPT_OK);
+  CHECK(plain.whole() == RAPT_OK);
+  CHECK(packed.out_memory == plain.out_memory);
+  packed.options.q_offsets = plain.options.q_offsets = nullptr;
+  packed.options.q_strides = {0, 0, 0};
+  for (Call<T> *call : {&packed, &plain}) {
+    call->k_memory.resize(batch * kv_heads * 64 * qk_dim, T(0.25));
+    call->k = call->k_memory.data();
+    call->options.packed_keys = 1;
+  }
+  packed.options.k_strides = {0, 0, 8};
+  CHECK(packed.whole() == RAPT_OK);
+  CHECK(plain.whole() == RAPT_OK);
+  CHECK(packed.out_memory == plain.out_memory);
+}
+
+TEST_CASE("strides of the two common layouts") {
+  const rapt_strides heads_first = rapt_strides_bhtd(3, 5, 7), tokens_first = rapt_strides_bthd(3, 5, 7);
+  CHECK(heads_first.batch == 105);
+  CHECK(heads_first.head == 35);
+  CHECK(heads_first.token == 7);
+  CHECK(tokens_first.batch == 105);
+  CHECK(tokens_first.head == 7);
+  CHECK(tokens_first.token == 21);
+}
+
+// Tokens may repeat, so that their number is no bound for what partial results take.
+TEST_CASE_TEMPLATE("sizes of partial results and of tasks that do not fit", T, float, double) {
+  for (const std::size_t len : {std::size_t{1} << 34, std::size_t{1} << 40}) {
+    rejects<T>(partial | merge, RAPT_BAD_SIZE, [&](auto &call) {
+      auto &o = call.options;
+      o.batch = o.q_heads = o.kv_heads = o.qk_dim = 1;
+      o.q_len = o.kv_len = len;
+      o.v_dim = 1022;
+      o.q_strides = o.k_strides = o.v_strides = {1, 1, RAPT_REPEAT};
+      o.lse = nullptr;
+      call.last = 1;
+      std::size_t tasks = 7, length = 7;
+      CHECK(rapt_attention_partial_tasks(&o, &tasks, &length) == RAPT_BAD_SIZE);
+      CHECK(tasks == 7);
+      CHECK(length == 7);
+    });
+  }
+  // A contiguous mask or bias of this shape.
+  rejects<T>(all, RAPT_BAD_SIZE, [](auto &call) {
+    static const std::uint8_t mask[1] = {1};
+    call.options.q_len = call.options.kv_len = std::size_t{1} << 40;
+    call.options.mask = mask;
+  });
 }
 
 TEST_CASE_TEMPLATE("lengths and offsets", T, float, double) {
@@ -301,8 +480,15 @@ TEST_CASE_TEMPLATE("pages and packed keys", T, float, double) {
   };
   accepts<T>(all, [&](auto &call) { with_pages(call, 16); });
   for (const std::size_t bad : std::initializer_list<std::size_t>{0, 1, 8, 17, 24}) {
-    rejects<T>(all, RAPT_BAD_BLOCK_TABLE, [&](auto &call) { with_pages(call, bad); });
+    rejects<T>(all, RAPT_BAD_PAGE_SIZE, [&](auto &call) { with_pages(call, bad); });
   }
+  rejects<T>(all, RAPT_BAD_PAGE_SIZE, [](auto &call) { call.options.page_size = 16; });  // without a table
+  rejects<T>(all, RAPT_BAD_BLOCK_TABLE, [](auto &call) { call.options.block_table_stride = 3; });
+  rejects<T>(reads_inputs, RAPT_BAD_SIZE, [&](auto &call) { with_pages(call, std::size_t{1} << 62); });
+  rejects<T>(all, RAPT_BAD_SIZE, [&](auto &call) {
+    with_pages(call, 16);
+    call.options.block_table_stride = SIZE_MAX / 4;
+  });
   rejects<T>(all, RAPT_BAD_BLOCK_TABLE, [&](auto &call) {
     with_pages(call, 16);
     call.options.block_table_stride = 2;  // 40 keys need 3
@@ -450,12 +636,20 @@ TEST_CASE_TEMPLATE("options must not overlap an output", T, float, double) {
     rejects<T>(writes_out, RAPT_BAD_OVERLAP, [&](auto &call) { spoil(call.options, call.out); });
     rejects<T>(partial, RAPT_BAD_OVERLAP, [&](auto &call) { spoil(call.options, call.partials); });
   };
-  both([](auto &options, const T *output) { options.bias = output; });
-  both([](auto &options, const T *output) { options.query_scales = output + 3; });
+  const rapt_strides repeat{RAPT_REPEAT, RAPT_REPEAT, RAPT_REPEAT};
+  both([&](auto &options, const T *output) {
+    options.bias = output;
+    options.bias_strides = repeat;
+  });
+  both([&](auto &options, const T *output) {
+    options.query_scales = output + 3;
+    options.query_scale_strides = repeat;
+  });
   both([](auto &options, const T *output) { options.alibi_slopes = output + 2; });
   both([](auto &options, const T *output) { options.sinks = output + 1; });
-  both([](auto &options, const T *output) {
+  both([&](auto &options, const T *output) {
     options.mask = reinterpret_cast<const std::uint8_t *>(output) + 9;
+    options.mask_strides = repeat;
   });
   std::vector<std::int32_t> zeros(4 * q_size, 0);
   const auto numbers = [&](auto &&set) {

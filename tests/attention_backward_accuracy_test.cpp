@@ -31,7 +31,7 @@ struct Gradients {
 
 template <class T>
 rapt_attention_options options_of(const oracle::Attention<T> &a) {
-  rapt_attention_options o = RAPT_ATTENTION_OPTIONS_INIT;
+  rapt_attention_options o = attention_options<T>();
   o.batch = a.batch;
   o.q_heads = a.q_heads;
   o.kv_heads = a.kv_heads;
@@ -53,14 +53,15 @@ rapt_attention_options options_of(const oracle::Attention<T> &a) {
     const oracle::Repeats r = a.bias_repeats;
     const std::ptrdiff_t of_head = (r.token ? 1 : tokens) * keys;
     o.bias = a.bias.data();
-    o.bias_strides = {r.batch ? 0 : (r.head ? 1 : heads) * of_head, r.head ? 0 : of_head, r.token ? 0 : keys};
+    o.bias_strides = {r.batch ? RAPT_REPEAT : (r.head ? 1 : heads) * of_head, r.head ? RAPT_REPEAT : of_head,
+                      r.token ? RAPT_REPEAT : keys};
   }
   if (!a.mask.empty()) {
     o.mask = a.mask.data();
     o.mask_strides = {heads * tokens * keys, tokens * keys, keys};
   }
   if (a.causal == oracle::Causal::bottom_right) o.causal = RAPT_CAUSAL_BOTTOM_RIGHT;
-  o.window_left = a.window_left;
+  o.window_left = static_cast<std::size_t>(a.window_left) + 1;
   return o;
 }
 
@@ -71,10 +72,10 @@ void run_forward(const oracle::Attention<T> &a, Gradients<T> &made) {
   rapt_attention_options o = options_of(a);
   o.lse = made.lse.data();
   std::size_t bytes = 0;
-  REQUIRE(Api<T>::attention_workspace(&o, &bytes) == RAPT_OK);
+  REQUIRE(rapt_attention_workspace(&o, &bytes) == RAPT_OK);
   std::vector<unsigned char> workspace(bytes);
-  REQUIRE(Api<T>::attention(a.q.data(), a.k.data(), a.v.data(), made.out.data(), &o, workspace.data(),
-                            bytes) == RAPT_OK);
+  REQUIRE(rapt_attention(a.q.data(), a.k.data(), a.v.data(), made.out.data(), &o, workspace.data(), bytes) ==
+          RAPT_OK);
 }
 
 template <class T>
@@ -97,9 +98,9 @@ Gradients<T> run(const oracle::Attention<T> &a, const std::vector<T> &dout) {
   if (!a.bias.empty()) g.dbias = made.dbias.data();
   if (!a.sinks.empty()) g.dsinks = made.dsinks.data();
   std::size_t bytes = 0;
-  REQUIRE(Api<T>::attention_backward_workspace(&o, &bytes) == RAPT_OK);
+  REQUIRE(rapt_attention_backward_workspace(&o, &bytes) == RAPT_OK);
   std::vector<unsigned char> workspace(bytes);
-  REQUIRE(Api<T>::attention_backward(a.q.data(), a.k.data(), a.v.data(), &o, &g, workspace.data(), bytes) ==
+  REQUIRE(rapt_attention_backward(a.q.data(), a.k.data(), a.v.data(), &o, &g, workspace.data(), bytes) ==
           RAPT_OK);
   return made;
 }
@@ -307,7 +308,7 @@ TEST_CASE("the same by softmax_backward") {
     };
     const std::vector<double> t = product(a.q, a.k, queries, dim, keys, false, true);
     rapt_softmax_options o = RAPT_SOFTMAX_OPTIONS_INIT;
-    o.scale_f64 = scale;
+    o.scale = scale;
     std::vector<double> p(queries * keys), ds(queries * keys);
     REQUIRE(rapt_softmax_f64(t.data(), keys, p.data(), keys, queries, keys, &o) == RAPT_OK);
     const std::vector<double> dp = product(dout, a.v, queries, width, keys, false, true);

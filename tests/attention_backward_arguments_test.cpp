@@ -31,11 +31,12 @@ struct Call {
                  dv_memory = std::vector<T>(3 * v_size, T(-7)),
                  dbias_memory = std::vector<T>(3 * bias_size, T(-7)),
                  dsinks_memory = std::vector<T>(q_heads, T(-7));
+  std::vector<T> sinks_memory = std::vector<T>(q_heads, T(1));
   std::vector<unsigned char> workspace_memory;
   const T *q = q_memory.data(), *k = k_memory.data(), *v = v_memory.data();
   void *workspace;
   std::size_t workspace_size = 0, first = 0, last = 0;
-  rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;
+  rapt_attention_options options = attention_options<T>();
   rapt_attention_gradients gradients = RAPT_ATTENTION_GRADIENTS_INIT;
   const rapt_attention_options *given = &options;
   const rapt_attention_gradients *given_gradients = &gradients;
@@ -54,7 +55,7 @@ struct Call {
     gradients.dq = dq_memory.data();
     gradients.dk = dk_memory.data();
     gradients.dv = dv_memory.data();
-    REQUIRE(Api<T>::attention_backward_workspace(&options, &workspace_size) == RAPT_OK);
+    REQUIRE(rapt_attention_backward_workspace(&options, &workspace_size) == RAPT_OK);
     workspace_memory.resize(workspace_size);
     workspace = workspace_memory.data();
   }
@@ -63,16 +64,17 @@ struct Call {
   void add_bias() {
     options.bias = bias_memory.data();
     options.bias_strides = {q_heads * q_len * kv_len, q_len * kv_len, kv_len};
+    options.sinks = sinks_memory.data();
     gradients.dbias = dbias_memory.data();
     gradients.dsinks = dsinks_memory.data();
   }
 
   rapt_status whole() {
-    return Api<T>::attention_backward(q, k, v, given, given_gradients, workspace, workspace_size);
+    return rapt_attention_backward(q, k, v, given, given_gradients, workspace, workspace_size);
   }
   rapt_status tasks() {
-    return Api<T>::attention_backward_run(q, k, v, given, given_gradients, first, last, workspace,
-                                          workspace_size);
+    return rapt_attention_backward_run(q, k, v, given, given_gradients, first, last, workspace,
+                                       workspace_size);
   }
   bool untouched() const {
     std::size_t touched = 0;
@@ -121,6 +123,7 @@ TEST_CASE_TEMPLATE("null pointers", T, float, double) {
   rejects<T>(RAPT_BAD_DK, [](auto &call) { call.gradients.dk = nullptr; });
   rejects<T>(RAPT_BAD_DV, [](auto &call) { call.gradients.dv = nullptr; });
   rejects<T>(RAPT_BAD_DBIAS, [](auto &call) { call.gradients.dbias = call.dbias_memory.data(); });
+  rejects<T>(RAPT_BAD_DSINKS, [](auto &call) { call.gradients.dsinks = call.dsinks_memory.data(); });
   rejects<T>(RAPT_BAD_OPTIONS, [](auto &call) { call.given = nullptr; });
   rejects<T>(RAPT_BAD_GRADIENTS, [](auto &call) { call.given_gradients = nullptr; });
   rejects<T>(RAPT_BAD_WORKSPACE, [](auto &call) { call.workspace = nullptr; });
@@ -142,8 +145,8 @@ TEST_CASE_TEMPLATE("null pointers", T, float, double) {
 TEST_CASE_TEMPLATE("the queries answer with the same statuses", T, float, double) {
   std::size_t number = 7;
   Call<T> call;
-  CHECK(Api<T>::attention_backward_workspace(nullptr, &number) == RAPT_BAD_OPTIONS);
-  CHECK(Api<T>::attention_backward_workspace(&call.options, nullptr) == RAPT_BAD_OUT);
+  CHECK(rapt_attention_backward_workspace(nullptr, &number) == RAPT_BAD_OPTIONS);
+  CHECK(rapt_attention_backward_workspace(&call.options, nullptr) == RAPT_BAD_OUT);
   CHECK(rapt_attention_backward_tasks(nullptr, &call.gradients, &number) == RAPT_BAD_OPTIONS);
   CHECK(rapt_attention_backward_tasks(&call.options, nullptr, &number) == RAPT_BAD_GRADIENTS);
   CHECK(rapt_attention_backward_tasks(&call.options, &call.gradients, nullptr) == RAPT_BAD_OUT);
@@ -152,7 +155,7 @@ TEST_CASE_TEMPLATE("the queries answer with the same statuses", T, float, double
   CHECK(number == 4);
   number = 7;
   call.options.qk_dim = 0;
-  CHECK(Api<T>::attention_backward_workspace(&call.options, &number) == RAPT_BAD_DIM);
+  CHECK(rapt_attention_backward_workspace(&call.options, &number) == RAPT_BAD_DIM);
   CHECK(rapt_attention_backward_tasks(&call.options, &call.gradients, &number) == RAPT_BAD_DIM);
   CHECK(number == 7);
 }
@@ -165,8 +168,10 @@ TEST_CASE_TEMPLATE("options as forwards", T, float, double) {
   rejects<T>(RAPT_BAD_SCALE,
              [](auto &call) { call.options.scale = std::numeric_limits<double>::quiet_NaN(); });
   rejects<T>(RAPT_BAD_SOFTCAP, [](auto &call) { call.options.softcap = -1; });
-  rejects<T>(RAPT_BAD_CAUSAL, [](auto &call) { call.options.causal = 3; });
-  rejects<T>(RAPT_BAD_WINDOW, [](auto &call) { call.options.window_left = -2; });
+  rejects<T>(RAPT_BAD_CAUSAL, [](auto &call) { call.options.causal = 4; });
+  rejects<T>(RAPT_BAD_CAUSAL_OFFSET, [](auto &call) { call.options.causal_offset = 1; });
+  rejects<T>(RAPT_BAD_SHAPE, [](auto &call) { call.options.q_heads = 0; });
+  rejects<T>(RAPT_BAD_TYPE, [](auto &call) { call.options.out_type = RAPT_BF16; });
   const std::vector<std::int32_t> lengths{0, 17}, offsets{0, 2, 1}, table{0, 1};
   rejects<T>(RAPT_BAD_KV_LENGTHS, [&](auto &call) { call.options.kv_lengths = lengths.data(); });
   rejects<T>(RAPT_BAD_OFFSETS, [&](auto &call) { call.options.q_offsets = offsets.data(); });
@@ -217,19 +222,21 @@ TEST_CASE_TEMPLATE("strides", T, float, double) {
   accepts<T>([](auto &call) { call.gradients.dq_strides = {72, 6, 24}; });
   accepts<T>([](auto &call) { call.gradients.dk_strides = {192, 6, 12}; });
   // What is read may repeat, and a gradient of the bias sums what does.
-  accepts<T>([](auto &call) { call.options.k_strides = call.gradients.dout_strides = {0, 0, 1}; });
+  accepts<T>([](auto &call) {
+    call.options.k_strides = call.gradients.dout_strides = {RAPT_REPEAT, RAPT_REPEAT, 1};
+  });
   for (int repeats = 0; repeats < 8; ++repeats) {
     accepts<T>([&](auto &call) {
       call.add_bias();
       rapt_strides &s = call.options.bias_strides;
-      if (repeats & 1) s.batch = 0;
-      if (repeats & 2) s.head = 0;
-      if (repeats & 4) s.token = 0;
+      if (repeats & 1) s.batch = RAPT_REPEAT;
+      if (repeats & 2) s.head = RAPT_REPEAT;
+      if (repeats & 4) s.token = RAPT_REPEAT;
     });
   }
   // Rows of the bias may overlap in part, but not those of its gradient.
   for (const rapt_strides bad :
-       {rapt_strides{192, 48, 15}, rapt_strides{192, 47, 16}, rapt_strides{1, 0, 0}}) {
+       {rapt_strides{192, 48, 15}, rapt_strides{192, 47, 16}, rapt_strides{1, RAPT_REPEAT, RAPT_REPEAT}}) {
     rejects<T>(RAPT_BAD_DBIAS, [&](auto &call) {
       call.add_bias();
       call.options.bias_strides = bad;

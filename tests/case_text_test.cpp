@@ -15,8 +15,7 @@ bool same(const RowOptions &a, const RowOptions &b) {
   return a.null == b.null && a.softcap == b.softcap && a.bias == b.bias &&
          a.bias_excludes == b.bias_excludes && a.mask == b.mask && a.row_lengths == b.row_lengths &&
          a.causal == b.causal && (!a.causal || a.causal_offset == b.causal_offset) && a.sinks == b.sinks &&
-         a.special_sinks == b.special_sinks && a.empty_rows_are_zero == b.empty_rows_are_zero &&
-         a.scale_f64 == b.scale_f64;
+         a.special_sinks == b.special_sinks && a.empty_rows_are_zero == b.empty_rows_are_zero;
 }
 
 bool same(const AttentionOptions &a, const AttentionOptions &b) {

@@ -139,11 +139,11 @@ TEST_CASE("threads share the tasks of attention") {
   options.qk_dim = dim;
   options.causal = RAPT_CAUSAL_BOTTOM_RIGHT;
   std::size_t bytes = 0, tasks = 0;
-  REQUIRE(rapt_attention_workspace_f32(&options, &bytes) == RAPT_OK);
+  REQUIRE(rapt_attention_workspace(&options, &bytes) == RAPT_OK);
   REQUIRE(rapt_attention_tasks(&options, &tasks) == RAPT_OK);
   REQUIRE(tasks == heads * ((tokens + 63) / 64));
   std::vector<unsigned char> whole(bytes);
-  REQUIRE(rapt_attention_f32(q.data(), k.data(), v.data(), expected.data(), &options, whole.data(), bytes) ==
+  REQUIRE(rapt_attention(q.data(), k.data(), v.data(), expected.data(), &options, whole.data(), bytes) ==
           RAPT_OK);
 
   std::atomic<std::size_t> next{0};
@@ -153,8 +153,8 @@ TEST_CASE("threads share the tasks of attention") {
     threads.emplace_back([&] {
       std::vector<unsigned char> workspace(bytes);
       for (std::size_t task = next++; task < tasks; task = next++) {
-        if (rapt_attention_run_f32(q.data(), k.data(), v.data(), out.data(), &options, task, task + 1,
-                                   workspace.data(), bytes) != RAPT_OK) {
+        if (rapt_attention_run(q.data(), k.data(), v.data(), out.data(), &options, task, task + 1,
+                               workspace.data(), bytes) != RAPT_OK) {
           ++wrong;
         }
       }

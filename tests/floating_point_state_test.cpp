@@ -2,10 +2,12 @@
 #include <doctest/doctest.h>
 
 #include <cstdio>
+#include <vector>
 
 #include "support/compare.hpp"
 #include "support/effort.hpp"
 #include "support/isa.hpp"
+#include "support/public_api.hpp"
 
 using namespace rapt::test;
 
@@ -43,9 +45,10 @@ TEST_CASE("the same bits under every floating-point state of the caller") {
         problem.attention.query_scales = problem.attention.alibi = true;
         problems.push_back(problem);
         problem.attention = {};
-        // An even number of subnormal products and sums: the scale carries ordinary logits down there.
+        // An even number of subnormal products and sums: the scale carries ordinary logits down there, and is
+        // itself the smallest that scores may have.
         problem.options = {};
-        problem.scale = 1e-38;
+        problem.scale = 0x1p-126;
         problems.push_back(problem);
       }
     }
@@ -54,6 +57,44 @@ TEST_CASE("the same bits under every floating-point state of the caller") {
     calls += comparison.calls;
   }
   std::printf("%zu calls under %zu foreign floating-point states\n", calls, states.size());
+}
+
+// What a caller has set decides neither what is a bad argument, nor whether looking at one traps.
+TEST_CASE_TEMPLATE("arguments are judged in no mode but the default one", T, float, double) {
+  std::vector<std::uint64_t> states;
+  for (const FpState &state : foreign_fp_states()) states.push_back(state.control);
+  states.push_back(trapping_fp_control());
+  const T x[2] = {1, 2}, q[2] = {1, 2};
+  for (const std::uint64_t state : states) {
+    CAPTURE(state);
+    for (const double tiny : {-0x1p-1074, 0x1p-1074, -0x1p-1030}) {
+      rapt_softmax_options row = RAPT_SOFTMAX_OPTIONS_INIT, scaled_row = row;
+      row.softcap = scaled_row.scale = tiny;
+      rapt_attention_options one = attention_options<T>();
+      one.q_len = one.kv_len = 1;
+      one.qk_dim = 2;
+      rapt_attention_options scaled = one;
+      one.softcap = scaled.scale = tiny;
+      T y[2] = {7, 7}, out[2] = {7, 7};
+      std::vector<unsigned char> workspace(1 << 20);
+      std::size_t bytes = 0, tasks = 0;
+      rapt_status got[8];
+      const std::uint64_t own = read_fp_control();
+      write_fp_control(state);
+      got[0] = Api<T>::softmax(x, 2, y, 2, 1, 2, &row);
+      got[1] = Api<T>::softmax(x, 2, y, 2, 1, 2, &scaled_row);
+      got[2] = Api<T>::logsumexp(x, 2, y, 1, 2, &row);
+      got[3] = rapt_attention(q, x, x, out, &one, workspace.data(), workspace.size());
+      got[4] = rapt_attention(q, x, x, out, &scaled, workspace.data(), workspace.size());
+      got[5] = rapt_attention_workspace(&one, &bytes);
+      got[6] = rapt_attention_tasks(&scaled, &tasks);
+      got[7] = rapt_attention_partial_tasks(&one, &tasks, &bytes);
+      write_fp_control(own);
+      for (const int i : {0, 2, 3, 5, 7}) CHECK(got[i] == RAPT_BAD_SOFTCAP);
+      for (const int i : {1, 4, 6}) CHECK(got[i] == RAPT_BAD_SCALE);
+      for (const T value : {y[0], y[1], out[0], out[1]}) CHECK(value == T(7));
+    }
+  }
 }
 
 // The comparison above is worth something only if the states take hold.

@@ -207,8 +207,8 @@ class Sweep {
     const auto logit = [&] { return 2 * random.gaussian(); };
     first_ = draw_values<T>(most_rows * longest, logit);
     second_ = draw_values<T>(most_rows * longest, logit);
-    bias_ = draw_values<float>(most_rows * longest, logit);
-    sinks_ = draw_values<float>(most_rows, logit);
+    bias_ = draw_values<T>(most_rows * longest, logit);
+    sinks_ = draw_values<T>(most_rows, logit);
     mask_ = draw_values<std::uint8_t>(most_rows * longest,
                                       [&] { return random.one_in(4) ? 0 : 1 + random.below(255); });
   }
@@ -239,7 +239,7 @@ class Sweep {
       expected.assign(out_, out_ + elements_of(kernel.out, shape));
     }
     // A mask begins at any byte; everything else at a multiple of its element.
-    const std::size_t step = arrays.mask ? 1 : arrays.any() ? sizeof(float) : sizeof(T);
+    const std::size_t step = arrays.mask ? 1 : sizeof(T);
     for (const std::string &isa : isas_) {
       const ForcedIsa forced(isa);
       const bool thin = emulated() || isa == "scalar";
@@ -323,7 +323,7 @@ class Sweep {
   }
 
   std::vector<T> first_, second_;
-  std::vector<float> bias_, sinks_;
+  std::vector<T> bias_, sinks_;
   std::vector<std::uint8_t> mask_;
   std::vector<std::size_t> lengths_;
   Slot first_at_, second_at_, out_at_, bias_at_, mask_at_, lengths_at_, sinks_at_;

@@ -115,8 +115,8 @@ void streamed_probabilities_have_the_same_bits(std::size_t cols, bool causal, st
   first[rows * cols - 1] = NAN;
   rapt_softmax_options options = RAPT_SOFTMAX_OPTIONS_INIT;
   options.scale = 0.5f;
-  options.causal = causal;
-  options.causal_offset = 2;
+  options.causal = causal ? RAPT_CAUSAL_OFFSET : RAPT_CAUSAL_NONE;
+  options.causal_offset = causal ? 2 : 0;
   const auto stride = static_cast<std::ptrdiff_t>(cols);
   const auto run = [&](std::vector<float> &out) {
     REQUIRE(rapt_softmax_f32(first, stride, out.data() + 2 * offset, stride, rows, cols, &options) ==

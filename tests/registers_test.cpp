@@ -24,7 +24,7 @@ template <class T, class Watch>
 void watch_kernels(std::size_t n, Watch &&watch) {
   const auto stride = static_cast<std::ptrdiff_t>(n);
   std::vector<T> a(rows * n, T(0.5)), b(rows * n, T(0.25)), out(rows * n + rows);
-  std::vector<float> bias(rows * n, 0.5f), sinks(rows, 1.0f);
+  std::vector<T> bias(rows * n, T(0.5)), sinks(rows, T(1));
   std::vector<std::uint8_t> mask(rows * n, 1);
   for (std::size_t i = 0; i < mask.size(); i += 3) mask[i] = 0;
   rapt_softmax_options options = RAPT_SOFTMAX_OPTIONS_INIT;
@@ -63,27 +63,26 @@ void watch_kernels(std::size_t n, Watch &&watch) {
     constexpr std::size_t dim = 12;
     const std::size_t keys = n < 300 ? n : 300;
     std::vector<T> q(queries * dim, T(0.5)), k(keys * dim, T(0.25)), result(queries * dim);
-    rapt_attention_options attention = RAPT_ATTENTION_OPTIONS_INIT;
+    rapt_attention_options attention = attention_options<T>();
     attention.q_len = queries;
     attention.kv_len = keys;
     attention.qk_dim = dim;
     attention.softcap = 20;
     std::size_t bytes = 0, tasks = 0, length = 0;
-    Api<T>::attention_workspace(&attention, &bytes);
+    rapt_attention_workspace(&attention, &bytes);
     rapt_attention_partial_tasks(&attention, &tasks, &length);
     std::vector<unsigned char> workspace(bytes);
     std::vector<T> partials(length + 1);
     watch("attention", [&](WatchedCall &call) {
-      call(Api<T>::attention, q.data(), k.data(), k.data(), result.data(), &attention, workspace.data(),
-           bytes);
+      call(rapt_attention, q.data(), k.data(), k.data(), result.data(), &attention, workspace.data(), bytes);
     });
-    Api<T>::attention_partial(q.data(), k.data(), k.data(), partials.data(), &attention, 0, tasks,
-                              workspace.data(), bytes);
+    rapt_attention_partial(q.data(), k.data(), k.data(), partials.data(), &attention, 0, tasks,
+                           workspace.data(), bytes);
     watch("attention_merge", [&](WatchedCall &call) {
-      call(Api<T>::attention_merge, partials.data(), result.data(), &attention, std::size_t{0},
-           std::size_t{1}, workspace.data(), bytes);
+      call(rapt_attention_merge, partials.data(), result.data(), &attention, std::size_t{0}, std::size_t{1},
+           workspace.data(), bytes);
     });
-    Api<T>::attention_backward_workspace(&attention, &bytes);
+    rapt_attention_backward_workspace(&attention, &bytes);
     workspace.resize(bytes);
     std::vector<T> lse(queries, T(1)), dq(q.size()), dk(k.size()), dv(k.size());
     attention.lse = lse.data();
@@ -93,7 +92,7 @@ void watch_kernels(std::size_t n, Watch &&watch) {
     gradients.dk = dk.data();
     gradients.dv = dv.data();
     watch("attention_backward", [&](WatchedCall &call) {
-      call(Api<T>::attention_backward, q.data(), k.data(), k.data(), &attention, &gradients, workspace.data(),
+      call(rapt_attention_backward, q.data(), k.data(), k.data(), &attention, &gradients, workspace.data(),
            bytes);
     });
   }

@@ -149,7 +149,7 @@ class Batches {
 
   rapt_softmax_options make_options() const {
     rapt_softmax_options options = RAPT_SOFTMAX_OPTIONS_INIT;
-    options.scale = static_cast<float>(scale_);
+    options.scale = scale_;
     return options;
   }
 
@@ -164,13 +164,13 @@ class Batches {
       mask_.assign(rows * cols, 1);
       for (std::size_t i = 0; empty < rows && i < cols; ++i) mask_[empty * cols + i] = 0;
       options.mask = mask_.data();
-      options.mask_stride = neutral == Neutral::mask ? stride : 0;
+      options.mask_stride = neutral == Neutral::mask ? stride : RAPT_REPEAT;
     } else if (neutral == Neutral::causal) {
-      options.causal = 1;
+      options.causal = RAPT_CAUSAL_OFFSET;
       options.causal_offset = stride - 1;
     } else if (neutral == Neutral::bias && scale_ == 1) {  // otherwise a score with a bias is rounded
       bias_.assign(rows * cols, 0);
-      const float excluded = -std::numeric_limits<float>::infinity();
+      const T excluded = -std::numeric_limits<T>::infinity();
       for (std::size_t i = 0; empty < rows && i < cols; ++i) bias_[empty * cols + i] = excluded;
       options.bias = bias_.data();
       options.bias_stride = stride;
@@ -189,7 +189,7 @@ class Batches {
   GuardedSlot in_, out_;
   std::vector<std::size_t> lengths_;
   std::vector<std::uint8_t> mask_;
-  std::vector<float> bias_;
+  std::vector<T> bias_;
   const Function<T> *function_ = nullptr;
   double scale_ = 1;
   std::size_t calls_ = 0, results_ = 0, failures_ = 0;

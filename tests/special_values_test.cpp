@@ -117,8 +117,8 @@ TEST_CASE_TEMPLATE("an excluded element is never read into the result", T, float
         options.mask = mask.data();
         check(options, place, place + 1);
 
-        std::vector<float> bias(x.size(), 0.5f);
-        bias[place] = -infinity<float>;
+        std::vector<T> bias(x.size(), T(0.5));
+        bias[place] = -infinity<T>;
         options = default_options();
         options.bias = bias.data();
         check(options, place, place + 1);
@@ -130,7 +130,7 @@ TEST_CASE_TEMPLATE("an excluded element is never read into the result", T, float
         check(options, place, x.size());
 
         options = default_options();
-        options.causal = 1;
+        options.causal = RAPT_CAUSAL_OFFSET;
         options.causal_offset = static_cast<std::ptrdiff_t>(place) - 1;
         check(options, place, x.size());
       });
@@ -145,7 +145,7 @@ TEST_CASE_TEMPLATE("a row with no element left", T, float, double) {
       CAPTURE(n);
       const std::vector<T> x(n, quiet_nan<T>);
       const std::vector<std::uint8_t> mask(n, 0);
-      const std::vector<float> bias(n, -infinity<float>);
+      const std::vector<T> bias(n, -infinity<T>);
       const std::size_t length = 0;
       for (int kind = 0; kind < 4; ++kind) {
         CAPTURE(kind);
@@ -154,7 +154,7 @@ TEST_CASE_TEMPLATE("a row with no element left", T, float, double) {
         if (kind == 1) options.bias = bias.data();
         if (kind == 2) options.row_lengths = &length;
         if (kind == 3) {
-          options.causal = 1;
+          options.causal = RAPT_CAUSAL_OFFSET;
           options.causal_offset = -1;
         }
         const RowResult<T> result = run_row(x, &options);
@@ -245,19 +245,19 @@ TEST_CASE_TEMPLATE("sinks", T, float, double) {
   for_each_usable_isa([](const std::string &isa) {
     CAPTURE(isa);
     const std::vector<T> x = {1, 2, 3};
-    const auto with_sink = [&](float sink) {
+    const auto with_sink = [&](T sink) {
       auto options = default_options();
       options.sinks = &sink;
       return run_row(x, &options);
     };
     // A sink of -inf adds nothing; one of NaN or +inf spoils the row; one that dominates leaves nothing.
-    const RowResult<T> without = run_row(x), nothing = with_sink(-infinity<float>);
+    const RowResult<T> without = run_row(x), nothing = with_sink(-infinity<T>);
     for (std::size_t i = 0; i < 3; ++i) CHECK(same_bits(without.probabilities[i], nothing.probabilities[i]));
     CHECK(same_bits(without.logsumexp, nothing.logsumexp));
-    CHECK(all_nan(with_sink(quiet_nan<float>).probabilities));
-    CHECK(all_nan(with_sink(infinity<float>).probabilities));
-    for (const T p : with_sink(1e30f).probabilities) CHECK(is_plus_zero(p));
-    CHECK(same_bits(with_sink(1e30f).logsumexp, static_cast<T>(1e30f)));
+    CHECK(all_nan(with_sink(quiet_nan<T>).probabilities));
+    CHECK(all_nan(with_sink(infinity<T>).probabilities));
+    for (const T p : with_sink(T(1e30)).probabilities) CHECK(is_plus_zero(p));
+    CHECK(same_bits(with_sink(T(1e30)).logsumexp, T(1e30)));
   });
 }
 

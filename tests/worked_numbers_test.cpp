@@ -81,9 +81,9 @@ TEST_CASE("attention over three keys") {
     std::vector<float> out(6), lse(2);
     options.lse = lse.data();
     std::size_t bytes = 0;
-    REQUIRE(rapt_attention_workspace_f32(&options, &bytes) == RAPT_OK);
+    REQUIRE(rapt_attention_workspace(&options, &bytes) == RAPT_OK);
     std::vector<unsigned char> workspace(bytes);
-    REQUIRE(rapt_attention_f32(q.data(), k.data(), v.data(), out.data(), &options, workspace.data(), bytes) ==
+    REQUIRE(rapt_attention(q.data(), k.data(), v.data(), out.data(), &options, workspace.data(), bytes) ==
             RAPT_OK);
     // The second query sees all: weights 0.867, 0.016, 0.117, and 100 * (0.867 + 0.016) - 200 * 0.117 = 64.8.
     check_rounded({out[3], out[4]}, {0.867, 0.016}, 5e-4);

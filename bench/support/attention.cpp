@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 namespace rapt::bench {
 namespace {
@@ -9,8 +10,8 @@ namespace {
 template <class T>
 std::size_t scratch_elements(const AttentionShape &shape) {
   std::size_t workspace = 0;
-  const rapt_attention_options options = attention_options(shape);
-  require_ok(AttentionApi<T>::workspace(&options, &workspace));
+  const rapt_attention_options options = attention_options<T>(shape);
+  require_ok(rapt_attention_workspace(&options, &workspace));
   const std::size_t rows = shape.q_len == 1 ? shape.group() : shape.q_len;
   return std::max(workspace / sizeof(T) + 1,
                   std::min(rows, attention_score_rows) * attention_score_stride(shape.kv_len));
@@ -38,8 +39,10 @@ Work attention_work(const AttentionShape &shape, std::size_t element_bytes) {
       .multiply_adds = true};
 }
 
+template <class T>
 rapt_attention_options attention_options(const AttentionShape &shape) {
   rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;
+  options.q_type = std::is_same_v<T, double> ? RAPT_F64 : RAPT_F32;
   options.q_heads = shape.q_heads;
   options.kv_heads = shape.kv_heads;
   options.q_len = shape.q_len;
@@ -47,7 +50,7 @@ rapt_attention_options attention_options(const AttentionShape &shape) {
   options.qk_dim = shape.qk_dim;
   options.v_dim = shape.v_dim;
   options.causal = shape.causal ? RAPT_CAUSAL_BOTTOM_RIGHT : RAPT_CAUSAL_NONE;
-  if (shape.window > 0) options.window_left = static_cast<std::ptrdiff_t>(shape.window) - 1;
+  options.window_left = shape.window;
   options.softcap = shape.softcap;
   return options;
 }
@@ -76,20 +79,20 @@ AttentionProblem<T> AttentionBuffers<T>::problem() const {
 
 template <class T>
 void AttentionBuffers<T>::attention(const T *k, const T *v, const rapt_attention_options &options) const {
-  require_ok(AttentionApi<T>::attention(q_.data(), k, v, out_.data(), &options, scratch_.data(),
-                                        scratch_.size() * sizeof(T)));
+  require_ok(
+      rapt_attention(q_.data(), k, v, out_.data(), &options, scratch_.data(), scratch_.size() * sizeof(T)));
 }
 
 template <class T>
-void rapt_attention(const AttentionProblem<T> &problem) {
-  rapt_attention_options options = attention_options(problem.shape);
+void whole_attention(const AttentionProblem<T> &problem) {
+  rapt_attention_options options = attention_options<T>(problem.shape);
   options.sinks = problem.sinks;
-  require_ok(AttentionApi<T>::attention(problem.q, problem.k, problem.v, problem.out, &options,
-                                        problem.scratch, problem.scratch_bytes));
+  require_ok(rapt_attention(problem.q, problem.k, problem.v, problem.out, &options, problem.scratch,
+                            problem.scratch_bytes));
 }
 
 std::size_t attention_partials(const AttentionShape &shape) {
-  const rapt_attention_options options = attention_options(shape);
+  const rapt_attention_options options = attention_options<float>(shape);
   std::size_t tasks = 0, length = 0;
   require_ok(rapt_attention_partial_tasks(&options, &tasks, &length));
   return length;
@@ -97,22 +100,22 @@ std::size_t attention_partials(const AttentionShape &shape) {
 
 template <class T>
 void partial_attention(const AttentionProblem<T> &problem, T *partials) {
-  rapt_attention_options options = attention_options(problem.shape);
+  rapt_attention_options options = attention_options<T>(problem.shape);
   options.sinks = problem.sinks;
   std::size_t tasks = 0, length = 0;
   require_ok(rapt_attention_partial_tasks(&options, &tasks, &length));
-  require_ok(AttentionApi<T>::partial(problem.q, problem.k, problem.v, partials, &options, 0, tasks,
-                                      problem.scratch, problem.scratch_bytes));
+  require_ok(rapt_attention_partial(problem.q, problem.k, problem.v, partials, &options, 0, tasks,
+                                    problem.scratch, problem.scratch_bytes));
 }
 
 template <class T>
 void merge_attention(const AttentionProblem<T> &problem, T *partials) {
-  rapt_attention_options options = attention_options(problem.shape);
+  rapt_attention_options options = attention_options<T>(problem.shape);
   options.sinks = problem.sinks;
   std::size_t tasks = 0;
   require_ok(rapt_attention_tasks(&options, &tasks));
-  require_ok(AttentionApi<T>::merge(partials, problem.out, &options, 0, tasks, problem.scratch,
-                                    problem.scratch_bytes));
+  require_ok(rapt_attention_merge(partials, problem.out, &options, 0, tasks, problem.scratch,
+                                  problem.scratch_bytes));
 }
 
 template <class T>
@@ -122,11 +125,12 @@ void split_attention(const AttentionProblem<T> &problem) {
   merge_attention(problem, partials.data());
 }
 
-#define RAPT_INSTANTIATE(T)                                             \
-  template class AttentionBuffers<T>;                                   \
-  template void rapt_attention<T>(const AttentionProblem<T> &);         \
-  template void partial_attention<T>(const AttentionProblem<T> &, T *); \
-  template void merge_attention<T>(const AttentionProblem<T> &, T *);   \
+#define RAPT_INSTANTIATE(T)                                                     \
+  template rapt_attention_options attention_options<T>(const AttentionShape &); \
+  template class AttentionBuffers<T>;                                           \
+  template void whole_attention<T>(const AttentionProblem<T> &);                \
+  template void partial_attention<T>(const AttentionProblem<T> &, T *);         \
+  template void merge_attention<T>(const AttentionProblem<T> &, T *);           \
   template void split_attention<T>(const AttentionProblem<T> &);
 RAPT_INSTANTIATE(float)
 RAPT_INSTANTIATE(double)

@@ -15,29 +15,9 @@ namespace rapt::bench {
 // and values once, whichever query heads read them, and of queries and outputs.
 Work attention_work(const AttentionShape &shape, std::size_t element_bytes);
 
-rapt_attention_options attention_options(const AttentionShape &shape);
-
-// The functions of rapt.h of a type.
+// Of elements of T.
 template <class T>
-struct AttentionApi;
-template <>
-struct AttentionApi<float> {
-  static constexpr auto attention = rapt_attention_f32;
-  static constexpr auto workspace = rapt_attention_workspace_f32;
-  static constexpr auto run = rapt_attention_run_f32;
-  static constexpr auto partial = rapt_attention_partial_f32;
-  static constexpr auto merge = rapt_attention_merge_f32;
-  static constexpr auto pack_keys = rapt_attention_pack_keys_f32;
-};
-template <>
-struct AttentionApi<double> {
-  static constexpr auto attention = rapt_attention_f64;
-  static constexpr auto workspace = rapt_attention_workspace_f64;
-  static constexpr auto run = rapt_attention_run_f64;
-  static constexpr auto partial = rapt_attention_partial_f64;
-  static constexpr auto merge = rapt_attention_merge_f64;
-  static constexpr auto pack_keys = rapt_attention_pack_keys_f64;
-};
+rapt_attention_options attention_options(const AttentionShape &shape);
 
 // Inputs whose scores have a standard deviation of 2, as logits of softmax do, and room for what is made of
 // them.
@@ -61,7 +41,7 @@ class AttentionBuffers {
 };
 
 template <class T>
-void rapt_attention(const AttentionProblem<T> &problem);
+void whole_attention(const AttentionProblem<T> &problem);
 
 // The same in the two steps of split keys, and both one after the other.
 std::size_t attention_partials(const AttentionShape &shape);  // their elements

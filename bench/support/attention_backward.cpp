@@ -9,23 +9,10 @@ namespace rapt::bench {
 namespace {
 
 template <class T>
-struct BackwardApi;
-template <>
-struct BackwardApi<float> {
-  static constexpr auto backward = rapt_attention_backward_f32;
-  static constexpr auto workspace = rapt_attention_backward_workspace_f32;
-};
-template <>
-struct BackwardApi<double> {
-  static constexpr auto backward = rapt_attention_backward_f64;
-  static constexpr auto workspace = rapt_attention_backward_workspace_f64;
-};
-
-template <class T>
 std::size_t scratch_elements(const AttentionShape &shape) {
   std::size_t workspace = 0;
-  const rapt_attention_options options = attention_options(shape);
-  require_ok(BackwardApi<T>::workspace(&options, &workspace));
+  const rapt_attention_options options = attention_options<T>(shape);
+  require_ok(rapt_attention_backward_workspace(&options, &workspace));
   return std::max(workspace / sizeof(T) + 1, 2 * attention_score_rows * attention_score_stride(shape.kv_len));
 }
 
@@ -108,7 +95,7 @@ AttentionGradientBuffers<T>::AttentionGradientBuffers(const AttentionShape &shap
       dk_(shape.kv_heads * shape.kv_len * shape.qk_dim),
       dv_(shape.kv_heads * shape.kv_len * shape.v_dim),
       scratch_(scratch_elements<T>(shape)) {
-  rapt_attention_options options = attention_options(shape);
+  rapt_attention_options options = attention_options<T>(shape);
   options.lse = lse_.data();
   forward_.attention(options);
 }
@@ -126,8 +113,8 @@ AttentionGradientProblem<T> AttentionGradientBuffers<T>::problem() const {
 }
 
 template <class T>
-void rapt_attention_backward(const AttentionGradientProblem<T> &problem) {
-  rapt_attention_options options = attention_options(problem.forward.shape);
+void whole_attention_backward(const AttentionGradientProblem<T> &problem) {
+  rapt_attention_options options = attention_options<T>(problem.forward.shape);
   options.lse = const_cast<T *>(problem.lse);  // only read
   rapt_attention_gradients gradients = RAPT_ATTENTION_GRADIENTS_INIT;
   gradients.out = problem.forward.out;
@@ -135,8 +122,8 @@ void rapt_attention_backward(const AttentionGradientProblem<T> &problem) {
   gradients.dq = problem.dq;
   gradients.dk = problem.dk;
   gradients.dv = problem.dv;
-  require_ok(BackwardApi<T>::backward(problem.forward.q, problem.forward.k, problem.forward.v, &options,
-                                      &gradients, problem.scratch, problem.scratch_bytes));
+  require_ok(rapt_attention_backward(problem.forward.q, problem.forward.k, problem.forward.v, &options,
+                                     &gradients, problem.scratch, problem.scratch_bytes));
 }
 
 template <class T>
@@ -150,9 +137,9 @@ double attention_backward_error(AttentionBackward<T> backward) {
                    worst_error(problem.dv, exact.dv)});
 }
 
-#define RAPT_INSTANTIATE(T)                                                      \
-  template class AttentionGradientBuffers<T>;                                    \
-  template void rapt_attention_backward<T>(const AttentionGradientProblem<T> &); \
+#define RAPT_INSTANTIATE(T)                                                       \
+  template class AttentionGradientBuffers<T>;                                     \
+  template void whole_attention_backward<T>(const AttentionGradientProblem<T> &); \
   template double attention_backward_error<T>(AttentionBackward<T>);
 RAPT_INSTANTIATE(float)
 RAPT_INSTANTIATE(double)

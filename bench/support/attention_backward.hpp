@@ -22,7 +22,7 @@ class AttentionGradientBuffers {
 };
 
 template <class T>
-void rapt_attention_backward(const AttentionGradientProblem<T> &problem);
+void whole_attention_backward(const AttentionGradientProblem<T> &problem);
 
 // The worst error of a gradient of a causal call of 100 tokens, in units of the type's rounding of the
 // largest element of that gradient.

@@ -47,7 +47,7 @@ class Call {
  public:
   Call(const AttentionShape &shape, int threads)
       : buffers_(shape),
-        options_(attention_options(shape)),
+        options_(attention_options<float>(shape)),
         partials_(shape.q_len == 1 ? attention_partials(shape) : 0),
         workspace_bytes_(workspace_bytes(options_)),
         workspaces_(workspace_bytes_ * static_cast<std::size_t>(threads)) {
@@ -69,24 +69,24 @@ class Call {
     if (partials_.size() == 0) {
       each(tasks_, [&](std::size_t i, char *workspace) {
         require_ok(
-            rapt_attention_run_f32(p.q, p.k, p.v, p.out, &options_, i, i + 1, workspace, workspace_bytes_));
+            rapt_attention_run(p.q, p.k, p.v, p.out, &options_, i, i + 1, workspace, workspace_bytes_));
       });
       return;
     }
     each(partial_tasks_, [&](std::size_t i, char *workspace) {
-      require_ok(rapt_attention_partial_f32(p.q, p.k, p.v, partials_.data(), &options_, i, i + 1, workspace,
-                                            workspace_bytes_));
+      require_ok(rapt_attention_partial(p.q, p.k, p.v, partials_.data(), &options_, i, i + 1, workspace,
+                                        workspace_bytes_));
     });
     each(tasks_, [&](std::size_t i, char *workspace) {
-      require_ok(rapt_attention_merge_f32(partials_.data(), p.out, &options_, i, i + 1, workspace,
-                                          workspace_bytes_));
+      require_ok(
+          rapt_attention_merge(partials_.data(), p.out, &options_, i, i + 1, workspace, workspace_bytes_));
     });
   }
 
  private:
   static std::size_t workspace_bytes(const rapt_attention_options &options) {
     std::size_t bytes = 0;
-    require_ok(rapt_attention_workspace_f32(&options, &bytes));
+    require_ok(rapt_attention_workspace(&options, &bytes));
     return (bytes + 4095) / 4096 * 4096;
   }
 

@@ -1,25 +1,59 @@
 // attention: the arguments are checked here, once a call, before anything is written.
-#include "api/attention_arguments.hpp"
+#include "api/attention_arrays.hpp"
+#include "api/attention_run.hpp"
 
 namespace rapt {
 namespace {
 
+// A call computes all of attention, or one half of it where keys are split.
 enum class Stage { whole, partial, merge };
 
-rapt_status check_arrays(AttentionCall &call, Stage stage, std::size_t element_size) {
-  const Arrays arrays(call, element_size);
+constexpr AttentionKernel kernel_of(Stage stage) {
+  switch (stage) {
+    case Stage::whole:
+      return {&KernelTable::attention_f32, &KernelTable::attention_f64};
+    case Stage::partial:
+      return {&KernelTable::attention_partial_f32, &KernelTable::attention_partial_f64};
+    case Stage::merge:
+      break;
+  }
+  return {&KernelTable::attention_merge_f32, &KernelTable::attention_merge_f64};
+}
+
+// Tasks, and elements of partial results; false if they are more than memory holds.
+struct Counts {
+  std::size_t tasks = 0, partials = 0;
+
+  bool count(const AttentionCall &call, Stage stage) {
+    const rapt_attention_options &o = call.options;
+    tasks = call.tiles();
+    if (stage == Stage::whole) return true;
+    std::size_t bytes;
+    if (__builtin_mul_overflow(o.batch * o.q_heads * o.q_len, call.chunks(), &partials) ||
+        __builtin_mul_overflow(partials, o.v_dim + 2, &partials) ||
+        __builtin_mul_overflow(partials, element_size(o), &bytes) || bytes > std::size_t{PTRDIFF_MAX}) {
+      return false;
+    }
+    // Tiles are at most rows, so that their product with chunks fits as well.
+    if (stage == Stage::partial) tasks *= call.chunks();
+    return true;
+  }
+};
+
+rapt_status check_arrays(AttentionCall &call, Stage stage, std::size_t partials_bytes) {
+  Arrays arrays(call, element_size(call.options));
   const rapt_attention_options &o = call.options;
-  Arrays::Inputs in = arrays.inputs();
-  rapt_status status = arrays.check_inputs(in);
+  rapt_status status = arrays.resolve_common();
   if (status != RAPT_OK) return status;
-  const std::size_t partials_bytes = call.partials_length() * element_size;
+  Arrays::Inputs in = arrays.inputs();
+  if (!Arrays::measure(in)) return RAPT_BAD_SIZE;
   if (stage == Stage::partial) {
     Strided partials(call.partials, {0, 0, 0}, 1, 1, 1, partials_bytes, 1);
     return arrays.check_output(in, partials, RAPT_BAD_SIZE);
   }
-  Strided out = arrays.queries(call.out, o.out_strides, o.v_dim);
+  Strided out = arrays.memory(call.out, o.out_strides, arrays.queries(o.v_dim));
+  Strided lse = arrays.memory(o.lse, o.lse_strides, arrays.queries(1));
   status = arrays.check_output(in, out, RAPT_BAD_OUT_STRIDES, true);
-  Strided lse = arrays.queries(o.lse, o.lse_strides, 1);
   if (status == RAPT_OK) status = arrays.check_output(in, lse, RAPT_BAD_LSE_STRIDES);
   if (status != RAPT_OK) return status;
   if (lse.overlaps(out) || Arrays::overlaps(out, call.partials, partials_bytes) ||
@@ -29,55 +63,95 @@ rapt_status check_arrays(AttentionCall &call, Stage stage, std::size_t element_s
   return RAPT_OK;
 }
 
-rapt_status run(AttentionKernel kernel, Stage stage, std::size_t element_size, AttentionCall call,
-                const rapt_attention_options *given, Tasks tasks, Workspace workspace) {
+rapt_status run_in_default_mode(Stage stage, AttentionCall call, const rapt_attention_options *given,
+                                Tasks tasks, Workspace workspace) {
   rapt_status status = resolve(given, call.options);
   if (status != RAPT_OK) return status;
   const rapt_attention_options &o = call.options;
-  const bool any_work = any_queries(o), any_keys = o.kv_len > 0;
-  if (any_work && stage != Stage::merge) {
+  const bool any_queries = o.q_len > 0, any_keys = o.kv_len > 0;
+  if (any_queries && stage != Stage::merge) {
     if (!call.q) return RAPT_BAD_Q;
     if (any_keys && !call.k) return RAPT_BAD_K;
     if (any_keys && !call.v) return RAPT_BAD_V;
   }
-  if (any_work && any_keys && stage != Stage::whole && !call.partials) return RAPT_BAD_PARTIALS;
-  if (any_work && stage != Stage::partial && !call.out) return RAPT_BAD_OUT;
+  if (any_queries && any_keys && stage != Stage::whole && !call.partials) return RAPT_BAD_PARTIALS;
+  if (any_queries && stage != Stage::partial && !call.out) return RAPT_BAD_OUT;
   status = check_lengths(o);
   if (status == RAPT_OK) status = check_pages(o);
   if (status != RAPT_OK) return status;
-  const std::size_t count = any_work ? call.tiles() * (stage == Stage::partial ? call.chunks() : 1) : 0;
-  if (!tasks.fit(count)) return RAPT_BAD_TASKS;
-  if (!workspace.data || workspace.size < workspace_bytes(attention_workspace_length, o, element_size))
+  Counts counts;
+  if (!counts.count(call, stage)) return RAPT_BAD_SIZE;
+  if (!tasks.fit(counts.tasks)) return RAPT_BAD_TASKS;
+  if (!workspace.data || workspace.size < workspace_bytes(attention_workspace_length, o)) {
     return RAPT_BAD_WORKSPACE;
-  if (!any_work) return RAPT_OK;
-  status = check_arrays(call, stage, element_size);
+  }
+  if (!any_queries) return RAPT_OK;
+  status = check_arrays(call, stage, counts.partials * element_size(o));
   if (status != RAPT_OK || tasks.first == tasks.last) return status;
-  run_tasks(kernel, call, tasks, workspace);
+  run_tasks(kernel_of(stage), call, tasks, workspace);
   return RAPT_OK;
 }
 
-// What a task reads of keys is decided by its rows, whatever else their blocks hold.
+rapt_status run(Stage stage, const AttentionCall &call, const rapt_attention_options *given, Tasks tasks,
+                Workspace workspace) {
+  return in_default_mode([&] { return run_in_default_mode(stage, call, given, tasks, workspace); });
+}
+
+rapt_status count_tasks(Stage stage, const rapt_attention_options *options, size_t *tasks,
+                        size_t *partials_length) {
+  return in_default_mode([&] {
+    AttentionCall call;
+    const rapt_status status = resolve(options, call.options);
+    if (status != RAPT_OK) return status;
+    Counts counts;
+    if (!counts.count(call, stage)) return RAPT_BAD_SIZE;
+    if (!tasks && !partials_length) return RAPT_BAD_OUT;
+    if (tasks) *tasks = counts.tasks;
+    if (partials_length) *partials_length = counts.partials;
+    return RAPT_OK;
+  });
+}
+
+// A task reads keys by its rows alone, so that the other keys of a block may hold anything.
 template <class T>
-rapt_status pack_keys(const T *k, std::ptrdiff_t token_stride, std::size_t first, std::size_t tokens,
-                      std::size_t qk_dim, T *packed) {
-  if (tokens == 0 || qk_dim == 0) return RAPT_OK;
-  if (!k) return RAPT_BAD_K;
-  if (!packed) return RAPT_BAD_OUT;
-  std::size_t end, elements, bytes;
-  if (__builtin_add_overflow(first, tokens, &end) || __builtin_add_overflow(end, attention_block - 1, &end) ||
-      __builtin_mul_overflow(end / attention_block * attention_block, qk_dim, &elements) ||
-      __builtin_mul_overflow(elements, sizeof(T), &bytes) || bytes > std::size_t{PTRDIFF_MAX}) {
-    return RAPT_BAD_SIZE;
-  }
-  Strided keys(k, {0, 0, token_stride}, 1, 1, tokens, qk_dim, sizeof(T));
-  if (keys.any_negative()) return RAPT_BAD_K_STRIDES;
-  if (!keys.measure()) return RAPT_BAD_SIZE;
-  if (keys.overlaps(packed, bytes)) return RAPT_BAD_OVERLAP;
+void pack_keys(const T *k, std::ptrdiff_t token_stride, std::size_t first, std::size_t tokens,
+               std::size_t qk_dim, T *packed) {
   for (std::size_t i = 0; i < tokens; ++i) {
     const std::size_t t = first + i;
     T *to = packed + t / attention_block * attention_block * qk_dim + t % attention_block;
-    const T *from = k + (tokens > 1 ? token_stride * static_cast<std::ptrdiff_t>(i) : 0);
+    const T *from = k + token_stride * static_cast<std::ptrdiff_t>(i);
     for (std::size_t d = 0; d < qk_dim; ++d) to[d * attention_block] = from[d];
+  }
+}
+
+rapt_status check_and_pack_keys(const void *k, std::ptrdiff_t token_stride, std::size_t first,
+                                std::size_t tokens, const rapt_attention_options *options, void *packed) {
+  rapt_attention_options o;
+  const rapt_status bad_options = resolve(options, o);
+  if (bad_options != RAPT_OK) return bad_options;
+  if (tokens == 0) return RAPT_OK;
+  if (!k) return RAPT_BAD_K;
+  if (!packed) return RAPT_BAD_OUT;
+  const std::size_t size = element_size(o);
+  std::size_t end, elements, bytes;
+  if (__builtin_add_overflow(first, tokens, &end) || __builtin_add_overflow(end, attention_block - 1, &end) ||
+      __builtin_mul_overflow(end / attention_block * attention_block, o.qk_dim, &elements) ||
+      __builtin_mul_overflow(elements, size, &bytes) || bytes > std::size_t{PTRDIFF_MAX}) {
+    return RAPT_BAD_SIZE;
+  }
+  const Dims dims{1, 1, tokens, o.qk_dim};
+  rapt_strides strides{0, 0, token_stride};
+  const rapt_status bad_stride = resolve_strides(strides, dims, MayRepeat::yes, RAPT_BAD_K_STRIDES);
+  if (bad_stride != RAPT_OK) return bad_stride;
+  Strided keys(k, strides, 1, 1, tokens, o.qk_dim, size);
+  if (!keys.measure()) return RAPT_BAD_SIZE;
+  if (keys.overlaps(packed, bytes)) return RAPT_BAD_OVERLAP;
+  if (o.kv_type == RAPT_F64) {
+    pack_keys(static_cast<const double *>(k), strides.token, first, tokens, o.qk_dim,
+              static_cast<double *>(packed));
+  } else {
+    pack_keys(static_cast<const float *>(k), strides.token, first, tokens, o.qk_dim,
+              static_cast<float *>(packed));
   }
   return RAPT_OK;
 }
@@ -87,94 +161,48 @@ rapt_status pack_keys(const T *k, std::ptrdiff_t token_stride, std::size_t first
 
 using namespace rapt;
 
-rapt_status rapt_attention_workspace_f32(const rapt_attention_options *options, size_t *bytes) {
-  return workspace_bytes_of(attention_workspace_length, options, sizeof(float), bytes);
-}
-rapt_status rapt_attention_workspace_f64(const rapt_attention_options *options, size_t *bytes) {
-  return workspace_bytes_of(attention_workspace_length, options, sizeof(double), bytes);
+rapt_status rapt_attention_workspace(const rapt_attention_options *options, size_t *bytes) {
+  return workspace_bytes_of(attention_workspace_length, options, bytes);
 }
 
 rapt_status rapt_attention_tasks(const rapt_attention_options *options, size_t *tasks) {
-  AttentionCall call{};
-  const rapt_status status = resolve(options, call.options);
-  if (status != RAPT_OK) return status;
-  if (!tasks) return RAPT_BAD_OUT;
-  *tasks = any_queries(call.options) ? call.tiles() : 0;
-  return RAPT_OK;
+  return count_tasks(Stage::whole, options, tasks, nullptr);
 }
 
 rapt_status rapt_attention_partial_tasks(const rapt_attention_options *options, size_t *tasks,
                                          size_t *partials_length) {
-  AttentionCall call{};
-  const rapt_status status = resolve(options, call.options);
-  if (status != RAPT_OK) return status;
-  const rapt_attention_options &o = call.options;
-  if (tasks) *tasks = any_queries(o) ? call.tiles() * call.chunks() : 0;
-  if (partials_length) *partials_length = call.partials_length();
-  return RAPT_OK;
+  return count_tasks(Stage::partial, options, tasks, partials_length);
 }
 
-rapt_status rapt_attention_f32(const float *q, const float *k, const float *v, float *out,
-                               const rapt_attention_options *options, void *workspace,
-                               size_t workspace_size) {
-  return run(&KernelTable::attention_f32, Stage::whole, sizeof(float), {.q = q, .k = k, .v = v, .out = out},
-             options, all_tasks, {workspace, workspace_size});
-}
-rapt_status rapt_attention_f64(const double *q, const double *k, const double *v, double *out,
-                               const rapt_attention_options *options, void *workspace,
-                               size_t workspace_size) {
-  return run(&KernelTable::attention_f64, Stage::whole, sizeof(double), {.q = q, .k = k, .v = v, .out = out},
-             options, all_tasks, {workspace, workspace_size});
-}
-
-rapt_status rapt_attention_run_f32(const float *q, const float *k, const float *v, float *out,
-                                   const rapt_attention_options *options, size_t first, size_t last,
-                                   void *workspace, size_t workspace_size) {
-  return run(&KernelTable::attention_f32, Stage::whole, sizeof(float), {.q = q, .k = k, .v = v, .out = out},
-             options, {first, last}, {workspace, workspace_size});
-}
-rapt_status rapt_attention_run_f64(const double *q, const double *k, const double *v, double *out,
-                                   const rapt_attention_options *options, size_t first, size_t last,
-                                   void *workspace, size_t workspace_size) {
-  return run(&KernelTable::attention_f64, Stage::whole, sizeof(double), {.q = q, .k = k, .v = v, .out = out},
-             options, {first, last}, {workspace, workspace_size});
-}
-
-rapt_status rapt_attention_partial_f32(const float *q, const float *k, const float *v, float *partials,
-                                       const rapt_attention_options *options, size_t first, size_t last,
-                                       void *workspace, size_t workspace_size) {
-  return run(&KernelTable::attention_partial_f32, Stage::partial, sizeof(float),
-             {.q = q, .k = k, .v = v, .partials = partials}, options, {first, last},
+rapt_status rapt_attention(const void *q, const void *k, const void *v, void *out,
+                           const rapt_attention_options *options, void *workspace, size_t workspace_size) {
+  return run(Stage::whole, {.q = q, .k = k, .v = v, .out = out}, options, all_tasks,
              {workspace, workspace_size});
 }
-rapt_status rapt_attention_partial_f64(const double *q, const double *k, const double *v, double *partials,
-                                       const rapt_attention_options *options, size_t first, size_t last,
-                                       void *workspace, size_t workspace_size) {
-  return run(&KernelTable::attention_partial_f64, Stage::partial, sizeof(double),
-             {.q = q, .k = k, .v = v, .partials = partials}, options, {first, last},
+
+rapt_status rapt_attention_run(const void *q, const void *k, const void *v, void *out,
+                               const rapt_attention_options *options, size_t first, size_t last,
+                               void *workspace, size_t workspace_size) {
+  return run(Stage::whole, {.q = q, .k = k, .v = v, .out = out}, options, {first, last},
+             {workspace, workspace_size});
+}
+
+rapt_status rapt_attention_partial(const void *q, const void *k, const void *v, void *partials,
+                                   const rapt_attention_options *options, size_t first, size_t last,
+                                   void *workspace, size_t workspace_size) {
+  return run(Stage::partial, {.q = q, .k = k, .v = v, .partials = partials}, options, {first, last},
              {workspace, workspace_size});
 }
 
 // The kernel of this stage only reads the partials.
-rapt_status rapt_attention_merge_f32(const float *partials, float *out, const rapt_attention_options *options,
-                                     size_t first, size_t last, void *workspace, size_t workspace_size) {
-  return run(&KernelTable::attention_merge_f32, Stage::merge, sizeof(float),
-             {.out = out, .partials = const_cast<float *>(partials)}, options, {first, last},
-             {workspace, workspace_size});
-}
-rapt_status rapt_attention_merge_f64(const double *partials, double *out,
-                                     const rapt_attention_options *options, size_t first, size_t last,
-                                     void *workspace, size_t workspace_size) {
-  return run(&KernelTable::attention_merge_f64, Stage::merge, sizeof(double),
-             {.out = out, .partials = const_cast<double *>(partials)}, options, {first, last},
+rapt_status rapt_attention_merge(const void *partials, void *out, const rapt_attention_options *options,
+                                 size_t first, size_t last, void *workspace, size_t workspace_size) {
+  return run(Stage::merge, {.out = out, .partials = const_cast<void *>(partials)}, options, {first, last},
              {workspace, workspace_size});
 }
 
-rapt_status rapt_attention_pack_keys_f32(const float *k, ptrdiff_t token_stride, size_t first, size_t tokens,
-                                         size_t qk_dim, float *packed) {
-  return pack_keys(k, token_stride, first, tokens, qk_dim, packed);
-}
-rapt_status rapt_attention_pack_keys_f64(const double *k, ptrdiff_t token_stride, size_t first, size_t tokens,
-                                         size_t qk_dim, double *packed) {
-  return pack_keys(k, token_stride, first, tokens, qk_dim, packed);
+rapt_status rapt_attention_pack_keys(const void *k, ptrdiff_t token_stride, size_t first, size_t tokens,
+                                     const rapt_attention_options *options, void *packed) {
+  return in_default_mode(
+      [&] { return check_and_pack_keys(k, token_stride, first, tokens, options, packed); });
 }

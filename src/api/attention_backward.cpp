@@ -1,21 +1,28 @@
 // attention_backward: the arguments are checked here, once a call, before anything is written.
-#include "api/attention_arguments.hpp"
+#include "api/attention_arrays.hpp"
+#include "api/attention_run.hpp"
 
 namespace rapt {
 namespace {
 
-rapt_status read_gradients(const rapt_attention_gradients *given, rapt_attention_gradients &gradients) {
+// The options are resolved.
+rapt_status read_gradients(const rapt_attention_gradients *given, const rapt_attention_options &o,
+                           rapt_attention_gradients &gradients) {
   if (!given) return RAPT_BAD_GRADIENTS;
-  gradients = RAPT_ATTENTION_GRADIENTS_INIT;
   const rapt_status status = read_options(given, gradients);
-  return status == RAPT_BAD_OPTIONS_SIZE ? RAPT_BAD_GRADIENTS : status;
+  if (status != RAPT_OK) return status == RAPT_BAD_OPTIONS_SIZE ? RAPT_BAD_GRADIENTS : status;
+  if (o.packed_keys) return RAPT_BAD_PACKED_KEYS;
+  if (o.block_table) return RAPT_BAD_BLOCK_TABLE;
+  if (gradients.dbias && !o.bias) return RAPT_BAD_DBIAS;
+  if (gradients.dsinks && !o.sinks) return RAPT_BAD_DSINKS;
+  return RAPT_OK;
 }
 
 rapt_status check_pointers(const AttentionCall &call) {
   const rapt_attention_options &o = call.options;
   const rapt_attention_gradients &g = *call.gradients;
-  const bool any_keys = o.batch > 0 && o.kv_heads > 0 && o.kv_len > 0;
-  if (any_queries(o)) {
+  const bool any_keys = o.kv_len > 0;
+  if (o.q_len > 0) {
     if (!call.q) return RAPT_BAD_Q;
     if (any_keys && !call.k) return RAPT_BAD_K;
     if (any_keys && !call.v) return RAPT_BAD_V;
@@ -26,36 +33,32 @@ rapt_status check_pointers(const AttentionCall &call) {
   }
   if (any_keys && !g.dk) return RAPT_BAD_DK;
   if (any_keys && !g.dv) return RAPT_BAD_DV;
-  if (g.dbias && !o.bias) return RAPT_BAD_DBIAS;
   return RAPT_OK;
 }
 
-rapt_status check_arrays(AttentionCall &call, rapt_attention_gradients &g, std::size_t element_size) {
-  const Arrays arrays(call, element_size);
+rapt_status check_arrays(AttentionCall &call, rapt_attention_gradients &g) {
+  Arrays arrays(call, element_size(call.options));
   const rapt_attention_options &o = call.options;
-  if (all_zero(g.dout_strides)) g.dout_strides = contiguous(o.q_heads, arrays.q_tokens(), o.v_dim);
-  if (all_zero(g.dq_strides)) g.dq_strides = contiguous(o.q_heads, arrays.q_tokens(), o.qk_dim);
-  if (all_zero(g.dk_strides)) g.dk_strides = contiguous(o.kv_heads, arrays.kv_tokens(), o.qk_dim);
-  if (all_zero(g.dv_strides)) g.dv_strides = contiguous(o.kv_heads, arrays.kv_tokens(), o.v_dim);
-  Arrays::Inputs in = arrays.inputs();
-  rapt_status status = arrays.check_inputs(in);
+  const Dims q_dims = arrays.queries(o.qk_dim), out_dims = arrays.queries(o.v_dim);
+  const Dims k_dims = arrays.keys(o.qk_dim), v_dims = arrays.keys(o.v_dim);
+  rapt_status status = arrays.resolve_common();
+  if (status == RAPT_OK) status = Arrays::input(g.dout_strides, out_dims, RAPT_BAD_DOUT_STRIDES);
+  if (status == RAPT_OK) status = Arrays::output(g.dq_strides, q_dims, RAPT_BAD_DQ_STRIDES);
+  if (status == RAPT_OK) status = Arrays::output(g.dk_strides, k_dims, RAPT_BAD_DK_STRIDES);
+  if (status == RAPT_OK) status = Arrays::output(g.dv_strides, v_dims, RAPT_BAD_DV_STRIDES);
   if (status != RAPT_OK) return status;
-  Strided out = arrays.queries(g.out, o.out_strides, o.v_dim);
-  Strided lse = arrays.queries(o.lse, o.lse_strides, 1);
-  Strided dout = arrays.queries(g.dout, g.dout_strides, o.v_dim);
-  if (out.any_negative()) return RAPT_BAD_OUT_STRIDES;
-  if (lse.any_negative()) return RAPT_BAD_LSE_STRIDES;
-  if (dout.any_negative()) return RAPT_BAD_DOUT_STRIDES;
-  for (Strided *tensor : {&out, &lse, &dout}) {
-    if (!tensor->measure()) return RAPT_BAD_SIZE;
-  }
+  Arrays::Inputs in = arrays.inputs();
+  Strided out = arrays.memory(g.out, o.out_strides, out_dims);
+  Strided lse = arrays.memory(o.lse, o.lse_strides, arrays.queries(1));
+  Strided dout = arrays.memory(g.dout, g.dout_strides, out_dims);
+  if (!Arrays::measure(in) || !out.measure() || !lse.measure() || !dout.measure()) return RAPT_BAD_SIZE;
 
   // Of a dbias whose strides are 0, one element stands for many.
-  Strided dbias = arrays.own(g.dbias, o.bias_strides, o.kv_len, element_size);
-  Strided dsinks(g.dsinks, {0, 0, 0}, g.dsinks ? 1 : 0, 1, 1, o.q_heads, element_size);
-  Strided dq = arrays.queries(g.dq, g.dq_strides, o.qk_dim);
-  Strided dk = arrays.keys(g.dk, g.dk_strides, o.qk_dim);
-  Strided dv = arrays.keys(g.dv, g.dv_strides, o.v_dim);
+  Strided dbias = arrays.memory(g.dbias, o.bias_strides, arrays.own(o.kv_len));
+  Strided dsinks = arrays.memory(g.dsinks, {0, 0, 0}, {1, 1, 1, o.q_heads});
+  Strided dq = arrays.memory(g.dq, g.dq_strides, q_dims);
+  Strided dk = arrays.memory(g.dk, g.dk_strides, k_dims);
+  Strided dv = arrays.memory(g.dv, g.dv_strides, v_dims);
   if (!dbias.measure() || !dbias.rows_are_apart_or_same()) return RAPT_BAD_DBIAS;
   status = arrays.check_overlap(in, dbias);
   if (status == RAPT_OK) status = arrays.check_output(in, dsinks, RAPT_BAD_SIZE);
@@ -75,28 +78,32 @@ rapt_status check_arrays(AttentionCall &call, rapt_attention_gradients &g, std::
   return RAPT_OK;
 }
 
-rapt_status run(AttentionKernel kernel, std::size_t element_size, AttentionCall call,
-                const rapt_attention_options *given, const rapt_attention_gradients *given_gradients,
-                Tasks tasks, Workspace workspace) {
+rapt_status run_in_default_mode(AttentionCall call, const rapt_attention_options *given,
+                                const rapt_attention_gradients *given_gradients, Tasks tasks,
+                                Workspace workspace) {
   rapt_attention_gradients gradients;
   rapt_status status = resolve(given, call.options);
-  if (status == RAPT_OK) status = read_gradients(given_gradients, gradients);
+  if (status == RAPT_OK) status = read_gradients(given_gradients, call.options, gradients);
   if (status != RAPT_OK) return status;
   call.gradients = &gradients;
   const rapt_attention_options &o = call.options;
-  if (o.packed_keys) return RAPT_BAD_PACKED_KEYS;
-  if (o.block_table) return RAPT_BAD_BLOCK_TABLE;
   status = check_pointers(call);
   if (status == RAPT_OK) status = check_lengths(o);
   if (status != RAPT_OK) return status;
-  const std::size_t count = o.batch > 0 && o.kv_heads > 0 ? BackwardTask::count(call) : 0;
-  if (!tasks.fit(count)) return RAPT_BAD_TASKS;
-  if (!workspace.data || workspace.size < workspace_bytes(backward_workspace_length, o, element_size))
+  if (!tasks.fit(BackwardTask::count(call))) return RAPT_BAD_TASKS;
+  if (!workspace.data || workspace.size < workspace_bytes(backward_workspace_length, o)) {
     return RAPT_BAD_WORKSPACE;
-  status = check_arrays(call, gradients, element_size);
+  }
+  status = check_arrays(call, gradients);
   if (status != RAPT_OK || tasks.first == tasks.last) return status;
-  run_tasks(kernel, call, tasks, workspace);
+  run_tasks({&KernelTable::attention_backward_f32, &KernelTable::attention_backward_f64}, call, tasks,
+            workspace);
   return RAPT_OK;
+}
+
+rapt_status run(const AttentionCall &call, const rapt_attention_options *options,
+                const rapt_attention_gradients *gradients, Tasks tasks, Workspace workspace) {
+  return in_default_mode([&] { return run_in_default_mode(call, options, gradients, tasks, workspace); });
 }
 
 }  // namespace
@@ -104,52 +111,35 @@ rapt_status run(AttentionKernel kernel, std::size_t element_size, AttentionCall 
 
 using namespace rapt;
 
-rapt_status rapt_attention_backward_workspace_f32(const rapt_attention_options *options, size_t *bytes) {
-  return workspace_bytes_of(backward_workspace_length, options, sizeof(float), bytes);
-}
-rapt_status rapt_attention_backward_workspace_f64(const rapt_attention_options *options, size_t *bytes) {
-  return workspace_bytes_of(backward_workspace_length, options, sizeof(double), bytes);
+rapt_status rapt_attention_backward_workspace(const rapt_attention_options *options, size_t *bytes) {
+  return workspace_bytes_of(backward_workspace_length, options, bytes);
 }
 
 rapt_status rapt_attention_backward_tasks(const rapt_attention_options *options,
                                           const rapt_attention_gradients *gradients, size_t *tasks) {
-  AttentionCall call{};
-  rapt_attention_gradients resolved;
-  rapt_status status = resolve(options, call.options);
-  if (status == RAPT_OK) status = read_gradients(gradients, resolved);
-  if (status != RAPT_OK) return status;
-  if (!tasks) return RAPT_BAD_OUT;
-  call.gradients = &resolved;
-  *tasks = call.options.batch > 0 && call.options.kv_heads > 0 ? BackwardTask::count(call) : 0;
-  return RAPT_OK;
+  return in_default_mode([&] {
+    AttentionCall call;
+    rapt_attention_gradients resolved;
+    rapt_status status = resolve(options, call.options);
+    if (status == RAPT_OK) status = read_gradients(gradients, call.options, resolved);
+    if (status != RAPT_OK) return status;
+    if (!tasks) return RAPT_BAD_OUT;
+    call.gradients = &resolved;
+    *tasks = BackwardTask::count(call);
+    return RAPT_OK;
+  });
 }
 
-rapt_status rapt_attention_backward_f32(const float *q, const float *k, const float *v,
-                                        const rapt_attention_options *options,
-                                        const rapt_attention_gradients *gradients, void *workspace,
-                                        size_t workspace_size) {
-  return run(&KernelTable::attention_backward_f32, sizeof(float), {.q = q, .k = k, .v = v}, options,
-             gradients, all_tasks, {workspace, workspace_size});
-}
-rapt_status rapt_attention_backward_f64(const double *q, const double *k, const double *v,
-                                        const rapt_attention_options *options,
-                                        const rapt_attention_gradients *gradients, void *workspace,
-                                        size_t workspace_size) {
-  return run(&KernelTable::attention_backward_f64, sizeof(double), {.q = q, .k = k, .v = v}, options,
-             gradients, all_tasks, {workspace, workspace_size});
+rapt_status rapt_attention_backward(const void *q, const void *k, const void *v,
+                                    const rapt_attention_options *options,
+                                    const rapt_attention_gradients *gradients, void *workspace,
+                                    size_t workspace_size) {
+  return run({.q = q, .k = k, .v = v}, options, gradients, all_tasks, {workspace, workspace_size});
 }
 
-rapt_status rapt_attention_backward_run_f32(const float *q, const float *k, const float *v,
-                                            const rapt_attention_options *options,
-                                            const rapt_attention_gradients *gradients, size_t first,
-                                            size_t last, void *workspace, size_t workspace_size) {
-  return run(&KernelTable::attention_backward_f32, sizeof(float), {.q = q, .k = k, .v = v}, options,
-             gradients, {first, last}, {workspace, workspace_size});
-}
-rapt_status rapt_attention_backward_run_f64(const double *q, const double *k, const double *v,
-                                            const rapt_attention_options *options,
-                                            const rapt_attention_gradients *gradients, size_t first,
-                                            size_t last, void *workspace, size_t workspace_size) {
-  return run(&KernelTable::attention_backward_f64, sizeof(double), {.q = q, .k = k, .v = v}, options,
-             gradients, {first, last}, {workspace, workspace_size});
+rapt_status rapt_attention_backward_run(const void *q, const void *k, const void *v,
+                                        const rapt_attention_options *options,
+                                        const rapt_attention_gradients *gradients, size_t first, size_t last,
+                                        void *workspace, size_t workspace_size) {
+  return run({.q = q, .k = k, .v = v}, options, gradients, {first, last}, {workspace, workspace_size});
 }

@@ -12,9 +12,9 @@ using BackwardKernel = void (*KernelTable::*)(const T *, std::ptrdiff_t, const T
                                               std::ptrdiff_t, std::size_t, std::size_t, T);
 
 template <class T>
-rapt_status run(BackwardKernel<T> kernel, const T *y, std::ptrdiff_t y_stride, const T *dy,
-                std::ptrdiff_t dy_stride, T *dx, std::ptrdiff_t dx_stride, std::size_t rows, std::size_t cols,
-                T scale) {
+rapt_status run_in_default_mode(BackwardKernel<T> kernel, const T *y, std::ptrdiff_t y_stride, const T *dy,
+                                std::ptrdiff_t dy_stride, T *dx, std::ptrdiff_t dx_stride, std::size_t rows,
+                                std::size_t cols, T scale) {
   const bool any_work = rows > 0 && cols > 0;
   if (any_work) {
     if (!y) return RAPT_BAD_Y;
@@ -34,11 +34,18 @@ rapt_status run(BackwardKernel<T> kernel, const T *y, std::ptrdiff_t y_stride, c
   if (overlap(output, result) == Overlap::partial) return RAPT_BAD_OVERLAP;
   if (overlap(gradient, result) == Overlap::partial) return RAPT_BAD_OVERLAP;
 
-  in_default_mode([&] {
-    (kernels().*kernel)(y, output.used_stride(), dy, gradient.used_stride(), dx, result.used_stride(), rows,
-                        cols, scale);
-  });
+  (kernels().*kernel)(y, output.used_stride(), dy, gradient.used_stride(), dx, result.used_stride(), rows,
+                      cols, scale);
   return RAPT_OK;
+}
+
+template <class T>
+rapt_status run(BackwardKernel<T> kernel, const T *y, std::ptrdiff_t y_stride, const T *dy,
+                std::ptrdiff_t dy_stride, T *dx, std::ptrdiff_t dx_stride, std::size_t rows, std::size_t cols,
+                T scale) {
+  return in_default_mode([&] {
+    return run_in_default_mode(kernel, y, y_stride, dy, dy_stride, dx, dx_stride, rows, cols, scale);
+  });
 }
 
 }  // namespace

@@ -9,8 +9,7 @@
 
 namespace rapt {
 
-// [batch][heads][tokens][row elements], as memory. Strides that are not used, of dimensions of 1 or fewer,
-// may be anything.
+// [batch][heads][tokens][row elements], as memory. Strides are resolved: none is negative.
 class Strided {
  public:
   Strided(const void *data, const rapt_strides &strides, std::size_t batch, std::size_t heads,
@@ -19,22 +18,10 @@ class Strided {
         first_(reinterpret_cast<std::uintptr_t>(data)),
         row_(row),
         element_size_(element_size),
-        is_empty_(batch == 0 || heads == 0 || tokens == 0 || row == 0) {
-    for (Dim &dim : dims_) {
-      if (dim.count <= 1) dim.stride = 0;
-    }
-  }
-
-  bool any_negative() const {
-    if (first_ == 0) return false;  // not there
-    for (const Dim &dim : dims_) {
-      if (dim.stride < 0) return true;
-    }
-    return false;
-  }
+        is_empty_(batch == 0 || heads == 0 || tokens == 0 || row == 0) {}
 
   // No two rows share an element, as far as it can be told: every dimension steps over all of those with
-  // smaller strides. No stride is negative, and measure() was true.
+  // smaller strides. measure() was true.
   bool rows_are_apart() const { return rows_are_apart(false); }
   // The same, but for those that strides of 0 make one.
   bool rows_are_apart_or_same() const { return rows_are_apart(true); }

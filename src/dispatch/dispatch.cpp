@@ -35,6 +35,7 @@ constexpr std::size_t no_level = max_levels;
 ResolvedLevel resolved[max_levels];
 std::size_t best_level;       // the strongest usable one
 std::size_t chosen_at_start;  // best_level unless RAPT_ISA names another usable one
+rapt_status environment_status = RAPT_OK;
 char unusable_text[160] = "this CPU or its operating system cannot run that instruction set; usable:";
 
 enum class Setup : int { none, running, done };
@@ -45,6 +46,11 @@ std::size_t find_level(const char *name) {
     if (std::strcmp(level(i).name, name) == 0) return i;
   }
   return no_level;
+}
+
+rapt_status status_of(std::size_t level) {
+  if (level == no_level) return RAPT_BAD_ISA_NAME;
+  return resolved[level].usable ? RAPT_OK : RAPT_BAD_ISA_FOR_THIS_CPU;
 }
 
 void resolve_levels() {
@@ -69,9 +75,11 @@ void resolve_levels() {
   }
 
   chosen_at_start = best_level;
-  if (const char *wanted = std::getenv("RAPT_ISA")) {
+  const char *const wanted = std::getenv("RAPT_ISA");
+  if (wanted && *wanted != 0) {
     const std::size_t found = find_level(wanted);
-    if (found != no_level && resolved[found].usable) chosen_at_start = found;
+    environment_status = status_of(found);
+    if (environment_status == RAPT_OK) chosen_at_start = found;
   }
 }
 
@@ -141,17 +149,21 @@ const char *rapt_isa_name(size_t index) { return index < level_count() ? level(i
 
 int rapt_isa_usable(const char *name) {
   ensure_resolved();
-  const std::size_t found = name ? find_level(name) : no_level;
-  return found != no_level && resolved[found].usable;
+  return name && status_of(find_level(name)) == RAPT_OK;
 }
 
 const char *rapt_active_isa(void) { return level(active_level()).name; }
 
+rapt_status rapt_isa_status(void) {
+  ensure_resolved();
+  return environment_status;
+}
+
 rapt_status rapt_force_isa(const char *name) {
   ensure_resolved();
   const std::size_t found = name ? find_level(name) : best_level;
-  if (found == no_level) return RAPT_BAD_ISA_NAME;
-  if (!resolved[found].usable) return RAPT_BAD_ISA_FOR_THIS_CPU;
+  const rapt_status status = status_of(found);
+  if (status != RAPT_OK) return status;
   active_kernels.store(&resolved[found].kernels, std::memory_order_release);
   return RAPT_OK;
 }

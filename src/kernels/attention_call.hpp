@@ -30,9 +30,6 @@ struct AttentionCall {
   std::size_t numbers_a_sequence() const { return tiles_a_sequence() > 0 ? tiles_a_sequence() : 1; }
   std::size_t tiles() const { return options.batch * options.kv_heads * tiles_a_sequence(); }
   std::size_t chunks() const { return (options.kv_len + attention_chunk - 1) / attention_chunk; }
-  std::size_t partials_length() const {
-    return options.batch * options.q_heads * options.q_len * chunks() * (options.v_dim + 2);
-  }
 };
 
 }  // namespace rapt
@@ -86,21 +83,19 @@ class AttentionTile {
     std::size_t end;
   };
   std::int64_t position(Row row) const {
-    const std::int64_t offset = o_.causal == RAPT_CAUSAL_OFFSET
-                                    ? limited(o_.causal_offset)
-                                    : static_cast<std::int64_t>(kv_len_) - static_cast<std::int64_t>(q_len_);
+    const std::int64_t offset = o_.causal == RAPT_CAUSAL_OFFSET     ? o_.causal_offset
+                                : o_.causal == RAPT_CAUSAL_TOP_LEFT ? 0
+                                                                    : keys_before_queries();
     return static_cast<std::int64_t>(row.token) + offset;
   }
   Range range(Row row) const {
     const std::int64_t p = position(row);
     std::int64_t first = 0, end = static_cast<std::int64_t>(kv_len_);
     if (o_.causal != RAPT_CAUSAL_NONE && end > p + 1) end = p + 1;
-    if (o_.window_left >= 0 && first < p - limited(o_.window_left)) first = p - limited(o_.window_left);
-    if (o_.window_right >= 0 && end > p + limited(o_.window_right) + 1)
-      end = p + limited(o_.window_right) + 1;
+    if (o_.window_left != 0 && first <= p - limited(o_.window_left)) first = p - limited(o_.window_left) + 1;
+    if (o_.window_right != 0 && end > p + limited(o_.window_right)) end = p + limited(o_.window_right);
     if (o_.window_chunk != 0) {
-      const std::int64_t length = limited(static_cast<std::ptrdiff_t>(o_.window_chunk >> 1)) * 2 +
-                                  static_cast<std::int64_t>(o_.window_chunk & 1);
+      const std::int64_t length = limited(o_.window_chunk);
       const std::int64_t chunk = (p >= 0 ? p : p - (length - 1)) / length * length;
       if (first < chunk) first = chunk;
       if (end > chunk + length) end = chunk + length;
@@ -196,10 +191,13 @@ class AttentionTile {
   }
 
  private:
-  // What cannot matter any more, so that sums of these do not overflow.
-  static std::int64_t limited(std::ptrdiff_t n) {
-    constexpr std::int64_t limit = std::int64_t{1} << 60;
-    return n > limit ? limit : n < -limit ? -limit : n;
+  std::int64_t keys_before_queries() const {
+    return static_cast<std::int64_t>(kv_len_) - static_cast<std::int64_t>(q_len_);
+  }
+  // Positions are below 2^61, so that a longer window sees the same keys. Sums with it do not overflow.
+  static std::int64_t limited(std::size_t window) {
+    constexpr std::size_t limit = std::size_t{1} << 61;
+    return static_cast<std::int64_t>(window < limit ? window : limit);
   }
   std::ptrdiff_t own_token(const rapt_strides &s, Row row) const {
     return at(s.batch, sequence_) + at(s.head, row.q_head) + at(s.token, row.token);
@@ -315,7 +313,7 @@ struct AttentionScale {
       sign = scale < 0 ? T(-1) : T(1);
       to_natural = std::fabs(scale);
       // Scores that are visible are then not finite; what weights are made with stays finite.
-      if (!std::isfinite(scale)) {
+      if (!std::isfinite(static_cast<T>(scale * C::log2_e))) {
         sign = static_cast<T>(scale);
         to_natural = 1;
       }

@@ -50,10 +50,10 @@ template <bool plain, class T>
     }
   }();
   constexpr T infinity = std::numeric_limits<T>::infinity();
-  const float *sinks = call.plan.rows.options.sinks;
+  const T *sinks = call.plan.sinks();
   auto [cols, row, summed, sum] = call.look_at(r, scores, call.plan.visible_cols(r));
   if (row.kind == RowKind::not_a_number) return std::numeric_limits<T>::quiet_NaN();
-  if (row.kind == RowKind::nothing_visible) return sinks ? T{sinks[r]} : -infinity;
+  if (row.kind == RowKind::nothing_visible) return sinks ? sinks[r] : -infinity;
   if (row.kind == RowKind::all_minus_infinity) return -infinity;
   if (!summed) {
     sum = call.template sum_exponentials<Store::none>(row, scores, cols, nullptr, x);
@@ -61,7 +61,7 @@ template <bool plain, class T>
   if (sum != sum) return std::numeric_limits<T>::quiet_NaN();
   const T result =
       static_cast<T>(std::fma(call.plan.c, double{row.max}, call.finish(row, r, sum, true).log_sum));
-  return sinks && result < T{sinks[r]} ? T{sinks[r]} : result;  // where sink / c was out of range
+  return sinks && result < sinks[r] ? sinks[r] : result;  // where sink / c was out of range
 }
 
 template <class T>

@@ -26,14 +26,14 @@ struct ScorePlan {
 
   explicit ScorePlan(const rapt::SoftmaxRows &given) : rows(given) {
     constexpr double limit = rapt::Contract<T>::scale_limit;
-    const double magnitude = std::fabs(rows.scale);
+    const double magnitude = std::fabs(rows.options.scale);
     if (rows.options.softcap != 0) {
-      cap = T{rows.options.softcap};
-      factor = static_cast<T>(rows.scale / double{rows.options.softcap});
+      cap = static_cast<T>(rows.options.softcap);
+      factor = static_cast<T>(rows.options.scale / rows.options.softcap);
     } else if (rows.options.bias || magnitude < 1 / limit || magnitude > limit) {
-      factor = static_cast<T>(rows.scale);
+      factor = static_cast<T>(rows.options.scale);
     } else {
-      factor = rows.scale < 0 ? T(-1) : T(1);
+      factor = rows.options.scale < 0 ? T(-1) : T(1);
       c = magnitude;
     }
     subtract_from = rapt::Contract<T>::subtract_from / static_cast<T>(c);
@@ -49,7 +49,7 @@ struct ScorePlan {
   // Columns that row r sees at all: all others are excluded without being looked at.
   std::size_t visible_cols(std::size_t r) const {
     std::size_t cols = rows.options.row_lengths ? rows.options.row_lengths[r] : rows.cols;
-    if (rows.options.causal) {
+    if (rows.options.causal != RAPT_CAUSAL_NONE) {
       // Compared without forming r + causal_offset + 1, which may overflow.
       const std::ptrdiff_t offset = rows.options.causal_offset;
       const std::size_t before = offset < 0 ? std::size_t{0} - static_cast<std::size_t>(offset) : 0;
@@ -60,17 +60,18 @@ struct ScorePlan {
     return cols;
   }
 
-  const float *bias_row(std::size_t r) const {
-    return rows.options.bias ? rows.options.bias + static_cast<std::ptrdiff_t>(r) * rows.options.bias_stride
-                             : nullptr;
+  const T *bias_row(std::size_t r) const {
+    const T *const bias = static_cast<const T *>(rows.options.bias);
+    return bias ? bias + static_cast<std::ptrdiff_t>(r) * rows.options.bias_stride : nullptr;
   }
+  const T *sinks() const { return static_cast<const T *>(rows.options.sinks); }
   const std::uint8_t *mask_row(std::size_t r) const {
     return rows.options.mask ? rows.options.mask + static_cast<std::ptrdiff_t>(r) * rows.options.mask_stride
                              : nullptr;
   }
   bool excluded(std::size_t r, std::size_t col) const {
     return (rows.options.mask && mask_row(r)[col] == 0) ||
-           (rows.options.bias && bias_row(r)[col] == -std::numeric_limits<float>::infinity());
+           (rows.options.bias && bias_row(r)[col] == -std::numeric_limits<T>::infinity());
   }
 
  private:

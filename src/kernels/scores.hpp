@@ -77,7 +77,7 @@ class MadeScores {
     batch v = x * factor_;
     if (has_cap_) v = tanh_of<T>(v);
     if (bias_) {
-      const batch bias = S::load_floats(bias_ + i, k);
+      const batch bias = S::load_first(bias_ + i, k);
       v = has_cap_ ? S::fma(cap_, v, bias) : S::fma(factor_, x, bias);
       v = S::select(S::equal(bias, excluded), excluded, v);
     } else if (has_cap_) {
@@ -88,7 +88,7 @@ class MadeScores {
   }
 
   const T *x_;
-  const float *bias_;
+  const T *bias_;
   const std::uint8_t *mask_;
   batch factor_, cap_;
   bool has_cap_;

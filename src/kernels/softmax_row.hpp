@@ -36,9 +36,9 @@ struct RowMax {
   RowMax(const ScorePlan<T> &plan, const ExpConstants<T> &k, std::size_t r, std::size_t cols, T max_of_scores)
       : kind(RowKind::regular), max(max_of_scores) {
     constexpr T infinity = std::numeric_limits<T>::infinity();
-    const float *sinks = plan.rows.options.sinks;
+    const T *sinks = plan.sinks();
     const T c = static_cast<T>(plan.c);
-    const T sink = sinks ? T{sinks[r]} : -infinity;
+    const T sink = sinks ? sinks[r] : -infinity;
     if (max == -infinity && !any_visible(plan, r, cols)) {
       kind = RowKind::nothing_visible;
     } else if (!(max < infinity) || !(sink < infinity)) {
@@ -196,7 +196,7 @@ class SoftmaxCall {
 
   // The row's sum with its sink, and the logarithm if it is asked for.
   RowSum<T> finish(const RowMax<T> &row, std::size_t r, double sum, bool wants_log) const {
-    if (const float *sinks = plan.rows.options.sinks) sum += sink_exponential(row, T{sinks[r]});
+    if (const T *sinks = plan.sinks()) sum += sink_exponential(row, sinks[r]);
     RowSum<T> result{static_cast<T>(sum), 0};
     if (wants_log) {
       double remainder = 0;

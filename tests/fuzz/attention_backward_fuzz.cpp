@@ -37,6 +37,7 @@ class BackwardFuzz {
  public:
   explicit BackwardFuzz(FuzzInput &input) : input_(input) {
     std::memcpy(&o_, &default_options, sizeof o_);
+    o_.q_type = Api<T>::type;
     std::memcpy(&g_, &default_gradients, sizeof g_);
   }
 
@@ -66,10 +67,12 @@ class BackwardFuzz {
     o_.v_dim = input_.one_in(2) ? o_.qk_dim : 1 + input_.below(40);
     tokens_outside_ = input_.one_in(2);
     placement_ = input_.one_in(2) ? Placement::begins_at_guard : Placement::ends_at_guard;
+    const auto usable = [](double x) { return std::isnormal(static_cast<T>(x)); };
     const double scale = input_.template number<double>();
-    o_.scale = std::isfinite(scale) ? scale : 0;
+    o_.scale = usable(scale) && std::isfinite(static_cast<T>(scale * 1.4426950408889634)) ? scale : 0;
     if (input_.one_in(4)) o_.softcap = std::fabs(input_.template number<double>());
-    if (!std::isfinite(o_.softcap)) o_.softcap = 0;
+    const double used = o_.scale == 0 ? 1 / std::sqrt(static_cast<double>(o_.qk_dim)) : o_.scale;
+    if (!usable(o_.softcap) || !usable(used / o_.softcap)) o_.softcap = 0;
   }
 
   void place_offsets() {
@@ -111,7 +114,7 @@ class BackwardFuzz {
                     o_.kv_len};
     const bool has_bias = (wanted & 3) == 1 && o_.q_len > 0, has_dbias = has_bias && (repeats & 8) == 0;
     const std::size_t bias_size = has_bias ? bias.elements() : 0, dbias_size = has_dbias ? bias_size : 0;
-    const bool has_dsinks = (wanted & 12) == 4;
+    const bool has_dsinks = (wanted & 12) == 4 && (wanted & 128) != 0;
     const std::size_t options = std::max({o_.q_heads, o_.q_len, std::size_t{1}});
     results_ = q.elements() + k.elements() + v.elements() + dbias_size + (has_dsinks ? o_.q_heads : 0);
     const std::size_t numbers = options + bias_size + 2 * out.elements() + lse;
@@ -132,7 +135,7 @@ class BackwardFuzz {
     T *at = filled(numbers_at, numbers);
     if ((wanted & 48) == 16) {
       o_.query_scales = at;
-      o_.query_scale_strides = {0, 0, 1};
+      o_.query_scale_strides = {RAPT_REPEAT, RAPT_REPEAT, 1};
     }
     if ((wanted & 64) != 0) o_.alibi_slopes = at;
     if ((wanted & 128) != 0) o_.sinks = at;
@@ -142,9 +145,9 @@ class BackwardFuzz {
     if (has_bias) {
       o_.bias = bias_at;
       o_.bias_strides = dense(bias, tokens_outside_);
-      if (repeats & 1) o_.bias_strides.batch = 0;
-      if (repeats & 2) o_.bias_strides.head = 0;
-      if (repeats & 4) o_.bias_strides.token = 0;
+      if (repeats & 1) o_.bias_strides.batch = RAPT_REPEAT;
+      if (repeats & 2) o_.bias_strides.head = RAPT_REPEAT;
+      if (repeats & 4) o_.bias_strides.token = RAPT_REPEAT;
     }
     g_.out = next(out.elements());
     g_.dout = next(out.elements());
@@ -165,12 +168,14 @@ class BackwardFuzz {
   }
 
   void choose_visibility() {
-    constexpr std::ptrdiff_t numbers[] = {0, 1, -1, 5, 63, -40, PTRDIFF_MAX, PTRDIFF_MIN};
+    constexpr std::ptrdiff_t farthest = std::ptrdiff_t{1} << 60;
+    constexpr std::ptrdiff_t offsets[] = {0, 1, -1, 5, 63, -40, farthest, -farthest};
     if (input_.one_in(3)) {
-      o_.causal = 1 + input_.byte() % 2;
-      o_.causal_offset = numbers[input_.byte() % 8];
+      o_.causal = 1 + input_.byte() % 3;
+      if (o_.causal == RAPT_CAUSAL_OFFSET) o_.causal_offset = offsets[input_.byte() % 8];
     }
-    const auto window = [&] { return std::max<std::ptrdiff_t>(-1, numbers[input_.byte() % 8]); };
+    constexpr std::size_t windows[] = {0, 1, 2, 5, 64, 40, std::size_t{1} << 61, SIZE_MAX};
+    const auto window = [&] { return windows[input_.byte() % 8]; };
     if (input_.one_in(4)) o_.window_left = window();
     if (input_.one_in(4)) o_.window_right = window();
     if (input_.one_in(6)) o_.window_chunk = 1 + input_.below(100);
@@ -179,14 +184,14 @@ class BackwardFuzz {
     unsigned char *mask = memory().place(mask_at, rows, placement_, input_.below(64));
     for (std::size_t i = 0; i < rows; ++i) mask[i] = input_.byte() % 3;
     o_.mask = mask;
-    o_.mask_strides = {0, 0, static_cast<std::ptrdiff_t>(o_.kv_len)};
+    o_.mask_strides = {RAPT_REPEAT, RAPT_REPEAT, static_cast<std::ptrdiff_t>(o_.kv_len)};
   }
 
   void must_fail(rapt_status status) { rules_.must_fail |= only(status); }
 
   // Now and then something that is wrong beyond doubt.
   void spoil() {
-    Api<T>::attention_backward_workspace(&o_, &workspace_size_);
+    rapt_attention_backward_workspace(&o_, &workspace_size_);
     const bool has_rows = o_.q_len > 0, has_keys = o_.kv_len > 0;
     switch (input_.byte() % 64) {
       case 1:
@@ -254,7 +259,7 @@ class BackwardFuzz {
           const bool by_tasks = rules_.must_fail == 0 && (first_cut + calls++) % 2 == 1;
           const rapt_status status =
               by_tasks ? task_by_task(options, gradients, space)
-                       : Api<T>::attention_backward(q_, k_, v_, options, gradients, space, workspace_size_);
+                       : rapt_attention_backward(q_, k_, v_, options, gradients, space, workspace_size_);
           if (!workspace.surroundings_intact()) finding("attention_backward", "wrote outside the workspace");
           return status;
         },
@@ -267,8 +272,8 @@ class BackwardFuzz {
     rapt_status status = rapt_attention_backward_tasks(options, gradients, &tasks);
     while (status == RAPT_OK && tasks > 0) {
       tasks -= 1;
-      status = Api<T>::attention_backward_run(q_, k_, v_, options, gradients, tasks, tasks + 1, space,
-                                              workspace_size_);
+      status = rapt_attention_backward_run(q_, k_, v_, options, gradients, tasks, tasks + 1, space,
+                                           workspace_size_);
     }
     return status;
   }

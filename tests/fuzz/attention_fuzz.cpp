@@ -33,7 +33,10 @@ const rapt_attention_options default_options = RAPT_ATTENTION_OPTIONS_INIT;
 template <class T>
 class AttentionFuzz {
  public:
-  explicit AttentionFuzz(FuzzInput &input) : input_(input) { std::memcpy(&o_, &default_options, sizeof o_); }
+  explicit AttentionFuzz(FuzzInput &input) : input_(input) {
+    std::memcpy(&o_, &default_options, sizeof o_);
+    o_.q_type = Api<T>::type;
+  }
 
   void run() {
     memory().forget_all();
@@ -151,31 +154,38 @@ class AttentionFuzz {
   }
 
   void choose_scores() {
+    const auto usable = [](double x) { return std::isnormal(static_cast<T>(x)); };
     const double scale = input_.template number<double>();
-    o_.scale = std::isfinite(scale) ? scale : 0;
+    o_.scale = usable(scale) && std::isfinite(static_cast<T>(scale * 1.4426950408889634)) ? scale : 0;
     if (input_.one_in(4)) o_.softcap = std::fabs(input_.template number<double>());
-    if (!std::isfinite(o_.softcap)) o_.softcap = 0;
+    const double used = o_.scale == 0 ? 1 / std::sqrt(static_cast<double>(o_.qk_dim)) : o_.scale;
+    if (!usable(o_.softcap) || !usable(used / o_.softcap)) o_.softcap = 0;
     const unsigned wanted = input_.byte();
     // One array for all options that are numbers: a row of bias for every query repeats.
     const std::size_t count = std::max({o_.kv_len, o_.q_heads, o_.q_len, std::size_t{1}});
     T *numbers = reinterpret_cast<T *>(memory().place(numbers_at, count * sizeof(T), placement_, 0));
     input_.fill(numbers, count);
-    if ((wanted & 7) == 1) o_.bias = numbers;
+    if ((wanted & 7) == 1) {
+      o_.bias = numbers;
+      o_.bias_strides = {RAPT_REPEAT, RAPT_REPEAT, RAPT_REPEAT};
+    }
     if ((wanted & 24) == 8) {
       o_.query_scales = numbers;
-      o_.query_scale_strides = {0, 0, 1};
+      o_.query_scale_strides = {RAPT_REPEAT, RAPT_REPEAT, 1};
     }
     if ((wanted & 96) == 32) o_.alibi_slopes = numbers;
     if ((wanted & 128) != 0) o_.sinks = numbers;
   }
 
   void choose_visibility() {
-    constexpr std::ptrdiff_t numbers[] = {0, 1, -1, 5, 63, -40, PTRDIFF_MAX, PTRDIFF_MIN};
+    constexpr std::ptrdiff_t farthest = std::ptrdiff_t{1} << 60;
+    constexpr std::ptrdiff_t offsets[] = {0, 1, -1, 5, 63, -40, farthest, -farthest};
     if (input_.one_in(3)) {
-      o_.causal = 1 + input_.byte() % 2;
-      o_.causal_offset = numbers[input_.byte() % 8];
+      o_.causal = 1 + input_.byte() % 3;
+      if (o_.causal == RAPT_CAUSAL_OFFSET) o_.causal_offset = offsets[input_.byte() % 8];
     }
-    const auto window = [&] { return std::max<std::ptrdiff_t>(-1, numbers[input_.byte() % 8]); };
+    constexpr std::size_t windows[] = {0, 1, 2, 5, 64, 40, std::size_t{1} << 61, SIZE_MAX};
+    const auto window = [&] { return windows[input_.byte() % 8]; };
     if (input_.one_in(4)) o_.window_left = window();
     if (input_.one_in(4)) o_.window_right = window();
     if (input_.one_in(6)) o_.window_chunk = 1 + input_.below(100);
@@ -185,14 +195,14 @@ class AttentionFuzz {
     unsigned char *mask = memory().place(mask_at, rows, placement_, input_.below(64));
     for (std::size_t i = 0; i < rows; ++i) mask[i] = input_.byte() % 3;
     o_.mask = mask;
-    o_.mask_strides = {0, 0, static_cast<std::ptrdiff_t>(o_.kv_len)};
+    o_.mask_strides = {RAPT_REPEAT, RAPT_REPEAT, static_cast<std::ptrdiff_t>(o_.kv_len)};
   }
 
   void must_fail(rapt_status status) { rules_.must_fail |= only(status); }
 
   // Now and then something that is wrong beyond doubt.
   void spoil() {
-    Api<T>::attention_workspace(&o_, &workspace_size_);
+    rapt_attention_workspace(&o_, &workspace_size_);
     auto *table = const_cast<std::int32_t *>(table_);
     switch (input_.byte() % 64) {
       case 1:
@@ -202,11 +212,12 @@ class AttentionFuzz {
         o_.qk_dim = input_.one_in(2) ? 0 : SIZE_MAX - input_.byte();
         return must_fail(RAPT_BAD_DIM);
       case 3:
-        o_.causal = input_.one_in(2) ? 3 : -1;
+        o_.causal = input_.one_in(2) ? 4 : -1;
         return must_fail(RAPT_BAD_CAUSAL);
       case 4:
-        o_.window_left = -2 - input_.byte();
-        return must_fail(RAPT_BAD_WINDOW);
+        o_.causal = input_.byte() % 3;
+        o_.causal_offset = 1;
+        return must_fail(RAPT_BAD_CAUSAL_OFFSET);
       case 5:
         o_.scale = FuzzInput::special<double>(2 + input_.byte() % 3);
         return must_fail(RAPT_BAD_SCALE);
@@ -230,7 +241,7 @@ class AttentionFuzz {
       case 11:
         if (!use_pages_) return;
         o_.page_size += 1;
-        return must_fail(RAPT_BAD_BLOCK_TABLE);
+        return must_fail(RAPT_BAD_PAGE_SIZE);
       case 12:
         if (!use_pages_ || use_kv_lengths_ || o_.kv_len == 0) return;
         table[0] = -1;
@@ -267,7 +278,7 @@ class AttentionFuzz {
           const unsigned cut = rules_.must_fail != 0 ? 0 : (first_cut + calls++) % 3;
           unsigned char *space = workspace.place(workspace_size_, placement_, first_cut % 64);
           const rapt_status status = cut == 0
-                                         ? Api<T>::attention(q_, k_, v_, out_, given, space, workspace_size_)
+                                         ? rapt_attention(q_, k_, v_, out_, given, space, workspace_size_)
                                      : cut == 1 ? by_tasks(given, space)
                                                 : by_keys(given, space, partials);
           if (!workspace.surroundings_intact()) finding("attention", "wrote outside the workspace");
@@ -281,7 +292,7 @@ class AttentionFuzz {
     rapt_status status = rapt_attention_tasks(given, &tasks);
     while (status == RAPT_OK && tasks > 0) {
       tasks -= 1;
-      status = Api<T>::attention_run(q_, k_, v_, out_, given, tasks, tasks + 1, space, workspace_size_);
+      status = rapt_attention_run(q_, k_, v_, out_, given, tasks, tasks + 1, space, workspace_size_);
     }
     return status;
   }
@@ -293,11 +304,11 @@ class AttentionFuzz {
     for (const auto &[first, last] : {std::pair{half, partial_tasks}, {std::size_t{0}, half}}) {
       if (status != RAPT_OK) return status;
       status =
-          Api<T>::attention_partial(q_, k_, v_, partials.data(), given, first, last, space, workspace_size_);
+          rapt_attention_partial(q_, k_, v_, partials.data(), given, first, last, space, workspace_size_);
     }
     if (status == RAPT_OK) status = rapt_attention_tasks(given, &tasks);
     if (status != RAPT_OK) return status;
-    return Api<T>::attention_merge(partials.data(), out_, given, 0, tasks, space, workspace_size_);
+    return rapt_attention_merge(partials.data(), out_, given, 0, tasks, space, workspace_size_);
   }
 
   static constexpr std::size_t pages = 4;

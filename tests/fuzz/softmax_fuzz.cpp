@@ -18,7 +18,6 @@ struct OptionArrays {
 struct GivenOptions {
   GivenOptions() {
     std::memset(&value, 0, sizeof value);  // the padding too: the harness compares bytes
-    value.scale = 1;
   }
   rapt_softmax_options value;
   std::size_t size = sizeof(rapt_softmax_options);
@@ -26,19 +25,23 @@ struct GivenOptions {
   bool null = false;
 };
 
+constexpr std::ptrdiff_t farthest = std::ptrdiff_t{1} << 60;
+
 void read_values(FuzzInput &input, rapt_softmax_options &options) {
-  options.scale = input.number<float>();
+  options.scale = input.one_in(2) ? double{input.number<float>()} : input.number<double>();
   if (input.one_in(4)) options.softcap = input.number<float>();
-  if (input.one_in(4)) options.scale_f64 = input.number<double>();
   if (input.one_in(3)) {
-    options.causal = 1 + input.byte();
-    constexpr std::ptrdiff_t offsets[] = {0, 1, -1, -3, 7, PTRDIFF_MAX, PTRDIFF_MIN, 1000};
-    options.causal_offset = offsets[input.byte() % 8];
+    options.causal = input.byte() % 5;
+    constexpr std::ptrdiff_t offsets[] = {0, 1, -1, -3, 7, farthest, -farthest - 1, 1000};
+    if (options.causal == RAPT_CAUSAL_OFFSET || input.one_in(8)) {
+      options.causal_offset = offsets[input.byte() % 8];
+    }
   }
   options.empty_rows_are_zero = input.byte() % 2;
 }
 
-void judge_values(const GivenOptions &given, bool is_f64, Statuses &must, Statuses &may) {
+template <class T>
+void judge_values(const GivenOptions &given, Statuses &must, Statuses &may) {
   if (given.size < sizeof given.value || given.size > 4096) {
     must |= only(RAPT_BAD_OPTIONS_SIZE);
     return;
@@ -46,11 +49,19 @@ void judge_values(const GivenOptions &given, bool is_f64, Statuses &must, Status
   if (given.size != sizeof given.value) may |= only(RAPT_BAD_OPTIONS_SIZE);
   if (given.unknown_field_set) must |= only(RAPT_BAD_OPTION);
   const rapt_softmax_options &options = given.value;
-  // Whether a scale that the other one overrides may be anything is left open.
-  const bool used_is_f64 = is_f64 && options.scale_f64 != 0;
-  if (!std::isfinite(used_is_f64 ? options.scale_f64 : double{options.scale})) must |= only(RAPT_BAD_SCALE);
-  if (!std::isfinite(options.scale) || !std::isfinite(options.scale_f64)) may |= only(RAPT_BAD_SCALE);
-  if (!(options.softcap >= 0) || !std::isfinite(options.softcap)) must |= only(RAPT_BAD_SOFTCAP);
+  const double scale = options.scale == 0 ? 1 : options.scale;
+  const auto is_normal = [](double x) { return std::isnormal(static_cast<T>(x)); };
+  if (!is_normal(scale) || !std::isfinite(static_cast<T>(scale * 1.4426950408889634))) {
+    must |= only(RAPT_BAD_SCALE);
+  }
+  const bool cap_fits = options.softcap == 0 || (options.softcap > 0 && is_normal(options.softcap) &&
+                                                 is_normal(scale / options.softcap));
+  if (!cap_fits) must |= only(RAPT_BAD_SOFTCAP);
+  if (options.causal > RAPT_CAUSAL_OFFSET) must |= only(RAPT_BAD_CAUSAL);
+  const bool may_be_set = options.causal == RAPT_CAUSAL_OFFSET || options.causal > RAPT_CAUSAL_OFFSET;
+  if (options.causal_offset != 0 && (!may_be_set || std::abs(options.causal_offset) > farthest)) {
+    must |= only(RAPT_BAD_CAUSAL_OFFSET);
+  }
 }
 
 // A bias or a mask.
@@ -91,12 +102,16 @@ void fuzz(FuzzInput &input, unsigned function) {
   const unsigned present = given.null || shape.wild ? 0 : input.byte();
   const auto array = [&](std::size_t element_size, bool by_row) {
     const std::ptrdiff_t stride = by_row ? fuzz_stride(input, shape.cols) : 0;
-    return FuzzMatrix{nullptr, stride, stride == 0 ? 1 : shape.rows, shape.cols, element_size};
+    // 0 stands for contiguous rows, which memory has to be placed for.
+    const auto cols = static_cast<std::ptrdiff_t>(shape.cols);
+    return FuzzMatrix{nullptr, by_row && stride == 0 ? cols : stride, by_row ? shape.rows : 1, shape.cols,
+                      element_size};
   };
-  arrays.bias = array(sizeof(float), input.byte() % 2 == 0);
-  arrays.mask = array(1, input.byte() % 2 == 0);
+  const bool bias_by_row = input.byte() % 2 == 0, mask_by_row = input.byte() % 2 == 0;
+  arrays.bias = array(sizeof(T), bias_by_row);
+  arrays.mask = array(1, mask_by_row);
   arrays.row_lengths = {nullptr, 0, 1, shape.rows, sizeof(std::size_t)};
-  arrays.sinks = {nullptr, 0, 1, shape.rows, sizeof(float)};
+  arrays.sinks = {nullptr, 0, 1, shape.rows, sizeof(T)};
   if (!(present & 1)) arrays.bias.rows = 0;
   if (!(present & 2)) arrays.mask.rows = 0;
   if (!(present & 4)) arrays.row_lengths.rows = 0;
@@ -107,9 +122,9 @@ void fuzz(FuzzInput &input, unsigned function) {
     return matrix.is_tame() ? static_cast<std::size_t>(matrix.extent()) / matrix.element_size : 0;
   };
   input.fill(reinterpret_cast<T *>(x.data), elements(x));
-  input.fill(reinterpret_cast<float *>(arrays.bias.data), elements(arrays.bias));
+  input.fill(reinterpret_cast<T *>(arrays.bias.data), elements(arrays.bias));
   for (std::size_t i = 0; i < elements(arrays.mask); ++i) arrays.mask.data[i] = input.byte() % 3;
-  input.fill(reinterpret_cast<float *>(arrays.sinks.data), elements(arrays.sinks));
+  input.fill(reinterpret_cast<T *>(arrays.sinks.data), elements(arrays.sinks));
   auto *lengths = reinterpret_cast<std::size_t *>(arrays.row_lengths.data);
   for (std::size_t r = 0; r < elements(arrays.row_lengths); ++r) {
     lengths[r] = input.one_in(32) ? shape.cols + 1 + input.byte() : input.below(shape.cols + 1);
@@ -123,12 +138,16 @@ void fuzz(FuzzInput &input, unsigned function) {
   if (!(present & 2)) arrays.mask.data = nullptr;
   if (!(present & 4)) arrays.row_lengths.data = nullptr;
   if (!(present & 8)) arrays.sinks.data = nullptr;
-  options.bias = reinterpret_cast<const float *>(arrays.bias.data);
-  options.bias_stride = arrays.bias.stride;
+  // A stride of 0 that the matrix has is one row for all: RAPT_REPEAT.
+  const auto set_stride = [](const FuzzMatrix &matrix, bool by_row, std::ptrdiff_t &stride) {
+    if (matrix.data) stride = by_row ? matrix.stride : RAPT_REPEAT;
+  };
+  options.bias = arrays.bias.data;
+  set_stride(arrays.bias, bias_by_row, options.bias_stride);
   options.mask = arrays.mask.data;
-  options.mask_stride = arrays.mask.stride;
+  set_stride(arrays.mask, mask_by_row, options.mask_stride);
   options.row_lengths = reinterpret_cast<const std::size_t *>(arrays.row_lengths.data);
-  options.sinks = reinterpret_cast<const float *>(arrays.sinks.data);
+  options.sinks = arrays.sinks.data;
   if (input.one_in(16)) given.size = input.below(sizeof options + 64);
   if (input.one_in(48)) given.size = SIZE_MAX - input.byte();
   options.size = given.size;
@@ -151,7 +170,7 @@ void fuzz(FuzzInput &input, unsigned function) {
   judge_overlap(x, y, is_matrix, rules);
   if (!given.null) {
     CallRules of_options;
-    judge_values(given, sizeof(T) == sizeof(double), of_options.must_fail, of_options.may_fail);
+    judge_values<T>(given, of_options.must_fail, of_options.may_fail);
     if (given.size >= sizeof options && is_small) {
       judge_array(arrays.bias, y, RAPT_BAD_BIAS_STRIDE, of_options);
       judge_array(arrays.mask, y, RAPT_BAD_MASK_STRIDE, of_options);

@@ -22,9 +22,9 @@ struct Row {
   std::span<const T> x;
   double scale = 1;
   double softcap = 0;
-  const float *bias = nullptr;
+  const T *bias = nullptr;
   const std::vector<bool> *visible = nullptr;  // null: all of them
-  const float *sink = nullptr;
+  const T *sink = nullptr;
 };
 
 struct RowErrors {

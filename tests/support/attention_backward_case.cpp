@@ -176,17 +176,17 @@ class BackwardRun {
     gradients_ = three_tensors(2, 1);
     if (wanted_.dbias) dbias_ = rows_tensor<T>(a_.bias_repeats, a_.kv_len, layout_.offset[2]);
     if (wanted_.dsinks) dsinks_ = Tensor({1, 1, 1, a_.q_heads}, false, 0, layout_, 2);
-    rapt_attention_options shape = RAPT_ATTENTION_OPTIONS_INIT;
+    rapt_attention_options shape = attention_options<T>();
     shape.qk_dim = a_.qk_dim;
     shape.v_dim = a_.v_dim;
-    check(Api<T>::attention_backward_workspace(&shape, &workspace_size_));
+    check(rapt_attention_backward_workspace(&shape, &workspace_size_));
     workspace_ = std::make_unique<GuardedBuffer>(workspace_size_, layout_.placement,
                                                  layout_.offset[0] + layout_.offset[2] / 4);
   }
 
   // Of the sequences from `first` to `end`.
   rapt_attention_options options_of(std::size_t first, std::size_t end) const {
-    rapt_attention_options o = RAPT_ATTENTION_OPTIONS_INIT;
+    rapt_attention_options o = attention_options<T>();
     const bool all = first == 0 && end == a_.batch;
     o.batch = end - first;
     o.q_heads = a_.q_heads;
@@ -219,13 +219,7 @@ class BackwardRun {
       o.mask = mask_.at(first, 0, 0);
       o.mask_strides = mask_.strides();
     }
-    o.window_left = a_.window_left;
-    o.window_right = a_.window_right;
-    o.window_chunk = a_.window_chunk;
-    o.causal_offset = a_.causal == oracle::Causal::offset ? a_.causal_offset : 99;  // else not looked at
-    o.causal = a_.causal == oracle::Causal::none           ? RAPT_CAUSAL_NONE
-               : a_.causal == oracle::Causal::bottom_right ? RAPT_CAUSAL_BOTTOM_RIGHT
-                                                           : RAPT_CAUSAL_OFFSET;
+    set_visibility(a_, o);
     if (how_.kv_offsets) o.kv_offsets = kv_offsets_.from(first);
     if (!how_.kv_offsets || kv_slack_) o.kv_lengths = kv_lengths_.from(first);
     if (how_.q_offsets) o.q_offsets = q_offsets_.from(first);
@@ -243,10 +237,9 @@ class BackwardRun {
   void run_forward() {
     const rapt_attention_options o = options_of(0, a_.batch);
     std::size_t bytes = 0;
-    check(Api<T>::attention_workspace(&o, &bytes));
+    check(rapt_attention_workspace(&o, &bytes));
     std::vector<unsigned char> workspace(bytes);
-    check(Api<T>::attention(in_.q.data(), in_.k.data(), in_.v.data(), out_.data(), &o, workspace.data(),
-                            bytes));
+    check(rapt_attention(in_.q.data(), in_.k.data(), in_.v.data(), out_.data(), &o, workspace.data(), bytes));
     out_.remember();
     lse_.remember();
   }
@@ -274,7 +267,7 @@ class BackwardRun {
     check(rapt_attention_backward_tasks(&o, &g, &tasks));
     const auto run = [&](std::size_t from, std::size_t to) {
       call([&] {
-        return Api<T>::attention_backward_run(q, k, v, &o, &g, from, to, workspace_->data(), workspace_size_);
+        return rapt_attention_backward_run(q, k, v, &o, &g, from, to, workspace_->data(), workspace_size_);
       });
     };
     if (how_.calls == Calls::task_by_task) {
@@ -286,7 +279,7 @@ class BackwardRun {
         from = to;
       }
     } else {
-      call([&] { return Api<T>::attention_backward(q, k, v, &o, &g, workspace_->data(), workspace_size_); });
+      call([&] { return rapt_attention_backward(q, k, v, &o, &g, workspace_->data(), workspace_size_); });
     }
   }
 

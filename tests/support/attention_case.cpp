@@ -173,6 +173,7 @@ class AttentionRun {
 
   // In pieces, as a cache grows; no piece crosses a page.
   void pack_keys() {
+    const rapt_attention_options shape = dims();
     for (std::size_t b = 0; b < a_.batch; ++b) {
       for (std::size_t h = 0; h < kv_heads(); ++h) {
         for (std::size_t j = 0; j < a_.keys(b);) {
@@ -180,8 +181,7 @@ class AttentionRun {
           std::size_t tokens = std::min(a_.keys(b) - j, 1 + random_.below(150));
           if (how_.page_size != 0) tokens = std::min(tokens, how_.page_size - token);
           const T *keys = a_.k.data() + a_.kv_row(b, head_of_kv(h), j) * a_.qk_dim;
-          check(Api<T>::attention_pack_keys(keys, static_cast<std::ptrdiff_t>(a_.qk_dim), token, tokens,
-                                            a_.qk_dim, k_.at(sequence, h, 0)));
+          check(rapt_attention_pack_keys(keys, 0, token, tokens, &shape, k_.at(sequence, h, 0)));
           j += tokens;
         }
       }
@@ -236,12 +236,17 @@ class AttentionRun {
     chunks_ = (a_.kv_len + 511) / 512;
     partials_ = Tensor({a_.batch, a_.q_heads, a_.q_len, chunks_ * (a_.v_dim + 2)}, false, 0, layout_, 2);
 
-    rapt_attention_options shape = RAPT_ATTENTION_OPTIONS_INIT;
-    shape.qk_dim = a_.qk_dim;
-    shape.v_dim = a_.v_dim;
-    check(Api<T>::attention_workspace(&shape, &workspace_size_));
+    const rapt_attention_options shape = dims();
+    check(rapt_attention_workspace(&shape, &workspace_size_));
     workspace_ = std::make_unique<GuardedBuffer>(workspace_size_, layout_.placement,
                                                  layout_.offset[0] + layout_.offset[2] / 4);
+  }
+
+  rapt_attention_options dims() const {
+    rapt_attention_options o = attention_options<T>();
+    o.qk_dim = a_.qk_dim;
+    o.v_dim = a_.v_dim;
+    return o;
   }
 
   std::vector<Piece> pieces() const {
@@ -268,7 +273,7 @@ class AttentionRun {
   }
 
   rapt_attention_options options_of(const Piece &piece) {
-    rapt_attention_options o = RAPT_ATTENTION_OPTIONS_INIT;
+    rapt_attention_options o = attention_options<T>();
     const std::size_t b = piece.first_sequence;
     const bool whole = piece.all_queries && b == 0 && piece.end_sequence == a_.batch;
     o.batch = piece.end_sequence - b;
@@ -284,9 +289,9 @@ class AttentionRun {
     o.q_strides = strides(q_);
     o.k_strides = strides(k_);
     o.v_strides = strides(v_);
-    if (how_.packed_keys && (o.k_strides.batch != 0 || o.k_strides.head != 0)) o.k_strides.token = -77;
+    if (how_.packed_keys) o.k_strides.token = -77;  // does not exist
     o.out_strides = strides(in_place_ ? q_ : out_);
-    o.lse_strides = strides(lse_);
+    if (stage_ != AttentionStage::partial) o.lse_strides = strides(lse_);
 
     o.scale = a_.scale;
     o.softcap = a_.softcap;
@@ -304,20 +309,14 @@ class AttentionRun {
       o.mask = mask_.at(b, 0, piece.first_query);
       o.mask_strides = mask_.strides();
     }
-    o.window_left = a_.window_left;
-    o.window_right = a_.window_right;
-    o.window_chunk = a_.window_chunk;
-    o.causal_offset = a_.causal == oracle::Causal::offset ? a_.causal_offset : 99;  // else not looked at
-    o.causal = a_.causal == oracle::Causal::none           ? RAPT_CAUSAL_NONE
-               : a_.causal == oracle::Causal::bottom_right ? RAPT_CAUSAL_BOTTOM_RIGHT
-                                                           : RAPT_CAUSAL_OFFSET;
+    set_visibility(a_, o);
     if (how_.kv_offsets) {
       o.kv_offsets = kv_offsets_.from(b);
       if (kv_slack_) o.kv_lengths = kv_lengths_.from(b);
     } else {
       o.kv_lengths = kv_lengths_.from(b);
     }
-    if (how_.page_size != 0) {
+    if (how_.page_size != 0 && a_.kv_len > 0) {
       o.block_table = block_table_.from(b * table_stride_);
       o.page_size = how_.page_size;
       const bool is_least = table_stride_ == (a_.kv_len + how_.page_size - 1) / how_.page_size;
@@ -345,15 +344,14 @@ class AttentionRun {
     if (decode && random_.one_in(2)) {
       // As when the keys that follow did not exist yet. A page table keeps its width.
       o.causal = RAPT_CAUSAL_BOTTOM_RIGHT;
-      o.causal_offset = 99;
+      o.causal_offset = 0;
       o.kv_lengths = nullptr;
       o.kv_len = static_cast<std::size_t>(p) + 1;
-      if (how_.page_size != 0) o.block_table_stride = table_stride_;
+      if (o.block_table) o.block_table_stride = table_stride_;
       return;
     }
     o.causal = RAPT_CAUSAL_OFFSET;
-    o.causal_offset = static_cast<std::ptrdiff_t>(std::clamp<oracle::Position>(
-        p, std::numeric_limits<std::ptrdiff_t>::min(), std::numeric_limits<std::ptrdiff_t>::max()));
+    o.causal_offset = static_cast<std::ptrdiff_t>(p);
   }
 
   std::size_t sequence_of(std::size_t b) const { return how_.q_offsets ? 0 : b; }
@@ -395,8 +393,8 @@ class AttentionRun {
       if (partials_length != expected) outcome_.fault += "partials_length is wrong; ";
       at.partials = all && stage_ == AttentionStage::partial ? partials_.data() : partials.data();
       run_tasks(partial_tasks, [&](std::size_t first, std::size_t last) {
-        return Api<T>::attention_partial(at.q, at.k, at.v, at.partials, &o, first, last, workspace_->data(),
-                                         workspace_size_);
+        return rapt_attention_partial(at.q, at.k, at.v, at.partials, &o, first, last, workspace_->data(),
+                                      workspace_size_);
       });
       if (at.partials == partials.data() && !partials.unchanged())
         outcome_.fault += "wrote around partials; ";
@@ -405,18 +403,16 @@ class AttentionRun {
     if (stage_ == AttentionStage::partial) return;
     if (split) {
       run_tasks(tasks, [&](std::size_t first, std::size_t last) {
-        return Api<T>::attention_merge(at.partials, at.out, &o, first, last, workspace_->data(),
-                                       workspace_size_);
+        return rapt_attention_merge(at.partials, at.out, &o, first, last, workspace_->data(),
+                                    workspace_size_);
       });
     } else if (how_.calls == Calls::task_by_task || how_.calls == Calls::task_ranges) {
       run_tasks(tasks, [&](std::size_t first, std::size_t last) {
-        return Api<T>::attention_run(at.q, at.k, at.v, at.out, &o, first, last, workspace_->data(),
-                                     workspace_size_);
+        return rapt_attention_run(at.q, at.k, at.v, at.out, &o, first, last, workspace_->data(),
+                                  workspace_size_);
       });
     } else {
-      call([&] {
-        return Api<T>::attention(at.q, at.k, at.v, at.out, &o, workspace_->data(), workspace_size_);
-      });
+      call([&] { return rapt_attention(at.q, at.k, at.v, at.out, &o, workspace_->data(), workspace_size_); });
     }
   }
 

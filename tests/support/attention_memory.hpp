@@ -48,9 +48,13 @@ class Tensor {
 
   T *data() const { return data_; }
   const Shape &shape() const { return shape_; }
-  const rapt_strides &strides() const { return strides_; }
-  // As options may give them.
-  rapt_strides given_strides() const { return is_default_ ? rapt_strides{0, 0, 0} : strides_; }
+  // As options give them.
+  rapt_strides strides() const {
+    const auto given = [](std::ptrdiff_t stride) { return stride == 0 ? RAPT_REPEAT : stride; };
+    return {given(strides_.batch), given(strides_.head), given(strides_.token)};
+  }
+  // As they may be given just as well.
+  rapt_strides given_strides() const { return is_default_ ? rapt_strides{0, 0, 0} : strides(); }
   void repeat(oracle::Repeats repeats) {
     if (repeats.batch) strides_.batch = 0;
     if (repeats.head) strides_.head = 0;
@@ -93,6 +97,20 @@ class Tensor {
   std::size_t bytes_ = 0;
   std::vector<unsigned char> image_;
 };
+
+// Causality and windows as the options have them: a window of w counts the query's own position.
+template <class T>
+void set_visibility(const oracle::Attention<T> &a, rapt_attention_options &o) {
+  const auto keys = [](std::ptrdiff_t window) { return static_cast<std::size_t>(window) + 1; };
+  o.window_left = keys(a.window_left);
+  o.window_right = keys(a.window_right);
+  o.window_chunk = a.window_chunk;
+  o.causal = a.causal == oracle::Causal::none           ? RAPT_CAUSAL_NONE
+             : a.causal == oracle::Causal::bottom_right ? RAPT_CAUSAL_BOTTOM_RIGHT
+             : a.causal_offset == 0                     ? RAPT_CAUSAL_TOP_LEFT
+                                                        : RAPT_CAUSAL_OFFSET;
+  if (o.causal == RAPT_CAUSAL_OFFSET) o.causal_offset = a.causal_offset;
+}
 
 // An array of an option.
 template <class T>

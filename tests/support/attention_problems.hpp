@@ -136,9 +136,9 @@ class AttentionMaker {
       options.causal = true;
       more.bottom_right = random_.one_in(2);
       options.causal_offset = one_of<std::ptrdiff_t>({0, 0, 1, -1, 17, -40, 500, 64});
-      // What positions are so far away is not told exactly.
+      constexpr std::ptrdiff_t farthest = (std::ptrdiff_t{1} << 60) - 2000;  // and a query's own index
       if (random_.one_in(8) && !more.alibi) {
-        options.causal_offset = one_of<std::ptrdiff_t>({PTRDIFF_MAX - 8, PTRDIFF_MIN, PTRDIFF_MAX, -1000000});
+        options.causal_offset = one_of<std::ptrdiff_t>({farthest, -farthest, farthest - 8, -1000000});
       }
     }
     if (wanted(9)) more.window_left = one_of<std::ptrdiff_t>({0, 1, 15, 63, 64, 100, 600, PTRDIFF_MAX});

@@ -54,6 +54,17 @@ inline void write_fp_control(std::uint64_t) {}
 
 #endif
 
+// A subnormal operand traps, where the processor can.
+inline std::uint64_t trapping_fp_control() {
+#if defined(__x86_64__)
+  return read_fp_control() & ~std::uint64_t{1u << 8};
+#elif defined(__aarch64__)
+  return read_fp_control() | 1u << 15;
+#else
+  return read_fp_control();
+#endif
+}
+
 // Every combination of flushing and rounding but the default one.
 inline std::vector<FpState> foreign_fp_states() {
   std::vector<FpState> states;

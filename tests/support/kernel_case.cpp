@@ -217,36 +217,33 @@ struct ExpSumCase {
 // ---- rows ----
 
 // rapt_softmax_options as the problem has them, with the arrays that they point to in guarded memory.
+template <class T>
 class OptionsInMemory {
  public:
   OptionsInMemory(const Problem &problem, const Layout &layout)
       : window_(problem),
-        values_(make_option_values(problem)),
+        values_(make_option_values<T>(problem)),
         bias_(arrays(problem, problem.options.bias), columns(problem, problem.options.bias),
-              row_stride(problem, layout), layout.placement, layout.offset[1] & ~std::size_t{3}),
+              row_stride(problem, layout), layout.placement, layout.offset[1] & ~(sizeof(T) - 1)),
         mask_(arrays(problem, problem.options.mask), columns(problem, problem.options.mask),
               row_stride(problem, layout), layout.placement, layout.offset[1] / 4),
         lengths_(1, problem.options.row_lengths ? window_.count : 0, 0, layout.placement, 0),
         sinks_(1, problem.options.sinks ? window_.count : 0, 0, layout.placement,
-               layout.offset[1] & ~std::size_t{3}) {
+               layout.offset[1] & ~(sizeof(T) - 1)) {
     const RowOptions &wanted = problem.options;
-    options_.scale = static_cast<float>(problem.scale);
-    if (wanted.scale_f64) {
-      options_.scale = 3.5f;  // not to be looked at by the f64 functions
-      options_.scale_f64 = problem.scale;
-    }
-    options_.softcap = static_cast<float>(wanted.softcap);
+    options_.scale = problem.scale;
+    options_.softcap = wanted.softcap;
     options_.empty_rows_are_zero = wanted.empty_rows_are_zero;
     if (wanted.causal) {
-      options_.causal = 1;
+      options_.causal = RAPT_CAUSAL_OFFSET;
       options_.causal_offset = wanted.causal_offset + static_cast<std::ptrdiff_t>(window_.first);
     }
     fill_rows(problem, wanted.bias, bias_, values_.bias);
     fill_rows(problem, wanted.mask, mask_, values_.mask);
     if (wanted.bias != PerRow::none) options_.bias = bias_.data();
-    if (wanted.bias == PerRow::each) options_.bias_stride = bias_.stride();
+    if (wanted.bias != PerRow::none) options_.bias_stride = stride_of(wanted.bias, bias_.stride());
     if (wanted.mask != PerRow::none) options_.mask = mask_.data();
-    if (wanted.mask == PerRow::each) options_.mask_stride = mask_.stride();
+    if (wanted.mask != PerRow::none) options_.mask_stride = stride_of(wanted.mask, mask_.stride());
     if (wanted.row_lengths) {
       lengths_.fill(window_.of(values_.lengths, 1));
       options_.row_lengths = lengths_.data();
@@ -273,22 +270,25 @@ class OptionsInMemory {
   static std::size_t columns(const Problem &problem, PerRow choice) {
     return choice == PerRow::none ? 0 : problem.cols;
   }
+  static std::ptrdiff_t stride_of(PerRow choice, std::ptrdiff_t stride) {
+    return choice == PerRow::each ? stride : RAPT_REPEAT;
+  }
   static std::ptrdiff_t row_stride(const Problem &problem, const Layout &layout) {
     return static_cast<std::ptrdiff_t>(problem.cols) + layout.gap[0];
   }
 
-  template <class T>
-  void fill_rows(const Problem &problem, PerRow choice, Matrix<T> &matrix, const std::vector<T> &values) {
+  template <class U>
+  void fill_rows(const Problem &problem, PerRow choice, Matrix<U> &matrix, const std::vector<U> &values) {
     if (choice == PerRow::none) return;
-    matrix.fill(choice == PerRow::each ? window_.of(values, problem.cols) : std::span<const T>(values));
+    matrix.fill(choice == PerRow::each ? window_.of(values, problem.cols) : std::span<const U>(values));
   }
 
   Window window_;
-  OptionValues values_;
-  Matrix<float> bias_;
+  OptionValues<T> values_;
+  Matrix<T> bias_;
   Matrix<std::uint8_t> mask_;
   Matrix<std::size_t> lengths_;
-  Matrix<float> sinks_;
+  Matrix<T> sinks_;
   rapt_softmax_options options_ = RAPT_SOFTMAX_OPTIONS_INIT;
   bool given_ = true;
 };
@@ -313,7 +313,7 @@ struct SoftmaxCase {
   static Outcome run(const Problem &problem, const Layout &layout) {
     const auto values = make_operands<T>(traits.operands, problem).first;
     const Window window(problem);
-    const OptionsInMemory options(problem, layout);
+    const OptionsInMemory<T> options(problem, layout);
     const Input<T> x(window.of(values, problem.cols), window.count, problem.cols, layout, 0);
     const Output<T> y(window.count, problem.cols, layout, &x.matrix());
     Outcome outcome;
@@ -337,7 +337,7 @@ struct LogsumexpCase {
   static Outcome run(const Problem &problem, const Layout &layout) {
     const auto values = make_operands<T>(traits.operands, problem).first;
     const Window window(problem);
-    const OptionsInMemory options(problem, layout);
+    const OptionsInMemory<T> options(problem, layout);
     const Input<T> x(window.of(values, problem.cols), window.count, problem.cols, layout, 0);
     const Output<T> out(1, window.count, layout);
     Outcome outcome;

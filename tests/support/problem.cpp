@@ -28,7 +28,7 @@ const char *name_of(Calls calls) {
 }
 
 std::vector<RowOptions> each_option_alone() {
-  std::vector<RowOptions> choices(16);
+  std::vector<RowOptions> choices(15);
   choices[0].null = true;
   choices[1].softcap = 50;
   choices[2].bias = PerRow::each;
@@ -48,7 +48,6 @@ std::vector<RowOptions> each_option_alone() {
   choices[12].sinks = true;
   choices[13].sinks = choices[13].special_sinks = true;
   choices[14].empty_rows_are_zero = true;
-  choices[15].scale_f64 = true;
   return choices;
 }
 
@@ -71,7 +70,6 @@ std::string describe(const Problem &problem) {
   if (options.causal) text += format(" causal_offset=%td", options.causal_offset);
   if (options.sinks) text += options.special_sinks ? " special sinks" : " sinks";
   if (options.empty_rows_are_zero) text += " empty_rows_are_zero";
-  if (options.scale_f64) text += " scale_f64";
   const AttentionOptions &attention = problem.attention, plain;
   if (attention.batch != plain.batch) text += format(" batch=%zu", attention.batch);
   if (attention.kv_heads != plain.kv_heads) text += format(" kv_heads=%zu", attention.kv_heads);

@@ -30,7 +30,6 @@ struct RowOptions {
   bool sinks = false;
   bool special_sinks = false;  // +-inf and NaN among the sinks
   bool empty_rows_are_zero = false;
-  bool scale_f64 = false;  // the scale travels in scale_f64
 };
 
 // What attention has besides: rows are a sequence's queries and columns its keys. Of the options above it

@@ -73,15 +73,16 @@ OperandValues<T> make_operands(Operands operands, const Problem &problem) {
 template OperandValues<float> make_operands<float>(Operands, const Problem &);
 template OperandValues<double> make_operands<double>(Operands, const Problem &);
 
-OptionValues make_option_values(const Problem &problem) {
+template <class T>
+OptionValues<T> make_option_values(const Problem &problem) {
   // A generator of its own: the same options go with any input class and element type.
   Random random(problem.seed ^ 0x6f7074696f6e73u);
   const RowOptions &wanted = problem.options;
   const auto elements = [&](PerRow choice) {
     return choice == PerRow::none ? 0 : (choice == PerRow::each ? problem.rows : 1) * problem.cols;
   };
-  constexpr float infinity = std::numeric_limits<float>::infinity();
-  OptionValues values;
+  constexpr T infinity = std::numeric_limits<T>::infinity();
+  OptionValues<T> values;
   // A row that sees nothing, here and there among the others. Softmax treats short rows by groups of 16 at
   // most, and a group with such a row otherwise: half of all problems must have none.
   const bool empty_rows = random.one_in(2);
@@ -92,9 +93,9 @@ OptionValues make_option_values(const Problem &problem) {
     }
   };
   values.bias.resize(elements(wanted.bias));
-  for (float &element : values.bias) {
+  for (T &element : values.bias) {
     const bool excluded = random.one_in(8) && wanted.bias_excludes;
-    const auto value = static_cast<float>(2 * random.gaussian());
+    const T value = static_cast<float>(2 * random.gaussian());
     element = excluded ? -infinity : value;
   }
   if (wanted.bias_excludes) exclude_rows(values.bias, wanted.bias, -infinity);
@@ -109,11 +110,14 @@ OptionValues make_option_values(const Problem &problem) {
     values.lengths.push_back(r % 4 == 1 ? least : r % 4 == 2 ? problem.cols : length);
   }
   for (std::size_t r = 0; wanted.sinks && r < problem.rows; ++r) {
-    constexpr float special[] = {infinity, -infinity, std::numeric_limits<float>::quiet_NaN(), -0.0f};
-    const auto ordinary = static_cast<float>(4 * random.gaussian());
+    constexpr T special[] = {infinity, -infinity, std::numeric_limits<T>::quiet_NaN(), T(-0.0)};
+    const T ordinary = static_cast<float>(4 * random.gaussian());
     values.sinks.push_back(wanted.special_sinks ? special[r % 4] : ordinary);
   }
   return values;
 }
+
+template OptionValues<float> make_option_values(const Problem &);
+template OptionValues<double> make_option_values(const Problem &);
 
 }  // namespace rapt::test

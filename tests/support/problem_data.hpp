@@ -28,14 +28,16 @@ struct OperandValues {
 template <class T>
 OperandValues<T> make_operands(Operands operands, const Problem &problem);
 
-// The arrays that softmax options point to; empty where an option is not set.
+// The arrays that softmax options point to; empty where an option is not set. Defined for float and double.
+template <class T>
 struct OptionValues {
-  std::vector<float> bias;         // dense, one row or all
+  std::vector<T> bias;             // dense, one row or all
   std::vector<std::uint8_t> mask;  // likewise
   std::vector<std::size_t> lengths;
-  std::vector<float> sinks;
+  std::vector<T> sinks;
 };
 
-OptionValues make_option_values(const Problem &problem);
+template <class T>
+OptionValues<T> make_option_values(const Problem &problem);
 
 }  // namespace rapt::test

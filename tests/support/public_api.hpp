@@ -10,6 +10,7 @@ struct Api;
 
 template <>
 struct Api<float> {
+  static constexpr rapt_type type = RAPT_F32;
   static constexpr const char *element = "f32";
   static constexpr auto dot = rapt_dot_f32;
   static constexpr auto dot_rows = rapt_dot_rows_f32;
@@ -20,19 +21,11 @@ struct Api<float> {
   static constexpr auto log_softmax = rapt_log_softmax_f32;
   static constexpr auto logsumexp = rapt_logsumexp_f32;
   static constexpr auto softmax_backward = rapt_softmax_backward_f32;
-  static constexpr auto attention = rapt_attention_f32;
-  static constexpr auto attention_workspace = rapt_attention_workspace_f32;
-  static constexpr auto attention_run = rapt_attention_run_f32;
-  static constexpr auto attention_partial = rapt_attention_partial_f32;
-  static constexpr auto attention_merge = rapt_attention_merge_f32;
-  static constexpr auto attention_pack_keys = rapt_attention_pack_keys_f32;
-  static constexpr auto attention_backward = rapt_attention_backward_f32;
-  static constexpr auto attention_backward_run = rapt_attention_backward_run_f32;
-  static constexpr auto attention_backward_workspace = rapt_attention_backward_workspace_f32;
 };
 
 template <>
 struct Api<double> {
+  static constexpr rapt_type type = RAPT_F64;
   static constexpr const char *element = "f64";
   static constexpr auto dot = rapt_dot_f64;
   static constexpr auto dot_rows = rapt_dot_rows_f64;
@@ -43,15 +36,14 @@ struct Api<double> {
   static constexpr auto log_softmax = rapt_log_softmax_f64;
   static constexpr auto logsumexp = rapt_logsumexp_f64;
   static constexpr auto softmax_backward = rapt_softmax_backward_f64;
-  static constexpr auto attention = rapt_attention_f64;
-  static constexpr auto attention_workspace = rapt_attention_workspace_f64;
-  static constexpr auto attention_run = rapt_attention_run_f64;
-  static constexpr auto attention_partial = rapt_attention_partial_f64;
-  static constexpr auto attention_merge = rapt_attention_merge_f64;
-  static constexpr auto attention_pack_keys = rapt_attention_pack_keys_f64;
-  static constexpr auto attention_backward = rapt_attention_backward_f64;
-  static constexpr auto attention_backward_run = rapt_attention_backward_run_f64;
-  static constexpr auto attention_backward_workspace = rapt_attention_backward_workspace_f64;
 };
+
+// RAPT_ATTENTION_OPTIONS_INIT for elements of T.
+template <class T>
+rapt_attention_options attention_options() {
+  rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;
+  options.q_type = Api<T>::type;
+  return options;
+}
 
 }  // namespace rapt::test

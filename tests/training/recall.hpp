@@ -72,7 +72,6 @@ class Recall {
     // A bias of 0 changes nothing, and its gradient is that of the scores.
     Values bias(rows * pairs, 0.0f), dbias(rows * pairs);
     o.bias = bias.data();
-    o.bias_strides = {questions * pairs, questions * pairs, pairs};
     rapt_attention_gradients g = RAPT_ATTENTION_GRADIENTS_INIT;
     g.out = logits.data();
     g.dout = dlogits.data();
@@ -81,9 +80,9 @@ class Recall {
     g.dv = dv.data();
     g.dbias = dbias.data();
     std::size_t bytes = 0;
-    must(rapt_attention_backward_workspace_f32(&o, &bytes));
+    must(rapt_attention_backward_workspace(&o, &bytes));
     workspace_.resize(bytes);
-    must(rapt_attention_backward_f32(q.data(), k.data(), v.data(), &o, &g, workspace_.data(), bytes));
+    must(rapt_attention_backward(q.data(), k.data(), v.data(), &o, &g, workspace_.data(), bytes));
     o.bias = nullptr;
     seen.score_gradient = norm(dbias);
     seen.largest_weight = largest_weight(o, q, k);
@@ -175,9 +174,9 @@ class Recall {
   void attention(const rapt_attention_options &o, const Values &q, const Values &k, const Values &v,
                  Values &out) {
     std::size_t bytes = 0;
-    must(rapt_attention_workspace_f32(&o, &bytes));
+    must(rapt_attention_workspace(&o, &bytes));
     workspace_.resize(bytes);
-    must(rapt_attention_f32(q.data(), k.data(), v.data(), out.data(), &o, workspace_.data(), bytes));
+    must(rapt_attention(q.data(), k.data(), v.data(), out.data(), &o, workspace_.data(), bytes));
   }
 
   // The weights are the output where the values are the unit vectors.

@@ -206,12 +206,10 @@ class ScoreRows {
   explicit ScoreRows(const Problem &problem)
       : problem_(problem),
         x_(make_operands<T>(Operands::rows, problem).first),
-        values_(make_option_values(problem)) {
+        values_(make_option_values<T>(problem)) {
     const RowOptions &options = problem.options;
-    // As rapt_softmax_options carries it.
-    scale_ = Real{static_cast<float>(problem.scale)};
-    if (options.scale_f64) scale_ = sizeof(T) == 8 ? static_cast<Real>(problem.scale) : Real{3.5f};
-    if (options.null) scale_ = 1;
+    scale_ = static_cast<Real>(problem.scale);
+    if (options.null || problem.scale == 0) scale_ = 1;
   }
 
   double scale() const { return as_double(scale_); }
@@ -242,7 +240,7 @@ class ScoreRows {
     }
     if (wanted.mask != PerRow::none && values_.mask[at(wanted.mask)] == 0) return false;
     return wanted.bias == PerRow::none ||
-           values_.bias[at(wanted.bias)] != -std::numeric_limits<float>::infinity();
+           values_.bias[at(wanted.bias)] != -std::numeric_limits<T>::infinity();
   }
 
   ScoreRow row(std::size_t r) const {
@@ -256,7 +254,7 @@ class ScoreRows {
       if (visible(r, c)) {
         score = scale_ * Real{x_[r * problem_.cols + c]};
         if (!wanted.null && wanted.softcap != 0) {
-          const Real cap = static_cast<float>(wanted.softcap);
+          const Real cap = static_cast<Real>(wanted.softcap);
           score = cap * std::tanh(score / cap);
         }
         if (!wanted.null && wanted.bias != PerRow::none) {
@@ -282,7 +280,7 @@ class ScoreRows {
  private:
   const Problem &problem_;
   std::vector<T> x_;
-  OptionValues values_;
+  OptionValues<T> values_;
   Real scale_;
 };
 

@@ -111,8 +111,7 @@ bool parse_flag(const std::string &name, Case &parsed) {
        {Flag{"same_row", &parsed.problem.same_row}, Flag{"no_options", &options.null},
         Flag{"bias_excludes", &options.bias_excludes}, Flag{"row_lengths", &options.row_lengths},
         Flag{"sinks", &options.sinks}, Flag{"special_sinks", &options.special_sinks},
-        Flag{"empty_rows_are_zero", &options.empty_rows_are_zero}, Flag{"scale_f64", &options.scale_f64},
-        Flag{"reversed", &parsed.layout.reversed},
+        Flag{"empty_rows_are_zero", &options.empty_rows_are_zero}, Flag{"reversed", &parsed.layout.reversed},
         Flag{"ragged_queries", &parsed.problem.attention.ragged_queries},
         Flag{"query_scales", &parsed.problem.attention.query_scales},
         Flag{"alibi", &parsed.problem.attention.alibi},
@@ -188,7 +187,6 @@ std::string to_text(const Case &given) {
   if (options.sinks) text += " sinks";
   if (options.special_sinks) text += " special_sinks";
   if (options.empty_rows_are_zero) text += " empty_rows_are_zero";
-  if (options.scale_f64) text += " scale_f64";
   const AttentionOptions &attention = problem.attention, plain;
   if (attention.batch != plain.batch) append(text, " batch=%zu", attention.batch);
   if (attention.kv_heads != plain.kv_heads) append(text, " kv_heads=%zu", attention.kv_heads);

@@ -116,7 +116,6 @@ class Shrinker {
     attempt([](Case &c) { c.problem.options.causal = false, c.problem.options.causal_offset = 0; });
     attempt([](Case &c) { c.problem.options.causal_offset = 0; });
     attempt([](Case &c) { c.problem.options.empty_rows_are_zero = false; });
-    attempt([](Case &c) { c.problem.options.scale_f64 = false; });
     attempt([](Case &c) { c.problem.same_row = false; });
     attempt([](Case &c) { c.problem.scale = 1; });
     attempt([](Case &c) { c.problem.shift = 0; });

@@ -64,7 +64,6 @@ struct simd<float> {
   static void end_streaming() { _mm_sfence(); }
   static batch load_first(const float *p, std::size_t k) { return _mm256_maskload_ps(p, first(k)); }
   static void store_first(float *p, batch v, std::size_t k) { _mm256_maskstore_ps(p, first(k), v); }
-  static batch load_floats(const float *p, std::size_t k) { return load_first(p, k); }
   static mask load_flags(const std::uint8_t *p, std::size_t k) {
     const __m128i bytes = _mm_cvtsi64_si128(static_cast<long long>(load_bytes<8>(p, k)));
     const __m256i flags = _mm256_cvtepu8_epi32(bytes);
@@ -232,11 +231,6 @@ struct simd<double> {
   static void end_streaming() { _mm_sfence(); }
   static batch load_first(const double *p, std::size_t k) { return _mm256_maskload_pd(p, first(k)); }
   static void store_first(double *p, batch v, std::size_t k) { _mm256_maskstore_pd(p, first(k), v); }
-  static batch load_floats(const float *p, std::size_t k) {
-    const __m128i lanes =
-        _mm_loadu_si128(reinterpret_cast<const __m128i *>(tail_window + 8 - (k < 4 ? k : 4)));
-    return _mm256_cvtps_pd(_mm_maskload_ps(p, lanes));
-  }
   static mask load_flags(const std::uint8_t *p, std::size_t k) {
     const __m256i flags =
         _mm256_cvtepu8_epi64(_mm_cvtsi64_si128(static_cast<long long>(load_bytes<4>(p, k))));

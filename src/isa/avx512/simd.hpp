@@ -51,7 +51,6 @@ struct simd<float> {
   static void end_streaming() { _mm_sfence(); }
   static batch load_first(const float *p, std::size_t k) { return _mm512_maskz_loadu_ps(first(k), p); }
   static void store_first(float *p, batch v, std::size_t k) { _mm512_mask_storeu_ps(p, first(k), v); }
-  static batch load_floats(const float *p, std::size_t k) { return load_first(p, k); }
   static mask load_flags(const std::uint8_t *p, std::size_t k) {
     const __m128i flags = _mm_maskz_loadu_epi8(first(k), p);
     return _mm_test_epi8_mask(flags, flags);
@@ -264,9 +263,6 @@ struct simd<double> {
   static void end_streaming() { _mm_sfence(); }
   static batch load_first(const double *p, std::size_t k) { return _mm512_maskz_loadu_pd(first(k), p); }
   static void store_first(double *p, batch v, std::size_t k) { _mm512_mask_storeu_pd(p, first(k), v); }
-  static batch load_floats(const float *p, std::size_t k) {
-    return _mm512_cvtps_pd(_mm256_maskz_loadu_ps(first(k), p));
-  }
   static mask load_flags(const std::uint8_t *p, std::size_t k) {
     const __m128i flags = _mm_maskz_loadu_epi8(first(k), p);
     return static_cast<mask>(_mm_test_epi8_mask(flags, flags));

@@ -54,7 +54,6 @@ struct simd<float> {
     if (k > 1) vst1q_lane_f32(p + 1, v, 1);
     if (k > 2) vst1q_lane_f32(p + 2, v, 2);
   }
-  static batch load_floats(const float *p, std::size_t k) { return load_first(p, k); }
   static mask load_flags(const std::uint8_t *p, std::size_t k) {
     uint32x4_t flags = vdupq_n_u32(0);
     if (k > 0) flags = vsetq_lane_u32(p[0], flags, 0);
@@ -192,11 +191,6 @@ struct simd<double> {
   static void store_first(double *p, batch v, std::size_t k) {
     if (k >= 2) return vst1q_f64(p, v);
     if (k > 0) vst1q_lane_f64(p, v, 0);
-  }
-  static batch load_floats(const float *p, std::size_t k) {
-    if (k >= 2) return vcvt_f64_f32(vld1_f32(p));
-    const float32x2_t zero = vdup_n_f32(0);
-    return vcvt_f64_f32(k > 0 ? vld1_lane_f32(p, zero, 0) : zero);
   }
   static mask load_flags(const std::uint8_t *p, std::size_t k) {
     uint64x2_t flags = vdupq_n_u64(0);

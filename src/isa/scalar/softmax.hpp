@@ -41,12 +41,12 @@ class Scores {
 
   T v(std::size_t row, std::size_t col, T x) const {
     if (plan_.excluded(row, col)) return -std::numeric_limits<T>::infinity();
-    const float *bias = plan_.bias_row(row);
+    const T *bias = plan_.bias_row(row);
     if (plan_.cap != 0) {
       const T capped = tanh_one(natural_, x * plan_.factor);
-      return bias ? std::fma(plan_.cap, capped, T{bias[col]}) : plan_.cap * capped;
+      return bias ? std::fma(plan_.cap, capped, bias[col]) : plan_.cap * capped;
     }
-    return bias ? std::fma(plan_.factor, x, T{bias[col]}) : plan_.factor * x;
+    return bias ? std::fma(plan_.factor, x, bias[col]) : plan_.factor * x;
   }
 
  private:
@@ -119,7 +119,7 @@ double sum_in_one_pass(const Reduction<T> &reduction, T subtract_from, T depth, 
 
 template <class T>
 RowSum<T> sum_row(const Scores<T> &scores, const Reduction<T> &reduction, const T *x, std::size_t row_index,
-                  std::size_t cols, const float *sinks) {
+                  std::size_t cols, const T *sinks) {
   using C = rapt::Contract<T>;
   RowSum<T> row;
   bool is_nan = false;
@@ -131,7 +131,7 @@ RowSum<T> sum_row(const Scores<T> &scores, const Reduction<T> &reduction, const 
     if (v > row.max) row.max = v;
   }
   const T c = static_cast<T>(scores.c());
-  const T sink = sinks ? T{sinks[row_index]} : -std::numeric_limits<T>::infinity();
+  const T sink = sinks ? sinks[row_index] : -std::numeric_limits<T>::infinity();
   if (!any) {
     row.kind = RowKind::nothing_visible;
     return row;
@@ -190,7 +190,7 @@ void softmax(const T *x, T *y, const rapt::SoftmaxRows *rows) {
   const T depth = C::depth / static_cast<T>(scores.c());
   for (std::size_t r = 0; r < rows->rows; ++r, x += rows->x_stride, y += rows->y_stride) {
     const std::size_t cols = scores.plan().visible_cols(r);
-    const RowSum<T> row = sum_row(scores, reduction, x, r, cols, rows->options.sinks);
+    const RowSum<T> row = sum_row(scores, reduction, x, r, cols, scores.plan().sinks());
     const bool is_nan = row.kind == RowKind::not_a_number ||
                         (row.kind == RowKind::all_minus_infinity && !rows->options.empty_rows_are_zero);
     for (std::size_t i = 0; i < rows->cols; ++i) {
@@ -213,7 +213,7 @@ void log_softmax(const T *x, T *y, const rapt::SoftmaxRows *rows) {
   const Reduction<T> reduction(scores.c());
   for (std::size_t r = 0; r < rows->rows; ++r, x += rows->x_stride, y += rows->y_stride) {
     const std::size_t cols = scores.plan().visible_cols(r);
-    const RowSum<T> row = sum_row(scores, reduction, x, r, cols, rows->options.sinks);
+    const RowSum<T> row = sum_row(scores, reduction, x, r, cols, scores.plan().sinks());
     const bool is_nan = row.kind == RowKind::not_a_number ||
                         (row.kind == RowKind::all_minus_infinity && !rows->options.empty_rows_are_zero);
     for (std::size_t i = 0; i < rows->cols; ++i) {
@@ -235,19 +235,19 @@ template <class T>
 void logsumexp(const T *x, T *out, const rapt::SoftmaxRows *rows) {
   const Scores<T> scores(*rows);
   const Reduction<T> reduction(scores.c());
-  const float *sinks = rows->options.sinks;
+  const T *sinks = scores.plan().sinks();
   for (std::size_t r = 0; r < rows->rows; ++r, x += rows->x_stride) {
     const RowSum<T> row = sum_row(scores, reduction, x, r, scores.plan().visible_cols(r), sinks);
     switch (row.kind) {
       case RowKind::regular:
         out[r] = static_cast<T>(std::fma(scores.c(), double{row.max}, row.log_sum));
-        if (sinks && out[r] < T{sinks[r]}) out[r] = sinks[r];  // where sink / c was out of range
+        if (sinks && out[r] < sinks[r]) out[r] = sinks[r];  // where sink / c was out of range
         break;
       case RowKind::not_a_number:
         out[r] = std::numeric_limits<T>::quiet_NaN();
         break;
       case RowKind::nothing_visible:
-        out[r] = sinks ? T{sinks[r]} : -std::numeric_limits<T>::infinity();
+        out[r] = sinks ? sinks[r] : -std::numeric_limits<T>::infinity();
         break;
       case RowKind::all_minus_infinity:
         out[r] = -std::numeric_limits<T>::infinity();

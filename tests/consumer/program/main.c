@@ -17,10 +17,10 @@ static int attends(void) {
   options.q_len = 1;
   options.kv_len = 2;
   options.qk_dim = 2;
-  if (rapt_attention_workspace_f32(&options, &bytes) != RAPT_OK) return 0;
+  if (rapt_attention_workspace(&options, &bytes) != RAPT_OK) return 0;
   workspace = malloc(bytes);
   if (workspace == NULL) return 0;
-  status = rapt_attention_f32(q, k, v, out, &options, workspace, bytes);
+  status = rapt_attention(q, k, v, out, &options, workspace, bytes);
   free(workspace);
   return status == RAPT_OK && out[0] == 2.0f && out[1] == 20.0f;
 }
@@ -33,7 +33,7 @@ int main(void) {
   rapt_status status;
 
   if (rapt_dot_f32(q, k, 4) != 1.0f) return 1;
-  options.scale = 0.125f;
+  options.scale = 0.125;
   status = rapt_softmax_f32(logits, 3, probabilities, 3, 1, 3, &options);
   if (status != RAPT_OK || fabsf(probabilities[0] - 0.419f) > 0.001f) return 2;
   status = rapt_softmax_f32(NULL, 3, probabilities, 3, 1, 3, NULL);

@@ -11,13 +11,14 @@ bool attends() {
   const std::vector<double> q = {1, 2}, k = {3, 4, 3, 4}, v = {1, 10, 3, 30};
   std::vector<double> out(2);
   rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;
+  options.q_type = RAPT_F64;
   options.q_len = 1;
   options.kv_len = 2;
   options.qk_dim = 2;
   std::size_t bytes = 0;
-  if (rapt_attention_workspace_f64(&options, &bytes) != RAPT_OK) return false;
+  if (rapt_attention_workspace(&options, &bytes) != RAPT_OK) return false;
   std::vector<unsigned char> workspace(bytes);
-  return rapt_attention_f64(q.data(), k.data(), v.data(), out.data(), &options, workspace.data(), bytes) ==
+  return rapt_attention(q.data(), k.data(), v.data(), out.data(), &options, workspace.data(), bytes) ==
              RAPT_OK &&
          out[0] == 2.0 && out[1] == 20.0;
 }
@@ -27,10 +28,10 @@ int main() {
   std::vector<double> probabilities(3);
   if (rapt_dot_f64(q.data(), k.data(), q.size()) != 1.0) return 1;
   rapt_softmax_options options = RAPT_SOFTMAX_OPTIONS_INIT;
-  options.scale_f64 = 0.125;
+  options.scale = 0.125;
   rapt_status status = rapt_softmax_f64(logits.data(), 3, probabilities.data(), 3, 1, 3, &options);
   if (status != RAPT_OK || std::fabs(probabilities[0] - 0.419) > 0.001) return 2;
-  options.scale_f64 = NAN;
+  options.scale = NAN;
   status = rapt_softmax_f64(logits.data(), 3, probabilities.data(), 3, 1, 3, &options);
   if (status != RAPT_BAD_SCALE || std::string(rapt_status_text(status)).empty()) return 3;
   if (!attends()) return 4;

@@ -20,6 +20,7 @@ namespace rapt::test {
 
 // Statuses as a set of bits.
 using Statuses = std::uint64_t;
+static_assert(RAPT_BAD_DSINKS < 64);
 constexpr Statuses only(rapt_status status) { return Statuses{1} << status; }
 
 struct CallRules {

@@ -1,0 +1,131 @@
+// The arrays of a call of attention as memory: strides resolved, extents measured, overlap refused.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "api/attention_options.hpp"
+#include "api/strided.hpp"
+
+namespace rapt {
+namespace {
+
+class Arrays {
+ public:
+  // Lengths, offsets and pages have been checked.
+  Arrays(AttentionCall &call, std::size_t element_size)
+      : call_(call), o_(call.options), element_size_(element_size) {
+    queries_.tokens = o_.q_offsets ? static_cast<std::size_t>(o_.q_offsets[o_.batch]) : o_.q_len;
+    queries_.batch = o_.q_offsets ? 1 : o_.batch;
+    keys_.tokens = o_.kv_offsets    ? static_cast<std::size_t>(o_.kv_offsets[o_.batch])
+                   : o_.block_table ? o_.page_size
+                                    : o_.kv_len;
+    keys_.batch = o_.kv_offsets ? 1 : o_.batch;
+    if (o_.block_table) {
+      keys_.batch = 0;
+      for_each_page(o_, [&](std::int32_t page) {
+        if (static_cast<std::size_t>(page) >= keys_.batch) keys_.batch = static_cast<std::size_t>(page) + 1;
+        return true;
+      });
+    }
+  }
+
+  Dims queries(std::size_t row) const {
+    return {queries_.batch, o_.q_heads, queries_.tokens, row, o_.q_offsets == nullptr};
+  }
+  Dims keys(std::size_t row) const {
+    return {keys_.batch, o_.kv_heads, keys_.tokens, row, o_.kv_offsets == nullptr};
+  }
+
+  // Strides of the tensors that every call has.
+  rapt_status resolve_common() {
+    // Packed keys are rows of whole blocks, one per head.
+    k_dims_ = keys(o_.qk_dim);
+    if (o_.packed_keys) {
+      const std::size_t blocks = keys_.tokens / attention_block + (keys_.tokens % attention_block != 0);
+      if (__builtin_mul_overflow(blocks, attention_block * o_.qk_dim, &k_dims_.row)) return RAPT_BAD_SIZE;
+      k_dims_.tokens = 1;
+      k_dims_.has_tokens = false;
+    }
+    rapt_status status = input(o_.q_strides, queries(o_.qk_dim), RAPT_BAD_Q_STRIDES);
+    if (status == RAPT_OK) status = input(o_.k_strides, k_dims_, RAPT_BAD_K_STRIDES);
+    if (status == RAPT_OK) status = input(o_.v_strides, keys(o_.v_dim), RAPT_BAD_V_STRIDES);
+    if (status == RAPT_OK) status = output(o_.out_strides, queries(o_.v_dim), RAPT_BAD_OUT_STRIDES);
+    if (status != RAPT_OK) return status;
+    const bool any_lse_strides =
+        o_.lse_strides.batch != 0 || o_.lse_strides.head != 0 || o_.lse_strides.token != 0;
+    if (!o_.lse) return any_lse_strides ? RAPT_BAD_LSE_STRIDES : RAPT_OK;
+    return output(o_.lse_strides, queries(1), RAPT_BAD_LSE_STRIDES);
+  }
+  static rapt_status input(rapt_strides &strides, const Dims &dims, rapt_status bad) {
+    return resolve_strides(strides, dims, MayRepeat::yes, bad);
+  }
+  static rapt_status output(rapt_strides &strides, const Dims &dims, rapt_status bad) {
+    return resolve_strides(strides, dims, MayRepeat::no, bad);
+  }
+
+  // An array that is not there covers nothing.
+  Strided memory(const void *data, const rapt_strides &strides, Dims dims, std::size_t size) const {
+    if (!data) dims.batch = 0;
+    return {data, strides, dims.batch, dims.heads, dims.tokens, dims.row, size};
+  }
+  Strided memory(const void *data, const rapt_strides &strides, const Dims &dims) const {
+    return memory(data, strides, dims, element_size_);
+  }
+  Dims own(std::size_t row) const { return {o_.batch, o_.q_heads, o_.q_len, row}; }
+
+  // The tensors that are read.
+  struct Inputs {
+    Strided q, k, v, bias, mask, scales;
+  };
+  Inputs inputs() const {
+    return {memory(call_.q, o_.q_strides, queries(o_.qk_dim)),
+            memory(call_.k, o_.k_strides, k_dims_),
+            memory(call_.v, o_.v_strides, keys(o_.v_dim)),
+            memory(o_.bias, o_.bias_strides, own(o_.kv_len)),
+            memory(o_.mask, o_.mask_strides, own(o_.kv_len), 1),
+            memory(o_.query_scales, o_.query_scale_strides, own(1))};
+  }
+  static bool measure(Inputs &in) {
+    for (Strided *tensor : {&in.q, &in.k, &in.v, &in.bias, &in.mask, &in.scales}) {
+      if (!tensor->measure()) return false;
+    }
+    return true;
+  }
+
+  // Rows apart from each other, and from everything that is read.
+  rapt_status check_output(const Inputs &in, Strided &output, rapt_status bad_strides,
+                           bool may_be_q = false) const {
+    if (!output.measure() || !output.rows_are_apart()) return bad_strides;
+    return check_overlap(in, output, may_be_q);
+  }
+  rapt_status check_overlap(const Inputs &in, const Strided &output, bool may_be_q = false) const {
+    const bool overlaps_q = output.overlaps(in.q) && !(may_be_q && output.is_exactly(in.q));
+    if (overlaps_q || output.overlaps(in.k) || output.overlaps(in.v) || output.overlaps(in.bias) ||
+        output.overlaps(in.mask) || output.overlaps(in.scales) ||
+        overlaps(output, o_.alibi_slopes, o_.q_heads * element_size_) ||
+        overlaps(output, o_.sinks, o_.q_heads * element_size_) ||
+        overlaps(output, o_.kv_lengths, o_.batch * sizeof(std::int32_t)) ||
+        overlaps(output, o_.q_offsets, (o_.batch + 1) * sizeof(std::int32_t)) ||
+        overlaps(output, o_.kv_offsets, (o_.batch + 1) * sizeof(std::int32_t)) ||
+        overlaps(output, o_.block_table, o_.batch * o_.block_table_stride * sizeof(std::int32_t))) {
+      return RAPT_BAD_OVERLAP;
+    }
+    return RAPT_OK;
+  }
+  static bool overlaps(const Strided &output, const void *data, std::size_t bytes) {
+    return data && output.overlaps(data, bytes);
+  }
+
+ private:
+  AttentionCall &call_;
+  rapt_attention_options &o_;
+  std::size_t element_size_;
+  struct {
+    std::size_t batch, tokens;
+  } queries_, keys_;
+  Dims k_dims_{};
+};
+
+}  // namespace
+}  // namespace rapt

@@ -1,0 +1,159 @@
+// The options of attention, forwards and backwards: defaults filled in, numbers and arrays of lengths
+// checked.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+
+#include "api/numbers.hpp"
+#include "api/read_options.hpp"
+#include "api/strides.hpp"
+#include "kernels/attention_call.hpp"
+
+namespace rapt {
+namespace {
+
+// More than any memory holds. What is smaller than this may be multiplied by a few elements of 8 bytes.
+inline bool shape_fits(const rapt_attention_options &o) {
+  std::size_t elements = 16;
+  const std::size_t dim = o.qk_dim > o.v_dim ? o.qk_dim : o.v_dim;
+  const std::size_t len = o.q_len > o.kv_len ? o.q_len : o.kv_len;
+  for (const std::size_t count : {o.batch, o.q_heads, len, dim}) {
+    if (__builtin_mul_overflow(elements, count > 0 ? count : 1, &elements)) return false;
+  }
+  return elements <= std::size_t{PTRDIFF_MAX} / 64;
+}
+
+inline rapt_status resolve_shape(rapt_attention_options &o) {
+  if (o.batch == 0 || o.q_heads == 0) return RAPT_BAD_SHAPE;
+  if (o.kv_heads == 0) o.kv_heads = o.q_heads;
+  if (o.v_dim == 0) o.v_dim = o.qk_dim;
+  if (o.q_heads % o.kv_heads != 0) return RAPT_BAD_HEADS;
+  constexpr std::size_t largest_dim = std::size_t{1} << 20;
+  if (o.qk_dim == 0 || o.qk_dim > largest_dim || o.v_dim > largest_dim) return RAPT_BAD_DIM;
+  return shape_fits(o) ? RAPT_OK : RAPT_BAD_SIZE;
+}
+
+inline rapt_status resolve_types(rapt_attention_options &o) {
+  // A caller's memory may hold a number that is none of the enumeration's.
+  int types[3];
+  static_assert(sizeof o.q_type == sizeof(int));
+  std::memcpy(&types[0], &o.q_type, sizeof(int));
+  std::memcpy(&types[1], &o.kv_type, sizeof(int));
+  std::memcpy(&types[2], &o.out_type, sizeof(int));
+  if (types[0] == RAPT_TYPE_DEFAULT) types[0] = RAPT_F32;
+  if (types[0] != RAPT_F32 && types[0] != RAPT_F64) return RAPT_BAD_TYPE;
+  for (const int other : {types[1], types[2]}) {
+    if (other != RAPT_TYPE_DEFAULT && other != types[0]) return RAPT_BAD_TYPE;
+  }
+  o.q_type = o.kv_type = o.out_type = static_cast<rapt_type>(types[0]);
+  const bool is_default = o.arithmetic == RAPT_ARITHMETIC_DEFAULT ||
+                          (o.arithmetic == RAPT_ARITHMETIC_F32 && o.q_type == RAPT_F32);
+  if (!is_default) return RAPT_BAD_ARITHMETIC;
+  if (o.k_scales || o.v_scales || o.scale_group != 0) return RAPT_BAD_KV_SCALES;
+  return RAPT_OK;
+}
+
+inline rapt_status resolve_scores(rapt_attention_options &o) {
+  const double default_scale = 1 / std::sqrt(static_cast<double>(o.qk_dim));
+  const auto check = o.q_type == RAPT_F64 ? check_scores<double> : check_scores<float>;
+  const rapt_status status = check(o.scale, default_scale, o.softcap);
+  if (o.scale == 0) o.scale = default_scale;
+  return status;
+}
+
+// Strides of the arrays that every sequence has of its own, packed or not.
+inline rapt_status resolve_own_strides(rapt_attention_options &o) {
+  const auto resolve = [&](const void *data, rapt_strides &strides, std::size_t row, rapt_status bad) {
+    const bool any = strides.batch != 0 || strides.head != 0 || strides.token != 0;
+    if (!data) return any ? bad : RAPT_OK;
+    return resolve_strides(strides, {o.batch, o.q_heads, o.q_len, row}, MayRepeat::yes, bad);
+  };
+  rapt_status status = resolve(o.bias, o.bias_strides, o.kv_len, RAPT_BAD_BIAS_STRIDES);
+  if (status == RAPT_OK) status = resolve(o.mask, o.mask_strides, o.kv_len, RAPT_BAD_MASK_STRIDES);
+  if (status == RAPT_OK) status = resolve(o.query_scales, o.query_scale_strides, 1, RAPT_BAD_QUERY_SCALES);
+  return status;
+}
+
+inline rapt_status resolve_pages(rapt_attention_options &o) {
+  if (o.packed_keys && o.kv_offsets) return RAPT_BAD_PACKED_KEYS;
+  if (!o.block_table) {
+    if (o.block_table_stride != 0) return RAPT_BAD_BLOCK_TABLE;
+    return o.page_size == 0 ? RAPT_OK : RAPT_BAD_PAGE_SIZE;
+  }
+  if (o.kv_offsets) return RAPT_BAD_BLOCK_TABLE;
+  if (o.page_size == 0 || o.page_size % attention_page_unit != 0) return RAPT_BAD_PAGE_SIZE;
+  if (o.packed_keys && o.page_size % attention_block != 0) return RAPT_BAD_PACKED_KEYS;
+  if (o.block_table_stride == 0) {
+    o.block_table_stride = o.kv_len / o.page_size + (o.kv_len % o.page_size != 0);
+  }
+  std::size_t pages, bytes;
+  if (__builtin_mul_overflow(o.batch, o.block_table_stride, &pages) ||
+      __builtin_mul_overflow(pages, sizeof(std::int32_t), &bytes) || bytes > std::size_t{PTRDIFF_MAX}) {
+    return RAPT_BAD_SIZE;
+  }
+  return RAPT_OK;
+}
+
+// The caller's options with every default filled in, but for the strides that depend on arrays. In the
+// default mode.
+inline rapt_status resolve(const rapt_attention_options *given, rapt_attention_options &o) {
+  if (!given) return RAPT_BAD_OPTIONS;
+  rapt_status status = read_options(given, o);
+  if (status == RAPT_OK) status = resolve_shape(o);
+  if (status == RAPT_OK) status = resolve_types(o);
+  if (status == RAPT_OK) status = resolve_scores(o);
+  if (status == RAPT_OK) status = check_causal(o.causal, o.causal_offset);
+  if (status == RAPT_OK) status = resolve_pages(o);
+  if (status == RAPT_OK) status = resolve_own_strides(o);
+  return status;
+}
+
+// Sequences that share a buffer by offsets, [batch + 1].
+inline rapt_status check_offsets(const std::int32_t *offsets, std::size_t batch, std::size_t longest) {
+  if (!offsets) return RAPT_OK;
+  if (offsets[0] < 0) return RAPT_BAD_OFFSETS;
+  for (std::size_t b = 0; b < batch; ++b) {
+    if (offsets[b + 1] < offsets[b]) return RAPT_BAD_OFFSETS;
+    if (static_cast<std::size_t>(offsets[b + 1] - offsets[b]) > longest) return RAPT_BAD_OFFSETS;
+  }
+  return RAPT_OK;
+}
+
+inline rapt_status check_lengths(const rapt_attention_options &o) {
+  rapt_status status = check_offsets(o.q_offsets, o.batch, o.q_len);
+  if (status == RAPT_OK) status = check_offsets(o.kv_offsets, o.batch, o.kv_len);
+  if (status != RAPT_OK) return status;
+  for (std::size_t b = 0; o.kv_lengths && b < o.batch; ++b) {
+    const bool fits = o.kv_lengths[b] >= 0 && static_cast<std::size_t>(o.kv_lengths[b]) <= o.kv_len;
+    if (!fits) return RAPT_BAD_KV_LENGTHS;
+    // With offsets too, a sequence may use less than lies there, but no more.
+    if (o.kv_offsets && o.kv_lengths[b] > o.kv_offsets[b + 1] - o.kv_offsets[b]) return RAPT_BAD_KV_LENGTHS;
+  }
+  return RAPT_OK;
+}
+
+// f(page) for every page that holds keys; false where f is, or where the table is too narrow.
+template <class F>
+bool for_each_page(const rapt_attention_options &o, F f) {
+  for (std::size_t b = 0; b < o.batch; ++b) {
+    const std::size_t length = o.kv_lengths ? static_cast<std::size_t>(o.kv_lengths[b]) : o.kv_len;
+    const std::size_t pages = length / o.page_size + (length % o.page_size != 0);
+    if (pages > o.block_table_stride) return false;
+    for (std::size_t i = 0; i < pages; ++i) {
+      if (!f(o.block_table[b * o.block_table_stride + i])) return false;
+    }
+  }
+  return true;
+}
+
+inline rapt_status check_pages(const rapt_attention_options &o) {
+  if (!o.block_table) return RAPT_OK;
+  return for_each_page(o, [](std::int32_t page) { return page >= 0; }) ? RAPT_OK : RAPT_BAD_BLOCK_TABLE;
+}
+
+}  // namespace
+}  // namespace rapt

@@ -1,0 +1,74 @@
+// The work of a checked call of attention: which of its tasks, in which memory, by which kernel.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "api/attention_options.hpp"
+#include "api/floating_point.hpp"
+#include "dispatch/dispatch.hpp"
+
+namespace rapt {
+namespace {
+
+struct Tasks {
+  std::size_t first;
+  std::size_t last;
+  bool all = false;  // first and last are not set
+
+  // Whether these are among `count`; all are then from first to last.
+  bool fit(std::size_t count) {
+    if (all) last = count;
+    return first <= last && last <= count;
+  }
+};
+inline constexpr Tasks all_tasks{0, 0, true};
+
+struct Workspace {
+  void *data;
+  std::size_t size;
+};
+inline void *aligned(const Workspace &workspace) {
+  const auto address = reinterpret_cast<std::uintptr_t>(workspace.data);
+  return static_cast<char *>(workspace.data) + (0 - address) % attention_workspace_alignment;
+}
+
+// Of the arithmetic type.
+inline std::size_t element_size(const rapt_attention_options &o) {
+  return o.q_type == RAPT_F64 ? sizeof(double) : sizeof(float);
+}
+
+// Elements of workspace of a call, forwards or backwards.
+using WorkspaceLength = std::size_t (*)(std::size_t qk_dim, std::size_t v_dim);
+
+inline std::size_t workspace_bytes(WorkspaceLength length, const rapt_attention_options &o) {
+  return length(o.qk_dim, o.v_dim) * element_size(o) + attention_workspace_alignment;
+}
+
+inline rapt_status workspace_bytes_of(WorkspaceLength length, const rapt_attention_options *given,
+                                      std::size_t *bytes) {
+  return in_default_mode([&] {
+    rapt_attention_options o;
+    const rapt_status status = resolve(given, o);
+    if (status != RAPT_OK) return status;
+    if (!bytes) return RAPT_BAD_OUT;
+    *bytes = workspace_bytes(length, o);
+    return RAPT_OK;
+  });
+}
+
+// One operation for each type of elements.
+struct AttentionKernel {
+  using Member = void (*KernelTable::*)(const AttentionCall *, std::size_t, std::size_t, void *);
+  Member f32, f64;
+
+  Member of(const rapt_attention_options &o) const { return o.q_type == RAPT_F64 ? f64 : f32; }
+};
+
+inline void run_tasks(const AttentionKernel &kernel, const AttentionCall &call, const Tasks &tasks,
+                      const Workspace &workspace) {
+  (kernels().*kernel.of(call.options))(&call, tasks.first, tasks.last, aligned(workspace));
+}
+
+}  // namespace
+}  // namespace rapt
