@@ -74,7 +74,7 @@ enum rapt_status {
   RAPT_BAD_DY_STRIDE,    /* dy_stride is smaller than a row */
   RAPT_BAD_DX_STRIDE,    /* dx_stride is smaller than a row */
   RAPT_BAD_OVERLAP,      /* an output overlaps an input without being exactly that input */
-  RAPT_BAD_SIZE,         /* rows x stride does not fit the address space */
+  RAPT_BAD_SIZE,         /* a product of sizes does not fit the address space */
   RAPT_BAD_OPTIONS_SIZE, /* options->size is not the size of a known struct of options */
   RAPT_BAD_OPTION,       /* an option that this version does not know is set */
   RAPT_BAD_SCALE,       /* the scale is no normal number of the arithmetic type, or above its max / log2(e) */
@@ -106,8 +106,7 @@ enum rapt_status {
   RAPT_BAD_CAUSAL_OFFSET,    /* causal_offset without RAPT_CAUSAL_OFFSET, or beyond 2^60 */
   RAPT_BAD_KV_LENGTHS,       /* an entry of kv_lengths is negative or larger than kv_len */
   RAPT_BAD_OFFSETS,      /* q_offsets or kv_offsets decrease, or a sequence is longer than q_len, kv_len */
-  RAPT_BAD_BLOCK_TABLE,  /* a page number is negative, the table is too narrow, set beside kv_offsets, or not
-                            set */
+  RAPT_BAD_BLOCK_TABLE,  /* a page number is negative, the table too narrow, or kv_offsets set beside it */
   RAPT_BAD_PAGE_SIZE,    /* page_size is no multiple of 16, 0 beside block_table, or set without it */
   RAPT_BAD_PACKED_KEYS,  /* packed keys go with whole pages of 64 keys, and not with kv_offsets */
   RAPT_BAD_PARTIALS,     /* partials is null */

@@ -10,8 +10,14 @@
 #ifndef RAPT_RAPT_HPP
 #define RAPT_RAPT_HPP
 
+#if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) < 202002L
+#error "rapt.hpp needs C++20; rapt.h serves every older C++"
+#else
+
 #include <cassert>
 #include <cstddef>
+#include <cstdint>
+#include <ranges>
 #include <span>
 #include <type_traits>
 
@@ -93,7 +99,7 @@ inline double exp_sum(std::span<const double> x, double scale, double shift, std
 // ---- rows: outputs of another shape than the input are RAPT_BAD_SIZE
 
 template <class T>
-rapt_status softmax(Rows<const std::type_identity_t<T>> x, Rows<std::type_identity_t<T>> y,
+rapt_status softmax(Rows<const std::type_identity_t<T> > x, Rows<std::type_identity_t<T> > y,
                     const rapt_softmax_options *options = nullptr) {
   if (x.rows != y.rows || x.cols != y.cols) return RAPT_BAD_SIZE;
   if constexpr (std::is_same_v<T, float>) {
@@ -105,7 +111,7 @@ rapt_status softmax(Rows<const std::type_identity_t<T>> x, Rows<std::type_identi
 }
 
 template <class T>
-rapt_status log_softmax(Rows<const std::type_identity_t<T>> x, Rows<std::type_identity_t<T>> y,
+rapt_status log_softmax(Rows<const std::type_identity_t<T> > x, Rows<std::type_identity_t<T> > y,
                         const rapt_softmax_options *options = nullptr) {
   if (x.rows != y.rows || x.cols != y.cols) return RAPT_BAD_SIZE;
   if constexpr (std::is_same_v<T, float>) {
@@ -117,7 +123,7 @@ rapt_status log_softmax(Rows<const std::type_identity_t<T>> x, Rows<std::type_id
 }
 
 template <class T>
-rapt_status logsumexp(Rows<const std::type_identity_t<T>> x, std::span<std::type_identity_t<T>> out,
+rapt_status logsumexp(Rows<const std::type_identity_t<T> > x, std::span<std::type_identity_t<T> > out,
                       const rapt_softmax_options *options = nullptr) {
   if (out.size() < x.rows) return RAPT_BAD_SIZE;
   if constexpr (std::is_same_v<T, float>) {
@@ -129,8 +135,8 @@ rapt_status logsumexp(Rows<const std::type_identity_t<T>> x, std::span<std::type
 }
 
 template <class T>
-rapt_status softmax_backward(Rows<const std::type_identity_t<T>> y, Rows<const std::type_identity_t<T>> dy,
-                             Rows<std::type_identity_t<T>> dx, std::type_identity_t<T> scale = 1) {
+rapt_status softmax_backward(Rows<const std::type_identity_t<T> > y, Rows<const std::type_identity_t<T> > dy,
+                             Rows<std::type_identity_t<T> > dx, std::type_identity_t<T> scale = 1) {
   if (y.rows != dx.rows || y.cols != dx.cols || dy.rows != dx.rows || dy.cols != dx.cols)
     return RAPT_BAD_SIZE;
   if constexpr (std::is_same_v<T, float>) {
@@ -143,111 +149,147 @@ rapt_status softmax_backward(Rows<const std::type_identity_t<T>> y, Rows<const s
   }
 }
 
-// ---- attention: T is float or double. Tensors that the options say to be contiguous and of one length must
-// be as large as that, or the call is RAPT_BAD_SIZE; of others the caller vouches for the extent.
+// ---- attention: the element types are those of the ranges (std::vector, std::span, std::array …). 16-bit
+// elements are told apart by the options' types. Tensors that the options say to be contiguous and of one
+// length must be as large as that, or the call is RAPT_BAD_SIZE; of others the caller vouches for the extent.
 //
 //   rapt_attention_options options = rapt::attention_options();
-//   options.q_heads = 32, options.kv_heads = 8, options.q_len = options.kv_len = tokens, options.qk_dim =
-//   128; options.causal = RAPT_CAUSAL_BOTTOM_RIGHT; std::vector<std::byte>
-//   workspace(rapt::attention_workspace<float>(options)); rapt_status status = rapt::attention<float>(q, k,
-//   v, out, options, workspace);
+//   options.q_heads = 32;
+//   options.kv_heads = 8;
+//   options.q_len = options.kv_len = tokens;
+//   options.qk_dim = 128;
+//   options.causal = RAPT_CAUSAL_BOTTOM_RIGHT;
+//   std::vector<float> q(32 * tokens * 128), k(8 * tokens * 128), v(k.size()), out(q.size());
+//   std::vector<std::byte> workspace(rapt::attention_workspace<float>(options));
+//   rapt_status status = rapt::attention(q, k, v, out, options, workspace);
 
 inline rapt_attention_options attention_options() { return RAPT_ATTENTION_OPTIONS_INIT; }
 inline rapt_attention_gradients attention_gradients() { return RAPT_ATTENTION_GRADIENTS_INIT; }
 
-// Bytes; 0 if the options are not valid, which the call then says.
+template <class Range>
+concept Elements = std::ranges::contiguous_range<Range> && std::ranges::sized_range<Range>;
+
+namespace detail {
+
+// RAPT_TYPE_DEFAULT: the elements alone do not tell.
+template <class T>
+constexpr rapt_type type_of = std::is_same_v<T, float>         ? RAPT_F32
+                              : std::is_same_v<T, double>      ? RAPT_F64
+                              : std::is_same_v<T, std::int8_t> ? RAPT_I8
+                                                               : RAPT_TYPE_DEFAULT;
+
+// Sets the type that a range has; false if the options have another one.
+template <class Range>
+bool set_type(rapt_type &type) {
+  using T = std::ranges::range_value_t<Range>;
+  static_assert(type_of<T> != RAPT_TYPE_DEFAULT || std::is_same_v<T, rapt_f16>,
+                "attention takes ranges of float, double, 16-bit elements and std::int8_t");
+  if constexpr (type_of<T> == RAPT_TYPE_DEFAULT) {
+    return type == RAPT_F16 || type == RAPT_BF16;
+  } else {
+    if (type != RAPT_TYPE_DEFAULT && type != type_of<T>) return false;
+    type = type_of<T>;
+    return true;
+  }
+}
+
+inline bool covers(std::size_t size, const rapt_strides &s, std::size_t batch, std::size_t heads,
+                   std::size_t tokens, std::size_t dim) {
+  if (s.batch != 0 || s.head != 0 || s.token != 0) return true;
+  for (const std::size_t count : {dim, heads, tokens, batch}) {
+    if (count == 0) return true;
+    size /= count;
+  }
+  return size > 0;
+}
+// Tensors of one length, which the shape alone measures.
+inline bool is_measurable(const rapt_attention_options &o) {
+  return !o.q_offsets && !o.kv_offsets && !o.block_table && !o.packed_keys;
+}
+
+template <class Q, class K, class V>
+rapt_status set_inputs(rapt_attention_options &o, const Q &q, const K &k, const V &v) {
+  if (!set_type<Q>(o.q_type) || !set_type<K>(o.kv_type) || !set_type<V>(o.kv_type)) return RAPT_BAD_TYPE;
+  const std::size_t kv_heads = o.kv_heads ? o.kv_heads : o.q_heads, v_dim = o.v_dim ? o.v_dim : o.qk_dim;
+  const bool fit = !is_measurable(o) ||
+                   (covers(std::ranges::size(q), o.q_strides, o.batch, o.q_heads, o.q_len, o.qk_dim) &&
+                    covers(std::ranges::size(k), o.k_strides, o.batch, kv_heads, o.kv_len, o.qk_dim) &&
+                    covers(std::ranges::size(v), o.v_strides, o.batch, kv_heads, o.kv_len, v_dim));
+  return fit ? RAPT_OK : RAPT_BAD_SIZE;
+}
+
+template <class Out>
+rapt_status set_output(rapt_attention_options &o, const Out &out) {
+  if (!set_type<Out>(o.out_type)) return RAPT_BAD_TYPE;
+  const std::size_t v_dim = o.v_dim ? o.v_dim : o.qk_dim;
+  const bool fits =
+      !is_measurable(o) || covers(std::ranges::size(out), o.out_strides, o.batch, o.q_heads, o.q_len, v_dim);
+  return fits ? RAPT_OK : RAPT_BAD_SIZE;
+}
+
+template <class T>
+rapt_attention_options with_type(rapt_attention_options o) {
+  if (o.q_type == RAPT_TYPE_DEFAULT) o.q_type = type_of<T>;
+  return o;
+}
+
+}  // namespace detail
+
+// Bytes for queries of T; 0 if the options are not valid, which the call then says.
 template <class T>
 std::size_t attention_workspace(const rapt_attention_options &options) {
-  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>, "attention is for float and double");
+  const rapt_attention_options typed = detail::with_type<T>(options);
   std::size_t bytes = 0;
-  (void)(std::is_same_v<T, float> ? rapt_attention_workspace_f32(&options, &bytes)
-                                  : rapt_attention_workspace_f64(&options, &bytes));
+  (void)rapt_attention_workspace(&typed, &bytes);
   return bytes;
 }
 template <class T>
 std::size_t attention_backward_workspace(const rapt_attention_options &options) {
-  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>, "attention is for float and double");
+  const rapt_attention_options typed = detail::with_type<T>(options);
   std::size_t bytes = 0;
-  (void)(std::is_same_v<T, float> ? rapt_attention_backward_workspace_f32(&options, &bytes)
-                                  : rapt_attention_backward_workspace_f64(&options, &bytes));
+  (void)rapt_attention_backward_workspace(&typed, &bytes);
   return bytes;
 }
+// 0 if the options are not valid.
 inline std::size_t attention_tasks(const rapt_attention_options &options) {
   std::size_t tasks = 0;
   (void)rapt_attention_tasks(&options, &tasks);
   return tasks;
 }
 
-namespace detail {
-
-inline bool covers(std::size_t size, const rapt_strides &s, std::size_t batch, std::size_t heads,
-                   std::size_t tokens, std::size_t dim) {
-  return s.batch != 0 || s.head != 0 || s.token != 0 || size / (dim ? dim : 1) >= batch * heads * tokens;
-}
-inline bool shapes_fit(const rapt_attention_options &o, std::size_t q, std::size_t k, std::size_t v,
-                       std::size_t out) {
-  const std::size_t kv_heads = o.kv_heads ? o.kv_heads : o.q_heads, v_dim = o.v_dim ? o.v_dim : o.qk_dim;
-  const bool one_length = !o.q_offsets && !o.kv_offsets && !o.block_table && !o.packed_keys;
-  return !one_length || (covers(q, o.q_strides, o.batch, o.q_heads, o.q_len, o.qk_dim) &&
-                         covers(k, o.k_strides, o.batch, kv_heads, o.kv_len, o.qk_dim) &&
-                         covers(v, o.v_strides, o.batch, kv_heads, o.kv_len, v_dim) &&
-                         covers(out, o.out_strides, o.batch, o.q_heads, o.q_len, v_dim));
+template <Elements Q, Elements K, Elements V, Elements Out>
+rapt_status attention(const Q &q, const K &k, const V &v, Out &&out, rapt_attention_options options,
+                      std::span<std::byte> workspace) {
+  rapt_status status = detail::set_inputs(options, q, k, v);
+  if (status == RAPT_OK) status = detail::set_output(options, out);
+  if (status != RAPT_OK) return status;
+  return rapt_attention(std::ranges::data(q), std::ranges::data(k), std::ranges::data(v),
+                        std::ranges::data(out), &options, workspace.data(), workspace.size());
 }
 
-}  // namespace detail
-
-template <class T>
-rapt_status attention(std::span<const std::type_identity_t<T>> q, std::span<const std::type_identity_t<T>> k,
-                      std::span<const std::type_identity_t<T>> v, std::span<std::type_identity_t<T>> out,
-                      const rapt_attention_options &options, std::span<std::byte> workspace) {
-  if (!detail::shapes_fit(options, q.size(), k.size(), v.size(), out.size())) return RAPT_BAD_SIZE;
-  if constexpr (std::is_same_v<T, float>) {
-    return rapt_attention_f32(q.data(), k.data(), v.data(), out.data(), &options, workspace.data(),
-                              workspace.size());
-  } else {
-    static_assert(std::is_same_v<T, double>, "attention is for float and double");
-    return rapt_attention_f64(q.data(), k.data(), v.data(), out.data(), &options, workspace.data(),
-                              workspace.size());
-  }
-}
-
-// The tasks first to last - 1 of it; see rapt_attention_run_f32.
-template <class T>
-rapt_status attention_run(std::span<const std::type_identity_t<T>> q,
-                          std::span<const std::type_identity_t<T>> k,
-                          std::span<const std::type_identity_t<T>> v, std::span<std::type_identity_t<T>> out,
-                          const rapt_attention_options &options, std::size_t first, std::size_t last,
-                          std::span<std::byte> workspace) {
-  if (!detail::shapes_fit(options, q.size(), k.size(), v.size(), out.size())) return RAPT_BAD_SIZE;
-  if constexpr (std::is_same_v<T, float>) {
-    return rapt_attention_run_f32(q.data(), k.data(), v.data(), out.data(), &options, first, last,
-                                  workspace.data(), workspace.size());
-  } else {
-    static_assert(std::is_same_v<T, double>, "attention is for float and double");
-    return rapt_attention_run_f64(q.data(), k.data(), v.data(), out.data(), &options, first, last,
-                                  workspace.data(), workspace.size());
-  }
+// The tasks first to last - 1 of it; see rapt_attention_run.
+template <Elements Q, Elements K, Elements V, Elements Out>
+rapt_status attention_run(const Q &q, const K &k, const V &v, Out &&out, rapt_attention_options options,
+                          std::size_t first, std::size_t last, std::span<std::byte> workspace) {
+  rapt_status status = detail::set_inputs(options, q, k, v);
+  if (status == RAPT_OK) status = detail::set_output(options, out);
+  if (status != RAPT_OK) return status;
+  return rapt_attention_run(std::ranges::data(q), std::ranges::data(k), std::ranges::data(v),
+                            std::ranges::data(out), &options, first, last, workspace.data(),
+                            workspace.size());
 }
 
 // Gradients by the pointers that `gradients` holds.
-template <class T>
-rapt_status attention_backward(std::span<const std::type_identity_t<T>> q,
-                               std::span<const std::type_identity_t<T>> k,
-                               std::span<const std::type_identity_t<T>> v,
-                               const rapt_attention_options &options,
+template <Elements Q, Elements K, Elements V>
+rapt_status attention_backward(const Q &q, const K &k, const V &v, rapt_attention_options options,
                                const rapt_attention_gradients &gradients, std::span<std::byte> workspace) {
-  const std::size_t any = static_cast<std::size_t>(-1);
-  if (!detail::shapes_fit(options, q.size(), k.size(), v.size(), any)) return RAPT_BAD_SIZE;
-  if constexpr (std::is_same_v<T, float>) {
-    return rapt_attention_backward_f32(q.data(), k.data(), v.data(), &options, &gradients, workspace.data(),
-                                       workspace.size());
-  } else {
-    static_assert(std::is_same_v<T, double>, "attention is for float and double");
-    return rapt_attention_backward_f64(q.data(), k.data(), v.data(), &options, &gradients, workspace.data(),
-                                       workspace.size());
-  }
+  const rapt_status status = detail::set_inputs(options, q, k, v);
+  if (status != RAPT_OK) return status;
+  return rapt_attention_backward(std::ranges::data(q), std::ranges::data(k), std::ranges::data(v), &options,
+                                 &gradients, workspace.data(), workspace.size());
 }
 
 }  // namespace rapt
 
+#endif  // C++20
 #endif

@@ -33,7 +33,7 @@ const char *rapt_status_text(rapt_status status) {
     case RAPT_BAD_OVERLAP:
       return "the output overlaps an input without being exactly that input";
     case RAPT_BAD_SIZE:
-      return "rows times stride does not fit the address space";
+      return "a size does not fit the address space, or a span is shorter than its shape";
     case RAPT_BAD_OPTIONS_SIZE:
       return "options->size is not the size of the struct: start from RAPT_SOFTMAX_OPTIONS_INIT or "
              "RAPT_ATTENTION_OPTIONS_INIT";

@@ -1,0 +1,15 @@
+# Prints the code block number `block` of a text: of README.md what stands between ```LANGUAGE and ```, of a header
+# each run of lines that begin with "//   ". Fails if there is none, so that an example that went is noticed.
+#   awk -v block=2 -v language=c -f extract.awk README.md
+BEGIN { fence = "^```" language "$" }
+language != "" && !inside && $0 ~ fence { inside = 1; found += 1; next }
+language != "" && inside && /^```$/ { inside = 0 }
+language != "" && inside && found == block { print }
+language == "" && /^\/\/   / {
+  if (!inside) found += 1
+  inside = 1
+  if (found == block) print substr($0, 6)
+  next
+}
+language == "" { inside = 0 }
+END { if (found < block) exit 1 }
