@@ -11,6 +11,7 @@
 #include "support/effort.hpp"
 #include "support/fp_state.hpp"
 #include "support/guarded_buffer.hpp"
+#include "support/guarded_slot.hpp"
 #include "support/isa.hpp"
 #include "support/public_api.hpp"
 #include "support/random.hpp"
@@ -498,6 +499,111 @@ TEST_CASE_TEMPLATE("RAPT_REPEAT repeats queries, keys and values", T, float, dou
     for (std::size_t d = 0; d < 6; ++d) repeated.v[d] = T(0.5) * static_cast<T>(d);
     repeated.compute();
     for (std::size_t d = 0; d < 6; ++d) CHECK(same_bits(repeated.row(3)[d], T(0.5) * static_cast<T>(d)));
+  });
+}
+
+// The weighted sum comes before the division by the sum of weights.
+TEST_CASE_TEMPLATE("values near the largest number", T, float, double) {
+  for_each_usable_isa([](const std::string &isa) {
+    CAPTURE(isa);
+    for (const std::size_t keys : key_counts) {
+      for (const std::size_t queries : {std::size_t{1}, std::size_t{20}}) {
+        CAPTURE(keys);
+        CAPTURE(queries);
+        Call<T> call(queries, keys, 4, 3);
+        std::fill(call.q.begin(), call.q.end(), T(0));  // all weights are 1
+        const T largest = std::numeric_limits<T>::max() / static_cast<T>(keys) * T(0.999);
+        std::fill(call.v.begin(), call.v.end(), largest);
+        call.compute();
+        for (const T value : call.out)
+          CHECK(std::fabs(value / largest - 1) < 512 * std::numeric_limits<T>::epsilon());
+        if (keys == 1) continue;
+        std::fill(call.v.begin(), call.v.end(), std::numeric_limits<T>::max());
+        call.compute();
+        for (const T value : call.out) CHECK(value == infinity<T>);
+      }
+    }
+  });
+}
+
+// Windows and chunks of any length, at positions as far away as there are.
+TEST_CASE_TEMPLATE("windows at far positions", T, float, double) {
+  constexpr std::size_t farthest = std::size_t{1} << 60;
+  for_each_usable_isa([](const std::string &isa) {
+    CAPTURE(isa);
+    const auto keys_seen = [](std::ptrdiff_t offset, std::size_t left, std::size_t right, std::size_t chunk) {
+      Call<T> call(1, 40, 4, 1);
+      std::fill(call.q.begin(), call.q.end(), T(0));
+      call.options.causal = offset == 0 ? RAPT_CAUSAL_TOP_LEFT : RAPT_CAUSAL_OFFSET;
+      call.options.causal_offset = offset;
+      call.options.window_left = left;
+      call.options.window_right = right;
+      call.options.window_chunk = chunk;
+      call.compute();
+      return std::lround(std::exp(double{call.lse[0]}));
+    };
+    constexpr auto far = static_cast<std::ptrdiff_t>(farthest);
+    CHECK(keys_seen(far, 0, 0, 0) == 40);
+    CHECK(keys_seen(-far, 0, 0, 0) == 0);
+    CHECK(keys_seen(far, farthest, 0, 0) == 39);  // the position itself is the last of the window
+    CHECK(keys_seen(far, farthest - 10, 0, 0) == 29);
+    CHECK(keys_seen(far, farthest + 1, 0, 0) == 40);
+    CHECK(keys_seen(far, farthest - 40, 0, 0) == 0);
+    CHECK(keys_seen(far, SIZE_MAX, SIZE_MAX, SIZE_MAX) == 40);
+    CHECK(keys_seen(far, SIZE_MAX, 1, 0) == 40);
+    CHECK(keys_seen(far, 0, 0, farthest) == 0);  // chunk 1
+    CHECK(keys_seen(far, 0, 0, farthest + 1) == 40);
+    CHECK(keys_seen(0, 0, 1, 0) == 1);
+    CHECK(keys_seen(5, 3, 0, 0) == 3);
+    CHECK(keys_seen(30, SIZE_MAX - 1, 0, 0) == 31);
+    CHECK(keys_seen(30, 0, 0, 16) == 15);
+  });
+}
+
+// Keys, values, bias and mask end at pages that cannot be touched, behind the sequence's last key.
+TEST_CASE_TEMPLATE("nothing past a length is read", T, float, double) {
+  constexpr std::size_t kv_len = 700, dim = 9;
+  GuardedSlot k_slot(kv_len * dim * sizeof(T)), v_slot(kv_len * dim * sizeof(T)),
+      bias_slot(kv_len * sizeof(T)), mask_slot(kv_len);
+  for_each_usable_isa([&](const std::string &isa) {
+    CAPTURE(isa);
+    for (const std::int32_t length : {0, 1, 15, 16, 17, 63, 64, 70, 512, 513, 699}) {
+      for (const std::size_t queries : {std::size_t{1}, std::size_t{20}}) {
+        const auto keys = static_cast<std::size_t>(length);
+        Call<T> whole(queries, keys, dim, dim, 3), call = whole;
+        std::vector<T> bias(keys, T(0.25));
+        std::vector<std::uint8_t> mask(keys, 1);
+        if (keys > 2) mask[1] = 0;
+        const rapt_strides repeat{RAPT_REPEAT, RAPT_REPEAT, RAPT_REPEAT};
+        if (keys > 0) {
+          whole.options.bias = bias.data();
+          whole.options.mask = mask.data();
+          whole.options.bias_strides = whole.options.mask_strides = repeat;
+        }
+        whole.compute();
+        const auto place = [](GuardedSlot &slot, const auto &values) {
+          using U = std::remove_cvref_t<decltype(values[0])>;
+          auto *at =
+              reinterpret_cast<U *>(slot.place(values.size() * sizeof(U), Placement::ends_at_guard, 0));
+          std::copy(values.begin(), values.end(), at);
+          return at;
+        };
+        call.options.kv_len = kv_len;
+        call.options.kv_lengths = &length;
+        call.options.bias = place(bias_slot, bias);
+        call.options.mask = place(mask_slot, mask);
+        call.options.bias_strides = call.options.mask_strides = repeat;
+        call.out.assign(queries * dim, T(-77));
+        std::size_t bytes = 0;
+        REQUIRE(rapt_attention_workspace(&call.options, &bytes) == RAPT_OK);
+        std::vector<unsigned char> workspace(bytes, canary);
+        REQUIRE(rapt_attention(call.q.data(), place(k_slot, call.k), place(v_slot, call.v), call.out.data(),
+                               &call.options, workspace.data(), bytes) == RAPT_OK);
+        std::size_t wrong = 0;
+        for (std::size_t i = 0; i < call.out.size(); ++i) wrong += !same_bits(call.out[i], whole.out[i]);
+        CHECK(wrong == 0);
+      }
+    }
   });
 }
 

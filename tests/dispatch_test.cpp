@@ -1,6 +1,7 @@
 // Which level serves: listing, forcing, the environment, and threads that do it all at once.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <string>
@@ -33,6 +34,20 @@ TEST_CASE("the level at start") {
   CHECK(rapt_active_isa() == expected_default());
   if (const char *expected = std::getenv("RAPT_TEST_EXPECT_ISA"))
     CHECK(rapt_active_isa() == std::string(expected));
+}
+
+TEST_CASE("what was wrong with RAPT_ISA") {
+  const char *wanted = std::getenv("RAPT_ISA");
+  rapt_status expected = RAPT_OK;
+  if (wanted && *wanted != 0 && !rapt_isa_usable(wanted)) {
+    const std::vector<std::string> isas = compiled_isas();
+    const bool exists = std::find(isas.begin(), isas.end(), wanted) != isas.end();
+    expected = exists ? RAPT_BAD_ISA_FOR_THIS_CPU : RAPT_BAD_ISA_NAME;
+  }
+  CHECK(rapt_isa_status() == expected);
+  CHECK(rapt_force_isa("scalar") == RAPT_OK);
+  CHECK(rapt_isa_status() == expected);  // of the environment alone
+  CHECK(rapt_force_isa(nullptr) == RAPT_OK);
 }
 
 TEST_CASE("the list of levels") {

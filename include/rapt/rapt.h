@@ -426,8 +426,10 @@ typedef struct rapt_attention_options {
  * is not visible is never read into a result, whatever it holds, NaN and infinities included. A score of -inf
  * that is visible has weight 0, and a row of nothing but such scores is as one with nothing visible. NaN or
  * +inf among the visible scores makes the row NaN; so does a sink of NaN or +inf, or a finite one above the
- * type's largest number / log2(e). A weight below 2^-125 of the row's largest is 0 (f64: 2^-1021). No output
- * is -0.
+ * type's largest number / log2(e). A weight below 2^-125 of the row's largest is 0 (f64: 2^-1021). Values are
+ * added up with weights relative to the row's largest, before the division by their sum: where that leaves
+ * the range of the type the output is infinite, or NaN. Values below the largest number / kv_len never do. No
+ * output is -0.
  * Accuracy: let u = 2^-24 (f64: 2^-53), and S be the largest sum over d of |scale * q[d] * k[d]|, with the
  * query's own scale, plus |alibi| and |bias|, over the visible j.
  *   out: |error| <= (32 + (qk_dim + 8) * S) * u * max over the visible |v| where terms are not made for it,
