@@ -249,6 +249,7 @@ class AttentionFuzz {
       case 13:
         o_.kv_offsets = o_.kv_lengths = nullptr;
         o_.block_table = nullptr;
+        o_.page_size = 0;
         o_.packed_keys = 0;
         o_.k_strides = {-1, -1, -1};
         if (o_.q_len > 0 && o_.kv_len > 1) must_fail(RAPT_BAD_K_STRIDES);

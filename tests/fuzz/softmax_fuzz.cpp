@@ -91,6 +91,8 @@ void fuzz(FuzzInput &input, unsigned function) {
   memory.forget_all();
   const FuzzShape shape(input);
   const bool work = shape.any_work(), is_matrix = function != logsumexp;
+  // A row without columns has a log-sum-exp.
+  const bool has_output = is_matrix ? work : shape.rows > 0;
   FuzzMatrix x{nullptr, fuzz_stride(input, shape.cols), shape.rows, shape.cols, sizeof(T)};
   FuzzMatrix y = x;
   if (input.one_in(2)) y.stride = fuzz_stride(input, shape.cols);
@@ -101,7 +103,8 @@ void fuzz(FuzzInput &input, unsigned function) {
   OptionArrays arrays;
   const unsigned present = given.null || shape.wild ? 0 : input.byte();
   const auto array = [&](std::size_t element_size, bool by_row) {
-    const std::ptrdiff_t stride = by_row ? fuzz_stride(input, shape.cols) : 0;
+    std::ptrdiff_t stride = by_row ? fuzz_stride(input, shape.cols) : 0;
+    if (stride == RAPT_REPEAT) stride += 1;
     // 0 stands for contiguous rows, which memory has to be placed for.
     const auto cols = static_cast<std::ptrdiff_t>(shape.cols);
     return FuzzMatrix{nullptr, by_row && stride == 0 ? cols : stride, by_row ? shape.rows : 1, shape.cols,
@@ -166,7 +169,7 @@ void fuzz(FuzzInput &input, unsigned function) {
 
   CallRules rules;
   judge_matrix(x, work, RAPT_BAD_X, RAPT_BAD_X_STRIDE, rules);
-  judge_matrix(y, work, is_matrix ? RAPT_BAD_Y : RAPT_BAD_OUT, RAPT_BAD_Y_STRIDE, rules);
+  judge_matrix(y, has_output, is_matrix ? RAPT_BAD_Y : RAPT_BAD_OUT, RAPT_BAD_Y_STRIDE, rules);
   judge_overlap(x, y, is_matrix, rules);
   if (!given.null) {
     CallRules of_options;
@@ -183,9 +186,10 @@ void fuzz(FuzzInput &input, unsigned function) {
     }
     rules.may_fail |= of_options.must_fail | of_options.may_fail;
     if (!work) rules.may_fail |= only(RAPT_BAD_OVERLAP);  // an empty array within the output
-    if (work) rules.must_fail |= of_options.must_fail;
+    if (has_output) rules.must_fail |= of_options.must_fail;
   }
-  if (!may_be_called({&x, &y, &arrays.bias, &arrays.mask, &arrays.row_lengths, &arrays.sinks}, work, rules)) {
+  if (!may_be_called({&x, &y, &arrays.bias, &arrays.mask, &arrays.row_lengths, &arrays.sinks}, has_output,
+                     rules)) {
     return;
   }
 
@@ -194,7 +198,7 @@ void fuzz(FuzzInput &input, unsigned function) {
   const T *in = reinterpret_cast<const T *>(x.data);
   T *out = reinterpret_cast<T *>(y.data);
   on_every_level(
-      names[function], memory, work ? y.bytes() : RowsOfBytes{}, rules,
+      names[function], memory, has_output ? y.bytes() : RowsOfBytes{}, rules,
       [&] {
         if (function == logsumexp) {
           return Api<T>::logsumexp(in, x.stride, out, shape.rows, shape.cols, passed);
@@ -203,7 +207,7 @@ void fuzz(FuzzInput &input, unsigned function) {
         return call(in, x.stride, out, y.stride, shape.rows, shape.cols, passed);
       },
       [&](std::vector<std::uint64_t> &bits) {
-        if (!work) return;
+        if (!has_output) return;
         append_bits(bits, out, y.stride, y.rows, y.cols);
         for (std::size_t r = 0; r < y.rows; ++r) {
           for (std::size_t c = 0; c < y.cols; ++c)
