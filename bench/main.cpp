@@ -127,6 +127,8 @@ std::string written_meanwhile(const std::string &json) {
 void run(const Options &options) {
   Conditions conditions;
   conditions.environment = environment_isa();
+  if (!conditions.environment.empty())
+    std::fprintf(stderr, "rapt_bench: %s\n", conditions.environment.c_str());
   Plan plan;
   plan.isas = choose_isas(options.isas);
   plan.quick = options.quick;

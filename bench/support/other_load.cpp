@@ -26,6 +26,11 @@ double busy_seconds(const std::string &line, double ticks_a_second) {
   return (user + nice + system + irq + softirq + steal) / ticks_a_second;
 }
 
+double load_of_others(double busy, double own, double wall) {
+  const double others = busy - own;
+  return others < 0 ? 0 : others / wall;  // ticks are coarse: a little less than nothing is nothing
+}
+
 OtherLoad::Reading OtherLoad::now() {
   std::ifstream file("/proc/stat");
   std::string line;
@@ -43,9 +48,8 @@ double OtherLoad::elapsed() const {
 double OtherLoad::sample() {
   const Reading before = last_;
   last_ = now();
-  const double others = (last_.busy - before.busy) - (last_.own - before.own);
-  const double wall = std::chrono::duration<double>(last_.time - before.time).count();
-  return others < 0 ? 0 : others / wall;  // NaN stays NaN
+  return load_of_others(last_.busy - before.busy, last_.own - before.own,
+                        std::chrono::duration<double>(last_.time - before.time).count());
 }
 
 }  // namespace rapt::bench

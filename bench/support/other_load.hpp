@@ -10,6 +10,10 @@ namespace rapt::bench {
 // line of /proc/stat. NaN of any other line.
 double busy_seconds(const std::string &line, double ticks_a_second);
 
+// CPUs that others kept busy for so many seconds, in which all CPUs were busy, and this process itself. NaN
+// of NaN.
+double load_of_others(double busy, double own, double wall);
+
 class OtherLoad {
  public:
   OtherLoad() : last_(now()) {}
