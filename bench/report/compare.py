@@ -19,7 +19,7 @@ sys.path.append(os.environ.get("RAPT_GBENCH_TOOLS", "/usr/share/benchmark"))  # 
 ALPHA = 0.05
 EXIT_SLOWER, EXIT_ERROR = 1, 2
 BUILD_AND_MACHINE = ("rapt_version", "commit", "compiler", "compiler_flags", "cpu_name", "os", "kernel", "governor",
-                     "turbo_disabled", "transparent_huge_pages", "rapt_isa")  # fmt: skip
+                     "turbo_disabled", "transparent_huge_pages", "rapt_isa_environment")  # fmt: skip
 
 
 class Run:

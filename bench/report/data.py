@@ -13,6 +13,12 @@ from typing import Any, Iterable
 LIMIT = "limit"  # the kernel that the machine's own limits are filed under
 LEVELS = ("L1", "L2", "L3", "mem")
 
+# What the machine is measured for, as the benchmark names it.
+RESOURCES = (
+    "fma_f32", "fma_f64", "clock",
+    *(f"{access}:{level}" for access in ("load", "store", "copy", "copy_nt", "update") for level in LEVELS),
+)  # fmt: skip
+
 # f32 lanes of a register, to turn the measured FMA rate into operations a second.
 F32_LANES = {"scalar": 1, "neon": 4, "avx2": 8, "avx512": 16}
 
@@ -106,14 +112,19 @@ class Results:
         self.disturbed: dict[str, Any] = after["disturbed"]
         for key, one in self._by_key.items():
             one.doubts = self.disturbed["rows"].get("/".join(key), [])
-        # By instruction set and resource: bytes a second of "load:L1", flops a second of "fma_f32".
-        self.limits: dict[str, dict[str, float]] = after["limits"] or {}
         self.measurements = [m for m in self._by_key.values() if m.kernel != LIMIT]
         self._at: dict[tuple[str, str], list[Measurement]] = {}
         for one in self.measurements:
             self._at.setdefault((one.kernel, one.size), []).append(one)
         self.kernels = _unique(m.kernel for m in self.measurements)
         self.isas: list[str] = self.context["isas"].split(", ")  # weakest first
+        # By instruction set and resource: bytes a second of "load:L1", flops a second of "fma_f32".
+        limits = after["limits"] or {}
+        self.limits: dict[str, dict[str, float]] = {
+            isa: {what: limits[isa][what] for what in RESOURCES if limits[isa].get(what)}
+            for isa in self.isas
+            if isa in limits
+        }
         impls = _unique(m.impl for m in self.measurements)
         self.peers = [_peer(impl) for impl in impls if impl not in self.isas]
         self.libraries = _unique(peer.library for peer in self.peers)

@@ -90,7 +90,7 @@ def render(results: Results) -> str:
 
 # ----------------------------------------------------------------------------------------------- verdict
 
-_NO_PEERS = "This run measured rapt alone: <code>bench/run --peers</code> measures other libraries beside it, "
+_NO_PEERS = "This run measured rapt alone; after <code>bench/run --peers</code> other libraries stand here beside it."
 
 
 def _verdict(results: Results) -> str:
@@ -218,7 +218,7 @@ def _glance(results: Results) -> str:
         headings += ["mean", "lowest", "at", "rapt ahead"]
         text += " Fastest peer ÷ rapt compares times: above 1 rapt is ahead. The mean is geometric."
     else:
-        text += f" {_NO_PEERS}which is compared here then."
+        text += f" {_NO_PEERS}"
     return f"<p>{text}</p>\n{_table(headings, 'tt  t  t', rows, groups)}"
 
 
@@ -370,7 +370,7 @@ def _peers(results: Results, palette: plots.Palette) -> str:
             pictures_and_table = f'<div class="maps">{found}</div>{_best_peers(results, kernel)}'
             parts.append(f"<h3>{_escape(kernel)}</h3>\n{pictures_and_table}")
     if not parts:
-        return f"<p>{_NO_PEERS}and the ratios of their times stand here.</p>"
+        return f"<p>{_NO_PEERS}</p>"
     return (
         "<p>Time of each peer ÷ time of rapt: above the line at 1 rapt is faster. Logarithmic; in the grey part, "
         f"above {plots.KNEE}, the axis is compressed. Peers built for an instruction set stand beside rapt on the same "
@@ -412,7 +412,8 @@ def _accuracy(results: Results, palette: plots.Palette) -> str:
     return (
         "<p>Down is faster, with the data in the L1 cache (attention: in a prefill); left is more accurate, the "
         "largest error of some 100 000 (attention: 5 000) results at several sizes. Filled: the strongest instruction set; hollow: the others.</p>\n"
-        f'<div class="maps">{"".join(figures)}</div>'
+        + ("" if results.peers else f"<p>{_NO_PEERS}</p>\n")
+        + f'<div class="maps">{"".join(figures)}</div>'
     )
 
 

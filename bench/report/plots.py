@@ -352,14 +352,17 @@ def _draw_share(ax: Axes, x: int, y: int, one: Measurement | None) -> None:
     colour, hatch = share_style(one)
     # Gaps between cells, rather than white edges, which would make up half of the picture's text.
     ax.add_patch(Rectangle((x, y), 0.975, 0.94, facecolor=colour, linewidth=0, clip_on=False))
+    is_dark = share is not None and share > 0.6 and not one.is_impossible
     if hatch:
+        lines = "#ffffff" if share > 0.3 and not one.is_impossible else "#999999"
         ax.add_patch(
-            Rectangle((x, y), 0.975, 0.94, fill=False, linewidth=0, clip_on=False, hatch=hatch, edgecolor="#bbbbbb")
+            Rectangle((x, y), 0.975, 0.94, fill=False, linewidth=0, clip_on=False, hatch=hatch, edgecolor=lines)
         )
     if share is not None:
         ax.text(
             x + 0.5, y + 0.5, f"{100 * share:.0f}", ha="center", va="center", fontsize=7.5,
-            color="white" if share > 0.6 and not one.is_impossible else "#222222",
+            color="white" if is_dark else "#222222",
+            bbox={"facecolor": colour, "linewidth": 0, "pad": 0.8} if hatch else None,
         )  # fmt: skip
 
 
@@ -398,12 +401,25 @@ def throughput(results: Results, kernel: str, series: Series) -> str:
             unit = "GFLOP/s" if one.flop else "GB/s"
     ax.grid(True, which="major")
     _plain_log_ticks(ax)
-    ax.xaxis.set_major_locator(LogLocator(base=10, numticks=7))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _engineering(value)))
+    if series.axis == "bytes":
+        ax.xaxis.set_major_locator(LogLocator(base=10, numticks=6))
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _engineering(value)))
+    low, high = ax.get_xlim()
+    if series.axis != "bytes" or high / low < 300:
+        ax.xaxis.set_major_locator(FixedLocator(_apart([x for x, _ in series.sizes], math.log(high / low) / 8)))
     ax.set_xlabel(series.axis)
     ax.set_ylabel(unit)
     ax.set_title(f"{kernel}, {series.title}", loc="left", fontsize=8)
     return _svg(figure, f"{kernel}: {unit} by {series.axis}, {series.title}")
+
+
+def _apart(ascending: list[float], logarithm: float) -> list[float]:
+    """The largest, and of the others those that have room for their labels."""
+    chosen: list[float] = []
+    for value in reversed(ascending):
+        if not chosen or math.log(chosen[-1] / value) >= logarithm:
+            chosen.append(value)
+    return chosen
 
 
 # ---------------------------------------------------------------------------------------------- peers

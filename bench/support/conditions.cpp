@@ -51,7 +51,7 @@ void record_conditions(const Conditions &conditions, const Plan &plan) {
       {"l2_bytes", std::to_string(topology.l2)},
       {"l3_bytes", std::to_string(topology.l3)},
       {"clock_ghz", std::to_string(conditions.clock)},
-      {"rapt_isa", conditions.environment.empty() ? "not set" : conditions.environment},
+      {"rapt_isa_environment", conditions.environment.empty() ? "not set" : conditions.environment},
   };
   for (const auto &[name, flags] : level_flags) facts.emplace_back(name, flags);
   for (const WorkingSet &level : plan.levels) {
@@ -62,7 +62,7 @@ void record_conditions(const Conditions &conditions, const Plan &plan) {
 }
 
 std::string state_afterwards(const Suite &suite, const std::vector<Case *> &cases, const Scaling &scaling) {
-  using nlohmann::json;
+  using json = nlohmann::ordered_json;
   const Verdict verdict = verdict_of(suite, cases, scaling);
   json reasons = json::object(), rows = json::object(), limits = json::array();
   for (const Reason &reason : verdict.reasons) {

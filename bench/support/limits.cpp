@@ -122,7 +122,7 @@ Bound Limits::bound(const std::string &isa, const Work &work) const {
   if (bytes.seconds == 0 || uop_rate == 0) return {};
 
   const double uops = std::ceil(static_cast<double>(work.elements) / lanes) * work.uops_a_vector;
-  if (uops / uop_rate >= bytes.seconds) return {uops / uop_rate, uops, "µops"};
+  if (uops / uop_rate >= bytes.seconds) return {uops / uop_rate, uops, arithmetic};
   return {bytes.seconds, uops, bytes.longest_way};
 }
 

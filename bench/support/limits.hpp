@@ -13,10 +13,12 @@
 
 namespace rapt::bench {
 
+constexpr const char *arithmetic = "µops";
+
 struct Bound {
   double seconds = 0;    // 0 where a rate or the work is unknown
   double uops = 0;       // arithmetic instructions of the call; 0 if none are counted
-  std::string resource;  // what takes that long: "µops", "L2 copy"
+  std::string resource;  // arithmetic, or "L2 copy"
 };
 
 // The time of a call is at least the larger of

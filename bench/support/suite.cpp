@@ -168,7 +168,9 @@ void Suite::conclude() {
     Case &one = entry.one;
     if (!one.measured()) continue;
     one.bound = raised.bound(one.isa, one.work);
-    one.doubts = doubts({.share = one.share(),
+    // Arithmetic is counted as rapt does it: a peer may do with less.
+    const bool is_limit = !one.is_peer || one.bound.resource != arithmetic;
+    one.doubts = doubts({.share = is_limit ? one.share() : 0,
                          .spread = one.spread(),
                          .slowdown = one.beside.seconds / limits_.bound(one.isa, one.work).seconds,
                          .load = std::fmax(one.load, one.wall_over_cpu - 1)});

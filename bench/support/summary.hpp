@@ -8,7 +8,7 @@
 
 namespace rapt::bench {
 
-// All times are medians of the repetitions, and so are all ratios; a limit is the best of its repetitions.
+// All times are medians of the repetitions, and so are all ratios; a limit is the best of the whole run.
 void print_conditions(const Conditions &conditions, const Plan &plan);
 void print_limits(const Plan &plan, const Limits &limits, const std::vector<Inversion> &inverted);
 // Every kernel at every level of the memory hierarchy.
