@@ -32,10 +32,11 @@ std::string peer_versions() {
 
 std::string environment_isa() {
   const char *asked = std::getenv("RAPT_ISA");
-  if (!asked) return "";
-  const std::string name = asked, active = rapt_active_isa();
-  if (name == active) return "RAPT_ISA=" + name + " is set, but here --isa chooses what is measured";
-  return "RAPT_ISA=" + name + " names no level that runs here: the library ignores it and uses " + active;
+  if (!asked || !*asked) return "";
+  const std::string setting = "RAPT_ISA=" + std::string(asked);
+  const rapt_status status = rapt_isa_status();
+  if (status == RAPT_OK) return setting + " is set, but here --isa chooses what is measured";
+  return setting + ": " + rapt_status_text(status) + "; the library ignores it and uses " + rapt_active_isa();
 }
 
 void record_conditions(const Conditions &conditions, const Plan &plan) {
