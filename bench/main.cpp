@@ -115,7 +115,7 @@ void configure_google_benchmark(const std::string &json, const Conditions &condi
 
 // Before the minutes of measuring rather than after them.
 void require_writable(const std::string &path) {
-  if (!std::ofstream(path, std::ios::app)) throw UsageError("--json " + path + ": cannot be written");
+  if (!std::ofstream(path, std::ios::app)) throw UsageError(path + ": cannot be written");
 }
 
 // Results take the place of earlier ones when they are complete; what is no file is written to directly.

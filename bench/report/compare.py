@@ -18,6 +18,8 @@ sys.path.append(os.environ.get("RAPT_GBENCH_TOOLS", "/usr/share/benchmark"))  # 
 
 ALPHA = 0.05
 EXIT_SLOWER, EXIT_ERROR = 1, 2
+LIMIT = "limit/"  # rows that measure the machine and no kernel
+NOTABLE_LIMIT = 1.1
 BUILD_AND_MACHINE = ("rapt_version", "commit", "compiler", "compiler_flags", "cpu_name", "os", "kernel", "governor",
                      "turbo_disabled", "transparent_huge_pages", "rapt_isa_environment")  # fmt: skip
 
@@ -30,13 +32,17 @@ class Run:
         self.path = path
         self.context: dict[str, Any] = document["context"]
         # Results of before the benchmark judged itself have no verdict.
-        disturbed = document.get("after", {}).get("disturbed", {})
+        after = document.get("after", {})
+        disturbed = after.get("disturbed", {})
+        self.limits = {
+            f"{isa} {what}": rate for isa, of_isa in (after.get("limits") or {}).items() for what, rate in of_isa.items()
+        }
         self.verdict: str = disturbed.get("verdict", "not judged")
         self.doubts: dict[str, list[str]] = disturbed.get("rows", {})
         self.seconds: dict[str, tuple[list[float], list[float]]] = {}
         self.work: dict[str, float] = {}  # of a call, in elements or bytes
         for one in document["benchmarks"]:
-            if one["run_type"] == "iteration":
+            if one["run_type"] == "iteration" and not one["run_name"].startswith(LIMIT):
                 cpu, wall = self.seconds.setdefault(one["run_name"], ([], []))
                 scale = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}[one["time_unit"]]
                 cpu.append(one["cpu_time"] * scale)
@@ -101,6 +107,12 @@ def print_head(old: Run, new: Run) -> None:
             words = [value.split() for value in values]
             values = [" ".join(word for word in words[i] if word not in words[1 - i]) for i in (0, 1)]
         print(f"differs: {key.replace('_', ' ')}\n     old  {values[0]}\n     new  {values[1]}")
+    limits = {name: new.limits[name] / rate for name, rate in old.limits.items() if rate and new.limits.get(name)}
+    far = [name for name, ratio in limits.items() if max(ratio, 1 / ratio) > NOTABLE_LIMIT]
+    if far:
+        worst = max(far, key=lambda name: abs(math.log(limits[name])))
+        print(f"differs: {len(far)} of {len(limits)} limits of the machine by more than 10 %")
+        print(f"     the most  {worst}, new over old {limits[worst]:.2f}")
     fewest = min(len(cpu) for run in (old, new) for cpu, _ in run.seconds.values())
     if fewest < 4:
         print(f"With {fewest} repetitions the test can find no difference significant: 4 and more can.")

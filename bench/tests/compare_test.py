@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import sys
 import tempfile
 import unittest
@@ -83,6 +84,17 @@ class Compare(unittest.TestCase):
             made_up.ELEMENTS //= 2
             self.assertEqual(compare.main([str(old), str(new)]), 0)
         self.assertIn("2 rows: 0 slower, 0 faster", out.getvalue())
+
+    def test_a_slower_limit_is_another_machine_and_no_slower_row(self) -> None:
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as out:
+            rows = {**OLD, "limit/avx2/load:L1": [10, 10, 10, 10]}
+            old = made_up.write(Path(folder) / "old.json", rows)
+            document = made_up.document({**OLD, "limit/avx2/load:L1": [20, 20, 20, 20]})
+            document["after"]["limits"]["avx2"]["load:L1"] /= 2
+            new = Path(folder) / "new.json"
+            new.write_text(json.dumps(document), encoding="utf-8")
+            self.assertEqual(compare.main([str(old), str(new)]), 0)
+        self.assertIn("1 of 3 limits of the machine by more than 10 %\n     the most  avx2 load:L1, new over old 0.50", out.getvalue())
 
     def test_errors_are_status_2(self) -> None:
         with contextlib.redirect_stderr(io.StringIO()) as errors:
