@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <regex>
 #include <stdexcept>
@@ -17,10 +18,13 @@
 #include "support/conditions.hpp"
 #include "support/machine_state.hpp"
 #include "support/reporter.hpp"
+#include "support/results_file.hpp"
 #include "support/scaling.hpp"
 #include "support/suite.hpp"
 #include "support/summary.hpp"
+#include "support/text.hpp"
 #include "support/topology.hpp"
+#include "support/verdict.hpp"
 #include "support/working_sets.hpp"
 
 namespace rapt::bench {
@@ -31,10 +35,16 @@ constexpr int usage_error = 2;
 struct Options {
   bool quick = false;
   bool list = false;
+  bool where = false;
   bool peers = false;
   std::vector<std::string> isas;
   std::string filter;
-  std::string json = RAPT_BENCH_JSON;
+  std::string json;
+
+  std::string results() const {
+    if (!json.empty()) return json;
+    return RAPT_BENCH_FOLDER "/" + results_file(quick, !filter.empty() || !isas.empty());
+  }
 };
 
 // The command line asks for what cannot be.
@@ -92,11 +102,11 @@ std::regex compile_filter(const std::string &filter) {
 // Through the flags of Google Benchmark, because what is set on each benchmark becomes part of its name. Its
 // random interleaving of repetitions stays off: limits have to come first, and each size would fill its
 // buffers anew for each repetition. The implementations of a size run one after another as it is.
-void configure_google_benchmark(const Options &options, const Conditions &conditions) {
+void configure_google_benchmark(const std::string &json, const Conditions &conditions) {
   static char name[] = "rapt_bench";  // kept, and written into the results at the end
   std::vector<std::string> flags = {"--benchmark_min_time=" + std::to_string(conditions.min_time),
                                     "--benchmark_repetitions=" + std::to_string(conditions.repetitions),
-                                    "--benchmark_out=" + options.json, "--benchmark_out_format=json"};
+                                    "--benchmark_out=" + json, "--benchmark_out_format=json"};
   std::vector<char *> arguments = {name};
   for (std::string &flag : flags) arguments.push_back(flag.data());
   int count = static_cast<int>(arguments.size());
@@ -105,11 +115,20 @@ void configure_google_benchmark(const Options &options, const Conditions &condit
 
 // Before the minutes of measuring rather than after them.
 void require_writable(const std::string &path) {
-  if (!std::ofstream(path, std::ios::app)) throw UsageError("--json " + path + ": cannot be written");
+  if (!std::ofstream(path, std::ios::app)) throw UsageError(path + ": cannot be written");
+}
+
+// Results take the place of earlier ones when they are complete; what is no file is written to directly.
+std::string written_meanwhile(const std::string &json) {
+  const bool replaces = !std::filesystem::exists(json) || std::filesystem::is_regular_file(json);
+  return replaces ? json + ".part" : json;
 }
 
 void run(const Options &options) {
   Conditions conditions;
+  conditions.environment = environment_isa();
+  if (!conditions.environment.empty())
+    std::fprintf(stderr, "rapt_bench: %s\n", conditions.environment.c_str());
   Plan plan;
   plan.isas = choose_isas(options.isas);
   plan.quick = options.quick;
@@ -118,7 +137,8 @@ void run(const Options &options) {
   conditions.load = load_average();
   conditions.topology = pin_to_one_cpu();
   conditions.clock = measured_clock(plan.isas.back());
-  conditions.repetitions = options.quick ? 3 : 5;
+  // With fewer than four the Mann-Whitney test of bench/compare finds no difference significant.
+  conditions.repetitions = options.quick ? 4 : 5;
   conditions.min_time = options.quick ? 0.015 : 0.05;
 
   plan.levels = memory_levels(conditions.topology, options.quick);
@@ -138,28 +158,33 @@ void run(const Options &options) {
     return;
   }
 
-  require_writable(options.json);
-  configure_google_benchmark(options, conditions);
+  const std::string json_file = options.results(), meanwhile = written_meanwhile(json_file);
+  require_writable(meanwhile);
+  configure_google_benchmark(meanwhile, conditions);
   record_conditions(conditions, suite.plan());
   // Finding out how often to call takes as long as two repetitions.
   const double expected_seconds =
       static_cast<double>(cases.size()) * (conditions.repetitions + 2) * conditions.min_time;
   Reporter reporter(suite, cases, expected_seconds);
-  std::vector<ScalingRow> scaling;
-  JsonReporter json([&] {
+  Scaling scaling;
+  JsonReporter json(cases, [&] {
+    suite.conclude();
     scaling = measure_scaling(suite.plan(), conditions.topology);
-    return state_afterwards(suite.plan(), scaling);
+    return state_afterwards(suite, cases, scaling);
   });
   benchmark::RunSpecifiedBenchmarks(&reporter, &json);
+  if (meanwhile != json_file) std::filesystem::rename(meanwhile, json_file);
 
   print_conditions(conditions, suite.plan());
-  print_limits(suite.plan(), suite.limits());
+  print_limits(suite.plan(), suite.limits(), suite.inverted_limits());
   print_level_table(suite.plan(), cases);
   print_shape_tables(suite.plan(), cases);
   print_scaling(scaling);
   print_accuracy(suite.plan(), cases);
   print_spread(cases);
-  std::printf("\nEvery repetition: %s\n", options.json.c_str());
+  if (!options.peers) print_line("\nOther libraries beside rapt: bench/run --peers");
+  print_verdict(verdict_of(suite, cases, scaling), suite.inverted_limits());
+  std::printf("\nEvery repetition: %s\n", json_file.c_str());
 }
 
 }  // namespace
@@ -171,9 +196,10 @@ int main(int argc, char **argv) {
   CLI::App app(
       "Times every rapt kernel on every instruction set that this CPU runs, from each level of the\n"
       "memory hierarchy and at the shapes of real models. Names are kernel/isa/size.\n\n"
-      "First it measures what the machine can do at best (limit/...). A kernel's limit is the larger\n"
-      "of bytes / measured bandwidth of the cache level and of (vectors of elements x instructions a\n"
-      "vector) / measured rate of fused multiply-adds; its share is that limit / its time.",
+      "Before, between and after them it measures what the machine can do at best (limit/...). A\n"
+      "kernel's limit is the larger of bytes / measured bandwidth of the cache level and of (vectors\n"
+      "of elements x instructions a vector) / measured rate of fused multiply-adds; its share is that\n"
+      "limit / its time. What is not to be believed is marked, and the run called disturbed.",
       "rapt_bench");
   app.add_flag("--quick", options.quick, "fewer sizes and shorter timing: a minute instead of minutes");
   app.add_flag("--peers", options.peers, "measure other libraries too, where the build has them");
@@ -183,13 +209,19 @@ int main(int argc, char **argv) {
       ->take_all();
   app.add_option("--filter", options.filter, "measure the benchmarks whose name matches")->type_name("REGEX");
   app.add_flag("--list", options.list, "print the names of the benchmarks and stop");
-  app.add_option("--json", options.json, "where to write the results of every repetition")
-      ->type_name("FILE")
-      ->capture_default_str();
+  app.add_option("--json", options.json,
+                 "where to write every repetition; else " RAPT_BENCH_FOLDER
+                 "/results.json, of a quick run results-quick.json, of a filtered one results-filtered.json")
+      ->type_name("FILE");
+  app.add_flag("--where", options.where, "print the name of that file and stop");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : usage_error;
+  }
+  if (options.where) {
+    std::puts(options.results().c_str());
+    return 0;
   }
   try {
     run(options);

@@ -159,6 +159,7 @@ class Registration {
     const auto make = [shape, option, outputs] {
       return [shape, options = Options<T>(shape, option), x = logits<T>(shape.elements()),
               y = Buffer<T>(outputs)](RowsFunction<T>) {
+        const auto stride = static_cast<std::ptrdiff_t>(shape.cols);
         if constexpr (output == Output::matrix) {
           require_ok(own(x.data(), stride, y.data(), stride, shape.rows, shape.cols, &options.given));
         } else {

@@ -13,6 +13,12 @@ from typing import Any, Iterable
 LIMIT = "limit"  # the kernel that the machine's own limits are filed under
 LEVELS = ("L1", "L2", "L3", "mem")
 
+# What the machine is measured for, as the benchmark names it.
+RESOURCES = (
+    "fma_f32", "fma_f64", "clock",
+    *(f"{access}:{level}" for access in ("load", "store", "copy", "copy_nt", "update") for level in LEVELS),
+)  # fmt: skip
+
 # f32 lanes of a register, to turn the measured FMA rate into operations a second.
 F32_LANES = {"scalar": 1, "neon": 4, "avx2": 8, "avx512": 16}
 
@@ -37,6 +43,7 @@ class Measurement:
     limit: float = 0  # seconds; 0 if it is not known
     binding: str = ""  # the resource that limits the call
     error: float | None = None
+    doubts: list[str] = field(default_factory=list)  # the rules by which the benchmark does not believe it
 
     @property
     def seconds(self) -> float:
@@ -44,12 +51,25 @@ class Measurement:
 
     @property
     def spread(self) -> float:
-        return (max(self.seconds_each) - min(self.seconds_each)) / self.seconds
+        """Of the quartiles, as the benchmark has it."""
+        if len(self.seconds_each) < 2:
+            return 0
+        low, middle, high = statistics.quantiles(self.seconds_each, n=4, method="inclusive")
+        return (high - low) / middle
 
     @property
     def share(self) -> float | None:
         """Of the machine's limit: 1 is as fast as it can be."""
         return self.limit / self.seconds if self.limit else None
+
+    @property
+    def is_impossible(self) -> bool:
+        """Faster than the machine's limit: the limit or the time is wrong."""
+        return "share" in self.doubts
+
+    def throughput(self, seconds: float) -> float:
+        """GFLOP/s of matrix products, GB/s of others, if a call took so long."""
+        return (self.flop or self.bytes) / seconds * 1e-9
 
     @property
     def ns_per_element(self) -> float:
@@ -87,15 +107,24 @@ class Results:
         for run in document["benchmarks"]:
             self._add(run)
 
-        self.scaling: list[dict[str, Any]] = document.get("after", {}).get("scaling", [])
-        everything = list(self._by_key.values())
-        self.limits = _limits(m for m in everything if m.kernel == LIMIT)
-        self.measurements = [m for m in everything if m.kernel != LIMIT]
+        after = document["after"]
+        self.scaling: list[dict[str, Any]] = after["scaling"]
+        self.disturbed: dict[str, Any] = after["disturbed"]
+        for key, one in self._by_key.items():
+            one.doubts = self.disturbed["rows"].get("/".join(key), [])
+        self.measurements = [m for m in self._by_key.values() if m.kernel != LIMIT]
         self._at: dict[tuple[str, str], list[Measurement]] = {}
         for one in self.measurements:
             self._at.setdefault((one.kernel, one.size), []).append(one)
         self.kernels = _unique(m.kernel for m in self.measurements)
         self.isas: list[str] = self.context["isas"].split(", ")  # weakest first
+        # By instruction set and resource: bytes a second of "load:L1", flops a second of "fma_f32".
+        limits = after["limits"] or {}
+        self.limits: dict[str, dict[str, float]] = {
+            isa: {what: limits[isa][what] for what in RESOURCES if limits[isa].get(what)}
+            for isa in self.isas
+            if isa in limits
+        }
         impls = _unique(m.impl for m in self.measurements)
         self.peers = [_peer(impl) for impl in impls if impl not in self.isas]
         self.libraries = _unique(peer.library for peer in self.peers)
@@ -185,6 +214,47 @@ def attention_size(size: str) -> AttentionSize | None:
     return AttentionSize(found[1] or found[4], shape, int(found[3] or found[6]), found[8] or "")
 
 
+@dataclass
+class Series:
+    """Sizes that differ in one thing, from small to large."""
+
+    title: str
+    axis: str  # the thing
+    sizes: list[tuple[float, str]] = field(default_factory=list)
+
+
+# A size's name, its series' title, and what the group x counts; without that group it is the call's bytes.
+_SERIES = tuple(
+    (re.compile(pattern), title, axis)
+    for pattern, title, axis in (
+        (r"(?:n:\d+M?|L1|L2|L3|mem)(?::([a-z-]+))?", r"vectors \1", "bytes"),
+        (r"cols:1024:(?:L1|L2|L3|mem)", "rows of 1024 columns", "bytes"),
+        (r"cols:(?P<x>\d+):(L1|L2|L3|mem)", r"rows in \2", "columns"),
+        (r"cols:\d+M?", "a single row", "bytes"),
+        (r"dim:(\d+):(?:L1|L2|L3|mem)", r"rows of \1", "bytes"),
+        (r"(\d+)xdim:(?P<x>\d+)", r"\1 rows", "columns"),
+        (r"(.*):t(?P<x>\d+)(:causal)?", r"\1\3", "tokens"),
+        (r"(.*):k(?P<x>\d+)", r"\1", "keys"),
+    )
+)
+
+
+def series_of(results: Results, kernel: str) -> list[Series]:
+    """Those of three sizes and more."""
+    found: dict[tuple[str, str], Series] = {}
+    for size in results.sizes(kernel):
+        for pattern, title, axis in _SERIES:
+            match = pattern.fullmatch(size)
+            if not match:
+                continue
+            x = float(match["x"]) if "x" in pattern.groupindex else results.at(kernel, size)[0].bytes
+            name = match.expand(title).strip()
+            found.setdefault((name, axis), Series(name, axis)).sizes.append((x, size))
+    for one in found.values():
+        one.sizes.sort()
+    return [one for one in found.values() if len({x for x, _ in one.sizes}) >= 3]
+
+
 def neighbours(size: str, other: str) -> bool:
     """Whether the sizes differ in a single number, or in the level of the memory hierarchy alone."""
     different = [(a, b) for a, b in zip(size.split(":"), other.split(":")) if a != b]
@@ -200,15 +270,6 @@ def geometric_mean(values: list[float]) -> float:
 
 def _unique(items: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(items))
-
-
-def _limits(measurements: Iterable[Measurement]) -> dict[str, dict[str, float]]:
-    """By instruction set and resource: bytes a second of "load:L1", flops a second of "fma_f32"; the best of the
-    repetitions, as the benchmark itself takes it."""
-    limits: dict[str, dict[str, float]] = {}
-    for one in measurements:
-        limits.setdefault(one.impl, {})[one.size] = (one.bytes or one.elements) / min(one.seconds_each)
-    return limits
 
 
 def _peer(impl: str) -> Peer:

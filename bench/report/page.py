@@ -8,7 +8,7 @@ import statistics
 from typing import Any, Callable
 
 import plots
-from data import LEVELS, Measurement, Results, attention_size, family, geometric_mean
+from data import LEVELS, Measurement, Results, attention_size, family, geometric_mean, series_of
 
 STYLE = """
 :root { color-scheme: light; }
@@ -41,6 +41,7 @@ svg { max-width: 100%; height: auto; font-family: "DejaVu Sans", Verdana, sans-s
 details { margin: 4px 0; }
 summary { cursor: pointer; color: #00558a; }
 .none { color: #777; }
+.disturbed { border-left: 4px solid #d55e00; padding-left: 12px; }
 @media print {
   body { max-width: none; padding: 0; font-size: 11px; }
   nav { display: none; }
@@ -71,6 +72,7 @@ def render(results: Results) -> str:
         ("glance", "At a glance", _glance(results)),
         ("roofline", "Roofline", _rooflines(results)),
         ("share", "Share of the limit", _heat_maps(results)),
+        ("size", "Throughput by size", _throughput(results)),
         ("attention", "Attention", _attention(results)),
         ("peers", "Beside the peers", _peers(results, palette)),
         ("accuracy", "Accuracy beside speed", _accuracy(results, palette)),
@@ -82,7 +84,28 @@ def render(results: Results) -> str:
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width">\n'
         f"<title>rapt benchmark</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        f"<h1>rapt benchmark</h1>\n<nav>{links}</nav>\n{body}\n</body>\n</html>\n"
+        f"<h1>rapt benchmark</h1>\n<nav>{links}</nav>\n{_verdict(results)}\n{body}\n</body>\n</html>\n"
+    )
+
+
+# ----------------------------------------------------------------------------------------------- verdict
+
+_NO_PEERS = "This run measured rapt alone; after <code>bench/run --peers</code> other libraries stand here beside it."
+
+
+def _verdict(results: Results) -> str:
+    found = results.disturbed
+    if found["verdict"] == "quiet":
+        return f"<p>The machine was quiet: none of {found['rows_measured']} rows is marked.</p>"
+    reasons = [
+        f"<tr><th>{_escape(name)}<td>{reason['count']}<td class=t>{_escape(reason['meaning'])}"
+        for name, reason in found["reasons"].items()
+    ]
+    inverted = "".join(f"<br>{_escape(one['limit'])} was measured below {_escape(one['below'])}." for one in found["limits"])
+    return (
+        f'<div class="disturbed"><p><b>The machine was disturbed:</b> of {found["rows_measured"]} rows '
+        f'{found["rows_marked"]} are not to be believed. They are hatched, hollow in plots, and named in '
+        f'<a href="#numbers">all numbers</a>.{inverted}</p>\n<table>{"".join(reasons)}</table></div>'
     )
 
 
@@ -98,8 +121,8 @@ def _machine(results: Results) -> str:
     return (
         f'<div class="beside"><div><table class="facts">{facts}</table></div>\n'
         f"<div>{_limits(results)}</div></div>\n"
-        "<p>Every time on this page is CPU time: the median over the repetitions. Spread is (slowest − fastest) ÷ "
-        "median. GB/s are 10<sup>9</sup> bytes a second, each input read once and each output written once; the limits "
+        "<p>Every time on this page is CPU time: the median over the repetitions. Spread is (third quartile − first) "
+        "÷ median. A limit is the best of all that were measured before, between and after the kernels. GB/s are 10<sup>9</sup> bytes a second, each input read once and each output written once; the limits "
         "count the bytes read and the bytes written. copy-nt stores past the caches; update reads and writes the same "
         "memory.</p>"
     )
@@ -194,6 +217,8 @@ def _glance(results: Results) -> str:
         groups += "<th colspan=4 class=t>fastest peer ÷ rapt"
         headings += ["mean", "lowest", "at", "rapt ahead"]
         text += " Fastest peer ÷ rapt compares times: above 1 rapt is ahead. The mean is geometric."
+    else:
+        text += f" {_NO_PEERS}"
     return f"<p>{text}</p>\n{_table(headings, 'tt  t  t', rows, groups)}"
 
 
@@ -252,8 +277,29 @@ def _heat_maps(results: Results) -> str:
         "two: that of the bytes, at the bandwidth measured for such accesses in the level that holds the data, and "
         "that of the vector operations, at the measured rate of fused multiply-adds; "
         '<a href="#numbers">all numbers</a> names the one that binds. It knows no call, loop or tail, so short sizes '
-        "cannot come near it. More than 100: the data lay nearer than its size says, or the call had less to do than "
-        f'is counted.</p>\n<div class="maps">{found}</div>'
+        "cannot come near it. Hatched: not to be believed, by the rules above. Grey: more than 105, which no machine does: "
+        "the limit was measured when it was busier, the data lay nearer than its size says, or the call had less to do "
+        f'than is counted.</p>\n<div class="maps">{found}</div>'
+    )
+
+
+# ------------------------------------------------------------------------------------------------ size
+
+
+def _throughput(results: Results) -> str:
+    families: dict[str, list[str]] = {}
+    for kernel in results.kernels:
+        panels = [_figure(plots.throughput(results, kernel, one)) for one in series_of(results, kernel)]
+        families.setdefault(family(kernel)[0], []).extend(panels)
+    found = "".join(
+        f'<h3>{_escape(name)}</h3>\n<div class="maps">{"".join(panels)}</div>' for name, panels in families.items() if panels
+    )
+    if not found:
+        return _none("This run has no kernel at three sizes that differ in one thing.")
+    isas = " · ".join(f'<b style="color:{plots.ISA_COLOURS.get(isa, "#cc79a7")}">{_escape(isa)}</b>' for isa in results.isas)
+    return (
+        f"<p>{isas}. Dashed: the limit. Hollow: not to be believed. Bytes are those that a call must read or write; "
+        f"a multiply-add of attention is two operations.</p>\n{found}"
     )
 
 
@@ -324,7 +370,7 @@ def _peers(results: Results, palette: plots.Palette) -> str:
             pictures_and_table = f'<div class="maps">{found}</div>{_best_peers(results, kernel)}'
             parts.append(f"<h3>{_escape(kernel)}</h3>\n{pictures_and_table}")
     if not parts:
-        return _none("This run has no peers.")
+        return f"<p>{_NO_PEERS}</p>"
     return (
         "<p>Time of each peer ÷ time of rapt: above the line at 1 rapt is faster. Logarithmic; in the grey part, "
         f"above {plots.KNEE}, the axis is compressed. Peers built for an instruction set stand beside rapt on the same "
@@ -366,7 +412,8 @@ def _accuracy(results: Results, palette: plots.Palette) -> str:
     return (
         "<p>Down is faster, with the data in the L1 cache (attention: in a prefill); left is more accurate, the "
         "largest error of some 100 000 (attention: 5 000) results at several sizes. Filled: the strongest instruction set; hollow: the others.</p>\n"
-        f'<div class="maps">{"".join(figures)}</div>'
+        + ("" if results.peers else f"<p>{_NO_PEERS}</p>\n")
+        + f'<div class="maps">{"".join(figures)}</div>'
     )
 
 
@@ -392,8 +439,9 @@ def _numbers(results: Results) -> str:
         ("best peer ÷ rapt", lambda m: _ratio(results.best_ratio(m.kernel, m.impl, m.size))),
         ("error", lambda m: _number(m.error)),
         ("limited by", lambda m: m.binding),
+        ("marked", lambda m: ", ".join(m.doubts)),
     ]
-    align = "tt         t"
+    align = "tt         tt"
     blocks = []
     for kernel in results.kernels:
         rows = []

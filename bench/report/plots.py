@@ -24,7 +24,9 @@ from matplotlib.textpath import TextPath
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 from matplotlib.transforms import Bbox
 
-from data import F32_LANES, LEVELS, AttentionSize, Measurement, Peer, Results, attention_size, family, neighbours
+from data import (
+    F32_LANES, LEVELS, AttentionSize, Measurement, Peer, Results, Series, attention_size, family, neighbours,
+)  # fmt: skip
 
 # Text stays text: small, searchable, and set in the reader's font.
 matplotlib.rcParams.update(
@@ -46,6 +48,7 @@ matplotlib.rcParams.update(
         "legend.frameon": False,
         "legend.fontsize": 8,
         "text.parse_math": False,
+        "hatch.linewidth": 0.6,
     }
 )
 
@@ -62,6 +65,8 @@ LEVEL_COLOURS = {"L1": "#440154", "L2": "#31688e", "L3": "#1f9e89", "mem": "#d95
 KERNEL_MARKERS = PEER_MARKERS
 ROOFLINE_SHAPES = ("d128", "8x8 d128")  # of attention
 HEAT_COLOURS = pyplot.get_cmap("YlGnBu")
+IMPOSSIBLE_COLOUR = "#dddddd"  # of no share
+ISA_COLOURS = {"scalar": "#999999", "avx2": "#0072b2", "avx512": "#222222", "neon": "#009e73"}
 
 # Ratios above the knee take less room: an input that throws a peer off by a factor of 100 must not squeeze
 # the differences of a few percent that the picture is about.
@@ -344,14 +349,77 @@ def _column(results: Results, kernel: str, isa: str) -> list[Measurement]:
 
 def _draw_share(ax: Axes, x: int, y: int, one: Measurement | None) -> None:
     share = one.share if one else None
-    colour = "#f3f3f3" if share is None else HEAT_COLOURS(0.9 * min(share, 1))
+    colour, hatch = share_style(one)
     # Gaps between cells, rather than white edges, which would make up half of the picture's text.
     ax.add_patch(Rectangle((x, y), 0.975, 0.94, facecolor=colour, linewidth=0, clip_on=False))
+    is_dark = share is not None and share > 0.6 and not one.is_impossible
+    if hatch:
+        lines = "#ffffff" if share > 0.3 and not one.is_impossible else "#999999"
+        ax.add_patch(
+            Rectangle((x, y), 0.975, 0.94, fill=False, linewidth=0, clip_on=False, hatch=hatch, edgecolor=lines)
+        )
     if share is not None:
         ax.text(
             x + 0.5, y + 0.5, f"{100 * share:.0f}", ha="center", va="center", fontsize=7.5,
-            color="white" if share > 0.6 else "#222222",
+            color="white" if is_dark else "#222222",
+            bbox={"facecolor": colour, "linewidth": 0, "pad": 0.8} if hatch else None,
         )  # fmt: skip
+
+
+def share_style(one: Measurement | None) -> tuple[Any, str | None]:
+    """The colour, and the hatching of what is not to be believed. What no machine can reach has no good colour."""
+    if one is None or one.share is None:
+        return "#f3f3f3", None
+    colour = IMPOSSIBLE_COLOUR if one.is_impossible else HEAT_COLOURS(0.9 * min(one.share, 1))
+    return colour, "////" if one.doubts else None
+
+
+# ---------------------------------------------------------------------------------------------- size
+
+
+def throughput(results: Results, kernel: str, series: Series) -> str:
+    """Throughput by size on each instruction set, below the limits, which are dashed."""
+    width, height = 3.25, 2.25
+    figure, ax = pyplot.subplots(figsize=(width, height))
+    figure.subplots_adjust(left=0.15, right=0.97, top=0.89, bottom=0.175)
+    ax.set(xscale="log", yscale="log")
+    unit = "GB/s"
+    for isa in results.isas:
+        found = [(x, one) for x, size in series.sizes if (one := results.find(kernel, isa, size))]
+        colour = ISA_COLOURS.get(isa, "#cc79a7")
+        bound = [(x, one) for x, one in found if one.limit]
+        ax.plot(
+            [x for x, _ in bound], [one.throughput(one.limit) for _, one in bound], color=colour, linewidth=0.8,
+            linestyle=(0, (4, 2)), zorder=2,
+        )  # fmt: skip
+        ax.plot([x for x, _ in found], [one.throughput(one.seconds) for _, one in found], color=colour, linewidth=1.2)
+        for x, one in found:
+            ax.plot(
+                x, one.throughput(one.seconds), marker="o", markersize=3.6, color=colour, markeredgewidth=0.9,
+                markerfacecolor="white" if one.doubts else colour, zorder=3,
+            )  # fmt: skip
+            unit = "GFLOP/s" if one.flop else "GB/s"
+    ax.grid(True, which="major")
+    _plain_log_ticks(ax)
+    if series.axis == "bytes":
+        ax.xaxis.set_major_locator(LogLocator(base=10, numticks=6))
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _engineering(value)))
+    low, high = ax.get_xlim()
+    if series.axis != "bytes" or high / low < 300:
+        ax.xaxis.set_major_locator(FixedLocator(_apart([x for x, _ in series.sizes], math.log(high / low) / 8)))
+    ax.set_xlabel(series.axis)
+    ax.set_ylabel(unit)
+    ax.set_title(f"{kernel}, {series.title}", loc="left", fontsize=8)
+    return _svg(figure, f"{kernel}: {unit} by {series.axis}, {series.title}")
+
+
+def _apart(ascending: list[float], logarithm: float) -> list[float]:
+    """The largest, and of the others those that have room for their labels."""
+    chosen: list[float] = []
+    for value in reversed(ascending):
+        if not chosen or math.log(chosen[-1] / value) >= logarithm:
+            chosen.append(value)
+    return chosen
 
 
 # ---------------------------------------------------------------------------------------------- peers

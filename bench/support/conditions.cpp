@@ -2,15 +2,23 @@
 
 #include <benchmark/benchmark.h>
 
+#include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "commit.hpp"
 #include "peers/peer.hpp"
 #include "rapt/rapt.h"
 #include "support/machine_state.hpp"
 #include "support/text.hpp"
+#include "support/verdict.hpp"
 
 namespace rapt::bench {
 namespace {
+
+constexpr std::pair<const char *, const char *> level_flags[] = {
+#include "level_flags.inc"
+};
 
 std::string peer_versions() {
   std::string versions;
@@ -22,10 +30,20 @@ std::string peer_versions() {
 
 }  // namespace
 
+std::string environment_isa() {
+  const char *asked = std::getenv("RAPT_ISA");
+  if (!asked || !*asked) return "";
+  const std::string setting = "RAPT_ISA=" + std::string(asked);
+  const rapt_status status = rapt_isa_status();
+  if (status == RAPT_OK) return setting + " is set, but here --isa chooses what is measured";
+  return setting + ": " + rapt_status_text(status) + "; the library ignores it and uses " + rapt_active_isa();
+}
+
 void record_conditions(const Conditions &conditions, const Plan &plan) {
   const Topology &topology = conditions.topology;
   std::vector<std::pair<std::string, std::string>> facts = {
       {"rapt_version", rapt_version()},
+      {"commit", RAPT_BENCH_COMMIT},
       {"isas", join(plan.isas)},
       {"peers", plan.peers ? peer_versions() : ""},
       {"cpu_name", topology.cpu_name},
@@ -34,7 +52,9 @@ void record_conditions(const Conditions &conditions, const Plan &plan) {
       {"l2_bytes", std::to_string(topology.l2)},
       {"l3_bytes", std::to_string(topology.l3)},
       {"clock_ghz", std::to_string(conditions.clock)},
+      {"rapt_isa_environment", conditions.environment.empty() ? "not set" : conditions.environment},
   };
+  for (const auto &[name, flags] : level_flags) facts.emplace_back(name, flags);
   for (const WorkingSet &level : plan.levels) {
     facts.emplace_back("working_set_" + level.label, std::to_string(level.bytes));
   }
@@ -42,10 +62,39 @@ void record_conditions(const Conditions &conditions, const Plan &plan) {
   for (const auto &[name, value] : facts) benchmark::AddCustomContext(name, value);
 }
 
-std::string state_afterwards(const Plan &plan, const std::vector<ScalingRow> &scaling) {
-  return "{\n    \"load_avg\": " + std::to_string(load_average()) +
-         ",\n    \"clock_ghz\": " + std::to_string(measured_clock(plan.isas.back())) +
-         ",\n    \"scaling\": " + scaling_json(scaling) + "\n  }";
+std::string state_afterwards(const Suite &suite, const std::vector<Case *> &cases, const Scaling &scaling) {
+  using json = nlohmann::ordered_json;
+  const Verdict verdict = verdict_of(suite, cases, scaling);
+  json reasons = json::object(), rows = json::object(), limits = json::array();
+  for (const Reason &reason : verdict.reasons) {
+    reasons[reason.name] = {{"count", reason.count}, {"meaning", reason.meaning}};
+  }
+  for (const Case *one : cases) {
+    if (!one->doubts.empty()) rows[one->name] = one->doubts;
+  }
+  for (const Inversion &one : suite.inverted_limits()) {
+    limits.push_back({{"limit", one.limit}, {"below", one.below}});
+  }
+  json threads = json::array();
+  for (const ScalingRow &row : scaling.rows) {
+    threads.push_back({{"size", row.size},
+                       {"isa", row.isa},
+                       {"threads", row.threads},
+                       {"seconds", row.seconds},
+                       {"speed_up", row.speed_up}});
+  }
+  const json after = {{"load_avg", load_average()},
+                      {"clock_ghz", measured_clock(suite.plan().isas.back())},
+                      {"limits", suite.limits().rates()},
+                      {"disturbed",
+                       {{"verdict", verdict.word()},
+                        {"rows_measured", verdict.rows},
+                        {"rows_marked", verdict.marked},
+                        {"reasons", reasons},
+                        {"rows", rows},
+                        {"limits", limits}}},
+                      {"scaling", threads}};
+  return after.dump(1);
 }
 
 }  // namespace rapt::bench

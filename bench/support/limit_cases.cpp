@@ -1,20 +1,19 @@
 #include "support/limit_cases.hpp"
 
-#include <memory>
-#include <utility>
+#include <time.h>
+
+#include <algorithm>
 
 #include "limits/loops.hpp"
-#include "support/buffer.hpp"
 #include "support/limits.hpp"
 
 namespace rapt::bench {
 namespace {
 
-using Pass = std::function<double()>;
-using MakePass = std::function<Pass()>;
+using Pass = std::function<double(char *)>;
 
-MakePass rate_of(std::size_t (*run)(), double worth) {
-  return [run, worth] { return [run, worth] { return static_cast<double>(run()) * worth; }; };
+Pass rate_of(std::size_t (*run)(), double worth) {
+  return [run, worth](char *) { return static_cast<double>(run()) * worth; };
 }
 
 // As many as make what surrounds a pass over a small cache no part of the result.
@@ -22,27 +21,29 @@ std::size_t passes_over(std::size_t working_set) { return 1 + (std::size_t{1} <<
 
 // Accesses: how often a pass touches each byte.
 template <class Run>
-MakePass one_buffer(std::size_t working_set, Run run, double accesses = 1) {
+Pass one_buffer(std::size_t working_set, Run run, double accesses = 1) {
   const std::size_t bytes = working_set / limit_block * limit_block;
-  return [=]() -> Pass {
-    return [=, buffer = std::make_shared<Buffer<char>>(bytes)] {
-      const std::size_t passes = passes_over(working_set);
-      for (std::size_t pass = 0; pass < passes; ++pass) run(buffer->data(), bytes);
-      return accesses * static_cast<double>(passes * bytes);
-    };
+  return [=](char *memory) {
+    const std::size_t passes = passes_over(working_set);
+    for (std::size_t pass = 0; pass < passes; ++pass) run(memory, bytes);
+    return accesses * static_cast<double>(passes * bytes);
   };
 }
 
 template <class Run>
-MakePass two_buffers(std::size_t working_set, Run run) {
+Pass two_buffers(std::size_t working_set, Run run) {
   const std::size_t bytes = working_set / 2 / limit_block * limit_block;
-  return [=]() -> Pass {
-    return [=, from = std::make_shared<Buffer<char>>(bytes), to = std::make_shared<Buffer<char>>(bytes)] {
-      const std::size_t passes = passes_over(working_set);
-      for (std::size_t pass = 0; pass < passes; ++pass) run(from->data(), to->data(), bytes);
-      return 2 * static_cast<double>(passes * bytes);
-    };
+  return [=](char *memory) {
+    const std::size_t passes = passes_over(working_set);
+    for (std::size_t pass = 0; pass < passes; ++pass) run(memory, memory + bytes, bytes);
+    return 2 * static_cast<double>(passes * bytes);
   };
+}
+
+double seconds_of(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 }  // namespace
@@ -53,14 +54,14 @@ std::vector<LimitCase> limit_cases(const std::vector<std::string> &isas,
   for (const std::string &isa : isas) {
     const LimitLoops *loops = limit_loops(isa);
     if (!loops) continue;
-    cases.push_back({isa, "fma_f32", rate_of(loops->fma_f32, operations_of_fma(isa, sizeof(float)))});
-    cases.push_back({isa, "fma_f64", rate_of(loops->fma_f64, operations_of_fma(isa, sizeof(double)))});
-    cases.push_back({isa, "clock", rate_of(loops->clock, 1)});
+    cases.push_back({isa, "fma_f32", 0, rate_of(loops->fma_f32, operations_of_fma(isa, sizeof(float)))});
+    cases.push_back({isa, "fma_f64", 0, rate_of(loops->fma_f64, operations_of_fma(isa, sizeof(double)))});
+    cases.push_back({isa, "clock", 0, rate_of(loops->clock, 1)});
     for (std::size_t level = 0; level < levels.size(); ++level) {
-      const auto add = [&](const char *access, MakePass make) {
-        cases.push_back({isa, access + (":" + levels[level].label), std::move(make)});
-      };
       const std::size_t bytes = levels[level].bytes;
+      const auto add = [&](const char *access, Pass pass) {
+        cases.push_back({isa, access + (":" + levels[level].label), bytes, std::move(pass)});
+      };
       const std::size_t prefetched = level >= 2;
       add("load", one_buffer(bytes, loops->load[prefetched]));
       add("store", one_buffer(bytes, loops->store));
@@ -70,6 +71,54 @@ std::vector<LimitCase> limit_cases(const std::vector<std::string> &isas,
     }
   }
   return cases;
+}
+
+LimitMeter::LimitMeter(std::vector<LimitCase> cases) : cases_(std::move(cases)), passes_(cases_.size()) {
+  for (std::size_t i = 0; i < cases_.size(); ++i) index_of_[{cases_[i].isa, cases_[i].what}] = i;
+}
+
+double LimitMeter::pass(const LimitCase &limit) {
+  if (memory_.size() < limit.bytes) memory_ = Buffer<char>(limit.bytes);
+  if (place_ + limit.bytes > memory_.size()) place_ = 0;
+  return limit.pass(memory_.data() + place_);
+}
+
+void LimitMeter::move(const LimitCase &limit) {
+  constexpr std::size_t page = 4096;
+  place_ += (limit.bytes + page - 1) / page * page;
+}
+
+double LimitMeter::measure(const std::string &isa, const std::string &what) {
+  // Long beside the reading of the clock, short beside the slices in which a busy system gives CPU time away.
+  constexpr double window = 100e-6, all_windows = 1e-3;
+  constexpr int least_windows = 3;
+  const auto found = index_of_.find({isa, what});
+  if (found == index_of_.end()) return 0;
+  const LimitCase &limit = cases_[found->second];
+  std::size_t &passes = passes_[found->second];
+  move(limit);
+
+  double best = 0, total = 0;
+  for (int done = 0; done < least_windows || total < all_windows;) {
+    const std::size_t count = std::max<std::size_t>(passes, 1);
+    double amount = 0;
+    const double wall_start = seconds_of(CLOCK_MONOTONIC), cpu_start = seconds_of(CLOCK_THREAD_CPUTIME_ID);
+    for (std::size_t i = 0; i < count; ++i) amount += pass(limit);
+    const double cpu = seconds_of(CLOCK_THREAD_CPUTIME_ID) - cpu_start;
+    const double wall = seconds_of(CLOCK_MONOTONIC) - wall_start;
+    // A hypervisor's corrections of CPU time are as long as a window: there the wall clock alone is never
+    // fast. A pass over memory is longer than the turns that processes take: of it CPU time is the better
+    // measure.
+    const double seconds = cpu > all_windows ? cpu : wall;
+    if (passes == 0 || seconds < window / 2) {  // the very first pass meets cold memory: its time says little
+      passes = passes == 0 ? 1 : 2 * count;
+      continue;
+    }
+    best = std::max(best, amount / seconds);
+    total += seconds;
+    ++done;
+  }
+  return best;
 }
 
 }  // namespace rapt::bench

@@ -24,6 +24,19 @@ double operations_of_fma(const std::string &isa, std::size_t element_bytes) {
   return 2 * lanes_of(isa, element_bytes);
 }
 
+void Limits::record(const std::string &isa, const std::string &what, double rate) {
+  double &best = rates_[isa][what];
+  best = std::max(best, rate);
+}
+
+void Limits::raise_to_weaker(const std::vector<std::string> &isas) {
+  for (std::size_t i = 1; i < isas.size(); ++i) {
+    for (auto &[what, rate] : rates_[isas[i]]) {
+      if (what != "clock") rate = std::max(rate, this->rate(isas[i - 1], what));
+    }
+  }
+}
+
 double Limits::rate(const std::string &isa, const std::string &what) const {
   const auto rates = rates_.find(isa);
   if (rates == rates_.end()) return 0;
@@ -109,7 +122,7 @@ Bound Limits::bound(const std::string &isa, const Work &work) const {
   if (bytes.seconds == 0 || uop_rate == 0) return {};
 
   const double uops = std::ceil(static_cast<double>(work.elements) / lanes) * work.uops_a_vector;
-  if (uops / uop_rate >= bytes.seconds) return {uops / uop_rate, uops, "µops"};
+  if (uops / uop_rate >= bytes.seconds) return {uops / uop_rate, uops, arithmetic};
   return {bytes.seconds, uops, bytes.longest_way};
 }
 

@@ -7,15 +7,18 @@
 #include <utility>
 #include <vector>
 
+#include "support/disturbance.hpp"
 #include "support/work.hpp"
 #include "support/working_sets.hpp"
 
 namespace rapt::bench {
 
+constexpr const char *arithmetic = "µops";
+
 struct Bound {
   double seconds = 0;    // 0 where a rate or the work is unknown
   double uops = 0;       // arithmetic instructions of the call; 0 if none are counted
-  std::string resource;  // what takes that long: "µops", "L2 copy"
+  std::string resource;  // arithmetic, or "L2 copy"
 };
 
 // The time of a call is at least the larger of
@@ -34,8 +37,12 @@ class Limits {
   explicit Limits(std::vector<WorkingSet> levels) : levels_(std::move(levels)) {}
 
   // A rate, of the names that limit_cases() gives: bytes, or floating-point operations, or cycles, a second.
-  void record(const std::string &isa, const std::string &what, double rate) { rates_[isa][what] = rate; }
+  // The best is kept: a machine is never faster than it is.
+  void record(const std::string &isa, const std::string &what, double rate);
   double rate(const std::string &isa, const std::string &what) const;  // 0 if it was not measured
+  const Rates &rates() const { return rates_; }
+  // Code for a strong instruction set may also do what weaker ones do. Weakest first.
+  void raise_to_weaker(const std::vector<std::string> &isas);
 
   // The level that holds so many bytes, or all that a cache can keep of them.
   std::size_t level_of(std::size_t footprint) const;
@@ -60,7 +67,7 @@ class Limits {
   Traffic traffic(const std::string &isa, const Work &work, std::size_t level) const;
 
   std::vector<WorkingSet> levels_;
-  std::map<std::string, std::map<std::string, double>> rates_;
+  Rates rates_;
 };
 
 // Floating-point operations of a fused multiply-add on a register of the level.

@@ -24,6 +24,16 @@ std::string kernel_version() {
   return uname(&name) == 0 ? std::string(name.sysname) + " " + name.release : "";
 }
 
+// "Debian GNU/Linux 12 (bookworm)"
+std::string os_name() {
+  std::ifstream file("/etc/os-release");
+  const std::string key = "PRETTY_NAME=\"";
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(key)) return line.substr(key.size(), line.size() - key.size() - 1);
+  }
+  return "";
+}
+
 constexpr const char *compiler =
 #ifdef __clang__
     __VERSION__;
@@ -36,6 +46,7 @@ constexpr const char *compiler =
 std::vector<std::pair<std::string, std::string>> machine_state(unsigned cpu) {
   const std::string frequencies = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cpufreq/";
   std::vector<std::pair<std::string, std::string>> state = {
+      {"os", os_name()},
       {"kernel", kernel_version()},
       {"compiler", compiler},
       {"compiler_flags", RAPT_BENCH_FLAGS},

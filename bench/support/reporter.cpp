@@ -15,21 +15,45 @@ bool Reporter::ReportContext(const Context &) {
 void Reporter::ReportRuns(const std::vector<Run> &runs) {
   const std::size_t unknown = cases_.size();
   std::size_t finished = unknown;
+  double wall = 0, cpu = 0;
   for (const Run &run : runs) {
     if (run.run_type != Run::RT_Iteration || run.iterations == 0) continue;  // mean, median and the like
     const auto found = index_of_.find(run.run_name.function_name);
     if (found == index_of_.end()) continue;
     finished = found->second;
-    // CPU time: what runs on the machine beside this is not in it.
+    // CPU time: what takes turns with this on the CPU is not in it.
     cases_[finished]->seconds.push_back(run.cpu_accumulated_time / static_cast<double>(run.iterations));
+    wall += run.real_accumulated_time;
+    cpu += run.cpu_accumulated_time;
   }
   if (finished == unknown) return;
+  cases_[finished]->wall_over_cpu = wall / cpu;
   suite_.finished(*cases_[finished]);
   progress_.finished_one(finished + 1 < cases_.size() ? cases_[finished + 1]->name : "");
 }
 
 void Reporter::Finalize() { progress_.clear(); }
 
-void JsonReporter::Finalize() { GetOutputStream() << "\n  ],\n  \"after\": " << after_() << "\n}\n"; }
+JsonReporter::JsonReporter(const std::vector<Case *> &cases, std::function<std::string()> conclude)
+    : conclude_(std::move(conclude)) {
+  for (const Case *one : cases) case_of_[one->name] = one;
+}
+
+void JsonReporter::Finalize() {
+  const std::string after = conclude_();
+  for (std::vector<Run> &runs : runs_) {
+    for (Run &run : runs) {
+      const auto found = case_of_.find(run.run_name.function_name);
+      if (run.run_type != Run::RT_Iteration || found == case_of_.end()) continue;
+      const Case &one = *found->second;
+      if (one.kernel == limit_kernel) continue;
+      run.counters["limit_s"] = one.bound.seconds;
+      run.counters["uops"] = one.bound.uops;
+      run.report_label = one.bound.resource;
+    }
+    benchmark::JSONReporter::ReportRuns(runs);
+  }
+  GetOutputStream() << "\n  ],\n  \"after\": " << after << "\n}\n";
+}
 
 }  // namespace rapt::bench

@@ -28,15 +28,19 @@ class Reporter : public benchmark::BenchmarkReporter {
   Progress progress_;
 };
 
-// Google Benchmark's own, with one more member behind the benchmarks: "after", a JSON object.
+// Google Benchmark's own, written when all is measured: a share needs the best limits of the whole run. With
+// one more member behind the benchmarks: "after", a JSON object.
 class JsonReporter : public benchmark::JSONReporter {
  public:
-  explicit JsonReporter(std::function<std::string()> after) : after_(std::move(after)) {}
+  JsonReporter(const std::vector<Case *> &cases, std::function<std::string()> conclude);
 
+  void ReportRuns(const std::vector<Run> &runs) override { runs_.push_back(runs); }
   void Finalize() override;
 
  private:
-  std::function<std::string()> after_;
+  std::unordered_map<std::string, const Case *> case_of_;
+  std::function<std::string()> conclude_;
+  std::vector<std::vector<Run>> runs_;
 };
 
 }  // namespace rapt::bench

@@ -11,6 +11,8 @@
 #include <regex>
 
 #include "support/attention.hpp"
+#include "support/disturbance.hpp"
+#include "support/other_load.hpp"
 #include "support/text.hpp"
 
 namespace rapt::bench {
@@ -115,15 +117,16 @@ double best_of(const Call &call, int threads, bool quick) {
 
 }  // namespace
 
-std::vector<ScalingRow> measure_scaling([[maybe_unused]] const Plan &plan,
-                                        [[maybe_unused]] const Topology &topology) {
-  std::vector<ScalingRow> rows;
+Scaling measure_scaling([[maybe_unused]] const Plan &plan, [[maybe_unused]] const Topology &topology) {
+  Scaling scaling;
 #ifdef _OPENMP
   const std::string &isa = plan.isas.back();
   const std::string name = "attention_f32/" + isa + "/scaling";
-  if (plan.filter && !std::regex_search(name, *plan.filter)) return rows;
+  if (plan.filter && !std::regex_search(name, *plan.filter)) return scaling;
   const int most = static_cast<int>(topology.cpus.size());
-  if (isa == "scalar" || most == 0) return rows;
+  if (isa == "scalar" || most == 0) return scaling;
+  OtherLoad others;
+  std::vector<ScalingRow> &rows = scaling.rows;
   require_ok(rapt_force_isa(isa.c_str()));
   // Each thread its own CPU: the process was pinned to one, and its threads begin there.
 #pragma omp parallel num_threads(most)
@@ -138,11 +141,13 @@ std::vector<ScalingRow> measure_scaling([[maybe_unused]] const Plan &plan,
       if (threads == most) break;
     }
   }
+  scaling.load = others.sample();
 #endif
-  return rows;
+  return scaling;
 }
 
-void print_scaling(const std::vector<ScalingRow> &rows) {
+void print_scaling(const Scaling &scaling) {
+  const std::vector<ScalingRow> &rows = scaling.rows;
   if (rows.empty()) return;
   std::printf("\nTasks of attention_f32 on threads, %s, wall time; decode in chunks of keys.\n\n",
               rows.front().isa.c_str());
@@ -152,16 +157,9 @@ void print_scaling(const std::vector<ScalingRow> &rows) {
     print_line(left(row.threads == 1 ? row.size : "", 30) + right(std::to_string(row.threads), 9) +
                right(time_text(row.seconds), 11) + right(text("%.2f", row.speed_up), 10));
   }
-}
-
-std::string scaling_json(const std::vector<ScalingRow> &rows) {
-  std::string json = "[";
-  for (const ScalingRow &row : rows) {
-    if (json.size() > 1) json += ", ";
-    json += text(R"({"size": "%s", "isa": "%s", "threads": %d, "seconds": %.6g, "speed_up": %.4g})",
-                 row.size.c_str(), row.isa.c_str(), row.threads, row.seconds, row.speed_up);
+  if (!doubts({.load = scaling.load}).empty()) {
+    std::printf("! Others kept %.1f CPUs busy meanwhile.\n", scaling.load);
   }
-  return json + "]";
 }
 
 }  // namespace rapt::bench

@@ -18,13 +18,15 @@ struct ScalingRow {
   double speed_up;  // over one thread
 };
 
+struct Scaling {
+  std::vector<ScalingRow> rows;
+  double load = 0;  // CPUs that others kept busy meanwhile; NaN where unknown
+};
+
 // From one thread to one on each CPU of the process, by doubling. Empty in a build without OpenMP, and where
 // the plan's filter does not match attention_f32/isa/scaling.
-std::vector<ScalingRow> measure_scaling(const Plan &plan, const Topology &topology);
+Scaling measure_scaling(const Plan &plan, const Topology &topology);
 
-void print_scaling(const std::vector<ScalingRow> &rows);
-
-// A JSON array.
-std::string scaling_json(const std::vector<ScalingRow> &rows);
+void print_scaling(const Scaling &scaling);
 
 }  // namespace rapt::bench

@@ -1,10 +1,9 @@
 #include "support/suite.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <stdexcept>
-
-#include "support/limit_cases.hpp"
 
 namespace rapt::bench {
 namespace {
@@ -19,10 +18,6 @@ double median_of(std::vector<double> values) {
   return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-double relative_spread(const std::vector<double> &values) {
-  return (*std::max_element(values.begin(), values.end()) - minimum(values)) / median_of(values);
-}
-
 }  // namespace
 
 void require_ok(rapt_status status) {
@@ -32,7 +27,6 @@ void require_ok(rapt_status status) {
 
 double Case::best() const { return minimum(seconds); }
 double Case::median() const { return median_of(seconds); }
-double Case::spread() const { return relative_spread(seconds); }
 
 bool Suite::wants(const Case &one) const {
   if (plan_.filter && !std::regex_search(one.name, *plan_.filter)) return false;
@@ -64,7 +58,7 @@ void Suite::add_limits() {
     for (std::string &what : limits_.needed_for(entry.one.work))
       needed.insert({entry.one.isa, std::move(what)});
   }
-  for (LimitCase &limit : limit_cases(plan_.isas, plan_.levels)) {
+  for (const LimitCase &limit : meter_.cases()) {
     Case one;
     one.kernel = limit_kernel;
     one.implementation = one.isa = limit.isa;
@@ -77,11 +71,10 @@ void Suite::add_limits() {
     limit_entries_.push_back({std::move(one), nullptr, nullptr});
     Entry &entry = limit_entries_.back();
     const bool bytes = limit.what.find(':') != std::string::npos;
-    entry.body = [&entry, bytes, shared_pass = shared(std::move(limit.make))](benchmark::State &state) {
-      const auto pass = shared_pass();
-      double amount = 0;
+    entry.body = [this, &entry, &limit, bytes](benchmark::State &state) {
+      double amount = meter_.pass(limit);  // the memory is there, and warm
       for (auto _ : state) {
-        amount = (*pass)();
+        amount = meter_.pass(limit);
         benchmark::ClobberMemory();
       }
       (bytes ? entry.one.work.read : entry.one.work.elements) = static_cast<std::size_t>(amount);
@@ -96,7 +89,11 @@ void Suite::run(Entry &entry, benchmark::State &state) {
     const auto [error, is_new] = errors_.try_emplace(one.kernel + "/" + one.implementation, 0);
     if (is_new) error->second = entry.error();
     one.error = error->second;
-    one.bound = limits_.bound(one.isa, one.work);
+    if (running_ != &one) {
+      running_ = &one;
+      beside_ = Limits(plan_.levels);
+      measure_limits_beside(one);
+    }
   }
   entry.body(state);
 
@@ -109,11 +106,24 @@ void Suite::run(Entry &entry, benchmark::State &state) {
     state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(one.work.bytes()));
   }
   if (one.kernel == limit_kernel) return;
-  state.counters["limit_s"] = one.bound.seconds;
-  state.counters["uops"] = one.bound.uops;
   if (one.work.multiply_adds) state.counters["flop"] = 2 * static_cast<double>(one.work.elements);
   if (std::isfinite(one.error)) state.counters["error"] = one.error;
-  state.SetLabel(one.bound.resource);
+}
+
+void Suite::measure_limits_beside(const Case &one) {
+  std::vector<std::string> names = limits_.needed_for(one.work);
+  names.push_back("clock");
+  for (const std::string &what : names) {
+    const double rate = meter_.measure(one.isa, what);
+    beside_.record(one.isa, what, rate);
+    limits_.record(one.isa, what, rate);
+  }
+}
+
+void Suite::sample_load() {
+  const double load = others_.sample();
+  for (Case *one : load_unknown_) one->load = load;
+  load_unknown_.clear();
 }
 
 std::vector<Case *> Suite::schedule() {
@@ -124,17 +134,47 @@ std::vector<Case *> Suite::schedule() {
       benchmark::RegisterBenchmark(entry.one.name.c_str(),
                                    [this, &entry](benchmark::State &state) { run(entry, state); })
           ->ComputeStatistics("min", minimum)
-          ->ComputeStatistics("spread", relative_spread, benchmark::kPercentage);
+          ->ComputeStatistics("spread", quartile_spread, benchmark::kPercentage);
       cases.push_back(&entry.one);
     }
   }
   return cases;
 }
 
-void Suite::finished(const Case &one) {
-  if (one.kernel != limit_kernel) return;
-  const std::size_t amount = one.work.bytes() > 0 ? one.work.bytes() : one.work.elements;
-  limits_.record(one.isa, one.size, static_cast<double>(amount) / one.best());
+void Suite::finished(Case &one) {
+  load_unknown_.push_back(&one);
+  if (others_.elapsed() > 1) sample_load();
+  if (one.kernel == limit_kernel) {
+    const std::size_t amount = one.work.bytes() > 0 ? one.work.bytes() : one.work.elements;
+    limits_.record(one.isa, one.size, static_cast<double>(amount) / one.best());
+    return;
+  }
+  measure_limits_beside(one);
+  one.beside = beside_.bound(one.isa, one.work);
+}
+
+void Suite::conclude() {
+  sample_load();
+  // Few kernels call for some of the limits, which thus have not had as many chances as others.
+  for (const Entry &limit : limit_entries_) {
+    limits_.record(limit.one.isa, limit.one.size, meter_.measure(limit.one.isa, limit.one.size));
+  }
+  std::vector<std::string> levels;
+  for (const WorkingSet &level : plan_.levels) levels.push_back(level.label);
+  inverted_limits_ = inversions(limits_.rates(), plan_.isas, levels);
+  Limits raised = limits_;
+  raised.raise_to_weaker(plan_.isas);
+  for (Entry &entry : entries_) {
+    Case &one = entry.one;
+    if (!one.measured()) continue;
+    one.bound = raised.bound(one.isa, one.work);
+    // Arithmetic is counted as rapt does it: a peer may do with less.
+    const bool is_limit = !one.is_peer || one.bound.resource != arithmetic;
+    one.doubts = doubts({.share = is_limit ? one.share() : 0,
+                         .spread = one.spread(),
+                         .slowdown = one.beside.seconds / limits_.bound(one.isa, one.work).seconds,
+                         .load = std::fmax(one.load, one.wall_over_cpu - 1)});
+  }
 }
 
 void register_all(Suite &suite) {

@@ -21,7 +21,10 @@
 
 #include "peers/peer.hpp"
 #include "rapt/rapt.h"
+#include "support/disturbance.hpp"
+#include "support/limit_cases.hpp"
 #include "support/limits.hpp"
+#include "support/other_load.hpp"
 #include "support/work.hpp"
 #include "support/working_sets.hpp"
 
@@ -38,14 +41,18 @@ struct Case {
   std::string served_by;  // the level whose code runs: a lower one where `isa` has no code of its own
 
   // What the run finds out.
-  std::vector<double> seconds;  // a call, each repetition
-  Bound bound;
+  std::vector<double> seconds;                              // of CPU time, a call, each repetition
+  double wall_over_cpu = 1;                                 // of all repetitions
+  double load = std::numeric_limits<double>::quiet_NaN();   // CPUs that others kept busy
+  Bound beside;                                             // by the limits as measured before and after
+  Bound bound;                                              // by the best of the whole run
+  std::vector<std::string> doubts;                          // the rules of disturbance.hpp that it breaks
   double error = std::numeric_limits<double>::quiet_NaN();  // support/accuracy.hpp says of what
 
   bool measured() const { return !seconds.empty(); }
   double best() const;
   double median() const;
-  double spread() const;                                     // (largest - smallest) / median
+  double spread() const { return quartile_spread(seconds); }
   double share() const { return bound.seconds / median(); }  // 1 is as fast as this machine can be
 };
 
@@ -63,7 +70,11 @@ class Kernel;
 
 class Suite {
  public:
-  explicit Suite(Plan plan) : plan_(std::move(plan)), limits_(plan_.levels) {}
+  explicit Suite(Plan plan)
+      : plan_(std::move(plan)),
+        limits_(plan_.levels),
+        beside_(plan_.levels),
+        meter_(limit_cases(plan_.isas, plan_.levels)) {}
   Suite(const Suite &) = delete;
   Suite &operator=(const Suite &) = delete;
 
@@ -86,7 +97,10 @@ class Suite {
   // Names the limits that the cases call for and registers everything with Google Benchmark.
   std::vector<Case *> schedule();
   // To be called with each case that has been measured.
-  void finished(const Case &one);
+  void finished(Case &one);
+  // After the last one: the bounds by the best limits, and what is not to be believed.
+  void conclude();
+  const std::vector<Inversion> &inverted_limits() const { return inverted_limits_; }
 
  private:
   template <class Function>
@@ -120,9 +134,17 @@ class Suite {
   void add(Case one, Body body, std::function<double()> error);
   void add_limits();
   void run(Entry &entry, benchmark::State &state);
+  void measure_limits_beside(const Case &one);
+  void sample_load();
 
   Plan plan_;
   Limits limits_;
+  Limits beside_;  // of the case that runs
+  LimitMeter meter_;
+  OtherLoad others_;
+  std::vector<Case *> load_unknown_;  // measured since the last sample
+  const Case *running_ = nullptr;
+  std::vector<Inversion> inverted_limits_;
   std::string kernel_;
   std::deque<Entry> entries_;  // of which pointers are held
   std::deque<Entry> limit_entries_;

@@ -15,6 +15,9 @@ namespace {
 
 constexpr int kernel_width = 23;
 
+// Beside what is not to be believed.
+constexpr const char *mark = "!";
+
 // Whether the size is how the level table shows the kernel in a level.
 bool shows_level(const std::string &size, const WorkingSet &level) {
   return size == level.label || size == "cols:1024:" + level.label || size == "dim:128:" + level.label;
@@ -92,7 +95,8 @@ std::string rate_text(const Case &one) {
 }
 
 std::string share_text(const Case &one) {
-  return one.bound.seconds > 0 ? text("%.0f%%", 100 * one.share()) : "-";
+  const std::string share = one.bound.seconds > 0 ? text("%.0f%%", 100 * one.share()) : "-";
+  return share + (one.doubts.empty() ? " " : mark);
 }
 
 std::string speed_up_text(double speed_up) {
@@ -165,6 +169,36 @@ std::string costs_of_options(const Results &results, const std::string &kernel, 
 
 void print_rule(int width) { print_line(std::string(static_cast<std::size_t>(width), '-')); }
 
+void print_shape_table(const Plan &plan, const Results &results, const std::string &kernel,
+                       const std::vector<std::string> &sizes, const std::vector<std::string> &isas) {
+  constexpr int time_width = 9, rate_width = 9, share_width = 7, ratio_width = 7, peer_width = 13;
+  const bool multiply_adds = results.of(kernel).front()->work.multiply_adds;
+  const int size_width = multiply_adds ? 30 : 23;
+  std::string headings = left(kernel, size_width);
+  for (const std::string &isa : isas) {
+    headings += right(isa, time_width) + right(multiply_adds ? "GFLOP/s" : "ns/elem", rate_width) +
+                right("share ", share_width);
+    if (plan.peers) headings += right("ratio", ratio_width) + " " + left("best peer", peer_width);
+  }
+  std::puts("");
+  print_line(headings);
+  print_rule(static_cast<int>(headings.size()));
+  for (const std::string &size : sizes) {
+    std::string line = left(size, size_width);
+    for (const std::string &isa : isas) {
+      const Case *own = results.rapt(kernel, isa, size);
+      const Case *peer = own ? results.best_peer(*own) : nullptr;
+      line += right(own ? time_text(own->median()) : "-", time_width) +
+              right(own ? rate_text(*own) : "-", rate_width) +
+              right(own ? share_text(*own) : "- ", share_width);
+      if (!plan.peers) continue;
+      line += right(peer ? text("%.2f", peer->median() / own->median()) : "", ratio_width) + " " +
+              left(peer ? peer_name(*peer, isa) : "", peer_width);
+    }
+    print_line(line);
+  }
+}
+
 }  // namespace
 
 void print_conditions(const Conditions &conditions, const Plan &plan) {
@@ -184,6 +218,7 @@ void print_conditions(const Conditions &conditions, const Plan &plan) {
     print_fact("", "the L3 is large beside these: mem may partly run from it");
   }
   print_fact("ISAs", join(plan.isas));
+  if (!conditions.environment.empty()) print_fact("", conditions.environment);
   for (const std::string &skipped : conditions.skipped) print_fact("", "skipped: " + skipped);
   print_fact(
       "scalar",
@@ -202,81 +237,96 @@ void print_conditions(const Conditions &conditions, const Plan &plan) {
              "instructions / measured rate of FMA; divided by the time");
 }
 
-void print_limits(const Plan &plan, const Limits &limits) {
+void print_limits(const Plan &plan, const Limits &limits, const std::vector<Inversion> &inverted) {
   constexpr int isa_width = 9, rate_width = 9;
+  const auto is_inverted = [&inverted](const std::string &isa, const std::string &what) {
+    return std::any_of(inverted.begin(), inverted.end(),
+                       [&](const Inversion &one) { return one.limit == isa + " " + what; });
+  };
   const std::vector<std::pair<const char *, const char *>> accesses = {
       {"load", "load"}, {"store", "store"}, {"copy", "copy"}, {"copy_nt", "copy NT"}, {"update", "in place"}};
-  const auto cell = [](double rate, double unit) {
-    return right(rate > 0 ? number(rate / unit) : "-", rate_width);
+  const auto cell = [&](const std::string &isa, const std::string &what, double unit) {
+    const double rate = limits.rate(isa, what);
+    return right((rate > 0 ? number(rate / unit) : "-") + (is_inverted(isa, what) ? mark : " "), rate_width);
   };
+  const auto heading = [](const std::string &title) { return right(title + " ", rate_width); };
 
-  std::puts("\nLimits of this machine. Bandwidth: GB/s, reads and writes together.\n");
-  std::string headings = left("isa", isa_width) + right("clock", rate_width) + right("f32 FMA", rate_width) +
-                         right("f64 FMA", rate_width) + right("a cycle", rate_width) + "  " +
-                         left("level", 6);
-  for (const auto &[name, title] : accesses) headings += right(title, rate_width);
+  std::puts("\nLimits of this machine, the best of the whole run.\n");
+  print_line(left("isa", isa_width) + heading("clock") + heading("f32 FMA") + heading("f64 FMA") +
+             heading("a cycle"));
+  print_line(left("", isa_width) + heading("GHz") + heading("GFLOP/s") + heading("GFLOP/s") + heading("FMA"));
+  print_rule(isa_width + 4 * rate_width);
+  for (const std::string &isa : plan.isas) {
+    const double clock = limits.rate(isa, "clock");
+    const double multiply_adds = limits.rate(isa, "fma_f32") / operations_of_fma(isa, sizeof(float));
+    print_line(left(isa, isa_width) + cell(isa, "clock", 1e9) + cell(isa, "fma_f32", 1e9) +
+               cell(isa, "fma_f64", 1e9) + heading(clock > 0 ? number(multiply_adds / clock) : "-"));
+  }
+
+  std::puts("\nBandwidth, GB/s, reads and writes together.\n");
+  std::string headings = left("isa", isa_width) + left("level", 6);
+  for (const auto &[name, title] : accesses) headings += heading(title);
   print_line(headings);
-  print_line(left("", isa_width) + right("GHz", rate_width) + right("GFLOP/s", rate_width) +
-             right("GFLOP/s", rate_width) + right("FMA", rate_width));
   print_rule(static_cast<int>(headings.size()));
   for (const std::string &isa : plan.isas) {
-    const double clock = limits.rate(isa, "clock"), fma = limits.rate(isa, "fma_f32");
-    std::string head = left(isa, isa_width) + cell(clock, 1e9) + cell(fma, 1e9) +
-                       cell(limits.rate(isa, "fma_f64"), 1e9) +
-                       cell(clock > 0 ? fma / operations_of_fma(isa, sizeof(float)) / clock : 0, 1);
+    std::string name_of_isa = isa;
     for (const WorkingSet &level : plan.levels) {
-      std::string line = head + "  " + left(level.label, 6);
+      std::string line = left(name_of_isa, isa_width) + left(level.label, 6);
+      bool any = false;
       for (const auto &[name, title] : accesses) {
-        line += cell(limits.rate(isa, std::string(name) + ":" + level.label), 1e9);
+        const std::string what = name + (":" + level.label);
+        any |= limits.rate(isa, what) > 0;
+        line += cell(isa, what, 1e9);
       }
+      if (!any) continue;
       print_line(line);
-      head = std::string(head.size(), ' ');
+      name_of_isa.clear();
     }
   }
 }
 
 void print_level_table(const Plan &plan, const std::vector<Case *> &cases) {
   const Results results(plan, cases);
-  constexpr int isa_width = 9, cell_width = 7, share_width = 6, ratio_width = 8;
+  constexpr int isa_width = 10, cell_width = 7, share_width = 6, ratio_width = 8;
   const int levels = static_cast<int>(plan.levels.size());
   std::string times, shares;
   for (const WorkingSet &level : plan.levels) {
     times += right(level.label, cell_width);
-    shares += right(level.label, share_width);
+    shares += right(level.label + " ", share_width);
   }
 
   bool inherited = false;
   bool begun = false;
   for (const std::string &kernel : results.kernels()) {
-    std::string name = kernel;
+    bool named = false;
     for (const std::string &isa : plan.isas) {
       std::string nanoseconds, share;
       const Case *first = nullptr;
       for (const WorkingSet &level : plan.levels) {
         const Case *found = results.rapt(kernel, isa, level);
         nanoseconds += right(found ? number(nanoseconds_an_element(*found)) : "-", cell_width);
-        share += right(found ? share_text(*found) : "-", share_width);
+        share += right(found ? share_text(*found) : "- ", share_width);
         if (!first) first = found;
       }
       if (!first) continue;
       if (!begun) {
         begun = true;
         std::puts("");
-        print_line(left("", kernel_width + isa_width) + centre("ns per element", cell_width * levels) + " " +
+        print_line(left("", isa_width) + centre("ns per element", cell_width * levels) + " " +
                    centre("share of the limit", share_width * levels) + right("over", ratio_width) +
                    (plan.peers ? right("best", ratio_width) : ""));
-        print_line(left("kernel", kernel_width) + left("isa", isa_width) + times + " " + shares +
-                   right("scalar", ratio_width) + (plan.peers ? right("peer", ratio_width) : ""));
-        print_rule(kernel_width + isa_width + levels * (cell_width + share_width) + 1 +
-                   (plan.peers ? 2 : 1) * ratio_width);
+        print_line(left("", isa_width) + times + " " + shares + right("scalar", ratio_width) +
+                   (plan.peers ? right("peer", ratio_width) : ""));
+        print_rule(isa_width + levels * (cell_width + share_width) + 1 + (plan.peers ? 2 : 1) * ratio_width);
       }
+      if (!named) print_line(kernel);
+      named = true;
       const bool foreign = first->served_by != isa;
       inherited |= foreign;
       const Case *peer = results.best_peer(*first);
-      print_line(left(name, kernel_width) + left(foreign ? isa + "*" : isa, isa_width) + nanoseconds + " " +
-                 share + right(isa == "scalar" ? "" : speed_up_text(results.speed_up(*first)), ratio_width) +
+      print_line(left("  " + isa + (foreign ? "*" : ""), isa_width) + nanoseconds + " " + share +
+                 right(isa == "scalar" ? "" : speed_up_text(results.speed_up(*first)), ratio_width) +
                  right(peer ? speed_up_text(peer->median() / first->median()) : "", ratio_width));
-      name.clear();
     }
   }
   if (!begun) return;
@@ -290,9 +340,8 @@ void print_level_table(const Plan &plan, const std::vector<Case *> &cases) {
 
 void print_shape_tables(const Plan &plan, const std::vector<Case *> &cases) {
   const Results results(plan, cases);
-  constexpr int time_width = 9, rate_width = 9, share_width = 6, ratio_width = 6, peer_width = 13;
   for (const std::string &kernel : results.kernels()) {
-    // What fits the page: the two strongest of those that were measured.
+    // What fits the page: the two strongest of those that were measured; with peers a table each.
     std::vector<std::string> isas;
     for (const std::string &isa : plan.isas) {
       const auto &all = results.of(kernel);
@@ -310,33 +359,12 @@ void print_shape_tables(const Plan &plan, const std::vector<Case *> &cases) {
       }
     }
     if (sizes.empty()) continue;
-    const bool multiply_adds = results.of(kernel).front()->work.multiply_adds;
-    const int size_width = multiply_adds ? 30 : 23;
-    std::string headings = left(kernel, size_width);
-    for (const std::string &isa : isas) {
-      headings += right(isa, time_width);
-      if (!plan.peers) headings += right(multiply_adds ? "GFLOP/s" : "ns/elem", rate_width);
-      headings += right("share", share_width);
-      if (plan.peers) headings += right("ratio", ratio_width) + " " + left("best peer", peer_width);
+    if (plan.peers) {
+      for (const std::string &isa : isas) print_shape_table(plan, results, kernel, sizes, {isa});
+    } else {
+      print_shape_table(plan, results, kernel, sizes, isas);
     }
-    std::puts("");
-    print_line(headings);
-    print_rule(static_cast<int>(headings.size()));
-    for (const std::string &size : sizes) {
-      std::string line = left(size, size_width);
-      for (const std::string &isa : isas) {
-        const Case *own = results.rapt(kernel, isa, size);
-        const Case *peer = own ? results.best_peer(*own) : nullptr;
-        line += right(own ? time_text(own->median()) : "-", time_width);
-        if (!plan.peers) line += right(own ? rate_text(*own) : "-", rate_width);
-        line += right(own ? share_text(*own) : "-", share_width);
-        if (!plan.peers) continue;
-        line += right(peer ? text("%.2f", peer->median() / own->median()) : "", ratio_width) + " " +
-                left(peer ? peer_name(*peer, isa) : "", peer_width);
-      }
-      print_line(line);
-    }
-    if (!multiply_adds) continue;
+    if (!results.of(kernel).front()->work.multiply_adds) continue;
     bool begun = false;
     for (const std::string &isa : isas) {
       const std::string costs = costs_of_options(results, kernel, isa);
@@ -353,7 +381,7 @@ void print_accuracy(const Plan &plan, const std::vector<Case *> &cases) {
   const Results results(plan, cases);
   if (results.kernels().empty()) return;
   std::puts(
-      "\nLargest error: exp, exp_sum, scale in ULP, others in 2^-24 or 2^-53 of what rapt.h relates it "
+      "\nLargest error: exp, exp_sum, scale in ULP, others in 2^-24 or 2^-53 of what\nrapt.h relates it "
       "to.\n");
   for (const std::string &kernel : results.kernels()) {
     print_fact(kernel.c_str(), errors_text(results.of(kernel)), kernel_width);
@@ -367,7 +395,7 @@ void print_accuracy(const Plan &plan, const std::vector<Case *> &cases) {
       const Case *own = results.rapt(kernel, isa, plan.levels[0]);
       const Case *peer = own ? results.best_peer(*own, 1) : nullptr;
       if (!peer) continue;
-      std::printf("%s at L1, %s: the fastest peer within 1 ULP is %s, %.2f times rapt's time.\n", kernel,
+      std::printf("%s at L1, %s: the fastest peer within 1 ULP is\n  %s, %.2f times rapt's time.\n", kernel,
                   isa.c_str(), peer->implementation.c_str(), peer->median() / own->median());
     }
   }
@@ -381,9 +409,9 @@ void print_spread(const std::vector<Case *> &cases) {
   if (sorted.empty()) return;
   std::sort(sorted.begin(), sorted.end(),
             [](const Case *a, const Case *b) { return a->spread() < b->spread(); });
-  std::printf("\nRepetitions lie %.1f%% apart in the median benchmark, %.0f%% in the worst:\n%s.\n",
-              100 * sorted[sorted.size() / 2]->spread(), 100 * sorted.back()->spread(),
-              sorted.back()->name.c_str());
+  std::printf(
+      "\nQuartiles of the repetitions lie %.1f%% apart in the median row, %.0f%% in the\nworst: %s.\n",
+      100 * sorted[sorted.size() / 2]->spread(), 100 * sorted.back()->spread(), sorted.back()->name.c_str());
 }
 
 }  // namespace rapt::bench

@@ -1,4 +1,4 @@
-// The results for a person: at most 100 columns.
+// The results for a person: at most 80 columns.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace rapt::bench {
 
-// All times are medians of the repetitions, and so are all ratios; a limit is the best of its repetitions.
+// All times are medians of the repetitions, and so are all ratios; a limit is the best of the whole run.
 void print_conditions(const Conditions &conditions, const Plan &plan);
-void print_limits(const Plan &plan, const Limits &limits);
+void print_limits(const Plan &plan, const Limits &limits, const std::vector<Inversion> &inverted);
 // Every kernel at every level of the memory hierarchy.
 void print_level_table(const Plan &plan, const std::vector<Case *> &cases);
 // The other sizes, a table a kernel.

@@ -7,7 +7,7 @@
 namespace rapt::bench {
 namespace {
 
-constexpr std::size_t page_width = 100;
+constexpr std::size_t page_width = 80;
 
 }  // namespace
 

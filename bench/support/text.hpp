@@ -1,4 +1,4 @@
-// Cells and lines of tables, at most 100 columns wide.
+// Cells and lines of tables, at most 80 columns wide.
 #pragma once
 
 #include <cstddef>

@@ -1,0 +1,32 @@
+// What the run says of itself at its end: quiet, or disturbed, by what and how often.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "support/scaling.hpp"
+#include "support/suite.hpp"
+
+namespace rapt::bench {
+
+struct Reason {
+  std::string name;
+  std::size_t count;
+  std::string meaning;
+};
+
+struct Verdict {
+  std::size_t rows = 0;
+  std::size_t marked = 0;
+  std::vector<Reason> reasons;  // those there are
+
+  const char *word() const { return reasons.empty() ? "quiet" : "disturbed"; }
+};
+
+// Of a suite that has concluded.
+Verdict verdict_of(const Suite &suite, const std::vector<Case *> &cases, const Scaling &scaling);
+
+void print_verdict(const Verdict &verdict, const std::vector<Inversion> &inverted_limits);
+
+}  // namespace rapt::bench
