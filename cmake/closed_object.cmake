@@ -8,8 +8,7 @@
 function(rapt_add_closed_object target file objects symbol)
   target_compile_options(${objects} PRIVATE -fno-lto
     $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized -Wno-uninitialized>)  # false alarms in <immintrin.h>
-  # No unity build: the files of a level repeat names in their unnamed namespaces.
-  set_target_properties(${objects} PROPERTIES POSITION_INDEPENDENT_CODE ON UNITY_BUILD OFF)
+  set_target_properties(${objects} PROPERTIES POSITION_INDEPENDENT_CODE ON)
 
   set(closed "${CMAKE_CURRENT_BINARY_DIR}/${file}")
   if(CMAKE_CONFIGURATION_TYPES)
