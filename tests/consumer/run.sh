@@ -86,7 +86,7 @@ test_one_by_one() {
   # A level's code is the same, instruction by instruction, under each flag alone.
   local flag name flags=(-ffast-math -Ofast -ffp-contract=fast -fassociative-math -freciprocal-math -fno-signed-zeros
     -ffinite-math-only -fno-math-errno -fno-trapping-math -funsafe-math-optimizations -frounding-math "$native" -flto
-    -fno-builtin-fma "$any_isa")
+    "$any_isa")
   if [[ $processor == x86_64 ]]; then flags+=(-mrecip -mfpmath=387 -mtune=native -mavx512f -mavx -mfma4 -msse4.2); fi
   if "$cxx" --version | grep -q clang; then
     flags+=(-ffp-model=fast -fdenormal-fp-math=preserve-sign -fapprox-func -fno-honor-nans)
