@@ -17,7 +17,7 @@ source_dir=$1 work_dir=$2 cmake=$3 generator=$4 cc=$5 cxx=$6 static_build=${7:-}
 consumer_dir=$source_dir/tests/consumer
 mkdir -p "$work_dir"
 compilers=("-DCMAKE_C_COMPILER=$cc" "-DCMAKE_CXX_COMPILER=$cxx")
-read -r processor < <(uname -m)
+processor=$(uname -m)
 vector_level=avx2
 if [[ $processor == aarch64 ]]; then vector_level=neon; fi
 
@@ -85,8 +85,7 @@ code_of() { objdump -d --no-show-raw-insn "$1" | tail -n +4; }
 test_one_by_one() {
   # A level's code is the same, instruction by instruction, under each flag alone.
   local flag name flags=(-ffast-math -Ofast -ffp-contract=fast -fassociative-math -freciprocal-math -fno-signed-zeros
-    -ffinite-math-only -fno-math-errno -fno-trapping-math -funsafe-math-optimizations -frounding-math "$native" -flto
-    "$any_isa")
+    -ffinite-math-only -fno-math-errno -fno-trapping-math -funsafe-math-optimizations -frounding-math "$native" -flto "$any_isa")
   if [[ $processor == x86_64 ]]; then flags+=(-mrecip -mfpmath=387 -mtune=native -mavx512f -mavx -mfma4 -msse4.2); fi
   if "$cxx" --version | grep -q clang; then
     flags+=(-ffp-model=fast -fdenormal-fp-math=preserve-sign -fapprox-func -fno-honor-nans)
