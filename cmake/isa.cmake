@@ -1,61 +1,86 @@
-# One row an instruction-set level, weakest first: name, processors, compiler flags.
-# src/dispatch/levels.cpp holds the CPU features that each level's flags call for: change both together.
+# The instruction-set levels: which there are, which are compiled, and how.
+
+# One row a level, weakest first: name, processor, flags beyond the processor's own. src/dispatch/requirements.hpp holds
+# the CPU features that these flags let the compiler use: change both together.
+set(x86_64_v3 "-mavx2 -mfma -mf16c -mbmi -mbmi2 -mlzcnt -mmovbe -mpopcnt -mcx16 -msahf")
+set(x86_64_v4 "${x86_64_v3} -mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl")
 set(RAPT_ISA_ROWS
   "scalar|any|"
-  "avx2|x86|-march=x86-64-v3"
-  "avx512|x86|-march=x86-64-v4"
-  "neon|arm64|-march=armv8-a")
+  "avx2|x86|${x86_64_v3}"
+  "avx512|x86|${x86_64_v4}"
+  "neon|arm64|")
 
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
+# What every CPU of a processor has, whatever the flags before say: -march takes -march=native back, but -mavx512f only
+# -mno-sse3 and the like, and after these no -march=x86-64-v3 turns AVX2 on again.
+set(RAPT_BASELINE_x86 "-march=x86-64 -mtune=generic -msse2 -mfpmath=sse -mrecip=none -mno-sse3 -mno-popcnt -mno-cx16 \
+-mno-movbe -mno-lzcnt -mno-bmi -mno-bmi2 -mno-tbm -mno-gfni -mno-prfchw")
+set(RAPT_BASELINE_arm64 "-march=armv8-a -mcpu=generic -mtune=generic")
+set(RAPT_BASELINE_other "")
+
+# The compiler knows what it compiles for. CMAKE_SYSTEM_PROCESSOR is what a toolchain file says, or nothing.
+list(GET RAPT_CONFIGS 0 config)
+rapt_flags_around(around ${config})
+rapt_macros(macros ${around})
+if(macros MATCHES "__x86_64__")
   set(RAPT_PROCESSOR x86)
-elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ARM64)$")
+elseif(macros MATCHES "__aarch64__")
   set(RAPT_PROCESSOR arm64)
 else()
   set(RAPT_PROCESSOR other)
 endif()
 
-# The levels of this processor, weakest first, and the compiler flags of each: RAPT_ISA_FLAGS_<name>.
-set(RAPT_ISAS)
+foreach(name IN ITEMS RAPT_ISA RAPT_ISAS)
+  if(DEFINED ${name})
+    message(FATAL_ERROR "rapt has no build option ${name}: RAPT_LEVELS chooses the levels that are compiled. (The "
+            "environment variable RAPT_ISA chooses the one that runs.)")
+  endif()
+endforeach()
+
+set(RAPT_LEVELS "" CACHE STRING "Levels to compile beside scalar, such as avx2;avx512. Empty: all of the processor")
+string(REPLACE "," ";" wanted "${RAPT_LEVELS}")
+list(TRANSFORM RAPT_ISA_ROWS REPLACE "\\|.*" "" OUTPUT_VARIABLE known)
+foreach(name IN LISTS wanted)
+  if(NOT name IN_LIST known)
+    list(JOIN known " " known)
+    message(FATAL_ERROR "RAPT_LEVELS names '${name}'. rapt's levels are: ${known}")
+  endif()
+endforeach()
+
+# The levels to compile, weakest first, and the flags of each: RAPT_ISA_FLAGS_<name>.
+set(RAPT_COMPILED_LEVELS)
+set(left_out)
 foreach(row IN LISTS RAPT_ISA_ROWS)
   string(REPLACE "|" ";" fields "${row}")
   list(GET fields 0 name)
   list(GET fields 1 processor)
   list(GET fields 2 flags)
-  if(processor STREQUAL "any" OR processor STREQUAL RAPT_PROCESSOR)
-    list(APPEND RAPT_ISAS ${name})
-    separate_arguments(RAPT_ISA_FLAGS_${name} UNIX_COMMAND "${flags}")
+  if(NOT processor MATCHES "^(any|${RAPT_PROCESSOR})$")
+    continue()
   endif()
+  if(wanted AND NOT name IN_LIST wanted AND NOT name STREQUAL "scalar")
+    list(APPEND left_out ${name})
+    continue()
+  endif()
+  list(APPEND RAPT_COMPILED_LEVELS ${name})
+  separate_arguments(RAPT_ISA_FLAGS_${name} UNIX_COMMAND "${RAPT_BASELINE_${RAPT_PROCESSOR}} ${flags}")
+  rapt_check_flags(${name} ${RAPT_NUMERIC_FLAGS} ${RAPT_ISA_FLAGS_${name}})
 endforeach()
+list(JOIN RAPT_COMPILED_LEVELS " " levels)
+if(left_out)
+  list(JOIN left_out " " left_out)
+  string(APPEND levels "; left out by RAPT_LEVELS: ${left_out}")
+endif()
+message(STATUS "rapt: levels: ${levels}")
 
-# rapt_add_closed_object(target file objects symbol): links the object library `objects`, compiled for one level,
-# into one relocatable object, `file`, in which `symbol` is the only global symbol, and adds it to `target`.
-#
-# Without this an inline function that some header leaves in an AVX-512 object is a weak symbol, and the linker
-# may keep that copy for every caller in the program, on every CPU.
-function(rapt_add_closed_object target file objects symbol)
-  set(no_pie)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    set(no_pie -no-pie)  # -r and a compiler's default of -pie exclude each other; clang drops it unasked
-  endif()
-  target_compile_options(${objects} PRIVATE -fno-lto
-    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized -Wno-uninitialized>)  # false alarms in <immintrin.h>
-  set_target_properties(${objects} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+# The same list for the sources: RAPT_LEVELS expands to LEVEL(scalar) LEVEL(avx2) ...
+list(TRANSFORM RAPT_COMPILED_LEVELS REPLACE "(.+)" "LEVEL(\\1)" OUTPUT_VARIABLE list)
+list(JOIN list " " list)
+add_library(rapt_levels INTERFACE)
+target_compile_definitions(rapt_levels INTERFACE "RAPT_LEVELS=${list}")
 
-  set(closed "${CMAKE_CURRENT_BINARY_DIR}/${file}")
-  add_custom_command(OUTPUT "${closed}"
-    COMMAND ${CMAKE_CXX_COMPILER} ${RAPT_LINK_TARGET_FLAG} -r -nostdlib ${no_pie} -fuse-ld=bfd
-            -Wl,--force-group-allocation $<TARGET_OBJECTS:${objects}> -o "${closed}"
-    COMMAND ${CMAKE_OBJCOPY} --keep-global-symbol=${symbol} "${closed}"
-    DEPENDS ${objects} $<TARGET_OBJECTS:${objects}>
-    COMMENT "Closing ${file}"
-    COMMAND_EXPAND_LISTS VERBATIM)
-  set_source_files_properties("${closed}" PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
-  target_sources(${target} PRIVATE "${closed}")
-endfunction()
-
-# rapt_add_isas(target): compiles the kernels of every level of this processor and adds them, closed, to `target`.
+# rapt_add_isas(target): compiles the kernels of every level and adds them, closed, to `target`.
 function(rapt_add_isas target)
-  foreach(name IN LISTS RAPT_ISAS)
+  foreach(name IN LISTS RAPT_COMPILED_LEVELS)
     file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/isa/${name}/*.cpp")
     add_library(rapt_isa_${name} OBJECT ${sources})
     target_link_libraries(rapt_isa_${name} PRIVATE rapt_warnings rapt_internal)
@@ -63,9 +88,10 @@ function(rapt_add_isas target)
       target_link_libraries(rapt_isa_${name} PRIVATE rapt_xsimd)
     endif()
     # -O2 in every configuration: without inlining, each intrinsic would become a function of its own, and a
-    # debug build of the caller's program is no reason for kernels fifty times slower. (The last -O wins.) With
-    # sanitizers -O1: clang then takes 1 to 2 minutes for a file of a level, and up to twice as long at -O2.
-    target_compile_options(rapt_isa_${name} PRIVATE ${RAPT_ISA_FLAGS_${name}} $<IF:$<CONFIG:Sanitizer>,-O1,-O2>)
+    # debug build of the caller's program is no reason for kernels fifty times slower. With sanitizers -O1: clang
+    # then takes 1 to 2 minutes for a file of a level, and up to twice as long at -O2.
+    rapt_set_last_flags("${sources}" ${RAPT_NUMERIC_FLAGS} ${RAPT_ISA_FLAGS_${name}}
+                        $<IF:$<CONFIG:Sanitizer>,-O1,-O2>)
     # Four of the five minutes that a sanitized level compiles are the undefined behaviour sanitizer's. One vector
     # level shows it the bodies that all share; the address sanitizer sees every level.
     if(name STREQUAL "avx512")

@@ -52,12 +52,9 @@ TEST_CASE("what was wrong with RAPT_ISA") {
 
 TEST_CASE("the list of levels") {
   const std::vector<std::string> isas = compiled_isas();
-  std::vector<std::string> expected = {"scalar"};
-#if defined(__x86_64__)
-  expected.insert(expected.end(), {"avx2", "avx512"});
-#elif defined(__aarch64__)
-  expected.push_back("neon");
-#endif
+#define LEVEL(name) #name,
+  const std::vector<std::string> expected = {RAPT_LEVELS};
+#undef LEVEL
   CHECK(isas == expected);
   CHECK(rapt_isa_name(rapt_isa_count()) == nullptr);
   CHECK(rapt_isa_name(SIZE_MAX) == nullptr);

@@ -5,28 +5,19 @@
 #include "dispatch/requirements.hpp"
 
 extern "C" {
-extern const rapt::KernelTable rapt_table_scalar;
-#if defined(__x86_64__)
-extern const rapt::KernelTable rapt_table_avx2;
-extern const rapt::KernelTable rapt_table_avx512;
-#elif defined(__aarch64__)
-extern const rapt::KernelTable rapt_table_neon;
-#endif
+#define LEVEL(name) extern const rapt::KernelTable rapt_table_##name;
+RAPT_LEVELS
+#undef LEVEL
 }
 
 namespace rapt {
 namespace {
 
 constexpr const KernelTable *tables[] = {
-    &rapt_table_scalar,
-#if defined(__x86_64__)
-    &rapt_table_avx2,
-    &rapt_table_avx512,
-#elif defined(__aarch64__)
-    &rapt_table_neon,
-#endif
+#define LEVEL(name) &rapt_table_##name,
+    RAPT_LEVELS
+#undef LEVEL
 };
-static_assert(std::size(tables) == std::size(level_needs));
 
 }  // namespace
 

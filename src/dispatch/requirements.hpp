@@ -21,15 +21,12 @@ struct LevelNeeds {
   FeatureSet needs;
 };
 
-// Of the levels that this processor's build has, weakest first.
+// Of the levels that are compiled in, weakest first. cmake/isa.cmake decides which, and defines RAPT_LEVELS as
+// LEVEL(scalar) LEVEL(avx2) and so on.
 inline constexpr LevelNeeds level_needs[] = {
-    {"scalar", scalar_needs},
-#if defined(__x86_64__)
-    {"avx2", avx2_needs},
-    {"avx512", avx512_needs},
-#elif defined(__aarch64__)
-    {"neon", neon_needs},
-#endif
+#define LEVEL(name) {#name, name##_needs},
+    RAPT_LEVELS
+#undef LEVEL
 };
 
 }  // namespace rapt

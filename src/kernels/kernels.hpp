@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/no_fast_math.hpp"
 #include "rapt/rapt.h"
 
 namespace rapt {

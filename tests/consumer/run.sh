@@ -1,81 +1,283 @@
 #!/usr/bin/env bash
-# Installs rapt, static and shared, and builds and runs the programs of other projects that use it:
-# find_package, pkg-config, the plain C compiler with librapt.a and libm alone, and add_subdirectory.
+# Programs of other projects that use rapt: installed, as a part of their own build, and under flags that would change
+# its results; and what configuring says where something is missing.
 #
-# run.sh SOURCE_DIR WORK_DIR CMAKE GENERATOR CC CXX [STATIC_BUILD]
-# The builds in WORK_DIR are kept, so that a second run compiles only what has changed. STATIC_BUILD is a finished
-# build of librapt.a by the same compilers: it is installed as it is.
+# run.sh [--full] SOURCE_DIR WORK_DIR CMAKE GENERATOR CC CXX [STATIC_BUILD]
+# STATIC_BUILD is a finished build of librapt.a by the same compilers: it is installed as it is. --full: instead of all
+# this, the hostile flags one by one, and all levels under combinations of them. The builds in WORK_DIR are kept, so
+# that a second run compiles only what has changed.
 set -euo pipefail
 
+full=false
+if [[ $1 == --full ]]; then
+  full=true
+  shift
+fi
 source_dir=$1 work_dir=$2 cmake=$3 generator=$4 cc=$5 cxx=$6 static_build=${7:-}
 consumer_dir=$source_dir/tests/consumer
 mkdir -p "$work_dir"
 compilers=("-DCMAKE_C_COMPILER=$cc" "-DCMAKE_CXX_COMPILER=$cxx")
+processor=$(uname -m)
+vector_level=avx2
+if [[ $processor == aarch64 ]]; then vector_level=neon; fi
 
-# configure_and_build SOURCE BUILD [CMAKE_ARGUMENT...]
-configure_and_build() {
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+
+# quietly LOG COMMAND...: the log is shown where the command fails.
+quietly() {
+  local log=$1
+  shift
+  "$@" >"$log" 2>&1 || { cat "$log"; return 1; }
+}
+
+# configure SOURCE BUILD [CMAKE_ARGUMENT...], once.
+configure() {
   local source=$1 build=$2
   shift 2
-  if [[ ! -f $build/configured ]]; then
-    "$cmake" -S "$source" -B "$build" -G "$generator" -DCMAKE_BUILD_TYPE=Release "${compilers[@]}" "$@" >"$build.log" 2>&1 ||
-      { cat "$build.log"; return 1; }
-    touch "$build/configured"
-  fi
-  "$cmake" --build "$build" >"$build.log" 2>&1 || { cat "$build.log"; return 1; }
+  if [[ -f $build/configured ]]; then return 0; fi
+  quietly "$build.log" "$cmake" -S "$source" -B "$build" -G "$generator" -DCMAKE_BUILD_TYPE=Release "${compilers[@]}" "$@"
+  touch "$build/configured"
+}
+
+build_in() { # BUILD [ARGUMENT...]
+  quietly "$1.log" "$cmake" --build "$@"
 }
 
 programs=0
 run_program() {
   echo "-- $1"
   shift
-  "$@"
+  "$@" || fail "$*"
   programs=$((programs + 1))
 }
 
-for kind in static shared; do
-  shared=OFF
-  if [[ $kind == shared ]]; then shared=ON; fi
-  build=$work_dir/$kind
-  if [[ $kind == static && -n $static_build ]]; then
-    build=$static_build
+# ---- under hostile flags ----
+
+# build_hostile NAME LEVELS FLAGS OPTIONS [CMAKE_ARGUMENT...]: a project with FLAGS for all that it compiles and links,
+# and OPTIONS, a list, for rapt, which it adds with these levels.
+build_hostile() {
+  local name=$1 levels=$2 flags=$3 options=$4
+  shift 4
+  configure "$consumer_dir/add_subdirectory" "$work_dir/$name" "-DRAPT_SOURCE_DIR=$source_dir" -DRAPT_BUILD_VALIDATE=ON \
+    "-DRAPT_LEVELS=$levels" -DCMAKE_BUILD_TYPE=None "-DCMAKE_C_FLAGS=$flags" "-DCMAKE_CXX_FLAGS=$flags" \
+    "-DUSER_OPTIONS=$options" "$@"
+  build_in "$work_dir/$name" --target bits_program rapt-validate
+}
+
+# run_hostile NAME: the bits, the published hashes, and no instruction beyond a level's own.
+run_hostile() {
+  local build=$work_dir/$1
+  run_program "$1: bits" "$build/bits_program"
+  run_program "$1: published hashes" quietly "$build.validate.log" "$build/rapt/tests/validate/rapt-validate" --quick
+  tail -n 1 "$build.validate.log"
+  run_program "$1: instructions" quietly "$build.audit.log" "$source_dir/tests/audit/audit.sh" archive "$build/rapt/librapt.a"
+}
+
+native=-march=native more_isa="-mno-fma;-mavx512f" any_isa="-mavx512f -mfma -mbmi2"
+if [[ $processor == aarch64 ]]; then native=-mcpu=native more_isa=-march=armv8.2-a+sve any_isa=-march=armv8.2-a+sve; fi
+finite="-fassociative-math;-freciprocal-math;-fno-signed-zeros;-fno-trapping-math;-ffinite-math-only;-fno-math-errno"
+
+code_of() { objdump -d --no-show-raw-insn "$1" | tail -n +4; }
+
+test_one_by_one() {
+  # A level's code is the same, instruction by instruction, under each flag alone.
+  local flag name flags=(-ffast-math -Ofast -ffp-contract=fast -fassociative-math -freciprocal-math -fno-signed-zeros
+    -ffinite-math-only -fno-math-errno -fno-trapping-math -funsafe-math-optimizations -frounding-math "$native" -flto "$any_isa")
+  if [[ $processor == x86_64 ]]; then flags+=(-mrecip -mfpmath=387 -mtune=native -mavx512f -mavx -mfma4 -msse4.2); fi
+  if "$cxx" --version | grep -q clang; then
+    flags+=(-ffp-model=fast -fdenormal-fp-math=preserve-sign -fapprox-func -fno-honor-nans)
   else
-    configure_and_build "$source_dir" "$build" -DBUILD_SHARED_LIBS=$shared -DCMAKE_INSTALL_LIBDIR=lib -DRAPT_BUILD_VALIDATE=OFF
+    flags+=(-fsingle-precision-constant -fcx-fortran-rules)
   fi
+  for flag in "" "${flags[@]}"; do
+    name=flag${flag//[^a-z0-9]/_}
+    configure "$source_dir" "$work_dir/$name" -DRAPT_BUILD_VALIDATE=OFF -DRAPT_LEVELS=scalar "-DCMAKE_CXX_FLAGS=$flag" \
+      "-DCMAKE_C_FLAGS=$flag"
+    build_in "$work_dir/$name" --target rapt
+    code_of "$work_dir/$name/rapt_scalar.o" >"$work_dir/$name.code"
+    cmp "$work_dir/flag.code" "$work_dir/$name.code" || fail "$flag changes the code of the level scalar"
+    quietly "$work_dir/$name.log" "$source_dir/tests/audit/audit.sh" archive "$work_dir/$name/librapt.a"
+    echo "-- ${flag:-no flag}: the same code"
+    programs=$((programs + 1))
+  done
+}
 
-  # Installed in one place and moved to another: nothing in an installed tree may name the place. The tree is
-  # replaced only when it has changed, so that its users need not be built again.
-  rm -rf "$work_dir/$kind-staging"
-  "$cmake" --install "$build" --prefix "$work_dir/$kind-staging" >/dev/null
-  prefix=$work_dir/$kind-prefix
-  if ! diff -qr "$work_dir/$kind-staging" "$prefix" >/dev/null 2>&1; then
-    rm -rf "$prefix" "$work_dir/$kind-find_package"
-    mv "$work_dir/$kind-staging" "$prefix"
-  fi
+if $full; then
+  test_one_by_one
+  build_hostile fast "" "-Ofast $native -ffp-contract=fast" "$more_isa"
+  run_hostile fast
+  build_hostile finite "" "-O3 -frounding-math" "$finite" -DCMAKE_INTERPROCEDURAL_OPTIMIZATION=ON -DCMAKE_UNITY_BUILD=ON
+  run_hostile finite
+  echo "$programs programs ran"
+  exit 0
+fi
 
-  configure_and_build "$consumer_dir/find_package" "$work_dir/$kind-find_package" "-DCMAKE_PREFIX_PATH=$prefix"
+# A repeated option, as CMake drops repetitions: rapt's own -ffp-contract=off must not be the one that goes.
+build_hostile hostile $vector_level "-O1 -ffast-math $native" "-ffp-contract=off;-ffp-contract=fast;$more_isa"
+run_hostile hostile
+
+# ---- installed ----
+
+version=$(sed -n 's/^#define RAPT_VERSION_M[A-Z]* //p' "$source_dir/include/rapt/rapt.h" | paste -sd .)
+
+# test_installed KIND PREFIX PKG_CONFIG_ARGUMENT...: find_package, and README's command line.
+test_installed() {
+  local kind=$1 prefix=$2 library=(env "LD_LIBRARY_PATH=$2/lib")
+  shift 2
+  configure "$consumer_dir/find_package" "$work_dir/$kind-find_package" "-DCMAKE_PREFIX_PATH=$prefix" "-DRAPT_VERSION=$version"
+  build_in "$work_dir/$kind-find_package"
   run_program "$kind, find_package, C" "$work_dir/$kind-find_package/c_program"
   run_program "$kind, find_package, C++" "$work_dir/$kind-find_package/cpp_program"
+  run_program "$kind, find_package, bits" "$work_dir/$kind-find_package/bits_program" subnormals
+  [[ -f $prefix/share/doc/rapt/LICENSE ]] || fail "$kind: no LICENSE is installed"
 
   if command -v pkg-config >/dev/null; then
     export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
-    read -ra flags <<<"$(pkg-config --cflags --libs rapt)"
-    "$cc" "$consumer_dir/program/main.c" "${flags[@]}" -o "$work_dir/$kind-pkg_config"
-    run_program "$kind, pkg-config, C" env "LD_LIBRARY_PATH=$prefix/lib" "$work_dir/$kind-pkg_config"
+    local line
+    line=$(grep -m 1 "^cc app.c .*$1 rapt)" "$source_dir/README.md") || fail "README has no command line with $1"
+    mkdir -p "$work_dir/$kind-pkg_config"
+    cp "$consumer_dir/program/main.c" "$work_dir/$kind-pkg_config/app.c"
+    (
+      cd "$work_dir/$kind-pkg_config"
+      cc() { "$cc" "$@"; }
+      eval "$line"
+    )
+    run_program "$kind, pkg-config, C" "${library[@]}" "$work_dir/$kind-pkg_config/a.out"
+    [[ $(pkg-config --libs rapt) != *-lm* ]] || fail "pkg-config: a user of librapt.so does not need libm"
   else
     echo "skipped: $kind, pkg-config: there is no pkg-config"
   fi
-done
+}
+
+# Installed in one place and moved to another: nothing in an installed tree may name the place. The tree is replaced
+# only when it has changed, so that its users need not be built again.
+install_moved() { # BUILD KIND
+  local staging=$work_dir/$2-staging prefix=$work_dir/$2-prefix
+  rm -rf "$staging"
+  quietly "$work_dir/$2-install.log" "$cmake" --install "$1" --prefix "$staging"
+  if ! diff -qr "$staging" "$prefix" >/dev/null 2>&1; then
+    rm -rf "$prefix" "$work_dir/$2-find_package"
+    mv "$staging" "$prefix"
+  fi
+}
+
+if [[ -z $static_build ]]; then
+  static_build=$work_dir/static
+  configure "$source_dir" "$static_build" -DCMAKE_INSTALL_LIBDIR=lib -DRAPT_BUILD_VALIDATE=OFF -DRAPT_LEVELS=$vector_level
+  build_in "$static_build"
+fi
+install_moved "$static_build" static
+test_installed static "$work_dir/static-prefix" --static
 
 prefix=$work_dir/static-prefix
 "$cc" -std=c99 -Wall -Wextra -Wpedantic -Werror "$consumer_dir/program/main.c" -I"$prefix/include" \
   "$prefix/lib/librapt.a" -lm -o "$work_dir/plain_c"
 run_program "librapt.a and libm alone, C99" "$work_dir/plain_c"
 if needed=$(readelf -d "$work_dir/plain_c" 2>/dev/null) && grep -E 'NEEDED.*(stdc\+\+|pthread|gcc_s)' <<<"$needed"; then
-  echo "librapt.a made a C program need more than libc and libm" >&2
-  exit 1
+  fail "librapt.a made a C program need more than libc and libm"
 fi
 
-configure_and_build "$consumer_dir/add_subdirectory" "$work_dir/add_subdirectory" "-DRAPT_SOURCE_DIR=$source_dir"
-run_program "add_subdirectory, C" "$work_dir/add_subdirectory/c_program"
-run_program "add_subdirectory, C++" "$work_dir/add_subdirectory/cpp_program"
+# rapt alone is built, and rapt-validate is not there to be installed. With -ffast-math on its link line a shared
+# library would flush subnormals to zero in every process that loads it.
+configure "$source_dir" "$work_dir/shared" -DBUILD_SHARED_LIBS=ON -DCMAKE_INSTALL_LIBDIR=lib -DRAPT_LEVELS=scalar \
+  "-DCMAKE_C_FLAGS=-Ofast -ffast-math" "-DCMAKE_CXX_FLAGS=-Ofast -ffast-math"
+build_in "$work_dir/shared" --target rapt
+install_moved "$work_dir/shared" shared
+test_installed shared "$work_dir/shared-prefix" --libs
+
+# ---- a part of another project, which exports a library of its own ----
+
+build=$work_dir/add_subdirectory
+configure "$consumer_dir/add_subdirectory" "$build" "-DRAPT_SOURCE_DIR=$source_dir" -DCMAKE_INSTALL_LIBDIR=lib -DRAPT_LEVELS=scalar
+build_in "$build"
+run_program "add_subdirectory, C" "$build/c_program"
+run_program "add_subdirectory, C++" "$build/cpp_program"
+
+configure "$consumer_dir/find_user" "$work_dir/user-of-build" "-DCMAKE_PREFIX_PATH=$build;$build/rapt"
+build_in "$work_dir/user-of-build"
+run_program "a project's library, in its build" "$work_dir/user-of-build/program"
+
+rm -rf "$work_dir/user-prefix"
+quietly "$build.log" "$cmake" --install "$build" --prefix "$work_dir/user-prefix"
+[[ ! -e $work_dir/user-prefix/include/rapt ]] || fail "a project installed rapt, which nothing asked for"
+quietly "$build.log" "$cmake" --install "$build" --prefix "$work_dir/user-prefix" --component rapt
+configure "$consumer_dir/find_user" "$work_dir/user-of-prefix" "-DCMAKE_PREFIX_PATH=$work_dir/user-prefix"
+build_in "$work_dir/user-of-prefix"
+run_program "a project's library, installed" "$work_dir/user-of-prefix/program"
+
+# ---- two configurations in one tree; a compiler that is a command with an argument, as CXX="ccache g++" ----
+
+if command -v ninja >/dev/null; then
+  build=$work_dir/multi
+  if [[ ! -f $build/configured ]]; then
+    CXX="env $cxx" quietly "$build.log" "$cmake" -S "$source_dir" -B "$build" -G "Ninja Multi-Config" \
+      "-DCMAKE_C_COMPILER=$cc" -DRAPT_LEVELS=scalar -DRAPT_BUILD_VALIDATE=OFF
+    touch "$build/configured"
+  fi
+  rm -rf "$work_dir/multi-prefix"
+  for config in Debug Release; do
+    build_in "$build" --config $config
+    quietly "$build.log" "$cmake" --install "$build" --config $config --prefix "$work_dir/multi-prefix"
+  done
+  for config in Debug Release; do
+    configure "$consumer_dir/find_package" "$work_dir/multi-$config" "-DCMAKE_PREFIX_PATH=$work_dir/multi-prefix" \
+      -DCMAKE_BUILD_TYPE=$config
+    build_in "$work_dir/multi-$config"
+    run_program "Ninja Multi-Config, $config" "$work_dir/multi-$config/c_program"
+  done
+else
+  echo "skipped: Ninja Multi-Config: there is no ninja"
+fi
+
+# ---- what configuring says ----
+
+# says TEXT [CMAKE_ARGUMENT...]: configuring rapt says so, in a build folder of its own.
+says() {
+  local text=$1 build=$work_dir/says
+  shift
+  rm -rf "$build"
+  "$cmake" -S "$source_dir" -B "$build" -G "$generator" -DRAPT_BUILD_VALIDATE=OFF "${compilers[@]}" "$@" >"$build.log" 2>&1 || true
+  tr -s ' \n' ' ' <"$build.log" | grep -qF -- "$text" || { cat "$build.log"; fail "configuring with $* did not say: $text"; }
+  echo "-- configuring says: $text"
+}
+
+if [[ $processor == x86_64 ]]; then
+  says "rapt: levels: scalar avx2 avx512"
+  says "rapt: levels: scalar avx2; left out by RAPT_LEVELS: avx512" "-DRAPT_LEVELS=avx2;neon"
+fi
+says "rapt: levels: scalar; left out by RAPT_LEVELS: $vector_level" -DRAPT_LEVELS=scalar
+says "RAPT_LEVELS names 'avx3'. rapt's levels are: scalar avx2 avx512 neon" "-DRAPT_LEVELS=avx2;avx3"
+says "RAPT_LEVELS chooses the levels that are compiled" -DRAPT_ISAS=scalar
+says "libxsimd-dev" -DRAPT_FETCH_XSIMD=OFF -DCMAKE_IGNORE_PATH=/usr/include
+says "rapt needs objcopy (Debian, Ubuntu: binutils" -DCMAKE_OBJCOPY=
+says "the compile flag -D__FAST_MATH__ would change" "-DCMAKE_CXX_FLAGS=-O2 -D__FAST_MATH__"
+cat >"$work_dir/without_bfd" <<WRAPPER
+#!/bin/sh
+case "\$*" in *-fuse-ld=bfd*) echo "cannot find 'ld'" >&2; exit 1 ;; esac
+exec $cxx "\$@"
+WRAPPER
+chmod +x "$work_dir/without_bfd"
+says "rapt needs GNU ld, as ld.bfd (Debian, Ubuntu: binutils" "-DCMAKE_CXX_COMPILER=$work_dir/without_bfd"
+
+# The compiler is asked, as a toolchain file need not name the processor.
+if command -v aarch64-linux-gnu-g++ >/dev/null; then
+  says "rapt: levels: scalar neon" -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc \
+    -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++
+else
+  echo "skipped: cross compiling: there is no aarch64-linux-gnu-g++"
+fi
+
+# A flag that has no value yet when CMake configures is stopped by the sources.
+configure "$consumer_dir/add_subdirectory" "$work_dir/guard" "-DRAPT_SOURCE_DIR=$source_dir" -DRAPT_LEVELS=scalar \
+  "-DUSER_OPTIONS=\$<1:-D__FAST_MATH__>"
+if "$cmake" --build "$work_dir/guard" --target rapt -- -k 0 >"$work_dir/guard.log" 2>&1; then fail "the sources compile under -ffast-math"; fi
+for file in src/api/softmax.cpp src/dispatch/dispatch.cpp src/isa/scalar/table.cpp src/isa/scalar/attention.cpp; do
+  [[ ! -f $work_dir/guard/rapt/CMakeFiles/rapt_baseline.dir/$file.o && ! -f $work_dir/guard/rapt/CMakeFiles/rapt_isa_scalar.dir/$file.o ]] ||
+    fail "$file compiles under -ffast-math"
+done
+echo "-- the sources do not compile under -ffast-math"
+
 echo "$programs programs ran"

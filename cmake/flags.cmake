@@ -1,0 +1,101 @@
+# The flags that decide bits. They stand last on every compile line of the library: no flag of the project around it
+# changes a result.
+
+# -ffp-contract=off: every fused multiply-add is one that the source spells out. It stands behind -fno-fast-math, which
+# in clang turns contraction on. -fno-lto: link-time optimisation would carry code from one level to another.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  set(RAPT_NUMERIC_FLAGS -fno-unsafe-math-optimizations -fno-associative-math -fno-reciprocal-math -fno-finite-math-only
+      -fsigned-zeros -ftrapping-math -fno-signaling-nans -fno-single-precision-constant)
+else()
+  set(RAPT_NUMERIC_FLAGS -fno-trapping-math -fdenormal-fp-math=ieee -mrecip=none)
+  # clang warns when -fno-fast-math takes a flag back.
+  if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 18)
+    list(APPEND RAPT_NUMERIC_FLAGS -Wno-overriding-t-option)
+  else()
+    list(APPEND RAPT_NUMERIC_FLAGS -Wno-overriding-option)
+  endif()
+endif()
+list(APPEND RAPT_NUMERIC_FLAGS -fno-fast-math -fmath-errno -fno-rounding-math -ffp-contract=off -fno-lto)
+
+# rapt_set_last_flags(sources flag...): options of a source file follow those of every target, directory and command
+# line, and CMake drops none of them as a repetition.
+function(rapt_set_last_flags sources)
+  set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "${ARGN}")
+endfunction()
+
+# -ffast-math on a link line adds an object that flushes subnormals to zero in the whole process. The last -O counts.
+set(RAPT_NUMERIC_LINK_FLAGS -O2 -fno-fast-math -fno-unsafe-math-optimizations)
+
+# The compiler with the arguments that it always has.
+separate_arguments(RAPT_COMPILER UNIX_COMMAND "${CMAKE_CXX_COMPILER_ARG1}")
+list(PREPEND RAPT_COMPILER "${CMAKE_CXX_COMPILER}")
+if(CMAKE_CXX_COMPILER_TARGET AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  list(APPEND RAPT_COMPILER --target=${CMAKE_CXX_COMPILER_TARGET})
+endif()
+
+# rapt_macros(result flag...): the predefined macros that tell the processor, the arithmetic, and the instructions that
+# the compiler may use unasked. Empty if it refuses the flags.
+function(rapt_macros result)
+  execute_process(COMMAND ${RAPT_COMPILER} ${ARGN} -dM -E -x c++ /dev/null
+                  OUTPUT_VARIABLE text ERROR_QUIET RESULT_VARIABLE failed)
+  set(arithmetic "FLT_EVAL_METHOD|FAST_MATH|FINITE_MATH_ONLY|(ASSOCIATIVE|RECIPROCAL|ROUNDING)_MATH|NO_SIGNED_ZEROS")
+  set(x86 "S?SSE[0-9_]*|(AVX|APX|FMA|BMI|F16C|XOP|TBM|LZCNT|POPCNT|MOVBE|GFNI)[A-Z0-9_]*")
+  set(arm64 "ARM_FEATURE_(SVE|SME|DOTPROD|FP16|BF16|MATMUL|QRDMX|COMPLEX|JCVT|FRINT|ATOMICS|RCPC|MOPS|CSSC)[A-Z0-9_]*")
+  string(REGEX MATCHALL "__(x86_64|aarch64|${arithmetic}|${x86}|${arm64})_* [-0-9]+" macros "${text}")
+  list(SORT macros)
+  if(failed)
+    set(macros)
+  endif()
+  set(${result} "${macros}" PARENT_SCOPE)
+endfunction()
+
+set(RAPT_CONFIGS "${CMAKE_CONFIGURATION_TYPES}")
+if(NOT RAPT_CONFIGS)
+  set(RAPT_CONFIGS "${CMAKE_BUILD_TYPE}")
+endif()
+if(NOT RAPT_CONFIGS)
+  set(RAPT_CONFIGS None)
+endif()
+
+# rapt_flags_around(result config): the flags that the project around gives every file. Generator expressions are left
+# out: they have no value yet.
+function(rapt_flags_around result config)
+  string(TOUPPER "CMAKE_CXX_FLAGS_${config}" of_config)
+  get_directory_property(options COMPILE_OPTIONS)
+  string(GENEX_STRIP "${options}" options)
+  list(TRANSFORM options REPLACE "^SHELL:" "")
+  list(JOIN options " " options)
+  separate_arguments(flags UNIX_COMMAND "${CMAKE_CXX_FLAGS} ${${of_config}} ${options}")
+  set(${result} "${flags}" PARENT_SCOPE)
+endfunction()
+
+# rapt_check_flags(level flag...): stops where the flags of the project around change what the level's own flags, which
+# follow them, say of arithmetic and instructions.
+function(rapt_check_flags level)
+  rapt_macros(expected ${ARGN})
+  if(NOT expected)
+    message(FATAL_ERROR "rapt: ${CMAKE_CXX_COMPILER} does not know the flags of level ${level}: ${ARGN}\n"
+            "rapt is built by gcc 12 or clang 14, or newer.")
+  endif()
+  foreach(config IN LISTS RAPT_CONFIGS)
+    rapt_flags_around(around ${config})
+    rapt_macros(macros ${around} ${ARGN})
+    if(macros STREQUAL expected OR NOT macros)
+      continue()
+    endif()
+    set(blamed)
+    foreach(flag IN LISTS around)
+      rapt_macros(alone ${flag} ${ARGN})
+      if(alone AND NOT alone STREQUAL expected)
+        list(APPEND blamed ${flag})
+      endif()
+    endforeach()
+    if(NOT blamed)
+      set(blamed ${around})
+    endif()
+    list(JOIN blamed " " blamed)
+    list(REMOVE_ITEM macros ${expected})
+    message(FATAL_ERROR "rapt: the compile flag ${blamed} would change the results of level ${level}, or the CPUs that "
+            "can run it (${macros}). Take it out of CMAKE_CXX_FLAGS and add_compile_options.")
+  endforeach()
+endfunction()

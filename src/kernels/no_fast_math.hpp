@@ -1,0 +1,12 @@
+// Stops the compilation under flags that would change results. The build sets its own flags after all others; this is
+// for a build that compiles these sources in another way.
+#pragma once
+
+#if defined(__FAST_MATH__) || __FINITE_MATH_ONLY__ + 0 != 0 || defined(__ASSOCIATIVE_MATH__) || \
+    defined(__RECIPROCAL_MATH__) || defined(__NO_SIGNED_ZEROS__)
+#error "rapt: -ffast-math, or a part of it, would change results"
+#endif
+
+#if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0
+#error "rapt: float is computed in another precision here (x87?), which would change results"
+#endif
