@@ -272,9 +272,8 @@ typedef struct rapt_softmax_options {
 /* y[r][c] = exp(s[r][c]) / sum over c of exp(s[r][c]), over rows of `cols` elements.
  * x_stride and y_stride are at least cols (with one row they are not read). y may be x, with the same stride.
  * bias, mask, row_lengths and sinks must not overlap y. options may be null.
- * Accuracy: relative error of every probability at most 6 * 2^-24 (f64: 10 * 2^-53) where terms are not made
- * for it, at any number of columns and any magnitude of logits; and at most 72 * 2^-24 (f64: 140 * 2^-53) for
- * any row. Scores are rounded, and the errors of all functions over rows grow by that rounding, with a bias
+ * Accuracy: relative error of every probability at most 72 * 2^-24 (f64: 140 * 2^-53) at any number of
+ * columns and any magnitude of logits; most rows stay below 6 (f64: 10) units. Scores are rounded, and the errors of all functions over rows grow by that rounding, with a bias
  * (once), a softcap (a few units), or a scale whose magnitude is outside of [2^-16, 2^16]; such a score that
  * leaves the range of the type is infinite. A probability below the smallest normal number is 0,
  * never subnormal. A probability is never above 1, and a row with one visible element is exactly 1. */
@@ -285,8 +284,8 @@ RAPT_API rapt_status rapt_softmax_f64(const double *x, ptrdiff_t x_stride, doubl
 
 /* y[r][c] = s[r][c] - log-sum-exp of row r; never above 0; excluded elements are -inf. Arguments as
  * softmax.
- * Accuracy: |error| <= 4 * 2^-24 * max(1, |y|) (f64: 8 * 2^-53), where scores are not rounded; the
- * worst row there can be errs by 72 (f64: 140) of those units. */
+ * Accuracy: |error| <= 72 * 2^-24 * max(1, |y|) (f64: 140 * 2^-53), where scores are not rounded; most rows
+ * stay below 4 (f64: 8) units. */
 RAPT_API rapt_status rapt_log_softmax_f32(const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride,
                                           size_t rows, size_t cols, const rapt_softmax_options *options);
 RAPT_API rapt_status rapt_log_softmax_f64(const double *x, ptrdiff_t x_stride, double *y, ptrdiff_t y_stride,
@@ -294,8 +293,8 @@ RAPT_API rapt_status rapt_log_softmax_f64(const double *x, ptrdiff_t x_stride, d
 
 /* out[r] = log of the sum over c of exp(s[r][c]), the sink included; of rows without columns -inf, or the
  * sink. out must not overlap an input.
- * Accuracy: |error| <= 4 * 2^-24 * max(1, |out|) (f64: 8 * 2^-53), where scores are not rounded; the
- * worst row there can be errs by 72 (f64: 140) of those units. */
+ * Accuracy: |error| <= 72 * 2^-24 * max(1, |out|) (f64: 140 * 2^-53), where scores are not rounded; most rows
+ * stay below 4 (f64: 8) units. */
 RAPT_API rapt_status rapt_logsumexp_f32(const float *x, ptrdiff_t x_stride, float *out, size_t rows,
                                         size_t cols, const rapt_softmax_options *options);
 RAPT_API rapt_status rapt_logsumexp_f64(const double *x, ptrdiff_t x_stride, double *out, size_t rows,
