@@ -516,7 +516,8 @@ typedef struct rapt_attention_gradients {
  * over the sequences one after the other. It does not depend on tasks, batch or instruction set. Special
  * values: a row with nothing visible has dq 0 and adds to nothing (if its dout is not finite, dsinks is NaN).
  * Where the weight is 0 (excluded, or below 2^-125) ds is 0, whatever is there, and a key or query that is
- * not finite adds nothing. No weight is above 1. No gradient is -0. Aliasing: gradients overlap nothing.
+ * not finite adds nothing. A product or sum beyond the range of the type is infinite, or NaN. No weight is
+ * above 1. No gradient is -0. Aliasing: gradients overlap nothing.
  * Accuracy (f32; f64: 2^-53): with S of forward's accuracy and e[i] = 8 + |lse[i]| + (qk_dim + 8) * S, the
  * error of a weight is at most e[i] * 2^-24 of it, and that of ds[i][j] (e[i] + v_dim) * 2^-24 of w[i][j] *
  * max over the visible |v| * sum of |dout[i]|. A gradient's error is at most what these make of the terms of
