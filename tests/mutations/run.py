@@ -18,7 +18,6 @@ import concurrent.futures
 import os
 import pathlib
 import re
-import resource
 import shutil
 import subprocess
 import sys
@@ -203,15 +202,27 @@ def validate(command, log, number):
     return True, ", ".join(ways) + f", in {text.count('DIFFERENT')} rows"
 
 
-def best_level():
-    try:
-        flags = set(re.search(r"^flags\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)[1].split())
-    except TypeError:
-        return "neon" if os.uname().machine == "aarch64" else None
-    for level, needed in (("avx512", "avx512f avx512bw avx512cd avx512dq avx512vl"), ("avx2", "avx2 fma bmi2")):
-        if flags.issuperset(needed.split()):
-            return level
-    return None
+def judge_level(level, mutations, wrong, command, logs):
+    """Prints what becomes of each; whether all are caught."""
+    shutil.rmtree(logs, ignore_errors=True)
+    logs.mkdir(parents=True)
+    _, how = validate(command, logs / "nothing.log", 0)
+    if how != NOT_CAUGHT:
+        print(f"{level}: rapt-validate fails without a mutation: {how}: see {logs / 'nothing.log'}")
+        return False
+
+    def judge(mutation):
+        if mutation in wrong:
+            return False, wrong[mutation]
+        return validate(command, logs / f"{re.sub('[^a-zA-Z0-9]+', '_', mutation.name)}.log", mutation.number)
+
+    caught = 0
+    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for mutation, (is_caught, how) in zip(mutations, pool.map(judge, mutations)):
+            print(f"{mutation.name:<75} {how}", flush=True)
+            caught += is_caught
+    print(f"mutations of {level}: {caught} of {len(mutations)} caught", flush=True)
+    return caught == len(mutations)
 
 
 def main():
@@ -219,45 +230,24 @@ def main():
                                      epilog="What follows -- are arguments of CMake.")
     parser.add_argument("source", type=pathlib.Path)
     parser.add_argument("work", type=pathlib.Path, help="kept: a second run compiles what has changed")
-    parser.add_argument("--level", help="one that this machine can run; the best, if not given", default=best_level())
+    parser.add_argument("--level", required=True, help="one that this machine can run, or several: avx2,avx512")
     parser.add_argument("--only", metavar="REGEX", default="", help="the mutations with such names alone")
     parser.add_argument("--emulator", default="", help="a command that runs programs of another processor")
     parser.add_argument("--cmake", default="cmake")
     end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     options = parser.parse_args(sys.argv[1:end])
-    level = options.level
-    if level is None:
-        print("skipped: this CPU runs no vector level")
-        return 0
+    levels = options.level.split(",")
 
     work = options.work.resolve()
     every_mutation = read_mutations(options.source / "tests/mutations")
     wrong = make_copy(options.source.resolve(), work / "source", every_mutation)
-    program = build(work / "source", work / "build", [level], options.cmake, sys.argv[end + 1:])
-    logs = work / f"logs-{level}"
-    shutil.rmtree(logs, ignore_errors=True)
-    logs.mkdir(parents=True)
-
-    command = [*options.emulator.split(), program, "--quick", "--isa", level]
-    mutations = [m for m in every_mutation if m.is_for(level) and re.search(options.only, m.name)]
-
-    def judge(mutation):
-        if mutation in wrong:
-            return False, wrong[mutation]
-        return validate(command, logs / f"{re.sub('[^a-zA-Z0-9]+', '_', mutation.name)}.log", mutation.number)
-
-    _, how = validate(command, logs / "nothing.log", 0)
-    if how != NOT_CAUGHT:
-        print(f"without a mutation rapt-validate fails: {how}: see {logs / 'nothing.log'}")
-        return 1
-    caught = 0
-    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        for mutation, (is_caught, how) in zip(mutations, pool.map(judge, mutations)):
-            print(f"{mutation.name:<68} {how}", flush=True)
-            caught += is_caught
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(f"mutations of {level}: {caught} of {len(mutations)} caught, {used.ru_utime + used.ru_stime:.0f} s of a CPU")
-    return 0 if caught == len(mutations) else 1
+    program = build(work / "source", work / "build", levels, options.cmake, sys.argv[end + 1:])
+    good = True
+    for level in levels:
+        mutations = [m for m in every_mutation if m.is_for(level) and re.search(options.only, m.name)]
+        command = [*options.emulator.split(), program, "--quick", "--isa", level]
+        good &= judge_level(level, mutations, wrong, command, work / f"logs-{level}")
+    return 0 if good else 1
 
 
 if __name__ == "__main__":
