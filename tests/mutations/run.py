@@ -8,6 +8,7 @@ In *.txt:
   == NAME            begins a mutation; what follows are its edits
   levels: L...       the levels that it is for, if not all that it touches; "all": the scalar level is broken as well,
                      so that levels agree and only the published hashes tell
+  kernels: REGEX     those that rapt-validate runs, if not all; before the first mutation, of a whole file
   in FILE, N sites   the file of the edits below, and how often the original stands there (once, if not said)
   - ORIGINAL         must stand there exactly so often, but for white space; several lines are one text
   + MUTATED          takes its place. Of an original that ends with ; it is a statement, else an expression; with
@@ -47,8 +48,8 @@ class Edit:
 
 
 class Mutation:
-    def __init__(self, name, number):
-        self.name, self.number, self.levels, self.edits = name, number, None, []
+    def __init__(self, name, number, kernels):
+        self.name, self.number, self.kernels, self.levels, self.edits = name, number, kernels, None, []
 
     def is_for(self, level):
         if self.levels not in (None, ["all"]):
@@ -68,27 +69,32 @@ def level_of(file):
 def read_mutations(folder):
     mutations = []
     for path in sorted(folder.glob("*.txt")):
-        file, sites = None, 1
+        of_file, kernels = [], ""
         for number, line in enumerate(path.read_text().splitlines(), 1):
             mark, _, text = line.partition(" ")
             if not line or mark == "#":
                 continue
             if mark == "==":
-                mutations.append(Mutation(text, len(mutations) + 1))
+                of_file.append(Mutation(text, len(mutations) + len(of_file) + 1, kernels))
+            elif mark == "kernels:" and of_file:
+                of_file[-1].kernels = text
+            elif mark == "kernels:":
+                kernels = text
             elif mark == "levels:":
-                mutations[-1].levels = text.split()
+                of_file[-1].levels = text.split()
             elif mark == "in":
                 file, _, count = text.partition(", ")
                 sites = int(count.split()[0]) if count else 1
-                mutations[-1].edits.append(Edit(file, sites))
+                of_file[-1].edits.append(Edit(file, sites))
             elif mark == "-":
-                if mutations[-1].edits[-1].mutated:
-                    mutations[-1].edits.append(Edit(file, sites))
-                mutations[-1].edits[-1].original.append(text)
+                if of_file[-1].edits[-1].mutated:
+                    of_file[-1].edits.append(Edit(file, sites))
+                of_file[-1].edits[-1].original.append(text)
             elif mark == "+":
-                mutations[-1].edits[-1].mutated.append(text)
+                of_file[-1].edits[-1].mutated.append(text)
             else:
                 sys.exit(f"{path}:{number}: not understood: {line}")
+        mutations += of_file
     return mutations
 
 
@@ -211,15 +217,22 @@ def judge_level(level, mutations, wrong, command, logs):
         print(f"{level}: rapt-validate fails without a mutation: {how}: see {logs / 'nothing.log'}")
         return False
 
+    listed = subprocess.run([*command[:-3], "--list"], capture_output=True, text=True, check=True).stdout
+    names = re.findall(r"^  (\w+)$", listed, re.MULTILINE)
+
     def judge(mutation):
         if mutation in wrong:
             return False, wrong[mutation]
-        return validate(command, logs / f"{re.sub('[^a-zA-Z0-9]+', '_', mutation.name)}.log", mutation.number)
+        kernels = [name for name in names if re.search(mutation.kernels, name)]
+        if not kernels:
+            return False, f"rapt-validate knows no kernel of {mutation.kernels}"
+        some = [word for name in kernels for word in ("--kernel", name)] if mutation.kernels else []
+        return validate(command + some, logs / f"{re.sub('[^a-zA-Z0-9]+', '_', mutation.name)}.log", mutation.number)
 
     caught = 0
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for mutation, (is_caught, how) in zip(mutations, pool.map(judge, mutations)):
-            print(f"{mutation.name:<75} {how}", flush=True)
+            print(f"{mutation.number:>3}  {mutation.name:<75} {how}", flush=True)
             caught += is_caught
     print(f"mutations of {level}: {caught} of {len(mutations)} caught", flush=True)
     return caught == len(mutations)
