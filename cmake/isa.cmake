@@ -88,14 +88,15 @@ function(rapt_add_isas target)
       target_link_libraries(rapt_isa_${name} PRIVATE rapt_xsimd)
     endif()
     # -O2 in every configuration: without inlining, each intrinsic would become a function of its own, and a
-    # debug build of the caller's program is no reason for kernels fifty times slower. With sanitizers -O1: clang
-    # then takes 1 to 2 minutes for a file of a level, and up to twice as long at -O2.
+    # debug build of the caller's program is no reason for kernels fifty times slower. With sanitizers -O1: clang takes
+    # up to twice as long at -O2.
     rapt_set_last_flags("${sources}" ${RAPT_NUMERIC_FLAGS} ${RAPT_ISA_FLAGS_${name}}
                         $<IF:$<CONFIG:Sanitizer>,-O1,-O2>)
-    # Four of the five minutes that a sanitized level compiles are the undefined behaviour sanitizer's. One vector
-    # level shows it the bodies that all share; the address sanitizer sees every level.
-    if(name STREQUAL "avx512")
-      target_compile_options(rapt_isa_${name} PRIVATE $<$<CONFIG:Sanitizer>:-fno-sanitize=undefined>)
+    # These checks of addresses take clang four fifths of a vector level's time. Guard pages and the address sanitizer
+    # see the same.
+    if(NOT name STREQUAL "scalar")
+      target_compile_options(rapt_isa_${name} PRIVATE
+        $<$<CONFIG:Sanitizer>:-fno-sanitize=null,alignment,object-size,pointer-overflow>)
     endif()
     rapt_add_closed_object(${target} rapt_${name}.o rapt_isa_${name} rapt_table_${name})
   endforeach()
