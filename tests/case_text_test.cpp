@@ -50,7 +50,7 @@ bool same(const Layout &a, const Layout &b) {
 TEST_CASE("every case is read as it was written") {
   std::size_t cases = 0, wrong = 0;
   for (const KernelCase &kernel : kernel_cases()) {
-    for (const LaidOutProblem &made : make_cases(kernel.traits, Effort::full, default_seed)) {
+    for (const LaidOutProblem &made : make_cases(kernel, Effort::full, default_seed)) {
       for (const Layout &layout : made.layouts) {
         Case given{made.problem, layout}, read;
         if (cases % 7 == 0) given.problem.first_row = made.problem.rows / 2, given.problem.row_count = 1;
