@@ -5,6 +5,7 @@
 
 #include "support/kernel_case.hpp"
 #include "validate/cases.hpp"
+#include "validate/directed_cases.hpp"
 
 using namespace rapt::test;
 using namespace rapt::validate;
@@ -65,6 +66,19 @@ TEST_CASE("every case is read as it was written") {
   }
   CHECK(cases > 100000);
   CHECK(wrong == 0);
+}
+
+TEST_CASE("every directed case is understood, and is some kernel's") {
+  for (const DirectedCase &directed : directed_cases()) {
+    CAPTURE(directed.rule);
+    CAPTURE(directed.text);
+    Case read;
+    CHECK(parse_case(directed.text, read).empty());
+    std::size_t kernels = 0;
+    for (const KernelCase &kernel : kernel_cases()) kernels += is_for(directed, kernel.name);
+    CHECK(kernels % 2 == 0);  // of both types
+    CHECK(kernels > 0);
+  }
 }
 
 TEST_CASE("what is not understood is named") {

@@ -159,6 +159,9 @@ std::vector<LevelResult> check(const KernelCase &kernel, const std::vector<std::
           }
           if (same_bits && outcome.fault.empty()) continue;
           result.mismatches += 1;
+          if (rule != nullptr && (result.broken_rules.empty() || result.broken_rules.back() != rule)) {
+            result.broken_rules.emplace_back(rule);
+          }
           if (!smallest || elements(problem) < elements(smallest->problem)) smallest = Case{problem, layout};
           result.stopped = crashes >= crashes_until_stop;
         }
