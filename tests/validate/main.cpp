@@ -88,9 +88,13 @@ void run(Report &report, Progress &progress) {
   }
   if (!options.exhaustive) return;
   std::printf("\n");
-  report.exhaustive = check_exp_exhaustively(report.isas, 1, [&](std::uint64_t done, std::uint64_t of) {
-    progress.show("exp_f32 over all inputs", done, of);
-  });
+  for (const auto &[name, check] : {std::pair("exp_f32 over all inputs", &check_exp_exhaustively),
+                                    std::pair("tanh over all inputs", &check_tanh_exhaustively)}) {
+    const auto results = check(report.isas, 1, [&, name = name](std::uint64_t done, std::uint64_t of) {
+      progress.show(name, done, of);
+    });
+    report.exhaustive.insert(report.exhaustive.end(), results.begin(), results.end());
+  }
   progress.clear();
   for (const ExhaustiveResult &result : report.exhaustive) print_exhaustive(result);
 }

@@ -116,10 +116,10 @@ void print_failure(const Row &row) {
 }
 
 void print_exhaustive(const ExhaustiveResult &result) {
-  std::printf("exp_f32 %-7s all %llu inputs, %llu mismatches, worst error %.5f ULP at %a\n",
-              result.isa.c_str(), static_cast<unsigned long long>(result.inputs),
-              static_cast<unsigned long long>(result.mismatches), result.worst_ulps,
-              double{result.worst_input});
+  std::printf("%s, %-7s all %llu inputs, %llu mismatches, worst error %.5f of %.4g %s at %a\n",
+              result.function.c_str(), result.isa.c_str(), static_cast<unsigned long long>(result.inputs),
+              static_cast<unsigned long long>(result.mismatches), result.worst_error, result.bound,
+              result.unit, double{result.worst_input});
   if (result.mismatches == 0) return;
   std::printf("  input %s: got %s, expected %s\n", test::hex(result.first_mismatch, 4).c_str(),
               test::hex(result.got, 4).c_str(), test::hex(result.expected, 4).c_str());

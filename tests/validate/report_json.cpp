@@ -148,11 +148,14 @@ void write_row(const Row &row, JsonWriter &json) {
 
 void write_exhaustive(const ExhaustiveResult &result, JsonWriter &json) {
   json.begin(nullptr, '{');
+  json.add("function", result.function);
   json.add("isa", result.isa);
   json.add("holds", result.holds());
   json.add_count("inputs", result.inputs);
   json.add_count("mismatches", result.mismatches);
-  json.add("worst_ulps", result.worst_ulps);
+  json.add("worst_error", result.worst_error);
+  json.add("error_unit", result.unit);
+  json.add("error_bound", result.bound);
   json.add("worst_input", test::hex(test::bits_of(result.worst_input), 4));
   json.end('}');
 }
