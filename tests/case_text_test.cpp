@@ -5,6 +5,7 @@
 
 #include "support/kernel_case.hpp"
 #include "validate/cases.hpp"
+#include "validate/directed_cases.hpp"
 
 using namespace rapt::test;
 using namespace rapt::validate;
@@ -50,7 +51,7 @@ bool same(const Layout &a, const Layout &b) {
 TEST_CASE("every case is read as it was written") {
   std::size_t cases = 0, wrong = 0;
   for (const KernelCase &kernel : kernel_cases()) {
-    for (const LaidOutProblem &made : make_cases(kernel.traits, Effort::full, default_seed)) {
+    for (const LaidOutProblem &made : make_cases(kernel, Effort::full, default_seed)) {
       for (const Layout &layout : made.layouts) {
         Case given{made.problem, layout}, read;
         if (cases % 7 == 0) given.problem.first_row = made.problem.rows / 2, given.problem.row_count = 1;
@@ -65,6 +66,19 @@ TEST_CASE("every case is read as it was written") {
   }
   CHECK(cases > 100000);
   CHECK(wrong == 0);
+}
+
+TEST_CASE("every directed case is understood, and is some kernel's") {
+  for (const DirectedCase &directed : directed_cases()) {
+    CAPTURE(directed.rule);
+    CAPTURE(directed.text);
+    Case read;
+    CHECK(parse_case(directed.text, read).empty());
+    std::size_t kernels = 0;
+    for (const KernelCase &kernel : kernel_cases()) kernels += is_for(directed, kernel.name);
+    CHECK(kernels % 2 == 0);  // of both types
+    CHECK(kernels > 0);
+  }
 }
 
 TEST_CASE("what is not understood is named") {

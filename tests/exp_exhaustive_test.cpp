@@ -1,5 +1,6 @@
-// exp in f32 for all 2^32 inputs: the scalar level against std::exp in double precision, and every other
-// usable level against the scalar one, bit for bit. The sweep is rapt-validate's.
+// exp in f32 for all 2^32 inputs, and each 64th of those of the softcaps' tanh: the scalar level against
+// double precision, and every other usable level against the scalar one, bit for bit. The sweep is
+// rapt-validate's, which takes all inputs of tanh as well (--exhaustive).
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -11,18 +12,31 @@
 
 using namespace rapt::test;
 
-TEST_CASE("exp_f32 over all inputs") {
-  // An odd stride, so that the fractions vary too.
-  const std::uint64_t stride = native_or_emulated<std::uint64_t>(1, 4099);
-  for (const auto &result :
-       rapt::validate::check_exp_exhaustively(usable_isas(), stride, [](auto, auto) {})) {
-    std::printf("exp_f32 %-7s %llu inputs, worst error %.5f ULP at %a (%s)\n", result.isa.c_str(),
-                static_cast<unsigned long long>(result.inputs), result.worst_ulps, double{result.worst_input},
-                hex(bits_of(result.worst_input), 4).c_str());
+namespace {
+
+void check(const std::vector<rapt::validate::ExhaustiveResult> &results) {
+  for (const auto &result : results) {
+    std::printf("%s on %-7s %llu inputs, worst error %.5f %s at %a (%s)\n", result.function.c_str(),
+                result.isa.c_str(), static_cast<unsigned long long>(result.inputs), result.worst_error,
+                result.unit, double{result.worst_input}, hex(bits_of(result.worst_input), 4).c_str());
     CAPTURE(result.isa);
     CAPTURE(hex(result.first_mismatch, 4));
     CHECK(result.mismatches == 0);
     CHECK(result.holds());
-    if (!emulated()) CHECK(result.inputs == std::uint64_t{1} << 32);
   }
+}
+
+}  // namespace
+
+// An odd stride, so that the fractions vary too.
+TEST_CASE("exp_f32 over all inputs") {
+  const std::uint64_t stride = native_or_emulated<std::uint64_t>(1, 4099);
+  const auto results = rapt::validate::check_exp_exhaustively(usable_isas(), stride, [](auto, auto) {});
+  check(results);
+  if (!emulated()) CHECK(results.front().inputs == std::uint64_t{1} << 32);
+}
+
+TEST_CASE("the tanh of softcaps over many inputs") {
+  const std::uint64_t stride = native_or_emulated<std::uint64_t>(63, 40099);
+  check(rapt::validate::check_tanh_exhaustively(usable_isas(), stride, [](auto, auto) {}));
 }

@@ -61,7 +61,7 @@ template <bool plain, class T>
   if (sum != sum) return std::numeric_limits<T>::quiet_NaN();
   const T result =
       static_cast<T>(std::fma(call.plan.c, double{row.max}, call.finish(row, r, sum, true).log_sum));
-  return sinks && result < sinks[r] ? sinks[r] : result;  // where sink / c was out of range
+  return sinks && result < sinks[r] ? sinks[r] : result;  // by rounding
 }
 
 template <class T>

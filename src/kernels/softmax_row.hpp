@@ -207,6 +207,12 @@ class SoftmaxCall {
       constexpr double unbias = 1.0 / static_cast<double>(1ull << (C::sum_bias / 2));
       const double log_sum = log_of_sum(sum * unbias * unbias) - remainder;
       result.log_sum = log_sum > 0 ? log_sum : 0;  // the maximum's own term is 1
+      // Where sink / c is out of range, the sink is above c * max; by a little less, as their sum may not
+      // overflow.
+      if (row.sink_is_max && row.max == std::numeric_limits<T>::max()) {
+        const double above = double{plan.sinks()[r]} - plan.c * double{row.max};
+        result.log_sum = above * (1 - std::numeric_limits<T>::epsilon());
+      }
     }
     return result;
   }

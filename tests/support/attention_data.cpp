@@ -1,5 +1,6 @@
 #include "support/attention_data.hpp"
 
+#include <cmath>
 #include <iterator>
 #include <limits>
 #include <span>
@@ -18,6 +19,14 @@ bool is_of_all_rows(InputClass input) {
          input == InputClass::signed_zeros;
 }
 
+// So small that a product with most weights is nothing, of either sign.
+template <class T>
+void make_tiny(std::span<T> values, Random &random) {
+  for (T &value : values) {
+    value = std::numeric_limits<T>::denorm_min() * (static_cast<T>(random.below(5)) - T(2));
+  }
+}
+
 template <class T>
 std::vector<T> make_rows(InputClass input, std::size_t share, Random &random, std::size_t rows,
                          std::size_t dim) {
@@ -33,10 +42,7 @@ std::vector<T> make_rows(InputClass input, std::size_t share, Random &random, st
       fill<T>(of_class && !elsewhere ? input : InputClass::gaussian, random, row);
     }
     if (input == InputClass::denormals && random.one_in(2)) {
-      // So small that a product with most weights is nothing, of either sign.
-      for (T &value : row) {
-        value = std::numeric_limits<T>::denorm_min() * (static_cast<T>(random.below(5)) - T(2));
-      }
+      make_tiny(row, random);
     }
   }
   return values;
@@ -53,6 +59,48 @@ oracle::Repeats draw_repeats(PerRow choice, Random &random) {
   const std::uint64_t draw = random.next();
   if (choice == PerRow::one_for_all) return {true, true, true};
   return {(draw & 3) == 0, (draw & 12) == 0, (draw & 48) == 0};
+}
+
+// Scores of -distance * ln 2, as the first dimension of a key is the score and queries are 1 there. The
+// largest are among the last fifth of the keys, so that blocks and chunks before it are far below; the values
+// of what is far make up for its weight. In odd heads everything far is below the cutoff of weights, in the
+// others some is exactly there.
+template <class T>
+void make_far_scores(Random &random, oracle::Attention<T> &a) {
+  constexpr double ln_2 = 0x1.62e42fefa39efp-1, log2_e = 0x1.71547652b82fep0;
+  constexpr double lowest = sizeof(T) == 4 ? 125 : 1021;
+  const T cutoff = static_cast<T>(-lowest) / static_cast<T>(log2_e);
+  for (std::size_t i = 0; i < a.q.size(); ++i) a.q[i] = i % a.qk_dim == 0 ? T(1) : T(0);
+  for (std::size_t row = 0; row < a.batch * a.kv_heads * a.kv_len; ++row) {
+    const std::size_t j = row % a.kv_len;
+    const bool odd = row / a.kv_len % 2 == 1;
+    const bool is_near = j + 1 == a.kv_len || (j >= a.kv_len - a.kv_len / 5 && random.one_in(8));
+    const double distance = is_near ? 0
+                            : odd   ? lowest + 0.2 + random.uniform()
+                                    : lowest - 1.5 + 3 * random.uniform();
+    const std::size_t edge = random.below(12);
+    T &score = a.k[row * a.qk_dim];
+    score = static_cast<T>(-distance * ln_2);
+    if (!is_near && !odd && edge < 3) {
+      score = edge == 0 ? cutoff : std::nextafter(cutoff, edge == 1 ? T(0) : -infinity<T>);
+    }
+    const double power = is_near ? 0x1p-10 : std::ldexp(1, sizeof(T) == 4 ? 116 : 1012);
+    for (std::size_t d = 0; d < a.v_dim; ++d) {
+      T &value = a.v[row * a.v_dim + d];
+      value = static_cast<T>(static_cast<double>(value) * power);
+    }
+  }
+}
+
+// One row of each head is not finite in one dimension: the last one but one, in the last dimension. An odd
+// seed makes it the first dimension, and one with bit 1 the second row.
+template <class T>
+void make_a_row_bad(const Problem &problem, std::vector<T> &values, std::size_t rows, std::size_t dim) {
+  constexpr T special[] = {std::numeric_limits<T>::quiet_NaN(), infinity<T>, -infinity<T>};
+  for (std::size_t head = 0; rows > 1 && head < values.size() / (rows * dim); ++head) {
+    const std::size_t row = head * rows + (problem.seed & 2 ? 1 : rows - 2);
+    values[row * dim + (problem.seed & 1 ? 0 : dim - 1)] = special[head % 3];
+  }
 }
 
 template <class T>
@@ -84,6 +132,13 @@ void make_options(const Problem &problem, oracle::Attention<T> &a) {
   }
   if (more.alibi) a.alibi_slopes = make_numbers<T>(random, a.q_heads, 0.1);
   if (wanted.sinks) a.sinks = make_numbers<T>(random, a.q_heads, 4);
+  if (problem.input == InputClass::far_scores) {
+    // As far as weights reach above the scores and below, and not quite.
+    for (std::size_t h = 0; h < a.sinks.size(); ++h) {
+      const double distance = (sizeof(T) == 4 ? 125 : 1021) + (h % 4 < 2 ? 0.5 : -0.5);
+      a.sinks[h] = static_cast<T>((h % 2 == 0 ? distance : -distance) * 0x1.62e42fefa39efp-1);
+    }
+  }
   if (wanted.special_sinks) {
     constexpr T special[] = {infinity<T>,
                              -infinity<T>,
@@ -182,6 +237,14 @@ oracle::Attention<T> make_attention(const Problem &problem) {
       if (random.one_in(5)) a.k[i] = -infinity<T>;
     }
   }
+  if (problem.input == InputClass::far_scores) make_far_scores(random, a);
+  if (problem.input == InputClass::tiny_rows) {
+    make_tiny(std::span<T>(a.q), random);
+    make_tiny(std::span<T>(a.k), random);
+  }
+  if (problem.input == InputClass::bad_values) make_a_row_bad(problem, a.v, a.kv_len, a.v_dim);
+  if (problem.input == InputClass::bad_keys) make_a_row_bad(problem, a.k, a.kv_len, a.qk_dim);
+  if (problem.input == InputClass::bad_queries) make_a_row_bad(problem, a.q, a.q_len, a.qk_dim);
   make_options(problem, a);
   spoil_unseen_keys(a);
   return a;
@@ -190,7 +253,10 @@ oracle::Attention<T> make_attention(const Problem &problem) {
 template <class T>
 std::vector<T> make_output_gradient(const Problem &problem, const oracle::Attention<T> &a) {
   Random random(problem.seed ^ 0x646f7574u);
-  return make_rows<T>(problem.input, 6, random, a.batch * a.q_heads * a.q_len, a.v_dim);
+  std::vector<T> dout = make_rows<T>(problem.input, 6, random, a.batch * a.q_heads * a.q_len, a.v_dim);
+  if (problem.input == InputClass::tiny_rows) make_tiny(std::span<T>(dout), random);
+  if (problem.input == InputClass::bad_dout) make_a_row_bad(problem, dout, a.q_len, a.v_dim);
+  return dout;
 }
 
 template oracle::Attention<float> make_attention<float>(const Problem &);

@@ -42,9 +42,25 @@ T draw(InputClass input, Random &random) {
     case InputClass::gaussian:
     case InputClass::specials:
     case InputClass::odd_rows:
+    case InputClass::losing:
+    case InputClass::far_scores:
+    case InputClass::tiny_rows:
+    case InputClass::bad_values:
+    case InputClass::bad_keys:
+    case InputClass::bad_queries:
+    case InputClass::bad_dout:
       break;
   }
   return static_cast<T>(2 * random.gaussian());
+}
+
+// The sum of each block of 2048 but the first adds 0.55 units to each of 16 lanes, the first of which holds
+// 1: its every addition rounds up. In rows that are summed in one pass a larger one comes in the last third.
+template <class T>
+void make_losing(std::span<T> values) {
+  for (T &value : values) value = static_cast<T>(-41.49352);
+  values[0] = 0;
+  if (values.size() > 131072) values[values.size() - values.size() / 3] = 1;
 }
 
 template <class T>
@@ -98,6 +114,20 @@ const char *name_of(InputClass input) {
       return "specials";
     case InputClass::odd_rows:
       return "odd_rows";
+    case InputClass::losing:
+      return "losing";
+    case InputClass::far_scores:
+      return "far_scores";
+    case InputClass::tiny_rows:
+      return "tiny_rows";
+    case InputClass::bad_values:
+      return "bad_values";
+    case InputClass::bad_keys:
+      return "bad_keys";
+    case InputClass::bad_queries:
+      return "bad_queries";
+    case InputClass::bad_dout:
+      return "bad_dout";
   }
   return "?";
 }
@@ -106,6 +136,7 @@ template <class T>
 void fill(InputClass input, Random &random, std::span<T> values) {
   for (T &value : values) value = draw<T>(input, random);
   if (values.empty()) return;
+  if (input == InputClass::losing) make_losing(values);
   if (input == InputClass::odd_rows && random.one_in(8)) {
     const std::size_t kind = random.below(odd_row_kinds);
     make_odd<T>(kind, random.below(values.size()), 65536, values);

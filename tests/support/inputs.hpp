@@ -19,6 +19,15 @@ enum class InputClass {
   minus_infinities,  // sigma 2, and -inf here and there
   specials,          // sigma 2, and one to three of NaN, +-inf, +-0, the largest, the smallest
   odd_rows,          // sigma 2, but one row in eight is odd (see make_odd)
+
+  // For directed cases alone, as random ones would hardly meet what these are made for.
+  losing,      // one large exponential, then such that a sum of them in order loses half a unit of it a block
+  far_scores,  // attention, and so are those below: weights around their cutoff, values that make up for it
+  tiny_rows,   // queries, keys and dout of a few of the smallest number: products underflow
+  bad_values,  // one value of each head is not finite in one dimension, which the seed chooses
+  bad_keys,    // so is one key
+  bad_queries,  // so is one query
+  bad_dout,     // so is the dout of one
 };
 
 inline constexpr InputClass all_input_classes[] = {
@@ -27,6 +36,10 @@ inline constexpr InputClass all_input_classes[] = {
     InputClass::wide_exponents, InputClass::exp_range, InputClass::minus_infinities,
     InputClass::specials,       InputClass::odd_rows,
 };
+
+inline constexpr InputClass directed_input_classes[] = {
+    InputClass::losing,   InputClass::far_scores,  InputClass::tiny_rows, InputClass::bad_values,
+    InputClass::bad_keys, InputClass::bad_queries, InputClass::bad_dout};
 
 const char *name_of(InputClass input);
 

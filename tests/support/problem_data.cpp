@@ -1,5 +1,6 @@
 #include "support/problem_data.hpp"
 
+#include <iterator>
 #include <limits>
 #include <span>
 #include <utility>
@@ -110,9 +111,14 @@ OptionValues<T> make_option_values(const Problem &problem) {
     values.lengths.push_back(r % 4 == 1 ? least : r % 4 == 2 ? problem.cols : length);
   }
   for (std::size_t r = 0; wanted.sinks && r < problem.rows; ++r) {
-    constexpr T special[] = {infinity, -infinity, std::numeric_limits<T>::quiet_NaN(), T(-0.0)};
+    constexpr T special[] = {infinity,
+                             -infinity,
+                             std::numeric_limits<T>::quiet_NaN(),
+                             T(-0.0),
+                             std::numeric_limits<T>::max(),
+                             std::numeric_limits<T>::lowest()};
     const T ordinary = static_cast<float>(4 * random.gaussian());
-    values.sinks.push_back(wanted.special_sinks ? special[r % 4] : ordinary);
+    values.sinks.push_back(wanted.special_sinks ? special[r % std::size(special)] : ordinary);
   }
   return values;
 }

@@ -4,6 +4,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <span>
 #include <sstream>
 
 namespace rapt::validate {
@@ -68,10 +69,13 @@ bool parse(const std::string &text, Calls &value) {
   return false;
 }
 bool parse(const std::string &text, InputClass &value) {
-  for (const InputClass input : all_input_classes) {
-    if (text != name_of(input)) continue;
-    value = input;
-    return true;
+  for (const std::span<const InputClass> classes : {std::span<const InputClass>(all_input_classes),
+                                                    std::span<const InputClass>(directed_input_classes)}) {
+    for (const InputClass input : classes) {
+      if (text != name_of(input)) continue;
+      value = input;
+      return true;
+    }
   }
   return false;
 }

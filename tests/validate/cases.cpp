@@ -1,10 +1,13 @@
 #include "validate/cases.hpp"
 
+#include <cstdlib>
 #include <iterator>
 #include <limits>
 #include <span>
 
 #include "support/attention_problems.hpp"
+#include "validate/case_text.hpp"
+#include "validate/directed_cases.hpp"
 
 namespace rapt::validate {
 namespace {
@@ -71,7 +74,7 @@ class CaseMaker {
 
   // The first layout lies flush at guard pages, at each end in turn, in place and not; the others anywhere.
   void add(const Problem &problem, std::size_t layouts) {
-    LaidOutProblem made{problem, {}};
+    LaidOutProblem made{problem, {}, nullptr};
     Layout flush;
     flush.placement = cases_.size() % 2 == 0 ? Placement::ends_at_guard : Placement::begins_at_guard;
     flush.alias = static_cast<Alias>(cases_.size() % 3);
@@ -206,8 +209,8 @@ class CaseMaker {
   void add_attention() {
     const bool backward = traits_.is_attention_backward;  // some five times the work
     AttentionMaker maker(random_, backward ? pick(20000, 150000) : pick(50000, 400000));
-    for (std::size_t i = 0; i < (backward ? pick(100, 800) : pick(120, 1500)); ++i) {
-      LaidOutProblem made{maker.problem(), std::vector<Layout>(1)};
+    for (std::size_t i = 0; i < (backward ? pick(85, 800) : pick(100, 1500)); ++i) {
+      LaidOutProblem made{maker.problem(), std::vector<Layout>(1), nullptr};
       made.layouts[0].placement = i % 2 == 0 ? Placement::ends_at_guard : Placement::begins_at_guard;
       while (made.layouts.size() < pick(2, 3)) {
         made.layouts.push_back(maker.layout(traits_.element_size));
@@ -227,8 +230,17 @@ class CaseMaker {
 
 }  // namespace
 
-std::vector<LaidOutProblem> make_cases(const KernelTraits &traits, Effort effort, std::uint64_t seed) {
-  return CaseMaker(traits, effort, seed).make();
+std::vector<LaidOutProblem> make_cases(const KernelCase &kernel, Effort effort, std::uint64_t seed) {
+  std::vector<LaidOutProblem> cases;
+  for (const DirectedCase &directed : directed_cases()) {
+    if (!is_for(directed, kernel.name)) continue;
+    Case read;
+    if (!parse_case(directed.text, read).empty()) std::abort();  // a test parses all of them
+    cases.push_back({read.problem, {read.layout}, directed.rule});
+  }
+  const std::vector<LaidOutProblem> random = CaseMaker(kernel.traits, effort, seed).make();
+  cases.insert(cases.end(), random.begin(), random.end());
+  return cases;
 }
 
 }  // namespace rapt::validate

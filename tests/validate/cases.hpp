@@ -1,4 +1,5 @@
-// What is run: the same cases for the same seed on every platform, as their results are hashed.
+// What is run: the same cases for the same seed on every platform, as their results are hashed. First the
+// directed cases, under any seed, then random ones.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,9 @@ inline constexpr std::uint64_t default_seed = 1;
 struct LaidOutProblem {
   test::Problem problem;
   std::vector<test::Layout> layouts;
+  const char *rule = nullptr;  // that the case was chosen for; null if it was drawn
 };
 
-std::vector<LaidOutProblem> make_cases(const test::KernelTraits &traits, Effort effort, std::uint64_t seed);
+std::vector<LaidOutProblem> make_cases(const test::KernelCase &kernel, Effort effort, std::uint64_t seed);
 
 }  // namespace rapt::validate

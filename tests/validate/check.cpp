@@ -105,7 +105,7 @@ std::vector<LevelResult> check(const KernelCase &kernel, const std::vector<std::
     const ForcedIsa forced("scalar");
     for (std::size_t i = 0; i < cases.size() && !result.stopped; ++i) {
       progress(result.isa, i, cases.size());
-      const auto &[problem, layouts] = cases[i];
+      const auto &[problem, layouts, rule] = cases[i];
       Reference &reference = references[i];
       note_running(result.kernel + " on scalar: " + to_text({problem, layouts[0]}));
       reference.outcome = run_caught(kernel, problem, layouts[0]);
@@ -140,7 +140,7 @@ std::vector<LevelResult> check(const KernelCase &kernel, const std::vector<std::
       const ForcedIsa forced(isa);
       for (std::size_t i = 0; i < cases.size() && !result.stopped; ++i) {
         progress(isa, i, cases.size());
-        const auto &[problem, layouts] = cases[i];
+        const auto &[problem, layouts, rule] = cases[i];
         const Reference &reference = references[i];
         for (const Layout &layout : layouts) {
           note_running(result.kernel + " on " + isa + ": " + to_text({problem, layout}));
@@ -159,6 +159,9 @@ std::vector<LevelResult> check(const KernelCase &kernel, const std::vector<std::
           }
           if (same_bits && outcome.fault.empty()) continue;
           result.mismatches += 1;
+          if (rule != nullptr && (result.broken_rules.empty() || result.broken_rules.back() != rule)) {
+            result.broken_rules.emplace_back(rule);
+          }
           if (!smallest || elements(problem) < elements(smallest->problem)) smallest = Case{problem, layout};
           result.stopped = crashes >= crashes_until_stop;
         }
@@ -175,12 +178,12 @@ std::vector<LevelResult> check(const KernelCase &kernel, const std::vector<std::
 
 std::vector<LevelResult> check_kernel(const KernelCase &kernel, const std::vector<std::string> &isas,
                                       Effort effort, std::uint64_t seed, const OnProgress &progress) {
-  return check(kernel, isas, make_cases(kernel.traits, effort, seed), effort, progress);
+  return check(kernel, isas, make_cases(kernel, effort, seed), effort, progress);
 }
 
 std::vector<LevelResult> check_case(const KernelCase &kernel, const std::vector<std::string> &isas,
                                     const Case &given) {
-  return check(kernel, isas, {{given.problem, {given.layout}}}, Effort::full,
+  return check(kernel, isas, {{given.problem, {given.layout}, nullptr}}, Effort::full,
                [](const std::string &, std::size_t, std::size_t) {});
 }
 

@@ -34,6 +34,7 @@ struct LevelResult {
   std::string first_inaccurate;  // the first of them, as a case
   std::string inaccurate_error;  // and its error
   std::optional<Failure> failure;
+  std::vector<std::string> broken_rules;  // of directed cases that mismatch
 
   bool holds(std::optional<std::uint64_t> published) const {
     return mismatches == 0 && !stopped && inaccurate == 0 && (!published || *published == hash);

@@ -18,14 +18,34 @@ expect() {
   fi
 }
 
+# expect_without TEXT ARGUMENT...: whatever the status.
+expect_without() {
+  local text=$1
+  shift
+  "${command[@]}" "$@" >"$output" 2>&1 || true
+  if grep -qF -- "$text" "$output"; then
+    echo "rapt-validate $*: prints \"$text\":"
+    cat "$output"
+    failures=$((failures + 1))
+  fi
+}
+
 command=("$@")
 expect 0 'usage: rapt-validate' --help
 expect 0 'softmax_backward_f64' --list
-expect 0 'PASS: ' --quick --kernel dot_f32 --kernel softmax_f64 --isa scalar
+expect 0 'PASS: scalar' --quick --kernel dot_f32 --kernel softmax_f64 --isa scalar
+case $(uname -m) in
+  x86_64 | aarch64) expect 0 'PASS: scalar; not run: ' --quick --kernel dot_f32 --isa scalar ;;
+esac
 expect 0 'not published' --quick --kernel exp_f32 --seed 7
-expect 0 'PASS: 1 cases' --kernel dot_rows_f32 --isa scalar --case 'rows=3 n=17 input=gaussian seed=5'
+expect 0 '1 cases in' --kernel dot_rows_f32 --isa scalar --case 'rows=3 n=17 input=gaussian seed=5'
 expect 0 'HASH(dot_f64, quick, 0x' --print-hashes --kernel dot_f64
 expect 0 'PASS: ' --quick --kernel scale_f32 --json "$output.json"
+RAPT_ISA=sse9 expect 0 'RAPT_ISA=sse9 is ignored: ' --quick --kernel dot_f32
+RAPT_ISA=scalar expect_without 'RAPT_ISA' --quick --kernel dot_f32
+# Before anything runs: the folder of a file that is none.
+expect 2 'cannot be written' --quick --json "$output.json/report.json"
+expect_without 'dot_f32' --quick --json "$output.json/report.json"
 expect 2 'no level is called sse9' --isa sse9
 expect 2 'no kernel is called dot' --kernel dot
 expect 2 'needs one --kernel' --case 'n=3'
@@ -34,10 +54,13 @@ expect 2 'is no seed' --seed x
 expect 2 'is not understood' quick
 expect 2 'the command line is wrong' --bogus
 
-if ! grep -qF '"holds": true' "$output.json"; then
-  echo "the JSON does not say that everything holds"
-  failures=$((failures + 1))
-fi
+for said in '"holds": true' "\"date\": \"$(date -u +%Y)-" "\"system\": \"$(uname -s) " '"compiler": "' '"rapt": "' \
+  '"levels_run": ["scalar"' '"levels_not_run": ['; do
+  if ! grep -qF -- "$said" "$output.json"; then
+    echo "the JSON lacks $said"
+    failures=$((failures + 1))
+  fi
+done
 if command -v python3 >/dev/null && ! python3 -m json.tool "$output.json" >/dev/null; then
   echo "the JSON is none"
   failures=$((failures + 1))

@@ -1,13 +1,18 @@
 #include "validate/cpu_report.hpp"
 
+#include <sys/utsname.h>
+
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 
 #include "dispatch/cpu.hpp"
 #include "dispatch/requirements.hpp"
 #include "rapt/rapt.h"
+#include "support/isa.hpp"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -117,18 +122,53 @@ bool is_emulated() { return false; }
 
 #endif
 
+std::string joined(const std::vector<std::string> &words) {
+  std::string text;
+  for (const std::string &word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+std::string system_name() {
+  utsname system;
+  if (uname(&system) != 0) return "unknown";
+  return std::string(system.sysname) + " " + system.release + " " + system.machine;
+}
+
+bool is_compiled(const std::string &isa) {
+  const auto compiled = test::compiled_isas();
+  return std::ranges::find(compiled, isa) != compiled.end();
+}
+
 }  // namespace
+
+std::string why_not_usable(const LevelReport &level) {
+  if (!level.compiled) return "this build leaves it out";
+  std::string text;
+  if (!level.missing.empty()) text = "the CPU lacks " + joined(level.missing);
+  if (!level.disabled.empty()) {
+    text += (text.empty() ? "" : "; ") + ("the operating system does not enable " + joined(level.disabled));
+  }
+  return text;
+}
+
+std::string complaint_about_rapt_isa() {
+  const rapt_status status = rapt_isa_status();
+  if (status == RAPT_OK) return {};
+  return "RAPT_ISA=" + std::string(std::getenv("RAPT_ISA")) + " is ignored: " + rapt_status_text(status);
+}
 
 CpuReport report_cpu() {
   const CpuFeatures features = detect_features();
   CpuReport report;
   report.name = cpu_name();
+  report.system = system_name();
   report.emulated = is_emulated();
   report.features = names_of([&](Feature feature) { return features.reported.contains(feature); });
   report.enabled = names_of([&](Feature feature) { return features.usable.contains(feature); });
   for (const LevelNeeds &level : level_needs) {
     LevelReport entry;
     entry.name = level.name;
+    entry.compiled = is_compiled(level.name);
     entry.usable = rapt_isa_usable(level.name) != 0;
     entry.missing = names_of([&](Feature feature) {
       return level.needs.contains(feature) && !features.reported.contains(feature);

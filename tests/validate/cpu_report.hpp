@@ -8,13 +8,18 @@ namespace rapt::validate {
 
 struct LevelReport {
   std::string name;
+  bool compiled = false;              // into the library
   bool usable = false;                // as the library says
   std::vector<std::string> missing;   // features that the CPU does not report
   std::vector<std::string> disabled;  // that it reports and its operating system does not enable
 };
 
+// Of a level that is not usable, in words.
+std::string why_not_usable(const LevelReport &level);
+
 struct CpuReport {
   std::string name;
+  std::string system;                 // the operating system, its release and the machine, as uname has them
   bool emulated = false;              // QEMU's x86 emulation
   std::vector<std::string> features;  // that the CPU reports
   std::vector<std::string> enabled;   // of these, what its operating system enables
@@ -22,5 +27,8 @@ struct CpuReport {
 };
 
 CpuReport report_cpu();
+
+// What is wrong with the environment's RAPT_ISA, which the library then ignores; empty if nothing is.
+std::string complaint_about_rapt_isa();
 
 }  // namespace rapt::validate

@@ -5,6 +5,7 @@
 #include <limits>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "rapt/rapt.h"
 #include "support/bits.hpp"
@@ -19,7 +20,7 @@ using namespace rapt::test;
 // The error of y in units in the last place of f32 (2^-149 among subnormal results), against std::exp in
 // double, whose own error is some 2^-29 of such a unit. Infinite where y must be another infinity, zero or
 // NaN.
-double error_in_ulps(float x, float y) {
+double exp_error(float x, float y) {
   constexpr double wrong = std::numeric_limits<double>::infinity();
   if (std::isnan(x)) return std::isnan(y) ? 0 : wrong;
   if (std::isnan(y) || std::signbit(y)) return wrong;
@@ -33,6 +34,66 @@ double error_in_ulps(float x, float y) {
   const double ulps_per_one = from_bits<double>(std::uint64_t(1023 - std::max(exponent - 23, -149)) << 52);
   return std::fabs(double{y} - exact) * ulps_per_one;
 }
+
+// In units of 2^-24 of the result.
+double tanh_error(float x, float y) {
+  const double exact = std::tanh(double{x});
+  const double error = std::fabs(double{y} - exact) / std::fabs(exact) * 0x1p24;
+  return error >= 0 ? error : std::numeric_limits<double>::infinity();
+}
+
+// The log-sum-exp of attention to a single key is its score, and the score of q = x and k = 1 under a softcap
+// of 1 is tanh(x).
+void tanh_by_attention(const float *x, float *y, std::size_t n) {
+  rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;
+  options.batch = options.q_heads = options.kv_len = options.qk_dim = 1;
+  options.q_len = n;
+  options.scale = options.softcap = 1;
+  options.lse = y;
+  const float one = 1;
+  std::vector<float> out(n);
+  std::size_t bytes = 0;
+  rapt_status status = rapt_attention_workspace(&options, &bytes);
+  std::vector<unsigned char> workspace(bytes);
+  if (status == RAPT_OK)
+    status = rapt_attention(x, &one, &one, out.data(), &options, workspace.data(), bytes);
+  if (status != RAPT_OK) std::fill_n(y, n, std::numeric_limits<float>::quiet_NaN());
+}
+
+// All bit patterns from `first` on, `count` of them; and then with the sign, if `negative` is set.
+struct Inputs {
+  std::uint32_t first;
+  std::uint64_t count;
+  bool negative;
+
+  std::uint64_t size() const { return negative ? 2 * count : count; }
+  float operator[](std::uint64_t i) const {
+    const std::uint32_t sign = i < count ? 0 : 1u << 31;
+    return from_bits<float>((first + static_cast<std::uint32_t>(i % count)) | sign);
+  }
+};
+
+struct Function {
+  const char *name;
+  void (*evaluate)(const float *x, float *y, std::size_t n);
+  double (*error)(float x, float y);
+  const char *unit;
+  double bound;
+  Inputs inputs;
+};
+
+constexpr Function exp_function = {"exp_f32",
+                                   rapt_exp_f32,
+                                   exp_error,
+                                   "ULP",
+                                   0.8925,  // rapt.h's 0.892, to three digits
+                                   {0, std::uint64_t{1} << 32, false}};
+const Function tanh_function = {"tanh of a softcap in f32",
+                                tanh_by_attention,
+                                tanh_error,
+                                "2^-24 relative",
+                                3,
+                                {bits_of(0x1p-26f), bits_of(10.0f) - bits_of(0x1p-26f), true}};
 
 // body(begin, end) over [0, count) on every core.
 template <class Body>
@@ -50,17 +111,23 @@ class Sweep {
  public:
   static constexpr std::size_t chunk = std::size_t{1} << 22;
 
-  Sweep(const std::vector<std::string> &isas, std::uint64_t stride) : stride_(stride) {
-    results_.push_back({.isa = "scalar"});
+  Sweep(const Function &function, const std::vector<std::string> &isas, std::uint64_t stride)
+      : function_(function), stride_(stride) {
+    const auto add = [&](const std::string &isa) {
+      results_.push_back(
+          {.function = function.name, .isa = isa, .unit = function.unit, .bound = function.bound});
+    };
+    add("scalar");
     for (const std::string &isa : isas) {
-      if (isa != "scalar") results_.push_back({.isa = isa});
+      if (isa != "scalar") add(isa);
     }
   }
 
   // Inputs number begin to begin + count.
   void run_chunk(std::uint64_t begin, std::size_t count) {
     for (ExhaustiveResult &result : results_) {
-      note_running("exp_f32 on " + result.isa + ", inputs from " + hex(begin * stride_, 4) + " on");
+      note_running(result.function + " on " + result.isa + ", inputs from " +
+                   hex(bits_of(function_.inputs[begin * stride_]), 4) + " on");
       const ForcedIsa forced(result.isa);
       const bool is_reference = &result == &results_.front();
       in_parallel(count, [&](std::size_t first, std::size_t last) {
@@ -73,8 +140,8 @@ class Sweep {
   // Equal bits are equally accurate.
   std::vector<ExhaustiveResult> results() {
     for (ExhaustiveResult &result : results_) {
-      if (result.worst_ulps >= results_.front().worst_ulps) continue;
-      result.worst_ulps = results_.front().worst_ulps;
+      if (result.worst_error >= results_.front().worst_error) continue;
+      result.worst_error = results_.front().worst_error;
       result.worst_input = results_.front().worst_input;
     }
     return results_;
@@ -83,21 +150,20 @@ class Sweep {
  private:
   static constexpr std::size_t block = 4096;  // of one call: inputs and results stay in the cache
 
-  void see(ExhaustiveResult &result, double ulps, float input) {
-    if (!(ulps <= result.worst_ulps)) result.worst_ulps = ulps, result.worst_input = input;
+  void see(ExhaustiveResult &result, double error, float input) {
+    if (!(error <= result.worst_error)) result.worst_error = error, result.worst_input = input;
   }
 
   void make_reference(std::uint64_t begin, std::size_t first, std::size_t last) {
     ExhaustiveResult own;
     for (std::size_t at = first; at < last; at += block) {
       const std::size_t n = std::min(block, last - at);
-      for (std::size_t i = at; i < at + n; ++i)
-        x_[i] = from_bits<float>(static_cast<std::uint32_t>((begin + i) * stride_));
-      rapt_exp_f32(x_.data() + at, expected_.data() + at, n);
-      for (std::size_t i = at; i < at + n; ++i) see(own, error_in_ulps(x_[i], expected_[i]), x_[i]);
+      for (std::size_t i = at; i < at + n; ++i) x_[i] = function_.inputs[(begin + i) * stride_];
+      function_.evaluate(x_.data() + at, expected_.data() + at, n);
+      for (std::size_t i = at; i < at + n; ++i) see(own, function_.error(x_[i], expected_[i]), x_[i]);
     }
     const std::lock_guard lock(mutex_);
-    see(results_.front(), own.worst_ulps, own.worst_input);
+    see(results_.front(), own.worst_error, own.worst_input);
   }
 
   void compare(ExhaustiveResult &result, std::size_t first, std::size_t last) {
@@ -105,7 +171,7 @@ class Sweep {
     float y[block];
     for (std::size_t at = first; at < last; at += block) {
       const std::size_t n = std::min(block, last - at);
-      rapt_exp_f32(x_.data() + at, y, n);
+      function_.evaluate(x_.data() + at, y, n);
       for (std::size_t i = 0; i < n; ++i) {
         if (same_bits(y[i], expected_[at + i])) continue;
         if (own.mismatches++ == 0) {
@@ -113,7 +179,7 @@ class Sweep {
           own.got = bits_of(y[i]);
           own.expected = bits_of(expected_[at + i]);
         }
-        see(own, error_in_ulps(x_[at + i], y[i]), x_[at + i]);
+        see(own, function_.error(x_[at + i], y[i]), x_[at + i]);
       }
     }
     const std::lock_guard lock(mutex_);
@@ -123,27 +189,37 @@ class Sweep {
       result.expected = own.expected;
     }
     result.mismatches += own.mismatches;
-    see(result, own.worst_ulps, own.worst_input);
+    see(result, own.worst_error, own.worst_input);
   }
 
+  const Function &function_;
   std::uint64_t stride_;
   std::vector<float> x_ = std::vector<float>(chunk), expected_ = std::vector<float>(chunk);
   std::vector<ExhaustiveResult> results_;
   std::mutex mutex_;
 };
 
-}  // namespace
-
-std::vector<ExhaustiveResult> check_exp_exhaustively(
-    const std::vector<std::string> &isas, std::uint64_t stride,
-    const std::function<void(std::uint64_t, std::uint64_t)> &progress) {
-  const std::uint64_t inputs = ((std::uint64_t{1} << 32) + stride - 1) / stride;
-  Sweep sweep(isas, stride);
+std::vector<ExhaustiveResult> check(const Function &function, const std::vector<std::string> &isas,
+                                    std::uint64_t stride, const OnInputs &progress) {
+  const std::uint64_t inputs = (function.inputs.size() + stride - 1) / stride;
+  Sweep sweep(function, isas, stride);
   for (std::uint64_t begin = 0; begin < inputs; begin += Sweep::chunk) {
     progress(begin, inputs);
     sweep.run_chunk(begin, std::min<std::uint64_t>(Sweep::chunk, inputs - begin));
   }
   return sweep.results();
+}
+
+}  // namespace
+
+std::vector<ExhaustiveResult> check_exp_exhaustively(const std::vector<std::string> &isas,
+                                                     std::uint64_t stride, const OnInputs &progress) {
+  return check(exp_function, isas, stride, progress);
+}
+
+std::vector<ExhaustiveResult> check_tanh_exhaustively(const std::vector<std::string> &isas,
+                                                      std::uint64_t stride, const OnInputs &progress) {
+  return check(tanh_function, isas, stride, progress);
 }
 
 }  // namespace rapt::validate

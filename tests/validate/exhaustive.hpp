@@ -1,4 +1,4 @@
-// exp_f32 over every float.
+// exp and the tanh of softcaps in f32, over every float that they make something of.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,26 @@
 namespace rapt::validate {
 
 struct ExhaustiveResult {
-  std::string isa;
+  std::string function, isa;
   std::uint64_t inputs = 0;
   std::uint64_t mismatches = 0;
   std::uint32_t first_mismatch = 0;  // an input
   std::uint32_t got = 0, expected = 0;
-  double worst_ulps = 0;
+  const char *unit = "";
+  double bound = 0;
+  double worst_error = 0;
   float worst_input = 0;
 
-  bool holds() const { return mismatches == 0 && worst_ulps < 0.8925; }  // rapt.h's 0.892, to three digits
+  bool holds() const { return mismatches == 0 && worst_error < bound; }
 };
 
-// On every core: each stride-th of all bit patterns, on the scalar level and on those named.
-std::vector<ExhaustiveResult> check_exp_exhaustively(
-    const std::vector<std::string> &isas, std::uint64_t stride,
-    const std::function<void(std::uint64_t done, std::uint64_t of)> &progress);
+using OnInputs = std::function<void(std::uint64_t done, std::uint64_t of)>;
+
+// On every core: each stride-th of the inputs, on the scalar level and on those named.
+std::vector<ExhaustiveResult> check_exp_exhaustively(const std::vector<std::string> &isas,
+                                                     std::uint64_t stride, const OnInputs &progress);
+// From 2^-26, below which tanh(x) is x, to 10, from where on it is 1; and their negatives.
+std::vector<ExhaustiveResult> check_tanh_exhaustively(const std::vector<std::string> &isas,
+                                                      std::uint64_t stride, const OnInputs &progress);
 
 }  // namespace rapt::validate

@@ -1,8 +1,10 @@
 // rapt-validate: does rapt keep its promises on this machine?
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "rapt/rapt.h"
 #include "support/isa.hpp"
@@ -29,10 +31,6 @@ std::vector<test::KernelCase> wanted_kernels(const Options &options) {
     if (is_wanted(options.kernels, kernel.name)) kernels.push_back(kernel);
   }
   return kernels;
-}
-
-std::vector<std::string> wanted_isas(const Options &options) {
-  return options.isas.empty() ? test::usable_isas() : options.isas;
 }
 
 void list() {
@@ -75,14 +73,13 @@ Row make_row(const Options &options, const LevelResult &result) {
 
 void run(Report &report, Progress &progress) {
   const Options &options = report.options;
-  const std::vector<std::string> isas = wanted_isas(options);
   for (const test::KernelCase &kernel : wanted_kernels(options)) {
     const auto show = [&](const std::string &isa, std::size_t done, std::size_t of) {
       progress.show(std::string(kernel.name) + " on " + isa, done, of);
     };
     const auto results = options.action == Action::one_case
-                             ? check_case(kernel, isas, options.one_case)
-                             : check_kernel(kernel, isas, options.effort, options.seed, show);
+                             ? check_case(kernel, report.isas, options.one_case)
+                             : check_kernel(kernel, report.isas, options.effort, options.seed, show);
     progress.clear();
     for (const LevelResult &result : results) {
       report.rows.push_back(make_row(options, result));
@@ -91,17 +88,25 @@ void run(Report &report, Progress &progress) {
   }
   if (!options.exhaustive) return;
   std::printf("\n");
-  report.exhaustive = check_exp_exhaustively(isas, 1, [&](std::uint64_t done, std::uint64_t of) {
-    progress.show("exp_f32 over all inputs", done, of);
-  });
+  for (const auto &[name, check] : {std::pair("exp_f32 over all inputs", &check_exp_exhaustively),
+                                    std::pair("tanh over all inputs", &check_tanh_exhaustively)}) {
+    const auto results = check(report.isas, 1, [&, name = name](std::uint64_t done, std::uint64_t of) {
+      progress.show(name, done, of);
+    });
+    report.exhaustive.insert(report.exhaustive.end(), results.begin(), results.end());
+  }
   progress.clear();
   for (const ExhaustiveResult &result : report.exhaustive) print_exhaustive(result);
 }
 
-int validate_machine(const Options &options, const CpuReport &cpu) {
+// `json` is null, or open.
+int validate_machine(const Options &options, const CpuReport &cpu, std::FILE *json) {
   Report report;
   report.options = options;
   report.cpu = cpu;
+  for (const std::string &isa : test::usable_isas()) {
+    if (isa == "scalar" || is_wanted(options.isas, isa)) report.isas.push_back(isa);
+  }
   print_cpu(cpu);
   if (options.seed != default_seed) {
     std::printf("seed      %llu: hashes are published for seed %llu only\n",
@@ -114,7 +119,10 @@ int validate_machine(const Options &options, const CpuReport &cpu) {
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   for (const Row &row : report.rows) print_failure(row);
   print_verdict(report);
-  if (!options.json.empty() && !write_json(report, options.json)) return 1;
+  if (json != nullptr && !write_json(report, json)) {
+    std::perror(options.json.c_str());
+    return 1;
+  }
   return report.holds() ? 0 : 1;
 }
 
@@ -140,5 +148,14 @@ int main(int argc, char **argv) {
     case Action::one_case:
       break;
   }
-  return validate_machine(*options, cpu);
+  std::FILE *json = nullptr;
+  if (!options->json.empty()) {
+    json = std::fopen(options->json.c_str(), "w");
+    if (json == nullptr) {
+      std::fprintf(stderr, "rapt-validate: %s cannot be written: %s\n", options->json.c_str(),
+                   std::strerror(errno));
+      return 2;
+    }
+  }
+  return validate_machine(*options, cpu, json);
 }

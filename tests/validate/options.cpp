@@ -48,9 +48,9 @@ const char *help_text() {
 Runs every kernel on every instruction-set level that this CPU has, compares each result with the scalar
 reference bit for bit, its accuracy with what rapt.h promises, and a hash of all results with the published one.
 
-  --quick         seconds
-  --full          a minute or so (the default)
-  --exhaustive    --full, and exp_f32 over all 2^32 inputs on every level
+  --quick         a second
+  --full          about a minute (the default)
+  --exhaustive    some five minutes of CPU time: --full, and exp and the tanh of softcaps over all floats
   --isa NAME      only this level, and the scalar reference (may be repeated)
   --kernel NAME   only this kernel (may be repeated)
   --seed N        other inputs; their hash is not published, so it is compared between levels only

@@ -11,10 +11,21 @@
 namespace rapt::validate {
 namespace {
 
-std::string joined(const std::vector<std::string> &words) {
+std::string joined(const std::vector<std::string> &words, const char *between = " ") {
   std::string text;
-  for (const std::string &word : words) text += (text.empty() ? "" : " ") + word;
+  for (const std::string &word : words) text += (text.empty() ? "" : between) + word;
   return text.empty() ? "none" : text;
+}
+
+// "scalar, avx2; not run: avx512 (the CPU lacks avx512f)".
+std::string levels_text(const Report &report) {
+  std::string text = joined(report.isas, ", ");
+  const char *between = "; not run: ";
+  for (const NotRun &other : report.not_run()) {
+    text += between + other.isa + " (" + other.why + ")";
+    between = ", ";
+  }
+  return text;
 }
 
 std::string worst_text(const LevelResult &result) {
@@ -37,22 +48,30 @@ bool Report::holds() const {
          std::ranges::all_of(exhaustive, [](const ExhaustiveResult &result) { return result.holds(); });
 }
 
+std::vector<NotRun> Report::not_run() const {
+  std::vector<NotRun> others;
+  for (const LevelReport &level : cpu.levels) {
+    if (std::ranges::find(isas, level.name) != isas.end()) continue;
+    others.push_back({level.name, level.usable ? "not asked for" : why_not_usable(level)});
+  }
+  return others;
+}
+
 void print_cpu(const CpuReport &cpu) {
   std::printf(
-      "rapt      %s\nCPU       %s%s\nfeatures  %s\nenabled   %s\n", rapt_version(), cpu.name.c_str(),
-      cpu.emulated ? ", emulated by QEMU" : "", joined(cpu.features).c_str(),
+      "rapt      %s\nsystem    %s\nCPU       %s%s\nfeatures  %s\nenabled   %s\n", rapt_version(),
+      cpu.system.c_str(), cpu.name.c_str(), cpu.emulated ? ", emulated by QEMU" : "",
+      joined(cpu.features).c_str(),
       cpu.features == cpu.enabled ? "all of them, by the operating system" : joined(cpu.enabled).c_str());
   for (const LevelReport &level : cpu.levels) {
     const bool chosen = level.name == rapt_active_isa();  // nothing is forced yet
-    std::printf("%-9s %s", level.name.c_str(),
+    std::printf("%-9s %s\n", level.name.c_str(),
                 chosen         ? "usable, chosen"
                 : level.usable ? "usable"
-                               : "not usable:");
-    if (!level.missing.empty()) std::printf(" the CPU lacks %s;", joined(level.missing).c_str());
-    if (!level.disabled.empty()) {
-      std::printf(" the operating system does not enable %s;", joined(level.disabled).c_str());
-    }
-    std::printf("\n");
+                               : ("not usable: " + why_not_usable(level)).c_str());
+  }
+  if (const std::string complaint = complaint_about_rapt_isa(); !complaint.empty()) {
+    std::printf("%s\n", complaint.c_str());
   }
 }
 
@@ -89,6 +108,7 @@ void print_failure(const Row &row) {
     for (const std::string &bits : outputs) std::printf("  %s\n", bits.c_str());
     std::printf("  again: rapt-validate --kernel %s --isa %s --case \"%s\"\n", kernel.c_str(), isa.c_str(),
                 to_text(failing).c_str());
+    for (const std::string &rule : result.broken_rules) std::printf("  broken: %s\n", rule.c_str());
   } else if (result.isa == "scalar" && row.published && *row.published != result.hash) {
     std::printf("\n%s: the results of the scalar reference itself are not the published ones\n",
                 result.kernel.c_str());
@@ -96,10 +116,10 @@ void print_failure(const Row &row) {
 }
 
 void print_exhaustive(const ExhaustiveResult &result) {
-  std::printf("exp_f32 %-7s all %llu inputs, %llu mismatches, worst error %.5f ULP at %a\n",
-              result.isa.c_str(), static_cast<unsigned long long>(result.inputs),
-              static_cast<unsigned long long>(result.mismatches), result.worst_ulps,
-              double{result.worst_input});
+  std::printf("%s, %-7s all %llu inputs, %llu mismatches, worst error %.5f of %.4g %s at %a\n",
+              result.function.c_str(), result.isa.c_str(), static_cast<unsigned long long>(result.inputs),
+              static_cast<unsigned long long>(result.mismatches), result.worst_error, result.bound,
+              result.unit, double{result.worst_input});
   if (result.mismatches == 0) return;
   std::printf("  input %s: got %s, expected %s\n", test::hex(result.first_mismatch, 4).c_str(),
               test::hex(result.got, 4).c_str(), test::hex(result.expected, 4).c_str());
@@ -116,11 +136,12 @@ void print_verdict(const Report &report) {
     const bool published =
         std::ranges::all_of(report.rows, [](const Row &row) { return row.published.has_value(); });
     std::printf(
-        "\nPASS: %zu cases in %.1f s; every result has %s\n", cases, report.seconds,
-        published ? "the published bits" : "the scalar reference's bits (no hash is published for this run)");
+        "\n%zu cases in %.1f s; every result has %s\nPASS: %s\n", cases, report.seconds,
+        published ? "the published bits" : "the scalar reference's bits (no hash is published for this run)",
+        levels_text(report).c_str());
   } else {
-    std::printf("\nFAIL: %zu of %zu rows, %zu cases in %.1f s\n", wrong,
-                report.rows.size() + report.exhaustive.size(), cases, report.seconds);
+    std::printf("\n%zu cases in %.1f s\nFAIL: %zu of %zu rows: %s\n", cases, report.seconds, wrong,
+                report.rows.size() + report.exhaustive.size(), levels_text(report).c_str());
   }
 }
 

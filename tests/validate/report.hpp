@@ -1,6 +1,7 @@
 // What is printed, and the same as JSON.
 #pragma once
 
+#include <cstdio>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,14 +20,21 @@ struct Row {
   bool holds() const { return result.holds(published); }
 };
 
+struct NotRun {
+  std::string isa, why;
+};
+
 struct Report {
   Options options;
   CpuReport cpu;
+  std::vector<std::string> isas;  // that ran, weakest first
   std::vector<Row> rows;
   std::vector<ExhaustiveResult> exhaustive;
   double seconds = 0;
 
   bool holds() const;
+  // The other levels of this processor.
+  std::vector<NotRun> not_run() const;
 };
 
 void print_cpu(const CpuReport &cpu);
@@ -36,8 +44,8 @@ void print_failure(const Row &row);
 void print_exhaustive(const ExhaustiveResult &result);
 void print_verdict(const Report &report);
 
-// False, with a message on standard error, if the file cannot be written.
-bool write_json(const Report &report, const std::string &file);
+// False if the file could not be written; closes it.
+bool write_json(const Report &report, std::FILE *file);
 
 // A line on standard error that is written over, if that is a terminal.
 class Progress {

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <cstdio>
+#include <ctime>
 
 #include "rapt/rapt.h"
 #include "support/bits.hpp"
@@ -75,6 +76,23 @@ class JsonWriter {
   bool first_ = true;
 };
 
+// Of rapt-validate, which is built with the library.
+#if defined(__clang__)
+constexpr const char *compiler = __VERSION__;  // names itself
+#elif defined(__GNUC__)
+constexpr const char *compiler = "gcc " __VERSION__;
+#else
+constexpr const char *compiler = "unknown";
+#endif
+
+// As ISO 8601 has it.
+std::string now() {
+  char text[32];
+  const std::time_t seconds = std::time(nullptr);
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&seconds));
+  return text;
+}
+
 void write_cpu(const CpuReport &cpu, JsonWriter &json) {
   json.begin("cpu", '{');
   json.add("name", cpu.name);
@@ -86,6 +104,7 @@ void write_cpu(const CpuReport &cpu, JsonWriter &json) {
   for (const LevelReport &level : cpu.levels) {
     json.begin(nullptr, '{');
     json.add("name", level.name);
+    json.add("compiled", level.compiled);
     json.add("usable", level.usable);
     json.add("missing", level.missing);
     json.add("disabled", level.disabled);
@@ -122,33 +141,45 @@ void write_row(const Row &row, JsonWriter &json) {
     json.add("inputs", result.failure->inputs);
     json.add("outputs", result.failure->outputs);
     json.end('}');
+    json.add("broken_rules", result.broken_rules);
   }
   json.end('}');
 }
 
 void write_exhaustive(const ExhaustiveResult &result, JsonWriter &json) {
   json.begin(nullptr, '{');
+  json.add("function", result.function);
   json.add("isa", result.isa);
   json.add("holds", result.holds());
   json.add_count("inputs", result.inputs);
   json.add_count("mismatches", result.mismatches);
-  json.add("worst_ulps", result.worst_ulps);
+  json.add("worst_error", result.worst_error);
+  json.add("error_unit", result.unit);
+  json.add("error_bound", result.bound);
   json.add("worst_input", test::hex(test::bits_of(result.worst_input), 4));
   json.end('}');
 }
 
 }  // namespace
 
-bool write_json(const Report &report, const std::string &file) {
-  std::FILE *const out = std::fopen(file.c_str(), "w");
-  if (out == nullptr) {
-    std::perror(file.c_str());
-    return false;
-  }
+bool write_json(const Report &report, std::FILE *out) {
   JsonWriter json(out);
   json.begin(nullptr, '{');
   json.add("rapt", rapt_version());
+  json.add("date", now());
+  json.add("system", report.cpu.system);
+  json.add("compiler", compiler);
+  json.add("rapt_isa", complaint_about_rapt_isa());
   write_cpu(report.cpu, json);
+  json.add("levels_run", report.isas);
+  json.begin("levels_not_run", '[');
+  for (const NotRun &level : report.not_run()) {
+    json.begin(nullptr, '{');
+    json.add("name", level.isa);
+    json.add("why", level.why);
+    json.end('}');
+  }
+  json.end(']');
   json.add("effort", report.options.effort == Effort::quick ? "quick" : "full");
   json.add_count("seed", report.options.seed);
   json.add("seconds", report.seconds);
@@ -162,9 +193,7 @@ bool write_json(const Report &report, const std::string &file) {
   json.end('}');
   std::fputc('\n', out);
   const bool written = std::ferror(out) == 0;
-  if (std::fclose(out) == 0 && written) return true;
-  std::perror(file.c_str());
-  return false;
+  return std::fclose(out) == 0 && written;
 }
 
 }  // namespace rapt::validate

@@ -179,6 +179,11 @@ RowSum<T> sum_row(const Scores<T> &scores, const Reduction<T> &reduction, const 
       row.subtract ? 0.0 : scores.c() * double{reduction.remainder(row.max, row.max_n)};
   row.log_sum = log_of_sum(sum * power_of_two<double>(-C::sum_bias)) - remainder_of_max;
   if (!(row.log_sum > 0)) row.log_sum = 0;  // the maximum's own term is 1: rounding alone is below
+  // Where sink / c is out of range, the sink is above c * max; by a little less, as their sum may not
+  // overflow.
+  if (row.sink_is_max && row.max == std::numeric_limits<T>::max()) {
+    row.log_sum = (double{sink} - scores.c() * double{row.max}) * (1 - std::numeric_limits<T>::epsilon());
+  }
   return row;
 }
 
@@ -241,7 +246,7 @@ void logsumexp(const T *x, T *out, const rapt::SoftmaxRows *rows) {
     switch (row.kind) {
       case RowKind::regular:
         out[r] = static_cast<T>(std::fma(scores.c(), double{row.max}, row.log_sum));
-        if (sinks && out[r] < sinks[r]) out[r] = sinks[r];  // where sink / c was out of range
+        if (sinks && out[r] < sinks[r]) out[r] = sinks[r];  // by rounding
         break;
       case RowKind::not_a_number:
         out[r] = std::numeric_limits<T>::quiet_NaN();

@@ -1,0 +1,187 @@
+#include "validate/directed_cases.hpp"
+
+#include <sstream>
+
+namespace rapt::validate {
+namespace {
+
+constexpr const char *exp_sum = "exp_sum";
+constexpr const char *softmax = "softmax";
+constexpr const char *all_rows = "softmax log_softmax logsumexp";
+constexpr const char *log_rows = "log_softmax logsumexp";
+constexpr const char *forward = "attention";
+constexpr const char *split = "attention attention_partial attention_merge";
+constexpr const char *backward = "attention_backward";
+
+// Sizes are the smallest that reach the rule on every level: vectors have 2 to 16 elements, tiles 64 rows,
+// blocks 64 keys, chunks 512; tiles of up to 8 rows are "few rows". Of "bad" rows the seed chooses the place
+// (inputs.hpp); dbias is asked for under seeds that 5 does not divide, and dsinks under those that 3 does
+// not.
+constexpr DirectedCase cases[] = {
+    // ---- sums and scores of rows
+    {"a long f64 sum keeps what its additions lose", exp_sum, "n=6200 input=losing"},
+    {"a long f64 sum keeps what its additions lose", all_rows, "n=6200 input=losing"},
+    {"rows above 131072 columns: maximum and sum in one pass", all_rows, "n=131200 input=losing"},
+    {"rows above 131072 columns, made by options", softmax, "n=131100 input=gaussian bias=shared"},
+    {"sinks up to the largest number, beside ordinary scores", all_rows,
+     "rows=24 n=5 sinks special_sinks scale=0.3"},
+    {"sinks up to the largest number, divided by a small scale", all_rows,
+     "rows=24 n=5 sinks special_sinks scale=0x1p-15"},
+    {"sinks beside scores whose maximum is subtracted", all_rows,
+     "rows=11 n=33 input=odd_rows seed=4811225 sinks special_sinks scale=0.3"},
+    {"sinks beside scores whose maximum is subtracted", all_rows,
+     "rows=24 n=9 input=odd_rows seed=3 sinks scale=30000"},
+    {"a scale at the limit of what goes into constants", all_rows, "rows=5 n=9 scale=0x1p16"},
+    {"a scale above the limit of what goes into constants", all_rows, "rows=5 n=9 scale=0x1.0002p16"},
+    {"a scale at the lower limit", all_rows, "rows=5 n=9 scale=-0x1p-16"},
+    {"a scale below the lower limit", all_rows, "rows=5 n=9 scale=-0x1.fff8p-17"},
+
+    // ---- chunks and blocks of keys
+    {"chunks fold by a fused operation: few rows, dimensions short of a vector", split,
+     "rows=3 n=540 qk_dim=3 v_dim=5 scale=0.1"},
+    {"chunks fold by a fused operation: few rows, vectors and a tail", split,
+     "rows=1 n=1100 qk_dim=2 v_dim=37 scale=0.1"},
+    {"chunks fold by a fused operation: many rows", split, "rows=20 n=600 qk_dim=2 v_dim=3 scale=0.1"},
+    {"chunks and blocks count from the first key, wherever a window begins: few rows", split,
+     "rows=2 n=1300 qk_dim=2 v_dim=3 scale=0.1 causal=0 bottom_right window_left=600"},
+    {"chunks and blocks count from the first key, wherever a window begins: many rows", split,
+     "rows=20 n=1300 qk_dim=2 v_dim=3 scale=0.1 causal=0 bottom_right window_left=600"},
+    {"of rows that see nothing of a chunk nothing is left from before", split,
+     "rows=64 n=544 qk_dim=2 v_dim=3 scale=0.1 causal=0 bottom_right"},
+
+    // ---- weights
+    {"a weight below the cutoff is 0, one at it and above is not: few rows", forward,
+     "rows=2 kv_heads=2 n=100 input=far_scores qk_dim=2 v_dim=3"},
+    {"a weight below the cutoff is 0, one at it and above is not: many rows", forward,
+     "rows=10 kv_heads=2 n=100 input=far_scores qk_dim=2 v_dim=3"},
+    {"so is what blocks and chunks are multiplied by: few rows", split,
+     "rows=1 kv_heads=2 n=650 input=far_scores qk_dim=2 v_dim=3"},
+    {"so is what blocks and chunks are multiplied by: many rows", split,
+     "rows=9 kv_heads=2 n=650 input=far_scores qk_dim=1 v_dim=2"},
+    {"so are weights beside a sink, and a sink's", forward,
+     "rows=1 kv_heads=4 n=20 input=far_scores qk_dim=2 v_dim=3 sinks"},
+    {"so are weights beside a sink, and a sink's", forward,
+     "rows=9 kv_heads=4 n=10 input=far_scores qk_dim=2 v_dim=3 sinks"},
+
+    // ---- what is not seen
+    {"a value that is not finite, excluded by a bias of -inf alone: few rows", forward,
+     "rows=6 n=20 kv_heads=2 input=bad_values seed=4 v_dim=20 bias=each bias_excludes scale=0.1"},
+    {"a value that is not finite, excluded by a bias of -inf alone: many rows", forward,
+     "rows=20 n=20 kv_heads=2 input=bad_values seed=4 v_dim=20 bias=each bias_excludes scale=0.1"},
+    {"a value that is not finite, excluded by the mask alone: few rows", split,
+     "rows=6 n=20 kv_heads=2 input=bad_values seed=4 v_dim=20 mask=each scale=0.1"},
+    {"a value that is not finite, excluded by the mask alone: many rows", split,
+     "rows=20 n=20 kv_heads=2 input=bad_values seed=1 v_dim=20 mask=each scale=0.1"},
+    {"a value that is not finite, after what rows see: few rows", forward,
+     "rows=5 n=70 kv_heads=2 input=bad_values seed=4 v_dim=20 causal=0 bottom_right scale=0.1"},
+    {"a value that is not finite, after what rows see: many rows", forward,
+     "rows=40 n=40 kv_heads=2 input=bad_values seed=4 v_dim=20 causal=0 scale=0.1"},
+    {"a value that is not finite, before what rows see: few rows", forward,
+     "rows=5 n=70 kv_heads=2 input=bad_values seed=3 v_dim=20 causal=2 window_left=2 scale=0.1"},
+    {"a value that is not finite, before what rows see: many rows", forward,
+     "rows=40 n=40 kv_heads=2 input=bad_values seed=3 v_dim=20 window_left=2 scale=0.1"},
+    {"a key that is not finite, excluded by a bias of -inf alone: few rows", forward,
+     "rows=6 n=20 kv_heads=2 input=bad_keys seed=4 bias=each bias_excludes scale=0.1"},
+    {"a key that is not finite, excluded by a bias of -inf alone: many rows", forward,
+     "rows=20 n=20 kv_heads=2 input=bad_keys seed=4 bias=each bias_excludes scale=0.1"},
+    {"a key that is not finite, excluded by the mask: few rows", forward,
+     "rows=6 n=20 kv_heads=2 input=bad_keys seed=4 mask=each scale=0.1"},
+    {"a key that is not finite, excluded by the mask: many rows", forward,
+     "rows=20 n=20 kv_heads=2 input=bad_keys seed=1 mask=each softcap=5 scale=0.1"},
+    {"a key that is not finite, outside what rows see: many rows", forward,
+     "rows=20 n=40 kv_heads=3 input=bad_keys seed=3 window_left=3 window_right=4 scale=0.1"},
+    {"a query that is not finite is its own row's matter", forward,
+     "rows=20 n=9 kv_heads=2 input=bad_queries seed=4 scale=0.1"},
+    {"rows that see nothing, between others", forward, "rows=12 n=20 causal=-3 sinks scale=0.1"},
+    {"rows that see nothing, between others", forward,
+     "rows=20 n=9 kv_heads=2 mask=each seed=5 sinks scale=0.1"},
+
+    // ---- ranges
+    {"a window that ends on the left: few rows", forward, "rows=7 n=90 window_left=5 v_dim=3 scale=0.1"},
+    {"a window that ends on the left: many rows", forward, "rows=33 n=90 window_left=5 v_dim=3 scale=0.1"},
+    {"a window that ends on the right: many rows", forward, "rows=33 n=90 window_right=5 v_dim=3 scale=0.1"},
+    {"chunks of an odd length", forward, "rows=33 n=90 window_chunk=13 v_dim=3 scale=0.1"},
+    {"chunks of an odd length, from positions below 0 on", forward,
+     "rows=7 n=30 window_chunk=5 causal=-4 v_dim=3 scale=0.1"},
+    {"rows of a vector that see the same keys, beside others", forward,
+     "rows=4 group=16 n=6 causal=0 bottom_right v_dim=3 scale=0.1"},
+
+    // ---- what scores are made of
+    {"a slope comes before the bias: few rows", forward,
+     "rows=3 group=2 n=40 alibi bias=each v_dim=3 scale=0.1"},
+    {"a slope comes before the bias: many rows", forward,
+     "rows=9 group=2 n=40 alibi bias=each v_dim=3 scale=0.1"},
+    {"a slope counts from each row's position: few rows", forward, "rows=5 n=40 alibi v_dim=3 scale=0.1"},
+    {"a slope's distance is two numbers, each rounded: few rows", forward,
+     "rows=3 n=70 alibi causal=536870925 v_dim=3 scale=0.1"},
+    {"a slope's distance is two numbers, each rounded: many rows", forward,
+     "rows=9 n=70 alibi causal=536870925 v_dim=3 scale=0.1"},
+    {"a slope's distance is two numbers, each rounded: few rows", forward,
+     "rows=3 n=70 alibi causal=288230376151711757 v_dim=3 scale=0.1"},
+    {"a slope's distance is two numbers, each rounded: many rows", forward,
+     "rows=9 n=70 alibi causal=288230376151711757 v_dim=3 scale=0.1"},
+    {"a query's own scale, of either sign: few rows", forward, "rows=6 n=20 query_scales scale=0.1 v_dim=3"},
+    {"a query's own scale, of either sign: many rows", forward,
+     "rows=20 n=20 query_scales scale=-0.3 v_dim=3"},
+    {"a query's own scale that is not finite", forward,
+     "rows=9 kv_heads=12 n=1 input=specials query_scales scale=0.1 qk_dim=2 v_dim=2"},
+    {"a score that is finite, but not in natural units", forward,
+     "rows=12 n=1 kv_heads=3 input=huge scale=3000 qk_dim=1 v_dim=3"},
+
+    // ---- zeros
+    {"a result that underflows is +0: few rows", split, "rows=3 n=2 input=denormals v_dim=20"},
+    {"a result that underflows is +0: many rows", split, "rows=12 n=2 input=denormals v_dim=20"},
+
+    // ---- memory
+    {"pages that cut blocks: few rows", forward, "rows=3 n=140 batch=2 page_size=48 v_dim=3 scale=0.1"},
+    {"pages that cut blocks: many rows", forward, "rows=12 n=140 batch=2 page_size=16 v_dim=3 scale=0.1"},
+    {"packed keys in pages", split, "rows=3 n=140 batch=2 page_size=64 packed_keys v_dim=3 scale=0.1"},
+    {"packed keys: many rows", split, "rows=12 n=140 packed_keys v_dim=3 scale=0.1"},
+    {"sequences behind each other", forward,
+     "rows=12 n=40 batch=3 kv_heads=2 ragged_queries row_lengths q_offsets kv_offsets v_dim=3 scale=0.1"},
+
+    // ---- gradients
+    {"a bias that rows share has the sum of all tiles, row by row", backward,
+     "rows=70 n=12 kv_heads=2 batch=2 bias=shared qk_dim=2 v_dim=3 scale=0.1"},
+    {"a bias has no gradient outside what its row sees", backward,
+     "rows=20 n=70 bias=each causal=0 bottom_right qk_dim=2 v_dim=3 seed=2 scale=0.1"},
+    {"sinks have the sum of all rows of a tile, and of all sequences", backward,
+     "rows=70 n=5 batch=2 sinks qk_dim=2 v_dim=3 seed=2 scale=0.1"},
+    {"a sink of weight 0 adds nothing", backward,
+     "rows=9 n=5 kv_heads=4 input=bad_dout sinks special_sinks qk_dim=2 v_dim=3 seed=4 scale=0.1"},
+    {"a softcap's slope at every key of a block", backward,
+     "rows=40 n=70 softcap=5 qk_dim=2 v_dim=3 scale=0.1"},
+    {"a weight below the cutoff is 0, and a sink's", backward,
+     "rows=3 n=20 kv_heads=4 input=far_scores sinks qk_dim=2 v_dim=3 seed=2"},
+    {"a query that is not finite adds nothing where its weight is 0", backward,
+     "rows=20 n=20 kv_heads=2 input=bad_queries seed=4 mask=each scale=0.1"},
+    {"a query that is not finite adds nothing where its weight is 0", backward,
+     "rows=20 n=20 kv_heads=2 input=bad_queries seed=1 mask=each scale=0.1"},
+    {"a dout that is not finite adds nothing where its weight is 0", backward,
+     "rows=20 n=20 kv_heads=2 input=bad_dout seed=4 mask=each scale=0.1"},
+    {"a key that is not finite adds nothing where its weight is 0", backward,
+     "rows=20 n=20 kv_heads=2 input=bad_keys seed=4 mask=each qk_dim=32 scale=0.1"},
+    {"a key that is not finite adds nothing where its weight is 0", backward,
+     "rows=20 n=20 kv_heads=2 input=bad_keys seed=2 bias=each bias_excludes qk_dim=5 scale=0.1"},
+    {"a gradient that underflows is +0", backward, "rows=12 n=8 kv_heads=2 input=tiny_rows seed=2"},
+    {"a gradient that underflows is +0", backward, "rows=1 n=8 kv_heads=8 input=tiny_rows sinks seed=2"},
+    {"a window that ends on the left", backward, "rows=33 n=90 window_left=5 qk_dim=2 v_dim=3 scale=0.1"},
+    {"keys that a sequence does not have", backward,
+     "rows=9 n=30 batch=4 row_lengths qk_dim=2 v_dim=3 scale=0.1"},
+    {"a query's own scale, of either sign", backward, "rows=20 n=20 query_scales scale=0.1 qk_dim=2 v_dim=3"},
+    {"rows that see nothing", backward, "rows=12 n=20 causal=-3 sinks qk_dim=2 v_dim=3 seed=2 scale=0.1"},
+};
+
+}  // namespace
+
+std::span<const DirectedCase> directed_cases() { return cases; }
+
+bool is_for(const DirectedCase &directed, const std::string &kernel) {
+  std::istringstream names(directed.kernels);
+  for (std::string name; names >> name;) {
+    if (kernel == name + "_f32" || kernel == name + "_f64") return true;
+  }
+  return false;
+}
+
+}  // namespace rapt::validate
