@@ -273,8 +273,10 @@ typedef struct rapt_softmax_options {
  * x_stride and y_stride are at least cols (with one row they are not read). y may be x, with the same stride.
  * bias, mask, row_lengths and sinks must not overlap y. options may be null.
  * Accuracy: relative error of every probability at most 72 * 2^-24 (f64: 140 * 2^-53) at any number of
- * columns and any magnitude of logits; most rows stay below 6 (f64: 10) units. Scores are rounded, and the errors of all functions over rows grow by that rounding, with a bias
- * (once), a softcap (a few units), or a scale whose magnitude is outside of [2^-16, 2^16]; such a score that
+ * columns and any magnitude of logits; most rows stay below 6 (f64: 10) units. Scores that options make are
+ * rounded. Before its bias such a score s errs, in the same units, by |s| + |s + bias| with a bias or a scale
+ * whose magnitude is outside of [2^-16, 2^16], and by 5 * |s| + |s + bias| (f64: 7 * |s| + |s + bias|) with a
+ * softcap. A log-sum-exp errs by as much more, a probability or its logarithm by twice that. A score that
  * leaves the range of the type is infinite. A probability below the smallest normal number is 0,
  * never subnormal. A probability is never above 1, and a row with one visible element is exactly 1. */
 RAPT_API rapt_status rapt_softmax_f32(const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride,
