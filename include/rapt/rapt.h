@@ -436,6 +436,7 @@ typedef struct rapt_attention_options {
  *   out: |error| <= (32 + (qk_dim + 8) * S) * u * max over the visible |v| where terms are not made for it,
  *        and 512 + kv_len / 256 units more for any;
  *   lse: |error| <= (16 + (qk_dim + 8) * S + |lse|) * u, and kv_len / 256 units more for any.
+ * With a softcap qk_dim counts 12 more (f64: 16).
  *
  * Order of the operations, on every instruction set: a score is one chain of fused multiply-adds over the
  * dimension; weights are taken relative to the largest score of the blocks so far, in blocks of 64 keys
