@@ -21,8 +21,8 @@ struct LevelNeeds {
   FeatureSet needs;
 };
 
-// Of the levels that are compiled in, weakest first. cmake/isa.cmake decides which, and defines RAPT_LEVELS as
-// LEVEL(scalar) LEVEL(avx2) and so on.
+// Of the levels that are compiled in, weakest first. cmake/isa.cmake decides which, and defines RAPT_LEVELS
+// as LEVEL(scalar) LEVEL(avx2) and so on.
 inline constexpr LevelNeeds level_needs[] = {
 #define LEVEL(name) {#name, name##_needs},
     RAPT_LEVELS
