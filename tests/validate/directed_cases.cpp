@@ -8,7 +8,6 @@ namespace {
 constexpr const char *exp_sum = "exp_sum";
 constexpr const char *softmax = "softmax";
 constexpr const char *all_rows = "softmax log_softmax logsumexp";
-constexpr const char *log_rows = "log_softmax logsumexp";
 constexpr const char *forward = "attention";
 constexpr const char *split = "attention attention_partial attention_merge";
 constexpr const char *backward = "attention_backward";
