@@ -52,9 +52,7 @@ class Arrays {
     if (status == RAPT_OK) status = input(o_.v_strides, keys(o_.v_dim), RAPT_BAD_V_STRIDES);
     if (status == RAPT_OK) status = output(o_.out_strides, queries(o_.v_dim), RAPT_BAD_OUT_STRIDES);
     if (status != RAPT_OK) return status;
-    const bool any_lse_strides =
-        o_.lse_strides.batch != 0 || o_.lse_strides.head != 0 || o_.lse_strides.token != 0;
-    if (!o_.lse) return any_lse_strides ? RAPT_BAD_LSE_STRIDES : RAPT_OK;
+    if (!o_.lse) return all_zero(o_.lse_strides) ? RAPT_OK : RAPT_BAD_LSE_STRIDES;
     return output(o_.lse_strides, queries(1), RAPT_BAD_LSE_STRIDES);
   }
   static rapt_status input(rapt_strides &strides, const Dims &dims, rapt_status bad) {

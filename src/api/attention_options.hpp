@@ -68,8 +68,7 @@ inline rapt_status resolve_scores(rapt_attention_options &o) {
 // Strides of the arrays that every sequence has of its own, packed or not.
 inline rapt_status resolve_own_strides(rapt_attention_options &o) {
   const auto resolve = [&](const void *data, rapt_strides &strides, std::size_t row, rapt_status bad) {
-    const bool any = strides.batch != 0 || strides.head != 0 || strides.token != 0;
-    if (!data) return any ? bad : RAPT_OK;
+    if (!data) return all_zero(strides) ? RAPT_OK : bad;
     return resolve_strides(strides, {o.batch, o.q_heads, o.q_len, row}, MayRepeat::yes, bad);
   };
   rapt_status status = resolve(o.bias, o.bias_strides, o.kv_len, RAPT_BAD_BIAS_STRIDES);

@@ -16,6 +16,8 @@ struct Dims {
   bool has_batch = true, has_tokens = true;
 };
 
+inline bool all_zero(const rapt_strides &s) { return s.batch == 0 && s.head == 0 && s.token == 0; }
+
 enum class MayRepeat { no, yes };
 
 // Strides that kernels can use: 0 for a dimension that repeats or does not exist. Otherwise `bad`, or
@@ -32,10 +34,10 @@ inline rapt_status resolve_strides(rapt_strides &s, const Dims &dims, MayRepeat 
   Dim outward[] = {{s.token, dims.tokens}, {s.head, dims.heads}, {s.batch, dims.batch}};
   if (!dims.has_batch) s.batch = 0;
   if (!dims.has_tokens) s.token = 0;
-  const bool all_zero = s.batch == 0 && s.head == 0 && s.token == 0;
+  const bool is_contiguous = all_zero(s);
   std::size_t contiguous = dims.row;
   for (Dim &dim : outward) {
-    if (all_zero) {
+    if (is_contiguous) {
       if (contiguous > std::size_t{PTRDIFF_MAX}) return RAPT_BAD_SIZE;
       dim.stride = static_cast<std::ptrdiff_t>(contiguous);
       if (__builtin_mul_overflow(contiguous, dim.count, &contiguous)) return RAPT_BAD_SIZE;
