@@ -11,7 +11,7 @@
 #include "api/numbers.hpp"
 #include "api/read_options.hpp"
 #include "api/strides.hpp"
-#include "kernels/attention_call.hpp"
+#include "call/attention_call.hpp"
 
 namespace rapt {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <cstddef>
 
-#include "kernels/contract.hpp"
-#include "kernels/fold.hpp"
-#include "kernels/map.hpp"
-#include "kernels/unroll.hpp"
+#include "contract/exp.hpp"
+#include "kernels/vector/fold.hpp"
+#include "kernels/vector/map.hpp"
+#include "kernels/vector/unroll.hpp"
 
 namespace {
 

@@ -5,11 +5,11 @@
 #include <limits>
 #include <type_traits>
 
-#include "kernels/contract.hpp"
-#include "kernels/exp_constants.hpp"
-#include "kernels/map.hpp"
-#include "kernels/sum.hpp"
-#include "kernels/unroll.hpp"
+#include "contract/exp.hpp"
+#include "contract/exp_constants.hpp"
+#include "kernels/vector/map.hpp"
+#include "kernels/vector/sum.hpp"
+#include "kernels/vector/unroll.hpp"
 
 namespace {
 

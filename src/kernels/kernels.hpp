@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/no_fast_math.hpp"
+#include "contract/no_fast_math.hpp"
 #include "rapt/rapt.h"
 
 namespace rapt {

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "kernels/map.hpp"
+#include "kernels/vector/map.hpp"
 
 namespace {
 

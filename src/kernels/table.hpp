@@ -3,7 +3,7 @@
 // entry in its table.
 #pragma once
 
-#include "kernels/attention_entries.hpp"
+#include "kernels/attention/entries.hpp"
 #include "kernels/kernels.hpp"
 
 namespace {

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <xsimd/xsimd.hpp>
 
-#include "kernels/contract.hpp"
-#include "kernels/unroll.hpp"
+#include "contract/exp.hpp"
+#include "kernels/vector/unroll.hpp"
 
 namespace {
 

@@ -3,6 +3,6 @@
 #include "isa/neon/simd.hpp"
 
 #include "kernels/attention/attention.hpp"
-#include "kernels/attention/backward.hpp"
-#include "kernels/attention_bodies.hpp"
+#include "kernels/attention/backward/attention_backward.hpp"
+#include "kernels/attention/bodies.hpp"
 // clang-format on

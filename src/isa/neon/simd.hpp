@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <xsimd/xsimd.hpp>
 
-#include "kernels/contract.hpp"
+#include "contract/exp.hpp"
 
 namespace {
 

@@ -4,10 +4,10 @@
 
 #include "kernels/dot.hpp"
 #include "kernels/exp.hpp"
-#include "kernels/log_softmax.hpp"
+#include "kernels/softmax/log_softmax.hpp"
 #include "kernels/scale.hpp"
-#include "kernels/softmax.hpp"
-#include "kernels/softmax_backward.hpp"
+#include "kernels/softmax/softmax.hpp"
+#include "kernels/softmax/softmax_backward.hpp"
 #include "kernels/table.hpp"
 // clang-format on
 

@@ -3,5 +3,5 @@
 #include "isa/scalar/attention.hpp"
 #include "isa/scalar/attention_backward.hpp"
 
-#include "kernels/attention_bodies.hpp"
+#include "kernels/attention/bodies.hpp"
 // clang-format on

@@ -5,12 +5,12 @@
 #include <cstddef>
 #include <limits>
 
+#include "call/attention_call.hpp"
+#include "contract/attention.hpp"
+#include "contract/log.hpp"
 #include "isa/scalar/dot.hpp"
 #include "isa/scalar/exp.hpp"
 #include "isa/scalar/softmax.hpp"
-#include "kernels/attention_call.hpp"
-#include "kernels/attention_contract.hpp"
-#include "kernels/log.hpp"
 
 namespace {
 

@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <limits>
 
+#include "call/attention_call.hpp"
+#include "call/begin_gradients.hpp"
 #include "isa/scalar/attention.hpp"
-#include "kernels/attention_call.hpp"
-#include "kernels/attention_gradients.hpp"
 
 namespace {
 

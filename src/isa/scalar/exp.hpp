@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <limits>
 
+#include "contract/exp.hpp"
+#include "contract/exp_constants.hpp"
 #include "isa/scalar/dot.hpp"
-#include "kernels/contract.hpp"
-#include "kernels/exp_constants.hpp"
 
 namespace {
 

@@ -5,11 +5,11 @@
 #include <cstddef>
 #include <limits>
 
+#include "call/score_plan.hpp"
+#include "contract/exp.hpp"
+#include "contract/log.hpp"
 #include "isa/scalar/exp.hpp"
-#include "kernels/contract.hpp"
 #include "kernels/kernels.hpp"
-#include "kernels/log.hpp"
-#include "kernels/score_plan.hpp"
 
 namespace {
 

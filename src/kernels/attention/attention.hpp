@@ -3,10 +3,10 @@
 
 #include <cstddef>
 
+#include "call/attention_call.hpp"
 #include "kernels/attention/few_rows.hpp"
 #include "kernels/attention/many_rows.hpp"
 #include "kernels/attention/rows.hpp"
-#include "kernels/attention_call.hpp"
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "kernels/attention_call.hpp"
+#include "call/attention_call.hpp"
 
 namespace {
 

@@ -20,8 +20,8 @@
 #include "kernels/attention/rows.hpp"
 #include "kernels/attention/transposed.hpp"
 #include "kernels/attention/weight.hpp"
-#include "kernels/fold.hpp"
-#include "kernels/tanh.hpp"
+#include "kernels/vector/fold.hpp"
+#include "kernels/vector/tanh.hpp"
 
 namespace {
 

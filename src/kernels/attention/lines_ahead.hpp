@@ -15,7 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/attention_contract.hpp"
+#include "contract/attention.hpp"
 
 namespace {
 

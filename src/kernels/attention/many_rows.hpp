@@ -23,7 +23,7 @@
 #include "kernels/attention/tile.hpp"
 #include "kernels/attention/transposed.hpp"
 #include "kernels/attention/weight.hpp"
-#include "kernels/tanh.hpp"
+#include "kernels/vector/tanh.hpp"
 
 namespace {
 

@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <limits>
 
+#include "call/attention_call.hpp"
+#include "contract/log.hpp"
 #include "kernels/attention/weight.hpp"
-#include "kernels/attention_call.hpp"
-#include "kernels/log.hpp"
-#include "kernels/unroll.hpp"
+#include "kernels/vector/unroll.hpp"
 
 namespace {
 

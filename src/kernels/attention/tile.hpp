@@ -4,9 +4,9 @@
 
 #include <cstddef>
 
+#include "contract/attention.hpp"
 #include "kernels/attention/weight.hpp"
-#include "kernels/attention_contract.hpp"
-#include "kernels/unroll.hpp"
+#include "kernels/vector/unroll.hpp"
 
 namespace {
 

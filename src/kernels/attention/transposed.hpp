@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "kernels/unroll.hpp"
+#include "kernels/vector/unroll.hpp"
 
 namespace {
 

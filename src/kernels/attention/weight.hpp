@@ -3,8 +3,8 @@
 
 #include <cstddef>
 
-#include "kernels/attention_contract.hpp"
-#include "kernels/unroll.hpp"
+#include "contract/attention.hpp"
+#include "kernels/vector/unroll.hpp"
 
 namespace {
 

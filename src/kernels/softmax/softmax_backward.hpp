@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "kernels/dot.hpp"
-#include "kernels/unroll.hpp"
+#include "kernels/vector/unroll.hpp"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "kernels/attention_contract.hpp"
+#include "contract/attention.hpp"
 #include "rapt/rapt.h"
 
 namespace rapt {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstddef>
 
-#include "kernels/contract.hpp"
+#include "contract/exp.hpp"
 
 namespace {
 

@@ -1,9 +1,9 @@
 // The hyperbolic tangent of softcaps, by vectors.
 #pragma once
 
-#include "kernels/contract.hpp"
+#include "contract/exp.hpp"
 #include "kernels/exp.hpp"
-#include "kernels/unroll.hpp"
+#include "kernels/vector/unroll.hpp"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <limits>
 
-#include "kernels/contract.hpp"
+#include "contract/exp.hpp"
 #include "kernels/kernels.hpp"
 
 namespace {

@@ -3,8 +3,8 @@
 
 #include <cstddef>
 
-#include "kernels/contract.hpp"
-#include "kernels/unroll.hpp"
+#include "contract/exp.hpp"
+#include "kernels/vector/unroll.hpp"
 
 namespace {
 

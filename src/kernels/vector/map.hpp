@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/unroll.hpp"
+#include "kernels/vector/unroll.hpp"
 
 namespace {
 

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <limits>
 
-#include "kernels/map.hpp"
-#include "kernels/quotient.hpp"
-#include "kernels/softmax_row.hpp"
+#include "kernels/softmax/quotient.hpp"
+#include "kernels/softmax/row.hpp"
+#include "kernels/vector/map.hpp"
 
 namespace {
 

@@ -10,12 +10,12 @@
 #include <limits>
 #include <type_traits>
 
-#include "kernels/contract.hpp"
+#include "contract/exp.hpp"
+#include "contract/log.hpp"
 #include "kernels/exp.hpp"
-#include "kernels/log.hpp"
-#include "kernels/scores.hpp"
-#include "kernels/sum.hpp"
-#include "kernels/unroll.hpp"
+#include "kernels/softmax/scores.hpp"
+#include "kernels/vector/sum.hpp"
+#include "kernels/vector/unroll.hpp"
 
 namespace {
 

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "kernels/contract.hpp"
-#include "kernels/fold.hpp"
-#include "kernels/unroll.hpp"
+#include "contract/exp.hpp"
+#include "kernels/vector/fold.hpp"
+#include "kernels/vector/unroll.hpp"
 
 namespace {
 

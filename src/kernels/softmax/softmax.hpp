@@ -17,8 +17,8 @@
 
 #include <cstddef>
 
-#include "kernels/softmax_by_groups.hpp"
-#include "kernels/softmax_by_rows.hpp"
+#include "kernels/softmax/by_groups.hpp"
+#include "kernels/softmax/by_rows.hpp"
 
 namespace {
 

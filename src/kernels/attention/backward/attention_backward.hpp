@@ -10,14 +10,14 @@
 #include <cstddef>
 #include <limits>
 
+#include "call/begin_gradients.hpp"
+#include "kernels/attention/backward/outer_products.hpp"
 #include "kernels/attention/block.hpp"
 #include "kernels/attention/many_rows.hpp"
-#include "kernels/attention/outer.hpp"
 #include "kernels/attention/rows.hpp"
 #include "kernels/attention/tile.hpp"
 #include "kernels/attention/transposed.hpp"
 #include "kernels/attention/weight.hpp"
-#include "kernels/attention_gradients.hpp"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "kernels/attention/tile.hpp"
-#include "kernels/unroll.hpp"
+#include "kernels/vector/unroll.hpp"
 
 namespace {
 

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <limits>
 
-#include "kernels/map.hpp"
-#include "kernels/softmax_by_rows.hpp"
+#include "kernels/softmax/by_rows.hpp"
+#include "kernels/vector/map.hpp"
 
 namespace {
 

@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <limits>
 
-#include "kernels/contract.hpp"
+#include "call/score_plan.hpp"
+#include "contract/exp.hpp"
 #include "kernels/exp.hpp"
-#include "kernels/score_plan.hpp"
-#include "kernels/tanh.hpp"
-#include "kernels/unroll.hpp"
+#include "kernels/vector/tanh.hpp"
+#include "kernels/vector/unroll.hpp"
 
 namespace {
 

@@ -2,7 +2,7 @@
 // reference's, as they carry the same names.
 #pragma once
 
-#include "kernels/attention_entries.hpp"
+#include "kernels/attention/entries.hpp"
 
 namespace rapt::level {
 

@@ -3,11 +3,11 @@
 
 #include <cstddef>
 
-#include "kernels/map.hpp"
-#include "kernels/quotient.hpp"
-#include "kernels/softmax_by_rows.hpp"
-#include "kernels/softmax_row.hpp"
-#include "kernels/unroll.hpp"
+#include "kernels/softmax/by_rows.hpp"
+#include "kernels/softmax/quotient.hpp"
+#include "kernels/softmax/row.hpp"
+#include "kernels/vector/map.hpp"
+#include "kernels/vector/unroll.hpp"
 
 namespace {
 
