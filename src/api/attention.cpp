@@ -1,6 +1,7 @@
 // attention: the arguments are checked here, once a call, before anything is written.
 #include "api/attention_arrays.hpp"
 #include "api/attention_run.hpp"
+#include "call/packed_keys.hpp"
 
 namespace rapt {
 namespace {
@@ -110,18 +111,6 @@ rapt_status count_tasks(Stage stage, const rapt_attention_options *options, size
     if (partials_length) *partials_length = counts.partials;
     return RAPT_OK;
   });
-}
-
-// A task reads keys by its rows alone, so that the other keys of a block may hold anything.
-template <class T>
-void pack_keys(const T *k, std::ptrdiff_t token_stride, std::size_t first, std::size_t tokens,
-               std::size_t qk_dim, T *packed) {
-  for (std::size_t i = 0; i < tokens; ++i) {
-    const std::size_t t = first + i;
-    T *to = packed + t / attention_block * attention_block * qk_dim + t % attention_block;
-    const T *from = k + token_stride * static_cast<std::ptrdiff_t>(i);
-    for (std::size_t d = 0; d < qk_dim; ++d) to[d * attention_block] = from[d];
-  }
 }
 
 rapt_status check_and_pack_keys(const void *k, std::ptrdiff_t token_stride, std::size_t first,

@@ -1,6 +1,7 @@
 // attention_backward: the arguments are checked here, once a call, before anything is written.
 #include "api/attention_arrays.hpp"
 #include "api/attention_run.hpp"
+#include "call/backward_task.hpp"
 
 namespace rapt {
 namespace {

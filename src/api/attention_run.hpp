@@ -6,6 +6,7 @@
 
 #include "api/attention_options.hpp"
 #include "api/floating_point.hpp"
+#include "call/attention_workspace.hpp"
 #include "dispatch/dispatch.hpp"
 
 namespace rapt {

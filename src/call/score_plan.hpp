@@ -1,12 +1,12 @@
-// How the options of softmax make scores of elements, decided once a call.
+// How the options of softmax turn elements into scores, decided once per call.
 #pragma once
 
 #include <cmath>
 #include <cstddef>
 #include <limits>
 
-#include "contract/exp.hpp"
-#include "kernels/kernels.hpp"
+#include "call/softmax_rows.hpp"
+#include "contract/softmax.hpp"
 
 namespace {
 
@@ -16,37 +16,37 @@ namespace {
 //   fma(factor, x, bias) with a bias;
 //   cap * tanh(factor * x), plus the bias by a fused operation, with a softcap.
 // An excluded element has v = -inf.
-template <class T>
+template <class A>
 struct ScorePlan {
   const rapt::SoftmaxRows &rows;
-  T factor = 1;
-  T cap = 0;
+  A factor = 1;
+  A cap = 0;
   double c = 1;
-  T subtract_from;  // the magnitude of v from which the row's maximum is subtracted from it
+  A subtract_from;  // the magnitude of v from which the row's maximum is subtracted from it
 
   explicit ScorePlan(const rapt::SoftmaxRows &given) : rows(given) {
-    constexpr double limit = rapt::Contract<T>::scale_limit;
+    constexpr double limit = rapt::SoftmaxContract<A>::scale_limit;
     const double magnitude = std::fabs(rows.options.scale);
     if (rows.options.softcap != 0) {
-      cap = static_cast<T>(rows.options.softcap);
-      factor = static_cast<T>(rows.options.scale / rows.options.softcap);
+      cap = static_cast<A>(rows.options.softcap);
+      factor = static_cast<A>(rows.options.scale / rows.options.softcap);
     } else if (rows.options.bias || magnitude < 1 / limit || magnitude > limit) {
-      factor = static_cast<T>(rows.options.scale);
+      factor = static_cast<A>(rows.options.scale);
     } else {
-      factor = rows.options.scale < 0 ? T(-1) : T(1);
+      factor = rows.options.scale < 0 ? A(-1) : A(1);
       c = magnitude;
     }
-    subtract_from = rapt::Contract<T>::subtract_from / static_cast<T>(c);
+    subtract_from = rapt::SoftmaxContract<A>::subtract_from / static_cast<A>(c);
   }
 
   // v is x itself.
   bool plain() const { return unchanged() && !rows.options.mask; }
-  // And every row sees all columns.
+  // v is x itself, and every row sees all columns.
   bool simple() const { return plain() && !rows.options.causal && !rows.options.row_lengths; }
-  // v is x where the mask lets it.
+  // v is x, except where the mask excludes it.
   bool masked_only() const { return unchanged() && rows.options.mask; }
 
-  // Columns that row r sees at all: all others are excluded without being looked at.
+  // Columns of row r up to its length and its causal limit. No array is read past them.
   std::size_t visible_cols(std::size_t r) const {
     std::size_t cols = rows.options.row_lengths ? rows.options.row_lengths[r] : rows.cols;
     if (rows.options.causal != RAPT_CAUSAL_NONE) {
@@ -60,18 +60,18 @@ struct ScorePlan {
     return cols;
   }
 
-  const T *bias_row(std::size_t r) const {
-    const T *const bias = static_cast<const T *>(rows.options.bias);
+  const A *bias_row(std::size_t r) const {
+    const A *const bias = static_cast<const A *>(rows.options.bias);
     return bias ? bias + static_cast<std::ptrdiff_t>(r) * rows.options.bias_stride : nullptr;
   }
-  const T *sinks() const { return static_cast<const T *>(rows.options.sinks); }
+  const A *sinks() const { return static_cast<const A *>(rows.options.sinks); }
   const std::uint8_t *mask_row(std::size_t r) const {
     return rows.options.mask ? rows.options.mask + static_cast<std::ptrdiff_t>(r) * rows.options.mask_stride
                              : nullptr;
   }
   bool excluded(std::size_t r, std::size_t col) const {
     return (rows.options.mask && mask_row(r)[col] == 0) ||
-           (rows.options.bias && bias_row(r)[col] == -std::numeric_limits<T>::infinity());
+           (rows.options.bias && bias_row(r)[col] == -std::numeric_limits<A>::infinity());
   }
 
  private:

@@ -5,42 +5,26 @@
 
 namespace rapt {
 
-// Keys are taken in blocks, at multiples of this from the sequence's first. Within a block weights are
-// relative to one maximum, and its sum of weights is a fold by halves. Smaller blocks rescale the output more
-// often; one of 64 keys by 64 queries of f32 is 16 KiB, a third of an L1 cache.
+// Keys are taken in blocks, at multiples of this from the sequence's first. The weights of a block are
+// relative to one maximum, and their sum is a fold by halves. Smaller blocks rescale the output more often; a
+// block of scores of 64 queries in f32 is 16 KiB, a third of an L1 cache.
 inline constexpr std::size_t attention_block = 64;
-// A partial result of its own for so many keys: where split keys meet, and four times less rounding error at
-// 4096 keys than one chain.
+// Chunks of keys have partial results of their own: split keys meet there, and at 4096 keys the rounding
+// error is a quarter of a single chain's.
 inline constexpr std::size_t attention_chunk = 512;
 // The rows of a task.
 inline constexpr std::size_t attention_tile_rows = 64;
-// Keys that lie at one distance from each other, whatever the pages.
+// Keys at one distance from each other, whatever the pages: the size of a page is a multiple.
 inline constexpr std::size_t attention_page_unit = 16;
-
-// Rows of a tile that is better worked on with keys in the vector lanes than with rows there.
-inline constexpr std::size_t attention_few_rows = 8;
-
-// Elements of workspace: by dimension, a tile's queries and two of its outputs; scores and exclusions of a
-// block.
-constexpr std::size_t attention_workspace_length(std::size_t qk_dim, std::size_t v_dim) {
-  return attention_tile_rows * (qk_dim + 2 * v_dim + 2 * attention_block);
-}
-// The same of a backward call: a tile's queries and outputs with their gradients; scores, products of values
-// and the softcap's slopes of a block.
-constexpr std::size_t backward_workspace_length(std::size_t qk_dim, std::size_t v_dim) {
-  return attention_tile_rows * (2 * qk_dim + 2 * v_dim + 3 * attention_block + 8);
-}
-inline constexpr std::size_t attention_workspace_alignment = 64;
 
 namespace {
 
-template <class T>
+template <class A>
 struct AttentionContract;
 
 // A weight is 2^z with z = (score - maximum) * to_log2 <= 0:  n = round(z),  r = z - n by one fused
-// operation, 2^r = 1 + r * (c[0] + c[1] r + …). Base 2 needs one operation less than base e, and the
-// difference of the scores keeps what a product of each would lose, so that the largest score has weight
-// exactly 1.
+// operation, 2^r = 1 + r * (c[0] + c[1] r + …). Base 2 needs one operation less than base e. The difference
+// of the scores is exact where a product of each would round, so that the largest score has weight exactly 1.
 //
 // Coefficients by Sollya 8.0 (f64: degrees 1 to 11, D... in place of SG...); one degree less errs by 1.6
 // units alone:

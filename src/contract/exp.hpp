@@ -1,5 +1,5 @@
-// The numbers of the numeric contract: what every level must agree on, and nothing of how it computes them.
-// In an unnamed namespace, as all code of a level: a constexpr array would otherwise be a symbol of every
+// The numbers of exp and tanh that every level must agree on, and nothing of how a level computes them.
+// The namespace is unnamed, as in all code of a level: a constexpr array would otherwise be a symbol of every
 // level.
 #pragma once
 
@@ -9,21 +9,21 @@
 namespace rapt {
 namespace {
 
-template <class T>
-struct Contract;
+template <class A>
+struct ExpContract;
 
 // exp(x) = 2^n * exp(r),  n = round(x / ln 2),  r = x - n * ln2_hi - n * ln2_lo,  exp(r) = 1 + r + r^2 *
 // (c[0] + c[1] r + …).
 //
 // n comes from adding `round_magic`, which leaves n in the low bits of the sum. ln2_hi has the full precision
-// of T: with a fused multiply-add, x - n * ln2_hi is exact. The polynomial's degree (6 in f32, 11 in f64) is
+// of A: with a fused multiply-add, x - n * ln2_hi is exact. The polynomial's degree (6 in f32, 11 in f64) is
 // the least that stays below 1 ULP: degree 5 gives 2.2. A 16-entry table with a cubic needs one operation
 // less on AVX-512, but loses 18 % on AVX2 and has no cheap form on NEON.
 //
 // Coefficients by Sollya 8.0, for f32 (for f64: degrees 2 to 11 and D... in place of SG...):
 //   fpminimax(exp(x), [|2,3,4,5,6|], [|SG...|], [-1.002*log(2)/2; 1.002*log(2)/2], 1+x, relative);
 template <>
-struct Contract<float> {
+struct ExpContract<float> {
   using Bits = std::uint32_t;
   static constexpr int mantissa_bits = 23;
   static constexpr float log2_e = 0x1.715476p0f;
@@ -35,8 +35,8 @@ struct Contract<float> {
   static constexpr float c[coefficient_count] = {0x1.fffffcp-2f, 0x1.55549p-3f, 0x1.5558a6p-5f,
                                                  0x1.123aecp-7f, 0x1.6a5a54p-10f};
 
-  // exp: above `exp_overflow` the result is +inf; at `exp_underflow` and below it rounds to +0. Between
-  // -exp_plain and exp_plain no exponent leaves the normal range, so that adding n to the exponent is exact.
+  // Above `exp_overflow` the result is +inf. At `exp_underflow` and below it rounds to +0. Between -exp_plain
+  // and exp_plain no exponent leaves the normal range, so that adding n to the exponent is exact.
   static constexpr float exp_overflow = 0x1.62e42ep6f;
   static constexpr float exp_underflow = -104.0f;
   static constexpr float exp_plain = 87.0f;
@@ -45,35 +45,11 @@ struct Contract<float> {
   static constexpr int subnormal_exponent = 149;            // the smallest subnormal is 2^-149
   static constexpr int lowest_n = -125;                     // from this n on 2^n * exp(r) is a normal number
 
-  // Virtual lanes of the reductions.
-  static constexpr std::size_t dot_lanes = 64;
-  static constexpr std::size_t sum_lanes = 32;  // 64 spill on AVX2
-  // Sums of more terms than this add up their lanes after each so many: in f32 into f64 lanes, in f64 into
-  // lanes that keep what each addition loses. One level of lanes alone errs by 26 units at a million terms.
-  static constexpr std::size_t sum_block = 2048;
-
-  // Softmax sums the exponentials of rows longer than this in one pass with the search for the maximum: those
-  // of a block are taken relative to the largest score up to its end, and the blocks before are scaled by a
-  // power of two. Of a shorter row they are all relative to the row's maximum. Either gives the same sum, but
-  // for what is below the depth of one and not of the other.
-  static constexpr std::size_t one_pass_from = 131072;
-
-  // Softmax's exponentials are 2^(n - N + bias) * exp(r), N being the row's maximum in units of ln 2. The
-  // bias keeps all of them, and what a division of them by their sum needs, among the normal numbers: at
-  // `depth` below the maximum one is still above 2^-93, and anything so small is flushed when it is divided.
-  static constexpr int sum_bias = 40;
-  static constexpr float depth = 91.0f;
-  // From this magnitude of s on, the maximum is subtracted from the argument instead, which is then exact.
-  static constexpr float subtract_from = 65536.0f;
-  // Scales within [1/scale_limit, scale_limit] go into the constants above; others multiply the scores first.
-  static constexpr double scale_limit = 65536.0;
-  static constexpr float smallest_normal = 0x1p-126f;
-
   static constexpr float tanh_saturates = 10.0f;
 };
 
 template <>
-struct Contract<double> {
+struct ExpContract<double> {
   using Bits = std::uint64_t;
   static constexpr int mantissa_bits = 52;
   static constexpr double log2_e = 0x1.71547652b82fep0;
@@ -93,17 +69,6 @@ struct Contract<double> {
   static constexpr double integer_unit = 0x1p52;
   static constexpr int subnormal_exponent = 1074;
   static constexpr int lowest_n = -1021;
-
-  static constexpr std::size_t dot_lanes = 32;
-  static constexpr std::size_t sum_lanes = 16;
-  static constexpr std::size_t sum_block = 2048;
-  static constexpr std::size_t one_pass_from = 131072;
-
-  static constexpr int sum_bias = 80;
-  static constexpr double depth = 715.0;
-  static constexpr double subtract_from = 65536.0;
-  static constexpr double scale_limit = 65536.0;
-  static constexpr double smallest_normal = 0x1p-1022;
 
   static constexpr double tanh_saturates = 20.0;
 };

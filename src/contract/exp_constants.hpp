@@ -10,33 +10,33 @@ namespace {
 
 // exp(scale * v) = 2^n * exp(scale * r) with r = v - n * (ln 2 / scale).
 //
-// Scaling these constants instead of each v costs nothing for an element and rounds nothing: a score is the
+// Scaling these constants instead of each v costs nothing per element and rounds nothing: a score is the
 // exact product of its element and the scale. A scale that is a power of two scales every constant exactly,
 // and gives the bits that scaling v first gives.
-template <class T>
+template <class A>
 struct ExpConstants {
-  T log2_e;
-  T ln2_hi;
-  T ln2_lo;
-  T scale;  // the polynomial's linear coefficient
-  T c[rapt::Contract<T>::coefficient_count];
+  A log2_e;
+  A ln2_hi;
+  A ln2_lo;
+  A scale;  // the polynomial's linear coefficient
+  A c[rapt::ExpContract<A>::coefficient_count];
 };
 
-template <class T>
-ExpConstants<T> exp_constants(double scale) {
-  using C = rapt::Contract<T>;
-  using C64 = rapt::Contract<double>;
-  ExpConstants<T> k;
-  k.log2_e = static_cast<T>(scale * C64::log2_e);
-  k.ln2_hi = static_cast<T>(C64::ln2_hi / scale);
+template <class A>
+ExpConstants<A> exp_constants(double scale) {
+  using C = rapt::ExpContract<A>;
+  using C64 = rapt::ExpContract<double>;
+  ExpConstants<A> k;
+  k.log2_e = static_cast<A>(scale * C64::log2_e);
+  k.ln2_hi = static_cast<A>(C64::ln2_hi / scale);
   // ln2 / scale - ln2_hi through the remainder, which the fused operation makes exact.
   const double remainder = std::fma(-double{k.ln2_hi}, scale, C64::ln2_hi);
-  k.ln2_lo = static_cast<T>((remainder + C64::ln2_lo) / scale);
-  k.scale = static_cast<T>(scale);
+  k.ln2_lo = static_cast<A>((remainder + C64::ln2_lo) / scale);
+  k.scale = static_cast<A>(scale);
   double power = scale;
   for (std::size_t i = 0; i < C::coefficient_count; ++i) {
     power *= scale;
-    k.c[i] = static_cast<T>(double{C::c[i]} * power);
+    k.c[i] = static_cast<A>(double{C::c[i]} * power);
   }
   return k;
 }

@@ -3,36 +3,44 @@
 
 #include <cstddef>
 
-#include "contract/exp.hpp"
+#include "contract/reductions.hpp"
+#include "contract/types.hpp"
+#include "kernels/vector/alignment.hpp"
 #include "kernels/vector/fold.hpp"
-#include "kernels/vector/map.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
 
-template <class T>
+template <class A>
 struct DotLanes {
-  using S = simd<T>;
-  static constexpr std::size_t lanes = rapt::Contract<T>::dot_lanes;
+  using S = simd<A>;
+  static constexpr std::size_t lanes = rapt::dot_lanes<A>;
   static constexpr std::size_t registers = lanes / S::width;
   typename S::batch lane[registers];
 
   // Not a constructor: gcc 12 constructs an array of these by a loop, which puts it in memory.
   [[gnu::always_inline]] void clear() {
-    unroll<registers>([&](auto r) __attribute__((always_inline)) { lane[r] = typename S::batch(T(0)); });
+    unroll<registers>([&](auto r) __attribute__((always_inline)) { lane[r] = typename S::batch(A(0)); });
   }
-  [[gnu::always_inline]] void add(const T *a, const T *b) {
+  template <class E>
+  [[gnu::always_inline]] void add(const E *a, const E *b) {
     unroll<registers>([&](auto r) __attribute__((always_inline)) {
       lane[r] = S::fma(S::load(a + r * S::width), S::load(b + r * S::width), lane[r]);
     });
   }
-  // The last `left` < lanes elements. Whole registers and then one that is not: 100 elements took 6.5 ns with
-  // four masked fused operations, 5.3 with four pairs of masked loads, 4.0 so; and at random lengths, where
-  // the branch is mispredicted, it is still the fastest (below 256: 6.8, 5.7, 4.9 ns).
+  // The tail of `left` < lanes elements: whole registers, then a partial one.
   //
-  // Elements that are missing count as 0 * 0: of lanes that are all -0 the sum is then +0, for which one
-  // register is enough.
-  [[gnu::always_inline]] void add_first(const T *a, const T *b, std::size_t left) {
+  //   100 elements, AVX-512                 | ns
+  //   four masked fused operations          | 6.5
+  //   four pairs of masked loads            | 5.3
+  //   whole registers, then one (this one)  | 4.0
+  //
+  // At random lengths below 256, where the branch is mispredicted, it takes 4.9 ns against 6.8 and 5.7.
+  //
+  // Missing elements count as 0 * 0, which turns a sum of -0 in every lane into +0. One register suffices for
+  // that.
+  template <class E>
+  [[gnu::always_inline]] void add_first(const E *a, const E *b, std::size_t left) {
     unroll_while<registers>([&](auto r) __attribute__((always_inline)) {
       constexpr std::size_t begin = r * S::width;
       if (left < begin + S::width) {
@@ -45,25 +53,30 @@ struct DotLanes {
       lane[r] = S::fma(S::load(a + begin), S::load(b + begin), lane[r]);
       return true;
     });
-    lane[0] = lane[0] + typename S::batch(T(0));
+    lane[0] = lane[0] + typename S::batch(A(0));
   }
-  [[gnu::always_inline]] T fold() { return fold_lanes<T>(lane); }
+  [[gnu::always_inline]] A fold() { return fold_lanes<A>(lane); }
 };
 
-// For vectors of which one or both are not aligned: a is brought to alignment by a first step of `head`
-// elements, which stand in the last lanes of the last register. All lanes are rotated by that, and the folds
-// by halves do not see it: lane i meets lane i + half all the same.
+// For vectors of which one or both are not aligned. A first step of `head` elements, in the last lanes of the
+// last register, brings a to alignment. That rotates all lanes, which the folds by halves do not see: lane i
+// still meets lane i + half.
 //
-// A load that crosses a line takes two turns, so that unaligned vectors halve the speed in L1 and L2: 1536
-// elements took 73 ns, and take 36 on AVX-512 where both are as far from alignment. Where they differ, b is
-// loaded in aligned vectors too and shifted in registers (54 ns), if the ISA can shift by a variable count;
-// else it alone is loaded unaligned.
-template <class T>
-[[gnu::always_inline]] inline T dot_aligning(const T *a, const T *b, std::size_t n, std::size_t head) {
-  using S = simd<T>;
-  constexpr std::size_t lanes = DotLanes<T>::lanes;
-  constexpr std::size_t registers = DotLanes<T>::registers;
-  DotLanes<T> sum;
+// A load that crosses a line takes two cycles, so that unaligned vectors halve the speed in L1 and L2. Where
+// the two alignments differ, b is loaded in aligned vectors too and shifted in registers, if the level shifts
+// by a variable count. Otherwise b alone is loaded unaligned.
+//
+//   1536 elements, AVX-512            | ns, unaligned loads | ns, this
+//   both equally far from alignment   | 73                  | 36
+//   one of them                       | 73                  | 54
+template <class E>
+[[gnu::always_inline]] inline rapt::Arithmetic<E> dot_aligning(const E *a, const E *b, std::size_t n,
+                                                               std::size_t head) {
+  using A = rapt::Arithmetic<E>;
+  using S = simd<A>;
+  constexpr std::size_t lanes = DotLanes<A>::lanes;
+  constexpr std::size_t registers = DotLanes<A>::registers;
+  DotLanes<A> sum;
   sum.clear();
   if (head > 0) {
     const std::ptrdiff_t back = static_cast<std::ptrdiff_t>(S::width - head);
@@ -73,7 +86,7 @@ template <class T>
   if constexpr (S::shifts) {
     const std::size_t ahead = elements_to_alignment(b + i);
     if (ahead > 0) {
-      // One block first, so that the aligned vectors do not begin before b, and none is read past its end.
+      // One whole step first: the aligned vectors then begin within b, and none is read past its end.
       sum.add(a + i, b + i);
       i += lanes;
       const auto shift = S::shift_by(S::width - ahead);
@@ -92,50 +105,52 @@ template <class T>
   return sum.fold();
 }
 
-template <class T>
-[[gnu::always_inline]] inline T dot_in_order(const T *a, const T *b, std::size_t n) {
-  DotLanes<T> sum;
+template <class E>
+[[gnu::always_inline]] inline rapt::Arithmetic<E> dot_in_order(const E *a, const E *b, std::size_t n) {
+  using A = rapt::Arithmetic<E>;
+  DotLanes<A> sum;
   sum.clear();
-  constexpr std::size_t lanes = DotLanes<T>::lanes;
+  constexpr std::size_t lanes = DotLanes<A>::lanes;
   std::size_t i = 0;
   for (; n - i >= lanes; i += lanes) sum.add(a + i, b + i);
   if (i < n) sum.add_first(a + i, b + i, n - i);
   return sum.fold();
 }
 
-template <class T>
-[[gnu::flatten]] T dot(const T *a, const T *b, std::size_t n) {
-  using S = simd<T>;
+template <class E>
+[[gnu::flatten]] rapt::Arithmetic<E> dot(const E *a, const E *b, std::size_t n) {
+  using A = rapt::Arithmetic<E>;
+  using S = simd<A>;
   if (n <= S::width) {
-    if (n == 0) return 0;  // without a look at the pointers, whatever they are
-    return S::fold(S::load_first(a, n) * S::load_first(b, n)) + T(0);
+    if (n == 0) return 0;  // the pointers may be anything
+    return S::fold(S::load_first(a, n) * S::load_first(b, n)) + A(0);
   }
   if constexpr (S::aligns_dot) {
-    constexpr std::size_t worthwhile = 4 * DotLanes<T>::lanes;
+    constexpr std::size_t worthwhile = 4 * DotLanes<A>::lanes;
     const std::size_t head = elements_to_alignment(a);
     if (n >= worthwhile && (head > 0 || elements_to_alignment(b) > 0)) {
-      const T result = dot_aligning(a, b, n, head);
+      const A result = dot_aligning(a, b, n, head);
       if (result != 0) [[likely]]
-        return result;  // else its sign may depend on which lanes had elements
+        return result;  // the sign of a zero may depend on which lanes have elements
     }
   }
   return dot_in_order(a, b, n);
 }
 
-// Four rows at a time: their lanes are folded jointly, in half the shuffles. `together` of them share each
-// load of the query, as many as have registers.
-template <std::size_t together, class T>
-[[gnu::always_inline]] inline void dot_four_rows(const T *query, const T *rows, std::ptrdiff_t row_stride,
-                                                 std::size_t dim, T scale, T *out) {
-  using S = simd<T>;
-  constexpr std::size_t lanes = DotLanes<T>::lanes;
+// Four rows at a time: a joint fold of their lanes takes half the shuffles. `together` rows share each load
+// of the query, as many as have registers.
+template <std::size_t together, class E, class A>
+[[gnu::always_inline]] inline void dot_four_rows(const E *query, const E *rows, std::ptrdiff_t row_stride,
+                                                 std::size_t dim, A scale, A *out) {
+  using S = simd<A>;
+  constexpr std::size_t lanes = DotLanes<A>::lanes;
   typename S::batch folded[4];
-  unroll<4 / together>([&](auto group) __attribute__((always_inline)) {
-    const T *row[together];
-    DotLanes<T> sum[together];
+  unroll<4 / together>([&](auto part) __attribute__((always_inline)) {
+    const E *row[together];
+    DotLanes<A> sum[together];
     unroll<together>([&](auto j) __attribute__((always_inline)) {
       sum[j].clear();
-      row[j] = rows + static_cast<std::ptrdiff_t>(group * together + j) * row_stride;
+      row[j] = rows + static_cast<std::ptrdiff_t>(part * together + j) * row_stride;
     });
     std::size_t i = 0;
     for (; dim - i >= lanes; i += lanes) {
@@ -147,18 +162,19 @@ template <std::size_t together, class T>
       });
     }
     unroll<together>([&](auto j) __attribute__((always_inline)) {
-      folded[group * together + j] = fold_registers(sum[j].lane);
+      folded[part * together + j] = fold_registers(sum[j].lane);
     });
   });
   S::store_scaled_folds(out, scale, folded[0], folded[1], folded[2], folded[3]);
 }
 
-template <class T>
-[[gnu::flatten]] void dot_rows(const T *query, const T *rows, std::ptrdiff_t row_stride,
-                               std::size_t row_count, std::size_t dim, T scale, T *out) {
+template <class E>
+[[gnu::flatten]] void dot_rows(const E *query, const E *rows, std::ptrdiff_t row_stride,
+                               std::size_t row_count, std::size_t dim, rapt::Arithmetic<E> scale,
+                               rapt::Arithmetic<E> *out) {
   std::size_t r = 0;
   for (; row_count - r >= 4; r += 4, rows += 4 * row_stride) {
-    dot_four_rows<simd<T>::dot_rows_together>(query, rows, row_stride, dim, scale, out + r);
+    dot_four_rows<simd<rapt::Arithmetic<E>>::dot_rows_together>(query, rows, row_stride, dim, scale, out + r);
   }
   for (; r < row_count; ++r, rows += row_stride) out[r] = scale * dot(query, rows, dim);
 }

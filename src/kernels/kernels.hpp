@@ -4,20 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "call/softmax_rows.hpp"
 #include "contract/no_fast_math.hpp"
-#include "rapt/rapt.h"
 
 namespace rapt {
-
-// A batch of rows for softmax, log_softmax and logsumexp: the arguments that the public functions share,
-// checked, with every default of the options resolved. Strides of 0 repeat; causal is none or an offset.
-struct SoftmaxRows {
-  std::size_t rows = 0;
-  std::size_t cols = 0;
-  std::ptrdiff_t x_stride = 0;
-  std::ptrdiff_t y_stride = 0;  // not read by logsumexp
-  rapt_softmax_options options = RAPT_SOFTMAX_OPTIONS_INIT;
-};
 
 struct AttentionCall;
 

@@ -1,3 +1,4 @@
+// Each element times a factor.
 #pragma once
 
 #include <cstddef>
@@ -6,9 +7,9 @@
 
 namespace {
 
-template <class T>
-[[gnu::flatten]] void scale_by(const T *x, T factor, T *y, std::size_t n) {
-  using batch = typename simd<T>::batch;
+template <class E>
+[[gnu::flatten]] void scale_by(const E *x, rapt::Arithmetic<E> factor, E *y, std::size_t n) {
+  using batch = typename simd<rapt::Arithmetic<E>>::batch;
   const batch f(factor);
   map(
       x, y, n, [&](batch v) __attribute__((always_inline)) { return v * f; });

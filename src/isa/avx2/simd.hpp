@@ -37,8 +37,8 @@ struct simd<float> {
   using batch = xsimd::batch<float, xsimd::fma3<xsimd::avx2>>;
   using mask = __m256;
   static constexpr std::size_t width = 8;
-  static constexpr std::size_t tile_vectors = 2;  // of a register tile of attention
-  static constexpr bool fetches_by_line = false;  // in a tile of scores, kernels/attention/tile.hpp
+  static constexpr std::size_t panel_vectors = 2;  // of rows in a panel of attention
+  static constexpr bool fetches_by_line = false;   // in a tile of scores, kernels/attention/panels.hpp
   static constexpr std::size_t dot_rows_together =
       1;  // 8 accumulators a row fill the 16 registers with the operands
   static constexpr bool max_keeps_nan = false;
@@ -204,8 +204,8 @@ struct simd<double> {
   using batch = xsimd::batch<double, xsimd::fma3<xsimd::avx2>>;
   using mask = __m256d;
   static constexpr std::size_t width = 4;
-  static constexpr std::size_t tile_vectors = 2;  // of a register tile of attention
-  static constexpr bool fetches_by_line = false;  // in a tile of scores, kernels/attention/tile.hpp
+  static constexpr std::size_t panel_vectors = 2;  // of rows in a panel of attention
+  static constexpr bool fetches_by_line = false;   // in a tile of scores, kernels/attention/panels.hpp
   static constexpr std::size_t dot_rows_together =
       1;  // 8 accumulators a row fill the 16 registers with the operands
   static constexpr bool max_keeps_nan = false;

@@ -4,7 +4,9 @@
 
 #include "kernels/dot.hpp"
 #include "kernels/exp.hpp"
+#include "kernels/exp_sum.hpp"
 #include "kernels/softmax/log_softmax.hpp"
+#include "kernels/softmax/logsumexp.hpp"
 #include "kernels/scale.hpp"
 #include "kernels/softmax/softmax.hpp"
 #include "kernels/softmax/softmax_backward.hpp"

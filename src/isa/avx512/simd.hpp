@@ -21,8 +21,8 @@ struct simd<float> {
   using batch = xsimd::batch<float, xsimd::avx512bw>;
   using mask = __mmask16;
   static constexpr std::size_t width = 16;
-  static constexpr std::size_t tile_vectors = 4;       // of a register tile of attention
-  static constexpr bool fetches_by_line = true;        // in a tile of scores, kernels/attention/tile.hpp
+  static constexpr std::size_t panel_vectors = 4;      // of rows in a panel of attention
+  static constexpr bool fetches_by_line = true;        // in a tile of scores, kernels/attention/panels.hpp
   static constexpr std::size_t dot_rows_together = 4;  // 4 accumulators a row
   static constexpr bool max_keeps_nan = false;
   static constexpr bool masks_are_free = true;  // an operation can zero lanes by a mask
@@ -232,8 +232,8 @@ struct simd<double> {
   using batch = xsimd::batch<double, xsimd::avx512bw>;
   using mask = __mmask8;
   static constexpr std::size_t width = 8;
-  static constexpr std::size_t tile_vectors = 4;       // of a register tile of attention
-  static constexpr bool fetches_by_line = true;        // in a tile of scores, kernels/attention/tile.hpp
+  static constexpr std::size_t panel_vectors = 4;      // of rows in a panel of attention
+  static constexpr bool fetches_by_line = true;        // in a tile of scores, kernels/attention/panels.hpp
   static constexpr std::size_t dot_rows_together = 4;  // 4 accumulators a row
   static constexpr bool max_keeps_nan = false;
   static constexpr bool joins_halves = false;

@@ -19,8 +19,8 @@ struct simd<float> {
   using batch = xsimd::batch<float, xsimd::neon64>;
   using mask = uint32x4_t;
   static constexpr std::size_t width = 4;
-  static constexpr std::size_t tile_vectors = 4;       // of a register tile of attention
-  static constexpr bool fetches_by_line = false;       // in a tile of scores, kernels/attention/tile.hpp
+  static constexpr std::size_t panel_vectors = 4;      // of rows in a panel of attention
+  static constexpr bool fetches_by_line = false;       // in a tile of scores, kernels/attention/panels.hpp
   static constexpr std::size_t dot_rows_together = 1;  // 16 accumulators (f64 too) a row
   static constexpr bool max_keeps_nan = true;          // FMAX returns NaN if either operand is one
   static constexpr bool joins_halves = false;
@@ -162,8 +162,8 @@ struct simd<double> {
   using batch = xsimd::batch<double, xsimd::neon64>;
   using mask = uint64x2_t;
   static constexpr std::size_t width = 2;
-  static constexpr std::size_t tile_vectors = 4;       // of a register tile of attention
-  static constexpr bool fetches_by_line = false;       // in a tile of scores, kernels/attention/tile.hpp
+  static constexpr std::size_t panel_vectors = 4;      // of rows in a panel of attention
+  static constexpr bool fetches_by_line = false;       // in a tile of scores, kernels/attention/panels.hpp
   static constexpr std::size_t dot_rows_together = 1;  // 16 accumulators (f64 too) a row
   static constexpr bool max_keeps_nan = true;
   static constexpr bool joins_halves = false;

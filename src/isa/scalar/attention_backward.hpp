@@ -6,101 +6,93 @@
 #include <limits>
 
 #include "call/attention_call.hpp"
-#include "call/begin_gradients.hpp"
+#include "call/attention_scale.hpp"
+#include "call/attention_tile.hpp"
+#include "call/backward_task.hpp"
 #include "isa/scalar/attention.hpp"
 
 namespace {
 
-template <class T>
-T chain(const T *a, const T *b, std::size_t n) {
-  T sum = 0;
-  for (std::size_t i = 0; i < n; ++i) sum = std::fma(a[i], b[i], sum);
+// A dot product as one chain of fused operations.
+template <class E>
+rapt::Arithmetic<E> chain(const E *a, const E *b, std::size_t n) {
+  rapt::Arithmetic<E> sum = 0;
+  for (std::size_t i = 0; i < n; ++i) sum = std::fma(rapt::widened(a[i]), rapt::widened(b[i]), sum);
   return sum;
 }
 
-// Of a logit in units of log 2. No weight is above 1, however far the rounding of large scores is off.
-template <class T>
-T final_weight(T distance) {
-  return weight(distance > 0 ? T(0) : distance, T(1), rapt::AttentionContract<T>::lowest_log2);
+// Of a logit in units of log 2. No weight is above 1, however much a large score has been rounded.
+template <class A>
+A final_weight(A distance) {
+  return weight(distance > 0 ? A(0) : distance, A(1), rapt::AttentionContract<A>::lowest_log2);
 }
 
-template <class T>
-void add_gradients(const AttentionTile &tile, AttentionTile::Row row, T *dq) {
-  using C = rapt::AttentionContract<T>;
+template <class E, class A>
+void add_gradients(const AttentionTile &tile, AttentionTile::Row row, A *dq) {
+  using C = rapt::AttentionContract<A>;
   const rapt_attention_options &o = tile.options();
-  const AttentionRow<T> scores(tile, row);
-  const AttentionScale<T> scale(tile, row);
-  const T *q = tile.q<T>(row), *dout = tile.dout<T>(row);
-  const T lse = *tile.lse<T>(row);
+  const AttentionRow<E> scores(tile, row);
+  const AttentionScale<A> scale(tile, row);
+  const E *q = tile.q<E>(row), *dout = tile.dout<E>(row);
+  const A lse = *tile.lse<A>(row);
   // A row that has seen nothing has no weights.
-  const T lse_log2 =
-      lse == -std::numeric_limits<T>::infinity() ? T(0) : static_cast<T>(double{lse} * C::log2_e);
-  const T to_score = static_cast<T>(tile.scale<T>(row));
-  const T mean = chain(dout, tile.forward_out<T>(row), o.v_dim);
+  const A lse_log2 =
+      lse == -std::numeric_limits<A>::infinity() ? A(0) : static_cast<A>(double{lse} * C::log2_e);
+  const A to_score = static_cast<A>(tile.scale<A>(row));
+  const A mean = chain(dout, tile.forward_out<E>(row), o.v_dim);
   for (std::size_t d = 0; d < o.qk_dim; ++d) dq[d] = 0;
   for (std::size_t j = 0; j < tile.kv_len(); ++j) {
     if (!scores.visible(j)) continue;
     constexpr std::size_t block = rapt::attention_block;
-    T slope = 1;
-    const T s = scores.score(j / block * block, j % block, &slope);
-    if (s == -std::numeric_limits<T>::infinity()) continue;  // weight 0, in a row of NaN too
-    const T w = final_weight(std::fma(s, scale.to_log2, -lse_log2));
+    A slope = 1;
+    const A s = scores.score(j / block * block, j % block, &slope);
+    if (s == -std::numeric_limits<A>::infinity()) continue;  // weight 0, in a row of NaN too
+    const A w = final_weight(std::fma(s, scale.to_log2, -lse_log2));
     if (w == 0) continue;
-    const T ds = w * (chain(dout, tile.v<T>(j), o.v_dim) - mean);
-    if (T *dbias = tile.dbias<T>(row)) dbias[j] = dbias[j] + ds;
-    const T g = scale.cap != 0 ? ds * slope * to_score : ds * to_score;
-    const T *k = tile.k<T>(j);
-    T *dk = tile.dk<T>(j), *dv = tile.dv<T>(j);
-    for (std::size_t d = 0; d < o.v_dim; ++d) dv[d] = std::fma(w, dout[d], dv[d]);
+    const A ds = w * (chain(dout, tile.v<E>(j), o.v_dim) - mean);
+    if (A *dbias = tile.dbias<A>(row)) dbias[j] = dbias[j] + ds;
+    const A g = scale.cap != 0 ? ds * slope * to_score : ds * to_score;
+    const E *k = tile.k<E>(j);
+    A *dk = tile.dk<A>(j), *dv = tile.dv<A>(j);
+    for (std::size_t d = 0; d < o.v_dim; ++d) dv[d] = std::fma(w, rapt::widened(dout[d]), dv[d]);
     for (std::size_t d = 0; d < o.qk_dim; ++d) {
-      dk[d] = std::fma(g, q[d], dk[d]);
-      dq[d] = std::fma(g, k[d], dq[d]);
+      dk[d] = std::fma(g, rapt::widened(q[d]), dk[d]);
+      dq[d] = std::fma(g, rapt::widened(k[d]), dq[d]);
     }
   }
-  if (T *dsinks = static_cast<T *>(tile.gradients().dsinks)) {
-    const T sink_log2 = static_cast<T>(double{tile.sink<T>(row)} * C::log2_e);
-    const bool none = lse == -std::numeric_limits<T>::infinity();
-    const T w = none ? T(0) : final_weight(sink_log2 - lse_log2);
+  if (A *dsinks = static_cast<A *>(tile.gradients().dsinks)) {
+    const A sink_log2 = static_cast<A>(double{tile.sink<A>(row)} * C::log2_e);
+    const bool none = lse == -std::numeric_limits<A>::infinity();
+    const A w = none ? A(0) : final_weight(sink_log2 - lse_log2);
     if (w != 0) dsinks[row.q_head] = std::fma(-w, mean, dsinks[row.q_head]);
   }
 }
 
-// No zero of a gradient is negative, wherever terms that are 0 have been left out.
-template <class T>
-void make_zeros_positive(T *x, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) x[i] = x[i] + T(0);
+// Makes every zero of a task's gradients positive, whichever terms of 0 were left out.
+template <class A>
+void make_zeros_positive(const BackwardTask &task) {
+  task.for_each_summed_gradient<A>([](A *x, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) x[i] = x[i] + A(0);
+  });
 }
 
-template <class T>
-void end_gradients(const BackwardTask &task) {
-  const auto of_head = [](const AttentionTile &tile) {
-    for (std::size_t j = 0; j < tile.kv_len(); ++j) {
-      make_zeros_positive(tile.dk<T>(j), tile.options().qk_dim);
-      make_zeros_positive(tile.dv<T>(j), tile.options().v_dim);
-    }
-    if (T *dsinks = static_cast<T *>(tile.gradients().dsinks)) {
-      make_zeros_positive(dsinks + tile.kv_head() * tile.group(), tile.group());
-    }
-  };
-  task.for_each_head(of_head);
-}
-
-template <class T>
+template <class E>
 void attention_backward(const rapt::AttentionCall *call, std::size_t first, std::size_t last,
                         void *workspace) {
+  using A = rapt::Arithmetic<E>;
   const rapt_attention_options &o = call->options;
-  T *const dq = static_cast<T *>(workspace);
+  A *const dq = static_cast<A *>(workspace);
   for (std::size_t index = first; index < last; ++index) {
     const BackwardTask task(*call, index);
-    begin_gradients<T>(task);
+    clear_gradients<A>(task);
     task.for_each_tile([&](const AttentionTile &tile) {
       for (std::size_t r = 0; r < tile.rows(); ++r) {
         const AttentionTile::Row row = tile.row(r);
-        add_gradients(tile, row, dq);
-        for (std::size_t d = 0; d < o.qk_dim; ++d) tile.dq<T>(row)[d] = dq[d] + T(0);
+        add_gradients<E>(tile, row, dq);
+        for (std::size_t d = 0; d < o.qk_dim; ++d) tile.dq<A>(row)[d] = dq[d] + A(0);
       }
     });
-    end_gradients<T>(task);
+    make_zeros_positive<A>(task);
   }
 }
 

@@ -4,43 +4,46 @@
 #include <cmath>
 #include <cstddef>
 
-#include "contract/exp.hpp"
+#include "contract/reductions.hpp"
+#include "contract/types.hpp"
 
 namespace {
 
 // Sum the lanes by halves: lane i takes lane i + half, down to lane 0.
-template <class T, std::size_t lanes>
-T fold(T (&lane)[lanes]) {
+template <class A, std::size_t lanes>
+A fold(A (&lane)[lanes]) {
   for (std::size_t half = lanes / 2; half > 0; half /= 2) {
     for (std::size_t i = 0; i < half; ++i) lane[i] += lane[i + half];
   }
   return lane[0];
 }
 
-template <class T>
-T dot(const T *a, const T *b, std::size_t n) {
-  constexpr std::size_t lanes = rapt::Contract<T>::dot_lanes;
-  T lane[lanes] = {};
+template <class E>
+rapt::Arithmetic<E> dot(const E *a, const E *b, std::size_t n) {
+  using A = rapt::Arithmetic<E>;
+  constexpr std::size_t lanes = rapt::dot_lanes<A>;
+  A lane[lanes] = {};
   for (std::size_t i = 0; i < n; i += lanes) {
     for (std::size_t j = 0; j < lanes; ++j) {
       const bool exists = i + j < n;  // a missing element counts as 0 * 0
-      lane[j] = std::fma(exists ? a[i + j] : T(0), exists ? b[i + j] : T(0), lane[j]);
+      lane[j] =
+          std::fma(exists ? rapt::widened(a[i + j]) : A(0), exists ? rapt::widened(b[i + j]) : A(0), lane[j]);
     }
   }
   return fold(lane);
 }
 
-template <class T>
-void dot_rows(const T *query, const T *rows, std::ptrdiff_t row_stride, std::size_t row_count,
-              std::size_t dim, T scale, T *out) {
+template <class E>
+void dot_rows(const E *query, const E *rows, std::ptrdiff_t row_stride, std::size_t row_count,
+              std::size_t dim, rapt::Arithmetic<E> scale, rapt::Arithmetic<E> *out) {
   for (std::size_t r = 0; r < row_count; ++r) {
     out[r] = scale * dot(query, rows + static_cast<std::ptrdiff_t>(r) * row_stride, dim);
   }
 }
 
-template <class T>
-void scale_by(const T *x, T factor, T *y, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) y[i] = x[i] * factor;
+template <class E>
+void scale_by(const E *x, rapt::Arithmetic<E> factor, E *y, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) y[i] = rapt::narrowed<E>(rapt::widened(x[i]) * factor);
 }
 
 }  // namespace

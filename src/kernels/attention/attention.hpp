@@ -4,28 +4,41 @@
 #include <cstddef>
 
 #include "call/attention_call.hpp"
+#include "call/attention_tile.hpp"
+#include "kernels/attention/broadcast_products.hpp"
 #include "kernels/attention/few_rows.hpp"
 #include "kernels/attention/many_rows.hpp"
-#include "kernels/attention/rows.hpp"
+#include "kernels/attention/tile_rows.hpp"
+#include "kernels/attention/transposing_products.hpp"
 
 namespace {
 
-// The results of a tile over the keys [begin, end), which begin at a chunk: sums and, by store, values.
-template <class T, class F>
-[[gnu::always_inline]] inline void with_tile(const AttentionTile &tile, TileRows<T> &rows, void *workspace,
-                                             F f) {
-  // With 8 rows the vectors of rows would be half empty on AVX-512, and every key costs a broadcast a
+// How tiles of element type E are multiplied. A level with products of its own specialises this.
+template <class E>
+struct TileProducts {
+  using Few = TransposingProducts<E, E>;
+  using Many = BroadcastProducts<E, E>;
+};
+
+// f(results of a tile), which take in keys and store values.
+template <class E, class F>
+[[gnu::always_inline]] inline void with_tile(const AttentionTile &tile, TileRows<rapt::Arithmetic<E>> &rows,
+                                             void *workspace, F f) {
+  using A = rapt::Arithmetic<E>;
+  using Few = FewRows<typename TileProducts<E>::Few>;
+  // With 8 rows the vectors of rows would be half empty on AVX-512, and each key costs a broadcast per
   // dimension.
-  if (rows.rows <= FewRows<T>::most) {
-    FewRows<T> values(tile, rows, static_cast<T *>(workspace));
+  if (rows.rows <= Few::most) {
+    Few values(tile, rows, static_cast<A *>(workspace));
     f(values);
   } else {
-    ManyRows<T> values(tile, rows, static_cast<T *>(workspace));
+    ManyRows<typename TileProducts<E>::Many> values(tile, rows, static_cast<A *>(workspace));
     f(values);
   }
 }
 
-// compute() says whether it has stored a NaN: it is called again if that may come from what is excluded.
+// compute() stores the results; true if one is NaN. It runs again, carefully, if that may come from an
+// excluded key.
 template <class Values, class Compute>
 [[gnu::always_inline]] inline void compute_and_store(Values &values, Compute compute) {
   if (compute() && values.some_excluded()) [[unlikely]] {
@@ -34,61 +47,64 @@ template <class Values, class Compute>
   }
 }
 
-template <class T>
+template <class E>
 void attention(const rapt::AttentionCall *call, std::size_t first, std::size_t last, void *workspace) {
+  using A = rapt::Arithmetic<E>;
   for (std::size_t task = first; task < last; ++task) {
     const AttentionTile tile(*call, task);
     if (tile.rows() == 0) continue;
-    TileRows<T> rows(tile);
-    RowSums<T> total;
-    with_tile(tile, rows, workspace, [&](auto &values) {
+    TileRows<A> rows(tile);
+    RowSums<A> total;
+    with_tile<E>(tile, rows, workspace, [&](auto &values) {
       compute_and_store(values, [&] {
         values.run(total, 0, tile.kv_len());
         rows.finish(tile, total);
-        return values.store([&](std::size_t r) { return tile.out<T>(rows.of[r]); });
+        return values.store([&](std::size_t r) { return tile.out<E>(rows.of[r]); });
       });
     });
   }
 }
 
 // Tasks chunk by chunk. No zero of a partial result is negative.
-template <class T>
+template <class E>
 void attention_partial(const rapt::AttentionCall *call, std::size_t first, std::size_t last,
                        void *workspace) {
+  using A = rapt::Arithmetic<E>;
   for (std::size_t task = first; task < last; ++task) {
     const AttentionTile tile(*call, task % call->tiles());
     if (tile.rows() == 0) continue;
     const std::size_t chunk = task / call->tiles(), begin = chunk * rapt::attention_chunk;
     const std::size_t keys = begin < tile.kv_len() ? tile.kv_len() - begin : 0;
-    TileRows<T> rows(tile);
-    RowSums<T> sums;
-    with_tile(tile, rows, workspace, [&](auto &values) {
+    TileRows<A> rows(tile);
+    RowSums<A> sums;
+    with_tile<E>(tile, rows, workspace, [&](auto &values) {
       compute_and_store(values, [&] {
         values.run(sums, begin, begin + (keys < rapt::attention_chunk ? keys : rapt::attention_chunk));
-        rows.leave_as_is();
-        return values.store([&](std::size_t r) { return tile.partial<T>(rows.of[r], chunk) + 2; });
+        rows.finish_without_factor();
+        return values.store([&](std::size_t r) { return tile.partial<A>(rows.of[r], chunk) + 2; });
       });
     });
     for (std::size_t r = 0; r < rows.rows; ++r) {
-      T *partial = tile.partial<T>(rows.of[r], chunk);
-      partial[0] = sums.max[r] + T(0);
+      A *partial = tile.partial<A>(rows.of[r], chunk);
+      partial[0] = sums.max[r] + A(0);
       partial[1] = sums.sum[r];
     }
   }
 }
 
-template <class T>
+template <class E>
 void attention_merge(const rapt::AttentionCall *call, std::size_t first, std::size_t last, void *workspace) {
+  using A = rapt::Arithmetic<E>;
   for (std::size_t task = first; task < last; ++task) {
     const AttentionTile tile(*call, task);
     if (tile.rows() == 0) continue;
-    TileRows<T> rows(tile);
-    RowSums<T> total;
-    FewRows<T> values(tile, rows, static_cast<T *>(workspace));
+    TileRows<A> rows(tile);
+    RowSums<A> total;
+    FewRows<typename TileProducts<E>::Few> values(tile, rows, static_cast<A *>(workspace));
     values.merge(total, call->chunks(),
-                 [&](std::size_t r, std::size_t c) { return tile.partial<T>(rows.of[r], c); });
+                 [&](std::size_t r, std::size_t c) { return tile.partial<A>(rows.of[r], c); });
     rows.finish(tile, total);
-    values.store([&](std::size_t r) { return tile.out<T>(rows.of[r]); });
+    values.store([&](std::size_t r) { return tile.out<E>(rows.of[r]); });
   }
 }
 

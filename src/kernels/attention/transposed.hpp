@@ -1,27 +1,28 @@
-// Rows of elements to and from a tile's matrices, in which rows are lanes.
+// Rows of elements to and from matrices whose lanes are rows.
 #pragma once
 
 #include <cstddef>
 
+#include "contract/types.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
 
-// v[i] becomes, for each of a vector of rows, its element at + i; count elements exist.
-template <class T>
-[[gnu::always_inline]] inline void load_transposed(typename simd<T>::batch (&v)[simd<T>::width],
-                                                   const T *const *row, std::size_t at, std::size_t count) {
-  using S = simd<T>;
+// v[i] becomes, for each row of a vector of rows, its element at + i. Elements from `count` on do not exist.
+template <class A, class E>
+[[gnu::always_inline]] inline void load_transposed(typename simd<A>::batch (&v)[simd<A>::width],
+                                                   const E *const *row, std::size_t at, std::size_t count) {
+  using S = simd<A>;
   if (count >= S::width) return S::load_transposed(v, row, at);
   unroll<S::width>([&](auto r) __attribute__((always_inline)) { v[r] = S::load_first(row[r] + at, count); });
   S::transpose(v);
 }
 
-// to[d][i] = row i [d] for a vector of rows; `pitch` elements lie between dimensions.
-template <class T>
-[[gnu::always_inline]] inline void transpose_rows(const T *const *row, std::size_t dim, T *to,
+// to[d * pitch + i] = row i [d] for a vector of rows.
+template <class A, class E>
+[[gnu::always_inline]] inline void transpose_rows(const E *const *row, std::size_t dim, A *to,
                                                   std::size_t pitch) {
-  using S = simd<T>;
+  using S = simd<A>;
   std::size_t d = 0;
   typename S::batch v[S::width];
   for (; dim - d >= S::width; d += S::width) {
@@ -29,7 +30,7 @@ template <class T>
     unroll<S::width>([&](auto i) __attribute__((always_inline)) { S::store(to + (d + i) * pitch, v[i]); });
   }
   if (d < dim) {
-    load_transposed<T>(v, row, d, dim - d);
+    load_transposed<A>(v, row, d, dim - d);
     unroll_while<S::width>([&](auto i) __attribute__((always_inline)) {
       if (i < dim - d) S::store(to + (d + i) * pitch, v[i]);
       return i < dim - d;
@@ -37,11 +38,11 @@ template <class T>
   }
 }
 
-// row[i][d] = value(d)[i] for the first `rows` lanes and `dim` dimensions. value may be asked for one again.
-template <class T, class Value>
-[[gnu::always_inline]] inline void store_transposed(T *const *row, std::size_t rows, std::size_t dim,
+// row[i][d] = value(d)[i] for the first `rows` lanes and `dim` dimensions. A value may be asked for twice.
+template <class E, class Value>
+[[gnu::always_inline]] inline void store_transposed(E *const *row, std::size_t rows, std::size_t dim,
                                                     Value value) {
-  using S = simd<T>;
+  using S = simd<rapt::Arithmetic<E>>;
   typename S::batch v[S::width];
   std::size_t d = 0;
   for (; rows == S::width && dim - d >= S::width; d += S::width) {

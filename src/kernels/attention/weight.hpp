@@ -8,12 +8,13 @@
 
 namespace {
 
-// 11 operations on AVX-512 (f32), a comparison among them, and no branch: exp's test a block saves the
-// comparison and costs two instead, as most blocks of a causal call have something below the cutoff.
-template <class T>
+// 11 operations on AVX-512 in f32, one comparison among them, and no branch. exp's test of several vectors
+// would save the comparison and cost two operations: most blocks of a causal call have a distance below the
+// cutoff.
+template <class A>
 struct Weight {
-  using S = simd<T>;
-  using C = rapt::AttentionContract<T>;
+  using S = simd<A>;
+  using C = rapt::AttentionContract<A>;
   using batch = typename S::batch;
 
   [[gnu::always_inline]] batch operator()(batch distance, batch to_log2, batch cutoff) const {
@@ -25,7 +26,7 @@ struct Weight {
     unroll<C::coefficient_count - 1>([&](auto i) __attribute__((always_inline)) {
       p = S::fma(p, r, batch(C::c[C::coefficient_count - 2 - i]));
     });
-    p = S::fma(p, r, batch(T(1)));
+    p = S::fma(p, r, batch(A(1)));
     return S::scale_by_power_above(distance, cutoff, p, n, shifted);
   }
 };

@@ -2,131 +2,89 @@
 #pragma once
 
 #include <cstddef>
-#include <limits>
 
+#include "kernels/softmax/irregular.hpp"
 #include "kernels/softmax/quotient.hpp"
-#include "kernels/softmax/row.hpp"
+#include "kernels/softmax/softmax_call.hpp"
+#include "kernels/vector/fill.hpp"
 #include "kernels/vector/map.hpp"
 
 namespace {
 
-template <class T>
-[[gnu::noinline]] void fill(T *y, std::size_t n, T value) {
-  using S = simd<T>;
-  const typename S::batch v(value);
-  std::size_t i = 0;
-  for (; n - i >= S::width; i += S::width) S::store(y + i, v);
-  if (i < n) S::store_first(y + i, v, n - i);
-}
-
-// A row that has no probabilities: NaN where an element is visible and the row's kind says so, else
-// `excluded`.
-template <class T>
-[[gnu::noinline]] void fill_irregular(const ScorePlan<T> &plan, std::size_t r, RowKind kind, T *y,
-                                      std::size_t cols, T excluded) {
-  const bool is_nan = kind == RowKind::not_a_number ||
-                      (kind == RowKind::all_minus_infinity && !plan.rows.options.empty_rows_are_zero);
-  for (std::size_t i = 0; i < cols; ++i) {
-    y[i] = is_nan && !plan.excluded(r, i) ? std::numeric_limits<T>::quiet_NaN() : excluded;
-  }
-}
-
-// From scores of a row to its probabilities.
-template <class T>
+// From a row's scores to its probabilities.
+template <class A>
 struct Probability {
-  using batch = typename simd<T>::batch;
-  RowExp<T, false> exponential;
-  Quotient<T> quotient;
+  using batch = typename simd<A>::batch;
+  RowExp<A, false> exponential;
+  Quotient<A> quotient;
 
-  [[gnu::always_inline]] Probability(const SoftmaxCall<T> &call, const ExpParts<T> &exp, const RowMax<T> &max,
-                                     T sum)
+  [[gnu::always_inline]] Probability(const SoftmaxCall<A> &call, const ExpParts<A> &exp, const RowMax<A> &max,
+                                     A sum)
       : exponential(exp, max.max, max.max_n, call.depth), quotient(sum) {}
   [[gnu::always_inline]] batch operator()(batch v) const { return quotient(exponential(v)); }
 };
 
-// Rows one after the other, [begin, end), for any row there is.
-template <class T>
-[[gnu::noinline, gnu::flatten]] void softmax_by_rows(const SoftmaxCall<T> &call, const T *x, T *y,
+// The probabilities of a row whose exponentials are not in its output.
+template <class E, class A>
+[[gnu::always_inline]] inline void write_from_scores(const SoftmaxCall<A> &call, const RowMax<A> &max, A sum,
+                                                     std::size_t r, const E *x, E *y, std::size_t cols) {
+  const ExpParts<A> exp(call.k);
+  with_scores(
+      call.plan, r, x, scratch_of(y), [&](const auto &scores) __attribute__((always_inline)) {
+        if constexpr (!output_is_scratch<E>) {
+          if (max.subtract) [[unlikely]] {
+            const RowExp<A, true> exponential(exp, max.max, 0, call.depth);
+            const Quotient<A> quotient(sum);
+            return map_scores(
+                scores, y, cols, [&](typename simd<A>::batch v) __attribute__((always_inline)) {
+                  return quotient(exponential(v));
+                });
+          }
+        }
+        map_scores(scores, y, cols, Probability<A>(call, exp, max, sum));
+      });
+}
+
+// Rows [begin, end), of any kind.
+template <class E, class A>
+[[gnu::noinline, gnu::flatten]] void softmax_by_rows(const SoftmaxCall<A> &call, const E *x, E *y,
                                                      std::size_t begin, std::size_t end) {
+  constexpr Store kept = output_is_scratch<E> ? Store::exact : Store::none;
   const rapt::SoftmaxRows &rows = call.plan.rows;
-  const bool plain = call.plan.plain();
-  // The next row's maximum is found between this one's sum and division: both wait for a fold, and the other
-  // has work for the time. (One row after the other: 8 % slower at 1024 columns.) But two rows are to fit L1.
-  const bool together = rows.cols <= 16384 / sizeof(T);
+  // The next row's maximum is found between this row's sum and division: each waits for a fold, and gives the
+  // other work meanwhile. One row after the other is 8 % slower at 1024 columns. Both rows must fit L1.
+  const bool together = rows.cols <= 16384 / sizeof(E);
   if (begin == end) return;
-  auto row = call.look_at(begin, x, y);
+  auto row = call.first_pass(begin, x, scratch_of(y));
   for (std::size_t r = begin; r < end; ++r) {
     const bool last = r + 1 == end;
-    const T *next_x = last ? x : x + rows.x_stride;
-    T *next_y = last ? y : y + rows.y_stride;
-    const PlainScores<T> scores{plain ? x : y};
+    const E *next_x = last ? x : x + rows.x_stride;
+    E *next_y = last ? y : y + rows.y_stride;
     auto done = row;
     const bool regular = done.max.kind == RowKind::regular;
     if (regular && !done.summed) {
-      done.sum =
-          call.template sum_exponentials<Store::exact>(done.max, scores, done.cols, y, together ? next_x : x);
+      done.sum = with_scores(
+          call.plan, r, x, scratch_of(y), [&](const auto &scores) __attribute__((always_inline)) {
+            return call.template sum_exponentials<kept>(done.max, scores, done.cols, scratch_of(y),
+                                                        together ? next_x : x);
+          });
     }
-    if (!last && together) row = call.look_at(r + 1, next_x, next_y);
+    if (!last && together) row = call.first_pass(r + 1, next_x, scratch_of(next_y));
     if (regular && done.sum == done.sum) [[likely]] {
-      const T sum = call.finish(done.max, r, done.sum, false).sum;
-      if (done.summed) {
-        const ExpParts<T> exp(call.k);
-        map(scores.v, y, done.cols, Probability<T>(call, exp, done.max, sum));
+      const A sum = call.finish(done.max, r, done.sum, false).sum;
+      if (done.summed || !output_is_scratch<E>) {
+        write_from_scores(call, done.max, sum, r, x, y, done.cols);
       } else {
-        map(y, y, done.cols, Quotient<T>(sum));
+        map(y, y, done.cols, Quotient<A>(sum));
       }
     } else {
-      fill_irregular(call.plan, r, regular ? RowKind::not_a_number : done.max.kind, y, done.cols, T(0));
+      fill_irregular(call.plan, r, regular ? RowKind::not_a_number : done.max.kind, y, done.cols, A(0));
     }
-    if (done.cols < rows.cols) fill(y + done.cols, rows.cols - done.cols, T(0));
-    if (!last && !together) row = call.look_at(r + 1, next_x, next_y);
+    if (done.cols < rows.cols) fill(y + done.cols, rows.cols - done.cols, A(0));
+    if (!last && !together) row = call.first_pass(r + 1, next_x, scratch_of(next_y));
     x = next_x;
     y = next_y;
   }
-}
-
-// Rows in memory, whose probabilities go past the caches. The exponentials are taken twice, for the sum and
-// for the probabilities, which costs less than storing them in between; and a row's probabilities are written
-// while the next one's exponentials are summed and the one after is fetched, so that memory and arithmetic
-// are busy at the same time. 1024 columns, ns an element on AVX-512: .64 by way of the caches; .59 with the
-// exponentials in a buffer and each row on its own; .57 without the buffer; .50 so.
-template <class T>
-[[gnu::noinline, gnu::flatten]] void softmax_past_caches(const SoftmaxCall<T> &call, const T *x, T *y) {
-  using Exponential = RowExp<T, false>;
-  using Writer = Map<T, Probability<T>>;
-  const rapt::SoftmaxRows &rows = call.plan.rows;
-  const ExpParts<T> exp(call.k);
-  const Probability<T> none(call, exp, RowMax<T>(), T(1));
-  Writer writer(x, y, 0, none, true);  // of the row before
-  for (std::size_t r = 0; r < rows.rows; ++r, x += rows.x_stride, y += rows.y_stride) {
-    const auto row = call.look_at(r, x, y);
-    if (row.max.kind != RowKind::regular || row.max.subtract) [[unlikely]] {
-      softmax_by_rows(call, x, y, r, r + 1);
-      continue;
-    }
-    if (row.summed) {
-      const Probability<T> probability(call, exp, row.max, call.finish(row.max, r, row.sum, false).sum);
-      Writer(x, y, row.cols, probability, true).finish_in_memory();
-      if (row.cols < rows.cols) fill(y + row.cols, rows.cols - row.cols, T(0));
-      continue;
-    }
-    const Exponential exponential(exp, row.max.max, row.max.max_n, call.depth);
-    const PlainScores<T> scores{x};
-    const T *ahead = r + 1 < rows.rows ? x + rows.x_stride : x;
-    double sum = sum_of<T>(row.cols, RowTerms<Store::none, T, Exponential, PlainScores<T>, Writer>{
-                                         exponential, scores, nullptr, ahead, &writer});
-    writer.finish();
-    if (sum != sum) [[unlikely]] {
-      softmax_by_rows(call, x, y, r, r + 1);
-      writer = Writer(x, y, 0, none, true);
-      continue;
-    }
-    const Probability<T> probability(call, exp, row.max, call.finish(row.max, r, sum, false).sum);
-    writer = Writer(x, y, row.cols, probability, true);
-    if (row.cols < rows.cols) fill(y + row.cols, rows.cols - row.cols, T(0));
-  }
-  writer.finish();
-  simd<T>::end_streaming();
 }
 
 }  // namespace

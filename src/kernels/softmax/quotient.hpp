@@ -3,7 +3,8 @@
 
 #include <cstddef>
 
-#include "contract/exp.hpp"
+#include "contract/softmax.hpp"
+#include "contract/types.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -13,19 +14,19 @@ namespace {
 // A product with the reciprocal, mended by its remainder, is the quotient to the last bit (Markstein) at a
 // quarter of a division's cost. Elements to be flushed are zeroed first: a subnormal product costs a
 // microcode assist.
-template <class T>
+template <class A>
 class Quotient {
  public:
-  using S = simd<T>;
+  using S = simd<A>;
   using batch = typename S::batch;
 
-  [[gnu::always_inline]] explicit Quotient(T sum)
-      : Quotient(batch(sum), batch(T(1) / sum), batch(smallest(sum))) {}
+  [[gnu::always_inline]] explicit Quotient(A sum)
+      : Quotient(batch(sum), batch(A(1) / sum), batch(smallest(sum))) {}
   [[gnu::always_inline]] Quotient(batch sum, batch reciprocal, batch smallest)
       : divisor_(sum), reciprocal_(reciprocal), smallest_(smallest) {}
   template <class Sum>
   static Sum smallest(Sum sum) {
-    return rapt::Contract<T>::smallest_normal * sum;
+    return rapt::SoftmaxContract<A>::smallest_normal * sum;
   }
 
   [[gnu::always_inline]] batch operator()(batch e) const {
@@ -46,14 +47,14 @@ class Quotient {
 
 // y = e / sum for a row that is padded to whole vectors. A Map over it takes up to 1.7 times as long on AVX2,
 // where the rows are short.
-template <class T>
-[[gnu::always_inline]] inline void divide_padded(const T *e, T *y, std::size_t n,
-                                                 const Quotient<T> &quotient) {
-  using S = simd<T>;
+template <class A, class E>
+[[gnu::always_inline]] inline void divide_padded(const A *e, E *y, std::size_t n,
+                                                 const Quotient<A> &quotient) {
+  using S = simd<A>;
   constexpr std::size_t registers = 4;
-  constexpr std::size_t block = registers * S::width;
+  constexpr std::size_t step = registers * S::width;
   std::size_t i = 0;
-  for (; n - i >= block; i += block) {
+  for (; n - i >= step; i += step) {
     unroll<registers>([&](auto r) __attribute__((always_inline)) {
       S::store(y + i + r * S::width, quotient(S::load(e + i + r * S::width)));
     });

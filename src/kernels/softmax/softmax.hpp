@@ -1,33 +1,37 @@
-// softmax: which way is taken depends on the shape, the options and, past the caches, on the size of the
-// output; the bits do not depend on the way.
+// softmax: shape, options and size of the output choose a way; the bits do not depend on it.
 //
-//   a register's columns or less      groups of rows, each in a register (or in half of one)
+//   a vector's columns or less        groups of rows, each in a register or in half of one
 //   up to 256 columns                 groups of rows by way of a buffer
 //   up to 131072 columns              row by row, the passes of neighbours interleaved
 //   more                              maximum and sum in one pass, then the probabilities: x is read twice
-//   16 MiB of output, not in place    as the two before, written past the caches
+//   16 MiB of output, not in place    the two ways above, with non-temporal stores
 //
 // A vector costs 1 + 14 + 4 operations in AVX-512 (maximum; exponential and sum; quotient), 1.5 + 14 + 5 in
-// AVX2. A quotient by the reciprocal alone would save 2, and the row of one element would not be 1. Summing
-// exponentials four lanes to a tree lost 1.5x. The second pass runs at 7.8 cycles a vector where its 14
-// operations need 7: the scheduler holds 7 chains of it, of the 8 that two ports of latency 4 ask for;
-// starting the next vectors' reductions early, in registers, gained nothing (7.5 to 8.1), four chains
-// interleaved by hand spilled (11).
+// AVX2. The second pass runs at 7.8 cycles per vector where its 14 operations need 7. The scheduler holds 7
+// of its chains; two ports of latency 4 ask for 8. Variants that lost:
+//
+//   quotient by the reciprocal alone            | saves 2 operations, but a row of one element would not be 1
+//   sum of exponentials, four lanes to a tree   | 1.5 times as long
+//   next vectors' reductions started early      | 7.5 to 8.1 cycles per vector
+//   four chains interleaved by hand             | 11 cycles per vector, by spills
 #pragma once
 
 #include <cstddef>
 
 #include "kernels/softmax/by_groups.hpp"
 #include "kernels/softmax/by_rows.hpp"
+#include "kernels/softmax/in_registers.hpp"
+#include "kernels/softmax/past_caches.hpp"
 
 namespace {
 
-template <class T>
-void softmax(const T *x, T *y, const rapt::SoftmaxRows *rows) {
-  using S = simd<T>;
-  const SoftmaxCall<T> call(*rows);
+template <class E>
+void softmax(const E *x, E *y, const rapt::SoftmaxRows *rows) {
+  using A = rapt::Arithmetic<E>;
+  using S = simd<A>;
+  const SoftmaxCall<A> call(*rows);
   const bool simple = call.plan.simple();
-  if (rows->cols > SoftmaxGroup<T, true>::longest_row || rows->rows < 4 || rows->options.sinks) {
+  if (rows->cols > longest_group_row || rows->rows < 4 || rows->options.sinks) {
     if (call.plan.plain() && goes_past_caches(x, y, rows->rows * rows->cols)) {
       softmax_past_caches(call, x, y);
     } else {

@@ -4,19 +4,20 @@
 #include <cstddef>
 
 #include "kernels/dot.hpp"
+#include "kernels/vector/fold.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
 
-template <class T>
-[[gnu::flatten]] void softmax_backward(const T *y, std::ptrdiff_t y_stride, const T *dy,
-                                       std::ptrdiff_t dy_stride, T *dx, std::ptrdiff_t dx_stride,
-                                       std::size_t rows, std::size_t cols, T scale) {
-  using S = simd<T>;
+template <class A>
+[[gnu::flatten]] void softmax_backward(const A *y, std::ptrdiff_t y_stride, const A *dy,
+                                       std::ptrdiff_t dy_stride, A *dx, std::ptrdiff_t dx_stride,
+                                       std::size_t rows, std::size_t cols, A scale) {
+  using S = simd<A>;
   using batch = typename S::batch;
-  constexpr std::size_t registers = DotLanes<T>::registers;
-  constexpr std::size_t lanes = DotLanes<T>::lanes;
-  const batch zero(T(0)), factor(scale);
+  constexpr std::size_t registers = DotLanes<A>::registers;
+  constexpr std::size_t lanes = DotLanes<A>::lanes;
+  const batch zero(A(0)), factor(scale);
 
   for (std::size_t r = 0; r < rows; ++r, y += y_stride, dy += dy_stride, dx += dx_stride) {
     // An element with y = 0 is excluded, whatever its dy is.
@@ -37,7 +38,7 @@ template <class T>
         lane[j] = S::fma(p, S::zero_where(S::equal(p, zero), S::load_first(dy + i + begin, k)), lane[j]);
       });
     }
-    const batch mean(fold_lanes<T>(lane));
+    const batch mean(fold_lanes<A>(lane));
 
     const auto gradient = [&](batch p, batch d) __attribute__((always_inline)) {
       return S::zero_where(S::equal(p, zero), (p * (d - mean)) * factor);

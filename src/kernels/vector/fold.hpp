@@ -20,9 +20,9 @@ template <class Batch, std::size_t registers>
   }
 }
 
-template <class T, class Batch, std::size_t registers>
-[[gnu::always_inline]] inline T fold_lanes(const Batch (&lane)[registers]) {
-  return simd<T>::fold(fold_registers(lane));
+template <class A, class Batch, std::size_t registers>
+[[gnu::always_inline]] inline A fold_lanes(const Batch (&lane)[registers]) {
+  return simd<A>::fold(fold_registers(lane));
 }
 
 }  // namespace

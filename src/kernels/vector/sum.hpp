@@ -4,27 +4,27 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "contract/exp.hpp"
+#include "contract/reductions.hpp"
 #include "kernels/vector/fold.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
 
-// Lanes' sums of many blocks: f64 for f32, and for f64 together with what each addition loses (Knuth's
+// The sums of lanes over many sections, in f64. In f64 arithmetic each addition's loss is kept too (Knuth's
 // two-sum).
-template <class T>
+template <class A>
 class LongSum {
  public:
-  using S = simd<T>;
-  static constexpr std::size_t lanes = rapt::Contract<T>::sum_lanes;
+  using S = simd<A>;
+  static constexpr std::size_t lanes = rapt::sum_lanes<A>;
 
-  // Not a constructor: few sums are long, and clearing these takes as long as a short row.
+  // Not a constructor: few sums are long, and clearing these lanes takes as long as a short row.
   void clear() {
     for (std::size_t j = 0; j < lanes; ++j) total_[j] = lost_[j] = 0;
   }
   template <std::size_t registers>
   void add(typename S::batch (&lane)[registers]) {
-    if constexpr (std::is_same_v<T, float>) {
+    if constexpr (std::is_same_v<A, float>) {
       unroll<registers>([&](auto r)
                             __attribute__((always_inline)) { S::add_to(total_ + r * S::width, lane[r]); });
     } else {
@@ -38,7 +38,7 @@ class LongSum {
       });
     }
   }
-  // Exact, but for what becomes subnormal.
+  // Exact, except for lanes that become subnormal.
   void scale(double power_of_two) {
     for (std::size_t j = 0; j < lanes; ++j) {
       total_[j] *= power_of_two;
@@ -47,8 +47,8 @@ class LongSum {
   }
   double fold() {
     const double sum = fold(total_);
-    if constexpr (std::is_same_v<T, float>) return sum;
-    return sum - sum == 0 ? sum + fold(lost_) : sum;  // what an infinity loses is NaN
+    if constexpr (std::is_same_v<A, float>) return sum;
+    return sum - sum == 0 ? sum + fold(lost_) : sum;  // the loss of an infinite sum is NaN
   }
 
  private:
@@ -62,19 +62,19 @@ class LongSum {
   double lost_[lanes];
 };
 
-// The lanes of a sum of no more than a block of terms.
-template <class T>
+// The lanes of a sum of at most a section of terms.
+template <class A>
 struct SumLanes {
-  using S = simd<T>;
-  static constexpr std::size_t lanes = rapt::Contract<T>::sum_lanes;
+  using S = simd<A>;
+  static constexpr std::size_t lanes = rapt::sum_lanes<A>;
   static constexpr std::size_t registers = lanes / S::width;
   static constexpr std::size_t vectors = registers < 4 ? 4 : registers;  // at a time: they fill the pipelines
   typename S::batch lane[registers];
 
   [[gnu::always_inline]] void clear() {
-    unroll<registers>([&](auto r) __attribute__((always_inline)) { lane[r] = typename S::batch(T(0)); });
+    unroll<registers>([&](auto r) __attribute__((always_inline)) { lane[r] = typename S::batch(A(0)); });
   }
-  // The terms [i, end) but for fewer than `vectors` at the end; the index of the first of those.
+  // Adds the terms [i, end) except a tail of fewer than `vectors` vectors; returns the tail's first index.
   template <class Terms>
   [[gnu::always_inline]] std::size_t add_whole(std::size_t i, std::size_t end, const Terms &terms) {
     for (; end - i >= vectors * S::width; i += vectors * S::width) {
@@ -86,8 +86,8 @@ struct SumLanes {
     }
     return i;
   }
-  // The terms [i, end). terms.full(i, term) sets an array of vectors to those from i on; terms.first(i, k) is
-  // a vector of k of them and 0 in the other lanes (k may be more than a vector: then all of them).
+  // The sum of the terms [i, end). terms.full(i, term) sets an array of vectors to the terms from i on.
+  // terms.first(i, k) is a vector of k terms with 0 in the other lanes; k may exceed a vector.
   template <class Terms>
   [[gnu::always_inline]] void set_to_sum(std::size_t i, std::size_t end, const Terms &terms) {
     clear();
@@ -107,25 +107,25 @@ struct SumLanes {
   }
 };
 
-template <class T, class Terms>
+template <class A, class Terms>
 [[gnu::always_inline]] inline double sum_of(std::size_t n, const Terms &terms) {
-  constexpr std::size_t at_once = rapt::Contract<T>::sum_block;
-  static_assert(at_once % (SumLanes<T>::vectors * simd<T>::width) == 0);
-  SumLanes<T> sum;
-  LongSum<T> total;
+  constexpr std::size_t section = rapt::sum_section;
+  static_assert(section % (SumLanes<A>::vectors * simd<A>::width) == 0);
+  SumLanes<A> sum;
+  LongSum<A> total;
   std::size_t i = 0;
-  if (n > at_once) [[unlikely]] {
+  if (n > section) [[unlikely]] {
     total.clear();
-    for (; n - i > at_once; i += at_once) {
+    for (; n - i > section; i += section) {
       sum.clear();
-      sum.add_whole(i, i + at_once, terms);
+      sum.add_whole(i, i + section, terms);
       total.add(sum.lane);
     }
   }
-  // What is left, or all of a short sum: the end of a sum is much code, and stands here alone.
+  // The last section, or all of a short sum. A tail is much code, so that it stands here alone.
   sum.set_to_sum(i, n, terms);
-  if (n <= at_once) [[likely]]
-    return double{fold_lanes<T>(sum.lane)};
+  if (n <= section) [[likely]]
+    return double{fold_lanes<A>(sum.lane)};
   total.add(sum.lane);
   return total.fold();
 }

@@ -2,21 +2,21 @@
 #pragma once
 
 #include "contract/exp.hpp"
-#include "kernels/exp.hpp"
+#include "kernels/vector/exp.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
 
 // tanh(|z|) = -q / (2 + q) with q = exp(-2|z|) - 1, which keeps its accuracy near 0.
-template <class T>
-[[gnu::always_inline]] inline typename simd<T>::batch tanh_of(typename simd<T>::batch z) {
-  using S = simd<T>;
-  using C = rapt::Contract<T>;
+template <class A>
+[[gnu::always_inline]] inline typename simd<A>::batch tanh_of(typename simd<A>::batch z) {
+  using S = simd<A>;
+  using C = rapt::ExpContract<A>;
   using batch = typename S::batch;
-  const ExpParts<T> exp(exp_constants<T>(1.0));
-  const batch limit(C::tanh_saturates), magic(C::round_magic), zero(T(0)), one(T(1));
+  const ExpParts<A> exp(exp_constants<A>(1.0));
+  const batch limit(C::tanh_saturates), magic(C::round_magic), zero(A(0)), one(A(1));
   const batch magnitude = S::select(S::less(S::abs(z), limit), S::abs(z), limit);
-  const batch t = magnitude * batch(T(-2));
+  const batch t = magnitude * batch(A(-2));
   const batch shifted = S::fma(t, exp.log2_e, magic);
   const batch r = exp.remainder(t, shifted - magic);
   batch q = exp.c[C::coefficient_count - 1];
@@ -26,7 +26,7 @@ template <class T>
   q = S::fma(r * r, q, r);
   const batch two_to_n = S::add_exponent(one, shifted);
   q = S::fma(two_to_n, q, two_to_n - one);
-  const batch positive = S::divide(zero - q, batch(T(2)) + q);
+  const batch positive = S::divide(zero - q, batch(A(2)) + q);
   const batch result = S::select(S::less(z, zero), zero - positive, positive);
   return S::select(S::unordered(z, z), z, result);
 }

@@ -1,0 +1,49 @@
+// The numbers that turn a row's dot products into scores, and scores into weights.
+#pragma once
+
+#include <cmath>
+
+#include "call/attention_tile.hpp"
+#include "contract/attention.hpp"
+
+namespace {
+
+// A row is in one of two states. Plain: a score is the dot product with a query that `sign` has multiplied.
+// Made: options make the score of the dot product, in natural units.
+template <class A>
+struct AttentionScale {
+  using C = rapt::AttentionContract<A>;
+
+  bool made;
+  A sign = 1;
+  A factor = 1;       // made: of the dot product, before the softcap's tanh
+  A cap = 0;          // made: of tanh, if not 0
+  A slope = 0;        // made
+  A to_log2;          // a score times this is in units of log 2
+  A cutoff;           // a weight is 0 if its score is at least this far below the maximum
+  double to_natural;  // a score times this is in units of log e
+
+  AttentionScale(const AttentionTile &tile, AttentionTile::Row row) {
+    const rapt_attention_options &o = tile.options();
+    const double scale = tile.scale<A>(row);
+    made = o.softcap != 0 || o.bias || o.alibi_slopes;
+    if (made) {
+      cap = static_cast<A>(o.softcap);
+      factor = static_cast<A>(cap != 0 ? scale / o.softcap : scale);
+      slope = tile.slope<A>(row);
+      to_natural = 1;
+    } else {
+      sign = scale < 0 ? A(-1) : A(1);
+      to_natural = std::fabs(scale);
+      // With an infinite scale the visible scores are not finite, and the factors of weights stay finite.
+      if (!std::isfinite(static_cast<A>(scale * C::log2_e))) {
+        sign = static_cast<A>(scale);
+        to_natural = 1;
+      }
+    }
+    to_log2 = static_cast<A>(to_natural * C::log2_e);
+    cutoff = C::lowest_log2 / to_log2;
+  }
+};
+
+}  // namespace

@@ -1,0 +1,208 @@
+// A task of attention: up to 64 rows, the keys that each sees, and where its arrays lie.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "call/attention_call.hpp"
+#include "call/packed_keys.hpp"
+#include "contract/attention.hpp"
+
+namespace {
+
+inline std::ptrdiff_t at(std::ptrdiff_t stride, std::size_t index) {
+  return stride * static_cast<std::ptrdiff_t>(index);
+}
+
+// The rows of one task: the queries of the query heads that share a key/value head of a sequence, token by
+// token and within a token head by head. A tile of few tokens and many heads is then full, and under
+// causality its rows see nearly the same keys.
+class AttentionTile {
+ public:
+  using Call = rapt::AttentionCall;
+
+  AttentionTile(const Call &call, std::size_t index)
+      : call_(call), o_(call.options), heads_(call.q_heads_per_kv_head()) {
+    const std::size_t tiles = call.tile_numbers_per_sequence();
+    const std::size_t sequence_head = index / tiles;
+    sequence_ = sequence_head / o_.kv_heads;
+    kv_head_ = sequence_head % o_.kv_heads;
+    q_len_ = o_.q_offsets ? static_cast<std::size_t>(o_.q_offsets[sequence_ + 1] - o_.q_offsets[sequence_])
+                          : o_.q_len;
+    kv_len_ = o_.kv_lengths ? static_cast<std::size_t>(o_.kv_lengths[sequence_]) : all_keys();
+    const std::size_t all = q_len_ * heads_;
+    first_ = index % tiles * rapt::attention_tile_rows;
+    if (first_ > all) first_ = all;
+    rows_ = all - first_ < rapt::attention_tile_rows ? all - first_ : rapt::attention_tile_rows;
+  }
+
+  std::size_t rows() const { return rows_; }
+  std::size_t kv_len() const { return kv_len_; }
+  const rapt_attention_options &options() const { return o_; }
+
+  struct Row {
+    std::size_t token;
+    std::size_t q_head;
+  };
+  Row row(std::size_t index) const {
+    return {(first_ + index) / heads_, kv_head_ * heads_ + (first_ + index) % heads_};
+  }
+  Row next(Row row) const {
+    const bool last_head = row.q_head + 1 == (kv_head_ + 1) * heads_;
+    return last_head ? Row{row.token + 1, kv_head_ * heads_} : Row{row.token, row.q_head + 1};
+  }
+
+  // The keys [first, end) that a row sees, before mask and bias exclude more.
+  struct Range {
+    std::size_t first;
+    std::size_t end;
+  };
+  std::int64_t position(Row row) const {
+    const std::int64_t offset = o_.causal == RAPT_CAUSAL_OFFSET     ? o_.causal_offset
+                                : o_.causal == RAPT_CAUSAL_TOP_LEFT ? 0
+                                                                    : keys_before_queries();
+    return static_cast<std::int64_t>(row.token) + offset;
+  }
+  Range range(Row row) const {
+    const std::int64_t p = position(row);
+    std::int64_t first = 0, end = static_cast<std::int64_t>(kv_len_);
+    if (o_.causal != RAPT_CAUSAL_NONE && end > p + 1) end = p + 1;
+    if (o_.window_left != 0 && first <= p - limited(o_.window_left)) first = p - limited(o_.window_left) + 1;
+    if (o_.window_right != 0 && end > p + limited(o_.window_right)) end = p + limited(o_.window_right);
+    if (o_.window_chunk != 0) {
+      const std::int64_t length = limited(o_.window_chunk);
+      const std::int64_t chunk = (p >= 0 ? p : p - (length - 1)) / length * length;
+      if (first < chunk) first = chunk;
+      if (end > chunk + length) end = chunk + length;
+    }
+    if (end <= first) return {0, 0};
+    return {static_cast<std::size_t>(first), static_cast<std::size_t>(end)};
+  }
+
+  template <class E>
+  const E *q(Row row) const {
+    return static_cast<const E *>(call_.q) + query_token(o_.q_strides, row);
+  }
+  template <class E>
+  E *out(Row row) const {
+    return static_cast<E *>(call_.out) + query_token(o_.out_strides, row);
+  }
+  template <class A>
+  A *lse(Row row) const {
+    return o_.lse ? static_cast<A *>(o_.lse) + query_token(o_.lse_strides, row) : nullptr;
+  }
+  // Of a backward call.
+  const rapt_attention_gradients &gradients() const { return *call_.gradients; }
+  template <class E>
+  const E *forward_out(Row row) const {
+    return static_cast<const E *>(gradients().out) + query_token(o_.out_strides, row);
+  }
+  template <class E>
+  const E *dout(Row row) const {
+    return static_cast<const E *>(gradients().dout) + query_token(gradients().dout_strides, row);
+  }
+  template <class E>
+  E *dq(Row row) const {
+    return static_cast<E *>(gradients().dq) + query_token(gradients().dq_strides, row);
+  }
+  template <class E>
+  E *dk(std::size_t key) const {
+    return static_cast<E *>(gradients().dk) + kv_token(gradients().dk_strides, key, false);
+  }
+  template <class E>
+  E *dv(std::size_t key) const {
+    return static_cast<E *>(gradients().dv) + kv_token(gradients().dv_strides, key, false);
+  }
+  template <class A>
+  A *dbias(Row row) const {
+    return gradients().dbias ? static_cast<A *>(gradients().dbias) + own_token(o_.bias_strides, row)
+                             : nullptr;
+  }
+  // The sequence's keys, visible or not: a backward call writes all their gradients.
+  std::size_t all_keys() const {
+    return o_.kv_offsets ? static_cast<std::size_t>(o_.kv_offsets[sequence_ + 1] - o_.kv_offsets[sequence_])
+                         : o_.kv_len;
+  }
+  std::size_t kv_head() const { return kv_head_; }
+  std::size_t q_heads_per_kv_head() const { return heads_; }
+
+  template <class A>
+  A *partial(Row row, std::size_t chunk) const {
+    const std::size_t query = (sequence_ * o_.q_heads + row.q_head) * o_.q_len + row.token;
+    return static_cast<A *>(call_.partials) + (query * call_.chunks() + chunk) * (o_.v_dim + 2);
+  }
+
+  // A key or value. The next ones lie at the token stride, up to the next multiple of attention_page_unit.
+  // Packed keys of a block lie side by side.
+  template <class E>
+  const E *k(std::size_t key) const {
+    return static_cast<const E *>(call_.k) + kv_token(o_.k_strides, key, o_.packed_keys != 0);
+  }
+  template <class E>
+  const E *v(std::size_t key) const {
+    return static_cast<const E *>(call_.v) + kv_token(o_.v_strides, key, false);
+  }
+
+  // From key 0 on; null without.
+  template <class A>
+  const A *bias(Row row) const {
+    return o_.bias ? static_cast<const A *>(o_.bias) + own_token(o_.bias_strides, row) : nullptr;
+  }
+  const std::uint8_t *mask(Row row) const {
+    return o_.mask ? o_.mask + own_token(o_.mask_strides, row) : nullptr;
+  }
+  template <class A>
+  double scale(Row row) const {
+    if (!o_.query_scales) return o_.scale;
+    return o_.scale * double{static_cast<const A *>(o_.query_scales)[own_token(o_.query_scale_strides, row)]};
+  }
+  template <class A>
+  A slope(Row row) const {
+    return o_.alibi_slopes ? static_cast<const A *>(o_.alibi_slopes)[row.q_head] : A(0);
+  }
+  template <class A>
+  A sink(Row row) const {
+    return o_.sinks ? static_cast<const A *>(o_.sinks)[row.q_head] : -std::numeric_limits<A>::infinity();
+  }
+
+ private:
+  std::int64_t keys_before_queries() const {
+    return static_cast<std::int64_t>(kv_len_) - static_cast<std::int64_t>(q_len_);
+  }
+  // Positions are below 2^61: a longer window sees the same keys, and sums with this limit do not overflow.
+  static std::int64_t limited(std::size_t window) {
+    constexpr std::size_t limit = std::size_t{1} << 61;
+    return static_cast<std::int64_t>(window < limit ? window : limit);
+  }
+  std::ptrdiff_t own_token(const rapt_strides &s, Row row) const {
+    return at(s.batch, sequence_) + at(s.head, row.q_head) + at(s.token, row.token);
+  }
+  std::ptrdiff_t query_token(const rapt_strides &s, Row row) const {
+    if (!o_.q_offsets) return own_token(s, row);
+    return at(s.head, row.q_head) +
+           at(s.token, static_cast<std::size_t>(o_.q_offsets[sequence_]) + row.token);
+  }
+  std::ptrdiff_t kv_token(const rapt_strides &s, std::size_t key, bool packed) const {
+    std::ptrdiff_t base = at(s.batch, sequence_);
+    if (o_.block_table) {
+      const std::size_t page = key / o_.page_size;
+      base = at(s.batch, static_cast<std::size_t>(o_.block_table[sequence_ * o_.block_table_stride + page]));
+      key -= page * o_.page_size;
+    } else if (o_.kv_offsets) {
+      base = 0;
+      key += static_cast<std::size_t>(o_.kv_offsets[sequence_]);
+    }
+    base += at(s.head, kv_head_);
+    if (!packed) return base + at(s.token, key);
+    return base + static_cast<std::ptrdiff_t>(rapt::packed_key_offset(key, o_.qk_dim));
+  }
+
+  const Call &call_;
+  const rapt_attention_options &o_;
+  std::size_t heads_;  // query heads per key/value head
+  std::size_t sequence_, kv_head_, q_len_, kv_len_;
+  std::size_t first_, rows_;
+};
+
+}  // namespace

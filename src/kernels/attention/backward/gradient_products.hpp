@@ -1,0 +1,135 @@
+// The products of a backward call: as BroadcastProducts, and the four that gradients are made of.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/attention/backward/outer_products.hpp"
+#include "kernels/attention/broadcast_products.hpp"
+#include "kernels/vector/fused.hpp"
+
+namespace {
+
+template <class E>
+class GradientProducts : public BroadcastProducts<E, E> {
+ public:
+  using Base = BroadcastProducts<E, E>;
+  using typename Base::A, typename Base::S, typename Base::batch;
+  static constexpr std::size_t block = rapt::attention_block;
+
+  // Queries and gradients of outputs.
+  static std::size_t workspace_length(const rapt_attention_options &o) {
+    return Base::workspace_length(o) + o.v_dim * tile_pitch;
+  }
+
+  GradientProducts(const AttentionTile &tile, const TileRows<A> &rows, A *workspace)
+      : Base(tile, rows, workspace), dout_(workspace + Base::workspace_length(tile.options())) {
+    for (std::size_t r = 0; r < rows.lanes; ++r) {
+      q_row_[r] = tile.q<E>(rows.of[r]);
+      dout_row_[r] = tile.dout<E>(rows.of[r]);
+    }
+  }
+
+  // Loads queries and gradients of outputs. mean[r] becomes the dot product of row r's gradient and its
+  // output, which is transposed by way of `out`. False if a query or a gradient is not finite.
+  bool load_rows(A *out, A *mean) {
+    Base::load_queries();
+    const E *out_row[rapt::attention_tile_rows];
+    for (std::size_t r = 0; r < rows_.lanes; ++r) out_row[r] = tile_.template forward_out<E>(rows_.of[r]);
+    const batch zero(A(0));
+    batch all = zero;
+    for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
+      transpose_rows(dout_row_ + r, o_.v_dim, dout_ + r, tile_pitch);
+      transpose_rows(out_row + r, o_.v_dim, out + r, tile_pitch);
+      batch sum = zero;
+      for (std::size_t d = 0; d < o_.v_dim; ++d) {
+        const batch dout = S::load(dout_ + d * tile_pitch + r);
+        sum = S::fma(dout, S::load(out + d * tile_pitch + r), sum);
+        all = S::fma(dout, zero, all);
+      }
+      S::store(mean + r, sum);
+      for (std::size_t d = 0; d < o_.qk_dim; ++d) {
+        all = S::fma(S::load(queries_ + d * tile_pitch + r), zero, all);
+      }
+    }
+    return !S::any(S::unordered(all, all));
+  }
+
+  bool keys_are_finite(std::size_t keys) const {
+    const batch zero(A(0));
+    batch all[2] = {zero, zero};
+    for (std::size_t j = 0; j < keys; ++j) {
+      const E *const row = addresses_.k[j];
+      std::size_t d = 0;
+      for (; o_.qk_dim - d >= 2 * S::width; d += 2 * S::width) {
+        all[0] = S::fma(S::load(row + d), zero, all[0]);
+        all[1] = S::fma(S::load(row + d + S::width), zero, all[1]);
+      }
+      for (; d < o_.qk_dim; d += S::width)
+        all[0] = S::fma(S::load_first(row + d, o_.qk_dim - d), zero, all[0]);
+    }
+    return !S::any(S::unordered(all[0], all[1]));
+  }
+
+  // Dot products of the gradients of a segment's outputs with its values; `largest` is scratch.
+  [[gnu::always_inline]] void value_products(const Segment &part, A *products, A *largest) const {
+    by_vectors<A>(
+        part, [&](auto vectors) __attribute__((always_inline)) {
+          tile_scores<A, vectors>(dout_ + part.from, addresses_.v, 1, o_.v_dim,
+                                  LinesToFetch<E>{addresses_.v, addresses_.v, 0, false}, part.begin, part.end,
+                                  products + part.from, largest);
+        });
+  }
+
+  // dq += gradients of a segment's dot products * keys.
+  [[gnu::always_inline]] void add_to_dq(const Segment &part, const A *gradients, A *dq) const {
+    by_vectors<A>(
+        part, [&](auto vectors) __attribute__((always_inline)) {
+          tile_values<A, vectors>(gradients + part.begin * tile_pitch + part.from, addresses_.k + part.begin,
+                                  part.end - part.begin, Before::kept, static_cast<const A *>(nullptr),
+                                  o_.qk_dim, dq + part.from);
+        });
+  }
+  // The same where a key is not finite: a weight of 0 leaves dq alone.
+  [[gnu::noinline]] void add_to_dq_by_element(const Segment &part, const A *weights, const A *gradients,
+                                              A *dq) const {
+    for (std::size_t j = part.begin; j < part.end; ++j) {
+      for (std::size_t r = part.from; r < part.to; ++r) {
+        if (weights[j * tile_pitch + r] == 0) continue;
+        for (std::size_t d = 0; d < o_.qk_dim; ++d) {
+          A &sum = dq[d * tile_pitch + r];
+          sum = fused(gradients[j * tile_pitch + r], rapt::widened(addresses_.k[j][d]), sum);
+        }
+      }
+    }
+  }
+
+  // dv += weights * dout and dk += gradients * q for `depth` keys from j on, over the rows [begin, end).
+  template <std::size_t depth>
+  void add_to_keys(std::size_t j, std::size_t begin, std::size_t end, const A *weights, const A *gradients,
+                   A *const *dk, A *const *dv) const {
+    outer_products<A, depth>(weights + j * tile_pitch, dout_row_, begin, end, o_.v_dim, dv + j);
+    outer_products<A, depth>(gradients + j * tile_pitch, q_row_, begin, end, o_.qk_dim, dk + j);
+  }
+  // The same where a query or a gradient is not finite: a weight of 0 leaves dk and dv alone.
+  [[gnu::noinline]] void add_to_keys_by_element(std::size_t keys, const A *weights, const A *gradients,
+                                                A *const *dk, A *const *dv) const {
+    for (std::size_t r = 0; r < rows_.rows; ++r) {
+      for (std::size_t j = 0; j < keys; ++j) {
+        const A w = weights[j * tile_pitch + r], g = gradients[j * tile_pitch + r];
+        if (w == 0) continue;
+        for (std::size_t d = 0; d < o_.v_dim; ++d) {
+          dv[j][d] = fused(w, rapt::widened(dout_row_[r][d]), dv[j][d]);
+        }
+        for (std::size_t d = 0; d < o_.qk_dim; ++d)
+          dk[j][d] = fused(g, rapt::widened(q_row_[r][d]), dk[j][d]);
+      }
+    }
+  }
+
+ private:
+  using Base::tile_, Base::o_, Base::rows_, Base::queries_, Base::addresses_;
+  A *dout_;  // transposed
+  const E *q_row_[rapt::attention_tile_rows], *dout_row_[rapt::attention_tile_rows];
+};
+
+}  // namespace

@@ -1,0 +1,226 @@
+// The gradients of a tile of rows.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+
+#include "call/attention_workspace.hpp"
+#include "kernels/attention/backward/gradient_products.hpp"
+#include "kernels/attention/segments.hpp"
+#include "kernels/attention/tile_rows.hpp"
+#include "kernels/attention/tile_scores.hpp"
+#include "kernels/attention/weight.hpp"
+#include "kernels/vector/fused.hpp"
+
+namespace {
+
+// The tile goes through the blocks of keys in order. Scores and weights are computed again; of the five
+// products, the two that make dk and dv add to memory as it lies.
+template <class Products>
+class TileGradients {
+ public:
+  using A = typename Products::A;
+  using S = simd<A>;
+  using C = rapt::AttentionContract<A>;
+  using batch = typename S::batch;
+  static constexpr std::size_t block = rapt::attention_block;
+  static constexpr std::size_t count = rapt::attention_tile_rows;
+
+  TileGradients(const AttentionTile &tile, A *workspace)
+      : tile_(tile),
+        o_(tile.options()),
+        rows_(tile),
+        products_(tile, rows_, workspace),
+        out_(workspace + Products::workspace_length(o_)),
+        weights_(out_ + o_.v_dim * tile_pitch),
+        slopes_(weights_ + block * tile_pitch),
+        gradients_(slopes_ + block * tile_pitch),
+        dq_(gradients_ + (block + 8) * tile_pitch),
+        scores_(tile, rows_, weights_) {
+    if (rows_.cap != 0) scores_.slopes = slopes_;
+  }
+
+  [[gnu::flatten]] void run() {
+    load_rows();
+    for (std::size_t d = 0; d < o_.qk_dim; ++d) {
+      for (std::size_t r = 0; r < rows_.lanes; r += S::width) S::store(dq_ + d * tile_pitch + r, batch(A(0)));
+    }
+    const AttentionTile::Range seen = rows_.range();
+    for (std::size_t first = seen.first / block * block; first < seen.end; first += block)
+      take_block(first, seen.end);
+    store_dq();
+    if (tile_.gradients().dsinks) add_to_sinks();
+  }
+
+ private:
+  void load_rows() {
+    for (std::size_t r = 0; r < rows_.lanes; ++r) {
+      const A lse = *tile_.lse<A>(rows_.of[r]);
+      // A row that has seen nothing has no weights.
+      lse_log2_[r] =
+          lse == -std::numeric_limits<A>::infinity() ? A(0) : static_cast<A>(double{lse} * C::log2_e);
+      to_score_[r] = static_cast<A>(tile_.scale<A>(rows_.of[r]));
+    }
+    rows_are_finite_ = products_.load_rows(out_, mean_);
+  }
+
+  void take_block(std::size_t first, std::size_t end) {
+    const std::size_t keys = end - first < block ? end - first : block;
+    products_.find_block(first, keys, first + block < end ? end - first - block : 0);
+    const bool keys_are_finite = products_.keys_are_finite(keys);
+    for (std::size_t r = 0; r < rows_.lanes; r += panel) {
+      take_block_of_rows(first, r, rows_.lanes - r < panel ? rows_.lanes : r + panel, keys, keys_are_finite);
+    }
+    if (tile_.gradients().dbias) add_to_bias(first, keys);
+    add_to_keys(first, keys);
+  }
+
+  void take_block_of_rows(std::size_t first, std::size_t from, std::size_t to, std::size_t keys,
+                          bool keys_are_finite) {
+    const Segments<A> segments(rows_, first, from, to);
+    alignas(64) A largest[panel];
+    for (const Segment &part : segments) {
+      products_.scores(part, from == 0, weights_, largest);
+      products_.value_products(part, gradients_, largest);
+    }
+    for (std::size_t r = from; r < to; r += S::width) {
+      const auto &range = rows_.vector_range(r);
+      AttentionTile::Range any = within_block(range.any, first);
+      const AttentionTile::Range all = within_block(range.all, first);
+      if (any.first >= any.end) any = {0, 0};
+      if (any.end > 0 && (rows_.made || o_.mask)) {
+        (void)scores_.make(r, first, any.first, any.end);
+      } else if (any.end > 0 && (all.first != any.first || all.end != any.end)) {
+        (void)scores_.exclude(r, first, any, all);
+      }
+      make_gradients(r, any, keys);
+    }
+    for (const Segment &part : segments) {
+      if (keys_are_finite) {
+        products_.add_to_dq(part, gradients_, dq_);
+      } else {
+        products_.add_to_dq_by_element(part, weights_, gradients_, dq_);
+      }
+    }
+  }
+
+  // Of a logit in units of log 2. No weight is above 1, however much a large score has been rounded.
+  [[gnu::always_inline]] static batch final_weight(batch distance) {
+    return Weight<A>()(S::min(batch(A(0)), distance), batch(A(1)), batch(C::lowest_log2));
+  }
+
+  // Scores become weights; products of values become the gradients of the dot products. The gradients of the
+  // scores go to slopes_ if dbias asks for them. All are 0 outside of `seen`.
+  [[gnu::noinline, gnu::flatten]] void make_gradients(std::size_t r, AttentionTile::Range seen,
+                                                      std::size_t keys) {
+    const batch zero(A(0)), none(-std::numeric_limits<A>::infinity());
+    const batch to_log2 = S::load(rows_.to_log2 + r), lse = S::load(lse_log2_ + r);
+    const batch mean = S::load(mean_ + r), to_score = S::load(to_score_ + r);
+    const bool has_cap = rows_.cap != 0, has_dbias = tile_.gradients().dbias != nullptr;
+    const auto make = [&](std::size_t j) __attribute__((always_inline)) {
+      const std::size_t at = j * tile_pitch + r;
+      // An excluded key has no weight in a row of NaN either.
+      const batch score = S::load(weights_ + at);
+      const batch w = S::select(S::equal(score, none), zero, final_weight(S::fma(score, to_log2, -lse)));
+      const auto is_nothing = S::equal(w, zero);
+      const batch ds = w * (S::load(gradients_ + at) - mean);
+      batch g = ds;
+      if (has_cap) g = g * S::load(slopes_ + at);
+      if (has_dbias) S::store(slopes_ + at, S::select(is_nothing, zero, ds));
+      S::store(weights_ + at, w);
+      S::store(gradients_ + at, S::select(is_nothing, zero, g * to_score));
+    };
+    std::size_t j = seen.first;
+    for (; seen.end - j >= 4; j += 4) {
+      unroll<4>([&](auto i) __attribute__((always_inline)) { make(j + i); });
+    }
+    for (; j < seen.end; ++j) make(j);
+    for (std::size_t i = 0; i < keys; ++i) {
+      if (i >= seen.first && i < seen.end) continue;
+      S::store(weights_ + i * tile_pitch + r, zero);
+      S::store(gradients_ + i * tile_pitch + r, zero);
+      if (has_dbias) S::store(slopes_ + i * tile_pitch + r, zero);
+    }
+  }
+
+  void add_to_keys(std::size_t first, std::size_t keys) const {
+    A *dk[block], *dv[block];
+    for (std::size_t j = 0; j < keys; ++j) {
+      dk[j] = tile_.dk<A>(first + j);
+      dv[j] = tile_.dv<A>(first + j);
+    }
+    if (!rows_are_finite_) return products_.add_to_keys_by_element(keys, weights_, gradients_, dk, dv);
+    constexpr std::size_t depth = panel_depth<A, S::panel_vectors>;
+    std::size_t j = 0;
+    for (; keys - j >= depth; j += depth) add_outer<depth>(first, j, dk, dv);
+    for (; keys - j >= 4; j += 4) add_outer<4>(first, j, dk, dv);
+    for (; j < keys; ++j) add_outer<1>(first, j, dk, dv);
+  }
+  template <std::size_t depth>
+  void add_outer(std::size_t first, std::size_t j, A *const *dk, A *const *dv) const {
+    // Rows that see none of these keys have weights of 0.
+    std::size_t begin = 0, end = rows_.rows;
+    const auto unseen = [&](std::size_t r) {
+      return rows_.end[r] <= first + j || rows_.first[r] >= first + j + depth;
+    };
+    while (begin < end && unseen(begin)) ++begin;
+    while (begin < end && unseen(end - 1)) --end;
+    products_.template add_to_keys<depth>(j, begin, end, weights_, gradients_, dk, dv);
+  }
+
+  void add_to_bias(std::size_t first, std::size_t keys) const {
+    for (std::size_t r = 0; r < rows_.rows; ++r) {
+      A *const dbias = tile_.dbias<A>(rows_.of[r]) + first;
+      for (std::size_t j = 0; j < keys; ++j) dbias[j] = dbias[j] + slopes_[j * tile_pitch + r];
+    }
+  }
+
+  void add_to_sinks() const {
+    A *const dsinks = static_cast<A *>(tile_.gradients().dsinks);
+    alignas(64) A sink[count];
+    for (std::size_t r = 0; r < rows_.lanes; ++r) {
+      const bool none = *tile_.lse<A>(rows_.of[r]) == -std::numeric_limits<A>::infinity();
+      sink[r] = none ? -std::numeric_limits<A>::infinity()
+                     : static_cast<A>(double{tile_.sink<A>(rows_.of[r])} * C::log2_e);
+    }
+    for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
+      S::store(sink + r, final_weight(S::load(sink + r) - S::load(lse_log2_ + r)));
+    }
+    for (std::size_t r = 0; r < rows_.rows; ++r) {
+      A &sum = dsinks[rows_.of[r].q_head];
+      if (sink[r] != 0) sum = fused(-sink[r], mean_[r], sum);
+    }
+  }
+
+  void store_dq() const {
+    for (std::size_t r = 0; r < rows_.rows; r += S::width) {
+      A *row[S::width];
+      for (std::size_t i = 0; i < S::width; ++i) row[i] = tile_.dq<A>(rows_.of[r + i]);
+      const std::size_t rows = rows_.rows - r < S::width ? rows_.rows - r : S::width;
+      store_transposed(
+          row, rows, o_.qk_dim, [&](std::size_t d) __attribute__((always_inline)) {
+            return S::load(dq_ + d * tile_pitch + r) + batch(A(0));
+          });
+    }
+  }
+
+  static constexpr std::size_t panel = panel_rows<A>;
+
+  const AttentionTile &tile_;
+  const rapt_attention_options &o_;
+  TileRows<A> rows_;
+  Products products_;
+  // Matrices of the workspace, with rows in the lanes.
+  A *out_;        // the forward outputs
+  A *weights_;    // of a block; first its scores
+  A *slopes_;     // derivatives of the softcap; then gradients of the scores
+  A *gradients_;  // of the dot products; first the products of values
+  A *dq_;
+  TileScores<A> scores_;
+  alignas(64) A lse_log2_[count];
+  alignas(64) A to_score_[count];
+  alignas(64) A mean_[count];
+  bool rows_are_finite_ = true;
+};
+
+}  // namespace

@@ -1,0 +1,187 @@
+// The two matrix products of a tile, with rows in the vector lanes. Keys and values are read as they lie, an
+// element broadcast at a time; nothing of them is copied.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+
+#include "contract/attention.hpp"
+#include "contract/types.hpp"
+#include "kernels/vector/unroll.hpp"
+
+namespace {
+
+// A matrix of a tile has a row of this many elements for each dimension or key.
+constexpr std::size_t tile_pitch = rapt::attention_tile_rows;
+
+// A panel's accumulators are `vectors` of rows by this many keys or dimensions. With 32 registers, 4 x 6
+// leave room for four operands and two broadcasts, and want 10 loads for 24 operations; so do 3 x 8. 16
+// registers hold 2 x 6.
+template <class A, std::size_t vectors>
+inline constexpr std::size_t panel_depth = vectors == simd<A>::panel_vectors ? 6 : 8;
+
+// Rows of memory that a product of scores prefetches: of this block's values, and of the next block's keys.
+template <class E>
+struct LinesToFetch {
+  const E *const *keys;
+  const E *const *values;
+  std::size_t v_dim;
+  bool wanted;
+};
+
+// score[j][row] = dot(query row, key j) for `depth` keys: one chain of fused operations over the dimension. A
+// dimension is `step` elements after the one before it.
+//
+// Lines are fetched on the way, a few at a time. AVX2 gains less by them than it loses by a loop in more
+// pieces, and takes four lines at a time; that would cost AVX-512 8 % with keys in L3.
+//
+//   GFLOP/s, AVX-512, 2048 to 8192 keys of 128 elements in L3 | no lines 154 | values 165 | both 171 | a
+//   block at once 145 share of the peak, AVX2, 512 tokens                       | a line 76 %  | four lines
+//   80 %
+template <class A, std::size_t vectors, std::size_t depth, class E>
+[[gnu::always_inline]] inline void panel_scores(const A *queries, const E *const *keys, std::ptrdiff_t step,
+                                                std::size_t dim, const LinesToFetch<E> &lines, A *scores,
+                                                typename simd<A>::batch (&max)[vectors]) {
+  using S = simd<A>;
+  using batch = typename S::batch;
+  batch score[depth][vectors];
+  const E *key[depth];
+  unroll<depth>([&](auto j) __attribute__((always_inline)) {
+    key[j] = keys[j];
+    unroll<vectors>([&](auto v) __attribute__((always_inline)) { score[j][v] = batch(A(0)); });
+  });
+  std::ptrdiff_t at_key = 0;
+  constexpr std::size_t line = 64 / sizeof(E), piece = S::fetches_by_line ? line : 4 * line;
+  for (std::size_t d = 0; d < dim;) {
+    const std::size_t end = dim - d < piece ? dim : d + piece;
+    if (lines.wanted) {
+      for (std::size_t at = d; at < end; at += line) {
+        unroll<depth>([&](auto j)
+                          __attribute__((always_inline)) { __builtin_prefetch(lines.keys[j] + at, 0, 2); });
+        if (at < lines.v_dim) {
+          unroll<depth>([&](auto j) __attribute__((always_inline)) {
+            __builtin_prefetch(lines.values[j] + at, 0, 2);
+          });
+        }
+      }
+    }
+    for (; d < end; ++d, queries += tile_pitch, at_key += step) {
+      batch query[vectors];
+      unroll<vectors>([&](auto v)
+                          __attribute__((always_inline)) { query[v] = S::load(queries + v * S::width); });
+      unroll<depth>([&](auto j) __attribute__((always_inline)) {
+        const batch element(rapt::widened(key[j][at_key]));
+        unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+          score[j][v] = S::fma(query[v], element, score[j][v]);
+        });
+      });
+    }
+  }
+  unroll<depth>([&](auto j) __attribute__((always_inline)) {
+    unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+      max[v] = S::max_number(score[j][v], max[v]);
+      S::store(scores + j * tile_pitch + v * S::width, score[j][v]);
+    });
+  });
+}
+
+// The dot products of keys [begin, end) of a block with vectors of rows, and the largest of each row. Rows of
+// `scores` after the last key, up to 7, are overwritten.
+template <class A, std::size_t vectors, class E>
+[[gnu::noinline]] void tile_scores(const A *queries, const E *const *keys, std::ptrdiff_t step,
+                                   std::size_t dim, const LinesToFetch<E> &fetch, std::size_t begin,
+                                   std::size_t end, A *scores, A *largest) {
+  using S = simd<A>;
+  constexpr std::size_t depth = panel_depth<A, vectors>;
+  typename S::batch max[vectors];
+  unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+    max[v] = typename S::batch(-std::numeric_limits<A>::infinity());
+  });
+  std::size_t j = begin;
+  for (; end - j >= depth; j += depth) {
+    const LinesToFetch<E> lines{fetch.keys + j, fetch.values + j, fetch.v_dim, fetch.wanted};
+    panel_scores<A, vectors, depth>(queries, keys + j, step, dim, lines, scores + j * tile_pitch, max);
+  }
+  if (j < end) {
+    // The last key stands in for missing ones, which leaves the maximum as it is.
+    const E *last[depth];
+    for (std::size_t i = 0; i < depth; ++i) last[i] = keys[j + i < end ? j + i : end - 1];
+    const LinesToFetch<E> none{last, last, 0, false};
+    // 64 keys are ten times 6 and 4.
+    if (depth == 6 && end - j <= 4) {
+      panel_scores<A, vectors, 4>(queries, last, step, dim, none, scores + j * tile_pitch, max);
+    } else {
+      panel_scores<A, vectors, depth>(queries, last, step, dim, none, scores + j * tile_pitch, max);
+    }
+  }
+  unroll<vectors>([&](auto v) __attribute__((always_inline)) { S::store(largest + v * S::width, max[v]); });
+}
+
+// What happens to the results so far when a block's values are added.
+enum class Before {
+  kept,
+  rescaled,  // by a factor per row
+  dropped    // there are none
+};
+
+// out[d][row] = the result so far + sum over j of weight[j][row] * value j [d], in key order, for `depth`
+// dimensions.
+template <class A, std::size_t vectors, std::size_t depth, class E>
+[[gnu::always_inline]] inline void panel_values(const A *weights, const E *const *values, std::size_t d,
+                                                std::size_t keys, Before before, const A *rescale, A *out) {
+  using S = simd<A>;
+  using batch = typename S::batch;
+  batch sum[depth][vectors];
+  if (before == Before::dropped) {
+    unroll<depth>([&](auto i) __attribute__((always_inline)) {
+      unroll<vectors>([&](auto v) __attribute__((always_inline)) { sum[i][v] = batch(A(0)); });
+    });
+  } else {
+    unroll<depth>([&](auto i) __attribute__((always_inline)) {
+      unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+        sum[i][v] = S::load(out + i * tile_pitch + v * S::width);
+      });
+    });
+  }
+  if (before == Before::rescaled) {
+    unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+      const batch factor = S::load(rescale + v * S::width);
+      unroll<depth>([&](auto i) __attribute__((always_inline)) { sum[i][v] = sum[i][v] * factor; });
+    });
+  }
+  for (std::size_t j = 0; j < keys; ++j, weights += tile_pitch) {
+    const E *value = values[j] + d;
+    batch weight[vectors];
+    unroll<vectors>([&](auto v)
+                        __attribute__((always_inline)) { weight[v] = S::load(weights + v * S::width); });
+    unroll<depth>([&](auto i) __attribute__((always_inline)) {
+      const batch element(rapt::widened(value[i]));
+      unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+        sum[i][v] = S::fma(weight[v], element, sum[i][v]);
+      });
+    });
+  }
+  unroll<depth>([&](auto i) __attribute__((always_inline)) {
+    unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+      S::store(out + i * tile_pitch + v * S::width, sum[i][v]);
+    });
+  });
+}
+
+// The same for all dimensions.
+template <class A, std::size_t vectors, class E>
+[[gnu::noinline]] void tile_values(const A *weights, const E *const *values, std::size_t keys, Before before,
+                                   const A *rescale, std::size_t dim, A *out) {
+  constexpr std::size_t depth = panel_depth<A, vectors>;
+  std::size_t d = 0;
+  const auto step = [&](auto count) __attribute__((always_inline)) {
+    panel_values<A, vectors, count>(weights, values, d, keys, before, rescale, out + d * tile_pitch);
+    d += count;
+  };
+  while (dim - d >= depth) step(std::integral_constant<std::size_t, depth>{});
+  if (dim - d >= 4) step(std::integral_constant<std::size_t, 4>{});
+  if (dim - d >= 2) step(std::integral_constant<std::size_t, 2>{});
+  if (dim - d >= 1) step(std::integral_constant<std::size_t, 1>{});
+}
+
+}  // namespace

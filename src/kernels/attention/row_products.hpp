@@ -1,0 +1,167 @@
+// The two matrix products of a few rows with a block: keys in the vector lanes for the scores, dimensions for
+// the values.
+#pragma once
+
+#include <cstddef>
+
+#include "contract/attention.hpp"
+#include "contract/types.hpp"
+#include "kernels/attention/lines_ahead.hpp"
+#include "kernels/vector/unroll.hpp"
+
+namespace {
+
+// scores[r][j] = dot(query r, key j) for packed keys, one chain of fused operations over the dimension.
+// Dimension d of the keys lies at keys + 64 d. Lines are fetched for more than two queries; with fewer a
+// core's own prefetchers do as well.
+template <class A, std::size_t rows, class E>
+[[gnu::noinline, gnu::flatten]] void packed_row_scores(const A *queries, const E *keys, std::size_t count,
+                                                       std::size_t dim, LinesAhead<E, Cache::l2> lines,
+                                                       A *scores) {
+  using S = simd<A>;
+  using batch = typename S::batch;
+  constexpr std::size_t block = rapt::attention_block;
+  // Vectors of keys at a time: the chains hide their latency behind each other.
+  constexpr std::size_t together = rows >= 4 ? 2 : 4;
+  for (std::size_t j = 0; j < count; j += together * S::width) {
+    batch score[together][rows];
+    unroll<together>([&](auto g) __attribute__((always_inline)) {
+      unroll<rows>([&](auto r) __attribute__((always_inline)) { score[g][r] = batch(A(0)); });
+    });
+    const E *key = keys + j;
+    for (std::size_t d = 0; d < dim; ++d, key += block) {
+      if constexpr (rows > 2) lines.fetch();
+      batch element[together];
+      unroll<together>([&](auto g)
+                           __attribute__((always_inline)) { element[g] = S::load(key + g * S::width); });
+      unroll<rows>([&](auto r) __attribute__((always_inline)) {
+        const batch query(queries[r * dim + d]);
+        unroll<together>([&](auto g) __attribute__((always_inline)) {
+          score[g][r] = S::fma(query, element[g], score[g][r]);
+        });
+      });
+    }
+    unroll<together>([&](auto g) __attribute__((always_inline)) {
+      unroll<rows>([&](auto r) __attribute__((always_inline)) {
+        S::store(scores + r * block + j + g * S::width, score[g][r]);
+      });
+    });
+  }
+}
+
+// The same from keys as they lie: squares of them are transposed in registers and multiplied there. With few
+// rows two vectors of keys take turns, so that a chain has its latency while the other's square is
+// transposed.
+template <class A, std::size_t rows, class E>
+[[gnu::noinline, gnu::flatten]] void row_scores(const A *queries, const RowRun<E> *keys,
+                                                const RowRun<E> *last, std::size_t count, std::size_t dim,
+                                                A *scores) {
+  using S = simd<A>;
+  using batch = typename S::batch;
+  constexpr std::size_t vectors = rows <= 4 ? 2 : 1, together = vectors * S::width;
+  LinesAhead<E, rows <= 2 ? Cache::l1 : Cache::l2> lines(keys + (rows <= 2 ? 3 : 4), last);
+  for (std::size_t j = 0; j < count; j += together) {
+    const E *row[together];
+    for (std::size_t r = 0; r < together; ++r) row[r] = row_of(keys, j + r < count ? j + r : count - 1);
+    batch score[vectors][rows];
+    unroll<vectors>([&](auto g) __attribute__((always_inline)) {
+      unroll<rows>([&](auto r) __attribute__((always_inline)) { score[g][r] = batch(A(0)); });
+    });
+    const auto multiply = [&](auto g, std::size_t d, batch key) __attribute__((always_inline)) {
+      unroll<rows>([&](auto r) __attribute__((always_inline)) {
+        score[g][r] = S::fma(batch(queries[r * dim + d]), key, score[g][r]);
+      });
+    };
+    std::size_t d = 0;
+    for (; dim - d >= S::width; d += S::width) {
+      unroll<vectors>([&](auto g) __attribute__((always_inline)) {
+        batch key[S::width];
+        S::load_transposed(key, row + g * S::width, d);
+        unroll<S::width>([&](auto i) __attribute__((always_inline)) {
+          // One at a time: a burst of them holds up the loads.
+          if constexpr (i * S::width * sizeof(E) % 64 == 0) lines.fetch();
+          multiply(g, d + i, key[i]);
+        });
+      });
+    }
+    // The last dimensions of an odd number, one by one.
+    for (; d < dim; ++d) {
+      alignas(64) A column[together];
+      for (std::size_t r = 0; r < together; ++r) column[r] = rapt::widened(row[r][d]);
+      unroll<vectors>([&](auto g)
+                          __attribute__((always_inline)) { multiply(g, d, S::load(column + g * S::width)); });
+    }
+    unroll<vectors>([&](auto g) __attribute__((always_inline)) {
+      unroll<rows>([&](auto r) __attribute__((always_inline)) {
+        S::store(scores + r * rapt::attention_block + j + g * S::width, score[g][r]);
+      });
+    });
+  }
+}
+
+// values[r][d] = rescale[r] * values[r][d] + sum over j of weights[r][j] * value j [d], in key order, for
+// some vectors of dimensions from d on. The last vector has `tail` elements unless it is whole.
+template <class A, std::size_t rows, std::size_t vectors, bool whole, class E>
+[[gnu::always_inline]] inline void row_values_of(const A *weights, const RowRun<E> *value, std::size_t keys,
+                                                 LinesAhead<E, Cache::l1> &lines, const A *rescale,
+                                                 std::size_t d, std::size_t tail, A *values,
+                                                 std::size_t pitch) {
+  using S = simd<A>;
+  using batch = typename S::batch;
+  constexpr std::size_t block = rapt::attention_block, size = RowRun<E>::rows;
+  batch sum[rows][vectors];
+  unroll<rows>([&](auto r) __attribute__((always_inline)) {
+    const batch factor(rescale[r]);
+    unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+      sum[r][v] = S::load(values + r * pitch + d + v * S::width) * factor;
+    });
+  });
+  for (std::size_t j = 0; j < keys; j += size, ++value) {
+    const std::size_t end = keys - j < size ? keys : j + size;
+    for (std::size_t i = j; i < end; ++i) {
+      const E *const from = row_of(value, i - j) + d;
+      batch element[vectors];
+      unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+        if constexpr (v * S::width * sizeof(E) % 64 == 0) lines.fetch();
+        element[v] = whole || v + 1 < vectors ? S::load(from + v * S::width)
+                                              : S::load_first(from + v * S::width, tail);
+      });
+      unroll<rows>([&](auto r) __attribute__((always_inline)) {
+        const batch weight(weights[r * block + i]);
+        unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+          sum[r][v] = S::fma(weight, element[v], sum[r][v]);
+        });
+      });
+    }
+  }
+  unroll<rows>([&](auto r) __attribute__((always_inline)) {
+    unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+      S::store(values + r * pitch + d + v * S::width, sum[r][v]);
+    });
+  });
+}
+
+// The same for all dimensions.
+template <class A, std::size_t rows, class E>
+[[gnu::noinline]] void row_values(const A *weights, const RowRun<E> *value, std::size_t keys,
+                                  LinesAhead<E, Cache::l1> lines, const A *rescale, std::size_t dim,
+                                  A *values, std::size_t pitch) {
+  constexpr std::size_t width = simd<A>::width;
+  constexpr std::size_t vectors = rows <= 2 ? 8 : 4;
+  std::size_t d = 0;
+  for (; dim - d >= vectors * width; d += vectors * width) {
+    row_values_of<A, rows, vectors, true>(weights, value, keys, lines, rescale, d, 0, values, pitch);
+  }
+  if constexpr (vectors > 4) {
+    for (; dim - d >= 4 * width; d += 4 * width) {
+      row_values_of<A, rows, 4, true>(weights, value, keys, lines, rescale, d, 0, values, pitch);
+    }
+  }
+  for (; dim - d >= width; d += width) {
+    row_values_of<A, rows, 1, true>(weights, value, keys, lines, rescale, d, 0, values, pitch);
+  }
+  if (d < dim)
+    row_values_of<A, rows, 1, false>(weights, value, keys, lines, rescale, d, dim - d, values, pitch);
+}
+
+}  // namespace

@@ -1,0 +1,108 @@
+// The keys of a block that a panel's rows see.
+#pragma once
+
+#include <cstddef>
+
+#include "contract/attention.hpp"
+#include "kernels/attention/block.hpp"
+#include "kernels/attention/tile_rows.hpp"
+
+namespace {
+
+// Rows of a panel.
+template <class A>
+inline constexpr std::size_t panel_rows = simd<A>::panel_vectors *simd<A>::width;
+
+// Keys [begin, end) of a block that the same vectors of rows, [from, to), see.
+struct Segment {
+  std::size_t begin, end;
+  std::size_t from, to;
+};
+
+// Segments in steps of 16 keys: under causality and windows not every vector of rows sees each key, and the
+// products leave out the keys that a vector does not see.
+template <class A>
+class Segments {
+ public:
+  using S = simd<A>;
+
+  // Of rows [from, to) and the block at `first`.
+  Segments(const TileRows<A> &rows, std::size_t first, std::size_t from, std::size_t to) {
+    AttentionTile::Range range[S::panel_vectors];
+    std::size_t vectors = 0, begin = block, end = 0;
+    bool same = true;
+    for (std::size_t r = from; r < to; r += S::width, ++vectors) {
+      const AttentionTile::Range seen = range[vectors] = within_block(rows.vector_range(r).any, first);
+      same = same && seen.first == range[0].first && seen.end == range[0].end;
+      if (seen.first >= seen.end) continue;
+      if (seen.first < begin) begin = seen.first;
+      if (seen.end > end) end = seen.end;
+    }
+    if (begin >= end) return;
+    begin = begin / step * step;
+    if (same) {
+      segment_[count_++] = {begin, end, from, to};
+      return;
+    }
+    for (std::size_t j = begin; j < end; j += step) {
+      const std::size_t step_end = end - j < step ? end : j + step;
+      Segment next{j, step_end, to, from};
+      for (std::size_t v = 0; v < vectors; ++v) {
+        if (range[v].first < step_end && range[v].end > j && range[v].first < range[v].end) {
+          const std::size_t r = from + v * S::width;
+          if (r < next.from) next.from = r;
+          next.to = r + S::width;
+        }
+      }
+      if (next.from < next.to) add(next);
+    }
+  }
+
+  bool empty() const { return count_ == 0; }
+  const Segment &front() const { return segment_[0]; }
+  const Segment *begin() const { return segment_; }
+  const Segment *end() const { return segment_ + count_; }
+
+  // Whether the segments of the vector of rows at r cover the keys [begin, end) and no others.
+  bool cover(std::size_t r, std::size_t begin, std::size_t end) const {
+    std::size_t keys = 0;
+    for (const Segment &segment : *this) {
+      if (segment.from > r || segment.to <= r) continue;
+      if (segment.begin < begin || segment.end > end) return false;
+      keys += segment.end - segment.begin;
+    }
+    return keys == end - begin;
+  }
+
+ private:
+  static constexpr std::size_t block = rapt::attention_block, step = rapt::attention_page_unit;
+
+  void add(const Segment &next) {
+    if (count_ > 0) {
+      Segment &last = segment_[count_ - 1];
+      if (last.end == next.begin && last.from == next.from && last.to == next.to) {
+        last.end = next.end;
+        return;
+      }
+    }
+    segment_[count_++] = next;
+  }
+
+  Segment segment_[block / step];
+  std::size_t count_ = 0;
+};
+
+// f(the number of vectors in a segment's rows), as a constant.
+template <class A, class F>
+[[gnu::always_inline]] inline void by_vectors(const Segment &segment, F f) {
+  using S = simd<A>;
+  const std::size_t vectors = (segment.to - segment.from) / S::width;
+  if (vectors == 1) return f(std::integral_constant<std::size_t, 1>{});
+  if (vectors == 2) return f(std::integral_constant<std::size_t, 2>{});
+  if constexpr (S::panel_vectors > 2) {
+    if (vectors == 3) return f(std::integral_constant<std::size_t, 3>{});
+    f(std::integral_constant<std::size_t, 4>{});
+  }
+}
+
+}  // namespace

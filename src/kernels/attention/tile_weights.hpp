@@ -1,0 +1,47 @@
+// From the scores of a block to its weights, with rows in the vector lanes.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/attention/panels.hpp"
+#include "kernels/attention/weight.hpp"
+#include "kernels/vector/unroll.hpp"
+
+namespace {
+
+// The sum of the weights first, first + step, first + 2 step, … of a vector of rows: by halves, as a fold of
+// 64 lanes.
+template <class A, std::size_t first, std::size_t step>
+[[gnu::always_inline]] inline typename simd<A>::batch sum_by_halves(const A *weights) {
+  if constexpr (step == rapt::attention_block) {
+    return simd<A>::load(weights + first * tile_pitch);
+  } else {
+    return sum_by_halves<A, first, step * 2>(weights) + sum_by_halves<A, first + step, step * 2>(weights);
+  }
+}
+
+// Turns the scores of a vector of rows into weights, 0 outside of [begin, end); returns their sum.
+template <class A>
+[[gnu::noinline, gnu::flatten]] typename simd<A>::batch tile_weights(A *scores, std::size_t begin,
+                                                                     std::size_t end,
+                                                                     typename simd<A>::batch reference,
+                                                                     typename simd<A>::batch to_log2,
+                                                                     typename simd<A>::batch cutoff) {
+  using S = simd<A>;
+  using batch = typename S::batch;
+  for (std::size_t j = 0; j < begin; ++j) S::store(scores + j * tile_pitch, batch(A(0)));
+  for (std::size_t j = end; j < rapt::attention_block; ++j) S::store(scores + j * tile_pitch, batch(A(0)));
+  const Weight<A> weight;
+  const auto make = [&](std::size_t j) __attribute__((always_inline)) {
+    A *const address = scores + j * tile_pitch;
+    S::store(address, weight(S::load(address) - reference, to_log2, cutoff));
+  };
+  std::size_t j = begin;
+  for (; end - j >= 4; j += 4) {
+    unroll<4>([&](auto i) __attribute__((always_inline)) { make(j + i); });
+  }
+  for (; j < end; ++j) make(j);
+  return sum_by_halves<A, 0, 1>(scores);
+}
+
+}  // namespace

@@ -1,0 +1,43 @@
+// exp of scaled and shifted elements, with their sum.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/vector/exp.hpp"
+#include "kernels/vector/sum.hpp"
+#include "kernels/vector/unroll.hpp"
+
+namespace {
+
+// The terms of exp_sum: exp(scale * x - shift), stored to y.
+template <class A>
+struct ExpSumTerms {
+  using S = simd<A>;
+  using batch = typename S::batch;
+  const A *x;
+  A *y;
+  batch factor, minus_shift;
+  Exp<A> exp;
+
+  template <std::size_t registers>
+  [[gnu::always_inline]] void full(std::size_t i, batch (&e)[registers]) const {
+    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+      e[r] = S::fma(factor, S::load(x + i + r * S::width), minus_shift);
+    });
+    exp(e);
+    unroll<registers>([&](auto r) __attribute__((always_inline)) { S::store(y + i + r * S::width, e[r]); });
+  }
+  [[gnu::always_inline]] batch first(std::size_t i, std::size_t k) const {
+    const batch e = exp(S::fma(factor, S::load_first(x + i, k), minus_shift));
+    S::store_first(y + i, e, k);
+    return S::keep_first(e, k);
+  }
+};
+
+template <class A>
+[[gnu::flatten]] A exp_sum(const A *x, A scale, A shift, A *y, std::size_t n) {
+  using batch = typename simd<A>::batch;
+  return static_cast<A>(sum_of<A>(n, ExpSumTerms<A>{x, y, batch(scale), batch(-shift), {}}));
+}
+
+}  // namespace

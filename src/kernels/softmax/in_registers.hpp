@@ -1,0 +1,153 @@
+// softmax of rows that fit a register, several at once.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/softmax/by_groups.hpp"
+#include "kernels/vector/unroll.hpp"
+
+namespace {
+
+// A group of rows of which `together` fit a register. It runs in steps, so that two groups can take turns:
+// each step ends in a chain of latencies.
+template <class E, bool simple, std::size_t together>
+class SoftmaxGroupInRegisters : SoftmaxGroup<E, simple> {
+ public:
+  using Group = SoftmaxGroup<E, simple>;
+  using Group::Group, Group::rows_together;
+  using typename Group::A;
+  using typename Group::batch, typename Group::S, typename Group::Exponential;
+
+  // The last row stands in for the rows that a full group lacks; it is then computed and written several
+  // times.
+  [[gnu::always_inline]] void load() {
+    if constexpr (simple) {
+      load_from([&](std::size_t j) __attribute__((always_inline)) {
+        return PlainScores<E>{this->x(j)}.first(0, this->rows_.cols);
+      });
+    } else {
+      // By way of memory: the code that makes scores then exists once, not for every row of a group.
+      alignas(64) A made[rows_together * S::width];
+      make_scores(made);
+      load_from([&](std::size_t j) __attribute__((always_inline)) { return S::load(made + j * S::width); });
+    }
+  }
+  [[gnu::always_inline]] bool take_maxima() {
+    auto is_nan = S::unordered(batch(A(0)), batch(A(0)));
+    if constexpr (MaxOf<A>::looks_for_nan) {
+      unroll<registers>([&](auto m) __attribute__((always_inline)) {
+        is_nan = S::either(is_nan, S::unordered(v_[m], v_[m]));
+      });
+    }
+    return Group::take_maxima(fold([](batch a, batch b) { return S::max(a, b); }), is_nan);
+  }
+  [[gnu::always_inline]] void take_exponentials(const ExpParts<A> &exp) {
+    unroll<registers>([&](auto m) __attribute__((always_inline)) {
+      v_[m] = Exponential(exp, of_rows(this->lowest_, m), of_rows(this->magic_, m))(v_[m]);
+      if constexpr (together == 1) {
+        v_[m] = S::keep_first(v_[m], this->cols(m));
+      } else {
+        v_[m] = S::keep_first_of_halves(v_[m], this->cols(row(m, 0)), this->cols(row(m, 1)));
+      }
+    });
+  }
+  [[gnu::always_inline]] void take_sums() {
+    Group::take_sums(fold([](batch a, batch b) { return a + b; }));
+  }
+  [[gnu::always_inline]] void write() {
+    unroll<registers>([&](auto m) __attribute__((always_inline)) {
+      const Quotient<A> quotient(of_rows(this->sum_, m), of_rows(this->reciprocal_, m),
+                                 of_rows(this->smallest_, m));
+      const batch q = quotient(v_[m]);
+      S::store_first(this->y(row(m, 0)), q, this->cols(row(m, 0)));
+      if constexpr (together == 2)
+        S::store_first(this->y(row(m, 1)), S::upper_half(q), this->cols(row(m, 1)));
+    });
+    this->finish();
+  }
+
+ private:
+  static constexpr std::size_t registers = rows_together / together;
+
+  // The rows in register m, in the order that S::fold_each or S::fold_each_half wants.
+  static constexpr std::size_t row(std::size_t m, std::size_t part) {
+    return together == 1 ? m : m / 4 * 8 + m % 4 + part * 4;
+  }
+  // scores(j) are those of row j.
+  template <class Scores>
+  [[gnu::always_inline]] void load_from(Scores scores) {
+    unroll<registers>([&](auto m) __attribute__((always_inline)) {
+      if constexpr (together == 1) {
+        v_[m] = scores(m);
+      } else {
+        v_[m] = S::join_halves(scores(row(m, 0)), scores(row(m, 1)));
+      }
+    });
+  }
+  [[gnu::always_inline]] void make_scores(A *made) const {
+    const ScorePlan<A> &plan = this->call_.plan;
+    const bool plain = plan.plain(), masked_only = plan.masked_only();
+    for (std::size_t j = 0; j < rows_together; ++j, made += S::width) {
+      const std::size_t cols = this->cols(j), row_in_call = this->first_ + this->present(j);
+      if (cols == 0) {
+        S::store(made, batch(A(0)));  // see run()
+      } else if (plain) {
+        S::store(made, PlainScores<E>{this->x(j)}.first(0, cols));
+      } else if (masked_only) {
+        S::store(made, MaskedScores<E>{this->x(j), plan.mask_row(row_in_call)}.first(0, cols));
+      } else {
+        S::store(made, MadeScores<E>(plan, this->x(j), row_in_call).first(0, cols));
+      }
+    }
+  }
+  template <class Op>
+  [[gnu::always_inline]] batch fold(Op op) const {
+    if constexpr (together == 1) {
+      return S::fold_each(v_, op);
+    } else {
+      return S::fold_each_half(v_, op);
+    }
+  }
+  // The numbers of register m's rows, each in the lanes of its row.
+  [[gnu::always_inline]] static batch of_rows(const A *value, std::size_t m) {
+    if constexpr (together == 1) {
+      return batch(value[m]);
+    } else {
+      return S::join_halves(batch(value[row(m, 0)]), batch(value[row(m, 1)]));
+    }
+  }
+
+  batch v_[registers];
+};
+
+template <bool simple, std::size_t together, class E, class A>
+[[gnu::noinline, gnu::flatten]] void softmax_in_registers(const SoftmaxCall<A> &call, const E *x, E *y) {
+  using Group = SoftmaxGroupInRegisters<E, simple, together>;
+  constexpr std::size_t most = Group::rows_together;
+  const rapt::SoftmaxRows &rows = call.plan.rows;
+  const ExpParts<A> exp(call.k);
+  for_groups<2 * most>(
+      rows, x,
+      y, [&](const E *x_group, E *y_group, std::size_t r, std::size_t count) __attribute__((always_inline)) {
+        const std::size_t half = count < most ? count : most;
+        const std::size_t skip = count > most ? most : 0;  // a lone group is computed twice
+        Group a(call, x_group, y_group, r, half);
+        Group b(call, x_group + static_cast<std::ptrdiff_t>(skip) * rows.x_stride,
+                y_group + static_cast<std::ptrdiff_t>(skip) * rows.y_stride, r + skip, count - skip);
+        a.load();
+        b.load();
+        const bool a_is_regular = a.take_maxima();
+        const bool b_is_regular = b.take_maxima();
+        if (!a_is_regular || !b_is_regular) [[unlikely]] {
+          return softmax_by_rows(call, x_group, y_group, r, r + count);
+        }
+        a.take_exponentials(exp);
+        b.take_exponentials(exp);
+        a.take_sums();
+        b.take_sums();
+        a.write();
+        b.write();
+      });
+}
+
+}  // namespace

@@ -1,0 +1,109 @@
+// The maximum of a row's scores.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+
+#include "kernels/vector/store.hpp"
+#include "kernels/vector/unroll.hpp"
+
+namespace {
+
+// The largest of scores, taken in by vectors.
+template <class A>
+class MaxOf {
+ public:
+  using S = simd<A>;
+  using batch = typename S::batch;
+  static constexpr std::size_t registers = 4;
+  // Whether a NaN must be looked for here. On other levels the maximum shows it, or the exponentials carry it
+  // to their sum.
+  static constexpr bool looks_for_nan = !S::max_keeps_nan && !S::exp_keeps_nan;
+
+  [[gnu::always_inline]] MaxOf() {
+    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+      max_[r] = batch(-std::numeric_limits<A>::infinity());
+    });
+    is_nan_ = S::unordered(max_[0], max_[0]);
+  }
+  [[gnu::always_inline]] void take(const batch (&v)[registers]) {
+    // The new score comes first: beside a NaN, x86 returns the second operand, and a NaN's successor would be
+    // lost.
+    unroll<registers>([&](auto r) __attribute__((always_inline)) { max_[r] = S::max(v[r], max_[r]); });
+    if constexpr (looks_for_nan) {
+      is_nan_ = S::either(is_nan_, S::either(S::unordered(v[0], v[1]), S::unordered(v[2], v[3])));
+    }
+  }
+  [[gnu::always_inline]] void take(batch v) {
+    max_[0] = S::max(v, max_[0]);
+    if constexpr (looks_for_nan) is_nan_ = S::either(is_nan_, S::unordered(v, v));
+  }
+  // NaN where a score is NaN and the level looks for it, or its maximum keeps it.
+  [[gnu::always_inline]] A result() const {
+    return S::any(is_nan_) ? std::numeric_limits<A>::quiet_NaN() : S::fold_max(lanes());
+  }
+  [[gnu::always_inline]] typename S::mask is_nan() const { return is_nan_; }
+  [[gnu::always_inline]] batch lanes() const {
+    return S::max(S::max(max_[0], max_[1]), S::max(max_[2], max_[3]));
+  }
+
+ private:
+  batch max_[registers];
+  typename S::mask is_nan_;
+};
+
+// The largest of the scores [i, end), which are stored to v on the way.
+template <Store to, class A, class Scores>
+[[gnu::always_inline]] inline MaxOf<A> max_of(const Scores &scores, std::size_t i, std::size_t end, A *v) {
+  using S = simd<A>;
+  using batch = typename S::batch;
+  constexpr std::size_t step = MaxOf<A>::registers * S::width;
+  MaxOf<A> max;
+  for (; end - i >= step; i += step) {
+    batch score[MaxOf<A>::registers];
+    unroll<MaxOf<A>::registers>([&](auto r) __attribute__((always_inline)) {
+      score[r] = scores.full(i + r * S::width);
+      store_full<to>(v, i + r * S::width, score[r]);
+    });
+    max.take(score);
+  }
+  for (; end - i >= S::width; i += S::width) {
+    const batch score = scores.full(i);
+    store_full<to>(v, i, score);
+    max.take(score);
+  }
+  if (i < end) {
+    const batch score = scores.first(i, end - i);
+    store_end<to>(v, i, score, end - i);
+    max.take(score);
+  }
+  return max;
+}
+template <class A, class Scores>
+[[gnu::always_inline]] inline MaxOf<A> max_of(const Scores &scores, std::size_t i, std::size_t end) {
+  return max_of<Store::none>(scores, i, end, static_cast<A *>(nullptr));
+}
+
+template <class A, class Scores>
+[[gnu::noinline]] bool any_nan(const Scores &scores, std::size_t n) {
+  using S = simd<A>;
+  for (std::size_t i = 0; i < n; i += S::width) {
+    const auto v = scores.first(i, n - i);
+    if (S::any(S::unordered(v, v))) return true;
+  }
+  return false;
+}
+
+// The maximum of n scores, or NaN if it is -inf and a score is NaN: a row of that maximum takes no
+// exponentials, which would show the NaN.
+template <class A, class Scores>
+[[gnu::always_inline]] inline A with_nan(A max, const Scores &scores, std::size_t n) {
+  if constexpr (simd<A>::exp_keeps_nan) {
+    if (max == -std::numeric_limits<A>::infinity() && any_nan<A>(scores, n)) [[unlikely]] {
+      return std::numeric_limits<A>::quiet_NaN();
+    }
+  }
+  return max;
+}
+
+}  // namespace

@@ -1,0 +1,55 @@
+// Where a row's scores and exponentials wait between passes.
+//
+// An output of the arithmetic type is the scratch: it is written anyway. Any other output has too few bits,
+// so that each pass makes scores and exponentials again, with the same bits.
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+
+#include "kernels/softmax/scores.hpp"
+#include "kernels/vector/map.hpp"
+
+namespace {
+
+template <class E>
+inline constexpr bool output_is_scratch = std::is_same_v<E, rapt::Arithmetic<E>>;
+
+// Null where nothing is kept.
+template <class E>
+[[gnu::always_inline]] inline rapt::Arithmetic<E> *scratch_of(E *y) {
+  if constexpr (output_is_scratch<E>) {
+    return y;
+  } else {
+    return nullptr;
+  }
+}
+
+// f(scores) with the scores of row r in a pass after the first, which has left those that are not plain in
+// scratch.
+template <class E, class F>
+[[gnu::always_inline]] inline auto with_scores(const ScorePlan<rapt::Arithmetic<E>> &plan, std::size_t r,
+                                               const E *x, const rapt::Arithmetic<E> *scratch, F f) {
+  if constexpr (output_is_scratch<E>) {
+    return f(PlainScores<E>{plan.plain() ? x : scratch});
+  } else {
+    if (plan.plain()) return f(PlainScores<E>{x});
+    if (plan.masked_only()) return f(MaskedScores<E>{x, plan.mask_row(r)});
+    return f(MadeScores<E>(plan, x, r));
+  }
+}
+
+// y[i] = f(score i) for the n scores of a row.
+template <class Scores, class E, class F>
+[[gnu::always_inline]] inline void map_scores(const Scores &scores, E *y, std::size_t n, const F &f) {
+  if constexpr (Scores::in_memory) {
+    map(scores.x, y, n, f);
+  } else {
+    using S = simd<rapt::Arithmetic<E>>;
+    std::size_t i = 0;
+    for (; n - i >= S::width; i += S::width) S::store(y + i, f(scores.full(i)));
+    if (i < n) S::store_first(y + i, f(scores.first(i, n - i)), n - i);
+  }
+}
+
+}  // namespace

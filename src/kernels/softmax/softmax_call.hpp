@@ -1,0 +1,182 @@
+// The passes over a row that softmax, log_softmax and logsumexp share.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "contract/log.hpp"
+#include "kernels/softmax/max.hpp"
+#include "kernels/softmax/row.hpp"
+#include "kernels/softmax/row_scratch.hpp"
+#include "kernels/softmax/scores.hpp"
+#include "kernels/vector/sum.hpp"
+
+namespace {
+
+template <class A>
+struct RowSum {
+  A sum;           // of the exponentials, each times 2^sum_bias
+  double log_sum;  // log of the sum of exp(s - c * max)
+};
+
+// The passes over the rows of a call: the plan of their scores and the constants of their exponentials.
+template <class A>
+class SoftmaxCall {
+ public:
+  using S = simd<A>;
+  using C = rapt::SoftmaxContract<A>;
+  using batch = typename S::batch;
+
+  // The first pass over a row: the columns that it sees, its maximum and, if the pass takes it, its sum.
+  struct Row {
+    std::size_t cols;
+    RowMax<A> max;
+    bool summed;
+    double sum;
+  };
+  // Scores that are not plain are stored to the row's scratch, where there is one.
+  template <class E>
+  [[gnu::noinline, gnu::flatten]] Row first_pass(std::size_t r, const E *x, A *scratch) const {
+    const std::size_t cols = plan.visible_cols(r);
+    if (plan.plain()) return first_pass(r, PlainScores<E>{x}, cols);
+    if constexpr (output_is_scratch<E>) {
+      const A max = take_max<Store::exact>(r, x, scratch, cols).result();
+      const PlainScores<A> scores{scratch};
+      if (in_one_pass(cols)) return first_pass_with_sum(r, scores, cols);
+      return {cols, RowMax<A>(plan, k, r, cols, with_nan(max, scores, cols)), false, 0};
+    } else {
+      if (plan.masked_only()) return first_pass(r, MaskedScores<E>{x, plan.mask_row(r)}, cols);
+      return first_pass(r, MadeScores<E>(plan, x, r), cols);
+    }
+  }
+  template <class Scores>
+  [[gnu::always_inline]] Row first_pass(std::size_t r, const Scores &scores, std::size_t cols) const {
+    if (in_one_pass(cols)) return first_pass_with_sum(r, scores, cols);
+    const A max = max_of<A>(scores, 0, cols).result();
+    return {cols, RowMax<A>(plan, k, r, cols, with_nan(max, scores, cols)), false, 0};
+  }
+  template <Store to, class E>
+  [[gnu::always_inline]] MaxOf<A> take_max(std::size_t r, const E *x, A *v, std::size_t cols) const {
+    if (plan.plain()) return max_of<A>(PlainScores<E>{x}, 0, cols);
+    if (plan.masked_only()) return max_of<to>(MaskedScores<E>{x, plan.mask_row(r)}, 0, cols, v);
+    return max_of_made<to>(r, x, v, cols);
+  }
+
+  explicit SoftmaxCall(const rapt::SoftmaxRows &rows)
+      : plan(rows), k(exp_constants<A>(plan.c)), depth(C::depth / static_cast<A>(plan.c)) {}
+
+  const ScorePlan<A> plan;
+  const ExpConstants<A> k;
+  const A depth;
+
+  // The sum of a regular row's exponentials, stored to e; NaN if a score is, on levels whose exponentials
+  // show it.
+  template <Store to, class Scores, class Next>
+  [[gnu::always_inline]] double sum_exponentials(const RowMax<A> &row, const Scores &scores, std::size_t n,
+                                                 A *e, const Next *ahead) const {
+    const ExpParts<A> exp(k);
+    if (row.subtract) [[unlikely]]
+      return sum_by_subtraction<to>(row, scores, n, e, ahead);
+    const RowExp<A, false> exponential(exp, row.max, row.max_n, depth);
+    return sum_of<A>(n, row_terms<to>(exponential, scores, e, ahead));
+  }
+
+  // The row's sum with its sink, and the logarithm if it is asked for.
+  RowSum<A> finish(const RowMax<A> &row, std::size_t r, double sum, bool wants_log) const {
+    if (const A *sinks = plan.sinks()) sum += sink_exponential(row, sinks[r]);
+    RowSum<A> result{static_cast<A>(sum), 0};
+    if (wants_log) {
+      double remainder = 0;
+      if (!row.subtract) {
+        const A r_of_max = std::fma(-row.max_n, k.ln2_lo, std::fma(-row.max_n, k.ln2_hi, row.max));
+        remainder = plan.c * double{r_of_max};
+      }
+      constexpr double unbias = 1.0 / static_cast<double>(1ull << (C::sum_bias / 2));
+      const double log_sum = log_of_sum(sum * unbias * unbias) - remainder;
+      result.log_sum = log_sum > 0 ? log_sum : 0;  // the maximum's own term is 1
+      // Where sink / c is out of range, the sink is above c * max. A little less than their difference keeps
+      // their sum from overflowing.
+      if (row.sink_is_max && row.max == std::numeric_limits<A>::max()) {
+        const double above = double{plan.sinks()[r]} - plan.c * double{row.max};
+        result.log_sum = above * (1 - std::numeric_limits<A>::epsilon());
+      }
+    }
+    return result;
+  }
+
+ private:
+  // A sink may be the maximum, which is known only at a row's end.
+  bool in_one_pass(std::size_t cols) const { return cols > C::one_pass_from && !plan.rows.options.sinks; }
+
+  template <Store to, class E>
+  [[gnu::noinline, gnu::flatten]] MaxOf<A> max_of_made(std::size_t r, const E *x, A *v,
+                                                       std::size_t cols) const {
+    return max_of<to>(MadeScores<E>(plan, x, r), 0, cols, v);
+  }
+
+  // The maximum and the sum. An irregular row, or a row that subtracts its maximum, gets the maximum alone.
+  template <class Scores>
+  [[gnu::noinline, gnu::flatten]] Row first_pass_with_sum(std::size_t r, const Scores &scores,
+                                                          std::size_t n) const {
+    constexpr A infinity = std::numeric_limits<A>::infinity();
+    constexpr std::size_t section = rapt::sum_section;
+    const ExpParts<A> exp(k);
+    LongSum<A> total;
+    total.clear();
+    A max = -infinity, max_n = 0;
+    for (std::size_t i = 0; i < n; i += section) {
+      const std::size_t end = n - i < section ? n : i + section;
+      const A largest = max_of<A>(scores, i, end).result();
+      if (largest > max || largest != largest) max = largest;
+      if (!(max < plan.subtract_from)) continue;
+      // A reference so far below need not be exact: a larger one follows, or the row subtracts its maximum.
+      const A reference = max > -plan.subtract_from ? max : -plan.subtract_from;
+      const A n_before = max_n;
+      max_n = std::fma(reference, k.log2_e, C::round_magic) - C::round_magic;
+      if (i > 0 && max_n != n_before) total.scale(inverse_power_of_two(max_n - n_before));
+      const RowExp<A, false> exponential(exp, reference, max_n, depth);
+      const auto *ahead = end < n ? scores.address(section) : scores.address(0);
+      SumLanes<A> sum;
+      sum.set_to_sum(i, end, row_terms<Store::none, A>(exponential, scores, nullptr, ahead));
+      total.add(sum.lane);
+    }
+    const bool usual = std::fabs(max) < plan.subtract_from;
+    return {n, RowMax<A>(plan, k, r, n, with_nan(max, scores, n)), usual, usual ? total.fold() : 0};
+  }
+  // 2^-k, or 2^-1000 if that is larger: a sum scaled by less does not count beside an unscaled one.
+  static double inverse_power_of_two(A k) {
+    const auto exponent = static_cast<std::uint64_t>(k < A(1000) ? k : A(1000));
+    return __builtin_bit_cast(double, (std::uint64_t{1023} - exponent) << 52);
+  }
+
+  template <Store to, class Scores, class Next>
+  [[gnu::noinline, gnu::flatten]] double sum_by_subtraction(const RowMax<A> &row, const Scores &scores,
+                                                            std::size_t n, A *e, const Next *ahead) const {
+    const ExpParts<A> exp(k);
+    const RowExp<A, true> exponential(exp, row.max, 0, depth);
+    return sum_of<A>(n, row_terms<to>(exponential, scores, e, ahead));
+  }
+
+  double sink_exponential(const RowMax<A> &row, A sink) const {
+    const ExpParts<A> natural(exp_constants<A>(1.0));
+    const A c = static_cast<A>(plan.c);
+    batch e;
+    if (row.subtract) {
+      // Relative to c * max, exactly. For a huge |s| the bounds keep that rounding from overflowing, and from
+      // losing a sink that is the maximum itself.
+      A s = std::fma(-c, row.max, sink);
+      if (s > A(1)) s = A(1);
+      if (row.sink_is_max && s < A(-1)) s = A(-1);
+      e = RowExp<A, true>(natural, 0, 0, C::depth)(batch(s));
+    } else {
+      e = RowExp<A, false>(natural, c * row.max, row.max_n, C::depth)(batch(sink));
+    }
+    A lanes[S::width];
+    S::store(lanes, e);
+    return double{lanes[0]};
+  }
+};
+
+}  // namespace
