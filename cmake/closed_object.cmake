@@ -1,10 +1,10 @@
-# Levels that cannot leak: each becomes one relocatable object with one global symbol.
+# Closed objects: a level becomes one relocatable object with one global symbol, so that no code leaks from it.
 
-# rapt_add_closed_object(target file objects symbol): links the object library `objects`, compiled for one level,
-# into one relocatable object, `file`, in which `symbol` is the only global symbol, and adds it to `target`.
+# rapt_add_closed_object(target file objects symbol): links the object library `objects` of a level into the relocatable
+# object `file`, keeps `symbol` as its only global symbol, and adds it to `target`.
 #
-# Without this an inline function that some header leaves in an AVX-512 object is a weak symbol, and the linker
-# may keep that copy for every caller in the program, on every CPU.
+# Without this, an inline function of a header is a weak symbol of an AVX-512 object. The linker may keep that copy for
+# every caller in the program, on every CPU.
 function(rapt_add_closed_object target file objects symbol)
   target_compile_options(${objects} PRIVATE -fno-lto
     $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized -Wno-uninitialized>)  # false alarms in <immintrin.h>
@@ -25,10 +25,10 @@ endfunction()
 
 set(RAPT_CLOSE ${RAPT_COMPILER} -r -nostdlib -fuse-ld=bfd -Wl,--force-group-allocation)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  list(APPEND RAPT_CLOSE -no-pie)  # -r and a compiler's default of -pie exclude each other; clang drops it unasked
+  list(APPEND RAPT_CLOSE -no-pie)  # -r excludes a default of -pie, which clang drops by itself
 endif()
 
-# Tried once with an empty object: a missing tool is named here, and not in the middle of the build.
+# An empty object tries the tools, so that configuring names a missing one.
 set(try "${PROJECT_BINARY_DIR}/CMakeFiles/rapt_empty")
 execute_process(COMMAND ${RAPT_COMPILER} -x c++ -c /dev/null -o "${try}.o" OUTPUT_QUIET ERROR_QUIET)
 execute_process(COMMAND ${RAPT_CLOSE} "${try}.o" -o "${try}_closed.o" RESULT_VARIABLE failed ERROR_VARIABLE complaint)

@@ -1,8 +1,8 @@
-# The flags that decide bits. They stand last on every compile line of the library: no flag of the project around it
+# The flags that decide bits. They stand last on every compile line of the library: no flag of a surrounding project
 # changes a result.
 
-# -ffp-contract=off: every fused multiply-add is one that the source spells out. It stands behind -fno-fast-math, which
-# in clang turns contraction on. -fno-lto: link-time optimisation would carry code from one level to another.
+# -ffp-contract=off: the source spells out every fused multiply-add. It follows -fno-fast-math, which turns contraction
+# on in clang. -fno-lto: link-time optimisation would carry code from one level to another.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(RAPT_NUMERIC_FLAGS -fno-unsafe-math-optimizations -fno-associative-math -fno-reciprocal-math -fno-finite-math-only
       -fsigned-zeros -ftrapping-math -fno-signaling-nans -fno-single-precision-constant)
@@ -17,24 +17,25 @@ else()
 endif()
 list(APPEND RAPT_NUMERIC_FLAGS -fno-fast-math -fmath-errno -fno-rounding-math -ffp-contract=off -fno-lto)
 
-# rapt_set_last_flags(sources flag...): options of a source file follow those of every target, directory and command
-# line, and CMake drops none of them as a repetition.
+# rapt_set_last_flags(sources flag...): the options of a source file follow those of targets, directories and the
+# command line. CMake drops none of them as a repetition.
 function(rapt_set_last_flags sources)
   set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "${ARGN}")
 endfunction()
 
-# -ffast-math on a link line adds an object that flushes subnormals to zero in the whole process. The last -O counts.
+# -ffast-math on a link line adds an object that flushes subnormals to zero in the whole process. -Ofast does the same;
+# of several -O the last one counts.
 set(RAPT_NUMERIC_LINK_FLAGS -O2 -fno-fast-math -fno-unsafe-math-optimizations)
 
-# The compiler with the arguments that it always has.
+# The compiler and its fixed arguments.
 separate_arguments(RAPT_COMPILER UNIX_COMMAND "${CMAKE_CXX_COMPILER_ARG1}")
 list(PREPEND RAPT_COMPILER "${CMAKE_CXX_COMPILER}")
 if(CMAKE_CXX_COMPILER_TARGET AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   list(APPEND RAPT_COMPILER --target=${CMAKE_CXX_COMPILER_TARGET})
 endif()
 
-# rapt_macros(result flag...): the predefined macros that tell the processor, the arithmetic, and the instructions that
-# the compiler may use unasked. Empty if it refuses the flags.
+# rapt_macros(result flag...): the predefined macros that name the processor, the arithmetic, and the instructions that
+# the compiler may use by itself. Empty if the compiler refuses the flags.
 function(rapt_macros result)
   execute_process(COMMAND ${RAPT_COMPILER} ${ARGN} -dM -E -x c++ /dev/null
                   OUTPUT_VARIABLE text ERROR_QUIET RESULT_VARIABLE failed)
@@ -57,8 +58,8 @@ if(NOT RAPT_CONFIGS)
   set(RAPT_CONFIGS None)
 endif()
 
-# rapt_flags_around(result config): the flags that the project around gives every file. Generator expressions are left
-# out: they have no value yet.
+# rapt_flags_around(result config): the flags that the surrounding project gives every file, without generator
+# expressions: these have no value yet.
 function(rapt_flags_around result config)
   string(TOUPPER "CMAKE_CXX_FLAGS_${config}" of_config)
   get_directory_property(options COMPILE_OPTIONS)
@@ -69,8 +70,8 @@ function(rapt_flags_around result config)
   set(${result} "${flags}" PARENT_SCOPE)
 endfunction()
 
-# rapt_check_flags(level flag...): stops where the flags of the project around change what the level's own flags, which
-# follow them, say of arithmetic and instructions.
+# rapt_check_flags(level flag...): stops if flags of the surrounding project change the arithmetic or the instructions
+# of the level, although the level's own flags follow them.
 function(rapt_check_flags level)
   rapt_macros(expected ${ARGN})
   if(NOT expected)

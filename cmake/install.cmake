@@ -1,7 +1,7 @@
 # cmake --install: the library, its headers, the CMake package and the pkg-config file, as the component `rapt`.
 #
-# The rules exist even with RAPT_INSTALL=OFF, and are left out of an installation of everything: a project that exports
-# a library of its own which links rapt needs rapt's export.
+# RAPT_INSTALL=OFF keeps the rules, but leaves them out of a whole installation: a project that exports a library which
+# links rapt needs rapt's export.
 include(CMakePackageConfigHelpers)
 set(component COMPONENT rapt)
 if(NOT RAPT_INSTALL)
@@ -22,7 +22,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/rapt-config-version.cmak
 install(FILES "${PROJECT_BINARY_DIR}/rapt-config.cmake" "${PROJECT_BINARY_DIR}/rapt-config-version.cmake"
         DESTINATION "${package_dir}" ${component})
 
-# The prefix is computed from where the file lies, so that an installed tree can be moved.
+# The file computes the prefix from its own place, so that an installed tree can be moved.
 file(RELATIVE_PATH rapt_pc_prefix "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_PREFIX}")
 configure_file(cmake/rapt.pc.in "${PROJECT_BINARY_DIR}/rapt.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/rapt.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" ${component})

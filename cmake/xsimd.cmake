@@ -1,5 +1,5 @@
-# rapt_xsimd: the headers of xsimd, for the kernels alone. xsimd's own CMake target is not used: Debian's
-# version of it asks for a library (xtl) that need not be there.
+# rapt_xsimd: the headers of xsimd, for the kernels alone. xsimd's own CMake target is not used: Debian's version of it
+# requires the library xtl, which rapt does not need.
 option(RAPT_FETCH_XSIMD "Fetch the headers of xsimd where they are not installed" ON)
 find_path(RAPT_XSIMD_INCLUDE_DIR xsimd/xsimd.hpp PATHS /usr/include
           DOC "Folder that holds xsimd/xsimd.hpp (8.1 or newer)")
@@ -18,7 +18,7 @@ message(STATUS "rapt: xsimd from ${RAPT_XSIMD_INCLUDE_DIR}")
 
 add_library(rapt_xsimd INTERFACE)
 if(RAPT_XSIMD_INCLUDE_DIR STREQUAL "/usr/include")
-  # -isystem /usr/include breaks #include_next of the C++ library; every compiler finds it there unasked,
+  # -isystem /usr/include breaks #include_next of the C++ library. Every compiler searches /usr/include by itself,
   # Debian's cross compilers included.
 else()
   target_include_directories(rapt_xsimd SYSTEM INTERFACE "${RAPT_XSIMD_INCLUDE_DIR}")

@@ -1,12 +1,11 @@
-// rapt for C++20: rapt.h with std::span. Every function is documented there; here, lengths come from the
-// spans.
+// rapt for C++20: rapt.h with std::span, from which lengths come. rapt.h documents every function.
 //
 //   std::vector<float> x(rows * cols), y(rows * cols);
 //   rapt_softmax_options options = rapt::softmax_options();
 //   options.scale = 0.125f;
 //   rapt_status status = rapt::softmax<float>({x, cols}, {y, cols}, &options);
 //
-// Lengths that must agree are checked: by assert where a function returns no status.
+// Spans whose lengths must agree are checked: by assert in functions that return no status.
 #ifndef RAPT_RAPT_HPP
 #define RAPT_RAPT_HPP
 
@@ -38,7 +37,7 @@ struct Rows {
   constexpr Rows() = default;
   constexpr Rows(T *first, std::size_t row_count, std::size_t col_count, std::ptrdiff_t row_stride)
       : data(first), rows(row_count), cols(col_count), stride(row_stride) {}
-  // As many whole rows of `col_count` elements as there are.
+  // All whole rows of `col_count` elements in the span.
   constexpr Rows(std::span<T> elements, std::size_t col_count)
       : Rows(elements.data(), col_count == 0 ? 0 : elements.size() / col_count, col_count,
              static_cast<std::ptrdiff_t>(col_count)) {}
@@ -96,7 +95,7 @@ inline double exp_sum(std::span<const double> x, double scale, double shift, std
   return rapt_exp_sum_f64(x.data(), scale, shift, y.data(), x.size());
 }
 
-// ---- rows: outputs of another shape than the input are RAPT_BAD_SIZE
+// ---- rows: an output whose shape differs from the input's is RAPT_BAD_SIZE
 
 template <class T>
 rapt_status softmax(Rows<const std::type_identity_t<T> > x, Rows<std::type_identity_t<T> > y,
@@ -149,9 +148,9 @@ rapt_status softmax_backward(Rows<const std::type_identity_t<T> > y, Rows<const 
   }
 }
 
-// ---- attention: the element types are those of the ranges (std::vector, std::span, std::array …). 16-bit
-// elements are told apart by the options' types. Tensors that the options say to be contiguous and of one
-// length must be as large as that, or the call is RAPT_BAD_SIZE; of others the caller vouches for the extent.
+// ---- attention: the ranges (std::vector, std::span, std::array …) set the element types. For 16-bit
+// elements the options name the type. If a tensor is contiguous and its sequences have one length, its range
+// must cover the shape, or the call is RAPT_BAD_SIZE. No other extent is checked.
 //
 //   rapt_attention_options options = rapt::attention_options();
 //   options.q_heads = 32;
@@ -171,14 +170,14 @@ concept Elements = std::ranges::contiguous_range<Range> && std::ranges::sized_ra
 
 namespace detail {
 
-// RAPT_TYPE_DEFAULT: the elements alone do not tell.
+// RAPT_TYPE_DEFAULT: several rapt types share this C++ type.
 template <class T>
 constexpr rapt_type type_of = std::is_same_v<T, float>         ? RAPT_F32
                               : std::is_same_v<T, double>      ? RAPT_F64
                               : std::is_same_v<T, std::int8_t> ? RAPT_I8
                                                                : RAPT_TYPE_DEFAULT;
 
-// Sets the type that a range has; false if the options have another one.
+// Sets `type` to that of the range's elements; false if the options name another one.
 template <class Range>
 bool set_type(rapt_type &type) {
   using T = std::ranges::range_value_t<Range>;
@@ -202,7 +201,7 @@ inline bool covers(std::size_t size, const rapt_strides &s, std::size_t batch, s
   }
   return size > 0;
 }
-// Tensors of one length, which the shape alone measures.
+// The shape alone gives the size of contiguous tensors.
 inline bool is_measurable(const rapt_attention_options &o) {
   return !o.q_offsets && !o.kv_offsets && !o.block_table && !o.packed_keys;
 }
@@ -235,7 +234,7 @@ rapt_attention_options with_type(rapt_attention_options o) {
 
 }  // namespace detail
 
-// Bytes for queries of T; 0 if the options are not valid, which the call then says.
+// Bytes of workspace for queries of T; 0 if the options are not valid: the call itself returns the status.
 template <class T>
 std::size_t attention_workspace(const rapt_attention_options &options) {
   const rapt_attention_options typed = detail::with_type<T>(options);
@@ -267,7 +266,7 @@ rapt_status attention(const Q &q, const K &k, const V &v, Out &&out, rapt_attent
                         std::ranges::data(out), &options, workspace.data(), workspace.size());
 }
 
-// The tasks first to last - 1 of it; see rapt_attention_run.
+// Tasks first to last - 1 of attention; see rapt_attention_run.
 template <Elements Q, Elements K, Elements V, Elements Out>
 rapt_status attention_run(const Q &q, const K &k, const V &v, Out &&out, rapt_attention_options options,
                           std::size_t first, std::size_t last, std::span<std::byte> workspace) {
@@ -279,7 +278,7 @@ rapt_status attention_run(const Q &q, const K &k, const V &v, Out &&out, rapt_at
                             workspace.size());
 }
 
-// Gradients by the pointers that `gradients` holds.
+// Writes the gradients through the pointers of `gradients`, without a check of their extent.
 template <Elements Q, Elements K, Elements V>
 rapt_status attention_backward(const Q &q, const K &k, const V &v, rapt_attention_options options,
                                const rapt_attention_gradients &gradients, std::span<std::byte> workspace) {

@@ -1,4 +1,4 @@
-// attention: the arguments are checked here, once a call, before anything is written.
+// attention: checks of the arguments, once per call, before anything is written.
 #include "api/attention_arrays.hpp"
 #include "api/attention_run.hpp"
 #include "call/packed_keys.hpp"
@@ -6,7 +6,7 @@
 namespace rapt {
 namespace {
 
-// A call computes all of attention, or one half of it where keys are split.
+// A call computes all of attention, or one of the two stages of split keys.
 enum class Stage { whole, partial, merge };
 
 constexpr AttentionKernel kernel_of(Stage stage) {
@@ -21,10 +21,10 @@ constexpr AttentionKernel kernel_of(Stage stage) {
   return {&KernelTable::attention_merge_f32, &KernelTable::attention_merge_f64};
 }
 
-// Tasks, and elements of partial results; false if they are more than memory holds.
 struct Counts {
-  std::size_t tasks = 0, partials = 0;
+  std::size_t tasks = 0, partials = 0;  // partials counts elements
 
+  // False if the partial results are larger than memory.
   bool count(const AttentionCall &call, Stage stage) {
     const rapt_attention_options &o = call.options;
     tasks = call.tiles();
@@ -35,7 +35,7 @@ struct Counts {
         __builtin_mul_overflow(partials, element_size(o), &bytes) || bytes > std::size_t{PTRDIFF_MAX}) {
       return false;
     }
-    // Tiles are at most rows, so that their product with chunks fits as well.
+    // There are no more tiles than rows, so that their product with chunks fits as well.
     if (stage == Stage::partial) tasks *= call.chunks();
     return true;
   }
@@ -64,39 +64,45 @@ rapt_status check_arrays(AttentionCall &call, Stage stage, std::size_t partials_
   return RAPT_OK;
 }
 
-rapt_status run_in_default_mode(Stage stage, AttentionCall call, const rapt_attention_options *given,
-                                Tasks tasks, Workspace workspace) {
-  rapt_status status = resolve(given, call.options);
-  if (status != RAPT_OK) return status;
+rapt_status check_pointers(const AttentionCall &call, Stage stage) {
   const rapt_attention_options &o = call.options;
-  const bool any_queries = o.q_len > 0, any_keys = o.kv_len > 0;
-  if (any_queries && stage != Stage::merge) {
+  if (o.q_len == 0) return RAPT_OK;
+  const bool any_keys = o.kv_len > 0;
+  if (stage != Stage::merge) {
     if (!call.q) return RAPT_BAD_Q;
     if (any_keys && !call.k) return RAPT_BAD_K;
     if (any_keys && !call.v) return RAPT_BAD_V;
   }
-  if (any_queries && any_keys && stage != Stage::whole && !call.partials) return RAPT_BAD_PARTIALS;
-  if (any_queries && stage != Stage::partial && !call.out) return RAPT_BAD_OUT;
-  status = check_lengths(o);
-  if (status == RAPT_OK) status = check_pages(o);
-  if (status != RAPT_OK) return status;
-  Counts counts;
-  if (!counts.count(call, stage)) return RAPT_BAD_SIZE;
-  if (!tasks.fit(counts.tasks)) return RAPT_BAD_TASKS;
-  if (!workspace.data || workspace.size < workspace_bytes(attention_workspace_length, o)) {
-    return RAPT_BAD_WORKSPACE;
-  }
-  if (!any_queries) return RAPT_OK;
-  status = check_arrays(call, stage, counts.partials * element_size(o));
-  if (status != RAPT_OK || tasks.first == tasks.last) return status;
-  run_tasks(kernel_of(stage), call, tasks, workspace);
+  if (stage != Stage::whole && any_keys && !call.partials) return RAPT_BAD_PARTIALS;
+  if (stage != Stage::partial && !call.out) return RAPT_BAD_OUT;
   return RAPT_OK;
 }
 
-rapt_status run(Stage stage, const AttentionCall &call, const rapt_attention_options *given, Tasks tasks,
-                Workspace workspace) {
-  return in_default_mode([&] { return run_in_default_mode(stage, call, given, tasks, workspace); });
-}
+struct Run {
+  Stage stage;
+  AttentionCall call;
+  const rapt_attention_options *options;
+  Tasks tasks;
+  Workspace workspace;
+
+  rapt_status operator()() {
+    const rapt_attention_options &o = call.options;
+    rapt_status status = resolve(options, call.options);
+    if (status == RAPT_OK) status = check_pointers(call, stage);
+    if (status == RAPT_OK) status = check_lengths(o);
+    if (status == RAPT_OK) status = check_pages(o);
+    if (status != RAPT_OK) return status;
+    Counts counts;
+    if (!counts.count(call, stage)) return RAPT_BAD_SIZE;
+    if (!tasks.fit(counts.tasks)) return RAPT_BAD_TASKS;
+    if (!workspace.holds(attention_workspace_length, o)) return RAPT_BAD_WORKSPACE;
+    if (o.q_len == 0) return RAPT_OK;
+    status = check_arrays(call, stage, counts.partials * element_size(o));
+    if (status != RAPT_OK || tasks.first == tasks.last) return status;
+    run_tasks(kernel_of(stage), call, tasks, workspace);
+    return RAPT_OK;
+  }
+};
 
 rapt_status count_tasks(Stage stage, const rapt_attention_options *options, size_t *tasks,
                         size_t *partials_length) {
@@ -165,29 +171,38 @@ rapt_status rapt_attention_partial_tasks(const rapt_attention_options *options, 
 
 rapt_status rapt_attention(const void *q, const void *k, const void *v, void *out,
                            const rapt_attention_options *options, void *workspace, size_t workspace_size) {
-  return run(Stage::whole, {.q = q, .k = k, .v = v, .out = out}, options, all_tasks,
-             {workspace, workspace_size});
+  return in_default_mode(Run{
+      Stage::whole, {.q = q, .k = k, .v = v, .out = out}, options, all_tasks, {workspace, workspace_size}});
 }
 
 rapt_status rapt_attention_run(const void *q, const void *k, const void *v, void *out,
                                const rapt_attention_options *options, size_t first, size_t last,
                                void *workspace, size_t workspace_size) {
-  return run(Stage::whole, {.q = q, .k = k, .v = v, .out = out}, options, {first, last},
-             {workspace, workspace_size});
+  return in_default_mode(Run{Stage::whole,
+                             {.q = q, .k = k, .v = v, .out = out},
+                             options,
+                             {first, last},
+                             {workspace, workspace_size}});
 }
 
 rapt_status rapt_attention_partial(const void *q, const void *k, const void *v, void *partials,
                                    const rapt_attention_options *options, size_t first, size_t last,
                                    void *workspace, size_t workspace_size) {
-  return run(Stage::partial, {.q = q, .k = k, .v = v, .partials = partials}, options, {first, last},
-             {workspace, workspace_size});
+  return in_default_mode(Run{Stage::partial,
+                             {.q = q, .k = k, .v = v, .partials = partials},
+                             options,
+                             {first, last},
+                             {workspace, workspace_size}});
 }
 
-// The kernel of this stage only reads the partials.
+// The kernel of this stage only reads partials.
 rapt_status rapt_attention_merge(const void *partials, void *out, const rapt_attention_options *options,
                                  size_t first, size_t last, void *workspace, size_t workspace_size) {
-  return run(Stage::merge, {.out = out, .partials = const_cast<void *>(partials)}, options, {first, last},
-             {workspace, workspace_size});
+  return in_default_mode(Run{Stage::merge,
+                             {.out = out, .partials = const_cast<void *>(partials)},
+                             options,
+                             {first, last},
+                             {workspace, workspace_size}});
 }
 
 rapt_status rapt_attention_pack_keys(const void *k, ptrdiff_t token_stride, size_t first, size_t tokens,

@@ -1,4 +1,4 @@
-// The arrays of a call of attention as memory: strides resolved, extents measured, overlap refused.
+// The arrays of a call of attention as memory: resolves strides, measures extents, refuses overlap.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace {
 
 class Arrays {
  public:
-  // Lengths, offsets and pages have been checked.
+  // The lengths, offsets and pages of `call` are checked.
   Arrays(AttentionCall &call, std::size_t element_size)
       : call_(call), o_(call.options), element_size_(element_size) {
     queries_.tokens = o_.q_offsets ? static_cast<std::size_t>(o_.q_offsets[o_.batch]) : o_.q_len;
@@ -37,9 +37,9 @@ class Arrays {
     return {keys_.batch, o_.kv_heads, keys_.tokens, row, o_.kv_offsets == nullptr};
   }
 
-  // Strides of the tensors that every call has.
+  // The strides of the tensors that forward and backward calls share.
   rapt_status resolve_common() {
-    // Packed keys are rows of whole blocks, one per head.
+    // Packed keys: per head one row of whole blocks.
     k_dims_ = keys(o_.qk_dim);
     if (o_.packed_keys) {
       const std::size_t blocks = keys_.tokens / attention_block + (keys_.tokens % attention_block != 0);
@@ -62,7 +62,7 @@ class Arrays {
     return resolve_strides(strides, dims, MayRepeat::no, bad);
   }
 
-  // An array that is not there covers nothing.
+  // A null array covers nothing.
   Strided memory(const void *data, const rapt_strides &strides, Dims dims, std::size_t size) const {
     if (!data) dims.batch = 0;
     return {data, strides, dims.batch, dims.heads, dims.tokens, dims.row, size};
@@ -70,9 +70,10 @@ class Arrays {
   Strided memory(const void *data, const rapt_strides &strides, const Dims &dims) const {
     return memory(data, strides, dims, element_size_);
   }
+  // bias, mask and query scales keep their batch dimension for packed sequences.
   Dims own(std::size_t row) const { return {o_.batch, o_.q_heads, o_.q_len, row}; }
 
-  // The tensors that are read.
+  // The tensors that a call reads.
   struct Inputs {
     Strided q, k, v, bias, mask, scales;
   };
@@ -91,23 +92,29 @@ class Arrays {
     return true;
   }
 
-  // Rows apart from each other, and from everything that is read.
+  // The rows of an output are apart from each other and from every input.
   rapt_status check_output(const Inputs &in, Strided &output, rapt_status bad_strides,
                            bool may_be_q = false) const {
     if (!output.measure() || !output.rows_are_apart()) return bad_strides;
     return check_overlap(in, output, may_be_q);
   }
   rapt_status check_overlap(const Inputs &in, const Strided &output, bool may_be_q = false) const {
-    const bool overlaps_q = output.overlaps(in.q) && !(may_be_q && output.is_exactly(in.q));
-    if (overlaps_q || output.overlaps(in.k) || output.overlaps(in.v) || output.overlaps(in.bias) ||
-        output.overlaps(in.mask) || output.overlaps(in.scales) ||
-        overlaps(output, o_.alibi_slopes, o_.q_heads * element_size_) ||
-        overlaps(output, o_.sinks, o_.q_heads * element_size_) ||
-        overlaps(output, o_.kv_lengths, o_.batch * sizeof(std::int32_t)) ||
-        overlaps(output, o_.q_offsets, (o_.batch + 1) * sizeof(std::int32_t)) ||
-        overlaps(output, o_.kv_offsets, (o_.batch + 1) * sizeof(std::int32_t)) ||
-        overlaps(output, o_.block_table, o_.batch * o_.block_table_stride * sizeof(std::int32_t))) {
-      return RAPT_BAD_OVERLAP;
+    const bool is_q = may_be_q && output.is_exactly(in.q);
+    if (!is_q && output.overlaps(in.q)) return RAPT_BAD_OVERLAP;
+    for (const Strided *input : {&in.k, &in.v, &in.bias, &in.mask, &in.scales}) {
+      if (output.overlaps(*input)) return RAPT_BAD_OVERLAP;
+    }
+    const struct {
+      const void *data;
+      std::size_t bytes;
+    } arrays[] = {{o_.alibi_slopes, o_.q_heads * element_size_},
+                  {o_.sinks, o_.q_heads * element_size_},
+                  {o_.kv_lengths, o_.batch * sizeof(std::int32_t)},
+                  {o_.q_offsets, (o_.batch + 1) * sizeof(std::int32_t)},
+                  {o_.kv_offsets, (o_.batch + 1) * sizeof(std::int32_t)},
+                  {o_.block_table, o_.batch * o_.block_table_stride * sizeof(std::int32_t)}};
+    for (const auto &array : arrays) {
+      if (overlaps(output, array.data, array.bytes)) return RAPT_BAD_OVERLAP;
     }
     return RAPT_OK;
   }

@@ -1,4 +1,4 @@
-// attention_backward: the arguments are checked here, once a call, before anything is written.
+// attention_backward: checks of the arguments, once per call, before anything is written.
 #include "api/attention_arrays.hpp"
 #include "api/attention_run.hpp"
 #include "call/backward_task.hpp"
@@ -6,7 +6,7 @@
 namespace rapt {
 namespace {
 
-// The options are resolved.
+// `o` is resolved.
 rapt_status read_gradients(const rapt_attention_gradients *given, const rapt_attention_options &o,
                            rapt_attention_gradients &gradients) {
   if (!given) return RAPT_BAD_GRADIENTS;
@@ -37,6 +37,21 @@ rapt_status check_pointers(const AttentionCall &call) {
   return RAPT_OK;
 }
 
+using Tensors = std::initializer_list<const Strided *>;
+
+// Outputs share no element with each other or with inputs.
+rapt_status check_outputs_are_apart(Tensors outputs, Tensors inputs) {
+  for (const Strided *output : outputs) {
+    for (const Strided *input : inputs) {
+      if (output->overlaps(*input)) return RAPT_BAD_OVERLAP;
+    }
+    for (const Strided *other : outputs) {
+      if (other != output && output->overlaps(*other)) return RAPT_BAD_OVERLAP;
+    }
+  }
+  return RAPT_OK;
+}
+
 rapt_status check_arrays(AttentionCall &call, rapt_attention_gradients &g) {
   Arrays arrays(call, element_size(call.options));
   const rapt_attention_options &o = call.options;
@@ -54,7 +69,6 @@ rapt_status check_arrays(AttentionCall &call, rapt_attention_gradients &g) {
   Strided dout = arrays.memory(g.dout, g.dout_strides, out_dims);
   if (!Arrays::measure(in) || !out.measure() || !lse.measure() || !dout.measure()) return RAPT_BAD_SIZE;
 
-  // Of a dbias whose strides are 0, one element stands for many.
   Strided dbias = arrays.memory(g.dbias, o.bias_strides, arrays.own(o.kv_len));
   Strided dsinks = arrays.memory(g.dsinks, {0, 0, 0}, {1, 1, 1, o.q_heads});
   Strided dq = arrays.memory(g.dq, g.dq_strides, q_dims);
@@ -67,45 +81,34 @@ rapt_status check_arrays(AttentionCall &call, rapt_attention_gradients &g) {
   if (status == RAPT_OK) status = arrays.check_output(in, dk, RAPT_BAD_DK_STRIDES);
   if (status == RAPT_OK) status = arrays.check_output(in, dv, RAPT_BAD_DV_STRIDES);
   if (status != RAPT_OK) return status;
-  const Strided *const outputs[] = {&dq, &dk, &dv, &dbias, &dsinks};
-  for (const Strided *output : outputs) {
-    for (const Strided *input : {&out, &lse, &dout}) {
-      if (output->overlaps(*input)) return RAPT_BAD_OVERLAP;
-    }
-    for (const Strided *other : outputs) {
-      if (other != output && output->overlaps(*other)) return RAPT_BAD_OVERLAP;
-    }
-  }
-  return RAPT_OK;
+  return check_outputs_are_apart({&dq, &dk, &dv, &dbias, &dsinks}, {&out, &lse, &dout});
 }
 
-rapt_status run_in_default_mode(AttentionCall call, const rapt_attention_options *given,
-                                const rapt_attention_gradients *given_gradients, Tasks tasks,
-                                Workspace workspace) {
-  rapt_attention_gradients gradients;
-  rapt_status status = resolve(given, call.options);
-  if (status == RAPT_OK) status = read_gradients(given_gradients, call.options, gradients);
-  if (status != RAPT_OK) return status;
-  call.gradients = &gradients;
-  const rapt_attention_options &o = call.options;
-  status = check_pointers(call);
-  if (status == RAPT_OK) status = check_lengths(o);
-  if (status != RAPT_OK) return status;
-  if (!tasks.fit(BackwardTask::count(call))) return RAPT_BAD_TASKS;
-  if (!workspace.data || workspace.size < workspace_bytes(backward_workspace_length, o)) {
-    return RAPT_BAD_WORKSPACE;
-  }
-  status = check_arrays(call, gradients);
-  if (status != RAPT_OK || tasks.first == tasks.last) return status;
-  run_tasks({&KernelTable::attention_backward_f32, &KernelTable::attention_backward_f64}, call, tasks,
-            workspace);
-  return RAPT_OK;
-}
+struct Run {
+  AttentionCall call;
+  const rapt_attention_options *options;
+  const rapt_attention_gradients *given_gradients;
+  Tasks tasks;
+  Workspace workspace;
+  rapt_attention_gradients gradients{};  // the checked copy
 
-rapt_status run(const AttentionCall &call, const rapt_attention_options *options,
-                const rapt_attention_gradients *gradients, Tasks tasks, Workspace workspace) {
-  return in_default_mode([&] { return run_in_default_mode(call, options, gradients, tasks, workspace); });
-}
+  rapt_status operator()() {
+    const rapt_attention_options &o = call.options;
+    call.gradients = &gradients;
+    rapt_status status = resolve(options, call.options);
+    if (status == RAPT_OK) status = read_gradients(given_gradients, o, gradients);
+    if (status == RAPT_OK) status = check_pointers(call);
+    if (status == RAPT_OK) status = check_lengths(o);
+    if (status != RAPT_OK) return status;
+    if (!tasks.fit(BackwardTask::count(call))) return RAPT_BAD_TASKS;
+    if (!workspace.holds(backward_workspace_length, o)) return RAPT_BAD_WORKSPACE;
+    status = check_arrays(call, gradients);
+    if (status != RAPT_OK || tasks.first == tasks.last) return status;
+    run_tasks({&KernelTable::attention_backward_f32, &KernelTable::attention_backward_f64}, call, tasks,
+              workspace);
+    return RAPT_OK;
+  }
+};
 
 }  // namespace
 }  // namespace rapt
@@ -135,12 +138,14 @@ rapt_status rapt_attention_backward(const void *q, const void *k, const void *v,
                                     const rapt_attention_options *options,
                                     const rapt_attention_gradients *gradients, void *workspace,
                                     size_t workspace_size) {
-  return run({.q = q, .k = k, .v = v}, options, gradients, all_tasks, {workspace, workspace_size});
+  return in_default_mode(
+      Run{{.q = q, .k = k, .v = v}, options, gradients, all_tasks, {workspace, workspace_size}});
 }
 
 rapt_status rapt_attention_backward_run(const void *q, const void *k, const void *v,
                                         const rapt_attention_options *options,
                                         const rapt_attention_gradients *gradients, size_t first, size_t last,
                                         void *workspace, size_t workspace_size) {
-  return run({.q = q, .k = k, .v = v}, options, gradients, {first, last}, {workspace, workspace_size});
+  return in_default_mode(
+      Run{{.q = q, .k = k, .v = v}, options, gradients, {first, last}, {workspace, workspace_size}});
 }

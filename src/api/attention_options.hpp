@@ -1,5 +1,4 @@
-// The options of attention, forwards and backwards: defaults filled in, numbers and arrays of lengths
-// checked.
+// The options of attention, forwards and backwards: fills in defaults, checks numbers and arrays of lengths.
 #pragma once
 
 #include <cmath>
@@ -16,7 +15,7 @@
 namespace rapt {
 namespace {
 
-// More than any memory holds. What is smaller than this may be multiplied by a few elements of 8 bytes.
+// Whether the shape fits memory. Sums of a few such tensors of 8-byte elements then do not overflow.
 inline bool shape_fits(const rapt_attention_options &o) {
   std::size_t elements = 16;
   const std::size_t dim = o.qk_dim > o.v_dim ? o.qk_dim : o.v_dim;
@@ -38,7 +37,7 @@ inline rapt_status resolve_shape(rapt_attention_options &o) {
 }
 
 inline rapt_status resolve_types(rapt_attention_options &o) {
-  // A caller's memory may hold a number that is none of the enumeration's.
+  // Reading a number outside of the enumeration as rapt_type would be undefined.
   int types[3];
   static_assert(sizeof o.q_type == sizeof(int));
   std::memcpy(&types[0], &o.q_type, sizeof(int));
@@ -65,7 +64,7 @@ inline rapt_status resolve_scores(rapt_attention_options &o) {
   return status;
 }
 
-// Strides of the arrays that every sequence has of its own, packed or not.
+// bias, mask and query scales have a batch dimension, even for packed sequences.
 inline rapt_status resolve_own_strides(rapt_attention_options &o) {
   const auto resolve = [&](const void *data, rapt_strides &strides, std::size_t row, rapt_status bad) {
     if (!data) return all_zero(strides) ? RAPT_OK : bad;
@@ -97,8 +96,8 @@ inline rapt_status resolve_pages(rapt_attention_options &o) {
   return RAPT_OK;
 }
 
-// The caller's options with every default filled in, but for the strides that depend on arrays. In the
-// default mode.
+// Copies the caller's options to `o` and fills in every default, except the strides that depend on arrays.
+// Runs in the default mode: a subnormal option is 0 under a caller's DAZ.
 inline rapt_status resolve(const rapt_attention_options *given, rapt_attention_options &o) {
   if (!given) return RAPT_BAD_OPTIONS;
   rapt_status status = read_options(given, o);
@@ -111,7 +110,7 @@ inline rapt_status resolve(const rapt_attention_options *given, rapt_attention_o
   return status;
 }
 
-// Sequences that share a buffer by offsets, [batch + 1].
+// Checks the [batch + 1] offsets of packed sequences.
 inline rapt_status check_offsets(const std::int32_t *offsets, std::size_t batch, std::size_t longest) {
   if (!offsets) return RAPT_OK;
   if (offsets[0] < 0) return RAPT_BAD_OFFSETS;
@@ -129,13 +128,13 @@ inline rapt_status check_lengths(const rapt_attention_options &o) {
   for (std::size_t b = 0; o.kv_lengths && b < o.batch; ++b) {
     const bool fits = o.kv_lengths[b] >= 0 && static_cast<std::size_t>(o.kv_lengths[b]) <= o.kv_len;
     if (!fits) return RAPT_BAD_KV_LENGTHS;
-    // With offsets too, a sequence may use less than lies there, but no more.
+    // A packed sequence may have fewer keys than its offsets hold, but not more.
     if (o.kv_offsets && o.kv_lengths[b] > o.kv_offsets[b + 1] - o.kv_offsets[b]) return RAPT_BAD_KV_LENGTHS;
   }
   return RAPT_OK;
 }
 
-// f(page) for every page that holds keys; false where f is, or where the table is too narrow.
+// Calls f(page) for every page that holds keys. False if f is, or if the table is too narrow.
 template <class F>
 bool for_each_page(const rapt_attention_options &o, F f) {
   for (std::size_t b = 0; b < o.batch; ++b) {

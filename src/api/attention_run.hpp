@@ -1,4 +1,4 @@
-// The work of a checked call of attention: which of its tasks, in which memory, by which kernel.
+// Running a checked call of attention: tasks, workspace, kernel.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ struct Tasks {
   std::size_t last;
   bool all = false;  // first and last are not set
 
-  // Whether these are among `count`; all are then from first to last.
+  // Whether the range lies within `count` tasks. Resolves `all`.
   bool fit(std::size_t count) {
     if (all) last = count;
     return first <= last && last <= count;
@@ -25,27 +25,32 @@ struct Tasks {
 };
 inline constexpr Tasks all_tasks{0, 0, true};
 
-struct Workspace {
-  void *data;
-  std::size_t size;
-};
-inline void *aligned(const Workspace &workspace) {
-  const auto address = reinterpret_cast<std::uintptr_t>(workspace.data);
-  return static_cast<char *>(workspace.data) + (0 - address) % attention_workspace_alignment;
-}
-
-// Of the arithmetic type.
+// The size of the arithmetic type.
 inline std::size_t element_size(const rapt_attention_options &o) {
   return o.q_type == RAPT_F64 ? sizeof(double) : sizeof(float);
 }
 
-// Elements of workspace of a call, forwards or backwards.
+// Elements of workspace that a call needs, forwards or backwards.
 using WorkspaceLength = std::size_t (*)(std::size_t qk_dim, std::size_t v_dim);
 
 inline std::size_t workspace_bytes(WorkspaceLength length, const rapt_attention_options &o) {
   return length(o.qk_dim, o.v_dim) * element_size(o) + attention_workspace_alignment;
 }
 
+struct Workspace {
+  void *data;
+  std::size_t size;
+
+  bool holds(WorkspaceLength length, const rapt_attention_options &o) const {
+    return data && size >= workspace_bytes(length, o);
+  }
+  void *aligned() const {
+    const auto address = reinterpret_cast<std::uintptr_t>(data);
+    return static_cast<char *>(data) + (0 - address) % attention_workspace_alignment;
+  }
+};
+
+// Answers rapt_attention_workspace and rapt_attention_backward_workspace.
 inline rapt_status workspace_bytes_of(WorkspaceLength length, const rapt_attention_options *given,
                                       std::size_t *bytes) {
   return in_default_mode([&] {
@@ -58,7 +63,7 @@ inline rapt_status workspace_bytes_of(WorkspaceLength length, const rapt_attenti
   });
 }
 
-// One operation for each type of elements.
+// A kernel for each element type.
 struct AttentionKernel {
   using Member = void (*KernelTable::*)(const AttentionCall *, std::size_t, std::size_t, void *);
   Member f32, f64;
@@ -68,7 +73,7 @@ struct AttentionKernel {
 
 inline void run_tasks(const AttentionKernel &kernel, const AttentionCall &call, const Tasks &tasks,
                       const Workspace &workspace) {
-  (kernels().*kernel.of(call.options))(&call, tasks.first, tasks.last, aligned(workspace));
+  (kernels().*kernel.of(call.options))(&call, tasks.first, tasks.last, workspace.aligned());
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ inline FloatingPointMode default_for(FloatingPointMode mode) { return mode; }
 // writing it, which drains the pipeline, is left to callers whose mode differs. In the usual case nothing is
 // left to do after the call, so that it is a jump.
 template <class Call>
-[[gnu::always_inline]] inline auto in_default_mode(Call call) {
+[[gnu::always_inline]] inline auto in_default_mode(Call &&call) {
   const FloatingPointMode mode = floating_point_mode();
   if (is_default(mode)) [[likely]]
     return call();

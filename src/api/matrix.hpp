@@ -1,4 +1,4 @@
-// Checks that every function over rows shares.
+// Matrices of rows as memory: strides, extents, overlap.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace rapt {
 
-// A matrix of rows as a caller describes it; what matters here is the memory it covers.
+// A matrix of rows, each contiguous.
 struct Matrix {
   const void *data;
   std::ptrdiff_t stride;  // elements
@@ -14,11 +14,11 @@ struct Matrix {
   std::size_t cols;
   std::size_t element_size;
 
-  // With one row the stride is not used, so it may be anything.
+  // A single row may have any stride.
   bool stride_fits() const { return rows <= 1 || (stride >= 0 && std::size_t(stride) >= cols); }
 
-  // What a loop over the rows may step by: a single row's stride is anything, and adding it may leave the
-  // address space.
+  // The step of a loop over the rows. A single row's stride is any number: added, it may leave the address
+  // space.
   std::ptrdiff_t used_stride() const { return rows <= 1 ? 0 : stride; }
 
   // The bytes from the first element to the end of the last; false if they do not fit a ptrdiff_t.
@@ -36,7 +36,7 @@ struct Matrix {
 
 enum class Overlap { none, exact, partial };
 
-// How two matrices of equal shape share memory. Rows interleaved in one buffer share none. Both extents fit.
+// How two matrices share memory. Rows interleaved in one buffer share none. Both extents fit.
 inline Overlap overlap(const Matrix &a, const Matrix &b) {
   std::size_t a_bytes = 0, b_bytes = 0;
   (void)a.extent(a_bytes);
@@ -45,9 +45,10 @@ inline Overlap overlap(const Matrix &a, const Matrix &b) {
   const auto b_first = reinterpret_cast<std::uintptr_t>(b.data);
   if (a_bytes == 0 || b_bytes == 0) return Overlap::none;
   if (a_first + a_bytes <= b_first || b_first + b_bytes <= a_first) return Overlap::none;
-  const bool same_stride = a.rows <= 1 || (a.stride == b.stride && a.element_size == b.element_size);
-  if (a_first == b_first && same_stride && a.element_size == b.element_size) return Overlap::exact;
-  if (same_stride && a.rows > 1 && a.rows == b.rows && a.cols == b.cols) {
+  const bool same_steps = a.element_size == b.element_size && (a.rows <= 1 || a.stride == b.stride);
+  if (!same_steps) return Overlap::partial;
+  if (a_first == b_first) return Overlap::exact;
+  if (a.rows > 1 && a.rows == b.rows && a.cols == b.cols) {
     const std::size_t pitch = std::size_t(a.stride) * a.element_size;
     const std::size_t row = a.cols * a.element_size;
     const std::size_t offset = (a_first > b_first ? a_first - b_first : b_first - a_first) % pitch;

@@ -1,4 +1,4 @@
-// Copies of a caller's options, whose size tells which version of the struct they are.
+// Copies a caller's struct of options. Its `size` names the version of the struct.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +8,13 @@
 
 namespace rapt {
 
-// `options` holds the defaults.
+// `options` holds the defaults, which stay if `given` is null.
 template <class Options>
 rapt_status read_options(const Options *given, Options &options) {
   if (!given) return RAPT_OK;
-  // A version with fewer fields does not exist yet.
+  // No version has had fewer fields.
   if (given->size < sizeof options) return RAPT_BAD_OPTIONS_SIZE;
-  if (given->size > 4096) return RAPT_BAD_OPTIONS_SIZE;  // not a size: memory that nobody set
+  if (given->size > 4096) return RAPT_BAD_OPTIONS_SIZE;  // uninitialised memory, not a size
   const auto *bytes = reinterpret_cast<const unsigned char *>(given);
   for (std::size_t i = sizeof options; i < given->size; ++i) {
     if (bytes[i] != 0) return RAPT_BAD_OPTION;

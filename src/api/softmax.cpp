@@ -1,4 +1,4 @@
-// softmax, log_softmax and logsumexp: the arguments are checked here, once, before anything is written.
+// softmax, log_softmax and logsumexp: checks of the arguments, before anything is written.
 #include "api/floating_point.hpp"
 #include "api/matrix.hpp"
 #include "api/numbers.hpp"
@@ -8,7 +8,7 @@
 namespace rapt {
 namespace {
 
-// Defaults of the numbers among the options.
+// Fills in defaults, and checks the options that are numbers.
 template <class T>
 rapt_status resolve(SoftmaxRows &rows) {
   rapt_softmax_options &o = rows.options;
@@ -30,7 +30,7 @@ rapt_status resolve(SoftmaxRows &rows) {
   return RAPT_OK;
 }
 
-// The arrays that options point to.
+// Checks the arrays of the options.
 rapt_status check_arrays(const SoftmaxRows &rows, const Matrix &output, std::size_t element_size) {
   const rapt_softmax_options &options = rows.options;
   const auto check_operand = [&](const void *data, std::ptrdiff_t stride, std::size_t size,
@@ -61,54 +61,54 @@ rapt_status check_arrays(const SoftmaxRows &rows, const Matrix &output, std::siz
   return RAPT_OK;
 }
 
-enum class Output { matrix, one_a_row };
+enum class Output { matrix, one_per_row };
 
 template <class T>
 using RowsKernel = void (*KernelTable::*)(const T *, T *, const SoftmaxRows *);
 
-// In the default mode: a subnormal number is 0 to a caller who has DAZ set.
 template <class T>
-rapt_status run_in_default_mode(RowsKernel<T> kernel, Output kind, const T *x, std::ptrdiff_t x_stride, T *y,
-                                std::ptrdiff_t y_stride, std::size_t row_count, std::size_t cols,
-                                const rapt_softmax_options *options) {
-  const bool is_matrix = kind == Output::matrix;
-  SoftmaxRows rows{.rows = row_count, .cols = cols};
-  rapt_status status = read_options(options, rows.options);
-  if (status == RAPT_OK) status = resolve<T>(rows);
-  if (status != RAPT_OK) return status;
+struct RowsCall {
+  RowsKernel<T> kernel;
+  Output kind;
+  const T *x;
+  std::ptrdiff_t x_stride;
+  T *y;
+  std::ptrdiff_t y_stride;
+  std::size_t row_count, cols;
+  const rapt_softmax_options *options;
 
-  const bool any_input = row_count > 0 && cols > 0;
-  const bool any_output = is_matrix ? any_input : row_count > 0;
-  if (any_input && !x) return RAPT_BAD_X;
-  if (any_output && !y) return is_matrix ? RAPT_BAD_Y : RAPT_BAD_OUT;
+  // In the default mode: a subnormal option is 0 under a caller's DAZ.
+  rapt_status operator()() const {
+    const bool is_matrix = kind == Output::matrix;
+    SoftmaxRows rows{.rows = row_count, .cols = cols};
+    rapt_status status = read_options(options, rows.options);
+    if (status == RAPT_OK) status = resolve<T>(rows);
+    if (status != RAPT_OK) return status;
 
-  const Matrix input{x, x_stride, row_count, cols, sizeof(T)};
-  const Matrix output =
-      is_matrix ? Matrix{y, y_stride, row_count, cols, sizeof(T)} : Matrix{y, 1, row_count, 1, sizeof(T)};
-  if (!input.stride_fits()) return RAPT_BAD_X_STRIDE;
-  if (!output.stride_fits()) return RAPT_BAD_Y_STRIDE;
-  if (!any_output) return RAPT_OK;
+    const bool any_input = row_count > 0 && cols > 0;
+    const bool any_output = is_matrix ? any_input : row_count > 0;
+    if (any_input && !x) return RAPT_BAD_X;
+    if (any_output && !y) return is_matrix ? RAPT_BAD_Y : RAPT_BAD_OUT;
 
-  std::size_t bytes;
-  if (!input.extent(bytes) || !output.extent(bytes)) return RAPT_BAD_SIZE;
-  const Overlap shared = overlap(input, output);
-  if (shared == Overlap::partial || (shared == Overlap::exact && !is_matrix)) return RAPT_BAD_OVERLAP;
-  status = check_arrays(rows, output, sizeof(T));
-  if (status != RAPT_OK) return status;
+    const Matrix input{x, x_stride, row_count, cols, sizeof(T)};
+    const Matrix output{y, y_stride, row_count, is_matrix ? cols : 1, sizeof(T)};
+    if (!input.stride_fits()) return RAPT_BAD_X_STRIDE;
+    if (!output.stride_fits()) return RAPT_BAD_Y_STRIDE;
+    if (!any_output) return RAPT_OK;
 
-  rows.x_stride = any_input ? input.used_stride() : 0;  // x may be null
-  rows.y_stride = output.used_stride();
-  (kernels().*kernel)(x, y, &rows);
-  return RAPT_OK;
-}
+    std::size_t bytes;
+    if (!input.extent(bytes) || !output.extent(bytes)) return RAPT_BAD_SIZE;
+    const Overlap shared = overlap(input, output);
+    if (shared == Overlap::partial || (shared == Overlap::exact && !is_matrix)) return RAPT_BAD_OVERLAP;
+    status = check_arrays(rows, output, sizeof(T));
+    if (status != RAPT_OK) return status;
 
-template <class T>
-rapt_status run(RowsKernel<T> kernel, Output kind, const T *x, std::ptrdiff_t x_stride, T *y,
-                std::ptrdiff_t y_stride, std::size_t rows, std::size_t cols,
-                const rapt_softmax_options *options) {
-  return in_default_mode(
-      [&] { return run_in_default_mode(kernel, kind, x, x_stride, y, y_stride, rows, cols, options); });
-}
+    rows.x_stride = any_input ? input.used_stride() : 0;  // x may be null
+    rows.y_stride = output.used_stride();
+    (kernels().*kernel)(x, y, &rows);
+    return RAPT_OK;
+  }
+};
 
 }  // namespace
 }  // namespace rapt
@@ -117,30 +117,36 @@ using namespace rapt;
 
 rapt_status rapt_softmax_f32(const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride, size_t rows,
                              size_t cols, const rapt_softmax_options *options) {
-  return run(&KernelTable::softmax_f32, Output::matrix, x, x_stride, y, y_stride, rows, cols, options);
+  return in_default_mode(RowsCall<float>{&KernelTable::softmax_f32, Output::matrix, x, x_stride, y, y_stride,
+                                         rows, cols, options});
 }
 
 rapt_status rapt_softmax_f64(const double *x, ptrdiff_t x_stride, double *y, ptrdiff_t y_stride, size_t rows,
                              size_t cols, const rapt_softmax_options *options) {
-  return run(&KernelTable::softmax_f64, Output::matrix, x, x_stride, y, y_stride, rows, cols, options);
+  return in_default_mode(RowsCall<double>{&KernelTable::softmax_f64, Output::matrix, x, x_stride, y, y_stride,
+                                          rows, cols, options});
 }
 
 rapt_status rapt_log_softmax_f32(const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride,
                                  size_t rows, size_t cols, const rapt_softmax_options *options) {
-  return run(&KernelTable::log_softmax_f32, Output::matrix, x, x_stride, y, y_stride, rows, cols, options);
+  return in_default_mode(RowsCall<float>{&KernelTable::log_softmax_f32, Output::matrix, x, x_stride, y,
+                                         y_stride, rows, cols, options});
 }
 
 rapt_status rapt_log_softmax_f64(const double *x, ptrdiff_t x_stride, double *y, ptrdiff_t y_stride,
                                  size_t rows, size_t cols, const rapt_softmax_options *options) {
-  return run(&KernelTable::log_softmax_f64, Output::matrix, x, x_stride, y, y_stride, rows, cols, options);
+  return in_default_mode(RowsCall<double>{&KernelTable::log_softmax_f64, Output::matrix, x, x_stride, y,
+                                          y_stride, rows, cols, options});
 }
 
 rapt_status rapt_logsumexp_f32(const float *x, ptrdiff_t x_stride, float *out, size_t rows, size_t cols,
                                const rapt_softmax_options *options) {
-  return run(&KernelTable::logsumexp_f32, Output::one_a_row, x, x_stride, out, 1, rows, cols, options);
+  return in_default_mode(RowsCall<float>{&KernelTable::logsumexp_f32, Output::one_per_row, x, x_stride, out,
+                                         1, rows, cols, options});
 }
 
 rapt_status rapt_logsumexp_f64(const double *x, ptrdiff_t x_stride, double *out, size_t rows, size_t cols,
                                const rapt_softmax_options *options) {
-  return run(&KernelTable::logsumexp_f64, Output::one_a_row, x, x_stride, out, 1, rows, cols, options);
+  return in_default_mode(RowsCall<double>{&KernelTable::logsumexp_f64, Output::one_per_row, x, x_stride, out,
+                                          1, rows, cols, options});
 }

@@ -1,3 +1,4 @@
+// softmax_backward: checks of the arguments, before anything is written.
 #include <cmath>
 
 #include "api/floating_point.hpp"
@@ -12,41 +13,42 @@ using BackwardKernel = void (*KernelTable::*)(const T *, std::ptrdiff_t, const T
                                               std::ptrdiff_t, std::size_t, std::size_t, T);
 
 template <class T>
-rapt_status run_in_default_mode(BackwardKernel<T> kernel, const T *y, std::ptrdiff_t y_stride, const T *dy,
-                                std::ptrdiff_t dy_stride, T *dx, std::ptrdiff_t dx_stride, std::size_t rows,
-                                std::size_t cols, T scale) {
-  const bool any_work = rows > 0 && cols > 0;
-  if (any_work) {
-    if (!y) return RAPT_BAD_Y;
-    if (!dy) return RAPT_BAD_DY;
-    if (!dx) return RAPT_BAD_DX;
+struct BackwardCall {
+  BackwardKernel<T> kernel;
+  const T *y;
+  std::ptrdiff_t y_stride;
+  const T *dy;
+  std::ptrdiff_t dy_stride;
+  T *dx;
+  std::ptrdiff_t dx_stride;
+  std::size_t rows, cols;
+  T scale;
+
+  rapt_status operator()() const {
+    const bool any_work = rows > 0 && cols > 0;
+    if (any_work) {
+      if (!y) return RAPT_BAD_Y;
+      if (!dy) return RAPT_BAD_DY;
+      if (!dx) return RAPT_BAD_DX;
+    }
+    const Matrix output{y, y_stride, rows, cols, sizeof(T)};
+    const Matrix gradient{dy, dy_stride, rows, cols, sizeof(T)};
+    const Matrix result{dx, dx_stride, rows, cols, sizeof(T)};
+    if (!output.stride_fits()) return RAPT_BAD_Y_STRIDE;
+    if (!gradient.stride_fits()) return RAPT_BAD_DY_STRIDE;
+    if (!result.stride_fits()) return RAPT_BAD_DX_STRIDE;
+    if (!std::isfinite(scale)) return RAPT_BAD_SCALE;
+    if (!any_work) return RAPT_OK;
+    std::size_t bytes;
+    if (!output.extent(bytes) || !gradient.extent(bytes) || !result.extent(bytes)) return RAPT_BAD_SIZE;
+    if (overlap(output, result) == Overlap::partial) return RAPT_BAD_OVERLAP;
+    if (overlap(gradient, result) == Overlap::partial) return RAPT_BAD_OVERLAP;
+
+    (kernels().*kernel)(y, output.used_stride(), dy, gradient.used_stride(), dx, result.used_stride(), rows,
+                        cols, scale);
+    return RAPT_OK;
   }
-  const Matrix output{y, y_stride, rows, cols, sizeof(T)};
-  const Matrix gradient{dy, dy_stride, rows, cols, sizeof(T)};
-  const Matrix result{dx, dx_stride, rows, cols, sizeof(T)};
-  if (!output.stride_fits()) return RAPT_BAD_Y_STRIDE;
-  if (!gradient.stride_fits()) return RAPT_BAD_DY_STRIDE;
-  if (!result.stride_fits()) return RAPT_BAD_DX_STRIDE;
-  if (!std::isfinite(scale)) return RAPT_BAD_SCALE;
-  if (!any_work) return RAPT_OK;
-  std::size_t bytes;
-  if (!output.extent(bytes) || !gradient.extent(bytes) || !result.extent(bytes)) return RAPT_BAD_SIZE;
-  if (overlap(output, result) == Overlap::partial) return RAPT_BAD_OVERLAP;
-  if (overlap(gradient, result) == Overlap::partial) return RAPT_BAD_OVERLAP;
-
-  (kernels().*kernel)(y, output.used_stride(), dy, gradient.used_stride(), dx, result.used_stride(), rows,
-                      cols, scale);
-  return RAPT_OK;
-}
-
-template <class T>
-rapt_status run(BackwardKernel<T> kernel, const T *y, std::ptrdiff_t y_stride, const T *dy,
-                std::ptrdiff_t dy_stride, T *dx, std::ptrdiff_t dx_stride, std::size_t rows, std::size_t cols,
-                T scale) {
-  return in_default_mode([&] {
-    return run_in_default_mode(kernel, y, y_stride, dy, dy_stride, dx, dx_stride, rows, cols, scale);
-  });
-}
+};
 
 }  // namespace
 }  // namespace rapt
@@ -56,13 +58,13 @@ using namespace rapt;
 rapt_status rapt_softmax_backward_f32(const float *y, ptrdiff_t y_stride, const float *dy,
                                       ptrdiff_t dy_stride, float *dx, ptrdiff_t dx_stride, size_t rows,
                                       size_t cols, float scale) {
-  return run(&KernelTable::softmax_backward_f32, y, y_stride, dy, dy_stride, dx, dx_stride, rows, cols,
-             scale);
+  return in_default_mode(BackwardCall<float>{&KernelTable::softmax_backward_f32, y, y_stride, dy, dy_stride,
+                                             dx, dx_stride, rows, cols, scale});
 }
 
 rapt_status rapt_softmax_backward_f64(const double *y, ptrdiff_t y_stride, const double *dy,
                                       ptrdiff_t dy_stride, double *dx, ptrdiff_t dx_stride, size_t rows,
                                       size_t cols, double scale) {
-  return run(&KernelTable::softmax_backward_f64, y, y_stride, dy, dy_stride, dx, dx_stride, rows, cols,
-             scale);
+  return in_default_mode(BackwardCall<double>{&KernelTable::softmax_backward_f64, y, y_stride, dy, dy_stride,
+                                              dx, dx_stride, rows, cols, scale});
 }

@@ -1,4 +1,4 @@
-// Checks of tensors with a stride for each dimension but the innermost.
+// Tensors with a stride for each dimension except the innermost, as memory.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace rapt {
 
-// [batch][heads][tokens][row elements], as memory. Strides are resolved: none is negative.
+// [batch][heads][tokens][row]. resolve_strides() has made the strides: none is negative.
 class Strided {
  public:
   Strided(const void *data, const rapt_strides &strides, std::size_t batch, std::size_t heads,
@@ -20,10 +20,10 @@ class Strided {
         element_size_(element_size),
         is_empty_(batch == 0 || heads == 0 || tokens == 0 || row == 0) {}
 
-  // No two rows share an element, as far as it can be told: every dimension steps over all of those with
-  // smaller strides. measure() was true.
+  // No two rows share an element: every dimension steps over all dimensions of smaller stride. This refuses
+  // some interleaved rows that share none. measure() was true.
   bool rows_are_apart() const { return rows_are_apart(false); }
-  // The same, but for those that strides of 0 make one.
+  // As above, except that strides of 0 may make several rows one.
   bool rows_are_apart_or_same() const { return rows_are_apart(true); }
 
   // The bytes from the first element to the end of the last; false if they do not fit a ptrdiff_t.
@@ -54,9 +54,9 @@ class Strided {
     return first_ == other.first_ && row_ == other.row_ && element_size_ == other.element_size_;
   }
 
-  // Whether an element may be shared. Tensors that are slices of one buffer ([batch, token, 3, head, dim],
-  // say) are apart: with some stride as a pitch, of which everything larger is a multiple, what each covers
-  // within the pitch decides.
+  // Whether the tensors may share an element. Slices of one buffer share none, such as q, k and v in
+  // [batch, token, 3, head, dim]: if larger strides are multiples of a pitch, and both tensors cover
+  // different parts of every pitch, they are apart.
   bool overlaps(const Strided &other) const {
     if (!overlaps(reinterpret_cast<const void *>(other.first_), other.bytes_)) return false;
     if (element_size_ != other.element_size_) return true;
@@ -104,7 +104,7 @@ class Strided {
                                                         : (bytes - (first_ - other.first_) % bytes) % bytes;
     return distance >= width * element_size_ && bytes - distance >= other_width * element_size_;
   }
-  // The elements covered in each pitch, if no dimension leaves it but by multiples of it.
+  // The elements covered in each pitch. False if a stride that is no multiple of the pitch leaves it.
   bool width_within(std::size_t pitch, std::size_t &width) const {
     width = row_;
     for (const Dim &dim : dims_) {

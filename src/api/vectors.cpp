@@ -1,4 +1,4 @@
-// dot, dot_rows, scale, exp, exp_sum: nothing to check, so each is a call of the active kernel.
+// dot, dot_rows, scale, exp, exp_sum: without checks, each calls the active kernel.
 #include "api/floating_point.hpp"
 #include "dispatch/dispatch.hpp"
 

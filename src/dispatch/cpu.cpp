@@ -12,8 +12,8 @@ namespace rapt {
 
 namespace {
 
-// XCR0: which register state the operating system saves. Executed as bytes: the xgetbv intrinsic would need
-// -mxsave on this file, which must stay at the baseline.
+// XCR0 names the registers that the operating system saves. The xgetbv intrinsic would need -mxsave, but this
+// file must stay at the baseline.
 std::uint64_t read_xcr0() {
   std::uint32_t low, high;
   __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
@@ -73,7 +73,7 @@ CpuFeatures detect_features() {
   features.reported = features.usable;
   return features;
 #else
-  return {FeatureSet(Feature::asimd), FeatureSet(Feature::asimd)};  // every other system's ABI requires it
+  return {FeatureSet(Feature::asimd), FeatureSet(Feature::asimd)};  // every other ABI requires it
 #endif
 }
 

@@ -1,4 +1,4 @@
-// What this CPU has and its operating system enables.
+// The features of this CPU, and those that its operating system enables.
 #pragma once
 
 #include <cstddef>
@@ -60,7 +60,7 @@ class FeatureSet {
 
 struct CpuFeatures {
   FeatureSet reported;  // by the CPU
-  FeatureSet usable;    // of these, the ones whose registers the operating system saves
+  FeatureSet usable;    // the reported features whose registers the operating system saves
 };
 
 CpuFeatures detect_features();
