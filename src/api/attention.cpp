@@ -5,29 +5,14 @@
 namespace rapt {
 namespace {
 
-// A call computes all of attention, or one half of it where keys are split.
-enum class Stage { whole, partial, merge };
-
-constexpr AttentionKernel kernel_of(Stage stage) {
-  switch (stage) {
-    case Stage::whole:
-      return {&KernelTable::attention_f32, &KernelTable::attention_f64};
-    case Stage::partial:
-      return {&KernelTable::attention_partial_f32, &KernelTable::attention_partial_f64};
-    case Stage::merge:
-      break;
-  }
-  return {&KernelTable::attention_merge_f32, &KernelTable::attention_merge_f64};
-}
-
 // Tasks, and elements of partial results; false if they are more than memory holds.
 struct Counts {
   std::size_t tasks = 0, partials = 0;
 
-  bool count(const AttentionCall &call, Stage stage) {
+  bool count(const AttentionCall &call) {
     const rapt_attention_options &o = call.options;
     tasks = call.tiles();
-    if (stage == Stage::whole) return true;
+    if (call.stage == AttentionStage::whole) return true;
     std::size_t bytes;
     if (__builtin_mul_overflow(o.batch * o.q_heads * o.q_len, call.chunks(), &partials) ||
         __builtin_mul_overflow(partials, o.v_dim + 2, &partials) ||
@@ -35,19 +20,19 @@ struct Counts {
       return false;
     }
     // Tiles are at most rows, so that their product with chunks fits as well.
-    if (stage == Stage::partial) tasks *= call.chunks();
+    if (call.stage == AttentionStage::partial) tasks *= call.chunks();
     return true;
   }
 };
 
-rapt_status check_arrays(AttentionCall &call, Stage stage, std::size_t partials_bytes) {
+rapt_status check_arrays(AttentionCall &call, std::size_t partials_bytes) {
   Arrays arrays(call, element_size(call.options));
   const rapt_attention_options &o = call.options;
   rapt_status status = arrays.resolve_common();
   if (status != RAPT_OK) return status;
   Arrays::Inputs in = arrays.inputs();
   if (!Arrays::measure(in)) return RAPT_BAD_SIZE;
-  if (stage == Stage::partial) {
+  if (call.stage == AttentionStage::partial) {
     Strided partials(call.partials, {0, 0, 0}, 1, 1, 1, partials_bytes, 1);
     return arrays.check_output(in, partials, RAPT_BAD_SIZE);
   }
@@ -63,48 +48,49 @@ rapt_status check_arrays(AttentionCall &call, Stage stage, std::size_t partials_
   return RAPT_OK;
 }
 
-rapt_status run_in_default_mode(Stage stage, AttentionCall call, const rapt_attention_options *given,
-                                Tasks tasks, Workspace workspace) {
+rapt_status run_in_default_mode(AttentionCall call, const rapt_attention_options *given, Tasks tasks,
+                                Workspace workspace) {
   rapt_status status = resolve(given, call.options);
   if (status != RAPT_OK) return status;
   const rapt_attention_options &o = call.options;
   const bool any_queries = o.q_len > 0, any_keys = o.kv_len > 0;
-  if (any_queries && stage != Stage::merge) {
+  if (any_queries && call.stage != AttentionStage::merge) {
     if (!call.q) return RAPT_BAD_Q;
     if (any_keys && !call.k) return RAPT_BAD_K;
     if (any_keys && !call.v) return RAPT_BAD_V;
   }
-  if (any_queries && any_keys && stage != Stage::whole && !call.partials) return RAPT_BAD_PARTIALS;
-  if (any_queries && stage != Stage::partial && !call.out) return RAPT_BAD_OUT;
+  if (any_queries && any_keys && call.stage != AttentionStage::whole && !call.partials)
+    return RAPT_BAD_PARTIALS;
+  if (any_queries && call.stage != AttentionStage::partial && !call.out) return RAPT_BAD_OUT;
   status = check_lengths(o);
   if (status == RAPT_OK) status = check_pages(o);
   if (status != RAPT_OK) return status;
   Counts counts;
-  if (!counts.count(call, stage)) return RAPT_BAD_SIZE;
+  if (!counts.count(call)) return RAPT_BAD_SIZE;
   if (!tasks.fit(counts.tasks)) return RAPT_BAD_TASKS;
   if (!workspace.data || workspace.size < workspace_bytes(attention_workspace_length, o)) {
     return RAPT_BAD_WORKSPACE;
   }
   if (!any_queries) return RAPT_OK;
-  status = check_arrays(call, stage, counts.partials * element_size(o));
+  status = check_arrays(call, counts.partials * element_size(o));
   if (status != RAPT_OK || tasks.first == tasks.last) return status;
-  run_tasks(kernel_of(stage), call, tasks, workspace);
+  run_tasks({&KernelTable::attention_f32, &KernelTable::attention_f64}, call, tasks, workspace);
   return RAPT_OK;
 }
 
-rapt_status run(Stage stage, const AttentionCall &call, const rapt_attention_options *given, Tasks tasks,
+rapt_status run(const AttentionCall &call, const rapt_attention_options *given, Tasks tasks,
                 Workspace workspace) {
-  return in_default_mode([&] { return run_in_default_mode(stage, call, given, tasks, workspace); });
+  return in_default_mode([&] { return run_in_default_mode(call, given, tasks, workspace); });
 }
 
-rapt_status count_tasks(Stage stage, const rapt_attention_options *options, size_t *tasks,
+rapt_status count_tasks(AttentionStage stage, const rapt_attention_options *options, size_t *tasks,
                         size_t *partials_length) {
   return in_default_mode([&] {
-    AttentionCall call;
+    AttentionCall call{.stage = stage};
     const rapt_status status = resolve(options, call.options);
     if (status != RAPT_OK) return status;
     Counts counts;
-    if (!counts.count(call, stage)) return RAPT_BAD_SIZE;
+    if (!counts.count(call)) return RAPT_BAD_SIZE;
     if (!tasks && !partials_length) return RAPT_BAD_OUT;
     if (tasks) *tasks = counts.tasks;
     if (partials_length) *partials_length = counts.partials;
@@ -166,39 +152,37 @@ rapt_status rapt_attention_workspace(const rapt_attention_options *options, size
 }
 
 rapt_status rapt_attention_tasks(const rapt_attention_options *options, size_t *tasks) {
-  return count_tasks(Stage::whole, options, tasks, nullptr);
+  return count_tasks(AttentionStage::whole, options, tasks, nullptr);
 }
 
 rapt_status rapt_attention_partial_tasks(const rapt_attention_options *options, size_t *tasks,
                                          size_t *partials_length) {
-  return count_tasks(Stage::partial, options, tasks, partials_length);
+  return count_tasks(AttentionStage::partial, options, tasks, partials_length);
 }
 
 rapt_status rapt_attention(const void *q, const void *k, const void *v, void *out,
                            const rapt_attention_options *options, void *workspace, size_t workspace_size) {
-  return run(Stage::whole, {.q = q, .k = k, .v = v, .out = out}, options, all_tasks,
-             {workspace, workspace_size});
+  return run({.q = q, .k = k, .v = v, .out = out}, options, all_tasks, {workspace, workspace_size});
 }
 
 rapt_status rapt_attention_run(const void *q, const void *k, const void *v, void *out,
                                const rapt_attention_options *options, size_t first, size_t last,
                                void *workspace, size_t workspace_size) {
-  return run(Stage::whole, {.q = q, .k = k, .v = v, .out = out}, options, {first, last},
-             {workspace, workspace_size});
+  return run({.q = q, .k = k, .v = v, .out = out}, options, {first, last}, {workspace, workspace_size});
 }
 
 rapt_status rapt_attention_partial(const void *q, const void *k, const void *v, void *partials,
                                    const rapt_attention_options *options, size_t first, size_t last,
                                    void *workspace, size_t workspace_size) {
-  return run(Stage::partial, {.q = q, .k = k, .v = v, .partials = partials}, options, {first, last},
-             {workspace, workspace_size});
+  return run({.q = q, .k = k, .v = v, .partials = partials, .stage = AttentionStage::partial}, options,
+             {first, last}, {workspace, workspace_size});
 }
 
 // The kernel of this stage only reads the partials.
 rapt_status rapt_attention_merge(const void *partials, void *out, const rapt_attention_options *options,
                                  size_t first, size_t last, void *workspace, size_t workspace_size) {
-  return run(Stage::merge, {.out = out, .partials = const_cast<void *>(partials)}, options, {first, last},
-             {workspace, workspace_size});
+  return run({.out = out, .partials = const_cast<void *>(partials), .stage = AttentionStage::merge}, options,
+             {first, last}, {workspace, workspace_size});
 }
 
 rapt_status rapt_attention_pack_keys(const void *k, ptrdiff_t token_stride, size_t first, size_t tokens,

@@ -11,6 +11,9 @@
 
 namespace rapt {
 
+// A call computes all of attention, or one half of it where keys are split.
+enum class AttentionStage { whole, partial, merge };
+
 // The arguments of the public functions, checked, with every default filled in.
 struct AttentionCall {
   const void *q = nullptr;
@@ -21,6 +24,7 @@ struct AttentionCall {
   rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;
 
   const rapt_attention_gradients *gradients = nullptr;  // of a backward call, resolved as well
+  AttentionStage stage = AttentionStage::whole;
 
   std::size_t group() const { return options.q_heads / options.kv_heads; }
   std::size_t tiles_a_sequence() const {

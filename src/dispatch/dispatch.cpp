@@ -9,6 +9,7 @@
 namespace rapt {
 namespace {
 
+#define STAGE(name, kernel)
 #define KERNEL(name, result, parameters, arguments) name,
 enum KernelIndex : unsigned {
 #include "kernels/kernels.def"
@@ -16,8 +17,14 @@ enum KernelIndex : unsigned {
 };
 #undef KERNEL
 
-constexpr const char *kernel_names[] = {
-#define KERNEL(name, result, parameters, arguments) #name,
+struct KernelName {
+  const char *name;
+  KernelIndex kernel;
+};
+
+constexpr KernelName kernel_names[] = {
+#define KERNEL(name, result, parameters, arguments) {#name, KernelIndex::name},
+#define STAGE(name, kernel) {#name, KernelIndex::kernel},
 #include "kernels/kernels.def"
 #undef KERNEL
 };
@@ -62,6 +69,7 @@ void resolve_levels() {
     if (!entry.usable) continue;
     if (i > 0) entry = resolved[best_level];
     const char *const level_name = candidate.name;
+#define STAGE(name, kernel)
 #define KERNEL(name, result, parameters, arguments)      \
   if (candidate.kernels->name != nullptr) {              \
     entry.kernels.name = candidate.kernels->name;        \
@@ -99,12 +107,14 @@ void ensure_resolved() {
 const KernelTable &choose_at_first_call();
 
 // Stand-ins for every kernel until a level is chosen.
+#define STAGE(name, kernel)
 #define KERNEL(name, result, parameters, arguments) \
   result first_call_of_##name parameters { return choose_at_first_call().name arguments; }
 #include "kernels/kernels.def"
 #undef KERNEL
 
 constexpr KernelTable first_calls = {
+#define STAGE(name, kernel)
 #define KERNEL(name, result, parameters, arguments) first_call_of_##name,
 #include "kernels/kernels.def"
 #undef KERNEL
@@ -170,8 +180,8 @@ rapt_status rapt_force_isa(const char *name) {
 
 const char *rapt_kernel_isa(const char *kernel) {
   if (!kernel) return nullptr;
-  for (std::size_t i = 0; i < kernel_count; ++i) {
-    if (std::strcmp(kernel_names[i], kernel) == 0) return resolved[active_level()].isa_of_kernel[i];
+  for (const KernelName &known : kernel_names) {
+    if (std::strcmp(known.name, kernel) == 0) return resolved[active_level()].isa_of_kernel[known.kernel];
   }
   return nullptr;
 }

@@ -23,6 +23,7 @@ struct AttentionCall;
 
 // Null where a level lacks a kernel and the next lower one's serves.
 struct KernelTable {
+#define STAGE(name, kernel)
 #define KERNEL(name, result, parameters, arguments) result(*name) parameters;
 #include "kernels/kernels.def"
 #undef KERNEL

@@ -30,10 +30,6 @@ constexpr rapt::KernelTable all_kernels() {
       .softmax_backward_f64 = softmax_backward<double>,
       .attention_f32 = rapt::level::attention_f32,
       .attention_f64 = rapt::level::attention_f64,
-      .attention_partial_f32 = rapt::level::attention_partial_f32,
-      .attention_partial_f64 = rapt::level::attention_partial_f64,
-      .attention_merge_f32 = rapt::level::attention_merge_f32,
-      .attention_merge_f64 = rapt::level::attention_merge_f64,
       .attention_backward_f32 = rapt::level::attention_backward_f32,
       .attention_backward_f64 = rapt::level::attention_backward_f64,
   };

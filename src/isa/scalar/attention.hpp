@@ -165,7 +165,7 @@ class AttentionRow {
 };
 
 template <class T>
-void attention(const rapt::AttentionCall *call, std::size_t first, std::size_t last, void *workspace) {
+void attention_whole(const rapt::AttentionCall *call, std::size_t first, std::size_t last, void *workspace) {
   const std::size_t v_dim = call->options.v_dim;
   T *const storage = static_cast<T *>(workspace);
   for (std::size_t task = first; task < last; ++task) {
@@ -224,6 +224,18 @@ void attention_merge(const rapt::AttentionCall *call, std::size_t first, std::si
       }
       row.finish(total);
     }
+  }
+}
+
+template <class T>
+void attention(const rapt::AttentionCall *call, std::size_t first, std::size_t last, void *workspace) {
+  switch (call->stage) {
+    case rapt::AttentionStage::whole:
+      return attention_whole<T>(call, first, last, workspace);
+    case rapt::AttentionStage::partial:
+      return attention_partial<T>(call, first, last, workspace);
+    case rapt::AttentionStage::merge:
+      return attention_merge<T>(call, first, last, workspace);
   }
 }
 

@@ -35,7 +35,7 @@ template <class Values, class Compute>
 }
 
 template <class T>
-void attention(const rapt::AttentionCall *call, std::size_t first, std::size_t last, void *workspace) {
+void attention_whole(const rapt::AttentionCall *call, std::size_t first, std::size_t last, void *workspace) {
   for (std::size_t task = first; task < last; ++task) {
     const AttentionTile tile(*call, task);
     if (tile.rows() == 0) continue;
@@ -89,6 +89,18 @@ void attention_merge(const rapt::AttentionCall *call, std::size_t first, std::si
                  [&](std::size_t r, std::size_t c) { return tile.partial<T>(rows.of[r], c); });
     rows.finish(tile, total);
     values.store([&](std::size_t r) { return tile.out<T>(rows.of[r]); });
+  }
+}
+
+template <class T>
+void attention(const rapt::AttentionCall *call, std::size_t first, std::size_t last, void *workspace) {
+  switch (call->stage) {
+    case rapt::AttentionStage::whole:
+      return attention_whole<T>(call, first, last, workspace);
+    case rapt::AttentionStage::partial:
+      return attention_partial<T>(call, first, last, workspace);
+    case rapt::AttentionStage::merge:
+      return attention_merge<T>(call, first, last, workspace);
   }
 }
 

@@ -8,10 +8,6 @@ namespace rapt::level {
 
 RAPT_ATTENTION_ENTRY(attention_f32) { attention<float>(call, first, last, workspace); }
 RAPT_ATTENTION_ENTRY(attention_f64) { attention<double>(call, first, last, workspace); }
-RAPT_ATTENTION_ENTRY(attention_partial_f32) { attention_partial<float>(call, first, last, workspace); }
-RAPT_ATTENTION_ENTRY(attention_partial_f64) { attention_partial<double>(call, first, last, workspace); }
-RAPT_ATTENTION_ENTRY(attention_merge_f32) { attention_merge<float>(call, first, last, workspace); }
-RAPT_ATTENTION_ENTRY(attention_merge_f64) { attention_merge<double>(call, first, last, workspace); }
 RAPT_ATTENTION_ENTRY(attention_backward_f32) { attention_backward<float>(call, first, last, workspace); }
 RAPT_ATTENTION_ENTRY(attention_backward_f64) { attention_backward<double>(call, first, last, workspace); }
 

@@ -16,10 +16,6 @@ namespace rapt::level {
 
 RAPT_ATTENTION_ENTRY(attention_f32);
 RAPT_ATTENTION_ENTRY(attention_f64);
-RAPT_ATTENTION_ENTRY(attention_partial_f32);
-RAPT_ATTENTION_ENTRY(attention_partial_f64);
-RAPT_ATTENTION_ENTRY(attention_merge_f32);
-RAPT_ATTENTION_ENTRY(attention_merge_f64);
 RAPT_ATTENTION_ENTRY(attention_backward_f32);
 RAPT_ATTENTION_ENTRY(attention_backward_f64);
 
