@@ -74,7 +74,7 @@ rapt_status run_in_default_mode(AttentionCall call, const rapt_attention_options
   if (!any_queries) return RAPT_OK;
   status = check_arrays(call, counts.partials * element_size(o));
   if (status != RAPT_OK || tasks.first == tasks.last) return status;
-  run_tasks({&KernelTable::attention_f32, &KernelTable::attention_f64}, call, tasks, workspace);
+  run_tasks(call, tasks, workspace);
   return RAPT_OK;
 }
 

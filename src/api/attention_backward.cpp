@@ -96,8 +96,7 @@ rapt_status run_in_default_mode(AttentionCall call, const rapt_attention_options
   }
   status = check_arrays(call, gradients);
   if (status != RAPT_OK || tasks.first == tasks.last) return status;
-  run_tasks({&KernelTable::attention_backward_f32, &KernelTable::attention_backward_f64}, call, tasks,
-            workspace);
+  run_tasks(call, tasks, workspace);
   return RAPT_OK;
 }
 

@@ -8,13 +8,9 @@ namespace rapt {
 namespace {
 
 template <class T>
-using BackwardKernel = void (*KernelTable::*)(const T *, std::ptrdiff_t, const T *, std::ptrdiff_t, T *,
-                                              std::ptrdiff_t, std::size_t, std::size_t, T);
-
-template <class T>
-rapt_status run_in_default_mode(BackwardKernel<T> kernel, const T *y, std::ptrdiff_t y_stride, const T *dy,
-                                std::ptrdiff_t dy_stride, T *dx, std::ptrdiff_t dx_stride, std::size_t rows,
-                                std::size_t cols, T scale) {
+rapt_status run_in_default_mode(const T *y, std::ptrdiff_t y_stride, const T *dy, std::ptrdiff_t dy_stride,
+                                T *dx, std::ptrdiff_t dx_stride, std::size_t rows, std::size_t cols,
+                                T scale) {
   const bool any_work = rows > 0 && cols > 0;
   if (any_work) {
     if (!y) return RAPT_BAD_Y;
@@ -34,18 +30,16 @@ rapt_status run_in_default_mode(BackwardKernel<T> kernel, const T *y, std::ptrdi
   if (overlap(output, result) == Overlap::partial) return RAPT_BAD_OVERLAP;
   if (overlap(gradient, result) == Overlap::partial) return RAPT_BAD_OVERLAP;
 
-  (kernels().*kernel)(y, output.used_stride(), dy, gradient.used_stride(), dx, result.used_stride(), rows,
-                      cols, scale);
+  kernels().of<T>().softmax_backward(y, output.used_stride(), dy, gradient.used_stride(), dx,
+                                     result.used_stride(), rows, cols, scale);
   return RAPT_OK;
 }
 
 template <class T>
-rapt_status run(BackwardKernel<T> kernel, const T *y, std::ptrdiff_t y_stride, const T *dy,
-                std::ptrdiff_t dy_stride, T *dx, std::ptrdiff_t dx_stride, std::size_t rows, std::size_t cols,
-                T scale) {
-  return in_default_mode([&] {
-    return run_in_default_mode(kernel, y, y_stride, dy, dy_stride, dx, dx_stride, rows, cols, scale);
-  });
+rapt_status run(const T *y, std::ptrdiff_t y_stride, const T *dy, std::ptrdiff_t dy_stride, T *dx,
+                std::ptrdiff_t dx_stride, std::size_t rows, std::size_t cols, T scale) {
+  return in_default_mode(
+      [&] { return run_in_default_mode(y, y_stride, dy, dy_stride, dx, dx_stride, rows, cols, scale); });
 }
 
 }  // namespace
@@ -56,13 +50,11 @@ using namespace rapt;
 rapt_status rapt_softmax_backward_f32(const float *y, ptrdiff_t y_stride, const float *dy,
                                       ptrdiff_t dy_stride, float *dx, ptrdiff_t dx_stride, size_t rows,
                                       size_t cols, float scale) {
-  return run(&KernelTable::softmax_backward_f32, y, y_stride, dy, dy_stride, dx, dx_stride, rows, cols,
-             scale);
+  return run(y, y_stride, dy, dy_stride, dx, dx_stride, rows, cols, scale);
 }
 
 rapt_status rapt_softmax_backward_f64(const double *y, ptrdiff_t y_stride, const double *dy,
                                       ptrdiff_t dy_stride, double *dx, ptrdiff_t dx_stride, size_t rows,
                                       size_t cols, double scale) {
-  return run(&KernelTable::softmax_backward_f64, y, y_stride, dy, dy_stride, dx, dx_stride, rows, cols,
-             scale);
+  return run(y, y_stride, dy, dy_stride, dx, dx_stride, rows, cols, scale);
 }

@@ -5,7 +5,7 @@
 #include "dispatch/requirements.hpp"
 
 extern "C" {
-#define LEVEL(name) extern const rapt::KernelTable rapt_table_##name;
+#define LEVEL(name) extern const rapt::KernelTable *const rapt_table_##name[];
 RAPT_LEVELS
 #undef LEVEL
 }
@@ -13,8 +13,8 @@ RAPT_LEVELS
 namespace rapt {
 namespace {
 
-constexpr const KernelTable *tables[] = {
-#define LEVEL(name) &rapt_table_##name,
+constexpr const KernelTable *const *tables[] = {
+#define LEVEL(name) rapt_table_##name,
     RAPT_LEVELS
 #undef LEVEL
 };

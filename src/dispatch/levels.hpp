@@ -10,7 +10,7 @@ namespace rapt {
 
 struct Level {
   const char *name;
-  const KernelTable *kernels;
+  const KernelTable *const *parts;  // ends with null
   FeatureSet needs;
 };
 

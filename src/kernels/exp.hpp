@@ -148,7 +148,7 @@ struct Exp : ExpParts<T> {
 };
 
 template <class T>
-[[gnu::flatten]] void exp_all(const T *x, T *y, std::size_t n) {
+[[gnu::flatten]] void exp(const T *x, T *y, std::size_t n) {
   map(x, y, n, Exp<T>());
 }
 

@@ -7,7 +7,7 @@
 namespace {
 
 template <class T>
-[[gnu::flatten]] void scale_by(const T *x, T factor, T *y, std::size_t n) {
+[[gnu::flatten]] void scale(const T *x, T factor, T *y, std::size_t n) {
   using batch = typename simd<T>::batch;
   const batch f(factor);
   map(

@@ -39,7 +39,7 @@ void dot_rows(const T *query, const T *rows, std::ptrdiff_t row_stride, std::siz
 }
 
 template <class T>
-void scale_by(const T *x, T factor, T *y, std::size_t n) {
+void scale(const T *x, T factor, T *y, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) y[i] = x[i] * factor;
 }
 

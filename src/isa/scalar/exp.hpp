@@ -51,7 +51,7 @@ T exp_one(const Reduction<T> &natural, T x) {
 }
 
 template <class T>
-void exp_all(const T *x, T *y, std::size_t n) {
+void exp(const T *x, T *y, std::size_t n) {
   const Reduction<T> natural(1.0);
   for (std::size_t i = 0; i < n; ++i) y[i] = exp_one(natural, x[i]);
 }
