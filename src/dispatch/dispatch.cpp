@@ -20,7 +20,7 @@ constexpr const char *kernel_names[] = {
 #include "kernels/kernels.def"
 };
 
-// A level with the gaps in its table filled from the levels below it.
+// A level, with the kernels that it lacks taken from the level that it builds on.
 struct ResolvedLevel {
   KernelTable kernels;
   const char *isa_of_kernel[kernel_count];
@@ -67,7 +67,8 @@ void resolve_levels() {
     ResolvedLevel &entry = resolved[i];
     entry.usable = features.contains(candidate.needs);
     if (!entry.usable) continue;
-    if (i > 0) entry = resolved[best_level];
+    const std::size_t base = find_level(candidate.base);
+    if (base != no_level) entry = resolved[base];
     for (auto part = candidate.parts; *part != nullptr; ++part) add_part(entry, **part, candidate.name);
     best_level = i;
     std::strncat(unusable_text, " ", sizeof unusable_text - std::strlen(unusable_text) - 1);
