@@ -30,7 +30,7 @@ struct ResolvedLevel {
 constexpr std::size_t max_levels = 16;
 constexpr std::size_t no_level = max_levels;
 
-ResolvedLevel resolved[max_levels];
+constinit ResolvedLevel resolved[max_levels] = {};
 std::size_t best_level;       // the strongest usable one
 std::size_t chosen_at_start;  // best_level unless RAPT_ISA names another usable one
 rapt_status environment_status = RAPT_OK;

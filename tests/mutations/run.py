@@ -23,8 +23,6 @@ import shutil
 import subprocess
 import sys
 
-VECTOR_LEVELS = ("avx2", "avx512", "neon")
-
 HEADER = """#pragma once
 extern "C" const int rapt_mutation;  // which: 0 is none
 extern "C" int rapt_mutation_state;  // for a mutation that has to remember something
@@ -61,9 +59,9 @@ class Mutation:
 
 
 def level_of(file):
-    """The vector level that alone has a file, if one has."""
+    """The vector level that alone has a file, if one has: src/isa/<level>/..."""
     parts = pathlib.PurePath(file).parts
-    return parts[2] if parts[:2] == ("src", "isa") and parts[2] in VECTOR_LEVELS else None
+    return parts[2] if parts[:2] == ("src", "isa") and len(parts) > 3 and parts[2] != "scalar" else None
 
 
 def read_mutations(folder):
