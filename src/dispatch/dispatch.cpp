@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 
 #include "dispatch/cpu.hpp"
 #include "dispatch/levels.hpp"
@@ -27,10 +28,9 @@ struct ResolvedLevel {
   bool usable;
 };
 
-constexpr std::size_t max_levels = 16;
-constexpr std::size_t no_level = max_levels;
+constexpr std::size_t no_level = std::size(level_needs);
 
-constinit ResolvedLevel resolved[max_levels] = {};
+constinit ResolvedLevel resolved[std::size(level_needs)] = {};
 std::size_t best_level;       // the strongest usable one
 std::size_t chosen_at_start;  // best_level unless RAPT_ISA names another usable one
 rapt_status environment_status = RAPT_OK;

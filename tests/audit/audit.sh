@@ -164,7 +164,7 @@ audit_program() { # FILE MAP
   echo "audit: $(basename "$1"): $(instructions "$1" | wc -l) instructions"
 }
 
-machine= total=0
+machine="" total=0
 levels=${LEVELS:-$(dirname "${@: -1}")/rapt_levels.txt}
 case ${1-} in
   object) set_machine "$3"; audit_object "$2" "$3" ;;
