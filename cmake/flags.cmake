@@ -50,6 +50,16 @@ function(rapt_macros result)
   set(${result} "${macros}" PARENT_SCOPE)
 endfunction()
 
+# rapt_predefined(result flag...): the names of the predefined macros that are 1, which instruction sets' are.
+# __FP_FAST_FMA is of the speed of an instruction that another macro stands for.
+function(rapt_predefined result)
+  execute_process(COMMAND ${RAPT_COMPILER} ${ARGN} -dM -E -x c++ /dev/null OUTPUT_VARIABLE text ERROR_QUIET)
+  string(REGEX MATCHALL "#define __[A-Za-z0-9_]+ 1\n" macros "${text}")
+  list(TRANSFORM macros REPLACE "#define ([A-Za-z0-9_]+) 1\n" "\\1")
+  list(FILTER macros EXCLUDE REGEX "^__FP_FAST_FMA")
+  set(${result} "${macros}" PARENT_SCOPE)
+endfunction()
+
 set(RAPT_CONFIGS "${CMAKE_CONFIGURATION_TYPES}")
 if(NOT RAPT_CONFIGS)
   set(RAPT_CONFIGS "${CMAKE_BUILD_TYPE}")

@@ -1,14 +1,16 @@
 # The instruction-set levels: which there are, which are compiled, and how.
 
-# One row a level, weakest first: name, processor, flags beyond the processor's own. src/dispatch/requirements.hpp holds
-# the CPU features that these flags let the compiler use: change both together.
-set(x86_64_v3 "-mavx2 -mfma -mf16c -mbmi -mbmi2 -mlzcnt -mmovbe -mpopcnt -mcx16 -msahf")
-set(x86_64_v4 "${x86_64_v3} -mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl")
+# One row per level, weakest first:
+#   name | processor | the level that it builds on | registers | flags beyond the processor's own and that level's
+#
+# Kernels that a level lacks, and flags, are those of the level that it builds on. A level needs every CPU feature of
+# src/dispatch/features.def whose macro its flags define. The benchmark measures its limits with the registers of
+# bench/limits/registers/. The kernels of a level are the files of src/isa/<name>/.
 set(RAPT_ISA_ROWS
-  "scalar|any|"
-  "avx2|x86|${x86_64_v3}"
-  "avx512|x86|${x86_64_v4}"
-  "neon|arm64|")
+  "scalar|any||element|"
+  "avx2|x86|scalar|ymm|-mavx2 -mfma -mf16c -mbmi -mbmi2 -mlzcnt -mmovbe -mpopcnt -mcx16 -msahf"
+  "avx512|x86|avx2|zmm|-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl"
+  "neon|arm64|scalar|q|")
 
 # What every CPU of a processor has, whatever the flags before say: -march takes -march=native back, but -mavx512f only
 # -mno-sse3 and the like, and after these no -march=x86-64-v3 turns AVX2 on again.
@@ -38,33 +40,87 @@ endforeach()
 
 set(RAPT_LEVELS "" CACHE STRING "Levels to compile beside scalar, such as avx2;avx512. Empty: all of the processor")
 string(REPLACE "," ";" wanted "${RAPT_LEVELS}")
-list(TRANSFORM RAPT_ISA_ROWS REPLACE "\\|.*" "" OUTPUT_VARIABLE known)
+list(TRANSFORM RAPT_ISA_ROWS REPLACE "\\|.*" "" OUTPUT_VARIABLE RAPT_LEVEL_NAMES)
 foreach(name IN LISTS wanted)
-  if(NOT name IN_LIST known)
-    list(JOIN known " " known)
+  if(NOT name IN_LIST RAPT_LEVEL_NAMES)
+    list(JOIN RAPT_LEVEL_NAMES " " known)
     message(FATAL_ERROR "RAPT_LEVELS names '${name}'. rapt's levels are: ${known}")
   endif()
 endforeach()
 
-# The levels to compile, weakest first, and the flags of each: RAPT_ISA_FLAGS_<name>.
+# The features of src/dispatch/features.def: RAPT_FEATURE_OF_<macro> is a feature, or empty for a macro of another's.
+file(STRINGS "${PROJECT_SOURCE_DIR}/src/dispatch/features.def" rows REGEX "^(X86_FEATURE|ARM64_FEATURE|IMPLIED)")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/dispatch/features.def")
+foreach(row IN LISTS rows)
+  if(row MATCHES "_FEATURE\\(([a-z0-9_]+), [^,]*, ([A-Za-z0-9_]+)")
+    set(RAPT_FEATURE_OF_${CMAKE_MATCH_2} ${CMAKE_MATCH_1})
+  elseif(row MATCHES "IMPLIED\\(([A-Za-z0-9_]+)")
+    set(RAPT_FEATURE_OF_${CMAKE_MATCH_1} "")
+  endif()
+endforeach()
+
+# rapt_level_features(level features macros): the CPU features that the level needs, and the macros by which its flags
+# differ from the processor's own. Stops at a macro that features.def does not know.
+function(rapt_level_features level features macros)
+  rapt_predefined(of_processor ${RAPT_BASELINE_FLAGS})
+  rapt_predefined(of_level ${RAPT_ISA_FLAGS_${level}})
+  set(known)
+  foreach(macro IN LISTS of_level)
+    if(RAPT_FEATURE_OF_${macro})
+      list(APPEND known Feature::${RAPT_FEATURE_OF_${macro}})
+    endif()
+  endforeach()
+  list(REMOVE_ITEM of_level ${of_processor})
+  foreach(macro IN LISTS of_level)
+    if(NOT DEFINED RAPT_FEATURE_OF_${macro})
+      message(FATAL_ERROR "rapt: the flags of level ${level} define ${macro}, which src/dispatch/features.def lacks.")
+    endif()
+  endforeach()
+  set(${features} "${known}" PARENT_SCOPE)
+  set(${macros} "${of_level}" PARENT_SCOPE)
+endfunction()
+
+# Of each level of the processor: RAPT_ISA_FLAGS_<name>, RAPT_ISA_REGISTERS_<name>. The levels to compile, weakest first:
+# for the sources in rapt_levels.def (see dispatch/requirements.hpp), for scripts in rapt_levels.txt, below the compiler a
+# row "name macro..." each.
+separate_arguments(RAPT_BASELINE_FLAGS UNIX_COMMAND "${RAPT_BASELINE_${RAPT_PROCESSOR}}")
 set(RAPT_COMPILED_LEVELS)
 set(left_out)
+set(def)
+list(JOIN RAPT_COMPILER " " text)
+string(PREPEND text "# ")
 foreach(row IN LISTS RAPT_ISA_ROWS)
   string(REPLACE "|" ";" fields "${row}")
-  list(GET fields 0 name)
-  list(GET fields 1 processor)
-  list(GET fields 2 flags)
+  list(POP_FRONT fields name processor base registers flags)
   if(NOT processor MATCHES "^(any|${RAPT_PROCESSOR})$")
     continue()
+  endif()
+  separate_arguments(flags UNIX_COMMAND "${flags}")
+  set(RAPT_ISA_REGISTERS_${name} ${registers})
+  if(base)
+    set(RAPT_ISA_FLAGS_${name} ${RAPT_ISA_FLAGS_${base}} ${flags})
+    set(serving_${name} ${serving_${base}})
+  else()
+    set(RAPT_ISA_FLAGS_${name} ${RAPT_BASELINE_FLAGS} ${flags})
   endif()
   if(wanted AND NOT name IN_LIST wanted AND NOT name STREQUAL "scalar")
     list(APPEND left_out ${name})
     continue()
   endif()
   list(APPEND RAPT_COMPILED_LEVELS ${name})
-  separate_arguments(RAPT_ISA_FLAGS_${name} UNIX_COMMAND "${RAPT_BASELINE_${RAPT_PROCESSOR}} ${flags}")
   rapt_check_flags(${name} ${RAPT_NUMERIC_FLAGS} ${RAPT_ISA_FLAGS_${name}})
+  rapt_level_features(${name} features macros)
+  if(NOT base)
+    set(features)  # every CPU of the processor
+  endif()
+  list(JOIN features ", " features)
+  string(APPEND def "LEVEL(${name}, ${serving_${name}}, ${features})\n")
+  string(JOIN " " macros ${name} ${macros})
+  string(APPEND text "\n${macros}")
+  set(serving_${name} ${name})
 endforeach()
+file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/generated/rapt_levels.def" CONTENT "${def}" @ONLY)
+file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/rapt_levels.txt" CONTENT "${text}\n" @ONLY)
 list(JOIN RAPT_COMPILED_LEVELS " " levels)
 if(left_out)
   list(JOIN left_out " " left_out)
@@ -72,17 +128,18 @@ if(left_out)
 endif()
 message(STATUS "rapt: levels: ${levels}")
 
-# The same list for the sources: RAPT_LEVELS expands to LEVEL(scalar) LEVEL(avx2) ...
-list(TRANSFORM RAPT_COMPILED_LEVELS REPLACE "(.+)" "LEVEL(\\1)" OUTPUT_VARIABLE list)
-list(JOIN list " " list)
 add_library(rapt_levels INTERFACE)
-target_compile_definitions(rapt_levels INTERFACE "RAPT_LEVELS=${list}")
+target_include_directories(rapt_levels INTERFACE "${PROJECT_BINARY_DIR}/generated")
 
 # rapt_add_isas(target): compiles the kernels of every level and adds them, closed, to `target`.
 function(rapt_add_isas target)
   foreach(name IN LISTS RAPT_COMPILED_LEVELS)
     file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/isa/${name}/*.cpp")
-    add_library(rapt_isa_${name} OBJECT ${sources})
+    set(parts ${sources})
+    list(TRANSFORM parts REPLACE ".*/(.+)\\.cpp" "PART(\\1)")
+    list(JOIN parts " " parts)
+    add_library(rapt_isa_${name} OBJECT ${sources} src/isa/table.cpp)
+    target_compile_definitions(rapt_isa_${name} PRIVATE RAPT_TABLE=rapt_table_${name} "RAPT_PARTS=${parts}")
     target_link_libraries(rapt_isa_${name} PRIVATE rapt_warnings rapt_internal)
     if(NOT name STREQUAL "scalar")
       target_link_libraries(rapt_isa_${name} PRIVATE rapt_xsimd)

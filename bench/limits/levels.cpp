@@ -2,16 +2,15 @@
 
 namespace rapt::bench {
 
-// RAPT_LIMITS_ISAS: ISA(name) of each level, from the build.
-#define ISA(name) extern "C" const LimitLoops rapt_bench_limits_##name;
-RAPT_LIMITS_ISAS
-#undef ISA
+#define LEVEL(name, ...) extern "C" const LimitLoops rapt_bench_limits_##name;
+#include "rapt_levels.def"
+#undef LEVEL
 
 const LimitLoops *limit_loops(const std::string &isa) {
-#define ISA(name) \
+#define LEVEL(name, ...) \
   if (isa == #name) return &rapt_bench_limits_##name;
-  RAPT_LIMITS_ISAS
-#undef ISA
+#include "rapt_levels.def"
+#undef LEVEL
   return nullptr;
 }
 

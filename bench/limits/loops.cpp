@@ -1,7 +1,8 @@
-// The loops of one level.
+// The loops of one level. RAPT_LIMITS_REGISTERS names the header of limits/registers/ that the level's row of
+// cmake/isa.cmake gives.
 #include "limits/loops.hpp"
 
-#include "limits/registers.hpp"
+#include RAPT_LIMITS_REGISTERS
 
 namespace {
 

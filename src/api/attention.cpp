@@ -6,29 +6,14 @@
 namespace rapt {
 namespace {
 
-// A call computes all of attention, or one of the two stages of split keys.
-enum class Stage { whole, partial, merge };
-
-constexpr AttentionKernel kernel_of(Stage stage) {
-  switch (stage) {
-    case Stage::whole:
-      return {&KernelTable::attention_f32, &KernelTable::attention_f64};
-    case Stage::partial:
-      return {&KernelTable::attention_partial_f32, &KernelTable::attention_partial_f64};
-    case Stage::merge:
-      break;
-  }
-  return {&KernelTable::attention_merge_f32, &KernelTable::attention_merge_f64};
-}
-
 struct Counts {
   std::size_t tasks = 0, partials = 0;  // partials counts elements
 
   // False if the partial results are larger than memory.
-  bool count(const AttentionCall &call, Stage stage) {
+  bool count(const AttentionCall &call) {
     const rapt_attention_options &o = call.options;
     tasks = call.tiles();
-    if (stage == Stage::whole) return true;
+    if (call.stage == AttentionStage::whole) return true;
     std::size_t bytes;
     if (__builtin_mul_overflow(o.batch * o.q_heads * o.q_len, call.chunks(), &partials) ||
         __builtin_mul_overflow(partials, o.v_dim + 2, &partials) ||
@@ -36,19 +21,19 @@ struct Counts {
       return false;
     }
     // There are no more tiles than rows, so that their product with chunks fits as well.
-    if (stage == Stage::partial) tasks *= call.chunks();
+    if (call.stage == AttentionStage::partial) tasks *= call.chunks();
     return true;
   }
 };
 
-rapt_status check_arrays(AttentionCall &call, Stage stage, std::size_t partials_bytes) {
+rapt_status check_arrays(AttentionCall &call, std::size_t partials_bytes) {
   Arrays arrays(call, element_size(call.options));
   const rapt_attention_options &o = call.options;
   rapt_status status = arrays.resolve_common();
   if (status != RAPT_OK) return status;
   Arrays::Inputs in = arrays.inputs();
   if (!Arrays::measure(in)) return RAPT_BAD_SIZE;
-  if (stage == Stage::partial) {
+  if (call.stage == AttentionStage::partial) {
     Strided partials(call.partials, {0, 0, 0}, 1, 1, 1, partials_bytes, 1);
     return arrays.check_output(in, partials, RAPT_BAD_SIZE);
   }
@@ -64,22 +49,21 @@ rapt_status check_arrays(AttentionCall &call, Stage stage, std::size_t partials_
   return RAPT_OK;
 }
 
-rapt_status check_pointers(const AttentionCall &call, Stage stage) {
+rapt_status check_pointers(const AttentionCall &call) {
   const rapt_attention_options &o = call.options;
   if (o.q_len == 0) return RAPT_OK;
   const bool any_keys = o.kv_len > 0;
-  if (stage != Stage::merge) {
+  if (call.stage != AttentionStage::merge) {
     if (!call.q) return RAPT_BAD_Q;
     if (any_keys && !call.k) return RAPT_BAD_K;
     if (any_keys && !call.v) return RAPT_BAD_V;
   }
-  if (stage != Stage::whole && any_keys && !call.partials) return RAPT_BAD_PARTIALS;
-  if (stage != Stage::partial && !call.out) return RAPT_BAD_OUT;
+  if (call.stage != AttentionStage::whole && any_keys && !call.partials) return RAPT_BAD_PARTIALS;
+  if (call.stage != AttentionStage::partial && !call.out) return RAPT_BAD_OUT;
   return RAPT_OK;
 }
 
 struct Run {
-  Stage stage;
   AttentionCall call;
   const rapt_attention_options *options;
   Tasks tasks;
@@ -88,30 +72,30 @@ struct Run {
   rapt_status operator()() {
     const rapt_attention_options &o = call.options;
     rapt_status status = resolve(options, call.options);
-    if (status == RAPT_OK) status = check_pointers(call, stage);
+    if (status == RAPT_OK) status = check_pointers(call);
     if (status == RAPT_OK) status = check_lengths(o);
     if (status == RAPT_OK) status = check_pages(o);
     if (status != RAPT_OK) return status;
     Counts counts;
-    if (!counts.count(call, stage)) return RAPT_BAD_SIZE;
+    if (!counts.count(call)) return RAPT_BAD_SIZE;
     if (!tasks.fit(counts.tasks)) return RAPT_BAD_TASKS;
     if (!workspace.holds(attention_workspace_length, o)) return RAPT_BAD_WORKSPACE;
     if (o.q_len == 0) return RAPT_OK;
-    status = check_arrays(call, stage, counts.partials * element_size(o));
+    status = check_arrays(call, counts.partials * element_size(o));
     if (status != RAPT_OK || tasks.first == tasks.last) return status;
-    run_tasks(kernel_of(stage), call, tasks, workspace);
+    run_tasks(call, tasks, workspace);
     return RAPT_OK;
   }
 };
 
-rapt_status count_tasks(Stage stage, const rapt_attention_options *options, size_t *tasks,
+rapt_status count_tasks(AttentionStage stage, const rapt_attention_options *options, size_t *tasks,
                         size_t *partials_length) {
   return in_default_mode([&] {
-    AttentionCall call;
+    AttentionCall call{.stage = stage};
     const rapt_status status = resolve(options, call.options);
     if (status != RAPT_OK) return status;
     Counts counts;
-    if (!counts.count(call, stage)) return RAPT_BAD_SIZE;
+    if (!counts.count(call)) return RAPT_BAD_SIZE;
     if (!tasks && !partials_length) return RAPT_BAD_OUT;
     if (tasks) *tasks = counts.tasks;
     if (partials_length) *partials_length = counts.partials;
@@ -161,35 +145,31 @@ rapt_status rapt_attention_workspace(const rapt_attention_options *options, size
 }
 
 rapt_status rapt_attention_tasks(const rapt_attention_options *options, size_t *tasks) {
-  return count_tasks(Stage::whole, options, tasks, nullptr);
+  return count_tasks(AttentionStage::whole, options, tasks, nullptr);
 }
 
 rapt_status rapt_attention_partial_tasks(const rapt_attention_options *options, size_t *tasks,
                                          size_t *partials_length) {
-  return count_tasks(Stage::partial, options, tasks, partials_length);
+  return count_tasks(AttentionStage::partial, options, tasks, partials_length);
 }
 
 rapt_status rapt_attention(const void *q, const void *k, const void *v, void *out,
                            const rapt_attention_options *options, void *workspace, size_t workspace_size) {
-  return in_default_mode(Run{
-      Stage::whole, {.q = q, .k = k, .v = v, .out = out}, options, all_tasks, {workspace, workspace_size}});
+  return in_default_mode(
+      Run{{.q = q, .k = k, .v = v, .out = out}, options, all_tasks, {workspace, workspace_size}});
 }
 
 rapt_status rapt_attention_run(const void *q, const void *k, const void *v, void *out,
                                const rapt_attention_options *options, size_t first, size_t last,
                                void *workspace, size_t workspace_size) {
-  return in_default_mode(Run{Stage::whole,
-                             {.q = q, .k = k, .v = v, .out = out},
-                             options,
-                             {first, last},
-                             {workspace, workspace_size}});
+  return in_default_mode(
+      Run{{.q = q, .k = k, .v = v, .out = out}, options, {first, last}, {workspace, workspace_size}});
 }
 
 rapt_status rapt_attention_partial(const void *q, const void *k, const void *v, void *partials,
                                    const rapt_attention_options *options, size_t first, size_t last,
                                    void *workspace, size_t workspace_size) {
-  return in_default_mode(Run{Stage::partial,
-                             {.q = q, .k = k, .v = v, .partials = partials},
+  return in_default_mode(Run{{.q = q, .k = k, .v = v, .partials = partials, .stage = AttentionStage::partial},
                              options,
                              {first, last},
                              {workspace, workspace_size}});
@@ -198,11 +178,11 @@ rapt_status rapt_attention_partial(const void *q, const void *k, const void *v, 
 // The kernel of this stage only reads partials.
 rapt_status rapt_attention_merge(const void *partials, void *out, const rapt_attention_options *options,
                                  size_t first, size_t last, void *workspace, size_t workspace_size) {
-  return in_default_mode(Run{Stage::merge,
-                             {.out = out, .partials = const_cast<void *>(partials)},
-                             options,
-                             {first, last},
-                             {workspace, workspace_size}});
+  return in_default_mode(
+      Run{{.out = out, .partials = const_cast<void *>(partials), .stage = AttentionStage::merge},
+          options,
+          {first, last},
+          {workspace, workspace_size}});
 }
 
 rapt_status rapt_attention_pack_keys(const void *k, ptrdiff_t token_stride, size_t first, size_t tokens,

@@ -104,8 +104,7 @@ struct Run {
     if (!workspace.holds(backward_workspace_length, o)) return RAPT_BAD_WORKSPACE;
     status = check_arrays(call, gradients);
     if (status != RAPT_OK || tasks.first == tasks.last) return status;
-    run_tasks({&KernelTable::attention_backward_f32, &KernelTable::attention_backward_f64}, call, tasks,
-              workspace);
+    run_tasks(call, tasks, workspace);
     return RAPT_OK;
   }
 };

@@ -63,17 +63,12 @@ inline rapt_status workspace_bytes_of(WorkspaceLength length, const rapt_attenti
   });
 }
 
-// A kernel for each element type.
-struct AttentionKernel {
-  using Member = void (*KernelTable::*)(const AttentionCall *, std::size_t, std::size_t, void *);
-  Member f32, f64;
-
-  Member of(const rapt_attention_options &o) const { return o.q_type == RAPT_F64 ? f64 : f32; }
-};
-
-inline void run_tasks(const AttentionKernel &kernel, const AttentionCall &call, const Tasks &tasks,
-                      const Workspace &workspace) {
-  (kernels().*kernel.of(call.options))(&call, tasks.first, tasks.last, workspace.aligned());
+inline void run_tasks(const AttentionCall &call, const Tasks &tasks, const Workspace &workspace) {
+  const auto kernel_of = [&](const auto &operations) {
+    return call.gradients ? operations.attention_backward : operations.attention;
+  };
+  const auto kernel = call.options.q_type == RAPT_F64 ? kernel_of(kernels().f64) : kernel_of(kernels().f32);
+  kernel(&call, tasks.first, tasks.last, workspace.aligned());
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ rapt_status check_arrays(const SoftmaxRows &rows, const Matrix &output, std::siz
 enum class Output { matrix, one_per_row };
 
 template <class T>
-using RowsKernel = void (*KernelTable::*)(const T *, T *, const SoftmaxRows *);
+using RowsKernel = void (*Operations<T>::*)(const T *, T *, const SoftmaxRows *);
 
 template <class T>
 struct RowsCall {
@@ -105,7 +105,7 @@ struct RowsCall {
 
     rows.x_stride = any_input ? input.used_stride() : 0;  // x may be null
     rows.y_stride = output.used_stride();
-    (kernels().*kernel)(x, y, &rows);
+    (kernels().of<T>().*kernel)(x, y, &rows);
     return RAPT_OK;
   }
 };
@@ -117,36 +117,36 @@ using namespace rapt;
 
 rapt_status rapt_softmax_f32(const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride, size_t rows,
                              size_t cols, const rapt_softmax_options *options) {
-  return in_default_mode(RowsCall<float>{&KernelTable::softmax_f32, Output::matrix, x, x_stride, y, y_stride,
-                                         rows, cols, options});
+  return in_default_mode(RowsCall<float>{&Operations<float>::softmax, Output::matrix, x, x_stride, y,
+                                         y_stride, rows, cols, options});
 }
 
 rapt_status rapt_softmax_f64(const double *x, ptrdiff_t x_stride, double *y, ptrdiff_t y_stride, size_t rows,
                              size_t cols, const rapt_softmax_options *options) {
-  return in_default_mode(RowsCall<double>{&KernelTable::softmax_f64, Output::matrix, x, x_stride, y, y_stride,
-                                          rows, cols, options});
+  return in_default_mode(RowsCall<double>{&Operations<double>::softmax, Output::matrix, x, x_stride, y,
+                                          y_stride, rows, cols, options});
 }
 
 rapt_status rapt_log_softmax_f32(const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride,
                                  size_t rows, size_t cols, const rapt_softmax_options *options) {
-  return in_default_mode(RowsCall<float>{&KernelTable::log_softmax_f32, Output::matrix, x, x_stride, y,
+  return in_default_mode(RowsCall<float>{&Operations<float>::log_softmax, Output::matrix, x, x_stride, y,
                                          y_stride, rows, cols, options});
 }
 
 rapt_status rapt_log_softmax_f64(const double *x, ptrdiff_t x_stride, double *y, ptrdiff_t y_stride,
                                  size_t rows, size_t cols, const rapt_softmax_options *options) {
-  return in_default_mode(RowsCall<double>{&KernelTable::log_softmax_f64, Output::matrix, x, x_stride, y,
+  return in_default_mode(RowsCall<double>{&Operations<double>::log_softmax, Output::matrix, x, x_stride, y,
                                           y_stride, rows, cols, options});
 }
 
 rapt_status rapt_logsumexp_f32(const float *x, ptrdiff_t x_stride, float *out, size_t rows, size_t cols,
                                const rapt_softmax_options *options) {
-  return in_default_mode(RowsCall<float>{&KernelTable::logsumexp_f32, Output::one_per_row, x, x_stride, out,
+  return in_default_mode(RowsCall<float>{&Operations<float>::logsumexp, Output::one_per_row, x, x_stride, out,
                                          1, rows, cols, options});
 }
 
 rapt_status rapt_logsumexp_f64(const double *x, ptrdiff_t x_stride, double *out, size_t rows, size_t cols,
                                const rapt_softmax_options *options) {
-  return in_default_mode(RowsCall<double>{&KernelTable::logsumexp_f64, Output::one_per_row, x, x_stride, out,
-                                          1, rows, cols, options});
+  return in_default_mode(RowsCall<double>{&Operations<double>::logsumexp, Output::one_per_row, x, x_stride,
+                                          out, 1, rows, cols, options});
 }

@@ -9,12 +9,7 @@ namespace rapt {
 namespace {
 
 template <class T>
-using BackwardKernel = void (*KernelTable::*)(const T *, std::ptrdiff_t, const T *, std::ptrdiff_t, T *,
-                                              std::ptrdiff_t, std::size_t, std::size_t, T);
-
-template <class T>
 struct BackwardCall {
-  BackwardKernel<T> kernel;
   const T *y;
   std::ptrdiff_t y_stride;
   const T *dy;
@@ -44,8 +39,8 @@ struct BackwardCall {
     if (overlap(output, result) == Overlap::partial) return RAPT_BAD_OVERLAP;
     if (overlap(gradient, result) == Overlap::partial) return RAPT_BAD_OVERLAP;
 
-    (kernels().*kernel)(y, output.used_stride(), dy, gradient.used_stride(), dx, result.used_stride(), rows,
-                        cols, scale);
+    kernels().of<T>().softmax_backward(y, output.used_stride(), dy, gradient.used_stride(), dx,
+                                       result.used_stride(), rows, cols, scale);
     return RAPT_OK;
   }
 };
@@ -58,13 +53,11 @@ using namespace rapt;
 rapt_status rapt_softmax_backward_f32(const float *y, ptrdiff_t y_stride, const float *dy,
                                       ptrdiff_t dy_stride, float *dx, ptrdiff_t dx_stride, size_t rows,
                                       size_t cols, float scale) {
-  return in_default_mode(BackwardCall<float>{&KernelTable::softmax_backward_f32, y, y_stride, dy, dy_stride,
-                                             dx, dx_stride, rows, cols, scale});
+  return in_default_mode(BackwardCall<float>{y, y_stride, dy, dy_stride, dx, dx_stride, rows, cols, scale});
 }
 
 rapt_status rapt_softmax_backward_f64(const double *y, ptrdiff_t y_stride, const double *dy,
                                       ptrdiff_t dy_stride, double *dx, ptrdiff_t dx_stride, size_t rows,
                                       size_t cols, double scale) {
-  return in_default_mode(BackwardCall<double>{&KernelTable::softmax_backward_f64, y, y_stride, dy, dy_stride,
-                                              dx, dx_stride, rows, cols, scale});
+  return in_default_mode(BackwardCall<double>{y, y_stride, dy, dy_stride, dx, dx_stride, rows, cols, scale});
 }

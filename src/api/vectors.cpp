@@ -6,45 +6,45 @@ using rapt::in_default_mode;
 using rapt::kernels;
 
 float rapt_dot_f32(const float *a, const float *b, size_t n) {
-  return in_default_mode([&] { return kernels().dot_f32(a, b, n); });
+  return in_default_mode([&] { return kernels().f32.dot(a, b, n); });
 }
 
 double rapt_dot_f64(const double *a, const double *b, size_t n) {
-  return in_default_mode([&] { return kernels().dot_f64(a, b, n); });
+  return in_default_mode([&] { return kernels().f64.dot(a, b, n); });
 }
 
 void rapt_dot_rows_f32(const float *query, const float *rows, ptrdiff_t row_stride, size_t row_count,
                        size_t dim, float scale, float *out) {
   return in_default_mode(
-      [&] { return kernels().dot_rows_f32(query, rows, row_stride, row_count, dim, scale, out); });
+      [&] { return kernels().f32.dot_rows(query, rows, row_stride, row_count, dim, scale, out); });
 }
 
 void rapt_dot_rows_f64(const double *query, const double *rows, ptrdiff_t row_stride, size_t row_count,
                        size_t dim, double scale, double *out) {
   return in_default_mode(
-      [&] { return kernels().dot_rows_f64(query, rows, row_stride, row_count, dim, scale, out); });
+      [&] { return kernels().f64.dot_rows(query, rows, row_stride, row_count, dim, scale, out); });
 }
 
 void rapt_scale_f32(const float *x, float factor, float *y, size_t n) {
-  return in_default_mode([&] { return kernels().scale_f32(x, factor, y, n); });
+  return in_default_mode([&] { return kernels().f32.scale(x, factor, y, n); });
 }
 
 void rapt_scale_f64(const double *x, double factor, double *y, size_t n) {
-  return in_default_mode([&] { return kernels().scale_f64(x, factor, y, n); });
+  return in_default_mode([&] { return kernels().f64.scale(x, factor, y, n); });
 }
 
 void rapt_exp_f32(const float *x, float *y, size_t n) {
-  return in_default_mode([&] { return kernels().exp_f32(x, y, n); });
+  return in_default_mode([&] { return kernels().f32.exp(x, y, n); });
 }
 
 void rapt_exp_f64(const double *x, double *y, size_t n) {
-  return in_default_mode([&] { return kernels().exp_f64(x, y, n); });
+  return in_default_mode([&] { return kernels().f64.exp(x, y, n); });
 }
 
 float rapt_exp_sum_f32(const float *x, float scale, float shift, float *y, size_t n) {
-  return in_default_mode([&] { return kernels().exp_sum_f32(x, scale, shift, y, n); });
+  return in_default_mode([&] { return kernels().f32.exp_sum(x, scale, shift, y, n); });
 }
 
 double rapt_exp_sum_f64(const double *x, double scale, double shift, double *y, size_t n) {
-  return in_default_mode([&] { return kernels().exp_sum_f64(x, scale, shift, y, n); });
+  return in_default_mode([&] { return kernels().f64.exp_sum(x, scale, shift, y, n); });
 }

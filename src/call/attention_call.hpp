@@ -8,6 +8,9 @@
 
 namespace rapt {
 
+// A call computes all of attention, or one of the two stages of split keys.
+enum class AttentionStage { whole, partial, merge };
+
 // The arguments of the public functions with every default filled in.
 struct AttentionCall {
   const void *q = nullptr;
@@ -18,6 +21,7 @@ struct AttentionCall {
   rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;
 
   const rapt_attention_gradients *gradients = nullptr;  // of a backward call, with defaults filled in too
+  AttentionStage stage = AttentionStage::whole;
 
   std::size_t q_heads_per_kv_head() const { return options.q_heads / options.kv_heads; }
   std::size_t tiles_per_sequence() const {

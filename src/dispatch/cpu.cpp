@@ -20,47 +20,31 @@ std::uint64_t read_xcr0() {
   return (std::uint64_t{high} << 32) | low;
 }
 
+// The words of a leaf of CPUID; zeros if the CPU has no such leaf.
+struct Leaf {
+  std::uint32_t a = 0, b = 0, c = 0, d = 0;
+
+  explicit Leaf(std::uint32_t leaf, std::uint32_t subleaf = 0) {
+    if (!__get_cpuid_count(leaf, subleaf, &a, &b, &c, &d)) a = b = c = d = 0;
+  }
+};
+
 }  // namespace
 
 CpuFeatures detect_features() {
-  CpuFeatures features;
-  std::uint32_t a, b, c, d;
-  if (!__get_cpuid(1, &a, &b, &c, &d)) return features;
-
-  const bool osxsave = (c >> 27) & 1;
+  const Leaf leaf_1(1), leaf_7(7), leaf_7_1(leaf_7.a >= 1 ? 7 : ~0u, 1), extended_1(0x80000001);
+  const bool osxsave = (leaf_1.c >> 27) & 1;
   const std::uint64_t xcr0 = osxsave ? read_xcr0() : 0;
-  const bool ymm_enabled = (xcr0 & 0x06) == 0x06;
-  const bool zmm_enabled = (xcr0 & 0xe6) == 0xe6;
-  const auto add_if = [&features](std::uint32_t reg, int bit, Feature feature, bool enabled = true) {
-    if (!((reg >> bit) & 1)) return;
-    features.reported.add(feature);
-    if (enabled) features.usable.add(feature);
-  };
-
-  add_if(c, 0, Feature::sse3);
-  add_if(c, 9, Feature::ssse3);
-  add_if(c, 12, Feature::fma, ymm_enabled);
-  add_if(c, 13, Feature::cx16);
-  add_if(c, 19, Feature::sse4_1);
-  add_if(c, 20, Feature::sse4_2);
-  add_if(c, 22, Feature::movbe);
-  add_if(c, 23, Feature::popcnt);
-  add_if(c, 28, Feature::avx, ymm_enabled);
-  add_if(c, 29, Feature::f16c, ymm_enabled);
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) {
-    add_if(b, 3, Feature::bmi1);
-    add_if(b, 5, Feature::avx2, ymm_enabled);
-    add_if(b, 8, Feature::bmi2);
-    add_if(b, 16, Feature::avx512f, zmm_enabled);
-    add_if(b, 17, Feature::avx512dq, zmm_enabled);
-    add_if(b, 28, Feature::avx512cd, zmm_enabled);
-    add_if(b, 30, Feature::avx512bw, zmm_enabled);
-    add_if(b, 31, Feature::avx512vl, zmm_enabled);
+  constexpr bool none = true;
+  const bool ymm = (xcr0 & 0x06) == 0x06;
+  const bool zmm = (xcr0 & 0xe6) == 0xe6;
+  CpuFeatures features;
+#define X86_FEATURE(feature, name, macro, word, bit, state) \
+  if ((word >> bit) & 1) {                                  \
+    features.reported.add(Feature::feature);                \
+    if (state) features.usable.add(Feature::feature);       \
   }
-  if (__get_cpuid(0x80000001, &a, &b, &c, &d)) {
-    add_if(c, 0, Feature::lahf);
-    add_if(c, 5, Feature::lzcnt);
-  }
+#include "dispatch/features.def"
   return features;
 }
 
@@ -69,7 +53,10 @@ CpuFeatures detect_features() {
 CpuFeatures detect_features() {
 #if defined(__linux__)
   CpuFeatures features;
-  if (getauxval(AT_HWCAP) & (1u << 1)) features.usable.add(Feature::asimd);  // HWCAP_ASIMD
+  const unsigned long hwcap = getauxval(AT_HWCAP);
+#define ARM64_FEATURE(feature, name, macro, bit) \
+  if ((hwcap >> bit) & 1) features.usable.add(Feature::feature);
+#include "dispatch/features.def"
   features.reported = features.usable;
   return features;
 #else

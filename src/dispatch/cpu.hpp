@@ -7,35 +7,15 @@
 namespace rapt {
 
 enum class Feature : std::uint8_t {
-  sse3,
-  ssse3,
-  sse4_1,
-  sse4_2,
-  popcnt,
-  cx16,
-  lahf,
-  movbe,
-  lzcnt,
-  bmi1,
-  bmi2,
-  f16c,
-  fma,
-  avx,
-  avx2,
-  avx512f,
-  avx512bw,
-  avx512cd,
-  avx512dq,
-  avx512vl,
-  asimd,
+#define FEATURE(feature, name) feature,
+#include "dispatch/features.def"
   count
 };
 
 inline constexpr const char *feature_names[] = {
-    "sse3",  "ssse3",   "sse4.1",   "sse4.2",   "popcnt",   "cx16",     "lahf",
-    "movbe", "lzcnt",   "bmi1",     "bmi2",     "f16c",     "fma",      "avx",
-    "avx2",  "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "asimd"};
-static_assert(sizeof feature_names / sizeof *feature_names == static_cast<std::size_t>(Feature::count));
+#define FEATURE(feature, name) name,
+#include "dispatch/features.def"
+};
 
 class FeatureSet {
  public:

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 
 #include "dispatch/cpu.hpp"
 #include "dispatch/levels.hpp"
@@ -9,30 +10,27 @@
 namespace rapt {
 namespace {
 
-#define KERNEL(name, result, parameters, arguments) name,
 enum KernelIndex : unsigned {
+#define KERNEL(name, family, operation, element) name,
 #include "kernels/kernels.def"
   kernel_count
 };
-#undef KERNEL
 
 constexpr const char *kernel_names[] = {
-#define KERNEL(name, result, parameters, arguments) #name,
+#define KERNEL(name, family, operation, element) #name,
 #include "kernels/kernels.def"
-#undef KERNEL
 };
 
-// A level with the gaps in its table filled from the levels below it.
+// A level, with the kernels that it lacks taken from the level that it builds on.
 struct ResolvedLevel {
   KernelTable kernels;
   const char *isa_of_kernel[kernel_count];
   bool usable;
 };
 
-constexpr std::size_t max_levels = 16;
-constexpr std::size_t no_level = max_levels;
+constexpr std::size_t no_level = std::size(level_needs);
 
-ResolvedLevel resolved[max_levels];
+constinit ResolvedLevel resolved[std::size(level_needs)] = {};
 std::size_t best_level;       // the strongest usable one
 std::size_t chosen_at_start;  // best_level unless RAPT_ISA names another usable one
 rapt_status environment_status = RAPT_OK;
@@ -53,6 +51,15 @@ rapt_status status_of(std::size_t level) {
   return resolved[level].usable ? RAPT_OK : RAPT_BAD_ISA_FOR_THIS_CPU;
 }
 
+void add_part(ResolvedLevel &level, const KernelTable &part, const char *level_name) {
+#define KERNEL(name, family, operation, element)              \
+  if (part.element.operation != nullptr) {                    \
+    level.kernels.element.operation = part.element.operation; \
+    level.isa_of_kernel[KernelIndex::name] = level_name;      \
+  }
+#include "kernels/kernels.def"
+}
+
 void resolve_levels() {
   const FeatureSet features = detect_features().usable;
   for (std::size_t i = 0; i < level_count(); ++i) {
@@ -60,18 +67,12 @@ void resolve_levels() {
     ResolvedLevel &entry = resolved[i];
     entry.usable = features.contains(candidate.needs);
     if (!entry.usable) continue;
-    if (i > 0) entry = resolved[best_level];
-    const char *const level_name = candidate.name;
-#define KERNEL(name, result, parameters, arguments)      \
-  if (candidate.kernels->name != nullptr) {              \
-    entry.kernels.name = candidate.kernels->name;        \
-    entry.isa_of_kernel[KernelIndex::name] = level_name; \
-  }
-#include "kernels/kernels.def"
-#undef KERNEL
+    const std::size_t base = find_level(candidate.base);
+    if (base != no_level) entry = resolved[base];
+    for (auto part = candidate.parts; *part != nullptr; ++part) add_part(entry, **part, candidate.name);
     best_level = i;
     std::strncat(unusable_text, " ", sizeof unusable_text - std::strlen(unusable_text) - 1);
-    std::strncat(unusable_text, level_name, sizeof unusable_text - std::strlen(unusable_text) - 1);
+    std::strncat(unusable_text, candidate.name, sizeof unusable_text - std::strlen(unusable_text) - 1);
   }
 
   chosen_at_start = best_level;
@@ -98,17 +99,23 @@ void ensure_resolved() {
 
 const KernelTable &choose_at_first_call();
 
-// Stand-ins for every kernel until a level is chosen.
-#define KERNEL(name, result, parameters, arguments) \
-  result first_call_of_##name parameters { return choose_at_first_call().name arguments; }
-#include "kernels/kernels.def"
-#undef KERNEL
-
-constexpr KernelTable first_calls = {
-#define KERNEL(name, result, parameters, arguments) first_call_of_##name,
-#include "kernels/kernels.def"
-#undef KERNEL
+// Stands in for a kernel, a member of Operations<E>, until a level is chosen.
+template <class E, auto kernel>
+struct FirstCall;
+template <class E, class Result, class... Parameters, Result (*Operations<E>::*kernel)(Parameters...)>
+struct FirstCall<E, kernel> {
+  static Result call(Parameters... parameters) {
+    return (choose_at_first_call().of<E>().*kernel)(parameters...);
+  }
 };
+
+template <class E>
+constexpr Operations<E> first_calls_of = {
+#define OPERATION(family, name, result, parameters, elements) FirstCall<E, &Operations<E>::name>::call,
+#include "kernels/kernels.def"
+};
+
+constexpr KernelTable first_calls = {first_calls_of<float>, first_calls_of<double>};
 
 const KernelTable &choose_at_first_call() {
   ensure_resolved();

@@ -2,20 +2,18 @@
 
 #include <iterator>
 
-#include "dispatch/requirements.hpp"
-
 extern "C" {
-#define LEVEL(name) extern const rapt::KernelTable rapt_table_##name;
-RAPT_LEVELS
+#define LEVEL(name, ...) extern const rapt::KernelTable *const rapt_table_##name[];
+#include "rapt_levels.def"
 #undef LEVEL
 }
 
 namespace rapt {
 namespace {
 
-constexpr const KernelTable *tables[] = {
-#define LEVEL(name) &rapt_table_##name,
-    RAPT_LEVELS
+constexpr const KernelTable *const *tables[] = {
+#define LEVEL(name, ...) rapt_table_##name,
+#include "rapt_levels.def"
 #undef LEVEL
 };
 
@@ -23,6 +21,6 @@ constexpr const KernelTable *tables[] = {
 
 std::size_t level_count() { return std::size(tables); }
 
-Level level(std::size_t index) { return {level_needs[index].name, tables[index], level_needs[index].needs}; }
+Level level(std::size_t index) { return {level_needs[index], tables[index]}; }
 
 }  // namespace rapt

@@ -3,15 +3,13 @@
 
 #include <cstddef>
 
-#include "dispatch/cpu.hpp"
+#include "dispatch/requirements.hpp"
 #include "kernels/kernels.hpp"
 
 namespace rapt {
 
-struct Level {
-  const char *name;
-  const KernelTable *kernels;
-  FeatureSet needs;
+struct Level : LevelNeeds {
+  const KernelTable *const *parts;  // ends with null
 };
 
 std::size_t level_count();

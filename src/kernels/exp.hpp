@@ -9,7 +9,7 @@
 namespace {
 
 template <class E>
-[[gnu::flatten]] void exp_all(const E *x, E *y, std::size_t n) {
+[[gnu::flatten]] void exp(const E *x, E *y, std::size_t n) {
   map(x, y, n, Exp<rapt::Arithmetic<E>>());
 }
 

@@ -8,7 +8,7 @@
 namespace {
 
 template <class E>
-[[gnu::flatten]] void scale_by(const E *x, rapt::Arithmetic<E> factor, E *y, std::size_t n) {
+[[gnu::flatten]] void scale(const E *x, rapt::Arithmetic<E> factor, E *y, std::size_t n) {
   using batch = typename simd<rapt::Arithmetic<E>>::batch;
   const batch f(factor);
   map(

@@ -244,12 +244,16 @@ says() {
   echo "-- configuring says: $text"
 }
 
+# levels_for PROCESSOR-REGEX: the names in the rows of cmake/isa.cmake.
+levels_for() { sed -nE "s/^  \"([a-z0-9_]+)\|($1)\|.*/\1/p" "$source_dir/cmake/isa.cmake" | paste -sd ' '; }
+
 if [[ $processor == x86_64 ]]; then
-  says "rapt: levels: scalar avx2 avx512"
-  says "rapt: levels: scalar avx2; left out by RAPT_LEVELS: avx512" "-DRAPT_LEVELS=avx2;neon"
+  vector_levels=$(levels_for x86)
+  says "rapt: levels: scalar $vector_levels"
+  says "rapt: levels: scalar avx2; left out by RAPT_LEVELS: ${vector_levels#avx2 }" "-DRAPT_LEVELS=avx2;neon"
 fi
 says "rapt: levels: scalar; left out by RAPT_LEVELS: $vector_level" -DRAPT_LEVELS=scalar
-says "RAPT_LEVELS names 'avx3'. rapt's levels are: scalar avx2 avx512 neon" "-DRAPT_LEVELS=avx2;avx3"
+says "RAPT_LEVELS names 'avx3'. rapt's levels are: $(levels_for '[a-z0-9]+')" "-DRAPT_LEVELS=avx2;avx3"
 says "RAPT_LEVELS chooses the levels that are compiled" -DRAPT_ISAS=scalar
 says "libxsimd-dev" -DRAPT_FETCH_XSIMD=OFF -DCMAKE_IGNORE_PATH=/usr/include
 says "rapt needs objcopy (Debian, Ubuntu: binutils" -DCMAKE_OBJCOPY=
@@ -264,7 +268,7 @@ says "rapt needs GNU ld, as ld.bfd (Debian, Ubuntu: binutils" "-DCMAKE_CXX_COMPI
 
 # The compiler is asked, as a toolchain file need not name the processor.
 if command -v aarch64-linux-gnu-g++ >/dev/null; then
-  says "rapt: levels: scalar neon" -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc \
+  says "rapt: levels: scalar $(levels_for arm64)" -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc \
     -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++
 else
   echo "skipped: cross compiling: there is no aarch64-linux-gnu-g++"
@@ -274,7 +278,7 @@ fi
 configure "$consumer_dir/add_subdirectory" "$work_dir/guard" "-DRAPT_SOURCE_DIR=$source_dir" -DRAPT_LEVELS=scalar \
   "-DUSER_OPTIONS=\$<1:-D__FAST_MATH__>"
 if "$cmake" --build "$work_dir/guard" --target rapt -- -k 0 >"$work_dir/guard.log" 2>&1; then fail "the sources compile under -ffast-math"; fi
-for file in src/api/softmax.cpp src/dispatch/dispatch.cpp src/isa/scalar/table.cpp src/isa/scalar/attention.cpp; do
+for file in src/api/softmax.cpp src/dispatch/dispatch.cpp src/isa/scalar/kernels.cpp; do
   [[ ! -f $work_dir/guard/rapt/CMakeFiles/rapt_baseline.dir/$file.o && ! -f $work_dir/guard/rapt/CMakeFiles/rapt_isa_scalar.dir/$file.o ]] ||
     fail "$file compiles under -ffast-math"
 done

@@ -30,13 +30,16 @@ skip() {
   skipped=$((skipped + 1))
 }
 
-# run_model MODEL NAME=BUILD BEST-LEVEL KERNELS LAUNCHER...: in the background, its outcome into a file. KERNELS: all or
-# some.
+# run_model MODEL NAME=BUILD FLAGS KERNELS LAUNCHER...: in the background, its outcome into a file. FLAGS tell the compiler
+# what the model has; the best level that they allow must be chosen. KERNELS: all or some.
 count=0
 run_model() {
-  local model=$1 build=${2%%=*} folder=${2#*=} best=$3 kernels=$4
+  local model=$1 build=${2%%=*} folder=${2#*=} kernels=$4 best flags
   if [[ $build == *-debug && $model == *"(qemu)" ]]; then kernels=some; fi
+  read -ra flags <<<"$3"
   shift 4
+  best=$("$here/../levels" "$folder" "${flags[@]}")
+  best=${best##* }
   while (($(jobs -rp | wc -l) >= jobs)); do wait -n || true; done
   count=$((count + 1))
   local outcome arguments=(--quick)
@@ -67,11 +70,17 @@ if [[ $host != x86_64 ]]; then
 else
   if command -v qemu-x86_64 >/dev/null; then
     for build in "${native_builds[@]}"; do
-      for entry in Nehalem:scalar:all SandyBridge:scalar:some IvyBridge:scalar:some Haswell:avx2:all \
-        Haswell,-fma:scalar:some Skylake-Client:avx2:some EPYC:avx2:some; do
-        IFS=: read -r model best kernels <<<"$entry"
-        run_model "$model (qemu)" "$build" "$best" "$kernels" qemu-x86_64 -cpu "$model"
-      done
+      while IFS='|' read -r model flags kernels; do
+        run_model "$model (qemu)" "$build" "$flags" "$kernels" qemu-x86_64 -cpu "$model"
+      done <<'MODELS'
+Nehalem|-march=nehalem|all
+SandyBridge|-march=sandybridge|some
+IvyBridge|-march=ivybridge|some
+Haswell|-march=haswell|all
+Haswell,-fma|-march=haswell -mno-fma|some
+Skylake-Client|-march=skylake|some
+EPYC|-march=znver1|some
+MODELS
     done
   else
     skip "x86 models under qemu" - "no qemu-x86_64"
@@ -79,31 +88,42 @@ else
 
   mask=$work/cpuid_mask.so
   cc -O2 -shared -fPIC "$here/cpuid_mask.c" -o "$mask" -ldl
-  flags=" $(sed -n 's/^flags[[:space:]]*: //p' /proc/cpuinfo | head -n 1) "
-  for entry in haswell:avx2:avx2 haswell-without-fma:scalar:avx2 haswell-without-bmi2:scalar:avx2 \
-    system-without-xsave:scalar:avx2 knights-landing:avx2:avx512f skylake-x:avx512:avx512bw \
-    cooper-lake:avx512:avx512_bf16 ice-lake:avx512:avx512_vbmi2 sapphire-rapids:avx512:amx_tile; do
-    IFS=: read -r model best needs <<<"$entry"
+  cpu_flags=" $(sed -n 's/^flags[[:space:]]*: //p' /proc/cpuinfo | head -n 1) "
+  while IFS='|' read -r model flags needed; do
     for build in "${native_builds[@]}"; do
-      if [[ $flags == *" $needs "* ]]; then
-        run_model "$model (native)" "$build" "$best" all env "LD_PRELOAD=$mask" "RAPT_CPU_MODEL=$model"
+      if [[ $cpu_flags == *" $needed "* ]]; then
+        run_model "$model (native)" "$build" "$flags" all env "LD_PRELOAD=$mask" "RAPT_CPU_MODEL=$model"
       else
-        skip "$model (native)" "${build%%=*}" "this CPU lacks $needs: such a machine would have to run it"
+        skip "$model (native)" "${build%%=*}" "this CPU lacks $needed: such a machine would have to run it"
       fi
     done
-  done
+  done <<'MODELS'
+haswell|-march=haswell|avx2
+haswell-without-fma|-march=haswell -mno-fma|avx2
+haswell-without-bmi2|-march=haswell -mno-bmi2|avx2
+system-without-xsave|-march=haswell -mno-avx|avx2
+knights-landing|-march=haswell -mavx512f -mavx512cd|avx512f
+skylake-x|-march=skylake-avx512|avx512bw
+cooper-lake|-march=cooperlake|avx512_bf16
+ice-lake|-march=icelake-server|avx512_vbmi2
+sapphire-rapids|-march=sapphirerapids|amx_tile
+MODELS
   for build in "${native_builds[@]}"; do
-    best=scalar
-    if [[ $flags == *" avx2 "* && $flags == *" fma "* && $flags == *" bmi2 "* ]]; then best=avx2; fi
-    if [[ $flags == *" avx512bw "* && $flags == *" avx512vl "* && $flags == *" avx512dq "* ]]; then best=avx512; fi
-    run_model "this CPU" "$build" "$best" all env
+    run_model "this CPU" "$build" -march=native all env
   done
 
   if ((${#arm_builds[@]} > 0)) && command -v qemu-aarch64 >/dev/null; then
     for build in "${arm_builds[@]}"; do
-      for entry in cortex-a53:all cortex-a72:some cortex-a76:some neoverse-n1:some a64fx:some max:all; do
-        run_model "${entry%:*} (qemu)" "$build" neon "${entry#*:}" qemu-aarch64 -cpu "${entry%:*}"
-      done
+      while IFS='|' read -r model flags kernels; do
+        run_model "$model (qemu)" "$build" "$flags" "$kernels" qemu-aarch64 -cpu "$model"
+      done <<'MODELS'
+cortex-a53|-mcpu=cortex-a53|all
+cortex-a72|-mcpu=cortex-a72|some
+cortex-a76|-mcpu=cortex-a76|some
+neoverse-n1|-mcpu=neoverse-n1|some
+a64fx|-mcpu=a64fx|some
+max|-march=armv8.6-a|all
+MODELS
     done
   fi
   wait

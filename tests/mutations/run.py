@@ -23,8 +23,6 @@ import shutil
 import subprocess
 import sys
 
-VECTOR_LEVELS = ("avx2", "avx512", "neon")
-
 HEADER = """#pragma once
 extern "C" const int rapt_mutation;  // which: 0 is none
 extern "C" int rapt_mutation_state;  // for a mutation that has to remember something
@@ -61,9 +59,9 @@ class Mutation:
 
 
 def level_of(file):
-    """The vector level that alone has a file, if one has."""
+    """The vector level that alone has a file, if one has: src/isa/<level>/..."""
     parts = pathlib.PurePath(file).parts
-    return parts[2] if parts[:2] == ("src", "isa") and parts[2] in VECTOR_LEVELS else None
+    return parts[2] if parts[:2] == ("src", "isa") and len(parts) > 3 and parts[2] != "scalar" else None
 
 
 def read_mutations(folder):
@@ -146,10 +144,10 @@ def write(path, text):
 def make_copy(source, copy, mutations):
     """The copy's sources; returns the mutations that do not apply, with why."""
     wrong, texts = {}, {}
-    for part in ("CMakeLists.txt", "cmake", "include", "src", "tests"):
+    for part in ("CMakeLists.txt", "CMakePresets.json", "cmake", "include", "src", "tests"):
         paths = [source / part] if (source / part).is_file() else sorted((source / part).rglob("*"))
         for path in paths:
-            if path.suffix in (".txt", ".hpp", ".cpp", ".h", ".c", ".def", ".cmake", ".in"):
+            if path.suffix in (".txt", ".hpp", ".cpp", ".h", ".c", ".def", ".cmake", ".in", ".json"):
                 texts[str(path.relative_to(source))] = path.read_text()
     sites = {}
     for mutation in mutations:
@@ -173,10 +171,10 @@ def make_copy(source, copy, mutations):
     return wrong
 
 
-def build(copy, folder, levels, cmake, arguments):
+def build(copy, folder, levels, cmake, preset):
     flags = f"-include {copy}/mutation.hpp -w"
-    configure = [cmake, "-S", copy, "-B", folder, "-DRAPT_BUILD_VALIDATE=ON", "-DRAPT_BUILD_TESTS=OFF",
-                 "-DRAPT_INSTALL=OFF", f"-DCMAKE_CXX_FLAGS={flags}", f"-DRAPT_LEVELS={';'.join(levels)}", *arguments]
+    configure = [cmake, "--preset", preset, "-S", copy, "-B", folder, "-DRAPT_BUILD_VALIDATE=ON", "-DRAPT_BUILD_TESTS=OFF",
+                 "-DRAPT_INSTALL=OFF", f"-DCMAKE_CXX_FLAGS={flags}", f"-DRAPT_LEVELS={';'.join(levels)}"]
     for command in (configure, [cmake, "--build", folder, "--target", "rapt-validate"]):
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if done.returncode != 0:
@@ -239,22 +237,21 @@ def judge_level(level, mutations, wrong, command, logs):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-                                     epilog="What follows -- are arguments of CMake.")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", type=pathlib.Path)
     parser.add_argument("work", type=pathlib.Path, help="kept: a second run compiles what has changed")
     parser.add_argument("--level", required=True, help="one that this machine can run, or several: avx2,avx512")
     parser.add_argument("--only", metavar="REGEX", default="", help="the mutations with such names alone")
     parser.add_argument("--emulator", default="", help="a command that runs programs of another processor")
+    parser.add_argument("--preset", default="release", help="of CMakePresets.json, which names the compiler")
     parser.add_argument("--cmake", default="cmake")
-    end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
-    options = parser.parse_args(sys.argv[1:end])
+    options = parser.parse_args()
     levels = options.level.split(",")
 
     work = options.work.resolve()
     every_mutation = read_mutations(options.source / "tests/mutations")
     wrong = make_copy(options.source.resolve(), work / "source", every_mutation)
-    program = build(work / "source", work / "build", levels, options.cmake, sys.argv[end + 1:])
+    program = build(work / "source", work / "build", levels, options.cmake, options.preset)
     good = True
     for level in levels:
         mutations = [m for m in every_mutation if m.is_for(level) and re.search(options.only, m.name)]

@@ -175,7 +175,7 @@ class AttentionRow {
 };
 
 template <class E>
-void attention(const rapt::AttentionCall *call, std::size_t first, std::size_t last, void *workspace) {
+void attention_whole(const rapt::AttentionCall *call, std::size_t first, std::size_t last, void *workspace) {
   using A = rapt::Arithmetic<E>;
   const std::size_t v_dim = call->options.v_dim;
   A *const storage = static_cast<A *>(workspace);
@@ -237,6 +237,18 @@ void attention_merge(const rapt::AttentionCall *call, std::size_t first, std::si
       }
       row.finish(total);
     }
+  }
+}
+
+template <class E>
+void attention(const rapt::AttentionCall *call, std::size_t first, std::size_t last, void *workspace) {
+  switch (call->stage) {
+    case rapt::AttentionStage::whole:
+      return attention_whole<E>(call, first, last, workspace);
+    case rapt::AttentionStage::partial:
+      return attention_partial<E>(call, first, last, workspace);
+    case rapt::AttentionStage::merge:
+      return attention_merge<E>(call, first, last, workspace);
   }
 }
 

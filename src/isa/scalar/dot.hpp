@@ -42,7 +42,7 @@ void dot_rows(const E *query, const E *rows, std::ptrdiff_t row_stride, std::siz
 }
 
 template <class E>
-void scale_by(const E *x, rapt::Arithmetic<E> factor, E *y, std::size_t n) {
+void scale(const E *x, rapt::Arithmetic<E> factor, E *y, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) y[i] = rapt::narrowed<E>(rapt::widened(x[i]) * factor);
 }
 

@@ -52,7 +52,7 @@ A exp_one(const Reduction<A> &natural, A x) {
 }
 
 template <class A>
-void exp_all(const A *x, A *y, std::size_t n) {
+void exp(const A *x, A *y, std::size_t n) {
   const Reduction<A> natural(1.0);
   for (std::size_t i = 0; i < n; ++i) y[i] = exp_one(natural, x[i]);
 }

@@ -48,7 +48,7 @@ template <class Values, class Compute>
 }
 
 template <class E>
-void attention(const rapt::AttentionCall *call, std::size_t first, std::size_t last, void *workspace) {
+void attention_whole(const rapt::AttentionCall *call, std::size_t first, std::size_t last, void *workspace) {
   using A = rapt::Arithmetic<E>;
   for (std::size_t task = first; task < last; ++task) {
     const AttentionTile tile(*call, task);
@@ -105,6 +105,18 @@ void attention_merge(const rapt::AttentionCall *call, std::size_t first, std::si
                  [&](std::size_t r, std::size_t c) { return tile.partial<A>(rows.of[r], c); });
     rows.finish(tile, total);
     values.store([&](std::size_t r) { return tile.out<E>(rows.of[r]); });
+  }
+}
+
+template <class E>
+void attention(const rapt::AttentionCall *call, std::size_t first, std::size_t last, void *workspace) {
+  switch (call->stage) {
+    case rapt::AttentionStage::whole:
+      return attention_whole<E>(call, first, last, workspace);
+    case rapt::AttentionStage::partial:
+      return attention_partial<E>(call, first, last, workspace);
+    case rapt::AttentionStage::merge:
+      return attention_merge<E>(call, first, last, workspace);
   }
 }
 

@@ -1,0 +1,4 @@
+#include "isa/neon/simd.hpp"
+#include "kernels/families/attention_backward.hpp"
+
+RAPT_PART(attention_backward_f64) = {.f64 = bodies<double>()};

@@ -1,0 +1,15 @@
+// The reference level: plain loops that spell out the numeric contract, for every CPU.
+#include "isa/scalar/attention.hpp"
+#include "isa/scalar/attention_backward.hpp"
+#include "isa/scalar/dot.hpp"
+#include "isa/scalar/exp.hpp"
+#include "isa/scalar/softmax.hpp"
+#include "isa/scalar/softmax_backward.hpp"
+
+#define RAPT_FAMILY_vector(kernel) kernel
+#define RAPT_FAMILY_softmax(kernel) kernel
+#define RAPT_FAMILY_attention(kernel) kernel
+#define RAPT_FAMILY_attention_backward(kernel) kernel
+#include "kernels/part.hpp"
+
+RAPT_PART(kernels) = {.f32 = bodies<float>(), .f64 = bodies<double>()};

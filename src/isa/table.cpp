@@ -1,0 +1,18 @@
+// The table of a level: its parts, one for each file in its folder. cmake/isa.cmake defines RAPT_TABLE, the
+// table's name, and RAPT_PARTS as PART(vector_f32) PART(softmax_f32) and so on. A level without files
+// inherits every kernel.
+#include "kernels/kernels.hpp"
+
+namespace rapt::level {
+#define PART(name) extern const KernelTable name;
+RAPT_PARTS
+#undef PART
+}  // namespace rapt::level
+
+extern "C" const rapt::KernelTable *const RAPT_TABLE[];
+constinit const rapt::KernelTable *const RAPT_TABLE[] = {
+#define PART(name) &rapt::level::name,
+    RAPT_PARTS
+#undef PART
+    nullptr,
+};

@@ -1,0 +1,10 @@
+// The shared bodies of the family vector.
+#pragma once
+
+#include "kernels/dot.hpp"
+#include "kernels/exp.hpp"
+#include "kernels/exp_sum.hpp"
+#include "kernels/scale.hpp"
+
+#define RAPT_FAMILY_vector(kernel) kernel
+#include "kernels/part.hpp"

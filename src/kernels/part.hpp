@@ -1,0 +1,38 @@
+// A part of a level: the kernels that one file of isa/<level>/ compiles. Included after the bodies, which
+// carry the names of kernels.def, and after RAPT_FAMILY_<family>(kernel) is defined as `kernel` for the
+// part's families.
+#pragma once
+
+#include "kernels/kernels.hpp"
+
+#ifndef RAPT_FAMILY_vector
+#define RAPT_FAMILY_vector(kernel)
+#endif
+#ifndef RAPT_FAMILY_softmax
+#define RAPT_FAMILY_softmax(kernel)
+#endif
+#ifndef RAPT_FAMILY_attention
+#define RAPT_FAMILY_attention(kernel)
+#endif
+#ifndef RAPT_FAMILY_attention_backward
+#define RAPT_FAMILY_attention_backward(kernel)
+#endif
+
+namespace {
+
+template <class E>
+constexpr rapt::Operations<E> bodies() {
+  rapt::Operations<E> of_part;
+#define OPERATION(family, name, result, parameters, elements) RAPT_FAMILY_##family(of_part.name = name<E>;)
+#include "kernels/kernels.def"
+  return of_part;
+}
+
+}  // namespace
+
+// Defines the part that the level's table (isa/table.cpp) knows by the name of the file.
+#define RAPT_PART(name)          \
+  namespace rapt::level {        \
+  extern const KernelTable name; \
+  }                              \
+  constinit const rapt::KernelTable rapt::level::name
