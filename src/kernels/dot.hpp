@@ -6,6 +6,7 @@
 #include "contract/exp.hpp"
 #include "kernels/vector/fold.hpp"
 #include "kernels/vector/map.hpp"
+#include "kernels/vector/simd.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -70,7 +71,7 @@ template <class T>
     sum.lane[registers - 1] = S::load_last(a - back, head) * S::load_last(b - back, head);
   }
   std::size_t i = head;
-  if constexpr (S::shifts) {
+  if constexpr (ShiftsLanes<S>) {
     const std::size_t ahead = elements_to_alignment(b + i);
     if (ahead > 0) {
       // One block first, so that the aligned vectors do not begin before b, and none is read past its end.

@@ -8,6 +8,7 @@
 #include "contract/exp.hpp"
 #include "contract/exp_constants.hpp"
 #include "kernels/vector/map.hpp"
+#include "kernels/vector/simd.hpp"
 #include "kernels/vector/sum.hpp"
 #include "kernels/vector/unroll.hpp"
 
@@ -43,7 +44,7 @@ struct ExpParts {
   [[gnu::always_inline]] batch exp_normal(batch v, batch magic) const {
     const batch shifted = S::fma(v, log2_e, magic);
     const batch p = exp_of_remainder(remainder(v, shifted - magic));
-    if constexpr (S::has_scale_by_power) {
+    if constexpr (ScalesByPower<S>) {
       return S::scale_by_power(p, shifted - batch(C::round_magic));
     } else {
       return S::add_exponent(p, shifted);
@@ -70,7 +71,7 @@ struct Exp : ExpParts<T> {
 
   template <std::size_t registers>
   [[gnu::always_inline]] void operator()(batch (&v)[registers]) const {
-    if constexpr (S::has_scale_by_power) {
+    if constexpr (ScalesByPower<S>) {
       // n + lowest_n lies in the low bits of what adding the magic number gives, and while it is not negative
       // the others are the magic number's: tested by bits, as comparing each vector costs another operation.
       const batch magic(C::round_magic - T(C::lowest_n));

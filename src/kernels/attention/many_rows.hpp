@@ -84,7 +84,7 @@ class ManyRows {
     std::size_t begin, end;
     std::size_t from, to;  // rows
   };
-  static constexpr std::size_t group = S::tile_vectors * S::width;  // rows of a register tile
+  static constexpr std::size_t group = S::panel_vectors * S::width;  // rows of a register tile
   static constexpr std::size_t most_segments = block / rapt::attention_page_unit;
 
   void load_queries() {
@@ -168,7 +168,7 @@ class ManyRows {
   std::size_t segments_of(Segment (&segment)[most_segments], std::size_t first, std::size_t from,
                           std::size_t to) const {
     constexpr std::size_t step = rapt::attention_page_unit;
-    AttentionTile::Range range[S::tile_vectors];
+    AttentionTile::Range range[S::panel_vectors];
     std::size_t vectors = 0, begin = block, end = 0;
     bool same = true;
     for (std::size_t r = from; r < to; r += S::width, ++vectors) {
@@ -211,7 +211,7 @@ class ManyRows {
     const std::size_t segments = segments_of(segment, first, from, to);
     if (segments == 0) return;
     std::size_t seen_from = to, seen_to = from;
-    alignas(64) T largest[S::tile_vectors * S::width], segment_largest[S::tile_vectors * S::width];
+    alignas(64) T largest[S::panel_vectors * S::width], segment_largest[S::panel_vectors * S::width];
     for (std::size_t r = 0; r < to - from; r += S::width) {
       S::store(largest + r, batch(-std::numeric_limits<T>::infinity()));
     }
@@ -283,7 +283,7 @@ class ManyRows {
     const std::size_t vectors = (part.to - part.from) / S::width;
     if (vectors == 1) return f(std::integral_constant<std::size_t, 1>{});
     if (vectors == 2) return f(std::integral_constant<std::size_t, 2>{});
-    if constexpr (S::tile_vectors > 2) {
+    if constexpr (S::panel_vectors > 2) {
       if (vectors == 3) return f(std::integral_constant<std::size_t, 3>{});
       f(std::integral_constant<std::size_t, 4>{});
     }

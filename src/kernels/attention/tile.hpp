@@ -17,7 +17,7 @@ constexpr std::size_t tile_pitch = rapt::attention_tile_rows;
 // leave room for four operands and two broadcasts, and want 10 loads for 24 operations; 3 x 8 the same. 16
 // registers hold 2 x 6.
 template <class T, std::size_t vectors>
-inline constexpr std::size_t tile_depth = vectors == simd<T>::tile_vectors ? 6 : 8;
+inline constexpr std::size_t tile_depth = vectors == simd<T>::panel_vectors ? 6 : 8;
 
 // score[j][row] = dot(query row, key j), one chain of fused operations over the dimension, for `depth` keys.
 // A dimension is `step` elements after the one before it.

@@ -19,6 +19,7 @@
 
 #include "kernels/softmax/by_groups.hpp"
 #include "kernels/softmax/by_rows.hpp"
+#include "kernels/vector/simd.hpp"
 
 namespace {
 
@@ -36,7 +37,7 @@ void softmax(const T *x, T *y, const rapt::SoftmaxRows *rows) {
   } else if (rows->cols > S::width) {
     simple ? softmax_by_groups<true>(call, x, y) : softmax_by_groups<false>(call, x, y);
   } else {
-    if constexpr (S::joins_halves) {
+    if constexpr (JoinsHalves<S>) {
       if (rows->cols <= S::width / 2) {
         return simple ? softmax_in_registers<true, 2>(call, x, y)
                       : softmax_in_registers<false, 2>(call, x, y);

@@ -105,7 +105,7 @@ class TileGradients {
       dv[j] = tile_.dv<T>(first + j);
     }
     if (!rows_are_finite_) return add_by_element(keys, dk, dv);
-    constexpr std::size_t depth = tile_depth<T, S::tile_vectors>;
+    constexpr std::size_t depth = tile_depth<T, S::panel_vectors>;
     std::size_t j = 0;
     for (; keys - j >= depth; j += depth) add_outer<depth>(first, j, dk, dv);
     for (; keys - j >= 4; j += 4) add_outer<4>(first, j, dk, dv);

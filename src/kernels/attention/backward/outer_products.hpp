@@ -53,7 +53,7 @@ template <class T, std::size_t vectors, std::size_t depth, bool whole>
 template <class T, std::size_t depth>
 [[gnu::noinline]] void outer_products(const T *factors, const T *const *rows, std::size_t begin,
                                       std::size_t end, std::size_t dim, T *const *to) {
-  constexpr std::size_t width = simd<T>::width, vectors = simd<T>::tile_vectors;
+  constexpr std::size_t width = simd<T>::width, vectors = simd<T>::panel_vectors;
   std::size_t d = 0;
   for (; dim - d >= vectors * width; d += vectors * width) {
     outer_products_of<T, vectors, depth, true>(factors, rows, begin, end, d, 0, to);
