@@ -7,6 +7,7 @@
 #include "contract/types.hpp"
 #include "kernels/vector/alignment.hpp"
 #include "kernels/vector/fold.hpp"
+#include "kernels/vector/simd.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -83,7 +84,7 @@ template <class E>
     sum.lane[registers - 1] = S::load_last(a - back, head) * S::load_last(b - back, head);
   }
   std::size_t i = head;
-  if constexpr (S::shifts) {
+  if constexpr (ShiftsLanes<S>) {
     const std::size_t ahead = elements_to_alignment(b + i);
     if (ahead > 0) {
       // One whole step first: the aligned vectors then begin within b, and none is read past its end.

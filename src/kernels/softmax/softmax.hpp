@@ -22,6 +22,7 @@
 #include "kernels/softmax/by_rows.hpp"
 #include "kernels/softmax/in_registers.hpp"
 #include "kernels/softmax/past_caches.hpp"
+#include "kernels/vector/simd.hpp"
 
 namespace {
 
@@ -40,7 +41,7 @@ void softmax(const E *x, E *y, const rapt::SoftmaxRows *rows) {
   } else if (rows->cols > S::width) {
     simple ? softmax_by_groups<true>(call, x, y) : softmax_by_groups<false>(call, x, y);
   } else {
-    if constexpr (S::joins_halves) {
+    if constexpr (JoinsHalves<S>) {
       if (rows->cols <= S::width / 2) {
         return simple ? softmax_in_registers<true, 2>(call, x, y)
                       : softmax_in_registers<false, 2>(call, x, y);

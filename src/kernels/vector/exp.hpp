@@ -6,6 +6,7 @@
 
 #include "contract/exp.hpp"
 #include "contract/exp_constants.hpp"
+#include "kernels/vector/simd.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -40,7 +41,7 @@ struct ExpParts {
   [[gnu::always_inline]] batch exp_normal(batch v, batch magic) const {
     const batch shifted = S::fma(v, log2_e, magic);
     const batch p = exp_of_remainder(remainder(v, shifted - magic));
-    if constexpr (S::has_scale_by_power) {
+    if constexpr (ScalesByPower<S>) {
       return S::scale_by_power(p, shifted - batch(C::round_magic));
     } else {
       return S::add_exponent(p, shifted);
@@ -72,7 +73,7 @@ struct Exp : ExpParts<A> {
 
   template <std::size_t registers>
   [[gnu::always_inline]] void operator()(batch (&v)[registers]) const {
-    if constexpr (S::has_scale_by_power) {
+    if constexpr (ScalesByPower<S>) {
       // The sum with the magic number holds n - lowest_n in its low bits. While that is not negative, the
       // high bits are the magic number's. A test of bits costs less than a comparison of each vector.
       const batch magic(C::round_magic - A(C::lowest_n));

@@ -1,0 +1,198 @@
+// Simd: the vectors of a level, over which the shared bodies are written.
+//
+// src/isa/<level>/simd.hpp defines simd<A> for the arithmetic types A, float and double. Lane j is element j
+// in memory. k counts lanes from lane 0 on; a k above the width stands for the width. Where the text of an
+// operation says nothing of NaN, a NaN operand gives a NaN in its lane.
+//
+// Elements in memory may have another type than A: loads and stores are overloaded on the pointer, and
+// convert. A type is added to a level by overloads of load, store and stream, and of what their first and
+// last lanes are made of.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace {
+
+template <class A>
+struct simd;
+
+// Here and below V is the vector type, M the mask: a truth value per lane. V comes from xsimd, with +, -, *
+// and a constructor that fills every lane.
+template <class S, class V = typename S::batch, class M = typename S::mask>
+concept SimdTypes = requires(V v) {
+  { v - v } -> std::same_as<V>;
+  { v + v } -> std::same_as<V>;
+  { (v * v) } -> std::same_as<V>;
+  V(typename V::value_type());
+  requires S::width * sizeof(typename V::value_type) == sizeof(V);
+};
+
+// Choices of a level.
+template <class S>
+concept SimdChoices = requires {
+  // Attention: vectors of rows in a panel, and whether its fetches for later stand at every line or every
+  // fourth.
+  requires S::panel_vectors == 2 || S::panel_vectors == 4;
+  typename std::bool_constant<S::fetches_by_line>;
+  // dot: rows that share each load of the query, and whether load_last brings vectors to alignment.
+  requires 4 % S::dot_rows_together == 0;
+  typename std::bool_constant<S::aligns_dot>;
+  // Whether stream() makes large outputs faster.
+  typename std::bool_constant<S::can_stream>;
+  // Whether zero_where costs nothing beside arithmetic on its operand.
+  typename std::bool_constant<S::masks_are_free>;
+  // Whether max and fold_max give NaN for a NaN in any operand.
+  typename std::bool_constant<S::max_keeps_nan>;
+  // Whether ExpParts::exp_normal gives NaN for NaN.
+  typename std::bool_constant<S::exp_keeps_nan>;
+};
+
+template <class S, class V = typename S::batch, class A = typename V::value_type>
+concept SimdMemory = requires(const A *from, A *to, const std::uint8_t *flags, std::size_t k, V v) {
+  // At any alignment.
+  { S::load(from) } -> std::same_as<V>;
+  S::store(to, v);
+  // The first k elements; no others are touched. load_first sets the other lanes to 0.
+  { S::load_first(from, k) } -> std::same_as<V>;
+  S::store_first(to, v, k);
+  // Past the caches, to an aligned address. Other threads may read after end_streaming().
+  S::stream(to, v);
+  S::end_streaming();
+  // Set where the byte is not 0. Only the first k bytes are read; the other lanes are clear.
+  { S::load_flags(flags, k) } -> std::same_as<typename S::mask>;
+};
+
+// Element j into lane j of the last k lanes; the other lanes are 0, and their elements not read. k is at
+// least 1.
+template <class S, class V = typename S::batch>
+concept LoadsLast = requires(const typename V::value_type *p, std::size_t k) {
+  { S::load_last(p, k) } -> std::same_as<V>;
+};
+
+template <class S, class V = typename S::batch>
+concept SimdArithmetic = requires(V a, V b, V c) {
+  // a * b + c and c - a * b, rounded once.
+  { S::fma(a, b, c) } -> std::same_as<V>;
+  { S::fnma(a, b, c) } -> std::same_as<V>;
+  // Correctly rounded.
+  { S::divide(a, b) } -> std::same_as<V>;
+  { S::abs(a) } -> std::same_as<V>;
+  // A NaN in b gives NaN. A NaN in a gives NaN or b.
+  { S::max(a, b) } -> std::same_as<V>;
+  { S::min(a, b) } -> std::same_as<V>;
+  // b where a is NaN. No lane of b is NaN.
+  { S::max_number(a, b) } -> std::same_as<V>;
+};
+
+template <class S, class V = typename S::batch, class M = typename S::mask>
+concept SimdMasks = requires(V a, V b, M m, std::size_t k, typename V::value_type value) {
+  // a < b and a == b are clear where either is NaN; unordered is set there.
+  { S::less(a, b) } -> std::same_as<M>;
+  { S::equal(a, b) } -> std::same_as<M>;
+  { S::unordered(a, b) } -> std::same_as<M>;
+  { S::either(m, m) } -> std::same_as<M>;
+  { S::negate(m) } -> std::same_as<M>;
+  { S::any(m) } -> std::same_as<bool>;
+  // a where m is set, b elsewhere.
+  { S::select(m, a, b) } -> std::same_as<V>;
+  // +0 where m is set, a elsewhere.
+  { S::zero_where(m, a) } -> std::same_as<V>;
+  // a + b where m is set; a or a + 0 elsewhere.
+  { S::add_where(m, a, b) } -> std::same_as<V>;
+  // a in the first k lanes, +0 or `value` in the others.
+  { S::keep_first(a, k) } -> std::same_as<V>;
+  { S::fill_after(a, k, value) } -> std::same_as<V>;
+};
+
+// Arithmetic on the bits of numbers. `shifted` is round_magic + n for an integer n.
+template <class S, class V = typename S::batch>
+concept SimdBits = requires(V v, V cutoff, V p, V n, V shifted, typename S::mask m) {
+  // p * 2^n where that is a normal number: the low bits of `shifted` are added to the exponent.
+  { S::add_exponent(p, shifted) } -> std::same_as<V>;
+  // The bits of v less the bits of n where m is set, v elsewhere.
+  { S::subtract_bits_where(m, v, n) } -> std::same_as<V>;
+  // p * 2^n where v is above the cutoff or NaN, +0 elsewhere. A NaN in p gives NaN.
+  { S::scale_by_power_above(v, cutoff, p, n, shifted) } -> std::same_as<V>;
+};
+
+// exp by an instruction that scales by any power of two. Unusual arguments show in the bits of n.
+template <class S, class V = typename S::batch>
+concept ScalesByPower = requires(V a, V b, V n, V (&v)[4]) {
+  // a * 2^n for any integer n, rounded once.
+  { S::scale_by_power(a, n) } -> std::same_as<V>;
+  // The operand of smaller magnitude; b where a is NaN.
+  { S::nearer_zero(a, b) } -> std::same_as<V>;
+  // Whether sign, exponent or first mantissa bit of any lane of v differs from b's.
+  { S::high_bits_differ(v, b) } -> std::same_as<bool>;
+};
+
+// exp by add_exponent. Unusual arguments show in their magnitude.
+template <class S, class V = typename S::batch, class M = typename S::mask>
+concept TestsMagnitude = requires(V a, V b) {
+  // |a| >= b, or a is NaN. A result for either() and any() alone.
+  { S::magnitude_reaches(a, b) } -> std::same_as<M>;
+  // a <= b, clear where either is NaN.
+  { S::not_greater(a, b) } -> std::same_as<M>;
+};
+
+// Reductions by halves: lane i takes lane i + half, until lane 0 is left. And transpositions.
+template <class S, class V = typename S::batch, class A = typename V::value_type>
+concept SimdFolds = requires(V v, V (&vectors)[S::width], V (*op)(V, V), A scale, A *out, const A *const *row,
+                             std::size_t at) {
+  // The sum, and the largest.
+  { S::fold(v) } -> std::same_as<A>;
+  { S::fold_max(v) } -> std::same_as<A>;
+  // Lane r becomes the reduction of vectors[r] by op.
+  { S::fold_each(vectors, op) } -> std::same_as<V>;
+  // out[j] = scale * the sum of the j-th of four vectors.
+  S::store_scaled_folds(out, scale, v, v, v, v);
+  // Lane j of vectors[i] and lane i of vectors[j] change places.
+  S::transpose(vectors);
+  // Lane r of vectors[i] becomes row[r][at + i].
+  S::load_transposed(vectors, row, at);
+};
+
+// total[i] += v[i] in f64.
+template <class S>
+concept AddsToDoubles = requires(double *total, typename S::batch v) {
+  S::add_to(total, v);
+};
+
+// The vector that begins at lane k of a and goes on in b.
+template <class S, class V = typename S::batch>
+concept ShiftsLanes = requires(V a, V b, std::size_t k) {
+  { S::shifted(a, b, S::shift_by(k)) } -> std::same_as<V>;
+};
+
+// Two short rows in a vector, each in a half.
+template <class S, class V = typename S::batch>
+concept JoinsHalves = requires(V a, V b, V (&vectors)[S::width / 2], V (*op)(V, V), std::size_t k,
+                               std::size_t l) {
+  // The lower halves of a and b.
+  { S::join_halves(a, b) } -> std::same_as<V>;
+  // The upper half of a, in the lower half.
+  { S::upper_half(a) } -> std::same_as<V>;
+  // keep_first by k in the lower half, by l in the upper half.
+  { S::keep_first_of_halves(a, k, l) } -> std::same_as<V>;
+  // fold_each of halves: for i below 4 vectors[i] has rows i and i + 4, vectors[i + 4] has rows i + 8 and i
+  // + 12.
+  { S::fold_each_half(vectors, op) } -> std::same_as<V>;
+};
+
+template <class S>
+concept Simd = requires {
+  requires SimdTypes<S> && SimdChoices<S>;
+  requires SimdMemory<S>;
+  requires !S::aligns_dot || LoadsLast<S>;
+  requires SimdArithmetic<S>;
+  requires SimdMasks<S>;
+  requires SimdBits<S>;
+  requires ScalesByPower<S> || TestsMagnitude<S>;
+  requires SimdFolds<S>;
+  requires sizeof(typename S::batch::value_type) == 8 || AddsToDoubles<S>;
+};
+
+}  // namespace
