@@ -185,7 +185,7 @@ struct simd : Avx2 {
   static batch fill_after(batch v, std::size_t k, A value) { return select(first_lanes(k), v, batch(value)); }
 
   static batch add_exponent(batch p, batch n) {
-    return number(bits(p) + (bits(n) << rapt::Contract<A>::mantissa_bits));
+    return number(bits(p) + (bits(n) << rapt::ExpContract<A>::mantissa_bits));
   }
   static batch subtract_bits_where(mask m, batch a, batch b) { return number(bits(a) - bits(m & b)); }
   // By a product, which passes a NaN on.

@@ -174,7 +174,7 @@ struct simd : Avx512 {
   static batch fill_after(batch v, std::size_t k, A value) { return select(first(k), v, batch(value)); }
 
   static batch add_exponent(batch p, batch n) {
-    return number(bits(p) + (bits(n) << rapt::Contract<A>::mantissa_bits));
+    return number(bits(p) + (bits(n) << rapt::ExpContract<A>::mantissa_bits));
   }
   static batch subtract_bits_where(mask m, batch a, batch b) {
     return number(subtract_where(m, bits(a), bits(b)));
@@ -195,7 +195,7 @@ struct simd : Avx512 {
         differ = _mm512_ternarylogic_epi64(differ, bits(v[r]), bits(same), unequal_or);
       }
     }
-    using C = rapt::Contract<A>;
+    using C = rapt::ExpContract<A>;
     constexpr auto high = static_cast<typename C::Bits>(~typename C::Bits{0} << (C::mantissa_bits - 1));
     return any_common_bit(differ, decltype(bits(same))(high));
   }

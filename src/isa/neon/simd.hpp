@@ -158,7 +158,7 @@ struct simd : Neon {
   static batch fill_after(batch v, std::size_t k, A value) { return select(after(k), batch(value), v); }
 
   static batch add_exponent(batch p, batch n) {
-    return number(bits(p) + (bits(n) << rapt::Contract<A>::mantissa_bits));
+    return number(bits(p) + (bits(n) << rapt::ExpContract<A>::mantissa_bits));
   }
   static batch subtract_bits_where(mask m, batch a, batch b) { return number(bits(a) - (m & bits(b))); }
   // By a product, which passes a NaN on.
