@@ -116,37 +116,57 @@ double sum_in_one_pass(const Reduction<A> &reduction, A subtract_from, A depth, 
   return fold<A>(long_lane);
 }
 
+// A row's kind, and its maximum with the sink.
 template <class E, class A>
-RowSum<A> sum_row(const Scores<A> &scores, const Reduction<A> &reduction, const E *x, std::size_t row_index,
-                  std::size_t cols, const A *sinks) {
-  using C = rapt::SoftmaxContract<A>;
+RowSum<A> find_max(const Scores<A> &scores, const E *x, std::size_t row_index, std::size_t cols, A sink) {
+  constexpr A infinity = std::numeric_limits<A>::infinity(), largest = std::numeric_limits<A>::max();
   RowSum<A> row;
-  bool is_nan = false;
-  bool any = false;
+  bool is_nan = std::isnan(sink), any = false;
   for (std::size_t i = 0; i < cols; ++i) {
     const A v = scores.v(row_index, i, rapt::widened(x[i]));
     any = any || !scores.plan().excluded(row_index, i);
     is_nan = is_nan || std::isnan(v);
     if (v > row.max) row.max = v;
   }
-  const A c = static_cast<A>(scores.c());
-  const A sink = sinks ? sinks[row_index] : -std::numeric_limits<A>::infinity();
   if (!any) {
     row.kind = RowKind::nothing_visible;
-    return row;
-  }
-  if (is_nan || row.max == std::numeric_limits<A>::infinity() || std::isnan(sink) ||
-      sink == std::numeric_limits<A>::infinity()) {
+  } else if (is_nan || row.max == infinity || sink == infinity) {
     row.kind = RowKind::not_a_number;
-    return row;
+  } else {
+    const A c = static_cast<A>(scores.c());
+    row.sink_is_max = sink > c * row.max;
+    if (row.sink_is_max) row.max = sink / c < largest ? sink / c : largest;
+    if (row.max == -infinity) row.kind = RowKind::all_minus_infinity;
   }
-  row.sink_is_max = sink > c * row.max;
-  if (row.sink_is_max)
-    row.max = sink / c < std::numeric_limits<A>::max() ? sink / c : std::numeric_limits<A>::max();
-  if (row.max == -std::numeric_limits<A>::infinity()) {
-    row.kind = RowKind::all_minus_infinity;
-    return row;
+  return row;
+}
+
+// The sink's exponential, relative to the row's maximum.
+template <class A>
+double sink_exponential(const RowSum<A> &row, A c, A sink) {
+  using C = rapt::SoftmaxContract<A>;
+  RowSum<A> sink_row = row;  // the sink is s itself, not v: its row has c = 1
+  sink_row.max = c * row.max;
+  A s = sink;
+  if (row.subtract) {
+    // Relative to c * max, exactly. For a huge |s| the bounds keep that rounding from overflowing, and from
+    // losing a sink that is the maximum itself.
+    s = std::fma(-c, row.max, sink);
+    if (s > A(1)) s = A(1);
+    if (row.sink_is_max && s < A(-1)) s = A(-1);
+    sink_row.max = 0;
   }
+  return double{exponential(Reduction<A>(1.0), sink_row, s, C::depth)};
+}
+
+template <class E, class A>
+RowSum<A> sum_row(const Scores<A> &scores, const Reduction<A> &reduction, const E *x, std::size_t row_index,
+                  std::size_t cols, const A *sinks) {
+  using C = rapt::SoftmaxContract<A>;
+  const A c = static_cast<A>(scores.c());
+  const A sink = sinks ? sinks[row_index] : -std::numeric_limits<A>::infinity();
+  RowSum<A> row = find_max(scores, x, row_index, cols, sink);
+  if (row.kind != RowKind::regular) return row;
 
   row.subtract = !(std::fabs(row.max) < C::subtract_from / c);
   if (!row.subtract) row.max_n = reduction.round_multiple(row.max);
@@ -156,22 +176,7 @@ RowSum<A> sum_row(const Scores<A> &scores, const Reduction<A> &reduction, const 
       cols > C::one_pass_from && !row.subtract && !sinks
           ? sum_in_one_pass(reduction, C::subtract_from / c, depth, cols, score)
           : sum_of<A>(cols, [&](std::size_t i) { return exponential(reduction, row, score(i), depth); });
-
-  if (sinks) {
-    const Reduction<A> natural(1.0);
-    RowSum<A> as_sum = row;  // the sink is s itself, not v: its row has c = 1
-    as_sum.max = c * row.max;
-    A s = sink;
-    if (row.subtract) {
-      // Relative to c * max, exactly. For a huge |s| the bounds keep that rounding from overflowing, and from
-      // losing a sink that is the maximum itself.
-      s = std::fma(-c, row.max, sink);
-      if (s > A(1)) s = A(1);
-      if (row.sink_is_max && s < A(-1)) s = A(-1);
-      as_sum.max = 0;
-    }
-    sum += double{exponential(natural, as_sum, s, C::depth)};
-  }
+  if (sinks) sum += sink_exponential(row, c, sink);
 
   row.sum = static_cast<A>(sum);
   const double remainder_of_max =
