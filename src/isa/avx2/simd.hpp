@@ -15,10 +15,10 @@
 
 namespace {
 
-// A window that begins k elements before the middle has its first k lanes set.
+// A window of 8 that begins k before the middle has its first k integers set.
 alignas(64) constexpr std::int32_t tail_window[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
 
-// The first k of count bytes, the rest 0; no byte after them is read.
+// The first k of `count` bytes, the others 0 and not read.
 template <std::size_t count>
 std::uint64_t load_bytes(const std::uint8_t *p, std::size_t k) {
   std::uint64_t bytes = 0;
@@ -132,8 +132,7 @@ struct simd : Avx2 {
   static constexpr std::size_t width = 32 / sizeof(A);
   static constexpr std::size_t panel_vectors = 2;
   static constexpr bool fetches_by_line = false;
-  static constexpr std::size_t dot_rows_together =
-      1;  // 8 accumulators per row fill the registers with the operands
+  static constexpr std::size_t dot_rows_together = 1;  // 8 accumulators per row, of 16 registers
   static constexpr bool aligns_dot = true;
   static constexpr bool can_stream = true;
   static constexpr bool masks_are_free = false;
@@ -173,8 +172,8 @@ struct simd : Avx2 {
   static mask equal(batch a, batch b) { return compare<_CMP_EQ_OQ>(a, b); }
   static mask not_greater(batch a, batch b) { return compare<_CMP_LE_OQ>(a, b); }
   static mask unordered(batch a, batch b) { return compare<_CMP_UNORD_Q>(a, b); }
-  // In the signs, at which any() looks. A comparison of numbers would take one of the two ports that the
-  // polynomial of exp fills: 8 % of its time.
+  // In the signs, at which any() looks. A comparison of numbers would take a port from the polynomial of exp:
+  // 8 % of its time.
   static mask magnitude_reaches(batch a, batch limit) {
     return number(bits(limit) - integers(1) - bits(abs(a)));
   }
@@ -188,7 +187,7 @@ struct simd : Avx2 {
     return number(bits(p) + (bits(n) << rapt::ExpContract<A>::mantissa_bits));
   }
   static batch subtract_bits_where(mask m, batch a, batch b) { return number(bits(a) - bits(m & b)); }
-  // By a product, which passes a NaN on.
+  // A product passes a NaN on.
   static batch scale_by_power_above(batch v, batch cutoff, batch p, batch, batch shifted) {
     return compare<_CMP_NLE_UQ>(v, cutoff) & (p * add_exponent(batch(A(1)), shifted));
   }
@@ -207,7 +206,7 @@ struct simd : Avx2 {
       v[i + n] = high_halves(lower[i], upper[i]);
     });
   }
-  // Two thirds of the shuffles of a transposition of whole loads in f32.
+  // In f32 two thirds of the shuffles that transposing whole loads takes.
   template <class E>
   [[gnu::always_inline]] static void load_transposed(batch (&v)[width], const E *const *row, std::size_t at) {
     load_transposed_by_parts<simd, part_width<A>>(v, row, at);
@@ -217,7 +216,7 @@ struct simd : Avx2 {
     return load_halves(row[0] + at, row[part_width<A>] + at);
   }
 
-  // Each half becomes the fold by op of the halves of a or b.
+  // The lower half becomes op of the halves of a, the upper half op of the halves of b.
   template <class Op>
   static batch fold_halves(batch a, batch b, Op op) {
     return op(low_halves(a, b), high_halves(a, b));

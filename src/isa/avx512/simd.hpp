@@ -85,7 +85,7 @@ struct Avx512 {
   static f32 high_pairs(f32 a, f32 b) { return _mm512_shuffle_ps(a, b, 0xee); }
   static f32 evens(f32 a, f32 b) { return _mm512_shuffle_ps(a, b, 0x88); }
   static f32 odds(f32 a, f32 b) { return _mm512_shuffle_ps(a, b, 0xdd); }
-  // Two parts of a, then two of b: `order` has two bits for each.
+  // Two parts of a, then two of b, each chosen by two bits of `order`.
   template <int order>
   static f32 parts(f32 a, f32 b) {
     return _mm512_shuffle_f32x4(a, b, order);
@@ -230,7 +230,7 @@ struct simd : Avx512 {
       v[i + 3 * n] = parts<0xdd>(b, d);
     });
   }
-  // Half of the shuffles of a transposition of whole loads: 40 cycles against 64 in f32.
+  // Half of the shuffles that transposing whole loads takes: 40 cycles against 64 in f32.
   template <class E>
   [[gnu::always_inline]] static void load_transposed(batch (&v)[width], const E *const *row, std::size_t at) {
     load_transposed_by_parts<simd, part_width<A>>(v, row, at);
@@ -242,12 +242,12 @@ struct simd : Avx512 {
     return load_part<3>(load_part<2>(two, row[2 * n] + at), row[3 * n] + at);
   }
 
-  // Part j becomes the fold by op of the parts of the j-th of four registers, of which a and b have two
-  // halves each.
+  // Part j becomes op of the two parts in a half: the lower and upper half of a, then of b.
   template <class Op>
   static batch fold_halves(batch a, batch b, Op op) {
     return op(parts<0x88>(a, b), parts<0xdd>(a, b));
   }
+  // Part j becomes the reduction by op of the four parts of vj.
   template <class Op>
   static batch fold_parts(batch v0, batch v1, batch v2, batch v3, Op op) {
     return fold_halves(op(parts<0x44>(v0, v1), parts<0xee>(v0, v1)),

@@ -14,8 +14,8 @@
 
 namespace {
 
-// A mask has all bits of a lane set, or none. xsimd 8 shifts by a table of functions, so that integers are
-// the native vectors, whose operators gcc and clang have.
+// A mask has all bits of a lane set, or none. Integers are native vectors, with the operators of gcc and
+// clang: xsimd 8 compares the count of a shift with each constant.
 struct Neon {
   using arch = xsimd::neon64;
   using f32 = xsimd::batch<float, arch>;
@@ -161,7 +161,7 @@ struct simd : Neon {
     return number(bits(p) + (bits(n) << rapt::ExpContract<A>::mantissa_bits));
   }
   static batch subtract_bits_where(mask m, batch a, batch b) { return number(bits(a) - (m & bits(b))); }
-  // By a product, which passes a NaN on.
+  // A product passes a NaN on.
   static batch scale_by_power_above(batch v, batch cutoff, batch p, batch, batch shifted) {
     return zero_where(not_greater(v, cutoff), p * add_exponent(batch(A(1)), shifted));
   }

@@ -5,8 +5,9 @@
 // operation says nothing of NaN, a NaN operand gives a NaN in its lane.
 //
 // Elements in memory may have another type than A: loads and stores are overloaded on the pointer, and
-// convert. A type is added to a level by overloads of load, store and stream, and of what their first and
-// last lanes are made of.
+// convert. A new element type overloads load, store, stream, and the loads and stores of some lanes from
+// which load_first, load_last, store_first and load_transposed are made: load_where and store_where, or
+// load_lane and store_lane.
 #pragma once
 
 #include <concepts>
@@ -19,8 +20,8 @@ namespace {
 template <class A>
 struct simd;
 
-// Here and below V is the vector type, M the mask: a truth value per lane. V comes from xsimd, with +, -, *
-// and a constructor that fills every lane.
+// V is the vector, xsimd's batch: it has operators, and a constructor that fills every lane. M is the mask: a
+// truth value per lane.
 template <class S, class V = typename S::batch, class M = typename S::mask>
 concept SimdTypes = requires(V v) {
   { v - v } -> std::same_as<V>;
