@@ -72,8 +72,8 @@ TEST_CASE_TEMPLATE("options that scores are made of", T, float, double) {
   }
 }
 
-// Equal weights and values whose sums round the same way over and over.
-TEST_CASE_TEMPLATE("sums that are made for the worst", T, float, double) {
+// Among them equal weights and values, whose sums round the same way over and over.
+TEST_CASE_TEMPLATE("sums that are made to lose", T, float, double) {
   if (!measurable<T>) return;
   const ForcedIsa forced("scalar");
   WorstErrors equal, growing, one_large;
@@ -86,7 +86,7 @@ TEST_CASE_TEMPLATE("sums that are made for the worst", T, float, double) {
     const std::vector<T> column = draw<T>(40, [&] { return 1 + random.uniform(); });
     for (std::size_t i = 0; i < a.v.size(); ++i) a.v[i] = column[i % 40];
     measure(a, equal, true);
-    // A first key that outweighs the others, each of which is just below half a unit of its value.
+    // The first key outweighs the others, each of which is just below half a unit of its value.
     oracle::Attention<T> large = a;
     large.q = {T(1)};
     large.k.assign(keys, static_cast<T>(std::log(0.99 * (std::numeric_limits<T>::epsilon() / 2))));

@@ -94,7 +94,7 @@ TEST_CASE_TEMPLATE("options", T, float, double) {
   }
 }
 
-// The truth is what differences of the output say.
+// The truth by differences of the output.
 TEST_CASE("central differences") {
   for_each_usable_isa([](const std::string &isa) {
     CAPTURE(isa);

@@ -1,4 +1,4 @@
-// Numbers worked out by hand, through the public API: what scaling by 1/sqrt(d_k) does to attention.
+// Numbers worked out by hand, through the public API: the effect on attention of scaling by 1/sqrt(d_k).
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 #include "rapt/rapt.h"
 #include "support/bits.hpp"
 #include "support/effort.hpp"
-#include "support/isa.hpp"
+#include "support/every_level.hpp"
 #include "support/random.hpp"
 
 using namespace rapt::test;
@@ -34,8 +34,7 @@ void check_rounded(const std::vector<float> &got, const std::vector<double> &exp
 }  // namespace
 
 TEST_CASE("a dot product, and the same scaled by 1 / sqrt(4)") {
-  for_each_usable_isa([](const std::string &isa) {
-    CAPTURE(isa);
+  on_every_level([] {
     const float q[] = {1, 0, 1, 0}, k[] = {0, 1, 1, 1};
     CHECK(rapt_dot_f32(q, k, 4) == 1.0f);
     float score = 0;
@@ -45,8 +44,7 @@ TEST_CASE("a dot product, and the same scaled by 1 / sqrt(4)") {
 }
 
 TEST_CASE("softmax of small rows") {
-  for_each_usable_isa([](const std::string &isa) {
-    CAPTURE(isa);
+  on_every_level([] {
     check_rounded(softmax_of({14, 10, 12}), {0.867, 0.016, 0.117}, 5e-4);
     const float eighth = 1 / std::sqrt(64.0f);
     const std::vector<float> scaled = softmax_of({14, 10, 12}, eighth);
@@ -64,11 +62,10 @@ TEST_CASE("softmax of small rows") {
   });
 }
 
-// d_k = 4, so that scores are halves of dot products: 14, 10, 12 as above, from which causality takes the
-// last away for the first query.
+// d_k is 4, so that scores are half of dot products: 14, 10 and 12 as above. Causality hides the last from
+// the first query.
 TEST_CASE("attention over three keys") {
-  for_each_usable_isa([](const std::string &isa) {
-    CAPTURE(isa);
+  on_every_level([] {
     const std::vector<float> q = {2, 0, 2, 4, 2, 0, 2, 4};
     const std::vector<float> k = {2, 9, 2, 5, 2, 9, 0, 4, 0, 9, 2, 5};  // dot products 28, 20, 24
     const std::vector<float> v = {1, 0, 100, 0, 1, 100, 0, 0, -200};
@@ -95,8 +92,7 @@ TEST_CASE("attention over three keys") {
 }
 
 TEST_CASE("a constant added to all logits changes nothing") {
-  for_each_usable_isa([](const std::string &isa) {
-    CAPTURE(isa);
+  on_every_level([] {
     const std::vector<float> far = softmax_of({100, 102, 103}), near = softmax_of({-3, -1, 0});
     for (std::size_t i = 0; i < 3; ++i) {
       CHECK(std::fabs(double{far[i]} - double{near[i]}) <= 12 * 0x1p-24 * double{near[i]});
@@ -106,16 +102,14 @@ TEST_CASE("a constant added to all logits changes nothing") {
 }
 
 TEST_CASE("scaling keeps softmax from being one-hot") {
-  for_each_usable_isa([](const std::string &isa) {
-    CAPTURE(isa);
+  on_every_level([] {
     check_rounded(softmax_of({-20, 3, 25, -15}), {0, 0, 1, 0}, 3e-10);
     check_rounded(softmax_of({-20, 3, 25, -15}, 0.125f), {0.0034, 0.0595, 0.9309, 0.0063}, 5.1e-5);
   });
 }
 
 TEST_CASE("the variance of a dot product is d_k, and 1 after scaling by 1 / sqrt(d_k)") {
-  for_each_usable_isa([](const std::string &isa) {
-    CAPTURE(isa);
+  on_every_level([] {
     const std::size_t samples = native_or_emulated<std::size_t>(2000, 400);
     for (std::size_t d_k = 4; d_k <= 1024; d_k *= 4) {
       CAPTURE(d_k);
@@ -139,8 +133,7 @@ TEST_CASE("the variance of a dot product is d_k, and 1 after scaling by 1 / sqrt
       for (int f = 0; f < 3; ++f) {
         const double mean = sum[f] / count;
         const double variance = sum_of_squares[f] / count - mean * mean;
-        // The sample variance of a sum of products has a relative standard error of sqrt((2 + 6 / d) /
-        // count).
+        // The relative standard error of the sample variance of a sum of d products.
         const double standard_error = std::sqrt((2 + 6 / d) / count);
         CHECK(std::fabs(variance / expected[f] - 1) <= 4.5 * standard_error);
       }

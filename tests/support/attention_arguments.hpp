@@ -16,7 +16,7 @@ namespace rapt::test::attention_arguments {
 constexpr std::size_t batch = 2, q_heads = 4, kv_heads = 2, q_len = 3, kv_len = 40, qk_dim = 6, v_dim = 5;
 constexpr std::size_t rows = batch * q_heads * q_len, q_size = rows * qk_dim, out_size = rows * v_dim,
                       k_size = batch * kv_heads * kv_len * qk_dim, v_size = batch * kv_heads * kv_len * v_dim,
-                      bias_size = rows * kv_len;
+                      bias_size = rows * kv_len, memory_size = 2 * k_size;  // any array, at a shift
 constexpr rapt_strides repeated{RAPT_REPEAT, RAPT_REPEAT, RAPT_REPEAT};
 
 enum Function : unsigned { whole = 1, tasks = 2, partial = 4, merge = 8, gradient = 16, gradient_tasks = 32 };
@@ -59,30 +59,16 @@ struct Call {
   explicit Call(unsigned called) : function(called) {
     // gradient_tasks is asked for no task: those of a call depend on its options.
     if (function & (tasks | partial | merge)) last = 1;
-    const bool is_forward = function & forwards;
-    const struct {
-      Array array;
-      std::size_t size;
-      double value;
-      bool is_given;
-    } arrays[] = {{q, q_size, 0.5, true},
-                  {k, k_size, 0.25, true},
-                  {v, v_size, 0.125, true},
-                  {out, q_size, is_forward ? -7 : 0.5, true},
-                  {lse, rows, is_forward ? -7.0 : 3.0, true},
-                  {partials, rows * (v_dim + 2), -7, true},
-                  {bias, bias_size, 0.5, false},
-                  {sinks, q_heads, 1, false},
-                  {dout, out_size, 0.5, true},
-                  {dq, q_size, -7, true},
-                  {dk, k_size, -7, true},
-                  {dv, v_size, -7, true},
-                  {dbias, bias_size, -7, false},
-                  {dsinks, q_heads, -7, false}};
-    for (const auto &[array, size, value, is_given] : arrays) {
-      memory[array].assign(3 * size, static_cast<T>(value));
-      if (is_given) give({array});
-    }
+    memory.fill(std::vector<T>(memory_size, T(-7)));
+    const auto set = [&](Array array, double value) {
+      memory[array].assign(memory_size, static_cast<T>(value));
+    };
+    for (const Array array : {q, bias, dout}) set(array, 0.5);
+    set(k, 0.25);
+    set(v, 0.125);
+    set(sinks, 1);
+    if (function & backwards) set(out, 0.5), set(lse, 3);
+    give({q, k, v, out, lse, partials, dout, dq, dk, dv});
     options.batch = batch;
     options.q_heads = q_heads;
     options.kv_heads = kv_heads;

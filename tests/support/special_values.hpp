@@ -1,19 +1,16 @@
-// What the tests of special values share: the values, predicates over results, the levels, and the ways in
-// which options exclude elements.
+// Special values, predicates over results, and the ways in which options exclude elements: for the tests of
+// special values.
 #pragma once
-
-#include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <string>
 #include <vector>
 
 #include "rapt/rapt.h"
 #include "support/bits.hpp"
-#include "support/isa.hpp"
+#include "support/every_level.hpp"
 
 namespace rapt::test {
 
@@ -58,14 +55,6 @@ std::size_t differences(const Values &a, const Values &b) {
   std::size_t count = 0;
   for (std::size_t i = 0; i < a.size(); ++i) count += !same_bits(a[i], b[i]);
   return count;
-}
-
-template <class Body>
-void on_every_level(Body &&body) {
-  for_each_usable_isa([&](const std::string &isa) {
-    CAPTURE(isa);
-    body();
-  });
 }
 
 // A change to a problem of rows of scores. A Problem has `options`, rows() and cols(), `mask` and `bias` for
