@@ -16,11 +16,9 @@ TEST_CASE_TEMPLATE("out does not depend on whether lse is asked for", T, float, 
     call.run_forward();
     std::vector<T> out(call.out.size());
     call.options.lse = nullptr;
-    std::size_t bytes = 0;
-    REQUIRE(rapt_attention_workspace(&call.options, &bytes) == RAPT_OK);
-    std::vector<unsigned char> workspace(bytes);
+    std::vector<unsigned char> workspace = workspace_for(call.options);
     REQUIRE(rapt_attention(call.q.data(), call.k.data(), call.v.data(), out.data(), &call.options,
-                           workspace.data(), bytes) == RAPT_OK);
+                           workspace.data(), workspace.size()) == RAPT_OK);
     CHECK(differences(out, call.out) == 0);
   });
 }
@@ -112,11 +110,9 @@ TEST_CASE_TEMPLATE("nothing past a length is read", T, float, double) {
         options.bias_strides = options.mask_strides = repeat;
         std::vector<T> out(queries * dim, whole.unwritten), lse(queries);
         options.lse = lse.data();
-        std::size_t bytes = 0;
-        REQUIRE(rapt_attention_workspace(&options, &bytes) == RAPT_OK);
-        std::vector<unsigned char> workspace(bytes, canary);
+        std::vector<unsigned char> workspace = workspace_for(options);
         REQUIRE(rapt_attention(whole.q.data(), place(k_slot, whole.k), place(v_slot, whole.v), out.data(),
-                               &options, workspace.data(), bytes) == RAPT_OK);
+                               &options, workspace.data(), workspace.size()) == RAPT_OK);
         CHECK(differences(out, whole.out) == 0);
         CHECK(differences(lse, whole.lse) == 0);
       }

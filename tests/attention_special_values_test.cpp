@@ -181,14 +181,14 @@ TEST_CASE_TEMPLATE("NaN is not a largest score", T, float, double) {
             call.k[(place + apart) % keys] = T(5);
             if (has_mask) call.mask.assign(queries * keys, 1);
             call.bind_options();
-            std::size_t bytes = 0, tasks = 0, length = 0;
-            REQUIRE(rapt_attention_workspace(&call.options, &bytes) == RAPT_OK);
+            std::size_t tasks = 0, length = 0;
             REQUIRE(rapt_attention_partial_tasks(&call.options, &tasks, &length) == RAPT_OK);
             REQUIRE(length == queries * 3);
-            std::vector<unsigned char> workspace(bytes);
+            std::vector<unsigned char> workspace = workspace_for(call.options);
             std::vector<T> partials(length);
             REQUIRE(rapt_attention_partial(call.q.data(), call.k.data(), call.v.data(), partials.data(),
-                                           &call.options, 0, tasks, workspace.data(), bytes) == RAPT_OK);
+                                           &call.options, 0, tasks, workspace.data(),
+                                           workspace.size()) == RAPT_OK);
             for (std::size_t i = 0; i < queries; ++i) {
               CHECK(partials[3 * i] == T(5));
               CHECK(std::isnan(partials[3 * i + 1]));

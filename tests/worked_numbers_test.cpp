@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "rapt/rapt.h"
+#include "support/attention_call.hpp"
 #include "support/bits.hpp"
 #include "support/effort.hpp"
 #include "support/every_level.hpp"
@@ -75,19 +76,17 @@ TEST_CASE("attention over three keys") {
     options.qk_dim = 4;
     options.v_dim = 3;
     options.causal = RAPT_CAUSAL_BOTTOM_RIGHT;
-    std::vector<float> out(6), lse(2);
-    options.lse = lse.data();
-    std::size_t bytes = 0;
-    REQUIRE(rapt_attention_workspace(&options, &bytes) == RAPT_OK);
-    std::vector<unsigned char> workspace(bytes);
-    REQUIRE(rapt_attention(q.data(), k.data(), v.data(), out.data(), &options, workspace.data(), bytes) ==
-            RAPT_OK);
+    AttentionResults<float> results;
+    results.out.resize(6);
+    results.lse.resize(2);
+    run_attention(q, k, v, options, results);
+    const std::vector<float> &out = results.out;
     // The second query sees all: weights 0.867, 0.016, 0.117, and 100 * (0.867 + 0.016) - 200 * 0.117 = 64.8.
     check_rounded({out[3], out[4]}, {0.867, 0.016}, 5e-4);
     check_rounded({out[5]}, {64.8}, 0.1);
     // The first sees two: 1 / (1 + e^-4) = 0.982.
     check_rounded({out[0], out[1], out[2]}, {0.98201, 0.01799, 100}, 5e-6);
-    check_rounded(lse, {14 + 0.01815, 14 + 0.14293}, 2e-5);
+    check_rounded(results.lse, {14 + 0.01815, 14 + 0.14293}, 2e-5);
   });
 }
 

@@ -1,12 +1,11 @@
 // Problems of the oracle of attention, and the library's results for them, forwards and backwards.
 #pragma once
 
-#include <doctest/doctest.h>
-
 #include <limits>
 #include <vector>
 
 #include "oracle/attention.hpp"
+#include "support/attention_call.hpp"
 #include "support/isa.hpp"
 #include "support/public_api.hpp"
 #include "support/random.hpp"
@@ -103,48 +102,23 @@ rapt_attention_options options_of(const oracle::Attention<T> &a) {
 }
 
 template <class T>
-struct AttentionResults {
-  std::vector<T> out, lse, dq, dk, dv, dbias, dsinks;
-};
-
-template <class T>
 AttentionResults<T> run_forward(const oracle::Attention<T> &a) {
   AttentionResults<T> results;
   results.out.resize(a.rows({}) * a.v_dim);
   results.lse.resize(a.rows({}));
-  rapt_attention_options o = options_of(a);
-  o.lse = results.lse.data();
-  std::size_t bytes = 0;
-  REQUIRE(rapt_attention_workspace(&o, &bytes) == RAPT_OK);
-  std::vector<unsigned char> workspace(bytes);
-  REQUIRE(rapt_attention(a.q.data(), a.k.data(), a.v.data(), results.out.data(), &o, workspace.data(),
-                         bytes) == RAPT_OK);
+  rapt_attention_options options = options_of(a);
+  run_attention(a.q, a.k, a.v, options, results);
   return results;
 }
 
 template <class T>
 AttentionResults<T> run_forward_and_backward(const oracle::Attention<T> &a, const std::vector<T> &dout) {
   AttentionResults<T> results = run_forward(a);
-  results.dq.resize(a.q.size());
-  results.dk.resize(a.k.size());
-  results.dv.resize(a.v.size());
   results.dbias.resize(a.bias.size());
   results.dsinks.resize(a.sinks.size());
-  rapt_attention_options o = options_of(a);
-  o.lse = results.lse.data();
-  rapt_attention_gradients g = RAPT_ATTENTION_GRADIENTS_INIT;
-  g.out = results.out.data();
-  g.dout = dout.data();
-  g.dq = results.dq.data();
-  g.dk = results.dk.data();
-  g.dv = results.dv.data();
-  if (!a.bias.empty()) g.dbias = results.dbias.data();
-  if (!a.sinks.empty()) g.dsinks = results.dsinks.data();
-  std::size_t bytes = 0;
-  REQUIRE(rapt_attention_backward_workspace(&o, &bytes) == RAPT_OK);
-  std::vector<unsigned char> workspace(bytes);
-  REQUIRE(rapt_attention_backward(a.q.data(), a.k.data(), a.v.data(), &o, &g, workspace.data(), bytes) ==
-          RAPT_OK);
+  rapt_attention_options options = options_of(a);
+  options.lse = results.lse.data();
+  run_attention_backward(a.q, a.k, a.v, dout, options, T(0), results);
   return results;
 }
 

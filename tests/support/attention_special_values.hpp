@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "support/attention_call.hpp"
 #include "support/effort.hpp"
-#include "support/guarded_buffer.hpp"
 #include "support/public_api.hpp"
 #include "support/random.hpp"
 #include "support/special_values.hpp"
@@ -16,7 +16,7 @@ namespace rapt::test {
 
 // One sequence over dense arrays, of one key/value head. Results that no call has written are `unwritten`.
 template <class T>
-struct DenseAttention {
+struct DenseAttention : AttentionResults<T> {
   using Element = T;
   static constexpr T unwritten = -77;
 
@@ -26,7 +26,6 @@ struct DenseAttention {
   std::vector<std::uint8_t> mask;
   std::vector<std::int32_t> kv_lengths;
   rapt_attention_options options = attention_options<T>();
-  std::vector<T> out, lse, dq, dk, dv, dbias, dsinks;
 
   DenseAttention(std::size_t query_count, std::size_t key_count, std::size_t dim, std::size_t width,
                  std::uint64_t seed = 1, std::size_t head_count = 1)
@@ -62,36 +61,16 @@ struct DenseAttention {
 
   void run_forward() {
     bind_options();
-    out.assign(rows() * v_dim, unwritten);
-    lse.assign(rows(), unwritten);
-    options.lse = lse.data();
-    std::size_t bytes = 0;
-    REQUIRE(rapt_attention_workspace(&options, &bytes) == RAPT_OK);
-    std::vector<unsigned char> workspace(bytes, canary);
-    REQUIRE(rapt_attention(q.data(), k.data(), v.data(), out.data(), &options, workspace.data(), bytes) ==
-            RAPT_OK);
+    this->out.assign(rows() * v_dim, unwritten);
+    this->lse.assign(rows(), unwritten);
+    run_attention(q, k, v, options, *this);
   }
   // Forwards and backwards.
   void run() {
     run_forward();
-    dq.assign(q.size(), unwritten);
-    dk.assign(k.size(), unwritten);
-    dv.assign(v.size(), unwritten);
-    dbias.assign(bias.size(), unwritten);
-    dsinks.assign(sinks.size(), unwritten);
-    rapt_attention_gradients g = RAPT_ATTENTION_GRADIENTS_INIT;
-    g.out = out.data();
-    g.dout = dout.data();
-    g.dq = dq.data();
-    g.dk = dk.data();
-    g.dv = dv.data();
-    if (!bias.empty()) g.dbias = dbias.data();
-    if (!sinks.empty()) g.dsinks = dsinks.data();
-    std::size_t bytes = 0;
-    REQUIRE(rapt_attention_backward_workspace(&options, &bytes) == RAPT_OK);
-    std::vector<unsigned char> workspace(bytes, canary);
-    REQUIRE(rapt_attention_backward(q.data(), k.data(), v.data(), &options, &g, workspace.data(), bytes) ==
-            RAPT_OK);
+    this->dbias.assign(bias.size(), unwritten);
+    this->dsinks.assign(sinks.size(), unwritten);
+    run_attention_backward(q, k, v, dout, options, unwritten, *this);
   }
   void bind_options() {
     const auto given = [](const auto &values) { return values.empty() ? nullptr : values.data(); };
@@ -106,11 +85,11 @@ struct DenseAttention {
   std::span<T> query(std::size_t i) { return part(q, i, qk_dim); }
   std::span<T> key(std::size_t j) { return part(k, j, qk_dim); }
   std::span<T> value(std::size_t j) { return part(v, j, v_dim); }
-  std::span<T> out_of(std::size_t i) { return part(out, i, v_dim); }
+  std::span<T> out_of(std::size_t i) { return part(this->out, i, v_dim); }
   std::span<T> dout_of(std::size_t i) { return part(dout, i, v_dim); }
-  std::span<T> dq_of(std::size_t i) { return part(dq, i, qk_dim); }
-  std::span<T> dk_of(std::size_t j) { return part(dk, j, qk_dim); }
-  std::span<T> dv_of(std::size_t j) { return part(dv, j, v_dim); }
+  std::span<T> dq_of(std::size_t i) { return part(this->dq, i, qk_dim); }
+  std::span<T> dk_of(std::size_t j) { return part(this->dk, j, qk_dim); }
+  std::span<T> dv_of(std::size_t j) { return part(this->dv, j, v_dim); }
   void spoil_key(std::size_t j, T with) {
     std::ranges::fill(key(j), with);
     std::ranges::fill(value(j), with);
@@ -119,11 +98,11 @@ struct DenseAttention {
     std::ranges::fill(query(i), with);
     std::ranges::fill(dout_of(i), with);
   }
-  bool row_is_nan(std::size_t i) { return all_nan(out_of(i)) && std::isnan(lse[i]); }
+  bool row_is_nan(std::size_t i) { return all_nan(out_of(i)) && std::isnan(this->lse[i]); }
   bool key_gradient_is_zero(std::size_t j) { return all_plus_zero(dk_of(j)) && all_plus_zero(dv_of(j)); }
   // Of the results that have been computed.
   bool results_are_finite() const {
-    return all_finite(out) && all_finite(dq) && all_finite(dk) && all_finite(dv);
+    return all_finite(this->out) && all_finite(this->dq) && all_finite(this->dk) && all_finite(this->dv);
   }
 
  private:
