@@ -45,7 +45,8 @@ TEST_CASE("the same bits under every floating-point state of the caller") {
         problem.attention.query_scales = problem.attention.alibi = true;
         problems.push_back(problem);
         problem.attention = {};
-        // The smallest scale that scores may have makes products and sums of ordinary logits subnormal.
+        // An even number of subnormal products and sums: the scale carries ordinary logits down there, and is
+        // itself the smallest that scores may have.
         problem.options = {};
         problem.scale = 0x1p-126;
         problems.push_back(problem);
