@@ -11,6 +11,7 @@
 #include "support/inputs.hpp"
 #include "support/isa.hpp"
 #include "support/public_api.hpp"
+#include "support/worst_errors.hpp"
 
 using namespace rapt::test;
 
@@ -58,28 +59,30 @@ oracle::RowErrors errors_of(const RowProblem<T> &problem) {
   return oracle::row_errors<T>(row, probabilities, logs, logsumexp);
 }
 
-struct Worst {
-  double softmax = 0, log_softmax = 0, logsumexp = 0;
-};
+// Errors and bounds in units.
+template <class T>
+void check_errors(const oracle::RowErrors &errors, WorstErrors &worst, double row = softmax_bound<T>,
+                  double log = log_bound<T>, double logsumexp = log_bound<T>) {
+  worst.see("softmax", errors.softmax / unit<T>, row);
+  worst.see("log_softmax", errors.log_softmax / unit<T>, log);
+  worst.see("logsumexp", errors.logsumexp / unit<T>, logsumexp);
+}
 
 // The promises for a row without softcap and bias.
 template <class T>
-void check_promises(const oracle::RowErrors &errors, Worst &worst) {
-  CHECK(errors.softmax <= softmax_bound<T> * unit<T>);
-  CHECK(errors.log_softmax <= log_bound<T> * unit<T>);
-  CHECK(errors.logsumexp <= log_bound<T> * unit<T>);
+void check_promises(const RowProblem<T> &problem, WorstErrors &worst) {
+  const oracle::RowErrors errors = errors_of(problem);
+  check_errors<T>(errors, worst);
   CHECK(errors.flushed_wrongly == 0);
-  worst.softmax = std::max(worst.softmax, errors.softmax / unit<T>);
-  worst.log_softmax = std::max(worst.log_softmax, errors.log_softmax / unit<T>);
-  worst.logsumexp = std::max(worst.logsumexp, errors.logsumexp / unit<T>);
 }
 
-template <class T>
-void print(const char *what, const Worst &worst) {
-  std::printf(
-      "%s %-28s in units of 2^-%d: softmax %.3f of %.0f, log_softmax %.3f and logsumexp %.3f of %.0f\n",
-      Api<T>::element, what, std::numeric_limits<T>::digits, worst.softmax, softmax_bound<T>,
-      worst.log_softmax, worst.logsumexp, log_bound<T>);
+// body(n) for the lengths that an emulator has the time for.
+template <class Body>
+void for_each_length(Sizes lengths, std::size_t longest_emulated, Body &&body) {
+  for (const std::size_t n : lengths) {
+    CAPTURE(n);
+    if (!emulated() || n <= longest_emulated) body(n);
+  }
 }
 
 template <class T>
@@ -121,36 +124,29 @@ TEST_CASE_FIXTURE(ScalarLevel, "exp_f64") {
 
 TEST_CASE_TEMPLATE("dot", T, float, double) {
   const ScalarLevel scalar;
-  double worst = 0;
-  for (const std::size_t n : Sizes{1, 2, 7, 64, 65, 100, 1000, 4096, 65536, 1 << 20}) {
-    if (emulated() && n > 5000) continue;
+  WorstErrors worst;
+  for_each_length({1, 2, 7, 64, 65, 100, 1000, 4096, 65536, 1 << 20}, 5000, [&](std::size_t n) {
     for (const double mean : {0.0, 1.0}) {
       const std::vector<T> a = normal_row<T>(n, 1, mean, n), b = normal_row<T>(n, 1, mean, n + 1);
       const double error = oracle::dot_error<T>(a, b, Api<T>::dot(a.data(), b.data(), n));
-      worst = std::max(worst, error);
-      CAPTURE(n);
-      CHECK(error <= (sizeof(T) == 4 ? 1e-6 : 4e-15));
+      worst.see("dot", error, sizeof(T) == 4 ? 1e-6 : 4e-15);
     }
-  }
-  std::printf("dot_%s worst error %.3g of the sum of magnitudes\n", Api<T>::element, worst);
+  });
+  worst.print<T>("dot, of the sum of magnitudes");
 }
 
 TEST_CASE_TEMPLATE("exp_sum", T, float, double) {
   const ScalarLevel scalar;
-  double worst = 0;
-  for (const std::size_t n : Sizes{1, 2, 7, 64, 65, 100, 1000, 2048, 2049, 50257, 1 << 20}) {
-    if (emulated() && n > 5000) continue;
+  WorstErrors worst;
+  for_each_length({1, 2, 7, 64, 65, 100, 1000, 2048, 2049, 50257, 1 << 20}, 5000, [&](std::size_t n) {
     for (const double shift : {0.0, 30.0, -60.0}) {
       const std::vector<T> x = normal_row<T>(n, 3, 0, n), ones(n, T(1));
       std::vector<T> y(n);
       const T sum = Api<T>::exp_sum(x.data(), T(0.7), static_cast<T>(shift), y.data(), n);
-      const double error = oracle::dot_error<T>(y, ones, sum);
-      worst = std::max(worst, error);
-      CAPTURE(n);
-      CHECK(error < (sizeof(T) == 4 ? 1e-6 : 1e-14));
+      worst.see("exp_sum", oracle::dot_error<T>(y, ones, sum), sizeof(T) == 4 ? 1e-6 : 1e-14);
     }
-  }
-  std::printf("exp_sum_%s worst relative error %.3g\n", Api<T>::element, worst);
+  });
+  worst.print<T>("exp_sum, relative");
 }
 
 TEST_CASE_TEMPLATE("softmax, log_softmax and logsumexp of normal logits", T, float, double) {
@@ -164,33 +160,31 @@ TEST_CASE_TEMPLATE("softmax, log_softmax and logsumexp of normal logits", T, flo
         Distribution{"offset -1e4", 2, -1e4}, Distribution{"offset 1e6", 2, 1e6},
         Distribution{"offset -1e6", 40, -1e6}, Distribution{"sigma 300", 300, 0},
         Distribution{"offset 65536", 30, 65536}, Distribution{"sigma 1e-3", 1e-3, 0}}) {
-    Worst worst;
-    for (const std::size_t n : Sizes{1, 2, 3, 5, 8, 17, 31, 64, 100, 257, 1000, 2049, 4096, 10000, 50257}) {
-      if (emulated() && n > 300) continue;
+    CAPTURE(std::string(logits.name));
+    WorstErrors worst;
+    const auto check = [&](std::size_t n) {
       for (const double scale : {1.0, 0.08838834764831845}) {
         if (n > 3000 && scale != 1) continue;
-        CAPTURE(std::string(logits.name));
-        CAPTURE(n);
         CAPTURE(scale);
-        check_promises<T>(
-            errors_of<T>({.x = normal_row<T>(n, logits.sigma, logits.offset, 7 + n), .scale = scale}), worst);
+        check_promises<T>({.x = normal_row<T>(n, logits.sigma, logits.offset, 7 + n), .scale = scale}, worst);
       }
-    }
-    print<T>(logits.name, worst);
+    };
+    for_each_length({1, 2, 3, 5, 8, 17, 31, 64, 100, 257, 1000, 2049, 4096, 10000, 50257}, 300, check);
+    worst.print<T>(logits.name);
   }
 }
 
 TEST_CASE_TEMPLATE("softmax of a million columns", T, float, double) {
   if (emulated()) return;
   const ScalarLevel scalar;
-  Worst worst;
-  check_promises<T>(errors_of<T>({.x = normal_row<T>(1000000, 2, 0, 99)}), worst);
-  print<T>("a million columns", worst);
+  WorstErrors worst;
+  check_promises<T>({.x = normal_row<T>(1000000, 2, 0, 99)}, worst);
+  worst.print<T>("a million columns");
 }
 
 TEST_CASE_TEMPLATE("softmax of logits and scales of any magnitude", T, float, double) {
   const ScalarLevel scalar;
-  Worst worst;
+  WorstErrors worst;
   for (const InputClass input :
        {InputClass::uniform, InputClass::denormals, InputClass::huge, InputClass::signed_zeros,
         InputClass::wide_exponents, InputClass::minus_infinities}) {
@@ -213,10 +207,11 @@ TEST_CASE_TEMPLATE("softmax of logits and scales of any magnitude", T, float, do
         // A scale outside of this range rounds the scores, each by at most half a unit of |s|.
         const bool exact = std::fabs(scale) >= 0x1p-16 && std::fabs(scale) <= 0x1p16;
         if (!exact && !fits) continue;  // a score may be infinite
-        const oracle::RowErrors errors = errors_of<T>({.x = x, .scale = scale});
+        const RowProblem<T> problem{.x = x, .scale = scale};
         if (exact && fits) {
-          check_promises<T>(errors, worst);
+          check_promises(problem, worst);
         } else {
+          const oracle::RowErrors errors = errors_of(problem);
           const double rounding = exact ? 0 : 2 * largest * std::fabs(scale);
           CHECK(errors.softmax <= (softmax_bound<T> + rounding) * unit<T>);
           if (!exact) CHECK(errors.log_softmax <= (log_bound<T> + rounding) * unit<T>);
@@ -228,16 +223,15 @@ TEST_CASE_TEMPLATE("softmax of logits and scales of any magnitude", T, float, do
   for (const double magnitude : {1e30, -1e30}) {
     RowProblem<T> problem{.x = normal_row<T>(100, 2, 0, 5)};
     problem.x[3] = static_cast<T>(magnitude);
-    check_promises<T>(errors_of(problem), worst);
+    check_promises(problem, worst);
   }
-  print<T>("any magnitude", worst);
+  worst.print<T>("any magnitude");
 }
 
 TEST_CASE_TEMPLATE("masked elements and sinks", T, float, double) {
   const ScalarLevel scalar;
-  Worst worst;
-  for (const std::size_t n : Sizes{2, 20, 150, 3000}) {
-    if (emulated() && n > 300) continue;
+  WorstErrors worst;
+  for_each_length({2, 20, 150, 3000}, 300, [&](std::size_t n) {
     for (const T sink : {T(-3), T(0.5), T(7), T(60), T(200), T(-1000), T(1e30), T(-1e30)}) {
       for (const double offset : {0.0, 150.0, -150.0, 1e5, -1e5}) {
         for (const double scale : {1.0, 0.3}) {
@@ -249,59 +243,47 @@ TEST_CASE_TEMPLATE("masked elements and sinks", T, float, double) {
           for (std::size_t i = 0; i < n; ++i) {
             if (!problem.mask[i]) problem.x[i] = std::numeric_limits<T>::quiet_NaN();
           }
-          CAPTURE(n);
           CAPTURE(sink);
           CAPTURE(offset);
           CAPTURE(scale);
-          check_promises<T>(errors_of(problem), worst);
+          check_promises(problem, worst);
         }
       }
     }
-  }
-  print<T>("masks and sinks", worst);
+  });
+  worst.print<T>("masks and sinks");
 }
 
-// One large term, then the ones of which adding each loses most: just above half a unit of the first.
+// One large term, then terms of which each addition loses most: just above half a unit of the first.
 TEST_CASE_TEMPLATE("rows and dot products made to lose keep the larger bounds", T, float, double) {
   const ScalarLevel scalar;
-  const double worst_row = sizeof(T) == 4 ? 72 : 140;
+  constexpr double bound = sizeof(T) == 4 ? 72 : 140, lanes = sizeof(T) == 4 ? 64 : 32;
   const T just_above_half = sizeof(T) == 4 ? T(-16.64) : T(-36.74);
-  double row = 0, dot = 0;
-  for (const std::size_t n : Sizes{300, 2047, 2048, 2049, 50257}) {
-    if (emulated() && n > 300) continue;
+  WorstErrors worst;
+  for_each_length({300, 2047, 2048, 2049, 50257}, 300, [&](std::size_t n) {
     RowProblem<T> problem{.x = std::vector<T>(n, just_above_half)};
     problem.x[0] = 0;
-    const oracle::RowErrors errors = errors_of(problem);
-    CAPTURE(n);
-    CHECK(errors.softmax <= worst_row * unit<T>);
-    CHECK(errors.log_softmax <= worst_row * unit<T>);
-    CHECK(errors.logsumexp <= worst_row * unit<T>);
-    row = std::max(row, errors.softmax / unit<T>);
+    check_errors<T>(errors_of(problem), worst, bound, bound, bound);
 
     std::vector<T> a(n, static_cast<T>(1.375 * unit<T> / 2)), ones(n, T(1));
     a[0] = 1;
-    const double lanes = sizeof(T) == 4 ? 64 : 32;
-    const T got = Api<T>::dot(a.data(), ones.data(), n);
-    const double error = oracle::dot_error<T>(a, ones, got);
-    CHECK(error <= (static_cast<double>(n) / lanes + 8) * unit<T>);
-    dot = std::max(dot, error / unit<T>);
-  }
-  std::printf("%s made to lose: softmax %.1f, dot %.1f units\n", Api<T>::element, row, dot);
+    const double error = oracle::dot_error<T>(a, ones, Api<T>::dot(a.data(), ones.data(), n));
+    worst.see("dot", error / unit<T>, static_cast<double>(n) / lanes + 8);
+  });
+  worst.print<T>("made to lose");
 }
 
 TEST_CASE_TEMPLATE("softcap and bias round each score once or twice", T, float, double) {
   const ScalarLevel scalar;
-  double worst = 0;
-  for (const std::size_t n : Sizes{1, 2, 20, 150, 1000}) {
-    if (emulated() && n > 300) continue;
+  WorstErrors worst;
+  for_each_length({1, 2, 20, 150, 1000}, 300, [&](std::size_t n) {
     for (const float softcap : {0.0f, 5.0f, 50.0f}) {
       for (const bool with_bias : {false, true}) {
         for (const double scale : {1.0, 0.3}) {
           RowProblem<T> problem{.x = normal_row<T>(n, 20, 0, n), .scale = scale, .softcap = softcap};
           Random random(n + 1);
-          for (std::size_t i = 0; with_bias && i < n; ++i) {
+          for (std::size_t i = 0; with_bias && i < n; ++i)
             problem.bias.push_back(static_cast<float>(3 * random.gaussian()));
-          }
           double largest = 0;
           for (const T x : problem.x) largest = std::max(largest, std::fabs(double{x} * scale));
           if (softcap != 0) largest = std::min(largest, double{softcap});
@@ -310,44 +292,36 @@ TEST_CASE_TEMPLATE("softcap and bias round each score once or twice", T, float, 
           const double rounding = softcap != 0 ? (of_softcap + 1) * largest + (with_bias ? 12 : 0)
                                   : with_bias  ? 2 * largest + 12
                                                : 0;
-          const oracle::RowErrors errors = errors_of(problem);
-          CAPTURE(n);
           CAPTURE(softcap);
           CAPTURE(with_bias);
           CAPTURE(scale);
-          CHECK(errors.softmax <= (softmax_bound<T> + 2 * rounding) * unit<T>);
-          CHECK(errors.log_softmax <= (log_bound<T> + 2 * rounding) * unit<T>);
-          CHECK(errors.logsumexp <= (log_bound<T> + rounding) * unit<T>);
-          worst = std::max(worst, errors.softmax / unit<T>);
+          check_errors<T>(errors_of(problem), worst, softmax_bound<T> + 2 * rounding,
+                          log_bound<T> + 2 * rounding, log_bound<T> + rounding);
         }
       }
     }
-  }
-  std::printf("%s softcap and bias: softmax's worst relative error %.1f * 2^-%d\n", Api<T>::element, worst,
-              std::numeric_limits<T>::digits);
+  });
+  worst.print<T>("softcap and bias");
 }
 
 TEST_CASE_TEMPLATE("softmax_backward", T, float, double) {
   const ScalarLevel scalar;
-  double worst = 0;
-  for (const std::size_t n : Sizes{1, 2, 3, 17, 64, 100, 1000, 4097, 50257}) {
-    if (emulated() && n > 300) continue;
+  WorstErrors worst;
+  for_each_length({1, 2, 3, 17, 64, 100, 1000, 4097, 50257}, 300, [&](std::size_t n) {
     for (const double sigma : {2.0, 40.0}) {
       for (const T scale : {T(1), static_cast<T>(0.08838834764831845), T(-3)}) {
         const std::vector<T> x = normal_row<T>(n, sigma, 0, n),
                              dy = normal_row<T>(n, 1, sigma == 2 ? 0 : 5, n + 9);
         std::vector<T> y(n), dx(n);
         REQUIRE(Api<T>::softmax(x.data(), 0, y.data(), 0, 1, n, nullptr) == RAPT_OK);
-        // Products of such small probabilities would underflow, of which the bound does not speak.
+        // The bound does not hold for products that underflow: smaller probabilities are 0 here.
         for (T &p : y) p = p < std::numeric_limits<T>::min() / unit<T> * T(64) ? T(0) : p;
         REQUIRE(Api<T>::softmax_backward(y.data(), 0, dy.data(), 0, dx.data(), 0, 1, n, scale) == RAPT_OK);
-        const double error = oracle::softmax_backward_error<T>(y, dy, double{scale}, dx);
-        worst = std::max(worst, error);
-        CAPTURE(n);
         CAPTURE(sigma);
-        CHECK(error <= (sizeof(T) == 4 ? 1e-6 : 4e-15));
+        const double error = oracle::softmax_backward_error<T>(y, dy, double{scale}, dx);
+        worst.see("dx", error, sizeof(T) == 4 ? 1e-6 : 4e-15);
       }
     }
-  }
-  std::printf("softmax_backward_%s worst error %.3g of the bound's magnitude\n", Api<T>::element, worst);
+  });
+  worst.print<T>("softmax_backward, of its magnitude");
 }

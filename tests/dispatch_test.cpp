@@ -1,4 +1,4 @@
-// Which level serves: listing, forcing, the environment, and threads that do it all at once.
+// The choice of a level: listing, forcing, the environment, and threads that force and call at once.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ std::string expected_default() {
 
 }  // namespace
 
-// First of all, before any level is forced. ctest runs it again under several values of RAPT_ISA.
+// Runs before any level is forced. ctest repeats it under several values of RAPT_ISA.
 TEST_CASE("the level at start") {
   CHECK(rapt_active_isa() == expected_default());
   const float x[3] = {1, 2, 3};
@@ -48,7 +48,7 @@ TEST_CASE("what was wrong with RAPT_ISA") {
   }
   CHECK(rapt_isa_status() == expected);
   CHECK(rapt_force_isa("scalar") == RAPT_OK);
-  CHECK(rapt_isa_status() == expected);  // of the environment alone
+  CHECK(rapt_isa_status() == expected);  // tells of the environment alone
   CHECK(rapt_force_isa(nullptr) == RAPT_OK);
 }
 
@@ -95,7 +95,7 @@ TEST_CASE("a forced level serves every kernel") {
   CHECK(rapt_kernel_isa("") == nullptr);
 }
 
-TEST_CASE("forcing what cannot be had changes nothing") {
+TEST_CASE("forcing a level that is unknown or not usable changes nothing") {
   for (const std::string &isa : usable_isas()) {
     const ForcedIsa forced(isa);
     for (const char *unknown : {"bogus", "", "AVX2", "scalar "}) {
@@ -155,7 +155,7 @@ TEST_CASE("threads call and force at once") {
   CHECK(calls > 0);
 }
 
-// As a pool of threads does it: one out, and a workspace of each thread's own.
+// As a thread pool does it: out is shared, and every thread has a workspace of its own.
 TEST_CASE("threads share the tasks of attention") {
   constexpr std::size_t heads = 4, tokens = 150, dim = 16;
   Random random(1);

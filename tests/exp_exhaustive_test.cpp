@@ -1,6 +1,6 @@
-// exp in f32 for all 2^32 inputs, and each 64th of those of the softcaps' tanh: the scalar level against
-// double precision, and every other usable level against the scalar one, bit for bit. The sweep is
-// rapt-validate's, which takes all inputs of tanh as well (--exhaustive).
+// exp_f32 over all 2^32 inputs, and the softcaps' tanh over each 63rd: the scalar level against double
+// precision, and every other usable level against the scalar level, bit for bit. The sweep is that of
+// rapt-validate --exhaustive, which takes all inputs of tanh too.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -28,7 +28,7 @@ void check(const std::vector<rapt::validate::ExhaustiveResult> &results) {
 
 }  // namespace
 
-// An odd stride, so that the fractions vary too.
+// The stride is odd, so that fractions vary too.
 TEST_CASE("exp_f32 over all inputs") {
   const std::uint64_t stride = native_or_emulated<std::uint64_t>(1, 4099);
   const auto results = rapt::validate::check_exp_exhaustively(usable_isas(), stride, [](auto, auto) {});

@@ -1,5 +1,5 @@
-// What a call leaves behind in the processor: callee-saved registers and control words as they were, and no
-// AVX state that would slow the caller's SSE code down.
+// The processor's state after a call: callee-saved registers and control words are as before, and no upper
+// half of a vector register is in use, which would slow the caller's SSE code down.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -58,7 +58,7 @@ void watch_kernels(std::size_t n, Watch &&watch) {
   watch("softmax_backward", [&](WatchedCall &call) {
     call(Api<T>::softmax_backward, a.data(), stride, b.data(), stride, out.data(), stride, rows, n, scale);
   });
-  // Rows in lanes from some rows on, keys in lanes for fewer.
+  // Many rows lie in lanes; of few rows the keys do.
   for (const std::size_t queries : {std::size_t{1}, rows, rows * 8}) {
     constexpr std::size_t dim = 12;
     const std::size_t keys = n < 300 ? n : 300;
@@ -96,7 +96,7 @@ void watch_kernels(std::size_t n, Watch &&watch) {
            bytes);
     });
   }
-  // A bad argument leaves by another way.
+  // A bad argument returns by another path.
   watch("softmax, bad stride", [&](WatchedCall &call) {
     call(Api<T>::softmax, a.data(), std::ptrdiff_t{-1}, out.data(), stride, rows, n, nullptr);
   });
@@ -141,7 +141,7 @@ std::size_t check_preserved() {
 
 }  // namespace
 
-// The first call of the process, which asks the CPU for its features, chooses the level.
+// The first call of the process asks the CPU for its features and chooses the level.
 TEST_CASE("the first call preserves the registers") {
   const float x[3] = {1, 2, 3};
   WatchedCall call(false);

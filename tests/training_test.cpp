@@ -1,5 +1,6 @@
-// What the scale of attention's scores is for: a toy is trained by rapt alone, three times, and its losses
-// are the same bits on every level. RAPT_TRAINING_CURVES=FILE writes what tests/training/plot.py draws.
+// The purpose of the scale of attention's scores: rapt alone trains a toy with each of three scales, and the
+// losses have the same bits on every level. RAPT_TRAINING_CURVES=FILE writes the curves that
+// tests/training/plot.py draws.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -25,7 +26,7 @@ struct Scale {
 const Scale scales[] = {{"1/sqrt(d_k)", 1 / std::sqrt(static_cast<double>(Recall::d_k))},
                         {"1", 1},
                         {"1/d_k", 1 / static_cast<double>(Recall::d_k)}};
-enum Which { by_root, by_nothing, by_dimension };
+enum ScaleIndex { by_root, by_nothing, by_dimension };
 
 Curve train(const Scale &scale, float learning_rate, std::size_t steps) {
   Recall toy(scale.value, learning_rate);
@@ -35,12 +36,12 @@ Curve train(const Scale &scale, float learning_rate, std::size_t steps) {
   return curve;
 }
 
-// The first steps, where scalar code or an emulator is slow.
+// Scalar code and emulators are slow: they take the first steps alone.
 std::size_t steps_on(const std::string &isa, std::size_t steps) {
   return emulated() ? 3 : isa == "scalar" ? 20 : steps;
 }
 
-// The longest of the curves that levels gave.
+// Compares the steps that both have, and keeps the longer curve.
 void compare(const Curve &curve, Curve &longest) {
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < std::min(curve.size(), longest.size()); ++i) {
@@ -102,7 +103,7 @@ TEST_CASE("a head of 512 dimensions learns to recall if its scores are scaled") 
   });
   for (int s = 0; s < 3; ++s) print(scales[s], curves[s]);
   write_curves(curves);
-  // Scores of variance 512 choose one key at once; small ones choose none.
+  // Scores of variance 512 choose one key at once; small scores choose none.
   CHECK(curves[by_nothing][0].largest_weight > 0.9);
   CHECK(curves[by_root][0].largest_weight < 0.5);
   CHECK(curves[by_dimension][0].largest_weight < 0.15);
@@ -111,11 +112,11 @@ TEST_CASE("a head of 512 dimensions learns to recall if its scores are scaled") 
   CHECK(last_loss(curves[by_root]) < 0.12);
   CHECK(last_loss(curves[by_nothing]) > 1.2);
   CHECK(last_loss(curves[by_dimension]) > 1.2);
-  // What does not learn without a scale has no gradient left; with too small a one it has.
+  // Without a scale the scores have no gradient left; with too small a scale they have.
   CHECK(last_score_gradient(curves[by_nothing]) < 0.01 * last_score_gradient(curves[by_dimension]));
 }
 
-// A larger step makes up for too small a scale, but not for none: a weight of 1 has no gradient to multiply.
+// A larger step makes up for too small a scale, but not for a missing scale: a weight of 1 has no gradient.
 TEST_CASE("a larger step") {
   Curve curves[3];
   for_each_usable_isa([&](const std::string &isa) {

@@ -1,4 +1,4 @@
-// Numbers worked out by hand, through the public API: what scaling by 1/sqrt(d_k) does to attention.
+// Numbers worked out by hand, through the public API: the effect on attention of scaling by 1/sqrt(d_k).
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -6,9 +6,10 @@
 #include <vector>
 
 #include "rapt/rapt.h"
+#include "support/attention_call.hpp"
 #include "support/bits.hpp"
 #include "support/effort.hpp"
-#include "support/isa.hpp"
+#include "support/every_level.hpp"
 #include "support/random.hpp"
 
 using namespace rapt::test;
@@ -34,8 +35,7 @@ void check_rounded(const std::vector<float> &got, const std::vector<double> &exp
 }  // namespace
 
 TEST_CASE("a dot product, and the same scaled by 1 / sqrt(4)") {
-  for_each_usable_isa([](const std::string &isa) {
-    CAPTURE(isa);
+  on_every_level([] {
     const float q[] = {1, 0, 1, 0}, k[] = {0, 1, 1, 1};
     CHECK(rapt_dot_f32(q, k, 4) == 1.0f);
     float score = 0;
@@ -45,8 +45,7 @@ TEST_CASE("a dot product, and the same scaled by 1 / sqrt(4)") {
 }
 
 TEST_CASE("softmax of small rows") {
-  for_each_usable_isa([](const std::string &isa) {
-    CAPTURE(isa);
+  on_every_level([] {
     check_rounded(softmax_of({14, 10, 12}), {0.867, 0.016, 0.117}, 5e-4);
     const float eighth = 1 / std::sqrt(64.0f);
     const std::vector<float> scaled = softmax_of({14, 10, 12}, eighth);
@@ -64,11 +63,10 @@ TEST_CASE("softmax of small rows") {
   });
 }
 
-// d_k = 4, so that scores are halves of dot products: 14, 10, 12 as above, from which causality takes the
-// last away for the first query.
+// d_k is 4, so that scores are half of dot products: 14, 10 and 12 as above. Causality hides the last from
+// the first query.
 TEST_CASE("attention over three keys") {
-  for_each_usable_isa([](const std::string &isa) {
-    CAPTURE(isa);
+  on_every_level([] {
     const std::vector<float> q = {2, 0, 2, 4, 2, 0, 2, 4};
     const std::vector<float> k = {2, 9, 2, 5, 2, 9, 0, 4, 0, 9, 2, 5};  // dot products 28, 20, 24
     const std::vector<float> v = {1, 0, 100, 0, 1, 100, 0, 0, -200};
@@ -78,25 +76,22 @@ TEST_CASE("attention over three keys") {
     options.qk_dim = 4;
     options.v_dim = 3;
     options.causal = RAPT_CAUSAL_BOTTOM_RIGHT;
-    std::vector<float> out(6), lse(2);
-    options.lse = lse.data();
-    std::size_t bytes = 0;
-    REQUIRE(rapt_attention_workspace(&options, &bytes) == RAPT_OK);
-    std::vector<unsigned char> workspace(bytes);
-    REQUIRE(rapt_attention(q.data(), k.data(), v.data(), out.data(), &options, workspace.data(), bytes) ==
-            RAPT_OK);
+    AttentionResults<float> results;
+    results.out.resize(6);
+    results.lse.resize(2);
+    run_attention(q, k, v, options, results);
+    const std::vector<float> &out = results.out;
     // The second query sees all: weights 0.867, 0.016, 0.117, and 100 * (0.867 + 0.016) - 200 * 0.117 = 64.8.
     check_rounded({out[3], out[4]}, {0.867, 0.016}, 5e-4);
     check_rounded({out[5]}, {64.8}, 0.1);
     // The first sees two: 1 / (1 + e^-4) = 0.982.
     check_rounded({out[0], out[1], out[2]}, {0.98201, 0.01799, 100}, 5e-6);
-    check_rounded(lse, {14 + 0.01815, 14 + 0.14293}, 2e-5);
+    check_rounded(results.lse, {14 + 0.01815, 14 + 0.14293}, 2e-5);
   });
 }
 
 TEST_CASE("a constant added to all logits changes nothing") {
-  for_each_usable_isa([](const std::string &isa) {
-    CAPTURE(isa);
+  on_every_level([] {
     const std::vector<float> far = softmax_of({100, 102, 103}), near = softmax_of({-3, -1, 0});
     for (std::size_t i = 0; i < 3; ++i) {
       CHECK(std::fabs(double{far[i]} - double{near[i]}) <= 12 * 0x1p-24 * double{near[i]});
@@ -106,16 +101,14 @@ TEST_CASE("a constant added to all logits changes nothing") {
 }
 
 TEST_CASE("scaling keeps softmax from being one-hot") {
-  for_each_usable_isa([](const std::string &isa) {
-    CAPTURE(isa);
+  on_every_level([] {
     check_rounded(softmax_of({-20, 3, 25, -15}), {0, 0, 1, 0}, 3e-10);
     check_rounded(softmax_of({-20, 3, 25, -15}, 0.125f), {0.0034, 0.0595, 0.9309, 0.0063}, 5.1e-5);
   });
 }
 
 TEST_CASE("the variance of a dot product is d_k, and 1 after scaling by 1 / sqrt(d_k)") {
-  for_each_usable_isa([](const std::string &isa) {
-    CAPTURE(isa);
+  on_every_level([] {
     const std::size_t samples = native_or_emulated<std::size_t>(2000, 400);
     for (std::size_t d_k = 4; d_k <= 1024; d_k *= 4) {
       CAPTURE(d_k);
@@ -139,8 +132,7 @@ TEST_CASE("the variance of a dot product is d_k, and 1 after scaling by 1 / sqrt
       for (int f = 0; f < 3; ++f) {
         const double mean = sum[f] / count;
         const double variance = sum_of_squares[f] / count - mean * mean;
-        // The sample variance of a sum of products has a relative standard error of sqrt((2 + 6 / d) /
-        // count).
+        // The relative standard error of the sample variance of a sum of d products.
         const double standard_error = std::sqrt((2 + 6 / d) / count);
         CHECK(std::fabs(variance / expected[f] - 1) <= 4.5 * standard_error);
       }

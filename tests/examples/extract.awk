@@ -1,5 +1,5 @@
-# Prints the code block number `block` of a text: of README.md what stands between ```LANGUAGE and ```, of a header
-# each run of lines that begin with "//   ". Fails if there is none, so that an example that went is noticed.
+# Prints code block number `block` of a text. A block of README.md lies between ```LANGUAGE and ```; a block of a
+# header is a run of lines that begin with "//   ". Fails if there is no such block, so that a removed example is noticed.
 #   awk -v block=2 -v language=c -f extract.awk README.md
 BEGIN { fence = "^```" language "$" }
 language != "" && !inside && $0 ~ fence { inside = 1; found += 1; next }

@@ -6,7 +6,7 @@ int main() {
   const std::size_t tokens = 5;
 #include "header_attention.inc"
   if (status != RAPT_OK) return 1;
-  // Ranges of another type, and too short ones, are refused.
+  // Ranges of another type and ranges that are too short are refused.
   std::vector<double> doubles(out.size());
   if (rapt::attention(q, k, doubles, out, options, workspace) != RAPT_BAD_TYPE) return 2;
   if (rapt::attention(q, k, v, std::span(doubles), options, workspace) != RAPT_BAD_TYPE) return 3;

@@ -1,4 +1,4 @@
-/* README.md's attention by tasks, beside one call of all of it. */
+/* README.md's attention by tasks, beside a call for one of its rows. */
 #include <rapt/rapt.h>
 #include <stdlib.h>
 #include <string.h>

@@ -28,7 +28,7 @@ struct Attention {
   std::vector<T> query_scales;  // [batch][q_heads][q_len]
   double softcap = 0;
   std::vector<T> alibi_slopes;  // [q_heads]
-  std::vector<T> bias;          // [batch][q_heads][q_len][kv_len], but for what repeats
+  std::vector<T> bias;          // [batch][q_heads][q_len][kv_len] without repeated dimensions
   Repeats bias_repeats;
   std::vector<T> sinks;  // [q_heads]
 
@@ -63,7 +63,7 @@ struct Attention {
   }
 };
 
-// Offsets may be any number of their type: sums of two or three of them need more.
+// Offsets may be any ptrdiff_t, and sums of them need more bits.
 __extension__ using Position = __int128;
 
 template <class T>
@@ -89,14 +89,55 @@ bool is_visible(const Attention<T> &a, std::size_t b, std::size_t h, std::size_t
          a.bias[a.row(a.bias_repeats, b, h, i) * a.kv_len + key] != -std::numeric_limits<T>::infinity();
 }
 
+// A key's score, and the parts that the gradient needs.
+struct ScoreTruth {
+  long double dot = 0, value = 0;
+  long double slope = 1;  // of the softcap
+  long double terms = 0;  // magnitudes
+};
+
+template <class T>
+long double scale_of(const Attention<T> &a, std::size_t b, std::size_t h, std::size_t i) {
+  const auto scale =
+      a.scale == 0 ? 1 / std::sqrt(static_cast<long double>(a.qk_dim)) : static_cast<long double>(a.scale);
+  return a.query_scales.empty() ? scale
+                                : scale * static_cast<long double>(a.query_scales[a.row({}, b, h, i)]);
+}
+
+template <class T>
+ScoreTruth score_truth(const Attention<T> &a, std::size_t b, std::size_t h, std::size_t i, std::size_t j) {
+  using Real = long double;
+  const Real scale = scale_of(a, b, h, i), cap = static_cast<Real>(a.softcap);
+  const T *query = a.query(b, h, i), *key = a.k.data() + a.kv_row(b, h, j) * a.qk_dim;
+  ScoreTruth score;
+  for (std::size_t d = 0; d < a.qk_dim; ++d) {
+    const Real product = Real{query[d]} * Real{key[d]};
+    score.dot += product;
+    score.terms += std::fabs(scale * product);
+  }
+  score.value = scale * score.dot;
+  if (cap != 0) {
+    const Real tanh = std::tanh(score.value / cap);
+    score.value = cap * tanh;
+    score.slope = 1 - tanh * tanh;
+  }
+  const auto add = [&](Real added) {
+    score.value += added;
+    score.terms += std::fabs(added);
+  };
+  if (!a.alibi_slopes.empty())
+    add(Real{a.alibi_slopes[h]} * (static_cast<Real>(j) - static_cast<Real>(position_of(a, b, i))));
+  if (!a.bias.empty()) add(Real{a.bias[a.row(a.bias_repeats, b, h, i) * a.kv_len + j]});
+  return score;
+}
+
 struct AttentionTruth {
-  // False where rapt.h promises NaN: a visible score is NaN or +inf; or where a visible value or the sink is.
+  // False where a visible score or the sink is NaN or +inf, or a visible value is not finite.
   bool is_finite = true;
   bool is_empty = false;  // nothing visible but scores of -inf
   std::vector<long double> out;
   long double lse = 0;
-  // What bounds are made of: the largest sum of the magnitudes that a visible score is made of, and the
-  // largest magnitude among the visible values.
+  // For bounds: of the visible keys the largest ScoreTruth::terms, and the largest |v|.
   long double score_terms = 0, largest_value = 0;
 };
 
@@ -105,10 +146,6 @@ AttentionTruth attention_truth(const Attention<T> &a, std::size_t b, std::size_t
   using Real = long double;
   constexpr Real infinity = std::numeric_limits<Real>::infinity();
   AttentionTruth truth;
-  Real scale = a.scale == 0 ? 1 / std::sqrt(static_cast<Real>(a.qk_dim)) : static_cast<Real>(a.scale);
-  if (!a.query_scales.empty()) scale *= Real{a.query_scales[a.row({}, b, h, i)]};
-  const Real p = static_cast<Real>(position_of(a, b, i));
-  const T *query = a.query(b, h, i);
   const Real sink = a.sinks.empty() ? -infinity : Real{a.sinks[h]};
   if (std::isnan(sink) || sink == infinity) truth.is_finite = false;
 
@@ -118,27 +155,11 @@ AttentionTruth attention_truth(const Attention<T> &a, std::size_t b, std::size_t
   bool any_finite = false;
   for (std::size_t j = 0; j < a.keys(b); ++j) {
     if (!is_visible(a, b, h, i, j)) continue;
-    const T *key = a.k.data() + a.kv_row(b, h, j) * a.qk_dim;
-    Real t = 0, terms = 0;
-    for (std::size_t d = 0; d < a.qk_dim; ++d) {
-      t += Real{query[d]} * Real{key[d]};
-      terms += std::fabs(scale * Real{query[d]} * Real{key[d]});
-    }
-    Real s = scale * t;
-    if (a.softcap != 0) s = static_cast<Real>(a.softcap) * std::tanh(s / static_cast<Real>(a.softcap));
-    if (!a.alibi_slopes.empty()) {
-      const Real added = Real{a.alibi_slopes[h]} * (static_cast<Real>(j) - p);
-      s += added;
-      terms += std::fabs(added);
-    }
-    if (!a.bias.empty()) {
-      const Real added = Real{a.bias[a.row(a.bias_repeats, b, h, i) * a.kv_len + j]};
-      s += added;
-      terms += std::fabs(added);
-    }
+    const ScoreTruth score = score_truth(a, b, h, i, j);
+    const Real s = score.value;
     if (std::isnan(s) || s == infinity) truth.is_finite = false;
     any_finite = any_finite || s > -infinity;
-    if (s > -infinity) truth.score_terms = std::max(truth.score_terms, terms);
+    if (s > -infinity) truth.score_terms = std::max(truth.score_terms, score.terms);
     const T *value = a.v.data() + a.kv_row(b, h, j) * a.v_dim;
     for (std::size_t d = 0; d < a.v_dim; ++d) {
       if (!std::isfinite(value[d])) truth.is_finite = false;

@@ -11,8 +11,7 @@
 namespace rapt::test::oracle {
 namespace {
 
-// Sums and products of doubles of any magnitude are exact to far beyond the last bit of f64 in this
-// precision.
+// Keeps the error of sums and products of doubles far below the last bit of f64.
 constexpr mpfr_prec_t precision = 200;
 
 class Real {

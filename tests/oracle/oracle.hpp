@@ -1,4 +1,4 @@
-// What is true: results in 200-bit arithmetic by MPFR, reduced to the error of a given result.
+// The error of a given result against 200-bit arithmetic by MPFR.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +31,8 @@ struct RowErrors {
   double softmax = 0;      // the largest relative error of a probability
   double log_softmax = 0;  // the largest |error| / max(1, |y|)
   double logsumexp = 0;    // |error| / max(1, |out|)
-  std::size_t flushed_wrongly =
-      0;  // normal probabilities that came out as 0, and subnormal ones that did not
+  // Normal probabilities that are 0, and subnormal probabilities that are not.
+  std::size_t flushed_wrongly = 0;
 };
 
 // The elements must be finite or -inf, one of them finite. Excluded elements are not looked at.

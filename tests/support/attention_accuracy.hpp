@@ -9,7 +9,7 @@
 
 namespace rapt::test {
 
-// In units: half the distance of 1 to the next number of the type, of out times the largest visible |v|.
+// In units: half the distance from 1 to the next number of the type; for out, times the largest visible |v|.
 struct AttentionErrors {
   double out = 0, lse = 0;
 };
@@ -29,12 +29,12 @@ AttentionErrors attention_errors(const oracle::AttentionTruth &truth, std::span<
   return errors;
 }
 
-// Where terms are not made for it. (score_terms is what rapt.h calls S.)
+// For terms that are not made to lose. score_terms is rapt.h's S.
 inline AttentionErrors attention_bounds(std::size_t qk_dim, const oracle::AttentionTruth &truth) {
   const double of_scores = static_cast<double>(qk_dim + 8) * static_cast<double>(truth.score_terms);
   return {32 + of_scores, 16 + of_scores + std::fabs(static_cast<double>(truth.lse))};
 }
-// For any terms: 512 values are added up one after the other, and two roundings come with each such chunk.
+// For any terms: a chunk adds its 512 values one after the other, and costs two roundings more.
 inline AttentionErrors attention_worst_bounds(std::size_t qk_dim, std::size_t keys,
                                               const oracle::AttentionTruth &truth) {
   const AttentionErrors usual = attention_bounds(qk_dim, truth);

@@ -1,8 +1,8 @@
-// A toy that learns to recall: sequences of pairs of a key token and a value, and questions that are key
-// tokens of the sequence again; the answer is the value that stood beside it. One attention layer of one head
-// of 512 dimensions, whose queries and keys are learned projections of learned embeddings and whose values
-// are learned logits; cross-entropy; plain gradient descent. All of its arithmetic is rapt's or written out
-// here, in a fixed order, so that every level gives the same bits.
+// A toy that learns to recall. A sequence has pairs of a key token and a value; a question is a key token of
+// the sequence, and its answer the value beside it. One attention layer has one head of 512 dimensions: queries
+// and keys are learned projections of learned embeddings, values are learned logits. The loss is cross-entropy,
+// the optimiser plain gradient descent. All arithmetic is rapt's or written out here in a fixed order, so that
+// every level gives the same bits.
 #pragma once
 
 #include <cmath>
@@ -19,7 +19,7 @@ class Recall {
   static constexpr std::size_t d_k = 512, embedding = 16, tokens = 16, answers = 8, sequences = 16, pairs = 8,
                                questions = 4;
 
-  // What is seen of a step, before its update.
+  // Measurements of a step, before its update.
   struct Step {
     double loss = 0;            // mean cross-entropy, in nats
     double gradient_norm = 0;   // of the projections of queries and keys

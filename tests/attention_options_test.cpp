@@ -1,0 +1,238 @@
+// A bad option of attention gives the status that names it from every function, forwards and backwards, and
+// nothing is written.
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "support/attention_arguments.hpp"
+#include "support/effort.hpp"
+
+using namespace rapt::test;
+using namespace rapt::test::attention_arguments;
+
+namespace {
+
+using Options = rapt_attention_options;
+
+struct ChangedOptions {
+  const char *name;
+  unsigned functions;
+  rapt_status expected;
+  std::function<void(Options &)> change;
+};
+
+template <class T>
+void expect_options(const std::vector<ChangedOptions> &rows) {
+  for (const auto &[name, functions, expected, change] : rows)
+    expect_status<Call<T>>(name, functions, expected, [&f = change](auto &call) { f(call.options); });
+}
+
+constexpr unsigned with_out = all & ~unsigned{partial};
+constexpr std::uint8_t mask[kv_len] = {};
+constexpr double numbers[kv_len] = {};  // zeros of either type
+constexpr std::int32_t pages[] = {0, 1, 2, 2, 1, 0}, negative_page[] = {0, 1, 2, 0, -1, 1},
+                       offsets[] = {0, 5, 9}, lengths[] = {40, 16};
+
+void set_bias(Options &o, const rapt_strides &strides) {
+  o.bias = numbers;
+  o.bias_strides = strides;
+}
+void set_mask(Options &o, const rapt_strides &strides) {
+  o.mask = mask;
+  o.mask_strides = strides;
+}
+void set_pages(Options &o, std::size_t page_size, std::size_t table_stride = 0,
+               const std::int32_t *table = pages) {
+  o.block_table = table;
+  o.block_table_stride = table_stride;
+  o.page_size = page_size;
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("the shape", T, float, double) {
+  constexpr std::size_t much = std::size_t{1} << 40;
+  constexpr rapt_strides far_rows[] = {{PTRDIFF_MAX, 18, 6}, {1, 1, PTRDIFF_MAX}, {1, PTRDIFF_MAX, 1}};
+  expect_options<T>({
+      {"no batch", all, RAPT_BAD_SHAPE, [](auto &o) { o.batch = 0; }},
+      {"no heads", all, RAPT_BAD_SHAPE, [](auto &o) { o.q_heads = 0; }},
+      {"4 over 3 heads", all, RAPT_BAD_HEADS, [](auto &o) { o.kv_heads = 3; }},
+      {"4 over 8 heads", all, RAPT_BAD_HEADS, [](auto &o) { o.kv_heads = 8; }},
+      {"no qk_dim", all, RAPT_BAD_DIM, [](auto &o) { o.qk_dim = 0; }},
+      {"qk_dim", all, RAPT_BAD_DIM, [](auto &o) { o.qk_dim = SIZE_MAX; }},
+      {"v_dim", all, RAPT_BAD_DIM, [](auto &o) { o.v_dim = SIZE_MAX; }},
+      {"batch", all, RAPT_BAD_SIZE, [](auto &o) { o.batch = SIZE_MAX; }},
+      {"q_len", all, RAPT_BAD_SIZE, [](auto &o) { o.q_len = SIZE_MAX / 4; }},
+      {"kv_len", all, RAPT_BAD_SIZE, [](auto &o) { o.kv_len = SIZE_MAX / 4; }},
+      {"q_heads", all, RAPT_BAD_SIZE, [](auto &o) { o.q_heads = much << 22, o.kv_heads = 1; }},
+      {"a contiguous mask", all, RAPT_BAD_SIZE, [](auto &o) { o.mask = mask, o.q_len = o.kv_len = much; }},
+      {"q_strides", reads_inputs, RAPT_BAD_SIZE, [&](auto &o) { o.q_strides = far_rows[0]; }},
+      {"k_strides", reads_inputs, RAPT_BAD_SIZE, [&](auto &o) { o.k_strides = far_rows[1]; }},
+      {"v_strides", reads_inputs, RAPT_BAD_SIZE, [&](auto &o) { o.v_strides = far_rows[2]; }},
+  });
+}
+
+TEST_CASE_TEMPLATE("strides", T, float, double) {
+  constexpr rapt_strides good{1000, 100, 10}, of_out{60, 15, 5}, of_lse{12, 3, 1};
+  for (int dimension = 0; dimension < 3; ++dimension) {
+    for (const std::ptrdiff_t bad : {std::ptrdiff_t{0}, std::ptrdiff_t{-1}, RAPT_REPEAT}) {
+      CAPTURE(dimension);
+      CAPTURE(bad);
+      const auto spoilt = [&](rapt_strides strides) { return with_stride(strides, dimension, bad); };
+      const auto only_one = [&](Options &o) {
+        if (dimension == 0) o.batch = 1;
+        if (dimension == 1) o.q_heads = o.kv_heads = 1;
+        if (dimension == 2) o.q_len = o.kv_len = 1;
+        o.q_strides = spoilt({18, 6, 6});
+        o.k_strides = o.v_strides = spoilt({240, 6, 6});
+        o.out_strides = spoilt(dimension == 2 ? rapt_strides{20, 5, 0} : of_out);
+        o.lse_strides = spoilt(dimension == 2 ? rapt_strides{4, 1, 0} : of_lse);
+      };
+      // Without the array any stride is one too many.
+      expect_options<T>({
+          {"a dimension of 1 has no stride", all, RAPT_OK, only_one},
+          {"out", with_out, RAPT_BAD_OUT_STRIDES, [&](auto &o) { o.out_strides = spoilt(of_out); }},
+          {"lse", with_out, RAPT_BAD_LSE_STRIDES, [&](auto &o) { o.lse_strides = spoilt(of_lse); }},
+          {"no bias", all, RAPT_BAD_BIAS_STRIDES, [&](auto &o) { o.bias_strides = spoilt(repeated); }},
+          {"no mask", all, RAPT_BAD_MASK_STRIDES, [&](auto &o) { o.mask_strides = spoilt(repeated); }},
+          {"no scales", all, RAPT_BAD_QUERY_SCALES,
+           [&](auto &o) { o.query_scale_strides = spoilt(repeated); }},
+      });
+      if (bad == RAPT_REPEAT) continue;
+      const auto with_scales = [&](Options &o) {
+        o.query_scales = numbers;
+        o.query_scale_strides = spoilt(repeated);
+      };
+      expect_options<T>({
+          {"q", reads_inputs, RAPT_BAD_Q_STRIDES, [&](auto &o) { o.q_strides = spoilt(good); }},
+          {"k", reads_inputs, RAPT_BAD_K_STRIDES, [&](auto &o) { o.k_strides = spoilt(good); }},
+          {"v", reads_inputs, RAPT_BAD_V_STRIDES, [&](auto &o) { o.v_strides = spoilt(good); }},
+          {"bias", all, RAPT_BAD_BIAS_STRIDES, [&](auto &o) { set_bias(o, spoilt(repeated)); }},
+          {"mask", all, RAPT_BAD_MASK_STRIDES, [&](auto &o) { set_mask(o, spoilt(repeated)); }},
+          {"query_scales", all, RAPT_BAD_QUERY_SCALES, with_scales},
+      });
+    }
+  }
+  // Rows of an output must not share elements.
+  const auto expect = [](rapt_strides Options::*which, unsigned functions, rapt_status expected,
+                         const std::vector<rapt_strides> &strides) {
+    for (const rapt_strides &given : strides)
+      expect_options<T>({{"rows", functions, expected, [&](auto &o) { o.*which = given; }}});
+  };
+  expect(&Options::out_strides, writes_out, RAPT_BAD_OUT_STRIDES,
+         {{60, 15, 4}, {60, 14, 5}, {59, 15, 5}, {0, 15, 5}, {60, 0, 5}, {60, 15, 0}});
+  expect(&Options::lse_strides, writes_out, RAPT_BAD_LSE_STRIDES,
+         {{12, 2, 1}, {11, 3, 1}, {12, 3, 0}, {1, 2, 4}});
+  expect(&Options::out_strides, with_out, RAPT_OK, {{60, 5, 20}, {5, 10, 40}});
+  expect(&Options::lse_strides, with_out, RAPT_OK, {{1, 2, 8}});
+  constexpr rapt_strides in_part{RAPT_REPEAT, RAPT_REPEAT, 1}, token_alone{0, 0, kv_len};
+  expect_options<T>({
+      {"inputs repeat", reads_inputs, RAPT_OK,
+       [&](auto &o) { o.q_strides = o.k_strides = o.v_strides = in_part; }},
+      // 0.1 took a forgotten stride for a repetition.
+      {"q, in part", reads_inputs, RAPT_BAD_Q_STRIDES, [](auto &o) { o.q_strides.token = qk_dim; }},
+      {"bias, in part", all, RAPT_BAD_BIAS_STRIDES, [&](auto &o) { set_bias(o, token_alone); }},
+  });
+}
+
+TEST_CASE_TEMPLATE("options that softmax has too", T, float, double) {
+  expect_scale_and_softcap<Call<T>>(all);
+  expect_causality<Call<T>>(all);
+  expect_option_sizes(all, &Call<T>::later, RAPT_BAD_OPTIONS_SIZE);
+}
+
+TEST_CASE_TEMPLATE("windows of any size", T, float, double) {
+  for (const std::size_t good : {std::size_t{0}, std::size_t{1}, std::size_t{1} << 61, SIZE_MAX}) {
+    CAPTURE(good);
+    expect_options<T>({
+        {"left and right", all, RAPT_OK, [&](auto &o) { o.window_left = o.window_right = good; }},
+        {"chunk", all, RAPT_OK, [&](auto &o) { o.window_chunk = good; }},
+    });
+  }
+}
+
+TEST_CASE_TEMPLATE("types, arithmetic and scales of keys that this version does not have", T, float, double) {
+  const rapt_type own = Api<T>::type, other = own == RAPT_F32 ? RAPT_F64 : RAPT_F32;
+  for (const rapt_type bad : {other, RAPT_F16, RAPT_BF16, RAPT_I8}) {
+    CAPTURE(int{bad});
+    expect_options<T>({
+        {"kv_type", all, RAPT_BAD_TYPE, [&](auto &o) { o.kv_type = bad; }},
+        {"out_type", all, RAPT_BAD_TYPE, [&](auto &o) { o.out_type = bad; }},
+    });
+    if (bad != other) expect_options<T>({{"q_type", all, RAPT_BAD_TYPE, [&](auto &o) { o.q_type = bad; }}});
+  }
+  for (const int no_type : {6, -1, 1000}) {
+    const auto set = [&](Options &o) { std::memcpy(&o.kv_type, &no_type, sizeof no_type); };
+    expect_options<T>({{"no type", all, RAPT_BAD_TYPE, set}});
+  }
+  for (const int bad : {int{RAPT_ARITHMETIC_BF16}, int{RAPT_ARITHMETIC_FAST}, 4, -1})
+    expect_options<T>({{"arithmetic", all, RAPT_BAD_ARITHMETIC, [&](auto &o) { o.arithmetic = bad; }}});
+  const float number = 1;
+  const rapt_status of_f32 = own == RAPT_F32 ? RAPT_OK : RAPT_BAD_ARITHMETIC;
+  expect_options<T>({
+      {"all types alike", all, RAPT_OK, [&](auto &o) { o.kv_type = o.out_type = own; }},
+      {"f32 arithmetic", all, of_f32, [](auto &o) { o.arithmetic = RAPT_ARITHMETIC_F32; }},
+      {"k_scales", all, RAPT_BAD_KV_SCALES, [&](auto &o) { o.k_scales = &number; }},
+      {"v_scales", all, RAPT_BAD_KV_SCALES, [&](auto &o) { o.v_scales = &number; }},
+      {"scale_group", all, RAPT_BAD_KV_SCALES, [](auto &o) { o.scale_group = 32; }},
+  });
+}
+
+TEST_CASE_TEMPLATE("lengths and offsets", T, float, double) {
+  struct Lengths {
+    rapt_status expected;
+    std::vector<std::int32_t> kv_lengths, q_offsets, kv_offsets;
+  };
+  const auto given = [](const std::vector<std::int32_t> &values) {
+    return values.empty() ? nullptr : values.data();
+  };
+  for (const Lengths &row : std::vector<Lengths>{{RAPT_BAD_KV_LENGTHS, {-1, 3}, {}, {}},
+                                                 {RAPT_BAD_KV_LENGTHS, {3, 41}, {}, {}},
+                                                 {RAPT_BAD_KV_LENGTHS, {0, INT32_MIN}, {}, {}},
+                                                 {RAPT_BAD_KV_LENGTHS, {40, 9}, {1, 1, 4}, {2, 42, 50}},
+                                                 {RAPT_BAD_OFFSETS, {}, {-1, 1, 2}, {}},
+                                                 {RAPT_BAD_OFFSETS, {}, {0, 2, 1}, {}},
+                                                 {RAPT_BAD_OFFSETS, {}, {0, 4, 5}, {}},
+                                                 {RAPT_BAD_OFFSETS, {}, {0, 2, 6}, {}},
+                                                 {RAPT_BAD_OFFSETS, {}, {}, {-1, 1, 2}},
+                                                 {RAPT_BAD_OFFSETS, {}, {}, {0, 2, 1}},
+                                                 {RAPT_BAD_OFFSETS, {}, {}, {0, 41, 42}},
+                                                 {RAPT_OK, {0, 40}, {}, {}},
+                                                 {RAPT_OK, {}, {0, 0, 0}, {}},
+                                                 {RAPT_OK, {}, {1, 1, 4}, {2, 42, 50}}}) {
+    expect_status<Call<T>>("numbers", all, row.expected, [&](auto &call) {
+      call.options.kv_lengths = given(row.kv_lengths);
+      call.options.q_offsets = given(row.q_offsets);
+      call.options.kv_offsets = given(row.kv_offsets);
+      call.last *= 4;  // all tasks, as the first may have no query
+    });
+  }
+}
+
+TEST_CASE_TEMPLATE("pages and packed keys", T, float, double) {
+  for (const std::size_t bad : Sizes{0, 1, 8, 17, 24})
+    expect_options<T>({{"page_size", all, RAPT_BAD_PAGE_SIZE, [&](auto &o) { set_pages(o, bad); }}});
+  // The gradient takes neither pages nor packed keys.
+  expect_options<T>({
+      {"no table", all, RAPT_BAD_PAGE_SIZE, [](auto &o) { o.page_size = 16; }},
+      {"no table", all, RAPT_BAD_BLOCK_TABLE, [](auto &o) { o.block_table_stride = 3; }},
+      {"40 keys need 3 pages", all, RAPT_BAD_BLOCK_TABLE, [](auto &o) { set_pages(o, 16, 2); }},
+      {"a negative page", all, RAPT_BAD_BLOCK_TABLE, [](auto &o) { set_pages(o, 16, 3, negative_page); }},
+      {"the table's size", all, RAPT_BAD_SIZE, [](auto &o) { set_pages(o, 16, SIZE_MAX / 4); }},
+      {"pages, offsets", all, RAPT_BAD_BLOCK_TABLE,
+       [&](auto &o) { set_pages(o, 16), o.kv_offsets = offsets; }},
+      {"packed keys, offsets", all, RAPT_BAD_PACKED_KEYS,
+       [&](auto &o) { o.packed_keys = 1, o.kv_offsets = offsets; }},
+      {"packed keys, pages of 48", all, RAPT_BAD_PACKED_KEYS,
+       [](auto &o) { set_pages(o, 48), o.packed_keys = 1; }},
+      {"pages", forwards, RAPT_OK, [](auto &o) { set_pages(o, 16); }},
+      {"pages", backwards, RAPT_BAD_BLOCK_TABLE, [](auto &o) { set_pages(o, 16); }},
+      {"a page's size", forwards & reads_inputs, RAPT_BAD_SIZE,
+       [](auto &o) { set_pages(o, std::size_t{1} << 62); }},
+      {"a negative page behind the last", forwards, RAPT_OK,
+       [&](auto &o) { set_pages(o, 16, 3, negative_page), o.kv_lengths = lengths; }},
+      {"packed keys", forwards, RAPT_OK, [](auto &o) { o.packed_keys = 1, o.kv_len = 64, o.batch = 1; }},
+      {"packed keys", backwards, RAPT_BAD_PACKED_KEYS, [](auto &o) { o.packed_keys = 1; }},
+  });
+}

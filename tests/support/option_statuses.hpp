@@ -1,0 +1,91 @@
+// The statuses of the options that softmax and attention have alike. A Call has `options` beside what
+// support/expect_status.hpp asks for, and `Element`.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "support/expect_status.hpp"
+
+namespace rapt::test {
+
+// Options with room for the fields of a later version.
+template <class Options>
+struct Later {
+  Options known;
+  unsigned char unknown[24] = {};
+};
+
+// `later` is the Call's. A later version's options are accepted while every unknown byte is 0.
+template <class Call, class Options>
+void expect_option_sizes(unsigned functions, Later<Options> Call::*later, rapt_status bad_size) {
+  for (const std::size_t bad :
+       {std::size_t{0}, std::size_t{4}, std::size_t{8}, sizeof(Options) - 1, std::size_t{5000}, SIZE_MAX}) {
+    CAPTURE(bad);
+    expect_status<Call>("size", functions, bad_size, [&](Call &call) { (call.*later).known.size = bad; });
+  }
+  constexpr std::size_t bytes = sizeof(Later<Options>::unknown);
+  for (std::size_t set = 0; set <= bytes; ++set) {
+    CAPTURE(set);
+    const rapt_status expected = set < bytes ? RAPT_BAD_OPTION : RAPT_OK;
+    expect_status<Call>("a later version", functions, expected, [&](Call &call) {
+      (call.*later).known.size = sizeof(Later<Options>);
+      if (set < bytes) (call.*later).unknown[set] = 1;
+    });
+  }
+}
+
+// Neither a number that the arithmetic type lacks or has as a subnormal, nor such a quotient of the two.
+template <class Call>
+void expect_scale_and_softcap(unsigned functions) {
+  using Limits = std::numeric_limits<typename Call::Element>;
+  constexpr double infinity = std::numeric_limits<double>::infinity(), largest{Limits::max()},
+                   least{Limits::min()};
+  struct Scores {
+    double scale, softcap;
+  };
+  const auto expect = [&](rapt_status expected, const std::vector<Scores> &rows) {
+    for (const Scores &scores : rows) {
+      CAPTURE(scores.scale);
+      CAPTURE(scores.softcap);
+      expect_status<Call>("numbers", functions, expected, [&](Call &call) {
+        call.options.scale = scores.scale;
+        call.options.softcap = scores.softcap;
+      });
+    }
+  };
+  for (const double bad : {infinity, largest, largest / 1.4, least / 1.1, 5e-324, std::nan("")})
+    expect(RAPT_BAD_SCALE, {{bad, 0}, {-bad, 0}});
+  expect(RAPT_BAD_SOFTCAP, {{0, infinity}, {0, -infinity}, {0, std::nan("")}, {0, -1}, {0, -5e-324}});
+  expect(RAPT_BAD_SOFTCAP, {{0, 5e-324}, {1, least / 1.1}, {1, largest}, {1e10, least}});
+  expect(RAPT_BAD_SOFTCAP, {{1e-10, 1e-3 / least}, {1e-5, largest}});
+  expect(RAPT_OK, {{0, 0}, {-0.0, 0}, {-3, 0}, {largest / 1.5, 0}, {least, 0}, {-least, 0}, {8, largest}});
+}
+
+// An offset has its own causality, and is no farther than 2^60.
+template <class Call>
+void expect_causality(unsigned functions) {
+  constexpr std::ptrdiff_t farthest = std::ptrdiff_t{1} << 60;
+  const auto expect = [&](int causal, std::ptrdiff_t offset, rapt_status expected) {
+    CAPTURE(causal);
+    CAPTURE(offset);
+    expect_status<Call>("causality", functions, expected, [=](Call &call) {
+      call.options.causal = causal;
+      call.options.causal_offset = offset;
+    });
+  };
+  for (const int bad : {-1, 4, 1000}) expect(bad, 0, RAPT_BAD_CAUSAL);
+  for (const int other : {RAPT_CAUSAL_NONE, RAPT_CAUSAL_BOTTOM_RIGHT, RAPT_CAUSAL_TOP_LEFT}) {
+    for (const std::ptrdiff_t offset : {std::ptrdiff_t{1}, std::ptrdiff_t{-1}, farthest})
+      expect(other, offset, RAPT_BAD_CAUSAL_OFFSET);
+  }
+  for (const std::ptrdiff_t bad : {farthest + 1, -farthest - 1, PTRDIFF_MAX, PTRDIFF_MIN})
+    expect(RAPT_CAUSAL_OFFSET, bad, RAPT_BAD_CAUSAL_OFFSET);
+  for (const std::ptrdiff_t good : {farthest, -farthest, std::ptrdiff_t{0}})
+    expect(RAPT_CAUSAL_OFFSET, good, RAPT_OK);
+}
+
+}  // namespace rapt::test
