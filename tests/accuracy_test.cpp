@@ -76,7 +76,7 @@ void check_promises(const RowProblem<T> &problem, WorstErrors &worst) {
   CHECK(errors.flushed_wrongly == 0);
 }
 
-// body(n) for the lengths that an emulator has the time for.
+// body(n); an emulator takes short lengths alone.
 template <class Body>
 void for_each_length(Sizes lengths, std::size_t longest_emulated, Body &&body) {
   for (const std::size_t n : lengths) {
@@ -198,13 +198,13 @@ TEST_CASE_TEMPLATE("softmax of logits and scales of any magnitude", T, float, do
         CAPTURE(std::string(name_of(input)));
         CAPTURE(scale);
         CAPTURE(n);
-        // |s| beyond T's range makes a logsumexp that T does not have.
+        // A score beyond T's range has a logsumexp beyond it too.
         double largest = 0;
         for (const T value : x) {
           if (std::isfinite(value)) largest = std::max(largest, std::fabs(double{value}));
         }
         const bool fits = largest * std::fabs(scale) < double{std::numeric_limits<T>::max()} / 4;
-        // A scale outside of this range rounds the scores, each by at most half a unit of |s|.
+        // A scale outside of this range rounds every score s by at most half a unit of |s|.
         const bool exact = std::fabs(scale) >= 0x1p-16 && std::fabs(scale) <= 0x1p16;
         if (!exact && !fits) continue;  // a score may be infinite
         const RowProblem<T> problem{.x = x, .scale = scale};
@@ -254,7 +254,7 @@ TEST_CASE_TEMPLATE("masked elements and sinks", T, float, double) {
   worst.print<T>("masks and sinks");
 }
 
-// One large term, then terms of which each addition loses most: just above half a unit of the first.
+// The terms after a large first term are just above half a unit of it: adding them loses most.
 TEST_CASE_TEMPLATE("rows and dot products made to lose keep the larger bounds", T, float, double) {
   const ScalarLevel scalar;
   constexpr double bound = sizeof(T) == 4 ? 72 : 140, lanes = sizeof(T) == 4 ? 64 : 32;
@@ -287,7 +287,7 @@ TEST_CASE_TEMPLATE("softcap and bias round each score once or twice", T, float, 
           double largest = 0;
           for (const T x : problem.x) largest = std::max(largest, std::fabs(double{x} * scale));
           if (softcap != 0) largest = std::min(largest, double{softcap});
-          // An absolute error of the exponent is a relative one of the probability.
+          // An absolute error of the exponent is a relative error of the probability.
           const double of_softcap = sizeof(T) == 4 ? 5 : 7;
           const double rounding = softcap != 0 ? (of_softcap + 1) * largest + (with_bias ? 12 : 0)
                                   : with_bias  ? 2 * largest + 12

@@ -24,7 +24,7 @@ enum Function : unsigned { softmax = 1, log_softmax = 2, logsumexp = 4, backward
 constexpr unsigned with_options = softmax | log_softmax | logsumexp, all = with_options | backward,
                    with_matrix_output = softmax | log_softmax | backward;
 
-// The gradient's y is x here, and its dx is y.
+// softmax_backward takes x for its y, and y for its dx.
 template <class T>
 struct Call {
   using Element = T;
@@ -189,7 +189,7 @@ TEST_CASE_TEMPLATE("rows are queries and columns keys of causality", T, float, d
   CHECK(top_left.y_memory[1] == T(0));
 }
 
-// As ctypes, Rust, Go and designated initialisers make it.
+// ctypes, Rust, Go and designated initialisers make such options.
 TEST_CASE_TEMPLATE("zeroed options with a size are plain softmax", T, float, double) {
   Call<T> call(softmax), without(softmax);
   std::memset(static_cast<void *>(&call.options), 0, sizeof call.options);
@@ -230,7 +230,7 @@ TEST_CASE_TEMPLATE("overlaps", T, float, double) {
        [](auto &call) { call.put(0, 0, stride + 1); }},
       {"dx overlaps dy", backward, RAPT_BAD_OVERLAP, [](auto &call) { call.y = call.dy + 2; }},
   });
-  for (const std::size_t shift : Sizes{1, 4, 6, 8, 18}) {  // none of them a row's worth of gap
+  for (const std::size_t shift : Sizes{1, 4, 6, 8, 18}) {  // no shift puts the rows of y into the gaps of x
     CAPTURE(shift);
     expect_statuses<Call<T>>({
         {"y begins in x", with_matrix_output, RAPT_BAD_OVERLAP, [&](auto &call) { call.put(0, shift); }},

@@ -1,5 +1,5 @@
-// The arguments that attention has beside its options; of its gradient the inputs. A bad one gives the status
-// that names it, and nothing is written.
+// The arguments of attention beside its options, and the inputs of its gradient: a bad argument gives the
+// status that names it, and nothing is written.
 #include "support/attention_arguments.hpp"
 
 #include <doctest/doctest.h>
@@ -100,7 +100,7 @@ TEST_CASE_TEMPLATE("the queries answer with the same statuses", T, float, double
   CHECK(length == 7);
 }
 
-// As ctypes, Rust, Go and designated initialisers make it.
+// ctypes, Rust, Go and designated initialisers make such options.
 TEST_CASE_TEMPLATE("zeroed options with a size and a shape are plain attention", T, float, double) {
   Call<T> plain(whole), zeroed(whole);
   std::memset(static_cast<void *>(&zeroed.options), 0, sizeof zeroed.options);
@@ -141,7 +141,7 @@ TEST_CASE_TEMPLATE("a bias or mask without strides is contiguous", T, float, dou
   }
 }
 
-// Of a packed batch, and of the tokens of packed keys.
+// A packed batch has no batch stride, and packed keys have no token stride.
 TEST_CASE_TEMPLATE("a stride without a use makes no tensor strided", T, float, double) {
   Call<T> packed(whole), plain(whole);
   for (Call<T> *call : {&packed, &plain}) {
@@ -169,7 +169,7 @@ TEST_CASE("strides of the two common layouts") {
   CHECK(tokens_first.token == 21);
 }
 
-// Tokens may repeat, so that their number does not bound the size of partial results.
+// Tokens may repeat: the memory of the inputs does not bound the size of partial results.
 TEST_CASE_TEMPLATE("sizes of partial results that do not fit", T, float, double) {
   for (const std::size_t len : {std::size_t{1} << 34, std::size_t{1} << 40}) {
     expect_status<Call<T>>("repeated tokens", partial | merge, RAPT_BAD_SIZE, [&](auto &call) {

@@ -71,7 +71,7 @@ TEST_CASE_TEMPLATE("ordinary gradients", T, float, double) {
     Random random(queries);
     oracle::Attention<T> a = normal_attention<T>({queries, 3, 4, 4}, random);
     measure(a, normal_dout(a, random), many_queries);
-    // Terms that are alike, whose sums round the same way over and over.
+    // Equal terms, whose sums round the same way over and over.
     a.q.assign(a.q.size(), T(0.7));
     measure(a, std::vector<T>(queries * 4, T(0.3)), many_queries);
   }
@@ -94,7 +94,7 @@ TEST_CASE_TEMPLATE("options", T, float, double) {
   }
 }
 
-// The truth by differences of the output.
+// Differences of the output are the truth.
 TEST_CASE("central differences") {
   for_each_usable_isa([](const std::string &isa) {
     CAPTURE(isa);
@@ -134,7 +134,7 @@ TEST_CASE("central differences") {
   });
 }
 
-// dS = softmax_backward(P, dP), dQ = dS K, dK = dS^T Q, dV = P^T dO, of rapt's own parts.
+// rapt's softmax and softmax_backward: dS = softmax_backward(P, dP), dQ = dS K, dK = dS^T Q, dV = P^T dO.
 TEST_CASE("the same by softmax_backward") {
   for_each_usable_isa([](const std::string &isa) {
     CAPTURE(isa);

@@ -1,4 +1,4 @@
-// The arguments that attention's gradient has of its own: a bad one gives the status that names it, and no
+// The arguments that attention's gradient alone has: a bad argument gives the status that names it, and no
 // gradient is written.
 #include <doctest/doctest.h>
 
@@ -68,7 +68,7 @@ TEST_CASE_TEMPLATE("strides", T, float, double) {
   expect(RAPT_OK, &Gradients::dout_strides, {{RAPT_REPEAT, RAPT_REPEAT, 1}});
 }
 
-// An input may repeat, and a gradient of the bias sums what does.
+// A bias may repeat its rows, and dbias is then their sum.
 TEST_CASE_TEMPLATE("the bias's strides", T, float, double) {
   constexpr std::ptrdiff_t of_batch = q_heads * q_len * kv_len, of_head = q_len * kv_len, of_token = kv_len;
   const auto expect = [](rapt_status expected, const rapt_strides &strides, bool with_dbias) {

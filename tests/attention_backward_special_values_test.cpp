@@ -1,5 +1,5 @@
-// The special values that rapt.h tells of attention's gradient alone, and its sums over heads and sequences,
-// on every usable level. (Excluded keys: attention_special_values_test.cpp.)
+// The special values of attention's gradient alone, and its sums over heads and sequences, on every usable
+// level. (Excluded keys: attention_special_values_test.cpp.)
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -77,7 +77,7 @@ TEST_CASE_TEMPLATE("a value that is not finite reaches only the rows and keys th
   });
 }
 
-// 0 times a scale that is not finite would be NaN.
+// A product of 0 and a scale that is not finite would be NaN.
 TEST_CASE_TEMPLATE("a query's scale reaches only the keys that the query sees", T, float, double) {
   on_every_level([] {
     for (const std::size_t queries : Sizes{3, 20}) {
@@ -111,7 +111,7 @@ TEST_CASE_TEMPLATE("no gradient is -0", T, float, double) {
       DenseAttention<T> plain(5, keys, 4, 33, keys);
       plain.sinks = {T(-0.5)};
       plain.bias.assign(5 * keys, T(0));
-      // Products that vanish are zeros too.
+      // Products that underflow are zeros too.
       DenseAttention<T> zero_values = plain, tiny_dout = plain, tiny_values = plain;
       for (std::size_t i = 0; i < plain.v.size(); ++i) zero_values.v[i] = i % 3 == 0 ? T(0) : T(-0.0);
       make_tiny(tiny_dout.dout);
@@ -134,7 +134,7 @@ TEST_CASE_TEMPLATE("no gradient is -0", T, float, double) {
   });
 }
 
-// Their log-sum-exp is rounded by more than 1, but no weight is above 1.
+// The log-sum-exp of such scores is rounded by more than 1, but no weight is above 1.
 TEST_CASE_TEMPLATE("scores beyond all precision", T, float, double) {
   on_every_level([] {
     for (const double scale : {1e12, 1e20, 1e28}) {
@@ -224,7 +224,7 @@ TEST_CASE_TEMPLATE("a dout that is not finite, of a row with nothing visible, re
   });
 }
 
-// Gradients that sum over heads or sequences make one task of them.
+// A gradient that sums over heads or sequences makes one task of them.
 TEST_CASE("the number of tasks") {
   rapt_attention_options o = RAPT_ATTENTION_OPTIONS_INIT;
   o.batch = 3;

@@ -1,5 +1,5 @@
-// Which keys and which memory attention reads and writes, on every usable level: windows at far positions,
-// repeated tensors, lengths, workspaces and packed keys.
+// The keys that attention sees and the memory that it reads and writes, on every usable level: windows at far
+// positions, repeated tensors, lengths, workspaces and packed keys.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -31,7 +31,7 @@ TEST_CASE_TEMPLATE("RAPT_REPEAT repeats queries, keys and values", T, float, dou
     repeated.options.q_strides = {1000, RAPT_REPEAT, RAPT_REPEAT};  // all queries are the first
     repeated.run_forward();
     for (std::size_t i = 0; i < 5; ++i) CHECK(differences(repeated.out_of(i), call.out_of(0)) == 0);
-    // All keys are one, and so are all values: an average of equal values.
+    // All keys are the first, and all values too: the average of equal values.
     repeated.options.k_strides = repeated.options.v_strides = {RAPT_REPEAT, RAPT_REPEAT, RAPT_REPEAT};
     for (std::size_t d = 0; d < 6; ++d) repeated.v[d] = T(0.5) * static_cast<T>(d);
     repeated.run_forward();
@@ -80,7 +80,7 @@ TEST_CASE_TEMPLATE("windows at far positions", T, float, double) {
   });
 }
 
-// Keys, values, bias and mask end at pages that cannot be touched, behind the sequence's last key.
+// Pages that cannot be touched follow the sequence's last key in keys, values, bias and mask.
 TEST_CASE_TEMPLATE("nothing past a length is read", T, float, double) {
   constexpr std::size_t kv_len = 700, dim = 9;
   GuardedSlot k_slot(kv_len * dim * sizeof(T)), v_slot(kv_len * dim * sizeof(T)),

@@ -89,7 +89,7 @@ TEST_CASE_TEMPLATE("strides", T, float, double) {
         o.out_strides = spoilt(dimension == 2 ? rapt_strides{20, 5, 0} : of_out);
         o.lse_strides = spoilt(dimension == 2 ? rapt_strides{4, 1, 0} : of_lse);
       };
-      // Without the array any stride is one too many.
+      // Without the array no stride may be set.
       expect_options<T>({
           {"a dimension of 1 has no stride", all, RAPT_OK, only_one},
           {"out", with_out, RAPT_BAD_OUT_STRIDES, [&](auto &o) { o.out_strides = spoilt(of_out); }},
@@ -130,7 +130,7 @@ TEST_CASE_TEMPLATE("strides", T, float, double) {
   expect_options<T>({
       {"inputs repeat", reads_inputs, RAPT_OK,
        [&](auto &o) { o.q_strides = o.k_strides = o.v_strides = in_part; }},
-      // 0.1 took a forgotten stride for a repetition.
+      // A forgotten stride must not be taken for a repetition.
       {"q, in part", reads_inputs, RAPT_BAD_Q_STRIDES, [](auto &o) { o.q_strides.token = qk_dim; }},
       {"bias, in part", all, RAPT_BAD_BIAS_STRIDES, [&](auto &o) { set_bias(o, token_alone); }},
   });

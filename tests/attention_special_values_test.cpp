@@ -104,7 +104,7 @@ TEST_CASE_TEMPLATE("an excluded key is never read into a result, and has no grad
   });
 }
 
-// It reaches its own query alone, and only if that sees anything.
+// The scale reaches the results of its own query alone, and only if the query sees a key.
 TEST_CASE_TEMPLATE("a query whose scale is not finite", T, float, double) {
   on_every_level([] {
     for (const std::size_t keys : key_counts()) {
@@ -167,7 +167,7 @@ TEST_CASE_TEMPLATE("a visible NaN or +inf makes its own row NaN", T, float, doub
   });
 }
 
-// A partial result's largest score is that of the scores that are numbers, wherever in a block a NaN lies.
+// A partial result's largest score ignores NaN, wherever in a block it lies.
 TEST_CASE_TEMPLATE("NaN is not a largest score", T, float, double) {
   on_every_level([] {
     for (const std::size_t queries : Sizes{1, 20}) {  // few rows, and many
@@ -213,7 +213,7 @@ TEST_CASE_TEMPLATE("a score of -inf has weight 0", T, float, double) {
       excluded.run_forward();
       CHECK(differences(seen, excluded) == 0);
     });
-    // Nothing but such scores is nothing.
+    // A row of such scores alone is as a row with nothing visible.
     for (const std::size_t keys : key_counts()) {
       for (const bool has_sink : {false, true}) {
         DenseAttention<T> call(1, keys, 3, 4);
@@ -260,7 +260,7 @@ TEST_CASE_TEMPLATE("no output is -0", T, float, double) {
     for (const std::size_t keys : key_counts()) {
       DenseAttention<T> call(3, keys, 4, 33);
       for (std::size_t i = 0; i < call.v.size(); ++i) call.v[i] = i % 3 == 0 ? T(0) : T(-0.0);
-      // Products that vanish are zeros too.
+      // Products that underflow are zeros too.
       if (keys > 2) std::ranges::fill(call.value(keys - 2), -least_subnormal<T>);
       for (const bool with_sink : {false, true}) {
         if (with_sink) call.sinks = {T(200)};

@@ -155,7 +155,7 @@ TEST_CASE("threads call and force at once") {
   CHECK(calls > 0);
 }
 
-// As a thread pool does it: out is shared, and every thread has a workspace of its own.
+// The threads of a pool share out, and each has a workspace of its own.
 TEST_CASE("threads share the tasks of attention") {
   constexpr std::size_t heads = 4, tokens = 150, dim = 16;
   Random random(1);

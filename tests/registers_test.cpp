@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t rows = 5;
 
-// Calls every function over rows of n elements; `watch(name, call)` gets each as a function of a WatchedCall.
+// watch(name, call) for every function over rows of n elements; `call` takes a WatchedCall.
 template <class T, class Watch>
 void watch_kernels(std::size_t n, Watch &&watch) {
   const auto stride = static_cast<std::ptrdiff_t>(n);

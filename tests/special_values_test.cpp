@@ -273,7 +273,7 @@ TEST_CASE_TEMPLATE("dot and scale follow IEEE arithmetic", T, float, double) {
   });
 }
 
-// A probability of 0 keeps what is not finite in dy out of its row.
+// A dy that is not finite does not reach the row where its probability is 0.
 TEST_CASE_TEMPLATE("softmax_backward", T, float, double) {
   on_every_level([] {
     const auto backward = [](const std::vector<T> &y, const std::vector<T> &dy) {

@@ -18,7 +18,7 @@ struct Repeats {
   bool batch = false, head = false, token = false;
 };
 
-// Every array is dense; one that is empty is an option that is not set.
+// Every array is dense; an empty array is an option that is not set.
 template <class T>
 struct Attention {
   std::size_t batch = 1, q_heads = 1, kv_heads = 1, q_len = 0, kv_len = 0, qk_dim = 1, v_dim = 1;

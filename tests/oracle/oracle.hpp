@@ -35,7 +35,7 @@ struct RowErrors {
   std::size_t flushed_wrongly = 0;
 };
 
-// The elements must be finite or -inf, one of them finite. Excluded elements are not looked at.
+// The visible elements must be finite or -inf, and at least one finite.
 template <class T>
 RowErrors row_errors(const Row<T> &row, std::span<const T> softmax, std::span<const T> log_softmax,
                      T logsumexp);

@@ -57,7 +57,7 @@ struct Call {
   rapt_attention_gradients &gradients = later_gradients.known, *given_gradients = &gradients;
 
   explicit Call(unsigned called) : function(called) {
-    // gradient_tasks is asked for no task: those of a call depend on its options.
+    // gradient_tasks asks for no task, as the number of tasks depends on the options.
     if (function & (tasks | partial | merge)) last = 1;
     memory.fill(std::vector<T>(memory_size, T(-7)));
     const auto set = [&](Array array, double value) {
@@ -139,7 +139,7 @@ struct Call {
   }
 };
 
-// No `output` begins in the memory of `other`, at none of the shifts. `prepare` comes before.
+// Expects that `output` is refused in the memory of `other`, at every shift. `prepare` comes before.
 struct Overlap {
   unsigned functions;
   Array output, other;

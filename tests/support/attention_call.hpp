@@ -24,7 +24,7 @@ struct AttentionResults {
   std::vector<T> out, lse, dq, dk, dv, dbias, dsinks;
 };
 
-// Into results.out and results.lse, which have their sizes. The options keep the pointer to lse.
+// Fills results.out and results.lse, which have their sizes. The options keep the pointer to lse.
 template <class T>
 void run_attention(const std::vector<T> &q, const std::vector<T> &k, const std::vector<T> &v,
                    rapt_attention_options &options, AttentionResults<T> &results) {
@@ -34,7 +34,8 @@ void run_attention(const std::vector<T> &q, const std::vector<T> &k, const std::
                          workspace.size()) == RAPT_OK);
 }
 
-// Behind run_attention(): into the gradients, which begin with `fill`. dbias and dsinks have their sizes.
+// Follows run_attention(), and fills the gradients. dbias and dsinks have their sizes; empty: not asked for.
+// dq, dk and dv begin with `fill`.
 template <class T>
 void run_attention_backward(const std::vector<T> &q, const std::vector<T> &k, const std::vector<T> &v,
                             const std::vector<T> &dout, const rapt_attention_options &options, T fill,

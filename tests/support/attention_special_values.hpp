@@ -123,7 +123,7 @@ inline const std::vector<std::size_t> &key_counts() {
       {1, 2, 7, 16, 33, 64, 65, 100, 130, 513, 600}, {1, 7, 65, 130});
   return counts;
 }
-// For the gradient, which takes several times as long.
+// Fewer for the gradient, which takes several times as long.
 inline const std::vector<std::size_t> &gradient_key_counts() {
   static const auto counts =
       native_or_emulated<std::vector<std::size_t>>({1, 2, 7, 33, 64, 65, 130}, {1, 7, 65});

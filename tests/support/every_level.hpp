@@ -1,4 +1,4 @@
-// A doctest's body on every level that this CPU can run.
+// Runs the body of a test on every level that this CPU can run.
 #pragma once
 
 #include <doctest/doctest.h>

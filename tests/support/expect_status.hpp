@@ -1,5 +1,5 @@
-// Tables of changes to a valid call. A call that is refused answers the expected status and leaves every
-// array as it was; a call that is accepted writes.
+// Tables of changes to a valid call. A refused call answers the expected status and leaves every array as it
+// was; an accepted call writes.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -19,7 +19,7 @@ struct Later {
   unsigned char unknown[24] = {};
 };
 
-// `later` is the Call's. A later version's options are accepted while every unknown byte is 0.
+// `later` is a member of the Call. A later version's options are accepted while every unknown byte is 0.
 template <class Call, class Options>
 void expect_option_sizes(unsigned functions, Later<Options> Call::*later, rapt_status bad_size) {
   for (const std::size_t bad :
@@ -38,7 +38,7 @@ void expect_option_sizes(unsigned functions, Later<Options> Call::*later, rapt_s
   }
 }
 
-// Neither a number that the arithmetic type lacks or has as a subnormal, nor such a quotient of the two.
+// Scale, softcap and their quotient are normal numbers of the arithmetic type.
 template <class Call>
 void expect_scale_and_softcap(unsigned functions) {
   using Limits = std::numeric_limits<typename Call::Element>;
@@ -65,7 +65,7 @@ void expect_scale_and_softcap(unsigned functions) {
   expect(RAPT_OK, {{0, 0}, {-0.0, 0}, {-3, 0}, {largest / 1.5, 0}, {least, 0}, {-least, 0}, {8, largest}});
 }
 
-// An offset has its own causality, and is no farther than 2^60.
+// An offset goes with RAPT_CAUSAL_OFFSET alone, and is at most 2^60.
 template <class Call>
 void expect_causality(unsigned functions) {
   constexpr std::ptrdiff_t farthest = std::ptrdiff_t{1} << 60;

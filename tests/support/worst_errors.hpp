@@ -1,4 +1,4 @@
-// Errors against their bounds: each is asserted, and the worst of many problems are printed in one line.
+// Asserts errors against their bounds, and prints the worst of many problems in one line.
 #pragma once
 
 #include <doctest/doctest.h>
