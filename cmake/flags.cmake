@@ -1,8 +1,9 @@
-# The flags that decide bits. They stand last on every compile line of the library: no flag of the project around it
-# changes a result.
+# The flags that decide bits. They stand last on every compile line of the library, so that no flag of the project around
+# it changes a result.
 
-# -ffp-contract=off: every fused multiply-add is one that the source spells out. It stands behind -fno-fast-math, which
-# in clang turns contraction on. -fno-lto: link-time optimisation would carry code from one level to another.
+# -ffp-contract=off: the compiler fuses no multiplication with an addition by itself. The flag stands behind
+# -fno-fast-math, which in clang turns contraction on. -fno-lto: link-time optimisation would carry code from one level to
+# another.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(RAPT_NUMERIC_FLAGS -fno-unsafe-math-optimizations -fno-associative-math -fno-reciprocal-math -fno-finite-math-only
       -fsigned-zeros -ftrapping-math -fno-signaling-nans -fno-single-precision-constant)
@@ -49,8 +50,8 @@ function(rapt_macros result)
   set(${result} "${macros}" PARENT_SCOPE)
 endfunction()
 
-# rapt_predefined(result flag...): the names of the predefined macros that are 1, which instruction sets' are.
-# __FP_FAST_FMA is of the speed of an instruction that another macro stands for.
+# rapt_predefined(result flag...): the names of the predefined macros whose value is 1, as that of an instruction set's
+# macro is. __FP_FAST_FMA tells the speed of an instruction that __FMA__ stands for.
 function(rapt_predefined result)
   execute_process(COMMAND ${RAPT_COMPILER} ${ARGN} -dM -E -x c++ /dev/null OUTPUT_VARIABLE text ERROR_QUIET)
   string(REGEX MATCHALL "#define __[A-Za-z0-9_]+ 1\n" macros "${text}")
@@ -67,8 +68,8 @@ if(NOT RAPT_CONFIGS)
   set(RAPT_CONFIGS None)
 endif()
 
-# rapt_flags_around(result config): the flags that the project around gives every file. Generator expressions are left
-# out: they have no value yet.
+# rapt_flags_around(result config): the flags that the project around gives every file. Generator expressions have no value
+# yet and are left out.
 function(rapt_flags_around result config)
   string(TOUPPER "CMAKE_CXX_FLAGS_${config}" of_config)
   get_directory_property(options COMPILE_OPTIONS)
@@ -79,8 +80,8 @@ function(rapt_flags_around result config)
   set(${result} "${flags}" PARENT_SCOPE)
 endfunction()
 
-# rapt_check_flags(level flag...): stops where the flags of the project around change what the level's own flags, which
-# follow them, say of arithmetic and instructions.
+# rapt_check_flags(level flag...): stops if the flags of the project around change the arithmetic or the instructions that
+# the level's own flags, which follow them, choose.
 function(rapt_check_flags level)
   rapt_macros(expected ${ARGN})
   if(NOT expected)

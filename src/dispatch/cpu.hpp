@@ -1,4 +1,4 @@
-// What this CPU has and its operating system enables.
+// The features that this CPU has and its operating system enables.
 #pragma once
 
 #include <cstddef>
