@@ -48,8 +48,9 @@ foreach(name IN LISTS wanted)
   endif()
 endforeach()
 
-# The features of src/dispatch/features.def: RAPT_FEATURE_OF_<macro> is a feature, or empty for a macro of another's.
-file(STRINGS "${PROJECT_SOURCE_DIR}/src/dispatch/features.def" rows REGEX "^(X86_FEATURE|ARM64_FEATURE|IMPLIED)")
+# The processor's features of src/dispatch/features.def: RAPT_FEATURE_OF_<macro> is a feature, or empty for an implied macro.
+string(TOUPPER ${RAPT_PROCESSOR} prefix)
+file(STRINGS "${PROJECT_SOURCE_DIR}/src/dispatch/features.def" rows REGEX "^(${prefix}_FEATURE|IMPLIED)")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/dispatch/features.def")
 foreach(row IN LISTS rows)
   if(row MATCHES "_FEATURE\\(([a-z0-9_]+), [^,]*, ([A-Za-z0-9_]+)")
