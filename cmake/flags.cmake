@@ -50,8 +50,8 @@ function(rapt_macros result)
   set(${result} "${macros}" PARENT_SCOPE)
 endfunction()
 
-# rapt_predefined(result flag...): the names of the predefined macros that are 1, which instruction sets' are.
-# __FP_FAST_FMA is of the speed of an instruction that another macro stands for.
+# rapt_predefined(result flag...): the names of the predefined macros whose value is 1, as that of an instruction set's
+# macro is. __FP_FAST_FMA tells the speed of an instruction that __FMA__ stands for.
 function(rapt_predefined result)
   execute_process(COMMAND ${RAPT_COMPILER} ${ARGN} -dM -E -x c++ /dev/null OUTPUT_VARIABLE text ERROR_QUIET)
   string(REGEX MATCHALL "#define __[A-Za-z0-9_]+ 1\n" macros "${text}")

@@ -3,23 +3,23 @@
 # One row per level, weakest first:
 #   name | processor | the level that it builds on | registers | flags beyond the processor's own and that level's
 #
-# Kernels that a level lacks, and flags, are those of the level that it builds on. A level needs every CPU feature of
+# A level has the flags of the level that it builds on, and the kernels that it lacks itself. It needs every CPU feature of
 # src/dispatch/features.def whose macro its flags define. The benchmark measures its limits with the registers of
-# bench/limits/registers/. The kernels of a level are the files of src/isa/<name>/.
+# bench/limits/registers/<registers>.hpp. Its kernels are the files of src/isa/<name>/.
 set(RAPT_ISA_ROWS
   "scalar|any||element|"
   "avx2|x86|scalar|ymm|-mavx2 -mfma -mf16c -mbmi -mbmi2 -mlzcnt -mmovbe -mpopcnt -mcx16 -msahf"
   "avx512|x86|avx2|zmm|-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl"
   "neon|arm64|scalar|q|")
 
-# What every CPU of a processor has, whatever the flags before say: -march takes -march=native back, but -mavx512f only
-# -mno-sse3 and the like, and after these no -march=x86-64-v3 turns AVX2 on again.
+# Flags for every CPU of a processor, which take back all flags before them. -march takes back -march=native, but only
+# -mno-sse3 and the like take back -mavx512f; after these no -march=x86-64-v3 turns AVX2 on again.
 set(RAPT_BASELINE_x86 "-march=x86-64 -mtune=generic -msse2 -mfpmath=sse -mrecip=none -mno-sse3 -mno-popcnt -mno-cx16 \
 -mno-movbe -mno-lzcnt -mno-bmi -mno-bmi2 -mno-tbm -mno-gfni -mno-prfchw")
 set(RAPT_BASELINE_arm64 "-march=armv8-a -mcpu=generic -mtune=generic")
 set(RAPT_BASELINE_other "")
 
-# The compiler knows what it compiles for. CMAKE_SYSTEM_PROCESSOR is what a toolchain file says, or nothing.
+# The compiler tells its processor. CMAKE_SYSTEM_PROCESSOR comes from a toolchain file and may be empty.
 list(GET RAPT_CONFIGS 0 config)
 rapt_flags_around(around ${config})
 rapt_macros(macros ${around})
@@ -48,8 +48,9 @@ foreach(name IN LISTS wanted)
   endif()
 endforeach()
 
-# The features of src/dispatch/features.def: RAPT_FEATURE_OF_<macro> is a feature, or empty for a macro of another's.
-file(STRINGS "${PROJECT_SOURCE_DIR}/src/dispatch/features.def" rows REGEX "^(X86_FEATURE|ARM64_FEATURE|IMPLIED)")
+# The processor's features of src/dispatch/features.def: RAPT_FEATURE_OF_<macro> is a feature, or empty for an implied macro.
+string(TOUPPER ${RAPT_PROCESSOR} prefix)
+file(STRINGS "${PROJECT_SOURCE_DIR}/src/dispatch/features.def" rows REGEX "^(${prefix}_FEATURE|IMPLIED)")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/dispatch/features.def")
 foreach(row IN LISTS rows)
   if(row MATCHES "_FEATURE\\(([a-z0-9_]+), [^,]*, ([A-Za-z0-9_]+)")
@@ -80,9 +81,9 @@ function(rapt_level_features level features macros)
   set(${macros} "${of_level}" PARENT_SCOPE)
 endfunction()
 
-# Of each level of the processor: RAPT_ISA_FLAGS_<name>, RAPT_ISA_REGISTERS_<name>. The levels to compile, weakest first:
-# for the sources in rapt_levels.def (see dispatch/requirements.hpp), for scripts in rapt_levels.txt, below the compiler a
-# row "name macro..." each.
+# Each level of the processor has RAPT_ISA_FLAGS_<name> and RAPT_ISA_REGISTERS_<name>. RAPT_COMPILED_LEVELS are the levels to
+# compile, weakest first. The sources read them from rapt_levels.def (src/dispatch/requirements.hpp). Scripts read them from
+# rapt_levels.txt: "# compiler", then a row "name macro..." per level.
 separate_arguments(RAPT_BASELINE_FLAGS UNIX_COMMAND "${RAPT_BASELINE_${RAPT_PROCESSOR}}")
 set(RAPT_COMPILED_LEVELS)
 set(left_out)
@@ -144,13 +145,12 @@ function(rapt_add_isas target)
     if(NOT name STREQUAL "scalar")
       target_link_libraries(rapt_isa_${name} PRIVATE rapt_xsimd)
     endif()
-    # -O2 in every configuration: without inlining, each intrinsic would become a function of its own, and a
-    # debug build of the caller's program is no reason for kernels fifty times slower. With sanitizers -O1: clang takes
-    # up to twice as long at -O2.
+    # -O2 in every configuration: without inlining each intrinsic is a function, and kernels are fifty times slower. With
+    # sanitizers -O1: clang takes up to twice as long at -O2.
     rapt_set_last_flags("${sources}" ${RAPT_NUMERIC_FLAGS} ${RAPT_ISA_FLAGS_${name}}
                         $<IF:$<CONFIG:Sanitizer>,-O1,-O2>)
-    # These checks of addresses take clang four fifths of a vector level's time. Guard pages and the address sanitizer
-    # see the same.
+    # These checks of addresses take four fifths of clang's time for a vector level. Guard pages and the address sanitizer
+    # find the same faults.
     if(NOT name STREQUAL "scalar")
       target_compile_options(rapt_isa_${name} PRIVATE
         $<$<CONFIG:Sanitizer>:-fno-sanitize=null,alignment,object-size,pointer-overflow>)

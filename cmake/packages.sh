@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # Sourced by the scripts that build and run something on a bare Debian or Ubuntu.
 
-# need_packages PACKAGE...: installs those that are missing, and says so; silent when none is. On a system
-# without dpkg it does nothing: there CMake names what it does not find.
+# need_packages PACKAGE...: installs the missing ones of these packages and names them. Without dpkg it does nothing: CMake
+# then names each missing library.
 need_packages() {
   command -v dpkg-query >/dev/null || return 0
   local package missing=()

@@ -39,8 +39,8 @@ std::size_t fused_multiply_adds() {
   return rounds * 12;
 }
 
-// A chain of integer additions takes a cycle each on every core; multiply-adds beside it keep the clock where
-// this level's vector code has it.
+// Each addition of a chain of integers takes a cycle on every core. Multiply-adds beside it keep the clock
+// where this level's vector code has it.
 std::size_t cycles() {
   constexpr std::size_t rounds = 1024;
   const F32 half = broadcast(0.5F), one = broadcast(1.0F);
@@ -120,7 +120,7 @@ void copy_all_nt(const void *from, void *to, std::size_t bytes) {
   fence_nt();
 }
 
-// The value may change on its way, for all that the compiler knows: else it would drop the store.
+// The assembly hides from the compiler that the value stays the same: it would drop the store.
 template <bool prefetched>
 void update_all(void *at, std::size_t bytes) {
   char *place = static_cast<char *>(at);

@@ -6,12 +6,12 @@
 
 namespace rapt::bench {
 
-// The loops over memory pass once over `bytes` bytes, a multiple of limit_block, at 64-byte boundaries. Of
-// two in braces the second prefetches, which is faster past the caches of a core and slower within.
+// The loops over memory pass once over `bytes` bytes, a multiple of limit_block, at 64-byte boundaries. The
+// second of two loops prefetches, which is faster past the caches of a core and slower within.
 struct LimitLoops {
   std::size_t register_bytes;
 
-  // These return what they executed: fused multiply-adds of whole registers; cycles.
+  // The number of fused multiply-adds of whole registers; of cycles.
   std::size_t (*fma_f32)();
   std::size_t (*fma_f64)();
   std::size_t (*clock)();

@@ -1,5 +1,5 @@
-// The levels compiled in, weakest first, and the features that each needs: those that its compiler flags let
-// the compiler use. cmake/isa.cmake writes rapt_levels.def, with a row LEVEL(name, base, features...) for
+// The levels compiled in, weakest first, and the features that each needs: all that its flags let the
+// compiler use. cmake/isa.cmake writes rapt_levels.def, which has a row LEVEL(name, base, features...) for
 // each.
 #pragma once
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the library's objects hold: symbols and instructions.
+# The symbols and instructions of the library's objects.
 #
 #   audit.sh object LEVEL FILE      a level's closed object: one global symbol, no weak one, no static constructor,
 #                                   nothing undefined but libm and memory functions, no instruction of a higher level
@@ -21,7 +21,7 @@ complain() {
 # The instructions that come with a macro of the compiler, as extended regular expressions over "mnemonic operands". A
 # level may hold those of the macros in its row of rapt_levels.txt.
 x86_instructions=(
-  # and what else x86-64-v3 has without VEX
+  # with the other instructions of x86-64-v3 that have no VEX
   __SSE3__ '^(addsub|hadd|hsub|lddqu|movddup|movs[hl]dup|palignr|pabs|phadd|phsub|pmaddubsw|pmulhrsw|pshufb|psign|blend|dpp[sd]|extractps|insertps|movntdqa|mpsadbw|packusdw|pblend|pcmpeqq|pcmpgtq|pcmp[ei]str|pextr[bdq]|phminposuw|pinsr[bdq]|pm(ax|in)(s[bd]|u[dw])|pmov[sz]x|pmuldq|pmulld|ptest|round[ps][sd]|crc32|popcnt|lzcnt|tzcnt|movbe|andn |bextr|bls(i|r|msk) |bzhi|mulx|pdep|pext |rorx|s(a|h)[lr]x |adcx|adox|aes|pclmul|sha(1|256)|xgetbv|cmpxchg16b)'
   __AVX__ '^v[a-z0-9]+ '
   __AVX512F__ '%zmm|%[xy]mm(1[6-9]|2[0-9]|3[01])|%k[0-7]|\{(1to|r[nduz]-sae|sae|z\})|^k(mov|and|or|xor|add|shift|not|test|ortest|unpck)[a-z]* '
@@ -81,7 +81,7 @@ instructions() {
 check_instructions() { # LEVEL FILE NAME
   local found count
   count=$(instructions "$2" | wc -l)
-  # Detecting the CPU is done by instructions that not every CPU has: only behind OSXSAVE.
+  # cpu.cpp executes xgetbv, which not every CPU has, behind OSXSAVE.
   found=$(instructions "$2" | cut -d' ' -f2- | grep -E "$(forbidden_in "$1")" | { [[ $3 == *cpu.cpp* ]] && grep -v '^xgetbv' || cat; } |
           sort | uniq -c | sort -rn | head -n 5 || true)
   [[ -z $found ]] || complain "$3: instructions beyond level $1:"$'\n'"$found"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The audit must notice what it is there for: each of these objects is wrong in one way, and must be refused.
+# Each of these objects breaks one rule of the audit, which must refuse it.
 #   self_test.sh COMPILER SOURCE_DIR      (x86-64 only: the compiler's own target)
 set -euo pipefail
 compiler=$1 source_dir=$2

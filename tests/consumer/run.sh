@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Programs of other projects that use rapt: installed, as a part of their own build, and under flags that would change
-# its results; and what configuring says where something is missing.
+# Programs of other projects that use rapt: installed, as a part of their own build, and under flags that would change its
+# results. Also the messages of a configuration that lacks something.
 #
 # run.sh [--full] SOURCE_DIR WORK_DIR CMAKE GENERATOR CC CXX [STATIC_BUILD]
-# STATIC_BUILD is a finished build of librapt.a by the same compilers: it is installed as it is. --full: instead of all
-# this, the hostile flags one by one, and all levels under combinations of them. The builds in WORK_DIR are kept, so
-# that a second run compiles only what has changed.
+# STATIC_BUILD is a finished build of librapt.a by the same compilers, which is installed as it is. --full: instead of all
+# this, the hostile flags one by one, and all levels under combinations of them. The builds in WORK_DIR are kept for a
+# second run.
 set -euo pipefail
 
 full=false
@@ -115,7 +115,7 @@ if $full; then
   exit 0
 fi
 
-# A repeated option, as CMake drops repetitions: rapt's own -ffp-contract=off must not be the one that goes.
+# A repeated option: CMake drops repetitions, but must not drop rapt's own -ffp-contract=off.
 build_hostile hostile $vector_level "-O1 -ffast-math $native" "-ffp-contract=off;-ffp-contract=fast;$more_isa"
 run_hostile hostile
 
@@ -180,8 +180,8 @@ if needed=$(readelf -d "$work_dir/plain_c" 2>/dev/null) && grep -E 'NEEDED.*(std
   fail "librapt.a made a C program need more than libc and libm"
 fi
 
-# rapt alone is built, and rapt-validate is not there to be installed. With -ffast-math on its link line a shared
-# library would flush subnormals to zero in every process that loads it.
+# rapt alone is built, so that there is no rapt-validate to install. With -ffast-math on its link line a shared library would
+# flush subnormals to zero in every process that loads it.
 configure "$source_dir" "$work_dir/shared" -DBUILD_SHARED_LIBS=ON -DCMAKE_INSTALL_LIBDIR=lib -DRAPT_LEVELS=scalar \
   "-DCMAKE_C_FLAGS=-Ofast -ffast-math" "-DCMAKE_CXX_FLAGS=-Ofast -ffast-math"
 build_in "$work_dir/shared" --target rapt
@@ -232,7 +232,7 @@ else
   echo "skipped: Ninja Multi-Config: there is no ninja"
 fi
 
-# ---- what configuring says ----
+# ---- messages of the configuration ----
 
 # says TEXT [CMAKE_ARGUMENT...]: configuring rapt says so, in a build folder of its own.
 says() {

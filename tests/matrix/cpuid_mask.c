@@ -1,9 +1,9 @@
 /* Presents an older CPU to a program, at full speed: LD_PRELOAD this, with the model in RAPT_CPU_MODEL.
  *
  * Linux can make the cpuid instruction fault (arch_prctl ARCH_SET_CPUID, where the CPU has cpuid_fault). The fault's
- * handler executes the real cpuid and takes away what the model lacks. Nothing is ever added: a program that is
- * told of a feature here has it. Instructions beyond the model still run, so this tests which level is chosen and
- * what it computes; that it holds nothing else is the audit's business.
+ * handler executes the real cpuid and takes away the features that the model lacks. It adds none, so that the program
+ * can use every feature it sees. Instructions beyond the model still run: this tests which level is chosen and its
+ * results, and the audit tests its instructions.
  *
  * Exit status 77 if this machine cannot do it. */
 #define _GNU_SOURCE
@@ -35,7 +35,7 @@ enum { vp2intersect = 1u << 8, amx_bf16 = 1u << 22, fp16 = 1u << 23, amx_tile = 
 enum { avx_vnni = 1u << 4, bf16 = 1u << 5, amx_fp16 = 1u << 21, all_leaf71_eax = avx_vnni | bf16 | amx_fp16 };
 enum { fma = 1u << 12, osxsave = 1u << 27 };
 
-/* What is left of those bits, and what else is taken away. */
+/* The bits of these groups that are left, and single bits that are taken away. */
 static const struct model {
   const char *name;
   uint32_t ebx, ecx, edx, leaf71_eax;

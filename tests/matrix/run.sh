@@ -6,8 +6,8 @@
 #
 # x86 models run under qemu-x86_64 (up to AVX2, which qemu executes) and natively behind a faulting cpuid (AVX-512's
 # subsets, where this CPU has them); Arm models, of builds whose name begins with "arm64", under qemu-aarch64.
-# rapt-validate --quick runs every kernel on one model of each level, and some kernels on the others, which execute the
-# same instructions, and on the emulated models of debug builds, whose kernels are compiled as those of the others are.
+# rapt-validate --quick runs every kernel on one model of each level, and some kernels on the others, which execute the same
+# instructions. Emulated models of debug builds, whose kernels are compiled as in release builds, run some kernels too.
 # The last line reads "N passed, N failed, N skipped".
 set -euo pipefail
 
@@ -30,8 +30,8 @@ skip() {
   skipped=$((skipped + 1))
 }
 
-# run_model MODEL NAME=BUILD FLAGS KERNELS LAUNCHER...: in the background, its outcome into a file. FLAGS tell the compiler
-# what the model has; the best level that they allow must be chosen. KERNELS: all or some.
+# run_model MODEL NAME=BUILD FLAGS KERNELS LAUNCHER...: in the background, its outcome into a file. FLAGS are the compiler's
+# for the model: dispatch must choose the best level that they allow. KERNELS: all or some.
 count=0
 run_model() {
   local model=$1 build=${2%%=*} folder=${2#*=} kernels=$4 best flags
