@@ -1,7 +1,8 @@
 #include "validate/check.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cstdio>
 
 #include "support/bits.hpp"
 #include "support/compare.hpp"
@@ -42,9 +43,7 @@ void note(const Judgement &judgement, double usual_bound, const Problem &problem
   if (judgement.error <= judgement.bound) return;
   result.inaccurate += 1;
   if (!result.first_inaccurate.empty()) return;
-  char text[96];
-  std::snprintf(text, sizeof text, "error %.4g, bound %.4g", judgement.error, judgement.bound);
-  result.inaccurate_error = text;
+  result.inaccurate_error = fmt::format("error {:.4g}, bound {:.4g}", judgement.error, judgement.bound);
   result.first_inaccurate = to_text({problem, {}});
 }
 
@@ -84,8 +83,8 @@ Failure describe_failure(const KernelCase &kernel, const std::string &isa, const
   constexpr std::size_t shown = 8;
   for (std::size_t i = 0; i < std::min(got.bits.size(), expected.bits.size()); ++i) {
     if (got.bits[i] == expected.bits[i] || failure.outputs.size() == shown) continue;
-    failure.outputs.push_back("index " + std::to_string(i) + ": got " + hex(got.bits[i], size) +
-                              ", expected " + hex(expected.bits[i], size));
+    failure.outputs.push_back(
+        fmt::format("index {}: got {}, expected {}", i, hex(got.bits[i], size), hex(expected.bits[i], size)));
   }
   return failure;
 }
