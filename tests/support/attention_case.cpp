@@ -20,11 +20,17 @@ struct Piece {
   std::size_t first_query = 0, end_query = 0;
 };
 
+// Without causality a window's or a slope's position is that of all queries together.
+bool queries_can_be_split(const AttentionOptions &options) {
+  return options.causal ||
+         (options.window_left < 0 && options.window_right < 0 && options.window_chunk == 0 && !options.alibi);
+}
+
 template <class T>
 class AttentionRun {
  public:
   AttentionRun(const Problem &problem, const Layout &layout, AttentionStage stage)
-      : problem_(problem),
+      : problem_(problem.as<AttentionProblem>()),
         layout_(layout),
         how_(layout.attention),
         stage_(stage),
@@ -250,11 +256,10 @@ class AttentionRun {
   }
 
   std::vector<Piece> pieces() const {
-    const std::size_t end =
-        std::min(problem_.row_count, problem_.rows - problem_.first_row) + problem_.first_row;
-    const bool window = problem_.first_row != 0 || end != problem_.rows;
+    const std::size_t begin = problem_.window.first, end = problem_.window.end(problem_.rows);
+    const bool window = begin != 0 || end != problem_.rows;
     const bool by_query = how_.calls == Calls::query_by_query && a_.q_len > 0;
-    if (!queries_can_be_split(problem_) || (!window && !by_query)) {
+    if (!queries_can_be_split(problem_.options) || (!window && !by_query)) {
       if (how_.calls != Calls::by_sequence) return {{0, a_.batch}};
       std::vector<Piece> made;
       for (std::size_t b = 0; b < a_.batch; ++b) made.push_back({b, b + 1});
@@ -263,7 +268,7 @@ class AttentionRun {
     std::vector<Piece> made;
     for (std::size_t b = 0; b < a_.batch; ++b) {
       const std::size_t last = std::min(end, a_.queries(b));
-      for (std::size_t i = problem_.first_row; i < last;) {
+      for (std::size_t i = begin; i < last;) {
         const std::size_t next = by_query ? i + 1 : last;
         made.push_back({b, b + 1, false, i, next});
         i = next;
@@ -468,13 +473,12 @@ class AttentionRun {
   }
 
   void collect() {
-    const std::size_t end =
-        std::min(problem_.row_count, problem_.rows - problem_.first_row) + problem_.first_row;
+    const std::size_t begin = problem_.window.first, end = problem_.window.end(problem_.rows);
     // Whoever writes all queries where only some were asked for writes those too.
-    const bool all_ran = !queries_can_be_split(problem_);
+    const bool all_ran = !queries_can_be_split(problem_.options);
     Outcome unwanted;
-    for (std::size_t i = all_ran ? 0 : problem_.first_row; i < (all_ran ? a_.q_len : end); ++i) {
-      const bool wanted = i >= problem_.first_row && i < end;
+    for (std::size_t i = all_ran ? 0 : begin; i < (all_ran ? a_.q_len : end); ++i) {
+      const bool wanted = i >= begin && i < end;
       for (std::size_t b = 0; b < a_.batch; ++b) {
         for (std::size_t h = 0; h < a_.q_heads; ++h) take(b, h, i, wanted ? outcome_ : unwanted);
       }
@@ -508,7 +512,7 @@ class AttentionRun {
     lse_.take(sequence_of(b), h, token_of(b, i), outcome);
   }
 
-  const Problem &problem_;
+  const AttentionProblem &problem_;
   const Layout &layout_;
   AttentionLayout how_;
   AttentionStage stage_;
@@ -527,13 +531,6 @@ class AttentionRun {
 };
 
 }  // namespace
-
-// Without causality a window's or a slope's position is that of all queries together.
-bool queries_can_be_split(const Problem &problem) {
-  const AttentionOptions &more = problem.attention;
-  return problem.options.causal ||
-         (more.window_left < 0 && more.window_right < 0 && more.window_chunk == 0 && !more.alibi);
-}
 
 template <class T>
 Outcome run_attention(const Problem &problem, const Layout &layout, AttentionStage stage) {

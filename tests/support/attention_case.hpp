@@ -16,7 +16,4 @@ enum class AttentionStage {
 template <class T>
 Outcome run_attention(const Problem &problem, const Layout &layout, AttentionStage stage);
 
-// The problem can be computed in this layout; others fall back to a plainer one.
-bool queries_can_be_split(const Problem &problem);
-
 }  // namespace rapt::test

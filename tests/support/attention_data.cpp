@@ -106,8 +106,7 @@ void make_a_row_bad(const Problem &problem, std::vector<T> &values, std::size_t 
 template <class T>
 void make_options(const Problem &problem, oracle::Attention<T> &a) {
   Random random(problem.seed ^ 0x6f7074696f6e73u);
-  const RowOptions &wanted = problem.options;
-  const AttentionOptions &more = problem.attention;
+  const AttentionOptions &wanted = problem.as<AttentionProblem>().options;
   const auto lengths = [&](bool are_wanted, std::size_t longest) {
     std::vector<std::int32_t> made;
     for (std::size_t b = 0; are_wanted && b < a.batch; ++b) {
@@ -118,10 +117,10 @@ void make_options(const Problem &problem, oracle::Attention<T> &a) {
     }
     return made;
   };
-  a.q_lengths = lengths(more.ragged_queries, a.q_len);
-  a.kv_lengths = lengths(wanted.row_lengths, a.kv_len);
+  a.q_lengths = lengths(wanted.ragged_queries, a.q_len);
+  a.kv_lengths = lengths(wanted.kv_lengths, a.kv_len);
   const bool special_scales = problem.input == InputClass::specials;
-  if (more.query_scales) {
+  if (wanted.query_scales) {
     for (std::size_t i = 0; i < a.batch * a.q_heads * a.q_len; ++i) {
       constexpr double factors[] = {1, 0.5, 1.75, -0.7, 0, 3};
       const double factor = factors[random.below(6)];
@@ -130,7 +129,7 @@ void make_options(const Problem &problem, oracle::Attention<T> &a) {
       if (special_scales && random.one_in(5)) a.query_scales.back() = special[random.below(3)];
     }
   }
-  if (more.alibi) a.alibi_slopes = make_numbers<T>(random, a.q_heads, 0.1);
+  if (wanted.alibi) a.alibi_slopes = make_numbers<T>(random, a.q_heads, 0.1);
   if (wanted.sinks) a.sinks = make_numbers<T>(random, a.q_heads, 4);
   if (problem.input == InputClass::far_scores) {
     // As far as weights reach above the scores and below, and not quite.
@@ -207,26 +206,26 @@ void spoil_unseen_keys(oracle::Attention<T> &a) {
 
 template <class T>
 oracle::Attention<T> make_attention(const Problem &problem) {
-  const RowOptions &wanted = problem.options;
-  const AttentionOptions &more = problem.attention;
+  const AttentionProblem &shape = problem.as<AttentionProblem>();
+  const AttentionOptions &wanted = shape.options;
   oracle::Attention<T> a;
-  a.batch = more.batch;
-  a.kv_heads = more.kv_heads;
-  a.q_heads = more.kv_heads * more.group;
-  a.q_len = problem.rows;
-  a.kv_len = problem.cols;
-  a.qk_dim = more.qk_dim;
-  a.v_dim = more.v_dim;
-  a.scale = problem.scale;
+  a.batch = shape.batch;
+  a.kv_heads = shape.kv_heads;
+  a.q_heads = shape.q_heads();
+  a.q_len = shape.rows;
+  a.kv_len = shape.cols;
+  a.qk_dim = shape.qk_dim;
+  a.v_dim = shape.v_dim;
+  a.scale = shape.scale;
   a.softcap = wanted.softcap;
-  if (wanted.causal) a.causal = more.bottom_right ? oracle::Causal::bottom_right : oracle::Causal::offset;
-  a.causal_offset = wanted.causal_offset;
-  a.window_left = more.window_left;
-  a.window_right = more.window_right;
-  a.window_chunk = more.window_chunk;
+  if (wanted.causal) a.causal = wanted.bottom_right ? oracle::Causal::bottom_right : oracle::Causal::offset;
+  a.causal_offset = wanted.causal.value_or(0);
+  a.window_left = wanted.window_left;
+  a.window_right = wanted.window_right;
+  a.window_chunk = wanted.window_chunk;
 
   Random random(problem.seed);
-  // Of the keys a few of each head, of ties more.
+  // Of the keys a few of each head, of ties wanted.
   const std::size_t share = problem.input == InputClass::odd_rows ? 8 : 8 + a.kv_len;
   a.q = make_rows<T>(problem.input, 6, random, a.batch * a.q_heads * a.q_len, a.qk_dim);
   a.k = make_rows<T>(problem.input, share, random, a.batch * a.kv_heads * a.kv_len, a.qk_dim);

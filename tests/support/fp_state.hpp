@@ -14,6 +14,7 @@ namespace rapt::test {
 struct FpState {
   std::uint64_t control = 0;
   std::string name;
+  bool operator==(const FpState &other) const { return control == other.control; }
 };
 
 #if defined(__x86_64__)

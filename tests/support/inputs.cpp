@@ -90,48 +90,6 @@ T draw_special(Random &random) {
 
 }  // namespace
 
-const char *name_of(InputClass input) {
-  switch (input) {
-    case InputClass::uniform:
-      return "uniform";
-    case InputClass::gaussian:
-      return "gaussian";
-    case InputClass::gaussian_wide:
-      return "gaussian_wide";
-    case InputClass::denormals:
-      return "denormals";
-    case InputClass::huge:
-      return "huge";
-    case InputClass::signed_zeros:
-      return "signed_zeros";
-    case InputClass::wide_exponents:
-      return "wide_exponents";
-    case InputClass::exp_range:
-      return "exp_range";
-    case InputClass::minus_infinities:
-      return "minus_infinities";
-    case InputClass::specials:
-      return "specials";
-    case InputClass::odd_rows:
-      return "odd_rows";
-    case InputClass::losing:
-      return "losing";
-    case InputClass::far_scores:
-      return "far_scores";
-    case InputClass::tiny_rows:
-      return "tiny_rows";
-    case InputClass::bad_values:
-      return "bad_values";
-    case InputClass::bad_keys:
-      return "bad_keys";
-    case InputClass::bad_queries:
-      return "bad_queries";
-    case InputClass::bad_dout:
-      return "bad_dout";
-  }
-  return "?";
-}
-
 template <class T>
 void fill(InputClass input, Random &random, std::span<T> values) {
   for (T &value : values) value = draw<T>(input, random);

@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include "support/names.hpp"
 #include "support/random.hpp"
 
 namespace rapt::test {
@@ -37,11 +38,12 @@ inline constexpr InputClass all_input_classes[] = {
     InputClass::specials,       InputClass::odd_rows,
 };
 
-inline constexpr InputClass directed_input_classes[] = {
-    InputClass::losing,   InputClass::far_scores,  InputClass::tiny_rows, InputClass::bad_values,
-    InputClass::bad_keys, InputClass::bad_queries, InputClass::bad_dout};
-
-const char *name_of(InputClass input);
+template <>
+inline constexpr auto names_of<InputClass> = std::to_array<const char *>(
+    {"uniform", "gaussian", "gaussian_wide", "denormals", "huge", "signed_zeros", "wide_exponents",
+     "exp_range", "minus_infinities", "specials", "odd_rows", "losing", "far_scores", "tiny_rows",
+     "bad_values", "bad_keys", "bad_queries", "bad_dout"});
+static_assert(std::size(names_of<InputClass>) == static_cast<std::size_t>(InputClass::bad_dout) + 1);
 
 // Defined for float and double.
 template <class T>

@@ -15,17 +15,21 @@ namespace {
 
 // ---- what the drivers share ----
 
-// The rows of the problem that are passed to the function.
-struct Window {
-  explicit Window(const Problem &problem)
-      : first(problem.first_row), count(std::min(problem.row_count, problem.rows - problem.first_row)) {}
+// The rows of the problem that the function gets.
+struct GivenRows {
+  explicit GivenRows(const RowsProblem &problem)
+      : first(problem.window.first), count(problem.window.end(problem.rows) - first), cols(problem.cols) {}
 
   template <class T>
-  std::span<const T> of(const std::vector<T> &dense, std::size_t cols) const {
-    return std::span(dense).subspan(first * cols, count * cols);
+  std::span<const T> of(const std::vector<T> &dense) const {
+    return of(dense, cols);
+  }
+  template <class T>
+  std::span<const T> of(const std::vector<T> &dense, std::size_t row) const {
+    return std::span(dense).subspan(first * row, count * row);
   }
 
-  std::size_t first, count;
+  std::size_t first, count, cols;
 };
 
 // An input in guarded memory, with what it must still hold after the call.
@@ -108,29 +112,19 @@ class Output {
   Matrix<T> own_;
 };
 
-template <class T>
-constexpr KernelTraits vector_traits(int inputs, bool has_output) {
-  KernelTraits traits;
-  traits.operands = inputs == 1 ? Operands::vector : Operands::two_vectors;
-  traits.element_size = sizeof(T);
-  traits.inputs = inputs;
-  traits.has_output = has_output;
-  traits.aliases = has_output ? 1 : 0;
-  return traits;
-}
-
 // ---- vectors ----
 
 template <class T>
-struct DotCase {
-  static constexpr KernelTraits traits = vector_traits<T>(2, false);
+struct Dot {
+  static constexpr Family family = Family::two_vectors;
 
   static Outcome run(const Problem &problem, const Layout &layout) {
-    const auto [a_values, b_values] = make_operands<T>(traits.operands, problem);
-    const Input<T> a(a_values, 1, problem.cols, layout, 0), b(b_values, 1, problem.cols, layout, 1);
+    const auto [a_values, b_values] = make_operands<T>(family, problem);
+    const std::size_t n = problem.cols();
+    const Input<T> a(a_values, 1, n, layout, 0), b(b_values, 1, n, layout, 1);
     Outcome outcome;
     T result = 0;
-    call_in_state(layout, outcome, [&] { result = Api<T>::dot(a.data(), b.data(), problem.cols); });
+    call_in_state(layout, outcome, [&] { result = Api<T>::dot(a.data(), b.data(), n); });
     outcome.bits.push_back(canonical_bits(result));
     check_input(a, "a", outcome);
     check_input(b, "b", outcome);
@@ -139,27 +133,22 @@ struct DotCase {
 };
 
 template <class T>
-struct DotRowsCase {
-  static constexpr KernelTraits traits = [] {
-    KernelTraits made = vector_traits<T>(2, true);
-    made.operands = Operands::query_and_rows;
-    made.aliases = 0;
-    made.has_rows = made.is_dot_rows = true;
-    return made;
-  }();
+struct DotRows {
+  static constexpr Family family = Family::dot_rows;
 
   static Outcome run(const Problem &problem, const Layout &layout) {
-    const auto [query_values, row_values] = make_operands<T>(traits.operands, problem);
-    const Window window(problem);
-    const std::ptrdiff_t step = static_cast<std::ptrdiff_t>(problem.cols) + layout.gap[1];
-    const std::ptrdiff_t stride = problem.same_row ? 0 : layout.reversed ? -step : step;
-    const Input<T> query(query_values, 1, problem.cols, layout, 0);
-    const Input<T> rows(window.of(row_values, problem.cols), window.count, problem.cols, layout, 1, stride);
-    const Output<T> out(1, window.count, layout);
-    const T scale = static_cast<T>(problem.scale);
+    const auto &wanted = problem.as<DotRowsProblem>();
+    const auto [query_values, row_values] = make_operands<T>(family, problem);
+    const GivenRows given(wanted);
+    const std::ptrdiff_t step = static_cast<std::ptrdiff_t>(given.cols) + layout.gap[1];
+    const std::ptrdiff_t stride = wanted.same_row ? 0 : layout.reversed ? -step : step;
+    const Input<T> query(query_values, 1, given.cols, layout, 0);
+    const Input<T> rows(given.of(row_values), given.count, given.cols, layout, 1, stride);
+    const Output<T> out(1, given.count, layout);
+    const T scale = static_cast<T>(wanted.scale);
     Outcome outcome;
     call_in_state(layout, outcome, [&] {
-      Api<T>::dot_rows(query.data(), rows.data(), stride, window.count, problem.cols, scale, out.data());
+      Api<T>::dot_rows(query.data(), rows.data(), stride, given.count, given.cols, scale, out.data());
     });
     collect(out.matrix(), outcome);
     check_input(query, "query", outcome);
@@ -168,47 +157,51 @@ struct DotRowsCase {
   }
 };
 
-// y = function(x) over a vector: scale, exp and exp_sum.
+// y = function(x) over a vector: call(x, y, n).
 template <class T, class Call>
 Outcome run_map(const Problem &problem, const Layout &layout, Call &&call) {
-  const auto values = make_operands<T>(Operands::vector, problem).first;
-  const Input<T> x(values, 1, problem.cols, layout, 0);
-  const Output<T> y(1, problem.cols, layout, &x.matrix());
+  const auto values = make_operands<T>(Family::vector, problem).first;
+  const std::size_t n = values.size();
+  const Input<T> x(values, 1, n, layout, 0);
+  const Output<T> y(1, n, layout, &x.matrix());
   Outcome outcome;
-  call_in_state(layout, outcome, [&] { call(x.data(), y.data()); });
+  call_in_state(layout, outcome, [&] { call(x.data(), y.data(), n); });
   collect(y.matrix(), outcome);
   if (!y.replaces(x.matrix())) check_input(x, "x", outcome);
   return outcome;
 }
 
 template <class T>
-struct ScaleCase {
-  static constexpr KernelTraits traits = vector_traits<T>(1, true);
+struct Scale {
+  static constexpr Family family = Family::vector;
 
   static Outcome run(const Problem &problem, const Layout &layout) {
-    const T factor = static_cast<T>(problem.scale);
-    return run_map<T>(problem, layout, [&](const T *x, T *y) { Api<T>::scale(x, factor, y, problem.cols); });
+    const T factor = static_cast<T>(problem.as<VectorProblem>().scale);
+    return run_map<T>(problem, layout,
+                      [&](const T *x, T *y, std::size_t n) { Api<T>::scale(x, factor, y, n); });
   }
 };
 
 template <class T>
-struct ExpCase {
-  static constexpr KernelTraits traits = vector_traits<T>(1, true);
+struct Exp {
+  static constexpr Family family = Family::vector;
 
   static Outcome run(const Problem &problem, const Layout &layout) {
-    return run_map<T>(problem, layout, [&](const T *x, T *y) { Api<T>::exp(x, y, problem.cols); });
+    return run_map<T>(problem, layout, Api<T>::exp);
   }
 };
 
 template <class T>
-struct ExpSumCase {
-  static constexpr KernelTraits traits = vector_traits<T>(1, true);
+struct ExpSum {
+  static constexpr Family family = Family::vector;
 
   static Outcome run(const Problem &problem, const Layout &layout) {
-    const T scale = static_cast<T>(problem.scale), shift = static_cast<T>(problem.shift);
+    const auto &wanted = problem.as<VectorProblem>();
+    const T scale = static_cast<T>(wanted.scale), shift = static_cast<T>(wanted.shift);
     T sum = 0;
-    Outcome outcome = run_map<T>(
-        problem, layout, [&](const T *x, T *y) { sum = Api<T>::exp_sum(x, scale, shift, y, problem.cols); });
+    Outcome outcome = run_map<T>(problem, layout, [&](const T *x, T *y, std::size_t n) {
+      sum = Api<T>::exp_sum(x, scale, shift, y, n);
+    });
     outcome.bits.push_back(canonical_bits(sum));
     return outcome;
   }
@@ -221,41 +214,41 @@ template <class T>
 class OptionsInMemory {
  public:
   OptionsInMemory(const Problem &problem, const Layout &layout)
-      : window_(problem),
+      : problem_(problem.as<SoftmaxProblem>()),
+        layout_(layout),
+        given_(problem_),
         values_(make_option_values<T>(problem)),
-        bias_(arrays(problem, problem.options.bias), columns(problem, problem.options.bias),
-              row_stride(problem, layout), layout.placement, layout.offset[1] & ~(sizeof(T) - 1)),
-        mask_(arrays(problem, problem.options.mask), columns(problem, problem.options.mask),
-              row_stride(problem, layout), layout.placement, layout.offset[1] / 4),
-        lengths_(1, problem.options.row_lengths ? window_.count : 0, 0, layout.placement, 0),
-        sinks_(1, problem.options.sinks ? window_.count : 0, 0, layout.placement,
+        bias_(make_rows<T>(wanted().bias, layout.offset[1] & ~(sizeof(T) - 1))),
+        mask_(make_rows<std::uint8_t>(wanted().mask, layout.offset[1] / 4)),
+        lengths_(1, wanted().row_lengths ? given_.count : 0, 0, layout.placement, 0),
+        sinks_(1, wanted().sinks ? given_.count : 0, 0, layout.placement,
                layout.offset[1] & ~(sizeof(T) - 1)) {
-    const RowOptions &wanted = problem.options;
-    options_.scale = problem.scale;
-    options_.softcap = wanted.softcap;
-    options_.empty_rows_are_zero = wanted.empty_rows_are_zero;
-    if (wanted.causal) {
+    options_.scale = problem_.scale;
+    options_.softcap = wanted().softcap;
+    options_.empty_rows_are_zero = wanted().empty_rows_are_zero;
+    if (wanted().causal) {
       options_.causal = RAPT_CAUSAL_OFFSET;
-      options_.causal_offset = wanted.causal_offset + static_cast<std::ptrdiff_t>(window_.first);
+      options_.causal_offset = *wanted().causal + static_cast<std::ptrdiff_t>(given_.first);
     }
-    fill_rows(problem, wanted.bias, bias_, values_.bias);
-    fill_rows(problem, wanted.mask, mask_, values_.mask);
-    if (wanted.bias != PerRow::none) options_.bias = bias_.data();
-    if (wanted.bias != PerRow::none) options_.bias_stride = stride_of(wanted.bias, bias_.stride());
-    if (wanted.mask != PerRow::none) options_.mask = mask_.data();
-    if (wanted.mask != PerRow::none) options_.mask_stride = stride_of(wanted.mask, mask_.stride());
-    if (wanted.row_lengths) {
-      lengths_.fill(window_.of(values_.lengths, 1));
+    if (wanted().bias != PerRow::none) {
+      options_.bias_stride = fill_rows(wanted().bias, bias_, values_.bias);
+      options_.bias = bias_.data();
+    }
+    if (wanted().mask != PerRow::none) {
+      options_.mask_stride = fill_rows(wanted().mask, mask_, values_.mask);
+      options_.mask = mask_.data();
+    }
+    if (wanted().row_lengths) {
+      lengths_.fill(given_.of(values_.lengths, 1));
       options_.row_lengths = lengths_.data();
     }
-    if (wanted.sinks) {
-      sinks_.fill(window_.of(values_.sinks, 1));
+    if (wanted().sinks) {
+      sinks_.fill(given_.of(values_.sinks, 1));
       options_.sinks = sinks_.data();
     }
-    given_ = !wanted.null;
   }
 
-  const rapt_softmax_options *get() const { return given_ ? &options_ : nullptr; }
+  const rapt_softmax_options *get() const { return wanted().null ? nullptr : &options_; }
 
   void check(Outcome &outcome) const {
     if (!bias_.gaps_intact() || !mask_.gaps_intact() || !lengths_.gaps_intact() || !sinks_.gaps_intact()) {
@@ -264,111 +257,104 @@ class OptionsInMemory {
   }
 
  private:
-  std::size_t arrays(const Problem &, PerRow choice) const {
-    return choice == PerRow::none ? 0 : choice == PerRow::one_for_all ? 1 : window_.count;
-  }
-  static std::size_t columns(const Problem &problem, PerRow choice) {
-    return choice == PerRow::none ? 0 : problem.cols;
-  }
-  static std::ptrdiff_t stride_of(PerRow choice, std::ptrdiff_t stride) {
-    return choice == PerRow::each ? stride : RAPT_REPEAT;
-  }
-  static std::ptrdiff_t row_stride(const Problem &problem, const Layout &layout) {
-    return static_cast<std::ptrdiff_t>(problem.cols) + layout.gap[0];
-  }
+  const SoftmaxOptions &wanted() const { return problem_.options; }
 
   template <class U>
-  void fill_rows(const Problem &problem, PerRow choice, Matrix<U> &matrix, const std::vector<U> &values) {
-    if (choice == PerRow::none) return;
-    matrix.fill(choice == PerRow::each ? window_.of(values, problem.cols) : std::span<const U>(values));
+  Matrix<U> make_rows(PerRow choice, std::size_t offset) const {
+    const std::size_t rows = choice == PerRow::none ? 0 : choice == PerRow::one_for_all ? 1 : given_.count;
+    return Matrix<U>(rows, choice == PerRow::none ? 0 : given_.cols,
+                     static_cast<std::ptrdiff_t>(given_.cols) + layout_.gap[0], layout_.placement, offset);
+  }
+  // The stride, as options give it.
+  template <class U>
+  std::ptrdiff_t fill_rows(PerRow choice, Matrix<U> &matrix, const std::vector<U> &values) {
+    matrix.fill(choice == PerRow::each ? given_.of(values) : std::span<const U>(values));
+    return choice == PerRow::each ? matrix.stride() : RAPT_REPEAT;
   }
 
-  Window window_;
+  const SoftmaxProblem &problem_;
+  const Layout &layout_;
+  GivenRows given_;
   OptionValues<T> values_;
   Matrix<T> bias_;
   Matrix<std::uint8_t> mask_;
   Matrix<std::size_t> lengths_;
   Matrix<T> sinks_;
   rapt_softmax_options options_ = RAPT_SOFTMAX_OPTIONS_INIT;
-  bool given_ = true;
 };
 
-template <class T>
-constexpr KernelTraits rows_traits(int inputs, int aliases, bool takes_options) {
-  KernelTraits traits;
-  traits.operands = inputs == 1 ? Operands::rows : Operands::probabilities_and_gradients;
-  traits.element_size = sizeof(T);
-  traits.inputs = inputs;
-  traits.aliases = aliases;
-  traits.has_rows = true;
-  traits.takes_options = takes_options;
-  return traits;
+enum class Results { per_element, per_row };
+
+// call(x, x_stride, y, y_stride, rows, cols, options)
+template <class T, class Call>
+Outcome run_softmax(const Problem &problem, const Layout &layout, Results results, Call &&call) {
+  const auto values = make_operands<T>(Family::softmax, problem).first;
+  const GivenRows given(problem.as<SoftmaxProblem>());
+  const OptionsInMemory<T> options(problem, layout);
+  const Input<T> x(given.of(values), given.count, given.cols, layout, 0);
+  const bool per_row = results == Results::per_row;
+  const Output<T> y(per_row ? 1 : given.count, per_row ? given.count : given.cols, layout,
+                    per_row ? nullptr : &x.matrix());
+  Outcome outcome;
+  rapt_status status = RAPT_OK;
+  call_in_state(layout, outcome, [&] {
+    status = call(x.data(), x.stride(), y.data(), y.stride(), given.count, given.cols, options.get());
+  });
+  check_status(status, outcome);
+  collect(y.matrix(), outcome);
+  if (!y.replaces(x.matrix())) check_input(x, "x", outcome);
+  options.check(outcome);
+  return outcome;
 }
 
-// softmax and log_softmax
-template <class T, auto function>
-struct SoftmaxCase {
-  static constexpr KernelTraits traits = rows_traits<T>(1, 1, true);
+template <class T>
+struct Softmax {
+  static constexpr Family family = Family::softmax;
 
   static Outcome run(const Problem &problem, const Layout &layout) {
-    const auto values = make_operands<T>(traits.operands, problem).first;
-    const Window window(problem);
-    const OptionsInMemory<T> options(problem, layout);
-    const Input<T> x(window.of(values, problem.cols), window.count, problem.cols, layout, 0);
-    const Output<T> y(window.count, problem.cols, layout, &x.matrix());
-    Outcome outcome;
-    rapt_status status = RAPT_OK;
-    call_in_state(layout, outcome, [&] {
-      status =
-          function(x.data(), x.stride(), y.data(), y.stride(), window.count, problem.cols, options.get());
-    });
-    check_status(status, outcome);
-    collect(y.matrix(), outcome);
-    if (!y.replaces(x.matrix())) check_input(x, "x", outcome);
-    options.check(outcome);
-    return outcome;
+    return run_softmax<T>(problem, layout, Results::per_element, Api<T>::softmax);
   }
 };
 
 template <class T>
-struct LogsumexpCase {
-  static constexpr KernelTraits traits = rows_traits<T>(1, 0, true);
+struct LogSoftmax {
+  static constexpr Family family = Family::softmax;
 
   static Outcome run(const Problem &problem, const Layout &layout) {
-    const auto values = make_operands<T>(traits.operands, problem).first;
-    const Window window(problem);
-    const OptionsInMemory<T> options(problem, layout);
-    const Input<T> x(window.of(values, problem.cols), window.count, problem.cols, layout, 0);
-    const Output<T> out(1, window.count, layout);
-    Outcome outcome;
-    rapt_status status = RAPT_OK;
-    call_in_state(layout, outcome, [&] {
-      status = Api<T>::logsumexp(x.data(), x.stride(), out.data(), window.count, problem.cols, options.get());
-    });
-    check_status(status, outcome);
-    collect(out.matrix(), outcome);
-    check_input(x, "x", outcome);
-    options.check(outcome);
-    return outcome;
+    return run_softmax<T>(problem, layout, Results::per_element, Api<T>::log_softmax);
   }
 };
 
 template <class T>
-struct SoftmaxBackwardCase {
-  static constexpr KernelTraits traits = rows_traits<T>(2, 2, false);
+struct Logsumexp {
+  static constexpr Family family = Family::softmax;
 
   static Outcome run(const Problem &problem, const Layout &layout) {
-    const auto [y_values, dy_values] = make_operands<T>(traits.operands, problem);
-    const Window window(problem);
-    const Input<T> y(window.of(y_values, problem.cols), window.count, problem.cols, layout, 0);
-    const Input<T> dy(window.of(dy_values, problem.cols), window.count, problem.cols, layout, 1);
-    const Output<T> dx(window.count, problem.cols, layout, &y.matrix(), &dy.matrix());
-    const T scale = static_cast<T>(problem.scale);
+    return run_softmax<T>(problem, layout, Results::per_row,
+                          [](const T *x, std::ptrdiff_t x_stride, T *out, std::ptrdiff_t, std::size_t rows,
+                             std::size_t cols, const rapt_softmax_options *options) {
+                            return Api<T>::logsumexp(x, x_stride, out, rows, cols, options);
+                          });
+  }
+};
+
+template <class T>
+struct SoftmaxBackward {
+  static constexpr Family family = Family::softmax_backward;
+
+  static Outcome run(const Problem &problem, const Layout &layout) {
+    const auto &wanted = problem.as<SoftmaxBackwardProblem>();
+    const auto [y_values, dy_values] = make_operands<T>(family, problem);
+    const GivenRows given(wanted);
+    const Input<T> y(given.of(y_values), given.count, given.cols, layout, 0);
+    const Input<T> dy(given.of(dy_values), given.count, given.cols, layout, 1);
+    const Output<T> dx(given.count, given.cols, layout, &y.matrix(), &dy.matrix());
+    const T scale = static_cast<T>(wanted.scale);
     Outcome outcome;
     rapt_status status = RAPT_OK;
     call_in_state(layout, outcome, [&] {
       status = Api<T>::softmax_backward(y.data(), y.stride(), dy.data(), dy.stride(), dx.data(), dx.stride(),
-                                        window.count, problem.cols, scale);
+                                        given.count, given.cols, scale);
     });
     check_status(status, outcome);
     collect(dx.matrix(), outcome);
@@ -381,32 +367,23 @@ struct SoftmaxBackwardCase {
 // ---- attention ----
 
 template <class T, AttentionStage stage>
-struct AttentionCase {
-  static constexpr KernelTraits traits = [] {
-    KernelTraits made;
-    made.operands = Operands::attention;
-    made.element_size = sizeof(T);
-    made.inputs = 3;
-    made.aliases = stage == AttentionStage::partial ? 0 : 1;
-    made.has_rows = made.is_attention = true;
-    return made;
-  }();
+struct AttentionInStage {
+  static constexpr Family family = Family::attention;
 
   static Outcome run(const Problem &problem, const Layout &layout) {
     return run_attention<T>(problem, layout, stage);
   }
 };
+template <class T>
+using Attention = AttentionInStage<T, AttentionStage::whole>;
+template <class T>
+using AttentionPartial = AttentionInStage<T, AttentionStage::partial>;
+template <class T>
+using AttentionMerge = AttentionInStage<T, AttentionStage::merge>;
 
 template <class T>
-struct AttentionBackwardCase {
-  static constexpr KernelTraits traits = [] {
-    KernelTraits made;
-    made.operands = Operands::attention;
-    made.element_size = sizeof(T);
-    made.inputs = 3;
-    made.has_rows = made.is_attention = made.is_attention_backward = true;
-    return made;
-  }();
+struct AttentionBackward {
+  static constexpr Family family = Family::attention_backward;
 
   static Outcome run(const Problem &problem, const Layout &layout) {
     return run_attention_backward<T>(problem, layout);
@@ -425,62 +402,33 @@ namespace kernel {
 template <class Kernel>
 struct CaseOf;
 
-template <>
-struct CaseOf<kernel::dot_f32> : DotCase<float> {};
-template <>
-struct CaseOf<kernel::dot_f64> : DotCase<double> {};
-template <>
-struct CaseOf<kernel::dot_rows_f32> : DotRowsCase<float> {};
-template <>
-struct CaseOf<kernel::dot_rows_f64> : DotRowsCase<double> {};
-template <>
-struct CaseOf<kernel::scale_f32> : ScaleCase<float> {};
-template <>
-struct CaseOf<kernel::scale_f64> : ScaleCase<double> {};
-template <>
-struct CaseOf<kernel::exp_f32> : ExpCase<float> {};
-template <>
-struct CaseOf<kernel::exp_f64> : ExpCase<double> {};
-template <>
-struct CaseOf<kernel::exp_sum_f32> : ExpSumCase<float> {};
-template <>
-struct CaseOf<kernel::exp_sum_f64> : ExpSumCase<double> {};
-template <>
-struct CaseOf<kernel::softmax_f32> : SoftmaxCase<float, rapt_softmax_f32> {};
-template <>
-struct CaseOf<kernel::softmax_f64> : SoftmaxCase<double, rapt_softmax_f64> {};
-template <>
-struct CaseOf<kernel::log_softmax_f32> : SoftmaxCase<float, rapt_log_softmax_f32> {};
-template <>
-struct CaseOf<kernel::log_softmax_f64> : SoftmaxCase<double, rapt_log_softmax_f64> {};
-template <>
-struct CaseOf<kernel::logsumexp_f32> : LogsumexpCase<float> {};
-template <>
-struct CaseOf<kernel::logsumexp_f64> : LogsumexpCase<double> {};
-template <>
-struct CaseOf<kernel::softmax_backward_f32> : SoftmaxBackwardCase<float> {};
-template <>
-struct CaseOf<kernel::softmax_backward_f64> : SoftmaxBackwardCase<double> {};
-template <>
-struct CaseOf<kernel::attention_f32> : AttentionCase<float, AttentionStage::whole> {};
-template <>
-struct CaseOf<kernel::attention_f64> : AttentionCase<double, AttentionStage::whole> {};
-template <>
-struct CaseOf<kernel::attention_partial_f32> : AttentionCase<float, AttentionStage::partial> {};
-template <>
-struct CaseOf<kernel::attention_partial_f64> : AttentionCase<double, AttentionStage::partial> {};
-template <>
-struct CaseOf<kernel::attention_merge_f32> : AttentionCase<float, AttentionStage::merge> {};
-template <>
-struct CaseOf<kernel::attention_merge_f64> : AttentionCase<double, AttentionStage::merge> {};
-template <>
-struct CaseOf<kernel::attention_backward_f32> : AttentionBackwardCase<float> {};
-template <>
-struct CaseOf<kernel::attention_backward_f64> : AttentionBackwardCase<double> {};
+#define DRIVER(name, Driver)                               \
+  template <>                                              \
+  struct CaseOf<kernel::name##_f32> : Driver<float> {      \
+    static constexpr std::size_t element = sizeof(float);  \
+  };                                                       \
+  template <>                                              \
+  struct CaseOf<kernel::name##_f64> : Driver<double> {     \
+    static constexpr std::size_t element = sizeof(double); \
+  };
+DRIVER(dot, Dot)
+DRIVER(dot_rows, DotRows)
+DRIVER(scale, Scale)
+DRIVER(exp, Exp)
+DRIVER(exp_sum, ExpSum)
+DRIVER(softmax, Softmax)
+DRIVER(log_softmax, LogSoftmax)
+DRIVER(logsumexp, Logsumexp)
+DRIVER(softmax_backward, SoftmaxBackward)
+DRIVER(attention, Attention)
+DRIVER(attention_partial, AttentionPartial)
+DRIVER(attention_merge, AttentionMerge)
+DRIVER(attention_backward, AttentionBackward)
+#undef DRIVER
 
 constexpr KernelCase cases[] = {
 #define KERNEL(name, result, parameters, arguments) \
-  {#name, CaseOf<kernel::name>::traits, CaseOf<kernel::name>::run},
+  {#name, {CaseOf<kernel::name>::element, CaseOf<kernel::name>::family}, CaseOf<kernel::name>::run},
 #include "kernels/kernels.def"
 #undef KERNEL
 };

@@ -88,7 +88,7 @@ struct DotAccuracy {
   }
   static Judgement judge(const Problem &problem, Bits bits) {
     if (!is_moderate(problem.input)) return {};
-    const auto [a, b] = make_operands<T>(Operands::two_vectors, problem);
+    const auto [a, b] = make_operands<T>(Family::two_vectors, problem);
     Worst worst;
     worst.see(error(a, b, 1, value_of<T>(bits[0])), bound);
     return worst.judgement;
@@ -101,12 +101,13 @@ struct DotRowsAccuracy {
   static constexpr double bound = DotAccuracy<T>::bound + 1;  // the product with the scale rounds once more
 
   static Judgement judge(const Problem &problem, Bits bits) {
-    if (!is_moderate(problem.input) || (problem.scale != 0 && !is_ordinary(problem.scale))) return {};
-    const auto [query, rows] = make_operands<T>(Operands::query_and_rows, problem);
+    const auto &wanted = problem.as<DotRowsProblem>();
+    if (!is_moderate(problem.input) || (wanted.scale != 0 && !is_ordinary(wanted.scale))) return {};
+    const auto [query, rows] = make_operands<T>(Family::dot_rows, problem);
     Worst worst;
-    for (std::size_t r = 0; r < problem.rows; ++r) {
-      const auto row = std::span(rows).subspan(r * problem.cols, problem.cols);
-      const Real factor = static_cast<T>(problem.scale);
+    for (std::size_t r = 0; r < wanted.rows; ++r) {
+      const auto row = std::span(rows).subspan(r * wanted.cols, wanted.cols);
+      const Real factor = static_cast<T>(wanted.scale);
       worst.see(DotAccuracy<T>::error(query, row, factor, value_of<T>(bits[r])), bound);
     }
     return worst.judgement;
@@ -129,8 +130,8 @@ struct ScaleAccuracy {
   static constexpr double bound = 0.5 + 0x1p-10;
 
   static Judgement judge(const Problem &problem, Bits bits) {
-    const auto x = make_operands<T>(Operands::vector, problem).first;
-    const T factor = static_cast<T>(problem.scale);
+    const auto x = make_operands<T>(Family::vector, problem).first;
+    const T factor = static_cast<T>(problem.as<VectorProblem>().scale);
     Worst worst;
     for (std::size_t i = 0; i < x.size(); ++i) {
       const Real exact = Real{x[i]} * Real{factor}, got = value_of<T>(bits[i]);
@@ -155,7 +156,7 @@ struct ExpAccuracy {
     return ulps<T>(exact, got);
   }
   static Judgement judge(const Problem &problem, Bits bits) {
-    const auto x = make_operands<T>(Operands::vector, problem).first;
+    const auto x = make_operands<T>(Family::vector, problem).first;
     Worst worst;
     for (std::size_t i = 0; i < x.size(); ++i) {
       if (std::isfinite(x[i])) worst.see(error(x[i], value_of<T>(bits[i])), bound);
@@ -171,8 +172,9 @@ struct ExpSumAccuracy {
   static constexpr double bound = (sizeof(T) == 4 ? 1e-6 : 1e-14) / unit<T>;
 
   static Judgement judge(const Problem &problem, Bits bits) {
-    const auto x = make_operands<T>(Operands::vector, problem).first;
-    const T scale = static_cast<T>(problem.scale), shift = static_cast<T>(problem.shift);
+    const auto x = make_operands<T>(Family::vector, problem).first;
+    const auto &wanted = problem.as<VectorProblem>();
+    const T scale = static_cast<T>(wanted.scale), shift = static_cast<T>(wanted.shift);
     Worst worst;
     Sum sum;
     for (std::size_t i = 0; i < x.size(); ++i) {
@@ -214,16 +216,14 @@ class ScoreRows {
 
  public:
   explicit ScoreRows(const Problem &problem)
-      : problem_(problem),
-        x_(make_operands<T>(Operands::rows, problem).first),
+      : problem_(problem.as<SoftmaxProblem>()),
+        x_(make_operands<T>(Family::softmax, problem).first),
         values_(make_option_values<T>(problem)) {
-    const RowOptions &options = problem.options;
-    scale_ = static_cast<Real>(problem.scale);
-    if (options.null || problem.scale == 0) scale_ = 1;
+    scale_ = options().null || problem_.scale == 0 ? 1 : static_cast<Real>(problem_.scale);
   }
 
   double scale() const { return as_double(scale_); }
-  const RowOptions &options() const { return problem_.options; }
+  const SoftmaxOptions &options() const { return problem_.options; }
 
   // What the roundings of a score add to its error, in units: of a probability and its logarithm twice that,
   // as the score and the sum err, of a log-sum-exp once. With s the score before a bias:
@@ -232,7 +232,7 @@ class ScoreRows {
   //               of its argument; tanh; its product with the cap, or the sum with the bias:
   //               (2 + tanh_error) |s| + |s + bias|
   double rounding() const {
-    const RowOptions &wanted = options();
+    const SoftmaxOptions &wanted = options();
     if (wanted.null || (wanted.softcap == 0 && wanted.bias == PerRow::none)) return 0;
     Real largest = 0;
     for (const T x : x_) {
@@ -244,12 +244,12 @@ class ScoreRows {
   }
 
   bool visible(std::size_t r, std::size_t c) const {
-    const RowOptions &wanted = options();
+    const SoftmaxOptions &wanted = options();
     if (wanted.null) return true;
     const auto at = [&](PerRow choice) { return (choice == PerRow::each ? r * problem_.cols : 0) + c; };
     if (wanted.row_lengths && c >= values_.lengths[r]) return false;
     if (wanted.causal) {
-      const Real last = static_cast<Real>(r) + static_cast<Real>(wanted.causal_offset);
+      const Real last = static_cast<Real>(r) + static_cast<Real>(*wanted.causal);
       if (static_cast<Real>(c) > last) return false;
     }
     if (wanted.mask != PerRow::none && values_.mask[at(wanted.mask)] == 0) return false;
@@ -259,7 +259,7 @@ class ScoreRows {
 
   ScoreRow row(std::size_t r) const {
     constexpr Real infinity = std::numeric_limits<Real>::infinity();
-    const RowOptions &wanted = options();
+    const SoftmaxOptions &wanted = options();
     ScoreRow made;
     made.max = -infinity;
     bool finite = true;
@@ -292,7 +292,7 @@ class ScoreRows {
   }
 
  private:
-  const Problem &problem_;
+  const SoftmaxProblem &problem_;
   std::vector<T> x_;
   OptionValues<T> values_;
   Real scale_;
@@ -306,11 +306,11 @@ bool scores_are_moderate(const Problem &problem) {
 // judge_row(scores, row, bits of row r's results, what rounding adds to a score, worst) for each regular row.
 template <class T, class JudgeRow>
 Judgement judge_rows(const Problem &problem, Bits bits, std::size_t width, JudgeRow &&judge_row) {
-  if (!scores_are_moderate(problem) || problem.rows == 0 || problem.cols == 0) return {};
+  if (!scores_are_moderate(problem) || problem.rows() == 0 || problem.cols() == 0) return {};
   const ScoreRows<T> scores(problem);
   if (!is_ordinary(scores.scale())) return {};
   Worst worst;
-  for (std::size_t r = 0; r < problem.rows; ++r) {
+  for (std::size_t r = 0; r < problem.rows(); ++r) {
     const ScoreRow row = scores.row(r);
     if (row.regular) judge_row(row, bits.subspan(r * width, width), scores.rounding(), worst);
   }
@@ -331,7 +331,7 @@ struct SoftmaxAccuracy {
   static Judgement judge(const Problem &problem, Bits bits) {
     constexpr Real smallest = std::numeric_limits<T>::min();
     return judge_rows<T>(
-        problem, bits, problem.cols, [](const ScoreRow &row, Bits got, double rounding, Worst &worst) {
+        problem, bits, problem.cols(), [](const ScoreRow &row, Bits got, double rounding, Worst &worst) {
           const double allowed = bound + 2 * rounding;
           for (std::size_t c = 0; c < got.size(); ++c) {
             const Real exact = std::exp(row.score[c] - row.max - row.log_sum);
@@ -356,7 +356,7 @@ struct LogSoftmaxAccuracy {
 
   static Judgement judge(const Problem &problem, Bits bits) {
     return judge_rows<T>(
-        problem, bits, problem.cols, [](const ScoreRow &row, Bits got, double rounding, Worst &worst) {
+        problem, bits, problem.cols(), [](const ScoreRow &row, Bits got, double rounding, Worst &worst) {
           for (std::size_t c = 0; c < got.size(); ++c) {
             const Real exact = row.score[c] - row.max - row.log_sum, log = value_of<T>(got[c]);
             const bool is_excluded = !std::isfinite(exact);
@@ -387,17 +387,18 @@ struct SoftmaxBackwardAccuracy {
   static Judgement judge(const Problem &problem, Bits bits) {
     const bool has_probabilities =
         problem.input == InputClass::uniform || problem.input == InputClass::gaussian;
-    if (!has_probabilities || !is_ordinary(problem.scale)) return {};
-    const auto [y, dy] = make_operands<T>(Operands::probabilities_and_gradients, problem);
-    const Real scale = static_cast<T>(problem.scale);
+    const auto &wanted = problem.as<SoftmaxBackwardProblem>();
+    if (!has_probabilities || !is_ordinary(wanted.scale)) return {};
+    const auto [y, dy] = make_operands<T>(Family::softmax_backward, problem);
+    const Real scale = static_cast<T>(wanted.scale);
     Worst worst;
-    for (std::size_t r = 0; r < problem.rows; ++r) {
+    for (std::size_t r = 0; r < wanted.rows; ++r) {
       Sum sum, magnitude;
-      for (std::size_t c = r * problem.cols; c < (r + 1) * problem.cols; ++c) {
+      for (std::size_t c = r * wanted.cols; c < (r + 1) * wanted.cols; ++c) {
         sum.add(Real{y[c]} * Real{dy[c]});
         magnitude.add(std::fabs(Real{y[c]} * Real{dy[c]}));
       }
-      for (std::size_t c = r * problem.cols; c < (r + 1) * problem.cols; ++c) {
+      for (std::size_t c = r * wanted.cols; c < (r + 1) * wanted.cols; ++c) {
         const Real exact = scale * Real{y[c]} * (Real{dy[c]} - sum.value());
         const Real most = std::fabs(scale) * Real{y[c]} * (std::fabs(Real{dy[c]}) + magnitude.value());
         const Real off = std::fabs(value_of<T>(bits[c]) - exact);

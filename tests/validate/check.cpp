@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "support/bits.hpp"
+#include "support/case_text.hpp"
 #include "support/compare.hpp"
 #include "support/isa.hpp"
 #include "support/problem_data.hpp"
@@ -19,12 +20,13 @@ using namespace rapt::test;
 
 constexpr std::size_t crashes_until_stop = 3;  // of a kernel on a level: the rest would crash too
 
-std::size_t elements(const Problem &problem) { return problem.rows * problem.cols; }
+std::size_t elements(const Problem &problem) { return problem.rows() * problem.cols(); }
 
 // The accuracy of some problems is measured, the same ones everywhere: long double is slow.
 bool is_measured(std::size_t index, const Problem &problem, Effort effort) {
   const bool quick = effort == Effort::quick;
-  if (problem.attention.batch * problem.attention.kv_heads * problem.attention.group > 8) return false;
+  const auto *attention = std::get_if<AttentionProblem>(&problem.of);
+  if (attention && attention->batch * attention->q_heads() > 8) return false;
   return index % (quick ? 7 : 5) == 0 && elements(problem) <= (quick ? 800 : 2500);
 }
 
@@ -60,7 +62,7 @@ std::string hex_of(const std::vector<T> &values) {
 
 template <class T>
 std::vector<std::string> operand_bits(const KernelCase &kernel, const Problem &problem) {
-  const auto [first, second] = make_operands<T>(kernel.traits.operands, problem);
+  const auto [first, second] = make_operands<T>(kernel.traits.family, problem);
   std::vector<std::string> lines{hex_of(first)};
   if (!second.empty()) lines.push_back(hex_of(second));
   return lines;

@@ -9,7 +9,6 @@
 
 #include "support/kernel_case.hpp"
 #include "validate/accuracy.hpp"
-#include "validate/case_text.hpp"
 #include "validate/cases.hpp"
 
 namespace rapt::validate {
@@ -17,7 +16,7 @@ namespace rapt::validate {
 // A case whose result is not the scalar level's.
 struct Failure {
   std::string kernel, isa;
-  Case failing;
+  test::Case failing;
   std::string difference;            // in words
   std::vector<std::string> inputs;   // the bits of the first few elements of each operand
   std::vector<std::string> outputs;  // "index 3: got 0x…, expected 0x…"
@@ -50,6 +49,6 @@ std::vector<LevelResult> check_kernel(const test::KernelCase &kernel, const std:
 
 // One case on the given levels.
 std::vector<LevelResult> check_case(const test::KernelCase &kernel, const std::vector<std::string> &isas,
-                                    const Case &given);
+                                    const test::Case &given);
 
 }  // namespace rapt::validate

@@ -2,11 +2,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 
 #include "rapt/rapt.h"
+#include "support/case_text.hpp"
 #include "support/isa.hpp"
 #include "support/kernel_case.hpp"
 
@@ -20,18 +19,22 @@ std::string complaint_about_isa(const std::string &name) {
   return rapt_isa_usable(name.c_str()) ? "" : "this machine cannot run " + name;
 }
 
+// Null: there is none.
+const test::KernelCase *kernel_called(const std::string &name) {
+  for (const test::KernelCase &kernel : test::kernel_cases()) {
+    if (name == kernel.name) return &kernel;
+  }
+  return nullptr;
+}
+
 std::string complaint_about_kernel(const std::string &name) {
-  const bool known =
-      std::ranges::any_of(test::kernel_cases(), [&](const auto &kernel) { return name == kernel.name; });
-  return known ? "" : "no kernel is called " + name + "; see --list";
+  return kernel_called(name) ? "" : "no kernel is called " + name + "; see --list";
 }
 
 // CLI11 itself takes "-1" and numbers of more than 64 bits.
 std::string complaint_about_seed(const std::string &text) {
-  char *end;
-  errno = 0;
-  std::strtoull(text.c_str(), &end, 0);
-  return text.empty() || text[0] == '-' || *end != '\0' || errno != 0 ? text + " is no seed" : "";
+  std::uint64_t seed;
+  return test::parse_number(text, seed) ? "" : text + " is no seed";
 }
 
 // Repeated once per name.
@@ -80,7 +83,8 @@ std::variant<Options, int> parse_options(int argc, char **argv) {
     app.parse(argc, argv);
     if (*has_case) {
       if (options.kernels.size() != 1) throw CLI::ValidationError("--case", "needs one --kernel");
-      const std::string wrong = parse_case(one_case, options.one_case);
+      const std::string wrong =
+          test::parse_case(kernel_called(options.kernels[0])->traits.family, one_case, options.one_case);
       if (!wrong.empty()) throw CLI::ValidationError("--case", wrong);
     }
   } catch (const CLI::ParseError &error) {

@@ -6,7 +6,6 @@
 #include <variant>
 #include <vector>
 
-#include "validate/case_text.hpp"
 #include "validate/cases.hpp"
 
 namespace rapt::validate {
@@ -21,7 +20,7 @@ struct Options {
   bool exhaustive = false;
   std::uint64_t seed = default_seed;
   std::string json;  // a file, or empty
-  Case one_case;
+  test::Case one_case;
 };
 
 // The exit status instead if the program is done: it has printed its help, or a complaint.

@@ -8,6 +8,7 @@
 
 #include "rapt/rapt.h"
 #include "support/bits.hpp"
+#include "support/case_text.hpp"
 
 namespace rapt::validate {
 namespace {
@@ -97,7 +98,7 @@ void print_failure(const Row &row) {
   if (result.failure) {
     const auto &[kernel, isa, failing, difference, inputs, outputs] = *result.failure;
     fmt::print("\n{} on {}: {}\n  n {}, rows {}, byte offsets {}, seed {}\n", kernel, isa, difference,
-               failing.problem.cols, failing.problem.rows, fmt::join(failing.layout.offset, " "),
+               failing.problem.cols(), failing.problem.rows(), fmt::join(failing.layout.offset, " "),
                failing.problem.seed);
     for (const std::string &bits : inputs) fmt::print("  input  {}\n", bits);
     for (const std::string &bits : outputs) fmt::print("  {}\n", bits);

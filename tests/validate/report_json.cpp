@@ -6,6 +6,7 @@
 
 #include "rapt/rapt.h"
 #include "support/bits.hpp"
+#include "support/case_text.hpp"
 #include "validate/report.hpp"
 
 namespace rapt::validate {
