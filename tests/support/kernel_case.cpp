@@ -6,6 +6,7 @@
 #include "support/attention_backward_case.hpp"
 #include "support/attention_case.hpp"
 #include "support/bits.hpp"
+#include "support/calls.hpp"
 #include "support/matrix.hpp"
 #include "support/problem_data.hpp"
 #include "support/public_api.hpp"
@@ -54,23 +55,6 @@ class Input {
   Matrix<T> matrix_;
 };
 
-// Makes the call under the layout's floating-point state. Nothing but the call may happen in that state: a
-// conversion of an argument would round otherwise too.
-template <class Call>
-void call_in_state(const Layout &layout, Outcome &outcome, Call &&call) {
-  if (!layout.fp_state) {
-    call();
-    return;
-  }
-  const std::uint64_t own = read_fp_control();
-  write_fp_control(layout.fp_state->control);
-  call();
-  const std::uint64_t after = read_fp_control();
-  write_fp_control(own);
-  if (after != layout.fp_state->control)
-    outcome.fault += "the caller's floating-point state was not restored; ";
-}
-
 template <class T>
 void collect(const Matrix<T> &output, Outcome &outcome) {
   outcome.bits.reserve(outcome.bits.size() + output.rows() * output.cols());
@@ -84,10 +68,6 @@ void collect(const Matrix<T> &output, Outcome &outcome) {
 template <class T>
 void check_input(const Input<T> &input, const char *name, Outcome &outcome) {
   if (!input.unchanged()) outcome.fault += std::string("wrote to ") + name + "; ";
-}
-
-void check_status(rapt_status status, Outcome &outcome) {
-  if (status != RAPT_OK) outcome.fault += std::string("returned: ") + rapt_status_text(status) + "; ";
 }
 
 // The output: memory of its own, or the input that it replaces.
