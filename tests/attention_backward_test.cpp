@@ -38,7 +38,7 @@ TEST_CASE("every dimension, flush at guard pages") {
   compare_gradients("dimensions at guard pages",
                     attention_of_every_dimension(native_or_emulated<std::size_t>(1, 9)),
                     [&](const Problem &problem) {
-                      // Half of them, by turns.
+                      // Each problem runs in half of them.
                       std::vector<Layout> some;
                       for (std::size_t l = problem.seed % 2; l < layouts.size(); l += 2) {
                         some.push_back(layouts[l]);
@@ -47,7 +47,7 @@ TEST_CASE("every dimension, flush at guard pages") {
                     });
 }
 
-// Every number of keys that a block leaves over, and around more blocks; with heads that share their keys.
+// Every number of keys up to more than two blocks, with heads that share their keys.
 TEST_CASE("every number of keys and queries") {
   std::vector<Problem> problems;
   for (std::size_t n = 1; n <= 140; n += native_or_emulated<std::size_t>(1, 11)) {

@@ -8,7 +8,7 @@ using namespace rapt::test;
 
 namespace {
 
-// problems_of(whether the kernel is attention as a whole; partial results and their merge get fewer)
+// problems_of(true) for attention as a whole; partial results and their merge get fewer problems.
 template <class ProblemsOf>
 void compare_attention(const char *what, ProblemsOf &&problems_of, const LayoutsOf &layouts) {
   compare_kernels(

@@ -1,6 +1,6 @@
 // Every kernel on every usable level against the scalar level, bit for bit, over lengths, alignments,
 // strides, options and special values; with guard pages around every buffer and canaries between rows.
-// Attention has a test of its own, but for rows alone.
+// attention_test has attention, but for rows alone.
 #include <numeric>
 
 #include "support/compare_kernels.hpp"
@@ -17,7 +17,7 @@ using Problems = std::vector<Problem>;
 
 bool any_kernel(const KernelTraits &traits) { return !traits.is_attention(); }
 
-// Both placements flush at a guard page, in place and not; and some random layouts.
+// Flush with a guard page on either side, in place and not; then random layouts.
 LayoutsOf flush_and_random_layouts(std::size_t random_count) {
   return [random_count](const Problem &problem) {
     std::vector<Layout> layouts(4);
@@ -26,7 +26,7 @@ LayoutsOf flush_and_random_layouts(std::size_t random_count) {
     layouts[3].alias = Alias::second_input;
     layouts[3].placement = Placement::begins_at_guard;
     Random random(problem.seed * 31 + problem.cols());
-    // Multiples of 8 suit both element sizes; one layout in two is finer.
+    // Multiples of 8 suit both element sizes.
     for (std::size_t i = 0; i < random_count; ++i) layouts.push_back(draw_layout(random, 8));
     return layouts;
   };
@@ -216,7 +216,7 @@ TEST_CASE("softmax options") {
       });
 }
 
-// Short rows go by groups of up to 16, or two such groups; elsewhere each row goes for itself.
+// Softmax computes short rows in groups of up to 16, or two groups at once, and longer rows one by one.
 TEST_CASE("softmax options, batches") {
   compare_kernels(
       "softmax options, batches", [](const KernelTraits &traits) { return traits.takes_options(); },
@@ -227,7 +227,7 @@ TEST_CASE("softmax options, batches") {
           for (const std::size_t n : Sizes{1, 3, 4, 5, 8, 9, 16, 17, 40, 65, 256, 257}) {
             if (emulated() && (rows == 16 || rows == 35 || n > 17)) continue;
             for (Problem problem : option_problems({n}, rows)) {
-              // A part of all combinations, and odd rows for the input class that is all odd.
+              // Some of the combinations, with odd rows in place of huge inputs.
               if (count++ % native_or_emulated<std::size_t>(rows * n > 600 ? 11 : 3, 5) != 0) continue;
               if (problem.input == InputClass::huge) problem.input = InputClass::odd_rows;
               problem.seed += 100000 * rows + 1000 * n;
@@ -259,7 +259,7 @@ TEST_CASE("softmax options, long rows") {
 TEST_CASE("a row alone has the bits that it has in a batch") {
   std::size_t calls = 0;
   for (const KernelCase &kernel : kernel_cases()) {
-    // Gradients of keys belong to all rows that see them.
+    // Gradients of keys are sums over rows.
     if (!kernel.traits.has_rows() || kernel.traits.is_attention_backward()) continue;
     Problems problems;
     for (const std::size_t rows : Sizes{1, 2, 3, 4, 5, 8, 17}) {
@@ -286,7 +286,7 @@ TEST_CASE("a row alone has the bits that it has in a batch") {
   std::printf("%-28s %9zu rows compared with their batch\n", "rows alone", calls);
 }
 
-// What rapt.h says of one function in terms of another.
+// The functions that rapt.h defines by another function.
 TEST_CASE_TEMPLATE("functions in terms of each other", T, float, double) {
   for_each_usable_isa([](const std::string &isa) {
     CAPTURE(isa);

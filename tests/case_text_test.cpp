@@ -1,4 +1,4 @@
-// A case of rapt-validate survives being written and read: what a failure prints reproduces it.
+// A case is read as it was written: the text of a failure reproduces it.
 #include "support/case_text.hpp"
 
 #include <doctest/doctest.h>
@@ -34,7 +34,7 @@ TEST_CASE("every case is read as it was written") {
   CHECK(wrong == 0);
 }
 
-// A word that two rows of the tables have would be read into the last of them.
+// Two rows of the tables with one word would both be read from it.
 TEST_CASE("every option has a word of its own, and its default is not written") {
   for (const Family family :
        {Family::vector, Family::dot_rows, Family::softmax, Family::softmax_backward, Family::attention}) {

@@ -1,5 +1,5 @@
 // attention's gradient with every option, whole and task by task: layouts, offsets, sums over repeated
-// biases, and bad arguments. The forward call's results are any numbers.
+// biases, and bad arguments. The forward results that it takes are random numbers.
 #include <utility>
 
 #include "fuzz/support/attention_fuzz.hpp"
@@ -95,7 +95,7 @@ class BackwardFuzz : AttentionFuzz<T> {
     return true;
   }
 
-  // Now and then something that is wrong beyond doubt.
+  // Sometimes makes an argument invalid.
   void spoil() {
     rapt_attention_backward_workspace(&o_, &workspace_size_);
     const bool has_rows = o_.q_len > 0, has_keys = o_.kv_len > 0;
@@ -149,7 +149,7 @@ class BackwardFuzz : AttentionFuzz<T> {
   }
 
   void call() {
-    // The structs end at a guard page: no field behind them can be read unseen.
+    // The structs end at a guard page: a read behind them faults.
     unsigned char *structs =
         memory().place(Base::options_at, sizeof o_ + sizeof g_, Placement::ends_at_guard, 0);
     std::memcpy(structs, &o_, sizeof o_);

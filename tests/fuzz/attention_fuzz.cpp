@@ -28,7 +28,7 @@ class ForwardFuzz : AttentionFuzz<T> {
   }
 
  private:
-  // How keys are found, and how many there are.
+  // Pages, packed keys, offsets and lengths.
   void choose_sequences() {
     const unsigned kind = input_.byte() % 8;
     use_pages_ = kind == 1 || kind == 2;
@@ -65,7 +65,7 @@ class ForwardFuzz : AttentionFuzz<T> {
     input_.fill(q_, q.elements());
     input_.fill(k_, k.elements());
     input_.fill(v_, v.elements());
-    // The log-sum-exp behind the output, so that one range of memory holds all results.
+    // The log-sum-exp stands behind the output: one range of memory holds all results.
     out_ = in_place ? q_ : put(Base::results_at, out.elements() + lse);
     results_ = out.elements() + lse;
     o_.lse = out_ + out.elements();
@@ -76,7 +76,7 @@ class ForwardFuzz : AttentionFuzz<T> {
   void choose_scores() {
     this->choose_scale();
     const unsigned wanted = input_.byte();
-    // One array for all options that are numbers: a row of bias for every query repeats.
+    // One array for all options with numbers; the bias is one row for all queries.
     const std::size_t count = std::max({o_.kv_len, o_.q_heads, o_.q_len, std::size_t{1}});
     T *numbers = reinterpret_cast<T *>(memory().place(Base::numbers_at, count * sizeof(T), placement_, 0));
     input_.fill(numbers, count);
@@ -89,7 +89,7 @@ class ForwardFuzz : AttentionFuzz<T> {
     if ((wanted & 128) != 0) o_.sinks = numbers;
   }
 
-  // Now and then something that is wrong beyond doubt.
+  // Sometimes makes an argument invalid.
   void spoil() {
     rapt_attention_workspace(&o_, &workspace_size_);
     switch (input_.byte() % 64) {
@@ -150,9 +150,9 @@ class ForwardFuzz : AttentionFuzz<T> {
   void call() {
     if (stop_unless_failing_ && rules_.must_fail == 0) return;
     const bool any_work = o_.batch > 0 && o_.q_len > 0;
-    // An empty output has no element to be told from an input's.
+    // An empty output may lie within an input.
     if (!any_work) rules_.may_fail |= only(RAPT_BAD_OVERLAP);
-    // The options end at a guard page: no field behind them can be read unseen.
+    // The options end at a guard page: a read behind them faults.
     auto *given = reinterpret_cast<rapt_attention_options *>(
         memory().place(Base::options_at, sizeof o_, Placement::ends_at_guard, 0));
     std::memcpy(given, &o_, sizeof o_);

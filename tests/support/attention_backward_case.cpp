@@ -47,7 +47,7 @@ class BackwardRun : AttentionRun<T> {
   }
 
  private:
-  // Of the layouts of keys, the gradient has none but offsets.
+  // The gradient takes no pages, packed keys or repeated heads.
   static AttentionLayout how(const Layout &layout) {
     AttentionLayout made = layout.attention;
     made.page_size = 0;
@@ -55,7 +55,7 @@ class BackwardRun : AttentionRun<T> {
     return made;
   }
 
-  // Sums over sequences are rounded in one chain.
+  // A sum over sequences is one chain of additions.
   bool can_be_split() const {
     return !wanted_.dsinks && !(wanted_.dbias && a_.batch > 1 && a_.bias_repeats.batch);
   }
@@ -144,7 +144,7 @@ class BackwardRun : AttentionRun<T> {
     this->check_options();
     this->check_workspace();
   }
-  // Keys of a sequence whose gradients are written, used or not.
+  // Keys of a sequence that have memory: the call writes all their gradients.
   std::size_t keys_in_memory(std::size_t b) const {
     return how_.kv_offsets ? this->kv_first_[b + 1] - this->kv_first_[b] : a_.kv_len;
   }

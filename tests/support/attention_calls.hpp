@@ -38,10 +38,10 @@ class AttentionCalls {
     }
   }
 
-  // Under the layout's floating-point state; the workspace holds anything but zeros.
+  // Calls under the layout's floating-point state, in a workspace without zeros.
   template <class Call>
   void call(Call &&make_call) {
-    if (!outcome_.fault.empty()) return;  // one is enough
+    if (!outcome_.fault.empty()) return;  // one fault is enough
     std::memset(workspace_->data(), random_.one_in(2) ? canary : 0x3f, workspace_size_);
     rapt_status status = RAPT_OK;
     call_in_state(layout_, outcome_, [&] { status = make_call(); });

@@ -5,7 +5,7 @@
 namespace rapt::test {
 namespace {
 
-// Without causality a window's or a slope's position is that of all queries together.
+// Without causality, positions of windows and slopes depend on the number of queries of the call.
 bool queries_can_be_split(const AttentionOptions &options) {
   return options.causal ||
          (options.window_left < 0 && options.window_right < 0 && options.window_chunk == 0 && !options.alibi);
@@ -31,7 +31,7 @@ class ForwardRun : AttentionRun<T> {
       out_ = Tensor(this->queries_of(a_.v_dim), how_.tokens_outside, gap(2), layout, 2);
     }
     lse_ = Tensor(this->queries_of(1), how_.tokens_outside, gap(2), layout, 2);
-    // Chunks of a row stand together.
+    // The chunks of a row are contiguous.
     chunks_ = (a_.kv_len + 511) / 512;
     partials_ = Tensor({a_.batch, a_.q_heads, a_.q_len, chunks_ * (a_.v_dim + 2)}, false, 0, layout, 2);
     const rapt_attention_options shape = this->dims();
@@ -88,7 +88,7 @@ class ForwardRun : AttentionRun<T> {
     return o;
   }
 
-  // Queries without those before them: their position says which keys they see.
+  // A call over later queries alone gets their position as its causal offset.
   void place_queries_among_keys(const Piece &piece, rapt_attention_options &o) {
     if (a_.causal == oracle::Causal::none) return;
     const std::size_t b = piece.first_sequence;
@@ -97,7 +97,7 @@ class ForwardRun : AttentionRun<T> {
     const bool decode = o.q_len == 1 && p >= 0 && p < keys && stage_ == AttentionStage::whole &&
                         !how_.kv_offsets && how_.calls != Calls::split_keys;
     if (decode && random_.one_in(2)) {
-      // As when the keys that follow did not exist yet. A page table keeps its width.
+      // Like decoding: the keys behind the query do not exist yet. A page table keeps its width.
       o.causal = RAPT_CAUSAL_BOTTOM_RIGHT;
       o.causal_offset = 0;
       o.kv_lengths = nullptr;
@@ -128,7 +128,7 @@ class ForwardRun : AttentionRun<T> {
     }
   }
 
-  // Partial results of some queries lie apart from those of the others: they are copied to their place.
+  // Partial results of a piece lie in memory of its own, and are then copied to their place.
   void run_by_keys(const Piece &piece, const rapt_attention_options &o, const T *q, const T *k, const T *v,
                    T *out_at, std::size_t tasks) {
     std::size_t partial_tasks = 0, partials_length = 0;
@@ -167,7 +167,7 @@ class ForwardRun : AttentionRun<T> {
 
   void collect() {
     const std::size_t begin = problem_.window.first, end = problem_.window.end(problem_.rows);
-    // Where queries cannot be split, all of them ran: the results of those outside the window are taken out.
+    // Queries that cannot be split have all run: results outside the window are discarded.
     const bool all_ran = !queries_can_be_split(problem_.options);
     Outcome unwanted;
     for (std::size_t i = all_ran ? 0 : begin; i < (all_ran ? a_.q_len : end); ++i) {

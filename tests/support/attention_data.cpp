@@ -11,15 +11,15 @@ namespace {
 template <class T>
 constexpr T infinity = std::numeric_limits<T>::infinity();
 
-// Classes in which every row is of the class. Of the others one row in `share` is, as a single odd key spoils
-// every query that sees it.
+// Classes that fill every row. Other classes fill one row in `share`, as a single odd key spoils every query
+// that sees it.
 bool is_of_all_rows(InputClass input) {
   return input == InputClass::uniform || input == InputClass::gaussian ||
          input == InputClass::gaussian_wide || input == InputClass::denormals ||
          input == InputClass::signed_zeros;
 }
 
-// So small that a product with most weights is nothing, of either sign.
+// Of either sign, and so small that its product with most weights is 0.
 template <class T>
 void make_tiny(std::span<T> values, Random &random) {
   for (T &value : values) {
@@ -61,10 +61,9 @@ oracle::Repeats draw_repeats(PerRow choice, Random &random) {
   return {(draw & 3) == 0, (draw & 12) == 0, (draw & 48) == 0};
 }
 
-// Scores of -distance * ln 2, as the first dimension of a key is the score and queries are 1 there. The
-// largest are among the last fifth of the keys, so that blocks and chunks before it are far below; the values
-// of what is far make up for its weight. In odd heads everything far is below the cutoff of weights, in the
-// others some is exactly there.
+// Scores of -distance * ln 2: queries are 1 in the first dimension, where keys hold the score. The largest
+// scores are among the last fifth of the keys, far above all earlier blocks and chunks. Far keys have large
+// values. Odd heads have all far weights below the cutoff, even heads some exactly at it.
 template <class T>
 void make_far_scores(Random &random, oracle::Attention<T> &a) {
   constexpr double ln_2 = 0x1.62e42fefa39efp-1, log2_e = 0x1.71547652b82fep0;
@@ -92,8 +91,8 @@ void make_far_scores(Random &random, oracle::Attention<T> &a) {
   }
 }
 
-// One row of each head is not finite in one dimension: the last one but one, in the last dimension. An odd
-// seed makes it the first dimension, and one with bit 1 the second row.
+// One row of each head is not finite in one dimension. Bit 0 of the seed chooses the first dimension or the
+// last, bit 1 the second row or the last but one.
 template <class T>
 void make_a_row_bad(const Problem &problem, std::vector<T> &values, std::size_t rows, std::size_t dim) {
   constexpr T special[] = {std::numeric_limits<T>::quiet_NaN(), infinity<T>, -infinity<T>};
@@ -132,7 +131,7 @@ void make_options(const Problem &problem, oracle::Attention<T> &a) {
   if (wanted.alibi) a.alibi_slopes = make_numbers<T>(random, a.q_heads, 0.1);
   if (wanted.sinks) a.sinks = make_numbers<T>(random, a.q_heads, 4);
   if (problem.input == InputClass::far_scores) {
-    // As far as weights reach above the scores and below, and not quite.
+    // Just beyond the range of weights, above the scores and below, and just within it.
     for (std::size_t h = 0; h < a.sinks.size(); ++h) {
       const double distance = (sizeof(T) == 4 ? 125 : 1021) + (h % 4 < 2 ? 0.5 : -0.5);
       a.sinks[h] = static_cast<T>((h % 2 == 0 ? distance : -distance) * 0x1.62e42fefa39efp-1);
@@ -178,7 +177,7 @@ void make_options(const Problem &problem, oracle::Attention<T> &a) {
   }
 }
 
-// What nobody sees must not matter, whatever it holds.
+// Keys that no query sees, and their values, must not matter.
 template <class T>
 void spoil_unseen_keys(oracle::Attention<T> &a) {
   for (std::size_t b = 0; b < a.batch; ++b) {
@@ -225,7 +224,7 @@ oracle::Attention<T> make_attention(const Problem &problem) {
   a.window_chunk = wanted.window_chunk;
 
   Random random(problem.seed);
-  // Of the keys a few of each head, of ties wanted.
+  // A few keys of each head, more of those that make ties.
   const std::size_t share = problem.input == InputClass::odd_rows ? 8 : 8 + a.kv_len;
   a.q = make_rows<T>(problem.input, 6, random, a.batch * a.q_heads * a.q_len, a.qk_dim);
   a.k = make_rows<T>(problem.input, share, random, a.batch * a.kv_heads * a.kv_len, a.qk_dim);

@@ -26,7 +26,7 @@ std::size_t draw_length(Random &random, std::size_t longest) {
   return random.below(longest + 1);
 }
 
-// Keeps the larger of many queries and many keys; the other gives way.
+// Shrinks the problem until it fits: many queries or many keys stay, not both.
 void fit(Random &random, AttentionProblem &made, std::size_t most_work) {
   const auto work = [&] {
     return made.batch * made.q_heads() * std::max<std::size_t>(made.rows, 1) *

@@ -14,8 +14,8 @@ namespace rapt::test {
 Problem draw_attention_problem(Random &random, std::size_t most_work);
 std::vector<Problem> draw_attention_problems(std::size_t count, std::uint64_t seed, std::size_t most_work);
 
-// Each `step`-th dimension up to 80, of few rows and of many: a vector, a panel or a block leaves each number
-// of them over.
+// Each `step`-th dimension up to 80, with few rows and with many. Every tail of a vector, of a panel and of a
+// block occurs.
 std::vector<Problem> attention_of_every_dimension(std::size_t step);
 
 struct AttentionShapes {
@@ -25,7 +25,7 @@ struct AttentionShapes {
   std::vector<Dims> dims;
   std::vector<std::size_t> queries, keys, q_heads_per_kv_head;
 };
-// Each `step`-th combination; those of more work are left out.
+// Each `step`-th combination, without those of more work.
 std::vector<Problem> attention_of_shapes(const AttentionShapes &shapes, std::size_t step,
                                          std::size_t most_work);
 

@@ -45,7 +45,7 @@ class AttentionRun : protected AttentionCalls {
     place_options();
   }
 
-  // Tensors as q, k and v are laid out.
+  // Tensors in the layout of q, k and v.
   Three three_tensors(std::size_t q_slot, std::size_t kv_slot) const {
     Three made;
     const Shape q = queries_of(a_.qk_dim), v = keys_of(a_.v_dim);
@@ -76,7 +76,7 @@ class AttentionRun : protected AttentionCalls {
                           : Shape{a_.batch, a_.q_heads, a_.q_len, row};
   }
   Shape keys_of(std::size_t row) const {
-    // Repeated heads of one key/value head are a stride of 0.
+    // A stride of 0 repeats a single key/value head.
     const std::size_t heads = how_.repeated_heads && a_.kv_heads == 1 ? 1 : kv_heads();
     if (how_.page_size != 0) return {pages_, heads, how_.page_size, row};
     if (how_.kv_offsets) return {1, heads, kv_first_.back(), row};
@@ -85,10 +85,10 @@ class AttentionRun : protected AttentionCalls {
   std::size_t gap(std::size_t slot) const { return static_cast<std::size_t>(layout_.gap[slot]); }
   std::size_t kv_heads() const { return how_.repeated_heads ? a_.q_heads : a_.kv_heads; }
 
-  // Where a query's rows lie.
+  // Sequence and token of a query in memory.
   std::size_t query_sequence(std::size_t b) const { return how_.q_offsets ? 0 : b; }
   std::size_t query_token(std::size_t b, std::size_t i) const { return how_.q_offsets ? q_first_[b] + i : i; }
-  // Sequence (or page) and token of a key.
+  // Sequence (or page) and token of a key in memory.
   std::pair<std::size_t, std::size_t> place_of_key(std::size_t b, std::size_t j) const {
     if (how_.page_size != 0) {
       const auto page = page_of_[b * table_stride_ + j / how_.page_size];
@@ -98,7 +98,7 @@ class AttentionRun : protected AttentionCalls {
     return {b, j};
   }
 
-  // What a call over the piece gets of a tensor: offsets and pages count from the first token of all.
+  // The pointer for a call over the piece. Offsets and pages count from the tensor's first token.
   T *queries_at(const Tensor &tensor, const Piece &piece) const {
     if (piece.all_queries && how_.q_offsets) return tensor.data();
     const std::size_t b = piece.first_sequence;
@@ -125,7 +125,7 @@ class AttentionRun : protected AttentionCalls {
     }
   }
 
-  // An array of rows that may repeat, as options have them.
+  // Memory for an option's rows, some of which may repeat.
   template <class U>
   test::Tensor<U> rows_tensor(oracle::Repeats repeats, std::size_t row, std::size_t offset) const {
     Layout layout = layout_;
@@ -143,7 +143,7 @@ class AttentionRun : protected AttentionCalls {
     o.v_dim = a_.v_dim;
     return o;
   }
-  // All but the outputs' strides and lse.
+  // Everything but the outputs' strides and lse.
   rapt_attention_options options_of(const Piece &piece) {
     rapt_attention_options o = attention_options<T>();
     const std::size_t b = piece.first_sequence;
@@ -214,7 +214,7 @@ class AttentionRun : protected AttentionCalls {
     }
   }
 
-  // Sequences behind each other, the first not at the beginning.
+  // The first token of each sequence, packed end to end with slack between them.
   std::vector<std::size_t> offsets_of(const std::vector<std::int32_t> &lengths, std::size_t length,
                                       std::size_t most_slack, std::size_t first) {
     std::vector<std::size_t> offsets{first};
@@ -226,7 +226,7 @@ class AttentionRun : protected AttentionCalls {
     return offsets;
   }
 
-  // Pages in any order, with unused ones between them.
+  // Shuffles the pages, and leaves unused ones between them.
   void make_block_table() {
     const std::size_t size = how_.page_size, columns = (a_.kv_len + size - 1) / size;
     table_stride_ = columns + (random_.one_in(2) ? 0 : 1 + random_.below(3));
@@ -259,12 +259,12 @@ class AttentionRun : protected AttentionCalls {
     if (how_.packed_keys) pack_keys();
     for (Tensor *tensor : {&in_.whole, &in_.q, &in_.k, &in_.v}) tensor->remember();
   }
-  // Of head `h` in memory.
+  // The row in a_.k of head `h` in memory.
   std::size_t kv_row(std::size_t b, std::size_t h, std::size_t j) const {
     return a_.kv_row(b, how_.repeated_heads ? h : h * a_.group(), j);
   }
 
-  // In pieces, as a cache grows; no piece crosses a page.
+  // Packs piece by piece, as a cache grows. No piece crosses a page.
   void pack_keys() {
     const rapt_attention_options shape = dims();
     for (std::size_t b = 0; b < a_.batch; ++b) {

@@ -17,7 +17,7 @@ bool parse_number(const std::string &text, Number &value) {
   errno = 0;
   if constexpr (std::is_same_v<Number, double>) {
     value = std::strtod(text.c_str(), &end);
-    errno = 0;  // a subnormal number is one
+    errno = 0;  // subnormal numbers are valid
   } else if constexpr (std::is_signed_v<Number>) {
     value = std::strtoll(text.c_str(), &end, 0);
   } else {
@@ -108,7 +108,7 @@ bool is_within(const T &value, std::ptrdiff_t least, std::ptrdiff_t most, std::p
 
 enum class Reading { unknown_word, wrong_value, read };
 
-// "word" of a flag, "word=value" of anything else.
+// A flag is "word", every other option "word=value".
 Reading read_option(const std::string &name, const std::string *value, Case &parsed) {
   Reading reading = Reading::unknown_word;
   for_each_option(parsed, [&](auto &owner, const auto &option) {
@@ -129,7 +129,7 @@ Reading read_option(const std::string &name, const std::string *value, Case &par
   return reading;
 }
 
-// Version 0.2 prints these for every kernel, with any number that the kernel does not use.
+// Version 0.2 printed these two for kernels that do not use them.
 bool has_no_effect(const std::string &name, const std::string *value) {
   double number;
   return (name == "rows" || name == "shift") && value != nullptr && parse(*value, number);

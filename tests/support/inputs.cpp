@@ -54,8 +54,8 @@ T draw(InputClass input, Random &random) {
   return static_cast<T>(2 * random.gaussian());
 }
 
-// The sum of each block of 2048 but the first adds 0.55 units to each of 16 lanes, the first of which holds
-// 1: its every addition rounds up. In rows that are summed in one pass a larger one comes in the last third.
+// From the second on, each 2048 elements add 0.55 units to each of 16 lanes. The first lane holds 1: its
+// every addition rounds up. Rows that are summed in one pass get a larger element in the last third.
 template <class T>
 void make_losing(std::span<T> values) {
   for (T &value : values) value = static_cast<T>(-41.49352);

@@ -38,7 +38,7 @@ struct AttentionBackward {
 
 namespace {
 
-// One type for each line of kernels.def. A kernel that has no case below does not compile.
+// One type for each line of kernels.def. A kernel without a driver below does not compile.
 namespace kernel {
 #define KERNEL(name, result, parameters, arguments) struct name;
 #include "kernels/kernels.def"

@@ -13,7 +13,7 @@
 
 namespace rapt::test::drivers {
 
-// The rows of the problem that the function gets.
+// The rows of the problem that the call gets.
 struct GivenRows {
   explicit GivenRows(const RowsProblem &problem)
       : first(problem.window.first), count(problem.window.end(problem.rows) - first), cols(problem.cols) {}
@@ -30,7 +30,7 @@ struct GivenRows {
   std::size_t first, count, cols;
 };
 
-// An input in guarded memory, with what it must still hold after the call.
+// An input in guarded memory, and a copy for the comparison after the call.
 template <class T>
 class Input {
  public:
@@ -67,7 +67,7 @@ void check_input(const Input<T> &input, const char *name, Outcome &outcome) {
   if (!input.unchanged()) outcome.fault += std::string("wrote to ") + name + "; ";
 }
 
-// The output: memory of its own, or the input that it replaces.
+// The output, in memory of its own or in place of an input.
 template <class T>
 class Output {
  public:

@@ -1,6 +1,6 @@
-// The tables of what a case is made of: a field's word in the text of a case, its limits, and how it is
-// drawn. Texts, their parser, the shrinker and the makers of random cases read them: a new option is a field,
-// its row here, and the place that hands it to the API.
+// The tables of all options of a case: the field, its word in the text of a case, its limits, and its random
+// draw. Texts, their parser, the shrinker and the makers of random cases read these tables. A new option is a
+// field in problem.hpp, a row in options.cpp, and the line that hands it to the API.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct Fields<Layout> {
 
 struct Draw {
   Random &random;
-  bool chosen;  // by the maker, of attention's options: all of them at once would hide each other
+  bool chosen;  // of attention's options some are: all at once would hide each other
   bool many;    // options are set
 };
 
@@ -40,7 +40,7 @@ struct Option {
   void (*draw)(const Draw &, Owner &) = nullptr;
   // Choices of this option, as texts, for problems that have no other.
   std::array<const char *, 4> alone{};
-  bool follows = false;  // means something only beside an option above it: never chosen by itself
+  bool follows = false;  // has an effect only beside an option above it: never chosen by itself
   std::ptrdiff_t least = PTRDIFF_MIN, most = PTRDIFF_MAX;
   std::ptrdiff_t multiple = 1;
   bool is_always_written = false;

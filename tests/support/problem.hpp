@@ -16,7 +16,7 @@
 
 namespace rapt::test {
 
-// Kernels that take problems of one kind.
+// Kernels whose problems are of one kind.
 enum class Family {
   two_vectors,  // dot
   vector,       // scale, exp, exp_sum
@@ -39,16 +39,16 @@ struct RowRange {
   bool operator==(const RowRange &) const = default;
 };
 
-// What all problems of rows have. Of attention, rows are a sequence's queries and cols its keys.
+// Common to all problems of rows. Attention's rows are a sequence's queries, its cols the keys.
 struct RowsProblem {
   std::size_t rows = 1, cols = 0;
   double scale = 1;
-  RowRange window = {};  // the call gets these rows alone
+  RowRange window = {};  // the call gets only these rows
   bool operator==(const RowsProblem &) const = default;
 };
 
 struct DotRowsProblem : RowsProblem {
-  bool same_row = false;  // every row is the first one, as a row stride of 0 makes them
+  bool same_row = false;  // a row stride of 0: every row is the first
   bool operator==(const DotRowsProblem &) const = default;
 };
 
@@ -124,7 +124,7 @@ struct Problem {
   bool operator==(const Problem &) const = default;
 };
 
-// What problems of several families have; a family takes what it knows.
+// Numbers of any family's problem; make_problem ignores those that the family does not have.
 struct Numbers {
   std::size_t rows = 1, cols = 0;
   InputClass input = InputClass::gaussian;
@@ -154,7 +154,7 @@ inline constexpr auto names_of<Calls> = std::to_array<const char *>({"whole", "t
                                                                      "split_keys", "by_sequence",
                                                                      "query_by_query"});
 
-// Where attention's memory lies. Each field has a row in options.cpp.
+// The layout of attention's memory. Each field has a row in options.cpp.
 struct AttentionLayout {
   bool tokens_outside = false;  // [batch][token][head][dim] instead of [batch][head][token][dim]
   bool fused = false;           // q, k and v are slices of one buffer; only if nothing below is set
@@ -187,8 +187,9 @@ struct Case {
 };
 
 struct Outcome {
-  std::vector<std::uint64_t> bits;  // of every output element, then of a returned value; NaN canonicalised
-  std::string fault;                // empty, or what the call did that no call may do
+  std::vector<std::uint64_t>
+      bits;           // of every output element, then of a returned value; every NaN is the same
+  std::string fault;  // empty, or the rule that the call broke
 };
 
 }  // namespace rapt::test

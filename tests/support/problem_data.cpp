@@ -20,7 +20,7 @@ std::vector<T> make_values(InputClass input, Random &random, std::size_t rows, s
 
 template <class T>
 std::vector<T> make_probabilities(const Problem &problem, Random &random) {
-  // With -inf among dy, the zeros of y must exclude what they meet.
+  // Where dy has -inf, y has zeros, which exclude them.
   const bool ordinary = problem.input == InputClass::gaussian || problem.input == InputClass::uniform ||
                         problem.input == InputClass::minus_infinities;
   const std::size_t rows = problem.rows(), cols = problem.cols();
@@ -78,7 +78,7 @@ template OperandValues<double> make_operands<double>(Family, const Problem &);
 
 template <class T>
 OptionValues<T> make_option_values(const Problem &problem) {
-  // A generator of its own: the same options go with any input class and element type.
+  // A generator of its own: the options do not depend on the input class and the element type.
   Random random(problem.seed ^ 0x6f7074696f6e73u);
   const SoftmaxOptions &wanted = problem.as<SoftmaxProblem>().options;
   const std::size_t rows = problem.rows(), cols = problem.cols();
@@ -87,8 +87,8 @@ OptionValues<T> make_option_values(const Problem &problem) {
   };
   constexpr T infinity = std::numeric_limits<T>::infinity();
   OptionValues<T> values;
-  // A row that sees nothing, here and there among the others. Softmax treats short rows by groups of 16 at
-  // most, and a group with such a row otherwise: half of all problems must have none.
+  // Some rows see no element. Softmax computes a group of short rows in another way if one of them does: half
+  // of all problems have none.
   const bool empty_rows = random.one_in(2);
   const auto exclude_rows = [&](auto &all, PerRow choice, auto excluded) {
     for (std::size_t r = 0; choice == PerRow::each && empty_rows && r < rows; ++r) {

@@ -1,4 +1,4 @@
-// The numbers that a problem stands for: a function of the problem alone.
+// The inputs and option arrays of a problem, made from the problem alone.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A random generator whose every draw is the same on every platform: integers and exact arithmetic only.
+// A random generator with the same draws on every platform: integers and exact arithmetic only.
 #pragma once
 
 #include <array>

@@ -5,7 +5,7 @@
 
 namespace rapt::test::drivers {
 
-// rapt_softmax_options as the problem has them, with the arrays that they point to in guarded memory.
+// rapt_softmax_options of the problem, with their arrays in guarded memory.
 template <class T>
 class OptionsInMemory {
  public:
@@ -61,7 +61,7 @@ class OptionsInMemory {
     return Matrix<U>(rows, choice == PerRow::none ? 0 : given_.cols,
                      static_cast<std::ptrdiff_t>(given_.cols) + layout_.gap[0], layout_.placement, offset);
   }
-  // The stride, as options give it.
+  // Returns the stride, as the API takes it.
   template <class U>
   std::ptrdiff_t fill_rows(PerRow choice, Matrix<U> &matrix, const std::vector<U> &values) {
     matrix.fill(choice == PerRow::each ? given_.of(values) : std::span<const U>(values));

@@ -11,7 +11,7 @@
 
 namespace rapt::validate {
 
-// Every query's worst share of its own bound. Partial results have no truth of their own; their merge has.
+// Every query's error as a share of its own bound. Partial results are judged by their merge.
 template <class T, bool is_partial>
 struct AttentionAccuracy {
   static constexpr const char *unit_text = "share";

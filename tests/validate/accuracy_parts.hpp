@@ -1,4 +1,4 @@
-// What the accuracies of all kernels are judged with.
+// Common to the accuracies of all kernels.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ Real value_of(std::uint64_t bits) {
 
 inline double as_double(Real value) { return static_cast<double>(value); }
 
-// A sum that keeps what each addition loses (Neumaier).
+// A sum with compensated rounding errors (Neumaier).
 class Sum {
  public:
   void add(Real term) {
@@ -51,7 +51,7 @@ struct Worst {
   Judgement judgement;
   void see(double error, double bound) {
     judgement.measured = true;
-    // Errors are reported by how much of their bound they take.
+    // The worst error is the largest share of its bound.
     if (!(error / bound <= judgement.error / judgement.bound))
       judgement.error = error, judgement.bound = bound;
   }

@@ -7,7 +7,7 @@
 
 namespace rapt::validate {
 
-// The scores of one row in Real, of visible elements only; and its log-sum-exp in two parts.
+// The scores of one row's visible elements in Real, and the row's log-sum-exp in two parts.
 struct ScoreRow {
   std::vector<Real> score;    // -inf where excluded
   bool regular = false;       // some visible score is finite, none is NaN or +inf
@@ -16,8 +16,9 @@ struct ScoreRow {
 
 template <class T>
 class ScoreRows {
-  // Of tanh, in units of it. f32: 2.9891, over all floats (--exhaustive). f64: 3.48 in millions of samples by
-  // MPFR, near |z| = 0.1733, from where on exp(-2|z|) - 1 = q is a difference. There, of tanh = -q / (2 + q):
+  // The bound of tanh's error, in units of the result. Measured: f32 2.9891 over all floats (--exhaustive),
+  // f64 3.48 in millions of samples by MPFR, near |z| = 0.1733. From there on q = exp(-2|z|) - 1 is a
+  // difference, and tanh = -q / (2 + q) has these errors:
   //   q = fma(1/2, e, -1/2), of e = exp(r) - 1:   1          rounding it
   //   e, half of which is 0.7 q:                  0.7        rounding it
   //   r = t - n ln 2:                             0.8        rounding it (times exp(r) / 2, over q)
@@ -37,12 +38,13 @@ class ScoreRows {
   double scale() const { return as_double(scale_); }
   const SoftmaxOptions &options() const { return problem_.options; }
 
-  // What the roundings of a score add to its error, in units: of a probability and its logarithm twice that,
-  // as the score and the sum err, of a log-sum-exp once. With s the score before a bias:
-  //   a bias:     the scale as a number of the type; the sum with the bias: |s| + |s + bias|
-  //   a softcap:  the scale over the cap, and x times that, as tanh passes on no more than the relative error
-  //               of its argument; tanh; its product with the cap, or the sum with the bias:
-  //               (2 + tanh_error) |s| + |s + bias|
+  // The error of a rounded score, in units. A probability and its logarithm get it twice, from the score and
+  // from the sum; a log-sum-exp gets it once. With s the score before a bias:
+  //   a bias:     |s| + |s + bias|: the scale as a number of the type, and the sum with the bias
+  //   a softcap:  (2 + tanh_error) |s| + |s + bias|: the scale over the cap, x times that, tanh, and the
+  //   product
+  //               with the cap or the sum with the bias. tanh does not increase its argument's relative
+  //               error.
   double rounding() const {
     const SoftmaxOptions &wanted = options();
     if (wanted.null || (wanted.softcap == 0 && wanted.bias == PerRow::none)) return 0;
@@ -115,7 +117,7 @@ inline bool scores_are_moderate(const Problem &problem) {
          problem.input == InputClass::signed_zeros || problem.input == InputClass::minus_infinities;
 }
 
-// judge_row(scores, row, bits of row r's results, what rounding adds to a score, worst) for each regular row.
+// judge_row(row, bits of the row's results, the error of a rounded score, worst) for each regular row.
 template <class T, class JudgeRow>
 Judgement judge_rows(const Problem &problem, Bits bits, std::size_t width, JudgeRow &&judge_row) {
   if (!scores_are_moderate(problem) || problem.rows() == 0 || problem.cols() == 0) return {};
@@ -148,7 +150,7 @@ struct SoftmaxAccuracy {
           for (std::size_t c = 0; c < got.size(); ++c) {
             const Real exact = std::exp(row.score[c] - row.max - row.log_sum);
             const Real probability = value_of<T>(got[c]);
-            // Around the smallest normal number, either side of the flush is right.
+            // Around the smallest normal number both the flushed and the normal result are right.
             const Real margin = smallest * static_cast<Real>(2 * allowed * unit<T>);
             const bool flushed = probability == 0 && exact < smallest + margin;
             if (flushed || exact < smallest - margin) {

@@ -101,7 +101,7 @@ struct ExpAccuracy {
   }
 };
 
-// The elements as exp has them, and the sum against the elements that were written.
+// Judges the elements like exp's, and the sum against the elements in the output.
 template <class T>
 struct ExpSumAccuracy {
   static constexpr const char *unit_text = sizeof(T) == 4 ? "2^-24 of sum" : "2^-53 of sum";
@@ -122,7 +122,7 @@ struct ExpSumAccuracy {
     }
     const Real got = value_of<T>(bits[x.size()]), exact = sum.value();
     if (exact >= Real{std::numeric_limits<T>::max()}) return worst.judgement;
-    // Subnormal sums are exact; anything else has a relative error.
+    // Subnormal sums are exact; other sums have a relative error.
     const Real off = std::fabs(got - exact);
     worst.see(off == 0 ? 0 : as_double(off / exact) / unit<T>, bound);
     return worst.judgement;

@@ -16,10 +16,10 @@ namespace {
 using namespace rapt::test;
 using Lengths = std::vector<std::size_t>;
 
-// Nothing here may depend on the platform but the control words of foreign floating-point states, which no
-// result depends on.
+// Only the control words of foreign floating-point states depend on the platform, and no result depends on
+// them.
 class CaseMaker {
-  // All but odd_rows, which are add_groups' matter.
+  // All classes but odd_rows, which add_groups uses.
   static constexpr std::size_t usual_classes = std::size(all_input_classes) - 1;
   static_assert(all_input_classes[usual_classes] == InputClass::odd_rows);
 
@@ -70,7 +70,8 @@ class CaseMaker {
     if (state < foreign_states_.size()) layout.fp_state = foreign_states_[state];
   }
 
-  // The first layout lies flush at guard pages, at each end in turn, in place and not; the others anywhere.
+  // The first layout is flush with a guard page, at each end in turn, in place and not. The others are
+  // random.
   void add(const Problem &problem, std::size_t layouts) {
     LaidOutProblem made{problem, {}, nullptr};
     Layout flush;
@@ -81,7 +82,7 @@ class CaseMaker {
     cases_.push_back(made);
   }
 
-  // Every length up to several unrolled loops, then around the ends of longer blocks.
+  // Every length up to several unrolled loops, then lengths around longer sums.
   void add_lengths() {
     for (std::size_t n = 0; n <= pick(136, 300); ++n) {
       add(problem(2, n, InputClass::gaussian), pick(2, 6));
@@ -109,7 +110,7 @@ class CaseMaker {
   void add_extremes() {
     constexpr double infinity = std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < pick(200, 6000); ++i) {
-      // One draw a statement: compilers order the arguments of a call as they like.
+      // One draw per statement: compilers order the arguments of a call as they like.
       const auto n = random_.one_of<std::size_t>({1, 17, 64, 131});
       const InputClass input = all_input_classes[random_.below(usual_classes)];
       Problem made = problem(2, n, input);
@@ -167,8 +168,8 @@ class CaseMaker {
     }
   }
 
-  // Short rows go by groups of one row a lane, or two such groups at once, unless a row in them is odd or
-  // sees nothing: whole groups and parts of them, alone and behind others.
+  // Softmax computes short rows in groups of one row per lane, or two such groups at once, unless a row of
+  // them is odd or sees no element. These are whole groups and parts of them, alone and behind others.
   void add_groups() {
     constexpr InputClass inputs[] = {InputClass::gaussian, InputClass::odd_rows, InputClass::gaussian_wide,
                                      InputClass::odd_rows, InputClass::minus_infinities};
@@ -195,7 +196,7 @@ class CaseMaker {
     }
   }
 
-  // Every shape and option at once: there are too many for one after the other.
+  // Random shapes and options: too many for every combination.
   void add_attention() {
     const bool backward = traits_.is_attention_backward();  // some five times the work
     const std::size_t most_work = backward ? pick(20000, 150000) : pick(50000, 400000);

@@ -18,11 +18,11 @@ namespace {
 
 using namespace rapt::test;
 
-constexpr std::size_t crashes_until_stop = 3;  // of a kernel on a level: the rest would crash too
+constexpr std::size_t crashes_until_stop = 3;  // of a kernel on a level: further cases would crash too
 
 std::size_t elements(const Problem &problem) { return problem.rows() * problem.cols(); }
 
-// The accuracy of some problems is measured, the same ones everywhere: long double is slow.
+// Only some problems are measured, the same on every machine: long double is slow.
 bool is_measured(std::size_t index, const Problem &problem, Effort effort) {
   const bool quick = effort == Effort::quick;
   const auto *attention = std::get_if<AttentionProblem>(&problem.of);
@@ -39,8 +39,7 @@ struct Reference {
 
 void note(const Judgement &judgement, double usual_bound, const Problem &problem, LevelResult &result) {
   if (!judgement.measured) return;
-  // A problem with a looser bound of its own is held to that, and left out of what is printed beside the
-  // usual one.
+  // A problem with a looser bound of its own is held to that bound, but not reported beside the usual bound.
   if (judgement.bound == usual_bound) result.worst = std::max(result.worst.value_or(0), judgement.error);
   if (judgement.error <= judgement.bound) return;
   result.inaccurate += 1;

@@ -44,7 +44,7 @@ expect 0 'HASH(dot_f64, quick, 0x' --print-hashes --kernel dot_f64
 expect 0 'PASS: ' --quick --kernel scale_f32 --json "$output.json"
 RAPT_ISA=sse9 expect 0 'RAPT_ISA=sse9 is ignored: ' --quick --kernel dot_f32
 RAPT_ISA=scalar expect_without 'RAPT_ISA' --quick --kernel dot_f32
-# Before anything runs: the folder of a file that is none.
+# Before anything runs: a path below a file is no folder.
 expect 2 'cannot be written' --quick --json "$output.json/report.json"
 expect_without 'dot_f32' --quick --json "$output.json/report.json"
 expect 2 'no level is called sse9' --isa sse9

@@ -23,7 +23,7 @@ struct Options {
   test::Case one_case;
 };
 
-// The exit status instead if the program is done: it has printed its help, or a complaint.
+// The exit status if the program is done: it has printed its help or a complaint.
 std::variant<Options, int> parse_options(int argc, char **argv);
 
 }  // namespace rapt::validate

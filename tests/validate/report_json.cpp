@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Of rapt-validate, which is built with the library.
+// The compiler of rapt-validate, and so of the library.
 #if defined(__clang__)
 constexpr const char *compiler = __VERSION__;  // names itself
 #elif defined(__GNUC__)
@@ -31,7 +31,7 @@ std::string now() {
   return text;
 }
 
-// JSON has no infinity, which errors of wrong results are; null is "not measured".
+// JSON has no infinity, the error of a wrong result. Null is "not measured".
 double finite(double error) { return std::isfinite(error) ? error : std::numeric_limits<double>::max(); }
 
 template <class Value, class ToJson>
@@ -120,7 +120,7 @@ bool write_json(const Report &report, std::FILE *out) {
                      {"results", list_of(report.rows, json_of_row)},
                      {"exhaustive", list_of(report.exhaustive, json_of_exhaustive)},
                      {"holds", report.holds()}};
-  // What is no UTF-8 in the environment's RAPT_ISA must not throw.
+  // RAPT_ISA may hold bytes that are not UTF-8: they are replaced, not thrown at.
   const std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
   const bool written = std::fputs(text.c_str(), out) >= 0;
   return std::fclose(out) == 0 && written;

@@ -85,7 +85,7 @@ class Shrinker {
     }
   }
 
-  // The fewest rows, then the fewest columns, by trying all from the least; few failures need many.
+  // Tries every number of rows from the least, then of columns: few failures need many.
   void shorten() {
     constexpr std::size_t tried = 320;
     const std::size_t rows = best_.problem.of_rows() ? best_.problem.rows() : 0, cols = best_.problem.cols();

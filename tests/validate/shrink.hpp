@@ -6,8 +6,7 @@
 
 namespace rapt::validate {
 
-// The smallest failing case that is found from a failing one: fewer rows, fewer columns, fewer options, a
-// simpler layout.
+// A smaller case that fails too: fewer rows, fewer columns, fewer options, a simpler layout.
 test::Case shrink(const test::KernelCase &kernel, const std::string &isa, const test::Case &failing);
 
 }  // namespace rapt::validate

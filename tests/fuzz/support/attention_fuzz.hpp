@@ -1,6 +1,5 @@
-// Attention's arguments as the forward and the backward harness draw them alike: shapes, sequences, scores,
-// visibility, and operands in memory. What a byte of an input means follows from the order of the draws, and
-// the corpus from that.
+// The draws of arguments that the forward and the backward harness share: shapes, sequences, scores,
+// visibility, and operands in memory. The order of the draws gives the bytes of the corpus their meaning.
 #pragma once
 
 #include <algorithm>
@@ -61,7 +60,7 @@ class AttentionFuzz {
     if (!usable(o_.softcap) || !usable(used / o_.softcap)) o_.softcap = 0;
   }
 
-  // Arrays that options may point to, behind each other; `end` has room for `more` numbers.
+  // Contiguous arrays for options to point to; `end` has room for `more` numbers.
   struct Sequences {
     std::int32_t *kv_lengths, *q_offsets, *kv_offsets, *end;
   };
@@ -87,7 +86,7 @@ class AttentionFuzz {
     return made;
   }
 
-  // Tensors with the sequences that options have by then.
+  // Sizes under the offsets that o_ has by then.
   Size size_of(const std::int32_t *offsets, std::size_t heads, std::size_t length, std::size_t row) const {
     if (!offsets) return {o_.batch, heads, length, row};
     return {1, heads, static_cast<std::size_t>(offsets[o_.batch]), row};
@@ -142,8 +141,8 @@ class AttentionFuzz {
 
   void must_fail(rapt_status status) { rules_.must_fail |= only(status); }
 
-  // call(space, number of calls before, a byte of the input) in a workspace between guard pages, on each
-  // level; `results` are all that it writes.
+  // call(space, cut) on each level, in a workspace between guard pages. It may write `results` alone. `cut`
+  // differs from level to level, and is 0 if the call must fail.
   template <class Call>
   void call_on_every_level(const char *function, const T *results, std::size_t count, Call &&call) {
     static GuardedSlot workspace(std::size_t{1} << 20);
