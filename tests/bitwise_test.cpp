@@ -1,15 +1,12 @@
 // Every kernel on every usable level against the scalar level, bit for bit, over lengths, alignments,
 // strides, options and special values; with guard pages around every buffer and canaries between rows.
-// Attention has a test of its own, but for rows alone.
-#include <doctest/doctest.h>
-
-#include <cstdio>
+// attention_test has attention, but for rows alone.
 #include <numeric>
 
-#include "support/bits.hpp"
-#include "support/compare.hpp"
+#include "support/compare_kernels.hpp"
 #include "support/effort.hpp"
 #include "support/isa.hpp"
+#include "support/options.hpp"
 #include "support/public_api.hpp"
 
 using namespace rapt::test;
@@ -18,36 +15,9 @@ namespace {
 
 using Problems = std::vector<Problem>;
 
-// Runs `problems_of` for every kernel that `applies` to, and reports failures and counts.
-template <class Applies, class ProblemsOf>
-void compare_kernels(const char *what, Applies &&applies, ProblemsOf &&problems_of,
-                     const LayoutsOf &layouts) {
-  std::size_t calls = 0, elements = 0;
-  for (const KernelCase &kernel : kernel_cases()) {
-    if (!applies(kernel.traits)) continue;
-    const Comparison comparison = compare_levels(kernel, problems_of(kernel.traits), layouts);
-    for (const std::string &failure : comparison.failures) FAIL_CHECK(failure);
-    CHECK(comparison.calls > 0);
-    calls += comparison.calls;
-    elements += comparison.elements;
-  }
-  std::printf("%-28s %9zu calls, %11zu results compared with the scalar level's\n", what, calls, elements);
-}
+bool any_kernel(const KernelTraits &traits) { return !traits.is_attention(); }
 
-bool any_kernel(const KernelTraits &traits) { return !traits.is_attention; }
-
-Layout random_layout(Random &random, std::size_t element_size) {
-  Layout layout;
-  if (random.one_in(2)) layout.placement = Placement::begins_at_guard;
-  for (std::size_t &offset : layout.offset) offset = random.below(64 / element_size) * element_size;
-  constexpr std::ptrdiff_t gaps[] = {0, 0, 1, 13};
-  for (std::ptrdiff_t &gap : layout.gap) gap = gaps[random.below(4)];
-  layout.alias = static_cast<Alias>(random.below(3));
-  layout.reversed = random.one_in(2);
-  return layout;
-}
-
-// Both placements flush at a guard page, in place and not; and some random layouts.
+// Flush with a guard page on either side, in place and not; then random layouts.
 LayoutsOf flush_and_random_layouts(std::size_t random_count) {
   return [random_count](const Problem &problem) {
     std::vector<Layout> layouts(4);
@@ -55,16 +25,15 @@ LayoutsOf flush_and_random_layouts(std::size_t random_count) {
     layouts[2].alias = Alias::first_input;
     layouts[3].alias = Alias::second_input;
     layouts[3].placement = Placement::begins_at_guard;
-    Random random(problem.seed * 31 + problem.cols);
-    // Multiples of 8 suit both element sizes; one layout in two is finer.
-    for (std::size_t i = 0; i < random_count; ++i) layouts.push_back(random_layout(random, 8));
+    Random random(problem.seed * 31 + problem.cols());
+    // Multiples of 8 suit both element sizes.
+    for (std::size_t i = 0; i < random_count; ++i) layouts.push_back(draw_layout(random, 8));
     return layouts;
   };
 }
 
 double random_scale(Random &random) {
-  constexpr double scales[] = {1, 1, 0.125, 0.3, -0.7, 0.08838834764831845, 1.7, 0.0};
-  return scales[random.below(std::size(scales))];
+  return random.one_of({1.0, 1.0, 0.125, 0.3, -0.7, 0.08838834764831845, 1.7, 0.0});
 }
 
 }  // namespace
@@ -72,17 +41,14 @@ double random_scale(Random &random) {
 TEST_CASE("lengths") {
   compare_kernels(
       "lengths", any_kernel,
-      [](const KernelTraits &traits) {
+      [](const KernelCase &kernel) {
         Problems problems;
         for (const std::size_t n : test_lengths()) {
-          Problem problem;
-          problem.rows = traits.has_rows ? 2 : 1;
-          problem.cols = n;
-          problem.seed = 1000 + n;
-          Random random(problem.seed);
-          problem.scale = random_scale(random);
-          problem.shift = 2 * random.gaussian();
-          problems.push_back(problem);
+          Numbers numbers{.rows = 2, .cols = n, .seed = 1000 + n};
+          Random random(numbers.seed);
+          numbers.scale = random_scale(random);
+          numbers.shift = 2 * random.gaussian();
+          problems.push_back(make_problem(kernel.traits.family, numbers));
         }
         return problems;
       },
@@ -92,22 +58,19 @@ TEST_CASE("lengths") {
 TEST_CASE("values") {
   compare_kernels(
       "values", any_kernel,
-      [](const KernelTraits &traits) {
+      [](const KernelCase &kernel) {
         Problems problems;
         for (const InputClass input : all_input_classes) {
           for (const std::size_t n :
                Sizes{1, 2, 5, 8, 13, 16, 31, 32, 33, 47, 64, 67, 100, 129, 257, 1000, 2100, 4500}) {
             if (emulated() && n > 150 && n != 2100) continue;
             for (std::size_t repeat = 0; repeat < native_or_emulated<std::size_t>(12, 2); ++repeat) {
-              Problem problem;
-              problem.rows = traits.has_rows && n < 300 ? 3 : 1;
-              problem.cols = n;
-              problem.input = input;
-              problem.seed = 77000 + 100 * n + repeat;
-              Random random(problem.seed);
-              problem.scale = random_scale(random);
-              problem.shift = repeat % 3 == 0 ? 0 : 10 * random.gaussian();
-              problems.push_back(problem);
+              Numbers numbers{.rows = n < 300 ? 3u : 1u, .cols = n, .input = input};
+              numbers.seed = 77000 + 100 * n + repeat;
+              Random random(numbers.seed);
+              numbers.scale = random_scale(random);
+              numbers.shift = repeat % 3 == 0 ? 0 : 10 * random.gaussian();
+              problems.push_back(make_problem(kernel.traits.family, numbers));
             }
           }
         }
@@ -119,24 +82,18 @@ TEST_CASE("values") {
 TEST_CASE("extreme scales and shifts") {
   compare_kernels(
       "extreme scales and shifts", any_kernel,
-      [](const KernelTraits &traits) {
+      [](const KernelCase &kernel) {
         Problems problems;
         const double infinity = std::numeric_limits<double>::infinity();
         for (const double scale : {1e-30, 1e30, -1e30, 0x1p-126, 0x1.6p127, 0.0, -0.0, 0.125, 0.3, -1.0}) {
           for (const double shift :
                {0.0, 1e30, -1e30, 87.5, -88.7, 103.9, 700.0, -709.5, infinity, -infinity}) {
-            if (traits.has_rows && shift != 0) continue;
+            if (kernel.traits.has_rows() && shift != 0) continue;
             for (const InputClass input : all_input_classes) {
               for (const std::size_t n : Sizes{1, 17, 64, 131}) {
                 if (emulated() && (n == 1 || n == 64)) continue;
-                Problem problem;
-                problem.rows = traits.has_rows ? 2 : 1;
-                problem.cols = n;
-                problem.input = input;
-                problem.seed = n + static_cast<std::size_t>(input);
-                problem.scale = scale;
-                problem.shift = shift;
-                problems.push_back(problem);
+                problems.push_back(make_problem(
+                    kernel.traits.family, {2, n, input, n + static_cast<std::size_t>(input), scale, shift}));
               }
             }
           }
@@ -164,16 +121,12 @@ TEST_CASE("byte offsets") {
     compare_kernels(
         size == 4 ? "byte offsets, f32" : "byte offsets, f64",
         [size](const KernelTraits &traits) { return traits.element_size == size && any_kernel(traits); },
-        [](const KernelTraits &traits) {
+        [](const KernelCase &kernel) {
           Problems problems;
           for (const std::size_t n : Sizes{1, 5, 15, 16, 31, 33, 64, 77, 128, 200, 333}) {
             if (emulated() && n != 5 && n != 77) continue;
-            Problem problem;
-            problem.rows = traits.has_rows ? 2 : 1;
-            problem.cols = n;
-            problem.seed = 500 + n;
-            problem.scale = 0.3;
-            problems.push_back(problem);
+            problems.push_back(
+                make_problem(kernel.traits.family, {.rows = 2, .cols = n, .seed = 500 + n, .scale = 0.3}));
           }
           return problems;
         },
@@ -197,20 +150,19 @@ TEST_CASE("row strides") {
     }
   }
   compare_kernels(
-      "row strides", [](const KernelTraits &traits) { return traits.has_rows && any_kernel(traits); },
-      [](const KernelTraits &traits) {
+      "row strides", [](const KernelTraits &traits) { return traits.has_rows() && any_kernel(traits); },
+      [](const KernelCase &kernel) {
         Problems problems;
         for (const std::size_t rows : Sizes{0, 1, 2, 3, 4, 5, 7, 8, 9, 16, 19}) {
           for (const std::size_t n : Sizes{0, 1, 3, 8, 16, 17, 32, 48, 63, 64, 65, 80, 128, 150}) {
             if (emulated() && (rows > 5 || rows == 1 || (n != 17 && n != 64 && n != 3))) continue;
-            Problem problem;
-            problem.rows = rows;
-            problem.cols = n;
-            problem.seed = 900 + 20 * n + rows;
-            problem.scale = 0.125;
+            const std::uint64_t seed = 900 + 20 * n + rows;
+            Problem problem =
+                make_problem(kernel.traits.family, {.rows = rows, .cols = n, .seed = seed, .scale = 0.125});
             problems.push_back(problem);
-            if (!traits.is_dot_rows) continue;
-            problem.same_row = true;
+            auto *const dot_rows = std::get_if<DotRowsProblem>(&problem.of);
+            if (!dot_rows) continue;
+            dot_rows->same_row = true;
             problems.push_back(problem);
           }
         }
@@ -222,47 +174,26 @@ TEST_CASE("row strides") {
 namespace {
 
 // Each option alone, and then many combinations.
-std::vector<RowOptions> option_choices() {
-  std::vector<RowOptions> choices = each_option_alone();
+std::vector<SoftmaxOptions> option_choices() {
+  std::vector<SoftmaxOptions> choices = each_softmax_option_alone();
   Random random(20240607);
   const std::size_t combinations = native_or_emulated<std::size_t>(120, 16);
-  for (std::size_t i = 0; i < combinations; ++i) {
-    RowOptions choice;
-    choice.softcap = random.one_in(3) ? (random.one_in(2) ? 50 : 0.5) : 0;
-    choice.bias = static_cast<PerRow>(random.below(3));
-    choice.bias_excludes = random.one_in(2);
-    choice.mask = static_cast<PerRow>(random.below(3));
-    choice.row_lengths = random.one_in(3);
-    choice.causal = random.one_in(3);
-    constexpr std::ptrdiff_t offsets[] = {
-        0, 1, -1, -3, 7, 40, -1000000, (std::ptrdiff_t{1} << 60) - 1000, -(std::ptrdiff_t{1} << 60)};
-    choice.causal_offset = offsets[random.below(std::size(offsets))];
-    choice.sinks = random.one_in(3);
-    choice.special_sinks = random.one_in(4);
-    choice.empty_rows_are_zero = random.one_in(2);
-    choices.push_back(choice);
-  }
+  for (std::size_t i = 0; i < combinations; ++i) draw(random, choices.emplace_back());
   return choices;
 }
 
 Problems option_problems(const std::vector<std::size_t> &lengths, std::size_t rows) {
   Problems problems;
   std::size_t count = 0;
-  for (const RowOptions &options : option_choices()) {
+  for (const SoftmaxOptions &options : option_choices()) {
     for (const std::size_t n : lengths) {
       for (const InputClass input : {InputClass::gaussian, InputClass::gaussian_wide,
                                      InputClass::minus_infinities, InputClass::specials, InputClass::huge}) {
         count += 1;
         if (emulated() && count % 3 != 0) continue;
-        Problem problem;
-        problem.rows = rows;
-        problem.cols = n;
-        problem.input = input;
-        problem.seed = 4200 + count;
-        problem.options = options;
         constexpr double scales[] = {0.125, 0.3, 1, -0.3, 0, 1e-30, 1e30};
-        problem.scale = options.null ? 1 : scales[count % std::size(scales)];
-        problems.push_back(problem);
+        const double scale = options.null ? 1 : scales[count % std::size(scales)];
+        problems.push_back({input, 4200 + count, SoftmaxProblem{{rows, n, scale}, options}});
       }
     }
   }
@@ -275,28 +206,28 @@ TEST_CASE("softmax options") {
   const std::vector<std::size_t> lengths = native_or_emulated<std::vector<std::size_t>>(
       {0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 40, 64, 65, 100, 130, 300}, {1, 17, 67});
   compare_kernels(
-      "softmax options", [](const KernelTraits &traits) { return traits.takes_options; },
-      [&](const KernelTraits &) { return option_problems(lengths, 5); },
+      "softmax options", [](const KernelTraits &traits) { return traits.takes_options(); },
+      [&](const KernelCase &) { return option_problems(lengths, 5); },
       [](const Problem &problem) {
         std::vector<Layout> layouts(1);
         Random random(problem.seed);
-        layouts.push_back(random_layout(random, 8));
+        layouts.push_back(draw_layout(random, 8));
         return layouts;
       });
 }
 
-// Short rows go by groups of up to 16, or two such groups; elsewhere each row goes for itself.
+// Softmax computes short rows in groups of up to 16, or two groups at once, and longer rows one by one.
 TEST_CASE("softmax options, batches") {
   compare_kernels(
-      "softmax options, batches", [](const KernelTraits &traits) { return traits.takes_options; },
-      [&](const KernelTraits &) {
+      "softmax options, batches", [](const KernelTraits &traits) { return traits.takes_options(); },
+      [&](const KernelCase &) {
         Problems problems;
         std::size_t count = 0;
         for (const std::size_t rows : Sizes{4, 9, 16, 35}) {
           for (const std::size_t n : Sizes{1, 3, 4, 5, 8, 9, 16, 17, 40, 65, 256, 257}) {
             if (emulated() && (rows == 16 || rows == 35 || n > 17)) continue;
             for (Problem problem : option_problems({n}, rows)) {
-              // A part of all combinations, and odd rows for the input class that is all odd.
+              // Some of the combinations, with odd rows in place of huge inputs.
               if (count++ % native_or_emulated<std::size_t>(rows * n > 600 ? 11 : 3, 5) != 0) continue;
               if (problem.input == InputClass::huge) problem.input = InputClass::odd_rows;
               problem.seed += 100000 * rows + 1000 * n;
@@ -308,15 +239,15 @@ TEST_CASE("softmax options, batches") {
       },
       [](const Problem &problem) {
         Random random(problem.seed);
-        return std::vector<Layout>(1, random_layout(random, 8));
+        return std::vector<Layout>(1, draw_layout(random, 8));
       });
 }
 
 TEST_CASE("softmax options, long rows") {
   if (emulated()) return;
   compare_kernels(
-      "softmax options, long rows", [](const KernelTraits &traits) { return traits.takes_options; },
-      [&](const KernelTraits &) {
+      "softmax options, long rows", [](const KernelTraits &traits) { return traits.takes_options(); },
+      [&](const KernelCase &) {
         Problems problems = option_problems({2047, 2049, 4127}, 2);
         std::size_t index = 0;
         std::erase_if(problems, [&](const Problem &) { return index++ % 5 != 0; });
@@ -328,31 +259,21 @@ TEST_CASE("softmax options, long rows") {
 TEST_CASE("a row alone has the bits that it has in a batch") {
   std::size_t calls = 0;
   for (const KernelCase &kernel : kernel_cases()) {
-    // Gradients of keys belong to all rows that see them.
-    if (!kernel.traits.has_rows || kernel.traits.is_attention_backward) continue;
+    // Gradients of keys are sums over rows.
+    if (!kernel.traits.has_rows() || kernel.traits.is_attention_backward()) continue;
     Problems problems;
     for (const std::size_t rows : Sizes{1, 2, 3, 4, 5, 8, 17}) {
       for (const std::size_t n : Sizes{1, 9, 16, 33, 64, 100, 257, 2200}) {
         if (emulated() && (rows % 4 != 1 || rows == 17 || (n != 9 && n != 64 && n != 257))) continue;
-        Problem problem;
-        problem.rows = rows;
-        problem.cols = n;
-        problem.seed = 60 + 10 * n + rows;
-        problem.scale = 0.3;
-        problem.input = n % 2 ? InputClass::specials : InputClass::gaussian;
-        problems.push_back(problem);
+        const InputClass input = n % 2 ? InputClass::specials : InputClass::gaussian;
+        problems.push_back(make_problem(kernel.traits.family, {rows, n, input, 60 + 10 * n + rows, 0.3}));
       }
     }
     for (const std::size_t n : Sizes{2, 8, 16, 40}) {
-      Problem problem;
-      problem.rows = native_or_emulated<std::size_t>(50, 18);
-      problem.cols = n;
-      problem.seed = 7000 + n;
-      problem.scale = 0.3;
-      problem.input = InputClass::odd_rows;
-      problems.push_back(problem);
+      const std::size_t rows = native_or_emulated<std::size_t>(50, 18);
+      problems.push_back(make_problem(kernel.traits.family, {rows, n, InputClass::odd_rows, 7000 + n, 0.3}));
     }
-    if (kernel.traits.takes_options) {
+    if (kernel.traits.takes_options()) {
       for (Problem &problem : option_problems({native_or_emulated<std::size_t>(37, 19)}, 6)) {
         problems.push_back(problem);
       }
@@ -365,7 +286,7 @@ TEST_CASE("a row alone has the bits that it has in a batch") {
   std::printf("%-28s %9zu rows compared with their batch\n", "rows alone", calls);
 }
 
-// What rapt.h says of one function in terms of another.
+// The functions that rapt.h defines by another function.
 TEST_CASE_TEMPLATE("functions in terms of each other", T, float, double) {
   for_each_usable_isa([](const std::string &isa) {
     CAPTURE(isa);

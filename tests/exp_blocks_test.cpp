@@ -1,6 +1,6 @@
-// exp looks for unusual elements once a block of vectors. Here every element has the bits that the scalar
-// level gives it alone, whatever stands beside it: each special value in every place of every length up to
-// two blocks of the widest level, and any mixture of them.
+// exp tests for unusual elements once per unrolled step of several vectors. Every element must have the bits
+// that the scalar level gives it alone, whatever its neighbours are: each special value in every place of
+// every length up to two steps of the widest level, and mixtures of them.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -47,8 +47,8 @@ std::vector<T> special_values() {
       static_cast<T>(single ? -95.5 : -730.25),  // a subnormal result
       static_cast<T>(single ? -103.0 : -744.0),
   };
-  // Where the way to the result changes, and the numbers beside: overflow, the least normal result, the least
-  // result; the limits of the tests for what is ordinary, which also depend on how n is rounded.
+  // The neighbours of each limit at which the computation changes: overflow, the least normal result, the
+  // least result, and the limits of the test for ordinary elements, which depend on the rounding of n.
   const double ln2 = 0.6931471805599453;
   const double limit_of_n = std::ldexp(ln2, Limits::digits - 2);
   const std::vector<double> borders =
@@ -91,13 +91,13 @@ struct Term {
 };
 
 template <class T>
-class Blocks {
+class Comparer {
  public:
-  Blocks() : in_(longest * sizeof(T)), out_(longest * sizeof(T)) {}
-  ~Blocks() {
+  Comparer() : in_(longest * sizeof(T)), out_(longest * sizeof(T)) {}
+  ~Comparer() {
     CHECK(failures_ == 0);
     CHECK(calls_ > 0);
-    std::printf("exp_%s: %9zu blocks compared\n", Api<T>::element, calls_);
+    std::printf("exp_%s: %9zu vectors compared\n", Api<T>::element, calls_);
   }
 
   void check(const std::vector<Term<T>> &terms, std::size_t n) {
@@ -143,7 +143,7 @@ void set_results(std::vector<Term<T>> &terms) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("special values in blocks of exp", T, float, double) {
+TEST_CASE_TEMPLATE("special values among the elements of exp", T, float, double) {
   Random random(20240311);
   std::vector<Term<T>> ordinary(longest), special;
   for (Term<T> &term : ordinary) term.x = static_cast<T>(10 * random.gaussian());
@@ -151,7 +151,7 @@ TEST_CASE_TEMPLATE("special values in blocks of exp", T, float, double) {
   set_results(ordinary);
   set_results(special);
 
-  Blocks<T> blocks;
+  Comparer<T> comparer;
   for_each_usable_isa([&](const std::string &) {
     std::vector<Term<T>> terms = ordinary;
     for (std::size_t n = 1; n <= longest; n += native_or_emulated<std::size_t>(1, 6)) {
@@ -160,7 +160,7 @@ TEST_CASE_TEMPLATE("special values in blocks of exp", T, float, double) {
           // Every value in every place of one length, and of each longer one in turn.
           if ((n + place + k) % native_or_emulated<std::size_t>(8, 23) != 0 && n != 129) continue;
           terms[place] = special[k];
-          blocks.check(terms, n);
+          comparer.check(terms, n);
         }
         terms[place] = ordinary[place];
       }
@@ -171,7 +171,7 @@ TEST_CASE_TEMPLATE("special values in blocks of exp", T, float, double) {
       for (std::size_t i = 0; i < n; ++i) {
         terms[i] = draws.one_in(one_in) ? special[draws.below(special.size())] : ordinary[i];
       }
-      blocks.check(terms, n);
+      comparer.check(terms, n);
     }
   });
 }

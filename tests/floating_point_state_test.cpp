@@ -29,27 +29,22 @@ TEST_CASE("the same bits under every floating-point state of the caller") {
     for (const InputClass input : all_input_classes) {
       for (const std::size_t n : Sizes{1, 31, 100, 333, 2100}) {
         if (emulated() && n != 31) continue;
-        if (kernel.traits.is_attention && n == 2100) continue;
-        Problem problem;
-        problem.rows = kernel.traits.has_rows ? (n < 300 ? 5 : 2) : 1;  // softmax takes short rows by groups
-        problem.cols = n;
-        problem.input = input;
-        problem.seed = 10 + n;
-        problem.scale = 0.3;
-        problem.shift = 1.7;
+        if (kernel.traits.is_attention() && n == 2100) continue;
+        const std::size_t rows = n < 300 ? 5 : 2;  // softmax takes short rows by groups
+        Problem problem = make_problem(kernel.traits.family, {rows, n, input, 10 + n, 0.3, 1.7});
         problems.push_back(problem);
-        if (!kernel.traits.takes_options && !kernel.traits.is_attention) continue;
-        problem.options.softcap = 50;
-        problem.options.bias = PerRow::each;
-        problem.options.sinks = true;
-        problem.attention.query_scales = problem.attention.alibi = true;
+        if (auto *const softmax = std::get_if<SoftmaxProblem>(&problem.of)) {
+          softmax->options = {.softcap = 50, .bias = PerRow::each, .sinks = true};
+        } else if (auto *const attention = std::get_if<AttentionProblem>(&problem.of)) {
+          attention->options = {
+              .softcap = 50, .bias = PerRow::each, .sinks = true, .query_scales = true, .alibi = true};
+        } else {
+          continue;
+        }
         problems.push_back(problem);
-        problem.attention = {};
         // An even number of subnormal products and sums: the scale carries ordinary logits down there, and is
         // itself the smallest that scores may have.
-        problem.options = {};
-        problem.scale = 0x1p-126;
-        problems.push_back(problem);
+        problems.push_back(make_problem(kernel.traits.family, {rows, n, input, 10 + n, 0x1p-126}));
       }
     }
     const Comparison comparison = compare_levels(kernel, problems, [&](const Problem &) { return layouts; });

@@ -2,8 +2,10 @@
 // behind, on every usable level: no byte outside the operands is touched, and the bits are the scalar
 // level's.
 //
-// The scalar level gives the expected bits, once a length. It is itself run over a thinner grid, as it takes
-// some hundred times longer: flush at both guards, and at one more offset, which goes round with the length.
+// The scalar level gives the expected bits, once per length. Its own sweep is thinner, as it is some hundred
+// times slower: flush with both guards, and at one more offset, which changes with the length.
+//
+// More than 300 lines, as the sweep has drivers of its own: those of kernel_case.cpp cost too much per call.
 #include <doctest/doctest.h>
 #include <signal.h>
 
@@ -32,7 +34,7 @@ struct Shape {
   std::size_t rows, cols;
 };
 
-// The call that is under way, for the report of a crash at a guard page.
+// The current call, for the report of a crash at a guard page.
 struct CurrentCall {
   const char *kernel = "", *isa = "";
   Shape shape{};
@@ -49,7 +51,7 @@ struct CurrentCall {
 CurrentCall current;
 struct sigaction crash_of_doctest;
 
-// Names the call, then lets the access fault again, for doctest to report.
+// Prints the call, then lets the access fault again for doctest.
 void name_crash(int signal) {
   char text[200];
   current.describe(text, sizeof text);
@@ -84,7 +86,7 @@ std::size_t elements_of(Extent extent, Shape shape) {
   return shape.rows * shape.cols;
 }
 
-// What stands in guarded memory besides the main operands.
+// The option arrays in guarded memory.
 struct OptionArrays {
   bool bias = false, mask = false, row_lengths = false, sinks = false;
   bool any() const { return bias || mask || row_lengths || sinks; }
@@ -161,7 +163,7 @@ std::vector<SweptKernel<T>> swept_kernels() {
   };
 }
 
-// The values of an operand, of which a call takes as many as it needs.
+// The values of an operand; a call uses the first of them.
 template <class T, class Draw>
 std::vector<T> draw_values(std::size_t count, Draw &&draw) {
   std::vector<T> values(count);
@@ -169,7 +171,7 @@ std::vector<T> draw_values(std::size_t count, Draw &&draw) {
   return values;
 }
 
-// An operand's place and what it must hold there.
+// An operand's place and expected contents.
 class Slot {
  public:
   Slot() : slot_(most_rows * longest * sizeof(double) + offsets_end) {}
@@ -358,7 +360,7 @@ TEST_CASE("the sweep has every kernel") {
   for (const auto &kernel : swept_kernels<float>()) swept.push_back(kernel.name);
   for (const auto &kernel : swept_kernels<double>()) swept.push_back(kernel.name);
   for (const KernelCase &kernel : kernel_cases()) {
-    if (!kernel.traits.is_attention) all.emplace_back(kernel.name);  // those have attention_test
+    if (!kernel.traits.is_attention()) all.emplace_back(kernel.name);  // those have attention_test
   }
   std::sort(swept.begin(), swept.end());
   std::sort(all.begin(), all.end());

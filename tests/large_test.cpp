@@ -1,6 +1,6 @@
-// What only large calls do: sums of rows longer than 131072 columns, taken in one pass with the maximum, and
-// outputs of 16 MiB and more, written past the caches. And dot at every alignment of its operands. Bits
-// against the scalar level.
+// Large calls against the scalar level, bit for bit: sums of rows longer than 131072 columns, in one pass
+// with the maximum, and outputs of 16 MiB and more by non-temporal stores. Also dot at every alignment of its
+// operands.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ std::size_t differences(const std::vector<T> &a, const std::vector<T> &b) {
 
 std::string on(const std::string &isa, const std::string &what) { return what + " on " + isa; }
 
-// Rows by how their maximum comes about: it is what the sum is relative to, block by block.
+// Rows by the course of their maximum, which the sum is relative to.
 struct LongRows {
   const char *name;
   double (*score)(double random, std::size_t col, std::size_t cols);
@@ -99,7 +99,7 @@ void long_rows_have_the_same_bits() {
   }
 }
 
-// Elements of an output that goes past the caches.
+// Elements of an output with non-temporal stores.
 constexpr std::size_t streamed = (std::size_t{16} << 20) / sizeof(float) + 77;
 
 void streamed_probabilities_have_the_same_bits(std::size_t cols, bool causal, std::size_t offset) {
@@ -137,7 +137,7 @@ void streamed_probabilities_have_the_same_bits(std::size_t cols, bool causal, st
   });
 }
 
-// With products that are 1, about the smallest normal number, -0 by underflow, and 0.
+// Products of 1, about the smallest normal number, -0 by underflow, and 0.
 template <class T>
 void dot_has_the_same_bits_at_every_alignment() {
   constexpr std::size_t alignments = 64 / sizeof(T), longest = 1200, rows = 5;

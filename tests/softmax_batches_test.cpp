@@ -1,6 +1,9 @@
-// Softmax treats short rows by groups, and goes back to single rows where one in a group is odd. Here a row
-// has the bits that the scalar level gives it alone, whatever the rows before, behind and beside it are: in
-// every batch of 1 to 70 rows of 1 to 300 columns, and with every kind of odd row in every position.
+// Softmax computes short rows in groups, but a group with an odd row one by one. A row must have the bits
+// that the scalar level gives it alone, whatever the other rows are: in every batch of 1 to 70 rows of 1 to
+// 300 columns, and with every kind of odd row in every position.
+//
+// More than 300 lines, as the batches have a driver of its own: those of kernel_case.cpp cost too much per
+// call.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -21,12 +24,12 @@ using namespace rapt::test;
 namespace {
 
 constexpr std::size_t most_rows = 70, most_cols = 300, most_gap = 13;
-constexpr double large = 65536;  // from this magnitude of scaled scores on a row is treated otherwise
+constexpr double large = 65536;  // rows with scaled scores of this magnitude are odd
 
 template <class T>
 struct Function {
   const char *name;
-  bool one_result;  // a row
+  bool one_result;  // per row
   rapt_status (*call)(const T *, std::ptrdiff_t, T *, std::ptrdiff_t, std::size_t, std::size_t,
                       const rapt_softmax_options *);
 };
@@ -42,7 +45,7 @@ const Function<T> functions[] = {
      }},
 };
 
-// Options under which a row's result is what it is without them; they lead to other code.
+// Options that select other code, but leave the result as it is without them.
 enum class Neutral { none, lengths, mask, shared_mask, causal, bias, count };
 
 struct BatchLayout {
@@ -78,7 +81,7 @@ class Batches {
     function_ = &function;
     scale_ = scale;
   }
-  // Not by way of the guarded memory: the scalar level must be forced.
+  // The caller has forced the scalar level.
   void set_results(Row<T> &row, std::size_t cols) const {
     row.y.assign(function_->one_result ? 1 : cols, T(-7));
     const auto stride = static_cast<std::ptrdiff_t>(cols);
@@ -219,7 +222,7 @@ void set_all_results(const Batches<T> &batches, std::vector<Row<T>> &rows, std::
 
 std::vector<std::string> vector_levels() {
   std::vector<std::string> isas = usable_isas();
-  if (isas.size() > 1) isas.erase(isas.begin());  // single rows on the scalar level are its batches
+  if (isas.size() > 1) isas.erase(isas.begin());  // the scalar level computes batches row by row
   return isas;
 }
 
@@ -233,7 +236,7 @@ TEST_CASE_TEMPLATE("batches of 1 to 70 rows of 1 to 300 columns", T, float, doub
   Batches<T> batches;
   for (std::size_t cols = 1; cols <= most_cols; ++cols) {
     if (emulated() && cols > 18 && cols % 32 > 1 && cols != 300) continue;
-    // Of the odd rows there are so few that some groups have none.
+    // So few odd rows that some groups have none.
     for (const bool with_odd_rows : {false, true}) {
       const double scale = scales[(cols + with_odd_rows) % std::size(scales)];
       batches.choose(functions<T>[0], scale);

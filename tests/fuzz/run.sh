@@ -17,7 +17,7 @@ harnesses=$1 work=$2 families=(vectors dot_rows softmax softmax_backward attenti
 export ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1
 seconds_each=$((($3 * 2 + ${#families[@]} - 1) / ${#families[@]}))
 mkdir -p "$work/findings"
-fixed_addresses=()  # sanitizers of these versions give up where the kernel spreads addresses more than they expect
+fixed_addresses=()  # these sanitizers fail where the kernel randomises more address bits than they expect
 if setarch -R true 2>/dev/null; then fixed_addresses=(setarch -R); fi
 
 run_family() {

@@ -9,12 +9,12 @@ namespace {
 
 enum Function : unsigned { softmax, log_softmax, logsumexp };
 
-// The arrays that options point to; a null one is left out.
+// The arrays of the options; null: the option is not set.
 struct OptionArrays {
   FuzzMatrix bias, mask, row_lengths, sinks;
 };
 
-// The options' own memory ends where their size says, so that a field beyond it cannot be read unseen.
+// The options end at a guard page, `size` bytes from their begin: a read of a later field faults.
 struct GivenOptions {
   GivenOptions() {
     std::memset(&value, 0, sizeof value);  // the padding too: the harness compares bytes
@@ -105,7 +105,7 @@ void fuzz(FuzzInput &input, unsigned function) {
   const auto array = [&](std::size_t element_size, bool by_row) {
     std::ptrdiff_t stride = by_row ? fuzz_stride(input, shape.cols) : 0;
     if (stride == RAPT_REPEAT) stride += 1;
-    // 0 stands for contiguous rows, which memory has to be placed for.
+    // A stride of 0 means contiguous rows: memory is placed for these.
     const auto cols = static_cast<std::ptrdiff_t>(shape.cols);
     return FuzzMatrix{nullptr, by_row && stride == 0 ? cols : stride, by_row ? shape.rows : 1, shape.cols,
                       element_size};
@@ -141,7 +141,7 @@ void fuzz(FuzzInput &input, unsigned function) {
   if (!(present & 2)) arrays.mask.data = nullptr;
   if (!(present & 4)) arrays.row_lengths.data = nullptr;
   if (!(present & 8)) arrays.sinks.data = nullptr;
-  // A stride of 0 that the matrix has is one row for all: RAPT_REPEAT.
+  // An array of one row for all has the stride RAPT_REPEAT.
   const auto set_stride = [](const FuzzMatrix &matrix, bool by_row, std::ptrdiff_t &stride) {
     if (matrix.data) stride = by_row ? matrix.stride : RAPT_REPEAT;
   };
@@ -156,7 +156,7 @@ void fuzz(FuzzInput &input, unsigned function) {
   options.size = given.size;
   const bool is_small = given.size < 4096;
   const std::size_t known = std::min(given.size, sizeof options);
-  // Eight bytes at least, for the size itself.
+  // At least eight bytes, for the size itself.
   const std::size_t bytes = std::max(is_small ? given.size : sizeof options, sizeof given.size);
   const std::size_t aligned = (bytes + 7) / 8 * 8 - bytes;  // a struct begins at a multiple of 8
   unsigned char *memory_of_options = memory.place(6, bytes, Placement::ends_at_guard, aligned);

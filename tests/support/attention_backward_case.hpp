@@ -1,5 +1,5 @@
-// The driver of attention's gradient: one problem through the public API, in any layout of its memory and cut
-// of its work.
+// The driver of attention's gradient: it runs one problem through the public API. The layout says where the
+// memory lies and how the work is cut into calls.
 #pragma once
 
 #include "oracle/attention.hpp"
@@ -7,7 +7,7 @@
 
 namespace rapt::test {
 
-// Which of the gradients that may be left out a problem asks for.
+// The optional gradients that a problem asks for.
 struct WantedGradients {
   bool dbias = false, dsinks = false;
 };
@@ -16,9 +16,9 @@ WantedGradients wanted_gradients(const Problem &problem, const oracle::Attention
   return {!a.bias.empty() && a.q_len > 0 && problem.seed % 5 != 0, !a.sinks.empty() && problem.seed % 3 != 0};
 }
 
-// The outcome is dq [batch][q_heads][q_len], dk and dv [batch][kv_heads][kv_len], then dbias as the bias is
-// and dsinks where they are wanted; 0 for queries and keys that a sequence does not have. Defined for float
-// and double.
+// The outcome is dq [batch][q_heads][q_len], dk and dv [batch][kv_heads][kv_len], then dbias in the shape of
+// the bias and dsinks where the problem asks for them. Queries and keys that a sequence does not have are 0.
+// Defined for float and double.
 template <class T>
 Outcome run_attention_backward(const Problem &problem, const Layout &layout);
 

@@ -1,4 +1,5 @@
-// Attention's driver: one problem through the public API, in any layout of its memory and cut of its work.
+// Attention's driver: it runs one problem through the public API. The layout says where the memory lies and
+// how the work is cut into calls.
 #pragma once
 
 #include "support/problem.hpp"
@@ -6,17 +7,14 @@
 namespace rapt::test {
 
 enum class AttentionStage {
-  whole,    // the outcome is out and the log-sum-exp
-  partial,  // the outcome is the partial results
-  merge,    // as `whole`, by way of partial results
+  whole,    // gives out and the log-sum-exp
+  partial,  // gives the partial results
+  merge,    // gives what `whole` gives, from partial results
 };
 
-// The results of all heads of a query of the batch stand together; those of a query that a sequence does not
-// have are 0. Defined for float and double.
+// The outcome has [q_len][batch][q_heads] results. Queries that a sequence does not have are 0. Defined for
+// float and double.
 template <class T>
 Outcome run_attention(const Problem &problem, const Layout &layout, AttentionStage stage);
-
-// The problem can be computed in this layout; others fall back to a plainer one.
-bool queries_can_be_split(const Problem &problem);
 
 }  // namespace rapt::test

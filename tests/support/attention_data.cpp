@@ -11,15 +11,15 @@ namespace {
 template <class T>
 constexpr T infinity = std::numeric_limits<T>::infinity();
 
-// Classes in which every row is of the class. Of the others one row in `share` is, as a single odd key spoils
-// every query that sees it.
+// Classes that fill every row. Other classes fill one row in `share`, as a single odd key spoils every query
+// that sees it.
 bool is_of_all_rows(InputClass input) {
   return input == InputClass::uniform || input == InputClass::gaussian ||
          input == InputClass::gaussian_wide || input == InputClass::denormals ||
          input == InputClass::signed_zeros;
 }
 
-// So small that a product with most weights is nothing, of either sign.
+// Of either sign, and so small that its product with most weights is 0.
 template <class T>
 void make_tiny(std::span<T> values, Random &random) {
   for (T &value : values) {
@@ -61,10 +61,9 @@ oracle::Repeats draw_repeats(PerRow choice, Random &random) {
   return {(draw & 3) == 0, (draw & 12) == 0, (draw & 48) == 0};
 }
 
-// Scores of -distance * ln 2, as the first dimension of a key is the score and queries are 1 there. The
-// largest are among the last fifth of the keys, so that blocks and chunks before it are far below; the values
-// of what is far make up for its weight. In odd heads everything far is below the cutoff of weights, in the
-// others some is exactly there.
+// Scores of -distance * ln 2: queries are 1 in the first dimension, where keys hold the score. The largest
+// scores are among the last fifth of the keys, far above all earlier blocks and chunks. Far keys have large
+// values. Odd heads have all far weights below the cutoff, even heads some exactly at it.
 template <class T>
 void make_far_scores(Random &random, oracle::Attention<T> &a) {
   constexpr double ln_2 = 0x1.62e42fefa39efp-1, log2_e = 0x1.71547652b82fep0;
@@ -92,8 +91,8 @@ void make_far_scores(Random &random, oracle::Attention<T> &a) {
   }
 }
 
-// One row of each head is not finite in one dimension: the last one but one, in the last dimension. An odd
-// seed makes it the first dimension, and one with bit 1 the second row.
+// One row of each head is not finite in one dimension. Bit 0 of the seed chooses the first dimension or the
+// last, bit 1 the second row or the last but one.
 template <class T>
 void make_a_row_bad(const Problem &problem, std::vector<T> &values, std::size_t rows, std::size_t dim) {
   constexpr T special[] = {std::numeric_limits<T>::quiet_NaN(), infinity<T>, -infinity<T>};
@@ -106,8 +105,7 @@ void make_a_row_bad(const Problem &problem, std::vector<T> &values, std::size_t 
 template <class T>
 void make_options(const Problem &problem, oracle::Attention<T> &a) {
   Random random(problem.seed ^ 0x6f7074696f6e73u);
-  const RowOptions &wanted = problem.options;
-  const AttentionOptions &more = problem.attention;
+  const AttentionOptions &wanted = problem.as<AttentionProblem>().options;
   const auto lengths = [&](bool are_wanted, std::size_t longest) {
     std::vector<std::int32_t> made;
     for (std::size_t b = 0; are_wanted && b < a.batch; ++b) {
@@ -118,10 +116,10 @@ void make_options(const Problem &problem, oracle::Attention<T> &a) {
     }
     return made;
   };
-  a.q_lengths = lengths(more.ragged_queries, a.q_len);
-  a.kv_lengths = lengths(wanted.row_lengths, a.kv_len);
+  a.q_lengths = lengths(wanted.ragged_queries, a.q_len);
+  a.kv_lengths = lengths(wanted.kv_lengths, a.kv_len);
   const bool special_scales = problem.input == InputClass::specials;
-  if (more.query_scales) {
+  if (wanted.query_scales) {
     for (std::size_t i = 0; i < a.batch * a.q_heads * a.q_len; ++i) {
       constexpr double factors[] = {1, 0.5, 1.75, -0.7, 0, 3};
       const double factor = factors[random.below(6)];
@@ -130,10 +128,10 @@ void make_options(const Problem &problem, oracle::Attention<T> &a) {
       if (special_scales && random.one_in(5)) a.query_scales.back() = special[random.below(3)];
     }
   }
-  if (more.alibi) a.alibi_slopes = make_numbers<T>(random, a.q_heads, 0.1);
+  if (wanted.alibi) a.alibi_slopes = make_numbers<T>(random, a.q_heads, 0.1);
   if (wanted.sinks) a.sinks = make_numbers<T>(random, a.q_heads, 4);
   if (problem.input == InputClass::far_scores) {
-    // As far as weights reach above the scores and below, and not quite.
+    // Just beyond the range of weights, above the scores and below, and just within it.
     for (std::size_t h = 0; h < a.sinks.size(); ++h) {
       const double distance = (sizeof(T) == 4 ? 125 : 1021) + (h % 4 < 2 ? 0.5 : -0.5);
       a.sinks[h] = static_cast<T>((h % 2 == 0 ? distance : -distance) * 0x1.62e42fefa39efp-1);
@@ -179,7 +177,7 @@ void make_options(const Problem &problem, oracle::Attention<T> &a) {
   }
 }
 
-// What nobody sees must not matter, whatever it holds.
+// Keys that no query sees, and their values, must not matter.
 template <class T>
 void spoil_unseen_keys(oracle::Attention<T> &a) {
   for (std::size_t b = 0; b < a.batch; ++b) {
@@ -207,26 +205,26 @@ void spoil_unseen_keys(oracle::Attention<T> &a) {
 
 template <class T>
 oracle::Attention<T> make_attention(const Problem &problem) {
-  const RowOptions &wanted = problem.options;
-  const AttentionOptions &more = problem.attention;
+  const AttentionProblem &shape = problem.as<AttentionProblem>();
+  const AttentionOptions &wanted = shape.options;
   oracle::Attention<T> a;
-  a.batch = more.batch;
-  a.kv_heads = more.kv_heads;
-  a.q_heads = more.kv_heads * more.group;
-  a.q_len = problem.rows;
-  a.kv_len = problem.cols;
-  a.qk_dim = more.qk_dim;
-  a.v_dim = more.v_dim;
-  a.scale = problem.scale;
+  a.batch = shape.batch;
+  a.kv_heads = shape.kv_heads;
+  a.q_heads = shape.q_heads();
+  a.q_len = shape.rows;
+  a.kv_len = shape.cols;
+  a.qk_dim = shape.qk_dim;
+  a.v_dim = shape.v_dim;
+  a.scale = shape.scale;
   a.softcap = wanted.softcap;
-  if (wanted.causal) a.causal = more.bottom_right ? oracle::Causal::bottom_right : oracle::Causal::offset;
-  a.causal_offset = wanted.causal_offset;
-  a.window_left = more.window_left;
-  a.window_right = more.window_right;
-  a.window_chunk = more.window_chunk;
+  if (wanted.causal) a.causal = wanted.bottom_right ? oracle::Causal::bottom_right : oracle::Causal::offset;
+  a.causal_offset = wanted.causal.value_or(0);
+  a.window_left = wanted.window_left;
+  a.window_right = wanted.window_right;
+  a.window_chunk = wanted.window_chunk;
 
   Random random(problem.seed);
-  // Of the keys a few of each head, of ties more.
+  // A few keys of each head, more of those that make ties.
   const std::size_t share = problem.input == InputClass::odd_rows ? 8 : 8 + a.kv_len;
   a.q = make_rows<T>(problem.input, 6, random, a.batch * a.q_heads * a.q_len, a.qk_dim);
   a.k = make_rows<T>(problem.input, share, random, a.batch * a.kv_heads * a.kv_len, a.qk_dim);

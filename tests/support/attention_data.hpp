@@ -1,4 +1,4 @@
-// The numbers that a problem of attention stands for: a function of the problem alone.
+// The tensors and option arrays of a problem of attention, made from the problem alone.
 #pragma once
 
 #include "oracle/attention.hpp"
@@ -10,7 +10,7 @@ namespace rapt::test {
 template <class T>
 oracle::Attention<T> make_attention(const Problem &problem);
 
-// A gradient of its output, [batch][q_heads][q_len][v_dim].
+// The gradient of the output, [batch][q_heads][q_len][v_dim].
 template <class T>
 std::vector<T> make_output_gradient(const Problem &problem, const oracle::Attention<T> &a);
 

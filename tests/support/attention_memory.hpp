@@ -1,4 +1,4 @@
-// The arrays of a call of attention in guarded memory.
+// The tensors and option arrays of a call of attention in guarded memory.
 #pragma once
 
 #include <cstring>
@@ -14,8 +14,8 @@
 
 namespace rapt::test {
 
-// [batch][heads][tokens][row] in guarded memory of its own or as a slice of another's; what no row covers is
-// canary.
+// [batch][heads][tokens][row] in guarded memory of its own, or a slice of another tensor. Canary fills the
+// gaps between rows.
 template <class T>
 class Tensor {
  public:
@@ -40,7 +40,7 @@ class Tensor {
     data_ = static_cast<T *>(buffer_->data());
     bytes_ = elements * sizeof(T);
   }
-  // A slice of `whole`, whose rows are `pitch` of one token: heads * row elements from `first` on.
+  // A slice of `whole`, a row of which has a token of q, k and v: heads * row elements from `first` on.
   Tensor(const Tensor &whole, Shape shape, std::size_t first)
       : shape_(shape),
         strides_{whole.strides_.batch, static_cast<std::ptrdiff_t>(shape.row), whole.strides_.token},
@@ -48,12 +48,12 @@ class Tensor {
 
   T *data() const { return data_; }
   const Shape &shape() const { return shape_; }
-  // As options give them.
+  // As the API takes them: a repeated dimension is RAPT_REPEAT.
   rapt_strides strides() const {
     const auto given = [](std::ptrdiff_t stride) { return stride == 0 ? RAPT_REPEAT : stride; };
     return {given(strides_.batch), given(strides_.head), given(strides_.token)};
   }
-  // As they may be given just as well.
+  // Zeros where the API takes them for the same strides.
   rapt_strides given_strides() const { return is_default_ ? rapt_strides{0, 0, 0} : strides(); }
   void repeat(oracle::Repeats repeats) {
     if (repeats.batch) strides_.batch = 0;
@@ -77,7 +77,7 @@ class Tensor {
     return !buffer_ || (buffer_->surroundings_intact() &&
                         (image_.empty() || std::memcmp(bytes(), image_.data(), bytes_) == 0));
   }
-  // A row's results, which are then canary again.
+  // Appends the row to the outcome, and makes it canary again.
   void take(std::size_t b, std::size_t h, std::size_t t, Outcome &outcome) const {
     if (!shape_.any()) return;
     T *row = at(b, h, t);
@@ -98,7 +98,7 @@ class Tensor {
   std::vector<unsigned char> image_;
 };
 
-// Causality and windows as the options have them: a window of w counts the query's own position.
+// Sets causality and windows; a window of w counts the query's own position.
 template <class T>
 void set_visibility(const oracle::Attention<T> &a, rapt_attention_options &o) {
   const auto keys = [](std::ptrdiff_t window) { return static_cast<std::size_t>(window) + 1; };

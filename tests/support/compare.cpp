@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "support/bits.hpp"
+#include "support/case_text.hpp"
 #include "support/isa.hpp"
 
 namespace rapt::test {
@@ -24,8 +25,8 @@ void judge(const KernelCase &kernel, const std::string &isa, const Problem &prob
   comparison.elements += got.bits.size();
   const std::string found = difference(got, expected, kernel.traits.element_size);
   if (found.empty() || comparison.failures.size() >= failures_kept) return;
-  comparison.failures.push_back(std::string(kernel.name) + " on " + isa + ": " + describe(problem) + " [" +
-                                describe(layout) + "]: " + found);
+  comparison.failures.push_back(std::string(kernel.name) + " on " + isa + ": " + to_text({problem, layout}) +
+                                ": " + found);
 }
 
 }  // namespace
@@ -65,10 +66,10 @@ Comparison compare_rows_alone(const KernelCase &kernel, const std::vector<Proble
   for_each_usable_isa([&](const std::string &isa) {
     for (std::size_t i = 0; i < problems.size(); ++i) {
       Problem alone = problems[i];
-      alone.row_count = 1;
-      const std::size_t width = expected[i].bits.size() / problems[i].rows;
-      for (std::size_t r = 0; r < problems[i].rows; ++r) {
-        alone.first_row = r;
+      RowsProblem &of = *alone.of_rows();
+      const std::size_t width = expected[i].bits.size() / of.rows;
+      for (std::size_t r = 0; r < of.rows; ++r) {
+        of.window = {r, 1};
         Outcome row;
         row.bits.assign(expected[i].bits.begin() + static_cast<std::ptrdiff_t>(r * width),
                         expected[i].bits.begin() + static_cast<std::ptrdiff_t>((r + 1) * width));

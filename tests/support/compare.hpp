@@ -1,4 +1,4 @@
-// The comparison of levels: every usable level against the scalar one, bit for bit.
+// Compares every usable level with the scalar one, bit for bit.
 #pragma once
 
 #include <functional>
@@ -9,15 +9,15 @@
 
 namespace rapt::test {
 
-// Where the two differ, as "n=…, index, got and expected bits"; empty if they are equal.
+// The first difference in words, or empty.
 std::string difference(const Outcome &got, const Outcome &expected, std::size_t element_size);
 
 // The layouts in which a problem is run.
 using LayoutsOf = std::function<std::vector<Layout>(const Problem &)>;
 
 struct Comparison {
-  std::size_t calls = 0;              // that were compared with the reference
-  std::size_t elements = 0;           // outputs, likewise
+  std::size_t calls = 0;              // compared with the reference
+  std::size_t elements = 0;           // outputs of these calls
   std::vector<std::string> failures;  // the first few
 };
 

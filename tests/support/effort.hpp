@@ -9,11 +9,11 @@
 
 namespace rapt::test {
 
-// Written out, as clang takes the elements of a bare list for ints.
+// A type of its own: clang takes the elements of a bare list for ints.
 using Sizes = std::initializer_list<std::size_t>;
 
-// Set RAPT_TEST_EMULATED=1 where an emulator runs the tests, and to "sanitizer" where one slows them down on
-// a CPU.
+// RAPT_TEST_EMULATED is 1 where an emulator runs the tests, and "sanitizer" where a sanitizer slows them down
+// on a CPU.
 inline bool emulated() {
   const char *value = std::getenv("RAPT_TEST_EMULATED");
   return value && std::string_view(value) != "0" && *value != '\0';
@@ -29,7 +29,7 @@ T native_or_emulated(T native, T fewer) {
   return emulated() ? fewer : native;
 }
 
-// Every length up to several unrolled loops, and the ends of longer blocks.
+// Every length up to several unrolled loops, and lengths around longer sums.
 inline std::vector<std::size_t> test_lengths() {
   std::vector<std::size_t> lengths;
   const std::size_t dense = native_or_emulated<std::size_t>(300, 36);

@@ -14,6 +14,7 @@ namespace rapt::test {
 struct FpState {
   std::uint64_t control = 0;
   std::string name;
+  bool operator==(const FpState &other) const { return control == other.control; }
 };
 
 #if defined(__x86_64__)
@@ -54,7 +55,7 @@ inline void write_fp_control(std::uint64_t) {}
 
 #endif
 
-// A subnormal operand traps, where the processor can.
+// A subnormal operand traps, if the processor supports it.
 inline std::uint64_t trapping_fp_control() {
 #if defined(__x86_64__)
   return read_fp_control() & ~std::uint64_t{1u << 8};

@@ -26,7 +26,7 @@ struct Pages {
   std::size_t bytes;
 };
 
-// Mappings are kept and used again: tests make millions of small buffers.
+// Mappings are reused: tests make millions of small buffers.
 thread_local std::vector<Pages> spare_pages;
 
 Pages map_pages(std::size_t bytes) {
@@ -64,9 +64,8 @@ void release(Pages pages) {
 
 }  // namespace
 
-// QEMU's x86 emulation (7.2 at least) reads the whole vector of a masked load, which CPUs do not: there the
-// data keeps the length of a dot product's tail from the guard pages, and masked loads are left to the native
-// run.
+// QEMU's x86 emulation (7.2 at least) reads the whole vector of a masked load, unlike CPUs. The distance is a
+// dot product's longest tail; the native run checks masked loads.
 std::size_t guard_distance() {
 #if defined(__x86_64__)
   static const std::size_t distance = on_real_cpu() ? 0 : 512;

@@ -1,4 +1,4 @@
-// Memory between two pages that cannot be touched.
+// Memory between two inaccessible pages.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ inline constexpr unsigned char canary = 0xff;
 // Bytes between the data and a guard page that an emulator needs; 0 on a CPU.
 std::size_t guard_distance();
 
-// Canary bytes fill the data and what lies around it up to the guard pages (at most `watched` bytes a side).
+// Canary bytes fill the data, and up to `watched` bytes on each side of it.
 class GuardedBuffer {
  public:
   static constexpr std::size_t watched = 256;
@@ -33,7 +33,7 @@ class GuardedBuffer {
   bool surroundings_intact() const;
 
  private:
-  unsigned char *pages_;  // what may be touched
+  unsigned char *pages_;  // accessible
   std::size_t page_bytes_;
   unsigned char *data_;
   std::size_t bytes_;

@@ -1,5 +1,5 @@
-// Guarded memory that is mapped once and used for call after call. A GuardedBuffer costs a search and a
-// clearing each time, which is too much where a call takes less than a microsecond.
+// Guarded memory that is mapped once and reused by every call. A GuardedBuffer costs a search and a clearing
+// each time, too much for calls of less than a microsecond.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +18,11 @@ class GuardedSlot {
   GuardedSlot(const GuardedSlot &) = delete;
   GuardedSlot &operator=(const GuardedSlot &) = delete;
 
-  // Where `bytes` bytes of data lie now: all canary, and canaries around them. Address and memory sanitizers
-  // are told that what lies around the data must not be used.
+  // Returns `bytes` bytes of canary with canaries around them. Address and memory sanitizers reject accesses
+  // outside the data.
   unsigned char *place(std::size_t bytes, Placement placement, std::size_t offset);
 
-  // Nothing around the data was written. Takes the sanitizers' marks away until the next place().
+  // True if the canaries are intact. The sanitizers' marks are gone until the next place().
   bool surroundings_intact() const;
 
   std::size_t capacity() const { return capacity_; }
@@ -31,7 +31,7 @@ class GuardedSlot {
   std::size_t before() const;
   std::size_t behind() const;
 
-  unsigned char *pages_;  // what may be touched
+  unsigned char *pages_;  // accessible
   std::size_t page_bytes_;
   std::size_t capacity_;
   unsigned char *data_;

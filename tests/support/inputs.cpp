@@ -54,8 +54,8 @@ T draw(InputClass input, Random &random) {
   return static_cast<T>(2 * random.gaussian());
 }
 
-// The sum of each block of 2048 but the first adds 0.55 units to each of 16 lanes, the first of which holds
-// 1: its every addition rounds up. In rows that are summed in one pass a larger one comes in the last third.
+// From the second on, each 2048 elements add 0.55 units to each of 16 lanes. The first lane holds 1: its
+// every addition rounds up. Rows that are summed in one pass get a larger element in the last third.
 template <class T>
 void make_losing(std::span<T> values) {
   for (T &value : values) value = static_cast<T>(-41.49352);
@@ -89,48 +89,6 @@ T draw_special(Random &random) {
 }
 
 }  // namespace
-
-const char *name_of(InputClass input) {
-  switch (input) {
-    case InputClass::uniform:
-      return "uniform";
-    case InputClass::gaussian:
-      return "gaussian";
-    case InputClass::gaussian_wide:
-      return "gaussian_wide";
-    case InputClass::denormals:
-      return "denormals";
-    case InputClass::huge:
-      return "huge";
-    case InputClass::signed_zeros:
-      return "signed_zeros";
-    case InputClass::wide_exponents:
-      return "wide_exponents";
-    case InputClass::exp_range:
-      return "exp_range";
-    case InputClass::minus_infinities:
-      return "minus_infinities";
-    case InputClass::specials:
-      return "specials";
-    case InputClass::odd_rows:
-      return "odd_rows";
-    case InputClass::losing:
-      return "losing";
-    case InputClass::far_scores:
-      return "far_scores";
-    case InputClass::tiny_rows:
-      return "tiny_rows";
-    case InputClass::bad_values:
-      return "bad_values";
-    case InputClass::bad_keys:
-      return "bad_keys";
-    case InputClass::bad_queries:
-      return "bad_queries";
-    case InputClass::bad_dout:
-      return "bad_dout";
-  }
-  return "?";
-}
 
 template <class T>
 void fill(InputClass input, Random &random, std::span<T> values) {

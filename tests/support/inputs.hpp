@@ -1,8 +1,9 @@
-// What tests feed to kernels: the same values on every platform for the same seed.
+// Inputs of the tests: the same values on every platform for the same seed.
 #pragma once
 
 #include <span>
 
+#include "support/names.hpp"
 #include "support/random.hpp"
 
 namespace rapt::test {
@@ -20,14 +21,14 @@ enum class InputClass {
   specials,          // sigma 2, and one to three of NaN, +-inf, +-0, the largest, the smallest
   odd_rows,          // sigma 2, but one row in eight is odd (see make_odd)
 
-  // For directed cases alone, as random ones would hardly meet what these are made for.
-  losing,      // one large exponential, then such that a sum of them in order loses half a unit of it a block
-  far_scores,  // attention, and so are those below: weights around their cutoff, values that make up for it
-  tiny_rows,   // queries, keys and dout of a few of the smallest number: products underflow
-  bad_values,  // one value of each head is not finite in one dimension, which the seed chooses
-  bad_keys,    // so is one key
-  bad_queries,  // so is one query
-  bad_dout,     // so is the dout of one
+  // For directed cases alone: random cases hardly ever reach the rules that these are made for.
+  losing,       // one large exponential, then terms of which a plain sum loses a large part
+  far_scores,   // attention, as the rest: weights around their cutoff, and large values
+  tiny_rows,    // queries, keys and dout of a few ulps of 0: products underflow
+  bad_values,   // one value of each head is not finite in one dimension; the seed chooses it
+  bad_keys,     // the same for one key
+  bad_queries,  // the same for one query
+  bad_dout,     // the same for the dout of one query
 };
 
 inline constexpr InputClass all_input_classes[] = {
@@ -37,26 +38,27 @@ inline constexpr InputClass all_input_classes[] = {
     InputClass::specials,       InputClass::odd_rows,
 };
 
-inline constexpr InputClass directed_input_classes[] = {
-    InputClass::losing,   InputClass::far_scores,  InputClass::tiny_rows, InputClass::bad_values,
-    InputClass::bad_keys, InputClass::bad_queries, InputClass::bad_dout};
-
-const char *name_of(InputClass input);
+template <>
+inline constexpr auto names_of<InputClass> = std::to_array<const char *>(
+    {"uniform", "gaussian", "gaussian_wide", "denormals", "huge", "signed_zeros", "wide_exponents",
+     "exp_range", "minus_infinities", "specials", "odd_rows", "losing", "far_scores", "tiny_rows",
+     "bad_values", "bad_keys", "bad_queries", "bad_dout"});
+static_assert(std::size(names_of<InputClass>) == static_cast<std::size_t>(InputClass::bad_dout) + 1);
 
 // Defined for float and double.
 template <class T>
 void fill(InputClass input, Random &random, std::span<T> values);
 
-// Rows that softmax may not treat as the ordinary ones beside them: NaNs and where they hide, infinities, and
-// magnitudes around `large`, from which the maximum is subtracted from the scores.
+// Kinds of rows that softmax may not treat like ordinary rows: NaNs, infinities, and magnitudes around
+// `large`, from which on kernels subtract the maximum.
 inline constexpr std::size_t odd_row_kinds = 21;
 const char *name_of_odd_row(std::size_t kind);
 
-// Makes a row of ordinary values odd, at element `place` if the kind is about one element.
+// Makes a row of ordinary values odd; a kind of one odd element puts it at `place`.
 template <class T>
 void make_odd(std::size_t kind, std::size_t place, double large, std::span<T> row);
 
-// As a row of softmax gives them: in [0, 2 / size), an eighth of them exactly 0.
+// Like a row of softmax's results: in [0, 2 / size), an eighth of them exactly 0.
 template <class T>
 void fill_probabilities(Random &random, std::span<T> values);
 

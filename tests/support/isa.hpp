@@ -22,7 +22,7 @@ class ForcedIsa {
   ForcedIsa &operator=(const ForcedIsa &) = delete;
 };
 
-// One line: the levels that for_each_usable_isa and ForcedIsa have run so far, and those compiled in that
+// One line: the levels that for_each_usable_isa and ForcedIsa have run so far, and the compiled levels that
 // this CPU cannot run.
 std::string isa_report();
 

@@ -4,21 +4,17 @@
 #include <span>
 
 #include "support/problem.hpp"
-#include "support/problem_data.hpp"
 
 namespace rapt::test {
 
 struct KernelTraits {
-  std::size_t element_size = 0;
-  Operands operands = Operands::vector;
-  int inputs = 0;         // main inputs, without those that options bring
-  int aliases = 0;        // how many of them the output may be
-  bool has_rows = false;  // a batch of rows; else one vector
-  bool takes_options = false;
-  bool is_dot_rows = false;  // any row stride
-  bool has_output = true;    // writes memory; else only returns a value
-  bool is_attention = false;
-  bool is_attention_backward = false;  // besides
+  std::size_t element_size;
+  Family family;
+
+  bool has_rows() const { return family != Family::two_vectors && family != Family::vector; }
+  bool takes_options() const { return family == Family::softmax; }
+  bool is_attention() const { return family == Family::attention || is_attention_backward(); }
+  bool is_attention_backward() const { return family == Family::attention_backward; }
 };
 
 struct KernelCase {

@@ -1,4 +1,4 @@
-// doctest's main, which also says which instruction-set levels ran, and fails if a required one did not.
+// doctest's main. It also prints the levels that ran, and fails if a required level did not.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "support/fp_state.hpp"
@@ -15,51 +16,129 @@
 
 namespace rapt::test {
 
-enum class PerRow { none, one_for_all, each };
+// Kernels whose problems are of one kind.
+enum class Family {
+  two_vectors,  // dot
+  vector,       // scale, exp, exp_sum
+  dot_rows,
+  softmax,  // and log_softmax, logsumexp
+  softmax_backward,
+  attention,
+  attention_backward,
+};
 
-// Softmax options; their values are drawn from the problem's seed.
-struct RowOptions {
-  bool null = false;  // pass no options at all
+struct VectorProblem {
+  std::size_t cols = 0;
+  double scale = 1, shift = 0;
+  bool operator==(const VectorProblem &) const = default;
+};
+
+struct RowRange {
+  std::size_t first = 0, count = SIZE_MAX;
+  std::size_t end(std::size_t rows) const { return first + std::min(count, rows - first); }
+  bool operator==(const RowRange &) const = default;
+};
+
+// Common to all problems of rows. Attention's rows are a sequence's queries, its cols the keys.
+struct RowsProblem {
+  std::size_t rows = 1, cols = 0;
+  double scale = 1;
+  RowRange window = {};  // the call gets only these rows
+  bool operator==(const RowsProblem &) const = default;
+};
+
+struct DotRowsProblem : RowsProblem {
+  bool same_row = false;  // a row stride of 0: every row is the first
+  bool operator==(const DotRowsProblem &) const = default;
+};
+
+struct SoftmaxBackwardProblem : RowsProblem {
+  bool operator==(const SoftmaxBackwardProblem &) const = default;
+};
+
+enum class PerRow { none, one_for_all, each };
+template <>
+inline constexpr auto names_of<PerRow> = std::to_array<const char *>({"none", "shared", "each"});
+
+// The values of options that are arrays come from the problem's seed. Each field has a row in options.cpp.
+struct SoftmaxOptions {
+  bool null = false;  // the call gets no options at all
   double softcap = 0;
   PerRow bias = PerRow::none;
   bool bias_excludes = false;  // -inf here and there in the bias
   PerRow mask = PerRow::none;
   bool row_lengths = false;
-  bool causal = false;
-  std::ptrdiff_t causal_offset = 0;
+  std::optional<std::ptrdiff_t> causal = {};  // its offset
   bool sinks = false;
   bool special_sinks = false;  // +-inf and NaN among the sinks
   bool empty_rows_are_zero = false;
+  bool operator==(const SoftmaxOptions &) const = default;
 };
 
-// What attention has besides: rows are a sequence's queries and columns its keys. Of the options above it
-// takes softcap, bias, mask, causal, sinks, and row_lengths as the number of a sequence's keys. A scale of 0
-// is 1/sqrt(qk_dim).
+struct SoftmaxProblem : RowsProblem {
+  SoftmaxOptions options = {};
+  bool operator==(const SoftmaxProblem &) const = default;
+};
+
+// Each field has a row in options.cpp.
 struct AttentionOptions {
-  std::size_t batch = 1, kv_heads = 1, group = 1, qk_dim = 8, v_dim = 8;
-  bool ragged_queries = false;  // sequences of up to `rows` queries
+  double softcap = 0;
+  PerRow bias = PerRow::none;
+  bool bias_excludes = false;
+  PerRow mask = PerRow::none;
+  bool kv_lengths = false;
+  bool sinks = false;
+  bool special_sinks = false;
   bool query_scales = false;
   bool alibi = false;
-  bool bottom_right = false;  // causal without an offset
+  bool ragged_queries = false;                // sequences of up to `rows` queries
+  std::optional<std::ptrdiff_t> causal = {};  // its offset
+  bool bottom_right = false;                  // causal, whatever its offset
   std::ptrdiff_t window_left = -1, window_right = -1;
   std::size_t window_chunk = 0;
+  bool operator==(const AttentionOptions &) const = default;
+};
+
+// A scale of 0 is 1/sqrt(qk_dim).
+struct AttentionProblem : RowsProblem {
+  std::size_t batch = 1, kv_heads = 1, q_heads_per_kv_head = 1, qk_dim = 8, v_dim = 8;
+  AttentionOptions options = {};
+  std::size_t q_heads() const { return kv_heads * q_heads_per_kv_head; }
+  bool operator==(const AttentionProblem &) const = default;
 };
 
 struct Problem {
-  std::size_t rows = 1;
-  std::size_t cols = 0;  // the length of a vector; the dimension of dot_rows
   InputClass input = InputClass::gaussian;
   std::uint64_t seed = 1;
-  double scale = 1;
-  double shift = 0;       // exp_sum
-  bool same_row = false;  // dot_rows: all rows are the first one, as a row stride of 0 makes them
-  RowOptions options;
-  AttentionOptions attention;
-  std::size_t first_row = 0;  // with row_count: only these rows of the problem are passed to the function
-  std::size_t row_count = SIZE_MAX;
+  std::variant<VectorProblem, DotRowsProblem, SoftmaxProblem, SoftmaxBackwardProblem, AttentionProblem> of;
+
+  template <class Kind>
+  const Kind &as() const {
+    return std::get<Kind>(of);
+  }
+  std::size_t rows() const;  // of a vector 1
+  std::size_t cols() const;
+  void set_cols(std::size_t cols);
+  RowsProblem *of_rows();  // null: a vector
+  const RowsProblem *of_rows() const { return const_cast<Problem *>(this)->of_rows(); }
+  bool operator==(const Problem &) const = default;
 };
 
+// Numbers of any family's problem; make_problem ignores those that the family does not have.
+struct Numbers {
+  std::size_t rows = 1, cols = 0;
+  InputClass input = InputClass::gaussian;
+  std::uint64_t seed = 1;
+  double scale = 1, shift = 0;
+};
+Problem make_problem(Family family, const Numbers &numbers);
+
 enum class Alias { none, first_input, second_input };
+template <>
+inline constexpr auto names_of<Alias> = std::to_array<const char *>({"none", "first", "second"});
+
+template <>
+inline constexpr auto names_of<Placement> = std::to_array<const char *>({"end", "begin"});
 
 // How attention's work is cut into calls.
 enum class Calls {
@@ -70,9 +149,12 @@ enum class Calls {
   by_sequence,     // a call for each item of the batch
   query_by_query,  // as tokens are decoded
 };
-inline constexpr std::size_t calls_count = 6;
+template <>
+inline constexpr auto names_of<Calls> = std::to_array<const char *>({"whole", "task_by_task", "task_ranges",
+                                                                     "split_keys", "by_sequence",
+                                                                     "query_by_query"});
 
-// Where attention's memory lies.
+// The layout of attention's memory. Each field has a row in options.cpp.
 struct AttentionLayout {
   bool tokens_outside = false;  // [batch][token][head][dim] instead of [batch][head][token][dim]
   bool fused = false;           // q, k and v are slices of one buffer; only if nothing below is set
@@ -82,28 +164,32 @@ struct AttentionLayout {
   bool kv_offsets = false;      // likewise; only without pages and packed keys
   bool repeated_heads = false;  // a key/value head for each query head
   Calls calls = Calls::whole;
+  bool operator==(const AttentionLayout &) const = default;
 };
 
+// Each field has a row in options.cpp.
 struct Layout {
   Placement placement = Placement::ends_at_guard;
   std::array<std::size_t, 3> offset{};  // bytes, multiples of the element size: inputs, then the output
   std::array<std::ptrdiff_t, 3> gap{};  // elements between rows, likewise; bias and mask take the first
   Alias alias = Alias::none;            // the output is this input
   bool reversed = false;                // dot_rows: a negative row stride
+  std::optional<FpState> fp_state;      // the calling thread's floating-point control
   AttentionLayout attention;
-  std::optional<FpState> fp_state;  // the calling thread's floating-point control
+  bool operator==(const Layout &) const = default;
+};
+
+// A call.
+struct Case {
+  Problem problem;
+  Layout layout;
+  bool operator==(const Case &) const = default;
 };
 
 struct Outcome {
-  std::vector<std::uint64_t> bits;  // of every output element, then of a returned value; NaN canonicalised
-  std::string fault;                // empty, or what the call did that no call may do
+  std::vector<std::uint64_t>
+      bits;           // of every output element, then of a returned value; every NaN is the same
+  std::string fault;  // empty, or the rule that the call broke
 };
-
-// No options, and then each of them by itself.
-std::vector<RowOptions> each_option_alone();
-
-const char *name_of(Calls calls);
-std::string describe(const Problem &problem);
-std::string describe(const Layout &layout);
 
 }  // namespace rapt::test

@@ -20,13 +20,14 @@ std::vector<T> make_values(InputClass input, Random &random, std::size_t rows, s
 
 template <class T>
 std::vector<T> make_probabilities(const Problem &problem, Random &random) {
-  // With -inf among dy, the zeros of y must exclude what they meet.
+  // Where dy has -inf, y has zeros, which exclude them.
   const bool ordinary = problem.input == InputClass::gaussian || problem.input == InputClass::uniform ||
                         problem.input == InputClass::minus_infinities;
-  if (!ordinary) return make_values<T>(problem.input, random, problem.rows, problem.cols);
-  std::vector<T> values(problem.rows * problem.cols);
-  for (std::size_t r = 0; r < problem.rows; ++r) {
-    fill_probabilities<T>(random, std::span(values).subspan(r * problem.cols, problem.cols));
+  const std::size_t rows = problem.rows(), cols = problem.cols();
+  if (!ordinary) return make_values<T>(problem.input, random, rows, cols);
+  std::vector<T> values(rows * cols);
+  for (std::size_t r = 0; r < rows; ++r) {
+    fill_probabilities<T>(random, std::span(values).subspan(r * cols, cols));
   }
   return values;
 }
@@ -34,34 +35,35 @@ std::vector<T> make_probabilities(const Problem &problem, Random &random) {
 }  // namespace
 
 template <class T>
-OperandValues<T> make_operands(Operands operands, const Problem &problem) {
+OperandValues<T> make_operands(Family family, const Problem &problem) {
   Random random(problem.seed);
-  const std::size_t cols = problem.cols;
+  const std::size_t cols = problem.cols();
   const auto draw = [&](std::size_t rows) { return make_values<T>(problem.input, random, rows, cols); };
   OperandValues<T> values;
-  switch (operands) {
-    case Operands::vector:
+  switch (family) {
+    case Family::vector:
       values.first = draw(1);
       break;
-    case Operands::two_vectors:
+    case Family::two_vectors:
       values.first = draw(1);
       values.second = draw(1);
       break;
-    case Operands::query_and_rows:
+    case Family::dot_rows:
       values.first = draw(1);
-      values.second = draw(problem.rows);
-      for (std::size_t i = cols; problem.same_row && i < values.second.size(); ++i) {
+      values.second = draw(problem.rows());
+      for (std::size_t i = cols; problem.as<DotRowsProblem>().same_row && i < values.second.size(); ++i) {
         values.second[i] = values.second[i - cols];
       }
       break;
-    case Operands::rows:
-      values.first = draw(problem.rows);
+    case Family::softmax:
+      values.first = draw(problem.rows());
       break;
-    case Operands::probabilities_and_gradients:
+    case Family::softmax_backward:
       values.first = make_probabilities<T>(problem, random);
-      values.second = draw(problem.rows);
+      values.second = draw(problem.rows());
       break;
-    case Operands::attention: {
+    case Family::attention:
+    case Family::attention_backward: {
       oracle::Attention<T> made = make_attention<T>(problem);
       values.first = std::move(made.q);
       values.second = std::move(made.k);
@@ -71,26 +73,27 @@ OperandValues<T> make_operands(Operands operands, const Problem &problem) {
   return values;
 }
 
-template OperandValues<float> make_operands<float>(Operands, const Problem &);
-template OperandValues<double> make_operands<double>(Operands, const Problem &);
+template OperandValues<float> make_operands<float>(Family, const Problem &);
+template OperandValues<double> make_operands<double>(Family, const Problem &);
 
 template <class T>
 OptionValues<T> make_option_values(const Problem &problem) {
-  // A generator of its own: the same options go with any input class and element type.
+  // A generator of its own: the options do not depend on the input class and the element type.
   Random random(problem.seed ^ 0x6f7074696f6e73u);
-  const RowOptions &wanted = problem.options;
+  const SoftmaxOptions &wanted = problem.as<SoftmaxProblem>().options;
+  const std::size_t rows = problem.rows(), cols = problem.cols();
   const auto elements = [&](PerRow choice) {
-    return choice == PerRow::none ? 0 : (choice == PerRow::each ? problem.rows : 1) * problem.cols;
+    return choice == PerRow::none ? 0 : (choice == PerRow::each ? rows : 1) * cols;
   };
   constexpr T infinity = std::numeric_limits<T>::infinity();
   OptionValues<T> values;
-  // A row that sees nothing, here and there among the others. Softmax treats short rows by groups of 16 at
-  // most, and a group with such a row otherwise: half of all problems must have none.
+  // Some rows see no element. Softmax computes a group of short rows in another way if one of them does: half
+  // of all problems have none.
   const bool empty_rows = random.one_in(2);
   const auto exclude_rows = [&](auto &all, PerRow choice, auto excluded) {
-    for (std::size_t r = 0; choice == PerRow::each && empty_rows && r < problem.rows; ++r) {
+    for (std::size_t r = 0; choice == PerRow::each && empty_rows && r < rows; ++r) {
       if (!random.one_in(16)) continue;
-      for (std::size_t i = 0; i < problem.cols; ++i) all[r * problem.cols + i] = excluded;
+      for (std::size_t i = 0; i < cols; ++i) all[r * cols + i] = excluded;
     }
   };
   values.bias.resize(elements(wanted.bias));
@@ -105,12 +108,12 @@ OptionValues<T> make_option_values(const Problem &problem) {
     element = static_cast<std::uint8_t>(random.one_in(4) ? 0 : 1 + random.below(255));
   }
   exclude_rows(values.mask, wanted.mask, std::uint8_t{0});
-  for (std::size_t r = 0; wanted.row_lengths && r < problem.rows; ++r) {
-    const std::size_t least = empty_rows || problem.cols == 0 ? 0 : 1;
-    const std::size_t length = least + random.below(problem.cols + 1 - least);
-    values.lengths.push_back(r % 4 == 1 ? least : r % 4 == 2 ? problem.cols : length);
+  for (std::size_t r = 0; wanted.row_lengths && r < rows; ++r) {
+    const std::size_t least = empty_rows || cols == 0 ? 0 : 1;
+    const std::size_t length = least + random.below(cols + 1 - least);
+    values.lengths.push_back(r % 4 == 1 ? least : r % 4 == 2 ? cols : length);
   }
-  for (std::size_t r = 0; wanted.sinks && r < problem.rows; ++r) {
+  for (std::size_t r = 0; wanted.sinks && r < rows; ++r) {
     constexpr T special[] = {infinity,
                              -infinity,
                              std::numeric_limits<T>::quiet_NaN(),

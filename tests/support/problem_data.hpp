@@ -1,4 +1,4 @@
-// The numbers that a problem stands for: a function of the problem alone.
+// The inputs and option arrays of a problem, made from the problem alone.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,8 @@
 
 namespace rapt::test {
 
-// What a kernel's main inputs are.
-enum class Operands {
-  vector,                       // x
-  two_vectors,                  // a, b
-  query_and_rows,               // query, then the rows
-  rows,                         // x, row by row
-  probabilities_and_gradients,  // y, dy, row by row
-  attention,                    // q and k
-};
-
-// Dense, of all rows of the problem.
+// A kernel's main inputs, dense, of all rows of the problem: a and b, or x; the query and the rows of
+// dot_rows; x, or y and dy of softmax; q and k of attention.
 template <class T>
 struct OperandValues {
   std::vector<T> first, second;
@@ -26,7 +17,7 @@ struct OperandValues {
 
 // Defined for float and double.
 template <class T>
-OperandValues<T> make_operands(Operands operands, const Problem &problem);
+OperandValues<T> make_operands(Family family, const Problem &problem);
 
 // The arrays that softmax options point to; empty where an option is not set. Defined for float and double.
 template <class T>

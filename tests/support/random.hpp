@@ -1,4 +1,4 @@
-// A random generator whose every draw is the same on every platform: integers and exact arithmetic only.
+// A random generator with the same draws on every platform: integers and exact arithmetic only.
 #pragma once
 
 #include <array>
@@ -35,6 +35,10 @@ class Random {
 
   std::size_t below(std::size_t bound) { return static_cast<std::size_t>(next() % bound); }
   bool one_in(std::size_t count) { return below(count) == 0; }
+  template <class T, std::size_t count>
+  T one_of(const T (&values)[count]) {
+    return values[below(count)];
+  }
 
   // In [0, 1), a multiple of 2^-53.
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }

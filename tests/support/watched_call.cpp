@@ -1,3 +1,4 @@
+// More than 300 lines, as the trampolines of both processors stand beside what reads their frames.
 #include "support/watched_call.hpp"
 
 #include <iterator>
@@ -36,7 +37,7 @@ void rapt_test_change_x87();
 
 #if defined(__x86_64__)
 
-// vzeroupper and xgetbv are executed only where the frame asks for them.
+// vzeroupper and xgetbv run only if the frame asks for them.
 __asm__(R"(
 .text
 .globl rapt_test_watched_call

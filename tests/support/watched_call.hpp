@@ -1,5 +1,5 @@
-// A call through an assembly trampoline that fills every callee-saved register, calls, and looks what is
-// left. A call from C++ shows nothing: the compiler may save a register around it for a reason of its own.
+// A call through an assembly trampoline that fills every callee-saved register and compares them after the
+// call. A call from C++ shows nothing: the compiler may save a register around it.
 #pragma once
 
 #include <bit>
@@ -31,7 +31,7 @@ static_assert(offsetof(CallFrame, before) == 128 && offsetof(CallFrame, after) =
 
 class WatchedCall {
  public:
-  // Calls under control words of its own, with `foreign_control`, that round and flush unlike the default.
+  // `foreign_control`: the call runs under control words that round and flush unlike the default.
   explicit WatchedCall(bool foreign_control) : foreign_control_(foreign_control) {}
 
   void watch_upper_halves() { frame_.watch_upper_halves = 1; }
@@ -54,10 +54,10 @@ class WatchedCall {
     }
   }
 
-  // The names of registers that the call did not leave as they were; empty if it kept them all.
+  // The names of the registers that the call changed.
   std::string changed() const;
 
-  // Asked for with watch_upper_halves(): bits above the 128th of registers 0 to 15 may be other than zero.
+  // After watch_upper_halves(): bits above the 128th of registers 0 to 15 may be other than zero.
   bool upper_halves_in_use() const;
 
  private:
@@ -80,10 +80,10 @@ class WatchedCall {
   std::string control_changed_;
 };
 
-// Empty if WatchedCall::upper_halves_in_use() means something on this machine.
+// The reason why WatchedCall::upper_halves_in_use() means nothing on this machine, or empty.
 std::string why_upper_halves_are_unknown();
 
-// Functions that break the calling convention, with what changed() must name.
+// Functions that break the calling convention, with the register that changed() must name.
 std::vector<std::pair<std::string, void (*)()>> misbehaving_functions();
 
 }  // namespace rapt::test

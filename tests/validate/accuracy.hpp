@@ -1,7 +1,7 @@
 // How far results are from the truth, in the units in which rapt.h promises accuracy.
 //
-// The truth is computed in long double: 64 bits of precision on x86-64, 113 on AArch64 Linux. Where long
-// double is double, f64 kernels are not measured.
+// The truth is computed in long double: 64 bits of precision on x86-64, 113 on AArch64 Linux. f64 kernels are
+// not measured where long double is double.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct Accuracy {
   const char *kernel;
   const char *unit;  // of errors
   double bound;      // rapt.h's, where scores are not rounded
-  // `bits` are the kernel's results for the whole problem. Not measured where rapt.h promises nothing, such
-  // as for rows with NaN, and where only a looser bound applies the bound says so.
+  // `bits` are the kernel's results for the whole problem. Results without a promise in rapt.h, such as rows
+  // with NaN, are not measured. The judgement has the bound that applies to the problem.
   Judgement (*judge)(const test::Problem &problem, const std::vector<std::uint64_t> &bits);
 };
 

@@ -6,7 +6,8 @@
 #include <span>
 
 #include "support/attention_problems.hpp"
-#include "validate/case_text.hpp"
+#include "support/case_text.hpp"
+#include "support/options.hpp"
 #include "validate/directed_cases.hpp"
 
 namespace rapt::validate {
@@ -15,10 +16,10 @@ namespace {
 using namespace rapt::test;
 using Lengths = std::vector<std::size_t>;
 
-// Nothing here may depend on the platform but the control words of foreign floating-point states, which no
-// result depends on.
+// Only the control words of foreign floating-point states depend on the platform, and no result depends on
+// them.
 class CaseMaker {
-  // All but odd_rows, which are add_groups' matter.
+  // All classes but odd_rows, which add_groups uses.
   static constexpr std::size_t usual_classes = std::size(all_input_classes) - 1;
   static_assert(all_input_classes[usual_classes] == InputClass::odd_rows);
 
@@ -27,52 +28,50 @@ class CaseMaker {
       : traits_(traits), full_(effort == Effort::full), random_(seed), foreign_states_(foreign_fp_states()) {}
 
   std::vector<LaidOutProblem> make() {
-    if (traits_.is_attention) {
+    if (traits_.is_attention()) {
       add_attention();
       return std::move(cases_);
     }
     add_lengths();
     add_values();
     add_extremes();
-    if (traits_.has_rows) add_batches();
-    if (traits_.takes_options) add_options();
-    if (traits_.takes_options) add_groups();
+    if (traits_.has_rows()) add_batches();
+    if (traits_.takes_options()) add_options();
+    if (traits_.takes_options()) add_groups();
     return std::move(cases_);
   }
 
  private:
   std::size_t pick(std::size_t quick, std::size_t full) const { return full_ ? full : quick; }
-  template <class T, std::size_t count>
-  T one_of(const T (&values)[count]) {
-    return values[random_.below(count)];
-  }
-  double usual_scale() { return one_of({1.0, 1.0, 0.125, 0.3, -0.7, 0.08838834764831845, 1.7, 0.0}); }
+  double usual_scale() { return random_.one_of({1.0, 1.0, 0.125, 0.3, -0.7, 0.08838834764831845, 1.7, 0.0}); }
 
   Problem problem(std::size_t rows, std::size_t cols, InputClass input) {
-    Problem made;
-    made.rows = traits_.has_rows ? rows : 1;
-    made.cols = cols;
-    made.input = input;
-    made.seed = random_.below(1u << 24);
-    made.scale = usual_scale();
-    made.shift = random_.one_in(3) ? 0 : static_cast<double>(random_.below(64)) / 4 - 8;
-    return made;
+    Numbers numbers{.rows = rows, .cols = cols, .input = input};
+    numbers.seed = random_.below(1u << 24);
+    numbers.scale = usual_scale();
+    numbers.shift = random_.one_in(3) ? 0 : static_cast<double>(random_.below(64)) / 4 - 8;
+    return make_problem(traits_.family, numbers);
+  }
+  static void set_scale(Problem &problem, double scale) {
+    if (RowsProblem *const rows = problem.of_rows()) {
+      rows->scale = scale;
+    } else {
+      std::get<VectorProblem>(problem.of).scale = scale;
+    }
   }
 
   Layout random_layout() {
-    Layout layout;
-    if (random_.one_in(2)) layout.placement = Placement::begins_at_guard;
-    const std::size_t size = traits_.element_size;
-    for (std::size_t &offset : layout.offset) offset = random_.below(64 / size) * size;
-    for (std::ptrdiff_t &gap : layout.gap) gap = one_of<std::ptrdiff_t>({0, 0, 1, 13});
-    layout.alias = static_cast<Alias>(random_.below(3));
-    layout.reversed = random_.one_in(2);
-    const std::size_t state = random_.below(8 * 15);
-    if (state < foreign_states_.size()) layout.fp_state = foreign_states_[state];
+    Layout layout = draw_layout(random_, traits_.element_size);
+    add_foreign_state(layout);
     return layout;
   }
+  void add_foreign_state(Layout &layout) {
+    const std::size_t state = random_.below(8 * 15);
+    if (state < foreign_states_.size()) layout.fp_state = foreign_states_[state];
+  }
 
-  // The first layout lies flush at guard pages, at each end in turn, in place and not; the others anywhere.
+  // The first layout is flush with a guard page, at each end in turn, in place and not. The others are
+  // random.
   void add(const Problem &problem, std::size_t layouts) {
     LaidOutProblem made{problem, {}, nullptr};
     Layout flush;
@@ -83,7 +82,7 @@ class CaseMaker {
     cases_.push_back(made);
   }
 
-  // Every length up to several unrolled loops, then around the ends of longer blocks.
+  // Every length up to several unrolled loops, then lengths around longer sums.
   void add_lengths() {
     for (std::size_t n = 0; n <= pick(136, 300); ++n) {
       add(problem(2, n, InputClass::gaussian), pick(2, 6));
@@ -111,12 +110,16 @@ class CaseMaker {
   void add_extremes() {
     constexpr double infinity = std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < pick(200, 6000); ++i) {
-      // One draw a statement: compilers order the arguments of a call as they like.
-      const auto n = one_of<std::size_t>({1, 17, 64, 131});
+      // One draw per statement: compilers order the arguments of a call as they like.
+      const auto n = random_.one_of<std::size_t>({1, 17, 64, 131});
       const InputClass input = all_input_classes[random_.below(usual_classes)];
       Problem made = problem(2, n, input);
-      made.scale = one_of({1e-30, 1e30, -1e30, 0x1p-126, 0x1.6p127, 0.0, -0.0, 0.125, 0.3, -1.0});
-      made.shift = one_of({0.0, 1e30, -1e30, 87.5, -88.7, 103.9, 700.0, -709.5, infinity, -infinity});
+      const double scale =
+          random_.one_of({1e-30, 1e30, -1e30, 0x1p-126, 0x1.6p127, 0.0, -0.0, 0.125, 0.3, -1.0});
+      set_scale(made, scale);
+      const double shift =
+          random_.one_of({0.0, 1e30, -1e30, 87.5, -88.7, 103.9, 700.0, -709.5, infinity, -infinity});
+      if (auto *const vector = std::get_if<VectorProblem>(&made.of)) vector->shift = shift;
       add(made, 1);
     }
   }
@@ -129,33 +132,18 @@ class CaseMaker {
       for (const std::size_t n : cols) {
         Problem made = problem(r, n, InputClass::gaussian);
         add(made, pick(3, 12));
-        if (!traits_.is_dot_rows) continue;
-        made.same_row = true;
+        auto *const dot_rows = std::get_if<DotRowsProblem>(&made.of);
+        if (!dot_rows) continue;
+        dot_rows->same_row = true;
         add(made, pick(1, 4));
       }
     }
   }
 
-  RowOptions random_options() {
-    RowOptions options;
-    options.softcap = random_.one_in(3) ? one_of({50.0, 0.5}) : 0;
-    options.bias = static_cast<PerRow>(random_.below(3));
-    options.bias_excludes = random_.one_in(2);
-    options.mask = static_cast<PerRow>(random_.below(3));
-    options.row_lengths = random_.one_in(3);
-    options.causal = random_.one_in(3);
-    options.causal_offset = one_of<std::ptrdiff_t>(
-        {0, 1, -1, -3, 7, 40, -1000000, (std::ptrdiff_t{1} << 60) - 1000, -(std::ptrdiff_t{1} << 60)});
-    options.sinks = random_.one_in(3);
-    options.special_sinks = random_.one_in(4);
-    options.empty_rows_are_zero = random_.one_in(2);
-    return options;
-  }
-
   // Each option alone, then combinations.
-  std::vector<RowOptions> option_choices() {
-    std::vector<RowOptions> choices = each_option_alone();
-    for (std::size_t i = 0; i < pick(60, 300); ++i) choices.push_back(random_options());
+  std::vector<SoftmaxOptions> option_choices() {
+    std::vector<SoftmaxOptions> choices = each_softmax_option_alone();
+    for (std::size_t i = 0; i < pick(60, 300); ++i) draw(random_, choices.emplace_back());
     return choices;
   }
 
@@ -166,21 +154,22 @@ class CaseMaker {
     const Lengths quick = {1, 9, 17, 67};
     const Lengths full = {0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 40, 64, 65, 100, 130, 300, 2111};
     std::size_t count = 0;
-    for (const RowOptions &options : option_choices()) {
+    for (const SoftmaxOptions &options : option_choices()) {
       for (const std::size_t n : full_ ? full : quick) {
         for (std::size_t i = 0; i < (full_ && n < 1000 ? std::size(inputs) : 1); ++i) {
           Problem made = problem(n < 1000 ? 5 : 2, n, inputs[count++ % std::size(inputs)]);
-          made.options = options;
-          made.scale = one_of({0.125, 0.3, 1.0, 1.0, -0.3, 0.0, 1e-30, 1e30});
-          if (options.null) made.scale = 1;
+          auto &softmax = std::get<SoftmaxProblem>(made.of);
+          softmax.options = options;
+          softmax.scale = random_.one_of({0.125, 0.3, 1.0, 1.0, -0.3, 0.0, 1e-30, 1e30});
+          if (options.null) softmax.scale = 1;
           add(made, 2);
         }
       }
     }
   }
 
-  // Short rows go by groups of one row a lane, or two such groups at once, unless a row in them is odd or
-  // sees nothing: whole groups and parts of them, alone and behind others.
+  // Softmax computes short rows in groups of one row per lane, or two such groups at once, unless a row of
+  // them is odd or sees no element. These are whole groups and parts of them, alone and behind others.
   void add_groups() {
     constexpr InputClass inputs[] = {InputClass::gaussian, InputClass::odd_rows, InputClass::gaussian_wide,
                                      InputClass::odd_rows, InputClass::minus_infinities};
@@ -189,33 +178,34 @@ class CaseMaker {
     const Lengths cols = full_ ? Lengths{1,  2,  3,  4,  5,  6,  7,  8,  9,  11,  12,  15,  16,
                                          17, 20, 31, 32, 33, 40, 48, 64, 65, 100, 255, 256, 257}
                                : Lengths{1, 2, 3, 4, 5, 8, 9, 16, 17, 33, 65, 256};
-    const std::vector<RowOptions> alone = each_option_alone();
+    const std::vector<SoftmaxOptions> alone = each_softmax_option_alone();
     std::size_t count = 0;
     for (const std::size_t r : rows) {
       for (const std::size_t n : cols) {
         for (std::size_t i = 0; i < pick(4, 10); ++i) {
           Problem made = problem(r, n, inputs[count % std::size(inputs)]);
-          if (i % 2 == 1) made.options = i % 4 == 1 ? alone[count / 4 % alone.size()] : random_options();
+          auto &softmax = std::get<SoftmaxProblem>(made.of);
+          if (i % 4 == 1) softmax.options = alone[count / 4 % alone.size()];
+          if (i % 4 == 3) draw(random_, softmax.options);
           count += 1;
-          if (random_.one_in(2)) made.options.empty_rows_are_zero = true;
-          if (made.options.null) made.scale = 1;
+          if (random_.one_in(2)) softmax.options.empty_rows_are_zero = true;
+          if (softmax.options.null) softmax.scale = 1;
           add(made, pick(1, 2));
         }
       }
     }
   }
 
-  // Every shape and option at once: there are too many for one after the other.
+  // Random shapes and options: too many for every combination.
   void add_attention() {
-    const bool backward = traits_.is_attention_backward;  // some five times the work
-    AttentionMaker maker(random_, backward ? pick(20000, 150000) : pick(50000, 400000));
+    const bool backward = traits_.is_attention_backward();  // some five times the work
+    const std::size_t most_work = backward ? pick(20000, 150000) : pick(50000, 400000);
     for (std::size_t i = 0; i < (backward ? pick(85, 800) : pick(100, 1500)); ++i) {
-      LaidOutProblem made{maker.problem(), std::vector<Layout>(1), nullptr};
+      LaidOutProblem made{draw_attention_problem(random_, most_work), std::vector<Layout>(1), nullptr};
       made.layouts[0].placement = i % 2 == 0 ? Placement::ends_at_guard : Placement::begins_at_guard;
       while (made.layouts.size() < pick(2, 3)) {
-        made.layouts.push_back(maker.layout(traits_.element_size));
-        const std::size_t state = random_.below(8 * 15);
-        if (state < foreign_states_.size()) made.layouts.back().fp_state = foreign_states_[state];
+        made.layouts.push_back(draw_attention_layout(random_, traits_.element_size));
+        add_foreign_state(made.layouts.back());
       }
       cases_.push_back(made);
     }
@@ -235,7 +225,8 @@ std::vector<LaidOutProblem> make_cases(const KernelCase &kernel, Effort effort, 
   for (const DirectedCase &directed : directed_cases()) {
     if (!is_for(directed, kernel.name)) continue;
     Case read;
-    if (!parse_case(directed.text, read).empty()) std::abort();  // a test parses all of them
+    if (!parse_case(kernel.traits.family, directed.text, read).empty())
+      std::abort();  // a test parses all of them
     cases.push_back({read.problem, {read.layout}, directed.rule});
   }
   const std::vector<LaidOutProblem> random = CaseMaker(kernel.traits, effort, seed).make();

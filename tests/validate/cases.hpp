@@ -1,5 +1,5 @@
-// What is run: the same cases for the same seed on every platform, as their results are hashed. First the
-// directed cases, under any seed, then random ones.
+// The cases of a kernel: the directed ones under any seed, then random ones. The same seed gives the same
+// cases on every platform, as their results are hashed.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ enum class Effort { quick, full };
 
 inline constexpr std::uint64_t default_seed = 1;
 
-// A problem and the layouts that it is run in; none of them may change its result.
+// A problem and the layouts that it runs in. No layout may change its result.
 struct LaidOutProblem {
   test::Problem problem;
   std::vector<test::Layout> layouts;
-  const char *rule = nullptr;  // that the case was chosen for; null if it was drawn
+  const char *rule = nullptr;  // of a directed case; null: a random one
 };
 
 std::vector<LaidOutProblem> make_cases(const test::KernelCase &kernel, Effort effort, std::uint64_t seed);

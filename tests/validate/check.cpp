@@ -1,9 +1,11 @@
 #include "validate/check.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cstdio>
 
 #include "support/bits.hpp"
+#include "support/case_text.hpp"
 #include "support/compare.hpp"
 #include "support/isa.hpp"
 #include "support/problem_data.hpp"
@@ -16,14 +18,15 @@ namespace {
 
 using namespace rapt::test;
 
-constexpr std::size_t crashes_until_stop = 3;  // of a kernel on a level: the rest would crash too
+constexpr std::size_t crashes_until_stop = 3;  // of a kernel on a level: further cases would crash too
 
-std::size_t elements(const Problem &problem) { return problem.rows * problem.cols; }
+std::size_t elements(const Problem &problem) { return problem.rows() * problem.cols(); }
 
-// The accuracy of some problems is measured, the same ones everywhere: long double is slow.
+// Only some problems are measured, the same on every machine: long double is slow.
 bool is_measured(std::size_t index, const Problem &problem, Effort effort) {
   const bool quick = effort == Effort::quick;
-  if (problem.attention.batch * problem.attention.kv_heads * problem.attention.group > 8) return false;
+  const auto *attention = std::get_if<AttentionProblem>(&problem.of);
+  if (attention && attention->batch * attention->q_heads() > 8) return false;
   return index % (quick ? 7 : 5) == 0 && elements(problem) <= (quick ? 800 : 2500);
 }
 
@@ -36,15 +39,12 @@ struct Reference {
 
 void note(const Judgement &judgement, double usual_bound, const Problem &problem, LevelResult &result) {
   if (!judgement.measured) return;
-  // A problem with a looser bound of its own is held to that, and left out of what is printed beside the
-  // usual one.
+  // A problem with a looser bound of its own is held to that bound, but not reported beside the usual bound.
   if (judgement.bound == usual_bound) result.worst = std::max(result.worst.value_or(0), judgement.error);
   if (judgement.error <= judgement.bound) return;
   result.inaccurate += 1;
   if (!result.first_inaccurate.empty()) return;
-  char text[96];
-  std::snprintf(text, sizeof text, "error %.4g, bound %.4g", judgement.error, judgement.bound);
-  result.inaccurate_error = text;
+  result.inaccurate_error = fmt::format("error {:.4g}, bound {:.4g}", judgement.error, judgement.bound);
   result.first_inaccurate = to_text({problem, {}});
 }
 
@@ -61,7 +61,7 @@ std::string hex_of(const std::vector<T> &values) {
 
 template <class T>
 std::vector<std::string> operand_bits(const KernelCase &kernel, const Problem &problem) {
-  const auto [first, second] = make_operands<T>(kernel.traits.operands, problem);
+  const auto [first, second] = make_operands<T>(kernel.traits.family, problem);
   std::vector<std::string> lines{hex_of(first)};
   if (!second.empty()) lines.push_back(hex_of(second));
   return lines;
@@ -84,8 +84,8 @@ Failure describe_failure(const KernelCase &kernel, const std::string &isa, const
   constexpr std::size_t shown = 8;
   for (std::size_t i = 0; i < std::min(got.bits.size(), expected.bits.size()); ++i) {
     if (got.bits[i] == expected.bits[i] || failure.outputs.size() == shown) continue;
-    failure.outputs.push_back("index " + std::to_string(i) + ": got " + hex(got.bits[i], size) +
-                              ", expected " + hex(expected.bits[i], size));
+    failure.outputs.push_back(
+        fmt::format("index {}: got {}, expected {}", i, hex(got.bits[i], size), hex(expected.bits[i], size)));
   }
   return failure;
 }

@@ -1,4 +1,4 @@
-// One kernel on every level.
+// Checks one kernel on every level.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,6 @@
 
 #include "support/kernel_case.hpp"
 #include "validate/accuracy.hpp"
-#include "validate/case_text.hpp"
 #include "validate/cases.hpp"
 
 namespace rapt::validate {
@@ -17,7 +16,7 @@ namespace rapt::validate {
 // A case whose result is not the scalar level's.
 struct Failure {
   std::string kernel, isa;
-  Case failing;
+  test::Case failing;
   std::string difference;            // in words
   std::vector<std::string> inputs;   // the bits of the first few elements of each operand
   std::vector<std::string> outputs;  // "index 3: got 0x…, expected 0x…"
@@ -31,7 +30,7 @@ struct LevelResult {
   std::uint64_t hash = 0;
   std::optional<double> worst;   // error, in accuracy_of(kernel)->unit
   std::size_t inaccurate = 0;    // problems whose error is above rapt.h's bound
-  std::string first_inaccurate;  // the first of them, as a case
+  std::string first_inaccurate;  // the text of the first such case
   std::string inaccurate_error;  // and its error
   std::optional<Failure> failure;
   std::vector<std::string> broken_rules;  // of directed cases that mismatch
@@ -43,13 +42,13 @@ struct LevelResult {
 
 using OnProgress = std::function<void(const std::string &isa, std::size_t done, std::size_t of)>;
 
-// The scalar level first, which runs each problem once, in its first layout, and is what the others must
-// equal.
+// The scalar level comes first. It runs each problem once, in its first layout, and the other levels must
+// equal it.
 std::vector<LevelResult> check_kernel(const test::KernelCase &kernel, const std::vector<std::string> &isas,
                                       Effort effort, std::uint64_t seed, const OnProgress &progress);
 
 // One case on the given levels.
 std::vector<LevelResult> check_case(const test::KernelCase &kernel, const std::vector<std::string> &isas,
-                                    const Case &given);
+                                    const test::Case &given);
 
 }  // namespace rapt::validate

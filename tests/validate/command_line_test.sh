@@ -31,7 +31,8 @@ expect_without() {
 }
 
 command=("$@")
-expect 0 'usage: rapt-validate' --help
+expect 0 'Usage: rapt-validate [OPTIONS]' --help
+expect 0 '--print-hashes' -h
 expect 0 'softmax_backward_f64' --list
 expect 0 'PASS: scalar' --quick --kernel dot_f32 --kernel softmax_f64 --isa scalar
 case $(uname -m) in
@@ -43,24 +44,33 @@ expect 0 'HASH(dot_f64, quick, 0x' --print-hashes --kernel dot_f64
 expect 0 'PASS: ' --quick --kernel scale_f32 --json "$output.json"
 RAPT_ISA=sse9 expect 0 'RAPT_ISA=sse9 is ignored: ' --quick --kernel dot_f32
 RAPT_ISA=scalar expect_without 'RAPT_ISA' --quick --kernel dot_f32
-# Before anything runs: the folder of a file that is none.
+# Before anything runs: a path below a file is no folder.
 expect 2 'cannot be written' --quick --json "$output.json/report.json"
 expect_without 'dot_f32' --quick --json "$output.json/report.json"
 expect 2 'no level is called sse9' --isa sse9
 expect 2 'no kernel is called dot' --kernel dot
 expect 2 'needs one --kernel' --case 'n=3'
 expect 2 '"colour=red" is not understood' --kernel dot_f32 --case 'colour=red'
-expect 2 'is no seed' --seed x
-expect 2 'is not understood' quick
-expect 2 'the command line is wrong' --bogus
+expect 2 'x is no seed' --seed x
+expect 2 '-1 is no seed' --seed -1
+expect 2 'is no seed' --seed 18446744073709551616
+expect 0 'seed      18446744073709551615: ' --quick --kernel dot_f32 --isa scalar --seed 0xffffffffffffffff
+expect 2 'not expected: quick' quick
+expect 2 'not expected: quick' --isa scalar quick
+expect 2 'not expected: --bogus' --bogus
+expect 2 '--quick' --quick --full
 
 for said in '"holds": true' "\"date\": \"$(date -u +%Y)-" "\"system\": \"$(uname -s) " '"compiler": "' '"rapt": "' \
-  '"levels_run": ["scalar"' '"levels_not_run": ['; do
+  '"levels_run": [' '"levels_not_run": [' '"kernel": "scale_f32"' '"worst_error": 0.' '"hash": "0x'; do
   if ! grep -qF -- "$said" "$output.json"; then
     echo "the JSON lacks $said"
     failures=$((failures + 1))
   fi
 done
+if ! grep -A 1 '"levels_run": \[' "$output.json" | grep -q '"scalar"'; then
+  echo "the JSON lacks the scalar level among levels_run"
+  failures=$((failures + 1))
+fi
 if command -v python3 >/dev/null && ! python3 -m json.tool "$output.json" >/dev/null; then
   echo "the JSON is none"
   failures=$((failures + 1))

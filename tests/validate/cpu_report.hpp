@@ -1,4 +1,4 @@
-// What this machine is, and which levels it can run.
+// This machine, and the levels that it can run.
 #pragma once
 
 #include <string>
@@ -14,12 +14,12 @@ struct LevelReport {
   std::vector<std::string> disabled;  // that it reports and its operating system does not enable
 };
 
-// Of a level that is not usable, in words.
+// The reason in words, for a level that is not usable.
 std::string why_not_usable(const LevelReport &level);
 
 struct CpuReport {
   std::string name;
-  std::string system;                 // the operating system, its release and the machine, as uname has them
+  std::string system;                 // operating system, release and machine, by uname
   bool emulated = false;              // QEMU's x86 emulation
   std::vector<std::string> features;  // that the CPU reports
   std::vector<std::string> enabled;   // of these, what its operating system enables
@@ -28,7 +28,7 @@ struct CpuReport {
 
 CpuReport report_cpu();
 
-// What is wrong with the environment's RAPT_ISA, which the library then ignores; empty if nothing is.
+// The reason why the library ignores the environment's RAPT_ISA, or empty.
 std::string complaint_about_rapt_isa();
 
 }  // namespace rapt::validate

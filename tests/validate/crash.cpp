@@ -38,7 +38,7 @@ const char *name_of_signal(int signal) {
   }
 }
 
-// Only write(): nothing else may be called in a handler.
+// Only write(): a handler may call little else.
 void print(const char *text) {
   if (write(STDOUT_FILENO, text, strlen(text)) < 0) _exit(1);
 }
@@ -59,7 +59,7 @@ void on_crash(int signal, siginfo_t *info, void *) {
   _exit(1);
 }
 
-// Nothing but the call between setting the jump and taking it, so that no local variable is lost.
+// Only the call stands between setting the jump and taking it, so that no local variable is lost.
 __attribute__((noinline)) bool survives(const test::KernelCase &kernel, const test::Problem &problem,
                                         const test::Layout &layout, test::Outcome *outcome) {
   sigjmp_buf here;
@@ -73,7 +73,7 @@ __attribute__((noinline)) bool survives(const test::KernelCase &kernel, const te
 }  // namespace
 
 void catch_crashes() {
-  // A stack of its own: the crash may be an exhausted stack.
+  // A separate stack, as the crash may be a stack overflow.
   static char stack[1 << 16];
   stack_t alternative = {};
   alternative.ss_sp = stack;

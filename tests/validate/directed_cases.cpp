@@ -12,10 +12,9 @@ constexpr const char *forward = "attention";
 constexpr const char *split = "attention attention_partial attention_merge";
 constexpr const char *backward = "attention_backward";
 
-// Sizes are the smallest that reach the rule on every level: vectors have 2 to 16 elements, tiles 64 rows,
-// blocks 64 keys, chunks 512; tiles of up to 8 rows are "few rows". Of "bad" rows the seed chooses the place
-// (inputs.hpp); dbias is asked for under seeds that 5 does not divide, and dsinks under those that 3 does
-// not.
+// Sizes are the smallest that reach the rule on every level: vectors have 2 to 16 elements, tiles up to 64
+// rows, blocks 64 keys, chunks 512. Tiles of up to 8 rows are "few rows". The seed chooses the place of "bad"
+// rows (inputs.hpp). Problems ask for dbias unless 5 divides the seed, and for dsinks unless 3 does.
 constexpr DirectedCase cases[] = {
     // ---- sums and scores of rows
     {"a long f64 sum keeps what its additions lose", exp_sum, "n=6200 input=losing"},

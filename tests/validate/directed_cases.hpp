@@ -1,5 +1,4 @@
-// Cases that are chosen, not drawn: for each rule of the numeric contract that random cases meet by luck
-// alone.
+// Chosen cases, one or more for each rule of the numeric contract that random cases reach by luck alone.
 #pragma once
 
 #include <span>

@@ -17,9 +17,8 @@ namespace {
 
 using namespace rapt::test;
 
-// The error of y in units in the last place of f32 (2^-149 among subnormal results), against std::exp in
-// double, whose own error is some 2^-29 of such a unit. Infinite where y must be another infinity, zero or
-// NaN.
+// The error of y in units in the last place of f32 (2^-149 for subnormal results), against std::exp in
+// double, whose own error is some 2^-29 of such a unit. Infinite if y must be another infinity, zero or NaN.
 double exp_error(float x, float y) {
   constexpr double wrong = std::numeric_limits<double>::infinity();
   if (std::isnan(x)) return std::isnan(y) ? 0 : wrong;
@@ -27,7 +26,7 @@ double exp_error(float x, float y) {
   if (x >= 0x1.62e43p6f) return std::isinf(y) ? 0 : wrong;  // exp(x) rounds beyond the largest float
   if (x < -103.98f) return y == 0.0f ? 0 : wrong;
   if (std::isinf(y)) return wrong;
-  // For speed: below 2^-17, where two fifths of all floats lie, the series has an error below 2^-53.
+  // For speed: two fifths of all floats are below 2^-17, where the series has an error below 2^-53.
   const double exact =
       std::fabs(x) < 0x1p-17f ? 1.0 + (double{x} + 0.5 * double{x} * double{x}) : std::exp(double{x});
   const auto exponent = static_cast<int>(bits_of(exact) >> 52) - 1023;
@@ -60,7 +59,7 @@ void tanh_by_attention(const float *x, float *y, std::size_t n) {
   if (status != RAPT_OK) std::fill_n(y, n, std::numeric_limits<float>::quiet_NaN());
 }
 
-// All bit patterns from `first` on, `count` of them; and then with the sign, if `negative` is set.
+// `count` bit patterns from `first` on, and again with the sign bit if `negative` is set.
 struct Inputs {
   std::uint32_t first;
   std::uint64_t count;
@@ -109,7 +108,7 @@ void in_parallel(std::size_t count, Body &&body) {
 
 class Sweep {
  public:
-  static constexpr std::size_t chunk = std::size_t{1} << 22;
+  static constexpr std::size_t round_size = std::size_t{1} << 22;
 
   Sweep(const Function &function, const std::vector<std::string> &isas, std::uint64_t stride)
       : function_(function), stride_(stride) {
@@ -124,7 +123,7 @@ class Sweep {
   }
 
   // Inputs number begin to begin + count.
-  void run_chunk(std::uint64_t begin, std::size_t count) {
+  void run_round(std::uint64_t begin, std::size_t count) {
     for (ExhaustiveResult &result : results_) {
       note_running(result.function + " on " + result.isa + ", inputs from " +
                    hex(bits_of(function_.inputs[begin * stride_]), 4) + " on");
@@ -148,7 +147,7 @@ class Sweep {
   }
 
  private:
-  static constexpr std::size_t block = 4096;  // of one call: inputs and results stay in the cache
+  static constexpr std::size_t call_size = 4096;  // inputs and results stay in the cache
 
   void see(ExhaustiveResult &result, double error, float input) {
     if (!(error <= result.worst_error)) result.worst_error = error, result.worst_input = input;
@@ -156,8 +155,8 @@ class Sweep {
 
   void make_reference(std::uint64_t begin, std::size_t first, std::size_t last) {
     ExhaustiveResult own;
-    for (std::size_t at = first; at < last; at += block) {
-      const std::size_t n = std::min(block, last - at);
+    for (std::size_t at = first; at < last; at += call_size) {
+      const std::size_t n = std::min(call_size, last - at);
       for (std::size_t i = at; i < at + n; ++i) x_[i] = function_.inputs[(begin + i) * stride_];
       function_.evaluate(x_.data() + at, expected_.data() + at, n);
       for (std::size_t i = at; i < at + n; ++i) see(own, function_.error(x_[i], expected_[i]), x_[i]);
@@ -168,9 +167,9 @@ class Sweep {
 
   void compare(ExhaustiveResult &result, std::size_t first, std::size_t last) {
     ExhaustiveResult own;
-    float y[block];
-    for (std::size_t at = first; at < last; at += block) {
-      const std::size_t n = std::min(block, last - at);
+    float y[call_size];
+    for (std::size_t at = first; at < last; at += call_size) {
+      const std::size_t n = std::min(call_size, last - at);
       function_.evaluate(x_.data() + at, y, n);
       for (std::size_t i = 0; i < n; ++i) {
         if (same_bits(y[i], expected_[at + i])) continue;
@@ -194,7 +193,7 @@ class Sweep {
 
   const Function &function_;
   std::uint64_t stride_;
-  std::vector<float> x_ = std::vector<float>(chunk), expected_ = std::vector<float>(chunk);
+  std::vector<float> x_ = std::vector<float>(round_size), expected_ = std::vector<float>(round_size);
   std::vector<ExhaustiveResult> results_;
   std::mutex mutex_;
 };
@@ -203,9 +202,9 @@ std::vector<ExhaustiveResult> check(const Function &function, const std::vector<
                                     std::uint64_t stride, const OnInputs &progress) {
   const std::uint64_t inputs = (function.inputs.size() + stride - 1) / stride;
   Sweep sweep(function, isas, stride);
-  for (std::uint64_t begin = 0; begin < inputs; begin += Sweep::chunk) {
+  for (std::uint64_t begin = 0; begin < inputs; begin += Sweep::round_size) {
     progress(begin, inputs);
-    sweep.run_chunk(begin, std::min<std::uint64_t>(Sweep::chunk, inputs - begin));
+    sweep.run_round(begin, std::min<std::uint64_t>(Sweep::round_size, inputs - begin));
   }
   return sweep.results();
 }

@@ -1,4 +1,4 @@
-// exp and the tanh of softcaps in f32, over every float that they make something of.
+// exp and the tanh of softcaps in f32, over every float with a nontrivial result.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ struct ExhaustiveResult {
 
 using OnInputs = std::function<void(std::uint64_t done, std::uint64_t of)>;
 
-// On every core: each stride-th of the inputs, on the scalar level and on those named.
+// Runs each stride-th input on all cores, on the scalar level and the named ones.
 std::vector<ExhaustiveResult> check_exp_exhaustively(const std::vector<std::string> &isas,
                                                      std::uint64_t stride, const OnInputs &progress);
-// From 2^-26, below which tanh(x) is x, to 10, from where on it is 1; and their negatives.
+// Inputs of magnitudes from 2^-26 to 10: below, tanh(x) is x; above, it is 1.
 std::vector<ExhaustiveResult> check_tanh_exhaustively(const std::vector<std::string> &isas,
                                                       std::uint64_t stride, const OnInputs &progress);
 

@@ -6,7 +6,7 @@
 
 namespace rapt::validate {
 
-// Over 64-bit words in order: not for adversaries, but a word that differs, is missing or is elsewhere shows.
+// A hash of 64-bit words in order. It is not cryptographic, but shows a changed, missing or moved word.
 class Hash {
  public:
   void add(std::uint64_t word) {
@@ -19,7 +19,7 @@ class Hash {
   std::uint64_t state_ = 0x72617074u;
 };
 
-// Of one call: how many results it has, and their bits.
+// The hash of one call: the number of results, and their bits.
 inline std::uint64_t hash_of(const std::vector<std::uint64_t> &bits) {
   Hash hash;
   hash.add(bits.size());

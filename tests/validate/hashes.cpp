@@ -1,6 +1,6 @@
 #include "validate/hashes.hpp"
 
-#include <cstdio>
+#include <fmt/format.h>
 
 namespace rapt::validate {
 namespace {
@@ -33,10 +33,7 @@ std::uint64_t published_hash(const std::string &kernel, Effort effort) {
 }
 
 std::string hash_line(const std::string &kernel, Effort effort, std::uint64_t hash) {
-  char text[96];
-  std::snprintf(text, sizeof text, "HASH(%s, %s, 0x%016llx)\n", kernel.c_str(),
-                effort == Effort::quick ? "quick" : "full", static_cast<unsigned long long>(hash));
-  return text;
+  return fmt::format("HASH({}, {}, {:#018x})\n", kernel, effort == Effort::quick ? "quick" : "full", hash);
 }
 
 const char *hashes_head() {

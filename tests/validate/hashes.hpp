@@ -13,7 +13,7 @@ std::uint64_t published_hash(const std::string &kernel, Effort effort);
 // A line of hashes.def.
 std::string hash_line(const std::string &kernel, Effort effort, std::uint64_t hash);
 
-// What stands above the lines.
+// The comment above the lines.
 const char *hashes_head();
 
 }  // namespace rapt::validate

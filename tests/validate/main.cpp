@@ -1,4 +1,6 @@
 // rapt-validate: does rapt keep its promises on this machine?
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -34,12 +36,12 @@ std::vector<test::KernelCase> wanted_kernels(const Options &options) {
 }
 
 void list() {
-  std::printf("levels:");
+  fmt::print("levels:");
   for (const std::string &isa : test::compiled_isas()) {
-    std::printf(" %s%s", isa.c_str(), rapt_isa_usable(isa.c_str()) ? "" : " (not usable here)");
+    fmt::print(" {}{}", isa, rapt_isa_usable(isa.c_str()) ? "" : " (not usable here)");
   }
-  std::printf("\nkernels:\n");
-  for (const test::KernelCase &kernel : test::kernel_cases()) std::printf("  %s\n", kernel.name);
+  fmt::print("\nkernels:\n");
+  for (const test::KernelCase &kernel : test::kernel_cases()) fmt::print("  {}\n", kernel.name);
 }
 
 int print_hashes(const Options &options) {
@@ -52,7 +54,7 @@ int print_hashes(const Options &options) {
       };
       const LevelResult result = check_kernel(kernel, {"scalar"}, effort, default_seed, show).front();
       if (result.mismatches != 0 || result.stopped) {
-        std::fprintf(stderr, "%s: the scalar level fails\n", kernel.name);
+        fmt::print(stderr, "{}: the scalar level fails\n", kernel.name);
         return 1;
       }
       text += hash_line(kernel.name, effort, result.hash);
@@ -87,7 +89,7 @@ void run(Report &report, Progress &progress) {
     }
   }
   if (!options.exhaustive) return;
-  std::printf("\n");
+  fmt::print("\n");
   for (const auto &[name, check] : {std::pair("exp_f32 over all inputs", &check_exp_exhaustively),
                                     std::pair("tanh over all inputs", &check_tanh_exhaustively)}) {
     const auto results = check(report.isas, 1, [&, name = name](std::uint64_t done, std::uint64_t of) {
@@ -109,8 +111,7 @@ int validate_machine(const Options &options, const CpuReport &cpu, std::FILE *js
   }
   print_cpu(cpu);
   if (options.seed != default_seed) {
-    std::printf("seed      %llu: hashes are published for seed %llu only\n",
-                static_cast<unsigned long long>(options.seed), static_cast<unsigned long long>(default_seed));
+    fmt::print("seed      {}: hashes are published for seed {} only\n", options.seed, default_seed);
   }
   print_head();
   Progress progress;
@@ -129,33 +130,30 @@ int validate_machine(const Options &options, const CpuReport &cpu, std::FILE *js
 }  // namespace
 
 int main(int argc, char **argv) {
-  const auto options = parse_options(argc, argv);
-  if (!options) return 2;
+  const auto parsed = parse_options(argc, argv);
+  if (const int *status = std::get_if<int>(&parsed)) return *status;
+  const Options &options = std::get<Options>(parsed);
   const CpuReport cpu = report_cpu();
   // Guard pages then keep the distance that QEMU's masked loads need.
   if (cpu.emulated) setenv("RAPT_TEST_EMULATED", "1", 0);
   catch_crashes();
-  switch (options->action) {
-    case Action::help:
-      std::fputs(help_text(), stdout);
-      return 0;
+  switch (options.action) {
     case Action::list:
       list();
       return 0;
     case Action::print_hashes:
-      return print_hashes(*options);
+      return print_hashes(options);
     case Action::validate:
     case Action::one_case:
       break;
   }
   std::FILE *json = nullptr;
-  if (!options->json.empty()) {
-    json = std::fopen(options->json.c_str(), "w");
+  if (!options.json.empty()) {
+    json = std::fopen(options.json.c_str(), "w");
     if (json == nullptr) {
-      std::fprintf(stderr, "rapt-validate: %s cannot be written: %s\n", options->json.c_str(),
-                   std::strerror(errno));
+      fmt::print(stderr, "rapt-validate: {} cannot be written: {}\n", options.json, std::strerror(errno));
       return 2;
     }
   }
-  return validate_machine(*options, cpu, json);
+  return validate_machine(options, cpu, json);
 }

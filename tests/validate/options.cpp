@@ -1,132 +1,102 @@
 #include "validate/options.hpp"
 
-#include <getopt.h>
-
+#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 
 #include "rapt/rapt.h"
+#include "support/case_text.hpp"
 #include "support/isa.hpp"
 #include "support/kernel_case.hpp"
 
 namespace rapt::validate {
 namespace {
 
-enum Flag : int { isa = 256, kernel, quick, full, exhaustive, seed, json, list, print_hashes, one_case };
-
-constexpr option flags[] = {
-    {"isa", required_argument, nullptr, Flag::isa},
-    {"kernel", required_argument, nullptr, Flag::kernel},
-    {"quick", no_argument, nullptr, Flag::quick},
-    {"full", no_argument, nullptr, Flag::full},
-    {"exhaustive", no_argument, nullptr, Flag::exhaustive},
-    {"seed", required_argument, nullptr, Flag::seed},
-    {"json", required_argument, nullptr, Flag::json},
-    {"list", no_argument, nullptr, Flag::list},
-    {"print-hashes", no_argument, nullptr, Flag::print_hashes},
-    {"case", required_argument, nullptr, Flag::one_case},
-    {"help", no_argument, nullptr, 'h'},
-    {nullptr, 0, nullptr, 0},
-};
-
-std::nullopt_t complain(const std::string &what) {
-  std::fprintf(stderr, "rapt-validate: %s\nTry: rapt-validate --help\n", what.c_str());
-  return std::nullopt;
+// CLI11 takes the text that a validator returns as the complaint, and an empty one as consent.
+std::string complaint_about_isa(const std::string &name) {
+  const auto known = test::compiled_isas();
+  if (std::ranges::find(known, name) == known.end()) return "no level is called " + name + "; see --list";
+  return rapt_isa_usable(name.c_str()) ? "" : "this machine cannot run " + name;
 }
 
-bool is_kernel(const std::string &name) {
-  return std::ranges::any_of(test::kernel_cases(), [&](const auto &known) { return name == known.name; });
+// Null: there is none.
+const test::KernelCase *kernel_called(const std::string &name) {
+  for (const test::KernelCase &kernel : test::kernel_cases()) {
+    if (name == kernel.name) return &kernel;
+  }
+  return nullptr;
+}
+
+std::string complaint_about_kernel(const std::string &name) {
+  return kernel_called(name) ? "" : "no kernel is called " + name + "; see --list";
+}
+
+// CLI11 itself takes "-1" and numbers of more than 64 bits.
+std::string complaint_about_seed(const std::string &text) {
+  std::uint64_t seed;
+  return test::parse_number(text, seed) ? "" : text + " is no seed";
+}
+
+// Repeated once per name.
+void add_names(CLI::App &app, const char *flag, std::vector<std::string> &names, const char *help,
+               std::string (*complaint)(const std::string &)) {
+  app.add_option(flag, names, help)
+      ->type_name("NAME")
+      ->allow_extra_args(false)
+      ->take_all()
+      ->check(CLI::Validator([complaint](std::string &name) { return complaint(name); }, ""));
 }
 
 }  // namespace
 
-const char *help_text() {
-  return R"(usage: rapt-validate [--quick | --full | --exhaustive] [options]
-
-Runs every kernel on every instruction-set level that this CPU has, compares each result with the scalar
-reference bit for bit, its accuracy with what rapt.h promises, and a hash of all results with the published one.
-
-  --quick         a second
-  --full          about a minute (the default)
-  --exhaustive    some five minutes of CPU time: --full, and exp and the tanh of softcaps over all floats
-  --isa NAME      only this level, and the scalar reference (may be repeated)
-  --kernel NAME   only this kernel (may be repeated)
-  --seed N        other inputs; their hash is not published, so it is compared between levels only
-  --json FILE     all that is printed, as JSON
-  --list          the levels and kernels by name
-  --case TEXT     with --kernel: only this case, as a failure prints it
-  --print-hashes  the text of hashes.def, by the scalar level
-  --help          this text
-
-The exit status is 0 if everything holds, 1 if anything does not, and 2 if the command line is wrong.
-)";
-}
-
-std::optional<Options> parse_options(int argc, char **argv) {
+std::variant<Options, int> parse_options(int argc, char **argv) {
   Options options;
-  for (int flag; (flag = getopt_long(argc, argv, "h", flags, nullptr)) != -1;) {
-    switch (flag) {
-      case Flag::isa: {
-        const auto known = test::compiled_isas();
-        if (std::ranges::find(known, optarg) == known.end()) {
-          return complain(std::string("no level is called ") + optarg + "; see --list");
-        }
-        if (!rapt_isa_usable(optarg)) return complain(std::string("this machine cannot run ") + optarg);
-        options.isas.emplace_back(optarg);
-        break;
-      }
-      case Flag::kernel:
-        if (!is_kernel(optarg))
-          return complain(std::string("no kernel is called ") + optarg + "; see --list");
-        options.kernels.emplace_back(optarg);
-        break;
-      case Flag::quick:
-        options.effort = Effort::quick;
-        break;
-      case Flag::full:
-        options.effort = Effort::full;
-        break;
-      case Flag::exhaustive:
-        options.effort = Effort::full;
-        options.exhaustive = true;
-        break;
-      case Flag::seed: {
-        char *end;
-        errno = 0;
-        options.seed = std::strtoull(optarg, &end, 0);
-        if (*optarg == '\0' || *optarg == '-' || *end != '\0' || errno != 0) {
-          return complain(std::string(optarg) + " is no seed");
-        }
-        break;
-      }
-      case Flag::json:
-        options.json = optarg;
-        break;
-      case Flag::list:
-        options.action = Action::list;
-        break;
-      case Flag::print_hashes:
-        options.action = Action::print_hashes;
-        break;
-      case Flag::one_case: {
-        options.action = Action::one_case;
-        const std::string wrong = parse_case(optarg, options.one_case);
-        if (!wrong.empty()) return complain("--case: " + wrong);
-        break;
-      }
-      case 'h':
-        options.action = Action::help;
-        return options;
-      default:
-        return complain("the command line is wrong");
+  bool quick = false, full = false, list = false, print_hashes = false;
+  std::string one_case;
+  CLI::App app(
+      "Runs every kernel on every instruction-set level that this CPU has, compares each result with the\n"
+      "scalar reference bit for bit, its accuracy with what rapt.h promises, and a hash of all results\n"
+      "with the published one.",
+      "rapt-validate");
+  app.footer(
+      "The exit status is 0 if everything holds, 1 if anything does not, and 2 if the command line is "
+      "wrong.");
+  CLI::Option *const is_quick = app.add_flag("--quick", quick, "a second");
+  app.add_flag("--full", full, "about a minute (the default)")->excludes(is_quick);
+  app.add_flag("--exhaustive", options.exhaustive,
+               "some five minutes of CPU time: --full, and exp and the tanh of softcaps over all floats")
+      ->excludes(is_quick);
+  add_names(app, "--isa", options.isas, "only this level, and the scalar reference (may be repeated)",
+            complaint_about_isa);
+  add_names(app, "--kernel", options.kernels, "only this kernel (may be repeated)", complaint_about_kernel);
+  app.add_option("--seed", options.seed,
+                 "other inputs; their hash is not published, so it is compared between levels only")
+      ->type_name("N")
+      ->check(CLI::Validator([](std::string &text) { return complaint_about_seed(text); }, ""));
+  app.add_option("--json", options.json, "all that is printed, as JSON")->type_name("FILE");
+  app.add_flag("--list", list, "the levels and kernels by name");
+  CLI::Option *const has_case =
+      app.add_option("--case", one_case, "with --kernel: only this case, as a failure prints it")
+          ->type_name("TEXT");
+  app.add_flag("--print-hashes", print_hashes, "the text of hashes.def, by the scalar level");
+  try {
+    app.parse(argc, argv);
+    if (*has_case) {
+      if (options.kernels.size() != 1) throw CLI::ValidationError("--case", "needs one --kernel");
+      const std::string wrong =
+          test::parse_case(kernel_called(options.kernels[0])->traits.family, one_case, options.one_case);
+      if (!wrong.empty()) throw CLI::ValidationError("--case", wrong);
     }
+  } catch (const CLI::ParseError &error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    std::fprintf(stderr, "rapt-validate: %s\nTry: rapt-validate --help\n", error.what());
+    return 2;
   }
-  if (optind < argc) return complain(std::string(argv[optind]) + " is not understood");
-  if (options.action == Action::one_case && options.kernels.size() != 1) {
-    return complain("--case needs one --kernel");
-  }
+  options.effort = quick ? Effort::quick : Effort::full;
+  options.action = list           ? Action::list
+                   : print_hashes ? Action::print_hashes
+                   : *has_case    ? Action::one_case
+                                  : Action::validate;
   return options;
 }
 

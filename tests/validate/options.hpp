@@ -2,31 +2,28 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
-#include "validate/case_text.hpp"
 #include "validate/cases.hpp"
 
 namespace rapt::validate {
 
-enum class Action { validate, one_case, list, print_hashes, help };
+enum class Action { validate, one_case, list, print_hashes };
 
 struct Options {
   Action action = Action::validate;
-  std::vector<std::string> isas;     // empty: all usable ones
+  std::vector<std::string> isas;     // empty: all usable levels
   std::vector<std::string> kernels;  // empty: all
   Effort effort = Effort::full;
   bool exhaustive = false;
   std::uint64_t seed = default_seed;
   std::string json;  // a file, or empty
-  Case one_case;
+  test::Case one_case;
 };
 
-// Null, with a message on standard error, if the command line is wrong.
-std::optional<Options> parse_options(int argc, char **argv);
-
-const char *help_text();
+// The exit status if the program is done: it has printed its help or a complaint.
+std::variant<Options, int> parse_options(int argc, char **argv);
 
 }  // namespace rapt::validate

@@ -1,4 +1,4 @@
-// What is printed, and the same as JSON.
+// The printed report, and the same as JSON.
 #pragma once
 
 #include <cstdio>
@@ -15,7 +15,7 @@ namespace rapt::validate {
 
 struct Row {
   LevelResult result;
-  std::optional<std::uint64_t> published;  // none where nothing is published for this run
+  std::optional<std::uint64_t> published;  // empty if no hash is published for this run
 
   bool holds() const { return result.holds(published); }
 };
@@ -33,7 +33,7 @@ struct Report {
   double seconds = 0;
 
   bool holds() const;
-  // The other levels of this processor.
+  // The levels of this processor that did not run.
   std::vector<NotRun> not_run() const;
 };
 
@@ -47,7 +47,7 @@ void print_verdict(const Report &report);
 // False if the file could not be written; closes it.
 bool write_json(const Report &report, std::FILE *file);
 
-// A line on standard error that is written over, if that is a terminal.
+// A line on standard error that replaces itself, if standard error is a terminal.
 class Progress {
  public:
   Progress();

@@ -4,8 +4,10 @@
 #include <functional>
 #include <initializer_list>
 
+#include "support/case_text.hpp"
 #include "support/compare.hpp"
 #include "support/isa.hpp"
+#include "support/options.hpp"
 #include "validate/crash.hpp"
 
 namespace rapt::validate {
@@ -46,7 +48,7 @@ class Shrinker {
   bool attempt(const std::function<void(Case &)> &change) {
     Case candidate = best_;
     change(candidate);
-    if (to_text(candidate) == to_text(best_) || !fails(candidate)) return false;
+    if (candidate == best_ || !fails(candidate)) return false;
     best_ = candidate;
     return true;
   }
@@ -54,71 +56,69 @@ class Shrinker {
   void simplify_layout() {
     attempt([](Case &c) { c.layout = {}; });
     attempt([](Case &c) { c.layout.attention = {}; });
-    attempt([](Case &c) { c.layout.attention.calls = Calls::whole; });
-    attempt([](Case &c) { c.layout.attention.page_size = 0; });
-    attempt([](Case &c) { c.layout.attention.packed_keys = false; });
-    attempt([](Case &c) { c.layout.attention.q_offsets = false; });
-    attempt([](Case &c) { c.layout.attention.kv_offsets = false; });
-    attempt([](Case &c) { c.layout.attention.repeated_heads = false; });
-    attempt([](Case &c) { c.layout.attention.tokens_outside = c.layout.attention.fused = false; });
-    attempt([](Case &c) { c.layout.fp_state.reset(); });
-    attempt([](Case &c) { c.layout.alias = Alias::none; });
-    attempt([](Case &c) { c.layout.reversed = false; });
-    attempt([](Case &c) { c.layout.gap = {}; });
-    attempt([](Case &c) { c.layout.offset = {}; });
     for (std::size_t i = 0; i < best_.layout.offset.size(); ++i) {
       attempt([i](Case &c) { c.layout.offset[i] = 0; });
       attempt([i](Case &c) { c.layout.gap[i] = 0; });
     }
-    attempt([](Case &c) { c.layout.placement = Placement::ends_at_guard; });
+    reset_options();
   }
 
-  // The fewest rows, then the fewest columns, by trying all from the least; few failures need many.
+  // Each option of the case back to its default, but for the sizes and the input.
+  void reset_options() {
+    std::size_t count = 0;
+    for_each_option(best_, [&](auto &, const auto &) { count += 1; });
+    for (std::size_t index = 0; index < count; ++index) {
+      attempt([index](Case &c) {
+        std::size_t at = 0;
+        for_each_option(c, [&]<class Owner>(Owner &owner, const Option<Owner> &option) {
+          if (at++ != index || option.is_always_written) return;
+          static const Owner plain;
+          const auto reset = [&](auto field) {
+            if constexpr (std::is_same_v<decltype(field), std::size_t Owner::*>) {
+              if (owner.*field < plain.*field) return;  // a dimension that is smaller than the default one
+            }
+            owner.*field = plain.*field;
+          };
+          std::visit(reset, option.field);
+        });
+      });
+    }
+  }
+
+  // Tries every number of rows from the least, then of columns: few failures need many.
   void shorten() {
     constexpr std::size_t tried = 320;
-    const std::size_t rows = best_.problem.rows, cols = best_.problem.cols;
+    const std::size_t rows = best_.problem.of_rows() ? best_.problem.rows() : 0, cols = best_.problem.cols();
     for (std::size_t r = 0; r < std::min(rows, tried); ++r) {
-      if (attempt([r](Case &c) { c.problem.rows = r; })) break;
+      if (attempt([r](Case &c) { c.problem.of_rows()->rows = r; })) break;
     }
     for (std::size_t n = 0; n < std::min(cols, tried); ++n) {
-      if (attempt([n](Case &c) { c.problem.cols = n; })) break;
+      if (attempt([n](Case &c) { c.problem.set_cols(n); })) break;
     }
-    while (best_.problem.cols > tried && attempt([](Case &c) { c.problem.cols -= c.problem.cols / 8; })) {
+    const auto attempt_fewer = [&](std::size_t cols_less) {
+      return attempt([&](Case &c) { c.problem.set_cols(c.problem.cols() - cols_less); });
+    };
+    while (best_.problem.cols() > tried && attempt_fewer(best_.problem.cols() / 8)) {
     }
-    while (best_.problem.cols > tried && attempt([](Case &c) { c.problem.cols -= 1; })) {
+    while (best_.problem.cols() > tried && attempt_fewer(1)) {
     }
   }
 
   void simplify_problem() {
-    attempt([](Case &c) { c.problem.options = {}; });
-    attempt([](Case &c) { c.problem.attention = {}; });
-    attempt([](Case &c) { c.problem.attention.batch = 1; });
-    attempt([](Case &c) { c.problem.attention.kv_heads = 1; });
-    attempt([](Case &c) { c.problem.attention.group = 1; });
-    for (const std::size_t dim : std::initializer_list<std::size_t>{1, 2, 4, 8, 16, 24}) {
-      attempt([dim](Case &c) { c.problem.attention.v_dim = dim; });
-      attempt([dim](Case &c) { c.problem.attention.qk_dim = dim; });
+    const auto in_attention = [](auto &&change) {
+      return [change](Case &c) {
+        if (auto *const attention = std::get_if<AttentionProblem>(&c.problem.of)) change(*attention);
+      };
+    };
+    attempt([](Case &c) {
+      if (auto *const softmax = std::get_if<SoftmaxProblem>(&c.problem.of)) softmax->options = {};
+    });
+    attempt(in_attention([](AttentionProblem &a) { a.options = {}; }));
+    reset_options();
+    for (const std::size_t dim : std::initializer_list<std::size_t>{24, 16, 8, 4, 2, 1}) {
+      attempt(in_attention([dim](AttentionProblem &a) { a.v_dim = std::min(a.v_dim, dim); }));
+      attempt(in_attention([dim](AttentionProblem &a) { a.qk_dim = std::min(a.qk_dim, dim); }));
     }
-    attempt([](Case &c) { c.problem.attention.ragged_queries = false; });
-    attempt([](Case &c) { c.problem.attention.query_scales = false; });
-    attempt([](Case &c) { c.problem.attention.alibi = false; });
-    attempt([](Case &c) { c.problem.attention.bottom_right = false; });
-    attempt([](Case &c) { c.problem.attention.window_left = -1; });
-    attempt([](Case &c) { c.problem.attention.window_right = -1; });
-    attempt([](Case &c) { c.problem.attention.window_chunk = 0; });
-    attempt([](Case &c) { c.problem.options.bias = PerRow::none, c.problem.options.bias_excludes = false; });
-    attempt([](Case &c) { c.problem.options.bias_excludes = false; });
-    attempt([](Case &c) { c.problem.options.mask = PerRow::none; });
-    attempt([](Case &c) { c.problem.options.sinks = false, c.problem.options.special_sinks = false; });
-    attempt([](Case &c) { c.problem.options.special_sinks = false; });
-    attempt([](Case &c) { c.problem.options.softcap = 0; });
-    attempt([](Case &c) { c.problem.options.row_lengths = false; });
-    attempt([](Case &c) { c.problem.options.causal = false, c.problem.options.causal_offset = 0; });
-    attempt([](Case &c) { c.problem.options.causal_offset = 0; });
-    attempt([](Case &c) { c.problem.options.empty_rows_are_zero = false; });
-    attempt([](Case &c) { c.problem.same_row = false; });
-    attempt([](Case &c) { c.problem.scale = 1; });
-    attempt([](Case &c) { c.problem.shift = 0; });
     attempt([](Case &c) { c.problem.input = InputClass::uniform; });
     for (std::uint64_t seed = 1; seed <= 4; ++seed) {
       if (best_.problem.seed <= 4 || attempt([seed](Case &c) { c.problem.seed = seed; })) break;

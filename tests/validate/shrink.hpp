@@ -3,12 +3,10 @@
 #include <string>
 
 #include "support/kernel_case.hpp"
-#include "validate/case_text.hpp"
 
 namespace rapt::validate {
 
-// The smallest failing case that is found from a failing one: fewer rows, fewer columns, fewer options, a
-// simpler layout.
-Case shrink(const test::KernelCase &kernel, const std::string &isa, const Case &failing);
+// A smaller case that fails too: fewer rows, fewer columns, fewer options, a simpler layout.
+test::Case shrink(const test::KernelCase &kernel, const std::string &isa, const test::Case &failing);
 
 }  // namespace rapt::validate

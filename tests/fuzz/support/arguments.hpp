@@ -13,7 +13,7 @@ namespace rapt::test {
 
 inline constexpr std::size_t few_rows = 5, most_rows = 40, most_cols = 300, cols_of_many_rows = 25;
 
-// Few rows, or many short ones, which softmax takes by groups; now and then of sizes that no memory has.
+// Few rows, or many short ones, which softmax computes in groups; sometimes more than any memory holds.
 struct FuzzShape {
   explicit FuzzShape(FuzzInput &input) {
     const std::size_t draw = input.below(65536);
@@ -30,7 +30,7 @@ struct FuzzShape {
   bool wild = false;
 };
 
-// A stride that fits the row, or one that does not, or one that leads out of the address space.
+// A stride that fits the row, is too small, or leads out of the address space.
 inline std::ptrdiff_t fuzz_stride(FuzzInput &input, std::size_t cols) {
   constexpr std::ptrdiff_t bad[] = {0, 1, -1, PTRDIFF_MIN, PTRDIFF_MAX, PTRDIFF_MAX / 2 + 1};
   if (input.one_in(16)) return bad[input.byte() % 6];
@@ -42,7 +42,7 @@ inline bool stride_fits(std::size_t rows, std::size_t cols, std::ptrdiff_t strid
   return rows <= 1 || (stride >= 0 && static_cast<std::size_t>(stride) >= cols);
 }
 
-// The bytes from the first element to the end of the last one; -1: more than an object can have.
+// The bytes from the first element to the end of the last; -1: more than an object can have.
 inline std::ptrdiff_t extent_of(std::size_t rows, std::size_t cols, std::ptrdiff_t stride,
                                 std::size_t element_size) {
   if (rows == 0 || cols == 0) return 0;
@@ -61,7 +61,7 @@ struct FuzzMatrix {
 
   bool fits() const { return stride_fits(rows, cols, stride); }
   std::ptrdiff_t extent() const { return extent_of(rows, cols, stride, element_size); }
-  // Memory for it can be had.
+  // Small enough for the harness to have memory for it.
   bool is_tame() const {
     return fits() && extent() >= 0 && static_cast<std::size_t>(extent()) <= FuzzMemory::capacity / 16;
   }
@@ -75,9 +75,8 @@ struct FuzzMatrix {
   }
 };
 
-// Memory for every matrix: of its own, flush at a guard page, or now and then a place in one buffer that all
-// of them share, in which they may overlap. What cannot be had in full gets a few elements: it must not be
-// touched.
+// Places every matrix flush with a guard page, or all of them in one buffer, where they may overlap. A matrix
+// too large for memory gets a few elements, which no call may touch.
 inline void place_all(FuzzInput &input, FuzzMemory &memory, std::initializer_list<FuzzMatrix *> matrices) {
   const bool shared = input.one_in(4);
   const Placement placement = input.one_in(2) ? Placement::begins_at_guard : Placement::ends_at_guard;
@@ -111,7 +110,7 @@ inline void place_all(FuzzInput &input, FuzzMemory &memory, std::initializer_lis
   }
 }
 
-// Judges `input` against `output`: an exact overlap is right if the function works in place.
+// An exact overlap is valid if the function works in place.
 inline void judge_overlap(const FuzzMatrix &input, const FuzzMatrix &output, bool in_place,
                           CallRules &rules) {
   const bool exact = input.is(output) && in_place;
@@ -121,7 +120,7 @@ inline void judge_overlap(const FuzzMatrix &input, const FuzzMatrix &output, boo
     return;
   }
   if (share_bytes(input.bytes(), output.bytes())) rules.must_fail |= only(RAPT_BAD_OVERLAP);
-  // Rows interleaved in some other way than the library looks for may be taken for an overlap.
+  // The library may take interleaved rows for an overlap.
   if (extents_meet(input.bytes(), output.bytes())) rules.may_fail |= only(RAPT_BAD_OVERLAP);
 }
 
@@ -131,12 +130,12 @@ inline void judge_matrix(const FuzzMatrix &matrix, bool any_work, rapt_status ba
   if (!matrix.data) found |= only(bad_pointer);
   if (!matrix.fits()) found |= only(bad_stride);
   if (matrix.fits() && matrix.extent() < 0) found |= only(RAPT_BAD_SIZE);
-  // Sizes are judged with whatever stride there is.
+  // The library may judge the size by a wrong stride.
   if (!matrix.fits()) rules.may_fail |= only(RAPT_BAD_SIZE);
   (any_work ? rules.must_fail : rules.may_fail) |= found;
 }
 
-// Every matrix is in memory in full, or the call must fail before it looks.
+// Every matrix is in memory in full, or the call must fail without an access.
 inline bool may_be_called(std::initializer_list<const FuzzMatrix *> matrices, bool any_work,
                           const CallRules &rules) {
   if (!any_work || rules.must_fail != 0) return true;

@@ -1,4 +1,4 @@
-// The fuzzer's bytes as a stream of decisions and of data.
+// The fuzzer's bytes as a stream of decisions and data.
 #pragma once
 
 #include <bit>
@@ -19,7 +19,7 @@ class FuzzInput {
   }
 
   std::uint8_t byte() { return at_ == end_ ? 0 : *at_++; }
-  bool one_in(unsigned count) { return byte() % count == count - 1; }  // false where the bytes have run out
+  bool one_in(unsigned count) { return byte() % count == count - 1; }  // false behind the last byte
   std::size_t below(std::size_t bound) { return (std::size_t{byte()} | std::size_t{byte()} << 8) % bound; }
 
   template <class T>
@@ -29,7 +29,7 @@ class FuzzInput {
     return std::bit_cast<T>(bits);
   }
 
-  // A number as arguments have it: mostly ordinary, now and then any bits.
+  // A scale or the like: mostly ordinary, sometimes any bits.
   template <class T>
   T number() {
     constexpr double ordinary[] = {1, 0.125, 0.3, -0.7, 1.7, 0, 50, -1};

@@ -1,4 +1,4 @@
-// The operands of a call in guarded memory, put back as they were for each level.
+// The operands of a call in guarded memory, restored for each level.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace rapt::test {
 
-// Rows of bytes: what an operand covers.
+// The bytes of an operand, row by row.
 struct RowsOfBytes {
   const void *data = nullptr;
   std::ptrdiff_t stride = 0;  // bytes
@@ -18,9 +18,9 @@ struct RowsOfBytes {
   bool empty() const { return data == nullptr || rows == 0 || row_bytes == 0; }
 };
 
-// Some byte belongs to both.
+// Both have some byte.
 bool share_bytes(const RowsOfBytes &a, const RowsOfBytes &b);
-// What lies between the first and the last byte of each meets, gaps between the rows included.
+// The same with the gaps between the rows.
 bool extents_meet(const RowsOfBytes &a, const RowsOfBytes &b);
 
 class FuzzMemory {
@@ -28,14 +28,14 @@ class FuzzMemory {
   static constexpr std::size_t operands = 8, capacity = std::size_t{1} << 17;
 
   FuzzMemory();
-  // Memory for operand `index` of this input, flush at a guard page but for `offset`.
+  // Memory for operand `index`, `offset` bytes from a guard page.
   unsigned char *place(std::size_t index, std::size_t bytes, Placement placement, std::size_t offset);
   void forget_all();
 
-  // What place() and the harness have put there so far is what each level begins with.
+  // Each level begins with the contents at remember().
   void remember();
   void restore();
-  // Every byte outside `output`, and outside the operands, holds what it held; with no output, every byte.
+  // Every byte outside `output` is as remembered, and the canaries are intact.
   bool unchanged_but(const RowsOfBytes &output) const;
 
  private:

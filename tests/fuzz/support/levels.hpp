@@ -1,4 +1,4 @@
-// One call on every usable level, the scalar level being the judge.
+// One call on every usable level, compared with the scalar level.
 #pragma once
 
 #include <cstdio>
@@ -11,7 +11,7 @@
 
 namespace rapt::test {
 
-// No std::string: the memory sanitizer knows nothing of the C++ library's compiled parts.
+// No std::string: the C++ library is not compiled for the memory sanitizer.
 [[noreturn]] inline void finding(const char *function, const char *what) {
   std::fprintf(stderr, "FINDING: %s on %s: %s\n", function, rapt_active_isa(), what);
   std::fflush(stderr);
@@ -24,12 +24,12 @@ static_assert(RAPT_BAD_DSINKS < 64);
 constexpr Statuses only(rapt_status status) { return Statuses{1} << status; }
 
 struct CallRules {
-  Statuses must_fail = 0;  // what is wrong beyond doubt: if anything is, the call fails
-  Statuses may_fail = 0;   // what else the call may report
+  Statuses must_fail = 0;  // if any, the call must fail with one of all
+  Statuses may_fail = 0;   // other statuses that the call may return
 };
 
-// `call` makes the call and returns its status; `results(out)` appends the canonical bits of what came out.
-// What is not in `output` must keep its bytes; if the call fails, everything must.
+// `call` makes the call and returns its status; `results(out)` appends the canonical bits of the results.
+// Bytes outside `output` must not change; if the call fails, no byte may.
 template <class Call, class Results>
 void on_every_level(const char *function, FuzzMemory &memory, const RowsOfBytes &output,
                     const CallRules &rules, Call &&call, Results &&results) {

@@ -1,6 +1,6 @@
-// Runs a harness without libFuzzer, for tools that do not go together with it:
+// Runs a harness without libFuzzer, for tools that do not work with it:
 //   HARNESS SECONDS CORPUS_FOLDER
-// The files of the folder first, then mutations of them and random bytes, the same ones in every run.
+// It runs the files of the folder, then mutations of them and random bytes, the same in every run.
 #include <dirent.h>
 
 #include <chrono>

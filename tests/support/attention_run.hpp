@@ -1,0 +1,326 @@
+// A problem of attention in memory, for forward and backward runs alike: its inputs and options in any
+// layout, and the API's options for a piece of it.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "support/attention_calls.hpp"
+#include "support/attention_data.hpp"
+#include "support/attention_memory.hpp"
+#include "support/public_api.hpp"
+
+namespace rapt::test {
+
+template <class T>
+class AttentionRun : protected AttentionCalls {
+ protected:
+  using Tensor = test::Tensor<T>;
+  using Shape = typename Tensor::Shape;
+
+  // Some sequences, and some of the queries of each.
+  struct Piece {
+    std::size_t first_sequence, end_sequence;
+    bool all_queries = true;
+    std::size_t first_query = 0, end_query = 0;
+  };
+
+  // q, k and v, or their gradients: apart, or slices of `whole`.
+  struct Three {
+    Tensor whole, q, k, v;
+  };
+
+  AttentionRun(const Problem &problem, const Layout &layout, const AttentionLayout &how)
+      : AttentionCalls(layout, how.calls, problem.seed * 77 + 5),
+        problem_(problem.as<AttentionProblem>()),
+        how_(how),
+        a_(make_attention<T>(problem)) {
+    make_plain_where_it_must_be();
+    q_first_ = offsets_of(a_.q_lengths, a_.q_len, 0, how_.q_offsets ? 2 : 0);
+    kv_slack_ = random_.one_in(2);
+    kv_first_ = offsets_of(a_.kv_lengths, a_.kv_len, kv_slack_ ? 7 : 0, 3);
+    if (how_.page_size != 0) make_block_table();
+    place_inputs();
+    place_options();
+  }
+
+  // Tensors in the layout of q, k and v.
+  Three three_tensors(std::size_t q_slot, std::size_t kv_slot) const {
+    Three made;
+    const Shape q = queries_of(a_.qk_dim), v = keys_of(a_.v_dim);
+    Shape k = keys_of(a_.qk_dim);
+    if (how_.fused) {
+      const std::size_t q_part = a_.q_heads * a_.qk_dim, k_part = a_.kv_heads * a_.qk_dim,
+                        v_part = a_.kv_heads * a_.v_dim;
+      made.whole = Tensor({a_.batch, 1, std::max(a_.q_len, a_.kv_len), q_part + k_part + v_part}, true,
+                          gap(q_slot), layout_, q_slot);
+      made.q = Tensor(made.whole, q, 0);
+      made.k = Tensor(made.whole, k, q_part);
+      made.v = Tensor(made.whole, v, q_part + k_part);
+      return made;
+    }
+    made.q = Tensor(q, how_.tokens_outside, gap(q_slot), layout_, q_slot);
+    made.v = Tensor(v, how_.tokens_outside, gap(kv_slot), layout_, kv_slot);
+    const bool packed = how_.packed_keys;
+    if (packed) k = {k.batch, k.heads, 1, (k.tokens + 63) / 64 * 64 * a_.qk_dim};
+    made.k = Tensor(k, !packed && how_.tokens_outside, gap(kv_slot), layout_, kv_slot);
+    if (how_.repeated_heads && k.heads == 1 && a_.q_heads > 1) {
+      made.k.repeat({false, true, false});
+      made.v.repeat({false, true, false});
+    }
+    return made;
+  }
+  Shape queries_of(std::size_t row) const {
+    return how_.q_offsets ? Shape{1, a_.q_heads, q_first_.back(), row}
+                          : Shape{a_.batch, a_.q_heads, a_.q_len, row};
+  }
+  Shape keys_of(std::size_t row) const {
+    // A stride of 0 repeats a single key/value head.
+    const std::size_t heads = how_.repeated_heads && a_.kv_heads == 1 ? 1 : kv_heads();
+    if (how_.page_size != 0) return {pages_, heads, how_.page_size, row};
+    if (how_.kv_offsets) return {1, heads, kv_first_.back(), row};
+    return {a_.batch, heads, a_.kv_len, row};
+  }
+  std::size_t gap(std::size_t slot) const { return static_cast<std::size_t>(layout_.gap[slot]); }
+  std::size_t kv_heads() const { return how_.repeated_heads ? a_.q_heads : a_.kv_heads; }
+
+  // Sequence and token of a query in memory.
+  std::size_t query_sequence(std::size_t b) const { return how_.q_offsets ? 0 : b; }
+  std::size_t query_token(std::size_t b, std::size_t i) const { return how_.q_offsets ? q_first_[b] + i : i; }
+  // Sequence (or page) and token of a key in memory.
+  std::pair<std::size_t, std::size_t> place_of_key(std::size_t b, std::size_t j) const {
+    if (how_.page_size != 0) {
+      const auto page = page_of_[b * table_stride_ + j / how_.page_size];
+      return {static_cast<std::size_t>(page), j % how_.page_size};
+    }
+    if (how_.kv_offsets) return {0, kv_first_[b] + j};
+    return {b, j};
+  }
+
+  // The pointer for a call over the piece. Offsets and pages count from the tensor's first token.
+  T *queries_at(const Tensor &tensor, const Piece &piece) const {
+    if (piece.all_queries && how_.q_offsets) return tensor.data();
+    const std::size_t b = piece.first_sequence;
+    return tensor.at(query_sequence(b), 0, query_token(b, piece.first_query));
+  }
+  T *keys_at(const Tensor &tensor, const Piece &piece) const {
+    const bool from_first = how_.page_size != 0 || how_.kv_offsets;
+    return tensor.at(from_first ? 0 : piece.first_sequence, 0, 0);
+  }
+  bool is_whole(const Piece &piece) const {
+    return piece.all_queries && piece.first_sequence == 0 && piece.end_sequence == a_.batch;
+  }
+  rapt_strides strides(const Tensor &tensor, const Piece &piece) const {
+    return is_whole(piece) ? tensor.given_strides() : tensor.strides();
+  }
+
+  void put_queries(const Tensor &tensor, const std::vector<T> &values, std::size_t row) const {
+    for (std::size_t b = 0; b < a_.batch; ++b) {
+      for (std::size_t h = 0; h < a_.q_heads; ++h) {
+        for (std::size_t i = 0; i < a_.queries(b); ++i) {
+          tensor.put(query_sequence(b), h, query_token(b, i), values.data() + a_.row({}, b, h, i) * row);
+        }
+      }
+    }
+  }
+
+  // Memory for an option's rows, some of which may repeat.
+  template <class U>
+  test::Tensor<U> rows_tensor(oracle::Repeats repeats, std::size_t row, std::size_t offset) const {
+    Layout layout = layout_;
+    layout.offset[0] = offset;
+    test::Tensor<U> tensor(
+        {repeats.batch ? 1 : a_.batch, repeats.head ? 1 : a_.q_heads, repeats.token ? 1 : a_.q_len, row},
+        how_.tokens_outside, gap(0), layout, 0);
+    tensor.repeat(repeats);
+    return tensor;
+  }
+
+  rapt_attention_options dims() const {
+    rapt_attention_options o = attention_options<T>();
+    o.qk_dim = a_.qk_dim;
+    o.v_dim = a_.v_dim;
+    return o;
+  }
+  // Everything but the outputs' strides and lse.
+  rapt_attention_options options_of(const Piece &piece) {
+    rapt_attention_options o = attention_options<T>();
+    const std::size_t b = piece.first_sequence;
+    o.batch = piece.end_sequence - b;
+    o.q_heads = a_.q_heads;
+    o.kv_heads = kv_heads() == a_.q_heads && random_.one_in(2) ? 0 : kv_heads();
+    o.q_len = piece.all_queries ? a_.q_len : piece.end_query - piece.first_query;
+    o.kv_len = a_.kv_len;
+    o.qk_dim = a_.qk_dim;
+    o.v_dim = a_.v_dim == a_.qk_dim && random_.one_in(2) ? 0 : a_.v_dim;
+    o.q_strides = strides(in_.q, piece);
+    o.k_strides = strides(in_.k, piece);
+    o.v_strides = strides(in_.v, piece);
+    if (how_.packed_keys) o.k_strides.token = -77;  // does not exist
+    o.packed_keys = how_.packed_keys;
+
+    o.scale = a_.scale;
+    o.softcap = a_.softcap;
+    if (!a_.query_scales.empty()) {
+      o.query_scales = query_scales_.at(b, 0, piece.first_query);
+      o.query_scale_strides = query_scales_.strides();
+    }
+    o.alibi_slopes = slopes_.data();
+    o.sinks = sinks_.data();
+    if (!a_.bias.empty()) {
+      o.bias = bias_.at(b, 0, piece.first_query);
+      o.bias_strides = bias_.strides();
+    }
+    if (!a_.mask.empty()) {
+      o.mask = mask_.at(b, 0, piece.first_query);
+      o.mask_strides = mask_.strides();
+    }
+    set_visibility(a_, o);
+    if (how_.kv_offsets) o.kv_offsets = kv_offsets_.from(b);
+    if (!how_.kv_offsets || kv_slack_) o.kv_lengths = kv_lengths_.from(b);
+    if (how_.q_offsets && piece.all_queries) o.q_offsets = q_offsets_.from(b);
+    if (how_.page_size != 0 && a_.kv_len > 0) {
+      o.block_table = block_table_.from(b * table_stride_);
+      o.page_size = how_.page_size;
+      const bool is_least = table_stride_ == (a_.kv_len + how_.page_size - 1) / how_.page_size;
+      o.block_table_stride = is_least && random_.one_in(2) ? 0 : table_stride_;
+    }
+    return o;
+  }
+
+  void check_options() {
+    fault_unless(query_scales_.unchanged() && bias_.unchanged() && mask_.unchanged() && slopes_.intact() &&
+                     sinks_.intact() && kv_lengths_.intact() && q_offsets_.intact() && kv_offsets_.intact() &&
+                     block_table_.intact(),
+                 "to an option's array");
+  }
+
+  const AttentionProblem &problem_;
+  AttentionLayout how_;
+  oracle::Attention<T> a_;
+  std::vector<std::size_t> kv_first_;
+  std::size_t table_stride_ = 0;
+  Three in_;
+  Tensor bias_;
+
+ private:
+  void make_plain_where_it_must_be() {
+    if (!a_.q_lengths.empty()) how_.q_offsets = true;
+    if (how_.page_size != 0 || how_.packed_keys) how_.kv_offsets = false;
+    if (how_.packed_keys && how_.page_size != 0) how_.page_size = (how_.page_size + 63) / 64 * 64;
+    if (how_.page_size != 0 || how_.packed_keys || how_.kv_offsets || how_.q_offsets || how_.repeated_heads) {
+      how_.fused = false;
+    }
+  }
+
+  // The first token of each sequence, packed end to end with slack between them.
+  std::vector<std::size_t> offsets_of(const std::vector<std::int32_t> &lengths, std::size_t length,
+                                      std::size_t most_slack, std::size_t first) {
+    std::vector<std::size_t> offsets{first};
+    for (std::size_t b = 0; b < a_.batch; ++b) {
+      const std::size_t used = lengths.empty() ? length : static_cast<std::size_t>(lengths[b]);
+      const std::size_t slack = std::min(most_slack, length - used);
+      offsets.push_back(offsets.back() + used + random_.below(slack + 1));
+    }
+    return offsets;
+  }
+
+  // Shuffles the pages, and leaves unused ones between them.
+  void make_block_table() {
+    const std::size_t size = how_.page_size, columns = (a_.kv_len + size - 1) / size;
+    table_stride_ = columns + (random_.one_in(2) ? 0 : 1 + random_.below(3));
+    page_of_.assign(a_.batch * table_stride_, -1);
+    std::vector<std::int32_t *> used;
+    for (std::size_t b = 0; b < a_.batch; ++b) {
+      for (std::size_t i = 0; i * size < a_.keys(b); ++i) used.push_back(&page_of_[b * table_stride_ + i]);
+    }
+    for (std::size_t i = used.size(); i > 1; --i) std::swap(used[i - 1], used[random_.below(i)]);
+    for (std::int32_t *page : used) {
+      *page = static_cast<std::int32_t>(pages_);
+      pages_ += 1 + random_.one_in(3);
+    }
+    block_table_.set(page_of_, layout_);
+  }
+
+  void place_inputs() {
+    in_ = three_tensors(0, 1);
+    put_queries(in_.q, a_.q, a_.qk_dim);
+    for (std::size_t b = 0; b < a_.batch; ++b) {
+      for (std::size_t h = 0; h < kv_heads(); ++h) {
+        for (std::size_t j = 0; j < a_.keys(b); ++j) {
+          const auto [sequence, token] = place_of_key(b, j);
+          const std::size_t row = kv_row(b, h, j);
+          if (!how_.packed_keys) in_.k.put(sequence, h, token, a_.k.data() + row * a_.qk_dim);
+          in_.v.put(sequence, h, token, a_.v.data() + row * a_.v_dim);
+        }
+      }
+    }
+    if (how_.packed_keys) pack_keys();
+    for (Tensor *tensor : {&in_.whole, &in_.q, &in_.k, &in_.v}) tensor->remember();
+  }
+  // The row in a_.k of head `h` in memory.
+  std::size_t kv_row(std::size_t b, std::size_t h, std::size_t j) const {
+    return a_.kv_row(b, how_.repeated_heads ? h : h * a_.group(), j);
+  }
+
+  // Packs piece by piece, as a cache grows. No piece crosses a page.
+  void pack_keys() {
+    const rapt_attention_options shape = dims();
+    for (std::size_t b = 0; b < a_.batch; ++b) {
+      for (std::size_t h = 0; h < kv_heads(); ++h) {
+        for (std::size_t j = 0; j < a_.keys(b);) {
+          const auto [sequence, token] = place_of_key(b, j);
+          std::size_t tokens = std::min(a_.keys(b) - j, 1 + random_.below(150));
+          if (how_.page_size != 0) tokens = std::min(tokens, how_.page_size - token);
+          const T *keys = a_.k.data() + kv_row(b, h, j) * a_.qk_dim;
+          check(rapt_attention_pack_keys(keys, 0, token, tokens, &shape, in_.k.at(sequence, h, 0)));
+          j += tokens;
+        }
+      }
+    }
+  }
+
+  void place_options() {
+    const std::size_t offset = layout_.offset[1];
+    query_scales_ = place_rows<T>(a_.query_scales, {}, 1, offset);
+    bias_ = place_rows<T>(a_.bias, a_.bias_repeats, a_.kv_len, offset);
+    mask_ = place_rows<std::uint8_t>(a_.mask, a_.mask_repeats, a_.kv_len, layout_.offset[0] / 4 + offset / 8);
+    slopes_.set(a_.alibi_slopes, layout_, offset);
+    sinks_.set(a_.sinks, layout_, offset);
+    kv_lengths_.set(a_.kv_lengths, layout_);
+    const auto set_offsets = [&](Array<std::int32_t> &array, const std::vector<std::size_t> &first) {
+      const std::vector<std::int32_t> values(first.begin(), first.end());
+      array.set(values, layout_);
+    };
+    if (how_.q_offsets) set_offsets(q_offsets_, q_first_);
+    if (how_.kv_offsets) set_offsets(kv_offsets_, kv_first_);
+  }
+
+  template <class U>
+  test::Tensor<U> place_rows(const std::vector<U> &values, oracle::Repeats repeats, std::size_t row,
+                             std::size_t offset) const {
+    if (values.empty()) return {};
+    test::Tensor<U> tensor = rows_tensor<U>(repeats, row, offset);
+    for (std::size_t b = 0; b < a_.batch; ++b) {
+      for (std::size_t h = 0; h < a_.q_heads; ++h) {
+        for (std::size_t i = 0; i < a_.q_len; ++i) {
+          tensor.put(b, h, i, values.data() + a_.row(repeats, b, h, i) * row);
+        }
+      }
+    }
+    tensor.remember();
+    return tensor;
+  }
+
+  bool kv_slack_ = false;
+  std::vector<std::size_t> q_first_;
+  std::vector<std::int32_t> page_of_;
+  std::size_t pages_ = 0;
+  Tensor query_scales_;
+  test::Tensor<std::uint8_t> mask_;
+  Array<T> slopes_, sinks_;
+  Array<std::int32_t> kv_lengths_, q_offsets_, kv_offsets_, block_table_;
+};
+
+}  // namespace rapt::test

@@ -1,0 +1,92 @@
+// The operands of a kernel in guarded memory, for the drivers of all but attention.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "support/bits.hpp"
+#include "support/calls.hpp"
+#include "support/matrix.hpp"
+#include "support/problem_data.hpp"
+#include "support/public_api.hpp"
+
+namespace rapt::test::drivers {
+
+// The rows of the problem that the call gets.
+struct GivenRows {
+  explicit GivenRows(const RowsProblem &problem)
+      : first(problem.window.first), count(problem.window.end(problem.rows) - first), cols(problem.cols) {}
+
+  template <class T>
+  std::span<const T> of(const std::vector<T> &dense) const {
+    return of(dense, cols);
+  }
+  template <class T>
+  std::span<const T> of(const std::vector<T> &dense, std::size_t row) const {
+    return std::span(dense).subspan(first * row, count * row);
+  }
+
+  std::size_t first, count, cols;
+};
+
+// An input in guarded memory, and a copy for the comparison after the call.
+template <class T>
+class Input {
+ public:
+  Input(std::span<const T> dense, std::size_t rows, std::size_t cols, const Layout &layout, std::size_t slot,
+        std::ptrdiff_t stride)
+      : dense_(dense), matrix_(rows, cols, stride, layout.placement, layout.offset[slot]) {
+    matrix_.fill(dense);
+  }
+  Input(std::span<const T> dense, std::size_t rows, std::size_t cols, const Layout &layout, std::size_t slot)
+      : Input(dense, rows, cols, layout, slot, static_cast<std::ptrdiff_t>(cols) + layout.gap[slot]) {}
+
+  const Matrix<T> &matrix() const { return matrix_; }
+  T *data() const { return matrix_.data(); }
+  std::ptrdiff_t stride() const { return matrix_.stride(); }
+  bool unchanged() const { return matrix_.holds(dense_) && matrix_.gaps_intact(); }
+
+ private:
+  std::span<const T> dense_;
+  Matrix<T> matrix_;
+};
+
+template <class T>
+void collect(const Matrix<T> &output, Outcome &outcome) {
+  outcome.bits.reserve(outcome.bits.size() + output.rows() * output.cols());
+  for (std::size_t r = 0; output.cols() != 0 && r < output.rows(); ++r) {
+    const T *row = output.row(r);
+    for (std::size_t c = 0; c < output.cols(); ++c) outcome.bits.push_back(canonical_bits(row[c]));
+  }
+  if (!output.gaps_intact()) outcome.fault += "wrote outside the output's rows; ";
+}
+
+template <class T>
+void check_input(const Input<T> &input, const char *name, Outcome &outcome) {
+  if (!input.unchanged()) outcome.fault += std::string("wrote to ") + name + "; ";
+}
+
+// The output, in memory of its own or in place of an input.
+template <class T>
+class Output {
+ public:
+  Output(std::size_t rows, std::size_t cols, const Layout &layout, const Matrix<T> *first = nullptr,
+         const Matrix<T> *second = nullptr)
+      : alias_(layout.alias == Alias::first_input    ? first
+               : layout.alias == Alias::second_input ? second
+                                                     : nullptr),
+        own_(alias_ ? 0 : rows, alias_ ? 0 : cols, static_cast<std::ptrdiff_t>(cols) + layout.gap[2],
+             layout.placement, layout.offset[2]) {}
+
+  const Matrix<T> &matrix() const { return alias_ ? *alias_ : own_; }
+  T *data() const { return matrix().data(); }
+  std::ptrdiff_t stride() const { return matrix().stride(); }
+  bool replaces(const Matrix<T> &input) const { return alias_ == &input; }
+
+ private:
+  const Matrix<T> *alias_;
+  Matrix<T> own_;
+};
+
+}  // namespace rapt::test::drivers

@@ -1,0 +1,327 @@
+#include "support/options.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "support/case_text.hpp"
+
+namespace rapt::test {
+namespace {
+
+constexpr std::ptrdiff_t longest = 4096;  // of a dimension in a text
+
+// In draws, one draw per statement: compilers order the arguments of a call as they like.
+
+constexpr Option<Problem> of_problem[] = {
+    {.word = "input", .field = &Problem::input, .is_always_written = true},
+    {.word = "seed", .field = &Problem::seed, .is_always_written = true},
+};
+
+constexpr Option<VectorProblem> of_vector[] = {
+    {.word = "n", .field = &VectorProblem::cols, .is_always_written = true},
+    {.word = "scale", .field = &VectorProblem::scale},
+    {.word = "shift", .field = &VectorProblem::shift},
+};
+
+constexpr Option<RowsProblem> of_rows[] = {
+    {.word = "rows", .field = &RowsProblem::rows, .is_always_written = true},
+    {.word = "n", .field = &RowsProblem::cols, .is_always_written = true},
+    {.word = "scale", .field = &RowsProblem::scale},
+    {.word = "window", .field = &RowsProblem::window},
+};
+
+constexpr Option<DotRowsProblem> of_dot_rows[] = {
+    {.word = "same_row", .field = &DotRowsProblem::same_row},
+};
+
+constexpr Option<SoftmaxOptions> of_softmax[] = {
+    {.word = "no_options", .field = &SoftmaxOptions::null, .alone = {"no_options"}},
+    {.word = "softcap",
+     .field = &SoftmaxOptions::softcap,
+     .draw =
+         [](const Draw &draw, SoftmaxOptions &options) {
+           if (draw.random.one_in(3)) options.softcap = draw.random.one_of({50.0, 0.5});
+         },
+     .alone = {"softcap=50"}},
+    {.word = "bias",
+     .field = &SoftmaxOptions::bias,
+     .draw = [](const Draw &draw,
+                SoftmaxOptions &options) { options.bias = static_cast<PerRow>(draw.random.below(3)); },
+     .alone = {"bias=each", "bias=shared"}},
+    {.word = "bias_excludes",
+     .field = &SoftmaxOptions::bias_excludes,
+     .draw = [](const Draw &draw, SoftmaxOptions &options) { options.bias_excludes = draw.random.one_in(2); },
+     .alone = {"bias=each bias_excludes", "bias=shared bias_excludes"}},
+    {.word = "mask",
+     .field = &SoftmaxOptions::mask,
+     .draw = [](const Draw &draw,
+                SoftmaxOptions &options) { options.mask = static_cast<PerRow>(draw.random.below(3)); },
+     .alone = {"mask=each", "mask=shared"}},
+    {.word = "row_lengths",
+     .field = &SoftmaxOptions::row_lengths,
+     .draw = [](const Draw &draw, SoftmaxOptions &options) { options.row_lengths = draw.random.one_in(3); },
+     .alone = {"row_lengths"}},
+    {.word = "causal",
+     .field = &SoftmaxOptions::causal,
+     .draw =
+         [](const Draw &draw, SoftmaxOptions &options) {
+           constexpr std::ptrdiff_t farthest = std::ptrdiff_t{1} << 60;
+           const bool wanted = draw.random.one_in(3);
+           const std::ptrdiff_t offset = draw.random.one_of<std::ptrdiff_t>(
+               {0, 1, -1, -3, 7, 40, -1000000, farthest - 1000, -farthest});
+           if (wanted) options.causal = offset;
+         },
+     .alone = {"causal=0", "causal=-2", "causal=5"}},
+    {.word = "sinks",
+     .field = &SoftmaxOptions::sinks,
+     .draw = [](const Draw &draw, SoftmaxOptions &options) { options.sinks = draw.random.one_in(3); },
+     .alone = {"sinks"}},
+    {.word = "special_sinks",
+     .field = &SoftmaxOptions::special_sinks,
+     .draw = [](const Draw &draw, SoftmaxOptions &options) { options.special_sinks = draw.random.one_in(4); },
+     .alone = {"sinks special_sinks"}},
+    {.word = "empty_rows_are_zero",
+     .field = &SoftmaxOptions::empty_rows_are_zero,
+     .draw = [](const Draw &draw,
+                SoftmaxOptions &options) { options.empty_rows_are_zero = draw.random.one_in(2); },
+     .alone = {"empty_rows_are_zero"}},
+};
+
+constexpr Option<AttentionProblem> of_attention_shape[] = {
+    {.word = "batch", .field = &AttentionProblem::batch, .most = longest},
+    {.word = "kv_heads", .field = &AttentionProblem::kv_heads, .least = 1, .most = longest},
+    {.word = "group", .field = &AttentionProblem::q_heads_per_kv_head, .least = 1, .most = longest},
+    {.word = "qk_dim", .field = &AttentionProblem::qk_dim, .least = 1, .most = longest},
+    {.word = "v_dim", .field = &AttentionProblem::v_dim, .least = 1, .most = longest},
+};
+
+PerRow one_for_all_or_each(Random &random) { return random.one_in(4) ? PerRow::one_for_all : PerRow::each; }
+
+constexpr Option<AttentionOptions> of_attention[] = {
+    {.word = "softcap",
+     .field = &AttentionOptions::softcap,
+     .draw =
+         [](const Draw &draw, AttentionOptions &options) {
+           if (draw.chosen) options.softcap = draw.random.one_of({50.0, 0.5, 5.0});
+         }},
+    {.word = "bias",
+     .field = &AttentionOptions::bias,
+     .draw =
+         [](const Draw &draw, AttentionOptions &options) {
+           if (draw.chosen) options.bias = one_for_all_or_each(draw.random);
+         }},
+    {.word = "bias_excludes",
+     .field = &AttentionOptions::bias_excludes,
+     .draw = [](const Draw &draw,
+                AttentionOptions &options) { options.bias_excludes = draw.random.one_in(2); },
+     .follows = true},
+    {.word = "mask",
+     .field = &AttentionOptions::mask,
+     .draw =
+         [](const Draw &draw, AttentionOptions &options) {
+           if (draw.chosen) options.mask = one_for_all_or_each(draw.random);
+         }},
+    {.word = "row_lengths",
+     .field = &AttentionOptions::kv_lengths,
+     .draw = [](const Draw &draw, AttentionOptions &options) { options.kv_lengths = draw.chosen; }},
+    {.word = "sinks",
+     .field = &AttentionOptions::sinks,
+     .draw = [](const Draw &draw, AttentionOptions &options) { options.sinks = draw.chosen; }},
+    {.word = "special_sinks",
+     .field = &AttentionOptions::special_sinks,
+     .draw =
+         [](const Draw &draw, AttentionOptions &options) {
+           options.special_sinks = options.sinks && draw.random.one_in(4);
+         },
+     .follows = true},
+    {.word = "query_scales",
+     .field = &AttentionOptions::query_scales,
+     .draw = [](const Draw &draw, AttentionOptions &options) { options.query_scales = draw.chosen; }},
+    {.word = "alibi",
+     .field = &AttentionOptions::alibi,
+     .draw = [](const Draw &draw, AttentionOptions &options) { options.alibi = draw.chosen; }},
+    {.word = "ragged_queries",
+     .field = &AttentionOptions::ragged_queries,
+     .draw = [](const Draw &draw, AttentionOptions &options) { options.ragged_queries = draw.chosen; }},
+    {.word = "causal",
+     .field = &AttentionOptions::causal,
+     .draw =
+         [](const Draw &draw, AttentionOptions &options) {
+           if (!draw.chosen && !(draw.many && draw.random.one_in(2))) return;
+           options.bottom_right = draw.random.one_in(2);
+           options.causal = draw.random.one_of<std::ptrdiff_t>({0, 0, 1, -1, 17, -40, 500, 64});
+           constexpr std::ptrdiff_t farthest = (std::ptrdiff_t{1} << 60) - 2000;  // and a query's own index
+           if (draw.random.one_in(8) && !options.alibi) {
+             options.causal =
+                 draw.random.one_of<std::ptrdiff_t>({farthest, -farthest, farthest - 8, -1000000});
+           }
+         }},
+    {.word = "bottom_right", .field = &AttentionOptions::bottom_right, .follows = true},
+    {.word = "window_left",
+     .field = &AttentionOptions::window_left,
+     .draw =
+         [](const Draw &draw, AttentionOptions &options) {
+           if (!draw.chosen) return;
+           options.window_left =
+               draw.random.one_of<std::ptrdiff_t>({0, 1, 15, 63, 64, 100, 600, PTRDIFF_MAX});
+         },
+     .least = -1},
+    {.word = "window_right",
+     .field = &AttentionOptions::window_right,
+     .draw =
+         [](const Draw &draw, AttentionOptions &options) {
+           if (!draw.chosen) return;
+           options.window_right = draw.random.one_of<std::ptrdiff_t>({0, 1, 15, 64, 100, PTRDIFF_MAX});
+         },
+     .least = -1},
+    {.word = "window_chunk",
+     .field = &AttentionOptions::window_chunk,
+     .draw =
+         [](const Draw &draw, AttentionOptions &options) {
+           if (!draw.chosen) return;
+           options.window_chunk = draw.random.one_of<std::size_t>({1, 16, 50, 64, 128, 300, SIZE_MAX});
+         }},
+};
+
+constexpr Option<Layout> of_layout[] = {
+    {.word = "guard", .field = &Layout::placement},
+    {.word = "offset", .field = &Layout::offset, .least = 0, .most = longest},
+    {.word = "gap", .field = &Layout::gap, .least = 0, .most = longest},
+    {.word = "in_place", .field = &Layout::alias},
+    {.word = "reversed", .field = &Layout::reversed},
+    {.word = "fp_control", .field = &Layout::fp_state},
+};
+
+constexpr Option<AttentionLayout> of_attention_layout[] = {
+    {.word = "tokens_outside",
+     .field = &AttentionLayout::tokens_outside,
+     .draw = [](const Draw &draw,
+                AttentionLayout &layout) { layout.tokens_outside = draw.random.one_in(2); }},
+    {.word = "fused",
+     .field = &AttentionLayout::fused,
+     .draw = [](const Draw &draw, AttentionLayout &layout) { layout.fused = draw.random.one_in(4); }},
+    {.word = "page_size",
+     .field = &AttentionLayout::page_size,
+     .draw =
+         [](const Draw &draw, AttentionLayout &layout) {
+           if (!draw.random.one_in(4)) return;
+           layout.page_size = draw.random.one_of<std::size_t>({16, 32, 48, 64, 80, 128, 512});
+         },
+     .most = longest,
+     .multiple = 16},
+    {.word = "packed_keys",
+     .field = &AttentionLayout::packed_keys,
+     .draw = [](const Draw &draw, AttentionLayout &layout) { layout.packed_keys = draw.random.one_in(3); }},
+    {.word = "q_offsets",
+     .field = &AttentionLayout::q_offsets,
+     .draw = [](const Draw &draw, AttentionLayout &layout) { layout.q_offsets = draw.random.one_in(4); }},
+    {.word = "kv_offsets",
+     .field = &AttentionLayout::kv_offsets,
+     .draw = [](const Draw &draw, AttentionLayout &layout) { layout.kv_offsets = draw.random.one_in(4); }},
+    {.word = "repeated_heads",
+     .field = &AttentionLayout::repeated_heads,
+     .draw = [](const Draw &draw,
+                AttentionLayout &layout) { layout.repeated_heads = draw.random.one_in(6); }},
+    {.word = "calls",
+     .field = &AttentionLayout::calls,
+     .draw =
+         [](const Draw &draw, AttentionLayout &layout) {
+           layout.calls = static_cast<Calls>(draw.random.below(std::size(names_of<Calls>)));
+         }},
+};
+
+std::ptrdiff_t draw_gap(Random &random) { return random.one_of<std::ptrdiff_t>({0, 0, 1, 13}); }
+
+}  // namespace
+
+template <>
+std::span<const Option<Problem>> options_of() {
+  return of_problem;
+}
+template <>
+std::span<const Option<VectorProblem>> options_of() {
+  return of_vector;
+}
+template <>
+std::span<const Option<RowsProblem>> options_of() {
+  return of_rows;
+}
+template <>
+std::span<const Option<DotRowsProblem>> options_of() {
+  return of_dot_rows;
+}
+template <>
+std::span<const Option<SoftmaxOptions>> options_of() {
+  return of_softmax;
+}
+template <>
+std::span<const Option<AttentionProblem>> options_of() {
+  return of_attention_shape;
+}
+template <>
+std::span<const Option<AttentionOptions>> options_of() {
+  return of_attention;
+}
+template <>
+std::span<const Option<Layout>> options_of() {
+  return of_layout;
+}
+template <>
+std::span<const Option<AttentionLayout>> options_of() {
+  return of_attention_layout;
+}
+
+void draw(Random &random, SoftmaxOptions &options) {
+  for (const auto &option : of_softmax) {
+    if (option.draw) option.draw({random, true, true}, options);
+  }
+}
+
+void draw(Random &random, AttentionOptions &options) {
+  const std::size_t kind = random.below(5);
+  if (kind == 0) return;
+  const bool many = kind >= 3;
+  const auto leads = [](const auto &option) { return !option.follows; };
+  std::size_t only = random.below(static_cast<std::size_t>(std::ranges::count_if(of_attention, leads)));
+  for (const auto &option : of_attention) {
+    const bool chosen = leads(option) && (many ? random.one_in(4) : only-- == 0);
+    if (option.draw) option.draw({random, chosen, many}, options);
+  }
+}
+
+Layout draw_layout(Random &random, std::size_t element_size) {
+  Layout layout;
+  if (random.one_in(2)) layout.placement = Placement::begins_at_guard;
+  for (std::size_t &offset : layout.offset) offset = random.below(64 / element_size) * element_size;
+  for (std::ptrdiff_t &gap : layout.gap) gap = draw_gap(random);
+  layout.alias = static_cast<Alias>(random.below(3));
+  layout.reversed = random.one_in(2);
+  return layout;
+}
+
+Layout draw_attention_layout(Random &random, std::size_t element_size) {
+  Layout layout;
+  if (random.one_in(2)) layout.placement = Placement::begins_at_guard;
+  for (std::size_t &offset : layout.offset) {
+    offset = random.one_in(2) ? 0 : random.below(64 / element_size) * element_size;
+  }
+  for (std::ptrdiff_t &gap : layout.gap) gap = draw_gap(random);
+  if (random.one_in(3)) layout.alias = Alias::first_input;
+  for (const auto &option : of_attention_layout) option.draw({random, true, true}, layout.attention);
+  return layout;
+}
+
+std::vector<SoftmaxOptions> each_softmax_option_alone() {
+  std::vector<SoftmaxOptions> choices;
+  for (const auto &option : of_softmax) {
+    for (const char *text : option.alone) {
+      if (text == nullptr) break;
+      Case read;
+      if (!parse_case(Family::softmax, text, read).empty()) std::abort();  // a test makes all of them
+      choices.push_back(read.problem.as<SoftmaxProblem>().options);
+    }
+  }
+  return choices;
+}
+
+}  // namespace rapt::test

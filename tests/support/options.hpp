@@ -1,0 +1,104 @@
+// The tables of all options of a case: the field, its word in the text of a case, its limits, and its random
+// draw. Texts, their parser, the shrinker and the makers of random cases read these tables. A new option is a
+// field in problem.hpp, a row in options.cpp, and the line that hands it to the API.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "support/problem.hpp"
+#include "support/random.hpp"
+
+namespace rapt::test {
+
+template <class Owner, class... Types>
+using FieldOf = std::variant<Types Owner::*...>;
+template <class Owner>
+struct Fields {
+  using Any = FieldOf<Owner, bool, double, std::size_t, std::ptrdiff_t, std::optional<std::ptrdiff_t>, PerRow,
+                      RowRange, InputClass, Calls>;
+};
+template <>
+struct Fields<Layout> {
+  using Any = FieldOf<Layout, bool, Placement, Alias, std::array<std::size_t, 3>,
+                      std::array<std::ptrdiff_t, 3>, std::optional<FpState>>;
+};
+
+struct Draw {
+  Random &random;
+  bool chosen;  // of attention's options some are: all at once would hide each other
+  bool many;    // options are set
+};
+
+template <class Owner>
+struct Option {
+  const char *word;
+  typename Fields<Owner>::Any field;
+  // Null: drawn with the option before it, or not in random cases.
+  void (*draw)(const Draw &, Owner &) = nullptr;
+  // Choices of this option, as texts, for problems that have no other.
+  std::array<const char *, 4> alone{};
+  bool follows = false;  // has an effect only beside an option above it: never chosen by itself
+  std::ptrdiff_t least = PTRDIFF_MIN, most = PTRDIFF_MAX;
+  std::ptrdiff_t multiple = 1;
+  bool is_always_written = false;
+};
+
+template <class Owner>
+std::span<const Option<Owner>> options_of();  // for each owner below
+template <>
+std::span<const Option<Problem>> options_of();
+template <>
+std::span<const Option<VectorProblem>> options_of();
+template <>
+std::span<const Option<RowsProblem>> options_of();
+template <>
+std::span<const Option<DotRowsProblem>> options_of();
+template <>
+std::span<const Option<SoftmaxOptions>> options_of();
+template <>
+std::span<const Option<AttentionProblem>> options_of();
+template <>
+std::span<const Option<AttentionOptions>> options_of();
+template <>
+std::span<const Option<Layout>> options_of();
+template <>
+std::span<const Option<AttentionLayout>> options_of();
+
+// visit(owner, option) for every row of the tables that the case has.
+template <class AnyCase, class Visit>
+void for_each_option(AnyCase &given, Visit &&visit) {
+  const auto all = [&]<class Owner>(Owner &owner) {
+    for (const auto &option : options_of<std::remove_const_t<Owner>>()) visit(owner, option);
+  };
+  const auto rows_of = [](auto &problem) -> auto & {
+    using Rows = std::conditional_t<std::is_const_v<AnyCase>, const RowsProblem, RowsProblem>;
+    return static_cast<Rows &>(problem);
+  };
+  const auto of_problem = [&]<class Kind>(Kind &problem) {
+    using Plain = std::remove_const_t<Kind>;
+    if constexpr (std::is_base_of_v<RowsProblem, Plain>) all(rows_of(problem));
+    if constexpr (std::is_same_v<Plain, VectorProblem> || std::is_same_v<Plain, DotRowsProblem>) all(problem);
+    if constexpr (std::is_same_v<Plain, AttentionProblem>) all(problem);
+    if constexpr (requires { problem.options; }) all(problem.options);
+  };
+  std::visit(of_problem, given.problem.of);
+  all(given.problem);
+  all(given.layout);
+  if (std::holds_alternative<AttentionProblem>(given.problem.of)) all(given.layout.attention);
+}
+
+// Every option of softmax drawn; of attention none, one or many.
+void draw(Random &random, SoftmaxOptions &options);
+void draw(Random &random, AttentionOptions &options);
+
+// A layout for any kernel but attention, and one for attention. None has a floating-point state.
+Layout draw_layout(Random &random, std::size_t element_size);
+Layout draw_attention_layout(Random &random, std::size_t element_size);
+
+// No options, then each choice of one option by itself.
+std::vector<SoftmaxOptions> each_softmax_option_alone();
+
+}  // namespace rapt::test

@@ -1,0 +1,101 @@
+// The drivers of dot, dot_rows, scale, exp and exp_sum.
+#pragma once
+
+#include "support/kernel_memory.hpp"
+
+namespace rapt::test::drivers {
+
+template <class T>
+struct Dot {
+  static constexpr Family family = Family::two_vectors;
+
+  static Outcome run(const Problem &problem, const Layout &layout) {
+    const auto [a_values, b_values] = make_operands<T>(family, problem);
+    const std::size_t n = problem.cols();
+    const Input<T> a(a_values, 1, n, layout, 0), b(b_values, 1, n, layout, 1);
+    Outcome outcome;
+    T result = 0;
+    call_in_state(layout, outcome, [&] { result = Api<T>::dot(a.data(), b.data(), n); });
+    outcome.bits.push_back(canonical_bits(result));
+    check_input(a, "a", outcome);
+    check_input(b, "b", outcome);
+    return outcome;
+  }
+};
+
+template <class T>
+struct DotRows {
+  static constexpr Family family = Family::dot_rows;
+
+  static Outcome run(const Problem &problem, const Layout &layout) {
+    const auto &wanted = problem.as<DotRowsProblem>();
+    const auto [query_values, row_values] = make_operands<T>(family, problem);
+    const GivenRows given(wanted);
+    const std::ptrdiff_t step = static_cast<std::ptrdiff_t>(given.cols) + layout.gap[1];
+    const std::ptrdiff_t stride = wanted.same_row ? 0 : layout.reversed ? -step : step;
+    const Input<T> query(query_values, 1, given.cols, layout, 0);
+    const Input<T> rows(given.of(row_values), given.count, given.cols, layout, 1, stride);
+    const Output<T> out(1, given.count, layout);
+    const T scale = static_cast<T>(wanted.scale);
+    Outcome outcome;
+    call_in_state(layout, outcome, [&] {
+      Api<T>::dot_rows(query.data(), rows.data(), stride, given.count, given.cols, scale, out.data());
+    });
+    collect(out.matrix(), outcome);
+    check_input(query, "query", outcome);
+    check_input(rows, "rows", outcome);
+    return outcome;
+  }
+};
+
+// y = function(x) over a vector: call(x, y, n).
+template <class T, class Call>
+Outcome run_map(const Problem &problem, const Layout &layout, Call &&call) {
+  const auto values = make_operands<T>(Family::vector, problem).first;
+  const std::size_t n = values.size();
+  const Input<T> x(values, 1, n, layout, 0);
+  const Output<T> y(1, n, layout, &x.matrix());
+  Outcome outcome;
+  call_in_state(layout, outcome, [&] { call(x.data(), y.data(), n); });
+  collect(y.matrix(), outcome);
+  if (!y.replaces(x.matrix())) check_input(x, "x", outcome);
+  return outcome;
+}
+
+template <class T>
+struct Scale {
+  static constexpr Family family = Family::vector;
+
+  static Outcome run(const Problem &problem, const Layout &layout) {
+    const T factor = static_cast<T>(problem.as<VectorProblem>().scale);
+    return run_map<T>(problem, layout,
+                      [&](const T *x, T *y, std::size_t n) { Api<T>::scale(x, factor, y, n); });
+  }
+};
+
+template <class T>
+struct Exp {
+  static constexpr Family family = Family::vector;
+
+  static Outcome run(const Problem &problem, const Layout &layout) {
+    return run_map<T>(problem, layout, Api<T>::exp);
+  }
+};
+
+template <class T>
+struct ExpSum {
+  static constexpr Family family = Family::vector;
+
+  static Outcome run(const Problem &problem, const Layout &layout) {
+    const auto &wanted = problem.as<VectorProblem>();
+    const T scale = static_cast<T>(wanted.scale), shift = static_cast<T>(wanted.shift);
+    T sum = 0;
+    Outcome outcome = run_map<T>(problem, layout, [&](const T *x, T *y, std::size_t n) {
+      sum = Api<T>::exp_sum(x, scale, shift, y, n);
+    });
+    outcome.bits.push_back(canonical_bits(sum));
+    return outcome;
+  }
+};
+
+}  // namespace rapt::test::drivers

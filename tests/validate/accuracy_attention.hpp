@@ -1,0 +1,89 @@
+// The accuracy of attention and of its gradient.
+#pragma once
+
+#include <vector>
+
+#include "support/attention_accuracy.hpp"
+#include "support/attention_backward_accuracy.hpp"
+#include "support/attention_backward_case.hpp"
+#include "support/attention_data.hpp"
+#include "validate/accuracy_parts.hpp"
+
+namespace rapt::validate {
+
+// Every query's error as a share of its own bound. Partial results are judged by their merge.
+template <class T, bool is_partial>
+struct AttentionAccuracy {
+  static constexpr const char *unit_text = "share";
+  static constexpr double bound = 1;
+
+  static Judgement judge(const Problem &problem, Bits bits) {
+    const bool is_measured = is_moderate(problem.input) || problem.input == InputClass::signed_zeros ||
+                             problem.input == InputClass::odd_rows ||
+                             problem.input == InputClass::minus_infinities;
+    if (is_partial || !is_measured) return {};
+    const oracle::Attention<T> a = make_attention<T>(problem);
+    Worst worst;
+    std::vector<T> out(a.v_dim);
+    std::size_t at = 0;
+    const auto is_ordinary_sink = [&](std::size_t h) {
+      return a.sinks.empty() || std::fabs(a.sinks[h]) < std::numeric_limits<T>::max() / 2 ||
+             std::isinf(a.sinks[h]);
+    };
+    for (std::size_t i = 0; i < a.q_len; ++i) {
+      for (std::size_t b = 0; b < a.batch; ++b) {
+        for (std::size_t h = 0; h < a.q_heads; ++h, at += a.v_dim + 1) {
+          if (i >= a.queries(b) || !is_ordinary_sink(h)) continue;
+          const oracle::AttentionTruth truth = oracle::attention_truth(a, b, h, i);
+          if (!truth.is_finite || truth.is_empty) continue;
+          for (std::size_t d = 0; d < a.v_dim; ++d)
+            out[d] = from_bits<T>(static_cast<BitsOf<T>>(bits[at + d]));
+          const T lse = from_bits<T>(static_cast<BitsOf<T>>(bits[at + a.v_dim]));
+          const AttentionErrors errors = attention_errors<T>(truth, out, lse);
+          const AttentionErrors bounds = attention_bounds(a.qk_dim, truth);
+          worst.see(errors.out / bounds.out, bound);
+          worst.see(errors.lse / bounds.lse, bound);
+        }
+      }
+    }
+    return worst.judgement;
+  }
+};
+template <class T>
+using AttentionWholeAccuracy = AttentionAccuracy<T, false>;
+template <class T>
+using AttentionPartialAccuracy = AttentionAccuracy<T, true>;
+
+// The worst share of all gradients of the call, if all of them are finite.
+template <class T>
+struct AttentionBackwardAccuracy {
+  static constexpr const char *unit_text = "share";
+  static constexpr double bound = 1;
+
+  static Judgement judge(const Problem &problem, Bits bits) {
+    if (!is_moderate(problem.input) && problem.input != InputClass::minus_infinities) return {};
+    const oracle::Attention<T> a = make_attention<T>(problem);
+    for (const T sink : a.sinks) {
+      if (std::fabs(sink) >= std::numeric_limits<T>::max() / 2) return {};
+    }
+    const oracle::GradientTruth truth =
+        oracle::gradient_truth(a, make_output_gradient<T>(problem, a), gradient_units(a.qk_dim, a.v_dim));
+    if (!truth.is_finite) return {};
+    Worst worst;
+    std::size_t at = 0;
+    const auto see = [&](const std::vector<oracle::Sum> &sums) {
+      const auto value = [&](std::size_t i) { return from_bits<T>(static_cast<BitsOf<T>>(bits[at + i])); };
+      worst.see(gradient_error<T>(sums, value), bound);
+      at += sums.size();
+    };
+    const WantedGradients wanted = wanted_gradients(problem, a);
+    see(truth.dq);
+    see(truth.dk);
+    see(truth.dv);
+    if (wanted.dbias) see(truth.dbias);
+    if (wanted.dsinks) see(truth.dsinks);
+    return worst.judgement;
+  }
+};
+
+}  // namespace rapt::validate

@@ -1,0 +1,68 @@
+// Common to the accuracies of all kernels.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include "support/bits.hpp"
+#include "support/problem_data.hpp"
+#include "validate/accuracy.hpp"
+
+namespace rapt::validate {
+
+using namespace rapt::test;
+
+using Real = long double;
+using Bits = std::span<const std::uint64_t>;
+inline constexpr double wrong = std::numeric_limits<double>::infinity();
+
+template <class T>
+constexpr bool measurable = std::numeric_limits<Real>::digits >= std::numeric_limits<T>::digits + 10;
+
+// Half the distance of 1 to the next number.
+template <class T>
+constexpr double unit = sizeof(T) == 4 ? 0x1p-24 : 0x1p-53;
+
+template <class T>
+Real value_of(std::uint64_t bits) {
+  return from_bits<T>(static_cast<BitsOf<T>>(bits));
+}
+
+inline double as_double(Real value) { return static_cast<double>(value); }
+
+// A sum with compensated rounding errors (Neumaier).
+class Sum {
+ public:
+  void add(Real term) {
+    const Real sum = sum_ + term;
+    lost_ += std::fabs(sum_) >= std::fabs(term) ? (sum_ - sum) + term : (term - sum) + sum_;
+    sum_ = sum;
+  }
+  Real value() const { return sum_ + lost_; }
+
+ private:
+  Real sum_ = 0, lost_ = 0;
+};
+
+struct Worst {
+  Judgement judgement;
+  void see(double error, double bound) {
+    judgement.measured = true;
+    // The worst error is the largest share of its bound.
+    if (!(error / bound <= judgement.error / judgement.bound))
+      judgement.error = error, judgement.bound = bound;
+  }
+};
+
+// Inputs whose sums and products neither overflow nor underflow.
+inline bool is_moderate(InputClass input) {
+  return input == InputClass::uniform || input == InputClass::gaussian ||
+         input == InputClass::gaussian_wide || input == InputClass::exp_range;
+}
+
+inline bool is_ordinary(double scale) { return std::fabs(scale) >= 0x1p-16 && std::fabs(scale) <= 0x1p16; }
+
+}  // namespace rapt::validate

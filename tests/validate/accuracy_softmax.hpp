@@ -1,0 +1,226 @@
+// The accuracy of softmax, log_softmax, logsumexp and softmax_backward.
+#pragma once
+
+#include <vector>
+
+#include "validate/accuracy_parts.hpp"
+
+namespace rapt::validate {
+
+// The scores of one row's visible elements in Real, and the row's log-sum-exp in two parts.
+struct ScoreRow {
+  std::vector<Real> score;    // -inf where excluded
+  bool regular = false;       // some visible score is finite, none is NaN or +inf
+  Real max = 0, log_sum = 0;  // log-sum-exp is max + log_sum
+};
+
+template <class T>
+class ScoreRows {
+  // The bound of tanh's error, in units of the result. Measured: f32 2.9891 over all floats (--exhaustive),
+  // f64 3.48 in millions of samples by MPFR, near |z| = 0.1733. From there on q = exp(-2|z|) - 1 is a
+  // difference, and tanh = -q / (2 + q) has these errors:
+  //   q = fma(1/2, e, -1/2), of e = exp(r) - 1:   1          rounding it
+  //   e, half of which is 0.7 q:                  0.7        rounding it
+  //   r = t - n ln 2:                             0.8        rounding it (times exp(r) / 2, over q)
+  //   the polynomial in e, a sixth of it:         0.3        r * r, its last step and its own error
+  //   times 2 / (2 + q) = 1.17:                   2.8 becomes 3.3
+  //   2 + q, and the quotient:                    0.6 + 1    rounding them
+  static constexpr double tanh_error = sizeof(T) == 4 ? 3 : 5;
+
+ public:
+  explicit ScoreRows(const Problem &problem)
+      : problem_(problem.as<SoftmaxProblem>()),
+        x_(make_operands<T>(Family::softmax, problem).first),
+        values_(make_option_values<T>(problem)) {
+    scale_ = options().null || problem_.scale == 0 ? 1 : static_cast<Real>(problem_.scale);
+  }
+
+  double scale() const { return as_double(scale_); }
+  const SoftmaxOptions &options() const { return problem_.options; }
+
+  // The error of a rounded score, in units. A probability and its logarithm get it twice, from the score and
+  // from the sum; a log-sum-exp gets it once. With s the score before a bias:
+  //   a bias:     |s| + |s + bias|: the scale as a number of the type, and the sum with the bias
+  //   a softcap:  (2 + tanh_error) |s| + |s + bias|: the scale over the cap, x times that, tanh, and the
+  //   product
+  //               with the cap or the sum with the bias. tanh does not increase its argument's relative
+  //               error.
+  double rounding() const {
+    const SoftmaxOptions &wanted = options();
+    if (wanted.null || (wanted.softcap == 0 && wanted.bias == PerRow::none)) return 0;
+    Real largest = 0;
+    for (const T x : x_) {
+      if (std::isfinite(x)) largest = std::max(largest, std::fabs(Real{x} * scale_));
+    }
+    if (wanted.softcap != 0) largest = std::min(largest, static_cast<Real>(wanted.softcap));
+    const Real with_bias = largest + (wanted.bias != PerRow::none ? 16 : 0);
+    return as_double((wanted.softcap != 0 ? 2 + tanh_error : 1) * largest + with_bias);
+  }
+
+  bool visible(std::size_t r, std::size_t c) const {
+    const SoftmaxOptions &wanted = options();
+    if (wanted.null) return true;
+    const auto at = [&](PerRow choice) { return (choice == PerRow::each ? r * problem_.cols : 0) + c; };
+    if (wanted.row_lengths && c >= values_.lengths[r]) return false;
+    if (wanted.causal) {
+      const Real last = static_cast<Real>(r) + static_cast<Real>(*wanted.causal);
+      if (static_cast<Real>(c) > last) return false;
+    }
+    if (wanted.mask != PerRow::none && values_.mask[at(wanted.mask)] == 0) return false;
+    return wanted.bias == PerRow::none ||
+           values_.bias[at(wanted.bias)] != -std::numeric_limits<T>::infinity();
+  }
+
+  ScoreRow row(std::size_t r) const {
+    constexpr Real infinity = std::numeric_limits<Real>::infinity();
+    const SoftmaxOptions &wanted = options();
+    ScoreRow made;
+    made.max = -infinity;
+    bool finite = true;
+    for (std::size_t c = 0; c < problem_.cols; ++c) {
+      Real score = -infinity;
+      if (visible(r, c)) {
+        score = scale_ * Real{x_[r * problem_.cols + c]};
+        if (!wanted.null && wanted.softcap != 0) {
+          const Real cap = static_cast<Real>(wanted.softcap);
+          score = cap * std::tanh(score / cap);
+        }
+        if (!wanted.null && wanted.bias != PerRow::none) {
+          score += values_.bias[(wanted.bias == PerRow::each ? r * problem_.cols : 0) + c];
+        }
+        finite = finite && score < infinity;
+      }
+      made.score.push_back(score);
+      made.max = std::max(made.max, score);
+    }
+    const bool has_sink = wanted.sinks && !wanted.null;
+    const Real sink = has_sink ? Real{values_.sinks[r]} : -infinity;
+    made.regular = finite && made.max > -infinity && sink < infinity;
+    if (!made.regular) return made;
+    made.max = std::max(made.max, sink);
+    Sum sum;
+    for (const Real score : made.score) sum.add(std::exp(score - made.max));
+    sum.add(std::exp(sink - made.max));
+    made.log_sum = std::log(sum.value());
+    return made;
+  }
+
+ private:
+  const SoftmaxProblem &problem_;
+  std::vector<T> x_;
+  OptionValues<T> values_;
+  Real scale_;
+};
+
+inline bool scores_are_moderate(const Problem &problem) {
+  return is_moderate(problem.input) || problem.input == InputClass::denormals ||
+         problem.input == InputClass::signed_zeros || problem.input == InputClass::minus_infinities;
+}
+
+// judge_row(row, bits of the row's results, the error of a rounded score, worst) for each regular row.
+template <class T, class JudgeRow>
+Judgement judge_rows(const Problem &problem, Bits bits, std::size_t width, JudgeRow &&judge_row) {
+  if (!scores_are_moderate(problem) || problem.rows() == 0 || problem.cols() == 0) return {};
+  const ScoreRows<T> scores(problem);
+  if (!is_ordinary(scores.scale())) return {};
+  Worst worst;
+  for (std::size_t r = 0; r < problem.rows(); ++r) {
+    const ScoreRow row = scores.row(r);
+    if (row.regular) judge_row(row, bits.subspan(r * width, width), scores.rounding(), worst);
+  }
+  return worst.judgement;
+}
+
+template <class T>
+double error_above_one(Real exact, Real got) {
+  if (!std::isfinite(got)) return wrong;
+  return as_double(std::fabs(got - exact) / std::max(Real{1}, std::fabs(exact))) / unit<T>;
+}
+
+template <class T>
+struct SoftmaxAccuracy {
+  static constexpr const char *unit_text = sizeof(T) == 4 ? "2^-24 relative" : "2^-53 relative";
+  static constexpr double bound = sizeof(T) == 4 ? 6 : 10;
+
+  static Judgement judge(const Problem &problem, Bits bits) {
+    constexpr Real smallest = std::numeric_limits<T>::min();
+    return judge_rows<T>(
+        problem, bits, problem.cols(), [](const ScoreRow &row, Bits got, double rounding, Worst &worst) {
+          const double allowed = bound + 2 * rounding;
+          for (std::size_t c = 0; c < got.size(); ++c) {
+            const Real exact = std::exp(row.score[c] - row.max - row.log_sum);
+            const Real probability = value_of<T>(got[c]);
+            // Around the smallest normal number both the flushed and the normal result are right.
+            const Real margin = smallest * static_cast<Real>(2 * allowed * unit<T>);
+            const bool flushed = probability == 0 && exact < smallest + margin;
+            if (flushed || exact < smallest - margin) {
+              worst.see(flushed ? 0 : wrong, allowed);
+            } else {
+              worst.see(as_double(std::fabs(probability - exact) / exact) / unit<T>, allowed);
+            }
+          }
+        });
+  }
+};
+
+template <class T>
+struct LogSoftmaxAccuracy {
+  static constexpr const char *unit_text = sizeof(T) == 4 ? "2^-24 max(1,|y|)" : "2^-53 max(1,|y|)";
+  static constexpr double bound = sizeof(T) == 4 ? 4 : 8;
+
+  static Judgement judge(const Problem &problem, Bits bits) {
+    return judge_rows<T>(
+        problem, bits, problem.cols(), [](const ScoreRow &row, Bits got, double rounding, Worst &worst) {
+          for (std::size_t c = 0; c < got.size(); ++c) {
+            const Real exact = row.score[c] - row.max - row.log_sum, log = value_of<T>(got[c]);
+            const bool is_excluded = !std::isfinite(exact);
+            worst.see(is_excluded ? (log == exact ? 0 : wrong) : error_above_one<T>(exact, log),
+                      bound + 2 * rounding);
+          }
+        });
+  }
+};
+
+template <class T>
+struct LogsumexpAccuracy {
+  static constexpr const char *unit_text = LogSoftmaxAccuracy<T>::unit_text;
+  static constexpr double bound = sizeof(T) == 4 ? 4 : 8;
+
+  static Judgement judge(const Problem &problem, Bits bits) {
+    return judge_rows<T>(problem, bits, 1, [](const ScoreRow &row, Bits got, double rounding, Worst &worst) {
+      worst.see(error_above_one<T>(row.max + row.log_sum, value_of<T>(got[0])), bound + rounding);
+    });
+  }
+};
+
+template <class T>
+struct SoftmaxBackwardAccuracy {
+  static constexpr const char *unit_text = sizeof(T) == 4 ? "2^-24 |s|y(|dy|+sum)" : "2^-53 |s|y(|dy|+sum)";
+  static constexpr double bound = (sizeof(T) == 4 ? 1e-6 : 4e-15) / unit<T>;
+
+  static Judgement judge(const Problem &problem, Bits bits) {
+    const bool has_probabilities =
+        problem.input == InputClass::uniform || problem.input == InputClass::gaussian;
+    const auto &wanted = problem.as<SoftmaxBackwardProblem>();
+    if (!has_probabilities || !is_ordinary(wanted.scale)) return {};
+    const auto [y, dy] = make_operands<T>(Family::softmax_backward, problem);
+    const Real scale = static_cast<T>(wanted.scale);
+    Worst worst;
+    for (std::size_t r = 0; r < wanted.rows; ++r) {
+      Sum sum, magnitude;
+      for (std::size_t c = r * wanted.cols; c < (r + 1) * wanted.cols; ++c) {
+        sum.add(Real{y[c]} * Real{dy[c]});
+        magnitude.add(std::fabs(Real{y[c]} * Real{dy[c]}));
+      }
+      for (std::size_t c = r * wanted.cols; c < (r + 1) * wanted.cols; ++c) {
+        const Real exact = scale * Real{y[c]} * (Real{dy[c]} - sum.value());
+        const Real most = std::fabs(scale) * Real{y[c]} * (std::fabs(Real{dy[c]}) + magnitude.value());
+        const Real off = std::fabs(value_of<T>(bits[c]) - exact);
+        worst.see(off == 0 ? 0 : as_double(off / most) / unit<T>, bound);
+      }
+    }
+    return worst.judgement;
+  }
+};
+
+}  // namespace rapt::validate

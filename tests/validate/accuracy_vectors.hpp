@@ -1,0 +1,132 @@
+// The accuracy of dot, dot_rows, scale, exp and exp_sum.
+#pragma once
+
+#include "validate/accuracy_parts.hpp"
+
+namespace rapt::validate {
+
+template <class T>
+struct DotAccuracy {
+  static constexpr const char *unit_text = sizeof(T) == 4 ? "2^-24 sum|ab|" : "2^-53 sum|ab|";
+  static constexpr double bound = (sizeof(T) == 4 ? 1e-6 : 4e-15) / unit<T>;
+
+  static double error(std::span<const T> a, std::span<const T> b, Real factor, Real got) {
+    Sum sum, magnitude;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      const Real product = Real{a[i]} * Real{b[i]};
+      sum.add(product);
+      magnitude.add(std::fabs(product));
+    }
+    const Real most = std::fabs(factor) * magnitude.value();
+    const Real off = std::fabs(got - factor * sum.value());
+    if (most == 0) return off == 0 ? 0 : wrong;
+    return as_double(off / most) / unit<T>;
+  }
+  static Judgement judge(const Problem &problem, Bits bits) {
+    if (!is_moderate(problem.input)) return {};
+    const auto [a, b] = make_operands<T>(Family::two_vectors, problem);
+    Worst worst;
+    worst.see(error(a, b, 1, value_of<T>(bits[0])), bound);
+    return worst.judgement;
+  }
+};
+
+template <class T>
+struct DotRowsAccuracy {
+  static constexpr const char *unit_text = sizeof(T) == 4 ? "2^-24 |s|sum|ab|" : "2^-53 |s|sum|ab|";
+  static constexpr double bound = DotAccuracy<T>::bound + 1;  // the product with the scale rounds once more
+
+  static Judgement judge(const Problem &problem, Bits bits) {
+    const auto &wanted = problem.as<DotRowsProblem>();
+    if (!is_moderate(problem.input) || (wanted.scale != 0 && !is_ordinary(wanted.scale))) return {};
+    const auto [query, rows] = make_operands<T>(Family::dot_rows, problem);
+    Worst worst;
+    for (std::size_t r = 0; r < wanted.rows; ++r) {
+      const auto row = std::span(rows).subspan(r * wanted.cols, wanted.cols);
+      const Real factor = static_cast<T>(wanted.scale);
+      worst.see(DotAccuracy<T>::error(query, row, factor, value_of<T>(bits[r])), bound);
+    }
+    return worst.judgement;
+  }
+};
+
+// |got - exact| in units in the last place of T around exact; 2^-149 or 2^-1074 among subnormal numbers.
+template <class T>
+double ulps(Real exact, Real got) {
+  int exponent;
+  std::frexp(exact, &exponent);
+  exponent = std::max(exponent, std::numeric_limits<T>::min_exponent) - std::numeric_limits<T>::digits;
+  return as_double(std::ldexp(std::fabs(got - exact), -exponent));
+}
+
+template <class T>
+struct ScaleAccuracy {
+  static constexpr const char *unit_text = "ULP";
+  // The product in long double is itself rounded at its 64th bit.
+  static constexpr double bound = 0.5 + 0x1p-10;
+
+  static Judgement judge(const Problem &problem, Bits bits) {
+    const auto x = make_operands<T>(Family::vector, problem).first;
+    const T factor = static_cast<T>(problem.as<VectorProblem>().scale);
+    Worst worst;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const Real exact = Real{x[i]} * Real{factor}, got = value_of<T>(bits[i]);
+      if (!std::isfinite(exact) || !std::isfinite(got)) continue;
+      worst.see(ulps<T>(exact, got), bound);
+    }
+    return worst.judgement;
+  }
+};
+
+template <class T>
+struct ExpAccuracy {
+  static constexpr const char *unit_text = "ULP";
+  static constexpr double bound = sizeof(T) == 4 ? 0.8925 : 1;  // 0.892 to three digits
+
+  static double error(T x, Real got) {
+    const Real exact = std::exp(Real{x});
+    const Real largest = std::numeric_limits<T>::max();
+    const Real overflow = largest + largest * static_cast<Real>(unit<T>) / 2;
+    if (exact >= overflow) return std::isinf(got) ? 0 : wrong;
+    if (!std::isfinite(got) || std::signbit(got)) return wrong;
+    return ulps<T>(exact, got);
+  }
+  static Judgement judge(const Problem &problem, Bits bits) {
+    const auto x = make_operands<T>(Family::vector, problem).first;
+    Worst worst;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      if (std::isfinite(x[i])) worst.see(error(x[i], value_of<T>(bits[i])), bound);
+    }
+    return worst.judgement;
+  }
+};
+
+// Judges the elements like exp's, and the sum against the elements in the output.
+template <class T>
+struct ExpSumAccuracy {
+  static constexpr const char *unit_text = sizeof(T) == 4 ? "2^-24 of sum" : "2^-53 of sum";
+  static constexpr double bound = (sizeof(T) == 4 ? 1e-6 : 1e-14) / unit<T>;
+
+  static Judgement judge(const Problem &problem, Bits bits) {
+    const auto x = make_operands<T>(Family::vector, problem).first;
+    const auto &wanted = problem.as<VectorProblem>();
+    const T scale = static_cast<T>(wanted.scale), shift = static_cast<T>(wanted.shift);
+    Worst worst;
+    Sum sum;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const T t = std::fma(scale, x[i], -shift);
+      const Real y = value_of<T>(bits[i]);
+      if (!std::isfinite(t) || !std::isfinite(y)) return {};
+      if (!(ExpAccuracy<T>::error(t, y) < ExpAccuracy<T>::bound)) worst.see(wrong, bound);
+      sum.add(y);
+    }
+    const Real got = value_of<T>(bits[x.size()]), exact = sum.value();
+    if (exact >= Real{std::numeric_limits<T>::max()}) return worst.judgement;
+    // Subnormal sums are exact; other sums have a relative error.
+    const Real off = std::fabs(got - exact);
+    worst.see(off == 0 ? 0 : as_double(off / exact) / unit<T>, bound);
+    return worst.judgement;
+  }
+};
+
+}  // namespace rapt::validate
