@@ -19,9 +19,6 @@ RESOURCES = (
     *(f"{access}:{level}" for access in ("load", "store", "copy", "copy_nt", "update") for level in LEVELS),
 )  # fmt: skip
 
-# f32 lanes of a register, to turn the measured FMA rate into operations a second.
-F32_LANES = {"scalar": 1, "neon": 4, "avx2": 8, "avx512": 16}
-
 
 @dataclass(frozen=True)
 class Peer:
@@ -118,6 +115,8 @@ class Results:
             self._at.setdefault((one.kernel, one.size), []).append(one)
         self.kernels = _unique(m.kernel for m in self.measurements)
         self.isas: list[str] = self.context["isas"].split(", ")  # weakest first
+        # f32 lanes of a register, which turn the measured rate of multiply-adds into instructions per second.
+        self.f32_lanes = {isa: int(self.context[f"f32_lanes_{isa}"]) for isa in self.isas}
         # By instruction set and resource: bytes a second of "load:L1", flops a second of "fma_f32".
         limits = after["limits"] or {}
         self.limits: dict[str, dict[str, float]] = {

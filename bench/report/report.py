@@ -24,8 +24,8 @@ def main() -> int:
         return 1
     try:
         results = Results.read(arguments.results)
-    except (OSError, ValueError) as error:
-        print(f"report.py: {arguments.results}: {error}", file=sys.stderr)
+    except (OSError, ValueError, KeyError) as error:
+        print(f"report.py: {arguments.results}: {error!r}", file=sys.stderr)
         return 1
     page = render(results)
     try:

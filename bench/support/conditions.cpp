@@ -55,6 +55,9 @@ void record_conditions(const Conditions &conditions, const Plan &plan) {
       {"rapt_isa_environment", conditions.environment.empty() ? "not set" : conditions.environment},
   };
   for (const auto &[name, flags] : level_flags) facts.emplace_back(name, flags);
+  for (const std::string &isa : plan.isas) {
+    facts.emplace_back("f32_lanes_" + isa, fmt::format("{:.0f}", operations_of_fma(isa, sizeof(float)) / 2));
+  }
   for (const WorkingSet &set : plan.working_sets) {
     facts.emplace_back("working_set_" + set.label, std::to_string(set.bytes));
   }
