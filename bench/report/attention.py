@@ -14,11 +14,12 @@ def attention(results: Results) -> str:
     parts = []
     if found:
         parts.append(
-            "<p>Percent of the limit. Of a prefill that is the measured rate of fused multiply-adds over those with "
-            "visible keys, q·k and weight·v alone: exponentials, which take the same units, are not counted, so that "
-            "100 cannot be reached. Of a decode it is mostly the bandwidth of the level that holds the keys and "
-            "values, each read once; with several query heads a key/value head it may be the multiply-adds. 8x8 are "
-            f'query and key/value heads; a prefill has 8 of each.</p>\n<div class="maps">{found}</div>'
+            "<p>Percent of the limit. The limit of a prefill is its multiply-adds with visible keys, q·k and "
+            "weight·v, over the measured rate of fused multiply-adds. Exponentials take the same units and do not "
+            "count, so that 100 is impossible. The limit of a decode is mostly the bandwidth of the memory level that "
+            "holds the keys and values, each read once. With several query heads per key/value head it may be the "
+            "multiply-adds. 8x8 are query heads and key/value heads; a prefill has 8 of each.</p>\n"
+            f'<div class="maps">{found}</div>'
         )
     parts += [_option_costs(results, kernel) for kernel in kernels]
     if results.scaling:
@@ -33,14 +34,14 @@ def attention(results: Results) -> str:
         ]  # fmt: skip
         parts.append(
             f"<h3>Tasks on threads, attention_f32, {markup.escape(results.scaling[0]['isa'])}</h3>\n"
-            "<p>Wall time, the best of several calls; a decode is split into chunks of keys. What else runs on the "
-            "machine counts here.</p>\n" + markup.table(["size", "threads", "a call", "speed-up"], align, rows)
+            "<p>Wall time, the best of several calls; a decode is split into chunks of keys. Other programs on the "
+            "machine slow it down.</p>\n" + markup.table(["size", "threads", "time", "speed-up"], align, rows)
         )
     return "".join(parts) or markup.none("This run has no attention.")
 
 
 def _option_costs(results: Results, kernel: str) -> str:
-    """Options down, plain sizes across would be mostly empty: a row each."""
+    """A row per size and option: a table of options by sizes would be mostly empty."""
     isas = [isa for isa in results.isas if isa != "scalar"]
     rows = []
     last = ""

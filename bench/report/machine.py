@@ -7,8 +7,8 @@ from typing import Any
 import markup
 from data import LEVELS, Results
 
-# Not shown, or shown under a name of its own. The build type that Google Benchmark states is that of its own
-# library, and "debug" with Debian's release build.
+# Shown elsewhere or not at all. The build type is that of the Google Benchmark library, and Debian's release build
+# says "debug".
 _CONTEXT_TOLD_ELSEWHERE = {
     "caches", "clock_ghz", "cpu_name", "cpu_scaling_enabled", "date", "executable", "host_name", "isas",
     "json_schema_version", "l1d_bytes", "l2_bytes", "l3_bytes", "library_build_type", "load_avg", "mhz_per_cpu",
@@ -27,9 +27,9 @@ def machine(results: Results) -> str:
         f'<div class="beside"><div><table class="facts">{facts}</table></div>\n'
         f"<div>{_limits(results)}</div></div>\n"
         "<p>Every time on this page is CPU time: the median over the repetitions. Spread is (third quartile − first) "
-        "÷ median. A limit is the best of all that were measured before, between and after the kernels. GB/s are 10<sup>9</sup> bytes a second, each input read once and each output written once; the limits "
-        "count the bytes read and the bytes written. copy-nt stores past the caches; update reads and writes the same "
-        "memory.</p>"
+        "÷ median. A limit is the best of all measurements before, between and after the kernels. GB/s are "
+        "10<sup>9</sup> bytes per second; of a kernel each input and each output counts once, of a limit the bytes "
+        "read and the bytes written. copy-nt uses non-temporal stores; update reads and writes the same memory.</p>"
     )
 
 
@@ -67,7 +67,7 @@ def _sizes(context: dict[str, Any], keys: dict[str, str]) -> str:
 
 
 def _peer_versions(peers: str) -> list[str]:
-    """A line for each library and version, with the instruction sets it was measured on."""
+    """A line per library and version, with the instruction sets that it was measured on."""
     isas: dict[str, list[str]] = {}
     for entry in peers.split("; ") if peers else []:
         impl, _, version = entry.partition(" ")
@@ -97,7 +97,7 @@ def _limits(results: Results) -> str:
 
 
 def _rate_name(resource: str) -> str:
-    """Of a limit that is no bandwidth."""
+    """The name of a limit that is not a bandwidth."""
     if resource.startswith("fma_"):
         return f"FMA {resource.removeprefix('fma_')}, GFLOP/s"
     return f"{resource}, GHz" if resource == "clock" else f"{resource}, 10⁹/s"

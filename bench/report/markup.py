@@ -27,14 +27,14 @@ def details(summary: str, content: str) -> str:
 
 
 def table(headings: list[str], align: str, rows: list[str], groups: str = "") -> str:
-    """`align` has a letter for each column: t for text, which stands left; numbers stand right."""
+    """`align` has a letter per column: t aligns text left; anything else aligns numbers right."""
     head = "".join(f"<th{class_of(align, i)}>{escape(heading)}" for i, heading in enumerate(headings))
     body = "\n".join(rows)
     return f"<table class=numbers><thead>{groups}<tr>{head}</thead><tbody>\n{body}\n</tbody></table>\n"
 
 
 def row(cells: list[str], align: str, group_begins: bool = False, own: bool = False) -> str:
-    # HTML lets a row and its cells end where the next begin.
+    # In HTML a row or cell ends where the next one begins.
     classes = " ".join(name for name, wanted in (("first", group_begins), ("own", own)) if wanted)
     row = f'<tr class="{classes}">' if classes else "<tr>"
     for i, cell in enumerate(cells):

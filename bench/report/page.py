@@ -46,7 +46,9 @@ def _verdict(results: Results) -> str:
         f"<tr><th>{markup.escape(name)}<td>{reason['count']}<td class=t>{markup.escape(reason['meaning'])}"
         for name, reason in found["reasons"].items()
     ]
-    inverted = "".join(f"<br>{markup.escape(one['limit'])} was measured below {markup.escape(one['below'])}." for one in found["limits"])
+    inverted = "".join(
+        f"<br>{markup.escape(one['limit'])} was measured below {markup.escape(one['below'])}." for one in found["limits"]
+    )
     return (
         f'<div class="disturbed"><p><b>The machine was disturbed:</b> of {found["rows_measured"]} rows '
         f'{found["rows_marked"]} are not to be believed. They are hatched, hollow in plots, and named in '
@@ -99,7 +101,7 @@ def _glance_cells(results: Results, kernel: str, isa: str) -> list[str]:
 
 def _numbers(results: Results) -> str:
     columns: list[tuple[str, Callable[[Measurement], str]]] = [
-        ("a call", lambda m: markup.time(m.seconds)),
+        ("time", lambda m: markup.time(m.seconds)),
         ("ns/element", lambda m: markup.number(m.ns_per_element)),
         ("GFLOP/s", lambda m: markup.number(m.gigaflops)),
         ("fastest", lambda m: markup.number(m.fastest_ns_per_element)),
@@ -112,7 +114,7 @@ def _numbers(results: Results) -> str:
         ("marked", lambda m: ", ".join(m.doubts)),
     ]
     align = "tt         tt"
-    blocks = []
+    tables = []
     for kernel in results.kernels:
         rows = []
         for size in results.sizes(kernel):
@@ -121,10 +123,10 @@ def _numbers(results: Results) -> str:
                 rows.append(markup.row(cells, align, group_begins=i == 0, own=one.impl in results.isas))
         headings = ["size", "implementation", *(heading for heading, _ in columns)]
         summary = f"{kernel} (error in {markup.error_unit(kernel)})"
-        blocks.append(markup.details(summary, markup.table(headings, align, rows)))
-    if not blocks:
+        tables.append(markup.details(summary, markup.table(headings, align, rows)))
+    if not tables:
         return markup.none("This run measured nothing.")
     return (
-        "<p>Medians, and the fastest repetition in ns an element. The rows of rapt are marked; a share is of the "
-        "work that rapt's own code does. An element of attention is a multiply-add.</p>\n" + "".join(blocks)
+        "<p>Medians per call, and the fastest repetition in ns per element. Rows of rapt are shaded. A share counts "
+        "the instructions of rapt's own code. An element of attention is a multiply-add.</p>\n" + "".join(tables)
     )

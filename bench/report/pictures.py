@@ -22,13 +22,13 @@ def rooflines(results: Results) -> str:
     if not figures:
         return markup.none("This run has no counts of operations.")
     text = (
-        "<p>Across: arithmetic intensity, the vector operations of a call for each byte that it must read or write, "
-        "each input once and each output once. An operation is an arithmetic instruction on a whole register that "
-        "only the units for fused multiply-adds execute; a fused multiply-add is one, loads, stores and what other "
-        "units take are none. Up: operations a second. The slopes are what the measured bandwidths allow, loading "
-        "(solid) and copying (dashed; with normal or non-temporal stores, whichever is faster there); the flat line is "
-        "the measured rate of fused multiply-adds. A point is a kernel with its data in the level that its colour "
-        "names: rows of 1024 columns, those of dot_rows of 128.</p>"
+        "<p>Across: arithmetic intensity, the vector operations per byte that a call must read or write, each input "
+        "and each output once. An operation is an arithmetic instruction on a whole register that only the units for "
+        "fused multiply-adds execute. Loads, stores and instructions for other units do not count. Up: operations "
+        "per second. The slopes are the measured bandwidths: loading (solid) and copying (dashed; with normal or "
+        "non-temporal stores, whichever is faster there). The flat line is the measured rate of fused multiply-adds. "
+        "A point is a kernel; its colour names the memory level of its data. Rows have 1024 columns, those of "
+        "dot_rows 128.</p>"
     )
     return text + "".join(f"<h3>{markup.escape(isa)}</h3>\n{markup.figure(svg)}" for isa, svg in figures)
 
@@ -42,13 +42,13 @@ def heat_maps(results: Results) -> str:
     if not found:
         return markup.none("This run measured no limits to take a share of.")
     return (
-        "<p>Percent: the shortest time that the machine allows ÷ the time taken. The shortest time is the larger of "
-        "two: that of the bytes, at the bandwidth measured for such accesses in the level that holds the data, and "
-        "that of the vector operations, at the measured rate of fused multiply-adds; "
-        '<a href="#numbers">all numbers</a> names the one that binds. It knows no call, loop or tail, so short sizes '
-        "cannot come near it. Hatched: not to be believed, by the rules above. Grey: more than 105, which no machine does: "
-        "the limit was measured when it was busier, the data lay nearer than its size says, or the call had less to do "
-        f'than is counted.</p>\n<div class="maps">{found}</div>'
+        "<p>Percent: the shortest possible time ÷ the time taken. The shortest time is the larger of two: the bytes "
+        "over the bandwidth, measured for such accesses in the memory level of the data, and the vector operations "
+        "over the measured rate of fused multiply-adds. "
+        '<a href="#numbers">All numbers</a> names the larger. Neither includes calls, loops or tails, so that short '
+        "sizes cannot come near the limit. Hatched: not to be believed, by the rules above. Grey: more than 105, "
+        "which is impossible. Then the machine was busier when the limit was measured, the data lay nearer than its "
+        f'size says, or the call had less to do than is counted.</p>\n<div class="maps">{found}</div>'
     )
 
 
@@ -58,14 +58,16 @@ def throughputs(results: Results) -> str:
         panels = [markup.figure(throughput(results, kernel, one)) for one in series_of(results, kernel)]
         families.setdefault(family(kernel)[0], []).extend(panels)
     found = "".join(
-        f'<h3>{markup.escape(name)}</h3>\n<div class="maps">{"".join(panels)}</div>' for name, panels in families.items() if panels
+        f'<h3>{markup.escape(name)}</h3>\n<div class="maps">{"".join(panels)}</div>'
+        for name, panels in families.items()
+        if panels
     )
     if not found:
         return markup.none("This run has no kernel at three sizes that differ in one thing.")
     isas = " · ".join(f'<b style="color:{isa_colour(isa)}">{markup.escape(isa)}</b>' for isa in results.isas)
     return (
-        f"<p>{isas}. Dashed: the limit. Hollow: not to be believed. Bytes are those that a call must read or write; "
-        f"a multiply-add of attention is two operations.</p>\n{found}"
+        f"<p>{isas}. Dashed: the limit. Hollow: not to be believed. Bytes count each input and each output once. "
+        f"A multiply-add of attention is two operations.</p>\n{found}"
     )
 
 
@@ -81,8 +83,8 @@ def peers(results: Results, palette: Palette) -> str:
         return f"<p>{markup.NO_PEERS}</p>"
     return (
         "<p>Time of each peer ÷ time of rapt: above the line at 1 rapt is faster. Logarithmic; in the grey part, "
-        f"above {KNEE}, the axis is compressed. Peers built for an instruction set stand beside rapt on the same "
-        "one. The best peer is the fastest of those, and beside rapt on the strongest set the fastest of all.</p>\n"
+        f"above {KNEE}, the axis is compressed. rapt on an instruction set is compared with peers built for the same "
+        "set, and on the strongest set with all. The best peer is the fastest of them.</p>\n"
         + "".join(parts)
     )
 
@@ -96,7 +98,8 @@ def _best_peers(results: Results, kernel: str) -> str:
         for isa in isas:
             own, rival = results.find(kernel, isa, size), results.best_rival(kernel, isa, size)
             if own and rival:
-                cells += [markup.time(own.seconds), rival.impl, markup.time(rival.seconds), markup.ratio(rival.seconds / own.seconds)]
+                ratio = markup.ratio(rival.seconds / own.seconds)
+                cells += [markup.time(own.seconds), rival.impl, markup.time(rival.seconds), ratio]
             else:
                 cells += [markup.time(own.seconds) if own else "", "", "", ""]
         rows.append(markup.row(cells, align))
@@ -118,8 +121,9 @@ def accuracies(results: Results, palette: Palette) -> str:
     if not figures:
         return markup.none("This run has neither exp nor softmax in the L1 cache, nor attention.")
     return (
-        "<p>Down is faster, with the data in the L1 cache (attention: in a prefill); left is more accurate, the "
-        "largest error of some 100 000 (attention: 5 000) results at several sizes. Filled: the strongest instruction set; hollow: the others.</p>\n"
+        "<p>Down is faster, with the data in the L1 cache (attention: in a prefill). Left is more accurate: the "
+        "largest error of some 100 000 (attention: 5 000) results at several sizes. Filled: the strongest instruction "
+        "set; hollow: the others.</p>\n"
         + ("" if results.peers else f"<p>{markup.NO_PEERS}</p>\n")
         + f'<div class="maps">{"".join(figures)}</div>'
     )

@@ -1,4 +1,4 @@
-"""Results of the benchmark that nobody measured."""
+"""Made-up results of the benchmark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ELEMENTS = 1000
 
 
 def document(rows: dict[str, list[float]], doubts: dict[str, list[str]] | None = None, **context: str) -> dict[str, Any]:
-    """Rows by name: nanoseconds of each repetition. Every limit is 100 ns; each row has more elements than the last."""
+    """Rows by name, each with the nanoseconds of its repetitions. Limits are 100 ns; each row has more elements than the last."""
     doubts = doubts or {}
     return {
         "context": {

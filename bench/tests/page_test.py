@@ -1,4 +1,4 @@
-"""The page: what is not to be believed has no good colour, and what is missing is said."""
+"""The page: doubtful shares have no good colour, and missing parts are named."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def results(*arguments, **context) -> Results:
 
 class Page(unittest.TestCase):
     def assert_in(self, part: str, text: str, wanted: bool = True) -> None:
-        """Without the whole page in the message."""
+        """Its message leaves out the page."""
         self.assertEqual(part in text, wanted, part)
 
     def test_an_impossible_share_has_no_colour_of_the_scale(self) -> None:

@@ -18,7 +18,7 @@ _DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 0.6), (1, -0.6), (-1, 0.6),
 
 
 def accuracy(results: Results, kernel: str, size: str, unit: str, palette: Palette) -> str | None:
-    """Time against error of all implementations at one size, but for the slow reference."""
+    """All implementations but the slow reference."""
     points = [m for m in results.at(kernel, size) if m.error is not None and m.impl != "scalar"]
     if not points:
         return None
@@ -44,14 +44,14 @@ def accuracy(results: Results, kernel: str, size: str, unit: str, palette: Palet
     ax.grid(True, which="major")
     plain_log_ticks(ax)
     ax.set_xlabel(f"largest error, {unit}")
-    ax.set_ylabel("ns a multiply-add" if points[0].flop else "ns an element")
+    ax.set_ylabel("ns per multiply-add" if points[0].flop else "ns per element")
     ax.set_title(f"{kernel}, {size}", loc="left")
     _place_labels(figure, ax, labels)
-    return svg(figure, f"{kernel} at {size}: nanoseconds an element against largest error")
+    return svg(figure, f"{kernel} at {size}: nanoseconds per element against largest error")
 
 
 def _widen(ax: Axes, xs: list[float], ys: list[float]) -> None:
-    """Margins for the labels, and no magnification of differences that are none."""
+    """Margins for the labels, and a span that does not magnify small differences."""
     for values, setter, least_span in ((xs, ax.set_xlim, 4.0), (ys, ax.set_ylim, 3.0)):
         low, high = min(values), max(values)
         span = max(high / low, least_span)

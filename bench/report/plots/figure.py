@@ -1,4 +1,4 @@
-"""What all pictures share: the style, colours, text and the SVG itself."""
+"""The style, colours, text and SVG of all pictures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLoca
 
 from data import Results
 
-# Text stays text: small, searchable, and set in the reader's font.
+# Text stays text, which is small, searchable and in the font of the reader.
 matplotlib.rcParams.update(
     {
         "svg.fonttype": "none",
@@ -45,7 +45,7 @@ matplotlib.rcParams.update(
 
 PAGE_WIDTH = 10.2  # inches of 72 CSS points
 
-# After Okabe and Ito, and Tol: told apart with any colour vision.
+# After Okabe and Ito, and Tol: distinct with any colour vision.
 _COLOURS = (
     "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00",
     "#882255", "#999933", "#332288", "#44aa99", "#aa4466", "#7f7f7f",
@@ -73,7 +73,7 @@ class Palette:
 
 
 def text_width(texts: list[str], font_size: float) -> float:
-    """Of the widest, in inches."""
+    """The width of the widest text, in inches."""
     longest = sorted(texts, key=len)[-3:]
     return max(TextPath((0, 0), text, size=font_size).get_extents().width for text in longest) / 72
 
@@ -107,11 +107,11 @@ def svg(figure: Figure, description: str) -> str:
     pyplot.close(figure)
     text = out.getvalue()
     text = text[text.index("<svg") :]
-    # What a page of many pictures need not carry: comments, and millionths of a point.
+    # Many pictures make a large page: drop comments and millionths of a point.
     text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text, flags=re.DOTALL)
     text = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\d\.\d\d)\d+", r"\1", tag[0]), text)
     text = re.sub(r"\s*\n\s*", "\n", text)
-    # Every picture numbers its parts from 1, and all of them share the page's name space.
+    # Each picture numbers its parts from 1, but all share the names of one page.
     figure_number = next(_figure_numbers)
     numbers: dict[str, int] = {}
 

@@ -21,7 +21,7 @@ COMPRESSION = 4
 
 
 def peer_ratios(results: Results, kernel: str, isa: str, palette: Palette) -> str | None:
-    """Every peer's time over rapt's, size by size."""
+    """One line per peer."""
     ratios = _ratios_of_all(results, kernel, isa)
     if not ratios:
         return None
@@ -74,7 +74,7 @@ def _compressed_log_inverse(place: Any) -> Any:
 
 
 def _ratio_ticks(ax: Axes) -> None:
-    """The most telling ratios, as many as there is room for."""
+    """As many ratios as have room, the most telling first."""
     low, high = ax.get_ylim()
     least_distance = 9 * ax.figure.dpi / 72
     places: dict[float, float] = {}
@@ -89,8 +89,8 @@ def _ratio_ticks(ax: Axes) -> None:
 
 
 def _ratios_of_all(results: Results, kernel: str, isa: str) -> dict[Peer, dict[str, float]]:
-    """A library that is built for several instruction sets stands there with the one that is compared, or, if it
-    has no code for it, with what it has."""
+    """By peer and size. A library built for several instruction sets appears with the set of rapt if it has that one,
+    and otherwise with those that it has."""
     rivals = results.rivals(kernel, isa)
     served = {peer.library for peer in rivals if peer.isa == isa}
     ratios = {}
@@ -108,7 +108,7 @@ def _ratios_of_all(results: Results, kernel: str, isa: str) -> dict[Peer, dict[s
 
 
 def _runs(sizes: list[str], by_size: dict[str, float]) -> list[list[str]]:
-    """Neighbours, which a line may connect."""
+    """Sizes that a line may connect."""
     runs: list[list[str]] = []
     for size in sizes:
         if size not in by_size:

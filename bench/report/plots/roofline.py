@@ -17,7 +17,7 @@ ATTENTION_SHAPES = ("d128", "8x8 d128")
 
 
 def roofline(results: Results, isa: str) -> str | None:
-    """Vector operations a second against vector operations a byte, f32 and f64 side by side."""
+    """f32 and f64 side by side."""
     limits = results.limits.get(isa, {})
     points = {scalar_type: _roofline_points(results, isa, scalar_type) for scalar_type in ("f32", "f64")}
     points = {scalar_type: found for scalar_type, found in points.items() if found}
@@ -37,7 +37,7 @@ def roofline(results: Results, isa: str) -> str | None:
     for ax, (scalar_type, found) in zip(axes[0], points.items()):
         ax.set(xscale="log", yscale="log", xlim=x_range, ylim=y_range)
         ax.grid(True, which="major")
-        ax.set_xlabel("vector operations a byte")
+        ax.set_xlabel("vector operations per byte")
         ax.text(0.01, 0.985, scalar_type, transform=ax.transAxes, va="top", fontweight="bold")
         _draw_roofs(ax, limits, ceilings[scalar_type])
         for name, level, one in found:
@@ -48,14 +48,14 @@ def roofline(results: Results, isa: str) -> str | None:
             )  # fmt: skip
         _label_columns(ax, found)
         plain_log_ticks(ax)
-    axes[0][0].set_ylabel("vector operations a second")
+    axes[0][0].set_ylabel("vector operations per second")
     axes[0][0].yaxis.set_major_formatter(FuncFormatter(lambda value, _: engineering(value)))
     figure.legend(handles=_roof_legend(limits, ceilings), loc="lower center", ncol=3, handlelength=2.2)
     return svg(figure, f"Roofline of {isa}: measured rate of every kernel below the machine's limits")
 
 
 def _roofline_points(results: Results, isa: str, scalar_type: str) -> list[tuple[str, str, Measurement]]:
-    """Name, level of the memory hierarchy, measurement."""
+    """Name, memory level, measurement."""
     points = []
     for kernel in results.kernels:
         name, kernel_type = family(kernel)
@@ -85,7 +85,7 @@ def _copy_limit(limits: dict[str, float], level: str) -> float | None:
 
 def _draw_roofs(ax: Axes, limits: dict[str, float], ceiling: float | None) -> None:
     low, high = ax.get_xlim()
-    # Straight on logarithmic axes but for the corners.
+    # On logarithmic axes the roofs are straight between corners.
     corners = [ceiling / bandwidth for bandwidth in limits.values()] if ceiling else []
     steps = sorted({low, high, *(corner for corner in corners if low < corner < high)})
 
@@ -121,7 +121,7 @@ def _roof_legend(limits: dict[str, float], ceilings: dict[str, float | None]) ->
 
 
 def _label_columns(ax: Axes, points: list[tuple[str, str, Measurement]]) -> None:
-    """Kernels' names above the picture, spread apart, each with a line to its highest point."""
+    """The names of kernels above the picture, spread apart, each with a line to its highest point."""
     highest: dict[str, Measurement] = {}
     for name, _, one in points:
         if name not in highest or one.operation_rate > highest[name].operation_rate:

@@ -12,7 +12,7 @@ from plots.figure import engineering, isa_colour, plain_log_ticks, svg
 
 
 def throughput(results: Results, kernel: str, series: Series) -> str:
-    """Throughput by size on each instruction set, below the limits, which are dashed."""
+    """The limits are dashed; doubtful points are hollow."""
     width, height = 3.25, 2.25
     figure, ax = pyplot.subplots(figsize=(width, height))
     figure.subplots_adjust(left=0.15, right=0.97, top=0.89, bottom=0.175)
@@ -48,7 +48,7 @@ def throughput(results: Results, kernel: str, series: Series) -> str:
 
 
 def _apart(ascending: list[float], logarithm: float) -> list[float]:
-    """The largest, and of the others those that have room for their labels."""
+    """The largest value, and smaller ones whose labels have room."""
     chosen: list[float] = []
     for value in reversed(ascending):
         if not chosen or math.log(chosen[-1] / value) >= logarithm:
