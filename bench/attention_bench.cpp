@@ -2,6 +2,8 @@
 #include "attention_bench.hpp"
 
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "support/accuracy.hpp"
 
@@ -11,79 +13,41 @@ namespace {
 struct Model {
   const char *name;
   std::size_t q_heads, kv_heads, qk_dim, v_dim;
-  std::size_t prompt, context;  // tokens of the prefill; keys of the decode
+  std::size_t context;  // keys of the decode
   std::size_t window = 0;
   double softcap = 0;
   bool sinks = false;
-  bool quick = false;
 };
 
 constexpr Model models[] = {
-    {.name = "gpt2",
-     .q_heads = 12,
-     .kv_heads = 12,
-     .qk_dim = 64,
-     .v_dim = 64,
-     .prompt = 1024,
-     .context = 1024},
-    {.name = "llama-3-8b",
-     .q_heads = 32,
-     .kv_heads = 8,
-     .qk_dim = 128,
-     .v_dim = 128,
-     .prompt = 1024,
-     .context = 8192,
-     .quick = true},
-    {.name = "gemma-2-9b",
-     .q_heads = 16,
-     .kv_heads = 8,
-     .qk_dim = 256,
-     .v_dim = 256,
-     .prompt = 1024,
-     .context = 8192,
-     .window = 4096,
-     .softcap = 50},
-    {.name = "gpt-oss",
-     .q_heads = 64,
-     .kv_heads = 8,
-     .qk_dim = 64,
-     .v_dim = 64,
-     .prompt = 1024,
-     .context = 8192,
-     .window = 128,
-     .sinks = true},
-    {.name = "deepseek-v2-lite",
-     .q_heads = 16,
-     .kv_heads = 16,
-     .qk_dim = 192,
-     .v_dim = 128,
-     .prompt = 1024,
-     .context = 4096},
+    {"gpt2", 12, 12, 64, 64, 1024},
+    {"llama-3-8b", 32, 8, 128, 128, 8192},
+    {"gemma-2-9b", 16, 8, 256, 256, 8192, 4096, 50},
+    {"gpt-oss", 64, 8, 64, 64, 8192, 128, 0, true},
+    {"deepseek-v2-lite", 16, 16, 192, 128, 4096},
 };
+constexpr std::string_view quick_model = "llama-3-8b";
 
-// The attention of a layer.
+// The attention of one layer.
 template <class T>
 void add_models(Kernel<Attention<T>> &kernel) {
+  const bool quick = kernel.suite().plan().quick;
   for (const Model &model : models) {
-    if (kernel.suite().plan().quick && !model.quick) continue;
-    AttentionShape shape = {.q_heads = model.q_heads,
-                            .kv_heads = model.kv_heads,
-                            .q_len = model.prompt,
-                            .kv_len = model.prompt,
-                            .qk_dim = model.qk_dim,
-                            .v_dim = model.v_dim,
-                            .causal = true,
-                            .window = model.window,
-                            .softcap = model.softcap};
     const std::string name = model.name;
-    if (!kernel.suite().plan().quick) add_attention(kernel, name + ":prefill", shape, model.sinks);
-    shape.q_len = 1;
-    shape.kv_len = model.context;
-    add_attention(kernel, name + ":decode", shape, model.sinks);
+    if (quick && name != quick_model) continue;
+    const auto add = [&](const char *phase, AttentionShape shape) {
+      shape.window = model.window;
+      shape.softcap = model.softcap;
+      add_attention(kernel, name + phase, shape, model.sinks);
+    };
+    if (!quick) {
+      add(":prefill", prompt_shape(model.q_heads, model.kv_heads, 1024, model.qk_dim, model.v_dim, true));
+    }
+    add(":decode", token_shape(model.q_heads, model.kv_heads, model.context, model.qk_dim, model.v_dim));
   }
 }
 
-// ---- keys in chunks, for few queries and many keys ----
+// ---- split keys, for few queries and many keys ----
 
 template <class T>
 struct Split {
@@ -93,26 +57,16 @@ struct Split {
   Buffer<T> partials;
 };
 
-AttentionShape long_context(std::size_t q_heads, std::size_t keys) {
-  return {.q_heads = q_heads,
-          .kv_heads = 8,
-          .q_len = 1,
-          .kv_len = keys,
-          .qk_dim = 128,
-          .v_dim = 128,
-          .causal = true};
-}
-
 template <class T>
 using Step = void (*)(const AttentionProblem<T> &problem, T *partials);
 
-// partial is told from merge by what it goes through: all keys and values, or the partial results alone.
-template <class T, Step<T> step>
-void register_step(Suite &suite, bool merges) {
-  Kernel<Step<T>> kernel = suite.kernel<Step<T>>(
-      step, nullptr, [](Step<T>) { return attention_error<T>(split_attention<T>); }, 1);
+// partial reads all keys and values and writes the partial results; merge reads those.
+template <class T>
+void register_step(Suite &suite, Step<T> step, bool merges) {
+  Kernel<Step<T>> kernel = suite.kernel(
+      step, [](Step<T>) { return attention_error<T>(split_attention<T>); }, 1);
   const auto add = [&](std::size_t q_heads, std::size_t keys) {
-    const AttentionShape shape = long_context(q_heads, keys);
+    const AttentionShape shape = token_shape(q_heads, 8, keys, 128, 128);
     const std::size_t partials = attention_partials(shape);
     Work work = attention_work(shape, sizeof(T));
     if (merges) {
@@ -123,20 +77,21 @@ void register_step(Suite &suite, bool merges) {
     } else {
       work.written = partials * sizeof(T);
     }
-    const std::string size = "decode:" + std::to_string(q_heads) + "x8:d128:k" + std::to_string(keys);
-    kernel.add(size, work, [shape] {
+    kernel.add(decode_size(shape), work, [shape] {
       Split<T> split(shape);
       partial_attention<T>(split.buffers.problem(), split.partials.data());  // merge needs numbers to merge
       return [split = std::move(split)](Step<T> one) { one(split.buffers.problem(), split.partials.data()); };
     });
   };
-  for (const std::size_t q_heads : suite.sizes<std::size_t>({8, 32}, {32})) {
-    for (const std::size_t keys : suite.sizes<std::size_t>({4096, 32768}, {4096})) add(q_heads, keys);
+  for (const std::size_t q_heads : suite.sizes({8, 32}, {32})) {
+    for (const std::size_t keys : suite.sizes({4096, 32768}, {4096})) add(q_heads, keys);
   }
 }
 
 template <class T>
-void register_attention(Kernel<Attention<T>> kernel) {
+void register_attention(Suite &suite) {
+  Kernel<Attention<T>> kernel =
+      suite.kernel(whole_attention<T>, &PeerFunctions<T>::attention, attention_error<T>, 1);
   add_attention_prefill(kernel);
   add_attention_decode(kernel);
   if (sizeof(T) == sizeof(float)) add_models(kernel);
@@ -144,23 +99,17 @@ void register_attention(Kernel<Attention<T>> kernel) {
 
 }  // namespace
 
-void register_attention_f32(Suite &suite) {
-  register_attention<float>(
-      suite.kernel(whole_attention<float>, &Peer::attention_f32, attention_error<float>, 1));
-}
-void register_attention_f64(Suite &suite) {
-  register_attention<double>(
-      suite.kernel(whole_attention<double>, &Peer::attention_f64, attention_error<double>, 1));
-}
+void register_attention_f32(Suite &suite) { register_attention<float>(suite); }
+void register_attention_f64(Suite &suite) { register_attention<double>(suite); }
 void register_attention_partial_f32(Suite &suite) {
-  register_step<float, partial_attention<float>>(suite, false);
+  register_step<float>(suite, partial_attention<float>, false);
 }
 void register_attention_partial_f64(Suite &suite) {
-  if (!suite.plan().quick) register_step<double, partial_attention<double>>(suite, false);
+  if (!suite.plan().quick) register_step<double>(suite, partial_attention<double>, false);
 }
-void register_attention_merge_f32(Suite &suite) { register_step<float, merge_attention<float>>(suite, true); }
+void register_attention_merge_f32(Suite &suite) { register_step<float>(suite, merge_attention<float>, true); }
 void register_attention_merge_f64(Suite &suite) {
-  if (!suite.plan().quick) register_step<double, merge_attention<double>>(suite, true);
+  if (!suite.plan().quick) register_step<double>(suite, merge_attention<double>, true);
 }
 
 }  // namespace rapt::bench

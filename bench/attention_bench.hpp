@@ -1,18 +1,22 @@
-// The benchmarks of attention, in two files.
+// The benchmarks of attention: prompts in one file, single tokens in another.
 #pragma once
+
+#include <string>
 
 #include "support/attention.hpp"
 
 namespace rapt::bench {
 
-// As many queries as keys, or a long context in a window; options; models' prompts.
+// As many queries as keys, with options too, and a long context in a window.
 template <class T>
 void add_attention_prefill(Kernel<Attention<T>> &kernel);
-// A token at a time.
+// The next token after a context.
 template <class T>
 void add_attention_decode(Kernel<Attention<T>> &kernel);
+// "decode:32x8:d128:k4096"
+std::string decode_size(const AttentionShape &shape);
 
-// A shape, by everyone. The size names it.
+// A shape, by every implementation.
 template <class T>
 void add_attention(Kernel<Attention<T>> &kernel, const std::string &size, const AttentionShape &shape,
                    bool with_sinks = false) {

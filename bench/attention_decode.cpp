@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -9,22 +11,11 @@
 namespace rapt::bench {
 namespace {
 
-AttentionShape one_token(std::size_t q_heads, std::size_t kv_heads, std::size_t dim, std::size_t keys) {
-  return {.q_heads = q_heads,
-          .kv_heads = kv_heads,
-          .q_len = 1,
-          .kv_len = keys,
-          .qk_dim = dim,
-          .v_dim = dim,
-          .causal = true};
+AttentionShape one_token(std::size_t q_heads, std::size_t dim, std::size_t keys) {
+  return token_shape(q_heads, 8, keys, dim, dim);
 }
 
-std::string size_of(const AttentionShape &shape) {
-  return "decode:" + std::to_string(shape.q_heads) + "x" + std::to_string(shape.kv_heads) + ":d" +
-         std::to_string(shape.qk_dim) + ":k" + std::to_string(shape.kv_len);
-}
-
-// Keys as rapt_attention_pack_keys lays them out, once, before the time is taken.
+// Packed keys; the packing is not timed.
 template <class T>
 void add_packed(Kernel<Attention<T>> &kernel, const AttentionShape &shape) {
   const auto make = [shape] {
@@ -42,11 +33,10 @@ void add_packed(Kernel<Attention<T>> &kernel, const AttentionShape &shape) {
       buffers.attention(packed.data(), buffers.values(), options);
     };
   };
-  kernel.add(size_of(shape) + ":packed", attention_work(shape, sizeof(T)), make,
-             Kernel<Attention<T>>::By::rapt_alone);
+  kernel.add(decode_size(shape) + ":packed", attention_work(shape, sizeof(T)), make, By::rapt_alone);
 }
 
-// The pages of a sequence, in the order of a store that has been used for a while.
+// The pages of a sequence in random order, as after long use of the page store.
 std::vector<std::int32_t> scattered_pages(std::size_t count) {
   std::vector<std::int32_t> pages(count);
   for (std::size_t i = 0; i < count; ++i) pages[i] = static_cast<std::int32_t>(i);
@@ -58,7 +48,7 @@ std::vector<std::int32_t> scattered_pages(std::size_t count) {
   return pages;
 }
 
-// The memory of the keys and values is as large as without pages: what lies in it are pages.
+// The pages lie in the memory of the keys and values and fill it.
 template <class T>
 void add_paged(Kernel<Attention<T>> &kernel, const AttentionShape &shape, std::size_t page_size) {
   const auto make = [shape, page_size] {
@@ -70,30 +60,36 @@ void add_paged(Kernel<Attention<T>> &kernel, const AttentionShape &shape, std::s
       buffers.attention(options);
     };
   };
-  kernel.add(size_of(shape) + ":page" + std::to_string(page_size), attention_work(shape, sizeof(T)), make,
-             Kernel<Attention<T>>::By::rapt_alone);
+  kernel.add(decode_size(shape) + ":page" + std::to_string(page_size), attention_work(shape, sizeof(T)), make,
+             By::rapt_alone);
 }
 
 }  // namespace
 
+std::string decode_size(const AttentionShape &shape) {
+  return fmt::format("decode:{}x{}:d{}:k{}", shape.q_heads, shape.kv_heads, shape.qk_dim, shape.kv_len);
+}
+
 template <class T>
 void add_attention_decode(Kernel<Attention<T>> &kernel) {
   const Suite &suite = kernel.suite();
-  const auto add = [&kernel](const AttentionShape &shape) { add_attention(kernel, size_of(shape), shape); };
+  const auto add = [&kernel](const AttentionShape &shape) {
+    add_attention(kernel, decode_size(shape), shape);
+  };
   const bool few = suite.plan().quick || sizeof(T) != sizeof(float);
   if (few) {
-    for (const std::size_t keys : suite.sizes<std::size_t>({512, 4096, 32768}, {4096})) {
-      add(one_token(8, 8, 128, keys));
-      add(one_token(32, 8, 128, keys));
+    for (const std::size_t keys : suite.sizes({512, 4096, 32768}, {4096})) {
+      add(one_token(8, 128, keys));
+      add(one_token(32, 128, keys));
     }
-    if (!suite.plan().quick) add_packed(kernel, one_token(8, 8, 128, 4096));
+    if (!suite.plan().quick) add_packed(kernel, one_token(8, 128, 4096));
     return;
   }
-  for (const std::size_t q_heads : {8, 32}) {
-    for (const std::size_t dim : {64, 128}) {
-      for (const std::size_t keys : {128, 512, 4096, 32768}) add(one_token(q_heads, 8, dim, keys));
-      for (const std::size_t keys : {512, 4096, 32768}) {
-        const AttentionShape shape = one_token(q_heads, 8, dim, keys);
+  for (const std::size_t q_heads : Sizes{8, 32}) {
+    for (const std::size_t dim : Sizes{64, 128}) {
+      for (const std::size_t keys : Sizes{128, 512, 4096, 32768}) add(one_token(q_heads, dim, keys));
+      for (const std::size_t keys : Sizes{512, 4096, 32768}) {
+        const AttentionShape shape = one_token(q_heads, dim, keys);
         add_packed(kernel, shape);
         add_paged(kernel, shape, 16);
         add_paged(kernel, shape, 64);

@@ -1,4 +1,5 @@
-# Writes commit.hpp, what git says of the sources, at each build. Run with -DSOURCE and -DFILE.
+# Writes commit.hpp, the commit of the sources, at each build. Run with -DSOURCE and -DFILE.
+cmake_policy(VERSION 3.25)
 find_package(Git QUIET)
 set(commit)
 if(Git_FOUND)

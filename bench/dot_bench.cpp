@@ -8,7 +8,7 @@
 namespace rapt::bench {
 namespace {
 
-// Where the two inputs begin, in bytes after a 64-byte boundary. Large blocks of malloc begin at 16.
+// How many bytes after a 64-byte boundary the two inputs begin. Large allocations of malloc begin at 16.
 struct Placement {
   const char *suffix;
   std::size_t a, b;
@@ -29,8 +29,8 @@ Work reading_two(std::size_t elements) {
 }
 
 template <class T>
-void register_dot(Kernel<Dot<T>> kernel) {
-  const Suite &suite = kernel.suite();
+void register_dot(Suite &suite, Dot<T> own) {
+  Kernel<Dot<T>> kernel = suite.kernel(own, &PeerFunctions<T>::dot, dot_error<T>, 1);
   const Placement aligned = {"", 0, 0};
   const Placement alike = {":alike", 16, 16};
   const Placement apart = {":apart", 16, 32 + sizeof(T)};
@@ -43,7 +43,7 @@ void register_dot(Kernel<Dot<T>> kernel) {
       };
     });
   };
-  // Lengths that no branch predictor learns: a call of the benchmark is a thousand of the kernel.
+  // Lengths that no branch predictor learns: one call of the benchmark makes a thousand of the kernel.
   const auto add_random = [&kernel](std::size_t longest) {
     const std::vector<std::size_t> lengths = random_lengths(longest);
     std::size_t elements = 0;
@@ -60,22 +60,21 @@ void register_dot(Kernel<Dot<T>> kernel) {
     });
   };
 
-  for (const WorkingSet &level : suite.plan().levels) {
-    add(level.label, level.bytes / (2 * sizeof(T)), aligned);
+  for (const WorkingSet &set : suite.plan().working_sets) {
+    add(set.label, set.bytes / (2 * sizeof(T)), aligned);
   }
-  for (const std::size_t n :
-       suite.sizes<std::size_t>({1, 2, 3, 8, 16, 31, 32, 64, 96, 100, 128}, {16, 100})) {
+  for (const std::size_t n : suite.sizes({1, 2, 3, 8, 16, 31, 32, 64, 96, 100, 128}, {16, 100})) {
     add("n:" + std::to_string(n), n, aligned);
   }
-  for (const std::size_t longest : suite.sizes<std::size_t>({100, 256}, {256})) add_random(longest);
+  for (const std::size_t longest : suite.sizes({100, 256}, {256})) add_random(longest);
   // The widths of sentence and language model embeddings.
-  for (const std::size_t n : suite.sizes<std::size_t>({768, 1536, 4096}, {1536})) {
+  for (const std::size_t n : suite.sizes({768, 1536, 4096}, {1536})) {
     add("n:" + std::to_string(n), n, aligned);
   }
   for (const Placement &at : {alike, apart}) {
-    const WorkingSet &l1 = suite.plan().levels[0];
+    const WorkingSet &l1 = suite.plan().working_sets[0];
     add(l1.label, l1.bytes / (2 * sizeof(T)), at);
-    for (const std::size_t n : suite.sizes<std::size_t>({1536, 4096}, {})) {
+    for (const std::size_t n : suite.sizes({1536, 4096}, {})) {
       add("n:" + std::to_string(n), n, at);
     }
   }
@@ -83,11 +82,7 @@ void register_dot(Kernel<Dot<T>> kernel) {
 
 }  // namespace
 
-void register_dot_f32(Suite &suite) {
-  register_dot<float>(suite.kernel(rapt_dot_f32, &Peer::dot_f32, dot_error<float>, 1));
-}
-void register_dot_f64(Suite &suite) {
-  register_dot<double>(suite.kernel(rapt_dot_f64, &Peer::dot_f64, dot_error<double>, 1));
-}
+void register_dot_f32(Suite &suite) { register_dot<float>(suite, rapt_dot_f32); }
+void register_dot_f64(Suite &suite) { register_dot<double>(suite, rapt_dot_f64); }
 
 }  // namespace rapt::bench

@@ -8,8 +8,8 @@ namespace rapt::bench {
 namespace {
 
 template <class T>
-void register_dot_rows(Kernel<DotRows<T>> kernel) {
-  const Suite &suite = kernel.suite();
+void register_dot_rows(Suite &suite, DotRows<T> own) {
+  Kernel<DotRows<T>> kernel = suite.kernel(own, &PeerFunctions<T>::dot_rows, dot_rows_error<T>, 1);
   // The query stays in L1.
   const auto add = [&kernel](const std::string &size, std::size_t rows, std::size_t dim) {
     const std::size_t n = rows * dim;
@@ -24,22 +24,18 @@ void register_dot_rows(Kernel<DotRows<T>> kernel) {
     });
   };
   constexpr std::size_t head_dim = 128;
-  for (const WorkingSet &level : suite.plan().levels) {
-    add("dim:128:" + level.label, level.bytes / ((head_dim + 1) * sizeof(T)), head_dim);
+  for (const WorkingSet &set : suite.plan().working_sets) {
+    add("dim:128:" + set.label, set.bytes / ((head_dim + 1) * sizeof(T)), head_dim);
   }
-  // One query against the keys of a context, or a store of embeddings, of 4096.
-  for (const std::size_t dim : suite.sizes<std::size_t>({64, 96, 128, 768}, {64, 768})) {
+  // One query against 4096 keys of a context, or as many stored embeddings.
+  for (const std::size_t dim : suite.sizes({64, 96, 128, 768}, {64, 768})) {
     add("4096xdim:" + std::to_string(dim), 4096, dim);
   }
 }
 
 }  // namespace
 
-void register_dot_rows_f32(Suite &suite) {
-  register_dot_rows<float>(suite.kernel(rapt_dot_rows_f32, &Peer::dot_rows_f32, dot_rows_error<float>, 1));
-}
-void register_dot_rows_f64(Suite &suite) {
-  register_dot_rows<double>(suite.kernel(rapt_dot_rows_f64, &Peer::dot_rows_f64, dot_rows_error<double>, 1));
-}
+void register_dot_rows_f32(Suite &suite) { register_dot_rows<float>(suite, rapt_dot_rows_f32); }
+void register_dot_rows_f64(Suite &suite) { register_dot_rows<double>(suite, rapt_dot_rows_f64); }
 
 }  // namespace rapt::bench

@@ -20,7 +20,8 @@ constexpr Range ranges<double>[] = {
     {":underflow", -745, -709}, {":wide", -740, 709}, {":overflow", 710, 800}, {":nan", NAN, NAN}};
 
 template <class T>
-void register_exp(Kernel<Exp<T>> kernel) {
+void register_exp(Suite &suite, Exp<T> own) {
+  Kernel<Exp<T>> kernel = suite.kernel(own, &PeerFunctions<T>::exp, exp_error<T>, exp_uops<T>);
   const auto call = [](Exp<T> exp, const T *x, T *y, std::size_t n) { exp(x, y, n); };
   add_elementwise_sizes<T>(kernel, call);
 
@@ -30,7 +31,7 @@ void register_exp(Kernel<Exp<T>> kernel) {
                        [range] { return uniform<T>(n, range.low, range.high); }, call,
                        {.special_values = true});
   }
-  if (sizeof(T) == sizeof(float) && !kernel.suite().plan().quick) {
+  if (sizeof(T) == sizeof(float) && !suite.plan().quick) {
     constexpr std::size_t many = 64 << 20;
     add_elementwise<T>(
         kernel, "n:64M", many, [] { return logits<T>(many); }, call);
@@ -39,11 +40,7 @@ void register_exp(Kernel<Exp<T>> kernel) {
 
 }  // namespace
 
-void register_exp_f32(Suite &suite) {
-  register_exp<float>(suite.kernel(rapt_exp_f32, &Peer::exp_f32, exp_error<float>, exp_uops<float>));
-}
-void register_exp_f64(Suite &suite) {
-  register_exp<double>(suite.kernel(rapt_exp_f64, &Peer::exp_f64, exp_error<double>, exp_uops<double>));
-}
+void register_exp_f32(Suite &suite) { register_exp<float>(suite, rapt_exp_f32); }
+void register_exp_f64(Suite &suite) { register_exp<double>(suite, rapt_exp_f64); }
 
 }  // namespace rapt::bench

@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <fstream>
@@ -47,7 +46,7 @@ struct Options {
   }
 };
 
-// The command line asks for what cannot be.
+// An error in the command line.
 struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -69,9 +68,7 @@ std::vector<std::string> choose_isas(const std::vector<std::string> &asked) {
   std::vector<std::string> isas = usable_isas();
   for (const std::string &name : asked) {
     if (contains(isas, name)) continue;
-    std::string message = "--isa " + name + ": not usable here; usable:";
-    for (const std::string &usable : isas) message += " " + usable;
-    throw UsageError(message);
+    throw UsageError(fmt::format("--isa {}: not usable here; usable: {}", name, fmt::join(isas, " ")));
   }
   if (!asked.empty()) {
     std::erase_if(isas, [&asked](const std::string &name) { return !contains(asked, name); });
@@ -99,11 +96,12 @@ std::regex compile_filter(const std::string &filter) {
   }
 }
 
-// Through the flags of Google Benchmark, because what is set on each benchmark becomes part of its name. Its
-// random interleaving of repetitions stays off: limits have to come first, and each size would fill its
-// buffers anew for each repetition. The implementations of a size run one after another as it is.
+// Sets flags of Google Benchmark, because a setting on a benchmark becomes part of its name. Random
+// interleaving of repetitions stays off: limits have to come first, and each repetition would fill its
+// buffers anew. The implementations of a size run one after another anyway.
 void configure_google_benchmark(const std::string &json, const Conditions &conditions) {
-  static char name[] = "rapt_bench";  // kept, and written into the results at the end
+  static char name[] =
+      "rapt_bench";  // Google Benchmark keeps the pointer and writes the name into the results
   std::vector<std::string> flags = {"--benchmark_min_time=" + std::to_string(conditions.min_time),
                                     "--benchmark_repetitions=" + std::to_string(conditions.repetitions),
                                     "--benchmark_out=" + json, "--benchmark_out_format=json"};
@@ -113,12 +111,12 @@ void configure_google_benchmark(const std::string &json, const Conditions &condi
   benchmark::Initialize(&count, arguments.data());
 }
 
-// Before the minutes of measuring rather than after them.
+// Better before minutes of measuring than after them.
 void require_writable(const std::string &path) {
   if (!std::ofstream(path, std::ios::app)) throw UsageError(path + ": cannot be written");
 }
 
-// Results take the place of earlier ones when they are complete; what is no file is written to directly.
+// Results replace earlier ones only when they are complete. A device or pipe is written directly.
 std::string written_meanwhile(const std::string &json) {
   const bool replaces = !std::filesystem::exists(json) || std::filesystem::is_regular_file(json);
   return replaces ? json + ".part" : json;
@@ -127,8 +125,7 @@ std::string written_meanwhile(const std::string &json) {
 void run(const Options &options) {
   Conditions conditions;
   conditions.environment = environment_isa();
-  if (!conditions.environment.empty())
-    std::fprintf(stderr, "rapt_bench: %s\n", conditions.environment.c_str());
+  if (!conditions.environment.empty()) fmt::print(stderr, "rapt_bench: {}\n", conditions.environment);
   Plan plan;
   plan.isas = choose_isas(options.isas);
   plan.quick = options.quick;
@@ -141,7 +138,7 @@ void run(const Options &options) {
   conditions.repetitions = options.quick ? 4 : 5;
   conditions.min_time = options.quick ? 0.015 : 0.05;
 
-  plan.levels = memory_levels(conditions.topology, options.quick);
+  plan.working_sets = working_sets(conditions.topology, options.quick);
   if (plan.peers && peers().empty()) {
     throw UsageError("--peers: this build has none; bench/run --peers makes one that has");
   }
@@ -154,7 +151,7 @@ void run(const Options &options) {
     throw UsageError("--filter " + options.filter + ": matches no benchmark; --list shows them");
   }
   if (options.list) {
-    for (const Case *one : cases) std::puts(one->name.c_str());
+    for (const Case *one : cases) print_text(one->name);
     return;
   }
 
@@ -162,7 +159,7 @@ void run(const Options &options) {
   require_writable(meanwhile);
   configure_google_benchmark(meanwhile, conditions);
   record_conditions(conditions, suite.plan());
-  // Finding out how often to call takes as long as two repetitions.
+  // Google Benchmark finds the number of calls in the time of two repetitions.
   const double expected_seconds =
       static_cast<double>(cases.size()) * (conditions.repetitions + 2) * conditions.min_time;
   Reporter reporter(suite, cases, expected_seconds);
@@ -184,7 +181,7 @@ void run(const Options &options) {
   print_spread(cases);
   if (!options.peers) print_line("\nOther libraries beside rapt: bench/run --peers");
   print_verdict(verdict_of(suite, cases, scaling), suite.inverted_limits());
-  std::printf("\nEvery repetition: %s\n", json_file.c_str());
+  print_line("\nEvery repetition: {}", json_file);
 }
 
 }  // namespace
@@ -196,14 +193,14 @@ int main(int argc, char **argv) {
   CLI::App app(
       "Times every rapt kernel on every instruction set that this CPU runs, from each level of the\n"
       "memory hierarchy and at the shapes of real models. Names are kernel/isa/size.\n\n"
-      "Before, between and after them it measures what the machine can do at best (limit/...). A\n"
-      "kernel's limit is the larger of bytes / measured bandwidth of the cache level and of (vectors\n"
-      "of elements x instructions a vector) / measured rate of fused multiply-adds; its share is that\n"
-      "limit / its time. What is not to be believed is marked, and the run called disturbed.",
+      "Before, between and after them it measures the limits of the machine (limit/...). The limit of\n"
+      "a kernel is the larger of bytes / measured bandwidth of the cache level and of (vectors of\n"
+      "elements x instructions per vector) / measured rate of fused multiply-adds. Its share is that\n"
+      "limit / its time. Doubtful rows are marked, and the run is called disturbed.",
       "rapt_bench");
   app.add_flag("--quick", options.quick, "fewer sizes and shorter timing: a minute instead of minutes");
   app.add_flag("--peers", options.peers, "measure other libraries too, where the build has them");
-  app.add_option("--isa", options.isas, "measure this instruction set alone (may be given several times)")
+  app.add_option("--isa", options.isas, "measure this instruction set only (may be given several times)")
       ->type_name("NAME")
       ->expected(1)
       ->take_all();
@@ -220,16 +217,16 @@ int main(int argc, char **argv) {
     return app.exit(error) == 0 ? 0 : usage_error;
   }
   if (options.where) {
-    std::puts(options.results().c_str());
+    print_text(options.results());
     return 0;
   }
   try {
     run(options);
   } catch (const UsageError &error) {
-    std::fprintf(stderr, "rapt_bench: %s\n", error.what());
+    fmt::print(stderr, "rapt_bench: {}\n", error.what());
     return usage_error;
   } catch (const std::exception &error) {
-    std::fprintf(stderr, "rapt_bench: %s\n", error.what());
+    fmt::print(stderr, "rapt_bench: {}\n", error.what());
     return 1;
   }
 }

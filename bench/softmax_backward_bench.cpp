@@ -10,27 +10,31 @@ namespace {
 
 constexpr double uops = 5;  // the sum of products; then a comparison, a subtraction and two products
 
+template <class T>
+using Softmax = rapt_status (*)(const T *x, std::ptrdiff_t x_stride, T *y, std::ptrdiff_t y_stride,
+                                std::size_t rows, std::size_t cols, const rapt_softmax_options *options);
+
 // The probabilities to differentiate at.
-template <class T, auto softmax>
-Buffer<T> probabilities(std::size_t rows, std::size_t cols) {
+template <class T>
+Buffer<T> probabilities(Softmax<T> softmax, std::size_t rows, std::size_t cols) {
   Buffer<T> y = logits<T>(rows * cols);
   const auto stride = static_cast<std::ptrdiff_t>(cols);
   require_ok(softmax(y.data(), stride, y.data(), stride, rows, cols, nullptr));
   return y;
 }
 
-template <class T, auto softmax>
-void register_softmax_backward(Kernel<Backward<T>> kernel) {
-  const Suite &suite = kernel.suite();
-  const auto add = [&kernel](const std::string &size, std::size_t rows, std::size_t cols) {
+template <class T>
+void register_softmax_backward(Suite &suite, Softmax<T> softmax, Backward<T> own) {
+  Kernel<Backward<T>> kernel = suite.kernel(own, softmax_backward_error<T>, uops);
+  const auto add = [&kernel, softmax](const std::string &size, std::size_t rows, std::size_t cols) {
     const std::size_t n = rows * cols;
     const Work work = {.elements = n,
                        .element_bytes = sizeof(T),
                        .read = 2 * n * sizeof(T),
                        .written = n * sizeof(T),
                        .row_bytes = 3 * cols * sizeof(T)};
-    kernel.add(size, work, [rows, cols, n] {
-      return [rows, cols, y = probabilities<T, softmax>(rows, cols), dy = logits<T>(n, 0, 1),
+    kernel.add(size, work, [rows, cols, n, softmax] {
+      return [rows, cols, y = probabilities<T>(softmax, rows, cols), dy = logits<T>(n, 0, 1),
               dx = Buffer<T>(n)](Backward<T> backward) {
         const auto stride = static_cast<std::ptrdiff_t>(cols);
         require_ok(backward(y.data(), stride, dy.data(), stride, dx.data(), stride, rows, cols,
@@ -39,26 +43,24 @@ void register_softmax_backward(Kernel<Backward<T>> kernel) {
     });
   };
   constexpr std::size_t cols = 1024;
-  for (const WorkingSet &level : suite.plan().levels) {
-    add("cols:1024:" + level.label, std::max<std::size_t>(1, level.bytes / (3 * cols * sizeof(T))), cols);
+  for (const WorkingSet &set : suite.plan().working_sets) {
+    add("cols:1024:" + set.label, std::max<std::size_t>(1, set.bytes / (3 * cols * sizeof(T))), cols);
   }
-  // Short rows of attention, and the loss over a vocabulary.
-  for (const std::size_t one : suite.sizes<std::size_t>({64, 128}, {64})) {
-    add("cols:" + std::to_string(one) + ":L1", suite.plan().levels[0].bytes / (3 * one * sizeof(T)), one);
+  // Short rows of attention; then one long row, the loss over a vocabulary.
+  for (const std::size_t one : suite.sizes({64, 128}, {64})) {
+    add("cols:" + std::to_string(one) + ":L1", suite.plan().working_sets[0].bytes / (3 * one * sizeof(T)),
+        one);
   }
-  for (const std::size_t one : suite.sizes<std::size_t>({50257}, {}))
-    add("cols:" + std::to_string(one), 1, one);
+  for (const std::size_t one : suite.sizes({50257}, {})) add("cols:" + std::to_string(one), 1, one);
 }
 
 }  // namespace
 
 void register_softmax_backward_f32(Suite &suite) {
-  register_softmax_backward<float, rapt_softmax_f32>(
-      suite.kernel<Backward<float>>(rapt_softmax_backward_f32, nullptr, softmax_backward_error<float>, uops));
+  register_softmax_backward<float>(suite, rapt_softmax_f32, rapt_softmax_backward_f32);
 }
 void register_softmax_backward_f64(Suite &suite) {
-  register_softmax_backward<double, rapt_softmax_f64>(suite.kernel<Backward<double>>(
-      rapt_softmax_backward_f64, nullptr, softmax_backward_error<double>, uops));
+  register_softmax_backward<double>(suite, rapt_softmax_f64, rapt_softmax_backward_f64);
 }
 
 }  // namespace rapt::bench

@@ -1,8 +1,9 @@
-// softmax, log_softmax and logsumexp: the functions over rows of scores.
-#include <algorithm>
-#include <cmath>
+// softmax, log_softmax and logsumexp: the kernels over rows of scores.
 #include <cstdint>
+#include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "support/accuracy.hpp"
 #include "support/buffer.hpp"
@@ -11,7 +12,7 @@
 namespace rapt::bench {
 namespace {
 
-// The maximum; exp, kept from underflow by an operation more, and its sum; then what is made of them.
+// The maximum; exp, with one instruction more against underflow, and its sum; then the outputs.
 template <class T>
 constexpr double logsumexp_uops = 1 + exp_sum_uops<T>;
 template <class T>
@@ -19,21 +20,27 @@ constexpr double log_softmax_uops = logsumexp_uops<T> + 2;
 template <class T>
 constexpr double softmax_uops = logsumexp_uops<T> + 4;
 
-// softmax and log_softmax write a matrix; logsumexp writes a value a row.
+constexpr double usual_scale = 0.08838834764831845;  // 1/sqrt(128)
+
+// softmax and log_softmax write a matrix; logsumexp writes one value per row.
 enum class Output { matrix, column };
 
-// A kernel of rapt behind the signature that its peers share.
+template <class T, Output output, auto kernel>
+void call(const T *x, T *y, std::size_t rows, std::size_t cols, const rapt_softmax_options *options) {
+  const auto stride = static_cast<std::ptrdiff_t>(cols);
+  if constexpr (output == Output::matrix) {
+    require_ok(kernel(x, stride, y, stride, rows, cols, options));
+  } else {
+    require_ok(kernel(x, stride, y, rows, cols, options));
+  }
+}
+
+// rapt's kernel behind the signature that peers share.
 template <class T, Output output, auto kernel>
 void without_options(const T *x, T *y, std::size_t rows, std::size_t cols, T scale) {
-  const auto stride = static_cast<std::ptrdiff_t>(cols);
   rapt_softmax_options options = RAPT_SOFTMAX_OPTIONS_INIT;
   options.scale = static_cast<float>(scale);
-  const rapt_softmax_options *given = scale == T(1) ? nullptr : &options;
-  if constexpr (output == Output::matrix) {
-    require_ok(kernel(x, stride, y, stride, rows, cols, given));
-  } else {
-    require_ok(kernel(x, stride, y, rows, cols, given));
-  }
+  call<T, output, kernel>(x, y, rows, cols, scale == T(1) ? nullptr : &options);
 }
 
 struct Shape {
@@ -44,7 +51,7 @@ struct Shape {
   std::size_t elements() const { return rows * cols; }
 };
 
-// What the rows hold: logits of a standard deviation of 2, unless it says otherwise.
+// The scores in the rows: usually logits with a standard deviation of 2.
 enum class Logits { usual, wide, half_infinite, half_1e9, half_100 };
 
 template <class T>
@@ -74,19 +81,19 @@ Buffer<T> make_logits(const Shape &shape, Logits kind) {
   return x;
 }
 
-// The options that rapt alone has.
+// The options, which rapt alone has.
 enum class Option { causal, mask, bias, softcap };
 
-// Of a masked row, as in a padded batch: the last quarter is hidden.
+// The mask excludes the last quarter of a row, as in a padded batch.
 std::size_t seen_of(std::size_t cols) { return cols * 3 / 4; }
 
-// The options with what they point to.
+// The options with the matrices that they point to.
 template <class T>
 struct Options {
   Options(const Shape &shape, Option option)
       : mask(option == Option::mask ? shape.elements() : 0),
         bias(logits<T>(option == Option::bias ? shape.elements() : 0, 0, 1)) {
-    given.scale = 0.088388346f;  // 1/sqrt(128)
+    given.scale = static_cast<float>(usual_scale);
     switch (option) {
       case Option::causal:
         given.causal = RAPT_CAUSAL_BOTTOM_RIGHT;
@@ -119,21 +126,18 @@ Work work_of(const Shape &shape) {
           .row_bytes = (output == Output::matrix ? 2 : 1) * shape.cols * sizeof(T)};
 }
 
-// As many rows as make up a working set. Empty if not one fits.
+// As many rows as fit a working set, which may be none.
 template <class T, Output output>
-Shape rows_in(const WorkingSet &level, std::size_t cols) {
+Shape rows_in(const WorkingSet &set, std::size_t cols) {
   const std::size_t row_bytes = (output == Output::matrix ? 2 * cols : cols + 1) * sizeof(T);
-  return {"cols:" + std::to_string(cols) + ":" + level.label, level.bytes / row_bytes, cols};
+  return {"cols:" + std::to_string(cols) + ":" + set.label, set.bytes / row_bytes, cols};
 }
 
 template <class T, Output output, auto own>
 class Registration {
  public:
-  Registration(Suite &suite, RowsFunction<T> Peer::*peer, double (*error)(RowsFunction<T>), double uops)
-      : suite(suite),
-        kernel_(suite.kernel<RowsFunction<T>>(without_options<T, output, own>, peer, error, uops)) {}
-
-  Suite &suite;
+  explicit Registration(Kernel<RowsFunction<T>> kernel)
+      : suite_(kernel.suite()), sets_(suite_.plan().working_sets), kernel_(std::move(kernel)) {}
 
   void add(const Shape &shape, const char *suffix = "", Logits kind = Logits::usual, T scale = 1) {
     if (shape.rows == 0) return;
@@ -144,7 +148,7 @@ class Registration {
     });
   }
 
-  // Elements and bytes of x are those that the rows see.
+  // The work counts the elements that the rows see, and their bytes.
   void add(const Shape &shape, const char *suffix, Option option) {
     if (shape.rows == 0) return;
     Work work = work_of<T, output>(shape);
@@ -159,108 +163,99 @@ class Registration {
     const auto make = [shape, option, outputs] {
       return [shape, options = Options<T>(shape, option), x = logits<T>(shape.elements()),
               y = Buffer<T>(outputs)](RowsFunction<T>) {
-        const auto stride = static_cast<std::ptrdiff_t>(shape.cols);
-        if constexpr (output == Output::matrix) {
-          require_ok(own(x.data(), stride, y.data(), stride, shape.rows, shape.cols, &options.given));
-        } else {
-          require_ok(own(x.data(), stride, y.data(), shape.rows, shape.cols, &options.given));
-        }
+        call<T, output, own>(x.data(), y.data(), shape.rows, shape.cols, &options.given);
       };
     };
-    kernel_.add(shape.size + suffix, work, make, Kernel<RowsFunction<T>>::By::rapt_alone);
+    kernel_.add(shape.size + suffix, work, make, By::rapt_alone);
   }
 
-  // Every level of the memory hierarchy.
-  void add_levels(std::size_t cols) {
-    for (const WorkingSet &level : suite.plan().levels) add(rows_in<T, output>(level, cols));
+  // Every memory level.
+  void add_sets(std::size_t cols) {
+    for (const WorkingSet &set : sets_) add(rows_in<T, output>(set, cols));
   }
-  const WorkingSet &level(std::size_t index) const { return suite.plan().levels[index]; }
+
+  void add_widths() {
+    for (const WorkingSet &set : suite_.choose<WorkingSet>({sets_[0], sets_[1], sets_.back()}, {sets_[0]})) {
+      for (const std::size_t cols : suite_.sizes({8, 16, 64, 128, 512, 2048, 4096}, {8, 128})) {
+        add(rows_in<T, output>(set, cols));
+      }
+    }
+  }
+
+  void add_variants() {
+    const auto in = [this](std::size_t set, std::size_t cols) {
+      return rows_in<T, output>(sets_[set], cols);
+    };
+    for (const Shape &shape : suite_.choose<Shape>({in(0, 128), in(0, 1024), in(1, 1024)}, {in(0, 1024)})) {
+      add(shape, ":scaled", Logits::usual, static_cast<T>(usual_scale));
+      add(shape, ":wide", Logits::wide);
+      add(shape, ":half-inf", Logits::half_infinite);
+      add(shape, ":half-1e9", Logits::half_1e9);
+      add(shape, ":half-100", Logits::half_100);
+      add(shape, ":mask", Option::mask);
+      add(shape, ":bias", Option::bias);
+      add(shape, ":softcap", Option::softcap);
+    }
+    // As many queries as keys.
+    for (const std::size_t cols : suite_.sizes({64, 256, 1024}, {256})) {
+      add({"cols:" + std::to_string(cols), cols, cols}, ":causal", Option::causal);
+    }
+  }
+
+  // Long contexts, the next-token distributions of GPT-2 and Llama 3, and longer rows still.
+  void add_single_rows() {
+    for (const std::size_t cols : suite_.sizes({16384, 50257, 128256}, {50257})) {
+      add({"cols:" + std::to_string(cols), 1, cols});
+    }
+    for (const std::size_t millions : suite_.sizes({1, 16}, {})) {
+      add({"cols:" + std::to_string(millions) + "M", 1, millions << 20});
+    }
+  }
 
  private:
+  Suite &suite_;
+  const std::vector<WorkingSet> &sets_;
   Kernel<RowsFunction<T>> kernel_;
 };
 
-template <class T, Output output, auto own>
-void add_widths(Registration<T, output, own> &all) {
-  const std::vector<WorkingSet> &levels = all.suite.plan().levels;
-  for (const WorkingSet &level : all.suite.sizes({levels[0], levels[1], levels.back()}, {levels[0]})) {
-    for (const std::size_t cols :
-         all.suite.template sizes<std::size_t>({8, 16, 64, 128, 512, 2048, 4096}, {8, 128})) {
-      all.add(rows_in<T, output>(level, cols));
-    }
-  }
+template <class T>
+constexpr bool is_f32 = sizeof(T) == sizeof(float);
+
+template <class T, auto own>
+void register_softmax(Suite &suite) {
+  Registration<T, Output::matrix, own> all(suite.kernel(without_options<T, Output::matrix, own>,
+                                                        &PeerFunctions<T>::softmax, softmax_error<T>,
+                                                        softmax_uops<T>));
+  all.add_sets(1024);
+  if (is_f32<T> || !suite.plan().quick) all.add_widths();
+  if (!is_f32<T>) return;
+  all.add_single_rows();
+  all.add_variants();
 }
 
 template <class T, Output output, auto own>
-void add_variants(Registration<T, output, own> &all) {
-  const auto shapes = all.suite.template sizes<Shape>(
-      {rows_in<T, output>(all.level(0), 128), rows_in<T, output>(all.level(0), 1024),
-       rows_in<T, output>(all.level(1), 1024)},
-      {rows_in<T, output>(all.level(0), 1024)});
-  for (const Shape &shape : shapes) {
-    all.add(shape, ":scaled", Logits::usual, T(0.08838834764831845));
-    all.add(shape, ":wide", Logits::wide);
-    all.add(shape, ":half-inf", Logits::half_infinite);
-    all.add(shape, ":half-1e9", Logits::half_1e9);
-    all.add(shape, ":half-100", Logits::half_100);
-    all.add(shape, ":mask", Option::mask);
-    all.add(shape, ":bias", Option::bias);
-    all.add(shape, ":softcap", Option::softcap);
-  }
-  // As many queries as keys.
-  for (const std::size_t cols : all.suite.template sizes<std::size_t>({64, 256, 1024}, {256})) {
-    all.add({"cols:" + std::to_string(cols), cols, cols}, ":causal", Option::causal);
-  }
+void register_logarithm(Suite &suite, Error<RowsFunction<T>> error, double uops) {
+  Registration<T, output, own> all(suite.kernel(without_options<T, output, own>, error, uops));
+  all.add_sets(1024);
+  if (is_f32<T>) all.add_single_rows();
 }
 
-// Single rows: long contexts, the next-token distributions of GPT-2 and Llama 3, and longer still.
-template <class T, Output output, auto own>
-void add_single_rows(Registration<T, output, own> &all) {
-  for (const std::size_t cols : all.suite.template sizes<std::size_t>({16384, 50257, 128256}, {50257})) {
-    all.add({"cols:" + std::to_string(cols), 1, cols});
-  }
-  for (const std::size_t millions : all.suite.template sizes<std::size_t>({1, 16}, {})) {
-    all.add({"cols:" + std::to_string(millions) + "M", 1, millions << 20});
-  }
+template <class T, auto own>
+void register_log_softmax(Suite &suite) {
+  register_logarithm<T, Output::matrix, own>(suite, log_softmax_error<T>, log_softmax_uops<T>);
+}
+template <class T, auto own>
+void register_logsumexp(Suite &suite) {
+  register_logarithm<T, Output::column, own>(suite, logsumexp_error<T>, logsumexp_uops<T>);
 }
 
 }  // namespace
 
-void register_softmax_f32(Suite &suite) {
-  Registration<float, Output::matrix, rapt_softmax_f32> all(suite, &Peer::softmax_f32, softmax_error<float>,
-                                                            softmax_uops<float>);
-  all.add_levels(1024);
-  add_widths(all);
-  add_single_rows(all);
-  add_variants(all);
-}
-void register_softmax_f64(Suite &suite) {
-  Registration<double, Output::matrix, rapt_softmax_f64> all(suite, &Peer::softmax_f64, softmax_error<double>,
-                                                             softmax_uops<double>);
-  all.add_levels(1024);
-  if (!suite.plan().quick) add_widths(all);
-}
-void register_log_softmax_f32(Suite &suite) {
-  Registration<float, Output::matrix, rapt_log_softmax_f32> all(suite, nullptr, log_softmax_error<float>,
-                                                                log_softmax_uops<float>);
-  all.add_levels(1024);
-  add_single_rows(all);
-}
-void register_log_softmax_f64(Suite &suite) {
-  Registration<double, Output::matrix, rapt_log_softmax_f64> all(suite, nullptr, log_softmax_error<double>,
-                                                                 log_softmax_uops<double>);
-  all.add_levels(1024);
-}
-void register_logsumexp_f32(Suite &suite) {
-  Registration<float, Output::column, rapt_logsumexp_f32> all(suite, nullptr, logsumexp_error<float>,
-                                                              logsumexp_uops<float>);
-  all.add_levels(1024);
-  add_single_rows(all);
-}
-void register_logsumexp_f64(Suite &suite) {
-  Registration<double, Output::column, rapt_logsumexp_f64> all(suite, nullptr, logsumexp_error<double>,
-                                                               logsumexp_uops<double>);
-  all.add_levels(1024);
-}
+void register_softmax_f32(Suite &suite) { register_softmax<float, rapt_softmax_f32>(suite); }
+void register_softmax_f64(Suite &suite) { register_softmax<double, rapt_softmax_f64>(suite); }
+void register_log_softmax_f32(Suite &suite) { register_log_softmax<float, rapt_log_softmax_f32>(suite); }
+void register_log_softmax_f64(Suite &suite) { register_log_softmax<double, rapt_log_softmax_f64>(suite); }
+void register_logsumexp_f32(Suite &suite) { register_logsumexp<float, rapt_logsumexp_f32>(suite); }
+void register_logsumexp_f64(Suite &suite) { register_logsumexp<double, rapt_logsumexp_f64>(suite); }
 
 }  // namespace rapt::bench

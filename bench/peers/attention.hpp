@@ -1,4 +1,4 @@
-// Attention as rapt and its peers are both asked for it.
+// The call of attention that rapt and its peers are both timed on.
 #pragma once
 
 #include <algorithm>
@@ -6,16 +6,16 @@
 
 namespace rapt::bench {
 
-// Query head h reads key/value head h / (q_heads / kv_heads). The last query stands at the last key.
+// The last query stands at the last key.
 struct AttentionShape {
   std::size_t q_heads = 1, kv_heads = 1;
   std::size_t q_len = 0, kv_len = 0;
   std::size_t qk_dim = 0, v_dim = 0;
   bool causal = false;
-  std::size_t window = 0;  // how many keys a query sees, itself among them; 0: no limit
+  std::size_t window = 0;  // how many keys a query sees, its own included; 0: no limit
   double softcap = 0;      // 0: none
 
-  std::size_t group() const { return q_heads / kv_heads; }
+  std::size_t q_heads_per_kv_head() const { return q_heads / kv_heads; }
   // Query i sees the keys from first_key(i) to last_key(i) - 1.
   std::size_t first_key(std::size_t i) const {
     const std::size_t end = kv_len - q_len + i + 1;
@@ -29,48 +29,67 @@ template <class T>
 struct AttentionProblem {
   AttentionShape shape;
   const T *q = nullptr, *k = nullptr, *v = nullptr;
-  const T *sinks = nullptr;  // one a query head, or null
+  const T *sinks = nullptr;  // one per query head, or null
   T *out = nullptr;
-  // For whoever holds scores: attention_score_rows rows at most, of attention_score_stride(kv_len) elements
-  // each. It is also what rapt takes as workspace.
+  // rapt's workspace, or a peer's scores: at most attention_score_rows rows of attention_score_stride(kv_len)
+  // elements.
   T *scratch = nullptr;
   std::size_t scratch_bytes = 0;
 };
 
-// Its gradient, from the output, the log-sum-exp of its rows and the gradient of the output.
+// The gradient, made of the output, the log-sum-exp of its rows and the gradient of the output.
 template <class T>
 struct AttentionGradientProblem {
   AttentionProblem<T> forward;
-  const T *lse = nullptr;  // one a query
+  const T *lse = nullptr;  // one per query
   const T *dout = nullptr;
   T *dq = nullptr, *dk = nullptr, *dv = nullptr;
-  // As forward.scratch, for two blocks of scores.
-  T *scratch = nullptr;
+  T *scratch = nullptr;  // as forward.scratch, for two matrices of scores
   std::size_t scratch_bytes = 0;
 };
 
 constexpr std::size_t attention_score_rows = 128;
 
-// Calls block(head, i, rows) for all rows, `most` at most at a time: queries i to i + rows - 1
-// of one head, or, where each head has a single query, those of `rows` heads that read the same keys.
-template <class Block>
-void for_each_block(const AttentionShape &shape, std::size_t most, const Block &block) {
+// A power of two would have the rows of a strip meet in few sets of a cache.
+constexpr std::size_t attention_score_stride(std::size_t keys) { return (keys + 15) / 16 * 16 + 16; }
+
+// Rows whose scores a peer holds at a time: successive queries of one head, or, where each head has a single
+// query, successive heads that read the same keys.
+struct Strip {
+  const AttentionShape &shape;
+  std::size_t head, query;  // of the first row
+  std::size_t rows;
+
+  std::size_t head_of(std::size_t r) const { return shape.q_len == 1 ? head + r : head; }
+  std::size_t query_of(std::size_t r) const { return shape.q_len == 1 ? query : query + r; }
+  // The keys that some row sees.
+  std::size_t first_key() const { return shape.first_key(query); }
+  std::size_t keys() const { return shape.last_key(query_of(rows - 1)) - first_key(); }
+  // Row r sees those from begin(r) to end(r) - 1.
+  std::size_t begin(std::size_t r) const { return shape.first_key(query_of(r)) - first_key(); }
+  std::size_t end(std::size_t r) const { return shape.last_key(query_of(r)) - first_key(); }
+  // Where the strip begins in the tensors of queries and of keys.
+  std::size_t q_row() const { return head * shape.q_len + query; }
+  std::size_t kv_row() const { return head / shape.q_heads_per_kv_head() * shape.kv_len + first_key(); }
+};
+
+// Calls function(strip) until all rows are done, with at most `most` rows at a time.
+template <class Function>
+void for_each_strip(const AttentionShape &shape, std::size_t most, const Function &function) {
   if (shape.q_len == 1) {
-    for (std::size_t first = 0; first < shape.q_heads; first += shape.group()) {
-      for (std::size_t r = 0; r < shape.group(); r += most) {
-        block(first + r, std::size_t{0}, std::min(shape.group() - r, most));
+    const std::size_t sharing = shape.q_heads_per_kv_head();
+    for (std::size_t first = 0; first < shape.q_heads; first += sharing) {
+      for (std::size_t r = 0; r < sharing; r += most) {
+        function(Strip{shape, first + r, 0, std::min(sharing - r, most)});
       }
     }
     return;
   }
   for (std::size_t head = 0; head < shape.q_heads; ++head) {
     for (std::size_t i = 0; i < shape.q_len; i += most) {
-      block(head, i, std::min(shape.q_len - i, most));
+      function(Strip{shape, head, i, std::min(shape.q_len - i, most)});
     }
   }
 }
-
-// No power of two, which would have the rows of a block meet in few sets of a cache.
-constexpr std::size_t attention_score_stride(std::size_t keys) { return (keys + 15) / 16 * 16 + 16; }
 
 }  // namespace rapt::bench

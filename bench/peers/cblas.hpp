@@ -1,10 +1,11 @@
 // A BLAS behind the interface of peers.
 //
-// Opened at run time, because every BLAS exports the same names: linked into one program, the first would
-// serve for all. Each library loads once for every instruction set that it has kernels for.
+// The program opens it at run time, because every BLAS exports the same names: of several linked into one
+// program, the first would serve for all. Each library loads once per instruction set that it has kernels
+// for.
 //
-// Attention takes its softmax from Eigen, which is compiled for the same set and added before: of the simple
-// ones it is the fastest here. Without it there is no attention.
+// Attention takes its softmax from Eigen, the fastest of the simple ones, which is compiled for the same set
+// and added before. Without Eigen there is no attention.
 #pragma once
 
 #include <algorithm>
@@ -19,29 +20,23 @@
 
 namespace rapt::bench {
 
-// A peer's functions are bare pointers: each loaded copy needs its own, told apart by `Blas` and `copy`.
+// A peer's functions are bare pointers, so each loaded copy needs its own; `Blas` and `copy` tell them apart.
 template <class Blas, int copy>
 class Cblas {
  public:
-  // False if the library has not all of them.
+  // False if the library lacks one of the functions.
   static bool load(const SharedLibrary &library, Peer &peer) {
     if (!f32_.load(library, "cblas_s") || !f64_.load(library, "cblas_d")) return false;
-    peer.dot_f32 = dot<float>;
-    peer.dot_f64 = dot<double>;
-    peer.dot_rows_f32 = dot_rows<float>;
-    peer.dot_rows_f64 = dot_rows<double>;
-    peer.scale_f32 = scale<float>;
-    peer.scale_f64 = scale<double>;
+    fill(peer.f32);
+    fill(peer.f64);
     return true;
   }
 
   static void take_weights(const Peer &from, Peer &peer) {
-    f32_.weights = from.attention_weights_f32;
-    f64_.weights = from.attention_weights_f64;
-    peer.attention_f32 = attention<float>;
-    peer.attention_f64 = attention<double>;
-    peer.attention_backward_f32 = attention_backward<float>;
-    peer.attention_backward_f64 = attention_backward<double>;
+    f32_.weights = from.f32.attention_weights;
+    f64_.weights = from.f64.attention_weights;
+    fill_attention(peer.f32);
+    fill_attention(peer.f64);
   }
 
  private:
@@ -75,6 +70,19 @@ class Cblas {
   };
 
   template <class T>
+  static void fill(PeerFunctions<T> &functions) {
+    functions.dot = dot<T>;
+    functions.dot_rows = dot_rows<T>;
+    functions.scale = scale<T>;
+  }
+
+  template <class T>
+  static void fill_attention(PeerFunctions<T> &functions) {
+    functions.attention = attention<T>;
+    functions.attention_backward = attention_backward<T>;
+  }
+
+  template <class T>
   static const Functions<T> &functions() {
     if constexpr (sizeof(T) == sizeof(float)) {
       return f32_;
@@ -88,11 +96,11 @@ class Cblas {
     return functions<T>().dot(static_cast<int>(n), a, 1, b, 1);
   }
 
-  // Strides below dim are none that a BLAS takes.
+  // A BLAS takes no stride below dim.
   template <class T>
   static void dot_rows(const T *query, const T *rows, std::ptrdiff_t row_stride, std::size_t row_count,
                        std::size_t dim, T factor, T *out) {
-    if (dim == 0) {  // BLAS would leave out as it is
+    if (dim == 0) {  // a BLAS would leave `out` unchanged
       std::fill_n(out, row_count, T{0});
       return;
     }
@@ -102,11 +110,11 @@ class Cblas {
 
   template <class T>
   static void scale(const T *x, T factor, T *y, std::size_t n) {
-    if (x != y) functions<T>().copy_(static_cast<int>(n), x, 1, y, 1);  // BLAS scales in place alone
+    if (x != y) functions<T>().copy_(static_cast<int>(n), x, 1, y, 1);  // a BLAS scales in place only
     functions<T>().scal(static_cast<int>(n), factor, y, 1);
   }
 
-  // A single row is a vector: the products of matrices take longer over it.
+  // A single row is a vector, over which a matrix product takes longer.
   template <class T>
   struct Products {
     std::size_t most_rows(const AttentionShape &) const { return attention_score_rows; }
@@ -152,9 +160,12 @@ class Cblas {
   static inline Functions<double> f64_{};
 };
 
-// Blas: name, path; variable, the environment variable that forces the kernels; start(library), after which
-// these answer, empty if it failed: version(library), kernels(library), the name of those that it chose;
-// isa_of(kernels), empty for kernels below every level of rapt; to_force(library, isa), the variable's value.
+// Blas supplies:
+//   name, path
+//   start(library): false if it failed; then
+//   version(library), kernels(library): the name of the kernels that the library chose
+//   isa_of(kernels): their level, empty for kernels below every level of rapt
+//   variable, to_force(library, isa): the environment variable that forces kernels, and its value
 template <class Blas, int copy>
 void add_blas(const SharedLibrary &own, const std::string &isa, std::vector<Peer> &peers) {
   if (!rapt_isa_usable(isa.c_str())) return;
@@ -172,7 +183,7 @@ void add_blas(const SharedLibrary &own, const std::string &isa, std::vector<Peer
   peer.isa = isa;
   peer.version = Blas::version(library) + " " + kernels;
   for (const Peer &one : peers) {
-    if (one.isa == isa && one.attention_weights_f32) Cblas<Blas, copy>::take_weights(one, peer);
+    if (one.isa == isa && one.f32.attention_weights) Cblas<Blas, copy>::take_weights(one, peer);
   }
   if (kernels != chosen) peer.version += " (forced, its choice is " + chosen + ")";
   peers.push_back(peer);

@@ -1,4 +1,4 @@
-// The name and version of the compiler, for peers that are what the compiler makes of them.
+// The name and version of the compiler, which is the version of peers that are plain loops.
 #pragma once
 
 #define RAPT_PEER_TEXT_OF(x) #x

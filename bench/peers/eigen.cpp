@@ -1,5 +1,5 @@
-// Eigen, the way its documentation would have it written: maps over the caller's memory, array expressions,
-// products of matrices and vectors.
+// Eigen, written as its documentation does: maps over the caller's memory, array expressions, products of
+// matrices and vectors.
 #include <Eigen/Core>
 #include <algorithm>
 #include <cstddef>
@@ -70,10 +70,10 @@ T attention_weights(T *s, std::size_t begin, std::size_t end, std::size_t cols, 
   return seen.sum() + (sink ? std::exp(*sink - max) : T(0));
 }
 
-// A single row is a vector: the products of matrices take longer over it.
+// A single row is a vector, over which a matrix product takes longer.
 template <class T>
 struct Products {
-  // Where the block is a triangle, half of its products are for nothing.
+  // Of a strip on the diagonal half of the products are for nothing, so causal strips are short.
   std::size_t most_rows(const rapt::bench::AttentionShape &shape) const {
     return shape.causal ? rapt::bench::attention_score_rows / 2 : rapt::bench::attention_score_rows;
   }
@@ -116,25 +116,23 @@ void attention_backward(const rapt::bench::AttentionGradientProblem<T> &problem)
   rapt::bench::attention_gradient_by_products<T>(problem, attention_weights<T>, Products<T>());
 }
 
+template <class T>
+void fill(rapt::bench::PeerFunctions<T> &functions) {
+  functions.dot = dot<T>;
+  functions.dot_rows = dot_rows<T>;
+  functions.scale = scale<T>;
+  functions.exp = exp<T>;
+  functions.softmax = softmax<T>;
+  functions.attention = attention<T>;
+  functions.attention_backward = attention_backward<T>;
+  functions.attention_weights = attention_weights<T>;
+}
+
 }  // namespace
 
 extern "C" const char *RAPT_PEER_ENTRY(rapt::bench::Peer &peer) {
-  peer.dot_f32 = dot<float>;
-  peer.dot_f64 = dot<double>;
-  peer.dot_rows_f32 = dot_rows<float>;
-  peer.dot_rows_f64 = dot_rows<double>;
-  peer.scale_f32 = scale<float>;
-  peer.scale_f64 = scale<double>;
-  peer.exp_f32 = exp<float>;
-  peer.exp_f64 = exp<double>;
-  peer.softmax_f32 = softmax<float>;
-  peer.softmax_f64 = softmax<double>;
-  peer.attention_f32 = attention<float>;
-  peer.attention_f64 = attention<double>;
-  peer.attention_backward_f32 = attention_backward<float>;
-  peer.attention_backward_f64 = attention_backward<double>;
-  peer.attention_weights_f32 = attention_weights<float>;
-  peer.attention_weights_f64 = attention_weights<double>;
+  fill(peer.f32);
+  fill(peer.f64);
   return RAPT_PEER_TEXT(EIGEN_WORLD_VERSION) "." RAPT_PEER_TEXT(EIGEN_MAJOR_VERSION) "." RAPT_PEER_TEXT(
       EIGEN_MINOR_VERSION);
 }

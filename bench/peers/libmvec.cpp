@@ -1,4 +1,4 @@
-// glibc's vector functions, which the compiler calls from a loop under -ffast-math.
+// glibc's vector functions: the compiler calls them from a loop under -ffast-math.
 #include <gnu/libc-version.h>
 
 #include <algorithm>
@@ -34,12 +34,16 @@ void softmax(const T *x, T *y, std::size_t rows, std::size_t cols, T scale) {
   }
 }
 
+template <class T>
+void fill(rapt::bench::PeerFunctions<T> &functions) {
+  functions.exp = exp<T>;
+  functions.softmax = softmax<T>;
+}
+
 }  // namespace
 
 extern "C" const char *RAPT_PEER_ENTRY(rapt::bench::Peer &peer) {
-  peer.exp_f32 = exp<float>;
-  peer.exp_f64 = exp<double>;
-  peer.softmax_f32 = softmax<float>;
-  peer.softmax_f64 = softmax<double>;
+  fill(peer.f32);
+  fill(peer.f64);
   return gnu_get_libc_version();
 }

@@ -1,5 +1,5 @@
-// What a compiler makes of plain loops; compiled for every instruction set, with -ffast-math ("loop-fast")
-// and without ("loop"). Without it no sum is vectorised, and exp is a call for each element.
+// Plain loops, compiled for every level with -ffast-math ("loop-fast") and without ("loop"). Without
+// -ffast-math the compiler vectorises no sum, and calls exp for each element.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -49,18 +49,19 @@ void softmax(const T *x, T *y, std::size_t rows, std::size_t cols, T scale) {
   }
 }
 
+template <class T>
+void fill(rapt::bench::PeerFunctions<T> &functions) {
+  functions.dot = dot<T>;
+  functions.dot_rows = dot_rows<T>;
+  functions.scale = scale<T>;
+  functions.exp = exp<T>;
+  functions.softmax = softmax<T>;
+}
+
 }  // namespace
 
 extern "C" const char *RAPT_PEER_ENTRY(rapt::bench::Peer &peer) {
-  peer.dot_f32 = dot<float>;
-  peer.dot_f64 = dot<double>;
-  peer.dot_rows_f32 = dot_rows<float>;
-  peer.dot_rows_f64 = dot_rows<double>;
-  peer.scale_f32 = scale<float>;
-  peer.scale_f64 = scale<double>;
-  peer.exp_f32 = exp<float>;
-  peer.exp_f64 = exp<double>;
-  peer.softmax_f32 = softmax<float>;
-  peer.softmax_f64 = softmax<double>;
+  fill(peer.f32);
+  fill(peer.f64);
   return RAPT_PEER_COMPILER " " RAPT_PEER_FLAGS;
 }

@@ -1,4 +1,4 @@
-// oneDNN: primitives made once for a shape, executed in one thread.
+// oneDNN: primitives, each made once per shape and executed in one thread.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -95,7 +95,7 @@ void softmax(const float *x, float *y, std::size_t rows, std::size_t cols, float
   cache.get({rows, cols}, [&] { return softmax_of(rows, cols); }).run(x, y);
 }
 
-// c = scale * a * b of rows `a`, `b` and `c` elements apart; b may be given by its columns.
+// c = scale * a * b. Rows lie a_stride, b_stride and c_stride elements apart; of b it may be columns.
 class Product {
  public:
   struct Shape {
@@ -156,44 +156,40 @@ void tanh(float *x, std::size_t n) {
   cache.get(n, [&] { return eltwise(dnnl::algorithm::eltwise_tanh, n, 0.0f); }).run(x, x);
 }
 
-// A block of queries at a time, two products with a softmax between them. What a query does not see is -inf;
-// a sink is one more column of scores.
+// Two products with a softmax between, a strip of queries at a time. The score of an excluded key is -inf; a
+// sink is one more column of scores.
 void attention(const AttentionProblem<float> &problem) {
   const AttentionShape &shape = problem.shape;
   const auto softcap = static_cast<float>(shape.softcap);
   const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(shape.qk_dim)));
 
-  const auto block = [&](std::size_t head, std::size_t i, std::size_t rows) {
-    const bool heads = shape.q_len == 1;
-    const std::size_t first = shape.first_key(i), last = shape.last_key(heads ? i : i + rows - 1);
-    const std::size_t keys = last - first, cols = keys + (problem.sinks ? 1 : 0);
-    const std::size_t row = head * shape.q_len + i, kv_row = head / shape.group() * shape.kv_len + first;
+  // Of a strip on the diagonal half of the products are for nothing, so causal strips are short.
+  const std::size_t most = shape.causal ? attention_score_rows / 2 : attention_score_rows;
+  for_each_strip(shape, most, [&](const Strip &strip) {
+    const std::size_t rows = strip.rows, keys = strip.keys(), cols = keys + (problem.sinks ? 1 : 0);
     float *s = problem.scratch;
     multiply({rows, keys, shape.qk_dim, shape.qk_dim, shape.qk_dim, cols, true,
               softcap != 0 ? scale / softcap : scale},
-             problem.q + row * shape.qk_dim, problem.k + kv_row * shape.qk_dim, s);
+             problem.q + strip.q_row() * shape.qk_dim, problem.k + strip.kv_row() * shape.qk_dim, s);
     if (softcap != 0) tanh(s, rows * cols);
     for (std::size_t r = 0; r < rows; ++r) {
       constexpr float hidden = -std::numeric_limits<float>::infinity();
       float *scores = s + r * cols;
-      const std::size_t query = heads ? i : i + r;
-      std::fill_n(scores, shape.first_key(query) - first, hidden);
-      std::fill(scores + shape.last_key(query) - first, scores + keys, hidden);
-      if (problem.sinks) scores[keys] = problem.sinks[heads ? head + r : head];
+      std::fill_n(scores, strip.begin(r), hidden);
+      std::fill(scores + strip.end(r), scores + keys, hidden);
+      if (problem.sinks) scores[keys] = problem.sinks[strip.head_of(r)];
     }
     softmax(s, s, rows, cols, softcap != 0 ? softcap : 1.0f);
     multiply({rows, shape.v_dim, keys, cols, shape.v_dim, shape.v_dim, false, 1.0f}, s,
-             problem.v + kv_row * shape.v_dim, problem.out + row * shape.v_dim);
-  };
-  // Where the block is a triangle, half of its products are for nothing.
-  for_each_block(shape, shape.causal ? attention_score_rows / 2 : attention_score_rows, block);
+             problem.v + strip.kv_row() * shape.v_dim, problem.out + strip.q_row() * shape.v_dim);
+  });
 }
 
-// The level of the kernels that oneDNN calls; empty for those below every level of rapt.
+// The level of the kernels that oneDNN chose; empty for kernels below every level of rapt.
 std::string isa() {
 #if defined(__x86_64__)
   const auto chosen = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-  const auto has = [&](dnnl::cpu_isa isa) {  // the values are sets of bits, each within the next better
+  const auto has = [&](dnnl::cpu_isa isa) {  // the values are sets of bits, each a subset of the next better
     return (chosen & static_cast<unsigned>(isa)) == static_cast<unsigned>(isa);
   };
   if (has(dnnl::cpu_isa::avx512_core)) return "avx512";
@@ -215,7 +211,7 @@ std::string version() {
 }  // namespace
 
 void add_onednn(std::vector<Peer> &peers) {
-  // One thread, told to the OpenMP that oneDNN brought along.
+  // The OpenMP that oneDNN brought along is to use one thread.
   if (void *set_threads = dlsym(RTLD_DEFAULT, "omp_set_num_threads")) {
     reinterpret_cast<void (*)(int)>(set_threads)(1);
   }
@@ -223,10 +219,10 @@ void add_onednn(std::vector<Peer> &peers) {
   peer.name = "onednn";
   peer.isa = isa();
   peer.version = version();
-  peer.scale_f32 = scale;
-  peer.exp_f32 = exp;
-  peer.softmax_f32 = softmax;
-  peer.attention_f32 = attention;
+  peer.f32.scale = scale;
+  peer.f32.exp = exp;
+  peer.f32.softmax = softmax;
+  peer.f32.attention = attention;
   if (!peer.isa.empty()) peers.push_back(peer);
 }
 

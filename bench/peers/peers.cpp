@@ -1,11 +1,11 @@
-// Puts together the peers that were found when this was configured: peers.def, written by CMake, lists them.
+// The peers that CMake found; it lists them in peers.def.
 #include <string>
 #include <vector>
 
 #include "peer.hpp"
 #include "rapt/rapt.h"
 
-// In each, what fills in the functions and returns the version.
+// The entry of each fills in the functions and returns the version.
 #define RAPT_PEER(name)
 #define RAPT_ISA_PEER(name, text, isa) \
   extern "C" const char *rapt_peer_##name##_##isa(rapt::bench::Peer &peer);
@@ -23,7 +23,7 @@ namespace rapt::bench {
 
 namespace {
 
-// The entry is itself compiled for `isa`: only a CPU that has it may call.
+// The entry itself is compiled for `isa`: only a CPU that has it may call it.
 [[maybe_unused]] void add(std::vector<Peer> &peers, const char *name, const char *isa,
                           const char *(*entry)(Peer &)) {
   if (!rapt_isa_usable(isa)) return;

@@ -1,4 +1,4 @@
-// Operators that a library prepares for one shape, kept so that the timing sees only their use.
+// Keeps the operators that a library prepares for a shape, so that only their use is timed.
 #pragma once
 
 #include <map>
@@ -9,7 +9,7 @@ namespace rapt::bench {
 template <class Shape, class Operator>
 class ShapeCache {
  public:
-  // What `make` returned for this shape. The one used last costs a comparison, the others a look-up.
+  // The result of `make` for this shape. Finding the last one again costs a comparison, another a look-up.
   template <class Make>
   Operator &get(const Shape &shape, Make make) {
     if (last_ != operators_.end() && last_->first == shape) return last_->second;

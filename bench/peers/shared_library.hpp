@@ -1,4 +1,4 @@
-// Libraries that are opened at run time.
+// Opens libraries at run time.
 #pragma once
 
 #include <dlfcn.h>
@@ -9,14 +9,14 @@
 
 namespace rapt::bench {
 
-// Never closed, since peers live as long as the program.
+// Stays open, since peers live as long as the program.
 class SharedLibrary {
  public:
-  // Its symbols serve nobody who does not ask for them here.
+  // Its symbols are visible through function() alone.
   static SharedLibrary open(const char *path) { return SharedLibrary(dlopen(path, RTLD_NOW | RTLD_LOCAL)); }
 
-  // One more copy, with variables of its own. The loader maps a path only once in a namespace, so the copy
-  // gets a new one, C library included.
+  // A second copy with variables of its own. The loader maps a path once per namespace, so the copy gets a
+  // new namespace, C library included.
   static SharedLibrary open_copy(const char *path) {
     return SharedLibrary(dlmopen(LM_ID_NEWLM, path, RTLD_NOW | RTLD_LOCAL));
   }
@@ -33,7 +33,7 @@ class SharedLibrary {
   void *handle_;
 };
 
-// An environment variable that is set while this lives.
+// Sets an environment variable for its own lifetime.
 class ScopedVariable {
  public:
   ScopedVariable(const char *name, const std::string &value) : name_(name) {

@@ -1,9 +1,9 @@
-// SLEEF's exp of 1.0 ULP, a register at a time.
+// SLEEF's exp of 1.0 ULP.
 #include <sleef.h>
 
-#include <algorithm>
 #include <cstddef>
 
+#include "by_registers.hpp"
 #include "compiler.hpp"
 #include "peer.hpp"
 
@@ -44,22 +44,11 @@ struct F64 {
 };
 #endif
 
-template <class Register, class T>
-void exp(const T *x, T *y, std::size_t n) {
-  std::size_t i = 0;
-  for (; i + Register::lanes <= n; i += Register::lanes) Register::exp(x + i, y + i);
-  if (i == n) return;
-  T rest[Register::lanes] = {};
-  std::copy(x + i, x + n, rest);
-  Register::exp(rest, rest);
-  std::copy(rest, rest + (n - i), y + i);
-}
-
 }  // namespace
 
 extern "C" const char *RAPT_PEER_ENTRY(rapt::bench::Peer &peer) {
-  peer.exp_f32 = exp<F32, float>;
-  peer.exp_f64 = exp<F64, double>;
+  peer.f32.exp = exp_by_registers<F32, float>;
+  peer.f64.exp = exp_by_registers<F64, double>;
   return RAPT_PEER_TEXT(SLEEF_VERSION_MAJOR) "." RAPT_PEER_TEXT(SLEEF_VERSION_MINOR) "." RAPT_PEER_TEXT(
       SLEEF_VERSION_PATCHLEVEL) " u10";
 }

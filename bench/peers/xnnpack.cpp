@@ -1,5 +1,5 @@
-// XNNPACK: operators made once for a shape, run in the calling thread. They may read XNN_EXTRA_BYTES (16)
-// past the end of x.
+// XNNPACK: operators, each made once per shape and run in the calling thread. An operator may read up to
+// XNN_EXTRA_BYTES (16) past the end of x.
 #include <xnnpack.h>
 
 #include <cstddef>
@@ -90,8 +90,8 @@ void softmax(const float *x, float *y, std::size_t rows, std::size_t cols, float
 
 }  // namespace
 
-// It takes for each operator the best kernel that it has for this CPU, and does not say which: it is compared
-// with the best level. (The version of 2022 has softmax for SSE2 alone, and multiplies with AVX-512.)
+// XNNPACK takes its best kernel for this CPU and does not say which, so that it is compared with the best
+// level. (The version of 2022 has softmax for SSE2 only, and multiplies with AVX-512.)
 void add_xnnpack(std::vector<Peer> &peers) {
   if (xnn_initialize(nullptr) != xnn_status_success) return;
   Peer peer;
@@ -100,8 +100,8 @@ void add_xnnpack(std::vector<Peer> &peers) {
   }
   peer.name = "xnnpack";
   peer.version = RAPT_PEER_XNNPACK_VERSION;
-  peer.scale_f32 = scale;
-  peer.softmax_f32 = softmax;
+  peer.f32.scale = scale;
+  peer.f32.softmax = softmax;
   if (!peer.isa.empty()) peers.push_back(peer);
 }
 

@@ -1,8 +1,8 @@
-// xsimd's exp, a register at a time.
-#include <algorithm>
+// xsimd's exp.
 #include <cstddef>
 #include <xsimd/xsimd.hpp>
 
+#include "by_registers.hpp"
 #include "compiler.hpp"
 #include "peer.hpp"
 
@@ -17,23 +17,17 @@ using Arch = xsimd::neon64;
 #endif
 
 template <class T>
-void exp(const T *x, T *y, std::size_t n) {
+struct Register {
   using Batch = xsimd::batch<T, Arch>;
-  std::size_t i = 0;
-  for (; i + Batch::size <= n; i += Batch::size)
-    xsimd::exp(Batch::load_unaligned(x + i)).store_unaligned(y + i);
-  if (i == n) return;
-  alignas(64) T rest[Batch::size] = {};  // xsimd has no masked loads
-  std::copy(x + i, x + n, rest);
-  xsimd::exp(Batch::load_aligned(rest)).store_aligned(rest);
-  std::copy(rest, rest + (n - i), y + i);
-}
+  static constexpr std::size_t lanes = Batch::size;
+  static void exp(const T *x, T *y) { xsimd::exp(Batch::load_unaligned(x)).store_unaligned(y); }
+};
 
 }  // namespace
 
 extern "C" const char *RAPT_PEER_ENTRY(rapt::bench::Peer &peer) {
-  peer.exp_f32 = exp<float>;
-  peer.exp_f64 = exp<double>;
+  peer.f32.exp = exp_by_registers<Register<float>, float>;
+  peer.f64.exp = exp_by_registers<Register<double>, double>;
   return RAPT_PEER_TEXT(XSIMD_VERSION_MAJOR) "." RAPT_PEER_TEXT(XSIMD_VERSION_MINOR) "." RAPT_PEER_TEXT(
       XSIMD_VERSION_PATCH);
 }

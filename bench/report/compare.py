@@ -1,5 +1,5 @@
-"""Two runs of the benchmark beside each other. The statistics are those of Google Benchmark's own compare.py: the
-Mann-Whitney U test over the repetitions of each row."""
+"""Compares two runs of the benchmark by the Mann-Whitney U test over the repetitions of each row, as Google
+Benchmark's own compare.py does."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from pathlib import Path
 from typing import Any
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-sys.path.append(os.environ.get("RAPT_GBENCH_TOOLS", "/usr/share/benchmark"))  # where Debian has them
+sys.path.append(os.environ.get("RAPT_GBENCH_TOOLS", "/usr/share/benchmark"))  # as in Debian
 
 ALPHA = 0.05
 EXIT_SLOWER, EXIT_ERROR = 1, 2
-LIMIT = "limit/"  # rows that measure the machine and no kernel
+LIMIT = "limit/"  # rows that measure the machine
 NOTABLE_LIMIT = 1.1
 BUILD_AND_MACHINE = ("rapt_version", "commit", "compiler", "compiler_flags", "cpu_name", "os", "kernel", "governor",
                      "turbo_disabled", "transparent_huge_pages", "rapt_isa_environment")  # fmt: skip
 
 
 class Run:
-    """A results file: CPU and wall seconds of each row's repetitions, and what it says of itself."""
+    """A results file: CPU and wall seconds of the repetitions of each row, the context and the verdict."""
 
     def __init__(self, path: Path) -> None:
         document = json.loads(path.read_text(encoding="utf-8"))
         self.path = path
         self.context: dict[str, Any] = document["context"]
-        # Results of before the benchmark judged itself have no verdict.
+        # Old results have no verdict.
         after = document.get("after", {})
         disturbed = after.get("disturbed", {})
         self.limits = {
@@ -40,7 +40,7 @@ class Run:
         self.verdict: str = disturbed.get("verdict", "not judged")
         self.doubts: dict[str, list[str]] = disturbed.get("rows", {})
         self.seconds: dict[str, tuple[list[float], list[float]]] = {}
-        self.work: dict[str, float] = {}  # of a call, in elements or bytes
+        self.work: dict[str, float] = {}  # per call, in elements or bytes
         for one in document["benchmarks"]:
             if one["run_type"] == "iteration" and not one["run_name"].startswith(LIMIT):
                 cpu, wall = self.seconds.setdefault(one["run_name"], ([], []))
@@ -59,7 +59,7 @@ class Row:
     name: str
     old: float
     new: float
-    p: float | None  # None: too few repetitions to tell
+    p: float | None  # None: too few repetitions
     doubts: str
 
     @property
@@ -67,7 +67,7 @@ class Row:
         return self.new / self.old
 
     def verdict(self, threshold: float) -> str:
-        """"slower" and "faster" only where the repetitions tell them apart and neither file doubts them."""
+        """"slower" and "faster" only where the difference is significant and neither file marks the row."""
         if self.p is None or self.p >= ALPHA or max(self.ratio, 1 / self.ratio) <= 1 + threshold:
             return ""
         if self.doubts:
@@ -83,7 +83,7 @@ def compare(old: Run, new: Run) -> list[Row]:
         if name not in new.seconds:
             continue
         old_cpu, old_wall = old.seconds[name]
-        # Caches of another size, other working sets: as if the call had as much to do.
+        # Caches of other sizes change the working sets: scale the time to equal work.
         same_work = old.work[name] / new.work[name]
         new_cpu, new_wall = ([seconds * same_work for seconds in each] for each in new.seconds[name])
         _, p, _ = calc_utest([old_cpu, new_cpu], [old_wall, new_wall])
@@ -103,7 +103,7 @@ def print_head(old: Run, new: Run) -> None:
     differing = [key for key in {**old_facts, **new_facts} if old_facts.get(key) != new_facts.get(key)]
     for key in differing:
         values = [facts.get(key, "not recorded") for facts in (old_facts, new_facts)]
-        if "flags" in key:  # the words that one alone has
+        if "flags" in key:  # only the words that differ
             words = [value.split() for value in values]
             values = [" ".join(word for word in words[i] if word not in words[1 - i]) for i in (0, 1)]
         print(f"differs: {key.replace('_', ' ')}\n     old  {values[0]}\n     new  {values[1]}")
@@ -115,7 +115,7 @@ def print_head(old: Run, new: Run) -> None:
         print(f"     the most  {worst}, new over old {limits[worst]:.2f}")
     fewest = min(len(cpu) for run in (old, new) for cpu, _ in run.seconds.values())
     if fewest < 4:
-        print(f"With {fewest} repetitions the test can find no difference significant: 4 and more can.")
+        print(f"With {fewest} repetitions no difference can be significant; at least 4 are needed.")
 
 
 def print_kernels(rows: list[Row], threshold: float) -> None:
@@ -161,14 +161,16 @@ def main(arguments: list[str]) -> int:
         description="Compares two results files of bench/run, as build/bench/results.json.\n\n"
         "ratio: the new median time over the old; mean: the geometric one over a kernel's sizes. Above 1 is slower.\n"
         "p: of the Mann-Whitney U test over the repetitions, as Google Benchmark's compare.py has it.\n"
-        "!: a file marks the row as disturbed, by the rules that stand below it.",
+        "!: a file marks the row as disturbed, by the rules in the line below.",
         epilog="Exit status: 0 no row is slower; 1 some are: p < 0.05, by more than the threshold, and marked in\n"
         "neither file; 2 a file cannot be read, or they have no row in common.",
     )
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
-    parser.add_argument("--all", action="store_true", help="print all rows, and not only those that differ")
-    parser.add_argument("--threshold", type=float, default=0.05, help="a difference that does not count (default: 0.05)")
+    parser.add_argument("--all", action="store_true", help="print all rows, not only those that differ")
+    parser.add_argument(
+        "--threshold", type=float, default=0.05, help="the largest difference that does not count (default: 0.05)"
+    )
     options = parser.parse_args(arguments)
     try:
         old, new = Run(options.old), Run(options.new)

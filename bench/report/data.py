@@ -10,17 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Iterable
 
-LIMIT = "limit"  # the kernel that the machine's own limits are filed under
+LIMIT = "limit"  # the kernel in the names of limits
 LEVELS = ("L1", "L2", "L3", "mem")
 
-# What the machine is measured for, as the benchmark names it.
+# The limits of the machine, as the benchmark names them.
 RESOURCES = (
     "fma_f32", "fma_f64", "clock",
     *(f"{access}:{level}" for access in ("load", "store", "copy", "copy_nt", "update") for level in LEVELS),
 )  # fmt: skip
-
-# f32 lanes of a register, to turn the measured FMA rate into operations a second.
-F32_LANES = {"scalar": 1, "neon": 4, "avx2": 8, "avx512": 16}
 
 
 @dataclass(frozen=True)
@@ -35,15 +32,15 @@ class Measurement:
     kernel: str
     impl: str
     size: str
-    seconds_each: list[float] = field(default_factory=list)  # a call, one per repetition
+    seconds_each: list[float] = field(default_factory=list)  # per call, by repetition
     elements: float = 0
     bytes: float = 0
     uops: float = 0
     flop: float = 0  # of matrix products, whose elements are multiply-adds
-    limit: float = 0  # seconds; 0 if it is not known
+    limit: float = 0  # seconds; 0 if unknown
     binding: str = ""  # the resource that limits the call
     error: float | None = None
-    doubts: list[str] = field(default_factory=list)  # the rules by which the benchmark does not believe it
+    doubts: list[str] = field(default_factory=list)  # the rules of the benchmark that it breaks
 
     @property
     def seconds(self) -> float:
@@ -51,7 +48,7 @@ class Measurement:
 
     @property
     def spread(self) -> float:
-        """Of the quartiles, as the benchmark has it."""
+        """The distance of the quartiles over the median."""
         if len(self.seconds_each) < 2:
             return 0
         low, middle, high = statistics.quantiles(self.seconds_each, n=4, method="inclusive")
@@ -59,16 +56,16 @@ class Measurement:
 
     @property
     def share(self) -> float | None:
-        """Of the machine's limit: 1 is as fast as it can be."""
+        """The limit over the time: 1 is as fast as the machine can be."""
         return self.limit / self.seconds if self.limit else None
 
     @property
     def is_impossible(self) -> bool:
-        """Faster than the machine's limit: the limit or the time is wrong."""
+        """Whether it is faster than the limit: then the limit or the time is wrong."""
         return "share" in self.doubts
 
     def throughput(self, seconds: float) -> float:
-        """GFLOP/s of matrix products, GB/s of others, if a call took so long."""
+        """GFLOP/s of matrix products and GB/s of other kernels, for a call that takes so long."""
         return (self.flop or self.bytes) / seconds * 1e-9
 
     @property
@@ -89,17 +86,17 @@ class Measurement:
 
     @property
     def intensity(self) -> float:
-        """Vector operations a byte."""
+        """Vector operations per byte."""
         return self.uops / self.bytes
 
     @property
     def operation_rate(self) -> float:
-        """Vector operations a second."""
+        """Vector operations per second."""
         return self.uops / self.seconds
 
 
 class Results:
-    """Everything a run measured. Kernels, implementations and sizes keep the order of the file."""
+    """All measurements of a run. Kernels, implementations and sizes keep the order of the file."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self.context: dict[str, Any] = document["context"]
@@ -118,7 +115,9 @@ class Results:
             self._at.setdefault((one.kernel, one.size), []).append(one)
         self.kernels = _unique(m.kernel for m in self.measurements)
         self.isas: list[str] = self.context["isas"].split(", ")  # weakest first
-        # By instruction set and resource: bytes a second of "load:L1", flops a second of "fma_f32".
+        # f32 lanes of a register, which turn the measured rate of multiply-adds into instructions per second.
+        self.f32_lanes = {isa: int(self.context[f"f32_lanes_{isa}"]) for isa in self.isas}
+        # By instruction set and resource: bytes per second of "load:L1", operations per second of "fma_f32".
         limits = after["limits"] or {}
         self.limits: dict[str, dict[str, float]] = {
             isa: {what: limits[isa][what] for what in RESOURCES if limits[isa].get(what)}
@@ -141,11 +140,11 @@ class Results:
         return self._sizes[kernel]
 
     def size_at(self, kernel: str, level: str) -> str | None:
-        """The one that stands for the level, in the benchmark's own table too."""
+        """The size at which the benchmark's own table shows the memory level."""
         return next((s for s in (level, f"cols:1024:{level}", f"dim:128:{level}") if s in self._sizes[kernel]), None)
 
     def level_of(self, size: float) -> str:
-        """The level of the memory hierarchy that holds so many bytes, as the benchmark has it."""
+        """The memory level that holds so many bytes, as the benchmark decides it."""
         sets = {level: self.context.get(f"working_set_{level}") for level in LEVELS}
         return next((level for level, one in sets.items() if one and size < 4 * float(one)), LEVELS[-1])
 
@@ -156,8 +155,7 @@ class Results:
         return self._at.get((kernel, size), [])
 
     def rivals(self, kernel: str, isa: str) -> list[Peer]:
-        """The peers that rapt's `isa` is compared with: those of the same instruction set, and with the strongest
-        all."""
+        """The peers that rapt on `isa` is compared with: peers of the same set, and on the strongest set all."""
         here = [peer for peer in self.peers if peer.impl in self._impls[kernel]]
         return here if isa == self.isas[-1] else [peer for peer in here if peer.isa == isa]
 
@@ -166,13 +164,13 @@ class Results:
         return min((m for m in found if m), key=lambda m: m.seconds, default=None)
 
     def best_ratio(self, kernel: str, isa: str, size: str) -> float | None:
-        """Best peer's time over rapt's: above 1 rapt is faster."""
+        """The time of the best peer over that of rapt: above 1 rapt is faster."""
         own = self.find(kernel, isa, size)
         rival = self.best_rival(kernel, isa, size)
         return rival.seconds / own.seconds if own and rival else None
 
     def _add(self, run: dict[str, Any]) -> None:
-        if run["run_type"] != "iteration":  # means, medians and the like of those
+        if run["run_type"] != "iteration":  # a mean or median of repetitions
             return
         key = tuple(run["run_name"].split("/", 2))
         one = self._by_key.setdefault(key, Measurement(*key))
@@ -194,19 +192,19 @@ def family(kernel: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class AttentionSize:
-    """The name of a size of attention in its parts."""
+    """The parts of the name of a size of attention."""
 
     phase: str  # "prefill", "decode"
-    shape: str  # "d64", "d64 causal", "8x8 d128": all but the length
+    shape: str  # "d64", "d64 causal", "8x8 d128"
     length: int  # tokens of a prefill, keys of a decode
-    option: str  # "softcap", "packed"; empty if there is none
+    option: str  # "softcap", "packed", or empty
 
 
 _ATTENTION_SIZE = re.compile(r"(?:(prefill):(d[\dv]+):t(\d+)|(decode):(\d+x\d+:d\d+):k(\d+))(:causal)?(?::(\w+))?")
 
 
 def attention_size(size: str) -> AttentionSize | None:
-    """None of those that have names of their own, as models."""
+    """None for sizes with names of their own, such as models."""
     found = _ATTENTION_SIZE.fullmatch(size)
     if not found:
         return None
@@ -216,14 +214,14 @@ def attention_size(size: str) -> AttentionSize | None:
 
 @dataclass
 class Series:
-    """Sizes that differ in one thing, from small to large."""
+    """Sizes that differ in one quantity, from small to large."""
 
     title: str
-    axis: str  # the thing
+    axis: str  # the quantity
     sizes: list[tuple[float, str]] = field(default_factory=list)
 
 
-# A size's name, its series' title, and what the group x counts; without that group it is the call's bytes.
+# The names of sizes, the title of their series, and the unit of the group x. Without that group x is the bytes.
 _SERIES = tuple(
     (re.compile(pattern), title, axis)
     for pattern, title, axis in (
@@ -240,7 +238,7 @@ _SERIES = tuple(
 
 
 def series_of(results: Results, kernel: str) -> list[Series]:
-    """Those of three sizes and more."""
+    """The series of at least three sizes."""
     found: dict[tuple[str, str], Series] = {}
     for size in results.sizes(kernel):
         for pattern, title, axis in _SERIES:
@@ -256,7 +254,7 @@ def series_of(results: Results, kernel: str) -> list[Series]:
 
 
 def neighbours(size: str, other: str) -> bool:
-    """Whether the sizes differ in a single number, or in the level of the memory hierarchy alone."""
+    """Whether the sizes differ only in a single number or in the memory level."""
     different = [(a, b) for a, b in zip(size.split(":"), other.split(":")) if a != b]
     if size.count(":") != other.count(":") or len(different) != 1:
         return False

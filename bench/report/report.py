@@ -9,12 +9,12 @@ from pathlib import Path
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Turns the benchmark's JSON into one self-contained HTML page.")
-    parser.add_argument("results", type=Path, help="what rapt_bench --json wrote")
+    parser.add_argument("results", type=Path, help="a file that rapt_bench --json wrote")
     parser.add_argument("page", type=Path, help="the HTML file to write")
     arguments = parser.parse_args()
     sys.dont_write_bytecode = True  # the source tree stays as it is
     try:
-        # Behind the options: --help needs no matplotlib.
+        # Imported after the options are parsed: --help needs no matplotlib.
         from data import Results
         from page import render
     except ModuleNotFoundError as error:
@@ -24,8 +24,8 @@ def main() -> int:
         return 1
     try:
         results = Results.read(arguments.results)
-    except (OSError, ValueError) as error:
-        print(f"report.py: {arguments.results}: {error}", file=sys.stderr)
+    except (OSError, ValueError, KeyError) as error:
+        print(f"report.py: {arguments.results}: {error!r}", file=sys.stderr)
         return 1
     page = render(results)
     try:

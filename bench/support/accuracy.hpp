@@ -1,14 +1,13 @@
-// How accurate an implementation is, on inputs like those that are timed: the worst result of some 100 000,
-// against a computation in long double.
+// How accurate an implementation is, on inputs like the timed ones: the largest error of some 100 000
+// results, against a computation in long double.
 #pragma once
 
-#include "support/functions.hpp"
+#include "peers/functions.hpp"
 
 namespace rapt::bench {
 
-// In units in the last place of the exact result. Inputs are the timed ones and a sweep over those that give
-// normal results, up to 1 % short of overflow and underflow: near those, libraries go ways of their own,
-// which are not judged here.
+// In units in the last place of the exact result. The inputs are the timed ones and a sweep over those with
+// normal results, up to 1 % short of overflow and underflow: near these, libraries differ by design.
 template <class T>
 double exp_error(Exp<T> exp);
 template <class T>
@@ -16,12 +15,13 @@ double exp_sum_error(ExpSum<T> exp_sum);
 template <class T>
 double scale_error(Scale<T> scale);
 
-// In units of 2^-24 (f64: 2^-53). Dot products: of the sum of |a[i] * b[i]|, at the lengths that are timed.
+// All others are in units of 2^-24 (f64: 2^-53) of a magnitude.
+// Dot products, at the timed lengths: of the sum of |a[i] * b[i]|.
 template <class T>
 double dot_error(Dot<T> dot);
 template <class T>
 double dot_rows_error(DotRows<T> dot_rows);
-// Of each probability; of max(1, |y|); of |scale| * y * (|dy| + sum y * |dy|). At 8 to 50257 columns.
+// Rows of 8 to 50257 columns: of each probability; of max(1, |y|); of |scale| * y * (|dy| + sum y * |dy|).
 template <class T>
 double softmax_error(RowsFunction<T> softmax);
 template <class T>
@@ -30,8 +30,11 @@ template <class T>
 double logsumexp_error(RowsFunction<T> logsumexp);
 template <class T>
 double softmax_backward_error(Backward<T> backward);
-// Of the largest |v|. The last queries of contexts of up to 4096 keys.
+// The last queries of contexts of up to 4096 keys: of the largest |v|.
 template <class T>
 double attention_error(Attention<T> attention);
+// dq, dk and dv of a causal call of 100 tokens: of the largest element of that gradient.
+template <class T>
+double attention_backward_error(AttentionBackward<T> backward);
 
 }  // namespace rapt::bench

@@ -1,27 +1,29 @@
 #include "support/attention.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <type_traits>
 
 namespace rapt::bench {
 namespace {
 
 template <class T>
-std::size_t scratch_elements(const AttentionShape &shape) {
-  std::size_t workspace = 0;
-  const rapt_attention_options options = attention_options<T>(shape);
-  require_ok(rapt_attention_workspace(&options, &workspace));
-  const std::size_t rows = shape.q_len == 1 ? shape.group() : shape.q_len;
-  return std::max(workspace / sizeof(T) + 1,
-                  std::min(rows, attention_score_rows) * attention_score_stride(shape.kv_len));
+std::size_t scratch_of(const AttentionShape &shape) {
+  const std::size_t rows = shape.q_len == 1 ? shape.q_heads_per_kv_head() : shape.q_len;
+  return scratch_elements<T>(shape, rapt_attention_workspace, std::min(rows, attention_score_rows));
 }
 
 template <class T>
 Buffer<T> queries(const AttentionShape &shape) {
   Buffer<T> q = logits<T>(shape.q_heads * shape.q_len * shape.qk_dim);
-  for (T &one : q.elements()) one *= T(0.5);  // and the keys' deviation is 2
+  for (T &one : q.elements()) one *= T(0.5);  // the keys have a standard deviation of 2
   return q;
+}
+
+template <class T>
+rapt_attention_options options_of(const AttentionProblem<T> &problem) {
+  rapt_attention_options options = attention_options<T>(problem.shape);
+  options.sinks = problem.sinks;
+  return options;
 }
 
 }  // namespace
@@ -56,6 +58,14 @@ rapt_attention_options attention_options(const AttentionShape &shape) {
 }
 
 template <class T>
+std::size_t scratch_elements(const AttentionShape &shape, WorkspaceSize workspace_size, std::size_t rows) {
+  std::size_t bytes = 0;
+  const rapt_attention_options options = attention_options<T>(shape);
+  require_ok(workspace_size(&options, &bytes));
+  return std::max(bytes / sizeof(T) + 1, rows * attention_score_stride(shape.kv_len));
+}
+
+template <class T>
 AttentionBuffers<T>::AttentionBuffers(const AttentionShape &shape, bool with_sinks)
     : shape_(shape),
       q_(queries<T>(shape)),
@@ -63,7 +73,7 @@ AttentionBuffers<T>::AttentionBuffers(const AttentionShape &shape, bool with_sin
       v_(logits<T>(shape.kv_heads * shape.kv_len * shape.v_dim, 0, 2)),
       sinks_(logits<T>(with_sinks ? shape.q_heads : 0, 0, 3)),
       out_(shape.q_heads * shape.q_len * shape.v_dim),
-      scratch_(scratch_elements<T>(shape)) {}
+      scratch_(scratch_of<T>(shape)) {}
 
 template <class T>
 AttentionProblem<T> AttentionBuffers<T>::problem() const {
@@ -85,8 +95,7 @@ void AttentionBuffers<T>::attention(const T *k, const T *v, const rapt_attention
 
 template <class T>
 void whole_attention(const AttentionProblem<T> &problem) {
-  rapt_attention_options options = attention_options<T>(problem.shape);
-  options.sinks = problem.sinks;
+  const rapt_attention_options options = options_of(problem);
   require_ok(rapt_attention(problem.q, problem.k, problem.v, problem.out, &options, problem.scratch,
                             problem.scratch_bytes));
 }
@@ -100,8 +109,7 @@ std::size_t attention_partials(const AttentionShape &shape) {
 
 template <class T>
 void partial_attention(const AttentionProblem<T> &problem, T *partials) {
-  rapt_attention_options options = attention_options<T>(problem.shape);
-  options.sinks = problem.sinks;
+  const rapt_attention_options options = options_of(problem);
   std::size_t tasks = 0, length = 0;
   require_ok(rapt_attention_partial_tasks(&options, &tasks, &length));
   require_ok(rapt_attention_partial(problem.q, problem.k, problem.v, partials, &options, 0, tasks,
@@ -110,8 +118,7 @@ void partial_attention(const AttentionProblem<T> &problem, T *partials) {
 
 template <class T>
 void merge_attention(const AttentionProblem<T> &problem, T *partials) {
-  rapt_attention_options options = attention_options<T>(problem.shape);
-  options.sinks = problem.sinks;
+  const rapt_attention_options options = options_of(problem);
   std::size_t tasks = 0;
   require_ok(rapt_attention_tasks(&options, &tasks));
   require_ok(rapt_attention_merge(partials, problem.out, &options, 0, tasks, problem.scratch,
@@ -125,12 +132,13 @@ void split_attention(const AttentionProblem<T> &problem) {
   merge_attention(problem, partials.data());
 }
 
-#define RAPT_INSTANTIATE(T)                                                     \
-  template rapt_attention_options attention_options<T>(const AttentionShape &); \
-  template class AttentionBuffers<T>;                                           \
-  template void whole_attention<T>(const AttentionProblem<T> &);                \
-  template void partial_attention<T>(const AttentionProblem<T> &, T *);         \
-  template void merge_attention<T>(const AttentionProblem<T> &, T *);           \
+#define RAPT_INSTANTIATE(T)                                                                          \
+  template rapt_attention_options attention_options<T>(const AttentionShape &);                      \
+  template std::size_t scratch_elements<T>(const AttentionShape &, WorkspaceSize, std::size_t rows); \
+  template class AttentionBuffers<T>;                                                                \
+  template void whole_attention<T>(const AttentionProblem<T> &);                                     \
+  template void partial_attention<T>(const AttentionProblem<T> &, T *);                              \
+  template void merge_attention<T>(const AttentionProblem<T> &, T *);                                \
   template void split_attention<T>(const AttentionProblem<T> &);
 RAPT_INSTANTIATE(float)
 RAPT_INSTANTIATE(double)

@@ -1,26 +1,49 @@
 // Attention as the benchmarks call it: shapes, their work, inputs, and rapt's functions behind the signature
-// that its peers share.
+// that peers share.
 #pragma once
 
 #include <cstddef>
 
+#include "peers/functions.hpp"
 #include "support/buffer.hpp"
-#include "support/functions.hpp"
 #include "support/suite.hpp"
 #include "support/work.hpp"
 
 namespace rapt::bench {
 
-// Elements are the multiply-adds with visible keys, q . k and weight * v; bytes are those of the visible keys
-// and values once, whichever query heads read them, and of queries and outputs.
+// As many queries as keys.
+constexpr AttentionShape prompt_shape(std::size_t q_heads, std::size_t kv_heads, std::size_t tokens,
+                                      std::size_t qk_dim, std::size_t v_dim, bool causal) {
+  return {.q_heads = q_heads,
+          .kv_heads = kv_heads,
+          .q_len = tokens,
+          .kv_len = tokens,
+          .qk_dim = qk_dim,
+          .v_dim = v_dim,
+          .causal = causal};
+}
+
+// The next token after a context of `keys`, itself included.
+constexpr AttentionShape token_shape(std::size_t q_heads, std::size_t kv_heads, std::size_t keys,
+                                     std::size_t qk_dim, std::size_t v_dim) {
+  AttentionShape shape = prompt_shape(q_heads, kv_heads, keys, qk_dim, v_dim, true);
+  shape.q_len = 1;
+  return shape;
+}
+
+// Elements are the multiply-adds with visible keys, q . k and weight * v. Bytes are those of queries,
+// outputs, and the visible keys and values; each counts once, however many query heads read it.
 Work attention_work(const AttentionShape &shape, std::size_t element_bytes);
 
-// Of elements of T.
 template <class T>
 rapt_attention_options attention_options(const AttentionShape &shape);
 
-// Inputs whose scores have a standard deviation of 2, as logits of softmax do, and room for what is made of
-// them.
+// Room for rapt's workspace or for so many rows of a peer's scores, whichever is larger.
+using WorkspaceSize = rapt_status (*)(const rapt_attention_options *options, std::size_t *bytes);
+template <class T>
+std::size_t scratch_elements(const AttentionShape &shape, WorkspaceSize workspace_size, std::size_t rows);
+
+// Inputs whose scores have a standard deviation of 2, as the logits of softmax have; the output; scratch.
 template <class T>
 class AttentionBuffers {
  public:
@@ -31,7 +54,7 @@ class AttentionBuffers {
   T *values() const { return v_.data(); }
   AttentionProblem<T> problem() const;
 
-  // By rapt, with options that may have what an AttentionShape has not, and maybe other keys and values.
+  // Calls rapt, with options beyond those of an AttentionShape and, if given, other keys and values.
   void attention(const rapt_attention_options &options) const { attention(k_.data(), v_.data(), options); }
   void attention(const T *k, const T *v, const rapt_attention_options &options) const;
 
@@ -43,8 +66,8 @@ class AttentionBuffers {
 template <class T>
 void whole_attention(const AttentionProblem<T> &problem);
 
-// The same in the two steps of split keys, and both one after the other.
-std::size_t attention_partials(const AttentionShape &shape);  // their elements
+// The two steps of split keys, and both one after the other.
+std::size_t attention_partials(const AttentionShape &shape);  // elements of the partial results
 template <class T>
 void partial_attention(const AttentionProblem<T> &problem, T *partials);
 template <class T>

@@ -1,14 +1,14 @@
-// Attention's gradient as the benchmarks call it.
+// The gradient of attention as the benchmarks call it.
 #pragma once
 
 #include "support/attention.hpp"
 
 namespace rapt::bench {
 
-// 2.5 times the multiply-adds of the forward call; bytes are those of all tensors once.
+// The multiply-adds of five products with visible keys; all tensors count once.
 Work attention_backward_work(const AttentionShape &shape, std::size_t element_bytes);
 
-// Inputs, the forward call's results, and room for the gradients.
+// Inputs, the results of the forward call, and room for the gradients.
 template <class T>
 class AttentionGradientBuffers {
  public:
@@ -23,10 +23,5 @@ class AttentionGradientBuffers {
 
 template <class T>
 void whole_attention_backward(const AttentionGradientProblem<T> &problem);
-
-// The worst error of a gradient of a causal call of 100 tokens, in units of the type's rounding of the
-// largest element of that gradient.
-template <class T>
-double attention_backward_error(AttentionBackward<T> backward);
 
 }  // namespace rapt::bench

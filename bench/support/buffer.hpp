@@ -1,4 +1,4 @@
-// Memory for the kernels to work on, and what to fill it with.
+// Memory for the kernels, and its contents.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace rapt::bench {
 
-// Pages, zeroed and touched. Huge pages where they fit, so that the results do not depend on the system's
-// setting for them, nor on which physical pages a buffer happens to get.
+// Pages, zeroed and touched. Large buffers ask for huge pages, so that results depend neither on the system's
+// setting nor on the physical pages that a buffer happens to get.
 void *allocate_pages(std::size_t bytes);
 
 // `count` elements that begin `misalignment` bytes after a page boundary.
@@ -50,11 +50,11 @@ class Uniform {
   std::uint64_t state_ = 0;
 };
 
-// A period of normals of mean 0 and standard deviation 2, the spread of attention logits. Its length is
+// A period of normal numbers with mean 0 and standard deviation 2, as attention logits have. Its length is
 // prime, so that no row stride meets the same values in every row.
 std::span<const double> logit_period();
 
-// The seed is where in the period the buffer begins.
+// The seed chooses where in the period the buffer begins.
 template <class T>
 Buffer<T> logits(std::size_t count, std::size_t misalignment = 0, std::size_t seed = 0) {
   Buffer<T> buffer(count, misalignment);

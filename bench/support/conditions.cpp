@@ -1,6 +1,7 @@
 #include "support/conditions.hpp"
 
 #include <benchmark/benchmark.h>
+#include <fmt/format.h>
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -10,7 +11,6 @@
 #include "peers/peer.hpp"
 #include "rapt/rapt.h"
 #include "support/machine_state.hpp"
-#include "support/text.hpp"
 #include "support/verdict.hpp"
 
 namespace rapt::bench {
@@ -21,11 +21,9 @@ constexpr std::pair<const char *, const char *> level_flags[] = {
 };
 
 std::string peer_versions() {
-  std::string versions;
-  for (const Peer &one : peers()) {
-    versions += (versions.empty() ? "" : "; ") + one.name + "-" + one.isa + " " + one.version;
-  }
-  return versions;
+  std::vector<std::string> versions;
+  for (const Peer &one : peers()) versions.push_back(one.name + "-" + one.isa + " " + one.version);
+  return fmt::format("{}", fmt::join(versions, "; "));
 }
 
 }  // namespace
@@ -33,10 +31,12 @@ std::string peer_versions() {
 std::string environment_isa() {
   const char *asked = std::getenv("RAPT_ISA");
   if (!asked || !*asked) return "";
-  const std::string setting = "RAPT_ISA=" + std::string(asked);
   const rapt_status status = rapt_isa_status();
-  if (status == RAPT_OK) return setting + " is set, but here --isa chooses what is measured";
-  return setting + ": " + rapt_status_text(status) + "; the library ignores it and uses " + rapt_active_isa();
+  if (status == RAPT_OK) {
+    return fmt::format("RAPT_ISA={} is set, but here --isa chooses the instruction sets", asked);
+  }
+  return fmt::format("RAPT_ISA={}: {}; the library ignores it and uses {}", asked, rapt_status_text(status),
+                     rapt_active_isa());
 }
 
 void record_conditions(const Conditions &conditions, const Plan &plan) {
@@ -44,7 +44,7 @@ void record_conditions(const Conditions &conditions, const Plan &plan) {
   std::vector<std::pair<std::string, std::string>> facts = {
       {"rapt_version", rapt_version()},
       {"commit", RAPT_BENCH_COMMIT},
-      {"isas", join(plan.isas)},
+      {"isas", fmt::format("{}", fmt::join(plan.isas, ", "))},
       {"peers", plan.peers ? peer_versions() : ""},
       {"cpu_name", topology.cpu_name},
       {"pinned_cpu", topology.pinned ? std::to_string(topology.pinned_cpu) : "none"},
@@ -55,8 +55,11 @@ void record_conditions(const Conditions &conditions, const Plan &plan) {
       {"rapt_isa_environment", conditions.environment.empty() ? "not set" : conditions.environment},
   };
   for (const auto &[name, flags] : level_flags) facts.emplace_back(name, flags);
-  for (const WorkingSet &level : plan.levels) {
-    facts.emplace_back("working_set_" + level.label, std::to_string(level.bytes));
+  for (const std::string &isa : plan.isas) {
+    facts.emplace_back("f32_lanes_" + isa, fmt::format("{:.0f}", operations_of_fma(isa, sizeof(float)) / 2));
+  }
+  for (const WorkingSet &set : plan.working_sets) {
+    facts.emplace_back("working_set_" + set.label, std::to_string(set.bytes));
   }
   for (auto &fact : machine_state(topology.pinned_cpu)) facts.push_back(std::move(fact));
   for (const auto &[name, value] : facts) benchmark::AddCustomContext(name, value);

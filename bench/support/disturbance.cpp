@@ -7,7 +7,7 @@
 namespace rapt::bench {
 namespace {
 
-// Between the two values at the place.
+// Interpolated between two values.
 double quantile(const std::vector<double> &sorted, double fraction) {
   const double place = fraction * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<std::size_t>(place);
@@ -39,7 +39,7 @@ double quartile_spread(const std::vector<double> &values) {
 }
 
 std::vector<Inversion> inversions(const Rates &rates, const std::vector<std::string> &isas,
-                                  const std::vector<std::string> &levels) {
+                                  const std::vector<std::string> &memory_levels) {
   std::vector<Inversion> found;
   const auto rate = [&rates](const std::string &isa, const std::string &what) {
     const double one = rate_of(rates, isa, what);
@@ -57,10 +57,10 @@ std::vector<Inversion> inversions(const Rates &rates, const std::vector<std::str
       for (const char *fma : {"fma_f32", "fma_f64"}) compare(isas[isa], fma, isas[weaker], fma);
     }
     for (const std::string access : {"load:", "store:", "copy:", "update:"}) {
-      for (std::size_t level = 0; level < levels.size(); ++level) {
-        const std::string what = access + levels[level];
+      for (std::size_t i = 0; i < memory_levels.size(); ++i) {
+        const std::string what = access + memory_levels[i];
         for (std::size_t weaker = 0; weaker < isa; ++weaker) compare(isas[isa], what, isas[weaker], what);
-        if (level + 1 < levels.size()) compare(isas[isa], what, isas[isa], access + levels[level + 1]);
+        if (i + 1 < memory_levels.size()) compare(isas[isa], what, isas[isa], access + memory_levels[i + 1]);
       }
     }
   }

@@ -1,4 +1,4 @@
-// When a measurement is not to be believed. The rules alone, on plain numbers: a unit test has made-up ones.
+// When a measurement is not to be believed: rules on plain numbers, so that a unit test can make some up.
 #pragma once
 
 #include <map>
@@ -7,15 +7,15 @@
 
 namespace rapt::bench {
 
-// What was seen of a row, a benchmark by an implementation. NaN where it is not known, which marks nothing.
+// The observations of a row, which is a benchmark of one implementation. NaN is unknown and marks nothing.
 struct Observation {
   double share = 0;     // the limit / the median time
   double spread = 0;    // quartile_spread() of the repetitions
-  double slowdown = 1;  // the time of the limit as measured beside the row / as measured at best
+  double slowdown = 1;  // the time of the limit, measured beside the row / at best
   double load = 0;      // CPUs that others kept busy meanwhile
 };
 
-// By how much a limit, a mean of what the machine does in a millisecond, may be wrong.
+// The error of a limit, which is a mean over a millisecond.
 constexpr double inaccuracy_of_limits = 1.05;
 
 struct Rule {
@@ -35,22 +35,23 @@ constexpr Rule rules[] = {
 // The names of the rules that the row breaks.
 std::vector<std::string> doubts(const Observation &seen);
 
-// (third quartile - first quartile) / median, the quartiles interpolated. A median of five is right if one
-// repetition is not, and so the slowest one does not count alone.
+// (third quartile - first quartile) / median, the quartiles interpolated. A single slow repetition does not
+// count, because the median of five is right without it.
 double quartile_spread(const std::vector<double> &values);
 
-// By instruction set and by what limit_cases() names.
+// By instruction set and by the name that limit_cases() gives.
 using Rates = std::map<std::string, std::map<std::string, double>>;
 
-// A limit that lies below another one, which it cannot do on a quiet machine.
+// A limit below another one, which is impossible on a quiet machine.
 struct Inversion {
   std::string limit;  // "avx512 copy:L2"
   std::string below;  // "avx2 copy:L2"
 };
 
-// Stronger instruction sets can do what weaker ones do, and nearer memory is no slower than farther. Of the
-// two ways to copy the faster one is the limit. Both lists weakest and nearest first.
+// A stronger instruction set can do whatever a weaker one does, and nearer memory is no slower than farther.
+// Of the two ways to copy, the faster one is the limit. `isas` are weakest first, `memory_levels` nearest
+// first.
 std::vector<Inversion> inversions(const Rates &rates, const std::vector<std::string> &isas,
-                                  const std::vector<std::string> &levels);
+                                  const std::vector<std::string> &memory_levels);
 
 }  // namespace rapt::bench

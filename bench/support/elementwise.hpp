@@ -1,4 +1,4 @@
-// Benchmarks of the kernels that make y[i] of x[i]: scale, exp, exp_sum.
+// Benchmarks of the kernels that compute y[i] from x[i]: scale, exp, exp_sum.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace rapt::bench {
 
-// make_x() returns the input; call(function, x, y, n) calls the kernel. `in_place`: y is x, and the kernel
-// works on its own results, over and over, which make_x() and call() have to go with.
+// make_x() returns the input; call(function, x, y, n) calls the kernel. In place y is x, so the kernel works
+// on its own results over and over: they have to stay ordinary.
 struct Elementwise {
   bool special_values = false;
   bool in_place = false;
@@ -30,7 +30,7 @@ void add_elementwise(Kernel<Function> &kernel, const std::string &size, std::siz
   });
 }
 
-// Every level of the memory hierarchy and a few lengths of their own, on logits.
+// Every memory level and a few lengths, on logits.
 template <class T, class Function, class Call>
 void add_elementwise_sizes(Kernel<Function> &kernel, Call call) {
   const Suite &suite = kernel.suite();
@@ -38,8 +38,8 @@ void add_elementwise_sizes(Kernel<Function> &kernel, Call call) {
     add_elementwise<T>(
         kernel, size, n, [n] { return logits<T>(n); }, call);
   };
-  for (const WorkingSet &level : suite.plan().levels) add(level.label, level.bytes / (2 * sizeof(T)));
-  for (const std::size_t n : suite.sizes<std::size_t>({16, 64, 1024, 4096}, {16, 4096})) {
+  for (const WorkingSet &set : suite.plan().working_sets) add(set.label, set.bytes / (2 * sizeof(T)));
+  for (const std::size_t n : suite.sizes({16, 64, 1024, 4096}, {16, 4096})) {
     add("n:" + std::to_string(n), n);
   }
 }

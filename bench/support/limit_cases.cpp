@@ -16,10 +16,10 @@ Pass rate_of(std::size_t (*run)(), double worth) {
   return [run, worth](char *) { return static_cast<double>(run()) * worth; };
 }
 
-// As many as make what surrounds a pass over a small cache no part of the result.
+// So many that the call does not show beside a pass over a small cache.
 std::size_t passes_over(std::size_t working_set) { return 1 + (std::size_t{1} << 20) / working_set; }
 
-// Accesses: how often a pass touches each byte.
+// `accesses`: how often a pass touches each byte.
 template <class Run>
 Pass one_buffer(std::size_t working_set, Run run, double accesses = 1) {
   const std::size_t bytes = working_set / limit_block * limit_block;
@@ -49,7 +49,7 @@ double seconds_of(clockid_t clock) {
 }  // namespace
 
 std::vector<LimitCase> limit_cases(const std::vector<std::string> &isas,
-                                   const std::vector<WorkingSet> &levels) {
+                                   const std::vector<WorkingSet> &sets) {
   std::vector<LimitCase> cases;
   for (const std::string &isa : isas) {
     const LimitLoops *loops = limit_loops(isa);
@@ -57,10 +57,10 @@ std::vector<LimitCase> limit_cases(const std::vector<std::string> &isas,
     cases.push_back({isa, "fma_f32", 0, rate_of(loops->fma_f32, operations_of_fma(isa, sizeof(float)))});
     cases.push_back({isa, "fma_f64", 0, rate_of(loops->fma_f64, operations_of_fma(isa, sizeof(double)))});
     cases.push_back({isa, "clock", 0, rate_of(loops->clock, 1)});
-    for (std::size_t level = 0; level < levels.size(); ++level) {
-      const std::size_t bytes = levels[level].bytes;
+    for (std::size_t level = 0; level < sets.size(); ++level) {
+      const std::size_t bytes = sets[level].bytes;
       const auto add = [&](const char *access, Pass pass) {
-        cases.push_back({isa, access + (":" + levels[level].label), bytes, std::move(pass)});
+        cases.push_back({isa, access + (":" + sets[level].label), bytes, std::move(pass)});
       };
       const std::size_t prefetched = level >= 2;
       add("load", one_buffer(bytes, loops->load[prefetched]));
@@ -89,9 +89,9 @@ void LimitMeter::move(const LimitCase &limit) {
 }
 
 double LimitMeter::measure(const std::string &isa, const std::string &what) {
-  // Long beside the reading of the clock, short beside the slices in which a busy system gives CPU time away.
-  constexpr double window = 100e-6, all_windows = 1e-3;
-  constexpr int least_windows = 3;
+  // Long beside a reading of the clock, short beside the time slices of a busy system.
+  constexpr double interval = 100e-6, all_intervals = 1e-3;
+  constexpr int least_intervals = 3;
   const auto found = index_of_.find({isa, what});
   if (found == index_of_.end()) return 0;
   const LimitCase &limit = cases_[found->second];
@@ -99,18 +99,18 @@ double LimitMeter::measure(const std::string &isa, const std::string &what) {
   move(limit);
 
   double best = 0, total = 0;
-  for (int done = 0; done < least_windows || total < all_windows;) {
+  for (int done = 0; done < least_intervals || total < all_intervals;) {
     const std::size_t count = std::max<std::size_t>(passes, 1);
     double amount = 0;
     const double wall_start = seconds_of(CLOCK_MONOTONIC), cpu_start = seconds_of(CLOCK_THREAD_CPUTIME_ID);
     for (std::size_t i = 0; i < count; ++i) amount += pass(limit);
     const double cpu = seconds_of(CLOCK_THREAD_CPUTIME_ID) - cpu_start;
     const double wall = seconds_of(CLOCK_MONOTONIC) - wall_start;
-    // A hypervisor's corrections of CPU time are as long as a window: there the wall clock alone is never
-    // fast. A pass over memory is longer than the turns that processes take: of it CPU time is the better
-    // measure.
-    const double seconds = cpu > all_windows ? cpu : wall;
-    if (passes == 0 || seconds < window / 2) {  // the very first pass meets cold memory: its time says little
+    // A hypervisor corrects CPU time by as much as an interval, so that only the wall clock is never too
+    // fast. A pass over memory is longer than the turns of other processes, so that CPU time measures it
+    // better.
+    const double seconds = cpu > all_intervals ? cpu : wall;
+    if (passes == 0 || seconds < interval / 2) {  // the very first pass meets cold memory
       passes = passes == 0 ? 1 : 2 * count;
       continue;
     }

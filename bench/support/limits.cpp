@@ -11,7 +11,7 @@ namespace {
 
 const char *fma_of(const Work &work) { return work.element_bytes == sizeof(float) ? "fma_f32" : "fma_f64"; }
 
-// Elements of a register. The scalar level computes one at a time.
+// Elements of a register; the scalar level computes one at a time.
 double lanes_of(const std::string &isa, std::size_t element_bytes) {
   const LimitLoops *loops = limit_loops(isa);
   if (!loops || isa == "scalar") return 1;
@@ -45,21 +45,21 @@ double Limits::rate(const std::string &isa, const std::string &what) const {
 }
 
 double Limits::overflow(std::size_t level, std::size_t footprint) const {
-  if (level + 1 >= levels_.size()) return 0;
-  const double size = 2 * static_cast<double>(levels_[level].bytes);  // working sets are half a cache
+  if (level + 1 >= sets_.size()) return 0;
+  const double size = 2 * static_cast<double>(sets_[level].bytes);  // working sets are half a cache
   return std::clamp((static_cast<double>(footprint) - size) / size, 0.0, 1.0);
 }
 
-std::size_t Limits::level_of(std::size_t footprint) const {
+std::size_t Limits::memory_level(std::size_t footprint) const {
   std::size_t level = 0;
   while (overflow(level, footprint) == 1) ++level;
   return level;
 }
 
 std::vector<Limits::Part> Limits::parts(const Work &work, std::size_t level) const {
-  const std::string &label = levels_[level].label;
+  const std::string &label = sets_[level].label;
   const std::size_t both = std::min(work.read, work.written);
-  const bool reads_again = level > 0 && work.row_bytes > levels_[level - 1].bytes;
+  const bool reads_again = level > 0 && work.row_bytes > sets_[level - 1].bytes;
   const std::size_t only_read = work.read - both + (reads_again ? work.read : 0);
 
   std::vector<Part> parts;
@@ -78,7 +78,7 @@ std::vector<Limits::Part> Limits::parts(const Work &work, std::size_t level) con
 
 std::vector<std::string> Limits::needed_for(const Work &work) const {
   std::vector<std::string> names = {fma_of(work)};
-  const std::size_t first = level_of(work.footprint());
+  const std::size_t first = memory_level(work.footprint());
   const std::size_t last = overflow(first, work.footprint()) > 0 ? first + 1 : first;
   for (std::size_t level = first; level <= last; ++level) {
     for (const Part &part : parts(work, level)) names.insert(names.end(), part.ways.begin(), part.ways.end());
@@ -99,7 +99,7 @@ Limits::Traffic Limits::traffic(const std::string &isa, const Work &work, std::s
     if (seconds > longest) {
       longest = seconds;
       const std::size_t colon = fastest->find(':');
-      traffic.longest_way = levels_[level].label + " " + fastest->substr(0, colon);
+      traffic.longest_way = sets_[level].label + " " + fastest->substr(0, colon);
     }
   }
   return traffic;
@@ -107,8 +107,8 @@ Limits::Traffic Limits::traffic(const std::string &isa, const Work &work, std::s
 
 Bound Limits::bound(const std::string &isa, const Work &work) const {
   const double lanes = lanes_of(isa, work.element_bytes);
-  if (work.special_values && lanes == 1) return {};  // the counted work may not be done
-  const std::size_t level = level_of(work.footprint());
+  if (work.special_values && lanes == 1) return {};  // scalar code may skip the counted work
+  const std::size_t level = memory_level(work.footprint());
   const double beyond = overflow(level, work.footprint());
   Traffic bytes = traffic(isa, work, level);
   if (beyond > 0) {
@@ -121,7 +121,7 @@ Bound Limits::bound(const std::string &isa, const Work &work) const {
   const double uop_rate = rate(isa, fma_of(work)) / operations_of_fma(isa, work.element_bytes);
   if (bytes.seconds == 0 || uop_rate == 0) return {};
 
-  const double uops = std::ceil(static_cast<double>(work.elements) / lanes) * work.uops_a_vector;
+  const double uops = std::ceil(static_cast<double>(work.elements) / lanes) * work.uops_per_vector;
   if (uops / uop_rate >= bytes.seconds) return {uops / uop_rate, uops, arithmetic};
   return {bytes.seconds, uops, bytes.longest_way};
 }

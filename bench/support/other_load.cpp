@@ -17,18 +17,18 @@ double seconds(const timeval &time) {
 
 }  // namespace
 
-double busy_seconds(const std::string &line, double ticks_a_second) {
+double busy_seconds(const std::string &line, double ticks_per_second) {
   std::istringstream fields(line);
   std::string name;
   double user, nice, system, idle, iowait, irq, softirq, steal;
   fields >> name >> user >> nice >> system >> idle >> iowait >> irq >> softirq >> steal;
   if (!fields || name != "cpu" || user + system + idle == 0) return std::numeric_limits<double>::quiet_NaN();
-  return (user + nice + system + irq + softirq + steal) / ticks_a_second;
+  return (user + nice + system + irq + softirq + steal) / ticks_per_second;
 }
 
 double load_of_others(double busy, double own, double wall) {
   const double others = busy - own;
-  return others < 0 ? 0 : others / wall;  // ticks are coarse: a little less than nothing is nothing
+  return others < 0 ? 0 : others / wall;  // ticks are coarse: a small negative number is 0
 }
 
 OtherLoad::Reading OtherLoad::now() {

@@ -1,4 +1,4 @@
-// How busy others keep the machine while this process measures.
+// How busy other processes keep the machine meanwhile.
 #pragma once
 
 #include <chrono>
@@ -6,21 +6,20 @@
 
 namespace rapt::bench {
 
-// CPU seconds of all processes since boot, time stolen by a hypervisor's other guests included, of the first
-// line of /proc/stat. NaN of any other line.
-double busy_seconds(const std::string &line, double ticks_a_second);
+// CPU seconds of all processes since boot, from the first line of /proc/stat; NaN for any other line. Time
+// stolen by other guests of the hypervisor counts as busy.
+double busy_seconds(const std::string &line, double ticks_per_second);
 
-// CPUs that others kept busy for so many seconds, in which all CPUs were busy, and this process itself. NaN
-// of NaN.
+// CPUs that others kept busy: `busy` CPU seconds of all processes and `own` of this one in `wall` seconds.
 double load_of_others(double busy, double own, double wall);
 
 class OtherLoad {
  public:
   OtherLoad() : last_(now()) {}
 
-  // Seconds since the last sample. The system counts in ticks of 10 ms: a second is a good interval.
+  // Seconds since the last sample. The system counts in ticks of 10 ms, so that a second is a good interval.
   double elapsed() const;
-  // CPUs that others kept busy since the last sample; NaN where the system does not tell.
+  // CPUs that others kept busy since the last sample; NaN where the system does not say.
   double sample();
 
  private:

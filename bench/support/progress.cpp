@@ -2,46 +2,47 @@
 
 #include <unistd.h>
 
-#include <cstdio>
+#include <cinttypes>
+#include <utility>
 
-namespace rapt::bench {
+namespace rapt {
 
-Progress::Progress(std::size_t total, double expected_seconds)
-    : total_(total),
-      expected_seconds_(expected_seconds),
-      terminal_(isatty(STDERR_FILENO) != 0),
+Progress::Progress(std::string log_name, std::FILE *stream)
+    : log_name_(std::move(log_name)),
+      stream_(stream),
+      on_terminal_(isatty(fileno(stream)) != 0),
       start_(std::chrono::steady_clock::now()) {}
 
-void Progress::begin(const std::string &first) {
-  start_ = std::chrono::steady_clock::now();
-  std::fprintf(stderr, "rapt_bench: %zu benchmarks, some %.0f s\n", total_, expected_seconds_);
-  if (terminal_) show(first);
-}
-
-void Progress::finished_one(const std::string &next) {
-  ++done_;
-  const std::size_t tenths = 10 * done_ / total_;
-  if (terminal_) {
-    if (!next.empty()) show(next);
-  } else if (tenths > tenths_shown_) {
-    tenths_shown_ = tenths;
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
-    std::fprintf(stderr, "rapt_bench: %zu of %zu done after %.0f s\n", done_, total_, elapsed.count());
+void Progress::show(const std::string &what, std::uint64_t done, std::uint64_t total) {
+  const auto now = std::chrono::steady_clock::now();
+  if (done == 0) {
+    start_ = now;
+    tenths_ = 0;
   }
-}
-
-void Progress::show(const std::string &now) {
-  std::fprintf(stderr, "\r\033[K[%zu/%zu] %s", done_ + 1 > total_ ? total_ : done_ + 1, total_, now.c_str());
-  if (done_ > 0) {
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
-    const double left = elapsed.count() / static_cast<double>(done_) * static_cast<double>(total_ - done_);
-    std::fprintf(stderr, "  (about %.0f s left)", left);
+  const double elapsed = std::chrono::duration<double>(now - start_).count();
+  if (total == 0) return;
+  if (!on_terminal_) {
+    const std::uint64_t tenths = 10 * done / total;
+    if (log_name_.empty() || tenths <= tenths_) return;
+    tenths_ = tenths;
+    std::fprintf(stream_, "%s: %" PRIu64 " of %" PRIu64 " done after %.0f s\n", log_name_.c_str(), done,
+                 total, elapsed);
+    return;
   }
-  std::fflush(stderr);
+  std::string text = what + " " + std::to_string(100 * done / total) + " %";
+  if (elapsed > 2 && done > 0) {
+    const double left = elapsed / static_cast<double>(done) * static_cast<double>(total - done);
+    text += ", about " + std::to_string(static_cast<int>(left)) + " s left";
+  }
+  if (text == shown_) return;
+  shown_ = text;
+  std::fprintf(stream_, "\r\033[K%s", text.c_str());
+  std::fflush(stream_);
 }
 
 void Progress::clear() {
-  if (terminal_) std::fputs("\r\033[K", stderr);
+  if (!shown_.empty()) std::fputs("\r\033[K", stream_);
+  shown_.clear();
 }
 
-}  // namespace rapt::bench
+}  // namespace rapt

@@ -1,32 +1,31 @@
-// How far the run is, on stderr.
+// How far a long run is. Needs nothing but the C++ library and isatty.
 #pragma once
 
 #include <chrono>
-#include <cstddef>
+#include <cstdint>
+#include <cstdio>
 #include <string>
 
-namespace rapt::bench {
+namespace rapt {
 
-// On a terminal one line that is rewritten; elsewhere, as in a CI log, a line every tenth of the way.
+// On a terminal, one line that is rewritten. Elsewhere, as in a CI log, a line per tenth of the way that
+// begins with `log_name`; nothing if that is empty.
 class Progress {
  public:
-  Progress(std::size_t total, double expected_seconds);
+  explicit Progress(std::string log_name = "", std::FILE *stream = stderr);
 
-  void begin(const std::string &first);
-  // `next` is what runs now; empty after the last.
-  void finished_one(const std::string &next);
+  // `what` runs now, after `done` of `total` steps. `done` of 0 starts the clock again.
+  void show(const std::string &what, std::uint64_t done, std::uint64_t total);
   // Removes the line from a terminal.
   void clear();
 
  private:
-  void show(const std::string &now);
-
-  std::size_t total_;
-  double expected_seconds_;
-  std::size_t done_ = 0;
-  std::size_t tenths_shown_ = 0;
-  bool terminal_;
+  std::string log_name_;
+  std::FILE *stream_;
+  bool on_terminal_;
   std::chrono::steady_clock::time_point start_;
+  std::uint64_t tenths_ = 0;  // shown so far
+  std::string shown_;
 };
 
-}  // namespace rapt::bench
+}  // namespace rapt

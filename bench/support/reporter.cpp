@@ -1,14 +1,19 @@
 #include "support/reporter.hpp"
 
+#include <fmt/format.h>
+
+#include <utility>
+
 namespace rapt::bench {
 
 Reporter::Reporter(Suite &suite, std::vector<Case *> cases, double expected_seconds)
-    : suite_(suite), cases_(std::move(cases)), progress_(cases_.size(), expected_seconds) {
+    : suite_(suite), cases_(std::move(cases)), expected_seconds_(expected_seconds) {
   for (std::size_t i = 0; i < cases_.size(); ++i) index_of_[cases_[i]->name] = i;
 }
 
 bool Reporter::ReportContext(const Context &) {
-  progress_.begin(cases_.front()->name);
+  fmt::print(stderr, "rapt_bench: {} benchmarks, some {:.0f} s\n", cases_.size(), expected_seconds_);
+  progress_.show(cases_.front()->name, 0, cases_.size());
   return true;
 }
 
@@ -21,7 +26,7 @@ void Reporter::ReportRuns(const std::vector<Run> &runs) {
     const auto found = index_of_.find(run.run_name.function_name);
     if (found == index_of_.end()) continue;
     finished = found->second;
-    // CPU time: what takes turns with this on the CPU is not in it.
+    // CPU time, which leaves out the turns of other processes on the CPU.
     cases_[finished]->seconds.push_back(run.cpu_accumulated_time / static_cast<double>(run.iterations));
     wall += run.real_accumulated_time;
     cpu += run.cpu_accumulated_time;
@@ -29,7 +34,7 @@ void Reporter::ReportRuns(const std::vector<Run> &runs) {
   if (finished == unknown) return;
   cases_[finished]->wall_over_cpu = wall / cpu;
   suite_.finished(*cases_[finished]);
-  progress_.finished_one(finished + 1 < cases_.size() ? cases_[finished + 1]->name : "");
+  progress_.show(finished + 1 < cases_.size() ? cases_[finished + 1]->name : "", ++done_, cases_.size());
 }
 
 void Reporter::Finalize() { progress_.clear(); }

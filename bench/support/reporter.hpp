@@ -1,4 +1,4 @@
-// Takes Google Benchmark's results into the suite's cases and into the JSON, and shows progress meanwhile.
+// Takes the results of Google Benchmark into the cases of the suite and into the JSON, and shows progress.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -25,13 +25,16 @@ class Reporter : public benchmark::BenchmarkReporter {
   Suite &suite_;
   std::vector<Case *> cases_;
   std::unordered_map<std::string, std::size_t> index_of_;
-  Progress progress_;
+  double expected_seconds_;
+  Progress progress_{"rapt_bench"};
+  std::size_t done_ = 0;
 };
 
-// Google Benchmark's own, written when all is measured: a share needs the best limits of the whole run. With
-// one more member behind the benchmarks: "after", a JSON object.
+// Google Benchmark's own JSON, written at the end of the run because a share needs the best limits of the
+// whole run. Behind the benchmarks it has one more member: "after", a JSON object.
 class JsonReporter : public benchmark::JSONReporter {
  public:
+  // conclude() makes the last measurements and returns "after".
   JsonReporter(const std::vector<Case *> &cases, std::function<std::string()> conclude);
 
   void ReportRuns(const std::vector<Run> &runs) override { runs_.push_back(runs); }

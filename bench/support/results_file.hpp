@@ -1,11 +1,11 @@
-// Where results go unless --json says so.
+// The name of the results file without --json.
 #pragma once
 
 #include <string>
 
 namespace rapt::bench {
 
-// A run of a part, or a quick one, leaves the last full run's results alone.
+// A partial or quick run leaves the results of the last full run alone.
 inline std::string results_file(bool quick, bool filtered) {
   if (filtered) return "results-filtered.json";
   return quick ? "results-quick.json" : "results.json";

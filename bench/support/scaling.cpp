@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <limits>
 #include <regex>
 
@@ -26,25 +25,11 @@ struct Job {
 };
 
 constexpr Job jobs[] = {
-    {"prefill:d128:t1024:causal",
-     {.q_heads = 32,
-      .kv_heads = 8,
-      .q_len = 1024,
-      .kv_len = 1024,
-      .qk_dim = 128,
-      .v_dim = 128,
-      .causal = true}},
-    {"decode:32x8:d128:k32768",
-     {.q_heads = 32,
-      .kv_heads = 8,
-      .q_len = 1,
-      .kv_len = 32768,
-      .qk_dim = 128,
-      .v_dim = 128,
-      .causal = true}},
+    {"prefill:d128:t1024:causal", prompt_shape(32, 8, 1024, 128, 128, true)},
+    {"decode:32x8:d128:k32768", token_shape(32, 8, 32768, 128, 128)},
 };
 
-// Chunks of keys where the heads alone are few: the split that gives every thread enough to do.
+// A decode has few heads, so its keys are split too, to give every thread enough to do.
 class Call {
  public:
   Call(const AttentionShape &shape, int threads)
@@ -103,7 +88,7 @@ class Call {
 double best_of(const Call &call, int threads, bool quick) {
   using Time = std::chrono::steady_clock;
   double best = std::numeric_limits<double>::infinity();
-  call.run(threads);  // the first touch, and the threads' start
+  call.run(threads);  // touches the memory and starts the threads
   const Time::time_point end = Time::now() + std::chrono::milliseconds(quick ? 100 : 500);
   do {
     const Time::time_point start = Time::now();
@@ -128,15 +113,14 @@ Scaling measure_scaling([[maybe_unused]] const Plan &plan, [[maybe_unused]] cons
   OtherLoad others;
   std::vector<ScalingRow> &rows = scaling.rows;
   require_ok(rapt_force_isa(isa.c_str()));
-  // Each thread its own CPU: the process was pinned to one, and its threads begin there.
+  // Each thread gets its own CPU: the process is pinned to one, and its threads begin there.
 #pragma omp parallel num_threads(most)
   pin_thread(topology.cpus[static_cast<std::size_t>(omp_get_thread_num())]);
   for (const Job &job : jobs) {
     const Call call(job.shape, most);
     for (int threads = 1;; threads = std::min(2 * threads, most)) {
       const double seconds = best_of(call, threads, plan.quick);
-      const double one =
-          threads == 1 ? seconds : rows[rows.size() - 1].seconds * rows[rows.size() - 1].speed_up;
+      const double one = threads == 1 ? seconds : rows.back().seconds * rows.back().speed_up;
       rows.push_back({job.size, isa, threads, seconds, one / seconds});
       if (threads == most) break;
     }
@@ -149,16 +133,16 @@ Scaling measure_scaling([[maybe_unused]] const Plan &plan, [[maybe_unused]] cons
 void print_scaling(const Scaling &scaling) {
   const std::vector<ScalingRow> &rows = scaling.rows;
   if (rows.empty()) return;
-  std::printf("\nTasks of attention_f32 on threads, %s, wall time; decode in chunks of keys.\n\n",
-              rows.front().isa.c_str());
-  print_line(left("size", 30) + right("threads", 9) + right("time", 11) + right("speed-up", 10));
-  print_line(std::string(60, '-'));
+  print_line("\nTasks of attention_f32 on threads, {}, wall time; decode in chunks of keys.\n",
+             rows.front().isa);
+  print_line("{:<30}{:>9}{:>11}{:>10}", "size", "threads", "time", "speed-up");
+  print_rule(60);
   for (const ScalingRow &row : rows) {
-    print_line(left(row.threads == 1 ? row.size : "", 30) + right(std::to_string(row.threads), 9) +
-               right(time_text(row.seconds), 11) + right(text("%.2f", row.speed_up), 10));
+    print_line("{:<30}{:>9}{:>11}{:>10.2f}", row.threads == 1 ? row.size : "", row.threads,
+               time_text(row.seconds), row.speed_up);
   }
   if (!doubts({.load = scaling.load}).empty()) {
-    std::printf("! Others kept %.1f CPUs busy meanwhile.\n", scaling.load);
+    print_line("! Others kept {:.1f} CPUs busy meanwhile.", scaling.load);
   }
 }
 

@@ -1,5 +1,4 @@
-// How attention's tasks go with more threads: OpenMP over rapt_attention_tasks, which is how the library is
-// meant to be used by several.
+// Attention on more threads: OpenMP over the tasks of rapt_attention_tasks, as a program would use them.
 #pragma once
 
 #include <string>
@@ -14,7 +13,7 @@ struct ScalingRow {
   std::string size;
   std::string isa;
   int threads;
-  double seconds;   // wall time, the best of several
+  double seconds;   // wall time, the best of several calls
   double speed_up;  // over one thread
 };
 
@@ -23,8 +22,8 @@ struct Scaling {
   double load = 0;  // CPUs that others kept busy meanwhile; NaN where unknown
 };
 
-// From one thread to one on each CPU of the process, by doubling. Empty in a build without OpenMP, and where
-// the plan's filter does not match attention_f32/isa/scaling.
+// Doubles the threads from one up to one per CPU of the process. Empty in a build without OpenMP, and where
+// the filter of the plan does not match attention_f32/isa/scaling.
 Scaling measure_scaling(const Plan &plan, const Topology &topology);
 
 void print_scaling(const Scaling &scaling);

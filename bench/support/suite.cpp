@@ -32,12 +32,12 @@ bool Suite::wants(const Case &one) const {
   if (plan_.filter && !std::regex_search(one.name, *plan_.filter)) return false;
   if (std::find(plan_.isas.begin(), plan_.isas.end(), one.isa) == plan_.isas.end()) return false;
   if (one.isa != "scalar" || one.is_peer) return true;
-  // Of the scalar level only what the caches hold and what takes no longer than some milliseconds: it is the
-  // reference, and slow.
+  // The scalar level is the reference, and slow: it runs only sizes that the caches hold and that take at
+  // most some milliseconds.
   constexpr std::size_t beyond_l2 = 2;
   constexpr double many = 1 << 25;
-  return limits_.level_of(one.work.footprint()) < beyond_l2 &&
-         static_cast<double>(one.work.elements) * one.work.uops_a_vector < many;
+  return limits_.memory_level(one.work.footprint()) < beyond_l2 &&
+         static_cast<double>(one.work.elements) * one.work.uops_per_vector < many;
 }
 
 void Suite::add(Case one, Body body, std::function<double()> error) {
@@ -51,7 +51,7 @@ void Suite::add(Case one, Body body, std::function<double()> error) {
   entries_.push_back({std::move(one), std::move(body), std::move(error)});
 }
 
-// Those that the filter names, and those that a case's bound is made of.
+// Adds the limits that the filter names, and those in the bound of a case.
 void Suite::add_limits() {
   std::set<std::pair<std::string, std::string>> needed;
   for (const Entry &entry : entries_) {
@@ -72,7 +72,7 @@ void Suite::add_limits() {
     Entry &entry = limit_entries_.back();
     const bool bytes = limit.what.find(':') != std::string::npos;
     entry.body = [this, &entry, &limit, bytes](benchmark::State &state) {
-      double amount = meter_.pass(limit);  // the memory is there, and warm
+      double amount = meter_.pass(limit);  // allocates and warms the memory
       for (auto _ : state) {
         amount = meter_.pass(limit);
         benchmark::ClobberMemory();
@@ -91,7 +91,7 @@ void Suite::run(Entry &entry, benchmark::State &state) {
     one.error = error->second;
     if (running_ != &one) {
       running_ = &one;
-      beside_ = Limits(plan_.levels);
+      beside_ = Limits(plan_.working_sets);
       measure_limits_beside(one);
     }
   }
@@ -155,20 +155,20 @@ void Suite::finished(Case &one) {
 
 void Suite::conclude() {
   sample_load();
-  // Few kernels call for some of the limits, which thus have not had as many chances as others.
+  // Few kernels need some of the limits, which gives them fewer chances at a good measurement.
   for (const Entry &limit : limit_entries_) {
     limits_.record(limit.one.isa, limit.one.size, meter_.measure(limit.one.isa, limit.one.size));
   }
-  std::vector<std::string> levels;
-  for (const WorkingSet &level : plan_.levels) levels.push_back(level.label);
-  inverted_limits_ = inversions(limits_.rates(), plan_.isas, levels);
+  std::vector<std::string> memory_levels;
+  for (const WorkingSet &set : plan_.working_sets) memory_levels.push_back(set.label);
+  inverted_limits_ = inversions(limits_.rates(), plan_.isas, memory_levels);
   Limits raised = limits_;
   raised.raise_to_weaker(plan_.isas);
   for (Entry &entry : entries_) {
     Case &one = entry.one;
     if (!one.measured()) continue;
     one.bound = raised.bound(one.isa, one.work);
-    // Arithmetic is counted as rapt does it: a peer may do with less.
+    // The µops are those of rapt; a peer may need fewer.
     const bool is_limit = !one.is_peer || one.bound.resource != arithmetic;
     one.doubts = doubts({.share = is_limit ? one.share() : 0,
                          .spread = one.spread(),

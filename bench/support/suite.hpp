@@ -1,5 +1,4 @@
-// The list of benchmarks: each kernel, at each size, by each implementation; before them the machine's
-// limits.
+// The list of benchmarks: the machine's limits, then each kernel at each size by each implementation.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -8,7 +7,6 @@
 #include <cstddef>
 #include <deque>
 #include <functional>
-#include <initializer_list>
 #include <limits>
 #include <map>
 #include <memory>
@@ -33,21 +31,21 @@ namespace rapt::bench {
 struct Case {
   std::string name;  // kernel/implementation/size
   std::string kernel;
-  std::string implementation;  // of rapt, the level: "avx2"; of a peer "sleef-avx2"
+  std::string implementation;  // the level, "avx2", or a peer, "sleef-avx2"
   std::string isa;
   std::string size;
   Work work;
   bool is_peer = false;
   std::string served_by;  // the level whose code runs: a lower one where `isa` has no code of its own
 
-  // What the run finds out.
-  std::vector<double> seconds;                              // of CPU time, a call, each repetition
+  // Results of the run.
+  std::vector<double> seconds;                              // CPU time per call, by repetition
   double wall_over_cpu = 1;                                 // of all repetitions
   double load = std::numeric_limits<double>::quiet_NaN();   // CPUs that others kept busy
   Bound beside;                                             // by the limits as measured before and after
-  Bound bound;                                              // by the best of the whole run
+  Bound bound;                                              // by the best limits of the whole run
   std::vector<std::string> doubts;                          // the rules of disturbance.hpp that it breaks
-  double error = std::numeric_limits<double>::quiet_NaN();  // support/accuracy.hpp says of what
+  double error = std::numeric_limits<double>::quiet_NaN();  // accuracy.hpp has the unit
 
   bool measured() const { return !seconds.empty(); }
   double best() const;
@@ -56,9 +54,9 @@ struct Case {
   double share() const { return bound.seconds / median(); }  // 1 is as fast as this machine can be
 };
 
-// What to run, as the command line and the machine have it.
+// The measurements that the command line asks for and the machine can make.
 struct Plan {
-  std::vector<WorkingSet> levels;  // one per level of the memory hierarchy
+  std::vector<WorkingSet> working_sets;  // one per memory level
   std::vector<std::string> isas;
   std::optional<std::regex> filter;
   bool quick = false;
@@ -68,37 +66,50 @@ struct Plan {
 template <class Function>
 class Kernel;
 
+// The largest error of an implementation.
+template <class Function>
+using Error = double (*)(Function);
+
+using Sizes = std::vector<std::size_t>;
+
+// The implementations that a benchmark is for.
+enum class By { everyone, rapt_alone };
+
 class Suite {
  public:
   explicit Suite(Plan plan)
       : plan_(std::move(plan)),
-        limits_(plan_.levels),
-        beside_(plan_.levels),
-        meter_(limit_cases(plan_.isas, plan_.levels)) {}
+        limits_(plan_.working_sets),
+        beside_(plan_.working_sets),
+        meter_(limit_cases(plan_.isas, plan_.working_sets)) {}
   Suite(const Suite &) = delete;
   Suite &operator=(const Suite &) = delete;
 
   const Plan &plan() const { return plan_; }
   const Limits &limits() const { return limits_; }
 
-  // The kernel that the following kernel() is about.
+  // Names the kernel of the next kernel().
   void begin_kernel(std::string name) { kernel_ = std::move(name); }
-  // `peer`: the member with the peers' functions for it, or null. `error`: measures how accurate one is.
-  // `uops`: a vector, as work.hpp counts them.
+  // rapt's function `own`, and of each peer the one that `member` points to. `uops` are per vector, as
+  // work.hpp counts them.
   template <class Function>
-  Kernel<Function> kernel(Function own, Function Peer::*peer, double (*error)(Function), double uops);
+  Kernel<Function> kernel(Function own, std::type_identity_t<Error<Function>> error, double uops);
+  template <class Function, class T>
+  Kernel<Function> kernel(Function own, Function PeerFunctions<T>::*member,
+                          std::type_identity_t<Error<Function>> error, double uops);
 
-  // The sizes to measure of a list: all, or in a quick run the few.
-  template <class Size>
-  std::vector<Size> sizes(std::initializer_list<Size> all, std::initializer_list<Size> few) const {
+  // The sizes to measure: all, or in a quick run the few.
+  Sizes sizes(Sizes all, Sizes few) const { return choose(std::move(all), std::move(few)); }
+  template <class T>
+  std::vector<T> choose(std::vector<T> all, std::vector<T> few) const {
     return plan_.quick ? few : all;
   }
 
-  // Names the limits that the cases call for and registers everything with Google Benchmark.
+  // Adds the limits that the cases need and registers everything with Google Benchmark.
   std::vector<Case *> schedule();
-  // To be called with each case that has been measured.
+  // Call it after each case is measured.
   void finished(Case &one);
-  // After the last one: the bounds by the best limits, and what is not to be believed.
+  // Call it after the last case: it computes the bounds by the best limits, and the doubts.
   void conclude();
   const std::vector<Inversion> &inverted_limits() const { return inverted_limits_; }
 
@@ -113,8 +124,8 @@ class Suite {
     std::function<double()> error;
   };
 
-  // Returns what gives the call with its buffers. make_call() makes them at the first use; they live until
-  // another call is in use: the largest take long to fill, and two of them might not fit.
+  // Returns a function that gives the call with its buffers. make_call() makes both at the first use. They
+  // live until another call is in use: large buffers take long to fill, and two of them might not fit.
   template <class MakeCall>
   auto shared(MakeCall make_call) {
     using Call = std::invoke_result_t<MakeCall>;
@@ -129,7 +140,6 @@ class Suite {
       return call;
     };
   }
-  // Whether the plan has such a case.
   bool wants(const Case &one) const;
   void add(Case one, Body body, std::function<double()> error);
   void add_limits();
@@ -139,42 +149,39 @@ class Suite {
 
   Plan plan_;
   Limits limits_;
-  Limits beside_;  // of the case that runs
+  Limits beside_;  // the case that runs
   LimitMeter meter_;
   OtherLoad others_;
   std::vector<Case *> load_unknown_;  // measured since the last sample
   const Case *running_ = nullptr;
   std::vector<Inversion> inverted_limits_;
   std::string kernel_;
-  std::deque<Entry> entries_;  // of which pointers are held
+  std::deque<Entry> entries_;  // a deque, because pointers to entries are held
   std::deque<Entry> limit_entries_;
   std::map<std::string, double> errors_;  // by kernel/implementation
   std::shared_ptr<void> live_call_;
 };
 
-// A kernel's implementations, which all have the same signature.
+// The implementations of a kernel, which all have the same signature.
 template <class Function>
 class Kernel {
  public:
-  enum class By { everyone, rapt_alone };
-
-  Kernel(Suite &suite, std::string name, Function own, Function Peer::*peer, double (*error)(Function),
-         double uops)
+  Kernel(Suite &suite, std::string name, Function own, Error<Function> error, double uops)
       : suite_(suite), name_(std::move(name)), error_(error), uops_(uops) {
     for (const std::string &isa : suite.plan().isas) implementations_.push_back({isa, isa, own, false});
-    if (!suite.plan().peers || !peer) return;
-    for (const Peer &one : peers()) {
-      if (one.*peer) implementations_.push_back({one.name + "-" + one.isa, one.isa, one.*peer, true});
-    }
   }
 
   Suite &suite() const { return suite_; }
 
-  // One size, by every implementation. make_call() allocates the buffers and returns the call to time, a
-  // function object that takes the implementation.
+  void add_peer(const Peer &peer, Function function) {
+    if (function) implementations_.push_back({peer.name + "-" + peer.isa, peer.isa, function, true});
+  }
+
+  // A size. make_call() allocates the buffers and returns the call to time: a function object that takes the
+  // implementation.
   template <class MakeCall>
   void add(const std::string &size, const Work &work, MakeCall make_call, By by = By::everyone) {
-    const auto shared_call = suite_.shared(make_call);  // all work on the same buffers
+    const auto shared_call = suite_.shared(make_call);  // all implementations work on the same buffers
     for (const Implementation &one : implementations_) {
       if (one.is_peer && by == By::rapt_alone) continue;
       Case added;
@@ -183,7 +190,7 @@ class Kernel {
       added.isa = one.isa;
       added.size = size;
       added.work = work;
-      added.work.uops_a_vector = uops_;
+      added.work.uops_per_vector = uops_;
       added.is_peer = one.is_peer;
       suite_.add(
           std::move(added),
@@ -208,25 +215,34 @@ class Kernel {
 
   Suite &suite_;
   std::string name_;
-  double (*error_)(Function);
+  Error<Function> error_;
   double uops_;
   std::vector<Implementation> implementations_;
 };
 
 template <class Function>
-Kernel<Function> Suite::kernel(Function own, Function Peer::*peer, double (*error)(Function), double uops) {
-  return {*this, kernel_, own, peer, error, uops};
+Kernel<Function> Suite::kernel(Function own, std::type_identity_t<Error<Function>> error, double uops) {
+  return {*this, kernel_, own, error, uops};
 }
 
-// For functions that return a status: a benchmark that times an error is worth nothing.
+template <class Function, class T>
+Kernel<Function> Suite::kernel(Function own, Function PeerFunctions<T>::*member,
+                               std::type_identity_t<Error<Function>> error, double uops) {
+  Kernel<Function> kernel = this->kernel(own, error, uops);
+  if (plan_.peers) {
+    for (const Peer &one : peers()) kernel.add_peer(one, one.functions<T>().*member);
+  }
+  return kernel;
+}
+
+// Throws unless the call succeeded: the time of an error means nothing.
 void require_ok(rapt_status status);
 
-// One registration function a kernel: a line in kernels.def without one does not link.
+// One registration function per kernel: a line in kernels.def without one does not link.
 #define KERNEL(name, ...) void register_##name(Suite &suite);
 #include "kernels/kernels.def"
 #undef KERNEL
 
-// Calls all of them.
 void register_all(Suite &suite);
 
 }  // namespace rapt::bench

@@ -1,27 +1,28 @@
-// Cells and lines of tables, at most 80 columns wide.
+// Numbers and lines of the tables on the terminal, which are at most 80 columns wide.
 #pragma once
+
+#include <fmt/format.h>
 
 #include <cstddef>
 #include <string>
-#include <vector>
+#include <string_view>
+#include <utility>
 
 namespace rapt::bench {
-
-[[gnu::format(printf, 1, 2)]] std::string text(const char *format, ...);
-
-std::string left(const std::string &cell, int width);
-std::string right(const std::string &cell, int width);
-std::string centre(const std::string &cell, int width);
 
 // Three significant digits.
 std::string number(double value);
 std::string time_text(double seconds);
 std::string size_text(std::size_t bytes);
-std::string join(const std::vector<std::string> &parts);
 
-// Without the spaces at its end.
-void print_line(std::string line);
-// A name and what is to be said about it, wrapped at spaces.
-void print_fact(const char *name, const std::string &fact, std::size_t name_width = 14);
+// A line without the spaces at its end.
+void print_text(std::string_view line);
+template <class... Arguments>
+void print_line(fmt::format_string<Arguments...> format, Arguments &&...arguments) {
+  print_text(fmt::format(format, std::forward<Arguments>(arguments)...));
+}
+void print_rule(std::size_t width);
+// A name and a fact about it, wrapped at spaces.
+void print_fact(std::string_view name, const std::string &fact, std::size_t name_width = 14);
 
 }  // namespace rapt::bench

@@ -1,7 +1,6 @@
 #include "support/verdict.hpp"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "support/text.hpp"
 
@@ -24,24 +23,20 @@ Verdict verdict_of(const Suite &suite, const std::vector<Case *> &cases, const S
     add(rule.name, static_cast<std::size_t>(std::count_if(cases.begin(), cases.end(), breaks)), rule.meaning);
   }
   add("limits", suite.inverted_limits().size(), "limits below those of a weaker level");
-  add("threads", doubts({.load = scaling.load}).size(), "others were busy beside the tasks on threads");
+  add("threads", doubts({.load = scaling.load}).size(), "others were busy while tasks ran on threads");
   return verdict;
 }
 
 void print_verdict(const Verdict &verdict, const std::vector<Inversion> &inverted_limits) {
-  std::puts("");
   if (verdict.reasons.empty()) {
-    std::printf("Quiet: none of %zu rows is marked.\n", verdict.rows);
+    print_line("\nQuiet: none of {} rows is marked.", verdict.rows);
     return;
   }
-  std::printf("Disturbed: of %zu rows %zu are marked with an exclamation mark.\n", verdict.rows,
-              verdict.marked);
+  print_line("\nDisturbed: of {} rows {} are marked with an exclamation mark.", verdict.rows, verdict.marked);
   for (const Reason &reason : verdict.reasons) {
-    print_line("  " + left(reason.name, 9) + right(std::to_string(reason.count), 5) + "  " + reason.meaning);
+    print_line("  {:<9}{:>5}  {}", reason.name, reason.count, reason.meaning);
   }
-  for (const Inversion &one : inverted_limits) {
-    print_line("  " + one.limit + " was measured below " + one.below);
-  }
+  for (const Inversion &one : inverted_limits) print_line("  {} was measured below {}", one.limit, one.below);
 }
 
 }  // namespace rapt::bench

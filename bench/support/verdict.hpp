@@ -1,4 +1,4 @@
-// What the run says of itself at its end: quiet, or disturbed, by what and how often.
+// The verdict on the whole run: quiet, or disturbed, with the reasons and how often each occurred.
 #pragma once
 
 #include <cstddef>
@@ -19,12 +19,12 @@ struct Reason {
 struct Verdict {
   std::size_t rows = 0;
   std::size_t marked = 0;
-  std::vector<Reason> reasons;  // those there are
+  std::vector<Reason> reasons;  // only those that occurred
 
   const char *word() const { return reasons.empty() ? "quiet" : "disturbed"; }
 };
 
-// Of a suite that has concluded.
+// Call it after the suite has concluded.
 Verdict verdict_of(const Suite &suite, const std::vector<Case *> &cases, const Scaling &scaling);
 
 void print_verdict(const Verdict &verdict, const std::vector<Inversion> &inverted_limits);

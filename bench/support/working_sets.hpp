@@ -1,4 +1,4 @@
-// How much memory a benchmark goes through, so that it runs from one level of the memory hierarchy.
+// How much memory a benchmark goes through, so that it runs from one memory level: L1, L2, L3 or memory.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,12 @@
 
 namespace rapt::bench {
 
-// A size that is given by the memory a call goes through, inputs and outputs together.
 struct WorkingSet {
-  std::string label;
-  std::size_t bytes;
-  std::size_t misalignment = 0;  // of every buffer, in bytes
+  std::string label;  // of the memory level
+  std::size_t bytes;  // of inputs and outputs together
 };
 
-// One for each of L1, L2, L3 (if there is one) and mem, in that order.
-std::vector<WorkingSet> memory_levels(const Topology &topology, bool quick);
+// One per memory level, nearest first: L1, L2, L3 (if there is one) and mem.
+std::vector<WorkingSet> working_sets(const Topology &topology, bool quick);
 
 }  // namespace rapt::bench

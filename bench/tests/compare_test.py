@@ -1,4 +1,4 @@
-"""bench/compare on small files: what is slower, what is not told apart, what is not believed."""
+"""bench/compare on small files: slower and faster rows, insignificant differences, marked rows."""
 
 from __future__ import annotations
 

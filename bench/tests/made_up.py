@@ -1,4 +1,4 @@
-"""Results of the benchmark that nobody measured."""
+"""Made-up results of the benchmark."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ ELEMENTS = 1000
 
 
 def document(rows: dict[str, list[float]], doubts: dict[str, list[str]] | None = None, **context: str) -> dict[str, Any]:
-    """Rows by name: nanoseconds of each repetition. Every limit is 100 ns; each row has more elements than the last."""
+    """Rows by name, each with the nanoseconds of its repetitions. Limits are 100 ns; each row has more elements than the last."""
     doubts = doubts or {}
     return {
         "context": {
             "date": "2030-01-01", "num_cpus": 2, "mhz_per_cpu": 2000, "cpu_name": "Made Up", "pinned_cpu": "0",
-            "clock_ghz": "3.0", "isas": "scalar, avx2", "peers": "", "rapt_version": "9.9.9", "commit": "abc",
+            "clock_ghz": "3.0", "isas": "scalar, avx2", "f32_lanes_scalar": "1", "f32_lanes_avx2": "8", "peers": "", "rapt_version": "9.9.9", "commit": "abc",
             "compiler": "gcc 12", "load_avg": [0.1], **context,
         },
         "benchmarks": [

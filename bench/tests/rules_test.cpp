@@ -1,4 +1,4 @@
-// What the benchmark calls disturbed, on made-up numbers.
+// The rules by which a run is disturbed, on made-up numbers.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
@@ -16,11 +16,12 @@ using Names = std::vector<std::string>;
 namespace {
 
 const Names isas = {"scalar", "avx2", "avx512"};
-const Names levels = {"L1", "L2", "mem"};
+const Names memory_levels = {"L1", "L2", "mem"};
 
 Names inverted(const Rates &rates) {
   Names names;
-  for (const Inversion &one : inversions(rates, isas, levels)) names.push_back(one.limit + " < " + one.below);
+  for (const Inversion &one : inversions(rates, isas, memory_levels))
+    names.push_back(one.limit + " < " + one.below);
   return names;
 }
 
@@ -81,7 +82,7 @@ TEST_CASE("of the two ways to copy the faster is the limit, and a clock is none"
 TEST_CASE("busy time is all but idle time, and stolen time is busy") {
   CHECK(busy_seconds("cpu  100 20 30 9999 77 1 2 47 5 5", 100) == doctest::Approx(2.0));
   CHECK(std::isnan(busy_seconds("cpu0 100 20 30 9999 77 1 2 47 5 5", 100)));
-  CHECK(std::isnan(busy_seconds("cpu  0 0 0 0 0 0 0 0 0 0", 100)));  // a sandbox that tells nothing
+  CHECK(std::isnan(busy_seconds("cpu  0 0 0 0 0 0 0 0 0 0", 100)));  // as in a sandbox
   CHECK(std::isnan(busy_seconds("", 100)));
 }
 

@@ -1,0 +1,63 @@
+"""The page's section on attention: grids of shapes, the cost of options, tasks on threads."""
+
+from __future__ import annotations
+
+import markup
+from data import Results, attention_size, family
+from plots.shares import attention_grid
+
+
+def attention(results: Results) -> str:
+    kernels = [kernel for kernel in results.kernels if family(kernel)[0] == "attention"]
+    grids = [attention_grid(results, kernel, phase) for kernel in kernels for phase in ("prefill", "decode")]
+    found = "".join(markup.figure(svg) for svg in grids if svg)
+    parts = []
+    if found:
+        parts.append(
+            "<p>Percent of the limit. The limit of a prefill is its multiply-adds with visible keys, q·k and "
+            "weight·v, over the measured rate of fused multiply-adds. Exponentials take the same units and do not "
+            "count, so that 100 is impossible. The limit of a decode is mostly the bandwidth of the memory level that "
+            "holds the keys and values, each read once. With several query heads per key/value head it may be the "
+            "multiply-adds. 8x8 are query heads and key/value heads; a prefill has 8 of each.</p>\n"
+            f'<div class="maps">{found}</div>'
+        )
+    parts += [_option_costs(results, kernel) for kernel in kernels]
+    if results.scaling:
+        align = "t   "
+        rows = [
+            markup.row(
+                [one["size"] if one["threads"] == 1 else "", str(one["threads"]), markup.time(one["seconds"]),
+                 markup.ratio(one["speed_up"])],
+                align, group_begins=one["threads"] == 1,
+            )
+            for one in results.scaling
+        ]  # fmt: skip
+        parts.append(
+            f"<h3>Tasks on threads, attention_f32, {markup.escape(results.scaling[0]['isa'])}</h3>\n"
+            "<p>Wall time, the best of several calls; a decode is split into chunks of keys. Other programs on the "
+            "machine slow it down.</p>\n" + markup.table(["size", "threads", "time", "speed-up"], align, rows)
+        )
+    return "".join(parts) or markup.none("This run has no attention.")
+
+
+def _option_costs(results: Results, kernel: str) -> str:
+    """A row per size and option: a table of options by sizes would be mostly empty."""
+    isas = [isa for isa in results.isas if isa != "scalar"]
+    rows = []
+    last = ""
+    for size in results.sizes(kernel):
+        parts = attention_size(size)
+        plain, _, option = size.rpartition(":")
+        if not parts or not parts.option or not any(results.find(kernel, isa, plain) for isa in isas):
+            continue
+        cells = []
+        for isa in isas:
+            own, without = results.find(kernel, isa, size), results.find(kernel, isa, plain)
+            cells.append(markup.time(own.seconds) if own else "")
+            cells.append(markup.ratio(own.seconds / without.seconds) if own and without else "")
+        rows.append(markup.row([plain if plain != last else "", option, *cells], "tt", group_begins=plain != last))
+        last = plain
+    if not rows:
+        return ""
+    headings = ["shape", "option"] + [heading for isa in isas for heading in (isa, "÷ plain")]
+    return f"<h3>What options cost, {markup.escape(kernel)}</h3>\n{markup.table(headings, 'tt', rows)}"

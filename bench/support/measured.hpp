@@ -1,0 +1,62 @@
+// The measured cases by kernel, and the cells that the tables of the summary are made of.
+#pragma once
+
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "support/suite.hpp"
+
+namespace rapt::bench {
+
+// Whether the level table shows the kernel at this size.
+bool shows_set(const std::string &size, const WorkingSet &set);
+
+class Measured {
+ public:
+  Measured(const Plan &plan, const std::vector<Case *> &cases);
+
+  const std::vector<std::string> &kernels() const { return kernels_; }
+  const std::vector<const Case *> &of(const std::string &kernel) const { return by_kernel_.at(kernel); }
+
+  const Case *rapt(const std::string &kernel, const std::string &isa, const std::string &size) const;
+  const Case *rapt(const std::string &kernel, const std::string &isa, const WorkingSet &set) const;
+
+  // The fastest peer at the same size among those that the instruction set is compared with: peers of the
+  // same set, and for the strongest set all.
+  const Case *best_peer(const Case &own, double largest_error = HUGE_VAL) const;
+
+  // The time of the scalar level over this one; 0 if that is unknown.
+  double speed_up(const Case &own) const;
+
+ private:
+  const Plan &plan_;
+  std::vector<std::string> kernels_;
+  std::map<std::string, std::vector<const Case *>> by_kernel_;
+};
+
+class GeometricMean {
+ public:
+  void add(double value) {
+    log_sum_ += std::log(value);
+    ++count_;
+  }
+  bool empty() const { return count_ == 0; }
+  double value() const { return std::exp(log_sum_ / count_); }
+
+ private:
+  double log_sum_ = 0;
+  int count_ = 0;
+};
+
+// Stands beside a number that is not to be believed.
+constexpr const char *mark = "!";
+
+// The library, with its instruction set where that is not `isa`.
+std::string peer_name(const Case &peer, const std::string &isa);
+double ns_per_element(const Case &one);
+std::string share_text(const Case &one);
+std::string speed_up_text(double speed_up);
+
+}  // namespace rapt::bench
