@@ -234,41 +234,10 @@ std::ptrdiff_t draw_gap(Random &random) { return random.one_of<std::ptrdiff_t>({
 
 }  // namespace
 
-template <>
-std::span<const Option<Problem>> options_of() {
-  return of_problem;
-}
-template <>
-std::span<const Option<VectorProblem>> options_of() {
-  return of_vector;
-}
-template <>
-std::span<const Option<RowsProblem>> options_of() {
-  return of_rows;
-}
-template <>
-std::span<const Option<DotRowsProblem>> options_of() {
-  return of_dot_rows;
-}
-template <>
-std::span<const Option<SoftmaxOptions>> options_of() {
-  return of_softmax;
-}
-template <>
-std::span<const Option<AttentionProblem>> options_of() {
-  return of_attention_shape;
-}
-template <>
-std::span<const Option<AttentionOptions>> options_of() {
-  return of_attention;
-}
-template <>
-std::span<const Option<Layout>> options_of() {
-  return of_layout;
-}
-template <>
-std::span<const Option<AttentionLayout>> options_of() {
-  return of_attention_layout;
+const Tables &tables() {
+  static constexpr Tables all{of_problem,         of_vector,    of_rows,   of_dot_rows,        of_softmax,
+                              of_attention_shape, of_attention, of_layout, of_attention_layout};
+  return all;
 }
 
 void draw(Random &random, SoftmaxOptions &options) {

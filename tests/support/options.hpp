@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <tuple>
 #include <variant>
 #include <vector>
 
@@ -46,26 +47,16 @@ struct Option {
   bool is_always_written = false;
 };
 
+template <class... Owners>
+using TablesOf = std::tuple<std::span<const Option<Owners>>...>;
+using Tables = TablesOf<Problem, VectorProblem, RowsProblem, DotRowsProblem, SoftmaxOptions, AttentionProblem,
+                        AttentionOptions, Layout, AttentionLayout>;
+const Tables &tables();
+
 template <class Owner>
-std::span<const Option<Owner>> options_of();  // for each owner below
-template <>
-std::span<const Option<Problem>> options_of();
-template <>
-std::span<const Option<VectorProblem>> options_of();
-template <>
-std::span<const Option<RowsProblem>> options_of();
-template <>
-std::span<const Option<DotRowsProblem>> options_of();
-template <>
-std::span<const Option<SoftmaxOptions>> options_of();
-template <>
-std::span<const Option<AttentionProblem>> options_of();
-template <>
-std::span<const Option<AttentionOptions>> options_of();
-template <>
-std::span<const Option<Layout>> options_of();
-template <>
-std::span<const Option<AttentionLayout>> options_of();
+std::span<const Option<Owner>> options_of() {
+  return std::get<std::span<const Option<Owner>>>(tables());
+}
 
 // visit(owner, option) for every row of the tables that the case has.
 template <class AnyCase, class Visit>
