@@ -10,6 +10,7 @@
 
 #include "rapt/rapt.h"
 #include "support/isa.hpp"
+#include "support/progress.hpp"
 #include "validate/check.hpp"
 #include "validate/cpu_report.hpp"
 #include "validate/crash.hpp"

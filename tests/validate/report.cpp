@@ -1,7 +1,6 @@
 #include "validate/report.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -138,21 +137,6 @@ void print_verdict(const Report &report) {
     fmt::print("\nFAIL: {} of {} rows: {}\n", wrong, report.rows.size() + report.exhaustive.size(),
                levels_text(report));
   }
-}
-
-Progress::Progress() : on_terminal_(isatty(STDERR_FILENO) != 0) {}
-
-void Progress::show(const std::string &what, std::uint64_t done, std::uint64_t of) {
-  if (!on_terminal_) return;
-  const std::string text = fmt::format("{} {} %", what, of == 0 ? 0 : 100 * done / of);
-  if (text == shown_) return;
-  shown_ = text;
-  fmt::print(stderr, "\r\033[K{}", text);
-}
-
-void Progress::clear() {
-  if (!shown_.empty()) fmt::print(stderr, "\r\033[K");
-  shown_.clear();
 }
 
 }  // namespace rapt::validate

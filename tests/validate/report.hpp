@@ -47,16 +47,4 @@ void print_verdict(const Report &report);
 // False if the file could not be written; closes it.
 bool write_json(const Report &report, std::FILE *file);
 
-// A line on standard error that replaces itself, if standard error is a terminal.
-class Progress {
- public:
-  Progress();
-  void show(const std::string &what, std::uint64_t done, std::uint64_t of);
-  void clear();
-
- private:
-  bool on_terminal_;
-  std::string shown_;
-};
-
 }  // namespace rapt::validate
