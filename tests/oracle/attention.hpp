@@ -40,7 +40,7 @@ struct Attention {
   Repeats mask_repeats;
   std::vector<std::int32_t> q_lengths, kv_lengths;  // [batch]
 
-  std::size_t group() const { return q_heads / kv_heads; }
+  std::size_t q_heads_per_kv_head() const { return q_heads / kv_heads; }
   std::size_t queries(std::size_t b) const {
     return q_lengths.empty() ? q_len : static_cast<std::size_t>(q_lengths[b]);
   }
@@ -59,7 +59,7 @@ struct Attention {
     return q.data() + row({}, b, h, i) * qk_dim;
   }
   std::size_t kv_row(std::size_t b, std::size_t h, std::size_t j) const {
-    return (b * kv_heads + h / group()) * kv_len + j;
+    return (b * kv_heads + h / q_heads_per_kv_head()) * kv_len + j;
   }
 };
 

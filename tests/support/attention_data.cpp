@@ -184,9 +184,9 @@ void spoil_unseen_keys(oracle::Attention<T> &a) {
     for (std::size_t kv_head = 0; kv_head < a.kv_heads; ++kv_head) {
       for (std::size_t j = 0; j < a.kv_len; ++j) {
         bool seen = false;
-        for (std::size_t g = 0; g < a.group() && !seen; ++g) {
+        for (std::size_t g = 0; g < a.q_heads_per_kv_head() && !seen; ++g) {
           for (std::size_t i = 0; i < a.queries(b) && !seen; ++i) {
-            seen = oracle::is_visible(a, b, kv_head * a.group() + g, i, j);
+            seen = oracle::is_visible(a, b, kv_head * a.q_heads_per_kv_head() + g, i, j);
           }
         }
         if (seen) continue;

@@ -261,7 +261,7 @@ class AttentionRun : protected AttentionCalls {
   }
   // The row in a_.k of head `h` in memory.
   std::size_t kv_row(std::size_t b, std::size_t h, std::size_t j) const {
-    return a_.kv_row(b, how_.repeated_heads ? h : h * a_.group(), j);
+    return a_.kv_row(b, how_.repeated_heads ? h : h * a_.q_heads_per_kv_head(), j);
   }
 
   // Packs piece by piece, as a cache grows. No piece crosses a page.
