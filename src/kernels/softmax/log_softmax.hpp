@@ -21,25 +21,27 @@ template <class E>
     auto pass = call.first_pass(r, x, scratch_of(y));
     const auto &row = pass.max;
     const std::size_t cols = pass.cols;
-    with_scores(
-        call.plan, r, x, scratch_of(y), [&](const auto &scores) __attribute__((always_inline)) {
-          if (row.kind == RowKind::regular && !pass.summed) {
-            pass.sum =
-                call.template sum_exponentials<Store::none>(row, scores, cols, nullptr, scores.address(0));
-          }
-          if (row.kind == RowKind::regular && pass.sum == pass.sum) [[likely]] {
-            const batch twice_c(static_cast<A>(2 * call.plan.c)), half(A(0.5)), half_max(A(0.5) * row.max);
-            const batch minus_log(-static_cast<A>(call.finish(row, r, pass.sum, true).log_sum));
-            // Halves: the difference of two numbers may overflow where c times it does not.
-            const auto log_probability = [&](batch v) __attribute__((always_inline)) {
-              return S::fma(twice_c, half * v - half_max, minus_log);
-            };
+    if (row.kind == RowKind::regular && !pass.summed) {
+      pass.sum = with_scores(
+          call.plan, r, x, scratch_of(y), [&](const auto &scores) __attribute__((always_inline)) {
+            return call.template sum_exponentials<Store::none>(row, scores, cols, nullptr, scores.address(0));
+          });
+    }
+    if (row.kind == RowKind::regular && pass.sum == pass.sum) [[likely]] {
+      const batch twice_c(static_cast<A>(2 * call.plan.c)), half(A(0.5)), half_max(A(0.5) * row.max);
+      const batch minus_log(-static_cast<A>(call.finish(row, r, pass.sum, true).log_sum));
+      // Halves: the difference of two numbers may overflow where c times it does not.
+      const auto log_probability = [&](batch v) __attribute__((always_inline)) {
+        return S::fma(twice_c, half * v - half_max, minus_log);
+      };
+      with_scores(
+          call.plan, r, x, scratch_of(y), [&](const auto &scores) __attribute__((always_inline)) {
             map_scores(scores, y, cols, log_probability);
-          } else {
-            const RowKind kind = row.kind == RowKind::regular ? RowKind::not_a_number : row.kind;
-            fill_irregular(call.plan, r, kind, y, cols, -infinity);
-          }
-        });
+          });
+    } else {
+      const RowKind kind = row.kind == RowKind::regular ? RowKind::not_a_number : row.kind;
+      fill_irregular(call.plan, r, kind, y, cols, -infinity);
+    }
     if (cols < rows->cols) fill(y + cols, rows->cols - cols, -infinity);
   }
 }
