@@ -30,7 +30,7 @@ constexpr rapt::Operations<E> bodies() {
 
 }  // namespace
 
-// Defines the part that the level's table (isa/table.cpp) knows by the name of the file.
+// Defines the part that the level's table (isa/table.hpp) knows by the name of the file.
 #define RAPT_PART(name)          \
   namespace rapt::level {        \
   extern const KernelTable name; \
