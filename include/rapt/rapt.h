@@ -33,8 +33,8 @@
  *   a bad argument                                a status that names it; nothing is written
  *
  * Accuracy. A sum is adversarial if one large term precedes many that are just above half a unit of it, where
- * partial sums lose most. A bound "unless adversarial" excludes such sums; the larger bound beside it includes
- * them. All other bounds hold for every input.
+ * partial sums lose most. A bound "unless adversarial" excludes such sums; the larger bound beside it
+ * includes them. All other bounds hold for every input.
  *
  * Memory. An output may overlap an input only where the function's text says so. The library allocates
  * nothing. scale, exp and softmax write outputs of 16 MiB and more past the caches, unless in place. Other
