@@ -32,6 +32,11 @@ struct AttentionCall {
     return tiles_per_sequence() > 0 ? tiles_per_sequence() : 1;
   }
   std::size_t tiles() const { return options.batch * options.kv_heads * tiles_per_sequence(); }
+  // The argument that belongs to the call's stage.
+  template <class F>
+  F *of_stage(F *whole, F *partial, F *merge) const {
+    return stage == AttentionStage::whole ? whole : stage == AttentionStage::partial ? partial : merge;
+  }
   std::size_t chunks() const { return (options.kv_len + attention_chunk - 1) / attention_chunk; }
 };
 

@@ -15,7 +15,7 @@ constexpr std::size_t attention_workspace_length(std::size_t qk_dim, std::size_t
 }
 
 // A tile's queries and outputs with their gradients; scores, products of values and the softcap's slopes of a
-// block, each with room for a panel more.
+// block; and room for the keys of a panel past the block.
 constexpr std::size_t backward_workspace_length(std::size_t qk_dim, std::size_t v_dim) {
   return attention_tile_rows * (2 * qk_dim + 2 * v_dim + 3 * attention_block + 8);
 }

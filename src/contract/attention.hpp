@@ -34,7 +34,6 @@ struct AttentionContract<float> {
   static constexpr double log2_e = 0x1.71547652b82fep0;
   static constexpr double ln_2 = 0x1.62e42fefa39efp-1;
   static constexpr float round_magic = 0x1.8p23f;
-  static constexpr int mantissa_bits = 23;
   static constexpr std::size_t coefficient_count = 6;
   static constexpr float c[coefficient_count] = {0x1.62e43p-1f, 0x1.ebfbd8p-3f,  0x1.c6af76p-5f,
                                                  0x1.3b30ap-7f, 0x1.5f0b82p-10f, 0x1.3fa208p-13f};
@@ -47,7 +46,6 @@ struct AttentionContract<double> {
   static constexpr double log2_e = 0x1.71547652b82fep0;
   static constexpr double ln_2 = 0x1.62e42fefa39efp-1;
   static constexpr double round_magic = 0x1.8p52;
-  static constexpr int mantissa_bits = 52;
   static constexpr std::size_t coefficient_count = 11;
   static constexpr double c[coefficient_count] = {
       0x1.62e42fefa39efp-1,  0x1.ebfbdff82c5a6p-3,  0x1.c6b08d704a12cp-5,  0x1.3b2ab6fb9fda6p-7,

@@ -27,7 +27,6 @@ struct ExpContract<float> {
   using Bits = std::uint32_t;
   static constexpr int mantissa_bits = 23;
   static constexpr float log2_e = 0x1.715476p0f;
-  static constexpr double ln2 = 0x1.62e42fefa39efp-1;
   static constexpr float ln2_hi = 0x1.62e43p-1f;
   static constexpr float ln2_lo = -0x1.05c61p-29f;
   static constexpr float round_magic = 0x1.8p23f;

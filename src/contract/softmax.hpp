@@ -8,6 +8,12 @@
 namespace rapt {
 namespace {
 
+// Longer rows sum their exponentials in the pass that searches for the maximum. The exponentials of a
+// section are relative to the largest score up to its end; earlier sections are scaled by a power of two.
+// In a shorter row all are relative to the row's maximum. The two sums differ only in terms below one's
+// depth.
+inline constexpr std::size_t one_pass_from = 131072;
+
 // Softmax's exponentials are 2^(n - N + sum_bias) * exp(r), where N is the row's maximum in units of ln 2.
 //
 // The bias keeps all of them among the normal numbers, with all that a division by their sum needs. At
@@ -16,17 +22,8 @@ namespace {
 template <class A>
 struct SoftmaxContract;
 
-// Numbers that are the same in every arithmetic type.
-struct SoftmaxLimits {
-  // Longer rows sum their exponentials in the pass that searches for the maximum. The exponentials of a
-  // section are relative to the largest score up to its end; earlier sections are scaled by a power of two.
-  // In a shorter row all are relative to the row's maximum. The two sums differ only in terms below one's
-  // depth.
-  static constexpr std::size_t one_pass_from = 131072;
-};
-
 template <>
-struct SoftmaxContract<float> : ExpContract<float>, SoftmaxLimits {
+struct SoftmaxContract<float> : ExpContract<float> {
   static constexpr int sum_bias = 40;
   static constexpr float depth = 91.0f;
   // From this magnitude on, the maximum is subtracted from the argument instead, which is then exact.
@@ -38,7 +35,7 @@ struct SoftmaxContract<float> : ExpContract<float>, SoftmaxLimits {
 };
 
 template <>
-struct SoftmaxContract<double> : ExpContract<double>, SoftmaxLimits {
+struct SoftmaxContract<double> : ExpContract<double> {
   static constexpr int sum_bias = 80;
   static constexpr double depth = 715.0;
   static constexpr double subtract_from = 65536.0;

@@ -173,7 +173,7 @@ RowSum<A> sum_row(const Scores<A> &scores, const Reduction<A> &reduction, const 
   const A depth = C::depth / c;
   const auto score = [&](std::size_t i) { return scores.v(row_index, i, rapt::widened(x[i])); };
   double sum =
-      cols > C::one_pass_from && !row.subtract && !sinks
+      cols > rapt::one_pass_from && !row.subtract && !sinks
           ? sum_in_one_pass(reduction, C::subtract_from / c, depth, cols, score)
           : sum_of<A>(cols, [&](std::size_t i) { return exponential(reduction, row, score(i), depth); });
   if (sinks) sum += sink_exponential(row, c, sink);

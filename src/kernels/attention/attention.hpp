@@ -110,14 +110,8 @@ void attention_merge(const rapt::AttentionCall *call, std::size_t first, std::si
 
 template <class E>
 void attention(const rapt::AttentionCall *call, std::size_t first, std::size_t last, void *workspace) {
-  switch (call->stage) {
-    case rapt::AttentionStage::whole:
-      return attention_whole<E>(call, first, last, workspace);
-    case rapt::AttentionStage::partial:
-      return attention_partial<E>(call, first, last, workspace);
-    case rapt::AttentionStage::merge:
-      return attention_merge<E>(call, first, last, workspace);
-  }
+  const auto stage = call->of_stage(attention_whole<E>, attention_partial<E>, attention_merge<E>);
+  stage(call, first, last, workspace);
 }
 
 }  // namespace

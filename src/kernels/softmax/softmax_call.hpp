@@ -108,7 +108,7 @@ class SoftmaxCall {
 
  private:
   // A sink may be the maximum, which is known only at a row's end.
-  bool in_one_pass(std::size_t cols) const { return cols > C::one_pass_from && !plan.rows.options.sinks; }
+  bool in_one_pass(std::size_t cols) const { return cols > rapt::one_pass_from && !plan.rows.options.sinks; }
 
   template <Store to, class E>
   [[gnu::noinline, gnu::flatten]] MaxOf<A> max_of_made(std::size_t r, const E *x, A *v,
