@@ -104,6 +104,8 @@ struct RowsCall {
     if (status != RAPT_OK) return status;
 
     rows.x_stride = any_input ? input.used_stride() : 0;  // x may be null
+    // Rows without columns are not read, and their strides may leave the address space.
+    if (!any_input) rows.options.bias_stride = rows.options.mask_stride = 0;
     rows.y_stride = output.used_stride();
     (kernels().of<T>().*kernel)(x, y, &rows);
     return RAPT_OK;
