@@ -241,8 +241,7 @@ RAPT_API void rapt_exp_f32(const float *x, float *y, size_t n);
 RAPT_API void rapt_exp_f64(const double *x, double *y, size_t n);
 
 /* y[i] = exp(t) with the bits of rapt_exp, where t = scale * x[i] - shift is rounded once. Returns the sum of
- * y. The sum's relative error against the y written is below 1e-6 (f64: 1e-14) unless adversarial, and below
- * 5e-6 (f64: 2e-14) for any input. y may be x. */
+ * y, whose relative error against the y written is at most 3 * u (f64: 6 * u) for any input. y may be x. */
 RAPT_API float rapt_exp_sum_f32(const float *x, float scale, float shift, float *y, size_t n);
 RAPT_API double rapt_exp_sum_f64(const double *x, double scale, double shift, double *y, size_t n);
 
@@ -277,8 +276,8 @@ typedef struct rapt_softmax_options {
  * Special values: a probability is never above 1 and never subnormal: below the smallest normal number it is
  * 0. The only visible element of a row without a sink has probability 1. A score beyond the type's range is
  * infinite.
- * Accuracy: the relative error of every probability is at most 72 * u (f64: 140 * u), at any number of
- * columns and any magnitude of logits. Most rows stay below 6 * u (f64: 10 * u).
+ * Accuracy: the relative error of every probability is at most 6 * u (f64: 10 * u), for any row: at any number
+ * of columns, any magnitude and any order of logits.
  * Some options round the score s, as it is before its bias. In units of u, s then errs by
  *   |s| + |s + bias|         with a bias, or a scale whose magnitude is outside [2^-16, 2^16]
  *   5 * |s| + |s + bias|     with a softcap (f64: 7 * |s| + |s + bias|).
@@ -290,8 +289,7 @@ RAPT_API rapt_status rapt_softmax_f64(const double *x, ptrdiff_t x_stride, doubl
 
 /* y[r][c] = s[r][c] - log-sum-exp of row r. The arguments are those of softmax. y is never above 0, and -inf
  * for excluded elements.
- * Accuracy: |error| <= 72 * u * max(1, |y|) (f64: 140 * u), where scores are not rounded. Most rows stay
- * below 4 (f64: 8) units. */
+ * Accuracy: |error| <= 6 * u * max(1, |y|) (f64: 12 * u) for any row, where scores are not rounded. */
 RAPT_API rapt_status rapt_log_softmax_f32(const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride,
                                           size_t rows, size_t cols, const rapt_softmax_options *options);
 RAPT_API rapt_status rapt_log_softmax_f64(const double *x, ptrdiff_t x_stride, double *y, ptrdiff_t y_stride,

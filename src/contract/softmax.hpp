@@ -13,12 +13,15 @@ namespace {
 // In a shorter row all are relative to the row's maximum. The two sums differ only in terms below one's
 // depth.
 inline constexpr std::size_t one_pass_from = 131072;
+inline constexpr std::size_t one_pass_section = 2048;
 
-// Softmax's exponentials are 2^(n - N + sum_bias) * exp(r), where N is the row's maximum in units of ln 2.
+// Softmax's exponentials are 2^(n - N + sum_bias) * exp(r), where N is the row's maximum in units of ln 2, and
+// 0 from `depth` below the maximum on. The bias keeps them normal: above 2^-93 in f32.
 //
-// The bias keeps all of them among the normal numbers, with all that a division by their sum needs. At
-// `depth` below the maximum an exponential is still above 2^-93 in f32; the quotient of anything so small is
-// flushed.
+// A probability is fma(e, high, e * low) with high = 1 / sum rounded, and low its remainder: correctly rounded
+// but for 2^-31 of a unit, and exactly 1 where e is the sum. A `low` below reciprocal_floor * high counts as 0.
+// Both factors carry 2^quotient_bias, which the result loses in the end, so that no product is subnormal; a
+// probability below the smallest normal number is 0.
 template <class A>
 struct SoftmaxContract;
 
@@ -31,7 +34,9 @@ struct SoftmaxContract<float> : ExpContract<float> {
   // Scales within [1/scale_limit, scale_limit] go into the constants of exp; others multiply the scores
   // first.
   static constexpr double scale_limit = 65536.0;
-  static constexpr float smallest_normal = 0x1p-126f;
+  static constexpr float reciprocal_floor = 0x1p-32f;
+  static constexpr int quotient_bias = 80;
+  static constexpr float smallest_quotient = 0x1p-46f;  // 2^quotient_bias times the smallest normal number
 };
 
 template <>
@@ -40,7 +45,9 @@ struct SoftmaxContract<double> : ExpContract<double> {
   static constexpr double depth = 715.0;
   static constexpr double subtract_from = 65536.0;
   static constexpr double scale_limit = 65536.0;
-  static constexpr double smallest_normal = 0x1p-1022;
+  static constexpr double reciprocal_floor = 0x1p-61;
+  static constexpr int quotient_bias = 160;
+  static constexpr double smallest_quotient = 0x1p-862;
 };
 
 }  // namespace

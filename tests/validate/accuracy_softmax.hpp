@@ -166,7 +166,7 @@ struct SoftmaxAccuracy {
 template <class T>
 struct LogSoftmaxAccuracy {
   static constexpr const char *unit_text = sizeof(T) == 4 ? "2^-24 max(1,|y|)" : "2^-53 max(1,|y|)";
-  static constexpr double bound = sizeof(T) == 4 ? 4 : 8;
+  static constexpr double bound = sizeof(T) == 4 ? 6 : 12;
 
   static Judgement judge(const Problem &problem, Bits bits) {
     return judge_rows<T>(
@@ -184,7 +184,7 @@ struct LogSoftmaxAccuracy {
 template <class T>
 struct LogsumexpAccuracy {
   static constexpr const char *unit_text = LogSoftmaxAccuracy<T>::unit_text;
-  static constexpr double bound = sizeof(T) == 4 ? 4 : 8;
+  static constexpr double bound = sizeof(T) == 4 ? 6 : 12;
 
   static Judgement judge(const Problem &problem, Bits bits) {
     return judge_rows<T>(problem, bits, 1, [](const ScoreRow &row, Bits got, double rounding, Worst &worst) {

@@ -117,11 +117,12 @@ struct Avx2 {
     const __m128d h2 = _mm_max_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));
     return _mm_cvtsd_f64(_mm_max_sd(h2, _mm_unpackhi_pd(h2, h2)));
   }
-  static void add_to(double *total, f32 v) {
-    const f64 low = _mm256_cvtps_pd(_mm256_castps256_ps128(v));
-    const f64 high = _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1));
-    store(total, load(total) + low);
-    store(total + 4, load(total + 4) + high);
+  template <int half>
+  static f64 widened(f32 v) {
+    return _mm256_cvtps_pd(half == 0 ? _mm256_castps256_ps128(v) : _mm256_extractf128_ps(v, 1));
+  }
+  static f32 narrowed(f64 low, f64 high) {
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm256_cvtpd_ps(low)), _mm256_cvtpd_ps(high), 1);
   }
 };
 

@@ -118,11 +118,12 @@ struct Avx512 {
   }
   static float fold_max(f32 v) { return _mm512_reduce_max_ps(v); }
   static double fold_max(f64 v) { return _mm512_reduce_max_pd(v); }
-  static void add_to(double *total, f32 v) {
-    const f64 low = _mm512_cvtps_pd(_mm512_castps512_ps256(v));
-    const f64 high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1));
-    store(total, load(total) + low);
-    store(total + 8, load(total + 8) + high);
+  template <int half>
+  static f64 widened(f32 v) {
+    return _mm512_cvtps_pd(half == 0 ? _mm512_castps512_ps256(v) : _mm512_extractf32x8_ps(v, 1));
+  }
+  static f32 narrowed(f64 low, f64 high) {
+    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(low)), _mm512_cvtpd_ps(high), 1);
   }
 };
 

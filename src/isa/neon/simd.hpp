@@ -99,10 +99,11 @@ struct Neon {
     vst1q_f64(out, vmulq_n_f64(vpaddq_f64(v0, v1), scale));
     vst1q_f64(out + 2, vmulq_n_f64(vpaddq_f64(v2, v3), scale));
   }
-  static void add_to(double *total, f32 v) {
-    vst1q_f64(total, vaddq_f64(vld1q_f64(total), vcvt_f64_f32(vget_low_f32(v))));
-    vst1q_f64(total + 2, vaddq_f64(vld1q_f64(total + 2), vcvt_high_f64_f32(v)));
+  template <int half>
+  static f64 widened(f32 v) {
+    return half == 0 ? vcvt_f64_f32(vget_low_f32(v)) : vcvt_high_f64_f32(v);
   }
+  static f32 narrowed(f64 low, f64 high) { return vcvt_high_f32_f64(vcvt_f32_f64(low), high); }
 };
 
 template <class A>

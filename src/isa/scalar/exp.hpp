@@ -57,54 +57,68 @@ void exp(const A *x, A *y, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) y[i] = exp_one(natural, x[i]);
 }
 
-// A lane of section sums. In f64 it also keeps the loss of its additions (Knuth's two-sum).
+// The sum of blocks of terms. In f64 arithmetic it also keeps the loss of its additions (Knuth's two-sum).
 template <class A>
-struct LongSumLane {
-  double total = 0;
-  double lost = 0;
-
-  void add(A sum) {
-    const double before = total, term = double{sum};
-    total = before + term;
-    if constexpr (sizeof(A) == sizeof(double)) {
-      const double added = total - before;
-      lost += (before - (total - added)) + (term - added);
+class BlockSum {
+ public:
+  void add(const A (&term)[rapt::sum_block]) {
+    constexpr std::size_t lanes = rapt::sum_lanes<A>, vectors = rapt::sum_block / lanes;
+    A lane[vectors][lanes];
+    for (std::size_t i = 0; i < rapt::sum_block; ++i) lane[i / lanes][i % lanes] = term[i];
+    for (std::size_t step = 1; step < vectors; step *= 2) {
+      for (std::size_t v = 0; v < vectors; v += 2 * step) {
+        for (std::size_t j = 0; j < lanes; ++j) lane[v][j] += lane[v + step][j];
+      }
     }
+    for (std::size_t j = 0; j < rapt::total_lanes; ++j) {
+      double sum = double{lane[0][j]};
+      if constexpr (lanes > rapt::total_lanes) sum += double{lane[0][j + rapt::total_lanes]};
+      add(total_[j], lost_[j], sum);
+    }
+    ++blocks_;
   }
+  void scale(double power_of_two) {
+    for (double &total : total_) total *= power_of_two;
+    for (double &lost : lost_) lost *= power_of_two;
+  }
+  double fold() {
+    for (std::size_t half = rapt::total_lanes / 2; half > 0; half /= 2) {
+      for (std::size_t j = 0; j < half; ++j) {
+        add(total_[j], lost_[j], total_[j + half]);
+        lost_[j] += lost_[j + half];
+      }
+    }
+    const bool counts_losses = sizeof(A) == sizeof(double) && blocks_ > 1;
+    // The loss of an infinite sum is NaN.
+    return counts_losses && std::isfinite(total_[0]) ? total_[0] + lost_[0] : total_[0];
+  }
+
+ private:
+  static void add(double &total, double &lost, double term) {
+    const double before = total;
+    total = before + term;
+    const double added = total - before;
+    lost += (before - (total - added)) + (term - added);
+  }
+  double total_[rapt::total_lanes] = {}, lost_[rapt::total_lanes] = {};
+  std::size_t blocks_ = 0;
 };
 
-template <class A>
-double fold(const LongSumLane<A> (&lane)[rapt::sum_lanes<A>]) {
-  constexpr std::size_t lanes = rapt::sum_lanes<A>;
-  double total[lanes], lost[lanes];
-  for (std::size_t j = 0; j < lanes; ++j) {
-    total[j] = lane[j].total;
-    lost[j] = lane[j].lost;
-  }
-  const double sum = fold(total);
-  return std::isfinite(sum) ? sum + fold(lost) : sum;  // the loss of an infinite sum is NaN
-}
-
-// Adds term(begin) … term(end - 1) to the lanes, in the order that the contract gives sums of exponentials.
+// Adds term(begin) … term(end - 1), in blocks from `begin` on.
 template <class A, class Term>
-void add_to_lanes(A (&lane)[rapt::sum_lanes<A>], std::size_t begin, std::size_t end, Term term) {
-  for (std::size_t i = begin; i < end; ++i) lane[i % rapt::sum_lanes<A>] += term(i);
+void add_terms(BlockSum<A> &sum, std::size_t begin, std::size_t end, Term term) {
+  for (std::size_t i = begin; i < end; i += rapt::sum_block) {
+    A block[rapt::sum_block] = {};
+    for (std::size_t j = 0; j < rapt::sum_block && i + j < end; ++j) block[j] = term(i + j);
+    sum.add(block);
+  }
 }
 
 template <class A, class Term>
 double sum_of(std::size_t n, Term term) {
-  if (n <= rapt::sum_section) {
-    A lane[rapt::sum_lanes<A>] = {};
-    add_to_lanes(lane, 0, n, term);
-    return double{fold(lane)};
-  }
-  LongSumLane<A> long_lane[rapt::sum_lanes<A>];
-  for (std::size_t i = 0; i < n; i += rapt::sum_section) {
-    A lane[rapt::sum_lanes<A>] = {};
-    add_to_lanes(lane, i, n - i < rapt::sum_section ? n : i + rapt::sum_section, term);
-    for (std::size_t j = 0; j < rapt::sum_lanes<A>; ++j) long_lane[j].add(lane[j]);
-  }
-  return fold<A>(long_lane);
+  BlockSum<A> sum;
+  add_terms(sum, 0, n, term);
+  return sum.fold();
 }
 
 template <class A>

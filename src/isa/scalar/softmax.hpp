@@ -64,7 +64,7 @@ struct RowSum {
   bool sink_is_max = false;
   bool subtract = false;  // exp(c * (v - max)) instead of 2^(n - max_n) * exp(r)
   A max_n = 0;
-  A sum = 0;           // of the exponentials, each times 2^sum_bias
+  double sum = 0;      // of the exponentials, each times 2^sum_bias
   double log_sum = 0;  // log of the sum of exp(s - c * max)
 };
 
@@ -75,7 +75,7 @@ A exponential(const Reduction<A> &reduction, const RowSum<A> &row, A v, A depth)
   using Bits = typename C::Bits;
   const A lowest = row.subtract ? -depth : row.max - depth;
   if (row.subtract) v = v - row.max;
-  if (!(v > lowest)) v = lowest;
+  if (!(v > lowest)) return 0;
   const A magic = C::round_magic - row.max_n + A(C::sum_bias);
   const A shifted = std::fma(v, reduction.k.log2_e, magic);
   const A p = reduction.exp_of_remainder(reduction.remainder(v, shifted - magic));
@@ -88,11 +88,11 @@ A exponential(const Reduction<A> &reduction, const RowSum<A> &row, A v, A depth)
 // relative to the largest score up to its end; the sum of earlier sections is scaled to that.
 template <class A, class Score>
 double sum_in_one_pass(const Reduction<A> &reduction, A subtract_from, A depth, std::size_t n, Score score) {
-  LongSumLane<A> long_lane[rapt::sum_lanes<A>];
+  BlockSum<A> sum;
   A largest = -std::numeric_limits<A>::infinity();
   RowSum<A> row;
-  for (std::size_t begin = 0; begin < n; begin += rapt::sum_section) {
-    const std::size_t end = n - begin < rapt::sum_section ? n : begin + rapt::sum_section;
+  for (std::size_t begin = 0; begin < n; begin += rapt::one_pass_section) {
+    const std::size_t end = n - begin < rapt::one_pass_section ? n : begin + rapt::one_pass_section;
     for (std::size_t i = begin; i < end; ++i) {
       if (score(i) > largest) largest = score(i);
     }
@@ -101,19 +101,12 @@ double sum_in_one_pass(const Reduction<A> &reduction, A subtract_from, A depth, 
     row.max_n = reduction.round_multiple(row.max);
     if (begin > 0) {
       const A difference = row.max_n - n_before;
-      const double factor =
-          power_of_two<double>(-static_cast<int>(difference < A(1000) ? difference : A(1000)));
-      for (LongSumLane<A> &lane : long_lane) {
-        lane.total *= factor;
-        lane.lost *= factor;
-      }
+      sum.scale(power_of_two<double>(-static_cast<int>(difference < A(1000) ? difference : A(1000))));
     }
-    A lane[rapt::sum_lanes<A>] = {};
-    add_to_lanes(lane, begin, end,
-                 [&](std::size_t i) { return exponential(reduction, row, score(i), depth); });
-    for (std::size_t j = 0; j < rapt::sum_lanes<A>; ++j) long_lane[j].add(lane[j]);
+    add_terms(sum, begin, end,
+              [&](std::size_t i) { return exponential(reduction, row, score(i), depth); });
   }
-  return fold<A>(long_lane);
+  return sum.fold();
 }
 
 // A row's kind, and its maximum with the sink.
@@ -178,7 +171,7 @@ RowSum<A> sum_row(const Scores<A> &scores, const Reduction<A> &reduction, const 
           : sum_of<A>(cols, [&](std::size_t i) { return exponential(reduction, row, score(i), depth); });
   if (sinks) sum += sink_exponential(row, c, sink);
 
-  row.sum = static_cast<A>(sum);
+  row.sum = sum;
   const double remainder_of_max =
       row.subtract ? 0.0 : scores.c() * double{reduction.remainder(row.max, row.max_n)};
   row.log_sum = log_of_sum(sum * power_of_two<double>(-C::sum_bias)) - remainder_of_max;
@@ -190,6 +183,33 @@ RowSum<A> sum_row(const Scores<A> &scores, const Reduction<A> &reduction, const 
   }
   return row;
 }
+
+// e / sum.
+template <class A>
+class Quotient {
+ public:
+  using C = rapt::SoftmaxContract<A>;
+
+  explicit Quotient(double sum) {
+    const double reciprocal = 1 / sum;
+    high_ = static_cast<A>(reciprocal);
+    if constexpr (sizeof(A) == sizeof(double)) {
+      low_ = std::fma(-sum, high_, 1.0) * high_;
+    } else {
+      low_ = static_cast<A>(reciprocal - double{high_});
+    }
+    if (std::fabs(low_) < high_ * C::reciprocal_floor) low_ = 0;
+    high_ *= power_of_two<A>(C::quotient_bias);
+    low_ *= power_of_two<A>(C::quotient_bias);
+  }
+  A operator()(A e) const {
+    const A q = std::fma(e, high_, e * low_);
+    return q < C::smallest_quotient ? A(0) : q * power_of_two<A>(-C::quotient_bias);
+  }
+
+ private:
+  A high_, low_;
+};
 
 template <class E>
 void softmax(const E *x, E *y, const rapt::SoftmaxRows *rows) {
@@ -203,12 +223,12 @@ void softmax(const E *x, E *y, const rapt::SoftmaxRows *rows) {
     const RowSum<A> row = sum_row(scores, reduction, x, r, cols, scores.plan().sinks());
     const bool is_nan = row.kind == RowKind::not_a_number ||
                         (row.kind == RowKind::all_minus_infinity && !rows->options.empty_rows_are_zero);
+    const Quotient<A> quotient(row.kind == RowKind::regular ? row.sum : 1.0);
     for (std::size_t i = 0; i < rows->cols; ++i) {
       A p = 0;
       const bool visible = i < cols && !scores.plan().excluded(r, i);
       if (visible && row.kind == RowKind::regular) {
-        const A e = exponential(reduction, row, scores.v(r, i, rapt::widened(x[i])), depth);
-        p = e < C::smallest_normal * row.sum ? A(0) : e / row.sum;
+        p = quotient(exponential(reduction, row, scores.v(r, i, rapt::widened(x[i])), depth));
       } else if (visible && is_nan) {
         p = std::numeric_limits<A>::quiet_NaN();
       }

@@ -60,17 +60,15 @@ class SoftmaxGroup {
     for (std::size_t j = 0; j < count_; ++j) {
       const Exponential exponential(exp, lowest_[j], magic_[j]);
       A *const e = buffer + j * pitch;
-      lanes[j] = with_row_scores(
+      sum_[j] = with_row_scores(
           plain, j, e, [&](const auto &scores) __attribute__((always_inline)) {
-            SumLanes<A> sum;
-            sum.set_to_sum(0, cols(j), row_terms<Store::padded>(exponential, scores, e, e));
-            return fold_registers(sum.lane);
+            return sum_of<A>(cols(j), row_terms<Store::padded>(exponential, scores, e, e));
           });
     }
-    for (std::size_t j = count_; j < rows_together; ++j) lanes[j] = lanes[0];
-    take_sums(S::fold_each(lanes, [](batch a, batch b) { return a + b; }));
+    for (std::size_t j = count_; j < rows_together; ++j) sum_[j] = sum_[0];
+    take_sums();
     for (std::size_t j = 0; j < count_; ++j) {
-      const Quotient<A> quotient{batch(sum_[j]), batch(reciprocal_[j]), batch(smallest_[j])};
+      const Quotient<A> quotient{batch(high_[j]), batch(low_[j])};
       const A *const e = buffer + j * pitch;
       if (past_caches) {
         Map<A, E, Quotient<A>>(e, y(j), cols(j), quotient, true).finish();
@@ -92,11 +90,12 @@ class SoftmaxGroup {
     S::store(magic_, Exponential::magic(S::fma(max, batch(call_.k.log2_e), round_magic) - round_magic));
     return true;
   }
-  [[gnu::always_inline]] void take_sums(batch sums) {
-    any_nan_ = S::exp_keeps_nan && S::any(S::unordered(sums, sums));
-    S::store(sum_, sums);
-    S::store(reciprocal_, S::divide(batch(A(1)), sums));
-    S::store(smallest_, Quotient<A>::smallest(sums));
+  // The quotients of sum_.
+  [[gnu::always_inline]] void take_sums() {
+    const Reciprocals<A> reciprocals(sum_);
+    any_nan_ = S::exp_keeps_nan && S::any(S::unordered(reciprocals.high, reciprocals.high));
+    S::store(high_, reciprocals.high);
+    S::store(low_, reciprocals.low);
   }
   // Writes the elements that are not quotients.
   [[gnu::always_inline]] void finish() {
@@ -141,7 +140,8 @@ class SoftmaxGroup {
   std::size_t cols_[rows_together];
   alignas(64) A lowest_[rows_together];  // of the rows' exponentials
   A magic_[rows_together];
-  A sum_[rows_together], reciprocal_[rows_together], smallest_[rows_together];
+  double sum_[rows_together];
+  A high_[rows_together], low_[rows_together];  // of the sums' reciprocals
   bool any_nan_;
 };
 

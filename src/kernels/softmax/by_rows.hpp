@@ -19,14 +19,14 @@ struct Probability {
   Quotient<A> quotient;
 
   [[gnu::always_inline]] Probability(const SoftmaxCall<A> &call, const ExpParts<A> &exp, const RowMax<A> &max,
-                                     A sum)
+                                     double sum)
       : exponential(exp, max.max, max.max_n, call.depth), quotient(sum) {}
   [[gnu::always_inline]] batch operator()(batch v) const { return quotient(exponential(v)); }
 };
 
 // The probabilities of a row whose exponentials are not in its output.
 template <class E, class A>
-[[gnu::always_inline]] inline void write_from_scores(const SoftmaxCall<A> &call, const RowMax<A> &max, A sum,
+[[gnu::always_inline]] inline void write_from_scores(const SoftmaxCall<A> &call, const RowMax<A> &max, double sum,
                                                      std::size_t r, const E *x, E *y, std::size_t cols) {
   const ExpParts<A> exp(call.k);
   with_scores(
@@ -71,7 +71,7 @@ template <class E, class A>
     }
     if (!last && together) row = call.first_pass(r + 1, next_x, scratch_of(next_y));
     if (regular && done.sum == done.sum) [[likely]] {
-      const A sum = call.finish(done.max, r, done.sum, false).sum;
+      const double sum = call.finish(done.max, r, done.sum, false).sum;
       if (done.summed || !output_is_scratch<E>) {
         write_from_scores(call, done.max, sum, r, x, y, done.cols);
       } else {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <type_traits>
 
 #include "kernels/softmax/by_groups.hpp"
 #include "kernels/vector/unroll.hpp"
@@ -52,12 +53,29 @@ class SoftmaxGroupInRegisters : SoftmaxGroup<E, simple> {
     });
   }
   [[gnu::always_inline]] void take_sums() {
-    Group::take_sums(fold([](batch a, batch b) { return a + b; }));
+    using D = simd<double>;
+    const auto add = [](typename D::batch a, typename D::batch b) { return a + b; };
+    typename D::batch lanes[rows_together];
+    unroll<registers>([&](auto m) __attribute__((always_inline)) {
+      if constexpr (std::is_same_v<A, double>) {
+        lanes[m] = v_[m];
+      } else if constexpr (together == 1) {
+        lanes[m] = S::template widened<0>(v_[m]) + S::template widened<1>(v_[m]);
+      } else {
+        lanes[row(m, 0)] = S::template widened<0>(v_[m]);
+        lanes[row(m, 1)] = S::template widened<1>(v_[m]);
+      }
+    });
+    unroll<rows_together / D::width>([&](auto g) __attribute__((always_inline)) {
+      typename D::batch group[D::width];
+      unroll<D::width>([&](auto i) __attribute__((always_inline)) { group[i] = lanes[g * D::width + i]; });
+      D::store(this->sum_ + g * D::width, D::fold_each(group, add));
+    });
+    Group::take_sums();
   }
   [[gnu::always_inline]] void write() {
     unroll<registers>([&](auto m) __attribute__((always_inline)) {
-      const Quotient<A> quotient(of_rows(this->sum_, m), of_rows(this->reciprocal_, m),
-                                 of_rows(this->smallest_, m));
+      const Quotient<A> quotient(of_rows(this->high_, m), of_rows(this->low_, m));
       const batch q = quotient(v_[m]);
       S::store_first(this->y(row(m, 0)), q, this->cols(row(m, 0)));
       if constexpr (together == 2)

@@ -22,7 +22,7 @@ template <class E, class A>
   using Writer = Map<E, E, Probability<A>>;
   const rapt::SoftmaxRows &rows = call.plan.rows;
   const ExpParts<A> exp(call.k);
-  const Probability<A> none(call, exp, RowMax<A>(), A(1));
+  const Probability<A> none(call, exp, RowMax<A>(), 1.0);
   Writer writer(x, y, 0, none, true);  // of the row before
   for (std::size_t r = 0; r < rows.rows; ++r, x += rows.x_stride, y += rows.y_stride) {
     const auto row = call.first_pass(r, x, scratch_of(y));

@@ -2,54 +2,107 @@
 #pragma once
 
 #include <cstddef>
+#include <type_traits>
 
 #include "contract/softmax.hpp"
 #include "contract/types.hpp"
+#include "kernels/vector/fused.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
 
-// e / sum, correctly rounded, and 0 where that is below the smallest normal number.
-//
-// A product with the reciprocal, mended by its remainder, is the quotient to the last bit (Markstein) at a
-// quarter of a division's cost. Elements to be flushed are zeroed first: a subnormal product costs a
-// microcode assist.
+// 1 / sum as high + low.
 template <class A>
-class Quotient {
+struct Reciprocal {
+  using C = rapt::SoftmaxContract<A>;
+  A high, low;
+
+  explicit Reciprocal(double sum) {
+    const double reciprocal = 1 / sum;
+    high = static_cast<A>(reciprocal);
+    if constexpr (std::is_same_v<A, double>) {
+      low = fused(-sum, high, 1.0) * high;
+    } else {
+      low = static_cast<A>(reciprocal - double{high});
+    }
+    if ((low < 0 ? -low : low) < high * C::reciprocal_floor) low = 0;
+  }
+};
+
+// Reciprocal of as many sums as a vector has lanes.
+template <class A>
+struct Reciprocals {
+  using S = simd<A>;
+  using D = simd<double>;
+  using batch = typename S::batch;
+  batch high, low;
+
+  [[gnu::always_inline]] explicit Reciprocals(const double *sums) {
+    const typename D::batch one(1.0);
+    if constexpr (std::is_same_v<A, double>) {
+      const batch sum = S::load(sums);
+      high = S::divide(one, sum);
+      low = S::fnma(sum, high, one) * high;
+    } else {
+      const auto lower = D::divide(one, D::load(sums)), upper = D::divide(one, D::load(sums + D::width));
+      high = S::narrowed(lower, upper);
+      low = S::narrowed(lower - S::template widened<0>(high), upper - S::template widened<1>(high));
+    }
+    const batch floor(rapt::SoftmaxContract<A>::reciprocal_floor);
+    low = S::zero_where(S::less(S::abs(low), high * floor), low);
+  }
+};
+
+// e / sum by its reciprocal: two operations, where a rounded sum and Markstein's quotient take three and err by
+// a unit more.
+template <class A>
+class PlainQuotient {
  public:
   using S = simd<A>;
   using batch = typename S::batch;
 
-  [[gnu::always_inline]] explicit Quotient(A sum)
-      : Quotient(batch(sum), batch(A(1) / sum), batch(smallest(sum))) {}
-  [[gnu::always_inline]] Quotient(batch sum, batch reciprocal, batch smallest)
-      : divisor_(sum), reciprocal_(reciprocal), smallest_(smallest) {}
-  template <class Sum>
-  static Sum smallest(Sum sum) {
-    return rapt::SoftmaxContract<A>::smallest_normal * sum;
-  }
+  [[gnu::always_inline]] PlainQuotient(batch high, batch low) : high_(high), low_(low) {}
+  [[gnu::always_inline]] batch operator()(batch e) const { return S::fma(e, high_, e * low_); }
+
+ private:
+  batch high_, low_;
+};
+
+// The same where a quotient may be below the smallest normal number, which makes it 0. A subnormal product
+// would cost a microcode assist.
+template <class A>
+class Quotient {
+ public:
+  using S = simd<A>;
+  using C = rapt::SoftmaxContract<A>;
+  using batch = typename S::batch;
+
+  [[gnu::always_inline]] explicit Quotient(double sum) : Quotient(Reciprocal<A>(sum)) {}
+  [[gnu::always_inline]] explicit Quotient(const Reciprocal<A> &reciprocal)
+      : Quotient(batch(reciprocal.high), batch(reciprocal.low)) {}
+  [[gnu::always_inline]] Quotient(batch high, batch low) : plain_(high * batch(bias), low * batch(bias)) {}
 
   [[gnu::always_inline]] batch operator()(batch e) const {
-    const auto flushed = S::less(e, smallest_);
+    const batch q = plain_(e);
+    const auto flushed = S::less(q, batch(C::smallest_quotient));
     if constexpr (S::masks_are_free) {
-      const batch q = S::zero_where(flushed, e * reciprocal_);
-      return S::zero_where(flushed, S::fma(S::fnma(q, divisor_, e), reciprocal_, q));
+      return S::zero_where(flushed, q * batch(1 / bias));
     } else {
-      e = S::zero_where(flushed, e);
-      const batch q = e * reciprocal_;
-      return S::fma(S::fnma(q, divisor_, e), reciprocal_, q);
+      return S::zero_where(flushed, q) * batch(1 / bias);
     }
   }
 
  private:
-  batch divisor_, reciprocal_, smallest_;
+  // 2^quotient_bias.
+  static constexpr A bias = static_cast<A>(1ull << C::quotient_bias / 4) * static_cast<A>(1ull << C::quotient_bias / 4) *
+                            static_cast<A>(1ull << C::quotient_bias / 4) * static_cast<A>(1ull << C::quotient_bias / 4);
+  PlainQuotient<A> plain_;
 };
 
 // y = e / sum for a row that is padded to whole vectors. A Map over it takes up to 1.7 times as long on AVX2,
 // where the rows are short.
-template <class A, class E>
-[[gnu::always_inline]] inline void divide_padded(const A *e, E *y, std::size_t n,
-                                                 const Quotient<A> &quotient) {
+template <class A, class E, class Q>
+[[gnu::always_inline]] inline void divide_padded(const A *e, E *y, std::size_t n, const Q &quotient) {
   using S = simd<A>;
   constexpr std::size_t registers = 4;
   constexpr std::size_t step = registers * S::width;

@@ -82,8 +82,7 @@ class RowExp {
 
   [[gnu::always_inline]] batch operator()(batch v) const {
     if constexpr (subtract) v = v - max_;
-    // A score whose probability is 0 anyway is raised until the exponent is in range.
-    return exp_->exp_normal(S::max(lowest_, v), magic_);
+    return exp_->exp_above(v, lowest_, magic_);
   }
 
  private:

@@ -15,9 +15,8 @@
 
 namespace {
 
-template <class A>
 struct RowSum {
-  A sum;           // of the exponentials, each times 2^sum_bias
+  double sum;      // of the exponentials, each times 2^sum_bias
   double log_sum;  // log of the sum of exp(s - c * max)
 };
 
@@ -84,9 +83,9 @@ class SoftmaxCall {
   }
 
   // The row's sum with its sink, and the logarithm if it is asked for.
-  RowSum<A> finish(const RowMax<A> &row, std::size_t r, double sum, bool wants_log) const {
+  RowSum finish(const RowMax<A> &row, std::size_t r, double sum, bool wants_log) const {
     if (const A *sinks = plan.sinks()) sum += sink_exponential(row, sinks[r]);
-    RowSum<A> result{static_cast<A>(sum), 0};
+    RowSum result{sum, 0};
     if (wants_log) {
       double remainder = 0;
       if (!row.subtract) {
@@ -121,10 +120,9 @@ class SoftmaxCall {
   [[gnu::noinline, gnu::flatten]] Row first_pass_with_sum(std::size_t r, const Scores &scores,
                                                           std::size_t n) const {
     constexpr A infinity = std::numeric_limits<A>::infinity();
-    constexpr std::size_t section = rapt::sum_section;
+    constexpr std::size_t section = rapt::one_pass_section;
     const ExpParts<A> exp(k);
-    LongSum<A> total;
-    total.clear();
+    BlockSum<A> sum;
     A max = -infinity, max_n = 0;
     for (std::size_t i = 0; i < n; i += section) {
       const std::size_t end = n - i < section ? n : i + section;
@@ -135,15 +133,13 @@ class SoftmaxCall {
       const A reference = max > -plan.subtract_from ? max : -plan.subtract_from;
       const A n_before = max_n;
       max_n = std::fma(reference, k.log2_e, C::round_magic) - C::round_magic;
-      if (i > 0 && max_n != n_before) total.scale(inverse_power_of_two(max_n - n_before));
+      if (i > 0 && max_n != n_before) sum.scale(inverse_power_of_two(max_n - n_before));
       const RowExp<A, false> exponential(exp, reference, max_n, depth);
       const auto *ahead = end < n ? scores.address(section) : scores.address(0);
-      SumLanes<A> sum;
-      sum.set_to_sum(i, end, row_terms<Store::none, A>(exponential, scores, nullptr, ahead));
-      total.add(sum.lane);
+      add_terms(sum, i, end, row_terms<Store::none, A>(exponential, scores, nullptr, ahead));
     }
     const bool usual = std::fabs(max) < plan.subtract_from;
-    return {n, RowMax<A>(plan, k, r, n, with_nan(max, scores, n)), usual, usual ? total.fold() : 0};
+    return {n, RowMax<A>(plan, k, r, n, with_nan(max, scores, n)), usual, usual ? sum.fold() : 0};
   }
   // 2^-k, or 2^-1000 if that is larger: a sum scaled by less does not count beside an unscaled one.
   static double inverse_power_of_two(A k) {

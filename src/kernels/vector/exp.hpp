@@ -37,6 +37,16 @@ struct ExpParts {
     p = S::fma(p, r, scale);
     return S::fma(p, r, batch(A(1)));
   }
+  // exp_normal where v is above `lowest`, 0 elsewhere. A NaN gives 0, or NaN where S::exp_keeps_nan.
+  [[gnu::always_inline]] batch exp_above(batch v, batch lowest, batch magic) const {
+    const batch shifted = S::fma(v, log2_e, magic);
+    const batch p = exp_of_remainder(remainder(v, shifted - magic));
+    if constexpr (ScalesByPower<S>) {
+      return S::scale_by_power_above(v, lowest, p, shifted - batch(C::round_magic), shifted);
+    } else {
+      return S::zero_where(S::not_greater(v, lowest), S::add_exponent(p, shifted));
+    }
+  }
   // 2^k * exp(scale * v) where magic is round_magic + k, and the result is a normal number.
   [[gnu::always_inline]] batch exp_normal(batch v, batch magic) const {
     const batch shifted = S::fma(v, log2_e, magic);

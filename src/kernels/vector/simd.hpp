@@ -156,10 +156,11 @@ concept SimdFolds = requires(V v, V (&vectors)[S::width], V (*op)(V, V), A scale
   S::load_transposed(vectors, row, at);
 };
 
-// total[i] += v[i] in f64.
+// f32 and f64: the lower (0) or upper half of a vector, and a vector of two halves.
 template <class S>
-concept AddsToDoubles = requires(double *total, typename S::batch v) {
-  S::add_to(total, v);
+concept Widens = requires(typename S::batch v, typename S::f64 half) {
+  { S::template widened<1>(v) } -> std::same_as<typename S::f64>;
+  { S::narrowed(half, half) } -> std::same_as<typename S::batch>;
 };
 
 // The vector that begins at lane k of a and goes on in b.
@@ -193,7 +194,7 @@ concept Simd = requires {
   requires SimdBits<S>;
   requires ScalesByPower<S> || TestsMagnitude<S>;
   requires SimdFolds<S>;
-  requires sizeof(typename S::batch::value_type) == 8 || AddsToDoubles<S>;
+  requires sizeof(typename S::batch::value_type) == 8 || Widens<S>;
 };
 
 }  // namespace

@@ -10,124 +10,165 @@
 
 namespace {
 
-// The sums of lanes over many sections, in f64. In f64 arithmetic each addition's loss is kept too (Knuth's
-// two-sum).
+// A block's terms as vectors, added in pairs down to the contract's lanes.
 template <class A>
-class LongSum {
- public:
+struct BlockLanes {
   using S = simd<A>;
-  static constexpr std::size_t lanes = rapt::sum_lanes<A>;
+  using batch = typename S::batch;
+  static constexpr std::size_t registers = rapt::sum_lanes<A> / S::width;
+  static constexpr std::size_t in_block = rapt::sum_block / S::width;
+  // Registers whose terms are made together: they fill the pipelines.
+  static constexpr std::size_t together = registers < 4 ? 4 : registers;
 
-  // Not a constructor: few sums are long, and clearing these lanes takes as long as a short row.
-  void clear() {
-    for (std::size_t j = 0; j < lanes; ++j) total_[j] = lost_[j] = 0;
-  }
-  template <std::size_t registers>
-  void add(typename S::batch (&lane)[registers]) {
-    if constexpr (std::is_same_v<A, float>) {
-      unroll<registers>([&](auto r)
-                            __attribute__((always_inline)) { S::add_to(total_ + r * S::width, lane[r]); });
+  // Of registers [first, first + count) of the block; make(r, term) sets an array of `together` registers from
+  // register r on.
+  template <std::size_t first, std::size_t count, class Make>
+  [[gnu::always_inline]] static void sum(batch (&lanes)[registers], Make make) {
+    if constexpr (count == together) {
+      batch term[together];
+      make(first, term);
+      in_pairs<together>(term);
+      unroll<registers>([&](auto r) __attribute__((always_inline)) { lanes[r] = term[r]; });
     } else {
-      unroll<registers>([&](auto r) __attribute__((always_inline)) {
-        const auto before = S::load(total_ + r * S::width);
-        const auto sum = before + lane[r];
-        const auto added = sum - before;
-        const auto lost = (before - (sum - added)) + (lane[r] - added);
-        S::store(total_ + r * S::width, sum);
-        S::store(lost_ + r * S::width, S::load(lost_ + r * S::width) + lost);
-      });
+      batch right[registers];
+      sum<first, count / 2>(lanes, make);
+      sum<first + count / 2, count / 2>(right, make);
+      unroll<registers>([&](auto r) __attribute__((always_inline)) { lanes[r] = lanes[r] + right[r]; });
     }
-  }
-  // Exact, except for lanes that become subnormal.
-  void scale(double power_of_two) {
-    for (std::size_t j = 0; j < lanes; ++j) {
-      total_[j] *= power_of_two;
-      lost_[j] *= power_of_two;
-    }
-  }
-  double fold() {
-    const double sum = fold(total_);
-    if constexpr (std::is_same_v<A, float>) return sum;
-    return sum - sum == 0 ? sum + fold(lost_) : sum;  // the loss of an infinite sum is NaN
   }
 
  private:
-  static double fold(double (&lane)[lanes]) {
-    for (std::size_t half = lanes / 2; half > 0; half /= 2) {
-      for (std::size_t j = 0; j < half; ++j) lane[j] += lane[j + half];
+  template <std::size_t count>
+  [[gnu::always_inline]] static void in_pairs(batch (&term)[together]) {
+    if constexpr (count > registers) {
+      unroll<count / 2>([&](auto i) __attribute__((always_inline)) {
+        constexpr std::size_t left = i / registers * 2 * registers + i % registers;
+        term[i] = term[left] + term[left + registers];
+      });
+      in_pairs<count / 2>(term);
     }
-    return lane[0];
   }
-  double total_[lanes];
-  double lost_[lanes];
 };
 
-// The lanes of a sum of at most a section of terms.
+// The sum of blocks, in lanes of f64.
 template <class A>
-struct SumLanes {
+class BlockSum {
+ public:
   using S = simd<A>;
-  static constexpr std::size_t lanes = rapt::sum_lanes<A>;
-  static constexpr std::size_t registers = lanes / S::width;
-  static constexpr std::size_t vectors = registers < 4 ? 4 : registers;  // at a time: they fill the pipelines
-  typename S::batch lane[registers];
+  using D = simd<double>;
+  using Lanes = BlockLanes<A>;
+  using total_batch = typename D::batch;
+  static constexpr std::size_t registers = rapt::total_lanes / D::width;
 
+  [[gnu::always_inline]] BlockSum() { clear(); }
   [[gnu::always_inline]] void clear() {
-    unroll<registers>([&](auto r) __attribute__((always_inline)) { lane[r] = typename S::batch(A(0)); });
+    unroll<registers>([&](auto r) __attribute__((always_inline)) { total_[r] = lost_[r] = total_batch(0.0); });
   }
-  // Adds the terms [i, end) except a tail of fewer than `vectors` vectors; returns the tail's first index.
-  template <class Terms>
-  [[gnu::always_inline]] std::size_t add_whole(std::size_t i, std::size_t end, const Terms &terms) {
-    for (; end - i >= vectors * S::width; i += vectors * S::width) {
-      typename S::batch term[vectors];
-      terms.full(i, term);
-      unroll<vectors>([&](auto r) __attribute__((always_inline)) {
-        lane[r % registers] = lane[r % registers] + term[r];
-      });
-    }
-    return i;
+  // make: see BlockLanes::sum.
+  template <class Make>
+  [[gnu::always_inline]] void add(Make make) {
+    typename S::batch lanes[Lanes::registers];
+    Lanes::template sum<0, Lanes::in_block>(lanes, make);
+    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+      if constexpr (std::is_same_v<A, float>) {
+        total_[r] = total_[r] + of_floats<r>(lanes);
+      } else {
+        add(total_[r], lost_[r], lanes[r]);
+      }
+    });
+    ++blocks_;
   }
-  // The sum of the terms [i, end). terms.full(i, term) sets an array of vectors to the terms from i on.
-  // terms.first(i, k) is a vector of k terms with 0 in the other lanes; k may exceed a vector.
-  template <class Terms>
-  [[gnu::always_inline]] void set_to_sum(std::size_t i, std::size_t end, const Terms &terms) {
-    clear();
-    i = add_whole(i, end, terms);
-    for (; i < end; i += lanes < end - i ? lanes : end - i) {
-      unroll<registers>([&](auto r) __attribute__((always_inline)) {
-        constexpr std::size_t begin = r * S::width;
-        if (end - i >= begin + S::width) {
-          typename S::batch term[1];
-          terms.full(i + begin, term);
-          lane[r] = lane[r] + term[0];
-        } else if (end - i > begin) {
-          lane[r] = lane[r] + terms.first(i + begin, end - i - begin);
-        }
-      });
+  // Exact, except for lanes that become subnormal.
+  [[gnu::always_inline]] void scale(double power_of_two) {
+    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+      total_[r] = total_[r] * total_batch(power_of_two);
+      lost_[r] = lost_[r] * total_batch(power_of_two);
+    });
+  }
+  [[gnu::always_inline]] double fold() {
+    if constexpr (std::is_same_v<A, float>) {
+      return D::fold(folded());
+    } else {
+      return blocks_ > 1 ? fold_with_losses() : D::fold(folded());
     }
   }
+  // The lanes of one block, folded down to a register.
+  [[gnu::always_inline]] total_batch folded() const {
+    total_batch lane[registers];
+    unroll<registers>([&](auto r) __attribute__((always_inline)) { lane[r] = total_[r]; });
+    return fold_registers(lane);
+  }
+
+ private:
+  // Register r of lane i + lane i + 8, as f64.
+  template <std::size_t r>
+  [[gnu::always_inline]] static total_batch of_floats(const typename S::batch (&lanes)[Lanes::registers]) {
+    return S::template widened<r % 2>(lanes[r / 2]) +
+           S::template widened<(r + registers) % 2>(lanes[(r + registers) / 2]);
+  }
+  template <class Number>
+  [[gnu::always_inline]] static void add(Number &total, Number &lost, Number term) {
+    const Number before = total;
+    total = before + term;
+    const Number added = total - before;
+    lost = lost + ((before - (total - added)) + (term - added));
+  }
+  [[gnu::noinline]] double fold_with_losses() const {
+    double total[rapt::total_lanes], lost[rapt::total_lanes];
+    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+      D::store(total + r * D::width, total_[r]);
+      D::store(lost + r * D::width, lost_[r]);
+    });
+    for (std::size_t half = rapt::total_lanes / 2; half > 0; half /= 2) {
+      for (std::size_t j = 0; j < half; ++j) {
+        add(total[j], lost[j], total[j + half]);
+        lost[j] += lost[j + half];
+      }
+    }
+    // The loss of an infinite sum is NaN.
+    return total[0] - total[0] == 0 ? total[0] + lost[0] : total[0];
+  }
+
+  total_batch total_[registers], lost_[registers];
+  std::size_t blocks_ = 0;
 };
+
+// Adds the terms [i, end) in blocks. terms.full(i, term) sets an array of vectors to the terms from i on.
+// terms.first(i, k) is a vector of k terms with 0 in the other lanes; k may exceed a vector.
+template <class A, class Terms>
+[[gnu::always_inline]] inline void add_terms(BlockSum<A> &sum, std::size_t i, std::size_t end,
+                                             const Terms &terms) {
+  using S = simd<A>;
+  using batch = typename S::batch;
+  constexpr std::size_t together = BlockLanes<A>::together;
+  for (; end - i >= rapt::sum_block; i += rapt::sum_block) {
+    sum.add([&](std::size_t r, batch (&term)[together]) __attribute__((always_inline)) {
+      terms.full(i + r * S::width, term);
+    });
+  }
+  if (i == end) return;
+  alignas(64) A tail[rapt::sum_block];
+  for (std::size_t j = 0; j < rapt::sum_block; j += S::width) {
+    const std::size_t left = end - i > j ? end - i - j : 0;
+    batch term[1] = {batch(A(0))};
+    if (left >= S::width) {
+      terms.full(i + j, term);
+    } else if (left > 0) {
+      term[0] = terms.first(i + j, left);
+    }
+    S::store(tail + j, term[0]);
+  }
+  sum.add([&](std::size_t r, batch (&term)[together]) __attribute__((always_inline)) {
+    unroll<together>([&](auto t)
+                         __attribute__((always_inline)) { term[t] = S::load(tail + (r + t) * S::width); });
+  });
+}
 
 template <class A, class Terms>
 [[gnu::always_inline]] inline double sum_of(std::size_t n, const Terms &terms) {
-  constexpr std::size_t section = rapt::sum_section;
-  static_assert(section % (SumLanes<A>::vectors * simd<A>::width) == 0);
-  SumLanes<A> sum;
-  LongSum<A> total;
-  std::size_t i = 0;
-  if (n > section) [[unlikely]] {
-    total.clear();
-    for (; n - i > section; i += section) {
-      sum.clear();
-      sum.add_whole(i, i + section, terms);
-      total.add(sum.lane);
-    }
-  }
-  // The last section, or all of a short sum. A tail is much code, so that it stands here alone.
-  sum.set_to_sum(i, n, terms);
-  if (n <= section) [[likely]]
-    return double{fold_lanes<A>(sum.lane)};
-  total.add(sum.lane);
-  return total.fold();
+  BlockSum<A> sum;
+  add_terms(sum, 0, n, terms);
+  return sum.fold();
 }
 
 }  // namespace
