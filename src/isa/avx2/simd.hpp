@@ -87,6 +87,11 @@ struct Avx2 {
   static f32 high_pairs(f32 a, f32 b) { return _mm256_shuffle_ps(a, b, 0xee); }
   static f32 evens(f32 a, f32 b) { return _mm256_shuffle_ps(a, b, 0x88); }
   static f32 odds(f32 a, f32 b) { return _mm256_shuffle_ps(a, b, 0xdd); }
+  static f32 either_bits(f32 a, f32 b, f32 c) { return a | b | c; }
+  static f64 either_bits(f64 a, f64 b, f64 c) { return a | b | c; }
+  static bool any_common_bit(f32 a, f32 b) { return !_mm256_testz_si256(bits(a), bits(b)); }
+  static bool any_common_bit(f64 a, f64 b) { return !_mm256_testz_si256(bits(a), bits(b)); }
+
   // The lower or upper half of a, then of b.
   static f32 low_halves(f32 a, f32 b) { return _mm256_permute2f128_ps(a, b, 0x20); }
   static f64 low_halves(f64 a, f64 b) { return _mm256_permute2f128_pd(a, b, 0x20); }
@@ -132,6 +137,7 @@ struct simd : Avx2 {
   using mask = batch;
   static constexpr std::size_t width = 32 / sizeof(A);
   static constexpr std::size_t panel_vectors = 2;
+  static constexpr std::size_t exp_together = 4;
   static constexpr bool fetches_by_line = false;
   static constexpr std::size_t dot_rows_together = 1;  // 8 accumulators per row, of 16 registers
   static constexpr bool aligns_dot = true;

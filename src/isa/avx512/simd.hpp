@@ -75,6 +75,15 @@ struct Avx512 {
   static bool any_common_bit(u32 a, u32 b) { return _mm512_test_epi32_mask(a, b) != 0; }
   static bool any_common_bit(u64 a, u64 b) { return _mm512_test_epi64_mask(a, b) != 0; }
 
+  static f32 either_bits(f32 a, f32 b, f32 c) {
+    return number(u32(_mm512_ternarylogic_epi32(bits(a), bits(b), bits(c), 0xfe)));
+  }
+  static f64 either_bits(f64 a, f64 b, f64 c) {
+    return number(u64(_mm512_ternarylogic_epi64(bits(a), bits(b), bits(c), 0xfe)));
+  }
+  static bool any_common_bit(f32 a, f32 b) { return any_common_bit(bits(a), bits(b)); }
+  static bool any_common_bit(f64 a, f64 b) { return any_common_bit(bits(a), bits(b)); }
+
   static f32 shifted(f32 a, f32 b, u32 shift) { return _mm512_permutex2var_ps(a, shift, b); }
   static f64 shifted(f64 a, f64 b, u64 shift) { return _mm512_permutex2var_pd(a, shift, b); }
   static f32 zip_low(f32 a, f32 b) { return _mm512_unpacklo_ps(a, b); }
@@ -133,6 +142,7 @@ struct simd : Avx512 {
   using mask = decltype(compare<_CMP_LT_OQ>(batch(), batch()));
   static constexpr std::size_t width = 64 / sizeof(A);
   static constexpr std::size_t panel_vectors = 4;
+  static constexpr std::size_t exp_together = 8;
   static constexpr bool fetches_by_line = true;
   static constexpr std::size_t dot_rows_together = 4;  // with 4 accumulators per row
   static constexpr bool aligns_dot = true;

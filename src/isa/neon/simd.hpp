@@ -74,6 +74,11 @@ struct Neon {
   static f32 number(uint32x4_t v) { return vreinterpretq_f32_u32(v); }
   static f64 number(uint64x2_t v) { return vreinterpretq_f64_u64(v); }
 
+  static f32 either_bits(f32 a, f32 b, f32 c) { return number(bits(a) | bits(b) | bits(c)); }
+  static f64 either_bits(f64 a, f64 b, f64 c) { return number(bits(a) | bits(b) | bits(c)); }
+  static bool any_common_bit(f32 a, f32 b) { return any(bits(a) & bits(b)); }
+  static bool any_common_bit(f64 a, f64 b) { return any(bits(a) & bits(b)); }
+
   static f32 zip_low(f32 a, f32 b) { return vzip1q_f32(a, b); }
   static f64 zip_low(f64 a, f64 b) { return vzip1q_f64(a, b); }
   static f32 zip_high(f32 a, f32 b) { return vzip2q_f32(a, b); }
@@ -112,6 +117,7 @@ struct simd : Neon {
   using mask = decltype(less(batch(), batch()));
   static constexpr std::size_t width = 16 / sizeof(A);
   static constexpr std::size_t panel_vectors = 4;
+  static constexpr std::size_t exp_together = 4;
   static constexpr bool fetches_by_line = false;
   static constexpr std::size_t dot_rows_together = 1;  // with 16 accumulators per row
   static constexpr bool aligns_dot = false;            // loads that cross a line are cheap on today's cores

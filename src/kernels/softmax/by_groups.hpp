@@ -7,6 +7,7 @@
 #include "kernels/softmax/by_rows.hpp"
 #include "kernels/softmax/quotient.hpp"
 #include "kernels/softmax/softmax_call.hpp"
+#include "kernels/softmax/window.hpp"
 #include "kernels/vector/fill.hpp"
 #include "kernels/vector/map.hpp"
 #include "kernels/vector/unroll.hpp"
@@ -25,6 +26,7 @@ class SoftmaxGroup {
   using S = simd<A>;
   using C = rapt::SoftmaxContract<A>;
   using batch = typename S::batch;
+  using D = simd<double>;
   using Exponential = RowExp<A, false>;
   static constexpr std::size_t rows_together = S::width;
 
@@ -35,6 +37,51 @@ class SoftmaxGroup {
     if constexpr (!simple) {
       for (std::size_t j = 0; j < rows_together; ++j) cols_[j] = call.plan.visible_cols(first + present(j));
     }
+  }
+
+  // Without maxima. False, and nothing is written, if a score is outside of the window.
+  [[gnu::always_inline]] bool run_in_window(WindowExp<A> &window, bool past_caches) {
+    alignas(64) A buffer[rows_together * longest_group_row];
+    const std::size_t vectors = (rows_.cols + S::width - 1) / S::width;
+    const std::size_t pitch = vectors * S::width;
+    typename D::batch lanes[rows_together];
+    window.forget();
+    bool inside = true;
+    switch (vectors) {
+      case 2: inside = short_rows<2>(window, buffer, lanes); break;
+      case 3: inside = short_rows<3>(window, buffer, lanes); break;
+      case 4: inside = short_rows<4>(window, buffer, lanes); break;
+      default:
+        for (std::size_t j = 0; j < count_; ++j) {
+          BlockSum<A> sum;
+          if (!sum_in_window<Store::padded>(window, PlainElements<E>{x(j)}, buffer + j * pitch,
+                                            rows_.cols, sum, [](std::size_t) {})) return false;
+          if constexpr (std::is_same_v<A, double>) {
+            sum_[j] = sum.fold();
+          } else {
+            lanes[j] = sum.folded();
+          }
+        }
+    }
+    if (!inside) [[unlikely]]
+      return false;
+    if (std::is_same_v<A, float> || vectors <= 4) {
+      for (std::size_t j = count_; j < rows_together; ++j) lanes[j] = lanes[0];
+      fold_lanes_of_rows(lanes);
+    } else {
+      for (std::size_t j = count_; j < rows_together; ++j) sum_[j] = sum_[0];
+    }
+    take_sums();
+    for (std::size_t j = 0; j < count_; ++j) {
+      const PlainQuotient<A> quotient{batch(high_[j]), batch(low_[j])};
+      const A *const e = buffer + j * pitch;
+      if (past_caches) {
+        Map<A, E, PlainQuotient<A>>(e, y(j), rows_.cols, quotient, true).finish();
+      } else {
+        divide_padded(e, y(j), rows_.cols, quotient);
+      }
+    }
+    return true;
   }
 
   // False, and nothing is written, if a row is irregular or subtracts its maximum.
@@ -89,6 +136,46 @@ class SoftmaxGroup {
     S::store(lowest_, max - batch(call_.depth));
     S::store(magic_, Exponential::magic(S::fma(max, batch(call_.k.log2_e), round_magic) - round_magic));
     return true;
+  }
+  // Rows of K vectors, as many together as the exponentials' registers hold: their exponentials to the buffer,
+  // the lanes of their sums to `lanes`. False if a score is outside of the window.
+  template <std::size_t K>
+  [[gnu::always_inline]] bool short_rows(WindowExp<A> &window, A *buffer, typename D::batch *lanes) const {
+    constexpr std::size_t rows = K < WindowExp<A>::together ? WindowExp<A>::together / K : 1;
+    constexpr std::size_t made = BlockLanes<A>::together;
+    const std::size_t last = rows_.cols - (K - 1) * S::width;  // of a row's last vector
+    for (std::size_t j = 0; j < count_; j += rows) {
+      batch v[rows * K];
+      unroll<rows * K>([&](auto i) __attribute__((always_inline)) {
+        const E *const from = x(j + i / K) + i % K * S::width;
+        v[i] = i % K == K - 1 ? S::load_first(from, last) : S::load(from);
+      });
+      if (!window(v)) [[unlikely]]
+        return false;
+      unroll<rows>([&](auto q) __attribute__((always_inline)) {
+        v[q * K + K - 1] = S::keep_first(v[q * K + K - 1], last);
+        if (j + q >= rows_together) return;
+        unroll<K>([&](auto i) __attribute__((always_inline)) {
+          S::store(buffer + ((j + q) * K + i) * S::width, v[q * K + i]);
+        });
+        BlockSum<A> sum;
+        sum.add([&](std::size_t first, batch (&term)[made]) __attribute__((always_inline)) {
+          unroll<made>([&](auto r) __attribute__((always_inline)) {
+            term[r] = first + r < K ? v[q * K + (first + r) % K] : batch(A(0));
+          });
+        });
+        lanes[j + q] = sum.folded();
+      });
+    }
+    return true;
+  }
+  [[gnu::always_inline]] void fold_lanes_of_rows(const typename D::batch (&lanes)[rows_together]) {
+    unroll<rows_together / D::width>([&](auto g) __attribute__((always_inline)) {
+      typename D::batch group[D::width];
+      unroll<D::width>([&](auto i) __attribute__((always_inline)) { group[i] = lanes[g * D::width + i]; });
+      D::store(sum_ + g * D::width,
+               D::fold_each(group, [](typename D::batch a, typename D::batch b) { return a + b; }));
+    });
   }
   // The quotients of sum_.
   [[gnu::always_inline]] void take_sums() {
@@ -162,10 +249,21 @@ template <bool simple, class E, class A>
   using Group = SoftmaxGroup<E, simple>;
   const rapt::SoftmaxRows &rows = call.plan.rows;
   const bool past_caches = simple && goes_past_caches(x, y, rows.rows * rows.cols);
+  WindowExp<A> window(call.k);
+  const bool serves = WindowExp<A>::serves(call.k);
+  WindowTries tries;
   for_groups<Group::rows_together>(
       rows, x,
       y, [&](const E *x_group, E *y_group, std::size_t r, std::size_t count) __attribute__((always_inline)) {
-        if (Group(call, x_group, y_group, r, count).run(past_caches)) [[likely]]
+        Group group(call, x_group, y_group, r, count);
+        if constexpr (simple && std::is_same_v<E, A>) {
+          if (serves && tries.untried(count) == 0) [[likely]] {
+            if (group.run_in_window(window, past_caches)) [[likely]]
+              return;
+            tries.was_outside(count);
+          }
+        }
+        if (group.run(past_caches)) [[likely]]
           return;
         softmax_by_rows(call, x_group, y_group, r, r + count);
       });

@@ -45,16 +45,28 @@ class SoftmaxGroupInRegisters : SoftmaxGroup<E, simple> {
   [[gnu::always_inline]] void take_exponentials(const ExpParts<A> &exp) {
     unroll<registers>([&](auto m) __attribute__((always_inline)) {
       v_[m] = Exponential(exp, of_rows(this->lowest_, m), of_rows(this->magic_, m))(v_[m]);
-      if constexpr (together == 1) {
-        v_[m] = S::keep_first(v_[m], this->cols(m));
-      } else {
-        v_[m] = S::keep_first_of_halves(v_[m], this->cols(row(m, 0)), this->cols(row(m, 1)));
-      }
     });
+    keep_visible();
+  }
+  // The elements, with 0 past their ends.
+  [[gnu::always_inline]] void load_elements() requires(simple) {
+    load_from([&](std::size_t j) __attribute__((always_inline)) {
+      return S::load_first(this->x(j), this->rows_.cols);
+    });
+  }
+  // Without maxima.
+  [[gnu::always_inline]] void take_exponentials(WindowExp<A> &window) {
+    constexpr std::size_t at_once = registers < WindowExp<A>::together ? registers : WindowExp<A>::together;
+    unroll<registers / at_once>([&](auto g) __attribute__((always_inline)) {
+      batch v[at_once];
+      unroll<at_once>([&](auto m) __attribute__((always_inline)) { v[m] = v_[g * at_once + m]; });
+      window(v);
+      unroll<at_once>([&](auto m) __attribute__((always_inline)) { v_[g * at_once + m] = v[m]; });
+    });
+    keep_visible();
   }
   [[gnu::always_inline]] void take_sums() {
     using D = simd<double>;
-    const auto add = [](typename D::batch a, typename D::batch b) { return a + b; };
     typename D::batch lanes[rows_together];
     unroll<registers>([&](auto m) __attribute__((always_inline)) {
       if constexpr (std::is_same_v<A, double>) {
@@ -66,16 +78,13 @@ class SoftmaxGroupInRegisters : SoftmaxGroup<E, simple> {
         lanes[row(m, 1)] = S::template widened<1>(v_[m]);
       }
     });
-    unroll<rows_together / D::width>([&](auto g) __attribute__((always_inline)) {
-      typename D::batch group[D::width];
-      unroll<D::width>([&](auto i) __attribute__((always_inline)) { group[i] = lanes[g * D::width + i]; });
-      D::store(this->sum_ + g * D::width, D::fold_each(group, add));
-    });
+    this->fold_lanes_of_rows(lanes);
     Group::take_sums();
   }
+  template <class Q>
   [[gnu::always_inline]] void write() {
     unroll<registers>([&](auto m) __attribute__((always_inline)) {
-      const Quotient<A> quotient(of_rows(this->high_, m), of_rows(this->low_, m));
+      const Q quotient(of_rows(this->high_, m), of_rows(this->low_, m));
       const batch q = quotient(v_[m]);
       S::store_first(this->y(row(m, 0)), q, this->cols(row(m, 0)));
       if constexpr (together == 2)
@@ -87,6 +96,15 @@ class SoftmaxGroupInRegisters : SoftmaxGroup<E, simple> {
  private:
   static constexpr std::size_t registers = rows_together / together;
 
+  [[gnu::always_inline]] void keep_visible() {
+    unroll<registers>([&](auto m) __attribute__((always_inline)) {
+      if constexpr (together == 1) {
+        v_[m] = S::keep_first(v_[m], this->cols(m));
+      } else {
+        v_[m] = S::keep_first_of_halves(v_[m], this->cols(row(m, 0)), this->cols(row(m, 1)));
+      }
+    });
+  }
   // The rows in register m, in the order that S::fold_each or S::fold_each_half wants.
   static constexpr std::size_t row(std::size_t m, std::size_t part) {
     return together == 1 ? m : m / 4 * 8 + m % 4 + part * 4;
@@ -144,6 +162,9 @@ template <bool simple, std::size_t together, class E, class A>
   constexpr std::size_t most = Group::rows_together;
   const rapt::SoftmaxRows &rows = call.plan.rows;
   const ExpParts<A> exp(call.k);
+  WindowExp<A> window(call.k);
+  const bool serves = WindowExp<A>::serves(call.k);
+  WindowTries tries;
   for_groups<2 * most>(
       rows, x,
       y, [&](const E *x_group, E *y_group, std::size_t r, std::size_t count) __attribute__((always_inline)) {
@@ -152,6 +173,23 @@ template <bool simple, std::size_t together, class E, class A>
         Group a(call, x_group, y_group, r, half);
         Group b(call, x_group + static_cast<std::ptrdiff_t>(skip) * rows.x_stride,
                 y_group + static_cast<std::ptrdiff_t>(skip) * rows.y_stride, r + skip, count - skip);
+        if constexpr (simple && std::is_same_v<E, A>) {
+          if (serves && tries.untried(count) == 0) [[likely]] {
+            window.forget();
+            a.load_elements();
+            a.take_exponentials(window);
+            b.load_elements();
+            b.take_exponentials(window);
+            if (!window.left()) [[likely]] {
+              a.take_sums();
+              b.take_sums();
+              a.template write<PlainQuotient<A>>();
+              b.template write<PlainQuotient<A>>();
+              return;
+            }
+            tries.was_outside(count);
+          }
+        }
         a.load();
         b.load();
         const bool a_is_regular = a.take_maxima();
@@ -163,8 +201,8 @@ template <bool simple, std::size_t together, class E, class A>
         b.take_exponentials(exp);
         a.take_sums();
         b.take_sums();
-        a.write();
-        b.write();
+        a.template write<Quotient<A>>();
+        b.template write<Quotient<A>>();
       });
 }
 

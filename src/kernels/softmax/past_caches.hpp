@@ -4,10 +4,11 @@
 #include <cstddef>
 
 #include "kernels/softmax/by_rows.hpp"
+#include "kernels/softmax/window.hpp"
 
 namespace {
 
-// Plain rows. The exponentials are taken twice, for the sum and for the probabilities, which costs less than
+// Rows [begin, end), plain. The exponentials are taken twice, for the sum and for the probabilities, which costs less than
 // storing them in between. A row's probabilities are written while the next row is summed and its successor
 // is fetched: memory and arithmetic are busy at the same time.
 //
@@ -17,14 +18,15 @@ namespace {
 //   exponentials twice, row after row   | .57
 //   rows overlapped (this one)          | .50
 template <class E, class A>
-[[gnu::noinline, gnu::flatten]] void softmax_past_caches(const SoftmaxCall<A> &call, const E *x, E *y) {
+[[gnu::noinline, gnu::flatten]] void softmax_past_caches(const SoftmaxCall<A> &call, const E *x, E *y,
+                                                         std::size_t begin, std::size_t end) {
   using Exponential = RowExp<A, false>;
   using Writer = Map<E, E, Probability<A>>;
   const rapt::SoftmaxRows &rows = call.plan.rows;
   const ExpParts<A> exp(call.k);
   const Probability<A> none(call, exp, RowMax<A>(), 1.0);
   Writer writer(x, y, 0, none, true);  // of the row before
-  for (std::size_t r = 0; r < rows.rows; ++r, x += rows.x_stride, y += rows.y_stride) {
+  for (std::size_t r = begin; r < end; ++r, x += rows.x_stride, y += rows.y_stride) {
     const auto row = call.first_pass(r, x, scratch_of(y));
     if (row.max.kind != RowKind::regular || row.max.subtract) [[unlikely]] {
       softmax_by_rows(call, x, y, r, r + 1);
@@ -38,7 +40,7 @@ template <class E, class A>
     }
     const Exponential exponential(exp, row.max.max, row.max.max_n, call.depth);
     const PlainScores<E> scores{x};
-    const E *ahead = r + 1 < rows.rows ? x + rows.x_stride : x;
+    const E *ahead = r + 1 < end ? x + rows.x_stride : x;
     double sum = sum_of<A>(row.cols, row_terms<Store::none, A>(exponential, scores, nullptr, ahead, &writer));
     writer.finish();
     if (sum != sum) [[unlikely]] {
@@ -51,7 +53,70 @@ template <class E, class A>
     if (row.cols < rows.cols) fill(y + row.cols, rows.cols - row.cols, A(0));
   }
   writer.finish();
-  simd<A>::end_streaming();
+}
+
+// From scores in the window to probabilities.
+template <class A>
+struct WindowProbability {
+  using batch = typename simd<A>::batch;
+  const WindowExp<A> *window;
+  PlainQuotient<A> quotient;
+
+  template <std::size_t registers>
+  [[gnu::always_inline]] void operator()(batch (&v)[registers]) const {
+    window->without_test(v);
+    unroll<registers>([&](auto r) __attribute__((always_inline)) { v[r] = quotient(v[r]); });
+  }
+};
+
+// The same without maxima, where scores allow.
+template <class E, class A>
+[[gnu::noinline, gnu::flatten]] void softmax_past_caches_by_window(const SoftmaxCall<A> &call, const E *x,
+                                                                   E *y) {
+  using batch = typename simd<A>::batch;
+  using Writer = Map<E, E, WindowProbability<A>>;
+  const rapt::SoftmaxRows &rows = call.plan.rows;
+  WindowExp<A> window(call.k);
+  const WindowExp<A> constants = window;
+  WindowTries tries;
+  const auto writer_of = [&](std::size_t cols, const Reciprocal<A> &reciprocal) __attribute__((always_inline)) {
+    const PlainQuotient<A> quotient(batch(reciprocal.high), batch(reciprocal.low));
+    return Writer(x, y, cols, WindowProbability<A>{&constants, quotient}, true);
+  };
+  Writer writer = writer_of(0, Reciprocal<A>(1));  // of the row before
+  std::size_t r = 0;
+  const auto skip = [&](std::size_t count) {
+    softmax_past_caches(call, x, y, r, r + count);
+    r += count;
+    x += static_cast<std::ptrdiff_t>(count) * rows.x_stride;
+    y += static_cast<std::ptrdiff_t>(count) * rows.y_stride;
+  };
+  while (r < rows.rows) {
+    const std::size_t untried = tries.untried(rows.rows - r);
+    const std::size_t cols = call.plan.visible_cols(r);
+    const E *const next = r + 1 < rows.rows ? x + rows.x_stride : x;
+    const auto beside = [&](std::size_t i) __attribute__((always_inline)) {
+      FetchRow<E>{next}(i);
+      writer.step();
+    };
+    BlockSum<A> sum;
+    const bool inside =
+        untried == 0 && sum_in_window<Store::none>(window, PlainElements<E>{x}, static_cast<A *>(nullptr), cols, sum,
+                                                     beside);
+    writer.finish();
+    if (!inside) [[unlikely]] {
+      writer = writer_of(0, Reciprocal<A>(1));
+      if (untried == 0) tries.was_outside(1);
+      skip(untried > 0 ? untried : 1);
+      continue;
+    }
+    writer = writer_of(cols, Reciprocal<A>(cols > 0 ? sum.fold() : 1));
+    if (cols < rows.cols) fill(y + cols, rows.cols - cols, A(0));
+    ++r;
+    x += rows.x_stride;
+    y += rows.y_stride;
+  }
+  writer.finish();
 }
 
 }  // namespace

@@ -80,9 +80,17 @@ class RowExp {
     return (N(C::round_magic) - max_n) + N(A(C::sum_bias));
   }
 
+  template <std::size_t registers>
+  [[gnu::always_inline]] void operator()(batch (&v)[registers]) const {
+    if constexpr (subtract) {
+      unroll<registers>([&](auto r) __attribute__((always_inline)) { v[r] = v[r] - max_; });
+    }
+    exp_->exp_above(v, lowest_, magic_);
+  }
   [[gnu::always_inline]] batch operator()(batch v) const {
-    if constexpr (subtract) v = v - max_;
-    return exp_->exp_above(v, lowest_, magic_);
+    batch one[1] = {v};
+    (*this)(one);
+    return one[0];
   }
 
  private:
@@ -111,12 +119,12 @@ struct RowTerms {
       __builtin_prefetch(ahead + i + r * line);
     });
     if constexpr (Scores::in_memory) {
-      unroll<registers>([&](auto r) __attribute__((always_inline)) {
-        term[r] = exponential(scores.full(i + r * S::width));
-      });
+      unroll<registers>(
+          [&](auto r) __attribute__((always_inline)) { term[r] = scores.full(i + r * S::width); });
     } else {
-      for (std::size_t r = 0; r < registers; ++r) term[r] = exponential(scores.full(i + r * S::width));
+      for (std::size_t r = 0; r < registers; ++r) term[r] = scores.full(i + r * S::width);
     }
+    exponential(term);
     unroll<registers>([&](auto r)
                           __attribute__((always_inline)) { store_full<to>(e, i + r * S::width, term[r]); });
     if constexpr (!std::is_same_v<Beside, Nothing>) beside->step();

@@ -20,6 +20,7 @@
 
 #include "kernels/softmax/by_groups.hpp"
 #include "kernels/softmax/by_rows.hpp"
+#include "kernels/softmax/by_window.hpp"
 #include "kernels/softmax/in_registers.hpp"
 #include "kernels/softmax/past_caches.hpp"
 #include "kernels/vector/simd.hpp"
@@ -32,9 +33,16 @@ void softmax(const E *x, E *y, const rapt::SoftmaxRows *rows) {
   using S = simd<A>;
   const SoftmaxCall<A> call(*rows);
   const bool simple = call.plan.simple();
+  const bool is_plain = call.plan.plain();
+  const bool without_max =
+      (is_plain || call.plan.masked_only()) && !rows->options.sinks && WindowExp<A>::serves(call.k);
   if (rows->cols > longest_group_row || rows->rows < 4 || rows->options.sinks) {
-    if (call.plan.plain() && goes_past_caches(x, y, rows->rows * rows->cols)) {
-      softmax_past_caches(call, x, y);
+    if (is_plain && goes_past_caches(x, y, rows->rows * rows->cols)) {
+      without_max ? softmax_past_caches_by_window(call, x, y)
+                  : softmax_past_caches(call, x, y, 0, rows->rows);
+      S::end_streaming();
+    } else if (output_is_scratch<E> && without_max) {
+      if constexpr (output_is_scratch<E>) softmax_by_window(call, x, y);
     } else {
       softmax_by_rows(call, x, y, 0, rows->rows);
     }

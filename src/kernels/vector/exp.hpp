@@ -37,15 +37,39 @@ struct ExpParts {
     p = S::fma(p, r, scale);
     return S::fma(p, r, batch(A(1)));
   }
-  // exp_normal where v is above `lowest`, 0 elsewhere. A NaN gives 0, or NaN where S::exp_keeps_nan.
-  [[gnu::always_inline]] batch exp_above(batch v, batch lowest, batch magic) const {
-    const batch shifted = S::fma(v, log2_e, magic);
-    const batch p = exp_of_remainder(remainder(v, shifted - magic));
-    if constexpr (ScalesByPower<S>) {
-      return S::scale_by_power_above(v, lowest, p, shifted - batch(C::round_magic), shifted);
-    } else {
-      return S::zero_where(S::not_greater(v, lowest), S::add_exponent(p, shifted));
-    }
+  // Step by step for several vectors: in a chain after the other, each operation would wait for the one before.
+  template <std::size_t registers>
+  [[gnu::always_inline]] void exp_of_remainders(const batch (&v)[registers], const batch (&n)[registers],
+                                                batch (&p)[registers]) const {
+    const auto each = [](auto step) __attribute__((always_inline)) { unroll<registers>(step); };
+    batch r[registers];
+    each([&](auto i) __attribute__((always_inline)) { r[i] = S::fnma(n[i], ln2_hi, v[i]); });
+    each([&](auto i) __attribute__((always_inline)) { r[i] = S::fnma(n[i], ln2_lo, r[i]); });
+    each([&](auto i) __attribute__((always_inline)) { p[i] = c[C::coefficient_count - 1]; });
+    unroll<C::coefficient_count - 1>([&](auto j) __attribute__((always_inline)) {
+      each([&](auto i) __attribute__((always_inline)) {
+        p[i] = S::fma(p[i], r[i], c[C::coefficient_count - 2 - j]);
+      });
+    });
+    each([&](auto i) __attribute__((always_inline)) { p[i] = S::fma(p[i], r[i], scale); });
+    each([&](auto i) __attribute__((always_inline)) { p[i] = S::fma(p[i], r[i], batch(A(1))); });
+  }
+  // 2^k * exp(scale * v) where magic is round_magic + k, and v is above `lowest`; 0 elsewhere. A NaN gives 0, or
+  // NaN where S::exp_keeps_nan.
+  template <std::size_t registers>
+  [[gnu::always_inline]] void exp_above(batch (&v)[registers], batch lowest, batch magic) const {
+    batch shifted[registers], n[registers], p[registers];
+    const auto each = [](auto step) __attribute__((always_inline)) { unroll<registers>(step); };
+    each([&](auto i) __attribute__((always_inline)) { shifted[i] = S::fma(v[i], log2_e, magic); });
+    each([&](auto i) __attribute__((always_inline)) { n[i] = shifted[i] - magic; });
+    exp_of_remainders(v, n, p);
+    each([&](auto i) __attribute__((always_inline)) {
+      if constexpr (ScalesByPower<S>) {
+        v[i] = S::scale_by_power_above(v[i], lowest, p[i], shifted[i] - batch(C::round_magic), shifted[i]);
+      } else {
+        v[i] = S::zero_where(S::not_greater(v[i], lowest), S::add_exponent(p[i], shifted[i]));
+      }
+    });
   }
   // 2^k * exp(scale * v) where magic is round_magic + k, and the result is a normal number.
   [[gnu::always_inline]] batch exp_normal(batch v, batch magic) const {

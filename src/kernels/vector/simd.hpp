@@ -37,6 +37,8 @@ concept SimdChoices = requires {
   // Attention: vectors of rows in a panel, and whether its fetches for later stand at every line or every
   // fourth.
   requires S::panel_vectors == 2 || S::panel_vectors == 4;
+  // Vectors whose exponentials are taken in step: what the registers hold with their constants.
+  requires S::exp_together == 4 || S::exp_together == 8;
   typename std::bool_constant<S::fetches_by_line>;
   // dot: rows that share each load of the query, and whether load_last brings vectors to alignment.
   requires 4 % S::dot_rows_together == 0;
@@ -119,6 +121,15 @@ concept SimdBits = requires(V v, V cutoff, V p, V n, V shifted, typename S::mask
   { S::scale_by_power_above(v, cutoff, p, n, shifted) } -> std::same_as<V>;
 };
 
+// Tests of bits: of a number's exponent and sign, all that a window of exponents leaves the same.
+template <class S, class V = typename S::batch>
+concept TestsBits = requires(V a, V b, V c) {
+  // a | b | c.
+  { S::either_bits(a, b, c) } -> std::same_as<V>;
+  // Whether a bit is set in both, in any lane.
+  { S::any_common_bit(a, b) } -> std::same_as<bool>;
+};
+
 // exp by an instruction that scales by any power of two. Unusual arguments show in the bits of n.
 template <class S, class V = typename S::batch>
 concept ScalesByPower = requires(V a, V b, V n, V (&v)[4]) {
@@ -191,7 +202,7 @@ concept Simd = requires {
   requires !S::aligns_dot || LoadsLast<S>;
   requires SimdArithmetic<S>;
   requires SimdMasks<S>;
-  requires SimdBits<S>;
+  requires SimdBits<S> && TestsBits<S>;
   requires ScalesByPower<S> || TestsMagnitude<S>;
   requires SimdFolds<S>;
   requires sizeof(typename S::batch::value_type) == 8 || Widens<S>;

@@ -57,6 +57,7 @@ class BlockSum {
   using S = simd<A>;
   using D = simd<double>;
   using Lanes = BlockLanes<A>;
+  using batch = typename S::batch;
   using total_batch = typename D::batch;
   static constexpr std::size_t registers = rapt::total_lanes / D::width;
 
@@ -67,7 +68,7 @@ class BlockSum {
   // make: see BlockLanes::sum.
   template <class Make>
   [[gnu::always_inline]] void add(Make make) {
-    typename S::batch lanes[Lanes::registers];
+    batch lanes[Lanes::registers];
     Lanes::template sum<0, Lanes::in_block>(lanes, make);
     unroll<registers>([&](auto r) __attribute__((always_inline)) {
       if constexpr (std::is_same_v<A, float>) {
@@ -77,6 +78,17 @@ class BlockSum {
       }
     });
     ++blocks_;
+  }
+  // Whole blocks of terms in registers.
+  template <std::size_t count>
+  [[gnu::always_inline]] void add_blocks(const batch (&term)[count]) {
+    unroll<count / Lanes::in_block>([&](auto block) __attribute__((always_inline)) {
+      add([&](std::size_t first, batch (&part)[Lanes::together]) __attribute__((always_inline)) {
+        unroll<Lanes::together>([&](auto r) __attribute__((always_inline)) {
+          part[r] = term[block * Lanes::in_block + first + r];
+        });
+      });
+    });
   }
   // Exact, except for lanes that become subnormal.
   [[gnu::always_inline]] void scale(double power_of_two) {
@@ -102,7 +114,7 @@ class BlockSum {
  private:
   // Register r of lane i + lane i + 8, as f64.
   template <std::size_t r>
-  [[gnu::always_inline]] static total_batch of_floats(const typename S::batch (&lanes)[Lanes::registers]) {
+  [[gnu::always_inline]] static total_batch of_floats(const batch (&lanes)[Lanes::registers]) {
     return S::template widened<r % 2>(lanes[r / 2]) +
            S::template widened<(r + registers) % 2>(lanes[(r + registers) / 2]);
   }
@@ -141,6 +153,14 @@ template <class A, class Terms>
   using S = simd<A>;
   using batch = typename S::batch;
   constexpr std::size_t together = BlockLanes<A>::together;
+  if constexpr (S::exp_together >= BlockLanes<A>::in_block) {
+    constexpr std::size_t step = S::exp_together * S::width;
+    for (; end - i >= step; i += step) {
+      batch term[S::exp_together];
+      terms.full(i, term);
+      sum.add_blocks(term);
+    }
+  }
   for (; end - i >= rapt::sum_block; i += rapt::sum_block) {
     sum.add([&](std::size_t r, batch (&term)[together]) __attribute__((always_inline)) {
       terms.full(i + r * S::width, term);

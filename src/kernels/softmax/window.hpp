@@ -1,0 +1,280 @@
+// Exponentials without a maximum, for rows whose scores are all of ordinary size.
+//
+// While the exponent n of every score lies in a window, 2^n * exp(r) can be summed as it is. It differs from
+// softmax's exponential by one power of two for the whole row, which is exact in every sum and cancels in the
+// quotient: the bits are those of a row that knows its maximum. That saves the pass for the maximum, the
+// comparison with the depth, the flush of the quotient and its bias: 14 of 20 operations are left.
+//
+// The test costs half an operation: a score's sum with the magic number has n in its low bits, and bits above
+// them that are the same throughout the window. NaN, infinities and huge scores have others.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "contract/exp.hpp"
+#include "kernels/vector/exp.hpp"
+#include "kernels/vector/store.hpp"
+#include "kernels/vector/sum.hpp"
+#include "kernels/vector/unroll.hpp"
+
+namespace {
+
+template <class A>
+struct WindowContract : rapt::ExpContract<A> {
+  using typename rapt::ExpContract<A>::Bits;
+  // n is in [-2^(bits - 1), 2^(bits - 1)). At 2^30 columns a probability is still 2^-94 (f64: 2^-286), and what
+  // Reciprocal's `low` adds to it is a normal number.
+  static constexpr int bits = sizeof(A) == 4 ? 6 : 8;
+  static constexpr A least = static_cast<A>(Bits{1} << rapt::ExpContract<A>::mantissa_bits);
+  static constexpr A magic = least + static_cast<A>(Bits{1} << (bits - 1));
+  static constexpr Bits outside = ~(__builtin_bit_cast(Bits, least) | ((Bits{1} << bits) - 1));
+};
+
+template <class A>
+class WindowExp {
+ public:
+  using S = simd<A>;
+  using C = WindowContract<A>;
+  using Bits = typename C::Bits;
+  using batch = typename S::batch;
+  static constexpr std::size_t together = S::exp_together;
+
+  // Whether n is rounded here as with the magic number of a row's maximum. The parities of the two differ, so
+  // that no score of the window may lie halfway: no multiple of a short log2_e does below its odd part.
+  [[gnu::always_inline]] static bool serves(const ExpConstants<A> &k) {
+    const Bits mantissa = __builtin_bit_cast(Bits, k.log2_e);
+    return (mantissa & ((Bits{1} << (C::mantissa_bits - C::bits - 1)) - 1)) != 0;
+  }
+
+  [[gnu::always_inline]] explicit WindowExp(const ExpConstants<A> &k)
+      : exp_(k), magic_(C::magic), seen_(batch(A(0))) {}
+
+  // The exponentials of scores. False, and v is unchanged, if a score was outside of the window so far: its
+  // exponential might be subnormal, at the cost of a microcode assist.
+  template <std::size_t registers>
+  [[gnu::always_inline]] bool operator()(batch (&v)[registers]) {
+    batch shifted[registers];
+    test(v, shifted);
+    if (left()) [[unlikely]]
+      return false;
+    take(v, shifted);
+    return true;
+  }
+  // The same for scores of a row that was tested.
+  template <std::size_t registers>
+  [[gnu::always_inline]] void without_test(batch (&v)[registers]) const {
+    batch shifted[registers];
+    shift(v, shifted);
+    take(v, shifted);
+  }
+  // The first `some` of `term`: of elements `at` to n, stored to e too. The other terms are 0.
+  template <std::size_t some, Store to, class Elements, std::size_t registers>
+  [[gnu::always_inline]] void first_terms(const Elements &elements, std::size_t at, A *e, std::size_t n,
+                                          batch (&term)[registers]) {
+    const auto left = [&](std::size_t r) __attribute__((always_inline)) {
+      return n > at + r * S::width ? n - at - r * S::width : 0;
+    };
+    unroll<registers>([&](auto r) __attribute__((always_inline)) { term[r] = batch(A(0)); });
+    if constexpr (some > 0) {
+      batch v[some];
+      unroll<some>([&](auto r) __attribute__((always_inline)) {
+        v[r] = elements.first(at + r * S::width, left(r));
+      });
+      (*this)(v);
+      unroll<some>([&](auto r) __attribute__((always_inline)) {
+        term[r] = elements.keep_first(at + r * S::width, left(r), v[r]);
+        if (left(r) > 0) store_end<to>(e, at + r * S::width, term[r], left(r));
+      });
+    }
+  }
+  template <std::size_t registers>
+  [[gnu::always_inline]] void test(const batch (&v)[registers]) {
+    batch shifted[registers];
+    test(v, shifted);
+  }
+  // Whether any score so far was outside of the window.
+  [[gnu::always_inline]] bool left() const { return S::any_common_bit(seen_, bits_of(C::outside)); }
+  [[gnu::always_inline]] void forget() { seen_ = batch(A(0)); }
+
+ private:
+  [[gnu::always_inline]] static batch bits_of(Bits bits) { return batch(__builtin_bit_cast(A, bits)); }
+  template <std::size_t registers>
+  [[gnu::always_inline]] void shift(const batch (&v)[registers], batch (&shifted)[registers]) const {
+    unroll<registers>([&](auto i)
+                          __attribute__((always_inline)) { shifted[i] = S::fma(v[i], exp_.log2_e, magic_); });
+  }
+  template <std::size_t registers>
+  [[gnu::always_inline]] void test(const batch (&v)[registers], batch (&shifted)[registers]) {
+    shift(v, shifted);
+    unroll<(registers + 1) / 2>([&](auto i) __attribute__((always_inline)) {
+      constexpr std::size_t second = 2 * i + 1 < registers ? 2 * i + 1 : 2 * i;
+      seen_ = S::either_bits(seen_, shifted[2 * i], shifted[second]);
+    });
+  }
+  template <std::size_t registers>
+  [[gnu::always_inline]] void take(batch (&v)[registers], const batch (&shifted)[registers]) const {
+    batch n[registers], p[registers];
+    unroll<registers>([&](auto i) __attribute__((always_inline)) { n[i] = shifted[i] - magic_; });
+    exp_.exp_of_remainders(v, n, p);
+    unroll<registers>([&](auto i) __attribute__((always_inline)) {
+      if constexpr (ScalesByPower<S>) {
+        v[i] = S::scale_by_power(p[i], n[i]);
+      } else {
+        v[i] = S::add_exponent(p[i], shifted[i]);  // 2^(bits - 1) times as large, for the whole row
+      }
+    });
+  }
+
+  ExpParts<A> exp_;
+  batch magic_, seen_;
+};
+
+// A row's elements for the window, and its exponentials with 0 for the excluded ones. Elements that are not there
+// are 0, which is in the window.
+template <class E>
+struct PlainElements {
+  using S = simd<rapt::Arithmetic<E>>;
+  using batch = typename S::batch;
+  const E *x;
+
+  [[gnu::always_inline]] batch full(std::size_t i) const { return S::load(x + i); }
+  [[gnu::always_inline]] batch first(std::size_t i, std::size_t k) const { return S::load_first(x + i, k); }
+  [[gnu::always_inline]] batch keep(std::size_t, batch e) const { return e; }
+  [[gnu::always_inline]] batch keep_first(std::size_t, std::size_t k, batch e) const {
+    return S::keep_first(e, k);
+  }
+};
+
+template <class E>
+struct MaskedElements {
+  using S = simd<rapt::Arithmetic<E>>;
+  using batch = typename S::batch;
+  const E *x;
+  const std::uint8_t *mask;
+
+  [[gnu::always_inline]] batch full(std::size_t i) const { return keep(i, S::load(x + i)); }
+  [[gnu::always_inline]] batch first(std::size_t i, std::size_t k) const {
+    return keep_first(i, k, S::load_first(x + i, k));
+  }
+  [[gnu::always_inline]] batch keep(std::size_t i, batch e) const { return keep_first(i, S::width, e); }
+  [[gnu::always_inline]] batch keep_first(std::size_t i, std::size_t k, batch e) const {
+    return S::select(S::load_flags(mask + i, k), e, batch(rapt::Arithmetic<E>(0)));
+  }
+};
+
+// A row's exponentials, stored to e, and their sum. False if a score is outside of the window; e then holds
+// anything. Meanwhile beside(i) is called for each block, from element i on.
+template <Store to, class A, class Elements, class Beside>
+[[gnu::always_inline]] inline bool sum_in_window(WindowExp<A> &window, const Elements &elements, A *e,
+                                                 std::size_t n, BlockSum<A> &sum, Beside beside) {
+  using S = simd<A>;
+  using batch = typename S::batch;
+  constexpr std::size_t together = WindowExp<A>::together, in_block = BlockLanes<A>::in_block;
+  constexpr std::size_t made = BlockLanes<A>::together;
+  window.forget();
+  std::size_t i = 0;
+  if constexpr (together >= in_block) {
+    constexpr std::size_t step = together * S::width;
+    for (; n - i >= step; i += step) {
+      batch v[together];
+      unroll<together>(
+          [&](auto r) __attribute__((always_inline)) { v[r] = elements.full(i + r * S::width); });
+      if (!window(v)) [[unlikely]]
+        return false;
+      unroll<together>(
+          [&](auto r) __attribute__((always_inline)) { v[r] = elements.keep(i + r * S::width, v[r]); });
+      unroll<together>([&](auto r)
+                           __attribute__((always_inline)) { store_full<to>(e, i + r * S::width, v[r]); });
+      sum.add_blocks(v);
+      unroll<together / in_block>([&](auto block)
+                                      __attribute__((always_inline)) { beside(i + block * rapt::sum_block); });
+    }
+  }
+  for (; n - i >= rapt::sum_block; i += rapt::sum_block) {
+    sum.add([&](std::size_t first, batch (&term)[made]) __attribute__((always_inline)) {
+      const std::size_t at = i + first * S::width;
+      unroll<made>(
+          [&](auto r) __attribute__((always_inline)) { term[r] = elements.full(at + r * S::width); });
+      window(term);
+      unroll<made>(
+          [&](auto r) __attribute__((always_inline)) { term[r] = elements.keep(at + r * S::width, term[r]); });
+      unroll<made>(
+          [&](auto r) __attribute__((always_inline)) { store_full<to>(e, at + r * S::width, term[r]); });
+    });
+    beside(i);
+    if (window.left()) [[unlikely]]
+      return false;
+  }
+  if (i < n) {
+    sum.add([&](std::size_t first, batch (&term)[made]) __attribute__((always_inline)) {
+      const std::size_t begin = i + first * S::width;
+      const std::size_t left = n > begin ? n - begin : 0;
+      if (left > 2 * S::width) {
+        window.template first_terms<made, to>(elements, begin, e, n, term);
+      } else if (left > S::width) {
+        window.template first_terms<2, to>(elements, begin, e, n, term);
+      } else if (left > 0) {
+        window.template first_terms<1, to>(elements, begin, e, n, term);
+      } else {
+        window.template first_terms<0, to>(elements, 0, e, 0, term);
+      }
+    });
+    if (window.left()) [[unlikely]]
+      return false;
+  }
+  return true;
+}
+
+// Lines of another row, one block at a time.
+template <class E>
+struct FetchRow {
+  const E *row;
+  [[gnu::always_inline]] void operator()(std::size_t i) const {
+    constexpr std::size_t line = 64 / sizeof(E);
+    unroll<rapt::sum_block / line>(
+        [&](auto r) __attribute__((always_inline)) { __builtin_prefetch(row + i + r * line); });
+  }
+};
+
+// Whether rows are tried in the window. The rows of a call are alike: after one that was outside, some rows are
+// not tried, and twice as many after the next one.
+class WindowTries {
+ public:
+  // Of the next `rows` rows, those to leave untried; 0: try.
+  std::size_t untried(std::size_t rows) {
+    const std::size_t skipped = waits_ < rows ? waits_ : rows;
+    waits_ -= skipped;
+    return skipped;
+  }
+  void was_outside(std::size_t rows) {
+    if (next_ < rows) next_ = rows;
+    waits_ = next_;
+    next_ *= 2;
+  }
+
+ private:
+  std::size_t waits_ = 0, next_ = 8;
+};
+
+// Whether all scores of a row are in the window.
+template <class A, class Elements>
+[[gnu::noinline, gnu::flatten]] bool row_is_in_window(const ExpConstants<A> &k, const Elements &elements,
+                                                      std::size_t n) {
+  using S = simd<A>;
+  using batch = typename S::batch;
+  WindowExp<A> window(k);
+  std::size_t i = 0;
+  for (; n - i >= 4 * S::width; i += 4 * S::width) {
+    batch v[4];
+    unroll<4>([&](auto r) __attribute__((always_inline)) { v[r] = elements.full(i + r * S::width); });
+    window.test(v);
+  }
+  for (; i < n; i += S::width < n - i ? S::width : n - i) {
+    const batch v[1] = {elements.first(i, n - i)};
+    window.test(v);
+  }
+  return !window.left();
+}
+
+}  // namespace
