@@ -56,8 +56,10 @@ template <class Call, class... Arguments>
   return in_default_mode([&] { return Call()(arguments...); });
 }
 
-// call(arguments...) in the default mode, for short calls: nothing but the test of the mode stands between
-// the caller and the kernel, which gets the arguments in the registers that they came in.
+// call(arguments...) in the default mode, for short calls: the arguments stay in their registers, and the
+// usual case is a test and a jump. Of a dot of 16 elements, which takes 2.9 ns, reading the mode takes 0.9:
+// stmxcsr is microcode. Arithmetic that shows rounding and flushing is free, but it traps where the caller
+// has unmasked underflow, and does not show the other masks.
 template <class Call, class... Arguments>
 [[gnu::always_inline]] inline auto forward_in_default_mode(Call call, Arguments... arguments) {
   if (is_default(floating_point_mode())) [[likely]]
