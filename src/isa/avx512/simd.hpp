@@ -184,7 +184,7 @@ struct simd : Avx512 {
     return scale_where(compare<_CMP_NLE_UQ>(v, cutoff), p, n);
   }
   template <std::size_t registers>
-  static batch either_bits(const batch (&v)[registers]) {
+  static batch bits_of_any(const batch (&v)[registers]) {
     constexpr int any_of_three = 0xfe;
     __m512i all = bits(v[0]);
     unroll<(registers - 1) / 2>([&](auto i) __attribute__((always_inline)) {

@@ -93,7 +93,7 @@ struct Exp : ExpParts<A> {
       unroll<registers>([&](auto r) __attribute__((always_inline)) {
         shifted[r] = S::fma(v[r], this->log2_e, magic);
       });
-      const auto bits = S::either_bits(shifted);
+      const auto bits = S::bits_of_any(shifted);
       if (S::has_bits(bits, unusual_bits)) [[unlikely]] {
         if (S::has_bits(bits, unbounded_bits)) [[unlikely]] {
           any_by_power<false>(v, magic);

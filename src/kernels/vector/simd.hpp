@@ -127,7 +127,7 @@ concept ScalesByPower =
   // The operand of smaller magnitude; b where a is NaN.
   { S::nearer_zero(a, b) } -> std::same_as<V>;
   // The bits that are set in any of the vectors, and whether any lane has one of `which`.
-  { S::either_bits(v) } -> std::same_as<V>;
+  { S::bits_of_any(v) } -> std::same_as<V>;
   { S::has_bits(a, which) } -> std::same_as<bool>;
   // The bits of the nearest integer where m is set, a elsewhere.
   { S::integer_bits_where(m, a) } -> std::same_as<V>;
