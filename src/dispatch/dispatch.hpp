@@ -9,7 +9,7 @@ namespace rapt {
 
 // Points at stand-ins that choose a level at the first call, then at the chosen level's table: a caller pays
 // one load and one indirect call, and no test of whether the choice was made.
-extern std::atomic<const KernelTable *> active_kernels;
+[[gnu::visibility("hidden")]] extern std::atomic<const KernelTable *> active_kernels;
 
 inline const KernelTable &kernels() { return *active_kernels.load(std::memory_order_acquire); }
 

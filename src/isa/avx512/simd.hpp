@@ -70,8 +70,12 @@ struct Avx512 {
   static u64 bits(f64 v) { return _mm512_castpd_si512(v); }
   static f32 number(u32 v) { return _mm512_castsi512_ps(v); }
   static f64 number(u64 v) { return _mm512_castsi512_pd(v); }
-  static u32 subtract_where(__mmask16 m, u32 a, u32 b) { return _mm512_mask_sub_epi32(a, m, a, b); }
-  static u64 subtract_where(__mmask8 m, u64 a, u64 b) { return _mm512_mask_sub_epi64(a, m, a, b); }
+  static f32 integer_bits_where(__mmask16 m, f32 a) {
+    return number(u32(_mm512_mask_cvtps_epi32(bits(a), m, a)));
+  }
+  static f64 integer_bits_where(__mmask8 m, f64 a) {
+    return number(u64(_mm512_mask_cvtpd_epi64(bits(a), m, a)));
+  }
   static bool any_common_bit(u32 a, u32 b) { return _mm512_test_epi32_mask(a, b) != 0; }
   static bool any_common_bit(u64 a, u64 b) { return _mm512_test_epi64_mask(a, b) != 0; }
 
@@ -187,28 +191,21 @@ struct simd : Avx512 {
   static batch add_exponent(batch p, batch n) {
     return number(bits(p) + (bits(n) << rapt::ExpContract<A>::mantissa_bits));
   }
-  static batch subtract_bits_where(mask m, batch a, batch b) {
-    return number(subtract_where(m, bits(a), bits(b)));
-  }
   static batch scale_by_power_above(batch v, batch cutoff, batch p, batch n, batch) {
     return scale_where(compare<_CMP_NLE_UQ>(v, cutoff), p, n);
   }
   template <std::size_t registers>
-  static bool high_bits_differ(const batch (&v)[registers], batch same) {
-    constexpr int unequal = 0x7e, unequal_or = 0xf6;  // a, b, c not all equal; a | (b ^ c)
-    __m512i differ = _mm512_xor_si512(bits(v[0]), bits(same));
-    if constexpr (registers == 4) {
-      differ = _mm512_ternarylogic_epi64(bits(v[0]), bits(v[1]), bits(v[2]), unequal);
-      differ = _mm512_ternarylogic_epi64(differ, bits(v[0]), bits(v[3]), unequal_or);
-      differ = _mm512_ternarylogic_epi64(differ, bits(v[0]), bits(same), unequal_or);
-    } else {
-      for (std::size_t r = 1; r < registers; ++r) {
-        differ = _mm512_ternarylogic_epi64(differ, bits(v[r]), bits(same), unequal_or);
-      }
-    }
-    using C = rapt::ExpContract<A>;
-    constexpr auto high = static_cast<typename C::Bits>(~typename C::Bits{0} << (C::mantissa_bits - 1));
-    return any_common_bit(differ, decltype(bits(same))(high));
+  static batch bits_of_any(const batch (&v)[registers]) {
+    constexpr int any_of_three = 0xfe;
+    __m512i all = bits(v[0]);
+    unroll<(registers - 1) / 2>([&](auto i) __attribute__((always_inline)) {
+      all = _mm512_ternarylogic_epi64(all, bits(v[2 * i + 1]), bits(v[2 * i + 2]), any_of_three);
+    });
+    if constexpr (registers % 2 == 0) all = _mm512_or_si512(all, bits(v[registers - 1]));
+    return number(decltype(bits(v[0]))(all));
+  }
+  static bool has_bits(batch v, typename rapt::ExpContract<A>::Bits which) {
+    return any_common_bit(bits(v), decltype(bits(v))(which));
   }
 
   static auto shift_by(std::size_t k) {

@@ -1,6 +1,7 @@
 // exp by vectors: its reduction and polynomial, of which softmax is made too, and exp of any number.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <limits>
 
@@ -93,9 +94,11 @@ struct ExpParts {
 //   avx512  | magnitude of each vector, addition to exponent   | .159
 //   avx512  | bits of all vectors, vscalefps (this one)        | .127
 //   avx512  | the same after scaling                           | .127; 5.2 with subnormal results, by assists
-//   avx512  | irregular vectors (this one)                     | .195; .35 as a function of its own
+//   avx512  | the same, 8 vectors in lockstep or 4 and 4       | .127 to .130
+//   avx512  | irregular vectors (this one)                     | .160; .35 as a function of its own
 //   avx2    | comparisons                                      | .237
 //   avx2    | bits, on port 5 (this one)                       | .220
+//   avx2    | irregular vectors (this one)                     | .373; .411 as a function of its own
 template <class A>
 struct Exp : ExpParts<A> {
   using S = simd<A>;
@@ -103,20 +106,34 @@ struct Exp : ExpParts<A> {
   using batch = typename S::batch;
   using mask = typename S::mask;
 
+  // Of the sum with the magic number, which holds n - lowest_n in its low bits: the bits that are 0 while n
+  // scales to a normal number or overflows by little, and those that are 0 for all but NaN, infinities and
+  // huge numbers. Numbers far below 0 may pass for ordinary. Their remainder is small, and vscalefps gives 0.
+  using Bits = typename C::Bits;
+  static constexpr int exponent_bits = 8 * sizeof(A) - 1 - C::mantissa_bits;
+  static constexpr Bits unbounded_bits =
+      ~std::bit_cast<Bits>(C::round_magic) & (~Bits{0} << C::mantissa_bits);
+  static constexpr Bits unusual_bits =
+      unbounded_bits | ((Bits{1} << (C::mantissa_bits - 1)) - (Bits{1} << exponent_bits));
+
   [[gnu::always_inline]] Exp() : ExpParts<A>(exp_constants<A>(1.0)) {}
 
   template <std::size_t registers>
   [[gnu::always_inline]] void operator()(batch (&v)[registers]) const {
     if constexpr (ScalesByPower<S>) {
-      // The sum with the magic number holds n - lowest_n in its low bits. While that is not negative, the
-      // high bits are the magic number's. A test of bits costs less than a comparison of each vector.
+      // A test of bits costs half an operation per vector, a comparison one.
       const batch magic(C::round_magic - A(C::lowest_n));
       batch shifted[registers];
       unroll<registers>([&](auto r) __attribute__((always_inline)) {
         shifted[r] = S::fma(v[r], this->log2_e, magic);
       });
-      if (S::high_bits_differ(shifted, batch(C::round_magic))) [[unlikely]] {
-        any_by_power(v, shifted, magic);
+      const auto bits = S::bits_of_any(shifted);
+      if (S::has_bits(bits, unusual_bits)) [[unlikely]] {
+        if (S::has_bits(bits, unbounded_bits)) [[unlikely]] {
+          any_by_power<false>(v, magic);
+        } else {
+          any_by_power<true>(v, magic);
+        }
       } else {
         unroll<registers>([&](auto r) __attribute__((always_inline)) {
           const batch n = shifted[r] - magic;
@@ -132,7 +149,15 @@ struct Exp : ExpParts<A> {
         odd = S::either(odd, S::magnitude_reaches(v[r + 1], plain));
       });
       if (S::any(odd)) [[unlikely]] {
-        any(v);
+        mask above = S::negate(S::not_greater(v[0], plain));
+        unroll<registers - 1>([&](auto r) __attribute__((always_inline)) {
+          above = S::either(above, S::negate(S::not_greater(v[r + 1], plain)));
+        });
+        if (S::any(above)) [[unlikely]] {
+          any<false>(v);
+        } else {
+          any<true>(v);
+        }
       } else {
         unroll<registers>([&](auto r) __attribute__((always_inline)) {
           v[r] = this->exp_normal(v[r], batch(C::round_magic));
@@ -150,7 +175,9 @@ struct Exp : ExpParts<A> {
   // A subnormal result is p * 2^n in units of the smallest subnormal, rounded to an integer by adding a power
   // of two: every step is a normal number. A product or vscalefps with a subnormal result costs a microcode
   // assist, some 150 cycles per vector.
-  template <std::size_t registers>
+  //
+  // plain_above: no element is above exp_plain, or NaN. That is the usual reason to come here.
+  template <bool plain_above, std::size_t registers>
   [[gnu::always_inline]] void any(batch (&v)[registers]) const {
     const batch unit(C::integer_unit), to_units(static_cast<A>(C::subnormal_exponent)),
         normal_from(C::exp_normal_from);
@@ -158,28 +185,28 @@ struct Exp : ExpParts<A> {
     const batch infinity(std::numeric_limits<A>::infinity());
     unroll<registers>([&](auto r) __attribute__((always_inline)) {
       const batch x = v[r];
-      const batch clamped = S::min(high, S::max(low, x));
+      const batch above = S::max(low, x), clamped = plain_above ? above : S::min(high, above);
       const batch shifted = S::fma(clamped, this->log2_e, magic);
       const batch p = this->exp_of_remainder(this->remainder(clamped, shifted - magic));
       const mask subnormal = S::less(x, normal_from);
       batch y = S::add_exponent(p, S::add_where(subnormal, shifted, to_units));
       y = S::subtract_bits_where(subnormal, S::add_where(subnormal, y, unit), unit);
-      v[r] = S::select(S::not_greater(x, high), y, x + infinity);
+      v[r] = plain_above ? y : S::select(S::not_greater(x, high), y, x + infinity);
     });
   }
-  template <std::size_t registers>
-  [[gnu::always_inline]] void any_by_power(batch (&v)[registers], const batch (&shifted)[registers],
-                                           batch magic) const {
-    const batch unit(C::integer_unit), to_units(static_cast<A>(C::subnormal_exponent));
-    const batch normal_from(C::exp_normal_from), deepest_n(A(C::lowest_n - 64)), bound(A(1));
+  // The bound on n keeps a result in units normal, 0 included. `bounded`: no element is NaN, infinite or
+  // huge. The remainder of others is arbitrary, and needs a bound of its own.
+  template <bool bounded, std::size_t registers>
+  [[gnu::always_inline]] void any_by_power(batch (&v)[registers], batch magic) const {
+    const batch to_units(static_cast<A>(C::subnormal_exponent)), normal_from(static_cast<A>(C::lowest_n));
+    const batch deepest_n(static_cast<A>(C::lowest_n - 64)), bound(A(1));
     unroll<registers>([&](auto r) __attribute__((always_inline)) {
-      // The bound on n keeps a result in units normal. The bound on the remainder is for infinities and huge
-      // numbers, whose remainder is arbitrary.
-      const batch n = S::max(deepest_n, shifted[r] - magic);
-      batch y = this->exp_of_remainder(S::nearer_zero(this->remainder(v[r], n), bound));
-      const mask subnormal = S::less(v[r], normal_from);
-      y = S::scale_by_power(y, S::add_where(subnormal, n, to_units));
-      v[r] = S::subtract_bits_where(subnormal, S::add_where(subnormal, y, unit), unit);
+      const batch n = S::fma(v[r], this->log2_e, magic) - magic;
+      const batch remainder = this->remainder(v[r], n);
+      const batch p = this->exp_of_remainder(bounded ? remainder : S::nearer_zero(remainder, bound));
+      const mask subnormal = S::less(n, normal_from);
+      const batch in_units = S::scale_by_power(p, S::add_where(subnormal, S::max(deepest_n, n), to_units));
+      v[r] = S::integer_bits_where(subnormal, in_units);
     });
   }
 };

@@ -20,6 +20,26 @@ template <class Batch, std::size_t registers>
   }
 }
 
+// fold_registers of `registers` registers, of which those after the first `live` hold +0. The result may be
+// -0 where that of fold_registers is +0.
+template <std::size_t registers, class Batch, std::size_t live>
+[[gnu::always_inline]] inline Batch fold_live(const Batch (&lane)[live]) {
+  if constexpr (live == 1) {
+    return lane[0];
+  } else {
+    constexpr std::size_t half = registers / 2, left = live < half ? live : half;
+    Batch sum[left];
+    unroll<left>([&](auto r) __attribute__((always_inline)) {
+      if constexpr (r + half < live) {
+        sum[r] = lane[r] + lane[r + half];
+      } else {
+        sum[r] = lane[r];
+      }
+    });
+    return fold_live<half>(sum);
+  }
+}
+
 template <class A, class Batch, std::size_t registers>
 [[gnu::always_inline]] inline A fold_lanes(const Batch (&lane)[registers]) {
   return simd<A>::fold(fold_registers(lane));

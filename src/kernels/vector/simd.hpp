@@ -115,8 +115,6 @@ template <class S, class V = typename S::batch>
 concept SimdBits = requires(V v, V cutoff, V p, V n, V shifted, typename S::mask m) {
   // p * 2^n where that is a normal number: the low bits of `shifted` are added to the exponent.
   { S::add_exponent(p, shifted) } -> std::same_as<V>;
-  // The bits of v less the bits of n where m is set, v elsewhere.
-  { S::subtract_bits_where(m, v, n) } -> std::same_as<V>;
   // p * 2^n where v is above the cutoff or NaN, +0 elsewhere. A NaN in p gives NaN.
   { S::scale_by_power_above(v, cutoff, p, n, shifted) } -> std::same_as<V>;
 };
@@ -132,22 +130,29 @@ concept TestsBits = requires(V a, V b, V c) {
 
 // exp by an instruction that scales by any power of two. Unusual arguments show in the bits of n.
 template <class S, class V = typename S::batch>
-concept ScalesByPower = requires(V a, V b, V n, V (&v)[4]) {
+concept ScalesByPower =
+    requires(V a, V b, V n, V (&v)[4], typename S::mask m,
+             std::conditional_t<sizeof(typename V::value_type) == 8, std::uint64_t, std::uint32_t> which) {
   // a * 2^n for any integer n, rounded once.
   { S::scale_by_power(a, n) } -> std::same_as<V>;
   // The operand of smaller magnitude; b where a is NaN.
   { S::nearer_zero(a, b) } -> std::same_as<V>;
-  // Whether sign, exponent or first mantissa bit of any lane of v differs from b's.
-  { S::high_bits_differ(v, b) } -> std::same_as<bool>;
+  // The bits that are set in any of the vectors, and whether any lane has one of `which`.
+  { S::bits_of_any(v) } -> std::same_as<V>;
+  { S::has_bits(a, which) } -> std::same_as<bool>;
+  // The bits of the nearest integer where m is set, a elsewhere.
+  { S::integer_bits_where(m, a) } -> std::same_as<V>;
 };
 
 // exp by add_exponent. Unusual arguments show in their magnitude.
 template <class S, class V = typename S::batch, class M = typename S::mask>
-concept TestsMagnitude = requires(V a, V b) {
+concept TestsMagnitude = requires(V a, V b, M m) {
   // |a| >= b, or a is NaN. A result for either() and any() alone.
   { S::magnitude_reaches(a, b) } -> std::same_as<M>;
   // a <= b, clear where either is NaN.
   { S::not_greater(a, b) } -> std::same_as<M>;
+  // The bits of a less the bits of b where m is set, a elsewhere.
+  { S::subtract_bits_where(m, a, b) } -> std::same_as<V>;
 };
 
 // Reductions by halves: lane i takes lane i + half, until lane 0 is left. And transpositions.
