@@ -207,9 +207,9 @@ struct simd : Avx2 {
     });
   }
   // In f32 two thirds of the shuffles that transposing whole loads takes.
-  template <class E>
-  [[gnu::always_inline]] static void load_transposed(batch (&v)[width], const E *const *row, std::size_t at) {
-    load_transposed_by_parts<simd, part_width<A>>(v, row, at);
+  template <class E, class F>
+  [[gnu::always_inline]] static void each_transposed(const E *const *row, std::size_t at, F f) {
+    each_transposed_by_parts<simd, part_width<A>>(row, at, f);
   }
   template <class E>
   static batch load_parts(const E *const *row, std::size_t at) {

@@ -94,15 +94,11 @@ struct Avx512 {
   static f64 parts(f64 a, f64 b) {
     return _mm512_shuffle_f64x2(a, b, order);
   }
-  static f32 load_part(const float *p) { return _mm512_castps128_ps512(_mm_loadu_ps(p)); }
-  static f64 load_part(const double *p) { return _mm512_castpd128_pd512(_mm_loadu_pd(p)); }
-  template <int part>
-  static f32 load_part(f32 v, const float *p) {
-    return _mm512_insertf32x4(v, _mm_loadu_ps(p), part);
+  static f32 load_halves(const float *a, const float *b) {
+    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(a)), _mm256_loadu_ps(b), 1);
   }
-  template <int part>
-  static f64 load_part(f64 v, const double *p) {
-    return _mm512_insertf64x2(v, _mm_loadu_pd(p), part);
+  static f64 load_halves(const double *a, const double *b) {
+    return _mm512_insertf64x4(_mm512_castpd256_pd512(_mm256_loadu_pd(a)), _mm256_loadu_pd(b), 1);
   }
 
   static float fold(f32 v) {
@@ -230,16 +226,32 @@ struct simd : Avx512 {
       v[i + 3 * n] = parts<0xdd>(b, d);
     });
   }
-  // Half of the shuffles that transposing whole loads takes: 40 cycles against 64 in f32.
-  template <class E>
-  [[gnu::always_inline]] static void load_transposed(batch (&v)[width], const E *const *row, std::size_t at) {
-    load_transposed_by_parts<simd, part_width<A>>(v, row, at);
-  }
-  template <class E>
-  static batch load_parts(const E *const *row, std::size_t at) {
+  // By loads of half a register: each takes part in one insertion and half a shuffle of parts.
+  //
+  //   a square of f32 by | loads | inserts | shuffles | cycles
+  //   whole registers    | 16    | 0       | 64       | 64
+  //   quarters           | 64    | 48      | 32       | 70-89
+  //   halves             | 32    | 16      | 48       | 56-69
+  template <class E, class F>
+  [[gnu::always_inline]] static void each_transposed(const E *const *row, std::size_t at, F f) {
     constexpr std::size_t n = part_width<A>;
-    const batch two = load_part<1>(load_part(row[0] + at), row[n] + at);
-    return load_part<3>(load_part<2>(two, row[2 * n] + at), row[3 * n] + at);
+    unroll<2>([&](auto h) __attribute__((always_inline)) {
+      batch even[n], odd[n];
+      unroll<n>([&](auto i) __attribute__((always_inline)) {
+        const auto half = [&](std::size_t r) { return row[i + r] + at + h * (width / 2); };
+        const batch a = load_halves(half(0), half(n)), b = load_halves(half(2 * n), half(3 * n));
+        even[i] = parts<0x88>(a, b);
+        odd[i] = parts<0xdd>(a, b);
+      });
+      const auto finish = [&](auto from, batch(&part)[n]) __attribute__((always_inline)) {
+        transpose_in_parts<Avx512>(part);
+        unroll<n>([&](auto i) __attribute__((always_inline)) {
+          f(std::integral_constant<std::size_t, from + i>{}, part[i]);
+        });
+      };
+      finish(std::integral_constant<std::size_t, 2 * n * h>{}, even);
+      finish(std::integral_constant<std::size_t, 2 * n * h + n>{}, odd);
+    });
   }
 
   // Part j becomes op of the two parts in a half: the lower and upper half of a, then of b.

@@ -167,9 +167,9 @@ struct simd : Neon {
   }
 
   [[gnu::always_inline]] static void transpose(batch (&v)[width]) { transpose_in_parts<Neon>(v); }
-  template <class E>
-  [[gnu::always_inline]] static void load_transposed(batch (&v)[width], const E *const *row, std::size_t at) {
-    load_transposed_by_parts<simd, part_width<A>>(v, row, at);
+  template <class E, class F>
+  [[gnu::always_inline]] static void each_transposed(const E *const *row, std::size_t at, F f) {
+    each_transposed_by_parts<simd, part_width<A>>(row, at, f);
   }
   template <class E>
   static batch load_parts(const E *const *row, std::size_t at) {

@@ -6,7 +6,7 @@
 //
 // Elements in memory may have another type than A: loads and stores are overloaded on the pointer, and
 // convert. A new element type overloads load, store, stream, and the loads and stores of some lanes from
-// which load_first, load_last, store_first and load_transposed are made: load_where and store_where, or
+// which load_first, load_last, store_first and each_transposed are made: load_where and store_where, or
 // load_lane and store_lane.
 #pragma once
 
@@ -142,7 +142,7 @@ concept TestsMagnitude = requires(V a, V b) {
 // Reductions by halves: lane i takes lane i + half, until lane 0 is left. And transpositions.
 template <class S, class V = typename S::batch, class A = typename V::value_type>
 concept SimdFolds = requires(V v, V (&vectors)[S::width], V (*op)(V, V), A scale, A *out, const A *const *row,
-                             std::size_t at) {
+                             std::size_t at, void (*take)(std::size_t, V)) {
   // The sum, and the largest.
   { S::fold(v) } -> std::same_as<A>;
   { S::fold_max(v) } -> std::same_as<A>;
@@ -152,8 +152,9 @@ concept SimdFolds = requires(V v, V (&vectors)[S::width], V (*op)(V, V), A scale
   S::store_scaled_folds(out, scale, v, v, v, v);
   // Lane j of vectors[i] and lane i of vectors[j] change places.
   S::transpose(vectors);
-  // Lane r of vectors[i] becomes row[r][at + i].
-  S::load_transposed(vectors, row, at);
+  // take(i, a vector whose lane r is row[r][at + i]) for i = 0, 1, … as a constant. Few are in registers at a
+  // time.
+  S::each_transposed(row, at, take);
 };
 
 // total[i] += v[i] in f64.
