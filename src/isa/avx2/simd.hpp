@@ -132,6 +132,8 @@ struct simd : Avx2 {
   static constexpr std::size_t width = 32 / sizeof(A);
   static constexpr std::size_t panel_vectors = 2;
   static constexpr bool fetches_by_line = false;
+  static constexpr std::size_t few_rows = 10;
+  static constexpr std::size_t few_rows_together = 10;
   static constexpr std::size_t dot_rows_together = 1;  // 8 accumulators per row, of 16 registers
   static constexpr bool aligns_dot = true;
   static constexpr bool can_stream = true;

@@ -129,6 +129,8 @@ struct simd : Avx512 {
   static constexpr std::size_t width = 64 / sizeof(A);
   static constexpr std::size_t panel_vectors = 4;
   static constexpr bool fetches_by_line = true;
+  static constexpr std::size_t few_rows = width == 16 ? 24 : 20;
+  static constexpr std::size_t few_rows_together = 16;
   static constexpr std::size_t dot_rows_together = 4;  // with 4 accumulators per row
   static constexpr bool aligns_dot = true;
   static constexpr bool can_stream = true;

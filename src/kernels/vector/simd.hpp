@@ -38,6 +38,9 @@ concept SimdChoices = requires {
   // fourth.
   requires S::panel_vectors == 2 || S::panel_vectors == 4;
   typename std::bool_constant<S::fetches_by_line>;
+  // Attention: tiles of up to so many rows have keys in the lanes; so many share a key in a register.
+  requires S::few_rows >= 8 && S::few_rows <= 32;
+  requires S::few_rows_together >= 8 && S::few_rows_together <= 16;
   // dot: rows that share each load of the query, and whether load_last brings vectors to alignment.
   requires 4 % S::dot_rows_together == 0;
   typename std::bool_constant<S::aligns_dot>;
