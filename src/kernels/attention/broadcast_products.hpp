@@ -24,7 +24,7 @@ class BroadcastProducts {
   static std::size_t workspace_length(const rapt_attention_options &o) { return o.qk_dim * tile_pitch; }
 
   BroadcastProducts(const AttentionTile &tile, const TileRows<A> &rows, A *workspace)
-      : tile_(tile), o_(tile.options()), rows_(rows), queries_(workspace) {}
+      : tile_(tile), o_(tile.options()), rows_(rows), queries_(workspace), fetches_(fetches_for(tile, rows)) {}
 
   // The queries, transposed once and multiplied by their sign.
   void load_queries() {
@@ -57,7 +57,7 @@ class BroadcastProducts {
     by_vectors<A>(
         part, [&](auto vectors) __attribute__((always_inline)) {
           tile_scores<A, vectors>(queries_ + part.from, addresses_.k, addresses_.k_step, o_.qk_dim,
-                                  LinesToFetch<KV>{addresses_.next_k, addresses_.v, o_.v_dim, fetches},
+                                  LinesToFetch<KV>{addresses_.next_k, addresses_.v, o_.v_dim, fetches && fetches_},
                                   part.begin, part.end, scores + part.from, largest);
         });
   }
@@ -82,11 +82,21 @@ class BroadcastProducts {
     }
   }
 
+ private:
+  // Keys and values that a head's tiles share come from L2 after the first tile, if there is room.
+  static bool fetches_for(const AttentionTile &tile, const TileRows<A> &rows) {
+    constexpr std::size_t room = std::size_t{1} << 20;
+    const AttentionTile::Range seen = rows.range();
+    const std::size_t bytes_per_key = (tile.options().qk_dim + tile.options().v_dim) * sizeof(KV);
+    return tile.is_first_of_head() || seen.end - seen.first > room / bytes_per_key;
+  }
+
  protected:
   const AttentionTile &tile_;
   const rapt_attention_options &o_;
   const TileRows<A> &rows_;
   A *queries_;
+  bool fetches_;
   BlockAddresses<KV> addresses_;
 };
 
