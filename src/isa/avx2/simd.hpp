@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <xsimd/xsimd.hpp>
 
 #include "contract/exp.hpp"
@@ -129,6 +130,7 @@ template <class A>
 struct simd : Avx2 {
   using batch = xsimd::batch<A, arch>;
   using mask = batch;
+  using word = std::conditional_t<sizeof(A) == 4, std::uint32_t, std::uint64_t>;
   static constexpr std::size_t width = 32 / sizeof(A);
   static constexpr std::size_t panel_vectors = 2;
   static constexpr bool fetches_by_line = false;
@@ -165,6 +167,27 @@ struct simd : Avx2 {
     } else {
       return number(u64(_mm256_cmpgt_epi64(_mm256_cvtepu8_epi64(bytes), _mm256_setzero_si256())));
     }
+  }
+
+  static std::uint64_t flag_bits(const std::uint8_t *p, std::size_t k) {
+    alignas(32) std::uint64_t first_flags[8] = {};
+    if (k < 64) {
+      for (std::size_t i = 0; i < k; i += 8) first_flags[i / 8] = load_bytes<8>(p + i, k - i);
+      p = reinterpret_cast<const std::uint8_t *>(first_flags);
+    }
+    const auto clear = [&](std::size_t i) {
+      const __m256i flags = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(p + i));
+      return static_cast<std::uint32_t>(
+          _mm256_movemask_epi8(_mm256_cmpeq_epi8(flags, _mm256_setzero_si256())));
+    };
+    return ~(std::uint64_t{clear(32)} << 32 | clear(0));
+  }
+  static mask bit_set(const word *words, word bit) {
+    const __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(words)), b = integers(bit);
+    if constexpr (width == 8)
+      return number(u32(_mm256_cmpeq_epi32(_mm256_and_si256(v, b), b)));
+    else
+      return number(u64(_mm256_cmpeq_epi64(_mm256_and_si256(v, b), b)));
   }
 
   static batch divide(batch a, batch b) { return a / b; }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <xsimd/xsimd.hpp>
 
 #include "contract/exp.hpp"
@@ -126,6 +127,7 @@ template <class A>
 struct simd : Avx512 {
   using batch = xsimd::batch<A, arch>;
   using mask = decltype(compare<_CMP_LT_OQ>(batch(), batch()));
+  using word = std::conditional_t<sizeof(A) == 4, std::uint32_t, std::uint64_t>;
   static constexpr std::size_t width = 64 / sizeof(A);
   static constexpr std::size_t panel_vectors = 4;
   static constexpr bool fetches_by_line = true;
@@ -157,6 +159,18 @@ struct simd : Avx512 {
   static mask load_flags(const std::uint8_t *p, std::size_t k) {
     const __m128i flags = _mm_maskz_loadu_epi8(first(k), p);
     return static_cast<mask>(_mm_test_epi8_mask(flags, flags));
+  }
+  static std::uint64_t flag_bits(const std::uint8_t *p, std::size_t k) {
+    const __m512i flags = _mm512_maskz_loadu_epi8(_bzhi_u64(~std::uint64_t{0}, static_cast<unsigned>(k)), p);
+    return _mm512_test_epi8_mask(flags, flags);
+  }
+  static mask bit_set(const word *words, word bit) {
+    const __m512i v = _mm512_loadu_si512(words);
+    if constexpr (width == 16) {
+      return _mm512_test_epi32_mask(v, _mm512_set1_epi32(static_cast<int>(bit)));
+    } else {
+      return _mm512_test_epi64_mask(v, _mm512_set1_epi64(static_cast<long long>(bit)));
+    }
   }
 
   static batch divide(batch a, batch b) { return a / b; }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <xsimd/xsimd.hpp>
 
 #include "contract/exp.hpp"
@@ -109,6 +110,7 @@ template <class A>
 struct simd : Neon {
   using batch = xsimd::batch<A, arch>;
   using mask = decltype(less(batch(), batch()));
+  using word = std::conditional_t<sizeof(A) == 4, std::uint32_t, std::uint64_t>;
   static constexpr std::size_t width = 16 / sizeof(A);
   static constexpr std::size_t panel_vectors = 4;
   static constexpr bool fetches_by_line = false;
@@ -148,6 +150,27 @@ struct simd : Neon {
       if (k > lane()) flags[lane()] = p[lane()];
     });
     return flags != 0;
+  }
+  static std::uint64_t flag_bits(const std::uint8_t *p, std::size_t k) {
+    static constexpr std::uint8_t bit_of_byte[] = {1, 2, 4, 8, 16, 32, 64, 128};
+    const uint8x8_t bits = vld1_u8(bit_of_byte);
+    std::uint64_t all = 0;
+    for (std::size_t i = 0; i < k; i += 8) {
+      std::uint64_t bytes = 0;
+      if (k - i >= 8) {
+        __builtin_memcpy(&bytes, p + i, 8);
+      } else {
+        for (std::size_t j = i; j < k; ++j) bytes |= std::uint64_t{p[j]} << (8 * (j - i));
+      }
+      const uint8x8_t flags = vcreate_u8(bytes);
+      all |= std::uint64_t{vaddv_u8(vand_u8(vtst_u8(flags, flags), bits))} << i;
+    }
+    return all;
+  }
+  static mask bit_set(const word *words, word bit) {
+    mask v;
+    __builtin_memcpy(&v, words, sizeof(v));
+    return (v & bit) != 0;
   }
 
   static mask magnitude_reaches(batch a, batch limit) { return ~less(abs(a), limit); }

@@ -55,7 +55,8 @@ concept SimdChoices = requires {
 };
 
 template <class S, class V = typename S::batch, class A = typename V::value_type>
-concept SimdMemory = requires(const A *from, A *to, const std::uint8_t *flags, std::size_t k, V v) {
+concept SimdMemory = requires(const A *from, A *to, const std::uint8_t *flags, const typename S::word *words,
+                              std::size_t k, V v) {
   // At any alignment.
   { S::load(from) } -> std::same_as<V>;
   S::store(to, v);
@@ -67,6 +68,10 @@ concept SimdMemory = requires(const A *from, A *to, const std::uint8_t *flags, s
   S::end_streaming();
   // Set where the byte is not 0. Only the first k bytes are read; the other lanes are clear.
   { S::load_flags(flags, k) } -> std::same_as<typename S::mask>;
+  // Bit i: byte i of the first k, at most 64, is not 0. No others are read.
+  { S::flag_bits(flags, k) } -> std::same_as<std::uint64_t>;
+  // Set in lane i where words[i] has the bit; a word is as wide as a lane.
+  { S::bit_set(words, *words) } -> std::same_as<typename S::mask>;
 };
 
 // Element j into lane j of the last k lanes; the other lanes are 0, and their elements not read. k is at
