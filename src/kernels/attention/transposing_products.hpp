@@ -148,7 +148,8 @@ class TransposingProducts {
       });
     }
   }
-  // Groups of equal size, as far as there are such. Packed keys are not transposed: small groups cost little.
+  // The rows of a group, so that all groups are about as large. Packed keys are not transposed, and a second
+  // group costs them little.
   std::size_t rows_of_group() const {
     const std::size_t most = o_.packed_keys ? 8 : S::few_rows_together,
                       groups = (rows_.rows + most - 1) / most;
