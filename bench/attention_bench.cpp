@@ -94,7 +94,10 @@ void register_attention(Suite &suite) {
       suite.kernel(whole_attention<T>, &PeerFunctions<T>::attention, attention_error<T>, 1);
   add_attention_prefill(kernel);
   add_attention_decode(kernel);
-  if (sizeof(T) == sizeof(float)) add_models(kernel);
+  if constexpr (sizeof(T) == sizeof(float)) {
+    add_attention_layouts(kernel);
+    add_models(kernel);
+  }
 }
 
 }  // namespace

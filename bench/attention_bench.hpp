@@ -13,6 +13,9 @@ void add_attention_prefill(Kernel<Attention<T>> &kernel);
 // The next token after a context.
 template <class T>
 void add_attention_decode(Kernel<Attention<T>> &kernel);
+// Keys and values by token, and sequences of different lengths.
+template <class T>
+void add_attention_layouts(Kernel<Attention<T>> &kernel);
 // "decode:32x8:d128:k4096"
 std::string decode_size(const AttentionShape &shape);
 

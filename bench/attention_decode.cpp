@@ -36,6 +36,14 @@ void add_packed(Kernel<Attention<T>> &kernel, const AttentionShape &shape) {
   kernel.add(decode_size(shape) + ":packed", attention_work(shape, sizeof(T)), make, By::rapt_alone);
 }
 
+// A few tokens after a context: speculative decoding and chunked prefill.
+template <class T>
+void add_few_tokens(Kernel<Attention<T>> &kernel, std::size_t q_heads, std::size_t tokens) {
+  AttentionShape shape = one_token(q_heads, 128, 4096);
+  shape.q_len = tokens;
+  add_attention(kernel, fmt::format("decode:{}x8:d128:q{}:k4096", q_heads, tokens), shape);
+}
+
 // The pages of a sequence in random order, as after long use of the page store.
 std::vector<std::int32_t> scattered_pages(std::size_t count) {
   std::vector<std::int32_t> pages(count);
@@ -67,7 +75,9 @@ void add_paged(Kernel<Attention<T>> &kernel, const AttentionShape &shape, std::s
 }  // namespace
 
 std::string decode_size(const AttentionShape &shape) {
-  return fmt::format("decode:{}x{}:d{}:k{}", shape.q_heads, shape.kv_heads, shape.qk_dim, shape.kv_len);
+  const std::string v_dim = shape.v_dim == shape.qk_dim ? "" : fmt::format("v{}", shape.v_dim);
+  return fmt::format("decode:{}x{}:d{}{}:k{}", shape.q_heads, shape.kv_heads, shape.qk_dim, v_dim,
+                     shape.kv_len);
 }
 
 template <class T>
@@ -82,7 +92,11 @@ void add_attention_decode(Kernel<Attention<T>> &kernel) {
       add(one_token(8, 128, keys));
       add(one_token(32, 128, keys));
     }
-    if (!suite.plan().quick) add_packed(kernel, one_token(8, 128, 4096));
+    if (suite.plan().quick) {
+      add_few_tokens(kernel, 8, 9);
+    } else {
+      add_packed(kernel, one_token(8, 128, 4096));
+    }
     return;
   }
   for (const std::size_t q_heads : Sizes{8, 32}) {
@@ -95,6 +109,14 @@ void add_attention_decode(Kernel<Attention<T>> &kernel) {
         add_paged(kernel, shape, 64);
       }
     }
+  }
+  for (const std::size_t tokens : Sizes{4, 8, 9, 12, 16, 17, 32, 33, 64, 128}) {
+    add_few_tokens(kernel, 8, tokens);
+  }
+  for (const std::size_t tokens : Sizes{2, 3, 4, 5, 8, 16, 32, 128}) add_few_tokens(kernel, 32, tokens);
+  for (const std::size_t keys : Sizes{512, 4096, 32768}) {
+    add(token_shape(32, 1, keys, 128, 128));
+    add(token_shape(16, 1, keys, 576, 512));
   }
 }
 

@@ -109,6 +109,9 @@ void add_attention_prefill(Kernel<Attention<T>> &kernel) {
   add_options(kernel, prompt_shape(heads, heads, 1024, 64, 64, false));
   if (!f32) return;
 
+  // A long context, of one head: a second per call.
+  add_attention(kernel, "prefill:1x1:d64:t32768:causal", prompt_shape(1, 1, 32768, 64, 64, true));
+
   // A window is to cost as much as its keys alone, however long the context is.
   AttentionShape window = prompt_shape(heads, heads, 16384, 64, 64, true);
   window.window = 512;

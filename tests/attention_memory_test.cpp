@@ -93,7 +93,7 @@ TEST_CASE_TEMPLATE("nothing past a length is read", T, float, double) {
   };
   on_every_level([&] {
     for (const std::int32_t length : {0, 1, 15, 16, 17, 63, 64, 70, 512, 513, 699}) {
-      for (const std::size_t queries : Sizes{1, 20}) {
+      for (const std::size_t queries : Sizes{1, 12, 40}) {
         const auto keys = static_cast<std::size_t>(length);
         DenseAttention<T> whole(queries, keys, dim, dim, 3);
         whole.bias.assign(keys, T(0.25));

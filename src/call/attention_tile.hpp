@@ -38,6 +38,7 @@ class AttentionTile {
   }
 
   std::size_t rows() const { return rows_; }
+  bool is_first_of_head() const { return first_ == 0; }
   std::size_t kv_len() const { return kv_len_; }
   const rapt_attention_options &options() const { return o_; }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <xsimd/xsimd.hpp>
 
 #include "contract/exp.hpp"
@@ -135,10 +136,13 @@ template <class A>
 struct simd : Avx2 {
   using batch = xsimd::batch<A, arch>;
   using mask = batch;
+  using word = std::conditional_t<sizeof(A) == 4, std::uint32_t, std::uint64_t>;
   static constexpr std::size_t width = 32 / sizeof(A);
   static constexpr std::size_t panel_vectors = 2;
   static constexpr std::size_t exp_together = 4;
   static constexpr bool fetches_by_line = false;
+  static constexpr std::size_t few_rows = 10;
+  static constexpr std::size_t few_rows_together = 10;
   static constexpr std::size_t dot_rows_together = 1;  // 8 accumulators per row, of 16 registers
   static constexpr bool aligns_dot = true;
   static constexpr bool can_stream = true;
@@ -170,6 +174,27 @@ struct simd : Avx2 {
     } else {
       return number(u64(_mm256_cmpgt_epi64(_mm256_cvtepu8_epi64(bytes), _mm256_setzero_si256())));
     }
+  }
+
+  static std::uint64_t flag_bits(const std::uint8_t *p, std::size_t k) {
+    alignas(32) std::uint64_t first_flags[8] = {};
+    if (k < 64) {
+      for (std::size_t i = 0; i < k; i += 8) first_flags[i / 8] = load_bytes<8>(p + i, k - i);
+      p = reinterpret_cast<const std::uint8_t *>(first_flags);
+    }
+    const auto clear = [&](std::size_t i) {
+      const __m256i flags = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(p + i));
+      return static_cast<std::uint32_t>(
+          _mm256_movemask_epi8(_mm256_cmpeq_epi8(flags, _mm256_setzero_si256())));
+    };
+    return ~(std::uint64_t{clear(32)} << 32 | clear(0));
+  }
+  static mask bit_set(const word *words, word bit) {
+    const __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(words)), b = integers(bit);
+    if constexpr (width == 8)
+      return number(u32(_mm256_cmpeq_epi32(_mm256_and_si256(v, b), b)));
+    else
+      return number(u64(_mm256_cmpeq_epi64(_mm256_and_si256(v, b), b)));
   }
 
   static batch divide(batch a, batch b) { return a / b; }
@@ -214,9 +239,9 @@ struct simd : Avx2 {
     });
   }
   // In f32 two thirds of the shuffles that transposing whole loads takes.
-  template <class E>
-  [[gnu::always_inline]] static void load_transposed(batch (&v)[width], const E *const *row, std::size_t at) {
-    load_transposed_by_parts<simd, part_width<A>>(v, row, at);
+  template <class E, class F>
+  [[gnu::always_inline]] static void each_transposed(const E *const *row, std::size_t at, F f) {
+    each_transposed_by_parts<simd, part_width<A>>(row, at, f);
   }
   template <class E>
   static batch load_parts(const E *const *row, std::size_t at) {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <xsimd/xsimd.hpp>
 
 #include "contract/exp.hpp"
@@ -107,15 +108,11 @@ struct Avx512 {
   static f64 parts(f64 a, f64 b) {
     return _mm512_shuffle_f64x2(a, b, order);
   }
-  static f32 load_part(const float *p) { return _mm512_castps128_ps512(_mm_loadu_ps(p)); }
-  static f64 load_part(const double *p) { return _mm512_castpd128_pd512(_mm_loadu_pd(p)); }
-  template <int part>
-  static f32 load_part(f32 v, const float *p) {
-    return _mm512_insertf32x4(v, _mm_loadu_ps(p), part);
+  static f32 load_halves(const float *a, const float *b) {
+    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(a)), _mm256_loadu_ps(b), 1);
   }
-  template <int part>
-  static f64 load_part(f64 v, const double *p) {
-    return _mm512_insertf64x2(v, _mm_loadu_pd(p), part);
+  static f64 load_halves(const double *a, const double *b) {
+    return _mm512_insertf64x4(_mm512_castpd256_pd512(_mm256_loadu_pd(a)), _mm256_loadu_pd(b), 1);
   }
 
   static float fold(f32 v) {
@@ -144,10 +141,13 @@ template <class A>
 struct simd : Avx512 {
   using batch = xsimd::batch<A, arch>;
   using mask = decltype(compare<_CMP_LT_OQ>(batch(), batch()));
+  using word = std::conditional_t<sizeof(A) == 4, std::uint32_t, std::uint64_t>;
   static constexpr std::size_t width = 64 / sizeof(A);
   static constexpr std::size_t panel_vectors = 4;
   static constexpr std::size_t exp_together = 8;
   static constexpr bool fetches_by_line = true;
+  static constexpr std::size_t few_rows = width == 16 ? 24 : 20;
+  static constexpr std::size_t few_rows_together = 16;
   static constexpr std::size_t dot_rows_together = 4;  // with 4 accumulators per row
   static constexpr bool aligns_dot = true;
   static constexpr bool can_stream = true;
@@ -174,6 +174,18 @@ struct simd : Avx512 {
   static mask load_flags(const std::uint8_t *p, std::size_t k) {
     const __m128i flags = _mm_maskz_loadu_epi8(first(k), p);
     return static_cast<mask>(_mm_test_epi8_mask(flags, flags));
+  }
+  static std::uint64_t flag_bits(const std::uint8_t *p, std::size_t k) {
+    const __m512i flags = _mm512_maskz_loadu_epi8(_bzhi_u64(~std::uint64_t{0}, static_cast<unsigned>(k)), p);
+    return _mm512_test_epi8_mask(flags, flags);
+  }
+  static mask bit_set(const word *words, word bit) {
+    const __m512i v = _mm512_loadu_si512(words);
+    if constexpr (width == 16) {
+      return _mm512_test_epi32_mask(v, _mm512_set1_epi32(static_cast<int>(bit)));
+    } else {
+      return _mm512_test_epi64_mask(v, _mm512_set1_epi64(static_cast<long long>(bit)));
+    }
   }
 
   static batch divide(batch a, batch b) { return a / b; }
@@ -238,16 +250,32 @@ struct simd : Avx512 {
       v[i + 3 * n] = parts<0xdd>(b, d);
     });
   }
-  // Half of the shuffles that transposing whole loads takes: 40 cycles against 64 in f32.
-  template <class E>
-  [[gnu::always_inline]] static void load_transposed(batch (&v)[width], const E *const *row, std::size_t at) {
-    load_transposed_by_parts<simd, part_width<A>>(v, row, at);
-  }
-  template <class E>
-  static batch load_parts(const E *const *row, std::size_t at) {
+  // By loads of half a register: each takes part in one insertion and half a shuffle of parts.
+  //
+  //   a square of f32 by | loads | inserts | shuffles | cycles
+  //   whole registers    | 16    | 0       | 64       | 64
+  //   quarters           | 64    | 48      | 32       | 70-89
+  //   halves             | 32    | 16      | 48       | 56-69
+  template <class E, class F>
+  [[gnu::always_inline]] static void each_transposed(const E *const *row, std::size_t at, F f) {
     constexpr std::size_t n = part_width<A>;
-    const batch two = load_part<1>(load_part(row[0] + at), row[n] + at);
-    return load_part<3>(load_part<2>(two, row[2 * n] + at), row[3 * n] + at);
+    unroll<2>([&](auto h) __attribute__((always_inline)) {
+      batch even[n], odd[n];
+      unroll<n>([&](auto i) __attribute__((always_inline)) {
+        const auto half = [&](std::size_t r) { return row[i + r] + at + h * (width / 2); };
+        const batch a = load_halves(half(0), half(n)), b = load_halves(half(2 * n), half(3 * n));
+        even[i] = parts<0x88>(a, b);
+        odd[i] = parts<0xdd>(a, b);
+      });
+      const auto finish = [&](auto from, batch(&part)[n]) __attribute__((always_inline)) {
+        transpose_in_parts<Avx512>(part);
+        unroll<n>([&](auto i) __attribute__((always_inline)) {
+          f(std::integral_constant<std::size_t, from + i>{}, part[i]);
+        });
+      };
+      finish(std::integral_constant<std::size_t, 2 * n * h>{}, even);
+      finish(std::integral_constant<std::size_t, 2 * n * h + n>{}, odd);
+    });
   }
 
   // Part j becomes op of the two parts in a half: the lower and upper half of a, then of b.

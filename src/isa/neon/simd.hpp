@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <xsimd/xsimd.hpp>
 
 #include "contract/exp.hpp"
@@ -115,10 +116,13 @@ template <class A>
 struct simd : Neon {
   using batch = xsimd::batch<A, arch>;
   using mask = decltype(less(batch(), batch()));
+  using word = std::conditional_t<sizeof(A) == 4, std::uint32_t, std::uint64_t>;
   static constexpr std::size_t width = 16 / sizeof(A);
   static constexpr std::size_t panel_vectors = 4;
   static constexpr std::size_t exp_together = 4;
   static constexpr bool fetches_by_line = false;
+  static constexpr std::size_t few_rows = 8;
+  static constexpr std::size_t few_rows_together = 8;
   static constexpr std::size_t dot_rows_together = 1;  // with 16 accumulators per row
   static constexpr bool aligns_dot = false;            // loads that cross a line are cheap on today's cores
   static constexpr bool can_stream = false;            // STNP is a hint of little effect on today's cores
@@ -154,6 +158,27 @@ struct simd : Neon {
     });
     return flags != 0;
   }
+  static std::uint64_t flag_bits(const std::uint8_t *p, std::size_t k) {
+    static constexpr std::uint8_t bit_of_byte[] = {1, 2, 4, 8, 16, 32, 64, 128};
+    const uint8x8_t bits = vld1_u8(bit_of_byte);
+    std::uint64_t all = 0;
+    for (std::size_t i = 0; i < k; i += 8) {
+      std::uint64_t bytes = 0;
+      if (k - i >= 8) {
+        __builtin_memcpy(&bytes, p + i, 8);
+      } else {
+        for (std::size_t j = i; j < k; ++j) bytes |= std::uint64_t{p[j]} << (8 * (j - i));
+      }
+      const uint8x8_t flags = vcreate_u8(bytes);
+      all |= std::uint64_t{vaddv_u8(vand_u8(vtst_u8(flags, flags), bits))} << i;
+    }
+    return all;
+  }
+  static mask bit_set(const word *words, word bit) {
+    mask v;
+    __builtin_memcpy(&v, words, sizeof(v));
+    return (v & bit) != 0;
+  }
 
   static mask magnitude_reaches(batch a, batch limit) { return ~less(abs(a), limit); }
   static mask unordered(batch a, batch b) { return ~(equal(a, a) & equal(b, b)); }
@@ -174,9 +199,9 @@ struct simd : Neon {
   }
 
   [[gnu::always_inline]] static void transpose(batch (&v)[width]) { transpose_in_parts<Neon>(v); }
-  template <class E>
-  [[gnu::always_inline]] static void load_transposed(batch (&v)[width], const E *const *row, std::size_t at) {
-    load_transposed_by_parts<simd, part_width<A>>(v, row, at);
+  template <class E, class F>
+  [[gnu::always_inline]] static void each_transposed(const E *const *row, std::size_t at, F f) {
+    each_transposed_by_parts<simd, part_width<A>>(row, at, f);
   }
   template <class E>
   static batch load_parts(const E *const *row, std::size_t at) {

@@ -24,7 +24,11 @@ class BroadcastProducts {
   static std::size_t workspace_length(const rapt_attention_options &o) { return o.qk_dim * tile_pitch; }
 
   BroadcastProducts(const AttentionTile &tile, const TileRows<A> &rows, A *workspace)
-      : tile_(tile), o_(tile.options()), rows_(rows), queries_(workspace) {}
+      : tile_(tile),
+        o_(tile.options()),
+        rows_(rows),
+        queries_(workspace),
+        fetches_(fetches_for(tile, rows)) {}
 
   // The queries, transposed once and multiplied by their sign.
   void load_queries() {
@@ -56,9 +60,10 @@ class BroadcastProducts {
   [[gnu::always_inline]] void scores(const Segment &part, bool fetches, A *scores, A *largest) const {
     by_vectors<A>(
         part, [&](auto vectors) __attribute__((always_inline)) {
-          tile_scores<A, vectors>(queries_ + part.from, addresses_.k, addresses_.k_step, o_.qk_dim,
-                                  LinesToFetch<KV>{addresses_.next_k, addresses_.v, o_.v_dim, fetches},
-                                  part.begin, part.end, scores + part.from, largest);
+          tile_scores<A, vectors>(
+              queries_ + part.from, addresses_.k, addresses_.k_step, o_.qk_dim,
+              LinesToFetch<KV>{addresses_.next_k, addresses_.v, o_.v_dim, fetches && fetches_}, part.begin,
+              part.end, scores + part.from, largest);
         });
   }
 
@@ -82,11 +87,25 @@ class BroadcastProducts {
     }
   }
 
+ private:
+  // Keys and values that a head's tiles share come from L2 after the first tile, if there is room. Rows at
+  // multiples of 2 KB meet in few of its sets and do not stay there.
+  static bool fetches_for(const AttentionTile &tile, const TileRows<A> &rows) {
+    constexpr std::size_t room = std::size_t{1} << 20;
+    constexpr std::ptrdiff_t few_sets = 2048 / sizeof(KV);
+    const rapt_attention_options &o = tile.options();
+    if (o.k_strides.token % few_sets == 0 || o.v_strides.token % few_sets == 0) return true;
+    const AttentionTile::Range seen = rows.range();
+    const std::size_t bytes_per_key = (o.qk_dim + o.v_dim) * sizeof(KV);
+    return tile.is_first_of_head() || seen.end - seen.first > room / bytes_per_key;
+  }
+
  protected:
   const AttentionTile &tile_;
   const rapt_attention_options &o_;
   const TileRows<A> &rows_;
   A *queries_;
+  bool fetches_;
   BlockAddresses<KV> addresses_;
 };
 

@@ -102,7 +102,7 @@ class FewRows {
     if (begin < seen.first) begin = seen.first / chunk * chunk;
     if (end > seen.end) end = seen.end;
     total.clear();
-    clear(total_values_, most);
+    clear(total_values_, Products::padded(rows_.rows));
     RowSums<A> next;
     bool is_first = true;
     for (std::size_t key = begin; key < end; key += chunk) {
@@ -111,7 +111,7 @@ class FewRows {
       A *values = is_first ? total_values_ : chunk_values_;
       if (!is_first) {
         next.clear();
-        clear(chunk_values_, most);
+        clear(chunk_values_, Products::padded(rows_.rows));
       }
       const std::size_t from = key < seen.first ? seen.first / block * block : key;
       products_.begin_chunk(from, chunk_end, end);
@@ -154,7 +154,9 @@ class FewRows {
     for (std::size_t r = 0; r < rows_.rows; ++r) numbers[r] = make_weights(r, now);
     for (std::size_t r = rows_.rows; r < rows_.lanes; ++r) numbers[r] = numbers[rows_.rows - 1];
     for (std::size_t r = 0; r < rows_.lanes; r += S::width) rows_.take_sum(sums, r, S::load(numbers + r));
-    for (std::size_t r = 0; r < most; ++r) now.rescale[r] = rows_.rescale[r < rows_.lanes ? r : 0];
+    for (std::size_t r = 0; r < Products::padded(rows_.rows); ++r) {
+      now.rescale[r] = rows_.rescale[r < rows_.lanes ? r : 0];
+    }
   }
 
   void take_values(A *values, const Block &now) {

@@ -69,8 +69,12 @@ class LinesAhead {
     at_ = reinterpret_cast<std::uintptr_t>(run_->first);
     row_ = run_->dim * sizeof(E);
     skip_ = static_cast<std::uintptr_t>(run_->stride) * sizeof(E) - row_;
-    end_ = at_ + row_;
     left_ = run_->rows;
+    if (skip_ == 0) {  // rows side by side are one long row
+      row_ *= left_;
+      left_ = 1;
+    }
+    end_ = at_ + row_;
   }
 
   const RowRun<E> *run_, *last_;

@@ -162,8 +162,9 @@ class ManyRows {
       // Whether keys were multiplied that some of these rows do not see.
       const bool excludes =
           all.first != any.first || all.end != any.end || !segments.cover(r, any.first, any.end);
-      if (rows_.made || o_.mask || careful_) {
-        max = scores_.make(r, first, any.first, any.end);
+      const bool masked = o_.mask && scores_.load_mask(r, first, any.first, any.end);
+      if (rows_.made || masked || careful_) {
+        max = scores_.make(r, first, any.first, any.end, masked);
       } else if (excludes) {
         max = scores_.exclude(r, first, any, all);
       }

@@ -75,13 +75,12 @@ template <class A, std::size_t rows, class E>
     std::size_t d = 0;
     for (; dim - d >= S::width; d += S::width) {
       unroll<vectors>([&](auto g) __attribute__((always_inline)) {
-        batch key[S::width];
-        S::load_transposed(key, row + g * S::width, d);
-        unroll<S::width>([&](auto i) __attribute__((always_inline)) {
-          // One at a time: a burst of them holds up the loads.
-          if constexpr (i * S::width * sizeof(E) % 64 == 0) lines.fetch();
-          multiply(g, d + i, key[i]);
-        });
+        S::each_transposed(
+            row + g * S::width, d, [&](auto i, batch key) __attribute__((always_inline)) {
+              // One at a time: four together cost 2 to 9 % with keys in memory.
+              if constexpr (i * S::width * sizeof(E) % 64 == 0) lines.fetch();
+              multiply(g, d + i, key);
+            });
       });
     }
     // The last dimensions of an odd number, one by one.
@@ -141,27 +140,36 @@ template <class A, std::size_t rows, std::size_t vectors, bool whole, class E>
   });
 }
 
-// The same for all dimensions.
+// The same for all dimensions from d on, by so many vectors and then by fewer.
+template <class A, std::size_t rows, std::size_t vectors, class E>
+[[gnu::always_inline]] inline void row_values_from(const A *weights, const RowRun<E> *value, std::size_t keys,
+                                                   LinesAhead<E, Cache::l1> &lines, const A *rescale,
+                                                   std::size_t d, std::size_t dim, A *values,
+                                                   std::size_t pitch) {
+  constexpr std::size_t width = simd<A>::width;
+  for (; dim - d >= vectors * width; d += vectors * width) {
+    row_values_of<A, rows, vectors, true>(weights, value, keys, lines, rescale, d, 0, values, pitch);
+  }
+  if constexpr (vectors > 1) {
+    row_values_from<A, rows, vectors / 2>(weights, value, keys, lines, rescale, d, dim, values, pitch);
+  } else if (d < dim) {
+    row_values_of<A, rows, 1, false>(weights, value, keys, lines, rescale, d, dim - d, values, pitch);
+  }
+}
 template <class A, std::size_t rows, class E>
 [[gnu::noinline]] void row_values(const A *weights, const RowRun<E> *value, std::size_t keys,
                                   LinesAhead<E, Cache::l1> lines, const A *rescale, std::size_t dim,
                                   A *values, std::size_t pitch) {
-  constexpr std::size_t width = simd<A>::width;
-  constexpr std::size_t vectors = rows <= 2 ? 8 : 4;
-  std::size_t d = 0;
-  for (; dim - d >= vectors * width; d += vectors * width) {
-    row_values_of<A, rows, vectors, true>(weights, value, keys, lines, rescale, d, 0, values, pitch);
-  }
-  if constexpr (vectors > 4) {
-    for (; dim - d >= 4 * width; d += 4 * width) {
-      row_values_of<A, rows, 4, true>(weights, value, keys, lines, rescale, d, 0, values, pitch);
-    }
-  }
-  for (; dim - d >= width; d += width) {
-    row_values_of<A, rows, 1, true>(weights, value, keys, lines, rescale, d, 0, values, pitch);
-  }
-  if (d < dim)
-    row_values_of<A, rows, 1, false>(weights, value, keys, lines, rescale, d, dim - d, values, pitch);
+  // As many accumulators as leave registers for an element and a weight; a few in memory cost less than
+  // another pass over the values.
+  constexpr std::size_t vectors = simd<A>::panel_vectors == 4 ? (rows <= 2    ? 8
+                                                                 : rows <= 6  ? 4
+                                                                 : rows <= 14 ? 2
+                                                                              : 1)
+                                                              : (rows <= 1   ? 8
+                                                                 : rows <= 4 ? 4
+                                                                             : 2);
+  row_values_from<A, rows, vectors>(weights, value, keys, lines, rescale, 0, dim, values, pitch);
 }
 
 }  // namespace

@@ -23,7 +23,12 @@ class TileScores {
   static constexpr std::size_t block = rapt::attention_block;
 
   TileScores(const AttentionTile &tile, const TileRows<A> &rows, A *scores)
-      : tile_(tile), o_(tile.options()), rows_(rows), scores_(scores) {}
+      : tile_(tile), o_(tile.options()), rows_(rows), scores_(scores) {
+    for (std::size_t r = 0; r < rows.lanes; ++r) {
+      if (o_.mask) mask_[r] = tile.mask(rows.of[r]);
+      if (o_.bias) bias_[r] = tile.bias<A>(rows.of[r]);
+    }
+  }
 
   A *data() const { return scores_; }
   A *row(std::size_t r) const { return scores_ + r; }
@@ -60,28 +65,72 @@ class TileScores {
     return S::max(S::max(max[0], max[1]), S::max(max[2], max[3]));
   }
 
-  // Turns a vector's dot products with keys [begin, end) into scores; returns the largest.
-  [[gnu::noinline, gnu::flatten]] batch make(std::size_t r, std::size_t first, std::size_t begin,
-                                             std::size_t end) const {
+  // Loads the mask's bits for a vector of rows and the block at `first`; true if it excludes one of the keys
+  // [begin, end).
+  bool load_mask(std::size_t r, std::size_t first, std::size_t begin, std::size_t end) {
+    if (begin >= end) return false;
+    std::uint64_t all = ~std::uint64_t{0};
+    for (std::size_t i = 0; i < S::width; ++i) {
+      const std::uint64_t bits = S::flag_bits(mask_[r + i] + first, end);
+      for (std::size_t w = 0; w < words; ++w) seen_[w][i] = static_cast<Word>(bits >> (w * word_bits));
+      all &= bits;
+    }
+    return (~all >> begin & ~std::uint64_t{0} >> (block - (end - begin))) != 0;
+  }
+
+  // Turns a vector's dot products with keys [begin, end) into scores; returns the largest. `masked`: what
+  // load_mask() said, false without a mask.
+  batch make(std::size_t r, std::size_t first, std::size_t begin, std::size_t end, bool masked) const {
+    const AttentionTile::Range all = within_block(rows_.vector_range(r).all, first);
+    const Vector of{r, first, begin, end};
+    if (all.first > begin || all.end < end)
+      return masked ? make_as<true, true>(of) : make_as<true, false>(of);
+    return masked ? make_as<false, true>(of) : make_as<false, false>(of);
+  }
+
+ private:
+  using Word = typename S::word;
+  static constexpr std::size_t word_bits = 8 * sizeof(Word), words = block / word_bits;
+
+  // The vector of rows at r and the keys [begin, end) of the block at `first`.
+  struct Vector {
+    std::size_t r, first, begin, end;
+  };
+  // A vector of rows by a vector of keys, rows in the lanes.
+  struct Square {
+    alignas(64) A row[S::width][S::width];
+  };
+
+  // bounded: not every row sees all the keys; masked: the mask excludes one. A block without such keys is the
+  // usual case, and spares each key its comparisons.
+  template <bool bounded, bool masked>
+  [[gnu::noinline, gnu::flatten]] batch make_as(const Vector &of) const {
+    const std::size_t r = of.r;
     const batch minus_infinity(-std::numeric_limits<A>::infinity()), zero(A(0));
-    alignas(64) A range_begin[S::width], range_end[S::width], to_block[S::width];
-    ranges(r, first, range_begin, range_end);
-    RowPointers pointers;
-    point_to_rows(r, first, pointers, to_block);
+    const bool has_slopes = o_.alibi_slopes != nullptr;
+    alignas(64) A range_begin[S::width] = {}, range_end[S::width] = {}, to_block[S::width] = {};
+    if (bounded) ranges(r, of.first, range_begin, range_end);
+    const A *bias_row[S::width];
+    for (std::size_t i = 0; o_.bias && i < S::width; ++i) bias_row[i] = bias_[r + i] + of.first;
+    for (std::size_t i = 0; has_slopes && i < S::width; ++i) {
+      const std::int64_t position = tile_.position(rows_.of[r + i]);
+      to_block[i] = static_cast<A>(static_cast<std::int64_t>(of.first) - position);
+    }
     const batch from = S::load(range_begin), to = S::load(range_end), distance = S::load(to_block);
     const batch factor = S::load(rows_.factor + r), slope = S::load(rows_.slope + r);
-    const ScoreFormula<A> formula(rows_.cap, o_.alibi_slopes != nullptr);
-    batch max = minus_infinity;
-    const std::size_t left = tile_.kv_len() - first;
-    for (std::size_t j = begin / S::width * S::width; j < end; j += S::width) {
-      Square bias, exclusion;
-      load_squares(pointers, j, left - j < S::width ? left - j : S::width, bias, exclusion);
-      const std::size_t last = end - j < S::width ? end : j + S::width;
-      for (std::size_t key = j < begin ? begin : j; key < last; ++key) {
+    const ScoreFormula<A> formula(rows_.cap, has_slopes);
+    const std::size_t left = tile_.kv_len() - of.first;
+    const auto none = S::less(zero, zero);
+    batch max = minus_infinity, index(static_cast<A>(of.begin));
+    for (std::size_t j = of.begin / S::width * S::width; j < of.end; j += S::width) {
+      Square bias;
+      if (o_.bias) load_square(bias_row, j, left - j < S::width ? left - j : S::width, bias);
+      const std::size_t last = of.end - j < S::width ? of.end : j + S::width;
+      for (std::size_t key = j < of.begin ? of.begin : j; key < last; ++key, index = index + batch(A(1))) {
         const std::size_t at = key * tile_pitch + r;
-        const batch index(static_cast<A>(key));
         batch score = S::load(scores_ + at);
-        auto excluded = S::either(S::less(index, from), S::negate(S::less(index, to)));
+        auto excluded = none;
+        if constexpr (bounded) excluded = S::either(S::less(index, from), S::negate(S::less(index, to)));
         if (rows_.made) {
           score = formula(
               score, factor, slope, distance + index, [&](batch tanh) __attribute__((always_inline)) {
@@ -89,10 +138,12 @@ class TileScores {
               });
           if (o_.bias) score = formula.with_bias(score, S::load(bias.row[key - j]), excluded);
         }
-        if (o_.mask)
-          excluded = S::either(excluded, S::equal(S::load(exclusion.row[key - j]), minus_infinity));
-        score = S::select(excluded, minus_infinity, score);
-        S::store(scores_ + at, score);
+        if constexpr (masked) {
+          const Word bit = Word{1} << key % word_bits;
+          excluded = S::either(excluded, S::negate(S::bit_set(seen_[key / word_bits], bit)));
+        }
+        if (bounded || masked || o_.bias) score = S::select(excluded, minus_infinity, score);
+        if (bounded || masked || rows_.made) S::store(scores_ + at, score);
         if (exclusions) S::store(exclusions + at, S::select(excluded, minus_infinity, zero));
         max = S::max_number(score, max);
       }
@@ -100,53 +151,27 @@ class TileScores {
     return max;
   }
 
- private:
-  struct RowPointers {
-    const A *bias[S::width];
-    const std::uint8_t *mask[S::width];
-  };
-  // A vector of rows by a vector of keys, rows in the lanes.
-  struct Square {
-    alignas(64) A row[S::width][S::width];
-  };
-
   void ranges(std::size_t r, std::size_t first, A *begin, A *end) const {
     for (std::size_t i = 0; i < S::width; ++i) {
       begin[i] = static_cast<A>(within_block(rows_.first[r + i], first));
       end[i] = static_cast<A>(within_block(rows_.end[r + i], first));
     }
   }
-  // to_block: from a query's position to the block's.
-  void point_to_rows(std::size_t r, std::size_t first, RowPointers &pointers, A *to_block) const {
-    for (std::size_t i = 0; i < S::width; ++i) {
-      const AttentionTile::Row row = rows_.of[r + i];
-      to_block[i] = static_cast<A>(static_cast<std::int64_t>(first) - tile_.position(row));
-      pointers.bias[i] = o_.bias ? tile_.bias<A>(row) + first : nullptr;
-      pointers.mask[i] = o_.mask ? tile_.mask(row) + first : nullptr;
-    }
-  }
-  // By way of memory: unrolled over the keys, the loop in make() was 13 KB and no faster.
-  [[gnu::always_inline]] void load_squares(const RowPointers &pointers, std::size_t j, std::size_t keys,
-                                           Square &bias, Square &exclusion) const {
-    const batch minus_infinity(-std::numeric_limits<A>::infinity()), zero(A(0));
+  // By way of memory: unrolled over the keys, the loop in make_as() was 13 KB and no faster.
+  [[gnu::always_inline]] static void load_square(const A *const *row, std::size_t j, std::size_t keys,
+                                                 Square &square) {
     batch v[S::width];
-    if (o_.bias) {
-      load_transposed<A>(v, pointers.bias, j, keys);
-      unroll<S::width>([&](auto i) __attribute__((always_inline)) { S::store(bias.row[i], v[i]); });
-    }
-    if (o_.mask) {
-      unroll<S::width>([&](auto i) __attribute__((always_inline)) {
-        v[i] = S::select(S::load_flags(pointers.mask[i] + j, keys), zero, minus_infinity);
-      });
-      S::transpose(v);
-      unroll<S::width>([&](auto i) __attribute__((always_inline)) { S::store(exclusion.row[i], v[i]); });
-    }
+    load_transposed<A>(v, row, j, keys);
+    unroll<S::width>([&](auto i) __attribute__((always_inline)) { S::store(square.row[i], v[i]); });
   }
 
   const AttentionTile &tile_;
   const rapt_attention_options &o_;
   const TileRows<A> &rows_;
   A *scores_;
+  const std::uint8_t *mask_[rapt::attention_tile_rows];
+  const A *bias_[rapt::attention_tile_rows];
+  alignas(64) Word seen_[words][S::width];  // a word of each row, for a vector of rows
 };
 
 }  // namespace

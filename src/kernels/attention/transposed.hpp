@@ -13,7 +13,10 @@ template <class A, class E>
 [[gnu::always_inline]] inline void load_transposed(typename simd<A>::batch (&v)[simd<A>::width],
                                                    const E *const *row, std::size_t at, std::size_t count) {
   using S = simd<A>;
-  if (count >= S::width) return S::load_transposed(v, row, at);
+  if (count >= S::width) {
+    return S::each_transposed(
+        row, at, [&](auto i, typename S::batch column) __attribute__((always_inline)) { v[i] = column; });
+  }
   unroll<S::width>([&](auto r) __attribute__((always_inline)) { v[r] = S::load_first(row[r] + at, count); });
   S::transpose(v);
 }
@@ -24,12 +27,14 @@ template <class A, class E>
                                                   std::size_t pitch) {
   using S = simd<A>;
   std::size_t d = 0;
-  typename S::batch v[S::width];
   for (; dim - d >= S::width; d += S::width) {
-    S::load_transposed(v, row, d);
-    unroll<S::width>([&](auto i) __attribute__((always_inline)) { S::store(to + (d + i) * pitch, v[i]); });
+    S::each_transposed(
+        row, d, [&](auto i, typename S::batch column) __attribute__((always_inline)) {
+          S::store(to + (d + i) * pitch, column);
+        });
   }
   if (d < dim) {
+    typename S::batch v[S::width];
     load_transposed<A>(v, row, d, dim - d);
     unroll_while<S::width>([&](auto i) __attribute__((always_inline)) {
       if (i < dim - d) S::store(to + (d + i) * pitch, v[i]);

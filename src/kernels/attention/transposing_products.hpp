@@ -13,11 +13,13 @@
 #pragma once
 
 #include <cstddef>
+#include <iterator>
 
 #include "call/attention_tile.hpp"
 #include "kernels/attention/lines_ahead.hpp"
 #include "kernels/attention/row_products.hpp"
 #include "kernels/attention/tile_rows.hpp"
+#include "kernels/vector/unroll.hpp"
 
 namespace {
 
@@ -30,16 +32,19 @@ class TransposingProducts {
   using S = simd<A>;
   using batch = typename S::batch;
   static constexpr std::size_t block = rapt::attention_block;
-  static constexpr std::size_t most_rows = 8;
+  static constexpr std::size_t most_rows = S::few_rows;
 
   static std::size_t workspace_length(const rapt_attention_options &o) { return most_rows * o.qk_dim; }
 
   TransposingProducts(const AttentionTile &tile, const TileRows<A> &rows, A *workspace)
-      : tile_(tile), o_(tile.options()), rows_(rows), queries_(workspace) {}
+      : tile_(tile), o_(tile.options()), rows_(rows), queries_(workspace), group_(rows_of_group()) {}
+
+  // Products are computed for this many rows.
+  static std::size_t padded(std::size_t rows) { return (rows + 1) / 2 * 2; }
 
   // Queries times their sign. Rows after the last are copies of it.
   void load_queries() {
-    for (std::size_t r = 0; r < most_rows; ++r) {
+    for (std::size_t r = 0; r < padded(rows_.rows); ++r) {
       const std::size_t from = r < rows_.rows ? r : rows_.rows - 1;
       const Q *q = tile_.q<Q>(rows_.of[from]);
       const batch sign(rows_.sign[from]);
@@ -74,12 +79,14 @@ class TransposingProducts {
   void scores(std::size_t first, std::size_t keys, A *scores) {
     const RowRun<KV> *const run = next_;
     next_ += runs_per_block;
-    by_rows([&](auto rows) __attribute__((always_inline)) {
-      if (o_.packed_keys) {
-        packed_row_scores<A, rows>(queries_, tile_.k<KV>(first), keys, o_.qk_dim,
-                                   LinesAhead<KV, Cache::l2>{run + runs_per_block, last_}, scores);
-      } else {
-        row_scores<A, rows>(queries_, run, last_, keys, o_.qk_dim, scores);
+    by_groups([&](std::size_t r, auto count) __attribute__((always_inline)) {
+      const A *const queries = queries_ + r * o_.qk_dim;
+      A *const scores_of = scores + r * block;
+      if (!o_.packed_keys) {
+        row_scores<A, count>(queries, run, last_, keys, o_.qk_dim, scores_of);
+      } else if constexpr (count <= 8) {
+        packed_row_scores<A, count>(queries, tile_.k<KV>(first), keys, o_.qk_dim,
+                                    LinesAhead<KV, Cache::l2>{run + runs_per_block, last_}, scores_of);
       }
     });
   }
@@ -88,9 +95,10 @@ class TransposingProducts {
   void values(std::size_t keys, const A *weights, const A *rescale, A *values, std::size_t pitch) {
     const RowRun<KV> *const run = next_;
     next_ += runs_per_block;
-    by_rows([&](auto count) __attribute__((always_inline)) {
-      row_values<A, count>(weights, run, keys, LinesAhead<KV, Cache::l1>{run + (count <= 2 ? 2 : 4), last_},
-                           rescale, o_.v_dim, values, pitch);
+    by_groups([&](std::size_t r, auto count) __attribute__((always_inline)) {
+      row_values<A, count>(weights + r * block, run, keys,
+                           LinesAhead<KV, Cache::l1>{run + (count <= 2 ? 2 : 4), last_}, rescale + r,
+                           o_.v_dim, values + r * pitch, pitch);
     });
   }
 
@@ -126,29 +134,40 @@ class TransposingProducts {
     return run;
   }
 
+  // f(first row, count) for groups of rows that use a key or value while it is in a register.
   template <class F>
-  [[gnu::always_inline]] void by_rows(F f) const {
-    switch (rows_.rows) {
-      case 1:
-        return f(std::integral_constant<std::size_t, 1>{});
-      case 2:
-        return f(std::integral_constant<std::size_t, 2>{});
-      case 3:
-        return f(std::integral_constant<std::size_t, 3>{});
-      case 4:
-        return f(std::integral_constant<std::size_t, 4>{});
-      case 5:
-      case 6:
-        return f(std::integral_constant<std::size_t, 6>{});
-      default:
-        return f(std::integral_constant<std::size_t, 8>{});
+  [[gnu::always_inline]] void by_groups(F f) const {
+    for (std::size_t r = 0; r < rows_.rows; r += group_) {
+      const std::size_t rows = rows_.rows - r < group_ ? rows_.rows - r : group_;
+      unroll_while<std::size(counts)>([&](auto i) __attribute__((always_inline)) {
+        if constexpr (counts[i] <= S::few_rows_together) {
+          if (rows > counts[i]) return true;
+          f(r, std::integral_constant<std::size_t, counts[i]>{});
+        }
+        return false;
+      });
     }
   }
+  // The rows of a group, so that all groups are about as large. Packed keys are not transposed, and a second
+  // group costs them little.
+  std::size_t rows_of_group() const {
+    const std::size_t most = o_.packed_keys ? 8 : S::few_rows_together,
+                      groups = (rows_.rows + most - 1) / most;
+    const std::size_t rows = (rows_.rows + groups - 1) / groups;
+    for (const std::size_t count : counts) {
+      if (rows <= count) return count;
+    }
+    return most;
+  }
+
+  // Sizes of groups. A group of another size computes a row that does not exist.
+  static constexpr std::size_t counts[] = {1, 2, 3, 4, 6, 8, 9, 10, 12, 14, 16};
 
   const AttentionTile &tile_;
   const rapt_attention_options &o_;
   const TileRows<A> &rows_;
   A *queries_;
+  std::size_t group_;
   const RowRun<KV> *next_, *last_;
   RowRun<KV> runs_[2 * runs_per_block * (rapt::attention_chunk / block + 1)];
 };

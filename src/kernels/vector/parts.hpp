@@ -31,17 +31,18 @@ template <class S, class Batch>
   v[0] = low;
 }
 
-// load_transposed of Simd, where S::load_parts(row, at) joins a part of every `lanes`-th row. All shuffles
+// each_transposed of Simd, where S::load_parts(row, at) joins a part of every `lanes`-th row. All shuffles
 // left are within parts; on x86 every shuffle goes to one port.
-template <class S, std::size_t lanes, class Batch, class E>
-[[gnu::always_inline]] inline void load_transposed_by_parts(Batch (&v)[S::width], const E *const *row,
-                                                            std::size_t at) {
+template <class S, std::size_t lanes, class E, class F>
+[[gnu::always_inline]] inline void each_transposed_by_parts(const E *const *row, std::size_t at, F f) {
   unroll<S::width / lanes>([&](auto c) __attribute__((always_inline)) {
-    Batch part[lanes];
+    typename S::batch part[lanes];
     unroll<lanes>([&](auto i)
                       __attribute__((always_inline)) { part[i] = S::load_parts(row + i, at + lanes * c); });
     transpose_in_parts<S>(part);
-    unroll<lanes>([&](auto i) __attribute__((always_inline)) { v[lanes * c + i] = part[i]; });
+    unroll<lanes>([&](auto i) __attribute__((always_inline)) {
+      f(std::integral_constant<std::size_t, lanes * c + i>{}, part[i]);
+    });
   });
 }
 

@@ -6,7 +6,7 @@
 //
 // Elements in memory may have another type than A: loads and stores are overloaded on the pointer, and
 // convert. A new element type overloads load, store, stream, and the loads and stores of some lanes from
-// which load_first, load_last, store_first and load_transposed are made: load_where and store_where, or
+// which load_first, load_last, store_first and each_transposed are made: load_where and store_where, or
 // load_lane and store_lane.
 #pragma once
 
@@ -40,6 +40,9 @@ concept SimdChoices = requires {
   // Vectors whose exponentials are taken in step: what the registers hold with their constants.
   requires S::exp_together == 4 || S::exp_together == 8;
   typename std::bool_constant<S::fetches_by_line>;
+  // Attention: tiles of up to so many rows have keys in the lanes; so many share a key in a register.
+  requires S::few_rows >= 8 && S::few_rows <= 32;
+  requires S::few_rows_together >= 8 && S::few_rows_together <= 16;
   // dot: rows that share each load of the query, and whether load_last brings vectors to alignment.
   requires 4 % S::dot_rows_together == 0;
   typename std::bool_constant<S::aligns_dot>;
@@ -54,7 +57,8 @@ concept SimdChoices = requires {
 };
 
 template <class S, class V = typename S::batch, class A = typename V::value_type>
-concept SimdMemory = requires(const A *from, A *to, const std::uint8_t *flags, std::size_t k, V v) {
+concept SimdMemory = requires(const A *from, A *to, const std::uint8_t *flags, const typename S::word *words,
+                              std::size_t k, V v) {
   // At any alignment.
   { S::load(from) } -> std::same_as<V>;
   S::store(to, v);
@@ -66,6 +70,10 @@ concept SimdMemory = requires(const A *from, A *to, const std::uint8_t *flags, s
   S::end_streaming();
   // Set where the byte is not 0. Only the first k bytes are read; the other lanes are clear.
   { S::load_flags(flags, k) } -> std::same_as<typename S::mask>;
+  // Bit i: byte i of the first k, at most 64, is not 0. No others are read.
+  { S::flag_bits(flags, k) } -> std::same_as<std::uint64_t>;
+  // Set in lane i where words[i] has the bit; a word is as wide as a lane.
+  { S::bit_set(words, *words) } -> std::same_as<typename S::mask>;
 };
 
 // Element j into lane j of the last k lanes; the other lanes are 0, and their elements not read. k is at
@@ -158,7 +166,7 @@ concept TestsMagnitude = requires(V a, V b, M m) {
 // Reductions by halves: lane i takes lane i + half, until lane 0 is left. And transpositions.
 template <class S, class V = typename S::batch, class A = typename V::value_type>
 concept SimdFolds = requires(V v, V (&vectors)[S::width], V (*op)(V, V), A scale, A *out, const A *const *row,
-                             std::size_t at) {
+                             std::size_t at, void (*take)(std::size_t, V)) {
   // The sum, and the largest.
   { S::fold(v) } -> std::same_as<A>;
   { S::fold_max(v) } -> std::same_as<A>;
@@ -168,8 +176,9 @@ concept SimdFolds = requires(V v, V (&vectors)[S::width], V (*op)(V, V), A scale
   S::store_scaled_folds(out, scale, v, v, v, v);
   // Lane j of vectors[i] and lane i of vectors[j] change places.
   S::transpose(vectors);
-  // Lane r of vectors[i] becomes row[r][at + i].
-  S::load_transposed(vectors, row, at);
+  // take(i, a vector whose lane r is row[r][at + i]) for i = 0, 1, … as a constant. Few are in registers at a
+  // time.
+  S::each_transposed(row, at, take);
 };
 
 // f32 and f64: the lower (0) or upper half of a vector, and a vector of two halves.

@@ -89,7 +89,8 @@ class TileGradients {
       const AttentionTile::Range all = within_block(range.all, first);
       if (any.first >= any.end) any = {0, 0};
       if (any.end > 0 && (rows_.made || o_.mask)) {
-        (void)scores_.make(r, first, any.first, any.end);
+        const bool masked = o_.mask && scores_.load_mask(r, first, any.first, any.end);
+        (void)scores_.make(r, first, any.first, any.end, masked);
       } else if (any.end > 0 && (all.first != any.first || all.end != any.end)) {
         (void)scores_.exclude(r, first, any, all);
       }
