@@ -74,13 +74,24 @@ template <class A, std::size_t rows, class E>
     };
     std::size_t d = 0;
     for (; dim - d >= S::width; d += S::width) {
+      batch query[rows];
+      if constexpr (MultipliesByLane<S>) {
+        unroll<rows>([&](auto r)
+                         __attribute__((always_inline)) { query[r] = S::load(queries + r * dim + d); });
+      }
       unroll<vectors>([&](auto g) __attribute__((always_inline)) {
         batch key[S::width];
         S::load_transposed(key, row + g * S::width, d);
         unroll<S::width>([&](auto i) __attribute__((always_inline)) {
           // One at a time: a burst of them holds up the loads.
           if constexpr (i * S::width * sizeof(E) % 64 == 0) lines.fetch();
-          multiply(g, d + i, key[i]);
+          if constexpr (MultipliesByLane<S>) {
+            unroll<rows>([&](auto r) __attribute__((always_inline)) {
+              score[g][r] = S::template fma_by_lane<i>(query[r], key[i], score[g][r]);
+            });
+          } else {
+            multiply(g, d + i, key[i]);
+          }
         });
       });
     }
@@ -118,7 +129,26 @@ template <class A, std::size_t rows, std::size_t vectors, bool whole, class E>
   });
   for (std::size_t j = 0; j < keys; j += size, ++value) {
     const std::size_t end = keys - j < size ? keys : j + size;
-    for (std::size_t i = j; i < end; ++i) {
+    std::size_t i = j;
+    if constexpr (whole && MultipliesByLane<S>) {  // a load takes the weights of several keys
+      for (; end - i >= S::width; i += S::width) {
+        batch weight[rows];
+        unroll<rows>([&](auto r)
+                         __attribute__((always_inline)) { weight[r] = S::load(weights + r * block + i); });
+        const E *from = row_of(value, i - j) + d;
+        unroll<S::width>([&](auto k) __attribute__((always_inline)) {
+          unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+            if constexpr (v * S::width * sizeof(E) % 64 == 0) lines.fetch();
+            const batch element = S::load(from + v * S::width);
+            unroll<rows>([&](auto r) __attribute__((always_inline)) {
+              sum[r][v] = S::template fma_by_lane<k>(weight[r], element, sum[r][v]);
+            });
+          });
+          from += value->stride;
+        });
+      }
+    }
+    for (; i < end; ++i) {
       const E *const from = row_of(value, i - j) + d;
       batch element[vectors];
       unroll<vectors>([&](auto v) __attribute__((always_inline)) {
@@ -147,7 +177,8 @@ template <class A, std::size_t rows, class E>
                                   LinesAhead<E, Cache::l1> lines, const A *rescale, std::size_t dim,
                                   A *values, std::size_t pitch) {
   constexpr std::size_t width = simd<A>::width;
-  constexpr std::size_t vectors = rows <= 2 ? 8 : 4;
+  // With a vector of weights per row, 8 rows leave registers for two vectors of sums per row.
+  constexpr std::size_t vectors = rows <= 2 ? 8 : rows > 4 && MultipliesByLane<simd<A>> ? 2 : 4;
   std::size_t d = 0;
   for (; dim - d >= vectors * width; d += vectors * width) {
     row_values_of<A, rows, vectors, true>(weights, value, keys, lines, rescale, d, 0, values, pitch);

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "contract/attention.hpp"
+#include "kernels/vector/addends.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -16,17 +17,20 @@ struct Weight {
   using S = simd<A>;
   using C = rapt::AttentionContract<A>;
   using batch = typename S::batch;
+  using Constants = Addends<S, C>;
 
   [[gnu::always_inline]] batch operator()(batch distance, batch to_log2, batch cutoff) const {
     const batch magic(C::round_magic);
-    const batch shifted = S::fma(distance, to_log2, magic);
+    const batch shifted = S::fma(distance, to_log2, Constants::round_magic());
     const batch n = shifted - magic;
-    const batch r = S::fma(distance, to_log2, -n);
+    // The two differ in the sign of a zero, which r = 0 does not pass on to p. An FMA that overwrites its
+    // addend cannot negate it either.
+    const batch r = S::fma(distance, to_log2, ReloadsAddends<S> ? magic - shifted : -n);
     batch p(C::c[C::coefficient_count - 1]);
     unroll<C::coefficient_count - 1>([&](auto i) __attribute__((always_inline)) {
-      p = S::fma(p, r, batch(C::c[C::coefficient_count - 2 - i]));
+      p = S::fma(p, r, Constants::c(C::coefficient_count - 2 - i));
     });
-    p = S::fma(p, r, batch(A(1)));
+    p = S::fma(p, r, Constants::one());
     return S::scale_by_power_above(distance, cutoff, p, n, shifted);
   }
 };

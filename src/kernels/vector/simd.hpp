@@ -156,6 +156,13 @@ concept SimdFolds = requires(V v, V (&vectors)[S::width], V (*op)(V, V), A scale
   S::load_transposed(vectors, row, at);
 };
 
+// a * lane i of factors + c, rounded once: a load then takes several factors, which a level without this
+// broadcasts one by one.
+template <class S, class V = typename S::batch>
+concept MultipliesByLane = requires(V factors, V a, V c) {
+  { S::template fma_by_lane<1>(factors, a, c) } -> std::same_as<V>;
+};
+
 // total[i] += v[i] in f64.
 template <class S>
 concept AddsToDoubles = requires(double *total, typename S::batch v) {
