@@ -17,21 +17,47 @@ struct Weight {
   using S = simd<A>;
   using C = rapt::AttentionContract<A>;
   using batch = typename S::batch;
-  using Constants = Addends<S, C>;
 
   [[gnu::always_inline]] batch operator()(batch distance, batch to_log2, batch cutoff) const {
+    if constexpr (ReloadsAddends<S>) {
+      batch v[1] = {distance};
+      in_step(v, to_log2, cutoff);
+      return v[0];
+    }
     const batch magic(C::round_magic);
-    const batch shifted = S::fma(distance, to_log2, Constants::round_magic());
+    const batch shifted = S::fma(distance, to_log2, magic);
     const batch n = shifted - magic;
-    // The two differ in the sign of a zero, which r = 0 does not pass on to p. An FMA that overwrites its
-    // addend cannot negate it either.
-    const batch r = S::fma(distance, to_log2, ReloadsAddends<S> ? magic - shifted : -n);
+    const batch r = S::fma(distance, to_log2, -n);
     batch p(C::c[C::coefficient_count - 1]);
     unroll<C::coefficient_count - 1>([&](auto i) __attribute__((always_inline)) {
-      p = S::fma(p, r, Constants::c(C::coefficient_count - 2 - i));
+      p = S::fma(p, r, batch(C::c[C::coefficient_count - 2 - i]));
     });
-    p = S::fma(p, r, Constants::one());
+    p = S::fma(p, r, batch(A(1)));
     return S::scale_by_power_above(distance, cutoff, p, n, shifted);
+  }
+
+  // Several vectors in place, step by step, with an FMA that overwrites its addend. That one cannot negate
+  // the addend either: magic - shifted is -n but for the sign of a zero, which r = 0 does not pass on.
+  template <std::size_t count>
+  [[gnu::always_inline]] void in_step(batch (&v)[count], batch to_log2, batch cutoff) const {
+    using Constants = Addends<S, C>;
+    const batch magic(C::round_magic);
+    batch shifted[count], r[count], p[count];
+    const auto each = [](auto f) __attribute__((always_inline)) { unroll<count>(f); };
+    each([&](auto i) __attribute__((always_inline)) {
+      shifted[i] = S::fma(v[i], to_log2, Constants::round_magic());
+    });
+    each([&](auto i) __attribute__((always_inline)) { r[i] = S::fma(v[i], to_log2, magic - shifted[i]); });
+    each([&](auto i) __attribute__((always_inline)) { p[i] = batch(C::c[C::coefficient_count - 1]); });
+    unroll<C::coefficient_count - 1>([&](auto k) __attribute__((always_inline)) {
+      each([&](auto i) __attribute__((always_inline)) {
+        p[i] = S::fma(p[i], r[i], Constants::c(C::coefficient_count - 2 - k));
+      });
+    });
+    each([&](auto i) __attribute__((always_inline)) { p[i] = S::fma(p[i], r[i], Constants::one()); });
+    each([&](auto i) __attribute__((always_inline)) {
+      v[i] = S::scale_by_power_above(v[i], cutoff, p[i], shifted[i] - magic, shifted[i]);
+    });
   }
 };
 
