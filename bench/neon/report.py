@@ -68,7 +68,7 @@ class Program:
         best = max(self.functions, key=lambda f: executed(f.instructions))
         loop = max(best.loops(), key=executed, default=[])
         # A loop that holds a rare one is not innermost.
-        if 4 * executed(loop) < executed(best.instructions):
+        if 10 * executed(loop) < executed(best.instructions):
             loop = best.instructions
         most = max(runs[i.address] for i in loop)
         rounds = [i for i in loop if 2 * runs[i.address] >= most]

@@ -145,6 +145,7 @@ struct simd : Neon {
   static constexpr std::size_t panel_vectors = 4;
   static constexpr bool fetches_by_line = false;
   static constexpr std::size_t dot_rows_together = 1;  // with 16 accumulators per row
+  static constexpr std::size_t dot_rows_passes = 4;
   static constexpr bool aligns_dot = false;            // loads that cross a line are cheap on today's cores
   static constexpr bool can_stream = false;            // STNP is a hint of little effect on today's cores
   static constexpr bool masks_are_free = false;
