@@ -1,17 +1,25 @@
 // Kernel calls whose instructions are counted: `calls` lists their names, `calls NAME TIMES` makes one.
 #include <rapt/rapt.h>
 
-#include <cmath>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <new>
 #include <string_view>
 #include <vector>
 
 namespace {
 
-using Numbers = std::vector<float>;
+// Aligned, so that every run counts the same.
+template <class T>
+struct Aligned {
+  using value_type = T;
+  T *allocate(std::size_t n) { return static_cast<T *>(::operator new(n * sizeof(T), std::align_val_t(64))); }
+  void deallocate(T *p, std::size_t) { ::operator delete(p, std::align_val_t(64)); }
+  bool operator==(const Aligned &) const = default;
+};
+using Numbers = std::vector<float, Aligned<float>>;
 
 // Ordinary numbers in [-2, 2).
 Numbers numbers(std::size_t count) {
@@ -53,7 +61,7 @@ Call attention_call(std::size_t heads, std::size_t q_len, std::size_t kv_len, st
   check(rapt_attention_workspace(&o, &bytes));
   const std::size_t queries = heads * q_len * dim, keys = kv_len * dim;
   return [=, q = numbers(queries), k = numbers(keys), v = numbers(keys), out = Numbers(queries),
-          workspace = std::vector<double>(bytes / sizeof(double) + 1)]() mutable {
+          workspace = Numbers(bytes / sizeof(float) + 1)]() mutable {
     check(rapt_attention(q.data(), k.data(), v.data(), out.data(), &o, workspace.data(), bytes));
   };
 }
