@@ -76,5 +76,38 @@ compile api.o -mpopcnt <<<"int (*volatile escapes)(unsigned) = [](unsigned a) { 
 rm archive.a && ar cr archive.a api.o
 expect_refusal "popcnt outside the levels" archive archive.a
 
+# A product of ACCUMULATORS vectors: 8 fit AVX2's registers, 20 do not.
+product() { # ACCUMULATORS
+  compile rapt_avx2.o -march=x86-64-v3 <<<"#include <immintrin.h>
+#include \"kernels/vector/unroll.hpp\"
+namespace {
+template <class A> [[gnu::noinline]] void tile_values(const A *x, const A *weight, std::size_t n, A *y) {
+  __m256 sum[$1];
+  unroll<$1>([&](auto i) __attribute__((always_inline)) { sum[i] = _mm256_loadu_ps(y + 8 * i); });
+  for (; n > 0; --n, x += 8 * $1, ++weight) {
+    unroll<$1>([&](auto i) __attribute__((always_inline)) {
+      sum[i] = _mm256_fmadd_ps(_mm256_broadcast_ss(weight), _mm256_loadu_ps(x + 8 * i), sum[i]);
+    });
+  }
+  unroll<$1>([&](auto i) __attribute__((always_inline)) { _mm256_storeu_ps(y + 8 * i, sum[i]); });
+}
+}
+void (*volatile escapes)(const float *, const float *, std::size_t, float *) = tile_values<float>;"
+  # The other kernels are missing, which this must complain of in any case.
+  ! "$(dirname "$audit")/spills.py" objdump rapt_avx2.o >output 2>&1 && grep -q "no loop of row_values" output
+}
+product 8
+if grep "avx2: tile_values" output; then  # nothing is wrong with it
+  missed=$((missed + 1))
+fi
+product 20
+if grep -q "avx2: tile_values" output; then
+  echo "caught: accumulators on the stack ($(grep -m 1 "tile_values" output | cut -c 1-100))"
+  caught=$((caught + 1))
+else
+  echo "MISSED: accumulators on the stack"
+  missed=$((missed + 1))
+fi
+
 echo "$caught caught, $missed missed"
 ((missed == 0))

@@ -22,6 +22,11 @@ struct Neon {
   using f32 = xsimd::batch<float, arch>;
   using f64 = xsimd::batch<double, arch>;
 
+  // FMLA overwrites its addend: a constant in a register is copied for each polynomial, by the units for
+  // arithmetic. A load of it is an instruction too, but these units do not execute it.
+  static f32 reload(const float *p) { return *reinterpret_cast<const volatile float32x4_t *>(p); }
+  static f64 reload(const double *p) { return *reinterpret_cast<const volatile float64x2_t *>(p); }
+
   static f32 load(const float *p) { return vld1q_f32(p); }
   static f64 load(const double *p) { return vld1q_f64(p); }
   template <int lane>
@@ -47,6 +52,17 @@ struct Neon {
   static f64 fma(f64 a, f64 b, f64 c) { return vfmaq_f64(c, a, b); }
   static f32 fnma(f32 a, f32 b, f32 c) { return vfmsq_f32(c, a, b); }
   static f64 fnma(f64 a, f64 b, f64 c) { return vfmsq_f64(c, a, b); }
+  // vfmaq_laneq of gcc 12 broadcasts a lane that more than one basic block uses.
+  template <int i>
+  static f32 fma_by_lane(float32x4_t factors, float32x4_t a, float32x4_t c) {
+    asm("fmla %0.4s, %1.4s, %2.s[%3]" : "+w"(c) : "w"(a), "w"(factors), "i"(i));
+    return c;
+  }
+  template <int i>
+  static f64 fma_by_lane(float64x2_t factors, float64x2_t a, float64x2_t c) {
+    asm("fmla %0.2d, %1.2d, %2.d[%3]" : "+w"(c) : "w"(a), "w"(factors), "i"(i));
+    return c;
+  }
   // xsimd 8 divides f32 by an estimate.
   static f32 divide(f32 a, f32 b) { return vdivq_f32(a, b); }
   static f64 divide(f64 a, f64 b) { return vdivq_f64(a, b); }
@@ -65,6 +81,17 @@ struct Neon {
   static uint64x2_t equal(f64 a, f64 b) { return vceqq_f64(a, b); }
   static uint32x4_t not_greater(f32 a, f32 b) { return vcleq_f32(a, b); }
   static uint64x2_t not_greater(f64 a, f64 b) { return vcleq_f64(a, b); }
+  // |a| < |b|. gcc makes two instructions of vcaltq.
+  static uint32x4_t magnitude_less(float32x4_t a, float32x4_t b) {
+    uint32x4_t m;
+    asm("facgt %0.4s, %1.4s, %2.4s" : "=w"(m) : "w"(b), "w"(a));
+    return m;
+  }
+  static uint64x2_t magnitude_less(float64x2_t a, float64x2_t b) {
+    uint64x2_t m;
+    asm("facgt %0.2d, %1.2d, %2.2d" : "=w"(m) : "w"(b), "w"(a));
+    return m;
+  }
   static bool any(uint32x4_t m) { return vmaxvq_u32(m) != 0; }
   static bool any(uint64x2_t m) { return any(vreinterpretq_u32_u64(m)); }
   static f32 select(uint32x4_t m, f32 yes, f32 no) { return vbslq_f32(m, yes, no); }
@@ -84,8 +111,13 @@ struct Neon {
   static f64 zip_low(f64 a, f64 b) { return vzip1q_f64(a, b); }
   static f32 zip_high(f32 a, f32 b) { return vzip2q_f32(a, b); }
   static f64 zip_high(f64 a, f64 b) { return vzip2q_f64(a, b); }
-  static f32 low_pairs(f32 a, f32 b) { return vcombine_f32(vget_low_f32(a), vget_low_f32(b)); }
-  static f32 high_pairs(f32 a, f32 b) { return vcombine_f32(vget_high_f32(a), vget_high_f32(b)); }
+  // vcombine takes gcc up to three moves.
+  static f32 low_pairs(f32 a, f32 b) {
+    return vreinterpretq_f32_f64(vzip1q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)));
+  }
+  static f32 high_pairs(f32 a, f32 b) {
+    return vreinterpretq_f32_f64(vzip2q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)));
+  }
   static f32 evens(f32 a, f32 b) { return vuzp1q_f32(a, b); }
   static f32 odds(f32 a, f32 b) { return vuzp2q_f32(a, b); }
 
@@ -124,6 +156,7 @@ struct simd : Neon {
   static constexpr std::size_t few_rows = 8;
   static constexpr std::size_t few_rows_together = 8;
   static constexpr std::size_t dot_rows_together = 1;  // with 16 accumulators per row
+  static constexpr std::size_t dot_rows_passes = 4;
   static constexpr bool aligns_dot = false;            // loads that cross a line are cheap on today's cores
   static constexpr bool can_stream = false;            // STNP is a hint of little effect on today's cores
   static constexpr bool masks_are_free = false;
@@ -180,7 +213,7 @@ struct simd : Neon {
     return (v & bit) != 0;
   }
 
-  static mask magnitude_reaches(batch a, batch limit) { return ~less(abs(a), limit); }
+  static mask magnitude_reaches(batch a, batch limit) { return ~magnitude_less(a, limit); }
   static mask unordered(batch a, batch b) { return ~(equal(a, a) & equal(b, b)); }
   static mask either(mask a, mask b) { return a | b; }
   static mask negate(mask a) { return ~a; }

@@ -58,7 +58,10 @@ template <class A, std::size_t rows, class E>
                                                 A *scores) {
   using S = simd<A>;
   using batch = typename S::batch;
-  constexpr std::size_t vectors = rows <= 4 ? 2 : 1, together = vectors * S::width;
+  // Four on NEON: with one query two chains take 16 modelled cycles of a Neoverse N1 per 8 operations, four
+  // take 12.
+  constexpr std::size_t vectors = rows <= 2 && MultipliesByLane<S> ? 4 : rows <= 4 ? 2 : 1;
+  constexpr std::size_t together = vectors * S::width;
   LinesAhead<E, rows <= 2 ? Cache::l1 : Cache::l2> lines(keys + (rows <= 2 ? 3 : 4), last);
   for (std::size_t j = 0; j < count; j += together) {
     const E *row[together];
@@ -74,12 +77,23 @@ template <class A, std::size_t rows, class E>
     };
     std::size_t d = 0;
     for (; dim - d >= S::width; d += S::width) {
+      batch query[rows];
+      if constexpr (MultipliesByLane<S>) {
+        unroll<rows>([&](auto r)
+                         __attribute__((always_inline)) { query[r] = S::load(queries + r * dim + d); });
+      }
       unroll<vectors>([&](auto g) __attribute__((always_inline)) {
         S::each_transposed(
             row + g * S::width, d, [&](auto i, batch key) __attribute__((always_inline)) {
               // One at a time: four together cost 2 to 9 % with keys in memory.
               if constexpr (i * S::width * sizeof(E) % 64 == 0) lines.fetch();
-              multiply(g, d + i, key);
+              if constexpr (MultipliesByLane<S>) {
+                unroll<rows>([&](auto r) __attribute__((always_inline)) {
+                  score[g][r] = S::template fma_by_lane<i>(query[r], key, score[g][r]);
+                });
+              } else {
+                multiply(g, d + i, key);
+              }
             });
       });
     }
@@ -117,7 +131,26 @@ template <class A, std::size_t rows, std::size_t vectors, bool whole, class E>
   });
   for (std::size_t j = 0; j < keys; j += size, ++value) {
     const std::size_t end = keys - j < size ? keys : j + size;
-    for (std::size_t i = j; i < end; ++i) {
+    std::size_t i = j;
+    if constexpr (whole && MultipliesByLane<S>) {  // a load takes the weights of several keys
+      for (; end - i >= S::width; i += S::width) {
+        batch weight[rows];
+        unroll<rows>([&](auto r)
+                         __attribute__((always_inline)) { weight[r] = S::load(weights + r * block + i); });
+        const E *from = row_of(value, i - j) + d;
+        unroll<S::width>([&](auto k) __attribute__((always_inline)) {
+          unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+            if constexpr (v * S::width * sizeof(E) % 64 == 0) lines.fetch();
+            const batch element = S::load(from + v * S::width);
+            unroll<rows>([&](auto r) __attribute__((always_inline)) {
+              sum[r][v] = S::template fma_by_lane<k>(weight[r], element, sum[r][v]);
+            });
+          });
+          from += value->stride;
+        });
+      }
+    }
+    for (; i < end; ++i) {
       const E *const from = row_of(value, i - j) + d;
       batch element[vectors];
       unroll<vectors>([&](auto v) __attribute__((always_inline)) {
@@ -161,10 +194,11 @@ template <class A, std::size_t rows, class E>
                                   LinesAhead<E, Cache::l1> lines, const A *rescale, std::size_t dim,
                                   A *values, std::size_t pitch) {
   // As many accumulators as leave registers for an element and a weight; a few in memory cost less than
-  // another pass over the values.
-  constexpr std::size_t vectors = simd<A>::panel_vectors == 4 ? (rows <= 2    ? 8
-                                                                 : rows <= 6  ? 4
-                                                                 : rows <= 14 ? 2
+  // another pass over the values. With a vector of weights per row, 8 rows leave registers for two.
+  constexpr std::size_t vectors = simd<A>::panel_vectors == 4 ? (rows <= 2                                 ? 8
+                                                                 : rows <= 4                               ? 4
+                                                                 : rows <= 6 && !MultipliesByLane<simd<A>> ? 4
+                                                                 : rows <= 14                              ? 2
                                                                               : 1)
                                                               : (rows <= 1   ? 8
                                                                  : rows <= 4 ? 4

@@ -37,8 +37,20 @@ template <class A>
     S::store(address, weight(S::load(address) - reference, to_log2, cutoff));
   };
   std::size_t j = begin;
+  // In step where the four leave registers: a Neoverse N1 looks 128 instructions ahead, which are hardly more
+  // than one polynomial after the other. Four vectors take it 34 cycles instead of 44 by the model.
   for (; end - j >= 4; j += 4) {
-    unroll<4>([&](auto i) __attribute__((always_inline)) { make(j + i); });
+    if constexpr (ReloadsAddends<S>) {
+      batch v[4];
+      unroll<4>([&](auto i) __attribute__((always_inline)) {
+        v[i] = S::load(scores + (j + i) * tile_pitch) - reference;
+      });
+      weight.in_step(v, to_log2, cutoff);
+      unroll<4>([&](auto i)
+                    __attribute__((always_inline)) { S::store(scores + (j + i) * tile_pitch, v[i]); });
+    } else {
+      unroll<4>([&](auto i) __attribute__((always_inline)) { make(j + i); });
+    }
   }
   for (; j < end; ++j) make(j);
   return sum_by_halves<A, 0, 1>(scores);

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "contract/attention.hpp"
+#include "kernels/vector/addends.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -18,6 +19,11 @@ struct Weight {
   using batch = typename S::batch;
 
   [[gnu::always_inline]] batch operator()(batch distance, batch to_log2, batch cutoff) const {
+    if constexpr (ReloadsAddends<S>) {
+      batch v[1] = {distance};
+      in_step(v, to_log2, cutoff);
+      return v[0];
+    }
     const batch magic(C::round_magic);
     const batch shifted = S::fma(distance, to_log2, magic);
     const batch n = shifted - magic;
@@ -28,6 +34,30 @@ struct Weight {
     });
     p = S::fma(p, r, batch(A(1)));
     return S::scale_by_power_above(distance, cutoff, p, n, shifted);
+  }
+
+  // Several vectors in place, step by step, with an FMA that overwrites its addend. That one cannot negate
+  // the addend either: magic - shifted is -n but for the sign of a zero, which r = 0 does not pass on.
+  template <std::size_t count>
+  [[gnu::always_inline]] void in_step(batch (&v)[count], batch to_log2, batch cutoff) const {
+    using Constants = Addends<S, C>;
+    const batch magic(C::round_magic);
+    batch shifted[count], r[count], p[count];
+    const auto each = [](auto f) __attribute__((always_inline)) { unroll<count>(f); };
+    each([&](auto i) __attribute__((always_inline)) {
+      shifted[i] = S::fma(v[i], to_log2, Constants::round_magic());
+    });
+    each([&](auto i) __attribute__((always_inline)) { r[i] = S::fma(v[i], to_log2, magic - shifted[i]); });
+    each([&](auto i) __attribute__((always_inline)) { p[i] = batch(C::c[C::coefficient_count - 1]); });
+    unroll<C::coefficient_count - 1>([&](auto k) __attribute__((always_inline)) {
+      each([&](auto i) __attribute__((always_inline)) {
+        p[i] = S::fma(p[i], r[i], Constants::c(C::coefficient_count - 2 - k));
+      });
+    });
+    each([&](auto i) __attribute__((always_inline)) { p[i] = S::fma(p[i], r[i], Constants::one()); });
+    each([&](auto i) __attribute__((always_inline)) {
+      v[i] = S::scale_by_power_above(v[i], cutoff, p[i], shifted[i] - magic, shifted[i]);
+    });
   }
 };
 

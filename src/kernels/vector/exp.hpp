@@ -7,6 +7,7 @@
 
 #include "contract/exp.hpp"
 #include "contract/exp_constants.hpp"
+#include "kernels/vector/addends.hpp"
 #include "kernels/vector/simd.hpp"
 #include "kernels/vector/unroll.hpp"
 
@@ -19,12 +20,14 @@ struct ExpParts {
   using C = rapt::ExpContract<A>;
   using batch = typename S::batch;
 
-  batch log2_e, ln2_hi, ln2_lo, scale;
-  batch c[C::coefficient_count];
+  batch log2_e, ln2_hi, ln2_lo;
+  Addend<S> scale;
+  Addend<S> c[C::coefficient_count];
 
   [[gnu::always_inline]] explicit ExpParts(const ExpConstants<A> &k)
-      : log2_e(k.log2_e), ln2_hi(k.ln2_hi), ln2_lo(k.ln2_lo), scale(k.scale) {
-    unroll<C::coefficient_count>([&](auto i) __attribute__((always_inline)) { c[i] = batch(k.c[i]); });
+      : log2_e(k.log2_e), ln2_hi(k.ln2_hi), ln2_lo(k.ln2_lo), scale(batch(k.scale)) {
+    unroll<C::coefficient_count>([&](auto i)
+                                     __attribute__((always_inline)) { c[i] = Addend<S>(batch(k.c[i])); });
   }
 
   [[gnu::always_inline]] batch remainder(batch v, batch n) const {
@@ -36,6 +39,7 @@ struct ExpParts {
       p = S::fma(p, r, c[C::coefficient_count - 2 - i]);
     });
     p = S::fma(p, r, scale);
+    if constexpr (ReloadsAddends<S>) return S::fma(p, r, Addends<S, C>::one());
     return S::fma(p, r, batch(A(1)));
   }
   // Step by step for several vectors: in a chain after the other, each operation would wait for the one before.

@@ -181,6 +181,13 @@ concept SimdFolds = requires(V v, V (&vectors)[S::width], V (*op)(V, V), A scale
   S::each_transposed(row, at, take);
 };
 
+// a * lane i of factors + c, rounded once: a load then takes several factors, which a level without this
+// broadcasts one by one.
+template <class S, class V = typename S::batch>
+concept MultipliesByLane = requires(V factors, V a, V c) {
+  { S::template fma_by_lane<1>(factors, a, c) } -> std::same_as<V>;
+};
+
 // f32 and f64: the lower (0) or upper half of a vector, and a vector of two halves.
 template <class S>
 concept Widens = requires(typename S::batch v, typename S::f64 half) {

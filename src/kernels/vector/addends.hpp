@@ -1,0 +1,76 @@
+// Constants that polynomials add, for levels whose fma overwrites its addend.
+//
+// There a constant in a register is copied for every vector, by the units for arithmetic. S::reload(p) loads
+// it instead, which other units do.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+
+#include "kernels/vector/simd.hpp"
+
+namespace {
+
+template <class S, class A = typename S::batch::value_type>
+concept ReloadsAddends = requires(const A *p) {
+  { S::reload(p) } -> std::same_as<typename S::batch>;
+};
+
+template <class S>
+struct ReloadedAddend {
+  typename S::batch value;
+  ReloadedAddend() = default;
+  [[gnu::always_inline]] explicit ReloadedAddend(typename S::batch v) : value(v) {}
+  [[gnu::always_inline]] operator typename S::batch() const {
+    return S::reload(reinterpret_cast<const typename S::batch::value_type *>(&value));
+  }
+};
+
+// A constant that is known when the program runs: a batch, or one that stays in memory.
+template <class S>
+struct AddendOf {
+  using type = typename S::batch;
+};
+template <ReloadsAddends S>
+struct AddendOf<S> {
+  using type = ReloadedAddend<S>;
+};
+template <class S>
+using Addend = typename AddendOf<S>::type;
+
+// The constants of a contract C.
+template <class S, class C>
+class Addends {
+  using batch = typename S::batch;
+  using A = typename batch::value_type;
+
+  struct Lanes {
+    A one[S::width], round_magic[S::width], c[C::coefficient_count][S::width];
+  };
+  static constexpr Lanes make_lanes() {
+    Lanes lanes{};
+    for (std::size_t l = 0; l < S::width; ++l) {
+      lanes.one[l] = 1;
+      lanes.round_magic[l] = C::round_magic;
+      for (std::size_t i = 0; i < C::coefficient_count; ++i) lanes.c[i][l] = C::c[i];
+    }
+    return lanes;
+  }
+  alignas(64) static constexpr Lanes lanes = make_lanes();
+
+ public:
+  [[gnu::always_inline]] static batch one() {
+    if constexpr (ReloadsAddends<S>) return S::reload(lanes.one);
+    return batch(A(1));
+  }
+  [[gnu::always_inline]] static batch round_magic() {
+    if constexpr (ReloadsAddends<S>) return S::reload(lanes.round_magic);
+    return batch(C::round_magic);
+  }
+  [[gnu::always_inline]] static batch c(std::size_t i) {
+    if constexpr (ReloadsAddends<S>) return S::reload(lanes.c[i]);
+    return batch(C::c[i]);
+  }
+};
+
+}  // namespace
