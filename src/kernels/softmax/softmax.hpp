@@ -36,7 +36,10 @@ void softmax(const E *x, E *y, const rapt::SoftmaxRows *rows) {
   const bool is_plain = call.plan.plain();
   const bool without_max =
       (is_plain || call.plan.masked_only()) && !rows->options.sinks && WindowExp<A>::serves(call.k);
-  if (rows->cols > longest_group_row || rows->rows < 4 || rows->options.sinks) {
+  // Groups of rows that differ know no window: each row of its own in the window is faster, if it is longer than a
+  // register.
+  const bool alone = output_is_scratch<E> && without_max && !simple && rows->cols > S::width;
+  if (rows->cols > longest_group_row || rows->rows < 4 || rows->options.sinks || alone) {
     if (is_plain && goes_past_caches(x, y, rows->rows * rows->cols)) {
       without_max ? softmax_past_caches_by_window(call, x, y)
                   : softmax_past_caches(call, x, y, 0, rows->rows);
