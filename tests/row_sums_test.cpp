@@ -1,5 +1,5 @@
-// The bounds of softmax, log_softmax and logsumexp hold for every row: for Gaussian rows of any spread and length,
-// and for rows that would break a sum in lanes. The best level alone runs: all have the same bits.
+// The bounds of softmax, log_softmax and logsumexp hold for every row: for Gaussian rows of any spread and
+// length, and for rows that would break a sum in lanes. The best level alone runs: all have the same bits.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -103,18 +103,27 @@ TEST_CASE_TEMPLATE("rows made to lose", T, float, double) {
   };
   const double half_unit = sizeof(T) == 4 ? -16.64 : -36.74;  // just above half a unit, beside 0
   const Kind kinds[] = {
-      {"one large term, then half units", false, [&](auto i, auto, auto &) { return i == 0 ? 0 : half_unit; }},
-      {"half units, then one large term", false, [&](auto i, auto n, auto &) { return i + 1 == n ? 0 : half_unit; }},
-      {"a large term in every block", false, [&](auto i, auto, auto &) { return i % 64 == 0 ? 0 : half_unit; }},
+      {"one large term, then half units", false,
+       [&](auto i, auto, auto &) { return i == 0 ? 0 : half_unit; }},
+      {"half units, then one large term", false,
+       [&](auto i, auto n, auto &) { return i + 1 == n ? 0 : half_unit; }},
+      {"a large term in every block", false,
+       [&](auto i, auto, auto &) { return i % 64 == 0 ? 0 : half_unit; }},
       {"a large term in every lane", false, [&](auto i, auto, auto &) { return i < 64 ? 0 : half_unit; }},
       {"half units of each term before", false,
-       [&](auto i, auto, auto &) { return i == 0 ? 0 : half_unit + std::log(1.0 + static_cast<double>(i) / 16); }},
+       [&](auto i, auto, auto &) {
+         return i == 0 ? 0 : half_unit + std::log(1.0 + static_cast<double>(i) / 16);
+       }},
       {"rising", true, [&](auto, auto, auto &random) { return 4 * random.gaussian(); }},
       {"clusters far apart", false,
-       [&](auto i, auto, auto &random) { return -8.0 * static_cast<double>(i / 64 % 8) + 1e-3 * random.gaussian(); }},
+       [&](auto i, auto, auto &random) {
+         return -8.0 * static_cast<double>(i / 64 % 8) + 1e-3 * random.gaussian();
+       }},
       {"nearly equal", false, [&](auto, auto, auto &random) { return 1e-6 * random.gaussian(); }},
       {"a half and a long tail", false,
-       [&](auto i, auto n, auto &random) { return i == n / 2 ? 0 : -std::log(static_cast<double>(n)) + 0.1 * random.gaussian(); }},
+       [&](auto i, auto n, auto &random) {
+         return i == n / 2 ? 0 : -std::log(static_cast<double>(n)) + 0.1 * random.gaussian();
+       }},
   };
   for (const Kind &kind : kinds) {
     CAPTURE(std::string(kind.name));

@@ -1,5 +1,6 @@
-// Rows of moderate scores are summed without their maximum, others relative to it: the bits are the scalar level's,
-// which knows one way. Here are rows at the border between the two, for every length, in place and not.
+// Rows of moderate scores are summed without their maximum, others relative to it: the bits are the scalar
+// level's, which knows one way. Here are rows at the border between the two, for every length, in place and
+// not.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -39,7 +40,8 @@ const Kind kinds[] = {
      [](Random &random, std::size_t i, std::size_t n, int window) {
        return i + 1 == n ? -0.5 * window - random.uniform() : random.uniform();
      }},
-    {"wide", 0.3, [](Random &random, auto, auto, int window) { return 8 * window * (random.uniform() - 0.5); }},
+    {"wide", 0.3,
+     [](Random &random, auto, auto, int window) { return 8 * window * (random.uniform() - 0.5); }},
     // log2(e) * scale is 1: every other score lies halfway between two exponents, and is rounded to even.
     {"halfway between exponents", ln_2,
      [](Random &random, auto, auto, int) { return static_cast<double>(random.below(41)) * 0.5 - 10; }},
@@ -54,7 +56,8 @@ void same_bits_as_scalar(const Kind &kind, std::size_t rows, std::size_t cols) {
   std::vector<T> x(n), expected(n), y(n);
   for (std::size_t i = 0; i < n; ++i) {
     const bool is_odd = i / cols % 3 == 1;  // rows of one batch differ
-    const double exponent = is_odd ? random.uniform() : kind.exponent(random, i % cols, cols, sizeof(T) == 4 ? 64 : 256);
+    const double exponent =
+        is_odd ? random.uniform() : kind.exponent(random, i % cols, cols, sizeof(T) == 4 ? 64 : 256);
     x[i] = static_cast<T>(exponent * ln_2 / kind.scale);
   }
   rapt_softmax_options options = RAPT_SOFTMAX_OPTIONS_INIT;

@@ -276,12 +276,11 @@ typedef struct rapt_softmax_options {
  * Special values: a probability is never above 1 and never subnormal: below the smallest normal number it is
  * 0. The only visible element of a row without a sink has probability 1. A score beyond the type's range is
  * infinite.
- * Accuracy: the relative error of every probability is at most 6 * u (f64: 10 * u), for any row: at any number
- * of columns, any magnitude and any order of logits.
- * Some options round the score s, as it is before its bias. In units of u, s then errs by
- *   |s| + |s + bias|         with a bias, or a scale whose magnitude is outside [2^-16, 2^16]
- *   5 * |s| + |s + bias|     with a softcap (f64: 7 * |s| + |s + bias|).
- * The error of a log-sum-exp grows by as much, that of a probability or its logarithm by twice as much. */
+ * Accuracy: the relative error of every probability is at most 6 * u (f64: 10 * u), for any row: at any
+ * number of columns, any magnitude and any order of logits. Some options round the score s, as it is before
+ * its bias. In units of u, s then errs by |s| + |s + bias|         with a bias, or a scale whose magnitude is
+ * outside [2^-16, 2^16] 5 * |s| + |s + bias|     with a softcap (f64: 7 * |s| + |s + bias|). The error of a
+ * log-sum-exp grows by as much, that of a probability or its logarithm by twice as much. */
 RAPT_API rapt_status rapt_softmax_f32(const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride,
                                       size_t rows, size_t cols, const rapt_softmax_options *options);
 RAPT_API rapt_status rapt_softmax_f64(const double *x, ptrdiff_t x_stride, double *y, ptrdiff_t y_stride,

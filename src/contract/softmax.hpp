@@ -15,13 +15,13 @@ namespace {
 inline constexpr std::size_t one_pass_from = 131072;
 inline constexpr std::size_t one_pass_section = 2048;
 
-// Softmax's exponentials are 2^(n - N + sum_bias) * exp(r), where N is the row's maximum in units of ln 2, and
-// 0 from `depth` below the maximum on. The bias keeps them normal: above 2^-93 in f32.
+// Softmax's exponentials are 2^(n - N + sum_bias) * exp(r), where N is the row's maximum in units of ln 2,
+// and 0 from `depth` below the maximum on. The bias keeps them normal: above 2^-93 in f32.
 //
-// A probability is fma(e, high, e * low) with high = 1 / sum rounded, and low its remainder: correctly rounded
-// but for 2^-31 of a unit, and exactly 1 where e is the sum. A `low` below reciprocal_floor * high counts as 0.
-// Both factors carry 2^quotient_bias, which the result loses in the end, so that no product is subnormal; a
-// probability below the smallest normal number is 0.
+// A probability is fma(e, high, e * low) with high = 1 / sum rounded, and low its remainder: correctly
+// rounded but for 2^-31 of a unit, and exactly 1 where e is the sum. A `low` below reciprocal_floor * high
+// counts as 0. Both factors carry 2^quotient_bias, which the result loses in the end, so that no product is
+// subnormal; a probability below the smallest normal number is 0.
 template <class A>
 struct SoftmaxContract;
 

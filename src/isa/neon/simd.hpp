@@ -157,8 +157,8 @@ struct simd : Neon {
   static constexpr std::size_t few_rows_together = 8;
   static constexpr std::size_t dot_rows_together = 1;  // with 16 accumulators per row
   static constexpr std::size_t dot_rows_passes = 4;
-  static constexpr bool aligns_dot = false;            // loads that cross a line are cheap on today's cores
-  static constexpr bool can_stream = false;            // STNP is a hint of little effect on today's cores
+  static constexpr bool aligns_dot = false;  // loads that cross a line are cheap on today's cores
+  static constexpr bool can_stream = false;  // STNP is a hint of little effect on today's cores
   static constexpr bool masks_are_free = false;
   static constexpr bool max_keeps_nan = true;
   static constexpr bool exp_keeps_nan = false;

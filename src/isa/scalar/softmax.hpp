@@ -103,8 +103,7 @@ double sum_in_one_pass(const Reduction<A> &reduction, A subtract_from, A depth, 
       const A difference = row.max_n - n_before;
       sum.scale(power_of_two<double>(-static_cast<int>(difference < A(1000) ? difference : A(1000))));
     }
-    add_terms(sum, begin, end,
-              [&](std::size_t i) { return exponential(reduction, row, score(i), depth); });
+    add_terms(sum, begin, end, [&](std::size_t i) { return exponential(reduction, row, score(i), depth); });
   }
   return sum.fold();
 }

@@ -48,14 +48,21 @@ class SoftmaxGroup {
     window.forget();
     bool inside = true;
     switch (vectors) {
-      case 2: inside = short_rows<2>(window, buffer, lanes); break;
-      case 3: inside = short_rows<3>(window, buffer, lanes); break;
-      case 4: inside = short_rows<4>(window, buffer, lanes); break;
+      case 2:
+        inside = short_rows<2>(window, buffer, lanes);
+        break;
+      case 3:
+        inside = short_rows<3>(window, buffer, lanes);
+        break;
+      case 4:
+        inside = short_rows<4>(window, buffer, lanes);
+        break;
       default:
         for (std::size_t j = 0; j < count_; ++j) {
           BlockSum<A> sum;
-          if (!sum_in_window<Store::padded>(window, PlainElements<E>{x(j)}, buffer + j * pitch,
-                                            rows_.cols, sum, [](std::size_t) {})) return false;
+          if (!sum_in_window<Store::padded>(window, PlainElements<E>{x(j)}, buffer + j * pitch, rows_.cols,
+                                            sum, [](std::size_t) {}))
+            return false;
           if constexpr (std::is_same_v<A, double>) {
             sum_[j] = sum.fold();
           } else {
@@ -137,8 +144,8 @@ class SoftmaxGroup {
     S::store(magic_, Exponential::magic(S::fma(max, batch(call_.k.log2_e), round_magic) - round_magic));
     return true;
   }
-  // Rows of K vectors, as many together as the exponentials' registers hold: their exponentials to the buffer,
-  // the lanes of their sums to `lanes`. False if a score is outside of the window.
+  // Rows of K vectors, as many together as the exponentials' registers hold: their exponentials to the
+  // buffer, the lanes of their sums to `lanes`. False if a score is outside of the window.
   template <std::size_t K>
   [[gnu::always_inline]] bool short_rows(WindowExp<A> &window, A *buffer, typename D::batch *lanes) const {
     constexpr std::size_t rows = K < WindowExp<A>::together ? WindowExp<A>::together / K : 1;
@@ -159,7 +166,7 @@ class SoftmaxGroup {
           S::store(buffer + ((j + q) * K + i) * S::width, v[q * K + i]);
         });
         BlockSum<A> sum;
-        sum.add([&](std::size_t first, batch (&term)[made]) __attribute__((always_inline)) {
+        sum.add([&](std::size_t first, batch(&term)[made]) __attribute__((always_inline)) {
           unroll<made>([&](auto r) __attribute__((always_inline)) {
             term[r] = first + r < K ? v[q * K + (first + r) % K] : batch(A(0));
           });

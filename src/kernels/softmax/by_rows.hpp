@@ -26,8 +26,9 @@ struct Probability {
 
 // The probabilities of a row whose exponentials are not in its output.
 template <class E, class A>
-[[gnu::always_inline]] inline void write_from_scores(const SoftmaxCall<A> &call, const RowMax<A> &max, double sum,
-                                                     std::size_t r, const E *x, E *y, std::size_t cols) {
+[[gnu::always_inline]] inline void write_from_scores(const SoftmaxCall<A> &call, const RowMax<A> &max,
+                                                     double sum, std::size_t r, const E *x, E *y,
+                                                     std::size_t cols) {
   const ExpParts<A> exp(call.k);
   with_scores(
       call.plan, r, x, scratch_of(y), [&](const auto &scores) __attribute__((always_inline)) {

@@ -8,8 +8,8 @@
 
 namespace {
 
-// Rows whose scores are their elements, masked or not, without sinks; the output is scratch. Rows with a score outside of the
-// window go by their maxima.
+// Rows whose scores are their elements, masked or not, without sinks; the output is scratch. Rows with a
+// score outside of the window go by their maxima.
 template <class A>
 [[gnu::noinline, gnu::flatten]] void softmax_by_window(const SoftmaxCall<A> &call, const A *x, A *y) {
   const rapt::SoftmaxRows &rows = call.plan.rows;
@@ -36,8 +36,8 @@ template <class A>
       return (!in_place || row_is_in_window(call.k, elements, cols)) &&
              sum_in_window<Store::exact>(window, elements, y, cols, sum, FetchRow<A>{next});
     };
-    const bool inside = is_plain ? sum_row(PlainElements<A>{x})
-                                 : sum_row(MaskedElements<A>{x, call.plan.mask_row(r)});
+    const bool inside =
+        is_plain ? sum_row(PlainElements<A>{x}) : sum_row(MaskedElements<A>{x, call.plan.mask_row(r)});
     if (!inside) [[unlikely]] {
       tries.was_outside(1);
       skip(1);

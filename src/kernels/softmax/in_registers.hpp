@@ -50,9 +50,8 @@ class SoftmaxGroupInRegisters : SoftmaxGroup<E, simple> {
   }
   // The elements, with 0 past their ends.
   [[gnu::always_inline]] void load_elements() requires(simple) {
-    load_from([&](std::size_t j) __attribute__((always_inline)) {
-      return S::load_first(this->x(j), this->rows_.cols);
-    });
+    load_from([&](std::size_t j)
+                  __attribute__((always_inline)) { return S::load_first(this->x(j), this->rows_.cols); });
   }
   // Without maxima.
   [[gnu::always_inline]] void take_exponentials(WindowExp<A> &window) {

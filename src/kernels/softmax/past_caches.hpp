@@ -8,9 +8,9 @@
 
 namespace {
 
-// Rows [begin, end), plain. The exponentials are taken twice, for the sum and for the probabilities, which costs less than
-// storing them in between. A row's probabilities are written while the next row is summed and its successor
-// is fetched: memory and arithmetic are busy at the same time.
+// Rows [begin, end), plain. The exponentials are taken twice, for the sum and for the probabilities, which
+// costs less than storing them in between. A row's probabilities are written while the next row is summed and
+// its successor is fetched: memory and arithmetic are busy at the same time.
 //
 //   1024 columns, AVX-512               | ns per element
 //   by way of the caches                | .64
@@ -79,7 +79,8 @@ template <class E, class A>
   WindowExp<A> window(call.k);
   const WindowExp<A> constants = window;
   WindowTries tries;
-  const auto writer_of = [&](std::size_t cols, const Reciprocal<A> &reciprocal) __attribute__((always_inline)) {
+  const auto writer_of = [&](std::size_t cols, const Reciprocal<A> &reciprocal)
+      __attribute__((always_inline)) {
     const PlainQuotient<A> quotient(batch(reciprocal.high), batch(reciprocal.low));
     return Writer(x, y, cols, WindowProbability<A>{&constants, quotient}, true);
   };
@@ -101,8 +102,8 @@ template <class E, class A>
     };
     BlockSum<A> sum;
     const bool inside =
-        untried == 0 && sum_in_window<Store::none>(window, PlainElements<E>{x}, static_cast<A *>(nullptr), cols, sum,
-                                                     beside);
+        untried == 0 &&
+        sum_in_window<Store::none>(window, PlainElements<E>{x}, static_cast<A *>(nullptr), cols, sum, beside);
     writer.finish();
     if (!inside) [[unlikely]] {
       writer = writer_of(0, Reciprocal<A>(1));

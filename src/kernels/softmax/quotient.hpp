@@ -53,8 +53,8 @@ struct Reciprocals {
   }
 };
 
-// e / sum by its reciprocal: two operations, where a rounded sum and Markstein's quotient take three and err by
-// a unit more.
+// e / sum by its reciprocal: two operations, where a rounded sum and Markstein's quotient take three and err
+// by a unit more.
 template <class A>
 class PlainQuotient {
  public:
@@ -94,8 +94,9 @@ class Quotient {
 
  private:
   // 2^quotient_bias.
-  static constexpr A bias = static_cast<A>(1ull << C::quotient_bias / 4) * static_cast<A>(1ull << C::quotient_bias / 4) *
-                            static_cast<A>(1ull << C::quotient_bias / 4) * static_cast<A>(1ull << C::quotient_bias / 4);
+  static constexpr A bias =
+      static_cast<A>(1ull << C::quotient_bias / 4) * static_cast<A>(1ull << C::quotient_bias / 4) *
+      static_cast<A>(1ull << C::quotient_bias / 4) * static_cast<A>(1ull << C::quotient_bias / 4);
   PlainQuotient<A> plain_;
 };
 

@@ -119,8 +119,8 @@ struct RowTerms {
       __builtin_prefetch(ahead + i + r * line);
     });
     if constexpr (Scores::in_memory) {
-      unroll<registers>(
-          [&](auto r) __attribute__((always_inline)) { term[r] = scores.full(i + r * S::width); });
+      unroll<registers>([&](auto r)
+                            __attribute__((always_inline)) { term[r] = scores.full(i + r * S::width); });
     } else {
       for (std::size_t r = 0; r < registers; ++r) term[r] = scores.full(i + r * S::width);
     }

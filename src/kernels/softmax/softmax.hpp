@@ -1,19 +1,20 @@
 // softmax: shape, options and size of the output choose a way; the bits do not depend on it.
 //
 //   a vector's columns or less        groups of rows, each in a register or in half of one
-//   up to 256 columns                 groups of rows by way of a buffer
-//   up to 131072 columns              row by row, the passes of neighbours interleaved
-//   more                              maximum and sum in one pass, then the probabilities: x is read twice
-//   16 MiB of output, not in place    the two ways above, with non-temporal stores
+//   up to 256 columns                 groups of rows by way of a buffer; rows of several lengths or masks
+//   alone up to 131072 columns              row by row more                              maximum and sum in
+//   one pass, then the probabilities: x is read twice 16 MiB of output, not in place    the two ways above,
+//   with non-temporal stores
 //
-// A vector costs 1 + 14 + 4 operations in AVX-512 (maximum; exponential and sum; quotient), 1.5 + 14 + 5 in
-// AVX2. The second pass runs at 7.8 cycles per vector where its 14 operations need 7. The scheduler holds 7
-// of its chains; two ports of latency 4 ask for 8. Variants that lost:
+// Each way tries rows without their maximum first (window.hpp), unless options make their scores. A vector
+// then costs 11.5 + 2.5 + 2 operations in AVX-512 (exponential; sum; quotient), and 1 + 13 + 2.5 + 4 by its
+// maximum. Variants that lost, of rows of 512 and 1024 columns in L1:
 //
-//   quotient by the reciprocal alone            | saves 2 operations, but a row of one element would not be 1
-//   sum of exponentials, four lanes to a tree   | 1.5 times as long
-//   next vectors' reductions started early      | 7.5 to 8.1 cycles per vector
-//   four chains interleaved by hand             | 11 cycles per vector, by spills
+//   variant                                        | time, relative
+//   the row before divided beside this one         | 1.00 to 1.03
+//   f32 lanes become f64 by way of memory          | 1.04
+//   exponentials taken before the test             | 1.09
+//   quotient by the rounded reciprocal alone       | saves an operation, but a row of one element is not 1
 #pragma once
 
 #include <cstddef>
@@ -36,8 +37,8 @@ void softmax(const E *x, E *y, const rapt::SoftmaxRows *rows) {
   const bool is_plain = call.plan.plain();
   const bool without_max =
       (is_plain || call.plan.masked_only()) && !rows->options.sinks && WindowExp<A>::serves(call.k);
-  // Groups of rows that differ know no window: each row of its own in the window is faster, if it is longer than a
-  // register.
+  // Groups of rows that differ know no window: each row of its own in the window is faster, if it is longer
+  // than a register.
   const bool alone = output_is_scratch<E> && without_max && !simple && rows->cols > S::width;
   if (rows->cols > longest_group_row || rows->rows < 4 || rows->options.sinks || alone) {
     if (is_plain && goes_past_caches(x, y, rows->rows * rows->cols)) {

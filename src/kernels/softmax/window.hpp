@@ -23,8 +23,8 @@ namespace {
 template <class A>
 struct WindowContract : rapt::ExpContract<A> {
   using typename rapt::ExpContract<A>::Bits;
-  // n is in [-2^(bits - 1), 2^(bits - 1)). At 2^30 columns a probability is still 2^-94 (f64: 2^-286), and what
-  // Reciprocal's `low` adds to it is a normal number.
+  // n is in [-2^(bits - 1), 2^(bits - 1)). At 2^30 columns a probability is still 2^-94 (f64: 2^-286), and
+  // what Reciprocal's `low` adds to it is a normal number.
   static constexpr int bits = sizeof(A) == 4 ? 6 : 8;
   static constexpr A least = static_cast<A>(Bits{1} << rapt::ExpContract<A>::mantissa_bits);
   static constexpr A magic = least + static_cast<A>(Bits{1} << (bits - 1));
@@ -78,9 +78,8 @@ class WindowExp {
     unroll<registers>([&](auto r) __attribute__((always_inline)) { term[r] = batch(A(0)); });
     if constexpr (some > 0) {
       batch v[some];
-      unroll<some>([&](auto r) __attribute__((always_inline)) {
-        v[r] = elements.first(at + r * S::width, left(r));
-      });
+      unroll<some>([&](auto r)
+                       __attribute__((always_inline)) { v[r] = elements.first(at + r * S::width, left(r)); });
       (*this)(v);
       unroll<some>([&](auto r) __attribute__((always_inline)) {
         term[r] = elements.keep_first(at + r * S::width, left(r), v[r]);
@@ -130,8 +129,8 @@ class WindowExp {
   batch magic_, seen_;
 };
 
-// A row's elements for the window, and its exponentials with 0 for the excluded ones. Elements that are not there
-// are 0, which is in the window.
+// A row's elements for the window, and its exponentials with 0 for the excluded ones. Elements that are not
+// there are 0, which is in the window.
 template <class E>
 struct PlainElements {
   using S = simd<rapt::Arithmetic<E>>;
@@ -178,36 +177,38 @@ template <Store to, class A, class Elements, class Beside>
     constexpr std::size_t step = together * S::width;
     for (; n - i >= step; i += step) {
       batch v[together];
-      unroll<together>(
-          [&](auto r) __attribute__((always_inline)) { v[r] = elements.full(i + r * S::width); });
+      unroll<together>([&](auto r)
+                           __attribute__((always_inline)) { v[r] = elements.full(i + r * S::width); });
       if (!window(v)) [[unlikely]]
         return false;
-      unroll<together>(
-          [&](auto r) __attribute__((always_inline)) { v[r] = elements.keep(i + r * S::width, v[r]); });
+      unroll<together>([&](auto r)
+                           __attribute__((always_inline)) { v[r] = elements.keep(i + r * S::width, v[r]); });
       unroll<together>([&](auto r)
                            __attribute__((always_inline)) { store_full<to>(e, i + r * S::width, v[r]); });
       sum.add_blocks(v);
-      unroll<together / in_block>([&](auto block)
-                                      __attribute__((always_inline)) { beside(i + block * rapt::sum_block); });
+      unroll<together / in_block>([&](auto block) __attribute__((always_inline)) {
+        beside(i + block * rapt::sum_block);
+      });
     }
   }
   for (; n - i >= rapt::sum_block; i += rapt::sum_block) {
-    sum.add([&](std::size_t first, batch (&term)[made]) __attribute__((always_inline)) {
+    sum.add([&](std::size_t first, batch(&term)[made]) __attribute__((always_inline)) {
       const std::size_t at = i + first * S::width;
-      unroll<made>(
-          [&](auto r) __attribute__((always_inline)) { term[r] = elements.full(at + r * S::width); });
+      unroll<made>([&](auto r)
+                       __attribute__((always_inline)) { term[r] = elements.full(at + r * S::width); });
       window(term);
-      unroll<made>(
-          [&](auto r) __attribute__((always_inline)) { term[r] = elements.keep(at + r * S::width, term[r]); });
-      unroll<made>(
-          [&](auto r) __attribute__((always_inline)) { store_full<to>(e, at + r * S::width, term[r]); });
+      unroll<made>([&](auto r) __attribute__((always_inline)) {
+        term[r] = elements.keep(at + r * S::width, term[r]);
+      });
+      unroll<made>([&](auto r)
+                       __attribute__((always_inline)) { store_full<to>(e, at + r * S::width, term[r]); });
     });
     beside(i);
     if (window.left()) [[unlikely]]
       return false;
   }
   if (i < n) {
-    sum.add([&](std::size_t first, batch (&term)[made]) __attribute__((always_inline)) {
+    sum.add([&](std::size_t first, batch(&term)[made]) __attribute__((always_inline)) {
       const std::size_t begin = i + first * S::width;
       const std::size_t left = n > begin ? n - begin : 0;
       if (left > 2 * S::width) {
@@ -232,13 +233,14 @@ struct FetchRow {
   const E *row;
   [[gnu::always_inline]] void operator()(std::size_t i) const {
     constexpr std::size_t line = 64 / sizeof(E);
-    unroll<rapt::sum_block / line>(
-        [&](auto r) __attribute__((always_inline)) { __builtin_prefetch(row + i + r * line); });
+    unroll<rapt::sum_block / line>([&](auto r) __attribute__((always_inline)) {
+      __builtin_prefetch(row + i + r * line);
+    });
   }
 };
 
-// Whether rows are tried in the window. The rows of a call are alike: after one that was outside, some rows are
-// not tried, and twice as many after the next one.
+// Whether rows are tried in the window. The rows of a call are alike: after one that was outside, some rows
+// are not tried, and twice as many after the next one.
 class WindowTries {
  public:
   // Of the next `rows` rows, those to leave untried; 0: try.

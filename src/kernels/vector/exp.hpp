@@ -42,7 +42,8 @@ struct ExpParts {
     if constexpr (ReloadsAddends<S>) return S::fma(p, r, Addends<S, C>::one());
     return S::fma(p, r, batch(A(1)));
   }
-  // Step by step for several vectors: in a chain after the other, each operation would wait for the one before.
+  // Step by step for several vectors: in a chain after the other, each operation would wait for the one
+  // before.
   template <std::size_t registers>
   [[gnu::always_inline]] void exp_of_remainders(const batch (&v)[registers], const batch (&n)[registers],
                                                 batch (&p)[registers]) const {
@@ -59,8 +60,8 @@ struct ExpParts {
     each([&](auto i) __attribute__((always_inline)) { p[i] = S::fma(p[i], r[i], scale); });
     each([&](auto i) __attribute__((always_inline)) { p[i] = S::fma(p[i], r[i], batch(A(1))); });
   }
-  // 2^k * exp(scale * v) where magic is round_magic + k, and v is above `lowest`; 0 elsewhere. A NaN gives 0, or
-  // NaN where S::exp_keeps_nan.
+  // 2^k * exp(scale * v) where magic is round_magic + k, and v is above `lowest`; 0 elsewhere. A NaN gives 0,
+  // or NaN where S::exp_keeps_nan.
   template <std::size_t registers>
   [[gnu::always_inline]] void exp_above(batch (&v)[registers], batch lowest, batch magic) const {
     batch shifted[registers], n[registers], p[registers];

@@ -20,8 +20,8 @@ struct BlockLanes {
   // Registers whose terms are made together: they fill the pipelines.
   static constexpr std::size_t together = registers < 4 ? 4 : registers;
 
-  // Of registers [first, first + count) of the block; make(r, term) sets an array of `together` registers from
-  // register r on.
+  // Of registers [first, first + count) of the block; make(r, term) sets an array of `together` registers
+  // from register r on.
   template <std::size_t first, std::size_t count, class Make>
   [[gnu::always_inline]] static void sum(batch (&lanes)[registers], Make make) {
     if constexpr (count == together) {
@@ -63,7 +63,8 @@ class BlockSum {
 
   [[gnu::always_inline]] BlockSum() { clear(); }
   [[gnu::always_inline]] void clear() {
-    unroll<registers>([&](auto r) __attribute__((always_inline)) { total_[r] = lost_[r] = total_batch(0.0); });
+    unroll<registers>([&](auto r)
+                          __attribute__((always_inline)) { total_[r] = lost_[r] = total_batch(0.0); });
   }
   // make: see BlockLanes::sum.
   template <class Make>
@@ -83,7 +84,7 @@ class BlockSum {
   template <std::size_t count>
   [[gnu::always_inline]] void add_blocks(const batch (&term)[count]) {
     unroll<count / Lanes::in_block>([&](auto block) __attribute__((always_inline)) {
-      add([&](std::size_t first, batch (&part)[Lanes::together]) __attribute__((always_inline)) {
+      add([&](std::size_t first, batch(&part)[Lanes::together]) __attribute__((always_inline)) {
         unroll<Lanes::together>([&](auto r) __attribute__((always_inline)) {
           part[r] = term[block * Lanes::in_block + first + r];
         });
@@ -162,9 +163,8 @@ template <class A, class Terms>
     }
   }
   for (; end - i >= rapt::sum_block; i += rapt::sum_block) {
-    sum.add([&](std::size_t r, batch (&term)[together]) __attribute__((always_inline)) {
-      terms.full(i + r * S::width, term);
-    });
+    sum.add([&](std::size_t r, batch(&term)[together])
+                __attribute__((always_inline)) { terms.full(i + r * S::width, term); });
   }
   if (i == end) return;
   alignas(64) A tail[rapt::sum_block];
@@ -178,7 +178,7 @@ template <class A, class Terms>
     }
     S::store(tail + j, term[0]);
   }
-  sum.add([&](std::size_t r, batch (&term)[together]) __attribute__((always_inline)) {
+  sum.add([&](std::size_t r, batch(&term)[together]) __attribute__((always_inline)) {
     unroll<together>([&](auto t)
                          __attribute__((always_inline)) { term[t] = S::load(tail + (r + t) * S::width); });
   });
