@@ -14,11 +14,12 @@ namespace {
 
 // The maximum; exp, with one instruction more against underflow, and its sum; then the outputs.
 template <class T>
-constexpr double logsumexp_uops = 1 + exp_sum_uops<T>;
+constexpr double logsumexp_uops = 2 + exp_uops<T> + sum_uops;
 template <class T>
 constexpr double log_softmax_uops = logsumexp_uops<T> + 2;
+// Moderate scores need no maximum: exp, its sum, two instructions for the quotient.
 template <class T>
-constexpr double softmax_uops = logsumexp_uops<T> + 4;
+constexpr double softmax_uops = exp_uops<T> + sum_uops + 2;
 
 constexpr double usual_scale = 0.08838834764831845;  // 1/sqrt(128)
 
