@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,15 @@ const Kind kinds[] = {
      }},
     {"wide", 0.3,
      [](Random &random, auto, auto, int window) { return 8 * window * (random.uniform() - 0.5); }},
+    {"half of -inf", 1,
+     [](Random &random, auto, auto, int) {
+       return random.one_in(2) ? -std::numeric_limits<double>::infinity() : random.uniform();
+     }},
+    {"one score besides -inf, which is above", 1,
+     [](Random &random, std::size_t i, std::size_t n, int window) {
+       return i == n / 3 ? 0.5 * window + random.uniform() : -std::numeric_limits<double>::infinity();
+     }},
+    {"-inf", 1, [](Random &, auto, auto, int) { return -std::numeric_limits<double>::infinity(); }},
     // log2(e) * scale is 1: every other score lies halfway between two exponents, and is rounded to even.
     {"halfway between exponents", ln_2,
      [](Random &random, auto, auto, int) { return static_cast<double>(random.below(41)) * 0.5 - 10; }},

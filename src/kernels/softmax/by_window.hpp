@@ -16,6 +16,7 @@ template <class A>
   const bool in_place = x == y, is_plain = call.plan.plain();
   WindowExp<A> window(call.k);
   WindowTries tries;
+  bool has_minus_infinity = false;  // the row before; rows of a call are alike
   std::size_t r = 0;
   const auto skip = [&](std::size_t count) {
     softmax_by_rows(call, x, y, r, r + count);
@@ -30,23 +31,32 @@ template <class A>
     }
     const std::size_t cols = call.plan.visible_cols(r);
     const A *const next = r + 1 < rows.rows ? x + rows.x_stride : x;
-    BlockSum<A> sum;
+    double total = 0;
     const auto sum_row = [&](const auto &elements) __attribute__((always_inline)) {
+      BlockSum<A> sum;
       // In place, exponentials replace the elements, which a row outside of the window needs again.
-      return (!in_place || row_is_in_window(call.k, elements, cols)) &&
-             sum_in_window<Store::exact>(window, elements, y, cols, sum, FetchRow<A>{next});
+      if (in_place && !row_is_in_window(call.k, elements, cols)) return false;
+      if (!sum_in_window<Store::exact>(window, elements, y, cols, sum, FetchRow<A>{next})) return false;
+      total = sum.fold();
+      return true;
     };
-    const bool inside =
-        is_plain ? sum_row(PlainElements<A>{x}) : sum_row(MaskedElements<A>{x, call.plan.mask_row(r)});
+    bool inside;
+    if (!is_plain) {
+      inside = sum_row(MaskedElements<A>{x, call.plan.mask_row(r)});
+    } else {
+      inside = !has_minus_infinity && sum_row(PlainElements<A>{x});
+      if (!inside) inside = has_minus_infinity = sum_row(FiniteElements<A>{x});
+    }
     if (!inside) [[unlikely]] {
       tries.was_outside(1);
       skip(1);
       continue;
     }
-    const double total = sum.fold();
     if (total > 0) [[likely]] {
       const Reciprocal<A> reciprocal(total);
       map(static_cast<const A *>(y), y, cols, PlainQuotient<A>(reciprocal.high, reciprocal.low));
+    } else if (is_plain) {
+      fill_irregular(call.plan, r, RowKind::all_minus_infinity, y, cols, A(0));
     } else {
       fill(y, cols, A(0));  // every element is masked
     }

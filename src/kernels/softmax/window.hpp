@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "contract/exp.hpp"
 #include "kernels/vector/exp.hpp"
@@ -159,6 +160,28 @@ struct MaskedElements {
   [[gnu::always_inline]] batch keep(std::size_t i, batch e) const { return keep_first(i, S::width, e); }
   [[gnu::always_inline]] batch keep_first(std::size_t i, std::size_t k, batch e) const {
     return S::select(S::load_flags(mask + i, k), e, batch(rapt::Arithmetic<E>(0)));
+  }
+};
+
+// Elements of -inf, whose exponential is 0. Compared twice, as 8 masks need more registers than there are.
+template <class E>
+struct FiniteElements {
+  using S = simd<rapt::Arithmetic<E>>;
+  using batch = typename S::batch;
+  const E *x;
+
+  [[gnu::always_inline]] batch full(std::size_t i) const { return keep(i, S::load(x + i)); }
+  [[gnu::always_inline]] batch first(std::size_t i, std::size_t k) const {
+    return keep_first(i, k, S::load_first(x + i, k));
+  }
+  [[gnu::always_inline]] batch keep(std::size_t i, batch e) const { return where_finite(S::load(x + i), e); }
+  [[gnu::always_inline]] batch keep_first(std::size_t i, std::size_t k, batch e) const {
+    return S::keep_first(where_finite(S::load_first(x + i, k), e), k);
+  }
+
+ private:
+  [[gnu::always_inline]] static batch where_finite(batch v, batch e) {
+    return S::zero_where(S::equal(v, batch(-std::numeric_limits<rapt::Arithmetic<E>>::infinity())), e);
   }
 };
 
