@@ -10,8 +10,10 @@
 namespace {
 
 // A group of rows of which `together` fit a register. It runs in steps, so that two groups can take turns:
-// each step ends in a chain of latencies.
-template <class E, bool simple, std::size_t together>
+// each step ends in a chain of latencies. `gapless`: the rows fill the registers and lie in memory one after
+// the other, so that a register is loaded and stored as it is. Such a group is whole and knows the window
+// alone.
+template <class E, bool simple, std::size_t together, bool gapless = false>
 class SoftmaxGroupInRegisters : SoftmaxGroup<E, simple> {
  public:
   using Group = SoftmaxGroup<E, simple>;
@@ -50,8 +52,13 @@ class SoftmaxGroupInRegisters : SoftmaxGroup<E, simple> {
   }
   // The elements, with 0 past their ends.
   [[gnu::always_inline]] void load_elements() requires(simple) {
-    load_from([&](std::size_t j)
-                  __attribute__((always_inline)) { return S::load_first(this->x(j), this->rows_.cols); });
+    if constexpr (gapless) {
+      unroll<registers>([&](auto m)
+                            __attribute__((always_inline)) { v_[m] = S::load(this->x(0) + m * S::width); });
+    } else {
+      load_from([&](std::size_t j)
+                    __attribute__((always_inline)) { return S::load_first(this->x(j), this->rows_.cols); });
+    }
   }
   // Without maxima.
   [[gnu::always_inline]] void take_exponentials(WindowExp<A> &window) {
@@ -85,9 +92,13 @@ class SoftmaxGroupInRegisters : SoftmaxGroup<E, simple> {
     unroll<registers>([&](auto m) __attribute__((always_inline)) {
       const Q quotient(of_rows(this->high_, m), of_rows(this->low_, m));
       const batch q = quotient(v_[m]);
-      S::store_first(this->y(row(m, 0)), q, this->cols(row(m, 0)));
-      if constexpr (together == 2)
-        S::store_first(this->y(row(m, 1)), S::upper_half(q), this->cols(row(m, 1)));
+      if constexpr (gapless) {
+        S::store(this->y(0) + m * S::width, q);
+      } else {
+        S::store_first(this->y(row(m, 0)), q, this->cols(row(m, 0)));
+        if constexpr (together == 2)
+          S::store_first(this->y(row(m, 1)), S::upper_half(q), this->cols(row(m, 1)));
+      }
     });
     this->finish();
   }
@@ -96,6 +107,7 @@ class SoftmaxGroupInRegisters : SoftmaxGroup<E, simple> {
   static constexpr std::size_t registers = rows_together / together;
 
   [[gnu::always_inline]] void keep_visible() {
+    if constexpr (gapless) return;
     unroll<registers>([&](auto m) __attribute__((always_inline)) {
       if constexpr (together == 1) {
         v_[m] = S::keep_first(v_[m], this->cols(m));
@@ -106,6 +118,7 @@ class SoftmaxGroupInRegisters : SoftmaxGroup<E, simple> {
   }
   // The rows in register m, in the order that S::fold_each or S::fold_each_half wants.
   static constexpr std::size_t row(std::size_t m, std::size_t part) {
+    if (gapless) return together * m + part;
     return together == 1 ? m : m / 4 * 8 + m % 4 + part * 4;
   }
   // scores(j) are those of row j.
@@ -155,9 +168,10 @@ class SoftmaxGroupInRegisters : SoftmaxGroup<E, simple> {
   batch v_[registers];
 };
 
-template <bool simple, std::size_t together, class E, class A>
+template <bool simple, std::size_t together, bool gapless, class E, class A>
 [[gnu::noinline, gnu::flatten]] void softmax_in_registers(const SoftmaxCall<A> &call, const E *x, E *y) {
   using Group = SoftmaxGroupInRegisters<E, simple, together>;
+  using InWindow = SoftmaxGroupInRegisters<E, simple, together, gapless>;
   constexpr std::size_t most = Group::rows_together;
   const rapt::SoftmaxRows &rows = call.plan.rows;
   const ExpParts<A> exp(call.k);
@@ -169,11 +183,12 @@ template <bool simple, std::size_t together, class E, class A>
       y, [&](const E *x_group, E *y_group, std::size_t r, std::size_t count) __attribute__((always_inline)) {
         const std::size_t half = count < most ? count : most;
         const std::size_t skip = count > most ? most : 0;  // a lone group is computed twice
-        Group a(call, x_group, y_group, r, half);
-        Group b(call, x_group + static_cast<std::ptrdiff_t>(skip) * rows.x_stride,
-                y_group + static_cast<std::ptrdiff_t>(skip) * rows.y_stride, r + skip, count - skip);
+        const E *const x_b = x_group + static_cast<std::ptrdiff_t>(skip) * rows.x_stride;
+        E *const y_b = y_group + static_cast<std::ptrdiff_t>(skip) * rows.y_stride;
         if constexpr (simple && std::is_same_v<E, A>) {
           if (serves && tries.untried(count) == 0) [[likely]] {
+            InWindow a(call, x_group, y_group, r, half);
+            InWindow b(call, x_b, y_b, r + skip, count - skip);
             window.forget();
             a.load_elements();
             a.take_exponentials(window);
@@ -189,6 +204,8 @@ template <bool simple, std::size_t together, class E, class A>
             tries.was_outside(count);
           }
         }
+        Group a(call, x_group, y_group, r, half);
+        Group b(call, x_b, y_b, r + skip, count - skip);
         a.load();
         b.load();
         const bool a_is_regular = a.take_maxima();
@@ -203,6 +220,25 @@ template <bool simple, std::size_t together, class E, class A>
         a.template write<Quotient<A>>();
         b.template write<Quotient<A>>();
       });
+}
+
+template <bool simple, std::size_t together, class E, class A>
+void softmax_in_registers(const SoftmaxCall<A> &call, const E *x, E *y) {
+  const rapt::SoftmaxRows &rows = call.plan.rows;
+  if constexpr (simple) {
+    constexpr std::size_t pitch = simd<A>::width / together, groups = 2 * simd<A>::width;
+    constexpr auto stride = static_cast<std::ptrdiff_t>(pitch);
+    if (rows.cols == pitch && rows.x_stride == stride && rows.y_stride == stride && rows.rows >= groups) {
+      rapt::SoftmaxRows whole = rows, rest = rows;
+      rest.rows = rows.rows % groups;
+      whole.rows = rows.rows - rest.rows;
+      softmax_in_registers<simple, together, true>(SoftmaxCall<A>(whole), x, y);
+      if (rest.rows == 0) return;
+      const std::size_t done = whole.rows * pitch;
+      return softmax_in_registers<simple, together, false>(SoftmaxCall<A>(rest), x + done, y + done);
+    }
+  }
+  softmax_in_registers<simple, together, false>(call, x, y);
 }
 
 }  // namespace
