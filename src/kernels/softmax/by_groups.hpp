@@ -79,15 +79,7 @@ class SoftmaxGroup {
       for (std::size_t j = count_; j < rows_together; ++j) sum_[j] = sum_[0];
     }
     take_sums();
-    for (std::size_t j = 0; j < count_; ++j) {
-      const PlainQuotient<A> quotient{batch(high_[j]), batch(low_[j])};
-      const A *const e = buffer + j * pitch;
-      if (past_caches) {
-        Map<A, E, PlainQuotient<A>>(e, y(j), rows_.cols, quotient, true).finish();
-      } else {
-        divide_padded(e, y(j), rows_.cols, quotient);
-      }
-    }
+    write<PlainQuotient<A>>(buffer, pitch, past_caches);
     return true;
   }
 
@@ -121,15 +113,7 @@ class SoftmaxGroup {
     }
     for (std::size_t j = count_; j < rows_together; ++j) sum_[j] = sum_[0];
     take_sums();
-    for (std::size_t j = 0; j < count_; ++j) {
-      const Quotient<A> quotient{batch(high_[j]), batch(low_[j])};
-      const A *const e = buffer + j * pitch;
-      if (past_caches) {
-        Map<A, E, Quotient<A>>(e, y(j), cols(j), quotient, true).finish();
-      } else {
-        divide_padded(e, y(j), cols(j), quotient);
-      }
-    }
+    write<Quotient<A>>(buffer, pitch, past_caches);
     finish();
     return true;
   }
@@ -190,6 +174,19 @@ class SoftmaxGroup {
     any_nan_ = S::exp_keeps_nan && S::any(S::unordered(reciprocals.high, reciprocals.high));
     S::store(high_, reciprocals.high);
     S::store(low_, reciprocals.low);
+  }
+  // The exponentials of the buffer, divided.
+  template <class Q>
+  [[gnu::always_inline]] void write(const A *buffer, std::size_t pitch, bool past_caches) const {
+    for (std::size_t j = 0; j < count_; ++j) {
+      const Q quotient{batch(high_[j]), batch(low_[j])};
+      const A *const e = buffer + j * pitch;
+      if (past_caches) {
+        Map<A, E, Q>(e, y(j), cols(j), quotient, true).finish();
+      } else {
+        divide_padded(e, y(j), cols(j), quotient);
+      }
+    }
   }
   // Writes the elements that are not quotients.
   [[gnu::always_inline]] void finish() {

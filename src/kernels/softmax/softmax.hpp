@@ -1,10 +1,10 @@
 // softmax: shape, options and size of the output choose a way; the bits do not depend on it.
 //
 //   a vector's columns or less        groups of rows, each in a register or in half of one
-//   up to 256 columns                 groups of rows by way of a buffer; rows of several lengths or masks
-//   alone up to 131072 columns              row by row more                              maximum and sum in
-//   one pass, then the probabilities: x is read twice 16 MiB of output, not in place    the two ways above,
-//   with non-temporal stores
+//   up to 256 columns                 groups of rows by way of a buffer; masked rows one by one
+//   up to 131072 columns              row by row
+//   more                              maximum and sum in one pass, then the probabilities: x is read twice
+//   16 MiB of output, not in place    the two ways above, with non-temporal stores
 //
 // Each way tries rows without their maximum first (window.hpp), unless options make their scores. A vector
 // then costs 11.5 + 2.5 + 2 operations in AVX-512 (exponential; sum; quotient), and 1 + 13 + 2.5 + 4 by its

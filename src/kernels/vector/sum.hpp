@@ -61,8 +61,7 @@ class BlockSum {
   using total_batch = typename D::batch;
   static constexpr std::size_t registers = rapt::total_lanes / D::width;
 
-  [[gnu::always_inline]] BlockSum() { clear(); }
-  [[gnu::always_inline]] void clear() {
+  [[gnu::always_inline]] BlockSum() {
     unroll<registers>([&](auto r)
                           __attribute__((always_inline)) { total_[r] = lost_[r] = total_batch(0.0); });
   }
