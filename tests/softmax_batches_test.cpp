@@ -228,14 +228,14 @@ std::vector<std::string> vector_levels() {
 
 const std::vector<std::size_t> chosen_cols = native_or_emulated<std::vector<std::size_t>>(
     {1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 64, 65, 100, 255, 256, 257},
-    {1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 64});
+    {1, 2, 3, 5, 8, 9, 16, 17, 33});
 
 }  // namespace
 
 TEST_CASE_TEMPLATE("batches of 1 to 70 rows of 1 to 300 columns", T, float, double) {
   Batches<T> batches;
   for (std::size_t cols = 1; cols <= most_cols; ++cols) {
-    if (emulated() && cols > 18 && cols % 32 > 1 && cols != 300) continue;
+    if (emulated() && cols > 18 && cols % 64 > 1 && cols != 300) continue;
     // So few odd rows that some groups have none.
     for (const bool with_odd_rows : {false, true}) {
       const double scale = scales[(cols + with_odd_rows) % std::size(scales)];
@@ -248,7 +248,7 @@ TEST_CASE_TEMPLATE("batches of 1 to 70 rows of 1 to 300 columns", T, float, doub
       set_all_results(batches, rows, cols);
       for (const std::string &isa : vector_levels()) {
         const ForcedIsa forced(isa);
-        for (std::size_t count = 1; count <= most_rows; count += native_or_emulated<std::size_t>(1, 5)) {
+        for (std::size_t count = 1; count <= most_rows; count += native_or_emulated<std::size_t>(1, 9)) {
           std::vector<const Row<T> *> batch;
           for (std::size_t r = 0; r < count; ++r) batch.push_back(&rows[(13 * count + cols + r) % most_rows]);
           const auto neutral =
@@ -289,7 +289,7 @@ TEST_CASE_TEMPLATE("one odd row in any position of a batch", T, float, double) {
             for (std::size_t r = 0; r < count; ++r) batch.push_back(&rows[r]);
             for (std::size_t position = 0; position < count; ++position) {
               const std::size_t turn = position + kind + count;
-              if (emulated() && count > 4 && turn % 3 != 0) continue;
+              if (emulated() && count > 4 && turn % 4 != 0) continue;
               if (count > 17 && (turn + cols) % 3 != 0) continue;
               batch[position] = &odd[turn % 4];
               if (empty) {

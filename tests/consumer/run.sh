@@ -4,7 +4,7 @@
 #
 # run.sh [--full] SOURCE_DIR WORK_DIR CMAKE GENERATOR CC CXX [STATIC_BUILD]
 # STATIC_BUILD is a finished build of librapt.a by the same compilers, which is installed as it is. --full: instead of all
-# this, the hostile flags one by one, and all levels under combinations of them. The builds in WORK_DIR are kept for a
+# this, the hostile flags one by one, and in combinations for all levels. The builds in WORK_DIR are kept for a
 # second run.
 set -euo pipefail
 
@@ -109,7 +109,7 @@ if $full; then
   test_one_by_one
   build_hostile fast "" "-Ofast $native -ffp-contract=fast" "$more_isa"
   run_hostile fast
-  build_hostile finite "" "-O3 -frounding-math" "$finite" -DCMAKE_INTERPROCEDURAL_OPTIMIZATION=ON -DCMAKE_UNITY_BUILD=ON
+  build_hostile finite $vector_level "-O3 -frounding-math" "$finite" -DCMAKE_INTERPROCEDURAL_OPTIMIZATION=ON -DCMAKE_UNITY_BUILD=ON
   run_hostile finite
   echo "$programs programs ran"
   exit 0

@@ -54,6 +54,11 @@ class Mutation:
             return level in self.levels
         return any(level_of(edit.file) in (None, level) for edit in self.edits)
 
+    def is_own_of(self, level):
+        if self.levels is not None:
+            return level in self.levels
+        return any(level_of(edit.file) == level for edit in self.edits)
+
     def condition(self):
         return f"RAPT_MUTANT{'_OF_ALL' if self.levels == ['all'] else ''}({self.number})"
 
@@ -242,6 +247,7 @@ def main():
     parser.add_argument("work", type=pathlib.Path, help="kept: a second run compiles what has changed")
     parser.add_argument("--level", required=True, help="one that this machine can run, or several: avx2,avx512")
     parser.add_argument("--only", metavar="REGEX", default="", help="the mutations with such names alone")
+    parser.add_argument("--own", action="store_true", help="those that name the level or are in a file of its own")
     parser.add_argument("--emulator", default="", help="a command that runs programs of another processor")
     parser.add_argument("--preset", default="release", help="of CMakePresets.json, which names the compiler")
     parser.add_argument("--cmake", default="cmake")
@@ -254,7 +260,8 @@ def main():
     program = build(work / "source", work / "build", levels, options.cmake, options.preset)
     good = True
     for level in levels:
-        mutations = [m for m in every_mutation if m.is_for(level) and re.search(options.only, m.name)]
+        mutations = [m for m in every_mutation if m.is_for(level) and re.search(options.only, m.name)
+                     and (m.is_own_of(level) or not options.own)]
         command = [*options.emulator.split(), program, "--quick", "--isa", level]
         good &= judge_level(level, mutations, wrong, command, work / f"logs-{level}")
     return 0 if good else 1
