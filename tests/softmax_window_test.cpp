@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <vector>
@@ -59,20 +60,52 @@ const Kind kinds[] = {
      [](Random &random, auto, auto, int) { return static_cast<double>(random.below(41)) * 0.5 - 10; }},
 };
 
+// Options that the window knows. An excluding bias takes some of the elements, which are then NaN, away; a
+// bias takes half of each score.
+struct Given {
+  const char *name;
+  bool bias, excludes, mask, sinks;
+};
+const Given givens[] = {
+    {"no options", false, false, false, false},   {"bias", true, false, false, false},
+    {"excluding bias", true, true, false, false}, {"sinks", false, false, false, true},
+    {"mask", false, true, true, false},           {"bias, mask and sinks", true, true, true, true},
+};
+
 template <class T>
-void same_bits_as_scalar(const Kind &kind, std::size_t rows, std::size_t cols) {
+void same_bits_as_scalar(const Kind &kind, const Given &given, std::size_t rows, std::size_t cols) {
+  CAPTURE(std::string(given.name));
   Random random(rows * 1000 + cols);
   const std::size_t n = rows * cols;
-  std::vector<T> x(n), expected(n), y(n);
+  std::vector<T> x(n), bias(n), sinks(rows), expected(n), y(n);
+  std::vector<std::uint8_t> mask(n, 1);
+  const int window = sizeof(T) == 4 ? 64 : 256;
   for (std::size_t i = 0; i < n; ++i) {
     const bool is_odd = i / cols % 3 == 1;  // rows of one batch differ
-    const double exponent =
-        is_odd ? random.uniform() : kind.exponent(random, i % cols, cols, sizeof(T) == 4 ? 64 : 256);
-    x[i] = static_cast<T>(exponent * ln_2 / kind.scale);
+    const double score = ln_2 * (is_odd ? random.uniform() : kind.exponent(random, i % cols, cols, window));
+    x[i] = static_cast<T>(score / kind.scale);
+    if (given.bias && std::isfinite(score)) {
+      bias[i] = static_cast<T>(score / 2);
+      x[i] /= 2;
+    }
+    if (given.excludes && random.one_in(4)) {
+      x[i] = std::numeric_limits<T>::quiet_NaN();
+      if (given.mask && (!given.bias || random.one_in(2))) {
+        mask[i] = 0;
+      } else {
+        bias[i] = -std::numeric_limits<T>::infinity();
+      }
+    }
   }
+  for (T &sink : sinks) sink = static_cast<T>(ln_2 * kind.exponent(random, 0, 1, window));
   rapt_softmax_options options = RAPT_SOFTMAX_OPTIONS_INIT;
   options.scale = kind.scale;
   const auto stride = static_cast<std::ptrdiff_t>(cols);
+  if (given.bias) options.bias = bias.data();
+  if (given.bias) options.bias_stride = stride;
+  if (given.mask) options.mask = mask.data();
+  if (given.mask) options.mask_stride = stride;
+  if (given.sinks) options.sinks = sinks.data();
   const auto run = [&](const std::vector<T> &from, std::vector<T> &to) {
     REQUIRE(Api<T>::softmax(from.data(), stride, to.data(), stride, rows, cols, &options) == RAPT_OK);
   };
@@ -100,11 +133,13 @@ TEST_CASE_TEMPLATE("rows inside and outside of the window", T, float, double) {
     const std::size_t step = native_or_emulated<std::size_t>(1, 23);
     for (std::size_t cols = 1; cols <= 300; cols += step) {
       CAPTURE(cols);
-      same_bits_as_scalar<T>(kind, 3 + cols % 35, cols);
+      same_bits_as_scalar<T>(kind, givens[0], 3 + cols % 35, cols);
+      same_bits_as_scalar<T>(kind, givens[1 + cols / step % 5], 3 + cols % 11, cols);
     }
     for (const std::size_t cols : Sizes{511, 1024, 2500, 5000}) {
       CAPTURE(cols);
-      if (!emulated() || cols == 511) same_bits_as_scalar<T>(kind, 5, cols);
+      if (emulated() && cols != 511) continue;
+      for (const Given &given : givens) same_bits_as_scalar<T>(kind, given, 5, cols);
     }
   }
 }

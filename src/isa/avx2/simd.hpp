@@ -200,6 +200,7 @@ struct simd : Avx2 {
   static batch divide(batch a, batch b) { return a / b; }
   static batch max_number(batch a, batch b) { return max(a, b); }
   static batch abs(batch a) { return zero_where(batch(A(-0.0)), a); }
+  static batch with_sign(batch a, batch b) { return a | (b & batch(A(-0.0))); }
   static mask less(batch a, batch b) { return compare<_CMP_LT_OQ>(a, b); }
   static mask equal(batch a, batch b) { return compare<_CMP_EQ_OQ>(a, b); }
   static mask not_greater(batch a, batch b) { return compare<_CMP_LE_OQ>(a, b); }

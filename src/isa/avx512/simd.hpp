@@ -80,6 +80,13 @@ struct Avx512 {
   static bool any_common_bit(u32 a, u32 b) { return _mm512_test_epi32_mask(a, b) != 0; }
   static bool any_common_bit(u64 a, u64 b) { return _mm512_test_epi64_mask(a, b) != 0; }
 
+  static constexpr int a_or_b_and_c = 0xf8;
+  static f32 with_sign(f32 a, f32 b) {
+    return number(u32(_mm512_ternarylogic_epi32(bits(a), bits(b), bits(f32(-0.0f)), a_or_b_and_c)));
+  }
+  static f64 with_sign(f64 a, f64 b) {
+    return number(u64(_mm512_ternarylogic_epi64(bits(a), bits(b), bits(f64(-0.0)), a_or_b_and_c)));
+  }
   static f32 either_bits(f32 a, f32 b, f32 c) {
     return number(u32(_mm512_ternarylogic_epi32(bits(a), bits(b), bits(c), 0xfe)));
   }

@@ -74,6 +74,8 @@ struct Neon {
   static f64 min(f64 a, f64 b) { return vminq_f64(a, b); }
   static f32 abs(f32 a) { return vabsq_f32(a); }
   static f64 abs(f64 a) { return vabsq_f64(a); }
+  static f32 with_sign(f32 a, f32 b) { return vbslq_f32(vdupq_n_u32(1u << 31), b, a); }
+  static f64 with_sign(f64 a, f64 b) { return vbslq_f64(vdupq_n_u64(1ull << 63), b, a); }
 
   static uint32x4_t less(f32 a, f32 b) { return vcltq_f32(a, b); }
   static uint64x2_t less(f64 a, f64 b) { return vcltq_f64(a, b); }

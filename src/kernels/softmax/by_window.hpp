@@ -2,21 +2,69 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 
 #include "kernels/softmax/by_rows.hpp"
 #include "kernels/softmax/window.hpp"
 
 namespace {
 
-// Rows whose scores are their elements, masked or not, without sinks; the output is scratch. Rows with a
-// score outside of the window go by their maxima.
+// A row's elements for the window: `ordinary` ones until a row has excluded elements, then `excluding` ones.
 template <class A>
+struct PlainWindow {
+  static PlainElements<A> ordinary(const ScorePlan<A> &, std::size_t, const A *x) { return {x}; }
+  static FiniteElements<A> excluding(const ScorePlan<A> &, std::size_t, const A *x) { return {x}; }
+};
+template <class A>
+struct MaskedWindow {
+  static MaskedElements<A> excluding(const ScorePlan<A> &plan, std::size_t r, const A *x) {
+    return {x, plan.mask_row(r)};
+  }
+};
+template <class A>
+struct BiasedWindow {
+  static BiasedElements<A> ordinary(const ScorePlan<A> &plan, std::size_t r, const A *x) {
+    return {x, plan.bias_row(r), typename simd<A>::batch(plan.factor)};
+  }
+  static BiasedVisibleElements<A> excluding(const ScorePlan<A> &plan, std::size_t r, const A *x) {
+    return {x, plan.bias_row(r), plan.mask_row(r), typename simd<A>::batch(plan.factor)};
+  }
+};
+// The exponentials of sinks, which are scores in natural units.
+template <class A>
+class WindowSinks {
+ public:
+  explicit WindowSinks(const ScorePlan<A> &plan) : sinks_(plan.sinks()), window_(exp_constants<A>(1.0)) {}
+  // The exponential of the row's sink; NaN if it is outside of the window.
+  [[gnu::always_inline]] double operator()(std::size_t r) {
+    return !sinks_ || sinks_[r] == -std::numeric_limits<A>::infinity() ? 0 : of_finite(sinks_[r]);
+  }
+
+ private:
+  using S = simd<A>;
+  [[gnu::noinline]] double of_finite(A sink) {
+    typename S::batch e[1] = {typename S::batch(sink)};
+    window_.forget();
+    if (!window_(e)) return std::numeric_limits<double>::quiet_NaN();
+    A lanes[S::width];
+    S::store(lanes, e[0]);
+    return double{lanes[0]};
+  }
+
+  const A *sinks_;
+  WindowExp<A> window_;
+};
+
+// The output is scratch, and x only where options make no scores. Rows with a score outside of the window go
+// by their maxima.
+template <template <class> class Scores, class A>
 [[gnu::noinline, gnu::flatten]] void softmax_by_window(const SoftmaxCall<A> &call, const A *x, A *y) {
   const rapt::SoftmaxRows &rows = call.plan.rows;
-  const bool in_place = x == y, is_plain = call.plan.plain();
+  const bool in_place = x == y, has_mask = rows.options.mask != nullptr;
   WindowExp<A> window(call.k);
+  WindowSinks<A> sinks(call.plan);
   WindowTries tries;
-  bool has_minus_infinity = false;  // the row before; rows of a call are alike
+  bool has_excluded = has_mask;  // the row before; rows of a call are alike
   std::size_t r = 0;
   const auto skip = [&](std::size_t count) {
     softmax_by_rows(call, x, y, r, r + count);
@@ -31,21 +79,25 @@ template <class A>
     }
     const std::size_t cols = call.plan.visible_cols(r);
     const A *const next = r + 1 < rows.rows ? x + rows.x_stride : x;
+    const double sink = sinks(r);
     double total = 0;
     const auto sum_row = [&](const auto &elements) __attribute__((always_inline)) {
       BlockSum<A> sum;
       // In place, exponentials replace the elements, which a row outside of the window needs again.
       if (in_place && !row_is_in_window(call.k, elements, cols)) return false;
       if (!sum_in_window<Store::exact>(window, elements, y, cols, sum, FetchRow<A>{next})) return false;
-      total = sum.fold();
+      total = sum.fold() + sink;
       return true;
     };
-    bool inside;
-    if (!is_plain) {
-      inside = sum_row(MaskedElements<A>{x, call.plan.mask_row(r)});
-    } else {
-      inside = !has_minus_infinity && sum_row(PlainElements<A>{x});
-      if (!inside) inside = has_minus_infinity = sum_row(FiniteElements<A>{x});
+    bool inside = false;
+    if (sink == sink) [[likely]] {
+      if constexpr (requires { Scores<A>::ordinary(call.plan, r, x); }) {
+        inside = !has_excluded && sum_row(Scores<A>::ordinary(call.plan, r, x));
+      }
+      if (!inside) {
+        inside = sum_row(Scores<A>::excluding(call.plan, r, x));
+        has_excluded = inside || has_mask;
+      }
     }
     if (!inside) [[unlikely]] {
       tries.was_outside(1);
@@ -55,10 +107,10 @@ template <class A>
     if (total > 0) [[likely]] {
       const Reciprocal<A> reciprocal(total);
       map(static_cast<const A *>(y), y, cols, PlainQuotient<A>(reciprocal.high, reciprocal.low));
-    } else if (is_plain) {
-      fill_irregular(call.plan, r, RowKind::all_minus_infinity, y, cols, A(0));
-    } else {
-      fill(y, cols, A(0));  // every element is masked
+    } else {  // every element is -inf, and any that is not excluded makes the row irregular
+      const bool excludes = call.plan.rows.options.mask || call.plan.rows.options.bias;
+      fill_irregular(call.plan, r, excludes ? RowKind::nothing_visible : RowKind::all_minus_infinity, y, cols,
+                     A(0));
     }
     if (cols < rows.cols) fill(y + cols, rows.cols - cols, A(0));
     ++r;

@@ -6,9 +6,10 @@
 //   more                              maximum and sum in one pass, then the probabilities: x is read twice
 //   16 MiB of output, not in place    the two ways above, with non-temporal stores
 //
-// Each way tries rows without their maximum first (window.hpp), unless options make their scores. A vector
-// then costs 11.5 + 2.5 + 2 operations in AVX-512 (exponential; sum; quotient), and 1 + 13 + 2.5 + 4 by its
-// maximum. Variants that lost, of rows of 512 and 1024 columns in L1:
+// Each way tries rows without their maximum first (window.hpp), but not rows with a softcap, whose tanh costs
+// more than all else: in the window they take .99 to 1.13 of the time. A vector then costs 11.5 + 2.5 + 2
+// operations in AVX-512 (exponential; sum; quotient), and 1 + 13 + 2.5 + 4 by its maximum. Variants that
+// lost, of rows of 512 and 1024 columns in L1:
 //
 //   variant                                        | time, relative
 //   the row before divided beside this one         | 1.00 to 1.03
@@ -35,18 +36,24 @@ void softmax(const E *x, E *y, const rapt::SoftmaxRows *rows) {
   const SoftmaxCall<A> call(*rows);
   const bool simple = call.plan.simple();
   const bool is_plain = call.plan.plain();
-  const bool without_max =
-      (is_plain || call.plan.masked_only()) && !rows->options.sinks && WindowExp<A>::serves(call.k);
+  const bool is_masked = call.plan.masked_only();
+  // In place, scores with a bias would replace the elements of rows that turn out to need a maximum.
+  const bool is_biased = rows->options.bias && call.plan.cap == 0 && x != y;
+  const bool without_max = WindowExp<A>::serves(call.k) && (is_plain || is_masked || is_biased);
   // Groups of rows that differ know no window: each row of its own in the window is faster, if it is longer
   // than a register.
   const bool alone = output_is_scratch<E> && without_max && !simple && rows->cols > S::width;
   if (rows->cols > longest_group_row || rows->rows < 4 || rows->options.sinks || alone) {
     if (is_plain && goes_past_caches(x, y, rows->rows * rows->cols)) {
-      without_max ? softmax_past_caches_by_window(call, x, y)
-                  : softmax_past_caches(call, x, y, 0, rows->rows);
+      without_max && !rows->options.sinks ? softmax_past_caches_by_window(call, x, y)
+                                          : softmax_past_caches(call, x, y, 0, rows->rows);
       S::end_streaming();
     } else if (output_is_scratch<E> && without_max) {
-      if constexpr (output_is_scratch<E>) softmax_by_window(call, x, y);
+      if constexpr (output_is_scratch<E>) {
+        is_plain    ? softmax_by_window<PlainWindow>(call, x, y)
+        : is_masked ? softmax_by_window<MaskedWindow>(call, x, y)
+                    : softmax_by_window<BiasedWindow>(call, x, y);
+      }
     } else {
       softmax_by_rows(call, x, y, 0, rows->rows);
     }

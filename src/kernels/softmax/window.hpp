@@ -185,6 +185,61 @@ struct FiniteElements {
   }
 };
 
+// Scores with a bias alone.
+template <class E>
+struct BiasedElements {
+  using A = rapt::Arithmetic<E>;
+  using S = simd<A>;
+  using batch = typename S::batch;
+  const E *x;
+  const A *bias;
+  batch factor;
+
+  [[gnu::always_inline]] batch full(std::size_t i) const {
+    return S::fma(factor, S::load(x + i), S::load(bias + i));
+  }
+  [[gnu::always_inline]] batch first(std::size_t i, std::size_t k) const {
+    return S::fma(factor, S::load_first(x + i, k), S::load_first(bias + i, k));
+  }
+  [[gnu::always_inline]] batch keep(std::size_t, batch e) const { return e; }
+  [[gnu::always_inline]] batch keep_first(std::size_t, std::size_t k, batch e) const {
+    return S::keep_first(e, k);
+  }
+};
+
+// Scores with a bias that excludes some, and with a mask where there is one.
+template <class E>
+struct BiasedVisibleElements {
+  using A = rapt::Arithmetic<E>;
+  using S = simd<A>;
+  using batch = typename S::batch;
+  const E *x;
+  const A *bias;
+  const std::uint8_t *mask;
+  batch factor;
+
+  [[gnu::always_inline]] batch full(std::size_t i) const {
+    const batch b = S::load(bias + i);
+    return visible(i, S::width, b, S::fma(factor, S::load(x + i), b));
+  }
+  [[gnu::always_inline]] batch first(std::size_t i, std::size_t k) const {
+    const batch b = S::load_first(bias + i, k);
+    return visible(i, k, b, S::fma(factor, S::load_first(x + i, k), b));
+  }
+  [[gnu::always_inline]] batch keep(std::size_t i, batch e) const {
+    return visible(i, S::width, S::load(bias + i), e);
+  }
+  [[gnu::always_inline]] batch keep_first(std::size_t i, std::size_t k, batch e) const {
+    return S::keep_first(visible(i, k, S::load_first(bias + i, k), e), k);
+  }
+
+ private:
+  [[gnu::always_inline]] batch visible(std::size_t i, std::size_t k, batch b, batch v) const {
+    v = S::zero_where(S::equal(b, batch(-std::numeric_limits<A>::infinity())), v);
+    return mask ? S::select(S::load_flags(mask + i, k), v, batch(A(0))) : v;
+  }
+};
+
 // A row's exponentials, stored to e, and their sum. False if a score is outside of the window; e then holds
 // anything. Meanwhile beside(i) is called for each block, from element i on.
 template <Store to, class A, class Elements, class Beside>

@@ -91,6 +91,8 @@ concept SimdArithmetic = requires(V a, V b, V c) {
   // Correctly rounded.
   { S::divide(a, b) } -> std::same_as<V>;
   { S::abs(a) } -> std::same_as<V>;
+  // a with the sign of b; a has none.
+  { S::with_sign(a, b) } -> std::same_as<V>;
   // A NaN in b gives NaN. A NaN in a gives NaN or b.
   { S::max(a, b) } -> std::same_as<V>;
   { S::min(a, b) } -> std::same_as<V>;
