@@ -42,6 +42,12 @@ const Kind kinds[] = {
      [](Random &random, std::size_t i, std::size_t n, int window) {
        return i + 1 == n ? -0.5 * window - random.uniform() : random.uniform();
      }},
+    {"far from 0", 1, [](Random &random, auto, auto, int window) { return window * (3 + random.uniform()); }},
+    {"so far apart that quotients may become subnormal", 1,
+     [](Random &random, auto, auto, int window) {
+       const double apart = window == 64 ? 76 : 943;
+       return random.one_in(3) ? 100 - apart + 4 * (random.uniform() - 0.5) : 100 + random.uniform();
+     }},
     {"wide", 0.3,
      [](Random &random, auto, auto, int window) { return 8 * window * (random.uniform() - 0.5); }},
     {"half of -inf", 1,

@@ -56,7 +56,7 @@ template <class E, class A>
   // other work meanwhile. One row after the other is 8 % slower at 1024 columns. Both rows must fit L1.
   const bool together = rows.cols <= 16384 / sizeof(E);
   if (begin == end) return;
-  auto row = call.first_pass(begin, x, scratch_of(y));
+  auto row = call.template first_pass<true>(begin, x, scratch_of(y));
   for (std::size_t r = begin; r < end; ++r) {
     const bool last = r + 1 == end;
     const E *next_x = last ? x : x + rows.x_stride;
@@ -66,15 +66,20 @@ template <class E, class A>
     if (regular && !done.summed) {
       done.sum = with_scores(
           call.plan, r, x, scratch_of(y), [&](const auto &scores) __attribute__((always_inline)) {
-            return call.template sum_exponentials<kept>(done.max, scores, done.cols, scratch_of(y),
-                                                        together ? next_x : x);
+            const E *const ahead = together ? next_x : x;
+            if (done.narrow)
+              return call.template sum_narrow<kept>(done.max, scores, done.cols, scratch_of(y), ahead);
+            return call.template sum_exponentials<kept>(done.max, scores, done.cols, scratch_of(y), ahead);
           });
     }
-    if (!last && together) row = call.first_pass(r + 1, next_x, scratch_of(next_y));
+    if (!last && together) row = call.template first_pass<true>(r + 1, next_x, scratch_of(next_y));
     if (regular && done.sum == done.sum) [[likely]] {
       const double sum = call.finish(done.max, r, done.sum, false).sum;
       if (done.summed || !output_is_scratch<E>) {
         write_from_scores(call, done.max, sum, r, x, y, done.cols);
+      } else if (done.narrow) {
+        const Reciprocal<A> reciprocal(sum);
+        map(y, y, done.cols, PlainQuotient<A>(reciprocal.high, reciprocal.low));
       } else {
         map(y, y, done.cols, Quotient<A>(sum));
       }
@@ -82,7 +87,7 @@ template <class E, class A>
       fill_irregular(call.plan, r, regular ? RowKind::not_a_number : done.max.kind, y, done.cols, A(0));
     }
     if (done.cols < rows.cols) fill(y + done.cols, rows.cols - done.cols, A(0));
-    if (!last && !together) row = call.first_pass(r + 1, next_x, scratch_of(next_y));
+    if (!last && !together) row = call.template first_pass<true>(r + 1, next_x, scratch_of(next_y));
     x = next_x;
     y = next_y;
   }

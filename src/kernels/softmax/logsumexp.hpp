@@ -20,7 +20,7 @@ template <bool plain, class E, class A>
   }();
   constexpr A infinity = std::numeric_limits<A>::infinity();
   const A *sinks = call.plan.sinks();
-  auto [cols, row, summed, sum] = call.first_pass(r, scores, call.plan.visible_cols(r));
+  auto [cols, row, summed, sum, narrow] = call.first_pass(r, scores, call.plan.visible_cols(r));
   if (row.kind == RowKind::not_a_number) return std::numeric_limits<A>::quiet_NaN();
   if (row.kind == RowKind::nothing_visible) return sinks ? sinks[r] : -infinity;
   if (row.kind == RowKind::all_minus_infinity) return -infinity;

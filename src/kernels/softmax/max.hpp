@@ -9,8 +9,8 @@
 
 namespace {
 
-// The largest of scores, taken in by vectors.
-template <class A>
+// The largest of scores, taken in by vectors; with `spans`, the smallest too.
+template <class A, bool spans = false>
 class MaxOf {
  public:
   using S = simd<A>;
@@ -23,20 +23,38 @@ class MaxOf {
   [[gnu::always_inline]] MaxOf() {
     unroll<registers>([&](auto r) __attribute__((always_inline)) {
       max_[r] = batch(-std::numeric_limits<A>::infinity());
+      min_[r] = batch(std::numeric_limits<A>::infinity());
     });
     is_nan_ = S::unordered(max_[0], max_[0]);
   }
   [[gnu::always_inline]] void take(const batch (&v)[registers]) {
     // The new score comes first: beside a NaN, x86 returns the second operand, and a NaN's successor would be
     // lost.
-    unroll<registers>([&](auto r) __attribute__((always_inline)) { max_[r] = S::max(v[r], max_[r]); });
+    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+      max_[r] = S::max(v[r], max_[r]);
+      if constexpr (spans) min_[r] = S::min(v[r], min_[r]);
+    });
     if constexpr (looks_for_nan) {
       is_nan_ = S::either(is_nan_, S::either(S::unordered(v[0], v[1]), S::unordered(v[2], v[3])));
     }
   }
   [[gnu::always_inline]] void take(batch v) {
     max_[0] = S::max(v, max_[0]);
+    if constexpr (spans) min_[0] = S::min(v, min_[0]);
     if constexpr (looks_for_nan) is_nan_ = S::either(is_nan_, S::unordered(v, v));
+  }
+  // The first k lanes of v. The others are -inf.
+  [[gnu::always_inline]] void take_first(batch v, std::size_t k) {
+    max_[0] = S::max(v, max_[0]);
+    if constexpr (spans) {
+      min_[0] = S::min(S::fill_after(v, k, std::numeric_limits<A>::infinity()), min_[0]);
+    }
+    if constexpr (looks_for_nan) is_nan_ = S::either(is_nan_, S::unordered(v, v));
+  }
+  // The smallest score, where none is NaN.
+  [[gnu::always_inline]] A least() const {
+    const batch zero(A(0)), least = S::min(S::min(min_[0], min_[1]), S::min(min_[2], min_[3]));
+    return -S::fold_max(zero - least);
   }
   // NaN where a score is NaN and the level looks for it, or its maximum keeps it.
   [[gnu::always_inline]] A result() const {
@@ -48,17 +66,18 @@ class MaxOf {
   }
 
  private:
-  batch max_[registers];
+  batch max_[registers], min_[registers];
   typename S::mask is_nan_;
 };
 
 // The largest of the scores [i, end), which are stored to v on the way.
-template <Store to, class A, class Scores>
-[[gnu::always_inline]] inline MaxOf<A> max_of(const Scores &scores, std::size_t i, std::size_t end, A *v) {
+template <Store to, bool spans = false, class A, class Scores>
+[[gnu::always_inline]] inline MaxOf<A, spans> max_of(const Scores &scores, std::size_t i, std::size_t end,
+                                                     A *v) {
   using S = simd<A>;
   using batch = typename S::batch;
   constexpr std::size_t step = MaxOf<A>::registers * S::width;
-  MaxOf<A> max;
+  MaxOf<A, spans> max;
   for (; end - i >= step; i += step) {
     batch score[MaxOf<A>::registers];
     unroll<MaxOf<A>::registers>([&](auto r) __attribute__((always_inline)) {
@@ -75,7 +94,7 @@ template <Store to, class A, class Scores>
   if (i < end) {
     const batch score = scores.first(i, end - i);
     store_end<to>(v, i, score, end - i);
-    max.take(score);
+    max.take_first(score, end - i);
   }
   return max;
 }

@@ -98,6 +98,25 @@ class RowExp {
   batch lowest_, magic_, max_;
 };
 
+// The same for a row without an exponential of 0, and with its maximum in the exponent.
+template <class A>
+class NarrowExp {
+ public:
+  using batch = typename simd<A>::batch;
+
+  [[gnu::always_inline]] NarrowExp(const ExpParts<A> &exp, A max_n)
+      : exp_(&exp), magic_(RowExp<A, false>::magic(max_n)) {}
+  template <std::size_t registers>
+  [[gnu::always_inline]] void operator()(batch (&v)[registers]) const {
+    exp_->exp_normal(v, magic_);
+  }
+  [[gnu::always_inline]] batch operator()(batch v) const { return exp_->exp_normal(v, magic_); }
+
+ private:
+  const ExpParts<A> *exp_;
+  batch magic_;
+};
+
 struct Nothing {};
 
 // A row's exponentials as terms of its sum, stored to e. Meanwhile the terms prefetch another row from

@@ -7,9 +7,15 @@
 //   16 MiB of output, not in place    the two ways above, with non-temporal stores
 //
 // Each way tries rows without their maximum first (window.hpp), but not rows with a softcap, whose tanh costs
-// more than all else: in the window they take .99 to 1.13 of the time. A vector then costs 11.5 + 2.5 + 2
-// operations in AVX-512 (exponential; sum; quotient), and 1 + 13 + 2.5 + 4 by its maximum. Variants that
-// lost, of rows of 512 and 1024 columns in L1:
+// more than all else: in the window they take .99 to 1.13 of the time. A vector costs in AVX-512, in
+// operations:
+//
+//   rows                                                 | maximum | exponential | sum | quotient
+//   without a maximum                                    | 0       | 11.5        | 2.5 | 2
+//   by their maxima, of scores that lie close together   | 2       | 12          | 2.5 | 2
+//   by their maxima                                      | 2       | 13          | 2.5 | 4
+//
+// Variants that lost, of rows of 512 and 1024 columns in L1:
 //
 //   variant                                        | time, relative
 //   the row before divided beside this one         | 1.00 to 1.03

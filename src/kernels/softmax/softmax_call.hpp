@@ -28,39 +28,44 @@ class SoftmaxCall {
   using C = rapt::SoftmaxContract<A>;
   using batch = typename S::batch;
 
+  // The octaves of exponentials between which quotients, and what Reciprocal's `low` adds to them, are
+  // normal: a sum is below one_pass_from times the largest.
+  static constexpr A narrow_span = sizeof(A) == 4 ? 126 - 32 - 18 : 1022 - 61 - 18;
+
   // The first pass over a row: the columns that it sees, its maximum and, if the pass takes it, its sum.
+  // `narrow`: the exponentials lie within narrow_span, which the pass finds out if asked.
   struct Row {
     std::size_t cols;
     RowMax<A> max;
     bool summed;
     double sum;
+    bool narrow = false;
   };
   // Scores that are not plain are stored to the row's scratch, where there is one.
-  template <class E>
+  template <bool spans = false, class E>
   [[gnu::noinline, gnu::flatten]] Row first_pass(std::size_t r, const E *x, A *scratch) const {
     const std::size_t cols = plan.visible_cols(r);
-    if (plan.plain()) return first_pass(r, PlainScores<E>{x}, cols);
+    if (plan.plain()) return first_pass<spans>(r, PlainScores<E>{x}, cols);
     if constexpr (output_is_scratch<E>) {
-      const A max = take_max<Store::exact>(r, x, scratch, cols).result();
+      const auto max = take_max<Store::exact, spans>(r, x, scratch, cols);
       const PlainScores<A> scores{scratch};
       if (in_one_pass(cols)) return first_pass_with_sum(r, scores, cols);
-      return {cols, RowMax<A>(plan, k, r, cols, with_nan(max, scores, cols)), false, 0};
+      return row_of(r, scores, cols, max);
     } else {
       if (plan.masked_only()) return first_pass(r, MaskedScores<E>{x, plan.mask_row(r)}, cols);
       return first_pass(r, MadeScores<E>(plan, x, r), cols);
     }
   }
-  template <class Scores>
+  template <bool spans = false, class Scores>
   [[gnu::always_inline]] Row first_pass(std::size_t r, const Scores &scores, std::size_t cols) const {
     if (in_one_pass(cols)) return first_pass_with_sum(r, scores, cols);
-    const A max = max_of<A>(scores, 0, cols).result();
-    return {cols, RowMax<A>(plan, k, r, cols, with_nan(max, scores, cols)), false, 0};
+    return row_of(r, scores, cols, max_of<Store::none, spans>(scores, 0, cols, static_cast<A *>(nullptr)));
   }
-  template <Store to, class E>
-  [[gnu::always_inline]] MaxOf<A> take_max(std::size_t r, const E *x, A *v, std::size_t cols) const {
-    if (plan.plain()) return max_of<A>(PlainScores<E>{x}, 0, cols);
-    if (plan.masked_only()) return max_of<to>(MaskedScores<E>{x, plan.mask_row(r)}, 0, cols, v);
-    return max_of_made<to>(r, x, v, cols);
+  template <Store to, bool spans = false, class E>
+  [[gnu::always_inline]] MaxOf<A, spans> take_max(std::size_t r, const E *x, A *v, std::size_t cols) const {
+    if (plan.plain()) return max_of<Store::none, spans>(PlainScores<E>{x}, 0, cols, v);
+    if (plan.masked_only()) return max_of<to, spans>(MaskedScores<E>{x, plan.mask_row(r)}, 0, cols, v);
+    return max_of_made<to, spans>(r, x, v, cols);
   }
 
   explicit SoftmaxCall(const rapt::SoftmaxRows &rows)
@@ -80,6 +85,13 @@ class SoftmaxCall {
       return sum_by_subtraction<to>(row, scores, n, e, ahead);
     const RowExp<A, false> exponential(exp, row.max, row.max_n, depth);
     return sum_of<A>(n, row_terms<to>(exponential, scores, e, ahead));
+  }
+  // The same for a narrow row.
+  template <Store to, class Scores, class Next>
+  [[gnu::always_inline]] double sum_narrow(const RowMax<A> &row, const Scores &scores, std::size_t n, A *e,
+                                           const Next *ahead) const {
+    const ExpParts<A> exp(k);
+    return sum_of<A>(n, row_terms<to>(NarrowExp<A>(exp, row.max_n), scores, e, ahead));
   }
 
   // The row's sum with its sink, and the logarithm if it is asked for.
@@ -109,10 +121,21 @@ class SoftmaxCall {
   // A sink may be the maximum, which is known only at a row's end.
   bool in_one_pass(std::size_t cols) const { return cols > rapt::one_pass_from && !plan.rows.options.sinks; }
 
-  template <Store to, class E>
-  [[gnu::noinline, gnu::flatten]] MaxOf<A> max_of_made(std::size_t r, const E *x, A *v,
-                                                       std::size_t cols) const {
-    return max_of<to>(MadeScores<E>(plan, x, r), 0, cols, v);
+  template <class Scores, bool spans>
+  [[gnu::always_inline]] Row row_of(std::size_t r, const Scores &scores, std::size_t cols,
+                                    const MaxOf<A, spans> &largest) const {
+    Row row{cols, RowMax<A>(plan, k, r, cols, with_nan(largest.result(), scores, cols)), false, 0};
+    if constexpr (spans) {
+      const A least_n = std::fma(largest.least(), k.log2_e, C::round_magic) - C::round_magic;
+      row.narrow = !row.max.subtract && row.max.max_n - least_n <= narrow_span;
+    }
+    return row;
+  }
+
+  template <Store to, bool spans, class E>
+  [[gnu::noinline, gnu::flatten]] MaxOf<A, spans> max_of_made(std::size_t r, const E *x, A *v,
+                                                              std::size_t cols) const {
+    return max_of<to, spans>(MadeScores<E>(plan, x, r), 0, cols, v);
   }
 
   // The maximum and the sum. An irregular row, or a row that subtracts its maximum, gets the maximum alone.

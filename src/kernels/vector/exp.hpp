@@ -80,7 +80,20 @@ struct ExpParts {
   // 2^k * exp(scale * v) where magic is round_magic + k, and the result is a normal number.
   [[gnu::always_inline]] batch exp_normal(batch v, batch magic) const {
     const batch shifted = S::fma(v, log2_e, magic);
-    const batch p = exp_of_remainder(remainder(v, shifted - magic));
+    return scaled(exp_of_remainder(remainder(v, shifted - magic)), shifted);
+  }
+  template <std::size_t registers>
+  [[gnu::always_inline]] void exp_normal(batch (&v)[registers], batch magic) const {
+    batch shifted[registers], n[registers], p[registers];
+    const auto each = [](auto step) __attribute__((always_inline)) { unroll<registers>(step); };
+    each([&](auto i) __attribute__((always_inline)) { shifted[i] = S::fma(v[i], log2_e, magic); });
+    each([&](auto i) __attribute__((always_inline)) { n[i] = shifted[i] - magic; });
+    exp_of_remainders(v, n, p);
+    each([&](auto i) __attribute__((always_inline)) { v[i] = scaled(p[i], shifted[i]); });
+  }
+
+ private:
+  [[gnu::always_inline]] static batch scaled(batch p, batch shifted) {
     if constexpr (ScalesByPower<S>) {
       return S::scale_by_power(p, shifted - batch(C::round_magic));
     } else {
