@@ -43,43 +43,22 @@ class SoftmaxGroup {
   [[gnu::always_inline]] bool run_in_window(WindowExp<A> &window, bool past_caches) {
     alignas(64) A buffer[rows_together * longest_group_row];
     const std::size_t vectors = (rows_.cols + S::width - 1) / S::width;
-    const std::size_t pitch = vectors * S::width;
     typename D::batch lanes[rows_together];
     window.forget();
-    bool inside = true;
-    switch (vectors) {
-      case 2:
-        inside = short_rows<2>(window, buffer, lanes);
-        break;
-      case 3:
-        inside = short_rows<3>(window, buffer, lanes);
-        break;
-      case 4:
-        inside = short_rows<4>(window, buffer, lanes);
-        break;
-      default:
-        for (std::size_t j = 0; j < count_; ++j) {
-          BlockSum<A> sum;
-          if (!sum_in_window<Store::padded>(window, PlainElements<E>{x(j)}, buffer + j * pitch, rows_.cols,
-                                            sum, [](std::size_t) {}))
-            return false;
-          if constexpr (std::is_same_v<A, double>) {
-            sum_[j] = sum.fold();
-          } else {
-            lanes[j] = sum.folded();
-          }
-        }
-    }
-    if (!inside) [[unlikely]]
+    if (!sum_in(window, vectors, buffer, lanes)) [[unlikely]]
       return false;
-    if (std::is_same_v<A, float> || vectors <= 4) {
+    if (std::is_same_v<A, float> || (simple && vectors <= 4)) {
       for (std::size_t j = count_; j < rows_together; ++j) lanes[j] = lanes[0];
       fold_lanes_of_rows(lanes);
     } else {
       for (std::size_t j = count_; j < rows_together; ++j) sum_[j] = sum_[0];
     }
+    if constexpr (!simple) {
+      for (double &sum : sum_) sum = sum > 0 ? sum : 1;  // every element is excluded: all are 0 / 1
+    }
     take_sums();
-    write<PlainQuotient<A>>(buffer, pitch, past_caches);
+    write<PlainQuotient<A>>(buffer, vectors * S::width, past_caches);
+    if constexpr (!simple) fill_after_rows();
     return true;
   }
 
@@ -127,6 +106,50 @@ class SoftmaxGroup {
     S::store(lowest_, max - batch(call_.depth));
     S::store(magic_, Exponential::magic(S::fma(max, batch(call_.k.log2_e), round_magic) - round_magic));
     return true;
+  }
+  // The exponentials of all rows to the buffer, and their sums to sum_, or their lanes. False if a score is
+  // outside of the window.
+  [[gnu::always_inline]] bool sum_in(WindowExp<A> &window, std::size_t vectors, A *buffer,
+                                     typename D::batch *lanes) {
+    const auto row_by_row = [&](auto elements) __attribute__((always_inline)) {
+      for (std::size_t j = 0; j < count_; ++j) {
+        BlockSum<A> sum;
+        if (!sum_in_window<Store::padded>(window, elements(j), buffer + j * vectors * S::width, cols(j), sum,
+                                          [](std::size_t) {}))
+          return false;
+        if constexpr (std::is_same_v<A, double>) {
+          sum_[j] = sum.fold();
+        } else {
+          lanes[j] = sum.folded();
+        }
+      }
+      return true;
+    };
+    const auto plain = [&](std::size_t j) __attribute__((always_inline)) { return PlainElements<E>{x(j)}; };
+    if constexpr (simple) {
+      switch (vectors) {
+        case 2:
+          return short_rows<2>(window, buffer, lanes);
+        case 3:
+          return short_rows<3>(window, buffer, lanes);
+        case 4:
+          return short_rows<4>(window, buffer, lanes);
+        default:
+          return row_by_row(plain);
+      }
+    } else {
+      const ScorePlan<A> &plan = call_.plan;
+      if (plan.plain()) return row_by_row(plain);
+      if (plan.masked_only()) {
+        return row_by_row([&](std::size_t j) __attribute__((always_inline)) {
+          return MaskedElements<E>{x(j), plan.mask_row(first_ + j)};
+        });
+      }
+      const batch factor(plan.factor);
+      return row_by_row([&](std::size_t j) __attribute__((always_inline)) {
+        return BiasedVisibleElements<E>{x(j), plan.bias_row(first_ + j), plan.mask_row(first_ + j), factor};
+      });
+    }
   }
   // Rows of K vectors, as many together as the exponentials' registers hold: their exponentials to the
   // buffer, the lanes of their sums to `lanes`. False if a score is outside of the window.
@@ -196,10 +219,11 @@ class SoftmaxGroup {
           fill_irregular(call_.plan, first_ + j, RowKind::not_a_number, y(j), cols(j), A(0));
       }
     }
-    if constexpr (!simple) {
-      for (std::size_t j = 0; j < count_; ++j) {
-        if (cols(j) < rows_.cols) fill(y(j) + cols(j), rows_.cols - cols(j), A(0));
-      }
+    if constexpr (!simple) fill_after_rows();
+  }
+  [[gnu::always_inline]] void fill_after_rows() const {
+    for (std::size_t j = 0; j < count_; ++j) {
+      if (cols(j) < rows_.cols) fill(y(j) + cols(j), rows_.cols - cols(j), A(0));
     }
   }
 
@@ -254,13 +278,15 @@ template <bool simple, class E, class A>
   const rapt::SoftmaxRows &rows = call.plan.rows;
   const bool past_caches = simple && goes_past_caches(x, y, rows.rows * rows.cols);
   WindowExp<A> window(call.k);
-  const bool serves = WindowExp<A>::serves(call.k);
+  const bool is_biased = rows.options.bias && call.plan.cap == 0;
+  const bool serves =
+      WindowExp<A>::serves(call.k) && (call.plan.plain() || call.plan.masked_only() || is_biased);
   WindowTries tries;
   for_groups<Group::rows_together>(
       rows, x,
       y, [&](const E *x_group, E *y_group, std::size_t r, std::size_t count) __attribute__((always_inline)) {
         Group group(call, x_group, y_group, r, count);
-        if constexpr (simple && std::is_same_v<E, A>) {
+        if constexpr (std::is_same_v<E, A>) {
           if (serves && tries.untried(count) == 0) [[likely]] {
             if (group.run_in_window(window, past_caches)) [[likely]]
               return;

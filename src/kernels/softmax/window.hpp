@@ -286,7 +286,7 @@ template <Store to, class A, class Elements, class Beside>
       return false;
   }
   if (i < n) {
-    sum.add([&](std::size_t first, batch(&term)[made]) __attribute__((always_inline)) {
+    const auto terms = [&](std::size_t first, batch(&term)[made]) __attribute__((always_inline)) {
       const std::size_t begin = i + first * S::width;
       const std::size_t left = n > begin ? n - begin : 0;
       if (left > 2 * S::width) {
@@ -298,7 +298,24 @@ template <Store to, class A, class Elements, class Beside>
       } else {
         window.template first_terms<0, to>(elements, 0, e, 0, term);
       }
-    });
+    };
+    if constexpr (in_block <= 2 * made) {
+      sum.add(terms);
+    } else {  // in a loop: this code four times over is most of the function
+      alignas(64) A tail[rapt::sum_block];
+      for (std::size_t first = 0; first < in_block; first += made) {
+        batch term[made];
+        terms(first, term);
+        unroll<made>([&](auto r) __attribute__((always_inline)) {
+          S::store(tail + (first + r) * S::width, term[r]);
+        });
+      }
+      sum.add([&](std::size_t first, batch(&term)[made]) __attribute__((always_inline)) {
+        unroll<made>([&](auto r) __attribute__((always_inline)) {
+          term[r] = S::load(tail + (first + r) * S::width);
+        });
+      });
+    }
     if (window.left()) [[unlikely]]
       return false;
   }
