@@ -1,6 +1,6 @@
 // Large calls against the scalar level, bit for bit: sums of rows longer than 131072 columns, in one pass
-// with the maximum, and outputs of 16 MiB and more by non-temporal stores. Also dot at every alignment of its
-// operands.
+// with the maximum, and outputs of 16 MiB and more by non-temporal stores. Also dot at every alignment of
+// its operands.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -203,26 +203,36 @@ TEST_CASE("exp and scale past the caches") {
   Random random(3);
   std::vector<float> x(streamed + 8), y(streamed + 8, 7), got(y);
   for (float &element : x) element = static_cast<float>(220 * random.uniform() - 110);
+  struct Call {
+    bool exp, in_place;
+  };
   for (const std::size_t offset : Sizes{0, 1, 5}) {
-    const auto run = [&](bool exp, std::vector<float> &out) {
-      std::fill(out.begin(), out.end(), 7.0f);
-      if (exp) {
-        rapt_exp_f32(x.data(), out.data() + offset, streamed);
+    const auto run = [&](Call call, std::vector<float> &out) {
+      if (call.in_place) {
+        out = x;
       } else {
-        rapt_scale_f32(x.data(), 1.7f, out.data() + offset, streamed);
+        std::fill(out.begin(), out.end(), 7.0f);
+      }
+      float *const to = out.data() + offset;
+      const float *const from = call.in_place ? to : x.data();
+      if (call.exp) {
+        rapt_exp_f32(from, to, streamed);
+      } else {
+        rapt_scale_f32(from, 1.7f, to, streamed);
       }
     };
-    for (const bool exp : {true, false}) {
+    for (const Call call : {Call{true, false}, Call{true, true}, Call{false, false}, Call{false, true}}) {
       {
         ForcedIsa scalar("scalar");
-        run(exp, y);
+        run(call, y);
       }
       for_each_usable_isa([&](const std::string &isa) {
         if (isa == "scalar") return;
         CAPTURE(isa);
-        CAPTURE(exp);
+        CAPTURE(call.exp);
+        CAPTURE(call.in_place);
         CAPTURE(offset);
-        run(exp, got);
+        run(call, got);
         CHECK(differences(y, got) == 0);
       });
     }
