@@ -190,6 +190,29 @@ TEST_CASE("rows of more than 131072 columns, f64") {
 TEST_CASE("dot at every alignment, f32") { dot_has_the_same_bits_at_every_alignment<float>(); }
 TEST_CASE("dot at every alignment, f64") { dot_has_the_same_bits_at_every_alignment<double>(); }
 
+TEST_CASE("dot in memory") {
+  if (emulated()) return;
+  Random random(4);
+  std::vector<float> a(streamed + 16), b(streamed + 16);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    a[i] = static_cast<float>(random.uniform() - 0.5);
+    b[i] = static_cast<float>(random.uniform() - 0.5);
+  }
+  for (std::size_t offset = 0; offset < 16; ++offset) {  // both aligned, both not, and one of them
+    const float *const from_a = a.data() + offset, *const from_b = b.data() + (offset & 12);
+    float expected;
+    {
+      ForcedIsa scalar("scalar");
+      expected = rapt_dot_f32(from_a, from_b, streamed);
+    }
+    for_each_usable_isa([&](const std::string &isa) {
+      CAPTURE(isa);
+      CAPTURE(offset);
+      CHECK(same_bits(expected, rapt_dot_f32(from_a, from_b, streamed)));
+    });
+  }
+}
+
 TEST_CASE("softmax past the caches") {
   if (emulated()) return;  // minutes, and NEON has no such stores
   for (const std::size_t cols : Sizes{8, 64, 100, 256, 300, 1000, 5000, 150000}) {
