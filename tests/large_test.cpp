@@ -1,6 +1,6 @@
 // Large calls against the scalar level, bit for bit: sums of rows longer than 131072 columns, in one pass
-// with the maximum, and outputs of 16 MiB and more by non-temporal stores. Also dot at every alignment of its
-// operands.
+// with the maximum, and outputs of 16 MiB and more by non-temporal stores. Also dot at every alignment of
+// its operands.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -190,6 +190,29 @@ TEST_CASE("rows of more than 131072 columns, f64") {
 TEST_CASE("dot at every alignment, f32") { dot_has_the_same_bits_at_every_alignment<float>(); }
 TEST_CASE("dot at every alignment, f64") { dot_has_the_same_bits_at_every_alignment<double>(); }
 
+TEST_CASE("dot in memory") {
+  if (emulated()) return;
+  Random random(4);
+  std::vector<float> a(streamed + 16), b(streamed + 16);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    a[i] = static_cast<float>(random.uniform() - 0.5);
+    b[i] = static_cast<float>(random.uniform() - 0.5);
+  }
+  for (std::size_t offset = 0; offset < 16; ++offset) {  // both aligned, both not, and one of them
+    const float *const from_a = a.data() + offset, *const from_b = b.data() + (offset & 12);
+    float expected;
+    {
+      ForcedIsa scalar("scalar");
+      expected = rapt_dot_f32(from_a, from_b, streamed);
+    }
+    for_each_usable_isa([&](const std::string &isa) {
+      CAPTURE(isa);
+      CAPTURE(offset);
+      CHECK(same_bits(expected, rapt_dot_f32(from_a, from_b, streamed)));
+    });
+  }
+}
+
 TEST_CASE("softmax past the caches") {
   if (emulated()) return;  // minutes, and NEON has no such stores
   for (const std::size_t cols : Sizes{8, 64, 100, 256, 300, 1000, 5000, 150000}) {
@@ -203,26 +226,36 @@ TEST_CASE("exp and scale past the caches") {
   Random random(3);
   std::vector<float> x(streamed + 8), y(streamed + 8, 7), got(y);
   for (float &element : x) element = static_cast<float>(220 * random.uniform() - 110);
+  struct Call {
+    bool exp, in_place;
+  };
   for (const std::size_t offset : Sizes{0, 1, 5}) {
-    const auto run = [&](bool exp, std::vector<float> &out) {
-      std::fill(out.begin(), out.end(), 7.0f);
-      if (exp) {
-        rapt_exp_f32(x.data(), out.data() + offset, streamed);
+    const auto run = [&](Call call, std::vector<float> &out) {
+      if (call.in_place) {
+        out = x;
       } else {
-        rapt_scale_f32(x.data(), 1.7f, out.data() + offset, streamed);
+        std::fill(out.begin(), out.end(), 7.0f);
+      }
+      float *const to = out.data() + offset;
+      const float *const from = call.in_place ? to : x.data();
+      if (call.exp) {
+        rapt_exp_f32(from, to, streamed);
+      } else {
+        rapt_scale_f32(from, 1.7f, to, streamed);
       }
     };
-    for (const bool exp : {true, false}) {
+    for (const Call call : {Call{true, false}, Call{true, true}, Call{false, false}, Call{false, true}}) {
       {
         ForcedIsa scalar("scalar");
-        run(exp, y);
+        run(call, y);
       }
       for_each_usable_isa([&](const std::string &isa) {
         if (isa == "scalar") return;
         CAPTURE(isa);
-        CAPTURE(exp);
+        CAPTURE(call.exp);
+        CAPTURE(call.in_place);
         CAPTURE(offset);
-        run(exp, got);
+        run(call, got);
         CHECK(differences(y, got) == 0);
       });
     }

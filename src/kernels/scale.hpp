@@ -7,12 +7,18 @@
 
 namespace {
 
+template <class A>
+struct Product {
+  using batch = typename simd<A>::batch;
+  static constexpr bool bound_by_memory = true;
+  batch factor;
+  [[gnu::always_inline]] batch operator()(batch v) const { return v * factor; }
+};
+
 template <class E>
 [[gnu::flatten]] void scale(const E *x, rapt::Arithmetic<E> factor, E *y, std::size_t n) {
-  using batch = typename simd<rapt::Arithmetic<E>>::batch;
-  const batch f(factor);
-  map(
-      x, y, n, [&](batch v) __attribute__((always_inline)) { return v * f; });
+  using A = rapt::Arithmetic<E>;
+  map(x, y, n, Product<A>{typename simd<A>::batch(factor)});
 }
 
 }  // namespace

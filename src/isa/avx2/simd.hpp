@@ -144,6 +144,7 @@ struct simd : Avx2 {
   static constexpr std::size_t few_rows = 10;
   static constexpr std::size_t few_rows_together = 10;
   static constexpr std::size_t dot_rows_together = 1;  // 8 accumulators per row, of 16 registers
+  static constexpr std::size_t dot_rows_passes = 2;
   static constexpr bool aligns_dot = true;
   static constexpr bool can_stream = true;
   static constexpr bool masks_are_free = false;

@@ -23,16 +23,21 @@ template <class E>
   return (std::size_t{0} - reinterpret_cast<std::uintptr_t>(p)) % vector_bytes<E> / sizeof(E);
 }
 
+// Elements of output that leave the caches: 16 MiB.
+template <class Out>
+inline constexpr std::size_t past_caches_from = (std::size_t{16} << 20) / sizeof(Out);
+
 // Whether n elements of output are worth non-temporal stores. An output that leaves the caches anyway costs a
 // read of each line before its write: a third of the traffic. An output that is its input is in the caches.
 //
-//   scale, ns per element | cached stores | non-temporal
-//   64M elements          | 0.58          | 0.38
-//   within L2             | 1             | 2 (relative)
+//   scale, ns per element                   | cached stores | non-temporal
+//   64M elements                            | 0.58          | 0.38
+//   4M elements, the output in L3 or nowhere | 0.27 or 0.37  | 0.28
+//   within L2                               | 1             | 2 (relative)
 template <class In, class Out>
 [[gnu::always_inline]] inline bool goes_past_caches(const In *x, const Out *y, std::size_t n) {
-  constexpr std::size_t from = (std::size_t{16} << 20) / sizeof(Out);
-  return simd<rapt::Arithmetic<Out>>::can_stream && static_cast<const void *>(x) != y && n >= from;
+  return simd<rapt::Arithmetic<Out>>::can_stream && static_cast<const void *>(x) != y &&
+         n >= past_caches_from<Out>;
 }
 
 }  // namespace
