@@ -58,62 +58,35 @@ class BackwardTasks {
   // The task after them.
   std::size_t end() const { return end_; }
 
-  // f(tile, its share) for every tile with rows, in the order of the sums.
-  template <class F>
-  void for_each_tile(F f) const {
+  // take(tile, its share) for every tile with rows, in the order of the sums. The gradients that tiles add to
+  // are cleared before; finish(x, n) follows for them, dbias excepted. Each tile writes its own dq.
+  template <class A, class Take, class Finish>
+  void run(Take take, Finish finish) const {
+    clear_dbias_and_dsinks<A>();
     for_each_head([&](const AttentionTile &head) {
-      const Range of_dq = part_of(tiles_of(head.all_rows()));
-      const Range of_keys = keys(head);
+      const Range of_dq = part_of(tiles_of(head.all_rows())), of_keys = keys(head);
+      const std::size_t end = has_last_part() ? head.all_keys() : of_keys.end;
+      std::size_t cleared = of_keys.first, finished = of_keys.first;
+      const auto clear_to = [&](std::size_t key) {
+        for (; cleared < key && cleared < end; ++cleared) for_dk_and_dv<A>(head, cleared, set_to_zero<A>);
+      };
+      const auto finish_to = [&](std::size_t key) {
+        for (; finished < key && finished < of_keys.end; ++finished) for_dk_and_dv<A>(head, finished, finish);
+      };
+      // Windows see a few keys at a time: their dk and dv are still in a cache.
       for_each_tile_of(head, [&](const AttentionTile &tile, std::size_t index) {
+        const Range seen = keys_around(tile);
+        clear_to(seen.end);
+        finish_to(seen.first);
         const bool dq = index >= of_dq.first && index < of_dq.end;
-        if (dq || sums_sinks() || may_see(tile, of_keys)) f(tile, TileShare{dq, of_keys, sums_sinks()});
+        const bool sees_keys = seen.first < of_keys.end && of_keys.first < seen.end;
+        if (dq || sums_sinks() || sees_keys) take(tile, TileShare{dq, of_keys, sums_sinks()});
       });
+      clear_to(end);
+      finish_to(of_keys.end);
     });
-    if (!sums_sinks() || run_has_all_) return;
-    for_each_head_of(first_batch_ + batches_, call_.options.batch, [&](const AttentionTile &head) {
-      for_each_tile_of(head, [&](const AttentionTile &tile, std::size_t) {
-        f(tile, TileShare{false, {0, 0}, true});
-      });
-    });
-  }
-
-  // Clears the gradients that tiles add to: dk, dv, dbias and dsinks. Each tile writes its own dq.
-  template <class A>
-  void clear() const {
-    const auto clear_each = [](A *x, std::size_t n) {
-      for (std::size_t i = 0; i < n; ++i) x[i] = 0;
-    };
-    const rapt_attention_options &o = call_.options;
-    for_each_head([&](const AttentionTile &head) {
-      // The last part has the elements after the sequence's last key.
-      const bool to_last = end_part_ == parts_;
-      const Range range = keys(head);
-      for (std::size_t j = range.first; j < (to_last ? head.all_keys() : range.end); ++j) {
-        clear_each(head.dk<A>(j), o.qk_dim);
-        clear_each(head.dv<A>(j), o.v_dim);
-      }
-      if (!head.gradients().dbias) return;
-      AttentionTile::Row row{0, head.kv_head() * head.q_heads_per_kv_head()};
-      for (std::size_t h = 0; h < head.q_heads_per_kv_head(); ++h, ++row.q_head) {
-        for (row.token = 0; row.token < o.q_len; ++row.token) {
-          clear_each(head.dbias<A>(row) + range.first, (to_last ? o.kv_len : range.end) - range.first);
-        }
-      }
-    });
-    if (first_batch_ == 0) for_each_dsinks<A>(clear_each);
-  }
-
-  // f(x, n) for the gradients that tiles have added to, dbias excepted.
-  template <class A, class F>
-  void for_each_summed_gradient(F f) const {
-    for_each_head([&](const AttentionTile &head) {
-      const Range range = keys(head);
-      for (std::size_t j = range.first; j < range.end; ++j) {
-        f(head.dk<A>(j), head.options().qk_dim);
-        f(head.dv<A>(j), head.options().v_dim);
-      }
-    });
-    for_each_dsinks<A>(f);
+    if (sums_sinks() && !run_has_all_) take_sinks_of_other_sequences(take);
+    for_each_dsinks<A>(finish);
   }
 
  private:
@@ -153,11 +126,37 @@ class BackwardTasks {
     const std::size_t end = blocks.end * rapt::attention_block;
     return {blocks.first * rapt::attention_block, end < head.kv_len() ? end : head.kv_len()};
   }
-  // False if no row of the tile sees one of the keys. The first and the last key that a row sees grow with
-  // its token; {0, 0} is a row that sees none.
-  static bool may_see(const AttentionTile &tile, const Range &keys) {
+  bool has_last_part() const { return end_part_ == parts_; }
+  // No row of the tile sees a key outside, and no row of later tiles sees a key before. The first and the
+  // last key that a row sees grow with its token; {0, 0} is a row that sees none.
+  static Range keys_around(const AttentionTile &tile) {
     const Range first = tile.range(tile.row(0)), last = tile.range(tile.row(tile.rows() - 1));
-    return keys.first < keys.end && first.first < keys.end && (last.end == 0 || last.end > keys.first);
+    return {first.first, last.end == 0 ? tile.kv_len() : last.end};
+  }
+
+  template <class A>
+  static void set_to_zero(A *x, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) x[i] = 0;
+  }
+  template <class A, class F>
+  static void for_dk_and_dv(const AttentionTile &head, std::size_t key, F f) {
+    f(head.dk<A>(key), head.options().qk_dim);
+    f(head.dv<A>(key), head.options().v_dim);
+  }
+  template <class A>
+  void clear_dbias_and_dsinks() const {
+    if (first_batch_ == 0) for_each_dsinks<A>(set_to_zero<A>);
+    if (!call_.gradients->dbias) return;
+    for_each_head([&](const AttentionTile &head) {
+      const Range range = keys(head);
+      const std::size_t end = has_last_part() ? call_.options.kv_len : range.end;
+      AttentionTile::Row row{0, head.kv_head() * head.q_heads_per_kv_head()};
+      for (std::size_t h = 0; h < head.q_heads_per_kv_head(); ++h, ++row.q_head) {
+        for (row.token = 0; row.token < call_.options.q_len; ++row.token) {
+          set_to_zero(head.dbias<A>(row) + range.first, end - range.first);
+        }
+      }
+    });
   }
 
   // dsinks of a head sums all sequences: it belongs to the first part of the first one, which takes the rows
@@ -169,6 +168,15 @@ class BackwardTasks {
   void for_each_dsinks(F f) const {
     const std::size_t heads = call_.q_heads_per_kv_head();
     if (sums_sinks()) f(static_cast<A *>(call_.gradients->dsinks) + first_head_ * heads, heads_ * heads);
+  }
+
+  template <class Take>
+  void take_sinks_of_other_sequences(Take take) const {
+    for_each_head_of(first_batch_ + batches_, call_.options.batch, [&](const AttentionTile &head) {
+      for_each_tile_of(head, [&](const AttentionTile &tile, std::size_t) {
+        take(tile, TileShare{false, {0, 0}, true});
+      });
+    });
   }
 
   // f(first tile) for every head, in order.

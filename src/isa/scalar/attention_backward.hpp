@@ -70,12 +70,10 @@ void add_gradients(const AttentionTile &tile, AttentionTile::Row row, const Tile
   }
 }
 
-// Makes every zero of the tasks' gradients positive, whichever terms of 0 were left out.
+// Makes every zero of a gradient positive, whichever terms of 0 were left out.
 template <class A>
-void make_zeros_positive(const BackwardTasks &tasks) {
-  tasks.for_each_summed_gradient<A>([](A *x, std::size_t n) {
-    for (std::size_t i = 0; i < n; ++i) x[i] = x[i] + A(0);
-  });
+void make_zeros_positive(A *x, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) x[i] = x[i] + A(0);
 }
 
 template <class E>
@@ -84,18 +82,17 @@ void attention_backward(const rapt::AttentionCall *call, std::size_t first, std:
   using A = rapt::Arithmetic<E>;
   const rapt_attention_options &o = call->options;
   A *const dq = static_cast<A *>(workspace);
+  const auto take = [&](const AttentionTile &tile, const TileShare &share) {
+    for (std::size_t r = 0; r < tile.rows(); ++r) {
+      const AttentionTile::Row row = tile.row(r);
+      add_gradients<E>(tile, row, share, dq);
+      if (!share.dq) continue;
+      for (std::size_t d = 0; d < o.qk_dim; ++d) tile.dq<A>(row)[d] = dq[d] + A(0);
+    }
+  };
   for (std::size_t index = first; index < last;) {
     const BackwardTasks tasks(*call, {first, last}, index);
-    tasks.clear<A>();
-    tasks.for_each_tile([&](const AttentionTile &tile, const TileShare &share) {
-      for (std::size_t r = 0; r < tile.rows(); ++r) {
-        const AttentionTile::Row row = tile.row(r);
-        add_gradients<E>(tile, row, share, dq);
-        if (!share.dq) continue;
-        for (std::size_t d = 0; d < o.qk_dim; ++d) tile.dq<A>(row)[d] = dq[d] + A(0);
-      }
-    });
-    make_zeros_positive<A>(tasks);
+    tasks.run<A>(take, make_zeros_positive<A>);
     index = tasks.end();
   }
 }

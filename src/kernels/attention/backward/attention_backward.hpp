@@ -11,30 +11,26 @@
 
 namespace {
 
-// Makes every zero of the tasks' gradients positive, whichever terms of 0 were left out.
+// Makes every zero of a gradient positive, whichever terms of 0 were left out.
 template <class A>
-void make_zeros_positive(const BackwardTasks &tasks) {
+void make_zeros_positive(A *x, std::size_t n) {
   using S = simd<A>;
-  const auto add_zero = [](A *x, std::size_t n) {
-    const typename S::batch zero(A(0));
-    std::size_t i = 0;
-    for (; n - i >= S::width; i += S::width) S::store(x + i, S::load(x + i) + zero);
-    if (i < n) S::store_first(x + i, S::load_first(x + i, n - i) + zero, n - i);
-  };
-  tasks.for_each_summed_gradient<A>(add_zero);
+  const typename S::batch zero(A(0));
+  std::size_t i = 0;
+  for (; n - i >= S::width; i += S::width) S::store(x + i, S::load(x + i) + zero);
+  if (i < n) S::store_first(x + i, S::load_first(x + i, n - i) + zero, n - i);
 }
 
 template <class E>
 void attention_backward(const rapt::AttentionCall *call, std::size_t first, std::size_t last,
                         void *workspace) {
   using A = rapt::Arithmetic<E>;
+  const auto take = [&](const AttentionTile &tile, const TileShare &share) {
+    TileGradients<GradientProducts<E>>(tile, static_cast<A *>(workspace)).run(share);
+  };
   for (std::size_t index = first; index < last;) {
     const BackwardTasks tasks(*call, {first, last}, index);
-    tasks.clear<A>();
-    tasks.for_each_tile([&](const AttentionTile &tile, const TileShare &share) {
-      TileGradients<GradientProducts<E>>(tile, static_cast<A *>(workspace)).run(share);
-    });
-    make_zeros_positive<A>(tasks);
+    tasks.run<A>(take, make_zeros_positive<A>);
     index = tasks.end();
   }
 }
