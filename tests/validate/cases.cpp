@@ -207,16 +207,8 @@ class CaseMaker {
         made.layouts.push_back(draw_attention_layout(random_, traits_.element_size));
         add_foreign_state(made.layouts.back());
       }
-      if (backward && has_parts(made.problem.as<AttentionProblem>())) {
-        made.layouts.back().attention.calls = Calls::task_by_task;
-      }
       cases_.push_back(made);
     }
-  }
-
-  // More than a tile of rows and a block of keys: a head of the gradient has several tasks.
-  static bool has_parts(const AttentionProblem &problem) {
-    return problem.rows * problem.q_heads_per_kv_head > 64 && problem.cols > 64;
   }
 
   const KernelTraits &traits_;
