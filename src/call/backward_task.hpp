@@ -7,8 +7,9 @@
 // other in one run merge their parts: pairs of their rows and their keys have scores and products of values
 // once.
 //
-//   runs per head                        | 1 | 2 | 4   | 8    | many
-//   products of the rows with the keys   | 5 | 6 | 6.5 | 6.75 | 7
+//   runs per head                             | 1   | 2   | 4   | 8    | many
+//   products of the rows with the keys        | 5   | 6   | 6.5 | 6.75 | 7
+//   8 key/value heads, 1024 tokens, AVX-512   | 158 | 186 |     | 218  |      ms
 //
 // One run of all tasks thus costs what heads without parts would. Under causality, rows of later parts see
 // more keys and keys of later parts fewer rows: the longest of 8 tasks is 1.13 times the mean. Alternatives:
