@@ -223,38 +223,3 @@ TEST_CASE_TEMPLATE("a dout that is not finite, of a row with nothing visible, re
           0);
   });
 }
-
-// A gradient that sums over heads or sequences makes one task of them.
-TEST_CASE("the number of tasks") {
-  rapt_attention_options o = RAPT_ATTENTION_OPTIONS_INIT;
-  o.batch = 3;
-  o.q_heads = 8;
-  o.kv_heads = 4;
-  o.q_len = o.kv_len = 200;
-  o.qk_dim = 8;
-  float number = 0;
-  o.bias = &number;
-  o.sinks = &number;
-  constexpr std::ptrdiff_t repeat = RAPT_REPEAT;
-  struct Sums {
-    bool dbias, dsinks;
-    rapt_strides bias_strides;
-    std::size_t tasks;
-  };
-  for (const Sums &sums : {Sums{false, false, {0, 0, 0}, 12},
-                           {true, false, {0, 0, 0}, 12},
-                           {true, false, {9, 8, repeat}, 12},
-                           {false, true, {0, 0, 0}, 4},
-                           {true, false, {repeat, 8, repeat}, 4},
-                           {true, false, {9, repeat, 7}, 3},
-                           {true, true, {9, repeat, 7}, 1},
-                           {true, false, {repeat, repeat, repeat}, 1}}) {
-    rapt_attention_gradients g = RAPT_ATTENTION_GRADIENTS_INIT;
-    g.dbias = sums.dbias ? &number : nullptr;
-    g.dsinks = sums.dsinks ? &number : nullptr;
-    o.bias_strides = sums.bias_strides;
-    std::size_t count = 0;
-    REQUIRE(rapt_attention_backward_tasks(&o, &g, &count) == RAPT_OK);
-    CHECK(count == sums.tasks);
-  }
-}

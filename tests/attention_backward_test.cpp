@@ -3,6 +3,7 @@
 // alone, foreign floating-point states. Guard pages lie around every buffer, the workspace included.
 #include "support/attention_problems.hpp"
 #include "support/compare_kernels.hpp"
+#include "support/options.hpp"
 
 using namespace rapt::test;
 
@@ -61,6 +62,26 @@ TEST_CASE("every number of keys and queries") {
     problems.push_back({InputClass::gaussian, n, made});
   }
   compare_gradients("keys and queries", problems, plain_and_drawn_layouts(1));
+}
+
+// More than a block of keys and a tile of rows: a head has several tasks.
+TEST_CASE("parts of a head") {
+  Random random(20261122);
+  std::vector<Problem> problems;
+  for (std::size_t seed = 0; seed < native_or_emulated<std::size_t>(60, 6); ++seed) {
+    AttentionProblem made{{65 + random.below(150), 65 + random.below(400), 0}};
+    made.q_heads_per_kv_head = 1 + random.below(3);
+    made.kv_heads = 1 + random.below(2);
+    made.batch = 1 + random.below(2);
+    made.qk_dim = 1 + random.below(9);
+    made.v_dim = 1 + random.below(9);
+    draw(random, made.options);
+    problems.push_back({random.one_in(4) ? InputClass::specials : InputClass::gaussian, seed, made});
+  }
+  std::vector<Layout> layouts(2);
+  layouts[0].attention.calls = Calls::task_by_task;
+  layouts[1].attention.calls = Calls::task_ranges;
+  compare_gradients("parts of a head", problems, [&](const Problem &) { return layouts; });
 }
 
 TEST_CASE("the dimensions of models") {

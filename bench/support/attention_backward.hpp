@@ -24,4 +24,9 @@ class AttentionGradientBuffers {
 template <class T>
 void whole_attention_backward(const AttentionGradientProblem<T> &problem);
 
+// Run `run` of `runs` equal ones of the call's tasks, in a workspace of the problem's scratch_bytes.
+template <class T>
+void run_of_attention_backward(const AttentionGradientProblem<T> &problem, std::size_t run, std::size_t runs,
+                               void *workspace);
+
 }  // namespace rapt::bench

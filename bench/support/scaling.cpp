@@ -9,7 +9,7 @@
 #include <limits>
 #include <regex>
 
-#include "support/attention.hpp"
+#include "support/attention_backward.hpp"
 #include "support/disturbance.hpp"
 #include "support/other_load.hpp"
 #include "support/text.hpp"
@@ -27,6 +27,10 @@ struct Job {
 constexpr Job jobs[] = {
     {"prefill:d128:t1024:causal", prompt_shape(32, 8, 1024, 128, 128, true)},
     {"decode:32x8:d128:k32768", token_shape(32, 8, 32768, 128, 128)},
+};
+constexpr Job backward_jobs[] = {
+    {"backward:32x8:d128:t1024:causal", prompt_shape(32, 8, 1024, 128, 128, true)},
+    {"backward:32x1:d128:t1024:causal", prompt_shape(32, 1, 1024, 128, 128, true)},
 };
 
 // A decode has few heads, so its keys are split too, to give every thread enough to do.
@@ -85,6 +89,31 @@ class Call {
   std::size_t tasks_ = 0, partial_tasks_ = 0;
 };
 
+// One run of tasks per thread.
+class BackwardCall {
+ public:
+  BackwardCall(const AttentionShape &shape, int threads)
+      : buffers_(shape),
+        workspace_bytes_((buffers_.problem().scratch_bytes + 4095) / 4096 * 4096),
+        workspaces_(workspace_bytes_ * static_cast<std::size_t>(threads)) {}
+
+  void run(int threads) const {
+    const AttentionGradientProblem<float> problem = buffers_.problem();
+    const auto count = static_cast<std::size_t>(threads);
+#pragma omp parallel num_threads(threads)
+    {
+      const auto thread = static_cast<std::size_t>(omp_get_thread_num());
+      run_of_attention_backward(problem, thread, count, workspaces_.data() + workspace_bytes_ * thread);
+    }
+  }
+
+ private:
+  AttentionGradientBuffers<float> buffers_;
+  std::size_t workspace_bytes_;
+  Buffer<char> workspaces_;
+};
+
+template <class Call>
 double best_of(const Call &call, int threads, bool quick) {
   using Time = std::chrono::steady_clock;
   double best = std::numeric_limits<double>::infinity();
@@ -116,15 +145,16 @@ Scaling measure_scaling([[maybe_unused]] const Plan &plan, [[maybe_unused]] cons
   // Each thread gets its own CPU: the process is pinned to one, and its threads begin there.
 #pragma omp parallel num_threads(most)
   pin_thread(topology.cpus[static_cast<std::size_t>(omp_get_thread_num())]);
-  for (const Job &job : jobs) {
-    const Call call(job.shape, most);
+  const auto measure = [&](const char *size, const auto &call) {
     for (int threads = 1;; threads = std::min(2 * threads, most)) {
       const double seconds = best_of(call, threads, plan.quick);
       const double one = threads == 1 ? seconds : rows.back().seconds * rows.back().speed_up;
-      rows.push_back({job.size, isa, threads, seconds, one / seconds});
+      rows.push_back({size, isa, threads, seconds, one / seconds});
       if (threads == most) break;
     }
-  }
+  };
+  for (const Job &job : jobs) measure(job.size, Call(job.shape, most));
+  for (const Job &job : backward_jobs) measure(job.size, BackwardCall(job.shape, most));
   scaling.load = others.sample();
 #endif
   return scaling;
@@ -133,8 +163,10 @@ Scaling measure_scaling([[maybe_unused]] const Plan &plan, [[maybe_unused]] cons
 void print_scaling(const Scaling &scaling) {
   const std::vector<ScalingRow> &rows = scaling.rows;
   if (rows.empty()) return;
-  print_line("\nTasks of attention_f32 on threads, {}, wall time; decode in chunks of keys.\n",
-             rows.front().isa);
+  print_line(
+      "\nTasks of attention_f32 on threads, {}, wall time; decode in chunks of keys, backward one run per "
+      "thread.\n",
+      rows.front().isa);
   print_line("{:<30}{:>9}{:>11}{:>10}", "size", "threads", "time", "speed-up");
   print_rule(60);
   for (const ScalingRow &row : rows) {

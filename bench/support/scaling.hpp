@@ -1,4 +1,4 @@
-// Attention on more threads: OpenMP over the tasks of rapt_attention_tasks, as a program would use them.
+// Attention and its gradient on more threads: OpenMP over their tasks, as a program would use them.
 #pragma once
 
 #include <string>

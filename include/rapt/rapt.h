@@ -551,9 +551,13 @@ typedef struct rapt_attention_gradients {
  * keys is one chain in key order. A sum over queries is one chain token by token, and within a token head by
  * head. dsinks adds up the sequences in order. The order does not depend on tasks, batch or instruction set.
  *
- * Tasks: as those of attention, but a task is one key/value head of one sequence. With dsinks, or a dbias
- * that is summed over sequences, it covers all sequences. With a dbias that is summed over heads, it covers
- * all heads. */
+ * Tasks: run(first, last) does tasks first to last - 1. Every task writes elements of its own, and every
+ * split gives the same bits. A task writes dq for a part of the rows of its heads, and dk, dv and dbias for a
+ * part of their keys; a head's first task writes its dsinks. The heads are one key/value head of one
+ * sequence, or all heads and sequences that add to one element of dbias. They have as many parts as make 64
+ * tasks, at most one per 64 keys and per 64 rows. A run of all tasks of a head computes 5 matrix products,
+ * equal runs of half of them 6, and single tasks up to 7. So give each thread one run, not one task after the
+ * other: tasks * thread / threads to tasks * (thread + 1) / threads. */
 RAPT_API rapt_status rapt_attention_backward(const void *q, const void *k, const void *v,
                                              const rapt_attention_options *options,
                                              const rapt_attention_gradients *gradients, void *workspace,

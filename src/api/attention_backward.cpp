@@ -100,7 +100,7 @@ struct Run {
     if (status == RAPT_OK) status = check_pointers(call);
     if (status == RAPT_OK) status = check_lengths(o);
     if (status != RAPT_OK) return status;
-    if (!tasks.fit(BackwardTask::count(call))) return RAPT_BAD_TASKS;
+    if (!tasks.fit(BackwardTasks::count(call))) return RAPT_BAD_TASKS;
     if (!workspace.holds(backward_workspace_length, o)) return RAPT_BAD_WORKSPACE;
     status = check_arrays(call, gradients);
     if (status != RAPT_OK || tasks.first == tasks.last) return status;
@@ -128,7 +128,7 @@ rapt_status rapt_attention_backward_tasks(const rapt_attention_options *options,
     if (status != RAPT_OK) return status;
     if (!tasks) return RAPT_BAD_OUT;
     call.gradients = &resolved;
-    *tasks = BackwardTask::count(call);
+    *tasks = BackwardTasks::count(call);
     return RAPT_OK;
   });
 }

@@ -23,7 +23,7 @@ class AttentionTile {
   using Call = rapt::AttentionCall;
 
   AttentionTile(const Call &call, std::size_t index)
-      : call_(call), o_(call.options), heads_(call.q_heads_per_kv_head()) {
+      : call_(call), o_(call.options), index_(index), heads_(call.q_heads_per_kv_head()) {
     const std::size_t tiles = call.tile_numbers_per_sequence();
     const std::size_t sequence_head = index / tiles;
     sequence_ = sequence_head / o_.kv_heads;
@@ -31,13 +31,16 @@ class AttentionTile {
     q_len_ = o_.q_offsets ? static_cast<std::size_t>(o_.q_offsets[sequence_ + 1] - o_.q_offsets[sequence_])
                           : o_.q_len;
     kv_len_ = o_.kv_lengths ? static_cast<std::size_t>(o_.kv_lengths[sequence_]) : all_keys();
-    const std::size_t all = q_len_ * heads_;
+    const std::size_t all = all_rows();
     first_ = index % tiles * rapt::attention_tile_rows;
     if (first_ > all) first_ = all;
     rows_ = all - first_ < rapt::attention_tile_rows ? all - first_ : rapt::attention_tile_rows;
   }
 
+  std::size_t index() const { return index_; }
   std::size_t rows() const { return rows_; }
+  // Of all tiles of the head.
+  std::size_t all_rows() const { return q_len_ * heads_; }
   bool is_first_of_head() const { return first_ == 0; }
   std::size_t kv_len() const { return kv_len_; }
   const rapt_attention_options &options() const { return o_; }
@@ -201,6 +204,7 @@ class AttentionTile {
 
   const Call &call_;
   const rapt_attention_options &o_;
+  std::size_t index_;
   std::size_t heads_;  // query heads per key/value head
   std::size_t sequence_, kv_head_, q_len_, kv_len_;
   std::size_t first_, rows_;

@@ -26,8 +26,9 @@ class AttentionCalls {
   template <class Run>
   void run_tasks(std::size_t tasks, Run &&run) {
     if (calls_ == Calls::task_ranges || calls_ == Calls::split_keys) {
+      const std::size_t longest = random_.one_in(2) ? 3 : tasks;
       for (std::size_t first = 0; first < tasks;) {
-        const std::size_t end = first + std::min(tasks - first, random_.below(4));
+        const std::size_t end = first + std::min(tasks - first, random_.below(longest + 1));
         call([&] { return run(first, end); });
         first = end;
       }

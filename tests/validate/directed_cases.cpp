@@ -173,6 +173,12 @@ constexpr DirectedCase cases[] = {
     {"keys that a sequence does not have", backward,
      "rows=9 n=30 batch=4 row_lengths qk_dim=2 v_dim=3 scale=0.1"},
     {"a query's own scale, of either sign", backward, "rows=20 n=20 query_scales scale=0.1 qk_dim=2 v_dim=3"},
+    {"the parts of a head make the sums of the whole", backward,
+     "rows=150 n=200 kv_heads=2 causal=0 bottom_right calls=task_by_task qk_dim=2 v_dim=3 scale=0.1"},
+    {"the parts of a head make the sums of the whole", backward,
+     "rows=140 n=150 batch=2 bias=shared sinks calls=task_by_task qk_dim=2 v_dim=3 seed=2 scale=0.1"},
+    {"a window sees the first keys of the next part", backward,
+     "rows=200 n=200 causal=0 bottom_right window_left=70 calls=task_by_task qk_dim=2 v_dim=3 scale=0.1"},
     {"rows that see nothing", backward, "rows=12 n=20 causal=-3 sinks qk_dim=2 v_dim=3 seed=2 scale=0.1"},
 };
 

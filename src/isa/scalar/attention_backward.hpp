@@ -27,8 +27,9 @@ A final_weight(A distance) {
   return weight(distance > 0 ? A(0) : distance, A(1), rapt::AttentionContract<A>::lowest_log2);
 }
 
+// Without share.dq, dq is scratch.
 template <class E, class A>
-void add_gradients(const AttentionTile &tile, AttentionTile::Row row, A *dq) {
+void add_gradients(const AttentionTile &tile, AttentionTile::Row row, const TileShare &share, A *dq) {
   using C = rapt::AttentionContract<A>;
   const rapt_attention_options &o = tile.options();
   const AttentionRow<E> scores(tile, row);
@@ -42,7 +43,8 @@ void add_gradients(const AttentionTile &tile, AttentionTile::Row row, A *dq) {
   const A mean = chain(dout, tile.forward_out<E>(row), o.v_dim);
   for (std::size_t d = 0; d < o.qk_dim; ++d) dq[d] = 0;
   for (std::size_t j = 0; j < tile.kv_len(); ++j) {
-    if (!scores.visible(j)) continue;
+    const bool is_shared = j >= share.keys.first && j < share.keys.end;
+    if (!scores.visible(j) || !(share.dq || is_shared)) continue;
     constexpr std::size_t block = rapt::attention_block;
     A slope = 1;
     const A s = scores.score(j / block * block, j % block, &slope);
@@ -50,17 +52,17 @@ void add_gradients(const AttentionTile &tile, AttentionTile::Row row, A *dq) {
     const A w = final_weight(std::fma(s, scale.to_log2, -lse_log2));
     if (w == 0) continue;
     const A ds = w * (chain(dout, tile.v<E>(j), o.v_dim) - mean);
-    if (A *dbias = tile.dbias<A>(row)) dbias[j] = dbias[j] + ds;
     const A g = scale.cap != 0 ? ds * slope * to_score : ds * to_score;
     const E *k = tile.k<E>(j);
+    for (std::size_t d = 0; d < o.qk_dim; ++d) dq[d] = std::fma(g, rapt::widened(k[d]), dq[d]);
+    if (!is_shared) continue;
+    if (A *dbias = tile.dbias<A>(row)) dbias[j] = dbias[j] + ds;
     A *dk = tile.dk<A>(j), *dv = tile.dv<A>(j);
     for (std::size_t d = 0; d < o.v_dim; ++d) dv[d] = std::fma(w, rapt::widened(dout[d]), dv[d]);
-    for (std::size_t d = 0; d < o.qk_dim; ++d) {
-      dk[d] = std::fma(g, rapt::widened(q[d]), dk[d]);
-      dq[d] = std::fma(g, rapt::widened(k[d]), dq[d]);
-    }
+    for (std::size_t d = 0; d < o.qk_dim; ++d) dk[d] = std::fma(g, rapt::widened(q[d]), dk[d]);
   }
-  if (A *dsinks = static_cast<A *>(tile.gradients().dsinks)) {
+  if (share.sinks) {
+    A *dsinks = static_cast<A *>(tile.gradients().dsinks);
     const A sink_log2 = static_cast<A>(double{tile.sink<A>(row)} * C::log2_e);
     const bool none = lse == -std::numeric_limits<A>::infinity();
     const A w = none ? A(0) : final_weight(sink_log2 - lse_log2);
@@ -68,12 +70,10 @@ void add_gradients(const AttentionTile &tile, AttentionTile::Row row, A *dq) {
   }
 }
 
-// Makes every zero of a task's gradients positive, whichever terms of 0 were left out.
+// Makes every zero of a gradient positive, whichever terms of 0 were left out.
 template <class A>
-void make_zeros_positive(const BackwardTask &task) {
-  task.for_each_summed_gradient<A>([](A *x, std::size_t n) {
-    for (std::size_t i = 0; i < n; ++i) x[i] = x[i] + A(0);
-  });
+void make_zeros_positive(A *x, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) x[i] = x[i] + A(0);
 }
 
 template <class E>
@@ -82,17 +82,18 @@ void attention_backward(const rapt::AttentionCall *call, std::size_t first, std:
   using A = rapt::Arithmetic<E>;
   const rapt_attention_options &o = call->options;
   A *const dq = static_cast<A *>(workspace);
-  for (std::size_t index = first; index < last; ++index) {
-    const BackwardTask task(*call, index);
-    clear_gradients<A>(task);
-    task.for_each_tile([&](const AttentionTile &tile) {
-      for (std::size_t r = 0; r < tile.rows(); ++r) {
-        const AttentionTile::Row row = tile.row(r);
-        add_gradients<E>(tile, row, dq);
-        for (std::size_t d = 0; d < o.qk_dim; ++d) tile.dq<A>(row)[d] = dq[d] + A(0);
-      }
-    });
-    make_zeros_positive<A>(task);
+  const auto take = [&](const AttentionTile &tile, const TileShare &share) {
+    for (std::size_t r = 0; r < tile.rows(); ++r) {
+      const AttentionTile::Row row = tile.row(r);
+      add_gradients<E>(tile, row, share, dq);
+      if (!share.dq) continue;
+      for (std::size_t d = 0; d < o.qk_dim; ++d) tile.dq<A>(row)[d] = dq[d] + A(0);
+    }
+  };
+  for (std::size_t index = first; index < last;) {
+    const BackwardTasks tasks(*call, {first, last}, index);
+    tasks.run<A>(take, make_zeros_positive<A>);
+    index = tasks.end();
   }
 }
 

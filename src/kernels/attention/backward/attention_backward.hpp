@@ -2,7 +2,6 @@
 //
 // Tiles outside and blocks within: dq is then a tile's own, and a block reads and writes its keys' gradients,
 // 4 bytes for 80 operations. With blocks outside, dq would be transposed to and from memory for each.
-// Separate tasks for rows and for keys would compute scores twice: 7 products instead of 5.
 #pragma once
 
 #include <cstddef>
@@ -12,30 +11,27 @@
 
 namespace {
 
-// Makes every zero of a task's gradients positive, whichever terms of 0 were left out.
+// Makes every zero of a gradient positive, whichever terms of 0 were left out.
 template <class A>
-void make_zeros_positive(const BackwardTask &task) {
+void make_zeros_positive(A *x, std::size_t n) {
   using S = simd<A>;
-  const auto add_zero = [](A *x, std::size_t n) {
-    const typename S::batch zero(A(0));
-    std::size_t i = 0;
-    for (; n - i >= S::width; i += S::width) S::store(x + i, S::load(x + i) + zero);
-    if (i < n) S::store_first(x + i, S::load_first(x + i, n - i) + zero, n - i);
-  };
-  task.for_each_summed_gradient<A>(add_zero);
+  const typename S::batch zero(A(0));
+  std::size_t i = 0;
+  for (; n - i >= S::width; i += S::width) S::store(x + i, S::load(x + i) + zero);
+  if (i < n) S::store_first(x + i, S::load_first(x + i, n - i) + zero, n - i);
 }
 
 template <class E>
 void attention_backward(const rapt::AttentionCall *call, std::size_t first, std::size_t last,
                         void *workspace) {
   using A = rapt::Arithmetic<E>;
-  for (std::size_t index = first; index < last; ++index) {
-    const BackwardTask task(*call, index);
-    clear_gradients<A>(task);
-    task.for_each_tile([&](const AttentionTile &tile) {
-      TileGradients<GradientProducts<E>>(tile, static_cast<A *>(workspace)).run();
-    });
-    make_zeros_positive<A>(task);
+  const auto take = [&](const AttentionTile &tile, const TileShare &share) {
+    TileGradients<GradientProducts<E>>(tile, static_cast<A *>(workspace)).run(share);
+  };
+  for (std::size_t index = first; index < last;) {
+    const BackwardTasks tasks(*call, {first, last}, index);
+    tasks.run<A>(take, make_zeros_positive<A>);
+    index = tasks.end();
   }
 }
 

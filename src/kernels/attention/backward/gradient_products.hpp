@@ -23,6 +23,9 @@ class GradientProducts : public BroadcastProducts<E, E> {
 
   GradientProducts(const AttentionTile &tile, const TileRows<A> &rows, A *workspace)
       : Base(tile, rows, workspace), dout_(workspace + Base::workspace_length(tile.options())) {
+    // dk and dv drive keys and values out of L2. Fetching always, AVX-512: 1024 keys of 128 dimensions 2 %
+    // faster, a window of 512 in 16K tokens 1 to 4 %, 512 keys as before.
+    fetches_ = true;
     for (std::size_t r = 0; r < rows.lanes; ++r) {
       q_row_[r] = tile.q<E>(rows.of[r]);
       dout_row_[r] = tile.dout<E>(rows.of[r]);
@@ -127,7 +130,7 @@ class GradientProducts : public BroadcastProducts<E, E> {
   }
 
  private:
-  using Base::tile_, Base::o_, Base::rows_, Base::queries_, Base::addresses_;
+  using Base::tile_, Base::o_, Base::rows_, Base::queries_, Base::fetches_, Base::addresses_;
   A *dout_;  // transposed
   const E *q_row_[rapt::attention_tile_rows], *dout_row_[rapt::attention_tile_rows];
 };

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "call/attention_workspace.hpp"
+#include "call/backward_task.hpp"
 #include "kernels/attention/backward/gradient_products.hpp"
 #include "kernels/attention/segments.hpp"
 #include "kernels/attention/tile_rows.hpp"
@@ -14,8 +15,8 @@
 
 namespace {
 
-// The tile goes through the blocks of keys in order. Scores and weights are computed again; of the five
-// products, the two that make dk and dv add to memory as it lies.
+// The tile goes through the blocks of keys in order, and adds to the gradients that are asked for. Scores and
+// weights are computed again; of the five products, the two that make dk and dv add to memory as it lies.
 template <class Products>
 class TileGradients {
  public:
@@ -40,19 +41,25 @@ class TileGradients {
     if (rows_.cap != 0) scores_.slopes = slopes_;
   }
 
-  [[gnu::flatten]] void run() {
+  [[gnu::flatten]] void run(const TileShare &share) {
+    AttentionTile::Range keys = rows_.range();
+    if (!share.dq) keys = common(keys, share.keys);
+    if (!share.dq && !share.sinks && keys.first >= keys.end) return;
     load_rows();
-    for (std::size_t d = 0; d < o_.qk_dim; ++d) {
+    for (std::size_t d = 0; share.dq && d < o_.qk_dim; ++d) {
       for (std::size_t r = 0; r < rows_.lanes; r += S::width) S::store(dq_ + d * tile_pitch + r, batch(A(0)));
     }
-    const AttentionTile::Range seen = rows_.range();
-    for (std::size_t first = seen.first / block * block; first < seen.end; first += block)
-      take_block(first, seen.end);
-    store_dq();
-    if (tile_.gradients().dsinks) add_to_sinks();
+    for (std::size_t first = keys.first / block * block; first < keys.end; first += block)
+      take_block(first, keys.end, share);
+    if (share.dq) store_dq();
+    if (share.sinks) add_to_sinks();
   }
 
  private:
+  static AttentionTile::Range common(const AttentionTile::Range &a, const AttentionTile::Range &b) {
+    return {a.first < b.first ? b.first : a.first, a.end < b.end ? a.end : b.end};
+  }
+
   void load_rows() {
     for (std::size_t r = 0; r < rows_.lanes; ++r) {
       const A lse = *tile_.lse<A>(rows_.of[r]);
@@ -64,19 +71,25 @@ class TileGradients {
     rows_are_finite_ = products_.load_rows(out_, mean_);
   }
 
-  void take_block(std::size_t first, std::size_t end) {
+  void take_block(std::size_t first, std::size_t end, const TileShare &share) {
     const std::size_t keys = end - first < block ? end - first : block;
     products_.find_block(first, keys, first + block < end ? end - first - block : 0);
-    const bool keys_are_finite = products_.keys_are_finite(keys);
+    const DqTerms dq_terms = !share.dq                         ? DqTerms::none
+                             : products_.keys_are_finite(keys) ? DqTerms::all
+                                                               : DqTerms::with_weight;
     for (std::size_t r = 0; r < rows_.lanes; r += panel) {
-      take_block_of_rows(first, r, rows_.lanes - r < panel ? rows_.lanes : r + panel, keys, keys_are_finite);
+      take_block_of_rows(first, r, rows_.lanes - r < panel ? rows_.lanes : r + panel, keys, dq_terms);
     }
+    if (first < share.keys.first || first >= share.keys.end) return;
     if (tile_.gradients().dbias) add_to_bias(first, keys);
     add_to_keys(first, keys);
   }
 
+  // Which pairs of a row and a key add to dq.
+  enum class DqTerms { none, all, with_weight };
+
   void take_block_of_rows(std::size_t first, std::size_t from, std::size_t to, std::size_t keys,
-                          bool keys_are_finite) {
+                          DqTerms dq_terms) {
     const Segments<A> segments(rows_, first, from, to);
     alignas(64) A largest[panel];
     for (const Segment &part : segments) {
@@ -97,9 +110,9 @@ class TileGradients {
       make_gradients(r, any, keys);
     }
     for (const Segment &part : segments) {
-      if (keys_are_finite) {
+      if (dq_terms == DqTerms::all) {
         products_.add_to_dq(part, gradients_, dq_);
-      } else {
+      } else if (dq_terms == DqTerms::with_weight) {
         products_.add_to_dq_by_element(part, weights_, gradients_, dq_);
       }
     }
