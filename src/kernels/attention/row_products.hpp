@@ -117,11 +117,14 @@ template <class A, std::size_t rows, class E>
   using S = simd<A>;
   using batch = typename S::batch;
   // Four on NEON: with one query two chains take 16 modelled cycles of a Neoverse N1 per 8 operations, four
-  // take 12.
-  constexpr std::size_t vectors = rows <= 2 && MultipliesByLane<S> ? 4 : rows <= 2 ? 2 : 1;
+  // take 12. Two of AVX-512 in f32 are two runs, whose pointers and those of four queries fill the registers.
+  constexpr bool one_run = 2 * S::width <= RowRun<E>::rows;
+  constexpr std::size_t vectors = rows <= 2 && MultipliesByLane<S> ? 4 : rows <= (one_run ? 4 : 2) ? 2 : 1;
   constexpr std::size_t together = vectors * S::width;
   constexpr std::size_t lines_of_square = S::width * S::width * sizeof(E) / 64,
-                        group = lines_of_square < 4 ? lines_of_square : 4;
+                        group = lines_of_square < 1   ? 1
+                                : lines_of_square < 4 ? lines_of_square
+                                                      : 4;
   LinesAhead<E, rows, rows <= 4 ? Cache::l1 : Cache::l2> lines(keys, last);
   alignas(64) E copy[together * S::width];
   for (std::size_t j = 0; j < count; j += together) {
