@@ -241,13 +241,13 @@ struct simd : Avx2 {
     });
   }
   // In f32 two thirds of the shuffles that transposing whole loads takes.
-  template <class E, class F>
-  [[gnu::always_inline]] static void each_transposed(const E *const *row, std::size_t at, F f) {
+  template <class Rows, class F>
+  [[gnu::always_inline]] static void each_transposed(const Rows &row, std::size_t at, F f) {
     each_transposed_by_parts<simd, part_width<A>>(row, at, f);
   }
-  template <class E>
-  static batch load_parts(const E *const *row, std::size_t at) {
-    return load_halves(row[0] + at, row[part_width<A>] + at);
+  template <class Rows>
+  static batch load_parts(const Rows &row, std::size_t i, std::size_t at) {
+    return load_halves(row[i] + at, row[i + part_width<A>] + at);
   }
 
   // The lower half becomes op of the halves of a, the upper half op of the halves of b.

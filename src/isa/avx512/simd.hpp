@@ -263,8 +263,8 @@ struct simd : Avx512 {
   //   whole registers    | 16    | 0       | 64       | 64
   //   quarters           | 64    | 48      | 32       | 70-89
   //   halves             | 32    | 16      | 48       | 56-69
-  template <class E, class F>
-  [[gnu::always_inline]] static void each_transposed(const E *const *row, std::size_t at, F f) {
+  template <class Rows, class F>
+  [[gnu::always_inline]] static void each_transposed(const Rows &row, std::size_t at, F f) {
     constexpr std::size_t n = part_width<A>;
     unroll<2>([&](auto h) __attribute__((always_inline)) {
       batch even[n], odd[n];

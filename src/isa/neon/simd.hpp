@@ -234,13 +234,13 @@ struct simd : Neon {
   }
 
   [[gnu::always_inline]] static void transpose(batch (&v)[width]) { transpose_in_parts<Neon>(v); }
-  template <class E, class F>
-  [[gnu::always_inline]] static void each_transposed(const E *const *row, std::size_t at, F f) {
+  template <class Rows, class F>
+  [[gnu::always_inline]] static void each_transposed(const Rows &row, std::size_t at, F f) {
     each_transposed_by_parts<simd, part_width<A>>(row, at, f);
   }
-  template <class E>
-  static batch load_parts(const E *const *row, std::size_t at) {
-    return load(row[0] + at);
+  template <class Rows>
+  static batch load_parts(const Rows &row, std::size_t i, std::size_t at) {
+    return load(row[i] + at);
   }
   template <class Op>
   static batch fold_each(const batch (&v)[width], Op op) {

@@ -1,19 +1,13 @@
-// Keys and values that are read later, prefetched a line at a time.
+// Keys and values that are read later, prefetched.
 //
-// A core's own prefetchers stop at the end of a page, and while scores become weights no load tells them
-// where to go on. So lines are fetched in the order in which rows will be read, one for each line that is
-// worked on, up to 32 KB ahead. 16 rows more or less is within 5 %.
+// A core's own prefetchers follow lines in order, to the end of a page. So the first lines of a page are
+// fetched well before it is read, and start them. Every line is fetched again shortly before: it comes from
+// L2 then, and is not long one of the 16 lines that L1 waits for at most.
 //
-//   AVX-512, 8 heads of 128 dimensions   | in L3, us | in memory, ms
-//   next 16 or 32 rows, transposed order | 1369      | 19.2
-//   this                                 | 1257      | 18.3
-//   the same with 4 queries per head     | 1769      | 22.2
-//   this (in part few_rows.hpp's gain)   | 1449      | 19.5
-//   packed keys, no lines                | 1189      | 16.4 (4 queries: 22.2)
-//   packed keys, this                    | 1211      | 16.9 (4 queries: 18.1)
-//
-// L2 is the better place for lines far ahead (4 queries, memory: 18.9 ms against 20.4), L1 for near ones (one
-// query, L3: 1245 us against 1311).
+//   AVX-512, 128 dimensions, ns, us, us  | L2, 1 x 1024 keys | L3, 8 x 4096 | memory, 8 x 16384
+//   lines, 2 runs ahead                  | 12900             | 1305         | 11150
+//   first lines of pages, 6 runs ahead   | 13950             | 1274         |
+//   both                                 | 13300             | 1161         | 9230
 #pragma once
 
 #include <cstddef>
@@ -41,30 +35,75 @@ template <class E>
   return run.first + run.stride * static_cast<std::ptrdiff_t>(i % rows);
 }
 
-// L1 waits for at most 16 lines at a time; L2 has room to get further ahead.
+// Where lines are fetched to, and how many runs ahead of their reading.
 enum class Cache { l1, l2 };
+template <std::size_t queries>
+inline constexpr std::size_t runs_ahead = queries <= 4 ? 2 : 4;
 
-// From `run` to `last`, which is fetched again at the end.
-template <class E, Cache cache>
+// Run i from `run` on, or the last.
+template <class E>
+[[gnu::always_inline]] inline const RowRun<E> *run_after(const RowRun<E> *run, std::size_t i,
+                                                         const RowRun<E> *last) {
+  return static_cast<std::size_t>(last - run) > i ? run + i : last;
+}
+
+// Addresses are numbers here: rows past the last key are fetched like others, and have no pointers.
+template <Cache cache>
+[[gnu::always_inline]] inline void fetch_line(std::uintptr_t at) {
+  __builtin_prefetch(reinterpret_cast<const void *>(at), 0, cache == Cache::l1 ? 3 : 2);
+}
+
+// Fetches the first two lines of each page of the run that is read 6 runs after `run`. More queries give a
+// core's prefetchers time enough: with 8 per key/value head, in L3, this costs 2 to 6 %.
+template <std::size_t queries, class E>
+[[gnu::always_inline]] inline void fetch_pages(const RowRun<E> *run, const RowRun<E> *last) {
+  if constexpr (queries > 4) return;
+  constexpr std::ptrdiff_t page = 4096;
+  constexpr std::uintptr_t line = 64;
+  const RowRun<E> &of = *run_after(run, 6, last);
+  const std::ptrdiff_t stride = of.stride * static_cast<std::ptrdiff_t>(sizeof(E));
+  const std::ptrdiff_t bytes = stride * static_cast<std::ptrdiff_t>(of.rows);
+  for (std::ptrdiff_t i = 0; i < bytes; i += stride < page ? page : stride) {
+    const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(of.first) + static_cast<std::uintptr_t>(i);
+    fetch_line<Cache::l2>(at);
+    fetch_line<Cache::l2>(at + line);
+  }
+}
+
+// The lines of runs in order, where columns of several rows are read at a time: from `runs_ahead` after `run`
+// to `last`, which is fetched again at the end. L2 has room for lines that are fetched far ahead.
+template <class E, std::size_t queries, Cache cache>
 class LinesAhead {
  public:
-  LinesAhead(const RowRun<E> *run, const RowRun<E> *last) : run_(run < last ? run : last), last_(last) {
+  LinesAhead(const RowRun<E> *run, const RowRun<E> *last)
+      : run_(run_after(run, runs_ahead<queries>, last)), last_(last) {
     begin();
   }
 
+  // Line `i` of `group` lines. Where they lie is looked up once per group, so that a line costs little more
+  // than its prefetch. The last group of a row goes on past its end.
+  template <std::size_t i = 0, std::size_t group = 1>
   [[gnu::always_inline]] void fetch() {
-    __builtin_prefetch(reinterpret_cast<const void *>(at_), 0, cache == Cache::l1 ? 3 : 2);
-    at_ += 64;
-    if (at_ < end_) return;
-    // Rows past the last key are fetched like others, so that these are numbers, not pointers.
-    at_ = end_ + skip_;
-    end_ = at_ + row_;
+    static_assert(i < group);
+    fetch_line<cache>(at_ + i * line);
+    if constexpr (i + 1 == group) {
+      at_ += group * line;
+      if (at_ >= end_) next_row();
+    }
+  }
+
+  const RowRun<E> *last() const { return last_; }
+
+ private:
+  static constexpr std::uintptr_t line = 64;
+
+  [[gnu::always_inline]] void next_row() {
+    at_ += skip_;
+    end_ += skip_ + row_;
     if (--left_ > 0) return;
     if (run_ < last_) ++run_;
     begin();
   }
-
- private:
   [[gnu::always_inline]] void begin() {
     at_ = reinterpret_cast<std::uintptr_t>(run_->first);
     row_ = run_->dim * sizeof(E);
@@ -80,6 +119,32 @@ class LinesAhead {
   const RowRun<E> *run_, *last_;
   std::uintptr_t at_, end_, row_, skip_;
   std::size_t left_;
+};
+
+// For rows that are read one after the other, from dimension d on. Each fetches the same lines of the row
+// `runs_ahead` after it; of more queries, which read a row in several passes, the next line of `lines`.
+template <class E, std::size_t queries>
+class RowsAhead {
+ public:
+  using Lines = LinesAhead<E, queries, Cache::l1>;
+
+  RowsAhead(const RowRun<E> *run, Lines &lines, std::size_t d) : lines_(lines) {
+    const RowRun<E> &of = *run_after(run, runs_ahead<queries>, lines.last());
+    at_ = reinterpret_cast<std::uintptr_t>(of.first + d);
+    stride_ = static_cast<std::uintptr_t>(of.stride) * sizeof(E);
+  }
+  [[gnu::always_inline]] void fetch(std::uintptr_t bytes) {
+    if constexpr (queries <= 4) {
+      fetch_line<Cache::l1>(at_ + bytes);
+    } else {
+      lines_.fetch();
+    }
+  }
+  [[gnu::always_inline]] void next_row() { at_ += stride_; }
+
+ private:
+  Lines &lines_;
+  std::uintptr_t at_, stride_;
 };
 
 }  // namespace

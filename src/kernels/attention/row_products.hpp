@@ -16,13 +16,15 @@ namespace {
 // core's own prefetchers do as well.
 template <class A, std::size_t rows, class E>
 [[gnu::noinline, gnu::flatten]] void packed_row_scores(const A *queries, const E *keys, std::size_t count,
-                                                       std::size_t dim, LinesAhead<E, Cache::l2> lines,
-                                                       A *scores) {
+                                                       std::size_t dim, const RowRun<E> *run,
+                                                       const RowRun<E> *last, A *scores) {
   using S = simd<A>;
   using batch = typename S::batch;
   constexpr std::size_t block = rapt::attention_block;
   // Vectors of keys at a time: the chains hide their latency behind each other.
   constexpr std::size_t together = rows >= 4 ? 2 : 4;
+  LinesAhead<E, rows, rows <= 4 ? Cache::l1 : Cache::l2> lines(run, last);
+  for (std::size_t i = 0; i < runs_per_block; ++i) fetch_pages<rows>(run + i, last);
   for (std::size_t j = 0; j < count; j += together * S::width) {
     batch score[together][rows];
     unroll<together>([&](auto g) __attribute__((always_inline)) {
@@ -49,6 +51,62 @@ template <class A, std::size_t rows, class E>
   }
 }
 
+// Up to `count` rows from one key on, in runs. An x86 address adds one or two distances to a pointer: with
+// the distance of 4 rows and of 12, four pointers reach the 16 rows of a run.
+template <class E, std::size_t count>
+class KeyRows {
+ public:
+  KeyRows(const RowRun<E> *keys, std::size_t from) : KeyRows(keys->stride) {
+    unroll<runs>([&](auto run) __attribute__((always_inline)) {
+      set<run>(row_of(keys, from + run * RowRun<E>::rows), keys->stride);
+    });
+  }
+  // Rows side by side in `rows`, `width` elements each.
+  KeyRows(const E *rows, std::ptrdiff_t width) : KeyRows(width) {
+    unroll<runs>([&](auto run) __attribute__((always_inline)) {
+      set<run>(rows + run * RowRun<E>::rows * static_cast<std::size_t>(width), width);
+    });
+  }
+
+  [[gnu::always_inline]] const E *operator[](std::size_t i) const {
+    const std::size_t of_run = i % RowRun<E>::rows, fours = of_run / 4;
+    const E *row = first_[i / RowRun<E>::rows][of_run % 4];
+    asm("" : "+r"(row));  // or gcc adds once, and keeps a pointer per row on the stack
+    const std::ptrdiff_t distance = fours == 3 ? twelve_ : static_cast<std::ptrdiff_t>(fours) * four_;
+    return reinterpret_cast<const E *>(reinterpret_cast<const char *>(row) + distance);
+  }
+  // The rows from one on.
+  struct From {
+    const KeyRows &rows;
+    std::size_t first;
+    [[gnu::always_inline]] const E *operator[](std::size_t i) const { return rows[first + i]; }
+  };
+  [[gnu::always_inline]] void advance(std::size_t elements) {
+    unroll<runs * 4>([&](auto i) __attribute__((always_inline)) {
+      const E *&row = first_[i / 4][i % 4];
+      row += elements;
+      asm("" : "+r"(row));
+    });
+    asm("" : "+r"(four_), "+r"(twelve_));
+  }
+
+ private:
+  static constexpr std::size_t runs = (count + RowRun<E>::rows - 1) / RowRun<E>::rows;
+
+  explicit KeyRows(std::ptrdiff_t stride)
+      : four_(4 * stride * static_cast<std::ptrdiff_t>(sizeof(E))), twelve_(3 * four_) {}
+  template <std::size_t run>
+  [[gnu::always_inline]] void set(const E *row, std::ptrdiff_t stride) {
+    unroll<4>([&](auto i) __attribute__((always_inline)) {
+      first_[run][i] = row;
+      row += stride;
+    });
+  }
+
+  const E *first_[runs][4];
+  std::ptrdiff_t four_, twelve_;  // bytes
+};
+
 // The same from keys as they lie: squares of them are transposed in registers and multiplied there. With few
 // rows two vectors of keys take turns, so that a chain has its latency while the other's square is
 // transposed.
@@ -59,50 +117,76 @@ template <class A, std::size_t rows, class E>
   using S = simd<A>;
   using batch = typename S::batch;
   // Four on NEON: with one query two chains take 16 modelled cycles of a Neoverse N1 per 8 operations, four
-  // take 12.
-  constexpr std::size_t vectors = rows <= 2 && MultipliesByLane<S> ? 4 : rows <= 4 ? 2 : 1;
+  // take 12. Two of AVX-512 in f32 are two runs, whose pointers and those of four queries fill the registers.
+  constexpr bool one_run = 2 * S::width <= RowRun<E>::rows;
+  constexpr std::size_t vectors = rows <= 2 && MultipliesByLane<S> ? 4 : rows <= (one_run ? 4 : 2) ? 2 : 1;
   constexpr std::size_t together = vectors * S::width;
-  LinesAhead<E, rows <= 2 ? Cache::l1 : Cache::l2> lines(keys + (rows <= 2 ? 3 : 4), last);
+  constexpr std::size_t lines_of_square = S::width * S::width * sizeof(E) / 64,
+                        group = lines_of_square < 1   ? 1
+                                : lines_of_square < 4 ? lines_of_square
+                                                      : 4;
+  LinesAhead<E, rows, rows <= 4 ? Cache::l1 : Cache::l2> lines(keys, last);
+  alignas(64) E copy[together * S::width];
   for (std::size_t j = 0; j < count; j += together) {
-    const E *row[together];
-    for (std::size_t r = 0; r < together; ++r) row[r] = row_of(keys, j + r < count ? j + r : count - 1);
+    // Rows past the last key are copies of it.
+    const bool whole = count - j >= together;
+    const auto row = [&](std::size_t r) { return row_of(keys, j + r < count ? j + r : count - 1); };
+    KeyRows<E, together> key_rows =
+        whole ? KeyRows<E, together>(keys, j) : KeyRows<E, together>(copy, S::width);
     batch score[vectors][rows];
     unroll<vectors>([&](auto g) __attribute__((always_inline)) {
       unroll<rows>([&](auto r) __attribute__((always_inline)) { score[g][r] = batch(A(0)); });
     });
-    const auto multiply = [&](auto g, std::size_t d, batch key) __attribute__((always_inline)) {
-      unroll<rows>([&](auto r) __attribute__((always_inline)) {
-        score[g][r] = S::fma(batch(queries[r * dim + d]), key, score[g][r]);
-      });
-    };
+    for (std::size_t i = 0; i < together; i += RowRun<E>::rows) {
+      if ((j + i) % RowRun<E>::rows == 0) fetch_pages<rows>(keys + (j + i) / RowRun<E>::rows, last);
+    }
     std::size_t d = 0;
     for (; dim - d >= S::width; d += S::width) {
+      if (!whole) [[unlikely]] {
+        for (std::size_t r = 0; r < together; ++r) S::store(copy + r * S::width, S::load(row(r) + d));
+      }
+      const A *at = queries + d;
       batch query[rows];
       if constexpr (MultipliesByLane<S>) {
         unroll<rows>([&](auto r)
                          __attribute__((always_inline)) { query[r] = S::load(queries + r * dim + d); });
       }
       unroll<vectors>([&](auto g) __attribute__((always_inline)) {
+        if constexpr (vectors > 1)
+          asm("" : "+r"(at));  // or gcc keeps the broadcasts of one vector of keys in memory for the next
         S::each_transposed(
-            row + g * S::width, d, [&](auto i, batch key) __attribute__((always_inline)) {
-              // One at a time: four together cost 2 to 9 % with keys in memory.
-              if constexpr (i * S::width * sizeof(E) % 64 == 0) lines.fetch();
+            typename KeyRows<E, together>::From{key_rows, g * S::width},
+            0, [&](auto i, batch key) __attribute__((always_inline)) {
+              constexpr std::size_t bytes = i * S::width * sizeof(E);
+              if constexpr (bytes % 64 == 0) lines.template fetch<bytes / 64 % group, group>();
               if constexpr (MultipliesByLane<S>) {
                 unroll<rows>([&](auto r) __attribute__((always_inline)) {
                   score[g][r] = S::template fma_by_lane<i>(query[r], key, score[g][r]);
                 });
               } else {
-                multiply(g, d + i, key);
+                unroll<rows>([&](auto r) __attribute__((always_inline)) {
+                  score[g][r] = S::fma(batch(at[r * dim + i]), key, score[g][r]);
+                });
               }
             });
       });
+      key_rows.advance(whole ? S::width : 0);
     }
-    // The last dimensions of an odd number, one by one.
-    for (; d < dim; ++d) {
-      alignas(64) A column[together];
-      for (std::size_t r = 0; r < together; ++r) column[r] = rapt::widened(row[r][d]);
-      unroll<vectors>([&](auto g)
-                          __attribute__((always_inline)) { multiply(g, d, S::load(column + g * S::width)); });
+    if (d < dim) {
+      unroll<vectors>([&](auto g) __attribute__((always_inline)) {
+        batch column[S::width];
+        unroll<S::width>([&](auto r) __attribute__((always_inline)) {
+          column[r] = S::load_first(row(g * S::width + r) + d, dim - d);
+        });
+        S::transpose(column);
+        alignas(64) A columns[S::width][S::width];
+        unroll<S::width>([&](auto i) __attribute__((always_inline)) { S::store(columns[i], column[i]); });
+        for (std::size_t i = 0; i < dim - d; ++i) {
+          unroll<rows>([&](auto r) __attribute__((always_inline)) {
+            score[g][r] = S::fma(batch(queries[r * dim + d + i]), S::load(columns[i]), score[g][r]);
+          });
+        }
+      });
     }
     unroll<vectors>([&](auto g) __attribute__((always_inline)) {
       unroll<rows>([&](auto r) __attribute__((always_inline)) {
@@ -116,7 +200,7 @@ template <class A, std::size_t rows, class E>
 // some vectors of dimensions from d on. The last vector has `tail` elements unless it is whole.
 template <class A, std::size_t rows, std::size_t vectors, bool whole, class E>
 [[gnu::always_inline]] inline void row_values_of(const A *weights, const RowRun<E> *value, std::size_t keys,
-                                                 LinesAhead<E, Cache::l1> &lines, const A *rescale,
+                                                 LinesAhead<E, rows, Cache::l1> &lines, const A *rescale,
                                                  std::size_t d, std::size_t tail, A *values,
                                                  std::size_t pitch) {
   using S = simd<A>;
@@ -130,31 +214,35 @@ template <class A, std::size_t rows, std::size_t vectors, bool whole, class E>
     });
   });
   for (std::size_t j = 0; j < keys; j += size, ++value) {
+    if (d == 0) fetch_pages<rows>(value, lines.last());
     const std::size_t end = keys - j < size ? keys : j + size;
     std::size_t i = j;
+    const E *from = value->first + d;
+    RowsAhead<E, rows> ahead(value, lines, d);
     if constexpr (whole && MultipliesByLane<S>) {  // a load takes the weights of several keys
       for (; end - i >= S::width; i += S::width) {
         batch weight[rows];
         unroll<rows>([&](auto r)
                          __attribute__((always_inline)) { weight[r] = S::load(weights + r * block + i); });
-        const E *from = row_of(value, i - j) + d;
         unroll<S::width>([&](auto k) __attribute__((always_inline)) {
           unroll<vectors>([&](auto v) __attribute__((always_inline)) {
-            if constexpr (v * S::width * sizeof(E) % 64 == 0) lines.fetch();
+            constexpr std::size_t bytes = v * S::width * sizeof(E);
+            if constexpr (bytes % 64 == 0) ahead.fetch(bytes);
             const batch element = S::load(from + v * S::width);
             unroll<rows>([&](auto r) __attribute__((always_inline)) {
               sum[r][v] = S::template fma_by_lane<k>(weight[r], element, sum[r][v]);
             });
           });
           from += value->stride;
+          ahead.next_row();
         });
       }
     }
-    for (; i < end; ++i) {
-      const E *const from = row_of(value, i - j) + d;
+    for (; i < end; ++i, from += value->stride, ahead.next_row()) {
       batch element[vectors];
       unroll<vectors>([&](auto v) __attribute__((always_inline)) {
-        if constexpr (v * S::width * sizeof(E) % 64 == 0) lines.fetch();
+        constexpr std::size_t bytes = v * S::width * sizeof(E);
+        if constexpr (bytes % 64 == 0) ahead.fetch(bytes);
         element[v] = whole || v + 1 < vectors ? S::load(from + v * S::width)
                                               : S::load_first(from + v * S::width, tail);
       });
@@ -176,7 +264,7 @@ template <class A, std::size_t rows, std::size_t vectors, bool whole, class E>
 // The same for all dimensions from d on, by so many vectors and then by fewer.
 template <class A, std::size_t rows, std::size_t vectors, class E>
 [[gnu::always_inline]] inline void row_values_from(const A *weights, const RowRun<E> *value, std::size_t keys,
-                                                   LinesAhead<E, Cache::l1> &lines, const A *rescale,
+                                                   LinesAhead<E, rows, Cache::l1> &lines, const A *rescale,
                                                    std::size_t d, std::size_t dim, A *values,
                                                    std::size_t pitch) {
   constexpr std::size_t width = simd<A>::width;
@@ -191,8 +279,8 @@ template <class A, std::size_t rows, std::size_t vectors, class E>
 }
 template <class A, std::size_t rows, class E>
 [[gnu::noinline]] void row_values(const A *weights, const RowRun<E> *value, std::size_t keys,
-                                  LinesAhead<E, Cache::l1> lines, const A *rescale, std::size_t dim,
-                                  A *values, std::size_t pitch) {
+                                  const RowRun<E> *last, const A *rescale, std::size_t dim, A *values,
+                                  std::size_t pitch) {
   // As many accumulators as leave registers for an element and a weight; a few in memory cost less than
   // another pass over the values. With a vector of weights per row, 8 rows leave registers for two.
   constexpr std::size_t vectors = simd<A>::panel_vectors == 4 ? (rows <= 2                                 ? 8
@@ -203,6 +291,7 @@ template <class A, std::size_t rows, class E>
                                                               : (rows <= 1   ? 8
                                                                  : rows <= 4 ? 4
                                                                              : 2);
+  LinesAhead<E, rows, Cache::l1> lines(value, last);
   row_values_from<A, rows, vectors>(weights, value, keys, lines, rescale, 0, dim, values, pitch);
 }
 

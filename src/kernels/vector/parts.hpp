@@ -31,14 +31,14 @@ template <class S, class Batch>
   v[0] = low;
 }
 
-// each_transposed of Simd, where S::load_parts(row, at) joins a part of every `lanes`-th row. All shuffles
-// left are within parts; on x86 every shuffle goes to one port.
-template <class S, std::size_t lanes, class E, class F>
-[[gnu::always_inline]] inline void each_transposed_by_parts(const E *const *row, std::size_t at, F f) {
+// each_transposed of Simd, where S::load_parts(row, i, at) joins a part of row i and every `lanes`-th row.
+// All shuffles left are within parts; on x86 every shuffle goes to one port.
+template <class S, std::size_t lanes, class Rows, class F>
+[[gnu::always_inline]] inline void each_transposed_by_parts(const Rows &row, std::size_t at, F f) {
   unroll<S::width / lanes>([&](auto c) __attribute__((always_inline)) {
     typename S::batch part[lanes];
     unroll<lanes>([&](auto i)
-                      __attribute__((always_inline)) { part[i] = S::load_parts(row + i, at + lanes * c); });
+                      __attribute__((always_inline)) { part[i] = S::load_parts(row, i, at + lanes * c); });
     transpose_in_parts<S>(part);
     unroll<lanes>([&](auto i) __attribute__((always_inline)) {
       f(std::integral_constant<std::size_t, lanes * c + i>{}, part[i]);
