@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/dot.hpp"
+#include "kernels/dot_rows.hpp"
 #include "kernels/exp.hpp"
 #include "kernels/exp_sum.hpp"
 #include "kernels/scale.hpp"

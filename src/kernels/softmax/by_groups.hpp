@@ -8,6 +8,7 @@
 #include "kernels/softmax/quotient.hpp"
 #include "kernels/softmax/softmax_call.hpp"
 #include "kernels/softmax/window.hpp"
+#include "kernels/softmax/window_elements.hpp"
 #include "kernels/vector/fill.hpp"
 #include "kernels/vector/map.hpp"
 #include "kernels/vector/unroll.hpp"

@@ -6,6 +6,7 @@
 
 #include "kernels/softmax/by_rows.hpp"
 #include "kernels/softmax/window.hpp"
+#include "kernels/softmax/window_elements.hpp"
 
 namespace {
 

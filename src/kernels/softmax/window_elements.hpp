@@ -1,0 +1,123 @@
+// The elements of rows that go without a maximum, and which of them options exclude.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "contract/types.hpp"
+#include "kernels/vector/simd.hpp"
+
+namespace {
+
+// A row's elements for the window, and its exponentials with 0 for the excluded ones. Elements that are not
+// there are 0, which is in the window.
+template <class E>
+struct PlainElements {
+  using S = simd<rapt::Arithmetic<E>>;
+  using batch = typename S::batch;
+  const E *x;
+
+  [[gnu::always_inline]] batch full(std::size_t i) const { return S::load(x + i); }
+  [[gnu::always_inline]] batch first(std::size_t i, std::size_t k) const { return S::load_first(x + i, k); }
+  [[gnu::always_inline]] batch keep(std::size_t, batch e) const { return e; }
+  [[gnu::always_inline]] batch keep_first(std::size_t, std::size_t k, batch e) const {
+    return S::keep_first(e, k);
+  }
+};
+
+template <class E>
+struct MaskedElements {
+  using S = simd<rapt::Arithmetic<E>>;
+  using batch = typename S::batch;
+  const E *x;
+  const std::uint8_t *mask;
+
+  [[gnu::always_inline]] batch full(std::size_t i) const { return keep(i, S::load(x + i)); }
+  [[gnu::always_inline]] batch first(std::size_t i, std::size_t k) const {
+    return keep_first(i, k, S::load_first(x + i, k));
+  }
+  [[gnu::always_inline]] batch keep(std::size_t i, batch e) const { return keep_first(i, S::width, e); }
+  [[gnu::always_inline]] batch keep_first(std::size_t i, std::size_t k, batch e) const {
+    return S::select(S::load_flags(mask + i, k), e, batch(rapt::Arithmetic<E>(0)));
+  }
+};
+
+// Elements of -inf, whose exponential is 0. Compared twice, as 8 masks need more registers than there are.
+template <class E>
+struct FiniteElements {
+  using S = simd<rapt::Arithmetic<E>>;
+  using batch = typename S::batch;
+  const E *x;
+
+  [[gnu::always_inline]] batch full(std::size_t i) const { return keep(i, S::load(x + i)); }
+  [[gnu::always_inline]] batch first(std::size_t i, std::size_t k) const {
+    return keep_first(i, k, S::load_first(x + i, k));
+  }
+  [[gnu::always_inline]] batch keep(std::size_t i, batch e) const { return where_finite(S::load(x + i), e); }
+  [[gnu::always_inline]] batch keep_first(std::size_t i, std::size_t k, batch e) const {
+    return S::keep_first(where_finite(S::load_first(x + i, k), e), k);
+  }
+
+ private:
+  [[gnu::always_inline]] static batch where_finite(batch v, batch e) {
+    return S::zero_where(S::equal(v, batch(-std::numeric_limits<rapt::Arithmetic<E>>::infinity())), e);
+  }
+};
+
+// Scores with a bias alone.
+template <class E>
+struct BiasedElements {
+  using A = rapt::Arithmetic<E>;
+  using S = simd<A>;
+  using batch = typename S::batch;
+  const E *x;
+  const A *bias;
+  batch factor;
+
+  [[gnu::always_inline]] batch full(std::size_t i) const {
+    return S::fma(factor, S::load(x + i), S::load(bias + i));
+  }
+  [[gnu::always_inline]] batch first(std::size_t i, std::size_t k) const {
+    return S::fma(factor, S::load_first(x + i, k), S::load_first(bias + i, k));
+  }
+  [[gnu::always_inline]] batch keep(std::size_t, batch e) const { return e; }
+  [[gnu::always_inline]] batch keep_first(std::size_t, std::size_t k, batch e) const {
+    return S::keep_first(e, k);
+  }
+};
+
+// Scores with a bias that excludes some, and with a mask where there is one.
+template <class E>
+struct BiasedVisibleElements {
+  using A = rapt::Arithmetic<E>;
+  using S = simd<A>;
+  using batch = typename S::batch;
+  const E *x;
+  const A *bias;
+  const std::uint8_t *mask;
+  batch factor;
+
+  [[gnu::always_inline]] batch full(std::size_t i) const {
+    const batch b = S::load(bias + i);
+    return visible(i, S::width, b, S::fma(factor, S::load(x + i), b));
+  }
+  [[gnu::always_inline]] batch first(std::size_t i, std::size_t k) const {
+    const batch b = S::load_first(bias + i, k);
+    return visible(i, k, b, S::fma(factor, S::load_first(x + i, k), b));
+  }
+  [[gnu::always_inline]] batch keep(std::size_t i, batch e) const {
+    return visible(i, S::width, S::load(bias + i), e);
+  }
+  [[gnu::always_inline]] batch keep_first(std::size_t i, std::size_t k, batch e) const {
+    return S::keep_first(visible(i, k, S::load_first(bias + i, k), e), k);
+  }
+
+ private:
+  [[gnu::always_inline]] batch visible(std::size_t i, std::size_t k, batch b, batch v) const {
+    v = S::zero_where(S::equal(b, batch(-std::numeric_limits<A>::infinity())), v);
+    return mask ? S::select(S::load_flags(mask + i, k), v, batch(A(0))) : v;
+  }
+};
+
+}  // namespace
