@@ -85,12 +85,12 @@ class Function:
 
 
 def _dense(blocks, next_blocks, body):
-    """The cycle within a loop that has half of its multiply-adds at least, and most per instruction: what a branch skips for
-    unusual numbers, or most times, is no part of it."""
+    """The cycle within a loop that has a third of its multiply-adds at least, and most per instruction: what a branch skips
+    for unusual numbers, or most times, is no part of it."""
     def count(cycle):
         return sum(i.is_fma for i in body(cycle))
 
-    least = count(blocks) / 2
+    least = count(blocks) / 3
     if least < 2:
         return blocks
     best, density = blocks, count(blocks) / len(body(blocks))
