@@ -51,7 +51,7 @@ constexpr Shape shapes[] = {
     {"dbias of a row of keys", 2, 2, 2, 140, 150, false, 0, false, true, true, {repeat, repeat, repeat}},
 };
 
-// Under an emulator every third.
+// Under a sanitizer every third.
 std::vector<Shape> chosen_shapes() {
   std::vector<Shape> chosen;
   for (std::size_t i = 0; i < std::size(shapes); i += native_or_emulated<std::size_t>(1, 3)) {
