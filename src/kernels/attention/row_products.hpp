@@ -82,8 +82,8 @@ class KeyRows {
     [[gnu::always_inline]] const E *operator[](std::size_t i) const { return rows[first + i]; }
   };
   [[gnu::always_inline]] void advance(std::size_t elements) {
-    unroll<runs * 4>([&](auto i) __attribute__((always_inline)) {
-      const E *&row = first_[i / 4][i % 4];
+    unroll<runs * pointers>([&](auto i) __attribute__((always_inline)) {
+      const E *&row = first_[i / pointers][i % pointers];
       row += elements;
       asm("" : "+r"(row));
     });
@@ -92,18 +92,19 @@ class KeyRows {
 
  private:
   static constexpr std::size_t runs = (count + RowRun<E>::rows - 1) / RowRun<E>::rows;
+  static constexpr std::size_t pointers = count < 4 ? count : 4;
 
   explicit KeyRows(std::ptrdiff_t stride)
       : four_(4 * stride * static_cast<std::ptrdiff_t>(sizeof(E))), twelve_(3 * four_) {}
   template <std::size_t run>
   [[gnu::always_inline]] void set(const E *row, std::ptrdiff_t stride) {
-    unroll<4>([&](auto i) __attribute__((always_inline)) {
+    unroll<pointers>([&](auto i) __attribute__((always_inline)) {
       first_[run][i] = row;
-      row += stride;
+      if (i + 1 < pointers) row += stride;
     });
   }
 
-  const E *first_[runs][4];
+  const E *first_[runs][pointers];
   std::ptrdiff_t four_, twelve_;  // bytes
 };
 
