@@ -136,7 +136,7 @@ void same_bits_as_scalar(const Kind &kind, const Given &given, std::size_t rows,
 TEST_CASE_TEMPLATE("rows inside and outside of the window", T, float, double) {
   for (const Kind &kind : kinds) {
     CAPTURE(std::string(kind.name));
-    const std::size_t step = native_or_emulated<std::size_t>(1, 23);
+    const std::size_t step = native_or_emulated<std::size_t>(1, 37);
     for (std::size_t cols = 1; cols <= 300; cols += step) {
       CAPTURE(cols);
       same_bits_as_scalar<T>(kind, givens[0], 3 + cols % 35, cols);
@@ -145,7 +145,9 @@ TEST_CASE_TEMPLATE("rows inside and outside of the window", T, float, double) {
     for (const std::size_t cols : Sizes{511, 1024, 2500, 5000}) {
       CAPTURE(cols);
       if (emulated() && cols != 511) continue;
-      for (const Given &given : givens) same_bits_as_scalar<T>(kind, given, 5, cols);
+      for (const Given &given : givens) {
+        if (!emulated() || given.sinks) same_bits_as_scalar<T>(kind, given, 5, cols);
+      }
     }
   }
 }

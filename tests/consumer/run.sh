@@ -4,7 +4,7 @@
 #
 # run.sh [--full] SOURCE_DIR WORK_DIR CMAKE GENERATOR CC CXX [STATIC_BUILD]
 # STATIC_BUILD is a finished build of librapt.a by the same compilers, which is installed as it is. --full: instead of all
-# this, the hostile flags one by one, and in combinations for all levels. The builds in WORK_DIR are kept for a
+# this, the hostile flags one by one, and in combinations. The builds in WORK_DIR are kept for a
 # second run.
 set -euo pipefail
 
@@ -18,8 +18,8 @@ consumer_dir=$source_dir/tests/consumer
 mkdir -p "$work_dir"
 compilers=("-DCMAKE_C_COMPILER=$cc" "-DCMAKE_CXX_COMPILER=$cxx")
 processor=$(uname -m)
-vector_level=avx2
-if [[ $processor == aarch64 ]]; then vector_level=neon; fi
+vector_level=avx2 best_level=avx512
+if [[ $processor == aarch64 ]]; then vector_level=neon best_level=neon; fi
 
 fail() {
   echo "FAILED: $*" >&2
@@ -107,7 +107,7 @@ test_one_by_one() {
 
 if $full; then
   test_one_by_one
-  build_hostile fast "" "-Ofast $native -ffp-contract=fast" "$more_isa"
+  build_hostile fast $best_level "-Ofast $native -ffp-contract=fast" "$more_isa"
   run_hostile fast
   build_hostile finite $vector_level "-O3 -frounding-math" "$finite" -DCMAKE_INTERPROCEDURAL_OPTIMIZATION=ON -DCMAKE_UNITY_BUILD=ON
   run_hostile finite
