@@ -45,6 +45,8 @@ struct ScorePlan {
   bool simple() const { return plain() && !rows.options.causal && !rows.options.row_lengths; }
   // v is x, except where the mask excludes it.
   bool masked_only() const { return unchanged() && rows.options.mask; }
+  // v is fma(factor, x, bias), except where the bias or a mask excludes it.
+  bool biased() const { return rows.options.bias && cap == 0; }
 
   // Columns of row r up to its length and its causal limit. No array is read past them.
   std::size_t visible_cols(std::size_t r) const {

@@ -148,7 +148,7 @@ class SoftmaxGroup {
       }
       const batch factor(plan.factor);
       return row_by_row([&](std::size_t j) __attribute__((always_inline)) {
-        return BiasedVisibleElements<E>{x(j), plan.bias_row(first_ + j), plan.mask_row(first_ + j), factor};
+        return BiasedElements<E, true>{x(j), plan.bias_row(first_ + j), plan.mask_row(first_ + j), factor};
       });
     }
   }
@@ -279,9 +279,8 @@ template <bool simple, class E, class A>
   const rapt::SoftmaxRows &rows = call.plan.rows;
   const bool past_caches = simple && goes_past_caches(x, y, rows.rows * rows.cols);
   WindowExp<A> window(call.k);
-  const bool is_biased = rows.options.bias && call.plan.cap == 0;
   const bool serves =
-      WindowExp<A>::serves(call.k) && (call.plan.plain() || call.plan.masked_only() || is_biased);
+      WindowExp<A>::serves(call.k) && (call.plan.plain() || call.plan.masked_only() || call.plan.biased());
   WindowTries tries;
   for_groups<Group::rows_together>(
       rows, x,

@@ -24,37 +24,30 @@ struct MaskedWindow {
 };
 template <class A>
 struct BiasedWindow {
-  static BiasedElements<A> ordinary(const ScorePlan<A> &plan, std::size_t r, const A *x) {
-    return {x, plan.bias_row(r), typename simd<A>::batch(plan.factor)};
-  }
-  static BiasedVisibleElements<A> excluding(const ScorePlan<A> &plan, std::size_t r, const A *x) {
+  template <bool excludes>
+  static BiasedElements<A, excludes> elements(const ScorePlan<A> &plan, std::size_t r, const A *x) {
     return {x, plan.bias_row(r), plan.mask_row(r), typename simd<A>::batch(plan.factor)};
   }
+  static auto ordinary(const ScorePlan<A> &plan, std::size_t r, const A *x) {
+    return elements<false>(plan, r, x);
+  }
+  static auto excluding(const ScorePlan<A> &plan, std::size_t r, const A *x) {
+    return elements<true>(plan, r, x);
+  }
 };
-// The exponentials of sinks, which are scores in natural units.
+
+// The exponential of a sink, which is a score in natural units; NaN if it is outside of the window.
 template <class A>
-class WindowSinks {
- public:
-  explicit WindowSinks(const ScorePlan<A> &plan) : sinks_(plan.sinks()), window_(exp_constants<A>(1.0)) {}
-  // The exponential of the row's sink; NaN if it is outside of the window.
-  [[gnu::always_inline]] double operator()(std::size_t r) {
-    return !sinks_ || sinks_[r] == -std::numeric_limits<A>::infinity() ? 0 : of_finite(sinks_[r]);
-  }
-
- private:
+[[gnu::noinline]] double sink_in_window(A sink) {
   using S = simd<A>;
-  [[gnu::noinline]] double of_finite(A sink) {
-    typename S::batch e[1] = {typename S::batch(sink)};
-    window_.forget();
-    if (!window_(e)) return std::numeric_limits<double>::quiet_NaN();
-    A lanes[S::width];
-    S::store(lanes, e[0]);
-    return double{lanes[0]};
-  }
-
-  const A *sinks_;
-  WindowExp<A> window_;
-};
+  if (sink == -std::numeric_limits<A>::infinity()) return 0;
+  WindowExp<A> window(exp_constants<A>(1.0));
+  typename S::batch e[1] = {typename S::batch(sink)};
+  if (!window(e)) return std::numeric_limits<double>::quiet_NaN();
+  A lanes[S::width];
+  S::store(lanes, e[0]);
+  return double{lanes[0]};
+}
 
 // The output is scratch, and x only where options make no scores. Rows with a score outside of the window go
 // by their maxima.
@@ -63,7 +56,7 @@ template <template <class> class Scores, class A>
   const rapt::SoftmaxRows &rows = call.plan.rows;
   const bool in_place = x == y, has_mask = rows.options.mask != nullptr;
   WindowExp<A> window(call.k);
-  WindowSinks<A> sinks(call.plan);
+  const A *const sinks = call.plan.sinks();
   WindowTries tries;
   bool has_excluded = has_mask;  // the row before; rows of a call are alike
   std::size_t r = 0;
@@ -80,7 +73,7 @@ template <template <class> class Scores, class A>
     }
     const std::size_t cols = call.plan.visible_cols(r);
     const A *const next = r + 1 < rows.rows ? x + rows.x_stride : x;
-    const double sink = sinks(r);
+    const double sink = sinks ? sink_in_window(sinks[r]) : 0;
     double total = 0;
     const auto sum_row = [&](const auto &elements) __attribute__((always_inline)) {
       BlockSum<A> sum;

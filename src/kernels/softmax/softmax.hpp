@@ -44,7 +44,7 @@ void softmax(const E *x, E *y, const rapt::SoftmaxRows *rows) {
   const bool is_plain = call.plan.plain();
   const bool is_masked = call.plan.masked_only();
   // In place, scores with a bias would replace the elements of rows that turn out to need a maximum.
-  const bool is_biased = rows->options.bias && call.plan.cap == 0 && x != y;
+  const bool is_biased = call.plan.biased() && x != y;
   const bool without_max = WindowExp<A>::serves(call.k) && (is_plain || is_masked || is_biased);
   // Groups expect a bias to exclude elements, which row by row is found out: 1.2 times as fast at 256
   // columns.

@@ -65,31 +65,9 @@ struct FiniteElements {
   }
 };
 
-// Scores with a bias alone.
-template <class E>
+// Scores with a bias. With `excludes` the bias may exclude some, and a mask too where there is one.
+template <class E, bool excludes>
 struct BiasedElements {
-  using A = rapt::Arithmetic<E>;
-  using S = simd<A>;
-  using batch = typename S::batch;
-  const E *x;
-  const A *bias;
-  batch factor;
-
-  [[gnu::always_inline]] batch full(std::size_t i) const {
-    return S::fma(factor, S::load(x + i), S::load(bias + i));
-  }
-  [[gnu::always_inline]] batch first(std::size_t i, std::size_t k) const {
-    return S::fma(factor, S::load_first(x + i, k), S::load_first(bias + i, k));
-  }
-  [[gnu::always_inline]] batch keep(std::size_t, batch e) const { return e; }
-  [[gnu::always_inline]] batch keep_first(std::size_t, std::size_t k, batch e) const {
-    return S::keep_first(e, k);
-  }
-};
-
-// Scores with a bias that excludes some, and with a mask where there is one.
-template <class E>
-struct BiasedVisibleElements {
   using A = rapt::Arithmetic<E>;
   using S = simd<A>;
   using batch = typename S::batch;
@@ -115,6 +93,7 @@ struct BiasedVisibleElements {
 
  private:
   [[gnu::always_inline]] batch visible(std::size_t i, std::size_t k, batch b, batch v) const {
+    if constexpr (!excludes) return v;
     v = S::zero_where(S::equal(b, batch(-std::numeric_limits<A>::infinity())), v);
     return mask ? S::select(S::load_flags(mask + i, k), v, batch(A(0))) : v;
   }
