@@ -220,6 +220,7 @@ struct simd : Avx2 {
   static batch add_exponent(batch p, batch n) {
     return number(bits(p) + (bits(n) << rapt::ExpContract<A>::mantissa_bits));
   }
+  static batch keep_where(mask m, batch v) { return m & v; }
   static batch subtract_bits_where(mask m, batch a, batch b) { return number(bits(a) - bits(m & b)); }
   // A product passes a NaN on.
   static batch scale_by_power_above(batch v, batch cutoff, batch p, batch, batch shifted) {

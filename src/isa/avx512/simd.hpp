@@ -47,8 +47,6 @@ struct Avx512 {
   static f64 abs(f64 a) { return _mm512_abs_pd(a); }
   static f32 scale_by_power(f32 p, f32 n) { return _mm512_scalef_ps(p, n); }
   static f64 scale_by_power(f64 p, f64 n) { return _mm512_scalef_pd(p, n); }
-  static f32 nearer_zero(f32 a, f32 b) { return _mm512_range_ps(a, b, 0b0110); }
-  static f64 nearer_zero(f64 a, f64 b) { return _mm512_range_pd(a, b, 0b0110); }
 
   template <int predicate>
   static __mmask16 compare(f32 a, f32 b) {

@@ -220,6 +220,7 @@ struct simd : Neon {
   static mask either(mask a, mask b) { return a | b; }
   static mask negate(mask a) { return ~a; }
   static batch zero_where(mask m, batch v) { return number(bits(v) & ~m); }
+  static batch keep_where(mask m, batch v) { return number(m & bits(v)); }
   static batch add_where(mask m, batch a, batch b) { return a + number(m & bits(b)); }
   static batch keep_first(batch v, std::size_t k) { return zero_where(after(k), v); }
   static batch fill_after(batch v, std::size_t k, A value) { return select(after(k), batch(value), v); }

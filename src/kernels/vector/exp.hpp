@@ -103,20 +103,28 @@ struct ExpParts {
 };
 
 // The natural exponential of any number, for several vectors at a time with one test for the irregular: NaN,
-// infinities, results that overflow or are subnormal.
+// infinities, results that overflow or are subnormal. Where two arrays of vectors in a row are irregular, the
+// next go without the test.
 //
-// In L1, where AVX-512 needs .121 for 11 operations and one test, and AVX2 .220 for 11 operations on two
+// In L1, where AVX-512 needs .121 for 11 operations and one test, and AVX2 .190 for 11 operations on two
 // ports:
 //
 //   level   | test                                             | ns per element
 //   avx512  | magnitude of each vector, addition to exponent   | .159
-//   avx512  | bits of all vectors, vscalefps (this one)        | .127
-//   avx512  | the same after scaling                           | .127; 5.2 with subnormal results, by assists
-//   avx512  | the same, 8 vectors in lockstep or 4 and 4       | .127 to .130
-//   avx512  | irregular vectors (this one)                     | .160; .35 as a function of its own
-//   avx2    | comparisons                                      | .237
-//   avx2    | bits, on port 5 (this one)                       | .220
-//   avx2    | irregular vectors (this one)                     | .373; .411 as a function of its own
+//   avx512  | bits of all vectors, vscalefps (this one)        | .124
+//   avx512  | the same after scaling                           | .124; 5.2 with subnormal results, by assists
+//   avx512  | the same, 8 vectors in lockstep or 4 and 4       | .124 to .127
+//   avx2    | comparisons                                      | .205
+//   avx2    | bits, on port 5 (this one)                       | .190
+//
+//   level   | irregular vectors                                | ns per element
+//   avx512  | all of them tested                               | .168
+//   avx512  | this one                                         | .147
+//   avx2    | all of them tested                               | .354
+//   avx2    | powers added to exponents, 8 operations          | .270, but a NaN needs 3 more
+//   avx2    | the same, 4 vectors in lockstep                  | .379
+//   avx2    | converted to integers, for overflow too          | .346
+//   avx2    | this one, 7 operations                           | .285; .405 with overflow
 template <class A>
 struct Exp : ExpParts<A> {
   using S = simd<A>;
@@ -125,19 +133,49 @@ struct Exp : ExpParts<A> {
   using mask = typename S::mask;
 
   // Of the sum with the magic number, which holds n - lowest_n in its low bits: the bits that are 0 while n
-  // scales to a normal number or overflows by little, and those that are 0 for all but NaN, infinities and
-  // huge numbers. Numbers far below 0 may pass for ordinary. Their remainder is small, and vscalefps gives 0.
+  // scales to a normal number or overflows by little.
   using Bits = typename C::Bits;
   static constexpr int exponent_bits = 8 * sizeof(A) - 1 - C::mantissa_bits;
-  static constexpr Bits unbounded_bits =
-      ~std::bit_cast<Bits>(C::round_magic) & (~Bits{0} << C::mantissa_bits);
   static constexpr Bits unusual_bits =
-      unbounded_bits | ((Bits{1} << (C::mantissa_bits - 1)) - (Bits{1} << exponent_bits));
+      ~std::bit_cast<Bits>(C::round_magic) &
+      ((~Bits{0} << C::mantissa_bits) | ((Bits{1} << (C::mantissa_bits - 1)) - (Bits{1} << exponent_bits)));
 
   [[gnu::always_inline]] Exp() : ExpParts<A>(exp_constants<A>(1.0)) {}
 
   template <std::size_t registers>
   [[gnu::always_inline]] void operator()(batch (&v)[registers]) const {
+    if (untested_ == 0) [[likely]] {
+      if (take_ordinary(v)) [[likely]] {
+        next_untested_ = 0;
+        return;
+      }
+      untested_ = next_untested_;
+      if (next_untested_ < 16) next_untested_ = 2 * next_untested_ + 1;
+    } else {
+      --untested_;
+    }
+    if constexpr (ScalesByPower<S>) {
+      take_any_by_power(v);
+    } else {
+      take_any(v);
+    }
+  }
+  [[gnu::always_inline]] batch operator()(batch x) const {
+    batch v[1] = {x};
+    if (!take_ordinary(v)) [[unlikely]] {
+      if constexpr (ScalesByPower<S>) {
+        take_any_by_power(v);
+      } else {
+        take_any(v);
+      }
+    }
+    return v[0];
+  }
+
+ private:
+  // False, and v is unchanged, if a lane is irregular.
+  template <std::size_t registers>
+  [[gnu::always_inline]] bool take_ordinary(batch (&v)[registers]) const {
     if constexpr (ScalesByPower<S>) {
       // A test of bits costs half an operation per vector, a comparison one.
       const batch magic(C::round_magic - A(C::lowest_n));
@@ -145,19 +183,12 @@ struct Exp : ExpParts<A> {
       unroll<registers>([&](auto r) __attribute__((always_inline)) {
         shifted[r] = S::fma(v[r], this->log2_e, magic);
       });
-      const auto bits = S::bits_of_any(shifted);
-      if (S::has_bits(bits, unusual_bits)) [[unlikely]] {
-        if (S::has_bits(bits, unbounded_bits)) [[unlikely]] {
-          any_by_power<false>(v, magic);
-        } else {
-          any_by_power<true>(v, magic);
-        }
-      } else {
-        unroll<registers>([&](auto r) __attribute__((always_inline)) {
-          const batch n = shifted[r] - magic;
-          v[r] = S::scale_by_power(this->exp_of_remainder(this->remainder(v[r], n)), n);
-        });
-      }
+      if (S::has_bits(S::bits_of_any(shifted), unusual_bits)) [[unlikely]]
+        return false;
+      unroll<registers>([&](auto r) __attribute__((always_inline)) {
+        const batch n = shifted[r] - magic;
+        v[r] = S::scale_by_power(this->exp_of_remainder(this->remainder(v[r], n)), n);
+      });
     } else {
       // Lanes that need more than an addition to the exponent. A branch per vector would cost AVX2 half its
       // speed.
@@ -166,67 +197,76 @@ struct Exp : ExpParts<A> {
       unroll<registers - 1>([&](auto r) __attribute__((always_inline)) {
         odd = S::either(odd, S::magnitude_reaches(v[r + 1], plain));
       });
-      if (S::any(odd)) [[unlikely]] {
-        mask above = S::negate(S::not_greater(v[0], plain));
-        unroll<registers - 1>([&](auto r) __attribute__((always_inline)) {
-          above = S::either(above, S::negate(S::not_greater(v[r + 1], plain)));
-        });
-        if (S::any(above)) [[unlikely]] {
-          any<false>(v);
-        } else {
-          any<true>(v);
-        }
-      } else {
-        unroll<registers>([&](auto r) __attribute__((always_inline)) {
-          v[r] = this->exp_normal(v[r], batch(C::round_magic));
-        });
-      }
+      if (S::any(odd)) [[unlikely]]
+        return false;
+      unroll<registers>([&](auto r) __attribute__((always_inline)) {
+        v[r] = this->exp_normal(v[r], batch(C::round_magic));
+      });
     }
-  }
-  [[gnu::always_inline]] batch operator()(batch x) const {
-    batch v[1] = {x};
-    (*this)(v);
-    return v[0];
+    return true;
   }
 
- private:
-  // A subnormal result is p * 2^n in units of the smallest subnormal, rounded to an integer by adding a power
-  // of two: every step is a normal number. A product or vscalefps with a subnormal result costs a microcode
-  // assist, some 150 cycles per vector.
+  // A subnormal result is p * 2^n in units of the smallest subnormal, rounded to an integer: every step is a
+  // normal number. A product or vscalefps with a subnormal result costs a microcode assist, some 150 cycles
+  // per vector.
   //
-  // plain_above: no element is above exp_plain, or NaN. That is the usual reason to come here.
-  template <bool plain_above, std::size_t registers>
-  [[gnu::always_inline]] void any(batch (&v)[registers]) const {
+  // A polynomial of even degree needs no bound above: the remainder of a huge number is arbitrary, but its
+  // polynomial is positive, and that of +inf is NaN, which vscalefps turns into inf for n = inf.
+  template <std::size_t registers>
+  [[gnu::always_inline]] void take_any_by_power(batch (&v)[registers]) const {
+    const batch low(C::exp_underflow), magic(C::round_magic - A(C::lowest_n));
+    const batch to_units(static_cast<A>(C::subnormal_exponent)), normal_from(static_cast<A>(C::lowest_n));
+    constexpr bool even_degree = C::coefficient_count % 2 == 1;
+    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+      const batch above = S::max(low, v[r]),
+                  x = even_degree ? above : S::min(batch(-C::exp_underflow), above);
+      const batch n = S::fma(x, this->log2_e, magic) - magic;
+      const batch p = this->exp_of_remainder(this->remainder(x, n));
+      const mask subnormal = S::less(n, normal_from);
+      const batch in_units = S::scale_by_power(p, S::add_where(subnormal, n, to_units));
+      v[r] = S::integer_bits_where(subnormal, in_units);
+    });
+  }
+  // Adding `unit` rounds to an integer. 2^n is a number up to `high`; a product with it keeps a NaN.
+  template <std::size_t registers>
+  [[gnu::always_inline]] void take_any(batch (&v)[registers]) const {
+    constexpr A bias = (1 << (exponent_bits - 1)) - 1;
+    const batch low(C::exp_underflow), high(C::exp_plain + A(1.25)), magic(C::round_magic + bias);
+    const batch to_units(static_cast<A>(C::subnormal_exponent)), unit(C::integer_unit),
+        normal_from(C::exp_normal_from);
+    batch highest = high;
+    unroll<registers>([&](auto r) __attribute__((always_inline)) { highest = S::max(v[r], highest); });
+    if (S::any(S::negate(S::not_greater(highest, high)))) [[unlikely]]
+      return take_any_above(v);
+    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+      const batch x = S::max(low, v[r]);
+      const batch shifted = S::fma(x, this->log2_e, magic);
+      const batch p = this->exp_of_remainder(this->remainder(x, shifted - magic));
+      const mask subnormal = S::less(x, normal_from);
+      const batch power = S::add_exponent(batch(A(0)), S::add_where(subnormal, shifted, to_units));
+      const batch y = S::fma(p, power, S::keep_where(subnormal, unit));
+      v[r] = S::subtract_bits_where(subnormal, y, unit);
+    });
+  }
+  template <std::size_t registers>
+  [[gnu::always_inline]] void take_any_above(batch (&v)[registers]) const {
     const batch unit(C::integer_unit), to_units(static_cast<A>(C::subnormal_exponent)),
         normal_from(C::exp_normal_from);
     const batch low(C::exp_underflow), high(C::exp_overflow), magic(C::round_magic);
     const batch infinity(std::numeric_limits<A>::infinity());
     unroll<registers>([&](auto r) __attribute__((always_inline)) {
-      const batch x = v[r];
-      const batch above = S::max(low, x), clamped = plain_above ? above : S::min(high, above);
+      const batch x = v[r], clamped = S::min(high, S::max(low, x));
       const batch shifted = S::fma(clamped, this->log2_e, magic);
       const batch p = this->exp_of_remainder(this->remainder(clamped, shifted - magic));
       const mask subnormal = S::less(x, normal_from);
       batch y = S::add_exponent(p, S::add_where(subnormal, shifted, to_units));
       y = S::subtract_bits_where(subnormal, S::add_where(subnormal, y, unit), unit);
-      v[r] = plain_above ? y : S::select(S::not_greater(x, high), y, x + infinity);
+      v[r] = S::select(S::not_greater(x, high), y, x + infinity);
     });
   }
-  // The bound on n keeps a result in units normal, 0 included. `bounded`: no element is NaN, infinite or
-  // huge. The remainder of others is arbitrary, and needs a bound of its own.
-  template <bool bounded, std::size_t registers>
-  [[gnu::always_inline]] void any_by_power(batch (&v)[registers], batch magic) const {
-    const batch to_units(static_cast<A>(C::subnormal_exponent)), normal_from(static_cast<A>(C::lowest_n));
-    const batch deepest_n(static_cast<A>(C::lowest_n - 64)), bound(A(1));
-    unroll<registers>([&](auto r) __attribute__((always_inline)) {
-      const batch n = S::fma(v[r], this->log2_e, magic) - magic;
-      const batch remainder = this->remainder(v[r], n);
-      const batch p = this->exp_of_remainder(bounded ? remainder : S::nearer_zero(remainder, bound));
-      const mask subnormal = S::less(n, normal_from);
-      const batch in_units = S::scale_by_power(p, S::add_where(subnormal, S::max(deepest_n, n), to_units));
-      v[r] = S::integer_bits_where(subnormal, in_units);
-    });
-  }
+
+  // Arrays of vectors to take without a test, now and after the next irregular one.
+  mutable std::size_t untested_ = 0, next_untested_ = 0;
 };
 
 }  // namespace

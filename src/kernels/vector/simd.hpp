@@ -145,8 +145,6 @@ concept ScalesByPower =
              std::conditional_t<sizeof(typename V::value_type) == 8, std::uint64_t, std::uint32_t> which) {
   // a * 2^n for any integer n, rounded once.
   { S::scale_by_power(a, n) } -> std::same_as<V>;
-  // The operand of smaller magnitude; b where a is NaN.
-  { S::nearer_zero(a, b) } -> std::same_as<V>;
   // The bits that are set in any of the vectors, and whether any lane has one of `which`.
   { S::bits_of_any(v) } -> std::same_as<V>;
   { S::has_bits(a, which) } -> std::same_as<bool>;
@@ -161,6 +159,8 @@ concept TestsMagnitude = requires(V a, V b, M m) {
   { S::magnitude_reaches(a, b) } -> std::same_as<M>;
   // a <= b, clear where either is NaN.
   { S::not_greater(a, b) } -> std::same_as<M>;
+  // a where m is set, +0 elsewhere.
+  { S::keep_where(m, a) } -> std::same_as<V>;
   // The bits of a less the bits of b where m is set, a elsewhere.
   { S::subtract_bits_where(m, a, b) } -> std::same_as<V>;
 };
