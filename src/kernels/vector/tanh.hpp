@@ -27,14 +27,19 @@ template <class A>
   const batch magic(C::round_magic), half(A(0.5)), one(A(1));
   const batch magnitude = S::min(batch(C::tanh_saturates), S::abs(z));
   const batch shifted = S::fma(magnitude, exp.log2_e, magic);
-  const batch r = exp.remainder(magnitude, shifted - magic);
+  const batch n = shifted - magic, r = exp.remainder(magnitude, n);
   batch q(coefficient(C::coefficient_count - 1));
   unroll<C::coefficient_count - 1>([&](auto i) __attribute__((always_inline)) {
     constexpr A c = coefficient(C::coefficient_count - 2 - i);
     q = S::fma(q, r, batch(c));
   });
   q = S::fma(r * r, q, r);
-  const batch two_to_n = S::add_exponent(one, shifted);
+  batch two_to_n;
+  if constexpr (ScalesByPower<S>) {
+    two_to_n = S::scale_by_power(one, n);
+  } else {
+    two_to_n = S::add_exponent(one, shifted);
+  }
   q = S::fma(two_to_n, q, S::fnma(two_to_n, half, half));
   return S::with_sign(S::divide(q, one - q), z);
 }
