@@ -49,6 +49,25 @@ struct MaskedScores {
   }
 };
 
+// Scores with a softcap alone. Without MadeScores' branches for the options, rows of 1024 columns take .94 of
+// the time on AVX-512, .97 on AVX2.
+template <class E>
+struct CappedScores {
+  using A = rapt::Arithmetic<E>;
+  using S = simd<A>;
+  using batch = typename S::batch;
+  static constexpr bool in_memory = false;
+  const E *x;
+  batch factor, cap;
+
+  const E *address(std::size_t i) const { return x + i; }
+  [[gnu::always_inline]] batch full(std::size_t i) const { return cap * tanh_of<A>(S::load(x + i) * factor); }
+  [[gnu::always_inline]] batch first(std::size_t i, std::size_t k) const {
+    return S::fill_after(cap * tanh_of<A>(S::load_first(x + i, k) * factor), k,
+                         -std::numeric_limits<A>::infinity());
+  }
+};
+
 // Scores that the options make of a row's elements.
 template <class E>
 class MadeScores {

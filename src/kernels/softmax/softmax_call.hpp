@@ -65,6 +65,8 @@ class SoftmaxCall {
   [[gnu::always_inline]] MaxOf<A, spans> take_max(std::size_t r, const E *x, A *v, std::size_t cols) const {
     if (plan.plain()) return max_of<Store::none, spans>(PlainScores<E>{x}, 0, cols, v);
     if (plan.masked_only()) return max_of<to, spans>(MaskedScores<E>{x, plan.mask_row(r)}, 0, cols, v);
+    if (plan.cap != 0 && !plan.rows.options.bias && !plan.rows.options.mask)
+      return max_of_capped<to, spans>(x, v, cols);
     return max_of_made<to, spans>(r, x, v, cols);
   }
 
@@ -132,6 +134,10 @@ class SoftmaxCall {
     return row;
   }
 
+  template <Store to, bool spans, class E>
+  [[gnu::noinline, gnu::flatten]] MaxOf<A, spans> max_of_capped(const E *x, A *v, std::size_t cols) const {
+    return max_of<to, spans>(CappedScores<E>{x, batch(plan.factor), batch(plan.cap)}, 0, cols, v);
+  }
   template <Store to, bool spans, class E>
   [[gnu::noinline, gnu::flatten]] MaxOf<A, spans> max_of_made(std::size_t r, const E *x, A *v,
                                                               std::size_t cols) const {
