@@ -106,25 +106,27 @@ struct ExpParts {
 // infinities, results that overflow or are subnormal. Where two arrays of vectors in a row are irregular, the
 // next go without the test.
 //
-// In L1, where AVX-512 needs .121 for 11 operations and one test, and AVX2 .190 for 11 operations on two
+// In L1, where AVX-512 needs .121 for 11 operations and one test, and AVX2 .220 for 11 operations on two
 // ports:
 //
 //   level   | test                                             | ns per element
 //   avx512  | magnitude of each vector, addition to exponent   | .159
-//   avx512  | bits of all vectors, vscalefps (this one)        | .124
-//   avx512  | the same after scaling                           | .124; 5.2 with subnormal results, by assists
-//   avx512  | the same, 8 vectors in lockstep or 4 and 4       | .124 to .127
-//   avx2    | comparisons                                      | .205
-//   avx2    | bits, on port 5 (this one)                       | .190
+//   avx512  | bits of all vectors, vscalefps (this one)        | .127
+//   avx512  | the same after scaling                           | .127; 5.2 with subnormal results, by assists
+//   avx512  | the same, 8 vectors in lockstep or 4 and 4       | .127 to .130
+//   avx2    | comparisons                                      | .237
+//   avx2    | bits, on port 5 (this one)                       | .220
 //
-//   level   | irregular vectors                                | ns per element
-//   avx512  | all of them tested                               | .168
-//   avx512  | this one                                         | .147
-//   avx2    | all of them tested                               | .354
-//   avx2    | powers added to exponents, 8 operations          | .270, but a NaN needs 3 more
+// The same at a higher clock, with subnormal results in every vector:
+//
+//   level   | irregular vectors                                | ns per element; ordinary ones
+//   avx512  | all of them tested                               | .173; .131
+//   avx512  | this one                                         | .161; .125
+//   avx2    | all of them tested                               | .357; .195
+//   avx2    | powers added to exponents, without overflow      | .273; may lose a NaN by its payload
 //   avx2    | the same, 4 vectors in lockstep                  | .379
-//   avx2    | converted to integers, for overflow too          | .346
-//   avx2    | this one, 7 operations                           | .285; .405 with overflow
+//   avx2    | converted to integers, overflow and NaN too      | .346
+//   avx2    | this one, a fused operation with the power       | .285; .400 where some overflow
 template <class A>
 struct Exp : ExpParts<A> {
   using S = simd<A>;
