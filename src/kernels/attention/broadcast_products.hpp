@@ -24,11 +24,9 @@ class BroadcastProducts {
   static std::size_t workspace_length(const rapt_attention_options &o) { return o.qk_dim * tile_pitch; }
 
   BroadcastProducts(const AttentionTile &tile, const TileRows<A> &rows, A *workspace)
-      : tile_(tile),
-        o_(tile.options()),
-        rows_(rows),
-        queries_(workspace),
-        fetches_(fetches_for(tile, rows)) {}
+      : tile_(tile), o_(tile.options()), rows_(rows), queries_(workspace), fetches_(fetches_for(tile, rows)) {
+    while (2 * panels_ <= (rows.lanes - 1) / panel_rows<A> + 1) panels_ *= 2;
+  }
 
   // The queries, transposed once and multiplied by their sign.
   void load_queries() {
@@ -54,16 +52,13 @@ class BroadcastProducts {
     addresses_.find(tile_, first, keys, left);
   }
 
-  // Dot products of a segment's rows and keys to `scores`, and the largest of each row to `largest`. Lines
-  // for later are fetched once per block, not by every panel: 83 % of the peak against 77 on AVX2 with 512
-  // tokens.
-  [[gnu::always_inline]] void scores(const Segment &part, bool fetches, A *scores, A *largest) const {
+  // Dot products of a segment's rows and keys to `scores`, and the largest of each row to `largest`.
+  [[gnu::always_inline]] void scores(const Segment &part, A *scores, A *largest) const {
     by_vectors<A>(
         part, [&](auto vectors) __attribute__((always_inline)) {
-          tile_scores<A, vectors>(
-              queries_ + part.from, addresses_.k, addresses_.k_step, o_.qk_dim,
-              LinesToFetch<KV>{addresses_.next_k, addresses_.v, o_.v_dim, fetches && fetches_}, part.begin,
-              part.end, scores + part.from, largest);
+          tile_scores<A, vectors>(queries_ + part.from, addresses_.k, addresses_.k_step, o_.qk_dim,
+                                  RowsToFetch<KV>{addresses_.v, fetches(part) ? o_.v_dim : 0}, part.begin,
+                                  part.end, scores + part.from, largest);
         });
   }
 
@@ -74,7 +69,7 @@ class BroadcastProducts {
         part, [&](auto vectors) __attribute__((always_inline)) {
           tile_values<A, vectors>(weights + part.begin * tile_pitch + part.from, addresses_.v + part.begin,
                                   part.end - part.begin, before, rescale + part.from, o_.v_dim,
-                                  out + part.from);
+                                  out + part.from, next_keys(part));
         });
   }
 
@@ -101,11 +96,29 @@ class BroadcastProducts {
   }
 
  protected:
+  // Lines for later are fetched once per block, not by every panel: 83 % of the peak against 77 on AVX2 with
+  // 512 tokens. The first panel's scores fetch the block's values, and all panels' values the next keys. A
+  // core has few fill buffers: lines that come too close together wait for each other.
+  //
+  //   GFLOP/s, head_dim 128                          | all by the scores | keys by the last values | by all
+  //   AVX-512, 128 rows and 8192 keys in L3          | 142               | 158                     | 158
+  //   AVX-512, 512 tokens, 32 heads, by token        | 109               | 121                     | 121
+  //   AVX-512 in f64, 128 rows and 4096 keys in L3   | 60                | 66                      | 68
+  //   AVX2, 64 rows and 4096 keys in L3              | 80                | 84                      | 85
+  bool fetches(const Segment &part) const { return fetches_ && part.from < panel_rows<A>; }
+  RowsToFetch<KV> next_keys(const Segment &part) const {
+    const std::size_t panel = part.from / panel_rows<A>, share = rapt::attention_block / panels_;
+    const std::size_t first = panel * share + part.begin / (steps_per_line<KV> * panels_);
+    if (!fetches_ || panel >= panels_) return {addresses_.next_k, 0};
+    return {addresses_.next_k + first, o_.qk_dim, panels_};
+  }
+
   const AttentionTile &tile_;
   const rapt_attention_options &o_;
   const TileRows<A> &rows_;
   A *queries_;
   bool fetches_;
+  std::size_t panels_ = 1;  // those that fetch the next keys, a power of two
   BlockAddresses<KV> addresses_;
 };
 

@@ -145,7 +145,7 @@ class ManyRows {
     }
     seen_ = {to, from};
     for (const Segment &part : segments) {
-      products_.scores(part, from == 0, scores_.data(), segment_largest);
+      products_.scores(part, scores_.data(), segment_largest);
       for (std::size_t r = part.from; r < part.to; r += S::width) {
         A *of_row = largest + (r - from);
         S::store(of_row, S::max(S::load(segment_largest + (r - part.from)), S::load(of_row)));

@@ -20,27 +20,25 @@ constexpr std::size_t tile_pitch = rapt::attention_tile_rows;
 template <class A, std::size_t vectors>
 inline constexpr std::size_t panel_depth = vectors == simd<A>::panel_vectors ? 6 : 8;
 
-// Rows of memory that a product of scores prefetches: of this block's values, and of the next block's keys.
+// Rows of memory that a product fetches while it multiplies: `dim` elements of each, or none.
 template <class E>
-struct LinesToFetch {
-  const E *const *keys;
-  const E *const *values;
-  std::size_t v_dim;
-  bool wanted;
+struct RowsToFetch {
+  const E *const *rows;
+  std::size_t dim;
+  std::size_t panels = 1;  // which share the fetching
 };
 
 // score[j][row] = dot(query row, key j) for `depth` keys: one chain of fused operations over the dimension. A
 // dimension is `step` elements after the one before it.
 //
-// Lines are fetched on the way, a few at a time. AVX2 gains less by them than it loses by a loop in more
-// pieces, and takes four lines at a time; that would cost AVX-512 8 % with keys in L3.
+// Lines of a row for each key are fetched on the way, a few at a time. AVX2 gains less by them than it loses
+// by a loop in more pieces, and takes four lines at a time; that would cost AVX-512 8 % with keys in L3.
 //
-//   GFLOP/s, AVX-512, 2048 to 8192 keys of 128 elements in L3 | no lines 154 | values 165 | both 171 | a
-//   block at once 145 share of the peak, AVX2, 512 tokens                       | a line 76 %  | four lines
-//   80 %
+//   AVX-512, keys in L3, GFLOP/s         | no lines 154 | a block's at once 145 | a few 165
+//   AVX2, 512 tokens, share of the peak  | a line at a time 76 %                | four lines 80 %
 template <class A, std::size_t vectors, std::size_t depth, class E>
 [[gnu::always_inline]] inline void panel_scores(const A *queries, const E *const *keys, std::ptrdiff_t step,
-                                                std::size_t dim, const LinesToFetch<E> &lines, A *scores,
+                                                std::size_t dim, RowsToFetch<E> fetch, A *scores,
                                                 typename simd<A>::batch (&max)[vectors]) {
   using S = simd<A>;
   using batch = typename S::batch;
@@ -54,16 +52,9 @@ template <class A, std::size_t vectors, std::size_t depth, class E>
   constexpr std::size_t line = 64 / sizeof(E), piece = S::fetches_by_line ? line : 4 * line;
   for (std::size_t d = 0; d < dim;) {
     const std::size_t end = dim - d < piece ? dim : d + piece;
-    if (lines.wanted) {
-      for (std::size_t at = d; at < end; at += line) {
-        unroll<depth>([&](auto j)
-                          __attribute__((always_inline)) { __builtin_prefetch(lines.keys[j] + at, 0, 2); });
-        if (at < lines.v_dim) {
-          unroll<depth>([&](auto j) __attribute__((always_inline)) {
-            __builtin_prefetch(lines.values[j] + at, 0, 2);
-          });
-        }
-      }
+    for (std::size_t at = d; at < end && at < fetch.dim; at += line) {
+      unroll<depth>([&](auto j)
+                        __attribute__((always_inline)) { __builtin_prefetch(fetch.rows[j] + at, 0, 2); });
     }
     for (; d < end; ++d, queries += tile_pitch, at_key += step) {
       batch query[vectors];
@@ -89,8 +80,8 @@ template <class A, std::size_t vectors, std::size_t depth, class E>
 // `scores` after the last key, up to 7, are overwritten.
 template <class A, std::size_t vectors, class E>
 [[gnu::noinline]] void tile_scores(const A *queries, const E *const *keys, std::ptrdiff_t step,
-                                   std::size_t dim, const LinesToFetch<E> &fetch, std::size_t begin,
-                                   std::size_t end, A *scores, A *largest) {
+                                   std::size_t dim, RowsToFetch<E> fetch, std::size_t begin, std::size_t end,
+                                   A *scores, A *largest) {
   using S = simd<A>;
   constexpr std::size_t depth = panel_depth<A, vectors>;
   typename S::batch max[vectors];
@@ -99,14 +90,14 @@ template <class A, std::size_t vectors, class E>
   });
   std::size_t j = begin;
   for (; end - j >= depth; j += depth) {
-    const LinesToFetch<E> lines{fetch.keys + j, fetch.values + j, fetch.v_dim, fetch.wanted};
-    panel_scores<A, vectors, depth>(queries, keys + j, step, dim, lines, scores + j * tile_pitch, max);
+    panel_scores<A, vectors, depth>(queries, keys + j, step, dim, RowsToFetch<E>{fetch.rows + j, fetch.dim},
+                                    scores + j * tile_pitch, max);
   }
   if (j < end) {
     // The last key stands in for missing ones, which leaves the maximum as it is.
     const E *last[depth];
     for (std::size_t i = 0; i < depth; ++i) last[i] = keys[j + i < end ? j + i : end - 1];
-    const LinesToFetch<E> none{last, last, 0, false};
+    const RowsToFetch<E> none{last, 0};
     // 64 keys are ten times 6 and 4.
     if (depth == 6 && end - j <= 4) {
       panel_scores<A, vectors, 4>(queries, last, step, dim, none, scores + j * tile_pitch, max);
@@ -124,11 +115,19 @@ enum class Before {
   dropped    // there are none
 };
 
+// A line of each row, fetched where the number of a key has no bit of `between`.
+template <class E>
+struct LinesToFetch {
+  const E *const *rows;
+  std::size_t at, between;
+};
+
 // out[d][row] = the result so far + sum over j of weight[j][row] * value j [d], in key order, for `depth`
 // dimensions.
 template <class A, std::size_t vectors, std::size_t depth, class E>
 [[gnu::always_inline]] inline void panel_values(const A *weights, const E *const *values, std::size_t d,
-                                                std::size_t keys, Before before, const A *rescale, A *out) {
+                                                std::size_t keys, Before before, const A *rescale, A *out,
+                                                LinesToFetch<E> fetch) {
   using S = simd<A>;
   using batch = typename S::batch;
   batch sum[depth][vectors];
@@ -150,6 +149,7 @@ template <class A, std::size_t vectors, std::size_t depth, class E>
     });
   }
   for (std::size_t j = 0; j < keys; ++j, weights += tile_pitch) {
+    if ((j & fetch.between) == 0) __builtin_prefetch(*fetch.rows++ + fetch.at, 0, 2);
     const E *value = values[j] + d;
     batch weight[vectors];
     unroll<vectors>([&](auto v)
@@ -168,15 +168,28 @@ template <class A, std::size_t vectors, std::size_t depth, class E>
   });
 }
 
-// The same for all dimensions.
+// Panels of dimensions in which a line of every row is fetched: as many as bring all lines before the last
+// dimension.
+template <class E>
+constexpr std::size_t steps_per_line = 8 / sizeof(E);
+
+// The same for all dimensions. Keys fetch the share of the rows that they are of a block.
 template <class A, std::size_t vectors, class E>
 [[gnu::noinline]] void tile_values(const A *weights, const E *const *values, std::size_t keys, Before before,
-                                   const A *rescale, std::size_t dim, A *out) {
-  constexpr std::size_t depth = panel_depth<A, vectors>;
-  std::size_t d = 0;
+                                   const A *rescale, std::size_t dim, A *out, RowsToFetch<E> fetch) {
+  constexpr std::size_t depth = panel_depth<A, vectors>, per_line = steps_per_line<E>;
+  const std::size_t keys_per_fetch = per_line * fetch.panels;
+  std::size_t d = 0, steps = 0;
   const auto step = [&](auto count) __attribute__((always_inline)) {
-    panel_values<A, vectors, count>(weights, values, d, keys, before, rescale, out + d * tile_pitch);
+    const std::size_t at = steps / per_line * (64 / sizeof(E));
+    LinesToFetch<E> lines{values, d, ~std::size_t{0}};
+    if (at < fetch.dim) {
+      lines = {fetch.rows + steps % per_line * (rapt::attention_block / keys_per_fetch), at,
+               keys_per_fetch - 1};
+    }
+    panel_values<A, vectors, count>(weights, values, d, keys, before, rescale, out + d * tile_pitch, lines);
     d += count;
+    ++steps;
   };
   while (dim - d >= depth) step(std::integral_constant<std::size_t, depth>{});
   if (dim - d >= 4) step(std::integral_constant<std::size_t, 4>{});

@@ -78,8 +78,8 @@ class GradientProducts : public BroadcastProducts<E, E> {
     by_vectors<A>(
         part, [&](auto vectors) __attribute__((always_inline)) {
           tile_scores<A, vectors>(dout_ + part.from, addresses_.v, 1, o_.v_dim,
-                                  LinesToFetch<E>{addresses_.v, addresses_.v, 0, false}, part.begin, part.end,
-                                  products + part.from, largest);
+                                  RowsToFetch<E>{addresses_.v, 0}, part.begin, part.end, products + part.from,
+                                  largest);
         });
   }
 
@@ -89,7 +89,7 @@ class GradientProducts : public BroadcastProducts<E, E> {
         part, [&](auto vectors) __attribute__((always_inline)) {
           tile_values<A, vectors>(gradients + part.begin * tile_pitch + part.from, addresses_.k + part.begin,
                                   part.end - part.begin, Before::kept, static_cast<const A *>(nullptr),
-                                  o_.qk_dim, dq + part.from);
+                                  o_.qk_dim, dq + part.from, Base::next_keys(part));
         });
   }
   // The same where a key is not finite: a weight of 0 leaves dq alone.

@@ -93,7 +93,7 @@ class TileGradients {
     const Segments<A> segments(rows_, first, from, to);
     alignas(64) A largest[panel];
     for (const Segment &part : segments) {
-      products_.scores(part, from == 0, weights_, largest);
+      products_.scores(part, weights_, largest);
       products_.value_products(part, gradients_, largest);
     }
     for (std::size_t r = from; r < to; r += S::width) {
