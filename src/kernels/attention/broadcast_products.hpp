@@ -83,15 +83,16 @@ class BroadcastProducts {
   }
 
  private:
-  // Keys and values that a head's tiles share come from L2 after the first tile, if there is room. Rows at
-  // multiples of 2 KB meet in few of its sets and do not stay there.
+  // Keys and values that a head's tiles share come from L2 after the first tile, if there is room beside a
+  // tile's bias and mask. Rows at multiples of 2 KB meet in few of its sets and do not stay there.
   static bool fetches_for(const AttentionTile &tile, const TileRows<A> &rows) {
     constexpr std::size_t room = std::size_t{1} << 20;
     constexpr std::ptrdiff_t few_sets = 2048 / sizeof(KV);
     const rapt_attention_options &o = tile.options();
     if (o.k_strides.token % few_sets == 0 || o.v_strides.token % few_sets == 0) return true;
     const AttentionTile::Range seen = rows.range();
-    const std::size_t bytes_per_key = (o.qk_dim + o.v_dim) * sizeof(KV);
+    const std::size_t bytes_per_row = (o.bias ? sizeof(A) : 0) + (o.mask ? 1 : 0);
+    const std::size_t bytes_per_key = (o.qk_dim + o.v_dim) * sizeof(KV) + rows.rows * bytes_per_row;
     return tile.is_first_of_head() || seen.end - seen.first > room / bytes_per_key;
   }
 

@@ -1,9 +1,11 @@
 // The score that options make of a dot product, by vectors.
 #pragma once
 
+#include <cstddef>
 #include <limits>
 
 #include "kernels/vector/tanh.hpp"
+#include "kernels/vector/unroll.hpp"
 
 namespace {
 
@@ -24,14 +26,28 @@ struct ScoreFormula {
   template <class TakeTanh>
   [[gnu::always_inline]] batch operator()(batch product, batch factor, batch slope, batch position,
                                           TakeTanh take_tanh) const {
-    batch score = product * factor;
+    batch score[1] = {product};
+    const auto at = [&](auto) __attribute__((always_inline)) { return position; };
+    in_step(
+        score, factor, slope, at, [&](auto, batch tanh) __attribute__((always_inline)) { take_tanh(tanh); });
+    return score[0];
+  }
+  // The same for several keys in place, with one branch for all. position(i) is that of the i-th.
+  template <std::size_t count, class Position, class TakeTanh>
+  [[gnu::always_inline]] void in_step(batch (&score)[count], batch factor, batch slope, Position position,
+                                      TakeTanh take_tanh) const {
+    const auto each = [](auto f) __attribute__((always_inline)) { unroll<count>(f); };
+    each([&](auto i) __attribute__((always_inline)) { score[i] = score[i] * factor; });
     if (has_cap) {
-      const batch tanh = tanh_of<A>(score);
-      take_tanh(tanh);
-      score = cap * tanh;
+      each([&](auto i) __attribute__((always_inline)) {
+        const batch tanh = tanh_of<A>(score[i]);
+        take_tanh(i, tanh);
+        score[i] = cap * tanh;
+      });
     }
-    if (has_slopes) score = S::fma(slope, position, score);
-    return score;
+    if (has_slopes) {
+      each([&](auto i) __attribute__((always_inline)) { score[i] = S::fma(slope, position(i), score[i]); });
+    }
   }
   // A bias of -inf excludes its key.
   [[gnu::always_inline]] static batch with_bias(batch score, batch bias, typename S::mask &excluded) {

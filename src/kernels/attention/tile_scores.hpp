@@ -69,9 +69,12 @@ class TileScores {
   // [begin, end).
   bool load_mask(std::size_t r, std::size_t first, std::size_t begin, std::size_t end) {
     if (begin >= end) return false;
+    const bool fetches = tile_.kv_len() - first > block;
     std::uint64_t all = ~std::uint64_t{0};
     for (std::size_t i = 0; i < S::width; ++i) {
-      const std::uint64_t bits = S::flag_bits(mask_[r + i] + first, end);
+      const std::uint8_t *const flags = mask_[r + i] + first;
+      if (fetches) __builtin_prefetch(flags + 2 * block - 1, 0, 2);  // of the next block
+      const std::uint64_t bits = S::flag_bits(flags, end);
       for (std::size_t w = 0; w < words; ++w) seen_[w][i] = static_cast<Word>(bits >> (w * word_bits));
       all &= bits;
     }
@@ -91,6 +94,8 @@ class TileScores {
  private:
   using Word = typename S::word;
   static constexpr std::size_t word_bits = 8 * sizeof(Word), words = block / word_bits;
+  // Keys that registers have room for.
+  static constexpr std::size_t together = S::panel_vectors == 4 ? 4 : 2;
 
   // The vector of rows at r and the keys [begin, end) of the block at `first`.
   struct Vector {
@@ -101,54 +106,117 @@ class TileScores {
     alignas(64) A row[S::width][S::width];
   };
 
+  // What keys need of a vector of rows.
+  struct Lanes {
+    batch from, to;  // the range of keys, by index in the block
+    batch distance;  // from the position to the block
+    batch factor, slope;
+    ScoreFormula<A> formula;
+  };
+
+  Lanes lanes_of(const Vector &of) const {
+    alignas(64) A range_begin[S::width], range_end[S::width], to_block[S::width] = {};
+    ranges(of.r, of.first, range_begin, range_end);
+    for (std::size_t i = 0; o_.alibi_slopes && i < S::width; ++i) {
+      const std::int64_t position = tile_.position(rows_.of[of.r + i]);
+      to_block[i] = static_cast<A>(static_cast<std::int64_t>(of.first) - position);
+    }
+    return {S::load(range_begin),        S::load(range_end),
+            S::load(to_block),           S::load(rows_.factor + of.r),
+            S::load(rows_.slope + of.r), {rows_.cap, o_.alibi_slopes != nullptr}};
+  }
+
   // bounded: not every row sees all the keys; masked: the mask excludes one. A block without such keys is the
   // usual case, and spares each key its comparisons.
   template <bool bounded, bool masked>
   [[gnu::noinline, gnu::flatten]] batch make_as(const Vector &of) const {
-    const std::size_t r = of.r;
-    const batch minus_infinity(-std::numeric_limits<A>::infinity()), zero(A(0));
-    const bool has_slopes = o_.alibi_slopes != nullptr;
-    alignas(64) A range_begin[S::width] = {}, range_end[S::width] = {}, to_block[S::width] = {};
-    if (bounded) ranges(r, of.first, range_begin, range_end);
+    const Lanes lanes = lanes_of(of);
     const A *bias_row[S::width];
-    for (std::size_t i = 0; o_.bias && i < S::width; ++i) bias_row[i] = bias_[r + i] + of.first;
-    for (std::size_t i = 0; has_slopes && i < S::width; ++i) {
-      const std::int64_t position = tile_.position(rows_.of[r + i]);
-      to_block[i] = static_cast<A>(static_cast<std::int64_t>(of.first) - position);
-    }
-    const batch from = S::load(range_begin), to = S::load(range_end), distance = S::load(to_block);
-    const batch factor = S::load(rows_.factor + r), slope = S::load(rows_.slope + r);
-    const ScoreFormula<A> formula(rows_.cap, has_slopes);
+    for (std::size_t i = 0; o_.bias && i < S::width; ++i) bias_row[i] = bias_[of.r + i] + of.first;
     const std::size_t left = tile_.kv_len() - of.first;
-    const auto none = S::less(zero, zero);
-    batch max = minus_infinity, index(static_cast<A>(of.begin));
+    batch index(static_cast<A>(of.begin)), max[together];
+    for (batch &largest : max) largest = batch(-std::numeric_limits<A>::infinity());
     for (std::size_t j = of.begin / S::width * S::width; j < of.end; j += S::width) {
       Square bias;
-      if (o_.bias) load_square(bias_row, j, left - j < S::width ? left - j : S::width, bias);
+      if (o_.bias) {
+        load_square(bias_row, j, left - j < S::width ? left - j : S::width, bias);
+        if (left > block) fetch_next(bias_row, j);
+      }
       const std::size_t last = of.end - j < S::width ? of.end : j + S::width;
-      for (std::size_t key = j < of.begin ? of.begin : j; key < last; ++key, index = index + batch(A(1))) {
-        const std::size_t at = key * tile_pitch + r;
-        batch score = S::load(scores_ + at);
-        auto excluded = none;
-        if constexpr (bounded) excluded = S::either(S::less(index, from), S::negate(S::less(index, to)));
-        if (rows_.made) {
-          score = formula(
-              score, factor, slope, distance + index, [&](batch tanh) __attribute__((always_inline)) {
-                if (slopes) S::store(slopes + at, S::fnma(tanh, tanh, batch(A(1))));
-              });
-          if (o_.bias) score = formula.with_bias(score, S::load(bias.row[key - j]), excluded);
-        }
-        if constexpr (masked) {
-          const Word bit = Word{1} << key % word_bits;
-          excluded = S::either(excluded, S::negate(S::bit_set(seen_[key / word_bits], bit)));
-        }
-        if (bounded || masked || o_.bias) score = S::select(excluded, minus_infinity, score);
-        if (bounded || masked || rows_.made) S::store(scores_ + at, score);
-        if (exclusions) S::store(exclusions + at, S::select(excluded, minus_infinity, zero));
-        max = S::max_number(score, max);
+      std::size_t key = j < of.begin ? of.begin : j;
+      for (; last - key >= together; key += together) {
+        make_keys<bounded, masked, together>(lanes, of.r, key, index, bias, max);
+        index = index + batch(A(together));
+      }
+      for (; key < last; ++key, index = index + batch(A(1))) {
+        make_keys<bounded, masked, 1>(lanes, of.r, key, index, bias, max);
       }
     }
-    return max;
+    for (std::size_t i = 1; i < together; ++i) max[0] = S::max_number(max[i], max[0]);
+    return max[0];
+  }
+
+  // The scores of `count` keys; `first_index` is `key`. Several at once share the branches, and have maxima
+  // of their own: a single one would be a chain of 4 cycles per key.
+  template <bool bounded, bool masked, std::size_t count>
+  [[gnu::always_inline]] void make_keys(const Lanes &lanes, std::size_t r, std::size_t key, batch first_index,
+                                        const Square &bias, batch (&max)[together]) const {
+    const batch minus_infinity(-std::numeric_limits<A>::infinity()), zero(A(0));
+    const std::size_t at = key * tile_pitch + r;
+    const auto each = [](auto f) __attribute__((always_inline)) { unroll<count>(f); };
+    const auto index = [&](auto i) __attribute__((always_inline)) {
+      return first_index + batch(static_cast<A>(std::size_t{i}));
+    };
+    batch score[count];
+    typename S::mask excluded[count];
+    each([&](auto i) __attribute__((always_inline)) {
+      score[i] = S::load(scores_ + at + i * tile_pitch);
+      excluded[i] = S::less(zero, zero);
+      if constexpr (bounded) {
+        excluded[i] = S::either(S::less(index(i), lanes.from), S::negate(S::less(index(i), lanes.to)));
+      }
+    });
+    if (rows_.made) {
+      lanes.formula.in_step(
+          score, lanes.factor,
+          lanes.slope, [&](auto i) __attribute__((always_inline)) { return lanes.distance + index(i); },
+          [&](auto i, batch tanh) __attribute__((always_inline)) {
+            if (slopes) S::store(slopes + at + i * tile_pitch, S::fnma(tanh, tanh, batch(A(1))));
+          });
+      if (o_.bias) {
+        each([&](auto i) __attribute__((always_inline)) {
+          const batch added = S::load(bias.row[key % S::width + i]);
+          score[i] = lanes.formula.with_bias(score[i], added, excluded[i]);
+        });
+      }
+    }
+    if constexpr (masked) {
+      each([&](auto i) __attribute__((always_inline)) {
+        const Word bit = Word{1} << (key + i) % word_bits;
+        excluded[i] = S::either(excluded[i], S::negate(S::bit_set(seen_[(key + i) / word_bits], bit)));
+      });
+    }
+    if (bounded || masked || o_.bias) {
+      each([&](auto i) __attribute__((always_inline)) {
+        score[i] = S::select(excluded[i], minus_infinity, score[i]);
+      });
+    }
+    if (bounded || masked || rows_.made) {
+      each([&](auto i) __attribute__((always_inline)) { S::store(scores_ + at + i * tile_pitch, score[i]); });
+    }
+    if (exclusions) {
+      each([&](auto i) __attribute__((always_inline)) {
+        S::store(exclusions + at + i * tile_pitch, S::select(excluded[i], minus_infinity, zero));
+      });
+    }
+    each([&](auto i) __attribute__((always_inline)) { max[i] = S::max_number(score[i], max[i]); });
+  }
+
+  // Fetches the elements that lie a block after those at j.
+  static void fetch_next(const A *const *row, std::size_t j) {
+    constexpr std::size_t line = 64 / sizeof(A);
+    if (j % line != 0) return;
+    for (std::size_t i = 0; i < S::width; ++i) __builtin_prefetch(row[i] + j + block + line - 1, 0, 2);
   }
 
   void ranges(std::size_t r, std::size_t first, A *begin, A *end) const {
