@@ -223,6 +223,8 @@ static inline rapt_strides rapt_strides_bthd(size_t heads, size_t tokens, size_t
  * Order: fused multiply-adds add element i to partial sum i mod 64 (f64: 32). */
 RAPT_API float rapt_dot_f32(const float *a, const float *b, size_t n);
 RAPT_API double rapt_dot_f64(const double *a, const double *b, size_t n);
+RAPT_API float rapt_dot_f16(const rapt_f16 *a, const rapt_f16 *b, size_t n);
+RAPT_API float rapt_dot_bf16(const rapt_bf16 *a, const rapt_bf16 *b, size_t n);
 
 /* out[r] = scale * dot(query, row r), where dot has the bits of rapt_dot and the product is rounded once.
  * row_stride may be any value, negative and 0 included. out must not overlap query or rows. */
@@ -230,10 +232,16 @@ RAPT_API void rapt_dot_rows_f32(const float *query, const float *rows, ptrdiff_t
                                 size_t dim, float scale, float *out);
 RAPT_API void rapt_dot_rows_f64(const double *query, const double *rows, ptrdiff_t row_stride,
                                 size_t row_count, size_t dim, double scale, double *out);
+RAPT_API void rapt_dot_rows_f16(const rapt_f16 *query, const rapt_f16 *rows, ptrdiff_t row_stride,
+                                size_t row_count, size_t dim, float scale, float *out);
+RAPT_API void rapt_dot_rows_bf16(const rapt_bf16 *query, const rapt_bf16 *rows, ptrdiff_t row_stride,
+                                 size_t row_count, size_t dim, float scale, float *out);
 
-/* y[i] = x[i] * factor, correctly rounded. y may be x. */
+/* y[i] = x[i] * factor, correctly rounded (f16, bf16: to f32, and then to the element). y may be x. */
 RAPT_API void rapt_scale_f32(const float *x, float factor, float *y, size_t n);
 RAPT_API void rapt_scale_f64(const double *x, double factor, double *y, size_t n);
+RAPT_API void rapt_scale_f16(const rapt_f16 *x, float factor, rapt_f16 *y, size_t n);
+RAPT_API void rapt_scale_bf16(const rapt_bf16 *x, float factor, rapt_bf16 *y, size_t n);
 
 /* y[i] = exp(x[i]). The error is below 1 ULP (f32: 0.892 over all inputs), subnormal results included. y is
  * +inf above x = 88.722831 (f64: 709.782712893384), and +0 below x = -103.98 (f64: -745.14). y may be x. */
@@ -244,6 +252,13 @@ RAPT_API void rapt_exp_f64(const double *x, double *y, size_t n);
  * y, whose relative error against the y written is at most 3 * u (f64: 6 * u) for any input. y may be x. */
 RAPT_API float rapt_exp_sum_f32(const float *x, float scale, float shift, float *y, size_t n);
 RAPT_API double rapt_exp_sum_f64(const double *x, double scale, double shift, double *y, size_t n);
+
+/* y[i] = x[i]. To f32 the conversion is exact. From f32 it rounds to nearest, ties to even: subnormal results
+ * are kept, and a number beyond the type's range is infinite. NaN stays NaN. y must not overlap x. */
+RAPT_API void rapt_convert_f16_to_f32(const rapt_f16 *x, float *y, size_t n);
+RAPT_API void rapt_convert_bf16_to_f32(const rapt_bf16 *x, float *y, size_t n);
+RAPT_API void rapt_convert_f32_to_f16(const float *x, rapt_f16 *y, size_t n);
+RAPT_API void rapt_convert_f32_to_bf16(const float *x, rapt_bf16 *y, size_t n);
 
 /* ---- rows --------------------------------------------------------------------------------------------- */
 
@@ -285,6 +300,11 @@ RAPT_API rapt_status rapt_softmax_f32(const float *x, ptrdiff_t x_stride, float 
                                       size_t rows, size_t cols, const rapt_softmax_options *options);
 RAPT_API rapt_status rapt_softmax_f64(const double *x, ptrdiff_t x_stride, double *y, ptrdiff_t y_stride,
                                       size_t rows, size_t cols, const rapt_softmax_options *options);
+RAPT_API rapt_status rapt_softmax_f16(const rapt_f16 *x, ptrdiff_t x_stride, rapt_f16 *y, ptrdiff_t y_stride,
+                                      size_t rows, size_t cols, const rapt_softmax_options *options);
+RAPT_API rapt_status rapt_softmax_bf16(const rapt_bf16 *x, ptrdiff_t x_stride, rapt_bf16 *y,
+                                       ptrdiff_t y_stride, size_t rows, size_t cols,
+                                       const rapt_softmax_options *options);
 
 /* y[r][c] = s[r][c] - log-sum-exp of row r. The arguments are those of softmax. y is never above 0, and -inf
  * for excluded elements.
@@ -293,6 +313,12 @@ RAPT_API rapt_status rapt_log_softmax_f32(const float *x, ptrdiff_t x_stride, fl
                                           size_t rows, size_t cols, const rapt_softmax_options *options);
 RAPT_API rapt_status rapt_log_softmax_f64(const double *x, ptrdiff_t x_stride, double *y, ptrdiff_t y_stride,
                                           size_t rows, size_t cols, const rapt_softmax_options *options);
+RAPT_API rapt_status rapt_log_softmax_f16(const rapt_f16 *x, ptrdiff_t x_stride, rapt_f16 *y,
+                                          ptrdiff_t y_stride, size_t rows, size_t cols,
+                                          const rapt_softmax_options *options);
+RAPT_API rapt_status rapt_log_softmax_bf16(const rapt_bf16 *x, ptrdiff_t x_stride, rapt_bf16 *y,
+                                           ptrdiff_t y_stride, size_t rows, size_t cols,
+                                           const rapt_softmax_options *options);
 
 /* out[r] = log of the sum over c of exp(s[r][c]), the sink included. out must not overlap an input.
  * Accuracy: as log_softmax, with |out| for |y|. */

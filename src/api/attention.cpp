@@ -17,7 +17,7 @@ struct Counts {
     std::size_t bytes;
     if (__builtin_mul_overflow(o.batch * o.q_heads * o.q_len, call.chunks(), &partials) ||
         __builtin_mul_overflow(partials, o.v_dim + 2, &partials) ||
-        __builtin_mul_overflow(partials, element_size(o), &bytes) || bytes > std::size_t{PTRDIFF_MAX}) {
+        __builtin_mul_overflow(partials, number_size(o), &bytes) || bytes > std::size_t{PTRDIFF_MAX}) {
       return false;
     }
     // There are no more tiles than rows, so that their product with chunks fits as well.
@@ -27,7 +27,7 @@ struct Counts {
 };
 
 rapt_status check_arrays(AttentionCall &call, std::size_t partials_bytes) {
-  Arrays arrays(call, element_size(call.options));
+  Arrays arrays(call);
   const rapt_attention_options &o = call.options;
   rapt_status status = arrays.resolve_common();
   if (status != RAPT_OK) return status;
@@ -37,8 +37,8 @@ rapt_status check_arrays(AttentionCall &call, std::size_t partials_bytes) {
     Strided partials(call.partials, {0, 0, 0}, 1, 1, 1, partials_bytes, 1);
     return arrays.check_output(in, partials, RAPT_BAD_SIZE);
   }
-  Strided out = arrays.memory(call.out, o.out_strides, arrays.queries(o.v_dim));
-  Strided lse = arrays.memory(o.lse, o.lse_strides, arrays.queries(1));
+  Strided out = arrays.elements(o.out_type, call.out, o.out_strides, arrays.queries(o.v_dim));
+  Strided lse = arrays.numbers(o.lse, o.lse_strides, arrays.queries(1));
   status = arrays.check_output(in, out, RAPT_BAD_OUT_STRIDES, true);
   if (status == RAPT_OK) status = arrays.check_output(in, lse, RAPT_BAD_LSE_STRIDES);
   if (status != RAPT_OK) return status;
@@ -81,7 +81,7 @@ struct Run {
     if (!tasks.fit(counts.tasks)) return RAPT_BAD_TASKS;
     if (!workspace.holds(attention_workspace_length, o)) return RAPT_BAD_WORKSPACE;
     if (o.q_len == 0) return RAPT_OK;
-    status = check_arrays(call, counts.partials * element_size(o));
+    status = check_arrays(call, counts.partials * number_size(o));
     if (status != RAPT_OK || tasks.first == tasks.last) return status;
     run_tasks(call, tasks, workspace);
     return RAPT_OK;
@@ -111,7 +111,7 @@ rapt_status check_and_pack_keys(const void *k, std::ptrdiff_t token_stride, std:
   if (tokens == 0) return RAPT_OK;
   if (!k) return RAPT_BAD_K;
   if (!packed) return RAPT_BAD_OUT;
-  const std::size_t size = element_size(o);
+  const std::size_t size = size_of(o.kv_type);
   std::size_t end, elements, bytes;
   if (__builtin_add_overflow(first, tokens, &end) || __builtin_add_overflow(end, attention_block - 1, &end) ||
       __builtin_mul_overflow(end / attention_block * attention_block, o.qk_dim, &elements) ||
@@ -125,12 +125,18 @@ rapt_status check_and_pack_keys(const void *k, std::ptrdiff_t token_stride, std:
   Strided keys(k, strides, 1, 1, tokens, o.qk_dim, size);
   if (!keys.measure()) return RAPT_BAD_SIZE;
   if (keys.overlaps(packed, bytes)) return RAPT_BAD_OVERLAP;
-  if (o.kv_type == RAPT_F64) {
-    pack_keys(static_cast<const double *>(k), strides.token, first, tokens, o.qk_dim,
-              static_cast<double *>(packed));
-  } else {
-    pack_keys(static_cast<const float *>(k), strides.token, first, tokens, o.qk_dim,
-              static_cast<float *>(packed));
+  const auto pack = [&]<class E>(const E *keys, E *to) {
+    pack_keys(keys, strides.token, first, tokens, o.qk_dim, to);
+  };
+  switch (size) {  // elements are moved alone
+    case 2:
+      pack(static_cast<const std::uint16_t *>(k), static_cast<std::uint16_t *>(packed));
+      break;
+    case 8:
+      pack(static_cast<const double *>(k), static_cast<double *>(packed));
+      break;
+    default:
+      pack(static_cast<const float *>(k), static_cast<float *>(packed));
   }
   return RAPT_OK;
 }

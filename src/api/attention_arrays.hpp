@@ -6,6 +6,7 @@
 
 #include "api/attention_options.hpp"
 #include "api/strided.hpp"
+#include "call/element.hpp"
 
 namespace rapt {
 namespace {
@@ -13,8 +14,8 @@ namespace {
 class Arrays {
  public:
   // The lengths, offsets and pages of `call` are checked.
-  Arrays(AttentionCall &call, std::size_t element_size)
-      : call_(call), o_(call.options), element_size_(element_size) {
+  explicit Arrays(AttentionCall &call)
+      : call_(call), o_(call.options), number_size_(o_.q_type == RAPT_F64 ? sizeof(double) : sizeof(float)) {
     queries_.tokens = o_.q_offsets ? static_cast<std::size_t>(o_.q_offsets[o_.batch]) : o_.q_len;
     queries_.batch = o_.q_offsets ? 1 : o_.batch;
     keys_.tokens = o_.kv_offsets    ? static_cast<std::size_t>(o_.kv_offsets[o_.batch])
@@ -67,8 +68,12 @@ class Arrays {
     if (!data) dims.batch = 0;
     return {data, strides, dims.batch, dims.heads, dims.tokens, dims.row, size};
   }
-  Strided memory(const void *data, const rapt_strides &strides, const Dims &dims) const {
-    return memory(data, strides, dims, element_size_);
+  Strided elements(rapt_type type, const void *data, const rapt_strides &strides, const Dims &dims) const {
+    return memory(data, strides, dims, size_of(type));
+  }
+  // Of the arithmetic type.
+  Strided numbers(const void *data, const rapt_strides &strides, const Dims &dims) const {
+    return memory(data, strides, dims, number_size_);
   }
   // bias, mask and query scales keep their batch dimension for packed sequences.
   Dims own(std::size_t row) const { return {o_.batch, o_.q_heads, o_.q_len, row}; }
@@ -78,12 +83,12 @@ class Arrays {
     Strided q, k, v, bias, mask, scales;
   };
   Inputs inputs() const {
-    return {memory(call_.q, o_.q_strides, queries(o_.qk_dim)),
-            memory(call_.k, o_.k_strides, k_dims_),
-            memory(call_.v, o_.v_strides, keys(o_.v_dim)),
-            memory(o_.bias, o_.bias_strides, own(o_.kv_len)),
+    return {elements(o_.q_type, call_.q, o_.q_strides, queries(o_.qk_dim)),
+            elements(o_.kv_type, call_.k, o_.k_strides, k_dims_),
+            elements(o_.kv_type, call_.v, o_.v_strides, keys(o_.v_dim)),
+            numbers(o_.bias, o_.bias_strides, own(o_.kv_len)),
             memory(o_.mask, o_.mask_strides, own(o_.kv_len), 1),
-            memory(o_.query_scales, o_.query_scale_strides, own(1))};
+            numbers(o_.query_scales, o_.query_scale_strides, own(1))};
   }
   static bool measure(Inputs &in) {
     for (Strided *tensor : {&in.q, &in.k, &in.v, &in.bias, &in.mask, &in.scales}) {
@@ -107,8 +112,8 @@ class Arrays {
     const struct {
       const void *data;
       std::size_t bytes;
-    } arrays[] = {{o_.alibi_slopes, o_.q_heads * element_size_},
-                  {o_.sinks, o_.q_heads * element_size_},
+    } arrays[] = {{o_.alibi_slopes, o_.q_heads * number_size_},
+                  {o_.sinks, o_.q_heads * number_size_},
                   {o_.kv_lengths, o_.batch * sizeof(std::int32_t)},
                   {o_.q_offsets, (o_.batch + 1) * sizeof(std::int32_t)},
                   {o_.kv_offsets, (o_.batch + 1) * sizeof(std::int32_t)},
@@ -125,7 +130,7 @@ class Arrays {
  private:
   AttentionCall &call_;
   rapt_attention_options &o_;
-  std::size_t element_size_;
+  std::size_t number_size_;
   struct {
     std::size_t batch, tokens;
   } queries_, keys_;

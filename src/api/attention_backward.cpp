@@ -12,6 +12,8 @@ rapt_status read_gradients(const rapt_attention_gradients *given, const rapt_att
   if (!given) return RAPT_BAD_GRADIENTS;
   const rapt_status status = read_options(given, gradients);
   if (status != RAPT_OK) return status == RAPT_BAD_OPTIONS_SIZE ? RAPT_BAD_GRADIENTS : status;
+  const bool is_f32_or_f64 = o.q_type == RAPT_F32 || o.q_type == RAPT_F64;
+  if (!is_f32_or_f64 || o.kv_type != o.q_type || o.out_type != o.q_type) return RAPT_BAD_TYPE;
   if (o.packed_keys) return RAPT_BAD_PACKED_KEYS;
   if (o.block_table) return RAPT_BAD_BLOCK_TABLE;
   if (gradients.dbias && !o.bias) return RAPT_BAD_DBIAS;
@@ -53,7 +55,7 @@ rapt_status check_outputs_are_apart(Tensors outputs, Tensors inputs) {
 }
 
 rapt_status check_arrays(AttentionCall &call, rapt_attention_gradients &g) {
-  Arrays arrays(call, element_size(call.options));
+  Arrays arrays(call);
   const rapt_attention_options &o = call.options;
   const Dims q_dims = arrays.queries(o.qk_dim), out_dims = arrays.queries(o.v_dim);
   const Dims k_dims = arrays.keys(o.qk_dim), v_dims = arrays.keys(o.v_dim);
@@ -64,16 +66,16 @@ rapt_status check_arrays(AttentionCall &call, rapt_attention_gradients &g) {
   if (status == RAPT_OK) status = Arrays::output(g.dv_strides, v_dims, RAPT_BAD_DV_STRIDES);
   if (status != RAPT_OK) return status;
   Arrays::Inputs in = arrays.inputs();
-  Strided out = arrays.memory(g.out, o.out_strides, out_dims);
-  Strided lse = arrays.memory(o.lse, o.lse_strides, arrays.queries(1));
-  Strided dout = arrays.memory(g.dout, g.dout_strides, out_dims);
+  Strided out = arrays.numbers(g.out, o.out_strides, out_dims);
+  Strided lse = arrays.numbers(o.lse, o.lse_strides, arrays.queries(1));
+  Strided dout = arrays.numbers(g.dout, g.dout_strides, out_dims);
   if (!Arrays::measure(in) || !out.measure() || !lse.measure() || !dout.measure()) return RAPT_BAD_SIZE;
 
-  Strided dbias = arrays.memory(g.dbias, o.bias_strides, arrays.own(o.kv_len));
-  Strided dsinks = arrays.memory(g.dsinks, {0, 0, 0}, {1, 1, 1, o.q_heads});
-  Strided dq = arrays.memory(g.dq, g.dq_strides, q_dims);
-  Strided dk = arrays.memory(g.dk, g.dk_strides, k_dims);
-  Strided dv = arrays.memory(g.dv, g.dv_strides, v_dims);
+  Strided dbias = arrays.numbers(g.dbias, o.bias_strides, arrays.own(o.kv_len));
+  Strided dsinks = arrays.numbers(g.dsinks, {0, 0, 0}, {1, 1, 1, o.q_heads});
+  Strided dq = arrays.numbers(g.dq, g.dq_strides, q_dims);
+  Strided dk = arrays.numbers(g.dk, g.dk_strides, k_dims);
+  Strided dv = arrays.numbers(g.dv, g.dv_strides, v_dims);
   if (!dbias.measure() || !dbias.rows_are_apart_or_same()) return RAPT_BAD_DBIAS;
   status = arrays.check_overlap(in, dbias);
   if (status == RAPT_OK) status = arrays.check_output(in, dsinks, RAPT_BAD_SIZE);

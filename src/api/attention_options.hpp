@@ -44,14 +44,20 @@ inline rapt_status resolve_types(rapt_attention_options &o) {
   std::memcpy(&types[1], &o.kv_type, sizeof(int));
   std::memcpy(&types[2], &o.out_type, sizeof(int));
   if (types[0] == RAPT_TYPE_DEFAULT) types[0] = RAPT_F32;
-  if (types[0] != RAPT_F32 && types[0] != RAPT_F64) return RAPT_BAD_TYPE;
-  for (const int other : {types[1], types[2]}) {
-    if (other != RAPT_TYPE_DEFAULT && other != types[0]) return RAPT_BAD_TYPE;
+  for (int &type : types) {
+    if (type == RAPT_TYPE_DEFAULT) type = types[0];
+    const bool is_element = type == RAPT_F32 || type == RAPT_F64 || type == RAPT_F16 || type == RAPT_BF16;
+    if (!is_element || (type == RAPT_F64) != (types[0] == RAPT_F64)) return RAPT_BAD_TYPE;
   }
-  o.q_type = o.kv_type = o.out_type = static_cast<rapt_type>(types[0]);
-  const bool is_default = o.arithmetic == RAPT_ARITHMETIC_DEFAULT ||
-                          (o.arithmetic == RAPT_ARITHMETIC_F32 && o.q_type == RAPT_F32);
-  if (!is_default) return RAPT_BAD_ARITHMETIC;
+  o.q_type = static_cast<rapt_type>(types[0]);
+  o.kv_type = static_cast<rapt_type>(types[1]);
+  o.out_type = static_cast<rapt_type>(types[2]);
+  // The default of bf16 will be arithmetic of its own.
+  const bool is_bf16 = o.q_type == RAPT_BF16 && o.kv_type == RAPT_BF16;
+  const bool is_known = o.arithmetic == RAPT_ARITHMETIC_DEFAULT
+                            ? !is_bf16
+                            : o.arithmetic == RAPT_ARITHMETIC_F32 && o.q_type != RAPT_F64;
+  if (!is_known) return RAPT_BAD_ARITHMETIC;
   if (o.k_scales || o.v_scales || o.scale_group != 0) return RAPT_BAD_KV_SCALES;
   return RAPT_OK;
 }

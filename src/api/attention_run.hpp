@@ -26,15 +26,15 @@ struct Tasks {
 inline constexpr Tasks all_tasks{0, 0, true};
 
 // The size of the arithmetic type.
-inline std::size_t element_size(const rapt_attention_options &o) {
+inline std::size_t number_size(const rapt_attention_options &o) {
   return o.q_type == RAPT_F64 ? sizeof(double) : sizeof(float);
 }
 
 // Elements of workspace that a call needs, forwards or backwards.
-using WorkspaceLength = std::size_t (*)(std::size_t qk_dim, std::size_t v_dim);
+using WorkspaceLength = std::size_t (*)(const rapt_attention_options &);
 
 inline std::size_t workspace_bytes(WorkspaceLength length, const rapt_attention_options &o) {
-  return length(o.qk_dim, o.v_dim) * element_size(o) + attention_workspace_alignment;
+  return length(o) * number_size(o) + attention_workspace_alignment;
 }
 
 struct Workspace {
@@ -67,7 +67,18 @@ inline void run_tasks(const AttentionCall &call, const Tasks &tasks, const Works
   const auto kernel_of = [&](const auto &operations) {
     return call.gradients ? operations.attention_backward : operations.attention;
   };
-  const auto kernel = call.options.q_type == RAPT_F64 ? kernel_of(kernels().f64) : kernel_of(kernels().f32);
+  const auto kernel = [&] {
+    switch (call.options.kv_type) {
+      case RAPT_F64:
+        return kernel_of(kernels().f64);
+      case RAPT_F16:
+        return kernel_of(kernels().f16);
+      case RAPT_BF16:
+        return kernel_of(kernels().bf16);
+      default:
+        return kernel_of(kernels().f32);
+    }
+  }();
   kernel(&call, tasks.first, tasks.last, workspace.aligned());
 }
 

@@ -1,4 +1,5 @@
 // softmax, log_softmax and logsumexp: checks of the arguments, before anything is written.
+#include "api/elements.hpp"
 #include "api/floating_point.hpp"
 #include "api/matrix.hpp"
 #include "api/numbers.hpp"
@@ -31,7 +32,7 @@ rapt_status resolve(SoftmaxRows &rows) {
 }
 
 // Checks the arrays of the options.
-rapt_status check_arrays(const SoftmaxRows &rows, const Matrix &output, std::size_t element_size) {
+rapt_status check_arrays(const SoftmaxRows &rows, const Matrix &output, std::size_t number_size) {
   const rapt_softmax_options &options = rows.options;
   const auto check_operand = [&](const void *data, std::ptrdiff_t stride, std::size_t size,
                                  rapt_status bad_stride) {
@@ -42,7 +43,7 @@ rapt_status check_arrays(const SoftmaxRows &rows, const Matrix &output, std::siz
     if (!operand.extent(bytes)) return RAPT_BAD_SIZE;
     return overlap(operand, output) == Overlap::none ? RAPT_OK : RAPT_BAD_OVERLAP;
   };
-  rapt_status status = check_operand(options.bias, options.bias_stride, element_size, RAPT_BAD_BIAS_STRIDE);
+  rapt_status status = check_operand(options.bias, options.bias_stride, number_size, RAPT_BAD_BIAS_STRIDE);
   if (status == RAPT_OK) status = check_operand(options.mask, options.mask_stride, 1, RAPT_BAD_MASK_STRIDE);
   if (status != RAPT_OK) return status;
 
@@ -50,7 +51,7 @@ rapt_status check_arrays(const SoftmaxRows &rows, const Matrix &output, std::siz
     return data && overlap({data, 0, 1, rows.rows, size}, output) != Overlap::none;
   };
   if (overlaps_output(options.row_lengths, sizeof(std::size_t)) ||
-      overlaps_output(options.sinks, element_size)) {
+      overlaps_output(options.sinks, number_size)) {
     return RAPT_BAD_OVERLAP;
   }
   if (options.row_lengths) {
@@ -63,16 +64,18 @@ rapt_status check_arrays(const SoftmaxRows &rows, const Matrix &output, std::siz
 
 enum class Output { matrix, one_per_row };
 
-template <class T>
-using RowsKernel = void (*Operations<T>::*)(const T *, T *, const SoftmaxRows *);
+template <class E, class Out>
+using RowsKernel = void (*Operations<E>::*)(const E *, Out *, const SoftmaxRows *);
 
-template <class T>
+template <class E, class Out = E>
 struct RowsCall {
-  RowsKernel<T> kernel;
+  using A = Arithmetic<E>;
+
+  RowsKernel<E, Out> kernel;
   Output kind;
-  const T *x;
+  const E *x;
   std::ptrdiff_t x_stride;
-  T *y;
+  Out *y;
   std::ptrdiff_t y_stride;
   std::size_t row_count, cols;
   const rapt_softmax_options *options;
@@ -82,7 +85,7 @@ struct RowsCall {
     const bool is_matrix = kind == Output::matrix;
     SoftmaxRows rows{.rows = row_count, .cols = cols};
     rapt_status status = read_options(options, rows.options);
-    if (status == RAPT_OK) status = resolve<T>(rows);
+    if (status == RAPT_OK) status = resolve<A>(rows);
     if (status != RAPT_OK) return status;
 
     const bool any_input = row_count > 0 && cols > 0;
@@ -90,8 +93,8 @@ struct RowsCall {
     if (any_input && !x) return RAPT_BAD_X;
     if (any_output && !y) return is_matrix ? RAPT_BAD_Y : RAPT_BAD_OUT;
 
-    const Matrix input{x, x_stride, row_count, cols, sizeof(T)};
-    const Matrix output{y, y_stride, row_count, is_matrix ? cols : 1, sizeof(T)};
+    const Matrix input{x, x_stride, row_count, cols, sizeof(E)};
+    const Matrix output{y, y_stride, row_count, is_matrix ? cols : 1, sizeof(Out)};
     if (!input.stride_fits()) return RAPT_BAD_X_STRIDE;
     if (!output.stride_fits()) return RAPT_BAD_Y_STRIDE;
     if (!any_output) return RAPT_OK;
@@ -100,14 +103,14 @@ struct RowsCall {
     if (!input.extent(bytes) || !output.extent(bytes)) return RAPT_BAD_SIZE;
     const Overlap shared = overlap(input, output);
     if (shared == Overlap::partial || (shared == Overlap::exact && !is_matrix)) return RAPT_BAD_OVERLAP;
-    status = check_arrays(rows, output, sizeof(T));
+    status = check_arrays(rows, output, sizeof(A));
     if (status != RAPT_OK) return status;
 
     rows.x_stride = any_input ? input.used_stride() : 0;  // x may be null
     // Rows without columns are not read, and their strides may leave the address space.
     if (!any_input) rows.options.bias_stride = rows.options.mask_stride = 0;
     rows.y_stride = output.used_stride();
-    (kernels().of<T>().*kernel)(x, y, &rows);
+    (kernels().of<E>().*kernel)(x, y, &rows);
     return RAPT_OK;
   }
 };
@@ -129,6 +132,18 @@ rapt_status rapt_softmax_f64(const double *x, ptrdiff_t x_stride, double *y, ptr
                                           y_stride, rows, cols, options});
 }
 
+rapt_status rapt_softmax_f16(const rapt_f16 *x, ptrdiff_t x_stride, rapt_f16 *y, ptrdiff_t y_stride,
+                             size_t rows, size_t cols, const rapt_softmax_options *options) {
+  return in_default_mode(RowsCall<F16>{&Operations<F16>::softmax, Output::matrix, elements<F16>(x), x_stride,
+                                       elements<F16>(y), y_stride, rows, cols, options});
+}
+
+rapt_status rapt_softmax_bf16(const rapt_bf16 *x, ptrdiff_t x_stride, rapt_bf16 *y, ptrdiff_t y_stride,
+                              size_t rows, size_t cols, const rapt_softmax_options *options) {
+  return in_default_mode(RowsCall<BF16>{&Operations<BF16>::softmax, Output::matrix, elements<BF16>(x),
+                                        x_stride, elements<BF16>(y), y_stride, rows, cols, options});
+}
+
 rapt_status rapt_log_softmax_f32(const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride,
                                  size_t rows, size_t cols, const rapt_softmax_options *options) {
   return in_default_mode(RowsCall<float>{&Operations<float>::log_softmax, Output::matrix, x, x_stride, y,
@@ -139,6 +154,18 @@ rapt_status rapt_log_softmax_f64(const double *x, ptrdiff_t x_stride, double *y,
                                  size_t rows, size_t cols, const rapt_softmax_options *options) {
   return in_default_mode(RowsCall<double>{&Operations<double>::log_softmax, Output::matrix, x, x_stride, y,
                                           y_stride, rows, cols, options});
+}
+
+rapt_status rapt_log_softmax_f16(const rapt_f16 *x, ptrdiff_t x_stride, rapt_f16 *y, ptrdiff_t y_stride,
+                                 size_t rows, size_t cols, const rapt_softmax_options *options) {
+  return in_default_mode(RowsCall<F16>{&Operations<F16>::log_softmax, Output::matrix, elements<F16>(x),
+                                       x_stride, elements<F16>(y), y_stride, rows, cols, options});
+}
+
+rapt_status rapt_log_softmax_bf16(const rapt_bf16 *x, ptrdiff_t x_stride, rapt_bf16 *y, ptrdiff_t y_stride,
+                                  size_t rows, size_t cols, const rapt_softmax_options *options) {
+  return in_default_mode(RowsCall<BF16>{&Operations<BF16>::log_softmax, Output::matrix, elements<BF16>(x),
+                                        x_stride, elements<BF16>(y), y_stride, rows, cols, options});
 }
 
 rapt_status rapt_logsumexp_f32(const float *x, ptrdiff_t x_stride, float *out, size_t rows, size_t cols,

@@ -1,9 +1,9 @@
-// dot, dot_rows, scale, exp, exp_sum: without checks, each calls the active kernel.
+// dot, dot_rows, scale, exp, exp_sum and conversions: without checks, each calls the active kernel.
+#include "api/elements.hpp"
 #include "api/floating_point.hpp"
 #include "dispatch/dispatch.hpp"
 
-using rapt::forward_in_default_mode;
-using rapt::kernels;
+using namespace rapt;
 
 float rapt_dot_f32(const float *a, const float *b, size_t n) {
   return forward_in_default_mode([](auto... all) { return kernels().f32.dot(all...); }, a, b, n);
@@ -11,6 +11,16 @@ float rapt_dot_f32(const float *a, const float *b, size_t n) {
 
 double rapt_dot_f64(const double *a, const double *b, size_t n) {
   return forward_in_default_mode([](auto... all) { return kernels().f64.dot(all...); }, a, b, n);
+}
+
+float rapt_dot_f16(const rapt_f16 *a, const rapt_f16 *b, size_t n) {
+  return forward_in_default_mode([](auto... all) { return kernels().f16.dot(all...); }, elements<F16>(a),
+                                 elements<F16>(b), n);
+}
+
+float rapt_dot_bf16(const rapt_bf16 *a, const rapt_bf16 *b, size_t n) {
+  return forward_in_default_mode([](auto... all) { return kernels().bf16.dot(all...); }, elements<BF16>(a),
+                                 elements<BF16>(b), n);
 }
 
 void rapt_dot_rows_f32(const float *query, const float *rows, ptrdiff_t row_stride, size_t row_count,
@@ -25,12 +35,36 @@ void rapt_dot_rows_f64(const double *query, const double *rows, ptrdiff_t row_st
                                  row_stride, row_count, dim, scale, out);
 }
 
+void rapt_dot_rows_f16(const rapt_f16 *query, const rapt_f16 *rows, ptrdiff_t row_stride, size_t row_count,
+                       size_t dim, float scale, float *out) {
+  return forward_in_default_mode([](auto... all) { return kernels().f16.dot_rows(all...); },
+                                 elements<F16>(query), elements<F16>(rows), row_stride, row_count, dim, scale,
+                                 out);
+}
+
+void rapt_dot_rows_bf16(const rapt_bf16 *query, const rapt_bf16 *rows, ptrdiff_t row_stride, size_t row_count,
+                        size_t dim, float scale, float *out) {
+  return forward_in_default_mode([](auto... all) { return kernels().bf16.dot_rows(all...); },
+                                 elements<BF16>(query), elements<BF16>(rows), row_stride, row_count, dim,
+                                 scale, out);
+}
+
 void rapt_scale_f32(const float *x, float factor, float *y, size_t n) {
   return forward_in_default_mode([](auto... all) { return kernels().f32.scale(all...); }, x, factor, y, n);
 }
 
 void rapt_scale_f64(const double *x, double factor, double *y, size_t n) {
   return forward_in_default_mode([](auto... all) { return kernels().f64.scale(all...); }, x, factor, y, n);
+}
+
+void rapt_scale_f16(const rapt_f16 *x, float factor, rapt_f16 *y, size_t n) {
+  return forward_in_default_mode([](auto... all) { return kernels().f16.scale(all...); }, elements<F16>(x),
+                                 factor, elements<F16>(y), n);
+}
+
+void rapt_scale_bf16(const rapt_bf16 *x, float factor, rapt_bf16 *y, size_t n) {
+  return forward_in_default_mode([](auto... all) { return kernels().bf16.scale(all...); }, elements<BF16>(x),
+                                 factor, elements<BF16>(y), n);
 }
 
 void rapt_exp_f32(const float *x, float *y, size_t n) {
@@ -49,4 +83,24 @@ float rapt_exp_sum_f32(const float *x, float scale, float shift, float *y, size_
 double rapt_exp_sum_f64(const double *x, double scale, double shift, double *y, size_t n) {
   return forward_in_default_mode([](auto... all) { return kernels().f64.exp_sum(all...); }, x, scale, shift,
                                  y, n);
+}
+
+void rapt_convert_f16_to_f32(const rapt_f16 *x, float *y, size_t n) {
+  return forward_in_default_mode([](auto... all) { return kernels().f16.widen(all...); }, elements<F16>(x), y,
+                                 n);
+}
+
+void rapt_convert_bf16_to_f32(const rapt_bf16 *x, float *y, size_t n) {
+  return forward_in_default_mode([](auto... all) { return kernels().bf16.widen(all...); }, elements<BF16>(x),
+                                 y, n);
+}
+
+void rapt_convert_f32_to_f16(const float *x, rapt_f16 *y, size_t n) {
+  return forward_in_default_mode([](auto... all) { return kernels().f16.narrow(all...); }, x,
+                                 elements<F16>(y), n);
+}
+
+void rapt_convert_f32_to_bf16(const float *x, rapt_bf16 *y, size_t n) {
+  return forward_in_default_mode([](auto... all) { return kernels().bf16.narrow(all...); }, x,
+                                 elements<BF16>(y), n);
 }

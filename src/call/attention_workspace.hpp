@@ -4,20 +4,30 @@
 #include <cstddef>
 
 #include "contract/attention.hpp"
+#include "rapt/rapt.h"
 
 namespace rapt {
 
 inline constexpr std::size_t attention_workspace_alignment = 64;
 
-// A tile's queries and two of its outputs, by dimension; scores and exclusions of a block.
-constexpr std::size_t attention_workspace_length(std::size_t qk_dim, std::size_t v_dim) {
-  return attention_tile_rows * (qk_dim + 2 * v_dim + 2 * attention_block);
+// A block's rows, and room for the vector that the last one ends in.
+constexpr std::size_t widened_rows_length(std::size_t dim) { return attention_block * dim + 16; }
+constexpr std::size_t widened_block_length(std::size_t qk_dim, std::size_t v_dim) {
+  return widened_rows_length(qk_dim) + widened_rows_length(v_dim);
+}
+
+// A tile's queries and two of its outputs, by dimension; scores and exclusions of a block; and keys and
+// values of 16 bits, widened.
+constexpr std::size_t attention_workspace_length(const rapt_attention_options &o) {
+  const bool widens = o.kv_type == RAPT_F16 || o.kv_type == RAPT_BF16;
+  return attention_tile_rows * (o.qk_dim + 2 * o.v_dim + 2 * attention_block) +
+         (widens ? widened_block_length(o.qk_dim, o.v_dim) : 0);
 }
 
 // A tile's queries and outputs with their gradients; scores, products of values and the softcap's slopes of a
 // block; and room for the keys of a panel past the block.
-constexpr std::size_t backward_workspace_length(std::size_t qk_dim, std::size_t v_dim) {
-  return attention_tile_rows * (2 * qk_dim + 2 * v_dim + 3 * attention_block + 8);
+constexpr std::size_t backward_workspace_length(const rapt_attention_options &o) {
+  return attention_tile_rows * (2 * o.qk_dim + 2 * o.v_dim + 3 * attention_block + 8);
 }
 
 }  // namespace rapt

@@ -1,7 +1,19 @@
 // Element types lie in memory; the arithmetic type is what scores, weights, sums and scratch are made of.
 #pragma once
 
+#include <bit>
+#include <cstdint>
+
 namespace rapt {
+
+// IEEE binary16, and the upper half of a binary32.
+struct F16 {
+  std::uint16_t bits;
+};
+struct BF16 {
+  std::uint16_t bits;
+};
+
 namespace {
 
 template <class E>
@@ -16,14 +28,51 @@ struct ArithmeticOf<double> {
 template <class E>
 using Arithmetic = typename ArithmeticOf<E>::type;
 
-// An element as a number of the arithmetic type, and back. A narrower type has overloads of its own.
+// An element as a number of the arithmetic type: exact.
 template <class E>
 Arithmetic<E> widened(E x) {
   return x;
 }
+template <>
+inline float widened(BF16 x) {
+  return std::bit_cast<float>(std::uint32_t{x.bits} << 16);
+}
+template <>
+inline float widened(F16 x) {
+  const std::uint32_t sign = std::uint32_t{x.bits & 0x8000u} << 16, magnitude = x.bits & 0x7fffu;
+  // The exponents of infinities and NaNs stay the largest; the others move by 112, subnormal numbers too.
+  const std::uint32_t bits =
+      magnitude >= 0x7c00 ? 0x7f800000 | magnitude << 13
+                          : std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude << 13) * 0x1p112f);
+  return std::bit_cast<float>(sign | bits);
+}
+
+// A number as an element: rounded to nearest even; a NaN stays one.
 template <class E>
 E narrowed(Arithmetic<E> x) {
   return x;
+}
+template <>
+inline BF16 narrowed(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  const bool is_nan = (bits & 0x7fffffff) > 0x7f800000;
+  return {static_cast<std::uint16_t>((is_nan ? bits | 0x400000 : bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
+}
+template <>
+inline F16 narrowed(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  const std::uint32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
+  std::uint32_t half;
+  if (magnitude > 0x7f800000) {
+    half = 0x7e00 | (magnitude >> 13 & 0x3ff);
+  } else if (magnitude >= 0x47800000) {  // 2^16
+    half = 0x7c00;
+  } else if (magnitude < 0x38800000) {  // 2^-14: the sum's last bit is a subnormal half's
+    half = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) & 0x7fff;
+  } else {
+    half = (magnitude + 0xfff + (magnitude >> 13 & 1) - (112u << 23)) >> 13;
+  }
+  return {static_cast<std::uint16_t>(sign | half)};
 }
 
 }  // namespace

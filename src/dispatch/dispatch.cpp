@@ -109,13 +109,24 @@ struct FirstCall<E, kernel> {
   }
 };
 
+template <class E, auto kernel, bool exists>
+constexpr auto first_call() {
+  if constexpr (exists) {
+    return FirstCall<E, kernel>::call;
+  } else {
+    return nullptr;
+  }
+}
+
 template <class E>
 constexpr Operations<E> first_calls_of = {
-#define OPERATION(family, name, result, parameters, elements) FirstCall<E, &Operations<E>::name>::call,
+#define OPERATION(family, name, result, parameters, elements) \
+  first_call<E, &Operations<E>::name, HasOperations<E>::elements>(),
 #include "kernels/kernels.def"
 };
 
-constexpr KernelTable first_calls = {first_calls_of<float>, first_calls_of<double>};
+constexpr KernelTable first_calls = {first_calls_of<float>, first_calls_of<double>, first_calls_of<F16>,
+                                     first_calls_of<BF16>};
 
 const KernelTable &choose_at_first_call() {
   ensure_resolved();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <type_traits>
 
 #include "contract/reductions.hpp"
 #include "contract/types.hpp"
@@ -213,7 +214,7 @@ template <class E>
   using A = rapt::Arithmetic<E>;
   using S = simd<A>;
   if (n >= DotLanes<A>::lanes) [[unlikely]] {
-    if constexpr (S::aligns_dot) {
+    if constexpr (S::aligns_dot && std::is_same_v<E, A>) {
       if (!(is_aligned(a) && is_aligned(b))) [[unlikely]] {
         if (worth_aligning(a, b, n)) return dot_unaligned(a, b, n);
       }

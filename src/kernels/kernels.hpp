@@ -23,15 +23,28 @@ struct Operations {
 struct KernelTable {
   Operations<float> f32 = {};
   Operations<double> f64 = {};
+  Operations<F16> f16 = {};
+  Operations<BF16> bf16 = {};
 
   template <class E>
   const Operations<E> &of() const {
     if constexpr (std::is_same_v<E, double>) {
       return f64;
+    } else if constexpr (std::is_same_v<E, F16>) {
+      return f16;
+    } else if constexpr (std::is_same_v<E, BF16>) {
+      return bf16;
     } else {
       return f32;
     }
   }
+};
+
+// Which element types the operations of a row of kernels.def have.
+template <class E>
+struct HasOperations {
+  static constexpr bool halves = sizeof(E) == 2;
+  static constexpr bool floats = !halves, all_floats = true, from_halves = halves, to_halves = halves;
 };
 
 }  // namespace rapt

@@ -23,7 +23,8 @@ namespace {
 template <class E>
 constexpr rapt::Operations<E> bodies() {
   rapt::Operations<E> of_part;
-#define OPERATION(family, name, result, parameters, elements) RAPT_FAMILY_##family(of_part.name = name<E>;)
+#define OPERATION(family, name, result, parameters, elements) \
+  RAPT_FAMILY_##family(if constexpr (rapt::HasOperations<E>::elements) of_part.name = name<E>;)
 #include "kernels/kernels.def"
   return of_part;
 }

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "oracle/attention.hpp"
+#include "support/elements.hpp"
 
 namespace rapt::test {
 
@@ -14,13 +15,16 @@ struct AttentionErrors {
   double out = 0, lse = 0;
 };
 
-template <class T>
-AttentionErrors attention_errors(const oracle::AttentionTruth &truth, std::span<const T> out, T lse) {
+// `out` holds numbers of E.
+template <class E>
+AttentionErrors attention_errors(const oracle::AttentionTruth &truth, std::span<const Number<E>> out,
+                                 Number<E> lse) {
+  using T = Number<E>;
   constexpr long double unit = std::numeric_limits<T>::epsilon() / 2;
   constexpr double wrong = std::numeric_limits<double>::infinity();
   AttentionErrors errors;
   for (std::size_t d = 0; d < out.size(); ++d) {
-    const long double off = std::fabs(static_cast<long double>(out[d]) - truth.out[d]);
+    const long double off = distance<E>(static_cast<long double>(out[d]), truth.out[d]);
     const double error = off == 0 ? 0 : static_cast<double>(off / (unit * truth.largest_value));
     if (!(error <= errors.out)) errors.out = std::isnan(error) ? wrong : error;
   }

@@ -18,6 +18,8 @@ class ForwardRun : AttentionRun<T> {
       Base::workspace_, Base::workspace_size_;
   using Base::call, Base::check, Base::fault_unless, Base::gap, Base::query_sequence, Base::query_token,
       Base::run_tasks;
+  using typename Base::A;
+  using typename Base::Numbers;
   using typename Base::Piece;
   using typename Base::Shape;
   using typename Base::Tensor;
@@ -30,10 +32,10 @@ class ForwardRun : AttentionRun<T> {
     if (!in_place_) {
       out_ = Tensor(this->queries_of(a_.v_dim), how_.tokens_outside, gap(2), layout, 2);
     }
-    lse_ = Tensor(this->queries_of(1), how_.tokens_outside, gap(2), layout, 2);
+    lse_ = Numbers(this->queries_of(1), how_.tokens_outside, gap(2), layout, 2);
     // The chunks of a row are contiguous.
     chunks_ = (a_.kv_len + 511) / 512;
-    partials_ = Tensor({a_.batch, a_.q_heads, a_.q_len, chunks_ * (a_.v_dim + 2)}, false, 0, layout, 2);
+    partials_ = Numbers({a_.batch, a_.q_heads, a_.q_len, chunks_ * (a_.v_dim + 2)}, false, 0, layout, 2);
     const rapt_attention_options shape = this->dims();
     std::size_t bytes = 0;
     check(rapt_attention_workspace(&shape, &bytes));
@@ -134,13 +136,13 @@ class ForwardRun : AttentionRun<T> {
     std::size_t partial_tasks = 0, partials_length = 0;
     check(rapt_attention_partial_tasks(&o, &partial_tasks, &partials_length));
     const std::size_t chunks = (o.kv_len + 511) / 512;
-    const Tensor own({o.batch, o.q_heads, o.q_len, chunks * (a_.v_dim + 2)}, false, 0, layout_, 2);
+    const Numbers own({o.batch, o.q_heads, o.q_len, chunks * (a_.v_dim + 2)}, false, 0, layout_, 2);
     const Shape &shape = own.shape();
     if (partials_length != shape.batch * shape.heads * shape.tokens * shape.row) {
       outcome_.fault += "partials_length is wrong; ";
     }
     const bool in_its_place = stage_ == AttentionStage::partial && this->is_whole(piece);
-    T *const partials = in_its_place ? partials_.data() : own.data();
+    A *const partials = in_its_place ? partials_.data() : own.data();
     run_tasks(partial_tasks, [&](std::size_t first, std::size_t end) {
       return rapt_attention_partial(q, k, v, partials, &o, first, end, workspace_->data(), workspace_size_);
     });
@@ -154,7 +156,7 @@ class ForwardRun : AttentionRun<T> {
     });
   }
 
-  void keep_partials(const Piece &piece, const Tensor &partials) {
+  void keep_partials(const Piece &piece, const Numbers &partials) {
     for (std::size_t b = piece.first_sequence; b < piece.end_sequence; ++b) {
       const std::size_t queries = piece.all_queries ? a_.queries(b) : piece.end_query - piece.first_query;
       for (std::size_t h = 0; h < a_.q_heads; ++h) {
@@ -205,7 +207,8 @@ class ForwardRun : AttentionRun<T> {
   AttentionStage stage_;
   bool in_place_ = false;
   std::size_t chunks_ = 0;
-  Tensor out_, lse_, partials_;
+  Tensor out_;
+  Numbers lse_, partials_;
 };
 
 }  // namespace
@@ -217,5 +220,7 @@ Outcome run_attention(const Problem &problem, const Layout &layout, AttentionSta
 
 template Outcome run_attention<float>(const Problem &, const Layout &, AttentionStage);
 template Outcome run_attention<double>(const Problem &, const Layout &, AttentionStage);
+template Outcome run_attention<F16>(const Problem &, const Layout &, AttentionStage);
+template Outcome run_attention<BF16>(const Problem &, const Layout &, AttentionStage);
 
 }  // namespace rapt::test

@@ -13,7 +13,7 @@ enum class AttentionStage {
 };
 
 // The outcome has [q_len][batch][q_heads] results. Queries that a sequence does not have are 0. Defined for
-// float and double.
+// all element types.
 template <class T>
 Outcome run_attention(const Problem &problem, const Layout &layout, AttentionStage stage);
 

@@ -203,8 +203,9 @@ void spoil_unseen_keys(oracle::Attention<T> &a) {
 
 }  // namespace
 
-template <class T>
-oracle::Attention<T> make_attention(const Problem &problem) {
+template <class E>
+oracle::Attention<Number<E>> make_attention(const Problem &problem) {
+  using T = Number<E>;
   const AttentionProblem &shape = problem.as<AttentionProblem>();
   const AttentionOptions &wanted = shape.options;
   oracle::Attention<T> a;
@@ -245,6 +246,9 @@ oracle::Attention<T> make_attention(const Problem &problem) {
   if (problem.input == InputClass::bad_queries) make_a_row_bad(problem, a.q, a.q_len, a.qk_dim);
   make_options(problem, a);
   spoil_unseen_keys(a);
+  for (std::vector<T> *values : {&a.q, &a.k, &a.v}) {
+    for (T &value : *values) value = T{E(value)};
+  }
   return a;
 }
 
@@ -259,6 +263,8 @@ std::vector<T> make_output_gradient(const Problem &problem, const oracle::Attent
 
 template oracle::Attention<float> make_attention<float>(const Problem &);
 template oracle::Attention<double> make_attention<double>(const Problem &);
+template oracle::Attention<float> make_attention<F16>(const Problem &);
+template oracle::Attention<float> make_attention<BF16>(const Problem &);
 template std::vector<float> make_output_gradient(const Problem &, const oracle::Attention<float> &);
 template std::vector<double> make_output_gradient(const Problem &, const oracle::Attention<double> &);
 

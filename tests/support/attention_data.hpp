@@ -2,13 +2,23 @@
 #pragma once
 
 #include "oracle/attention.hpp"
+#include "support/elements.hpp"
 #include "support/problem.hpp"
 
 namespace rapt::test {
 
-// Keys that no query sees, and their values, are NaN or infinite. Defined for float and double.
-template <class T>
-oracle::Attention<T> make_attention(const Problem &problem);
+// Queries, keys and values are numbers of E. Keys that no query sees, and their values, are NaN or infinite.
+// Defined for all element types.
+template <class E>
+oracle::Attention<Number<E>> make_attention(const Problem &problem);
+
+template <class E>
+std::vector<E> elements_of(const std::vector<Number<E>> &numbers) {
+  std::vector<E> made;
+  made.reserve(numbers.size());
+  for (const Number<E> number : numbers) made.push_back(E(number));
+  return made;
+}
 
 // The gradient of the output, [batch][q_heads][q_len][v_dim].
 template <class T>

@@ -14,15 +14,17 @@
 
 namespace rapt::test {
 
+struct TensorShape {
+  std::size_t batch = 0, heads = 0, tokens = 0, row = 0;
+  bool any() const { return batch != 0 && heads != 0 && tokens != 0 && row != 0; }
+};
+
 // [batch][heads][tokens][row] in guarded memory of its own, or a slice of another tensor. Canary fills the
 // gaps between rows.
 template <class T>
 class Tensor {
  public:
-  struct Shape {
-    std::size_t batch = 0, heads = 0, tokens = 0, row = 0;
-    bool any() const { return batch != 0 && heads != 0 && tokens != 0 && row != 0; }
-  };
+  using Shape = TensorShape;
   Tensor() = default;
   // `gap` elements follow each row.
   Tensor(Shape shape, bool tokens_outside, std::size_t gap, const Layout &layout, std::size_t slot)
@@ -66,8 +68,15 @@ class Tensor {
     return data_ + strides_.batch * static_cast<std::ptrdiff_t>(b) +
            strides_.head * static_cast<std::ptrdiff_t>(h) + strides_.token * static_cast<std::ptrdiff_t>(t);
   }
-  void put(std::size_t b, std::size_t h, std::size_t t, const T *values) const {
-    if (shape_.any()) std::memcpy(at(b, h, t), values, shape_.row * sizeof(T));
+  // Numbers that T holds exactly.
+  template <class Number>
+  void put(std::size_t b, std::size_t h, std::size_t t, const Number *values) const {
+    if (!shape_.any()) return;
+    if constexpr (std::is_same_v<T, Number>) {
+      std::memcpy(at(b, h, t), values, shape_.row * sizeof(T));
+    } else {
+      for (std::size_t d = 0; d < shape_.row; ++d) at(b, h, t)[d] = T(values[d]);
+    }
   }
 
   void remember() {
@@ -82,7 +91,7 @@ class Tensor {
     if (!shape_.any()) return;
     T *row = at(b, h, t);
     for (std::size_t d = 0; d < shape_.row; ++d) outcome.bits.push_back(canonical_bits(row[d]));
-    std::memset(row, canary, shape_.row * sizeof(T));
+    std::memset(static_cast<void *>(row), canary, shape_.row * sizeof(T));
   }
   bool all_canary() const { return !buffer_ || (is_canary(data_, bytes_) && buffer_->surroundings_intact()); }
 

@@ -16,7 +16,9 @@ namespace rapt::test {
 template <class T>
 class AttentionRun : protected AttentionCalls {
  protected:
+  using A = Number<T>;
   using Tensor = test::Tensor<T>;
+  using Numbers = test::Tensor<A>;
   using Shape = typename Tensor::Shape;
 
   // Some sequences, and some of the queries of each.
@@ -99,7 +101,8 @@ class AttentionRun : protected AttentionCalls {
   }
 
   // The pointer for a call over the piece. Offsets and pages count from the tensor's first token.
-  T *queries_at(const Tensor &tensor, const Piece &piece) const {
+  template <class U>
+  U *queries_at(const test::Tensor<U> &tensor, const Piece &piece) const {
     if (piece.all_queries && how_.q_offsets) return tensor.data();
     const std::size_t b = piece.first_sequence;
     return tensor.at(query_sequence(b), 0, query_token(b, piece.first_query));
@@ -111,11 +114,12 @@ class AttentionRun : protected AttentionCalls {
   bool is_whole(const Piece &piece) const {
     return piece.all_queries && piece.first_sequence == 0 && piece.end_sequence == a_.batch;
   }
-  rapt_strides strides(const Tensor &tensor, const Piece &piece) const {
+  template <class U>
+  rapt_strides strides(const test::Tensor<U> &tensor, const Piece &piece) const {
     return is_whole(piece) ? tensor.given_strides() : tensor.strides();
   }
 
-  void put_queries(const Tensor &tensor, const std::vector<T> &values, std::size_t row) const {
+  void put_queries(const Tensor &tensor, const std::vector<A> &values, std::size_t row) const {
     for (std::size_t b = 0; b < a_.batch; ++b) {
       for (std::size_t h = 0; h < a_.q_heads; ++h) {
         for (std::size_t i = 0; i < a_.queries(b); ++i) {
@@ -198,11 +202,11 @@ class AttentionRun : protected AttentionCalls {
 
   const AttentionProblem &problem_;
   AttentionLayout how_;
-  oracle::Attention<T> a_;
+  oracle::Attention<A> a_;
   std::vector<std::size_t> kv_first_;
   std::size_t table_stride_ = 0;
   Three in_;
-  Tensor bias_;
+  Numbers bias_;
 
  private:
   void make_plain_where_it_must_be() {
@@ -273,8 +277,10 @@ class AttentionRun : protected AttentionCalls {
           const auto [sequence, token] = place_of_key(b, j);
           std::size_t tokens = std::min(a_.keys(b) - j, 1 + random_.below(150));
           if (how_.page_size != 0) tokens = std::min(tokens, how_.page_size - token);
-          const T *keys = a_.k.data() + kv_row(b, h, j) * a_.qk_dim;
-          check(rapt_attention_pack_keys(keys, 0, token, tokens, &shape, in_.k.at(sequence, h, 0)));
+          const auto first = a_.k.begin() + static_cast<std::ptrdiff_t>(kv_row(b, h, j) * a_.qk_dim);
+          const std::vector<A> numbers(first, first + static_cast<std::ptrdiff_t>(tokens * a_.qk_dim));
+          const std::vector<T> keys = elements_of<T>(numbers);
+          check(rapt_attention_pack_keys(keys.data(), 0, token, tokens, &shape, in_.k.at(sequence, h, 0)));
           j += tokens;
         }
       }
@@ -283,8 +289,8 @@ class AttentionRun : protected AttentionCalls {
 
   void place_options() {
     const std::size_t offset = layout_.offset[1];
-    query_scales_ = place_rows<T>(a_.query_scales, {}, 1, offset);
-    bias_ = place_rows<T>(a_.bias, a_.bias_repeats, a_.kv_len, offset);
+    query_scales_ = place_rows<A>(a_.query_scales, {}, 1, offset);
+    bias_ = place_rows<A>(a_.bias, a_.bias_repeats, a_.kv_len, offset);
     mask_ = place_rows<std::uint8_t>(a_.mask, a_.mask_repeats, a_.kv_len, layout_.offset[0] / 4 + offset / 8);
     slopes_.set(a_.alibi_slopes, layout_, offset);
     sinks_.set(a_.sinks, layout_, offset);
@@ -317,9 +323,9 @@ class AttentionRun : protected AttentionCalls {
   std::vector<std::size_t> q_first_;
   std::vector<std::int32_t> page_of_;
   std::size_t pages_ = 0;
-  Tensor query_scales_;
+  Numbers query_scales_;
   test::Tensor<std::uint8_t> mask_;
-  Array<T> slopes_, sinks_;
+  Array<A> slopes_, sinks_;
   Array<std::int32_t> kv_lengths_, q_offsets_, kv_offsets_, block_table_;
 };
 

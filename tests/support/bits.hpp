@@ -12,7 +12,8 @@
 namespace rapt::test {
 
 template <class T>
-using BitsOf = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+using BitsOf = std::conditional_t<sizeof(T) == 2, std::uint16_t,
+                                  std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>;
 
 template <class T>
 BitsOf<T> bits_of(T value) {
@@ -29,9 +30,10 @@ T from_bits(BitsOf<T> bits) {
 template <class T>
 std::uint64_t canonical_bits(T value) {
   constexpr BitsOf<T> infinity = std::bit_cast<BitsOf<T>>(std::numeric_limits<T>::infinity());
-  constexpr BitsOf<T> quiet_nan = infinity | (BitsOf<T>{1} << (std::numeric_limits<T>::digits - 2));
+  constexpr auto quiet_nan =
+      static_cast<BitsOf<T>>(infinity | BitsOf<T>{1} << (std::numeric_limits<T>::digits - 2));
   const BitsOf<T> bits = bits_of(value);
-  const BitsOf<T> magnitude = bits & (std::numeric_limits<BitsOf<T>>::max() >> 1);
+  const auto magnitude = static_cast<BitsOf<T>>(bits & (std::numeric_limits<BitsOf<T>>::max() >> 1));
   return magnitude > infinity ? quiet_nan : bits;
 }
 

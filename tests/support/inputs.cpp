@@ -4,18 +4,24 @@
 #include <limits>
 
 #include "support/bits.hpp"
+#include "support/elements.hpp"
 
 namespace rapt::test {
 namespace {
+
+template <class T>
+T of_bits(std::uint64_t bits) {
+  return from_bits<T>(static_cast<BitsOf<T>>(bits));
+}
 
 // Random sign and fraction under an exponent field in [lowest, lowest + count).
 template <class T>
 T with_exponent(Random &random, unsigned lowest, unsigned count) {
   constexpr int fraction_bits = std::numeric_limits<T>::digits - 1;
-  const auto sign = static_cast<BitsOf<T>>(random.next() & 1) << (sizeof(T) * 8 - 1);
-  const auto exponent = static_cast<BitsOf<T>>(lowest + random.below(count)) << fraction_bits;
-  const auto fraction = static_cast<BitsOf<T>>(random.next()) & ((BitsOf<T>{1} << fraction_bits) - 1);
-  return from_bits<T>(sign | exponent | fraction);
+  const std::uint64_t sign = (random.next() & 1) << (sizeof(T) * 8 - 1);
+  const std::uint64_t exponent = (lowest + random.below(count)) << fraction_bits;
+  const std::uint64_t fraction = random.next() & ((std::uint64_t{1} << fraction_bits) - 1);
+  return of_bits<T>(sign | exponent | fraction);
 }
 
 template <class T>
@@ -35,7 +41,7 @@ T draw(InputClass input, Random &random) {
     case InputClass::wide_exponents:
       return with_exponent<T>(random, 0, infinity_exponent);
     case InputClass::exp_range:
-      return static_cast<T>(sizeof(T) == 4 ? 200 * random.uniform() - 108 : 1472 * random.uniform() - 752);
+      return static_cast<T>(sizeof(T) == 8 ? 1472 * random.uniform() - 752 : 200 * random.uniform() - 108);
     case InputClass::minus_infinities:
       if (random.one_in(8)) return -std::numeric_limits<T>::infinity();
       break;
@@ -59,8 +65,8 @@ T draw(InputClass input, Random &random) {
 template <class T>
 void make_losing(std::span<T> values) {
   for (T &value : values) value = static_cast<T>(-41.49352);
-  values[0] = 0;
-  if (values.size() > 131072) values[values.size() - values.size() / 3] = 1;
+  values[0] = T(0);
+  if (values.size() > 131072) values[values.size() - values.size() / 3] = T(1);
 }
 
 template <class T>
@@ -163,7 +169,7 @@ template <class T>
 void make_odd(std::size_t kind, std::size_t place, double large, std::span<T> row) {
   using Limits = std::numeric_limits<T>;
   constexpr BitsOf<T> infinity_bits = std::bit_cast<BitsOf<T>>(Limits::infinity());
-  constexpr BitsOf<T> sign_bit = BitsOf<T>{1} << (sizeof(T) * 8 - 1);
+  constexpr std::uint64_t sign_bit = std::uint64_t{1} << (sizeof(T) * 8 - 1);
   const std::size_t next = (place + 1) % row.size();
   const T limit = static_cast<T>(large), below = static_cast<T>(large * (1 - 0x1p-20));
   const auto set_all = [&](auto &&value_at) {
@@ -175,14 +181,14 @@ void make_odd(std::size_t kind, std::size_t place, double large, std::span<T> ro
       row[place] = Limits::quiet_NaN();
       break;
     case OddRow::nan_with_payload:
-      row[place] = from_bits<T>(std::numeric_limits<BitsOf<T>>::max() ^ 0x5a5);
+      row[place] = of_bits<T>(std::numeric_limits<BitsOf<T>>::max() ^ 0x5a5);
       break;
     case OddRow::signalling_nan:
-      row[place] = from_bits<T>((infinity_bits + 1) | (place % 2 == 0 ? sign_bit : 0));
+      row[place] = of_bits<T>((infinity_bits + std::uint64_t{1}) | (place % 2 == 0 ? sign_bit : 0));
       break;
     case OddRow::nan_among_minus_infinities:
       all(-Limits::infinity());
-      row[place] = from_bits<T>((infinity_bits | infinity_bits >> 1) + static_cast<BitsOf<T>>(3 * place));
+      row[place] = of_bits<T>((infinity_bits | infinity_bits >> 1) + 3 * place);
       break;
     case OddRow::infinity_and_nan:
       row[next] = -Limits::quiet_NaN();
@@ -215,7 +221,9 @@ void make_odd(std::size_t kind, std::size_t place, double large, std::span<T> ro
       all(Limits::lowest());
       break;
     case OddRow::all_very_low:
-      set_all([&](std::size_t i) { return -limit * static_cast<T>(1 + 0x1p-10 * static_cast<double>(i)); });
+      set_all([&](std::size_t i) {
+        return static_cast<T>(-limit * static_cast<T>(1 + 0x1p-10 * static_cast<double>(i)));
+      });
       break;
     case OddRow::large:
       row[place] = limit;
@@ -233,10 +241,12 @@ void make_odd(std::size_t kind, std::size_t place, double large, std::span<T> ro
       set_all([](std::size_t i) { return i % 3 == 1 ? -T(0) : T(0); });
       break;
     case OddRow::far_apart:
-      set_all([](std::size_t i) { return static_cast<T>(-((i * 37) % 128)) * (sizeof(T) == 4 ? 1 : 8); });
+      set_all([](std::size_t i) {
+        return static_cast<T>(static_cast<double>(-((i * 37) % 128)) * (sizeof(T) == 8 ? 8 : 1));
+      });
       break;
     case OddRow::denormals:
-      set_all([](std::size_t i) { return from_bits<T>(static_cast<BitsOf<T>>(i * 99 + 1)); });
+      set_all([](std::size_t i) { return of_bits<T>(i * 99 + 1); });
       break;
   }
 }
@@ -250,9 +260,13 @@ void fill_probabilities(Random &random, std::span<T> values) {
   for (T &value : values) value = random.one_in(8) ? T(0) : static_cast<T>(random.uniform() * scale);
 }
 
-template void fill<float>(InputClass, Random &, std::span<float>);
-template void fill<double>(InputClass, Random &, std::span<double>);
-template void fill_probabilities<float>(Random &, std::span<float>);
-template void fill_probabilities<double>(Random &, std::span<double>);
+template void fill(InputClass, Random &, std::span<float>);
+template void fill(InputClass, Random &, std::span<double>);
+template void fill(InputClass, Random &, std::span<F16>);
+template void fill(InputClass, Random &, std::span<BF16>);
+template void fill_probabilities(Random &, std::span<float>);
+template void fill_probabilities(Random &, std::span<double>);
+template void fill_probabilities(Random &, std::span<F16>);
+template void fill_probabilities(Random &, std::span<BF16>);
 
 }  // namespace rapt::test

@@ -45,7 +45,7 @@ inline constexpr auto names_of<InputClass> = std::to_array<const char *>(
      "bad_values", "bad_keys", "bad_queries", "bad_dout"});
 static_assert(std::size(names_of<InputClass>) == static_cast<std::size_t>(InputClass::bad_dout) + 1);
 
-// Defined for float and double.
+// Defined for all element types.
 template <class T>
 void fill(InputClass input, Random &random, std::span<T> values);
 

@@ -48,28 +48,37 @@ namespace kernel {
 template <class Kernel>
 struct CaseOf;
 
-#define DRIVER(name, Driver)                                    \
-  template <>                                                   \
-  struct CaseOf<kernel::name##_f32> : drivers::Driver<float> {  \
-    static constexpr std::size_t element = sizeof(float);       \
-  };                                                            \
-  template <>                                                   \
-  struct CaseOf<kernel::name##_f64> : drivers::Driver<double> { \
-    static constexpr std::size_t element = sizeof(double);      \
+#define DRIVER_OF(name, Driver, Element)                    \
+  template <>                                               \
+  struct CaseOf<kernel::name> : drivers::Driver<Element> {  \
+    static constexpr std::size_t element = sizeof(Element); \
   };
-DRIVER(dot, Dot)
-DRIVER(dot_rows, DotRows)
-DRIVER(scale, Scale)
+#define DRIVER(name, Driver)           \
+  DRIVER_OF(name##_f32, Driver, float) \
+  DRIVER_OF(name##_f64, Driver, double)
+#define DRIVER_OF_ALL(name, Driver)  \
+  DRIVER(name, Driver)               \
+  DRIVER_OF(name##_f16, Driver, F16) \
+  DRIVER_OF(name##_bf16, Driver, BF16)
+DRIVER_OF_ALL(dot, Dot)
+DRIVER_OF_ALL(dot_rows, DotRows)
+DRIVER_OF_ALL(scale, Scale)
 DRIVER(exp, Exp)
 DRIVER(exp_sum, ExpSum)
-DRIVER(softmax, Softmax)
-DRIVER(log_softmax, LogSoftmax)
+DRIVER_OF_ALL(softmax, Softmax)
+DRIVER_OF_ALL(log_softmax, LogSoftmax)
 DRIVER(logsumexp, Logsumexp)
 DRIVER(softmax_backward, SoftmaxBackward)
-DRIVER(attention, Attention)
-DRIVER(attention_partial, AttentionPartial)
-DRIVER(attention_merge, AttentionMerge)
+DRIVER_OF_ALL(attention, Attention)
+DRIVER_OF_ALL(attention_partial, AttentionPartial)
+DRIVER_OF_ALL(attention_merge, AttentionMerge)
 DRIVER(attention_backward, AttentionBackward)
+DRIVER_OF(convert_f16_to_f32, ToF32, F16)
+DRIVER_OF(convert_bf16_to_f32, ToF32, BF16)
+DRIVER_OF(convert_f32_to_f16, FromF32, F16)
+DRIVER_OF(convert_f32_to_bf16, FromF32, BF16)
+#undef DRIVER_OF_ALL
+#undef DRIVER_OF
 #undef DRIVER
 
 constexpr KernelCase cases[] = {

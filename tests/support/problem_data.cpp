@@ -64,17 +64,19 @@ OperandValues<T> make_operands(Family family, const Problem &problem) {
       break;
     case Family::attention:
     case Family::attention_backward: {
-      oracle::Attention<T> made = make_attention<T>(problem);
-      values.first = std::move(made.q);
-      values.second = std::move(made.k);
+      const oracle::Attention<Number<T>> made = make_attention<T>(problem);
+      values.first = elements_of<T>(made.q);
+      values.second = elements_of<T>(made.k);
       break;
     }
   }
   return values;
 }
 
-template OperandValues<float> make_operands<float>(Family, const Problem &);
-template OperandValues<double> make_operands<double>(Family, const Problem &);
+template OperandValues<float> make_operands(Family, const Problem &);
+template OperandValues<double> make_operands(Family, const Problem &);
+template OperandValues<F16> make_operands(Family, const Problem &);
+template OperandValues<BF16> make_operands(Family, const Problem &);
 
 template <class T>
 OptionValues<T> make_option_values(const Problem &problem) {

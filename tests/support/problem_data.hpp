@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "support/elements.hpp"
 #include "support/problem.hpp"
 
 namespace rapt::test {
@@ -15,7 +16,7 @@ struct OperandValues {
   std::vector<T> first, second;
 };
 
-// Defined for float and double.
+// Defined for all element types.
 template <class T>
 OperandValues<T> make_operands(Family family, const Problem &problem);
 

@@ -1,7 +1,8 @@
-// rapt.h's functions by element type, so that f32 and f64 share every test.
+// rapt.h's functions by element type, so that all types share their tests.
 #pragma once
 
 #include "rapt/rapt.h"
+#include "support/elements.hpp"
 
 namespace rapt::test {
 
@@ -38,11 +39,76 @@ struct Api<double> {
   static constexpr auto softmax_backward = rapt_softmax_backward_f64;
 };
 
+// The library's 16-bit elements are uint16_t.
+template <class E>
+const std::uint16_t *elements(const E *p) {
+  return reinterpret_cast<const std::uint16_t *>(p);
+}
+template <class E>
+std::uint16_t *elements(E *p) {
+  return reinterpret_cast<std::uint16_t *>(p);
+}
+
+template <>
+struct Api<F16> {
+  static constexpr rapt_type type = RAPT_F16;
+  static constexpr const char *element = "f16";
+  static float dot(const F16 *a, const F16 *b, std::size_t n) {
+    return rapt_dot_f16(elements(a), elements(b), n);
+  }
+  static void dot_rows(const F16 *query, const F16 *rows, std::ptrdiff_t row_stride, std::size_t row_count,
+                       std::size_t dim, float scale, float *out) {
+    rapt_dot_rows_f16(elements(query), elements(rows), row_stride, row_count, dim, scale, out);
+  }
+  static void scale(const F16 *x, float factor, F16 *y, std::size_t n) {
+    rapt_scale_f16(elements(x), factor, elements(y), n);
+  }
+  static rapt_status softmax(const F16 *x, std::ptrdiff_t x_stride, F16 *y, std::ptrdiff_t y_stride,
+                             std::size_t rows, std::size_t cols, const rapt_softmax_options *options) {
+    return rapt_softmax_f16(elements(x), x_stride, elements(y), y_stride, rows, cols, options);
+  }
+  static rapt_status log_softmax(const F16 *x, std::ptrdiff_t x_stride, F16 *y, std::ptrdiff_t y_stride,
+                                 std::size_t rows, std::size_t cols, const rapt_softmax_options *options) {
+    return rapt_log_softmax_f16(elements(x), x_stride, elements(y), y_stride, rows, cols, options);
+  }
+  static void to_f32(const F16 *x, float *y, std::size_t n) { rapt_convert_f16_to_f32(elements(x), y, n); }
+  static void from_f32(const float *x, F16 *y, std::size_t n) { rapt_convert_f32_to_f16(x, elements(y), n); }
+};
+
+template <>
+struct Api<BF16> {
+  static constexpr rapt_type type = RAPT_BF16;
+  static constexpr const char *element = "bf16";
+  static float dot(const BF16 *a, const BF16 *b, std::size_t n) {
+    return rapt_dot_bf16(elements(a), elements(b), n);
+  }
+  static void dot_rows(const BF16 *query, const BF16 *rows, std::ptrdiff_t row_stride, std::size_t row_count,
+                       std::size_t dim, float scale, float *out) {
+    rapt_dot_rows_bf16(elements(query), elements(rows), row_stride, row_count, dim, scale, out);
+  }
+  static void scale(const BF16 *x, float factor, BF16 *y, std::size_t n) {
+    rapt_scale_bf16(elements(x), factor, elements(y), n);
+  }
+  static rapt_status softmax(const BF16 *x, std::ptrdiff_t x_stride, BF16 *y, std::ptrdiff_t y_stride,
+                             std::size_t rows, std::size_t cols, const rapt_softmax_options *options) {
+    return rapt_softmax_bf16(elements(x), x_stride, elements(y), y_stride, rows, cols, options);
+  }
+  static rapt_status log_softmax(const BF16 *x, std::ptrdiff_t x_stride, BF16 *y, std::ptrdiff_t y_stride,
+                                 std::size_t rows, std::size_t cols, const rapt_softmax_options *options) {
+    return rapt_log_softmax_bf16(elements(x), x_stride, elements(y), y_stride, rows, cols, options);
+  }
+  static void to_f32(const BF16 *x, float *y, std::size_t n) { rapt_convert_bf16_to_f32(elements(x), y, n); }
+  static void from_f32(const float *x, BF16 *y, std::size_t n) {
+    rapt_convert_f32_to_bf16(x, elements(y), n);
+  }
+};
+
 // RAPT_ATTENTION_OPTIONS_INIT for elements of T.
 template <class T>
 rapt_attention_options attention_options() {
   rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;
   options.q_type = Api<T>::type;
+  if (options.q_type == RAPT_BF16) options.arithmetic = RAPT_ARITHMETIC_F32;
   return options;
 }
 

@@ -86,7 +86,7 @@ template <class T, class Call>
 Outcome run_softmax(const Problem &problem, const Layout &layout, Results results, Call &&call) {
   const auto values = make_operands<T>(Family::softmax, problem).first;
   const GivenRows given(problem.as<SoftmaxProblem>());
-  const OptionsInMemory<T> options(problem, layout);
+  const OptionsInMemory<Number<T>> options(problem, layout);
   const Input<T> x(given.of(values), given.count, given.cols, layout, 0);
   const bool per_row = results == Results::per_row;
   const Output<T> y(per_row ? 1 : given.count, per_row ? given.count : given.cols, layout,

@@ -1,4 +1,4 @@
-// The drivers of dot, dot_rows, scale, exp and exp_sum.
+// The drivers of dot, dot_rows, scale, exp, exp_sum and conversions.
 #pragma once
 
 #include "support/kernel_memory.hpp"
@@ -14,7 +14,7 @@ struct Dot {
     const std::size_t n = problem.cols();
     const Input<T> a(a_values, 1, n, layout, 0), b(b_values, 1, n, layout, 1);
     Outcome outcome;
-    T result = 0;
+    Number<T> result = 0;
     call_in_state(layout, outcome, [&] { result = Api<T>::dot(a.data(), b.data(), n); });
     outcome.bits.push_back(canonical_bits(result));
     check_input(a, "a", outcome);
@@ -35,8 +35,8 @@ struct DotRows {
     const std::ptrdiff_t stride = wanted.same_row ? 0 : layout.reversed ? -step : step;
     const Input<T> query(query_values, 1, given.cols, layout, 0);
     const Input<T> rows(given.of(row_values), given.count, given.cols, layout, 1, stride);
-    const Output<T> out(1, given.count, layout);
-    const T scale = static_cast<T>(wanted.scale);
+    const Output<Number<T>> out(1, given.count, layout);
+    const auto scale = static_cast<Number<T>>(wanted.scale);
     Outcome outcome;
     call_in_state(layout, outcome, [&] {
       Api<T>::dot_rows(query.data(), rows.data(), stride, given.count, given.cols, scale, out.data());
@@ -48,17 +48,19 @@ struct DotRows {
   }
 };
 
-// y = function(x) over a vector: call(x, y, n).
-template <class T, class Call>
+// y = function(x) over a vector: call(x, y, n). Only elements of the same type may be replaced.
+template <class T, class Out = T, class Call>
 Outcome run_map(const Problem &problem, const Layout &layout, Call &&call) {
   const auto values = make_operands<T>(Family::vector, problem).first;
   const std::size_t n = values.size();
   const Input<T> x(values, 1, n, layout, 0);
-  const Output<T> y(1, n, layout, &x.matrix());
+  const Matrix<Out> *in_place = nullptr;
+  if constexpr (std::is_same_v<T, Out>) in_place = &x.matrix();
+  const Output<Out> y(1, n, layout, in_place);
   Outcome outcome;
   call_in_state(layout, outcome, [&] { call(x.data(), y.data(), n); });
   collect(y.matrix(), outcome);
-  if (!y.replaces(x.matrix())) check_input(x, "x", outcome);
+  if (!in_place || !y.replaces(*in_place)) check_input(x, "x", outcome);
   return outcome;
 }
 
@@ -67,9 +69,27 @@ struct Scale {
   static constexpr Family family = Family::vector;
 
   static Outcome run(const Problem &problem, const Layout &layout) {
-    const T factor = static_cast<T>(problem.as<VectorProblem>().scale);
+    const auto factor = static_cast<Number<T>>(problem.as<VectorProblem>().scale);
     return run_map<T>(problem, layout,
                       [&](const T *x, T *y, std::size_t n) { Api<T>::scale(x, factor, y, n); });
+  }
+};
+
+template <class T>
+struct ToF32 {
+  static constexpr Family family = Family::vector;
+
+  static Outcome run(const Problem &problem, const Layout &layout) {
+    return run_map<T, float>(problem, layout, Api<T>::to_f32);
+  }
+};
+
+template <class T>
+struct FromF32 {
+  static constexpr Family family = Family::vector;
+
+  static Outcome run(const Problem &problem, const Layout &layout) {
+    return run_map<float, T>(problem, layout, Api<T>::from_f32);
   }
 };
 

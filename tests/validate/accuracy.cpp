@@ -17,28 +17,37 @@ namespace kernel {
 template <class Kernel>
 struct AccuracyOf;
 
-#define ACCURACY(name, Type)                             \
-  template <>                                            \
-  struct AccuracyOf<kernel::name##_f32> : Type<float> {  \
-    using Element = float;                               \
-  };                                                     \
-  template <>                                            \
-  struct AccuracyOf<kernel::name##_f64> : Type<double> { \
-    using Element = double;                              \
+#define ACCURACY_OF(name, Type, ElementType)            \
+  template <>                                           \
+  struct AccuracyOf<kernel::name> : Type<ElementType> { \
+    using Element = ElementType;                        \
   };
-ACCURACY(dot, DotAccuracy)
-ACCURACY(dot_rows, DotRowsAccuracy)
-ACCURACY(scale, ScaleAccuracy)
+#define ACCURACY(name, Type)           \
+  ACCURACY_OF(name##_f32, Type, float) \
+  ACCURACY_OF(name##_f64, Type, double)
+#define ACCURACY_OF_ALL(name, Type)  \
+  ACCURACY(name, Type)               \
+  ACCURACY_OF(name##_f16, Type, F16) \
+  ACCURACY_OF(name##_bf16, Type, BF16)
+ACCURACY_OF_ALL(dot, DotAccuracy)
+ACCURACY_OF_ALL(dot_rows, DotRowsAccuracy)
+ACCURACY_OF_ALL(scale, ScaleAccuracy)
 ACCURACY(exp, ExpAccuracy)
 ACCURACY(exp_sum, ExpSumAccuracy)
-ACCURACY(softmax, SoftmaxAccuracy)
-ACCURACY(log_softmax, LogSoftmaxAccuracy)
+ACCURACY_OF_ALL(softmax, SoftmaxAccuracy)
+ACCURACY_OF_ALL(log_softmax, LogSoftmaxAccuracy)
 ACCURACY(logsumexp, LogsumexpAccuracy)
 ACCURACY(softmax_backward, SoftmaxBackwardAccuracy)
-ACCURACY(attention, AttentionWholeAccuracy)
-ACCURACY(attention_partial, AttentionPartialAccuracy)
-ACCURACY(attention_merge, AttentionWholeAccuracy)
+ACCURACY_OF_ALL(attention, AttentionWholeAccuracy)
+ACCURACY_OF_ALL(attention_partial, AttentionPartialAccuracy)
+ACCURACY_OF_ALL(attention_merge, AttentionWholeAccuracy)
 ACCURACY(attention_backward, AttentionBackwardAccuracy)
+ACCURACY_OF(convert_f16_to_f32, ToF32Accuracy, F16)
+ACCURACY_OF(convert_bf16_to_f32, ToF32Accuracy, BF16)
+ACCURACY_OF(convert_f32_to_f16, FromF32Accuracy, F16)
+ACCURACY_OF(convert_f32_to_bf16, FromF32Accuracy, BF16)
+#undef ACCURACY_OF_ALL
+#undef ACCURACY_OF
 #undef ACCURACY
 
 template <class Kernel>

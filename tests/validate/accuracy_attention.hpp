@@ -12,8 +12,9 @@
 namespace rapt::validate {
 
 // Every query's error as a share of its own bound. Partial results are judged by their merge.
-template <class T, bool is_partial>
+template <class E, bool is_partial>
 struct AttentionAccuracy {
+  using T = Number<E>;
   static constexpr const char *unit_text = "share";
   static constexpr double bound = 1;
 
@@ -22,7 +23,7 @@ struct AttentionAccuracy {
                              problem.input == InputClass::odd_rows ||
                              problem.input == InputClass::minus_infinities;
     if (is_partial || !is_measured) return {};
-    const oracle::Attention<T> a = make_attention<T>(problem);
+    const oracle::Attention<T> a = make_attention<E>(problem);
     Worst worst;
     std::vector<T> out(a.v_dim);
     std::size_t at = 0;
@@ -37,9 +38,9 @@ struct AttentionAccuracy {
           const oracle::AttentionTruth truth = oracle::attention_truth(a, b, h, i);
           if (!truth.is_finite || truth.is_empty) continue;
           for (std::size_t d = 0; d < a.v_dim; ++d)
-            out[d] = from_bits<T>(static_cast<BitsOf<T>>(bits[at + d]));
+            out[d] = from_bits<E>(static_cast<BitsOf<E>>(bits[at + d]));
           const T lse = from_bits<T>(static_cast<BitsOf<T>>(bits[at + a.v_dim]));
-          const AttentionErrors errors = attention_errors<T>(truth, out, lse);
+          const AttentionErrors errors = attention_errors<E>(truth, out, lse);
           const AttentionErrors bounds = attention_bounds(a.qk_dim, truth);
           worst.see(errors.out / bounds.out, bound);
           worst.see(errors.lse / bounds.lse, bound);

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "support/bits.hpp"
+#include "support/elements.hpp"
 #include "support/problem_data.hpp"
 #include "validate/accuracy.hpp"
 
@@ -22,9 +23,11 @@ inline constexpr double wrong = std::numeric_limits<double>::infinity();
 template <class T>
 constexpr bool measurable = std::numeric_limits<Real>::digits >= std::numeric_limits<T>::digits + 10;
 
-// Half the distance of 1 to the next number.
+// Half the distance of 1 to the next number of the arithmetic type.
 template <class T>
-constexpr double unit = sizeof(T) == 4 ? 0x1p-24 : 0x1p-53;
+constexpr bool is_f64 = std::is_same_v<T, double>;
+template <class T>
+constexpr double unit = is_f64<T> ? 0x1p-53 : 0x1p-24;
 
 template <class T>
 Real value_of(std::uint64_t bits) {

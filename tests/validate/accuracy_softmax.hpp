@@ -14,8 +14,10 @@ struct ScoreRow {
   Real max = 0, log_sum = 0;  // log-sum-exp is max + log_sum
 };
 
-template <class T>
+template <class E>
 class ScoreRows {
+  using T = Number<E>;
+
   // The bound of tanh's error, in units of the result. Measured: f32 2.9891 over all floats (--exhaustive),
   // f64 3.48 in millions of samples by MPFR, near |z| = 0.1733. From there on q = exp(-2|z|) - 1 is a
   // difference, and tanh = -q / (2 + q) has these errors:
@@ -25,12 +27,12 @@ class ScoreRows {
   //   the polynomial in e, a sixth of it:         0.3        r * r, its last step and its own error
   //   times 2 / (2 + q) = 1.17:                   2.8 becomes 3.3
   //   2 + q, and the quotient:                    0.6 + 1    rounding them
-  static constexpr double tanh_error = sizeof(T) == 4 ? 3 : 5;
+  static constexpr double tanh_error = is_f64<T> ? 5 : 3;
 
  public:
   explicit ScoreRows(const Problem &problem)
       : problem_(problem.as<SoftmaxProblem>()),
-        x_(make_operands<T>(Family::softmax, problem).first),
+        x_(make_operands<E>(Family::softmax, problem).first),
         values_(make_option_values<T>(problem)) {
     scale_ = options().null || problem_.scale == 0 ? 1 : static_cast<Real>(problem_.scale);
   }
@@ -49,7 +51,7 @@ class ScoreRows {
     const SoftmaxOptions &wanted = options();
     if (wanted.null || (wanted.softcap == 0 && wanted.bias == PerRow::none)) return 0;
     Real largest = 0;
-    for (const T x : x_) {
+    for (const E x : x_) {
       if (std::isfinite(x)) largest = std::max(largest, std::fabs(Real{x} * scale_));
     }
     if (wanted.softcap != 0) largest = std::min(largest, static_cast<Real>(wanted.softcap));
@@ -107,7 +109,7 @@ class ScoreRows {
 
  private:
   const SoftmaxProblem &problem_;
-  std::vector<T> x_;
+  std::vector<E> x_;
   OptionValues<T> values_;
   Real scale_;
 };
@@ -134,16 +136,16 @@ Judgement judge_rows(const Problem &problem, Bits bits, std::size_t width, Judge
 template <class T>
 double error_above_one(Real exact, Real got) {
   if (!std::isfinite(got)) return wrong;
-  return as_double(std::fabs(got - exact) / std::max(Real{1}, std::fabs(exact))) / unit<T>;
+  return as_double(distance<T>(got, exact) / std::max(Real{1}, std::fabs(exact))) / unit<T>;
 }
 
 template <class T>
 struct SoftmaxAccuracy {
-  static constexpr const char *unit_text = sizeof(T) == 4 ? "2^-24 relative" : "2^-53 relative";
-  static constexpr double bound = sizeof(T) == 4 ? 6 : 10;
+  static constexpr const char *unit_text = is_f64<T> ? "2^-53 relative" : "2^-24 relative";
+  static constexpr double bound = is_f64<T> ? 10 : 6;
 
   static Judgement judge(const Problem &problem, Bits bits) {
-    constexpr Real smallest = std::numeric_limits<T>::min();
+    constexpr Real smallest = std::numeric_limits<Number<T>>::min();
     return judge_rows<T>(
         problem, bits, problem.cols(), [](const ScoreRow &row, Bits got, double rounding, Worst &worst) {
           const double allowed = bound + 2 * rounding;
@@ -156,7 +158,7 @@ struct SoftmaxAccuracy {
             if (flushed || exact < smallest - margin) {
               worst.see(flushed ? 0 : wrong, allowed);
             } else {
-              worst.see(as_double(std::fabs(probability - exact) / exact) / unit<T>, allowed);
+              worst.see(as_double(distance<T>(probability, exact) / exact) / unit<T>, allowed);
             }
           }
         });
@@ -166,7 +168,7 @@ struct SoftmaxAccuracy {
 template <class T>
 struct LogSoftmaxAccuracy {
   static constexpr const char *unit_text = sizeof(T) == 4 ? "2^-24 max(1,|y|)" : "2^-53 max(1,|y|)";
-  static constexpr double bound = sizeof(T) == 4 ? 6 : 12;
+  static constexpr double bound = is_f64<T> ? 12 : 6;
 
   static Judgement judge(const Problem &problem, Bits bits) {
     return judge_rows<T>(
@@ -184,7 +186,7 @@ struct LogSoftmaxAccuracy {
 template <class T>
 struct LogsumexpAccuracy {
   static constexpr const char *unit_text = LogSoftmaxAccuracy<T>::unit_text;
-  static constexpr double bound = sizeof(T) == 4 ? 6 : 12;
+  static constexpr double bound = is_f64<T> ? 12 : 6;
 
   static Judgement judge(const Problem &problem, Bits bits) {
     return judge_rows<T>(problem, bits, 1, [](const ScoreRow &row, Bits got, double rounding, Worst &worst) {
@@ -196,7 +198,7 @@ struct LogsumexpAccuracy {
 template <class T>
 struct SoftmaxBackwardAccuracy {
   static constexpr const char *unit_text = sizeof(T) == 4 ? "2^-24 |s|y(|dy|+sum)" : "2^-53 |s|y(|dy|+sum)";
-  static constexpr double bound = (sizeof(T) == 4 ? 1e-6 : 4e-15) / unit<T>;
+  static constexpr double bound = (is_f64<T> ? 4e-15 : 1e-6) / unit<T>;
 
   static Judgement judge(const Problem &problem, Bits bits) {
     const bool has_probabilities =

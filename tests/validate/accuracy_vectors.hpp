@@ -7,8 +7,8 @@ namespace rapt::validate {
 
 template <class T>
 struct DotAccuracy {
-  static constexpr const char *unit_text = sizeof(T) == 4 ? "2^-24 sum|ab|" : "2^-53 sum|ab|";
-  static constexpr double bound = (sizeof(T) == 4 ? 1e-6 : 4e-15) / unit<T>;
+  static constexpr const char *unit_text = is_f64<T> ? "2^-53 sum|ab|" : "2^-24 sum|ab|";
+  static constexpr double bound = (is_f64<T> ? 4e-15 : 1e-6) / unit<T>;
 
   static double error(std::span<const T> a, std::span<const T> b, Real factor, Real got) {
     Sum sum, magnitude;
@@ -26,14 +26,14 @@ struct DotAccuracy {
     if (!is_moderate(problem.input)) return {};
     const auto [a, b] = make_operands<T>(Family::two_vectors, problem);
     Worst worst;
-    worst.see(error(a, b, 1, value_of<T>(bits[0])), bound);
+    worst.see(error(a, b, 1, value_of<Number<T>>(bits[0])), bound);
     return worst.judgement;
   }
 };
 
 template <class T>
 struct DotRowsAccuracy {
-  static constexpr const char *unit_text = sizeof(T) == 4 ? "2^-24 |s|sum|ab|" : "2^-53 |s|sum|ab|";
+  static constexpr const char *unit_text = is_f64<T> ? "2^-53 |s|sum|ab|" : "2^-24 |s|sum|ab|";
   static constexpr double bound = DotAccuracy<T>::bound + 1;  // the product with the scale rounds once more
 
   static Judgement judge(const Problem &problem, Bits bits) {
@@ -43,8 +43,8 @@ struct DotRowsAccuracy {
     Worst worst;
     for (std::size_t r = 0; r < wanted.rows; ++r) {
       const auto row = std::span(rows).subspan(r * wanted.cols, wanted.cols);
-      const Real factor = static_cast<T>(wanted.scale);
-      worst.see(DotAccuracy<T>::error(query, row, factor, value_of<T>(bits[r])), bound);
+      const Real factor = static_cast<Number<T>>(wanted.scale);
+      worst.see(DotAccuracy<T>::error(query, row, factor, value_of<Number<T>>(bits[r])), bound);
     }
     return worst.judgement;
   }
@@ -59,6 +59,7 @@ double ulps(Real exact, Real got) {
   return as_double(std::ldexp(std::fabs(got - exact), -exponent));
 }
 
+// An element of 16 bits is rounded from f32's product: below 2^-24 of it further.
 template <class T>
 struct ScaleAccuracy {
   static constexpr const char *unit_text = "ULP";
@@ -67,7 +68,7 @@ struct ScaleAccuracy {
 
   static Judgement judge(const Problem &problem, Bits bits) {
     const auto x = make_operands<T>(Family::vector, problem).first;
-    const T factor = static_cast<T>(problem.as<VectorProblem>().scale);
+    const auto factor = static_cast<Number<T>>(problem.as<VectorProblem>().scale);
     Worst worst;
     for (std::size_t i = 0; i < x.size(); ++i) {
       const Real exact = Real{x[i]} * Real{factor}, got = value_of<T>(bits[i]);
@@ -78,10 +79,31 @@ struct ScaleAccuracy {
   }
 };
 
+// Conversions round once, or not at all.
+template <class From, class To>
+struct ConversionAccuracy {
+  static constexpr const char *unit_text = "ULP";
+  static constexpr double bound = std::is_same_v<To, float> ? 0 : 0.5;
+
+  static Judgement judge(const Problem &problem, Bits bits) {
+    const auto x = make_operands<From>(Family::vector, problem).first;
+    Worst worst;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const Real exact = Real{x[i]}, got = value_of<To>(bits[i]);
+      if (std::isfinite(exact) && std::isfinite(got)) worst.see(ulps<To>(exact, got), bound);
+    }
+    return worst.judgement;
+  }
+};
+template <class T>
+using ToF32Accuracy = ConversionAccuracy<T, float>;
+template <class T>
+using FromF32Accuracy = ConversionAccuracy<float, T>;
+
 template <class T>
 struct ExpAccuracy {
   static constexpr const char *unit_text = "ULP";
-  static constexpr double bound = sizeof(T) == 4 ? 0.8925 : 1;  // 0.892 to three digits
+  static constexpr double bound = is_f64<T> ? 1 : 0.8925;  // 0.892 to three digits
 
   static double error(T x, Real got) {
     const Real exact = std::exp(Real{x});
@@ -104,8 +126,8 @@ struct ExpAccuracy {
 // Judges the elements like exp's, and the sum against the elements in the output.
 template <class T>
 struct ExpSumAccuracy {
-  static constexpr const char *unit_text = sizeof(T) == 4 ? "2^-24 of sum" : "2^-53 of sum";
-  static constexpr double bound = sizeof(T) == 4 ? 3 : 6;
+  static constexpr const char *unit_text = is_f64<T> ? "2^-53 of sum" : "2^-24 of sum";
+  static constexpr double bound = is_f64<T> ? 6 : 3;
 
   static Judgement judge(const Problem &problem, Bits bits) {
     const auto x = make_operands<T>(Family::vector, problem).first;

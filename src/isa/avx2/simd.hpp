@@ -31,6 +31,15 @@ std::uint64_t load_bytes(const std::uint8_t *p, std::size_t k) {
   return bytes;
 }
 
+// An even number of bytes below 16.
+inline void copy_some(unsigned char *to, const unsigned char *from, std::size_t bytes) {
+  if (bytes & 8) std::memcpy(to, from, 8);
+  const std::size_t after_8 = bytes & 8;
+  if (bytes & 4) std::memcpy(to + after_8, from + after_8, 4);
+  const std::size_t after_4 = bytes & 12;
+  if (bytes & 2) std::memcpy(to + after_4, from + after_4, 2);
+}
+
 // A mask has all bits of a lane set, or none.
 struct Avx2 {
   using arch = xsimd::fma3<xsimd::avx2>;
@@ -50,6 +59,55 @@ struct Avx2 {
   static void stream(float *p, f32 v) { _mm256_stream_ps(p, v); }
   static void stream(double *p, f64 v) { _mm256_stream_pd(p, v); }
   static void end_streaming() { _mm_sfence(); }
+
+  // 16-bit elements.
+  static f32 widened(__m128i v, const rapt::F16 *) { return _mm256_cvtph_ps(v); }
+  static f32 widened(__m128i v, const rapt::BF16 *) {
+    return number(u32(_mm256_slli_epi32(_mm256_cvtepu16_epi32(v), 16)));
+  }
+  static __m128i narrowed(f32 v, rapt::F16 *) {
+    return _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  }
+  static __m128i narrowed(f32 v, rapt::BF16 *) {
+    const __m256i bits = _mm256_castps_si256(v), half = _mm256_set1_epi32(0x7fff);
+    const __m256i last = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(last, half));
+    const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+    const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+    const __m256i upper = _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, nan), 16);
+    return _mm_packus_epi32(_mm256_castsi256_si128(upper), _mm256_extracti128_si256(upper, 1));
+  }
+  template <Half H>
+  static f32 load(const H *p) {
+    return widened(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p)), p);
+  }
+  template <Half H>
+  static void store(H *p, f32 v) {
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(p), narrowed(v, p));
+  }
+  template <Half H>
+  static void stream(H *p, f32 v) {
+    _mm_stream_si128(reinterpret_cast<__m128i *>(p), narrowed(v, p));
+  }
+  // Four elements of each.
+  template <Half H>
+  static f32 load_halves(const H *a, const H *b) {
+    const auto part = [](const H *p) { return _mm_loadl_epi64(reinterpret_cast<const __m128i *>(p)); };
+    return widened(_mm_unpacklo_epi64(part(a), part(b)), a);
+  }
+  // The first k < 8 elements, by loads and stores of 8, 4 and 2 bytes.
+  template <Half H>
+  static f32 load_some(const H *p, std::size_t k) {
+    std::uint64_t words[2] = {};
+    copy_some(reinterpret_cast<unsigned char *>(words), reinterpret_cast<const unsigned char *>(p), 2 * k);
+    return load(reinterpret_cast<const H *>(words));
+  }
+  template <Half H>
+  static void store_some(H *p, f32 v, std::size_t k) {
+    alignas(16) unsigned char bytes[16];
+    _mm_store_si128(reinterpret_cast<__m128i *>(bytes), narrowed(v, p));
+    copy_some(reinterpret_cast<unsigned char *>(p), bytes, 2 * k);
+  }
 
   static f32 fma(f32 a, f32 b, f32 c) { return _mm256_fmadd_ps(a, b, c); }
   static f64 fma(f64 a, f64 b, f64 c) { return _mm256_fmadd_pd(a, b, c); }
@@ -158,7 +216,11 @@ struct simd : Avx2 {
   }
   template <class E>
   static batch load_first(const E *p, std::size_t k) {
-    return load_where(first(k), p);
+    if constexpr (Half<E>) {
+      return k < width ? load_some(p, k) : load(p);
+    } else {
+      return load_where(first(k), p);
+    }
   }
   template <class E>
   static batch load_last(const E *p, std::size_t k) {
@@ -166,7 +228,11 @@ struct simd : Avx2 {
   }
   template <class E>
   static void store_first(E *p, batch v, std::size_t k) {
-    store_where(p, first(k), v);
+    if constexpr (Half<E>) {
+      k < width ? store_some(p, v, k) : store(p, v);
+    } else {
+      store_where(p, first(k), v);
+    }
   }
   static mask load_flags(const std::uint8_t *p, std::size_t k) {
     const __m128i bytes = _mm_cvtsi64_si128(static_cast<long long>(load_bytes<width>(p, k)));

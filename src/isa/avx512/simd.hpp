@@ -34,6 +34,48 @@ struct Avx512 {
   static void stream(double *p, f64 v) { _mm512_stream_pd(p, v); }
   static void end_streaming() { _mm_sfence(); }
 
+  // 16-bit elements.
+  static f32 widened(__m256i v, const rapt::F16 *) { return _mm512_cvtph_ps(v); }
+  static f32 widened(__m256i v, const rapt::BF16 *) {
+    return number(u32(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16)));
+  }
+  static __m256i narrowed(f32 v, rapt::F16 *) {
+    return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  }
+  static __m256i narrowed(f32 v, rapt::BF16 *) {
+    const __m512i bits = _mm512_castps_si512(v), half = _mm512_set1_epi32(0x7fff);
+    const __m512i last = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(last, half));
+    const __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x400000));
+    const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_mask_mov_epi32(rounded, nan, quiet), 16));
+  }
+  template <Half H>
+  static f32 load(const H *p) {
+    return widened(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)), p);
+  }
+  template <Half H>
+  static f32 load_where(__mmask16 m, const H *p) {
+    return widened(_mm256_maskz_loadu_epi16(m, p), p);
+  }
+  template <Half H>
+  static void store(H *p, f32 v) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(p), narrowed(v, p));
+  }
+  template <Half H>
+  static void store_where(H *p, __mmask16 m, f32 v) {
+    _mm256_mask_storeu_epi16(p, m, narrowed(v, p));
+  }
+  template <Half H>
+  static void stream(H *p, f32 v) {
+    _mm256_stream_si256(reinterpret_cast<__m256i *>(p), narrowed(v, p));
+  }
+  template <Half H>
+  static f32 load_halves(const H *a, const H *b) {
+    const auto part = [](const H *p) { return _mm_loadu_si128(reinterpret_cast<const __m128i *>(p)); };
+    return widened(_mm256_inserti128_si256(_mm256_castsi128_si256(part(a)), part(b), 1), a);
+  }
+
   // xsimd 8 rounds the product and the sum.
   static f32 fma(f32 a, f32 b, f32 c) { return _mm512_fmadd_ps(a, b, c); }
   static f64 fma(f64 a, f64 b, f64 c) { return _mm512_fmadd_pd(a, b, c); }

@@ -48,6 +48,25 @@ struct Neon {
     vst1q_lane_f64(p, v, lane);
   }
 
+  // 16-bit elements.
+  static f32 widened(uint16x4_t v, const rapt::F16 *) { return vcvt_f32_f16(vreinterpret_f16_u16(v)); }
+  static f32 widened(uint16x4_t v, const rapt::BF16 *) { return number(vshll_n_u16(v, 15) << 1); }
+  static uint16x4_t narrowed(f32 v, rapt::F16 *) { return vreinterpret_u16_f16(vcvt_f16_f32(v)); }
+  static uint16x4_t narrowed(f32 v, rapt::BF16 *) {
+    const uint32x4_t rounded = bits(v) + 0x7fff + (bits(v) >> 16 & 1), quiet = bits(v) | 0x400000;
+    return vshrn_n_u32(vbslq_u32(vceqq_f32(v, v), rounded, quiet), 16);
+  }
+  static const std::uint16_t *halves(const void *p) { return static_cast<const std::uint16_t *>(p); }
+  static std::uint16_t *halves(void *p) { return static_cast<std::uint16_t *>(p); }
+  template <Half H>
+  static f32 load(const H *p) {
+    return widened(vld1_u16(halves(p)), p);
+  }
+  template <Half H>
+  static void store(H *p, f32 v) {
+    vst1_u16(halves(p), narrowed(v, p));
+  }
+
   static f32 fma(f32 a, f32 b, f32 c) { return vfmaq_f32(c, a, b); }
   static f64 fma(f64 a, f64 b, f64 c) { return vfmaq_f64(c, a, b); }
   static f32 fnma(f32 a, f32 b, f32 c) { return vfmsq_f32(c, a, b); }
@@ -168,18 +187,34 @@ struct simd : Neon {
   template <class E>
   static batch load_first(const E *p, std::size_t k) {
     if (k >= width) return load(p);
-    batch v(A(0));
-    unroll<width - 1>([&](auto lane) __attribute__((always_inline)) {
-      if (k > lane) v = load_lane<lane>(p + lane, v);
-    });
-    return v;
+    if constexpr (Half<E>) {
+      uint16x4_t v = vdup_n_u16(0);
+      unroll<width - 1>([&](auto lane) __attribute__((always_inline)) {
+        if (k > lane) v = vld1_lane_u16(halves(p + lane), v, lane);
+      });
+      return widened(v, p);
+    } else {
+      batch v(A(0));
+      unroll<width - 1>([&](auto lane) __attribute__((always_inline)) {
+        if (k > lane) v = load_lane<lane>(p + lane, v);
+      });
+      return v;
+    }
   }
   template <class E>
   static void store_first(E *p, batch v, std::size_t k) {
     if (k >= width) return store(p, v);
-    unroll<width - 1>([&](auto lane) __attribute__((always_inline)) {
-      if (k > lane) store_lane<lane>(p + lane, v);
-    });
+    if constexpr (Half<E>) {
+      const uint16x4_t half = narrowed(v, p);
+      unroll<width - 1>([&](auto lane) __attribute__((always_inline)) {
+        if (k > lane) vst1_lane_u16(halves(p + lane), half, lane);
+      });
+      return;
+    } else {
+      unroll<width - 1>([&](auto lane) __attribute__((always_inline)) {
+        if (k > lane) store_lane<lane>(p + lane, v);
+      });
+    }
   }
   template <class E>
   static void stream(E *p, batch v) {

@@ -8,6 +8,7 @@
 #include "call/attention_call.hpp"
 #include "call/attention_scale.hpp"
 #include "call/attention_tile.hpp"
+#include "call/element.hpp"
 #include "contract/attention.hpp"
 #include "contract/log.hpp"
 #include "contract/types.hpp"
@@ -79,11 +80,10 @@ class AttentionRow {
 
   void finish(const AttentionState<A> &state) const {
     constexpr A infinity = std::numeric_limits<A>::infinity();
-    E *out = tile_.out<E>(row_);
     A *lse = tile_.lse<A>(row_);
     const A sink = tile_.sink<A>(row_);
     if (state.max == -infinity && state.sum == 0) {
-      for (std::size_t d = 0; d < o_.v_dim; ++d) out[d] = rapt::narrowed<E>(0);
+      store([](std::size_t) { return A(0); });
       if (lse) *lse = sink;
       return;
     }
@@ -99,7 +99,7 @@ class AttentionRow {
       base = double{top} * C::ln_2;
     }
     const A factor = to_weight / sum;
-    for (std::size_t d = 0; d < o_.v_dim; ++d) out[d] = rapt::narrowed<E>(state.values[d] * factor + A(0));
+    store([&](std::size_t d) { return state.values[d] * factor + A(0); });
     if (lse) {
       *lse = std::isfinite(sum) && std::isfinite(base) ? static_cast<A>(base + log_of_sum(double{sum}))
                                                        : std::numeric_limits<A>::quiet_NaN();
@@ -116,12 +116,15 @@ class AttentionRow {
   // The score of key block + j; `slope` becomes the derivative of the softcap there.
   A score(std::size_t block, std::size_t j, A *slope = nullptr) const {
     const std::size_t key = block + j;
-    const E *q = tile_.q<E>(row_), *k = tile_.k<E>(key);
+    const E *k = tile_.k<E>(key);
     const std::size_t step = o_.packed_keys ? rapt::packed_dim_stride : 1;
     A t = 0;
-    for (std::size_t d = 0; d < o_.qk_dim; ++d) {
-      t = std::fma(rapt::widened(q[d]) * scale_.sign, rapt::widened(k[d * step]), t);
-    }
+    rapt::with_element<A>(o_.q_type, [&](auto element) {
+      const auto *q = tile_.q<typename decltype(element)::type>(row_);
+      for (std::size_t d = 0; d < o_.qk_dim; ++d) {
+        t = std::fma(rapt::widened(q[d]) * scale_.sign, rapt::widened(k[d * step]), t);
+      }
+    });
     if (!scale_.made) return t;
     t = t * scale_.factor;
     if (scale_.cap != 0) {
@@ -138,6 +141,14 @@ class AttentionRow {
   }
 
  private:
+  template <class F>
+  void store(F result) const {
+    rapt::with_element<A>(o_.out_type, [&](auto element) {
+      using Out = typename decltype(element)::type;
+      Out *out = tile_.out<Out>(row_);
+      for (std::size_t d = 0; d < o_.v_dim; ++d) out[d] = rapt::narrowed<Out>(result(d));
+    });
+  }
   A weight_of(A distance) const { return weight(distance, scale_.to_log2, scale_.cutoff); }
 
   // Excluded keys have no score: their weight is 0, and their values are not read.

@@ -46,4 +46,13 @@ void scale(const E *x, rapt::Arithmetic<E> factor, E *y, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) y[i] = rapt::narrowed<E>(rapt::widened(x[i]) * factor);
 }
 
+template <class E>
+void widen(const E *x, rapt::Arithmetic<E> *y, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) y[i] = rapt::widened(x[i]);
+}
+template <class E>
+void narrow(const rapt::Arithmetic<E> *x, E *y, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) y[i] = rapt::narrowed<E>(x[i]);
+}
+
 }  // namespace

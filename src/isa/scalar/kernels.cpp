@@ -12,4 +12,7 @@
 #define RAPT_FAMILY_attention_backward(kernel) kernel
 #include "kernels/part.hpp"
 
-RAPT_PART(kernels) = {.f32 = bodies<float>(), .f64 = bodies<double>()};
+RAPT_PART(kernels) = {.f32 = bodies<float>(),
+                      .f64 = bodies<double>(),
+                      .f16 = bodies<rapt::F16>(),
+                      .bf16 = bodies<rapt::BF16>()};

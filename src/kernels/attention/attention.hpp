@@ -5,19 +5,26 @@
 
 #include "call/attention_call.hpp"
 #include "call/attention_tile.hpp"
+#include "call/element.hpp"
 #include "kernels/attention/broadcast_products.hpp"
 #include "kernels/attention/few_rows.hpp"
 #include "kernels/attention/many_rows.hpp"
 #include "kernels/attention/tile_rows.hpp"
 #include "kernels/attention/transposing_products.hpp"
+#include "kernels/attention/widening_products.hpp"
 
 namespace {
 
-// How tiles of element type E are multiplied. A level with products of its own specialises this.
+// How keys and values of element type E are multiplied. A level with products of its own specialises this.
 template <class E>
 struct TileProducts {
-  using Few = TransposingProducts<E, E>;
-  using Many = BroadcastProducts<E, E>;
+  using Few = TransposingProducts<E>;
+  using Many = BroadcastProducts<E>;
+};
+template <Half E>
+struct TileProducts<E> {
+  using Few = TransposingProducts<E>;
+  using Many = WideningProducts<E>;
 };
 
 // f(results of a tile), which take in keys and store values.
@@ -50,6 +57,16 @@ template <class Values, class Compute>
   }
 }
 
+// True if a result is NaN.
+template <class Values, class A>
+[[gnu::always_inline]] inline bool store_output(Values &values, const AttentionTile &tile,
+                                                const TileRows<A> &rows) {
+  return rapt::with_element<A>(tile.options().out_type, [&](auto element) {
+    return values.store(
+        [&](std::size_t r) { return tile.out<typename decltype(element)::type>(rows.of[r]); });
+  });
+}
+
 template <class E>
 void attention_whole(const rapt::AttentionCall *call, std::size_t first, std::size_t last, void *workspace) {
   using A = rapt::Arithmetic<E>;
@@ -62,7 +79,7 @@ void attention_whole(const rapt::AttentionCall *call, std::size_t first, std::si
       compute_and_store(values, [&] {
         values.run(total, 0, tile.kv_len());
         rows.finish(tile, total);
-        return values.store([&](std::size_t r) { return tile.out<E>(rows.of[r]); });
+        return store_output(values, tile, rows);
       });
     });
   }
@@ -107,7 +124,7 @@ void attention_merge(const rapt::AttentionCall *call, std::size_t first, std::si
     values.merge(total, call->chunks(),
                  [&](std::size_t r, std::size_t c) { return tile.partial<A>(rows.of[r], c); });
     rows.finish(tile, total);
-    values.store([&](std::size_t r) { return tile.out<E>(rows.of[r]); });
+    store_output(values, tile, rows);
   }
 }
 

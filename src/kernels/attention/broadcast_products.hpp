@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "call/attention_tile.hpp"
+#include "call/element.hpp"
 #include "kernels/attention/block.hpp"
 #include "kernels/attention/panels.hpp"
 #include "kernels/attention/segments.hpp"
@@ -12,12 +13,12 @@
 
 namespace {
 
-// Queries of Q, keys and values of KV. A level with another way to multiply supplies a class with these
-// members.
-template <class Q, class KV>
+// Keys and values of KV, and queries of any type. A level with another way to multiply supplies a class with
+// these members.
+template <class KV>
 class BroadcastProducts {
  public:
-  using A = rapt::Arithmetic<Q>;
+  using A = rapt::Arithmetic<KV>;
   using S = simd<A>;
   using batch = typename S::batch;
 
@@ -31,13 +32,16 @@ class BroadcastProducts {
   // The queries, transposed once and multiplied by their sign.
   void load_queries() {
     for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
-      const Q *row[S::width];
       bool any_negated = false;
-      for (std::size_t i = 0; i < S::width; ++i) {
-        row[i] = tile_.q<Q>(rows_.of[r + i]);
-        any_negated = any_negated || rows_.sign[r + i] != 1;  // NaN too
-      }
-      transpose_rows(row, o_.qk_dim, queries_ + r, tile_pitch);
+      rapt::with_element<A>(o_.q_type, [&](auto element) {
+        using Q = typename decltype(element)::type;
+        const Q *row[S::width];
+        for (std::size_t i = 0; i < S::width; ++i) {
+          row[i] = tile_.q<Q>(rows_.of[r + i]);
+          any_negated = any_negated || rows_.sign[r + i] != 1;  // NaN too
+        }
+        transpose_rows(row, o_.qk_dim, queries_ + r, tile_pitch);
+      });
       if (!any_negated) continue;
       const batch sign = S::load(rows_.sign + r);
       for (std::size_t d = 0; d < o_.qk_dim; ++d) {

@@ -13,6 +13,7 @@
 #include <iterator>
 
 #include "call/attention_tile.hpp"
+#include "call/element.hpp"
 #include "kernels/attention/lines_ahead.hpp"
 #include "kernels/attention/row_products.hpp"
 #include "kernels/attention/tile_rows.hpp"
@@ -22,10 +23,10 @@ namespace {
 
 // Queries of Q, keys and values of KV. A level with another way to multiply supplies a class with these
 // members.
-template <class Q, class KV>
+template <class KV>
 class TransposingProducts {
  public:
-  using A = rapt::Arithmetic<Q>;
+  using A = rapt::Arithmetic<KV>;
   using S = simd<A>;
   using batch = typename S::batch;
   static constexpr std::size_t block = rapt::attention_block;
@@ -43,12 +44,14 @@ class TransposingProducts {
   void load_queries() {
     for (std::size_t r = 0; r < padded(rows_.rows); ++r) {
       const std::size_t from = r < rows_.rows ? r : rows_.rows - 1;
-      const Q *q = tile_.q<Q>(rows_.of[from]);
       const batch sign(rows_.sign[from]);
-      for (std::size_t d = 0; d < o_.qk_dim; d += S::width) {
-        S::store_first(queries_ + r * o_.qk_dim + d, S::load_first(q + d, o_.qk_dim - d) * sign,
-                       o_.qk_dim - d);
-      }
+      rapt::with_element<A>(o_.q_type, [&](auto element) {
+        const auto *q = tile_.q<typename decltype(element)::type>(rows_.of[from]);
+        for (std::size_t d = 0; d < o_.qk_dim; d += S::width) {
+          S::store_first(queries_ + r * o_.qk_dim + d, S::load_first(q + d, o_.qk_dim - d) * sign,
+                         o_.qk_dim - d);
+        }
+      });
     }
   }
 

@@ -1,6 +1,7 @@
 // The shared bodies of the family vector.
 #pragma once
 
+#include "kernels/convert.hpp"
 #include "kernels/dot.hpp"
 #include "kernels/dot_rows.hpp"
 #include "kernels/exp.hpp"

@@ -5,9 +5,7 @@
 // operation says nothing of NaN, a NaN operand gives a NaN in its lane.
 //
 // Elements in memory may have another type than A: loads and stores are overloaded on the pointer, and
-// convert. A new element type overloads load, store, stream, and the loads and stores of some lanes from
-// which load_first, load_last, store_first and each_transposed are made: load_where and store_where, or
-// load_lane and store_lane.
+// convert. So are load_first, store_first, stream, load_halves and each_transposed; load_last has A alone.
 #pragma once
 
 #include <concepts>
@@ -15,10 +13,16 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "contract/types.hpp"
+
 namespace {
 
 template <class A>
 struct simd;
+
+// An element of 16 bits, computed in f32.
+template <class E>
+concept Half = std::same_as<E, rapt::F16> || std::same_as<E, rapt::BF16>;
 
 // V is the vector, xsimd's batch: it has operators, and a constructor that fills every lane. M is the mask: a
 // truth value per lane.

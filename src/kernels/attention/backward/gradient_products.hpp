@@ -10,9 +10,9 @@
 namespace {
 
 template <class E>
-class GradientProducts : public BroadcastProducts<E, E> {
+class GradientProducts : public BroadcastProducts<E> {
  public:
-  using Base = BroadcastProducts<E, E>;
+  using Base = BroadcastProducts<E>;
   using typename Base::A, typename Base::S, typename Base::batch;
   static constexpr std::size_t block = rapt::attention_block;
 

@@ -1,0 +1,21 @@
+// The public types of 16-bit elements are both uint16_t; the kernels know them apart.
+#pragma once
+
+#include "contract/types.hpp"
+#include "rapt/rapt.h"
+
+namespace rapt {
+namespace {
+
+template <class E>
+const E *elements(const std::uint16_t *p) {
+  static_assert(sizeof(E) == sizeof(std::uint16_t) && alignof(E) == alignof(std::uint16_t));
+  return reinterpret_cast<const E *>(p);
+}
+template <class E>
+E *elements(std::uint16_t *p) {
+  return const_cast<E *>(elements<E>(static_cast<const std::uint16_t *>(p)));
+}
+
+}  // namespace
+}  // namespace rapt

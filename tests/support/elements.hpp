@@ -1,0 +1,104 @@
+// 16-bit elements as numbers, for tests: converted by arithmetic of their own, not by the library's.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "support/bits.hpp"
+
+namespace rapt::test {
+
+// A binary format of 16 bits; `digits` counts the leading 1 of the fraction.
+template <int digits, int max_exponent>
+class Half {
+ public:
+  Half() = default;
+  // Rounded to nearest even.
+  explicit Half(double x) : bits_(rounded(x)) {}
+  static constexpr Half of_bits(std::uint16_t bits) {
+    Half half;
+    half.bits_ = bits;
+    return half;
+  }
+  std::uint16_t bits() const { return bits_; }
+
+  operator float() const {
+    const int magnitude = bits_ & 0x7fff, exponent = magnitude >> (digits - 1);
+    const int fraction = magnitude & ((1 << (digits - 1)) - 1);
+    float value;
+    if (exponent == 2 * max_exponent - 1) {
+      value =
+          fraction == 0 ? std::numeric_limits<float>::infinity() : std::numeric_limits<float>::quiet_NaN();
+    } else if (exponent == 0) {
+      value = std::ldexp(static_cast<float>(fraction), lowest_exponent);
+    } else {
+      value = std::ldexp(static_cast<float>(fraction | 1 << (digits - 1)), exponent - 1 + lowest_exponent);
+    }
+    return bits_ & 0x8000 ? -value : value;
+  }
+  Half operator-() const { return of_bits(bits_ ^ 0x8000); }
+  bool operator==(const Half &) const = default;
+
+ private:
+  static constexpr int lowest_exponent = 3 - max_exponent - digits;  // of the subnormal numbers' last bit
+  static constexpr std::uint16_t infinity = (2 * max_exponent - 1) << (digits - 1);
+
+  static std::uint16_t rounded(double x) {
+    const std::uint16_t sign = std::signbit(x) ? 0x8000 : 0;
+    if (std::isnan(x)) return sign | infinity | infinity >> 1 | 1 << (digits - 2);
+    int exponent;
+    std::frexp(x, &exponent);
+    const int unit = std::max(exponent - digits, lowest_exponent);
+    if (!std::isfinite(x)) return sign | infinity;
+    // Carries into the exponent, up to infinity.
+    const auto steps = static_cast<std::int64_t>(std::nearbyint(std::ldexp(std::fabs(x), -unit)));
+    const std::int64_t magnitude =
+        steps + (static_cast<std::int64_t>(unit - lowest_exponent) << (digits - 1));
+    return static_cast<std::uint16_t>(sign | (magnitude < infinity ? magnitude : infinity));
+  }
+
+  std::uint16_t bits_ = 0;
+};
+using F16 = Half<11, 16>;
+using BF16 = Half<8, 128>;
+
+// The type that elements of E are computed in.
+template <class E>
+using Number = std::conditional_t<sizeof(E) == 2, float, E>;
+
+}  // namespace rapt::test
+
+template <int digits_, int max_exponent_>
+class std::numeric_limits<rapt::test::Half<digits_, max_exponent_>> {
+  using Half = rapt::test::Half<digits_, max_exponent_>;
+  static constexpr std::uint16_t infinity_bits = (2 * max_exponent_ - 1) << (digits_ - 1);
+
+ public:
+  static constexpr bool is_specialized = true;
+  static constexpr int digits = digits_, max_exponent = max_exponent_, min_exponent = 3 - max_exponent_;
+  static constexpr Half infinity() { return Half::of_bits(infinity_bits); }
+  static constexpr Half quiet_NaN() { return Half::of_bits(infinity_bits | 1 << (digits - 2)); }
+  static constexpr Half max() { return Half::of_bits(infinity_bits - 1); }
+  static constexpr Half lowest() { return Half::of_bits(0x8000 | (infinity_bits - 1)); }
+  static constexpr Half min() { return Half::of_bits(1 << (digits - 1)); }
+  static constexpr Half denorm_min() { return Half::of_bits(1); }
+};
+
+namespace rapt::test {
+
+// |got - exact| less the rounding of a number to an element: half the element's spacing.
+template <class E>
+long double distance(long double got, long double exact) {
+  const long double off = std::fabs(got - exact);
+  if constexpr (std::is_same_v<E, Number<E>>) {
+    return off;
+  } else {
+    const auto magnitude = static_cast<double>(std::max(std::fabs(got), std::fabs(exact)));
+    return std::max(off - static_cast<long double>(ulp_at<E>(magnitude)) / 2, 0.0L);
+  }
+}
+
+}  // namespace rapt::test
