@@ -226,8 +226,13 @@ RAPT_API double rapt_dot_f64(const double *a, const double *b, size_t n);
 RAPT_API float rapt_dot_f16(const rapt_f16 *a, const rapt_f16 *b, size_t n);
 RAPT_API float rapt_dot_bf16(const rapt_bf16 *a, const rapt_bf16 *b, size_t n);
 
+/* The exact sum of the products of bytes, for every n. */
+RAPT_API int64_t rapt_dot_i8(const int8_t *a, const int8_t *b, size_t n);
+RAPT_API int64_t rapt_dot_u8i8(const uint8_t *a, const int8_t *b, size_t n);
+
 /* out[r] = scale * dot(query, row r), where dot has the bits of rapt_dot and the product is rounded once.
- * row_stride may be any value, negative and 0 included. out must not overlap query or rows. */
+ * row_stride may be any value, negative and 0 included. out must not overlap query or rows. The exact sum of
+ * bytes is first rounded to f32: up to 2^24 it is a number of f32. */
 RAPT_API void rapt_dot_rows_f32(const float *query, const float *rows, ptrdiff_t row_stride, size_t row_count,
                                 size_t dim, float scale, float *out);
 RAPT_API void rapt_dot_rows_f64(const double *query, const double *rows, ptrdiff_t row_stride,
@@ -235,6 +240,10 @@ RAPT_API void rapt_dot_rows_f64(const double *query, const double *rows, ptrdiff
 RAPT_API void rapt_dot_rows_f16(const rapt_f16 *query, const rapt_f16 *rows, ptrdiff_t row_stride,
                                 size_t row_count, size_t dim, float scale, float *out);
 RAPT_API void rapt_dot_rows_bf16(const rapt_bf16 *query, const rapt_bf16 *rows, ptrdiff_t row_stride,
+                                 size_t row_count, size_t dim, float scale, float *out);
+RAPT_API void rapt_dot_rows_i8(const int8_t *query, const int8_t *rows, ptrdiff_t row_stride,
+                               size_t row_count, size_t dim, float scale, float *out);
+RAPT_API void rapt_dot_rows_u8i8(const uint8_t *query, const int8_t *rows, ptrdiff_t row_stride,
                                  size_t row_count, size_t dim, float scale, float *out);
 
 /* y[i] = x[i] * factor, correctly rounded (f16, bf16: to f32, and then to the element). y may be x. */

@@ -49,6 +49,22 @@ void rapt_dot_rows_bf16(const rapt_bf16 *query, const rapt_bf16 *rows, ptrdiff_t
                                  scale, out);
 }
 
+int64_t rapt_dot_i8(const int8_t *a, const int8_t *b, size_t n) { return kernels().i8.dot(a, b, n); }
+
+int64_t rapt_dot_u8i8(const uint8_t *a, const int8_t *b, size_t n) { return kernels().u8i8.dot(a, b, n); }
+
+void rapt_dot_rows_i8(const int8_t *query, const int8_t *rows, ptrdiff_t row_stride, size_t row_count,
+                      size_t dim, float scale, float *out) {
+  return forward_in_default_mode([](auto... all) { return kernels().i8.dot_rows(all...); }, query, rows,
+                                 row_stride, row_count, dim, scale, out);
+}
+
+void rapt_dot_rows_u8i8(const uint8_t *query, const int8_t *rows, ptrdiff_t row_stride, size_t row_count,
+                        size_t dim, float scale, float *out) {
+  return forward_in_default_mode([](auto... all) { return kernels().u8i8.dot_rows(all...); }, query, rows,
+                                 row_stride, row_count, dim, scale, out);
+}
+
 void rapt_scale_f32(const float *x, float factor, float *y, size_t n) {
   return forward_in_default_mode([](auto... all) { return kernels().f32.scale(all...); }, x, factor, y, n);
 }

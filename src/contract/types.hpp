@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 
 namespace rapt {
 
@@ -27,6 +28,12 @@ struct ArithmeticOf<double> {
 
 template <class E>
 using Arithmetic = typename ArithmeticOf<E>::type;
+
+// Bytes are multiplied by signed bytes, and summed exactly.
+template <class E>
+using FactorOf = std::conditional_t<sizeof(E) == 1, std::int8_t, E>;
+template <class E>
+using ProductSum = std::conditional_t<sizeof(E) == 1, std::int64_t, Arithmetic<E>>;
 
 // An element as a number of the arithmetic type: exact.
 template <class E>

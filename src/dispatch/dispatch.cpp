@@ -125,8 +125,9 @@ constexpr Operations<E> first_calls_of = {
 #include "kernels/kernels.def"
 };
 
-constexpr KernelTable first_calls = {first_calls_of<float>, first_calls_of<double>, first_calls_of<F16>,
-                                     first_calls_of<BF16>};
+constexpr KernelTable first_calls = {first_calls_of<float>,       first_calls_of<double>,
+                                     first_calls_of<F16>,         first_calls_of<BF16>,
+                                     first_calls_of<std::int8_t>, first_calls_of<std::uint8_t>};
 
 const KernelTable &choose_at_first_call() {
   ensure_resolved();

@@ -13,7 +13,7 @@ namespace rapt {
 struct AttentionCall;
 
 // The kernels for elements E, computed in A.
-template <class E, class A = Arithmetic<E>>
+template <class E, class A = Arithmetic<E>, class Sum = ProductSum<E>, class Factor = FactorOf<E>>
 struct Operations {
 #define OPERATION(family, name, result, parameters, elements) result(*name) parameters = nullptr;
 #include "kernels/kernels.def"
@@ -25,6 +25,8 @@ struct KernelTable {
   Operations<double> f64 = {};
   Operations<F16> f16 = {};
   Operations<BF16> bf16 = {};
+  Operations<std::int8_t> i8 = {};
+  Operations<std::uint8_t> u8i8 = {};
 
   template <class E>
   const Operations<E> &of() const {
@@ -34,6 +36,10 @@ struct KernelTable {
       return f16;
     } else if constexpr (std::is_same_v<E, BF16>) {
       return bf16;
+    } else if constexpr (std::is_same_v<E, std::int8_t>) {
+      return i8;
+    } else if constexpr (std::is_same_v<E, std::uint8_t>) {
+      return u8i8;
     } else {
       return f32;
     }
@@ -43,8 +49,9 @@ struct KernelTable {
 // Which element types the operations of a row of kernels.def have.
 template <class E>
 struct HasOperations {
-  static constexpr bool halves = sizeof(E) == 2;
-  static constexpr bool floats = !halves, all_floats = true, from_halves = halves, to_halves = halves;
+  static constexpr bool halves = sizeof(E) == 2, all = true;
+  static constexpr bool floats = sizeof(E) >= 4, all_floats = floats || halves;
+  static constexpr bool from_halves = halves, to_halves = halves;
 };
 
 }  // namespace rapt

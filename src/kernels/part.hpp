@@ -5,6 +5,9 @@
 
 #include "kernels/kernels.hpp"
 
+#ifndef RAPT_FAMILY_dot
+#define RAPT_FAMILY_dot(kernel)
+#endif
 #ifndef RAPT_FAMILY_vector
 #define RAPT_FAMILY_vector(kernel)
 #endif

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <type_traits>
+#include <vector>
 
 #include "support/bits.hpp"
 
@@ -67,7 +68,19 @@ using BF16 = Half<8, 128>;
 
 // The type that elements of E are computed in.
 template <class E>
-using Number = std::conditional_t<sizeof(E) == 2, float, E>;
+using Number = std::conditional_t<sizeof(E) <= 2, float, E>;
+
+// What elements of E are multiplied by, and their sum.
+template <class E>
+using Factor = std::conditional_t<sizeof(E) == 1, std::int8_t, E>;
+template <class E>
+using ProductSum = std::conditional_t<sizeof(E) == 1, std::int64_t, Number<E>>;
+
+// The values as factors: bytes keep their bits.
+template <class E>
+std::vector<Factor<E>> as_factors(const std::vector<E> &values) {
+  return {values.begin(), values.end()};
+}
 
 }  // namespace rapt::test
 

@@ -111,6 +111,26 @@ void fill(InputClass input, Random &random, std::span<T> values) {
   }
 }
 
+// Any bytes; zeros and the bytes of the largest products in the classes of such numbers.
+template <class T>
+void fill_bytes(InputClass input, Random &random, std::span<T> values) {
+  const bool largest = input == InputClass::huge || input == InputClass::specials;
+  for (T &value : values) {
+    value = static_cast<T>(random.next());
+    if (largest) value = random.one_in(8) ? std::numeric_limits<T>::max() : static_cast<T>(0x80);
+    if (std::is_unsigned_v<T> && largest) value = static_cast<T>(value | 0x7f);
+    if (input == InputClass::signed_zeros && !random.one_in(16)) value = 0;
+  }
+}
+template <>
+void fill(InputClass input, Random &random, std::span<std::int8_t> values) {
+  fill_bytes(input, random, values);
+}
+template <>
+void fill(InputClass input, Random &random, std::span<std::uint8_t> values) {
+  fill_bytes(input, random, values);
+}
+
 namespace {
 
 enum class OddRow : std::size_t {

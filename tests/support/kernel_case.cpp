@@ -61,7 +61,11 @@ struct CaseOf;
   DRIVER_OF(name##_f16, Driver, F16) \
   DRIVER_OF(name##_bf16, Driver, BF16)
 DRIVER_OF_ALL(dot, Dot)
+DRIVER_OF(dot_i8, Dot, std::int8_t)
+DRIVER_OF(dot_u8i8, Dot, std::uint8_t)
 DRIVER_OF_ALL(dot_rows, DotRows)
+DRIVER_OF(dot_rows_i8, DotRows, std::int8_t)
+DRIVER_OF(dot_rows_u8i8, DotRows, std::uint8_t)
 DRIVER_OF_ALL(scale, Scale)
 DRIVER(exp, Exp)
 DRIVER(exp_sum, ExpSum)

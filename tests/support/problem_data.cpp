@@ -32,6 +32,18 @@ std::vector<T> make_probabilities(const Problem &problem, Random &random) {
   return values;
 }
 
+template <class T>
+void make_float_operands(Family family, const Problem &problem, Random &random, OperandValues<T> &values) {
+  if (family == Family::softmax_backward) {
+    values.first = make_probabilities<T>(problem, random);
+    values.second = make_values<T>(problem.input, random, problem.rows(), problem.cols());
+    return;
+  }
+  const oracle::Attention<Number<T>> made = make_attention<T>(problem);
+  values.first = elements_of<T>(made.q);
+  values.second = elements_of<T>(made.k);
+}
+
 }  // namespace
 
 template <class T>
@@ -59,16 +71,10 @@ OperandValues<T> make_operands(Family family, const Problem &problem) {
       values.first = draw(problem.rows());
       break;
     case Family::softmax_backward:
-      values.first = make_probabilities<T>(problem, random);
-      values.second = draw(problem.rows());
-      break;
     case Family::attention:
-    case Family::attention_backward: {
-      const oracle::Attention<Number<T>> made = make_attention<T>(problem);
-      values.first = elements_of<T>(made.q);
-      values.second = elements_of<T>(made.k);
+    case Family::attention_backward:
+      if constexpr (sizeof(T) > 1) make_float_operands(family, problem, random, values);
       break;
-    }
   }
   return values;
 }
@@ -77,6 +83,8 @@ template OperandValues<float> make_operands(Family, const Problem &);
 template OperandValues<double> make_operands(Family, const Problem &);
 template OperandValues<F16> make_operands(Family, const Problem &);
 template OperandValues<BF16> make_operands(Family, const Problem &);
+template OperandValues<std::int8_t> make_operands(Family, const Problem &);
+template OperandValues<std::uint8_t> make_operands(Family, const Problem &);
 
 template <class T>
 OptionValues<T> make_option_values(const Problem &problem) {

@@ -103,6 +103,17 @@ struct Api<BF16> {
   }
 };
 
+template <>
+struct Api<std::int8_t> {
+  static constexpr auto dot = rapt_dot_i8;
+  static constexpr auto dot_rows = rapt_dot_rows_i8;
+};
+template <>
+struct Api<std::uint8_t> {
+  static constexpr auto dot = rapt_dot_u8i8;
+  static constexpr auto dot_rows = rapt_dot_rows_u8i8;
+};
+
 // RAPT_ATTENTION_OPTIONS_INIT for elements of T.
 template <class T>
 rapt_attention_options attention_options() {

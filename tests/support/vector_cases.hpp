@@ -10,13 +10,19 @@ struct Dot {
   static constexpr Family family = Family::two_vectors;
 
   static Outcome run(const Problem &problem, const Layout &layout) {
-    const auto [a_values, b_values] = make_operands<T>(family, problem);
+    const auto [a_values, values] = make_operands<T>(family, problem);
+    const std::vector<Factor<T>> b_values = as_factors(values);
     const std::size_t n = problem.cols();
-    const Input<T> a(a_values, 1, n, layout, 0), b(b_values, 1, n, layout, 1);
+    const Input<T> a(a_values, 1, n, layout, 0);
+    const Input<Factor<T>> b(b_values, 1, n, layout, 1);
     Outcome outcome;
-    Number<T> result = 0;
+    ProductSum<T> result = 0;
     call_in_state(layout, outcome, [&] { result = Api<T>::dot(a.data(), b.data(), n); });
-    outcome.bits.push_back(canonical_bits(result));
+    if constexpr (std::is_integral_v<T>) {
+      outcome.bits.push_back(static_cast<std::uint64_t>(result));
+    } else {
+      outcome.bits.push_back(canonical_bits(result));
+    }
     check_input(a, "a", outcome);
     check_input(b, "b", outcome);
     return outcome;
@@ -29,12 +35,13 @@ struct DotRows {
 
   static Outcome run(const Problem &problem, const Layout &layout) {
     const auto &wanted = problem.as<DotRowsProblem>();
-    const auto [query_values, row_values] = make_operands<T>(family, problem);
+    const auto [query_values, values] = make_operands<T>(family, problem);
+    const std::vector<Factor<T>> row_values = as_factors(values);
     const GivenRows given(wanted);
     const std::ptrdiff_t step = static_cast<std::ptrdiff_t>(given.cols) + layout.gap[1];
     const std::ptrdiff_t stride = wanted.same_row ? 0 : layout.reversed ? -step : step;
     const Input<T> query(query_values, 1, given.cols, layout, 0);
-    const Input<T> rows(given.of(row_values), given.count, given.cols, layout, 1, stride);
+    const Input<Factor<T>> rows(given.of(row_values), given.count, given.cols, layout, 1, stride);
     const Output<Number<T>> out(1, given.count, layout);
     const auto scale = static_cast<Number<T>>(wanted.scale);
     Outcome outcome;

@@ -46,13 +46,17 @@ ACCURACY_OF(convert_f16_to_f32, ToF32Accuracy, F16)
 ACCURACY_OF(convert_bf16_to_f32, ToF32Accuracy, BF16)
 ACCURACY_OF(convert_f32_to_f16, FromF32Accuracy, F16)
 ACCURACY_OF(convert_f32_to_bf16, FromF32Accuracy, BF16)
+ACCURACY_OF(dot_i8, DotAccuracy, std::int8_t)
+ACCURACY_OF(dot_rows_i8, DotRowsAccuracy, std::int8_t)
+ACCURACY_OF(dot_u8i8, DotAccuracy, std::uint8_t)
+ACCURACY_OF(dot_rows_u8i8, DotRowsAccuracy, std::uint8_t)
 #undef ACCURACY_OF_ALL
 #undef ACCURACY_OF
 #undef ACCURACY
 
 template <class Kernel>
 Judgement judge(const Problem &problem, const std::vector<std::uint64_t> &bits) {
-  if constexpr (!measurable<typename AccuracyOf<Kernel>::Element>) return {};
+  if constexpr (!measurable<Number<typename AccuracyOf<Kernel>::Element>>) return {};
   return AccuracyOf<Kernel>::judge(problem, bits);
 }
 

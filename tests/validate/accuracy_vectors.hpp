@@ -31,6 +31,26 @@ struct DotAccuracy {
   }
 };
 
+// Sums of bytes are exact.
+template <class T>
+requires std::is_integral_v<T>
+struct DotAccuracy<T> {
+  static constexpr const char *unit_text = "exact";
+  static constexpr double bound = 0;
+
+  static std::int64_t exact(std::span<const T> a, std::span<const T> b) {
+    std::int64_t sum = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * static_cast<Factor<T>>(b[i]);
+    return sum;
+  }
+  static Judgement judge(const Problem &problem, Bits bits) {
+    const auto [a, b] = make_operands<T>(Family::two_vectors, problem);
+    Worst worst;
+    worst.see(static_cast<std::int64_t>(bits[0]) == exact(a, b) ? 0 : wrong, bound);
+    return worst.judgement;
+  }
+};
+
 template <class T>
 struct DotRowsAccuracy {
   static constexpr const char *unit_text = is_f64<T> ? "2^-53 |s|sum|ab|" : "2^-24 |s|sum|ab|";
@@ -45,6 +65,26 @@ struct DotRowsAccuracy {
       const auto row = std::span(rows).subspan(r * wanted.cols, wanted.cols);
       const Real factor = static_cast<Number<T>>(wanted.scale);
       worst.see(DotAccuracy<T>::error(query, row, factor, value_of<Number<T>>(bits[r])), bound);
+    }
+    return worst.judgement;
+  }
+};
+
+template <class T>
+requires std::is_integral_v<T>
+struct DotRowsAccuracy<T> {
+  static constexpr const char *unit_text = "exact";
+  static constexpr double bound = 0;
+
+  static Judgement judge(const Problem &problem, Bits bits) {
+    const auto &wanted = problem.as<DotRowsProblem>();
+    const auto [query, rows] = make_operands<T>(Family::dot_rows, problem);
+    Worst worst;
+    for (std::size_t r = 0; r < wanted.rows; ++r) {
+      const auto row = std::span(rows).subspan(r * wanted.cols, wanted.cols);
+      const float sum = static_cast<float>(DotAccuracy<T>::exact(query, row));
+      const float scaled = static_cast<float>(wanted.scale) * sum;
+      worst.see(canonical_bits(scaled) == bits[r] ? 0 : wrong, bound);
     }
     return worst.judgement;
   }

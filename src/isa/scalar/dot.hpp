@@ -19,7 +19,7 @@ A fold(A (&lane)[lanes]) {
 }
 
 template <class E>
-rapt::Arithmetic<E> dot(const E *a, const E *b, std::size_t n) {
+requires(sizeof(E) > 1) rapt::Arithmetic<E> dot(const E *a, const E *b, std::size_t n) {
   using A = rapt::Arithmetic<E>;
   constexpr std::size_t lanes = rapt::dot_lanes<A>;
   A lane[lanes] = {};
@@ -34,10 +34,27 @@ rapt::Arithmetic<E> dot(const E *a, const E *b, std::size_t n) {
 }
 
 template <class E>
-void dot_rows(const E *query, const E *rows, std::ptrdiff_t row_stride, std::size_t row_count,
-              std::size_t dim, rapt::Arithmetic<E> scale, rapt::Arithmetic<E> *out) {
+requires(sizeof(E) > 1) void dot_rows(const E *query, const E *rows, std::ptrdiff_t row_stride,
+                                      std::size_t row_count, std::size_t dim, rapt::Arithmetic<E> scale,
+                                      rapt::Arithmetic<E> *out) {
   for (std::size_t r = 0; r < row_count; ++r) {
     out[r] = scale * dot(query, rows + static_cast<std::ptrdiff_t>(r) * row_stride, dim);
+  }
+}
+
+// Bytes, exactly. The exact sum is rounded to f32, and then its product with the scale.
+template <class E>
+requires(sizeof(E) == 1) std::int64_t dot(const E *a, const std::int8_t *b, std::size_t n) {
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < n; ++i) sum += int{a[i]} * int{b[i]};
+  return sum;
+}
+template <class E>
+requires(sizeof(E) == 1) void dot_rows(const E *query, const std::int8_t *rows, std::ptrdiff_t row_stride,
+                                       std::size_t row_count, std::size_t dim, float scale, float *out) {
+  for (std::size_t r = 0; r < row_count; ++r) {
+    const std::int64_t sum = dot(query, rows + static_cast<std::ptrdiff_t>(r) * row_stride, dim);
+    out[r] = scale * static_cast<float>(sum);
   }
 }
 

@@ -6,6 +6,7 @@
 #include "isa/scalar/softmax.hpp"
 #include "isa/scalar/softmax_backward.hpp"
 
+#define RAPT_FAMILY_dot(kernel) kernel
 #define RAPT_FAMILY_vector(kernel) kernel
 #define RAPT_FAMILY_softmax(kernel) kernel
 #define RAPT_FAMILY_attention(kernel) kernel
@@ -15,4 +16,6 @@
 RAPT_PART(kernels) = {.f32 = bodies<float>(),
                       .f64 = bodies<double>(),
                       .f16 = bodies<rapt::F16>(),
-                      .bf16 = bodies<rapt::BF16>()};
+                      .bf16 = bodies<rapt::BF16>(),
+                      .i8 = bodies<std::int8_t>(),
+                      .u8i8 = bodies<std::uint8_t>()};

@@ -8,5 +8,6 @@
 #include "kernels/exp_sum.hpp"
 #include "kernels/scale.hpp"
 
+#define RAPT_FAMILY_dot(kernel) kernel
 #define RAPT_FAMILY_vector(kernel) kernel
 #include "kernels/part.hpp"
