@@ -9,7 +9,7 @@
 namespace rapt::bench {
 namespace {
 
-const char *fma_of(const Work &work) { return work.element_bytes == sizeof(float) ? "fma_f32" : "fma_f64"; }
+const char *fma_of(const Work &work) { return work.element_bytes == sizeof(double) ? "fma_f64" : "fma_f32"; }
 
 // Elements of a register; the scalar level computes one at a time.
 double lanes_of(const std::string &isa, std::size_t element_bytes) {

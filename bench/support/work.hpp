@@ -7,8 +7,8 @@ namespace rapt::bench {
 
 struct Work {
   std::size_t elements = 0;
-  std::size_t element_bytes = 0;
-  std::size_t read = 0;  // bytes; each input and each output counts once
+  std::size_t element_bytes = 0;  // as computed: lanes of a register
+  std::size_t read = 0;           // bytes; each input and each output counts once
   std::size_t written = 0;
   std::size_t row_bytes = 0;  // of an input and an output row, if a call passes over rows twice; else 0
   bool in_place = false;      // the output is the input

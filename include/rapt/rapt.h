@@ -169,15 +169,22 @@ RAPT_API const char *rapt_kernel_isa(const char *kernel);
 
 /* ---- types, strides, causality ------------------------------------------------------------------------ */
 
+/* The bits of IEEE binary16, and the upper half of a binary32. */
 typedef uint16_t rapt_f16, rapt_bf16;
 
-/* Element types. This version has RAPT_F32 and RAPT_F64; the others are RAPT_BAD_TYPE. The arithmetic type is
- * double for f64 and float for all others. It is the type of bias, sinks, slopes, query scales, log-sum-exp
- * and partial results. */
+/* Element types: what lies in memory. The arithmetic type is double for f64 and float for all others. It is
+ * the type of bias, sinks, slopes, query scales, log-sum-exp and partial results. Elements of 16 bits are
+ * widened, computed as f32, and rounded once on output, to nearest even. So a result is that of the f32
+ * function with the widened input, rounded, and its accuracy that of f32 and half a unit of the element.
+ *
+ * In attention q, keys and values together, and out have any of f32, f16 and bf16 each; f64 goes with f64
+ * alone. The gradient has f32 and f64. This version lacks RAPT_I8: RAPT_BAD_TYPE. */
 enum rapt_type { RAPT_TYPE_DEFAULT = 0, RAPT_F32, RAPT_F64, RAPT_F16, RAPT_BF16, RAPT_I8 };
 typedef enum rapt_type rapt_type;
 
-/* The arithmetic of products and sums. This version has the default: f32 or f64, as the elements. */
+/* The arithmetic of products and sums. The default is f64 for f64, BF16 where q, keys and values are bf16,
+ * and F32 elsewhere. This version lacks BF16 and FAST: they are RAPT_BAD_ARITHMETIC, as is the default for
+ * bf16. */
 enum rapt_arithmetic {
   RAPT_ARITHMETIC_DEFAULT = 0,
   RAPT_ARITHMETIC_F32,
@@ -297,14 +304,13 @@ typedef struct rapt_softmax_options {
 /* y[r][c] = exp(s[r][c]) / sum over c of exp(s[r][c]), over rows of `cols` elements.
  * x_stride and y_stride are at least cols; with one row they are not read. y may be x, with the same stride.
  * y must not overlap bias, mask, row_lengths or sinks. options may be null.
- * Special values: a probability is never above 1 and never subnormal: below the smallest normal number it is
- * 0. The only visible element of a row without a sink has probability 1. A score beyond the type's range is
- * infinite.
- * Accuracy: the relative error of every probability is at most 6 * u (f64: 10 * u), for any row: at any
- * number of columns, any magnitude and any order of logits. Some options round the score s, as it is before
- * its bias. In units of u, s then errs by |s| + |s + bias|         with a bias, or a scale whose magnitude is
- * outside [2^-16, 2^16] 5 * |s| + |s + bias|     with a softcap (f64: 7 * |s| + |s + bias|). The error of a
- * log-sum-exp grows by as much, that of a probability or its logarithm by twice as much. */
+ * Special values: a probability is never above 1. Below the smallest normal number of the arithmetic type it
+ * is 0. The only visible element of a row without a sink has probability 1. A score beyond the type's range
+ * is infinite. Accuracy: the relative error of every probability is at most 6 * u (f64: 10 * u), for any row:
+ * at any number of columns, any magnitude and any order of logits. Some options round the score s, as it is
+ * before its bias. In units of u, s then errs by |s| + |s + bias|         with a bias, or a scale whose
+ * magnitude is outside [2^-16, 2^16] 5 * |s| + |s + bias|     with a softcap (f64: 7 * |s| + |s + bias|). The
+ * error of a log-sum-exp grows by as much, that of a probability or its logarithm by twice as much. */
 RAPT_API rapt_status rapt_softmax_f32(const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride,
                                       size_t rows, size_t cols, const rapt_softmax_options *options);
 RAPT_API rapt_status rapt_softmax_f64(const double *x, ptrdiff_t x_stride, double *y, ptrdiff_t y_stride,
@@ -461,8 +467,9 @@ typedef struct rapt_attention_options {
 /* softmax(scale * Q.K^T) . V, with the options above. The matrix of scores is never held.
  *
  * Workspace: rapt_attention_workspace bytes, of any alignment. Calls that run at once need one each. Its size
- * depends on the dimensions of the heads alone: e * (64 * qk_dim + 128 * v_dim + 8192) + 64 bytes, where e is
- * 4 for f32 and 8 for f64.
+ * depends on types and dimensions of the heads alone: e * (64 * qk_dim + 128 * v_dim + 8192) + 64 bytes,
+ * where e is 4 for f32 and 8 for f64. Keys and values of 16 bits take 256 * (qk_dim + v_dim) + 128 bytes
+ * more.
  *
  * Aliasing: out may be exactly q, with the same strides and v_dim = qk_dim. It must overlap nothing else.
  *

@@ -1,0 +1,241 @@
+// The kernels of 16- and 8-bit elements: against limits alone, as no peer has them with the same signature.
+// Their accuracy is that of f32 and of one rounding, which the tests hold.
+#include <limits>
+#include <string>
+
+#include "attention_bench.hpp"
+#include "support/buffer.hpp"
+#include "support/suite.hpp"
+
+namespace rapt::bench {
+namespace {
+
+template <class Function>
+Kernel<Function> kernel_of(Suite &suite, Function own) {
+  return suite.kernel(
+      own, [](Function) { return std::numeric_limits<double>::quiet_NaN(); }, 1);
+}
+
+// How f32 becomes an element.
+using Narrow = void (*)(const float *x, std::uint16_t *y, std::size_t n);
+
+Buffer<std::uint16_t> halves(Narrow narrow, std::size_t n, std::size_t seed = 0) {
+  const Buffer<float> numbers = logits<float>(n, 0, seed);
+  Buffer<std::uint16_t> made(n);
+  narrow(numbers.data(), made.data(), n);
+  return made;
+}
+template <class T>
+Buffer<T> bytes(std::size_t n) {
+  Buffer<T> made(n);
+  Uniform uniform;
+  for (T &element : made.elements()) element = static_cast<T>(static_cast<int>(256 * uniform()));
+  return made;
+}
+
+// Products of bytes have 16 bits.
+constexpr std::size_t lane_bytes(std::size_t element_bytes) { return 2 * element_bytes; }
+
+// dot(a, b, n), of every memory level and of the widths of heads and embeddings.
+template <class Dot, class MakeA, class MakeB>
+void add_dot(Suite &suite, Dot own, MakeA make_a, MakeB make_b, std::size_t element_bytes) {
+  Kernel<Dot> kernel = kernel_of(suite, own);
+  const auto add = [&](const std::string &size, std::size_t n) {
+    const Work work = {
+        .elements = n, .element_bytes = lane_bytes(element_bytes), .read = 2 * n * element_bytes};
+    kernel.add(size, work, [=] {
+      return [n, a = make_a(n), b = make_b(n)](Dot dot) {
+        auto result = dot(a.data(), b.data(), n);
+        benchmark::DoNotOptimize(result);
+      };
+    });
+  };
+  for (const WorkingSet &set : suite.plan().working_sets) add(set.label, set.bytes / (2 * element_bytes));
+  for (const std::size_t n : suite.sizes({16, 64, 128, 256, 768, 1536, 4096}, {128, 1536})) {
+    add("n:" + std::to_string(n), n);
+  }
+}
+
+template <class DotRows, class MakeQuery, class MakeRows>
+void add_dot_rows(Suite &suite, DotRows own, MakeQuery make_query, MakeRows make_rows,
+                  std::size_t element_bytes) {
+  Kernel<DotRows> kernel = kernel_of(suite, own);
+  for (const std::size_t dim : suite.sizes({64, 128, 768}, {128})) {
+    const std::size_t rows = 4096, n = rows * dim;
+    const Work work = {.elements = n,
+                       .element_bytes = lane_bytes(element_bytes),
+                       .read = n * element_bytes,
+                       .written = rows * sizeof(float)};
+    kernel.add("4096xdim:" + std::to_string(dim), work, [=] {
+      return
+          [=, query = make_query(dim), matrix = make_rows(n), out = Buffer<float>(rows)](DotRows dot_rows) {
+            dot_rows(query.data(), matrix.data(), static_cast<std::ptrdiff_t>(dim), rows, dim, 0.125f,
+                     out.data());
+          };
+    });
+  }
+}
+
+// y[i] from x[i].
+template <class X, class Y, class Function, class MakeX, class Call>
+void add_map(Suite &suite, Function own, MakeX make_x, Call call) {
+  Kernel<Function> kernel = kernel_of(suite, own);
+  for (const WorkingSet &set : suite.plan().working_sets) {
+    const std::size_t n = set.bytes / (sizeof(X) + sizeof(Y));
+    const Work work = {
+        .elements = n, .element_bytes = sizeof(float), .read = n * sizeof(X), .written = n * sizeof(Y)};
+    kernel.add(set.label, work, [=] {
+      return
+          [=, x = make_x(n), y = Buffer<Y>(n)](Function function) { call(function, x.data(), y.data(), n); };
+    });
+  }
+}
+
+using HalfRows = rapt_status (*)(const std::uint16_t *x, std::ptrdiff_t x_stride, std::uint16_t *y,
+                                 std::ptrdiff_t y_stride, std::size_t rows, std::size_t cols,
+                                 const rapt_softmax_options *options);
+void add_rows(Suite &suite, HalfRows own, Narrow narrow) {
+  Kernel<HalfRows> kernel = kernel_of(suite, own);
+  for (const std::size_t cols : suite.sizes({64, 256, 1024, 4096}, {64, 1024})) {
+    const std::size_t rows = 4096 / cols, n = rows * cols;
+    const Work work = {.elements = n, .element_bytes = sizeof(float), .read = 2 * n, .written = 2 * n};
+    kernel.add(std::to_string(rows) + "xcols:" + std::to_string(cols), work, [=] {
+      return [=, x = halves(narrow, n), y = Buffer<std::uint16_t>(n)](HalfRows function) {
+        const auto stride = static_cast<std::ptrdiff_t>(cols);
+        require_ok(function(x.data(), stride, y.data(), stride, rows, cols, nullptr));
+      };
+    });
+  }
+}
+
+// ---- attention, in f32 arithmetic
+
+struct HalfAttention {
+  HalfAttention(const AttentionShape &shape, rapt_type type, Narrow narrow)
+      : q(halves(narrow, shape.q_heads * shape.q_len * shape.qk_dim, 0)),
+        k(halves(narrow, shape.kv_heads * shape.kv_len * shape.qk_dim, 1)),
+        v(halves(narrow, shape.kv_heads * shape.kv_len * shape.v_dim, 2)),
+        out(shape.q_heads * shape.q_len * shape.v_dim),
+        options(attention_options<float>(shape)),
+        workspace(workspace_bytes(type)) {
+    std::size_t tasks = 0, length = 0;
+    require_ok(rapt_attention_partial_tasks(&options, &tasks, &length));
+    partial_tasks = tasks;
+    partials = Buffer<float>(length);
+    require_ok(rapt_attention_tasks(&options, &this->tasks));
+  }
+  std::size_t workspace_bytes(rapt_type type) {
+    options.q_type = type;
+    options.kv_type = options.out_type = RAPT_TYPE_DEFAULT;
+    options.arithmetic = RAPT_ARITHMETIC_F32;
+    std::size_t bytes = 0;
+    require_ok(rapt_attention_workspace(&options, &bytes));
+    return bytes;
+  }
+  void whole() const {
+    require_ok(rapt_attention(q.data(), k.data(), v.data(), out.data(), &options, workspace.data(),
+                              workspace.size()));
+  }
+  void partial() const {
+    require_ok(rapt_attention_partial(q.data(), k.data(), v.data(), partials.data(), &options, 0,
+                                      partial_tasks, workspace.data(), workspace.size()));
+  }
+  void merge() const {
+    require_ok(rapt_attention_merge(partials.data(), out.data(), &options, 0, tasks, workspace.data(),
+                                    workspace.size()));
+  }
+
+  Buffer<std::uint16_t> q, k, v, out;
+  rapt_attention_options options;
+  Buffer<unsigned char> workspace;
+  Buffer<float> partials{0};
+  std::size_t tasks = 0, partial_tasks = 0;
+};
+
+using Part = void (HalfAttention::*)() const;
+
+void add_attention_part(Suite &suite, Part part, rapt_type type, Narrow narrow, bool prompts) {
+  Kernel<Part> kernel = kernel_of(suite, part);
+  const auto add = [&](const std::string &size, const AttentionShape &shape) {
+    Work work = attention_work(shape, 2);
+    work.element_bytes = sizeof(float);
+    kernel.add(size, work, [=] {
+      HalfAttention buffers(shape, type, narrow);
+      buffers.partial();  // merge needs numbers to merge
+      return [buffers = std::move(buffers)](Part one) { (buffers.*one)(); };
+    });
+  };
+  if (prompts) {
+    for (const std::size_t dim : suite.sizes({64, 128}, {128})) {
+      const AttentionShape shape = prompt_shape(1, 1, 1024, dim, dim, false);
+      add("prefill:d" + std::to_string(dim) + ":t1024", shape);
+    }
+  }
+  for (const std::size_t q_heads : suite.sizes({8, 32}, {8})) {
+    for (const std::size_t keys : suite.sizes({512, 4096, 32768}, {512, 4096})) {
+      const AttentionShape shape = token_shape(q_heads, 8, keys, 128, 128);
+      add(decode_size(shape), shape);
+    }
+  }
+}
+
+}  // namespace
+
+#define RAPT_REGISTER_HALVES(element, type)                                                                  \
+  void register_dot_##element(Suite &suite) {                                                                \
+    const auto make = [](std::size_t n) { return halves(rapt_convert_f32_to_##element, n); };                \
+    add_dot(suite, rapt_dot_##element, make, make, 2);                                                       \
+  }                                                                                                          \
+  void register_dot_rows_##element(Suite &suite) {                                                           \
+    const auto make = [](std::size_t n) { return halves(rapt_convert_f32_to_##element, n); };                \
+    add_dot_rows(suite, rapt_dot_rows_##element, make, make, 2);                                             \
+  }                                                                                                          \
+  void register_scale_##element(Suite &suite) {                                                              \
+    const auto make = [](std::size_t n) { return halves(rapt_convert_f32_to_##element, n); };                \
+    add_map<rapt_##element, rapt_##element>(                                                                 \
+        suite, rapt_scale_##element, make,                                                                   \
+        [](auto scale, auto *x, auto *y, std::size_t n) { scale(x, -1.0f, y, n); });                         \
+  }                                                                                                          \
+  void register_convert_##element##_to_f32(Suite &suite) {                                                   \
+    const auto make = [](std::size_t n) { return halves(rapt_convert_f32_to_##element, n); };                \
+    add_map<rapt_##element, float>(suite, rapt_convert_##element##_to_f32, make,                             \
+                                   [](auto convert, auto *x, auto *y, std::size_t n) { convert(x, y, n); }); \
+  }                                                                                                          \
+  void register_convert_f32_to_##element(Suite &suite) {                                                     \
+    const auto make = [](std::size_t n) { return logits<float>(n); };                                        \
+    add_map<float, rapt_##element>(suite, rapt_convert_f32_to_##element, make,                               \
+                                   [](auto convert, auto *x, auto *y, std::size_t n) { convert(x, y, n); }); \
+  }                                                                                                          \
+  void register_softmax_##element(Suite &suite) {                                                            \
+    add_rows(suite, rapt_softmax_##element, rapt_convert_f32_to_##element);                                  \
+  }                                                                                                          \
+  void register_log_softmax_##element(Suite &suite) {                                                        \
+    add_rows(suite, rapt_log_softmax_##element, rapt_convert_f32_to_##element);                              \
+  }                                                                                                          \
+  void register_attention_##element(Suite &suite) {                                                          \
+    add_attention_part(suite, &HalfAttention::whole, type, rapt_convert_f32_to_##element, true);             \
+  }                                                                                                          \
+  void register_attention_partial_##element(Suite &suite) {                                                  \
+    if (!suite.plan().quick)                                                                                 \
+      add_attention_part(suite, &HalfAttention::partial, type, rapt_convert_f32_to_##element, false);        \
+  }                                                                                                          \
+  void register_attention_merge_##element(Suite &suite) {                                                    \
+    if (!suite.plan().quick)                                                                                 \
+      add_attention_part(suite, &HalfAttention::merge, type, rapt_convert_f32_to_##element, false);          \
+  }
+RAPT_REGISTER_HALVES(f16, RAPT_F16)
+RAPT_REGISTER_HALVES(bf16, RAPT_BF16)
+#undef RAPT_REGISTER_HALVES
+
+void register_dot_i8(Suite &suite) { add_dot(suite, rapt_dot_i8, bytes<std::int8_t>, bytes<std::int8_t>, 1); }
+void register_dot_u8i8(Suite &suite) {
+  add_dot(suite, rapt_dot_u8i8, bytes<std::uint8_t>, bytes<std::int8_t>, 1);
+}
+void register_dot_rows_i8(Suite &suite) {
+  add_dot_rows(suite, rapt_dot_rows_i8, bytes<std::int8_t>, bytes<std::int8_t>, 1);
+}
+void register_dot_rows_u8i8(Suite &suite) {
+  add_dot_rows(suite, rapt_dot_rows_u8i8, bytes<std::uint8_t>, bytes<std::int8_t>, 1);
+}
+
+}  // namespace rapt::bench
