@@ -102,8 +102,8 @@ class BroadcastProducts {
 
  protected:
   // Lines for later are fetched once per block, not by every panel: 83 % of the peak against 77 on AVX2 with
-  // 512 tokens. The first panel's scores fetch the block's values, and all panels' values the next keys. A
-  // core has few fill buffers: lines that come too close together wait for each other.
+  // 512 tokens. The first panel's scores fetch the block's values, and all panels' values the next keys:
+  // spread over the block, fetches cost least.
   //
   //   GFLOP/s, head_dim 128                          | all by the scores | keys by the last values | by all
   //   AVX-512, 128 rows and 8192 keys in L3          | 142               | 158                     | 158
