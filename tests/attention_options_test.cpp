@@ -167,7 +167,8 @@ TEST_CASE_TEMPLATE("types, arithmetic and scales of keys", T, float, double) {
     const rapt_status status = is_f32 ? RAPT_OK : RAPT_BAD_TYPE;
     CAPTURE(int{half});
     expect_options<T>({
-        {"kv_type", forwards, status, [&](auto &o) { o.kv_type = half; }},
+        {"kv_type, in less workspace", forwards, is_f32 ? RAPT_BAD_WORKSPACE : status,
+         [&](auto &o) { o.kv_type = half; }},
         {"out_type", forwards, status, [&](auto &o) { o.out_type = half; }},
         {"kv_type, backward", backwards, RAPT_BAD_TYPE, [&](auto &o) { o.kv_type = half; }},
         {"out_type, backward", backwards, RAPT_BAD_TYPE, [&](auto &o) { o.out_type = half; }},

@@ -18,6 +18,7 @@
 #include "rapt/rapt.h"
 #include "support/bits.hpp"
 #include "support/effort.hpp"
+#include "support/elements.hpp"
 #include "support/guarded_slot.hpp"
 #include "support/isa.hpp"
 #include "support/kernel_case.hpp"
@@ -105,62 +106,120 @@ struct SweptKernel {
   Extent first, second, out;
   std::size_t
       row_cycle;  // a length's rows: 1 + length % row_cycle, and 3 more where softmax has groups of rows
-  T (*call)(const Operands<T> &, Shape);
+  std::uint64_t (*call)(const Operands<T> &, Shape);  // the bits of the value returned, or 0
   bool takes_options = false;
+  std::size_t out_size = sizeof(T);
 };
 
-template <class T>
-constexpr T no_value = 0;
+constexpr std::uint64_t no_value = 0;
 
 template <class T, auto function>
-T call_softmax(const Operands<T> &at, Shape shape) {
+std::uint64_t call_softmax(const Operands<T> &at, Shape shape) {
   const auto stride = static_cast<std::ptrdiff_t>(shape.cols);
-  return static_cast<T>(function(at.first, stride, at.out, stride, shape.rows, shape.cols, at.options));
+  return function(at.first, stride, at.out, stride, shape.rows, shape.cols, at.options);
+}
+
+template <class Value>
+std::uint64_t bits_of_value(Value value) {
+  if constexpr (std::is_integral_v<Value>) {
+    return static_cast<std::uint64_t>(value);
+  } else {
+    return canonical_bits(value);
+  }
+}
+
+template <class T>
+const Factor<T> *factors(const T *elements) {
+  return reinterpret_cast<const Factor<T> *>(elements);
+}
+
+template <class T>
+void add_products(std::vector<SweptKernel<T>> &kernels, const std::string &type) {
+  using enum Extent;
+  kernels.push_back({"dot" + type, row, row, none, 1, [](const Operands<T> &at, Shape shape) {
+                       return bits_of_value(Api<T>::dot(at.first, factors(at.second), shape.cols));
+                     }});
+  kernels.push_back({"dot_rows" + type, row, matrix, column, most_rows,
+                     [](const Operands<T> &at, Shape shape) {
+                       Api<T>::dot_rows(at.first, factors(at.second), static_cast<std::ptrdiff_t>(shape.cols),
+                                        shape.rows, shape.cols, Number<T>(0.3),
+                                        reinterpret_cast<Number<T> *>(at.out));
+                       return no_value;
+                     },
+                     false, sizeof(Number<T>)});
+}
+
+template <class T>
+void add_elementwise(std::vector<SweptKernel<T>> &kernels, const std::string &type) {
+  using enum Extent;
+  kernels.push_back({"scale" + type, row, none, row, 1, [](const Operands<T> &at, Shape shape) {
+                       Api<T>::scale(at.first, Number<T>(0.3), at.out, shape.cols);
+                       return no_value;
+                     }});
+  kernels.push_back({"softmax" + type, matrix, none, matrix, 2, call_softmax<T, Api<T>::softmax>, true});
+  kernels.push_back(
+      {"log_softmax" + type, matrix, none, matrix, 2, call_softmax<T, Api<T>::log_softmax>, true});
+}
+
+template <class T, class From>
+void add_narrowing(std::vector<SweptKernel<From>> &kernels) {
+  using enum Extent;
+  kernels.push_back({std::string("convert_f32_to_") + Api<T>::element, row, none, row, 1,
+                     [](const Operands<From> &at, Shape shape) {
+                       Api<T>::from_f32(at.first, reinterpret_cast<T *>(at.out), shape.cols);
+                       return no_value;
+                     },
+                     false, sizeof(T)});
+}
+
+// Of f32 and f64 alone.
+template <class T>
+void add_exponentials(std::vector<SweptKernel<T>> &kernels, const std::string &type) {
+  using enum Extent;
+  constexpr T factor = static_cast<T>(0.3), shift = static_cast<T>(1.25);
+  kernels.push_back({"exp" + type, row, none, row, 1, [](const Operands<T> &at, Shape shape) {
+                       Api<T>::exp(at.first, at.out, shape.cols);
+                       return no_value;
+                     }});
+  kernels.push_back({"exp_sum" + type, row, none, row, 1, [](const Operands<T> &at, Shape shape) {
+                       return bits_of_value(Api<T>::exp_sum(at.first, factor, shift, at.out, shape.cols));
+                     }});
+  kernels.push_back({"logsumexp" + type, matrix, none, column, 2,
+                     [](const Operands<T> &at, Shape shape) {
+                       return std::uint64_t{Api<T>::logsumexp(at.first,
+                                                              static_cast<std::ptrdiff_t>(shape.cols), at.out,
+                                                              shape.rows, shape.cols, at.options)};
+                     },
+                     true});
+  kernels.push_back(
+      {"softmax_backward" + type, matrix, matrix, matrix, 2, [](const Operands<T> &at, Shape shape) {
+         const auto stride = static_cast<std::ptrdiff_t>(shape.cols);
+         return std::uint64_t{Api<T>::softmax_backward(at.first, stride, at.second, stride, at.out, stride,
+                                                       shape.rows, shape.cols, factor)};
+       }});
 }
 
 template <class T>
 std::vector<SweptKernel<T>> swept_kernels() {
   using enum Extent;
   const std::string type = std::string("_") + Api<T>::element;
-  constexpr T factor = static_cast<T>(0.3), shift = static_cast<T>(1.25);
-  return {
-      {"dot" + type, row, row, none, 1,
-       [](const Operands<T> &at, Shape shape) { return Api<T>::dot(at.first, at.second, shape.cols); }},
-      {"dot_rows" + type, row, matrix, column, most_rows,
-       [](const Operands<T> &at, Shape shape) {
-         Api<T>::dot_rows(at.first, at.second, static_cast<std::ptrdiff_t>(shape.cols), shape.rows,
-                          shape.cols, factor, at.out);
-         return no_value<T>;
-       }},
-      {"scale" + type, row, none, row, 1,
-       [](const Operands<T> &at, Shape shape) {
-         Api<T>::scale(at.first, factor, at.out, shape.cols);
-         return no_value<T>;
-       }},
-      {"exp" + type, row, none, row, 1,
-       [](const Operands<T> &at, Shape shape) {
-         Api<T>::exp(at.first, at.out, shape.cols);
-         return no_value<T>;
-       }},
-      {"exp_sum" + type, row, none, row, 1,
-       [](const Operands<T> &at, Shape shape) {
-         return Api<T>::exp_sum(at.first, factor, shift, at.out, shape.cols);
-       }},
-      {"softmax" + type, matrix, none, matrix, 2, call_softmax<T, Api<T>::softmax>, true},
-      {"log_softmax" + type, matrix, none, matrix, 2, call_softmax<T, Api<T>::log_softmax>, true},
-      {"logsumexp" + type, matrix, none, column, 2,
-       [](const Operands<T> &at, Shape shape) {
-         return static_cast<T>(Api<T>::logsumexp(at.first, static_cast<std::ptrdiff_t>(shape.cols), at.out,
-                                                 shape.rows, shape.cols, at.options));
-       },
-       true},
-      {"softmax_backward" + type, matrix, matrix, matrix, 2,
-       [](const Operands<T> &at, Shape shape) {
-         const auto stride = static_cast<std::ptrdiff_t>(shape.cols);
-         return static_cast<T>(Api<T>::softmax_backward(at.first, stride, at.second, stride, at.out, stride,
-                                                        shape.rows, shape.cols, factor));
-       }},
-  };
+  std::vector<SweptKernel<T>> kernels;
+  add_products(kernels, type);
+  if constexpr (sizeof(T) > 1) add_elementwise(kernels, type);
+  if constexpr (sizeof(T) > 2) add_exponentials(kernels, type);
+  if constexpr (sizeof(T) == 2) {
+    kernels.push_back({std::string("convert") + type + "_to_f32", row, none, row, 1,
+                       [](const Operands<T> &at, Shape shape) {
+                         Api<T>::to_f32(at.first, reinterpret_cast<float *>(at.out), shape.cols);
+                         return no_value;
+                       },
+                       false, sizeof(float)});
+  }
+  if constexpr (std::is_same_v<T, float>) {
+    add_narrowing<F16>(kernels);
+    add_narrowing<BF16>(kernels);
+  }
+  return kernels;
 }
 
 // The values of an operand; a call uses the first of them.
@@ -177,10 +236,11 @@ class Slot {
   Slot() : slot_(most_rows * longest * sizeof(double) + offsets_end) {}
 
   template <class T>
-  T *put(const T *values, std::size_t count, Placement placement, std::size_t offset) {
-    bytes_ = count * sizeof(T);
+  T *put(const T *values, std::size_t count, Placement placement, std::size_t offset,
+         std::size_t size = sizeof(T)) {
+    bytes_ = count * size;
     values_ = values;
-    at_ = slot_.place(bytes_, placement, offset / sizeof(T) * sizeof(T));
+    at_ = slot_.place(bytes_, placement, offset / size * size);
     if (values && bytes_ != 0) std::memcpy(at_, values, bytes_);
     return reinterpret_cast<T *>(at_);
   }
@@ -209,8 +269,8 @@ class Sweep {
     const auto logit = [&] { return 2 * random.gaussian(); };
     first_ = draw_values<T>(most_rows * longest, logit);
     second_ = draw_values<T>(most_rows * longest, logit);
-    bias_ = draw_values<T>(most_rows * longest, logit);
-    sinks_ = draw_values<T>(most_rows, logit);
+    bias_ = draw_values<Number<T>>(most_rows * longest, logit);
+    sinks_ = draw_values<Number<T>>(most_rows, logit);
     mask_ = draw_values<std::uint8_t>(most_rows * longest,
                                       [&] { return random.one_in(4) ? 0 : 1 + random.below(255); });
   }
@@ -233,15 +293,15 @@ class Sweep {
       lengths_.clear();
       for (std::size_t r = 0; r < shape.rows; ++r) lengths_.push_back(r == 0 ? n : n / 2);
     }
-    std::vector<T> expected;
-    T expected_value;
+    std::vector<unsigned char> expected;
+    std::uint64_t expected_value;
     {
       const ForcedIsa scalar("scalar");
       expected_value = call(kernel, arrays, shape, Placement::ends_at_guard, 0);
-      expected.assign(out_, out_ + elements_of(kernel.out, shape));
+      expected.assign(out_, out_ + elements_of(kernel.out, shape) * kernel.out_size);
     }
     // A mask begins at any byte; everything else at a multiple of its element.
-    const std::size_t step = arrays.mask ? 1 : sizeof(T);
+    const std::size_t step = arrays.mask ? 1 : std::min(sizeof(T), kernel.out_size);
     for (const std::string &isa : isas_) {
       const ForcedIsa forced(isa);
       const bool thin = emulated() || isa == "scalar";
@@ -249,15 +309,15 @@ class Sweep {
       for (std::size_t offset = 0; offset < offsets_end; offset += step) {
         if (thin && offset != 0 && offset != turn) continue;
         for (const Placement placement : {Placement::ends_at_guard, Placement::begins_at_guard}) {
-          const T value = call(kernel, arrays, shape, placement, offset);
+          const std::uint64_t value = call(kernel, arrays, shape, placement, offset);
           judge(kernel, value, expected_value, expected);
         }
       }
     }
   }
 
-  T call(const SweptKernel<T> &kernel, const OptionArrays &arrays, Shape shape, Placement placement,
-         std::size_t offset) {
+  std::uint64_t call(const SweptKernel<T> &kernel, const OptionArrays &arrays, Shape shape,
+                     Placement placement, std::size_t offset) {
     current = {kernel.name.c_str(), rapt_active_isa(), shape, placement, offset};
     Operands<T> at{};
     at.first = first_at_.put(first_.data(), elements_of(kernel.first, shape), placement, offset);
@@ -267,16 +327,16 @@ class Sweep {
       at.second = second_at_.put(second_.data(), elements_of(kernel.second, shape), placement, offset);
     }
     if (kernel.out != Extent::none) {
-      at.out = out_at_.put<T>(nullptr, elements_of(kernel.out, shape), placement, offset);
+      at.out = out_at_.put<T>(nullptr, elements_of(kernel.out, shape), placement, offset, kernel.out_size);
     }
-    out_ = at.out;
+    out_ = reinterpret_cast<const unsigned char *>(at.out);
     rapt_softmax_options options = RAPT_SOFTMAX_OPTIONS_INIT;
     options.scale = 0.3f;
     if (kernel.takes_options) {
       at.options = &options;
       place_arrays(arrays, shape, placement, offset, options);
     }
-    const T value = kernel.call(at, shape);
+    const std::uint64_t value = kernel.call(at, shape);
     count_.calls += 1;
     return value;
   }
@@ -300,23 +360,19 @@ class Sweep {
     if (arrays.sinks) options.sinks = sinks_at_.put(sinks_.data(), shape.rows, placement, offset);
   }
 
-  void judge(const SweptKernel<T> &kernel, T value, T expected_value, const std::vector<T> &expected) {
-    count_.results += expected.size() + (kernel.out == Extent::none);
+  void judge(const SweptKernel<T> &kernel, std::uint64_t value, std::uint64_t expected_value,
+             const std::vector<unsigned char> &expected) {
+    count_.results += expected.size() / kernel.out_size + (kernel.out == Extent::none);
     std::string fault;
     for (const Slot *slot :
          {&first_at_, &second_at_, &out_at_, &bias_at_, &mask_at_, &lengths_at_, &sinks_at_}) {
       if (!slot->intact()) fault = "wrote outside the output";
     }
-    if (!same_bits(value, expected_value)) fault = "another value returned";
-    const bool same =
-        expected.empty() || std::memcmp(out_, expected.data(), expected.size() * sizeof(T)) == 0;
-    if (!same) {
-      const auto equal = [](T a, T b) { return same_bits(a, b); };
-      const auto [got, wanted] = std::mismatch(out_, out_ + expected.size(), expected.begin(), equal);
-      if (wanted != expected.end()) {
-        fault = "element " + std::to_string(got - out_) + ": got " + hex(bits_of(*got), sizeof(T)) +
-                ", expected " + hex(bits_of(*wanted), sizeof(T));
-      }
+    if (value != expected_value) fault = "another value returned";
+    // No result is NaN, whose bits would differ between levels.
+    if (!expected.empty() && std::memcmp(out_, expected.data(), expected.size()) != 0) {
+      const auto differs = std::mismatch(out_, out_ + expected.size(), expected.begin()).first;
+      fault = "another element " + std::to_string(static_cast<std::size_t>(differs - out_) / kernel.out_size);
     }
     if (fault.empty() || ++count_.failures > 20) return;
     char text[200];
@@ -325,11 +381,11 @@ class Sweep {
   }
 
   std::vector<T> first_, second_;
-  std::vector<T> bias_, sinks_;
+  std::vector<Number<T>> bias_, sinks_;
   std::vector<std::uint8_t> mask_;
   std::vector<std::size_t> lengths_;
   Slot first_at_, second_at_, out_at_, bias_at_, mask_at_, lengths_at_, sinks_at_;
-  const T *out_ = nullptr;
+  const unsigned char *out_ = nullptr;
   std::vector<std::string> isas_ = usable_isas();
   Count count_;
 };
@@ -355,10 +411,21 @@ void sweep_all(bool with_options) {
 
 }  // namespace
 
+#define RAPT_ALL_ELEMENTS float, double, F16, BF16, std::int8_t, std::uint8_t
+
+template <class... T>
+std::vector<std::string> swept_names() {
+  std::vector<std::string> names;
+  (
+      [&] {
+        for (const auto &kernel : swept_kernels<T>()) names.push_back(kernel.name);
+      }(),
+      ...);
+  return names;
+}
+
 TEST_CASE("the sweep has every kernel") {
-  std::vector<std::string> swept, all;
-  for (const auto &kernel : swept_kernels<float>()) swept.push_back(kernel.name);
-  for (const auto &kernel : swept_kernels<double>()) swept.push_back(kernel.name);
+  std::vector<std::string> swept = swept_names<RAPT_ALL_ELEMENTS>(), all;
   for (const KernelCase &kernel : kernel_cases()) {
     if (!kernel.traits.is_attention()) all.emplace_back(kernel.name);  // those have attention_test
   }
@@ -367,6 +434,8 @@ TEST_CASE("the sweep has every kernel") {
   CHECK(swept == all);
 }
 
-TEST_CASE_TEMPLATE("operands flush against guard pages", T, float, double) { sweep_all<T>(false); }
+TEST_CASE_TEMPLATE("operands flush against guard pages", T, RAPT_ALL_ELEMENTS) { sweep_all<T>(false); }
 
-TEST_CASE_TEMPLATE("option arrays flush against guard pages", T, float, double) { sweep_all<T>(true); }
+TEST_CASE_TEMPLATE("option arrays flush against guard pages", T, float, double, F16, BF16) {
+  sweep_all<T>(true);
+}

@@ -105,11 +105,13 @@ struct Api<BF16> {
 
 template <>
 struct Api<std::int8_t> {
+  static constexpr const char *element = "i8";
   static constexpr auto dot = rapt_dot_i8;
   static constexpr auto dot_rows = rapt_dot_rows_i8;
 };
 template <>
 struct Api<std::uint8_t> {
+  static constexpr const char *element = "u8i8";
   static constexpr auto dot = rapt_dot_u8i8;
   static constexpr auto dot_rows = rapt_dot_rows_u8i8;
 };
