@@ -57,6 +57,15 @@ inline double dot(std::span<const double> a, std::span<const double> b) {
   return rapt_dot_f64(a.data(), b.data(), a.size());
 }
 
+inline std::int64_t dot(std::span<const std::int8_t> a, std::span<const std::int8_t> b) {
+  assert(a.size() == b.size());
+  return rapt_dot_i8(a.data(), b.data(), a.size());
+}
+inline std::int64_t dot(std::span<const std::uint8_t> a, std::span<const std::int8_t> b) {
+  assert(a.size() == b.size());
+  return rapt_dot_u8i8(a.data(), b.data(), a.size());
+}
+
 inline void dot_rows(std::span<const float> query, Rows<const float> keys, float scale,
                      std::span<float> out) {
   assert(query.size() == keys.cols && out.size() >= keys.rows);
@@ -66,6 +75,17 @@ inline void dot_rows(std::span<const double> query, Rows<const double> keys, dou
                      std::span<double> out) {
   assert(query.size() == keys.cols && out.size() >= keys.rows);
   rapt_dot_rows_f64(query.data(), keys.data, keys.stride, keys.rows, keys.cols, scale, out.data());
+}
+
+inline void dot_rows(std::span<const std::int8_t> query, Rows<const std::int8_t> keys, float scale,
+                     std::span<float> out) {
+  assert(query.size() == keys.cols && out.size() >= keys.rows);
+  rapt_dot_rows_i8(query.data(), keys.data, keys.stride, keys.rows, keys.cols, scale, out.data());
+}
+inline void dot_rows(std::span<const std::uint8_t> query, Rows<const std::int8_t> keys, float scale,
+                     std::span<float> out) {
+  assert(query.size() == keys.cols && out.size() >= keys.rows);
+  rapt_dot_rows_u8i8(query.data(), keys.data, keys.stride, keys.rows, keys.cols, scale, out.data());
 }
 
 inline void scale(std::span<const float> x, float factor, std::span<float> y) {
