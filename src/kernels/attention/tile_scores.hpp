@@ -95,7 +95,7 @@ class TileScores {
   using Word = typename S::word;
   static constexpr std::size_t word_bits = 8 * sizeof(Word), words = block / word_bits;
   // Keys that registers have room for.
-  static constexpr std::size_t together = S::panel_vectors == 4 ? 4 : 2;
+  static constexpr std::size_t together = S::panel_vectors == 4 && S::width >= 4 ? 4 : 2;
 
   // The vector of rows at r and the keys [begin, end) of the block at `first`.
   struct Vector {
