@@ -50,6 +50,7 @@ class Half {
   static std::uint16_t rounded(double x) {
     const std::uint16_t sign = std::signbit(x) ? 0x8000 : 0;
     if (std::isnan(x)) return sign | infinity | infinity >> 1 | 1 << (digits - 2);
+    if (x == 0) return sign;
     int exponent;
     std::frexp(x, &exponent);
     const int unit = std::max(exponent - digits, lowest_exponent);
