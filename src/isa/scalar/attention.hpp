@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <type_traits>
 
 #include "call/attention_call.hpp"
 #include "call/attention_scale.hpp"
@@ -12,6 +13,7 @@
 #include "contract/attention.hpp"
 #include "contract/log.hpp"
 #include "contract/types.hpp"
+#include "isa/scalar/bf16_arithmetic.hpp"
 #include "isa/scalar/dot.hpp"
 #include "isa/scalar/exp.hpp"
 #include "isa/scalar/softmax.hpp"
@@ -63,6 +65,9 @@ class AttentionRow {
   // Keys [begin, end), which lie in one chunk.
   void take_keys(AttentionState<A> &state, std::size_t begin, std::size_t end) const {
     constexpr std::size_t block = rapt::attention_block;
+    if constexpr (std::is_same_v<E, rapt::BF16>) {
+      if (o_.arithmetic == RAPT_ARITHMETIC_BF16) return take_keys_by_groups(state, begin, end);
+    }
     for (std::size_t key = begin; key < end; key += block) {
       take_block(state, key, end - key < block ? end - key : block);
     }
@@ -116,15 +121,7 @@ class AttentionRow {
   // The score of key block + j; `slope` becomes the derivative of the softcap there.
   A score(std::size_t block, std::size_t j, A *slope = nullptr) const {
     const std::size_t key = block + j;
-    const E *k = tile_.k<E>(key);
-    const std::size_t step = o_.packed_keys ? rapt::packed_dim_stride : 1;
-    A t = 0;
-    rapt::with_element<A>(o_.q_type, [&](auto element) {
-      const auto *q = tile_.q<typename decltype(element)::type>(row_);
-      for (std::size_t d = 0; d < o_.qk_dim; ++d) {
-        t = std::fma(rapt::widened(q[d]) * scale_.sign, rapt::widened(k[d * step]), t);
-      }
-    });
+    A t = dot_with(key);
     if (!scale_.made) return t;
     t = t * scale_.factor;
     if (scale_.cap != 0) {
@@ -141,6 +138,74 @@ class AttentionRow {
   }
 
  private:
+  A dot_with(std::size_t key) const {
+    const E *k = tile_.k<E>(key);
+    const std::size_t step = o_.packed_keys ? rapt::packed_dim_stride : 1;
+    A t = 0;
+    rapt::with_element<A>(o_.q_type, [&](auto element) {
+      const auto *q = tile_.q<typename decltype(element)::type>(row_);
+      const auto q_at = [&](std::size_t d) { return rapt::widened(q[d]) * scale_.sign; };
+      const auto k_at = [&](std::size_t d) { return rapt::widened(k[d * step]); };
+      if constexpr (std::is_same_v<E, rapt::BF16>) {
+        if (o_.arithmetic == RAPT_ARITHMETIC_BF16) {
+          t = add_groups(0, o_.qk_dim, q_at, k_at);
+          return;
+        }
+      }
+      for (std::size_t d = 0; d < o_.qk_dim; ++d) t = std::fma(q_at(d), k_at(d), t);
+    });
+    return t;
+  }
+
+  // RAPT_ARITHMETIC_BF16: the keys of a chunk.
+  void take_keys_by_groups(AttentionState<A> &state, std::size_t begin, std::size_t end) const {
+    using C = rapt::Bf16Contract;
+    constexpr std::size_t block = rapt::attention_block;
+    A offset = 0;  // of z: minus the reference, times to_log2
+    for (std::size_t first = begin; first < end; first += block) {
+      const std::size_t keys = end - first < block ? end - first : block;
+      A s[block], largest = -std::numeric_limits<A>::infinity();
+      bool is_visible[block];
+      for (std::size_t j = 0; j < keys; ++j) {
+        is_visible[j] = visible(first + j);
+        if (!is_visible[j]) continue;
+        s[j] = score(first, j);
+        if (s[j] > largest) largest = s[j];
+      }
+      const bool has_reference = state.max != -std::numeric_limits<A>::infinity();
+      if (largest != -std::numeric_limits<A>::infinity() &&
+          (!has_reference || std::fma(largest, scale_.to_log2, offset) >= C::move_from)) {
+        if (has_reference) {
+          const A rescale = weight_of(state.max - largest);
+          for (std::size_t d = 0; d < o_.v_dim; ++d) state.values[d] *= rescale;
+          state.sum *= rescale;
+        }
+        state.max = largest;
+        offset = (0 - largest) * scale_.to_log2;
+      }
+      const auto weight_at = [&](std::size_t j) {
+        return is_visible[j] ? rounded_weight(std::fma(s[j], scale_.to_log2, offset)) : A(0);
+      };
+      for (std::size_t d = 0; d < o_.v_dim; ++d) {
+        state.values[d] = add_groups(state.values[d], keys, weight_at, [&](std::size_t j) {
+          return is_visible[j] ? rapt::widened(tile_.v<E>(first + j)[d]) : A(0);
+        });
+      }
+      state.sum = add_groups(state.sum, keys, weight_at, [](std::size_t) { return A(1); });
+    }
+    for (std::size_t d = 0; d < o_.v_dim; ++d) state.values[d] *= C::from_weights;
+    state.sum *= C::from_weights;
+  }
+  // 2^z * 2^-7 as a bf16.
+  static A rounded_weight(A z) {
+    using C = rapt::Bf16Contract;
+    if (std::isnan(z)) return z;
+    if (z < C::lowest) return 0;
+    const A f = z - std::floor(z);
+    const A t = std::fma(std::fma(std::fma(C::c3, f, C::c2), f, C::c1), f, z) + C::magic;
+    return rapt::widened(rapt::BF16{static_cast<std::uint16_t>(__builtin_bit_cast(std::uint32_t, t))});
+  }
+
   template <class F>
   void store(F result) const {
     rapt::with_element<A>(o_.out_type, [&](auto element) {

@@ -1,0 +1,47 @@
+// The reference of products under FTZ and DAZ, in any mode of the processor.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <limits>
+
+#include "contract/bf16_arithmetic.hpp"
+#include "contract/types.hpp"
+
+namespace {
+
+inline float flushed(float x) { return std::fabs(x) < std::numeric_limits<float>::min() ? 0.0f : x; }
+
+// a * b + c of numbers that are not subnormal.
+inline float fma_flushed(float a, float b, float c) {
+  const float sum = std::fma(a, b, c), least = std::numeric_limits<float>::min();
+  if (!(std::fabs(sum) <= least)) return sum;
+  if (std::fabs(sum) < least) return 0;
+  // It may have been rounded up to the least: 2^64 times as large it has the bits to tell.
+  constexpr float up = 0x1p64f;
+  const float large = std::fabs(a) < std::fabs(b) ? std::fma(a * up, b, c * up) : std::fma(a, b * up, c * up);
+  return std::fabs(large) < least * up ? 0 : sum;
+}
+
+// sum plus the products of a group, of which `count` exist: a(i) * b(i).
+template <class F, class G>
+float add_group(float sum, std::size_t count, F a, G b) {
+  float chain[2] = {0, 0};
+  for (std::size_t i = 0; i < count; ++i) {
+    chain[i % 2] = fma_flushed(flushed(a(i)), flushed(b(i)), chain[i % 2]);
+  }
+  return flushed(flushed(sum) + flushed(chain[0] + chain[1]));
+}
+
+template <class F, class G>
+float add_groups(float sum, std::size_t count, F a, G b) {
+  constexpr std::size_t group = rapt::Bf16Contract::group;
+  for (std::size_t i = 0; i < count; i += group) {
+    sum = add_group(
+        sum, count - i < group ? count - i : group, [&](std::size_t j) { return a(i + j); },
+        [&](std::size_t j) { return b(i + j); });
+  }
+  return sum;
+}
+
+}  // namespace
