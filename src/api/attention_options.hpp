@@ -52,11 +52,13 @@ inline rapt_status resolve_types(rapt_attention_options &o) {
   o.q_type = static_cast<rapt_type>(types[0]);
   o.kv_type = static_cast<rapt_type>(types[1]);
   o.out_type = static_cast<rapt_type>(types[2]);
-  // The default of bf16 will be arithmetic of its own.
   const bool is_bf16 = o.q_type == RAPT_BF16 && o.kv_type == RAPT_BF16;
-  const bool is_known = o.arithmetic == RAPT_ARITHMETIC_DEFAULT
-                            ? !is_bf16
-                            : o.arithmetic == RAPT_ARITHMETIC_F32 && o.q_type != RAPT_F64;
+  if (o.arithmetic == RAPT_ARITHMETIC_DEFAULT && o.q_type != RAPT_F64) {
+    o.arithmetic = is_bf16 ? RAPT_ARITHMETIC_BF16 : RAPT_ARITHMETIC_F32;
+  }
+  const bool is_known = o.q_type == RAPT_F64 ? o.arithmetic == RAPT_ARITHMETIC_DEFAULT
+                                             : o.arithmetic == RAPT_ARITHMETIC_F32 ||
+                                                   (o.arithmetic == RAPT_ARITHMETIC_BF16 && is_bf16);
   if (!is_known) return RAPT_BAD_ARITHMETIC;
   if (o.k_scales || o.v_scales || o.scale_group != 0) return RAPT_BAD_KV_SCALES;
   return RAPT_OK;

@@ -60,6 +60,16 @@ struct Avx2 {
   static void stream(double *p, f64 v) { _mm256_stream_pd(p, v); }
   static void end_streaming() { _mm_sfence(); }
 
+  static f32 floor(f32 v) { return _mm256_floor_ps(v); }
+  // A number whose upper half is the lower half of v.
+  static f32 upper_half_of_bits(f32 v) { return number(u32(_mm256_slli_epi32(bits(v), 16))); }
+  // FTZ and DAZ for the time of an object. The mode before is the default.
+  struct Flushing {
+    Flushing() : before(_mm_getcsr()) { _mm_setcsr(before | 0x8040); }
+    ~Flushing() { _mm_setcsr((_mm_getcsr() & 0x3f) | before); }
+    unsigned before;
+  };
+
   // 16-bit elements.
   static f32 widened(__m128i v, const rapt::F16 *) { return _mm256_cvtph_ps(v); }
   static f32 widened(__m128i v, const rapt::BF16 *) {

@@ -34,6 +34,16 @@ struct Avx512 {
   static void stream(double *p, f64 v) { _mm512_stream_pd(p, v); }
   static void end_streaming() { _mm_sfence(); }
 
+  static f32 floor(f32 v) { return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
+  // A number whose upper half is the lower half of v.
+  static f32 upper_half_of_bits(f32 v) { return number(u32(_mm512_slli_epi32(bits(v), 16))); }
+  // FTZ and DAZ for the time of an object. The mode before is the default.
+  struct Flushing {
+    Flushing() : before(_mm_getcsr()) { _mm_setcsr(before | 0x8040); }
+    ~Flushing() { _mm_setcsr((_mm_getcsr() & 0x3f) | before); }
+    unsigned before;
+  };
+
   // 16-bit elements.
   static f32 widened(__m256i v, const rapt::F16 *) { return _mm512_cvtph_ps(v); }
   static f32 widened(__m256i v, const rapt::BF16 *) {

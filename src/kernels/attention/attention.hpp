@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <type_traits>
 
 #include "call/attention_call.hpp"
 #include "call/attention_tile.hpp"
 #include "call/element.hpp"
 #include "kernels/attention/broadcast_products.hpp"
 #include "kernels/attention/few_rows.hpp"
+#include "kernels/attention/group_products.hpp"
 #include "kernels/attention/many_rows.hpp"
 #include "kernels/attention/tile_rows.hpp"
 #include "kernels/attention/transposing_products.hpp"
@@ -25,6 +27,7 @@ template <Half E>
 struct TileProducts<E> {
   using Few = TransposingProducts<E>;
   using Many = WideningProducts<E>;
+  using Groups = GroupProducts;  // of bf16, in its own arithmetic
 };
 
 // f(results of a tile), which take in keys and store values.
@@ -38,6 +41,12 @@ template <class E, class F>
   //   rows             | 8    | 9    | 12   | 16   | 17   | 20   | 24   | 32
   //   keys in lanes    | 22.1 | 23.9 | 29.6 | 40.0 | 45.4 | 51.1 | 60.0 |
   //   rows in lanes    |      | 39.7 | 39.7 | 39.7 | 60.7 | 60.7 | 60.7 | 60.8
+  if constexpr (std::is_same_v<E, rapt::BF16>) {
+    if (tile.options().arithmetic == RAPT_ARITHMETIC_BF16) {
+      ManyRows<typename TileProducts<E>::Groups> values(tile, rows, static_cast<A *>(workspace));
+      return f(values);
+    }
+  }
   if (rows.rows <= Few::most) {
     Few values(tile, rows, static_cast<A *>(workspace));
     f(values);

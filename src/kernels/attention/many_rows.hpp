@@ -25,6 +25,10 @@
 
 namespace {
 
+// Products of RAPT_ARITHMETIC_BF16.
+template <class Products>
+concept SumsByGroups = Products::by_groups;
+
 // Products: the only part that knows element types, and how queries meet keys and weights meet values.
 template <class Products>
 class ManyRows {
@@ -34,6 +38,8 @@ class ManyRows {
   using batch = typename S::batch;
   static constexpr std::size_t block = rapt::attention_block;
   static constexpr std::size_t chunk = rapt::attention_chunk;
+  static constexpr bool by_groups = SumsByGroups<Products>;
+  using Parts = Segments<A, by_groups ? rapt::Bf16Contract::group : rapt::attention_page_unit>;
 
   ManyRows(const AttentionTile &tile, TileRows<A> &rows, A *workspace)
       : tile_(tile),
@@ -109,6 +115,7 @@ class ManyRows {
       for (std::size_t r = 0; r < rows_.lanes; r += panel) {
         if (!has_values_[r / panel]) clear(values, r, r + panel < rows_.lanes ? r + panel : rows_.lanes);
       }
+      if constexpr (by_groups) multiply_by_weights_unit(sums, values);
       if (!is_first) fold(total, next);
     }
   }
@@ -129,15 +136,19 @@ class ManyRows {
     products_.find_block(first, keys, left - keys);
     for (std::size_t r = 0; r < rows_.lanes; r += panel) {
       const std::size_t to = rows_.lanes - r < panel ? rows_.lanes : r + panel;
-      const Segments<A> segments(rows_, first, r, to);
+      const Parts segments(rows_, first, r, to);
       if (segments.empty()) continue;
       const bool any_rescaled = take_weights(sums, segments, first, r, to);
-      take_values(values, segments, first, r, to, any_rescaled);
+      if constexpr (by_groups) {
+        take_values_by_groups(sums, values, segments, r, to, any_rescaled);
+      } else {
+        take_values(values, segments, first, r, to, any_rescaled);
+      }
     }
   }
 
   // Scores and weights of a panel's rows; true if a row's maximum has changed.
-  bool take_weights(RowSums<A> &sums, const Segments<A> &segments, std::size_t first, std::size_t from,
+  bool take_weights(RowSums<A> &sums, const Parts &segments, std::size_t first, std::size_t from,
                     std::size_t to) {
     alignas(64) A largest[panel], segment_largest[panel];
     for (std::size_t r = 0; r < to - from; r += S::width) {
@@ -170,16 +181,49 @@ class ManyRows {
       }
       some_excluded_ = some_excluded_ || o_.mask || o_.bias || excludes;
       // Bitwise, so that every vector is taken in.
-      any_rescaled |= rows_.take_max(sums, r, max);
-      rows_.take_sum(sums, r,
-                     tile_weights<A>(scores_.row(r), any.first, any.end, S::load(rows_.reference + r),
-                                     S::load(rows_.to_log2 + r), S::load(rows_.cutoff + r)));
+      if constexpr (by_groups) {
+        any_rescaled |= rows_.take_max_by_groups(sums, r, max);
+        tile_weights_of_16_bits(scores_.row(r), any.first, any.end, S::load(sums.offset + r),
+                                S::load(rows_.to_log2 + r));
+      } else {
+        any_rescaled |= rows_.take_max(sums, r, max);
+        rows_.take_sum(sums, r,
+                       tile_weights<A>(scores_.row(r), any.first, any.end, S::load(rows_.reference + r),
+                                       S::load(rows_.to_log2 + r), S::load(rows_.cutoff + r)));
+      }
     }
     return any_rescaled;
   }
 
-  void take_values(A *values, const Segments<A> &segments, std::size_t first, std::size_t from,
-                   std::size_t to, bool any_rescaled) {
+  void take_values_by_groups(RowSums<A> &sums, A *values, const Parts &segments, std::size_t from,
+                             std::size_t to, bool any_rescaled) {
+    bool &has_values = has_values_[from / panel];
+    if (!has_values) clear(values, from, to);
+    has_values = true;
+    if (any_rescaled) {
+      rescale(values, from, to);
+      for (std::size_t r = from; r < to; r += S::width) {
+        S::store(sums.sum + r, S::load(sums.sum + r) * S::load(rows_.rescale + r));
+      }
+    }
+    for (const Segment &part : segments) {
+      products_.values(part, scores_.data(), careful_ ? scores_.exclusions : nullptr, values, sums.sum);
+    }
+  }
+
+  void multiply_by_weights_unit(RowSums<A> &sums, A *values) const {
+    const batch unit(rapt::Bf16Contract::from_weights);
+    for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
+      S::store(sums.sum + r, S::load(sums.sum + r) * unit);
+      for (std::size_t d = 0; d < o_.v_dim; ++d) {
+        A *value = values + d * tile_pitch + r;
+        S::store(value, S::load(value) * unit);
+      }
+    }
+  }
+
+  void take_values(A *values, const Parts &segments, std::size_t first, std::size_t from, std::size_t to,
+                   bool any_rescaled) {
     // A first segment of all the panel's rows rescales, or drops, the results so far.
     bool &has_values = has_values_[from / panel];
     Before before = !has_values ? Before::dropped : any_rescaled ? Before::rescaled : Before::kept;

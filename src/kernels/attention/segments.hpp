@@ -19,9 +19,9 @@ struct Segment {
   std::size_t from, to;
 };
 
-// Segments in steps of 16 keys: under causality and windows not every vector of rows sees each key, and the
-// products leave out the keys that a vector does not see.
-template <class A>
+// Segments in steps of 16 keys, or of the groups in which products are summed: under causality and windows
+// not every vector of rows sees each key, and the products leave out the keys that a vector does not see.
+template <class A, std::size_t step = rapt::attention_page_unit>
 class Segments {
  public:
   using S = simd<A>;
@@ -75,7 +75,7 @@ class Segments {
   }
 
  private:
-  static constexpr std::size_t block = rapt::attention_block, step = rapt::attention_page_unit;
+  static constexpr std::size_t block = rapt::attention_block;
 
   void add(const Segment &next) {
     if (count_ > 0) {

@@ -7,6 +7,7 @@
 
 #include "call/attention_scale.hpp"
 #include "call/attention_tile.hpp"
+#include "contract/bf16_arithmetic.hpp"
 #include "contract/log.hpp"
 #include "kernels/attention/weight.hpp"
 #include "kernels/vector/unroll.hpp"
@@ -20,9 +21,11 @@ struct RowSums {
   static constexpr std::size_t count = rapt::attention_tile_rows;
   alignas(64) A max[count];
   alignas(64) A sum[count];
+  alignas(64) A offset[count];  // RAPT_ARITHMETIC_BF16: minus the reference, times to_log2
 
   void clear() {
     for (std::size_t i = 0; i < count; i += simd<A>::width) {
+      simd<A>::store(offset + i, typename simd<A>::batch(A(0)));
       simd<A>::store(max + i, typename simd<A>::batch(-std::numeric_limits<A>::infinity()));
       simd<A>::store(sum + i, typename simd<A>::batch(A(0)));
     }
@@ -106,6 +109,22 @@ class TileRows {
     const batch factor_now = weight(r, before - from);
     S::store(sums.max + r, max);
     S::store(reference + r, from);
+    S::store(rescale + r, factor_now);
+    return S::any(S::negate(S::equal(factor_now, batch(A(1)))));
+  }
+  // The same for RAPT_ARITHMETIC_BF16, whose reference stays as long as no weight reaches 2.
+  [[gnu::always_inline]] bool take_max_by_groups(RowSums<A> &sums, std::size_t r, batch block_max) {
+    const batch before = S::load(sums.max + r), offset = S::load(sums.offset + r);
+    const batch none(-infinity), zero(A(0)), to = S::load(to_log2 + r);
+    const auto has_none = S::equal(before, none);
+    const auto stays =
+        S::either(S::equal(block_max, none),
+                  S::negate(S::either(has_none, S::negate(S::less(S::fma(block_max, to, offset),
+                                                                  batch(rapt::Bf16Contract::move_from))))));
+    const batch max = S::select(stays, before, block_max);
+    const batch factor_now = S::select(S::either(stays, has_none), batch(A(1)), weight(r, before - max));
+    S::store(sums.max + r, max);
+    S::store(sums.offset + r, S::select(stays, offset, (zero - max) * to));
     S::store(rescale + r, factor_now);
     return S::any(S::negate(S::equal(factor_now, batch(A(1)))));
   }
