@@ -74,7 +74,10 @@ inline void run_tasks(const AttentionCall &call, const Tasks &tasks, const Works
       case RAPT_F16:
         return kernel_of(kernels().f16);
       case RAPT_BF16:
-        return kernel_of(kernels().bf16);
+        // Partial results of both arithmetics merge alike.
+        return call.options.arithmetic == RAPT_ARITHMETIC_BF16 && call.stage != AttentionStage::merge
+                   ? kernels().bf16.attention_in_bf16
+                   : kernel_of(kernels().bf16);
       default:
         return kernel_of(kernels().f32);
     }

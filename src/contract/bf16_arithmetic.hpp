@@ -5,8 +5,9 @@
 // FTZ and DAZ: subnormal operands count as 0, and a result that is tiny after rounding is 0. Scores have
 // groups of 32 dimensions, outputs groups of 32 keys.
 //
-// Weights. A score s has z = s * to_log2 - reference * to_log2, by one fused operation, and the weight
-// 2^z * 2^-7. With f = z - floor(z), the polynomial f + f * (c1 + f * (c2 + f * c3)) approximates 2^f - 1, so
+// Weights. A score s has z = s * c - reference * c, by one fused operation, and the weight 2^z * 2^-7. c is
+// to_log2; for a scale of 0 it is the least subnormal, so that -inf times c is -inf. Where reference * c is not
+// below 2^26, its rounding would outweigh z: then z = (s - reference) * c. With f = z - floor(z), the polynomial f + f * (c1 + f * (c2 + f * c3)) approximates 2^f - 1, so
 // that z plus its last three terms, in units of 2^-7, is a bf16 with the exponent and fraction of the weight:
 // the low bits of its sum with `magic`. Relative error 8.74e-5 before rounding to bf16. A weight below 2^-71
 // is 0.
@@ -33,6 +34,8 @@ struct Bf16Contract {
   static constexpr std::size_t group = 32;
   static constexpr float c1 = -0x1.383334p-2f, c2 = 0x1.d236aap-3f, c3 = 0x1.3bac42p-4f;
   static constexpr float magic = 98304 + 120;  // 1.5 * 2^16, whose last bit is 2^-7, and the exponent of 2^-7
+  static constexpr float least_to_log2 = 0x1p-149f;
+  static constexpr float far = 0x1p26f;
   static constexpr float lowest = -64;
   static constexpr float move_from = 0x1.ffd3aap+2f;
   static constexpr float from_weights = 128;

@@ -52,6 +52,7 @@ struct HasOperations {
   static constexpr bool halves = sizeof(E) == 2, all = true;
   static constexpr bool floats = sizeof(E) >= 4, all_floats = floats || halves;
   static constexpr bool from_halves = halves, to_halves = halves;
+  static constexpr bool bf16_alone = std::is_same_v<E, BF16>;
 };
 
 }  // namespace rapt

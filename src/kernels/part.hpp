@@ -17,6 +17,9 @@
 #ifndef RAPT_FAMILY_attention
 #define RAPT_FAMILY_attention(kernel)
 #endif
+#ifndef RAPT_FAMILY_attention_in_bf16
+#define RAPT_FAMILY_attention_in_bf16(kernel)
+#endif
 #ifndef RAPT_FAMILY_attention_backward
 #define RAPT_FAMILY_attention_backward(kernel)
 #endif

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "oracle/attention.hpp"
+#include "rapt/rapt.h"
 #include "support/elements.hpp"
 
 namespace rapt::test {
@@ -34,9 +35,14 @@ AttentionErrors attention_errors(const oracle::AttentionTruth &truth, std::span<
 }
 
 // For terms that are not made to lose. score_terms is rapt.h's S.
-inline AttentionErrors attention_bounds(std::size_t qk_dim, const oracle::AttentionTruth &truth) {
+// In bf16 arithmetic a weight is off by 2^-8 + 2^-13 of it, the log-sum-exp by as much, and a weighted mean
+// by twice as much.
+inline AttentionErrors attention_bounds(std::size_t qk_dim, const oracle::AttentionTruth &truth,
+                                        rapt_arithmetic arithmetic = RAPT_ARITHMETIC_F32) {
   const double of_scores = static_cast<double>(qk_dim + 8) * static_cast<double>(truth.score_terms);
-  return {32 + of_scores, 16 + of_scores + std::fabs(static_cast<double>(truth.lse))};
+  const double of_weights = arithmetic == RAPT_ARITHMETIC_BF16 ? 0x1p16 + 0x1p11 : 0;
+  return {32 + of_scores + 2 * of_weights,
+          16 + of_scores + std::fabs(static_cast<double>(truth.lse)) + of_weights};
 }
 // For any terms: a chunk adds its 512 values one after the other, and costs two roundings more.
 inline AttentionErrors attention_worst_bounds(std::size_t qk_dim, std::size_t keys,

@@ -25,8 +25,8 @@ class ForwardRun : AttentionRun<T> {
   using typename Base::Tensor;
 
  public:
-  ForwardRun(const Problem &problem, const Layout &layout, AttentionStage stage)
-      : Base(problem, layout, how(layout, stage)), stage_(stage) {
+  ForwardRun(const Problem &problem, const Layout &layout, AttentionStage stage, rapt_arithmetic arithmetic)
+      : Base(problem, layout, how(layout, stage), arithmetic), stage_(stage) {
     in_place_ =
         layout.alias == Alias::first_input && a_.qk_dim == a_.v_dim && stage != AttentionStage::partial;
     if (!in_place_) {
@@ -214,13 +214,14 @@ class ForwardRun : AttentionRun<T> {
 }  // namespace
 
 template <class T>
-Outcome run_attention(const Problem &problem, const Layout &layout, AttentionStage stage) {
-  return ForwardRun<T>(problem, layout, stage).run();
+Outcome run_attention(const Problem &problem, const Layout &layout, AttentionStage stage,
+                      rapt_arithmetic arithmetic) {
+  return ForwardRun<T>(problem, layout, stage, arithmetic).run();
 }
 
-template Outcome run_attention<float>(const Problem &, const Layout &, AttentionStage);
-template Outcome run_attention<double>(const Problem &, const Layout &, AttentionStage);
-template Outcome run_attention<F16>(const Problem &, const Layout &, AttentionStage);
-template Outcome run_attention<BF16>(const Problem &, const Layout &, AttentionStage);
+template Outcome run_attention<float>(const Problem &, const Layout &, AttentionStage, rapt_arithmetic);
+template Outcome run_attention<double>(const Problem &, const Layout &, AttentionStage, rapt_arithmetic);
+template Outcome run_attention<F16>(const Problem &, const Layout &, AttentionStage, rapt_arithmetic);
+template Outcome run_attention<BF16>(const Problem &, const Layout &, AttentionStage, rapt_arithmetic);
 
 }  // namespace rapt::test

@@ -2,6 +2,7 @@
 // how the work is cut into calls.
 #pragma once
 
+#include "rapt/rapt.h"
 #include "support/problem.hpp"
 
 namespace rapt::test {
@@ -15,6 +16,7 @@ enum class AttentionStage {
 // The outcome has [q_len][batch][q_heads] results. Queries that a sequence does not have are 0. Defined for
 // all element types.
 template <class T>
-Outcome run_attention(const Problem &problem, const Layout &layout, AttentionStage stage);
+Outcome run_attention(const Problem &problem, const Layout &layout, AttentionStage stage,
+                      rapt_arithmetic arithmetic = RAPT_ARITHMETIC_DEFAULT);
 
 }  // namespace rapt::test

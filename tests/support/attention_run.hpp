@@ -33,8 +33,10 @@ class AttentionRun : protected AttentionCalls {
     Tensor whole, q, k, v;
   };
 
-  AttentionRun(const Problem &problem, const Layout &layout, const AttentionLayout &how)
+  AttentionRun(const Problem &problem, const Layout &layout, const AttentionLayout &how,
+               rapt_arithmetic arithmetic = RAPT_ARITHMETIC_DEFAULT)
       : AttentionCalls(layout, how.calls, problem.seed * 77 + 5),
+        arithmetic_(arithmetic),
         problem_(problem.as<AttentionProblem>()),
         how_(how),
         a_(make_attention<T>(problem)) {
@@ -142,14 +144,14 @@ class AttentionRun : protected AttentionCalls {
   }
 
   rapt_attention_options dims() const {
-    rapt_attention_options o = attention_options<T>();
+    rapt_attention_options o = types();
     o.qk_dim = a_.qk_dim;
     o.v_dim = a_.v_dim;
     return o;
   }
   // Everything but the outputs' strides and lse.
   rapt_attention_options options_of(const Piece &piece) {
-    rapt_attention_options o = attention_options<T>();
+    rapt_attention_options o = types();
     const std::size_t b = piece.first_sequence;
     o.batch = piece.end_sequence - b;
     o.q_heads = a_.q_heads;
@@ -200,6 +202,7 @@ class AttentionRun : protected AttentionCalls {
                  "to an option's array");
   }
 
+  rapt_arithmetic arithmetic_;
   const AttentionProblem &problem_;
   AttentionLayout how_;
   oracle::Attention<A> a_;
@@ -209,6 +212,11 @@ class AttentionRun : protected AttentionCalls {
   Numbers bias_;
 
  private:
+  rapt_attention_options types() const {
+    rapt_attention_options o = attention_options<T>();
+    if (arithmetic_ != RAPT_ARITHMETIC_DEFAULT) o.arithmetic = arithmetic_;
+    return o;
+  }
   void make_plain_where_it_must_be() {
     if (!a_.q_lengths.empty()) how_.q_offsets = true;
     if (how_.page_size != 0 || how_.packed_keys) how_.kv_offsets = false;

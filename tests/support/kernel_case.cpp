@@ -25,6 +25,21 @@ template <class T>
 using AttentionMerge = AttentionInStage<T, AttentionStage::merge>;
 
 template <class T>
+struct AttentionInBf16 {
+  static constexpr Family family = Family::attention;
+
+  static Outcome run(const Problem &problem, const Layout &layout) {
+    return run_attention<T>(problem, layout, AttentionStage::whole, RAPT_ARITHMETIC_BF16);
+  }
+};
+template <class T>
+struct AttentionInBf16Partial : AttentionInBf16<T> {
+  static Outcome run(const Problem &problem, const Layout &layout) {
+    return run_attention<T>(problem, layout, AttentionStage::partial, RAPT_ARITHMETIC_BF16);
+  }
+};
+
+template <class T>
 struct AttentionBackward {
   static constexpr Family family = Family::attention_backward;
 
@@ -76,6 +91,8 @@ DRIVER(softmax_backward, SoftmaxBackward)
 DRIVER_OF_ALL(attention, Attention)
 DRIVER_OF_ALL(attention_partial, AttentionPartial)
 DRIVER_OF_ALL(attention_merge, AttentionMerge)
+DRIVER_OF(attention_in_bf16, AttentionInBf16, BF16)
+DRIVER_OF(attention_partial_in_bf16, AttentionInBf16Partial, BF16)
 DRIVER(attention_backward, AttentionBackward)
 DRIVER_OF(convert_f16_to_f32, ToF32, F16)
 DRIVER_OF(convert_bf16_to_f32, ToF32, BF16)

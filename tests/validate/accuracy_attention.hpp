@@ -12,7 +12,7 @@
 namespace rapt::validate {
 
 // Every query's error as a share of its own bound. Partial results are judged by their merge.
-template <class E, bool is_partial>
+template <class E, bool is_partial, rapt_arithmetic arithmetic = RAPT_ARITHMETIC_F32>
 struct AttentionAccuracy {
   using T = Number<E>;
   static constexpr const char *unit_text = "share";
@@ -41,7 +41,7 @@ struct AttentionAccuracy {
             out[d] = from_bits<E>(static_cast<BitsOf<E>>(bits[at + d]));
           const T lse = from_bits<T>(static_cast<BitsOf<T>>(bits[at + a.v_dim]));
           const AttentionErrors errors = attention_errors<E>(truth, out, lse);
-          const AttentionErrors bounds = attention_bounds(a.qk_dim, truth);
+          const AttentionErrors bounds = attention_bounds(a.qk_dim, truth, arithmetic);
           worst.see(errors.out / bounds.out, bound);
           worst.see(errors.lse / bounds.lse, bound);
         }
@@ -52,6 +52,8 @@ struct AttentionAccuracy {
 };
 template <class T>
 using AttentionWholeAccuracy = AttentionAccuracy<T, false>;
+template <class T>
+using AttentionInBf16Accuracy = AttentionAccuracy<T, false, RAPT_ARITHMETIC_BF16>;
 template <class T>
 using AttentionPartialAccuracy = AttentionAccuracy<T, true>;
 

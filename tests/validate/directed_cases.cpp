@@ -189,7 +189,7 @@ std::span<const DirectedCase> directed_cases() { return cases; }
 bool is_for(const DirectedCase &directed, const std::string &kernel) {
   std::istringstream names(directed.kernels);
   for (std::string name; names >> name;) {
-    if (kernel == name + "_f32" || kernel == name + "_f64") return true;
+    if (kernel == name + "_f32" || kernel == name + "_f64" || kernel == name + "_in_bf16") return true;
   }
   return false;
 }

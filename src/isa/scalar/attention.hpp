@@ -161,7 +161,9 @@ class AttentionRow {
   void take_keys_by_groups(AttentionState<A> &state, std::size_t begin, std::size_t end) const {
     using C = rapt::Bf16Contract;
     constexpr std::size_t block = rapt::attention_block;
-    A offset = 0;  // of z: minus the reference, times to_log2
+    const A c = scale_.to_log2 == 0 ? C::least_to_log2 : scale_.to_log2;
+    A base = 0, offset = 0;  // z of a score s is (s - base) * c + offset
+    const auto z_of = [&](A score) { return std::fma(score - base, c, offset); };
     for (std::size_t first = begin; first < end; first += block) {
       const std::size_t keys = end - first < block ? end - first : block;
       A s[block], largest = -std::numeric_limits<A>::infinity();
@@ -174,18 +176,19 @@ class AttentionRow {
       }
       const bool has_reference = state.max != -std::numeric_limits<A>::infinity();
       if (largest != -std::numeric_limits<A>::infinity() &&
-          (!has_reference || std::fma(largest, scale_.to_log2, offset) >= C::move_from)) {
+          (!has_reference || !(z_of(largest) < C::move_from))) {
         if (has_reference) {
           const A rescale = weight_of(state.max - largest);
           for (std::size_t d = 0; d < o_.v_dim; ++d) state.values[d] *= rescale;
           state.sum *= rescale;
         }
         state.max = largest;
-        offset = (0 - largest) * scale_.to_log2;
+        offset = (0 - largest) * c;
+        const bool is_far = !(std::fabs(offset) < C::far);
+        base = is_far ? largest : 0;
+        offset = is_far ? 0 : offset;
       }
-      const auto weight_at = [&](std::size_t j) {
-        return is_visible[j] ? rounded_weight(std::fma(s[j], scale_.to_log2, offset)) : A(0);
-      };
+      const auto weight_at = [&](std::size_t j) { return is_visible[j] ? rounded_weight(z_of(s[j])) : A(0); };
       for (std::size_t d = 0; d < o_.v_dim; ++d) {
         state.values[d] = add_groups(state.values[d], keys, weight_at, [&](std::size_t j) {
           return is_visible[j] ? rapt::widened(tile_.v<E>(first + j)[d]) : A(0);
@@ -320,6 +323,12 @@ template <class E>
 void attention(const rapt::AttentionCall *call, std::size_t first, std::size_t last, void *workspace) {
   const auto stage = call->of_stage(attention_whole<E>, attention_partial<E>, attention_merge<E>);
   stage(call, first, last, workspace);
+}
+
+template <class E>
+void attention_in_bf16(const rapt::AttentionCall *call, std::size_t first, std::size_t last,
+                       void *workspace) {
+  attention<E>(call, first, last, workspace);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #define RAPT_FAMILY_vector(kernel) kernel
 #define RAPT_FAMILY_softmax(kernel) kernel
 #define RAPT_FAMILY_attention(kernel) kernel
+#define RAPT_FAMILY_attention_in_bf16(kernel) kernel
 #define RAPT_FAMILY_attention_backward(kernel) kernel
 #include "kernels/part.hpp"
 

@@ -182,9 +182,10 @@ class ManyRows {
       some_excluded_ = some_excluded_ || o_.mask || o_.bias || excludes;
       // Bitwise, so that every vector is taken in.
       if constexpr (by_groups) {
+        if (careful_) exclude_all_but(r, any.first, any.end);
         any_rescaled |= rows_.take_max_by_groups(sums, r, max);
-        tile_weights_of_16_bits(scores_.row(r), any.first, any.end, S::load(sums.offset + r),
-                                S::load(rows_.to_log2 + r));
+        tile_weights_of_16_bits(scores_.row(r), any.first, any.end, S::load(sums.base + r),
+                                S::load(sums.offset + r), rows_.to_log2_by_groups(r));
       } else {
         any_rescaled |= rows_.take_max(sums, r, max);
         rows_.take_sum(sums, r,
@@ -195,14 +196,22 @@ class ManyRows {
     return any_rescaled;
   }
 
+  // make() looks at the keys [begin, end) alone, but groups reach beyond them.
+  void exclude_all_but(std::size_t r, std::size_t begin, std::size_t end) const {
+    for (std::size_t j = 0; j < block; ++j) {
+      if (j >= begin && j < end) continue;
+      S::store(scores_.exclusions + j * tile_pitch + r, batch(-std::numeric_limits<A>::infinity()));
+    }
+  }
+
   void take_values_by_groups(RowSums<A> &sums, A *values, const Parts &segments, std::size_t from,
                              std::size_t to, bool any_rescaled) {
     bool &has_values = has_values_[from / panel];
     if (!has_values) clear(values, from, to);
     has_values = true;
     if (any_rescaled) {
-      rescale(values, from, to);
-      for (std::size_t r = from; r < to; r += S::width) {
+      rescale(values, seen_.from, seen_.to);
+      for (std::size_t r = seen_.from; r < seen_.to; r += S::width) {
         S::store(sums.sum + r, S::load(sums.sum + r) * S::load(rows_.rescale + r));
       }
     }

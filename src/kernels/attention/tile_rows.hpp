@@ -21,10 +21,13 @@ struct RowSums {
   static constexpr std::size_t count = rapt::attention_tile_rows;
   alignas(64) A max[count];
   alignas(64) A sum[count];
-  alignas(64) A offset[count];  // RAPT_ARITHMETIC_BF16: minus the reference, times to_log2
+  // RAPT_ARITHMETIC_BF16: a score s has z = (s - base) * to_log2 + offset.
+  alignas(64) A base[count];
+  alignas(64) A offset[count];
 
   void clear() {
     for (std::size_t i = 0; i < count; i += simd<A>::width) {
+      simd<A>::store(base + i, typename simd<A>::batch(A(0)));
       simd<A>::store(offset + i, typename simd<A>::batch(A(0)));
       simd<A>::store(max + i, typename simd<A>::batch(-std::numeric_limits<A>::infinity()));
       simd<A>::store(sum + i, typename simd<A>::batch(A(0)));
@@ -114,19 +117,26 @@ class TileRows {
   }
   // The same for RAPT_ARITHMETIC_BF16, whose reference stays as long as no weight reaches 2.
   [[gnu::always_inline]] bool take_max_by_groups(RowSums<A> &sums, std::size_t r, batch block_max) {
-    const batch before = S::load(sums.max + r), offset = S::load(sums.offset + r);
-    const batch none(-infinity), zero(A(0)), to = S::load(to_log2 + r);
+    using B = rapt::Bf16Contract;
+    const batch before = S::load(sums.max + r), base = S::load(sums.base + r),
+                offset = S::load(sums.offset + r);
+    const batch none(-infinity), zero(A(0)), one(A(1)), to = to_log2_by_groups(r);
     const auto has_none = S::equal(before, none);
-    const auto stays =
-        S::either(S::equal(block_max, none),
-                  S::negate(S::either(has_none, S::negate(S::less(S::fma(block_max, to, offset),
-                                                                  batch(rapt::Bf16Contract::move_from))))));
+    const batch z = S::fma(block_max - base, to, offset);
+    const auto stays = S::either(S::equal(block_max, none),
+                                 S::negate(S::either(has_none, S::negate(S::less(z, batch(B::move_from))))));
     const batch max = S::select(stays, before, block_max);
-    const batch factor_now = S::select(S::either(stays, has_none), batch(A(1)), weight(r, before - max));
+    const batch factor_now = S::select(S::either(stays, has_none), one, weight(r, before - max));
+    const batch near = (zero - max) * to;
+    const auto is_near = S::less(S::abs(near), batch(B::far));
     S::store(sums.max + r, max);
-    S::store(sums.offset + r, S::select(stays, offset, (zero - max) * to));
+    S::store(sums.base + r, S::select(stays, base, S::select(is_near, zero, max)));
+    S::store(sums.offset + r, S::select(stays, offset, S::select(is_near, near, zero)));
     S::store(rescale + r, factor_now);
-    return S::any(S::negate(S::equal(factor_now, batch(A(1)))));
+    return S::any(S::negate(S::equal(factor_now, one)));
+  }
+  [[gnu::always_inline]] batch to_log2_by_groups(std::size_t r) const {
+    return S::max(S::load(to_log2 + r), batch(rapt::Bf16Contract::least_to_log2));
   }
   [[gnu::always_inline]] batch weight(std::size_t r, batch distance) const {
     return Weight<A>()(distance, S::load(to_log2 + r), S::load(cutoff + r));

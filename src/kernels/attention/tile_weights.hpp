@@ -59,7 +59,7 @@ template <class A>
 
 // The same for RAPT_ARITHMETIC_BF16, without the sum.
 [[gnu::noinline, gnu::flatten]] inline void tile_weights_of_16_bits(float *scores, std::size_t begin,
-                                                                    std::size_t end,
+                                                                    std::size_t end, simd<float>::batch base,
                                                                     simd<float>::batch offset,
                                                                     simd<float>::batch to_log2) {
   using S = simd<float>;
@@ -72,7 +72,7 @@ template <class A>
       S::store(at, zero);
       continue;
     }
-    const batch z = S::fma(S::load(at), to_log2, offset), f = z - S::floor(z);
+    const batch z = S::fma(S::load(at) - base, to_log2, offset), f = z - S::floor(z);
     const batch p = S::fma(S::fma(S::fma(batch(C::c3), f, batch(C::c2)), f, batch(C::c1)), f, z);
     const batch w = S::zero_where(S::less(z, batch(C::lowest)), S::upper_half_of_bits(p + batch(C::magic)));
     S::store(at, S::select(S::unordered(z, z), z, w));
