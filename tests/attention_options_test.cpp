@@ -190,7 +190,8 @@ TEST_CASE_TEMPLATE("types, arithmetic and scales of keys", T, float, double) {
   expect_options<T>({
       {"all types alike", all, RAPT_OK, [&](auto &o) { o.kv_type = o.out_type = own; }},
       {"f32 arithmetic", all, of_f32, [](auto &o) { o.arithmetic = RAPT_ARITHMETIC_F32; }},
-      {"bf16's own arithmetic", all, RAPT_BAD_ARITHMETIC, [](auto &o) { o.q_type = o.kv_type = RAPT_BF16; }},
+      {"bf16 keys alone in bf16 arithmetic", all, is_f32 ? RAPT_BAD_ARITHMETIC : RAPT_BAD_TYPE,
+       [](auto &o) { o.kv_type = RAPT_BF16, o.arithmetic = RAPT_ARITHMETIC_BF16; }},
       {"k_scales", all, RAPT_BAD_KV_SCALES, [&](auto &o) { o.k_scales = &number; }},
       {"v_scales", all, RAPT_BAD_KV_SCALES, [&](auto &o) { o.v_scales = &number; }},
       {"scale_group", all, RAPT_BAD_KV_SCALES, [](auto &o) { o.scale_group = 32; }},

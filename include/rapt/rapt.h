@@ -183,8 +183,11 @@ enum rapt_type { RAPT_TYPE_DEFAULT = 0, RAPT_F32, RAPT_F64, RAPT_F16, RAPT_BF16,
 typedef enum rapt_type rapt_type;
 
 /* The arithmetic of products and sums. The default is f64 for f64, BF16 where q, keys and values are bf16,
- * and F32 elsewhere. This version lacks BF16 and FAST: they are RAPT_BAD_ARITHMETIC, as is the default for
- * bf16. */
+ * and F32 elsewhere. BF16 is for these types alone, and forwards alone; other types, and FAST, which this
+ * version lacks, are RAPT_BAD_ARITHMETIC.
+ *
+ * BF16 rounds the weights of keys to bf16 and multiplies as AMX does, with the same bits on every CPU. Its
+ * products count subnormal operands as 0 and flush tiny results to 0. */
 enum rapt_arithmetic {
   RAPT_ARITHMETIC_DEFAULT = 0,
   RAPT_ARITHMETIC_F32,
@@ -481,7 +484,7 @@ typedef struct rapt_attention_options {
  *   NaN or +inf among the visible scores           the row is NaN
  *   a sink of NaN, +inf, or finite and above       the row is NaN
  *   the type's largest number / log2(e)
- *   a weight below 2^-125 of the row's largest     0 (f64: 2^-1021)
+ *   a weight below 2^-125 of the row's largest     0 (f64: 2^-1021; in bf16 arithmetic 2^-64)
  *   an output of 0                                 +0, never -0
  * Values are summed with weights relative to the row's largest, before the division by the sum of weights. A
  * sum beyond the type's range makes the output infinite, or NaN. Values below the largest number / kv_len
@@ -493,6 +496,8 @@ typedef struct rapt_attention_options {
  *        for any input 512 + kv_len / 256 more of these units
  *   lse: |error| <= (16 + (qk_dim + 8) * S + |lse|) * u, unless adversarial; for any input kv_len / 256 units
  *   more
+ * RAPT_ARITHMETIC_BF16 adds (2^-7 + 2^-12) * max over the visible |v| to out's error, and 2^-8 + 2^-13 to
+ * that of lse.
  *
  * Order of the operations, on every instruction set:
  *   - a score is one chain of fused multiply-adds over the dimension;
@@ -500,6 +505,12 @@ typedef struct rapt_attention_options {
  *   - weights are relative to the largest score of the blocks so far;
  *   - the weights of a block are summed by halves, its values in key order;
  *   - every 512 keys begin a new partial result, and partial results are folded from left to right.
+ * RAPT_ARITHMETIC_BF16 differs in this:
+ *   - a score adds groups of 32 dimensions, and a value groups of 32 keys: the even and the odd terms of a
+ *     group are a chain each, whose sum is added to the result;
+ *   - a weight is rounded to bf16, and is 0 below 2^-64 of its reference;
+ *   - the reference is the largest score of a chunk's first block with a visible key. It moves to that of a
+ *     later block which is larger by a factor of 2^8 in weights.
  * The order does not depend on the number of queries, heads, sequences or tasks: a token decoded alone has
  * the bits that it has in a prefill. */
 RAPT_API rapt_status rapt_attention(const void *q, const void *k, const void *v, void *out,

@@ -37,11 +37,16 @@ struct Avx512 {
   static f32 floor(f32 v) { return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
   // A number whose upper half is the lower half of v.
   static f32 upper_half_of_bits(f32 v) { return number(u32(_mm512_slli_epi32(bits(v), 16))); }
-  // FTZ and DAZ for the time of an object. The mode before is the default.
-  struct Flushing {
-    Flushing() : before(_mm_getcsr()) { _mm_setcsr(before | 0x8040); }
-    ~Flushing() { _mm_setcsr((_mm_getcsr() & 0x3f) | before); }
-    unsigned before;
+  // Flushes subnormal operands and results for the time of an object. The mode before is the default.
+  class Flushing {
+   public:
+    Flushing() : before_(_mm_getcsr()) { _mm_setcsr((before_ | 0x8040) & ~0x10u); }
+    ~Flushing() { _mm_setcsr((_mm_getcsr() & 0x3f) | before_); }
+    // Whether a result has been flushed.
+    bool has_flushed() const { return (_mm_getcsr() & 0x10) != 0; }
+
+   private:
+    unsigned before_;
   };
 
   // 16-bit elements.

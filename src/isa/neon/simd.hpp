@@ -48,6 +48,41 @@ struct Neon {
     vst1q_lane_f64(p, v, lane);
   }
 
+  static f32 floor(f32 v) { return vrndmq_f32(v); }
+  // A number whose upper half is the lower half of v.
+  static f32 upper_half_of_bits(f32 v) { return number(bits(v) << 16); }
+  // Flushes subnormal operands and results for the time of an object. The mode before is the default.
+  class Flushing {
+   public:
+    Flushing() : mode_(read_mode()), flags_(read_flags()) {
+      write_mode(mode_ | 1u << 24);
+      write_flags(flags_ & ~underflow);
+    }
+    ~Flushing() {
+      write_mode(mode_);
+      write_flags(flags_ | read_flags());
+    }
+    // Whether a result has been flushed.
+    bool has_flushed() const { return (read_flags() & underflow) != 0; }
+
+   private:
+    static constexpr std::uint64_t underflow = 8;
+    static std::uint64_t read_mode() {
+      std::uint64_t mode;
+      asm volatile("mrs %0, fpcr" : "=r"(mode) : : "memory");
+      return mode;
+    }
+    static void write_mode(std::uint64_t mode) { asm volatile("msr fpcr, %0" : : "r"(mode) : "memory"); }
+    static std::uint64_t read_flags() {
+      std::uint64_t flags;
+      asm volatile("mrs %0, fpsr" : "=r"(flags) : : "memory");
+      return flags;
+    }
+    static void write_flags(std::uint64_t flags) { asm volatile("msr fpsr, %0" : : "r"(flags) : "memory"); }
+
+    std::uint64_t mode_, flags_;
+  };
+
   // 16-bit elements.
   static f32 widened(uint16x4_t v, const rapt::F16 *) { return vcvt_f32_f16(vreinterpret_f16_u16(v)); }
   static f32 widened(uint16x4_t v, const rapt::BF16 *) { return number(vshll_n_u16(v, 15) << 1); }

@@ -50,6 +50,8 @@ class FewRows {
   // As in ManyRows.
   bool some_excluded() const { return some_excluded_; }
   void be_careful() { careful_ = true; }
+  bool is_doubtful() const { return false; }
+  void be_exact() {}
 
   // Folds row r's results of all chunks, which lie at address(r, chunk): maximum, sum, values.
   template <class Address>

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "contract/bf16_arithmetic.hpp"
+#include "kernels/attention/flushes.hpp"
 #include "kernels/attention/widening_products.hpp"
 
 namespace {
@@ -143,21 +144,35 @@ template <std::size_t vectors, bool careful>
 class GroupProducts : public WideningProducts<rapt::BF16> {
  public:
   using Base = WideningProducts<rapt::BF16>;
-  using Base::Base;
   static constexpr bool by_groups = true;
 
-  [[gnu::always_inline]] void scores(const Segment &part, float *scores, float *largest) const {
+  GroupProducts(const AttentionTile &tile, const TileRows<float> &rows, float *workspace)
+      : Base(tile, rows, workspace), is_guarded_(flushes_before_rounding<typename S::Flushing>()) {}
+
+  // Whether a result may lack the contract's bits, which be_exact() then gives another run.
+  bool is_doubtful() const { return is_doubtful_; }
+  void be_exact() {
+    is_exact_ = true;
+    is_doubtful_ = false;
+  }
+
+  [[gnu::always_inline]] void scores(const Segment &part, float *scores, float *largest) {
+    if (is_exact_) [[unlikely]]
+      return exact_scores(part, scores, largest);
     const typename S::Flushing flushing;
     by_vectors<float>(
         part, [&](auto vectors) __attribute__((always_inline)) {
           group_scores<vectors>(queries_ + part.from, addresses_.k, addresses_.k_step, o_.qk_dim, part.begin,
                                 part.end, scores + part.from, largest);
         });
+    is_doubtful_ = is_doubtful_ || (is_guarded_ && flushing.has_flushed());
   }
 
   // `exclusions` is null unless some value is not finite.
   [[gnu::always_inline]] void values(const Segment &part, const float *weights, const float *exclusions,
-                                     float *out, float *sums) const {
+                                     float *out, float *sums) {
+    if (is_exact_) [[unlikely]]
+      return exact_values(part, weights, exclusions, out, sums);
     const typename S::Flushing flushing;
     by_vectors<float>(
         part, [&](auto vectors) __attribute__((always_inline)) {
@@ -169,7 +184,54 @@ class GroupProducts : public WideningProducts<rapt::BF16> {
                                          o_.v_dim, out + part.from, sums + part.from);
           }
         });
+    is_doubtful_ = is_doubtful_ || (is_guarded_ && flushing.has_flushed());
   }
+
+ private:
+  static constexpr std::size_t group = rapt::Bf16Contract::group;
+
+  // f(the first term of a group, its terms) for the terms [begin, end).
+  template <class F>
+  static void each_group(std::size_t begin, std::size_t end, F f) {
+    for (std::size_t i = begin; i < end; i += group) f(i, end - i < group ? end - i : group);
+  }
+
+  [[gnu::noinline, gnu::cold]] void exact_scores(const Segment &part, float *scores, float *largest) const {
+    for (std::size_t r = part.from; r < part.to; ++r) {
+      float max = -std::numeric_limits<float>::infinity();
+      for (std::size_t j = part.begin; j < part.end; ++j) {
+        const float *const key = addresses_.k[j];
+        float sum = 0;
+        each_group(0, o_.qk_dim, [&](std::size_t d, std::size_t count) {
+          sum = add_group_with_flushes(
+              sum, count, [&](std::size_t i) { return queries_[(d + i) * tile_pitch + r]; },
+              [&](std::size_t i) { return key[static_cast<std::ptrdiff_t>(d + i) * addresses_.k_step]; });
+        });
+        scores[j * tile_pitch + r] = sum;
+        if (sum > max) max = sum;
+      }
+      largest[r - part.from] = max;
+    }
+  }
+
+  [[gnu::noinline, gnu::cold]] void exact_values(const Segment &part, const float *weights,
+                                                 const float *exclusions, float *out, float *sums) const {
+    for (std::size_t r = part.from; r < part.to; ++r) {
+      each_group(part.begin, part.end, [&](std::size_t j, std::size_t count) {
+        const auto weight = [&](std::size_t i) { return weights[(j + i) * tile_pitch + r]; };
+        for (std::size_t d = 0; d < o_.v_dim; ++d) {
+          float &value = out[d * tile_pitch + r];
+          value = add_group_with_flushes(value, count, weight, [&](std::size_t i) {
+            const bool is_excluded = exclusions && exclusions[(j + i) * tile_pitch + r] != 0;
+            return is_excluded ? 0.0f : addresses_.v[j + i][d];
+          });
+        }
+        sums[r] = add_group_with_flushes(sums[r], count, weight, [](std::size_t) { return 1.0f; });
+      });
+    }
+  }
+
+  bool is_guarded_, is_doubtful_ = false, is_exact_ = false;
 };
 
 }  // namespace

@@ -67,6 +67,15 @@ class ManyRows {
     scores_.exclusions = scores_.data() + block * tile_pitch;
   }
 
+  // Whether results may lack the contract's bits, which be_exact() then gives another run.
+  bool is_doubtful() const {
+    if constexpr (by_groups) return products_.is_doubtful();
+    return false;
+  }
+  void be_exact() {
+    if constexpr (by_groups) products_.be_exact();
+  }
+
   // Row r's values times rows.rescale to address(r); true if one is NaN.
   template <class Address>
   [[gnu::always_inline]] bool store(Address address) const {

@@ -12,13 +12,22 @@
 
 namespace {
 
-// compute() stores the results; true if one is NaN. It runs again, carefully, if that may come from an
-// excluded key.
+// compute() stores the results; true if one is NaN. It runs again, exactly, if the results are doubtful, and
+// carefully, if a NaN may come from an excluded key.
 template <class Values, class Compute>
 [[gnu::always_inline]] inline void compute_and_store(Values &values, Compute compute) {
-  if (compute() && values.some_excluded()) [[unlikely]] {
+  bool has_nan = compute();
+  if (values.is_doubtful()) [[unlikely]] {
+    values.be_exact();
+    has_nan = compute();
+  }
+  if (has_nan && values.some_excluded()) [[unlikely]] {
     values.be_careful();
     compute();
+    if (values.is_doubtful()) {
+      values.be_exact();
+      compute();
+    }
   }
 }
 

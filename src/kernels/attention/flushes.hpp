@@ -1,0 +1,50 @@
+// Products under flushes to zero, on CPUs that flush before they round.
+//
+// The contract flushes a result that is tiny after rounding, as x86 does (contract/bf16_arithmetic.hpp). Arm,
+// and x86 as qemu 7 emulates it, also flush a result that would round up to the least normal number. Each
+// flush sets a flag: with the flag clear the bits are the contract's, else the tile is computed again by the
+// exact operations below.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <limits>
+
+namespace {
+
+inline constexpr float least_normal = std::numeric_limits<float>::min();
+
+// Whether the CPU flushes this product, which rounds up to the least normal number. Flushing: of the level.
+template <class Flushing>
+[[gnu::noinline]] bool flushes_before_rounding() {
+  const Flushing flushing;
+  volatile float a = 0x1.fffp-1f, b = 0x1.0008p-126f, c = 0;
+  const float product = std::fma(float{a}, float{b}, float{c});
+  asm volatile("" : : "m"(product) : "memory");
+  return product == 0;
+}
+
+inline float with_flush(float x) { return std::fabs(x) < least_normal ? 0.0f : x; }
+
+// fma of normal numbers and zeros. A result of the least normal number may have been rounded up from tiny: at
+// 2^64 times its size the difference is visible.
+inline float fma_with_flush(float a, float b, float c) {
+  const float sum = with_flush(std::fma(a, b, c));
+  if (std::fabs(sum) != least_normal) return sum;
+  constexpr float up = 0x1p64f;
+  const float larger = std::fabs(a) < std::fabs(b) ? b : a, smaller = std::fabs(a) < std::fabs(b) ? a : b;
+  return std::fabs(std::fma(smaller * up, larger, c * up)) < least_normal * up ? 0.0f : sum;
+}
+
+// sum and the products left(i) * right(i) of a group.
+template <class Left, class Right>
+float add_group_with_flushes(float sum, std::size_t count, Left left, Right right) {
+  float even = 0, odd = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    float &chain = i % 2 == 0 ? even : odd;
+    chain = fma_with_flush(with_flush(left(i)), with_flush(right(i)), chain);
+  }
+  return with_flush(with_flush(sum) + with_flush(even + odd));
+}
+
+}  // namespace

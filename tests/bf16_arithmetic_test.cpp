@@ -1,0 +1,164 @@
+// Attention in bf16 arithmetic where its rules show: results that flushes to zero change, references that
+// move, a scale of 0, and scores so large that a product with the scale rounds by more than a weight.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <functional>
+#include <string>
+
+#include "support/attention_call.hpp"
+#include "support/bits.hpp"
+#include "support/every_level.hpp"
+#include "support/public_api.hpp"
+#include "support/random.hpp"
+
+namespace rapt::test {
+namespace {
+
+struct Arrays {
+  std::size_t queries, keys, qk_dim, v_dim;
+  std::vector<BF16> q, k, v;
+};
+
+using Draw = std::function<double(Random &)>;
+
+Arrays draw_arrays(std::size_t queries, std::size_t keys, std::size_t dim, Random &random, const Draw &query,
+                   const Draw &key, const Draw &value) {
+  Arrays made{queries, keys, dim, 3, {}, {}, {}};
+  for (std::size_t i = 0; i < queries * dim; ++i) made.q.push_back(BF16(query(random)));
+  for (std::size_t i = 0; i < keys * dim; ++i) made.k.push_back(BF16(key(random)));
+  for (std::size_t i = 0; i < keys * made.v_dim; ++i) made.v.push_back(BF16(value(random)));
+  return made;
+}
+
+rapt_attention_options options_of(const Arrays &a) {
+  rapt_attention_options o = RAPT_ATTENTION_OPTIONS_INIT;
+  o.q_type = RAPT_BF16;
+  o.out_type = RAPT_F32;
+  o.q_heads = 1;
+  o.q_len = a.queries;
+  o.kv_len = a.keys;
+  o.qk_dim = a.qk_dim;
+  o.v_dim = a.v_dim;
+  return o;
+}
+
+struct Results {
+  std::vector<float> out, lse;
+  std::vector<std::uint64_t> bits() const {
+    std::vector<std::uint64_t> all;
+    for (const float x : out) all.push_back(canonical_bits(x));
+    for (const float x : lse) all.push_back(canonical_bits(x));
+    return all;
+  }
+};
+
+Results run(const Arrays &a, rapt_attention_options o) {
+  Results results{std::vector<float>(a.queries * a.v_dim), std::vector<float>(a.queries)};
+  o.lse = results.lse.data();
+  std::vector<unsigned char> workspace = workspace_for(o);
+  REQUIRE(rapt_attention(a.q.data(), a.k.data(), a.v.data(), results.out.data(), &o, workspace.data(),
+                         workspace.size()) == RAPT_OK);
+  return results;
+}
+
+Results reference(const Arrays &a, const rapt_attention_options &o) {
+  const ForcedIsa scalar("scalar");
+  return run(a, o);
+}
+
+double power(Random &random, int least, int most) {
+  const double sign = random.one_in(2) ? -1 : 1;
+  const double significand = 1 + static_cast<double>(random.below(128)) / 128;
+  return std::ldexp(sign * significand,
+                    least + static_cast<int>(random.below(static_cast<std::size_t>(most - least + 1))));
+}
+
+TEST_CASE("bf16 queries and keys have bf16 arithmetic, unless options say f32") {
+  Random random(1);
+  const Draw normal = [](Random &r) { return r.gaussian(); };
+  const Arrays a = draw_arrays(5, 70, 40, random, normal, normal, normal);
+  rapt_attention_options o = options_of(a);
+  const auto by_default = run(a, o).bits();
+  o.arithmetic = RAPT_ARITHMETIC_BF16;
+  CHECK(run(a, o).bits() == by_default);
+  o.arithmetic = RAPT_ARITHMETIC_F32;
+  CHECK(run(a, o).bits() != by_default);
+}
+
+// A flush before rounding, which Arm and qemu have, changes the sum where a result rounds up to the least
+// normal number.
+TEST_CASE("products around the least normal number") {
+  Random random(2);
+  std::size_t flushed = 0;
+  for (int i = 0; i < 300; ++i) {
+    const Draw around = [](Random &r) { return r.one_in(5) ? 0.0 : power(r, -64, -62); };
+    const Arrays a = draw_arrays(i % 2 == 0 ? 2 : 20, 1 + random.below(70), 1 + random.below(40), random,
+                                 around, around, [](Random &r) { return power(r, -128, -118); });
+    rapt_attention_options o = options_of(a);
+    o.scale = 0x1p120;
+    const auto expected = reference(a, o).bits();
+    o.arithmetic = RAPT_ARITHMETIC_F32;
+    flushed += reference(a, o).bits() != expected;
+    o.arithmetic = RAPT_ARITHMETIC_BF16;
+    on_every_level([&] {
+      CAPTURE(i);
+      CHECK(run(a, o).bits() == expected);
+    });
+  }
+  CHECK(flushed > 200);
+}
+
+TEST_CASE("the reference moves where a later block is larger by 2^8, and not before") {
+  for (const double jump : {7.9, 8.1, 40.0, 200.0}) {
+    Random random(3);
+    Arrays a = draw_arrays(
+        18, 400, 2, random, [](Random &) { return 1; }, [](Random &r) { return r.gaussian() / 4; },
+        [](Random &r) { return r.gaussian(); });
+    for (std::size_t j = 64; j < a.keys; ++j) a.k[2 * j] = BF16(jump * static_cast<double>(j / 64));
+    rapt_attention_options o = options_of(a);
+    o.scale = 0.6931471805599453;  // so that scores are in units of log 2
+    const Results expected = reference(a, o);
+    for (const float x : expected.out) CHECK(std::isfinite(x));
+    on_every_level([&] {
+      CAPTURE(jump);
+      CHECK(run(a, o).bits() == expected.bits());
+    });
+  }
+}
+
+TEST_CASE("a scale of 0 takes the mean of the visible values") {
+  Random random(4);
+  Arrays a = draw_arrays(
+      17, 130, 8, random, [](Random &r) { return r.gaussian(); }, [](Random &r) { return r.gaussian(); },
+      [](Random &) { return 1.5; });
+  rapt_attention_options o = options_of(a);
+  const std::vector<float> zeros(a.queries);
+  o.query_scales = zeros.data();
+  std::vector<std::uint8_t> mask(a.queries * a.keys);
+  for (std::uint8_t &m : mask) m = !random.one_in(3);
+  o.mask = mask.data();
+  const Results expected = reference(a, o);
+  for (const float x : expected.out) CHECK(std::fabs(x - 1.5f) <= 0x1p-22f);  // a reciprocal and a product
+  on_every_level([&] { CHECK(run(a, o).bits() == expected.bits()); });
+}
+
+TEST_CASE("scores beyond 2^26 in units of log 2") {
+  for (const double large : {0x1p20, 0x1p25, 0x1p26, 0x1p27, 0x1p60, 0x1p100}) {
+    Random random(5);
+    Arrays a = draw_arrays(
+        18, 200, 2, random, [](Random &) { return 1; }, [&](Random &r) { return large * r.gaussian(); },
+        [](Random &r) { return r.gaussian(); });
+    const rapt_attention_options o = options_of(a);
+    const Results expected = reference(a, o);
+    for (const float x : expected.out) CHECK(std::isfinite(x));
+    for (const float x : expected.lse) CHECK(std::isfinite(x));
+    on_every_level([&] {
+      CAPTURE(large);
+      CHECK(run(a, o).bits() == expected.bits());
+    });
+  }
+}
+
+}  // namespace
+}  // namespace rapt::test
