@@ -61,8 +61,15 @@ struct Avx2 {
   static void end_streaming() { _mm_sfence(); }
 
   static f32 floor(f32 v) { return _mm256_floor_ps(v); }
-  // A number whose upper half is the lower half of v.
-  static f32 upper_half_of_bits(f32 v) { return number(u32(_mm256_slli_epi32(bits(v), 16))); }
+  // The bf16 in the lower or the upper half of each lane.
+  static f32 lower_bf16(f32 v) { return number(u32(_mm256_slli_epi32(bits(v), 16))); }
+  static f32 upper_bf16(f32 v) { return number(u32(_mm256_and_si256(bits(v), _mm256_set1_epi32(-0x10000)))); }
+  // a0 b0 a1 b1 and so on, in two vectors.
+  static void interleave(f32 &a, f32 &b) {
+    const __m256 low = _mm256_unpacklo_ps(a, b), high = _mm256_unpackhi_ps(a, b);
+    a = _mm256_permute2f128_ps(low, high, 0x20);
+    b = _mm256_permute2f128_ps(low, high, 0x31);
+  }
   // Flushes subnormal operands and results for the time of an object. The mode before is the default.
   class Flushing {
    public:

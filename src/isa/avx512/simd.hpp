@@ -35,8 +35,18 @@ struct Avx512 {
   static void end_streaming() { _mm_sfence(); }
 
   static f32 floor(f32 v) { return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
-  // A number whose upper half is the lower half of v.
-  static f32 upper_half_of_bits(f32 v) { return number(u32(_mm512_slli_epi32(bits(v), 16))); }
+  // The bf16 in the lower or the upper half of each lane.
+  static f32 lower_bf16(f32 v) { return number(u32(_mm512_slli_epi32(bits(v), 16))); }
+  static f32 upper_bf16(f32 v) { return number(u32(_mm512_and_si512(bits(v), _mm512_set1_epi32(-0x10000)))); }
+  // a0 b0 a1 b1 and so on, in two vectors.
+  static void interleave(f32 &a, f32 &b) {
+    alignas(64) static constexpr std::int32_t low[] = {0, 16, 1, 17, 2, 18, 3, 19,
+                                                       4, 20, 5, 21, 6, 22, 7, 23};
+    const __m512i lower = _mm512_load_si512(low), upper = _mm512_add_epi32(lower, _mm512_set1_epi32(8));
+    const f32 first = _mm512_permutex2var_ps(a, lower, b);
+    b = _mm512_permutex2var_ps(a, upper, b);
+    a = first;
+  }
   // Flushes subnormal operands and results for the time of an object. The mode before is the default.
   class Flushing {
    public:

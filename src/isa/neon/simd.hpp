@@ -49,8 +49,15 @@ struct Neon {
   }
 
   static f32 floor(f32 v) { return vrndmq_f32(v); }
-  // A number whose upper half is the lower half of v.
-  static f32 upper_half_of_bits(f32 v) { return number(bits(v) << 16); }
+  // The bf16 in the lower or the upper half of each lane.
+  static f32 lower_bf16(f32 v) { return number(bits(v) << 16); }
+  static f32 upper_bf16(f32 v) { return number(bits(v) & 0xffff0000); }
+  // a0 b0 a1 b1 and so on, in two vectors.
+  static void interleave(f32 &a, f32 &b) {
+    const f32 first = zip_low(a, b);
+    b = zip_high(a, b);
+    a = first;
+  }
   // Flushes subnormal operands and results for the time of an object. The mode before is the default.
   class Flushing {
    public:

@@ -3,7 +3,9 @@
 
 #include <cstddef>
 
+#include "kernels/attention/few_rows.hpp"
 #include "kernels/attention/group_products.hpp"
+#include "kernels/attention/group_row_products.hpp"
 #include "kernels/attention/many_rows.hpp"
 #include "kernels/attention/stages.hpp"
 
@@ -15,8 +17,13 @@ struct TilesInBf16 {
   template <class F>
   [[gnu::always_inline]] static void with(const AttentionTile &tile, TileRows<A> &rows, void *workspace,
                                           F f) {
-    ManyRows<GroupProducts> values(tile, rows, static_cast<A *>(workspace));
-    f(values);
+    if (rows.rows <= FewRows<GroupRowProducts>::most) {
+      FewRows<GroupRowProducts> values(tile, rows, static_cast<A *>(workspace));
+      f(values);
+    } else {
+      ManyRows<GroupProducts> values(tile, rows, static_cast<A *>(workspace));
+      f(values);
+    }
   }
 };
 

@@ -12,6 +12,7 @@
 #include "kernels/attention/block.hpp"
 #include "kernels/attention/score_formula.hpp"
 #include "kernels/attention/tile_rows.hpp"
+#include "kernels/attention/tile_weights.hpp"
 #include "kernels/attention/weight.hpp"
 #include "kernels/vector/fold.hpp"
 #include "kernels/vector/lane_index.hpp"
@@ -28,6 +29,7 @@ class FewRows {
   static constexpr std::size_t block = rapt::attention_block;
   static constexpr std::size_t chunk = rapt::attention_chunk;
   static constexpr std::size_t most = Products::most_rows;
+  static constexpr bool by_groups = SumsByGroups<Products>;
 
   // The results have room for rows of whole vectors.
   FewRows(const AttentionTile &tile, TileRows<A> &rows, A *workspace)
@@ -50,8 +52,13 @@ class FewRows {
   // As in ManyRows.
   bool some_excluded() const { return some_excluded_; }
   void be_careful() { careful_ = true; }
-  bool is_doubtful() const { return false; }
-  void be_exact() {}
+  bool is_doubtful() const {
+    if constexpr (by_groups) return products_.is_doubtful();
+    return false;
+  }
+  void be_exact() {
+    if constexpr (by_groups) products_.be_exact();
+  }
 
   // Folds row r's results of all chunks, which lie at address(r, chunk): maximum, sum, values.
   template <class Address>
@@ -124,6 +131,7 @@ class FewRows {
         if (before.keys > 0) take_values(values, before);
       }
       take_values(values, before);
+      if constexpr (by_groups) multiply_by_weights_unit(sums, values);
       if (!is_first) {
         rows_.fold(total, next);
         for (std::size_t r = 0; r < rows_.rows; ++r) fold_values(r, chunk_values_ + r * pitch_);
@@ -152,21 +160,51 @@ class FewRows {
       numbers[r] = as_they_are ? largest_of(now.scores + r * block) : make_scores(r, now, begin, row_end);
     }
     for (std::size_t r = rows_.rows; r < rows_.lanes; ++r) numbers[r] = numbers[rows_.rows - 1];
-    for (std::size_t r = 0; r < rows_.lanes; r += S::width) rows_.take_max(sums, r, S::load(numbers + r));
-    for (std::size_t r = 0; r < rows_.rows; ++r) numbers[r] = make_weights(r, now);
-    for (std::size_t r = rows_.rows; r < rows_.lanes; ++r) numbers[r] = numbers[rows_.rows - 1];
-    for (std::size_t r = 0; r < rows_.lanes; r += S::width) rows_.take_sum(sums, r, S::load(numbers + r));
+    if constexpr (by_groups) {
+      for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
+        rows_.take_max_by_groups(sums, r, S::load(numbers + r));
+      }
+      for (std::size_t r = 0; r < rows_.rows; ++r) make_weights_by_groups(sums, r, now);
+    } else {
+      for (std::size_t r = 0; r < rows_.lanes; r += S::width) rows_.take_max(sums, r, S::load(numbers + r));
+      for (std::size_t r = 0; r < rows_.rows; ++r) numbers[r] = make_weights(r, now);
+      for (std::size_t r = rows_.rows; r < rows_.lanes; ++r) numbers[r] = numbers[rows_.rows - 1];
+      for (std::size_t r = 0; r < rows_.lanes; r += S::width) rows_.take_sum(sums, r, S::load(numbers + r));
+    }
     for (std::size_t r = 0; r < Products::padded(rows_.rows); ++r) {
       now.rescale[r] = rows_.rescale[r < rows_.lanes ? r : 0];
     }
   }
 
   void take_values(A *values, const Block &now) {
-    if (careful_) {
+    if constexpr (by_groups) {
+      take_values_by_groups(values, now);
+    } else if (careful_) {
       products_.skip_values();
-      return take_values_by_row(values, now);
+      take_values_by_row(values, now);
+    } else {
+      products_.values(now.keys, now.scores, now.rescale, values, pitch_);
     }
-    products_.values(now.keys, now.scores, now.rescale, values, pitch_);
+  }
+
+  void take_values_by_groups(A *values, const Block &now) {
+    for (std::size_t r = 0; r < rows_.rows; ++r) {
+      if (now.rescale[r] != 1) multiply(values + r * pitch_, now.rescale[r]);
+    }
+    if (!careful_) return products_.values(now.first, now.keys, now.scores, values, pitch_);
+    products_.skip_values();
+    for (std::size_t r = 0; r < rows_.rows; ++r) {
+      products_.exact_values(now.first, now.keys, now.scores + r * block, values + r * pitch_,
+                             [&](std::size_t key) { return visible(r, key); });
+    }
+  }
+  void multiply(A *row, A factor) const {
+    for (std::size_t d = 0; d < pitch_; d += S::width) S::store(row + d, S::load(row + d) * batch(factor));
+  }
+  void multiply_by_weights_unit(RowSums<A> &sums, A *values) const {
+    constexpr A unit = rapt::Bf16Contract::from_weights;
+    for (std::size_t r = 0; r < rows_.lanes; ++r) sums.sum[r] *= unit;
+    for (std::size_t r = 0; r < rows_.rows; ++r) multiply(values + r * pitch_, unit);
   }
 
   bool visible(std::size_t r, std::size_t key) const {
@@ -233,6 +271,22 @@ class FewRows {
       S::store(row + i * S::width, weights[i]);
     });
     return fold_lanes<A>(weights);
+  }
+
+  // The same for RAPT_ARITHMETIC_BF16, whose sum is that of values of 1.
+  void make_weights_by_groups(RowSums<A> &sums, std::size_t r, const Block &now) const {
+    A *const row = now.scores + r * block;
+    const batch base(sums.base[r]), offset(sums.offset[r]), to_log2(rows_.to_log2_by_groups_of(r));
+    unroll<block / S::width>([&](auto i) __attribute__((always_inline)) {
+      S::store(row + i * S::width, weight_of_16_bits(S::load(row + i * S::width), base, offset, to_log2));
+    });
+    constexpr std::size_t group = rapt::Bf16Contract::group;
+    A sum = sums.sum[r] * rows_.rescale[r], chain[block / group][2] = {};
+    for (std::size_t i = 0; i < group; ++i) {
+      for (std::size_t g = 0; g < block / group; ++g) chain[g][i % 2] += row[g * group + i];
+    }
+    for (const auto &of_group : chain) sum += of_group[0] + of_group[1];
+    sums.sum[r] = sum;
   }
 
   [[gnu::noinline]] void take_values_by_row(A *values, const Block &now) const {

@@ -144,7 +144,7 @@ template <std::size_t vectors, bool careful>
 class GroupProducts : public WideningProducts<rapt::BF16> {
  public:
   using Base = WideningProducts<rapt::BF16>;
-  static constexpr bool by_groups = true;
+  static constexpr bool sums_by_groups = true;
 
   GroupProducts(const AttentionTile &tile, const TileRows<float> &rows, float *workspace)
       : Base(tile, rows, workspace), is_guarded_(flushes_before_rounding<typename S::Flushing>()) {}

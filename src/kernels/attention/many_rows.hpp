@@ -25,10 +25,6 @@
 
 namespace {
 
-// Products of RAPT_ARITHMETIC_BF16.
-template <class Products>
-concept SumsByGroups = Products::by_groups;
-
 // Products: the only part that knows element types, and how queries meet keys and weights meet values.
 template <class Products>
 class ManyRows {

@@ -138,6 +138,9 @@ class TileRows {
   [[gnu::always_inline]] batch to_log2_by_groups(std::size_t r) const {
     return S::max(S::load(to_log2 + r), batch(rapt::Bf16Contract::least_to_log2));
   }
+  A to_log2_by_groups_of(std::size_t r) const {
+    return to_log2[r] == 0 ? A(rapt::Bf16Contract::least_to_log2) : to_log2[r];
+  }
   [[gnu::always_inline]] batch weight(std::size_t r, batch distance) const {
     return Weight<A>()(distance, S::load(to_log2 + r), S::load(cutoff + r));
   }

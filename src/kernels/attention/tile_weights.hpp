@@ -57,25 +57,34 @@ template <class A>
   return sum_by_halves<A, 0, 1>(scores);
 }
 
-// The same for RAPT_ARITHMETIC_BF16, without the sum.
+// Products of RAPT_ARITHMETIC_BF16.
+template <class Products>
+concept SumsByGroups = Products::sums_by_groups;
+
+// The weight of a score in RAPT_ARITHMETIC_BF16 (contract/bf16_arithmetic.hpp).
+[[gnu::always_inline]] inline simd<float>::batch weight_of_16_bits(simd<float>::batch score,
+                                                                   simd<float>::batch base,
+                                                                   simd<float>::batch offset,
+                                                                   simd<float>::batch to_log2) {
+  using S = simd<float>;
+  using C = rapt::Bf16Contract;
+  using batch = typename S::batch;
+  const batch z = S::fma(score - base, to_log2, offset), f = z - S::floor(z);
+  const batch p = S::fma(S::fma(S::fma(batch(C::c3), f, batch(C::c2)), f, batch(C::c1)), f, z);
+  const batch w = S::zero_where(S::less(z, batch(C::lowest)), S::lower_bf16(p + batch(C::magic)));
+  return S::select(S::unordered(z, z), z, w);
+}
+
+// tile_weights() in RAPT_ARITHMETIC_BF16, without the sum.
 [[gnu::noinline, gnu::flatten]] inline void tile_weights_of_16_bits(float *scores, std::size_t begin,
                                                                     std::size_t end, simd<float>::batch base,
                                                                     simd<float>::batch offset,
                                                                     simd<float>::batch to_log2) {
   using S = simd<float>;
-  using C = rapt::Bf16Contract;
-  using batch = typename S::batch;
-  const batch zero(0.0f);
   for (std::size_t j = 0; j < rapt::attention_block; ++j) {
     float *const at = scores + j * tile_pitch;
-    if (j < begin || j >= end) {
-      S::store(at, zero);
-      continue;
-    }
-    const batch z = S::fma(S::load(at) - base, to_log2, offset), f = z - S::floor(z);
-    const batch p = S::fma(S::fma(S::fma(batch(C::c3), f, batch(C::c2)), f, batch(C::c1)), f, z);
-    const batch w = S::zero_where(S::less(z, batch(C::lowest)), S::upper_half_of_bits(p + batch(C::magic)));
-    S::store(at, S::select(S::unordered(z, z), z, w));
+    S::store(at,
+             j < begin || j >= end ? S::batch(0.0f) : weight_of_16_bits(S::load(at), base, offset, to_log2));
   }
 }
 

@@ -112,7 +112,7 @@ class TransposingProducts {
     }
   }
 
- private:
+ protected:
   RowRun<KV> *add_keys(RowRun<KV> *run, std::size_t first, std::size_t end) const {
     constexpr std::size_t rows = RowRun<KV>::rows;
     const std::ptrdiff_t stride =

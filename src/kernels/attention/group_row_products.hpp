@@ -1,0 +1,139 @@
+// The products of FewRows in RAPT_ARITHMETIC_BF16.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/attention/flushes.hpp"
+#include "kernels/attention/group_rows.hpp"
+#include "kernels/attention/transposing_products.hpp"
+
+namespace {
+
+class GroupRowProducts : public TransposingProducts<rapt::BF16> {
+ public:
+  using Base = TransposingProducts<rapt::BF16>;
+  using E = rapt::BF16;
+  static constexpr bool sums_by_groups = true;
+  static constexpr std::size_t group = rapt::Bf16Contract::group;
+  static constexpr std::size_t most_rows = 8;
+
+  static std::size_t workspace_length(const rapt_attention_options &o) { return most_rows * pitch_of(o); }
+
+  GroupRowProducts(const AttentionTile &tile, const TileRows<float> &rows, float *workspace)
+      : Base(tile, rows, workspace),
+        pitch_(pitch_of(tile.options())),
+        is_guarded_(flushes_before_rounding<typename S::Flushing>()) {}
+
+  static std::size_t padded(std::size_t rows) { return rows <= 2 ? rows : (rows + 3) / 4 * 4; }
+
+  // Queries times their sign. Rows after the last are copies of it.
+  void load_queries() {
+    for (std::size_t r = 0; r < padded(rows_.rows); ++r) {
+      const std::size_t from = r < rows_.rows ? r : rows_.rows - 1;
+      const batch sign(rows_.sign[from]);
+      const E *const q = tile_.q<E>(rows_.of[from]);
+      for (std::size_t d = 0; d < pitch_; d += S::width) {
+        const batch v = d < o_.qk_dim ? S::load_first(q + d, o_.qk_dim - d) * sign : batch(0.0f);
+        S::store(queries_ + r * pitch_ + d, d + S::width <= o_.qk_dim ? v : S::keep_first(v, left_of(d)));
+      }
+    }
+  }
+
+  bool is_doubtful() const { return is_doubtful_; }
+  void be_exact() {
+    is_exact_ = true;
+    is_doubtful_ = false;
+  }
+
+  void scores(std::size_t first, std::size_t keys, float *scores) {
+    const RowRun<E> *const run = next_;
+    next_ += runs_per_block;
+    if (is_exact_) [[unlikely]]
+      return exact_scores(first, keys, scores);
+    const typename S::Flushing flushing;
+    by_rows([&](std::size_t r, auto count) __attribute__((always_inline)) {
+      const float *const queries = queries_ + r * pitch_;
+      if (o_.packed_keys) {
+        packed_group_row_scores<count>(queries, pitch_, tile_.k<E>(first), run, last_, keys, o_.qk_dim,
+                                       scores + r * block);
+      } else {
+        group_row_scores<count>(queries, pitch_, run, last_, keys, o_.qk_dim, scores + r * block);
+      }
+    });
+    note(flushing);
+  }
+
+  void values(std::size_t first, std::size_t keys, const float *weights, float *values, std::size_t pitch) {
+    const RowRun<E> *const run = next_;
+    next_ += runs_per_block;
+    if (is_exact_) [[unlikely]] {
+      for (std::size_t r = 0; r < rows_.rows; ++r) {
+        exact_values(first, keys, weights + r * block, values + r * pitch, [](std::size_t) { return true; });
+      }
+      return;
+    }
+    const typename S::Flushing flushing;
+    by_rows([&](std::size_t r, auto count) __attribute__((always_inline)) {
+      group_row_values<count>(weights + r * block, run, keys, last_, o_.v_dim, values + r * pitch, pitch);
+    });
+    note(flushing);
+  }
+
+  // Adds the weighted values of a row, where a key with !is_visible(key) has the value 0.
+  template <class IsVisible>
+  void exact_values(std::size_t first, std::size_t keys, const float *weights, float *values,
+                    IsVisible is_visible) const {
+    for (std::size_t j = 0; j < keys; j += group) {
+      const std::size_t count = keys - j < group ? keys - j : group;
+      for (std::size_t d = 0; d < o_.v_dim; ++d) {
+        values[d] = add_group_with_flushes(
+            values[d], count, [&](std::size_t i) { return weights[j + i]; },
+            [&](std::size_t i) {
+              const std::size_t key = first + j + i;
+              return is_visible(key) ? rapt::widened(tile_.v<E>(key)[d]) : 0.0f;
+            });
+      }
+    }
+  }
+
+ private:
+  static std::size_t pitch_of(const rapt_attention_options &o) {
+    return (o.qk_dim + group - 1) / group * group;
+  }
+  std::size_t left_of(std::size_t d) const { return d < o_.qk_dim ? o_.qk_dim - d : 0; }
+
+  // f(first row, count) for rows that use a key or value while it is in a register.
+  template <class F>
+  [[gnu::always_inline]] void by_rows(F f) const {
+    const std::size_t rows = rows_.rows;
+    if (rows == 1) return f(0, std::integral_constant<std::size_t, 1>{});
+    if (rows == 2) return f(0, std::integral_constant<std::size_t, 2>{});
+    for (std::size_t r = 0; r < rows; r += 4) f(r, std::integral_constant<std::size_t, 4>{});
+  }
+
+  void note(const typename S::Flushing &flushing) {
+    is_doubtful_ = is_doubtful_ || (is_guarded_ && flushing.has_flushed());
+  }
+
+  [[gnu::noinline, gnu::cold]] void exact_scores(std::size_t first, std::size_t keys, float *scores) const {
+    const std::size_t step = o_.packed_keys ? rapt::packed_dim_stride : 1;
+    for (std::size_t r = 0; r < rows_.rows; ++r) {
+      for (std::size_t j = 0; j < keys; ++j) {
+        const E *const key = tile_.k<E>(first + j);
+        float sum = 0;
+        for (std::size_t d = 0; d < o_.qk_dim; d += group) {
+          sum = add_group_with_flushes(
+              sum, left_of(d) < group ? left_of(d) : group,
+              [&](std::size_t i) { return queries_[r * pitch_ + d + i]; },
+              [&](std::size_t i) { return rapt::widened(key[(d + i) * step]); });
+        }
+        scores[r * block + j] = sum;
+      }
+    }
+  }
+
+  std::size_t pitch_;
+  bool is_guarded_, is_doubtful_ = false, is_exact_ = false;
+};
+
+}  // namespace
