@@ -1,6 +1,9 @@
 // Every form of the vector instructions' operands, with random values: registers of all sizes, masks,
 // broadcasts and addresses. Each form runs twice: as it is, and marked for the emulator. Both must give what
 // the form means.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstring>
 #include <random>
@@ -234,6 +237,30 @@ void check_initial_state(Report &report) {
   report.end(executed, "avx512_vnni", true);
 }
 
+// The mask leaves out elements in a page that cannot be read.
+void check_masked_memory(Report &report) {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  void *const pages = mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED || mprotect(static_cast<char *>(pages) + page, page, PROT_NONE) != 0) return;
+  Word *const last = reinterpret_cast<Word *>(static_cast<char *>(pages) + page) - 4;
+  for (unsigned e = 0; e < 4; ++e) last[e] = 0x02020202 * (e + 1);
+  Word results[16] = {};
+  report.begin("vpdpbusd of masked memory before a guard page, marked");
+  const Executed executed = attempt([&] {
+    asm volatile(
+        "kmovd %2, %%k5\n\tvpbroadcastd %3, %%zmm3\n\tvpbroadcastd %3, %%zmm18\n\t" MARKED
+        "vpdpbusd (%1), %%zmm3, %%zmm18%{%%k5%}%{z%}\n\tvmovdqu32 %%zmm18, (%0)\n\tvzeroupper" ::"r"(results),
+        "r"(last), "r"(0xf), "r"(0x01010101)
+        : "memory", "xmm3");
+  });
+  for (unsigned e = 0; e < 16 && executed != Executed::not_at_all; ++e) {
+    const Word expected = e < 4 ? 0x01010101 + 8 * (e + 1) : 0;
+    report.compare(results[e] == expected, expected, results[e]);
+  }
+  report.end(executed, "avx512_vnni", true);
+  munmap(pages, 2 * page);
+}
+
 }  // namespace
 
 void check_operands(Report &report) {
@@ -241,7 +268,9 @@ void check_operands(Report &report) {
     run(form, form.code, false, report);
     if (rapt_emulated_instructions) run(form, form.marked, true, report);
   }
-  if (rapt_emulated_instructions) check_initial_state(report);
+  if (!rapt_emulated_instructions) return;
+  check_initial_state(report);
+  check_masked_memory(report);
 }
 
 }  // namespace rapt::emulate
