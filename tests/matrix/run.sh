@@ -27,7 +27,7 @@ done
 passed=0 failed=0 skipped=0
 rows=()
 skip() {
-  rows+=("$(printf '%-30s %-19s %-20s skipped: %s' "$1" "${2:--}" - "$3")")
+  rows+=("$(printf '%-34s %-19s %-20s skipped: %s' "$1" "${2:--}" - "$3")")
   skipped=$((skipped + 1))
 }
 
@@ -61,24 +61,29 @@ run_model() {
     else
       result="passed, $kernels kernels"
     fi
-    printf '%-30s %-19s %-20s %s (%d s)\n' "$model" "$build" "${levels:--}" "$result" $((SECONDS - begin)) >"$outcome"
+    printf '%-34s %-19s %-20s %s (%d s)\n' "$model" "$build" "${levels:--}" "$result" $((SECONDS - begin)) >"$outcome"
   ) &
 }
 
 if [[ $host != x86_64 ]]; then
   skip "all models" - "this host is $host: models are presented on x86-64 alone"
 else
+  export RAPT_EMULATOR=$work/emulator.so
+  "$here/../emulate/build.sh" "$RAPT_EMULATOR"
   if command -v qemu-x86_64 >/dev/null; then
     for build in "${native_builds[@]}"; do
-      while IFS='|' read -r model flags kernels; do
+      while IFS='|' read -r model flags kernels features; do
         if [[ $build != "${native_builds[0]}" ]]; then kernels=some; fi
-        run_model "$model (qemu)" "$build" "$flags" "$kernels" qemu-x86_64 -cpu "$model"
+        launcher=(qemu-x86_64 -cpu "$model")
+        if [[ -n $features ]]; then launcher=("$here/../emulate/run.sh" --qemu "$model" --emulate "$features"); fi
+        run_model "$model${features:++$features} (qemu)" "$build" "$flags" "$kernels" "${launcher[@]}"
       done <<'MODELS'
 Nehalem|-march=nehalem|all
 SandyBridge|-march=sandybridge|some
 IvyBridge|-march=ivybridge|some
 Haswell|-march=haswell|all
 Haswell,-fma|-march=haswell -mno-fma|some
+Haswell-noTSX|-march=haswell -mavxvnni -mamx-tile -mamx-bf16 -mamx-int8|some|avx_vnni,amx
 Skylake-Client|-march=skylake|some
 EPYC|-march=znver1|some
 MODELS
@@ -88,8 +93,6 @@ MODELS
   fi
 
   # Each model needs a CPU with the flag, and emulates what else it has and this CPU lacks.
-  export RAPT_EMULATOR=$work/emulator.so
-  "$here/../emulate/build.sh" "$RAPT_EMULATOR"
   cpu_flags=" $(sed -n 's/^flags[[:space:]]*: //p' /proc/cpuinfo | head -n 1) "
   while IFS='|' read -r model flags needed extensions; do
     missing= how=native
@@ -152,7 +155,7 @@ for outcome in "$work"/outcome-???; do
 done
 
 echo
-printf '%-30s %-19s %-20s %s\n' "CPU model" "build" "levels that ran" "result"
+printf '%-34s %-19s %-20s %s\n' "CPU model" "build" "levels that ran" "result"
 printf '%s\n' "${rows[@]}"
 echo "$passed passed, $failed failed, $skipped skipped"
 ((failed == 0))
