@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "emulate/golden.hpp"
 #include "support/bits.hpp"
 #include "support/elements.hpp"
 #include "support/every_level.hpp"
@@ -86,6 +87,29 @@ TEST_CASE_TEMPLATE("NaN stays NaN", E, F16, BF16) {
     std::vector<E> got(nans.size());
     Api<E>::from_f32(nans.data(), got.data(), nans.size());
     for (const E element : got) CHECK(std::isnan(float{element}));
+  });
+}
+
+// VCVTNEPS2BF16 counts a subnormal as zero, and the API does not.
+TEST_CASE("bf16 as the CPU's instruction rounds") {
+  std::vector<float> numbers;
+  std::vector<std::uint16_t> expected;
+  for (const auto &record :
+       emulate::read_golden<emulate::ConversionRecord>(RAPT_TEST_GOLDEN, "vcvtneps2bf16")) {
+    for (std::size_t i = 0; i < std::size(record.to); ++i) {
+      const float number = emulate::as_float(record.from.words[i]);
+      if (std::fpclassify(number) == FP_SUBNORMAL) continue;
+      numbers.push_back(number);
+      expected.push_back(record.to[i]);
+    }
+  }
+  CHECK(numbers.size() > 14000);
+  on_every_level([&] {
+    std::vector<BF16> got(numbers.size());
+    Api<BF16>::from_f32(numbers.data(), got.data(), numbers.size());
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < got.size(); ++i) wrong += !same_bits(got[i], BF16::of_bits(expected[i]));
+    CHECK(wrong == 0);
   });
 }
 

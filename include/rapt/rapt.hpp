@@ -24,6 +24,20 @@
 
 namespace rapt {
 
+// The bits of an element of 16 bits: f16{0x3c00} and bf16{0x3f80} are 1. rapt.h has one C type for both.
+enum class f16 : rapt_f16 {};
+enum class bf16 : rapt_bf16 {};
+
+namespace detail {
+
+// Elements as rapt.h takes them.
+inline rapt_f16 *bits(f16 *elements) { return reinterpret_cast<rapt_f16 *>(elements); }
+inline const rapt_f16 *bits(const f16 *elements) { return reinterpret_cast<const rapt_f16 *>(elements); }
+inline rapt_bf16 *bits(bf16 *elements) { return reinterpret_cast<rapt_bf16 *>(elements); }
+inline const rapt_bf16 *bits(const bf16 *elements) { return reinterpret_cast<const rapt_bf16 *>(elements); }
+
+}  // namespace detail
+
 inline rapt_softmax_options softmax_options() { return RAPT_SOFTMAX_OPTIONS_INIT; }
 
 // A matrix of rows, each contiguous, `stride` elements apart.
@@ -56,6 +70,14 @@ inline double dot(std::span<const double> a, std::span<const double> b) {
   assert(a.size() == b.size());
   return rapt_dot_f64(a.data(), b.data(), a.size());
 }
+inline float dot(std::span<const f16> a, std::span<const f16> b) {
+  assert(a.size() == b.size());
+  return rapt_dot_f16(detail::bits(a.data()), detail::bits(b.data()), a.size());
+}
+inline float dot(std::span<const bf16> a, std::span<const bf16> b) {
+  assert(a.size() == b.size());
+  return rapt_dot_bf16(detail::bits(a.data()), detail::bits(b.data()), a.size());
+}
 
 inline std::int64_t dot(std::span<const std::int8_t> a, std::span<const std::int8_t> b) {
   assert(a.size() == b.size());
@@ -76,6 +98,16 @@ inline void dot_rows(std::span<const double> query, Rows<const double> keys, dou
   assert(query.size() == keys.cols && out.size() >= keys.rows);
   rapt_dot_rows_f64(query.data(), keys.data, keys.stride, keys.rows, keys.cols, scale, out.data());
 }
+inline void dot_rows(std::span<const f16> query, Rows<const f16> keys, float scale, std::span<float> out) {
+  assert(query.size() == keys.cols && out.size() >= keys.rows);
+  rapt_dot_rows_f16(detail::bits(query.data()), detail::bits(keys.data), keys.stride, keys.rows, keys.cols,
+                    scale, out.data());
+}
+inline void dot_rows(std::span<const bf16> query, Rows<const bf16> keys, float scale, std::span<float> out) {
+  assert(query.size() == keys.cols && out.size() >= keys.rows);
+  rapt_dot_rows_bf16(detail::bits(query.data()), detail::bits(keys.data), keys.stride, keys.rows, keys.cols,
+                     scale, out.data());
+}
 
 inline void dot_rows(std::span<const std::int8_t> query, Rows<const std::int8_t> keys, float scale,
                      std::span<float> out) {
@@ -95,6 +127,31 @@ inline void scale(std::span<const float> x, float factor, std::span<float> y) {
 inline void scale(std::span<const double> x, double factor, std::span<double> y) {
   assert(y.size() >= x.size());
   rapt_scale_f64(x.data(), factor, y.data(), x.size());
+}
+inline void scale(std::span<const f16> x, float factor, std::span<f16> y) {
+  assert(y.size() >= x.size());
+  rapt_scale_f16(detail::bits(x.data()), factor, detail::bits(y.data()), x.size());
+}
+inline void scale(std::span<const bf16> x, float factor, std::span<bf16> y) {
+  assert(y.size() >= x.size());
+  rapt_scale_bf16(detail::bits(x.data()), factor, detail::bits(y.data()), x.size());
+}
+
+inline void convert(std::span<const f16> x, std::span<float> y) {
+  assert(y.size() >= x.size());
+  rapt_convert_f16_to_f32(detail::bits(x.data()), y.data(), x.size());
+}
+inline void convert(std::span<const bf16> x, std::span<float> y) {
+  assert(y.size() >= x.size());
+  rapt_convert_bf16_to_f32(detail::bits(x.data()), y.data(), x.size());
+}
+inline void convert(std::span<const float> x, std::span<f16> y) {
+  assert(y.size() >= x.size());
+  rapt_convert_f32_to_f16(x.data(), detail::bits(y.data()), x.size());
+}
+inline void convert(std::span<const float> x, std::span<bf16> y) {
+  assert(y.size() >= x.size());
+  rapt_convert_f32_to_bf16(x.data(), detail::bits(y.data()), x.size());
 }
 
 inline void exp(std::span<const float> x, std::span<float> y) {
@@ -123,9 +180,15 @@ rapt_status softmax(Rows<const std::type_identity_t<T> > x, Rows<std::type_ident
   if (x.rows != y.rows || x.cols != y.cols) return RAPT_BAD_SIZE;
   if constexpr (std::is_same_v<T, float>) {
     return rapt_softmax_f32(x.data, x.stride, y.data, y.stride, x.rows, x.cols, options);
-  } else {
-    static_assert(std::is_same_v<T, double>, "softmax is for float and double");
+  } else if constexpr (std::is_same_v<T, double>) {
     return rapt_softmax_f64(x.data, x.stride, y.data, y.stride, x.rows, x.cols, options);
+  } else if constexpr (std::is_same_v<T, f16>) {
+    return rapt_softmax_f16(detail::bits(x.data), x.stride, detail::bits(y.data), y.stride, x.rows, x.cols,
+                            options);
+  } else {
+    static_assert(std::is_same_v<T, bf16>, "softmax is for float, double, f16 and bf16");
+    return rapt_softmax_bf16(detail::bits(x.data), x.stride, detail::bits(y.data), y.stride, x.rows, x.cols,
+                             options);
   }
 }
 
@@ -135,9 +198,15 @@ rapt_status log_softmax(Rows<const std::type_identity_t<T> > x, Rows<std::type_i
   if (x.rows != y.rows || x.cols != y.cols) return RAPT_BAD_SIZE;
   if constexpr (std::is_same_v<T, float>) {
     return rapt_log_softmax_f32(x.data, x.stride, y.data, y.stride, x.rows, x.cols, options);
-  } else {
-    static_assert(std::is_same_v<T, double>, "log_softmax is for float and double");
+  } else if constexpr (std::is_same_v<T, double>) {
     return rapt_log_softmax_f64(x.data, x.stride, y.data, y.stride, x.rows, x.cols, options);
+  } else if constexpr (std::is_same_v<T, f16>) {
+    return rapt_log_softmax_f16(detail::bits(x.data), x.stride, detail::bits(y.data), y.stride, x.rows,
+                                x.cols, options);
+  } else {
+    static_assert(std::is_same_v<T, bf16>, "log_softmax is for float, double, f16 and bf16");
+    return rapt_log_softmax_bf16(detail::bits(x.data), x.stride, detail::bits(y.data), y.stride, x.rows,
+                                 x.cols, options);
   }
 }
 
@@ -168,8 +237,8 @@ rapt_status softmax_backward(Rows<const std::type_identity_t<T> > y, Rows<const 
   }
 }
 
-// ---- attention: the ranges (std::vector, std::span, std::array …) set the element types. For 16-bit
-// elements the options name the type. If a tensor is contiguous and its sequences have one length, its range
+// ---- attention: the ranges (std::vector, std::span, std::array …) set the element types. For ranges of
+// uint16_t the options name the type. If a tensor is contiguous and its sequences have one length, its range
 // must cover the shape, or the call is RAPT_BAD_SIZE. No other extent is checked.
 //
 //   rapt_attention_options options = rapt::attention_options();
@@ -194,6 +263,8 @@ namespace detail {
 template <class T>
 constexpr rapt_type type_of = std::is_same_v<T, float>         ? RAPT_F32
                               : std::is_same_v<T, double>      ? RAPT_F64
+                              : std::is_same_v<T, f16>         ? RAPT_F16
+                              : std::is_same_v<T, bf16>        ? RAPT_BF16
                               : std::is_same_v<T, std::int8_t> ? RAPT_I8
                                                                : RAPT_TYPE_DEFAULT;
 
@@ -202,7 +273,7 @@ template <class Range>
 bool set_type(rapt_type &type) {
   using T = std::ranges::range_value_t<Range>;
   static_assert(type_of<T> != RAPT_TYPE_DEFAULT || std::is_same_v<T, rapt_f16>,
-                "attention takes ranges of float, double, 16-bit elements and std::int8_t");
+                "attention takes ranges of float, double, f16, bf16, uint16_t and int8_t");
   if constexpr (type_of<T> == RAPT_TYPE_DEFAULT) {
     return type == RAPT_F16 || type == RAPT_BF16;
   } else {

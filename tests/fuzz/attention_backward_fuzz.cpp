@@ -156,7 +156,11 @@ class BackwardFuzz : AttentionFuzz<T> {
     std::memcpy(structs + sizeof o_, &g_, sizeof g_);
     const auto *options = reinterpret_cast<const rapt_attention_options *>(structs);
     const auto *gradients = reinterpret_cast<const rapt_attention_gradients *>(structs + sizeof o_);
-    this->call_on_every_level("attention_backward", results_at_, results_, [&](void *space, unsigned cut) {
+    const RowsOfBytes results{results_at_, 0, 1, results_ * sizeof(T)};
+    const auto append = [&](std::vector<std::uint64_t> &bits) {
+      append_bits(bits, results_at_, 0, 1, results_);
+    };
+    this->call_on_every_level("attention_backward", results, append, [&](void *space, unsigned cut) {
       return cut % 2 == 1 ? by_tasks(options, gradients, space)
                           : rapt_attention_backward(q_, k_, v_, options, gradients, space, workspace_size_);
     });

@@ -19,20 +19,22 @@ void fuzz(FuzzInput &input) {
   if (input.one_in(8)) stride = 0;
   const Placement placement = input.one_in(2) ? Placement::begins_at_guard : Placement::ends_at_guard;
   const auto offset = [&] { return input.one_in(2) ? input.below(64 / sizeof(T)) * sizeof(T) : 0; };
-  const T scale = input.number<T>();
+  const auto scale = input.number<Number<T>>();
 
   const auto step = static_cast<std::size_t>(stride < 0 ? -stride : stride);
   const std::size_t extent = row_count == 0 || dim == 0 ? 0 : (row_count - 1) * step + dim;
   if ((extent + 64) * sizeof(T) > FuzzMemory::capacity) return;
   T *query = reinterpret_cast<T *>(memory.place(0, dim * sizeof(T), placement, offset()));
   T *first = reinterpret_cast<T *>(memory.place(1, extent * sizeof(T), placement, offset()));
-  T *out = reinterpret_cast<T *>(memory.place(2, row_count * sizeof(T), placement, offset()));
+  using Sum = Number<T>;
+  const std::size_t out_offset = offset() / sizeof(T) * sizeof(Sum) % 64;
+  Sum *out = reinterpret_cast<Sum *>(memory.place(2, row_count * sizeof(Sum), placement, out_offset));
   input.fill(query, dim);
   input.fill(first, extent);
   const T *rows = stride < 0 && extent != 0 ? first + (row_count - 1) * step : first;
 
   on_every_level(
-      "dot_rows", memory, {out, sizeof(T), row_count, sizeof(T)}, {},
+      "dot_rows", memory, {out, sizeof(Sum), row_count, sizeof(Sum)}, {},
       [&] {
         Api<T>::dot_rows(query, rows, stride, row_count, dim, scale, out);
         return RAPT_OK;
@@ -41,7 +43,7 @@ void fuzz(FuzzInput &input) {
         append_bits(bits, out, 1, row_count, 1);
         for (std::size_t r = 0; r < row_count; ++r) {
           const T *row = extent == 0 ? rows : rows + static_cast<std::ptrdiff_t>(r) * stride;
-          const T expected = scale * Api<T>::dot(query, row, dim);
+          const Sum expected = scale * Api<T>::dot(query, row, dim);
           if (!same_bits(out[r], expected)) finding("dot_rows", "not scale times the bits of dot");
         }
       });
@@ -51,6 +53,6 @@ void fuzz(FuzzInput &input) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *bytes, std::size_t size) {
   FuzzInput input(bytes, size);
-  with_element_type(input, [&](auto zero) { fuzz<decltype(zero)>(input); });
+  with_any_element_type(input, [&](auto zero) { fuzz<decltype(zero)>(input); });
   return 0;
 }

@@ -1,4 +1,4 @@
-// dot, scale, exp and exp_sum.
+// dot, scale, exp and exp_sum; dot, scale and the conversions of 16-bit elements.
 #include "fuzz/support/fuzz_input.hpp"
 #include "fuzz/support/levels.hpp"
 #include "support/public_api.hpp"
@@ -11,13 +11,13 @@ template <class T>
 void fuzz(FuzzInput &input) {
   static FuzzMemory memory;
   memory.forget_all();
-  const unsigned function = input.byte() % 4;
+  const unsigned function = input.byte() % (sizeof(T) == 2 ? 2 : 4);
   const std::size_t n = input.one_in(8) ? input.below(1100) : input.below(140);
   const Placement placement = input.one_in(2) ? Placement::begins_at_guard : Placement::ends_at_guard;
   const bool shared = input.one_in(4);  // y is x, or b overlaps a
   const std::size_t shift = function == 0 && shared ? input.below(n + 1) : 0;
   const auto offset = [&] { return input.one_in(2) ? input.below(64 / sizeof(T)) * sizeof(T) : 0; };
-  const T factor = input.number<T>(), term = input.number<T>();
+  const auto factor = input.number<Number<T>>(), term = input.number<Number<T>>();
 
   T *x = reinterpret_cast<T *>(memory.place(0, (n + shift) * sizeof(T), placement, offset()));
   input.fill(x, n + shift);
@@ -28,14 +28,16 @@ void fuzz(FuzzInput &input) {
   std::vector<T> before(x, x + n);
 
   constexpr const char *names[] = {"dot", "scale", "exp", "exp_sum"};
-  T value = 0;
+  Number<T> value = 0;
   on_every_level(
       names[function], memory, output, {},
       [&] {
         if (function == 0) value = Api<T>::dot(x, y, n);
         if (function == 1) Api<T>::scale(x, factor, y, n);
-        if (function == 2) Api<T>::exp(x, y, n);
-        if (function == 3) value = Api<T>::exp_sum(x, factor, term, y, n);
+        if constexpr (sizeof(T) > 2) {
+          if (function == 2) Api<T>::exp(x, y, n);
+          if (function == 3) value = Api<T>::exp_sum(x, factor, term, y, n);
+        }
         return RAPT_OK;
       },
       [&](std::vector<std::uint64_t> &bits) {
@@ -43,7 +45,7 @@ void fuzz(FuzzInput &input) {
         if (function == 0) return;
         append_bits(bits, y, 0, 1, n);
         for (std::size_t i = 0; function == 1 && i < n; ++i) {
-          if (!same_bits(y[i], before[i] * factor)) finding("scale", "not the rounded product");
+          if (!same_bits(y[i], T(before[i] * factor))) finding("scale", "not the rounded product");
         }
         for (std::size_t i = 0; function >= 2 && i < n; ++i) {
           if (y[i] < 0) finding(names[function], "a negative exponential");
@@ -51,10 +53,48 @@ void fuzz(FuzzInput &input) {
       });
 }
 
+// Between E and f32, both ways.
+template <class E>
+void fuzz_conversions(FuzzInput &input) {
+  static FuzzMemory memory;
+  memory.forget_all();
+  const std::size_t n = input.below(300);
+  const Placement placement = input.one_in(2) ? Placement::begins_at_guard : Placement::ends_at_guard;
+  const auto place = [&](std::size_t operand, std::size_t element_size) {
+    const std::size_t offset = input.one_in(2) ? input.below(64 / element_size) * element_size : 0;
+    return memory.place(operand, n * element_size, placement, offset);
+  };
+  E *narrow = reinterpret_cast<E *>(place(0, sizeof(E)));
+  float *wide = reinterpret_cast<float *>(place(1, sizeof(float)));
+  const bool widens = input.one_in(2);
+  widens ? input.fill(narrow, n) : input.fill(wide, n);
+  const std::size_t row_bytes = n * (widens ? sizeof(float) : sizeof(E));
+  on_every_level(
+      "convert", memory, {widens ? static_cast<void *>(wide) : narrow, 0, 1, row_bytes}, {},
+      [&] {
+        widens ? Api<E>::to_f32(narrow, wide, n) : Api<E>::from_f32(wide, narrow, n);
+        return RAPT_OK;
+      },
+      [&](std::vector<std::uint64_t> &bits) {
+        for (std::size_t i = 0; i < n; ++i) {
+          const bool right =
+              widens ? same_bits(wide[i], float{narrow[i]}) : same_bits(narrow[i], E(double{wide[i]}));
+          if (!right) finding("convert", "another number");
+        }
+        widens ? append_bits(bits, wide, 0, 1, n) : append_bits(bits, narrow, 0, 1, n);
+      });
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *bytes, std::size_t size) {
   FuzzInput input(bytes, size);
-  with_element_type(input, [&](auto zero) { fuzz<decltype(zero)>(input); });
+  with_any_element_type(input, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (sizeof(T) == 2) {
+      if (input.one_in(3)) return fuzz_conversions<T>(input);
+    }
+    fuzz<T>(input);
+  });
   return 0;
 }

@@ -5,7 +5,8 @@
 #   run.sh WORK_FOLDER NAME=BUILD_FOLDER...
 #
 # x86 models run under qemu-x86_64 (up to AVX2, which qemu executes) and natively behind a faulting cpuid (AVX-512's
-# subsets, where this CPU has them); Arm models, of builds whose name begins with "arm64", under qemu-aarch64.
+# subsets, where this CPU has them; ../emulate executes AMX, VNNI and bf16 where it does not). Arm models run under
+# qemu-aarch64, of builds whose name begins with "arm64".
 # rapt-validate --quick runs every kernel on one model of each level, and some kernels on the others, which execute the same
 # instructions. Of several x86 builds only the first runs every kernel under the emulator; this CPU does so for all.
 # The last line reads "N passed, N failed, N skipped".
@@ -26,7 +27,7 @@ done
 passed=0 failed=0 skipped=0
 rows=()
 skip() {
-  rows+=("$(printf '%-30s %-19s %-20s skipped: %s' "$1" "${2:--}" - "$3")")
+  rows+=("$(printf '%-34s %-19s %-20s skipped: %s' "$1" "${2:--}" - "$3")")
   skipped=$((skipped + 1))
 }
 
@@ -60,24 +61,29 @@ run_model() {
     else
       result="passed, $kernels kernels"
     fi
-    printf '%-30s %-19s %-20s %s (%d s)\n' "$model" "$build" "${levels:--}" "$result" $((SECONDS - begin)) >"$outcome"
+    printf '%-34s %-19s %-20s %s (%d s)\n' "$model" "$build" "${levels:--}" "$result" $((SECONDS - begin)) >"$outcome"
   ) &
 }
 
 if [[ $host != x86_64 ]]; then
   skip "all models" - "this host is $host: models are presented on x86-64 alone"
 else
+  export RAPT_EMULATOR=$work/emulator.so
+  "$here/../emulate/build.sh" "$RAPT_EMULATOR"
   if command -v qemu-x86_64 >/dev/null; then
     for build in "${native_builds[@]}"; do
-      while IFS='|' read -r model flags kernels; do
+      while IFS='|' read -r model flags kernels features; do
         if [[ $build != "${native_builds[0]}" ]]; then kernels=some; fi
-        run_model "$model (qemu)" "$build" "$flags" "$kernels" qemu-x86_64 -cpu "$model"
+        launcher=(qemu-x86_64 -cpu "$model")
+        if [[ -n $features ]]; then launcher=("$here/../emulate/run.sh" --qemu "$model" --emulate "$features"); fi
+        run_model "$model${features:++$features} (qemu)" "$build" "$flags" "$kernels" "${launcher[@]}"
       done <<'MODELS'
 Nehalem|-march=nehalem|all
 SandyBridge|-march=sandybridge|some
 IvyBridge|-march=ivybridge|some
 Haswell|-march=haswell|all
 Haswell,-fma|-march=haswell -mno-fma|some
+Haswell-noTSX|-march=haswell -mavxvnni -mamx-tile -mamx-bf16 -mamx-int8|some|avx_vnni,amx
 Skylake-Client|-march=skylake|some
 EPYC|-march=znver1|some
 MODELS
@@ -86,27 +92,31 @@ MODELS
     skip "x86 models under qemu" - "no qemu-x86_64"
   fi
 
-  mask=$work/cpuid_mask.so
-  cc -O2 -shared -fPIC "$here/cpuid_mask.c" -o "$mask" -ldl
+  # Each model needs a CPU with the flag, and emulates what else it has and this CPU lacks.
   cpu_flags=" $(sed -n 's/^flags[[:space:]]*: //p' /proc/cpuinfo | head -n 1) "
-  while IFS='|' read -r model flags needed; do
+  while IFS='|' read -r model flags needed extensions; do
+    missing= how=native
+    for extension in ${extensions//,/ }; do
+      if [[ $cpu_flags != *" ${extension/%amx/amx_tile} "* ]]; then missing+=,$extension how=emulated; fi
+    done
     for build in "${native_builds[@]}"; do
       if [[ $cpu_flags == *" $needed "* ]]; then
-        run_model "$model (native)" "$build" "$flags" all env "LD_PRELOAD=$mask" "RAPT_CPU_MODEL=$model"
+        run_model "$model ($how)" "$build" "$flags" all "$here/../emulate/run.sh" --model "$model" --emulate "${missing#,}"
       else
         skip "$model (native)" "${build%%=*}" "this CPU lacks $needed: such a machine would have to run it"
       fi
     done
   done <<'MODELS'
-haswell|-march=haswell|avx2
-haswell-without-fma|-march=haswell -mno-fma|avx2
-haswell-without-bmi2|-march=haswell -mno-bmi2|avx2
-system-without-xsave|-march=haswell -mno-avx|avx2
-knights-landing|-march=haswell -mavx512f -mavx512cd|avx512f
-skylake-x|-march=skylake-avx512|avx512bw
-cooper-lake|-march=cooperlake|avx512_bf16
-ice-lake|-march=icelake-server|avx512_vbmi2
-sapphire-rapids|-march=sapphirerapids|amx_tile
+haswell|-march=haswell|avx2|
+haswell-without-fma|-march=haswell -mno-fma|avx2|
+haswell-without-bmi2|-march=haswell -mno-bmi2|avx2|
+system-without-xsave|-march=haswell -mno-avx|avx2|
+alder-lake|-march=alderlake|avx2|avx_vnni
+knights-landing|-march=haswell -mavx512f -mavx512cd|avx512f|
+skylake-x|-march=skylake-avx512|avx512bw|
+cooper-lake|-march=cooperlake|avx512bw|avx512_vnni,avx512_bf16
+ice-lake|-march=icelake-server|avx512bw|avx512_vnni
+sapphire-rapids|-march=sapphirerapids|avx512bw|avx512_vnni,avx512_bf16,avx_vnni,amx
 MODELS
   for build in "${native_builds[@]}"; do
     run_model "this CPU" "$build" -march=native all env
@@ -145,7 +155,7 @@ for outcome in "$work"/outcome-???; do
 done
 
 echo
-printf '%-30s %-19s %-20s %s\n' "CPU model" "build" "levels that ran" "result"
+printf '%-34s %-19s %-20s %s\n' "CPU model" "build" "levels that ran" "result"
 printf '%s\n' "${rows[@]}"
 echo "$passed passed, $failed failed, $skipped skipped"
 ((failed == 0))

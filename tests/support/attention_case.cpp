@@ -11,9 +11,9 @@ bool queries_can_be_split(const AttentionOptions &options) {
          (options.window_left < 0 && options.window_right < 0 && options.window_chunk == 0 && !options.alibi);
 }
 
-template <class T>
-class ForwardRun : AttentionRun<T> {
-  using Base = AttentionRun<T>;
+template <class T, class KV = T, class Out = T>
+class ForwardRun : AttentionRun<T, KV> {
+  using Base = AttentionRun<T, KV>;
   using Base::a_, Base::how_, Base::in_, Base::layout_, Base::outcome_, Base::problem_, Base::random_,
       Base::workspace_, Base::workspace_size_;
   using Base::call, Base::check, Base::fault_unless, Base::gap, Base::query_sequence, Base::query_token,
@@ -25,18 +25,20 @@ class ForwardRun : AttentionRun<T> {
   using typename Base::Tensor;
 
  public:
-  ForwardRun(const Problem &problem, const Layout &layout, AttentionStage stage, rapt_arithmetic arithmetic)
+  ForwardRun(const Problem &problem, const Layout &layout, AttentionStage stage,
+             rapt_arithmetic arithmetic = RAPT_ARITHMETIC_DEFAULT)
       : Base(problem, layout, how(layout, stage), arithmetic), stage_(stage) {
-    in_place_ =
-        layout.alias == Alias::first_input && a_.qk_dim == a_.v_dim && stage != AttentionStage::partial;
+    in_place_ = is_output_like_queries && layout.alias == Alias::first_input && a_.qk_dim == a_.v_dim &&
+                stage != AttentionStage::partial;
     if (!in_place_) {
-      out_ = Tensor(this->queries_of(a_.v_dim), how_.tokens_outside, gap(2), layout, 2);
+      out_ = Outputs(this->queries_of(a_.v_dim), how_.tokens_outside, gap(2), layout, 2);
     }
     lse_ = Numbers(this->queries_of(1), how_.tokens_outside, gap(2), layout, 2);
     // The chunks of a row are contiguous.
     chunks_ = (a_.kv_len + 511) / 512;
     partials_ = Numbers({a_.batch, a_.q_heads, a_.q_len, chunks_ * (a_.v_dim + 2)}, false, 0, layout, 2);
-    const rapt_attention_options shape = this->dims();
+    rapt_attention_options shape = this->dims();
+    set_out_type(shape);
     std::size_t bytes = 0;
     check(rapt_attention_workspace(&shape, &bytes));
     this->make_workspace(bytes);
@@ -49,6 +51,13 @@ class ForwardRun : AttentionRun<T> {
   }
 
  private:
+  using Outputs = test::Tensor<Out>;
+  static constexpr bool is_output_like_queries = std::is_same_v<T, Out>;
+
+  static void set_out_type(rapt_attention_options &o) {
+    if (!is_output_like_queries) o.out_type = Api<Out>::type;
+  }
+
   static AttentionLayout how(const Layout &layout, AttentionStage stage) {
     AttentionLayout made = layout.attention;
     if (stage != AttentionStage::whole && made.calls == Calls::split_keys) made.calls = Calls::task_ranges;
@@ -77,10 +86,16 @@ class ForwardRun : AttentionRun<T> {
     return made;
   }
 
-  const Tensor &out() const { return in_place_ ? in_.q : out_; }
+  const Outputs &out() const {
+    if constexpr (is_output_like_queries) {
+      if (in_place_) return in_.q;
+    }
+    return out_;
+  }
 
   rapt_attention_options options_of(const Piece &piece) {
     rapt_attention_options o = Base::options_of(piece);
+    set_out_type(o);
     o.out_strides = this->strides(out(), piece);
     if (stage_ != AttentionStage::partial) {
       o.lse_strides = this->strides(lse_, piece);
@@ -113,9 +128,9 @@ class ForwardRun : AttentionRun<T> {
 
   void run_piece(const Piece &piece) {
     const rapt_attention_options o = options_of(piece);
-    const T *const q = this->queries_at(in_.q, piece), *const k = this->keys_at(in_.k, piece),
-                   *const v = this->keys_at(in_.v, piece);
-    T *const out_at = this->queries_at(out(), piece);
+    const T *const q = this->queries_at(in_.q, piece);
+    const KV *const k = this->keys_at(in_.k, piece), *const v = this->keys_at(in_.v, piece);
+    Out *const out_at = this->queries_at(out(), piece);
     void *const workspace = workspace_->data();
     std::size_t tasks = 0;
     check(rapt_attention_tasks(&o, &tasks));
@@ -131,8 +146,8 @@ class ForwardRun : AttentionRun<T> {
   }
 
   // Partial results of a piece lie in memory of its own, and are then copied to their place.
-  void run_by_keys(const Piece &piece, const rapt_attention_options &o, const T *q, const T *k, const T *v,
-                   T *out_at, std::size_t tasks) {
+  void run_by_keys(const Piece &piece, const rapt_attention_options &o, const T *q, const KV *k, const KV *v,
+                   Out *out_at, std::size_t tasks) {
     std::size_t partial_tasks = 0, partials_length = 0;
     check(rapt_attention_partial_tasks(&o, &partial_tasks, &partials_length));
     const std::size_t chunks = (o.kv_len + 511) / 512;
@@ -207,7 +222,7 @@ class ForwardRun : AttentionRun<T> {
   AttentionStage stage_;
   bool in_place_ = false;
   std::size_t chunks_ = 0;
-  Tensor out_;
+  Outputs out_;
   Numbers lse_, partials_;
 };
 
@@ -223,5 +238,35 @@ template Outcome run_attention<float>(const Problem &, const Layout &, Attention
 template Outcome run_attention<double>(const Problem &, const Layout &, AttentionStage, rapt_arithmetic);
 template Outcome run_attention<F16>(const Problem &, const Layout &, AttentionStage, rapt_arithmetic);
 template Outcome run_attention<BF16>(const Problem &, const Layout &, AttentionStage, rapt_arithmetic);
+
+// Values of one type are computed with queries of another, and outputs are of a third.
+Outcome run_attention_of_types(ElementTypes types, const Problem &problem, const Layout &layout,
+                               AttentionStage stage) {
+  const auto run = [&]<class Q, class KV, class Out>(Q, KV, Out) {
+    return ForwardRun<Q, KV, Out>(problem, layout, stage).run();
+  };
+  const float f32{};
+  const F16 f16{};
+  const BF16 bf16{};
+  switch (types) {
+    case ElementTypes::f32_f16_f32:
+      return run(f32, f16, f32);
+    case ElementTypes::f32_bf16_f16:
+      return run(f32, bf16, f16);
+    case ElementTypes::f16_f16_f32:
+      return run(f16, f16, f32);
+    case ElementTypes::f16_bf16_f16:
+      return run(f16, bf16, f16);
+    case ElementTypes::f16_f32_bf16:
+      return run(f16, f32, bf16);
+    case ElementTypes::bf16_bf16_f32:
+      return run(bf16, bf16, f32);
+    case ElementTypes::bf16_f16_bf16:
+      return run(bf16, f16, bf16);
+    case ElementTypes::bf16_f32_f16:
+      return run(bf16, f32, f16);
+  }
+  return {};
+}
 
 }  // namespace rapt::test

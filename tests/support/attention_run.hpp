@@ -13,11 +13,13 @@
 
 namespace rapt::test {
 
-template <class T>
+// T: the elements of queries, KV: those of keys and values.
+template <class T, class KV = T>
 class AttentionRun : protected AttentionCalls {
  protected:
   using A = Number<T>;
   using Tensor = test::Tensor<T>;
+  using Keys = test::Tensor<KV>;
   using Numbers = test::Tensor<A>;
   using Shape = typename Tensor::Shape;
 
@@ -30,7 +32,8 @@ class AttentionRun : protected AttentionCalls {
 
   // q, k and v, or their gradients: apart, or slices of `whole`.
   struct Three {
-    Tensor whole, q, k, v;
+    Tensor whole, q;
+    Keys k, v;
   };
 
   AttentionRun(const Problem &problem, const Layout &layout, const AttentionLayout &how,
@@ -39,7 +42,7 @@ class AttentionRun : protected AttentionCalls {
         arithmetic_(arithmetic),
         problem_(problem.as<AttentionProblem>()),
         how_(how),
-        a_(make_attention<T>(problem)) {
+        a_(make_numbers(problem)) {
     make_plain_where_it_must_be();
     q_first_ = offsets_of(a_.q_lengths, a_.q_len, 0, how_.q_offsets ? 2 : 0);
     kv_slack_ = random_.one_in(2);
@@ -54,25 +57,30 @@ class AttentionRun : protected AttentionCalls {
     Three made;
     const Shape q = queries_of(a_.qk_dim), v = keys_of(a_.v_dim);
     Shape k = keys_of(a_.qk_dim);
-    if (how_.fused) {
-      const std::size_t q_part = a_.q_heads * a_.qk_dim, k_part = a_.kv_heads * a_.qk_dim,
-                        v_part = a_.kv_heads * a_.v_dim;
-      made.whole = Tensor({a_.batch, 1, std::max(a_.q_len, a_.kv_len), q_part + k_part + v_part}, true,
-                          gap(q_slot), layout_, q_slot);
-      made.q = Tensor(made.whole, q, 0);
-      made.k = Tensor(made.whole, k, q_part);
-      made.v = Tensor(made.whole, v, q_part + k_part);
-      return made;
+    if constexpr (is_uniform) {
+      if (how_.fused) return fused_tensors(q, k, v, q_slot);
     }
     made.q = Tensor(q, how_.tokens_outside, gap(q_slot), layout_, q_slot);
-    made.v = Tensor(v, how_.tokens_outside, gap(kv_slot), layout_, kv_slot);
+    made.v = Keys(v, how_.tokens_outside, gap(kv_slot), layout_, kv_slot);
     const bool packed = how_.packed_keys;
     if (packed) k = {k.batch, k.heads, 1, (k.tokens + 63) / 64 * 64 * a_.qk_dim};
-    made.k = Tensor(k, !packed && how_.tokens_outside, gap(kv_slot), layout_, kv_slot);
+    made.k = Keys(k, !packed && how_.tokens_outside, gap(kv_slot), layout_, kv_slot);
     if (how_.repeated_heads && k.heads == 1 && a_.q_heads > 1) {
       made.k.repeat({false, true, false});
       made.v.repeat({false, true, false});
     }
+    return made;
+  }
+  // Slices of one buffer.
+  Three fused_tensors(const Shape &q, const Shape &k, const Shape &v, std::size_t slot) const {
+    Three made;
+    const std::size_t q_part = a_.q_heads * a_.qk_dim, k_part = a_.kv_heads * a_.qk_dim,
+                      v_part = a_.kv_heads * a_.v_dim;
+    made.whole = Tensor({a_.batch, 1, std::max(a_.q_len, a_.kv_len), q_part + k_part + v_part}, true,
+                        gap(slot), layout_, slot);
+    made.q = Tensor(made.whole, q, 0);
+    made.k = Tensor(made.whole, k, q_part);
+    made.v = Tensor(made.whole, v, q_part + k_part);
     return made;
   }
   Shape queries_of(std::size_t row) const {
@@ -109,7 +117,7 @@ class AttentionRun : protected AttentionCalls {
     const std::size_t b = piece.first_sequence;
     return tensor.at(query_sequence(b), 0, query_token(b, piece.first_query));
   }
-  T *keys_at(const Tensor &tensor, const Piece &piece) const {
+  KV *keys_at(const Keys &tensor, const Piece &piece) const {
     const bool from_first = how_.page_size != 0 || how_.kv_offsets;
     return tensor.at(from_first ? 0 : piece.first_sequence, 0, 0);
   }
@@ -212,12 +220,24 @@ class AttentionRun : protected AttentionCalls {
   Numbers bias_;
 
  private:
+  static constexpr bool is_uniform = std::is_same_v<T, KV>;
+
+  static oracle::Attention<A> make_numbers(const Problem &problem) {
+    if constexpr (is_uniform) return make_attention<T>(problem);
+    oracle::Attention<A> made = make_attention<A>(problem);
+    for (A &number : made.q) number = A{T(number)};
+    for (A &number : made.k) number = A{KV(number)};
+    for (A &number : made.v) number = A{KV(number)};
+    return made;
+  }
   rapt_attention_options types() const {
     rapt_attention_options o = attention_options<T>();
+    if constexpr (!is_uniform) o.kv_type = Api<KV>::type;
     if (arithmetic_ != RAPT_ARITHMETIC_DEFAULT) o.arithmetic = arithmetic_;
     return o;
   }
   void make_plain_where_it_must_be() {
+    if (!is_uniform) how_.fused = false;
     if (!a_.q_lengths.empty()) how_.q_offsets = true;
     if (how_.page_size != 0 || how_.packed_keys) how_.kv_offsets = false;
     if (how_.packed_keys && how_.page_size != 0) how_.page_size = (how_.page_size + 63) / 64 * 64;
@@ -269,7 +289,8 @@ class AttentionRun : protected AttentionCalls {
       }
     }
     if (how_.packed_keys) pack_keys();
-    for (Tensor *tensor : {&in_.whole, &in_.q, &in_.k, &in_.v}) tensor->remember();
+    for (Tensor *tensor : {&in_.whole, &in_.q}) tensor->remember();
+    for (Keys *tensor : {&in_.k, &in_.v}) tensor->remember();
   }
   // The row in a_.k of head `h` in memory.
   std::size_t kv_row(std::size_t b, std::size_t h, std::size_t j) const {
@@ -287,7 +308,7 @@ class AttentionRun : protected AttentionCalls {
           if (how_.page_size != 0) tokens = std::min(tokens, how_.page_size - token);
           const auto first = a_.k.begin() + static_cast<std::ptrdiff_t>(kv_row(b, h, j) * a_.qk_dim);
           const std::vector<A> numbers(first, first + static_cast<std::ptrdiff_t>(tokens * a_.qk_dim));
-          const std::vector<T> keys = elements_of<T>(numbers);
+          const std::vector<KV> keys = elements_of<KV>(numbers);
           check(rapt_attention_pack_keys(keys.data(), 0, token, tokens, &shape, in_.k.at(sequence, h, 0)));
           j += tokens;
         }

@@ -99,6 +99,7 @@ class std::numeric_limits<rapt::test::Half<digits_, max_exponent_>> {
   static constexpr Half lowest() { return Half::of_bits(0x8000 | (infinity_bits - 1)); }
   static constexpr Half min() { return Half::of_bits(1 << (digits - 1)); }
   static constexpr Half denorm_min() { return Half::of_bits(1); }
+  static Half epsilon() { return Half(std::ldexp(1.0, 1 - digits)); }
 };
 
 namespace rapt::test {

@@ -16,6 +16,7 @@ namespace rapt::test {
 // Copied whole: memory is compared with the bytes between the fields.
 inline const rapt_attention_options default_attention_options = RAPT_ATTENTION_OPTIONS_INIT;
 
+// T: the arithmetic type.
 template <class T>
 class AttentionFuzz {
  protected:
@@ -141,22 +142,22 @@ class AttentionFuzz {
 
   void must_fail(rapt_status status) { rules_.must_fail |= only(status); }
 
-  // call(space, cut) on each level, in a workspace between guard pages. It may write `results` alone. `cut`
-  // differs from level to level, and is 0 if the call must fail.
-  template <class Call>
-  void call_on_every_level(const char *function, const T *results, std::size_t count, Call &&call) {
+  // call(space, cut) on each level, in a workspace between guard pages. It may write `results` alone, and
+  // append(bits) appends their bits. `cut` differs from level to level, and is 0 if the call must fail.
+  template <class Append, class Call>
+  void call_on_every_level(const char *function, const RowsOfBytes &results, Append &&append, Call &&call) {
     static GuardedSlot workspace(std::size_t{1} << 20);
     const unsigned cut = input_.byte();
     unsigned calls = 0;
     on_every_level(
-        function, memory(), RowsOfBytes{results, 0, 1, count * sizeof(T)}, rules_,
+        function, memory(), results, rules_,
         [&] {
           unsigned char *space = workspace.place(workspace_size_, placement_, cut % 64);
           const rapt_status status = call(space, rules_.must_fail != 0 ? 0 : cut + calls++);
           if (!workspace.surroundings_intact()) finding(function, "wrote outside the workspace");
           return status;
         },
-        [&](std::vector<std::uint64_t> &bits) { append_bits(bits, results, 0, 1, count); });
+        append);
   }
 
   // run(first, end) for each task, the last one first.
@@ -171,7 +172,7 @@ class AttentionFuzz {
   bool tokens_outside_ = false;
   Placement placement_ = Placement::ends_at_guard;
   std::size_t workspace_size_ = 0;
-  T *q_ = nullptr, *k_ = nullptr, *v_ = nullptr;
+  void *q_ = nullptr, *k_ = nullptr, *v_ = nullptr;
   CallRules rules_;
 };
 

@@ -1,0 +1,276 @@
+// Every form of the vector instructions' operands, with random values: registers of all sizes, masks,
+// broadcasts and addresses. Each form runs twice: as it is, and marked for the emulator. Both must give what
+// the form means.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstring>
+#include <random>
+
+#include "instruction.hpp"
+#include "report.hpp"
+#include "vector_shells.hpp"
+
+namespace rapt::emulate {
+
+Vector instructions_test_memory[5] = {};
+
+namespace {
+
+constexpr unsigned no_memory = ~0u;
+enum class Masking { none, merging, zeroing };
+
+struct Form {
+  const char *text;
+  const char *feature;
+  Operation operation;
+  unsigned words;  // of the operands
+  Masking masking;
+  unsigned offset;  // in words, of the second operand in instructions_test_memory
+  bool broadcast;
+  unsigned stored_words;  // of the destination
+  Code *code, *marked;
+};
+
+#define ZMM(feature, operation, words, masking, offset, broadcast, text)                                 \
+  {                                                                                                      \
+    text, feature, Operation::operation, words, Masking::masking, offset, broadcast, 16, ZMM_CODE(text), \
+        ZMM_CODE(MARKED text)                                                                            \
+  }
+#define LOW_ZMM(feature, operation, words, text)                                                         \
+  {                                                                                                      \
+    text, feature, Operation::operation, words, Masking::none, no_memory, false, 16, LOW_ZMM_CODE(text), \
+        LOW_ZMM_CODE(MARKED text)                                                                        \
+  }
+#define YMM(feature, operation, words, offset, broadcast, text)                                      \
+  {                                                                                                  \
+    text, feature, Operation::operation, words, Masking::none, offset, broadcast, 8, YMM_CODE(text), \
+        YMM_CODE(MARKED text)                                                                        \
+  }
+
+const Form forms[] = {
+    ZMM("avx512_bf16", vdpbf16ps, 16, none, no_memory, false, "vdpbf16ps %%zmm29, %%zmm3, %%zmm18"),
+    ZMM("avx512_bf16", vdpbf16ps, 8, none, no_memory, false, "vdpbf16ps %%ymm29, %%ymm3, %%ymm18"),
+    ZMM("avx512_bf16", vdpbf16ps, 4, none, no_memory, false, "vdpbf16ps %%xmm29, %%xmm3, %%xmm18"),
+    ZMM("avx512_bf16", vdpbf16ps, 16, merging, no_memory, false,
+        "vdpbf16ps %%zmm29, %%zmm3, %%zmm18%{%%k5%}"),
+    ZMM("avx512_bf16", vdpbf16ps, 16, zeroing, no_memory, false,
+        "vdpbf16ps %%zmm29, %%zmm3, %%zmm18%{%%k5%}%{z%}"),
+    ZMM("avx512_bf16", vdpbf16ps, 16, none, 32, false, "vdpbf16ps (%%rax), %%zmm3, %%zmm18"),
+    ZMM("avx512_bf16", vdpbf16ps, 16, none, 48, false, "vdpbf16ps 64(%%rax), %%zmm3, %%zmm18"),
+    ZMM("avx512_bf16", vdpbf16ps, 16, none, 16, false, "vdpbf16ps -64(%%rax), %%zmm3, %%zmm18"),
+    ZMM("avx512_bf16", vdpbf16ps, 16, none, 15, false, "vdpbf16ps -68(%%rax), %%zmm3, %%zmm18"),
+    ZMM("avx512_bf16", vdpbf16ps, 8, merging, 40, false, "vdpbf16ps 32(%%r13), %%ymm3, %%ymm18%{%%k5%}"),
+    ZMM("avx512_bf16", vdpbf16ps, 16, none, 48, false, "vdpbf16ps (%%rax,%%rcx,4), %%zmm3, %%zmm18"),
+    ZMM("avx512_bf16", vdpbf16ps, 16, none, 40, false, "vdpbf16ps (%%r8,%%r9,2), %%zmm3, %%zmm18"),
+    ZMM("avx512_bf16", vdpbf16ps, 16, none, 20, false,
+        "vdpbf16ps instructions_test_memory+80(%%rip), %%zmm3, %%zmm18"),
+    ZMM("avx512_bf16", vdpbf16ps, 16, none, 34, true, "vdpbf16ps 8(%%rax)%{1to16%}, %%zmm3, %%zmm18"),
+    ZMM("avx512_bf16", vdpbf16ps, 8, zeroing, 33, true,
+        "vdpbf16ps 4(%%rax)%{1to8%}, %%ymm3, %%ymm18%{%%k5%}%{z%}"),
+    ZMM("avx512_bf16", vcvtneps2bf16, 16, none, no_memory, false, "vcvtneps2bf16 %%zmm29, %%ymm18"),
+    ZMM("avx512_bf16", vcvtneps2bf16, 16, merging, no_memory, false,
+        "vcvtneps2bf16 %%zmm29, %%ymm18%{%%k5%}"),
+    ZMM("avx512_bf16", vcvtneps2bf16, 8, none, no_memory, false, "vcvtneps2bf16 %%ymm29, %%xmm18"),
+    ZMM("avx512_bf16", vcvtneps2bf16, 4, none, no_memory, false, "vcvtneps2bf16 %%xmm29, %%xmm18"),
+    ZMM("avx512_bf16", vcvtneps2bf16, 16, none, 48, false, "vcvtneps2bf16 64(%%rax), %%ymm18"),
+    ZMM("avx512_bf16", vcvtneps2bf16, 8, none, 35, true, "vcvtneps2bf16 12(%%rax)%{1to8%}, %%xmm18"),
+    ZMM("avx512_bf16", vcvtne2ps2bf16, 16, none, no_memory, false, "vcvtne2ps2bf16 %%zmm29, %%zmm3, %%zmm18"),
+    ZMM("avx512_bf16", vcvtne2ps2bf16, 16, zeroing, no_memory, false,
+        "vcvtne2ps2bf16 %%zmm29, %%zmm3, %%zmm18%{%%k5%}%{z%}"),
+    ZMM("avx512_bf16", vcvtne2ps2bf16, 8, merging, 40, false,
+        "vcvtne2ps2bf16 32(%%rax), %%ymm3, %%ymm18%{%%k5%}"),
+    ZMM("avx512_bf16", vcvtne2ps2bf16, 4, none, no_memory, false, "vcvtne2ps2bf16 %%xmm29, %%xmm3, %%xmm18"),
+    ZMM("avx512_vnni", vpdpbusd, 16, none, no_memory, false, "vpdpbusd %%zmm29, %%zmm3, %%zmm18"),
+    ZMM("avx512_vnni", vpdpbusd, 8, merging, no_memory, false, "vpdpbusd %%ymm29, %%ymm3, %%ymm18%{%%k5%}"),
+    ZMM("avx512_vnni", vpdpbusd, 16, none, 34, true, "vpdpbusd 8(%%rax)%{1to16%}, %%zmm3, %%zmm18"),
+    ZMM("avx512_vnni", vpdpbusds, 16, zeroing, no_memory, false,
+        "vpdpbusds %%zmm29, %%zmm3, %%zmm18%{%%k5%}%{z%}"),
+    ZMM("avx512_vnni", vpdpbusds, 4, none, 36, false, "vpdpbusds 16(%%rax), %%xmm3, %%xmm18"),
+    ZMM("avx512_vnni", vpdpwssd, 16, merging, no_memory, false, "vpdpwssd %%zmm29, %%zmm3, %%zmm18%{%%k5%}"),
+    ZMM("avx512_vnni", vpdpwssd, 16, none, 48, false, "vpdpwssd 64(%%rax), %%zmm3, %%zmm18"),
+    ZMM("avx512_vnni", vpdpwssds, 16, none, no_memory, false, "vpdpwssds %%zmm29, %%zmm3, %%zmm18"),
+    ZMM("avx512_vnni", vpdpwssds, 8, none, 30, true, "vpdpwssds -8(%%rax)%{1to8%}, %%ymm3, %%ymm18"),
+    ZMM("avx512_vnni", vpdpbusd, 16, none, 32, false, "vpdpbusd (%%r12), %%zmm3, %%zmm18"),
+    // The rest of a register becomes zero.
+    LOW_ZMM("avx512_bf16", vdpbf16ps, 16, "vdpbf16ps %%zmm29, %%zmm3, %%zmm2"),
+    LOW_ZMM("avx512_bf16", vcvtneps2bf16, 16, "vcvtneps2bf16 %%zmm29, %%ymm2"),
+    LOW_ZMM("avx512_vnni", vpdpbusd, 8, "vpdpbusd %%ymm29, %%ymm3, %%ymm2"),
+    LOW_ZMM("avx512_vnni", vpdpwssd, 4, "vpdpwssd %%xmm29, %%xmm3, %%xmm2"),
+    // Without AVX-512's registers these run where AVX2 does.
+    YMM("evex_ymm", vdpbf16ps, 8, no_memory, false, "vdpbf16ps %%ymm9, %%ymm3, %%ymm2"),
+    YMM("evex_ymm", vdpbf16ps, 8, 33, true, "vdpbf16ps 4(%%rax)%{1to8%}, %%ymm3, %%ymm2"),
+    YMM("evex_ymm", vdpbf16ps, 8, 40, false, "vdpbf16ps 32(%%rax), %%ymm3, %%ymm2"),
+    YMM("evex_ymm", vcvtneps2bf16, 8, no_memory, false, "vcvtneps2bf16 %%ymm9, %%xmm2"),
+    YMM("evex_ymm", vcvtne2ps2bf16, 8, no_memory, false, "vcvtne2ps2bf16 %%ymm9, %%ymm3, %%ymm2"),
+    YMM("evex_ymm", vpdpbusd, 8, no_memory, false, "%{evex%} vpdpbusd %%ymm9, %%ymm3, %%ymm2"),
+    YMM("evex_ymm", vpdpwssds, 4, no_memory, false, "%{evex%} vpdpwssds %%xmm9, %%xmm3, %%xmm2"),
+    YMM("avx_vnni", vpdpbusd, 8, no_memory, false, "%{vex%} vpdpbusd %%ymm9, %%ymm3, %%ymm2"),
+    YMM("avx_vnni", vpdpbusd, 4, no_memory, false, "%{vex%} vpdpbusd %%xmm9, %%xmm3, %%xmm2"),
+    YMM("avx_vnni", vpdpbusds, 8, 40, false, "%{vex%} vpdpbusds 32(%%rax), %%ymm3, %%ymm2"),
+    YMM("avx_vnni", vpdpwssd, 8, 29, false, "%{vex%} vpdpwssd -12(%%r13), %%ymm3, %%ymm2"),
+    YMM("avx_vnni", vpdpwssd, 8, 40, false, "%{vex%} vpdpwssd (%%r8,%%r9,2), %%ymm3, %%ymm2"),
+    YMM("avx_vnni", vpdpwssds, 8, 20, false,
+        "%{vex%} vpdpwssds instructions_test_memory+80(%%rip), %%ymm3, %%ymm2"),
+};
+
+Word element(Operation operation, Word c, Word a, Word b) {
+  switch (operation) {
+    case Operation::vdpbf16ps:
+      return vdpbf16ps(c, a, b);
+    case Operation::vpdpbusd:
+      return wrapped(sum_of_bytes<std::uint8_t, std::int8_t>(c, a, b));
+    case Operation::vpdpbusds:
+      return saturated(sum_of_bytes<std::uint8_t, std::int8_t>(c, a, b));
+    case Operation::vpdpwssd:
+      return wrapped(sum_of_shorts(c, a, b));
+    default:
+      return saturated(sum_of_shorts(c, a, b));
+  }
+}
+
+// Elements of type T that the mask leaves out; zeros behind `count` elements.
+template <class T>
+void mask_elements(Vector &result, const Vector &before, unsigned count, const Form &form, Word mask) {
+  for (unsigned e = 0; e < 64 / sizeof(T); ++e) {
+    T value = 0;
+    if (e < count) {
+      const bool kept = form.masking == Masking::none || (mask >> e & 1);
+      if (kept || form.masking == Masking::merging) {
+        std::memcpy(&value, reinterpret_cast<const char *>(&(kept ? result : before)) + sizeof(T) * e,
+                    sizeof(T));
+      }
+    }
+    std::memcpy(reinterpret_cast<char *>(&result) + sizeof(T) * e, &value, sizeof(T));
+  }
+}
+
+Vector expected(const Form &form, const Operands &operands) {
+  Vector b = operands.second, result = {};
+  if (form.offset != no_memory) {
+    const Word *const memory = &instructions_test_memory[0].words[0] + form.offset;
+    for (unsigned e = 0; e < form.words; ++e) b.words[e] = memory[form.broadcast ? 0 : e];
+  }
+  const bool pairs = form.operation == Operation::vcvtne2ps2bf16;
+  if (pairs || form.operation == Operation::vcvtneps2bf16) {
+    std::uint16_t halves[32] = {};
+    for (unsigned e = 0; e < form.words; ++e) {
+      halves[e] = bf16_of(b.words[e]);
+      if (pairs) halves[form.words + e] = bf16_of(operands.first.words[e]);
+    }
+    std::memcpy(&result, halves, sizeof halves);
+    mask_elements<std::uint16_t>(result, operands.destination, pairs ? 2 * form.words : form.words, form,
+                                 operands.mask);
+  } else {
+    for (unsigned e = 0; e < form.words; ++e) {
+      result.words[e] =
+          element(form.operation, operands.destination.words[e], operands.first.words[e], b.words[e]);
+    }
+    mask_elements<Word>(result, operands.destination, form.words, form, operands.mask);
+  }
+  return result;
+}
+
+// Ordinary bf16 pairs in every other trial, so that sums are not all infinite.
+void fill(Vector &vector, std::mt19937 &random, bool ordinary) {
+  for (Word &word : vector.words) {
+    word = static_cast<Word>(random());
+    if (ordinary) word = (word & 0x807f807f) | 0x3f803f80;
+  }
+}
+
+void run(const Form &form, Code *code, bool marked, Report &report) {
+  static std::string what;
+  what = form.text + std::string(marked ? ", marked" : "");
+  std::erase(what, '%');
+  report.begin(what.c_str());
+  std::mt19937 random(1);
+  Executed executed = Executed::not_at_all;
+  for (int trial = 0; trial < 20; ++trial) {
+    const bool ordinary = trial % 2 != 0;
+    Operands operands;
+    fill(operands.destination, random, ordinary);
+    fill(operands.first, random, ordinary);
+    fill(operands.second, random, ordinary);
+    operands.mask = static_cast<Word>(random());
+    for (Vector &vector : instructions_test_memory) fill(vector, random, ordinary);
+    const Vector wanted = expected(form, operands);
+    executed = attempt([&] { code(operands); });
+    if (executed == Executed::not_at_all) break;
+    for (unsigned e = 0; e < form.stored_words; ++e) {
+      const Word found = operands.destination.words[e];
+      const bool equal = form.operation == Operation::vdpbf16ps ? equal_floats(wanted.words[e], found)
+                                                                : wanted.words[e] == found;
+      report.compare(equal, wanted.words[e], found);
+    }
+  }
+  report.end(executed, form.feature, marked);
+}
+
+// A signal's handler starts with all registers in their initial state: the frame of a trap there does not
+// hold their components. The masks and zmm16 to zmm31 stay in it until the marked instruction.
+Word initial_state_results[2][16];
+
+void multiply_in_initial_state(int) {
+  asm volatile("vmovd %2, %%xmm3\n\tvpbroadcastd %%xmm3, %%zmm3\n\t" MARKED
+               "vpdpbusd %%zmm3, %%zmm3, %%zmm18\n\tvmovdqu32 %%zmm18, (%0)\n\t"
+               "vmovd %2, %%xmm3\n\t" MARKED
+               "vpdpbusd %%ymm19, %%ymm3, %%ymm3%{%%k5%}%{z%}\n\tvmovdqu32 %%zmm3, (%1)\n\t"
+               "vzeroupper" ::"r"(initial_state_results[0]),
+               "r"(initial_state_results[1]), "r"(0x01010101)
+               : "memory", "xmm3");
+}
+
+void check_initial_state(Report &report) {
+  report.begin("vpdpbusd of registers in their initial state, marked");
+  std::memset(initial_state_results, 0xff, sizeof initial_state_results);
+  struct sigaction action = {}, before;
+  action.sa_handler = multiply_in_initial_state;
+  sigaction(SIGUSR1, &action, &before);
+  const Executed executed = attempt([] { raise(SIGUSR1); });
+  sigaction(SIGUSR1, &before, nullptr);
+  for (unsigned e = 0; e < 16 && executed != Executed::not_at_all; ++e) {
+    report.compare(initial_state_results[0][e] == 4, 4, initial_state_results[0][e]);
+    report.compare(initial_state_results[1][e] == 0, 0, initial_state_results[1][e]);
+  }
+  report.end(executed, "avx512_vnni", true);
+}
+
+// The mask leaves out elements in a page that cannot be read.
+void check_masked_memory(Report &report) {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  void *const pages = mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED || mprotect(static_cast<char *>(pages) + page, page, PROT_NONE) != 0) return;
+  Word *const last = reinterpret_cast<Word *>(static_cast<char *>(pages) + page) - 4;
+  for (unsigned e = 0; e < 4; ++e) last[e] = 0x02020202 * (e + 1);
+  Word results[16] = {};
+  report.begin("vpdpbusd of masked memory before a guard page, marked");
+  const Executed executed = attempt([&] {
+    asm volatile(
+        "kmovd %2, %%k5\n\tvpbroadcastd %3, %%zmm3\n\tvpbroadcastd %3, %%zmm18\n\t" MARKED
+        "vpdpbusd (%1), %%zmm3, %%zmm18%{%%k5%}%{z%}\n\tvmovdqu32 %%zmm18, (%0)\n\tvzeroupper" ::"r"(results),
+        "r"(last), "r"(0xf), "r"(0x01010101)
+        : "memory", "xmm3");
+  });
+  for (unsigned e = 0; e < 16 && executed != Executed::not_at_all; ++e) {
+    const Word expected = e < 4 ? 0x01010101 + 8 * (e + 1) : 0;
+    report.compare(results[e] == expected, expected, results[e]);
+  }
+  report.end(executed, "avx512_vnni", true);
+  munmap(pages, 2 * page);
+}
+
+}  // namespace
+
+void check_operands(Report &report) {
+  for (const Form &form : forms) {
+    run(form, form.code, false, report);
+    if (rapt_emulated_instructions) run(form, form.marked, true, report);
+  }
+  if (!rapt_emulated_instructions) return;
+  check_initial_state(report);
+  check_masked_memory(report);
+}
+
+}  // namespace rapt::emulate

@@ -1,0 +1,54 @@
+// Decodes the VEX and EVEX instructions that are emulated.
+#pragma once
+
+#include <ucontext.h>
+
+#include <cstdint>
+
+namespace rapt::emulate {
+
+enum class Operation : std::uint8_t {
+  ldtilecfg,
+  sttilecfg,
+  tilerelease,
+  tilezero,
+  tileload,
+  tilestored,
+  tdpbf16ps,
+  tdpbssd,
+  tdpbsud,
+  tdpbusd,
+  tdpbuud,
+  vdpbf16ps,
+  vcvtneps2bf16,
+  vcvtne2ps2bf16,
+  vpdpbusd,
+  vpdpbusds,
+  vpdpwssd,
+  vpdpwssds
+};
+
+enum class Feature : std::uint8_t { amx, avx512_bf16, avx512_vnni, avx_vnni };
+
+struct Instruction {
+  Operation operation;
+  Feature feature;
+  bool evex;
+  unsigned length;       // in bytes
+  unsigned vector_size;  // in bytes: 16, 32 or 64
+  unsigned reg, vvvv;    // register operands; reg is the destination of all but stores
+  bool memory;           // the other operand lies in memory, else in the register rm
+  unsigned rm;
+  std::uintptr_t base;   // the address without the scaled index register
+  std::uintptr_t index;  // the scaled index register: of tile loads and stores the stride
+  bool broadcast;        // one word of memory for all elements
+  unsigned mask;         // the mask register; 0: every element is written
+  bool zeroing;          // elements outside the mask become zero
+
+  std::uintptr_t address() const { return base + index; }
+};
+
+// The instruction at RIP. False if it is none of these.
+bool decode(const greg_t *registers, Instruction &instruction);
+
+}  // namespace rapt::emulate

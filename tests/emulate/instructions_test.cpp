@@ -1,0 +1,58 @@
+// The instructions that the emulator executes, judged by golden/: the model of their arithmetic, then the
+// instructions themselves, by whatever executes them, and every form of their operands.
+//
+//   rapt_instructions_test GOLDEN_FOLDER [--emulated FEATURE,...] [--native]
+//
+// A row tells what executed an instruction: native, emulated or not run. The features named must be emulated.
+// --native: those of /proc/cpuinfo must be native. evex_ymm: EVEX forms that need none of AVX-512's
+// registers.
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "report.hpp"
+
+namespace {
+
+// A kernel may refuse the permission to use tiles that the CPU has.
+std::string native_features(bool tiles_permitted) {
+  std::ifstream file("/proc/cpuinfo");
+  std::string features, line;
+  while (std::getline(file, line) && line.rfind("flags", 0) != 0) {
+  }
+  std::istringstream flags(line);
+  for (std::string flag; flags >> flag;) {
+    if (flag == "amx_tile" && tiles_permitted) features += "amx,";
+    if (flag == "avx512_bf16" || flag == "avx512_vnni" || flag == "avx_vnni") features += flag + ",";
+  }
+  return features;
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+  constexpr long arch_req_xcomp_perm = 0x1023, tile_data = 18;
+  const bool tiles_permitted = syscall(SYS_arch_prctl, arch_req_xcomp_perm, tile_data) == 0;
+  std::string golden, emulated, native;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument == "--emulated" && i + 1 < argc) {
+      emulated = argv[++i];
+    } else if (argument == "--native") {
+      native = native_features(tiles_permitted);
+    } else {
+      golden = argument;
+    }
+  }
+  using namespace rapt::emulate;
+  Report report(emulated, native);
+  check_model(golden, report);
+  check_tiles(golden, report);
+  check_vectors(golden, report);
+  check_operands(report);
+  report.print_skips();
+  return report.failed();
+}

@@ -1,0 +1,192 @@
+// Presents another CPU to a program, and executes the instructions that the CPU lacks: LD_PRELOAD this
+// library.
+//
+//   RAPT_CPU_MODEL=skylake-x     CPUID shows no feature that this model lacks; the program still runs at full
+//   speed RAPT_EMULATE=amx,avx_vnni    CPUID shows these features too, and the handler of SIGILL executes
+//   their instructions:
+//                                amx, avx512_bf16, avx512_vnni, avx_vnni
+//
+// Linux can make the cpuid instruction fault (arch_prctl ARCH_SET_CPUID, where the CPU has cpuid_fault).
+// Where it cannot, and CPUID does not show the features itself, the exit status is 77. XGETBV cannot fault:
+// XCR0 is the CPU's own. The permission to use tile data succeeds without asking the kernel. A CPU with AMX
+// then traps on tile data too.
+//
+// An instruction behind ud1 %eax, %eax is always executed here: tests compare it with the CPU's.
+#include <dlfcn.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+#include <xmmintrin.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "features.hpp"
+#include "frame.hpp"
+#include "instruction.hpp"
+#include "tiles.hpp"
+#include "vectors.hpp"
+
+using namespace rapt::emulate;
+
+namespace {
+
+constexpr long arch_set_cpuid = 0x1012, arch_req_xcomp_perm = 0x1023, tile_data = 18;
+constexpr int cannot = 77;
+
+std::atomic<unsigned long> executed{0};
+struct sigaction program_actions[2];  // what the program itself wants done on SIGILL and SIGSEGV
+bool installed = false;
+
+struct sigaction *program_action(int signal) {
+  if (signal == SIGILL) return &program_actions[0];
+  return signal == SIGSEGV ? &program_actions[1] : nullptr;
+}
+
+using SigactionFunction = int(int, const struct sigaction *, struct sigaction *);
+
+int real_sigaction(int signal, const struct sigaction *action, struct sigaction *before) {
+  static const auto next = reinterpret_cast<SigactionFunction *>(dlsym(RTLD_NEXT, "sigaction"));
+  return next(signal, action, before);
+}
+
+void hand_on(int signal, siginfo_t *info, void *context) {
+  const struct sigaction &action = *program_action(signal);
+  if (action.sa_flags & SA_SIGINFO && action.sa_sigaction) {
+    action.sa_sigaction(signal, info, context);
+  } else if (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN) {
+    action.sa_handler(signal);
+  } else {
+    struct sigaction as_ever = {};
+    as_ever.sa_handler = SIG_DFL;  // the instruction traps again
+    real_sigaction(signal, &as_ever, nullptr);
+  }
+}
+
+bool skip_marker(greg_t *registers) {
+  static constexpr unsigned char marker[] = {0x0f, 0xb9, 0xc0};
+  if (std::memcmp(reinterpret_cast<const void *>(registers[REG_RIP]), marker, sizeof marker) != 0)
+    return false;
+  registers[REG_RIP] += sizeof marker;
+  return true;
+}
+
+bool execute(ucontext_t &context) {
+  greg_t *const registers = context.uc_mcontext.gregs;
+  const greg_t trapped_at = registers[REG_RIP];
+  const bool marked = skip_marker(registers);
+  Instruction instruction;
+  Frame frame(context);
+  if (decode(registers, instruction) && (marked || is_emulated(instruction.feature)) &&
+      (instruction.feature == Feature::amx ? execute_tile(instruction, frame)
+                                           : execute_vector(instruction, frame))) {
+    registers[REG_RIP] += instruction.length;
+    return true;
+  }
+  registers[REG_RIP] = trapped_at;
+  return false;
+}
+
+// Linux starts a handler with the default floating-point mode, qemu 7.2 with the program's. Nor does qemu
+// align the stack of a handler where it presents AMX.
+[[gnu::force_align_arg_pointer]] void on_illegal_instruction(int signal, siginfo_t *info, void *context) {
+  constexpr unsigned default_mode = 0x1f80;
+  const int error = errno;
+  const unsigned mode = _mm_getcsr();
+  _mm_setcsr(default_mode);
+  const bool done = execute(*static_cast<ucontext_t *>(context));
+  _mm_setcsr(mode);
+  errno = error;
+  if (done) {
+    executed.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    hand_on(signal, info, context);
+  }
+}
+
+long set_cpuid(long enabled) { return syscall(SYS_arch_prctl, arch_set_cpuid, enabled); }
+
+[[gnu::force_align_arg_pointer]] void on_fault(int signal, siginfo_t *info, void *context) {
+  greg_t *const registers = static_cast<ucontext_t *>(context)->uc_mcontext.gregs;
+  const auto *const instruction = reinterpret_cast<const unsigned char *>(registers[REG_RIP]);
+  // Only a fault without an address can be cpuid's: any other instruction's address may not be readable.
+  if (info->si_addr != nullptr || instruction[0] != 0x0f || instruction[1] != 0xa2)
+    return hand_on(signal, info, context);
+  const auto leaf = static_cast<std::uint32_t>(registers[REG_RAX]),
+             subleaf = static_cast<std::uint32_t>(registers[REG_RCX]);
+  set_cpuid(1);
+  const CpuidWords native = read_cpuid(leaf, subleaf);
+  set_cpuid(0);
+  const CpuidWords words = presented(leaf, subleaf, native);
+  registers[REG_RAX] = words.a, registers[REG_RBX] = words.b, registers[REG_RCX] = words.c,
+  registers[REG_RDX] = words.d;
+  registers[REG_RIP] += 2;
+}
+
+void handle(int signal, void (*handler)(int, siginfo_t *, void *)) {
+  struct sigaction action = {};
+  action.sa_sigaction = handler;
+  action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+  real_sigaction(signal, &action, program_action(signal));
+}
+
+__attribute__((constructor)) void install() {
+  choose_features();
+  Frame::find_components();
+  find_tile_configuration();
+  handle(SIGILL, on_illegal_instruction);
+  handle(SIGSEGV, on_fault);
+  installed = true;
+  if (must_present_features() && set_cpuid(0) != 0) {
+    std::fprintf(stderr, "emulator: this machine cannot make cpuid fault\n");
+    _exit(cannot);
+  }
+}
+
+}  // namespace
+
+#define EXPORTED extern "C" [[gnu::visibility("default")]]
+
+// How many instructions were executed here.
+EXPORTED unsigned long rapt_emulated_instructions() { return executed.load(std::memory_order_relaxed); }
+
+// The program may handle these signals too: it gets those that are not for this library.
+EXPORTED int sigaction(int signal, const struct sigaction *action, struct sigaction *before) noexcept {
+  struct sigaction *const own = installed ? program_action(signal) : nullptr;
+  if (own == nullptr) return real_sigaction(signal, action, before);
+  if (before) *before = *own;
+  if (action) *own = *action;
+  return 0;
+}
+
+EXPORTED sighandler_t signal(int signal, sighandler_t handler) noexcept {
+  struct sigaction action = {}, before;
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  return sigaction(signal, &action, &before) == 0 ? before.sa_handler : SIG_ERR;
+}
+
+EXPORTED long syscall(long number, ...) noexcept {
+  va_list list;
+  va_start(list, number);
+  long a[6];
+  for (long &argument : a) argument = va_arg(list, long);
+  va_end(list);
+  if (number == SYS_arch_prctl && a[0] == arch_req_xcomp_perm && a[1] == tile_data &&
+      is_emulated(Feature::amx))
+    return 0;
+  long result;
+  register long r10 asm("r10") = a[3], r8 asm("r8") = a[4], r9 asm("r9") = a[5];
+  asm volatile("syscall"
+               : "=a"(result)
+               : "a"(number), "D"(a[0]), "S"(a[1]), "d"(a[2]), "r"(r10), "r"(r8), "r"(r9)
+               : "rcx", "r11", "memory");
+  if (result >= 0 || result < -4095) return result;
+  errno = static_cast<int>(-result);
+  return -1;
+}

@@ -1,0 +1,37 @@
+#!/bin/sh
+# Runs a program as on another CPU; preload.cpp says how.
+#
+#   run.sh [--model CPU] [--emulate FEATURE,...] [--qemu CPU] PROGRAM [ARGUMENT...]
+#
+#   --model     CPUID shows the features of this CPU model
+#   --emulate   CPUID shows amx, avx512_bf16, avx512_vnni or avx_vnni too, and their instructions are emulated
+#   --qemu      under qemu-x86_64 with this CPU, whose CPUID and XCR0 show the emulated features without faulting
+#
+# RAPT_EMULATOR names the compiled library, which is brought up to date first. The exit status is the program's, or 77 if this
+# machine cannot present the features.
+here=$(dirname "$0")
+library=$(realpath -m "${RAPT_EMULATOR:-$here/../../build/emulator.so}")
+model= features= cpu=
+while :; do
+  case $1 in
+    --model) model=$2 ;;
+    --emulate) features=$2 ;;
+    --qemu) cpu=$2 ;;
+    *) break ;;
+  esac
+  shift 2
+done
+if [ "$(uname -sm)" != "Linux x86_64" ]; then
+  echo "skipped: emulated x86 features: this machine is no x86-64 Linux"
+  exit 77
+fi
+"$here/build.sh" "$library" || exit 2
+export RAPT_CPU_MODEL="$model" RAPT_EMULATE="$features"
+if [ -z "$cpu" ]; then exec env LD_PRELOAD="$library" "$@"; fi
+if ! command -v qemu-x86_64 >/dev/null; then
+  echo "skipped: emulated x86 features: no qemu-x86_64"
+  exit 77
+fi
+shown=$(echo ",$features" | sed 's/,avx512_/,avx512-/g; s/,avx512-vnni/,avx512vnni/; s/,avx_vnni/,avx-vnni/
+  s/,amx/,amx-tile,amx-bf16,amx-int8/; s/,/,+/g')
+exec qemu-x86_64 -cpu "$cpu,x-force-features=on$shown" -E LD_PRELOAD="$library" "$@"
