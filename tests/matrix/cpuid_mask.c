@@ -45,6 +45,7 @@ static const struct model {
     {"haswell-without-fma", 0, 0, 0, 0, fma, 0},
     {"haswell-without-bmi2", 0, 0, 0, 0, 0, bmi2},
     {"system-without-xsave", all_ebx, all_ecx, all_edx, all_leaf71_eax, osxsave, 0},
+    {"alder-lake", 0, gfni | vaes | vpclmul, 0, avx_vnni, 0, 0},
     {"knights-landing", f | cd | er | pf, 0, 0, 0, 0, 0},
     {"skylake-x", f | dq | cd | bw | vl, 0, 0, 0, 0, 0},
     {"cooper-lake", f | dq | cd | bw | vl, vnni, 0, bf16, 0, 0},

@@ -43,7 +43,7 @@ run_model() {
   count=$((count + 1))
   local outcome arguments=(--quick)
   outcome=$(printf '%s/outcome-%03d' "$work" "$count")
-  if [[ $kernels == some ]]; then arguments+=(--kernel dot_f64 --kernel exp_f32 --kernel softmax_f32 --kernel attention_f32); fi
+  if [[ $kernels == some ]]; then arguments+=(--kernel dot_f64 --kernel exp_f32 --kernel softmax_f32 --kernel attention_f32 --kernel dot_i8); fi
   (
     begin=$SECONDS
     status=0
@@ -102,6 +102,7 @@ haswell|-march=haswell|avx2
 haswell-without-fma|-march=haswell -mno-fma|avx2
 haswell-without-bmi2|-march=haswell -mno-bmi2|avx2
 system-without-xsave|-march=haswell -mno-avx|avx2
+alder-lake|-march=alderlake|avx_vnni
 knights-landing|-march=haswell -mavx512f -mavx512cd|avx512f
 skylake-x|-march=skylake-avx512|avx512bw
 cooper-lake|-march=cooperlake|avx512_bf16
