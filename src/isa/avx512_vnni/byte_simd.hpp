@@ -36,7 +36,13 @@ struct Vnni {
 };
 
 template <>
-struct ByteSimd<std::uint8_t> : DirectBytes<Vnni, std::uint8_t> {};
+struct ByteSimd<std::uint8_t> : DirectBytes<Vnni, std::uint8_t> {
+  // accumulators | ns at 256 | 12288
+  // 4            | 4.1       | 75
+  // 6 (this)     | 4.2       | 72
+  // 8            | 5.3       | 67
+  static constexpr std::size_t together = 6;
+};
 template <>
 struct ByteSimd<std::int8_t> : BiasedBytes<Vnni, std::int8_t> {};
 template <>
