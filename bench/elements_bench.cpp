@@ -2,6 +2,7 @@
 // Their accuracy is that of f32 and of one rounding, which the tests hold.
 #include <limits>
 #include <string>
+#include <type_traits>
 
 #include "attention_bench.hpp"
 #include "support/buffer.hpp"
@@ -33,7 +34,16 @@ Buffer<T> bytes(std::size_t n) {
   return made;
 }
 
-// Products of bytes have 16 bits.
+// Products of bytes have 16 bits, but for levels with an instruction for their sums. It fixes the signs of
+// its factors; for the other type one is biased, and dot takes the bias back by a second sum
+// (src/kernels/byte_products.hpp).
+#if defined(__aarch64__)
+template <class Query>
+constexpr bool is_biased = std::is_unsigned_v<Query>;
+#else
+template <class Query>
+constexpr bool is_biased = std::is_signed_v<Query>;
+#endif
 constexpr std::size_t lane_bytes(std::size_t element_bytes) { return 2 * element_bytes; }
 
 // dot(a, b, n), of every memory level and of the widths of heads and embeddings.
@@ -41,8 +51,13 @@ template <class Dot, class MakeA, class MakeB>
 void add_dot(Suite &suite, Dot own, MakeA make_a, MakeB make_b, std::size_t element_bytes) {
   Kernel<Dot> kernel = kernel_of(suite, own);
   const auto add = [&](const std::string &size, std::size_t n) {
-    const Work work = {
-        .elements = n, .element_bytes = lane_bytes(element_bytes), .read = 2 * n * element_bytes};
+    using Element = std::remove_cvref_t<decltype(*make_a(n).data())>;
+    const Work work = {.elements = n,
+                       .element_bytes = lane_bytes(element_bytes),
+                       .read = 2 * n * element_bytes,
+                       .byte_uops_per_vector = element_bytes > 1    ? 0.0
+                                               : is_biased<Element> ? 3.0
+                                                                    : 1.0};
     kernel.add(size, work, [=] {
       return [n, a = make_a(n), b = make_b(n)](Dot dot) {
         auto result = dot(a.data(), b.data(), n);
@@ -62,10 +77,14 @@ void add_dot_rows(Suite &suite, DotRows own, MakeQuery make_query, MakeRows make
   Kernel<DotRows> kernel = kernel_of(suite, own);
   for (const std::size_t dim : suite.sizes({64, 128, 768}, {128})) {
     const std::size_t rows = 4096, n = rows * dim;
+    using Element = std::remove_cvref_t<decltype(*make_query(dim).data())>;
     const Work work = {.elements = n,
                        .element_bytes = lane_bytes(element_bytes),
                        .read = n * element_bytes,
-                       .written = rows * sizeof(float)};
+                       .written = rows * sizeof(float),
+                       .byte_uops_per_vector = element_bytes > 1    ? 0.0
+                                               : is_biased<Element> ? 2.0
+                                                                    : 1.0};
     kernel.add("4096xdim:" + std::to_string(dim), work, [=] {
       return
           [=, query = make_query(dim), matrix = make_rows(n), out = Buffer<float>(rows)](DotRows dot_rows) {

@@ -9,8 +9,11 @@
 set(RAPT_ISA_ROWS
   "scalar|any||element|"
   "avx2|x86|scalar|ymm|-mavx2 -mfma -mf16c -mbmi -mbmi2 -mlzcnt -mmovbe -mpopcnt -mcx16 -msahf"
+  "avx2_vnni|x86|avx2|ymm|-mavxvnni"
   "avx512|x86|avx2|zmm|-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl"
-  "neon|arm64|scalar|q|")
+  "avx512_vnni|x86|avx512|zmm|-mavx512vnni"
+  "neon|arm64|scalar|q|"
+  "neon_dotprod|arm64|neon|q|-march=armv8-a+dotprod")
 
 # Flags of a level for one compiler, by CMAKE_CXX_COMPILER_ID. gcc schedules before it allocates registers, and then spills
 # accumulators of panels that fit: load, FMLA and store become a chain. Bodies are written in the order in which they

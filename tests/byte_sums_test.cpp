@@ -1,4 +1,5 @@
-// Sums of bytes are exact beyond 32 bits, and at every length that a block of sums may have.
+// Sums of bytes are exact beyond 32 bits, at every length that their accumulators may have, and for every
+// number of rows.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -6,6 +7,7 @@
 #include <vector>
 
 #include "support/every_level.hpp"
+#include "support/random.hpp"
 
 namespace rapt::test {
 namespace {
@@ -36,6 +38,41 @@ TEST_CASE("sums of the largest products") {
     check_sums_of<std::int8_t>(127, -128);
     check_sums_of<std::uint8_t>(255, -128);
     check_sums_of<std::uint8_t>(255, 127);
+  });
+}
+
+// Rows are multiplied in fours and in panels of them, with a rest.
+template <class A>
+void check_numbers_of_rows() {
+  constexpr std::size_t most_rows = 40, longest = 130;
+  Random random(5);
+  std::vector<A> query(longest);
+  std::vector<std::int8_t> rows(most_rows * longest);
+  for (A &a : query) a = static_cast<A>(random.below(256));
+  for (std::int8_t &b : rows) b = static_cast<std::int8_t>(random.below(256));
+  for (const std::size_t dim : {0, 1, 3, 4, 7, 8, 15, 16, 17, 24, 31, 32, 33, 63, 64, 65, 100, 128, 130}) {
+    for (std::size_t count = 0; count <= most_rows; ++count) {
+      std::vector<float> out(count + 1, -1.0f);
+      const std::span<const A> first(query.data(), dim);
+      rapt::dot_rows(first, Rows<const std::int8_t>(rows.data(), count, dim, longest), 0.5f,
+                     std::span<float>(out.data(), count));
+      std::size_t wrong = out[count] != -1.0f;
+      for (std::size_t r = 0; r < count; ++r) {
+        std::int64_t exact = 0;
+        for (std::size_t i = 0; i < dim; ++i) exact += int{query[i]} * int{rows[r * longest + i]};
+        wrong += out[r] != 0.5f * static_cast<float>(exact);
+      }
+      CAPTURE(dim);
+      CAPTURE(count);
+      CHECK(wrong == 0);
+    }
+  }
+}
+
+TEST_CASE("every number of rows") {
+  on_every_level([] {
+    check_numbers_of_rows<std::int8_t>();
+    check_numbers_of_rows<std::uint8_t>();
   });
 }
 

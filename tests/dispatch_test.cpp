@@ -95,6 +95,21 @@ TEST_CASE("a forced level serves every kernel") {
   CHECK(rapt_kernel_isa("") == nullptr);
 }
 
+// A level that lost its kernels would pass all other tests.
+TEST_CASE("levels have what they are for") {
+  const std::map<std::string, std::vector<const char *>> own = {
+      {"avx2_vnni", {"dot_i8", "dot_u8i8", "dot_rows_i8", "dot_rows_u8i8"}},
+      {"avx512_vnni", {"dot_i8", "dot_u8i8", "dot_rows_i8", "dot_rows_u8i8"}},
+      {"neon_dotprod", {"dot_i8", "dot_u8i8", "dot_rows_i8", "dot_rows_u8i8"}},
+  };
+  for_each_usable_isa([&](const std::string &isa) {
+    CAPTURE(isa);
+    if (complete_levels.contains(isa)) return;
+    REQUIRE(own.contains(isa));
+    for (const char *kernel : own.at(isa)) CHECK(rapt_kernel_isa(kernel) == isa);
+  });
+}
+
 TEST_CASE("forcing a level that is unknown or not usable changes nothing") {
   for (const std::string &isa : usable_isas()) {
     const ForcedIsa forced(isa);

@@ -276,17 +276,19 @@ class Sweep {
   }
 
   void run(const SweptKernel<T> &kernel, const OptionArrays &arrays) {
+    const std::vector<std::string> isas = isas_to_test(kernel.name);
     for (std::size_t n = 0; n <= longest; ++n) {
       if (emulated() && n > 20 && n % 32 > 1 && n % 32 < 31) continue;
       if (emulated() && n > 130 && n < longest - 12) continue;
-      run_length(kernel, arrays, n);
+      run_length(kernel, arrays, n, isas);
     }
   }
 
   const Count &count() const { return count_; }
 
  private:
-  void run_length(const SweptKernel<T> &kernel, const OptionArrays &arrays, std::size_t n) {
+  void run_length(const SweptKernel<T> &kernel, const OptionArrays &arrays, std::size_t n,
+                  const std::vector<std::string> &isas) {
     const std::size_t more = kernel.takes_options && n <= 256 ? 3 : 0;
     const Shape shape{more + 1 + n % kernel.row_cycle, n};
     if (arrays.row_lengths) {
@@ -302,7 +304,7 @@ class Sweep {
     }
     // A mask begins at any byte; everything else at a multiple of its element.
     const std::size_t step = arrays.mask ? 1 : std::min(sizeof(T), kernel.out_size);
-    for (const std::string &isa : isas_) {
+    for (const std::string &isa : isas) {
       const ForcedIsa forced(isa);
       const bool thin = emulated() || isa == "scalar";
       const std::size_t turn = n * step % offsets_end;
@@ -386,7 +388,6 @@ class Sweep {
   std::vector<std::size_t> lengths_;
   Slot first_at_, second_at_, out_at_, bias_at_, mask_at_, lengths_at_, sinks_at_;
   const unsigned char *out_ = nullptr;
-  std::vector<std::string> isas_ = usable_isas();
   Count count_;
 };
 

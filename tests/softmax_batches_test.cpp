@@ -221,7 +221,7 @@ void set_all_results(const Batches<T> &batches, std::vector<Row<T>> &rows, std::
 }
 
 std::vector<std::string> vector_levels() {
-  std::vector<std::string> isas = usable_isas();
+  std::vector<std::string> isas = isas_to_test();
   if (isas.size() > 1) isas.erase(isas.begin());  // the scalar level computes batches row by row
   return isas;
 }

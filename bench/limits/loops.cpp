@@ -39,6 +39,26 @@ std::size_t fused_multiply_adds() {
   return rounds * 12;
 }
 
+#ifdef RAPT_LIMITS_BYTE_PRODUCTS
+std::size_t products_of_bytes() {
+  constexpr std::size_t rounds = 4096;
+#define DECLARE(i) Bits chain##i = zero();
+#define STEP(i) RAPT_LIMITS_BYTE_PRODUCTS(chain##i);
+#define KEEP(i) keep(chain##i);
+  RAPT_LIMITS_TWELVE(DECLARE)
+  for (std::size_t round = 0; round < rounds; ++round) {
+    RAPT_LIMITS_TWELVE(STEP)
+  }
+  RAPT_LIMITS_TWELVE(KEEP)
+#undef DECLARE
+#undef STEP
+#undef KEEP
+  return rounds * 12;
+}
+#else
+constexpr std::size_t (*products_of_bytes)() = nullptr;
+#endif
+
 // Each addition of a chain of integers takes a cycle on every core. Multiply-adds beside it keep the clock
 // where this level's vector code has it.
 std::size_t cycles() {
@@ -142,6 +162,7 @@ const LimitLoops RAPT_LIMITS_ENTRY = {
     .fma_f32 = fused_multiply_adds<F32, float>,
     .fma_f64 = fused_multiply_adds<F64, double>,
     .clock = cycles,
+    .products_i8 = products_of_bytes,
     .load = {load_all<false>, load_all<true>},
     .store = store_all,
     .copy = {copy_all<false>, copy_all<true>},

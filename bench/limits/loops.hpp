@@ -15,6 +15,9 @@ struct LimitLoops {
   std::size_t (*fma_f32)();
   std::size_t (*fma_f64)();
   std::size_t (*clock)();
+  // The number of sums of products of bytes, of whole registers; null for a level without an instruction for
+  // them.
+  std::size_t (*products_i8)();
 
   void (*load[2])(const void *from, std::size_t bytes);
   void (*store)(void *to, std::size_t bytes);

@@ -57,6 +57,9 @@ std::vector<LimitCase> limit_cases(const std::vector<std::string> &isas,
     cases.push_back({isa, "fma_f32", 0, rate_of(loops->fma_f32, operations_of_fma(isa, sizeof(float)))});
     cases.push_back({isa, "fma_f64", 0, rate_of(loops->fma_f64, operations_of_fma(isa, sizeof(double)))});
     cases.push_back({isa, "clock", 0, rate_of(loops->clock, 1)});
+    if (loops->products_i8) {
+      cases.push_back({isa, "products_i8", 0, rate_of(loops->products_i8, operations_of_fma(isa, 1))});
+    }
     for (std::size_t level = 0; level < sets.size(); ++level) {
       const std::size_t bytes = sets[level].bytes;
       const auto add = [&](const char *access, Pass pass) {

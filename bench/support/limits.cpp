@@ -78,6 +78,7 @@ std::vector<Limits::Part> Limits::parts(const Work &work, std::size_t level) con
 
 std::vector<std::string> Limits::needed_for(const Work &work) const {
   std::vector<std::string> names = {fma_of(work)};
+  if (work.byte_uops_per_vector > 0) names.emplace_back("products_i8");
   const std::size_t first = memory_level(work.footprint());
   const std::size_t last = overflow(first, work.footprint()) > 0 ? first + 1 : first;
   for (std::size_t level = first; level <= last; ++level) {
@@ -118,10 +119,14 @@ Bound Limits::bound(const std::string &isa, const Work &work) const {
       if (beyond > 0.5) bytes.longest_way = next.longest_way;
     }
   }
-  const double uop_rate = rate(isa, fma_of(work)) / operations_of_fma(isa, work.element_bytes);
+  double uop_rate = rate(isa, fma_of(work)) / operations_of_fma(isa, work.element_bytes);
+  double uops = std::ceil(static_cast<double>(work.elements) / lanes) * work.uops_per_vector;
+  if (work.byte_uops_per_vector > 0 && rate(isa, "products_i8") > 0) {
+    uop_rate = rate(isa, "products_i8") / operations_of_fma(isa, 1);
+    uops = std::ceil(static_cast<double>(work.elements) / lanes_of(isa, 1)) * work.byte_uops_per_vector;
+  }
   if (bytes.seconds == 0 || uop_rate == 0) return {};
 
-  const double uops = std::ceil(static_cast<double>(work.elements) / lanes) * work.uops_per_vector;
   if (uops / uop_rate >= bytes.seconds) return {uops / uop_rate, uops, arithmetic};
   return {bytes.seconds, uops, bytes.longest_way};
 }

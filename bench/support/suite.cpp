@@ -47,6 +47,9 @@ void Suite::add(Case one, Body body, std::function<double()> error) {
   if (!one.is_peer) {
     force_isa(one.isa);
     if (const char *level = rapt_kernel_isa(one.kernel.c_str())) one.served_by = level;
+    // Inherited code is timed on the level that has it.
+    const std::vector<std::string> &isas = plan_.isas;
+    if (one.served_by != one.isa && std::find(isas.begin(), isas.end(), one.served_by) != isas.end()) return;
   }
   entries_.push_back({std::move(one), std::move(body), std::move(error)});
 }

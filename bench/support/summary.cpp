@@ -58,27 +58,27 @@ void print_limits(const Plan &plan, const Limits &limits, const std::vector<Inve
     return (rate > 0 ? number(rate / 1e9) : "-") + (is_inverted ? mark : " ");
   };
 
-  constexpr const char *rates = "{:<9}{:>9}{:>9}{:>9}{:>8}";
+  constexpr const char *rates = "{:<12}{:>9}{:>9}{:>9}{:>9}{:>8}";
   print_line("\nLimits of this machine, the best of the whole run.\n");
-  print_line(rates, "isa", "clock ", "f32 FMA ", "f64 FMA ", "FMA per");
-  print_line(rates, "", "GHz ", "GFLOP/s ", "GFLOP/s ", "cycle");
-  print_rule(45);
+  print_line(rates, "isa", "clock ", "f32 FMA ", "f64 FMA ", "i8 sums ", "FMA per");
+  print_line(rates, "", "GHz ", "GFLOP/s ", "GFLOP/s ", "GOP/s ", "cycle");
+  print_rule(57);
   for (const std::string &isa : plan.isas) {
     const double clock = limits.rate(isa, "clock");
     const double multiply_adds = limits.rate(isa, "fma_f32") / operations_of_fma(isa, sizeof(float));
     print_line(rates, isa, cell(isa, "clock"), cell(isa, "fma_f32"), cell(isa, "fma_f64"),
-               clock > 0 ? number(multiply_adds / clock) : "-");
+               cell(isa, "products_i8"), clock > 0 ? number(multiply_adds / clock) : "-");
   }
 
   print_line("\nBandwidth, GB/s, reads and writes together.\n");
-  std::string headings = fmt::format("{:<9}{:<6}", "isa", "level");
+  std::string headings = fmt::format("{:<12}{:<6}", "isa", "level");
   for (const auto &[name, title] : accesses) headings += fmt::format("{:>8} ", title);
   print_text(headings);
   print_rule(headings.size());
   for (const std::string &isa : plan.isas) {
     std::string name_of_isa = isa;
     for (const WorkingSet &set : plan.working_sets) {
-      std::string line = fmt::format("{:<9}{:<6}", name_of_isa, set.label);
+      std::string line = fmt::format("{:<12}{:<6}", name_of_isa, set.label);
       bool any = false;
       for (const auto &[name, title] : accesses) {
         const std::string what = name + (":" + set.label);

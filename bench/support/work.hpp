@@ -15,7 +15,9 @@ struct Work {
   std::size_t calls = 1;      // of the kernel per call of the benchmark, all on the same memory
   // Arithmetic instructions per register of elements that only the units for fused multiply-adds execute.
   // Loads, stores and instructions for other units do not count, nor those of softmax options.
-  double uops_per_vector = 0;   // a property of the kernel: Kernel::add() fills it in
+  double uops_per_vector = 0;  // a property of the kernel: Kernel::add() fills it in
+  // The same for levels that multiply registers of bytes, whose rate is theirs; 0 if the kernel has no bytes.
+  double byte_uops_per_vector = 0;
   bool multiply_adds = false;   // the elements are multiply-adds, as of a matrix product
   bool special_values = false;  // scalar code may return early from many of the elements
 

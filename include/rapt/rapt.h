@@ -141,8 +141,8 @@ RAPT_API const char *rapt_version(void);
 
 /* ---- instruction-set levels --------------------------------------------------------------------------- */
 
-/* The number of compiled levels. Their order is weakest first: "scalar", then "avx2", "avx512" on x86-64 or
- * "neon" on AArch64. The first call of any function chooses the best usable level. The environment variable
+/* The number of compiled levels. Their order is weakest first: "scalar", then "avx2", "avx2_vnni", "avx512",
+ * "avx512_vnni" on x86-64 or "neon", "neon_dotprod" on AArch64. The first call of any function chooses the best usable level. The environment variable
  * RAPT_ISA names another one. A name that is unknown, or that this CPU cannot run, is ignored:
  * rapt_isa_status() reports it. */
 RAPT_API size_t rapt_isa_count(void);
@@ -178,7 +178,7 @@ typedef uint16_t rapt_f16, rapt_bf16;
  * function with the widened input, rounded, and its accuracy that of f32 and half a unit of the element.
  *
  * In attention q, keys and values together, and out have any of f32, f16 and bf16 each; f64 goes with f64
- * alone. The gradient has f32 and f64. This version lacks RAPT_I8: RAPT_BAD_TYPE. */
+ * alone. This version lacks RAPT_I8: RAPT_BAD_TYPE. */
 enum rapt_type { RAPT_TYPE_DEFAULT = 0, RAPT_F32, RAPT_F64, RAPT_F16, RAPT_BF16, RAPT_I8 };
 typedef enum rapt_type rapt_type;
 
@@ -555,8 +555,8 @@ RAPT_API rapt_status rapt_attention_pack_keys(const void *k, ptrdiff_t token_str
 
 /* ---- attention backwards ------------------------------------------------------------------------------ */
 
-/* The inputs and outputs beside q, k, v and the options of the forward call. out and dout have out_type, dq
- * has q_type, dk and dv have kv_type. Set size, or start from RAPT_ATTENTION_GRADIENTS_INIT. */
+/* The inputs and outputs beside q, k, v and the options of the forward call. out and dout have out_type. Set
+ * size, or start from RAPT_ATTENTION_GRADIENTS_INIT. */
 typedef struct rapt_attention_gradients {
   size_t size;        /* sizeof(rapt_attention_gradients) */
   const void *out;    /* the forward call's output, with options->out_strides */
@@ -565,17 +565,23 @@ typedef struct rapt_attention_gradients {
   rapt_strides dout_strides, dq_strides, dk_strides, dv_strides;
   void *dbias;  /* with options->bias_strides; summed where they repeat an element; or null */
   void *dsinks; /* [q_heads], or null */
+  /* Of dq, dk and dv: RAPT_F32 for f32 where the inputs have 16 bits; RAPT_TYPE_DEFAULT: q_type for dq, kv_type
+   * for dk and dv. dbias and dsinks have the arithmetic type. */
+  rapt_type type;
 } rapt_attention_gradients;
 
 #define RAPT_ATTENTION_GRADIENTS_INIT                                                                \
   {                                                                                                  \
     sizeof(rapt_attention_gradients), NULL, NULL, NULL, NULL, NULL, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, \
-        {0, 0, 0}, NULL, NULL                                                                        \
+        {0, 0, 0}, NULL, NULL, RAPT_TYPE_DEFAULT                                                     \
   }
 
 /* The gradients of a rapt_attention call with the same options, whose `lse` that call has filled. Every
  * element of a gradient is written: a key that no query sees has 0. The matrix of scores is never held, but
  * computed again tile by tile. Pages are RAPT_BAD_BLOCK_TABLE, packed keys are RAPT_BAD_PACKED_KEYS.
+ *
+ * Elements of 16 bits are widened. The result is the f32 gradient of the widened q, k, v, out and dout, each
+ * element rounded once where the gradient has 16 bits: a negative one too small for f16 becomes -0.
  *
  *   w[i][j] = exp(s[i][j] - lse[i])             D[i] = dout[i] . out[i]
  *   ds[i][j] = w[i][j] * (dout[i] . v[j] - D[i])
@@ -621,7 +627,8 @@ RAPT_API rapt_status rapt_attention_backward_run(const void *q, const void *k, c
                                                  size_t last, void *workspace, size_t workspace_size);
 RAPT_API rapt_status rapt_attention_backward_tasks(const rapt_attention_options *options,
                                                    const rapt_attention_gradients *gradients, size_t *tasks);
-/* Bytes of workspace: e * (128 * qk_dim + 128 * v_dim + 12800) + 64, where e is 4 for f32 and 8 for f64. */
+/* Bytes of workspace: e * (128 * qk_dim + 128 * v_dim + 12800) + 64, where e is 4 for f32 and 8 for f64. If q, k, v
+ * or out has 16 bits, e * ((128 + kv_len) * (qk_dim + v_dim) + 64) more: sums over the rows are kept in f32. */
 RAPT_API rapt_status rapt_attention_backward_workspace(const rapt_attention_options *options, size_t *bytes);
 
 #ifdef __cplusplus

@@ -1,4 +1,6 @@
 // attention_backward: checks of the arguments, once per call, before anything is written.
+#include <cstring>
+
 #include "api/attention_arrays.hpp"
 #include "api/attention_run.hpp"
 #include "call/backward_task.hpp"
@@ -6,14 +8,20 @@
 namespace rapt {
 namespace {
 
+bool has_gradient(rapt_type type) {
+  return type == RAPT_F32 || type == RAPT_F64 || type == RAPT_F16 || type == RAPT_BF16;
+}
+
 // `o` is resolved.
 rapt_status read_gradients(const rapt_attention_gradients *given, const rapt_attention_options &o,
                            rapt_attention_gradients &gradients) {
   if (!given) return RAPT_BAD_GRADIENTS;
   const rapt_status status = read_options(given, gradients);
   if (status != RAPT_OK) return status == RAPT_BAD_OPTIONS_SIZE ? RAPT_BAD_GRADIENTS : status;
-  const bool is_f32_or_f64 = o.q_type == RAPT_F32 || o.q_type == RAPT_F64;
-  if (!is_f32_or_f64 || o.kv_type != o.q_type || o.out_type != o.q_type) return RAPT_BAD_TYPE;
+  if (!has_gradient(o.kv_type)) return RAPT_BAD_TYPE;
+  int type;  // reading a number outside of the enumeration as rapt_type would be undefined
+  std::memcpy(&type, &gradients.type, sizeof type);
+  if (type != RAPT_TYPE_DEFAULT && type != (o.q_type == RAPT_F64 ? RAPT_F64 : RAPT_F32)) return RAPT_BAD_TYPE;
   if (o.packed_keys) return RAPT_BAD_PACKED_KEYS;
   if (o.block_table) return RAPT_BAD_BLOCK_TABLE;
   if (gradients.dbias && !o.bias) return RAPT_BAD_DBIAS;
@@ -66,16 +74,18 @@ rapt_status check_arrays(AttentionCall &call, rapt_attention_gradients &g) {
   if (status == RAPT_OK) status = Arrays::output(g.dv_strides, v_dims, RAPT_BAD_DV_STRIDES);
   if (status != RAPT_OK) return status;
   Arrays::Inputs in = arrays.inputs();
-  Strided out = arrays.numbers(g.out, o.out_strides, out_dims);
+  Strided out = arrays.elements(o.out_type, g.out, o.out_strides, out_dims);
   Strided lse = arrays.numbers(o.lse, o.lse_strides, arrays.queries(1));
-  Strided dout = arrays.numbers(g.dout, g.dout_strides, out_dims);
+  Strided dout = arrays.elements(o.out_type, g.dout, g.dout_strides, out_dims);
   if (!Arrays::measure(in) || !out.measure() || !lse.measure() || !dout.measure()) return RAPT_BAD_SIZE;
 
   Strided dbias = arrays.numbers(g.dbias, o.bias_strides, arrays.own(o.kv_len));
   Strided dsinks = arrays.numbers(g.dsinks, {0, 0, 0}, {1, 1, 1, o.q_heads});
-  Strided dq = arrays.numbers(g.dq, g.dq_strides, q_dims);
-  Strided dk = arrays.numbers(g.dk, g.dk_strides, k_dims);
-  Strided dv = arrays.numbers(g.dv, g.dv_strides, v_dims);
+  const bool is_default = g.type == RAPT_TYPE_DEFAULT;
+  const rapt_type dq_type = is_default ? o.q_type : g.type, dkv_type = is_default ? o.kv_type : g.type;
+  Strided dq = arrays.elements(dq_type, g.dq, g.dq_strides, q_dims);
+  Strided dk = arrays.elements(dkv_type, g.dk, g.dk_strides, k_dims);
+  Strided dv = arrays.elements(dkv_type, g.dv, g.dv_strides, v_dims);
   if (!dbias.measure() || !dbias.rows_are_apart_or_same()) return RAPT_BAD_DBIAS;
   status = arrays.check_overlap(in, dbias);
   if (status == RAPT_OK) status = arrays.check_output(in, dsinks, RAPT_BAD_SIZE);

@@ -64,22 +64,23 @@ inline rapt_status workspace_bytes_of(WorkspaceLength length, const rapt_attenti
 }
 
 inline void run_tasks(const AttentionCall &call, const Tasks &tasks, const Workspace &workspace) {
-  const auto kernel_of = [&](const auto &operations) {
-    return call.gradients ? operations.attention_backward : operations.attention;
-  };
   const auto kernel = [&] {
+    if (call.gradients) {  // of every type that is computed in f32
+      return call.options.q_type == RAPT_F64 ? kernels().f64.attention_backward
+                                             : kernels().f32.attention_backward;
+    }
     switch (call.options.kv_type) {
       case RAPT_F64:
-        return kernel_of(kernels().f64);
+        return kernels().f64.attention;
       case RAPT_F16:
-        return kernel_of(kernels().f16);
+        return kernels().f16.attention;
       case RAPT_BF16:
         // Partial results of both arithmetics merge alike.
         return call.options.arithmetic == RAPT_ARITHMETIC_BF16 && call.stage != AttentionStage::merge
                    ? kernels().bf16.attention_in_bf16
-                   : kernel_of(kernels().bf16);
+                   : kernels().bf16.attention;
       default:
-        return kernel_of(kernels().f32);
+        return kernels().f32.attention;
     }
   }();
   kernel(&call, tasks.first, tasks.last, workspace.aligned());

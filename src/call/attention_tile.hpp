@@ -98,6 +98,8 @@ class AttentionTile {
   }
   // Of a backward call.
   const rapt_attention_gradients &gradients() const { return *call_.gradients; }
+  rapt_type dq_type() const { return gradient_type(o_.q_type); }
+  rapt_type dkv_type() const { return gradient_type(o_.kv_type); }
   template <class E>
   const E *forward_out(Row row) const {
     return static_cast<const E *>(gradients().out) + query_token(o_.out_strides, row);
@@ -171,6 +173,9 @@ class AttentionTile {
   }
 
  private:
+  rapt_type gradient_type(rapt_type of_input) const {
+    return gradients().type == RAPT_TYPE_DEFAULT ? of_input : gradients().type;
+  }
   std::int64_t keys_before_queries() const {
     return static_cast<std::int64_t>(kv_len_) - static_cast<std::int64_t>(q_len_);
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <initializer_list>
 
 #include "contract/attention.hpp"
 #include "rapt/rapt.h"
@@ -26,8 +27,33 @@ constexpr std::size_t attention_workspace_length(const rapt_attention_options &o
 
 // A tile's queries and outputs with their gradients; scores, products of values and the softcap's slopes of a
 // block; and room for the keys of a panel past the block.
-constexpr std::size_t backward_workspace_length(const rapt_attention_options &o) {
+constexpr std::size_t gradients_length(const rapt_attention_options &o) {
   return attention_tile_rows * (2 * o.qk_dim + 2 * o.v_dim + 3 * attention_block + 8);
 }
+constexpr bool has_halves(const rapt_attention_options &o) {
+  for (const rapt_type type : {o.q_type, o.kv_type, o.out_type}) {
+    if (type == RAPT_F16 || type == RAPT_BF16) return true;
+  }
+  return false;
+}
+// With elements of 16 bits also: a tile's queries and gradients of outputs, and a block's keys and values,
+// widened; and dk and dv of a head.
+constexpr std::size_t backward_workspace_length(const rapt_attention_options &o) {
+  const std::size_t of_halves = 2 * widened_block_length(o.qk_dim, o.v_dim) + o.kv_len * (o.qk_dim + o.v_dim);
+  return gradients_length(o) + (has_halves(o) ? of_halves : 0);
+}
+
+// Where these lie.
+template <class A>
+struct WidenedForGradients {
+  WidenedForGradients(const rapt_attention_options &o, A *workspace)
+      : q(workspace + gradients_length(o)),
+        dout(q + widened_rows_length(o.qk_dim)),
+        k(dout + widened_rows_length(o.v_dim)),
+        v(k + widened_rows_length(o.qk_dim)),
+        dk(v + widened_rows_length(o.v_dim)),
+        dv(dk + o.kv_len * o.qk_dim) {}
+  A *q, *dout, *k, *v, *dk, *dv;
+};
 
 }  // namespace rapt

@@ -24,6 +24,8 @@
 
 #include "call/attention_call.hpp"
 #include "call/attention_tile.hpp"
+#include "call/attention_workspace.hpp"
+#include "call/element.hpp"
 
 namespace {
 
@@ -33,6 +35,39 @@ struct TileShare {
   bool dq;
   AttentionTile::Range keys;
   bool sinks;
+};
+
+// Where the sums that become dk and dv of a head lie: in these gradients, or in the workspace if they have 16
+// bits.
+template <class A>
+class KeySums {
+ public:
+  KeySums(const AttentionTile &head, A *workspace) : head_(head), sums_(head.options(), workspace) {
+    constexpr rapt_type own = sizeof(A) == sizeof(float) ? RAPT_F32 : RAPT_F64;
+    in_place_ = head.dkv_type() == own;
+  }
+  A *dk(std::size_t key) const {
+    return in_place_ ? head_.dk<A>(key) : sums_.dk + key * head_.options().qk_dim;
+  }
+  A *dv(std::size_t key) const {
+    return in_place_ ? head_.dv<A>(key) : sums_.dv + key * head_.options().v_dim;
+  }
+
+  // round(x, y, n) makes n elements of a gradient y of sums x.
+  template <class Round>
+  void round(std::size_t key, Round round) const {
+    if (in_place_) return;
+    rapt::with_element<A>(head_.dkv_type(), [&](auto element) {
+      using E = typename decltype(element)::type;
+      round(dk(key), head_.dk<E>(key), head_.options().qk_dim);
+      round(dv(key), head_.dv<E>(key), head_.options().v_dim);
+    });
+  }
+
+ private:
+  const AttentionTile &head_;
+  rapt::WidenedForGradients<A> sums_;
+  bool in_place_;
 };
 
 // Consecutive tasks with the same heads: one key/value head of one sequence, or all that add to the same
@@ -60,19 +95,24 @@ class BackwardTasks {
   std::size_t end() const { return end_; }
 
   // take(tile, its share) for every tile with rows, in the order of the sums. The gradients that tiles add to
-  // are cleared before; finish(x, n) follows for them, dbias excepted. Each tile writes its own dq.
-  template <class A, class Take, class Finish>
-  void run(Take take, Finish finish) const {
+  // are cleared before; finish(x, n) follows for them, dbias excepted, and round(x, y, n) where dk and dv
+  // have another type than their sums. Each tile writes its own dq.
+  template <class A, class Take, class Finish, class Round>
+  void run(A *workspace, Take take, Finish finish, Round round) const {
     clear_dbias_and_dsinks<A>();
     for_each_head([&](const AttentionTile &head) {
+      const KeySums<A> sums(head, workspace);
       const Range of_dq = part_of(tiles_of(head.all_rows())), of_keys = keys(head);
       const std::size_t end = has_last_part() ? head.all_keys() : of_keys.end;
       std::size_t cleared = of_keys.first, finished = of_keys.first;
       const auto clear_to = [&](std::size_t key) {
-        for (; cleared < key && cleared < end; ++cleared) for_dk_and_dv<A>(head, cleared, set_to_zero<A>);
+        for (; cleared < key && cleared < end; ++cleared) for_dk_and_dv(head, sums, cleared, set_to_zero<A>);
       };
       const auto finish_to = [&](std::size_t key) {
-        for (; finished < key && finished < of_keys.end; ++finished) for_dk_and_dv<A>(head, finished, finish);
+        for (; finished < key && finished < end; ++finished) {
+          for_dk_and_dv(head, sums, finished, finish);
+          sums.round(finished, round);
+        }
       };
       // Windows see a few keys at a time: their dk and dv are still in a cache.
       for_each_tile_of(head, [&](const AttentionTile &tile, std::size_t index) {
@@ -84,7 +124,7 @@ class BackwardTasks {
         if (dq || sums_sinks() || sees_keys) take(tile, TileShare{dq, of_keys, sums_sinks()});
       });
       clear_to(end);
-      finish_to(of_keys.end);
+      finish_to(end);
     });
     if (sums_sinks() && !run_has_all_) take_sinks_of_other_sequences(take);
     for_each_dsinks<A>(finish);
@@ -140,9 +180,9 @@ class BackwardTasks {
     for (std::size_t i = 0; i < n; ++i) x[i] = 0;
   }
   template <class A, class F>
-  static void for_dk_and_dv(const AttentionTile &head, std::size_t key, F f) {
-    f(head.dk<A>(key), head.options().qk_dim);
-    f(head.dv<A>(key), head.options().v_dim);
+  static void for_dk_and_dv(const AttentionTile &head, const KeySums<A> &sums, std::size_t key, F f) {
+    f(sums.dk(key), head.options().qk_dim);
+    f(sums.dv(key), head.options().v_dim);
   }
   template <class A>
   void clear_dbias_and_dsinks() const {

@@ -5,10 +5,18 @@
 //
 //   width            the elements of a step
 //   Sums             lanes of 32 bits. A step adds at most most_per_step to the magnitude of each
+//   together         accumulators of a dot
 //   Factors          the first factors of a step, converted
 //   factors(a)       these of `width` elements; factors_first(a, k) of k < width, the others 0
 //   add(s, f, b)     s plus the products of f with the `width` elements at b; add_first(s, f, b, k) of the
-//   first k sum(s)           the sum of all lanes, in 64 bits
+//                    first k
+//   sum(s)           the sum of all lanes, in 64 bits
+//
+// RowSimd<E> is a level's too: the same for the rows of dot_rows, whose other factor is the query.
+//
+//   start, take      the sums that each row begins with: start(), after take(s, f) of all factors of the
+//   query Four             the sums of four rows, by four(sums) fours            as many are stored together,
+//   by store(fours, scale, out, count) of `count` rows
 #pragma once
 
 #include <cstddef>
@@ -25,75 +33,107 @@ struct ByteSimd;
 template <class S>
 inline constexpr std::size_t most_byte_steps = (std::size_t{1} << 31) / S::most_per_step - 1;
 
-// The sums of `rows` rows with the first n elements of `a`, at most most_byte_steps steps. Each has
-// `together` accumulators.
-template <std::size_t rows, std::size_t together, class E>
-[[gnu::always_inline]] inline void add_byte_dots(const E *a, const std::int8_t *const *b, std::size_t from,
-                                                 std::size_t n, std::int64_t (&total)[rows]) {
-  using S = ByteSimd<E>;
-  typename S::Sums sum[rows][together];
-  unroll<rows>([&](auto r) __attribute__((always_inline)) {
-    unroll<together>([&](auto t) __attribute__((always_inline)) { sum[r][t] = S::zero(); });
-  });
-  std::size_t i = from;
-  const std::size_t end = from + n;
-  for (; end - i >= together * S::width; i += together * S::width) {
-    unroll<together>([&](auto t) __attribute__((always_inline)) {
-      const auto factors = S::factors(a + i + t * S::width);
-      unroll<rows>([&](auto r) __attribute__((always_inline)) {
-        sum[r][t] = S::add(sum[r][t], factors, b[r] + i + t * S::width);
-      });
-    });
-  }
-  for (; end - i >= S::width; i += S::width) {
-    const auto factors = S::factors(a + i);
-    unroll<rows>([&](auto r)
-                     __attribute__((always_inline)) { sum[r][0] = S::add(sum[r][0], factors, b[r] + i); });
-  }
-  if (i < end) {
-    const auto factors = S::factors_first(a + i, end - i);
-    unroll<rows>([&](auto r) __attribute__((always_inline)) {
-      sum[r][0] = S::add_first(sum[r][0], factors, b[r] + i, end - i);
-    });
-  }
-  unroll<rows>([&](auto r) __attribute__((always_inline)) {
-    unroll<together - 1>([&](auto t) __attribute__((always_inline)) {
-      sum[r][0] = S::join(sum[r][0], sum[r][t + 1]);
-    });
-    total[r] += S::sum(sum[r][0]);
-  });
-}
+template <class E>
+struct RowSimd;
 
-template <std::size_t rows, std::size_t together, class E>
-[[gnu::always_inline]] inline void byte_dots(const E *a, const std::int8_t *const *b, std::size_t n,
-                                             std::int64_t (&total)[rows]) {
-  // Joined accumulators hold the steps of all.
-  constexpr std::size_t most = most_byte_steps<ByteSimd<E>> * ByteSimd<E>::width;
-  unroll<rows>([&](auto r) __attribute__((always_inline)) { total[r] = 0; });
-  std::size_t from = 0;
-  for (; n - from > most; from += most) add_byte_dots<rows, together>(a, b, from, most, total);
-  add_byte_dots<rows, together>(a, b, from, n - from, total);
+// At most most_byte_steps steps.
+template <class E>
+[[gnu::always_inline]] inline std::int64_t byte_dot(const E *a, const std::int8_t *b, std::size_t n) {
+  using S = ByteSimd<E>;
+  typename S::Sums sum[S::together];
+  unroll<S::together>([&](auto t) __attribute__((always_inline)) { sum[t] = S::zero(); });
+  constexpr std::size_t step = S::together * S::width;
+  for (; n >= step; n -= step, a += step, b += step) {
+    unroll<S::together>([&](auto t) __attribute__((always_inline)) {
+      sum[t] = S::add(sum[t], S::factors(a + t * S::width), b + t * S::width);
+    });
+  }
+  unroll_while<S::together>([&](auto t) __attribute__((always_inline)) {
+    constexpr std::size_t begin = t * S::width;
+    if (n < begin + S::width) {
+      if (n > begin) {
+        sum[t] = S::add_first(sum[t], S::factors_first(a + begin, n - begin), b + begin, n - begin);
+      }
+      return false;
+    }
+    sum[t] = S::add(sum[t], S::factors(a + begin), b + begin);
+    return true;
+  });
+  unroll<S::together - 1>([&](auto t)
+                              __attribute__((always_inline)) { sum[0] = S::join(sum[0], sum[t + 1]); });
+  return S::sum(sum[0]);
 }
 
 template <class E>
-[[gnu::flatten]] std::int64_t dot(const E *a, const std::int8_t *b, std::size_t n) {
-  std::int64_t total[1];
-  byte_dots<1, 4>(a, &b, n, total);
-  return total[0];
+[[gnu::flatten, gnu::noinline]] std::int64_t dot(const E *a, const std::int8_t *b, std::size_t n) {
+  // Joined accumulators hold the steps of all.
+  constexpr std::size_t most = most_byte_steps<ByteSimd<E>> * ByteSimd<E>::width;
+  std::int64_t total = 0;
+  for (; n > most; n -= most, a += most, b += most) total += dot(a, b, most);
+  return total + byte_dot(a, b, n);
 }
 
-// Four rows share the conversion of the query.
+// Four rows share the conversion of the query, and shuffles add up their lanes.
+template <class E>
+[[gnu::always_inline]] inline typename RowSimd<E>::Four four_byte_rows(const E *query,
+                                                                       const std::int8_t *const (&row)[4],
+                                                                       std::size_t dim,
+                                                                       typename RowSimd<E>::Sums start) {
+  using S = RowSimd<E>;
+  typename S::Sums sum[4] = {start, start, start, start};
+  std::size_t i = 0;
+  for (; dim - i >= S::width; i += S::width) {
+    const auto factors = S::factors(query + i);
+    unroll<4>([&](auto r) __attribute__((always_inline)) { sum[r] = S::add(sum[r], factors, row[r] + i); });
+  }
+  if (i < dim) {
+    const auto factors = S::factors_first(query + i, dim - i);
+    unroll<4>([&](auto r) __attribute__((always_inline)) {
+      sum[r] = S::add_first(sum[r], factors, row[r] + i, dim - i);
+    });
+  }
+  return S::four(sum);
+}
+
 template <class E>
 [[gnu::flatten]] void dot_rows(const E *query, const std::int8_t *rows, std::ptrdiff_t row_stride,
                                std::size_t row_count, std::size_t dim, float scale, float *out) {
-  std::size_t r = 0;
-  for (; row_count - r >= 4; r += 4, rows += 4 * row_stride) {
-    const std::int8_t *const row[4] = {rows, rows + row_stride, rows + 2 * row_stride, rows + 3 * row_stride};
-    std::int64_t total[4];
-    byte_dots<4, 1>(query, row, dim, total);
-    for (std::size_t j = 0; j < 4; ++j) out[r + j] = scale * static_cast<float>(total[j]);
+  using S = RowSimd<E>;
+  constexpr std::size_t together = 4 * S::fours;
+  constexpr std::size_t most_in_32_bits = (std::size_t{1} << 31) / (255 * 128) - 1;
+  if (dim > most_in_32_bits || row_count == 1) {
+    for (std::size_t r = 0; r < row_count; ++r, rows += row_stride) {
+      out[r] = scale * static_cast<float>(dot(query, rows, dim));
+    }
+    return;
   }
-  for (; r < row_count; ++r, rows += row_stride) out[r] = scale * static_cast<float>(dot(query, rows, dim));
+  auto start = S::start();
+  std::size_t i = 0;
+  for (; dim - i >= S::width; i += S::width) start = S::take(start, S::factors(query + i));
+  if (i < dim) start = S::take(start, S::factors_first(query + i, dim - i));
+
+  std::size_t r = 0;
+  typename S::Four four[S::fours] = {};
+  for (; row_count - r >= together; r += together) {
+    unroll<S::fours>([&](auto f) __attribute__((always_inline)) {
+      const std::int8_t *const row[4] = {rows, rows + row_stride, rows + 2 * row_stride,
+                                         rows + 3 * row_stride};
+      four[f] = four_byte_rows<E>(query, row, dim, start);
+      rows += 4 * row_stride;
+    });
+    S::store(four, scale, out + r, together);
+  }
+  if (r == row_count) return;
+  for (std::size_t f = 0; r + 4 * f < row_count; ++f) {
+    // The last row stands in for those beyond it.
+    const std::int8_t *row[4];
+    for (std::size_t j = 0; j < 4; ++j) {
+      row[j] = rows;
+      if (r + 4 * f + j + 1 < row_count) rows += row_stride;
+    }
+    four[f] = four_byte_rows<E>(query, row, dim, start);
+  }
+  S::store(four, scale, out + r, row_count - r);
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ x86_instructions=(
   __SSE3__ '^(addsub|hadd|hsub|lddqu|movddup|movs[hl]dup|palignr|pabs|phadd|phsub|pmaddubsw|pmulhrsw|pshufb|psign|blend|dpp[sd]|extractps|insertps|movntdqa|mpsadbw|packusdw|pblend|pcmpeqq|pcmpgtq|pcmp[ei]str|pextr[bdq]|phminposuw|pinsr[bdq]|pm(ax|in)(s[bd]|u[dw])|pmov[sz]x|pmuldq|pmulld|ptest|round[ps][sd]|crc32|popcnt|lzcnt|tzcnt|movbe|andn |bextr|bls(i|r|msk) |bzhi|mulx|pdep|pext |rorx|s(a|h)[lr]x |adcx|adox|aes|pclmul|sha(1|256)|xgetbv|cmpxchg16b)'
   __AVX__ '^v[a-z0-9]+ '
   __AVX512F__ '%zmm|%[xy]mm(1[6-9]|2[0-9]|3[01])|%k[0-7]|\{(1to|r[nduz]-sae|sae|z\})|^k(mov|and|or|xor|add|shift|not|test|ortest|unpck)[a-z]* '
+  __AVXVNNI__ '^\{vex\} vpdp'
   __AVX512VNNI__ '^vpdp'
   __AVX512BF16__ '^v(dpbf16|cvtne)'
   __AVX512IFMA__ '^vpmadd52'

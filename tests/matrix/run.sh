@@ -44,7 +44,7 @@ run_model() {
   count=$((count + 1))
   local outcome arguments=(--quick)
   outcome=$(printf '%s/outcome-%03d' "$work" "$count")
-  if [[ $kernels == some ]]; then arguments+=(--kernel dot_f64 --kernel exp_f32 --kernel softmax_f32 --kernel attention_f32); fi
+  if [[ $kernels == some ]]; then arguments+=(--kernel dot_f64 --kernel exp_f32 --kernel softmax_f32 --kernel attention_f32 --kernel dot_i8); fi
   (
     begin=$SECONDS
     status=0

@@ -50,7 +50,7 @@ Comparison compare_levels(const KernelCase &kernel, const std::vector<Problem> &
                           const LayoutsOf &layouts) {
   const std::vector<Outcome> expected = reference_outcomes(kernel, problems);
   Comparison comparison;
-  for_each_usable_isa([&](const std::string &isa) {
+  for_each_usable_isa(kernel.name, [&](const std::string &isa) {
     for (std::size_t i = 0; i < problems.size(); ++i) {
       for (const Layout &layout : layouts(problems[i])) {
         judge(kernel, isa, problems[i], layout, kernel.run(problems[i], layout), expected[i], comparison);
@@ -63,7 +63,7 @@ Comparison compare_levels(const KernelCase &kernel, const std::vector<Problem> &
 Comparison compare_rows_alone(const KernelCase &kernel, const std::vector<Problem> &problems) {
   const std::vector<Outcome> expected = reference_outcomes(kernel, problems);
   Comparison comparison;
-  for_each_usable_isa([&](const std::string &isa) {
+  for_each_usable_isa(kernel.name, [&](const std::string &isa) {
     for (std::size_t i = 0; i < problems.size(); ++i) {
       Problem alone = problems[i];
       RowsProblem &of = *alone.of_rows();

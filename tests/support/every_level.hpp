@@ -1,4 +1,4 @@
-// Runs the body of a test on every level that this CPU can run.
+// Runs the body of a test on every level that this CPU can run and that has kernels of the test itself.
 #pragma once
 
 #include <doctest/doctest.h>

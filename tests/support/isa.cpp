@@ -6,6 +6,7 @@
 #include <set>
 
 #include "rapt/rapt.h"
+#include "support/serving.hpp"
 
 namespace rapt::test {
 namespace {
@@ -13,6 +14,22 @@ namespace {
 std::set<std::string> &isas_run() {
   static std::set<std::string> names;
   return names;
+}
+
+bool has_one_of(const std::string &isa, std::string kernels) {
+  if (kernels.empty()) {
+    const char *const of_program = std::getenv("RAPT_TEST_KERNELS");
+    kernels = of_program ? of_program : "";
+  }
+  if (kernels.empty()) return true;
+  rapt_force_isa(isa.c_str());
+  const bool found = active_level_has(kernels.c_str());
+  rapt_force_isa(nullptr);
+  return found;
+}
+
+bool inherits_all(const std::string &isa) {
+  return rapt_isa_usable(isa.c_str()) && !isas_run().contains(isa) && !has_one_of(isa, {});
 }
 
 }  // namespace
@@ -41,8 +58,16 @@ ForcedIsa::ForcedIsa(const std::string &isa) {
 
 ForcedIsa::~ForcedIsa() { rapt_force_isa(nullptr); }
 
-void for_each_usable_isa(const std::function<void(const std::string &isa)> &body) {
-  for (const std::string &isa : usable_isas()) {
+std::vector<std::string> isas_to_test(const std::string &kernels) {
+  std::vector<std::string> names = usable_isas();
+  std::erase_if(names, [&](const std::string &name) { return !has_one_of(name, kernels); });
+  return names;
+}
+
+void for_each_usable_isa(const OnIsa &body) { for_each_usable_isa({}, body); }
+
+void for_each_usable_isa(const std::string &kernels, const OnIsa &body) {
+  for (const std::string &isa : isas_to_test(kernels)) {
     const ForcedIsa forced(isa);
     body(isa);
   }
@@ -61,7 +86,12 @@ std::string isa_report() {
     text += (any_skipped ? ", " : " ") + isa + " (this CPU cannot run it)";
     any_skipped = true;
   }
-  return any_skipped ? text : text + " none";
+  if (!any_skipped) text += " none";
+  std::string inheriting;
+  for (const std::string &isa : compiled_isas()) {
+    if (inherits_all(isa)) inheriting += " " + isa;
+  }
+  return inheriting.empty() ? text : text + "\nlevels that inherit all that is tested:" + inheriting;
 }
 
 std::vector<std::string> missing_required_isas() {
@@ -70,7 +100,7 @@ std::vector<std::string> missing_required_isas() {
   std::string name;
   for (const char *at = required ? required : "";; ++at) {
     if (*at == ',' || *at == ';' || *at == '\0') {
-      if (!name.empty() && !isas_run().contains(name)) missing.push_back(name);
+      if (!name.empty() && !isas_run().contains(name) && !inherits_all(name)) missing.push_back(name);
       name.clear();
       if (*at == '\0') return missing;
     } else {

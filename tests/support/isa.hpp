@@ -7,11 +7,17 @@
 
 namespace rapt::test {
 
-// Forces each usable level in turn, weakest first, and goes back to the default afterwards.
-void for_each_usable_isa(const std::function<void(const std::string &isa)> &body);
-
 std::vector<std::string> compiled_isas();
 std::vector<std::string> usable_isas();
+
+// The usable levels that have one of these kernels themselves (serving.hpp). By default those that the
+// program tests by the environment variable RAPT_TEST_KERNELS, which ctest sets; all if it is not set.
+std::vector<std::string> isas_to_test(const std::string &kernels = {});
+
+// Forces each of these levels in turn, weakest first, and goes back to the default afterwards.
+using OnIsa = std::function<void(const std::string &isa)>;
+void for_each_usable_isa(const OnIsa &body);
+void for_each_usable_isa(const std::string &kernels, const OnIsa &body);
 
 // Forces a level for the lifetime of the object, then goes back to the default.
 class ForcedIsa {
@@ -22,11 +28,12 @@ class ForcedIsa {
   ForcedIsa &operator=(const ForcedIsa &) = delete;
 };
 
-// One line: the levels that for_each_usable_isa and ForcedIsa have run so far, and the compiled levels that
-// this CPU cannot run.
+// The levels that for_each_usable_isa and ForcedIsa have run so far, and the compiled levels that this CPU
+// cannot run; in another line, if there are any, the levels that inherit all that the program tests.
 std::string isa_report();
 
-// The levels named in the environment variable RAPT_REQUIRE_ISA (separated by ',' or ';') that have not run.
+// The levels named in the environment variable RAPT_REQUIRE_ISA (separated by ',' or ';') that have not run,
+// unless they inherit all that the program tests.
 std::vector<std::string> missing_required_isas();
 
 }  // namespace rapt::test

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "rapt/rapt.h"
 #include "support/bits.hpp"
 #include "support/case_text.hpp"
 #include "support/compare.hpp"
@@ -90,6 +91,12 @@ Failure describe_failure(const KernelCase &kernel, const std::string &isa, const
   return failure;
 }
 
+// The level whose code serves the kernel on a level.
+std::string serving(const KernelCase &kernel, const std::string &isa) {
+  const ForcedIsa forced(isa);
+  return rapt_kernel_isa(kernel.name);
+}
+
 std::vector<LevelResult> check(const KernelCase &kernel, const std::vector<std::string> &isas,
                                const std::vector<LaidOutProblem> &cases, Effort effort,
                                const OnProgress &progress) {
@@ -133,6 +140,12 @@ std::vector<LevelResult> check(const KernelCase &kernel, const std::vector<std::
     LevelResult result;
     result.kernel = kernel.name;
     result.isa = isa;
+    if (const std::string other = serving(kernel, isa);
+        other != isa && std::ranges::find(isas, other) != isas.end()) {
+      result.inherits = other;
+      results.push_back(result);
+      continue;
+    }
     Hash hash;
     std::optional<Case> smallest;
     std::size_t crashes = 0;

@@ -148,6 +148,10 @@ std::string why_not_usable(const LevelReport &level) {
   if (!level.disabled.empty()) {
     text += (text.empty() ? "" : "; ") + ("the operating system does not enable " + joined(level.disabled));
   }
+  if (!level.refused.empty()) {
+    text +=
+        (text.empty() ? "" : "; ") + ("the operating system refuses this process " + joined(level.refused));
+  }
   return text;
 }
 
@@ -175,8 +179,10 @@ CpuReport report_cpu() {
     });
     entry.disabled = names_of([&](Feature feature) {
       return level.needs.contains(feature) && features.reported.contains(feature) &&
-             !features.usable.contains(feature);
+             !features.usable.contains(feature) && !features.refused.contains(feature);
     });
+    entry.refused = names_of(
+        [&](Feature feature) { return level.needs.contains(feature) && features.refused.contains(feature); });
     report.levels.push_back(entry);
   }
   return report;

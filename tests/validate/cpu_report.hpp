@@ -12,6 +12,7 @@ struct LevelReport {
   bool usable = false;                // as the library says
   std::vector<std::string> missing;   // features that the CPU does not report
   std::vector<std::string> disabled;  // that it reports and its operating system does not enable
+  std::vector<std::string> refused;   // needed, and not permitted to this process
 };
 
 // The reason in words, for a level that is not usable.

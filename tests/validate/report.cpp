@@ -58,12 +58,13 @@ std::vector<NotRun> Report::not_run() const {
 }
 
 void print_cpu(const CpuReport &cpu) {
-  fmt::print("rapt      {}\nsystem    {}\nCPU       {}{}\nfeatures  {}\nenabled   {}\n", rapt_version(),
-             cpu.system, cpu.name, cpu.emulated ? ", emulated by QEMU" : "", joined(cpu.features),
+  fmt::print("rapt         {}\nsystem       {}\nCPU          {}{}\nfeatures     {}\nenabled      {}\n",
+             rapt_version(), cpu.system, cpu.name, cpu.emulated ? ", emulated by QEMU" : "",
+             joined(cpu.features),
              cpu.features == cpu.enabled ? "all of them, by the operating system" : joined(cpu.enabled));
   for (const LevelReport &level : cpu.levels) {
     const bool chosen = level.name == rapt_active_isa();  // nothing is forced yet
-    fmt::print("{:<9} {}\n", level.name,
+    fmt::print("{:<12} {}\n", level.name,
                chosen         ? "usable, chosen"
                : level.usable ? "usable"
                               : "not usable: " + why_not_usable(level));
@@ -74,13 +75,17 @@ void print_cpu(const CpuReport &cpu) {
 }
 
 void print_head() {
-  fmt::print("\n{:<21} {:<7} {:>7} {:>10}  {:<38} {:<18} {}\n", "kernel", "level", "cases", "mismatches",
+  fmt::print("\n{:<21} {:<12} {:>7} {:>10}  {:<38} {:<18} {}\n", "kernel", "level", "cases", "mismatches",
              "worst error of what rapt.h allows", "hash of results", "published");
 }
 
 void print_row(const Row &row) {
   const LevelResult &result = row.result;
-  fmt::print("{:<21} {:<7} {:>7} {:>10}  {:<38} {:#018x} {}{}{}\n", result.kernel, result.isa, result.cases,
+  if (!result.inherits.empty()) {
+    fmt::print("{:<21} {:<12} inherits {}\n", result.kernel, result.isa, result.inherits);
+    return;
+  }
+  fmt::print("{:<21} {:<12} {:>7} {:>10}  {:<38} {:#018x} {}{}{}\n", result.kernel, result.isa, result.cases,
              result.mismatches, worst_text(result), result.hash, hash_verdict(row),
              result.inaccurate != 0 ? ", INACCURATE" : "", result.stopped ? ", STOPPED" : "");
   std::fflush(stdout);
@@ -130,8 +135,8 @@ void print_verdict(const Report &report) {
   for (const ExhaustiveResult &result : report.exhaustive) wrong += !result.holds();
   fmt::print("\n{} cases in {:.1f} s", cases, report.seconds);
   if (wrong == 0) {
-    const bool published =
-        std::ranges::all_of(report.rows, [](const Row &row) { return row.published.has_value(); });
+    const bool published = std::ranges::all_of(
+        report.rows, [](const Row &row) { return row.published || !row.result.inherits.empty(); });
     fmt::print(
         "; every result has {}\nPASS: {}\n",
         published ? "the published bits" : "the scalar reference's bits (no hash is published for this run)",

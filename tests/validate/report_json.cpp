@@ -47,15 +47,15 @@ Json list_of(const Things &things, ToJson &&to_json) {
 }
 
 Json json_of_level(const LevelReport &level) {
-  return {{"name", level.name},
-          {"compiled", level.compiled},
-          {"usable", level.usable},
-          {"missing", level.missing},
-          {"disabled", level.disabled}};
+  return {{"name", level.name},       {"compiled", level.compiled}, {"usable", level.usable},
+          {"missing", level.missing}, {"disabled", level.disabled}, {"refused", level.refused}};
 }
 
 Json json_of_row(const Row &row) {
   const LevelResult &result = row.result;
+  if (!result.inherits.empty()) {
+    return {{"kernel", result.kernel}, {"isa", result.isa}, {"holds", true}, {"inherits", result.inherits}};
+  }
   const Accuracy &accuracy = *accuracy_of(result.kernel);
   const auto hash_text = [](std::uint64_t hash) { return test::hex(hash, 8); };
   Json json = {{"kernel", result.kernel},

@@ -12,6 +12,10 @@ using F64 = float64x2_t;
 using Bits = uint64x2_t;
 #define RAPT_LIMITS_FLOAT_REGISTER "w"
 #define RAPT_LIMITS_BITS_REGISTER RAPT_LIMITS_FLOAT_REGISTER
+#ifdef __ARM_FEATURE_DOTPROD
+#define RAPT_LIMITS_BYTE_PRODUCTS(bits) \
+  __asm__ volatile(".arch armv8.2-a+dotprod\n\tsdot %0.4s, %0.16b, %0.16b" : "+w"(bits))
+#endif
 inline F32 broadcast(float value) { return vdupq_n_f32(value); }
 inline F64 broadcast(double value) { return vdupq_n_f64(value); }
 inline F32 fma(F32 a, F32 b, F32 c) { return vfmaq_f32(c, a, b); }

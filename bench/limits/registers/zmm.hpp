@@ -10,6 +10,9 @@ using F64 = __m512d;
 using Bits = __m512i;
 #define RAPT_LIMITS_FLOAT_REGISTER "v"
 #define RAPT_LIMITS_BITS_REGISTER RAPT_LIMITS_FLOAT_REGISTER
+#ifdef __AVX512VNNI__
+#define RAPT_LIMITS_BYTE_PRODUCTS(bits) __asm__ volatile("vpdpbusd %0, %0, %0" : "+v"(bits))
+#endif
 inline F32 broadcast(float value) { return _mm512_set1_ps(value); }
 inline F64 broadcast(double value) { return _mm512_set1_pd(value); }
 inline F32 fma(F32 a, F32 b, F32 c) { return _mm512_fmadd_ps(a, b, c); }

@@ -3,6 +3,7 @@
 
 #include <immintrin.h>
 
+#include "isa/avx512/byte_parts.hpp"
 #include "kernels/byte_dot.hpp"
 
 namespace {
@@ -11,7 +12,7 @@ template <class E>
 struct ByteSimd {
   using Sums = __m512i;
   using Factors = __m512i;
-  static constexpr std::size_t width = 32, most_per_step = 2 * 255 * 128;
+  static constexpr std::size_t width = 32, together = 4, most_per_step = 2 * 255 * 128;
 
   static Sums zero() { return _mm512_setzero_si512(); }
   static __m512i widened(__m256i v, const std::int8_t *) { return _mm512_cvtepi8_epi16(v); }
@@ -32,11 +33,15 @@ struct ByteSimd {
     return join(s, _mm512_madd_epi16(f, load_first(b, k)));
   }
   static Sums join(Sums a, Sums b) { return _mm512_add_epi32(a, b); }
-  static std::int64_t sum(Sums s) {
-    const __m512i low = _mm512_cvtepi32_epi64(_mm512_castsi512_si256(s)),
-                  high = _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(s, 1));
-    return _mm512_reduce_add_epi64(_mm512_add_epi64(low, high));
-  }
+  static std::int64_t sum(Sums s) { return sum_of_byte_lanes(s); }
+};
+
+// Rows are multiplied as the vectors of dot are.
+template <class E>
+struct RowSimd : ByteSimd<E>, FourByteRows {
+  using Sums = typename ByteSimd<E>::Sums;
+  static Sums start() { return ByteSimd<E>::zero(); }
+  static Sums take(Sums s, typename ByteSimd<E>::Factors) { return s; }
 };
 
 }  // namespace

@@ -3,9 +3,9 @@
 
 #include <arm_neon.h>
 
-#include <cstring>
 #include <type_traits>
 
+#include "isa/neon/byte_parts.hpp"
 #include "kernels/byte_dot.hpp"
 
 namespace {
@@ -15,16 +15,16 @@ template <class E>
 struct ByteSimd {
   using Sums = int32x4_t;
   using Factors = std::conditional_t<std::is_signed_v<E>, int8x16_t, uint8x16_t>;
-  static constexpr std::size_t width = 16, most_per_step = 4 * 255 * 128;
+  static constexpr std::size_t width = 16, together = 4, most_per_step = 4 * 255 * 128;
 
   static Sums zero() { return vdupq_n_s32(0); }
   static int8x16_t load(const std::int8_t *p) { return vld1q_s8(p); }
   static uint8x16_t load(const std::uint8_t *p) { return vld1q_u8(p); }
+  static int8x16_t as(uint8x16_t v, const std::int8_t *) { return vreinterpretq_s8_u8(v); }
+  static uint8x16_t as(uint8x16_t v, const std::uint8_t *) { return v; }
   template <class B>
   static auto load_first(const B *p, std::size_t k) {
-    B bytes[width] = {};
-    std::memcpy(bytes, p, k);
-    return load(bytes);
+    return as(load_first_16(p, k), p);
   }
   static Factors factors(const E *a) { return load(a); }
   static Factors factors_first(const E *a, std::size_t k) { return load_first(a, k); }
@@ -44,6 +44,14 @@ struct ByteSimd {
   }
   static Sums join(Sums a, Sums b) { return vaddq_s32(a, b); }
   static std::int64_t sum(Sums s) { return vaddlvq_s32(s); }
+};
+
+// Rows are multiplied as the vectors of dot are.
+template <class E>
+struct RowSimd : ByteSimd<E>, FourByteRows {
+  using Sums = typename ByteSimd<E>::Sums;
+  static Sums start() { return ByteSimd<E>::zero(); }
+  static Sums take(Sums s, typename ByteSimd<E>::Factors) { return s; }
 };
 
 }  // namespace

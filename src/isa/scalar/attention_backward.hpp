@@ -14,9 +14,9 @@
 namespace {
 
 // A dot product as one chain of fused operations.
-template <class E>
-rapt::Arithmetic<E> chain(const E *a, const E *b, std::size_t n) {
-  rapt::Arithmetic<E> sum = 0;
+template <class A, class E, class F>
+A chain(const E *a, const F *b, std::size_t n) {
+  A sum = 0;
   for (std::size_t i = 0; i < n; ++i) sum = std::fma(rapt::widened(a[i]), rapt::widened(b[i]), sum);
   return sum;
 }
@@ -27,20 +27,23 @@ A final_weight(A distance) {
   return weight(distance > 0 ? A(0) : distance, A(1), rapt::AttentionContract<A>::lowest_log2);
 }
 
-// Without share.dq, dq is scratch.
-template <class E, class A>
-void add_gradients(const AttentionTile &tile, AttentionTile::Row row, const TileShare &share, A *dq) {
+// Q, KV and Out are the types of queries, of keys and values, and of outputs. Without share.dq, dq is
+// scratch.
+template <class Q, class KV, class Out, class A>
+void add_gradients(const AttentionTile &tile, AttentionTile::Row row, const TileShare &share,
+                   const KeySums<A> &sums, A *dq) {
   using C = rapt::AttentionContract<A>;
   const rapt_attention_options &o = tile.options();
-  const AttentionRow<E> scores(tile, row);
+  const AttentionRow<KV> scores(tile, row);
   const AttentionScale<A> scale(tile, row);
-  const E *q = tile.q<E>(row), *dout = tile.dout<E>(row);
+  const Q *q = tile.q<Q>(row);
+  const Out *dout = tile.dout<Out>(row);
   const A lse = *tile.lse<A>(row);
   // A row that has seen nothing has no weights.
   const A lse_log2 =
       lse == -std::numeric_limits<A>::infinity() ? A(0) : static_cast<A>(double{lse} * C::log2_e);
   const A to_score = static_cast<A>(tile.scale<A>(row));
-  const A mean = chain(dout, tile.forward_out<E>(row), o.v_dim);
+  const A mean = chain<A>(dout, tile.forward_out<Out>(row), o.v_dim);
   for (std::size_t d = 0; d < o.qk_dim; ++d) dq[d] = 0;
   for (std::size_t j = 0; j < tile.kv_len(); ++j) {
     const bool is_shared = j >= share.keys.first && j < share.keys.end;
@@ -51,13 +54,13 @@ void add_gradients(const AttentionTile &tile, AttentionTile::Row row, const Tile
     if (s == -std::numeric_limits<A>::infinity()) continue;  // weight 0, in a row of NaN too
     const A w = final_weight(std::fma(s, scale.to_log2, -lse_log2));
     if (w == 0) continue;
-    const A ds = w * (chain(dout, tile.v<E>(j), o.v_dim) - mean);
+    const A ds = w * (chain<A>(dout, tile.v<KV>(j), o.v_dim) - mean);
     const A g = scale.cap != 0 ? ds * slope * to_score : ds * to_score;
-    const E *k = tile.k<E>(j);
+    const KV *k = tile.k<KV>(j);
     for (std::size_t d = 0; d < o.qk_dim; ++d) dq[d] = std::fma(g, rapt::widened(k[d]), dq[d]);
     if (!is_shared) continue;
     if (A *dbias = tile.dbias<A>(row)) dbias[j] = dbias[j] + ds;
-    A *dk = tile.dk<A>(j), *dv = tile.dv<A>(j);
+    A *dk = sums.dk(j), *dv = sums.dv(j);
     for (std::size_t d = 0; d < o.v_dim; ++d) dv[d] = std::fma(w, rapt::widened(dout[d]), dv[d]);
     for (std::size_t d = 0; d < o.qk_dim; ++d) dk[d] = std::fma(g, rapt::widened(q[d]), dk[d]);
   }
@@ -76,6 +79,15 @@ void make_zeros_positive(A *x, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) x[i] = x[i] + A(0);
 }
 
+// f(a query type, a key type, an output type), each as an Element.
+template <class A, class F>
+void with_elements(const rapt_attention_options &o, F f) {
+  rapt::with_element<A>(o.q_type, [&](auto q) {
+    rapt::with_element<A>(
+        o.kv_type, [&](auto kv) { rapt::with_element<A>(o.out_type, [&](auto out) { f(q, kv, out); }); });
+  });
+}
+
 template <class E>
 void attention_backward(const rapt::AttentionCall *call, std::size_t first, std::size_t last,
                         void *workspace) {
@@ -83,16 +95,24 @@ void attention_backward(const rapt::AttentionCall *call, std::size_t first, std:
   const rapt_attention_options &o = call->options;
   A *const dq = static_cast<A *>(workspace);
   const auto take = [&](const AttentionTile &tile, const TileShare &share) {
+    const KeySums<A> sums(tile, dq);
     for (std::size_t r = 0; r < tile.rows(); ++r) {
       const AttentionTile::Row row = tile.row(r);
-      add_gradients<E>(tile, row, share, dq);
+      with_elements<A>(o, [&]<class Q, class KV, class Out>(Q, KV, Out) {
+        add_gradients<typename Q::type, typename KV::type, typename Out::type>(tile, row, share, sums, dq);
+      });
       if (!share.dq) continue;
-      for (std::size_t d = 0; d < o.qk_dim; ++d) tile.dq<A>(row)[d] = dq[d] + A(0);
+      rapt::with_element<A>(tile.dq_type(), [&]<class D>(rapt::Element<D>) {
+        for (std::size_t d = 0; d < o.qk_dim; ++d) tile.dq<D>(row)[d] = rapt::narrowed<D>(dq[d] + A(0));
+      });
     }
+  };
+  const auto round = []<class D>(const A *x, D *y, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) y[i] = rapt::narrowed<D>(x[i]);
   };
   for (std::size_t index = first; index < last;) {
     const BackwardTasks tasks(*call, {first, last}, index);
-    tasks.run<A>(take, make_zeros_positive<A>);
+    tasks.run(dq, take, make_zeros_positive<A>, round);
     index = tasks.end();
   }
 }

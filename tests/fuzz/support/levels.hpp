@@ -1,4 +1,4 @@
-// One call on every usable level, compared with the scalar level.
+// One call on every usable level that has such a kernel itself, compared with the scalar level.
 #pragma once
 
 #include <cstdio>
@@ -8,6 +8,7 @@
 #include "fuzz/support/fuzz_memory.hpp"
 #include "rapt/rapt.h"
 #include "support/bits.hpp"
+#include "support/serving.hpp"
 
 namespace rapt::test {
 
@@ -37,7 +38,7 @@ void on_every_level(const char *function, FuzzMemory &memory, const RowsOfBytes 
   rapt_status expected_status = RAPT_OK;
   memory.remember();
   for (std::size_t level = 0; level < rapt_isa_count(); ++level) {
-    if (rapt_force_isa(rapt_isa_name(level)) != RAPT_OK) continue;
+    if (rapt_force_isa(rapt_isa_name(level)) != RAPT_OK || !active_level_has(function)) continue;
     memory.restore();
     const rapt_status status = call();
     const bool failed = status != RAPT_OK;

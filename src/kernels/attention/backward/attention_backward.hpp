@@ -21,6 +21,16 @@ void make_zeros_positive(A *x, std::size_t n) {
   if (i < n) S::store_first(x + i, S::load_first(x + i, n - i) + zero, n - i);
 }
 
+struct RoundGradients {
+  template <class A, class E>
+  void operator()(const A *x, E *y, std::size_t n) const {
+    using S = simd<A>;
+    std::size_t i = 0;
+    for (; n - i >= S::width; i += S::width) S::store(y + i, S::load(x + i));
+    if (i < n) S::store_first(y + i, S::load_first(x + i, n - i), n - i);
+  }
+};
+
 template <class E>
 void attention_backward(const rapt::AttentionCall *call, std::size_t first, std::size_t last,
                         void *workspace) {
@@ -30,7 +40,7 @@ void attention_backward(const rapt::AttentionCall *call, std::size_t first, std:
   };
   for (std::size_t index = first; index < last;) {
     const BackwardTasks tasks(*call, {first, last}, index);
-    tasks.run<A>(take, make_zeros_positive<A>);
+    tasks.run(static_cast<A *>(workspace), take, make_zeros_positive<A>, RoundGradients());
     index = tasks.end();
   }
 }

@@ -1,8 +1,12 @@
-// The products of a backward call: as BroadcastProducts, and the four that gradients are made of.
+// The products of a backward call: as BroadcastProducts, and the four that gradients are made of. Elements of
+// 16 bits are widened, rows once per tile and keys and values once per block, and then multiplied like f32.
 #pragma once
 
 #include <cstddef>
+#include <type_traits>
 
+#include "call/attention_workspace.hpp"
+#include "call/element.hpp"
 #include "kernels/attention/backward/outer_products.hpp"
 #include "kernels/attention/broadcast_products.hpp"
 #include "kernels/vector/fused.hpp"
@@ -22,27 +26,30 @@ class GradientProducts : public BroadcastProducts<E> {
   }
 
   GradientProducts(const AttentionTile &tile, const TileRows<A> &rows, A *workspace)
-      : Base(tile, rows, workspace), dout_(workspace + Base::workspace_length(tile.options())) {
+      : Base(tile, rows, workspace),
+        dout_(workspace + Base::workspace_length(tile.options())),
+        widened_(tile.options(), workspace) {
     // dk and dv drive keys and values out of L2. Fetching always, AVX-512: 1024 keys of 128 dimensions 2 %
     // faster, a window of 512 in 16K tokens 1 to 4 %, 512 keys as before.
-    fetches_ = true;
-    for (std::size_t r = 0; r < rows.lanes; ++r) {
-      q_row_[r] = tile.q<E>(rows.of[r]);
-      dout_row_[r] = tile.dout<E>(rows.of[r]);
-    }
+    fetches_ = o_.kv_type == own;  // widening has read the others
   }
 
   // Loads queries and gradients of outputs. mean[r] becomes the dot product of row r's gradient and its
   // output, which is transposed by way of `out`. False if a query or a gradient is not finite.
   bool load_rows(A *out, A *mean) {
     Base::load_queries();
-    const E *out_row[rapt::attention_tile_rows];
-    for (std::size_t r = 0; r < rows_.lanes; ++r) out_row[r] = tile_.template forward_out<E>(rows_.of[r]);
+    find_rows();
     const batch zero(A(0));
     batch all = zero;
     for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
       transpose_rows(dout_row_ + r, o_.v_dim, dout_ + r, tile_pitch);
-      transpose_rows(out_row + r, o_.v_dim, out + r, tile_pitch);
+      rapt::with_element<A>(o_.out_type, [&](auto element) {
+        using Out = typename decltype(element)::type;
+        const Out *out_row[S::width];
+        for (std::size_t i = 0; i < S::width; ++i)
+          out_row[i] = tile_.template forward_out<Out>(rows_.of[r + i]);
+        transpose_rows(out_row, o_.v_dim, out + r, tile_pitch);
+      });
       batch sum = zero;
       for (std::size_t d = 0; d < o_.v_dim; ++d) {
         const batch dout = S::load(dout_ + d * tile_pitch + r);
@@ -55,6 +62,14 @@ class GradientProducts : public BroadcastProducts<E> {
       }
     }
     return !S::any(S::unordered(all, all));
+  }
+
+  void find_block(std::size_t first, std::size_t keys, std::size_t left) {
+    if constexpr (sizeof(A) == sizeof(float)) {
+      if (o_.kv_type == RAPT_F16) return widen_block<rapt::F16>(first, keys);
+      if (o_.kv_type == RAPT_BF16) return widen_block<rapt::BF16>(first, keys);
+    }
+    Base::find_block(first, keys, left);
   }
 
   bool keys_are_finite(std::size_t keys) const {
@@ -130,9 +145,55 @@ class GradientProducts : public BroadcastProducts<E> {
   }
 
  private:
+  static constexpr rapt_type own = sizeof(A) == sizeof(float) ? RAPT_F32 : RAPT_F64;
+
+  // Stores whole vectors: the next row follows, or room for one.
+  template <class Half>
+  static void widen_row(const Half *from, std::size_t dim, A *to) {
+    std::size_t d = 0;
+    for (; dim - d >= S::width; d += S::width) S::store(to + d, S::load(from + d));
+    if (d < dim) S::store(to + d, S::load_first(from + d, dim - d));
+  }
+  // The address of a row of A; of another type, that of its widened copy at `copy`.
+  template <class Row>
+  static const A *row_of_numbers(const Row *row, std::size_t dim, A *copy) {
+    if constexpr (std::is_same_v<Row, A>) {
+      return row;
+    } else {
+      widen_row(row, dim, copy);
+      return copy;
+    }
+  }
+  void find_rows() {
+    rapt::with_element<A>(o_.q_type, [&](auto element) {
+      using Q = typename decltype(element)::type;
+      for (std::size_t r = 0; r < rows_.lanes; ++r) {
+        q_row_[r] = row_of_numbers(tile_.template q<Q>(rows_.of[r]), o_.qk_dim, widened_.q + r * o_.qk_dim);
+      }
+    });
+    rapt::with_element<A>(o_.out_type, [&](auto element) {
+      using Out = typename decltype(element)::type;
+      for (std::size_t r = 0; r < rows_.lanes; ++r) {
+        dout_row_[r] =
+            row_of_numbers(tile_.template dout<Out>(rows_.of[r]), o_.v_dim, widened_.dout + r * o_.v_dim);
+      }
+    });
+  }
+  template <class KV>
+  [[gnu::noinline]] void widen_block(std::size_t first, std::size_t keys) {
+    BlockAddresses<KV> narrow;
+    narrow.find(tile_, first, keys, 0);
+    addresses_.k_step = 1;
+    for (std::size_t j = 0; j < keys; ++j) {
+      addresses_.k[j] = row_of_numbers(narrow.k[j], o_.qk_dim, widened_.k + j * o_.qk_dim);
+      addresses_.v[j] = row_of_numbers(narrow.v[j], o_.v_dim, widened_.v + j * o_.v_dim);
+    }
+  }
+
   using Base::tile_, Base::o_, Base::rows_, Base::queries_, Base::fetches_, Base::addresses_;
   A *dout_;  // transposed
-  const E *q_row_[rapt::attention_tile_rows], *dout_row_[rapt::attention_tile_rows];
+  rapt::WidenedForGradients<A> widened_;
+  const A *q_row_[rapt::attention_tile_rows], *dout_row_[rapt::attention_tile_rows];
 };
 
 }  // namespace

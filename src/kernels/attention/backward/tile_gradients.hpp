@@ -37,6 +37,7 @@ class TileGradients {
         slopes_(weights_ + block * tile_pitch),
         gradients_(slopes_ + block * tile_pitch),
         dq_(gradients_ + (block + 8) * tile_pitch),
+        sums_(tile, workspace),
         scores_(tile, rows_, weights_) {
     if (rows_.cap != 0) scores_.slopes = slopes_;
   }
@@ -160,8 +161,8 @@ class TileGradients {
   void add_to_keys(std::size_t first, std::size_t keys) const {
     A *dk[block], *dv[block];
     for (std::size_t j = 0; j < keys; ++j) {
-      dk[j] = tile_.dk<A>(first + j);
-      dv[j] = tile_.dv<A>(first + j);
+      dk[j] = sums_.dk(first + j);
+      dv[j] = sums_.dv(first + j);
     }
     if (!rows_are_finite_) return products_.add_to_keys_by_element(keys, weights_, gradients_, dk, dv);
     constexpr std::size_t depth = panel_depth<A, S::panel_vectors>;
@@ -207,15 +208,18 @@ class TileGradients {
   }
 
   void store_dq() const {
-    for (std::size_t r = 0; r < rows_.rows; r += S::width) {
-      A *row[S::width];
-      for (std::size_t i = 0; i < S::width; ++i) row[i] = tile_.dq<A>(rows_.of[r + i]);
-      const std::size_t rows = rows_.rows - r < S::width ? rows_.rows - r : S::width;
-      store_transposed(
-          row, rows, o_.qk_dim, [&](std::size_t d) __attribute__((always_inline)) {
-            return S::load(dq_ + d * tile_pitch + r) + batch(A(0));
-          });
-    }
+    rapt::with_element<A>(tile_.dq_type(), [&](auto element) {
+      using E = typename decltype(element)::type;
+      for (std::size_t r = 0; r < rows_.rows; r += S::width) {
+        E *row[S::width];
+        for (std::size_t i = 0; i < S::width; ++i) row[i] = tile_.dq<E>(rows_.of[r + i]);
+        const std::size_t rows = rows_.rows - r < S::width ? rows_.rows - r : S::width;
+        store_transposed(
+            row, rows, o_.qk_dim, [&](std::size_t d) __attribute__((always_inline)) {
+              return S::load(dq_ + d * tile_pitch + r) + batch(A(0));
+            });
+      }
+    });
   }
 
   static constexpr std::size_t panel = panel_rows<A>;
@@ -230,6 +234,7 @@ class TileGradients {
   A *slopes_;     // derivatives of the softcap; then gradients of the scores
   A *gradients_;  // of the dot products; first the products of values
   A *dq_;
+  KeySums<A> sums_;
   TileScores<A> scores_;
   alignas(64) A lse_log2_[count];
   alignas(64) A to_score_[count];

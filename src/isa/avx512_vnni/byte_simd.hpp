@@ -1,0 +1,53 @@
+// AVX512-VNNI: VPDPBUSD multiplies unsigned bytes with signed ones.
+#pragma once
+
+#include <immintrin.h>
+
+#include "isa/avx512/byte_parts.hpp"
+#include "kernels/byte_products.hpp"
+
+namespace {
+
+struct Vnni {
+  using Bytes = __m512i;
+  static constexpr std::size_t width = 64, together = 4;
+
+  static Bytes zero() { return _mm512_setzero_si512(); }
+  static Bytes load(const void *p) { return _mm512_loadu_si512(p); }
+  static Bytes load_once(const void *p) {
+    Bytes v = load(p);
+    __asm__("" : "+v"(v));
+    return v;
+  }
+  static Bytes load_first(const void *p, std::size_t k) {
+    return _mm512_maskz_loadu_epi8(_bzhi_u64(~std::uint64_t{0}, k), p);
+  }
+  static Bytes bias() { return _mm512_set1_epi8(-128); }
+  static Bytes biased(Bytes b) { return _mm512_xor_si512(b, bias()); }
+  static Bytes add_products(Bytes s, Bytes f, Bytes b) {
+    s = _mm512_dpbusd_epi32(s, f, b);
+    __asm__("" : "+v"(s));  // gcc 12 copies every accumulator in every turn of a loop otherwise
+    return s;
+  }
+  static Bytes add_biased_products(Bytes s, Bytes f, Bytes b) { return add_products(s, b, f); }
+  static Bytes join(Bytes a, Bytes b) { return _mm512_add_epi32(a, b); }
+  static Bytes less(Bytes a, Bytes b) { return _mm512_sub_epi32(a, b); }
+  static std::int64_t sum(Bytes s) { return sum_of_byte_lanes(s); }
+};
+
+template <>
+struct ByteSimd<std::uint8_t> : DirectBytes<Vnni, std::uint8_t> {
+  // accumulators | ns at 256 | 12288
+  // 4            | 4.1       | 75
+  // 6 (this)     | 4.2       | 72
+  // 8            | 5.3       | 67
+  static constexpr std::size_t together = 6;
+};
+template <>
+struct ByteSimd<std::int8_t> : BiasedBytes<Vnni, std::int8_t> {};
+template <>
+struct RowSimd<std::uint8_t> : DirectBytes<Vnni, std::uint8_t>, FourByteRows {};
+template <>
+struct RowSimd<std::int8_t> : BiasedRows<Vnni, std::int8_t>, FourByteRows {};
+
+}  // namespace
