@@ -75,6 +75,8 @@ inline void run_tasks(const AttentionCall &call, const Tasks &tasks, const Works
         return kernel_of(kernels().f16);
       case RAPT_BF16:
         return kernel_of(kernels().bf16);
+      case RAPT_I8:
+        return kernel_of(kernels().i8);
       default:
         return kernel_of(kernels().f32);
     }

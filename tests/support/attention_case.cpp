@@ -21,8 +21,9 @@ class ForwardRun : AttentionRun<T> {
   using typename Base::A;
   using typename Base::Numbers;
   using typename Base::Piece;
+  using typename Base::Queries;
+  using typename Base::Query;
   using typename Base::Shape;
-  using typename Base::Tensor;
 
  public:
   ForwardRun(const Problem &problem, const Layout &layout, AttentionStage stage)
@@ -30,7 +31,7 @@ class ForwardRun : AttentionRun<T> {
     in_place_ =
         layout.alias == Alias::first_input && a_.qk_dim == a_.v_dim && stage != AttentionStage::partial;
     if (!in_place_) {
-      out_ = Tensor(this->queries_of(a_.v_dim), how_.tokens_outside, gap(2), layout, 2);
+      out_ = Queries(this->queries_of(a_.v_dim), how_.tokens_outside, gap(2), layout, 2);
     }
     lse_ = Numbers(this->queries_of(1), how_.tokens_outside, gap(2), layout, 2);
     // The chunks of a row are contiguous.
@@ -77,7 +78,7 @@ class ForwardRun : AttentionRun<T> {
     return made;
   }
 
-  const Tensor &out() const { return in_place_ ? in_.q : out_; }
+  const Queries &out() const { return in_place_ ? in_.q : out_; }
 
   rapt_attention_options options_of(const Piece &piece) {
     rapt_attention_options o = Base::options_of(piece);
@@ -113,9 +114,9 @@ class ForwardRun : AttentionRun<T> {
 
   void run_piece(const Piece &piece) {
     const rapt_attention_options o = options_of(piece);
-    const T *const q = this->queries_at(in_.q, piece), *const k = this->keys_at(in_.k, piece),
-                   *const v = this->keys_at(in_.v, piece);
-    T *const out_at = this->queries_at(out(), piece);
+    const Query *const q = this->queries_at(in_.q, piece);
+    const T *const k = this->keys_at(in_.k, piece), *const v = this->keys_at(in_.v, piece);
+    Query *const out_at = this->queries_at(out(), piece);
     void *const workspace = workspace_->data();
     std::size_t tasks = 0;
     check(rapt_attention_tasks(&o, &tasks));
@@ -131,8 +132,8 @@ class ForwardRun : AttentionRun<T> {
   }
 
   // Partial results of a piece lie in memory of its own, and are then copied to their place.
-  void run_by_keys(const Piece &piece, const rapt_attention_options &o, const T *q, const T *k, const T *v,
-                   T *out_at, std::size_t tasks) {
+  void run_by_keys(const Piece &piece, const rapt_attention_options &o, const Query *q, const T *k,
+                   const T *v, Query *out_at, std::size_t tasks) {
     std::size_t partial_tasks = 0, partials_length = 0;
     check(rapt_attention_partial_tasks(&o, &partial_tasks, &partials_length));
     const std::size_t chunks = (o.kv_len + 511) / 512;
@@ -207,7 +208,7 @@ class ForwardRun : AttentionRun<T> {
   AttentionStage stage_;
   bool in_place_ = false;
   std::size_t chunks_ = 0;
-  Tensor out_;
+  Queries out_;
   Numbers lse_, partials_;
 };
 
@@ -222,5 +223,6 @@ template Outcome run_attention<float>(const Problem &, const Layout &, Attention
 template Outcome run_attention<double>(const Problem &, const Layout &, AttentionStage);
 template Outcome run_attention<F16>(const Problem &, const Layout &, AttentionStage);
 template Outcome run_attention<BF16>(const Problem &, const Layout &, AttentionStage);
+template Outcome run_attention<std::int8_t>(const Problem &, const Layout &, AttentionStage);
 
 }  // namespace rapt::test

@@ -125,6 +125,12 @@ class AttentionRow {
         t = std::fma(rapt::widened(q[d]) * scale_.sign, rapt::widened(k[d * step]), t);
       }
     });
+    return score_of(t, block, j, slope);
+  }
+
+  // The same from the dot product.
+  A score_of(A t, std::size_t block, std::size_t j, A *slope = nullptr) const {
+    const std::size_t key = block + j;
     if (!scale_.made) return t;
     t = t * scale_.factor;
     if (scale_.cap != 0) {
@@ -140,7 +146,7 @@ class AttentionRow {
     return t;
   }
 
- private:
+ protected:
   template <class F>
   void store(F result) const {
     rapt::with_element<A>(o_.out_type, [&](auto element) {
