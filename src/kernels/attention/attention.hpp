@@ -38,10 +38,10 @@ template <class E, class F>
   //   rows             | 8    | 9    | 12   | 16   | 17   | 20   | 24   | 32
   //   keys in lanes    | 22.1 | 23.9 | 29.6 | 40.0 | 45.4 | 51.1 | 60.0 |
   //   rows in lanes    |      | 39.7 | 39.7 | 39.7 | 60.7 | 60.7 | 60.7 | 60.8
-  if (rows.rows <= Few::most) {
+  if (Few::most >= rapt::attention_tile_rows || rows.rows <= Few::most) {
     Few values(tile, rows, static_cast<A *>(workspace));
     f(values);
-  } else {
+  } else if constexpr (Few::most < rapt::attention_tile_rows) {
     ManyRows<typename TileProducts<E>::Many> values(tile, rows, static_cast<A *>(workspace));
     f(values);
   }

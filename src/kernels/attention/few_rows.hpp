@@ -48,7 +48,7 @@ class FewRows {
   }
 
   // As in ManyRows.
-  bool some_excluded() const { return some_excluded_; }
+  bool some_excluded() const { return !Products::ignores_excluded && some_excluded_; }
   void be_careful() { careful_ = true; }
 
   // Folds row r's results of all chunks, which lie at address(r, chunk): maximum, sum, values.

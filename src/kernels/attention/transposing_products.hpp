@@ -31,6 +31,8 @@ class TransposingProducts {
   using batch = typename S::batch;
   static constexpr std::size_t block = rapt::attention_block;
   static constexpr std::size_t most_rows = S::few_rows;
+  // Whether a key that a row does not see cannot make its result NaN.
+  static constexpr bool ignores_excluded = false;
 
   static std::size_t workspace_length(const rapt_attention_options &o) { return most_rows * o.qk_dim; }
 
