@@ -61,7 +61,10 @@ struct IntegerSimd {
     return vreinterpretq_s32_u32(vmaxq_u32(vreinterpretq_u32_s32(m), magnitude));
   }
   static float largest(Sums m) { return std::bit_cast<float>(vmaxvq_u32(vreinterpretq_u32_s32(m))); }
-  static void store_rounded(std::int16_t *to, f32 v) { vst1_s16(to, vmovn_s32(vcvtnq_s32_f32(v))); }
+  static void store_rounded(std::int16_t *to, f32 v) {
+    const int16x4_t whole = vmovn_s32(vcvtnq_s32_f32(v));
+    std::memcpy(to, &whole, sizeof whole);  // `to` may be memory of floats
+  }
 };
 
 }  // namespace

@@ -152,6 +152,7 @@ class FewRows {
     for (std::size_t r = rows_.rows; r < rows_.lanes; ++r) numbers[r] = numbers[rows_.rows - 1];
     for (std::size_t r = 0; r < rows_.lanes; r += S::width) rows_.take_max(sums, r, S::load(numbers + r));
     for (std::size_t r = 0; r < rows_.rows; ++r) numbers[r] = make_weights(r, now);
+    products_.take_weights(now.first, now.keys, now.scores);
     for (std::size_t r = rows_.rows; r < rows_.lanes; ++r) numbers[r] = numbers[rows_.rows - 1];
     for (std::size_t r = 0; r < rows_.lanes; r += S::width) rows_.take_sum(sums, r, S::load(numbers + r));
     for (std::size_t r = 0; r < Products::padded(rows_.rows); ++r) {

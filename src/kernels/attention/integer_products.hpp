@@ -77,30 +77,49 @@ class IntegerProducts {
                                 at == 0};
           if (o_.packed_keys) {
             integer_packed_scores<count>(of, tile_.k<std::int8_t>(first), scores + r * block);
+          } else if (of.dim == 128) {
+            integer_scores<count, 128>(of, run, runs_.last(), keys, scores + r * block);
+          } else if (of.dim == 64) {
+            integer_scores<count, 64>(of, run, runs_.last(), keys, scores + r * block);
           } else {
-            integer_scores<count>(of, run, runs_.last(), keys, scores + r * block);
+            integer_scores<count, 0>(of, run, runs_.last(), keys, scores + r * block);
           }
         });
       }
     }
   }
 
+  // The weights of a block, which wait for its values, become integers in place if there is one scale group:
+  // their latency hides behind the values of the block before.
+  void take_weights(std::size_t first, std::size_t keys, float *weights) const {
+    if (v_group_ != o_.v_dim) return;
+    alignas(64) float v_scales[block];
+    load_v_scales(0, first, keys, v_scales);
+    for (std::size_t r = 0; r < rows_.rows; ++r) {
+      float *const row = weights + r * block;
+      row[step_at] = make_integers(row, v_scales, reinterpret_cast<std::int16_t *>(row));
+    }
+  }
+
   void values(std::size_t keys, const float *weights, const float *rescale, float *values,
               std::size_t pitch) {
     const Int8Run *const run = runs_.take_block();
+    const bool in_place = v_group_ == o_.v_dim;
     for (std::size_t from = 0; from < o_.v_dim; from += v_group_) {
       alignas(64) float v_scales[block];
-      load_scales([&](std::size_t key) { return tile_.v_scales(key) + from / v_group_; },
-                  tile_.v_scale_strides().token, value_first_, keys, v_scales);
+      if (!in_place) load_v_scales(from / v_group_, value_first_, keys, v_scales);
       by_groups<I::value_rows>([&](std::size_t r, auto count) __attribute__((always_inline)) {
         alignas(64) std::int16_t integers[count][block];
         float steps[count];
         for (std::size_t i = 0; i < count; ++i) {
-          steps[i] = make_integers(weights + (r + i) * block, v_scales, integers[i]);
+          const float *const row = weights + (r + i) * block;
+          steps[i] = in_place ? row[step_at] : make_integers(row, v_scales, integers[i]);
         }
-        integer_values<count>(
-            {integers[0], steps, rescale + r, from, from + v_group_, values + r * pitch, pitch}, run,
-            runs_.last(), keys);
+        const auto *const made =
+            in_place ? reinterpret_cast<const std::int16_t *>(weights + r * block) : integers[0];
+        integer_values<count>({made, in_place ? 2 * block : block, steps, rescale + r, from, from + v_group_,
+                               values + r * pitch, pitch},
+                              run, runs_.last(), keys);
       });
     }
     value_first_ += block;
@@ -110,6 +129,13 @@ class IntegerProducts {
   void add_value(std::size_t, batch, float *) const {}
 
  private:
+  // A row of 64 weights holds 64 integers, and then their step.
+  static constexpr std::size_t step_at = block / 2;
+
+  void load_v_scales(std::size_t group, std::size_t first, std::size_t keys, float *to) const {
+    load_scales([&](std::size_t key) { return tile_.v_scales(key) + group; }, tile_.v_scale_strides().token,
+                first, keys, to);
+  }
   // The integers of a scale group of a query; returns their step. Ends with whole vectors of 16 bits.
   template <class Q>
   float make_integers(const Q *q, std::int16_t *to) const {

@@ -67,62 +67,79 @@ template <class Sums>
 }
 
 // Scores of keys as they lie, a vector of keys after the other. Four keys at a time leave registers for a few
-// rows.
-template <std::size_t rows>
+// rows. `fixed` is the segment's length where it is known, or 0.
+template <std::size_t rows, std::size_t fixed>
 [[gnu::noinline, gnu::flatten]] void integer_scores(const ScoreSegment &of, const Int8Run *run,
                                                     const Int8Run *last, std::size_t count, float *scores) {
   using I = IntegerSimd;
   using S = simd<float>;
   constexpr std::size_t quarter = S::width / 4, line = 64;
+  const std::size_t dim = fixed != 0 ? fixed : of.dim;
   for (std::size_t j = 0; j < count; j += S::width) {
-    const bool whole = count - j >= S::width;
     const Int8Run &of_keys = run[j / Int8Run::rows], &ahead = *run_after(&of_keys, runs_ahead<rows>, last);
     if (j % Int8Run::rows == 0) fetch_pages<rows>(&of_keys, last);
+    // From a row to the one that is fetched, which has the same place in its run.
+    const std::uintptr_t to_next =
+        reinterpret_cast<std::uintptr_t>(ahead.first) - reinterpret_cast<std::uintptr_t>(of_keys.first);
+    const std::int8_t *const first = of_keys.first + of.from;
+    const std::ptrdiff_t stride = of_keys.stride;
     typename I::Sums folded[rows][quarter];
-    unroll<quarter>([&](auto g) __attribute__((always_inline)) {
+    for (std::size_t g = 0; g < quarter; ++g) {
       const std::int8_t *key[4];
-      std::uintptr_t next[4];
-      unroll<4>([&](auto i) __attribute__((always_inline)) {
-        const std::size_t at = j + g + i * quarter, row = whole || at < count ? at : count - 1;
-        key[i] = of_keys.first + of_keys.stride * static_cast<std::ptrdiff_t>(row % Int8Run::rows) + of.from;
-        next[i] = reinterpret_cast<std::uintptr_t>(ahead.first) + of.from +
-                  static_cast<std::uintptr_t>(ahead.stride) * (at % Int8Run::rows);
-      });
+      const std::size_t in_run = j % Int8Run::rows + g;
+      if (count - j >= S::width) {
+        key[0] = first + stride * static_cast<std::ptrdiff_t>(in_run);
+        unroll<3>([&](auto i) __attribute__((always_inline)) {
+          key[i + 1] = key[i] + stride * static_cast<std::ptrdiff_t>(quarter);
+        });
+      } else {  // the last key stands in for missing ones
+        const std::size_t last_key = (count - 1) % Int8Run::rows;
+        unroll<4>([&](auto i) __attribute__((always_inline)) {
+          const std::size_t row = in_run + i * quarter;
+          key[i] = first + stride * static_cast<std::ptrdiff_t>(row < last_key ? row : last_key);
+        });
+      }
       typename I::Sums sum[rows][4];
       unroll<rows>([&](auto r) __attribute__((always_inline)) {
         unroll<4>([&](auto i) __attribute__((always_inline)) { sum[r][i] = I::zero(); });
       });
-      const std::int16_t *query = of.queries;
-      const auto add = [&](const typename I::Wide(&keys)[4], std::size_t d) __attribute__((always_inline)) {
+      const auto fetch = [&](std::size_t d) __attribute__((always_inline)) {
+        unroll<4>([&](auto i) __attribute__((always_inline)) {
+          fetch_line<Cache::l1>(reinterpret_cast<std::uintptr_t>(key[i]) + to_next + d);
+        });
+      };
+      const auto add = [&](std::size_t d, auto widened) __attribute__((always_inline)) {
+        typename I::Wide keys[4];
+        unroll<4>([&](auto i) __attribute__((always_inline)) { keys[i] = widened(key[i] + d); });
         unroll<rows>([&](auto r) __attribute__((always_inline)) {
-          const auto factors = I::load(query + r * of.pitch + d);
+          const auto factors = I::load(of.queries + r * of.pitch + d);
           unroll<4>([&](auto i) __attribute__((always_inline)) {
             sum[r][i] = I::add_products(sum[r][i], keys[i], factors);
           });
         });
       };
-      const auto add_at = [&](std::size_t d) __attribute__((always_inline)) {
-        typename I::Wide keys[4];
-        unroll<4>([&](auto i) __attribute__((always_inline)) { keys[i] = I::widened(key[i] + d); });
-        add(keys, d);
-      };
-      std::size_t d = 0;
-      for (; of.dim - d >= line; d += line) {
-        unroll<4>([&](auto i) __attribute__((always_inline)) { fetch_line<Cache::l1>(next[i] + d); });
-        unroll<line / I::wide>([&](auto w) __attribute__((always_inline)) { add_at(d + w * I::wide); });
-      }
-      if (d < of.dim && of.from % line == 0) {
-        unroll<4>([&](auto i) __attribute__((always_inline)) { fetch_line<Cache::l1>(next[i] + d); });
-      }
-      for (; of.dim - d >= I::wide; d += I::wide) add_at(d);
-      if (d < of.dim) {
-        typename I::Wide keys[4];
-        unroll<4>([&](auto i)
-                      __attribute__((always_inline)) { keys[i] = I::widened_first(key[i] + d, of.dim - d); });
-        add(keys, d);
+      const auto whole = [](const std::int8_t *at) __attribute__((always_inline)) { return I::widened(at); };
+      if constexpr (fixed != 0) {
+        unroll<fixed / I::wide>([&](auto w) __attribute__((always_inline)) {
+          if constexpr (w * I::wide % line == 0) fetch(w * I::wide);
+          add(w * I::wide, whole);
+        });
+      } else {
+        std::size_t d = 0;
+        for (; dim - d >= I::wide; d += I::wide) {
+          if ((of.from + d) % line == 0) fetch(d);
+          add(d, whole);
+        }
+        if (d < dim) {
+          if ((of.from + d) % line == 0) fetch(d);
+          const std::size_t tail = dim - d;
+          add(
+              d, [&](const std::int8_t *at)
+                     __attribute__((always_inline)) { return I::widened_first(at, tail); });
+        }
       }
       unroll<rows>([&](auto r) __attribute__((always_inline)) { folded[r][g] = I::fold_quarters(sum[r]); });
-    });
+    }
     unroll<rows>([&](auto r) __attribute__((always_inline)) {
       add_segment(of, r, j, I::join_quarters(folded[r]), scores);
     });
@@ -207,7 +224,8 @@ template <std::size_t rows>
 // The values of a block: weights as integers with a step per row, for the dimensions [from, end) of a scale
 // group.
 struct ValueSegment {
-  const std::int16_t *weights;  // [rows][64]
+  const std::int16_t *weights;
+  std::size_t weights_pitch;
   const float *steps, *rescale;
   std::size_t from, end;
   float *values;
@@ -228,7 +246,7 @@ template <std::size_t rows, std::size_t vectors, bool whole>
   };
   const std::size_t tail = of.end - column - (vectors - 1) * I::wide;
   typename I::Sums sum[rows][vectors][2];
-  column_sums<rows, vectors, whole>(of.weights, rapt::attention_block, run_at, keys, column, tail, sum);
+  column_sums<rows, vectors, whole>(of.weights, of.weights_pitch, run_at, keys, column, tail, sum);
   unroll<rows>([&](auto r) __attribute__((always_inline)) {
     const typename S::batch step(of.steps[r]), rescale(of.rescale[r]);
     unroll<2 * vectors>([&](auto v) __attribute__((always_inline)) {

@@ -92,6 +92,9 @@ class TransposingProducts {
     });
   }
 
+  // The weights of the block whose keys scores() took last, before values() gets them.
+  void take_weights(std::size_t, std::size_t, const A *) const {}
+
   // Rescales the results and adds the weighted values of the next block of the chunk.
   void values(std::size_t keys, const A *weights, const A *rescale, A *values, std::size_t pitch) {
     const RowRun<KV> *const run = next_;
