@@ -258,22 +258,28 @@ template <std::size_t rows, std::size_t vectors, bool whole>
   });
 }
 
+// The same for all dimensions from `column` on, by so many vectors and then by fewer.
+template <std::size_t rows, std::size_t vectors>
+[[gnu::always_inline]] inline void integer_values_from(const ValueSegment &of, const Int8Run *run,
+                                                       const Int8Run *last, std::size_t keys,
+                                                       std::size_t column) {
+  constexpr std::size_t columns = vectors * IntegerSimd::wide;
+  for (; of.end - column >= columns; column += columns) {
+    integer_values_of<rows, vectors, true>(of, run, last, keys, column);
+  }
+  if constexpr (vectors > 1) {
+    integer_values_from<rows, vectors / 2>(of, run, last, keys, column);
+  } else if (column < of.end) {
+    integer_values_of<rows, 1, false>(of, run, last, keys, column);
+  }
+}
 template <std::size_t rows>
 [[gnu::noinline, gnu::flatten]] void integer_values(const ValueSegment &of, const Int8Run *run,
                                                     const Int8Run *last, std::size_t keys) {
-  using I = IntegerSimd;
-  constexpr std::size_t vectors = I::template column_vectors<rows>;
   if (of.from == 0) {
     for (std::size_t i = 0; i < runs_per_block; ++i) fetch_pages<rows>(run + i, last);
   }
-  std::size_t column = of.from;
-  for (; of.end - column >= vectors * I::wide; column += vectors * I::wide) {
-    integer_values_of<rows, vectors, true>(of, run, last, keys, column);
-  }
-  for (; of.end - column >= I::wide; column += I::wide) {
-    integer_values_of<rows, 1, true>(of, run, last, keys, column);
-  }
-  if (column < of.end) integer_values_of<rows, 1, false>(of, run, last, keys, column);
+  integer_values_from<rows, IntegerSimd::column_vectors<rows>>(of, run, last, keys, of.from);
 }
 
 }  // namespace
