@@ -176,7 +176,13 @@ TEST_CASE_TEMPLATE("types, arithmetic and scales of keys", T, float, double) {
     });
   }
   expect_types(other, RAPT_BAD_TYPE);
-  expect_types(RAPT_I8, RAPT_BAD_TYPE);
+  // Without scales; f64 has none.
+  expect_options<T>({
+      {"out_type", all, RAPT_BAD_TYPE, [&](auto &o) { o.out_type = RAPT_I8; }},
+      {"kv_type, backward", backwards, RAPT_BAD_TYPE, [&](auto &o) { o.kv_type = RAPT_I8; }},
+      {"kv_type", forwards & ~merge, is_f32 ? RAPT_BAD_KV_SCALES : RAPT_BAD_TYPE,
+       [&](auto &o) { o.kv_type = RAPT_I8; }},
+  });
   expect_options<T>({{"q_type", all, RAPT_BAD_TYPE, [&](auto &o) { o.q_type = RAPT_I8; }}});
   for (const int no_type : {6, -1, 1000}) {
     const auto set = [&](Options &o) { std::memcpy(&o.kv_type, &no_type, sizeof no_type); };

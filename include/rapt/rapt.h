@@ -99,7 +99,7 @@ enum rapt_status {
   RAPT_BAD_SHAPE,            /* batch or q_heads is 0 */
   RAPT_BAD_TYPE,             /* this version, or the range that is given, lacks the element type */
   RAPT_BAD_ARITHMETIC,       /* the element types do not have that arithmetic */
-  RAPT_BAD_KV_SCALES,        /* k_scales, v_scales or scale_group without keys and values of RAPT_I8 */
+  RAPT_BAD_KV_SCALES,        /* k_scales, v_scales or scale_group do not go with the types */
   RAPT_BAD_Q_STRIDES,        /* a stride of q is 0 or negative */
   RAPT_BAD_K_STRIDES,        /* a stride of k is 0 or negative */
   RAPT_BAD_V_STRIDES,        /* a stride of v is 0 or negative */
@@ -178,13 +178,14 @@ typedef uint16_t rapt_f16, rapt_bf16;
  * function with the widened input, rounded, and its accuracy that of f32 and half a unit of the element.
  *
  * In attention q, keys and values together, and out have any of f32, f16 and bf16 each; f64 goes with f64
- * alone. This version lacks RAPT_I8: RAPT_BAD_TYPE. */
+ * alone. Keys and values may be RAPT_I8, with scales; their gradient does not exist. */
 enum rapt_type { RAPT_TYPE_DEFAULT = 0, RAPT_F32, RAPT_F64, RAPT_F16, RAPT_BF16, RAPT_I8 };
 typedef enum rapt_type rapt_type;
 
 /* The arithmetic of products and sums. The default is f64 for f64, BF16 where q, keys and values are bf16,
- * and F32 elsewhere. BF16 is for these types alone, and forwards alone; other types, and FAST, which this
- * version lacks, are RAPT_BAD_ARITHMETIC.
+ * and F32 elsewhere. BF16 is for these types alone; other types, and FAST, which this version lacks, are
+ * RAPT_BAD_ARITHMETIC. With keys and values of RAPT_I8 products are exact integers, and the rest is F32. Every
+ * gradient is computed in F32.
  *
  * BF16 rounds the weights of keys to bf16 and multiplies as AMX does, with the same bits on every CPU. Its
  * products count subnormal operands as 0 and flush tiny results to 0. */
@@ -398,10 +399,13 @@ typedef struct rapt_attention_options {
   rapt_type out_type; /* 0: q_type */
   int arithmetic;     /* one of rapt_arithmetic */
 
-  /* Scales of RAPT_I8 keys and values, [batch][kv_heads][kv_len][scale groups]. Strides, pages and lengths
-   * are those of k and v. */
+  /* Scales of RAPT_I8 keys and values, [batch][kv_heads][kv_len][scale groups]: key j has k[j][d] times the
+   * scale of its dimension. Pages, offsets and lengths are those of k and v; strides are those of k and v
+   * divided by the elements per scale, of which they must be multiples. (Where v is k, its rows may be longer
+   * than v_dim: without a scale_group its strides are then divided by qk_dim.) Packed keys have a row of
+   * scales per token. */
   const float *k_scales, *v_scales;
-  size_t scale_group; /* elements of a head per scale; 0: all */
+  size_t scale_group; /* 32, 64 or 128 elements of a head per scale; 0: all */
 
   /* The shape: q [batch][q_heads][q_len][qk_dim], k [batch][kv_heads][kv_len][qk_dim],
    * v [batch][kv_heads][kv_len][v_dim], out [batch][q_heads][q_len][v_dim], in any order of the first three
@@ -472,7 +476,8 @@ typedef struct rapt_attention_options {
  * Workspace: rapt_attention_workspace bytes, of any alignment. Calls that run at once need one each. Its size
  * depends on types and dimensions of the heads alone: e * (64 * qk_dim + 128 * v_dim + 8192) + 64 bytes,
  * where e is 4 for f32 and 8 for f64. Keys and values of 16 bits take 256 * (qk_dim + v_dim) + 128 bytes
- * more.
+ * more. RAPT_I8 takes 128 * K + 256 * (G + 2 * V + 128) + 64 bytes: K and V are qk_dim and v_dim rounded up
+ * to 32, G the scale groups of a key.
  *
  * Aliasing: out may be exactly q, with the same strides and v_dim = qk_dim. It must overlap nothing else.
  *
@@ -494,10 +499,27 @@ typedef struct rapt_attention_options {
  * j. It includes the query's own scale. A softcap adds 12 (f64: 16) to qk_dim below.
  *   out: |error| <= (32 + (qk_dim + 8) * S) * u * max over the visible |v|, unless adversarial;
  *        for any input 512 + kv_len / 256 more of these units
+ *        RAPT_I8 adds exp(K / 32500) - 1 of max |v|, and 1/8 of the largest visible |v_scale|
  *   lse: |error| <= (16 + (qk_dim + 8) * S + |lse|) * u, unless adversarial; for any input kv_len / 256 units
- *   more
+ *   more; RAPT_I8 adds K / 65000
  * RAPT_ARITHMETIC_BF16 adds (2^-7 + 2^-12) * max over the visible |v| to out's error, and 2^-8 + 2^-13 to
  * that of lse.
+ * K, of RAPT_I8 keys, is the largest sum over d of |scale * k[d]| * max |q|, where the maximum is over a
+ * scale group. On ordinary data the error is 1e-4 of an output: the scales' own rounding of keys and values
+ * is a hundred times as large.
+ *
+ * RAPT_I8: queries, and per block of 64 keys weights times v_scale, become integers of 16 bits. Their
+ * products with keys and values are summed exactly. Special values:
+ *
+ *   a visible key with a scale of NaN              the row is NaN
+ *   a visible key with an infinite scale           a score of that sign; NaN where the integers sum up to 0
+ *   NaN or infinity in a query                     the row is NaN
+ *   a query's scale group below 2^-100             counts as 0
+ *   a value whose weight is 0                      adds nothing, whatever its scale is
+ *   a block with a weight times v_scale of NaN     that scale group of the row is NaN
+ *   or infinity
+ *   a block's scale group with all of them         adds nothing
+ *   below 2^-100
  *
  * Order of the operations, on every instruction set:
  *   - a score is one chain of fused multiply-adds over the dimension;

@@ -57,6 +57,7 @@ rapt_status check_pointers(const AttentionCall &call) {
     if (!call.q) return RAPT_BAD_Q;
     if (any_keys && !call.k) return RAPT_BAD_K;
     if (any_keys && !call.v) return RAPT_BAD_V;
+    if (any_keys && o.kv_type == RAPT_I8 && (!o.k_scales || !o.v_scales)) return RAPT_BAD_KV_SCALES;
   }
   if (call.stage != AttentionStage::whole && any_keys && !call.partials) return RAPT_BAD_PARTIALS;
   if (call.stage != AttentionStage::partial && !call.out) return RAPT_BAD_OUT;
@@ -129,6 +130,9 @@ rapt_status check_and_pack_keys(const void *k, std::ptrdiff_t token_stride, std:
     pack_keys(keys, strides.token, first, tokens, o.qk_dim, to);
   };
   switch (size) {  // elements are moved alone
+    case 1:
+      pack(static_cast<const std::int8_t *>(k), static_cast<std::int8_t *>(packed));
+      break;
     case 2:
       pack(static_cast<const std::uint16_t *>(k), static_cast<std::uint16_t *>(packed));
       break;

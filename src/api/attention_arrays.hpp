@@ -52,9 +52,22 @@ class Arrays {
     if (status == RAPT_OK) status = input(o_.k_strides, k_dims_, RAPT_BAD_K_STRIDES);
     if (status == RAPT_OK) status = input(o_.v_strides, keys(o_.v_dim), RAPT_BAD_V_STRIDES);
     if (status == RAPT_OK) status = output(o_.out_strides, queries(o_.v_dim), RAPT_BAD_OUT_STRIDES);
+    if (status == RAPT_OK) status = resolve_kv_scales();
     if (status != RAPT_OK) return status;
     if (!o_.lse) return all_zero(o_.lse_strides) ? RAPT_OK : RAPT_BAD_LSE_STRIDES;
     return output(o_.lse_strides, queries(1), RAPT_BAD_LSE_STRIDES);
+  }
+  // The scale of the element at index i of k's memory, counted from k, is k_scales[i / elements per scale]. A
+  // block of packed keys has as many scales, token by token.
+  rapt_status resolve_kv_scales() {
+    if (o_.kv_type != RAPT_I8 || call_.stage == AttentionStage::merge) return RAPT_OK;
+    const std::size_t k_group = scale_group_of(o_, o_.qk_dim);
+    // Values that are a part of the keys' rows have the keys' scales, one per row.
+    const std::size_t v_group = call_.v == call_.k ? k_group : scale_group_of(o_, o_.v_dim);
+    if (!divide(o_.k_strides, k_group, call_.k_scale_strides)) return RAPT_BAD_K_STRIDES;
+    if (!divide(o_.v_strides, v_group, call_.v_scale_strides)) return RAPT_BAD_V_STRIDES;
+    if (o_.packed_keys) call_.k_scale_strides.token = static_cast<std::ptrdiff_t>(o_.qk_dim / k_group);
+    return RAPT_OK;
   }
   static rapt_status input(rapt_strides &strides, const Dims &dims, rapt_status bad) {
     return resolve_strides(strides, dims, MayRepeat::yes, bad);
@@ -80,7 +93,7 @@ class Arrays {
 
   // The tensors that a call reads.
   struct Inputs {
-    Strided q, k, v, bias, mask, scales;
+    Strided q, k, v, bias, mask, scales, k_scales, v_scales;
   };
   Inputs inputs() const {
     return {elements(o_.q_type, call_.q, o_.q_strides, queries(o_.qk_dim)),
@@ -88,10 +101,13 @@ class Arrays {
             elements(o_.kv_type, call_.v, o_.v_strides, keys(o_.v_dim)),
             numbers(o_.bias, o_.bias_strides, own(o_.kv_len)),
             memory(o_.mask, o_.mask_strides, own(o_.kv_len), 1),
-            numbers(o_.query_scales, o_.query_scale_strides, own(1))};
+            numbers(o_.query_scales, o_.query_scale_strides, own(1)),
+            kv_scales(o_.k_scales, call_.k_scale_strides, o_.qk_dim),
+            kv_scales(o_.v_scales, call_.v_scale_strides, o_.v_dim)};
   }
   static bool measure(Inputs &in) {
-    for (Strided *tensor : {&in.q, &in.k, &in.v, &in.bias, &in.mask, &in.scales}) {
+    for (Strided *tensor :
+         {&in.q, &in.k, &in.v, &in.bias, &in.mask, &in.scales, &in.k_scales, &in.v_scales}) {
       if (!tensor->measure()) return false;
     }
     return true;
@@ -106,7 +122,7 @@ class Arrays {
   rapt_status check_overlap(const Inputs &in, const Strided &output, bool may_be_q = false) const {
     const bool is_q = may_be_q && output.is_exactly(in.q);
     if (!is_q && output.overlaps(in.q)) return RAPT_BAD_OVERLAP;
-    for (const Strided *input : {&in.k, &in.v, &in.bias, &in.mask, &in.scales}) {
+    for (const Strided *input : {&in.k, &in.v, &in.bias, &in.mask, &in.scales, &in.k_scales, &in.v_scales}) {
       if (output.overlaps(*input)) return RAPT_BAD_OVERLAP;
     }
     const struct {
@@ -128,6 +144,16 @@ class Arrays {
   }
 
  private:
+  // False if a stride is no multiple of `count`.
+  static bool divide(const rapt_strides &strides, std::size_t count, rapt_strides &quotient) {
+    const auto divisor = static_cast<std::ptrdiff_t>(count);
+    quotient = {strides.batch / divisor, strides.head / divisor, strides.token / divisor};
+    return strides.batch % divisor == 0 && strides.head % divisor == 0 && strides.token % divisor == 0;
+  }
+  Strided kv_scales(const float *data, const rapt_strides &strides, std::size_t dim) const {
+    return memory(data, strides, keys(dim / scale_group_of(o_, dim)), sizeof(float));
+  }
+
   AttentionCall &call_;
   rapt_attention_options &o_;
   std::size_t number_size_;

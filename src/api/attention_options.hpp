@@ -36,6 +36,15 @@ inline rapt_status resolve_shape(rapt_attention_options &o) {
   return shape_fits(o) ? RAPT_OK : RAPT_BAD_SIZE;
 }
 
+// Keys and values of RAPT_I8 alone have scales.
+inline rapt_status check_kv_scales(const rapt_attention_options &o) {
+  const std::size_t group = o.scale_group;
+  if (o.kv_type != RAPT_I8) return o.k_scales || o.v_scales || group != 0 ? RAPT_BAD_KV_SCALES : RAPT_OK;
+  if (group == 0) return RAPT_OK;
+  const bool is_group = group == 32 || group == 64 || group == 128;
+  return is_group && o.qk_dim % group == 0 && o.v_dim % group == 0 ? RAPT_OK : RAPT_BAD_KV_SCALES;
+}
+
 inline rapt_status resolve_types(rapt_attention_options &o) {
   // Reading a number outside of the enumeration as rapt_type would be undefined.
   int types[3];
@@ -46,7 +55,8 @@ inline rapt_status resolve_types(rapt_attention_options &o) {
   if (types[0] == RAPT_TYPE_DEFAULT) types[0] = RAPT_F32;
   for (int &type : types) {
     if (type == RAPT_TYPE_DEFAULT) type = types[0];
-    const bool is_element = type == RAPT_F32 || type == RAPT_F64 || type == RAPT_F16 || type == RAPT_BF16;
+    const bool is_element = type == RAPT_F32 || type == RAPT_F64 || type == RAPT_F16 || type == RAPT_BF16 ||
+                            (type == RAPT_I8 && &type == &types[1]);
     if (!is_element || (type == RAPT_F64) != (types[0] == RAPT_F64)) return RAPT_BAD_TYPE;
   }
   o.q_type = static_cast<rapt_type>(types[0]);
@@ -60,8 +70,7 @@ inline rapt_status resolve_types(rapt_attention_options &o) {
                                              : o.arithmetic == RAPT_ARITHMETIC_F32 ||
                                                    (o.arithmetic == RAPT_ARITHMETIC_BF16 && is_bf16);
   if (!is_known) return RAPT_BAD_ARITHMETIC;
-  if (o.k_scales || o.v_scales || o.scale_group != 0) return RAPT_BAD_KV_SCALES;
-  return RAPT_OK;
+  return check_kv_scales(o);
 }
 
 inline rapt_status resolve_scores(rapt_attention_options &o) {

@@ -79,6 +79,8 @@ inline void run_tasks(const AttentionCall &call, const Tasks &tasks, const Works
         return call.options.arithmetic == RAPT_ARITHMETIC_BF16 && call.stage != AttentionStage::merge
                    ? kernels().bf16.attention_in_bf16
                    : kernels().bf16.attention;
+      case RAPT_I8:
+        return kernels().i8.attention;
       default:
         return kernels().f32.attention;
     }

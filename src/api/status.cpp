@@ -47,10 +47,12 @@ constexpr Text texts[] = {
     {RAPT_BAD_DIM, "options->qk_dim or options->v_dim is 0 or too large"},
     {RAPT_BAD_SHAPE, "options->batch or options->q_heads is 0"},
     {RAPT_BAD_TYPE,
-     "the element types of q, k, v and out are not all RAPT_F32 or all RAPT_F64, or not those of the ranges"},
+     "the element types of q, k, v and out do not go together, or are not those of the ranges"},
     {RAPT_BAD_ARITHMETIC, "the element types do not have options->arithmetic"},
     {RAPT_BAD_KV_SCALES,
-     "options->k_scales, v_scales or scale_group is set, but keys and values are not RAPT_I8"},
+     "options->k_scales or v_scales is null for RAPT_I8, they or scale_group are set for another type, or "
+     "scale_group is "
+     "not 0, 32, 64 or 128 or does not divide qk_dim and v_dim"},
     {RAPT_BAD_Q_STRIDES,
      "options->q_strides has a stride of 0 or below for a dimension longer than 1 (RAPT_REPEAT repeats)"},
     {RAPT_BAD_K_STRIDES,

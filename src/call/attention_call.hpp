@@ -19,6 +19,7 @@ struct AttentionCall {
   void *out = nullptr;       // null where partials are written
   void *partials = nullptr;  // null unless they are written or read
   rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;
+  rapt_strides k_scale_strides{}, v_scale_strides{};  // of keys and values of RAPT_I8
 
   const rapt_attention_gradients *gradients = nullptr;  // of a backward call, with defaults filled in too
   AttentionStage stage = AttentionStage::whole;
@@ -39,5 +40,10 @@ struct AttentionCall {
   }
   std::size_t chunks() const { return (options.kv_len + attention_chunk - 1) / attention_chunk; }
 };
+
+// Elements of a head of `dim` elements that share a scale.
+constexpr std::size_t scale_group_of(const rapt_attention_options &o, std::size_t dim) {
+  return o.scale_group != 0 ? o.scale_group : dim;
+}
 
 }  // namespace rapt

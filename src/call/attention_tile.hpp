@@ -150,6 +150,16 @@ class AttentionTile {
     return static_cast<const E *>(call_.v) + kv_token(o_.v_strides, key, false);
   }
 
+  // The scales of a key or value, one per scale group.
+  const float *k_scales(std::size_t key) const {
+    return o_.k_scales + kv_token(call_.k_scale_strides, key, false);
+  }
+  const float *v_scales(std::size_t key) const {
+    return o_.v_scales + kv_token(call_.v_scale_strides, key, false);
+  }
+  const rapt_strides &k_scale_strides() const { return call_.k_scale_strides; }
+  const rapt_strides &v_scale_strides() const { return call_.v_scale_strides; }
+
   // From key 0 on; null without.
   template <class A>
   const A *bias(Row row) const {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <initializer_list>
 
+#include "call/attention_call.hpp"
 #include "contract/attention.hpp"
 #include "rapt/rapt.h"
 
@@ -17,9 +18,19 @@ constexpr std::size_t widened_block_length(std::size_t qk_dim, std::size_t v_dim
   return widened_rows_length(qk_dim) + widened_rows_length(v_dim);
 }
 
+// Keys and values of 8 bits: a tile's queries as 16-bit integers, whose dimensions end with a whole vector,
+// and their steps; two outputs of whole vectors; and the scores of two blocks.
+constexpr std::size_t padded_dim(std::size_t dim) { return (dim + 31) / 32 * 32; }
+constexpr std::size_t integer_workspace_length(const rapt_attention_options &o) {
+  const std::size_t groups = o.qk_dim / scale_group_of(o, o.qk_dim);
+  return attention_tile_rows *
+         (padded_dim(o.qk_dim) / 2 + groups + 2 * padded_dim(o.v_dim) + 2 * attention_block);
+}
+
 // A tile's queries and two of its outputs, by dimension; scores and exclusions of a block; and keys and
 // values of 16 bits, widened.
 constexpr std::size_t attention_workspace_length(const rapt_attention_options &o) {
+  if (o.kv_type == RAPT_I8) return integer_workspace_length(o);
   const bool widens = o.kv_type == RAPT_F16 || o.kv_type == RAPT_BF16;
   return attention_tile_rows * (o.qk_dim + 2 * o.v_dim + 2 * attention_block) +
          (widens ? widened_block_length(o.qk_dim, o.v_dim) : 0);

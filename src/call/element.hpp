@@ -27,7 +27,7 @@ template <class A, class F>
 }
 
 constexpr std::size_t size_of(rapt_type type) {
-  return type == RAPT_F64 ? 8 : type == RAPT_F16 || type == RAPT_BF16 ? 2 : 4;
+  return type == RAPT_F64 ? 8 : type == RAPT_F16 || type == RAPT_BF16 ? 2 : type == RAPT_I8 ? 1 : 4;
 }
 
 }  // namespace

@@ -51,6 +51,7 @@ template <class E>
 struct HasOperations {
   static constexpr bool halves = sizeof(E) == 2, all = true;
   static constexpr bool floats = sizeof(E) >= 4, all_floats = floats || halves;
+  static constexpr bool keys = all_floats || std::is_same_v<E, std::int8_t>;
   static constexpr bool from_halves = halves, to_halves = halves;
   static constexpr bool bf16_alone = std::is_same_v<E, BF16>;
 };

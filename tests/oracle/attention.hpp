@@ -23,6 +23,10 @@ template <class T>
 struct Attention {
   std::size_t batch = 1, q_heads = 1, kv_heads = 1, q_len = 0, kv_len = 0, qk_dim = 1, v_dim = 1;
   std::vector<T> q, k, v;  // [batch][heads][tokens][dim]
+  // Of keys and values of bytes, [batch][kv_heads][kv_len][scale groups]; the truth wants k and v multiplied by
+  // them.
+  std::vector<T> k_scales, v_scales;
+  std::size_t scale_group = 0;
 
   double scale = 0;
   std::vector<T> query_scales;  // [batch][q_heads][q_len]
@@ -60,6 +64,13 @@ struct Attention {
   }
   std::size_t kv_row(std::size_t b, std::size_t h, std::size_t j) const {
     return (b * kv_heads + h / q_heads_per_kv_head()) * kv_len + j;
+  }
+  std::size_t group_of(std::size_t dim) const { return scale_group != 0 ? scale_group : dim; }
+  Attention multiplied() const {
+    Attention made = *this;
+    for (std::size_t i = 0; i < made.k.size(); ++i) made.k[i] *= k_scales[i / group_of(qk_dim)];
+    for (std::size_t i = 0; i < made.v.size(); ++i) made.v[i] *= v_scales[i / group_of(v_dim)];
+    return made;
   }
 };
 

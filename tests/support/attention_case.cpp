@@ -22,7 +22,6 @@ class ForwardRun : AttentionRun<T, KV> {
   using typename Base::Numbers;
   using typename Base::Piece;
   using typename Base::Shape;
-  using typename Base::Tensor;
 
  public:
   ForwardRun(const Problem &problem, const Layout &layout, AttentionStage stage,
@@ -238,6 +237,11 @@ template Outcome run_attention<float>(const Problem &, const Layout &, Attention
 template Outcome run_attention<double>(const Problem &, const Layout &, AttentionStage, rapt_arithmetic);
 template Outcome run_attention<F16>(const Problem &, const Layout &, AttentionStage, rapt_arithmetic);
 template Outcome run_attention<BF16>(const Problem &, const Layout &, AttentionStage, rapt_arithmetic);
+template <>
+Outcome run_attention<std::int8_t>(const Problem &problem, const Layout &layout, AttentionStage stage,
+                                   rapt_arithmetic) {
+  return ForwardRun<float, std::int8_t, float>(problem, layout, stage).run();
+}
 
 // Values of one type are computed with queries of another, and outputs are of a third.
 Outcome run_attention_of_types(ElementTypes types, const Problem &problem, const Layout &layout,

@@ -177,6 +177,30 @@ void make_options(const Problem &problem, oracle::Attention<T> &a) {
   }
 }
 
+// Whole numbers in place of keys or values, and their scales. A row of special numbers has special scales.
+void make_bytes(std::vector<float> &values, std::vector<float> &scales, std::size_t group, Random &random) {
+  scales.resize(values.size() / group);
+  for (std::size_t i = 0; i < scales.size(); ++i) {
+    const std::span<float> of(values.data() + i * group, group);
+    float largest = 0;
+    for (const float value : of) {
+      if (std::isnan(value) || std::fabs(value) > largest) largest = std::fabs(value);
+    }
+    scales[i] = largest / 127;
+    if (random.one_in(16)) scales[i] = -scales[i];
+    for (float &value : of) {
+      const float whole = std::nearbyint(value / scales[i]);
+      value = random.one_in(64) ? -128 : std::isfinite(whole) ? whole : 127;
+    }
+  }
+}
+
+// Groups that both dimensions allow.
+std::size_t draw_scale_group(const AttentionProblem &shape, Random &random) {
+  const std::size_t group = random.one_of<std::size_t>({0, 32, 64, 128});
+  return group != 0 && shape.qk_dim % group == 0 && shape.v_dim % group == 0 ? group : 0;
+}
+
 // Keys that no query sees, and their values, must not matter.
 template <class T>
 void spoil_unseen_keys(oracle::Attention<T> &a) {
@@ -194,8 +218,13 @@ void spoil_unseen_keys(oracle::Attention<T> &a) {
         const T special = j % 3 == 0   ? infinity<T>
                           : j % 3 == 1 ? std::numeric_limits<T>::quiet_NaN()
                                        : -infinity<T>;
-        std::fill_n(a.k.begin() + static_cast<std::ptrdiff_t>(row * a.qk_dim), a.qk_dim, special);
-        std::fill_n(a.v.begin() + static_cast<std::ptrdiff_t>(row * a.v_dim), a.v_dim, special);
+        const auto fill_row = [&](std::vector<T> &values, std::size_t dim) {
+          std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(row * dim), dim, special);
+        };
+        fill_row(a.k_scales.empty() ? a.k : a.k_scales,
+                 a.k_scales.empty() ? a.qk_dim : a.qk_dim / a.group_of(a.qk_dim));
+        fill_row(a.v_scales.empty() ? a.v : a.v_scales,
+                 a.v_scales.empty() ? a.v_dim : a.v_dim / a.group_of(a.v_dim));
       }
     }
   }
@@ -245,9 +274,14 @@ oracle::Attention<Number<E>> make_attention(const Problem &problem) {
   if (problem.input == InputClass::bad_keys) make_a_row_bad(problem, a.k, a.kv_len, a.qk_dim);
   if (problem.input == InputClass::bad_queries) make_a_row_bad(problem, a.q, a.q_len, a.qk_dim);
   make_options(problem, a);
+  if constexpr (sizeof(E) == 1) {
+    a.scale_group = draw_scale_group(shape, random);
+    make_bytes(a.k, a.k_scales, a.group_of(a.qk_dim), random);
+    make_bytes(a.v, a.v_scales, a.group_of(a.v_dim), random);
+  }
   spoil_unseen_keys(a);
   for (std::vector<T> *values : {&a.q, &a.k, &a.v}) {
-    for (T &value : *values) value = T{E(value)};
+    for (T &value : *values) value = static_cast<T>(QueryOf<E>(value));
   }
   return a;
 }
@@ -265,6 +299,7 @@ template oracle::Attention<float> make_attention<float>(const Problem &);
 template oracle::Attention<double> make_attention<double>(const Problem &);
 template oracle::Attention<float> make_attention<F16>(const Problem &);
 template oracle::Attention<float> make_attention<BF16>(const Problem &);
+template oracle::Attention<float> make_attention<std::int8_t>(const Problem &);
 template std::vector<float> make_output_gradient(const Problem &, const oracle::Attention<float> &);
 template std::vector<double> make_output_gradient(const Problem &, const oracle::Attention<double> &);
 

@@ -7,8 +7,8 @@
 
 namespace rapt::test {
 
-// Queries, keys and values are numbers of E. Keys that no query sees, and their values, are NaN or infinite.
-// Defined for all element types.
+// Queries, keys and values are numbers of E; of bytes, queries are any and keys and values have scales. Keys
+// that no query sees, and their values, are NaN or infinite. Defined for all element types.
 template <class E>
 oracle::Attention<Number<E>> make_attention(const Problem &problem);
 

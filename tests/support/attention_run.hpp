@@ -61,10 +61,10 @@ class AttentionRun : protected AttentionCalls {
       if (how_.fused) return fused_tensors(q, k, v, q_slot);
     }
     made.q = Tensor(q, how_.tokens_outside, gap(q_slot), layout_, q_slot);
-    made.v = Keys(v, how_.tokens_outside, gap(kv_slot), layout_, kv_slot);
+    made.v = Keys(v, how_.tokens_outside, kv_gap(kv_slot, a_.v_dim), layout_, kv_slot);
     const bool packed = how_.packed_keys;
     if (packed) k = {k.batch, k.heads, 1, (k.tokens + 63) / 64 * 64 * a_.qk_dim};
-    made.k = Keys(k, !packed && how_.tokens_outside, gap(kv_slot), layout_, kv_slot);
+    made.k = Keys(k, !packed && how_.tokens_outside, kv_gap(kv_slot, a_.qk_dim), layout_, kv_slot);
     if (how_.repeated_heads && k.heads == 1 && a_.q_heads > 1) {
       made.k.repeat({false, true, false});
       made.v.repeat({false, true, false});
@@ -95,6 +95,10 @@ class AttentionRun : protected AttentionCalls {
     return {a_.batch, heads, a_.kv_len, row};
   }
   std::size_t gap(std::size_t slot) const { return static_cast<std::size_t>(layout_.gap[slot]); }
+  // Rows of bytes begin at a scale group.
+  std::size_t kv_gap(std::size_t slot, std::size_t dim) const {
+    return sizeof(KV) == 1 ? gap(slot) % 3 * a_.group_of(dim) : gap(slot);
+  }
   std::size_t kv_heads() const { return how_.repeated_heads ? a_.q_heads : a_.kv_heads; }
 
   // Sequence and token of a query in memory.
@@ -117,7 +121,8 @@ class AttentionRun : protected AttentionCalls {
     const std::size_t b = piece.first_sequence;
     return tensor.at(query_sequence(b), 0, query_token(b, piece.first_query));
   }
-  KV *keys_at(const Keys &tensor, const Piece &piece) const {
+  template <class U>
+  U *keys_at(const test::Tensor<U> &tensor, const Piece &piece) const {
     const bool from_first = how_.page_size != 0 || how_.kv_offsets;
     return tensor.at(from_first ? 0 : piece.first_sequence, 0, 0);
   }
@@ -129,7 +134,7 @@ class AttentionRun : protected AttentionCalls {
     return is_whole(piece) ? tensor.given_strides() : tensor.strides();
   }
 
-  void put_queries(const Tensor &tensor, const std::vector<A> &values, std::size_t row) const {
+  void put_queries(const Queries &tensor, const std::vector<A> &values, std::size_t row) const {
     for (std::size_t b = 0; b < a_.batch; ++b) {
       for (std::size_t h = 0; h < a_.q_heads; ++h) {
         for (std::size_t i = 0; i < a_.queries(b); ++i) {
@@ -155,6 +160,7 @@ class AttentionRun : protected AttentionCalls {
     rapt_attention_options o = types();
     o.qk_dim = a_.qk_dim;
     o.v_dim = a_.v_dim;
+    o.scale_group = a_.scale_group;
     return o;
   }
   // Everything but the outputs' strides and lse.
@@ -172,6 +178,11 @@ class AttentionRun : protected AttentionCalls {
     o.k_strides = strides(in_.k, piece);
     o.v_strides = strides(in_.v, piece);
     if (how_.packed_keys) o.k_strides.token = -77;  // does not exist
+    if constexpr (sizeof(KV) == 1) {
+      o.k_scales = keys_at(k_scales_, piece);
+      o.v_scales = keys_at(v_scales_, piece);
+      o.scale_group = a_.scale_group;
+    }
     o.packed_keys = how_.packed_keys;
 
     o.scale = a_.scale;
@@ -204,8 +215,9 @@ class AttentionRun : protected AttentionCalls {
   }
 
   void check_options() {
-    fault_unless(query_scales_.unchanged() && bias_.unchanged() && mask_.unchanged() && slopes_.intact() &&
-                     sinks_.intact() && kv_lengths_.intact() && q_offsets_.intact() && kv_offsets_.intact() &&
+    fault_unless(k_scales_.unchanged() && v_scales_.unchanged() && query_scales_.unchanged() &&
+                     bias_.unchanged() && mask_.unchanged() && slopes_.intact() && sinks_.intact() &&
+                     kv_lengths_.intact() && q_offsets_.intact() && kv_offsets_.intact() &&
                      block_table_.intact(),
                  "to an option's array");
   }
@@ -223,7 +235,7 @@ class AttentionRun : protected AttentionCalls {
   static constexpr bool is_uniform = std::is_same_v<T, KV>;
 
   static oracle::Attention<A> make_numbers(const Problem &problem) {
-    if constexpr (is_uniform) return make_attention<T>(problem);
+    if constexpr (is_uniform || sizeof(KV) == 1) return make_attention<KV>(problem);
     oracle::Attention<A> made = make_attention<A>(problem);
     for (A &number : made.q) number = A{T(number)};
     for (A &number : made.k) number = A{KV(number)};
@@ -240,6 +252,7 @@ class AttentionRun : protected AttentionCalls {
     if (!is_uniform) how_.fused = false;
     if (!a_.q_lengths.empty()) how_.q_offsets = true;
     if (how_.page_size != 0 || how_.packed_keys) how_.kv_offsets = false;
+    if (sizeof(KV) == 1) how_.fused = false;
     if (how_.packed_keys && how_.page_size != 0) how_.page_size = (how_.page_size + 63) / 64 * 64;
     if (how_.page_size != 0 || how_.packed_keys || how_.kv_offsets || how_.q_offsets || how_.repeated_heads) {
       how_.fused = false;
@@ -291,6 +304,42 @@ class AttentionRun : protected AttentionCalls {
     if (how_.packed_keys) pack_keys();
     for (Tensor *tensor : {&in_.whole, &in_.q}) tensor->remember();
     for (Keys *tensor : {&in_.k, &in_.v}) tensor->remember();
+    if (sizeof(KV) == 1) place_kv_scales();
+  }
+
+  // Scales have the strides of keys and values, divided by the elements per scale.
+  void place_kv_scales() {
+    const std::size_t k_group = a_.group_of(a_.qk_dim), v_group = a_.group_of(a_.v_dim);
+    const std::size_t k_groups = a_.qk_dim / k_group, v_groups = a_.v_dim / v_group;
+    Shape k = keys_of(k_groups);
+    std::size_t gap_of_k = kv_gap(1, a_.qk_dim) / k_group;
+    if (how_.packed_keys) {  // a head's rows are one
+      gap_of_k += (k.tokens + 63) / 64 * 64 * k_groups - k.tokens * k_groups;
+      k = {k.batch, k.heads, 1, k.tokens * k_groups};
+    }
+    k_scales_ = Numbers(k, !how_.packed_keys && how_.tokens_outside, gap_of_k, layout_, 1);
+    v_scales_ = Numbers(keys_of(v_groups), how_.tokens_outside, kv_gap(1, a_.v_dim) / v_group, layout_, 1);
+    if (how_.repeated_heads && k.heads == 1 && a_.q_heads > 1) {
+      k_scales_.repeat({false, true, false});
+      v_scales_.repeat({false, true, false});
+    }
+    for (std::size_t b = 0; b < a_.batch; ++b) {
+      for (std::size_t h = 0; h < kv_heads(); ++h) {
+        for (std::size_t j = 0; j < a_.keys(b); ++j) {
+          const auto [sequence, token] = place_of_key(b, j);
+          const std::size_t row = kv_row(b, h, j);
+          const A *const scales = a_.k_scales.data() + row * k_groups;
+          if (how_.packed_keys) {
+            std::copy_n(scales, k_groups, k_scales_.at(sequence, h, 0) + token * k_groups);
+          } else {
+            k_scales_.put(sequence, h, token, scales);
+          }
+          v_scales_.put(sequence, h, token, a_.v_scales.data() + row * v_groups);
+        }
+      }
+    }
+    k_scales_.remember();
+    v_scales_.remember();
   }
   // The row in a_.k of head `h` in memory.
   std::size_t kv_row(std::size_t b, std::size_t h, std::size_t j) const {
@@ -352,7 +401,7 @@ class AttentionRun : protected AttentionCalls {
   std::vector<std::size_t> q_first_;
   std::vector<std::int32_t> page_of_;
   std::size_t pages_ = 0;
-  Numbers query_scales_;
+  Numbers query_scales_, k_scales_, v_scales_;
   test::Tensor<std::uint8_t> mask_;
   Array<A> slopes_, sinks_;
   Array<std::int32_t> kv_lengths_, q_offsets_, kv_offsets_, block_table_;

@@ -71,6 +71,10 @@ using BF16 = Half<8, 128>;
 template <class E>
 using Number = std::conditional_t<sizeof(E) <= 2, float, E>;
 
+// The queries and outputs of attention whose keys and values are of E.
+template <class E>
+using QueryOf = std::conditional_t<sizeof(E) == 1, float, E>;
+
 // What elements of E are multiplied by, and their sum.
 template <class E>
 using Factor = std::conditional_t<sizeof(E) == 1, std::int8_t, E>;

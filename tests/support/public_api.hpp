@@ -105,6 +105,7 @@ struct Api<BF16> {
 
 template <>
 struct Api<std::int8_t> {
+  static constexpr rapt_type type = RAPT_I8;
   static constexpr const char *element = "i8";
   static constexpr auto dot = rapt_dot_i8;
   static constexpr auto dot_rows = rapt_dot_rows_i8;
@@ -116,11 +117,12 @@ struct Api<std::uint8_t> {
   static constexpr auto dot_rows = rapt_dot_rows_u8i8;
 };
 
-// RAPT_ATTENTION_OPTIONS_INIT for elements of T.
+// RAPT_ATTENTION_OPTIONS_INIT for keys and values of T.
 template <class T>
 rapt_attention_options attention_options() {
   rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;
-  options.q_type = Api<T>::type;
+  options.q_type = Api<QueryOf<T>>::type;
+  if (sizeof(T) == 1) options.kv_type = Api<T>::type;
   if (options.q_type == RAPT_BF16) options.arithmetic = RAPT_ARITHMETIC_F32;
   return options;
 }

@@ -52,6 +52,9 @@ ACCURACY_OF(dot_i8, DotAccuracy, std::int8_t)
 ACCURACY_OF(dot_rows_i8, DotRowsAccuracy, std::int8_t)
 ACCURACY_OF(dot_u8i8, DotAccuracy, std::uint8_t)
 ACCURACY_OF(dot_rows_u8i8, DotRowsAccuracy, std::uint8_t)
+ACCURACY_OF(attention_i8, AttentionWholeAccuracy, std::int8_t)
+ACCURACY_OF(attention_partial_i8, AttentionPartialAccuracy, std::int8_t)
+ACCURACY_OF(attention_merge_i8, AttentionWholeAccuracy, std::int8_t)
 #undef ACCURACY_OF_ALL
 #undef ACCURACY_OF
 #undef ACCURACY

@@ -14,6 +14,8 @@ namespace rapt::validate {
 // Every query's error as a share of its own bound. Partial results are judged by their merge.
 template <class E, bool is_partial, rapt_arithmetic arithmetic = RAPT_ARITHMETIC_F32>
 struct AttentionAccuracy {
+  static constexpr bool of_bytes = sizeof(E) == 1;
+  using Out = QueryOf<E>;
   using T = Number<E>;
   static constexpr const char *unit_text = "share";
   static constexpr double bound = 1;
@@ -21,9 +23,10 @@ struct AttentionAccuracy {
   static Judgement judge(const Problem &problem, Bits bits) {
     const bool is_measured = is_moderate(problem.input) || problem.input == InputClass::signed_zeros ||
                              problem.input == InputClass::odd_rows ||
-                             problem.input == InputClass::minus_infinities;
+                             (problem.input == InputClass::minus_infinities && !of_bytes);
     if (is_partial || !is_measured) return {};
-    const oracle::Attention<T> a = make_attention<E>(problem);
+    oracle::Attention<T> a = make_attention<E>(problem);
+    if (of_bytes) a = a.multiplied();
     Worst worst;
     std::vector<T> out(a.v_dim);
     std::size_t at = 0;
@@ -38,10 +41,11 @@ struct AttentionAccuracy {
           const oracle::AttentionTruth truth = oracle::attention_truth(a, b, h, i);
           if (!truth.is_finite || truth.is_empty) continue;
           for (std::size_t d = 0; d < a.v_dim; ++d)
-            out[d] = from_bits<E>(static_cast<BitsOf<E>>(bits[at + d]));
+            out[d] = from_bits<Out>(static_cast<BitsOf<Out>>(bits[at + d]));
           const T lse = from_bits<T>(static_cast<BitsOf<T>>(bits[at + a.v_dim]));
-          const AttentionErrors errors = attention_errors<E>(truth, out, lse);
-          const AttentionErrors bounds = attention_bounds(a.qk_dim, truth, arithmetic);
+          const AttentionErrors errors = attention_errors<Out>(truth, out, lse);
+          AttentionErrors bounds = attention_bounds(a.qk_dim, truth, arithmetic);
+          if constexpr (of_bytes) bounds = bounds + attention_bytes_bounds(a, truth, b, h, i);
           worst.see(errors.out / bounds.out, bound);
           worst.see(errors.lse / bounds.lse, bound);
         }

@@ -121,7 +121,12 @@ class AttentionRow {
   // The score of key block + j; `slope` becomes the derivative of the softcap there.
   A score(std::size_t block, std::size_t j, A *slope = nullptr) const {
     const std::size_t key = block + j;
-    A t = dot_with(key);
+    return score_of(dot_with(key), block, j, slope);
+  }
+
+  // The same from the dot product.
+  A score_of(A t, std::size_t block, std::size_t j, A *slope = nullptr) const {
+    const std::size_t key = block + j;
     if (!scale_.made) return t;
     t = t * scale_.factor;
     if (scale_.cap != 0) {
@@ -137,7 +142,7 @@ class AttentionRow {
     return t;
   }
 
- private:
+ protected:
   A dot_with(std::size_t key) const {
     const E *k = tile_.k<E>(key);
     const std::size_t step = o_.packed_keys ? rapt::packed_dim_stride : 1;

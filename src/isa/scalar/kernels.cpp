@@ -3,6 +3,7 @@
 #include "isa/scalar/attention_backward.hpp"
 #include "isa/scalar/dot.hpp"
 #include "isa/scalar/exp.hpp"
+#include "isa/scalar/int8_attention.hpp"
 #include "isa/scalar/softmax.hpp"
 #include "isa/scalar/softmax_backward.hpp"
 

@@ -28,7 +28,6 @@ template <class E>
 struct TilesOf {
   using A = rapt::Arithmetic<E>;
   using Few = FewRows<typename TileProducts<E>::Few>;
-  using Many = ManyRows<typename TileProducts<E>::Many>;
 
   // The last vector of many rows is as slow as a whole one. 512 keys of 128 dimensions in L2, AVX-512, us:
   //
@@ -38,11 +37,12 @@ struct TilesOf {
   template <class F>
   [[gnu::always_inline]] static void with(const AttentionTile &tile, TileRows<A> &rows, void *workspace,
                                           F f) {
-    if (rows.rows <= Few::most) {
+    constexpr bool only_few = Few::most >= rapt::attention_tile_rows;
+    if (only_few || rows.rows <= Few::most) {
       Few values(tile, rows, static_cast<A *>(workspace));
       f(values);
-    } else {
-      Many values(tile, rows, static_cast<A *>(workspace));
+    } else if constexpr (!only_few) {
+      ManyRows<typename TileProducts<E>::Many> values(tile, rows, static_cast<A *>(workspace));
       f(values);
     }
   }

@@ -50,7 +50,7 @@ class FewRows {
   }
 
   // As in ManyRows.
-  bool some_excluded() const { return some_excluded_; }
+  bool some_excluded() const { return !Products::ignores_excluded && some_excluded_; }
   void be_careful() { careful_ = true; }
   bool is_doubtful() const {
     if constexpr (by_groups) return products_.is_doubtful();
@@ -168,6 +168,7 @@ class FewRows {
     } else {
       for (std::size_t r = 0; r < rows_.lanes; r += S::width) rows_.take_max(sums, r, S::load(numbers + r));
       for (std::size_t r = 0; r < rows_.rows; ++r) numbers[r] = make_weights(r, now);
+      products_.take_weights(now.first, now.keys, now.scores);
       for (std::size_t r = rows_.rows; r < rows_.lanes; ++r) numbers[r] = numbers[rows_.rows - 1];
       for (std::size_t r = 0; r < rows_.lanes; r += S::width) rows_.take_sum(sums, r, S::load(numbers + r));
     }

@@ -46,26 +46,24 @@ class GroupRowProducts : public TransposingProducts<rapt::BF16> {
   }
 
   void scores(std::size_t first, std::size_t keys, float *scores) {
-    const RowRun<E> *const run = next_;
-    next_ += runs_per_block;
+    const RowRun<E> *const run = runs_.take_block();
     if (is_exact_) [[unlikely]]
       return exact_scores(first, keys, scores);
     const typename S::Flushing flushing;
     by_rows([&](std::size_t r, auto count) __attribute__((always_inline)) {
       const float *const queries = queries_ + r * pitch_;
       if (o_.packed_keys) {
-        packed_group_row_scores<count>(queries, pitch_, tile_.k<E>(first), run, last_, keys, o_.qk_dim,
+        packed_group_row_scores<count>(queries, pitch_, tile_.k<E>(first), run, runs_.last(), keys, o_.qk_dim,
                                        scores + r * block);
       } else {
-        group_row_scores<count>(queries, pitch_, run, last_, keys, o_.qk_dim, scores + r * block);
+        group_row_scores<count>(queries, pitch_, run, runs_.last(), keys, o_.qk_dim, scores + r * block);
       }
     });
     note(flushing);
   }
 
   void values(std::size_t first, std::size_t keys, const float *weights, float *values, std::size_t pitch) {
-    const RowRun<E> *const run = next_;
-    next_ += runs_per_block;
+    const RowRun<E> *const run = runs_.take_block();
     if (is_exact_) [[unlikely]] {
       for (std::size_t r = 0; r < rows_.rows; ++r) {
         exact_values(first, keys, weights + r * block, values + r * pitch, [](std::size_t) { return true; });
@@ -74,7 +72,8 @@ class GroupRowProducts : public TransposingProducts<rapt::BF16> {
     }
     const typename S::Flushing flushing;
     by_rows([&](std::size_t r, auto count) __attribute__((always_inline)) {
-      group_row_values<count>(weights + r * block, run, keys, last_, o_.v_dim, values + r * pitch, pitch);
+      group_row_values<count>(weights + r * block, run, keys, runs_.last(), o_.v_dim, values + r * pitch,
+                              pitch);
     });
     note(flushing);
   }

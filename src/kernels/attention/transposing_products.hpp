@@ -14,8 +14,8 @@
 
 #include "call/attention_tile.hpp"
 #include "call/element.hpp"
-#include "kernels/attention/lines_ahead.hpp"
 #include "kernels/attention/row_products.hpp"
+#include "kernels/attention/run_list.hpp"
 #include "kernels/attention/tile_rows.hpp"
 #include "kernels/vector/unroll.hpp"
 
@@ -31,11 +31,18 @@ class TransposingProducts {
   using batch = typename S::batch;
   static constexpr std::size_t block = rapt::attention_block;
   static constexpr std::size_t most_rows = S::few_rows;
+  // Whether a key that a row does not see cannot make its result NaN.
+  static constexpr bool ignores_excluded = false;
 
   static std::size_t workspace_length(const rapt_attention_options &o) { return most_rows * o.qk_dim; }
 
   TransposingProducts(const AttentionTile &tile, const TileRows<A> &rows, A *workspace)
-      : tile_(tile), o_(tile.options()), rows_(rows), queries_(workspace), group_(rows_of_group()) {}
+      : tile_(tile),
+        o_(tile.options()),
+        rows_(rows),
+        queries_(workspace),
+        group_(rows_of_group()),
+        runs_(tile) {}
 
   // Products are computed for this many rows.
   static std::size_t padded(std::size_t rows) { return (rows + 1) / 2 * 2; }
@@ -55,53 +62,40 @@ class TransposingProducts {
     }
   }
 
-  // The chunk [from, chunk_end), of keys up to `end`, whose blocks scores() and values() take next: the
-  // scores of each block come before the values of the block before it. Lists the rows of keys and values in
-  // the order of reading.
+  // The chunk [from, chunk_end), of keys up to `end`, whose blocks scores() and values() take next.
   void begin_chunk(std::size_t from, std::size_t chunk_end, std::size_t end) {
-    RowRun<KV> *run = runs_;
-    std::size_t k = from;
-    run = add_keys(run, k, end);
-    for (k += block; k < chunk_end; k += block) {
-      run = add_keys(run, k, end);
-      run = add_values(run, k - block, end);
-    }
-    run = add_values(run, k - block, end);
-    if (chunk_end < end) {
-      run = add_keys(run, chunk_end, end);
-      run = add_keys(run, chunk_end + block < end ? chunk_end + block : chunk_end, end);
-    }
-    last_ = run - 1;
-    next_ = runs_;
+    runs_.begin_chunk(from, chunk_end, end);
   }
 
   // scores[r * 64 + j] = dot(query r, key first + j) for the next block of the chunk.
   void scores(std::size_t first, std::size_t keys, A *scores) {
-    const RowRun<KV> *const run = next_;
-    next_ += runs_per_block;
+    const RowRun<KV> *const run = runs_.take_block();
     by_groups([&](std::size_t r, auto count) __attribute__((always_inline)) {
       const A *const queries = queries_ + r * o_.qk_dim;
       A *const scores_of = scores + r * block;
       if (!o_.packed_keys) {
-        row_scores<A, count>(queries, run, last_, keys, o_.qk_dim, scores_of);
+        row_scores<A, count>(queries, run, runs_.last(), keys, o_.qk_dim, scores_of);
       } else if constexpr (count <= 8) {
-        packed_row_scores<A, count>(queries, tile_.k<KV>(first), keys, o_.qk_dim, run, last_, scores_of);
+        packed_row_scores<A, count>(queries, tile_.k<KV>(first), keys, o_.qk_dim, run, runs_.last(),
+                                    scores_of);
       }
     });
   }
 
+  // The weights of the block whose keys scores() took last, before values() gets them.
+  void take_weights(std::size_t, std::size_t, const A *) const {}
+
   // Rescales the results and adds the weighted values of the next block of the chunk.
   void values(std::size_t keys, const A *weights, const A *rescale, A *values, std::size_t pitch) {
-    const RowRun<KV> *const run = next_;
-    next_ += runs_per_block;
+    const RowRun<KV> *const run = runs_.take_block();
     by_groups([&](std::size_t r, auto count) __attribute__((always_inline)) {
-      row_values<A, count>(weights + r * block, run, keys, last_, rescale + r, o_.v_dim, values + r * pitch,
-                           pitch);
+      row_values<A, count>(weights + r * block, run, keys, runs_.last(), rescale + r, o_.v_dim,
+                           values + r * pitch, pitch);
     });
   }
 
   // In place of values(), where add_value() adds them.
-  void skip_values() { next_ += runs_per_block; }
+  void skip_values() { runs_.take_block(); }
 
   // Adds one value to the results of a row.
   void add_value(std::size_t key, batch weight, A *values) const {
@@ -113,25 +107,6 @@ class TransposingProducts {
   }
 
  protected:
-  RowRun<KV> *add_keys(RowRun<KV> *run, std::size_t first, std::size_t end) const {
-    constexpr std::size_t rows = RowRun<KV>::rows;
-    const std::ptrdiff_t stride =
-        o_.packed_keys ? static_cast<std::ptrdiff_t>(o_.qk_dim) : o_.k_strides.token;
-    for (std::size_t i = 0; i < block; i += rows) {
-      const std::size_t at = first + i < end ? first + i : end - 1;
-      // Packed keys lie otherwise, but in the same lines.
-      const KV *const key = o_.packed_keys ? tile_.k<KV>(first) + i * o_.qk_dim : tile_.k<KV>(at);
-      *run++ = {key, stride, o_.qk_dim};
-    }
-    return run;
-  }
-  RowRun<KV> *add_values(RowRun<KV> *run, std::size_t first, std::size_t end) const {
-    for (std::size_t i = 0; i < block; i += RowRun<KV>::rows) {
-      *run++ = {tile_.v<KV>(first + i < end ? first + i : end - 1), o_.v_strides.token, o_.v_dim};
-    }
-    return run;
-  }
-
   // f(first row, count) for groups of rows that use a key or value while it is in a register.
   template <class F>
   [[gnu::always_inline]] void by_groups(F f) const {
@@ -166,8 +141,7 @@ class TransposingProducts {
   const TileRows<A> &rows_;
   A *queries_;
   std::size_t group_;
-  const RowRun<KV> *next_, *last_;
-  RowRun<KV> runs_[2 * runs_per_block * (rapt::attention_chunk / block + 1)];
+  RunList<KV> runs_;
 };
 
 }  // namespace

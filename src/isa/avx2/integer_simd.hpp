@@ -1,0 +1,98 @@
+// AVX2: bytes as 16 bits, whose products are added up in pairs.
+#pragma once
+
+#include <immintrin.h>
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+#include "isa/avx2/simd.hpp"
+
+namespace {
+
+struct IntegerSimd {
+  using Sums = __m256i;
+  using Wide = __m256i;
+  using f32 = Avx2::f32;
+  static constexpr std::size_t wide = 16;
+  static constexpr std::size_t score_rows = 2, value_rows = 4;
+  template <std::size_t rows>
+  static constexpr std::size_t column_vectors = rows <= 2 ? 2 : 1;
+
+  static Sums zero() { return _mm256_setzero_si256(); }
+  static Wide load(const std::int16_t *p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)); }
+  static Wide widened(const std::int8_t *p) {
+    return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p)));
+  }
+  static Wide widened_first(const std::int8_t *p, std::size_t k) {
+    alignas(16) std::int8_t bytes[wide] = {};
+    std::memcpy(bytes, p, k);
+    return widened(bytes);
+  }
+  // VNNI has the same in one instruction.
+  static Sums add_products(Sums s, Wide a, Wide b) {
+#ifdef __AVXVNNI__
+    return _mm256_dpwssd_avx_epi32(s, a, b);
+#else
+    return _mm256_add_epi32(s, _mm256_madd_epi16(a, b));
+#endif
+  }
+  static f32 numbers(Sums s) { return _mm256_cvtepi32_ps(s); }
+
+  // Lanes with a bit set come from one vector, the others from the other: one shuffle per addition instead of
+  // two.
+  static Sums fold_quarters(const Sums (&v)[4]) {
+    const Sums a = fold_halves(v[0], v[2]), b = fold_halves(v[1], v[3]);
+    const __m256d other = _mm256_shuffle_pd(_mm256_castsi256_pd(a), _mm256_castsi256_pd(b), 5);
+    return _mm256_add_epi32(_mm256_blend_epi32(a, b, 0xcc), _mm256_castpd_si256(other));
+  }
+  static Sums join_quarters(const Sums (&v)[2]) {
+    const Sums other = _mm256_shuffle_epi32(_mm256_blend_epi32(v[1], v[0], 0xaa), 0xb1);
+    return _mm256_add_epi32(_mm256_blend_epi32(v[0], v[1], 0xaa), other);
+  }
+
+  struct Columns {
+    Wide low, high;
+  };
+  static Columns columns(Wide a, Wide b) {
+    return {_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b)};
+  }
+  static Wide pair(const std::int16_t *p) {
+    int both;
+    std::memcpy(&both, p, sizeof both);
+    return _mm256_set1_epi32(both);
+  }
+  static void add_columns(Sums (&s)[2], const Columns &c, Wide pair) {
+    s[0] = add_products(s[0], c.low, pair);
+    s[1] = add_products(s[1], c.high, pair);
+  }
+  // Parts of 4 columns, of s[0] and s[1] by turns.
+  static void in_order(Sums (&s)[2]) {
+    const Sums low = _mm256_permute2x128_si256(s[0], s[1], 0x20);
+    s[1] = _mm256_permute2x128_si256(s[0], s[1], 0x31);
+    s[0] = low;
+  }
+
+  static Sums greater_magnitude(Sums m, f32 v) {
+    return _mm256_max_epu32(m, _mm256_and_si256(_mm256_castps_si256(v), _mm256_set1_epi32(0x7fffffff)));
+  }
+  static float largest(Sums m) {
+    __m128i most = _mm_max_epu32(_mm256_castsi256_si128(m), _mm256_extracti128_si256(m, 1));
+    most = _mm_max_epu32(most, _mm_shuffle_epi32(most, 0x4e));
+    most = _mm_max_epu32(most, _mm_shuffle_epi32(most, 0xb1));
+    return std::bit_cast<float>(_mm_cvtsi128_si32(most));
+  }
+  static void store_rounded(std::int16_t *to, f32 v) {
+    const __m256i whole = _mm256_cvtps_epi32(v);
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(to),
+                     _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1)));
+  }
+
+ private:
+  static Sums fold_halves(Sums a, Sums b) {
+    return _mm256_add_epi32(_mm256_blend_epi32(a, b, 0xf0), _mm256_permute2x128_si256(a, b, 0x21));
+  }
+};
+
+}  // namespace

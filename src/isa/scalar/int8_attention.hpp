@@ -1,0 +1,111 @@
+// The reference of attention over int8 keys and values, from the text of contract/int8_attention.hpp.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "contract/int8_attention.hpp"
+#include "isa/scalar/attention.hpp"
+
+namespace {
+
+// A number of f32 from the largest magnitude m: its factor to an integer, and that integer's unit.
+struct Int8Units {
+  float inverse = 0, step = 0;
+
+  template <class Number>
+  Int8Units(std::size_t count, Number number) {
+    using C = rapt::Int8Attention;
+    float m = 0;
+    bool all_finite = true;
+    for (std::size_t i = 0; i < count; ++i) {
+      const float magnitude = std::fabs(number(i));
+      if (!std::isfinite(magnitude)) all_finite = false;
+      if (magnitude > m) m = magnitude;
+    }
+    if (!all_finite) {
+      step = std::numeric_limits<float>::quiet_NaN();
+    } else if (m >= C::lowest) {
+      inverse = C::largest / m;
+      step = m / C::largest;
+    }
+  }
+  std::int32_t integer(float number) const {
+    if (inverse == 0) return 0;
+    constexpr float magic = rapt::AttentionContract<float>::round_magic;
+    return static_cast<std::int32_t>((number * inverse + magic) - magic);
+  }
+};
+
+template <>
+class AttentionRow<std::int8_t> : public AttentionRow<float> {
+ public:
+  using AttentionRow<float>::AttentionRow;
+
+  void take_keys(AttentionState<float> &state, std::size_t begin, std::size_t end) const {
+    constexpr std::size_t block = rapt::attention_block;
+    for (std::size_t key = begin; key < end; key += block) {
+      take_block(state, key, end - key < block ? end - key : block);
+    }
+  }
+
+ private:
+  float dot(std::size_t key) const {
+    const std::size_t step = o_.packed_keys ? rapt::packed_dim_stride : 1;
+    const std::int8_t *k = tile_.k<std::int8_t>(key);
+    const float *k_scales = tile_.k_scales(key);
+    const std::size_t group = rapt::scale_group_of(o_, o_.qk_dim);
+    float t = 0;
+    rapt::with_element<float>(o_.q_type, [&](auto element) {
+      const auto *q = tile_.q<typename decltype(element)::type>(row_);
+      for (std::size_t first = 0; first < o_.qk_dim; first += group) {
+        const Int8Units units(group, [&](std::size_t d) { return rapt::widened(q[first + d]); });
+        const float unit = units.step * scale_.sign, k_scale = k_scales[first / group];
+        for (std::size_t from = 0; from < group; from += rapt::Int8Attention::segment) {
+          std::int64_t sum = 0;
+          for (std::size_t d = from; d < group && d < from + rapt::Int8Attention::segment; ++d) {
+            sum += std::int64_t{units.integer(rapt::widened(q[first + d]))} * k[(first + d) * step];
+          }
+          t = std::fma(static_cast<float>(sum) * unit, k_scale, t);
+        }
+      }
+    });
+    return t;
+  }
+
+  void take_block(AttentionState<float> &state, std::size_t first, std::size_t keys) const {
+    constexpr std::size_t block = rapt::attention_block;
+    float w[block] = {};
+    const float max_before = state.max;
+    for (std::size_t j = 0; j < keys; ++j) {
+      if (!visible(first + j)) continue;
+      w[j] = score_of(dot(first + j), first, j);
+      if (w[j] > state.max) state.max = w[j];
+    }
+    const float reference = state.reference(), rescale = weight_of(max_before - reference);
+    for (std::size_t j = 0; j < keys; ++j) w[j] = visible(first + j) ? weight_of(w[j] - reference) : 0;
+    const std::size_t group = rapt::scale_group_of(o_, o_.v_dim);
+    for (std::size_t g = 0; g < o_.v_dim / group; ++g) {
+      float number[block] = {};
+      const std::int8_t *v[block];
+      for (std::size_t j = 0; j < keys; ++j) {
+        if (w[j] == 0) continue;
+        number[j] = w[j] * tile_.v_scales(first + j)[g];
+        v[j] = tile_.v<std::int8_t>(first + j);
+      }
+      const Int8Units units(keys, [&](std::size_t j) { return number[j]; });
+      for (std::size_t d = g * group; d < (g + 1) * group; ++d) {
+        std::int64_t sum = 0;
+        for (std::size_t j = 0; j < keys; ++j) {
+          if (w[j] != 0) sum += std::int64_t{units.integer(number[j])} * v[j][d];
+        }
+        state.values[d] = std::fma(static_cast<float>(sum), units.step, state.values[d] * rescale);
+      }
+    }
+    state.sum = std::fma(state.sum, rescale, ::fold(w));
+  }
+};
+
+}  // namespace

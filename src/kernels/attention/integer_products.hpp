@@ -1,0 +1,212 @@
+// The products of FewRows for int8 keys and values with scales (contract/int8_attention.hpp).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "call/attention_tile.hpp"
+#include "call/attention_workspace.hpp"
+#include "call/element.hpp"
+#include "kernels/attention/integer_rows.hpp"
+#include "kernels/attention/run_list.hpp"
+#include "kernels/attention/tile_rows.hpp"
+#include "kernels/vector/unroll.hpp"
+
+namespace {
+
+class IntegerProducts {
+ public:
+  using A = float;
+  using S = simd<float>;
+  using I = IntegerSimd;
+  using batch = typename S::batch;
+  static constexpr std::size_t block = rapt::attention_block;
+  // All rows of a tile: a key is widened once for each group of rows, which costs them a tenth.
+  static constexpr std::size_t most_rows = rapt::attention_tile_rows;
+
+  // Such a key's weight is the integer 0, and bytes are finite.
+  static constexpr bool ignores_excluded = true;
+
+  IntegerProducts(const AttentionTile &tile, const TileRows<float> &rows, float *workspace)
+      : tile_(tile),
+        o_(tile.options()),
+        rows_(rows),
+        runs_(tile),
+        k_group_(rapt::scale_group_of(o_, o_.qk_dim)),
+        v_group_(rapt::scale_group_of(o_, o_.v_dim)),
+        k_groups_(o_.qk_dim / k_group_),
+        pitch_(rapt::padded_dim(o_.qk_dim)),
+        steps_(workspace),
+        queries_(reinterpret_cast<std::int16_t *>(workspace + rapt::attention_tile_rows * k_groups_)) {}
+
+  static std::size_t padded(std::size_t rows) { return rows; }
+
+  void load_queries() {
+    for (std::size_t r = 0; r < rows_.rows; ++r) {
+      rapt::with_element<float>(o_.q_type, [&](auto element) {
+        const auto *q = tile_.q<typename decltype(element)::type>(rows_.of[r]);
+        for (std::size_t g = 0; g < k_groups_; ++g) {
+          std::int16_t *const to = queries_ + r * pitch_ + g * k_group_;
+          steps_[r * k_groups_ + g] = rows_.sign[r] * make_integers(q + g * k_group_, to);
+        }
+      });
+    }
+  }
+
+  void begin_chunk(std::size_t from, std::size_t chunk_end, std::size_t end) {
+    runs_.begin_chunk(from, chunk_end, end);
+    value_first_ = from;
+  }
+
+  void scores(std::size_t first, std::size_t keys, float *scores) {
+    const Int8Run *const run = runs_.take_block();
+    for (std::size_t g = 0; g < k_groups_; ++g) {
+      alignas(64) float k_scales[block];
+      load_scales([&](std::size_t key) { return tile_.k_scales(key) + g; }, tile_.k_scale_strides().token,
+                  first, keys, k_scales);
+      for (std::size_t from = 0; from < k_group_; from += rapt::Int8Attention::segment) {
+        const std::size_t left = k_group_ - from, at = g * k_group_ + from;
+        by_groups<I::score_rows>([&](std::size_t r, auto count) __attribute__((always_inline)) {
+          const ScoreSegment of{queries_ + r * pitch_ + at,
+                                pitch_,
+                                steps_ + r * k_groups_ + g,
+                                k_groups_,
+                                k_scales,
+                                at,
+                                left < rapt::Int8Attention::segment ? left : rapt::Int8Attention::segment,
+                                at == 0};
+          if (o_.packed_keys) {
+            integer_packed_scores<count>(of, tile_.k<std::int8_t>(first), scores + r * block);
+          } else if (of.dim == 128) {
+            integer_scores<count, 128>(of, run, runs_.last(), keys, scores + r * block);
+          } else if (of.dim == 64) {
+            integer_scores<count, 64>(of, run, runs_.last(), keys, scores + r * block);
+          } else {
+            integer_scores<count, 0>(of, run, runs_.last(), keys, scores + r * block);
+          }
+        });
+      }
+    }
+  }
+
+  // The weights of a block, which wait for its values, become integers in place if there is one scale group:
+  // their latency hides behind the values of the block before.
+  void take_weights(std::size_t first, std::size_t keys, float *weights) const {
+    if (v_group_ != o_.v_dim) return;
+    alignas(64) float v_scales[block];
+    load_v_scales(0, first, keys, v_scales);
+    for (std::size_t r = 0; r < rows_.rows; ++r) {
+      float *const row = weights + r * block;
+      row[step_at] = make_integers(row, v_scales, reinterpret_cast<std::int16_t *>(row));
+    }
+  }
+
+  void values(std::size_t keys, const float *weights, const float *rescale, float *values,
+              std::size_t pitch) {
+    const Int8Run *const run = runs_.take_block();
+    const bool in_place = v_group_ == o_.v_dim;
+    for (std::size_t from = 0; from < o_.v_dim; from += v_group_) {
+      alignas(64) float v_scales[block];
+      if (!in_place) load_v_scales(from / v_group_, value_first_, keys, v_scales);
+      by_groups<I::value_rows>([&](std::size_t r, auto count) __attribute__((always_inline)) {
+        alignas(64) std::int16_t integers[count][block];
+        float steps[count];
+        for (std::size_t i = 0; i < count; ++i) {
+          const float *const row = weights + (r + i) * block;
+          steps[i] = in_place ? row[step_at] : make_integers(row, v_scales, integers[i]);
+        }
+        const auto *const made =
+            in_place ? reinterpret_cast<const std::int16_t *>(weights + r * block) : integers[0];
+        integer_values<count>({made, in_place ? 2 * block : block, steps, rescale + r, from, from + v_group_,
+                               values + r * pitch, pitch},
+                              run, runs_.last(), keys);
+      });
+    }
+    value_first_ += block;
+  }
+
+  void skip_values() {}
+  void add_value(std::size_t, batch, float *) const {}
+
+ private:
+  // A row of 64 weights holds 64 integers, and then their step.
+  static constexpr std::size_t step_at = block / 2;
+
+  void load_v_scales(std::size_t group, std::size_t first, std::size_t keys, float *to) const {
+    load_scales([&](std::size_t key) { return tile_.v_scales(key) + group; }, tile_.v_scale_strides().token,
+                first, keys, to);
+  }
+  // The integers of a scale group of a query; returns their step. Ends with whole vectors of 16 bits.
+  template <class Q>
+  float make_integers(const Q *q, std::int16_t *to) const {
+    typename I::Sums largest = I::zero();
+    for (std::size_t d = 0; d < k_group_; d += S::width) {
+      largest = I::greater_magnitude(largest, S::load_first(q + d, k_group_ - d));
+    }
+    const IntegerUnits units(I::largest(largest));
+    const batch inverse(units.inverse);
+    const std::size_t padded = rapt::padded_dim(k_group_);
+    std::size_t d = 0;
+    for (; d < k_group_; d += S::width) {
+      I::store_rounded(to + d, S::load_first(q + d, k_group_ - d) * inverse);
+    }
+    for (; d < padded; d += S::width) I::store_rounded(to + d, batch(0.0f));
+    return units.step;
+  }
+  // The same of a block's weights times scales. A weight of 0 has the integer 0 whatever its scale is.
+  static float make_integers(const float *weights, const float *scales, std::int16_t *to) {
+    constexpr std::size_t vectors = block / S::width;
+    const batch zero(0.0f);
+    batch product[vectors];
+    typename I::Sums largest = I::zero();
+    unroll<vectors>([&](auto i) __attribute__((always_inline)) {
+      const batch weight = S::load(weights + i * S::width);
+      product[i] = S::zero_where(S::equal(weight, zero), weight * S::load(scales + i * S::width));
+      largest = I::greater_magnitude(largest, product[i]);
+    });
+    const IntegerUnits units(I::largest(largest));
+    const batch inverse(units.inverse);
+    unroll<vectors>([&](auto i) __attribute__((always_inline)) {
+      I::store_rounded(to + i * S::width, product[i] * inverse);
+    });
+    return units.step;
+  }
+
+  // The scales of a block's keys; those past the last are 0.
+  template <class At>
+  [[gnu::always_inline]] static void load_scales(At at, std::ptrdiff_t stride, std::size_t first,
+                                                 std::size_t keys, float *to) {
+    constexpr std::size_t unit = rapt::attention_page_unit;
+    for (std::size_t j = 0; j < block; j += unit) {
+      const std::size_t count = keys <= j ? 0 : keys - j < unit ? keys - j : unit;
+      const float *from = count > 0 ? at(first + j) : nullptr;
+      if (count == unit && stride == 1) {
+        unroll<unit / S::width>([&](auto i) __attribute__((always_inline)) {
+          S::store(to + j + i * S::width, S::load(from + i * S::width));
+        });
+      } else {
+        for (std::size_t i = 0; i < unit; ++i) {
+          to[j + i] = i < count ? from[stride * static_cast<std::ptrdiff_t>(i)] : 0.0f;
+        }
+      }
+    }
+  }
+
+  // f(first row, count) for groups of up to `most` rows.
+  template <std::size_t most, class F>
+  [[gnu::always_inline]] void by_groups(F f, std::size_t r = 0) const {
+    for (; rows_.rows - r >= most; r += most) f(r, std::integral_constant<std::size_t, most>{});
+    if constexpr (most > 1) by_groups<most - 1>(f, r);
+  }
+
+  const AttentionTile &tile_;
+  const rapt_attention_options &o_;
+  const TileRows<float> &rows_;
+  RunList<std::int8_t> runs_;
+  std::size_t k_group_, v_group_, k_groups_, pitch_;
+  std::size_t value_first_ = 0;
+  float *steps_;
+  std::int16_t *queries_;
+};
+
+}  // namespace

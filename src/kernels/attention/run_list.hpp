@@ -1,0 +1,71 @@
+// The rows of keys and values of a chunk, in the order in which few rows read them.
+#pragma once
+
+#include <cstddef>
+
+#include "call/attention_tile.hpp"
+#include "kernels/attention/lines_ahead.hpp"
+
+namespace {
+
+// The scores of each block come before the values of the block before it.
+template <class KV>
+class RunList {
+ public:
+  using Run = RowRun<KV>;
+  static constexpr std::size_t block = rapt::attention_block;
+
+  explicit RunList(const AttentionTile &tile) : tile_(tile), o_(tile.options()) {}
+
+  // The chunk [from, chunk_end), of keys up to `end`.
+  void begin_chunk(std::size_t from, std::size_t chunk_end, std::size_t end) {
+    Run *run = runs_;
+    std::size_t k = from;
+    run = add_keys(run, k, end);
+    for (k += block; k < chunk_end; k += block) {
+      run = add_keys(run, k, end);
+      run = add_values(run, k - block, end);
+    }
+    run = add_values(run, k - block, end);
+    if (chunk_end < end) {
+      run = add_keys(run, chunk_end, end);
+      run = add_keys(run, chunk_end + block < end ? chunk_end + block : chunk_end, end);
+    }
+    last_ = run - 1;
+    next_ = runs_;
+  }
+
+  // The runs of the next block of keys or values.
+  const Run *take_block() {
+    const Run *const run = next_;
+    next_ += runs_per_block;
+    return run;
+  }
+  const Run *last() const { return last_; }
+
+ private:
+  Run *add_keys(Run *run, std::size_t first, std::size_t end) const {
+    const std::ptrdiff_t stride =
+        o_.packed_keys ? static_cast<std::ptrdiff_t>(o_.qk_dim) : o_.k_strides.token;
+    for (std::size_t i = 0; i < block; i += Run::rows) {
+      const std::size_t at = first + i < end ? first + i : end - 1;
+      // Packed keys lie otherwise, but in the same lines.
+      const KV *const key = o_.packed_keys ? tile_.k<KV>(first) + i * o_.qk_dim : tile_.k<KV>(at);
+      *run++ = {key, stride, o_.qk_dim};
+    }
+    return run;
+  }
+  Run *add_values(Run *run, std::size_t first, std::size_t end) const {
+    for (std::size_t i = 0; i < block; i += Run::rows) {
+      *run++ = {tile_.v<KV>(first + i < end ? first + i : end - 1), o_.v_strides.token, o_.v_dim};
+    }
+    return run;
+  }
+
+  const AttentionTile &tile_;
+  const rapt_attention_options &o_;
+  const Run *next_ = nullptr, *last_ = nullptr;
+  Run runs_[2 * runs_per_block * (rapt::attention_chunk / block + 1)];
+};
+
+}  // namespace

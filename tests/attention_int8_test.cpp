@@ -1,0 +1,382 @@
+// Attention over int8 keys and values: the same bits on every level, what rapt.h says of scales and special
+// values, and accuracy against long double, both of rapt alone and of the bytes.
+#include <cstdio>
+#include <cstring>
+#include <functional>
+
+#include "support/attention_accuracy.hpp"
+#include "support/attention_oracle.hpp"
+#include "support/attention_problems.hpp"
+#include "support/compare_kernels.hpp"
+#include "support/every_level.hpp"
+#include "support/worst_errors.hpp"
+
+using namespace rapt::test;
+
+namespace {
+
+using Bytes = std::vector<std::int8_t>;
+using Floats = std::vector<float>;
+constexpr float infinity = std::numeric_limits<float>::infinity(),
+                nan_number = std::numeric_limits<float>::quiet_NaN();
+
+// One call over contiguous arrays.
+struct Call {
+  rapt_attention_options o = attention_options<std::int8_t>();
+  Floats q, k_scales, v_scales;
+  Bytes k, v;
+
+  Call(const AttentionShape &shape, std::size_t group = 0) {
+    o.q_heads = shape.q_heads;
+    o.kv_heads = shape.kv_heads;
+    o.q_len = shape.queries;
+    o.kv_len = shape.keys;
+    o.qk_dim = shape.qk_dim;
+    o.v_dim = shape.v_dim;
+    o.scale_group = group;
+    Random random(shape.keys + shape.qk_dim);
+    q = draw<float>(shape.q_heads * shape.queries * shape.qk_dim, [&] { return random.gaussian(); });
+    k = draw<std::int8_t>(shape.kv_heads * shape.keys * shape.qk_dim, [&] { return random.below(256); });
+    v = draw<std::int8_t>(shape.kv_heads * shape.keys * shape.v_dim, [&] { return random.below(256); });
+    const auto scales = [&](std::size_t elements, std::size_t dim) {
+      return draw<float>(elements / (group == 0 ? dim : group), [&] { return (1 + random.uniform()) / 128; });
+    };
+    k_scales = scales(k.size(), shape.qk_dim);
+    v_scales = scales(v.size(), shape.v_dim);
+  }
+  template <class Out = float>
+  std::vector<Out> run(const void *queries) {
+    std::vector<Out> out(o.q_heads * o.q_len * o.v_dim);
+    o.k_scales = k_scales.data();
+    o.v_scales = v_scales.data();
+    o.out_type = Api<Out>::type;
+    std::vector<unsigned char> workspace = workspace_for(o);
+    REQUIRE(rapt_attention(queries, k.data(), v.data(), out.data(), &o, workspace.data(), workspace.size()) ==
+            RAPT_OK);
+    return out;
+  }
+  Floats run() { return run(q.data()); }
+};
+
+template <class T>
+std::vector<std::uint64_t> bits_of_all(const std::vector<T> &values) {
+  std::vector<std::uint64_t> bits;
+  for (const T value : values) bits.push_back(canonical_bits(value));
+  return bits;
+}
+bool all_nan(const Floats &values) {
+  return std::all_of(values.begin(), values.end(), [](float v) { return std::isnan(v); });
+}
+bool all_finite(const Floats &values) {
+  return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
+}
+
+void compare(const char *what, const std::function<std::vector<Problem>()> &problems,
+             const LayoutsOf &layouts) {
+  compare_kernels(
+      what,
+      [](const KernelTraits &traits) {
+        return traits.family == Family::attention && traits.element_size == sizeof(std::int8_t);
+      },
+      [&](const KernelCase &) { return problems(); }, layouts);
+}
+
+}  // namespace
+
+TEST_CASE("random shapes and options, in any layout") {
+  compare(
+      "int8",
+      [] {
+        return draw_attention_problems(native_or_emulated<std::size_t>(250, 20), 20261122,
+                                       native_or_emulated<std::size_t>(600000, 40000));
+      },
+      plain_and_drawn_layouts(native_or_emulated<std::size_t>(3, 1)));
+}
+
+// Where scale groups are possible, segments of 512 dimensions end, and rows are few and many.
+TEST_CASE("dimensions with scale groups") {
+  const AttentionShapes shapes{
+      .dims = {{32, 32}, {64, 64}, {64, 128}, {96, 32}, {128, 128}, {256, 128}, {576, 512}, {1100, 3}},
+      .queries = {1, 2, 5, 64, 70},
+      .keys = {1, 15, 64, 130, 600},
+      .q_heads_per_kv_head = {1, 3, 4, 8}};
+  compare(
+      "int8 in scale groups",
+      [&] {
+        return attention_of_shapes(shapes, native_or_emulated<std::size_t>(2, 37),
+                                   native_or_emulated<std::size_t>(3000000, 100000));
+      },
+      plain_and_drawn_layouts(2));
+}
+
+// The largest sums that 32 bits must hold, of either sign.
+TEST_CASE("bytes of -128 and queries of one magnitude") {
+  on_every_level([] {
+    for (const std::size_t dim : Sizes{64, 512, 576, 1024, 1100}) {
+      CAPTURE(dim);
+      Call call({3, 130, dim, 40});
+      for (std::size_t i = 0; i < call.q.size(); ++i) call.q[i] = i / dim % 2 == 0 ? 1.0f : -1.0f;
+      std::fill(call.k.begin(), call.k.end(), std::int8_t{-128});
+      std::fill(call.v.begin(), call.v.end(), std::int8_t{-128});
+      std::fill(call.v_scales.begin(), call.v_scales.end(), 1.0f);
+      for (const float out : call.run()) CHECK(std::fabs(out + 128) < 128 * 1e-4);
+    }
+  });
+}
+
+TEST_CASE("queries and outputs of 16 bits are those of f32, rounded") {
+  on_every_level([] {
+    for (const bool is_f16 : {false, true}) {
+      Call call({5, 200, 96, 64, 4, 2}, 32);
+      const std::size_t count = call.q.size();
+      const auto check = [&]<class Half>(Half) {
+        std::vector<Half> q;
+        for (std::size_t i = 0; i < count; ++i) {
+          q.push_back(Half(call.q[i]));
+          call.q[i] = q.back();
+        }
+        call.o.q_type = RAPT_F32;
+        std::vector<std::uint64_t> rounded;
+        for (const float out : call.run()) rounded.push_back(canonical_bits(Half(out)));
+        call.o.q_type = Api<Half>::type;
+        CHECK(bits_of_all(call.run<Half>(q.data())) == rounded);
+        call.o.arithmetic = RAPT_ARITHMETIC_F32;
+        CHECK(bits_of_all(call.run<Half>(q.data())) == rounded);
+      };
+      is_f16 ? check(F16()) : check(BF16());
+    }
+  });
+}
+
+TEST_CASE("values that are part of the keys' rows") {
+  on_every_level([] {
+    for (const std::size_t group : Sizes{0, 64}) {
+      CAPTURE(group);
+      Call apart({2, 100, 576, 512, 4, 1}, group);
+      const std::size_t per_key = group == 0 ? 1 : 576 / group, per_value = group == 0 ? 1 : 512 / group;
+      for (std::size_t j = 0; j < 100; ++j) {
+        std::copy_n(apart.k.data() + 576 * j, 512, apart.v.data() + 512 * j);
+        std::copy_n(apart.k_scales.data() + per_key * j, per_value, apart.v_scales.data() + per_value * j);
+      }
+      Call shared = apart;
+      shared.o.v_strides = {57600, 57600, 576};
+      shared.v_scales = shared.k_scales;
+      const Floats expected = apart.run();
+      Floats out(expected.size());
+      std::vector<unsigned char> workspace = workspace_for(shared.o);
+      shared.o.k_scales = shared.o.v_scales = shared.k_scales.data();
+      REQUIRE(rapt_attention(shared.q.data(), shared.k.data(), shared.k.data(), out.data(), &shared.o,
+                             workspace.data(), workspace.size()) == RAPT_OK);
+      CHECK(bits_of_all(out) == bits_of_all(expected));
+    }
+  });
+}
+
+TEST_CASE("special scales and queries") {
+  const auto changed = [](const std::function<void(Call &)> &change) {
+    Call call({1, 100, 64, 64}, 32);
+    change(call);
+    return call.run();
+  };
+  on_every_level([&] {
+    const Floats plain = changed([](Call &) {});
+    CHECK(all_finite(plain));
+    CHECK(all_nan(changed([](Call &c) { c.k_scales[2 * 70] = nan_number; })));
+    CHECK(all_nan(changed([](Call &c) { c.q[40] = nan_number; })));
+    CHECK(all_nan(changed([](Call &c) { c.q[3] = -infinity; })));
+    // Values of the other scale group are ordinary.
+    for (const float bad : {nan_number, infinity, -infinity}) {
+      const Floats out = changed([&](Call &c) { c.v_scales[2 * 70 + 1] = bad; });
+      CHECK(std::memcmp(out.data(), plain.data(), 32 * sizeof(float)) == 0);
+      CHECK(all_nan({out.begin() + 32, out.end()}));
+    }
+    // An excluded key's scales matter no more than those of a key of weight 0.
+    for (const float bad : {nan_number, infinity}) {
+      const auto exclude = [&](float of_scales) {
+        return changed([&](Call &c) {
+          static std::vector<std::uint8_t> mask;
+          mask.assign(100, 1);
+          mask[70] = 0;
+          c.o.mask = mask.data();
+          c.k_scales[2 * 70] = c.v_scales[2 * 70] = of_scales;
+        });
+      };
+      CHECK(bits_of_all(exclude(bad)) == bits_of_all(exclude(1.0f)));
+      const auto far = [&](float of_scales) {
+        return changed([&](Call &c) {
+          static Floats bias;
+          bias.assign(100, 0);
+          bias[70] = -1e4f;
+          c.o.bias = bias.data();
+          c.v_scales[2 * 70] = of_scales;
+        });
+      };
+      CHECK(bits_of_all(far(bad)) == bits_of_all(far(1.0f)));
+    }
+    // An infinite score: its row is NaN, or its weight 0.
+    const Floats up = changed([](Call &c) {
+      std::fill_n(c.k.begin() + 64 * 70, 64, std::int8_t{1});
+      std::fill(c.q.begin(), c.q.end(), 1.0f);
+      c.k_scales[2 * 70] = infinity;
+    });
+    CHECK(all_nan(up));
+    const Floats down = changed([](Call &c) {
+      std::fill_n(c.k.begin() + 64 * 70, 64, std::int8_t{-1});
+      std::fill(c.q.begin(), c.q.end(), 1.0f);
+      c.k_scales[2 * 70] = infinity;
+    });
+    CHECK(all_finite(down));
+    // Queries that count as 0 weigh all keys alike, and so do queries of 0.
+    const Floats zero = changed([](Call &c) { std::fill(c.q.begin(), c.q.end(), 0.0f); });
+    CHECK(bits_of_all(zero) ==
+          bits_of_all(changed([](Call &c) { std::fill(c.q.begin(), c.q.end(), 0x1p-101f); })));
+    const Floats none = changed([](Call &c) {
+      for (float &scale : c.v_scales) scale *= 0x1p-110f;
+    });
+    CHECK(bits_of_all(none) == std::vector<std::uint64_t>(64, 0));
+  });
+}
+
+TEST_CASE("scales and types that do not go together") {
+  Call call({1, 10, 64, 96});
+  Floats out(96);
+  std::vector<unsigned char> workspace(1 << 20);
+  const auto expect = [&](rapt_status status, const std::function<void(rapt_attention_options &)> &change) {
+    rapt_attention_options o = call.o;
+    o.k_scales = call.k_scales.data();
+    o.v_scales = call.v_scales.data();
+    change(o);
+    std::fill(out.begin(), out.end(), -7.0f);
+    const rapt_status got = rapt_attention(call.q.data(), call.k.data(), call.v.data(), out.data(), &o,
+                                           workspace.data(), workspace.size());
+    CHECK(std::string(rapt_status_text(got)) == rapt_status_text(status));
+    CHECK((out[5] == -7) == (status != RAPT_OK));
+  };
+  using Options = rapt_attention_options;
+  expect(RAPT_OK, [](Options &) {});
+  expect(RAPT_OK, [](Options &o) { o.arithmetic = RAPT_ARITHMETIC_F32; });
+  expect(RAPT_OK, [](Options &o) { o.k_strides = {64000, 6400, 128}; });
+  expect(RAPT_BAD_ARITHMETIC, [](Options &o) { o.arithmetic = RAPT_ARITHMETIC_BF16; });
+  expect(RAPT_BAD_ARITHMETIC, [](Options &o) { o.arithmetic = RAPT_ARITHMETIC_FAST; });
+  expect(RAPT_BAD_KV_SCALES, [](Options &o) { o.k_scales = nullptr; });
+  expect(RAPT_BAD_KV_SCALES, [](Options &o) { o.v_scales = nullptr; });
+  for (const std::size_t group : Sizes{1, 16, 33, 64, 96, 128, 256}) {  // 64 does not divide 96
+    expect(RAPT_BAD_KV_SCALES, [&](Options &o) { o.scale_group = group; });
+  }
+  expect(RAPT_BAD_TYPE, [](Options &o) { o.q_type = RAPT_F64; });
+  expect(RAPT_BAD_TYPE, [](Options &o) { o.q_type = RAPT_I8; });
+  expect(RAPT_BAD_TYPE, [](Options &o) { o.out_type = RAPT_I8; });
+  expect(RAPT_BAD_KV_SCALES, [](Options &o) { o.kv_type = RAPT_F16; });
+  expect(RAPT_BAD_K_STRIDES, [](Options &o) { o.k_strides = {6400, 6400, 65}; });
+  expect(RAPT_BAD_V_STRIDES, [](Options &o) { o.v_strides = {9600, 9600, 100}; });
+  // An output among the scales.
+  for (const bool of_keys : {false, true}) {
+    rapt_attention_options o = call.o;
+    Floats many(1000);
+    o.k_scales = of_keys ? many.data() + 90 : call.k_scales.data();
+    o.v_scales = of_keys ? call.v_scales.data() : many.data() + 90;
+    const auto run = [&](float *to) {
+      return rapt_attention(call.q.data(), call.k.data(), call.v.data(), to, &o, workspace.data(),
+                            workspace.size());
+    };
+    CHECK(run(many.data()) == RAPT_BAD_OVERLAP);
+    CHECK(run(many.data() + 99) == RAPT_BAD_OVERLAP);
+    CHECK(run(many.data() + 100) == RAPT_OK);
+  }
+}
+
+namespace {
+
+// Symmetric bytes of numbers, a scale per group; returns what they stand for.
+Floats quantised(const Floats &numbers, std::size_t group, Bytes &bytes, Floats &scales) {
+  Floats made(numbers.size());
+  bytes.resize(numbers.size());
+  scales.resize(numbers.size() / group);
+  for (std::size_t i = 0; i < numbers.size(); i += group) {
+    float largest = 0;
+    for (std::size_t d = i; d < i + group; ++d) largest = std::max(largest, std::fabs(numbers[d]));
+    const float scale = scales[i / group] = largest / 127;
+    for (std::size_t d = i; d < i + group; ++d) {
+      bytes[d] = static_cast<std::int8_t>(scale == 0 ? 0 : std::nearbyint(numbers[d] / scale));
+      made[d] = static_cast<float>(bytes[d]) * scale;
+    }
+  }
+  return made;
+}
+
+struct Rms {
+  long double error = 0, truth = 0;
+  void see(long double got, long double exact) {
+    error += (got - exact) * (got - exact);
+    truth += exact * exact;
+  }
+  double relative() const { return static_cast<double>(std::sqrt(error / truth)); }
+};
+
+}  // namespace
+
+// The bound of rapt.h, and an error far below that of the bytes themselves.
+TEST_CASE("accuracy") {
+  const ForcedIsa forced("scalar");
+  using Attention = oracle::Attention<float>;
+  const struct {
+    const char *name;
+    double sigma;
+    std::function<void(Attention &)> change;
+    double most;  // relative rms that the library may add
+  } data[] = {
+      {"unit variance", 1, [](Attention &) {}, 2e-4},
+      {"sigma 40", 40, [](Attention &) {}, 3e-4},
+      {"a key channel x 100", 1,
+       [](Attention &a) {
+         for (std::size_t i = 5; i < a.k.size(); i += a.qk_dim) a.k[i] *= 100;
+       },
+       2e-4},
+      {"a value channel x 100", 1,
+       [](Attention &a) {
+         for (std::size_t i = 5; i < a.v.size(); i += a.v_dim) a.v[i] *= 100;
+       },
+       4e-4},
+  };
+  for (const auto &row : data) {
+    for (const std::size_t group : Sizes{0, 128, 64, 32}) {
+      WorstErrors worst;
+      Rms of_library, of_bytes;
+      for (const std::size_t keys : Sizes{70, 1300}) {
+        if (emulated() && keys > 300) continue;
+        Random random(keys);
+        Attention a = normal_attention<float>({6, keys, 128, 128}, random, std::sqrt(row.sigma));
+        row.change(a);
+        a.scale_group = group;
+        Call call({6, keys, 128, 128}, group);
+        call.q = a.q;
+        const Attention exact = a;
+        a.k = quantised(a.k, a.group_of(128), call.k, call.k_scales);
+        a.v = quantised(a.v, a.group_of(128), call.v, call.v_scales);
+        a.v_scales = call.v_scales;
+        Floats lse(6);
+        call.o.lse = lse.data();
+        const Floats out = call.run();
+        for (std::size_t i = 0; i < 6; ++i) {
+          const oracle::AttentionTruth truth = oracle::attention_truth(a, 0, 0, i),
+                                       of_exact = oracle::attention_truth(exact, 0, 0, i);
+          const AttentionErrors errors = attention_errors<float>(truth, {out.data() + 128 * i, 128}, lse[i]);
+          const AttentionErrors bounds =
+              attention_bounds(128, truth) + attention_bytes_bounds(a, truth, 0, 0, i);
+          worst.see("out", errors.out, bounds.out);
+          worst.see("lse", errors.lse, bounds.lse);
+          for (std::size_t d = 0; d < 128; ++d) {
+            of_library.see(static_cast<long double>(out[128 * i + d]), truth.out[d]);
+            of_bytes.see(truth.out[d], of_exact.out[d]);
+          }
+        }
+      }
+      const std::string name =
+          std::string(row.name) + (group == 0 ? ", per token" : ", per " + std::to_string(group));
+      worst.print<std::int8_t>(name);
+      std::printf("   relative rms: rapt %.1e, the bytes %.1e\n", of_library.relative(), of_bytes.relative());
+      CHECK(of_library.relative() < row.most);
+      CHECK(of_library.relative() < of_bytes.relative() / 10);
+    }
+  }
+}
