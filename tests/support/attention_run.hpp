@@ -134,7 +134,7 @@ class AttentionRun : protected AttentionCalls {
     return is_whole(piece) ? tensor.given_strides() : tensor.strides();
   }
 
-  void put_queries(const Queries &tensor, const std::vector<A> &values, std::size_t row) const {
+  void put_queries(const Tensor &tensor, const std::vector<A> &values, std::size_t row) const {
     for (std::size_t b = 0; b < a_.batch; ++b) {
       for (std::size_t h = 0; h < a_.q_heads; ++h) {
         for (std::size_t i = 0; i < a_.queries(b); ++i) {
@@ -235,12 +235,15 @@ class AttentionRun : protected AttentionCalls {
   static constexpr bool is_uniform = std::is_same_v<T, KV>;
 
   static oracle::Attention<A> make_numbers(const Problem &problem) {
-    if constexpr (is_uniform || sizeof(KV) == 1) return make_attention<KV>(problem);
-    oracle::Attention<A> made = make_attention<A>(problem);
-    for (A &number : made.q) number = A{T(number)};
-    for (A &number : made.k) number = A{KV(number)};
-    for (A &number : made.v) number = A{KV(number)};
-    return made;
+    if constexpr (is_uniform || sizeof(KV) == 1) {
+      return make_attention<KV>(problem);
+    } else {
+      oracle::Attention<A> made = make_attention<A>(problem);
+      for (A &number : made.q) number = A{T(number)};
+      for (A &number : made.k) number = A{KV(number)};
+      for (A &number : made.v) number = A{KV(number)};
+      return made;
+    }
   }
   rapt_attention_options types() const {
     rapt_attention_options o = attention_options<T>();

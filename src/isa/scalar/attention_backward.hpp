@@ -14,10 +14,10 @@
 namespace {
 
 // A dot product as one chain of fused operations.
-template <class A, class E, class F>
-A chain(const E *a, const F *b, std::size_t n) {
+template <class A, class E>
+A chain(const A *a, const E *b, std::size_t n) {
   A sum = 0;
-  for (std::size_t i = 0; i < n; ++i) sum = std::fma(rapt::widened(a[i]), rapt::widened(b[i]), sum);
+  for (std::size_t i = 0; i < n; ++i) sum = std::fma(a[i], rapt::widened(b[i]), sum);
   return sum;
 }
 
@@ -27,23 +27,27 @@ A final_weight(A distance) {
   return weight(distance > 0 ? A(0) : distance, A(1), rapt::AttentionContract<A>::lowest_log2);
 }
 
-// Q, KV and Out are the types of queries, of keys and values, and of outputs. Without share.dq, dq is
-// scratch.
-template <class Q, class KV, class Out, class A>
+// A row as its task reads it. Without share.dq, dq is scratch.
+template <class A>
+struct GradientRow {
+  const A *q, *out, *dout;
+  A *dq;
+};
+
+template <class KV, class A>
 void add_gradients(const AttentionTile &tile, AttentionTile::Row row, const TileShare &share,
-                   const KeySums<A> &sums, A *dq) {
+                   const KeySums<A> &sums, const GradientRow<A> &numbers) {
   using C = rapt::AttentionContract<A>;
   const rapt_attention_options &o = tile.options();
   const AttentionRow<KV> scores(tile, row);
   const AttentionScale<A> scale(tile, row);
-  const Q *q = tile.q<Q>(row);
-  const Out *dout = tile.dout<Out>(row);
+  const auto [q, out, dout, dq] = numbers;
   const A lse = *tile.lse<A>(row);
   // A row that has seen nothing has no weights.
   const A lse_log2 =
       lse == -std::numeric_limits<A>::infinity() ? A(0) : static_cast<A>(double{lse} * C::log2_e);
   const A to_score = static_cast<A>(tile.scale<A>(row));
-  const A mean = chain<A>(dout, tile.forward_out<Out>(row), o.v_dim);
+  const A mean = chain(dout, out, o.v_dim);
   for (std::size_t d = 0; d < o.qk_dim; ++d) dq[d] = 0;
   for (std::size_t j = 0; j < tile.kv_len(); ++j) {
     const bool is_shared = j >= share.keys.first && j < share.keys.end;
@@ -54,15 +58,15 @@ void add_gradients(const AttentionTile &tile, AttentionTile::Row row, const Tile
     if (s == -std::numeric_limits<A>::infinity()) continue;  // weight 0, in a row of NaN too
     const A w = final_weight(std::fma(s, scale.to_log2, -lse_log2));
     if (w == 0) continue;
-    const A ds = w * (chain<A>(dout, tile.v<KV>(j), o.v_dim) - mean);
+    const A ds = w * (chain(dout, tile.v<KV>(j), o.v_dim) - mean);
     const A g = scale.cap != 0 ? ds * slope * to_score : ds * to_score;
     const KV *k = tile.k<KV>(j);
     for (std::size_t d = 0; d < o.qk_dim; ++d) dq[d] = std::fma(g, rapt::widened(k[d]), dq[d]);
     if (!is_shared) continue;
     if (A *dbias = tile.dbias<A>(row)) dbias[j] = dbias[j] + ds;
     A *dk = sums.dk(j), *dv = sums.dv(j);
-    for (std::size_t d = 0; d < o.v_dim; ++d) dv[d] = std::fma(w, rapt::widened(dout[d]), dv[d]);
-    for (std::size_t d = 0; d < o.qk_dim; ++d) dk[d] = std::fma(g, rapt::widened(q[d]), dk[d]);
+    for (std::size_t d = 0; d < o.v_dim; ++d) dv[d] = std::fma(w, dout[d], dv[d]);
+    for (std::size_t d = 0; d < o.qk_dim; ++d) dk[d] = std::fma(g, q[d], dk[d]);
   }
   if (share.sinks) {
     A *dsinks = static_cast<A *>(tile.gradients().dsinks);
@@ -79,27 +83,24 @@ void make_zeros_positive(A *x, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) x[i] = x[i] + A(0);
 }
 
-// f(a query type, a key type, an output type), each as an Element.
-template <class A, class F>
-void with_elements(const rapt_attention_options &o, F f) {
-  rapt::with_element<A>(o.q_type, [&](auto q) {
-    rapt::with_element<A>(
-        o.kv_type, [&](auto kv) { rapt::with_element<A>(o.out_type, [&](auto out) { f(q, kv, out); }); });
-  });
-}
-
 template <class E>
 void attention_backward(const rapt::AttentionCall *call, std::size_t first, std::size_t last,
                         void *workspace) {
   using A = rapt::Arithmetic<E>;
   const rapt_attention_options &o = call->options;
-  A *const dq = static_cast<A *>(workspace);
+  A *const q = static_cast<A *>(workspace), *const out = q + o.qk_dim, *const dout = out + o.v_dim,
+           *const dq = dout + o.v_dim;
   const auto take = [&](const AttentionTile &tile, const TileShare &share) {
-    const KeySums<A> sums(tile, dq);
+    const KeySums<A> sums(tile, static_cast<A *>(workspace));
     for (std::size_t r = 0; r < tile.rows(); ++r) {
       const AttentionTile::Row row = tile.row(r);
-      with_elements<A>(o, [&]<class Q, class KV, class Out>(Q, KV, Out) {
-        add_gradients<typename Q::type, typename KV::type, typename Out::type>(tile, row, share, sums, dq);
+      rapt::with_element<A>(o.q_type, [&]<class Q>(rapt::Element<Q>) { widen(tile.q<Q>(row), q, o.qk_dim); });
+      rapt::with_element<A>(o.out_type, [&]<class Out>(rapt::Element<Out>) {
+        widen(tile.forward_out<Out>(row), out, o.v_dim);
+        widen(tile.dout<Out>(row), dout, o.v_dim);
+      });
+      rapt::with_element<A>(o.kv_type, [&]<class KV>(rapt::Element<KV>) {
+        add_gradients<KV>(tile, row, share, sums, GradientRow<A>{q, out, dout, dq});
       });
       if (!share.dq) continue;
       rapt::with_element<A>(tile.dq_type(), [&]<class D>(rapt::Element<D>) {
@@ -112,7 +113,7 @@ void attention_backward(const rapt::AttentionCall *call, std::size_t first, std:
   };
   for (std::size_t index = first; index < last;) {
     const BackwardTasks tasks(*call, {first, last}, index);
-    tasks.run(dq, take, make_zeros_positive<A>, round);
+    tasks.run(static_cast<A *>(workspace), take, make_zeros_positive<A>, round);
     index = tasks.end();
   }
 }
