@@ -11,6 +11,7 @@ constexpr const char *all_rows = "softmax log_softmax logsumexp";
 constexpr const char *forward = "attention";
 constexpr const char *split = "attention attention_partial attention_merge";
 constexpr const char *backward = "attention_backward";
+constexpr const char *of_bytes = "attention_i8";
 
 // Sizes are the smallest that reach the rule on every level: vectors have 2 to 16 elements, tiles up to 64
 // rows, blocks 64 keys, chunks 512. Tiles of up to 8 rows are "few rows". The seed chooses the place of "bad"
@@ -179,6 +180,12 @@ constexpr DirectedCase cases[] = {
      "rows=140 n=150 batch=2 bias=shared sinks calls=task_by_task qk_dim=2 v_dim=3 seed=2 scale=0.1"},
     {"a window sees the first keys of the next part", backward,
      "rows=200 n=200 causal=0 bottom_right window_left=70 calls=task_by_task qk_dim=2 v_dim=3 scale=0.1"},
+    // ---- bytes, whose scale groups the seed chooses
+    {"scale groups in several blocks", of_bytes, "rows=2 n=200 qk_dim=128 v_dim=128 seed=1"},
+    {"scale groups in several blocks", of_bytes, "rows=2 n=200 qk_dim=128 v_dim=128 seed=2"},
+    {"scale groups in several blocks", of_bytes, "rows=2 n=200 qk_dim=128 v_dim=128 seed=3"},
+    {"scale groups in several blocks", of_bytes, "rows=2 n=200 qk_dim=96 v_dim=64 seed=4"},
+    {"scale groups in several blocks", of_bytes, "rows=2 n=200 qk_dim=96 v_dim=64 seed=5"},
     {"rows that see nothing", backward, "rows=12 n=20 causal=-3 sinks qk_dim=2 v_dim=3 seed=2 scale=0.1"},
 };
 
@@ -189,7 +196,9 @@ std::span<const DirectedCase> directed_cases() { return cases; }
 bool is_for(const DirectedCase &directed, const std::string &kernel) {
   std::istringstream names(directed.kernels);
   for (std::string name; names >> name;) {
-    if (kernel == name + "_f32" || kernel == name + "_f64" || kernel == name + "_in_bf16") return true;
+    for (const char *suffix : {"", "_f32", "_f64", "_in_bf16"}) {
+      if (kernel == name + suffix) return true;
+    }
   }
   return false;
 }
