@@ -10,6 +10,7 @@ set(RAPT_ISA_ROWS
   "scalar|any||element|"
   "avx2|x86|scalar|ymm|-mavx2 -mfma -mf16c -mbmi -mbmi2 -mlzcnt -mmovbe -mpopcnt -mcx16 -msahf"
   "avx512|x86|avx2|zmm|-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl"
+  "amx|x86|avx512|zmm|-mamx-tile -mamx-bf16"
   "neon|arm64|scalar|q|")
 
 # Flags of a level for one compiler, by CMAKE_CXX_COMPILER_ID. gcc schedules before it allocates registers, and then spills

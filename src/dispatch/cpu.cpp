@@ -2,6 +2,12 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+
+#include "dispatch/requirements.hpp"
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 #endif
@@ -18,6 +24,20 @@ std::uint64_t read_xcr0() {
   std::uint32_t low, high;
   __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return (std::uint64_t{high} << 32) | low;
+}
+
+// Linux saves the registers of AMX tiles for a process that has asked for permission, as they take 8 KB per
+// thread. Nothing is asked for levels that are not compiled.
+bool tiles_permitted() {
+  bool needed = false;
+  for (const LevelNeeds &level : level_needs) needed |= level.needs.contains(Feature::amx_tile);
+  if (!needed) return true;
+#if defined(__linux__)
+  constexpr long arch_req_xcomp_perm = 0x1023, tile_data = 18;
+  return syscall(SYS_arch_prctl, arch_req_xcomp_perm, tile_data) == 0;
+#else
+  return true;
+#endif
 }
 
 // The words of a leaf of CPUID; zeros if the CPU has no such leaf.
@@ -38,6 +58,8 @@ CpuFeatures detect_features() {
   constexpr bool none = true;
   const bool ymm = (xcr0 & 0x06) == 0x06;
   const bool zmm = (xcr0 & 0xe6) == 0xe6;
+  const bool tiles_saved = (xcr0 & 0x60000) == 0x60000 && ((leaf_7.d >> 24) & 1);
+  const bool tiles = tiles_saved && tiles_permitted();
   CpuFeatures features;
 #define X86_FEATURE(feature, name, macro, word, bit, state) \
   if ((word >> bit) & 1) {                                  \
@@ -45,6 +67,10 @@ CpuFeatures detect_features() {
     if (state) features.usable.add(Feature::feature);       \
   }
 #include "dispatch/features.def"
+  if (tiles_saved && !tiles) {
+    const FeatureSet of_tiles(Feature::amx_tile, Feature::amx_bf16, Feature::amx_int8);
+    features.refused = of_tiles.without(of_tiles.without(features.reported));
+  }
   return features;
 }
 
@@ -60,7 +86,7 @@ CpuFeatures detect_features() {
   features.reported = features.usable;
   return features;
 #else
-  return {FeatureSet(Feature::asimd), FeatureSet(Feature::asimd)};  // every other ABI requires it
+  return {FeatureSet(Feature::asimd), FeatureSet(Feature::asimd), {}};  // every other ABI requires it
 #endif
 }
 

@@ -41,6 +41,7 @@ class FeatureSet {
 struct CpuFeatures {
   FeatureSet reported;  // by the CPU
   FeatureSet usable;    // the reported features whose registers the operating system saves
+  FeatureSet refused;   // those that it would save, but does not permit this process to use
 };
 
 CpuFeatures detect_features();

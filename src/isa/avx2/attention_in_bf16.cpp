@@ -1,5 +1,5 @@
-#include "kernels/families/attention_in_bf16.hpp"
-
 #include "isa/avx2/simd.hpp"
+
+#include "kernels/families/attention_in_bf16.hpp"
 
 RAPT_PART(attention_in_bf16) = {.bf16 = bodies<rapt::BF16>()};
