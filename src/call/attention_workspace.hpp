@@ -17,7 +17,7 @@ constexpr std::size_t widened_block_length(std::size_t qk_dim, std::size_t v_dim
 }
 
 // How the level amx divides the workspace of bf16 arithmetic, in bytes: a chunk's keys and values as AMX tiles
-// of 16 x 32 elements, two blocks and three quarters of one of scores, 256 keys' weights, a chunk's outputs and
+// of 16 x 32 elements, scores of two blocks, weights of 256 keys, a chunk's outputs and
 // sums. And for each of the tiles that share a chunk its numbers, outputs and queries. All levels have the
 // same workspace.
 struct TileGroupLayout {
@@ -34,7 +34,7 @@ struct TileGroupLayout {
     weights = values + attention_chunk * v_groups * 32;
     ones = weights + 256 * attention_tile_rows * 2;
     scores = ones + 64;
-    out = scores + (2 * attention_block + 48) * row;
+    out = scores + 2 * attention_block * row;
     tiles = out + (v_groups + 1) * 16 * row;
     queries_in_tile = state_bytes + v_groups * 16 * row;
     tile_bytes = queries_in_tile + attention_tile_rows * qk_groups * 64;

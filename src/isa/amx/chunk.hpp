@@ -1,12 +1,13 @@
 // A chunk of keys and the rows of a tile: scores, weights, references and values.
 //
-// The keys and values of the chunk are packed already. Scores are made in units of 16 keys, and weights
-// follow two units behind (isa/amx/unit_products.hpp). Values are multiplied once for 256 keys.
+// The keys and values of the chunk are packed already. Scores are made in units of 16 keys. Values are
+// multiplied for a part of 128 keys at a time, when the scores of the next part are there. So the weights of a
+// part are computed beside its own later scores, and beside the values of the part before it
+// (isa/amx/unit_products.hpp).
 //
 // A block is plain if all rows see all its keys, have a reference already and need no other scores than dot
-// products. Its scores go through a ring of three units, and its weights are computed as if no reference
-// moved. If a weight reaches 2 or is NaN, the block is computed again as one that is not plain: all its scores
-// first, then the largest of each row.
+// products. Its weights are computed as if no reference moved. If a weight reaches 2 or is NaN, the block is
+// computed again as one that is not plain: all its scores first, then the largest of each row.
 #pragma once
 
 #include <immintrin.h>
@@ -27,14 +28,13 @@ namespace {
 struct ChunkStorage {
   rapt::BF16 *keys;     // [unit][group of dimensions]
   rapt::BF16 *values;   // [part][16 dimensions][group]
-  rapt::BF16 *weights;  // of a part: [group][vector of rows]
+  rapt::BF16 *weights;  // of two parts: [group][vector of rows]
   rapt::BF16 *ones;     // a row
-  float *ring;          // three units
-  float *blocks[2];     // blocks that are not plain
+  float *scores;        // of two blocks
   float *out;           // [dimension][row], and the sums after the last multiple of 16 dimensions
 };
 
-inline constexpr std::size_t chunk_part_keys = 256, part_groups = chunk_part_keys / amx_group;
+inline constexpr std::size_t part_blocks = 2, part_groups = part_blocks * rapt::attention_block / amx_group;
 
 // A tile and its results.
 struct TileState {
@@ -54,7 +54,7 @@ struct TileState {
   }
 };
 
-template <int vectors>
+template <int vectors, std::size_t pairs>
 class ChunkOfTile {
  public:
   using S = simd<float>;
@@ -67,6 +67,7 @@ class ChunkOfTile {
         sums_(state.sums),
         o_(state.tile.options()),
         storage_(storage),
+        weigher_(storage.scores, storage.weights, state.to_log2, state.sums.offset),
         begin_(begin),
         steps_((o_.qk_dim + amx_group - 1) / amx_group),
         depth_((o_.v_dim + amx_rows - 1) / amx_rows) {}
@@ -74,25 +75,30 @@ class ChunkOfTile {
   // Takes in the blocks [first, end) of the chunk, which lie at multiples of 64 keys from `begin`.
   void run(std::size_t first, std::size_t end) {
     sums_.clear();
-    end_ = end;
-    next_unit_ = 4 * first;
-    group_ = first_group_ = 2 * first % part_groups;
+    settled_ = first;
+    multiplied_ = 2 * first;
+    weigher_.begin(4 * first);
     find_plain_keys();
     for (std::size_t b = first; b < end; ++b) {
       const bool plain = is_plain(b);
-      if (plain != plain_[b]) next_unit_ = 4 * b;  // units that have been made lie elsewhere
       plain_[b] = plain;
-      if (plain) {
-        take_plain_block(b);
-      } else {
-        take_other_block(b);
+      for (std::size_t unit = 4 * b; unit < 4 * b + 4; ++unit) {
+        // The unit before this one is being stored.
+        const std::size_t ready = plain || unit <= 4 * b ? unit - 1 : 4 * b;
+        if (unit > 4 * settled_) weigher_.allow(ready);
+        multiply_keys(unit);
       }
-      group_ += 2;
-      if (group_ == part_groups || b + 1 == end) {
-        multiply_values(b + 1);
-        group_ = first_group_ = 0;
+      if (!plain) {
+        settle(b);
+        make_scores(b);
       }
+      if ((b + 1) % part_blocks != 0 && b + 1 != end) continue;
+      products_.flush();
+      weigher_.allow(4 * b + 4);
+      multiply_values(b / part_blocks * part_groups);
+      settle(b + 1);
     }
+    multiply_values(2 * end);
     products_.flush();
   }
 
@@ -111,107 +117,64 @@ class ChunkOfTile {
            key + block <= seen_by_all_.end;
   }
 
-  float *unit_scores(std::size_t unit) const {
-    const std::size_t b = unit / 4;
-    return plain_[b] ? storage_.ring + unit % 3 * unit_length
-                     : storage_.blocks[b % 2] + unit % 4 * unit_length;
-  }
-  const rapt::BF16 *unit_keys_at(std::size_t unit) const {
-    return storage_.keys + unit * steps_ * amx_elements;
-  }
-  rapt::BF16 *unit_weights(std::size_t unit) const {
-    return storage_.weights + (group_ + unit % 4 / 2) * vectors * amx_elements + unit % 2 * (amx_elements / 2);
+  float *block_scores(std::size_t b) const { return storage_.scores + b % 2 * 4 * unit_length; }
+  rapt::BF16 *group_weights(std::size_t group) const {
+    return storage_.weights + group % Weigher<vectors>::groups * vectors * amx_elements;
   }
 
-  void multiply_next_unit() {
-    products_.scores(unit_keys_at(next_unit_), state_.queries, steps_, unit_scores(next_unit_));
-    ++next_unit_;
+  void multiply_keys(std::size_t unit) {
+    products_.scores(storage_.keys + unit * steps_ * amx_elements, state_.queries, steps_,
+                     block_scores(unit / 4) + unit % 4 * unit_length, weigher_);
   }
 
-  // Whether the next unit can be multiplied beside the weights of `unit`.
-  bool runs_ahead(std::size_t unit) {
-    if (next_unit_ >= 4 * end_) return false;
-    const std::size_t b = unit / 4, next = next_unit_ / 4;
-    if (next > b + 1) return false;
-    if (next == b + 1 && next_unit_ % 4 == 0) plain_[next] = is_plain(next);
-    return !plain_[next] || next_unit_ <= unit + 2;
-  }
-
-  // The weights of a unit, beside the products of the next one if there is one.
-  void weigh(std::size_t unit) {
-    float *const scores = unit_scores(unit);
-    const UnitWeights weights{scores, unit_weights(unit), state_.to_log2, sums_.offset};
-    const bool more = runs_ahead(unit);
-    if (!more || products_.awaits(scores)) {
-      products_.flush();
-    }
-    if (!more) return products_.weights(weights);
-    const rapt::BF16 *const keys = unit_keys_at(next_unit_);
-    float *const to = unit_scores(next_unit_++);
-    if (steps_ >= 4) {
-      products_.template scores_and_weights<2>(keys, state_.queries, steps_, to, weights);
-    } else if (steps_ >= 2) {
-      products_.template scores_and_weights<4>(keys, state_.queries, steps_, to, weights);
-    } else {
-      products_.template scores_and_weights<8>(keys, state_.queries, steps_, to, weights);
-    }
-  }
-
-  void take_plain_block(std::size_t b) {
-    products_.clear();
-    for (std::size_t unit = 4 * b; unit < 4 * b + 4; ++unit) {
-      while (next_unit_ <= unit) multiply_next_unit();
-      weigh(unit);
-    }
-    if (products_.all_small()) [[likely]] return;
-    for (std::size_t i = 0; i < 4; ++i) {
-      products_.scores(unit_keys_at(4 * b + i), state_.queries, steps_,
-                       storage_.blocks[b % 2] + i * unit_length);
-    }
-    make_scores(b);
-    weigh_exactly(b);
-  }
-
-  void take_other_block(std::size_t b) {
-    while (next_unit_ < 4 * b + 4) multiply_next_unit();
-    make_scores(b);
-    if (!some_far_) {
-      products_.clear();
-      for (std::size_t unit = 4 * b; unit < 4 * b + 4; ++unit) weigh(unit);
-      if (products_.all_small()) [[likely]] return;
-    }
-    weigh_exactly(b);
-  }
-
-  // Adds the weighted values of the groups before block `b`, down to the first one of which this was not done.
-  void multiply_values(std::size_t b) {
-    if (group_ == first_group_) return;
-    const std::size_t group = 2 * b - (group_ - first_group_);
-    const std::size_t of_part = (depth_ * (group / part_groups) * part_groups + group % part_groups);
-    products_.values(storage_.values + of_part * amx_elements, part_groups * amx_elements, depth_,
-                     storage_.ones, storage_.weights + first_group_ * vectors * amx_elements,
-                     group_ - first_group_, !has_values_, storage_.out);
-    has_values_ = true;
-  }
-
-  // Scores of block b in storage_.blocks[b % 2], where excluded keys become -inf. Moves the references.
-  void make_scores(std::size_t b) {
+  // Ends the weights of the blocks before `b`, which have all scores.
+  void settle(std::size_t b) {
     products_.flush();
+    weigher_.allow(4 * b);
+    weigher_.rest();
+    if (!weigher_.all_small() || some_far_) [[unlikely]] {
+      for (; settled_ < b; ++settled_) {
+        if (plain_[settled_]) {
+          for (std::size_t unit = 0; unit < 4; ++unit) multiply_keys(4 * settled_ + unit);
+          products_.flush();
+          make_scores(settled_);
+        }
+        weigh_exactly(settled_);
+      }
+      weigher_.clear();
+    }
+    settled_ = b;
+  }
+
+  // Adds the weighted values of the groups before `end` of which this was not done.
+  void multiply_values(std::size_t end) {
+    while (multiplied_ < end) {
+      const std::size_t in_part = multiplied_ % part_groups, left = end - multiplied_;
+      const std::size_t groups = left < part_groups - in_part ? left : part_groups - in_part;
+      const std::size_t of_chunk = depth_ * (multiplied_ - in_part) + in_part;
+      products_.values(storage_.values + of_chunk * amx_elements, part_groups * amx_elements, depth_,
+                       storage_.ones, group_weights(multiplied_), groups, !has_values_, storage_.out, weigher_);
+      has_values_ = true;
+      multiplied_ += groups;
+    }
+  }
+
+  // Excluded keys of block b become -inf. Moves the references; earlier blocks are settled.
+  void make_scores(std::size_t b) {
     find_scores(b);
     if (!move_references()) return;
-    multiply_values(b);
+    multiply_values(2 * b);
     products_.flush();
-    first_group_ = group_;
     if (has_values_) rescale();
   }
   // Leaves the largest of each row in largest_.
   void find_scores(std::size_t b) {
-    float *const block_scores = storage_.blocks[b % 2];
+    float *const scores = block_scores(b);
     const std::size_t first = begin_ + b * block;
     const batch none(-std::numeric_limits<float>::infinity());
-    state_.scores.use(block_scores);
+    state_.scores.use(scores);
     for (std::size_t r = 0; r < vectors * S::width; r += S::width) {
-      float *const column = block_scores + r;
+      float *const column = scores + r;
       AttentionTile::Range any{0, 0};
       batch max = none;
       if (r < rows_.lanes) {
@@ -275,18 +238,18 @@ class ChunkOfTile {
 
   // Weights of any size or NaN, and of scores far from 0.
   [[gnu::noinline]] void weigh_exactly(std::size_t b) {
-    float *const block_scores = storage_.blocks[b % 2];
+    float *const scores = block_scores(b);
     for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
-      tile_weights_of_16_bits(block_scores + r, 0, block, S::load(sums_.base + r), S::load(sums_.offset + r),
+      tile_weights_of_16_bits(scores + r, 0, block, S::load(sums_.base + r), S::load(sums_.offset + r),
                               rows_.to_log2_by_groups(r));
     }
     for (std::size_t r = 0; r < vectors * S::width; r += S::width) {
       for (std::size_t j = 0; j < block; j += 2) {
-        const float *const at = block_scores + j * pitch + r;
+        const float *const at = scores + j * pitch + r;
         const __m512i even = _mm512_castps_si512(_mm512_loadu_ps(at)),
                       odd = _mm512_castps_si512(_mm512_loadu_ps(at + pitch));
         rapt::BF16 *const to =
-            unit_weights(4 * b + j / unit_keys) + r / S::width * amx_elements + j % unit_keys * amx_rows;
+            group_weights(2 * b + j / amx_group) + r / S::width * amx_elements + j % amx_group * amx_rows;
         _mm512_storeu_si512(to, _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(even, 16), odd));
       }
     }
@@ -297,10 +260,11 @@ class ChunkOfTile {
   RowSums<float> &sums_;
   const rapt_attention_options &o_;
   const ChunkStorage &storage_;
-  std::size_t begin_, end_ = 0, steps_, depth_;
-  UnitProducts<vectors> products_;
-  std::size_t next_unit_ = 0;               // of scores to multiply
-  std::size_t group_ = 0, first_group_ = 0;  // of the part: where the next weights go, the first not multiplied
+  UnitProducts<vectors, pairs> products_;
+  Weigher<vectors> weigher_;
+  std::size_t begin_, steps_, depth_;
+  std::size_t settled_ = 0;     // blocks before this one have their weights
+  std::size_t multiplied_ = 0;  // groups before this one are in the outputs
   AttentionTile::Range seen_by_all_{};
   bool all_have_reference_ = false, some_far_ = false, has_values_ = false;
   bool plain_[rapt::attention_chunk / block] = {};

@@ -31,7 +31,6 @@ class TileGroup {
                 halves(layout_.weights),
                 halves(layout_.ones),
                 numbers(layout_.scores),
-                {numbers(layout_.scores) + 3 * unit_length, numbers(layout_.scores) + 7 * unit_length},
                 numbers(layout_.out)};
     for (std::size_t i = 0; i < amx_group; ++i) storage_.ones[i] = rapt::BF16{0x3f80};
     for (std::size_t i = 0; i < count; ++i) {
@@ -133,10 +132,13 @@ class TileGroup {
   }
 
   void take_chunk(TileState &state, std::size_t first, std::size_t begin, std::size_t end) {
+    const std::size_t products = 2 * layout_.qk_groups + layout_.v_groups;  // a sixteenth of those of a part
     if (vectors_of(state) == 1) {
-      ChunkOfTile<1>(state, storage_, first).run(begin, end);
+      ChunkOfTile<1, 2>(state, storage_, first).run(begin, end);
+    } else if (products >= 14) {
+      ChunkOfTile<4, 1>(state, storage_, first).run(begin, end);
     } else {
-      ChunkOfTile<4>(state, storage_, first).run(begin, end);
+      ChunkOfTile<4, 2>(state, storage_, first).run(begin, end);
     }
     const batch unit(rapt::Bf16Contract::from_weights);
     const float *const sums = storage_.out + layout_.v_groups * amx_rows * tile_pitch;
@@ -145,25 +147,32 @@ class TileGroup {
     }
     if (state.has_keys) {
       state.rows.fold(state.total, state.sums);
-      each_value(state, [&](std::size_t r, const float *from, float *to, batch a, batch b)
-                            __attribute__((always_inline)) {
-        (void)r;
-        S::store(to, S::fma(S::load(from) * unit, b, S::load(to) * a));
-      });
+      add_values<true>(state);
     } else {
       state.total = state.sums;
-      each_value(state, [&](std::size_t, const float *from, float *to, batch, batch)
-                            __attribute__((always_inline)) { S::store(to, S::load(from) * unit); });
+      add_values<false>(state);
     }
     state.has_keys = true;
   }
-  template <class F>
-  [[gnu::always_inline]] void each_value(TileState &state, F f) const {
-    for (std::size_t r = 0; r < state.rows.lanes; r += S::width) {
-      const batch a = S::load(state.rows.rescale + r), b = S::load(state.rows.rescale_next + r);
-      for (std::size_t d = 0; d < o_.v_dim; ++d) {
-        f(r, storage_.out + d * tile_pitch + r, state.total_values + d * tile_pitch + r, a, b);
-      }
+
+  // The outputs of a chunk to those of the tile, or on to them with the factors that fold() left.
+  template <bool on>
+  void add_values(TileState &state) const {
+    const batch unit(rapt::Bf16Contract::from_weights);
+    constexpr std::size_t most = rapt::attention_tile_rows / S::width;
+    batch a[most], b[most];
+    for (std::size_t v = 0; v < most; ++v) {
+      const bool exists = v * S::width < state.rows.lanes;
+      a[v] = exists ? S::load(state.rows.rescale + v * S::width) : unit;
+      b[v] = exists ? S::load(state.rows.rescale_next + v * S::width) : unit;
+    }
+    for (std::size_t d = 0; d < o_.v_dim; ++d) {
+      const float *const from = storage_.out + d * tile_pitch;
+      float *const to = state.total_values + d * tile_pitch;
+      unroll<most>([&](auto v) __attribute__((always_inline)) {
+        const batch value = S::load(from + v * S::width) * unit;
+        S::store(to + v * S::width, on ? S::fma(value, b[v], S::load(to + v * S::width) * a[v]) : value);
+      });
     }
   }
 
