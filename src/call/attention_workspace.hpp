@@ -17,24 +17,24 @@ constexpr std::size_t widened_block_length(std::size_t qk_dim, std::size_t v_dim
 }
 
 // How the level amx divides the workspace of bf16 arithmetic, in bytes: a chunk's keys and values as AMX tiles
-// of 16 x 32 elements, scores of two blocks, weights of 256 keys, a chunk's outputs and
+// of 16 x 32 elements, scores of three blocks, weights of 256 keys, a chunk's outputs and
 // sums. And for each of the tiles that share a chunk its numbers, outputs and queries. All levels have the
 // same workspace.
 struct TileGroupLayout {
   static constexpr std::size_t most_tiles = 8, state_bytes = 10240, room_for_tiles = 448 * 1024;
-  std::size_t qk_groups, v_groups;  // of 32 and of 16 dimensions
+  std::size_t qk_groups, v_groups;  // of 32 and of 16 dimensions, these even
   std::size_t keys, values, weights, ones, scores, out, tiles, bytes;
   std::size_t queries_in_tile, tile_bytes, count;
 
   constexpr explicit TileGroupLayout(const rapt_attention_options &o)
-      : qk_groups((o.qk_dim + 31) / 32), v_groups((o.v_dim + 15) / 16) {
+      : qk_groups((o.qk_dim + 31) / 32), v_groups((o.v_dim + 31) / 32 * 2) {
     constexpr std::size_t row = 64 * sizeof(float);
     keys = 0;
     values = keys + attention_chunk * qk_groups * 64;
     weights = values + attention_chunk * v_groups * 32;
     ones = weights + 256 * attention_tile_rows * 2;
     scores = ones + 64;
-    out = scores + 2 * attention_block * row;
+    out = scores + 3 * attention_block * row;
     tiles = out + (v_groups + 1) * 16 * row;
     queries_in_tile = state_bytes + v_groups * 16 * row;
     tile_bytes = queries_in_tile + attention_tile_rows * qk_groups * 64;

@@ -1,13 +1,12 @@
 // A chunk of keys and the rows of a tile: scores, weights, references and values.
 //
-// The keys and values of the chunk are packed already. Scores are made in units of 16 keys. Values are
-// multiplied for a part of 128 keys at a time, when the scores of the next part are there. So the weights of a
-// part are computed beside its own later scores, and beside the values of the part before it
-// (isa/amx/unit_products.hpp).
+// The keys and values of the chunk are packed already. Scores are made in units, and weights follow two
+// units behind (isa/amx/unit_products.hpp). Values are multiplied once for 256 keys.
 //
 // A block is plain if all rows see all its keys, have a reference already and need no other scores than dot
-// products. Its weights are computed as if no reference moved. If a weight reaches 2 or is NaN, the block is
-// computed again as one that is not plain: all its scores first, then the largest of each row.
+// products. Its scores go through a ring of the units of one block, and its weights are computed as if no reference
+// moved. If a weight reaches 2 or is NaN, the block is computed again as one that is not plain: all its scores
+// first, then the largest of each row.
 #pragma once
 
 #include <immintrin.h>
@@ -28,13 +27,14 @@ namespace {
 struct ChunkStorage {
   rapt::BF16 *keys;     // [unit][group of dimensions]
   rapt::BF16 *values;   // [part][16 dimensions][group]
-  rapt::BF16 *weights;  // of two parts: [group][vector of rows]
+  rapt::BF16 *weights;  // of a part: [group][vector of rows]
   rapt::BF16 *ones;     // a row
-  float *scores;        // of two blocks
+  float *plain_block;   // scores
+  float *blocks[2];     // of blocks that are not plain
   float *out;           // [dimension][row], and the sums after the last multiple of 16 dimensions
 };
 
-inline constexpr std::size_t part_blocks = 2, part_groups = part_blocks * rapt::attention_block / amx_group;
+inline constexpr std::size_t chunk_part_keys = 256, part_groups = chunk_part_keys / amx_group;
 
 // A tile and its results.
 struct TileState {
@@ -54,7 +54,7 @@ struct TileState {
   }
 };
 
-template <int vectors, std::size_t pairs>
+template <std::size_t vectors>
 class ChunkOfTile {
  public:
   using S = simd<float>;
@@ -67,38 +67,32 @@ class ChunkOfTile {
         sums_(state.sums),
         o_(state.tile.options()),
         storage_(storage),
-        weigher_(storage.scores, storage.weights, state.to_log2, state.sums.offset),
         begin_(begin),
         steps_((o_.qk_dim + amx_group - 1) / amx_group),
-        depth_((o_.v_dim + amx_rows - 1) / amx_rows) {}
+        depth_((o_.v_dim + amx_group - 1) / amx_group * 2) {}
 
   // Takes in the blocks [first, end) of the chunk, which lie at multiples of 64 keys from `begin`.
   void run(std::size_t first, std::size_t end) {
     sums_.clear();
-    settled_ = first;
-    multiplied_ = 2 * first;
-    weigher_.begin(4 * first);
+    end_ = end;
+    next_unit_ = units * first;
+    group_ = first_group_ = 2 * first % part_groups;
     find_plain_keys();
     for (std::size_t b = first; b < end; ++b) {
       const bool plain = is_plain(b);
+      if (plain != plain_[b]) next_unit_ = units * b;  // units that have been made lie elsewhere
       plain_[b] = plain;
-      for (std::size_t unit = 4 * b; unit < 4 * b + 4; ++unit) {
-        // The unit before this one is being stored.
-        const std::size_t ready = plain || unit <= 4 * b ? unit - 1 : 4 * b;
-        if (unit > 4 * settled_) weigher_.allow(ready);
-        multiply_keys(unit);
+      if (plain) {
+        take_plain_block(b);
+      } else {
+        take_other_block(b);
       }
-      if (!plain) {
-        settle(b);
-        make_scores(b);
+      group_ += 2;
+      if (group_ == part_groups || b + 1 == end) {
+        multiply_values(b + 1);
+        group_ = first_group_ = 0;
       }
-      if ((b + 1) % part_blocks != 0 && b + 1 != end) continue;
-      products_.flush();
-      weigher_.allow(4 * b + 4);
-      multiply_values(b / part_blocks * part_groups);
-      settle(b + 1);
     }
-    multiply_values(2 * end);
     products_.flush();
   }
 
@@ -117,64 +111,117 @@ class ChunkOfTile {
            key + block <= seen_by_all_.end;
   }
 
-  float *block_scores(std::size_t b) const { return storage_.scores + b % 2 * 4 * unit_length; }
+  // A unit is that many in its block, keys first and then rows.
+  static constexpr std::size_t units = UnitProducts<vectors>::units_of_block, rows_of_unit = 16 * UnitProducts<vectors>::wide;
+  static std::size_t row_of(std::size_t unit) { return unit % (units / 2) * rows_of_unit; }
+  static std::size_t key_of(std::size_t unit) { return unit % units / (units / 2) * unit_keys; }
+
+  float *unit_scores(std::size_t unit) const {
+    const std::size_t b = unit / units;
+    return (plain_[b] ? storage_.plain_block : storage_.blocks[b % 2]) + key_of(unit) * pitch + row_of(unit);
+  }
+  const rapt::BF16 *unit_keys_at(std::size_t unit) const {
+    return storage_.keys + (unit / units * block + key_of(unit)) / amx_rows * steps_ * amx_elements;
+  }
+  const rapt::BF16 *unit_queries(std::size_t unit) const {
+    return state_.queries + row_of(unit) / amx_rows * amx_elements;
+  }
   rapt::BF16 *group_weights(std::size_t group) const {
-    return storage_.weights + group % Weigher<vectors>::groups * vectors * amx_elements;
+    return storage_.weights + group * vectors * amx_elements;
   }
 
-  void multiply_keys(std::size_t unit) {
-    products_.scores(storage_.keys + unit * steps_ * amx_elements, state_.queries, steps_,
-                     block_scores(unit / 4) + unit % 4 * unit_length, weigher_);
+  void multiply_next_unit() {
+    products_.scores(unit_keys_at(next_unit_), unit_queries(next_unit_), steps_, unit_scores(next_unit_));
+    ++next_unit_;
   }
 
-  // Ends the weights of the blocks before `b`, which have all scores.
-  void settle(std::size_t b) {
-    products_.flush();
-    weigher_.allow(4 * b);
-    weigher_.rest();
-    if (!weigher_.all_small() || some_far_) [[unlikely]] {
-      for (; settled_ < b; ++settled_) {
-        if (plain_[settled_]) {
-          for (std::size_t unit = 0; unit < 4; ++unit) multiply_keys(4 * settled_ + unit);
-          products_.flush();
-          make_scores(settled_);
-        }
-        weigh_exactly(settled_);
-      }
-      weigher_.clear();
+  // Whether the next unit can be multiplied beside the weights of `unit`.
+  bool runs_ahead(std::size_t unit) {
+    if (next_unit_ >= units * end_) return false;
+    const std::size_t b = unit / units, next = next_unit_ / units;
+    if (next > b + 1) return false;
+    if (next == b + 1 && next_unit_ % units == 0) plain_[next] = is_plain(next);
+    return !plain_[next] || next_unit_ <= unit + 2;
+  }
+
+  // The weights of a unit, beside the products of the next one if there is one.
+  void weigh(std::size_t unit) {
+    float *const scores = unit_scores(unit);
+    const std::size_t row = row_of(unit);
+    const UnitWeights weights{scores,
+                              group_weights(group_ + key_of(unit) / amx_group) + row / amx_rows * amx_elements,
+                              state_.to_log2 + row, sums_.offset + row};
+    const bool more = runs_ahead(unit);
+    if (!more || products_.awaits(scores)) {
+      products_.flush();
     }
-    settled_ = b;
-  }
-
-  // Adds the weighted values of the groups before `end` of which this was not done.
-  void multiply_values(std::size_t end) {
-    while (multiplied_ < end) {
-      const std::size_t in_part = multiplied_ % part_groups, left = end - multiplied_;
-      const std::size_t groups = left < part_groups - in_part ? left : part_groups - in_part;
-      const std::size_t of_chunk = depth_ * (multiplied_ - in_part) + in_part;
-      products_.values(storage_.values + of_chunk * amx_elements, part_groups * amx_elements, depth_,
-                       storage_.ones, group_weights(multiplied_), groups, !has_values_, storage_.out, weigher_);
-      has_values_ = true;
-      multiplied_ += groups;
+    if (!more) return products_.weights(weights);
+    const rapt::BF16 *const keys = unit_keys_at(next_unit_), *const queries = unit_queries(next_unit_);
+    float *const to = unit_scores(next_unit_++);
+    if (steps_ >= 4) {
+      products_.template scores_and_weights<2>(keys, queries, steps_, to, weights);
+    } else if (steps_ >= 2) {
+      products_.template scores_and_weights<4>(keys, queries, steps_, to, weights);
+    } else {
+      products_.template scores_and_weights<8>(keys, queries, steps_, to, weights);
     }
   }
 
-  // Excluded keys of block b become -inf. Moves the references; earlier blocks are settled.
+  void take_plain_block(std::size_t b) {
+    products_.clear();
+    for (std::size_t unit = units * b; unit < units * (b + 1); ++unit) {
+      while (next_unit_ <= unit) multiply_next_unit();
+      weigh(unit);
+    }
+    if (products_.all_small()) [[likely]] return;
+    plain_[b] = false;
+    for (std::size_t unit = units * b; unit < units * (b + 1); ++unit) {
+      products_.scores(unit_keys_at(unit), unit_queries(unit), steps_, unit_scores(unit));
+    }
+    make_scores(b);
+    weigh_exactly(b);
+  }
+
+  void take_other_block(std::size_t b) {
+    while (next_unit_ < units * (b + 1)) multiply_next_unit();
+    make_scores(b);
+    if (!some_far_) {
+      products_.clear();
+      for (std::size_t unit = units * b; unit < units * (b + 1); ++unit) weigh(unit);
+      if (products_.all_small()) [[likely]] return;
+    }
+    weigh_exactly(b);
+  }
+
+  // Adds the weighted values of the groups before block `b`, down to the first one of which this was not done.
+  void multiply_values(std::size_t b) {
+    if (group_ == first_group_) return;
+    const std::size_t group = 2 * b - (group_ - first_group_);
+    const std::size_t of_part = (depth_ * (group / part_groups) * part_groups + group % part_groups);
+    products_.values(storage_.values + of_part * amx_elements, part_groups * amx_elements, depth_,
+                     storage_.ones, storage_.weights + first_group_ * vectors * amx_elements,
+                     group_ - first_group_, !has_values_, storage_.out);
+    has_values_ = true;
+  }
+
+  // Scores of block b in storage_.blocks[b % 2], where excluded keys become -inf. Moves the references.
   void make_scores(std::size_t b) {
+    products_.flush();
     find_scores(b);
     if (!move_references()) return;
-    multiply_values(2 * b);
+    multiply_values(b);
     products_.flush();
+    first_group_ = group_;
     if (has_values_) rescale();
   }
   // Leaves the largest of each row in largest_.
   void find_scores(std::size_t b) {
-    float *const scores = block_scores(b);
+    float *const block_scores = storage_.blocks[b % 2];
     const std::size_t first = begin_ + b * block;
     const batch none(-std::numeric_limits<float>::infinity());
-    state_.scores.use(scores);
+    state_.scores.use(block_scores);
     for (std::size_t r = 0; r < vectors * S::width; r += S::width) {
-      float *const column = scores + r;
+      float *const column = block_scores + r;
       AttentionTile::Range any{0, 0};
       batch max = none;
       if (r < rows_.lanes) {
@@ -238,18 +285,18 @@ class ChunkOfTile {
 
   // Weights of any size or NaN, and of scores far from 0.
   [[gnu::noinline]] void weigh_exactly(std::size_t b) {
-    float *const scores = block_scores(b);
+    float *const block_scores = storage_.blocks[b % 2];
     for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
-      tile_weights_of_16_bits(scores + r, 0, block, S::load(sums_.base + r), S::load(sums_.offset + r),
+      tile_weights_of_16_bits(block_scores + r, 0, block, S::load(sums_.base + r), S::load(sums_.offset + r),
                               rows_.to_log2_by_groups(r));
     }
     for (std::size_t r = 0; r < vectors * S::width; r += S::width) {
       for (std::size_t j = 0; j < block; j += 2) {
-        const float *const at = scores + j * pitch + r;
+        const float *const at = block_scores + j * pitch + r;
         const __m512i even = _mm512_castps_si512(_mm512_loadu_ps(at)),
                       odd = _mm512_castps_si512(_mm512_loadu_ps(at + pitch));
         rapt::BF16 *const to =
-            group_weights(2 * b + j / amx_group) + r / S::width * amx_elements + j % amx_group * amx_rows;
+            group_weights(group_ + j / amx_group) + r / S::width * amx_elements + j % amx_group * amx_rows;
         _mm512_storeu_si512(to, _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(even, 16), odd));
       }
     }
@@ -260,11 +307,10 @@ class ChunkOfTile {
   RowSums<float> &sums_;
   const rapt_attention_options &o_;
   const ChunkStorage &storage_;
-  UnitProducts<vectors, pairs> products_;
-  Weigher<vectors> weigher_;
-  std::size_t begin_, steps_, depth_;
-  std::size_t settled_ = 0;     // blocks before this one have their weights
-  std::size_t multiplied_ = 0;  // groups before this one are in the outputs
+  std::size_t begin_, end_ = 0, steps_, depth_;
+  UnitProducts<vectors> products_;
+  std::size_t next_unit_ = 0;               // of scores to multiply
+  std::size_t group_ = 0, first_group_ = 0;  // of the part: where the next weights go, the first not multiplied
   AttentionTile::Range seen_by_all_{};
   bool all_have_reference_ = false, some_far_ = false, has_values_ = false;
   bool plain_[rapt::attention_chunk / block] = {};

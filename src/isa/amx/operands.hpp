@@ -77,6 +77,16 @@ template <class Row>
   const std::size_t dim = tile.options().qk_dim;
   const rapt::BF16 *const from = keys == 0 ? to : tile.k<rapt::BF16>(first);
   const std::ptrdiff_t stride = tile.options().k_strides.token;
+  if (keys == amx_rows && dim % amx_group == 0) {
+    for (std::size_t i = 0; i < amx_rows; ++i) {
+      const rapt::BF16 *const key = from + at(stride, i);
+      rapt::BF16 *row = to + i * amx_group;
+      for (std::size_t d = 0; d < dim; d += amx_group, row += amx_elements) {
+        _mm512_storeu_si512(row, _mm512_loadu_si512(key + d));
+      }
+    }
+    return;
+  }
   for (std::size_t d = 0; d < dim; d += amx_group, to += amx_elements) {
     for (std::size_t i = 0; i < amx_rows; ++i) {
       _mm512_storeu_si512(to + i * amx_group, i < keys ? first_elements(from + at(stride, i) + d, dim - d)
@@ -134,7 +144,7 @@ template <class Row>
   });
 }
 
-// [16 dimensions][dimension][key] at distances of `pitch`: the keys [first, first + 32), of which `keys`
+// [16 dimensions][dimension][key] at distances of `pitch`, an even number of them: the keys [first, first + 32), of which `keys`
 // exist.
 [[gnu::noinline]] inline void pack_values_of_group(const AttentionTile &tile, std::size_t first,
                                                    std::size_t keys, std::size_t pitch, rapt::BF16 *to) {
@@ -142,7 +152,8 @@ template <class Row>
   const std::ptrdiff_t stride = tile.options().v_strides.token;
   const rapt::BF16 *const low = keys == 0 ? to : tile.v<rapt::BF16>(first),
                           *const high = keys <= 16 ? low : tile.v<rapt::BF16>(first + 16);
-  for (std::size_t d = 0; d < dim; d += amx_rows, to += pitch) {
+  const std::size_t end = (dim + amx_group - 1) / amx_group * amx_group;
+  for (std::size_t d = 0; d < end; d += amx_rows, to += pitch) {
     for (std::size_t half = 0; half < 16; half += 8) {
       const std::size_t c = d + half, left = c < dim ? dim - c : 0;
       if (keys == amx_group && left >= 8) {

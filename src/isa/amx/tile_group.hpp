@@ -31,6 +31,7 @@ class TileGroup {
                 halves(layout_.weights),
                 halves(layout_.ones),
                 numbers(layout_.scores),
+                {numbers(layout_.scores) + block * tile_pitch, numbers(layout_.scores) + 2 * block * tile_pitch},
                 numbers(layout_.out)};
     for (std::size_t i = 0; i < amx_group; ++i) storage_.ones[i] = rapt::BF16{0x3f80};
     for (std::size_t i = 0; i < count; ++i) {
@@ -118,10 +119,10 @@ class TileGroup {
     const auto left = [&](std::size_t key, std::size_t most) {
       return key >= kv ? 0 : kv - key < most ? kv - key : most;
     };
-    for (std::size_t key = begin; key < last; key += unit_keys) {
-      rapt::BF16 *const to = storage_.keys + key / unit_keys * layout_.qk_groups * amx_elements;
+    for (std::size_t key = begin; key < last; key += amx_rows) {
+      rapt::BF16 *const to = storage_.keys + key / amx_rows * layout_.qk_groups * amx_elements;
       const auto pack = o_.packed_keys ? pack_packed_keys_of_unit : pack_keys_of_unit;
-      pack(tile, first + key, left(key, unit_keys), to);
+      pack(tile, first + key, left(key, amx_rows), to);
     }
     for (std::size_t key = begin; key < last; key += amx_group) {
       const std::size_t group = key / amx_group;
@@ -132,13 +133,10 @@ class TileGroup {
   }
 
   void take_chunk(TileState &state, std::size_t first, std::size_t begin, std::size_t end) {
-    const std::size_t products = 2 * layout_.qk_groups + layout_.v_groups;  // a sixteenth of those of a part
     if (vectors_of(state) == 1) {
-      ChunkOfTile<1, 2>(state, storage_, first).run(begin, end);
-    } else if (products >= 14) {
-      ChunkOfTile<4, 1>(state, storage_, first).run(begin, end);
+      ChunkOfTile<1>(state, storage_, first).run(begin, end);
     } else {
-      ChunkOfTile<4, 2>(state, storage_, first).run(begin, end);
+      ChunkOfTile<4>(state, storage_, first).run(begin, end);
     }
     const batch unit(rapt::Bf16Contract::from_weights);
     const float *const sums = storage_.out + layout_.v_groups * amx_rows * tile_pitch;
