@@ -25,7 +25,8 @@ namespace {
 
 // Where a chunk is computed, shared by all tiles.
 struct ChunkStorage {
-  rapt::BF16 *keys;     // [unit][group of dimensions]
+  KeyTiles keys;
+  rapt::BF16 *packed_keys;  // [16 keys][group of dimensions]
   rapt::BF16 *values;   // [part][16 dimensions][group]
   rapt::BF16 *weights;  // of a part: [group][vector of rows]
   rapt::BF16 *ones;     // a row
@@ -120,8 +121,8 @@ class ChunkOfTile {
     const std::size_t b = unit / units;
     return (plain_[b] ? storage_.plain_block : storage_.blocks[b % 2]) + key_of(unit) * pitch + row_of(unit);
   }
-  const rapt::BF16 *unit_keys_at(std::size_t unit) const {
-    return storage_.keys + (unit / units * block + key_of(unit)) / amx_rows * steps_ * amx_elements;
+  KeyTiles unit_keys_at(std::size_t unit) const {
+    return storage_.keys.from(unit / units * block + key_of(unit));
   }
   const rapt::BF16 *unit_queries(std::size_t unit) const {
     return state_.queries + row_of(unit) / amx_rows * amx_elements;
@@ -156,7 +157,8 @@ class ChunkOfTile {
       products_.flush();
     }
     if (!more) return products_.weights(weights);
-    const rapt::BF16 *const keys = unit_keys_at(next_unit_), *const queries = unit_queries(next_unit_);
+    const KeyTiles keys = unit_keys_at(next_unit_);
+    const rapt::BF16 *const queries = unit_queries(next_unit_);
     float *const to = unit_scores(next_unit_++);
     if (steps_ >= 4) {
       products_.template scores_and_weights<2>(keys, queries, steps_, to, weights);
@@ -226,12 +228,12 @@ class ChunkOfTile {
       batch max = none;
       if (r < rows_.lanes) {
         any = within_block(rows_.vector_range(r).any, first);
-        if (any.first < any.end) max = make_scores_of(r, first, any, column);
+        if (any.first >= any.end) any = {0, 0};
+        if (any.end > 0) max = make_scores_of(r, first, any, column);
         state_.some_excluded = state_.some_excluded || o_.mask || o_.bias || any.first > 0 || any.end < block;
       }
-      for (std::size_t j = 0; j < block; ++j) {
-        if (j < any.first || j >= any.end) S::store(column + j * pitch, none);
-      }
+      for (std::size_t j = 0; j < any.first; ++j) S::store(column + j * pitch, none);
+      for (std::size_t j = any.end; j < block; ++j) S::store(column + j * pitch, none);
       S::store(largest_ + r, max);
     }
   }

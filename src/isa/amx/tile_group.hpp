@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <new>
 
 #include "call/attention_call.hpp"
@@ -26,7 +27,8 @@ class TileGroup {
     char *const base = static_cast<char *>(workspace);
     const auto numbers = [&](std::size_t at) { return reinterpret_cast<float *>(base + at); };
     const auto halves = [&](std::size_t at) { return reinterpret_cast<rapt::BF16 *>(base + at); };
-    storage_ = {halves(layout_.keys),
+    storage_ = {{},
+                halves(layout_.keys),
                 halves(layout_.values),
                 halves(layout_.weights),
                 halves(layout_.ones),
@@ -110,6 +112,15 @@ class TileGroup {
     }
   }
 
+  // Whether products can read keys as they are. A row that crosses a line would take six times as long, and
+  // rows far apart meet in few sets of L1.
+  bool lie_as_tiles(const rapt::BF16 *keys) const {
+    constexpr std::ptrdiff_t far = 512 / sizeof(rapt::BF16);
+    return !o_.packed_keys && !o_.block_table && o_.qk_dim % amx_group == 0 && o_.k_strides.token > 0 &&
+           o_.k_strides.token <= far && o_.k_strides.token % amx_group == 0 &&
+           reinterpret_cast<std::uintptr_t>(keys) % amx_row_bytes == 0;
+  }
+
   // The blocks of the chunk at `first` that a tile sees.
   void pack_chunk(std::size_t first, AttentionTile::Range seen) {
     const AttentionTile &tile = states_[0]->tile;
@@ -119,10 +130,16 @@ class TileGroup {
     const auto left = [&](std::size_t key, std::size_t most) {
       return key >= kv ? 0 : kv - key < most ? kv - key : most;
     };
-    for (std::size_t key = begin; key < last; key += amx_rows) {
-      rapt::BF16 *const to = storage_.keys + key / amx_rows * layout_.qk_groups * amx_elements;
+    if (last <= kv && lie_as_tiles(tile.k<rapt::BF16>(first))) {
+      const auto stride = static_cast<std::size_t>(o_.k_strides.token);
+      storage_.keys = {tile.k<rapt::BF16>(first), amx_rows * stride, amx_group, stride * sizeof(rapt::BF16)};
+    } else {
+      storage_.keys = {storage_.packed_keys, layout_.qk_groups * amx_elements, amx_elements, amx_row_bytes};
       const auto pack = o_.packed_keys ? pack_packed_keys_of_unit : pack_keys_of_unit;
-      pack(tile, first + key, left(key, amx_rows), to);
+      for (std::size_t key = begin; key < last; key += amx_rows) {
+        rapt::BF16 *const to = storage_.packed_keys + key / amx_rows * layout_.qk_groups * amx_elements;
+        pack(tile, first + key, left(key, amx_rows), to);
+      }
     }
     for (std::size_t key = begin; key < last; key += amx_group) {
       const std::size_t group = key / amx_group;

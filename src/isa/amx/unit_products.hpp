@@ -24,6 +24,14 @@ namespace {
 inline constexpr std::size_t unit_keys = amx_group, amx_pitch = amx_rows * tile_pitch;
 inline constexpr std::size_t scores_stride = tile_pitch * sizeof(float);
 
+// Keys as AMX tiles: 16 keys are `pitch` elements after the 16 before them, a group of dimensions `step`.
+struct KeyTiles {
+  const rapt::BF16 *first;
+  std::size_t pitch, step, row_bytes;
+
+  KeyTiles from(std::size_t key) const { return {first + key / amx_rows * pitch, pitch, step, row_bytes}; }
+};
+
 // The weights of a unit: scores to pairs of bf16, which lie as products want them.
 struct UnitWeights {
   const float *scores;
@@ -50,9 +58,8 @@ class UnitProducts {
     pending_ = nullptr;
   }
 
-  // The scores of a unit, which flush() or the next products store to `to`. Keys of 16 lie `steps` AMX tiles
-  // apart.
-  void scores(const rapt::BF16 *keys, const rapt::BF16 *queries, std::size_t steps, float *to) {
+  // The scores of a unit, which flush() or the next products store to `to`.
+  void scores(const KeyTiles &keys, const rapt::BF16 *queries, std::size_t steps, float *to) {
     scores_from<0>(keys, queries, steps, to, [](auto, auto) __attribute__((always_inline)) {});
   }
 
@@ -64,7 +71,7 @@ class UnitProducts {
 
   // Both, of different units. pairs: of keys between two products.
   template <std::size_t pairs>
-  [[gnu::noinline, gnu::flatten]] void scores_and_weights(const rapt::BF16 *keys, const rapt::BF16 *queries,
+  [[gnu::noinline, gnu::flatten]] void scores_and_weights(const KeyTiles &keys, const rapt::BF16 *queries,
                                                           std::size_t steps, float *to,
                                                           const UnitWeights &w) {
     Weigher weigher(w);
@@ -151,15 +158,16 @@ class UnitProducts {
 
   // beside(step, number of the product) is called in the first `beside_steps`.
   template <std::size_t beside_steps, class Beside>
-  [[gnu::always_inline]] void scores_from(const rapt::BF16 *keys, const rapt::BF16 *queries, std::size_t steps,
+  [[gnu::always_inline]] void scores_from(const KeyTiles &keys, const rapt::BF16 *queries, std::size_t steps,
                                           float *to, Beside beside) {
     float *const pending = pending_;
-    const std::size_t next_keys = steps * amx_elements;
+    const rapt::BF16 *at = keys.first;
+    const std::size_t pitch = keys.pitch, key_step = keys.step, row_bytes = keys.row_bytes;
     const auto step = [&](auto first, auto product) __attribute__((always_inline)) {
-      load_tile<4>(keys, amx_row_bytes);
+      load_tile<4>(at, row_bytes);
       each([&](auto a, auto c) __attribute__((always_inline)) {
         if constexpr (a == 0) load_tile<6 + c>(queries + c * amx_elements, amx_row_bytes);
-        if constexpr (a == 1 && c == 0) load_tile<5>(keys + next_keys, amx_row_bytes);
+        if constexpr (a == 1 && c == 0) load_tile<5>(at + pitch, row_bytes);
         if constexpr (first) {
           if (pending) store<a, c>(pending);
           zero_tile<2 * a + c>();
@@ -167,7 +175,7 @@ class UnitProducts {
         multiply_tiles<2 * a + c, 4 + a, 6 + c>();
         product(std::integral_constant<std::size_t, a * wide + c>{});
       });
-      keys += amx_elements;
+      at += key_step;
       queries += vectors * amx_elements;
     };
     constexpr std::size_t unrolled = beside_steps == 0 ? 1 : beside_steps;
