@@ -1,5 +1,5 @@
-// Tiles of attention in bf16 arithmetic that share keys: several tiles, several chunks, and references that move.
-// And the AMX tiles of a caller.
+// Tiles of attention in bf16 arithmetic that share keys: several tiles, several chunks, and references that
+// move. And the AMX tiles of a caller.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -137,7 +137,10 @@ TEST_CASE("AMX tiles of a caller stay as they are, and none is left behind") {
   own.rows[0] = own.rows[5] = 3;
   alignas(64) std::uint8_t data[16 * 64], after[16 * 64] = {};
   for (std::size_t i = 0; i < sizeof data; ++i) data[i] = static_cast<std::uint8_t>(i);
-  __asm__ volatile("ldtilecfg %0\n\ttileloadd (%1,%2,1), %%tmm5" : : "m"(own), "r"(data), "r"(64L) : "memory");
+  __asm__ volatile("ldtilecfg %0\n\ttileloadd (%1,%2,1), %%tmm5"
+                   :
+                   : "m"(own), "r"(data), "r"(64L)
+                   : "memory");
   const auto found = run(of, SIZE_MAX);
   const Configuration kept = present();
   __asm__ volatile("tilestored %%tmm5, (%0,%1,1)\n\ttilerelease" : : "r"(after), "r"(64L) : "memory");

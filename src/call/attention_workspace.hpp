@@ -16,10 +16,9 @@ constexpr std::size_t widened_block_length(std::size_t qk_dim, std::size_t v_dim
   return widened_rows_length(qk_dim) + widened_rows_length(v_dim);
 }
 
-// How the level amx divides the workspace of bf16 arithmetic, in bytes: a chunk's keys and values as AMX tiles
-// of 16 x 32 elements, scores of three blocks, weights of 256 keys, a chunk's outputs and
-// sums. And for each of the tiles that share a chunk its numbers, outputs and queries. All levels have the
-// same workspace.
+// How the level amx divides the workspace of bf16 arithmetic, in bytes: a chunk's keys and values as AMX
+// tiles of 16 x 32 elements, scores of three blocks, weights of 256 keys, a chunk's outputs and sums. And for
+// each of the tiles that share a chunk its numbers, outputs and queries. All levels have the same workspace.
 struct TileGroupLayout {
   static constexpr std::size_t most_tiles = 8, state_bytes = 10240, room_for_tiles = 448 * 1024;
   std::size_t qk_groups, v_groups;  // of 32 and of 16 dimensions, these even

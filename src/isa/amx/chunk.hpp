@@ -4,9 +4,9 @@
 // units behind (isa/amx/unit_products.hpp). Values are multiplied once for 256 keys.
 //
 // A block is plain if all rows see all its keys, have a reference already and need no other scores than dot
-// products. Its scores go through a ring of the units of one block, and its weights are computed as if no reference
-// moved. If a weight reaches 2 or is NaN, the block is computed again as one that is not plain: all its scores
-// first, then the largest of each row.
+// products. Its scores go through a ring of the units of one block, and its weights are computed as if no
+// reference moved. If a weight reaches 2 or is NaN, the block is computed again as one that is not plain: all
+// its scores first, then the largest of each row.
 #pragma once
 
 #include <immintrin.h>
@@ -16,6 +16,7 @@
 
 #include "isa/amx/operands.hpp"
 #include "isa/amx/unit_products.hpp"
+#include "isa/avx512/simd.hpp"
 #include "kernels/attention/block.hpp"
 #include "kernels/attention/tile_rows.hpp"
 #include "kernels/attention/tile_scores.hpp"
@@ -27,12 +28,12 @@ namespace {
 struct ChunkStorage {
   KeyTiles keys;
   rapt::BF16 *packed_keys;  // [16 keys][group of dimensions]
-  rapt::BF16 *values;   // [part][16 dimensions][group]
-  rapt::BF16 *weights;  // of a part: [group][vector of rows]
-  rapt::BF16 *ones;     // a row
-  float *plain_block;   // scores
-  float *blocks[2];     // of blocks that are not plain
-  float *out;           // [dimension][row], and the sums after the last multiple of 16 dimensions
+  rapt::BF16 *values;       // [part][16 dimensions][group]
+  rapt::BF16 *weights;      // of a part: [group][vector of rows]
+  rapt::BF16 *ones;         // a row
+  float *plain_block;       // scores
+  float *blocks[2];         // of blocks that are not plain
+  float *out;               // [dimension][row], and the sums after the last multiple of 16 dimensions
 };
 
 inline constexpr std::size_t chunk_part_keys = 256, part_groups = chunk_part_keys / amx_group;
@@ -113,7 +114,8 @@ class ChunkOfTile {
   }
 
   // A unit is that many in its block, keys first and then rows.
-  static constexpr std::size_t units = UnitProducts<vectors>::units_of_block, rows_of_unit = 16 * UnitProducts<vectors>::wide;
+  static constexpr std::size_t units = UnitProducts<vectors>::units_of_block,
+                               rows_of_unit = 16 * UnitProducts<vectors>::wide;
   static std::size_t row_of(std::size_t unit) { return unit % (units / 2) * rows_of_unit; }
   static std::size_t key_of(std::size_t unit) { return unit % units / (units / 2) * unit_keys; }
 
@@ -149,9 +151,9 @@ class ChunkOfTile {
   void weigh(std::size_t unit) {
     float *const scores = unit_scores(unit);
     const std::size_t row = row_of(unit);
-    const UnitWeights weights{scores,
-                              group_weights(group_ + key_of(unit) / amx_group) + row / amx_rows * amx_elements,
-                              state_.to_log2 + row, sums_.offset + row};
+    const UnitWeights weights{
+        scores, group_weights(group_ + key_of(unit) / amx_group) + row / amx_rows * amx_elements,
+        state_.to_log2 + row, sums_.offset + row};
     const bool more = runs_ahead(unit);
     if (!more || products_.awaits(scores)) {
       products_.flush();
@@ -175,7 +177,8 @@ class ChunkOfTile {
       while (next_unit_ <= unit) multiply_next_unit();
       weigh(unit);
     }
-    if (products_.all_small()) [[likely]] return;
+    if (products_.all_small()) [[likely]]
+      return;
     plain_[b] = false;
     for (std::size_t unit = units * b; unit < units * (b + 1); ++unit) {
       products_.scores(unit_keys_at(unit), unit_queries(unit), steps_, unit_scores(unit));
@@ -190,12 +193,14 @@ class ChunkOfTile {
     if (!some_far_) {
       products_.clear();
       for (std::size_t unit = units * b; unit < units * (b + 1); ++unit) weigh(unit);
-      if (products_.all_small()) [[likely]] return;
+      if (products_.all_small()) [[likely]]
+        return;
     }
     weigh_exactly(b);
   }
 
-  // Adds the weighted values of the groups before block `b`, down to the first one of which this was not done.
+  // Adds the weighted values of the groups before block `b`, down to the first one of which this was not
+  // done.
   void multiply_values(std::size_t b) {
     if (group_ == first_group_) return;
     const std::size_t group = 2 * b - (group_ - first_group_);
@@ -269,7 +274,8 @@ class ChunkOfTile {
     }
     some_far_ = S::any(far);
     all_have_reference_ = !S::any(without);
-    for (std::size_t r = rows_.lanes; r < vectors * S::width; ++r) sums_.offset[r] = sums_.offset[rows_.rows - 1];
+    for (std::size_t r = rows_.lanes; r < vectors * S::width; ++r)
+      sums_.offset[r] = sums_.offset[rows_.rows - 1];
     return any_rescaled;
   }
 
@@ -311,8 +317,9 @@ class ChunkOfTile {
   const ChunkStorage &storage_;
   std::size_t begin_, end_ = 0, steps_, depth_;
   UnitProducts<vectors> products_;
-  std::size_t next_unit_ = 0;               // of scores to multiply
-  std::size_t group_ = 0, first_group_ = 0;  // of the part: where the next weights go, the first not multiplied
+  std::size_t next_unit_ = 0;  // of scores to multiply
+  std::size_t group_ = 0,
+              first_group_ = 0;  // of the part: where the next weights go, the first not multiplied
   AttentionTile::Range seen_by_all_{};
   bool all_have_reference_ = false, some_far_ = false, has_values_ = false;
   bool plain_[rapt::attention_chunk / block] = {};

@@ -110,8 +110,7 @@ template <class Row>
       v[i] = _mm512_or_si512(column(d + 2 * i), _mm512_slli_epi32(column(d + 2 * i + 1), 16));
     });
     transpose_pairs(v);
-    unroll<16>([&](auto i)
-                   __attribute__((always_inline)) { _mm512_storeu_si512(to + i * amx_group, v[i]); });
+    unroll<16>([&](auto i) __attribute__((always_inline)) { _mm512_storeu_si512(to + i * amx_group, v[i]); });
   }
 }
 
@@ -144,14 +143,17 @@ template <class Row>
   });
 }
 
-// [16 dimensions][dimension][key] at distances of `pitch`, an even number of them: the keys [first, first + 32), of which `keys`
-// exist.
+// [16 dimensions][dimension][key] at distances of `pitch`, an even number of them: the keys [first, first +
+// 32), of which `keys` exist.
 [[gnu::noinline]] inline void pack_values_of_group(const AttentionTile &tile, std::size_t first,
                                                    std::size_t keys, std::size_t pitch, rapt::BF16 *to) {
   const std::size_t dim = tile.options().v_dim;
   const std::ptrdiff_t stride = tile.options().v_strides.token;
-  const rapt::BF16 *const low = keys == 0 ? to : tile.v<rapt::BF16>(first),
-                          *const high = keys <= 16 ? low : tile.v<rapt::BF16>(first + 16);
+  const rapt::BF16 *const low = keys == 0 ? to : tile.v<rapt::BF16>(first), *const high =
+                                                                                keys <= 16
+                                                                                    ? low
+                                                                                    : tile.v<rapt::BF16>(
+                                                                                          first + 16);
   const std::size_t end = (dim + amx_group - 1) / amx_group * amx_group;
   for (std::size_t d = 0; d < end; d += amx_rows, to += pitch) {
     for (std::size_t half = 0; half < 16; half += 8) {
@@ -163,9 +165,9 @@ template <class Row>
       alignas(64) rapt::BF16 part[amx_group * 8];
       for (std::size_t i = 0; i < amx_group; ++i) {
         const rapt::BF16 *const row = i < 16 ? low : high;
-        _mm_store_si128(reinterpret_cast<__m128i *>(part + i * 8),
-                        i < keys && left > 0 ? first_eight(row + at(stride, i % 16) + c, left)
-                                             : _mm_setzero_si128());
+        _mm_store_si128(
+            reinterpret_cast<__m128i *>(part + i * 8),
+            i < keys && left > 0 ? first_eight(row + at(stride, i % 16) + c, left) : _mm_setzero_si128());
       }
       pack_eight(part, part + 16 * 8, 8, to + half * amx_group);
     }

@@ -9,6 +9,7 @@
 #include "call/attention_workspace.hpp"
 #include "isa/amx/chunk.hpp"
 #include "isa/amx/operands.hpp"
+#include "isa/avx512/simd.hpp"
 #include "kernels/attention/tile_rows.hpp"
 #include "kernels/attention/tile_values.hpp"
 
@@ -27,14 +28,15 @@ class TileGroup {
     char *const base = static_cast<char *>(workspace);
     const auto numbers = [&](std::size_t at) { return reinterpret_cast<float *>(base + at); };
     const auto halves = [&](std::size_t at) { return reinterpret_cast<rapt::BF16 *>(base + at); };
-    storage_ = {{},
-                halves(layout_.keys),
-                halves(layout_.values),
-                halves(layout_.weights),
-                halves(layout_.ones),
-                numbers(layout_.scores),
-                {numbers(layout_.scores) + block * tile_pitch, numbers(layout_.scores) + 2 * block * tile_pitch},
-                numbers(layout_.out)};
+    storage_ = {
+        {},
+        halves(layout_.keys),
+        halves(layout_.values),
+        halves(layout_.weights),
+        halves(layout_.ones),
+        numbers(layout_.scores),
+        {numbers(layout_.scores) + block * tile_pitch, numbers(layout_.scores) + 2 * block * tile_pitch},
+        numbers(layout_.out)};
     for (std::size_t i = 0; i < amx_group; ++i) storage_.ones[i] = rapt::BF16{0x3f80};
     for (std::size_t i = 0; i < count; ++i) {
       char *const at = base + layout_.tiles + i * layout_.tile_bytes;
@@ -86,8 +88,7 @@ class TileGroup {
   static bool suits(const TileState &state) {
     if (state.tile.rows() == 0) return false;
     for (std::size_t r = 0; r < state.rows.lanes; ++r) {
-      if (state.rows.sign[r] != state.rows.sign[0] ||
-          (state.rows.sign[r] != 1 && state.rows.sign[r] != -1)) {
+      if (state.rows.sign[r] != state.rows.sign[0] || (state.rows.sign[r] != 1 && state.rows.sign[r] != -1)) {
         return false;
       }
     }
@@ -100,9 +101,7 @@ class TileGroup {
     state.queries = to;
     pack_queries(
         vectors_of(state), o_.qk_dim, rows.sign[0] < 0,
-        [&](std::size_t r) {
-          return state.tile.q<rapt::BF16>(rows.of[r < rows.rows ? r : rows.rows - 1]);
-        },
+        [&](std::size_t r) { return state.tile.q<rapt::BF16>(rows.of[r < rows.rows ? r : rows.rows - 1]); },
         to);
     for (std::size_t r = 0; r < rapt::attention_tile_rows; r += S::width) {
       S::store(state.to_log2 + r, r < rows.lanes ? rows.to_log2_by_groups(r) : batch(0.0f));
@@ -117,7 +116,7 @@ class TileGroup {
   bool lie_as_tiles(const rapt::BF16 *keys) const {
     constexpr std::ptrdiff_t far = 512 / sizeof(rapt::BF16);
     return !o_.packed_keys && !o_.block_table && o_.qk_dim % amx_group == 0 && o_.k_strides.token > 0 &&
-           o_.k_strides.token <= far && o_.k_strides.token % amx_group == 0 &&
+           o_.k_strides.token <= far && static_cast<std::size_t>(o_.k_strides.token) % amx_group == 0 &&
            reinterpret_cast<std::uintptr_t>(keys) % amx_row_bytes == 0;
   }
 
@@ -125,7 +124,8 @@ class TileGroup {
   void pack_chunk(std::size_t first, AttentionTile::Range seen) {
     const AttentionTile &tile = states_[0]->tile;
     const std::size_t begin = seen.first > first ? (seen.first - first) / block * block : 0;
-    const std::size_t last = seen.end - first < chunk ? (seen.end - first + block - 1) / block * block : chunk;
+    const std::size_t last =
+        seen.end - first < chunk ? (seen.end - first + block - 1) / block * block : chunk;
     const std::size_t kv = tile.kv_len() - first;
     const auto left = [&](std::size_t key, std::size_t most) {
       return key >= kv ? 0 : kv - key < most ? kv - key : most;

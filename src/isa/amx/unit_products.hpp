@@ -1,8 +1,8 @@
 // The products of a panel by AMX, with weights between them.
 //
-// A unit is the scores of 32 keys and of half of the panel's rows, keys by rows like all scores. AMX tiles 0 to
-// 3 accumulate two of keys by two of rows, 4 and 5 have keys or values, 6 and 7 queries or weights: as many
-// loads as products, where one of keys by four of rows has five loads to four.
+// A unit is the scores of 32 keys and of half of the panel's rows, keys by rows like all scores. AMX tiles 0
+// to 3 accumulate two of keys by two of rows, 4 and 5 have keys or values, 6 and 7 queries or weights: as
+// many loads as products, where one of keys by four of rows has five loads to four.
 //
 // A product takes 16 cycles and the vector operations beside it are free. So the weights of an earlier unit
 // are computed between the products of this one. Accumulators are stored when the next ones need the tiles:
@@ -16,6 +16,7 @@
 #include "contract/bf16_arithmetic.hpp"
 #include "contract/types.hpp"
 #include "isa/amx/tiles.hpp"
+#include "isa/avx512/simd.hpp"
 #include "kernels/attention/panels.hpp"
 #include "kernels/vector/unroll.hpp"
 
@@ -46,9 +47,7 @@ class UnitProducts {
   static constexpr std::size_t wide = vectors < 2 ? vectors : 2, units_of_block = 2 * vectors / wide;
 
   // 0 where no weight since clear() is NaN or reaches 2.
-  bool all_small() const {
-    return _mm512_test_epi32_mask(bits_, _mm512_set1_epi32(~bits_of_small)) == 0;
-  }
+  bool all_small() const { return _mm512_test_epi32_mask(bits_, _mm512_set1_epi32(~bits_of_small)) == 0; }
   void clear() { bits_ = _mm512_setzero_si512(); }
 
   bool awaits(const float *to) const { return pending_ == to; }
@@ -60,7 +59,7 @@ class UnitProducts {
 
   // The scores of a unit, which flush() or the next products store to `to`.
   void scores(const KeyTiles &keys, const rapt::BF16 *queries, std::size_t steps, float *to) {
-    scores_from<0>(keys, queries, steps, to, [](auto, auto) __attribute__((always_inline)) {});
+    scores_from<0>(keys, queries, steps, to, [](auto, auto) __attribute__((always_inline)){});
   }
 
   void weights(const UnitWeights &w) {
@@ -84,9 +83,9 @@ class UnitProducts {
     bits_ = _mm512_or_si512(bits_, weigher.bits);
   }
 
-  // out[d][row] += the weights of `groups` groups of keys times their values, for `depth` times 16 dimensions,
-  // an even number, and then the sum of the weights; out counts as 0 if it is `fresh`. Values of 16 dimensions
-  // lie `pitch` elements apart.
+  // out[d][row] += the weights of `groups` groups of keys times their values, for `depth` times 16
+  // dimensions, an even number, and then the sum of the weights; out counts as 0 if it is `fresh`. Values of
+  // 16 dimensions lie `pitch` elements apart.
   [[gnu::noinline, gnu::flatten]] void values(const rapt::BF16 *values, std::size_t pitch, std::size_t depth,
                                               const rapt::BF16 *ones, const rapt::BF16 *weights,
                                               std::size_t groups, bool fresh, float *out) {
@@ -180,12 +179,13 @@ class UnitProducts {
     };
     constexpr std::size_t unrolled = beside_steps == 0 ? 1 : beside_steps;
     unroll<unrolled>([&](auto t) __attribute__((always_inline)) {
-      step(std::bool_constant<t == 0>{}, [&](auto product) __attribute__((always_inline)) {
-        if constexpr (beside_steps != 0) beside(t, product);
-      });
+      step(
+          std::bool_constant<t == 0>{}, [&](auto product) __attribute__((always_inline)) {
+            if constexpr (beside_steps != 0) beside(t, product);
+          });
     });
     for (std::size_t t = unrolled; t < steps; ++t) {
-      step(std::false_type{}, [](auto) __attribute__((always_inline)) {});
+      step(std::false_type{}, [](auto) __attribute__((always_inline)){});
     }
     pending_ = to;
   }

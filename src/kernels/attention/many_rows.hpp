@@ -94,7 +94,8 @@ class ManyRows {
       const std::size_t chunk_end = end - key < chunk ? end : key + chunk;
       for (std::size_t k = from; k < chunk_end; k += block) take_block(sums, values, k);
       for (std::size_t r = 0; r < rows_.lanes; r += panel) {
-        if (!has_values_[r / panel]) clear_values(values, o_.v_dim, r, r + panel < rows_.lanes ? r + panel : rows_.lanes);
+        if (!has_values_[r / panel])
+          clear_values(values, o_.v_dim, r, r + panel < rows_.lanes ? r + panel : rows_.lanes);
       }
       if constexpr (by_groups) multiply_by_weights_unit(sums, values);
       if (!is_first) fold(total, next);

@@ -1,12 +1,11 @@
 // Attention in bf16 arithmetic by AMX.
+
 #include <cstddef>
-
-#include "isa/avx512/simd.hpp"
-
-#include "kernels/attention/attention_in_bf16.hpp"
 
 #include "isa/amx/tile_group.hpp"
 #include "isa/amx/tiles.hpp"
+#include "isa/avx512/simd.hpp"
+#include "kernels/attention/attention_in_bf16.hpp"
 #include "kernels/kernels.hpp"
 #include "kernels/part.hpp"
 
@@ -53,8 +52,8 @@ void attention_of_group(const rapt::AttentionCall &call, std::size_t first, std:
   bool by_shared_body[rapt::TileGroupLayout::most_tiles] = {};
   for (std::size_t i = 0; i < count; ++i) {
     if (group[i].tile.rows() == 0) continue;
-    by_shared_body[i] = !group.takes(i) || (whole ? finish(group[i], call.q == call.out)
-                                                  : finish_partial(group[i], chunk));
+    by_shared_body[i] =
+        !group.takes(i) || (whole ? finish(group[i], call.q == call.out) : finish_partial(group[i], chunk));
   }
   for (std::size_t i = 0; i < count; ++i) {
     if (by_shared_body[i]) attention_in_bf16<rapt::BF16>(&call, first + i, first + i + 1, workspace);
@@ -62,8 +61,7 @@ void attention_of_group(const rapt::AttentionCall &call, std::size_t first, std:
 }
 
 // Results do not depend on how tasks are grouped. The tiles of a caller stay as they are.
-void attention_by_tiles(const rapt::AttentionCall *call, std::size_t first, std::size_t last,
-                        void *workspace) {
+void attention_by_amx(const rapt::AttentionCall *call, std::size_t first, std::size_t last, void *workspace) {
   if (TileConfiguration::present().palette != 0) {
     return attention_in_bf16<rapt::BF16>(call, first, last, workspace);
   }
@@ -80,4 +78,4 @@ void attention_by_tiles(const rapt::AttentionCall *call, std::size_t first, std:
 
 }  // namespace
 
-RAPT_PART(attention_in_bf16) = {.bf16 = {.attention_in_bf16 = attention_by_tiles}};
+RAPT_PART(attention_by_tiles) = {.bf16 = {.attention_in_bf16 = attention_by_amx}};
