@@ -20,8 +20,8 @@
 #include "kernels/attention/segments.hpp"
 #include "kernels/attention/tile_rows.hpp"
 #include "kernels/attention/tile_scores.hpp"
+#include "kernels/attention/tile_values.hpp"
 #include "kernels/attention/tile_weights.hpp"
-#include "kernels/attention/transposed.hpp"
 
 namespace {
 
@@ -75,36 +75,17 @@ class ManyRows {
   // Row r's values times rows.rescale to address(r); true if one is NaN.
   template <class Address>
   [[gnu::always_inline]] bool store(Address address) const {
-    batch all(A(0));
-    for (std::size_t r = 0; r < rows_.rows; r += S::width) {
-      const batch factor = S::load(rows_.rescale + r), seen = S::load(rows_.seen + r);
-      const std::size_t count = rows_.rows - r < S::width ? rows_.rows - r : S::width;
-      decltype(address(r)) row[S::width];
-      for (std::size_t i = 0; i < S::width; ++i) row[i] = address(i < count ? r + i : r);
-      store_transposed(
-          row, count, o_.v_dim, [&](std::size_t d) __attribute__((always_inline)) {
-            const batch v = rows_.finished(S::load(total_values_ + d * tile_pitch + r), factor, seen);
-            all = all + v;
-            return v;
-          });
-    }
-    return S::any(S::unordered(all, all));
+    return store_values(rows_, total_values_, o_.v_dim, address);
   }
 
  private:
-  void clear(A *values, std::size_t from, std::size_t to) const {
-    for (std::size_t d = 0; d < o_.v_dim; ++d) {
-      for (std::size_t r = from; r < to; r += S::width) S::store(values + d * tile_pitch + r, batch(A(0)));
-    }
-  }
-
   void take_keys(RowSums<A> &total, std::size_t begin, std::size_t end) {
     const AttentionTile::Range seen = rows_.range();
     if (begin < seen.first) begin = seen.first / chunk * chunk;
     if (end > seen.end) end = seen.end;
     if (begin >= end) {
       total.clear();
-      clear(total_values_, 0, rows_.lanes);
+      clear_values(total_values_, o_.v_dim, 0, rows_.lanes);
       return;
     }
     RowSums<A> next;
@@ -118,7 +99,8 @@ class ManyRows {
       const std::size_t chunk_end = end - key < chunk ? end : key + chunk;
       for (std::size_t k = from; k < chunk_end; k += block) take_block(sums, values, k);
       for (std::size_t r = 0; r < rows_.lanes; r += panel) {
-        if (!has_values_[r / panel]) clear(values, r, r + panel < rows_.lanes ? r + panel : rows_.lanes);
+        if (!has_values_[r / panel])
+          clear_values(values, o_.v_dim, r, r + panel < rows_.lanes ? r + panel : rows_.lanes);
       }
       if constexpr (by_groups) multiply_by_weights_unit(sums, values);
       if (!is_first) fold(total, next);
@@ -212,7 +194,7 @@ class ManyRows {
   void take_values_by_groups(RowSums<A> &sums, A *values, const Parts &segments, std::size_t from,
                              std::size_t to, bool any_rescaled) {
     bool &has_values = has_values_[from / panel];
-    if (!has_values) clear(values, from, to);
+    if (!has_values) clear_values(values, o_.v_dim, from, to);
     has_values = true;
     if (any_rescaled) {
       rescale(values, seen_.from, seen_.to);
@@ -242,7 +224,7 @@ class ManyRows {
     bool &has_values = has_values_[from / panel];
     Before before = !has_values ? Before::dropped : any_rescaled ? Before::rescaled : Before::kept;
     if (careful_ || segments.front().from != from || segments.front().to != to) {
-      if (!has_values) clear(values, from, to);
+      if (!has_values) clear_values(values, o_.v_dim, from, to);
       if (before == Before::rescaled) rescale(values, seen_.from, seen_.to);
       before = Before::kept;
     }

@@ -30,6 +30,7 @@ class TileScores {
     }
   }
 
+  void use(A *scores) { scores_ = scores; }
   A *data() const { return scores_; }
   A *row(std::size_t r) const { return scores_ + r; }
 

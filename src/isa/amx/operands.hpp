@@ -1,0 +1,177 @@
+// Queries, keys and values as AMX tiles.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "call/attention_tile.hpp"
+#include "contract/bf16_arithmetic.hpp"
+#include "contract/types.hpp"
+#include "isa/amx/tiles.hpp"
+#include "kernels/vector/unroll.hpp"
+
+namespace {
+
+inline constexpr std::size_t amx_group = rapt::Bf16Contract::group;
+
+// The first `count` elements at p, then zeros.
+[[gnu::always_inline]] inline __m512i first_elements(const rapt::BF16 *p, std::size_t count) {
+  if (count >= 32) return _mm512_loadu_si512(p);
+  return _mm512_maskz_loadu_epi16(static_cast<__mmask32>((std::uint64_t{1} << count) - 1), p);
+}
+inline __m128i first_eight(const rapt::BF16 *p, std::size_t count) {
+  if (count >= 8) return _mm_loadu_si128(reinterpret_cast<const __m128i *>(p));
+  return _mm_maskz_loadu_epi16(static_cast<__mmask8>((1u << count) - 1), p);
+}
+
+// 16 rows of 16 pairs.
+[[gnu::always_inline]] inline void transpose_pairs(__m512i (&v)[16]) {
+  __m512i t[16];
+  unroll<8>([&](auto i) __attribute__((always_inline)) {
+    t[2 * i] = _mm512_unpacklo_epi32(v[2 * i], v[2 * i + 1]);
+    t[2 * i + 1] = _mm512_unpackhi_epi32(v[2 * i], v[2 * i + 1]);
+  });
+  unroll<4>([&](auto i) __attribute__((always_inline)) {
+    v[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
+    v[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
+    v[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
+    v[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
+  });
+  unroll<4>([&](auto i) __attribute__((always_inline)) {
+    t[i] = _mm512_shuffle_i32x4(v[i], v[4 + i], 0x88);
+    t[4 + i] = _mm512_shuffle_i32x4(v[i], v[4 + i], 0xdd);
+    t[8 + i] = _mm512_shuffle_i32x4(v[8 + i], v[12 + i], 0x88);
+    t[12 + i] = _mm512_shuffle_i32x4(v[8 + i], v[12 + i], 0xdd);
+  });
+  unroll<4>([&](auto i) __attribute__((always_inline)) {
+    v[i] = _mm512_shuffle_i32x4(t[i], t[8 + i], 0x88);
+    v[8 + i] = _mm512_shuffle_i32x4(t[i], t[8 + i], 0xdd);
+    v[4 + i] = _mm512_shuffle_i32x4(t[4 + i], t[12 + i], 0x88);
+    v[12 + i] = _mm512_shuffle_i32x4(t[4 + i], t[12 + i], 0xdd);
+  });
+}
+
+// [group of dimensions][vector of rows][pair of dimensions][row]. row(r) is the address of row r.
+template <class Row>
+[[gnu::noinline]] void pack_queries(std::size_t vectors, std::size_t dim, bool negated, Row row,
+                                    rapt::BF16 *to) {
+  const __m512i sign = _mm512_set1_epi16(negated ? -0x8000 : 0);
+  for (std::size_t d = 0; d < dim; d += amx_group) {
+    for (std::size_t r = 0; r < vectors * amx_rows; r += amx_rows, to += amx_elements) {
+      __m512i v[16];
+      unroll<16>([&](auto i) __attribute__((always_inline)) {
+        v[i] = _mm512_xor_si512(first_elements(row(r + i) + d, dim - d), sign);
+      });
+      transpose_pairs(v);
+      unroll<16>([&](auto i)
+                     __attribute__((always_inline)) { _mm512_storeu_si512(to + i * amx_group, v[i]); });
+    }
+  }
+}
+
+// [group of dimensions][key][dimension]: the keys [first, first + 16), of which `keys` exist.
+[[gnu::noinline]] inline void pack_keys_of_unit(const AttentionTile &tile, std::size_t first,
+                                                std::size_t keys, rapt::BF16 *to) {
+  const std::size_t dim = tile.options().qk_dim;
+  const rapt::BF16 *const from = keys == 0 ? to : tile.k<rapt::BF16>(first);
+  const std::ptrdiff_t stride = tile.options().k_strides.token;
+  if (keys == amx_rows && dim % amx_group == 0) {
+    for (std::size_t i = 0; i < amx_rows; ++i) {
+      const rapt::BF16 *const key = from + at(stride, i);
+      rapt::BF16 *row = to + i * amx_group;
+      for (std::size_t d = 0; d < dim; d += amx_group, row += amx_elements) {
+        _mm512_storeu_si512(row, _mm512_loadu_si512(key + d));
+      }
+    }
+    return;
+  }
+  for (std::size_t d = 0; d < dim; d += amx_group, to += amx_elements) {
+    for (std::size_t i = 0; i < amx_rows; ++i) {
+      _mm512_storeu_si512(to + i * amx_group, i < keys ? first_elements(from + at(stride, i) + d, dim - d)
+                                                       : _mm512_setzero_si512());
+    }
+  }
+}
+// The same of packed keys. Those that do not exist have room in their block.
+[[gnu::noinline]] inline void pack_packed_keys_of_unit(const AttentionTile &tile, std::size_t first,
+                                                       std::size_t keys, rapt::BF16 *to) {
+  const std::size_t dim = tile.options().qk_dim;
+  const __mmask16 exist = static_cast<__mmask16>((1u << keys) - 1);
+  const rapt::BF16 *const from = keys == 0 ? to : tile.k<rapt::BF16>(first);
+  for (std::size_t d = 0; d < dim; d += amx_group, to += amx_elements) {
+    __m512i v[16];
+    unroll<16>([&](auto i) __attribute__((always_inline)) {
+      const auto column = [&](std::size_t of) __attribute__((always_inline)) {
+        return _mm512_cvtepu16_epi32(
+            _mm256_maskz_loadu_epi16(of < dim ? exist : __mmask16{0}, from + rapt::packed_dim_stride * of));
+      };
+      v[i] = _mm512_or_si512(column(d + 2 * i), _mm512_slli_epi32(column(d + 2 * i + 1), 16));
+    });
+    transpose_pairs(v);
+    unroll<16>([&](auto i) __attribute__((always_inline)) { _mm512_storeu_si512(to + i * amx_group, v[i]); });
+  }
+}
+
+// 8 dimensions of 32 keys: rows of keys. `low` has the first 16 keys, `high` the others.
+[[gnu::always_inline]] inline void pack_eight(const rapt::BF16 *low, const rapt::BF16 *high,
+                                              std::ptrdiff_t stride, rapt::BF16 *to) {
+  const auto load = [](const rapt::BF16 *p) __attribute__((always_inline)) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i *>(p));
+  };
+  __m512i a[8], b[8];
+  unroll<8>([&](auto i) __attribute__((always_inline)) {
+    const __m512i first = _mm512_broadcast_i32x4(load(low + at(stride, i)));
+    const __m512i second = _mm512_mask_broadcast_i32x4(first, 0xf0, load(low + at(stride, 8 + i)));
+    const __m512i third = _mm512_mask_broadcast_i32x4(second, 0xf00, load(high + at(stride, i)));
+    a[i] = _mm512_mask_broadcast_i32x4(third, 0xf000, load(high + at(stride, 8 + i)));
+  });
+  unroll<4>([&](auto i) __attribute__((always_inline)) {
+    b[2 * i] = _mm512_unpacklo_epi16(a[2 * i], a[2 * i + 1]);
+    b[2 * i + 1] = _mm512_unpackhi_epi16(a[2 * i], a[2 * i + 1]);
+  });
+  unroll<2>([&](auto i) __attribute__((always_inline)) {
+    a[4 * i] = _mm512_unpacklo_epi32(b[4 * i], b[4 * i + 2]);
+    a[4 * i + 1] = _mm512_unpackhi_epi32(b[4 * i], b[4 * i + 2]);
+    a[4 * i + 2] = _mm512_unpacklo_epi32(b[4 * i + 1], b[4 * i + 3]);
+    a[4 * i + 3] = _mm512_unpackhi_epi32(b[4 * i + 1], b[4 * i + 3]);
+  });
+  unroll<4>([&](auto i) __attribute__((always_inline)) {
+    _mm512_storeu_si512(to + 2 * i * amx_group, _mm512_unpacklo_epi64(a[i], a[4 + i]));
+    _mm512_storeu_si512(to + (2 * i + 1) * amx_group, _mm512_unpackhi_epi64(a[i], a[4 + i]));
+  });
+}
+
+// [16 dimensions][dimension][key] at distances of `pitch`, an even number of them: the keys [first, first +
+// 32), of which `keys` exist.
+[[gnu::noinline]] inline void pack_values_of_group(const AttentionTile &tile, std::size_t first,
+                                                   std::size_t keys, std::size_t pitch, rapt::BF16 *to) {
+  const std::size_t dim = tile.options().v_dim;
+  const std::ptrdiff_t stride = tile.options().v_strides.token;
+  const rapt::BF16 *const low = keys == 0 ? to : tile.v<rapt::BF16>(first), *const high =
+                                                                                keys <= 16
+                                                                                    ? low
+                                                                                    : tile.v<rapt::BF16>(
+                                                                                          first + 16);
+  const std::size_t end = (dim + amx_group - 1) / amx_group * amx_group;
+  for (std::size_t d = 0; d < end; d += amx_rows, to += pitch) {
+    for (std::size_t half = 0; half < 16; half += 8) {
+      const std::size_t c = d + half, left = c < dim ? dim - c : 0;
+      if (keys == amx_group && left >= 8) {
+        pack_eight(low + c, high + c, stride, to + half * amx_group);
+        continue;
+      }
+      alignas(64) rapt::BF16 part[amx_group * 8];
+      for (std::size_t i = 0; i < amx_group; ++i) {
+        const rapt::BF16 *const row = i < 16 ? low : high;
+        _mm_store_si128(
+            reinterpret_cast<__m128i *>(part + i * 8),
+            i < keys && left > 0 ? first_eight(row + at(stride, i % 16) + c, left) : _mm_setzero_si128());
+      }
+      pack_eight(part, part + 16 * 8, 8, to + half * amx_group);
+    }
+  }
+}
+
+}  // namespace

@@ -1,0 +1,63 @@
+// The AMX tiles of a call, and their instructions by number.
+//
+// Assembly in place of intrinsics: those of gcc do not say that they read and write memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "contract/types.hpp"
+
+namespace {
+
+// 16 rows of 64 bytes: 16 x 16 numbers, or 16 rows of 32 bf16.
+inline constexpr std::size_t amx_rows = 16, amx_row_bytes = 64, amx_elements = 512;
+
+struct alignas(64) TileConfiguration {
+  std::uint8_t palette = 0, start_row = 0, reserved[14] = {};
+  std::uint16_t row_bytes[16] = {};
+  std::uint8_t rows[16] = {};
+
+  static TileConfiguration present() {
+    TileConfiguration now;
+    __asm__ volatile("sttilecfg %0" : "=m"(now));
+    return now;
+  }
+};
+
+// Eight whole tiles for the time of an object.
+class TileRegisters {
+ public:
+  TileRegisters() {
+    TileConfiguration whole;
+    whole.palette = 1;
+    for (std::size_t i = 0; i < 8; ++i) {
+      whole.row_bytes[i] = amx_row_bytes;
+      whole.rows[i] = amx_rows;
+    }
+    __asm__ volatile("ldtilecfg %0" : : "m"(whole) : "memory");
+  }
+  ~TileRegisters() { __asm__ volatile("tilerelease"); }
+  TileRegisters(const TileRegisters &) = delete;
+  TileRegisters &operator=(const TileRegisters &) = delete;
+};
+
+template <int tile>
+[[gnu::always_inline]] inline void load_tile(const void *at, std::size_t stride) {
+  __asm__ volatile("tileloadd (%0,%1), %%tmm%c2" : : "r"(at), "r"(stride), "i"(tile) : "memory");
+}
+template <int tile>
+[[gnu::always_inline]] inline void store_tile(void *at, std::size_t stride) {
+  __asm__ volatile("tilestored %%tmm%c2, (%0,%1)" : : "r"(at), "r"(stride), "i"(tile) : "memory");
+}
+template <int tile>
+[[gnu::always_inline]] inline void zero_tile() {
+  __asm__ volatile("tilezero %%tmm%c0" : : "i"(tile));
+}
+// to += a * b: rows of 16 pairs by columns of 16 pairs.
+template <int to, int a, int b>
+[[gnu::always_inline]] inline void multiply_tiles() {
+  __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(to), "i"(a), "i"(b));
+}
+
+}  // namespace

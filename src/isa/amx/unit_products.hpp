@@ -1,0 +1,230 @@
+// The products of a panel by AMX, with weights between them.
+//
+// A unit is the scores of 32 keys and of half of the panel's rows, keys by rows like all scores. AMX tiles 0
+// to 3 accumulate two of keys by two of rows, 4 and 5 have keys or values, 6 and 7 queries or weights: as
+// many loads as products, where one of keys by four of rows has five loads to four.
+//
+// A product takes 16 cycles and the vector operations beside it are free. So the weights of an earlier unit
+// are computed between the products of this one. Accumulators are stored when the next ones need the tiles:
+// stored at once they would wait for their last product.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+
+#include "contract/bf16_arithmetic.hpp"
+#include "contract/types.hpp"
+#include "isa/amx/tiles.hpp"
+#include "isa/avx512/simd.hpp"
+#include "kernels/attention/panels.hpp"
+#include "kernels/vector/unroll.hpp"
+
+namespace {
+
+inline constexpr std::size_t unit_keys = amx_group, amx_pitch = amx_rows * tile_pitch;
+inline constexpr std::size_t scores_stride = tile_pitch * sizeof(float);
+
+// Keys as AMX tiles: 16 keys are `pitch` elements after the 16 before them, a group of dimensions `step`.
+struct KeyTiles {
+  const rapt::BF16 *first;
+  std::size_t pitch, step, row_bytes;
+
+  KeyTiles from(std::size_t key) const { return {first + key / amx_rows * pitch, pitch, step, row_bytes}; }
+};
+
+// The weights of a unit: scores to pairs of bf16, which lie as products want them.
+struct UnitWeights {
+  const float *scores;
+  rapt::BF16 *to;
+  const float *to_log2, *offset;  // of each row
+};
+
+// vectors: of the panel's rows. wide: those of a unit.
+template <std::size_t vectors>
+class UnitProducts {
+ public:
+  static constexpr std::size_t wide = vectors < 2 ? vectors : 2, units_of_block = 2 * vectors / wide;
+
+  // 0 where no weight since clear() is NaN or reaches 2.
+  bool all_small() const { return _mm512_test_epi32_mask(bits_, _mm512_set1_epi32(~bits_of_small)) == 0; }
+  void clear() { bits_ = _mm512_setzero_si512(); }
+
+  bool awaits(const float *to) const { return pending_ == to; }
+  void flush() {
+    if (!pending_) return;
+    each([&](auto a, auto c) __attribute__((always_inline)) { store<a, c>(pending_); });
+    pending_ = nullptr;
+  }
+
+  // The scores of a unit, which flush() or the next products store to `to`.
+  void scores(const KeyTiles &keys, const rapt::BF16 *queries, std::size_t steps, float *to) {
+    scores_from<0>(keys, queries, steps, to, [](auto, auto) __attribute__((always_inline)){});
+  }
+
+  void weights(const UnitWeights &w) {
+    Weigher weigher(w);
+    unroll<16 * wide>([&](auto i) __attribute__((always_inline)) { weigher.template pair<i>(); });
+    bits_ = _mm512_or_si512(bits_, weigher.bits);
+  }
+
+  // Both, of different units. pairs: of keys between two products.
+  template <std::size_t pairs>
+  [[gnu::noinline, gnu::flatten]] void scores_and_weights(const KeyTiles &keys, const rapt::BF16 *queries,
+                                                          std::size_t steps, float *to,
+                                                          const UnitWeights &w) {
+    Weigher weigher(w);
+    scores_from<8 / pairs>(
+        keys, queries, steps, to, [&](auto t, auto product) __attribute__((always_inline)) {
+          unroll<pairs>([&](auto i) __attribute__((always_inline)) {
+            weigher.template pair<(t * 2 * wide + product) * pairs + i>();
+          });
+        });
+    bits_ = _mm512_or_si512(bits_, weigher.bits);
+  }
+
+  // out[d][row] += the weights of `groups` groups of keys times their values, for `depth` times 16
+  // dimensions, an even number, and then the sum of the weights; out counts as 0 if it is `fresh`. Values of
+  // 16 dimensions lie `pitch` elements apart.
+  [[gnu::noinline, gnu::flatten]] void values(const rapt::BF16 *values, std::size_t pitch, std::size_t depth,
+                                              const rapt::BF16 *ones, const rapt::BF16 *weights,
+                                              std::size_t groups, bool fresh, float *out) {
+    for (std::size_t ct = 0; ct < depth; ct += 2, values += 2 * pitch, out += 2 * amx_pitch) {
+      for (std::size_t c = 0; c < vectors; c += wide) {
+        values_of<2>(values, pitch, amx_elements, amx_row_bytes, weights + c * amx_elements, groups, fresh,
+                     out + c * amx_rows);
+      }
+    }
+    flush();
+    for (std::size_t c = 0; c < vectors; c += wide) {
+      values_of<1>(ones, 0, 0, 0, weights + c * amx_elements, groups, fresh, out + c * amx_rows);
+    }
+  }
+
+ private:
+  // The bits of a small weight's sum with `magic`, and of 0.
+  static constexpr int bits_of_small = 0x47c03fff;
+
+  // z - floor(z), rounded to nearest, is z less the nearest integer, plus 1 where that is negative.
+  // VREDUCEPS by floor() rounds down too: 31 weights would differ.
+  struct Weigher {
+    using C = rapt::Bf16Contract;
+    const UnitWeights of;
+    __m512i bits = _mm512_setzero_si512();
+    __m512 to_log2, offset;
+    const __m512 c1 = _mm512_set1_ps(C::c1), c2 = _mm512_set1_ps(C::c2), c3 = _mm512_set1_ps(C::c3);
+    const __m512 lowest = _mm512_set1_ps(C::lowest), magic = _mm512_set1_ps(C::magic);
+    const __m512 one = _mm512_set1_ps(1.0f), zero = _mm512_setzero_ps();
+    const __m512i low_to_high = _mm512_set4_epi32(0x0d0c0c0c, 0x09080808, 0x05040404, 0x01000000);
+
+    [[gnu::always_inline]] explicit Weigher(const UnitWeights &w) : of(w) {}
+
+    // Pair i of keys: 16 of each vector of rows.
+    template <std::size_t i>
+    [[gnu::always_inline]] void pair() {
+      constexpr std::size_t row = i / 16 * 16, pair = i % 16;
+      if constexpr (pair == 0) {
+        to_log2 = _mm512_loadu_ps(of.to_log2 + row);
+        offset = _mm512_loadu_ps(of.offset + row);
+      }
+      const float *const at = of.scores + 2 * pair * tile_pitch + row;
+      const __m512i even = weight(_mm512_loadu_ps(at)), odd = weight(_mm512_loadu_ps(at + tile_pitch));
+      _mm512_storeu_si512(of.to + i / 16 * amx_elements + pair * 32,
+                          _mm512_mask_shuffle_epi8(even, 0xccccccccccccccccull, odd, low_to_high));
+      bits = _mm512_ternarylogic_epi32(bits, even, odd, 0xfe);
+    }
+    [[gnu::always_inline]] __m512i weight(__m512 score) const {
+      const __m512 z = _mm512_fmadd_ps(score, to_log2, offset);
+      const __mmask16 counts = _mm512_cmp_ps_mask(z, lowest, _CMP_NLT_UQ);
+      const __m512 r = _mm512_reduce_ps(z, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+      const __m512 f = _mm512_mask_add_ps(r, _mm512_cmp_ps_mask(r, zero, _CMP_LT_OQ), r, one);
+      const __m512 p = _mm512_fmadd_ps(_mm512_fmadd_ps(_mm512_fmadd_ps(c3, f, c2), f, c1), f, z);
+      return _mm512_castps_si512(_mm512_maskz_add_ps(counts, p, magic));
+    }
+  };
+
+  // f(AMX tile of keys or dimensions, of rows) of all accumulators, those of rows last.
+  template <std::size_t deep = 2, class F>
+  [[gnu::always_inline]] static void each(F f) {
+    unroll<deep>([&](auto a) __attribute__((always_inline)) {
+      unroll<wide>([&](auto c) __attribute__((always_inline)) { f(a, c); });
+    });
+  }
+  template <std::size_t a, std::size_t c>
+  [[gnu::always_inline]] static void store(float *to) {
+    store_tile<2 * a + c>(to + a * amx_pitch + c * amx_rows, scores_stride);
+  }
+
+  // beside(step, number of the product) is called in the first `beside_steps`.
+  template <std::size_t beside_steps, class Beside>
+  [[gnu::always_inline]] void scores_from(const KeyTiles &keys, const rapt::BF16 *queries, std::size_t steps,
+                                          float *to, Beside beside) {
+    float *const pending = pending_;
+    const rapt::BF16 *at = keys.first;
+    const std::size_t pitch = keys.pitch, key_step = keys.step, row_bytes = keys.row_bytes;
+    const auto step = [&](auto first, auto product) __attribute__((always_inline)) {
+      load_tile<4>(at, row_bytes);
+      each([&](auto a, auto c) __attribute__((always_inline)) {
+        if constexpr (a == 0) load_tile<6 + c>(queries + c * amx_elements, amx_row_bytes);
+        if constexpr (a == 1 && c == 0) load_tile<5>(at + pitch, row_bytes);
+        if constexpr (first) {
+          if (pending) store<a, c>(pending);
+          zero_tile<2 * a + c>();
+        }
+        multiply_tiles<2 * a + c, 4 + a, 6 + c>();
+        product(std::integral_constant<std::size_t, a * wide + c>{});
+      });
+      at += key_step;
+      queries += vectors * amx_elements;
+    };
+    constexpr std::size_t unrolled = beside_steps == 0 ? 1 : beside_steps;
+    unroll<unrolled>([&](auto t) __attribute__((always_inline)) {
+      step(
+          std::bool_constant<t == 0>{}, [&](auto product) __attribute__((always_inline)) {
+            if constexpr (beside_steps != 0) beside(t, product);
+          });
+    });
+    for (std::size_t t = unrolled; t < steps; ++t) {
+      step(std::false_type{}, [](auto) __attribute__((always_inline)){});
+    }
+    pending_ = to;
+  }
+
+  template <std::size_t deep>
+  [[gnu::always_inline]] void values_of(const rapt::BF16 *values, std::size_t pitch, std::size_t step,
+                                        std::size_t stride, const rapt::BF16 *weights, std::size_t groups,
+                                        bool fresh, float *out) {
+    float *const pending = pending_;
+    const auto take = [&](auto first) __attribute__((always_inline)) {
+      load_tile<4>(values, stride);
+      each<deep>([&](auto a, auto c) __attribute__((always_inline)) {
+        if constexpr (a == 0) load_tile<6 + c>(weights + c * amx_elements, amx_row_bytes);
+        if constexpr (a == 1 && c == 0) load_tile<5>(values + pitch, stride);
+        if constexpr (first) {
+          if (pending) store<a, c>(pending);
+          if (fresh) {
+            zero_tile<2 * a + c>();
+          } else {
+            load_tile<2 * a + c>(out + a * amx_pitch + c * amx_rows, scores_stride);
+          }
+        }
+        multiply_tiles<2 * a + c, 4 + a, 6 + c>();
+      });
+      values += step;
+      weights += vectors * amx_elements;
+    };
+    take(std::true_type{});
+    for (std::size_t g = 1; g < groups; ++g) take(std::false_type{});
+    if constexpr (deep == 1) {
+      unroll<wide>([&](auto c) __attribute__((always_inline)) { store<0, c>(out); });
+      pending_ = nullptr;
+    } else {
+      pending_ = out;
+    }
+  }
+
+  float *pending_ = nullptr;  // where the accumulators belong
+  __m512i bits_ = _mm512_setzero_si512();
+};
+
+}  // namespace
