@@ -26,17 +26,18 @@ std::uint64_t read_xcr0() {
   return (std::uint64_t{high} << 32) | low;
 }
 
-// Linux saves the registers of AMX tiles for a process that has asked for permission, as they take 8 KB per
-// thread. Nothing is asked for levels that are not compiled.
-bool tiles_permitted() {
+// Whether the operating system saves the registers of AMX tiles. Linux does for a process that has asked for
+// permission, as they take 8 KB per thread; it grants none where XCR0 lacks them. Nothing is asked for levels
+// that are not compiled.
+bool tiles_permitted([[maybe_unused]] std::uint64_t xcr0) {
+#if defined(__linux__)
   bool needed = false;
   for (const LevelNeeds &level : level_needs) needed |= level.needs.contains(Feature::amx_tile);
   if (!needed) return true;
-#if defined(__linux__)
   constexpr long arch_req_xcomp_perm = 0x1023, tile_data = 18;
   return syscall(SYS_arch_prctl, arch_req_xcomp_perm, tile_data) == 0;
 #else
-  return true;
+  return (xcr0 & 0x60000) == 0x60000;
 #endif
 }
 
@@ -58,8 +59,8 @@ CpuFeatures detect_features() {
   constexpr bool none = true;
   const bool ymm = (xcr0 & 0x06) == 0x06;
   const bool zmm = (xcr0 & 0xe6) == 0xe6;
-  const bool tiles_saved = (xcr0 & 0x60000) == 0x60000 && ((leaf_7.d >> 24) & 1);
-  const bool tiles = tiles_saved && tiles_permitted();
+  const bool has_tiles = osxsave && ((leaf_7.d >> 24) & 1);
+  const bool tiles = has_tiles && tiles_permitted(xcr0);
   CpuFeatures features;
 #define X86_FEATURE(feature, name, macro, word, bit, state) \
   if ((word >> bit) & 1) {                                  \
@@ -67,7 +68,7 @@ CpuFeatures detect_features() {
     if (state) features.usable.add(Feature::feature);       \
   }
 #include "dispatch/features.def"
-  if (tiles_saved && !tiles) {
+  if (has_tiles && !tiles) {
     const FeatureSet of_tiles(Feature::amx_tile, Feature::amx_bf16, Feature::amx_int8);
     features.refused = of_tiles.without(of_tiles.without(features.reported));
   }
