@@ -91,6 +91,13 @@ TEST_CASE("tiles that share keys, and references that move or lie far from 0") {
   }
 }
 
+TEST_CASE("scores that are all far below 0") {
+  Inputs of = draw(70, 200, 40, 24, 1e6);
+  for (BF16 &x : of.q) x = BF16(std::fabs(static_cast<double>(static_cast<float>(x))));
+  for (BF16 &x : of.k) x = BF16(-std::fabs(static_cast<double>(static_cast<float>(x))));
+  check_levels(of);
+}
+
 // Later keys are larger: a reference moves in the middle of a chunk, in some rows of a tile.
 TEST_CASE("references that move late") {
   Inputs of = draw(70, 512, 64, 16, 1);

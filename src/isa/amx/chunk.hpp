@@ -100,17 +100,16 @@ class ChunkOfTile {
 
  private:
   void find_plain_keys() {
-    seen_by_all_ = {0, ~std::size_t{0}};
+    seen_by_all_ = ~std::size_t{0};
     for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
-      const AttentionTile::Range all = rows_.vector_range(r).all;
-      if (all.first > seen_by_all_.first) seen_by_all_.first = all.first;
-      if (all.end < seen_by_all_.end) seen_by_all_.end = all.end;
+      const std::size_t end = rows_.vector_range(r).all.end;
+      if (end < seen_by_all_) seen_by_all_ = end;
     }
   }
+  // A row that has a reference has seen a key before this block.
   bool is_plain(std::size_t b) const {
-    const std::size_t key = begin_ + b * block;
-    return all_have_reference_ && !some_far_ && !rows_.made && !o_.mask && key >= seen_by_all_.first &&
-           key + block <= seen_by_all_.end;
+    return all_have_reference_ && !some_far_ && !rows_.made && !o_.mask &&
+           begin_ + (b + 1) * block <= seen_by_all_;
   }
 
   // A unit is that many in its block, keys first and then rows.
@@ -320,7 +319,7 @@ class ChunkOfTile {
   std::size_t next_unit_ = 0;  // of scores to multiply
   std::size_t group_ = 0,
               first_group_ = 0;  // of the part: where the next weights go, the first not multiplied
-  AttentionTile::Range seen_by_all_{};
+  std::size_t seen_by_all_ = 0;  // the end of these keys
   bool all_have_reference_ = false, some_far_ = false, has_values_ = false;
   bool plain_[rapt::attention_chunk / block] = {};
   alignas(64) float largest_[rapt::attention_tile_rows];
