@@ -139,6 +139,19 @@ TEST_CASE("the workspaces have the sizes that rapt.h tells") {
   }
 }
 
+TEST_CASE("bf16 arithmetic takes less than 1 MB of workspace for heads of 128") {
+  rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;
+  options.q_type = RAPT_BF16;
+  std::size_t before = 0, bytes = 0;
+  for (const std::size_t dim : Sizes{1, 32, 64, 96, 128}) {
+    options.qk_dim = dim;
+    REQUIRE(rapt_attention_workspace(&options, &bytes) == RAPT_OK);
+    CHECK(bytes >= before);
+    CHECK(bytes < std::size_t{1} << 20);
+    before = bytes;
+  }
+}
+
 TEST_CASE_TEMPLATE("packed keys lie where rapt.h says", T, float, double) {
   constexpr std::size_t dim = 5, tokens = 150, stride = 7;
   std::vector<T> k(tokens * stride), packed(3 * 64 * dim, T(-9));

@@ -142,9 +142,9 @@ RAPT_API const char *rapt_version(void);
 /* ---- instruction-set levels --------------------------------------------------------------------------- */
 
 /* The number of compiled levels. Their order is weakest first: "scalar", then "avx2", "avx2_vnni", "avx512",
- * "avx512_vnni" on x86-64 or "neon", "neon_dotprod" on AArch64. The first call of any function chooses the best usable level. The environment variable
- * RAPT_ISA names another one. A name that is unknown, or that this CPU cannot run, is ignored:
- * rapt_isa_status() reports it. */
+ * "avx512_vnni", "amx" on x86-64 or "neon", "neon_dotprod" on AArch64. The first call of any function chooses
+ * the best usable level. The environment variable RAPT_ISA names another one. A name that is unknown, or that
+ * this CPU cannot run, is ignored: rapt_isa_status() reports it. */
 RAPT_API size_t rapt_isa_count(void);
 
 /* The name of level `index`; null if index >= rapt_isa_count(). */
@@ -184,8 +184,8 @@ typedef enum rapt_type rapt_type;
 
 /* The arithmetic of products and sums. The default is f64 for f64, BF16 where q, keys and values are bf16,
  * and F32 elsewhere. BF16 is for these types alone; other types, and FAST, which this version lacks, are
- * RAPT_BAD_ARITHMETIC. With keys and values of RAPT_I8 products are exact integers, and the rest is F32. Every
- * gradient is computed in F32.
+ * RAPT_BAD_ARITHMETIC. With keys and values of RAPT_I8 products are exact integers, and the rest is F32.
+ * Every gradient is computed in F32.
  *
  * BF16 rounds the weights of keys to bf16 and multiplies as AMX does, with the same bits on every CPU. Its
  * products count subnormal operands as 0 and flush tiny results to 0. */
@@ -477,7 +477,8 @@ typedef struct rapt_attention_options {
  * depends on types and dimensions of the heads alone: e * (64 * qk_dim + 128 * v_dim + 8192) + 64 bytes,
  * where e is 4 for f32 and 8 for f64. Keys and values of 16 bits take 256 * (qk_dim + v_dim) + 128 bytes
  * more. RAPT_I8 takes 128 * K + 256 * (G + 2 * V + 128) + 64 bytes: K and V are qk_dim and v_dim rounded up
- * to 32, G the scale groups of a key.
+ * to 32, G the scale groups of a key. RAPT_ARITHMETIC_BF16 has room for packed keys and values: below 1 MB
+ * for heads of 128.
  *
  * Aliasing: out may be exactly q, with the same strides and v_dim = qk_dim. It must overlap nothing else.
  *
@@ -587,8 +588,8 @@ typedef struct rapt_attention_gradients {
   rapt_strides dout_strides, dq_strides, dk_strides, dv_strides;
   void *dbias;  /* with options->bias_strides; summed where they repeat an element; or null */
   void *dsinks; /* [q_heads], or null */
-  /* Of dq, dk and dv: RAPT_F32 for f32 where the inputs have 16 bits; RAPT_TYPE_DEFAULT: q_type for dq, kv_type
-   * for dk and dv. dbias and dsinks have the arithmetic type. */
+  /* Of dq, dk and dv: RAPT_F32 for f32 where the inputs have 16 bits; RAPT_TYPE_DEFAULT: q_type for dq,
+   * kv_type for dk and dv. dbias and dsinks have the arithmetic type. */
   rapt_type type;
 } rapt_attention_gradients;
 
@@ -649,8 +650,9 @@ RAPT_API rapt_status rapt_attention_backward_run(const void *q, const void *k, c
                                                  size_t last, void *workspace, size_t workspace_size);
 RAPT_API rapt_status rapt_attention_backward_tasks(const rapt_attention_options *options,
                                                    const rapt_attention_gradients *gradients, size_t *tasks);
-/* Bytes of workspace: e * (128 * qk_dim + 128 * v_dim + 12800) + 64, where e is 4 for f32 and 8 for f64. If q, k, v
- * or out has 16 bits, e * ((128 + kv_len) * (qk_dim + v_dim) + 64) more: sums over the rows are kept in f32. */
+/* Bytes of workspace: e * (128 * qk_dim + 128 * v_dim + 12800) + 64, where e is 4 for f32 and 8 for f64. If
+ * q, k, v or out has 16 bits, e * ((128 + kv_len) * (qk_dim + v_dim) + 64) more: sums over the rows are kept
+ * in f32. */
 RAPT_API rapt_status rapt_attention_backward_workspace(const rapt_attention_options *options, size_t *bytes);
 
 #ifdef __cplusplus

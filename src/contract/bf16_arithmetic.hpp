@@ -6,11 +6,11 @@
 // groups of 32 dimensions, outputs groups of 32 keys.
 //
 // Weights. A score s has z = s * c - reference * c, by one fused operation, and the weight 2^z * 2^-7. c is
-// to_log2; for a scale of 0 it is the least subnormal, so that -inf times c is -inf. Where reference * c is not
-// below 2^26, its rounding would outweigh z: then z = (s - reference) * c. With f = z - floor(z), the polynomial f + f * (c1 + f * (c2 + f * c3)) approximates 2^f - 1, so
-// that z plus its last three terms, in units of 2^-7, is a bf16 with the exponent and fraction of the weight:
-// the low bits of its sum with `magic`. Relative error 8.74e-5 before rounding to bf16. A weight below 2^-71
-// is 0.
+// to_log2; for a scale of 0 it is the least subnormal, so that -inf times c is -inf. Where reference * c is
+// not below 2^26, its rounding would outweigh z: then z = (s - reference) * c. With f = z - floor(z), the
+// polynomial f + f * (c1 + f * (c2 + f * c3)) approximates 2^f - 1, so that z plus its last three terms, in
+// units of 2^-7, is a bf16 with the exponent and fraction of the weight: the low bits of its sum with
+// `magic`. Relative error 8.74e-5 before rounding to bf16. A weight below 2^-71 is 0.
 //
 // The reference of a chunk is the largest score of its first block with a visible key. It moves to a later
 // block's largest score if that has z >= move_from, where the weight is 2 or above. Then results so far are

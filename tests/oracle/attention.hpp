@@ -23,8 +23,8 @@ template <class T>
 struct Attention {
   std::size_t batch = 1, q_heads = 1, kv_heads = 1, q_len = 0, kv_len = 0, qk_dim = 1, v_dim = 1;
   std::vector<T> q, k, v;  // [batch][heads][tokens][dim]
-  // Of keys and values of bytes, [batch][kv_heads][kv_len][scale groups]; the truth wants k and v multiplied by
-  // them.
+  // Of keys and values of bytes, [batch][kv_heads][kv_len][scale groups]; the truth wants k and v multiplied
+  // by them.
   std::vector<T> k_scales, v_scales;
   std::size_t scale_group = 0;
 

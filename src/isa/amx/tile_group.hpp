@@ -84,8 +84,8 @@ class TileGroup {
   }
 
  private:
-  // The queries of AMX are bf16, so that a scale cannot be part of them. One or two rows over 4096 keys of 128
-  // dimensions take the shared body 77 us, and AMX 125: it packs the values.
+  // The queries of AMX are bf16, so that a scale cannot be part of them. One or two rows over 4096 keys of
+  // 128 dimensions take the shared body 77 us, and AMX 125: it packs the values.
   static bool suits(const TileState &state) {
     if (state.tile.rows() <= 2) return false;
     for (std::size_t r = 0; r < state.rows.lanes; ++r) {
