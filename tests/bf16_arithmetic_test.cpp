@@ -1,11 +1,15 @@
 // Attention in bf16 arithmetic where its rules show: results that flushes to zero change, references that
 // move, a scale of 0, and scores so large that a product with the scale rounds by more than a weight.
+#include "isa/scalar/bf16_arithmetic.hpp"
+
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <functional>
 #include <string>
 
+#include "emulate/golden.hpp"
+#include "kernels/attention/flushes.hpp"
 #include "support/attention_call.hpp"
 #include "support/bits.hpp"
 #include "support/every_level.hpp"
@@ -84,6 +88,30 @@ TEST_CASE("bf16 queries and keys have bf16 arithmetic, unless options say f32") 
   CHECK(run(a, o).bits() == by_default);
   o.arithmetic = RAPT_ARITHMETIC_F32;
   CHECK(run(a, o).bits() != by_default);
+}
+
+// Sums of the reference, and of the shared bodies where flushes are in doubt, beside results of the
+// instruction. The sign of a zero is not promised.
+TEST_CASE("a group of products is TDPBF16PS") {
+  std::size_t groups = 0, wrong = 0;
+  const auto is_same = [](float x, float y) { return std::isnan(x) ? std::isnan(y) : x == y; };
+  for (const auto &record : emulate::read_golden<emulate::TileRecord>(RAPT_TEST_GOLDEN, "tdpbf16ps")) {
+    for (std::size_t m = 0; m < record.rows; ++m) {
+      for (std::size_t n = 0; n < record.columns; ++n) {
+        const auto half = [](emulate::Word word, std::size_t i) {
+          return emulate::as_float(i % 2 == 0 ? word << 16 : word & 0xffff0000);
+        };
+        const auto left = [&](std::size_t i) { return half(record.a[m][i / 2], i); };
+        const auto right = [&](std::size_t i) { return half(record.b[i / 2][n], i); };
+        const float sum = emulate::as_float(record.c[m][n]), expected = emulate::as_float(record.d[m][n]);
+        groups += 1;
+        wrong += !is_same(add_group(sum, 2 * std::size_t{record.pairs}, left, right), expected);
+        wrong += !is_same(add_group_with_flushes(sum, 2 * std::size_t{record.pairs}, left, right), expected);
+      }
+    }
+  }
+  CHECK(groups > 10000);
+  CHECK(wrong == 0);
 }
 
 // A flush before rounding, which Arm and qemu have, changes the sum where a result rounds up to the least
