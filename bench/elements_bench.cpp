@@ -127,26 +127,26 @@ void add_rows(Suite &suite, HalfRows own, Narrow narrow) {
   }
 }
 
-// ---- attention, in f32 arithmetic
+// ---- attention
 
 struct HalfAttention {
-  HalfAttention(const AttentionShape &shape, rapt_type type, Narrow narrow)
+  HalfAttention(const AttentionShape &shape, rapt_type type, rapt_arithmetic arithmetic, Narrow narrow)
       : q(halves(narrow, shape.q_heads * shape.q_len * shape.qk_dim, 0)),
         k(halves(narrow, shape.kv_heads * shape.kv_len * shape.qk_dim, 1)),
         v(halves(narrow, shape.kv_heads * shape.kv_len * shape.v_dim, 2)),
         out(shape.q_heads * shape.q_len * shape.v_dim),
         options(attention_options<float>(shape)),
-        workspace(workspace_bytes(type)) {
+        workspace(workspace_bytes(type, arithmetic)) {
     std::size_t tasks = 0, length = 0;
     require_ok(rapt_attention_partial_tasks(&options, &tasks, &length));
     partial_tasks = tasks;
     partials = Buffer<float>(length);
     require_ok(rapt_attention_tasks(&options, &this->tasks));
   }
-  std::size_t workspace_bytes(rapt_type type) {
+  std::size_t workspace_bytes(rapt_type type, rapt_arithmetic arithmetic) {
     options.q_type = type;
     options.kv_type = options.out_type = RAPT_TYPE_DEFAULT;
-    options.arithmetic = RAPT_ARITHMETIC_F32;
+    options.arithmetic = arithmetic;
     std::size_t bytes = 0;
     require_ok(rapt_attention_workspace(&options, &bytes));
     return bytes;
@@ -173,13 +173,14 @@ struct HalfAttention {
 
 using Part = void (HalfAttention::*)() const;
 
-void add_attention_part(Suite &suite, Part part, rapt_type type, Narrow narrow, bool prompts) {
+void add_attention_part(Suite &suite, Part part, rapt_type type, Narrow narrow, bool prompts,
+                        rapt_arithmetic arithmetic = RAPT_ARITHMETIC_F32) {
   Kernel<Part> kernel = kernel_of(suite, part);
   const auto add = [&](const std::string &size, const AttentionShape &shape) {
     Work work = attention_work(shape, 2);
     work.element_bytes = sizeof(float);
     kernel.add(size, work, [=] {
-      HalfAttention buffers(shape, type, narrow);
+      HalfAttention buffers(shape, type, arithmetic, narrow);
       buffers.partial();  // merge needs numbers to merge
       return [buffers = std::move(buffers)](Part one) { (buffers.*one)(); };
     });
@@ -245,6 +246,16 @@ void add_attention_part(Suite &suite, Part part, rapt_type type, Narrow narrow, 
 RAPT_REGISTER_HALVES(f16, RAPT_F16)
 RAPT_REGISTER_HALVES(bf16, RAPT_BF16)
 #undef RAPT_REGISTER_HALVES
+
+void register_attention_in_bf16(Suite &suite) {
+  add_attention_part(suite, &HalfAttention::whole, RAPT_BF16, rapt_convert_f32_to_bf16, true,
+                     RAPT_ARITHMETIC_BF16);
+}
+void register_attention_partial_in_bf16(Suite &suite) {
+  if (suite.plan().quick) return;
+  add_attention_part(suite, &HalfAttention::partial, RAPT_BF16, rapt_convert_f32_to_bf16, false,
+                     RAPT_ARITHMETIC_BF16);
+}
 
 void register_dot_i8(Suite &suite) { add_dot(suite, rapt_dot_i8, bytes<std::int8_t>, bytes<std::int8_t>, 1); }
 void register_dot_u8i8(Suite &suite) {
