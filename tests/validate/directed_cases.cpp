@@ -10,6 +10,7 @@ constexpr const char *softmax = "softmax";
 constexpr const char *all_rows = "softmax log_softmax logsumexp";
 constexpr const char *forward = "attention";
 constexpr const char *split = "attention attention_partial attention_merge";
+constexpr const char *in_bf16 = "attention_in_bf16";
 constexpr const char *backward = "attention_backward";
 constexpr const char *of_bytes = "attention_i8";
 
@@ -85,6 +86,8 @@ constexpr DirectedCase cases[] = {
      "rows=5 n=70 kv_heads=2 input=bad_values seed=3 v_dim=20 causal=2 window_left=2 scale=0.1"},
     {"a value that is not finite, before what rows see: many rows", forward,
      "rows=40 n=40 kv_heads=2 input=bad_values seed=3 v_dim=20 window_left=2 scale=0.1"},
+    {"a value that is not finite, in a group that begins before what rows see", in_bf16,
+     "rows=26 n=96 kv_heads=2 input=bad_values seed=1 v_dim=3 causal=70 window_left=66 scale=0.1"},
     {"a key that is not finite, excluded by a bias of -inf alone: few rows", forward,
      "rows=6 n=20 kv_heads=2 input=bad_keys seed=4 bias=each bias_excludes scale=0.1"},
     {"a key that is not finite, excluded by a bias of -inf alone: many rows", forward,
