@@ -179,6 +179,7 @@ void add_attention_part(Suite &suite, Part part, rapt_type type, Narrow narrow, 
   const auto add = [&](const std::string &size, const AttentionShape &shape) {
     Work work = attention_work(shape, 2);
     work.element_bytes = sizeof(float);
+    work.by_tiles = arithmetic == RAPT_ARITHMETIC_BF16;
     kernel.add(size, work, [=] {
       HalfAttention buffers(shape, type, arithmetic, narrow);
       buffers.partial();  // merge needs numbers to merge

@@ -2,6 +2,8 @@
 // cmake/isa.cmake gives.
 #include "limits/loops.hpp"
 
+#include <cstdint>
+
 #include RAPT_LIMITS_REGISTERS
 
 namespace {
@@ -57,6 +59,28 @@ std::size_t products_of_bytes() {
 }
 #else
 constexpr std::size_t (*products_of_bytes)() = nullptr;
+#endif
+
+#ifdef __AMX_BF16__
+// Four accumulators: a product takes 16 cycles, and its sum is ready after 52.
+std::size_t products_of_tiles() {
+  constexpr std::size_t rounds = 4096;
+  struct alignas(64) {
+    unsigned char palette = 1, start_row = 0, reserved[14] = {};
+    std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64};
+    unsigned char rows[16] = {16, 16, 16, 16, 16, 16};
+  } whole;
+  __asm__ volatile("ldtilecfg %0" : : "m"(whole) : "memory");  // zeroes the tiles
+  for (std::size_t round = 0; round < rounds; ++round) {
+    __asm__ volatile(
+        "tdpbf16ps %tmm5, %tmm4, %tmm0\n\ttdpbf16ps %tmm5, %tmm4, %tmm1\n\t"
+        "tdpbf16ps %tmm5, %tmm4, %tmm2\n\ttdpbf16ps %tmm5, %tmm4, %tmm3");
+  }
+  __asm__ volatile("tilerelease");
+  return rounds * 4;
+}
+#else
+constexpr std::size_t (*products_of_tiles)() = nullptr;
 #endif
 
 // Each addition of a chain of integers takes a cycle on every core. Multiply-adds beside it keep the clock
@@ -163,6 +187,7 @@ const LimitLoops RAPT_LIMITS_ENTRY = {
     .fma_f64 = fused_multiply_adds<F64, double>,
     .clock = cycles,
     .products_i8 = products_of_bytes,
+    .products_bf16 = products_of_tiles,
     .load = {load_all<false>, load_all<true>},
     .store = store_all,
     .copy = {copy_all<false>, copy_all<true>},

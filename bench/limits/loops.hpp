@@ -18,6 +18,8 @@ struct LimitLoops {
   // The number of sums of products of bytes, of whole registers; null for a level without an instruction for
   // them.
   std::size_t (*products_i8)();
+  // The same of whole AMX tiles of bf16.
+  std::size_t (*products_bf16)();
 
   void (*load[2])(const void *from, std::size_t bytes);
   void (*store)(void *to, std::size_t bytes);

@@ -15,7 +15,7 @@ LEVELS = ("L1", "L2", "L3", "mem")
 
 # The limits of the machine, as the benchmark names them.
 RESOURCES = (
-    "fma_f32", "fma_f64", "products_i8", "clock",
+    "fma_f32", "fma_f64", "products_i8", "products_bf16", "clock",
     *(f"{access}:{level}" for access in ("load", "store", "copy", "copy_nt", "update") for level in LEVELS),
 )  # fmt: skip
 

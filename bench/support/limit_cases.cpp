@@ -60,6 +60,9 @@ std::vector<LimitCase> limit_cases(const std::vector<std::string> &isas,
     if (loops->products_i8) {
       cases.push_back({isa, "products_i8", 0, rate_of(loops->products_i8, operations_of_fma(isa, 1))});
     }
+    if (loops->products_bf16) {
+      cases.push_back({isa, "products_bf16", 0, rate_of(loops->products_bf16, 2 * multiply_adds_of_tile)});
+    }
     for (std::size_t level = 0; level < sets.size(); ++level) {
       const std::size_t bytes = sets[level].bytes;
       const auto add = [&](const char *access, Pass pass) {

@@ -79,6 +79,7 @@ std::vector<Limits::Part> Limits::parts(const Work &work, std::size_t level) con
 std::vector<std::string> Limits::needed_for(const Work &work) const {
   std::vector<std::string> names = {fma_of(work)};
   if (work.byte_uops_per_vector > 0) names.emplace_back("products_i8");
+  if (work.by_tiles) names.emplace_back("products_bf16");
   const std::size_t first = memory_level(work.footprint());
   const std::size_t last = overflow(first, work.footprint()) > 0 ? first + 1 : first;
   for (std::size_t level = first; level <= last; ++level) {
@@ -124,6 +125,10 @@ Bound Limits::bound(const std::string &isa, const Work &work) const {
   if (work.byte_uops_per_vector > 0 && rate(isa, "products_i8") > 0) {
     uop_rate = rate(isa, "products_i8") / operations_of_fma(isa, 1);
     uops = std::ceil(static_cast<double>(work.elements) / lanes_of(isa, 1)) * work.byte_uops_per_vector;
+  }
+  if (work.by_tiles && rate(isa, "products_bf16") > 0) {
+    uop_rate = rate(isa, "products_bf16") / (2 * multiply_adds_of_tile);
+    uops = std::ceil(static_cast<double>(work.elements) / multiply_adds_of_tile);
   }
   if (bytes.seconds == 0 || uop_rate == 0) return {};
 

@@ -77,5 +77,6 @@ class Limits {
 
 // Floating-point operations of a fused multiply-add on a register of the instruction set.
 double operations_of_fma(const std::string &isa, std::size_t element_bytes);
+inline constexpr double multiply_adds_of_tile = 16 * 16 * 32;  // of one product of AMX tiles
 
 }  // namespace rapt::bench
