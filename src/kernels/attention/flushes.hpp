@@ -24,6 +24,25 @@ template <class Flushing>
   return product == 0;
 }
 
+// Whether the results of a tile's products are in doubt. Flushing: of the level.
+template <class Flushing>
+class FlushGuard {
+ public:
+  bool is_doubtful() const { return is_doubtful_; }
+  bool is_exact() const { return is_exact_; }
+  void be_exact() {
+    is_exact_ = true;
+    is_doubtful_ = false;
+  }
+  // After products under `flushing`.
+  void note(const Flushing &flushing) {
+    is_doubtful_ = is_doubtful_ || (is_needed_ && flushing.has_flushed());
+  }
+
+ private:
+  bool is_needed_ = flushes_before_rounding<Flushing>(), is_doubtful_ = false, is_exact_ = false;
+};
+
 inline float with_flush(float x) { return std::fabs(x) < least_normal ? 0.0f : x; }
 
 // fma of normal numbers and zeros. A result of the least normal number may have been rounded up from tiny: at

@@ -145,19 +145,14 @@ class GroupProducts : public WideningProducts<rapt::BF16> {
  public:
   using Base = WideningProducts<rapt::BF16>;
   static constexpr bool sums_by_groups = true;
-
-  GroupProducts(const AttentionTile &tile, const TileRows<float> &rows, float *workspace)
-      : Base(tile, rows, workspace), is_guarded_(flushes_before_rounding<typename S::Flushing>()) {}
+  using Base::Base;
 
   // Whether a result may lack the contract's bits, which be_exact() then gives another run.
-  bool is_doubtful() const { return is_doubtful_; }
-  void be_exact() {
-    is_exact_ = true;
-    is_doubtful_ = false;
-  }
+  bool is_doubtful() const { return guard_.is_doubtful(); }
+  void be_exact() { guard_.be_exact(); }
 
   [[gnu::always_inline]] void scores(const Segment &part, float *scores, float *largest) {
-    if (is_exact_) [[unlikely]]
+    if (guard_.is_exact()) [[unlikely]]
       return exact_scores(part, scores, largest);
     const typename S::Flushing flushing;
     by_vectors<float>(
@@ -165,13 +160,13 @@ class GroupProducts : public WideningProducts<rapt::BF16> {
           group_scores<vectors>(queries_ + part.from, addresses_.k, addresses_.k_step, o_.qk_dim, part.begin,
                                 part.end, scores + part.from, largest);
         });
-    is_doubtful_ = is_doubtful_ || (is_guarded_ && flushing.has_flushed());
+    guard_.note(flushing);
   }
 
   // `exclusions` is null unless some value is not finite.
   [[gnu::always_inline]] void values(const Segment &part, const float *weights, const float *exclusions,
                                      float *out, float *sums) {
-    if (is_exact_) [[unlikely]]
+    if (guard_.is_exact()) [[unlikely]]
       return exact_values(part, weights, exclusions, out, sums);
     const typename S::Flushing flushing;
     by_vectors<float>(
@@ -184,7 +179,7 @@ class GroupProducts : public WideningProducts<rapt::BF16> {
                                          o_.v_dim, out + part.from, sums + part.from);
           }
         });
-    is_doubtful_ = is_doubtful_ || (is_guarded_ && flushing.has_flushed());
+    guard_.note(flushing);
   }
 
  private:
@@ -231,7 +226,7 @@ class GroupProducts : public WideningProducts<rapt::BF16> {
     }
   }
 
-  bool is_guarded_, is_doubtful_ = false, is_exact_ = false;
+  FlushGuard<typename S::Flushing> guard_;
 };
 
 }  // namespace

@@ -20,9 +20,7 @@ class GroupRowProducts : public TransposingProducts<rapt::BF16> {
   static std::size_t workspace_length(const rapt_attention_options &o) { return most_rows * pitch_of(o); }
 
   GroupRowProducts(const AttentionTile &tile, const TileRows<float> &rows, float *workspace)
-      : Base(tile, rows, workspace),
-        pitch_(pitch_of(tile.options())),
-        is_guarded_(flushes_before_rounding<typename S::Flushing>()) {}
+      : Base(tile, rows, workspace), pitch_(pitch_of(tile.options())) {}
 
   static std::size_t padded(std::size_t rows) { return rows <= 2 ? rows : (rows + 3) / 4 * 4; }
 
@@ -39,15 +37,12 @@ class GroupRowProducts : public TransposingProducts<rapt::BF16> {
     }
   }
 
-  bool is_doubtful() const { return is_doubtful_; }
-  void be_exact() {
-    is_exact_ = true;
-    is_doubtful_ = false;
-  }
+  bool is_doubtful() const { return guard_.is_doubtful(); }
+  void be_exact() { guard_.be_exact(); }
 
   void scores(std::size_t first, std::size_t keys, float *scores) {
     const RowRun<E> *const run = runs_.take_block();
-    if (is_exact_) [[unlikely]]
+    if (guard_.is_exact()) [[unlikely]]
       return exact_scores(first, keys, scores);
     const typename S::Flushing flushing;
     by_rows([&](std::size_t r, auto count) __attribute__((always_inline)) {
@@ -59,12 +54,12 @@ class GroupRowProducts : public TransposingProducts<rapt::BF16> {
         group_row_scores<count>(queries, pitch_, run, runs_.last(), keys, o_.qk_dim, scores + r * block);
       }
     });
-    note(flushing);
+    guard_.note(flushing);
   }
 
   void values(std::size_t first, std::size_t keys, const float *weights, float *values, std::size_t pitch) {
     const RowRun<E> *const run = runs_.take_block();
-    if (is_exact_) [[unlikely]] {
+    if (guard_.is_exact()) [[unlikely]] {
       for (std::size_t r = 0; r < rows_.rows; ++r) {
         exact_values(first, keys, weights + r * block, values + r * pitch, [](std::size_t) { return true; });
       }
@@ -75,7 +70,7 @@ class GroupRowProducts : public TransposingProducts<rapt::BF16> {
       group_row_values<count>(weights + r * block, run, keys, runs_.last(), o_.v_dim, values + r * pitch,
                               pitch);
     });
-    note(flushing);
+    guard_.note(flushing);
   }
 
   // Adds the weighted values of a row, where a key with !is_visible(key) has the value 0.
@@ -110,10 +105,6 @@ class GroupRowProducts : public TransposingProducts<rapt::BF16> {
     for (std::size_t r = 0; r < rows; r += 4) f(r, std::integral_constant<std::size_t, 4>{});
   }
 
-  void note(const typename S::Flushing &flushing) {
-    is_doubtful_ = is_doubtful_ || (is_guarded_ && flushing.has_flushed());
-  }
-
   [[gnu::noinline, gnu::cold]] void exact_scores(std::size_t first, std::size_t keys, float *scores) const {
     const std::size_t step = o_.packed_keys ? rapt::packed_dim_stride : 1;
     for (std::size_t r = 0; r < rows_.rows; ++r) {
@@ -132,7 +123,7 @@ class GroupRowProducts : public TransposingProducts<rapt::BF16> {
   }
 
   std::size_t pitch_;
-  bool is_guarded_, is_doubtful_ = false, is_exact_ = false;
+  FlushGuard<typename S::Flushing> guard_;
 };
 
 }  // namespace
