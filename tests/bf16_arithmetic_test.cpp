@@ -137,6 +137,21 @@ TEST_CASE("products around the least normal number") {
   CHECK(flushed > 200);
 }
 
+// 2^-126 - 2^-152 rounds up to the least normal number: a flush before rounding makes it 0.
+TEST_CASE("a sum that rounds up to the least normal number") {
+  for (const std::size_t queries : {std::size_t{2}, std::size_t{20}}) {
+    Random random(6);
+    const Draw zero = [](Random &) { return 0.0; };
+    Arrays a = draw_arrays(queries, 70, 3, random, zero, zero, [](Random &r) { return r.gaussian(); });
+    for (std::size_t i = 0; i < queries; ++i) a.q[3 * i] = BF16(0x1p-63), a.q[3 * i + 2] = BF16(0x1p-76);
+    for (std::size_t j = 0; j < a.keys; j += 3) a.k[3 * j] = BF16(0x1p-63), a.k[3 * j + 2] = BF16(-0x1p-76);
+    rapt_attention_options o = options_of(a);
+    o.scale = 0x1p125;
+    const auto expected = reference(a, o).bits();
+    on_every_level([&] { CHECK(run(a, o).bits() == expected); });
+  }
+}
+
 TEST_CASE("the reference moves where a later block is larger by 2^8, and not before") {
   for (const double jump : {7.9, 8.1, 40.0, 200.0}) {
     Random random(3);
