@@ -11,7 +11,7 @@
 
 namespace {
 
-struct IntegerSimd {
+struct NeonIntegers {
   using Sums = int32x4_t;
   using Wide = int16x8_t;
   using f32 = Neon::f32;

@@ -3,21 +3,11 @@
 
 #include <arm_neon.h>
 
-#include "isa/neon/byte_parts.hpp"
-#include "kernels/byte_products.hpp"
+#include "isa/neon_dotprod/byte_parts.hpp"
 
 namespace {
 
-struct Dotprod {
-  using Bytes = int32x4_t;
-  static constexpr std::size_t width = 16, together = 4;
-
-  static Bytes zero() { return vdupq_n_s32(0); }
-  static Bytes load(const void *p) {
-    return vreinterpretq_s32_u8(vld1q_u8(static_cast<const std::uint8_t *>(p)));
-  }
-  static Bytes load_once(const void *p) { return load(p); }
-  static Bytes load_first(const void *p, std::size_t k) { return vreinterpretq_s32_u8(load_first_16(p, k)); }
+struct Dotprod : DotprodBytes {
   static Bytes bias() { return vreinterpretq_s32_u8(vdupq_n_u8(128)); }
   static Bytes biased(Bytes b) { return veorq_s32(b, bias()); }
   // Not by intrinsics: gcc 12 and its assembler have these from Armv8.2 alone, which asks for more features.
@@ -29,9 +19,7 @@ struct Dotprod {
     __asm__(".arch armv8.2-a+dotprod\n\tudot %0.4s, %1.16b, %2.16b" : "+w"(s) : "w"(f), "w"(b));
     return s;
   }
-  static Bytes join(Bytes a, Bytes b) { return vaddq_s32(a, b); }
   static Bytes less(Bytes a, Bytes b) { return vsubq_s32(a, b); }
-  static std::int64_t sum(Bytes s) { return vaddlvq_s32(s); }
 };
 
 template <>
