@@ -102,6 +102,7 @@ TEST_CASE("levels have what they are for") {
       {"avx512_vnni", {"dot_i8", "dot_u8i8", "dot_rows_i8", "dot_rows_u8i8", "attention_i8"}},
       {"amx", {"attention_in_bf16", "attention_partial_in_bf16"}},
       {"neon_dotprod", {"dot_i8", "dot_u8i8", "dot_rows_i8", "dot_rows_u8i8", "attention_i8"}},
+      {"neon_i8mm", {"dot_u8i8", "dot_rows_u8i8"}},
   };
   for_each_usable_isa([&](const std::string &isa) {
     CAPTURE(isa);

@@ -80,9 +80,9 @@ CpuFeatures detect_features() {
 CpuFeatures detect_features() {
 #if defined(__linux__)
   CpuFeatures features;
-  const unsigned long hwcap = getauxval(AT_HWCAP);
-#define ARM64_FEATURE(feature, name, macro, bit) \
-  if ((hwcap >> bit) & 1) features.usable.add(Feature::feature);
+  const unsigned long hwcap = getauxval(AT_HWCAP), hwcap2 = getauxval(AT_HWCAP2);
+#define ARM64_FEATURE(feature, name, macro, word, bit) \
+  if ((word >> bit) & 1) features.usable.add(Feature::feature);
 #include "dispatch/features.def"
   features.reported = features.usable;
   return features;

@@ -129,7 +129,7 @@ MODELS
       done <<'MODELS'
 cortex-a53|-mcpu=cortex-a53|all
 cortex-a72|-mcpu=cortex-a72|some
-cortex-a76|-mcpu=cortex-a76|some
+cortex-a76|-mcpu=cortex-a76|all
 neoverse-n1|-mcpu=neoverse-n1|some
 a64fx|-mcpu=a64fx|some
 max|-march=armv8.6-a|all

@@ -1,0 +1,24 @@
+// NEON with USDOT, which multiplies unsigned bytes with signed ones.
+#pragma once
+
+#include <arm_neon.h>
+
+#include "isa/neon_dotprod/byte_parts.hpp"
+
+namespace {
+
+struct I8mm : DotprodBytes {
+  // Not by an intrinsic: gcc 12 and its assembler have it from Armv8.2 alone, which asks for more features.
+  static Bytes add_products(Bytes s, Bytes f, Bytes b) {
+    __asm__(".arch armv8.2-a+i8mm\n\tusdot %0.4s, %1.16b, %2.16b" : "+w"(s) : "w"(f), "w"(b));
+    return s;
+  }
+};
+
+template <>
+struct ByteSimd<std::uint8_t> : DirectBytes<I8mm, std::uint8_t> {};
+// SMMLA's second row of factors would be idle with one query.
+template <>
+struct RowSimd<std::uint8_t> : DirectBytes<I8mm, std::uint8_t>, FourByteRows {};
+
+}  // namespace
