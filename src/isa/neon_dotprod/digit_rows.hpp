@@ -20,12 +20,6 @@ namespace {
 
 static_assert(Int8Run::rows == IntegerSimd::digits);
 
-// The digits of the integers from i on, a multiple of 4, of those at `integers`.
-[[gnu::always_inline]] inline const std::int8_t *digits_at(const std::int16_t *integers, std::size_t i) {
-  constexpr std::size_t digits = IntegerSimd::digits;
-  return reinterpret_cast<const std::int8_t *>(integers + i / digits * digits) + i % digits;
-}
-
 // Scores of keys as they lie. As many keys at a time as leave registers for the sums of both digits.
 template <std::size_t rows, std::size_t fixed>
 requires(rows <= IntegerSimd::score_rows)
@@ -42,11 +36,16 @@ requires(rows <= IntegerSimd::score_rows)
     const std::uintptr_t to_next =
         reinterpret_cast<std::uintptr_t>(ahead.first) - reinterpret_cast<std::uintptr_t>(of_keys.first);
     const std::size_t left = count - j - 1;  // after the first key; the last stands in for missing ones
-    const std::int16_t *queries = of.queries;
+    const std::int8_t *query[rows];
+    unroll<rows>([&](auto r) __attribute__((always_inline)) {
+      query[r] = reinterpret_cast<const std::int8_t *>(of.queries + r * of.pitch);
+    });
     I::Sums pairs[rows][keys / 2];
     unroll<keys / together>([&](auto part) __attribute__((always_inline)) {
       constexpr std::size_t begin = part * together;
-      asm("" : "+r"(queries));  // or gcc stores what one part has loaded for the next
+      unroll<rows>([&](auto r) __attribute__((always_inline)) {
+        asm("" : "+r"(query[r]));  // or gcc stores what one part has loaded for the next
+      });
       const std::int8_t *key[together];
       I::Sums high[rows][together], low[rows][together];
       unroll<together>([&](auto i) __attribute__((always_inline)) {
@@ -63,8 +62,8 @@ requires(rows <= IntegerSimd::score_rows)
         I::Bytes k[together];
         unroll<together>([&](auto i) __attribute__((always_inline)) { k[i] = bytes(key[i] + d); });
         unroll<rows>([&](auto r) __attribute__((always_inline)) {
-          const std::int8_t *const query = digits_at(queries + r * of.pitch, d);
-          const I::Bytes of_high = I::load_bytes(query), of_low = I::load_bytes(query + I::digits);
+          const I::Bytes of_high = I::load_bytes(query[r] + 2 * d),
+                         of_low = I::load_bytes(query[r] + 2 * d + I::digits);
           unroll<together>([&](auto i) __attribute__((always_inline)) {
             high[r][i] = I::add_fours(high[r][i], k[i], of_high);
             low[r][i] = I::add_fours(low[r][i], k[i], of_low);
@@ -126,11 +125,13 @@ template <std::size_t rows, std::size_t vectors, bool whole, class RunAt>
     const std::int8_t *first = run.first + column;
     std::uintptr_t next = reinterpret_cast<std::uintptr_t>(ahead.first) + column;
     const auto ahead_stride = static_cast<std::uintptr_t>(ahead.stride);
-    for (std::size_t j = 0; j < end; j += 4, first += 4 * run.stride) {
-      const std::int8_t *row[4] = {first};
-      unroll<3>([&](auto k) __attribute__((always_inline)) {
-        row[k + 1] = j + k + 1 < end ? row[k] + run.stride : row[k];
-      });
+    const auto *weight = reinterpret_cast<const std::int8_t *>(weights + i);
+    std::ptrdiff_t row[4] = {0, run.stride, 2 * run.stride, 3 * run.stride};
+    for (std::size_t j = 0; j < end; j += 4, first += 4 * run.stride, weight += 4) {
+      if (end - j < 4) [[unlikely]] {
+        unroll<3>([&](auto k)
+                      __attribute__((always_inline)) { row[k + 1] = j + k + 1 < end ? row[k + 1] : row[k]; });
+      }
       if (column % line == 0) {
         unroll<4>([&](auto) __attribute__((always_inline)) {
           fetch_line<Cache::l1>(next);
@@ -141,7 +142,7 @@ template <std::size_t rows, std::size_t vectors, bool whole, class RunAt>
       unroll<vectors / at_once>([&](auto v) __attribute__((always_inline)) {
         I::Bytes bytes[4];
         unroll<4>([&](auto k) __attribute__((always_inline)) {
-          const std::int8_t *const at = row[k] + v * 4 * at_once;
+          const std::int8_t *const at = first + v * 4 * at_once + row[k];
           if constexpr (!whole) {
             bytes[k] = I::load_first(at, tail);
           } else if constexpr (at_once == 2) {
@@ -153,8 +154,8 @@ template <std::size_t rows, std::size_t vectors, bool whole, class RunAt>
         I::interleave(bytes, columns[v]);
       });
       unroll<rows>([&](auto r) __attribute__((always_inline)) {
-        const std::int8_t *const weight = digits_at(weights + r * pitch, i + j);
-        const I::Bytes of_high = I::load_four(weight), of_low = I::load_four(weight + I::digits);
+        const I::Bytes of_high = I::load_four(weight + 2 * r * pitch),
+                       of_low = I::load_four(weight + I::digits + 2 * r * pitch);
         unroll<vectors>([&](auto v) __attribute__((always_inline)) {
           const I::Bytes bytes = columns[v / at_once][v % at_once];
           high[r][v] = I::add_fours_by_first(high[r][v], bytes, of_high);
