@@ -15,7 +15,8 @@ set(RAPT_ISA_ROWS
   "amx|x86|avx512_vnni|zmm|-mamx-tile -mamx-bf16"
   "neon|arm64|scalar|q|"
   "neon_dotprod|arm64|neon|q|-march=armv8-a+dotprod"
-  "neon_i8mm|arm64|neon_dotprod|q|-march=armv8-a+dotprod+i8mm")
+  "neon_i8mm|arm64|neon_dotprod|q|-march=armv8-a+dotprod+i8mm"
+  "neon_bf16|arm64|neon_i8mm|q|-march=armv8-a+dotprod+i8mm+bf16")
 
 # Flags of a level for one compiler, by CMAKE_CXX_COMPILER_ID. gcc schedules before it allocates registers, and then spills
 # accumulators of panels that fit: load, FMLA and store become a chain. Bodies are written in the order in which they

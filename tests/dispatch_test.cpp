@@ -103,6 +103,7 @@ TEST_CASE("levels have what they are for") {
       {"amx", {"attention_in_bf16", "attention_partial_in_bf16"}},
       {"neon_dotprod", {"dot_i8", "dot_u8i8", "dot_rows_i8", "dot_rows_u8i8", "attention_i8"}},
       {"neon_i8mm", {"dot_u8i8", "dot_rows_u8i8"}},
+      {"neon_bf16", {"dot_bf16", "dot_rows_bf16", "attention_in_bf16", "attention_partial_in_bf16"}},
   };
   for_each_usable_isa([&](const std::string &isa) {
     CAPTURE(isa);

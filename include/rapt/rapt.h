@@ -142,9 +142,9 @@ RAPT_API const char *rapt_version(void);
 /* ---- instruction-set levels --------------------------------------------------------------------------- */
 
 /* The number of compiled levels. Their order is weakest first: "scalar", then "avx2", "avx2_vnni", "avx512",
- * "avx512_vnni", "amx" on x86-64 or "neon", "neon_dotprod", "neon_i8mm" on AArch64. The first call of any
- * function chooses the best usable level. The environment variable RAPT_ISA names another one. A name that is
- * unknown, or that this CPU cannot run, is ignored: rapt_isa_status() reports it. */
+ * "avx512_vnni", "amx" on x86-64 or "neon", "neon_dotprod", "neon_i8mm", "neon_bf16" on AArch64. The first
+ * call of any function chooses the best usable level. The environment variable RAPT_ISA names another one. A
+ * name that is unknown, or that this CPU cannot run, is ignored: rapt_isa_status() reports it. */
 RAPT_API size_t rapt_isa_count(void);
 
 /* The name of level `index`; null if index >= rapt_isa_count(). */

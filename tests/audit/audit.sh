@@ -45,7 +45,7 @@ arm64_instructions=(
   __ARM_FEATURE_DOTPROD '^[su]dot'
   __ARM_FEATURE_MATMUL_INT8 '^(usdot|sudot|u?smmla|ummla)'
   __ARM_FEATURE_BF16_VECTOR_ARITHMETIC '^bf(dot|mmla|mlal)'
-  __ARM_FEATURE_FP16_VECTOR_ARITHMETIC '^f[a-z]+[[:space:]][vh][0-9]+(\.[48]h|,)'
+  __ARM_FEATURE_FP16_VECTOR_ARITHMETIC '^f([abd-z][a-z]*|c[a-uw-z][a-z]*|cvt[amnpz][su])[[:space:]][vh][0-9]+(\.[48]h|,)'
   __ARM_FEATURE_FP16_FML '^fml[as]l'
   __ARM_FEATURE_COMPLEX '^fc(mla|add)'
   __ARM_FEATURE_QRDMX '^sq?rdmlah'

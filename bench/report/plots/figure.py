@@ -54,7 +54,7 @@ MARKERS = "osD^vPX<>hd*"
 LEVEL_COLOURS = {"L1": "#440154", "L2": "#31688e", "L3": "#1f9e89", "mem": "#d95f02"}
 _ISA_COLOURS = {
     "scalar": "#999999", "avx2": "#0072b2", "avx2_vnni": "#56b4e9", "avx512": "#222222", "avx512_vnni": "#d55e00",
-    "neon": "#009e73", "neon_dotprod": "#e69f00", "neon_i8mm": "#882255",
+    "neon": "#009e73", "neon_dotprod": "#e69f00", "neon_i8mm": "#882255", "neon_bf16": "#999933",
 }  # fmt: skip
 
 

@@ -44,7 +44,9 @@ requires(rows <= IntegerSimd::score_rows)
     unroll<keys / together>([&](auto part) __attribute__((always_inline)) {
       constexpr std::size_t begin = part * together;
       unroll<rows>([&](auto r) __attribute__((always_inline)) {
-        asm("" : "+r"(query[r]));  // or gcc stores what one part has loaded for the next
+        const std::int8_t *at = query[r];
+        asm("" : "+r"(at));  // or gcc stores what one part has loaded for the next
+        query[r] = at;
       });
       const std::int8_t *key[together];
       I::Sums high[rows][together], low[rows][together];

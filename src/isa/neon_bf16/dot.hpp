@@ -1,0 +1,122 @@
+// dot and dot_rows of bf16 by BFMLALB and BFMLALT: a vector of 8 elements is the even and the odd ones of 8
+// of the 64 lanes (contract/reductions.hpp). Two vector instructions per 8 products; with FMLA it takes ten,
+// of which eight widen.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "contract/reductions.hpp"
+#include "contract/types.hpp"
+#include "isa/neon_bf16/simd.hpp"
+#include "kernels/vector/fold.hpp"
+#include "kernels/vector/unroll.hpp"
+
+namespace {
+
+// Eight lanes.
+struct HalfLanes {
+  using S = simd<float>;
+  using N = NeonBf16;
+  using batch = S::batch;
+  static constexpr std::size_t count = rapt::dot_lanes<float> / N::width;
+  batch even, odd;
+
+  [[gnu::always_inline]] void clear() { even = odd = batch(0.0f); }
+  [[gnu::always_inline]] void add(N::Halves a, N::Halves b) {
+    even = N::add_even(even, a, b);
+    odd = N::add_odd(odd, a, b);
+  }
+  [[gnu::always_inline]] friend HalfLanes operator+(HalfLanes a, HalfLanes b) {
+    return {a.even + b.even, a.odd + b.odd};
+  }
+  // Four lanes, of each lane and the fourth after it.
+  [[gnu::always_inline]] batch folded() const {
+    batch low = even, high = odd;
+    S::interleave(low, high);
+    return low + high;
+  }
+};
+
+// The folds of some lanes of `rows` rows with a query: HalfLanes begin, begin + step and so on, `count` of
+// them. Missing elements count as 0 * 0.
+template <std::size_t rows, std::size_t count, std::size_t begin, std::size_t step>
+[[gnu::always_inline]] inline void dot_lanes(const rapt::BF16 *query, const rapt::BF16 *const (&row)[rows],
+                                             std::size_t dim, HalfLanes (&folded)[rows]) {
+  using N = NeonBf16;
+  constexpr std::size_t lanes = rapt::dot_lanes<float>;
+  HalfLanes sum[rows][count];
+  const auto each = [](auto f) __attribute__((always_inline)) {
+    unroll<count>([&](auto i) __attribute__((always_inline)) {
+      f(i, std::integral_constant<std::size_t, (begin + i * step) * N::width>{});
+    });
+  };
+  const auto add = [&](auto i, auto load) __attribute__((always_inline)) {
+    const auto factors = load(query);
+    unroll<rows>([&](auto r) __attribute__((always_inline)) { sum[r][i].add(factors, load(row[r])); });
+  };
+  each([&](auto i, auto) __attribute__((always_inline)) {
+    unroll<rows>([&](auto r) __attribute__((always_inline)) { sum[r][i].clear(); });
+  });
+  std::size_t d = 0;
+  for (; dim - d >= lanes; d += lanes) {
+    each([&](auto i, auto at) __attribute__((always_inline)) {
+      add(
+          i, [&](const rapt::BF16 *p) __attribute__((always_inline)) { return N::load(p + d + at); });
+    });
+  }
+  if (d < dim) {
+    each([&](auto i, auto at) __attribute__((always_inline)) {
+      if (dim - d >= at + N::width) {
+        add(
+            i, [&](const rapt::BF16 *p) __attribute__((always_inline)) { return N::load(p + d + at); });
+      } else if (dim - d > at) {
+        add(
+            i, [&](const rapt::BF16 *p)
+                   __attribute__((always_inline)) { return N::load_first(p + d + at, dim - d - at); });
+      }
+    });
+    // A sum with a missing lane is not -0.
+    unroll<rows>([&](auto r) __attribute__((always_inline)) {
+      sum[r][0].even = sum[r][0].even + HalfLanes::batch(0.0f);
+    });
+  }
+  unroll<rows>([&](auto r)
+                   __attribute__((always_inline)) { folded[r] = fold_registers<HalfLanes, count>(sum[r]); });
+}
+
+template <class E>
+[[gnu::flatten, gnu::noinline]] float dot(const E *a, const E *b, std::size_t n) {
+  if (n == 0) return 0;  // the pointers may be anything
+  const E *const row[1] = {b};
+  HalfLanes folded[1];
+  dot_lanes<1, HalfLanes::count, 0, 1>(a, row, n, folded);
+  return simd<float>::fold(folded[0].folded());
+}
+
+// Four rows share each load of the query, in four passes of a quarter of the lanes: 8 accumulators each.
+template <class E>
+[[gnu::flatten]] void dot_rows(const E *query, const E *rows, std::ptrdiff_t row_stride,
+                               std::size_t row_count, std::size_t dim, float scale, float *out) {
+  using S = simd<float>;
+  constexpr std::size_t passes = 4;
+  std::size_t r = 0;
+  for (; row_count - r >= 4; r += 4, rows += 4 * row_stride) {
+    const E *const row[4] = {rows, rows + row_stride, rows + 2 * row_stride, rows + 3 * row_stride};
+    HalfLanes folded[passes][4];
+    unroll<passes>([&](auto pass) __attribute__((always_inline)) {
+      dot_lanes<4, HalfLanes::count / passes, pass, passes>(query, row, dim, folded[pass]);
+    });
+    S::batch four[4];
+    unroll<4>([&](auto j) __attribute__((always_inline)) {
+      four[j] = ((folded[0][j] + folded[2][j]) + (folded[1][j] + folded[3][j])).folded();
+    });
+    S::store_scaled_folds(out + r, scale, four[0], four[1], four[2], four[3]);
+  }
+  for (; r < row_count; ++r, rows += row_stride) out[r] = scale * dot(query, rows, dim);
+}
+
+}  // namespace
+
+#define RAPT_FAMILY_dot(kernel) kernel
+#include "kernels/part.hpp"
