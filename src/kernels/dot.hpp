@@ -4,69 +4,14 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "contract/reductions.hpp"
 #include "contract/types.hpp"
+#include "kernels/dot_lanes.hpp"
 #include "kernels/vector/alignment.hpp"
 #include "kernels/vector/fold.hpp"
 #include "kernels/vector/simd.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
-
-template <class A>
-struct DotLanes {
-  using S = simd<A>;
-  static constexpr std::size_t lanes = rapt::dot_lanes<A>;
-  static constexpr std::size_t registers = lanes / S::width;
-  typename S::batch lane[registers];
-
-  // Not a constructor: gcc 12 constructs an array of these by a loop, which puts it in memory.
-  [[gnu::always_inline]] void clear() {
-    unroll<registers>([&](auto r) __attribute__((always_inline)) { lane[r] = typename S::batch(A(0)); });
-  }
-  // add() to lanes of 0.
-  template <class E>
-  [[gnu::always_inline]] void begin(const E *a, const E *b) {
-    const typename S::batch zero(A(0));
-    unroll<registers>([&](auto r) __attribute__((always_inline)) {
-      lane[r] = S::fma(S::load(a + r * S::width), S::load(b + r * S::width), zero);
-    });
-  }
-  template <class E>
-  [[gnu::always_inline]] void add(const E *a, const E *b) {
-    unroll<registers>([&](auto r) __attribute__((always_inline)) {
-      lane[r] = S::fma(S::load(a + r * S::width), S::load(b + r * S::width), lane[r]);
-    });
-  }
-  // The tail of `left` < lanes elements: whole registers, then a partial one.
-  //
-  //   100 elements, AVX-512                 | ns
-  //   four masked fused operations          | 6.5
-  //   four pairs of masked loads            | 5.3
-  //   whole registers, then one (this one)  | 4.0
-  //
-  // At random lengths below 256, where the branch is mispredicted, it takes 4.9 ns against 6.8 and 5.7.
-  //
-  // Missing elements count as 0 * 0, which turns a sum of -0 in every lane into +0. One register suffices for
-  // that.
-  template <class E>
-  [[gnu::always_inline]] void add_first(const E *a, const E *b, std::size_t left) {
-    unroll_while<registers>([&](auto r) __attribute__((always_inline)) {
-      constexpr std::size_t begin = r * S::width;
-      if (left < begin + S::width) {
-        if (left > begin) {
-          const std::size_t k = left - begin;
-          lane[r] = S::fma(S::load_first(a + begin, k), S::load_first(b + begin, k), lane[r]);
-        }
-        return false;
-      }
-      lane[r] = S::fma(S::load(a + begin), S::load(b + begin), lane[r]);
-      return true;
-    });
-    lane[0] = lane[0] + typename S::batch(A(0));
-  }
-  [[gnu::always_inline]] A fold() { return fold_lanes<A>(lane); }
-};
 
 // For unaligned vectors. A first step of `head` elements, in the last lanes of the
 // last register, brings a to alignment. That rotates all lanes, which the folds by halves do not see: lane i
@@ -120,7 +65,7 @@ template <bool fetches = false, class E>
 [[gnu::always_inline]] inline rapt::Arithmetic<E> dot_in_order(const E *a, const E *b, std::size_t n) {
   using A = rapt::Arithmetic<E>;
   constexpr std::size_t lanes = DotLanes<A>::lanes;
-  DotLanes<A> sum;
+  LanesForDot<E> sum;
   sum.begin(a, b);
   if (n == lanes) return sum.fold();
   for (std::size_t left = n / lanes - 1; left > 0; --left) {
@@ -135,8 +80,10 @@ template <bool fetches = false, class E>
     }
     sum.add(a, b);
   }
-  if (n % lanes > 0) sum.add_first(a + lanes, b + lanes, n % lanes);
-  return sum.fold();
+  if (n % lanes == 0) return sum.fold();
+  auto &in_order = sum.in_order();
+  in_order.add_first(a + lanes, b + lanes, n % lanes);
+  return in_order.fold();
 }
 
 // Less than a step: `live` registers of elements, the last of them `whole` or partial. Products stand for

@@ -12,7 +12,7 @@ namespace {
 template <std::size_t together, class E, class Batch>
 [[gnu::always_inline]] inline void dot_together(const E *query, const E *const *row, std::size_t dim,
                                                 Batch *folded) {
-  using Lanes = DotLanes<rapt::Arithmetic<E>>;
+  using Lanes = LanesForDot<E>;
   Lanes sum[together];
   const auto each = [](auto step) __attribute__((always_inline)) { unroll<together>(step); };
   each([&](auto j) __attribute__((always_inline)) { sum[j].clear(); });
@@ -20,10 +20,15 @@ template <std::size_t together, class E, class Batch>
   for (; dim - i >= Lanes::lanes; i += Lanes::lanes) {
     each([&](auto j) __attribute__((always_inline)) { sum[j].add(query + i, row[j] + i); });
   }
-  if (i < dim) {
-    each([&](auto j) __attribute__((always_inline)) { sum[j].add_first(query + i, row[j] + i, dim - i); });
-  }
-  each([&](auto j) __attribute__((always_inline)) { folded[j] = fold_registers(sum[j].lane); });
+  each([&](auto j) __attribute__((always_inline)) {
+    if (i == dim) {
+      folded[j] = sum[j].folded();
+    } else {
+      auto &in_order = sum[j].in_order();
+      in_order.add_first(query + i, row[j] + i, dim - i);
+      folded[j] = in_order.folded();
+    }
+  });
 }
 
 // The same in passes, where a row's accumulators leave no room for another row's. As many rows as passes
@@ -134,7 +139,8 @@ template <class E>
                                rapt::Arithmetic<E> *out) {
   using S = simd<rapt::Arithmetic<E>>;
   std::size_t r = 0;
-  if constexpr (TakesRowsInPasses<S>) {
+  // Words of bf16 give each load of a row two operations: passes would save little of the query's.
+  if constexpr (TakesRowsInPasses<S> && !std::is_same_v<E, rapt::BF16>) {
     if (dim <= most_in_passes<S>) {
       for (; row_count - r >= 4; r += 4, rows += 4 * row_stride) {
         dot_four_rows<true>(query, rows, row_stride, dim, scale, out + r);
