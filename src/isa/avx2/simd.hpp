@@ -91,13 +91,28 @@ struct Avx2 {
     return _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   }
   static __m128i narrowed(f32 v, rapt::BF16 *) {
-    const __m256i bits = _mm256_castps_si256(v), half = _mm256_set1_epi32(0x7fff);
-    const __m256i last = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
-    const __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(last, half));
+    const __m256i bits = _mm256_castps_si256(v);
     const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
     const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
-    const __m256i upper = _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, nan), 16);
+    const __m256i upper = _mm256_srli_epi32(_mm256_blendv_epi8(rounded_to_bf16(v), quiet, nan), 16);
     return _mm_packus_epi32(_mm256_castsi256_si128(upper), _mm256_extracti128_si256(upper, 1));
+  }
+  // In the upper halves, of numbers other than NaN: to even.
+  static __m256i rounded_to_bf16(f32 v) {
+    const __m256i bits = _mm256_castps_si256(v);
+    const __m256i last = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    return _mm256_add_epi32(bits, _mm256_add_epi32(last, _mm256_set1_epi32(0x7fff)));
+  }
+  // Two vectors, whose halves one instruction packs.
+  static void store_two(rapt::BF16 *p, f32 a, f32 b) {
+    if (_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_UNORD_Q)) != 0) [[unlikely]] {
+      store(p, a);
+      return store(p + 8, b);
+    }
+    const __m256i first = _mm256_srli_epi32(rounded_to_bf16(a), 16),
+                  second = _mm256_srli_epi32(rounded_to_bf16(b), 16);
+    const __m256i parts = _mm256_packus_epi32(first, second);
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(p), _mm256_permute4x64_epi64(parts, 0xd8));
   }
   template <Half H>
   static f32 load(const H *p) {

@@ -68,12 +68,29 @@ struct Avx512 {
     return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   }
   static __m256i narrowed(f32 v, rapt::BF16 *) {
-    const __m512i bits = _mm512_castps_si512(v), half = _mm512_set1_epi32(0x7fff);
-    const __m512i last = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-    const __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(last, half));
-    const __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x400000));
+    const __m512i bits = _mm512_castps_si512(v), quiet = _mm512_set1_epi32(0x400000);
     const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_mask_mov_epi32(rounded, nan, quiet), 16));
+    const __m512i upper = _mm512_mask_or_epi32(rounded_to_bf16(v), nan, bits, quiet);
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(upper, 16));
+  }
+  // In the upper halves, of numbers other than NaN: to even.
+  static __m512i rounded_to_bf16(f32 v) {
+    const __m512i bits = _mm512_castps_si512(v);
+    const __mmask16 odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
+    const __m512i rounded = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
+    return _mm512_mask_add_epi32(rounded, odd, bits, _mm512_set1_epi32(0x8000));
+  }
+  // Two vectors, whose halves one instruction packs.
+  static void store_two(rapt::BF16 *p, f32 a, f32 b) {
+    if (_mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q) != 0) [[unlikely]] {
+      store(p, a);
+      return store(p + 16, b);
+    }
+    const __m512i first = _mm512_srli_epi32(rounded_to_bf16(a), 16),
+                  second = _mm512_srli_epi32(rounded_to_bf16(b), 16);
+    const __m512i parts = _mm512_packus_epi32(first, second);
+    const __m512i order = _mm512_set_epi64(7, 5, 3, 1, 6, 4, 2, 0);
+    _mm512_storeu_si512(p, _mm512_permutexvar_epi64(order, parts));
   }
   template <Half H>
   static f32 load(const H *p) {

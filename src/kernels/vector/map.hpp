@@ -20,6 +20,12 @@ namespace {
 template <class F>
 concept BoundByMemory = F::bound_by_memory;
 
+// Stores two vectors for less than twice the time of one.
+template <class S, class Out>
+concept StoresTwo = requires(Out *y, typename S::batch v) {
+  S::store_two(y, v, v);
+};
+
 // The loop in steps of four vectors, so that another loop may take turns with it. f(v) returns the result of
 // a vector, or changes an array of vectors to their results. Non-temporal stores end with S::end_streaming().
 template <class In, class Out, class F>
@@ -49,11 +55,17 @@ class Map {
     batch v[count];
     unroll<count>([&](auto r) __attribute__((always_inline)) { v[r] = S::load(x_ + i_ + r * S::width); });
     apply(v);
-    unroll<count>([&](auto r) __attribute__((always_inline)) {
+    constexpr std::size_t at_once = StoresTwo<S, Out> ? 2 : 1;
+    unroll<count / at_once>([&](auto r) __attribute__((always_inline)) {
+      Out *const y = y_ + i_ + r * at_once * S::width;
       if (streams_) {
-        S::stream(y_ + i_ + r * S::width, v[r]);
+        unroll<at_once>([&](auto k) __attribute__((always_inline)) {
+          S::stream(y + k * S::width, v[r * at_once + k]);
+        });
+      } else if constexpr (at_once == 2) {
+        S::store_two(y, v[2 * r], v[2 * r + 1]);
       } else {
-        S::store(y_ + i_ + r * S::width, v[r]);
+        S::store(y, v[r]);
       }
       if constexpr (BoundByMemory<F>) __asm__ volatile("" : : : "memory");
     });
