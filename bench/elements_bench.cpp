@@ -1,10 +1,10 @@
 // The kernels of 16- and 8-bit elements: against limits alone, as no peer has them with the same signature.
 // Their accuracy is that of f32 and of one rounding, which the tests hold.
-#include <limits>
 #include <string>
 #include <type_traits>
 
 #include "attention_bench.hpp"
+#include "support/attention_backward.hpp"
 #include "support/buffer.hpp"
 #include "support/suite.hpp"
 
@@ -13,8 +13,7 @@ namespace {
 
 template <class Function>
 Kernel<Function> kernel_of(Suite &suite, Function own) {
-  return suite.kernel(
-      own, [](Function) { return std::numeric_limits<double>::quiet_NaN(); }, 1);
+  return suite.kernel(own, nullptr, 1);
 }
 
 // How f32 becomes an element.
@@ -200,6 +199,52 @@ void add_attention_part(Suite &suite, Part part, rapt_type type, Narrow narrow, 
   }
 }
 
+// The gradient of 16-bit arrays, in their type.
+struct HalfGradient {
+  HalfGradient(const AttentionShape &shape, rapt_type type, Narrow narrow)
+      : forward(shape, type, RAPT_ARITHMETIC_F32, narrow),
+        dout(halves(narrow, forward.out.size(), 3)),
+        dq(forward.q.size()),
+        dk(forward.k.size()),
+        dv(forward.v.size()),
+        lse(shape.q_heads * shape.q_len) {
+    forward.options.lse = lse.data();
+    forward.whole();
+    std::size_t bytes = 0;
+    require_ok(rapt_attention_backward_workspace(&forward.options, &bytes));
+    workspace = Buffer<unsigned char>(bytes);
+  }
+  void run() const {
+    rapt_attention_gradients gradients = RAPT_ATTENTION_GRADIENTS_INIT;
+    gradients.out = forward.out.data();
+    gradients.dout = dout.data();
+    gradients.dq = dq.data();
+    gradients.dk = dk.data();
+    gradients.dv = dv.data();
+    require_ok(rapt_attention_backward(forward.q.data(), forward.k.data(), forward.v.data(), &forward.options,
+                                       &gradients, workspace.data(), workspace.size()));
+  }
+
+  HalfAttention forward;
+  Buffer<std::uint16_t> dout, dq, dk, dv;
+  Buffer<float> lse;
+  Buffer<unsigned char> workspace{0};
+};
+
+using Gradient = void (HalfGradient::*)() const;
+
+void add_gradient(Suite &suite, rapt_type type, Narrow narrow) {
+  Kernel<Gradient> kernel = kernel_of(suite, &HalfGradient::run);
+  for (const std::size_t tokens : suite.sizes({128, 512, 1024}, {512})) {
+    const AttentionShape shape = prompt_shape(4, 4, tokens, 64, 64, false);
+    Work work = attention_backward_work(shape, 2);
+    work.element_bytes = sizeof(float);
+    kernel.add("d64:t" + std::to_string(tokens), work, [=] {
+      return [buffers = HalfGradient(shape, type, narrow)](Gradient one) { (buffers.*one)(); };
+    });
+  }
+}
+
 }  // namespace
 
 #define RAPT_REGISTER_HALVES(element, type)                                                                  \
@@ -239,6 +284,9 @@ void add_attention_part(Suite &suite, Part part, rapt_type type, Narrow narrow, 
   void register_attention_partial_##element(Suite &suite) {                                                  \
     if (!suite.plan().quick)                                                                                 \
       add_attention_part(suite, &HalfAttention::partial, type, rapt_convert_f32_to_##element, false);        \
+  }                                                                                                          \
+  void register_attention_backward_##element(Suite &suite) {                                                 \
+    add_gradient(suite, type, rapt_convert_f32_to_##element);                                                \
   }                                                                                                          \
   void register_attention_merge_##element(Suite &suite) {                                                    \
     if (!suite.plan().quick)                                                                                 \

@@ -38,7 +38,7 @@ const Case *Measured::rapt(const std::string &kernel, const std::string &isa, co
 const Case *Measured::best_peer(const Case &own, double largest_error) const {
   const Case *best = nullptr;
   for (const Case *one : of(own.kernel)) {
-    if (!one->is_peer || one->size != own.size || !(one->error <= largest_error)) continue;
+    if (!one->is_peer || one->size != own.size || !one->error || !(*one->error <= largest_error)) continue;
     if (one->isa != own.isa && own.isa != plan_.isas.back()) continue;
     if (!best || one->median() < best->median()) best = one;
   }

@@ -89,9 +89,11 @@ void Suite::run(Entry &entry, benchmark::State &state) {
   Case &one = entry.one;
   if (one.kernel != limit_kernel) {
     if (!one.is_peer) force_isa(one.isa);
-    const auto [error, is_new] = errors_.try_emplace(one.kernel + "/" + one.implementation, 0);
-    if (is_new) error->second = entry.error();
-    one.error = error->second;
+    if (entry.error) {
+      const auto [error, is_new] = errors_.try_emplace(one.kernel + "/" + one.implementation, 0);
+      if (is_new) error->second = entry.error();
+      one.error = error->second;
+    }
     if (running_ != &one) {
       running_ = &one;
       beside_ = Limits(plan_.working_sets);
@@ -110,7 +112,7 @@ void Suite::run(Entry &entry, benchmark::State &state) {
   }
   if (one.kernel == limit_kernel) return;
   if (one.work.multiply_adds) state.counters["flop"] = 2 * static_cast<double>(one.work.elements);
-  if (std::isfinite(one.error)) state.counters["error"] = one.error;
+  if (one.error && std::isfinite(*one.error)) state.counters["error"] = *one.error;
 }
 
 void Suite::measure_limits_beside(const Case &one) {

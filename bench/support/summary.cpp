@@ -95,14 +95,15 @@ void print_limits(const Plan &plan, const Limits &limits, const std::vector<Inve
 
 namespace {
 
-// The error of each implementation; once for a library whose instruction sets agree.
+// The error of each implementation that has one; once for a library whose instruction sets agree.
 std::string errors_text(const std::vector<const Case *> &cases) {
   std::vector<std::string> libraries;
   std::map<std::string, std::map<std::string, double>> errors;  // by library and instruction set
   for (const Case *one : cases) {
+    if (!one->error) continue;
     const std::string library = one->is_peer ? peer_name(*one, one->isa) : "rapt";
     if (errors[library].empty()) libraries.push_back(library);
-    errors[library][one->isa] = one->error;
+    errors[library][one->isa] = *one->error;
   }
   std::vector<std::string> texts;
   for (const std::string &library : libraries) {
@@ -126,7 +127,10 @@ void print_accuracy(const Plan &plan, const std::vector<Case *> &cases) {
   print_line(
       "\nLargest error: exp, exp_sum, scale in ULP, others in 2^-24 or 2^-53 of what\nrapt.h relates it "
       "to.\n");
-  for (const std::string &kernel : kernels) print_fact(kernel, errors_text(measured.of(kernel)), 23);
+  for (const std::string &kernel : kernels) {
+    const std::string errors = errors_text(measured.of(kernel));
+    if (!errors.empty()) print_fact(kernel, errors, 23);
+  }
 
   if (!plan.peers) return;
   for (const char *kernel : {"exp_f32", "exp_f64"}) {

@@ -11,6 +11,7 @@ class BackwardRun : AttentionRun<T> {
   using Base::a_, Base::how_, Base::in_, Base::outcome_, Base::workspace_, Base::workspace_size_;
   using Base::call, Base::check, Base::fault_unless, Base::gap, Base::keys_at, Base::queries_at,
       Base::query_sequence, Base::query_token;
+  using typename Base::A, typename Base::Numbers;
   using typename Base::Piece;
   using typename Base::Shape;
   using typename Base::Tensor;
@@ -18,18 +19,20 @@ class BackwardRun : AttentionRun<T> {
 
  public:
   BackwardRun(const Problem &problem, const Layout &layout)
-      : Base(problem, layout, how(layout)), wanted_(wanted_gradients(problem, a_)) {
+      : Base(problem, layout, how(layout), sizeof(T) == 2 ? RAPT_ARITHMETIC_F32 : RAPT_ARITHMETIC_DEFAULT),
+        wanted_(wanted_gradients(problem, a_)) {
     dout_ = Tensor(this->queries_of(a_.v_dim), how_.tokens_outside, gap(1), layout, 2);
-    this->put_queries(dout_, make_output_gradient<T>(problem, a_), a_.v_dim);
+    this->put_queries(dout_, make_output_gradient(problem, a_), a_.v_dim);
     dout_.remember();
     out_ = Tensor(this->queries_of(a_.v_dim), how_.tokens_outside, gap(2), layout, 2);
-    lse_ = Tensor(this->queries_of(1), how_.tokens_outside, gap(2), layout, 2);
+    lse_ = Numbers(this->queries_of(1), how_.tokens_outside, gap(2), layout, 2);
     gradients_ = this->three_tensors(2, 1);
     if (wanted_.dbias) {
-      dbias_ = this->template rows_tensor<T>(a_.bias_repeats, a_.kv_len, layout.offset[2]);
+      dbias_ = this->template rows_tensor<A>(a_.bias_repeats, a_.kv_len, layout.offset[2]);
     }
-    if (wanted_.dsinks) dsinks_ = Tensor({1, 1, 1, a_.q_heads}, false, 0, layout, 2);
-    const rapt_attention_options shape = this->dims();
+    if (wanted_.dsinks) dsinks_ = Numbers({1, 1, 1, a_.q_heads}, false, 0, layout, 2);
+    rapt_attention_options shape = this->dims();
+    shape.kv_len = a_.kv_len;
     std::size_t bytes = 0;
     check(rapt_attention_backward_workspace(&shape, &bytes));
     this->make_workspace(bytes);
@@ -134,13 +137,11 @@ class BackwardRun : AttentionRun<T> {
       }
     }
     if (wanted_.dsinks) take(dsinks_, true, 0, 0, 0);
-    for (const Tensor *tensor : {&in_.whole, &in_.q, &in_.k, &in_.v, &dout_, &out_, &lse_}) {
-      fault_unless(tensor->unchanged(), "to an input");
-    }
-    for (const Tensor *tensor :
-         {&gradients_.whole, &gradients_.q, &gradients_.k, &gradients_.v, &dbias_, &dsinks_}) {
-      fault_unless(tensor->all_canary(), "outside the rows of a gradient");
-    }
+    const auto unchanged = [&](const auto &...tensor) { return (tensor.unchanged() && ...); };
+    fault_unless(unchanged(in_.whole, in_.q, in_.k, in_.v, dout_, out_, lse_), "to an input");
+    const auto all_canary = [&](const auto &...tensor) { return (tensor.all_canary() && ...); };
+    fault_unless(all_canary(gradients_.whole, gradients_.q, gradients_.k, gradients_.v, dbias_, dsinks_),
+                 "outside the rows of a gradient");
     this->check_options();
     this->check_workspace();
   }
@@ -149,7 +150,8 @@ class BackwardRun : AttentionRun<T> {
     return how_.kv_offsets ? this->kv_first_[b + 1] - this->kv_first_[b] : a_.kv_len;
   }
 
-  void take(const Tensor &tensor, bool exists, std::size_t b, std::size_t h, std::size_t t) {
+  template <class U>
+  void take(const test::Tensor<U> &tensor, bool exists, std::size_t b, std::size_t h, std::size_t t) {
     if (exists) {
       tensor.take(b, h, t, outcome_);
     } else {
@@ -159,7 +161,8 @@ class BackwardRun : AttentionRun<T> {
 
   WantedGradients wanted_;
   Three gradients_;
-  Tensor out_, lse_, dout_, dbias_, dsinks_;
+  Tensor out_, dout_;
+  Numbers lse_, dbias_, dsinks_;
 };
 
 }  // namespace
@@ -171,5 +174,7 @@ Outcome run_attention_backward(const Problem &problem, const Layout &layout) {
 
 template Outcome run_attention_backward<float>(const Problem &, const Layout &);
 template Outcome run_attention_backward<double>(const Problem &, const Layout &);
+template Outcome run_attention_backward<F16>(const Problem &, const Layout &);
+template Outcome run_attention_backward<BF16>(const Problem &, const Layout &);
 
 }  // namespace rapt::test

@@ -18,7 +18,8 @@ WantedGradients wanted_gradients(const Problem &problem, const oracle::Attention
 
 // The outcome is dq [batch][q_heads][q_len], dk and dv [batch][kv_heads][kv_len], then dbias in the shape of
 // the bias and dsinks where the problem asks for them. Queries and keys that a sequence does not have are 0.
-// Defined for float and double.
+// Defined for float, double, F16 and BF16; gradients have the type of the inputs, dbias and dsinks are
+// numbers.
 template <class T>
 Outcome run_attention_backward(const Problem &problem, const Layout &layout);
 
