@@ -61,6 +61,8 @@ struct Avx2 {
   static void end_streaming() { _mm_sfence(); }
 
   static f32 floor(f32 v) { return _mm256_floor_ps(v); }
+  // A value that gcc does not load again for each use.
+  static void keep_in_register(f32 &v) { __asm__("" : "+x"(v.data)); }
   // The bf16 in the lower or the upper half of each lane.
   static f32 lower_bf16(f32 v) { return number(u32(_mm256_slli_epi32(bits(v), 16))); }
   static f32 upper_bf16(f32 v) { return number(u32(_mm256_and_si256(bits(v), _mm256_set1_epi32(-0x10000)))); }

@@ -35,6 +35,8 @@ struct Avx512 {
   static void end_streaming() { _mm_sfence(); }
 
   static f32 floor(f32 v) { return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
+  // A value that gcc does not load again for each use.
+  static void keep_in_register(f32 &v) { __asm__("" : "+v"(v.data)); }
   // The bf16 in the lower or the upper half of each lane.
   static f32 lower_bf16(f32 v) { return number(u32(_mm512_slli_epi32(bits(v), 16))); }
   static f32 upper_bf16(f32 v) { return number(u32(_mm512_and_si512(bits(v), _mm512_set1_epi32(-0x10000)))); }

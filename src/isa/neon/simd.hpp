@@ -49,6 +49,8 @@ struct Neon {
   }
 
   static f32 floor(f32 v) { return vrndmq_f32(v); }
+  // A value that gcc does not load again for each use.
+  static void keep_in_register(f32 &v) { __asm__("" : "+w"(v.data)); }
   // The bf16 in the lower or the upper half of each lane.
   static f32 lower_bf16(f32 v) { return number(bits(v) << 16); }
   static f32 upper_bf16(f32 v) { return number(bits(v) & 0xffff0000); }

@@ -282,11 +282,14 @@ class FewRows {
       S::store(row + i * S::width, weight_of_16_bits(S::load(row + i * S::width), base, offset, to_log2));
     });
     constexpr std::size_t group = rapt::Bf16Contract::group;
-    A sum = sums.sum[r] * rows_.rescale[r], chain[block / group][2] = {};
-    for (std::size_t i = 0; i < group; ++i) {
-      for (std::size_t g = 0; g < block / group; ++g) chain[g][i % 2] += row[g * group + i];
+    A sum = sums.sum[r] * rows_.rescale[r], even[block / group] = {}, odd[block / group] = {};
+    for (std::size_t i = 0; i < group; i += 2) {
+      unroll<block / group>([&](auto g) __attribute__((always_inline)) {
+        even[g] += row[g * group + i];
+        odd[g] += row[g * group + i + 1];
+      });
     }
-    for (const auto &of_group : chain) sum += of_group[0] + of_group[1];
+    unroll<block / group>([&](auto g) __attribute__((always_inline)) { sum += even[g] + odd[g]; });
     sums.sum[r] = sum;
   }
 

@@ -1,151 +1,45 @@
-// The products of RAPT_ARITHMETIC_BF16 by plain fused operations, with rows in the vector lanes: the even and
-// the odd terms of a group are a chain each (contract/bf16_arithmetic.hpp).
+// The products of RAPT_ARITHMETIC_BF16 by plain fused operations, with rows in the vector lanes.
 #pragma once
 
 #include <cstddef>
 #include <limits>
 
-#include "contract/bf16_arithmetic.hpp"
+#include "kernels/attention/broadcast_products.hpp"
 #include "kernels/attention/flushes.hpp"
-#include "kernels/attention/widening_products.hpp"
+#include "kernels/attention/group_panels.hpp"
 
 namespace {
 
-// Accumulators are `vectors` of rows by so many keys or dimensions by two chains.
-inline constexpr std::size_t group_depth = 3;
-
-// f(rows of a panel, a constant) for all of [begin, end), three and then one at a time.
-template <class F>
-[[gnu::always_inline]] inline void by_group_depth(std::size_t begin, std::size_t end, F f) {
-  for (; end - begin >= group_depth; begin += group_depth) {
-    f(begin, std::integral_constant<std::size_t, group_depth>{});
-  }
-  for (; begin < end; ++begin) f(begin, std::integral_constant<std::size_t, 1>{});
-}
-
-// chain[c][i][v] of `count` terms: left(term, v) * right(term, i), in order, from +0.
-template <std::size_t depth, std::size_t vectors, class Left, class Right>
-[[gnu::always_inline]] inline void add_terms_of_group(std::size_t count, Left left, Right right,
-                                                      typename simd<float>::batch (&sum)[depth][vectors]) {
-  using S = simd<float>;
-  using batch = typename S::batch;
-  batch chain[2][depth][vectors];
-  const auto each = [](auto f) __attribute__((always_inline)) {
-    unroll<depth>([&](auto i) __attribute__((always_inline)) {
-      unroll<vectors>([&](auto v) __attribute__((always_inline)) { f(i, v); });
-    });
-  };
-  each([&](auto i, auto v) __attribute__((always_inline)) { chain[0][i][v] = chain[1][i][v] = batch(0.0f); });
-  const auto take = [&](std::size_t term, batch(&of)[depth][vectors]) __attribute__((always_inline)) {
-    batch l[vectors];
-    unroll<vectors>([&](auto v) __attribute__((always_inline)) { l[v] = left(term, v); });
-    unroll<depth>([&](auto i) __attribute__((always_inline)) {
-      unroll<vectors>([&](auto v) __attribute__((always_inline)) {
-        of[i][v] = S::fma(l[v], right(term, i, v), of[i][v]);
-      });
-    });
-  };
-  std::size_t term = 0;
-  for (; term + 1 < count; term += 2) {
-    take(term, chain[0]);
-    take(term + 1, chain[1]);
-  }
-  if (term < count) take(term, chain[0]);
-  each([&](auto i, auto v)
-           __attribute__((always_inline)) { sum[i][v] = sum[i][v] + (chain[0][i][v] + chain[1][i][v]); });
-}
-
-// The scores of keys [begin, end) with vectors of rows, under FTZ and DAZ.
-template <std::size_t vectors>
-[[gnu::noinline, gnu::flatten]] void group_scores(const float *queries, const float *const *keys,
-                                                  std::ptrdiff_t step, std::size_t dim, std::size_t begin,
-                                                  std::size_t end, float *scores, float *largest) {
-  using S = simd<float>;
-  using batch = typename S::batch;
-  constexpr std::size_t group = rapt::Bf16Contract::group;
-  batch max[vectors];
-  unroll<vectors>([&](auto v) __attribute__((always_inline)) {
-    max[v] = batch(-std::numeric_limits<float>::infinity());
-  });
-  by_group_depth(
-      begin, end, [&](std::size_t j, auto depth) __attribute__((always_inline)) {
-        batch sum[depth][vectors];
-        unroll<depth>([&](auto i) __attribute__((always_inline)) {
-          unroll<vectors>([&](auto v) __attribute__((always_inline)) { sum[i][v] = batch(0.0f); });
-        });
-        for (std::size_t d = 0; d < dim; d += group) {
-          const float *const from = queries + d * tile_pitch;
-          const std::ptrdiff_t at = step * static_cast<std::ptrdiff_t>(d);
-          add_terms_of_group(
-              dim - d < group ? dim - d : group,
-              [&](std::size_t term, auto v)
-                  __attribute__((always_inline)) { return S::load(from + term * tile_pitch + v * S::width); },
-              [&](std::size_t term, auto i, auto) __attribute__((always_inline)) {
-                return batch(keys[j + i][at + step * static_cast<std::ptrdiff_t>(term)]);
-              },
-              sum);
-        }
-        unroll<depth>([&](auto i) __attribute__((always_inline)) {
-          unroll<vectors>([&](auto v) __attribute__((always_inline)) {
-            max[v] = S::max_number(sum[i][v], max[v]);
-            S::store(scores + (j + i) * tile_pitch + v * S::width, sum[i][v]);
-          });
-        });
-      });
-  unroll<vectors>([&](auto v) __attribute__((always_inline)) { S::store(largest + v * S::width, max[v]); });
-}
-
-// Adds the weighted values of keys [begin, end) of a block to the results of vectors of rows, and the weights
-// to their sums, under FTZ and DAZ. With `exclusions`, keys that a row does not see have the value 0.
-template <std::size_t vectors, bool careful>
-[[gnu::noinline, gnu::flatten]] void group_values(const float *weights, const float *exclusions,
-                                                  const float *const *values, std::size_t begin,
-                                                  std::size_t end, std::size_t dim, float *out, float *sums) {
-  using S = simd<float>;
-  using batch = typename S::batch;
-  constexpr std::size_t group = rapt::Bf16Contract::group;
-  for (std::size_t j = begin; j < end; j = (j / group + 1) * group) {
-    const std::size_t left = end - j, whole = group - j % group, count = left < whole ? left : whole;
-    const auto weight = [&](std::size_t term, auto v) __attribute__((always_inline)) {
-      return S::load(weights + (j + term) * tile_pitch + v * S::width);
-    };
-    const auto seen = [&](std::size_t term, auto v, batch value) __attribute__((always_inline)) {
-      if constexpr (!careful) return value;
-      const batch excluded = S::load(exclusions + (j + term) * tile_pitch + v * S::width), zero(0.0f);
-      return S::select(S::equal(excluded, zero), value, zero);
-    };
-    const auto add = [&](auto depth, float *to, std::size_t pitch, auto value)
-        __attribute__((always_inline)) {
-      batch sum[depth][vectors];
-      const auto each = [&](auto f) __attribute__((always_inline)) {
-        unroll<depth>([&](auto i) __attribute__((always_inline)) {
-          unroll<vectors>([&](auto v)
-                              __attribute__((always_inline)) { f(i, v, to + i * pitch + v * S::width); });
-        });
-      };
-      each([&](auto i, auto v, float *at) __attribute__((always_inline)) { sum[i][v] = S::load(at); });
-      add_terms_of_group(count, weight, value, sum);
-      each([&](auto i, auto v, float *at) __attribute__((always_inline)) { S::store(at, sum[i][v]); });
-    };
-    by_group_depth(
-        0, dim, [&](std::size_t d, auto depth) __attribute__((always_inline)) {
-          add(
-              depth, out + d * tile_pitch,
-              tile_pitch, [&](std::size_t term, auto i, auto v) __attribute__((always_inline)) {
-                return seen(term, v, batch(values[j + term][d + i]));
-              });
-        });
-    add(
-        std::integral_constant<std::size_t, 1>{}, sums, 0,
-        [](std::size_t, auto, auto) __attribute__((always_inline)) { return batch(1.0f); });
-  }
-}
-
-class GroupProducts : public WideningProducts<rapt::BF16> {
+class GroupProducts : public BroadcastProducts<float> {
  public:
-  using Base = WideningProducts<rapt::BF16>;
+  using Base = BroadcastProducts<float>;
+  using KV = rapt::BF16;
   static constexpr bool sums_by_groups = true;
-  using Base::Base;
+
+  // All levels have a workspace for AMX's tiles, in which a block of whole groups has room.
+  static std::size_t workspace_length(const rapt_attention_options &o) {
+    return Base::workspace_length(o) + length_of_keys(o) + length_of_values(o);
+  }
+
+  GroupProducts(const AttentionTile &tile, const TileRows<float> &rows, float *workspace)
+      : Base(tile, rows, workspace),
+        keys_(workspace + Base::workspace_length(o_)),
+        values_(keys_ + length_of_keys(o_)) {}
+
+  void find_block(std::size_t first, std::size_t keys, std::size_t left) {
+    narrow_.find(tile_, first, keys, left);
+    if constexpr (widens_for_one_use) return;
+    for (std::size_t d = 0; d < o_.qk_dim; d += group) {
+      if (o_.packed_keys) {
+        widen_packed_keys(d);
+      } else {
+        for (std::size_t j = 0; j < keys; ++j) widen_key(j, d, keys_at(d) + j * group);
+      }
+    }
+    for (std::size_t j = 0; j < keys; j += group) {
+      for (std::size_t d = 0; d < o_.v_dim; d += group) widen_values(j, terms(j, keys), d);
+    }
+  }
 
   // Whether a result may lack the contract's bits, which be_exact() then gives another run.
   bool is_doubtful() const { return guard_.is_doubtful(); }
@@ -156,10 +50,8 @@ class GroupProducts : public WideningProducts<rapt::BF16> {
       return exact_scores(part, scores, largest);
     const typename S::Flushing flushing;
     by_vectors<float>(
-        part, [&](auto vectors) __attribute__((always_inline)) {
-          group_scores<vectors>(queries_ + part.from, addresses_.k, addresses_.k_step, o_.qk_dim, part.begin,
-                                part.end, scores + part.from, largest);
-        });
+        part, [&](auto vectors)
+                  __attribute__((always_inline)) { scores_of<vectors>(part, scores + part.from, largest); });
     guard_.note(flushing);
   }
 
@@ -171,19 +63,126 @@ class GroupProducts : public WideningProducts<rapt::BF16> {
     const typename S::Flushing flushing;
     by_vectors<float>(
         part, [&](auto vectors) __attribute__((always_inline)) {
+          const float *const from = weights + part.from;
           if (exclusions) {
-            group_values<vectors, true>(weights + part.from, exclusions + part.from, addresses_.v, part.begin,
-                                        part.end, o_.v_dim, out + part.from, sums + part.from);
+            values_of<vectors, true>(part, from, exclusions + part.from, out + part.from, sums + part.from);
           } else {
-            group_values<vectors, false>(weights + part.from, nullptr, addresses_.v, part.begin, part.end,
-                                         o_.v_dim, out + part.from, sums + part.from);
+            values_of<vectors, false>(part, from, nullptr, out + part.from, sums + part.from);
           }
         });
     guard_.note(flushing);
   }
 
  private:
-  static constexpr std::size_t group = rapt::Bf16Contract::group;
+  static constexpr std::size_t group = group_terms;
+  // A tile that is one panel uses an element once: it is widened right before, and again lies in L1. Panels
+  // of a tile share elements, which are widened with their block.
+  static constexpr bool widens_for_one_use = panel_rows<float> == tile_pitch;
+  static constexpr std::size_t block = rapt::attention_block;
+
+  static std::size_t padded(std::size_t dim) { return (dim + group - 1) / group * group; }
+  static std::size_t length_of_keys(const rapt_attention_options &o) {
+    return block * (widens_for_one_use ? group : padded(o.qk_dim));
+  }
+  static std::size_t length_of_values(const rapt_attention_options &o) {
+    return widens_for_one_use ? group * group : block * padded(o.v_dim);
+  }
+  static std::size_t terms(std::size_t at, std::size_t end) { return end - at < group ? end - at : group; }
+
+  // The widened groups that begin with a dimension, and with a key and a dimension.
+  float *keys_at(std::size_t d) const { return keys_ + (widens_for_one_use ? 0 : d * block); }
+  float *values_at(std::size_t j, std::size_t d) const {
+    return values_ + (widens_for_one_use ? 0 : j * padded(o_.v_dim) + d * group);
+  }
+
+  [[gnu::always_inline]] void widen_key(std::size_t j, std::size_t d, float *to) const {
+    const std::size_t count = terms(d, o_.qk_dim);
+    if (count == group) {
+      widen_words(narrow_.k[j] + d, to);
+    } else {
+      widen_last_words(narrow_.k[j] + d, count, to);
+    }
+  }
+  void widen_packed_keys(std::size_t d) const {
+    const KV *const from = narrow_.k[0] + d * rapt::packed_dim_stride;
+    float *const to = keys_at(d);
+    for (std::size_t i = 0; i < terms(d, o_.qk_dim) * rapt::packed_dim_stride; i += S::width) {
+      S::store(to + i, S::load(from + i));
+    }
+  }
+  // Dimensions of a group that is not whole keep their order.
+  [[gnu::always_inline]] void widen_values(std::size_t j, std::size_t count, std::size_t d) const {
+    const std::size_t dims = terms(d, o_.v_dim);
+    float *to = values_at(j, d);
+    for (std::size_t i = 0; i < count; ++i, to += group) {
+      const KV *const from = narrow_.v[j + i] + d;
+      if (dims == group) {
+        widen_words(from, to);
+      } else {
+        for (std::size_t w = 0; w < dims; w += S::width) S::store(to + w, S::load_first(from + w, dims - w));
+      }
+    }
+  }
+
+  template <std::size_t vectors>
+  [[gnu::noinline, gnu::flatten]] void scores_of(const Segment &part, float *scores, float *largest) const {
+    unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+      S::store(largest + v * S::width, batch(-std::numeric_limits<float>::infinity()));
+    });
+    for (std::size_t d = 0; d < o_.qk_dim; d += group) {
+      const auto add = [&](auto layout, auto elements) __attribute__((always_inline)) {
+        add_group_scores<decltype(layout), vectors>(queries_ + part.from + d * tile_pitch,
+                                                    terms(d, o_.qk_dim), d == 0, d + group >= o_.qk_dim,
+                                                    part.begin, part.end, elements, scores, largest);
+      };
+      if (o_.packed_keys) {
+        if constexpr (widens_for_one_use) widen_packed_keys(d);
+        add(
+            PackedKeyGroup(), [&](std::size_t j, auto)
+                                  __attribute__((always_inline)) { return keys_at(d) + j; });
+      } else {
+        add(
+            KeyGroup(), [&](std::size_t j, auto depth) __attribute__((always_inline)) {
+              if constexpr (!widens_for_one_use) return keys_at(d) + j * group;
+              unroll<depth>([&](auto i)
+                                __attribute__((always_inline)) { widen_key(j + i, d, keys_ + i * group); });
+              return keys_;
+            });
+      }
+    }
+  }
+
+  template <std::size_t vectors, bool careful>
+  [[gnu::noinline, gnu::flatten]] void values_of(const Segment &part, const float *weights,
+                                                 const float *exclusions, float *out, float *sums) const {
+    constexpr std::integral_constant<std::size_t, careful ? 1 : 3> most_depth;
+    const auto seen = [&](const float *right, const float *weight) __attribute__((always_inline)) {
+      const batch excluded = S::load(exclusions + (weight - weights)), zero(0.0f);
+      return S::select(S::equal(excluded, zero), batch(*right), zero);
+    };
+    const auto one = [](const float *, const float *) __attribute__((always_inline)) { return batch(1.0f); };
+    for (std::size_t j = part.begin; j < part.end; j += group) {
+      const std::size_t count = terms(j, part.end);
+      const float *const from = weights + j * tile_pitch;
+      for (std::size_t d = 0; d < o_.v_dim; d += group) {
+        if constexpr (widens_for_one_use) widen_values(j, count, d);
+        const auto add = [&](auto element) __attribute__((always_inline)) {
+          add_group_values<vectors>(from, count, values_at(j, d), terms(d, o_.v_dim), element, most_depth,
+                                    out + d * tile_pitch);
+        };
+        if constexpr (careful) {
+          add(seen);
+        } else {
+          add(plain_element);
+        }
+      }
+      batch sum[1][vectors];
+      sum_group<ValueGroup>(count, from, from, one, sum);
+      unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+        S::store(sums + v * S::width, S::load(sums + v * S::width) + sum[0][v]);
+      });
+    }
+  }
 
   // f(the first term of a group, its terms) for the terms [begin, end).
   template <class F>
@@ -195,12 +194,14 @@ class GroupProducts : public WideningProducts<rapt::BF16> {
     for (std::size_t r = part.from; r < part.to; ++r) {
       float max = -std::numeric_limits<float>::infinity();
       for (std::size_t j = part.begin; j < part.end; ++j) {
-        const float *const key = addresses_.k[j];
+        const KV *const key = narrow_.k[j];
         float sum = 0;
         each_group(0, o_.qk_dim, [&](std::size_t d, std::size_t count) {
           sum = add_group_with_flushes(
               sum, count, [&](std::size_t i) { return queries_[(d + i) * tile_pitch + r]; },
-              [&](std::size_t i) { return key[static_cast<std::ptrdiff_t>(d + i) * addresses_.k_step]; });
+              [&](std::size_t i) {
+                return rapt::widened(key[static_cast<std::ptrdiff_t>(d + i) * narrow_.k_step]);
+              });
         });
         scores[j * tile_pitch + r] = sum;
         if (sum > max) max = sum;
@@ -218,7 +219,7 @@ class GroupProducts : public WideningProducts<rapt::BF16> {
           float &value = out[d * tile_pitch + r];
           value = add_group_with_flushes(value, count, weight, [&](std::size_t i) {
             const bool is_excluded = exclusions && exclusions[(j + i) * tile_pitch + r] != 0;
-            return is_excluded ? 0.0f : addresses_.v[j + i][d];
+            return is_excluded ? 0.0f : rapt::widened(narrow_.v[j + i][d]);
           });
         }
         sums[r] = add_group_with_flushes(sums[r], count, weight, [](std::size_t) { return 1.0f; });
@@ -226,6 +227,8 @@ class GroupProducts : public WideningProducts<rapt::BF16> {
     }
   }
 
+  float *keys_, *values_;
+  BlockAddresses<KV> narrow_;
   FlushGuard<typename S::Flushing> guard_;
 };
 

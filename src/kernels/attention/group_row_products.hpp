@@ -45,15 +45,20 @@ class GroupRowProducts : public TransposingProducts<rapt::BF16> {
     if (guard_.is_exact()) [[unlikely]]
       return exact_scores(first, keys, scores);
     const typename S::Flushing flushing;
-    by_rows([&](std::size_t r, auto count) __attribute__((always_inline)) {
-      const float *const queries = queries_ + r * pitch_;
-      if (o_.packed_keys) {
-        packed_group_row_scores<count>(queries, pitch_, tile_.k<E>(first), run, runs_.last(), keys, o_.qk_dim,
-                                       scores + r * block);
-      } else {
-        group_row_scores<count>(queries, pitch_, run, runs_.last(), keys, o_.qk_dim, scores + r * block);
-      }
-    });
+    const auto by_all_rows = [&](std::size_t r, auto count) __attribute__((always_inline)) {
+      group_row_scores<count>(queries_ + r * pitch_, pitch_, run, runs_.last(), keys, o_.qk_dim,
+                              scores + r * block);
+    };
+    if (o_.packed_keys) {
+      by_rows([&](std::size_t r, auto count) __attribute__((always_inline)) {
+        packed_group_row_scores<count>(queries_ + r * pitch_, pitch_, tile_.k<E>(first), run, runs_.last(),
+                                       keys, o_.qk_dim, scores + r * block);
+      });
+    } else if (S::panel_vectors == 4 && rows_.rows > 4) {  // 16 chains beside a square, transposed once
+      by_all_rows(0, std::integral_constant<std::size_t, most_rows>{});
+    } else {
+      by_rows(by_all_rows);
+    }
     guard_.note(flushing);
   }
 

@@ -1,0 +1,192 @@
+// Panels of the products of RAPT_ARITHMETIC_BF16, with rows in the vector lanes: the even and the odd terms
+// of a group are a chain each (contract/bf16_arithmetic.hpp).
+//
+// Both chains of 3 keys or dimensions by 4 vectors are in registers, 24 of AVX-512's 32. A group is 32 terms,
+// and its two last additions per result are 6 % of its operations. Results of earlier groups are in memory.
+//
+//   1024 x 1024, AVX-512, time of f32 arithmetic over this | 64 dimensions | 128
+//   a vector of queries or weights loaded for each use     | 0.71          | 0.71
+//   loaded once per term                                   | 0.87          | 0.87
+//   elements widened for their only use, not per block;    |               |
+//   chains that begin with a product, not with 0           | 0.96          | 0.95
+//
+//   variant that lost                                      | by
+//   AVX-512: two or more words per turn of the loop        | 3 to 15 %
+//   AVX2: one chain of 6 by 2 and then the other           | 0 to 1 %
+//   the sums of the weights as one more dimension          | 0 to 2 %
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+
+#include "contract/attention.hpp"
+#include "contract/bf16_arithmetic.hpp"
+#include "contract/types.hpp"
+#include "kernels/attention/panels.hpp"
+#include "kernels/vector/unroll.hpp"
+
+namespace {
+
+inline constexpr std::size_t group_terms = rapt::Bf16Contract::group;
+
+// Widened elements of a group, each an operand of all rows: from a term to the second one after it, from a
+// key or dimension to the next, and from an even term to the odd one after it.
+template <std::ptrdiff_t two_terms, std::ptrdiff_t item, std::ptrdiff_t odd>
+struct GroupLayout {
+  static constexpr std::ptrdiff_t to_word = two_terms, to_item = item, to_odd = odd;
+};
+inline constexpr std::size_t half_group = group_terms / 2;
+// A key's 32 dimensions, the even ones first; 64 packed keys by dimension; 32 dimensions by key.
+using KeyGroup = GroupLayout<1, group_terms, group_terms / 2>;
+using PackedKeyGroup = GroupLayout<2 * rapt::packed_dim_stride, 1, rapt::packed_dim_stride>;
+using ValueGroup = GroupLayout<2 * group_terms, 1, group_terms>;
+
+// f(first, a constant count) for all of [begin, end).
+template <std::size_t most, class F>
+[[gnu::always_inline]] inline void by_group_depth(std::size_t begin, std::size_t end, F f) {
+  for (; end - begin >= most; begin += most) f(begin, std::integral_constant<std::size_t, most>{});
+  if constexpr (most > 1) by_group_depth<most - 1>(begin, end, f);
+}
+
+// sum[i][v] = the even and the odd terms' sum of `count` terms: rows' vector v times element(right, the
+// address of that vector). It may be -0 where the contract has +0, as chains begin with a product; results
+// begin with +0, and stay so.
+template <class Layout, std::size_t depth, std::size_t vectors, class Element>
+[[gnu::always_inline]] inline void sum_group(std::size_t count, const float *left, const float *right,
+                                             Element element,
+                                             typename simd<float>::batch (&sum)[depth][vectors]) {
+  using S = simd<float>;
+  using batch = typename S::batch;
+  batch chain[2][depth][vectors];
+  const auto each = [](auto f) __attribute__((always_inline)) {
+    unroll<depth>([&](auto i) __attribute__((always_inline)) {
+      unroll<vectors>([&](auto v) __attribute__((always_inline)) { f(i, v); });
+    });
+  };
+  const auto take = [&](auto odd, auto begins) __attribute__((always_inline)) {
+    batch l[vectors];
+    const float *const from = left + odd * tile_pitch;
+    unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+      l[v] = S::load(from + v * S::width);
+      S::keep_in_register(l[v]);
+    });
+    each([&](auto i, auto v) __attribute__((always_inline)) {
+      const batch r = element(right + i * Layout::to_item + odd * Layout::to_odd, from + v * S::width);
+      batch &of = chain[odd][i][v];
+      of = begins ? l[v] * r : S::fma(l[v], r, of);
+    });
+  };
+  constexpr std::integral_constant<std::ptrdiff_t, 0> even{};
+  constexpr std::integral_constant<std::ptrdiff_t, 1> odd{};
+  const auto next = [&]() __attribute__((always_inline)) {
+    left += 2 * tile_pitch;
+    right += Layout::to_word;
+  };
+  take(even, std::true_type{});
+  if (count == 1) [[unlikely]] {
+    each([&](auto i, auto v) __attribute__((always_inline)) { sum[i][v] = chain[0][i][v]; });
+    return;
+  }
+  take(odd, std::true_type{});
+  const float *const end = left + count / 2 * 2 * tile_pitch;
+  next();
+  while (left < end) {
+    take(even, std::false_type{});
+    take(odd, std::false_type{});
+    next();
+  }
+  if (count % 2 == 1) [[unlikely]]
+    take(even, std::false_type{});
+  each([&](auto i, auto v) __attribute__((always_inline)) { sum[i][v] = chain[0][i][v] + chain[1][i][v]; });
+}
+
+// An element, broadcast.
+inline constexpr auto plain_element = [](const float *right, const float *) __attribute__((always_inline)) {
+  return typename simd<float>::batch(*right);
+};
+
+// Adds a group of dimensions to the scores of keys [begin, end) with vectors of rows, under FTZ and DAZ. The
+// elements of `depth` keys from j on are at elements(j, depth). The last group gives each row's largest
+// score.
+template <class Layout, std::size_t vectors, class Elements>
+[[gnu::always_inline]] inline void add_group_scores(const float *queries, std::size_t count, bool is_first,
+                                                    bool is_last, std::size_t begin, std::size_t end,
+                                                    Elements elements, float *scores, float *largest) {
+  using S = simd<float>;
+  using batch = typename S::batch;
+  by_group_depth<3>(
+      begin, end, [&](std::size_t j, auto depth) __attribute__((always_inline)) {
+        batch sum[depth][vectors];
+        sum_group<Layout>(count, queries, elements(j, depth), plain_element, sum);
+        const auto each = [&](auto f) __attribute__((always_inline)) {
+          unroll<depth>([&](auto i) __attribute__((always_inline)) {
+            unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+              f(i, v, scores + (j + i) * tile_pitch + v * S::width);
+            });
+          });
+        };
+        if (is_first) {  // never -0
+          each([&](auto i, auto v, float *)
+                   __attribute__((always_inline)) { sum[i][v] = batch(0.0f) + sum[i][v]; });
+        } else {
+          each([&](auto i, auto v, float *at)
+                   __attribute__((always_inline)) { sum[i][v] = S::load(at) + sum[i][v]; });
+        }
+        each([&](auto i, auto v, float *at) __attribute__((always_inline)) { S::store(at, sum[i][v]); });
+        if (!is_last) return;
+        unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+          batch max = S::load(largest + v * S::width);
+          unroll<depth>([&](auto i) __attribute__((always_inline)) { max = S::max_number(sum[i][v], max); });
+          S::store(largest + v * S::width, max);
+        });
+      });
+}
+
+// The elements of a group as words of two, of which `to` gets the even ones and then the odd ones.
+[[gnu::always_inline]] inline void widen_words(const rapt::BF16 *from, float *to) {
+  using S = simd<float>;
+  unroll<half_group / S::width>([&](auto i) __attribute__((always_inline)) {
+    const typename S::batch words = S::load(reinterpret_cast<const float *>(from) + i * S::width);
+    S::store(to + i * S::width, S::lower_bf16(words));
+    S::store(to + half_group + i * S::width, S::upper_bf16(words));
+  });
+}
+// The same for a last group of `count` elements.
+[[gnu::noinline]] inline void widen_last_words(const rapt::BF16 *from, std::size_t count, float *to) {
+  using S = simd<float>;
+  for (std::size_t w = 0; 2 * w < count; w += S::width) {
+    const auto words = S::load_first(reinterpret_cast<const float *>(from) + w, count / 2 - w);
+    S::store(to + w, S::lower_bf16(words));
+    S::store(to + half_group + w, S::upper_bf16(words));
+  }
+  if (count % 2 == 1) to[count / 2] = rapt::widened(from[count - 1]);
+}
+
+// Dimension i of a group of values: of whole groups the even ones come first.
+constexpr std::size_t dim_of_group(std::size_t i, bool is_whole) {
+  if (!is_whole) return i;
+  return i < group_terms / 2 ? 2 * i : 2 * i - (group_terms - 1);
+}
+
+// Adds weighted values of a group of keys to the results of vectors of rows, for up to 32 dimensions.
+template <std::size_t vectors, class Element, std::size_t most_depth>
+[[gnu::always_inline]] inline void add_group_values(const float *weights, std::size_t count,
+                                                    const float *values, std::size_t dims, Element element,
+                                                    std::integral_constant<std::size_t, most_depth>,
+                                                    float *out) {
+  using S = simd<float>;
+  using batch = typename S::batch;
+  by_group_depth<most_depth>(
+      0, dims, [&](std::size_t d, auto depth) __attribute__((always_inline)) {
+        batch sum[depth][vectors];
+        sum_group<ValueGroup>(count, weights, values + d, element, sum);
+        unroll<depth>([&](auto i) __attribute__((always_inline)) {
+          float *const to = out + dim_of_group(d + i, dims == group_terms) * tile_pitch;
+          unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+            S::store(to + v * S::width, S::load(to + v * S::width) + sum[i][v]);
+          });
+        });
+      });
+}
+
+}  // namespace
