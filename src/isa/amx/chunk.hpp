@@ -47,6 +47,7 @@ struct TileState {
   const rapt::BF16 *queries;
   float *total_values;
   bool has_keys = false;  // total has a chunk
+  bool moves = false;     // a reference moved in the chunk before
   bool some_excluded = false;
   alignas(64) float to_log2[rapt::attention_tile_rows];  // as of TileRows, and as many rows as tiles have
 
@@ -78,7 +79,7 @@ class ChunkOfTile {
     sums_.clear();
     end_ = end;
     next_unit_ = units * first;
-    group_ = first_group_ = 2 * first % part_groups;
+    begin_part(2 * first % part_groups);
     find_plain_keys();
     for (std::size_t b = first; b < end; ++b) {
       const bool plain = is_plain(b);
@@ -91,11 +92,12 @@ class ChunkOfTile {
       }
       group_ += 2;
       if (group_ == part_groups || b + 1 == end) {
-        multiply_values(b + 1);
-        group_ = first_group_ = 0;
+        for (std::size_t pair = 0; pair < pairs; ++pair) multiply_values(b + 1, pair);
+        begin_part(0);
       }
     }
     products_.flush();
+    state_.moves = has_moved_;
   }
 
  private:
@@ -108,13 +110,14 @@ class ChunkOfTile {
   }
   // A row that has a reference has seen a key before this block.
   bool is_plain(std::size_t b) const {
-    return all_have_reference_ && !some_far_ && !rows_.made && !o_.mask &&
+    return all_have_reference_ && !some_far_ && !rows_.made && !o_.mask && !state_.moves && !has_moved_ &&
            begin_ + (b + 1) * block <= seen_by_all_;
   }
 
   // A unit is that many in its block, keys first and then rows.
   static constexpr std::size_t units = UnitProducts<vectors>::units_of_block,
-                               rows_of_unit = 16 * UnitProducts<vectors>::wide;
+                               rows_of_unit = 16 * UnitProducts<vectors>::wide,
+                               pairs = vectors / UnitProducts<vectors>::wide;
   static std::size_t row_of(std::size_t unit) { return unit % (units / 2) * rows_of_unit; }
   static std::size_t key_of(std::size_t unit) { return unit % units / (units / 2) * unit_keys; }
 
@@ -183,12 +186,15 @@ class ChunkOfTile {
       products_.scores(unit_keys_at(unit), unit_queries(unit), steps_, unit_scores(unit));
     }
     make_scores(b);
-    weigh_exactly(b);
+    weigh_block(b);
   }
 
   void take_other_block(std::size_t b) {
     while (next_unit_ < units * (b + 1)) multiply_next_unit();
     make_scores(b);
+    weigh_block(b);
+  }
+  void weigh_block(std::size_t b) {
     if (!some_far_) {
       products_.clear();
       for (std::size_t unit = units * b; unit < units * (b + 1); ++unit) weigh(unit);
@@ -198,27 +204,39 @@ class ChunkOfTile {
     weigh_exactly(b);
   }
 
+  void begin_part(std::size_t group) {
+    group_ = group;
+    for (std::size_t &first : first_group_) first = group;
+  }
   // Adds the weighted values of the groups before block `b`, down to the first one of which this was not
-  // done.
-  void multiply_values(std::size_t b) {
-    if (group_ == first_group_) return;
-    const std::size_t group = 2 * b - (group_ - first_group_);
-    const std::size_t of_part = (depth_ * (group / part_groups) * part_groups + group % part_groups);
+  // done, to the rows of a pair of vectors.
+  void multiply_values(std::size_t b, std::size_t pair) {
+    const std::size_t from = first_group_[pair], count = group_ - from;
+    if (count == 0) return;
+    const std::size_t group = 2 * b - count;
+    const std::size_t of_part = depth_ * (group / part_groups) * part_groups + group % part_groups;
+    const std::size_t vector = pair * UnitProducts<vectors>::wide;
     products_.values(storage_.values + of_part * amx_elements, part_groups * amx_elements, depth_,
-                     storage_.ones, storage_.weights + first_group_ * vectors * amx_elements,
-                     group_ - first_group_, !has_values_, storage_.out);
-    has_values_ = true;
+                     storage_.ones, storage_.weights + (from * vectors + vector) * amx_elements, count,
+                     !has_values_[pair], storage_.out + vector * amx_rows);
+    has_values_[pair] = true;
+    first_group_[pair] = group_;
   }
 
   // Scores of block b in storage_.blocks[b % 2], where excluded keys become -inf. Moves the references.
   void make_scores(std::size_t b) {
     products_.flush();
     find_scores(b);
-    if (!move_references()) return;
-    multiply_values(b);
+    bool moved[vectors];
+    if (!move_references(moved)) return;
+    has_moved_ = true;
+    for (std::size_t v = 0; v < vectors; ++v) {
+      if (moved[v]) multiply_values(b, v / UnitProducts<vectors>::wide);
+    }
     products_.flush();
-    first_group_ = group_;
-    if (has_values_) rescale();
+    for (std::size_t v = 0; v < vectors; ++v) {
+      if (moved[v]) rescale(v * S::width);
+    }
   }
   // Leaves the largest of each row in largest_.
   void find_scores(std::size_t b) {
@@ -261,13 +279,16 @@ class ChunkOfTile {
     return S::max(S::max(max[0], max[1]), S::max(max[2], max[3]));
   }
 
-  // Moves the references to the largest scores where it is due; true if results so far are to be rescaled.
-  bool move_references() {
+  // Moves the references to the largest scores where it is due; true if results so far are to be rescaled,
+  // those of the vectors in `moved`.
+  bool move_references(bool (&moved)[vectors]) {
     bool any_rescaled = false;
     const batch zero(0.0f), none(-std::numeric_limits<float>::infinity());
     auto far = S::less(zero, zero), without = far;
+    for (bool &of_vector : moved) of_vector = false;
     for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
-      any_rescaled |= rows_.take_max_by_groups(sums_, r, S::load(largest_ + r));
+      moved[r / S::width] = rows_.take_max_by_groups(sums_, r, S::load(largest_ + r));
+      any_rescaled |= moved[r / S::width];
       far = S::either(far, S::negate(S::equal(S::load(sums_.base + r), zero)));
       without = S::either(without, S::equal(S::load(sums_.max + r), none));
     }
@@ -278,16 +299,16 @@ class ChunkOfTile {
     return any_rescaled;
   }
 
-  void rescale() {
-    for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
-      const batch factor = S::load(rows_.rescale + r);
-      const auto times = [&](std::size_t d) {
-        float *const value = storage_.out + d * pitch + r;
-        S::store(value, S::load(value) * factor);
-      };
-      for (std::size_t d = 0; d < o_.v_dim; ++d) times(d);
-      times(depth_ * amx_rows);
-    }
+  void rescale(std::size_t r) {
+    const std::size_t pair = r / rows_of_unit;
+    if (!has_values_[pair]) return;
+    const batch factor = S::load(rows_.rescale + r);
+    const auto times = [&](std::size_t d) {
+      float *const value = storage_.out + d * pitch + r;
+      S::store(value, S::load(value) * factor);
+    };
+    for (std::size_t d = 0; d < o_.v_dim; ++d) times(d);
+    times(depth_ * amx_rows);
   }
 
   // Weights of any size or NaN, and of scores far from 0.
@@ -317,10 +338,11 @@ class ChunkOfTile {
   std::size_t begin_, end_ = 0, steps_, depth_;
   UnitProducts<vectors> products_;
   std::size_t next_unit_ = 0;  // of scores to multiply
-  std::size_t group_ = 0,
-              first_group_ = 0;  // of the part: where the next weights go, the first not multiplied
+  // Of the part: where the next weights go, and the first not multiplied.
+  std::size_t group_ = 0, first_group_[pairs];
   std::size_t seen_by_all_ = 0;  // the end of these keys
-  bool all_have_reference_ = false, some_far_ = false, has_values_ = false;
+  bool all_have_reference_ = false, some_far_ = false, has_moved_ = false;
+  bool has_values_[pairs] = {};
   bool plain_[rapt::attention_chunk / block] = {};
   alignas(64) float largest_[rapt::attention_tile_rows];
 };

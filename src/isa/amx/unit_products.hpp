@@ -85,20 +85,15 @@ class UnitProducts {
 
   // out[d][row] += the weights of `groups` groups of keys times their values, for `depth` times 16
   // dimensions, an even number, and then the sum of the weights; out counts as 0 if it is `fresh`. Values of
-  // 16 dimensions lie `pitch` elements apart.
+  // 16 dimensions lie `pitch` elements apart. The rows are those of a unit.
   [[gnu::noinline, gnu::flatten]] void values(const rapt::BF16 *values, std::size_t pitch, std::size_t depth,
                                               const rapt::BF16 *ones, const rapt::BF16 *weights,
                                               std::size_t groups, bool fresh, float *out) {
     for (std::size_t ct = 0; ct < depth; ct += 2, values += 2 * pitch, out += 2 * amx_pitch) {
-      for (std::size_t c = 0; c < vectors; c += wide) {
-        values_of<2>(values, pitch, amx_elements, amx_row_bytes, weights + c * amx_elements, groups, fresh,
-                     out + c * amx_rows);
-      }
+      values_of<2>(values, pitch, amx_elements, amx_row_bytes, weights, groups, fresh, out);
     }
     flush();
-    for (std::size_t c = 0; c < vectors; c += wide) {
-      values_of<1>(ones, 0, 0, 0, weights + c * amx_elements, groups, fresh, out + c * amx_rows);
-    }
+    values_of<1>(ones, 0, 0, 0, weights, groups, fresh, out);
   }
 
  private:
