@@ -1,12 +1,9 @@
 // A chunk of keys and the rows of a tile: scores, weights, references and values.
 //
-// The keys and values of the chunk are packed already. Scores are made in units, and weights follow two
-// units behind (isa/amx/unit_products.hpp). Values are multiplied once for 256 keys.
-//
-// A block is plain if all rows see all its keys, have a reference already and need no other scores than dot
-// products. Its scores go through a ring of the units of one block, and its weights are computed as if no
-// reference moved. If a weight reaches 2 or is NaN, the block is computed again as one that is not plain: all
-// its scores first, then the largest of each row.
+// The keys and values of the chunk are packed already. A strip is the rows of a unit of products, a step the
+// scores of a strip with a block. The products of a step are made beside the weights two steps before it
+// (isa/amx/unit_products.hpp), so that its largest scores are known before its weights. Values are multiplied
+// once for 256 keys, and before a reference of their strip moves.
 #pragma once
 
 #include <immintrin.h>
@@ -31,8 +28,7 @@ struct ChunkStorage {
   rapt::BF16 *values;       // [part][16 dimensions][group]
   rapt::BF16 *weights;      // of a part: [group][vector of rows]
   rapt::BF16 *ones;         // a row
-  float *plain_block;       // scores
-  float *blocks[2];         // of blocks that are not plain
+  float *scores;            // of two blocks
   float *out;               // [dimension][row], and the sums after the last multiple of 16 dimensions
 };
 
@@ -47,7 +43,7 @@ struct TileState {
   const rapt::BF16 *queries;
   float *total_values;
   bool has_keys = false;  // total has a chunk
-  bool moves = false;     // a reference moved in the chunk before
+  bool moves[2] = {};     // whether references of half the rows moved in the chunk before
   bool some_excluded = false;
   alignas(64) float to_log2[rapt::attention_tile_rows];  // as of TileRows, and as many rows as tiles have
 
@@ -62,6 +58,7 @@ class ChunkOfTile {
  public:
   using S = simd<float>;
   using batch = S::batch;
+  using Products = UnitProducts<vectors>;
   static constexpr std::size_t block = rapt::attention_block, pitch = tile_pitch;
 
   ChunkOfTile(TileState &state, const ChunkStorage &storage, std::size_t begin)
@@ -72,67 +69,86 @@ class ChunkOfTile {
         storage_(storage),
         begin_(begin),
         steps_((o_.qk_dim + amx_group - 1) / amx_group),
-        depth_((o_.v_dim + amx_group - 1) / amx_group * 2) {}
+        depth_((o_.v_dim + amx_group - 1) / amx_group * 2),
+        strips_((rows_.lanes + strip_rows - 1) / strip_rows) {
+    for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
+      std::size_t &seen = strip_[r / strip_rows].seen_by_all;
+      const std::size_t end = rows_.vector_range(r).all.end;
+      if (end < seen) seen = end;
+    }
+  }
 
   // Takes in the blocks [first, end) of the chunk, which lie at multiples of 64 keys from `begin`.
   void run(std::size_t first, std::size_t end) {
     sums_.clear();
-    end_ = end;
-    next_unit_ = units * first;
-    begin_part(2 * first % part_groups);
-    find_plain_keys();
+    next_unit_ = units * strips_ * first;
+    end_ = units * strips_ * end;
+    for (Strip &strip : strip_) strip.first_group = 2 * first;
     for (std::size_t b = first; b < end; ++b) {
-      const bool plain = is_plain(b);
-      if (plain != plain_[b]) next_unit_ = units * b;  // units that have been made lie elsewhere
-      plain_[b] = plain;
-      if (plain) {
-        take_plain_block(b);
-      } else {
-        take_other_block(b);
-      }
-      group_ += 2;
-      if (group_ == part_groups || b + 1 == end) {
-        for (std::size_t pair = 0; pair < pairs; ++pair) multiply_values(b + 1, pair);
-        begin_part(0);
+      for (std::size_t strip = 0; strip < strips_; ++strip) {
+        const Step step{b, strip, b * strips_ + strip};
+        take(step);
+        if ((b + 1) % part_blocks == 0 || b + 1 == end) multiply_values(b + 1, strip);
       }
     }
     products_.flush();
-    state_.moves = has_moved_;
+    for (std::size_t strip = 0; strip < strips_; ++strip) state_.moves[strip] = strip_[strip].has_moved;
   }
 
  private:
-  void find_plain_keys() {
-    seen_by_all_ = ~std::size_t{0};
-    for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
-      const std::size_t end = rows_.vector_range(r).all.end;
-      if (end < seen_by_all_) seen_by_all_ = end;
+  static constexpr std::size_t strip_rows = 16 * Products::wide, most_strips = vectors / Products::wide;
+  static constexpr std::size_t units = block / unit_keys, part_blocks = chunk_part_keys / block;
+  static constexpr std::size_t slots = 2;  // of scores: a step is weighed beside the second one after it
+
+  struct Step {
+    std::size_t block, strip, index;
+  };
+  struct Strip {
+    std::size_t first_group = 0;                // whose weighted values are not in the output
+    std::size_t seen_by_all = ~std::size_t{0};  // the end of these keys
+    bool has_values = false, rescales = false, has_moved = false;
+    bool is_near = false;  // all rows have references, and these are not far from 0
+  };
+
+  // Whether no reference may move, so that the weights can be made first. All rows must see all keys: one
+  // that has a reference has seen a key before the block.
+  bool expects_no_move(const Step &step) const {
+    const Strip &strip = strip_[step.strip];
+    return strip.is_near && !strip.has_moved && !state_.moves[step.strip] && !rows_.made && !o_.mask &&
+           begin_ + (step.block + 1) * block <= strip.seen_by_all;
+  }
+  void take(const Step &step) {
+    const std::size_t ahead = units * (step.index + 1);
+    while (next_unit_ < ahead && next_unit_ < end_) multiply_next_unit();
+    if (next_unit_ <= ahead) products_.flush();
+    const bool guesses = expects_no_move(step);
+    if (!guesses) make_scores(step);
+    if (weigh_step(step)) [[likely]]
+      return;
+    if (guesses) {
+      make_scores(step);
+      if (weigh_step(step)) return;
     }
-  }
-  // A row that has a reference has seen a key before this block.
-  bool is_plain(std::size_t b) const {
-    return all_have_reference_ && !some_far_ && !rows_.made && !o_.mask && !state_.moves && !has_moved_ &&
-           begin_ + (b + 1) * block <= seen_by_all_;
+    weigh_exactly(step);
   }
 
-  // A unit is that many in its block, keys first and then rows.
-  static constexpr std::size_t units = UnitProducts<vectors>::units_of_block,
-                               rows_of_unit = 16 * UnitProducts<vectors>::wide,
-                               pairs = vectors / UnitProducts<vectors>::wide;
-  static std::size_t row_of(std::size_t unit) { return unit % (units / 2) * rows_of_unit; }
-  static std::size_t key_of(std::size_t unit) { return unit % units / (units / 2) * unit_keys; }
-
+  // Where row 0 of a step would have its scores. Two strips lie side by side.
+  float *step_scores(std::size_t index) const {
+    const std::size_t slot = index % slots, strip = index % strips_;
+    return storage_.scores + slot / 2 * block * pitch + slot % 2 * strip_rows - strip * strip_rows;
+  }
+  static std::size_t key_of(std::size_t unit) { return unit % units * unit_keys; }
   float *unit_scores(std::size_t unit) const {
-    const std::size_t b = unit / units;
-    return (plain_[b] ? storage_.plain_block : storage_.blocks[b % 2]) + key_of(unit) * pitch + row_of(unit);
+    return step_scores(unit / units) + key_of(unit) * pitch + unit / units % strips_ * strip_rows;
   }
   KeyTiles unit_keys_at(std::size_t unit) const {
-    return storage_.keys.from(unit / units * block + key_of(unit));
+    return storage_.keys.from(unit / units / strips_ * block + key_of(unit));
   }
   const rapt::BF16 *unit_queries(std::size_t unit) const {
-    return state_.queries + row_of(unit) / amx_rows * amx_elements;
+    return state_.queries + unit / units % strips_ * Products::wide * amx_elements;
   }
   rapt::BF16 *group_weights(std::size_t group) const {
-    return storage_.weights + group * vectors * amx_elements;
+    return storage_.weights + group % part_groups * vectors * amx_elements;
   }
 
   void multiply_next_unit() {
@@ -140,27 +156,14 @@ class ChunkOfTile {
     ++next_unit_;
   }
 
-  // Whether the next unit can be multiplied beside the weights of `unit`.
-  bool runs_ahead(std::size_t unit) {
-    if (next_unit_ >= units * end_) return false;
-    const std::size_t b = unit / units, next = next_unit_ / units;
-    if (next > b + 1) return false;
-    if (next == b + 1 && next_unit_ % units == 0) plain_[next] = is_plain(next);
-    return !plain_[next] || next_unit_ <= unit + 2;
-  }
-
-  // The weights of a unit, beside the products of the next one if there is one.
-  void weigh(std::size_t unit) {
-    float *const scores = unit_scores(unit);
-    const std::size_t row = row_of(unit);
+  // The weights of a unit, beside the products of the next one if there is one and a slot for it.
+  void weigh(const Step &step, std::size_t half) {
+    const std::size_t row = step.strip * strip_rows;
     const UnitWeights weights{
-        scores, group_weights(group_ + key_of(unit) / amx_group) + row / amx_rows * amx_elements,
+        step_scores(step.index) + half * unit_keys * pitch + row,
+        group_weights(2 * step.block + half) + step.strip * Products::wide * amx_elements,
         state_.to_log2 + row, sums_.offset + row};
-    const bool more = runs_ahead(unit);
-    if (!more || products_.awaits(scores)) {
-      products_.flush();
-    }
-    if (!more) return products_.weights(weights);
+    if (next_unit_ >= end_ || next_unit_ >= units * (step.index + slots)) return products_.weights(weights);
     const KeyTiles keys = unit_keys_at(next_unit_);
     const rapt::BF16 *const queries = unit_queries(next_unit_);
     float *const to = unit_scores(next_unit_++);
@@ -172,80 +175,53 @@ class ChunkOfTile {
       products_.template scores_and_weights<8>(keys, queries, steps_, to, weights);
     }
   }
-
-  void take_plain_block(std::size_t b) {
+  // Whether that could be done.
+  bool weigh_step(const Step &step) {
+    if (!strip_[step.strip].is_near) return false;
     products_.clear();
-    for (std::size_t unit = units * b; unit < units * (b + 1); ++unit) {
-      while (next_unit_ <= unit) multiply_next_unit();
-      weigh(unit);
-    }
-    if (products_.all_small()) [[likely]]
-      return;
-    plain_[b] = false;
-    for (std::size_t unit = units * b; unit < units * (b + 1); ++unit) {
-      products_.scores(unit_keys_at(unit), unit_queries(unit), steps_, unit_scores(unit));
-    }
-    make_scores(b);
-    weigh_block(b);
+    for (std::size_t half = 0; half < units; ++half) weigh(step, half);
+    return products_.all_small();
   }
 
-  void take_other_block(std::size_t b) {
-    while (next_unit_ < units * (b + 1)) multiply_next_unit();
-    make_scores(b);
-    weigh_block(b);
-  }
-  void weigh_block(std::size_t b) {
-    if (!some_far_) {
-      products_.clear();
-      for (std::size_t unit = units * b; unit < units * (b + 1); ++unit) weigh(unit);
-      if (products_.all_small()) [[likely]]
-        return;
-    }
-    weigh_exactly(b);
-  }
-
-  void begin_part(std::size_t group) {
-    group_ = group;
-    for (std::size_t &first : first_group_) first = group;
-  }
   // Adds the weighted values of the groups before block `b`, down to the first one of which this was not
-  // done, to the rows of a pair of vectors.
-  void multiply_values(std::size_t b, std::size_t pair) {
-    const std::size_t from = first_group_[pair], count = group_ - from;
+  // done, to the rows of a strip.
+  void multiply_values(std::size_t b, std::size_t number) {
+    Strip &strip = strip_[number];
+    const std::size_t group = strip.first_group, count = 2 * b - group;
     if (count == 0) return;
-    const std::size_t group = 2 * b - count;
     const std::size_t of_part = depth_ * (group / part_groups) * part_groups + group % part_groups;
-    const std::size_t vector = pair * UnitProducts<vectors>::wide;
+    const rapt::BF16 *const weights = group_weights(group) + number * Products::wide * amx_elements;
+    float *const out = storage_.out + number * strip_rows;
     products_.values(storage_.values + of_part * amx_elements, part_groups * amx_elements, depth_,
-                     storage_.ones, storage_.weights + (from * vectors + vector) * amx_elements, count,
-                     !has_values_[pair], storage_.out + vector * amx_rows);
-    has_values_[pair] = true;
-    first_group_[pair] = group_;
+                     storage_.ones, weights, count, !strip.has_values,
+                     strip.rescales ? factors_ + number * strip_rows : nullptr, out);
+    strip.has_values = true;
+    strip.rescales = false;
+    strip.first_group = 2 * b;
   }
 
-  // Scores of block b in storage_.blocks[b % 2], where excluded keys become -inf. Moves the references.
-  void make_scores(std::size_t b) {
-    products_.flush();
-    find_scores(b);
-    bool moved[vectors];
-    if (!move_references(moved)) return;
-    has_moved_ = true;
-    for (std::size_t v = 0; v < vectors; ++v) {
-      if (moved[v]) multiply_values(b, v / UnitProducts<vectors>::wide);
-    }
-    products_.flush();
-    for (std::size_t v = 0; v < vectors; ++v) {
-      if (moved[v]) rescale(v * S::width);
+  // The scores of a step, where excluded keys become -inf. Moves the references.
+  void make_scores(const Step &step) {
+    Strip &strip = strip_[step.strip];
+    find_scores(step);
+    if (strip.is_near && stay(step.strip)) [[likely]]
+      return;
+    if (!move_references(step.strip)) return;
+    multiply_values(step.block, step.strip);
+    strip.has_moved = true;
+    strip.rescales = strip.has_values;
+    for (std::size_t r = step.strip * strip_rows; r < (step.strip + 1) * strip_rows; r += S::width) {
+      S::store(factors_ + r, r < rows_.lanes ? S::load(rows_.rescale + r) : batch(1.0f));
     }
   }
   // Leaves the largest of each row in largest_.
-  void find_scores(std::size_t b) {
-    float *const block_scores = storage_.blocks[b % 2];
-    const std::size_t first = begin_ + b * block;
+  void find_scores(const Step &step) {
+    float *const scores = step_scores(step.index);
+    const std::size_t first = begin_ + step.block * block, from = step.strip * strip_rows;
     const batch none(-std::numeric_limits<float>::infinity());
-    state_.scores.use(block_scores);
-    for (std::size_t r = 0; r < vectors * S::width; r += S::width) {
-      float *const column = block_scores + r;
+    state_.scores.use(scores);
+    for (std::size_t r = from; r < from + strip_rows; r += S::width) {
+      float *const column = scores + r;
       AttentionTile::Range any{0, 0};
       batch max = none;
       if (r < rows_.lanes) {
@@ -279,52 +255,46 @@ class ChunkOfTile {
     return S::max(S::max(max[0], max[1]), S::max(max[2], max[3]));
   }
 
-  // Moves the references to the largest scores where it is due; true if results so far are to be rescaled,
-  // those of the vectors in `moved`.
-  bool move_references(bool (&moved)[vectors]) {
+  // Whether no reference of a strip moves, all of which are near.
+  bool stay(std::size_t strip) const {
+    bool any = false;
+    for (std::size_t r = strip * strip_rows; r < (strip + 1) * strip_rows && r < rows_.lanes; r += S::width) {
+      const batch z = S::fma(S::load(largest_ + r), S::load(state_.to_log2 + r), S::load(sums_.offset + r));
+      any |= S::any(S::negate(S::less(z, batch(rapt::Bf16Contract::move_from))));
+    }
+    return !any;
+  }
+  // Moves the references to the largest scores where it is due; true if results so far are to be rescaled.
+  bool move_references(std::size_t strip) {
     bool any_rescaled = false;
     const batch zero(0.0f), none(-std::numeric_limits<float>::infinity());
-    auto far = S::less(zero, zero), without = far;
-    for (bool &of_vector : moved) of_vector = false;
-    for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
-      moved[r / S::width] = rows_.take_max_by_groups(sums_, r, S::load(largest_ + r));
-      any_rescaled |= moved[r / S::width];
-      far = S::either(far, S::negate(S::equal(S::load(sums_.base + r), zero)));
-      without = S::either(without, S::equal(S::load(sums_.max + r), none));
+    auto not_near = S::less(zero, zero);
+    const std::size_t end = (strip + 1) * strip_rows;
+    for (std::size_t r = strip * strip_rows; r < end && r < rows_.lanes; r += S::width) {
+      any_rescaled |= rows_.take_max_by_groups(sums_, r, S::load(largest_ + r));
+      not_near = S::either(not_near, S::negate(S::equal(S::load(sums_.base + r), zero)));
+      not_near = S::either(not_near, S::equal(S::load(sums_.max + r), none));
     }
-    some_far_ = S::any(far);
-    all_have_reference_ = !S::any(without);
-    for (std::size_t r = rows_.lanes; r < vectors * S::width; ++r)
-      sums_.offset[r] = sums_.offset[rows_.rows - 1];
+    strip_[strip].is_near = !S::any(not_near);
+    for (std::size_t r = rows_.lanes; r < end; ++r) sums_.offset[r] = sums_.offset[rows_.rows - 1];
     return any_rescaled;
   }
 
-  void rescale(std::size_t r) {
-    const std::size_t pair = r / rows_of_unit;
-    if (!has_values_[pair]) return;
-    const batch factor = S::load(rows_.rescale + r);
-    const auto times = [&](std::size_t d) {
-      float *const value = storage_.out + d * pitch + r;
-      S::store(value, S::load(value) * factor);
-    };
-    for (std::size_t d = 0; d < o_.v_dim; ++d) times(d);
-    times(depth_ * amx_rows);
-  }
-
   // Weights of any size or NaN, and of scores far from 0.
-  [[gnu::noinline]] void weigh_exactly(std::size_t b) {
-    float *const block_scores = storage_.blocks[b % 2];
-    for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
-      tile_weights_of_16_bits(block_scores + r, 0, block, S::load(sums_.base + r), S::load(sums_.offset + r),
+  [[gnu::noinline]] void weigh_exactly(const Step &step) {
+    float *const scores = step_scores(step.index);
+    const std::size_t from = step.strip * strip_rows, end = from + strip_rows;
+    for (std::size_t r = from; r < end && r < rows_.lanes; r += S::width) {
+      tile_weights_of_16_bits(scores + r, 0, block, S::load(sums_.base + r), S::load(sums_.offset + r),
                               rows_.to_log2_by_groups(r));
     }
-    for (std::size_t r = 0; r < vectors * S::width; r += S::width) {
+    for (std::size_t r = from; r < end; r += S::width) {
       for (std::size_t j = 0; j < block; j += 2) {
-        const float *const at = block_scores + j * pitch + r;
+        const float *const at = scores + j * pitch + r;
         const __m512i even = _mm512_castps_si512(_mm512_loadu_ps(at)),
                       odd = _mm512_castps_si512(_mm512_loadu_ps(at + pitch));
-        rapt::BF16 *const to =
-            group_weights(group_ + j / amx_group) + r / S::width * amx_elements + j % amx_group * amx_rows;
+        rapt::BF16 *const to = group_weights(2 * step.block + j / amx_group) + r / S::width * amx_elements +
+                               j % amx_group * amx_rows;
         _mm512_storeu_si512(to, _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(even, 16), odd));
       }
     }
@@ -335,16 +305,11 @@ class ChunkOfTile {
   RowSums<float> &sums_;
   const rapt_attention_options &o_;
   const ChunkStorage &storage_;
-  std::size_t begin_, end_ = 0, steps_, depth_;
-  UnitProducts<vectors> products_;
-  std::size_t next_unit_ = 0;  // of scores to multiply
-  // Of the part: where the next weights go, and the first not multiplied.
-  std::size_t group_ = 0, first_group_[pairs];
-  std::size_t seen_by_all_ = 0;  // the end of these keys
-  bool all_have_reference_ = false, some_far_ = false, has_moved_ = false;
-  bool has_values_[pairs] = {};
-  bool plain_[rapt::attention_chunk / block] = {};
-  alignas(64) float largest_[rapt::attention_tile_rows];
+  std::size_t begin_, steps_, depth_, strips_;
+  Products products_;
+  std::size_t next_unit_ = 0, end_ = 0;  // of scores to multiply
+  Strip strip_[most_strips];
+  alignas(64) float largest_[rapt::attention_tile_rows], factors_[rapt::attention_tile_rows];
 };
 
 }  // namespace
