@@ -88,8 +88,8 @@ class ChunkOfTile {
       for (std::size_t strip = 0; strip < strips_; ++strip) {
         const Step step{b, strip, b * strips_ + strip};
         take(step);
-        if ((b + 1) % part_blocks == 0 || b + 1 == end) multiply_values(b + 1, strip);
       }
+      if ((b + 1) % part_blocks == 0 || b + 1 == end) multiply_all_values(b + 1);
     }
     products_.flush();
     for (std::size_t strip = 0; strip < strips_; ++strip) state_.moves[strip] = strip_[strip].has_moved;
@@ -184,20 +184,28 @@ class ChunkOfTile {
   }
 
   // Adds the weighted values of the groups before block `b`, down to the first one of which this was not
-  // done, to the rows of a strip.
-  void multiply_values(std::size_t b, std::size_t number) {
-    Strip &strip = strip_[number];
-    const std::size_t group = strip.first_group, count = 2 * b - group;
-    if (count == 0) return;
+  // done, to the rows of a strip and of those after it that are in the same state.
+  void multiply_values(std::size_t b, std::size_t first, std::size_t count = 1) {
+    const std::size_t group = strip_[first].first_group, groups = 2 * b - group;
+    if (groups == 0) return;
     const std::size_t of_part = depth_ * (group / part_groups) * part_groups + group % part_groups;
-    const rapt::BF16 *const weights = group_weights(group) + number * Products::wide * amx_elements;
-    float *const out = storage_.out + number * strip_rows;
     products_.values(storage_.values + of_part * amx_elements, part_groups * amx_elements, depth_,
-                     storage_.ones, weights, count, !strip.has_values,
-                     strip.rescales ? factors_ + number * strip_rows : nullptr, out);
-    strip.has_values = true;
-    strip.rescales = false;
-    strip.first_group = 2 * b;
+                     storage_.ones, group_weights(group) + first * Products::wide * amx_elements, groups,
+                     count, !strip_[first].has_values,
+                     strip_[first].rescales ? factors_ + first * strip_rows : nullptr,
+                     storage_.out + first * strip_rows);
+    for (std::size_t i = first; i < first + count; ++i) {
+      strip_[i].has_values = true;
+      strip_[i].rescales = false;
+      strip_[i].first_group = 2 * b;
+    }
+  }
+  void multiply_all_values(std::size_t b) {
+    const Strip &first = strip_[0], &last = strip_[strips_ - 1];
+    if (first.first_group == last.first_group && first.rescales == last.rescales) {
+      return multiply_values(b, 0, strips_);
+    }
+    for (std::size_t strip = 0; strip < strips_; ++strip) multiply_values(b, strip);
   }
 
   // The scores of a step, where excluded keys become -inf. Moves the references.

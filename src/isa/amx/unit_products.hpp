@@ -84,21 +84,27 @@ class UnitProducts {
 
   // out[d][row] += the weights of `groups` groups of keys times their values, for `depth` times 16
   // dimensions, an even number, and then the sum of the weights; out counts as 0 if it is `fresh`. Values of
-  // 16 dimensions lie `pitch` elements apart. The rows are those of a unit. Where they have `factors`, out is
-  // multiplied by these first.
+  // 16 dimensions lie `pitch` elements apart. The rows are those of `units` units. Where they have `factors`,
+  // out is multiplied by these first.
   [[gnu::noinline, gnu::flatten]] void values(const rapt::BF16 *values, std::size_t pitch, std::size_t depth,
                                               const rapt::BF16 *ones, const rapt::BF16 *weights,
-                                              std::size_t groups, bool fresh, const float *factors,
-                                              float *out) {
+                                              std::size_t groups, std::size_t units, bool fresh,
+                                              const float *factors, float *out) {
     if (factors) {
       flush();
-      rescale(out + depth * amx_pitch, amx_rows, factors);
-      rescale(out, 2 * amx_rows, factors);
+      rescale(out + depth * amx_pitch, amx_rows, units, factors);
+      rescale(out, 2 * amx_rows, units, factors);
     }
-    values_of<1>(ones, 0, 0, 0, weights, groups, fresh, out + depth * amx_pitch);
+    for (std::size_t u = 0; u < units; ++u) {
+      values_of<1>(ones, 0, 0, 0, weights + u * wide * amx_elements, groups, fresh,
+                   out + depth * amx_pitch + u * wide * amx_rows);
+    }
     for (std::size_t ct = 0; ct < depth; ct += 2, values += 2 * pitch, out += 2 * amx_pitch) {
-      values_of<2>(values, pitch, amx_elements, amx_row_bytes, weights, groups, fresh, out);
-      if (factors && ct + 2 < depth) rescale(out + 2 * amx_pitch, 2 * amx_rows, factors);
+      for (std::size_t u = 0; u < units; ++u) {
+        values_of<2>(values, pitch, amx_elements, amx_row_bytes, weights + u * wide * amx_elements, groups,
+                     fresh, out + u * wide * amx_rows);
+      }
+      if (factors && ct + 2 < depth) rescale(out + 2 * amx_pitch, 2 * amx_rows, units, factors);
     }
   }
 
@@ -191,15 +197,14 @@ class UnitProducts {
     pending_ = to;
   }
 
-  [[gnu::always_inline]] static void rescale(float *out, std::size_t dim, const float *factors) {
-    __m512 factor[wide];
-    unroll<wide>([&](auto c)
-                     __attribute__((always_inline)) { factor[c] = _mm512_loadu_ps(factors + c * amx_rows); });
-    for (std::size_t d = 0; d < dim; ++d, out += tile_pitch) {
-      unroll<wide>([&](auto c) __attribute__((always_inline)) {
-        float *const at = out + c * amx_rows;
-        _mm512_storeu_ps(at, _mm512_mul_ps(_mm512_loadu_ps(at), factor[c]));
-      });
+  [[gnu::always_inline]] static void rescale(float *out, std::size_t dim, std::size_t units,
+                                             const float *factors) {
+    for (std::size_t r = 0; r < units * wide * amx_rows; r += amx_rows) {
+      const __m512 factor = _mm512_loadu_ps(factors + r);
+      for (std::size_t d = 0; d < dim; ++d) {
+        float *const at = out + d * tile_pitch + r;
+        _mm512_storeu_ps(at, _mm512_mul_ps(_mm512_loadu_ps(at), factor));
+      }
     }
   }
 
@@ -214,7 +219,7 @@ class UnitProducts {
         if constexpr (a == 0) load_tile<6 + c>(weights + c * amx_elements, amx_row_bytes);
         if constexpr (a == 1 && c == 0) load_tile<5>(values + pitch, stride);
         if constexpr (first) {
-          if constexpr (a == 0 && deep == 2) {
+          if constexpr (a == 0) {
             if (pending_sums) store<0, c>(pending_sums);
           }
           if (pending) {
