@@ -25,14 +25,14 @@ namespace {
 struct ChunkStorage {
   KeyTiles keys;
   rapt::BF16 *packed_keys;  // [16 keys][group of dimensions]
-  rapt::BF16 *values;       // [part][16 dimensions][group]
-  rapt::BF16 *weights;      // of a part: [group][vector of rows]
+  rapt::BF16 *values;       // [16 dimensions][group]
+  rapt::BF16 *weights;      // of a strip: [group][vector of rows]
   rapt::BF16 *ones;         // a row
-  float *scores;            // of two blocks
+  float *scores;            // of two steps
   float *out;               // [dimension][row], and the sums after the last multiple of 16 dimensions
 };
 
-inline constexpr std::size_t chunk_part_keys = 256, part_groups = chunk_part_keys / amx_group;
+inline constexpr std::size_t chunk_groups = rapt::attention_chunk / amx_group;
 
 // A tile and its results.
 struct TileState {
@@ -81,15 +81,13 @@ class ChunkOfTile {
   // Takes in the blocks [first, end) of the chunk, which lie at multiples of 64 keys from `begin`.
   void run(std::size_t first, std::size_t end) {
     sums_.clear();
-    next_unit_ = units * strips_ * first;
-    end_ = units * strips_ * end;
-    for (Strip &strip : strip_) strip.first_group = 2 * first;
-    for (std::size_t b = first; b < end; ++b) {
-      for (std::size_t strip = 0; strip < strips_; ++strip) {
-        const Step step{b, strip, b * strips_ + strip};
-        take(step);
-      }
-      if ((b + 1) % part_blocks == 0 || b + 1 == end) multiply_all_values(b + 1);
+    first_ = first;
+    end_ = end;
+    next_ = {first, 0, 0};
+    for (Strip &strip : strip_) strip.first_group = groups * first;
+    for (Step step = next_; step.strip < strips_; step = after(step)) {
+      take(step);
+      if (step.block + 1 == end) multiply_values(end, step.strip);
     }
     products_.flush();
     for (std::size_t strip = 0; strip < strips_; ++strip) state_.moves[strip] = strip_[strip].has_moved;
@@ -97,12 +95,17 @@ class ChunkOfTile {
 
  private:
   static constexpr std::size_t strip_rows = 16 * Products::wide, most_strips = vectors / Products::wide;
-  static constexpr std::size_t units = block / unit_keys, part_blocks = chunk_part_keys / block;
-  static constexpr std::size_t slots = 2;  // of scores: a step is weighed beside the second one after it
+  static constexpr std::size_t groups = block / amx_group;  // of a block, and as many units
+  static constexpr std::size_t slots = 2;  // of scores: steps are weighed beside the next one
 
   struct Step {
     std::size_t block, strip, index;
   };
+  // Strip by strip, so that L1 has the weights of only one.
+  Step after(const Step &step) const {
+    if (step.block + 1 < end_) return {step.block + 1, step.strip, step.index + 1};
+    return {first_, step.strip + 1, step.index + 1};
+  }
   struct Strip {
     std::size_t first_group = 0;                // whose weighted values are not in the output
     std::size_t seen_by_all = ~std::size_t{0};  // the end of these keys
@@ -118,9 +121,11 @@ class ChunkOfTile {
            begin_ + (step.block + 1) * block <= strip.seen_by_all;
   }
   void take(const Step &step) {
-    const std::size_t ahead = units * (step.index + 1);
-    while (next_unit_ < ahead && next_unit_ < end_) multiply_next_unit();
-    if (next_unit_ <= ahead) products_.flush();
+    while (next_.index <= step.index) {
+      const UnitToMake unit = next_unit();
+      products_.scores(unit.keys, unit.queries, steps_, unit.to);
+    }
+    if (next_.index == step.index + 1 && next_half_ == 0) products_.flush();
     const bool guesses = expects_no_move(step);
     if (!guesses) make_scores(step);
     if (weigh_step(step)) [[likely]]
@@ -132,80 +137,68 @@ class ChunkOfTile {
     weigh_exactly(step);
   }
 
-  // Where row 0 of a step would have its scores. Two strips lie side by side.
-  float *step_scores(std::size_t index) const {
-    const std::size_t slot = index % slots, strip = index % strips_;
-    return storage_.scores + slot / 2 * block * pitch + slot % 2 * strip_rows - strip * strip_rows;
-  }
-  static std::size_t key_of(std::size_t unit) { return unit % units * unit_keys; }
-  float *unit_scores(std::size_t unit) const {
-    return step_scores(unit / units) + key_of(unit) * pitch + unit / units % strips_ * strip_rows;
-  }
-  KeyTiles unit_keys_at(std::size_t unit) const {
-    return storage_.keys.from(unit / units / strips_ * block + key_of(unit));
-  }
-  const rapt::BF16 *unit_queries(std::size_t unit) const {
-    return state_.queries + unit / units % strips_ * Products::wide * amx_elements;
+  // Where row 0 of a step would have its scores. The slots lie side by side.
+  float *step_scores(const Step &step) const {
+    return storage_.scores + step.index % slots * strip_rows - step.strip * strip_rows;
   }
   rapt::BF16 *group_weights(std::size_t group) const {
-    return storage_.weights + group % part_groups * vectors * amx_elements;
+    return storage_.weights + group * Products::wide * amx_elements;
   }
 
-  void multiply_next_unit() {
-    products_.scores(unit_keys_at(next_unit_), unit_queries(next_unit_), steps_, unit_scores(next_unit_));
-    ++next_unit_;
+  struct UnitToMake {
+    KeyTiles keys;
+    const rapt::BF16 *queries;
+    float *to;
+  };
+  UnitToMake next_unit() {
+    const std::size_t key = next_half_ * unit_keys;
+    const UnitToMake unit{storage_.keys.from(next_.block * block + key),
+                          state_.queries + next_.strip * Products::wide * amx_elements,
+                          step_scores(next_) + key * pitch + next_.strip * strip_rows};
+    if (++next_half_ == groups) {
+      next_half_ = 0;
+      next_ = after(next_);
+    }
+    return unit;
   }
 
   // The weights of a unit, beside the products of the next one if there is one and a slot for it.
   void weigh(const Step &step, std::size_t half) {
     const std::size_t row = step.strip * strip_rows;
-    const UnitWeights weights{
-        step_scores(step.index) + half * unit_keys * pitch + row,
-        group_weights(2 * step.block + half) + step.strip * Products::wide * amx_elements,
-        state_.to_log2 + row, sums_.offset + row};
-    if (next_unit_ >= end_ || next_unit_ >= units * (step.index + slots)) return products_.weights(weights);
-    const KeyTiles keys = unit_keys_at(next_unit_);
-    const rapt::BF16 *const queries = unit_queries(next_unit_);
-    float *const to = unit_scores(next_unit_++);
+    const UnitWeights weights{step_scores(step) + half * unit_keys * pitch + row,
+                              group_weights(groups * step.block + half), state_.to_log2 + row,
+                              sums_.offset + row};
+    if (next_.strip >= strips_ || next_.index >= step.index + slots) return products_.weights(weights);
+    const UnitToMake next = next_unit();
     if (steps_ >= 4) {
-      products_.template scores_and_weights<2>(keys, queries, steps_, to, weights);
+      products_.template scores_and_weights<2>(next.keys, next.queries, steps_, next.to, weights);
     } else if (steps_ >= 2) {
-      products_.template scores_and_weights<4>(keys, queries, steps_, to, weights);
+      products_.template scores_and_weights<4>(next.keys, next.queries, steps_, next.to, weights);
     } else {
-      products_.template scores_and_weights<8>(keys, queries, steps_, to, weights);
+      products_.template scores_and_weights<8>(next.keys, next.queries, steps_, next.to, weights);
     }
   }
   // Whether that could be done.
   bool weigh_step(const Step &step) {
     if (!strip_[step.strip].is_near) return false;
     products_.clear();
-    for (std::size_t half = 0; half < units; ++half) weigh(step, half);
+    for (std::size_t half = 0; half < groups; ++half) weigh(step, half);
     return products_.all_small();
   }
 
   // Adds the weighted values of the groups before block `b`, down to the first one of which this was not
-  // done, to the rows of a strip and of those after it that are in the same state.
-  void multiply_values(std::size_t b, std::size_t first, std::size_t count = 1) {
-    const std::size_t group = strip_[first].first_group, groups = 2 * b - group;
-    if (groups == 0) return;
-    const std::size_t of_part = depth_ * (group / part_groups) * part_groups + group % part_groups;
-    products_.values(storage_.values + of_part * amx_elements, part_groups * amx_elements, depth_,
-                     storage_.ones, group_weights(group) + first * Products::wide * amx_elements, groups,
-                     count, !strip_[first].has_values,
-                     strip_[first].rescales ? factors_ + first * strip_rows : nullptr,
-                     storage_.out + first * strip_rows);
-    for (std::size_t i = first; i < first + count; ++i) {
-      strip_[i].has_values = true;
-      strip_[i].rescales = false;
-      strip_[i].first_group = 2 * b;
-    }
-  }
-  void multiply_all_values(std::size_t b) {
-    const Strip &first = strip_[0], &last = strip_[strips_ - 1];
-    if (first.first_group == last.first_group && first.rescales == last.rescales) {
-      return multiply_values(b, 0, strips_);
-    }
-    for (std::size_t strip = 0; strip < strips_; ++strip) multiply_values(b, strip);
+  // done, to the rows of a strip.
+  void multiply_values(std::size_t b, std::size_t number) {
+    Strip &strip = strip_[number];
+    const std::size_t first = strip.first_group, count = groups * b - first;
+    if (count == 0) return;
+    products_.values(storage_.values + first * amx_elements, chunk_groups * amx_elements, depth_,
+                     storage_.ones, group_weights(first), count, !strip.has_values,
+                     strip.rescales ? factors_ + number * strip_rows : nullptr,
+                     storage_.out + number * strip_rows);
+    strip.has_values = true;
+    strip.rescales = false;
+    strip.first_group = groups * b;
   }
 
   // The scores of a step, where excluded keys become -inf. Moves the references.
@@ -224,7 +217,7 @@ class ChunkOfTile {
   }
   // Leaves the largest of each row in largest_.
   void find_scores(const Step &step) {
-    float *const scores = step_scores(step.index);
+    float *const scores = step_scores(step);
     const std::size_t first = begin_ + step.block * block, from = step.strip * strip_rows;
     const batch none(-std::numeric_limits<float>::infinity());
     state_.scores.use(scores);
@@ -290,7 +283,7 @@ class ChunkOfTile {
 
   // Weights of any size or NaN, and of scores far from 0.
   [[gnu::noinline]] void weigh_exactly(const Step &step) {
-    float *const scores = step_scores(step.index);
+    float *const scores = step_scores(step);
     const std::size_t from = step.strip * strip_rows, end = from + strip_rows;
     for (std::size_t r = from; r < end && r < rows_.lanes; r += S::width) {
       tile_weights_of_16_bits(scores + r, 0, block, S::load(sums_.base + r), S::load(sums_.offset + r),
@@ -301,8 +294,8 @@ class ChunkOfTile {
         const float *const at = scores + j * pitch + r;
         const __m512i even = _mm512_castps_si512(_mm512_loadu_ps(at)),
                       odd = _mm512_castps_si512(_mm512_loadu_ps(at + pitch));
-        rapt::BF16 *const to = group_weights(2 * step.block + j / amx_group) + r / S::width * amx_elements +
-                               j % amx_group * amx_rows;
+        rapt::BF16 *const to = group_weights(groups * step.block + j / amx_group) +
+                               (r - from) / S::width * amx_elements + j % amx_group * amx_rows;
         _mm512_storeu_si512(to, _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(even, 16), odd));
       }
     }
@@ -315,7 +308,9 @@ class ChunkOfTile {
   const ChunkStorage &storage_;
   std::size_t begin_, steps_, depth_, strips_;
   Products products_;
-  std::size_t next_unit_ = 0, end_ = 0;  // of scores to multiply
+  std::size_t first_ = 0, end_ = 0;  // blocks
+  Step next_{};                      // whose products are to be made, from this half on
+  std::size_t next_half_ = 0;
   Strip strip_[most_strips];
   alignas(64) float largest_[rapt::attention_tile_rows], factors_[rapt::attention_tile_rows];
 };

@@ -141,10 +141,8 @@ class TileGroup {
       }
     }
     for (std::size_t key = begin; key < last; key += amx_group) {
-      const std::size_t group = key / amx_group;
-      const std::size_t at = group / part_groups * layout_.v_groups * part_groups + group % part_groups;
-      pack_values_of_group(tile, first + key, left(key, amx_group), part_groups * amx_elements,
-                           storage_.values + at * amx_elements);
+      pack_values_of_group(tile, first + key, left(key, amx_group), chunk_groups * amx_elements,
+                           storage_.values + key / amx_group * amx_elements);
     }
   }
 

@@ -84,27 +84,21 @@ class UnitProducts {
 
   // out[d][row] += the weights of `groups` groups of keys times their values, for `depth` times 16
   // dimensions, an even number, and then the sum of the weights; out counts as 0 if it is `fresh`. Values of
-  // 16 dimensions lie `pitch` elements apart. The rows are those of `units` units. Where they have `factors`,
-  // out is multiplied by these first.
+  // 16 dimensions lie `pitch` elements apart. The rows are those of a unit. Where they have `factors`, out is
+  // multiplied by these first.
   [[gnu::noinline, gnu::flatten]] void values(const rapt::BF16 *values, std::size_t pitch, std::size_t depth,
                                               const rapt::BF16 *ones, const rapt::BF16 *weights,
-                                              std::size_t groups, std::size_t units, bool fresh,
-                                              const float *factors, float *out) {
+                                              std::size_t groups, bool fresh, const float *factors,
+                                              float *out) {
     if (factors) {
       flush();
-      rescale(out + depth * amx_pitch, amx_rows, units, factors);
-      rescale(out, 2 * amx_rows, units, factors);
+      rescale(out + depth * amx_pitch, amx_rows, factors);
+      rescale(out, 2 * amx_rows, factors);
     }
-    for (std::size_t u = 0; u < units; ++u) {
-      values_of<1>(ones, 0, 0, 0, weights + u * wide * amx_elements, groups, fresh,
-                   out + depth * amx_pitch + u * wide * amx_rows);
-    }
+    values_of<1>(ones, 0, 0, 0, weights, groups, fresh, out + depth * amx_pitch);
     for (std::size_t ct = 0; ct < depth; ct += 2, values += 2 * pitch, out += 2 * amx_pitch) {
-      for (std::size_t u = 0; u < units; ++u) {
-        values_of<2>(values, pitch, amx_elements, amx_row_bytes, weights + u * wide * amx_elements, groups,
-                     fresh, out + u * wide * amx_rows);
-      }
-      if (factors && ct + 2 < depth) rescale(out + 2 * amx_pitch, 2 * amx_rows, units, factors);
+      values_of<2>(values, pitch, amx_elements, amx_row_bytes, weights, groups, fresh, out);
+      if (factors && ct + 2 < depth) rescale(out + 2 * amx_pitch, 2 * amx_rows, factors);
     }
   }
 
@@ -197,15 +191,14 @@ class UnitProducts {
     pending_ = to;
   }
 
-  [[gnu::always_inline]] static void rescale(float *out, std::size_t dim, std::size_t units,
-                                             const float *factors) {
-    for (std::size_t r = 0; r < units * wide * amx_rows; r += amx_rows) {
-      const __m512 factor = _mm512_loadu_ps(factors + r);
+  [[gnu::always_inline]] static void rescale(float *out, std::size_t dim, const float *factors) {
+    unroll<wide>([&](auto c) __attribute__((always_inline)) {
+      const __m512 factor = _mm512_loadu_ps(factors + c * amx_rows);
       for (std::size_t d = 0; d < dim; ++d) {
-        float *const at = out + d * tile_pitch + r;
+        float *const at = out + d * tile_pitch + c * amx_rows;
         _mm512_storeu_ps(at, _mm512_mul_ps(_mm512_loadu_ps(at), factor));
       }
-    }
+    });
   }
 
   template <std::size_t deep>
@@ -235,7 +228,7 @@ class UnitProducts {
         multiply_tiles<2 * a + c, 4 + a, 6 + c>();
       });
       values += step;
-      weights += vectors * amx_elements;
+      weights += wide * amx_elements;
     };
     take(std::true_type{});
     for (std::size_t g = 1; g < groups; ++g) take(std::false_type{});
