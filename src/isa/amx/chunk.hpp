@@ -72,9 +72,10 @@ class ChunkOfTile {
         depth_((o_.v_dim + amx_group - 1) / amx_group * 2),
         strips_((rows_.lanes + strip_rows - 1) / strip_rows) {
     for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
-      std::size_t &seen = strip_[r / strip_rows].seen_by_all;
-      const std::size_t end = rows_.vector_range(r).all.end;
-      if (end < seen) seen = end;
+      Strip &strip = strip_[r / strip_rows];
+      const TileRows<float>::VectorRange &seen = rows_.vector_range(r);
+      if (seen.all.end < strip.seen_by_all) strip.seen_by_all = seen.all.end;
+      if (seen.any.end > strip.seen_by_any) strip.seen_by_any = seen.any.end;
     }
   }
 
@@ -82,12 +83,14 @@ class ChunkOfTile {
   void run(std::size_t first, std::size_t end) {
     sums_.clear();
     first_ = first;
-    end_ = end;
     next_ = {first, 0, 0};
-    for (Strip &strip : strip_) strip.first_group = groups * first;
+    for (Strip &strip : strip_) {
+      strip.first_group = groups * first;
+      strip.end_group = groups_before(strip.seen_by_any, groups * first + 1, groups * end);
+    }
     for (Step step = next_; step.strip < strips_; step = after(step)) {
       take(step);
-      if (step.block + 1 == end) multiply_values(end, step.strip);
+      if (ends_strip(step)) multiply_values(strip_[step.strip].end_group, step.strip);
     }
     products_.flush();
     for (std::size_t strip = 0; strip < strips_; ++strip) state_.moves[strip] = strip_[strip].has_moved;
@@ -103,12 +106,26 @@ class ChunkOfTile {
   };
   // Strip by strip, so that L1 has the weights of only one.
   Step after(const Step &step) const {
-    if (step.block + 1 < end_) return {step.block + 1, step.strip, step.index + 1};
-    return {first_, step.strip + 1, step.index + 1};
+    if (ends_strip(step)) return {first_, step.strip + 1, step.index + 1};
+    return {step.block + 1, step.strip, step.index + 1};
+  }
+  bool ends_strip(const Step &step) const {
+    return groups * (step.block + 1) >= strip_[step.strip].end_group;
+  }
+  // The groups of a step's block that a row sees, and as many units.
+  std::size_t groups_of(const Step &step) const {
+    const std::size_t left = strip_[step.strip].end_group - groups * step.block;
+    return left < groups ? left : groups;
+  }
+  // The groups of the chunk before a key, from `least` to `most`.
+  std::size_t groups_before(std::size_t key, std::size_t least, std::size_t most) const {
+    const std::size_t count = key < begin_ ? 0 : (key - begin_ + amx_group - 1) / amx_group;
+    return count < least ? least : count < most ? count : most;
   }
   struct Strip {
-    std::size_t first_group = 0;                // whose weighted values are not in the output
-    std::size_t seen_by_all = ~std::size_t{0};  // the end of these keys
+    // The first whose weighted values are not in the output, and the end of those that a row sees.
+    std::size_t first_group = 0, end_group = 0;
+    std::size_t seen_by_all = ~std::size_t{0}, seen_by_any = 0;  // the ends of these keys
     bool has_values = false, rescales = false, has_moved = false;
     bool is_near = false;  // all rows have references, and these are not far from 0
   };
@@ -155,7 +172,7 @@ class ChunkOfTile {
     const UnitToMake unit{storage_.keys.from(next_.block * block + key),
                           state_.queries + next_.strip * Products::wide * amx_elements,
                           step_scores(next_) + key * pitch + next_.strip * strip_rows};
-    if (++next_half_ == groups) {
+    if (++next_half_ == groups_of(next_)) {
       next_half_ = 0;
       next_ = after(next_);
     }
@@ -182,15 +199,15 @@ class ChunkOfTile {
   bool weigh_step(const Step &step) {
     if (!strip_[step.strip].is_near) return false;
     products_.clear();
-    for (std::size_t half = 0; half < groups; ++half) weigh(step, half);
+    for (std::size_t half = 0; half < groups_of(step); ++half) weigh(step, half);
     return products_.all_small();
   }
 
-  // Adds the weighted values of the groups before block `b`, down to the first one of which this was not
-  // done, to the rows of a strip.
-  void multiply_values(std::size_t b, std::size_t number) {
+  // Adds the weighted values of the groups before `end`, down to the first one of which this was not done, to
+  // the rows of a strip.
+  void multiply_values(std::size_t end, std::size_t number) {
     Strip &strip = strip_[number];
-    const std::size_t first = strip.first_group, count = groups * b - first;
+    const std::size_t first = strip.first_group, count = end - first;
     if (count == 0) return;
     products_.values(storage_.values + first * amx_elements, chunk_groups * amx_elements, depth_,
                      storage_.ones, group_weights(first), count, !strip.has_values,
@@ -198,7 +215,7 @@ class ChunkOfTile {
                      storage_.out + number * strip_rows);
     strip.has_values = true;
     strip.rescales = false;
-    strip.first_group = groups * b;
+    strip.first_group = end;
   }
 
   // The scores of a step, where excluded keys become -inf. Moves the references.
@@ -208,7 +225,7 @@ class ChunkOfTile {
     if (strip.is_near && stay(step.strip)) [[likely]]
       return;
     if (!move_references(step.strip)) return;
-    multiply_values(step.block, step.strip);
+    multiply_values(groups * step.block, step.strip);
     strip.has_moved = true;
     strip.rescales = strip.has_values;
     for (std::size_t r = step.strip * strip_rows; r < (step.strip + 1) * strip_rows; r += S::width) {
@@ -308,8 +325,8 @@ class ChunkOfTile {
   const ChunkStorage &storage_;
   std::size_t begin_, steps_, depth_, strips_;
   Products products_;
-  std::size_t first_ = 0, end_ = 0;  // blocks
-  Step next_{};                      // whose products are to be made, from this half on
+  std::size_t first_ = 0;  // block
+  Step next_{};            // whose products are to be made, from this half on
   std::size_t next_half_ = 0;
   Strip strip_[most_strips];
   alignas(64) float largest_[rapt::attention_tile_rows], factors_[rapt::attention_tile_rows];
