@@ -110,6 +110,22 @@ TEST_CASE("references that move late") {
   check_levels(of);
 }
 
+// Each row meets larger scores at blocks of its own, one or two of them: strips of a tile move apart, again
+// before their values are added, and in the last block.
+TEST_CASE("references that move at blocks of their own") {
+  Inputs of = draw(100, 1100, 32, 40, 0.1);
+  for (std::size_t row = 0; row < 200; ++row) of.q[row * 32 + row % 29] = BF16(8.0);
+  for (std::size_t d = 0; d < 29; ++d) {
+    for (std::size_t key = 64 * (d % 9) + d; key < 1100; key += 64 * (5 + d % 3)) {
+      of.k[key * 32 + d] = BF16(8.0 + static_cast<double>(key) / 16);
+    }
+  }
+  check_levels(of);
+  check_levels(of, true);
+  of.options.causal = RAPT_CAUSAL_BOTTOM_RIGHT;
+  check_levels(of);
+}
+
 TEST_CASE("NaN and infinities in keys and values that are excluded, and in others") {
   Inputs of = draw(150, 300, 32, 40, 1);
   of.options.causal = RAPT_CAUSAL_TOP_LEFT;

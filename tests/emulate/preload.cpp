@@ -5,11 +5,12 @@
 //   speed RAPT_EMULATE=amx,avx_vnni    CPUID shows these features too, and the handler of SIGILL executes
 //   their instructions:
 //                                amx, avx512_bf16, avx512_vnni, avx_vnni
+//   RAPT_REFUSE_TILES=1          the permission to use tile data is refused
 //
 // Linux can make the cpuid instruction fault (arch_prctl ARCH_SET_CPUID, where the CPU has cpuid_fault).
 // Where it cannot, and CPUID does not show the features itself, the exit status is 77. XGETBV cannot fault:
-// XCR0 is the CPU's own. The permission to use tile data succeeds without asking the kernel. A CPU with AMX
-// then traps on tile data too.
+// XCR0 is the CPU's own. The kernel is not asked for the permission to use tile data where AMX is emulated. A
+// CPU with AMX then traps on tile data too.
 //
 // An instruction behind ud1 %eax, %eax is always executed here: tests compare it with the CPU's.
 #include <dlfcn.h>
@@ -177,9 +178,13 @@ EXPORTED long syscall(long number, ...) noexcept {
   long a[6];
   for (long &argument : a) argument = va_arg(list, long);
   va_end(list);
-  if (number == SYS_arch_prctl && a[0] == arch_req_xcomp_perm && a[1] == tile_data &&
-      is_emulated(Feature::amx))
-    return 0;
+  if (number == SYS_arch_prctl && a[0] == arch_req_xcomp_perm && a[1] == tile_data) {
+    if (const char *const refuse = std::getenv("RAPT_REFUSE_TILES"); refuse && *refuse) {
+      errno = EPERM;
+      return -1;
+    }
+    if (is_emulated(Feature::amx)) return 0;
+  }
   long result;
   register long r10 asm("r10") = a[3], r8 asm("r8") = a[4], r9 asm("r9") = a[5];
   asm volatile("syscall"

@@ -1,21 +1,23 @@
 #!/bin/sh
 # Runs a program as on another CPU; preload.cpp says how.
 #
-#   run.sh [--model CPU] [--emulate FEATURE,...] [--qemu CPU] PROGRAM [ARGUMENT...]
+#   run.sh [--model CPU] [--emulate FEATURE,...] [--refuse tiles] [--qemu CPU] PROGRAM [ARGUMENT...]
 #
 #   --model     CPUID shows the features of this CPU model
 #   --emulate   CPUID shows amx, avx512_bf16, avx512_vnni or avx_vnni too, and their instructions are emulated
+#   --refuse    the operating system refuses the permission to use AMX's tiles
 #   --qemu      under qemu-x86_64 with this CPU, whose CPUID and XCR0 show the emulated features without faulting
 #
 # RAPT_EMULATOR names the compiled library, which is brought up to date first. The exit status is the program's, or 77 if this
 # machine cannot present the features.
 here=$(dirname "$0")
 library=$(realpath -m "${RAPT_EMULATOR:-$here/../../build/emulator.so}")
-model= features= cpu=
+model= features= cpu= refused=
 while :; do
   case $1 in
     --model) model=$2 ;;
     --emulate) features=$2 ;;
+    --refuse) refused=$2 ;;
     --qemu) cpu=$2 ;;
     *) break ;;
   esac
@@ -26,7 +28,7 @@ if [ "$(uname -sm)" != "Linux x86_64" ]; then
   exit 77
 fi
 "$here/build.sh" "$library" || exit 2
-export RAPT_CPU_MODEL="$model" RAPT_EMULATE="$features"
+export RAPT_CPU_MODEL="$model" RAPT_EMULATE="$features" RAPT_REFUSE_TILES="$refused"
 if [ -z "$cpu" ]; then exec env LD_PRELOAD="$library" "$@"; fi
 if ! command -v qemu-x86_64 >/dev/null; then
   echo "skipped: emulated x86 features: no qemu-x86_64"

@@ -1,12 +1,19 @@
 // A chunk of keys and the rows of a tile: scores, weights, references and values.
 //
-// The keys and values of the chunk are packed already. Scores are made in units, and weights follow two
-// units behind (isa/amx/unit_products.hpp). Values are multiplied once for 256 keys.
+// The keys and values of the chunk are packed already. A strip is the rows of a unit of products, a step the
+// scores of a strip with a block. The products of a step are made beside the weights of the step before it
+// (isa/amx/unit_products.hpp). Values are multiplied once for the chunk, and before a reference of their
+// strip moves.
 //
-// A block is plain if all rows see all its keys, have a reference already and need no other scores than dot
-// products. Its scores go through a ring of the units of one block, and its weights are computed as if no
-// reference moved. If a weight reaches 2 or is NaN, the block is computed again as one that is not plain: all
-// its scores first, then the largest of each row.
+// The weights of a step come after its largest scores, which are known then to leave the references or to
+// move them. In strips whose references do not move the search would cost 5 to 8 %: there the weights come
+// first, and again after a search if one reaches 2 or is NaN.
+//
+// 2048 rows and keys of 128 dimensions                                       | time
+// scores of three steps, so that no search waits for the last products       | + 5 %
+// both strips of a block before the next block, and values for 256 keys      | + 2 %
+// values fetched into L1 while those before them are multiplied              | + 10 %
+// outputs of the chunk added to the tile's beside the products of its values | + 2 %
 #pragma once
 
 #include <immintrin.h>
@@ -28,15 +35,14 @@ namespace {
 struct ChunkStorage {
   KeyTiles keys;
   rapt::BF16 *packed_keys;  // [16 keys][group of dimensions]
-  rapt::BF16 *values;       // [part][16 dimensions][group]
-  rapt::BF16 *weights;      // of a part: [group][vector of rows]
+  rapt::BF16 *values;       // [16 dimensions][group]
+  rapt::BF16 *weights;      // of a strip: [group][vector of rows]
   rapt::BF16 *ones;         // a row
-  float *plain_block;       // scores
-  float *blocks[2];         // of blocks that are not plain
+  float *scores;            // of two steps
   float *out;               // [dimension][row], and the sums after the last multiple of 16 dimensions
 };
 
-inline constexpr std::size_t chunk_part_keys = 256, part_groups = chunk_part_keys / amx_group;
+inline constexpr std::size_t chunk_groups = rapt::attention_chunk / amx_group;
 
 // A tile and its results.
 struct TileState {
@@ -47,6 +53,7 @@ struct TileState {
   const rapt::BF16 *queries;
   float *total_values;
   bool has_keys = false;  // total has a chunk
+  bool moves[2] = {};     // whether references of half the rows moved in the chunk before
   bool some_excluded = false;
   alignas(64) float to_log2[rapt::attention_tile_rows];  // as of TileRows, and as many rows as tiles have
 
@@ -61,6 +68,7 @@ class ChunkOfTile {
  public:
   using S = simd<float>;
   using batch = S::batch;
+  using Products = UnitProducts<vectors>;
   static constexpr std::size_t block = rapt::attention_block, pitch = tile_pitch;
 
   ChunkOfTile(TileState &state, const ChunkStorage &storage, std::size_t begin)
@@ -71,163 +79,177 @@ class ChunkOfTile {
         storage_(storage),
         begin_(begin),
         steps_((o_.qk_dim + amx_group - 1) / amx_group),
-        depth_((o_.v_dim + amx_group - 1) / amx_group * 2) {}
+        depth_((o_.v_dim + amx_group - 1) / amx_group * 2),
+        strips_((rows_.lanes + strip_rows - 1) / strip_rows) {
+    for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
+      Strip &strip = strip_[r / strip_rows];
+      const TileRows<float>::VectorRange &seen = rows_.vector_range(r);
+      if (seen.all.end < strip.seen_by_all) strip.seen_by_all = seen.all.end;
+      if (seen.any.end > strip.seen_by_any) strip.seen_by_any = seen.any.end;
+    }
+  }
 
   // Takes in the blocks [first, end) of the chunk, which lie at multiples of 64 keys from `begin`.
   void run(std::size_t first, std::size_t end) {
     sums_.clear();
-    end_ = end;
-    next_unit_ = units * first;
-    group_ = first_group_ = 2 * first % part_groups;
-    find_plain_keys();
-    for (std::size_t b = first; b < end; ++b) {
-      const bool plain = is_plain(b);
-      if (plain != plain_[b]) next_unit_ = units * b;  // units that have been made lie elsewhere
-      plain_[b] = plain;
-      if (plain) {
-        take_plain_block(b);
-      } else {
-        take_other_block(b);
-      }
-      group_ += 2;
-      if (group_ == part_groups || b + 1 == end) {
-        multiply_values(b + 1);
-        group_ = first_group_ = 0;
-      }
+    first_ = first;
+    next_ = {first, 0, 0};
+    for (Strip &strip : strip_) {
+      strip.first_group = groups * first;
+      strip.end_group = groups_before(strip.seen_by_any, groups * first + 1, groups * end);
+    }
+    for (Step step = next_; step.strip < strips_; step = after(step)) {
+      take(step);
+      if (ends_strip(step)) multiply_values(strip_[step.strip].end_group, step.strip);
     }
     products_.flush();
+    for (std::size_t strip = 0; strip < strips_; ++strip) state_.moves[strip] = strip_[strip].has_moved;
   }
 
  private:
-  void find_plain_keys() {
-    seen_by_all_ = ~std::size_t{0};
-    for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
-      const std::size_t end = rows_.vector_range(r).all.end;
-      if (end < seen_by_all_) seen_by_all_ = end;
+  static constexpr std::size_t strip_rows = 16 * Products::wide, most_strips = vectors / Products::wide;
+  static constexpr std::size_t groups = block / amx_group;  // of a block, and as many units
+  static constexpr std::size_t slots = 2;                   // of scores: those of a step and of the next one
+
+  struct Step {
+    std::size_t block, strip, index;
+  };
+  // Strip by strip, so that L1 has the weights of only one.
+  Step after(const Step &step) const {
+    if (ends_strip(step)) return {first_, step.strip + 1, step.index + 1};
+    return {step.block + 1, step.strip, step.index + 1};
+  }
+  bool ends_strip(const Step &step) const {
+    return groups * (step.block + 1) >= strip_[step.strip].end_group;
+  }
+  // The groups of a step's block that a row sees, and as many units.
+  std::size_t groups_of(const Step &step) const {
+    const std::size_t left = strip_[step.strip].end_group - groups * step.block;
+    return left < groups ? left : groups;
+  }
+  // The groups of the chunk before a key, from `least` to `most`.
+  std::size_t groups_before(std::size_t key, std::size_t least, std::size_t most) const {
+    const std::size_t count = key < begin_ ? 0 : (key - begin_ + amx_group - 1) / amx_group;
+    return count < least ? least : count < most ? count : most;
+  }
+  struct Strip {
+    // The first group whose weighted values are not in the output, and the end of those that a row sees.
+    std::size_t first_group = 0, end_group = 0;
+    std::size_t seen_by_all = ~std::size_t{0}, seen_by_any = 0;  // the ends of these keys
+    bool has_values = false, rescales = false, has_moved = false;
+    bool is_near = false;  // all rows have references, and these are not far from 0
+  };
+
+  // Whether no reference may move, so that the weights can be made first. All rows must see all keys: one
+  // that has a reference has seen a key before the block.
+  bool expects_no_move(const Step &step) const {
+    const Strip &strip = strip_[step.strip];
+    return strip.is_near && !strip.has_moved && !state_.moves[step.strip] && !rows_.made && !o_.mask &&
+           begin_ + (step.block + 1) * block <= strip.seen_by_all;
+  }
+  void take(const Step &step) {
+    while (next_.index <= step.index) {
+      const UnitToMake unit = next_unit();
+      products_.scores(unit.keys, unit.queries, steps_, unit.to);
     }
-  }
-  // A row that has a reference has seen a key before this block.
-  bool is_plain(std::size_t b) const {
-    return all_have_reference_ && !some_far_ && !rows_.made && !o_.mask &&
-           begin_ + (b + 1) * block <= seen_by_all_;
+    if (next_.index == step.index + 1 && next_half_ == 0) products_.flush();
+    const bool guesses = expects_no_move(step);
+    if (!guesses) make_scores(step);
+    if (weigh_step(step)) [[likely]]
+      return;
+    if (guesses) {
+      make_scores(step);
+      if (weigh_step(step)) return;
+    }
+    weigh_exactly(step);
   }
 
-  // A unit is that many in its block, keys first and then rows.
-  static constexpr std::size_t units = UnitProducts<vectors>::units_of_block,
-                               rows_of_unit = 16 * UnitProducts<vectors>::wide;
-  static std::size_t row_of(std::size_t unit) { return unit % (units / 2) * rows_of_unit; }
-  static std::size_t key_of(std::size_t unit) { return unit % units / (units / 2) * unit_keys; }
-
-  float *unit_scores(std::size_t unit) const {
-    const std::size_t b = unit / units;
-    return (plain_[b] ? storage_.plain_block : storage_.blocks[b % 2]) + key_of(unit) * pitch + row_of(unit);
-  }
-  KeyTiles unit_keys_at(std::size_t unit) const {
-    return storage_.keys.from(unit / units * block + key_of(unit));
-  }
-  const rapt::BF16 *unit_queries(std::size_t unit) const {
-    return state_.queries + row_of(unit) / amx_rows * amx_elements;
+  // Where row 0 of a step would have its scores. The slots lie side by side.
+  float *step_scores(const Step &step) const {
+    return storage_.scores + step.index % slots * strip_rows - step.strip * strip_rows;
   }
   rapt::BF16 *group_weights(std::size_t group) const {
-    return storage_.weights + group * vectors * amx_elements;
+    return storage_.weights + group * Products::wide * amx_elements;
   }
 
-  void multiply_next_unit() {
-    products_.scores(unit_keys_at(next_unit_), unit_queries(next_unit_), steps_, unit_scores(next_unit_));
-    ++next_unit_;
-  }
-
-  // Whether the next unit can be multiplied beside the weights of `unit`.
-  bool runs_ahead(std::size_t unit) {
-    if (next_unit_ >= units * end_) return false;
-    const std::size_t b = unit / units, next = next_unit_ / units;
-    if (next > b + 1) return false;
-    if (next == b + 1 && next_unit_ % units == 0) plain_[next] = is_plain(next);
-    return !plain_[next] || next_unit_ <= unit + 2;
-  }
-
-  // The weights of a unit, beside the products of the next one if there is one.
-  void weigh(std::size_t unit) {
-    float *const scores = unit_scores(unit);
-    const std::size_t row = row_of(unit);
-    const UnitWeights weights{
-        scores, group_weights(group_ + key_of(unit) / amx_group) + row / amx_rows * amx_elements,
-        state_.to_log2 + row, sums_.offset + row};
-    const bool more = runs_ahead(unit);
-    if (!more || products_.awaits(scores)) {
-      products_.flush();
+  struct UnitToMake {
+    KeyTiles keys;
+    const rapt::BF16 *queries;
+    float *to;
+  };
+  UnitToMake next_unit() {
+    const std::size_t key = next_half_ * unit_keys;
+    const UnitToMake unit{storage_.keys.from(next_.block * block + key),
+                          state_.queries + next_.strip * Products::wide * amx_elements,
+                          step_scores(next_) + key * pitch + next_.strip * strip_rows};
+    if (++next_half_ == groups_of(next_)) {
+      next_half_ = 0;
+      next_ = after(next_);
     }
-    if (!more) return products_.weights(weights);
-    const KeyTiles keys = unit_keys_at(next_unit_);
-    const rapt::BF16 *const queries = unit_queries(next_unit_);
-    float *const to = unit_scores(next_unit_++);
+    return unit;
+  }
+
+  // The weights of a unit, beside the products of the next one if there is one and a slot for it.
+  void weigh(const Step &step, std::size_t half) {
+    const std::size_t row = step.strip * strip_rows;
+    const UnitWeights weights{step_scores(step) + half * unit_keys * pitch + row,
+                              group_weights(groups * step.block + half), state_.to_log2 + row,
+                              sums_.offset + row};
+    if (next_.strip >= strips_ || next_.index >= step.index + slots) return products_.weights(weights);
+    const UnitToMake next = next_unit();
     if (steps_ >= 4) {
-      products_.template scores_and_weights<2>(keys, queries, steps_, to, weights);
+      products_.template scores_and_weights<2>(next.keys, next.queries, steps_, next.to, weights);
     } else if (steps_ >= 2) {
-      products_.template scores_and_weights<4>(keys, queries, steps_, to, weights);
+      products_.template scores_and_weights<4>(next.keys, next.queries, steps_, next.to, weights);
     } else {
-      products_.template scores_and_weights<8>(keys, queries, steps_, to, weights);
+      products_.template scores_and_weights<8>(next.keys, next.queries, steps_, next.to, weights);
     }
   }
-
-  void take_plain_block(std::size_t b) {
+  // False if the step needs weigh_exactly(), or its references were to be moved first.
+  bool weigh_step(const Step &step) {
+    if (!strip_[step.strip].is_near) return false;
     products_.clear();
-    for (std::size_t unit = units * b; unit < units * (b + 1); ++unit) {
-      while (next_unit_ <= unit) multiply_next_unit();
-      weigh(unit);
-    }
-    if (products_.all_small()) [[likely]]
+    for (std::size_t half = 0; half < groups_of(step); ++half) weigh(step, half);
+    return products_.all_small();
+  }
+
+  // Adds the weighted values of the groups before `end`, down to the first one of which this was not done, to
+  // the rows of a strip.
+  void multiply_values(std::size_t end, std::size_t number) {
+    Strip &strip = strip_[number];
+    const std::size_t first = strip.first_group, count = end - first;
+    if (count == 0) return;
+    products_.values(storage_.values + first * amx_elements, chunk_groups * amx_elements, depth_,
+                     storage_.ones, group_weights(first), count, !strip.has_values,
+                     strip.rescales ? factors_ + number * strip_rows : nullptr,
+                     storage_.out + number * strip_rows);
+    strip.has_values = true;
+    strip.rescales = false;
+    strip.first_group = end;
+  }
+
+  // The scores of a step, where excluded keys become -inf. Moves the references.
+  void make_scores(const Step &step) {
+    Strip &strip = strip_[step.strip];
+    find_scores(step);
+    if (strip.is_near && stay(step.strip)) [[likely]]
       return;
-    plain_[b] = false;
-    for (std::size_t unit = units * b; unit < units * (b + 1); ++unit) {
-      products_.scores(unit_keys_at(unit), unit_queries(unit), steps_, unit_scores(unit));
+    if (!move_references(step.strip)) return;
+    multiply_values(groups * step.block, step.strip);
+    strip.has_moved = true;
+    strip.rescales = strip.has_values;
+    for (std::size_t r = step.strip * strip_rows; r < (step.strip + 1) * strip_rows; r += S::width) {
+      S::store(factors_ + r, r < rows_.lanes ? S::load(rows_.rescale + r) : batch(1.0f));
     }
-    make_scores(b);
-    weigh_exactly(b);
-  }
-
-  void take_other_block(std::size_t b) {
-    while (next_unit_ < units * (b + 1)) multiply_next_unit();
-    make_scores(b);
-    if (!some_far_) {
-      products_.clear();
-      for (std::size_t unit = units * b; unit < units * (b + 1); ++unit) weigh(unit);
-      if (products_.all_small()) [[likely]]
-        return;
-    }
-    weigh_exactly(b);
-  }
-
-  // Adds the weighted values of the groups before block `b`, down to the first one of which this was not
-  // done.
-  void multiply_values(std::size_t b) {
-    if (group_ == first_group_) return;
-    const std::size_t group = 2 * b - (group_ - first_group_);
-    const std::size_t of_part = (depth_ * (group / part_groups) * part_groups + group % part_groups);
-    products_.values(storage_.values + of_part * amx_elements, part_groups * amx_elements, depth_,
-                     storage_.ones, storage_.weights + first_group_ * vectors * amx_elements,
-                     group_ - first_group_, !has_values_, storage_.out);
-    has_values_ = true;
-  }
-
-  // Scores of block b in storage_.blocks[b % 2], where excluded keys become -inf. Moves the references.
-  void make_scores(std::size_t b) {
-    products_.flush();
-    find_scores(b);
-    if (!move_references()) return;
-    multiply_values(b);
-    products_.flush();
-    first_group_ = group_;
-    if (has_values_) rescale();
   }
   // Leaves the largest of each row in largest_.
-  void find_scores(std::size_t b) {
-    float *const block_scores = storage_.blocks[b % 2];
-    const std::size_t first = begin_ + b * block;
+  void find_scores(const Step &step) {
+    float *const scores = step_scores(step);
+    const std::size_t first = begin_ + step.block * block, from = step.strip * strip_rows;
     const batch none(-std::numeric_limits<float>::infinity());
-    state_.scores.use(block_scores);
-    for (std::size_t r = 0; r < vectors * S::width; r += S::width) {
-      float *const column = block_scores + r;
+    state_.scores.use(scores);
+    for (std::size_t r = from; r < from + strip_rows; r += S::width) {
+      float *const column = scores + r;
       AttentionTile::Range any{0, 0};
       batch max = none;
       if (r < rows_.lanes) {
@@ -261,49 +283,46 @@ class ChunkOfTile {
     return S::max(S::max(max[0], max[1]), S::max(max[2], max[3]));
   }
 
+  // Whether no reference of a strip moves, all of which are near.
+  bool stay(std::size_t strip) const {
+    bool any = false;
+    for (std::size_t r = strip * strip_rows; r < (strip + 1) * strip_rows && r < rows_.lanes; r += S::width) {
+      const batch z = S::fma(S::load(largest_ + r), S::load(state_.to_log2 + r), S::load(sums_.offset + r));
+      any |= S::any(S::negate(S::less(z, batch(rapt::Bf16Contract::move_from))));
+    }
+    return !any;
+  }
   // Moves the references to the largest scores where it is due; true if results so far are to be rescaled.
-  bool move_references() {
+  bool move_references(std::size_t strip) {
     bool any_rescaled = false;
     const batch zero(0.0f), none(-std::numeric_limits<float>::infinity());
-    auto far = S::less(zero, zero), without = far;
-    for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
+    auto not_near = S::less(zero, zero);
+    const std::size_t end = (strip + 1) * strip_rows;
+    for (std::size_t r = strip * strip_rows; r < end && r < rows_.lanes; r += S::width) {
       any_rescaled |= rows_.take_max_by_groups(sums_, r, S::load(largest_ + r));
-      far = S::either(far, S::negate(S::equal(S::load(sums_.base + r), zero)));
-      without = S::either(without, S::equal(S::load(sums_.max + r), none));
+      not_near = S::either(not_near, S::negate(S::equal(S::load(sums_.base + r), zero)));
+      not_near = S::either(not_near, S::equal(S::load(sums_.max + r), none));
     }
-    some_far_ = S::any(far);
-    all_have_reference_ = !S::any(without);
-    for (std::size_t r = rows_.lanes; r < vectors * S::width; ++r)
-      sums_.offset[r] = sums_.offset[rows_.rows - 1];
+    strip_[strip].is_near = !S::any(not_near);
+    for (std::size_t r = rows_.lanes; r < end; ++r) sums_.offset[r] = sums_.offset[rows_.rows - 1];
     return any_rescaled;
   }
 
-  void rescale() {
-    for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
-      const batch factor = S::load(rows_.rescale + r);
-      const auto times = [&](std::size_t d) {
-        float *const value = storage_.out + d * pitch + r;
-        S::store(value, S::load(value) * factor);
-      };
-      for (std::size_t d = 0; d < o_.v_dim; ++d) times(d);
-      times(depth_ * amx_rows);
-    }
-  }
-
   // Weights of any size or NaN, and of scores far from 0.
-  [[gnu::noinline]] void weigh_exactly(std::size_t b) {
-    float *const block_scores = storage_.blocks[b % 2];
-    for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
-      tile_weights_of_16_bits(block_scores + r, 0, block, S::load(sums_.base + r), S::load(sums_.offset + r),
+  [[gnu::noinline]] void weigh_exactly(const Step &step) {
+    float *const scores = step_scores(step);
+    const std::size_t from = step.strip * strip_rows, end = from + strip_rows;
+    for (std::size_t r = from; r < end && r < rows_.lanes; r += S::width) {
+      tile_weights_of_16_bits(scores + r, 0, block, S::load(sums_.base + r), S::load(sums_.offset + r),
                               rows_.to_log2_by_groups(r));
     }
-    for (std::size_t r = 0; r < vectors * S::width; r += S::width) {
+    for (std::size_t r = from; r < end; r += S::width) {
       for (std::size_t j = 0; j < block; j += 2) {
-        const float *const at = block_scores + j * pitch + r;
+        const float *const at = scores + j * pitch + r;
         const __m512i even = _mm512_castps_si512(_mm512_loadu_ps(at)),
                       odd = _mm512_castps_si512(_mm512_loadu_ps(at + pitch));
-        rapt::BF16 *const to =
-            group_weights(group_ + j / amx_group) + r / S::width * amx_elements + j % amx_group * amx_rows;
+        rapt::BF16 *const to = group_weights(groups * step.block + j / amx_group) +
+                               (r - from) / S::width * amx_elements + j % amx_group * amx_rows;
         _mm512_storeu_si512(to, _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(even, 16), odd));
       }
     }
@@ -314,15 +333,13 @@ class ChunkOfTile {
   RowSums<float> &sums_;
   const rapt_attention_options &o_;
   const ChunkStorage &storage_;
-  std::size_t begin_, end_ = 0, steps_, depth_;
-  UnitProducts<vectors> products_;
-  std::size_t next_unit_ = 0;  // of scores to multiply
-  std::size_t group_ = 0,
-              first_group_ = 0;  // of the part: where the next weights go, the first not multiplied
-  std::size_t seen_by_all_ = 0;  // the end of these keys
-  bool all_have_reference_ = false, some_far_ = false, has_values_ = false;
-  bool plain_[rapt::attention_chunk / block] = {};
-  alignas(64) float largest_[rapt::attention_tile_rows];
+  std::size_t begin_, steps_, depth_, strips_;
+  Products products_;
+  std::size_t first_ = 0;  // block
+  Step next_{};            // whose products are to be made, from this half on
+  std::size_t next_half_ = 0;
+  Strip strip_[most_strips];
+  alignas(64) float largest_[rapt::attention_tile_rows], factors_[rapt::attention_tile_rows];
 };
 
 }  // namespace

@@ -155,6 +155,15 @@ template <class Row>
                                                                                     : tile.v<rapt::BF16>(
                                                                                           first + 16);
   const std::size_t end = (dim + amx_group - 1) / amx_group * amx_group;
+  if (keys == amx_group && dim % amx_group == 0) {
+    // Rows of 64 bytes: a line at a time.
+    for (std::size_t d = 0; d < dim; d += amx_group, to += 2 * pitch) {
+      unroll<4>([&](auto i) __attribute__((always_inline)) {
+        pack_eight(low + d + 8 * i, high + d + 8 * i, stride, to + i / 2 * pitch + i % 2 * 8 * amx_group);
+      });
+    }
+    return;
+  }
   for (std::size_t d = 0; d < end; d += amx_rows, to += pitch) {
     for (std::size_t half = 0; half < 16; half += 8) {
       const std::size_t c = d + half, left = c < dim ? dim - c : 0;

@@ -28,15 +28,13 @@ class TileGroup {
     char *const base = static_cast<char *>(workspace);
     const auto numbers = [&](std::size_t at) { return reinterpret_cast<float *>(base + at); };
     const auto halves = [&](std::size_t at) { return reinterpret_cast<rapt::BF16 *>(base + at); };
-    storage_ = {
-        {},
-        halves(layout_.keys),
-        halves(layout_.values),
-        halves(layout_.weights),
-        halves(layout_.ones),
-        numbers(layout_.scores),
-        {numbers(layout_.scores) + block * tile_pitch, numbers(layout_.scores) + 2 * block * tile_pitch},
-        numbers(layout_.out)};
+    storage_ = {{},
+                halves(layout_.keys),
+                halves(layout_.values),
+                halves(layout_.weights),
+                halves(layout_.ones),
+                numbers(layout_.scores),
+                numbers(layout_.out)};
     for (std::size_t i = 0; i < amx_group; ++i) storage_.ones[i] = rapt::BF16{0x3f80};
     for (std::size_t i = 0; i < count; ++i) {
       char *const at = base + layout_.tiles + i * layout_.tile_bytes;
@@ -143,10 +141,8 @@ class TileGroup {
       }
     }
     for (std::size_t key = begin; key < last; key += amx_group) {
-      const std::size_t group = key / amx_group;
-      const std::size_t at = group / part_groups * layout_.v_groups * part_groups + group % part_groups;
-      pack_values_of_group(tile, first + key, left(key, amx_group), part_groups * amx_elements,
-                           storage_.values + at * amx_elements);
+      pack_values_of_group(tile, first + key, left(key, amx_group), chunk_groups * amx_elements,
+                           storage_.values + key / amx_group * amx_elements);
     }
   }
 
