@@ -50,11 +50,11 @@ struct IntegerTilesLayout {
                           blocks = attention_chunk / attention_block;
     keys = 0;
     values = keys + attention_chunk * qk_steps * 64;
-    k_scales = values + blocks * v_tiles * tile_bytes;
+    k_scales = values + (blocks * v_tiles + 1) * tile_bytes;
     v_scales = k_scales + k_groups * attention_chunk * sizeof(float);
     score_sums = v_scales + v_groups * attention_chunk * sizeof(float);
     value_sums = score_sums + 2 * segments * sums_bytes;
-    digits = value_sums + 2 * v_tiles * tile_bytes;
+    digits = value_sums + 2 * (v_tiles + 1) * tile_bytes;
     scores = digits + 2 * 2 * v_groups * tile_bytes;
     weights = scores + attention_block * row;
     out = weights + attention_block * row / 4;

@@ -1,9 +1,9 @@
 // A chunk of int8 keys and values and the rows of a tile, a block and 16 rows at a time: a unit.
 //
-// Scores, weights and digits of a unit are vector operations, with rows in the lanes. Beside them AMX
-// multiplies the weights of the unit before with its values, and the queries of the next one with its keys. A
-// unit is plain if all 16 rows see all its keys and need no other scores than dot products: its weights and
-// numbers (contract/int8_attention.hpp) are then made in one pass.
+// AMX multiplies queries and keys of a unit, and later weights and values. Scores, weights and digits are
+// vector operations between the two, with rows in the lanes. A unit is plain if all 16 rows see all its keys
+// and need no other scores than dot products: its weights and numbers (contract/int8_attention.hpp) are then
+// made in one pass.
 #pragma once
 
 #include <immintrin.h>
@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "isa/amx/integer_jobs.hpp"
+#include "isa/amx/digit_products.hpp"
 #include "isa/amx/integer_operands.hpp"
 #include "isa/avx512/simd.hpp"
 #include "kernels/attention/block.hpp"
@@ -70,35 +70,35 @@ class IntegerChunk {
         layout_(layout),
         segments_(segments),
         v_group_(rapt::scale_group_of(o_, o_.v_dim)),
-        begin_(begin),
-        jobs_(segments, layout.v_tiles, v_group_) {}
+        begin_(begin) {}
 
   // Takes in the blocks [first, end) of the chunk, which lie at multiples of 64 keys from `begin`.
   void run(std::size_t first, std::size_t end) {
     sums_.clear();
     first_ = first;
     end_ = end;
-    Unit next = first_unit(0);
+    Unit next = first_unit(0), before{};
     bool more = next.r < rows_.lanes, has_before = false;
-    if (more) {
-      plan(nullptr, &next);
-      jobs_.finish();
-    }
-    Unit before{};
+    if (more) multiply_scores(next);
     while (more) {
       const Unit now = next;
+      products_.flush();
       next = after(now);
       more = next.r < rows_.lanes;
-      plan(has_before ? &before : nullptr, more ? &next : nullptr);
+      if (has_before) multiply_values(before);
+      if (more) {
+        multiply_scores(next);
+      } else {
+        products_.flush();
+      }
       take(now);
-      jobs_.finish();
       if (has_before) add_values(before);
       before = now;
       has_before = true;
     }
     if (has_before) {
-      plan(&before, nullptr);
-      jobs_.finish();
+      multiply_values(before);
+      products_.flush();
       add_values(before);
     }
   }
@@ -134,18 +134,27 @@ class IntegerChunk {
 
   float *out_of(std::size_t r) const { return storage_.out + r * layout_.v_tiles * amx_rows; }
 
-  void plan(const Unit *before, const Unit *next) {
+  void multiply_scores(const Unit &unit) {
     KeyBytes keys = storage_.keys;
-    const std::int8_t *queries = nullptr;
-    std::int32_t *sums = nullptr;
-    if (next) {
-      keys.first += next->b * (block / amx_rows) * keys.pitch;
-      queries = state_.queries + next->r / lanes * layout_.query_tiles * tile_bytes;
-      sums = storage_.score_sums[next->parity];
+    keys.first += unit.b * (block / amx_rows) * keys.pitch;
+    const std::int8_t *const queries = state_.queries + unit.r / lanes * layout_.query_tiles * tile_bytes;
+    std::int32_t *sums = storage_.score_sums[unit.parity];
+    for (std::size_t s = 0; s < segments_.count; ++s, sums += 4 * sums_of_tile) {
+      const QuerySegment &segment = segments_.at[s];
+      KeyBytes of_segment = keys;
+      of_segment.first += segment.step * keys.step;
+      products_.scores(of_segment, queries + segment.tile * tile_bytes, segment.steps, sums);
     }
-    jobs_.plan(before ? storage_.digits[before->parity] : nullptr,
-               before ? storage_.values + before->b * layout_.v_tiles * tile_bytes : nullptr,
-               storage_.value_sums, queries, keys, sums);
+  }
+  void multiply_values(const Unit &unit) {
+    const std::int8_t *values = storage_.values + unit.b * layout_.v_tiles * tile_bytes;
+    const std::size_t tiles = layout_.v_tiles / layout_.v_groups;
+    std::int32_t *sums = storage_.value_sums;
+    for (std::size_t g = 0; g < layout_.v_groups; ++g) {
+      products_.values(values, storage_.digits[unit.parity] + g * 2 * tile_bytes, tiles, sums);
+      values += tiles * tile_bytes;
+      sums += tiles * sums_of_tile;
+    }
   }
 
   void take(const Unit &unit) {
@@ -223,11 +232,13 @@ class IntegerChunk {
     const float *const scales = storage_.k_scales + unit.b * block;
     const std::size_t count = fixed != 0 ? fixed : segments_.count;
     batch max[4];
-    for (batch &largest : max) largest = batch(-std::numeric_limits<float>::infinity());
+    unroll<4>([&](auto i) __attribute__((always_inline)) {
+      max[i] = batch(-std::numeric_limits<float>::infinity());
+    });
     for (std::size_t j = 0; j < block; j += 4) {
       const std::int32_t *at = sums + j / amx_rows * sums_of_tile + j % amx_rows * amx_rows;
       batch score[4];
-      for (batch &s : score) s = batch(0.0f);
+      unroll<4>([&](auto i) __attribute__((always_inline)) { score[i] = batch(0.0f); });
       for (std::size_t s = 0; s < count; ++s, at += 4 * sums_of_tile) {
         const std::size_t g = fixed != 0 ? 0 : segments_.at[s].group;
         const batch step = S::load(steps + g * rapt::attention_tile_rows);
@@ -240,7 +251,6 @@ class IntegerChunk {
         S::store(to + (j + i) * pitch, score[i]);
         max[i] = S::max_number(score[i], max[i]);
       });
-      jobs_.beside(1);
     }
     return S::max(S::max(max[0], max[1]), S::max(max[2], max[3]));
   }
@@ -256,7 +266,7 @@ class IntegerChunk {
                 cutoff = S::load(rows_.cutoff + r);
     const float *const scales = v_scales(unit, 0);
     batch largest[4];
-    for (batch &l : largest) l = batch(0.0f);
+    unroll<4>([&](auto i) __attribute__((always_inline)) { largest[i] = batch(0.0f); });
     constexpr std::size_t quarter = block / 4;
     alignas(64) float sums[quarter * lanes];
     for (std::size_t j = 0; j < quarter; ++j) {
@@ -273,7 +283,6 @@ class IntegerChunk {
         }
       });
       S::store(sums + j * lanes, (weight[0] + weight[2]) + (weight[1] + weight[3]));
-      jobs_.beside(3);
     }
     const auto sum = [&](auto self, auto from, auto step) -> batch {
       if constexpr (step == quarter) {
@@ -329,7 +338,6 @@ class IntegerChunk {
       constexpr __mmask64 odd = 0xaaaaaaaaaaaaaaaaull;
       _mm512_storeu_si512(to, _mm512_mask_blend_epi8(odd, _mm512_srli_epi16(a, 8), b));
       _mm512_storeu_si512(to + tile_bytes, _mm512_mask_blend_epi8(odd, a, _mm512_slli_epi16(b, 8)));
-      jobs_.beside(1);
     }
   }
 
@@ -362,7 +370,7 @@ class IntegerChunk {
   const Layout &layout_;
   const QuerySegments &segments_;
   std::size_t v_group_, begin_, first_ = 0, end_ = 0;
-  IntegerJobs jobs_;
+  DigitProducts products_;
   alignas(64) float rescale_[2][lanes];
   alignas(64) float steps_[2][Layout::most_segments][lanes];
 };

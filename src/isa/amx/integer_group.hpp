@@ -92,7 +92,14 @@ class IntegerTileGroup {
   }
 
  private:
-  static bool suits(const IntegerTileState &state) { return state.tile.rows() > 2; }
+  // 4096 keys, us:
+  //
+  //   rows                    | 4    | 6    | 8     | 16    | 32
+  //   64 dimensions: shared   | 37.5 | 57.7 | 70.0  | 135.2 | 277.4
+  //   AMX                     | 56.4 | 56.5 | 56.3  | 56.5  | 101.1
+  //   128 dimensions: shared  | 55.4 | 87.1 | 108.4 | 206.1 | 410.5
+  //   AMX                     | 91.7 | 91.4 | 91.2  | 91.3  | 158.4
+  static bool suits(const IntegerTileState &state) { return state.tile.rows() > 6; }
 
   // Whether products can read keys as they are. A row that crosses a line would take six times as long, and
   // rows far apart meet in few sets of L1.
