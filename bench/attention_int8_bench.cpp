@@ -82,6 +82,7 @@ void add_part(Suite &suite, Part part, bool is_whole) {
                        std::size_t group = 0) {
     Work work = attention_work(shape, 1);
     work.element_bytes = sizeof(float);
+    work.by_tiles = shape.q_len > 1;
     work.read += shape.kv_heads * shape.kv_len * sizeof(float) *
                  (Int8Attention::groups(shape.qk_dim, group) + Int8Attention::groups(shape.v_dim, group));
     kernel.add(size, work, [=] {
@@ -101,7 +102,9 @@ void add_part(Suite &suite, Part part, bool is_whole) {
       }
     }
     if (is_whole) {
-      add("prefill:d" + std::to_string(dim) + ":t1024", prompt_shape(1, 1, 1024, dim, dim, false));
+      const AttentionShape shape = prompt_shape(1, 1, 1024, dim, dim, false);
+      add("prefill:d" + std::to_string(dim) + ":t1024", shape);
+      add("prefill:d" + std::to_string(dim) + ":t1024:group32", shape, false, 32);
     }
   }
 }

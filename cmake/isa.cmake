@@ -12,7 +12,7 @@ set(RAPT_ISA_ROWS
   "avx2_vnni|x86|avx2|ymm|-mavxvnni"
   "avx512|x86|avx2|zmm|-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl"
   "avx512_vnni|x86|avx512|zmm|-mavx512vnni"
-  "amx|x86|avx512_vnni|zmm|-mamx-tile -mamx-bf16"
+  "amx|x86|avx512_vnni|zmm|-mamx-tile -mamx-bf16 -mamx-int8"
   "neon|arm64|scalar|q|"
   "neon_dotprod|arm64|neon|q|-march=armv8-a+dotprod"
   "neon_i8mm|arm64|neon_dotprod|q|-march=armv8-a+dotprod+i8mm"

@@ -100,7 +100,7 @@ TEST_CASE("levels have what they are for") {
   const std::map<std::string, std::vector<const char *>> own = {
       {"avx2_vnni", {"dot_i8", "dot_u8i8", "dot_rows_i8", "dot_rows_u8i8", "attention_i8"}},
       {"avx512_vnni", {"dot_i8", "dot_u8i8", "dot_rows_i8", "dot_rows_u8i8", "attention_i8"}},
-      {"amx", {"attention_in_bf16", "attention_partial_in_bf16"}},
+      {"amx", {"attention_in_bf16", "attention_partial_in_bf16", "attention_i8", "attention_partial_i8"}},
       {"neon_dotprod", {"dot_i8", "dot_u8i8", "dot_rows_i8", "dot_rows_u8i8", "attention_i8"}},
       {"neon_i8mm", {"dot_u8i8", "dot_rows_u8i8"}},
       {"neon_bf16", {"dot_bf16", "dot_rows_bf16", "attention_in_bf16", "attention_partial_in_bf16"}},

@@ -18,7 +18,8 @@ struct Work {
   double uops_per_vector = 0;  // a property of the kernel: Kernel::add() fills it in
   // The same for levels that multiply registers of bytes, whose rate is theirs; 0 if the kernel has no bytes.
   double byte_uops_per_vector = 0;
-  bool by_tiles = false;        // multiply-adds of bf16, which AMX tiles compute where a level has them
+  bool by_tiles = false;  // multiply-adds that AMX tiles compute where a level has them: of bf16, or two of
+                          // bytes, at the same rate
   bool multiply_adds = false;   // the elements are multiply-adds, as of a matrix product
   bool special_values = false;  // scalar code may return early from many of the elements
 

@@ -476,9 +476,7 @@ typedef struct rapt_attention_options {
  * Workspace: rapt_attention_workspace bytes, of any alignment. Calls that run at once need one each. Its size
  * depends on types and dimensions of the heads alone: e * (64 * qk_dim + 128 * v_dim + 8192) + 64 bytes,
  * where e is 4 for f32 and 8 for f64. Keys and values of 16 bits take 256 * (qk_dim + v_dim) + 128 bytes
- * more. RAPT_I8 takes 128 * K + 256 * (G + 2 * V + 128) + 64 bytes: K and V are qk_dim and v_dim rounded up
- * to 32, G the scale groups of a key. RAPT_ARITHMETIC_BF16 has room for packed keys and values: below 1 MB
- * for heads of 128.
+ * more. RAPT_I8 and RAPT_ARITHMETIC_BF16 have room for packed keys and values: below 1 MB for heads of 128.
  *
  * Aliasing: out may be exactly q, with the same strides and v_dim = qk_dim. It must overlap nothing else.
  *

@@ -59,5 +59,14 @@ template <int to, int a, int b>
 [[gnu::always_inline]] inline void multiply_tiles() {
   __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(to), "i"(a), "i"(b));
 }
+// The same of bytes, four by four: those of a have a sign, those of b have one in the first.
+template <int to, int a, int b>
+[[gnu::always_inline]] inline void multiply_signed_bytes() {
+  __asm__ volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(to), "i"(a), "i"(b));
+}
+template <int to, int a, int b>
+[[gnu::always_inline]] inline void multiply_unsigned_bytes() {
+  __asm__ volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(to), "i"(a), "i"(b));
+}
 
 }  // namespace

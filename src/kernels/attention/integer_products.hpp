@@ -8,6 +8,7 @@
 #include "call/attention_workspace.hpp"
 #include "call/element.hpp"
 #include "kernels/attention/integer_rows.hpp"
+#include "kernels/attention/integers.hpp"
 #include "kernels/attention/run_list.hpp"
 #include "kernels/attention/tile_rows.hpp"
 #include "kernels/vector/unroll.hpp"
@@ -47,7 +48,8 @@ class IntegerProducts {
         const auto *q = tile_.q<typename decltype(element)::type>(rows_.of[r]);
         for (std::size_t g = 0; g < k_groups_; ++g) {
           std::int16_t *const to = queries_ + r * pitch_ + g * k_group_;
-          steps_[r * k_groups_ + g] = rows_.sign[r] * make_integers(q + g * k_group_, to);
+          steps_[r * k_groups_ + g] =
+              rows_.sign[r] * make_integers(q + g * k_group_, k_group_, rapt::padded_dim(k_group_), to);
         }
       });
     }
@@ -136,62 +138,6 @@ class IntegerProducts {
     load_scales([&](std::size_t key) { return tile_.v_scales(key) + group; }, tile_.v_scale_strides().token,
                 first, keys, to);
   }
-  // The integers of a scale group of a query; returns their step. Ends with whole vectors of 16 bits.
-  template <class Q>
-  float make_integers(const Q *q, std::int16_t *to) const {
-    typename I::Sums largest = I::zero();
-    for (std::size_t d = 0; d < k_group_; d += S::width) {
-      largest = I::greater_magnitude(largest, S::load_first(q + d, k_group_ - d));
-    }
-    const IntegerUnits units(I::largest(largest));
-    const batch inverse(units.inverse);
-    const std::size_t padded = rapt::padded_dim(k_group_);
-    std::size_t d = 0;
-    for (; d < k_group_; d += S::width) {
-      I::store_rounded(to + d, S::load_first(q + d, k_group_ - d) * inverse);
-    }
-    for (; d < padded; d += S::width) I::store_rounded(to + d, batch(0.0f));
-    return units.step;
-  }
-  // The same of a block's weights times scales. A weight of 0 has the integer 0 whatever its scale is.
-  static float make_integers(const float *weights, const float *scales, std::int16_t *to) {
-    constexpr std::size_t vectors = block / S::width;
-    const batch zero(0.0f);
-    batch product[vectors];
-    typename I::Sums largest = I::zero();
-    unroll<vectors>([&](auto i) __attribute__((always_inline)) {
-      const batch weight = S::load(weights + i * S::width);
-      product[i] = S::zero_where(S::equal(weight, zero), weight * S::load(scales + i * S::width));
-      largest = I::greater_magnitude(largest, product[i]);
-    });
-    const IntegerUnits units(I::largest(largest));
-    const batch inverse(units.inverse);
-    unroll<vectors>([&](auto i) __attribute__((always_inline)) {
-      I::store_rounded(to + i * S::width, product[i] * inverse);
-    });
-    return units.step;
-  }
-
-  // The scales of a block's keys; those past the last are 0.
-  template <class At>
-  [[gnu::always_inline]] static void load_scales(At at, std::ptrdiff_t stride, std::size_t first,
-                                                 std::size_t keys, float *to) {
-    constexpr std::size_t unit = rapt::attention_page_unit;
-    for (std::size_t j = 0; j < block; j += unit) {
-      const std::size_t count = keys <= j ? 0 : keys - j < unit ? keys - j : unit;
-      const float *from = count > 0 ? at(first + j) : nullptr;
-      if (count == unit && stride == 1) {
-        unroll<unit / S::width>([&](auto i) __attribute__((always_inline)) {
-          S::store(to + j + i * S::width, S::load(from + i * S::width));
-        });
-      } else {
-        for (std::size_t i = 0; i < unit; ++i) {
-          to[j + i] = i < count ? from[stride * static_cast<std::ptrdiff_t>(i)] : 0.0f;
-        }
-      }
-    }
-  }
-
   // f(first row, count) for groups of up to `most` rows.
   template <std::size_t most, class F>
   [[gnu::always_inline]] void by_groups(F f, std::size_t r = 0) const {

@@ -16,32 +16,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 
 #include "contract/attention.hpp"
-#include "contract/int8_attention.hpp"
 #include "kernels/attention/lines_ahead.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
 
 using Int8Run = RowRun<std::int8_t>;
-
-// The integers of numbers, of which the level has found the largest magnitude.
-struct IntegerUnits {
-  float inverse = 0, step = 0;
-
-  explicit IntegerUnits(float largest) {
-    using C = rapt::Int8Attention;
-    if (!(largest <= std::numeric_limits<float>::max())) {
-      step = std::numeric_limits<float>::quiet_NaN();
-    } else if (largest >= C::lowest) {
-      inverse = C::largest / largest;
-      step = largest / C::largest;
-    }
-  }
-};
 
 // A segment of the dimensions and what makes scores of its sums.
 struct ScoreSegment {

@@ -1,0 +1,378 @@
+// A chunk of int8 keys and values and the rows of a tile, a block and 16 rows at a time: a unit.
+//
+// AMX multiplies queries and keys of a unit, and later weights and values. Scores, weights and digits are
+// vector operations between the two, with rows in the lanes. A unit is plain if all 16 rows see all its keys
+// and need no other scores than dot products: its weights and numbers (contract/int8_attention.hpp) are then
+// made in one pass.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "isa/amx/digit_products.hpp"
+#include "isa/amx/integer_operands.hpp"
+#include "isa/avx512/simd.hpp"
+#include "kernels/attention/block.hpp"
+#include "kernels/attention/tile_rows.hpp"
+#include "kernels/attention/tile_scores.hpp"
+#include "kernels/attention/tile_weights.hpp"
+#include "kernels/attention/weight.hpp"
+
+namespace {
+
+// Where a chunk is computed, shared by all tiles.
+struct IntegerStorage {
+  KeyBytes keys;
+  std::int8_t *packed_keys, *values;  // values: [block][16 dimensions]
+  float *k_scales, *v_scales;         // [scale group][key]
+  std::int32_t *score_sums[2], *value_sums;
+  std::int8_t *digits[2];  // [scale group][high, low]
+  float *scores;           // of units that are not plain, as TileScores has them
+  float *weights;          // [key][row]
+  float *out;              // [vector of rows][dimension][row]
+  bool has_finite_scales[rapt::attention_chunk / rapt::attention_block];  // those of the block's values
+};
+
+// A tile and its results.
+struct IntegerTileState {
+  AttentionTile tile;
+  TileRows<float> rows;
+  TileScores<float> scores;
+  RowSums<float> total, sums;
+  const std::int8_t *queries = nullptr;
+  const float *query_steps = nullptr;  // [scale group][row]
+  float *total_values = nullptr;
+  bool has_keys = false;  // total has a chunk
+
+  IntegerTileState(const rapt::AttentionCall &call, std::size_t index)
+      : tile(call, index), rows(tile), scores(tile, rows, nullptr) {
+    total.clear();
+  }
+};
+
+class IntegerChunk {
+ public:
+  using S = simd<float>;
+  using batch = S::batch;
+  using Layout = rapt::IntegerTilesLayout;
+  static constexpr std::size_t block = rapt::attention_block, lanes = S::width;
+
+  IntegerChunk(IntegerTileState &state, const IntegerStorage &storage, const Layout &layout,
+               const QuerySegments &segments, std::size_t begin)
+      : state_(state),
+        rows_(state.rows),
+        sums_(state.sums),
+        o_(state.tile.options()),
+        storage_(storage),
+        layout_(layout),
+        segments_(segments),
+        v_group_(rapt::scale_group_of(o_, o_.v_dim)),
+        begin_(begin) {}
+
+  // Takes in the blocks [first, end) of the chunk, which lie at multiples of 64 keys from `begin`.
+  void run(std::size_t first, std::size_t end) {
+    sums_.clear();
+    first_ = first;
+    end_ = end;
+    Unit next = first_unit(0), before{};
+    bool more = next.r < rows_.lanes, has_before = false;
+    if (more) multiply_scores(next);
+    while (more) {
+      const Unit now = next;
+      products_.flush();
+      next = after(now);
+      more = next.r < rows_.lanes;
+      if (has_before) multiply_values(before);
+      if (more) {
+        multiply_scores(next);
+      } else {
+        products_.flush();
+      }
+      take(now);
+      if (has_before) add_values(before);
+      before = now;
+      has_before = true;
+    }
+    if (has_before) {
+      multiply_values(before);
+      products_.flush();
+      add_values(before);
+    }
+  }
+
+ private:
+  // Block b and the 16 rows at r. `parity` alternates.
+  struct Unit {
+    std::size_t r, b, parity;
+    bool is_first;
+  };
+
+  AttentionTile::Range blocks_of(std::size_t r) const {
+    const AttentionTile::Range any = rows_.vector_range(r).any;
+    if (any.first >= any.end || any.end <= begin_) return {0, 0};
+    const std::size_t from = any.first < begin_ ? 0 : (any.first - begin_) / block,
+                      to = (any.end - begin_ + block - 1) / block;
+    return {from < first_ ? first_ : from, to < end_ ? to : end_};
+  }
+  // The first unit of rows from r on that see a block. The outputs of rows that see none are 0.
+  Unit first_unit(std::size_t r, std::size_t parity = 0) const {
+    for (; r < rows_.lanes; r += lanes) {
+      const AttentionTile::Range blocks = blocks_of(r);
+      if (blocks.first < blocks.end) return {r, blocks.first, parity, true};
+      for (std::size_t d = 0; d < layout_.v_tiles * amx_rows; ++d)
+        S::store(out_of(r) + d * lanes, batch(0.0f));
+    }
+    return {r, 0, 0, false};
+  }
+  Unit after(const Unit &unit) const {
+    if (unit.b + 1 < blocks_of(unit.r).end) return {unit.r, unit.b + 1, 1 - unit.parity, false};
+    return first_unit(unit.r + lanes, 1 - unit.parity);
+  }
+
+  float *out_of(std::size_t r) const { return storage_.out + r * layout_.v_tiles * amx_rows; }
+
+  void multiply_scores(const Unit &unit) {
+    KeyBytes keys = storage_.keys;
+    keys.first += unit.b * (block / amx_rows) * keys.pitch;
+    const std::int8_t *const queries = state_.queries + unit.r / lanes * layout_.query_tiles * tile_bytes;
+    std::int32_t *sums = storage_.score_sums[unit.parity];
+    for (std::size_t s = 0; s < segments_.count; ++s, sums += 4 * sums_of_tile) {
+      const QuerySegment &segment = segments_.at[s];
+      KeyBytes of_segment = keys;
+      of_segment.first += segment.step * keys.step;
+      products_.scores(of_segment, queries + segment.tile * tile_bytes, segment.steps, sums);
+    }
+  }
+  void multiply_values(const Unit &unit) {
+    const std::int8_t *values = storage_.values + unit.b * layout_.v_tiles * tile_bytes;
+    const std::size_t tiles = layout_.v_tiles / layout_.v_groups;
+    std::int32_t *sums = storage_.value_sums;
+    for (std::size_t g = 0; g < layout_.v_groups; ++g) {
+      products_.values(values, storage_.digits[unit.parity] + g * 2 * tile_bytes, tiles, sums);
+      values += tiles * tile_bytes;
+      sums += tiles * sums_of_tile;
+    }
+  }
+
+  void take(const Unit &unit) {
+    const std::size_t first = begin_ + unit.b * block, r = unit.r;
+    const AttentionTile::Range any = within_block(rows_.vector_range(r).any, first),
+                               all = within_block(rows_.vector_range(r).all, first);
+    const bool bounded = all.first > 0 || all.end < block;
+    const bool plain = !bounded && !rows_.made && !o_.mask;
+    batch max = plain ? make_scores(unit, storage_.weights, lanes)
+                      : make_scores(unit, storage_.scores + r, tile_pitch);
+    if (!plain) {
+      state_.scores.use(storage_.scores);
+      const bool masked = o_.mask && state_.scores.load_mask(r, first, any.first, any.end);
+      if (rows_.made || masked) {
+        max = state_.scores.make(r, first, any.first, any.end, masked);
+      } else if (bounded) {
+        max = state_.scores.exclude(r, first, any, all);
+      }
+    }
+    rows_.take_max(sums_, r, max);
+    S::store(rescale_[unit.parity], S::load(rows_.rescale + r));
+    if (plain && layout_.v_groups == 1 && storage_.has_finite_scales[unit.b]) {
+      return take_plain(unit);
+    }
+    batch sum;
+    const float *weights = storage_.weights;
+    std::size_t pitch = lanes;
+    if (plain) {
+      sum = make_weights<false>(unit).sum;
+    } else {
+      weights = storage_.scores + r;
+      pitch = tile_pitch;
+      sum = tile_weights<float>(storage_.scores + r, any.first, any.end, S::load(rows_.reference + r),
+                                S::load(rows_.to_log2 + r), S::load(rows_.cutoff + r));
+    }
+    rows_.take_sum(sums_, r, sum);
+    for (std::size_t g = 0; g < layout_.v_groups; ++g) {
+      const float *const scales = v_scales(unit, g);
+      const batch largest = largest_number(weights, pitch, scales);
+      make_digits(unit, g, units_of(largest, S::negate(S::less(largest, infinite()))),
+                  [&](std::size_t j) { return number(S::load(weights + j * pitch), scales[j]); });
+    }
+  }
+  void take_plain(const Unit &unit) {
+    const Weights made = make_weights<true>(unit);
+    rows_.take_sum(sums_, unit.r, made.sum);
+    // Weights are finite or NaN: a sum is NaN if and only if a number is.
+    make_digits(unit, 0, units_of(made.largest, S::unordered(made.sum, made.sum)),
+                [&](std::size_t j) { return S::load(storage_.weights + j * lanes); });
+  }
+
+  static batch infinite() { return batch(std::numeric_limits<float>::infinity()); }
+  const float *v_scales(const Unit &unit, std::size_t g) const {
+    return storage_.v_scales + g * rapt::attention_chunk + unit.b * block;
+  }
+  static batch number(batch weight, float scale) {
+    return S::zero_where(S::equal(weight, batch(0.0f)), weight * batch(scale));
+  }
+
+  // An integer of both digits. Each of the sums is exact in f32.
+  static batch joined(const std::int32_t *high) {
+    const __m512 a = _mm512_cvtepi32_ps(_mm512_loadu_si512(high)),
+                 b = _mm512_cvtepi32_ps(_mm512_loadu_si512(high + sums_of_tile / 2));
+    return _mm512_fmadd_ps(a, _mm512_set1_ps(256.0f), b);
+  }
+
+  // The dot products of a unit; returns the largest of each row.
+  batch make_scores(const Unit &unit, float *to, std::size_t pitch) {
+    return segments_.count == 1 ? make_scores_of<1>(unit, to, pitch) : make_scores_of<0>(unit, to, pitch);
+  }
+  template <std::size_t fixed>
+  [[gnu::noinline, gnu::flatten]] batch make_scores_of(const Unit &unit, float *to, std::size_t pitch) {
+    const std::int32_t *const sums = storage_.score_sums[unit.parity];
+    const float *const steps = state_.query_steps + unit.r;
+    const float *const scales = storage_.k_scales + unit.b * block;
+    const std::size_t count = fixed != 0 ? fixed : segments_.count;
+    batch max[4];
+    unroll<4>([&](auto i) __attribute__((always_inline)) {
+      max[i] = batch(-std::numeric_limits<float>::infinity());
+    });
+    for (std::size_t j = 0; j < block; j += 4) {
+      const std::int32_t *at = sums + j / amx_rows * sums_of_tile + j % amx_rows * amx_rows;
+      batch score[4];
+      unroll<4>([&](auto i) __attribute__((always_inline)) { score[i] = batch(0.0f); });
+      for (std::size_t s = 0; s < count; ++s, at += 4 * sums_of_tile) {
+        const std::size_t g = fixed != 0 ? 0 : segments_.at[s].group;
+        const batch step = S::load(steps + g * rapt::attention_tile_rows);
+        unroll<4>([&](auto i) __attribute__((always_inline)) {
+          const batch scale(scales[g * rapt::attention_chunk + j + i]);
+          score[i] = S::fma(joined(at + i * amx_rows) * step, scale, score[i]);
+        });
+      }
+      unroll<4>([&](auto i) __attribute__((always_inline)) {
+        S::store(to + (j + i) * pitch, score[i]);
+        max[i] = S::max_number(score[i], max[i]);
+      });
+    }
+    return S::max(S::max(max[0], max[1]), S::max(max[2], max[3]));
+  }
+
+  struct Weights {
+    batch sum, largest;
+  };
+  // Turns the scores of a plain unit into weights, or into numbers and the largest magnitude of each row.
+  template <bool to_numbers>
+  [[gnu::noinline, gnu::flatten]] Weights make_weights(const Unit &unit) {
+    const std::size_t r = unit.r;
+    const batch reference = S::load(rows_.reference + r), to_log2 = S::load(rows_.to_log2 + r),
+                cutoff = S::load(rows_.cutoff + r);
+    const float *const scales = v_scales(unit, 0);
+    batch largest[4];
+    unroll<4>([&](auto i) __attribute__((always_inline)) { largest[i] = batch(0.0f); });
+    constexpr std::size_t quarter = block / 4;
+    alignas(64) float sums[quarter * lanes];
+    for (std::size_t j = 0; j < quarter; ++j) {
+      batch weight[4];
+      unroll<4>([&](auto i) __attribute__((always_inline)) {
+        float *const at = storage_.weights + (j + i * quarter) * lanes;
+        weight[i] = Weight<float>()(S::load(at) - reference, to_log2, cutoff);
+        if constexpr (to_numbers) {
+          const batch n = weight[i] * batch(scales[j + i * quarter]);
+          largest[i] = _mm512_range_ps(n, largest[i], 0xb);  // of magnitudes
+          S::store(at, n);
+        } else {
+          S::store(at, weight[i]);
+        }
+      });
+      S::store(sums + j * lanes, (weight[0] + weight[2]) + (weight[1] + weight[3]));
+    }
+    const auto sum = [&](auto self, auto from, auto step) -> batch {
+      if constexpr (step == quarter) {
+        return S::load(sums + from * lanes);
+      } else {
+        constexpr std::integral_constant<std::size_t, 2 * step> twice;
+        return self(self, from, twice) +
+               self(self, std::integral_constant<std::size_t, from + step>{}, twice);
+      }
+    };
+    return {sum(sum, std::integral_constant<std::size_t, 0>{}, std::integral_constant<std::size_t, 1>{}),
+            S::max(S::max(largest[0], largest[1]), S::max(largest[2], largest[3]))};
+  }
+  // NaN if a number is.
+  [[gnu::noinline]] static batch largest_number(const float *weights, std::size_t pitch,
+                                                const float *scales) {
+    __m512i largest = _mm512_setzero_si512();
+    for (std::size_t j = 0; j < block; ++j) {
+      largest = IntegerSimd::greater_magnitude(largest, number(S::load(weights + j * pitch), scales[j]));
+    }
+    return _mm512_castsi512_ps(largest);
+  }
+
+  struct Units {
+    batch inverse, step;
+  };
+  static Units units_of(batch largest, S::mask not_finite) {
+    using C = rapt::Int8Attention;
+    const auto counts = S::negate(S::either(S::less(largest, batch(C::lowest)), not_finite));
+    const batch step = S::keep_where(counts, S::divide(largest, batch(C::largest)));
+    return {S::keep_where(counts, S::divide(batch(C::largest), largest)),
+            S::select(not_finite, batch(std::numeric_limits<float>::quiet_NaN()), step)};
+  }
+
+  // The digits of numbers j, of all keys, as tiles. The low 16 bits of a sum with `magic` are the integer.
+  template <class Number>
+  [[gnu::always_inline]] void make_digits(const Unit &unit, std::size_t g, const Units &units,
+                                          Number number_of) {
+    constexpr std::size_t quarter = block / 4;
+    std::int8_t *to = storage_.digits[unit.parity] + g * 2 * tile_bytes;
+    S::store(steps_[unit.parity][g], units.step);
+    const batch magic(rapt::AttentionContract<float>::round_magic);
+    const __m512i to_high_half = _mm512_set4_epi32(0x0d0c0d0c, 0x09080908, 0x05040504, 0x01000100);
+    for (std::size_t j = 0; j < quarter; ++j, to += amx_row_bytes) {
+      __m512i v[4];
+      unroll<4>([&](auto i) __attribute__((always_inline)) {
+        v[i] = _mm512_castps_si512(number_of(j + i * quarter) * units.inverse + magic);
+      });
+      const auto halves = [&](__m512i low, __m512i high) __attribute__((always_inline)) {
+        return _mm512_mask_shuffle_epi8(low, 0xccccccccccccccccull, high, to_high_half);
+      };
+      const __m512i a = halves(v[0], v[2]), b = halves(v[1], v[3]);
+      constexpr __mmask64 odd = 0xaaaaaaaaaaaaaaaaull;
+      _mm512_storeu_si512(to, _mm512_mask_blend_epi8(odd, _mm512_srli_epi16(a, 8), b));
+      _mm512_storeu_si512(to + tile_bytes, _mm512_mask_blend_epi8(odd, a, _mm512_slli_epi16(b, 8)));
+    }
+  }
+
+  // Adds the values of a unit to the outputs.
+  [[gnu::noinline]] void add_values(const Unit &unit) {
+    const batch rescale = S::load(rescale_[unit.parity]);
+    float *const out = out_of(unit.r);
+    for (std::size_t t = 0; t < layout_.v_tiles; ++t) {
+      const batch step = S::load(steps_[unit.parity][t * amx_rows / v_group_]);
+      const std::int32_t *const sums = storage_.value_sums + t * sums_of_tile;
+      float *const to = out + t * amx_rows * lanes;
+      const auto add = [&](auto load) __attribute__((always_inline)) {
+        unroll<amx_rows>([&](auto d) __attribute__((always_inline)) {
+          S::store(to + d * lanes, S::fma(joined(sums + d * lanes), step, load(to + d * lanes) * rescale));
+        });
+      };
+      if (unit.is_first) {
+        add([](const float *) __attribute__((always_inline)) { return batch(0.0f); });
+      } else {
+        add([](const float *at) __attribute__((always_inline)) { return S::load(at); });
+      }
+    }
+  }
+
+  IntegerTileState &state_;
+  TileRows<float> &rows_;
+  RowSums<float> &sums_;
+  const rapt_attention_options &o_;
+  const IntegerStorage &storage_;
+  const Layout &layout_;
+  const QuerySegments &segments_;
+  std::size_t v_group_, begin_, first_ = 0, end_ = 0;
+  DigitProducts products_;
+  alignas(64) float rescale_[2][lanes];
+  alignas(64) float steps_[2][Layout::most_segments][lanes];
+};
+
+}  // namespace
