@@ -29,7 +29,7 @@ class BuildWithLibrary(build_py):
         # CMake keeps its folder, so that a second wheel compiles changes alone.
         build, stage = ROOT / "build" / "python", ROOT / "build" / "python-stage"
         cmake("-S", ROOT, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=ON",
-              "-DCMAKE_INSTALL_LIBDIR=lib", *shlex.split(os.environ.get("CMAKE_ARGS", "")))
+              "-DRAPT_PACKAGE=OFF", "-DCMAKE_INSTALL_LIBDIR=lib", *shlex.split(os.environ.get("CMAKE_ARGS", "")))
         cmake("--build", build, "--parallel", str(os.cpu_count() or 1))
         shutil.rmtree(stage, ignore_errors=True)
         cmake("--install", build, "--prefix", stage, "--component", "rapt", "--strip")
