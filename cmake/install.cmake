@@ -1,16 +1,30 @@
-# cmake --install: the library, its headers, the CMake package and the pkg-config file, as the component `rapt`.
+# cmake --install: the library, its headers, the CMake package and the pkg-config file, as the component `rapt`. Packages of a
+# distribution have them in three components (cmake/package.cmake).
 #
 # RAPT_INSTALL=OFF keeps the rules, but leaves them out of a whole installation: a project that exports a library which
 # links rapt needs rapt's export.
 include(CMakePackageConfigHelpers)
-set(component COMPONENT rapt)
+if(RAPT_PACKAGE)
+  set(RAPT_library COMPONENT library)
+  set(component COMPONENT development)
+  set(RAPT_tools COMPONENT tools)
+else()
+  set(component COMPONENT rapt)
+  set(RAPT_library ${component})
+  set(RAPT_tools ${component})
+endif()
 if(NOT RAPT_INSTALL)
   list(APPEND component EXCLUDE_FROM_ALL)
+  list(APPEND RAPT_library EXCLUDE_FROM_ALL)
 endif()
 
-install(TARGETS rapt EXPORT rapt-targets ${component})
+list(GET component 1 development)
+install(TARGETS rapt EXPORT rapt-targets
+        ARCHIVE ${component} LIBRARY ${RAPT_library} NAMELINK_COMPONENT ${development} RUNTIME ${RAPT_library})
 install(DIRECTORY include/rapt DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" ${component})
-install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/doc/rapt" ${component})
+if(NOT RAPT_PACKAGE)
+  install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/doc/rapt" ${component})
+endif()
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/rapt")
 install(EXPORT rapt-targets NAMESPACE rapt:: DESTINATION "${package_dir}" ${component})

@@ -298,4 +298,5 @@ TEST_CASE("version") {
   const std::string expected = std::to_string(RAPT_VERSION_MAJOR) + "." + std::to_string(RAPT_VERSION_MINOR) +
                                "." + std::to_string(RAPT_VERSION_PATCH);
   CHECK(rapt_version() == expected);
+  CHECK(rapt_bits_version() == RAPT_BITS_VERSION);
 }

@@ -106,6 +106,7 @@ template <class Watch>
 void watch_choice(Watch &&watch) {
   watch("status_text", [](WatchedCall &call) { call(rapt_status_text, RAPT_BAD_X); });
   watch("version", [](WatchedCall &call) { call(rapt_version); });
+  watch("bits_version", [](WatchedCall &call) { call(rapt_bits_version); });
   watch("isa_count", [](WatchedCall &call) { call(rapt_isa_count); });
   watch("isa_name", [](WatchedCall &call) { call(rapt_isa_name, std::size_t{0}); });
   watch("isa_usable", [](WatchedCall &call) { call(rapt_isa_usable, "scalar"); });

@@ -61,6 +61,7 @@
 #define RAPT_VERSION_MAJOR 0
 #define RAPT_VERSION_MINOR 2
 #define RAPT_VERSION_PATCH 0
+#define RAPT_BITS_VERSION 2
 
 #ifdef __cplusplus
 extern "C" {
@@ -138,6 +139,10 @@ RAPT_API const char *rapt_status_text(rapt_status status);
 
 /* "MAJOR.MINOR.PATCH" of the linked library. */
 RAPT_API const char *rapt_version(void);
+
+/* The set of bits that the linked library gives. Libraries of the same number give the same results for every
+ * call that both know. It changes only with the minor version, from 1.0 on only with the major version. */
+RAPT_API unsigned rapt_bits_version(void);
 
 /* ---- instruction-set levels --------------------------------------------------------------------------- */
 

@@ -124,6 +124,8 @@ const char *rapt_version(void) {
   return RAPT_TEXT(RAPT_VERSION_MAJOR) "." RAPT_TEXT(RAPT_VERSION_MINOR) "." RAPT_TEXT(RAPT_VERSION_PATCH);
 }
 
+unsigned rapt_bits_version(void) { return RAPT_BITS_VERSION; }
+
 const char *rapt_status_text(rapt_status status) {
   if (status == RAPT_BAD_ISA_FOR_THIS_CPU) return rapt::unusable_isa_text();
   const auto index = static_cast<std::size_t>(status);

@@ -1,0 +1,12 @@
+# An overlay port beside a checkout: vcpkg install rapt --overlay-ports=cmake/recipes/vcpkg
+get_filename_component(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
+vcpkg_check_features(OUT_FEATURE_OPTIONS options FEATURES validate RAPT_BUILD_VALIDATE)
+vcpkg_cmake_configure(SOURCE_PATH "${SOURCE_PATH}" OPTIONS -DRAPT_FETCH_XSIMD=OFF ${options})
+vcpkg_cmake_install()
+vcpkg_cmake_config_fixup(PACKAGE_NAME rapt CONFIG_PATH lib/cmake/rapt)
+vcpkg_fixup_pkgconfig()
+if("validate" IN_LIST FEATURES)
+  vcpkg_copy_tools(TOOL_NAMES rapt-validate AUTO_CLEAN)
+endif()
+file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/debug/include" "${CURRENT_PACKAGES_DIR}/debug/share")
+vcpkg_install_copyright(FILE_LIST "${SOURCE_PATH}/LICENSE")

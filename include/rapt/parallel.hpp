@@ -1,0 +1,134 @@
+// Attention on the threads of the caller's choice, for C++20: std::thread, OpenMP, oneTBB, or any other pool.
+//
+// `parts(n, body)` calls body(0) to body(n - 1), each once, some of them at once. rapt::std_threads,
+// rapt::openmp and rapt::tbb are such functions. Every number of threads gives the bits of the plain call.
+//
+//   rapt_status status = rapt::parallel_attention(q, k, v, out, &options, threads, rapt::std_threads);
+//
+// rapt::openmp needs the compiler's -fopenmp; rapt::tbb an #include <oneapi/tbb/parallel_for.h> before this
+// header.
+#ifndef RAPT_PARALLEL_HPP
+#define RAPT_PARALLEL_HPP
+
+#if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) < 202002L
+#error "parallel.hpp needs C++20"
+#else
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "rapt/rapt.h"
+
+namespace rapt {
+
+// ---- adapters
+
+inline constexpr auto std_threads = [](std::size_t n, const auto &body) {
+  std::vector<std::jthread> threads;
+  threads.reserve(n);
+  for (std::size_t i = 1; i < n; ++i) threads.emplace_back([&body, i] { body(i); });
+  body(std::size_t{0});
+};
+
+#ifdef _OPENMP
+inline constexpr auto openmp = [](std::size_t n, const auto &body) {
+#pragma omp parallel for schedule(static, 1) num_threads(static_cast <int>(n))
+  for (std::size_t i = 0; i < n; ++i) body(i);
+};
+#endif
+
+#ifdef TBB_VERSION_MAJOR
+inline constexpr auto tbb = [](std::size_t n, const auto &body) {
+  oneapi::tbb::parallel_for(std::size_t{0}, n, body, oneapi::tbb::simple_partitioner{});
+};
+#endif
+
+namespace detail {
+
+// run(first, last, workspace) for ranges of tasks, `runs` in all: each part of `parts` takes the next one.
+// The first status that is not RAPT_OK is the answer, and no range begins after it.
+template <class Parts, class Run>
+rapt_status run_parts(std::size_t tasks, std::size_t runs, std::size_t threads, std::size_t workspace_bytes,
+                      const Parts &parts, const Run &run) {
+  runs = std::min(runs, tasks);
+  threads = std::max<std::size_t>(1, std::min(threads, runs));
+  std::atomic<std::size_t> next{0};
+  std::atomic<rapt_status> status{RAPT_OK};
+  const auto body = [&](std::size_t) {
+    const std::unique_ptr<std::byte[]> workspace(new std::byte[workspace_bytes]);
+    for (std::size_t i = next++; i < runs && status == RAPT_OK; i = next++) {
+      const rapt_status answer = run(tasks * i / runs, tasks * (i + 1) / runs, workspace.get());
+      rapt_status none = RAPT_OK;
+      if (answer != RAPT_OK) status.compare_exchange_strong(none, answer);
+    }
+  };
+  if (threads == 1) {
+    body(0);
+  } else {
+    parts(threads, body);
+  }
+  return status;
+}
+
+inline constexpr std::size_t runs_per_thread = 8;  // balance tasks of different length
+
+}  // namespace detail
+
+// rapt_attention by tasks on up to `threads` threads. Where there are more threads than tasks, it splits the
+// keys and merges: so it is for decoding too. It allocates a workspace per thread, and the partial results;
+// it throws what these allocations and `parts` throw.
+template <class Parts>
+rapt_status parallel_attention(const void *q, const void *k, const void *v, void *out,
+                               const rapt_attention_options *options, std::size_t threads,
+                               const Parts &parts) {
+  std::size_t bytes = 0, tasks = 0, partial_tasks = 0, length = 0;
+  rapt_status status = rapt_attention_workspace(options, &bytes);
+  if (status == RAPT_OK) status = rapt_attention_tasks(options, &tasks);
+  if (status == RAPT_OK) status = rapt_attention_partial_tasks(options, &partial_tasks, &length);
+  if (status != RAPT_OK) return status;
+  if (tasks >= threads || partial_tasks <= tasks) {
+    return detail::run_parts(tasks, threads * detail::runs_per_thread, threads, bytes, parts,
+                             [&](std::size_t first, std::size_t last, void *workspace) {
+                               return rapt_attention_run(q, k, v, out, options, first, last, workspace,
+                                                         bytes);
+                             });
+  }
+  const std::size_t size = options->q_type == RAPT_F64 ? sizeof(double) : sizeof(float);
+  const std::unique_ptr<std::byte[]> partials(new std::byte[length * size]);
+  // Before any task: an argument at fault leaves `out` as it was.
+  status = detail::run_parts(partial_tasks, partial_tasks, threads, bytes, parts,
+                             [&](std::size_t first, std::size_t last, void *workspace) {
+                               return rapt_attention_partial(q, k, v, partials.get(), options, first, last,
+                                                             workspace, bytes);
+                             });
+  if (status != RAPT_OK) return status;
+  return detail::run_parts(
+      tasks, tasks, threads, bytes, parts, [&](std::size_t first, std::size_t last, void *workspace) {
+        return rapt_attention_merge(partials.get(), out, options, first, last, workspace, bytes);
+      });
+}
+
+// rapt_attention_backward likewise, one run of consecutive tasks per thread.
+template <class Parts>
+rapt_status parallel_attention_backward(const void *q, const void *k, const void *v,
+                                        const rapt_attention_options *options,
+                                        const rapt_attention_gradients *gradients, std::size_t threads,
+                                        const Parts &parts) {
+  std::size_t bytes = 0, tasks = 0;
+  rapt_status status = rapt_attention_backward_workspace(options, &bytes);
+  if (status == RAPT_OK) status = rapt_attention_backward_tasks(options, gradients, &tasks);
+  if (status != RAPT_OK) return status;
+  return detail::run_parts(
+      tasks, threads, threads, bytes, parts, [&](std::size_t first, std::size_t last, void *workspace) {
+        return rapt_attention_backward_run(q, k, v, options, gradients, first, last, workspace, bytes);
+      });
+}
+
+}  // namespace rapt
+
+#endif  // C++20
+#endif

@@ -1,0 +1,65 @@
+"""The wheel: CMake builds librapt.so and rapt-validate into the package. Everything else is in pyproject.toml."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+from setuptools import Distribution, setup
+from setuptools.command.build_py import build_py
+from wheel.bdist_wheel import bdist_wheel
+
+ROOT = Path(__file__).resolve().parent
+
+
+def version() -> str:
+    numbers = re.findall(r"^#define RAPT_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", (ROOT / "include/rapt/rapt.h").read_text(), re.M)
+    return ".".join(numbers)
+
+
+def cmake(*arguments: object) -> None:
+    subprocess.run(["cmake", *map(str, arguments)], check=True)
+
+
+class BuildWithLibrary(build_py):
+    def run(self) -> None:
+        super().run()
+        # CMake keeps its folder, so that a second wheel compiles changes alone.
+        build, stage = ROOT / "build" / "python", ROOT / "build" / "python-stage"
+        cmake("-S", ROOT, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=ON",
+              "-DRAPT_PACKAGE=OFF", "-DCMAKE_INSTALL_LIBDIR=lib", *shlex.split(os.environ.get("CMAKE_ARGS", "")))
+        cmake("--build", build, "--parallel", str(os.cpu_count() or 1))
+        shutil.rmtree(stage, ignore_errors=True)
+        cmake("--install", build, "--prefix", stage, "--component", "rapt", "--strip")
+        # A wheel holds no links: the library has the name by which rapt-validate finds it.
+        library = f"lib/librapt.so.{version().rpartition('.')[0]}"
+        for file in [library, "bin/rapt-validate"]:
+            if (stage / file).exists():
+                target = Path(self.build_lib) / "rapt" / file
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(stage / file, target)
+
+
+class PlatformWheel(bdist_wheel):
+    """One wheel per platform serves every Python: ctypes calls the library."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        return "py3", "none", super().get_tag()[2]
+
+
+class PlatformDistribution(Distribution):
+    def has_ext_modules(self) -> bool:
+        return True
+
+
+# setuptools' own files lie beside CMake's.
+WORK = ROOT / "build" / "python-setuptools"
+WORK.mkdir(parents=True, exist_ok=True)
+setup(
+    version=version(),
+    cmdclass={"build_py": BuildWithLibrary, "bdist_wheel": PlatformWheel},
+    distclass=PlatformDistribution,
+    options={"egg_info": {"egg_base": str(WORK)}, "build": {"build_base": str(WORK)}},
+)

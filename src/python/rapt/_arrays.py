@@ -1,0 +1,204 @@
+"""Arrays as the library takes them: NumPy arrays, and by DLPack the tensors of other libraries, without copies."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ._library import BF16, F16, F32, F64, I8, REPEAT, Strides
+
+# NumPy has no bf16: an array of uint16 holds its bits, and ml_dtypes names its own type "bfloat16".
+TYPES = {"float32": F32, "float64": F64, "float16": F16, "uint16": BF16, "bfloat16": BF16, "int8": I8}
+SUFFIXES = {F32: "f32", F64: "f64", F16: "f16", BF16: "bf16", I8: "i8"}
+DTYPES = {F32: np.float32, F64: np.float64, F16: np.float16, BF16: np.uint16, I8: np.int8}
+ARITHMETIC_TYPES = {F64: F64}  # F32 for all others
+
+
+def arithmetic_type(rapt_type: int) -> int:
+    return ARITHMETIC_TYPES.get(rapt_type, F32)
+
+
+class _Tensor(ctypes.Structure):
+    """DLManagedTensor of DLPack, as far as it is read."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+# DLDataTypeCode and bits. uint16 is no bf16 here, where bf16 has a code of its own.
+_DLPACK_DTYPES = {
+    (2, 32): "float32", (2, 64): "float64", (2, 16): "float16", (4, 16): "uint16", (0, 8): "int8", (1, 8): "uint8",
+    (0, 32): "int32", (0, 64): "int64", (6, 8): "bool",
+}  # fmt: skip
+_CPU = 1
+
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.restype = ctypes.c_void_p
+_capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+class _Memory:
+    """A tensor's memory for NumPy, which keeps `owner` alive."""
+
+    def __init__(self, owner: object, interface: dict[str, Any]) -> None:
+        self.owner = owner
+        self.__array_interface__ = interface
+
+
+def _from_dlpack(x: Any, name: str) -> np.ndarray:
+    # The capsule is read, not consumed: it frees the tensor when NumPy drops it.
+    capsule = x.__dlpack__()
+    tensor = ctypes.cast(_capsule_pointer(capsule, b"dltensor"), ctypes.POINTER(_Tensor)).contents
+    if tensor.device_type != _CPU:
+        raise ValueError(f"{name} is not in the memory of the CPU")
+    dtype = _DLPACK_DTYPES.get((tensor.code, tensor.bits))
+    if dtype is None or tensor.lanes != 1:
+        raise TypeError(f"{name} has an element type that rapt lacks")
+    shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
+    size = np.dtype(dtype).itemsize
+    strides = tuple(tensor.strides[i] * size for i in range(tensor.ndim)) if tensor.strides else None
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    interface = {
+        "version": 3,
+        "shape": shape,
+        "typestr": np.dtype(dtype).str,
+        "data": (tensor.data + tensor.byte_offset, False),
+        "strides": strides,
+    }
+    return np.asarray(_Memory(capsule, interface))
+
+
+def as_array(x: Any, name: str) -> np.ndarray:
+    """x as a NumPy array over the same memory."""
+    if isinstance(x, np.ndarray):
+        array = x
+    elif hasattr(x, "__dlpack__"):
+        array = _from_dlpack(x, name)
+    else:
+        array = np.asarray(x)
+    if not array.dtype.isnative:
+        raise TypeError(f"{name} has the byte order of another machine")
+    return array
+
+
+def element_type(array: np.ndarray, name: str) -> int:
+    rapt_type = TYPES.get(array.dtype.name)
+    if rapt_type is None:
+        raise TypeError(f"{name} has elements of {array.dtype.name}, which rapt lacks")
+    return rapt_type
+
+
+def as_mask(x: Any, name: str) -> np.ndarray:
+    """Bytes of which 0 excludes, as bool."""
+    array = as_array(x, name)
+    if array.dtype.name not in ("bool", "uint8"):
+        raise TypeError(f"{name} has elements of {array.dtype.name}, not bool or uint8")
+    return array.view(np.bool_)
+
+
+def writable(array: np.ndarray, name: str) -> np.ndarray:
+    if not array.flags.writeable:
+        raise ValueError(f"{name} is read-only")
+    return array
+
+
+def empty(shape: tuple[int, ...], rapt_type: int, like: np.ndarray | None = None) -> np.ndarray:
+    """A new array; `like` tells which of the two dtypes of bf16 its elements have."""
+    if rapt_type == BF16 and like is not None and like.dtype.name == "bfloat16":
+        return np.empty(shape, like.dtype)
+    return np.empty(shape, DTYPES[rapt_type])
+
+
+def _unit_stride(array: np.ndarray) -> bool:
+    return array.shape[-1] <= 1 or array.strides[-1] == array.itemsize
+
+
+def _whole_strides(array: np.ndarray) -> bool:
+    return all(stride % array.itemsize == 0 for stride in array.strides)
+
+
+def readable(array: np.ndarray) -> np.ndarray:
+    """`array`, or a copy where the library cannot take its strides."""
+    fits = _unit_stride(array) and _whole_strides(array) and all(stride >= 0 for stride in array.strides)
+    return array if fits else np.ascontiguousarray(array)
+
+
+def check_output(array: np.ndarray, name: str, shape: tuple[int, ...], rapt_types: tuple[int, ...]) -> np.ndarray:
+    if array.shape != shape:
+        raise ValueError(f"{name} has the shape {array.shape}, not {shape}")
+    if element_type(array, name) not in rapt_types:
+        raise TypeError(f"{name} has elements of {array.dtype.name}")
+    if not (_unit_stride(array) and _whole_strides(array)):
+        raise ValueError(f"{name} must be contiguous in its last dimension")
+    return writable(array, name)
+
+
+def tensor_strides(array: np.ndarray) -> Strides:
+    """Of the dimensions batch, head, token: the last three before the innermost, and 0 for those that lack."""
+    return strides_of(array.shape[:-1], array.strides[:-1], array.itemsize)
+
+
+def strides_of(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> Strides:
+    elements = [0] * (3 - len(shape))
+    for length, stride in zip(shape, strides):
+        repeated = REPEAT if stride == 0 else stride // itemsize
+        elements.append(repeated if length > 1 else 0)
+    # All 0 would be contiguous, which no dimension longer than 1 is here.
+    return Strides(*elements)
+
+
+@dataclass
+class Rows:
+    """The rows of an array whose leading dimensions are one."""
+
+    array: np.ndarray
+    rows: int
+    cols: int
+    stride: int  # elements
+
+    @property
+    def address(self) -> int:
+        return self.array.ctypes.data
+
+
+def as_rows(array: np.ndarray) -> Rows | None:
+    """None where no single stride leads from row to row."""
+    cols = array.shape[-1]
+    rows = int(np.prod(array.shape[:-1], dtype=np.int64))
+    if array.size == 0:
+        return Rows(array, rows, cols, cols)
+    if not _unit_stride(array) or not _whole_strides(array):
+        return None
+    stride, length = None, 1
+    for size, step in zip(reversed(array.shape[:-1]), reversed(array.strides[:-1])):
+        if size == 1:
+            continue
+        if stride is None:
+            stride = step // array.itemsize
+        elif step // array.itemsize != stride * length:
+            return None
+        length *= size
+    if stride is not None and stride < cols:
+        return None
+    return Rows(array, rows, cols, cols if stride is None else stride)
+
+
+def input_rows(x: Any, name: str) -> Rows:
+    array = as_array(x, name)
+    if array.ndim == 0:
+        raise ValueError(f"{name} has no dimension")
+    return as_rows(array) or as_rows(np.ascontiguousarray(array))

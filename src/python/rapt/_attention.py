@@ -1,0 +1,138 @@
+"""Attention and its gradient."""
+
+from __future__ import annotations
+
+from ctypes import byref, c_size_t
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ._attention_call import BLOCK, AttentionCall, four_dimensions
+from ._arrays import as_array, element_type, empty, readable, strides_of, tensor_strides
+from ._library import (C, F32, AttentionGradients, AttentionOptions, check, count)
+from ._threads import run_tasks, thread_count
+
+
+def attention(q: Any, k: Any, v: Any, *, out: Any = None, return_lse: bool = False, threads: int | None = 1,
+              **options: Any) -> Any:
+    """softmax(scale * q.kT) . v, without a matrix of scores.
+
+    q is [q_len][dim], [heads][q_len][dim] or [batch][heads][q_len][dim], of f32, f64, f16, or bf16 (as uint16). k and v
+    are alike, with fewer heads where query heads share them; int8 keys and values have k_scales and v_scales.
+    NumPy's arrays and tensors with DLPack are read where they lie, with any strides of the outer dimensions. An input
+    whose last dimension is not contiguous is copied. The result is out, or a new NumPy array; with return_lse, a pair
+    of it and the log-sum-exp of every row.
+
+    Options, all off by default; rapt.h has their formulas:
+
+    scale           of the scores; 1/sqrt(dim) by default
+    causal          True or "bottom_right": the last query sees the last key; "top_left"
+    causal_offset   query i sees the keys up to i + causal_offset
+    window_left, window_right, window_chunk   the keys around its position that a query sees
+    mask, bias      [batch][heads][q_len][kv_len]; missing dimensions and those of 1 repeat; False, -inf exclude a key
+    softcap, alibi_slopes, sinks, query_scales   further steps from dot product to score
+    kv_lengths      [batch], the keys of each sequence
+    q_offsets, kv_offsets   [batch + 1]: sequences lie end to end in a q (k and v) of three dimensions
+    block_table     [batch][pages]: k and v are [pages][heads][page_size][dim]
+    packed_keys     True: k comes from pack_keys
+    k_scales, v_scales, scale_group   scales [batch][heads][kv_len] (and [groups] of 32, 64 or 128 elements)
+    arithmetic      "f32" or "bf16" instead of the types' own
+    out_type        "f32", "f16" or "bf16" instead of q's type
+
+    threads: None for all CPUs. Every number of threads gives the same bits.
+    """
+    call = AttentionCall(q, k, v, **options)
+    result = call.output(out, "out")
+    call.options.out_strides = tensor_strides(four_dimensions(result, "out"))
+    lse = call.new_lse() if return_lse else None
+    threads = thread_count(threads)
+    workspace = count(C.rapt_attention_workspace, call.options)
+    tasks = count(C.rapt_attention_tasks, call.options)
+
+    def run(first: int, last: int, scratch: int) -> None:
+        check(C.rapt_attention_run(*call.addresses, result.ctypes.data, call.options, first, last, scratch, workspace))
+
+    if tasks < threads and call.options.kv_len > 512:
+        _split_keys(call, result, tasks, workspace, threads)
+    else:
+        run_tasks(run, tasks, workspace, threads)
+    return (result, lse) if return_lse else result
+
+
+def _split_keys(call: AttentionCall, result: np.ndarray, tasks: int, workspace: int, threads: int) -> None:
+    """Chunks of keys for threads that would have no rows."""
+    partial_tasks, length = c_size_t(), c_size_t()
+    check(C.rapt_attention_partial_tasks(call.options, byref(partial_tasks), byref(length)))
+    partials = empty((length.value,), call.number)
+
+    def part(first: int, last: int, scratch: int) -> None:
+        check(C.rapt_attention_partial(*call.addresses, partials.ctypes.data, call.options, first, last, scratch,
+                                       workspace))
+
+    def merge(first: int, last: int, scratch: int) -> None:
+        check(C.rapt_attention_merge(partials.ctypes.data, result.ctypes.data, call.options, first, last, scratch,
+                                     workspace))
+
+    run_tasks(part, partial_tasks.value, workspace, threads)
+    run_tasks(merge, tasks, workspace, threads)
+
+
+def pack_keys(k: Any) -> np.ndarray:
+    """Keys in the order in which attention reads them: [..., blocks of 64 tokens, dim, 64]."""
+    keys = readable(as_array(k, "k"))
+    if keys.ndim < 2:
+        raise ValueError(f"k has {keys.ndim} dimensions")
+    *outer, tokens, dim = keys.shape
+    rapt_type = element_type(keys, "k")
+    packed = empty((*outer, -(-tokens // BLOCK), dim, BLOCK), rapt_type, keys)
+    packed[..., -1:, :, :] = 0  # the last block's other keys
+    options = AttentionOptions(kv_type=rapt_type, qk_dim=dim, batch=1, q_heads=1)
+    stride = strides_of((tokens,), keys.strides[-2:-1], keys.itemsize).token
+    for head in np.ndindex(*outer):
+        check(C.rapt_attention_pack_keys(keys[head].ctypes.data, stride, 0, tokens, options, packed[head].ctypes.data))
+    return packed
+
+
+class Gradients(NamedTuple):
+    dq: np.ndarray
+    dk: np.ndarray
+    dv: np.ndarray
+    dbias: np.ndarray | None
+    dsinks: np.ndarray | None
+
+
+def attention_backward(q: Any, k: Any, v: Any, out: Any, dout: Any, lse: Any, *, threads: int | None = 1,
+                       gradient_type: str | None = None, **options: Any) -> Gradients:
+    """The gradients of an attention call with these options, whose results were out and lse.
+
+    dbias and dsinks are there where bias and sinks are: dbias in the shape of bias, summed over what bias repeats.
+    gradient_type="f32" keeps the gradients of 16-bit tensors in f32.
+    """
+    if gradient_type not in (None, "f32"):
+        raise ValueError(f"gradient_type is {gradient_type!r}, not None or 'f32'")
+    call = AttentionCall(q, k, v, contiguous_bias=True, **options)
+    dout, out = call.input(dout, "dout"), call.input(out, "out")
+    call.set_lse(lse)
+    call.options.out_strides = tensor_strides(four_dimensions(out, "out"))
+
+    def gradient(tensor: np.ndarray, name: str) -> np.ndarray:
+        return empty(tensor.shape, F32 if gradient_type else element_type(tensor, name), tensor)
+
+    dq, dk, dv = gradient(call.q, "q"), gradient(call.k, "k"), gradient(call.v, "v")
+    dbias = None if call.bias is None else empty(call.bias.shape, call.number)
+    dsinks = None if options.get("sinks") is None else empty((call.options.q_heads,), call.number)
+    fields = {name: tensor_strides(four_dimensions(tensor, name))
+              for name, tensor in (("dout_strides", dout), ("dq_strides", dq), ("dk_strides", dk), ("dv_strides", dv))}
+    gradients = AttentionGradients(
+        out=out.ctypes.data, dout=dout.ctypes.data, dq=dq.ctypes.data, dk=dk.ctypes.data, dv=dv.ctypes.data,
+        dbias=None if dbias is None else dbias.ctypes.data, dsinks=None if dsinks is None else dsinks.ctypes.data,
+        type=F32 if gradient_type else 0, **fields)
+    workspace = count(C.rapt_attention_backward_workspace, call.options)
+    tasks = count(C.rapt_attention_backward_tasks, call.options, gradients)
+
+    def run(first: int, last: int, scratch: int) -> None:
+        check(C.rapt_attention_backward_run(*call.addresses, call.options, gradients, first, last, scratch, workspace))
+
+    # Consecutive tasks share products: each thread has one run of them.
+    run_tasks(run, tasks, workspace, thread_count(threads), runs_per_thread=1)
+    return Gradients(dq, dk, dv, dbias, dsinks)

@@ -1,0 +1,242 @@
+"""The tensors and options of a call of attention, as the library takes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ._arrays import (DTYPES, arithmetic_type, as_array, as_mask, check_output, element_type, empty, readable, strides_of,
+                      tensor_strides)
+from ._library import ARITHMETIC, BF16, F16, F32, F64, AttentionOptions, Strides
+from ._rows import causal_fields
+
+BLOCK = 64  # keys of a block of packed keys
+_OUT_TYPES = {None: 0, "f32": F32, "f64": F64, "f16": F16, "bf16": BF16}
+# Options of the library that are numbers, under the same names.
+_NUMBERS = ("scale", "softcap", "window_left", "window_right", "window_chunk", "scale_group")
+
+
+def four_dimensions(array: np.ndarray, name: str) -> np.ndarray:
+    """[batch][head][token][dim], with dimensions of 1 before those that `array` has."""
+    if not 2 <= array.ndim <= 4:
+        raise ValueError(f"{name} has {array.ndim} dimensions, not 2 to 4")
+    return array[(None,) * (4 - array.ndim)]
+
+
+def _longest(offsets: np.ndarray) -> int:
+    return max(0, int(np.diff(offsets).max()))
+
+
+class AttentionCall:
+    def __init__(self, q: Any, k: Any, v: Any, *, causal: bool | str = False, causal_offset: int | None = None,
+                 mask: Any = None, bias: Any = None, query_scales: Any = None, alibi_slopes: Any = None,
+                 sinks: Any = None, kv_lengths: Any = None, q_offsets: Any = None, kv_offsets: Any = None,
+                 block_table: Any = None, packed_keys: bool = False, k_scales: Any = None, v_scales: Any = None,
+                 arithmetic: str = "default", out_type: str | None = None, contiguous_bias: bool = False,
+                 **numbers: Any) -> None:
+        for name in numbers:
+            if name not in _NUMBERS:
+                raise TypeError(f"attention has no argument {name}")
+        for name in _NUMBERS[2:]:
+            if numbers.get(name, 0) < 0:
+                raise ValueError(f"{name} is negative")
+        if arithmetic not in ARITHMETIC:
+            raise ValueError(f"arithmetic is {arithmetic!r}, not one of {', '.join(ARITHMETIC)}")
+        if out_type not in _OUT_TYPES:
+            raise ValueError(f"out_type is {out_type!r}, not one of {', '.join(filter(None, _OUT_TYPES))}")
+        self._kept: list[np.ndarray] = []  # what the options point to
+        self.q, self.k, self.v = (readable(as_array(x, name)) for x, name in ((q, "q"), (k, "k"), (v, "v")))
+        q_type, kv_type = element_type(self.q, "q"), element_type(self.v, "v")
+        if element_type(self.k, "k") != kv_type:
+            raise TypeError("k and v have different types of elements")
+        self.number = arithmetic_type(q_type)
+        self.out_type = _OUT_TYPES[out_type] or q_type
+        self.bias: np.ndarray | None = None
+        self.options = AttentionOptions(
+            q_type=q_type, kv_type=kv_type, out_type=self.out_type, arithmetic=ARITHMETIC[arithmetic],
+            packed_keys=int(packed_keys), **causal_fields(causal, causal_offset), **numbers)
+        self._set_shape(packed_keys)
+        self._set_sequences(q_offsets, kv_offsets, kv_lengths, block_table)
+        self._set_kv_scales(k_scales, v_scales, packed_keys)
+        if mask is not None:
+            self._set_over_keys("mask", as_mask(mask, "mask"))
+        if bias is not None:
+            array = as_array(bias, "bias")
+            if array.dtype != DTYPES[self.number]:
+                raise TypeError(f"bias has elements of {array.dtype.name}, not {np.dtype(DTYPES[self.number]).name}")
+            # A gradient of bias has bias's strides.
+            self.bias = np.ascontiguousarray(array) if contiguous_bias else array
+            if contiguous_bias and array.ndim > 0 and array.shape[-1] not in (0, self.options.kv_len):
+                raise ValueError(f"bias has {array.shape[-1]} columns, not one per key")
+            self._set_over_keys("bias", self.bias)
+        if query_scales is not None:
+            self._set_numbers("query_scales", query_scales, self._rows())
+        for name, x in (("alibi_slopes", alibi_slopes), ("sinks", sinks)):
+            if x is not None:
+                self._set_numbers(name, x, (self.options.q_heads,))
+
+    @property
+    def addresses(self) -> tuple[int, int, int]:
+        return self.q.ctypes.data, self.k.ctypes.data, self.v.ctypes.data
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        return (*self.q.shape[:-1], self.v.shape[-1])
+
+    def _rows(self) -> tuple[int, int, int]:
+        """Of what the options have per query."""
+        return self.options.batch, self.options.q_heads, self.options.q_len
+
+    def _keep(self, array: np.ndarray) -> int:
+        self._kept.append(array)
+        return array.ctypes.data
+
+    # ---- the shape
+
+    def _set_shape(self, packed_keys: bool) -> None:
+        o = self.options
+        q, v = four_dimensions(self.q, "q"), four_dimensions(self.v, "v")
+        o.batch, o.q_heads, o.q_len, o.qk_dim = q.shape
+        self._kv_batch, o.kv_heads, o.kv_len, o.v_dim = v.shape
+        o.q_strides, o.v_strides = tensor_strides(q), tensor_strides(v)
+        outer = self.v.shape[:-2]
+        if packed_keys:
+            blocks = -(-o.kv_len // BLOCK)
+            expected = (*outer, blocks, o.qk_dim, BLOCK)
+            strides = strides_of(self.k.shape[:-3], self.k.strides[:-3], self.k.itemsize)
+            o.k_strides = Strides(strides.head, strides.token, 0)
+            if self.k.shape == expected and not self.k[(0,) * len(outer)].flags.c_contiguous:
+                raise ValueError("packed k must be contiguous in each head")
+        else:
+            expected = (*outer, o.kv_len, o.qk_dim)
+            o.k_strides = tensor_strides(four_dimensions(self.k, "k"))
+        if self.k.shape != expected:
+            raise ValueError(f"k has the shape {self.k.shape}, not {expected} beside a q of {self.q.shape} and a v of "
+                             f"{self.v.shape}")
+
+    def _set_sequences(self, q_offsets: Any, kv_offsets: Any, kv_lengths: Any, block_table: Any) -> None:
+        o = self.options
+        if q_offsets is not None:
+            o.batch, o.q_len = self._set_offsets("q_offsets", q_offsets, o.batch, o.q_len)
+        if kv_offsets is not None:
+            self._kv_batch, o.kv_len = self._set_offsets("kv_offsets", kv_offsets, self._kv_batch, o.kv_len)
+        longest = None
+        if kv_lengths is not None:
+            lengths = self._set_integers("kv_lengths", kv_lengths)
+            if lengths.shape != (o.batch,):
+                raise ValueError(f"kv_lengths has the shape {lengths.shape}, not {(o.batch,)}")
+            longest = int(lengths.max(initial=0))
+        if block_table is not None:
+            table = self._set_integers("block_table", block_table)
+            if table.ndim != 2 or len(table) != o.batch:
+                raise ValueError(f"block_table has the shape {table.shape}, not a row for each of {o.batch} sequences")
+            if table.size > 0 and table.max() >= self._kv_batch:
+                raise ValueError(f"block_table names page {table.max()} of {self._kv_batch}")
+            o.page_size, o.block_table_stride, self._kv_batch = o.kv_len, table.shape[1], o.batch
+            o.kv_len = table.shape[1] * o.page_size if longest is None else longest
+        if self._kv_batch != o.batch:
+            raise ValueError(f"q has {o.batch} sequences, k and v have {self._kv_batch}")
+
+    def _set_integers(self, name: str, x: Any) -> np.ndarray:
+        array = as_array(x, name)
+        if array.dtype.kind not in "iu":
+            raise TypeError(f"{name} has elements of {array.dtype.name}, not integers")
+        narrow = np.ascontiguousarray(array, np.int32)
+        if not np.array_equal(narrow, array):
+            raise ValueError(f"{name} holds a number beyond int32")
+        setattr(self.options, name, self._keep(narrow))
+        return narrow
+
+    def _set_offsets(self, name: str, x: Any, batch: int, tokens: int) -> tuple[int, int]:
+        """Sequences, and the length of the longest."""
+        offsets = self._set_integers(name, x)
+        if batch != 1:
+            raise ValueError(f"a tensor with {name} has no batch dimension")
+        if offsets.ndim != 1 or len(offsets) < 2:
+            raise ValueError(f"{name} must have one element more than there are sequences")
+        if offsets.min() < 0 or offsets.max() > tokens:
+            raise ValueError(f"{name} leads out of the {tokens} tokens")
+        return len(offsets) - 1, _longest(offsets)
+
+    # ---- scales of int8, masks, numbers per head and query
+
+    def _set_kv_scales(self, k_scales: Any, v_scales: Any, packed_keys: bool) -> None:
+        shared = self.k.ctypes.data == self.v.ctypes.data and not self.options.scale_group
+        for name, x, tensor, dim in (("k_scales", k_scales, self.k, self.options.qk_dim),
+                                     ("v_scales", v_scales, self.v, self.options.v_dim)):
+            if x is None:
+                continue  # the library names a missing one
+            per_scale = self.options.scale_group or (self.options.qk_dim if shared else dim)
+            groups = dim // per_scale if self.options.scale_group else 1
+            scales = as_array(x, name)
+            shape = (*self.v.shape[:-1], groups)
+            if scales.dtype != np.float32 or scales.shape not in (shape, shape[:-1]):
+                raise ValueError(f"{name} must be float32 of the shape {shape if groups > 1 else shape[:-1]}")
+            strides = [stride // tensor.itemsize for stride in tensor.strides[:-1]]
+            if packed_keys and tensor is self.k:
+                strides = [*strides[:-2], per_scale * groups]
+            setattr(self.options, name, self._keep(_scales_with_strides(scales.reshape(shape), strides, per_scale, name)))
+
+    def _set_over_keys(self, name: str, array: np.ndarray) -> None:
+        """A tensor [batch][q_heads][q_len][kv_len]."""
+        wanted = (*self._rows(), self.options.kv_len)
+        if array.ndim > 4 or array.ndim == 0:
+            raise ValueError(f"{name} has {array.ndim} dimensions, not 1 to 4")
+        array = readable(array[(None,) * (4 - array.ndim)])
+        if array.shape[-1] == 1:
+            array = np.ascontiguousarray(np.broadcast_to(array, (*array.shape[:-1], wanted[-1])))
+        try:
+            whole = np.broadcast_to(array, wanted)
+        except ValueError:
+            raise ValueError(f"{name} has the shape {array.shape}, which does not broadcast to {wanted}") from None
+        setattr(self.options, name, self._keep(array))
+        setattr(self.options, f"{name}_strides", tensor_strides(whole))
+
+    def _set_numbers(self, name: str, x: Any, shape: tuple[int, ...]) -> None:
+        array = as_array(x, name).astype(DTYPES[self.number])
+        if name != "query_scales" and array.shape != shape:
+            raise ValueError(f"{name} has the shape {array.shape}, not {shape}")
+        setattr(self.options, name, self._keep(np.ascontiguousarray(np.broadcast_to(array, shape))))
+
+    # ---- outputs, and the inputs of the gradient
+
+    def output(self, x: Any, name: str) -> np.ndarray:
+        if x is None:
+            return empty(self.out_shape, self.out_type, self.q)
+        return check_output(as_array(x, name), name, self.out_shape, (self.out_type,))
+
+    def input(self, x: Any, name: str) -> np.ndarray:
+        array = readable(as_array(x, name))
+        if array.shape != self.out_shape or element_type(array, name) != self.out_type:
+            raise ValueError(f"{name} is {array.dtype.name} of the shape {array.shape}, which is not the output's")
+        self._keep(array)
+        return array
+
+    def new_lse(self) -> np.ndarray:
+        lse = empty(self.out_shape[:-1], self.number)
+        self.set_lse(lse)
+        return lse
+
+    def set_lse(self, x: Any) -> None:
+        lse = np.ascontiguousarray(as_array(x, "lse"))
+        if lse.shape != self.out_shape[:-1] or element_type(lse, "lse") != self.number:
+            raise ValueError(f"lse is {lse.dtype.name} of the shape {lse.shape}, not of {self.out_shape[:-1]}")
+        self.options.lse = self._keep(lse)
+
+
+def _scales_with_strides(scales: np.ndarray, strides: list[int], per_scale: int, name: str) -> np.ndarray:
+    """`scales` at 1 / per_scale of its tensor's strides, which the library expects: a copy where they lie otherwise."""
+    groups = scales.shape[-1]
+    for length, stride in zip(scales.shape[:-1], strides):
+        if length > 1 and stride % per_scale != 0:
+            raise ValueError(f"{name}: a stride of its tensor is no multiple of the {per_scale} elements per scale")
+    wanted = [stride // per_scale * 4 if length > 1 else 4 for length, stride in zip(scales.shape[:-1], strides)] + [4]
+    if all(length <= 1 or have == want for length, have, want in zip(scales.shape, scales.strides, wanted)):
+        return scales
+    if scales.size == 0:
+        return np.ascontiguousarray(scales)
+    span = sum((length - 1) * stride // 4 for length, stride in zip(scales.shape, wanted)) + 1
+    copy = np.lib.stride_tricks.as_strided(np.zeros(span + groups, np.float32), scales.shape, wanted)
+    copy[...] = scales
+    return copy

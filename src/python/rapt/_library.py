@@ -1,0 +1,193 @@
+"""The C interface of rapt.h by ctypes: the library, its structs, and statuses as ValueError."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from ctypes import c_double, c_float, c_int, c_int64, c_ssize_t, c_size_t, c_void_p
+from pathlib import Path
+
+REPEAT = -(1 << (8 * ctypes.sizeof(c_ssize_t) - 1))  # RAPT_REPEAT
+
+# rapt_type
+F32, F64, F16, BF16, I8 = 1, 2, 3, 4, 5
+
+CAUSAL = {"bottom_right": 1, "top_left": 2, "offset": 3}
+ARITHMETIC = {"default": 0, "f32": 1, "bf16": 2, "fast": 3}
+
+
+class Strides(ctypes.Structure):
+    _fields_ = [("batch", c_ssize_t), ("head", c_ssize_t), ("token", c_ssize_t)]
+
+
+class _Options(ctypes.Structure):
+    """A struct of options whose `size` is set."""
+
+    def __init__(self, **fields: object) -> None:
+        super().__init__(ctypes.sizeof(type(self)), **fields)
+
+
+class SoftmaxOptions(_Options):
+    _fields_ = [
+        ("size", c_size_t),
+        ("scale", c_double),
+        ("softcap", c_double),
+        ("bias", c_void_p),
+        ("bias_stride", c_ssize_t),
+        ("mask", c_void_p),
+        ("mask_stride", c_ssize_t),
+        ("row_lengths", c_void_p),
+        ("causal", c_int),
+        ("causal_offset", c_ssize_t),
+        ("sinks", c_void_p),
+        ("empty_rows_are_zero", c_int),
+    ]
+
+
+class AttentionOptions(_Options):
+    _fields_ = [
+        ("size", c_size_t),
+        ("q_type", c_int),
+        ("kv_type", c_int),
+        ("out_type", c_int),
+        ("arithmetic", c_int),
+        ("k_scales", c_void_p),
+        ("v_scales", c_void_p),
+        ("scale_group", c_size_t),
+        ("batch", c_size_t),
+        ("q_heads", c_size_t),
+        ("kv_heads", c_size_t),
+        ("q_len", c_size_t),
+        ("kv_len", c_size_t),
+        ("qk_dim", c_size_t),
+        ("v_dim", c_size_t),
+        ("q_strides", Strides),
+        ("k_strides", Strides),
+        ("v_strides", Strides),
+        ("out_strides", Strides),
+        ("scale", c_double),
+        ("query_scales", c_void_p),
+        ("query_scale_strides", Strides),
+        ("softcap", c_double),
+        ("alibi_slopes", c_void_p),
+        ("bias", c_void_p),
+        ("bias_strides", Strides),
+        ("sinks", c_void_p),
+        ("causal", c_int),
+        ("causal_offset", c_ssize_t),
+        ("window_left", c_size_t),
+        ("window_right", c_size_t),
+        ("window_chunk", c_size_t),
+        ("mask", c_void_p),
+        ("mask_strides", Strides),
+        ("kv_lengths", c_void_p),
+        ("q_offsets", c_void_p),
+        ("kv_offsets", c_void_p),
+        ("block_table", c_void_p),
+        ("block_table_stride", c_size_t),
+        ("page_size", c_size_t),
+        ("packed_keys", c_int),
+        ("lse", c_void_p),
+        ("lse_strides", Strides),
+    ]
+
+
+class AttentionGradients(_Options):
+    _fields_ = [
+        ("size", c_size_t),
+        ("out", c_void_p),
+        ("dout", c_void_p),
+        ("dq", c_void_p),
+        ("dk", c_void_p),
+        ("dv", c_void_p),
+        ("dout_strides", Strides),
+        ("dq_strides", Strides),
+        ("dk_strides", Strides),
+        ("dv_strides", Strides),
+        ("dbias", c_void_p),
+        ("dsinks", c_void_p),
+        ("type", c_int),
+    ]
+
+
+def _load() -> ctypes.CDLL:
+    """RAPT_LIBRARY names another build of the library; the wheel holds its own."""
+    named = os.environ.get("RAPT_LIBRARY")
+    own = [str(file) for file in (Path(__file__).parent / "lib").glob("librapt.*")]
+    if not named and not own:
+        raise ImportError("rapt's library is not beside the package: install a wheel (pip wheel .), or name one in "
+                          "RAPT_LIBRARY")
+    return ctypes.CDLL(named or own[0])
+
+
+C = _load()  # CDLL releases the GIL during a call
+
+
+def _declare(name: str, result: object, *arguments: object) -> None:
+    function = getattr(C, f"rapt_{name}")
+    function.restype = result
+    function.argtypes = arguments
+
+
+_TEXT = ctypes.c_char_p
+_VECTOR_TYPES = {"f32": c_float, "f64": c_double, "f16": c_float, "bf16": c_float}
+
+_declare("version", _TEXT)
+_declare("bits_version", ctypes.c_uint)
+_declare("status_text", _TEXT, c_int)
+_declare("isa_count", c_size_t)
+_declare("isa_name", _TEXT, c_size_t)
+_declare("isa_usable", c_int, _TEXT)
+_declare("isa_status", c_int)
+_declare("active_isa", _TEXT)
+_declare("force_isa", c_int, _TEXT)
+_declare("kernel_isa", _TEXT, _TEXT)
+
+for _type, _number in _VECTOR_TYPES.items():
+    _declare(f"dot_{_type}", _number, c_void_p, c_void_p, c_size_t)
+    _declare(f"dot_rows_{_type}", None, c_void_p, c_void_p, c_ssize_t, c_size_t, c_size_t, _number, c_void_p)
+    _declare(f"scale_{_type}", None, c_void_p, _number, c_void_p, c_size_t)
+    for _name in ("softmax", "log_softmax"):
+        _declare(f"{_name}_{_type}", c_int, c_void_p, c_ssize_t, c_void_p, c_ssize_t, c_size_t, c_size_t,
+                 ctypes.POINTER(SoftmaxOptions))
+for _type in ("i8", "u8i8"):
+    _declare(f"dot_{_type}", c_int64, c_void_p, c_void_p, c_size_t)
+    _declare(f"dot_rows_{_type}", None, c_void_p, c_void_p, c_ssize_t, c_size_t, c_size_t, c_float, c_void_p)
+for _type in ("f32", "f64"):
+    _number = _VECTOR_TYPES[_type]
+    _declare(f"exp_{_type}", None, c_void_p, c_void_p, c_size_t)
+    _declare(f"exp_sum_{_type}", _number, c_void_p, _number, _number, c_void_p, c_size_t)
+    _declare(f"logsumexp_{_type}", c_int, c_void_p, c_ssize_t, c_void_p, c_size_t, c_size_t,
+             ctypes.POINTER(SoftmaxOptions))
+    _declare(f"softmax_backward_{_type}", c_int, c_void_p, c_ssize_t, c_void_p, c_ssize_t, c_void_p, c_ssize_t,
+             c_size_t, c_size_t, _number)
+for _type in ("f16_to_f32", "bf16_to_f32", "f32_to_f16", "f32_to_bf16"):
+    _declare(f"convert_{_type}", None, c_void_p, c_void_p, c_size_t)
+
+_OPTIONS = ctypes.POINTER(AttentionOptions)
+_GRADIENTS = ctypes.POINTER(AttentionGradients)
+_SIZE = ctypes.POINTER(c_size_t)
+_declare("attention_workspace", c_int, _OPTIONS, _SIZE)
+_declare("attention_tasks", c_int, _OPTIONS, _SIZE)
+_declare("attention_run", c_int, c_void_p, c_void_p, c_void_p, c_void_p, _OPTIONS, c_size_t, c_size_t, c_void_p, c_size_t)
+_declare("attention_partial_tasks", c_int, _OPTIONS, _SIZE, _SIZE)
+_declare("attention_partial", c_int, c_void_p, c_void_p, c_void_p, c_void_p, _OPTIONS, c_size_t, c_size_t, c_void_p,
+         c_size_t)
+_declare("attention_merge", c_int, c_void_p, c_void_p, _OPTIONS, c_size_t, c_size_t, c_void_p, c_size_t)
+_declare("attention_pack_keys", c_int, c_void_p, c_ssize_t, c_size_t, c_size_t, _OPTIONS, c_void_p)
+_declare("attention_backward_workspace", c_int, _OPTIONS, _SIZE)
+_declare("attention_backward_tasks", c_int, _OPTIONS, _GRADIENTS, _SIZE)
+_declare("attention_backward_run", c_int, c_void_p, c_void_p, c_void_p, _OPTIONS, _GRADIENTS, c_size_t, c_size_t,
+         c_void_p, c_size_t)
+
+
+def check(status: int) -> None:
+    if status != 0:
+        raise ValueError(C.rapt_status_text(status).decode())
+
+
+def count(function: object, *arguments: object) -> int:
+    """The number that a function of the library writes through its last argument."""
+    number = c_size_t()
+    check(function(*arguments, ctypes.byref(number)))
+    return number.value

@@ -1,0 +1,135 @@
+"""Softmax and its relatives over the last dimension."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ._arrays import (DTYPES, Rows, SUFFIXES, arithmetic_type, as_array, as_mask, as_rows, check_output, element_type, empty,
+                      input_rows)
+from ._library import C, CAUSAL, F32, F64, REPEAT, SoftmaxOptions, check
+
+
+def causal_fields(causal: bool | str, causal_offset: int | None) -> dict[str, int]:
+    """Of both structs of options."""
+    if causal_offset is not None:
+        if causal not in (False, "offset"):
+            raise ValueError("causal_offset says where causality begins: causal must not say it too")
+        return {"causal": CAUSAL["offset"], "causal_offset": causal_offset}
+    if causal is False:
+        return {}
+    mode = CAUSAL.get("bottom_right" if causal is True else causal)
+    if mode is None or mode == CAUSAL["offset"]:
+        raise ValueError(f"causal is {causal!r}: True or 'bottom_right', 'top_left', or an integer causal_offset")
+    return {"causal": mode}
+
+
+def _matrix(array: np.ndarray, rows: Rows) -> tuple[np.ndarray, int]:
+    """A matrix of the options and its stride. One row serves all rows."""
+    if array.size == rows.cols and rows.rows != 1:
+        return np.ascontiguousarray(array.reshape(rows.cols)), REPEAT
+    whole = np.broadcast_to(array, rows.array.shape)
+    flat = as_rows(whole) or as_rows(np.ascontiguousarray(whole))
+    return flat.array, flat.stride if flat.stride != flat.cols else 0
+
+
+class _Call:
+    """The options of one call, and the arrays that they point to."""
+
+    def __init__(self, rows: Rows, number: Any, *, scale: float = 0.0, softcap: float = 0.0, bias: Any = None,
+                 mask: Any = None, row_lengths: Any = None, causal: bool | str = False,
+                 causal_offset: int | None = None, sinks: Any = None, empty_rows_are_zero: bool = False) -> None:
+        self.kept: list[np.ndarray] = []
+        fields: dict[str, Any] = {"scale": scale, "softcap": softcap, **causal_fields(causal, causal_offset)}
+        fields["empty_rows_are_zero"] = int(empty_rows_are_zero)
+        if bias is not None:
+            array, fields["bias_stride"] = _matrix(np.asarray(as_array(bias, "bias"), number), rows)
+            fields["bias"] = self._address(array)
+        if mask is not None:
+            array, fields["mask_stride"] = _matrix(as_mask(mask, "mask"), rows)
+            fields["mask"] = self._address(array)
+        if row_lengths is not None:
+            fields["row_lengths"] = self._per_row(row_lengths, "row_lengths", rows, np.uintp)
+        if sinks is not None:
+            fields["sinks"] = self._per_row(sinks, "sinks", rows, number)
+        self.options = SoftmaxOptions(**fields)
+
+    def _address(self, array: np.ndarray) -> int:
+        self.kept.append(array)
+        return array.ctypes.data
+
+    def _per_row(self, x: Any, name: str, rows: Rows, dtype: Any) -> int:
+        array = as_array(x, name)
+        if name == "row_lengths" and array.size > 0 and array.min() < 0:
+            raise ValueError("row_lengths holds a negative length")
+        return self._address(np.ascontiguousarray(np.broadcast_to(array.astype(dtype), rows.array.shape[:-1])))
+
+
+def _output(out: Any, rows: Rows, rapt_type: int) -> tuple[np.ndarray, Rows]:
+    if out is None:
+        result = empty(rows.array.shape, rapt_type, rows.array)
+    else:
+        result = check_output(as_array(out, "out"), "out", rows.array.shape, (rapt_type,))
+    flat = as_rows(result)
+    if flat is None:
+        raise ValueError("out has no single stride from row to row")
+    return result, flat
+
+
+def _row_function(name: str, x: Any, out: Any, options: dict[str, Any]) -> np.ndarray:
+    rows = input_rows(x, "x")
+    rapt_type = element_type(rows.array, "x")
+    if rapt_type not in SUFFIXES or not hasattr(C, f"rapt_{name}_{SUFFIXES[rapt_type]}"):
+        raise TypeError(f"x has elements of {rows.array.dtype.name}: {name} lacks them")
+    call = _Call(rows, DTYPES[arithmetic_type(rapt_type)], **options)
+    result, flat = _output(out, rows, rapt_type)
+    function = getattr(C, f"rapt_{name}_{SUFFIXES[rapt_type]}")
+    check(function(rows.address, rows.stride, flat.address, flat.stride, rows.rows, rows.cols, call.options))
+    return result
+
+
+def softmax(x: Any, *, out: Any = None, **options: Any) -> np.ndarray:
+    """exp(s) / sum of exp(s) over the last dimension, where s is made of x by the options.
+
+    scale=1, softcap=0: s = scale * x, then softcap * tanh(s / softcap). bias: added to s; -inf excludes.
+    mask: False excludes. Both may lack dimensions, or repeat them. row_lengths: a number of columns per row.
+    causal=True ("bottom_right"), "top_left", or causal_offset=n: row r sees the columns up to r + n.
+    sinks: a logit per row that joins the sum alone. empty_rows_are_zero=True: a row of -inf gives 0, not NaN.
+
+    x is f32, f64, f16, or bf16 (uint16). out may be x.
+    """
+    return _row_function("softmax", x, out, options)
+
+
+def log_softmax(x: Any, *, out: Any = None, **options: Any) -> np.ndarray:
+    """The logarithm of softmax, with its options."""
+    return _row_function("log_softmax", x, out, options)
+
+
+def logsumexp(x: Any, **options: Any) -> np.ndarray:
+    """log of the sum of exp(s) of each row, with softmax's options. x is f32 or f64."""
+    rows = input_rows(x, "x")
+    rapt_type = element_type(rows.array, "x")
+    if rapt_type not in (F32, F64):
+        raise TypeError(f"x has elements of {rows.array.dtype.name}: logsumexp has f32 and f64")
+    call = _Call(rows, DTYPES[rapt_type], **options)
+    result = empty(rows.array.shape[:-1], rapt_type)
+    function = getattr(C, f"rapt_logsumexp_{SUFFIXES[rapt_type]}")
+    check(function(rows.address, rows.stride, result.ctypes.data, rows.rows, rows.cols, call.options))
+    return result
+
+
+def softmax_backward(y: Any, dy: Any, scale: float = 1.0, *, out: Any = None) -> np.ndarray:
+    """The gradient of softmax(scale * x) from its output y and that output's gradient dy. out may be y or dy."""
+    y_rows, dy_rows = input_rows(y, "y"), input_rows(dy, "dy")
+    rapt_type = element_type(y_rows.array, "y")
+    if rapt_type not in (F32, F64) or dy_rows.array.dtype != y_rows.array.dtype:
+        raise TypeError("y and dy must both be f32, or both f64")
+    if dy_rows.array.shape != y_rows.array.shape:
+        raise ValueError(f"y has the shape {y_rows.array.shape} and dy {dy_rows.array.shape}")
+    result, flat = _output(out, y_rows, rapt_type)
+    function = getattr(C, f"rapt_softmax_backward_{SUFFIXES[rapt_type]}")
+    check(function(y_rows.address, y_rows.stride, dy_rows.address, dy_rows.stride, flat.address, flat.stride,
+                   y_rows.rows, y_rows.cols, scale))
+    return result

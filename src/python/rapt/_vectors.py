@@ -1,0 +1,116 @@
+"""Dot products, scaling, exponentials and conversions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ._arrays import (DTYPES, SUFFIXES, arithmetic_type, as_array, check_output, element_type, empty)
+from ._library import BF16, C, F16, F32, F64, I8
+
+_TYPE_NAMES = {"f16": F16, "bf16": BF16, "f32": F32}
+
+
+def _vector(x: Any, name: str) -> np.ndarray:
+    array = as_array(x, name)
+    if array.ndim != 1:
+        raise ValueError(f"{name} has {array.ndim} dimensions, not 1")
+    return np.ascontiguousarray(array)
+
+
+def _pair_suffix(a: np.ndarray, b: np.ndarray, names: str) -> str:
+    if a.dtype.name == "uint8" and b.dtype.name == "int8":
+        return "u8i8"
+    if a.dtype != b.dtype:
+        raise TypeError(f"{names} have elements of {a.dtype.name} and {b.dtype.name}")
+    return SUFFIXES[element_type(a, names)]
+
+
+def dot(a: Any, b: Any) -> float | int:
+    """The sum of a[i] * b[i] of two vectors; of bytes it is an exact int."""
+    a, b = _vector(a, "a"), _vector(b, "b")
+    if len(a) != len(b):
+        raise ValueError(f"a has {len(a)} elements and b {len(b)}")
+    return getattr(C, f"rapt_dot_{_pair_suffix(a, b, 'a and b')}")(a.ctypes.data, b.ctypes.data, len(a))
+
+
+def dot_rows(query: Any, rows: Any, scale: float = 1.0, out: Any = None) -> np.ndarray:
+    """scale * (query . row) for every row of a matrix, in the arithmetic type."""
+    query, rows = _vector(query, "query"), as_array(rows, "rows")
+    if rows.ndim != 2 or rows.shape[1] != len(query):
+        raise ValueError(f"rows has the shape {rows.shape}, and query {len(query)} elements")
+    suffix = _pair_suffix(query, rows, "query and rows")
+    if rows.strides[1] != rows.itemsize or rows.strides[0] % rows.itemsize != 0:
+        rows = np.ascontiguousarray(rows)
+    result_type = F64 if suffix == "f64" else F32
+    if out is None:
+        result = empty((len(rows),), result_type)
+    else:
+        result = check_output(as_array(out, "out"), "out", (len(rows),), (result_type,))
+    getattr(C, f"rapt_dot_rows_{suffix}")(
+        query.ctypes.data, rows.ctypes.data, rows.strides[0] // rows.itemsize, len(rows), len(query), scale,
+        result.ctypes.data)
+    return result
+
+
+def _elementwise(x: Any, out: Any, result_type: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    array = np.ascontiguousarray(as_array(x, "x"))
+    result_type = result_type or element_type(array, "x")
+    if out is None:
+        return array, empty(array.shape, result_type, array)
+    result = check_output(as_array(out, "out"), "out", array.shape, (result_type,))
+    if not result.flags.c_contiguous:
+        raise ValueError("out is not contiguous")
+    return array, result
+
+
+def scale(x: Any, factor: float, out: Any = None) -> np.ndarray:
+    """x * factor, correctly rounded. out may be x."""
+    array, result = _elementwise(x, out)
+    suffix = SUFFIXES[_without_bytes(element_type(array, "x"))]
+    getattr(C, f"rapt_scale_{suffix}")(array.ctypes.data, factor, result.ctypes.data, array.size)
+    return result
+
+
+def exp(x: Any, out: Any = None) -> np.ndarray:
+    """e to the power of x, below 1 ULP. out may be x."""
+    array, result = _elementwise(x, out)
+    getattr(C, f"rapt_exp_{_wide_suffix(array)}")(array.ctypes.data, result.ctypes.data, array.size)
+    return result
+
+
+def exp_sum(x: Any, scale: float = 1.0, shift: float = 0.0, out: Any = None) -> tuple[np.ndarray, float]:
+    """y = exp(scale * x - shift), and the sum of y. out may be x."""
+    array, result = _elementwise(x, out)
+    total = getattr(C, f"rapt_exp_sum_{_wide_suffix(array)}")(
+        array.ctypes.data, scale, shift, result.ctypes.data, array.size)
+    return result, total
+
+
+def convert(x: Any, to: str) -> np.ndarray:
+    """x in another element type: "f16", "bf16" (as uint16) or "f32"; between 16 bits and f32 alone."""
+    target = _TYPE_NAMES.get(to)
+    if target is None:
+        raise ValueError(f"to is {to!r}, not one of {', '.join(_TYPE_NAMES)}")
+    array = np.ascontiguousarray(as_array(x, "x"))
+    source = element_type(array, "x")
+    if (source == F32) == (target == F32) or source not in _TYPE_NAMES.values():
+        raise TypeError(f"x has elements of {array.dtype.name}: no conversion to {to}")
+    result = np.empty(array.shape, DTYPES[target])
+    function = getattr(C, f"rapt_convert_{SUFFIXES[source]}_to_{SUFFIXES[target]}")
+    function(array.ctypes.data, result.ctypes.data, array.size)
+    return result
+
+
+def _without_bytes(rapt_type: int) -> int:
+    if rapt_type == I8:
+        raise TypeError("x has elements of int8, which rapt does not scale")
+    return rapt_type
+
+
+def _wide_suffix(array: np.ndarray) -> str:
+    rapt_type = element_type(array, "x")
+    if rapt_type != arithmetic_type(rapt_type):
+        raise TypeError(f"x has elements of {array.dtype.name}: exp has f32 and f64")
+    return SUFFIXES[rapt_type]

@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""Draws which keys a query sees, as the library itself says: visibility.py FOLDER"""
+
+import sys
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+
+matplotlib.use("agg")
+import matplotlib.pyplot as plt  # noqa: E402
+
+import rapt  # noqa: E402
+
+QUERIES, KEYS = 6, 10
+PICTURES = {
+    "causal": [
+        {},
+        {"causal": "bottom_right"},
+        {"causal": "top_left"},
+        {"causal_offset": 2},
+    ],
+    "windows": [
+        {"window_left": 3},
+        {"causal": "bottom_right", "window_left": 3},
+        {"window_left": 3, "window_right": 2},
+        {"causal": "bottom_right", "window_chunk": 4},
+    ],
+    "lengths": [
+        {"kv_lengths": [7]},
+        {"kv_lengths": [7], "causal": "bottom_right"},
+        {"kv_lengths": [7], "causal": "top_left"},
+        {"kv_lengths": [7], "causal": "bottom_right", "window_left": 3},
+    ],
+}
+
+
+def seen(**options: object) -> np.ndarray:
+    """[query][key], True where the query sees the key."""
+    q, k = np.zeros((1, 1, QUERIES, 4), np.float32), np.zeros((1, 1, KEYS, 4), np.float32)
+    return rapt.attention(q, k, np.eye(KEYS, dtype=np.float32)[None, None], **options)[0, 0] > 0
+
+
+def main(folder: Path) -> None:
+    plt.rcParams.update({"font.size": 8})
+    for name, cases in PICTURES.items():
+        figure, axes = plt.subplots(1, len(cases), figsize=(8.8, 2.0), layout="constrained")
+        for axis, options in zip(axes, cases):
+            axis.pcolormesh(seen(**options), cmap="Blues", vmin=0, vmax=1.6, edgecolors="white", linewidth=1)
+            axis.set(aspect="equal", xticks=[], yticks=[])
+            axis.invert_yaxis()
+            text = "\n".join(f"{key} = {value}" for key, value in options.items()) or "no option"
+            axis.set_title(text, fontsize=7)
+        axes[0].set(xlabel="keys", ylabel="queries")
+        figure.savefig(folder / f"{name}.png", dpi=110)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    main(Path(sys.argv[1]))

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# deb_test.sh BUILD_DIR [CMAKE_ARGUMENT...]: makes the Debian packages; lintian has nothing to say; installed, a program of pkg-config
+# and one of CMake run on them, and rapt-validate; removed, they leave nothing.
+set -euo pipefail
+source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+build=$(mkdir -p "$1" && cd "$1" && pwd)
+shift
+if ((EUID != 0)); then echo "skipped: Debian packages: only root installs them"; exit 0; fi
+packages=$build/packages
+rm -rf "$packages"
+cmake -S "$source_dir" -B "$build" -DCMAKE_BUILD_TYPE=Release -DRAPT_PACKAGE=ON -DBUILD_SHARED_LIBS=ON \
+  -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_INSTALL_LIBDIR="lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)" "$@"
+cmake --build "$build" --parallel "$(nproc)"
+cpack --config "$build/CPackConfig.cmake" -G DEB -B "$packages"
+complaints=$(lintian --fail-on none "$packages"/*.deb 2>&1 | grep -v 'root privileges' || true)
+if [[ -n $complaints ]]; then echo "$complaints" >&2; exit 1; fi
+
+names=(librapt0.2 librapt-dev rapt-tools)
+remove() { dpkg -P rapt-tools librapt-dev librapt0.2 >"$build/remove.log" 2>&1 || true; }
+trap remove EXIT
+dpkg -i "$packages"/*.deb
+work=$build/deb-consumer
+rm -rf "$work"
+mkdir -p "$work"
+cc "$source_dir/tests/consumer/program/main.c" -o "$work/c_program" $(pkg-config --cflags --libs rapt)
+"$work/c_program"
+cmake -S "$source_dir/tests/consumer/find_package" -B "$work/cmake" \
+  "-DRAPT_VERSION=$(dpkg-query -W -f '${Version}' librapt-dev)" >"$work/cmake.log"
+cmake --build "$work/cmake" >>"$work/cmake.log"
+rapt-validate --quick --kernel softmax_f32
+man --where rapt-validate >/dev/null 2>&1 || zcat /usr/share/man/man1/rapt-validate.1.gz | grep -q rapt-validate
+remove
+trap - EXIT
+for name in "${names[@]}"; do
+  if dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null | grep -q .; then echo "$name is still there" >&2; exit 1; fi
+done
+[[ ! -e /usr/include/rapt && ! -e /usr/bin/rapt-validate ]]
+echo "packages: $(cd "$packages" && du -ch --apparent-size ./*.deb | tail -n 1 | cut -f 1), installed, used and removed"

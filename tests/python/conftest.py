@@ -1,0 +1,33 @@
+import numpy as np
+import pytest
+
+import rapt
+
+
+@pytest.fixture
+def random():
+    return np.random.default_rng(1)
+
+
+@pytest.fixture
+def on_each_level():
+    """f() on every level of this CPU, whose results must have the same bits."""
+
+    def bits(x):
+        return [bits(part) for part in x] if isinstance(x, tuple) else np.asarray(x).tobytes()
+
+    def check(f):
+        try:
+            results = {}
+            for name, usable in rapt.isas().items():
+                if usable:
+                    rapt.force_isa(name)
+                    results[name] = f()
+            expected = bits(results["scalar"])
+            for name, result in results.items():
+                assert bits(result) == expected, name
+            return results["scalar"]
+        finally:
+            rapt.force_isa(None)
+
+    return check

@@ -1,0 +1,299 @@
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from reference import attention as exact
+
+import rapt
+
+
+def tensors(random, q_heads=4, kv_heads=2, q_len=9, kv_len=21, dim=16, v_dim=None, batch=2, dtype=np.float32):
+    q = random.normal(size=(batch, q_heads, q_len, dim)).astype(dtype)
+    k = random.normal(size=(batch, kv_heads, kv_len, dim)).astype(dtype)
+    v = random.normal(size=(batch, kv_heads, kv_len, v_dim or dim)).astype(dtype)
+    return q, k, v
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(np.float32, 1e-5), (np.float64, 1e-13), (np.float16, 3e-3)])
+@pytest.mark.parametrize("options", [
+    {}, {"causal": True}, {"causal": "top_left"}, {"scale": 0.3}, {"causal": True, "window_left": 4},
+    {"sinks": [0.5, -1.0, 2.0, 0.0]},
+])  # fmt: skip
+def test_forward(random, on_each_level, dtype, tolerance, options):
+    q, k, v = tensors(random, v_dim=24, dtype=dtype)
+    out, lse = on_each_level(lambda: rapt.attention(q, k, v, return_lse=True, **options))
+    expected, expected_lse = exact(q, k, v, **options)
+    assert out.dtype == dtype
+    np.testing.assert_allclose(out, expected, atol=tolerance)
+    np.testing.assert_allclose(lse, expected_lse, atol=max(tolerance, 1e-5 if dtype != np.float64 else 0))
+
+
+def test_bias_and_mask_broadcast(random):
+    q, k, v = tensors(random)
+    bias = random.normal(size=(2, 4, 9, 21)).astype(np.float32)
+    mask = random.random((2, 1, 9, 21)) < 0.7
+    mask[..., 0] = True
+    for b in (bias, bias[0], bias[0, 0], bias[:, :1], bias[:, :, :1], bias[0, 0, 0], np.broadcast_to(bias[:1], bias.shape)):
+        np.testing.assert_allclose(rapt.attention(q, k, v, bias=b), exact(q, k, v, bias=b)[0], atol=1e-5)
+    for m in (mask, mask[0], mask[..., ::-1] | (np.arange(21) == 0), mask[:, :, :1], mask[..., :1]):
+        np.testing.assert_allclose(rapt.attention(q, k, v, mask=m), exact(q, k, v, mask=m)[0], atol=1e-5)
+
+
+def test_strides_give_the_same_bits(random):
+    q, k, v = tensors(random)
+    expected = rapt.attention(q, k, v, causal=True)
+
+    def tokens_first(x):
+        return np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2)
+
+    out = tokens_first(np.zeros_like(q))
+    assert rapt.attention(tokens_first(q), tokens_first(k), tokens_first(v), causal=True, out=out) is out
+    assert np.array_equal(out, expected)
+    for copy in (np.asfortranarray, lambda x: x[::-1].copy()[::-1], lambda x: np.repeat(x, 2, axis=2)[:, :, ::2]):
+        assert np.array_equal(rapt.attention(copy(q), copy(k), copy(v), causal=True), expected)
+    repeated = np.broadcast_to(k[:, :1], k.shape), np.broadcast_to(v[:, :1], v.shape)
+    assert np.array_equal(rapt.attention(q, *repeated), rapt.attention(q, k[:, :1], v[:, :1]))
+    assert np.array_equal(rapt.attention(q[0], k[0], v[0]), rapt.attention(q, k, v)[0])
+    assert np.array_equal(rapt.attention(q[0, 0], k[0, 0], v[0, 0]), rapt.attention(q, k, v)[0, 0])
+    in_place = q.copy()
+    assert np.array_equal(rapt.attention(in_place, k, v, out=in_place), rapt.attention(q, k, v))
+
+
+@pytest.mark.parametrize("q_len, kv_len", [(1, 2100), (3, 700), (300, 300)])
+def test_threads_give_the_same_bits(random, q_len, kv_len):
+    q, k, v = tensors(random, q_len=q_len, kv_len=kv_len)
+    expected = rapt.attention(q, k, v, causal=True, return_lse=True)
+    for threads in (2, 3, 16, None):
+        for one, other in zip(rapt.attention(q, k, v, causal=True, return_lse=True, threads=threads), expected):
+            assert np.array_equal(one, other)
+
+
+def test_a_growing_cache_gives_the_bits_of_the_prefill(random):
+    q, k, v = tensors(random, q_len=21)
+    whole = rapt.attention(q, k, v, causal=True)
+    for token in range(21):
+        step = rapt.attention(q[:, :, token : token + 1], k[:, :, : token + 1], v[:, :, : token + 1])
+        assert np.array_equal(step[:, :, 0], whole[:, :, token])
+
+
+def test_sequences_of_different_lengths(random):
+    lengths = [5, 0, 21]
+    q, k, v = tensors(random, batch=3)
+    padded = rapt.attention(q, k, v, kv_lengths=lengths)
+    for b, n in enumerate(lengths):
+        assert np.array_equal(padded[b], rapt.attention(q[b], k[b, :, :n], v[b, :, :n]))
+    ends = np.cumsum([0, *lengths])
+    packed = [np.concatenate([x[b, :, :n] for b, n in enumerate(lengths)], axis=1) for x in (k, v)]
+    queries = np.concatenate([q[b, :, : n + 1] for b, n in enumerate(lengths)], axis=1)[:, :]
+    q_ends = np.cumsum([0, *(min(n + 1, 9) for n in lengths)])
+    together, lse = rapt.attention(queries, *packed, q_offsets=q_ends, kv_offsets=ends, causal=True, return_lse=True)
+    for b, n in enumerate(lengths):
+        part = slice(q_ends[b], q_ends[b + 1])
+        alone = rapt.attention(queries[:, part], k[b, :, :n], v[b, :, :n], causal=True, return_lse=True)
+        assert np.array_equal(together[:, part], alone[0]) and np.array_equal(lse[:, part], alone[1])
+
+
+def test_pages(random):
+    q, k, v = tensors(random, batch=1, kv_len=64)
+    order = random.permutation(4)
+    pages = [np.empty((4, 2, 16, 16), np.float32) for _ in range(2)]
+    for tensor, paged in zip((k, v), pages):
+        for page, place in enumerate(order):
+            paged[place] = tensor[0, :, 16 * page : 16 * page + 16]
+    result = rapt.attention(q, *pages, block_table=[order], kv_lengths=[50])
+    assert np.array_equal(result, rapt.attention(q, k[:, :, :50], v[:, :, :50]))
+    with pytest.raises(ValueError, match="page 4 of 4"):
+        rapt.attention(q, *pages, block_table=[order + 1])
+
+
+def test_packed_keys(random):
+    q, k, v = tensors(random, kv_len=130)
+    packed = rapt.pack_keys(k)
+    assert packed.shape == (2, 2, 3, 16, 64)
+    assert np.array_equal(packed[1, 0, 1, :, 5], k[1, 0, 69])
+    assert np.array_equal(rapt.attention(q, packed, v, packed_keys=True), rapt.attention(q, k, v))
+    assert np.array_equal(rapt.pack_keys(np.asfortranarray(k)), packed)
+    with pytest.raises(ValueError, match="packed|shape"):
+        rapt.attention(q, k, v, packed_keys=True)
+
+
+@pytest.mark.parametrize("tokens_first", [False, True])
+@pytest.mark.parametrize("group", [0, 32])
+def test_int8(random, on_each_level, group, tokens_first):
+    q, k, v = tensors(random, dim=64)
+
+    def quantized(x):
+        """One scale per token and head, or per group: the largest magnitude is 127."""
+        groups = x.reshape(*x.shape[:-1], -1, group or x.shape[-1])
+        scales = np.abs(groups).max(axis=-1) / np.float32(127)
+        values = np.rint(groups / scales[..., None]).astype(np.int8).reshape(x.shape)
+        if tokens_first:
+            values, scales = (np.ascontiguousarray(y.swapaxes(1, 2)).swapaxes(1, 2) for y in (values, scales))
+        return values, scales if group else scales[..., 0]
+
+    (k8, k_scales), (v8, v_scales) = quantized(k), quantized(v)
+    options = {"k_scales": k_scales, "v_scales": v_scales, "scale_group": group}
+    result = on_each_level(lambda: rapt.attention(q, k8, v8, causal=True, **options))
+    np.testing.assert_allclose(result, exact(q, k, v, causal=True)[0], atol=0.1)
+    widened = [(x.reshape(*x.shape[:-1], -1, group or 64) * s.reshape(*x.shape[:-1], -1, 1)).reshape(x.shape)
+               for x, s in ((k8, k_scales), (v8, v_scales))]
+    np.testing.assert_allclose(result, exact(q, *widened, causal=True)[0], atol=2e-3)
+    assert np.array_equal(result, rapt.attention(q, rapt.pack_keys(k8), v8, packed_keys=True, causal=True, **options)
+                          if not tokens_first else result)
+    with pytest.raises(ValueError, match="k_scales"):
+        rapt.attention(q, k8, v8)
+
+
+def test_bf16(random, on_each_level):
+    q, k, v = (rapt.convert(x, "bf16") for x in tensors(random))
+    wide = [rapt.convert(x, "f32") for x in (q, k, v)]
+    out = on_each_level(lambda: rapt.attention(q, k, v, causal=True))
+    assert out.dtype == np.uint16
+    expected = exact(*wide, causal=True)[0]
+    np.testing.assert_allclose(rapt.convert(out, "f32"), expected, atol=3e-2)
+    precise = rapt.attention(q, k, v, causal=True, arithmetic="f32", out_type="f32")
+    np.testing.assert_allclose(precise, expected, atol=1e-5)
+    assert np.array_equal(precise, rapt.attention(*wide, causal=True))
+
+
+def gradient_by_differences(f, x, dout, step=1e-6):
+    gradient = np.zeros_like(x)
+    for index in np.ndindex(*x.shape):
+        kept = x[index]
+        x[index] = kept + step
+        above = (f() * dout).sum()
+        x[index] = kept - step
+        gradient[index] = (above - (f() * dout).sum()) / (2 * step)
+        x[index] = kept
+    return gradient
+
+
+def test_backward(random, on_each_level):
+    q, k, v = tensors(random, q_heads=2, kv_heads=1, q_len=3, kv_len=5, dim=4, dtype=np.float64)
+    bias = random.normal(size=(1, 2, 3, 5))
+    sinks = random.normal(size=2)
+    options = {"causal": True, "bias": bias, "sinks": sinks, "scale": 0.7}
+    out, lse = rapt.attention(q, k, v, return_lse=True, **options)
+    dout = random.normal(size=out.shape)
+    gradients = on_each_level(lambda: tuple(rapt.attention_backward(q, k, v, out, dout, lse, **options)))
+    for x, gradient in zip((q, k, v, bias, sinks), gradients):
+        by_differences = gradient_by_differences(lambda: rapt.attention(q, k, v, **options), x, dout)
+        assert gradient.shape == x.shape
+        np.testing.assert_allclose(gradient, by_differences, atol=1e-7)
+    for threads in (2, 16):
+        for one, other in zip(rapt.attention_backward(q, k, v, out, dout, lse, threads=threads, **options), gradients):
+            assert np.array_equal(one, other)
+
+
+def test_gradients_of_16_bits(random):
+    q, k, v = tensors(random, dtype=np.float16)
+    out, lse = rapt.attention(q, k, v, return_lse=True)
+    dout = random.normal(size=out.shape).astype(np.float16)
+    narrow = rapt.attention_backward(q, k, v, out, dout, lse)
+    wide = rapt.attention_backward(q, k, v, out, dout, lse, gradient_type="f32")
+    for one, other in zip(narrow[:3], wide[:3]):
+        assert one.dtype == np.float16 and other.dtype == np.float32
+        assert np.array_equal(one, rapt.convert(other, "f16"))
+    assert narrow.dbias is None and narrow.dsinks is None
+
+
+def test_nothing_to_do(random):
+    q, k, v = tensors(random)
+    assert rapt.attention(q[:, :, :0], k, v).shape == (2, 4, 0, 16)
+    assert not rapt.attention(q, k[:, :, :0], v[:, :, :0]).any()
+
+
+def test_the_gil_is_free(random):
+    """Another thread wakes up, again and again, while this one computes."""
+    q, k, v = tensors(random, batch=1, q_heads=8, kv_heads=8, q_len=1024, kv_len=1024, dim=64)
+    wakes, stop = [0], threading.Event()
+
+    def wake():
+        while not stop.is_set():
+            time.sleep(1e-4)
+            wakes[0] += 1
+
+    thread = threading.Thread(target=wake, daemon=True)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)  # a thread that holds the GIL keeps it
+    try:
+        thread.start()
+        before = wakes[0]
+        rapt.attention(q, k, v)
+        during = wakes[0] - before
+    finally:
+        sys.setswitchinterval(interval)
+        stop.set()
+        thread.join()
+    assert during > 3
+
+
+@pytest.mark.parametrize("change, words", [
+    ({"q": np.zeros((2, 3, 9, 16), np.float32)}, "q_heads"),
+    ({"q": np.zeros(16, np.float32)}, "q has 1 dimensions"),
+    ({"k": np.zeros((2, 2, 20, 16), np.float32)}, "k has the shape"),
+    ({"q": np.zeros((3, 4, 9, 16), np.float32)}, "q has 3 sequences"),
+    ({"scale": float("inf")}, "scale"),
+    ({"softcap": -1.0}, "softcap"),
+    ({"causal": "left"}, "causal"),
+    ({"window_left": -1}, "window_left"),
+    ({"kv_lengths": [30, 1]}, "kv_lengths"),
+    ({"kv_lengths": [1]}, "kv_lengths"),
+    ({"arithmetic": "bf16"}, "arithmetic"),
+    ({"arithmetic": "exact"}, "arithmetic"),
+    ({"out_type": "i8"}, "out_type"),
+    ({"out": np.zeros((2, 4, 9, 15), np.float32)}, "out has the shape"),
+    ({"mask": np.ones((9, 20), bool)}, "mask has the shape"),
+    ({"sinks": [1.0]}, "sinks"),
+    ({"threads": 0}, "threads"),
+    ({"q_offsets": [0, 9]}, "q_offsets"),
+    ({"scale_group": 32}, "scale"),
+])  # fmt: skip
+def test_bad_arguments(random, change, words):
+    q, k, v = tensors(random)
+    arguments = {"q": q, "k": k, "v": v, **change}
+    with pytest.raises(ValueError, match=words):
+        rapt.attention(**arguments)
+
+
+@pytest.mark.parametrize("change", [
+    {"v": np.zeros((2, 2, 21, 16))}, {"q": np.zeros((2, 4, 9, 16), np.complex64)}, {"bias": np.zeros((9, 21))},
+    {"kv_lengths": [1.5, 2.5]}, {"dropout": 0.1},
+])  # fmt: skip
+def test_bad_types(random, change):
+    q, k, v = tensors(random)
+    with pytest.raises(TypeError):
+        rapt.attention(**{"q": q, "k": k, "v": v, **change})
+
+
+class Tensor:
+    """What another library hands over: nothing but DLPack."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self):
+        return self.array.__dlpack__()
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_dlpack(random):
+    q, k, v = tensors(random)
+    expected = rapt.attention(q, k, v)
+    views = [np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2) for x in (q, k, v)]
+    out = np.zeros_like(q)
+    rapt.attention(*map(Tensor, views), out=Tensor(out))
+    assert np.array_equal(out, expected)
+    assert np.array_equal(rapt.softmax(Tensor(q)), rapt.softmax(q))
+
+
+def test_memory_of_dlpack_is_freed(random):
+    q = random.normal(size=(4, 16)).astype(np.float32)
+    before = sys.getrefcount(q)
+    for _ in range(100):
+        rapt.softmax(Tensor(q))
+    assert sys.getrefcount(q) == before

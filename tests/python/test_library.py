@@ -1,0 +1,67 @@
+"""The structs of ctypes against rapt.h, and the wheel's parts."""
+
+import ctypes
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import rapt
+from rapt import _library
+
+ROOT = Path(__file__).resolve().parents[2]
+STRUCTS = {"rapt_softmax_options": _library.SoftmaxOptions, "rapt_attention_options": _library.AttentionOptions,
+           "rapt_attention_gradients": _library.AttentionGradients}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STRUCTS)
+def test_struct_is_that_of_the_header(name, tmp_path):
+    struct = STRUCTS[name]
+    prints = "".join(f'printf("%zu %zu\\n", offsetof({name}, {field}), sizeof(x.{field}));' for field, *_ in struct._fields_)
+    source = tmp_path / "offsets.c"
+    source.write_text(f'#include <stdio.h>\n#include <rapt/rapt.h>\nint main(void) {{ {name} x; '
+                      f'printf("%zu 0\\n", sizeof x); {prints} return 0; }}')
+    program = tmp_path / "offsets"
+    subprocess.run([os.environ.get("CC", "cc"), "-I", ROOT / "include", source, "-o", program], check=True)
+    lines = [tuple(map(int, line.split())) for line in subprocess.check_output([program], text=True).splitlines()]
+    assert lines[0][0] == ctypes.sizeof(struct)
+    for (field, *_), line in zip(struct._fields_, lines[1:], strict=True):
+        assert line == (getattr(struct, field).offset, getattr(struct, field).size), field
+
+
+def test_every_function_of_the_header_is_declared():
+    header = (ROOT / "include/rapt/rapt.h").read_text()
+    names = set(re.findall(r"^RAPT_API [^(]*?\b(rapt_\w+)\(", header, re.M))
+    # Whole calls, which this package makes of tasks.
+    whole = {"rapt_attention", "rapt_attention_backward"}
+    undeclared = {name for name in names - whole if not getattr(_library.C, name).argtypes and name not in
+                  {"rapt_version", "rapt_bits_version", "rapt_isa_count", "rapt_isa_status", "rapt_active_isa"}}
+    assert len(names) > 40 and not undeclared
+
+
+def test_versions():
+    header = (ROOT / "include/rapt/rapt.h").read_text()
+    numbers = re.findall(r"#define RAPT_VERSION_\w+ (\d+)", header)
+    assert rapt.version() == rapt.__version__ == ".".join(numbers)
+    assert rapt.bits_version() == int(re.search(r"#define RAPT_BITS_VERSION (\d+)", header)[1])
+
+
+def test_levels():
+    levels = rapt.isas()
+    assert levels["scalar"] and levels[rapt.isa()]
+    try:
+        rapt.force_isa("scalar")
+        assert rapt.isa() == rapt.kernel_isa("softmax_f32") == "scalar"
+        with pytest.raises(ValueError, match="avx1024|instruction set"):
+            rapt.force_isa("avx1024")
+        assert rapt.isa() == "scalar"
+    finally:
+        rapt.force_isa(None)
+    assert rapt.kernel_isa("softmin_f32") is None
+
+
+def test_validate():
+    result = subprocess.run(["rapt-validate", "--quick", "--kernel", "dot_f32"], capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr

@@ -1,0 +1,92 @@
+import numpy as np
+import pytest
+
+import rapt
+
+
+def softmax(x):
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(np.float32, 1e-6), (np.float64, 1e-14), (np.float16, 1e-3)])
+def test_softmax(random, on_each_level, dtype, tolerance):
+    x = random.normal(size=(2, 3, 40)).astype(dtype)
+    y = on_each_level(lambda: rapt.softmax(x, scale=2.0))
+    assert y.dtype == dtype and y.shape == x.shape
+    np.testing.assert_allclose(y, softmax(2.0 * x.astype(np.float64)), rtol=tolerance, atol=1e-6)
+    np.testing.assert_allclose(rapt.log_softmax(x), np.log(softmax(x.astype(np.float64))), rtol=10 * tolerance)
+
+
+def test_a_row_alone_has_the_bits_of_a_batch(random):
+    x = random.normal(size=(37, 24)).astype(np.float32)
+    assert np.array_equal(rapt.softmax(x)[5], rapt.softmax(x[5]))
+
+
+def test_strides(random):
+    x = random.normal(size=(6, 5, 8)).astype(np.float32)
+    for view in (x[::2], x[:, ::2], x[..., ::2], x[::-1], x.transpose(1, 0, 2), x.transpose(2, 1, 0),
+                 np.broadcast_to(x[:1], x.shape), x[:0], x[:, :, :1]):
+        assert np.array_equal(rapt.softmax(view), rapt.softmax(view.copy()))
+    wide = np.zeros((6, 5, 9), np.float32)
+    rapt.softmax(x, out=wide[..., :8])
+    assert np.array_equal(wide[..., :8], rapt.softmax(x)) and not wide[..., 8].any()
+    with pytest.raises(ValueError, match="no single stride"):
+        rapt.softmax(x, out=np.zeros((6, 7, 8), np.float32)[:, :5])
+
+
+def test_options(random):
+    x = random.normal(size=(4, 10)).astype(np.float32)
+    wide = x.astype(np.float64)
+    rows, cols = np.ogrid[:4, :10]
+    bias = random.normal(size=(4, 10)).astype(np.float32)
+    mask = random.random((4, 10)) < 0.8
+    mask[:, 0] = True
+
+    def close(y, scores):
+        np.testing.assert_allclose(y, softmax(scores), rtol=1e-5, atol=1e-7)
+
+    close(rapt.softmax(x, causal=True), np.where(cols <= rows + 6, wide, -np.inf))
+    close(rapt.softmax(x, causal="top_left"), np.where(cols <= rows, wide, -np.inf))
+    close(rapt.softmax(x, causal_offset=2), np.where(cols <= rows + 2, wide, -np.inf))
+    close(rapt.softmax(x, bias=bias), wide + bias)
+    close(rapt.softmax(x, bias=bias[1]), wide + bias[1])
+    close(rapt.softmax(x, mask=mask), np.where(mask, wide, -np.inf))
+    close(rapt.softmax(x, row_lengths=[1, 2, 3, 10]), np.where(cols < np.array([[1], [2], [3], [10]]), wide, -np.inf))
+    close(rapt.softmax(x, softcap=2.0), 2 * np.tanh(wide / 2))
+    with_sink = rapt.softmax(x, sinks=[0.0, 1.0, 2.0, -np.inf])
+    assert with_sink.sum(axis=1)[0] < 0.999 and with_sink.sum(axis=1)[3] == pytest.approx(1)
+    np.testing.assert_allclose(rapt.logsumexp(x), np.log(np.exp(wide).sum(axis=1)), rtol=1e-6)
+
+
+def test_backward(random):
+    x, dy = random.normal(size=(2, 3, 12))
+    y = rapt.softmax(x, scale=0.5)
+    dx = rapt.softmax_backward(y, dy, 0.5)
+    np.testing.assert_allclose(dx, 0.5 * y * (dy - (y * dy).sum(axis=-1, keepdims=True)), rtol=1e-10, atol=1e-15)
+
+
+def test_errors_have_the_library_s_words(random):
+    x = np.zeros((2, 4), np.float32)
+    for options, words in [
+        ({"softcap": -1.0}, "softcap"),
+        ({"scale": float("nan")}, "scale"),
+        ({"row_lengths": [5, 1]}, "row"),
+        ({"row_lengths": [-1, 1]}, "row_lengths"),
+        ({"causal": "diagonal"}, "causal"),
+        ({"causal": True, "causal_offset": 1}, "causal_offset"),
+        ({"bias": np.zeros((3, 4), np.float32)}, ""),
+        ({"out": np.zeros((4, 2), np.float32)}, "out"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            rapt.softmax(x, **options)
+    for options in ({"tau": 1.0}, {"out": np.zeros((2, 4))}):
+        with pytest.raises(TypeError):
+            rapt.softmax(x, **options)
+    read_only = np.zeros((2, 4), np.float32)
+    read_only.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        rapt.softmax(x, out=read_only)
+    with pytest.raises(ValueError, match="overlap"):
+        both = np.zeros((3, 4), np.float32)
+        rapt.softmax(both[:2], out=both[1:])

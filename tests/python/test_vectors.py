@@ -1,0 +1,83 @@
+import numpy as np
+import pytest
+
+import rapt
+
+TYPES = [np.float32, np.float64, np.float16]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_dot(random, on_each_level, dtype):
+    a, b = random.normal(size=(2, 1001)).astype(dtype)
+    result = on_each_level(lambda: rapt.dot(a, b))
+    wide = a.astype(np.float64), b.astype(np.float64)
+    assert result == pytest.approx(np.dot(*wide), abs=1e-5 * np.abs(wide[0] * wide[1]).sum())
+    assert rapt.dot(a[::2], b[::2]) == rapt.dot(a[::2].copy(), b[::2].copy())
+
+
+def test_dot_of_bytes(random):
+    a = random.integers(-128, 128, 1000, np.int8)
+    b = random.integers(-128, 128, 1000, np.int8)
+    exact = int(np.dot(a.astype(np.int64), b.astype(np.int64)))
+    assert rapt.dot(a, b) == exact
+    unsigned = random.integers(0, 256, 1000, np.uint8)
+    assert rapt.dot(unsigned, b) == int(np.dot(unsigned.astype(np.int64), b.astype(np.int64)))
+
+
+def test_dot_rows(random, on_each_level):
+    table = random.normal(size=(50, 2, 40)).astype(np.float32)
+    query = table[7, 1]
+    rows = table[:, 1]  # every second row of a matrix
+    result = on_each_level(lambda: rapt.dot_rows(query, rows, scale=0.5))
+    assert result.tolist() == [0.5 * np.float32(rapt.dot(query, row)) for row in rows]
+    assert result.argmax() == 7
+    backwards = rapt.dot_rows(query, rows[::-1], scale=0.5)
+    assert backwards.tolist() == result.tolist()[::-1]
+    assert np.array_equal(rapt.dot_rows(query, np.asfortranarray(rows), scale=0.5), result)
+
+
+def test_elementwise(random, on_each_level):
+    x = random.normal(size=(3, 5)).astype(np.float32)
+    assert np.array_equal(rapt.scale(x, 0.5), x * np.float32(0.5))
+    np.testing.assert_allclose(on_each_level(lambda: rapt.exp(x)), np.exp(x.astype(np.float64)), rtol=1.2e-7)
+    y, total = rapt.exp_sum(x, 2.0, 1.0)
+    np.testing.assert_allclose(y, np.exp(2 * x.astype(np.float64) - 1), rtol=1e-6)
+    assert total == pytest.approx(y.sum(dtype=np.float64), rel=1e-6)
+    out = x.copy()
+    assert rapt.exp(out, out=out) is not None and np.array_equal(out, rapt.exp(x))
+
+
+def test_conversions(random):
+    x = random.normal(size=1000).astype(np.float32)
+    assert np.array_equal(rapt.convert(x, "f16"), x.astype(np.float16))
+    bits = rapt.convert(x, "bf16")
+    assert bits.dtype == np.uint16
+    assert np.array_equal(rapt.convert(bits, "f32"), (bits.astype(np.uint32) << 16).view(np.float32))
+    np.testing.assert_allclose(rapt.convert(bits, "f32"), x, rtol=2**-8)
+
+
+@pytest.mark.parametrize("call", [
+    lambda: rapt.dot(np.zeros(3), np.zeros(4)),
+    lambda: rapt.dot(np.zeros((2, 3)), np.zeros(6)),
+    lambda: rapt.dot_rows(np.zeros(3), np.zeros((2, 4))),
+    lambda: rapt.dot_rows(np.zeros(3), np.zeros((2, 3)), out=np.zeros(3)),
+    lambda: rapt.scale(np.zeros(3), 2.0, out=np.zeros(4)),
+    lambda: rapt.convert(np.zeros(3, np.float32), "f8"),
+])  # fmt: skip
+def test_bad_values(call):
+    with pytest.raises(ValueError):
+        call()
+
+
+@pytest.mark.parametrize("call", [
+    lambda: rapt.dot(np.zeros(3), np.zeros(3, np.float32)),
+    lambda: rapt.dot(np.zeros(3, np.int64), np.zeros(3, np.int64)),
+    lambda: rapt.dot(np.zeros(3, ">f4"), np.zeros(3, ">f4")),
+    lambda: rapt.exp(np.zeros(3, np.float16)),
+    lambda: rapt.scale(np.zeros(3, np.int8), 2.0),
+    lambda: rapt.scale(np.zeros(3), 2.0, out=np.zeros(3, np.float32)),
+    lambda: rapt.convert(np.zeros(3), "f16"),
+])  # fmt: skip
+def test_bad_types(call):
+    with pytest.raises(TypeError):
+        call()
