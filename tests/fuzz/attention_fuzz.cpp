@@ -21,7 +21,12 @@ void with_zero_of(rapt_type type, Use &&use) {
       return use(float{});
   }
 }
-std::size_t size_of(rapt_type type) { return type == RAPT_F64 ? 8 : type == RAPT_F32 ? 4 : 2; }
+std::size_t size_of(rapt_type type) {
+  return type == RAPT_F64 ? 8 : type == RAPT_F32 ? 4 : type == RAPT_I8 ? 1 : 2;
+}
+
+// What a draw of 32 says beyond the types of T.
+enum class Kind { plain, mixed_types, int8_or_bf16 };
 
 template <class T>
 class ForwardFuzz : AttentionFuzz<T> {
@@ -32,17 +37,34 @@ class ForwardFuzz : AttentionFuzz<T> {
   using typename Base::Size;
 
  public:
-  // types: a combination of three, as digits of base 3; 0: all are T.
-  explicit ForwardFuzz(FuzzInput &input, unsigned types = 0) : Base(input) {
-    if (types == 0) return;
-    o_.q_type = q_type_ = types_of_f32[types % 3];
-    o_.kv_type = kv_type_ = types_of_f32[types / 3 % 3];
-    o_.out_type = out_type_ = types_of_f32[types / 9 % 3];
-    o_.arithmetic = RAPT_ARITHMETIC_F32;
+  // mixed_types: draw has the types of q, k and v, and out, as digits of base 3. int8_or_bf16: those of q and
+  // out with int8 keys, with scales per token and from 9 on per group; from 18 on bf16 arithmetic.
+  explicit ForwardFuzz(FuzzInput &input, Kind kind = Kind::plain, unsigned draw = 0) : Base(input) {
+    if (kind == Kind::plain) return;
+    q_type_ = types_of_f32[draw % 3];
+    out_type_ = types_of_f32[draw / 3 % 3];
+    if (kind == Kind::mixed_types) {
+      kv_type_ = types_of_f32[draw / 3 % 3];
+      out_type_ = types_of_f32[draw / 9 % 3];
+      o_.arithmetic = RAPT_ARITHMETIC_F32;
+    } else if (draw < 18) {
+      kv_type_ = RAPT_I8;
+      o_.scale_group = draw < 9 ? 0 : 32;
+    } else {
+      q_type_ = kv_type_ = RAPT_BF16;
+      o_.arithmetic = RAPT_ARITHMETIC_BF16;
+    }
+    o_.q_type = q_type_;
+    o_.kv_type = kv_type_;
+    o_.out_type = out_type_;
   }
 
   void run() {
     this->choose_shape(700, 140);
+    if (o_.scale_group != 0) {
+      o_.qk_dim = (o_.qk_dim + 31) / 32 * 32;
+      o_.v_dim = (o_.v_dim + 31) / 32 * 32;
+    }
     choose_sequences();
     if (!place()) return;
     choose_scores();
@@ -95,6 +117,7 @@ class ForwardFuzz : AttentionFuzz<T> {
     fill(k_at, k.elements(), kv_type_);
     fill(v_at, v.elements(), kv_type_);
     q_ = q_at, k_ = k_at, v_ = v_at;
+    if (kv_type_ == RAPT_I8) place_kv_scales(k.elements(), v.elements());
     out_ = in_place ? q_at : put(Base::results_at, results_bytes_, sizeof(T));
     out_elements_ = out.elements();
     lse_ = reinterpret_cast<T *>(out_ + out_bytes);
@@ -109,7 +132,19 @@ class ForwardFuzz : AttentionFuzz<T> {
     return memory().place(operand, bytes, placement_, offset);
   }
   void fill(unsigned char *data, std::size_t count, rapt_type type) {
+    if (type == RAPT_I8) return input_.fill(reinterpret_cast<std::int8_t *>(data), count);
     with_zero_of(type, [&]<class E>(E) { input_.fill(reinterpret_cast<E *>(data), count); });
+  }
+
+  // A scale lies where its elements do, in both layouts.
+  void place_kv_scales(std::size_t k_elements, std::size_t v_elements) {
+    const std::size_t k_count = k_elements / (o_.scale_group ? o_.scale_group : o_.qk_dim);
+    const std::size_t v_count = v_elements / (o_.scale_group ? o_.scale_group : o_.v_dim);
+    auto *scales = reinterpret_cast<float *>(
+        put(Base::kv_scales_at, (k_count + v_count) * sizeof(float), sizeof(float)));
+    fill(reinterpret_cast<unsigned char *>(scales), k_count + v_count, RAPT_F32);
+    o_.k_scales = scales;
+    o_.v_scales = scales + k_count;
   }
 
   void choose_scores() {
@@ -182,6 +217,7 @@ class ForwardFuzz : AttentionFuzz<T> {
         stop_unless_failing_ = true;
         return;
       case 14:
+        if (kv_type_ == RAPT_I8) return;  // the scales may be what the status names
         o_.kv_type = std::is_same_v<T, double> ? RAPT_F16 : RAPT_F64;
         return must_fail(RAPT_BAD_TYPE);
       case 15:
@@ -254,7 +290,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *bytes, std::size_t siz
   // No file of the corpus for f32 and f64 begins with the bytes that mean types.
   const unsigned draw = input.byte();
   if (draw >> 5 == 6) {
-    ForwardFuzz<float>(input, draw % 32).run();
+    ForwardFuzz<float>(input, Kind::mixed_types, draw % 32).run();
+  } else if (draw >> 5 == 7) {
+    ForwardFuzz<float>(input, Kind::int8_or_bf16, draw % 32).run();
   } else if (draw % 2 != 0) {
     ForwardFuzz<double>(input).run();
   } else {

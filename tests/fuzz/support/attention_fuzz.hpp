@@ -20,7 +20,17 @@ inline const rapt_attention_options default_attention_options = RAPT_ATTENTION_O
 template <class T>
 class AttentionFuzz {
  protected:
-  enum Operand : std::size_t { q_at, k_at, v_at, results_at, numbers_at, mask_at, offsets_at, options_at };
+  enum Operand : std::size_t {
+    q_at,
+    k_at,
+    v_at,
+    results_at,
+    numbers_at,
+    mask_at,
+    offsets_at,
+    options_at,
+    kv_scales_at
+  };
 
   struct Size {
     std::size_t batch, heads, tokens, row;

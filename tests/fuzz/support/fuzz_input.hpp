@@ -40,6 +40,11 @@ class FuzzInput {
     return static_cast<T>(ordinary[choice]);
   }
 
+  // Any bytes are numbers.
+  void fill(std::int8_t *values, std::size_t count) {
+    Random random(hash_ + ++fills_);
+    for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<std::int8_t>(random.next());
+  }
   // `count` elements of data: raw bits of the input, a choice among special values, or small random numbers.
   template <class T>
   void fill(T *values, std::size_t count) {
