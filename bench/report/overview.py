@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""The README's plot and table of rapt beside the fastest peer: overview.py RESULTS.json PICTURE.png
+
+bench/run --peers --filter '^(attention_f32|softmax_f32|exp_f32|dot_f32|dot_rows_f32|attention_backward_f32)/'
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("agg")
+import matplotlib.pyplot as plt
+from data import Results
+from PIL import Image
+
+# Kernel, size, and what they are in words.
+ROWS = [
+    ("attention_f32", "prefill:d128:t1024:causal", "prefill, causal, 1024 tokens, 128 dimensions"),
+    ("attention_f32", "prefill:d128:t1024", "prefill, full, 1024 tokens, 128 dimensions"),
+    ("attention_f32", "prefill:d64:t512:causal", "prefill, causal, 512 tokens, 64 dimensions"),
+    ("attention_f32", "decode:8x8:d128:k4096", "decoding a token, 4096 keys, 8 heads"),
+    ("attention_f32", "decode:32x8:d128:k4096", "decoding a token, 32 heads share 8"),
+    ("attention_backward_f32", "d64:t512:causal", "gradient, causal, 512 tokens, 64 dimensions"),
+    ("softmax_f32", "cols:128:L1", "softmax, rows of 128 in L1"),
+    ("softmax_f32", "cols:1024:L2", "softmax, rows of 1024 in L2"),
+    ("softmax_f32", "cols:1024:mem", "softmax, rows of 1024 in memory"),
+    ("exp_f32", "L1", "exp in L1"),
+    ("exp_f32", "mem", "exp in memory"),
+    ("dot_rows_f32", "dim:128:L2", "dot products of a query with rows of 128 in L2"),
+]
+
+
+def main(source: Path, picture: Path) -> None:
+    results = Results.read(source)
+    isa = next(isa for isa in ("avx512", "avx2", "neon") if isa in results.isas)
+    libraries = {peer.impl: peer.library for peer in results.peers}
+    found = []
+    for kernel, size, text in ROWS:
+        own = results.find(kernel, isa, size)
+        others = [one for one in results.at(kernel, size) if one.impl in libraries]
+        if own and others:
+            best = min(others, key=lambda one: one.seconds)
+            found.append((text, best.seconds / own.seconds, libraries[best.impl], own.share))
+    print(f"| {isa}, one core | rapt's speed over the fastest peer's | the peer | share of the machine's limit |")
+    print("| --- | --- | --- | --- |")
+    for text, ratio, library, share in found:
+        print(f"| {text} | {ratio:.2f} | {library} | {f'{share:.0%}' if share else ''} |")
+
+    plt.rcParams.update({"font.size": 8, "axes.spines.top": False, "axes.spines.right": False})
+    figure, axis = plt.subplots(figsize=(8, 0.26 * len(found) + 0.5), layout="constrained")
+    places = range(len(found))[::-1]
+    axis.barh(places, [ratio for _, ratio, *_ in found], color=["#1b6ca8" if ratio >= 1 else "#d68910" for _, ratio, *_ in found])
+    for place, (_, ratio, library, _) in zip(places, found):
+        axis.annotate(f"{ratio:.2f}  {library}", (ratio, place), xytext=(3, 0), textcoords="offset points", va="center", fontsize=7)
+    axis.set_yticks(places, [text for text, *_ in found])
+    axis.axvline(1, color="#444444", linewidth=0.8)
+    axis.set(xlim=(0, max(ratio for _, ratio, *_ in found) * 1.18), title=f"speed over the fastest peer's, {isa}, one core")
+    image = io.BytesIO()
+    figure.savefig(image, dpi=110)
+    Image.open(image).convert("RGB").quantize(32).save(picture, optimize=True)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
