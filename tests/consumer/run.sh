@@ -143,9 +143,9 @@ test_installed() {
     (
       cd "$work_dir/$kind-pkg_config"
       cc() { "$cc" "$@"; }
-      eval "$line"
+      eval "${line% && ./app}"
     )
-    run_program "$kind, pkg-config, C" "${library[@]}" "$work_dir/$kind-pkg_config/a.out"
+    run_program "$kind, pkg-config, C" "${library[@]}" "$work_dir/$kind-pkg_config/app"
     [[ $(pkg-config --libs rapt) != *-lm* ]] || fail "pkg-config: a user of librapt.so does not need libm"
   else
     echo "skipped: $kind, pkg-config: there is no pkg-config"
