@@ -1,4 +1,7 @@
-"""The wheel: CMake builds librapt.so and rapt-validate into the package. Everything else is in pyproject.toml."""
+"""The wheel's build: setuptools, whose commands let CMake build librapt.so and rapt-validate into the package.
+
+pyproject.toml names this module and its commands.
+"""
 
 import os
 import re
@@ -7,11 +10,14 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from setuptools import Distribution, setup
+from setuptools.build_meta import *  # noqa: F403
+from setuptools.command.build import build
 from setuptools.command.build_py import build_py
+from setuptools.command.egg_info import egg_info
 from wheel.bdist_wheel import bdist_wheel
 
-ROOT = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parents[2]
+WORK = ROOT / "build" / "python-setuptools"  # its own files, beside CMake's
 
 
 def version() -> str:
@@ -45,21 +51,25 @@ class BuildWithLibrary(build_py):
 class PlatformWheel(bdist_wheel):
     """One wheel per platform serves every Python: ctypes calls the library."""
 
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.root_is_pure = False
+
     def get_tag(self) -> tuple[str, str, str]:
         return "py3", "none", super().get_tag()[2]
 
 
-class PlatformDistribution(Distribution):
-    def has_ext_modules(self) -> bool:
-        return True
+class BuildBeside(build):
+    def initialize_options(self) -> None:
+        super().initialize_options()
+        self.build_base = str(WORK)
 
 
-# setuptools' own files lie beside CMake's.
-WORK = ROOT / "build" / "python-setuptools"
-WORK.mkdir(parents=True, exist_ok=True)
-setup(
-    version=version(),
-    cmdclass={"build_py": BuildWithLibrary, "bdist_wheel": PlatformWheel},
-    distclass=PlatformDistribution,
-    options={"egg_info": {"egg_base": str(WORK)}, "build": {"build_base": str(WORK)}},
-)
+class EggInfoBeside(egg_info):
+    def initialize_options(self) -> None:
+        super().initialize_options()
+        WORK.mkdir(parents=True, exist_ok=True)
+        self.egg_base = str(WORK)
+
+
+VERSION = version()
