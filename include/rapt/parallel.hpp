@@ -99,7 +99,6 @@ rapt_status parallel_attention(const void *q, const void *k, const void *v, void
   }
   const std::size_t size = options->q_type == RAPT_F64 ? sizeof(double) : sizeof(float);
   const std::unique_ptr<std::byte[]> partials(new std::byte[length * size]);
-  // Before any task: an argument at fault leaves `out` as it was.
   status = detail::run_parts(partial_tasks, partial_tasks, threads, bytes, parts,
                              [&](std::size_t first, std::size_t last, void *workspace) {
                                return rapt_attention_partial(q, k, v, partials.get(), options, first, last,

@@ -20,9 +20,9 @@ ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "python-setuptools"  # its own files, beside CMake's
 
 
-def version() -> str:
-    numbers = re.findall(r"^#define RAPT_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", (ROOT / "include/rapt/rapt.h").read_text(), re.M)
-    return ".".join(numbers)
+# MAJOR.MINOR.PATCH
+VERSION = ".".join(
+    re.findall(r"^#define RAPT_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", (ROOT / "include/rapt/rapt.h").read_text(), re.M))
 
 
 def cmake(*arguments: object) -> None:
@@ -40,7 +40,7 @@ class BuildWithLibrary(build_py):
         shutil.rmtree(stage, ignore_errors=True)
         cmake("--install", build, "--prefix", stage, "--component", "rapt", "--strip")
         # A wheel holds no links: the library has the name by which rapt-validate finds it.
-        library = f"lib/librapt.so.{version().rpartition('.')[0]}"
+        library = f"lib/librapt.so.{VERSION.rpartition('.')[0]}"
         for file in [library, "bin/rapt-validate"]:
             if (stage / file).exists():
                 target = Path(self.build_lib) / "rapt" / file
@@ -70,6 +70,3 @@ class EggInfoBeside(egg_info):
         super().initialize_options()
         WORK.mkdir(parents=True, exist_ok=True)
         self.egg_base = str(WORK)
-
-
-VERSION = version()

@@ -14,11 +14,10 @@ from ._library import BF16, F16, F32, F64, I8, REPEAT, Strides
 TYPES = {"float32": F32, "float64": F64, "float16": F16, "uint16": BF16, "bfloat16": BF16, "int8": I8}
 SUFFIXES = {F32: "f32", F64: "f64", F16: "f16", BF16: "bf16", I8: "i8"}
 DTYPES = {F32: np.float32, F64: np.float64, F16: np.float16, BF16: np.uint16, I8: np.int8}
-ARITHMETIC_TYPES = {F64: F64}  # F32 for all others
 
 
 def arithmetic_type(rapt_type: int) -> int:
-    return ARITHMETIC_TYPES.get(rapt_type, F32)
+    return F64 if rapt_type == F64 else F32
 
 
 class _Tensor(ctypes.Structure):
