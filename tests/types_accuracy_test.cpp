@@ -1,6 +1,6 @@
 // How far attention is from exact attention over the same numbers, by how keys and values are stored and
-// computed: the table of the README. The numbers are bf16's, so that only int8 rounds them when they are
-// stored.
+// computed: the table of src/reference/accuracy.md. The numbers are bf16's, so that only int8 rounds them
+// when they are stored.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -139,7 +139,7 @@ double relative_rms(const std::vector<double> &got, const std::vector<double> &w
 struct Row {
   const char *name;
   std::vector<double> (*run)(const Arrays &);
-  double most[std::size(all_data)];  // of the README
+  double most[std::size(all_data)];  // of accuracy.md
 };
 constexpr Row rows[] = {
     {"bf16, f32 arithmetic",

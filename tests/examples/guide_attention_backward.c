@@ -1,11 +1,11 @@
-/* README.md's gradient by runs of tasks, beside one call. */
+/* calling_attention.md's gradient by runs of tasks, beside one call. */
 #include <rapt/rapt.h>
 #include <stdlib.h>
 #include <string.h>
 
 static rapt_status example(const float *q, const float *k, const float *v, rapt_attention_options options,
                            rapt_attention_gradients gradients, size_t threads) {
-#include "readme_attention_backward.inc"
+#include "guide_attention_backward.inc"
   return RAPT_OK;
 }
 

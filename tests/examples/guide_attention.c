@@ -1,4 +1,4 @@
-/* README.md's attention by tasks, beside a call for one of its rows. */
+/* calling_attention.md's attention by tasks, beside a call for one of its rows. */
 #include <rapt/rapt.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ static float *make(size_t n) {
 static rapt_attention_options given;
 
 static rapt_status example(const float *q, const float *k, const float *v, float *out) {
-#include "readme_attention.inc"
+#include "guide_attention.inc"
   given = options;
   return RAPT_OK;
 }
