@@ -123,14 +123,17 @@ run_hostile hostile
 
 version=$(sed -n 's/^#define RAPT_VERSION_M[A-Z]* //p' "$source_dir/include/rapt/rapt.h" | paste -sd .)
 
-# test_installed KIND PREFIX PKG_CONFIG_ARGUMENT...: find_package, and README's command line.
+# test_installed KIND PREFIX PKG_CONFIG_ARGUMENT...: find_package, and the README's lines for CMake and a compiler.
 test_installed() {
   local kind=$1 prefix=$2 library=(env "LD_LIBRARY_PATH=$2/lib")
   shift 2
-  configure "$consumer_dir/find_package" "$work_dir/$kind-find_package" "-DCMAKE_PREFIX_PATH=$prefix" "-DRAPT_VERSION=$version"
+  awk -v block=1 -v language=cmake -f "$source_dir/tests/examples/extract.awk" "$source_dir/README.md" >"$work_dir/readme.cmake"
+  configure "$consumer_dir/find_package" "$work_dir/$kind-find_package" "-DCMAKE_PREFIX_PATH=$prefix" "-DRAPT_VERSION=$version" \
+    "-DRAPT_README_LINES=$work_dir/readme.cmake"
   build_in "$work_dir/$kind-find_package"
   run_program "$kind, find_package, C" "$work_dir/$kind-find_package/c_program"
   run_program "$kind, find_package, C++" "$work_dir/$kind-find_package/cpp_program"
+  run_program "$kind, README's lines for CMake" "$work_dir/$kind-find_package/app"
   run_program "$kind, find_package, bits" "$work_dir/$kind-find_package/bits_program" subnormals
   [[ -f $prefix/share/doc/rapt/LICENSE ]] || fail "$kind: no LICENSE is installed"
 

@@ -7,10 +7,9 @@
 //                                amx, avx512_bf16, avx512_vnni, avx_vnni
 //   RAPT_REFUSE_TILES=1          the permission to use tile data is refused
 //
-// Linux can make the cpuid instruction fault (arch_prctl ARCH_SET_CPUID, where the CPU has cpuid_fault).
-// Where it cannot, and CPUID does not show the features itself, the exit status is 77. XGETBV cannot fault:
-// XCR0 is the CPU's own. The kernel is not asked for the permission to use tile data where AMX is emulated. A
-// CPU with AMX then traps on tile data too.
+// The cpuid instruction traps (cpuid_trap.hpp). Where it cannot be made to, and CPUID does not show the
+// features itself, the exit status is 77. XGETBV cannot fault: XCR0 is the CPU's own. The kernel is not asked
+// for the permission to use tile data where AMX is emulated. A CPU with AMX then traps on tile data too.
 //
 // An instruction behind ud1 %eax, %eax is always executed here: tests compare it with the CPU's.
 #include <dlfcn.h>
@@ -27,6 +26,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "cpuid_trap.hpp"
 #include "features.hpp"
 #include "frame.hpp"
 #include "instruction.hpp"
@@ -37,7 +37,7 @@ using namespace rapt::emulate;
 
 namespace {
 
-constexpr long arch_set_cpuid = 0x1012, arch_req_xcomp_perm = 0x1023, tile_data = 18;
+constexpr long arch_req_xcomp_perm = 0x1023, tile_data = 18;
 constexpr int cannot = 77;
 
 std::atomic<unsigned long> executed{0};
@@ -100,9 +100,11 @@ bool execute(ucontext_t &context) {
   const int error = errno;
   const unsigned mode = _mm_getcsr();
   _mm_setcsr(default_mode);
-  const bool done = execute(*static_cast<ucontext_t *>(context));
+  ucontext_t *const interrupted = static_cast<ucontext_t *>(context);
+  const bool is_cpuid = present_cpuid(signal, info, interrupted), done = !is_cpuid && execute(*interrupted);
   _mm_setcsr(mode);
   errno = error;
+  if (is_cpuid) return;
   if (done) {
     executed.fetch_add(1, std::memory_order_relaxed);
   } else {
@@ -110,23 +112,8 @@ bool execute(ucontext_t &context) {
   }
 }
 
-long set_cpuid(long enabled) { return syscall(SYS_arch_prctl, arch_set_cpuid, enabled); }
-
-[[gnu::force_align_arg_pointer]] void on_fault(int signal, siginfo_t *info, void *context) {
-  greg_t *const registers = static_cast<ucontext_t *>(context)->uc_mcontext.gregs;
-  const auto *const instruction = reinterpret_cast<const unsigned char *>(registers[REG_RIP]);
-  // Only a fault without an address can be cpuid's: any other instruction's address may not be readable.
-  if (info->si_addr != nullptr || instruction[0] != 0x0f || instruction[1] != 0xa2)
-    return hand_on(signal, info, context);
-  const auto leaf = static_cast<std::uint32_t>(registers[REG_RAX]),
-             subleaf = static_cast<std::uint32_t>(registers[REG_RCX]);
-  set_cpuid(1);
-  const CpuidWords native = read_cpuid(leaf, subleaf);
-  set_cpuid(0);
-  const CpuidWords words = presented(leaf, subleaf, native);
-  registers[REG_RAX] = words.a, registers[REG_RBX] = words.b, registers[REG_RCX] = words.c,
-  registers[REG_RDX] = words.d;
-  registers[REG_RIP] += 2;
+void on_fault(int signal, siginfo_t *info, void *context) {
+  if (!present_cpuid(signal, info, static_cast<ucontext_t *>(context))) hand_on(signal, info, context);
 }
 
 void handle(int signal, void (*handler)(int, siginfo_t *, void *)) {
@@ -143,8 +130,8 @@ __attribute__((constructor)) void install() {
   handle(SIGILL, on_illegal_instruction);
   handle(SIGSEGV, on_fault);
   installed = true;
-  if (must_present_features() && set_cpuid(0) != 0) {
-    std::fprintf(stderr, "emulator: this machine cannot make cpuid fault\n");
+  if (must_present_features() && !make_cpuid_trap()) {
+    std::fprintf(stderr, "emulator: cpuid neither faults on this machine nor could be replaced\n");
     _exit(cannot);
   }
 }

@@ -29,7 +29,14 @@ if [ "$(uname -sm)" != "Linux x86_64" ]; then
 fi
 "$here/build.sh" "$library" || exit 2
 export RAPT_CPU_MODEL="$model" RAPT_EMULATE="$features" RAPT_REFUSE_TILES="$refused"
-if [ -z "$cpu" ]; then exec env LD_PRELOAD="$library" "$@"; fi
+if [ -z "$cpu" ]; then
+  # The addresses are needed where cpuid cannot fault.
+  if ! grep -qw cpuid_fault /proc/cpuinfo && command -v objdump >/dev/null; then
+    RAPT_CPUID_AT=$(objdump -d --no-show-raw-insn "$1" | sed -n 's/^ *\([0-9a-f]*\):\tcpuid *$/\1/p' | paste -sd ,)
+    export RAPT_CPUID_AT
+  fi
+  exec env LD_PRELOAD="$library" "$@"
+fi
 if ! command -v qemu-x86_64 >/dev/null; then
   echo "skipped: emulated x86 features: no qemu-x86_64"
   exit 77

@@ -4,7 +4,7 @@
 #
 #   run.sh WORK_FOLDER NAME=BUILD_FOLDER...
 #
-# x86 models run under qemu-x86_64 (up to AVX2, which qemu executes) and natively behind a faulting cpuid (AVX-512's
+# x86 models run under qemu-x86_64 (up to AVX2, which qemu executes) and natively behind a trapping cpuid (AVX-512's
 # subsets, where this CPU has them; ../emulate executes AMX, VNNI and bf16 where it does not). Arm models run under
 # qemu-aarch64, of builds whose name begins with "arm64".
 # rapt-validate --quick runs every kernel on one model of each level, and some kernels on the others, which execute the same
@@ -53,7 +53,7 @@ run_model() {
     levels=$(sed -nE 's/^([a-z0-9_]+) +usable(, chosen)?$/\1/p' "$outcome.log" | paste -sd ' ')
     chosen=$(sed -nE 's/^([a-z0-9_]+) +usable, chosen$/\1/p' "$outcome.log")
     if ((status == 77)); then
-      result="skipped: this machine cannot make cpuid fault"
+      result="skipped: $(tail -n 1 "$outcome.log")"
     elif ((status != 0)); then
       result="FAILED: status $status: $(grep -v '^$' "$outcome.log" | tail -n 1)"
     elif [[ $chosen != "$best" ]]; then
