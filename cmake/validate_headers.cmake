@@ -1,8 +1,8 @@
 # The headers that rapt-validate is built with. The library builds without them: where one is missing, rapt-validate is
 # left out, except for the tests, which need it.
-find_path(RAPT_CLI11_INCLUDE_DIR CLI/CLI.hpp DOC "Folder that holds CLI/CLI.hpp")
-find_path(RAPT_NLOHMANN_JSON_INCLUDE_DIR nlohmann/json.hpp DOC "Folder that holds nlohmann/json.hpp")
-find_path(RAPT_FMT_INCLUDE_DIR fmt/format.h DOC "Folder that holds fmt/format.h")
+find_path(RAPT_CLI11_INCLUDE_DIR CLI/CLI.hpp PATHS /usr/include DOC "Folder that holds CLI/CLI.hpp")
+find_path(RAPT_NLOHMANN_JSON_INCLUDE_DIR nlohmann/json.hpp PATHS /usr/include DOC "Folder that holds nlohmann/json.hpp")
+find_path(RAPT_FMT_INCLUDE_DIR fmt/format.h PATHS /usr/include DOC "Folder that holds fmt/format.h")
 
 if(NOT RAPT_CLI11_INCLUDE_DIR OR NOT RAPT_NLOHMANN_JSON_INCLUDE_DIR OR NOT RAPT_FMT_INCLUDE_DIR)
   set(needs "rapt-validate needs the headers of CLI11, nlohmann/json and {fmt} (Debian, Ubuntu: libcli11-dev \

@@ -17,9 +17,4 @@ endif()
 message(STATUS "rapt: xsimd from ${RAPT_XSIMD_INCLUDE_DIR}")
 
 add_library(rapt_xsimd INTERFACE)
-if(RAPT_XSIMD_INCLUDE_DIR STREQUAL "/usr/include")
-  # -isystem /usr/include breaks #include_next of the C++ library. Every compiler searches /usr/include by itself,
-  # Debian's cross compilers included.
-else()
-  target_include_directories(rapt_xsimd SYSTEM INTERFACE "${RAPT_XSIMD_INCLUDE_DIR}")
-endif()
+rapt_include_alone(rapt_xsimd INTERFACE "${RAPT_XSIMD_INCLUDE_DIR}" xsimd)

@@ -7,7 +7,6 @@
 //
 // More than 300 lines, as the sweep has drivers of its own: those of kernel_case.cpp cost too much per call.
 #include <doctest/doctest.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -19,6 +18,7 @@
 #include "support/bits.hpp"
 #include "support/effort.hpp"
 #include "support/elements.hpp"
+#include "support/faults.hpp"
 #include "support/guarded_slot.hpp"
 #include "support/isa.hpp"
 #include "support/kernel_case.hpp"
@@ -50,27 +50,6 @@ struct CurrentCall {
 };
 
 CurrentCall current;
-struct sigaction crash_of_doctest;
-
-// Prints the call, then lets the access fault again for doctest.
-void name_crash(int signal) {
-  char text[200];
-  current.describe(text, sizeof text);
-  std::fprintf(stderr, "crash in %s\n", text);
-  sigaction(signal, &crash_of_doctest, nullptr);
-}
-
-class CrashNamer {
- public:
-  CrashNamer() {
-    struct sigaction action {};
-    action.sa_handler = name_crash;
-    action.sa_flags = SA_ONSTACK;
-    sigaction(SIGSEGV, &action, &crash_of_doctest);
-  }
-  ~CrashNamer() { sigaction(SIGSEGV, &crash_of_doctest, nullptr); }
-};
-
 enum class Extent { none, row, column, matrix };
 
 std::size_t elements_of(Extent extent, Shape shape) {
@@ -395,7 +374,8 @@ template <class T>
 void sweep_all(bool with_options) {
   constexpr OptionArrays choices[] = {{.bias = true}, {.mask = true}, {true, true, true, true}};
   Sweep<T> sweep;
-  const CrashNamer namer;
+  // After doctest's own handlers, which each test case installs anew.
+  catch_faults([](char *text, std::size_t size) { current.describe(text, size); });
   for (const SweptKernel<T> &kernel : swept_kernels<T>()) {
     if (!with_options) {
       sweep.run(kernel, {});

@@ -52,7 +52,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(RAPT_SHARED) && defined(__GNUC__)
+/* A caller of rapt.dll needs no dllimport: the import library has a jump to each function. */
+#if defined(RAPT_SHARED) && defined(_WIN32)
+#define RAPT_API __declspec(dllexport)
+#elif defined(RAPT_SHARED) && defined(__GNUC__)
 #define RAPT_API __attribute__((visibility("default")))
 #else
 #define RAPT_API

@@ -1,10 +1,10 @@
 // The constants of exp(scale * v).
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 
 #include "contract/exp.hpp"
+#include "contract/fused.hpp"
 
 namespace {
 
@@ -30,7 +30,7 @@ ExpConstants<A> exp_constants(double scale) {
   k.log2_e = static_cast<A>(scale * C64::log2_e);
   k.ln2_hi = static_cast<A>(C64::ln2_hi / scale);
   // ln2 / scale - ln2_hi through the remainder, which the fused operation makes exact.
-  const double remainder = std::fma(-double{k.ln2_hi}, scale, C64::ln2_hi);
+  const double remainder = fused(-double{k.ln2_hi}, scale, C64::ln2_hi);
   k.ln2_lo = static_cast<A>((remainder + C64::ln2_lo) / scale);
   k.scale = static_cast<A>(scale);
   double power = scale;

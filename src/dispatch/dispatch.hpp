@@ -9,7 +9,11 @@ namespace rapt {
 
 // Points at stand-ins that choose a level at the first call, then at the chosen level's table: a caller pays
 // one load and one indirect call, and no test of whether the choice was made.
+#if defined(_WIN32)  // its DLLs export by dllexport alone
+extern std::atomic<const KernelTable *> active_kernels;
+#else
 [[gnu::visibility("hidden")]] extern std::atomic<const KernelTable *> active_kernels;
+#endif
 
 inline const KernelTable &kernels() { return *active_kernels.load(std::memory_order_acquire); }
 

@@ -3,6 +3,8 @@
 #
 #   audit.sh object LEVEL FILE      a level's closed object: one global symbol, no weak one, no static constructor,
 #                                   nothing undefined but libm and memory functions, no instruction of a higher level
+#   audit.sh part LEVEL FILE        a part of a level that the compiler keeps apart (RAPT_CLOSE): the same, but global and weak
+#                                   symbols, and undefined ones, may be those that name the level's namespaces
 #   audit.sh archive FILE           librapt.a: the same for each level in it; everything else at the baseline
 #   audit.sh program FILE MAP       a linked program: outside the levels' code, nothing beyond the baseline.
 #                                   MAP is the linker's map (-Wl,-Map=MAP)
@@ -93,6 +95,25 @@ check_no_constructors() { # FILE NAME
   ! $readelf -SW "$1" | grep -qE '\.(init_array|ctors|preinit_array)' || complain "$2: static constructors"
 }
 
+check_needs() { # NAME SYMBOLS
+  local symbols
+  symbols=$(grep -vxE 'fmaf?|mem(cpy|set|move)|_GLOBAL_OFFSET_TABLE_' <<<"$2" || true)
+  [[ -z $symbols ]] || complain "$1: needs what kernels do not use:"$'\n'"$symbols"
+}
+
+audit_part() { # LEVEL FILE
+  local name own symbols namespace
+  name=$(basename "$2")
+  own="^rapt_table_$1\$" # or a namespace as Itanium's ABI writes it
+  for namespace in "rapt_$1" "xsimd_$1"; do own+="|[^0-9]${#namespace}$namespace"; done
+  symbols=$($nm --defined-only --extern-only "$2" | awk '{print $NF}' | grep -vE "$own" || true)
+  [[ -z $symbols ]] || complain "$name: defines symbols that do not name level $1:"$'\n'"$symbols"
+  check_needs "$name" "$($nm --undefined-only "$2" | awk '{print $NF}' | grep -vE "$own" || true)"
+  check_no_constructors "$2" "$name"
+  check_instructions "$1" "$2" "$name"
+  echo "audit: $name: $(instructions "$2" | wc -l) instructions, symbols of level $1 alone"
+}
+
 audit_object() { # LEVEL FILE
   local table="rapt_table_$1" name symbols
   name=$(basename "$2")
@@ -100,9 +121,7 @@ audit_object() { # LEVEL FILE
   [[ $symbols == "$table" ]] || complain "$name: defines more than $table:"$'\n'"$symbols"
   symbols=$($nm "$2" | awk '$(NF-1) ~ /^[WwVvu]$/ {print $(NF-1), $NF}')
   [[ -z $symbols ]] || complain "$name: weak or unique symbols:"$'\n'"$symbols"
-  symbols=$($nm --undefined-only "$2" | awk '{print $NF}' |
-            grep -vxE 'fmaf?|mem(cpy|set|move)|_GLOBAL_OFFSET_TABLE_' || true)
-  [[ -z $symbols ]] || complain "$name: needs what kernels do not use:"$'\n'"$symbols"
+  check_needs "$name" "$($nm --undefined-only "$2" | awk '{print $NF}')"
   check_no_constructors "$2" "$name"
   check_instructions "$1" "$2" "$name"
   echo "audit: $name: $(instructions "$2" | wc -l) instructions, one global symbol"
@@ -117,6 +136,11 @@ audit_archive() { # FILE
   for member in "$folder"/*; do
     set_machine "$member"
     case $(basename "$member") in
+      rapt_*.cpp.o)
+        member_level=$(basename "$member")
+        member_level=${member_level%%.*}
+        audit_part "${member_level#rapt_}" "$member"
+        ;;
       rapt_*.o)
         member_level=$(basename "$member" .o)
         audit_object "${member_level#rapt_}" "$member"
@@ -129,12 +153,12 @@ audit_archive() { # FILE
   done
 }
 
-# The address ranges that rapt_<level>.o takes in a linked program, as "first last" in decimal.
+# The address ranges that rapt_<level>.o, or rapt_<level>.<part>.cpp.o, takes in a linked program, as "first last" in decimal.
 level_ranges() { # MAP
   # A long section name stands on a line of its own, so lines are joined before they are read.
-  tr '\n' ' ' <"$1" | grep -oE ' \.text[^ ]* +0x[0-9a-f]+ +0x[0-9a-f]+ +[^ ]*rapt_[a-z0-9_]+\.o\)?' |
+  tr '\n' ' ' <"$1" | grep -oE ' \.text[^ ]* +0x[0-9a-f]+ +0x[0-9a-f]+ +[^ ]*rapt_[a-z0-9_.]+\.o\)?' |
     while read -r _ first size file; do
-      [[ $file != *rapt_scalar.o* ]] || continue
+      [[ $file != *rapt_scalar.* ]] || continue
       echo "$((first)) $((first + size))"
     done
 }
@@ -142,7 +166,7 @@ level_ranges() { # MAP
 audit_program() { # FILE MAP
   local found
   set_machine "$1"
-  grep -q "rapt_scalar\.o" "$2" || complain "$2 names no level's object"
+  grep -qE "rapt_scalar\.(o|[a-z0-9_.]+\.o)" "$2" || complain "$2 names no level's object"
   found=$(
     { level_ranges "$2"; echo --; instructions "$1"; } |
       awk -v forbidden="$(forbidden_in baseline)" '
@@ -169,9 +193,10 @@ machine="" total=0
 levels=${LEVELS:-$(dirname "${@: -1}")/rapt_levels.txt}
 case ${1-} in
   object) set_machine "$3"; audit_object "$2" "$3" ;;
+  part) set_machine "$3"; audit_part "$2" "$3" ;;
   archive) audit_archive "$2" ;;
   program) audit_program "$2" "$3" ;;
-  *) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  *) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 [[ $1 == program || $total -gt 0 ]] || complain "no instructions"
 if ((problems > 0)); then

@@ -5,4 +5,4 @@ source=$1
 shift
 expected=$(awk '/^(\/\/| \*) Output:$/ { inside = 1; next } inside && !/^(\/\/| \*)   / { exit } inside { print substr($0, 6) }' "$source")
 if [[ -z $expected ]]; then echo "$source has no output in its head" >&2; exit 1; fi
-diff <(echo "$expected") <("$@")
+diff --strip-trailing-cr <(echo "$expected") <("$@")

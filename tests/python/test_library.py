@@ -41,6 +41,16 @@ def test_every_function_of_the_header_is_declared():
     assert len(names) > 40 and not undeclared
 
 
+def test_library_has_the_name_of_the_platform(tmp_path):
+    names = {"linux": "librapt.so.0.2", "darwin": "librapt.0.2.dylib", "win32": "librapt.dll"}
+    assert [_library.library_in(tmp_path, platform) for platform in names] == [None, None, None]
+    for name in [*names.values(), "librapt.a", "librapt.dll.a"]:
+        (tmp_path / name).touch()
+    assert {platform: _library.library_in(tmp_path, platform).name for platform in names} == names
+    (tmp_path / "rapt.dll").touch()
+    assert _library.library_in(tmp_path, "win32").name == "rapt.dll"
+
+
 def test_versions():
     header = (ROOT / "include/rapt/rapt.h").read_text()
     numbers = re.findall(r"#define RAPT_VERSION_\w+ (\d+)", header)

@@ -13,16 +13,18 @@ namespace rapt::test {
 using Sizes = std::initializer_list<std::size_t>;
 
 // RAPT_TEST_EMULATED is 1 where an emulator runs the tests, and "sanitizer" where a sanitizer slows them down
-// on a CPU.
-inline bool emulated() {
+// on a CPU. Where it is not set, a program may find the emulator itself.
+namespace detail {
+inline const char *assumed = "";
+inline std::string_view emulated_by() {
   const char *value = std::getenv("RAPT_TEST_EMULATED");
-  return value && std::string_view(value) != "0" && *value != '\0';
+  return value ? value : assumed;
 }
+}  // namespace detail
 
-inline bool on_real_cpu() {
-  const char *value = std::getenv("RAPT_TEST_EMULATED");
-  return !emulated() || std::string_view(value) == "sanitizer";
-}
+inline void assume_emulator() { detail::assumed = "1"; }
+inline bool emulated() { return detail::emulated_by() != "0" && !detail::emulated_by().empty(); }
+inline bool on_real_cpu() { return !emulated() || detail::emulated_by() == "sanitizer"; }
 
 template <class T>
 T native_or_emulated(T native, T fewer) {

@@ -1,25 +1,16 @@
 #include "support/guarded_buffer.hpp"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 #include <vector>
 
 #include "support/effort.hpp"
+#include "support/guarded_pages.hpp"
 
 namespace rapt::test {
 namespace {
-
-std::size_t page_size() {
-  static const auto size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  return size;
-}
 
 struct Pages {
   unsigned char *begin;
@@ -28,17 +19,6 @@ struct Pages {
 
 // Mappings are reused: tests make millions of small buffers.
 thread_local std::vector<Pages> spare_pages;
-
-Pages map_pages(std::size_t bytes) {
-  const std::size_t page = page_size();
-  void *all = mmap(nullptr, bytes + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (all == MAP_FAILED ||
-      mprotect(static_cast<unsigned char *>(all) + page, bytes, PROT_READ | PROT_WRITE)) {
-    std::perror("mapping a guarded buffer");
-    std::abort();
-  }
-  return {static_cast<unsigned char *>(all) + page, bytes};
-}
 
 Pages acquire(std::size_t bytes) {
   const std::size_t page = page_size();
@@ -50,7 +30,7 @@ Pages acquire(std::size_t bytes) {
     spare_pages.pop_back();
     return found;
   }
-  return map_pages(wanted);
+  return {map_guarded(wanted), wanted};
 }
 
 void release(Pages pages) {
@@ -58,7 +38,7 @@ void release(Pages pages) {
   if (spare_pages.size() < kept) {
     spare_pages.push_back(pages);
   } else {
-    munmap(pages.begin - page_size(), pages.bytes + 2 * page_size());
+    unmap_guarded(pages.begin, pages.bytes);
   }
 }
 

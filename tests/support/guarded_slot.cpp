@@ -1,12 +1,11 @@
 #include "support/guarded_slot.hpp"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+
+#include "support/guarded_pages.hpp"
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -44,26 +43,18 @@ void allow([[maybe_unused]] const unsigned char *begin, [[maybe_unused]] std::si
 #endif
 }
 
-std::size_t page_size() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
-
 }  // namespace
 
 GuardedSlot::GuardedSlot(std::size_t capacity) : capacity_(capacity) {
   const std::size_t page = page_size();
   page_bytes_ = (capacity + guard_distance() + page) / page * page;
-  void *all = mmap(nullptr, page_bytes_ + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (all == MAP_FAILED ||
-      mprotect(static_cast<unsigned char *>(all) + page, page_bytes_, PROT_READ | PROT_WRITE) != 0) {
-    std::perror("mapping guarded memory");
-    std::abort();
-  }
-  pages_ = static_cast<unsigned char *>(all) + page;
+  pages_ = map_guarded(page_bytes_);
   data_ = pages_;
 }
 
 GuardedSlot::~GuardedSlot() {
   allow(pages_, page_bytes_);
-  munmap(pages_ - page_size(), page_bytes_ + 2 * page_size());
+  unmap_guarded(pages_, page_bytes_);
 }
 
 std::size_t GuardedSlot::before() const {

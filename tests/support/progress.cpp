@@ -35,13 +35,14 @@ void Progress::show(const std::string &what, std::uint64_t done, std::uint64_t t
     text += ", about " + std::to_string(static_cast<int>(left)) + " s left";
   }
   if (text == shown_) return;
+  const std::size_t left_over = shown_.size() > text.size() ? shown_.size() - text.size() : 0;
   shown_ = text;
-  std::fprintf(stream_, "\r\033[K%s", text.c_str());
+  std::fprintf(stream_, "\r%s%s", text.c_str(), std::string(left_over, ' ').c_str());
   std::fflush(stream_);
 }
 
 void Progress::clear() {
-  if (!shown_.empty()) std::fputs("\r\033[K", stream_);
+  if (!shown_.empty()) std::fprintf(stream_, "\r%s\r", std::string(shown_.size(), ' ').c_str());
   shown_.clear();
 }
 

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -12,22 +13,26 @@
 
 namespace rapt::test {
 
+struct Argument {
+  std::uint64_t bits;
+  bool is_float;
+};
+
 // The trampoline knows these offsets.
 struct CallFrame {
   const void *function = nullptr;
-  std::uint64_t integers[8] = {};  // on x86-64 the last two go on the stack
-  std::uint64_t floats[2] = {};
+  std::uint64_t arguments[10] = {};
   std::uint64_t watch_upper_halves = 0;
   std::uint64_t integer_result = 0;
   std::uint64_t float_result = 0;
   std::uint64_t flags = 0;
   std::uint64_t state_in_use = 0;
-  std::uint64_t before[20] = {};
-  std::uint64_t after[20] = {};
+  std::uint64_t before[28] = {};
+  std::uint64_t after[28] = {};
 };
-static_assert(offsetof(CallFrame, floats) == 72 && offsetof(CallFrame, watch_upper_halves) == 88);
+static_assert(offsetof(CallFrame, arguments) == 8 && offsetof(CallFrame, watch_upper_halves) == 88);
 static_assert(offsetof(CallFrame, integer_result) == 96 && offsetof(CallFrame, state_in_use) == 120);
-static_assert(offsetof(CallFrame, before) == 128 && offsetof(CallFrame, after) == 288);
+static_assert(offsetof(CallFrame, before) == 128 && offsetof(CallFrame, after) == 352);
 
 class WatchedCall {
  public:
@@ -39,9 +44,8 @@ class WatchedCall {
   template <class R, class... Parameters, class... Arguments>
   R operator()(R (*function)(Parameters...), Arguments... arguments) {
     static_assert(sizeof...(Parameters) == sizeof...(Arguments));
-    [[maybe_unused]] std::size_t integers = 0, floats = 0;
     frame_.function = reinterpret_cast<const void *>(function);
-    (pass<Parameters>(arguments, integers, floats), ...);
+    (pass<Parameters>(arguments), ...);
     run();
     if constexpr (std::is_same_v<R, float>) {
       return std::bit_cast<float>(static_cast<std::uint32_t>(frame_.float_result));
@@ -62,19 +66,23 @@ class WatchedCall {
 
  private:
   template <class Parameter>
-  void pass(Parameter value, std::size_t &integers, std::size_t &floats) {
+  void pass(Parameter value) {
+    Argument &argument = arguments_[argument_count_++];
     if constexpr (std::is_same_v<Parameter, float>) {
-      frame_.floats[floats++] = std::bit_cast<std::uint32_t>(value);
+      argument = {std::bit_cast<std::uint32_t>(value), true};
     } else if constexpr (std::is_same_v<Parameter, double>) {
-      frame_.floats[floats++] = std::bit_cast<std::uint64_t>(value);
+      argument = {std::bit_cast<std::uint64_t>(value), true};
     } else if constexpr (std::is_pointer_v<Parameter>) {
-      frame_.integers[integers++] = reinterpret_cast<std::uint64_t>(value);
+      argument = {reinterpret_cast<std::uint64_t>(value), false};
     } else {
-      frame_.integers[integers++] = static_cast<std::uint64_t>(value);
+      argument = {static_cast<std::uint64_t>(value), false};
     }
   }
+  void prepare();
   void run();
 
+  Argument arguments_[std::size(CallFrame{}.arguments)];
+  std::size_t argument_count_ = 0;
   CallFrame frame_;
   bool foreign_control_;
   std::string control_changed_;

@@ -1,6 +1,7 @@
 // The accuracy of dot, dot_rows, scale, exp and exp_sum.
 #pragma once
 
+#include "contract/fused.hpp"
 #include "validate/accuracy_parts.hpp"
 
 namespace rapt::validate {
@@ -176,7 +177,7 @@ struct ExpSumAccuracy {
     Worst worst;
     Sum sum;
     for (std::size_t i = 0; i < x.size(); ++i) {
-      const T t = std::fma(scale, x[i], -shift);
+      const T t = fused(scale, x[i], -shift);
       const Real y = value_of<T>(bits[i]);
       if (!std::isfinite(t) || !std::isfinite(y)) return {};
       if (!(ExpAccuracy<T>::error(t, y) < ExpAccuracy<T>::bound)) worst.see(wrong, bound);

@@ -57,7 +57,7 @@ std::string hex_of(const std::vector<T> &values) {
     if (i != 0) text += ' ';
     text += hex(bits_of(values[i]), sizeof(T));
   }
-  return values.size() > shown ? text + " …" : text;
+  return values.size() > shown ? text + " ..." : text;
 }
 
 template <class T>

@@ -60,7 +60,9 @@ expect 2 'not expected: quick' --isa scalar quick
 expect 2 'not expected: --bogus' --bogus
 expect 2 '--quick' --quick --full
 
-for said in '"holds": true' "\"date\": \"$(date -u +%Y)-" "\"system\": \"$(uname -s) " '"compiler": "' '"rapt": "' \
+system=$(uname -s)
+if [[ ${command[-1]} == *.exe ]]; then system=Windows; fi
+for said in '"holds": true' "\"date\": \"$(date -u +%Y)-" "\"system\": \"$system " '"compiler": "' '"rapt": "' \
   '"levels_run": [' '"levels_not_run": [' '"kernel": "scale_f32"' '"worst_error": 0.' '"hash": "0x'; do
   if ! grep -qF -- "$said" "$output.json"; then
     echo "the JSON lacks $said"

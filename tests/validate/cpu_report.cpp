@@ -1,7 +1,5 @@
 #include "validate/cpu_report.hpp"
 
-#include <sys/utsname.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -13,6 +11,7 @@
 #include "dispatch/requirements.hpp"
 #include "rapt/rapt.h"
 #include "support/isa.hpp"
+#include "support/system_name.hpp"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -128,12 +127,6 @@ std::string joined(const std::vector<std::string> &words) {
   return text;
 }
 
-std::string system_name() {
-  utsname system;
-  if (uname(&system) != 0) return "unknown";
-  return std::string(system.sysname) + " " + system.release + " " + system.machine;
-}
-
 bool is_compiled(const std::string &isa) {
   const auto compiled = test::compiled_isas();
   return std::ranges::find(compiled, isa) != compiled.end();
@@ -165,7 +158,7 @@ CpuReport report_cpu() {
   const CpuFeatures features = detect_features();
   CpuReport report;
   report.name = cpu_name();
-  report.system = system_name();
+  report.system = test::system_name();
   report.emulated = is_emulated();
   report.features = names_of([&](Feature feature) { return features.reported.contains(feature); });
   report.enabled = names_of([&](Feature feature) { return features.usable.contains(feature); });

@@ -20,7 +20,7 @@ std::string why_not_usable(const LevelReport &level);
 
 struct CpuReport {
   std::string name;
-  std::string system;                 // operating system, release and machine, by uname
+  std::string system;                 // operating system, release and machine
   bool emulated = false;              // QEMU's x86 emulation
   std::vector<std::string> features;  // that the CPU reports
   std::vector<std::string> enabled;   // of these, what its operating system enables

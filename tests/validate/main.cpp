@@ -5,10 +5,10 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
 #include "rapt/rapt.h"
+#include "support/effort.hpp"
 #include "support/isa.hpp"
 #include "support/progress.hpp"
 #include "validate/check.hpp"
@@ -136,7 +136,7 @@ int main(int argc, char **argv) {
   const Options &options = std::get<Options>(parsed);
   const CpuReport cpu = report_cpu();
   // Guard pages then keep the distance that QEMU's masked loads need.
-  if (cpu.emulated) setenv("RAPT_TEST_EMULATED", "1", 0);
+  if (cpu.emulated) test::assume_emulator();
   catch_crashes();
   switch (options.action) {
     case Action::list:

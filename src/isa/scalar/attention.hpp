@@ -11,6 +11,7 @@
 #include "call/attention_tile.hpp"
 #include "call/element.hpp"
 #include "contract/attention.hpp"
+#include "contract/fused.hpp"
 #include "contract/log.hpp"
 #include "contract/types.hpp"
 #include "isa/scalar/bf16_arithmetic.hpp"
@@ -26,11 +27,11 @@ A weight(A distance, A to_log2, A cutoff) {
   using C = rapt::AttentionContract<A>;
   if (std::isnan(distance) || std::isnan(to_log2)) return std::numeric_limits<A>::quiet_NaN();
   if (distance <= cutoff) return 0;
-  const A n = std::fma(distance, to_log2, C::round_magic) - C::round_magic;
-  const A r = std::fma(distance, to_log2, -n);
+  const A n = fused(distance, to_log2, C::round_magic) - C::round_magic;
+  const A r = fused(distance, to_log2, -n);
   A p = C::c[C::coefficient_count - 1];
-  for (std::size_t i = C::coefficient_count - 1; i-- > 0;) p = std::fma(p, r, C::c[i]);
-  p = std::fma(p, r, A(1));
+  for (std::size_t i = C::coefficient_count - 1; i-- > 0;) p = fused(p, r, C::c[i]);
+  p = fused(p, r, A(1));
   return std::isfinite(n) ? p * power_of_two<A>(static_cast<int>(n)) : std::numeric_limits<A>::quiet_NaN();
 }
 
@@ -77,9 +78,9 @@ class AttentionRow {
     const A total_max = total.max;
     if (next.max > total.max) total.max = next.max;
     const A a = weight_of(total_max - total.reference()), b = weight_of(next.max - total.reference());
-    total.sum = std::fma(next.sum, b, total.sum * a);
+    total.sum = fused(next.sum, b, total.sum * a);
     for (std::size_t d = 0; d < o_.v_dim; ++d) {
-      total.values[d] = std::fma(next.values[d], b, total.values[d] * a);
+      total.values[d] = fused(next.values[d], b, total.values[d] * a);
     }
   }
 
@@ -100,7 +101,7 @@ class AttentionRow {
       const A largest = state.max * scale_.to_log2, sink_log2 = static_cast<A>(double{sink} * C::log2_e);
       const A top = sink_log2 > largest ? sink_log2 : largest;
       to_weight = weight(largest - top, A(1), C::lowest_log2);
-      sum = std::fma(sum, to_weight, weight(sink_log2 - top, A(1), C::lowest_log2));
+      sum = fused(sum, to_weight, weight(sink_log2 - top, A(1), C::lowest_log2));
       base = double{top} * C::ln_2;
     }
     const A factor = to_weight / sum;
@@ -131,12 +132,12 @@ class AttentionRow {
     t = t * scale_.factor;
     if (scale_.cap != 0) {
       const A tanh = tanh_one(natural_, t);
-      if (slope) *slope = std::fma(-tanh, tanh, A(1));
+      if (slope) *slope = fused(-tanh, tanh, A(1));
       t = scale_.cap * tanh;
     }
     if (o_.alibi_slopes) {
       const auto to_block = static_cast<std::int64_t>(block) - tile_.position(row_);
-      t = std::fma(scale_.slope, static_cast<A>(to_block) + static_cast<A>(j), t);
+      t = fused(scale_.slope, static_cast<A>(to_block) + static_cast<A>(j), t);
     }
     if (o_.bias) t = t + tile_.bias<A>(row_)[key];
     return t;
@@ -157,7 +158,7 @@ class AttentionRow {
           return;
         }
       }
-      for (std::size_t d = 0; d < o_.qk_dim; ++d) t = std::fma(q_at(d), k_at(d), t);
+      for (std::size_t d = 0; d < o_.qk_dim; ++d) t = fused(q_at(d), k_at(d), t);
     });
     return t;
   }
@@ -168,7 +169,7 @@ class AttentionRow {
     constexpr std::size_t block = rapt::attention_block;
     const A c = scale_.to_log2 == 0 ? C::least_to_log2 : scale_.to_log2;
     A base = 0, offset = 0;  // z of a score s is (s - base) * c + offset
-    const auto z_of = [&](A score) { return std::fma(score - base, c, offset); };
+    const auto z_of = [&](A score) { return fused(score - base, c, offset); };
     for (std::size_t first = begin; first < end; first += block) {
       const std::size_t keys = end - first < block ? end - first : block;
       A s[block], largest = -std::numeric_limits<A>::infinity();
@@ -210,7 +211,7 @@ class AttentionRow {
     if (std::isnan(z)) return z;
     if (z < C::lowest) return 0;
     const A f = z - std::floor(z);
-    const A t = std::fma(std::fma(std::fma(C::c3, f, C::c2), f, C::c1), f, z) + C::magic;
+    const A t = fused(fused(fused(C::c3, f, C::c2), f, C::c1), f, z) + C::magic;
     return rapt::widened(rapt::BF16{static_cast<std::uint16_t>(__builtin_bit_cast(std::uint32_t, t))});
   }
 
@@ -244,10 +245,10 @@ class AttentionRow {
       w[j] = weight_of(w[j] - reference);
       const E *v = tile_.v<E>(first + j);
       for (std::size_t d = 0; d < o_.v_dim; ++d) {
-        state.values[d] = std::fma(w[j], rapt::widened(v[d]), state.values[d]);
+        state.values[d] = fused(w[j], rapt::widened(v[d]), state.values[d]);
       }
     }
-    state.sum = std::fma(state.sum, rescale, ::fold(w));
+    state.sum = fused(state.sum, rescale, ::fold(w));
   }
 
   const AttentionTile &tile_;

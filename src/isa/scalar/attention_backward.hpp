@@ -1,7 +1,6 @@
 // The reference of attention's gradient: one row at a time, its keys in order.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <limits>
 
@@ -9,6 +8,7 @@
 #include "call/attention_scale.hpp"
 #include "call/attention_tile.hpp"
 #include "call/backward_task.hpp"
+#include "contract/fused.hpp"
 #include "isa/scalar/attention.hpp"
 
 namespace {
@@ -17,7 +17,7 @@ namespace {
 template <class A, class E>
 A chain(const A *a, const E *b, std::size_t n) {
   A sum = 0;
-  for (std::size_t i = 0; i < n; ++i) sum = std::fma(a[i], rapt::widened(b[i]), sum);
+  for (std::size_t i = 0; i < n; ++i) sum = fused(a[i], rapt::widened(b[i]), sum);
   return sum;
 }
 
@@ -56,24 +56,24 @@ void add_gradients(const AttentionTile &tile, AttentionTile::Row row, const Tile
     A slope = 1;
     const A s = scores.score(j / block * block, j % block, &slope);
     if (s == -std::numeric_limits<A>::infinity()) continue;  // weight 0, in a row of NaN too
-    const A w = final_weight(std::fma(s, scale.to_log2, -lse_log2));
+    const A w = final_weight(fused(s, scale.to_log2, -lse_log2));
     if (w == 0) continue;
     const A ds = w * (chain(dout, tile.v<KV>(j), o.v_dim) - mean);
     const A g = scale.cap != 0 ? ds * slope * to_score : ds * to_score;
     const KV *k = tile.k<KV>(j);
-    for (std::size_t d = 0; d < o.qk_dim; ++d) dq[d] = std::fma(g, rapt::widened(k[d]), dq[d]);
+    for (std::size_t d = 0; d < o.qk_dim; ++d) dq[d] = fused(g, rapt::widened(k[d]), dq[d]);
     if (!is_shared) continue;
     if (A *dbias = tile.dbias<A>(row)) dbias[j] = dbias[j] + ds;
     A *dk = sums.dk(j), *dv = sums.dv(j);
-    for (std::size_t d = 0; d < o.v_dim; ++d) dv[d] = std::fma(w, dout[d], dv[d]);
-    for (std::size_t d = 0; d < o.qk_dim; ++d) dk[d] = std::fma(g, q[d], dk[d]);
+    for (std::size_t d = 0; d < o.v_dim; ++d) dv[d] = fused(w, dout[d], dv[d]);
+    for (std::size_t d = 0; d < o.qk_dim; ++d) dk[d] = fused(g, q[d], dk[d]);
   }
   if (share.sinks) {
     A *dsinks = static_cast<A *>(tile.gradients().dsinks);
     const A sink_log2 = static_cast<A>(double{tile.sink<A>(row)} * C::log2_e);
     const bool none = lse == -std::numeric_limits<A>::infinity();
     const A w = none ? A(0) : final_weight(sink_log2 - lse_log2);
-    if (w != 0) dsinks[row.q_head] = std::fma(-w, mean, dsinks[row.q_head]);
+    if (w != 0) dsinks[row.q_head] = fused(-w, mean, dsinks[row.q_head]);
   }
 }
 

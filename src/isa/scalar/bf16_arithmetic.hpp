@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "contract/bf16_arithmetic.hpp"
+#include "contract/fused.hpp"
 #include "contract/types.hpp"
 
 namespace {
@@ -14,12 +15,12 @@ inline float flushed(float x) { return std::fabs(x) < std::numeric_limits<float>
 
 // a * b + c of numbers that are not subnormal.
 inline float fma_flushed(float a, float b, float c) {
-  const float sum = std::fma(a, b, c), least = std::numeric_limits<float>::min();
+  const float sum = fused(a, b, c), least = std::numeric_limits<float>::min();
   if (!(std::fabs(sum) <= least)) return sum;
   if (std::fabs(sum) < least) return 0;
   // It may have been rounded up to the least: 2^64 times as large it has the bits to tell.
   constexpr float up = 0x1p64f;
-  const float large = std::fabs(a) < std::fabs(b) ? std::fma(a * up, b, c * up) : std::fma(a, b * up, c * up);
+  const float large = std::fabs(a) < std::fabs(b) ? fused(a * up, b, c * up) : fused(a, b * up, c * up);
   return std::fabs(large) < least * up ? 0 : sum;
 }
 

@@ -1,9 +1,9 @@
 // The reference of dot, dot_rows and scale: the order of every operation, and nothing else.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 
+#include "contract/fused.hpp"
 #include "contract/reductions.hpp"
 #include "contract/types.hpp"
 
@@ -27,7 +27,7 @@ requires(sizeof(E) > 1) rapt::Arithmetic<E> dot(const E *a, const E *b, std::siz
     for (std::size_t j = 0; j < lanes; ++j) {
       const bool exists = i + j < n;  // a missing element counts as 0 * 0
       lane[j] =
-          std::fma(exists ? rapt::widened(a[i + j]) : A(0), exists ? rapt::widened(b[i + j]) : A(0), lane[j]);
+          fused(exists ? rapt::widened(a[i + j]) : A(0), exists ? rapt::widened(b[i + j]) : A(0), lane[j]);
     }
   }
   return fold(lane);

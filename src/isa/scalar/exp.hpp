@@ -7,6 +7,7 @@
 
 #include "contract/exp.hpp"
 #include "contract/exp_constants.hpp"
+#include "contract/fused.hpp"
 #include "contract/reductions.hpp"
 #include "isa/scalar/dot.hpp"
 
@@ -28,13 +29,13 @@ struct Reduction {
 
   explicit Reduction(double scale) : k(exp_constants<A>(scale)) {}
 
-  A round_multiple(A v) const { return std::fma(v, k.log2_e, C::round_magic) - C::round_magic; }
-  A remainder(A v, A n) const { return std::fma(-n, k.ln2_lo, std::fma(-n, k.ln2_hi, v)); }
+  A round_multiple(A v) const { return fused(v, k.log2_e, C::round_magic) - C::round_magic; }
+  A remainder(A v, A n) const { return fused(-n, k.ln2_lo, fused(-n, k.ln2_hi, v)); }
   A exp_of_remainder(A r) const {
     A p = k.c[C::coefficient_count - 1];
-    for (std::size_t i = C::coefficient_count - 1; i-- > 0;) p = std::fma(p, r, k.c[i]);
-    p = std::fma(p, r, k.scale);
-    return std::fma(p, r, A(1));
+    for (std::size_t i = C::coefficient_count - 1; i-- > 0;) p = fused(p, r, k.c[i]);
+    p = fused(p, r, k.scale);
+    return fused(p, r, A(1));
   }
 };
 
@@ -125,7 +126,7 @@ template <class A>
 A exp_sum(const A *x, A scale, A shift, A *y, std::size_t n) {
   const Reduction<A> natural(1.0);
   return static_cast<A>(
-      sum_of<A>(n, [&](std::size_t i) { return y[i] = exp_one(natural, std::fma(scale, x[i], -shift)); }));
+      sum_of<A>(n, [&](std::size_t i) { return y[i] = exp_one(natural, fused(scale, x[i], -shift)); }));
 }
 
 }  // namespace

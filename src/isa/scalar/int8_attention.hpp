@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "contract/fused.hpp"
 #include "contract/int8_attention.hpp"
 #include "isa/scalar/attention.hpp"
 
@@ -68,7 +69,7 @@ class AttentionRow<std::int8_t> : public AttentionRow<float> {
           for (std::size_t d = from; d < group && d < from + rapt::Int8Attention::segment; ++d) {
             sum += std::int64_t{units.integer(rapt::widened(q[first + d]))} * k[(first + d) * step];
           }
-          t = std::fma(static_cast<float>(sum) * unit, k_scale, t);
+          t = fused(static_cast<float>(sum) * unit, k_scale, t);
         }
       }
     });
@@ -101,10 +102,10 @@ class AttentionRow<std::int8_t> : public AttentionRow<float> {
         for (std::size_t j = 0; j < keys; ++j) {
           if (w[j] != 0) sum += std::int64_t{units.integer(number[j])} * v[j][d];
         }
-        state.values[d] = std::fma(static_cast<float>(sum), units.step, state.values[d] * rescale);
+        state.values[d] = fused(static_cast<float>(sum), units.step, state.values[d] * rescale);
       }
     }
-    state.sum = std::fma(state.sum, rescale, ::fold(w));
+    state.sum = fused(state.sum, rescale, ::fold(w));
   }
 };
 

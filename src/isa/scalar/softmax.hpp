@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "call/score_plan.hpp"
+#include "contract/fused.hpp"
 #include "contract/log.hpp"
 #include "contract/softmax.hpp"
 #include "contract/types.hpp"
@@ -23,10 +24,10 @@ A tanh_one(const Reduction<A> &natural, A z) {
   const A n = natural.round_multiple(t);
   const A r = natural.remainder(t, n);
   A q = C::c[C::coefficient_count - 1];
-  for (std::size_t i = C::coefficient_count - 1; i-- > 0;) q = std::fma(q, r, C::c[i]);
-  q = std::fma(r * r, q, r);
+  for (std::size_t i = C::coefficient_count - 1; i-- > 0;) q = fused(q, r, C::c[i]);
+  q = fused(r * r, q, r);
   const A two_to_n = power_of_two<A>(static_cast<int>(n));
-  q = std::fma(two_to_n, q, two_to_n - A(1));
+  q = fused(two_to_n, q, two_to_n - A(1));
   const A result = -q / (A(2) + q);
   return z < 0 ? -result : result;
 }
@@ -44,9 +45,9 @@ class Scores {
     const A *bias = plan_.bias_row(row);
     if (plan_.cap != 0) {
       const A capped = tanh_one(natural_, x * plan_.factor);
-      return bias ? std::fma(plan_.cap, capped, bias[col]) : plan_.cap * capped;
+      return bias ? fused(plan_.cap, capped, bias[col]) : plan_.cap * capped;
     }
-    return bias ? std::fma(plan_.factor, x, bias[col]) : plan_.factor * x;
+    return bias ? fused(plan_.factor, x, bias[col]) : plan_.factor * x;
   }
 
  private:
@@ -77,7 +78,7 @@ A exponential(const Reduction<A> &reduction, const RowSum<A> &row, A v, A depth)
   if (row.subtract) v = v - row.max;
   if (!(v > lowest)) return 0;
   const A magic = C::round_magic - row.max_n + A(C::sum_bias);
-  const A shifted = std::fma(v, reduction.k.log2_e, magic);
+  const A shifted = fused(v, reduction.k.log2_e, magic);
   const A p = reduction.exp_of_remainder(reduction.remainder(v, shifted - magic));
   // n - max_n + sum_bias stands in the low bits of `shifted`; added to the exponent of p it cannot round.
   return __builtin_bit_cast(A, static_cast<Bits>(__builtin_bit_cast(Bits, p) +
@@ -143,7 +144,7 @@ double sink_exponential(const RowSum<A> &row, A c, A sink) {
   if (row.subtract) {
     // Relative to c * max, exactly. For a huge |s| the bounds keep that rounding from overflowing, and from
     // losing a sink that is the maximum itself.
-    s = std::fma(-c, row.max, sink);
+    s = fused(-c, row.max, sink);
     if (s > A(1)) s = A(1);
     if (row.sink_is_max && s < A(-1)) s = A(-1);
     sink_row.max = 0;
@@ -193,7 +194,7 @@ class Quotient {
     const double reciprocal = 1 / sum;
     high_ = static_cast<A>(reciprocal);
     if constexpr (sizeof(A) == sizeof(double)) {
-      low_ = std::fma(-sum, high_, 1.0) * high_;
+      low_ = fused(-sum, high_, 1.0) * high_;
     } else {
       low_ = static_cast<A>(reciprocal - double{high_});
     }
@@ -202,7 +203,7 @@ class Quotient {
     low_ *= power_of_two<A>(C::quotient_bias);
   }
   A operator()(A e) const {
-    const A q = std::fma(e, high_, e * low_);
+    const A q = fused(e, high_, e * low_);
     return q < C::smallest_quotient ? A(0) : q * power_of_two<A>(-C::quotient_bias);
   }
 
@@ -253,7 +254,7 @@ void log_softmax(const E *x, E *y, const rapt::SoftmaxRows *rows) {
       if (visible && row.kind == RowKind::regular) {
         // Halves: the difference of two numbers may overflow where c times it does not.
         const A half_difference = A(0.5) * scores.v(r, i, rapt::widened(x[i])) - A(0.5) * row.max;
-        p = std::fma(static_cast<A>(2 * scores.c()), half_difference, -static_cast<A>(row.log_sum));
+        p = fused(static_cast<A>(2 * scores.c()), half_difference, -static_cast<A>(row.log_sum));
       } else if (visible && is_nan) {
         p = std::numeric_limits<A>::quiet_NaN();
       }
@@ -272,7 +273,7 @@ void logsumexp(const E *x, rapt::Arithmetic<E> *out, const rapt::SoftmaxRows *ro
     const RowSum<A> row = sum_row(scores, reduction, x, r, scores.plan().visible_cols(r), sinks);
     switch (row.kind) {
       case RowKind::regular:
-        out[r] = static_cast<A>(std::fma(scores.c(), double{row.max}, row.log_sum));
+        out[r] = static_cast<A>(fused(scores.c(), double{row.max}, row.log_sum));
         if (sinks && out[r] < sinks[r]) out[r] = sinks[r];  // by rounding
         break;
       case RowKind::not_a_number:

@@ -1,9 +1,9 @@
 // The reference of softmax_backward.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 
+#include "contract/fused.hpp"
 #include "isa/scalar/dot.hpp"
 
 namespace {
@@ -17,7 +17,7 @@ void softmax_backward(const A *y, std::ptrdiff_t y_stride, const A *dy, std::ptr
     for (std::size_t i = 0; i < cols; i += lanes) {
       for (std::size_t j = 0; j < lanes; ++j) {
         const bool counts = i + j < cols && y[i + j] != 0;
-        lane[j] = std::fma(counts ? y[i + j] : A(0), counts ? dy[i + j] : A(0), lane[j]);
+        lane[j] = fused(counts ? y[i + j] : A(0), counts ? dy[i + j] : A(0), lane[j]);
       }
     }
     const A mean = fold(lane);

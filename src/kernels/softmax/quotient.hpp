@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "contract/fused.hpp"
 #include "contract/softmax.hpp"
 #include "contract/types.hpp"
-#include "kernels/vector/fused.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {

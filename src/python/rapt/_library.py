@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from ctypes import c_double, c_float, c_int, c_int64, c_ssize_t, c_size_t, c_void_p
 from pathlib import Path
 
@@ -110,14 +111,20 @@ class AttentionGradients(_Options):
     ]
 
 
+def library_in(folder: Path, platform: str) -> Path | None:
+    """The library of a platform that sys.platform names. The library of mingw-w64 is called librapt.dll."""
+    patterns = {"win32": ["rapt.dll", "librapt.dll"], "darwin": ["librapt*.dylib"]}.get(platform, ["librapt.so*"])
+    return next((file for pattern in patterns for file in sorted(folder.glob(pattern))), None)
+
+
 def _load() -> ctypes.CDLL:
     """RAPT_LIBRARY names another build of the library; the wheel holds its own."""
     named = os.environ.get("RAPT_LIBRARY")
-    own = [str(file) for file in (Path(__file__).parent / "lib").glob("librapt.*")]
+    own = library_in(Path(__file__).parent / "lib", sys.platform)
     if not named and not own:
         raise ImportError("rapt's library is not beside the package: install a wheel (pip wheel .), or name one in "
                           "RAPT_LIBRARY")
-    return ctypes.CDLL(named or own[0])
+    return ctypes.CDLL(named or str(own))
 
 
 C = _load()  # CDLL releases the GIL during a call

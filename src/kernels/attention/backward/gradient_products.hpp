@@ -7,9 +7,9 @@
 
 #include "call/attention_workspace.hpp"
 #include "call/element.hpp"
+#include "contract/fused.hpp"
 #include "kernels/attention/backward/outer_products.hpp"
 #include "kernels/attention/broadcast_products.hpp"
-#include "kernels/vector/fused.hpp"
 
 namespace {
 

@@ -6,12 +6,12 @@
 
 #include "call/attention_workspace.hpp"
 #include "call/backward_task.hpp"
+#include "contract/fused.hpp"
 #include "kernels/attention/backward/gradient_products.hpp"
 #include "kernels/attention/segments.hpp"
 #include "kernels/attention/tile_rows.hpp"
 #include "kernels/attention/tile_scores.hpp"
 #include "kernels/attention/weight.hpp"
-#include "kernels/vector/fused.hpp"
 
 namespace {
 

@@ -1,0 +1,12 @@
+# rapt_include_alone(target scope folder library): lets `target` include <library/…> of `folder`.
+#
+# -isystem /usr/include breaks #include_next of the C++ library, and gives a cross compiler the headers of another system.
+# A folder with a link to the library's headers alone stands in for it.
+function(rapt_include_alone target scope folder library)
+  if(folder STREQUAL "/usr/include")
+    set(folder "${PROJECT_BINARY_DIR}/include")
+    file(MAKE_DIRECTORY "${folder}")
+    file(CREATE_LINK "/usr/include/${library}" "${folder}/${library}" SYMBOLIC)
+  endif()
+  target_include_directories(${target} SYSTEM ${scope} "${folder}")
+endfunction()
