@@ -559,9 +559,39 @@ RAPT_API rapt_status rapt_attention_run(const void *q, const void *k, const void
 
 /* Split keys, for few queries over many keys: chunks of 512 keys may run anywhere, and the merge gives the
  * bits of the unsplit call. partial_tasks counts the tasks: those of chunk c go from c * rapt_attention_tasks
- * to (c + 1) * rapt_attention_tasks - 1. partials holds [batch][q_heads][q_len][chunks][v_dim + 2] elements
- * of the arithmetic type. They are the largest score, the sum of weights relative to it, and the weighted sum
- * of values of each chunk. partials must overlap nothing. */
+ * to (c + 1) * rapt_attention_tasks - 1. They read keys, values, bias and mask of their chunk alone, and
+ * write its partial results alone. partials must overlap nothing.
+ *
+ * Partial results may be stored, or sent to another machine. Libraries of the same rapt_bits_version merge
+ * each other's. partials holds [batch][q_heads][q_len][chunks][v_dim + 2] numbers without gaps, whatever the
+ * strides of q. chunks is kv_len / 512, rounded up. The numbers are of the arithmetic type, an IEEE binary32
+ * or binary64 in the machine's byte order. Chunk c has the keys 512 * c to 512 * c + 511 of each sequence,
+ * those that a row does not see left out. With q_offsets, q_len counts tokens from the sequence's first; the
+ * rows that a sequence lacks are neither written nor read.
+ *   number 0      m, the largest score; -inf if there is none
+ *   number 1      the sum of weights exp(f * (score - m))
+ *   number 2 + d  the sum of weights times value d
+ *   - f and score: with a softcap, bias or alibi_slopes, score is the finished score, and f is 1. Without
+ *     them score is q.k, its sign changed if scale is negative, and f is |scale|. scale includes the query's
+ *     own. Where scale * log2(e) is beyond the type, score is q.k * scale, and f is 1.
+ *   - RAPT_ARITHMETIC_BF16: m is the last reference of the weights, as described above. A larger score has a
+ *     weight of up to 2^8. Weights have been rounded to bf16, and the numbers are those of f32.
+ *   - RAPT_I8: q.k and values include k_scales and v_scales.
+ *   - m ignores NaN, which the sum shows. A chunk without a visible key is -inf, then zeros. No zero is
+ *     negative.
+ *
+ * The merge of a row folds its chunks in order. It starts from M = -inf and zeros in S and V[d]:
+ *   top = max(M, m), r = top, or 0 where top is -inf, a = w(M - r), b = w(m - r)
+ *   S = fma(number 1, b, S * a), V[d] = fma(number 2 + d, b, V[d] * a), M = top
+ * w(x) is 2^(x * t) by the polynomial of the numeric contract (src/contract/attention.hpp), where t is
+ * f * log2(e), rounded once from double. It is 0 for x <= -125 / t (f64: -1021 / t), and NaN for NaN. Then
+ *   out[d] = V[d] * (1 / S) + 0, lse = f * M + log(S)
+ * lse is computed in double, with the contract's log, and rounded once; where it is not finite it is NaN. If
+ * M is -inf and S is 0, out is 0, and lse is the sink, or -inf. A sink is taken in after the last chunk:
+ *   y = sink * log2(e), rounded once from double, top = max(M * t, y), g = w1(M * t - top)
+ *   S = fma(S, g, w1(y - top)), out[d] = V[d] * (g / S) + 0, lse = top * ln(2) + log(S)
+ * where w1 is w for t = 1. The merge needs the options of the partial calls, and reads no q, k, v, mask or
+ * element of bias. */
 RAPT_API rapt_status rapt_attention_partial_tasks(const rapt_attention_options *options, size_t *tasks,
                                                   size_t *partials_length);
 RAPT_API rapt_status rapt_attention_partial(const void *q, const void *k, const void *v, void *partials,

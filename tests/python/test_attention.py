@@ -1,12 +1,16 @@
+import ctypes
+import gc
 import sys
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
 from reference import attention as exact
 
 import rapt
+from rapt import _arrays, _attention
 
 
 def tensors(random, q_heads=4, kv_heads=2, q_len=9, kv_len=21, dim=16, v_dim=None, batch=2, dtype=np.float32):
@@ -199,6 +203,77 @@ def test_gradients_of_16_bits(random):
     assert narrow.dbias is None and narrow.dsinks is None
 
 
+def test_steps_from_dot_product_to_score(random):
+    q, k, v = tensors(random)
+    queries, keys = np.arange(9)[:, None] + 12, np.arange(21)  # positions
+    scales = random.random((2, 4, 9))
+    np.testing.assert_allclose(rapt.attention(q, k, v, query_scales=scales), exact(q * scales[..., None], k, v)[0], atol=1e-5)
+    np.testing.assert_allclose(rapt.attention(q, k, v, query_scales=scales[0, :, :1]),
+                               exact(q * scales[0, :, :1, None], k, v)[0], atol=1e-5)
+    slopes = random.random(4)
+    bias = slopes[:, None, None] * (keys - queries)
+    np.testing.assert_allclose(rapt.attention(q, k, v, alibi_slopes=slopes), exact(q, k, v, bias=bias)[0], atol=1e-5)
+    scores = q @ np.repeat(k, 2, axis=1).swapaxes(-1, -2) / 4
+    np.testing.assert_allclose(rapt.attention(q, k, v, softcap=0.5),
+                               exact(q, k, v, bias=0.5 * np.tanh(scores / 0.5) - scores)[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("options, sees", [
+    ({"window_left": 3}, lambda query, key: key > query - 3),
+    ({"window_right": 3}, lambda query, key: key < query + 3),
+    ({"window_chunk": 8}, lambda query, key: key // 8 == query // 8),
+    ({"causal_offset": 2}, lambda query, key: key <= query - 12 + 2),
+])  # fmt: skip
+def test_what_a_query_sees(random, options, sees):
+    q, k, v = tensors(random)
+    mask = sees(np.arange(9)[:, None] + 12, np.arange(21))
+    assert np.array_equal(rapt.attention(q, k, v, **options), rapt.attention(q, k, v, mask=mask))
+    # Bytes other than 0 include a key.
+    assert np.array_equal(rapt.attention(q, k, v, **options), rapt.attention(q, k, v, mask=255 * mask.astype(np.uint8)))
+
+
+def test_what_is_off(random):
+    q, k, v = tensors(random)
+    for name in ("scale", "softcap", "window_left", "window_right", "window_chunk", "causal", "causal_offset"):
+        assert np.array_equal(rapt.attention(q, k, v, **{name: None}), rapt.attention(q, k, v)), name
+    assert np.array_equal(rapt.attention(q, k, v, causal=np.False_), rapt.attention(q, k, v))
+    assert np.array_equal(rapt.attention(q, k, v, causal=np.True_), rapt.attention(q, k, v, causal=True))
+
+
+def test_few_queries_split_the_keys(random, monkeypatch):
+    q, k, v = tensors(random, q_len=1, kv_len=1100)
+    splits = []
+    split_keys = _attention._split_keys
+    monkeypatch.setattr(_attention, "_split_keys", lambda *arguments: splits.append(split_keys(*arguments)))
+    for threads in (4, 5):
+        rapt.attention(q, k, v, threads=threads)
+    assert len(splits) == 1  # there are 4 tasks
+    rapt.attention(q, k[:, :, :512], v[:, :, :512], threads=5)
+    assert len(splits) == 1
+
+
+def test_errors_of_threads(random):
+    q, k, v = tensors(random)
+    both = np.zeros(2 * q.size, np.float32)
+    with pytest.raises(ValueError, match="overlaps"):
+        rapt.attention(both[: q.size].reshape(q.shape), k, v, out=both[16 : 16 + q.size].reshape(q.shape), threads=3)
+
+
+# The library takes 0 for its default, and would read or write past an array without elements.
+def test_empty_dimensions(random):
+    q, k, v = tensors(random)
+    with pytest.raises(ValueError, match="no heads"):
+        rapt.attention(q, k[:, :0], v[:, :0])
+    with pytest.raises(ValueError, match="no elements in a row"):
+        rapt.attention(q[0, 0, :1], k[0, 0], v[0, 0, :, :0])
+    pages = np.zeros((2, 2, 16, 16), np.float32)
+    for table, lengths in ((np.zeros((2, 0), np.int32), [16, 0]), ([[0], [1]], [17, 0])):
+        with pytest.raises(ValueError, match="pages of 16"):
+            rapt.attention(q, pages, pages, block_table=table, kv_lengths=lengths)
+    out, lse = rapt.attention(q[:0], k[:0], v[:0], return_lse=True)
+    assert out.shape == (0, 4, 9, 16) and lse.shape == (0, 4, 9)
+
+
 def test_nothing_to_do(random):
     q, k, v = tensors(random)
     assert rapt.attention(q[:, :, :0], k, v).shape == (2, 4, 0, 16)
@@ -249,6 +324,15 @@ def test_the_gil_is_free(random):
     ({"sinks": [1.0]}, "sinks"),
     ({"threads": 0}, "threads"),
     ({"q_offsets": [0, 9]}, "q_offsets"),
+    ({"kv_lengths": [2**32 + 5, 1]}, "beyond int32"),
+    ({"window_left": 2**64}, "window_left"),
+    ({"causal_offset": 2**64}, "causal_offset"),
+    ({"causal_offset": 1, "causal": True}, "causal"),
+    ({"scale": 0}, "scale"),
+    ({"query_scales": np.ones(7)}, "query_scales has the shape"),
+    ({"out": np.zeros((2, 4, 9, 32), np.float32)[..., ::2]}, "contiguous"),
+    ({"out": np.zeros((2, 4, 9, 16), np.float32)[:, ::-1]}, "negative stride"),
+    ({"q": np.float32(1)}, "q has 0 dimensions"),
     ({"scale_group": 32}, "scale"),
 ])  # fmt: skip
 def test_bad_arguments(random, change, words):
@@ -258,9 +342,25 @@ def test_bad_arguments(random, change, words):
         rapt.attention(**arguments)
 
 
+def test_offsets_lead_nowhere_else(random):
+    q, k, v = (x[0] for x in tensors(random))
+    for options in ({"q_offsets": [0, 10], "kv_offsets": [0, 21]}, {"q_offsets": [0, 9], "kv_offsets": [0, 22]},
+                    {"q_offsets": [-1, 9], "kv_offsets": [0, 21]}, {"q_offsets": [4, 2], "kv_offsets": [0, 21]}):
+        with pytest.raises(ValueError, match="offsets"):
+            rapt.attention(q, k, v, **options)
+
+
+def test_the_gradient_refuses_other_results(random):
+    q, k, v = tensors(random)
+    out, lse = rapt.attention(q, k, v, return_lse=True)
+    for change in ({"lse": lse.astype(np.float64)}, {"lse": lse[:1]}, {"out": out.astype(np.float64)}, {"dout": out[:1]}):
+        with pytest.raises(ValueError, match=next(iter(change))):
+            rapt.attention_backward(q, k, v, **{"out": out, "dout": out, "lse": lse, **change})
+
+
 @pytest.mark.parametrize("change", [
     {"v": np.zeros((2, 2, 21, 16))}, {"q": np.zeros((2, 4, 9, 16), np.complex64)}, {"bias": np.zeros((9, 21))},
-    {"kv_lengths": [1.5, 2.5]}, {"dropout": 0.1},
+    {"kv_lengths": [1.5, 2.5]}, {"dropout": 0.1}, {"q": None}, {"v": np.zeros((2, 2, 21, 16), ">f4")},
 ])  # fmt: skip
 def test_bad_types(random, change):
     q, k, v = tensors(random)
@@ -289,6 +389,44 @@ def test_dlpack(random):
     rapt.attention(*map(Tensor, views), out=Tensor(out))
     assert np.array_equal(out, expected)
     assert np.array_equal(rapt.softmax(Tensor(q)), rapt.softmax(q))
+
+
+def test_memory_of_dlpack_is_kept(random):
+    owner = random.normal(size=(4, 16)).astype(np.float32)
+    alive = weakref.ref(owner)
+    array = _arrays.as_array(Tensor(owner), "x")
+    del owner
+    gc.collect()
+    assert alive() is not None
+    del array
+    gc.collect()
+    assert alive() is None
+
+
+class Elsewhere(Tensor):
+    """Its tensor's fields are changed on the way."""
+
+    def __init__(self, array, **fields):
+        super().__init__(array)
+        self.fields = fields
+
+    def __dlpack__(self):
+        capsule = super().__dlpack__()
+        tensor = ctypes.cast(_arrays._capsule_pointer(capsule, b"dltensor"), ctypes.POINTER(_arrays._Tensor)).contents
+        for name, value in self.fields.items():
+            setattr(tensor, name, value)
+        return capsule
+
+
+def test_fields_of_dlpack(random):
+    x = random.normal(size=(4, 16)).astype(np.float32)
+    whole = np.concatenate([x, x[::-1]])
+    assert np.array_equal(rapt.softmax(Elsewhere(whole[:4], byte_offset=4 * 64)), rapt.softmax(x[::-1]))
+    with pytest.raises(ValueError, match="memory of the CPU"):
+        rapt.softmax(Elsewhere(x, device_type=2))
+    for fields in ({"lanes": 2}, {"code": 5}, {"bits": 4}):
+        with pytest.raises(TypeError, match="element type"):
+            rapt.softmax(Elsewhere(x, **fields))
 
 
 def test_memory_of_dlpack_is_freed(random):

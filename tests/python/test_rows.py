@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 import rapt
+from rapt import _arrays, _rows
 
 
 def softmax(x):
@@ -59,6 +60,38 @@ def test_options(random):
     np.testing.assert_allclose(rapt.logsumexp(x), np.log(np.exp(wide).sum(axis=1)), rtol=1e-6)
 
 
+@pytest.mark.parametrize("causal", [{"causal": True}, {"causal": "top_left"}, {"causal_offset": -2}, {"causal_offset": 2**60},
+                                    {"causal_offset": -2**60}, {"causal": np.True_, "row_lengths": [[4], [9]]}])  # fmt: skip
+def test_causality_begins_with_each_matrix(random, causal):
+    x = random.normal(size=(2, 5, 9)).astype(np.float32)
+    together = rapt.softmax(x, **causal), rapt.log_softmax(x, **causal)
+    for i in range(2):
+        alone = dict(causal)
+        if "row_lengths" in causal:
+            alone["row_lengths"] = [causal["row_lengths"][i][0]] * 5
+        assert np.array_equal(together[0][i], rapt.softmax(x[i], **alone))
+        assert np.array_equal(together[1][i], rapt.log_softmax(x[i], **alone))
+    if "row_lengths" in causal:
+        with pytest.raises(ValueError, match="row_lengths"):
+            rapt.softmax(x, causal=True, row_lengths=[[4], [10]])
+
+
+def test_numbers_per_row_broadcast(random):
+    x = random.normal(size=(2, 3, 9)).astype(np.float32)
+    sinks, lengths = np.array([[0.5], [1.5]]), np.array([3, 5, 9])
+    y = rapt.softmax(x, sinks=sinks, row_lengths=lengths)
+    for i, j in np.ndindex(2, 3):
+        assert np.array_equal(y[i, j], rapt.softmax(x[i, j], sinks=sinks[i, 0], row_lengths=lengths[j]))
+
+
+def test_options_live_as_long_as_the_call(random):
+    rows = _arrays.input_rows(random.normal(size=(3, 4)).astype(np.float32), "x")
+    call = _rows._Call(rows, np.float32, bias=[[0.0] * 4] * 3, mask=[[True] * 4] * 3, row_lengths=[4] * 3, sinks=[0.0] * 3)
+    kept = {array.ctypes.data for array in call.kept}
+    options = call.options
+    assert kept == {options.bias, options.mask, options.row_lengths, options.sinks}
+
+
 def test_backward(random):
     x, dy = random.normal(size=(2, 3, 12))
     y = rapt.softmax(x, scale=0.5)
@@ -75,13 +108,19 @@ def test_errors_have_the_library_s_words(random):
         ({"row_lengths": [-1, 1]}, "row_lengths"),
         ({"causal": "diagonal"}, "causal"),
         ({"causal": True, "causal_offset": 1}, "causal_offset"),
-        ({"bias": np.zeros((3, 4), np.float32)}, ""),
+        ({"bias": np.zeros((3, 4), np.float32)}, "bias has the shape"),
+        ({"bias": np.zeros((4, 1), np.float32)}, "bias has the shape"),
+        ({"mask": np.zeros((3, 4), bool)}, "mask has the shape"),
+        ({"sinks": [1.0, 2.0, 3.0]}, "sinks has the shape"),
+        ({"row_lengths": [1, 2, 3]}, "row_lengths has the shape"),
+        ({"scale": 0}, "scale"),
         ({"out": np.zeros((4, 2), np.float32)}, "out"),
     ]:
         with pytest.raises(ValueError, match=words):
             rapt.softmax(x, **options)
-    for options in ({"tau": 1.0}, {"out": np.zeros((2, 4))}):
-        with pytest.raises(TypeError):
+    for options, words in (({"axis": 0}, "no argument axis"), ({"out": np.zeros((2, 4))}, "float64"),
+                           ({"row_lengths": [1.5, 2.5]}, "row_lengths")):
+        with pytest.raises(TypeError, match=words):
             rapt.softmax(x, **options)
     read_only = np.zeros((2, 4), np.float32)
     read_only.flags.writeable = False

@@ -47,6 +47,26 @@ def test_elementwise(random, on_each_level):
     assert rapt.exp(out, out=out) is not None and np.array_equal(out, rapt.exp(x))
 
 
+def test_shapes_are_kept():
+    for shape in ((), (0,), (3, 0), (1, 1)):
+        x = np.ones(shape, np.float32)
+        for result in (rapt.scale(x, 2.0), rapt.exp(x), rapt.exp_sum(x)[0], rapt.convert(x, "f16")):
+            assert result.shape == shape
+    assert rapt.dot_rows(np.ones(3), np.ones((0, 3))).shape == (0,)
+
+
+def test_overlap(random):
+    x = random.normal(size=60).astype(np.float32)
+    for call in (lambda: rapt.exp(x[:40], out=x[1:41]), lambda: rapt.scale(x[1:41], 2.0, out=x[:40]),
+                 lambda: rapt.dot_rows(x[:4], x[4:20].reshape(4, 4), out=x[:4]),
+                 lambda: rapt.dot_rows(x[:4], x[4:20].reshape(4, 4), out=x[8:12])):
+        with pytest.raises(ValueError, match="overlaps"):
+            call()
+    table = x.reshape(4, 15)
+    expected = rapt.dot_rows(x[:4].copy(), table[:, 4:8].copy())
+    assert np.array_equal(rapt.dot_rows(x[:4], table[:, 4:8], out=table[2, 8:12]), expected)  # between rows
+
+
 def test_conversions(random):
     x = random.normal(size=1000).astype(np.float32)
     assert np.array_equal(rapt.convert(x, "f16"), x.astype(np.float16))

@@ -123,7 +123,7 @@ def empty(shape: tuple[int, ...], rapt_type: int, like: np.ndarray | None = None
 
 
 def _unit_stride(array: np.ndarray) -> bool:
-    return array.shape[-1] <= 1 or array.strides[-1] == array.itemsize
+    return array.ndim == 0 or array.shape[-1] <= 1 or array.strides[-1] == array.itemsize
 
 
 def _whole_strides(array: np.ndarray) -> bool:
@@ -143,7 +143,22 @@ def check_output(array: np.ndarray, name: str, shape: tuple[int, ...], rapt_type
         raise TypeError(f"{name} has elements of {array.dtype.name}")
     if not (_unit_stride(array) and _whole_strides(array)):
         raise ValueError(f"{name} must be contiguous in its last dimension")
+    if any(length > 1 and stride < 0 for length, stride in zip(shape, array.strides)):
+        raise ValueError(f"{name} has a negative stride")
     return writable(array, name)
+
+
+def refuse_overlap(array: np.ndarray, result: np.ndarray, name: str) -> None:
+    """For functions that check nothing: the output may be exactly the input, or lie elsewhere."""
+    if result.ctypes.data != array.ctypes.data and np.shares_memory(array, result):
+        raise ValueError(f"out overlaps {name} without being exactly {name}")
+
+
+def broadcast(array: np.ndarray, shape: tuple[int, ...], name: str) -> np.ndarray:
+    try:
+        return np.broadcast_to(array, shape)
+    except ValueError:
+        raise ValueError(f"{name} has the shape {array.shape}, which does not broadcast to {shape}") from None
 
 
 def tensor_strides(array: np.ndarray) -> Strides:

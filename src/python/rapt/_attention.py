@@ -17,20 +17,22 @@ def attention(q: Any, k: Any, v: Any, *, out: Any = None, return_lse: bool = Fal
               **options: Any) -> Any:
     """softmax(scale * q.kT) . v, without a matrix of scores.
 
-    q is [q_len][dim], [heads][q_len][dim] or [batch][heads][q_len][dim], of f32, f64, f16, or bf16 (as uint16). k and v
-    are alike, with fewer heads where query heads share them; int8 keys and values have k_scales and v_scales.
-    NumPy's arrays and tensors with DLPack are read where they lie, with any strides of the outer dimensions. An input
-    whose last dimension is not contiguous is copied. The result is out, or a new NumPy array; with return_lse, a pair
-    of it and the log-sum-exp of every row.
+    q is [q_len][dim], [heads][q_len][dim] or [batch][heads][q_len][dim], of f32, f64, f16, or bf16 (as uint16). k is
+    [batch][kv_heads][kv_len][dim] and v [batch][kv_heads][kv_len][v_dim], with as many dimensions as q. kv_heads divides
+    heads, and head h of q reads head h // (heads // kv_heads), as with PyTorch's enable_gqa; batches do not broadcast.
+    int8 keys and values have k_scales and v_scales. NumPy's arrays and tensors with DLPack are read where they lie, with any strides of the outer dimensions. An input
+    whose last dimension is not contiguous is copied. The result is out, or a new NumPy array, [batch][heads][q_len]
+    [v_dim]; with return_lse, a pair of it and the log-sum-exp of every row, [batch][heads][q_len].
 
     Options, all off by default; rapt.h has their formulas:
 
     scale           of the scores; 1/sqrt(dim) by default
-    causal          True or "bottom_right": the last query sees the last key; "top_left"
+    causal          True or "bottom_right": the last query sees the last key; "top_left": the first query sees the
+                    first key alone, as with PyTorch's is_causal
     causal_offset   query i sees the keys up to i + causal_offset
     window_left, window_right, window_chunk   the keys around its position that a query sees
     mask, bias      [batch][heads][q_len][kv_len]; missing dimensions and those of 1 repeat; False, -inf exclude a key
-    softcap, alibi_slopes, sinks, query_scales   further steps from dot product to score
+    softcap, alibi_slopes [heads], sinks [heads], query_scales [batch][heads][q_len]   further steps to a score
     kv_lengths      [batch], the keys of each sequence
     q_offsets, kv_offsets   [batch + 1]: sequences lie end to end in a q (k and v) of three dimensions
     block_table     [batch][pages]: k and v are [pages][heads][page_size][dim]
@@ -46,6 +48,8 @@ def attention(q: Any, k: Any, v: Any, *, out: Any = None, return_lse: bool = Fal
     call.options.out_strides = tensor_strides(four_dimensions(result, "out"))
     lse = call.new_lse() if return_lse else None
     threads = thread_count(threads)
+    if call.options.batch == 0:
+        return (result, lse) if return_lse else result
     workspace = count(C.rapt_attention_workspace, call.options)
     tasks = count(C.rapt_attention_tasks, call.options)
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import (DTYPES, arithmetic_type, as_array, as_mask, check_output, element_type, empty, readable, strides_of,
-                      tensor_strides)
+from ._arrays import (DTYPES, arithmetic_type, as_array, as_mask, broadcast, check_output, element_type, empty, readable,
+                      strides_of, tensor_strides)
 from ._library import ARITHMETIC, BF16, F16, F32, F64, AttentionOptions, Strides
-from ._rows import causal_fields
+from ._rows import causal_fields, scale_field
 
 BLOCK = 64  # keys of a block of packed keys
 _OUT_TYPES = {None: 0, "f32": F32, "f64": F64, "f16": F16, "bf16": BF16}
@@ -29,7 +29,7 @@ def _longest(offsets: np.ndarray) -> int:
 
 
 class AttentionCall:
-    def __init__(self, q: Any, k: Any, v: Any, *, causal: bool | str = False, causal_offset: int | None = None,
+    def __init__(self, q: Any, k: Any, v: Any, *, causal: bool | str | None = False, causal_offset: int | None = None,
                  mask: Any = None, bias: Any = None, query_scales: Any = None, alibi_slopes: Any = None,
                  sinks: Any = None, kv_lengths: Any = None, q_offsets: Any = None, kv_offsets: Any = None,
                  block_table: Any = None, packed_keys: bool = False, k_scales: Any = None, v_scales: Any = None,
@@ -38,9 +38,11 @@ class AttentionCall:
         for name in numbers:
             if name not in _NUMBERS:
                 raise TypeError(f"attention has no argument {name}")
+        numbers = {name: number for name, number in numbers.items() if number is not None}
+        numbers["scale"] = scale_field(numbers.get("scale"))
         for name in _NUMBERS[2:]:
-            if numbers.get(name, 0) < 0:
-                raise ValueError(f"{name} is negative")
+            if not 0 <= numbers.get(name, 0) < 1 << 63:
+                raise ValueError(f"{name} is {numbers[name]}: negative, or beyond 2^63")
         if arithmetic not in ARITHMETIC:
             raise ValueError(f"arithmetic is {arithmetic!r}, not one of {', '.join(ARITHMETIC)}")
         if out_type not in _OUT_TYPES:
@@ -99,6 +101,9 @@ class AttentionCall:
         q, v = four_dimensions(self.q, "q"), four_dimensions(self.v, "v")
         o.batch, o.q_heads, o.q_len, o.qk_dim = q.shape
         self._kv_batch, o.kv_heads, o.kv_len, o.v_dim = v.shape
+        for name, number in (("heads", o.kv_heads), ("elements in a row", o.v_dim)):
+            if number == 0:  # to the library: as many as q
+                raise ValueError(f"v has the shape {self.v.shape}: no {name}")
         o.q_strides, o.v_strides = tensor_strides(q), tensor_strides(v)
         outer = self.v.shape[:-2]
         if packed_keys:
@@ -135,6 +140,8 @@ class AttentionCall:
                 raise ValueError(f"block_table names page {table.max()} of {self._kv_batch}")
             o.page_size, o.block_table_stride, self._kv_batch = o.kv_len, table.shape[1], o.batch
             o.kv_len = table.shape[1] * o.page_size if longest is None else longest
+            if o.kv_len > table.shape[1] * o.page_size:
+                raise ValueError(f"kv_lengths holds {o.kv_len}, more than {table.shape[1]} pages of {o.page_size} keys")
         if self._kv_batch != o.batch:
             raise ValueError(f"q has {o.batch} sequences, k and v have {self._kv_batch}")
 
@@ -186,18 +193,14 @@ class AttentionCall:
         array = readable(array[(None,) * (4 - array.ndim)])
         if array.shape[-1] == 1:
             array = np.ascontiguousarray(np.broadcast_to(array, (*array.shape[:-1], wanted[-1])))
-        try:
-            whole = np.broadcast_to(array, wanted)
-        except ValueError:
-            raise ValueError(f"{name} has the shape {array.shape}, which does not broadcast to {wanted}") from None
         setattr(self.options, name, self._keep(array))
-        setattr(self.options, f"{name}_strides", tensor_strides(whole))
+        setattr(self.options, f"{name}_strides", tensor_strides(broadcast(array, wanted, name)))
 
     def _set_numbers(self, name: str, x: Any, shape: tuple[int, ...]) -> None:
         array = as_array(x, name).astype(DTYPES[self.number])
         if name != "query_scales" and array.shape != shape:
             raise ValueError(f"{name} has the shape {array.shape}, not {shape}")
-        setattr(self.options, name, self._keep(np.ascontiguousarray(np.broadcast_to(array, shape))))
+        setattr(self.options, name, self._keep(np.ascontiguousarray(broadcast(array, shape, name))))
 
     # ---- outputs, and the inputs of the gradient
 

@@ -6,14 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import (DTYPES, Rows, SUFFIXES, arithmetic_type, as_array, as_mask, as_rows, check_output, element_type, empty,
-                      input_rows)
+from ._arrays import (DTYPES, Rows, SUFFIXES, arithmetic_type, as_array, as_mask, as_rows, broadcast, check_output,
+                      element_type, empty, input_rows)
 from ._library import C, CAUSAL, F32, F64, REPEAT, SoftmaxOptions, check
 
 
-def causal_fields(causal: bool | str, causal_offset: int | None) -> dict[str, int]:
+def causal_fields(causal: bool | str | None, causal_offset: int | None) -> dict[str, int]:
     """Of both structs of options."""
+    if causal is None or isinstance(causal, np.bool_):
+        causal = bool(causal)
     if causal_offset is not None:
+        if abs(causal_offset) > 1 << 60:
+            raise ValueError(f"causal_offset is {causal_offset}, beyond 2^60")
         if causal not in (False, "offset"):
             raise ValueError("causal_offset says where causality begins: causal must not say it too")
         return {"causal": CAUSAL["offset"], "causal_offset": causal_offset}
@@ -25,11 +29,20 @@ def causal_fields(causal: bool | str, causal_offset: int | None) -> dict[str, in
     return {"causal": mode}
 
 
-def _matrix(array: np.ndarray, rows: Rows) -> tuple[np.ndarray, int]:
+def scale_field(scale: float | None) -> float:
+    """The library's 0 is its default, which is None here."""
+    if scale is None:
+        return 0.0
+    if scale == 0:
+        raise ValueError("scale is 0")
+    return scale
+
+
+def _matrix(array: np.ndarray, rows: Rows, name: str) -> tuple[np.ndarray, int]:
     """A matrix of the options and its stride. One row serves all rows."""
+    whole = broadcast(array, rows.array.shape, name)
     if array.size == rows.cols and rows.rows != 1:
         return np.ascontiguousarray(array.reshape(rows.cols)), REPEAT
-    whole = np.broadcast_to(array, rows.array.shape)
     flat = as_rows(whole) or as_rows(np.ascontiguousarray(whole))
     return flat.array, flat.stride if flat.stride != flat.cols else 0
 
@@ -37,17 +50,25 @@ def _matrix(array: np.ndarray, rows: Rows) -> tuple[np.ndarray, int]:
 class _Call:
     """The options of one call, and the arrays that they point to."""
 
-    def __init__(self, rows: Rows, number: Any, *, scale: float = 0.0, softcap: float = 0.0, bias: Any = None,
-                 mask: Any = None, row_lengths: Any = None, causal: bool | str = False,
-                 causal_offset: int | None = None, sinks: Any = None, empty_rows_are_zero: bool = False) -> None:
+    def __init__(self, rows: Rows, number: Any, *, scale: float | None = None, softcap: float = 0.0, bias: Any = None,
+                 mask: Any = None, row_lengths: Any = None, causal: bool | str | None = False,
+                 causal_offset: int | None = None, sinks: Any = None, empty_rows_are_zero: bool = False,
+                 **unknown: Any) -> None:
+        for name in unknown:
+            raise TypeError(f"softmax and its relatives have no argument {name}")
         self.kept: list[np.ndarray] = []
-        fields: dict[str, Any] = {"scale": scale, "softcap": softcap, **causal_fields(causal, causal_offset)}
+        fields: dict[str, Any] = {"scale": scale_field(scale), "softcap": softcap}
+        causality = causal_fields(causal, causal_offset)
+        if causality and rows.array.ndim > 2:
+            row_lengths = _causal_lengths(rows.array.shape, row_lengths, **causality)
+        else:
+            fields |= causality
         fields["empty_rows_are_zero"] = int(empty_rows_are_zero)
         if bias is not None:
-            array, fields["bias_stride"] = _matrix(np.asarray(as_array(bias, "bias"), number), rows)
+            array, fields["bias_stride"] = _matrix(np.asarray(as_array(bias, "bias"), number), rows, "bias")
             fields["bias"] = self._address(array)
         if mask is not None:
-            array, fields["mask_stride"] = _matrix(as_mask(mask, "mask"), rows)
+            array, fields["mask_stride"] = _matrix(as_mask(mask, "mask"), rows, "mask")
             fields["mask"] = self._address(array)
         if row_lengths is not None:
             fields["row_lengths"] = self._per_row(row_lengths, "row_lengths", rows, np.uintp)
@@ -60,10 +81,30 @@ class _Call:
         return array.ctypes.data
 
     def _per_row(self, x: Any, name: str, rows: Rows, dtype: Any) -> int:
-        array = as_array(x, name)
-        if name == "row_lengths" and array.size > 0 and array.min() < 0:
-            raise ValueError("row_lengths holds a negative length")
-        return self._address(np.ascontiguousarray(np.broadcast_to(array.astype(dtype), rows.array.shape[:-1])))
+        array = as_array(x, name) if name == "sinks" else _lengths(x)
+        return self._address(np.ascontiguousarray(broadcast(array.astype(dtype), rows.array.shape[:-1], name)))
+
+
+def _lengths(x: Any) -> np.ndarray:
+    lengths = as_array(x, "row_lengths")
+    if lengths.size > 0 and lengths.dtype.kind not in "iu":
+        raise TypeError(f"row_lengths has elements of {lengths.dtype.name}, not integers")
+    if lengths.size > 0 and lengths.min() < 0:
+        raise ValueError("row_lengths holds a negative length")
+    return lengths
+
+
+def _causal_lengths(shape: tuple[int, ...], lengths: Any, causal: int, causal_offset: int = 0) -> np.ndarray:
+    """Causality of each matrix [..., rows, cols], as lengths of rows: the library's begins once, at the first of all rows."""
+    *_, rows, cols = shape
+    if causal == CAUSAL["bottom_right"]:
+        causal_offset = cols - rows
+    seen = np.clip(np.arange(rows) + min(max(causal_offset, -rows), cols) + 1, 0, cols)
+    seen = np.broadcast_to(seen, shape[:-1])
+    if lengths is None:
+        return seen
+    lengths = broadcast(_lengths(lengths), shape[:-1], "row_lengths")
+    return np.where(lengths > cols, lengths, np.minimum(lengths, seen))  # the library refuses too long a row
 
 
 def _output(out: Any, rows: Rows, rapt_type: int) -> tuple[np.ndarray, Rows]:
@@ -93,11 +134,13 @@ def softmax(x: Any, *, out: Any = None, **options: Any) -> np.ndarray:
     """exp(s) / sum of exp(s) over the last dimension, where s is made of x by the options.
 
     scale=1, softcap=0: s = scale * x, then softcap * tanh(s / softcap). bias: added to s; -inf excludes.
-    mask: False excludes. Both may lack dimensions, or repeat them. row_lengths: a number of columns per row.
-    causal=True ("bottom_right"), "top_left", or causal_offset=n: row r sees the columns up to r + n.
-    sinks: a logit per row that joins the sum alone. empty_rows_are_zero=True: a row of -inf gives 0, not NaN.
+    mask: False excludes. Both broadcast to the shape of x. row_lengths: a number of columns per row.
+    causal=True ("bottom_right"), "top_left", or causal_offset=n: in each matrix of the last two dimensions, row r
+    sees the columns up to r + n. "bottom_right" lets the last row see the last column.
+    sinks: a logit per row that joins the sum alone. row_lengths and sinks broadcast to x.shape[:-1].
+    empty_rows_are_zero=True: a row of -inf gives 0, not NaN.
 
-    x is f32, f64, f16, or bf16 (uint16). out may be x.
+    x is f32, f64, f16, or bf16 (uint16). out may be x. The result has the shape and type of x.
     """
     return _row_function("softmax", x, out, options)
 
@@ -108,7 +151,7 @@ def log_softmax(x: Any, *, out: Any = None, **options: Any) -> np.ndarray:
 
 
 def logsumexp(x: Any, **options: Any) -> np.ndarray:
-    """log of the sum of exp(s) of each row, with softmax's options. x is f32 or f64."""
+    """log of the sum of exp(s) of each row, [...] of an x of [..., cols], with softmax's options. x is f32 or f64."""
     rows = input_rows(x, "x")
     rapt_type = element_type(rows.array, "x")
     if rapt_type not in (F32, F64):

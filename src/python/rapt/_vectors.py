@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import (DTYPES, SUFFIXES, arithmetic_type, as_array, check_output, element_type, empty)
+from ._arrays import (DTYPES, SUFFIXES, arithmetic_type, as_array, check_output, element_type, empty, refuse_overlap)
 from ._library import BF16, C, F16, F32, F64, I8
 
 _TYPE_NAMES = {"f16": F16, "bf16": BF16, "f32": F32}
@@ -48,6 +48,9 @@ def dot_rows(query: Any, rows: Any, scale: float = 1.0, out: Any = None) -> np.n
         result = empty((len(rows),), result_type)
     else:
         result = check_output(as_array(out, "out"), "out", (len(rows),), (result_type,))
+        for name, array in (("query", query), ("rows", rows)):
+            if np.shares_memory(array, result):
+                raise ValueError(f"out overlaps {name}")
     getattr(C, f"rapt_dot_rows_{suffix}")(
         query.ctypes.data, rows.ctypes.data, rows.strides[0] // rows.itemsize, len(rows), len(query), scale,
         result.ctypes.data)
@@ -55,13 +58,14 @@ def dot_rows(query: Any, rows: Any, scale: float = 1.0, out: Any = None) -> np.n
 
 
 def _elementwise(x: Any, out: Any, result_type: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    array = np.ascontiguousarray(as_array(x, "x"))
+    array = np.asarray(as_array(x, "x"), order="C")
     result_type = result_type or element_type(array, "x")
     if out is None:
         return array, empty(array.shape, result_type, array)
     result = check_output(as_array(out, "out"), "out", array.shape, (result_type,))
     if not result.flags.c_contiguous:
         raise ValueError("out is not contiguous")
+    refuse_overlap(array, result, "x")
     return array, result
 
 
@@ -93,7 +97,7 @@ def convert(x: Any, to: str) -> np.ndarray:
     target = _TYPE_NAMES.get(to)
     if target is None:
         raise ValueError(f"to is {to!r}, not one of {', '.join(_TYPE_NAMES)}")
-    array = np.ascontiguousarray(as_array(x, "x"))
+    array = np.asarray(as_array(x, "x"), order="C")
     source = element_type(array, "x")
     if (source == F32) == (target == F32) or source not in _TYPE_NAMES.values():
         raise TypeError(f"x has elements of {array.dtype.name}: no conversion to {to}")
