@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The recipes of cmake/recipes keep step with the checkout: their version, their options, and the files that they take."""
+"""The recipes and the changelog keep step with the checkout: versions, options, and the files that recipes take."""
 
 import ast
 import json
@@ -31,6 +31,9 @@ check(port["version-semver"] == version, f"vcpkg.json has version {port['version
 for stated in re.findall(r'version\("([0-9.]+)"|rapt@([0-9.]+)', spack):
     stated = stated[0] or stated[1]
     check(stated == version, f"package.py has version {stated}, rapt.h {version}")
+bits = re.search(r"^#define RAPT_BITS_VERSION (\d+)", header, re.M)[1]
+newest = re.search(r"^## .*", (ROOT / "CHANGELOG.md").read_text(), re.M)[0]
+check(newest == f"## {version}, bits {bits}", f"CHANGELOG.md begins with '{newest}', rapt.h has {version}, bits {bits}")
 
 cmake = "\n".join(path.read_text() for path in [ROOT / "CMakeLists.txt", *sorted((ROOT / "cmake").glob("*.cmake"))])
 options = set(re.findall(r"option\((\w+)", cmake)) | set(re.findall(r"set\((\w+) [^)]* CACHE ", cmake))

@@ -55,7 +55,7 @@ class Rapt(ConanFile):
 
     def build_requirements(self):
         # Headers that the users of the package do not need.
-        self.test_requires("xsimd/[>=9]")
+        self.test_requires("xsimd/[>=8.1]")
         if self.options.validate:
             for requirement in ("cli11/[>=2]", "nlohmann_json/[>=3]", "fmt/[>=9]"):
                 self.test_requires(requirement)
