@@ -1,6 +1,14 @@
-"""Spack, beside a checkout: spack repo add cmake/recipes/spack && spack dev-build rapt@0.2.0"""
+"""Spack, beside a checkout: spack repo add cmake/recipes/spack && spack dev-build rapt@0.2.0
+
++shared builds librapt.so, ~validate leaves rapt-validate out.
+"""
 
 from spack.package import *
+
+try:  # Spack 1; before, spack.package has it
+    from spack_repo.builtin.build_systems.cmake import CMakePackage
+except ImportError:
+    pass
 
 
 class Rapt(CMakePackage):
@@ -15,7 +23,7 @@ class Rapt(CMakePackage):
     depends_on("c", type="build")
     depends_on("cxx", type="build")
     depends_on("cmake@3.25:", type="build")
-    depends_on("xsimd@9:", type="build")
+    depends_on("xsimd@8.1:14", type="build")
     with when("+validate"):
         depends_on("cli11", type="build")
         depends_on("nlohmann-json", type="build")

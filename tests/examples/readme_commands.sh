@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# Runs the commands of README.md's `sh` blocks, line by line, in a copy of the checkout. Every line is run, or named here with
+# the reason why not; a line that is neither fails, and so does a name here that README.md has no more.
+#
+# readme_commands.sh [--full] SOURCE_DIR WORK_DIR VALIDATE_DIR: the library is the scalar level alone, which is installed in
+# WORK_DIR instead of /usr/local. VALIDATE_DIR holds a rapt-validate of all levels. --full: what takes minutes, with all levels.
+set -euo pipefail
+full=false
+if [[ $1 == --full ]]; then
+  full=true
+  shift
+fi
+source_dir=$1 work=$2 validate_dir=$3
+readme=$source_dir/README.md checkout=$work/checkout prefix=$work/usr/local
+
+# What a command needs of this machine: `run`, `minutes` (run by --full), or a reason to leave it out.
+wheel="tests/python/run.sh does the same, and tests the result"
+declare -A how=(
+  ['./bench/run']="minutes on an idle machine; the commands with --filter run it"
+  ['./tests/run']="runs this test"
+  ['apt-get install cmake ninja-build g++ binutils pkg-config libxsimd-dev']=packages
+  ['cmake --preset release && cmake --build --preset release']=run
+  ['cmake --install build/release --prefix /usr/local']=run
+  ['cc app.c $(pkg-config --cflags --libs --static rapt) -o app && ./app']=output
+  ['apt-get install python3-pip python3-venv python3-setuptools python3-wheel python3-numpy']=packages
+  ['python3 -m venv --system-site-packages environment && . environment/bin/activate']="$wheel"
+  ['pip wheel . --no-build-isolation --no-deps && pip install --no-deps rapt-*.whl']="$wheel"
+  ['cc app.c $(pkg-config --cflags --libs rapt) -o app']=shared
+  ['./tests/see_why']=minutes
+  ['./bench/run --peers']="as ./bench/run"
+  ["./bench/run --peers --filter '^exp_f32/.*/L1\$'"]=bench
+  ["./bench/run --filter '^attention.*/llama-3-8b'"]=bench
+  ['./bench/compare old.json new.json']=compare
+  ['rapt-validate']=minutes
+  ['rapt-validate --quick']=run
+  ['rapt-validate --exhaustive']="the test exp_exhaustive computes the same"
+)
+
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+
+rm -rf "$checkout" "$prefix"
+mkdir -p "$checkout" "$prefix"
+tar -C "$source_dir" --exclude=./build --exclude=./.git -cf - . | tar -C "$checkout" -xf -
+cd "$checkout"
+awk -v block=1 -v language=c -f tests/examples/extract.awk README.md >app.c
+export PATH=$prefix/bin:$validate_dir:$PATH PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib
+small=
+if ! $full; then small=" -DRAPT_LEVELS=scalar -DRAPT_BUILD_VALIDATE=OFF"; fi
+
+# execute COMMAND: as the README has it, except for the place of the installation and the levels.
+execute() {
+  local command=${1//\/usr\/local/$prefix}
+  command=${command/--preset release/--preset release -DCMAKE_INSTALL_LIBDIR=lib$small}
+  echo "-- $command"
+  bash -euo pipefail -c "$command" >"$work/command.log" 2>&1 || { tail -n 40 "$work/command.log" >&2; fail "$1"; }
+}
+
+ran=0
+declare -A seen=()
+while IFS= read -r line; do
+  command=$(sed 's/ *#.*//' <<<"$line")
+  if [[ -z $command ]]; then continue; fi
+  action=${how[$command]-}
+  seen[$command]=1
+  if [[ $action =~ ^(minutes|bench|compare)$ ]] && ! $full; then continue; fi
+  case $action in
+    '') fail "README.md has a command that no test runs: $command" ;;
+    run | minutes) execute "$command" ;;
+    packages) # of a machine that runs this test, all are there
+      if command -v dpkg-query >/dev/null; then dpkg-query -W ${command#apt-get install } >/dev/null || fail "$command"; fi ;;
+    output)
+      execute "$command"
+      diff <(awk -v block=1 -v language=text -f tests/examples/extract.awk README.md) "$work/command.log" || fail "$command" ;;
+    shared) # BUILD_SHARED_LIBS, as the sentence before it says
+      rm -r "$prefix"
+      execute "cmake --preset release -DBUILD_SHARED_LIBS=ON && cmake --build --preset release"
+      execute "cmake --install build/release --prefix /usr/local"
+      execute "$command"
+      ldd app | grep -q "librapt.so.* => $prefix/lib" || fail "$command: app is not linked with librapt.so"
+      ./app >/dev/null ;;
+    bench)
+      execute "$command --quick"
+      cp build/bench/results-filtered.json old.json
+      cp old.json new.json ;;
+    compare) execute "$command" ;;
+    *) continue ;;
+  esac
+  ran=$((ran + 1))
+done < <(awk '/^```sh$/ { inside = 1; next } /^```$/ { inside = 0 } inside' "$readme")
+for command in "${!how[@]}"; do
+  if [[ -z ${seen[$command]-} ]]; then fail "README.md no longer has: $command"; fi
+done
+echo "README.md: $ran of ${#how[@]} commands ran"
