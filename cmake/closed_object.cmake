@@ -82,7 +82,7 @@ elseif(NOT CMAKE_OBJCOPY)
   set(missing "objcopy (Debian, Ubuntu: binutils; for a cross compiler binutils-<its triplet>), which CMAKE_OBJCOPY may name")
 else()
   set(try "${PROJECT_BINARY_DIR}/CMakeFiles/rapt_empty")
-  execute_process(COMMAND ${RAPT_COMPILER} -x c++ -c /dev/null -o "${try}.o" OUTPUT_QUIET ERROR_QUIET)
+  execute_process(COMMAND ${RAPT_COMPILER} -c "${RAPT_EMPTY}" -o "${try}.o" OUTPUT_QUIET ERROR_QUIET)
   execute_process(COMMAND ${RAPT_CLOSE_COMMAND} "${try}.o" -o "${try}_closed.o" RESULT_VARIABLE failed
                   ERROR_VARIABLE complaint)
   if(failed)

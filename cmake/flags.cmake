@@ -34,10 +34,14 @@ if(CMAKE_CXX_COMPILER_TARGET AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   list(APPEND RAPT_COMPILER --target=${CMAKE_CXX_COMPILER_TARGET})
 endif()
 
+# An empty source. Windows has no /dev/null.
+set(RAPT_EMPTY "${PROJECT_BINARY_DIR}/CMakeFiles/rapt_empty.cpp")
+file(WRITE "${RAPT_EMPTY}" "")
+
 # rapt_macros(result flag...): the predefined macros that name the processor, the arithmetic, and the instructions that
 # the compiler may use by itself. Empty if the compiler refuses the flags.
 function(rapt_macros result)
-  execute_process(COMMAND ${RAPT_COMPILER} ${ARGN} -dM -E -x c++ /dev/null
+  execute_process(COMMAND ${RAPT_COMPILER} ${ARGN} -dM -E -x c++ "${RAPT_EMPTY}"
                   OUTPUT_VARIABLE text ERROR_QUIET RESULT_VARIABLE failed)
   set(arithmetic "FLT_EVAL_METHOD|FAST_MATH|FINITE_MATH_ONLY|(ASSOCIATIVE|RECIPROCAL|ROUNDING)_MATH|NO_SIGNED_ZEROS")
   set(x86 "S?SSE[0-9_]*|(AVX|APX|FMA|BMI|F16C|XOP|TBM|LZCNT|POPCNT|MOVBE|GFNI)[A-Z0-9_]*")
@@ -53,7 +57,7 @@ endfunction()
 # rapt_predefined(result flag...): the names of the predefined macros whose value is 1, as that of an instruction set's
 # macro is. __FP_FAST_FMA tells the speed of an instruction that __FMA__ stands for.
 function(rapt_predefined result)
-  execute_process(COMMAND ${RAPT_COMPILER} ${ARGN} -dM -E -x c++ /dev/null OUTPUT_VARIABLE text ERROR_QUIET)
+  execute_process(COMMAND ${RAPT_COMPILER} ${ARGN} -dM -E -x c++ "${RAPT_EMPTY}" OUTPUT_VARIABLE text ERROR_QUIET)
   string(REGEX MATCHALL "#define __[A-Za-z0-9_]+ 1\n" macros "${text}")
   list(TRANSFORM macros REPLACE "#define ([A-Za-z0-9_]+) 1\n" "\\1")
   list(FILTER macros EXCLUDE REGEX "^__FP_FAST_FMA")

@@ -29,8 +29,8 @@ set(RAPT_ISA_ROWS
 #   four vectors of exp                         | 36.9 / 16.5 | 38.9 / 18.2                        | 40.8 / 17.0
 set(RAPT_ISA_FLAGS_neon_GNU -fno-schedule-insns)
 
-# gcc spills vectors to a stack that Windows aligns to 16 bytes alone, by moves that fault there (gcc's bug 54412). The
-# assembler makes unaligned moves of them, which are as fast at an aligned address.
+# gcc spills vectors by aligned moves to a stack that Windows aligns to 16 bytes alone (gcc's bug 54412, which Debian's gcc
+# has a patch for). GNU as 2.38 makes unaligned moves of them, which are as fast at an aligned address.
 if(WIN32)
   set(RAPT_ISA_FLAGS_avx2_GNU -Wa,-muse-unaligned-vector-move)
 endif()

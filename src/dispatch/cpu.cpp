@@ -10,6 +10,8 @@
 #endif
 #elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
+#elif defined(__aarch64__) && defined(__APPLE__)
+#include <sys/sysctl.h>
 #endif
 
 namespace rapt {
@@ -77,18 +79,35 @@ CpuFeatures detect_features() {
 
 #elif defined(__aarch64__)
 
+#if defined(__APPLE__)
+namespace {
+
+// Systems older than a feature do not know its name.
+bool is_optional_feature(const char *sysctl) {
+  int value = 0;
+  std::size_t size = sizeof value;
+  return sysctlbyname(sysctl, &value, &size, nullptr, 0) == 0 && value != 0;
+}
+
+}  // namespace
+#endif
+
 CpuFeatures detect_features() {
-#if defined(__linux__)
   CpuFeatures features;
+#if defined(__linux__)
   const unsigned long hwcap = getauxval(AT_HWCAP), hwcap2 = getauxval(AT_HWCAP2);
-#define ARM64_FEATURE(feature, name, macro, word, bit) \
+#define ARM64_FEATURE(feature, name, macro, word, bit, sysctl) \
   if ((word >> bit) & 1) features.usable.add(Feature::feature);
 #include "dispatch/features.def"
+#elif defined(__APPLE__)
+#define ARM64_FEATURE(feature, name, macro, word, bit, sysctl) \
+  if (is_optional_feature(sysctl)) features.usable.add(Feature::feature);
+#include "dispatch/features.def"
+#else
+  features.usable.add(Feature::asimd);  // every other ABI requires it
+#endif
   features.reported = features.usable;
   return features;
-#else
-  return {FeatureSet(Feature::asimd), FeatureSet(Feature::asimd), {}};  // every other ABI requires it
-#endif
 }
 
 #else

@@ -56,6 +56,32 @@ float (*volatile escapes)(float) = twice;"
 cp inline.o rapt_avx512.o
 expect_refusal "an inline function's weak copy" object avx512 rapt_avx512.o
 
+# The compiler's way to keep levels apart: an inline function of its namespaces may be there, no other. The build's own
+# check (cmake/check_symbols.cmake) says the same.
+part="#define rapt rapt_avx512
+$table"
+check_symbols() { # OBJECT
+  cmake -DNM=nm -DLEVEL=avx512 "-DOBJECTS=$PWD/$1" "-DOUTPUT=$PWD/symbols" -P "$source_dir/cmake/check_symbols.cmake" >output 2>&1
+}
+compile part.o -march=x86-64-v4 <<<"$part
+namespace rapt {
+template <class T> float twice(T x) { return x + x; }
+float (*volatile escapes)(float) = twice<float>;
+}"
+"$audit" part avx512 part.o
+check_symbols part.o
+compile part.o -march=x86-64-v4 <<<"$part
+inline float twice(float x) { return x + x; }
+namespace rapt { float (*volatile escapes)(float) = twice; }"
+expect_refusal "an inline function's weak copy in a part" part avx512 part.o
+if check_symbols part.o; then
+  echo "MISSED: an inline function's weak copy, by the build's check"
+  missed=$((missed + 1))
+else
+  echo "caught: an inline function's weak copy, by the build's check ($(grep -m 1 _Z output))"
+  caught=$((caught + 1))
+fi
+
 compile constructor.o -march=x86-64-v4 <<<"$table
 static const float value = *reinterpret_cast<volatile float *>(16);
 float (*volatile escapes)() = [] { return value; };"

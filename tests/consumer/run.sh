@@ -183,9 +183,17 @@ if needed=$(readelf -d "$work_dir/plain_c" 2>/dev/null) && grep -E 'NEEDED.*(std
   fail "librapt.a made a C program need more than libc and libm"
 fi
 
+if command -v ld.lld >/dev/null; then
+  "$cc" "$consumer_dir/program/main.c" -I"$prefix/include" "$prefix/lib/librapt.a" -lm -fuse-ld=lld -o "$work_dir/plain_c_lld"
+  run_program "librapt.a linked by lld" "$work_dir/plain_c_lld"
+else
+  echo "skipped: lld: there is no ld.lld"
+fi
+
 # rapt alone is built, so that there is no rapt-validate to install. With -ffast-math on its link line a shared library would
-# flush subnormals to zero in every process that loads it.
+# flush subnormals to zero in every process that loads it. The compiler keeps its levels apart, as where GNU ld is missing.
 configure "$source_dir" "$work_dir/shared" -DBUILD_SHARED_LIBS=ON -DCMAKE_INSTALL_LIBDIR=lib -DRAPT_LEVELS=scalar \
+  -DRAPT_CLOSE=compiler \
   "-DCMAKE_C_FLAGS=-Ofast -ffast-math" "-DCMAKE_CXX_FLAGS=-Ofast -ffast-math"
 build_in "$work_dir/shared" --target rapt
 install_moved "$work_dir/shared" shared
@@ -259,7 +267,10 @@ says "rapt: levels: scalar; left out by RAPT_LEVELS: $vector_level" -DRAPT_LEVEL
 says "RAPT_LEVELS names 'avx3'. rapt's levels are: $(levels_for '[a-z0-9]+')" "-DRAPT_LEVELS=avx2;avx3"
 says "RAPT_LEVELS chooses the levels that are compiled" -DRAPT_ISAS=scalar
 says "libxsimd-dev" -DRAPT_FETCH_XSIMD=OFF -DCMAKE_IGNORE_PATH=/usr/include
-says "rapt needs objcopy (Debian, Ubuntu: binutils" -DCMAKE_OBJCOPY=
+says "the compiler keeps the levels apart: the linker's way needs objcopy (Debian, Ubuntu: binutils" -DCMAKE_OBJCOPY=
+says "RAPT_CLOSE=linker needs objcopy" -DCMAKE_OBJCOPY= -DRAPT_CLOSE=linker
+says "RAPT_CLOSE is 'nothing', but must be linker, compiler or empty" -DRAPT_CLOSE=nothing
+says "rapt needs nm (Debian, Ubuntu: binutils or llvm)" -DCMAKE_NM= -DRAPT_CLOSE=compiler
 says "the compile flag -D__FAST_MATH__ would change" "-DCMAKE_CXX_FLAGS=-O2 -D__FAST_MATH__"
 cat >"$work_dir/without_bfd" <<WRAPPER
 #!/bin/sh
@@ -267,7 +278,7 @@ case "\$*" in *-fuse-ld=bfd*) echo "cannot find 'ld'" >&2; exit 1 ;; esac
 exec $cxx "\$@"
 WRAPPER
 chmod +x "$work_dir/without_bfd"
-says "rapt needs GNU ld, as ld.bfd (Debian, Ubuntu: binutils" "-DCMAKE_CXX_COMPILER=$work_dir/without_bfd"
+says "the compiler keeps the levels apart: the linker's way needs GNU ld, as ld.bfd (Debian, Ubuntu: binutils" "-DCMAKE_CXX_COMPILER=$work_dir/without_bfd"
 
 # The compiler is asked, as a toolchain file need not name the processor.
 if command -v aarch64-linux-gnu-g++ >/dev/null; then

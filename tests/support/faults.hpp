@@ -12,7 +12,7 @@ struct Fault {
   bool unknown_instruction = false;
 };
 
-// Writes what runs into `text`. It is called in the middle of a fault, and so may call little else.
+// Writes what runs into `text`. It is called where the fault happens, and so allocates nothing.
 using Describe = void (*)(char *text, std::size_t size);
 
 // From now on a fault outside of survives(), and abort(), print "FAIL: <fault> in <what runs>" and end the

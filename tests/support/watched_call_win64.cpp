@@ -138,7 +138,6 @@ rapt_test_change_xmm6:
   xorps %xmm6, %xmm6
   ret
 rapt_test_change_upper_xmm15:
-  movhlps %xmm15, %xmm15
   unpcklpd %xmm15, %xmm15
   ret
 )");

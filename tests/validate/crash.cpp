@@ -43,7 +43,7 @@ test::Outcome run_caught(const test::KernelCase &kernel, const test::Problem &pr
   if (test::survives(Call::run, &call, fault)) return std::move(call.outcome);
   test::write_fp_control(control);
   survived += 1;
-  char text[96];
+  char text[160];
   const char *meaning =
       fault.unknown_instruction ? " (an instruction that this CPU or its system does not have) at" : " at";
   std::snprintf(text, sizeof text, "crashed: %s%s %p", fault.name, meaning, fault.address);

@@ -49,8 +49,8 @@ use() {
 build static rapt_windows_tests "$@"
 ctest --test-dir "$work/static" -L '^windows$' --output-on-failure --no-tests=error -j "$jobs" --output-junit "$work/static/tests.xml"
 use static
-# Equal objects but for their exports: one level shows what a DLL changes.
-build dll rapt-validate -DBUILD_SHARED_LIBS=ON -DRAPT_LEVELS=avx2
+# One vector level shows what a DLL changes.
+build dll rapt-validate -DBUILD_SHARED_LIBS=ON -DRAPT_LEVELS=avx2 "$@"
 use dll
 run_program "$work/dll-prefix/bin/rapt-validate.exe" --quick
 
