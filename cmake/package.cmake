@@ -1,4 +1,5 @@
-# Debian packages by cpack: the shared library, its development files, and rapt-validate.
+# Debian packages by cpack: the shared library, its development files, and rapt-validate. Beside what the build needs, cpack
+# needs dpkg-dev and help2man.
 #
 #   cmake -B build/deb -DRAPT_PACKAGE=ON -DBUILD_SHARED_LIBS=ON -DCMAKE_INSTALL_PREFIX=/usr && cmake --build build/deb
 #   cpack --config build/deb/CPackConfig.cmake -G DEB -B build/deb/packages

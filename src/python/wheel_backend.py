@@ -26,7 +26,9 @@ VERSION = ".".join(
 
 
 def cmake(*arguments: object) -> None:
-    subprocess.run(["cmake", *map(str, arguments)], check=True)
+    # CMake's own choice is make, which a machine with Ninja may lack.
+    environment = {"CMAKE_GENERATOR": "Ninja"} if shutil.which("ninja") else {}
+    subprocess.run(["cmake", *map(str, arguments)], check=True, env=environment | os.environ)
 
 
 class BuildWithLibrary(build_py):

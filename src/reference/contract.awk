@@ -12,7 +12,8 @@ FNR == 1 {
   close_code()
   name = FILENAME
   gsub(/.*\/|\.hpp$/, "", name)
-  print "\n## " name "\n"
+  gsub(/_/, " ", name)
+  print "\n## " toupper(substr(name, 1, 1)) substr(name, 2) "\n"
 }
 /^(#|namespace|}  \/\/ namespace|$)/ && !in_code { if (/^$/) print ""; next }
 /^\/\/   / { if (!in_code) print "\n```"; in_code = 1; print substr($0, 4); next }

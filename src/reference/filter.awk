@@ -1,13 +1,15 @@
 # Doxygen's input filter for the headers, whose comments are plain C: a comment becomes documentation of what follows it, a line
 # of dashes a group, and an indented part keeps its columns.
 function close_table() { if (in_table) print "@endverbatim"; in_table = 0 }
-# A part of a comment: its text without the stars.
+# A part of a comment: its text without the stars. Indented lines below an item of a list belong to it.
 function put(text) {
-  if (text ~ /^  / && text !~ /^  *[-*] /) {
+  in_list = text ~ /^ *[-*] / || in_list && text ~ /^  /
+  if (text ~ /^  / && !in_list) {
     if (!in_table) print "@verbatim"
     in_table = 1
   } else {
     close_table()
+    gsub(/ \. /, " \\&middot; ", text)  # a product: a dot before a space would end the brief description
   }
   print text
 }
