@@ -34,9 +34,10 @@ void for_each_adapter(Use use) {
 TEST_CASE("every part is called once") {
   for_each_adapter([](const auto &parts) {
     for (const std::size_t n : {1, 2, 3, 16}) {
-      std::vector<std::atomic<int>> calls(n);
+      std::vector<std::atomic<int>> calls(n + 1);
       parts(n, [&](std::size_t i) { ++calls[i]; });
-      CHECK(std::all_of(calls.begin(), calls.end(), [](const auto &count) { return count == 1; }));
+      CHECK(std::all_of(calls.begin(), calls.end() - 1, [](const auto &count) { return count == 1; }));
+      CHECK(calls[n] == 0);
     }
   });
 }
