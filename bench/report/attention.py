@@ -23,19 +23,20 @@ def attention(results: Results) -> str:
         )
     parts += [_option_costs(results, kernel) for kernel in kernels]
     if results.scaling:
-        align = "t   "
-        rows = [
-            markup.row(
-                [one["size"] if one["threads"] == 1 else "", str(one["threads"]), markup.time(one["seconds"]),
-                 markup.ratio(one["speed_up"])],
-                align, group_begins=one["threads"] == 1,
-            )
-            for one in results.scaling
-        ]  # fmt: skip
+        align = "tt   "
+        rows = []
+        last = ""
+        for one in results.scaling:
+            begins = one["size"] != last
+            last = one["size"]
+            cells = [last if begins else "", one["adapter"], str(one["threads"]), markup.time(one["seconds"]),
+                     markup.ratio(one["speed_up"])]  # fmt: skip
+            rows.append(markup.row(cells, align, group_begins=begins))
         parts.append(
             f"<h3>Tasks on threads, attention_f32, {markup.escape(results.scaling[0]['isa'])}</h3>\n"
-            "<p>Wall time, the best of several calls; a decode is split into chunks of keys. Other programs on the "
-            "machine slow it down.</p>\n" + markup.table(["size", "threads", "time", "speed-up"], align, rows)
+            "<p>By the adapters of rapt/parallel.hpp. Wall time, the best of many calls, and the speed-up over the plain "
+            "call. A decode is split into chunks of keys. Other programs on the machine slow it down.</p>\n"
+            + markup.table(["size", "threads by", "threads", "time", "speed-up"], align, rows)
         )
     return "".join(parts) or markup.none("This run has no attention.")
 

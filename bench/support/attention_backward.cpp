@@ -38,29 +38,20 @@ AttentionGradientProblem<T> AttentionGradientBuffers<T>::problem() const {
           .scratch_bytes = scratch_.size() * sizeof(T)};
 }
 
-namespace {
-
 template <class T>
-struct Arguments {
-  rapt_attention_options options;
-  rapt_attention_gradients gradients = RAPT_ATTENTION_GRADIENTS_INIT;
-
-  explicit Arguments(const AttentionGradientProblem<T> &problem)
-      : options(attention_options<T>(problem.forward.shape)) {
-    options.lse = const_cast<T *>(problem.lse);  // rapt only reads it
-    gradients.out = problem.forward.out;
-    gradients.dout = problem.dout;
-    gradients.dq = problem.dq;
-    gradients.dk = problem.dk;
-    gradients.dv = problem.dv;
-  }
-};
-
-}  // namespace
+AttentionGradientArguments<T>::AttentionGradientArguments(const AttentionGradientProblem<T> &problem)
+    : options(attention_options<T>(problem.forward.shape)) {
+  options.lse = const_cast<T *>(problem.lse);  // rapt only reads it
+  gradients.out = problem.forward.out;
+  gradients.dout = problem.dout;
+  gradients.dq = problem.dq;
+  gradients.dk = problem.dk;
+  gradients.dv = problem.dv;
+}
 
 template <class T>
 void whole_attention_backward(const AttentionGradientProblem<T> &problem) {
-  const Arguments<T> a(problem);
+  const AttentionGradientArguments<T> a(problem);
   require_ok(rapt_attention_backward(problem.forward.q, problem.forward.k, problem.forward.v, &a.options,
                                      &a.gradients, problem.scratch, problem.scratch_bytes));
 }
@@ -68,7 +59,7 @@ void whole_attention_backward(const AttentionGradientProblem<T> &problem) {
 template <class T>
 void run_of_attention_backward(const AttentionGradientProblem<T> &problem, std::size_t run, std::size_t runs,
                                void *workspace) {
-  const Arguments<T> a(problem);
+  const AttentionGradientArguments<T> a(problem);
   std::size_t tasks = 0;
   require_ok(rapt_attention_backward_tasks(&a.options, &a.gradients, &tasks));
   require_ok(rapt_attention_backward_run(problem.forward.q, problem.forward.k, problem.forward.v, &a.options,
@@ -77,6 +68,7 @@ void run_of_attention_backward(const AttentionGradientProblem<T> &problem, std::
 }
 
 #define RAPT_INSTANTIATE(T)                                                                                 \
+  template struct AttentionGradientArguments<T>;                                                            \
   template class AttentionGradientBuffers<T>;                                                               \
   template void whole_attention_backward<T>(const AttentionGradientProblem<T> &);                           \
   template void run_of_attention_backward<T>(const AttentionGradientProblem<T> &, std::size_t, std::size_t, \

@@ -21,6 +21,15 @@ class AttentionGradientBuffers {
   Buffer<T> lse_, dout_, dq_, dk_, dv_, scratch_;
 };
 
+// What rapt's functions take beside q, k and v.
+template <class T>
+struct AttentionGradientArguments {
+  rapt_attention_options options;
+  rapt_attention_gradients gradients = RAPT_ATTENTION_GRADIENTS_INIT;
+
+  explicit AttentionGradientArguments(const AttentionGradientProblem<T> &problem);
+};
+
 template <class T>
 void whole_attention_backward(const AttentionGradientProblem<T> &problem);
 

@@ -82,6 +82,7 @@ std::string state_afterwards(const Suite &suite, const std::vector<Case *> &case
   for (const ScalingRow &row : scaling.rows) {
     threads.push_back({{"size", row.size},
                        {"isa", row.isa},
+                       {"adapter", row.adapter},
                        {"threads", row.threads},
                        {"seconds", row.seconds},
                        {"speed_up", row.speed_up}});

@@ -1,4 +1,4 @@
-// Attention and its gradient on more threads: OpenMP over their tasks, as a program would use them.
+// Attention and its gradient on more threads, by the adapters of rapt/parallel.hpp.
 #pragma once
 
 #include <string>
@@ -12,9 +12,10 @@ namespace rapt::bench {
 struct ScalingRow {
   std::string size;
   std::string isa;
+  std::string adapter;  // "std::thread", "OpenMP", "oneTBB"
   int threads;
-  double seconds;   // wall time, the best of several calls
-  double speed_up;  // over one thread
+  double seconds;   // wall time, the best of many calls
+  double speed_up;  // over the plain call, which has neither adapter nor tasks
 };
 
 struct Scaling {
@@ -22,8 +23,8 @@ struct Scaling {
   double load = 0;  // CPUs that others kept busy meanwhile; NaN where unknown
 };
 
-// Doubles the threads from one up to one per CPU of the process. Empty in a build without OpenMP, and where
-// the filter of the plan does not match attention_f32/isa/scaling.
+// Doubles the threads from one up to one per CPU of the process. Empty where the filter of the plan does not
+// match attention_f32/isa/scaling.
 Scaling measure_scaling(const Plan &plan, const Topology &topology);
 
 void print_scaling(const Scaling &scaling);

@@ -88,11 +88,11 @@ Topology pin_to_one_cpu() {
   return result;
 }
 
-void pin_thread(unsigned cpu) {
+void bind_thread(const std::vector<unsigned> &cpus) {
   const TopologyHandle handle = load_topology();
-  const Bitmap one(hwloc_bitmap_alloc());
-  hwloc_bitmap_only(one.get(), cpu);
-  hwloc_set_cpubind(handle.get(), one.get(), HWLOC_CPUBIND_THREAD);
+  const Bitmap set(hwloc_bitmap_alloc());
+  for (const unsigned cpu : cpus) hwloc_bitmap_set(set.get(), cpu);
+  hwloc_set_cpubind(handle.get(), set.get(), HWLOC_CPUBIND_THREAD);
 }
 
 }  // namespace rapt::bench

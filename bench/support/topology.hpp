@@ -21,7 +21,8 @@ struct Topology {
 // Pins the process to one of the CPUs that it may run on, and reads the caches of that CPU.
 Topology pin_to_one_cpu();
 
-// Pins the calling thread, if the system allows it.
-void pin_thread(unsigned cpu);
+// Lets the calling thread, and threads that it starts from then on, run on these CPUs, if the system allows
+// it.
+void bind_thread(const std::vector<unsigned> &cpus);
 
 }  // namespace rapt::bench
