@@ -3,6 +3,7 @@
 // attention_test has attention, but for rows alone.
 #include <numeric>
 
+#include "contract/fused.hpp"  // std::fma errs on Windows
 #include "support/compare_kernels.hpp"
 #include "support/effort.hpp"
 #include "support/isa.hpp"
@@ -308,7 +309,7 @@ TEST_CASE_TEMPLATE("functions in terms of each other", T, float, double) {
         }
 
         const T sum = Api<T>::exp_sum(x.data(), scale, shift, y.data(), n);
-        for (std::size_t i = 0; i < n; ++i) t[i] = std::fma(scale, x[i], -shift);
+        for (std::size_t i = 0; i < n; ++i) t[i] = fused(scale, x[i], -shift);
         Api<T>::exp(t.data(), exp_t.data(), n);
         for (std::size_t i = 0; i < n; ++i) wrong_exp_sum += !same_bits(y[i], exp_t[i]);
         const double exact = std::accumulate(y.begin(), y.end(), 0.0);

@@ -17,7 +17,7 @@ FUNCTION = re.compile(r"^[0-9a-f]+ <(.+)>:$")
 INSTRUCTION = re.compile(r"^ *[0-9a-f]+:\s+(\S+)\s*(.*)$")
 ALIGNED = re.compile(r"^v?mov(aps|apd|dqa|dqa32|dqa64)$")
 PAST_CACHES = re.compile(r"^v?movnt")
-STACK = re.compile(r"\(%r[sb]p")
+STACK = re.compile(r"\(%rsp")  # functions keep other addresses in rbp
 KEPT = re.compile(r"%[xyz]mm(1[0-5]|[6-9])\b")
 SAVE = re.compile(r"^%xmm(1[0-5]|[6-9]),.*\(")
 

@@ -47,6 +47,8 @@ use() {
 }
 
 build static rapt_windows_tests "$@"
+levels=$("$source_dir/tests/levels" "$work/static" -march=native)
+if [[ $levels != scalar ]]; then "$source_dir/tests/audit/windows.py" x86_64-w64-mingw32-objdump "$work/static/librapt.a"; fi
 ctest --test-dir "$work/static" -L '^windows$' --output-on-failure --no-tests=error -j "$jobs" --output-junit "$work/static/tests.xml"
 use static
 # One vector level shows what a DLL changes.
@@ -54,6 +56,5 @@ build dll rapt-validate -DBUILD_SHARED_LIBS=ON -DRAPT_LEVELS=avx2 "$@"
 use dll
 run_program "$work/dll-prefix/bin/rapt-validate.exe" --quick
 
-levels=$("$source_dir/tests/levels" "$work/static" -march=native)
 tests=$(sed -n 's/.*[[:space:]]tests="\([0-9]*\)".*/\1/p' "$work/static/tests.xml" | head -n 1)
 echo "Windows: $tests tests and $programs programs of librapt.a and librapt.dll, on $levels"

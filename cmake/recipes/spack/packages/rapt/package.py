@@ -22,7 +22,7 @@ class Rapt(CMakePackage):
 
     depends_on("c", type="build")
     depends_on("cxx", type="build")
-    depends_on("cmake@3.25:", type="build")
+    depends_on("cmake@3.22:", type="build")
     depends_on("xsimd@8.1:14", type="build")
     with when("+validate"):
         depends_on("cli11", type="build")
