@@ -66,7 +66,10 @@ function(rapt_add_checked_objects target objects level)
     DEPENDS ${objects} $<TARGET_OBJECTS:${objects}> "${check}"
     COMMENT "Checking the symbols of level ${level}"
     VERBATIM)
-  target_sources(${target} PRIVATE $<TARGET_OBJECTS:${objects}> "${symbols}")
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:${objects}>)
+  # As a source of `target` the file would not be made where `target` alone is built.
+  add_custom_target(${target}_symbols_${level} DEPENDS "${symbols}")
+  add_dependencies(${target} ${target}_symbols_${level})
 endfunction()
 
 # An empty object tries the tools, so that configuring names a missing one.
@@ -86,6 +89,7 @@ else()
   execute_process(COMMAND ${RAPT_CLOSE_COMMAND} "${try}.o" -o "${try}_closed.o" RESULT_VARIABLE failed
                   ERROR_VARIABLE complaint)
   if(failed)
+    string(STRIP "${complaint}" complaint)
     set(missing "GNU ld, as ld.bfd (Debian, Ubuntu: binutils; for a cross compiler binutils-<its triplet>). \
 ${CMAKE_CXX_COMPILER} -fuse-ld=bfd says: ${complaint}")
   endif()
