@@ -79,7 +79,7 @@ while IFS= read -r line; do
       execute "cmake --preset release -DBUILD_SHARED_LIBS=ON && cmake --build --preset release"
       execute "cmake --install build/release --prefix /usr/local"
       execute "$command"
-      ldd app | grep -q "librapt.so.* => $prefix/lib" || fail "$command: app is not linked with librapt.so"
+      [[ $(ldd app) == *librapt.so*" => $prefix/lib/"* ]] || fail "$command: app is not linked with librapt.so"
       ./app >/dev/null ;;
     bench)
       execute "$command --quick"
