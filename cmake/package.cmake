@@ -1,5 +1,5 @@
-# Debian packages by cpack: the shared library, its development files, and rapt-validate. Beside what the build needs, cpack
-# needs dpkg-dev and help2man.
+# Debian packages by cpack: the shared library, its development files, and rapt-validate. Their tools are in the packages
+# dpkg-dev, file and help2man.
 #
 #   cmake -B build/deb -DRAPT_PACKAGE=ON -DBUILD_SHARED_LIBS=ON -DCMAKE_INSTALL_PREFIX=/usr && cmake --build build/deb
 #   cpack --config build/deb/CPackConfig.cmake -G DEB -B build/deb/packages
@@ -28,6 +28,8 @@ set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA "${work}/symbols;${work}/shlibs;$
 # Every package has its changelog and its copyright.
 find_program(RAPT_GZIP gzip REQUIRED)
 find_program(RAPT_HELP2MAN help2man REQUIRED)
+find_program(RAPT_FILE file REQUIRED)  # cpack finds a library's dependencies by these two, after everything is built
+find_program(RAPT_SHLIBDEPS dpkg-shlibdeps REQUIRED)
 execute_process(COMMAND git -C "${PROJECT_SOURCE_DIR}" log -1 --format=%cD OUTPUT_VARIABLE commit_date
                 OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 if(NOT commit_date)

@@ -69,8 +69,12 @@ while IFS= read -r line; do
   case $action in
     '') fail "README.md has a command that no test runs: $command" ;;
     run | minutes) execute "$command" ;;
-    packages) # of a machine that runs this test, all are there
-      if command -v dpkg-query >/dev/null; then dpkg-query -W ${command#apt-get install } >/dev/null || fail "$command"; fi ;;
+    packages) # each is one of this system
+      if command -v dpkg-query >/dev/null; then
+        for package in ${command#apt-get install }; do
+          dpkg-query -W "$package" >/dev/null 2>&1 || apt-cache show "$package" >/dev/null || fail "$command: $package"
+        done
+      fi ;;
     output)
       execute "$command"
       diff <(awk -v block=1 -v language=text -f tests/examples/extract.awk README.md) "$work/command.log" || fail "$command" ;;
@@ -79,7 +83,7 @@ while IFS= read -r line; do
       execute "cmake --preset release -DBUILD_SHARED_LIBS=ON && cmake --build --preset release"
       execute "cmake --install build/release --prefix /usr/local"
       execute "$command"
-      ldd app | grep -q "librapt.so.* => $prefix/lib" || fail "$command: app is not linked with librapt.so"
+      [[ $(ldd app) == *librapt.so*" => $prefix/lib/"* ]] || fail "$command: app is not linked with librapt.so"
       ./app >/dev/null ;;
     bench)
       execute "$command --quick"

@@ -135,6 +135,12 @@ Judgement judge_rows(const Problem &problem, Bits bits, std::size_t width, Judge
 
 template <class T>
 double error_above_one(Real exact, Real got) {
+  if (sizeof(T) == 2 && std::isinf(got) && std::signbit(got) == std::signbit(exact)) {
+    // A number from halfway between the largest element and the next power of 2 is rounded to infinity.
+    using Limits = std::numeric_limits<T>;
+    const Real overflow = std::ldexp(1 - std::ldexp(Real{1}, -Limits::digits - 1), Limits::max_exponent);
+    return as_double(std::max(overflow - std::fabs(exact), Real{0}) / std::fabs(exact)) / unit<T>;
+  }
   if (!std::isfinite(got)) return wrong;
   return as_double(distance<T>(got, exact) / std::max(Real{1}, std::fabs(exact))) / unit<T>;
 }
@@ -167,7 +173,7 @@ struct SoftmaxAccuracy {
 
 template <class T>
 struct LogSoftmaxAccuracy {
-  static constexpr const char *unit_text = sizeof(T) == 4 ? "2^-24 max(1,|y|)" : "2^-53 max(1,|y|)";
+  static constexpr const char *unit_text = is_f64<T> ? "2^-53 max(1,|y|)" : "2^-24 max(1,|y|)";
   static constexpr double bound = is_f64<T> ? 12 : 6;
 
   static Judgement judge(const Problem &problem, Bits bits) {

@@ -36,3 +36,9 @@ class Rapt(CMakePackage):
             self.define_from_variant("BUILD_SHARED_LIBS", "shared"),
             self.define_from_variant("RAPT_BUILD_VALIDATE", "validate"),
         ]
+
+    def test_published_bits(self):
+        """rapt-validate finds the published bits on this CPU"""
+        if self.spec.satisfies("~validate"):
+            raise SkipTest("rapt-validate is left out")
+        Executable(self.prefix.bin.join("rapt-validate"))("--quick")
