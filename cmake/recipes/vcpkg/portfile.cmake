@@ -1,15 +1,11 @@
 # An overlay port beside a checkout: vcpkg install rapt --overlay-ports=cmake/recipes/vcpkg
 #
-# rapt[validate] also builds rapt-validate; the triplet chooses librapt.a or librapt.so. vcpkg knows the port alone: after a change
+# Without rapt-validate. The triplet chooses librapt.a or librapt.so. vcpkg knows the port alone: after a change
 # of the checkout, vcpkg remove rapt, and install with --no-binarycaching.
 get_filename_component(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
-vcpkg_check_features(OUT_FEATURE_OPTIONS options FEATURES validate RAPT_BUILD_VALIDATE)
-vcpkg_cmake_configure(SOURCE_PATH "${SOURCE_PATH}" OPTIONS -DRAPT_FETCH_XSIMD=OFF ${options})
+vcpkg_cmake_configure(SOURCE_PATH "${SOURCE_PATH}" OPTIONS -DRAPT_FETCH_XSIMD=OFF -DRAPT_BUILD_VALIDATE=OFF)
 vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(PACKAGE_NAME rapt CONFIG_PATH lib/cmake/rapt)
 vcpkg_fixup_pkgconfig()
-if("validate" IN_LIST FEATURES)
-  vcpkg_copy_tools(TOOL_NAMES rapt-validate AUTO_CLEAN)
-endif()
 file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/debug/include" "${CURRENT_PACKAGES_DIR}/debug/share" "${CURRENT_PACKAGES_DIR}/share/doc")
 vcpkg_install_copyright(FILE_LIST "${SOURCE_PATH}/LICENSE")
