@@ -7,15 +7,16 @@
 //
 // rapt::std_threads starts threads - 1 threads per call, for tens of microseconds; the others keep theirs. On
 // one thread an adapter costs nothing that can be measured. Speed-up of 2 threads over the plain call, f32 on
-// AVX2, on two virtual CPUs of an AMD EPYC that others used too; the last table of bench/run is yours:
+// AVX-512, on two virtual CPUs of a Zen 5, whose memory bounds the long decode. The last table of bench/run is
+// yours:
 //
 //                                                  plain call   std_threads   openmp    tbb
-//   prefill, 32 heads share 8, 1024 x 128               77 ms          1.69     1.71   1.79
-//   prefill, 8 heads, 128 x 64                         188 us          1.51     1.80   1.82
-//   decode, 32 heads share 8, 32768 x 128               10 ms          1.58     1.66   1.47
-//   decode, 8 heads share 2, 1024 x 64                  33 us          0.64     1.91   1.94
-//   gradient, 32 heads share 8, 1024 x 128             197 ms          1.69     1.67   1.66
-//   gradient, 8 heads, 128 x 64                        482 us          1.16     1.97   1.96
+//   prefill, 32 heads share 8, 1024 x 128               42 ms          1.87     1.88   1.87
+//   prefill, 8 heads, 128 x 64                         111 us          1.50     1.76   1.76
+//   decode, 32 heads share 8, 32768 x 128              9.4 ms          1.23     1.29   1.28
+//   decode, 8 heads share 2, 1024 x 64                  17 us          0.57     1.92   1.93
+//   gradient, 32 heads share 8, 1024 x 128             110 ms          1.97     1.98   1.95
+//   gradient, 8 heads, 128 x 64                        289 us          1.55     1.96   1.97
 //
 // rapt::openmp needs the compiler's -fopenmp; rapt::tbb an #include <oneapi/tbb/parallel_for.h> before this
 // header.
