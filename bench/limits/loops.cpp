@@ -61,7 +61,7 @@ std::size_t products_of_bytes() {
 constexpr std::size_t (*products_of_bytes)() = nullptr;
 #endif
 
-#ifdef __AMX_BF16__
+#if defined(__AMX_BF16__) || defined(__AMXBF16__)  // clang 14's name
 // Four accumulators: a product takes 16 cycles, and its sum is ready after 52.
 std::size_t products_of_tiles() {
   constexpr std::size_t rounds = 4096;

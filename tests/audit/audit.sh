@@ -60,6 +60,7 @@ forbidden_in() { # LEVEL, or baseline
   local macros='' i
   if [[ $1 != baseline ]]; then
     macros=$(grep -m 1 -E "^$1( |$)" "$levels") || complain "$levels has no level $1"
+    macros=${macros//__AMXTILE__/__AMX_TILE__}  # clang 14's name
   fi
   for ((i = 0; i < ${#table[@]}; i += 2)); do
     [[ "$macros " == *" ${table[i]} "* ]] || printf '%s|' "${table[i + 1]}"
