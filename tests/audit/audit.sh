@@ -98,7 +98,7 @@ check_no_constructors() { # FILE NAME
 
 check_needs() { # NAME SYMBOLS
   local symbols
-  symbols=$(grep -vxE 'fmaf?|mem(cpy|set|move)|_GLOBAL_OFFSET_TABLE_' <<<"$2" || true)
+  symbols=$(grep -vxE 'fmaf?|floorf|mem(cpy|set|move)|_GLOBAL_OFFSET_TABLE_' <<<"$2" || true)
   [[ -z $symbols ]] || complain "$1: needs what kernels do not use:"$'\n'"$symbols"
 }
 
