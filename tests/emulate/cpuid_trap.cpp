@@ -50,14 +50,14 @@ bool is_executable(std::uintptr_t address) {
   return search.found;
 }
 
-void replace(std::uintptr_t address) {
+bool replace(std::uintptr_t address) {
   const auto page_size = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const std::uintptr_t page = address & ~(page_size - 1), end = address + sizeof ud2;
   void *const at = reinterpret_cast<void *>(address), *const pages = reinterpret_cast<void *>(page);
-  if (mprotect(pages, end - page, PROT_READ | PROT_WRITE) != 0) return;
+  if (mprotect(pages, end - page, PROT_READ | PROT_WRITE) != 0) return false;
   std::memcpy(at, ud2, sizeof ud2);
-  mprotect(pages, end - page, PROT_READ | PROT_EXEC);
   replaced[replaced_count++] = address;
+  return mprotect(pages, end - page, PROT_READ | PROT_EXEC) == 0;
 }
 
 // The list is of the program that run.sh was given. Another program that it starts inherits it, and has
@@ -68,10 +68,9 @@ bool replace_all(const char *list) {
   for (char *end; *list != '\0' && replaced_count < most_replaced; list = *end == ',' ? end + 1 : end) {
     const std::uintptr_t address = base + std::strtoull(list, &end, 16);
     if (end == list) break;
-    if (!is_executable(address) ||
-        std::memcmp(reinterpret_cast<const void *>(address), cpuid, sizeof cpuid) != 0)
-      return false;
-    replace(address);
+    const bool is_cpuid = is_executable(address) &&
+                          std::memcmp(reinterpret_cast<const void *>(address), cpuid, sizeof cpuid) == 0;
+    if (!is_cpuid || !replace(address)) return false;
   }
   return *list == '\0';
 }

@@ -20,8 +20,8 @@ def attention(q: Any, k: Any, v: Any, *, out: Any = None, return_lse: bool = Fal
     q is [q_len][dim], [heads][q_len][dim] or [batch][heads][q_len][dim], of f32, f64, f16, or bf16 (as uint16). k is
     [batch][kv_heads][kv_len][dim] and v [batch][kv_heads][kv_len][v_dim], with as many dimensions as q. kv_heads divides
     heads, and head h of q reads head h // (heads // kv_heads), as with PyTorch's enable_gqa; batches do not broadcast.
-    int8 keys and values have k_scales and v_scales. NumPy's arrays and tensors with DLPack are read where they lie, with any strides of the outer dimensions. An input
-    whose last dimension is not contiguous is copied. The result is out, or a new NumPy array, [batch][heads][q_len]
+    int8 keys and values have k_scales and v_scales. NumPy's arrays and tensors with DLPack are read where they lie, with
+    any strides of the outer dimensions. An input whose last dimension is not contiguous is copied. The result is out, or a new NumPy array, [batch][heads][q_len]
     [v_dim]; with return_lse, a pair of it and the log-sum-exp of every row, [batch][heads][q_len].
 
     Options, all off by default; rapt.h has their formulas:
