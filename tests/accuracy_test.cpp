@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <string>
 
+#include "oracle/bounds.hpp"
 #include "oracle/oracle.hpp"
 #include "support/bits.hpp"
 #include "support/effort.hpp"
@@ -18,13 +19,7 @@ using namespace rapt::test;
 namespace {
 
 template <class T>
-constexpr double unit = sizeof(T) == 4 ? 0x1p-24 : 0x1p-53;
-
-// In units of 2^-24 or 2^-53.
-template <class T>
-constexpr double softmax_bound = sizeof(T) == 4 ? 6 : 10;
-template <class T>
-constexpr double log_bound = sizeof(T) == 4 ? 6 : 12;
+constexpr double unit = unit_of<T>;
 
 template <class T>
 struct RowProblem {
@@ -129,7 +124,7 @@ TEST_CASE_TEMPLATE("dot", T, float, double) {
     for (const double mean : {0.0, 1.0}) {
       const std::vector<T> a = normal_row<T>(n, 1, mean, n), b = normal_row<T>(n, 1, mean, n + 1);
       const double error = oracle::dot_error<T>(a, b, Api<T>::dot(a.data(), b.data(), n));
-      worst.see("dot", error, sizeof(T) == 4 ? 1e-6 : 4e-15);
+      worst.see("dot", error, usual_dot_bound<T> * unit<T>);
     }
   });
   worst.print<T>("dot, of the sum of magnitudes");
@@ -143,7 +138,7 @@ TEST_CASE_TEMPLATE("exp_sum", T, float, double) {
       const std::vector<T> x = normal_row<T>(n, 3, 0, n), ones(n, T(1));
       std::vector<T> y(n);
       const T sum = Api<T>::exp_sum(x.data(), T(0.7), static_cast<T>(shift), y.data(), n);
-      worst.see("exp_sum", oracle::dot_error<T>(y, ones, sum) / unit<T>, sizeof(T) == 4 ? 3 : 6);
+      worst.see("exp_sum", oracle::dot_error<T>(y, ones, sum) / unit<T>, exp_sum_bound<T>);
     }
   });
   worst.print<T>("exp_sum, relative");
@@ -314,7 +309,7 @@ TEST_CASE_TEMPLATE("softmax_backward", T, float, double) {
         REQUIRE(Api<T>::softmax_backward(y.data(), 0, dy.data(), 0, dx.data(), 0, 1, n, scale) == RAPT_OK);
         CAPTURE(sigma);
         const double error = oracle::softmax_backward_error<T>(y, dy, double{scale}, dx);
-        worst.see("dx", error, sizeof(T) == 4 ? 1e-6 : 4e-15);
+        worst.see("dx", error, softmax_backward_bound<T> * unit<T>);
       }
     }
   });

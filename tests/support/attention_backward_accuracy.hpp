@@ -1,4 +1,4 @@
-// The accuracy that rapt.h promises of attention's gradient.
+// The errors of attention's gradient, as shares of their bounds (oracle/bounds.hpp).
 #pragma once
 
 #include <cmath>
@@ -6,16 +6,9 @@
 #include <span>
 
 #include "oracle/attention_backward.hpp"
+#include "oracle/bounds.hpp"
 
 namespace rapt::test {
-
-inline auto gradient_units(std::size_t qk_dim, std::size_t v_dim) {
-  return [=](const oracle::RowTruth &row) {
-    const long double of_weights =
-        8 + std::fabs(row.lse) + static_cast<long double>(qk_dim + 8) * row.score_terms;
-    return oracle::RowUnits{of_weights, of_weights + static_cast<long double>(v_dim)};
-  };
-}
 
 // The worst error of a gradient, as a share of its bound.
 template <class T, class ValueAt>

@@ -7,6 +7,7 @@
 #include <limits>
 #include <span>
 
+#include "oracle/bounds.hpp"
 #include "support/bits.hpp"
 #include "support/elements.hpp"
 #include "support/problem_data.hpp"
@@ -25,9 +26,9 @@ constexpr bool measurable = std::numeric_limits<Real>::digits >= std::numeric_li
 
 // Half the distance of 1 to the next number of the arithmetic type.
 template <class T>
-constexpr bool is_f64 = std::is_same_v<T, double>;
+constexpr bool is_f64 = in_f64<T>;
 template <class T>
-constexpr double unit = is_f64<T> ? 0x1p-53 : 0x1p-24;
+constexpr double unit = unit_of<T>;
 
 template <class T>
 Real value_of(std::uint64_t bits) {

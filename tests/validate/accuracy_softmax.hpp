@@ -148,7 +148,7 @@ double error_above_one(Real exact, Real got) {
 template <class T>
 struct SoftmaxAccuracy {
   static constexpr const char *unit_text = is_f64<T> ? "2^-53 relative" : "2^-24 relative";
-  static constexpr double bound = is_f64<T> ? 10 : 6;
+  static constexpr double bound = softmax_bound<T>;
 
   static Judgement judge(const Problem &problem, Bits bits) {
     constexpr Real smallest = std::numeric_limits<Number<T>>::min();
@@ -174,7 +174,7 @@ struct SoftmaxAccuracy {
 template <class T>
 struct LogSoftmaxAccuracy {
   static constexpr const char *unit_text = is_f64<T> ? "2^-53 max(1,|y|)" : "2^-24 max(1,|y|)";
-  static constexpr double bound = is_f64<T> ? 12 : 6;
+  static constexpr double bound = log_bound<T>;
 
   static Judgement judge(const Problem &problem, Bits bits) {
     return judge_rows<T>(
@@ -192,7 +192,7 @@ struct LogSoftmaxAccuracy {
 template <class T>
 struct LogsumexpAccuracy {
   static constexpr const char *unit_text = LogSoftmaxAccuracy<T>::unit_text;
-  static constexpr double bound = is_f64<T> ? 12 : 6;
+  static constexpr double bound = log_bound<T>;
 
   static Judgement judge(const Problem &problem, Bits bits) {
     return judge_rows<T>(problem, bits, 1, [](const ScoreRow &row, Bits got, double rounding, Worst &worst) {
@@ -204,7 +204,7 @@ struct LogsumexpAccuracy {
 template <class T>
 struct SoftmaxBackwardAccuracy {
   static constexpr const char *unit_text = sizeof(T) == 4 ? "2^-24 |s|y(|dy|+sum)" : "2^-53 |s|y(|dy|+sum)";
-  static constexpr double bound = (is_f64<T> ? 4e-15 : 1e-6) / unit<T>;
+  static constexpr double bound = softmax_backward_bound<T>;
 
   static Judgement judge(const Problem &problem, Bits bits) {
     const bool has_probabilities =

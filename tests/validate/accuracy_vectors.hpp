@@ -9,7 +9,7 @@ namespace rapt::validate {
 template <class T>
 struct DotAccuracy {
   static constexpr const char *unit_text = is_f64<T> ? "2^-53 sum|ab|" : "2^-24 sum|ab|";
-  static constexpr double bound = (is_f64<T> ? 4e-15 : 1e-6) / unit<T>;
+  static constexpr double bound = usual_dot_bound<T>;
 
   static double error(std::span<const T> a, std::span<const T> b, Real factor, Real got) {
     Sum sum, magnitude;
@@ -168,7 +168,7 @@ struct ExpAccuracy {
 template <class T>
 struct ExpSumAccuracy {
   static constexpr const char *unit_text = is_f64<T> ? "2^-53 of sum" : "2^-24 of sum";
-  static constexpr double bound = is_f64<T> ? 6 : 3;
+  static constexpr double bound = exp_sum_bound<T>;
 
   static Judgement judge(const Problem &problem, Bits bits) {
     const auto x = make_operands<T>(Family::vector, problem).first;

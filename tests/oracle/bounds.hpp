@@ -1,0 +1,132 @@
+// The bounds of errors that rapt.h promises, in units u of the arithmetic type: 2^-24 or 2^-53. Every test of
+// an accuracy takes them from here, so that a promise of the header stands in one place of the tests.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <type_traits>
+
+#include "oracle/attention_backward.hpp"
+#include "rapt/rapt.h"
+
+namespace rapt::test {
+
+// T is an element or its arithmetic type.
+template <class T>
+inline constexpr bool in_f64 = std::is_same_v<T, double>;
+template <class T>
+inline constexpr double unit_of = in_f64<T> ? 0x1p-53 : 0x1p-24;
+
+// ---- vectors ----
+
+// Of the sum of |a[i] * b[i]|, for any input.
+template <class T>
+double dot_bound(std::size_t n) {
+  constexpr double lanes = in_f64<T> ? 32 : 64;
+  return static_cast<double>(n) / lanes + 8;
+}
+// The same for n <= 2^20, where the terms are not made to lose.
+template <class T>
+inline constexpr double usual_dot_bound = (in_f64<T> ? 4e-15 : 1e-6) / unit_of<T>;
+
+inline constexpr double exp_bound = 1;  // in units in the last place
+// Of the sum of the exponentials written.
+template <class T>
+inline constexpr double exp_sum_bound = in_f64<T> ? 6 : 3;
+
+// ---- rows ----
+
+// Relative, of a probability.
+template <class T>
+inline constexpr double softmax_bound = in_f64<T> ? 10 : 6;
+// Of max(1, |y|), of a logarithm of a probability or of a sum.
+template <class T>
+inline constexpr double log_bound = in_f64<T> ? 12 : 6;
+
+// By how much options round a score: s before its bias, and with it.
+template <class T>
+double score_bound(double scale, double softcap, bool has_bias, double s, double s_with_bias) {
+  const double magnitude = std::fabs(scale);
+  if (softcap != 0) return (in_f64<T> ? 7 : 5) * std::fabs(s) + std::fabs(s_with_bias);
+  const bool is_rounded = has_bias || magnitude < 0x1p-16 || magnitude > 0x1p16;
+  return is_rounded ? std::fabs(s) + std::fabs(s_with_bias) : 0;
+}
+
+// Of |scale| * y * (|dy| + sum of y * |dy|).
+template <class T>
+inline constexpr double softmax_backward_bound = usual_dot_bound<T>;
+
+// ---- attention ----
+
+// In units: half the distance from 1 to the next number of the type; for out, times the largest visible |v|.
+struct AttentionErrors {
+  double out = 0, lse = 0;
+};
+
+inline AttentionErrors operator+(const AttentionErrors &a, const AttentionErrors &b) {
+  return {a.out + b.out, a.lse + b.lse};
+}
+
+// For terms that are not made to lose. score_terms is rapt.h's S.
+// In bf16 arithmetic a weight is off by 2^-8 + 2^-13 of it, the log-sum-exp by as much, and a weighted mean
+// by twice as much.
+inline AttentionErrors attention_bounds(std::size_t qk_dim, const oracle::AttentionTruth &truth,
+                                        rapt_arithmetic arithmetic = RAPT_ARITHMETIC_F32) {
+  const double of_scores = static_cast<double>(qk_dim + 8) * static_cast<double>(truth.score_terms);
+  const double of_weights = arithmetic == RAPT_ARITHMETIC_BF16 ? 0x1p16 + 0x1p11 : 0;
+  return {32 + of_scores + 2 * of_weights,
+          16 + of_scores + std::fabs(static_cast<double>(truth.lse)) + of_weights};
+}
+
+// For any terms: a chunk adds its 512 values one after the other, and costs two roundings more.
+inline AttentionErrors attention_worst_bounds(std::size_t qk_dim, std::size_t keys,
+                                              const oracle::AttentionTruth &truth) {
+  const AttentionErrors usual = attention_bounds(qk_dim, truth);
+  const double of_chunks = static_cast<double>(keys) / 256;
+  return {usual.out + 512 + of_chunks, usual.lse + of_chunks};
+}
+
+// What keys and values of bytes add. `a` is multiplied by the scales.
+template <class T>
+AttentionErrors attention_bytes_bounds(const oracle::Attention<T> &a, const oracle::AttentionTruth &truth,
+                                       std::size_t b, std::size_t h, std::size_t i) {
+  constexpr double unit = unit_of<float>;
+  const std::size_t k_group = a.group_of(a.qk_dim), v_group = a.group_of(a.v_dim);
+  const std::size_t v_groups = a.v_dim / v_group;
+  double of_score = 0, v_scale = 0;
+  for (std::size_t j = 0; j < a.keys(b); ++j) {
+    if (!oracle::is_visible(a, b, h, i, j)) continue;
+    const std::size_t row = a.kv_row(b, h, j);
+    double sum = 0;
+    for (std::size_t d = 0; d < a.qk_dim; d += k_group) {
+      double largest = 0, keys = 0;
+      for (std::size_t e = d; e < d + k_group; ++e) {
+        largest = std::max(largest, std::fabs(double{a.query(b, h, i)[e]}));
+        keys += std::fabs(double{a.k[row * a.qk_dim + e]});
+      }
+      sum += largest * keys;
+    }
+    of_score = std::max(of_score, sum);
+    for (std::size_t g = 0; g < v_groups; ++g) {
+      v_scale = std::max(v_scale, std::fabs(double{a.v_scales[row * v_groups + g]}));
+    }
+  }
+  const double score = std::fabs(static_cast<double>(oracle::scale_of(a, b, h, i))) * of_score / 65000;
+  // A value counts in units of the largest, which may be 0.
+  const double values = truth.largest_value == 0 ? 0 : v_scale / 8 / static_cast<double>(truth.largest_value);
+  return {(std::expm1(2 * score) + values) / unit, score / unit};
+}
+
+// ---- attention backwards ----
+
+inline auto gradient_units(std::size_t qk_dim, std::size_t v_dim) {
+  return [=](const oracle::RowTruth &row) {
+    const long double of_weights =
+        8 + std::fabs(row.lse) + static_cast<long double>(qk_dim + 8) * row.score_terms;
+    return oracle::RowUnits{of_weights, of_weights + static_cast<long double>(v_dim)};
+  };
+}
+
+}  // namespace rapt::test
