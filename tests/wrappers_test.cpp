@@ -1,7 +1,12 @@
-// rapt.hpp's functions are rapt.h's: the same results for every element type, and a status where extents or
-// types disagree.
+// rapt.hpp's functions are rapt.h's: the same results for every element type, and a status, an assertion or
+// no compilation where extents or types disagree.
+#undef NDEBUG  // the wrappers' assertions
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <array>
+#include <csetjmp>
+#include <cstdlib>
 #include <cstring>
 #include <rapt/rapt.hpp>
 #include <type_traits>
@@ -10,8 +15,38 @@
 #include "support/public_api.hpp"
 #include "support/random.hpp"
 
+#ifdef __GLIBC__
+namespace {
+std::jmp_buf *failed_assertion = nullptr;
+}
+// The C library's own ends the program.
+extern "C" [[noreturn]] void __assert_fail(const char *, const char *, unsigned, const char *) noexcept {
+  if (failed_assertion == nullptr) std::abort();
+  std::longjmp(*failed_assertion, 1);
+}
+#endif
+
 namespace rapt::test {
 namespace {
+
+// Whether an assertion of a wrapper refuses the call. Only the call stands between setting the jump and
+// taking it.
+template <class Call>
+bool is_refused(const Call &call) {
+#ifdef __GLIBC__
+  std::jmp_buf here;
+  if (setjmp(here) != 0) {
+    failed_assertion = nullptr;
+    return true;
+  }
+  failed_assertion = &here;
+  call();
+  failed_assertion = nullptr;
+  return false;
+#else
+  return static_cast<void>(call), true;
+#endif
+}
 
 // The type of public_api.hpp that has the bits of rapt.hpp's T.
 template <class T>
@@ -85,10 +120,86 @@ TEST_CASE_TEMPLATE("vectors", T, float, double, f16, bf16) {
 }
 
 TEST_CASE("elements of 16 bits are their bits") {
-  const std::vector<f16> one(3, f16{0x3c00}), two(3, f16{0x4000});
+  const std::vector<f16> one(3, f16::from_bits(0x3c00)), two(3, f16::from_bits(0x4000));
   CHECK(dot(one, two) == 6);
-  CHECK(dot(std::vector<bf16>(3, bf16{0x3f80}), std::vector<bf16>(3, bf16{0x4000})) == 6);
+  CHECK(dot(std::vector<bf16>(3, bf16::from_bits(0x3f80)), std::vector<bf16>(3, bf16::from_bits(0x4000))) ==
+        6);
+  CHECK(f16::from_bits(0xfc01).bits() == 0xfc01);
+  CHECK(one[0] == f16::from_bits(0x3c00));
+  CHECK(one[0] != two[0]);
+  CHECK(bf16() == bf16::from_bits(0));
 }
+
+// What must not compile: a number that might be meant as the bits, and elements of other types.
+template <class T, class From>
+constexpr bool is_made_from = std::is_constructible_v<T, From> || std::is_convertible_v<From, T> ||
+                              requires(From from) {
+  T{from};
+}
+|| requires(From from) { T(from); }
+|| requires(From from) { static_cast<T>(from); };
+template <class T, class From>
+constexpr bool has_bits_from = requires(From from) {
+  T::from_bits(from);
+};
+template <class T>
+constexpr bool is_a_number_type =
+    is_made_from<T, float> || is_made_from<T, double> || is_made_from<T, int> ||
+    is_made_from<T, std::uint16_t> || std::is_convertible_v<T, float> ||
+    std::is_convertible_v<T, std::uint16_t> || has_bits_from<T, float> || has_bits_from<T, double>;
+static_assert(!is_a_number_type<f16> && !is_a_number_type<bf16>);
+static_assert(!is_made_from<f16, bf16> && !is_made_from<bf16, f16>);
+static_assert(has_bits_from<f16, std::uint16_t> && has_bits_from<bf16, int>);
+static_assert(sizeof(f16) == 2 && alignof(bf16) == 2 && std::is_trivially_copyable_v<f16> &&
+              std::is_trivially_default_constructible_v<bf16> && std::is_standard_layout_v<bf16>);
+
+template <class A, class B>
+constexpr bool has_dot = requires(std::vector<A> a, std::vector<B> b) {
+  dot(a, b);
+};
+static_assert(has_dot<float, float> && has_dot<bf16, bf16> && has_dot<std::uint8_t, std::int8_t>);
+static_assert(!has_dot<float, double> && !has_dot<f16, bf16> && !has_dot<std::int8_t, std::uint8_t> &&
+              !has_dot<std::uint16_t, std::uint16_t> && !has_dot<int, int>);
+
+template <class T, class Element = T>
+constexpr bool has_softmax = requires(Rows<const Element> x, Rows<Element> y) {
+  softmax<T>(x, y);
+};
+template <class T, class Element = T>
+constexpr bool has_log_softmax = requires(Rows<const Element> x, Rows<Element> y) {
+  log_softmax<T>(x, y);
+};
+template <class T>
+constexpr bool has_logsumexp = requires(Rows<const T> x, std::span<T> y) {
+  logsumexp<T>(x, y);
+};
+template <class T>
+constexpr bool has_softmax_backward = requires(Rows<T> x) {
+  softmax_backward<T>(x, x, x);
+};
+static_assert(has_softmax<bf16> && has_log_softmax<f16> && has_logsumexp<double> &&
+              has_softmax_backward<float>);
+static_assert(!has_softmax<std::uint16_t> && !has_softmax<long double> && !has_softmax<float, double> &&
+              !has_softmax<float, const float>);
+static_assert(!has_log_softmax<int> && !has_log_softmax<double, float> && !has_log_softmax<f16, bf16>);
+static_assert(!has_logsumexp<f16> && !has_softmax_backward<bf16>);
+
+template <class Q, class KV = Q, class Out = Q>
+constexpr bool has_attention = requires(std::vector<Q> q, std::vector<KV> k, std::span<Out> out,
+                                        rapt_attention_options o, std::span<std::byte> workspace) {
+  attention(q, k, k, out, o, workspace);
+  attention_run(q, k, k, out, o, 0, 1, workspace);
+};
+template <class Q>
+constexpr bool has_sizes = requires(rapt_attention_options o) {
+  attention_workspace<Q>(o);
+}
+|| requires(rapt_attention_options o) { attention_backward_workspace<Q>(o); }
+|| requires(rapt_attention_options o) { attention_tasks<Q>(o); };
+static_assert(has_attention<double> && has_attention<bf16, std::int8_t, float> && has_sizes<f16>);
+static_assert(!has_attention<int> && !has_attention<float, std::int16_t> &&
+              !has_attention<float, float, long double> && !has_attention<float, float, const float> &&
+              !has_sizes<int> && !has_sizes<long double>);
 
 TEST_CASE_TEMPLATE("rows", T, float, double, f16, bf16) {
   Random random(2);
@@ -119,14 +230,87 @@ TEST_CASE_TEMPLATE("rows", T, float, double, f16, bf16) {
     CHECK(ApiOf<T>::softmax_backward(y.data(), cols, x.data(), cols, expected_dx.data(), cols, rows, cols,
                                      T(0.25)) == RAPT_OK);
     CHECK(same_bytes(dx, expected_dx));
+    const Rows<T> whole(dx, cols);
+    for (const Rows<T> &wrong : {short_out, narrow_out}) {
+      CHECK(softmax_backward<T>(wrong, whole, whole) == RAPT_BAD_SIZE);
+      CHECK(softmax_backward<T>(whole, wrong, whole) == RAPT_BAD_SIZE);
+      CHECK(softmax_backward<T>(whole, whole, wrong) == RAPT_BAD_SIZE);
+    }
   }
+}
+
+#ifdef __GLIBC__
+// Each range may be longer than it must be, where the other one tells the length, and never shorter.
+TEST_CASE_TEMPLATE("functions without a status assert their extents", T, float, double, f16, bf16) {
+  using Sum = Number<T>;
+  std::vector<T> a(n), b(n), y(n);
+  std::vector<float> wide(n);
+  std::vector<Sum> sums(rows);
+  const std::span<const T> all(a), some = all.first(n - 1);
+  const std::span<T> out(y), shorter = out.first(n - 1);
+  const Rows<const T> keys(b, cols);
+  const std::span<const T> query = all.first(cols);
+  CHECK_FALSE(is_refused([&] { dot(all, b), dot_rows(query, keys, Sum(1), sums), scale(all, Sum(1), out); }));
+  CHECK_FALSE(is_refused([&] { scale(some, Sum(1), out); }));
+  CHECK(is_refused([&] { dot(all, some); }));
+  CHECK(is_refused([&] { dot(some, all); }));
+  CHECK(is_refused([&] { dot_rows(all.first(cols - 1), keys, Sum(1), sums); }));
+  CHECK(is_refused([&] { dot_rows(all.first(cols + 1), keys, Sum(1), sums); }));
+  CHECK(is_refused([&] { dot_rows(query, keys, Sum(1), std::span(sums).first(rows - 1)); }));
+  CHECK(is_refused([&] { scale(all, Sum(1), shorter); }));
+  if constexpr (sizeof(T) == 2) {
+    const std::span<float> shorter_wide = std::span(wide).first(n - 1);
+    CHECK_FALSE(is_refused([&] { convert(all, wide), convert(wide, out), convert(some, wide); }));
+    CHECK(is_refused([&] { convert(all, shorter_wide); }));
+    CHECK(is_refused([&] { convert(wide, shorter); }));
+  } else {
+    CHECK_FALSE(is_refused([&] { exp(all, out), exp_sum(all, T(1), T(0), out), exp(some, out); }));
+    CHECK(is_refused([&] { exp(all, shorter); }));
+    CHECK(is_refused([&] { exp_sum(all, T(1), T(0), shorter); }));
+  }
+}
+
+TEST_CASE_TEMPLATE("bytes assert their extents", T, std::int8_t, std::uint8_t) {
+  const std::vector<T> a(n);
+  const std::vector<std::int8_t> b(n);
+  std::vector<float> sums(rows);
+  const std::span<const T> query = std::span(a).first(cols);
+  const Rows<const std::int8_t> keys(b, cols);
+  CHECK_FALSE(is_refused([&] { dot(a, b), dot_rows(query, keys, 1, sums); }));
+  CHECK(is_refused([&] { dot(query, b); }));
+  CHECK(is_refused([&] { dot(a, std::span(b).first(n - 1)); }));
+  CHECK(is_refused([&] { dot_rows(query.first(cols - 1), keys, 1, sums); }));
+  CHECK(is_refused([&] { dot_rows(query, keys, 1, std::span(sums).first(rows - 1)); }));
+}
+#endif
+
+TEST_CASE("bytes") {
+  Random random(4);
+  std::vector<std::int8_t> a(n), b(n);
+  std::vector<std::uint8_t> u(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    a[i] = static_cast<std::int8_t>(random.below(256) - 128);
+    b[i] = static_cast<std::int8_t>(random.below(256) - 128);
+    u[i] = static_cast<std::uint8_t>(random.below(256));
+  }
+  CHECK(dot(a, b) == rapt_dot_i8(a.data(), b.data(), n));
+  CHECK(dot(u, b) == rapt_dot_u8i8(u.data(), b.data(), n));
+  std::vector<float> sums(rows), expected(rows);
+  const Rows<const std::int8_t> keys(b, cols);
+  dot_rows(std::span(a).first(cols), keys, 0.5f, sums);
+  rapt_dot_rows_i8(a.data(), b.data(), cols, rows, cols, 0.5f, expected.data());
+  CHECK(same_bytes(sums, expected));
+  dot_rows(std::span(u).first(cols), keys, 0.5f, sums);
+  rapt_dot_rows_u8i8(u.data(), b.data(), cols, rows, cols, 0.5f, expected.data());
+  CHECK(same_bytes(sums, expected));
 }
 
 rapt_attention_options small_attention() {
   rapt_attention_options options = rapt::attention_options();
   options.arithmetic = RAPT_ARITHMETIC_F32;
-  options.q_heads = 2;
-  options.kv_heads = 1;
+  options.batch = 2;
+  options.q_heads = 4;
+  options.kv_heads = 2;
   options.q_len = 3;
   options.kv_len = 70;
   options.qk_dim = 16;
@@ -134,17 +318,21 @@ rapt_attention_options small_attention() {
   return options;
 }
 
+constexpr std::size_t q_size = 2 * 4 * 3 * 16, k_size = 2 * 2 * 70 * 16, v_size = 2 * 2 * 70 * 8,
+                      out_size = 2 * 4 * 3 * 8;
+
 // Attention of these types, with their names in the options and without.
 template <class Q, class KV, class Out>
 void check_attention() {
   Random random(3);
   rapt_attention_options options = small_attention();
-  const auto q = draw_elements<Q>(2 * 3 * 16, random);
-  const auto k = draw_elements<KV>(70 * 16, random), v = draw_elements<KV>(70 * 8, random);
-  std::vector<Out> out(2 * 3 * 8), expected(out.size()), by_tasks(out.size());
-  std::vector<std::byte> workspace(attention_workspace<float>(options) + 65536);
+  const auto q = draw_elements<Q>(q_size, random);
+  const auto k = draw_elements<KV>(k_size, random), v = draw_elements<KV>(v_size, random);
+  std::vector<Out> out(out_size), expected(out.size()), by_tasks(out.size());
+  std::vector<std::byte> workspace(attention_workspace<Q, KV>(options));
   CHECK(attention(q, k, v, out, options, workspace) == RAPT_OK);
-  CHECK(attention_run(q, k, v, by_tasks, options, 0, attention_tasks(options), workspace) == RAPT_OK);
+  CHECK(attention_run(q, k, v, by_tasks, options, 0, 1, workspace) == RAPT_OK);
+  CHECK(attention_run(q, k, v, by_tasks, options, 1, attention_tasks<Q, KV>(options), workspace) == RAPT_OK);
 
   rapt_attention_options named = options;
   named.q_type = ApiOf<Q>::type;
@@ -167,8 +355,6 @@ void check_attention() {
     wrong.*type = another(named.*type);
     CHECK(attention(q, k, v, out, wrong, workspace) == RAPT_BAD_TYPE);
   }
-  CHECK(attention(std::span(q).first(q.size() - 1), k, v, out, options, workspace) == RAPT_BAD_SIZE);
-  CHECK(attention(q, k, v, std::span(out).first(out.size() - 1), options, workspace) == RAPT_BAD_SIZE);
 }
 
 TEST_CASE("attention takes its types from its ranges") {
@@ -181,34 +367,202 @@ TEST_CASE("attention takes its types from its ranges") {
 
 TEST_CASE("ranges of uint16_t need a name") {
   const rapt_attention_options options = small_attention();
-  const std::vector<std::uint16_t> q(2 * 3 * 16), k(70 * 16), v(70 * 8);
-  std::vector<float> out(2 * 3 * 8);
-  std::vector<std::byte> workspace(attention_workspace<float>(options) + 65536);
+  const std::vector<std::uint16_t> q(q_size), k(k_size), v(v_size);
+  std::vector<float> out(out_size);
+  std::vector<std::byte> workspace(attention_workspace<f16, bf16>(options));
   CHECK(attention(q, k, v, out, options, workspace) == RAPT_BAD_TYPE);
+  CHECK(attention_workspace<std::uint16_t>(options) == 0);
+  CHECK(attention_tasks<std::uint16_t>(options) == 0);
   rapt_attention_options named = options;
   named.q_type = RAPT_BF16;
   named.kv_type = RAPT_F16;
   CHECK(attention(q, k, v, out, named, workspace) == RAPT_OK);
 }
 
-// Its size depends on the type of the queries.
-TEST_CASE("workspaces") {
+TEST_CASE("keys and values have one type") {
   const rapt_attention_options options = small_attention();
-  const auto workspace_of = [&](rapt_type type) {
+  const std::vector<float> q(q_size), v(v_size);
+  const std::vector<f16> k(k_size);
+  std::vector<float> out(out_size);
+  std::vector<std::byte> workspace(1 << 20);
+  CHECK(attention(q, k, v, out, options, workspace) == RAPT_BAD_TYPE);
+  CHECK(attention(q, v, k, out, options, workspace) == RAPT_BAD_TYPE);
+}
+
+// Ranges of exactly these sizes do for attention, attention_run and attention_backward, and one element less
+// of any does not.
+void check_extents(const rapt_attention_options &options, std::size_t q_least, std::size_t k_least,
+                   std::size_t v_least, std::size_t out_least) {
+  std::vector<float> q(q_size), k(k_size), v(k_size), out(out_size), dout(out_size), dq(q_size), dk(k_size),
+      dv(k_size), lse(out_size);  // values may be as long as keys
+  rapt_attention_options o = options;
+  o.lse = lse.data();
+  rapt_attention_gradients g = attention_gradients();
+  g.out = out.data();
+  g.dout = dout.data();
+  g.dq = dq.data();
+  g.dk = dk.data();
+  g.dv = dv.data();
+  std::vector<std::byte> workspace(
+      std::max(attention_workspace<float>(o), attention_backward_workspace<float>(o)));
+  const bool has_gradient = !o.block_table && !o.packed_keys;
+  const std::size_t least[] = {q_least, k_least, v_least, out_least};
+  for (std::size_t shorter = 0; shorter <= std::size(least); ++shorter) {
+    CAPTURE(shorter);
+    if (shorter < std::size(least) && least[shorter] == 0) continue;
+    const auto cut = [&](std::vector<float> &all, std::size_t which) {
+      return std::span(all).first(least[which] - (least[which] > 0 && which == shorter));
+    };
+    const auto q_cut = cut(q, 0), k_cut = cut(k, 1), v_cut = cut(v, 2), out_cut = cut(out, 3);
+    const rapt_status expected = shorter == std::size(least) ? RAPT_OK : RAPT_BAD_SIZE;
+    // A range without elements is one whose extent is not checked: the pointer alone counts.
+    CHECK(attention(q_cut, k_cut, v_cut, out_cut, o, workspace) == expected);
+    CHECK(attention_run(q_cut, k_cut, v_cut, out_cut, o, 0, 1, workspace) == expected);
+    if (shorter == 3 || !has_gradient) continue;
+    CHECK(attention_backward(q_cut, k_cut, v_cut, o, g, workspace) == expected);
+  }
+}
+
+TEST_CASE("extents of ranges") {
+  const rapt_attention_options options = small_attention();
+  SUBCASE("contiguous") { check_extents(options, q_size, k_size, v_size, out_size); }
+  SUBCASE("as many key heads as query heads, and one dimension") {
+    rapt_attention_options same = options;
+    same.q_heads = 2;
+    same.kv_heads = same.v_dim = 0;
+    check_extents(same, 2 * 2 * 3 * 16, k_size, k_size, 2 * 2 * 3 * 16);
+  }
+  SUBCASE("strides") {
+    rapt_attention_options strided = options;
+    strided.k_strides = rapt_strides_bthd(2, 70, 16);
+    check_extents(strided, q_size, 0, v_size, out_size);
+    strided = options;
+    strided.out_strides = rapt_strides_bthd(4, 3, 8);
+    check_extents(strided, q_size, k_size, v_size, 0);
+  }
+  SUBCASE("lengths") {
+    const std::int32_t lengths[] = {70, 60};
+    rapt_attention_options ragged = options;
+    ragged.kv_lengths = lengths;
+    check_extents(ragged, q_size, 0, 0, out_size);
+  }
+  SUBCASE("packed sequences") {
+    const std::int32_t q_offsets[] = {0, 3, 5}, kv_offsets[] = {0, 70, 130};
+    rapt_attention_options packed = options;
+    packed.q_offsets = q_offsets;
+    check_extents(packed, 0, k_size, v_size, 0);
+    packed.kv_offsets = kv_offsets;
+    check_extents(packed, 0, 0, 0, 0);
+  }
+  SUBCASE("pages") {
+    const std::int32_t table[] = {0, 0};
+    rapt_attention_options paged = options;
+    paged.block_table = table;
+    paged.page_size = 80;
+    paged.kv_len = 70;
+    check_extents(paged, q_size, 0, 0, out_size);
+  }
+  SUBCASE("packed keys") {
+    rapt_attention_options packed = options;
+    packed.packed_keys = 1;
+    packed.kv_len = 64;  // k is as long packed as it is plain
+    check_extents(packed, q_size, 0, 2 * 2 * 64 * 8, out_size);
+  }
+}
+
+TEST_CASE_TEMPLATE("attention_backward", T, float, double, bf16) {
+  Random random(5);
+  rapt_attention_options options = small_attention();
+  if (std::is_same_v<T, double>) options.arithmetic = RAPT_ARITHMETIC_DEFAULT;
+  const auto q = draw_elements<T>(q_size, random), k = draw_elements<T>(k_size, random),
+             v = draw_elements<T>(v_size, random), dout = draw_elements<T>(out_size, random);
+  std::vector<T> out(out_size);
+  std::vector<Number<T>> lse(out_size / 8);
+  options.lse = lse.data();
+  struct Gradients {
+    std::vector<T> dq = std::vector<T>(q_size), dk = std::vector<T>(k_size), dv = std::vector<T>(v_size);
+  } results, expected;
+  const auto pointers_to = [&](Gradients &gradients) {
+    rapt_attention_gradients g = attention_gradients();
+    g.out = out.data();
+    g.dout = dout.data();
+    g.dq = gradients.dq.data();
+    g.dk = gradients.dk.data();
+    g.dv = gradients.dv.data();
+    return g;
+  };
+  std::vector<std::byte> workspace(attention_workspace<T>(options));
+  REQUIRE(attention(q, k, v, out, options, workspace) == RAPT_OK);
+
+  rapt_attention_options named = options;
+  named.q_type = ApiOf<T>::type;
+  std::size_t bytes = 0;
+  REQUIRE(rapt_attention_backward_workspace(&named, &bytes) == RAPT_OK);
+  CHECK(attention_backward_workspace<T>(options) == bytes);
+  workspace.resize(bytes);
+  const rapt_attention_gradients to_expected = pointers_to(expected);
+  REQUIRE(rapt_attention_backward(q.data(), k.data(), v.data(), &named, &to_expected, workspace.data(),
+                                  bytes) == RAPT_OK);
+  CHECK(attention_backward(q, k, v, options, pointers_to(results), workspace) == RAPT_OK);
+  CHECK(same_bytes(results.dq, expected.dq));
+  CHECK(same_bytes(results.dk, expected.dk));
+  CHECK(same_bytes(results.dv, expected.dv));
+  named.q_type = RAPT_F16;
+  CHECK(attention_backward(q, k, v, named, pointers_to(results), workspace) == RAPT_BAD_TYPE);
+  CHECK(attention_backward(q, k, v, options, pointers_to(results), std::span(workspace).first(bytes - 1)) ==
+        RAPT_BAD_WORKSPACE);
+}
+
+TEST_CASE("sizes are those of the types") {
+  const rapt_attention_options options = small_attention();
+  using Types = std::initializer_list<rapt_type>;
+  const auto sizes_of = [&](const Types &types) {
     rapt_attention_options named = options;
-    named.q_type = type;
-    if (type == RAPT_F64) named.arithmetic = RAPT_ARITHMETIC_DEFAULT;
-    std::size_t bytes = 0;
-    REQUIRE(rapt_attention_workspace(&named, &bytes) == RAPT_OK);
+    named.q_type = types.begin()[0];
+    named.kv_type = types.begin()[1];
+    named.out_type = types.begin()[2];
+    std::array<std::size_t, 2> bytes = {};
+    REQUIRE(rapt_attention_workspace(&named, &bytes[0]) == RAPT_OK);
+    REQUIRE(rapt_attention_backward_workspace(&named, &bytes[1]) == RAPT_OK);
     return bytes;
   };
-  CHECK(attention_workspace<float>(options) == workspace_of(RAPT_F32));
-  CHECK(attention_workspace<f16>(options) == workspace_of(RAPT_F16));
-  CHECK(attention_workspace<bf16>(options) == workspace_of(RAPT_BF16));
+  const auto f32 = sizes_of({RAPT_F32, RAPT_F32, RAPT_F32}), mixed = sizes_of({RAPT_F32, RAPT_F16, RAPT_F32});
+  CHECK(attention_workspace<float>(options) == f32[0]);
+  CHECK(attention_backward_workspace<float>(options) == f32[1]);
+  CHECK(attention_workspace<float, f16>(options) == mixed[0]);
+  CHECK(attention_backward_workspace<float, f16>(options) == mixed[1]);
+  CHECK(mixed[0] > f32[0]);
+  const std::size_t narrow_output = sizes_of({RAPT_F32, RAPT_F32, RAPT_BF16})[1];
+  CHECK(attention_backward_workspace<float, float, bf16>(options) == narrow_output);
+  CHECK(narrow_output > f32[1]);
+  rapt_attention_options named = options;
+  named.kv_type = RAPT_F16;
+  CHECK(attention_workspace<float>(named) == mixed[0]);
+
   rapt_attention_options f64 = options;
   f64.arithmetic = RAPT_ARITHMETIC_DEFAULT;
-  CHECK(attention_workspace<double>(f64) == workspace_of(RAPT_F64));
+  CHECK(attention_workspace<double>(f64) > f32[0]);
   CHECK(attention_workspace<bf16>(rapt::attention_options()) == 0);
+}
+
+TEST_CASE("sizes of options that name other types are 0") {
+  rapt_attention_options named = small_attention();
+  named.q_type = RAPT_F16;
+  CHECK(attention_workspace<f16>(named) > 0);
+  CHECK(attention_workspace<float>(named) == 0);
+  CHECK(attention_backward_workspace<float>(named) == 0);
+  CHECK(attention_tasks<float>(named) == 0);
+  named.kv_type = RAPT_BF16;
+  CHECK(attention_tasks<f16, bf16>(named) > 0);
+  CHECK(attention_tasks<f16, f16>(named) == 0);
+}
+
+// BF16 arithmetic is an error for f32: its tasks are counted where the types are known.
+TEST_CASE("tasks of options that only some types may have") {
+  rapt_attention_options options = small_attention();
+  options.arithmetic = RAPT_ARITHMETIC_BF16;
+  CHECK(attention_tasks<bf16>(options) > 0);
+  CHECK(attention_tasks<float>(options) == 0);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #else
 
 #include <cassert>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <ranges>
@@ -24,11 +25,40 @@
 
 namespace rapt {
 
-// The bits of an element of 16 bits: f16{0x3c00} and bf16{0x3f80} are 1. rapt.h has one C type for both.
-enum class f16 : rapt_f16 {};
-enum class bf16 : rapt_bf16 {};
+namespace detail {
+
+struct Binary16;
+struct Bfloat16;
+
+// The bits of an element of 16 bits. Two of them are equal if their bits are.
+template <class Format>
+class Bits16 {
+ public:
+  Bits16() = default;
+  static constexpr Bits16 from_bits(std::uint16_t bits) {
+    Bits16 element{};
+    element.bits_ = bits;
+    return element;
+  }
+  static constexpr Bits16 from_bits(std::floating_point auto) = delete;
+  constexpr std::uint16_t bits() const { return bits_; }
+  friend constexpr bool operator==(Bits16, Bits16) = default;
+
+ private:
+  std::uint16_t bits_;
+};
+
+}  // namespace detail
+
+// Elements of 16 bits, for which rapt.h has one C type. No number converts to them, as it could be meant as
+// the value or as the bits: f16::from_bits(0x3c00) and bf16::from_bits(0x3f80) are 1, and convert() rounds.
+using f16 = detail::Bits16<detail::Binary16>;
+using bf16 = detail::Bits16<detail::Bfloat16>;
 
 namespace detail {
+
+template <class T, class... Types>
+concept OneOf = (std::same_as<T, Types> || ...);
 
 // Elements as rapt.h takes them.
 inline rapt_f16 *bits(f16 *elements) { return reinterpret_cast<rapt_f16 *>(elements); }
@@ -174,7 +204,7 @@ inline double exp_sum(std::span<const double> x, double scale, double shift, std
 
 // ---- rows: an output whose shape differs from the input's is RAPT_BAD_SIZE
 
-template <class T>
+template <detail::OneOf<float, double, f16, bf16> T>
 rapt_status softmax(Rows<const std::type_identity_t<T> > x, Rows<std::type_identity_t<T> > y,
                     const rapt_softmax_options *options = nullptr) {
   if (x.rows != y.rows || x.cols != y.cols) return RAPT_BAD_SIZE;
@@ -186,13 +216,12 @@ rapt_status softmax(Rows<const std::type_identity_t<T> > x, Rows<std::type_ident
     return rapt_softmax_f16(detail::bits(x.data), x.stride, detail::bits(y.data), y.stride, x.rows, x.cols,
                             options);
   } else {
-    static_assert(std::is_same_v<T, bf16>, "softmax is for float, double, f16 and bf16");
     return rapt_softmax_bf16(detail::bits(x.data), x.stride, detail::bits(y.data), y.stride, x.rows, x.cols,
                              options);
   }
 }
 
-template <class T>
+template <detail::OneOf<float, double, f16, bf16> T>
 rapt_status log_softmax(Rows<const std::type_identity_t<T> > x, Rows<std::type_identity_t<T> > y,
                         const rapt_softmax_options *options = nullptr) {
   if (x.rows != y.rows || x.cols != y.cols) return RAPT_BAD_SIZE;
@@ -204,25 +233,23 @@ rapt_status log_softmax(Rows<const std::type_identity_t<T> > x, Rows<std::type_i
     return rapt_log_softmax_f16(detail::bits(x.data), x.stride, detail::bits(y.data), y.stride, x.rows,
                                 x.cols, options);
   } else {
-    static_assert(std::is_same_v<T, bf16>, "log_softmax is for float, double, f16 and bf16");
     return rapt_log_softmax_bf16(detail::bits(x.data), x.stride, detail::bits(y.data), y.stride, x.rows,
                                  x.cols, options);
   }
 }
 
-template <class T>
+template <detail::OneOf<float, double> T>
 rapt_status logsumexp(Rows<const std::type_identity_t<T> > x, std::span<std::type_identity_t<T> > out,
                       const rapt_softmax_options *options = nullptr) {
   if (out.size() < x.rows) return RAPT_BAD_SIZE;
   if constexpr (std::is_same_v<T, float>) {
     return rapt_logsumexp_f32(x.data, x.stride, out.data(), x.rows, x.cols, options);
   } else {
-    static_assert(std::is_same_v<T, double>, "logsumexp is for float and double");
     return rapt_logsumexp_f64(x.data, x.stride, out.data(), x.rows, x.cols, options);
   }
 }
 
-template <class T>
+template <detail::OneOf<float, double> T>
 rapt_status softmax_backward(Rows<const std::type_identity_t<T> > y, Rows<const std::type_identity_t<T> > dy,
                              Rows<std::type_identity_t<T> > dx, std::type_identity_t<T> scale = 1) {
   if (y.rows != dx.rows || y.cols != dx.cols || dy.rows != dx.rows || dy.cols != dx.cols)
@@ -231,15 +258,16 @@ rapt_status softmax_backward(Rows<const std::type_identity_t<T> > y, Rows<const 
     return rapt_softmax_backward_f32(y.data, y.stride, dy.data, dy.stride, dx.data, dx.stride, y.rows, y.cols,
                                      scale);
   } else {
-    static_assert(std::is_same_v<T, double>, "softmax_backward is for float and double");
     return rapt_softmax_backward_f64(y.data, y.stride, dy.data, dy.stride, dx.data, dx.stride, y.rows, y.cols,
                                      scale);
   }
 }
 
 // ---- attention: the ranges (std::vector, std::span, std::array …) set the element types. For ranges of
-// uint16_t the options name the type. If a tensor is contiguous and its sequences have one length, its range
-// must cover the shape, or the call is RAPT_BAD_SIZE. No other extent is checked.
+// uint16_t the options name the type. Options that name another type than a range has are RAPT_BAD_TYPE. A
+// range that does not cover the shape is RAPT_BAD_SIZE where the shape tells its extent: where the tensor is
+// contiguous, and its sequences are neither packed nor in pages nor of different lengths. No other extent is
+// checked.
 //
 //   rapt_attention_options options = rapt::attention_options();
 //   options.q_heads = 32;
@@ -254,13 +282,21 @@ rapt_status softmax_backward(Rows<const std::type_identity_t<T> > y, Rows<const 
 inline rapt_attention_options attention_options() { return RAPT_ATTENTION_OPTIONS_INIT; }
 inline rapt_attention_gradients attention_gradients() { return RAPT_ATTENTION_GRADIENTS_INIT; }
 
+template <class T>
+concept Element = detail::OneOf<T, float, double, f16, bf16, std::uint16_t, std::int8_t>;
+
 template <class Range>
-concept Elements = std::ranges::contiguous_range<Range> && std::ranges::sized_range<Range>;
+concept Elements = std::ranges::contiguous_range<Range> && std::ranges::sized_range<Range> &&
+    Element<std::ranges::range_value_t<Range> >;
+
+template <class Range>
+concept WritableElements =
+    Elements<Range> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<Range> > >;
 
 namespace detail {
 
 // RAPT_TYPE_DEFAULT: several rapt types share this C++ type.
-template <class T>
+template <Element T>
 constexpr rapt_type type_of = std::is_same_v<T, float>         ? RAPT_F32
                               : std::is_same_v<T, double>      ? RAPT_F64
                               : std::is_same_v<T, f16>         ? RAPT_F16
@@ -268,13 +304,12 @@ constexpr rapt_type type_of = std::is_same_v<T, float>         ? RAPT_F32
                               : std::is_same_v<T, std::int8_t> ? RAPT_I8
                                                                : RAPT_TYPE_DEFAULT;
 
-// Sets `type` to that of the range's elements; false if the options name another one.
-template <class Range>
+// Sets `type` to that of elements of T, and leaves it for void; false if the options name another one.
+template <class T>
 bool set_type(rapt_type &type) {
-  using T = std::ranges::range_value_t<Range>;
-  static_assert(type_of<T> != RAPT_TYPE_DEFAULT || std::is_same_v<T, rapt_f16>,
-                "attention takes ranges of float, double, f16, bf16, uint16_t and int8_t");
-  if constexpr (type_of<T> == RAPT_TYPE_DEFAULT) {
+  if constexpr (std::is_void_v<T>) {
+    return true;
+  } else if constexpr (type_of<T> == RAPT_TYPE_DEFAULT) {
     return type == RAPT_F16 || type == RAPT_BF16;
   } else {
     if (type != RAPT_TYPE_DEFAULT && type != type_of<T>) return false;
@@ -283,71 +318,81 @@ bool set_type(rapt_type &type) {
   }
 }
 
-inline bool covers(std::size_t size, const rapt_strides &s, std::size_t batch, std::size_t heads,
-                   std::size_t tokens, std::size_t dim) {
-  if (s.batch != 0 || s.head != 0 || s.token != 0) return true;
-  for (const std::size_t count : {dim, heads, tokens, batch}) {
-    if (count == 0) return true;
-    size /= count;
+template <class Q, class KV, class Out>
+bool set_types(rapt_attention_options &o) {
+  return set_type<Q>(o.q_type) && set_type<KV>(o.kv_type) && set_type<Out>(o.out_type);
+}
+
+// The range's elements, counted; `strides` are {0, 0, 0} for a contiguous tensor.
+struct Extent {
+  std::size_t size;
+  const rapt_strides &strides;
+
+  bool covers(std::size_t batch, std::size_t heads, std::size_t tokens, std::size_t dim) const {
+    if (strides.batch != 0 || strides.head != 0 || strides.token != 0) return true;
+    std::size_t left = size;
+    for (const std::size_t count : {dim, heads, tokens, batch}) {
+      if (count == 0) return true;
+      left /= count;
+    }
+    return left > 0;
   }
-  return size > 0;
-}
-// The shape alone gives the size of contiguous tensors.
-inline bool is_measurable(const rapt_attention_options &o) {
-  return !o.q_offsets && !o.kv_offsets && !o.block_table && !o.packed_keys;
-}
+  bool covers_queries(const rapt_attention_options &o, std::size_t dim) const {
+    return o.q_offsets || covers(o.batch, o.q_heads, o.q_len, dim);
+  }
+  bool covers_keys(const rapt_attention_options &o, std::size_t dim) const {
+    return o.kv_offsets || o.kv_lengths || o.block_table ||
+           covers(o.batch, o.kv_heads ? o.kv_heads : o.q_heads, o.kv_len, dim);
+  }
+};
+
+inline std::size_t value_dim(const rapt_attention_options &o) { return o.v_dim ? o.v_dim : o.qk_dim; }
 
 template <class Q, class K, class V>
 rapt_status set_inputs(rapt_attention_options &o, const Q &q, const K &k, const V &v) {
-  if (!set_type<Q>(o.q_type) || !set_type<K>(o.kv_type) || !set_type<V>(o.kv_type)) return RAPT_BAD_TYPE;
-  const std::size_t kv_heads = o.kv_heads ? o.kv_heads : o.q_heads, v_dim = o.v_dim ? o.v_dim : o.qk_dim;
-  const bool fit = !is_measurable(o) ||
-                   (covers(std::ranges::size(q), o.q_strides, o.batch, o.q_heads, o.q_len, o.qk_dim) &&
-                    covers(std::ranges::size(k), o.k_strides, o.batch, kv_heads, o.kv_len, o.qk_dim) &&
-                    covers(std::ranges::size(v), o.v_strides, o.batch, kv_heads, o.kv_len, v_dim));
+  using std::ranges::range_value_t;
+  if (!set_types<range_value_t<Q>, range_value_t<K>, void>(o) || !set_type<range_value_t<V> >(o.kv_type))
+    return RAPT_BAD_TYPE;
+  const Extent queries{std::ranges::size(q), o.q_strides}, keys{std::ranges::size(k), o.k_strides},
+      values{std::ranges::size(v), o.v_strides};
+  const bool fit = queries.covers_queries(o, o.qk_dim) && (o.packed_keys || keys.covers_keys(o, o.qk_dim)) &&
+                   values.covers_keys(o, value_dim(o));
   return fit ? RAPT_OK : RAPT_BAD_SIZE;
 }
 
 template <class Out>
 rapt_status set_output(rapt_attention_options &o, const Out &out) {
-  if (!set_type<Out>(o.out_type)) return RAPT_BAD_TYPE;
-  const std::size_t v_dim = o.v_dim ? o.v_dim : o.qk_dim;
-  const bool fits =
-      !is_measurable(o) || covers(std::ranges::size(out), o.out_strides, o.batch, o.q_heads, o.q_len, v_dim);
-  return fits ? RAPT_OK : RAPT_BAD_SIZE;
-}
-
-template <class T>
-rapt_attention_options with_type(rapt_attention_options o) {
-  if (o.q_type == RAPT_TYPE_DEFAULT) o.q_type = type_of<T>;
-  return o;
+  if (!set_type<std::ranges::range_value_t<Out> >(o.out_type)) return RAPT_BAD_TYPE;
+  const Extent outputs{std::ranges::size(out), o.out_strides};
+  return outputs.covers_queries(o, value_dim(o)) ? RAPT_OK : RAPT_BAD_SIZE;
 }
 
 }  // namespace detail
 
-// Bytes of workspace for queries of T; 0 if the options are not valid: the call itself returns the status.
-template <class T>
-std::size_t attention_workspace(const rapt_attention_options &options) {
-  const rapt_attention_options typed = detail::with_type<T>(options);
+// Bytes of workspace for queries of Q. Keys and values have the type KV; without it that of the options, or
+// Q. 0 if the options are not valid or name other types: the call itself returns the status.
+template <Element Q, class KV = void>
+std::size_t attention_workspace(rapt_attention_options options) {
   std::size_t bytes = 0;
-  (void)rapt_attention_workspace(&typed, &bytes);
+  if (detail::set_types<Q, KV, void>(options)) (void)rapt_attention_workspace(&options, &bytes);
   return bytes;
 }
-template <class T>
-std::size_t attention_backward_workspace(const rapt_attention_options &options) {
-  const rapt_attention_options typed = detail::with_type<T>(options);
+// The same backwards, where the type Out of the forward call's output counts too.
+template <Element Q, class KV = void, class Out = void>
+std::size_t attention_backward_workspace(rapt_attention_options options) {
   std::size_t bytes = 0;
-  (void)rapt_attention_backward_workspace(&typed, &bytes);
+  if (detail::set_types<Q, KV, Out>(options)) (void)rapt_attention_backward_workspace(&options, &bytes);
   return bytes;
 }
-// 0 if the options are not valid.
-inline std::size_t attention_tasks(const rapt_attention_options &options) {
+// The number of tasks, likewise: which options are valid depends on the types.
+template <Element Q, class KV = void>
+std::size_t attention_tasks(rapt_attention_options options) {
   std::size_t tasks = 0;
-  (void)rapt_attention_tasks(&options, &tasks);
+  if (detail::set_types<Q, KV, void>(options)) (void)rapt_attention_tasks(&options, &tasks);
   return tasks;
 }
 
-template <Elements Q, Elements K, Elements V, Elements Out>
+template <Elements Q, Elements K, Elements V, WritableElements Out>
 rapt_status attention(const Q &q, const K &k, const V &v, Out &&out, rapt_attention_options options,
                       std::span<std::byte> workspace) {
   rapt_status status = detail::set_inputs(options, q, k, v);
@@ -358,7 +403,7 @@ rapt_status attention(const Q &q, const K &k, const V &v, Out &&out, rapt_attent
 }
 
 // Tasks first to last - 1 of attention; see rapt_attention_run.
-template <Elements Q, Elements K, Elements V, Elements Out>
+template <Elements Q, Elements K, Elements V, WritableElements Out>
 rapt_status attention_run(const Q &q, const K &k, const V &v, Out &&out, rapt_attention_options options,
                           std::size_t first, std::size_t last, std::span<std::byte> workspace) {
   rapt_status status = detail::set_inputs(options, q, k, v);
@@ -369,7 +414,8 @@ rapt_status attention_run(const Q &q, const K &k, const V &v, Out &&out, rapt_at
                             workspace.size());
 }
 
-// Writes the gradients through the pointers of `gradients`, without a check of their extent.
+// Writes the gradients through the pointers of `gradients`, whose types and extents nothing checks: `out` and
+// `dout` there have options.out_type, without which they have the type of q.
 template <Elements Q, Elements K, Elements V>
 rapt_status attention_backward(const Q &q, const K &k, const V &v, rapt_attention_options options,
                                const rapt_attention_gradients &gradients, std::span<std::byte> workspace) {

@@ -41,7 +41,7 @@ int main() {
       });
     }
   }
-  const std::size_t merges = rapt::attention_tasks(options);
+  const std::size_t merges = rapt::attention_tasks<float>(options);
   const rapt_status status = rapt_attention_merge(partials.data(), split.data(), &options, 0, merges,
                                                   workspace.data(), workspace.size());
   if (status != RAPT_OK) return std::fprintf(stderr, "%s\n", rapt_status_text(status)), 1;
