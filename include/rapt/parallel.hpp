@@ -1,9 +1,13 @@
 // Attention on the threads of the caller's choice, for C++20: std::thread, OpenMP, oneTBB, or any other pool.
 //
-// `parts(n, body)` calls body(0) to body(n - 1), each once, some of them at once. rapt::std_threads,
-// rapt::openmp and rapt::tbb are such functions. Every number of threads gives the bits of the plain call.
+// `parts(n, body)` calls body(0) to body(n - 1), each once, some of them at once, and returns after the last.
+// body throws nothing. rapt::std_threads, rapt::openmp and rapt::tbb are such functions. Every number of
+// threads gives the bits of the plain call; 0 threads, as std::thread::hardware_concurrency may say, are 1.
 //
 //   rapt_status status = rapt::parallel_attention(q, k, v, out, &options, threads, rapt::std_threads);
+//
+// q, k, v and out are pointers, which set the element types as ranges do in rapt.hpp. Pointers to void leave
+// the types to the options.
 //
 // rapt::std_threads starts threads - 1 threads per call, for tens of microseconds; the others keep theirs. On
 // one thread an adapter costs nothing that can be measured. Speed-up of 2 threads over the plain call, f32 on
@@ -32,9 +36,10 @@
 #include <cstddef>
 #include <memory>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
-#include "rapt/rapt.h"
+#include "rapt/rapt.hpp"
 
 namespace rapt {
 
@@ -62,19 +67,34 @@ inline constexpr auto tbb = [](std::size_t n, const auto &body) {
 
 namespace detail {
 
-// run(first, last, workspace) for ranges of tasks, `runs` in all: each part of `parts` takes the next one.
-// The first status that is not RAPT_OK is the answer, and no range begins after it.
+// void for a pointer to void, and for nullptr.
+template <class Pointer>
+using Pointee = std::remove_cv_t<
+    std::remove_pointer_t<std::conditional_t<std::is_null_pointer_v<Pointer>, void *, Pointer> > >;
+
+// Sets the types that the pointers name; RAPT_BAD_TYPE if the options name other ones.
+template <class Q, class K, class V, class Out>
+rapt_status set_pointee_types(rapt_attention_options &o) {
+  const bool agree = set_types<Pointee<Q>, Pointee<K>, Pointee<Out> >(o) && set_type<Pointee<V> >(o.kv_type);
+  return agree ? RAPT_OK : RAPT_BAD_TYPE;
+}
+
+// run(first, last, workspace) for ranges of tasks, `runs` in all: each part of `parts` takes the next one. 0
+// runs or threads are 1, so that without tasks a run of none judges the arguments. The first status that is
+// not RAPT_OK is the answer, and no range begins after it.
 template <class Parts, class Run>
 rapt_status run_parts(std::size_t tasks, std::size_t runs, std::size_t threads, std::size_t workspace_bytes,
                       const Parts &parts, const Run &run) {
-  runs = std::min(runs, tasks);
+  runs = std::max<std::size_t>(1, std::min(runs, tasks));
   threads = std::max<std::size_t>(1, std::min(threads, runs));
+  // Allocated here: an exception on a thread of `parts` would end the program.
+  std::vector<std::unique_ptr<std::byte[]> > workspaces(threads);
+  for (std::unique_ptr<std::byte[]> &workspace : workspaces) workspace.reset(new std::byte[workspace_bytes]);
   std::atomic<std::size_t> next{0};
   std::atomic<rapt_status> status{RAPT_OK};
-  const auto body = [&](std::size_t) {
-    const std::unique_ptr<std::byte[]> workspace(new std::byte[workspace_bytes]);
+  const auto body = [&](std::size_t part) noexcept {
     for (std::size_t i = next++; i < runs && status == RAPT_OK; i = next++) {
-      const rapt_status answer = run(tasks * i / runs, tasks * (i + 1) / runs, workspace.get());
+      const rapt_status answer = run(tasks * i / runs, tasks * (i + 1) / runs, workspaces[part].get());
       rapt_status none = RAPT_OK;
       if (answer != RAPT_OK) status.compare_exchange_strong(none, answer);
     }
@@ -91,52 +111,65 @@ inline constexpr std::size_t runs_per_thread = 8;  // balance tasks of different
 
 }  // namespace detail
 
+// A pointer to elements, to const elements or to void; or nullptr.
+template <class T>
+concept ElementPointer = std::is_null_pointer_v<T> ||
+    (std::is_pointer_v<T> && (std::is_void_v<detail::Pointee<T> > || Element<detail::Pointee<T> >));
+
 // rapt_attention by tasks on up to `threads` threads. Where there are more threads than tasks, it splits the
-// keys and merges: so it is for decoding too. It allocates a workspace per thread, and the partial results;
-// it throws what these allocations and `parts` throw.
-template <class Parts>
-rapt_status parallel_attention(const void *q, const void *k, const void *v, void *out,
-                               const rapt_attention_options *options, std::size_t threads,
-                               const Parts &parts) {
+// keys and merges: so it is for decoding too. It allocates a workspace per thread, and the partial results,
+// before it calls `parts`. It throws what these allocations and `parts` throw, such as std::bad_alloc, or
+// std::system_error where std_threads cannot start a thread; every started thread has ended then, and the
+// outputs hold anything. (OpenMP's own runtime ends the program where it cannot start a thread.)
+template <ElementPointer Q, ElementPointer K, ElementPointer V, ElementPointer Out, class Parts>
+rapt_status parallel_attention(Q q, K k, V v, Out out, const rapt_attention_options *options,
+                               std::size_t threads, const Parts &parts) {
+  if (!options) return RAPT_BAD_OPTIONS;
+  rapt_attention_options o = *options;
   std::size_t bytes = 0, tasks = 0, partial_tasks = 0, length = 0;
-  rapt_status status = rapt_attention_workspace(options, &bytes);
-  if (status == RAPT_OK) status = rapt_attention_tasks(options, &tasks);
-  if (status == RAPT_OK) status = rapt_attention_partial_tasks(options, &partial_tasks, &length);
+  rapt_status status = detail::set_pointee_types<Q, K, V, Out>(o);
+  if (status == RAPT_OK) status = rapt_attention_workspace(&o, &bytes);
+  if (status == RAPT_OK) status = rapt_attention_tasks(&o, &tasks);
+  if (status == RAPT_OK) status = rapt_attention_partial_tasks(&o, &partial_tasks, &length);
   if (status != RAPT_OK) return status;
+  const auto whole = [&](std::size_t first, std::size_t last, void *workspace) {
+    return rapt_attention_run(q, k, v, out, &o, first, last, workspace, bytes);
+  };
   if (tasks >= threads || partial_tasks <= tasks) {
-    return detail::run_parts(tasks, threads * detail::runs_per_thread, threads, bytes, parts,
-                             [&](std::size_t first, std::size_t last, void *workspace) {
-                               return rapt_attention_run(q, k, v, out, options, first, last, workspace,
-                                                         bytes);
-                             });
+    return detail::run_parts(tasks, threads * detail::runs_per_thread, threads, bytes, parts, whole);
   }
-  const std::size_t size = options->q_type == RAPT_F64 ? sizeof(double) : sizeof(float);
+  // The partial calls do not know the output, and the merge does not know the inputs.
+  status = detail::run_parts(0, 1, 1, bytes, parts, whole);
+  if (status != RAPT_OK) return status;
+  const std::size_t size = o.q_type == RAPT_F64 ? sizeof(double) : sizeof(float);
   const std::unique_ptr<std::byte[]> partials(new std::byte[length * size]);
   status = detail::run_parts(partial_tasks, partial_tasks, threads, bytes, parts,
                              [&](std::size_t first, std::size_t last, void *workspace) {
-                               return rapt_attention_partial(q, k, v, partials.get(), options, first, last,
+                               return rapt_attention_partial(q, k, v, partials.get(), &o, first, last,
                                                              workspace, bytes);
                              });
   if (status != RAPT_OK) return status;
   return detail::run_parts(
       tasks, tasks, threads, bytes, parts, [&](std::size_t first, std::size_t last, void *workspace) {
-        return rapt_attention_merge(partials.get(), out, options, first, last, workspace, bytes);
+        return rapt_attention_merge(partials.get(), out, &o, first, last, workspace, bytes);
       });
 }
 
 // rapt_attention_backward likewise, one run of consecutive tasks per thread.
-template <class Parts>
-rapt_status parallel_attention_backward(const void *q, const void *k, const void *v,
-                                        const rapt_attention_options *options,
+template <ElementPointer Q, ElementPointer K, ElementPointer V, class Parts>
+rapt_status parallel_attention_backward(Q q, K k, V v, const rapt_attention_options *options,
                                         const rapt_attention_gradients *gradients, std::size_t threads,
                                         const Parts &parts) {
+  if (!options) return RAPT_BAD_OPTIONS;
+  rapt_attention_options o = *options;
   std::size_t bytes = 0, tasks = 0;
-  rapt_status status = rapt_attention_backward_workspace(options, &bytes);
-  if (status == RAPT_OK) status = rapt_attention_backward_tasks(options, gradients, &tasks);
+  rapt_status status = detail::set_pointee_types<Q, K, V, void *>(o);
+  if (status == RAPT_OK) status = rapt_attention_backward_workspace(&o, &bytes);
+  if (status == RAPT_OK) status = rapt_attention_backward_tasks(&o, gradients, &tasks);
   if (status != RAPT_OK) return status;
   return detail::run_parts(
       tasks, threads, threads, bytes, parts, [&](std::size_t first, std::size_t last, void *workspace) {
-        return rapt_attention_backward_run(q, k, v, options, gradients, first, last, workspace, bytes);
+        return rapt_attention_backward_run(q, k, v, &o, gradients, first, last, workspace, bytes);
       });
 }
 
