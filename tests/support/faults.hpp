@@ -16,7 +16,8 @@ struct Fault {
 using Describe = void (*)(char *text, std::size_t size);
 
 // From now on a fault outside of survives(), and abort(), print "FAIL: <fault> in <what runs>" and end the
-// program with status 1. A later call replaces `describe`.
+// program with status 1. A signal that somebody sends is no fault, and ends the program as it does by
+// default. A later call replaces `describe`.
 void catch_faults(Describe describe);
 
 // Calls body(context). False: it ended in a fault, and its objects are not destroyed. Needs catch_faults().

@@ -40,7 +40,17 @@ void print(const char *text) {
   if (write(STDOUT_FILENO, text, strlen(text)) < 0) _exit(1);
 }
 
+// Whether another process or a user sent the signal, which then tells nothing about the code that it meets.
+bool is_from_outside(int number, const siginfo_t &info) {
+  const bool sent = info.si_code <= 0 || info.si_code == SI_USER || info.si_code == SI_QUEUE;
+  return sent && !(number == SIGABRT && info.si_pid == getpid());  // abort()
+}
+
 void on_fault(int signal, siginfo_t *info, void *) {
+  if (is_from_outside(signal, *info)) {
+    ::signal(signal, SIG_DFL);
+    raise(signal);
+  }
   if (recovery != nullptr && signal != SIGABRT) {
     Recovery *const target = recovery;
     recovery = nullptr;

@@ -3,7 +3,7 @@
 set -euo pipefail
 
 output=$(mktemp)
-trap 'rm -f "$output" "$output.json"' EXIT
+trap 'rm -f "$output" "$output".json*' EXIT
 failures=0
 
 # expect STATUS TEXT ARGUMENT...
@@ -76,5 +76,46 @@ fi
 if command -v python3 >/dev/null && ! python3 -m json.tool "$output.json" >/dev/null; then
   echo "the JSON is none"
   failures=$((failures + 1))
+fi
+
+# What cannot be written is no success.
+if [[ $system == Linux ]]; then
+  for arguments in --help --list '--quick --kernel dot_f32 --isa scalar' '--print-hashes --kernel dot_f64'; do
+    got=0
+    # shellcheck disable=SC2086 # several arguments
+    "${command[@]}" $arguments >/dev/full 2>"$output" || got=$?
+    if ((got != 1)) || ! grep -qF 'standard output cannot be written: No space left on device' "$output"; then
+      echo "rapt-validate $arguments > /dev/full: status $got, and it says:"
+      cat "$output"
+      failures=$((failures + 1))
+    fi
+  done
+  expect 1 '/dev/full cannot be written: No space left on device' --quick --kernel dot_f32 --json /dev/full
+  expect 0 '"holds": true' --quick --kernel dot_f32 --isa scalar --json /dev/stdout
+fi
+expect 2 'cannot be written: Is a directory' --quick --json /
+
+# interrupt SIGNAL STATUS: a signal from outside ends the program, accuses no kernel and leaves no file. The first kernel is
+# done at once, and the second runs for long.
+interrupt() {
+  "${command[@]}" --full --kernel dot_f32 --kernel attention_f32 --isa scalar --json "$output.json.late" >"$output" 2>&1 &
+  local pid=$! got=0
+  for ((tenths = 0; tenths < 600; ++tenths)); do
+    if grep -q '^dot_f32' "$output" || ! kill -0 "$pid"; then break; fi
+    sleep 0.1
+  done
+  kill -s "$1" "$pid"
+  wait "$pid" || got=$?
+  if ((got != $2)) || grep -q 'FAIL\|crashed\|DIFFERENT' "$output" || compgen -G "$output.json.late*" >/dev/null; then
+    echo "rapt-validate under SIG$1: status $got, not $2, or it accuses a kernel or leaves a file:"
+    cat "$output"
+    ls "$output"*
+    failures=$((failures + 1))
+  fi
+}
+if [[ $system == Linux && -z ${RAPT_LAUNCHER:-} && -z ${RAPT_TEST_EMULATED:-} ]]; then
+  interrupt TERM 143
+  interrupt SEGV 139
+  interrupt ILL 132
 fi
 ((failures == 0)) && echo "everything is as expected"

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <system_error>
 
 #include "rapt/rapt.h"
 #include "support/effort.hpp"
@@ -34,6 +35,10 @@ std::vector<test::KernelCase> wanted_kernels(const Options &options) {
     if (is_wanted(options.kernels, kernel.name)) kernels.push_back(kernel);
   }
   return kernels;
+}
+
+void complain_about_json(const std::string &path) {
+  fmt::print(stderr, "rapt-validate: {} cannot be written: {}\n", path, std::strerror(errno));
 }
 
 void list() {
@@ -102,8 +107,7 @@ void run(Report &report, Progress &progress) {
   for (const ExhaustiveResult &result : report.exhaustive) print_exhaustive(result);
 }
 
-// `json` is null, or open.
-int validate_machine(const Options &options, const CpuReport &cpu, std::FILE *json) {
+int validate_machine(const Options &options, const CpuReport &cpu) {
   Report report;
   report.options = options;
   report.cpu = cpu;
@@ -121,16 +125,15 @@ int validate_machine(const Options &options, const CpuReport &cpu, std::FILE *js
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   for (const Row &row : report.rows) print_failure(row);
   print_verdict(report);
-  if (json != nullptr && !write_json(report, json)) {
-    std::perror(options.json.c_str());
+  flush_output();
+  if (!options.json.empty() && !write_json(report, options.json)) {
+    complain_about_json(options.json);
     return 1;
   }
   return report.holds() ? 0 : 1;
 }
 
-}  // namespace
-
-int main(int argc, char **argv) {
+int run_program(int argc, char **argv) {
   const auto parsed = parse_options(argc, argv);
   if (const int *status = std::get_if<int>(&parsed)) return *status;
   const Options &options = std::get<Options>(parsed);
@@ -148,13 +151,24 @@ int main(int argc, char **argv) {
     case Action::one_case:
       break;
   }
-  std::FILE *json = nullptr;
-  if (!options.json.empty()) {
-    json = std::fopen(options.json.c_str(), "w");
-    if (json == nullptr) {
-      fmt::print(stderr, "rapt-validate: {} cannot be written: {}\n", options.json, std::strerror(errno));
-      return 2;
-    }
+  if (!options.json.empty() && !can_write_json(options.json)) {
+    complain_about_json(options.json);
+    return 2;
   }
-  return validate_machine(options, cpu, json);
+  return validate_machine(options, cpu);
+}
+
+}  // namespace
+
+// Nobody has seen what was not written, so that it is no success.
+int main(int argc, char **argv) {
+  try {
+    const int status = run_program(argc, argv);
+    flush_output();
+    return status;
+  } catch (const std::system_error &error) {
+    std::fprintf(stderr, "rapt-validate: standard output cannot be written: %s\n",
+                 error.code().message().c_str());
+    return 1;
+  }
 }

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <system_error>
 
 #include "rapt/rapt.h"
 #include "support/bits.hpp"
@@ -42,6 +44,12 @@ const char *hash_verdict(const Row &row) {
 }
 
 }  // namespace
+
+void flush_output() {
+  errno = EIO;  // of an earlier error, which only the stream remembers
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return;
+  throw std::system_error(errno, std::generic_category());
+}
 
 bool Report::holds() const {
   return std::ranges::all_of(rows, [](const Row &row) { return row.holds(); }) &&
@@ -88,7 +96,7 @@ void print_row(const Row &row) {
   fmt::print("{:<21} {:<12} {:>7} {:>10}  {:<38} {:#018x} {}{}{}\n", result.kernel, result.isa, result.cases,
              result.mismatches, worst_text(result), result.hash, hash_verdict(row),
              result.inaccurate != 0 ? ", INACCURATE" : "", result.stopped ? ", STOPPED" : "");
-  std::fflush(stdout);
+  flush_output();
 }
 
 void print_failure(const Row &row) {

@@ -1,7 +1,6 @@
 // The printed report, and the same as JSON.
 #pragma once
 
-#include <cstdio>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,6 +36,9 @@ struct Report {
   std::vector<NotRun> not_run() const;
 };
 
+// Throws std::system_error if anything printed so far was not written.
+void flush_output();
+
 void print_cpu(const CpuReport &cpu);
 void print_head();
 void print_row(const Row &row);
@@ -44,7 +46,9 @@ void print_failure(const Row &row);
 void print_exhaustive(const ExhaustiveResult &result);
 void print_verdict(const Report &report);
 
-// False if the file could not be written; closes it.
-bool write_json(const Report &report, std::FILE *file);
+// False, with errno, if the file cannot be written. A regular file is replaced once the report is whole: a
+// run that ends before leaves it as it was.
+bool can_write_json(const std::string &path);
+bool write_json(const Report &report, const std::string &path);
 
 }  // namespace rapt::validate

@@ -1,8 +1,12 @@
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <system_error>
 
 #include "rapt/rapt.h"
 #include "support/bits.hpp"
@@ -94,9 +98,57 @@ Json json_of_exhaustive(const ExhaustiveResult &result) {
           {"worst_input", test::hex(test::bits_of(result.worst_input), 4)}};
 }
 
+namespace fs = std::filesystem;
+
+// Where the report is written, before a rename makes it a regular file's. A device or a pipe is written
+// itself.
+struct Place {
+  fs::path target, first;
+
+  explicit Place(const std::string &path) : target(path) {
+    std::error_code error;
+    if (fs::exists(path, error)) target = fs::canonical(path, error);  // a link stays one
+    first = target;
+    if (!fs::exists(target, error) || fs::is_regular_file(target, error)) first += ".part";
+  }
+  bool is_direct() const { return first == target; }
+};
+
+bool write_text(const fs::path &path, const std::string &text) {
+  std::FILE *const file = std::fopen(path.string().c_str(), "w");
+  if (file == nullptr) return false;
+  const bool written = std::fputs(text.c_str(), file) >= 0;
+  return std::fclose(file) == 0 && written;
+}
+
+void remove_and_keep_errno(const fs::path &path) {
+  const int kept = errno;
+  std::error_code ignored;
+  fs::remove(path, ignored);
+  errno = kept;
+}
+
+// What a pipe's other end does is not known before it is opened.
+bool can_open(const fs::path &path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) return errno = EISDIR, false;
+  if (!fs::is_regular_file(path, error)) return true;
+  std::FILE *const file = std::fopen(path.string().c_str(), "a");
+  return file != nullptr && std::fclose(file) == 0;
+}
+
 }  // namespace
 
-bool write_json(const Report &report, std::FILE *out) {
+bool can_write_json(const std::string &path) {
+  const Place place(path);
+  if (!can_open(place.target)) return false;
+  if (place.is_direct()) return true;
+  const bool possible = write_text(place.first, "");
+  remove_and_keep_errno(place.first);
+  return possible;
+}
+
+bool write_json(const Report &report, const std::string &path) {
   const CpuReport &cpu = report.cpu;
   const Json json = {{"rapt", rapt_version()},
                      {"date", now()},
@@ -122,8 +174,17 @@ bool write_json(const Report &report, std::FILE *out) {
                      {"holds", report.holds()}};
   // RAPT_ISA may hold bytes that are not UTF-8: they are replaced, not thrown at.
   const std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
-  const bool written = std::fputs(text.c_str(), out) >= 0;
-  return std::fclose(out) == 0 && written;
+  const Place place(path);
+  bool written = write_text(place.first, text);
+  if (place.is_direct()) return written;
+  if (written) {
+    std::error_code error;
+    fs::rename(place.first, place.target, error);
+    written = !error;
+    if (error) errno = error.value();
+  }
+  if (!written) remove_and_keep_errno(place.first);
+  return written;
 }
 
 }  // namespace rapt::validate
