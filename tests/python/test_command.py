@@ -1,7 +1,6 @@
 """rapt-attention."""
 
 import hashlib
-import subprocess
 
 import numpy as np
 import pytest
@@ -19,15 +18,14 @@ def files(tmp_path, random):
     return tmp_path, arrays
 
 
-def test_the_result_and_its_hash(files):
+def test_the_result_and_its_hash(files, capsys):
     folder, arrays = files
-    command = ["rapt-attention", "q.npy", "k.npy", "v.npy", "-o", "out.npy", "--lse", "lse.npy", "--causal", "--scale", "0.5",
-               "--sinks", "sinks.npy"]  # fmt: skip
-    result = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
+    tensors = [str(folder / f"{x}.npy") for x in "qkv"]
+    assert main([*tensors, "-o", str(folder / "out.npy"), "--lse", str(folder / "lse.npy"), "--causal", "--scale", "0.5",
+                 "--sinks", str(folder / "sinks.npy")]) == 0  # fmt: skip
     out, lse = rapt.attention(*(arrays[x] for x in "qkv"), causal=True, scale=0.5, sinks=arrays["sinks"], return_lse=True)
     assert np.array_equal(np.load(folder / "out.npy"), out) and np.array_equal(np.load(folder / "lse.npy"), lse)
-    assert result.stdout.split()[0] == hashlib.sha256(out.tobytes()).hexdigest()
+    assert capsys.readouterr().out.split()[0] == hashlib.sha256(out.tobytes()).hexdigest()
 
 
 def test_every_level_prints_the_same_hash(files, capsys):

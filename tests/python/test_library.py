@@ -70,8 +70,3 @@ def test_levels():
     finally:
         rapt.force_isa(None)
     assert rapt.kernel_isa("softmin_f32") is None
-
-
-def test_validate():
-    result = subprocess.run(["rapt-validate", "--quick", "--kernel", "dot_f32"], capture_output=True, text=True)
-    assert result.returncode == 0, result.stdout + result.stderr
