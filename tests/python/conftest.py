@@ -9,6 +9,20 @@ def random():
     return np.random.default_rng(1)
 
 
+@pytest.fixture(autouse=True)
+def new_memory_is_not_zero(monkeypatch):
+    """What np.empty returns is NaN in every type of floating point: a result that nothing wrote shows."""
+    empty = np.empty
+
+    def filled(*arguments, **options):
+        array = empty(*arguments, **options)
+        if array.dtype.kind != "O":
+            array.reshape(-1).view(np.uint8)[...] = 255
+        return array
+
+    monkeypatch.setattr(np, "empty", filled)
+
+
 @pytest.fixture
 def on_each_level():
     """f() on every level of this CPU, whose results must have the same bits."""

@@ -1,6 +1,21 @@
-"""Attention by NumPy in float64, for comparisons."""
+"""softmax and attention by NumPy in float64, for comparisons."""
 
 import numpy as np
+
+
+def weights(scores, sinks=None):
+    """softmax and log-sum-exp of scores of which -inf is excluded; a row of nothing else has no weights."""
+    largest = scores.max(axis=-1, keepdims=True, initial=-np.inf)
+    if sinks is not None:
+        sinks = np.broadcast_to(np.asarray(sinks, np.float64), scores.shape[:-1])[..., None]
+        largest = np.maximum(largest, sinks)
+    finite = np.where(largest == -np.inf, 0, largest)
+    powers = np.exp(scores - finite)
+    total = powers.sum(axis=-1, keepdims=True)
+    if sinks is not None:
+        total = total + np.exp(sinks - finite)
+    with np.errstate(divide="ignore"):
+        return powers / np.where(total == 0, 1, total), (finite + np.log(total))[..., 0]
 
 
 def attention(q, k, v, *, causal=False, bias=None, mask=None, scale=None, sinks=None, window_left=0):
@@ -19,9 +34,5 @@ def attention(q, k, v, *, causal=False, bias=None, mask=None, scale=None, sinks=
         scores = np.where(cols > position - window_left, scores, -np.inf)
     if mask is not None:
         scores = np.where(mask, scores, -np.inf)
-    largest = scores.max(axis=-1, keepdims=True)
-    weights = np.exp(scores - largest)
-    total = weights.sum(axis=-1, keepdims=True)
-    if sinks is not None:
-        total = total + np.exp(np.asarray(sinks, np.float64).reshape(1, -1, 1, 1) - largest)
-    return weights / total @ v, (largest + np.log(total))[..., 0]
+    shares, lse = weights(scores, None if sinks is None else np.reshape(sinks, (-1, 1)))
+    return shares @ v, lse

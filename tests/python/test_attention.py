@@ -1,4 +1,3 @@
-import ctypes
 import gc
 import sys
 import threading
@@ -7,6 +6,7 @@ import weakref
 
 import numpy as np
 import pytest
+from dlpack import Tensor
 from reference import attention as exact
 
 import rapt
@@ -18,6 +18,11 @@ def tensors(random, q_heads=4, kv_heads=2, q_len=9, kv_len=21, dim=16, v_dim=Non
     k = random.normal(size=(batch, kv_heads, kv_len, dim)).astype(dtype)
     v = random.normal(size=(batch, kv_heads, kv_len, v_dim or dim)).astype(dtype)
     return q, k, v
+
+
+def tokens_first(x):
+    """x, in memory [batch][tokens][heads]..."""
+    return np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2)
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(np.float32, 1e-5), (np.float64, 1e-13), (np.float16, 3e-3)])
@@ -49,9 +54,6 @@ def test_strides_give_the_same_bits(random):
     q, k, v = tensors(random)
     expected = rapt.attention(q, k, v, causal=True)
 
-    def tokens_first(x):
-        return np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2)
-
     out = tokens_first(np.zeros_like(q))
     assert rapt.attention(tokens_first(q), tokens_first(k), tokens_first(v), causal=True, out=out) is out
     assert np.array_equal(out, expected)
@@ -65,9 +67,10 @@ def test_strides_give_the_same_bits(random):
     assert np.array_equal(rapt.attention(in_place, k, v, out=in_place), rapt.attention(q, k, v))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("q_len, kv_len", [(1, 2100), (3, 700), (300, 300)])
-def test_threads_give_the_same_bits(random, q_len, kv_len):
-    q, k, v = tensors(random, q_len=q_len, kv_len=kv_len)
+def test_threads_give_the_same_bits(random, q_len, kv_len, dtype):
+    q, k, v = tensors(random, q_len=q_len, kv_len=kv_len, dtype=dtype)
     expected = rapt.attention(q, k, v, causal=True, return_lse=True)
     for threads in (2, 3, 16, None):
         for one, other in zip(rapt.attention(q, k, v, causal=True, return_lse=True, threads=threads), expected):
@@ -189,6 +192,156 @@ def test_backward(random, on_each_level):
     for threads in (2, 16):
         for one, other in zip(rapt.attention_backward(q, k, v, out, dout, lse, threads=threads, **options), gradients):
             assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.uint16])
+@pytest.mark.parametrize("q_offsets, kv_offsets", [
+    ([2, 5, 7], [3, 3, 15]), ([0, 5, 7], [0, 9, 15]), ([4, 9, 9], [8, 15, 21]), ([0, 4, 9], [0, 10, 21]), ([3, 3, 3], [5, 5, 5]),
+])  # fmt: skip
+def test_tokens_of_no_sequence_are_zero(random, q_offsets, kv_offsets, dtype):
+    tensor_type = np.float32 if dtype == np.uint16 else dtype
+    q, k, v = (x[0] for x in tensors(random, v_dim=24, dtype=tensor_type))
+    if dtype == np.uint16:
+        q, k, v = (rapt.convert(x, "bf16") for x in (q, k, v))
+    options = {"q_offsets": q_offsets, "kv_offsets": kv_offsets, "causal": True}
+    options["bias"] = random.normal(size=(2, 4, max(np.diff(q_offsets)), max(np.diff(kv_offsets)))).astype(
+        np.float64 if dtype == np.float64 else np.float32)  # fmt: skip
+    options["sinks"] = np.zeros(4)
+    out, lse = rapt.attention(q, k, v, return_lse=True, **options)
+    gradients = rapt.attention_backward(q, k, v, out, out, lse, **options)
+
+    def expect(array, axis, offsets, name):
+        by_token = np.moveaxis(array, axis, 0)
+        outside = np.r_[by_token[: offsets[0]], by_token[offsets[-1] :]]
+        assert not any(outside.tobytes()), name  # no negative zero either
+        if array.dtype != np.uint16:
+            assert not np.isnan(array).any(), name
+
+    expect(out, 1, q_offsets, "out")
+    expect(lse, 1, q_offsets, "lse")
+    expect(gradients.dq, 1, q_offsets, "dq")
+    expect(gradients.dk, 1, kv_offsets, "dk")
+    expect(gradients.dv, 1, kv_offsets, "dv")
+    for name in ("dbias", "dsinks"):
+        assert not np.isnan(getattr(gradients, name)).any(), name
+    for b in range(2):
+        rows, keys = slice(*q_offsets[b : b + 2]), slice(*kv_offsets[b : b + 2])
+        bias = options["bias"][b][:, : rows.stop - rows.start, : keys.stop - keys.start]
+        alone = rapt.attention(q[:, rows], k[:, keys], v[:, keys], causal=True, bias=bias, sinks=options["sinks"])
+        assert np.array_equal(out[:, rows], alone)
+    # An `out` of the caller's keeps what it has there.
+    mine = np.full_like(out, 7)
+    assert rapt.attention(q, k, v, out=mine, **options) is mine
+    sequences = slice(q_offsets[0], q_offsets[-1])
+    assert np.array_equal(mine[:, sequences], out[:, sequences])
+    mine[:, sequences] = 7
+    assert (mine == 7).all()
+
+
+def test_gradients_of_keys_past_a_length_are_zero(random):
+    q, k, v = tensors(random)
+    bias = random.normal(size=(2, 1, 9, 21)).astype(np.float32)
+    options = {"kv_lengths": [5, 0], "bias": bias}
+    out, lse = rapt.attention(q, k, v, return_lse=True, **options)
+    gradients = rapt.attention_backward(q, k, v, out, out, lse, **options)
+    for b, n in enumerate(options["kv_lengths"]):
+        assert not gradients.dk[b, :, n:].any() and not gradients.dv[b, :, n:].any() and not gradients.dbias[b, ..., n:].any()
+    assert not out[1].any() and (lse[1] == -np.inf).all() and not gradients.dq[1].any()
+
+
+def test_gradients_of_nothing(random):
+    q, k, v = tensors(random)
+    options = {"bias": np.ones((9, 21), np.float32), "sinks": np.zeros(4)}
+    out, lse = rapt.attention(q[:0], k[:0], v[:0], return_lse=True, **options)
+    gradients = rapt.attention_backward(q[:0], k[:0], v[:0], out, out, lse, **options)
+    assert [x.shape for x in gradients] == [(0, 4, 9, 16), (0, 2, 21, 16), (0, 2, 21, 16), (9, 21), (4,)]
+    assert not gradients.dbias.any() and not gradients.dsinks.any()
+
+
+@pytest.mark.parametrize("layout", [
+    tokens_first, lambda x: np.repeat(x, 2, axis=2)[:, :, ::2], lambda x: x[::-1].copy()[::-1], np.asfortranarray,
+], ids=["tokens first", "every second token", "reversed batch", "Fortran"])  # fmt: skip
+def test_strides_of_the_gradient(random, layout):
+    q, k, v = tensors(random, v_dim=24)
+    bias = random.normal(size=(2, 4, 9, 21)).astype(np.float32)
+    out, lse = rapt.attention(q, k, v, bias=bias, return_lse=True)
+    dout = random.normal(size=out.shape).astype(np.float32)
+    names = {"q": q, "k": k, "v": v, "out": out, "dout": dout, "lse": lse, "bias": bias}
+    expected = rapt.attention_backward(**names)
+    for name in names:
+        result = rapt.attention_backward(**{**names, name: layout(names[name])})
+        for gradient, one, other in zip(expected._fields[:4], result, expected):
+            assert np.array_equal(one, other), (name, gradient)
+    for repeated in (np.broadcast_to(dout[:1], out.shape), np.broadcast_to(dout[..., :1], out.shape)):
+        result = rapt.attention_backward(**{**names, "dout": repeated})
+        for one, other in zip(result[:4], rapt.attention_backward(**{**names, "dout": repeated.copy()})):
+            assert np.array_equal(one, other)
+
+
+def test_dbias_is_summed_over_what_bias_repeats(random):
+    q, k, v = tensors(random, dtype=np.float64)
+    whole = random.normal(size=(2, 4, 9, 21))
+    out, lse = rapt.attention(q, k, v, bias=whole, return_lse=True)
+    assert rapt.attention_backward(q, k, v, out, out, lse, bias=whole).dbias.shape == whole.shape
+    for shape in ((1, 4, 9, 21), (2, 1, 9, 21), (2, 4, 1, 21), (4, 9, 21), (9, 21), (21,), (1, 1, 1, 21)):
+        bias = random.normal(size=shape)
+        out, lse = rapt.attention(q, k, v, bias=bias, return_lse=True)
+        dbias = rapt.attention_backward(q, k, v, out, out, lse, bias=bias).dbias
+        expected = rapt.attention_backward(q, k, v, out, out, lse, bias=np.broadcast_to(bias, whole.shape)).dbias
+        padded = (1,) * (4 - len(shape)) + shape
+        axes = tuple(axis for axis in range(4) if padded[axis] == 1)
+        np.testing.assert_allclose(dbias, expected.sum(axis=axes, keepdims=True).reshape(shape), atol=1e-12)
+    for shape in ((9, 1), ()):
+        with pytest.raises(ValueError, match="bias has the shape"):
+            rapt.attention_backward(q, k, v, out, out, lse, bias=np.zeros(shape))
+
+
+def dimensions(*shapes):
+    return [(name, axis) for name, rank in shapes for axis in range(rank)]
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+@pytest.mark.parametrize("name, axis", dimensions(
+    ("q", 4), ("k", 4), ("v", 3), ("out", 4), ("mask", 4), ("bias", 4), ("query_scales", 3), ("sinks", 1), ("alibi_slopes", 1),
+    ("kv_lengths", 1)))  # fmt: skip
+def test_one_index_more_or_less(random, name, axis, change):
+    q, k, v = tensors(random, batch=3, q_heads=6, kv_heads=3)
+    arguments = {"q": q, "k": k, "v": v, "out": np.zeros_like(q), "mask": np.ones((3, 6, 9, 21), bool), "bias": np.ones((3, 6, 9, 21)),
+                 "query_scales": np.ones((3, 6, 9)), "sinks": np.ones(6), "alibi_slopes": np.ones(6), "kv_lengths": np.full(3, 20)}
+    rapt.attention(**arguments)
+    pad = [(0, int(i == axis)) for i in range(arguments[name].ndim)]
+    wrong = np.pad(arguments[name], pad) if change == 1 else arguments[name][(slice(None),) * axis + (slice(-1),)]
+    with pytest.raises(ValueError):
+        rapt.attention(**{**arguments, name: np.ascontiguousarray(wrong)})
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+@pytest.mark.parametrize("name, axis", dimensions(("q", 4), ("k", 4), ("v", 4), ("out", 4), ("dout", 4), ("lse", 3), ("bias", 4)))
+def test_one_index_more_or_less_of_the_gradient(random, name, axis, change):
+    q, k, v = tensors(random, batch=3, q_heads=6, kv_heads=3)
+    out, lse = rapt.attention(q, k, v, return_lse=True)
+    arguments = {"q": q, "k": k, "v": v, "out": out, "dout": out, "lse": lse, "bias": np.ones((3, 6, 9, 21))}
+    rapt.attention_backward(**arguments)
+    pad = [(0, int(i == axis)) for i in range(arguments[name].ndim)]
+    wrong = np.pad(arguments[name], pad) if change == 1 else arguments[name][(slice(None),) * axis + (slice(-1),)]
+    with pytest.raises(ValueError):
+        rapt.attention_backward(**{**arguments, name: np.ascontiguousarray(wrong)})
+
+
+@pytest.mark.parametrize("axis", range(4))
+@pytest.mark.parametrize("name", ["k_scales", "v_scales"])
+def test_one_index_more_or_less_of_scales(name, axis):
+    k = np.ones((3, 2, 5, 64), np.int8)
+    scales = {"k_scales": np.ones((3, 2, 5, 2), np.float32), "v_scales": np.ones((3, 2, 5, 2), np.float32)}
+    q = np.ones((3, 4, 9, 64), np.float32)
+    rapt.attention(q, k, k, scale_group=32, **scales)
+    for change in (-1, 1):
+        shape = np.array(scales[name].shape)
+        shape[axis] += change
+        with pytest.raises(ValueError, match=f"{name} has the shape"):
+            rapt.attention(q, k, k, scale_group=32, **{**scales, name: np.ones(shape, np.float32)})
+    with pytest.raises(ValueError, match=f"{name} has the shape"):
+        rapt.attention(q, k, k, scale_group=32, **{**scales, name: np.ones((3, 2, 5), np.float32)})
 
 
 def test_gradients_of_16_bits(random):
@@ -359,26 +512,13 @@ def test_the_gradient_refuses_other_results(random):
 
 
 @pytest.mark.parametrize("change", [
-    {"v": np.zeros((2, 2, 21, 16))}, {"q": np.zeros((2, 4, 9, 16), np.complex64)}, {"bias": np.zeros((9, 21))},
+    {"v": np.zeros((2, 2, 21, 16))}, {"q": np.zeros((2, 4, 9, 16), np.complex64)}, 
     {"kv_lengths": [1.5, 2.5]}, {"dropout": 0.1}, {"q": None}, {"v": np.zeros((2, 2, 21, 16), ">f4")},
 ])  # fmt: skip
 def test_bad_types(random, change):
     q, k, v = tensors(random)
     with pytest.raises(TypeError):
         rapt.attention(**{"q": q, "k": k, "v": v, **change})
-
-
-class Tensor:
-    """What another library hands over: nothing but DLPack."""
-
-    def __init__(self, array):
-        self.array = array
-
-    def __dlpack__(self):
-        return self.array.__dlpack__()
-
-    def __dlpack_device__(self):
-        return self.array.__dlpack_device__()
 
 
 def test_dlpack(random):
@@ -403,30 +543,15 @@ def test_memory_of_dlpack_is_kept(random):
     assert alive() is None
 
 
-class Elsewhere(Tensor):
-    """Its tensor's fields are changed on the way."""
-
-    def __init__(self, array, **fields):
-        super().__init__(array)
-        self.fields = fields
-
-    def __dlpack__(self):
-        capsule = super().__dlpack__()
-        tensor = ctypes.cast(_arrays._capsule_pointer(capsule, b"dltensor"), ctypes.POINTER(_arrays._Tensor)).contents
-        for name, value in self.fields.items():
-            setattr(tensor, name, value)
-        return capsule
-
-
 def test_fields_of_dlpack(random):
     x = random.normal(size=(4, 16)).astype(np.float32)
     whole = np.concatenate([x, x[::-1]])
-    assert np.array_equal(rapt.softmax(Elsewhere(whole[:4], byte_offset=4 * 64)), rapt.softmax(x[::-1]))
+    assert np.array_equal(rapt.softmax(Tensor(whole[:4], byte_offset=4 * 64)), rapt.softmax(x[::-1]))
     with pytest.raises(ValueError, match="memory of the CPU"):
-        rapt.softmax(Elsewhere(x, device_type=2))
+        rapt.softmax(Tensor(x, device_type=2))
     for fields in ({"lanes": 2}, {"code": 5}, {"bits": 4}):
         with pytest.raises(TypeError, match="element type"):
-            rapt.softmax(Elsewhere(x, **fields))
+            rapt.softmax(Tensor(x, **fields))
 
 
 def test_memory_of_dlpack_is_freed(random):

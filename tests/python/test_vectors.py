@@ -36,15 +36,54 @@ def test_dot_rows(random, on_each_level):
     assert np.array_equal(rapt.dot_rows(query, np.asfortranarray(rows), scale=0.5), result)
 
 
-def test_elementwise(random, on_each_level):
-    x = random.normal(size=(3, 5)).astype(np.float32)
-    assert np.array_equal(rapt.scale(x, 0.5), x * np.float32(0.5))
-    np.testing.assert_allclose(on_each_level(lambda: rapt.exp(x)), np.exp(x.astype(np.float64)), rtol=1.2e-7)
-    y, total = rapt.exp_sum(x, 2.0, 1.0)
-    np.testing.assert_allclose(y, np.exp(2 * x.astype(np.float64) - 1), rtol=1e-6)
-    assert total == pytest.approx(y.sum(dtype=np.float64), rel=1e-6)
+@pytest.mark.parametrize("pair", ["f64", "f16", "bf16", "i8", "u8i8"])
+def test_dot_rows_of_every_type(random, pair):
+    if pair in ("i8", "u8i8"):
+        query = random.integers(*((0, 256, 40, np.uint8) if pair == "u8i8" else (-128, 128, 40, np.int8)))
+        rows = random.integers(-128, 128, (5, 40), np.int8)
+    else:
+        query, rows = random.normal(size=40), random.normal(size=(5, 40))
+        if pair != "f64":
+            query, rows = (rapt.convert(x.astype(np.float32), pair) for x in (query, rows))
+    result = rapt.dot_rows(query, rows, 0.3)
+    number = np.float64 if pair == "f64" else np.float32
+    assert result.dtype == number
+    assert result.tolist() == [number(0.3) * number(rapt.dot(query, row)) for row in rows]
+
+
+@pytest.mark.parametrize("number, tolerance", [(np.float32, 1.2e-7), (np.float64, 2.3e-16)])
+def test_exponentials(random, on_each_level, number, tolerance):
+    x = random.normal(size=(3, 50)).astype(number)
+    y = on_each_level(lambda: rapt.exp(x))
+    assert y.dtype == number
+    np.testing.assert_allclose(y, np.exp(x.astype(np.float64)), rtol=2 * tolerance)
+    y, total = on_each_level(lambda: rapt.exp_sum(x, 2.0, 1.0))
+    assert np.array_equal(y, rapt.exp(2 * x - 1)) and y.shape == x.shape
+    assert total == pytest.approx(y.sum(dtype=np.float64), rel=8 * tolerance, abs=0)
+    assert rapt.exp_sum(x)[1] == pytest.approx(rapt.exp(x).sum(dtype=np.float64), rel=8 * tolerance, abs=0)
+    shifted = rapt.exp_sum(x, shift=1 / 3)[0]
+    np.testing.assert_allclose(shifted, np.exp(x.astype(np.float64) - 1 / 3), rtol=8 * tolerance)
     out = x.copy()
-    assert rapt.exp(out, out=out) is not None and np.array_equal(out, rapt.exp(x))
+    same, total = rapt.exp_sum(out, 2.0, 1.0, out=out)
+    assert same is out and np.array_equal(out, y) and total == rapt.exp_sum(x, 2.0, 1.0)[1]
+    out = x.copy()
+    assert rapt.exp(out, out=out) is out and np.array_equal(out, rapt.exp(x))
+
+
+def test_scale(random):
+    x = random.normal(size=(3, 5))
+    assert np.array_equal(rapt.scale(x, 1 / 3), x * (1 / 3))
+    narrow = x.astype(np.float32)
+    assert np.array_equal(rapt.scale(narrow, 1 / 3), narrow * np.float32(1 / 3))
+    half = x.astype(np.float16)
+    assert np.array_equal(rapt.scale(half, 0.3), (half.astype(np.float32) * np.float32(0.3)).astype(np.float16))
+    bits = rapt.convert(narrow, "bf16")
+    assert np.array_equal(rapt.scale(bits, 0.3), rapt.convert(rapt.convert(bits, "f32") * np.float32(0.3), "bf16"))
+    assert np.array_equal(rapt.scale(np.asfortranarray(x), 0.5), 0.5 * x)
+    out = np.zeros_like(x)
+    assert rapt.scale(x, 0.5, out=out) is out and np.array_equal(out, 0.5 * x)
+    with pytest.raises(ValueError, match="not contiguous"):
+        rapt.scale(x, 0.5, out=np.zeros((3, 6))[:, :5])
 
 
 def test_shapes_are_kept():

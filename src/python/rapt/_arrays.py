@@ -37,11 +37,15 @@ class _Tensor(ctypes.Structure):
     ]
 
 
-# DLDataTypeCode and bits. uint16 is no bf16 here, where bf16 has a code of its own.
-_DLPACK_DTYPES = {
-    (2, 32): "float32", (2, 64): "float64", (2, 16): "float16", (4, 16): "uint16", (0, 8): "int8", (1, 8): "uint8",
-    (0, 32): "int32", (0, 64): "int64", (6, 8): "bool",
+# By DLDataTypeCode and bits. DLPack has codes for both bf16 and uint16, which NumPy's uint16 stands for.
+_DLPACK_INTEGERS = {
+    (0, 8): "int8", (0, 16): "int16", (0, 32): "int32", (0, 64): "int64",
+    (1, 8): "uint8", (1, 16): "uint16", (1, 32): "uint32", (1, 64): "uint64",
 }  # fmt: skip
+_DLPACK_DTYPES = _DLPACK_INTEGERS | {
+    (2, 32): "float32", (2, 64): "float64", (2, 16): "float16", (4, 16): "uint16", (6, 8): "bool",
+}  # fmt: skip
+del _DLPACK_DTYPES[1, 16]
 _CPU = 1
 
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -57,13 +61,13 @@ class _Memory:
         self.__array_interface__ = interface
 
 
-def _from_dlpack(x: Any, name: str) -> np.ndarray:
+def _from_dlpack(x: Any, name: str, dtypes: dict[tuple[int, int], str]) -> np.ndarray:
     # The capsule is read, not consumed: it frees the tensor when NumPy drops it.
     capsule = x.__dlpack__()
     tensor = ctypes.cast(_capsule_pointer(capsule, b"dltensor"), ctypes.POINTER(_Tensor)).contents
     if tensor.device_type != _CPU:
         raise ValueError(f"{name} is not in the memory of the CPU")
-    dtype = _DLPACK_DTYPES.get((tensor.code, tensor.bits))
+    dtype = dtypes.get((tensor.code, tensor.bits))
     if dtype is None or tensor.lanes != 1:
         raise TypeError(f"{name} has an element type that rapt lacks")
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
@@ -81,14 +85,17 @@ def _from_dlpack(x: Any, name: str) -> np.ndarray:
     return np.asarray(_Memory(capsule, interface))
 
 
-def as_array(x: Any, name: str) -> np.ndarray:
+def as_array(x: Any, name: str, dtypes: dict[tuple[int, int], str] = _DLPACK_DTYPES) -> np.ndarray:
     """x as a NumPy array over the same memory."""
     if isinstance(x, np.ndarray):
         array = x
     elif hasattr(x, "__dlpack__"):
-        array = _from_dlpack(x, name)
+        array = _from_dlpack(x, name, dtypes)
     else:
-        array = np.asarray(x)
+        try:
+            array = np.asarray(x)
+        except ValueError as error:  # lists of different lengths
+            raise ValueError(f"{name} is no array: {error}") from None
     if not array.dtype.isnative:
         raise TypeError(f"{name} has the byte order of another machine")
     return array
@@ -99,6 +106,26 @@ def element_type(array: np.ndarray, name: str) -> int:
     if rapt_type is None:
         raise TypeError(f"{name} has elements of {array.dtype.name}, which rapt lacks")
     return rapt_type
+
+
+def as_numbers(x: Any, name: str, rapt_type: int) -> np.ndarray:
+    """Numbers next to the tensors, in the type that the library reads. f16 and bf16 (uint16 too) are widened."""
+    array = as_array(x, name)
+    if TYPES.get(array.dtype.name) == BF16:
+        array = np.asarray(array.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    elif array.dtype.kind not in "fiu":
+        raise TypeError(f"{name} has elements of {array.dtype.name}, not numbers")
+    return array.astype(DTYPES[rapt_type], copy=False)
+
+
+def as_integers(x: Any, name: str) -> np.ndarray:
+    """Lengths and offsets. uint16 is an integer here."""
+    array = as_array(x, name, _DLPACK_INTEGERS)
+    if array.size == 0:  # NumPy takes [] for numbers
+        return array.astype(np.int32)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} has elements of {array.dtype.name}, not integers")
+    return array
 
 
 def as_mask(x: Any, name: str) -> np.ndarray:
@@ -130,10 +157,13 @@ def _whole_strides(array: np.ndarray) -> bool:
     return all(stride % array.itemsize == 0 for stride in array.strides)
 
 
+def _strides_fit(array: np.ndarray) -> bool:
+    return _unit_stride(array) and _whole_strides(array) and all(stride >= 0 for stride in array.strides)
+
+
 def readable(array: np.ndarray) -> np.ndarray:
     """`array`, or a copy where the library cannot take its strides."""
-    fits = _unit_stride(array) and _whole_strides(array) and all(stride >= 0 for stride in array.strides)
-    return array if fits else np.ascontiguousarray(array)
+    return array if _strides_fit(array) else np.ascontiguousarray(array)
 
 
 def check_output(array: np.ndarray, name: str, shape: tuple[int, ...], rapt_types: tuple[int, ...]) -> np.ndarray:
@@ -159,6 +189,15 @@ def broadcast(array: np.ndarray, shape: tuple[int, ...], name: str) -> np.ndarra
         return np.broadcast_to(array, shape)
     except ValueError:
         raise ValueError(f"{name} has the shape {array.shape}, which does not broadcast to {shape}") from None
+
+
+def broadcast_rows(array: np.ndarray, shape: tuple[int, ...], name: str) -> np.ndarray:
+    """`array` in `shape`, with contiguous rows. Strides of 0 repeat rows: no copy has a row twice."""
+    whole = broadcast(array, shape, name)
+    if _strides_fit(whole):
+        return whole
+    once = tuple(slice(1) if stride == 0 else slice(None) for stride in whole.strides[:-1])
+    return np.broadcast_to(np.ascontiguousarray(whole[once]), shape)
 
 
 def tensor_strides(array: np.ndarray) -> Strides:

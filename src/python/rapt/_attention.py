@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._attention_call import BLOCK, AttentionCall, four_dimensions
+from ._attention_call import BLOCK, AttentionCall, four_dimensions, zero_gaps
 from ._arrays import as_array, element_type, empty, readable, strides_of, tensor_strides
 from ._library import (C, F32, AttentionGradients, AttentionOptions, check, count)
 from ._threads import run_tasks, thread_count
@@ -119,12 +119,19 @@ def attention_backward(q: Any, k: Any, v: Any, out: Any, dout: Any, lse: Any, *,
     call.set_lse(lse)
     call.options.out_strides = tensor_strides(four_dimensions(out, "out"))
 
-    def gradient(tensor: np.ndarray, name: str) -> np.ndarray:
-        return empty(tensor.shape, F32 if gradient_type else element_type(tensor, name), tensor)
+    def gradient(tensor: np.ndarray, name: str, offsets: np.ndarray | None) -> np.ndarray:
+        result = empty(tensor.shape, F32 if gradient_type else element_type(tensor, name), tensor)
+        return zero_gaps(result, -2, offsets)
 
-    dq, dk, dv = gradient(call.q, "q"), gradient(call.k, "k"), gradient(call.v, "v")
+    dq, dk, dv = (gradient(call.q, "q", call.q_offsets), gradient(call.k, "k", call.kv_offsets),
+                  gradient(call.v, "v", call.kv_offsets))
     dbias = None if call.bias is None else empty(call.bias.shape, call.number)
     dsinks = None if options.get("sinks") is None else empty((call.options.q_heads,), call.number)
+    if call.options.batch == 0:
+        for sums in (dbias, dsinks):
+            if sums is not None:
+                sums[...] = 0
+        return Gradients(dq, dk, dv, dbias, dsinks)
     fields = {name: tensor_strides(four_dimensions(tensor, name))
               for name, tensor in (("dout_strides", dout), ("dq_strides", dq), ("dk_strides", dk), ("dv_strides", dv))}
     gradients = AttentionGradients(

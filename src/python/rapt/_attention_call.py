@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import (DTYPES, arithmetic_type, as_array, as_mask, broadcast, check_output, element_type, empty, readable,
-                      strides_of, tensor_strides)
+from ._arrays import (arithmetic_type, as_array, as_integers, as_mask, as_numbers, broadcast, broadcast_rows, check_output,
+                      element_type, empty, readable, strides_of, tensor_strides)
 from ._library import ARITHMETIC, BF16, F16, F32, F64, AttentionOptions, Strides
 from ._rows import causal_fields, scale_field
 
@@ -22,6 +22,15 @@ def four_dimensions(array: np.ndarray, name: str) -> np.ndarray:
     if not 2 <= array.ndim <= 4:
         raise ValueError(f"{name} has {array.ndim} dimensions, not 2 to 4")
     return array[(None,) * (4 - array.ndim)]
+
+
+def zero_gaps(array: np.ndarray, tokens: int, offsets: np.ndarray | None) -> np.ndarray:
+    """Zeros at the tokens (an axis) before the first sequence and after the last, which the library does not write."""
+    if offsets is not None:
+        by_token = np.moveaxis(array, tokens, 0)
+        by_token[: offsets[0]] = 0
+        by_token[offsets[-1] :] = 0
+    return array
 
 
 def _longest(offsets: np.ndarray) -> int:
@@ -48,6 +57,8 @@ class AttentionCall:
         if out_type not in _OUT_TYPES:
             raise ValueError(f"out_type is {out_type!r}, not one of {', '.join(filter(None, _OUT_TYPES))}")
         self._kept: list[np.ndarray] = []  # what the options point to
+        self.q_offsets: np.ndarray | None = None
+        self.kv_offsets: np.ndarray | None = None
         self.q, self.k, self.v = (readable(as_array(x, name)) for x, name in ((q, "q"), (k, "k"), (v, "v")))
         q_type, kv_type = element_type(self.q, "q"), element_type(self.v, "v")
         if element_type(self.k, "k") != kv_type:
@@ -64,19 +75,21 @@ class AttentionCall:
         if mask is not None:
             self._set_over_keys("mask", as_mask(mask, "mask"))
         if bias is not None:
-            array = as_array(bias, "bias")
-            if array.dtype != DTYPES[self.number]:
-                raise TypeError(f"bias has elements of {array.dtype.name}, not {np.dtype(DTYPES[self.number]).name}")
-            # A gradient of bias has bias's strides.
-            self.bias = np.ascontiguousarray(array) if contiguous_bias else array
-            if contiguous_bias and array.ndim > 0 and array.shape[-1] not in (0, self.options.kv_len):
-                raise ValueError(f"bias has {array.shape[-1]} columns, not one per key")
+            self.bias = as_numbers(bias, "bias", self.number)
+            if contiguous_bias:  # a gradient of bias has bias's strides
+                if self.bias.shape[-1:] != (self.options.kv_len,):
+                    raise ValueError(f"bias has the shape {self.bias.shape}: a gradient has one column per key, of "
+                                     f"{self.options.kv_len}")
+                self.bias = np.ascontiguousarray(self.bias)
             self._set_over_keys("bias", self.bias)
         if query_scales is not None:
-            self._set_numbers("query_scales", query_scales, self._rows())
+            scales = as_numbers(query_scales, "query_scales", self.number)
+            scales = readable(broadcast(scales, self._rows(), "query_scales")[..., None])
+            self.options.query_scales = self._keep(scales)
+            self.options.query_scale_strides = tensor_strides(scales)
         for name, x in (("alibi_slopes", alibi_slopes), ("sinks", sinks)):
             if x is not None:
-                self._set_numbers(name, x, (self.options.q_heads,))
+                self._set_per_head(name, as_numbers(x, name, self.number))
 
     @property
     def addresses(self) -> tuple[int, int, int]:
@@ -146,10 +159,8 @@ class AttentionCall:
             raise ValueError(f"q has {o.batch} sequences, k and v have {self._kv_batch}")
 
     def _set_integers(self, name: str, x: Any) -> np.ndarray:
-        array = as_array(x, name)
-        if array.dtype.kind not in "iu":
-            raise TypeError(f"{name} has elements of {array.dtype.name}, not integers")
-        narrow = np.ascontiguousarray(array, np.int32)
+        array = as_integers(x, name)
+        narrow = np.asarray(array, np.int32, order="C")
         if not np.array_equal(narrow, array):
             raise ValueError(f"{name} holds a number beyond int32")
         setattr(self.options, name, self._keep(narrow))
@@ -164,6 +175,7 @@ class AttentionCall:
             raise ValueError(f"{name} must have one element more than there are sequences")
         if offsets.min() < 0 or offsets.max() > tokens:
             raise ValueError(f"{name} leads out of the {tokens} tokens")
+        setattr(self, name, offsets)
         return len(offsets) - 1, _longest(offsets)
 
     # ---- scales of int8, masks, numbers per head and query
@@ -176,10 +188,10 @@ class AttentionCall:
                 continue  # the library names a missing one
             per_scale = self.options.scale_group or (self.options.qk_dim if shared else dim)
             groups = dim // per_scale if self.options.scale_group else 1
-            scales = as_array(x, name)
+            scales = as_numbers(x, name, F32)
             shape = (*self.v.shape[:-1], groups)
-            if scales.dtype != np.float32 or scales.shape not in (shape, shape[:-1]):
-                raise ValueError(f"{name} must be float32 of the shape {shape if groups > 1 else shape[:-1]}")
+            if scales.shape != shape and (groups != 1 or scales.shape != shape[:-1]):
+                raise ValueError(f"{name} has the shape {scales.shape}, not {shape if groups != 1 else shape[:-1]}")
             strides = [stride // tensor.itemsize for stride in tensor.strides[:-1]]
             if packed_keys and tensor is self.k:
                 strides = [*strides[:-2], per_scale * groups]
@@ -187,26 +199,20 @@ class AttentionCall:
 
     def _set_over_keys(self, name: str, array: np.ndarray) -> None:
         """A tensor [batch][q_heads][q_len][kv_len]."""
-        wanted = (*self._rows(), self.options.kv_len)
-        if array.ndim > 4 or array.ndim == 0:
-            raise ValueError(f"{name} has {array.ndim} dimensions, not 1 to 4")
-        array = readable(array[(None,) * (4 - array.ndim)])
-        if array.shape[-1] == 1:
-            array = np.ascontiguousarray(np.broadcast_to(array, (*array.shape[:-1], wanted[-1])))
-        setattr(self.options, name, self._keep(array))
-        setattr(self.options, f"{name}_strides", tensor_strides(broadcast(array, wanted, name)))
+        rows = broadcast_rows(array, (*self._rows(), self.options.kv_len), name)
+        setattr(self.options, name, self._keep(rows))
+        setattr(self.options, f"{name}_strides", tensor_strides(rows))
 
-    def _set_numbers(self, name: str, x: Any, shape: tuple[int, ...]) -> None:
-        array = as_array(x, name).astype(DTYPES[self.number])
-        if name != "query_scales" and array.shape != shape:
-            raise ValueError(f"{name} has the shape {array.shape}, not {shape}")
-        setattr(self.options, name, self._keep(np.ascontiguousarray(broadcast(array, shape, name))))
+    def _set_per_head(self, name: str, array: np.ndarray) -> None:
+        if array.shape != (self.options.q_heads,):
+            raise ValueError(f"{name} has the shape {array.shape}, not {(self.options.q_heads,)}")
+        setattr(self.options, name, self._keep(np.ascontiguousarray(array)))
 
     # ---- outputs, and the inputs of the gradient
 
     def output(self, x: Any, name: str) -> np.ndarray:
         if x is None:
-            return empty(self.out_shape, self.out_type, self.q)
+            return zero_gaps(empty(self.out_shape, self.out_type, self.q), -2, self.q_offsets)
         return check_output(as_array(x, name), name, self.out_shape, (self.out_type,))
 
     def input(self, x: Any, name: str) -> np.ndarray:
@@ -217,15 +223,17 @@ class AttentionCall:
         return array
 
     def new_lse(self) -> np.ndarray:
-        lse = empty(self.out_shape[:-1], self.number)
+        lse = zero_gaps(empty(self.out_shape[:-1], self.number), -1, self.q_offsets)
         self.set_lse(lse)
         return lse
 
     def set_lse(self, x: Any) -> None:
-        lse = np.ascontiguousarray(as_array(x, "lse"))
+        lse = np.asarray(as_array(x, "lse"), order="C")
         if lse.shape != self.out_shape[:-1] or element_type(lse, "lse") != self.number:
             raise ValueError(f"lse is {lse.dtype.name} of the shape {lse.shape}, not of {self.out_shape[:-1]}")
         self.options.lse = self._keep(lse)
+        # The library's own strides of packed sequences end with the last of them.
+        self.options.lse_strides = tensor_strides(lse[..., None])
 
 
 def _scales_with_strides(scales: np.ndarray, strides: list[int], per_scale: int, name: str) -> np.ndarray:

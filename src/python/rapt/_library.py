@@ -14,7 +14,7 @@ REPEAT = -(1 << (8 * ctypes.sizeof(c_ssize_t) - 1))  # RAPT_REPEAT
 F32, F64, F16, BF16, I8 = 1, 2, 3, 4, 5
 
 CAUSAL = {"bottom_right": 1, "top_left": 2, "offset": 3}
-ARITHMETIC = {"default": 0, "f32": 1, "bf16": 2, "fast": 3}
+ARITHMETIC = {"default": 0, "f32": 1, "bf16": 2}
 
 
 class Strides(ctypes.Structure):

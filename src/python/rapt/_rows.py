@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import (DTYPES, Rows, SUFFIXES, arithmetic_type, as_array, as_mask, as_rows, broadcast, check_output,
-                      element_type, empty, input_rows)
+from ._arrays import (Rows, SUFFIXES, arithmetic_type, as_array, as_integers, as_mask, as_numbers, as_rows, broadcast,
+                      broadcast_rows, check_output, element_type, empty, input_rows)
 from ._library import C, CAUSAL, F32, F64, REPEAT, SoftmaxOptions, check
 
 
@@ -39,18 +39,18 @@ def scale_field(scale: float | None) -> float:
 
 
 def _matrix(array: np.ndarray, rows: Rows, name: str) -> tuple[np.ndarray, int]:
-    """A matrix of the options and its stride. One row serves all rows."""
-    whole = broadcast(array, rows.array.shape, name)
-    if array.size == rows.cols and rows.rows != 1:
-        return np.ascontiguousarray(array.reshape(rows.cols)), REPEAT
+    """A matrix of the options, in the shape of x, and its stride. One row may serve all rows."""
+    whole = broadcast_rows(array, rows.array.shape, name)
+    if all(length == 1 or stride == 0 for length, stride in zip(whole.shape[:-1], whole.strides[:-1])):
+        return whole, REPEAT
     flat = as_rows(whole) or as_rows(np.ascontiguousarray(whole))
-    return flat.array, flat.stride if flat.stride != flat.cols else 0
+    return flat.array, flat.stride
 
 
 class _Call:
     """The options of one call, and the arrays that they point to."""
 
-    def __init__(self, rows: Rows, number: Any, *, scale: float | None = None, softcap: float = 0.0, bias: Any = None,
+    def __init__(self, rows: Rows, number: int, *, scale: float | None = None, softcap: float = 0.0, bias: Any = None,
                  mask: Any = None, row_lengths: Any = None, causal: bool | str | None = False,
                  causal_offset: int | None = None, sinks: Any = None, empty_rows_are_zero: bool = False,
                  **unknown: Any) -> None:
@@ -65,30 +65,27 @@ class _Call:
             fields |= causality
         fields["empty_rows_are_zero"] = int(empty_rows_are_zero)
         if bias is not None:
-            array, fields["bias_stride"] = _matrix(np.asarray(as_array(bias, "bias"), number), rows, "bias")
+            array, fields["bias_stride"] = _matrix(as_numbers(bias, "bias", number), rows, "bias")
             fields["bias"] = self._address(array)
         if mask is not None:
             array, fields["mask_stride"] = _matrix(as_mask(mask, "mask"), rows, "mask")
             fields["mask"] = self._address(array)
         if row_lengths is not None:
-            fields["row_lengths"] = self._per_row(row_lengths, "row_lengths", rows, np.uintp)
+            fields["row_lengths"] = self._per_row(_lengths(row_lengths).astype(np.uintp), "row_lengths", rows)
         if sinks is not None:
-            fields["sinks"] = self._per_row(sinks, "sinks", rows, number)
+            fields["sinks"] = self._per_row(as_numbers(sinks, "sinks", number), "sinks", rows)
         self.options = SoftmaxOptions(**fields)
 
     def _address(self, array: np.ndarray) -> int:
         self.kept.append(array)
         return array.ctypes.data
 
-    def _per_row(self, x: Any, name: str, rows: Rows, dtype: Any) -> int:
-        array = as_array(x, name) if name == "sinks" else _lengths(x)
-        return self._address(np.ascontiguousarray(broadcast(array.astype(dtype), rows.array.shape[:-1], name)))
+    def _per_row(self, array: np.ndarray, name: str, rows: Rows) -> int:
+        return self._address(np.ascontiguousarray(broadcast(array, rows.array.shape[:-1], name)))
 
 
 def _lengths(x: Any) -> np.ndarray:
-    lengths = as_array(x, "row_lengths")
-    if lengths.size > 0 and lengths.dtype.kind not in "iu":
-        raise TypeError(f"row_lengths has elements of {lengths.dtype.name}, not integers")
+    lengths = as_integers(x, "row_lengths")
     if lengths.size > 0 and lengths.min() < 0:
         raise ValueError("row_lengths holds a negative length")
     return lengths
@@ -123,7 +120,7 @@ def _row_function(name: str, x: Any, out: Any, options: dict[str, Any]) -> np.nd
     rapt_type = element_type(rows.array, "x")
     if rapt_type not in SUFFIXES or not hasattr(C, f"rapt_{name}_{SUFFIXES[rapt_type]}"):
         raise TypeError(f"x has elements of {rows.array.dtype.name}: {name} lacks them")
-    call = _Call(rows, DTYPES[arithmetic_type(rapt_type)], **options)
+    call = _Call(rows, arithmetic_type(rapt_type), **options)
     result, flat = _output(out, rows, rapt_type)
     function = getattr(C, f"rapt_{name}_{SUFFIXES[rapt_type]}")
     check(function(rows.address, rows.stride, flat.address, flat.stride, rows.rows, rows.cols, call.options))
@@ -156,7 +153,7 @@ def logsumexp(x: Any, **options: Any) -> np.ndarray:
     rapt_type = element_type(rows.array, "x")
     if rapt_type not in (F32, F64):
         raise TypeError(f"x has elements of {rows.array.dtype.name}: logsumexp has f32 and f64")
-    call = _Call(rows, DTYPES[rapt_type], **options)
+    call = _Call(rows, rapt_type, **options)
     result = empty(rows.array.shape[:-1], rapt_type)
     function = getattr(C, f"rapt_logsumexp_{SUFFIXES[rapt_type]}")
     check(function(rows.address, rows.stride, result.ctypes.data, rows.rows, rows.cols, call.options))
