@@ -63,6 +63,13 @@ def test_strides_give_the_same_bits(random):
     assert np.array_equal(rapt.attention(q, *repeated), rapt.attention(q, k[:, :1], v[:, :1]))
     assert np.array_equal(rapt.attention(q[0], k[0], v[0]), rapt.attention(q, k, v)[0])
     assert np.array_equal(rapt.attention(q[0, 0], k[0, 0], v[0, 0]), rapt.attention(q, k, v)[0, 0])
+    turned = np.zeros_like(q[:1])[::-1]  # whose stride of one sequence is negative
+    assert rapt.attention(q[:1], k[:1], v[:1], causal=True, out=turned) is turned and np.array_equal(turned, expected[:1])
+    structs = np.zeros((2, 4, 9), [("row", np.float32, 16), ("byte", np.uint8)])
+    structs["row"] = q
+    assert np.array_equal(rapt.attention(structs["row"], k, v, causal=True), expected)
+    with pytest.raises(ValueError, match="out must be contiguous"):
+        rapt.attention(q, k, v, out=structs["row"])
     in_place = q.copy()
     assert np.array_equal(rapt.attention(in_place, k, v, out=in_place), rapt.attention(q, k, v))
 
@@ -113,6 +120,13 @@ def test_pages(random):
     assert np.array_equal(result, rapt.attention(q, k[:, :, :50], v[:, :, :50]))
     with pytest.raises(ValueError, match="page 4 of 4"):
         rapt.attention(q, *pages, block_table=[order + 1])
+    for table in ([order, order], order):
+        with pytest.raises(ValueError, match="block_table has the shape"):
+            rapt.attention(q, *pages, block_table=table)
+    assert np.array_equal(rapt.attention(q, *pages, block_table=[order]), rapt.attention(q, k, v))
+    mask = random.random((9, 50)) < 0.5  # a column for each key of the longest sequence
+    assert np.array_equal(rapt.attention(q, *pages, block_table=[order], kv_lengths=[50], mask=mask),
+                          rapt.attention(q, k[:, :, :50], v[:, :, :50], mask=mask))
 
 
 def test_packed_keys(random):
@@ -121,7 +135,15 @@ def test_packed_keys(random):
     assert packed.shape == (2, 2, 3, 16, 64)
     assert np.array_equal(packed[1, 0, 1, :, 5], k[1, 0, 69])
     assert np.array_equal(rapt.attention(q, packed, v, packed_keys=True), rapt.attention(q, k, v))
-    assert np.array_equal(rapt.pack_keys(np.asfortranarray(k)), packed)
+    assert not packed[:, :, 2, :, 2:].any()
+    for layout in (np.asfortranarray, tokens_first, lambda x: np.repeat(x, 2, axis=2)[:, :, ::2]):
+        assert np.array_equal(rapt.pack_keys(layout(k)), packed)
+    repeated = np.broadcast_to(k[:, :, :1], k.shape)
+    assert np.array_equal(rapt.pack_keys(repeated), rapt.pack_keys(repeated.copy()))
+    heads_first = np.ascontiguousarray(packed.swapaxes(0, 1)).swapaxes(0, 1)
+    assert np.array_equal(rapt.attention(q, heads_first, v, packed_keys=True), rapt.attention(q, k, v))
+    with pytest.raises(ValueError, match="contiguous in each head"):
+        rapt.attention(q, np.repeat(packed, 2, axis=2)[:, :, ::2], v, packed_keys=True)
     with pytest.raises(ValueError, match="packed|shape"):
         rapt.attention(q, k, v, packed_keys=True)
 
@@ -151,6 +173,23 @@ def test_int8(random, on_each_level, group, tokens_first):
                           if not tokens_first else result)
     with pytest.raises(ValueError, match="k_scales"):
         rapt.attention(q, k8, v8)
+    if not tokens_first:
+        wide = np.zeros((2, 2, 21, 80), np.int8)
+        wide[..., :64] = k8
+        with pytest.raises(ValueError, match="k_scales: a stride"):
+            rapt.attention(q, wide[..., :64], v8, **options)
+
+
+def test_values_that_are_part_of_the_keys(random):
+    """Of a latent: values are the first elements of the keys, with the keys' scales."""
+    q = random.normal(size=(1, 4, 9, 64)).astype(np.float32)
+    k = random.integers(-128, 128, (1, 1, 21, 64), np.int8)
+    scales = random.random((1, 1, 21)).astype(np.float32)
+    expected = rapt.attention(q, k, k[..., :32].copy(), k_scales=scales, v_scales=scales)
+    assert np.array_equal(rapt.attention(q, k, k[..., :32], k_scales=scales, v_scales=scales), expected)
+    floats = k.astype(np.float32)
+    expected = rapt.attention(q, floats, floats[..., :32].copy())
+    assert np.array_equal(rapt.attention(q, floats, floats[..., :32]), expected)
 
 
 def test_bf16(random, on_each_level):
@@ -423,7 +462,7 @@ def test_empty_dimensions(random):
     for table, lengths in ((np.zeros((2, 0), np.int32), [16, 0]), ([[0], [1]], [17, 0])):
         with pytest.raises(ValueError, match="pages of 16"):
             rapt.attention(q, pages, pages, block_table=table, kv_lengths=lengths)
-    out, lse = rapt.attention(q[:0], k[:0], v[:0], return_lse=True)
+    out, lse = rapt.attention(q[:0], k[:0], v[:0], return_lse=True, kv_lengths=[])
     assert out.shape == (0, 4, 9, 16) and lse.shape == (0, 4, 9)
 
 
@@ -462,6 +501,8 @@ def test_the_gil_is_free(random):
     ({"q": np.zeros((2, 3, 9, 16), np.float32)}, "q_heads"),
     ({"q": np.zeros(16, np.float32)}, "q has 1 dimensions"),
     ({"k": np.zeros((2, 2, 20, 16), np.float32)}, "k has the shape"),
+    ({"k": np.zeros((2, 2, 16, 21), np.float32)}, "k has the shape"),
+    ({"window_left": 2**63}, "window_left"),
     ({"q": np.zeros((3, 4, 9, 16), np.float32)}, "q has 3 sequences"),
     ({"scale": float("inf")}, "scale"),
     ({"softcap": -1.0}, "softcap"),
@@ -497,9 +538,13 @@ def test_bad_arguments(random, change, words):
 
 def test_offsets_lead_nowhere_else(random):
     q, k, v = (x[0] for x in tensors(random))
-    for options in ({"q_offsets": [0, 10], "kv_offsets": [0, 21]}, {"q_offsets": [0, 9], "kv_offsets": [0, 22]},
-                    {"q_offsets": [-1, 9], "kv_offsets": [0, 21]}, {"q_offsets": [4, 2], "kv_offsets": [0, 21]}):
-        with pytest.raises(ValueError, match="offsets"):
+    for options, words in (({"q_offsets": [0, 10], "kv_offsets": [0, 21]}, "q_offsets leads out of the 9 tokens"),
+                           ({"q_offsets": [0, 9], "kv_offsets": [0, 22]}, "kv_offsets leads out of the 21 tokens"),
+                           ({"q_offsets": [-1, 9], "kv_offsets": [0, 21]}, "q_offsets leads out"),
+                           ({"q_offsets": [4, 2], "kv_offsets": [0, 21]}, "offsets"),
+                           ({"q_offsets": [[0, 4], [4, 9]], "kv_offsets": [0, 10, 21]}, "q_offsets must have"),
+                           ({"q_offsets": [0], "kv_offsets": [0]}, "q_offsets must have")):
+        with pytest.raises(ValueError, match=words):
             rapt.attention(q, k, v, **options)
 
 

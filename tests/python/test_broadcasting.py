@@ -132,11 +132,12 @@ def test_attention(seed):
     np.testing.assert_allclose(result[1], expected[1].reshape(result[1].shape), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("shape, repeated", [
-    ((5,), True), ((1, 5), True), ((1, 1, 5), True), ((4, 5), False), ((3, 4, 5), False),
+@pytest.mark.parametrize("x, shape, repeated", [
+    ((3, 4, 5), (5,), True), ((3, 4, 5), (1, 5), True), ((3, 4, 5), (1, 1, 5), True), ((1, 4, 5), (1, 1, 5), True),
+    ((1, 4, 5), (4, 5), False), ((3, 4, 5), (3, 4, 5), False),
 ])  # fmt: skip
-def test_rows_repeat_without_a_copy(shape, repeated):
-    x = _arrays.input_rows(np.zeros((1, 4, 5) if shape == (4, 5) else (3, 4, 5), np.float32), "x")
+def test_rows_repeat_without_a_copy(x, shape, repeated):
+    x = _arrays.input_rows(np.zeros(x, np.float32), "x")
     for name, array in (("bias", np.zeros(shape, np.float32)), ("mask", np.ones(shape, bool))):
         options = _rows._Call(x, F32, **{name: array}).options
         assert getattr(options, name) == array.ctypes.data

@@ -51,6 +51,19 @@ def test_library_has_the_name_of_the_platform(tmp_path):
     assert _library.library_in(tmp_path, "win32").name == "rapt.dll"
 
 
+def test_library_that_is_named(monkeypatch, tmp_path):
+    here = _library.C._name
+    monkeypatch.setattr(_library, "library_in", lambda *arguments: tmp_path / "librapt.so")  # the wheel's, broken
+    monkeypatch.setenv("RAPT_LIBRARY", here)
+    assert _library._load()._name == here
+    monkeypatch.delenv("RAPT_LIBRARY")
+    with pytest.raises(OSError):
+        _library._load()
+    monkeypatch.setattr(_library, "library_in", lambda *arguments: None)
+    with pytest.raises(ImportError, match="RAPT_LIBRARY"):
+        _library._load()
+
+
 def test_versions():
     header = (ROOT / "include/rapt/rapt.h").read_text()
     numbers = re.findall(r"#define RAPT_VERSION_\w+ (\d+)", header)

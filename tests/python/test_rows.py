@@ -32,8 +32,20 @@ def test_strides(random):
     wide = np.zeros((6, 5, 9), np.float32)
     rapt.softmax(x, out=wide[..., :8])
     assert np.array_equal(wide[..., :8], rapt.softmax(x)) and not wide[..., 8].any()
-    with pytest.raises(ValueError, match="no single stride"):
-        rapt.softmax(x, out=np.zeros((6, 7, 8), np.float32)[:, :5])
+    for windows in (np.lib.stride_tricks.sliding_window_view(x[0, 0], 5), packed_structs(x[0])):
+        assert np.array_equal(rapt.softmax(windows), rapt.softmax(windows.copy()))
+    windows = np.lib.stride_tricks.sliding_window_view(np.zeros(8, np.float32), 5, writeable=True)
+    for out in (np.zeros((6, 7, 8), np.float32)[:, :5], windows):
+        with pytest.raises(ValueError, match="no single stride"):
+            rapt.softmax(np.zeros(out.shape, np.float32), out=out)
+
+
+def packed_structs(x):
+    """x with a byte behind each row: its stride is no number of elements."""
+    structs = np.zeros(len(x), [("row", x.dtype, x.shape[1]), ("byte", np.uint8)])
+    structs["row"] = x
+    assert structs["row"].strides[0] % x.itemsize == 1
+    return structs["row"]
 
 
 def test_options(random):
@@ -58,6 +70,13 @@ def test_options(random):
     with_sink = rapt.softmax(x, sinks=[0.0, 1.0, 2.0, -np.inf])
     assert with_sink.sum(axis=1)[0] < 0.999 and with_sink.sum(axis=1)[3] == pytest.approx(1)
     np.testing.assert_allclose(rapt.logsumexp(x), np.log(np.exp(wide).sum(axis=1)), rtol=1e-6)
+
+
+def test_causal_offsets_that_the_library_refuses():
+    for shape in ((5, 9), (2, 5, 9)):
+        for offset in (2**60 + 1, -(2**60) - 1):
+            with pytest.raises(ValueError, match="causal_offset"):
+                rapt.softmax(np.zeros(shape, np.float32), causal_offset=offset)
 
 
 @pytest.mark.parametrize("causal", [{"causal": True}, {"causal": "top_left"}, {"causal_offset": -2}, {"causal_offset": 2**60},
@@ -92,11 +111,41 @@ def test_options_live_as_long_as_the_call(random):
     assert kept == {options.bias, options.mask, options.row_lengths, options.sinks}
 
 
-def test_backward(random):
-    x, dy = random.normal(size=(2, 3, 12))
+def test_rows_of_minus_infinity():
+    x = np.full((2, 3), -np.inf, np.float32)
+    assert np.isnan(rapt.softmax(x)).all() and np.isnan(rapt.log_softmax(x)).all()
+    assert not rapt.softmax(x, empty_rows_are_zero=True).any()
+    assert (rapt.log_softmax(x, empty_rows_are_zero=True) == -np.inf).all()
+
+
+def test_lengths_of_no_rows():
+    assert rapt.softmax(np.zeros((0, 4)), row_lengths=[], sinks=[]).shape == (0, 4)
+    assert rapt.logsumexp(np.zeros((2, 0, 4)), row_lengths=[]).shape == (2, 0)
+    assert (rapt.logsumexp(np.zeros((2, 0))) == -np.inf).all()
+
+
+@pytest.mark.parametrize("number", [np.float32, np.float64])
+def test_backward(random, number):
+    x, dy = random.normal(size=(2, 4, 3, 12)).astype(number)
     y = rapt.softmax(x, scale=0.5)
     dx = rapt.softmax_backward(y, dy, 0.5)
-    np.testing.assert_allclose(dx, 0.5 * y * (dy - (y * dy).sum(axis=-1, keepdims=True)), rtol=1e-10, atol=1e-15)
+    wide = y.astype(np.float64)
+    assert dx.dtype == number
+    np.testing.assert_allclose(dx, 0.5 * wide * (dy - (wide * dy).sum(axis=-1, keepdims=True)), atol=1e-6 if number == np.float32 else 1e-15)
+    spread = np.zeros((4, 3, 15), number)[..., :12]
+    spread[...] = dy
+    assert np.array_equal(rapt.softmax_backward(y, spread, 0.5), dx)
+    assert np.array_equal(rapt.softmax_backward(spread, y), rapt.softmax_backward(dy, y))
+    assert np.array_equal(rapt.softmax_backward(y, np.broadcast_to(dy[:1], y.shape)), rapt.softmax_backward(y, dy[[0] * 4]))
+    for place in (y.copy(), dy.copy()):
+        given = {"y": y, "dy": dy, "y" if np.array_equal(place, y) else "dy": place}
+        assert rapt.softmax_backward(**given, scale=0.5, out=place) is place and np.array_equal(place, dx)
+    for shape in ((3, 12), (4, 3, 11), (4, 4, 12)):
+        with pytest.raises(ValueError, match="dy"):
+            rapt.softmax_backward(y, np.zeros(shape, number))
+    for other in (np.float16, np.float64 if number == np.float32 else np.float32):
+        with pytest.raises(TypeError, match="dy"):
+            rapt.softmax_backward(y, dy.astype(other))
 
 
 def test_errors_have_the_library_s_words(random):
@@ -105,7 +154,7 @@ def test_errors_have_the_library_s_words(random):
         ({"softcap": -1.0}, "softcap"),
         ({"scale": float("nan")}, "scale"),
         ({"row_lengths": [5, 1]}, "row"),
-        ({"row_lengths": [-1, 1]}, "row_lengths"),
+        ({"row_lengths": [-1, 1]}, "negative length"),
         ({"causal": "diagonal"}, "causal"),
         ({"causal": True, "causal_offset": 1}, "causal_offset"),
         ({"bias": np.zeros((3, 4), np.float32)}, "bias has the shape"),

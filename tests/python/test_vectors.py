@@ -34,6 +34,9 @@ def test_dot_rows(random, on_each_level):
     backwards = rapt.dot_rows(query, rows[::-1], scale=0.5)
     assert backwards.tolist() == result.tolist()[::-1]
     assert np.array_equal(rapt.dot_rows(query, np.asfortranarray(rows), scale=0.5), result)
+    structs = np.zeros(50, [("row", np.float32, 40), ("byte", np.uint8)])
+    structs["row"] = rows
+    assert np.array_equal(rapt.dot_rows(query, structs["row"], scale=0.5), result)
 
 
 @pytest.mark.parametrize("pair", ["f64", "f16", "bf16", "i8", "u8i8"])
@@ -136,6 +139,8 @@ def test_bad_values(call):
     lambda: rapt.scale(np.zeros(3, np.int8), 2.0),
     lambda: rapt.scale(np.zeros(3), 2.0, out=np.zeros(3, np.float32)),
     lambda: rapt.convert(np.zeros(3), "f16"),
+    lambda: rapt.convert(np.zeros(3, np.float32), "f32"),
+    lambda: rapt.convert(np.zeros(3, np.float16), "bf16"),
 ])  # fmt: skip
 def test_bad_types(call):
     with pytest.raises(TypeError):

@@ -96,7 +96,7 @@ def _causal_lengths(shape: tuple[int, ...], lengths: Any, causal: int, causal_of
     *_, rows, cols = shape
     if causal == CAUSAL["bottom_right"]:
         causal_offset = cols - rows
-    seen = np.clip(np.arange(rows) + min(max(causal_offset, -rows), cols) + 1, 0, cols)
+    seen = np.clip(np.arange(rows) + causal_offset + 1, 0, cols)
     seen = np.broadcast_to(seen, shape[:-1])
     if lengths is None:
         return seen
