@@ -103,6 +103,10 @@ def test_sequences_of_different_lengths(random):
     queries = np.concatenate([q[b, :, : n + 1] for b, n in enumerate(lengths)], axis=1)[:, :]
     q_ends = np.cumsum([0, *(min(n + 1, 9) for n in lengths)])
     together, lse = rapt.attention(queries, *packed, q_offsets=q_ends, kv_offsets=ends, causal=True, return_lse=True)
+    four = rapt.attention(queries[None], *(x[None] for x in packed), q_offsets=q_ends, kv_offsets=ends, causal=True)
+    assert np.array_equal(four, together[None])
+    two = rapt.attention(queries[0], *(x[0] for x in packed), q_offsets=q_ends, kv_offsets=ends, causal=True)
+    assert np.array_equal(two, together[0])
     for b, n in enumerate(lengths):
         part = slice(q_ends[b], q_ends[b + 1])
         alone = rapt.attention(queries[:, part], k[b, :, :n], v[b, :, :n], causal=True, return_lse=True)
@@ -235,7 +239,8 @@ def test_backward(random, on_each_level):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.uint16])
 @pytest.mark.parametrize("q_offsets, kv_offsets", [
-    ([2, 5, 7], [3, 3, 15]), ([0, 5, 7], [0, 9, 15]), ([4, 9, 9], [8, 15, 21]), ([0, 4, 9], [0, 10, 21]), ([3, 3, 3], [5, 5, 5]),
+    ([2, 5, 7], [3, 3, 15]), ([0, 5, 7], [0, 9, 15]), ([4, 9, 9], [8, 15, 21]), ([0, 4, 9], [0, 10, 21]),
+    ([3, 3, 3], [5, 5, 5]),
 ])  # fmt: skip
 def test_tokens_of_no_sequence_are_zero(random, q_offsets, kv_offsets, dtype):
     tensor_type = np.float32 if dtype == np.uint16 else dtype
@@ -284,8 +289,35 @@ def test_gradients_of_keys_past_a_length_are_zero(random):
     out, lse = rapt.attention(q, k, v, return_lse=True, **options)
     gradients = rapt.attention_backward(q, k, v, out, out, lse, **options)
     for b, n in enumerate(options["kv_lengths"]):
-        assert not gradients.dk[b, :, n:].any() and not gradients.dv[b, :, n:].any() and not gradients.dbias[b, ..., n:].any()
+        assert not any(x.any() for x in (gradients.dk[b, :, n:], gradients.dv[b, :, n:], gradients.dbias[b, ..., n:]))
     assert not out[1].any() and (lse[1] == -np.inf).all() and not gradients.dq[1].any()
+
+
+def test_what_has_no_gradient(random):
+    q, k, v = tensors(random, kv_len=64)
+    out, lse = rapt.attention(q, k, v, return_lse=True)
+    scales = np.ones((2, 2, 64), np.float32)
+    for change in ({"k": rapt.pack_keys(k), "packed_keys": True}, {"block_table": [[0], [1]]},
+                   {"k": k.astype(np.int8), "v": v.astype(np.int8), "k_scales": scales, "v_scales": scales}):
+        with pytest.raises(ValueError):
+            rapt.attention_backward(**{"q": q, "k": k, "v": v, "out": out, "dout": out, "lse": lse, **change})
+
+
+def test_types_of_queries_and_keys_may_differ(random):
+    q, k, v = (x.astype(np.float16) for x in tensors(random))
+    expected = rapt.attention(*(x.astype(np.float32) for x in (q, k, v)))
+    assert np.array_equal(rapt.attention(q.astype(np.float32), k, v), expected)
+    for out_type, convert in (("f32", lambda x: x), ("f16", lambda x: rapt.convert(x, "f16")),
+                              ("bf16", lambda x: rapt.convert(x, "bf16")), (None, lambda x: rapt.convert(x, "f16"))):
+        out = rapt.attention(q, k, v, out_type=out_type)
+        assert out.dtype == convert(expected).dtype and np.array_equal(out, convert(expected))
+        assert np.array_equal(rapt.attention(q, k, v, out_type=out_type, out=np.zeros_like(out)), out)
+    with pytest.raises(TypeError, match="out has elements of float32"):
+        rapt.attention(q, k, v, out=np.zeros_like(expected))
+    dout = random.normal(size=expected.shape).astype(np.float32)
+    out, lse = rapt.attention(q.astype(np.float32), k, v, return_lse=True)
+    gradients = rapt.attention_backward(q.astype(np.float32), k, v, out, dout, lse)
+    assert [x.dtype for x in gradients[:3]] == [np.float32, np.float16, np.float16]
 
 
 def test_gradients_of_nothing(random):
@@ -341,12 +373,13 @@ def dimensions(*shapes):
 
 @pytest.mark.parametrize("change", [-1, 1])
 @pytest.mark.parametrize("name, axis", dimensions(
-    ("q", 4), ("k", 4), ("v", 3), ("out", 4), ("mask", 4), ("bias", 4), ("query_scales", 3), ("sinks", 1), ("alibi_slopes", 1),
-    ("kv_lengths", 1)))  # fmt: skip
+    ("q", 4), ("k", 4), ("v", 3), ("out", 4), ("mask", 4), ("bias", 4), ("query_scales", 3), ("sinks", 1),
+    ("alibi_slopes", 1), ("kv_lengths", 1)))  # fmt: skip
 def test_one_index_more_or_less(random, name, axis, change):
     q, k, v = tensors(random, batch=3, q_heads=6, kv_heads=3)
-    arguments = {"q": q, "k": k, "v": v, "out": np.zeros_like(q), "mask": np.ones((3, 6, 9, 21), bool), "bias": np.ones((3, 6, 9, 21)),
-                 "query_scales": np.ones((3, 6, 9)), "sinks": np.ones(6), "alibi_slopes": np.ones(6), "kv_lengths": np.full(3, 20)}
+    arguments = {"q": q, "k": k, "v": v, "out": np.zeros_like(q), "mask": np.ones((3, 6, 9, 21), bool),
+                 "bias": np.ones((3, 6, 9, 21)), "query_scales": np.ones((3, 6, 9)), "sinks": np.ones(6),
+                 "alibi_slopes": np.ones(6), "kv_lengths": np.full(3, 20)}
     rapt.attention(**arguments)
     pad = [(0, int(i == axis)) for i in range(arguments[name].ndim)]
     wrong = np.pad(arguments[name], pad) if change == 1 else arguments[name][(slice(None),) * axis + (slice(-1),)]
@@ -355,7 +388,8 @@ def test_one_index_more_or_less(random, name, axis, change):
 
 
 @pytest.mark.parametrize("change", [-1, 1])
-@pytest.mark.parametrize("name, axis", dimensions(("q", 4), ("k", 4), ("v", 4), ("out", 4), ("dout", 4), ("lse", 3), ("bias", 4)))
+@pytest.mark.parametrize("name, axis", dimensions(
+    ("q", 4), ("k", 4), ("v", 4), ("out", 4), ("dout", 4), ("lse", 3), ("bias", 4)))  # fmt: skip
 def test_one_index_more_or_less_of_the_gradient(random, name, axis, change):
     q, k, v = tensors(random, batch=3, q_heads=6, kv_heads=3)
     out, lse = rapt.attention(q, k, v, return_lse=True)

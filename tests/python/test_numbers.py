@@ -143,7 +143,8 @@ def test_what_is_no_integer(call, name, integers):
 
 @pytest.mark.parametrize("call", [rows(rapt.softmax), rows(rapt.logsumexp), attention])
 def test_what_is_no_mask(call):
-    for refused in (np.ones((4, 4), np.int8), np.ones((4, 4), np.float32), bf16_tensor(np.ones((4, 4), np.uint16)), [[1] * 4] * 4):
+    for refused in (np.ones((4, 4), np.int8), np.ones((4, 4), np.float32), bf16_tensor(np.ones((4, 4), np.uint16)),
+                    [[1] * 4] * 4):
         with pytest.raises(TypeError, match="mask"):
             call(mask=refused)
     for mask in (np.eye(4, dtype=bool), 255 * np.eye(4, dtype=np.uint8), np.eye(4, dtype=bool).tolist(),

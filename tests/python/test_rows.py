@@ -131,7 +131,8 @@ def test_backward(random, number):
     dx = rapt.softmax_backward(y, dy, 0.5)
     wide = y.astype(np.float64)
     assert dx.dtype == number
-    np.testing.assert_allclose(dx, 0.5 * wide * (dy - (wide * dy).sum(axis=-1, keepdims=True)), atol=1e-6 if number == np.float32 else 1e-15)
+    expected = 0.5 * wide * (dy - (wide * dy).sum(axis=-1, keepdims=True))
+    np.testing.assert_allclose(dx, expected, rtol=0, atol=1e-6 if number == np.float32 else 1e-15)
     spread = np.zeros((4, 3, 15), number)[..., :12]
     spread[...] = dy
     assert np.array_equal(rapt.softmax_backward(y, spread, 0.5), dx)

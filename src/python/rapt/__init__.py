@@ -1,7 +1,15 @@
 """rapt: CPU kernels for attention, with the same bits on every instruction set.
 
-Functions take NumPy arrays and, by DLPack, the tensors of other libraries. NumPy's uint16 is bf16. A bad argument is a
-ValueError, an element type that a function lacks a TypeError. The GIL is free while the library computes.
+Tensors are NumPy arrays or, by DLPack, the tensors of other libraries in the memory of the CPU. bf16 is NumPy's uint16,
+ml_dtypes' bfloat16, or DLPack's. Inputs are read where they lie, or copied where the library cannot take their strides.
+
+Numbers next to the tensors (bias, sinks, slopes, scales) are arrays, tensors or lists of any integers or floating-point
+numbers. They are converted to the arithmetic type, which is f64 for tensors of f64 and f32 for all others.
+
+`out` has the shape and the type of the result, contiguous rows and no negative stride. The function then returns a NumPy
+array over its memory. `out` overlaps an input only where the function says so.
+
+A bad argument is a ValueError, and a type that a function lacks is a TypeError. The GIL is free while the library computes.
 """
 
 from ._attention import Gradients, attention, attention_backward, pack_keys

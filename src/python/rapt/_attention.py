@@ -17,12 +17,13 @@ def attention(q: Any, k: Any, v: Any, *, out: Any = None, return_lse: bool = Fal
               **options: Any) -> Any:
     """softmax(scale * q.kT) . v, without a matrix of scores.
 
-    q is [q_len][dim], [heads][q_len][dim] or [batch][heads][q_len][dim], of f32, f64, f16, or bf16 (as uint16). k is
-    [batch][kv_heads][kv_len][dim] and v [batch][kv_heads][kv_len][v_dim], with as many dimensions as q. kv_heads divides
-    heads, and head h of q reads head h // (heads // kv_heads), as with PyTorch's enable_gqa; batches do not broadcast.
-    int8 keys and values have k_scales and v_scales. NumPy's arrays and tensors with DLPack are read where they lie, with
-    any strides of the outer dimensions. An input whose last dimension is not contiguous is copied. The result is out, or a new NumPy array, [batch][heads][q_len]
-    [v_dim]; with return_lse, a pair of it and the log-sum-exp of every row, [batch][heads][q_len].
+    q is [q_len][dim], [heads][q_len][dim] or [batch][heads][q_len][dim], of f32, f64, f16 or bf16. k is
+    [batch][kv_heads][kv_len][dim] and v is [batch][kv_heads][kv_len][v_dim], or without the first dimensions. They have
+    q's type or, where q is not f64, another one; int8 needs k_scales and v_scales. kv_heads divides heads, and head h of
+    q reads head h // (heads // kv_heads), as with PyTorch's enable_gqa. Batches do not broadcast.
+
+    The result is [batch][heads][q_len][v_dim], with the dimensions of q. With return_lse, it is a pair of that and the
+    log-sum-exp of every row, [batch][heads][q_len] of the arithmetic type. `out` may be q, where v_dim is dim.
 
     Options, all off by default; rapt.h has their formulas:
 
@@ -31,15 +32,23 @@ def attention(q: Any, k: Any, v: Any, *, out: Any = None, return_lse: bool = Fal
                     first key alone, as with PyTorch's is_causal
     causal_offset   query i sees the keys up to i + causal_offset
     window_left, window_right, window_chunk   the keys around its position that a query sees
-    mask, bias      [batch][heads][q_len][kv_len]; missing dimensions and those of 1 repeat; False, -inf exclude a key
-    softcap, alibi_slopes [heads], sinks [heads], query_scales [batch][heads][q_len]   further steps to a score
-    kv_lengths      [batch], the keys of each sequence
-    q_offsets, kv_offsets   [batch + 1]: sequences lie end to end in a q (k and v) of three dimensions
-    block_table     [batch][pages]: k and v are [pages][heads][page_size][dim]
+    mask            what broadcasts to [batch][heads][q_len][kv_len], of bool or uint8; False excludes a key
+    bias            numbers that broadcast to that shape; -inf excludes a key
+    query_scales    numbers that broadcast to [batch][heads][q_len]
+    softcap         a number; alibi_slopes, sinks: [heads], which do not broadcast
+    kv_lengths      [batch] integers, the keys of each sequence
+    q_offsets, kv_offsets   [batch + 1] integers: sequences lie end to end in q (in k and v), whose own batch is 1 or
+                    missing. q_len and kv_len are then the longest sequence's
+    block_table     [batch][pages] integers: k and v are [pages][kv_heads][page_size][dim]. kv_len is the largest of
+                    kv_lengths, or all pages of a row
     packed_keys     True: k comes from pack_keys
-    k_scales, v_scales, scale_group   scales [batch][heads][kv_len] (and [groups] of 32, 64 or 128 elements)
+    k_scales, v_scales   numbers in the shape of v without its last dimension, or with the scale groups in its place
+    scale_group     32, 64 or 128 elements per scale
     arithmetic      "f32" or "bf16" instead of the types' own
     out_type        "f32", "f16" or "bf16" instead of q's type
+
+    Tokens that q_offsets give to no sequence have zeros in the result and its log-sum-exp. An `out` of yours keeps what
+    it has there.
 
     threads: None for all CPUs. Every number of threads gives the same bits.
     """
@@ -82,7 +91,8 @@ def _split_keys(call: AttentionCall, result: np.ndarray, tasks: int, workspace: 
 
 
 def pack_keys(k: Any) -> np.ndarray:
-    """Keys in the order in which attention reads them: [..., blocks of 64 tokens, dim, 64]."""
+    """Keys [..., tokens, dim] of any type in the order in which attention reads them: [..., blocks, dim, 64], where a
+    block has 64 tokens. The last block's missing tokens are 0."""
     keys = readable(as_array(k, "k"))
     if keys.ndim < 2:
         raise ValueError(f"k has {keys.ndim} dimensions")
@@ -109,8 +119,11 @@ def attention_backward(q: Any, k: Any, v: Any, out: Any, dout: Any, lse: Any, *,
                        gradient_type: str | None = None, **options: Any) -> Gradients:
     """The gradients of an attention call with these options, whose results were out and lse.
 
-    dbias and dsinks are there where bias and sinks are: dbias in the shape of bias, summed over what bias repeats.
-    gradient_type="f32" keeps the gradients of 16-bit tensors in f32.
+    out and dout have the shape and type of attention's result, and lse is its log-sum-exp. dq, dk and dv have the shapes
+    and types of q, k and v; gradient_type="f32" keeps the gradients of 16-bit tensors in f32. Tokens of no sequence have
+    zeros there, and so have keys that no query sees. dbias and dsinks are None without a bias and without sinks. dbias has
+    the shape of bias, and is summed over what bias repeats; its last dimension must be kv_len. Both have the arithmetic
+    type. Keys and values in pages, packed keys and int8 have no gradient.
     """
     if gradient_type not in (None, "f32"):
         raise ValueError(f"gradient_type is {gradient_type!r}, not None or 'f32'")

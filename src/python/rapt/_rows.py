@@ -128,27 +128,32 @@ def _row_function(name: str, x: Any, out: Any, options: dict[str, Any]) -> np.nd
 
 
 def softmax(x: Any, *, out: Any = None, **options: Any) -> np.ndarray:
-    """exp(s) / sum of exp(s) over the last dimension, where s is made of x by the options.
+    """exp(s) / sum of exp(s) over the last dimension of x, where the options make s of x.
 
-    scale=1, softcap=0: s = scale * x, then softcap * tanh(s / softcap). bias: added to s; -inf excludes.
-    mask: False excludes. Both broadcast to the shape of x. row_lengths: a number of columns per row.
-    causal=True ("bottom_right"), "top_left", or causal_offset=n: in each matrix of the last two dimensions, row r
-    sees the columns up to r + n. "bottom_right" lets the last row see the last column.
-    sinks: a logit per row that joins the sum alone. row_lengths and sinks broadcast to x.shape[:-1].
-    empty_rows_are_zero=True: a row of -inf gives 0, not NaN.
+    x has at least one dimension, of f32, f64, f16 or bf16. The result has its shape and type. `out` may be x. A single
+    stride leads from row to row of `out`.
 
-    x is f32, f64, f16, or bf16 (uint16). out may be x. The result has the shape and type of x.
+    scale           s = scale * x; 1 by default
+    softcap         then s = softcap * tanh(s / softcap); 0, the default, is off
+    bias            numbers that are added to s, and broadcast to x.shape; -inf excludes
+    mask            of bool or uint8, which broadcasts to x.shape; False excludes
+    row_lengths     integers that broadcast to x.shape[:-1]: the columns of each row
+    sinks           numbers that broadcast to x.shape[:-1]: a logit per row that only joins the sum
+    causal          True or "bottom_right": in each matrix of the last two dimensions, the last row sees the last column;
+                    "top_left": the first row sees only the first column
+    causal_offset   row r sees the columns up to r + causal_offset
+    empty_rows_are_zero   True: a row of -inf gives 0, not NaN
     """
     return _row_function("softmax", x, out, options)
 
 
 def log_softmax(x: Any, *, out: Any = None, **options: Any) -> np.ndarray:
-    """The logarithm of softmax, with its options."""
+    """The logarithm of softmax, with its types, options and `out`."""
     return _row_function("log_softmax", x, out, options)
 
 
 def logsumexp(x: Any, **options: Any) -> np.ndarray:
-    """log of the sum of exp(s) of each row, [...] of an x of [..., cols], with softmax's options. x is f32 or f64."""
+    """log of the sum of exp(s) of each row, with softmax's options. x is f32 or f64; the result is x.shape[:-1]."""
     rows = input_rows(x, "x")
     rapt_type = element_type(rows.array, "x")
     if rapt_type not in (F32, F64):
@@ -161,7 +166,10 @@ def logsumexp(x: Any, **options: Any) -> np.ndarray:
 
 
 def softmax_backward(y: Any, dy: Any, scale: float = 1.0, *, out: Any = None) -> np.ndarray:
-    """The gradient of softmax(scale * x) from its output y and that output's gradient dy. out may be y or dy."""
+    """The gradient of softmax(scale * x) from its output y and that output's gradient dy.
+
+    y, dy and the result have one shape and one type, f32 or f64. `out` may be y or dy.
+    """
     y_rows, dy_rows = input_rows(y, "y"), input_rows(dy, "dy")
     rapt_type = element_type(y_rows.array, "y")
     if rapt_type not in (F32, F64) or dy_rows.array.dtype != y_rows.array.dtype:

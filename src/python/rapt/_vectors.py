@@ -28,7 +28,10 @@ def _pair_suffix(a: np.ndarray, b: np.ndarray, names: str) -> str:
 
 
 def dot(a: Any, b: Any) -> float | int:
-    """The sum of a[i] * b[i] of two vectors; of bytes it is an exact int."""
+    """The sum of a[i] * b[i] of two vectors of one length.
+
+    Both are f32, f64, f16, bf16 or int8, or a is uint8 and b int8. The sum of bytes is an exact int.
+    """
     a, b = _vector(a, "a"), _vector(b, "b")
     if len(a) != len(b):
         raise ValueError(f"a has {len(a)} elements and b {len(b)}")
@@ -36,7 +39,10 @@ def dot(a: Any, b: Any) -> float | int:
 
 
 def dot_rows(query: Any, rows: Any, scale: float = 1.0, out: Any = None) -> np.ndarray:
-    """scale * (query . row) for every row of a matrix, in the arithmetic type."""
+    """scale * (query . row) for every row of rows, which is [n][dim] to a query of [dim], with dot's types.
+
+    The result is [n] of the arithmetic type. `out` overlaps neither query nor a row.
+    """
     query, rows = _vector(query, "query"), as_array(rows, "rows")
     if rows.ndim != 2 or rows.shape[1] != len(query):
         raise ValueError(f"rows has the shape {rows.shape}, and query {len(query)} elements")
@@ -70,7 +76,7 @@ def _elementwise(x: Any, out: Any, result_type: int | None = None) -> tuple[np.n
 
 
 def scale(x: Any, factor: float, out: Any = None) -> np.ndarray:
-    """x * factor, correctly rounded. out may be x."""
+    """x * factor, rounded to x's type: f32, f64, f16 or bf16, of any shape. `out` is contiguous, and may be x."""
     array, result = _elementwise(x, out)
     suffix = SUFFIXES[_without_bytes(element_type(array, "x"))]
     getattr(C, f"rapt_scale_{suffix}")(array.ctypes.data, factor, result.ctypes.data, array.size)
@@ -78,14 +84,14 @@ def scale(x: Any, factor: float, out: Any = None) -> np.ndarray:
 
 
 def exp(x: Any, out: Any = None) -> np.ndarray:
-    """e to the power of x, below 1 ULP. out may be x."""
+    """e to the power of x, below 1 ULP. x is f32 or f64, of any shape. `out` is contiguous, and may be x."""
     array, result = _elementwise(x, out)
     getattr(C, f"rapt_exp_{_wide_suffix(array)}")(array.ctypes.data, result.ctypes.data, array.size)
     return result
 
 
 def exp_sum(x: Any, scale: float = 1.0, shift: float = 0.0, out: Any = None) -> tuple[np.ndarray, float]:
-    """y = exp(scale * x - shift), and the sum of y. out may be x."""
+    """A pair of y = exp(scale * x - shift) and the sum of y, with exp's types and `out`."""
     array, result = _elementwise(x, out)
     total = getattr(C, f"rapt_exp_sum_{_wide_suffix(array)}")(
         array.ctypes.data, scale, shift, result.ctypes.data, array.size)
@@ -93,7 +99,7 @@ def exp_sum(x: Any, scale: float = 1.0, shift: float = 0.0, out: Any = None) -> 
 
 
 def convert(x: Any, to: str) -> np.ndarray:
-    """x in another element type: "f16", "bf16" (as uint16) or "f32"; between 16 bits and f32 alone."""
+    """x, of any shape, in the type "f16", "bf16" (as uint16) or "f32": from f32 to 16 bits, or from 16 bits to f32."""
     target = _TYPE_NAMES.get(to)
     if target is None:
         raise ValueError(f"to is {to!r}, not one of {', '.join(_TYPE_NAMES)}")
