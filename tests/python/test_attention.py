@@ -124,6 +124,11 @@ def test_pages(random):
     assert np.array_equal(result, rapt.attention(q, k[:, :, :50], v[:, :, :50]))
     with pytest.raises(ValueError, match="page 4 of 4"):
         rapt.attention(q, *pages, block_table=[order + 1])
+    twice, lengths = np.concatenate([q, q]), [20, 33]  # the table's rows are longer
+    result = rapt.attention(twice, *pages, block_table=[order, order[::-1]], kv_lengths=lengths)
+    k_turned, v_turned = (np.concatenate([paged[page] for page in order[::-1]], axis=1)[None] for paged in pages)
+    assert np.array_equal(result[:1], rapt.attention(q, k[:, :, :20], v[:, :, :20]))
+    assert np.array_equal(result[1:], rapt.attention(q, k_turned[:, :, :33], v_turned[:, :, :33]))
     for table in ([order, order], order):
         with pytest.raises(ValueError, match="block_table has the shape"):
             rapt.attention(q, *pages, block_table=table)
@@ -137,6 +142,7 @@ def test_packed_keys(random):
     q, k, v = tensors(random, kv_len=130)
     packed = rapt.pack_keys(k)
     assert packed.shape == (2, 2, 3, 16, 64)
+    assert np.array_equal(rapt.pack_keys(k[:, :, :128]), packed[:, :, :2])
     assert np.array_equal(packed[1, 0, 1, :, 5], k[1, 0, 69])
     assert np.array_equal(rapt.attention(q, packed, v, packed_keys=True), rapt.attention(q, k, v))
     assert not packed[:, :, 2, :, 2:].any()
@@ -608,6 +614,13 @@ def test_dlpack(random):
     rapt.attention(*map(Tensor, views), out=Tensor(out))
     assert np.array_equal(out, expected)
     assert np.array_equal(rapt.softmax(Tensor(q)), rapt.softmax(q))
+
+
+def test_dlpack_without_elements():
+    empty = Tensor(np.zeros((0, 4), np.float32), data=None)
+    assert rapt.softmax(empty).shape == (0, 4)
+    q = Tensor(np.zeros((1, 0, 8), np.float32), data=None)
+    assert rapt.attention(q, *np.ones((2, 1, 3, 8), np.float32)).shape == (1, 0, 8)
 
 
 def test_memory_of_dlpack_is_kept(random):

@@ -142,6 +142,10 @@ def test_rows_repeat_without_a_copy(x, shape, repeated):
         options = _rows._Call(x, F32, **{name: array}).options
         assert getattr(options, name) == array.ctypes.data
         assert getattr(options, f"{name}_stride") == (_library.REPEAT if repeated else 5)
+        wide = np.zeros((*shape[:-1], 8), array.dtype)[..., :5]
+        options = _rows._Call(x, F32, **{name: wide}).options
+        assert getattr(options, name) == wide.ctypes.data
+        assert getattr(options, f"{name}_stride") == (_library.REPEAT if repeated else 8)
 
 
 @pytest.mark.parametrize("shape", [(7,), (3, 1, 7), (2, 1, 1, 7), (1, 3, 5, 7), (2, 3, 5, 7), (2, 3, 5, 1), ()])

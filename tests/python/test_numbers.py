@@ -67,10 +67,18 @@ def test_every_type_of_numbers(call, name, shape, form):
     assert not np.array_equal(call(**{name: numbers}), call(**{name: np.zeros_like(numbers)}))  # they matter
 
 
-@pytest.mark.parametrize("number", [np.int8, np.uint8, np.int32, np.int64, np.uint64])
+@pytest.mark.parametrize("number", [np.int8, np.uint8, np.int16, np.int32, np.uint32, np.int64, np.uint64])
 def test_integers_are_numbers(number):
+    sinks = np.arange(4) - (2 if np.issubdtype(number, np.signedinteger) else 0)
     for form in (lambda x: x.astype(number), lambda x: Tensor(x.astype(number)), lambda x: x.astype(int).tolist()):
-        assert np.array_equal(attention(sinks=form(np.arange(4))), attention(sinks=np.arange(4, dtype=np.float32)))
+        assert np.array_equal(attention(sinks=form(sinks)), attention(sinks=sinks.astype(np.float32)))
+
+
+def test_uint16_of_dlpack_is_no_bf16():
+    bits = Tensor(np.ones((4, 4), np.uint16))
+    for call in (lambda: rapt.softmax(bits), lambda: rapt.softmax(np.zeros((4, 4)), bias=bits)):
+        with pytest.raises(TypeError, match="element type"):
+            call()
 
 
 def test_bf16_of_ml_dtypes():
@@ -148,5 +156,5 @@ def test_what_is_no_mask(call):
         with pytest.raises(TypeError, match="mask"):
             call(mask=refused)
     for mask in (np.eye(4, dtype=bool), 255 * np.eye(4, dtype=np.uint8), np.eye(4, dtype=bool).tolist(),
-                 Tensor(np.eye(4, dtype=np.uint8))):
+                 Tensor(np.eye(4, dtype=np.uint8)), Tensor(np.eye(4, dtype=np.uint8), code=6)):
         assert np.array_equal(call(mask=mask), call(mask=np.eye(4, dtype=bool)))

@@ -30,8 +30,10 @@ def test_strides(random):
                  np.broadcast_to(x[:1], x.shape), x[:0], x[:, :, :1]):
         assert np.array_equal(rapt.softmax(view), rapt.softmax(view.copy()))
     wide = np.zeros((6, 5, 9), np.float32)
-    rapt.softmax(x, out=wide[..., :8])
-    assert np.array_equal(wide[..., :8], rapt.softmax(x)) and not wide[..., 8].any()
+    for function in (rapt.softmax, rapt.log_softmax):
+        out = wide[..., :8]
+        assert function(x, out=out) is out
+        assert np.array_equal(out, function(x)) and not wide[..., 8].any()
     for windows in (np.lib.stride_tricks.sliding_window_view(x[0, 0], 5), packed_structs(x[0])):
         assert np.array_equal(rapt.softmax(windows), rapt.softmax(windows.copy()))
     windows = np.lib.stride_tricks.sliding_window_view(np.zeros(8, np.float32), 5, writeable=True)
@@ -157,6 +159,7 @@ def test_errors_have_the_library_s_words(random):
         ({"row_lengths": [5, 1]}, "row"),
         ({"row_lengths": [-1, 1]}, "negative length"),
         ({"causal": "diagonal"}, "causal"),
+        ({"causal": "offset"}, "causal"),
         ({"causal": True, "causal_offset": 1}, "causal_offset"),
         ({"bias": np.zeros((3, 4), np.float32)}, "bias has the shape"),
         ({"bias": np.zeros((4, 1), np.float32)}, "bias has the shape"),

@@ -116,11 +116,15 @@ def test_conversions(random):
     assert bits.dtype == np.uint16
     assert np.array_equal(rapt.convert(bits, "f32"), (bits.astype(np.uint32) << 16).view(np.float32))
     np.testing.assert_allclose(rapt.convert(bits, "f32"), x, rtol=2**-8)
+    matrix = x.reshape(20, 50)
+    for view in (matrix.T, matrix[::2, ::3], matrix[::-1]):
+        assert np.array_equal(rapt.convert(view, "f16"), view.astype(np.float16))
 
 
 @pytest.mark.parametrize("call", [
     lambda: rapt.dot(np.zeros(3), np.zeros(4)),
-    lambda: rapt.dot(np.zeros((2, 3)), np.zeros(6)),
+    lambda: rapt.dot(np.zeros((2, 3)), np.zeros((2, 3))),
+    lambda: rapt.dot(np.float64(1), np.float64(1)),
     lambda: rapt.dot_rows(np.zeros(3), np.zeros((2, 4))),
     lambda: rapt.dot_rows(np.zeros(3), np.zeros((2, 3)), out=np.zeros(3)),
     lambda: rapt.scale(np.zeros(3), 2.0, out=np.zeros(4)),

@@ -97,7 +97,6 @@ def _causal_lengths(shape: tuple[int, ...], lengths: Any, causal: int, causal_of
     if causal == CAUSAL["bottom_right"]:
         causal_offset = cols - rows
     seen = np.clip(np.arange(rows) + causal_offset + 1, 0, cols)
-    seen = np.broadcast_to(seen, shape[:-1])
     if lengths is None:
         return seen
     lengths = broadcast(_lengths(lengths), shape[:-1], "row_lengths")
