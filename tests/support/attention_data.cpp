@@ -5,6 +5,8 @@
 #include <limits>
 #include <span>
 
+#include "support/remembered.hpp"
+
 namespace rapt::test {
 namespace {
 
@@ -232,10 +234,8 @@ void spoil_unseen_keys(oracle::Attention<T> &a) {
   }
 }
 
-}  // namespace
-
 template <class E>
-oracle::Attention<Number<E>> make_attention(const Problem &problem) {
+oracle::Attention<Number<E>> make_new_attention(const Problem &problem) {
   using T = Number<E>;
   const AttentionProblem &shape = problem.as<AttentionProblem>();
   const AttentionOptions &wanted = shape.options;
@@ -288,6 +288,13 @@ oracle::Attention<Number<E>> make_attention(const Problem &problem) {
   return a;
 }
 
+}  // namespace
+
+template <class E>
+const oracle::Attention<Number<E>> &make_attention(const Problem &problem) {
+  return remembered(problem, [&] { return make_new_attention<E>(problem); });
+}
+
 template <class T>
 std::vector<T> make_output_gradient(const Problem &problem, const oracle::Attention<T> &a) {
   Random random(problem.seed ^ 0x646f7574u);
@@ -297,11 +304,11 @@ std::vector<T> make_output_gradient(const Problem &problem, const oracle::Attent
   return dout;
 }
 
-template oracle::Attention<float> make_attention<float>(const Problem &);
-template oracle::Attention<double> make_attention<double>(const Problem &);
-template oracle::Attention<float> make_attention<F16>(const Problem &);
-template oracle::Attention<float> make_attention<BF16>(const Problem &);
-template oracle::Attention<float> make_attention<std::int8_t>(const Problem &);
+template const oracle::Attention<float> &make_attention<float>(const Problem &);
+template const oracle::Attention<double> &make_attention<double>(const Problem &);
+template const oracle::Attention<float> &make_attention<F16>(const Problem &);
+template const oracle::Attention<float> &make_attention<BF16>(const Problem &);
+template const oracle::Attention<float> &make_attention<std::int8_t>(const Problem &);
 template std::vector<float> make_output_gradient(const Problem &, const oracle::Attention<float> &);
 template std::vector<double> make_output_gradient(const Problem &, const oracle::Attention<double> &);
 

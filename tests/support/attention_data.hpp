@@ -8,9 +8,10 @@
 namespace rapt::test {
 
 // Queries, keys and values are numbers of E; of bytes, queries are any and keys and values have scales. Keys
-// that no query sees, and their values, are NaN or infinite. Defined for all element types.
+// that no query sees, and their values, are NaN or infinite. Valid until the next call of the same type.
+// Defined for all element types.
 template <class E>
-oracle::Attention<Number<E>> make_attention(const Problem &problem);
+const oracle::Attention<Number<E>> &make_attention(const Problem &problem);
 
 template <class E>
 std::vector<E> elements_of(const std::vector<Number<E>> &numbers) {

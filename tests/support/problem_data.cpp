@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "support/attention_data.hpp"
+#include "support/remembered.hpp"
 
 namespace rapt::test {
 namespace {
@@ -44,10 +45,8 @@ void make_float_operands(Family family, const Problem &problem, Random &random, 
   values.second = elements_of<T>(made.k);
 }
 
-}  // namespace
-
 template <class T>
-OperandValues<T> make_operands(Family family, const Problem &problem) {
+OperandValues<T> make_new_operands(Family family, const Problem &problem) {
   Random random(problem.seed);
   const std::size_t cols = problem.cols();
   const auto draw = [&](std::size_t rows) { return make_values<T>(problem.input, random, rows, cols); };
@@ -79,15 +78,8 @@ OperandValues<T> make_operands(Family family, const Problem &problem) {
   return values;
 }
 
-template OperandValues<float> make_operands(Family, const Problem &);
-template OperandValues<double> make_operands(Family, const Problem &);
-template OperandValues<F16> make_operands(Family, const Problem &);
-template OperandValues<BF16> make_operands(Family, const Problem &);
-template OperandValues<std::int8_t> make_operands(Family, const Problem &);
-template OperandValues<std::uint8_t> make_operands(Family, const Problem &);
-
 template <class T>
-OptionValues<T> make_option_values(const Problem &problem) {
+OptionValues<T> make_new_option_values(const Problem &problem) {
   // A generator of its own: the options do not depend on the input class and the element type.
   Random random(problem.seed ^ 0x6f7074696f6e73u);
   const SoftmaxOptions &wanted = problem.as<SoftmaxProblem>().options;
@@ -136,7 +128,26 @@ OptionValues<T> make_option_values(const Problem &problem) {
   return values;
 }
 
-template OptionValues<float> make_option_values(const Problem &);
-template OptionValues<double> make_option_values(const Problem &);
+}  // namespace
+
+template <class T>
+const OperandValues<T> &make_operands(Family family, const Problem &problem) {
+  return remembered(std::pair(family, problem), [&] { return make_new_operands<T>(family, problem); });
+}
+
+template const OperandValues<float> &make_operands(Family, const Problem &);
+template const OperandValues<double> &make_operands(Family, const Problem &);
+template const OperandValues<F16> &make_operands(Family, const Problem &);
+template const OperandValues<BF16> &make_operands(Family, const Problem &);
+template const OperandValues<std::int8_t> &make_operands(Family, const Problem &);
+template const OperandValues<std::uint8_t> &make_operands(Family, const Problem &);
+
+template <class T>
+const OptionValues<T> &make_option_values(const Problem &problem) {
+  return remembered(problem, [&] { return make_new_option_values<T>(problem); });
+}
+
+template const OptionValues<float> &make_option_values(const Problem &);
+template const OptionValues<double> &make_option_values(const Problem &);
 
 }  // namespace rapt::test

@@ -16,9 +16,9 @@ struct OperandValues {
   std::vector<T> first, second;
 };
 
-// Defined for all element types.
+// Valid until the next call of the same type. Defined for all element types.
 template <class T>
-OperandValues<T> make_operands(Family family, const Problem &problem);
+const OperandValues<T> &make_operands(Family family, const Problem &problem);
 
 // The arrays that softmax options point to; empty where an option is not set. Defined for float and double.
 template <class T>
@@ -30,6 +30,6 @@ struct OptionValues {
 };
 
 template <class T>
-OptionValues<T> make_option_values(const Problem &problem);
+const OptionValues<T> &make_option_values(const Problem &problem);
 
 }  // namespace rapt::test

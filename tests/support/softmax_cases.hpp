@@ -71,7 +71,7 @@ class OptionsInMemory {
   const SoftmaxProblem &problem_;
   const Layout &layout_;
   GivenRows given_;
-  OptionValues<T> values_;
+  const OptionValues<T> &values_;
   Matrix<T> bias_;
   Matrix<std::uint8_t> mask_;
   Matrix<std::size_t> lengths_;
@@ -84,7 +84,7 @@ enum class Results { per_element, per_row };
 // call(x, x_stride, y, y_stride, rows, cols, options)
 template <class T, class Call>
 Outcome run_softmax(const Problem &problem, const Layout &layout, Results results, Call &&call) {
-  const auto values = make_operands<T>(Family::softmax, problem).first;
+  const auto &values = make_operands<T>(Family::softmax, problem).first;
   const GivenRows given(problem.as<SoftmaxProblem>());
   const OptionsInMemory<Number<T>> options(problem, layout);
   const Input<T> x(given.of(values), given.count, given.cols, layout, 0);
@@ -140,7 +140,7 @@ struct SoftmaxBackward {
 
   static Outcome run(const Problem &problem, const Layout &layout) {
     const auto &wanted = problem.as<SoftmaxBackwardProblem>();
-    const auto [y_values, dy_values] = make_operands<T>(family, problem);
+    const auto &[y_values, dy_values] = make_operands<T>(family, problem);
     const GivenRows given(wanted);
     const Input<T> y(given.of(y_values), given.count, given.cols, layout, 0);
     const Input<T> dy(given.of(dy_values), given.count, given.cols, layout, 1);

@@ -10,7 +10,7 @@ struct Dot {
   static constexpr Family family = Family::two_vectors;
 
   static Outcome run(const Problem &problem, const Layout &layout) {
-    const auto [a_values, values] = make_operands<T>(family, problem);
+    const auto &[a_values, values] = make_operands<T>(family, problem);
     const std::vector<Factor<T>> b_values = as_factors(values);
     const std::size_t n = problem.cols();
     const Input<T> a(a_values, 1, n, layout, 0);
@@ -35,7 +35,7 @@ struct DotRows {
 
   static Outcome run(const Problem &problem, const Layout &layout) {
     const auto &wanted = problem.as<DotRowsProblem>();
-    const auto [query_values, values] = make_operands<T>(family, problem);
+    const auto &[query_values, values] = make_operands<T>(family, problem);
     const std::vector<Factor<T>> row_values = as_factors(values);
     const GivenRows given(wanted);
     const std::ptrdiff_t step = static_cast<std::ptrdiff_t>(given.cols) + layout.gap[1];
@@ -58,7 +58,7 @@ struct DotRows {
 // y = function(x) over a vector: call(x, y, n). Only elements of the same type may be replaced.
 template <class T, class Out = T, class Call>
 Outcome run_map(const Problem &problem, const Layout &layout, Call &&call) {
-  const auto values = make_operands<T>(Family::vector, problem).first;
+  const auto &values = make_operands<T>(Family::vector, problem).first;
   const std::size_t n = values.size();
   const Input<T> x(values, 1, n, layout, 0);
   const Matrix<Out> *in_place = nullptr;

@@ -97,94 +97,132 @@ std::string serving(const KernelCase &kernel, const std::string &isa) {
   return rapt_kernel_isa(kernel.name);
 }
 
+// A level's results so far.
+struct Level {
+  LevelResult result;
+  Hash hash;
+  std::optional<Case> smallest;  // that mismatched
+  std::size_t crashes = 0;
+};
+
+LevelResult result_of(const KernelCase &kernel, const std::string &isa) {
+  LevelResult result;
+  result.kernel = kernel.name;
+  result.isa = isa;
+  return result;
+}
+
+// The cases of one kernel, one after the other, on every level. Inputs are made once for a problem.
+class Check {
+ public:
+  Check(const KernelCase &kernel, const std::vector<std::string> &isas, Effort effort)
+      : kernel_(kernel), effort_(effort), accuracy_(*accuracy_of(kernel.name)) {
+    scalar_.result = result_of(kernel, "scalar");
+    for (const std::string &isa : isas) {
+      if (isa == "scalar") continue;
+      Level &level = levels_.emplace_back();
+      level.result = result_of(kernel, isa);
+      const std::string other = serving(kernel, isa);
+      if (other != isa && std::ranges::find(isas, other) != isas.end()) level.result.inherits = other;
+    }
+  }
+
+  // False: the scalar level is at fault, so that there is nothing to compare with.
+  bool run(std::size_t index, const LaidOutProblem &laid_out) {
+    const Reference reference = run_scalar(index, laid_out);
+    if (scalar_.result.stopped) return false;
+    for (Level &level : levels_) {
+      if (level.result.inherits.empty() && !level.result.stopped) run(level, laid_out, reference);
+    }
+    return true;
+  }
+
+  std::vector<LevelResult> results() {
+    std::vector<LevelResult> results{scalar_.result};
+    results[0].hash = scalar_.hash.value();
+    if (scalar_.result.stopped) return results;
+    for (Level &level : levels_) {
+      if (level.smallest) {
+        const Case smallest = shrink(kernel_, level.result.isa, *level.smallest);
+        level.result.failure = describe_failure(kernel_, level.result.isa, smallest);
+      }
+      if (level.result.inherits.empty()) level.result.hash = level.hash.value();
+      results.push_back(level.result);
+    }
+    return results;
+  }
+
+ private:
+  Reference run_scalar(std::size_t index, const LaidOutProblem &laid_out) {
+    const auto &[problem, layouts, rule] = laid_out;
+    LevelResult &result = scalar_.result;
+    const ForcedIsa forced("scalar");
+    note_running(result.kernel + " on scalar: " + to_text({problem, layouts[0]}));
+    Reference reference;
+    reference.outcome = run_caught(kernel_, problem, layouts[0]);
+    reference.hash = hash_of(reference.outcome.bits);
+    for (std::size_t l = 0; l < layouts.size(); ++l) scalar_.hash.add(reference.hash);
+    result.cases += 1;
+    if (!reference.outcome.fault.empty()) {
+      result.mismatches += 1;
+      result.failure = describe_failure(kernel_, "scalar", {problem, layouts[0]});
+      result.stopped = true;
+      return reference;
+    }
+    reference.judged = is_measured(index, problem, effort_);
+    if (reference.judged) {
+      reference.judgement = accuracy_.judge(problem, reference.outcome.bits);
+      note(reference.judgement, accuracy_.bound, problem, result);
+    }
+    return reference;
+  }
+
+  void run(Level &level, const LaidOutProblem &laid_out, const Reference &reference) {
+    const auto &[problem, layouts, rule] = laid_out;
+    LevelResult &result = level.result;
+    const ForcedIsa forced(result.isa);
+    for (const Layout &layout : layouts) {
+      note_running(result.kernel + " on " + result.isa + ": " + to_text({problem, layout}));
+      const std::size_t crashes_before = crashes_survived();
+      const Outcome outcome = run_caught(kernel_, problem, layout);
+      level.crashes += crashes_survived() - crashes_before;
+      result.cases += 1;
+      const bool same_bits = outcome.bits == reference.outcome.bits;
+      level.hash.add(same_bits ? reference.hash : hash_of(outcome.bits));
+      // Equal bits are equally accurate.
+      if (reference.judged && &layout == &layouts.front() && (same_bits || outcome.fault.empty())) {
+        const bool judge_anew = !same_bits && outcome.bits.size() == reference.outcome.bits.size();
+        note(judge_anew ? accuracy_.judge(problem, outcome.bits) : reference.judgement, accuracy_.bound,
+             problem, result);
+      }
+      if (same_bits && outcome.fault.empty()) continue;
+      result.mismatches += 1;
+      if (rule != nullptr && (result.broken_rules.empty() || result.broken_rules.back() != rule)) {
+        result.broken_rules.emplace_back(rule);
+      }
+      if (!level.smallest || elements(problem) < elements(level.smallest->problem)) {
+        level.smallest = Case{problem, layout};
+      }
+      result.stopped = level.crashes >= crashes_until_stop;
+    }
+  }
+
+  const KernelCase &kernel_;
+  Effort effort_;
+  const Accuracy &accuracy_;
+  Level scalar_;
+  std::vector<Level> levels_;
+};
+
 std::vector<LevelResult> check(const KernelCase &kernel, const std::vector<std::string> &isas,
                                const std::vector<LaidOutProblem> &cases, Effort effort,
                                const OnProgress &progress) {
-  const Accuracy &accuracy = *accuracy_of(kernel.name);
-  std::vector<Reference> references(cases.size());
-  std::vector<LevelResult> results;
-
-  {
-    LevelResult result;
-    result.kernel = kernel.name;
-    result.isa = "scalar";
-    Hash hash;
-    const ForcedIsa forced("scalar");
-    for (std::size_t i = 0; i < cases.size() && !result.stopped; ++i) {
-      progress(result.isa, i, cases.size());
-      const auto &[problem, layouts, rule] = cases[i];
-      Reference &reference = references[i];
-      note_running(result.kernel + " on scalar: " + to_text({problem, layouts[0]}));
-      reference.outcome = run_caught(kernel, problem, layouts[0]);
-      reference.hash = hash_of(reference.outcome.bits);
-      for (std::size_t l = 0; l < layouts.size(); ++l) hash.add(reference.hash);
-      result.cases += 1;
-      if (!reference.outcome.fault.empty()) {
-        if (result.mismatches++ == 0)
-          result.failure = describe_failure(kernel, "scalar", {problem, layouts[0]});
-        result.stopped = true;  // nothing to compare with
-        continue;
-      }
-      reference.judged = is_measured(i, problem, effort);
-      if (!reference.judged) continue;
-      reference.judgement = accuracy.judge(problem, reference.outcome.bits);
-      note(reference.judgement, accuracy.bound, problem, result);
-    }
-    result.hash = hash.value();
-    results.push_back(result);
-    if (result.stopped) return results;
+  Check check(kernel, isas, effort);
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    progress(i, cases.size());
+    if (!check.run(i, cases[i])) break;
   }
-
-  for (const std::string &isa : isas) {
-    if (isa == "scalar") continue;
-    LevelResult result;
-    result.kernel = kernel.name;
-    result.isa = isa;
-    if (const std::string other = serving(kernel, isa);
-        other != isa && std::ranges::find(isas, other) != isas.end()) {
-      result.inherits = other;
-      results.push_back(result);
-      continue;
-    }
-    Hash hash;
-    std::optional<Case> smallest;
-    std::size_t crashes = 0;
-    {
-      const ForcedIsa forced(isa);
-      for (std::size_t i = 0; i < cases.size() && !result.stopped; ++i) {
-        progress(isa, i, cases.size());
-        const auto &[problem, layouts, rule] = cases[i];
-        const Reference &reference = references[i];
-        for (const Layout &layout : layouts) {
-          note_running(result.kernel + " on " + isa + ": " + to_text({problem, layout}));
-          const std::size_t crashes_before = crashes_survived();
-          const Outcome outcome = run_caught(kernel, problem, layout);
-          crashes += crashes_survived() - crashes_before;
-          result.cases += 1;
-          const bool same_bits = outcome.bits == reference.outcome.bits;
-          const std::uint64_t own_hash = same_bits ? reference.hash : hash_of(outcome.bits);
-          hash.add(own_hash);
-          // Equal bits are equally accurate.
-          if (reference.judged && &layout == &layouts.front() && (same_bits || outcome.fault.empty())) {
-            const bool judge_anew = !same_bits && outcome.bits.size() == reference.outcome.bits.size();
-            note(judge_anew ? accuracy.judge(problem, outcome.bits) : reference.judgement, accuracy.bound,
-                 problem, result);
-          }
-          if (same_bits && outcome.fault.empty()) continue;
-          result.mismatches += 1;
-          if (rule != nullptr && (result.broken_rules.empty() || result.broken_rules.back() != rule)) {
-            result.broken_rules.emplace_back(rule);
-          }
-          if (!smallest || elements(problem) < elements(smallest->problem)) smallest = Case{problem, layout};
-          result.stopped = crashes >= crashes_until_stop;
-        }
-      }
-    }
-    if (smallest) result.failure = describe_failure(kernel, isa, shrink(kernel, isa, *smallest));
-    result.hash = hash.value();
-    results.push_back(result);
-  }
-  return results;
+  return check.results();
 }
 
 }  // namespace
@@ -197,7 +235,7 @@ std::vector<LevelResult> check_kernel(const KernelCase &kernel, const std::vecto
 std::vector<LevelResult> check_case(const KernelCase &kernel, const std::vector<std::string> &isas,
                                     const Case &given) {
   return check(kernel, isas, {{given.problem, {given.layout}, nullptr}}, Effort::full,
-               [](const std::string &, std::size_t, std::size_t) {});
+               [](std::size_t, std::size_t) {});
 }
 
 }  // namespace rapt::validate

@@ -42,7 +42,7 @@ struct LevelResult {
   }
 };
 
-using OnProgress = std::function<void(const std::string &isa, std::size_t done, std::size_t of)>;
+using OnProgress = std::function<void(std::size_t done, std::size_t of)>;
 
 // The scalar level comes first. It runs each problem once, in its first layout, and the other levels must
 // equal it. A level that inherits the kernel from another of them does not run.

@@ -55,9 +55,7 @@ int print_hashes(const Options &options) {
   std::string text = hashes_head();
   for (const test::KernelCase &kernel : wanted_kernels(options)) {
     for (const Effort effort : {Effort::quick, Effort::full}) {
-      const auto show = [&](const std::string &, std::size_t done, std::size_t of) {
-        progress.show(kernel.name, done, of);
-      };
+      const auto show = [&](std::size_t done, std::size_t of) { progress.show(kernel.name, done, of); };
       const LevelResult result = check_kernel(kernel, {"scalar"}, effort, default_seed, show).front();
       if (result.mismatches != 0 || result.stopped) {
         fmt::print(stderr, "{}: the scalar level fails\n", kernel.name);
@@ -82,9 +80,7 @@ Row make_row(const Options &options, const LevelResult &result) {
 void run(Report &report, Progress &progress) {
   const Options &options = report.options;
   for (const test::KernelCase &kernel : wanted_kernels(options)) {
-    const auto show = [&](const std::string &isa, std::size_t done, std::size_t of) {
-      progress.show(std::string(kernel.name) + " on " + isa, done, of);
-    };
+    const auto show = [&](std::size_t done, std::size_t of) { progress.show(kernel.name, done, of); };
     const auto results = options.action == Action::one_case
                              ? check_case(kernel, report.isas, options.one_case)
                              : check_kernel(kernel, report.isas, options.effort, options.seed, show);
