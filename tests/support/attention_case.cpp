@@ -1,5 +1,7 @@
 #include "support/attention_case.hpp"
 
+#include <tuple>
+
 #include "support/attention_run.hpp"
 
 namespace rapt::test {
@@ -225,52 +227,51 @@ class ForwardRun : AttentionRun<T, KV> {
   Numbers lse_, partials_;
 };
 
+// The types of queries and outputs that keys and values of a type run with, beside their own.
+template <ElementTypes of_all, class Q, class Out>
+struct Types {};
+template <class KV>
+constexpr std::tuple<> other_types{};
+template <>
+constexpr std::tuple<Types<ElementTypes::f16_f32_bf16, F16, BF16>,
+                     Types<ElementTypes::bf16_f32_f16, BF16, F16>>
+    other_types<float>{};
+template <>
+constexpr std::tuple<Types<ElementTypes::f32_f16_f32, float, float>,
+                     Types<ElementTypes::f16_f16_f32, F16, float>,
+                     Types<ElementTypes::bf16_f16_bf16, BF16, BF16>>
+    other_types<F16>{};
+template <>
+constexpr std::tuple<
+    Types<ElementTypes::f32_bf16_f16, float, F16>, Types<ElementTypes::f16_bf16_f16, F16, F16>,
+    Types<ElementTypes::bf16_bf16_f32, BF16, float>, Types<ElementTypes::bf16_bf16_f16, BF16, F16>>
+    other_types<BF16>{};
+template <>
+constexpr std::tuple<Types<ElementTypes::f16_i8_bf16, F16, BF16>, Types<ElementTypes::bf16_i8_f16, BF16, F16>>
+    other_types<std::int8_t>{};
+
 }  // namespace
 
-template <class T>
+template <class KV>
 Outcome run_attention(const Problem &problem, const Layout &layout, AttentionStage stage,
                       rapt_arithmetic arithmetic) {
-  return ForwardRun<T>(problem, layout, stage, arithmetic).run();
+  const ElementTypes wanted = problem.as<AttentionProblem>().types;
+  using Q = QueryOf<KV>;
+  if (wanted == ElementTypes::of_kernel)
+    return ForwardRun<Q, KV, Q>(problem, layout, stage, arithmetic).run();
+  Outcome outcome;
+  outcome.fault = "these types are another kernel's; ";
+  const auto run_if_wanted = [&]<ElementTypes types, class Query, class Out>(Types<types, Query, Out>) {
+    if (types == wanted) outcome = ForwardRun<Query, KV, Out>(problem, layout, stage, arithmetic).run();
+  };
+  std::apply([&](auto... types) { (run_if_wanted(types), ...); }, other_types<KV>);
+  return outcome;
 }
 
 template Outcome run_attention<float>(const Problem &, const Layout &, AttentionStage, rapt_arithmetic);
 template Outcome run_attention<double>(const Problem &, const Layout &, AttentionStage, rapt_arithmetic);
 template Outcome run_attention<F16>(const Problem &, const Layout &, AttentionStage, rapt_arithmetic);
 template Outcome run_attention<BF16>(const Problem &, const Layout &, AttentionStage, rapt_arithmetic);
-template <>
-Outcome run_attention<std::int8_t>(const Problem &problem, const Layout &layout, AttentionStage stage,
-                                   rapt_arithmetic) {
-  return ForwardRun<float, std::int8_t, float>(problem, layout, stage).run();
-}
-
-// Values of one type are computed with queries of another, and outputs are of a third.
-Outcome run_attention_of_types(ElementTypes types, const Problem &problem, const Layout &layout,
-                               AttentionStage stage) {
-  const auto run = [&]<class Q, class KV, class Out>(Q, KV, Out) {
-    return ForwardRun<Q, KV, Out>(problem, layout, stage).run();
-  };
-  const float f32{};
-  const F16 f16{};
-  const BF16 bf16{};
-  switch (types) {
-    case ElementTypes::f32_f16_f32:
-      return run(f32, f16, f32);
-    case ElementTypes::f32_bf16_f16:
-      return run(f32, bf16, f16);
-    case ElementTypes::f16_f16_f32:
-      return run(f16, f16, f32);
-    case ElementTypes::f16_bf16_f16:
-      return run(f16, bf16, f16);
-    case ElementTypes::f16_f32_bf16:
-      return run(f16, f32, bf16);
-    case ElementTypes::bf16_bf16_f32:
-      return run(bf16, bf16, f32);
-    case ElementTypes::bf16_f16_bf16:
-      return run(bf16, f16, bf16);
-    case ElementTypes::bf16_f32_f16:
-      return run(bf16, f32, f16);
-  }
-  return {};
-}
+template Outcome run_attention<std::int8_t>(const Problem &, const Layout &, AttentionStage, rapt_arithmetic);
 
 }  // namespace rapt::test

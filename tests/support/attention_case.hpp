@@ -13,31 +13,10 @@ enum class AttentionStage {
   merge,    // gives what `whole` gives, from partial results
 };
 
-// The outcome has [q_len][batch][q_heads] results. Queries that a sequence does not have are 0. Defined for
-// all element types.
+// The outcome has [q_len][batch][q_heads] results. Queries that a sequence does not have are 0. T is the type
+// of keys and values; the problem may have other types of queries and outputs. Defined for all element types.
 template <class T>
 Outcome run_attention(const Problem &problem, const Layout &layout, AttentionStage stage,
                       rapt_arithmetic arithmetic = RAPT_ARITHMETIC_DEFAULT);
-
-// Types of queries, of keys and values, and of outputs: each pair of different types is among them.
-enum class ElementTypes {
-  f32_f16_f32,
-  f32_bf16_f16,
-  f16_f16_f32,
-  f16_bf16_f16,
-  f16_f32_bf16,
-  bf16_bf16_f32,
-  bf16_f16_bf16,
-  bf16_f32_f16,
-};
-template <>
-inline constexpr auto names_of<ElementTypes> = std::to_array<const char *>({"f32_f16_f32", "f32_bf16_f16",
-                                                                            "f16_f16_f32", "f16_bf16_f16",
-                                                                            "f16_f32_bf16", "bf16_bf16_f32",
-                                                                            "bf16_f16_bf16", "bf16_f32_f16"});
-
-// The same for queries, keys and outputs of different types.
-Outcome run_attention_of_types(ElementTypes types, const Problem &problem, const Layout &layout,
-                               AttentionStage stage);
 
 }  // namespace rapt::test

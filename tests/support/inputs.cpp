@@ -1,5 +1,6 @@
 #include "support/inputs.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <limits>
 
@@ -55,6 +56,7 @@ T draw(InputClass input, Random &random) {
     case InputClass::bad_keys:
     case InputClass::bad_queries:
     case InputClass::bad_dout:
+    case InputClass::periodic:
       break;
   }
   return static_cast<T>(2 * random.gaussian());
@@ -98,7 +100,9 @@ T draw_special(Random &random) {
 
 template <class T>
 void fill(InputClass input, Random &random, std::span<T> values) {
-  for (T &value : values) value = draw<T>(input, random);
+  const std::size_t period = input == InputClass::periodic ? 2039 : values.size();
+  for (T &value : values.first(std::min(period, values.size()))) value = draw<T>(input, random);
+  for (std::size_t i = period; i < values.size(); ++i) values[i] = values[i - period];
   if (values.empty()) return;
   if (input == InputClass::losing) make_losing(values);
   if (input == InputClass::odd_rows && random.one_in(8)) {

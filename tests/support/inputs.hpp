@@ -21,7 +21,7 @@ enum class InputClass {
   specials,          // sigma 2, and one to three of NaN, +-inf, +-0, the largest, the smallest
   odd_rows,          // sigma 2, but one row in eight is odd (see make_odd)
 
-  // For directed cases alone: random cases hardly ever reach the rules that these are made for.
+  // Only for directed cases: random cases hardly ever reach what these are made for.
   losing,       // one large exponential, then terms of which a plain sum loses a large part
   far_scores,   // attention, as the rest: weights around their cutoff, and large values
   tiny_rows,    // queries, keys and dout of a few ulps of 0: products underflow
@@ -29,6 +29,7 @@ enum class InputClass {
   bad_keys,     // the same for one key
   bad_queries,  // the same for one query
   bad_dout,     // the same for the dout of one query
+  periodic,     // sigma 2, and the same again after 2039 elements: millions are made fast
 };
 
 inline constexpr InputClass all_input_classes[] = {
@@ -42,8 +43,8 @@ template <>
 inline constexpr auto names_of<InputClass> = std::to_array<const char *>(
     {"uniform", "gaussian", "gaussian_wide", "denormals", "huge", "signed_zeros", "wide_exponents",
      "exp_range", "minus_infinities", "specials", "odd_rows", "losing", "far_scores", "tiny_rows",
-     "bad_values", "bad_keys", "bad_queries", "bad_dout"});
-static_assert(std::size(names_of<InputClass>) == static_cast<std::size_t>(InputClass::bad_dout) + 1);
+     "bad_values", "bad_keys", "bad_queries", "bad_dout", "periodic"});
+static_assert(std::size(names_of<InputClass>) == static_cast<std::size_t>(InputClass::periodic) + 1);
 
 // Defined for all element types.
 template <class T>

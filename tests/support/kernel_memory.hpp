@@ -1,6 +1,7 @@
 // The operands of a kernel in guarded memory, for the drivers of all but attention.
 #pragma once
 
+#include <cstring>
 #include <span>
 #include <string>
 #include <vector>
@@ -52,12 +53,34 @@ class Input {
   Matrix<T> matrix_;
 };
 
+// Of an output of so many bytes.
+inline std::size_t copies_of(const Layout &layout, std::size_t bytes) {
+  constexpr std::size_t past_caches_from = std::size_t{16} << 20;  // as the levels have it
+  return layout.past_caches && bytes > 0 ? past_caches_from / bytes + 1 : 1;
+}
+
 template <class T>
-void collect(const Matrix<T> &output, Outcome &outcome) {
-  outcome.bits.reserve(outcome.bits.size() + output.rows() * output.cols());
+bool same_row(const T *a, const T *b, std::size_t cols) {
+  if (std::memcmp(a, b, cols * sizeof(T)) == 0) return true;
+  for (std::size_t c = 0; c < cols; ++c) {
+    if (canonical_bits(a[c]) != canonical_bits(b[c])) return false;
+  }
+  return true;
+}
+
+// The first of the output's copies, which must be equal.
+template <class T>
+void collect(const Matrix<T> &output, Outcome &outcome, std::size_t copies = 1) {
+  const std::size_t rows = output.rows() / copies;
+  outcome.bits.reserve(outcome.bits.size() + rows * output.cols());
   for (std::size_t r = 0; output.cols() != 0 && r < output.rows(); ++r) {
     const T *row = output.row(r);
-    for (std::size_t c = 0; c < output.cols(); ++c) outcome.bits.push_back(canonical_bits(row[c]));
+    if (r < rows) {
+      for (std::size_t c = 0; c < output.cols(); ++c) outcome.bits.push_back(canonical_bits(row[c]));
+    } else if (!same_row(row, output.row(r - rows), output.cols())) {
+      outcome.fault += "row " + std::to_string(r) + " is not the row that it copies; ";
+      break;
+    }
   }
   if (!output.gaps_intact()) outcome.fault += "wrote outside the output's rows; ";
 }
@@ -67,17 +90,20 @@ void check_input(const Input<T> &input, const char *name, Outcome &outcome) {
   if (!input.unchanged()) outcome.fault += std::string("wrote to ") + name + "; ";
 }
 
+inline std::ptrdiff_t stride_of_output(std::size_t cols, const Layout &layout) {
+  return static_cast<std::ptrdiff_t>(cols) + layout.gap[2];
+}
+
 // The output, in memory of its own or in place of an input.
 template <class T>
 class Output {
  public:
-  Output(std::size_t rows, std::size_t cols, const Layout &layout, const Matrix<T> *first = nullptr,
-         const Matrix<T> *second = nullptr)
+  Output(std::size_t rows, std::size_t cols, const Layout &layout, std::ptrdiff_t stride,
+         const Matrix<T> *first = nullptr, const Matrix<T> *second = nullptr)
       : alias_(layout.alias == Alias::first_input    ? first
                : layout.alias == Alias::second_input ? second
                                                      : nullptr),
-        own_(alias_ ? 0 : rows, alias_ ? 0 : cols, static_cast<std::ptrdiff_t>(cols) + layout.gap[2],
-             layout.placement, layout.offset[2]) {}
+        own_(alias_ ? 0 : rows, alias_ ? 0 : cols, stride, layout.placement, layout.offset[2]) {}
 
   const Matrix<T> &matrix() const { return alias_ ? *alias_ : own_; }
   T *data() const { return matrix().data(); }

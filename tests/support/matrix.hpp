@@ -32,16 +32,16 @@ class Matrix {
   }
   T *data() const { return row(0); }
 
-  // `dense` holds rows x cols elements without gaps.
+  // `dense` holds rows x cols elements without gaps, or fewer rows, which repeat.
   void fill(std::span<const T> dense) {
     if (extent_ == 0) return;
-    for (std::size_t r = 0; r < rows_; ++r) std::memcpy(row(r), dense.data() + r * cols_, cols_ * sizeof(T));
+    for (std::size_t r = 0; r < rows_; ++r) std::memcpy(row(r), row_of(dense, r), cols_ * sizeof(T));
   }
 
   bool holds(std::span<const T> dense) const {
     if (extent_ == 0) return true;
     for (std::size_t r = 0; r < rows_; ++r) {
-      if (std::memcmp(row(r), dense.data() + r * cols_, cols_ * sizeof(T)) != 0) return false;
+      if (std::memcmp(row(r), row_of(dense, r), cols_ * sizeof(T)) != 0) return false;
     }
     return true;
   }
@@ -56,6 +56,9 @@ class Matrix {
   }
 
  private:
+  const T *row_of(std::span<const T> dense, std::size_t r) const {
+    return dense.data() + r * cols_ % dense.size();
+  }
   std::size_t step() const { return static_cast<std::size_t>(stride_ < 0 ? -stride_ : stride_); }
 
   std::size_t rows_, cols_;

@@ -88,6 +88,7 @@ constexpr Option<SoftmaxOptions> of_softmax[] = {
 };
 
 constexpr Option<AttentionProblem> of_attention_shape[] = {
+    {.word = "types", .field = &AttentionProblem::types},
     {.word = "batch", .field = &AttentionProblem::batch, .most = longest},
     {.word = "kv_heads", .field = &AttentionProblem::kv_heads, .least = 1, .most = longest},
     {.word = "group", .field = &AttentionProblem::q_heads_per_kv_head, .least = 1, .most = longest},
@@ -189,6 +190,7 @@ constexpr Option<Layout> of_layout[] = {
     {.word = "gap", .field = &Layout::gap, .least = 0, .most = longest},
     {.word = "in_place", .field = &Layout::alias},
     {.word = "reversed", .field = &Layout::reversed},
+    {.word = "past_caches", .field = &Layout::past_caches},
     {.word = "fp_control", .field = &Layout::fp_state},
 };
 

@@ -19,7 +19,7 @@ using FieldOf = std::variant<Types Owner::*...>;
 template <class Owner>
 struct Fields {
   using Any = FieldOf<Owner, bool, double, std::size_t, std::ptrdiff_t, std::optional<std::ptrdiff_t>, PerRow,
-                      RowRange, InputClass, Calls>;
+                      RowRange, InputClass, Calls, ElementTypes>;
 };
 template <>
 struct Fields<Layout> {

@@ -99,9 +99,31 @@ struct AttentionOptions {
   bool operator==(const AttentionOptions &) const = default;
 };
 
+// Types of attention's queries, of its keys and values, and of its outputs. Each pair of different types is
+// among them.
+enum class ElementTypes {
+  of_kernel,
+  f32_f16_f32,
+  f32_bf16_f16,
+  f16_f16_f32,
+  f16_bf16_f16,
+  f16_f32_bf16,
+  bf16_bf16_f32,
+  bf16_bf16_f16,
+  bf16_f16_bf16,
+  bf16_f32_f16,
+  f16_i8_bf16,
+  bf16_i8_f16,
+};
+template <>
+inline constexpr auto names_of<ElementTypes> = std::to_array<const char *>(
+    {"of_kernel", "f32_f16_f32", "f32_bf16_f16", "f16_f16_f32", "f16_bf16_f16", "f16_f32_bf16",
+     "bf16_bf16_f32", "bf16_bf16_f16", "bf16_f16_bf16", "bf16_f32_f16", "f16_i8_bf16", "bf16_i8_f16"});
+
 // A scale of 0 is 1/sqrt(qk_dim).
 struct AttentionProblem : RowsProblem {
   std::size_t batch = 1, kv_heads = 1, q_heads_per_kv_head = 1, qk_dim = 8, v_dim = 8;
+  ElementTypes types = ElementTypes::of_kernel;  // the middle one is the kernel's
   AttentionOptions options = {};
   std::size_t q_heads() const { return kv_heads * q_heads_per_kv_head; }
   bool operator==(const AttentionProblem &) const = default;
@@ -174,7 +196,11 @@ struct Layout {
   std::array<std::ptrdiff_t, 3> gap{};  // elements between rows, likewise; bias and mask take the first
   Alias alias = Alias::none;            // the output is this input
   bool reversed = false;                // dot_rows: a negative row stride
-  std::optional<FpState> fp_state;      // the calling thread's floating-point control
+  // The rows of softmax, or the elements that scale, exp and conversions map, repeat until their output
+  // leaves the caches. All copies must have the same results, so that not of causal rows, which differ by
+  // their place.
+  bool past_caches = false;
+  std::optional<FpState> fp_state;  // the calling thread's floating-point control
   AttentionLayout attention;
   bool operator==(const Layout &) const = default;
 };

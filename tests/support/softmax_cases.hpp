@@ -9,15 +9,16 @@ namespace rapt::test::drivers {
 template <class T>
 class OptionsInMemory {
  public:
-  OptionsInMemory(const Problem &problem, const Layout &layout)
+  OptionsInMemory(const Problem &problem, const Layout &layout, std::size_t copies)
       : problem_(problem.as<SoftmaxProblem>()),
         layout_(layout),
         given_(problem_),
+        copies_(copies),
         values_(make_option_values<T>(problem)),
         bias_(make_rows<T>(wanted().bias, layout.offset[1] & ~(sizeof(T) - 1))),
         mask_(make_rows<std::uint8_t>(wanted().mask, layout.offset[1] / 4)),
-        lengths_(1, wanted().row_lengths ? given_.count : 0, 0, layout.placement, 0),
-        sinks_(1, wanted().sinks ? given_.count : 0, 0, layout.placement,
+        lengths_(1, wanted().row_lengths ? given_.count * copies : 0, 0, layout.placement, 0),
+        sinks_(1, wanted().sinks ? given_.count * copies : 0, 0, layout.placement,
                layout.offset[1] & ~(sizeof(T) - 1)) {
     options_.scale = problem_.scale;
     options_.softcap = wanted().softcap;
@@ -35,11 +36,11 @@ class OptionsInMemory {
       options_.mask = mask_.data();
     }
     if (wanted().row_lengths) {
-      lengths_.fill(given_.of(values_.lengths, 1));
+      lengths_.fill(repeated(given_.of(values_.lengths, 1)));
       options_.row_lengths = lengths_.data();
     }
     if (wanted().sinks) {
-      sinks_.fill(given_.of(values_.sinks, 1));
+      sinks_.fill(repeated(given_.of(values_.sinks, 1)));
       options_.sinks = sinks_.data();
     }
   }
@@ -57,9 +58,17 @@ class OptionsInMemory {
 
   template <class U>
   Matrix<U> make_rows(PerRow choice, std::size_t offset) const {
-    const std::size_t rows = choice == PerRow::none ? 0 : choice == PerRow::one_for_all ? 1 : given_.count;
+    const std::size_t rows = choice == PerRow::none          ? 0
+                             : choice == PerRow::one_for_all ? 1
+                                                             : given_.count * copies_;
     return Matrix<U>(rows, choice == PerRow::none ? 0 : given_.cols,
                      static_cast<std::ptrdiff_t>(given_.cols) + layout_.gap[0], layout_.placement, offset);
+  }
+  template <class U>
+  std::vector<U> repeated(std::span<const U> values) const {
+    std::vector<U> all;
+    for (std::size_t i = 0; i < copies_; ++i) all.insert(all.end(), values.begin(), values.end());
+    return all;
   }
   // Returns the stride, as the API takes it.
   template <class U>
@@ -71,6 +80,7 @@ class OptionsInMemory {
   const SoftmaxProblem &problem_;
   const Layout &layout_;
   GivenRows given_;
+  std::size_t copies_;
   const OptionValues<T> &values_;
   Matrix<T> bias_;
   Matrix<std::uint8_t> mask_;
@@ -86,18 +96,20 @@ template <class T, class Call>
 Outcome run_softmax(const Problem &problem, const Layout &layout, Results results, Call &&call) {
   const auto &values = make_operands<T>(Family::softmax, problem).first;
   const GivenRows given(problem.as<SoftmaxProblem>());
-  const OptionsInMemory<Number<T>> options(problem, layout);
-  const Input<T> x(given.of(values), given.count, given.cols, layout, 0);
   const bool per_row = results == Results::per_row;
-  const Output<T> y(per_row ? 1 : given.count, per_row ? given.count : given.cols, layout,
-                    per_row ? nullptr : &x.matrix());
+  const std::size_t copies = per_row ? 1 : copies_of(layout, given.count * given.cols * sizeof(T)),
+                    rows = given.count * copies;
+  const OptionsInMemory<Number<T>> options(problem, layout, copies);
+  const Input<T> x(given.of(values), rows, given.cols, layout, 0);
+  const Output<T> y(rows, per_row ? 1 : given.cols, layout,
+                    per_row ? 1 : stride_of_output(given.cols, layout), per_row ? nullptr : &x.matrix());
   Outcome outcome;
   rapt_status status = RAPT_OK;
   call_in_state(layout, outcome, [&] {
-    status = call(x.data(), x.stride(), y.data(), y.stride(), given.count, given.cols, options.get());
+    status = call(x.data(), x.stride(), y.data(), y.stride(), rows, given.cols, options.get());
   });
   check_status(status, outcome);
-  collect(y.matrix(), outcome);
+  collect(y.matrix(), outcome, copies);
   if (!y.replaces(x.matrix())) check_input(x, "x", outcome);
   options.check(outcome);
   return outcome;
@@ -144,7 +156,8 @@ struct SoftmaxBackward {
     const GivenRows given(wanted);
     const Input<T> y(given.of(y_values), given.count, given.cols, layout, 0);
     const Input<T> dy(given.of(dy_values), given.count, given.cols, layout, 1);
-    const Output<T> dx(given.count, given.cols, layout, &y.matrix(), &dy.matrix());
+    const Output<T> dx(given.count, given.cols, layout, stride_of_output(given.cols, layout), &y.matrix(),
+                       &dy.matrix());
     const T scale = static_cast<T>(wanted.scale);
     Outcome outcome;
     rapt_status status = RAPT_OK;

@@ -42,7 +42,7 @@ struct DotRows {
     const std::ptrdiff_t stride = wanted.same_row ? 0 : layout.reversed ? -step : step;
     const Input<T> query(query_values, 1, given.cols, layout, 0);
     const Input<Factor<T>> rows(given.of(row_values), given.count, given.cols, layout, 1, stride);
-    const Output<Number<T>> out(1, given.count, layout);
+    const Output<Number<T>> out(given.count, 1, layout, 1);
     const auto scale = static_cast<Number<T>>(wanted.scale);
     Outcome outcome;
     call_in_state(layout, outcome, [&] {
@@ -59,14 +59,15 @@ struct DotRows {
 template <class T, class Out = T, class Call>
 Outcome run_map(const Problem &problem, const Layout &layout, Call &&call) {
   const auto &values = make_operands<T>(Family::vector, problem).first;
-  const std::size_t n = values.size();
-  const Input<T> x(values, 1, n, layout, 0);
+  const std::size_t n = values.size(), copies = copies_of(layout, n * sizeof(Out));
+  const auto stride = static_cast<std::ptrdiff_t>(n);
+  const Input<T> x(values, copies, n, layout, 0, stride);
   const Matrix<Out> *in_place = nullptr;
   if constexpr (std::is_same_v<T, Out>) in_place = &x.matrix();
-  const Output<Out> y(1, n, layout, in_place);
+  const Output<Out> y(copies, n, layout, stride, in_place);
   Outcome outcome;
-  call_in_state(layout, outcome, [&] { call(x.data(), y.data(), n); });
-  collect(y.matrix(), outcome);
+  call_in_state(layout, outcome, [&] { call(x.data(), y.data(), n * copies); });
+  collect(y.matrix(), outcome, copies);
   if (!in_place || !y.replaces(*in_place)) check_input(x, "x", outcome);
   return outcome;
 }

@@ -16,6 +16,21 @@ namespace {
 using namespace rapt::test;
 using Lengths = std::vector<std::size_t>;
 
+// Types of queries and outputs with the kernel's keys and values: those of names such as f32_f16_f32 whose
+// middle is the kernel's type. Arithmetic in bf16 needs queries of bf16.
+std::vector<ElementTypes> other_types_of(const std::string &kernel) {
+  const bool in_bf16 = kernel.ends_with("_in_bf16");
+  const std::string type = kernel.substr(kernel.rfind('_'));
+  std::vector<ElementTypes> types;
+  for (std::size_t i = 1; i < std::size(names_of<ElementTypes>); ++i) {
+    const std::string name = names_of<ElementTypes>[i];
+    const std::size_t middle = name.find('_'), last = name.rfind('_');
+    if (name.substr(middle, last - middle) != type || (in_bf16 && !name.starts_with("bf16_"))) continue;
+    types.push_back(static_cast<ElementTypes>(i));
+  }
+  return types;
+}
+
 // Only the control words of foreign floating-point states depend on the platform, and no result depends on
 // them.
 class CaseMaker {
@@ -27,6 +42,11 @@ class CaseMaker {
   CaseMaker(const KernelTraits &traits, Effort effort, std::uint64_t seed)
       : traits_(traits), full_(effort == Effort::full), random_(seed), foreign_states_(foreign_fp_states()) {}
 
+  std::vector<LaidOutProblem> make_ways_of_attention(const std::string &kernel) {
+    add_attention_shapes();
+    if (!traits_.is_attention_backward()) add_attention_of_types(kernel);
+    return std::move(cases_);
+  }
   std::vector<LaidOutProblem> make() {
     if (traits_.is_attention()) {
       add_attention();
@@ -196,6 +216,35 @@ class CaseMaker {
     }
   }
 
+  // Every number of rows that few rows are computed by, and many rows; dimensions of whole vectors and tails.
+  void add_attention_shapes() {
+    const bool backward = traits_.is_attention_backward();
+    std::size_t count = 0;
+    for (const std::size_t dim : {5, 16, 64, 65, 128}) {
+      for (const std::size_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 17, 40}) {
+        AttentionProblem made{{rows, count % 3 == 0 ? 131u : 66u, 0}};
+        made.qk_dim = dim;
+        made.v_dim = count % 2 == 0 ? dim : 133 - dim;
+        if (count % 4 != 0) draw(random_, made.options);
+        const Problem problem{InputClass::gaussian, random_.below(1u << 24), made};
+        LaidOutProblem laid_out{problem, std::vector<Layout>(backward ? 1 : 2), nullptr};
+        if (!backward) laid_out.layouts[1].attention.packed_keys = true;
+        cases_.push_back(laid_out);
+        count += 1;
+      }
+    }
+  }
+  // Random problems of other types than the kernel's own.
+  void add_attention_of_types(const std::string &kernel) {
+    const std::vector<ElementTypes> types = other_types_of(kernel);
+    for (std::size_t i = 0; i < types.size() * pick(12, 60); ++i) {
+      Problem problem = draw_attention_problem(random_, pick(30000, 200000));
+      std::get<AttentionProblem>(problem.of).types = types[i % types.size()];
+      LaidOutProblem made{problem, {{}, draw_attention_layout(random_, traits_.element_size)}, nullptr};
+      cases_.push_back(made);
+    }
+  }
+
   // Random shapes and options: too many for every combination.
   void add_attention() {
     const bool backward = traits_.is_attention_backward();  // some five times the work
@@ -222,15 +271,24 @@ class CaseMaker {
 
 std::vector<LaidOutProblem> make_cases(const KernelCase &kernel, Effort effort, std::uint64_t seed) {
   std::vector<LaidOutProblem> cases;
-  for (const DirectedCase &directed : directed_cases()) {
-    if (!is_for(directed, kernel.name)) continue;
-    Case read;
-    if (!parse_case(kernel.traits.family, directed.text, read).empty())
-      std::abort();  // a test parses all of them
-    cases.push_back({read.problem, {read.layout}, directed.rule});
+  const auto add = [&](std::span<const DirectedCase> chosen) {
+    for (const DirectedCase &directed : chosen) {
+      if (!is_for(directed, kernel.name)) continue;
+      Case read;
+      if (!parse_case(kernel.traits.family, directed.text, read).empty())
+        std::abort();  // a test parses all of them
+      cases.push_back({read.problem, {read.layout}, directed.rule});
+    }
+  };
+  add(directed_cases());
+  const auto append = [&](const std::vector<LaidOutProblem> &made) {
+    cases.insert(cases.end(), made.begin(), made.end());
+  };
+  append(CaseMaker(kernel.traits, effort, seed).make());
+  add(cases_of_ways());
+  if (kernel.traits.is_attention()) {
+    append(CaseMaker(kernel.traits, effort, ~seed).make_ways_of_attention(kernel.name));
   }
-  const std::vector<LaidOutProblem> random = CaseMaker(kernel.traits, effort, seed).make();
-  cases.insert(cases.end(), random.begin(), random.end());
   return cases;
 }
 

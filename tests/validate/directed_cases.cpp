@@ -1,5 +1,6 @@
 #include "validate/directed_cases.hpp"
 
+#include <span>
 #include <sstream>
 
 namespace rapt::validate {
@@ -192,14 +193,72 @@ constexpr DirectedCase cases[] = {
     {"rows that see nothing", backward, "rows=12 n=20 causal=-3 sinks qk_dim=2 v_dim=3 seed=2 scale=0.1"},
 };
 
+// The ways of a kernel that its sizes, its options or its numbers choose.
+constexpr DirectedCase ways[] = {
+    // ---- outputs and vectors of 16 MiB and more
+    {"vectors in memory", "dot_f32", "n=4194351 input=periodic guard=begin"},
+    {"vectors in memory", "dot_f64", "n=2097199 input=periodic guard=begin"},
+    {"vectors in memory", "dot_f16 dot_bf16", "n=8388651 input=periodic"},
+    {"an output past the caches", "scale_* exp", "n=2203 scale=1.7 past_caches"},
+    {"an output past the caches",
+     "convert_f16_to_f32 convert_bf16_to_f32 convert_f32_to_f16 convert_f32_to_bf16", "n=2203 past_caches"},
+    {"an output past the caches, not aligned, in parts", "scale exp",
+     "n=2203 scale=1.7 past_caches offset=0,0,8"},
+    {"rows past the caches, some of them not in the window", "softmax_*",
+     "rows=40 n=300 input=odd_rows seed=3 row_lengths past_caches"},
+    {"rows past the caches with their maximum", "softmax_*",
+     "rows=9 n=3000 input=odd_rows sinks row_lengths past_caches"},
+    {"rows past the caches in groups", "softmax_*", "rows=40 n=70 past_caches"},
+    {"rows past the caches with maximum and sum in one pass, and columns after their length", "softmax_*",
+     "rows=4 n=131200 input=periodic row_lengths scale=4 past_caches"},
+
+    // ---- maximum and sum in one pass
+    {"one pass over plain rows", "softmax_* log_softmax_* logsumexp", "n=131300 input=periodic scale=5"},
+    {"one pass over masked rows", "softmax_* log_softmax_* logsumexp", "n=131300 input=periodic mask=each"},
+    {"one pass over made rows", "softmax_* log_softmax_* logsumexp",
+     "n=131300 input=periodic bias=each bias_excludes softcap=50"},
+    {"rows that subtract their maximum", "softmax_* log_softmax_* logsumexp",
+     "rows=24 n=300 input=odd_rows mask=each scale=30000"},
+    {"rows that subtract their maximum", "softmax_* log_softmax_* logsumexp",
+     "rows=24 n=300 input=odd_rows scale=30000"},
+    {"rows that subtract their maximum", "softmax_* log_softmax_* logsumexp",
+     "rows=24 n=300 input=odd_rows bias=each scale=30000"},
+    {"odd rows of more than 256 columns", "softmax_* log_softmax_* logsumexp",
+     "rows=60 n=530 input=odd_rows seed=2"},
+    {"odd rows of more than 256 columns, in place", "softmax_*",
+     "rows=60 n=530 input=odd_rows seed=2 in_place=first"},
+    {"odd masked rows, in place", "softmax_*",
+     "rows=60 n=530 input=odd_rows mask=each seed=2 in_place=first"},
+
+    // ---- sums of products of bytes that leave 32 bits
+    {"products of 255 and -128", "dot_u8i8", "n=131071 input=huge"},
+    {"products of 255 and -128", "dot_u8i8", "n=65793 input=huge"},
+    {"products of 255 and -128", "dot_rows_u8i8", "rows=3 n=131071 input=huge"},
+    {"products of 255 and -128", "dot_rows_u8i8", "rows=3 n=65793 input=huge"},
+
+    // ---- attention
+    {"values that are not finite, in as many rows as a tile has", "attention_*",
+     "rows=64 n=40 input=bad_values seed=4 mask=each qk_dim=5 v_dim=20 scale=0.1"},
+    {"pages that cut blocks: many rows", "attention_* attention_partial_*",
+     "rows=26 n=200 batch=2 page_size=48 v_dim=3 scale=0.1"},
+    {"pages that cut blocks: many rows", "attention_* attention_partial_*",
+     "rows=40 n=200 batch=2 page_size=80 v_dim=20 scale=0.1"},
+};
+
 }  // namespace
 
 std::span<const DirectedCase> directed_cases() { return cases; }
 
+std::span<const DirectedCase> cases_of_ways() { return ways; }
+
 bool is_for(const DirectedCase &directed, const std::string &kernel) {
+  constexpr const char *usual[] = {"", "_f32", "_f64", "_in_bf16"};
+  constexpr const char *all[] = {"f32", "f64", "f16", "bf16", "i8", "u8i8", "in_bf16"};
   std::istringstream names(directed.kernels);
   for (std::string name; names >> name;) {
-    for (const char *suffix : {"", "_f32", "_f64", "_in_bf16"}) {
+    const bool of_all = name.ends_with('*');
+    if (of_all) name.pop_back();
+    for (const char *suffix : of_all ? std::span<const char *const>(all) : usual) {
       if (kernel == name + suffix) return true;
     }
   }

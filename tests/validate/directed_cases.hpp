@@ -1,4 +1,5 @@
-// Chosen cases, one or more for each rule of the numeric contract that random cases reach by luck alone.
+// Chosen cases: one or more for each rule of the numeric contract and for each way of a kernel that random
+// cases reach only by luck.
 #pragma once
 
 #include <span>
@@ -8,11 +9,14 @@ namespace rapt::validate {
 
 struct DirectedCase {
   const char *rule;     // in words
-  const char *kernels;  // of kernels.def, without their types
+  const char *kernels;  // of kernels.def; "softmax" is that of f32 and f64, "softmax_*" that of every type
   const char *text;     // as parse_case takes it: one problem in one layout
 };
 
 std::span<const DirectedCase> directed_cases();
+
+// The same for ways: what a level's code chooses by sizes, alignment, options or values (coverage.py).
+std::span<const DirectedCase> cases_of_ways();
 
 // "softmax_f32" is a kernel of "softmax log_softmax".
 bool is_for(const DirectedCase &directed, const std::string &kernel);
