@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <sstream>
 #include <string_view>
 
 #include "support/kernel_case.hpp"
@@ -86,6 +87,25 @@ TEST_CASE("every directed case is understood, and is some kernel's") {
     }
     CHECK(of_f32 == of_f64);
     CHECK(kernels > 0);
+  }
+}
+
+TEST_CASE("every case of a way is understood, and each of its words is some kernel's") {
+  for (const DirectedCase &way : cases_of_ways()) {
+    CAPTURE(way.rule);
+    CAPTURE(way.text);
+    std::istringstream words(way.kernels);
+    for (std::string word; words >> word;) {
+      CAPTURE(word);
+      std::size_t kernels = 0;
+      for (const KernelCase &kernel : kernel_cases()) {
+        if (!is_for({way.rule, word.c_str(), way.text}, kernel.name)) continue;
+        Case read;
+        CHECK(parse_case(kernel.traits.family, way.text, read).empty());
+        kernels += 1;
+      }
+      CHECK(kernels > 0);
+    }
   }
 }
 
