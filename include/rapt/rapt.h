@@ -223,15 +223,26 @@ typedef struct rapt_strides {
   ptrdiff_t token;
 } rapt_strides;
 
+/* Readers of declarations that know no function bodies, such as cffi, define RAPT_NO_INLINE. */
+#ifndef RAPT_NO_INLINE
+#ifdef __cplusplus
+#define RAPT_STRIDE(elements) static_cast<ptrdiff_t>(elements)
+#else
+#define RAPT_STRIDE(elements) ((ptrdiff_t)(elements))
+#endif
 /* The strides of contiguous [batch][heads][tokens][dim] and [batch][tokens][heads][dim]. */
 static inline rapt_strides rapt_strides_bhtd(size_t heads, size_t tokens, size_t dim) {
-  const rapt_strides strides = {(ptrdiff_t)(heads * tokens * dim), (ptrdiff_t)(tokens * dim), (ptrdiff_t)dim};
+  const rapt_strides strides = {RAPT_STRIDE(heads * tokens * dim), RAPT_STRIDE(tokens * dim),
+                                RAPT_STRIDE(dim)};
   return strides;
 }
 static inline rapt_strides rapt_strides_bthd(size_t heads, size_t tokens, size_t dim) {
-  const rapt_strides strides = {(ptrdiff_t)(heads * tokens * dim), (ptrdiff_t)dim, (ptrdiff_t)(heads * dim)};
+  const rapt_strides strides = {RAPT_STRIDE(heads * tokens * dim), RAPT_STRIDE(dim),
+                                RAPT_STRIDE(heads * dim)};
   return strides;
 }
+#undef RAPT_STRIDE
+#endif
 
 /* ---- vectors ------------------------------------------------------------------------------------------ */
 
