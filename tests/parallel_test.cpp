@@ -87,6 +87,24 @@ TEST_CASE("every part is called once") {
   });
 }
 
+// oneTBB has as many threads as CPUs, which may be one.
+TEST_CASE("parts of std_threads and OpenMP run at once") {
+  const auto check = [](const auto &parts) {
+    std::atomic<int> arrived{0};
+    parts(2, [&](std::size_t) {
+      ++arrived;
+      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+      while (arrived < 2 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+      if (arrived < 2) arrived = -10;
+    });
+    CHECK(arrived == 2);
+  };
+  check(std_threads);
+#ifdef _OPENMP
+  check(openmp);
+#endif
+}
+
 // How many parts of run_parts take tasks, each of which waits a little for the others.
 std::size_t parts_at_work(std::size_t tasks, std::size_t runs, std::size_t threads) {
   std::atomic<std::size_t> working{0}, most{0};
