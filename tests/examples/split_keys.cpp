@@ -31,15 +31,19 @@ int main() {
   std::size_t tasks = 0, length = 0;
   if (rapt_attention_partial_tasks(&options, &tasks, &length) != RAPT_OK) return 1;
   std::vector<float> partials(length);
+  std::vector<rapt_status> statuses(tasks);
   {
     std::vector<std::jthread> threads;
     for (std::size_t task = 0; task < tasks; ++task) {
       threads.emplace_back([&, task] {
         std::vector<std::byte> own(workspace.size());
-        rapt_attention_partial(q.data(), k.data(), v.data(), partials.data(), &options, task, task + 1,
-                               own.data(), own.size());
+        statuses[task] = rapt_attention_partial(q.data(), k.data(), v.data(), partials.data(), &options, task,
+                                                task + 1, own.data(), own.size());
       });
     }
+  }
+  for (const rapt_status of_task : statuses) {
+    if (of_task != RAPT_OK) return std::fprintf(stderr, "%s\n", rapt_status_text(of_task)), 1;
   }
   const std::size_t merges = rapt::attention_tasks<float>(options);
   const rapt_status status = rapt_attention_merge(partials.data(), split.data(), &options, 0, merges,
