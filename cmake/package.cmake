@@ -1,6 +1,7 @@
 # Debian packages by cpack: the shared library, its development files, and rapt-validate. Their tools are in the packages
 # dpkg-dev, file and help2man.
 #
+#   export DEBFULLNAME='Your Name' DEBEMAIL=your@address
 #   cmake -B build/deb -DRAPT_PACKAGE=ON -DBUILD_SHARED_LIBS=ON -DCMAKE_INSTALL_PREFIX=/usr && cmake --build build/deb
 #   cpack --config build/deb/CPackConfig.cmake -G DEB -B build/deb/packages
 if(NOT BUILD_SHARED_LIBS OR NOT RAPT_BUILD_VALIDATE)
@@ -35,7 +36,16 @@ execute_process(COMMAND git -C "${PROJECT_SOURCE_DIR}" log -1 --format=%cD OUTPU
 if(NOT commit_date)
   set(commit_date "Thu, 01 Jan 1970 00:00:00 +0000")
 endif()
-set(CPACK_PACKAGE_CONTACT "rapt developers <rapt@rapt.invalid>" CACHE STRING "Maintainer of the packages")
+# The maker of the packages is their maintainer. Debian's own tools read the same two variables.
+set(contact)
+if(DEFINED ENV{DEBFULLNAME} AND DEFINED ENV{DEBEMAIL})
+  set(contact "$ENV{DEBFULLNAME} <$ENV{DEBEMAIL}>")
+endif()
+set(CPACK_PACKAGE_CONTACT "${contact}" CACHE STRING "Maintainer of the packages: Name <address>")
+if(NOT CPACK_PACKAGE_CONTACT)
+  message(FATAL_ERROR "RAPT_PACKAGE needs the maintainer's name and address: DEBFULLNAME and DEBEMAIL in the environment, or "
+          "-DCPACK_PACKAGE_CONTACT='Name <address>'.")
+endif()
 file(CONFIGURE OUTPUT "${work}/changelog" @ONLY CONTENT
 "rapt (${PROJECT_VERSION}) unstable; urgency=medium
 

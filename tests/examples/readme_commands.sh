@@ -26,6 +26,7 @@ declare -A how=(
   ['python3 -m venv --system-site-packages environment && . environment/bin/activate']="$wheel"
   ['pip wheel . --no-build-isolation --no-deps && pip install --no-deps rapt-*.whl']="$wheel"
   ['cc app.c $(pkg-config --cflags --libs rapt) -o app']=shared
+  ['LD_LIBRARY_PATH=/usr/local/lib ./app']=run
   ['./tests/see_why']=minutes
   ['./bench/run --peers']="as ./bench/run"
   ["./bench/run --peers --filter '^exp_f32/.*/L1\$'"]=bench
@@ -46,7 +47,7 @@ mkdir -p "$checkout" "$prefix"
 tar -C "$source_dir" --exclude=./build --exclude=./.git -cf - . | tar -C "$checkout" -xf -
 cd "$checkout"
 awk -v block=1 -v language=c -f tests/examples/extract.awk README.md >app.c
-export PATH=$prefix/bin:$validate_dir:$PATH PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib
+export PATH=$prefix/bin:$validate_dir:$PATH PKG_CONFIG_PATH=$prefix/lib/pkgconfig
 small=
 if ! $full; then small=" -DRAPT_LEVELS=scalar -DRAPT_BUILD_VALIDATE=OFF"; fi
 
@@ -83,8 +84,8 @@ while IFS= read -r line; do
       execute "cmake --preset release -DBUILD_SHARED_LIBS=ON && cmake --build --preset release"
       execute "cmake --install build/release --prefix /usr/local"
       execute "$command"
-      [[ $(ldd app) == *librapt.so*" => $prefix/lib/"* ]] || fail "$command: app is not linked with librapt.so"
-      ./app >/dev/null ;;
+      [[ $(LD_LIBRARY_PATH=$prefix/lib ldd app) == *librapt.so*" => $prefix/lib/"* ]] ||
+        fail "$command: app is not linked with librapt.so" ;;
     bench)
       execute "$command --quick"
       cp build/bench/results-filtered.json old.json

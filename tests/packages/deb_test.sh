@@ -7,6 +7,7 @@ build=$(mkdir -p "$1" && cd "$1" && pwd)
 shift
 if ((EUID != 0)); then echo "skipped: Debian packages: only root installs them"; exit 0; fi
 packages=$build/packages
+export DEBFULLNAME="A test of rapt" DEBEMAIL=test@rapt.test
 rm -rf "$packages"
 cmake -S "$source_dir" -B "$build" -DCMAKE_BUILD_TYPE=Release -DRAPT_PACKAGE=ON -DBUILD_SHARED_LIBS=ON \
   -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_INSTALL_LIBDIR="lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)" "$@"

@@ -61,8 +61,8 @@ std::variant<Options, int> parse_options(int argc, char **argv) {
   app.footer(
       "The exit status is 0 if everything holds, 1 if anything does not, and 2 if the command line is "
       "wrong.");
-  CLI::Option *const is_quick = app.add_flag("--quick", quick, "a second");
-  app.add_flag("--full", full, "about a minute (the default)")->excludes(is_quick);
+  CLI::Option *const is_quick = app.add_flag("--quick", quick, "two seconds");
+  app.add_flag("--full", full, "about two minutes (the default)")->excludes(is_quick);
   app.add_flag("--exhaustive", options.exhaustive,
                "some five minutes of CPU time: --full, and exp and the tanh of softcaps over all floats")
       ->excludes(is_quick);
