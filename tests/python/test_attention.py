@@ -10,7 +10,7 @@ from dlpack import Tensor
 from reference import attention as exact
 
 import rapt
-from rapt import _arrays, _attention
+from rapt import _arrays, _attention, _threads
 
 
 def tensors(random, q_heads=4, kv_heads=2, q_len=9, kv_len=21, dim=16, v_dim=None, batch=2, dtype=np.float32):
@@ -433,6 +433,8 @@ def test_gradients_of_16_bits(random):
         assert one.dtype == np.float16 and other.dtype == np.float32
         assert np.array_equal(one, rapt.convert(other, "f16"))
     assert narrow.dbias is None and narrow.dsinks is None
+    with pytest.raises(ValueError, match="gradient_type"):
+        rapt.attention_backward(q, k, v, out, dout, lse, gradient_type="f16")
 
 
 def test_steps_from_dot_product_to_score(random):
@@ -482,6 +484,20 @@ def test_few_queries_split_the_keys(random, monkeypatch):
     assert len(splits) == 1  # there are 4 tasks
     rapt.attention(q, k[:, :, :512], v[:, :, :512], threads=5)
     assert len(splits) == 1
+
+
+def test_tasks_on_threads(random, monkeypatch):
+    for runs_per_thread, runs in ((1, [(0, 6), (6, 13), (13, 20)]), (8, [(i, i + 1) for i in range(20)])):
+        done = []
+        _threads.run_tasks(lambda first, last, workspace: done.append((first, last)), 20, 8, 3, runs_per_thread)
+        assert sorted(done) == runs
+    workers = []
+    pool = _threads.ThreadPoolExecutor
+    monkeypatch.setattr(_threads, "ThreadPoolExecutor", lambda threads: workers.append(threads) or pool(threads))
+    q, k, v = tensors(random)
+    out, lse = rapt.attention(q, k, v, return_lse=True, threads=3)
+    rapt.attention_backward(q, k, v, out, out, lse, threads=2)
+    assert workers == [3, 2]
 
 
 def test_errors_of_threads(random):

@@ -75,6 +75,13 @@ def test_levels():
     levels = rapt.isas()
     assert levels["scalar"] and levels[rapt.isa()]
     try:
+        usable = [name for name, is_usable in levels.items() if is_usable]
+        for name in usable:
+            rapt.force_isa(name)
+            assert rapt.isa() == name
+        rapt.force_isa("scalar")
+        rapt.force_isa(None)
+        assert rapt.isa() == usable[-1]
         rapt.force_isa("scalar")
         assert rapt.isa() == rapt.kernel_isa("softmax_f32") == "scalar"
         with pytest.raises(ValueError, match="avx1024|instruction set"):
