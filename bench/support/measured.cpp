@@ -1,5 +1,6 @@
 #include "support/measured.hpp"
 
+#include "support/limit_cases.hpp"
 #include "support/text.hpp"
 
 namespace rapt::bench {
@@ -54,6 +55,8 @@ std::string peer_name(const Case &peer, const std::string &isa) {
   if (peer.isa != isa) return peer.implementation;
   return peer.implementation.substr(0, peer.implementation.size() - isa.size() - 1);
 }
+
+double ratio(const Case &own, const Case &peer) { return peer.median() / own.median(); }
 
 double ns_per_element(const Case &one) { return one.median() / static_cast<double>(one.work.elements) * 1e9; }
 

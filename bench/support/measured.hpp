@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "support/suite.hpp"
+#include "support/case.hpp"
 
 namespace rapt::bench {
 
@@ -49,6 +49,9 @@ class GeometricMean {
   double log_sum_ = 0;
   int count_ = 0;
 };
+
+// The peer's time over rapt's: above 1 rapt is faster.
+double ratio(const Case &own, const Case &peer);
 
 // Stands beside a number that is not to be believed.
 constexpr const char *mark = "!";

@@ -12,21 +12,12 @@ void force_isa(const std::string &isa) { require_ok(rapt_force_isa(isa.c_str()))
 
 double minimum(const std::vector<double> &values) { return *std::min_element(values.begin(), values.end()); }
 
-double median_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
-
 }  // namespace
 
 void require_ok(rapt_status status) {
   if (status != RAPT_OK) [[unlikely]]
     throw std::runtime_error(rapt_status_text(status));
 }
-
-double Case::best() const { return minimum(seconds); }
-double Case::median() const { return median_of(seconds); }
 
 bool Suite::wants(const Case &one) const {
   if (plan_.filter && !std::regex_search(one.name, *plan_.filter)) return false;
@@ -173,12 +164,7 @@ void Suite::conclude() {
     Case &one = entry.one;
     if (!one.measured()) continue;
     one.bound = raised.bound(one.isa, one.work);
-    // The µops are those of rapt; a peer may need fewer.
-    const bool is_limit = !one.is_peer || one.bound.resource != arithmetic;
-    one.doubts = doubts({.share = is_limit ? one.share() : 0,
-                         .spread = one.spread(),
-                         .slowdown = one.beside.seconds / limits_.bound(one.isa, one.work).seconds,
-                         .load = std::fmax(one.load, one.wall_over_cpu - 1)});
+    one.doubts = doubts(observation_of(one, limits_.bound(one.isa, one.work).seconds));
   }
 }
 

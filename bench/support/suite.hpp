@@ -19,6 +19,7 @@
 
 #include "peers/peer.hpp"
 #include "rapt/rapt.h"
+#include "support/case.hpp"
 #include "support/disturbance.hpp"
 #include "support/limit_cases.hpp"
 #include "support/limits.hpp"
@@ -27,41 +28,6 @@
 #include "support/working_sets.hpp"
 
 namespace rapt::bench {
-
-struct Case {
-  std::string name;  // kernel/implementation/size
-  std::string kernel;
-  std::string implementation;  // the level, "avx2", or a peer, "sleef-avx2"
-  std::string isa;
-  std::string size;
-  Work work;
-  bool is_peer = false;
-  std::string served_by;  // the level whose code runs: a lower one where `isa` has no code of its own
-
-  // Results of the run.
-  std::vector<double> seconds;                             // CPU time per call, by repetition
-  double wall_over_cpu = 1;                                // of all repetitions
-  double load = std::numeric_limits<double>::quiet_NaN();  // CPUs that others kept busy
-  Bound beside;                                            // by the limits as measured before and after
-  Bound bound;                                             // by the best limits of the whole run
-  std::vector<std::string> doubts;                         // the rules of disturbance.hpp that it breaks
-  std::optional<double> error;  // accuracy.hpp has the unit; none where it is not measured
-
-  bool measured() const { return !seconds.empty(); }
-  double best() const;
-  double median() const;
-  double spread() const { return quartile_spread(seconds); }
-  double share() const { return bound.seconds / median(); }  // 1 is as fast as this machine can be
-};
-
-// The measurements that the command line asks for and the machine can make.
-struct Plan {
-  std::vector<WorkingSet> working_sets;  // one per memory level
-  std::vector<std::string> isas;
-  std::optional<std::regex> filter;
-  bool quick = false;
-  bool peers = false;
-};
 
 template <class Function>
 class Kernel;

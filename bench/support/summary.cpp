@@ -140,7 +140,7 @@ void print_accuracy(const Plan &plan, const std::vector<Case *> &cases) {
       const Case *peer = own ? measured.best_peer(*own, 1) : nullptr;
       if (!peer) continue;
       print_line("{} at L1, {}: the fastest peer within 1 ULP is\n  {}, {:.2f} times rapt's time.", kernel,
-                 isa, peer->implementation, peer->median() / own->median());
+                 isa, peer->implementation, ratio(*own, *peer));
     }
   }
 }

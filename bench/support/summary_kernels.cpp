@@ -53,7 +53,7 @@ class LevelTable {
       const Case *peer = measured_.best_peer(*first);
       print_line(line, "  " + isa + (foreign ? "*" : ""), times, shares,
                  isa == "scalar" ? "" : speed_up_text(measured_.speed_up(*first)),
-                 peer ? speed_up_text(peer->median() / first->median()) : "");
+                 peer ? speed_up_text(ratio(*first, *peer)) : "");
     }
   }
 
@@ -108,7 +108,7 @@ void print_shape_table(const Plan &plan, const Measured &measured, const std::st
         line += fmt::format(cells, "-", "-", "- ");
       }
       if (!plan.peers) continue;
-      line += fmt::format(peer_cells, peer ? fmt::format("{:.2f}", peer->median() / own->median()) : "",
+      line += fmt::format(peer_cells, peer ? fmt::format("{:.2f}", ratio(*own, *peer)) : "",
                           peer ? peer_name(*peer, isa) : "");
     }
     print_text(line);

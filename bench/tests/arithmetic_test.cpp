@@ -1,0 +1,224 @@
+// The arithmetic between a measurement and a number of the tables, on made-up measurements.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "limits/loops.hpp"
+#include "support/case.hpp"
+#include "support/limit_cases.hpp"
+#include "support/limits.hpp"
+#include "support/measured.hpp"
+
+using namespace rapt::bench;
+using doctest::Approx;
+
+namespace {
+
+double touched = 0;  // bytes that the loops over memory have read and written
+
+void read_or_write(const void *, std::size_t bytes) { touched += static_cast<double>(bytes); }
+void write(void *to, std::size_t bytes) { read_or_write(to, bytes); }
+void update(void *, std::size_t bytes) { touched += 2 * static_cast<double>(bytes); }
+void copy(const void *from, void *to, std::size_t bytes) {
+  CHECK(static_cast<const char *>(from) + bytes == to);
+  touched += 2 * static_cast<double>(bytes);
+}
+std::size_t hundred() { return 100; }
+
+constexpr LimitLoops loops = {.register_bytes = 32,
+                              .fma_f32 = hundred,
+                              .fma_f64 = hundred,
+                              .clock = hundred,
+                              .products_i8 = hundred,
+                              .products_bf16 = hundred,
+                              .load = {read_or_write, read_or_write},
+                              .store = write,
+                              .copy = {copy, copy},
+                              .copy_nt = {copy, copy},
+                              .update = {update, update}};
+
+const std::vector<WorkingSet> sets = {{"L1", 16384}, {"L2", 262144}, {"mem", 1 << 22}};
+
+Limits made_up_limits() {
+  Limits limits(sets);
+  limits.record("avx2", "fma_f32", 16e9);  // 1e9 registers of 8 lanes, of two operations each
+  limits.record("avx2", "fma_f64", 8e9);
+  for (const char *level : {"L1", "L2", "mem"}) {
+    const double nearer = level[0] == 'm' ? 1 : level[1] == '1' ? 4 : 2;
+    limits.record("avx2", std::string("load:") + level, nearer * 2e9);
+    limits.record("avx2", std::string("store:") + level, nearer * 0.5e9);
+    limits.record("avx2", std::string("copy:") + level, nearer * 1e9);
+    limits.record("avx2", std::string("copy_nt:") + level, nearer * 0.8e9);
+    limits.record("avx2", std::string("update:") + level, nearer * 1.5e9);
+  }
+  return limits;
+}
+
+double limit_of(const Work &work) { return made_up_limits().bound("avx2", work).seconds; }
+
+Case made_up_case(const std::string &implementation, const std::string &isa, double seconds) {
+  Case one;
+  one.kernel = "exp_f32";
+  one.implementation = implementation;
+  one.isa = one.served_by = isa;
+  one.size = "L1";
+  one.is_peer = implementation != isa;
+  one.work.elements = 100;
+  one.seconds = {seconds, seconds, 9 * seconds};
+  one.error = 1;
+  return one;
+}
+
+}  // namespace
+
+namespace rapt::bench {
+const LimitLoops *limit_loops(const std::string &isa) { return isa == "avx2" ? &loops : nullptr; }
+}  // namespace rapt::bench
+
+TEST_CASE("a limit counts every byte that is read and every byte that is written") {
+  LimitMeter meter(limit_cases({"avx2"}, sets));
+  std::size_t over_memory = 0;
+  for (const LimitCase &limit : meter.cases()) {
+    CAPTURE(limit.what);
+    touched = 0;
+    const double amount = meter.pass(limit);
+    if (limit.bytes == 0) continue;
+    ++over_memory;
+    CHECK(amount == touched);
+    CHECK(amount >= static_cast<double>(limit.bytes) * 0.9);
+  }
+  CHECK(over_memory == 5 * sets.size());
+}
+
+TEST_CASE("a limit of arithmetic counts lanes and both operations of a multiply-add") {
+  LimitMeter meter(limit_cases({"avx2"}, sets));
+  const auto amount = [&](const std::string &what) {
+    for (const LimitCase &limit : meter.cases()) {
+      if (limit.what == what) return meter.pass(limit);
+    }
+    return 0.0;
+  };
+  CHECK(amount("fma_f32") == 100 * 8 * 2);
+  CHECK(amount("fma_f64") == 100 * 4 * 2);
+  CHECK(amount("products_i8") == 100 * 32 * 2);
+  CHECK(amount("products_bf16") == 100.0 * 2 * 16 * 16 * 32);
+  CHECK(amount("clock") == 100);
+}
+
+TEST_CASE("the limit of traffic is all bytes over the bandwidth of such accesses") {
+  CHECK(limit_of({.elements = 1, .element_bytes = 4, .read = 4000, .written = 4000, .uops_per_vector = 1}) ==
+        Approx(8000 / 4e9));
+  CHECK(limit_of({.elements = 1,
+                  .element_bytes = 4,
+                  .read = 4000,
+                  .written = 4000,
+                  .in_place = true,
+                  .uops_per_vector = 1}) == Approx(8000 / 6e9));
+  CHECK(limit_of({.elements = 1, .element_bytes = 4, .read = 8000, .uops_per_vector = 1}) ==
+        Approx(8000 / 8e9));
+  CHECK(limit_of({.elements = 1, .element_bytes = 4, .read = 1000, .written = 5000, .uops_per_vector = 1}) ==
+        Approx(2000 / 4e9 + 4000 / 2e9));
+}
+
+TEST_CASE("memory beyond a level is partly in the next one") {
+  const auto loaded = [](std::size_t bytes) {
+    return limit_of({.elements = 1, .element_bytes = 4, .read = bytes, .uops_per_vector = 1});
+  };
+  CHECK(loaded(32768) == Approx(32768 / 8e9));  // a working set is half of a level
+  CHECK(loaded(49152) == Approx(49152 / 8e9 / 2 + 49152 / 4e9 / 2));
+  CHECK(loaded(65536) == Approx(65536 / 4e9));
+  CHECK(loaded(1 << 24) == Approx((1 << 24) / 2e9));
+}
+
+TEST_CASE("a row that the nearer level does not hold is read again") {
+  const Work rows = {
+      .elements = 1, .element_bytes = 4, .read = 100000, .row_bytes = 20000, .uops_per_vector = 1};
+  CHECK(limit_of(rows) == Approx(2 * 100000 / 4e9));
+}
+
+TEST_CASE("the limit of arithmetic is whole registers times their instructions") {
+  CHECK(limit_of({.elements = 801, .element_bytes = 4, .read = 4, .uops_per_vector = 3}) ==
+        Approx(101 * 3 / 1e9));
+  CHECK(limit_of({.elements = 801, .element_bytes = 8, .read = 4, .uops_per_vector = 3}) ==
+        Approx(201 * 3 / 1e9));
+  const Bound bound =
+      made_up_limits().bound("avx2", {.elements = 801, .element_bytes = 4, .read = 4, .uops_per_vector = 3});
+  CHECK(bound.resource == arithmetic);
+  CHECK(bound.uops == 303);
+}
+
+TEST_CASE("a stronger level is as fast as a weaker one, but for its clock") {
+  Limits limits(sets);
+  limits.record("scalar", "load:L1", 9);
+  limits.record("scalar", "clock", 9);
+  limits.record("avx2", "load:L1", 7);
+  limits.record("avx2", "load:L1", 5);  // the best is kept
+  limits.record("avx2", "clock", 5);
+  CHECK(limits.rate("avx2", "load:L1") == 7);
+  limits.raise_to_weaker({"scalar", "avx2"});
+  CHECK(limits.rate("avx2", "load:L1") == 9);
+  CHECK(limits.rate("avx2", "clock") == 5);
+}
+
+TEST_CASE("a machine that is slower beside a row than at its best marks the row") {
+  Case one = made_up_case("avx2", "avx2", 2);
+  one.bound.seconds = 1;
+  one.wall_over_cpu = 1;
+  one.seconds = {2, 2, 2};
+  one.beside.seconds = 1.2;
+  CHECK(observation_of(one, 1).slowdown == Approx(1.2));
+  CHECK(doubts(observation_of(one, 1)) == std::vector<std::string>{"machine"});
+  one.beside.seconds = 1.05;
+  CHECK(doubts(observation_of(one, 1)).empty());
+  one.wall_over_cpu = 1.5;
+  CHECK(doubts(observation_of(one, 1)) == std::vector<std::string>{"load"});
+}
+
+TEST_CASE("a peer may be faster than the arithmetic of rapt, and not than memory") {
+  Case peer = made_up_case("sleef-avx2", "avx2", 1);
+  peer.seconds = {1, 1, 1};
+  peer.beside.seconds = 2;
+  peer.bound = {2, 0, arithmetic};
+  CHECK(doubts(observation_of(peer, 2)).empty());
+  peer.bound.resource = "L1 copy";
+  CHECK(doubts(observation_of(peer, 2)) == std::vector<std::string>{"share"});
+}
+
+TEST_CASE("medians, shares, and times of an element") {
+  Case one = made_up_case("avx2", "avx2", 2);
+  CHECK(one.median() == 2);
+  one.seconds = {4, 1, 2, 8};
+  CHECK(one.median() == 3);
+  CHECK(one.best() == 1);
+  one.bound.seconds = 1.5;
+  CHECK(one.share() == 0.5);
+  CHECK(share_text(one) == "50% ");
+  CHECK(ns_per_element(one) == Approx(3e9 / 100));
+}
+
+TEST_CASE("a ratio is the time of the fastest peer over rapt's") {
+  Case scalar = made_up_case("scalar", "scalar", 6), own = made_up_case("avx2", "avx2", 2),
+       slow = made_up_case("slow-avx2", "avx2", 5), fast = made_up_case("fast-avx2", "avx2", 4),
+       wrong = made_up_case("wrong-avx2", "avx2", 1), other_size = made_up_case("other-avx2", "avx2", 1);
+  wrong.error = 100;
+  other_size.size = "L2";
+  Plan plan;
+  plan.isas = {"scalar", "avx2"};
+  const Measured measured(plan, {&scalar, &own, &slow, &fast, &wrong, &other_size});
+  const Case *const best = measured.best_peer(own, 10);
+  REQUIRE(best == &fast);
+  CHECK(ratio(own, *best) == 2);  // rapt is twice as fast
+  CHECK(measured.best_peer(own) == &wrong);
+  CHECK(measured.best_peer(scalar) == nullptr);  // peers of other levels are for the strongest
+  CHECK(measured.speed_up(own) == 3);
+  CHECK(speed_up_text(measured.speed_up(own)) == "3.00x");
+  CHECK(peer_name(fast, "avx2") == "fast");
+}
+
+TEST_CASE("the mean of ratios is geometric") {
+  GeometricMean mean;
+  CHECK(mean.empty());
+  for (const double ratio : {0.5, 2.0, 8.0}) mean.add(ratio);
+  CHECK(mean.value() == Approx(2));
+}

@@ -1,0 +1,39 @@
+"""The numbers of the page: medians, shares, ratios over the fastest peer, and their mean."""
+
+from __future__ import annotations
+
+import unittest
+
+import made_up
+from data import Results, geometric_mean
+
+ROWS = {
+    "exp_f32/scalar/L1": [800.0, 800, 800],
+    "exp_f32/avx2/L1": [200.0, 100, 900],
+    "exp_f32/slow-avx2/L1": [500.0, 500, 500],
+    "exp_f32/fast-avx2/L1": [400.0, 400, 400],
+}
+
+
+class Data(unittest.TestCase):
+    def setUp(self) -> None:
+        self.results = Results(made_up.document(ROWS, f32_lanes_scalar="1"))
+
+    def test_a_measurement_is_its_median(self) -> None:
+        one = self.results.find("exp_f32", "avx2", "L1")
+        self.assertAlmostEqual(one.seconds, 200e-9)
+        self.assertAlmostEqual(one.share, 0.5)  # the made-up limit is 100 ns
+        self.assertAlmostEqual(one.ns_per_element, 200 / (2 * made_up.ELEMENTS))
+        self.assertAlmostEqual(one.gigabytes_per_second, 8 * 2 * made_up.ELEMENTS / 200)
+
+    def test_a_peer_twice_as_slow_is_a_ratio_of_2(self) -> None:
+        self.assertEqual(self.results.best_rival("exp_f32", "avx2", "L1").impl, "fast-avx2")
+        self.assertAlmostEqual(self.results.best_ratio("exp_f32", "avx2", "L1"), 2)
+        self.assertIsNone(self.results.best_ratio("exp_f32", "scalar", "L1"))
+
+    def test_the_mean_of_ratios_is_geometric(self) -> None:
+        self.assertAlmostEqual(geometric_mean([0.5, 2, 8]), 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
