@@ -1,0 +1,30 @@
+// What drawn cases have reached, with a count each: a feature that drawing silently stops to reach fails.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <map>
+#include <string>
+
+namespace rapt::test {
+
+class Reached {
+ public:
+  void see(const std::string &feature, bool is_reached = true) { counts_[feature] += is_reached; }
+  void expect_all() const {
+    for (const auto &[feature, count] : counts_) {
+      CAPTURE(feature);
+      CHECK(count > 0);
+    }
+  }
+  void print() const {
+    for (const auto &[feature, count] : counts_) std::printf("%s %zu, ", feature.c_str(), count);
+    std::printf("\n");
+  }
+
+ private:
+  std::map<std::string, std::size_t> counts_;
+};
+
+}  // namespace rapt::test

@@ -1,0 +1,755 @@
+// The functions over vectors and rows on the scalar level, next to the oracle: drawn calls of every option,
+// element type and layout, and the limits of each, with the accuracy that rapt.h promises. See
+// oracle_attention_test.cpp.
+//
+// RAPT_ORACLE_CASE=<seed> runs one case of softmax again.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "oracle/bounds.hpp"
+#include "oracle/reached.hpp"
+#include "support/bits.hpp"
+#include "support/effort.hpp"
+#include "support/faults.hpp"
+#include "support/isa.hpp"
+#include "support/matrix.hpp"
+#include "support/public_api.hpp"
+#include "support/random.hpp"
+
+using namespace rapt::test;
+
+namespace {
+
+using Real = long double;
+__extension__ using Wide = __int128;
+
+template <class T>
+constexpr T infinity = std::numeric_limits<T>::infinity();
+template <class T>
+constexpr T nan_of = std::numeric_limits<T>::quiet_NaN();
+template <class T>
+constexpr bool measurable = std::numeric_limits<Real>::digits >= std::numeric_limits<T>::digits + 10;
+
+std::string running;  // the case, for a fault
+
+enum class Function { softmax, log_softmax, logsumexp };
+constexpr const char *function_names[] = {"softmax", "log_softmax", "logsumexp"};
+
+// A call of softmax, log_softmax or logsumexp in E. Arrays are dense; one row serves all where it repeats.
+template <class E>
+struct Rows {
+  using A = Number<E>;
+  std::uint64_t seed = 0;
+  std::size_t rows = 1, cols = 1;
+  std::vector<E> x;
+  double scale = 0, softcap = 0;
+  std::vector<A> bias, sinks;
+  std::vector<std::uint8_t> mask;
+  bool bias_repeats = false, mask_repeats = false;
+  std::vector<std::size_t> lengths;
+  int causal = 0;
+  std::ptrdiff_t causal_offset = 0;
+  bool empty_rows_are_zero = false;
+
+  double given_scale() const { return scale == 0 ? 1 : scale; }
+  A bias_at(std::size_t r, std::size_t c) const { return bias[(bias_repeats ? 0 : r) * cols + c]; }
+  bool visible(std::size_t r, std::size_t c) const {
+    const auto row = static_cast<Wide>(r), col = static_cast<Wide>(c);
+    if (!lengths.empty() && c >= lengths[r]) return false;
+    const Wide offset = causal == RAPT_CAUSAL_OFFSET ? Wide{causal_offset}
+                        : causal == RAPT_CAUSAL_BOTTOM_RIGHT
+                            ? static_cast<Wide>(cols) - static_cast<Wide>(rows)
+                            : 0;
+    if (causal != RAPT_CAUSAL_NONE && col > row + offset) return false;
+    if (!mask.empty() && mask[(mask_repeats ? 0 : r) * cols + c] == 0) return false;
+    return bias.empty() || bias_at(r, c) != -infinity<A>;
+  }
+  bool is_exact() const {
+    return softcap == 0 && bias.empty() && std::fabs(given_scale()) >= 0x1p-16 &&
+           std::fabs(given_scale()) <= 0x1p16;
+  }
+  std::string text() const {
+    std::string text = "case " + std::to_string(seed) + ": " + Api<E>::element +
+                       " rows=" + std::to_string(rows) + " cols=" + std::to_string(cols) +
+                       " scale=" + std::to_string(scale) + " softcap=" + std::to_string(softcap) +
+                       " causal=" + std::to_string(causal) + " offset=" + std::to_string(causal_offset);
+    for (const auto &[word, set] :
+         {std::pair{" bias", !bias.empty()}, std::pair{" repeated", bias_repeats},
+          std::pair{" mask", !mask.empty()}, std::pair{" repeated", mask_repeats},
+          std::pair{" lengths", !lengths.empty()}, std::pair{" sinks", !sinks.empty()},
+          std::pair{" empty_rows_are_zero", empty_rows_are_zero}}) {
+      if (set) text += word;
+    }
+    return text;
+  }
+};
+
+template <class E>
+Rows<E> draw_rows(std::uint64_t seed) {
+  using A = Number<E>;
+  Random random(seed * 0x9e3779b97f4a7c15u + sizeof(E));
+  Rows<E> made;
+  made.seed = seed;
+  const std::size_t size = random.below(16);
+  made.cols = size == 0   ? random.below(3)
+              : size < 10 ? 1 + random.below(40)
+              : size < 15 ? random.one_of<std::size_t>({63, 64, 65, 127, 128, 129, 257, 300})
+                          : random.one_of<std::size_t>({2047, 2048, 2049, 4100});
+  made.rows = random.one_in(10) ? random.below(2) : 1 + random.below(made.cols > 300 ? 2 : 20);
+  const bool few = random.one_in(3);  // options
+  const auto some = [&] { return random.one_in(few ? 12 : 3); };
+  made.scale = random.one_of({0.0, 0.0, 1.0, -1.0, 0.125, 0.3, -0.7, 0x1p16, -0x1p16, 0x1p-16});
+  if (random.one_in(6)) {
+    made.scale = random.one_of({std::nextafter(0x1p16, 1e9), std::nextafter(0x1p16, 0),
+                                std::nextafter(0x1p-16, 0), 1e30, -1e-30, std::ldexp(0.6931471805599453, 13),
+                                std::ldexp(0.6931471805599453, -17), std::ldexp(0.6931471805599453, 3)});
+  }
+  if (some()) made.softcap = random.one_of({50.0, 0.5, 5.0});
+  const Real magnitude = std::fabs(static_cast<Real>(made.given_scale()));
+  // Keeps most scores in a moderate range.
+  const double sigma = static_cast<double>(random.one_of({2.0, 2.0, 40.0}) / magnitude),
+               middle = random.one_in(6)
+                            ? static_cast<double>(random.one_of({30.0, -30.0, 300.0}) / magnitude)
+                            : 0;
+  if (made.softcap != 0 && !std::isnormal(static_cast<A>(made.given_scale() / made.softcap)))
+    made.softcap = 0;
+  made.x.resize(made.rows * made.cols);
+  for (E &x : made.x) x = E(static_cast<A>(middle + sigma * random.gaussian()));
+  if (random.one_in(6)) {  // some that are not finite
+    const bool minus_alone = random.one_in(2);
+    const bool all = minus_alone && random.one_in(3);
+    for (E &x : made.x) {
+      const A odd = minus_alone ? (made.scale < 0 ? infinity<A> : -infinity<A>)
+                                : random.one_of({nan_of<A>, infinity<A>, -infinity<A>});
+      if (all || random.one_in(2 * made.cols)) x = E(odd);
+    }
+  }
+  if (some()) {
+    made.bias_repeats = random.one_in(2);
+    const bool excludes = random.one_in(2);
+    made.bias.resize((made.bias_repeats ? 1 : made.rows) * made.cols);
+    for (A &bias : made.bias) {
+      bias = excludes && random.one_in(4) ? -infinity<A> : static_cast<A>(2 * random.gaussian());
+    }
+  }
+  if (some()) {
+    made.mask_repeats = random.one_in(2);
+    made.mask.resize((made.mask_repeats ? 1 : made.rows) * made.cols);
+    const bool none = random.one_in(8);
+    for (std::uint8_t &mask : made.mask) {
+      mask = none || random.one_in(4) ? 0 : static_cast<std::uint8_t>(1 + random.below(255));
+    }
+  }
+  for (std::size_t r = 0; r < made.rows && (r == 0 ? some() : !made.lengths.empty()); ++r) {
+    made.lengths.push_back(random.one_in(4) ? (random.one_in(2) ? 0 : made.cols)
+                                            : random.below(made.cols + 1));
+  }
+  if (some()) {
+    made.causal = static_cast<int>(1 + random.below(3));
+    constexpr std::ptrdiff_t farthest = std::ptrdiff_t{1} << 60;
+    if (made.causal == RAPT_CAUSAL_OFFSET) {
+      made.causal_offset = random.one_of<std::ptrdiff_t>(
+          {0, 1, -1, -3, 7, 40, farthest, -farthest, farthest - 1, 1 - farthest});
+    }
+  }
+  if (some()) {
+    const bool special = random.one_in(4);
+    for (std::size_t r = 0; r < made.rows; ++r) {
+      constexpr A odd[] = {infinity<A>,
+                           -infinity<A>,
+                           nan_of<A>,
+                           A(-0.0),
+                           std::numeric_limits<A>::max(),
+                           std::numeric_limits<A>::lowest()};
+      made.sinks.push_back(special ? odd[random.below(6)] : static_cast<A>(4 * random.gaussian()));
+    }
+  }
+  made.empty_rows_are_zero = random.one_in(4);
+  return made;
+}
+
+// Runs rows [first, first + count) in a layout that `seed` draws; bits of the results row by row.
+template <class E>
+std::vector<E> run_rows(const Rows<E> &given, Function function, std::size_t first, std::size_t count,
+                        std::uint64_t seed, std::string &faults) {
+  using A = Number<E>;
+  Random random(seed);
+  const std::size_t cols = given.cols;
+  const auto placement = [&] {
+    return random.one_in(2) ? Placement::ends_at_guard : Placement::begins_at_guard;
+  };
+  const auto stride = [&] {
+    return static_cast<std::ptrdiff_t>(cols + (random.one_in(2) ? 0 : random.below(9)));
+  };
+  const auto rows_of = [&]<class T>(const std::vector<T> &dense, std::size_t row) {
+    return std::span(dense).subspan(first * row, count * row);
+  };
+  const std::ptrdiff_t x_stride = stride();
+  Matrix<E> x(count, cols, x_stride, placement(), random.below(8) * sizeof(E));
+  x.fill(rows_of(given.x, cols));
+  const bool per_row = function == Function::logsumexp;
+  const bool in_place = !per_row && random.one_in(3);
+  const std::ptrdiff_t y_stride = in_place ? x_stride : stride();
+  Matrix<E> own(in_place  ? 0
+                : per_row ? 1
+                          : count,
+                in_place  ? 0
+                : per_row ? count
+                          : cols,
+                per_row ? static_cast<std::ptrdiff_t>(count) : y_stride, placement(),
+                random.below(8) * sizeof(E));
+  const auto option_rows = [&]<class T>(const std::vector<T> &dense, bool repeats) {
+    Matrix<T> matrix(dense.empty() ? 0
+                     : repeats     ? 1
+                                   : count,
+                     dense.empty() ? 0 : cols, stride(), placement(), random.below(8) * sizeof(T));
+    if (!dense.empty()) matrix.fill(repeats ? std::span<const T>(dense) : rows_of(dense, cols));
+    return matrix;
+  };
+  Matrix<A> bias = option_rows(given.bias, given.bias_repeats);
+  Matrix<std::uint8_t> mask = option_rows(given.mask, given.mask_repeats);
+  const auto option_stride = [&](bool set, bool repeats, std::ptrdiff_t of) -> std::ptrdiff_t {
+    if (!set) return 0;
+    if (repeats) return RAPT_REPEAT;
+    return of == static_cast<std::ptrdiff_t>(cols) && random.one_in(2) ? 0 : of;
+  };
+  Matrix<std::size_t> lengths(1, given.lengths.empty() ? 0 : count, 0, placement(), 0);
+  Matrix<A> sinks(1, given.sinks.empty() ? 0 : count, 0, placement(), random.below(8) * sizeof(A));
+  if (!given.lengths.empty()) lengths.fill(rows_of(given.lengths, 1));
+  if (!given.sinks.empty()) sinks.fill(rows_of(given.sinks, 1));
+
+  rapt_softmax_options o = RAPT_SOFTMAX_OPTIONS_INIT;
+  o.scale = given.scale;
+  o.softcap = given.softcap;
+  o.bias = given.bias.empty() ? nullptr : bias.data();
+  o.bias_stride = option_stride(o.bias, given.bias_repeats, bias.stride());
+  o.mask = given.mask.empty() ? nullptr : mask.data();
+  o.mask_stride = option_stride(o.mask, given.mask_repeats, mask.stride());
+  o.row_lengths = given.lengths.empty() ? nullptr : lengths.data();
+  o.sinks = given.sinks.empty() ? nullptr : sinks.data();
+  o.causal = given.causal;
+  o.causal_offset = given.causal_offset;
+  if (first != 0 || count != given.rows) {  // a part of the rows has other positions
+    if (given.causal == RAPT_CAUSAL_BOTTOM_RIGHT) {
+      o.causal_offset = static_cast<std::ptrdiff_t>(cols) - static_cast<std::ptrdiff_t>(given.rows);
+    }
+    if (given.causal != RAPT_CAUSAL_NONE) {
+      o.causal = RAPT_CAUSAL_OFFSET;
+      o.causal_offset += static_cast<std::ptrdiff_t>(first);
+      if (o.causal_offset > std::ptrdiff_t{1} << 60) o.causal_offset = std::ptrdiff_t{1} << 60;
+    }
+  }
+  // A log-sum-exp has no use for it.
+  o.empty_rows_are_zero = given.empty_rows_are_zero && !per_row ? random.one_of({1, -1, 256}) : 0;
+  const bool is_plain = given.scale == 0 && given.softcap == 0 && !o.bias && !o.mask && !o.row_lengths &&
+                        !o.sinks && o.causal == 0 && o.empty_rows_are_zero == 0;
+  const rapt_softmax_options *options = is_plain && random.one_in(2) ? nullptr : &o;
+  const auto odd = [&](std::ptrdiff_t of) {  // one row's stride is not read
+    return count == 1 ? random.one_of<std::ptrdiff_t>({of, 0, -5, PTRDIFF_MIN, PTRDIFF_MAX}) : of;
+  };
+  rapt_status status = RAPT_OK;
+  E *const y = in_place ? x.data() : own.data();
+  if (function == Function::softmax) {
+    status = Api<E>::softmax(x.data(), odd(x_stride), y, odd(y_stride), count, cols, options);
+  } else if (function == Function::log_softmax) {
+    status = Api<E>::log_softmax(x.data(), odd(x_stride), y, odd(y_stride), count, cols, options);
+  } else if constexpr (sizeof(E) > 2) {
+    status = Api<E>::logsumexp(x.data(), odd(x_stride), y, count, cols, options);
+  }
+  if (status != RAPT_OK) faults += std::string(rapt_status_text(status)) + "; ";
+  const Matrix<E> &output = in_place ? x : own;
+  std::vector<E> results;
+  for (std::size_t r = 0; r < output.rows(); ++r) {
+    results.insert(results.end(), output.row(r), output.row(r) + output.cols());
+  }
+  if (!output.gaps_intact()) faults += "wrote outside the rows; ";
+  if (!in_place && !(x.holds(rows_of(given.x, cols)) && x.gaps_intact())) faults += "wrote to x; ";
+  if (!bias.gaps_intact() || !mask.gaps_intact() || !lengths.gaps_intact() || !sinks.gaps_intact()) {
+    faults += "wrote around an option's array; ";
+  }
+  return results;
+}
+
+struct RowTruth {
+  enum Kind { regular, nothing_visible, all_minus_infinity, not_a_number } kind = regular;
+  std::vector<Real> difference;   // of each score to the largest; -inf: excluded
+  Real largest = 0, log_sum = 0;  // the log-sum-exp is their sum
+  Real units = 0;                 // by which options round a score
+  std::size_t visible = 0;
+};
+
+template <class E>
+RowTruth row_truth(const Rows<E> &rows, std::size_t r) {
+  using A = Number<E>;
+  RowTruth truth;
+  const Real scale = rows.given_scale(), minus = -infinity<Real>;
+  const Real sink = rows.sinks.empty() ? minus : Real{rows.sinks[r]};
+  std::vector<Real> score(rows.cols, minus);
+  Real largest_x = minus;  // times the scale's sign
+  bool is_nan = std::isnan(sink);
+  truth.largest = minus;
+  for (std::size_t c = 0; c < rows.cols; ++c) {
+    if (!rows.visible(r, c)) continue;
+    truth.visible += 1;
+    const Real x = static_cast<A>(rows.x[r * rows.cols + c]);
+    Real s = scale * x;
+    const Real bare = rows.softcap != 0 ? rows.softcap * std::tanh(s / static_cast<Real>(rows.softcap)) : s;
+    s = rows.bias.empty() ? bare : bare + static_cast<Real>(rows.bias_at(r, c));
+    if (std::isfinite(s)) {
+      truth.units =
+          std::max<Real>(truth.units, score_bound<A>(rows.given_scale(), rows.softcap, !rows.bias.empty(),
+                                                     static_cast<double>(bare), static_cast<double>(s)));
+    }
+    is_nan = is_nan || std::isnan(s) || s == infinity<Real>;
+    score[c] = s;
+    truth.largest = std::max(truth.largest, s);
+    largest_x = std::max(largest_x, scale < 0 ? -x : x);
+  }
+  if (truth.visible == 0) {
+    truth.kind = RowTruth::nothing_visible;
+  } else if (is_nan || sink == infinity<Real>) {
+    truth.kind = RowTruth::not_a_number;
+  } else if (truth.largest == minus && sink == minus) {
+    truth.kind = RowTruth::all_minus_infinity;
+  }
+  if (truth.kind != RowTruth::regular) return truth;
+  // Differences of elements are exact where the scores' own rounding would show.
+  const bool sink_is_largest = sink > truth.largest;
+  if (sink_is_largest) truth.largest = sink;
+  Real sum = std::exp(sink - truth.largest);
+  truth.difference.assign(rows.cols, minus);
+  for (std::size_t c = 0; c < rows.cols; ++c) {
+    if (!rows.visible(r, c)) continue;
+    const Real x = static_cast<A>(rows.x[r * rows.cols + c]);
+    truth.difference[c] = rows.is_exact() && !sink_is_largest && std::isfinite(x)
+                              ? std::fabs(scale) * ((scale < 0 ? -x : x) - largest_x)
+                              : score[c] - truth.largest;
+    sum += std::exp(truth.difference[c]);
+  }
+  truth.log_sum = std::log(sum);
+  return truth;
+}
+
+template <class E>
+std::string fault_at(const char *what, std::size_t r, std::size_t c, Real got, Real expected) {
+  char text[200];
+  std::snprintf(text, sizeof text, "%s of row %zu, column %zu is %.17Lg, not %.17Lg", what, r, c, got,
+                expected);
+  return text;
+}
+
+// f32 and f64.
+template <class T>
+std::string fault_of(const Rows<T> &rows, Function function, const std::vector<T> &got, Reached &reached) {
+  const Real unit = unit_of<T>;
+  for (std::size_t r = 0; r < rows.rows; ++r) {
+    const RowTruth truth = row_truth(rows, r);
+    reached.see("row kind " + std::to_string(truth.kind));
+    const bool is_zero = truth.kind == RowTruth::all_minus_infinity && rows.empty_rows_are_zero;
+    if (function == Function::logsumexp) {
+      const T sink = rows.sinks.empty() ? -infinity<T> : rows.sinks[r];
+      const T out = got[r];
+      const Real exact = truth.largest + truth.log_sum;
+      const Real bound = static_cast<Real>(log_bound<T>) * std::max<Real>(1, std::fabs(exact)) + truth.units;
+      const bool fine = truth.kind == RowTruth::regular              ? std::fabs(out - exact) <= bound * unit
+                        : truth.kind == RowTruth::nothing_visible    ? same_bits(out, sink)
+                        : truth.kind == RowTruth::all_minus_infinity ? out == -infinity<T>
+                                                                     : std::isnan(out);
+      // Beyond the range a log-sum-exp is infinite.
+      if (!fine && !(std::fabs(exact) > Real{std::numeric_limits<T>::max()} / 2)) {
+        return fault_at<T>("log-sum-exp", r, 0, out, exact);
+      }
+      continue;
+    }
+    const bool log = function == Function::log_softmax;
+    for (std::size_t c = 0; c < rows.cols; ++c) {
+      const T y = got[r * rows.cols + c], excluded = log ? -infinity<T> : T(0);
+      bool fine;
+      Real exact = excluded;
+      if (!rows.visible(r, c) || truth.kind == RowTruth::nothing_visible || is_zero) {
+        fine = same_bits(y, excluded);
+      } else if (truth.kind != RowTruth::regular) {
+        fine = std::isnan(y);
+        exact = nan_of<Real>;
+      } else if (truth.difference[c] == -infinity<Real>) {
+        fine = same_bits(y, excluded);
+      } else if (log) {
+        exact = truth.difference[c] - truth.log_sum;
+        const Real bound =
+            static_cast<Real>(log_bound<T>) * std::max<Real>(1, std::fabs(exact)) + 2 * truth.units;
+        fine = y <= 0 && std::fabs(y - exact) <= bound * unit;
+        fine = fine || exact < Real{std::numeric_limits<T>::lowest()} / 2;
+      } else {
+        exact = std::exp(truth.difference[c] - truth.log_sum);
+        const Real relative = (static_cast<Real>(softmax_bound<T>) + 2 * truth.units) * unit;
+        const Real least = std::numeric_limits<T>::min(), margin = least * (relative + 4 * unit);
+        fine = y <= 1 && (y == 0 ? exact < least + margin : y >= std::numeric_limits<T>::min()) &&
+               (y == 0 || std::fabs(y - exact) <= relative * exact);
+        fine = fine && !std::signbit(y);
+        if (truth.visible == 1 && rows.sinks.empty()) fine = y == 1;
+        if (relative > 0x1p-6L) fine = y >= 0 && y <= 1;
+      }
+      if (!fine) return fault_at<T>(log ? "logarithm" : "probability", r, c, y, exact);
+    }
+  }
+  return "";
+}
+
+template <class E>
+void see(const Rows<E> &rows, Reached &reached) {
+  reached.see(Api<E>::element);
+  reached.see("no rows", rows.rows == 0);
+  reached.see("no columns", rows.cols == 0);
+  reached.see("exact scores", rows.is_exact());
+  reached.see("negative scale", rows.scale < 0);
+  reached.see("large scale", rows.scale > 0x1p16);
+  reached.see("small scale", std::fabs(rows.given_scale()) < 0x1p-16);
+  reached.see("softcap", rows.softcap != 0);
+  reached.see("bias", !rows.bias.empty() && !rows.bias_repeats);
+  reached.see("repeated bias", rows.bias_repeats);
+  reached.see("softcap and bias", rows.softcap != 0 && !rows.bias.empty());
+  reached.see("mask", !rows.mask.empty() && !rows.mask_repeats);
+  reached.see("repeated mask", rows.mask_repeats);
+  reached.see("mask and bias", !rows.mask.empty() && !rows.bias.empty());
+  reached.see("lengths", !rows.lengths.empty());
+  reached.see("lengths and causal", !rows.lengths.empty() && rows.causal != 0);
+  reached.see("sinks", !rows.sinks.empty());
+  reached.see("causal " + std::to_string(rows.causal));
+  reached.see("far offset", std::abs(rows.causal_offset) > 1000);
+  reached.see("empty rows are zero", rows.empty_rows_are_zero);
+}
+
+template <class E>
+void check_case(std::uint64_t seed, Reached &reached) {
+  const Rows<E> rows = draw_rows<E>(seed);
+  running = rows.text();
+  INFO(running);
+  see(rows, reached);
+  for (const Function function : {Function::softmax, Function::log_softmax, Function::logsumexp}) {
+    if (function == Function::logsumexp && sizeof(E) == 2) continue;
+    INFO(std::string(function_names[static_cast<int>(function)]));
+    std::string faults;
+    const std::vector<E> got = run_rows(rows, function, 0, rows.rows, seed, faults);
+    if constexpr (sizeof(E) == 2) {
+      const Rows<float> wide{seed,
+                             rows.rows,
+                             rows.cols,
+                             {rows.x.begin(), rows.x.end()},
+                             rows.scale,
+                             rows.softcap,
+                             rows.bias,
+                             rows.sinks,
+                             rows.mask,
+                             rows.bias_repeats,
+                             rows.mask_repeats,
+                             rows.lengths,
+                             rows.causal,
+                             rows.causal_offset,
+                             rows.empty_rows_are_zero};
+      const auto as_f32 = run_rows(wide, function, 0, rows.rows, seed + 1, faults);
+      REQUIRE(as_f32.size() == got.size());
+      bool equal = true;
+      for (std::size_t i = 0; i < got.size(); ++i) equal = equal && same_bits(got[i], E(as_f32[i]));
+      CHECK(equal);
+    } else if (measurable<E>) {
+      CHECK(fault_of(rows, function, got, reached) == "");
+    }
+    // Some of the rows, in another layout.
+    if (rows.rows > 0 && rows.cols > 0) {
+      Random random(seed);
+      const std::size_t first = random.below(rows.rows), count = 1 + random.below(rows.rows - first);
+      const std::vector<E> part = run_rows(rows, function, first, count, seed + 2, faults);
+      const std::size_t row = function == Function::logsumexp ? 1 : rows.cols;
+      bool equal = part.size() == count * row;
+      for (std::size_t i = 0; equal && i < part.size(); ++i) equal = same_bits(part[i], got[first * row + i]);
+      CHECK(equal);
+    }
+    CHECK(faults == "");
+  }
+}
+
+}  // namespace
+
+TEST_CASE("drawn calls of softmax, log_softmax and logsumexp") {
+  const ForcedIsa forced("scalar");
+  catch_faults([](char *text, std::size_t size) { std::snprintf(text, size, "%s", running.c_str()); });
+  const char *only = std::getenv("RAPT_ORACLE_CASE");
+  const std::uint64_t count = native_or_emulated<std::uint64_t>(1500, 100);
+  Reached reached;
+  for (std::uint64_t seed = 1; seed <= count; ++seed) {
+    const std::uint64_t given = only ? std::strtoull(only, nullptr, 10) : seed;
+    check_case<float>(given, reached);
+    check_case<double>(given, reached);
+    check_case<F16>(given, reached);
+    check_case<BF16>(given, reached);
+    if (only) return;
+  }
+  if (emulated()) return;
+  reached.print();
+  reached.expect_all();
+}
+
+// Rows of another element size interleave with the output's in no buffer, whatever the strides say.
+TEST_CASE("rows of options between the rows of an output") {
+  constexpr std::size_t rows = 4, cols = 8;
+  constexpr std::ptrdiff_t stride = 2 * cols;
+  alignas(64) unsigned char memory[1024] = {};
+  const std::vector<rapt_f16> halves(rows * cols);
+  const std::vector<float> floats(rows * cols);
+  rapt_softmax_options o = RAPT_SOFTMAX_OPTIONS_INIT;
+  o.bias = memory;
+  o.bias_stride = stride;
+  auto *half_out = reinterpret_cast<rapt_f16 *>(memory + cols * sizeof(float));
+  auto *float_out = reinterpret_cast<float *>(memory + cols * sizeof(float));
+  CHECK(rapt_softmax_f16(halves.data(), cols, half_out, stride, rows, cols, &o) == RAPT_BAD_OVERLAP);
+  CHECK(std::count(memory, std::end(memory), 0) == 1024);
+  CHECK(rapt_softmax_f32(floats.data(), cols, float_out, stride, rows, cols, &o) == RAPT_OK);
+  std::fill(memory, std::end(memory), static_cast<unsigned char>(0));
+  o.bias = nullptr;
+  o.bias_stride = 0;
+  o.mask = memory;
+  o.mask_stride = stride;
+  CHECK(rapt_softmax_f32(floats.data(), cols, reinterpret_cast<float *>(memory + cols), stride, rows, cols,
+                         &o) == RAPT_BAD_OVERLAP);
+  CHECK(std::count(memory, std::end(memory), 0) == 1024);
+}
+
+// A row that is summed in one pass, and the longest that is not.
+TEST_CASE_TEMPLATE("softmax of long rows", T, float, double) {
+  const ForcedIsa forced("scalar");
+  if (!measurable<T> || emulated()) return;
+  Reached reached;
+  for (const std::size_t cols : Sizes{131071, 131072, 131073, 133120, 133121}) {
+    Random random(cols);
+    Rows<T> rows;
+    rows.cols = cols;
+    rows.x.resize(cols);
+    // Growing, so that the maximum moves from section to section.
+    for (std::size_t c = 0; c < cols; ++c) {
+      rows.x[c] =
+          static_cast<T>(2 * random.gaussian() + 40 * static_cast<double>(c) / static_cast<double>(cols));
+    }
+    if (cols % 2 == 1) rows.lengths = {cols - 5};
+    for (const Function function : {Function::softmax, Function::log_softmax, Function::logsumexp}) {
+      std::string faults;
+      CHECK(fault_of(rows, function, run_rows(rows, function, 0, 1, cols, faults), reached) == "");
+      CHECK(faults == "");
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("drawn calls of softmax_backward", T, float, double) {
+  const ForcedIsa forced("scalar");
+  if (!measurable<T>) return;
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const std::size_t rows = random.below(6),
+                      cols = random.one_in(5) ? 500 + random.below(50) : random.below(140);
+    const auto stride = [&] {
+      return static_cast<std::ptrdiff_t>(cols + (random.one_in(2) ? 0 : random.below(7)));
+    };
+    const std::ptrdiff_t y_stride = stride(), dy_stride = random.one_in(2) ? y_stride : stride();
+    Matrix<T> y(rows, cols, y_stride, Placement::ends_at_guard, 0),
+        dy(rows, cols, dy_stride, Placement::begins_at_guard, 8);
+    std::vector<T> y_values(rows * cols), dy_values(rows * cols);
+    for (std::size_t i = 0; i < y_values.size(); ++i) {
+      y_values[i] = random.one_in(5) ? T(0) : static_cast<T>(random.uniform() / static_cast<double>(cols));
+      dy_values[i] = static_cast<T>(random.gaussian());
+      if (y_values[i] == 0 && random.one_in(2)) dy_values[i] = random.one_of({nan_of<T>, infinity<T>});
+    }
+    y.fill(y_values);
+    dy.fill(dy_values);
+    const std::size_t alias = random.below(3);
+    const std::ptrdiff_t own_stride = stride();
+    Matrix<T> own(rows, cols, own_stride, Placement::ends_at_guard, 0);
+    const Matrix<T> &dx = alias == 0 ? own : alias == 1 ? y : dy;
+    const T scale = static_cast<T>(random.one_of({1.0, -0.3, 0.125, 0.0}));
+    CHECK(Api<T>::softmax_backward(y.data(), y_stride, dy.data(), dy_stride, dx.data(), dx.stride(), rows,
+                                   cols, scale) == RAPT_OK);
+    CHECK((y.gaps_intact() && dy.gaps_intact() && own.gaps_intact()));
+    bool fine = true;
+    for (std::size_t r = 0; r < rows; ++r) {
+      Real mean = 0, size = 0;
+      for (std::size_t c = r * cols; c < (r + 1) * cols; ++c) {
+        if (y_values[c] == 0) continue;
+        mean += Real{y_values[c]} * Real{dy_values[c]};
+        size += std::fabs(Real{y_values[c]} * Real{dy_values[c]});
+      }
+      for (std::size_t c = 0; c < cols; ++c) {
+        const Real p = y_values[r * cols + c], of = dy_values[r * cols + c];
+        const Real exact = p == 0 ? 0 : Real{scale} * p * (of - mean);
+        const Real bound = p == 0 ? 0 : std::fabs(Real{scale}) * p * (std::fabs(of) + size);
+        const Real most = static_cast<Real>(softmax_backward_bound<T> * unit_of<T>) * bound;
+        fine = fine && std::fabs(dx.row(r)[c] - exact) <= most;
+        if (p == 0) fine = fine && same_bits(dx.row(r)[c], T(0));
+      }
+    }
+    CHECK(fine);
+  }
+}
+
+TEST_CASE_TEMPLATE("drawn dot products and rows of them", E, float, double, F16, BF16) {
+  using A = Number<E>;
+  const ForcedIsa forced("scalar");
+  if (!measurable<A>) return;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const std::size_t n = random.one_in(8) ? 2000 + random.below(3000) : random.below(300),
+                      rows = random.below(5);
+    std::vector<E> query(n), values(rows * n);
+    const bool equal = random.one_in(6);
+    for (std::vector<E> *made : {&query, &values}) {
+      for (E &x : *made) x = E(static_cast<A>(equal ? 1.1 : random.gaussian()));
+    }
+    const std::ptrdiff_t gap = static_cast<std::ptrdiff_t>(random.below(5)),
+                         step = static_cast<std::ptrdiff_t>(n) + gap;
+    const bool reversed = random.one_in(2), same = rows > 0 && random.one_in(6);
+    Matrix<E> memory(rows, n, step, Placement::ends_at_guard, 0);
+    memory.fill(values);
+    const A scale = static_cast<A>(random.one_of({1.0, 0.3, -2.0, 0.0}));
+    const E *first = reversed && rows > 0 && !same ? memory.row(rows - 1) : memory.data();
+    const std::ptrdiff_t stride = same ? 0 : reversed ? -step : step;
+    Matrix<A> out(1, rows, static_cast<std::ptrdiff_t>(rows), Placement::ends_at_guard, 0);
+    Api<E>::dot_rows(query.data(), first, stride, rows, n, scale, out.data());
+    CHECK(out.gaps_intact());
+    bool fine = true;
+    for (std::size_t r = 0; r < rows; ++r) {
+      const std::size_t at = same ? 0 : reversed ? rows - 1 - r : r;
+      const E *row = values.data() + at * n;
+      const A dot = Api<E>::dot(query.data(), row, n);
+      Real sum = 0, size = 0;
+      for (std::size_t i = 0; i < n; ++i) {
+        const Real product = Real{static_cast<A>(query[i])} * Real{static_cast<A>(row[i])};
+        sum += product;
+        size += std::fabs(product);
+      }
+      fine = fine && std::fabs(dot - sum) <= static_cast<Real>(dot_bound<A>(n) * unit_of<A>) * size;
+      fine = fine && same_bits(out.row(0)[r], static_cast<A>(scale * dot));
+    }
+    CHECK(fine);
+  }
+}
+
+// The longest sums that 32 bits hold, and longer ones: 65793 * 255 * 128 is just below 2^31.
+TEST_CASE_TEMPLATE("sums of bytes are exact at every length", E, std::int8_t, std::uint8_t) {
+  const ForcedIsa forced("scalar");
+  constexpr bool is_signed = std::is_same_v<E, std::int8_t>;
+  for (const std::size_t n :
+       Sizes{0, 1, 63, 64, 65, 65792, 65793, 65794, 99999, 131071, 131072, 131073, 140000}) {
+    CAPTURE(n);
+    const E largest = is_signed ? static_cast<E>(-128) : static_cast<E>(255);
+    const std::vector<E> a(n, largest);
+    for (const int factor : {-128, 127}) {
+      const std::vector<std::int8_t> b(n, static_cast<std::int8_t>(factor));
+      const std::int64_t exact = static_cast<std::int64_t>(n) * int{largest} * factor;
+      CHECK(Api<E>::dot(a.data(), b.data(), n) == exact);
+      float out = -7;
+      Api<E>::dot_rows(a.data(), b.data(), 0, 1, n, 0.5f, &out);
+      CHECK(out == 0.5f * static_cast<float>(exact));
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("exp and exp_sum", T, float, double) {
+  const ForcedIsa forced("scalar");
+  if (!measurable<T>) return;
+  std::vector<T> x{infinity<T>, -infinity<T>, nan_of<T>, T(0), T(-0.0)};
+  const int least = sizeof(T) == 4 ? -151 : -1076, most = sizeof(T) == 4 ? 129 : 1025;
+  // Powers of two and their neighbours, and the ties of the reduction.
+  for (int k = 2 * least; k <= 2 * most; ++k) {
+    const T at = static_cast<T>(0.5L * k * 0.693147180559945309417232121458L);
+    for (const T near : {at, std::nextafter(at, infinity<T>), std::nextafter(at, -infinity<T>)})
+      x.push_back(near);
+  }
+  const Real overflow = std::log(Real{std::numeric_limits<T>::max()});
+  Random random(3);
+  for (int i = 0; i < 3000; ++i) {
+    x.push_back(static_cast<T>((random.uniform() * 2 - 1) * static_cast<double>(overflow) * 1.2));
+  }
+  std::vector<T> y(x.size());
+  Api<T>::exp(x.data(), y.data(), x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    CAPTURE(x[i]);
+    const Real exact = std::exp(Real{x[i]});
+    if (std::isnan(x[i])) {
+      CHECK(std::isnan(y[i]));
+    } else if (Real{x[i]} > overflow) {
+      CHECK(y[i] == infinity<T>);
+    } else {
+      const Real ulp = ulp_at<T>(static_cast<double>(exact));
+      if (!(std::fabs(y[i] - exact) < static_cast<Real>(exp_bound) * ulp))
+        CHECK(y[i] == static_cast<T>(exact));
+      CHECK(!std::signbit(y[i]));
+    }
+  }
+  for (const std::size_t n : Sizes{0, 1, 5, 63, 64, 65, 128, 129, 1000}) {
+    for (const T shift : {T(0), T(3), T(-2)}) {
+      const T scale = static_cast<T>(-0.3);
+      std::vector<T> in(n), out(n + 1, T(-7)), t(n), expected(n);
+      for (T &value : in) value = static_cast<T>(3 * random.gaussian());
+      for (std::size_t i = 0; i < n; ++i) t[i] = std::fma(scale, in[i], -shift);
+      Api<T>::exp(t.data(), expected.data(), n);
+      const T sum = Api<T>::exp_sum(in.data(), scale, shift, out.data(), n);
+      Real exact = 0;
+      for (std::size_t i = 0; i < n; ++i) exact += Real{out[i]};
+      CHECK(std::equal(expected.begin(), expected.end(), out.begin()));
+      CHECK(out[n] == T(-7));
+      CHECK(std::fabs(sum - exact) <= static_cast<Real>(exp_sum_bound<T> * unit_of<T>) * exact);
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("conversions and products with a factor", E, F16, BF16) {
+  const ForcedIsa forced("scalar");
+  std::vector<E> all;
+  for (unsigned bits = 0; bits < 65536; ++bits) all.push_back(E::of_bits(static_cast<std::uint16_t>(bits)));
+  std::vector<float> wide(all.size()), ties;
+  Api<E>::to_f32(all.data(), wide.data(), all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!same_bits(wide[i], static_cast<float>(all[i]))) CHECK(i == all.size());
+    // The element, the tie to its neighbour, and both sides of the tie.
+    const float next = static_cast<float>(E::of_bits(static_cast<std::uint16_t>(i + 1)));
+    const float tie = static_cast<float>(0.5 * double{wide[i]} + 0.5 * double{next});
+    for (const float x : {wide[i], tie, std::nextafter(tie, INFINITY), std::nextafter(tie, -INFINITY)})
+      ties.push_back(x);
+  }
+  Random random(5);
+  for (int i = 0; i < 50000; ++i) ties.push_back(from_bits<float>(static_cast<std::uint32_t>(random.next())));
+  std::vector<E> narrow(ties.size()), scaled(all.size());
+  Api<E>::from_f32(ties.data(), narrow.data(), ties.size());
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < ties.size(); ++i) wrong += !same_bits(narrow[i], E(double{ties[i]}));
+  CHECK(wrong == 0);
+  for (const float factor : {0.3f, -2.0f, 1e-30f, 1e30f}) {
+    Api<E>::scale(all.data(), factor, scaled.data(), all.size());
+    wrong = 0;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const float product = static_cast<float>(all[i]) * factor;
+      wrong += !same_bits(scaled[i], E(double{product}));
+    }
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE_TEMPLATE("products with a factor are rounded once", T, float, double) {
+  const ForcedIsa forced("scalar");
+  Random random(7);
+  std::vector<T> x(1000), y(1001, T(-7));
+  for (T &value : x) value = from_bits<T>(static_cast<BitsOf<T>>(random.next()));
+  for (const T factor : {T(0.3), T(-1e-30), T(1e30), infinity<T>, T(0)}) {
+    Api<T>::scale(x.data(), factor, y.data(), x.size());
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) wrong += !same_bits(y[i], x[i] * factor);
+    CHECK(wrong == 0);
+    CHECK(y[1000] == T(-7));
+  }
+}
