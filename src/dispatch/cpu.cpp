@@ -3,10 +3,12 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-#include "dispatch/requirements.hpp"
+#include "dispatch/x86_features.hpp"
 #if defined(__linux__)
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include <cerrno>
 #endif
 #elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
@@ -20,64 +22,66 @@ namespace rapt {
 
 namespace {
 
-// XCR0 names the registers that the operating system saves. The xgetbv intrinsic would need -mxsave, but this
-// file must stay at the baseline.
-std::uint64_t read_xcr0() {
-  std::uint32_t low, high;
-  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-  return (std::uint64_t{high} << 32) | low;
-}
-
-// Whether the operating system saves the registers of AMX tiles. Linux does for a process that has asked for
-// permission, as they take 8 KB per thread; it grants none where XCR0 lacks them. Nothing is asked for levels
-// that are not compiled.
-bool tiles_permitted([[maybe_unused]] std::uint64_t xcr0) {
 #if defined(__linux__)
-  bool needed = false;
-  for (const LevelNeeds &level : level_needs) needed |= level.needs.contains(Feature::amx_tile);
-  if (!needed) return true;
-  constexpr long arch_req_xcomp_perm = 0x1023, tile_data = 18;
-  return syscall(SYS_arch_prctl, arch_req_xcomp_perm, tile_data) == 0;
-#else
-  return (xcr0 & 0x60000) == 0x60000;
-#endif
+
+enum ArchPrctl : long { get_supported_components = 0x1021, request_component = 0x1023 };
+constexpr long tile_data = 18;
+constexpr std::uint64_t tile_components = 0x60000;  // configuration and data, as in XCR0
+
+template <class Argument>
+bool ask_linux(ArchPrctl what, Argument argument) {
+  const int error = errno;
+  const bool granted = syscall(SYS_arch_prctl, long{what}, argument) == 0;
+  errno = error;
+  return granted;
 }
 
-// The words of a leaf of CPUID; zeros if the CPU has no such leaf.
-struct Leaf {
-  std::uint32_t a = 0, b = 0, c = 0, d = 0;
+#endif
 
-  explicit Leaf(std::uint32_t leaf, std::uint32_t subleaf = 0) {
-    if (!__get_cpuid_count(leaf, subleaf, &a, &b, &c, &d)) a = b = c = d = 0;
+struct ThisMachine {
+  static CpuidLeaf cpuid(std::uint32_t leaf, std::uint32_t subleaf) {
+    CpuidLeaf words;
+    __cpuid_count(leaf, subleaf, words.a, words.b, words.c, words.d);
+    return words;
+  }
+
+  // The xgetbv intrinsic would need -mxsave, but this file must stay at the baseline.
+  static std::uint64_t xcr0() {
+    std::uint32_t low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (std::uint64_t{high} << 32) | low;
+  }
+
+  // Linux answers with those components of XCR0 that it manages. Other systems are not asked in a way that
+  // was tried.
+  static bool offers_tiles() {
+#if defined(__linux__)
+    std::uint64_t components = 0;
+    return ask_linux(get_supported_components, &components) &&
+           (components & tile_components) == tile_components;
+#else
+    return false;
+#endif
   }
 };
 
 }  // namespace
 
-CpuFeatures detect_features() {
-  const Leaf leaf_1(1), leaf_7(7), leaf_7_1(leaf_7.a >= 1 ? 7 : ~0u, 1), extended_1(0x80000001);
-  const bool osxsave = (leaf_1.c >> 27) & 1;
-  const std::uint64_t xcr0 = osxsave ? read_xcr0() : 0;
-  constexpr bool none = true;
-  const bool ymm = (xcr0 & 0x06) == 0x06;
-  const bool zmm = (xcr0 & 0xe6) == 0xe6;
-  const bool has_tiles = osxsave && ((leaf_7.d >> 24) & 1);
-  const bool tiles = has_tiles && tiles_permitted(xcr0);
-  CpuFeatures features;
-#define X86_FEATURE(feature, name, macro, word, bit, state) \
-  if ((word >> bit) & 1) {                                  \
-    features.reported.add(Feature::feature);                \
-    if (state) features.usable.add(Feature::feature);       \
-  }
-#include "dispatch/features.def"
-  if (has_tiles && !tiles) {
-    const FeatureSet of_tiles(Feature::amx_tile, Feature::amx_bf16, Feature::amx_int8);
-    features.refused = of_tiles.without(of_tiles.without(features.reported));
-  }
-  return features;
+CpuFeatures detect_features() { return features_of(ThisMachine()); }
+
+bool request_tiles() {
+#if defined(__linux__)
+  return ask_linux(request_component, tile_data);
+#else
+  return false;
+#endif
 }
 
-#elif defined(__aarch64__)
+#else
+
+bool request_tiles() { return false; }
+
+#if defined(__aarch64__)
 
 #if defined(__APPLE__)
 namespace {
@@ -114,6 +118,7 @@ CpuFeatures detect_features() {
 
 CpuFeatures detect_features() { return {}; }
 
+#endif
 #endif
 
 }  // namespace rapt

@@ -41,9 +41,12 @@ class FeatureSet {
 struct CpuFeatures {
   FeatureSet reported;  // by the CPU
   FeatureSet usable;    // the reported features whose registers the operating system saves
-  FeatureSet refused;   // those that it would save, but does not permit this process to use
 };
 
 CpuFeatures detect_features();
+
+// Asks Linux to let this process use AMX's tiles. Then a thread's state takes 8 KB more, and Linux refuses
+// signal stacks that are too small for it.
+bool request_tiles();
 
 }  // namespace rapt

@@ -1,11 +1,15 @@
+// The choice of a level. Nobody waits for another thread: a first call that meets one in progress, in a
+// signal's handler or a forked child too, works everything out itself. All come to the same, and write it
+// where it is not yet written; an atomic store publishes it.
 #include "dispatch/dispatch.hpp"
 
 #include <cstdlib>
 #include <cstring>
-#include <iterator>
 
 #include "dispatch/cpu.hpp"
+#include "dispatch/decision.hpp"
 #include "dispatch/levels.hpp"
+#include "dispatch/tiles.hpp"
 
 namespace rapt {
 namespace {
@@ -21,81 +25,66 @@ constexpr const char *kernel_names[] = {
 #include "kernels/kernels.def"
 };
 
-// A level, with the kernels that it lacks taken from the level that it builds on.
-struct ResolvedLevel {
-  KernelTable kernels;
-  const char *isa_of_kernel[kernel_count];
-  bool usable;
-};
+// ---- what was decided ----
 
-constexpr std::size_t no_level = std::size(level_needs);
+constinit std::atomic<Decision> decision{Decision{}};
+static_assert(std::atomic<Decision>::is_always_lock_free);
 
-constinit ResolvedLevel resolved[std::size(level_needs)] = {};
-std::size_t best_level;       // the strongest usable one
-std::size_t chosen_at_start;  // best_level unless RAPT_ISA names another usable one
-rapt_status environment_status = RAPT_OK;
-char unusable_text[160] = "this CPU or its operating system cannot run that instruction set; usable:";
-
-enum class Setup : int { none, running, done };
-std::atomic<Setup> setup{Setup::none};
-
-std::size_t find_level(const char *name) {
-  for (std::size_t i = 0; i < level_count(); ++i) {
-    if (std::strcmp(level(i).name, name) == 0) return i;
-  }
-  return no_level;
+Decision decided() {
+  Decision made = decision.load(std::memory_order_relaxed);
+  if (made.is_made()) return made;
+  const Decision own = decide(detect_features().usable, std::getenv("RAPT_ISA"));
+  // The first one stays, as the environment may change.
+  return decision.compare_exchange_strong(made, own, std::memory_order_relaxed) ? own : made;
 }
 
-rapt_status status_of(std::size_t level) {
-  if (level == no_level) return RAPT_BAD_ISA_NAME;
-  return resolved[level].usable ? RAPT_OK : RAPT_BAD_ISA_FOR_THIS_CPU;
+// ---- the tables of the levels ----
+
+// visit(part, level) for each part of a level, then for those of the level that it builds on, and so on: the
+// first one that has a kernel serves.
+template <class Visit>
+void for_each_part(std::size_t index, Visit &&visit) {
+  for (; index != no_level; index = find_level(level_needs[index].base)) {
+    for (auto part = parts_of_level(index); *part != nullptr; ++part) visit(**part, index);
+  }
 }
 
-void add_part(ResolvedLevel &level, const KernelTable &part, const char *level_name) {
-#define KERNEL(name, family, operation, element)              \
-  if (part.element.operation != nullptr) {                    \
-    level.kernels.element.operation = part.element.operation; \
-    level.isa_of_kernel[KernelIndex::name] = level_name;      \
-  }
+std::size_t level_that_serves(std::size_t index, unsigned kernel) {
+  std::size_t serving = no_level;
+  for_each_part(index, [&](const KernelTable &part, std::size_t level) {
+    switch (kernel) {
+#define KERNEL(name, family, operation, element)                                   \
+  case KernelIndex::name:                                                          \
+    if (part.element.operation != nullptr && serving == no_level) serving = level; \
+    break;
 #include "kernels/kernels.def"
-}
-
-void resolve_levels() {
-  const FeatureSet features = detect_features().usable;
-  for (std::size_t i = 0; i < level_count(); ++i) {
-    const Level candidate = level(i);
-    ResolvedLevel &entry = resolved[i];
-    entry.usable = features.contains(candidate.needs);
-    if (!entry.usable) continue;
-    const std::size_t base = find_level(candidate.base);
-    if (base != no_level) entry = resolved[base];
-    for (auto part = candidate.parts; *part != nullptr; ++part) add_part(entry, **part, candidate.name);
-    best_level = i;
-    std::strncat(unusable_text, " ", sizeof unusable_text - std::strlen(unusable_text) - 1);
-    std::strncat(unusable_text, candidate.name, sizeof unusable_text - std::strlen(unusable_text) - 1);
-  }
-
-  chosen_at_start = best_level;
-  const char *const wanted = std::getenv("RAPT_ISA");
-  if (wanted && *wanted != 0) {
-    const std::size_t found = find_level(wanted);
-    environment_status = status_of(found);
-    if (environment_status == RAPT_OK) chosen_at_start = found;
-  }
-}
-
-// Runs once. std::call_once and function-local statics would tie librapt.a to the C++ runtime or to threads.
-void ensure_resolved() {
-  if (setup.load(std::memory_order_acquire) == Setup::done) return;
-  Setup expected = Setup::none;
-  if (setup.compare_exchange_strong(expected, Setup::running, std::memory_order_acquire)) {
-    resolve_levels();
-    setup.store(Setup::done, std::memory_order_release);
-  } else {
-    while (setup.load(std::memory_order_acquire) != Setup::done) {
     }
+  });
+  return serving;
+}
+
+constinit KernelTable tables[all_levels] = {};
+
+// Writes a value unless there is one. All callers bring the same, so that whoever finds it may publish it.
+template <class T>
+void write_once(T &to, T value) {
+  T found = __atomic_load_n(&to, __ATOMIC_ACQUIRE);
+  if (found == T{}) {
+    __atomic_compare_exchange_n(&to, &found, value, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
   }
 }
+
+const KernelTable &kernels_of(std::size_t index) {
+  KernelTable &table = tables[index];
+  for_each_part(index, [&](const KernelTable &part, std::size_t) {
+#define KERNEL(name, family, operation, element) \
+  if (part.element.operation != nullptr) write_once(table.element.operation, part.element.operation);
+#include "kernels/kernels.def"
+  });
+  return table;
+}
+
+// ---- the first call ----
 
 const KernelTable &choose_at_first_call();
 
@@ -130,12 +119,12 @@ constexpr KernelTable first_calls = {first_calls_of<float>,       first_calls_of
                                      first_calls_of<std::int8_t>, first_calls_of<std::uint8_t>};
 
 const KernelTable &choose_at_first_call() {
-  ensure_resolved();
+  const KernelTable &chosen = kernels_of(decided().chosen);
   const KernelTable *expected = &first_calls;
   // A level forced meanwhile by another thread stays.
-  if (active_kernels.compare_exchange_strong(expected, &resolved[chosen_at_start].kernels,
-                                             std::memory_order_acq_rel, std::memory_order_acquire)) {
-    return resolved[chosen_at_start].kernels;
+  if (active_kernels.compare_exchange_strong(expected, &chosen, std::memory_order_acq_rel,
+                                             std::memory_order_acquire)) {
+    return chosen;
   }
   return *expected;
 }
@@ -143,54 +132,96 @@ const KernelTable &choose_at_first_call() {
 std::size_t active_level() {
   const KernelTable *table = &kernels();
   if (table == &first_calls) table = &choose_at_first_call();
-  for (std::size_t i = 0; i < level_count(); ++i) {
-    if (table == &resolved[i].kernels) return i;
+  return static_cast<std::size_t>(table - tables);
+}
+
+// ---- tiles ----
+
+constexpr bool needs_tiles(std::size_t level) { return level_needs[level].needs.contains(Feature::amx_tile); }
+
+// The level that the first one with tiles builds on.
+constexpr std::size_t level_below_tiles() {
+  for (std::size_t i = 0; i < all_levels; ++i) {
+    if (needs_tiles(i)) return find_level(level_needs[i].base);
   }
   return 0;
 }
+
+enum class Tiles : int { not_asked, permitted, refused };
+std::atomic<Tiles> tiles{Tiles::not_asked};
+
+// ---- texts ----
+
+constexpr char unusable_begin[] = "this CPU or its operating system cannot run that instruction set; usable:";
+
+constexpr std::size_t unusable_length() {
+  std::size_t length = sizeof unusable_begin;
+  for (const LevelNeeds &level : level_needs) length += 1 + std::string_view(level.name).size();
+  return length;
+}
+
+constexpr std::size_t unusable_words = (unusable_length() + 7) / 8;
+std::uint64_t unusable_text[unusable_words];
 
 }  // namespace
 
 constinit std::atomic<const KernelTable *> active_kernels{&first_calls};
 
 const char *unusable_isa_text() {
-  ensure_resolved();
-  return unusable_text;
+  char text[8 * unusable_words] = {};
+  std::strcpy(text, unusable_begin);
+  const Decision made = decided();
+  for (std::size_t i = 0; i < all_levels; ++i) {
+    if (made.is_usable(i)) std::strcat(std::strcat(text, " "), level_needs[i].name);
+  }
+  for (std::size_t i = 0; i < unusable_words; ++i) {
+    std::uint64_t word;
+    std::memcpy(&word, text + 8 * i, sizeof word);
+    write_once(unusable_text[i], word);
+  }
+  return reinterpret_cast<const char *>(unusable_text);
 }
 
 }  // namespace rapt
 
 using namespace rapt;
 
-size_t rapt_isa_count(void) { return level_count(); }
-
-const char *rapt_isa_name(size_t index) { return index < level_count() ? level(index).name : nullptr; }
-
-int rapt_isa_usable(const char *name) {
-  ensure_resolved();
-  return name && status_of(find_level(name)) == RAPT_OK;
+bool rapt_may_use_tiles() {
+  Tiles answer = tiles.load(std::memory_order_relaxed);
+  if (answer == Tiles::not_asked) {
+    const Tiles own = request_tiles() ? Tiles::permitted : Tiles::refused;
+    if (tiles.compare_exchange_strong(answer, own, std::memory_order_relaxed)) answer = own;
+  }
+  return answer == Tiles::permitted;
 }
 
-const char *rapt_active_isa(void) { return level(active_level()).name; }
+const KernelTable *rapt_kernels_without_tiles() { return &kernels_of(level_below_tiles()); }
 
-rapt_status rapt_isa_status(void) {
-  ensure_resolved();
-  return environment_status;
-}
+size_t rapt_isa_count(void) { return all_levels; }
+
+const char *rapt_isa_name(size_t index) { return index < all_levels ? level_needs[index].name : nullptr; }
+
+int rapt_isa_usable(const char *name) { return name && decided().status_of(find_level(name)) == RAPT_OK; }
+
+const char *rapt_active_isa(void) { return level_needs[active_level()].name; }
+
+rapt_status rapt_isa_status(void) { return static_cast<rapt_status>(decided().environment); }
 
 rapt_status rapt_force_isa(const char *name) {
-  ensure_resolved();
-  const std::size_t found = name ? find_level(name) : best_level;
-  const rapt_status status = status_of(found);
-  if (status != RAPT_OK) return status;
-  active_kernels.store(&resolved[found].kernels, std::memory_order_release);
-  return RAPT_OK;
+  const Decision made = decided();
+  const std::size_t wanted = name ? find_level(name) : made.best();
+  const rapt_status status = made.status_of(wanted);
+  if (status == RAPT_OK) active_kernels.store(&kernels_of(wanted), std::memory_order_release);
+  return status;
 }
 
 const char *rapt_kernel_isa(const char *kernel) {
   if (!kernel) return nullptr;
-  for (std::size_t i = 0; i < kernel_count; ++i) {
-    if (std::strcmp(kernel_names[i], kernel) == 0) return resolved[active_level()].isa_of_kernel[i];
+  for (unsigned i = 0; i < kernel_count; ++i) {
+    if (std::strcmp(kernel_names[i], kernel) != 0) continue;
+    std::size_t serving = level_that_serves(active_level(), i);
+    if (needs_tiles(serving) && !rapt_may_use_tiles()) serving = level_that_serves(level_below_tiles(), i);
+    return level_needs[serving].name;
   }
   return nullptr;
 }

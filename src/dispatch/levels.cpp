@@ -1,7 +1,5 @@
 #include "dispatch/levels.hpp"
 
-#include <iterator>
-
 extern "C" {
 #define LEVEL(name, ...) extern const rapt::KernelTable *const rapt_table_##name[];
 #include "rapt_levels.def"
@@ -19,8 +17,6 @@ constexpr const KernelTable *const *tables[] = {
 
 }  // namespace
 
-std::size_t level_count() { return std::size(tables); }
-
-Level level(std::size_t index) { return {level_needs[index], tables[index]}; }
+const KernelTable *const *parts_of_level(std::size_t index) { return tables[index]; }
 
 }  // namespace rapt

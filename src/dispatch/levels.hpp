@@ -1,18 +1,13 @@
-// The levels compiled in, weakest first.
+// The levels compiled in, in the order of level_needs.
 #pragma once
 
 #include <cstddef>
 
-#include "dispatch/requirements.hpp"
 #include "kernels/kernels.hpp"
 
 namespace rapt {
 
-struct Level : LevelNeeds {
-  const KernelTable *const *parts;  // ends with null
-};
-
-std::size_t level_count();
-Level level(std::size_t index);
+// The parts of a level; the last one is null.
+const KernelTable *const *parts_of_level(std::size_t index);
 
 }  // namespace rapt

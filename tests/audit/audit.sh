@@ -2,7 +2,8 @@
 # The symbols and instructions of the library's objects.
 #
 #   audit.sh object LEVEL FILE      a level's closed object: one global symbol, no weak one, no static constructor,
-#                                   nothing undefined but libm and memory functions, no instruction of a higher level
+#                                   nothing undefined but libm, memory functions and the questions of dispatch/tiles.hpp,
+#                                   no instruction of a higher level
 #   audit.sh part LEVEL FILE        a part of a level that the compiler keeps apart (RAPT_CLOSE): the same, but global and weak
 #                                   symbols, and undefined ones, may be those that name the level's namespaces
 #   audit.sh archive FILE           librapt.a: the same for each level in it; everything else at the baseline
@@ -98,7 +99,7 @@ check_no_constructors() { # FILE NAME
 
 check_needs() { # NAME SYMBOLS
   local symbols
-  symbols=$(grep -vxE 'fmaf?|floorf|mem(cpy|set|move)|_GLOBAL_OFFSET_TABLE_' <<<"$2" || true)
+  symbols=$(grep -vxE 'fmaf?|floorf|mem(cpy|set|move)|rapt_may_use_tiles|rapt_kernels_without_tiles|_GLOBAL_OFFSET_TABLE_' <<<"$2" || true)
   [[ -z $symbols ]] || complain "$1: needs what kernels do not use:"$'\n'"$symbols"
 }
 
@@ -197,7 +198,7 @@ case ${1-} in
   part) set_machine "$3"; audit_part "$2" "$3" ;;
   archive) audit_archive "$2" ;;
   program) audit_program "$2" "$3" ;;
-  *) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  *) sed -n '2,16s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 [[ $1 == program || $total -gt 0 ]] || complain "no instructions"
 if ((problems > 0)); then

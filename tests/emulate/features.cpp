@@ -46,6 +46,10 @@ enum Leaf71A : std::uint32_t { avx_vnni = 1u << 4, bf16 = 1u << 5, amx_fp16 = 1u
 constexpr std::uint32_t all_71a = avx_vnni | bf16 | amx_fp16;
 enum Leaf1C : std::uint32_t { fma = 1u << 12, osxsave = 1u << 27 };
 
+// AMX's palettes: the first has 8192 bytes, 1024 in a tile of 16 rows of 64, and 8 tiles.
+constexpr std::uint32_t tile_leaf = 0x1d;
+constexpr CpuidWords palette_1 = {8192 | 1024 << 16, 64 | 8 << 16, 16, 0};
+
 // The bits of these groups that are left, and single bits that are taken away.
 struct Model {
   std::string_view name;
@@ -138,6 +142,11 @@ CpuidWords presented(std::uint32_t leaf, std::uint32_t subleaf, CpuidWords words
     words.d &= model->d | ~all_d;
   }
   if (model && leaf71) words.a &= model->leaf71_a | ~all_71a;
+  if (is_emulated(Feature::amx)) {
+    if (leaf == 0 && words.a < tile_leaf) words.a = tile_leaf;
+    if (leaf == tile_leaf)
+      words = subleaf == 0 ? CpuidWords{1, 0, 0, 0} : subleaf == 1 ? palette_1 : CpuidWords{};
+  }
   for (const Emulated &row : emulations) {
     if (!emulated[&row - emulations]) continue;
     if (leaf7) {

@@ -28,6 +28,14 @@ enum class Operation : std::uint8_t {
   vpdpwssds
 };
 
+// These trap until Linux permits tile data; the others of AMX do not.
+constexpr bool uses_tile_data(Operation operation) {
+  return operation >= Operation::tilezero && operation <= Operation::tdpbuud;
+}
+constexpr bool multiplies_tiles(Operation operation) {
+  return operation >= Operation::tdpbf16ps && operation <= Operation::tdpbuud;
+}
+
 enum class Feature : std::uint8_t { amx, avx512_bf16, avx512_vnni, avx_vnni };
 
 struct Instruction {

@@ -1,15 +1,16 @@
 // Presents another CPU to a program, and executes the instructions that the CPU lacks: LD_PRELOAD this
 // library.
 //
-//   RAPT_CPU_MODEL=skylake-x     CPUID shows no feature that this model lacks; the program still runs at full
-//   speed RAPT_EMULATE=amx,avx_vnni    CPUID shows these features too, and the handler of SIGILL executes
-//   their instructions:
-//                                amx, avx512_bf16, avx512_vnni, avx_vnni
+//   RAPT_CPU_MODEL=skylake-x     CPUID shows no feature that this model lacks; the program runs at full speed
+//   RAPT_EMULATE=amx,avx_vnni    CPUID shows these features too, and the handler of SIGILL executes their
+//                                instructions: amx, avx512_bf16, avx512_vnni, avx_vnni
 //   RAPT_REFUSE_TILES=1          the permission to use tile data is refused
+//   RAPT_REQUIRE_TILES=1         the exit status is 3 if the program multiplied no tiles here
 //
 // The cpuid instruction traps (cpuid_trap.hpp). Where it cannot be made to, and CPUID does not show the
-// features itself, the exit status is 77. XGETBV cannot fault: XCR0 is the CPU's own. The kernel is not asked
-// for the permission to use tile data where AMX is emulated. A CPU with AMX then traps on tile data too.
+// features itself, the exit status is 77. XGETBV cannot fault: XCR0 is the CPU's own. Where AMX is emulated,
+// Linux's questions about tile data are answered here as Linux answers them: tile data trap until they are
+// permitted, which needs signal stacks with room for them. A CPU with AMX then traps on tile data too.
 //
 // An instruction behind ud1 %eax, %eax is always executed here: tests compare it with the CPU's.
 #include <dlfcn.h>
@@ -37,10 +38,14 @@ using namespace rapt::emulate;
 
 namespace {
 
-constexpr long arch_req_xcomp_perm = 0x1023, tile_data = 18;
-constexpr int cannot = 77;
+enum ArchPrctl : long { get_supported = 0x1021, get_permitted = 0x1022, request = 0x1023 };
+constexpr long tile_data = 18;
+constexpr unsigned long tile_components = 0x60000;
+constexpr std::size_t signal_stack_with_tiles = 12 * 1024;  // what Linux needs then, roughly
+constexpr int cannot = 77, no_tiles = 3;
 
-std::atomic<unsigned long> executed{0};
+std::atomic<unsigned long> executed{0}, products_of_tiles{0}, requests_for_tiles{0};
+std::atomic<bool> tiles_permitted{false};
 struct sigaction program_actions[2];  // what the program itself wants done on SIGILL and SIGSEGV
 bool installed = false;
 
@@ -69,6 +74,32 @@ void hand_on(int signal, siginfo_t *info, void *context) {
   }
 }
 
+using SigaltstackFunction = int(const stack_t *, stack_t *);
+
+int real_sigaltstack(const stack_t *stack, stack_t *before) {
+  static const auto next = reinterpret_cast<SigaltstackFunction *>(dlsym(RTLD_NEXT, "sigaltstack"));
+  return next(stack, before);
+}
+
+bool has_room_for_tiles(const stack_t &stack) {
+  return (stack.ss_flags & SS_DISABLE) != 0 || stack.ss_size >= signal_stack_with_tiles;
+}
+
+bool has_variable(const char *name) {
+  const char *const value = std::getenv(name);
+  return value && *value;
+}
+
+// The error of a request for tile data, or 0.
+int grant_tiles() {
+  ++requests_for_tiles;
+  if (has_variable("RAPT_REFUSE_TILES")) return EPERM;
+  stack_t stack{};
+  if (real_sigaltstack(nullptr, &stack) == 0 && !has_room_for_tiles(stack)) return ENOSPC;
+  tiles_permitted = true;
+  return 0;
+}
+
 bool skip_marker(greg_t *registers) {
   static constexpr unsigned char marker[] = {0x0f, 0xb9, 0xc0};
   if (std::memcmp(reinterpret_cast<const void *>(registers[REG_RIP]), marker, sizeof marker) != 0)
@@ -84,9 +115,11 @@ bool execute(ucontext_t &context) {
   Instruction instruction;
   Frame frame(context);
   if (decode(registers, instruction) && (marked || is_emulated(instruction.feature)) &&
+      (marked || tiles_permitted || !uses_tile_data(instruction.operation)) &&
       (instruction.feature == Feature::amx ? execute_tile(instruction, frame)
                                            : execute_vector(instruction, frame))) {
     registers[REG_RIP] += instruction.length;
+    if (multiplies_tiles(instruction.operation)) ++products_of_tiles;
     return true;
   }
   registers[REG_RIP] = trapped_at;
@@ -136,12 +169,22 @@ __attribute__((constructor)) void install() {
   }
 }
 
+__attribute__((destructor)) void require_tiles() {
+  if (!has_variable("RAPT_REQUIRE_TILES") || products_of_tiles != 0) return;
+  std::fflush(nullptr);
+  std::fprintf(stderr, "emulator: the program multiplied no tiles\n");
+  _exit(no_tiles);
+}
+
 }  // namespace
 
 #define EXPORTED extern "C" [[gnu::visibility("default")]]
 
-// How many instructions were executed here.
+// How many instructions were executed here, how many of them multiplied tiles, and how often the program
+// asked for tile data.
 EXPORTED unsigned long rapt_emulated_instructions() { return executed.load(std::memory_order_relaxed); }
+EXPORTED unsigned long rapt_emulated_tile_products() { return products_of_tiles; }
+EXPORTED unsigned long rapt_emulated_tile_requests() { return requests_for_tiles; }
 
 // The program may handle these signals too: it gets those that are not for this library.
 EXPORTED int sigaction(int signal, const struct sigaction *action, struct sigaction *before) noexcept {
@@ -159,18 +202,26 @@ EXPORTED sighandler_t signal(int signal, sighandler_t handler) noexcept {
   return sigaction(signal, &action, &before) == 0 ? before.sa_handler : SIG_ERR;
 }
 
+EXPORTED int sigaltstack(const stack_t *stack, stack_t *before) noexcept {
+  if (stack && tiles_permitted && !has_room_for_tiles(*stack)) {
+    errno = ENOMEM;
+    return -1;
+  }
+  return real_sigaltstack(stack, before);
+}
+
 EXPORTED long syscall(long number, ...) noexcept {
   va_list list;
   va_start(list, number);
   long a[6];
   for (long &argument : a) argument = va_arg(list, long);
   va_end(list);
-  if (number == SYS_arch_prctl && a[0] == arch_req_xcomp_perm && a[1] == tile_data) {
-    if (const char *const refuse = std::getenv("RAPT_REFUSE_TILES"); refuse && *refuse) {
-      errno = EPERM;
-      return -1;
-    }
-    if (is_emulated(Feature::amx)) return 0;
+  const bool of_tiles = number == SYS_arch_prctl && a[0] == request && a[1] == tile_data;
+  if (of_tiles && (is_emulated(Feature::amx) || has_variable("RAPT_REFUSE_TILES"))) {
+    const int error = grant_tiles();
+    if (error == 0) return 0;
+    errno = error;
+    return -1;
   }
   long result;
   register long r10 asm("r10") = a[3], r8 asm("r8") = a[4], r9 asm("r9") = a[5];
@@ -178,6 +229,13 @@ EXPORTED long syscall(long number, ...) noexcept {
                : "=a"(result)
                : "a"(number), "D"(a[0]), "S"(a[1]), "d"(a[2]), "r"(r10), "r"(r8), "r"(r9)
                : "rcx", "r11", "memory");
+  if (number == SYS_arch_prctl && (a[0] == get_supported || a[0] == get_permitted) &&
+      is_emulated(Feature::amx)) {
+    auto *const components = reinterpret_cast<unsigned long *>(a[1]);
+    if (result != 0) *components = 0;  // Linux before 5.16 does not know the question
+    if (a[0] == get_supported || tiles_permitted) *components |= tile_components;
+    return 0;
+  }
   if (result >= 0 || result < -4095) return result;
   errno = static_cast<int>(-result);
   return -1;

@@ -1,23 +1,28 @@
 #!/bin/sh
 # Runs a program as on another CPU; preload.cpp says how.
 #
-#   run.sh [--model CPU] [--emulate FEATURE,...] [--refuse tiles] [--qemu CPU] PROGRAM [ARGUMENT...]
+#   run.sh [--on FLAG] [--model CPU] [--emulate FEATURE,...] [--refuse tiles] [--require tiles] [--qemu CPU]
+#          PROGRAM [ARGUMENT...]
 #
+#   --on        this CPU must have the flag of /proc/cpuinfo: what the program executes is not all emulated
 #   --model     CPUID shows the features of this CPU model
 #   --emulate   CPUID shows amx, avx512_bf16, avx512_vnni or avx_vnni too, and their instructions are emulated
 #   --refuse    the operating system refuses the permission to use AMX's tiles
+#   --require   the program must multiply tiles by the emulator, or the exit status is 3
 #   --qemu      under qemu-x86_64 with this CPU, whose CPUID and XCR0 show the emulated features without faulting
 #
 # RAPT_EMULATOR names the compiled library, which is brought up to date first. The exit status is the program's, or 77 if this
 # machine cannot present the features.
 here=$(dirname "$0")
 library=$(realpath -m "${RAPT_EMULATOR:-$here/../../build/emulator.so}")
-model= features= cpu= refused=
+flag= model= features= cpu= refused= required=
 while :; do
   case $1 in
+    --on) flag=$2 ;;
     --model) model=$2 ;;
     --emulate) features=$2 ;;
     --refuse) refused=$2 ;;
+    --require) required=$2 ;;
     --qemu) cpu=$2 ;;
     *) break ;;
   esac
@@ -27,8 +32,12 @@ if [ "$(uname -sm)" != "Linux x86_64" ]; then
   echo "skipped: emulated x86 features: this machine is no x86-64 Linux"
   exit 77
 fi
+if [ -n "$flag" ] && ! grep -qw "$flag" /proc/cpuinfo; then
+  echo "skipped: emulated $features: this CPU lacks $flag"
+  exit 77
+fi
 "$here/build.sh" "$library" || exit 2
-export RAPT_CPU_MODEL="$model" RAPT_EMULATE="$features" RAPT_REFUSE_TILES="$refused"
+export RAPT_CPU_MODEL="$model" RAPT_EMULATE="$features" RAPT_REFUSE_TILES="$refused" RAPT_REQUIRE_TILES="$required"
 if [ -z "$cpu" ]; then
   # The addresses are needed where cpuid cannot fault.
   if ! grep -qw cpuid_fault /proc/cpuinfo && command -v objdump >/dev/null; then

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "rapt/rapt.h"
+#include "support/level_report.hpp"
 #include "support/serving.hpp"
 
 namespace rapt::test {
@@ -41,8 +42,10 @@ std::vector<std::string> compiled_isas() {
 }
 
 std::vector<std::string> usable_isas() {
-  std::vector<std::string> names = compiled_isas();
-  std::erase_if(names, [](const std::string &name) { return !rapt_isa_usable(name.c_str()); });
+  std::vector<std::string> names;
+  for (const LevelReport &level : level_reports()) {
+    if (level.usable) names.push_back(level.name);
+  }
   return names;
 }
 
@@ -81,9 +84,10 @@ std::string isa_report() {
   if (isas_run().empty()) text += " none forced";
   text += "; skipped:";
   bool any_skipped = false;
-  for (const std::string &isa : compiled_isas()) {
-    if (rapt_isa_usable(isa.c_str())) continue;
-    text += (any_skipped ? ", " : " ") + isa + " (this CPU cannot run it)";
+  for (const LevelReport &level : level_reports()) {
+    if (level.usable) continue;
+    const std::string why = why_not_usable(level);
+    text += (any_skipped ? ", " : " ") + level.name + " (" + (why.empty() ? "for no reason" : why) + ")";
     any_skipped = true;
   }
   if (!any_skipped) text += " none";
@@ -107,6 +111,14 @@ std::vector<std::string> missing_required_isas() {
       name += *at;
     }
   }
+}
+
+std::vector<std::string> isas_left_out() {
+  std::vector<std::string> names;
+  for (const LevelReport &level : level_reports()) {
+    if (!level.usable && why_not_usable(level).empty()) names.push_back(level.name);
+  }
+  return names;
 }
 
 }  // namespace rapt::test

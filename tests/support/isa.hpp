@@ -8,7 +8,7 @@
 namespace rapt::test {
 
 std::vector<std::string> compiled_isas();
-std::vector<std::string> usable_isas();
+std::vector<std::string> usable_isas();  // not those whose kernels Linux refuses their tiles
 
 // The usable levels that have one of these kernels themselves (serving.hpp). By default those that the
 // program tests by the environment variable RAPT_TEST_KERNELS, which ctest sets; all if it is not set.
@@ -28,12 +28,16 @@ class ForcedIsa {
   ForcedIsa &operator=(const ForcedIsa &) = delete;
 };
 
-// The levels that for_each_usable_isa and ForcedIsa have run so far, and the compiled levels that this CPU
-// cannot run; in another line, if there are any, the levels that inherit all that the program tests.
+// The levels that for_each_usable_isa and ForcedIsa have run so far, and the levels that cannot run here,
+// each with the reason; in another line, if there are any, the levels that inherit all that the program
+// tests.
 std::string isa_report();
 
 // The levels named in the environment variable RAPT_REQUIRE_ISA (separated by ',' or ';') that have not run,
 // unless they inherit all that the program tests.
 std::vector<std::string> missing_required_isas();
+
+// The levels that do not run here although nothing hinders them.
+std::vector<std::string> isas_left_out();
 
 }  // namespace rapt::test

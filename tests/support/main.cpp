@@ -1,4 +1,5 @@
-// doctest's main. It also prints the levels that ran, and fails if a required level did not.
+// doctest's main. It also prints the levels that ran, and fails if a required level, or one
+// that nothing hinders, did not.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
@@ -13,5 +14,7 @@ int main(int argc, char **argv) {
   std::printf("%s\n", rapt::test::isa_report().c_str());
   const auto missing = rapt::test::missing_required_isas();
   for (const std::string &isa : missing) std::printf("required level %s never ran\n", isa.c_str());
-  return result != 0 || !missing.empty();
+  const auto left_out = rapt::test::isas_left_out();
+  for (const std::string &isa : left_out) std::printf("level %s is left out for no reason\n", isa.c_str());
+  return result != 0 || !missing.empty() || !left_out.empty();
 }

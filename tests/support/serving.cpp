@@ -29,11 +29,22 @@ bool has_word_of(const char *name, const char *parts) {
   return false;
 }
 
+bool is_served_by_active(const char *kernel) {
+  return std::strcmp(rapt_kernel_isa(kernel), rapt_active_isa()) == 0;
+}
+
 }  // namespace
 
 bool active_level_has(const char *parts) {
   for (const char *name : kernel_names) {
-    if (has_word_of(name, parts) && std::strcmp(rapt_kernel_isa(name), rapt_active_isa()) == 0) return true;
+    if (has_word_of(name, parts) && is_served_by_active(name)) return true;
+  }
+  return false;
+}
+
+bool active_level_serves() {
+  for (const char *name : kernel_names) {
+    if (is_served_by_active(name)) return true;
   }
   return false;
 }

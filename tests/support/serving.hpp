@@ -8,4 +8,7 @@ namespace rapt::test {
 // std::string: the fuzzers use it.
 bool active_level_has(const char *parts);
 
+// Whether it has any kernel itself. Not where Linux refuses it the tiles that its kernels need.
+bool active_level_serves();
+
 }  // namespace rapt::test

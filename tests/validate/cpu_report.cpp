@@ -1,6 +1,5 @@
 #include "validate/cpu_report.hpp"
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -8,9 +7,7 @@
 #include <fstream>
 
 #include "dispatch/cpu.hpp"
-#include "dispatch/requirements.hpp"
 #include "rapt/rapt.h"
-#include "support/isa.hpp"
 #include "support/system_name.hpp"
 
 #if defined(__x86_64__)
@@ -121,32 +118,7 @@ bool is_emulated() { return false; }
 
 #endif
 
-std::string joined(const std::vector<std::string> &words) {
-  std::string text;
-  for (const std::string &word : words) text += (text.empty() ? "" : " ") + word;
-  return text;
-}
-
-bool is_compiled(const std::string &isa) {
-  const auto compiled = test::compiled_isas();
-  return std::ranges::find(compiled, isa) != compiled.end();
-}
-
 }  // namespace
-
-std::string why_not_usable(const LevelReport &level) {
-  if (!level.compiled) return "this build leaves it out";
-  std::string text;
-  if (!level.missing.empty()) text = "the CPU lacks " + joined(level.missing);
-  if (!level.disabled.empty()) {
-    text += (text.empty() ? "" : "; ") + ("the operating system does not enable " + joined(level.disabled));
-  }
-  if (!level.refused.empty()) {
-    text +=
-        (text.empty() ? "" : "; ") + ("the operating system refuses this process " + joined(level.refused));
-  }
-  return text;
-}
 
 std::string complaint_about_rapt_isa() {
   const rapt_status status = rapt_isa_status();
@@ -162,22 +134,7 @@ CpuReport report_cpu() {
   report.emulated = is_emulated();
   report.features = names_of([&](Feature feature) { return features.reported.contains(feature); });
   report.enabled = names_of([&](Feature feature) { return features.usable.contains(feature); });
-  for (const LevelNeeds &level : level_needs) {
-    LevelReport entry;
-    entry.name = level.name;
-    entry.compiled = is_compiled(level.name);
-    entry.usable = rapt_isa_usable(level.name) != 0;
-    entry.missing = names_of([&](Feature feature) {
-      return level.needs.contains(feature) && !features.reported.contains(feature);
-    });
-    entry.disabled = names_of([&](Feature feature) {
-      return level.needs.contains(feature) && features.reported.contains(feature) &&
-             !features.usable.contains(feature) && !features.refused.contains(feature);
-    });
-    entry.refused = names_of(
-        [&](Feature feature) { return level.needs.contains(feature) && features.refused.contains(feature); });
-    report.levels.push_back(entry);
-  }
+  report.levels = test::level_reports();
   return report;
 }
 

@@ -4,19 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "support/level_report.hpp"
+
 namespace rapt::validate {
 
-struct LevelReport {
-  std::string name;
-  bool compiled = false;              // into the library
-  bool usable = false;                // as the library says
-  std::vector<std::string> missing;   // features that the CPU does not report
-  std::vector<std::string> disabled;  // that it reports and its operating system does not enable
-  std::vector<std::string> refused;   // needed, and not permitted to this process
-};
-
-// The reason in words, for a level that is not usable.
-std::string why_not_usable(const LevelReport &level);
+using test::LevelReport;
+using test::why_not_usable;
 
 struct CpuReport {
   std::string name;

@@ -43,8 +43,8 @@ void complain_about_json(const std::string &path) {
 
 void list() {
   fmt::print("levels:");
-  for (const std::string &isa : test::compiled_isas()) {
-    fmt::print(" {}{}", isa, rapt_isa_usable(isa.c_str()) ? "" : " (not usable here)");
+  for (const test::LevelReport &level : test::level_reports()) {
+    if (level.compiled) fmt::print(" {}{}", level.name, level.usable ? "" : " (not usable here)");
   }
   fmt::print("\nkernels:\n");
   for (const test::KernelCase &kernel : test::kernel_cases()) fmt::print("  {}\n", kernel.name);

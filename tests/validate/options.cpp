@@ -16,7 +16,8 @@ namespace {
 std::string complaint_about_isa(const std::string &name) {
   const auto known = test::compiled_isas();
   if (std::ranges::find(known, name) == known.end()) return "no level is called " + name + "; see --list";
-  return rapt_isa_usable(name.c_str()) ? "" : "this machine cannot run " + name;
+  const auto usable = test::usable_isas();
+  return std::ranges::find(usable, name) != usable.end() ? "" : "this machine cannot run " + name;
 }
 
 // Null: there is none.

@@ -26,7 +26,7 @@ std::string levels_text(const Report &report) {
   std::string text = joined(report.isas, ", ");
   const char *between = "; not run: ";
   for (const NotRun &other : report.not_run()) {
-    text += between + other.isa + " (" + other.why + ")";
+    text += between + other.isa + " (" + (other.why.empty() ? "FOR NO REASON" : other.why) + ")";
     between = ", ";
   }
   return text;
@@ -53,7 +53,8 @@ void flush_output() {
 
 bool Report::holds() const {
   return std::ranges::all_of(rows, [](const Row &row) { return row.holds(); }) &&
-         std::ranges::all_of(exhaustive, [](const ExhaustiveResult &result) { return result.holds(); });
+         std::ranges::all_of(exhaustive, [](const ExhaustiveResult &result) { return result.holds(); }) &&
+         left_out() == 0;
 }
 
 std::vector<NotRun> Report::not_run() const {
@@ -65,6 +66,11 @@ std::vector<NotRun> Report::not_run() const {
   return others;
 }
 
+std::size_t Report::left_out() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(not_run(), [](const NotRun &other) { return other.why.empty(); }));
+}
+
 void print_cpu(const CpuReport &cpu) {
   fmt::print("rapt         {}\nsystem       {}\nCPU          {}{}\nfeatures     {}\nenabled      {}\n",
              rapt_version(), cpu.system, cpu.name, cpu.emulated ? ", emulated by QEMU" : "",
@@ -72,10 +78,12 @@ void print_cpu(const CpuReport &cpu) {
              cpu.features == cpu.enabled ? "all of them, by the operating system" : joined(cpu.enabled));
   for (const LevelReport &level : cpu.levels) {
     const bool chosen = level.name == rapt_active_isa();  // nothing is forced yet
-    fmt::print("{:<12} {}\n", level.name,
-               chosen         ? "usable, chosen"
-               : level.usable ? "usable"
-                              : "not usable: " + why_not_usable(level));
+    if (level.usable) {
+      fmt::print("{:<12} {}\n", level.name, chosen ? "usable, chosen" : "usable");
+    } else {
+      fmt::print("{:<12} {}not usable: {}\n", level.name, chosen ? "chosen, but " : "",
+                 why_not_usable(level));
+    }
   }
   if (const std::string complaint = complaint_about_rapt_isa(); !complaint.empty()) {
     fmt::print("{}\n", complaint);
@@ -142,7 +150,7 @@ void print_verdict(const Report &report) {
   }
   for (const ExhaustiveResult &result : report.exhaustive) wrong += !result.holds();
   fmt::print("\n{} cases in {:.1f} s", cases, report.seconds);
-  if (wrong == 0) {
+  if (report.holds()) {
     const bool published = std::ranges::all_of(
         report.rows, [](const Row &row) { return row.published || !row.result.inherits.empty(); });
     fmt::print(
@@ -150,6 +158,7 @@ void print_verdict(const Report &report) {
         published ? "the published bits" : "the scalar reference's bits (no hash is published for this run)",
         levels_text(report));
   } else {
+    if (report.left_out() != 0) fmt::print("; a level did not run although nothing hinders it");
     fmt::print("\nFAIL: {} of {} rows: {}\n", wrong, report.rows.size() + report.exhaustive.size(),
                levels_text(report));
   }

@@ -34,6 +34,7 @@ struct Report {
   bool holds() const;
   // The levels of this processor that did not run.
   std::vector<NotRun> not_run() const;
+  std::size_t left_out() const;  // of these, those without a reason
 };
 
 // Throws std::system_error if anything printed so far was not written.

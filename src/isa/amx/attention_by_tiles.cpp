@@ -41,14 +41,18 @@ bool finish_partial(TileState &state, std::size_t chunk) {
   return again;
 }
 
-// The tasks [first, first + count), of one key/value head and one chunk.
-void attention_of_group(const rapt::AttentionCall &call, std::size_t first, std::size_t count,
-                        void *workspace) {
+// The tasks of one key/value head and one chunk, the first `count` from `first`. False: tiles are not to be
+// had, and nothing is stored.
+bool attention_of_group(const rapt::AttentionCall &call, std::size_t first, std::size_t count,
+                        void *workspace, TileRegisters &registers) {
   const bool whole = call.stage == rapt::AttentionStage::whole;
   const std::size_t tile = whole ? first : first % call.tiles(), chunk = whole ? 0 : first / call.tiles();
   TileGroup group(call, tile, count, workspace);
   const std::size_t kv = group[0].tile.kv_len(), begin = chunk * rapt::attention_chunk;
-  group.run(begin, whole || kv < begin + rapt::attention_chunk ? kv : begin + rapt::attention_chunk);
+  const bool needs_tiles = group.choose_keys(
+      begin, whole || kv < begin + rapt::attention_chunk ? kv : begin + rapt::attention_chunk);
+  if (needs_tiles && !registers.configured() && !registers.configure()) return false;
+  group.run();
   bool by_shared_body[rapt::TileGroupLayout::most_tiles] = {};
   for (std::size_t i = 0; i < count; ++i) {
     if (group[i].tile.rows() == 0) continue;
@@ -58,20 +62,20 @@ void attention_of_group(const rapt::AttentionCall &call, std::size_t first, std:
   for (std::size_t i = 0; i < count; ++i) {
     if (by_shared_body[i]) attention_in_bf16<rapt::BF16>(&call, first + i, first + i + 1, workspace);
   }
+  return true;
 }
 
-// Results do not depend on how tasks are grouped. The tiles of a caller stay as they are.
+// Results do not depend on how tasks are grouped.
 void attention_by_amx(const rapt::AttentionCall *call, std::size_t first, std::size_t last, void *workspace) {
-  if (TileConfiguration::present().palette != 0) {
-    return attention_in_bf16<rapt::BF16>(call, first, last, workspace);
-  }
   const std::size_t most = rapt::TileGroupLayout(call->options).count;
   const std::size_t of_head = call->tile_numbers_per_sequence();
-  const TileRegisters registers;
+  TileRegisters registers;
   while (first < last) {
     const std::size_t left = of_head - first % of_head, all = last - first < left ? last - first : left;
     const std::size_t count = all < most ? all : most;
-    attention_of_group(*call, first, count, workspace);
+    if (!attention_of_group(*call, first, count, workspace, registers)) {
+      return rapt_kernels_without_tiles()->bf16.attention_in_bf16(call, first, last, workspace);
+    }
     first += count;
   }
 }

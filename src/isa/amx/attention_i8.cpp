@@ -31,14 +31,18 @@ void finish_partial(IntegerTileState &state, std::size_t chunk) {
   }
 }
 
-// The tasks [first, first + count), of one key/value head and one chunk.
-void attention_of_group(const rapt::AttentionCall &call, std::size_t first, std::size_t count,
-                        void *workspace) {
+// The tasks of one key/value head and one chunk, the first `count` from `first`. False: tiles are not to be
+// had, and nothing is stored.
+bool attention_of_group(const rapt::AttentionCall &call, std::size_t first, std::size_t count,
+                        void *workspace, TileRegisters &registers) {
   const bool whole = call.stage == rapt::AttentionStage::whole;
   const std::size_t tile = whole ? first : first % call.tiles(), chunk = whole ? 0 : first / call.tiles();
   IntegerTileGroup group(call, tile, count, workspace);
   const std::size_t kv = group[0].tile.kv_len(), begin = chunk * rapt::attention_chunk;
-  group.run(begin, whole || kv < begin + rapt::attention_chunk ? kv : begin + rapt::attention_chunk);
+  const bool needs_tiles = group.choose_keys(
+      begin, whole || kv < begin + rapt::attention_chunk ? kv : begin + rapt::attention_chunk);
+  if (needs_tiles && !registers.configured() && !registers.configure()) return false;
+  group.run();
   bool by_shared_body[rapt::IntegerTilesLayout::most_tiles] = {};
   for (std::size_t i = 0; i < count; ++i) {
     by_shared_body[i] = group[i].tile.rows() > 0 && !group.takes(i);
@@ -52,21 +56,23 @@ void attention_of_group(const rapt::AttentionCall &call, std::size_t first, std:
   for (std::size_t i = 0; i < count; ++i) {
     if (by_shared_body[i]) attention<std::int8_t>(&call, first + i, first + i + 1, workspace);
   }
+  return true;
 }
 
-// Results do not depend on how tasks are grouped. The tiles of a caller stay as they are.
+// Results do not depend on how tasks are grouped.
 void attention_by_amx(const rapt::AttentionCall *call, std::size_t first, std::size_t last, void *workspace) {
   const rapt::IntegerTilesLayout layout(call->options);
-  if (call->stage == rapt::AttentionStage::merge || !layout.suits() ||
-      TileConfiguration::present().palette != 0) {
+  if (call->stage == rapt::AttentionStage::merge || !layout.suits()) {
     return attention<std::int8_t>(call, first, last, workspace);
   }
   const std::size_t of_head = call->tile_numbers_per_sequence();
-  const TileRegisters registers;
+  TileRegisters registers;
   while (first < last) {
     const std::size_t left = of_head - first % of_head, all = last - first < left ? last - first : left;
     const std::size_t count = all < layout.count ? all : layout.count;
-    attention_of_group(*call, first, count, workspace);
+    if (!attention_of_group(*call, first, count, workspace, registers)) {
+      return rapt_kernels_without_tiles()->i8.attention(call, first, last, workspace);
+    }
     first += count;
   }
 }

@@ -63,24 +63,28 @@ class IntegerTileGroup {
   // Whether AMX computes this tile.
   bool takes(std::size_t i) const { return states_[i]->queries != nullptr; }
 
-  // Takes in the keys [begin, end), which begin at a chunk.
-  void run(std::size_t begin, std::size_t end) {
-    AttentionTile::Range seen[Layout::most_tiles], all{~std::size_t{0}, 0};
+  // Chooses the keys [begin, end), which begin at a chunk. False: tiles have nothing to compute.
+  bool choose_keys(std::size_t begin, std::size_t end) {
     for (std::size_t i = 0; i < count_; ++i) {
       if (!takes(i)) continue;
-      seen[i] = states_[i]->rows.range();
-      if (seen[i].end > end) seen[i].end = end;
-      if (seen[i].first < begin) seen[i].first = begin;
-      if (seen[i].first >= seen[i].end) continue;
-      if (seen[i].first < all.first) all.first = seen[i].first;
-      if (seen[i].end > all.end) all.end = seen[i].end;
+      seen_[i] = states_[i]->rows.range();
+      if (seen_[i].end > end) seen_[i].end = end;
+      if (seen_[i].first < begin) seen_[i].first = begin;
+      if (seen_[i].first >= seen_[i].end) continue;
+      if (seen_[i].first < all_.first) all_.first = seen_[i].first;
+      if (seen_[i].end > all_.end) all_.end = seen_[i].end;
     }
-    for (std::size_t key = all.first / chunk * chunk; key < all.end; key += chunk) {
-      pack_chunk(key, all);
+    return all_.first < all_.end;
+  }
+
+  // Takes in the chosen keys.
+  void run() {
+    for (std::size_t key = all_.first / chunk * chunk; key < all_.end; key += chunk) {
+      pack_chunk(key, all_);
       for (std::size_t i = 0; i < count_; ++i) {
-        if (!takes(i) || seen[i].first >= seen[i].end) continue;
-        const std::size_t last = seen[i].end < key + chunk ? seen[i].end : key + chunk;
-        const std::size_t first = seen[i].first > key ? seen[i].first : key;
+        if (!takes(i) || seen_[i].first >= seen_[i].end) continue;
+        const std::size_t last = seen_[i].end < key + chunk ? seen_[i].end : key + chunk;
+        const std::size_t first = seen_[i].first > key ? seen_[i].first : key;
         if (first >= last) continue;
         take_chunk(*states_[i], key, (first - key) / block, (last - key + block - 1) / block);
       }
@@ -181,6 +185,7 @@ class IntegerTileGroup {
   Layout layout_;
   QuerySegments segments_;
   std::size_t count_;
+  AttentionTile::Range seen_[Layout::most_tiles], all_{~std::size_t{0}, 0};
   IntegerStorage storage_;
   IntegerTileState *states_[Layout::most_tiles];
 };

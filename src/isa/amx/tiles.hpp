@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "contract/types.hpp"
+#include "dispatch/tiles.hpp"
 
 namespace {
 
@@ -25,10 +26,20 @@ struct alignas(64) TileConfiguration {
   }
 };
 
-// Eight whole tiles for the time of an object.
+// Eight whole tiles, from configure() on for the time of an object.
 class TileRegisters {
  public:
-  TileRegisters() {
+  TileRegisters() = default;
+  ~TileRegisters() {
+    if (configured_) __asm__ volatile("tilerelease");
+  }
+  TileRegisters(const TileRegisters &) = delete;
+  TileRegisters &operator=(const TileRegisters &) = delete;
+
+  bool configured() const { return configured_; }
+  // False: the process may use no tiles, or the caller has configured some, which stay as they are.
+  bool configure() {
+    if (!rapt_may_use_tiles() || TileConfiguration::present().palette != 0) return false;
     TileConfiguration whole;
     whole.palette = 1;
     for (std::size_t i = 0; i < 8; ++i) {
@@ -36,10 +47,11 @@ class TileRegisters {
       whole.rows[i] = amx_rows;
     }
     __asm__ volatile("ldtilecfg %0" : : "m"(whole) : "memory");
+    return configured_ = true;
   }
-  ~TileRegisters() { __asm__ volatile("tilerelease"); }
-  TileRegisters(const TileRegisters &) = delete;
-  TileRegisters &operator=(const TileRegisters &) = delete;
+
+ private:
+  bool configured_ = false;
 };
 
 template <int tile>

@@ -1,0 +1,56 @@
+// The features of an x86-64 CPU, worked out from its answers and its operating system's. cpu.cpp hands in the
+// machine that runs, and tests hand in others.
+#pragma once
+
+#include <cstdint>
+
+#include "dispatch/cpu.hpp"
+
+namespace rapt {
+
+// The words of a leaf of CPUID.
+struct CpuidLeaf {
+  std::uint32_t a = 0, b = 0, c = 0, d = 0;
+};
+
+// AMX's palette 1 has eight tiles of 16 rows of 64 bytes. Some hypervisors show the bits of AMX without leaf
+// 0x1D, and an AMX instruction is illegal there.
+constexpr bool describes_tiles(const CpuidLeaf &palettes, const CpuidLeaf &palette_1) {
+  constexpr std::uint32_t bytes = 8192, bytes_per_tile = 1024, bytes_per_row = 64, tiles = 8, rows = 16;
+  return palettes.a >= 1 && palette_1.a == (bytes | bytes_per_tile << 16) &&
+         palette_1.b == (bytes_per_row | tiles << 16) && (palette_1.c & 0xffff) == rows;
+}
+
+// A Machine answers
+//
+//   cpuid(leaf, subleaf)   the words of a leaf that the CPU has
+//   xcr0()                 the registers that the operating system saves; xgetbv is legal where this is asked
+//   offers_tiles()         whether the operating system lets a process ask for tiles
+template <class Machine>
+constexpr CpuFeatures features_of(Machine &&machine) {
+  // A leaf beyond the last one has the words of another leaf on Intel's CPUs.
+  const std::uint32_t last = machine.cpuid(0, 0).a, last_extended = machine.cpuid(0x80000000, 0).a;
+  const auto leaf = [&](std::uint32_t number, std::uint32_t subleaf = 0) -> CpuidLeaf {
+    if (number > (number >= 0x80000000 ? last_extended : last)) return {};
+    return machine.cpuid(number, subleaf);
+  };
+  const CpuidLeaf leaf_1 = leaf(1), leaf_7 = leaf(7), leaf_7_1 = leaf_7.a >= 1 ? leaf(7, 1) : CpuidLeaf{},
+                  extended_1 = leaf(0x80000001);
+  const bool osxsave = (leaf_1.c >> 27) & 1, amx_tile = (leaf_7.d >> 24) & 1;
+  const std::uint64_t xcr0 = osxsave ? machine.xcr0() : 0;
+  constexpr bool none = true;
+  const bool ymm = (xcr0 & 0x06) == 0x06;
+  const bool zmm = (xcr0 & 0xe6) == 0xe6;
+  const bool tiles =
+      osxsave && amx_tile && describes_tiles(leaf(0x1d), leaf(0x1d, 1)) && machine.offers_tiles();
+  CpuFeatures features;
+#define X86_FEATURE(feature, name, macro, word, bit, state) \
+  if ((word >> bit) & 1) {                                  \
+    features.reported.add(Feature::feature);                \
+    if (state) features.usable.add(Feature::feature);       \
+  }
+#include "dispatch/features.def"
+  return features;
+}
+
+}  // namespace rapt
