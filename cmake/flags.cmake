@@ -38,15 +38,15 @@ endif()
 set(RAPT_EMPTY "${PROJECT_BINARY_DIR}/CMakeFiles/rapt_empty.cpp")
 file(WRITE "${RAPT_EMPTY}" "")
 
-# rapt_macros(result flag...): the predefined macros that name the processor, the arithmetic, and the instructions that
-# the compiler may use by itself. Empty if the compiler refuses the flags.
+# rapt_macros(result flag...): the predefined macros that tell the processor, the size of an address, the arithmetic, and
+# the instructions that the compiler may use by itself. Empty if the compiler refuses the flags.
 function(rapt_macros result)
   execute_process(COMMAND ${RAPT_COMPILER} ${ARGN} -dM -E -x c++ "${RAPT_EMPTY}"
                   OUTPUT_VARIABLE text ERROR_QUIET RESULT_VARIABLE failed)
   set(arithmetic "FLT_EVAL_METHOD|FAST_MATH|FINITE_MATH_ONLY|(ASSOCIATIVE|RECIPROCAL|ROUNDING)_MATH|NO_SIGNED_ZEROS")
   set(x86 "S?SSE[0-9_]*|(AVX|APX|FMA|BMI|F16C|XOP|TBM|LZCNT|POPCNT|MOVBE|GFNI)[A-Z0-9_]*")
   set(arm64 "ARM_FEATURE_(SVE|SME|DOTPROD|FP16|BF16|MATMUL|QRDMX|COMPLEX|JCVT|FRINT|ATOMICS|RCPC|MOPS|CSSC)[A-Z0-9_]*")
-  string(REGEX MATCHALL "__(x86_64|aarch64|${arithmetic}|${x86}|${arm64})_* [-0-9]+" macros "${text}")
+  string(REGEX MATCHALL "__(x86_64|aarch64|AARCH64EB|SIZEOF_POINTER|${arithmetic}|${x86}|${arm64})_* [-0-9]+" macros "${text}")
   list(SORT macros)
   if(failed)
     set(macros)

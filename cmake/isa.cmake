@@ -4,8 +4,9 @@
 #   name | processor | the level that it builds on | registers | flags beyond the processor's own and that level's
 #
 # A level has the flags of the level that it builds on, and the kernels that it lacks itself. It needs every CPU feature of
-# src/dispatch/features.def whose macro its flags define. The benchmark measures its limits with the registers of
-# bench/limits/registers/<registers>.hpp. Its kernels are the files of src/isa/<name>/.
+# src/dispatch/features.def whose macro its flags define, and a test compares these with the README's table of levels. The
+# benchmark measures its limits with the registers of bench/limits/registers/<registers>.hpp. Its kernels are the files of
+# src/isa/<name>/.
 set(RAPT_ISA_ROWS
   "scalar|any||element|"
   "avx2|x86|scalar|ymm|-mavx2 -mfma -mf16c -mbmi -mbmi2 -mlzcnt -mmovbe -mpopcnt -mcx16 -msahf"
@@ -46,6 +47,11 @@ set(RAPT_BASELINE_other "")
 list(GET RAPT_CONFIGS 0 config)
 rapt_flags_around(around ${config})
 rapt_macros(macros ${around})
+if(macros AND NOT macros MATCHES "__SIZEOF_POINTER__ 8")
+  message(FATAL_ERROR "rapt needs a processor with 64-bit addresses, and ${CMAKE_CXX_COMPILER} compiles for one without.")
+elseif(macros MATCHES "__AARCH64EB__")
+  message(FATAL_ERROR "rapt needs little-endian AArch64, and ${CMAKE_CXX_COMPILER} compiles for big-endian.")
+endif()
 if(macros MATCHES "__x86_64__")
   set(RAPT_PROCESSOR x86)
 elseif(macros MATCHES "__aarch64__")
@@ -64,10 +70,28 @@ endforeach()
 set(RAPT_LEVELS "" CACHE STRING "Levels to compile beside scalar, such as avx2;avx512. Empty: all of the processor")
 string(REPLACE "," ";" wanted "${RAPT_LEVELS}")
 list(TRANSFORM RAPT_ISA_ROWS REPLACE "\\|.*" "" OUTPUT_VARIABLE RAPT_LEVEL_NAMES)
+set(of_processor ${RAPT_ISA_ROWS})
+list(FILTER of_processor INCLUDE REGEX "^[a-z0-9_]+\\|(any|${RAPT_PROCESSOR})\\|")
+list(TRANSFORM of_processor REPLACE "\\|.*" "")
 foreach(name IN LISTS wanted)
   if(NOT name IN_LIST RAPT_LEVEL_NAMES)
     list(JOIN RAPT_LEVEL_NAMES " " known)
     message(FATAL_ERROR "RAPT_LEVELS names '${name}'. rapt's levels are: ${known}")
+  elseif(NOT name IN_LIST of_processor)
+    list(JOIN of_processor " " known)
+    message(FATAL_ERROR "RAPT_LEVELS names '${name}', a level of another processor. This processor's levels are: ${known}")
+  endif()
+endforeach()
+# A level with this file has every kernel itself. Others bring along the levels whose kernels serve: strongest first, as a
+# level stands after the one that it builds on.
+set(backwards ${RAPT_ISA_ROWS})
+list(REVERSE backwards)
+foreach(row IN LISTS backwards)
+  string(REPLACE "|" ";" fields "${row}")
+  list(GET fields 0 name)
+  list(GET fields 2 base)
+  if(name IN_LIST wanted AND base AND NOT EXISTS "${PROJECT_SOURCE_DIR}/src/isa/${name}/attention_f32.cpp")
+    list(APPEND wanted ${base})
   endif()
 endforeach()
 

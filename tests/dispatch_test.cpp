@@ -19,9 +19,18 @@ using namespace rapt::test;
 
 namespace {
 
+// usable_isas() may force a level, which a test of the choice at start must not.
+std::string best_isa() {
+  std::string best;
+  for (const std::string &isa : compiled_isas()) {
+    if (rapt_isa_usable(isa.c_str())) best = isa;
+  }
+  return best;
+}
+
 // The default level that rapt.h promises for this process.
 std::string expected_default() {
-  const std::string best = usable_isas().back();
+  const std::string best = best_isa();
   const char *wanted = std::getenv("RAPT_ISA");
   return wanted && rapt_isa_usable(wanted) ? wanted : best;
 }
@@ -132,7 +141,7 @@ TEST_CASE("null chooses the best level again") {
   REQUIRE(rapt_force_isa("scalar") == RAPT_OK);
   CHECK(rapt_active_isa() == std::string("scalar"));
   CHECK(rapt_force_isa(nullptr) == RAPT_OK);
-  CHECK(rapt_active_isa() == usable_isas().back());
+  CHECK(rapt_active_isa() == best_isa());  // whatever RAPT_ISA says
 }
 
 TEST_CASE("threads call and force at once") {

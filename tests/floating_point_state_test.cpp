@@ -1,9 +1,11 @@
 // The caller's rounding mode and flush-to-zero settings neither change a result nor are changed.
 #include <doctest/doctest.h>
 
+#include <cfenv>
 #include <cstdio>
 #include <vector>
 
+#include "api/floating_point.hpp"
 #include "support/compare.hpp"
 #include "support/effort.hpp"
 #include "support/isa.hpp"
@@ -110,5 +112,27 @@ TEST_CASE("the foreign states change plain arithmetic") {
     const bool rounds_to_nearest = state.name.find("nearest") != std::string::npos;
     CHECK((third == nearest_third && tenth == nearest_tenth) == rounds_to_nearest);
     if (state.name[0] == 'F') CHECK(product == 0.0f);
+  }
+}
+
+// The way of processors that the library knows nothing of.
+TEST_CASE("C's environment stands in for a control register") {
+  const std::uint64_t own = read_fp_control();
+  for (const FpState &state : foreign_fp_states()) {
+    CAPTURE(state.name);
+    write_fp_control(state.control);
+    const std::uint64_t inside = rapt::in_default_mode<rapt::Environment>([] { return read_fp_control(); });
+    const std::uint64_t after = read_fp_control();
+    write_fp_control(own);
+    CHECK(inside == own);
+    CHECK(after == state.control);
+  }
+  for (const int rounding : {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO}) {
+    std::fesetround(rounding);
+    const int inside = rapt::in_default_mode<rapt::Environment>([] { return std::fegetround(); });
+    const int after = std::fegetround();
+    std::fesetround(FE_TONEAREST);
+    CHECK(inside == FE_TONEAREST);
+    CHECK(after == rounding);
   }
 }

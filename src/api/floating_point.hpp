@@ -1,53 +1,69 @@
 // Round to nearest, subnormals kept, exceptions masked, for the time of a call, whatever the caller has set.
 #pragma once
 
+#include <cfenv>
 #include <cstdint>
 
 namespace rapt {
 
+// What a thread does with rounding, subnormals and exceptions, by C's functions. An environment does not tell
+// what of it a processor adds to C's, such as a flush of subnormals, so that each call sets the default one.
+struct Environment {
+  std::fenv_t value;
+
+  static Environment current() {
+    Environment now;
+    std::fegetenv(&now.value);
+    return now;
+  }
+  bool is_default() const { return false; }
+  void set_default() const { std::fesetenv(FE_DFL_ENV); }
+  void restore() const { std::fesetenv(&value); }
+};
+
 #if defined(__x86_64__)
-using FloatingPointMode = std::uint32_t;
-inline FloatingPointMode floating_point_mode() { return __builtin_ia32_stmxcsr(); }
-inline void set_floating_point_mode(FloatingPointMode mode) {
-  __asm__ volatile("ldmxcsr %0" : : "m"(mode) : "memory");
-}
-// Everything but the six sticky exception flags: rounding, FTZ, DAZ and the exception masks.
-inline bool is_default(FloatingPointMode mode) { return (mode & ~FloatingPointMode{0x3f}) == 0x1f80; }
-inline FloatingPointMode default_for(FloatingPointMode) { return 0x1f80; }
+// MXCSR.
+struct FloatingPointMode {
+  std::uint32_t value;
+
+  static FloatingPointMode current() { return {__builtin_ia32_stmxcsr()}; }
+  // Everything but the six sticky exception flags: rounding, FTZ, DAZ and the exception masks.
+  bool is_default() const { return (value & ~std::uint32_t{0x3f}) == 0x1f80; }
+  void set_default() const { FloatingPointMode{0x1f80}.restore(); }
+  void restore() const { __asm__ volatile("ldmxcsr %0" : : "m"(value) : "memory"); }
+};
 #elif defined(__aarch64__)
-using FloatingPointMode = std::uint64_t;
-// FIZ, AH, NEP (low bits), trap enables (8-15), FZ16, rounding mode, FZ and default-NaN.
-constexpr FloatingPointMode mode_bits = 0x07c89f07;
-inline FloatingPointMode floating_point_mode() {
-  FloatingPointMode mode;
-  __asm__ volatile("mrs %0, fpcr" : "=r"(mode));
-  return mode;
-}
-inline void set_floating_point_mode(FloatingPointMode mode) {
-  __asm__ volatile("msr fpcr, %0" : : "r"(mode) : "memory");
-}
-inline bool is_default(FloatingPointMode mode) { return (mode & mode_bits) == 0; }
-inline FloatingPointMode default_for(FloatingPointMode mode) { return mode & ~mode_bits; }
+// FPCR.
+struct FloatingPointMode {
+  std::uint64_t value;
+  // FIZ, AH, NEP (low bits), trap enables (8-15), FZ16, rounding mode, FZ and default-NaN.
+  static constexpr std::uint64_t bits = 0x07c89f07;
+
+  static FloatingPointMode current() {
+    FloatingPointMode now;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(now.value));
+    return now;
+  }
+  bool is_default() const { return (value & bits) == 0; }
+  void set_default() const { FloatingPointMode{value & ~bits}.restore(); }
+  void restore() const { __asm__ volatile("msr fpcr, %0" : : "r"(value) : "memory"); }
+};
 #else
-using FloatingPointMode = int;
-inline FloatingPointMode floating_point_mode() { return 0; }
-inline void set_floating_point_mode(FloatingPointMode) {}
-inline bool is_default(FloatingPointMode) { return true; }
-inline FloatingPointMode default_for(FloatingPointMode mode) { return mode; }
+using FloatingPointMode = Environment;
 #endif
 
 // call() in the default mode. Writing the mode drains the pipeline, and is left to callers whose mode
 // differs.
-template <class Call>
+template <class Mode = FloatingPointMode, class Call>
 [[gnu::always_inline]] inline auto in_default_mode(Call &&call) {
-  const FloatingPointMode mode = floating_point_mode();
-  if (is_default(mode)) [[likely]]
+  const Mode mode = Mode::current();
+  if (mode.is_default()) [[likely]]
     return call();
   struct Restore {
-    FloatingPointMode mode;
-    ~Restore() { set_floating_point_mode(mode); }
+    const Mode &mode;
+    ~Restore() { mode.restore(); }
   } restore{mode};
-  set_floating_point_mode(default_for(mode));
+  mode.set_default();
   return call();
 }
 
@@ -70,7 +86,7 @@ template <class Call, class... Arguments>
 //   scale of 64 | 3.4     | 4.3
 template <class Call, class... Arguments>
 [[gnu::always_inline]] inline auto forward_in_default_mode(Call call, Arguments... arguments) {
-  if (is_default(floating_point_mode())) [[likely]]
+  if (FloatingPointMode::current().is_default()) [[likely]]
     return call(arguments...);
   return forward_in_other_mode<Call>(arguments...);
 }

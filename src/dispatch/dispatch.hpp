@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "contract/processor.hpp"
 #include "kernels/kernels.hpp"
 
 namespace rapt {

@@ -261,7 +261,11 @@ levels_for() { sed -nE "s/^  \"([a-z0-9_]+)\|($1)\|.*/\1/p" "$source_dir/cmake/i
 if [[ $processor == x86_64 ]]; then
   vector_levels=$(levels_for x86)
   says "rapt: levels: scalar $vector_levels"
-  says "rapt: levels: scalar avx2; left out by RAPT_LEVELS: ${vector_levels#avx2 }" "-DRAPT_LEVELS=avx2;neon"
+  says "rapt: levels: scalar avx2; left out by RAPT_LEVELS: ${vector_levels#avx2 }" -DRAPT_LEVELS=avx2
+  says "rapt: levels: scalar avx512 avx512_vnni; left out by" -DRAPT_LEVELS=avx512_vnni
+  says "RAPT_LEVELS names 'neon', a level of another processor. This processor's levels are: scalar $vector_levels" "-DRAPT_LEVELS=avx2;neon"
+  says "rapt needs a processor with 64-bit addresses" -DCMAKE_C_FLAGS=-m32 -DCMAKE_CXX_FLAGS=-m32 \
+    -DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY
 fi
 says "rapt: levels: scalar; left out by RAPT_LEVELS: $vector_level" -DRAPT_LEVELS=scalar
 says "RAPT_LEVELS names 'avx3'. rapt's levels are: $(levels_for '[a-z0-9]+')" "-DRAPT_LEVELS=avx2;avx3"
@@ -284,11 +288,20 @@ says "the compiler keeps the levels apart: the linker's way needs GNU ld, as ld.
 if command -v aarch64-linux-gnu-g++ >/dev/null; then
   says "rapt: levels: scalar $(levels_for arm64)" -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc \
     -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++
+  says "rapt needs little-endian AArch64" -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc \
+    -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ -DCMAKE_C_FLAGS=-mbig-endian -DCMAKE_CXX_FLAGS=-mbig-endian \
+    -DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY
 else
   echo "skipped: cross compiling: there is no aarch64-linux-gnu-g++"
 fi
 
-# A flag that has no value yet when CMake configures is stopped by the sources.
+# What CMake does not see is stopped by the sources.
+for flag in -D__AARCH64EB__ -m32; do
+  if [[ $flag == -m32 && $processor != x86_64 ]]; then continue; fi
+  if "$cxx" -std=c++20 -fsyntax-only "$flag" -x c++ - <<<"#include \"$source_dir/src/contract/processor.hpp\"" 2>/dev/null; then
+    fail "the sources compile with $flag"
+  fi
+done
 configure "$consumer_dir/add_subdirectory" "$work_dir/guard" "-DRAPT_SOURCE_DIR=$source_dir" -DRAPT_LEVELS=scalar \
   "-DUSER_OPTIONS=\$<1:-D__FAST_MATH__>"
 if "$cmake" --build "$work_dir/guard" --target rapt -- -k 0 >"$work_dir/guard.log" 2>&1; then fail "the sources compile under -ffast-math"; fi
