@@ -151,8 +151,8 @@ RAPT_API unsigned rapt_bits_version(void);
 
 /* The number of compiled levels. Their order is weakest first: "scalar", then "avx2", "avx2_vnni", "avx512",
  * "avx512_vnni", "amx" on x86-64 or "neon", "neon_dotprod", "neon_i8mm", "neon_bf16" on AArch64. The first
- * call of any function chooses the best usable level. The environment variable RAPT_ISA names another one. A
- * name that is unknown, or that this CPU cannot run, is ignored: rapt_isa_status() reports it. */
+ * call of any function chooses the best usable level, or the one that RAPT_ISA in the environment names. If
+ * that is unknown or not usable, the best one runs: who loops over levels checks rapt_isa_status(). */
 RAPT_API size_t rapt_isa_count(void);
 
 /* The name of level `index`; null if index >= rapt_isa_count(). */
@@ -161,18 +161,18 @@ RAPT_API const char *rapt_isa_name(size_t index);
 /* 1 if this CPU has, and its operating system enables, every instruction that the level may use; else 0. */
 RAPT_API int rapt_isa_usable(const char *name);
 
-/* The chosen level. */
-RAPT_API const char *rapt_active_isa(void);
-
 /* The verdict on RAPT_ISA, which the library reads once: RAPT_OK, RAPT_BAD_ISA_NAME or
  * RAPT_BAD_ISA_FOR_THIS_CPU. An empty RAPT_ISA is the same as none. */
 RAPT_API rapt_status rapt_isa_status(void);
 
-/* Chooses a level for the whole process; null chooses the best one again. Running calls finish on the level
+/* Chooses a level for the whole process; null the best one, not RAPT_ISA's. Running calls finish on the level
  * that they began with. RAPT_BAD_ISA_NAME and RAPT_BAD_ISA_FOR_THIS_CPU leave the choice unchanged. */
 RAPT_API rapt_status rapt_force_isa(const char *name);
 
-/* The level whose code runs for a kernel, such as "softmax_f32"; null if no kernel has that name. */
+/* The chosen level; the level whose code runs for a kernel such as "softmax_f32", null if none has that name.
+ * Linux must permit AMX's tiles to a process. The first call that runs one asks, or rapt_kernel_isa about a
+ * kernel of "amx". If Linux refuses, lower levels run the kernels of "amx", with the same bits. */
+RAPT_API const char *rapt_active_isa(void);
 RAPT_API const char *rapt_kernel_isa(const char *kernel);
 
 /* ---- types, strides, causality ------------------------------------------------------------------------ */
