@@ -25,7 +25,7 @@ TEST_CASE("random shapes and options") {
   compare_attention(
       "shapes and options",
       [](bool whole) {
-        return draw_attention_problems(native_or_emulated<std::size_t>(whole ? 400 : 80, whole ? 50 : 12),
+        return draw_attention_problems(native_or_emulated<std::size_t>(whole ? 100 : 25, whole ? 50 : 12),
                                        whole ? 20260101 : 5, native_or_emulated<std::size_t>(1000000, 60000));
       },
       plain_and_drawn_layouts(native_or_emulated<std::size_t>(3, 1)));
@@ -47,7 +47,7 @@ TEST_CASE("every dimension, flush at guard pages") {
   compare_attention(
       "dimensions at guard pages",
       [](bool whole) {
-        return attention_of_every_dimension(native_or_emulated<std::size_t>(whole ? 1 : 5, whole ? 9 : 25));
+        return attention_of_every_dimension(native_or_emulated<std::size_t>(whole ? 2 : 11, whole ? 9 : 25));
       },
       [&](const Problem &) { return layouts; });
 }
@@ -61,7 +61,7 @@ TEST_CASE("the dimensions of models") {
   compare_attention(
       "dimensions of models",
       [&](bool whole) {
-        return attention_of_shapes(shapes, native_or_emulated<std::size_t>(whole ? 1 : 7, 37),
+        return attention_of_shapes(shapes, native_or_emulated<std::size_t>(whole ? 5 : 23, 37),
                                    native_or_emulated<std::size_t>(3000000, 100000));
       },
       plain_and_drawn_layouts(1));

@@ -11,12 +11,9 @@ namespace {
 
 constexpr std::size_t failures_kept = 5;
 
-std::vector<Outcome> reference_outcomes(const KernelCase &kernel, const std::vector<Problem> &problems) {
+Outcome reference_outcome(const KernelCase &kernel, const Problem &problem) {
   const ForcedIsa scalar("scalar");
-  std::vector<Outcome> outcomes;
-  outcomes.reserve(problems.size());
-  for (const Problem &problem : problems) outcomes.push_back(kernel.run(problem, Layout{}));
-  return outcomes;
+  return kernel.run(problem, Layout{});
 }
 
 void judge(const KernelCase &kernel, const std::string &isa, const Problem &problem, const Layout &layout,
@@ -46,37 +43,43 @@ std::string difference(const Outcome &got, const Outcome &expected, std::size_t 
          std::to_string(got.bits.size()) + " differ)";
 }
 
+// In both, every level runs a problem before the next problem is made.
 Comparison compare_levels(const KernelCase &kernel, const std::vector<Problem> &problems,
-                          const LayoutsOf &layouts) {
-  const std::vector<Outcome> expected = reference_outcomes(kernel, problems);
+                          const LayoutsOf &layouts_of) {
+  const std::vector<std::string> isas = isas_to_test(kernel.name);
   Comparison comparison;
-  for_each_usable_isa(kernel.name, [&](const std::string &isa) {
-    for (std::size_t i = 0; i < problems.size(); ++i) {
-      for (const Layout &layout : layouts(problems[i])) {
-        judge(kernel, isa, problems[i], layout, kernel.run(problems[i], layout), expected[i], comparison);
+  for (const Problem &problem : problems) {
+    const Outcome expected = reference_outcome(kernel, problem);
+    const std::vector<Layout> layouts = layouts_of(problem);
+    for (const std::string &isa : isas) {
+      const ForcedIsa forced(isa);
+      for (const Layout &layout : layouts) {
+        judge(kernel, isa, problem, layout, kernel.run(problem, layout), expected, comparison);
       }
     }
-  });
+  }
   return comparison;
 }
 
 Comparison compare_rows_alone(const KernelCase &kernel, const std::vector<Problem> &problems) {
-  const std::vector<Outcome> expected = reference_outcomes(kernel, problems);
+  const std::vector<std::string> isas = isas_to_test(kernel.name);
   Comparison comparison;
-  for_each_usable_isa(kernel.name, [&](const std::string &isa) {
-    for (std::size_t i = 0; i < problems.size(); ++i) {
-      Problem alone = problems[i];
-      RowsProblem &of = *alone.of_rows();
-      const std::size_t width = expected[i].bits.size() / of.rows;
-      for (std::size_t r = 0; r < of.rows; ++r) {
-        of.window = {r, 1};
-        Outcome row;
-        row.bits.assign(expected[i].bits.begin() + static_cast<std::ptrdiff_t>(r * width),
-                        expected[i].bits.begin() + static_cast<std::ptrdiff_t>((r + 1) * width));
+  for (const Problem &problem : problems) {
+    const Outcome expected = reference_outcome(kernel, problem);
+    Problem alone = problem;
+    RowsProblem &of = *alone.of_rows();
+    const std::size_t width = of.rows == 0 ? 0 : expected.bits.size() / of.rows;
+    for (std::size_t r = 0; r < of.rows; ++r) {
+      of.window = {r, 1};
+      Outcome row;
+      row.bits.assign(expected.bits.begin() + static_cast<std::ptrdiff_t>(r * width),
+                      expected.bits.begin() + static_cast<std::ptrdiff_t>((r + 1) * width));
+      for (const std::string &isa : isas) {
+        const ForcedIsa forced(isa);
         judge(kernel, isa, alone, Layout{}, kernel.run(alone, Layout{}), row, comparison);
       }
     }
-  });
+  }
   return comparison;
 }
 
