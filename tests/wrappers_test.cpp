@@ -239,6 +239,36 @@ TEST_CASE_TEMPLATE("rows", T, float, double, f16, bf16) {
   }
 }
 
+// Each matrix has a stride that no other one has.
+TEST_CASE_TEMPLATE("rows that lie apart", T, float, double, f16, bf16) {
+  Random random(6);
+  constexpr std::ptrdiff_t x_stride = cols + 3, dy_stride = cols + 2, y_stride = cols + 1;
+  std::vector<T> x = draw_elements<T>(rows * x_stride, random),
+                 dy = draw_elements<T>(rows * dy_stride, random), y(rows * y_stride), expected(y.size());
+  const Rows<const T> from(x.data(), rows, cols, x_stride), gradients(dy.data(), rows, cols, dy_stride);
+  const Rows<T> to(y.data(), rows, cols, y_stride);
+  using Sum = Number<T>;
+  std::vector<Sum> sums(rows), expected_sums(rows);
+  dot_rows(std::span<const T>(dy).first(cols), from, Sum(0.5), sums);
+  ApiOf<T>::dot_rows(raw(dy), raw(x), x_stride, rows, cols, Sum(0.5), expected_sums.data());
+  CHECK(same_bytes(sums, expected_sums));
+  CHECK(softmax<T>(from, to) == RAPT_OK);
+  CHECK(ApiOf<T>::softmax(raw(x), x_stride, raw(expected), y_stride, rows, cols, nullptr) == RAPT_OK);
+  CHECK(same_bytes(y, expected));
+  CHECK(log_softmax<T>(from, to) == RAPT_OK);
+  CHECK(ApiOf<T>::log_softmax(raw(x), x_stride, raw(expected), y_stride, rows, cols, nullptr) == RAPT_OK);
+  CHECK(same_bytes(y, expected));
+  if constexpr (sizeof(T) > 2) {
+    CHECK(logsumexp<T>(from, sums) == RAPT_OK);
+    CHECK(ApiOf<T>::logsumexp(x.data(), x_stride, expected_sums.data(), rows, cols, nullptr) == RAPT_OK);
+    CHECK(same_bytes(sums, expected_sums));
+    CHECK(softmax_backward<T>(from, gradients, to, T(0.25)) == RAPT_OK);
+    CHECK(ApiOf<T>::softmax_backward(x.data(), x_stride, dy.data(), dy_stride, expected.data(), y_stride,
+                                     rows, cols, T(0.25)) == RAPT_OK);
+    CHECK(same_bytes(y, expected));
+  }
+}
+
 #ifdef __GLIBC__
 // Each range may be longer than it must be, where the other one tells the length, and never shorter.
 TEST_CASE_TEMPLATE("functions without a status assert their extents", T, float, double, f16, bf16) {
