@@ -15,7 +15,7 @@
 # machine cannot present the features.
 here=$(dirname "$0")
 library=$(realpath -m "${RAPT_EMULATOR:-$here/../../build/emulator.so}")
-flag= model= features= cpu= refused= required=
+flag='' model='' features='' cpu='' refused='' required=''
 while :; do
   case $1 in
     --on) flag=$2 ;;
@@ -39,8 +39,8 @@ fi
 "$here/build.sh" "$library" || exit 2
 export RAPT_CPU_MODEL="$model" RAPT_EMULATE="$features" RAPT_REFUSE_TILES="$refused" RAPT_REQUIRE_TILES="$required"
 if [ -z "$cpu" ]; then
-  # The addresses are needed where cpuid cannot fault.
-  if ! grep -qw cpuid_fault /proc/cpuinfo && command -v objdump >/dev/null; then
+  # The addresses are needed where cpuid cannot fault. /proc/cpuinfo may promise it, and a container may forbid it.
+  if ! RAPT_CPU_MODEL=haswell RAPT_REQUIRE_TILES='' LD_PRELOAD="$library" env true 2>/dev/null && command -v objdump >/dev/null; then
     RAPT_CPUID_AT=$(objdump -d --no-show-raw-insn "$1" | sed -n 's/^ *\([0-9a-f]*\):\tcpuid *$/\1/p' | paste -sd ,)
     export RAPT_CPUID_AT
   fi
