@@ -3,9 +3,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <regex>
 #include <stdexcept>
 #include <string>
@@ -116,6 +118,10 @@ void require_writable(const std::string &path) {
   if (!std::ofstream(path, std::ios::app)) throw UsageError(path + ": cannot be written");
 }
 
+struct CloseFile {
+  void operator()(std::FILE *file) const { std::fclose(file); }
+};
+
 // Results replace earlier ones only when they are complete. A device or pipe is written directly.
 std::string written_meanwhile(const std::string &json) {
   const bool replaces = !std::filesystem::exists(json) || std::filesystem::is_regular_file(json);
@@ -172,6 +178,12 @@ void run(const Options &options) {
   benchmark::RunSpecifiedBenchmarks(&reporter, &json);
   if (meanwhile != json_file) std::filesystem::rename(meanwhile, json_file);
 
+  // The tables of a whole run have hundreds of lines: they go to a file, and the screen shows them in brief.
+  const bool whole =
+      options.filter.empty() && options.isas.empty() && std::filesystem::is_regular_file(json_file);
+  const std::string tables = std::filesystem::path(json_file).replace_extension(".txt").string();
+  const std::unique_ptr<std::FILE, CloseFile> file(whole ? std::fopen(tables.c_str(), "w") : nullptr);
+  if (file) print_to(file.get());
   print_conditions(conditions, suite.plan());
   print_limits(suite.plan(), suite.limits(), suite.inverted_limits());
   print_level_table(suite.plan(), cases);
@@ -179,9 +191,15 @@ void run(const Options &options) {
   print_scaling(scaling);
   print_accuracy(suite.plan(), cases);
   print_spread(cases);
-  if (!options.peers) print_line("\nOther libraries beside rapt: bench/run --peers");
-  print_verdict(verdict_of(suite, cases, scaling), suite.inverted_limits());
-  print_line("\nEvery repetition: {}", json_file);
+  const Verdict verdict = verdict_of(suite, cases, scaling);
+  print_verdict(verdict, suite.inverted_limits());
+  if (file) {
+    print_to(stdout);
+    print_brief(conditions, suite.plan(), cases);
+    print_verdict(verdict, {});
+    print_line("\nAll sizes and levels: {}", tables);
+  }
+  print_line("Every repetition: {}", json_file);
 }
 
 }  // namespace

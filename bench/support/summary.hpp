@@ -1,4 +1,4 @@
-// The results as tables for the terminal, at most 80 columns wide.
+// The results as tables of text, at most 80 columns wide.
 #pragma once
 
 #include <vector>
@@ -19,5 +19,8 @@ void print_shape_tables(const Plan &plan, const std::vector<Case *> &cases);
 void print_accuracy(const Plan &plan, const std::vector<Case *> &cases);
 // How far apart the repetitions were.
 void print_spread(const std::vector<Case *> &cases);
+
+// All of it in brief, one line per operation: with the verdict it fits a screen of 40 lines.
+void print_brief(const Conditions &conditions, const Plan &plan, const std::vector<Case *> &cases);
 
 }  // namespace rapt::bench

@@ -24,9 +24,17 @@ std::string size_text(std::size_t bytes) {
   return fmt::format("{:.{}f} MiB", value / mib, bytes % mib ? 1 : 0);
 }
 
-void print_text(std::string_view line) { fmt::print("{}\n", line.substr(0, line.find_last_not_of(' ') + 1)); }
+namespace {
+std::FILE *output = stdout;
+}
 
-void print_rule(std::size_t width) { fmt::print("{:->{}}\n", "", width); }
+void print_to(std::FILE *stream) { output = stream; }
+
+void print_text(std::string_view line) {
+  fmt::print(output, "{}\n", line.substr(0, line.find_last_not_of(' ') + 1));
+}
+
+void print_rule(std::size_t width) { fmt::print(output, "{:->{}}\n", "", width); }
 
 void print_fact(std::string_view name, const std::string &fact, std::size_t name_width) {
   constexpr std::size_t page_width = 80;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstddef>
+#include <cstdio>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,8 @@ std::string number(double value);
 std::string time_text(double seconds);
 std::string size_text(std::size_t bytes);
 
+// Where the following lines go: stdout until this is called.
+void print_to(std::FILE *stream);
 // A line without the spaces at its end.
 void print_text(std::string_view line);
 template <class... Arguments>
