@@ -7,16 +7,19 @@
 # x86 models run under qemu-x86_64 (up to AVX2, which qemu executes) and natively behind a trapping cpuid (AVX-512's
 # subsets, where this CPU has them; ../emulate executes AMX, VNNI and bf16 where it does not). Arm models run under
 # qemu-aarch64, of builds whose name begins with "arm64".
-# rapt-validate --quick runs every kernel on one model of each level, and some kernels on the others, which execute the same
-# instructions. Of several x86 builds only the first runs every kernel under the emulator; this CPU does so for all.
-# The last line reads "N passed, N failed, N skipped".
+# rapt-validate --quick runs every kernel on the model of an emulator that has all of its levels, and some kernels on the
+# others: these choose among the same code, and ../audit knows its instructions. Of several x86 builds only the first runs every
+# kernel under the emulator; this CPU does so for all.
+# WORK_FOLDER/levels gets a line "native LEVEL" or "emulated LEVEL" for each level that passed on a model. The last line reads
+# "N passed, N failed, N skipped".
 set -euo pipefail
 
 here=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
 work=$1
 shift
 mkdir -p "$work"
-rm -f "$work"/outcome-*
+rm -f "$work"/outcome-* "$work/levels"
+touch "$work/levels"
 jobs=$(nproc)
 host=$(uname -m)
 native_builds=() arm_builds=()
@@ -59,7 +62,9 @@ run_model() {
     elif [[ $chosen != "$best" ]]; then
       result="FAILED: chose $chosen, not $best"
     else
-      result="passed, $kernels kernels"
+      result="passed, $kernels kernels" how=emulated
+      if [[ $model == "this CPU" || $model == *"(native)" ]]; then how=native; fi
+      tr ' ' '\n' <<<"$levels" | sed "s/^/$how /" >>"$work/levels"
     fi
     printf '%-34s %-19s %-20s %s (%d s)\n' "$model" "$build" "${levels:--}" "$result" $((SECONDS - begin)) >"$outcome"
   ) &
@@ -78,7 +83,7 @@ else
         if [[ -n $features ]]; then launcher=("$here/../emulate/run.sh" --qemu "$model" --emulate "$features"); fi
         run_model "$model${features:++$features} (qemu)" "$build" "$flags" "$kernels" "${launcher[@]}"
       done <<'MODELS'
-Nehalem|-march=nehalem|all
+Nehalem|-march=nehalem|some
 SandyBridge|-march=sandybridge|some
 IvyBridge|-march=ivybridge|some
 Haswell|-march=haswell|all
@@ -95,7 +100,7 @@ MODELS
   # Each model needs a CPU with the flag, and emulates what else it has and this CPU lacks.
   cpu_flags=" $(sed -n 's/^flags[[:space:]]*: //p' /proc/cpuinfo | head -n 1) "
   while IFS='|' read -r model flags needed extensions; do
-    missing= how=native
+    missing='' how=native
     for extension in ${extensions//,/ }; do
       if [[ $cpu_flags != *" ${extension/%amx/amx_tile} "* ]]; then missing+=,$extension how=emulated; fi
     done
@@ -127,9 +132,9 @@ MODELS
       while IFS='|' read -r model flags kernels; do
         run_model "$model (qemu)" "$build" "$flags" "$kernels" qemu-aarch64 -cpu "$model"
       done <<'MODELS'
-cortex-a53|-mcpu=cortex-a53|all
+cortex-a53|-mcpu=cortex-a53|some
 cortex-a72|-mcpu=cortex-a72|some
-cortex-a76|-mcpu=cortex-a76|all
+cortex-a76|-mcpu=cortex-a76|some
 neoverse-n1|-mcpu=neoverse-n1|some
 a64fx|-mcpu=a64fx|some
 max|-march=armv8.6-a|all

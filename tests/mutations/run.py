@@ -146,14 +146,17 @@ def write(path, text):
         path.write_text(text)
 
 
-def make_copy(source, copy, mutations):
-    """The copy's sources; returns the mutations that do not apply, with why."""
+def make_copy(source, copy, mutations, levels, without):
+    """The copy's sources; returns the mutations that do not apply, with why.
+
+    The other levels lose their parts, and the levels those that match `without`: the scalar level serves there."""
     wrong, texts = {}, {}
     for part in ("CMakeLists.txt", "CMakePresets.json", "cmake", "include", "src", "tests"):
         paths = [source / part] if (source / part).is_file() else sorted((source / part).rglob("*"))
         for path in paths:
             if path.suffix in (".txt", ".hpp", ".cpp", ".h", ".c", ".def", ".cmake", ".in", ".json"):
                 texts[str(path.relative_to(source))] = path.read_text()
+    texts.update({"mutation.hpp": HEADER, "src/dispatch/mutation.cpp": NUMBER})
     sites = {}
     for mutation in mutations:
         for edit in mutation.edits:
@@ -167,24 +170,36 @@ def make_copy(source, copy, mutations):
             spans = find_sites(texts[edit.file], edit)
             sites.setdefault(edit.file, []).extend((*span, mutation, edit) for span in spans)
     for file, text in texts.items():
+        path, level = pathlib.PurePath(file), level_of(file)
+        if path.suffix == ".cpp" and level and (level not in levels or re.search(without, path.stem)):
+            (copy / file).unlink(missing_ok=True)
+            continue
         text = rewrite(text, 0, len(text), sites.get(file, []))
-        if file.endswith(".cpp") and level_of(file):
+        if path.suffix == ".cpp" and level:
             text = VECTOR_LEVEL_HEAD + text
         write(copy / file, text)
-    write(copy / "mutation.hpp", HEADER)
-    write(copy / "src/dispatch/mutation.cpp", NUMBER)
+    for path in copy.rglob("*"):  # what the checkout no longer has
+        if path.is_file() and str(path.relative_to(copy)) not in texts:
+            path.unlink()
     return wrong
 
 
-def build(copy, folder, levels, cmake, preset):
+def build(copy, folder, validate, cmake, preset):
+    """The library by CMake, linked with the parts of another build's rapt-validate, which know nothing of mutations."""
     flags = f"-include {copy}/mutation.hpp -w"
-    configure = [cmake, "--preset", preset, "-S", copy, "-B", folder, "-DRAPT_BUILD_VALIDATE=ON", "-DRAPT_BUILD_TESTS=OFF",
-                 "-DRAPT_INSTALL=OFF", f"-DCMAKE_CXX_FLAGS={flags}", f"-DRAPT_LEVELS={';'.join(levels)}"]
-    for command in (configure, [cmake, "--build", folder, "--target", "rapt-validate"]):
+    configure = [cmake, "--preset", preset, "-S", copy, "-B", folder, "-DRAPT_BUILD_VALIDATE=OFF", "-DRAPT_BUILD_TESTS=OFF",
+                 "-DRAPT_INSTALL=OFF", f"-DCMAKE_CXX_FLAGS={flags}"]
+    program = folder / "rapt-validate"
+    compiler = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.*)$", (validate / "CMakeCache.txt").read_text(), re.M).group(1)
+    static = ["-static"] if preset.endswith("neon") else []
+    link = [compiler, *static, validate / "tests/validate/CMakeFiles/rapt-validate.dir/main.cpp.o",
+            validate / "tests/validate/librapt_validation.a", validate / "tests/support/librapt_test_support.a",
+            validate / "tests/support/librapt_guarded_memory.a", folder / "librapt.a", "-pthread", "-lm", "-o", program]
+    for command in (configure, [cmake, "--build", folder, "--parallel", str(os.cpu_count()), "--target", "rapt"], link):
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if done.returncode != 0:
             sys.exit(done.stdout[-6000:] + "\nThe mutations do not build.")
-    return folder / "tests/validate/rapt-validate"
+    return program
 
 
 NOT_CAUGHT = "NOT CAUGHT"
@@ -211,7 +226,7 @@ def validate(command, log, number):
     return True, ", ".join(ways) + f", in {text.count('DIFFERENT')} rows"
 
 
-def judge_level(level, mutations, wrong, command, logs):
+def judge_level(level, mutations, wrong, command, logs, without):
     """Prints what becomes of each; whether all are caught."""
     shutil.rmtree(logs, ignore_errors=True)
     logs.mkdir(parents=True)
@@ -223,10 +238,16 @@ def judge_level(level, mutations, wrong, command, logs):
     listed = subprocess.run([*command[:-3], "--list"], capture_output=True, text=True, check=True).stdout
     names = re.findall(r"^  (\w+)$", listed, re.MULTILINE)
 
+    def kernels_of(mutation):
+        return [name for name in names if re.search(mutation.kernels, name)]
+
+    # Where all kernels of a mutation are in parts that were left out, it breaks nothing.
+    mutations = [m for m in mutations if not (found := kernels_of(m)) or not all(re.search(without, k) for k in found)]
+
     def judge(mutation):
         if mutation in wrong:
             return False, wrong[mutation]
-        kernels = [name for name in names if re.search(mutation.kernels, name)]
+        kernels = kernels_of(mutation)
         if not kernels:
             return False, f"rapt-validate knows no kernel of {mutation.kernels}"
         some = [word for name in kernels for word in ("--kernel", name)] if mutation.kernels else []
@@ -245,8 +266,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", type=pathlib.Path)
     parser.add_argument("work", type=pathlib.Path, help="kept: a second run compiles what has changed")
+    parser.add_argument("--validate", type=pathlib.Path, required=True, metavar="BUILD",
+                        help="a finished build of rapt-validate for the same levels, whose parts judge the broken library")
     parser.add_argument("--level", required=True, help="one that this machine can run, or several: avx2,avx512")
     parser.add_argument("--only", metavar="REGEX", default="", help="the mutations with such names alone")
+    parser.add_argument("--without", metavar="REGEX", default="^$",
+                        help="parts of a level to leave out, and kernels with such names, to compile less: _f64$")
     parser.add_argument("--own", action="store_true", help="those that name the level or are in a file of its own")
     parser.add_argument("--emulator", default="", help="a command that runs programs of another processor")
     parser.add_argument("--preset", default="release", help="of CMakePresets.json, which names the compiler")
@@ -256,8 +281,8 @@ def main():
 
     work = options.work.resolve()
     every_mutation = read_mutations(options.source / "tests/mutations")
-    wrong = make_copy(options.source.resolve(), work / "source", every_mutation)
-    program = build(work / "source", work / "build", levels, options.cmake, options.preset)
+    wrong = make_copy(options.source.resolve(), work / "source", every_mutation, levels, options.without)
+    program = build(work / "source", work / "build", options.validate, options.cmake, options.preset)
     good = True
     for level in levels:
         # A level that inherits most kernels is judged by what it has itself.
@@ -265,7 +290,7 @@ def main():
         mutations = [m for m in every_mutation if m.is_for(level) and re.search(options.only, m.name)
                      and (m.is_own_of(level) or not own)]
         command = [*options.emulator.split(), program, "--quick", "--isa", level]
-        good &= judge_level(level, mutations, wrong, command, work / f"logs-{level}")
+        good &= judge_level(level, mutations, wrong, command, work / f"logs-{level}", options.without)
     return 0 if good else 1
 
 
