@@ -270,7 +270,7 @@ fi
 says "rapt: levels: scalar; left out by RAPT_LEVELS: $vector_level" -DRAPT_LEVELS=scalar
 says "RAPT_LEVELS names 'avx3'. rapt's levels are: $(levels_for '[a-z0-9]+')" "-DRAPT_LEVELS=avx2;avx3"
 says "RAPT_LEVELS chooses the levels that are compiled" -DRAPT_ISAS=scalar
-says "libxsimd-dev" -DRAPT_FETCH_XSIMD=OFF -DCMAKE_IGNORE_PATH=/usr/include
+says "install libxsimd-dev (Debian, Ubuntu)" -DCMAKE_IGNORE_PATH=/usr/include
 says "the compiler keeps the levels apart: the linker's way needs objcopy (Debian, Ubuntu: binutils" -DCMAKE_OBJCOPY=
 says "RAPT_CLOSE=linker needs objcopy" -DCMAKE_OBJCOPY= -DRAPT_CLOSE=linker
 says "RAPT_CLOSE is 'nothing', but must be linker, compiler or empty" -DRAPT_CLOSE=nothing
