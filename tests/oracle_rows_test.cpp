@@ -521,6 +521,42 @@ TEST_CASE("rows of options between the rows of an output") {
   CHECK(std::count(memory, std::end(memory), 0) == 1024);
 }
 
+// An array of the options that ends or begins where the output begins or ends, and one that reaches into it.
+TEST_CASE_TEMPLATE("arrays of options next to the output, and in it", E, float, double, F16, BF16) {
+  using A = Number<E>;
+  constexpr std::size_t rows = 4, cols = 16, at = 1024, out_bytes = rows * cols * sizeof(E);
+  const std::vector<E> x(rows * cols, E(0.5f));
+  enum Array { bias, mask, lengths, sinks };
+  constexpr std::size_t bytes_of[] = {rows * cols * sizeof(A), rows * cols, rows * sizeof(std::size_t),
+                                      rows * sizeof(A)};
+  for (const Array array : {bias, mask, lengths, sinks}) {
+    const std::size_t shared = array == mask ? 1 : std::min<std::size_t>(8, bytes_of[array]);
+    struct {
+      std::size_t at;
+      rapt_status expected;
+    } const places[] = {{at - bytes_of[array], RAPT_OK},
+                        {at - bytes_of[array] + shared, RAPT_BAD_OVERLAP},
+                        {at + out_bytes - shared, RAPT_BAD_OVERLAP},
+                        {at + out_bytes, RAPT_OK}};
+    for (const auto &place : places) {
+      CAPTURE(static_cast<int>(array));
+      CAPTURE(place.at);
+      alignas(64) unsigned char memory[3072] = {};
+      unsigned char *const data = memory + place.at;
+      rapt_softmax_options o = RAPT_SOFTMAX_OPTIONS_INIT;
+      if (array == bias) o.bias = data;
+      if (array == mask) o.mask = data;
+      if (array == lengths) o.row_lengths = reinterpret_cast<const std::size_t *>(data);
+      if (array == sinks) o.sinks = data;
+      E *const y = reinterpret_cast<E *>(memory + at);
+      for (const auto function : {Api<E>::softmax, Api<E>::log_softmax}) {
+        CHECK(function(x.data(), cols, y, cols, rows, cols, &o) == place.expected);
+        if (place.expected != RAPT_OK) CHECK(std::count(memory, std::end(memory), 0) == sizeof memory);
+      }
+    }
+  }
+}
+
 // A row that is summed in one pass, and the longest that is not.
 TEST_CASE_TEMPLATE("softmax of long rows", T, float, double) {
   const ForcedIsa forced("scalar");
