@@ -16,6 +16,7 @@
 
 #include "peers/peer.hpp"
 #include "rapt/rapt.h"
+#include "support/brief.hpp"
 #include "support/conditions.hpp"
 #include "support/machine_state.hpp"
 #include "support/reporter.hpp"
@@ -195,7 +196,7 @@ void run(const Options &options) {
   print_verdict(verdict, suite.inverted_limits());
   if (file) {
     print_to(stdout);
-    print_brief(conditions, suite.plan(), cases);
+    print_brief(conditions.topology.cpu_name, suite.plan(), cases);
     print_verdict(verdict, {});
     print_line("\nAll sizes and levels: {}", tables);
   }

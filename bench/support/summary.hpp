@@ -20,7 +20,4 @@ void print_accuracy(const Plan &plan, const std::vector<Case *> &cases);
 // How far apart the repetitions were.
 void print_spread(const std::vector<Case *> &cases);
 
-// All of it in brief, one line per operation: with the verdict it fits a screen of 40 lines.
-void print_brief(const Conditions &conditions, const Plan &plan, const std::vector<Case *> &cases);
-
 }  // namespace rapt::bench

@@ -1,12 +1,10 @@
-// The run on one screen: each operation over all its sizes, at the strongest level.
-#include <algorithm>
+#include "support/brief.hpp"
+
 #include <map>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "support/measured.hpp"
-#include "support/summary.hpp"
 #include "support/text.hpp"
 
 namespace rapt::bench {
@@ -43,7 +41,7 @@ std::string ratio(const GeometricMean &mean) { return mean.empty() ? "" : speed_
 
 }  // namespace
 
-void print_brief(const Conditions &conditions, const Plan &plan, const std::vector<Case *> &cases) {
+void print_brief(const std::string &cpu_name, const Plan &plan, const std::vector<Case *> &cases) {
   const Measured measured(plan, cases);
   const std::string &isa = plan.isas.back();
   std::vector<std::string> operations;
@@ -55,8 +53,7 @@ void print_brief(const Conditions &conditions, const Plan &plan, const std::vect
       if (!one->is_peer && one->isa == isa) add(rows[name.operation], name.element, measured, *one);
     }
   }
-  print_line("\n{}, {}: the share of the limit, as the mean over all sizes", conditions.topology.cpu_name,
-             isa);
+  print_line("\n{}, {}: the share of the limit, as the mean over all sizes", cpu_name, isa);
   std::string head = fmt::format("{:<25}", "");
   for (const std::string_view element : element_names) head += fmt::format("{:>5} ", element);
   head += fmt::format("{:>12}", "over scalar");
