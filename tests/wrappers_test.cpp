@@ -239,6 +239,14 @@ TEST_CASE_TEMPLATE("rows", T, float, double, f16, bf16) {
   }
 }
 
+TEST_CASE("a span has as many rows as fit into it") {
+  float x[12] = {};
+  CHECK(Rows<float>(std::span<float>(x), 4).rows == 3);
+  CHECK(Rows<float>(std::span<float>(x).first(11), 4).rows == 2);
+  CHECK(Rows<float>(std::span<float>(x).first(3), 4).rows == 0);
+  CHECK(Rows<float>(std::span<float>(x), 0).rows == 0);
+}
+
 // Each matrix has a stride that no other one has.
 TEST_CASE_TEMPLATE("rows that lie apart", T, float, double, f16, bf16) {
   Random random(6);
