@@ -19,7 +19,7 @@ void compare_gradients(const char *what, const std::vector<Problem> &problems, c
 
 TEST_CASE("random shapes and options") {
   compare_gradients("shapes and options",
-                    draw_attention_problems(native_or_emulated<std::size_t>(250, 40), 20260202,
+                    draw_attention_problems(native_or_emulated<std::size_t>(60, 40), 20260202,
                                             native_or_emulated<std::size_t>(250000, 30000)),
                     plain_and_drawn_layouts(native_or_emulated<std::size_t>(3, 1)));
 }
@@ -37,7 +37,7 @@ TEST_CASE("every dimension, flush at guard pages") {
     }
   }
   compare_gradients("dimensions at guard pages",
-                    attention_of_every_dimension(native_or_emulated<std::size_t>(1, 9)),
+                    attention_of_every_dimension(native_or_emulated<std::size_t>(3, 9)),
                     [&](const Problem &problem) {
                       // Each problem runs in half of them.
                       std::vector<Layout> some;
@@ -51,7 +51,7 @@ TEST_CASE("every dimension, flush at guard pages") {
 // Every number of keys up to more than two blocks, with heads that share their keys.
 TEST_CASE("every number of keys and queries") {
   std::vector<Problem> problems;
-  for (std::size_t n = 1; n <= 140; n += native_or_emulated<std::size_t>(1, 11)) {
+  for (std::size_t n = 1; n <= 140; n += native_or_emulated<std::size_t>(3, 11)) {
     AttentionProblem made{{n % 9 > 3 ? n % 17 + 1 : n * 37 % 131 + 1, n, 0}};
     made.q_heads_per_kv_head = n % 9 + 1;
     made.qk_dim = n % 3 * 8 + 1;
@@ -69,7 +69,7 @@ TEST_CASE("parts of a head") {
   Random random(20261122);
   std::vector<Problem> problems;
   const std::size_t more_keys = native_or_emulated<std::size_t>(400, 130);
-  for (std::size_t seed = 0; seed < native_or_emulated<std::size_t>(60, 3); ++seed) {
+  for (std::size_t seed = 0; seed < native_or_emulated<std::size_t>(20, 3); ++seed) {
     AttentionProblem made{{65 + random.below(150), 65 + random.below(more_keys), 0}};
     made.q_heads_per_kv_head = 1 + random.below(3);
     made.kv_heads = 1 + random.below(2);
@@ -91,7 +91,7 @@ TEST_CASE("the dimensions of models") {
                                .keys = {64, 65, 200},
                                .q_heads_per_kv_head = {1}};
   compare_gradients("dimensions of models",
-                    attention_of_shapes(shapes, native_or_emulated<std::size_t>(1, 13), SIZE_MAX),
+                    attention_of_shapes(shapes, native_or_emulated<std::size_t>(4, 13), SIZE_MAX),
                     plain_and_drawn_layouts(1));
 }
 
@@ -103,7 +103,7 @@ TEST_CASE("foreign floating-point states") {
     layouts.push_back(layout);
   }
   compare_gradients("foreign states",
-                    draw_attention_problems(native_or_emulated<std::size_t>(30, 4), 3, 60000),
+                    draw_attention_problems(native_or_emulated<std::size_t>(8, 4), 3, 60000),
                     [&](const Problem &) { return layouts; });
 }
 
