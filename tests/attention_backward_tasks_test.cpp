@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -49,6 +50,9 @@ constexpr Shape shapes[] = {
     {"dbias over heads", 2, 4, 2, 90, 190, true, 0, true, false, true, {90 * 190, repeat, 190}},
     {"dbias over all", 2, 4, 2, 140, 150, true, 0, false, true, true, {repeat, repeat, 150}},
     {"dbias of a row of keys", 2, 2, 2, 140, 150, false, 0, false, true, true, {repeat, repeat, repeat}},
+    {"ragged, dbias of its own", 3, 4, 2, 90, 200, true, 0, true, false, true},
+    {"ragged, dbias over sequences", 3, 4, 2, 170, 400, false, 0, true, true, true, {repeat, 170 * 400, 400}},
+    {"ragged, dbias over all", 3, 4, 2, 170, 400, true, 90, true, true, true, {repeat, repeat, 400}},
 };
 
 // Under a sanitizer every third.
@@ -166,7 +170,7 @@ TEST_CASE_TEMPLATE("each element belongs to one task, which has the bits of the 
                    double) {
   on_every_level([] {
     for (const Shape &shape : chosen_shapes()) {
-      CAPTURE(shape.name);
+      CAPTURE(std::string(shape.name));
       SplitCall<T> call(shape);
       const std::vector<T> expected = call.whole();
       CHECK(std::count(expected.begin(), expected.end(), call.unwritten) == 0);
@@ -190,7 +194,7 @@ TEST_CASE_TEMPLATE("each element belongs to one task, which has the bits of the 
 TEST_CASE_TEMPLATE("tasks on up to 16 threads", T, float, double) {
   on_every_level([] {
     for (const Shape &shape : chosen_shapes()) {
-      CAPTURE(shape.name);
+      CAPTURE(std::string(shape.name));
       SplitCall<T> call(shape);
       const std::vector<T> expected = call.whole();
       for (std::size_t threads = 1; threads <= 16; threads += native_or_emulated<std::size_t>(1, 5)) {
@@ -214,7 +218,7 @@ TEST_CASE_TEMPLATE("runs of any tasks in any order", T, float, double) {
   on_every_level([] {
     Random random(7);
     for (const Shape &shape : chosen_shapes()) {
-      CAPTURE(shape.name);
+      CAPTURE(std::string(shape.name));
       SplitCall<T> call(shape);
       const std::vector<T> expected = call.whole();
       for (int round = 0; round < native_or_emulated(6, 2); ++round) {

@@ -89,6 +89,13 @@ class BackwardTasks {
     first_part_ = first % parts_;
     end_part_ = run.end - set * parts_ < parts_ ? run.end - set * parts_ : parts_;
     end_ = set * parts_ + end_part_;
+    // One division of the keys for all sequences: a task then has the same columns of dbias in each.
+    std::size_t longest = 0;
+    for_each_head(
+        [&](const AttentionTile &head) { longest = head.kv_len() > longest ? head.kv_len() : longest; });
+    const Range blocks = part_of(blocks_of(longest));
+    keys_ = {blocks.first * rapt::attention_block,
+             end_part_ == parts_ ? o.kv_len : blocks.end * rapt::attention_block};
   }
   static std::size_t count(const rapt::AttentionCall &call) { return sets(call) * parts(call); }
   // The task after them.
@@ -102,9 +109,10 @@ class BackwardTasks {
     clear_dbias_and_dsinks<A>();
     for_each_head([&](const AttentionTile &head) {
       const KeySums<A> sums(head, workspace);
-      const Range of_dq = part_of(tiles_of(head.all_rows())), of_keys = keys(head);
-      const std::size_t end = has_last_part() ? head.all_keys() : of_keys.end;
-      std::size_t cleared = of_keys.first, finished = of_keys.first;
+      const Range of_dq = part_of(tiles_of(head.all_rows())), written = keys_below(head.all_keys()),
+                  of_keys = keys_below(head.kv_len());
+      const std::size_t end = written.end;
+      std::size_t cleared = written.first, finished = written.first;
       const auto clear_to = [&](std::size_t key) {
         for (; cleared < key && cleared < end; ++cleared) for_dk_and_dv(head, sums, cleared, set_to_zero<A>);
       };
@@ -161,13 +169,10 @@ class BackwardTasks {
 
   // The part of [0, n) that belongs to the tasks.
   Range part_of(std::size_t n) const { return {n * first_part_ / parts_, n * end_part_ / parts_}; }
-  // The visible keys whose gradients belong to the tasks.
-  Range keys(const AttentionTile &head) const {
-    const Range blocks = part_of(blocks_of(head.kv_len()));
-    const std::size_t end = blocks.end * rapt::attention_block;
-    return {blocks.first * rapt::attention_block, end < head.kv_len() ? end : head.kv_len()};
+  // Those of the first `count` keys of a sequence whose gradients belong to the tasks.
+  Range keys_below(std::size_t count) const {
+    return {keys_.first < count ? keys_.first : count, keys_.end < count ? keys_.end : count};
   }
-  bool has_last_part() const { return end_part_ == parts_; }
   // No row of the tile sees a key outside, and no row of later tiles sees a key before. The first and the
   // last key that a row sees grow with its token; {0, 0} is a row that sees none.
   static Range keys_around(const AttentionTile &tile) {
@@ -189,12 +194,10 @@ class BackwardTasks {
     if (first_batch_ == 0) for_each_dsinks<A>(set_to_zero<A>);
     if (!call_.gradients->dbias) return;
     for_each_head([&](const AttentionTile &head) {
-      const Range range = keys(head);
-      const std::size_t end = has_last_part() ? call_.options.kv_len : range.end;
       AttentionTile::Row row{0, head.kv_head() * head.q_heads_per_kv_head()};
       for (std::size_t h = 0; h < head.q_heads_per_kv_head(); ++h, ++row.q_head) {
         for (row.token = 0; row.token < call_.options.q_len; ++row.token) {
-          set_to_zero(head.dbias<A>(row) + range.first, end - range.first);
+          set_to_zero(head.dbias<A>(row) + keys_.first, keys_.end - keys_.first);
         }
       }
     });
@@ -244,6 +247,7 @@ class BackwardTasks {
   bool run_has_all_;
   std::size_t first_batch_, batches_, first_head_, heads_;
   std::size_t first_part_, end_part_, end_;
+  Range keys_;  // of each sequence, whose gradients belong to the tasks
 };
 
 }  // namespace
