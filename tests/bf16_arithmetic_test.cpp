@@ -152,6 +152,36 @@ TEST_CASE("a sum that rounds up to the least normal number") {
   }
 }
 
+// A CPU that flushes before it rounds computes such a tile again: its queries must still be there.
+TEST_CASE("in place, with values that are flushed") {
+  for (const std::size_t queries : {1, 2, 5, 8, 20}) {
+    Random random(8);
+    const Draw normal = [](Random &r) { return r.gaussian(); };
+    Arrays a = draw_arrays(queries, 70, 3, random, normal, normal, normal);
+    for (std::size_t j = 0; j < a.keys; ++j) a.v[3 * j] = BF16(3e-38);
+    rapt_attention_options o = options_of(a);
+    o.out_type = RAPT_BF16;
+    std::vector<unsigned char> workspace = workspace_for(o);
+    const auto run_to = [&](const BF16 *q, BF16 *out) {
+      REQUIRE(rapt_attention(q, a.k.data(), a.v.data(), out, &o, workspace.data(), workspace.size()) ==
+              RAPT_OK);
+      std::vector<std::uint64_t> bits;
+      for (std::size_t i = 0; i < a.q.size(); ++i) bits.push_back(canonical_bits(out[i]));
+      return bits;
+    };
+    const auto expected = [&] {
+      const ForcedIsa scalar("scalar");
+      std::vector<BF16> out(a.q.size());
+      return run_to(a.q.data(), out.data());
+    }();
+    on_every_level([&] {
+      CAPTURE(queries);
+      std::vector<BF16> q = a.q;
+      CHECK(run_to(q.data(), q.data()) == expected);
+    });
+  }
+}
+
 TEST_CASE("the reference moves where a later block is larger by 2^8, and not before") {
   for (const double jump : {7.9, 8.1, 40.0, 200.0}) {
     Random random(3);

@@ -42,9 +42,11 @@ class FewRows {
         scores_{chunk_values_ + most * pitch_, chunk_values_ + most * (pitch_ + block)},
         products_(tile, rows, scores_[1] + most * block) {}
 
+  // As in ManyRows.
+  void load_queries() { products_.load_queries(); }
+
   // Takes in the keys [begin, end), which begin at a chunk.
   [[gnu::flatten]] void run(RowSums<A> &total, std::size_t begin, std::size_t end) {
-    if (!careful_) products_.load_queries();  // out may be q
     some_excluded_ = false;
     take_keys(total, begin, end);
   }

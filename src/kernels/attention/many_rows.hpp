@@ -44,9 +44,10 @@ class ManyRows {
         products_(tile, rows, workspace),
         total_values_(workspace + Products::workspace_length(o_)),
         chunk_values_(total_values_ + o_.v_dim * tile_pitch),
-        scores_(tile, rows, chunk_values_ + o_.v_dim * tile_pitch) {
-    products_.load_queries();
-  }
+        scores_(tile, rows, chunk_values_ + o_.v_dim * tile_pitch) {}
+
+  // Comes before all runs: out may be q, and the first run's results are then where the queries were.
+  void load_queries() { products_.load_queries(); }
 
   // Takes in the keys [begin, end), which begin at a chunk.
   [[gnu::flatten]] void run(RowSums<A> &total, std::size_t begin, std::size_t end) {

@@ -16,6 +16,7 @@ namespace {
 // carefully, if a NaN may come from an excluded key.
 template <class Values, class Compute>
 [[gnu::always_inline]] inline void compute_and_store(Values &values, Compute compute) {
+  values.load_queries();
   bool has_nan = compute();
   if (values.is_doubtful()) [[unlikely]] {
     values.be_exact();
