@@ -1,6 +1,6 @@
 // The gradient of attention over 16-bit elements is that of the widened arrays in f32, whose elements are
-// rounded once: the same bits, for every combination of types. All arrays and the workspace end at guard
-// pages.
+// rounded once: the same bits, for every combination of types, in the default arithmetic of each. All arrays
+// and the workspace end at guard pages.
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -174,7 +174,6 @@ TEST_CASE("every combination of element types") {
       CAPTURE(shape.queries);
       CAPTURE(shape.keys);
       rapt_attention_options o = RAPT_ATTENTION_OPTIONS_INIT;
-      o.arithmetic = RAPT_ARITHMETIC_F32;
       o.q_heads = shape.q_heads;
       o.kv_heads = shape.kv_heads;
       o.q_len = shape.queries;
@@ -199,7 +198,6 @@ TEST_CASE("elements that are not finite") {
     Random random(3);
     const Shape shape{5, 70, 16, 16};
     rapt_attention_options o = RAPT_ATTENTION_OPTIONS_INIT;
-    o.arithmetic = RAPT_ARITHMETIC_F32;
     o.q_heads = shape.q_heads;
     o.kv_heads = shape.kv_heads;
     o.q_len = shape.queries;

@@ -109,6 +109,7 @@ struct Run {
     call.gradients = &gradients;
     rapt_status status = resolve(options, call.options);
     if (status == RAPT_OK) status = read_gradients(given_gradients, o, gradients);
+    if (o.q_type != RAPT_F64) call.options.arithmetic = RAPT_ARITHMETIC_F32;  // that of every gradient
     if (status == RAPT_OK) status = check_pointers(call);
     if (status == RAPT_OK) status = check_lengths(o);
     if (status != RAPT_OK) return status;
