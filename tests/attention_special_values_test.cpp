@@ -303,6 +303,29 @@ TEST_CASE_TEMPLATE("sinks", T, float, double) {
   });
 }
 
+// A row with nothing visible has its sink for a log-sum-exp, whatever the number is.
+TEST_CASE_TEMPLATE("a sink that is not finite, and rows with nothing visible", T, float, double) {
+  on_every_level([] {
+    for (const std::size_t queries : Sizes{3, 12, 40}) {  // few rows, and many
+      for (const T sink : {quiet_nan<T>, infinity<T>, largest<T>}) {
+        CAPTURE(queries);
+        CAPTURE(sink);
+        DenseAttention<T> call(queries, 70, 9, 5);
+        call.hide_all_from(1);
+        call.sinks = {sink};
+        call.run_forward();
+        for (const std::size_t i : Sizes{0, 2}) CHECK(call.row_is_nan(i));
+        if (std::isnan(sink)) {
+          CHECK(call.row_is_nan(1));
+        } else {
+          CHECK(all_plus_zero(call.out_of(1)));
+          CHECK(same_bits(call.lse[1], sink));
+        }
+      }
+    }
+  });
+}
+
 // The weighted sum comes before the division by the sum of weights.
 TEST_CASE_TEMPLATE("values near the largest number", T, float, double) {
   on_every_level([] {

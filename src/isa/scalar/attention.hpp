@@ -89,7 +89,7 @@ class AttentionRow {
     A *lse = tile_.lse<A>(row_);
     const A sink = tile_.sink<A>(row_);
     if (state.max == -infinity && state.sum == 0) {
-      store([](std::size_t) { return A(0); });
+      store([&](std::size_t) { return std::isnan(sink) ? sink : A(0); });
       if (lse) *lse = sink;
       return;
     }

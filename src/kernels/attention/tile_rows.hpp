@@ -168,14 +168,16 @@ class TileRows {
     for (std::size_t r = 0; r < lanes; r += S::width) {
       S::store(sum + r, S::load(total.sum + r));
       S::store(rescale + r, batch(A(1)));
+      S::store(seen + r, batch(A(0)));
     }
     if (tile.options().sinks) take_sinks(tile, total, sum, base);
     if (tile.options().lse) write_lse(tile, total, sum, base);
     for (std::size_t r = 0; r < lanes; r += S::width) {
       const batch zero(A(0));
       // A row that has seen nothing has maximum -inf and sum 0. (The sum of NaN scores is NaN.)
-      const auto some = S::either(S::negate(S::equal(S::load(total.max + r), batch(-infinity))),
-                                  S::negate(S::equal(S::load(total.sum + r), zero)));
+      const auto has_keys = S::either(S::negate(S::equal(S::load(total.max + r), batch(-infinity))),
+                                      S::negate(S::equal(S::load(total.sum + r), zero)));
+      const auto some = S::either(has_keys, S::negate(S::equal(S::load(seen + r), zero)));
       S::store(rescale + r, S::select(some, S::divide(S::load(rescale + r), S::load(sum + r)), zero));
       S::store(seen + r, S::select(some, batch(A(1)), zero));
     }
@@ -232,6 +234,9 @@ class TileRows {
       S::store(rescale + r, S::select(without, one, to_weight));
       S::store(sum + r, S::select(without, before, S::fma(before, to_weight, added)));
       S::store(base + r, top);
+      // A sink of NaN is seen by a row without keys too.
+      const batch as_is = S::load(sink_as_is + r);
+      S::store(seen + r, S::select(S::unordered(as_is, as_is), one, batch(A(0))));
     }
   }
 
