@@ -94,6 +94,21 @@ TEST_CASE_TEMPLATE("options", T, float, double) {
   }
 }
 
+// The last rows of a tile see nothing, and the rows before them do.
+TEST_CASE_TEMPLATE("rows behind the last key", T, float, double) {
+  if (!measurable<T>) return;
+  const ForcedIsa forced("scalar");
+  WorstErrors worst;
+  for (const AttentionShape &shape : {AttentionShape{10, 4, 3, 2}, {150, 70, 5, 3, 2, 1}}) {
+    Random random(shape.queries);
+    oracle::Attention<T> a = normal_attention<T>(shape, random);
+    a.causal = oracle::Causal::offset;  // of 0: top left
+    a.window_left = 1;
+    measure(a, normal_dout(a, random), worst);
+  }
+  worst.print<T>("rows behind the last key");
+}
+
 // Differences of the output are the truth.
 TEST_CASE("central differences") {
   for_each_usable_isa([](const std::string &isa) {

@@ -6,6 +6,7 @@
 
 #include "oracle/attention.hpp"
 #include "support/attention_call.hpp"
+#include "support/attention_memory.hpp"
 #include "support/isa.hpp"
 #include "support/public_api.hpp"
 #include "support/random.hpp"
@@ -97,7 +98,7 @@ rapt_attention_options options_of(const oracle::Attention<T> &a) {
   if (!a.query_scales.empty()) o.query_scales = a.query_scales.data();
   if (!a.bias.empty()) o.bias = a.bias.data();
   if (a.bias_repeats.batch) o.bias_strides = {RAPT_REPEAT, RAPT_REPEAT, RAPT_REPEAT};
-  if (a.causal == oracle::Causal::bottom_right) o.causal = RAPT_CAUSAL_BOTTOM_RIGHT;
+  set_visibility(a, o);
   return o;
 }
 
