@@ -279,11 +279,6 @@ TEST_CASE_TEMPLATE("options must not overlap an output", T, float, double) {
       return ChangedCall<Call<T>>{name, f, RAPT_BAD_OVERLAP, [=](auto &call) { set(call, call.at[o]); }};
     };
     expect_statuses<Call<T>>({
-        row("bias",
-            [](auto &call, T *memory) {
-              call.at[bias] = memory;
-              call.options.bias_strides = repeated;
-            }),
         row("query_scales",
             [](auto &call, T *memory) {
               call.options.query_scales = memory + 3;
@@ -291,11 +286,20 @@ TEST_CASE_TEMPLATE("options must not overlap an output", T, float, double) {
             }),
         row("alibi_slopes", [](auto &call, T *memory) { call.options.alibi_slopes = memory + 2; }),
         row("sinks", [](auto &call, T *memory) { call.at[sinks] = memory + 1; }),
-        row("mask",
-            [](auto &call, T *memory) {
-              call.options.mask = reinterpret_cast<const std::uint8_t *>(memory) + 9;
-              call.options.mask_strides = repeated;
-            }),
+    });
+    // The merge reads neither.
+    const auto by_key = [&, o = output](const char *name, auto &&set) {
+      const auto change = [=](auto &call) { set(call, call.at[o]); };
+      expect_status<Call<T>>(name, functions & ~unsigned{merge}, RAPT_BAD_OVERLAP, change);
+      expect_status<Call<T>>(name, functions & merge, RAPT_OK, change);
+    };
+    by_key("bias", [](auto &call, T *memory) {
+      call.at[bias] = memory;
+      call.options.bias_strides = repeated;
+    });
+    by_key("mask", [](auto &call, T *memory) {
+      call.options.mask = reinterpret_cast<const std::uint8_t *>(memory) + 9;
+      call.options.mask_strides = repeated;
     });
   }
   const auto row = [](const char *name, const std::int32_t *rapt_attention_options::*option) {

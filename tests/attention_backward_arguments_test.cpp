@@ -16,7 +16,7 @@ TEST_CASE_TEMPLATE("gradients", T, float, double) {
       {"dsinks without sinks", backwards, RAPT_BAD_DSINKS, [](auto &call) { call.give({dsinks}); }},
       {"null", backwards, RAPT_BAD_GRADIENTS, [](auto &call) { call.given_gradients = nullptr; }},
   });
-  expect_option_sizes(backwards, &Call<T>::later_gradients, RAPT_BAD_GRADIENTS);
+  expect_option_sizes(backwards, &Call<T>::gradients, {168 /* 0.2 */}, RAPT_BAD_GRADIENTS);
 }
 
 TEST_CASE_TEMPLATE("the queries answer with the same statuses", T, float, double) {
@@ -106,6 +106,18 @@ TEST_CASE_TEMPLATE("tasks", T, float, double) {
   }
 }
 
+namespace {
+
+// The last sequence has 7 keys, and dq lies so many elements behind the begin of `array`.
+constexpr std::size_t last_end = k_size - (kv_len - 7) * qk_dim;
+template <class T>
+void short_last(Call<T> &call, Array array, std::size_t elements) {
+  call.options.kv_lengths = call.keep({30, 7});
+  call.at[dq] = call.memory[array].data() + elements;
+}
+
+}  // namespace
+
 TEST_CASE_TEMPLATE("overlaps", T, float, double) {
   const auto with_all = [](auto &call) { call.give_all(); };
   // No gradient in place of an input or of another gradient, exactly or in part.
@@ -138,6 +150,12 @@ TEST_CASE_TEMPLATE("overlaps", T, float, double) {
        }},
       {"mask", backwards, RAPT_BAD_OVERLAP,
        [](auto &call) { call.options.mask = reinterpret_cast<const std::uint8_t *>(call.at[dv]) + 9; }},
+      // Of k a call reads what lengths leave, and of dk it writes everything.
+      {"dq behind the last key", backwards, RAPT_OK, [](auto &call) { short_last(call, k, last_end); }},
+      {"dq in the last key", backwards, RAPT_BAD_OVERLAP,
+       [](auto &call) { short_last(call, k, last_end - 1); }},
+      {"dq in dk", backwards, RAPT_BAD_OVERLAP, [](auto &call) { short_last(call, dk, last_end); }},
+      {"dq behind dk", backwards, RAPT_OK, [](auto &call) { short_last(call, dk, k_size); }},
       {"behind each other", backwards, RAPT_OK,
        [](auto &call) {
          call.at[dv] = call.memory[dk].data();

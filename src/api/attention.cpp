@@ -26,27 +26,24 @@ struct Counts {
   }
 };
 
-rapt_status check_arrays(AttentionCall &call, std::size_t partials_bytes) {
+rapt_status check_arrays(AttentionCall &call, std::size_t partials_bytes, Strided workspace) {
   Arrays arrays(call);
   const rapt_attention_options &o = call.options;
   rapt_status status = arrays.resolve_common();
   if (status != RAPT_OK) return status;
   Arrays::Inputs in = arrays.inputs();
-  if (!Arrays::measure(in)) return RAPT_BAD_SIZE;
+  Strided partials(call.partials, partials_bytes, 1);
+  if (!Arrays::measure(in) || !partials.measure() || !workspace.measure()) return RAPT_BAD_SIZE;
   if (call.stage == AttentionStage::partial) {
-    Strided partials(call.partials, {0, 0, 0}, 1, 1, 1, partials_bytes, 1);
-    return arrays.check_output(in, partials, RAPT_BAD_SIZE);
+    status = arrays.check_overlap(in, partials);
+    return status == RAPT_OK ? arrays.check_workspace(in, workspace, {&partials}) : status;
   }
-  Strided out = arrays.elements(o.out_type, call.out, o.out_strides, arrays.queries(o.v_dim));
-  Strided lse = arrays.numbers(o.lse, o.lse_strides, arrays.queries(1));
+  Strided out = arrays.of_queries(call.out, o.out_strides, o.v_dim, size_of(o.out_type)), lse = arrays.lse();
   status = arrays.check_output(in, out, RAPT_BAD_OUT_STRIDES, true);
   if (status == RAPT_OK) status = arrays.check_output(in, lse, RAPT_BAD_LSE_STRIDES);
   if (status != RAPT_OK) return status;
-  if (lse.overlaps(out) || Arrays::overlaps(out, call.partials, partials_bytes) ||
-      Arrays::overlaps(lse, call.partials, partials_bytes)) {
-    return RAPT_BAD_OVERLAP;
-  }
-  return RAPT_OK;
+  if (lse.overlaps(out) || out.overlaps(partials) || lse.overlaps(partials)) return RAPT_BAD_OVERLAP;
+  return arrays.check_workspace(in, workspace, {&out, &lse, &partials});
 }
 
 rapt_status check_pointers(const AttentionCall &call) {
@@ -82,7 +79,8 @@ struct Run {
     if (!tasks.fit(counts.tasks)) return RAPT_BAD_TASKS;
     if (!workspace.holds(attention_workspace_length, o)) return RAPT_BAD_WORKSPACE;
     if (o.q_len == 0) return RAPT_OK;
-    status = check_arrays(call, counts.partials * number_size(o));
+    status =
+        check_arrays(call, counts.partials * number_size(o), workspace.memory(attention_workspace_length, o));
     if (status != RAPT_OK || tasks.first == tasks.last) return status;
     run_tasks(call, tasks, workspace);
     return RAPT_OK;
@@ -123,7 +121,7 @@ rapt_status check_and_pack_keys(const void *k, std::ptrdiff_t token_stride, std:
   rapt_strides strides{0, 0, token_stride};
   const rapt_status bad_stride = resolve_strides(strides, dims, MayRepeat::yes, RAPT_BAD_K_STRIDES);
   if (bad_stride != RAPT_OK) return bad_stride;
-  Strided keys(k, strides, 1, 1, tokens, o.qk_dim, size);
+  Strided keys(k, strides, Reach::of_all(1, tokens), 1, o.qk_dim, o.qk_dim, size);
   if (!keys.measure()) return RAPT_BAD_SIZE;
   if (keys.overlaps(packed, bytes)) return RAPT_BAD_OVERLAP;
   const auto pack = [&]<class E>(const E *keys, E *to) {

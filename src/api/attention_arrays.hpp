@@ -1,4 +1,5 @@
-// The arrays of a call of attention as memory: resolves strides, measures extents, refuses overlap.
+// The arrays of a call of attention as memory: resolves strides, measures what is read and written, refuses
+// overlap. Nothing past a sequence's length counts: such memory may be anybody's.
 #pragma once
 
 #include <cstddef>
@@ -16,40 +17,46 @@ class Arrays {
   // The lengths, offsets and pages of `call` are checked.
   explicit Arrays(AttentionCall &call)
       : call_(call), o_(call.options), number_size_(o_.q_type == RAPT_F64 ? sizeof(double) : sizeof(float)) {
-    queries_.tokens = o_.q_offsets ? static_cast<std::size_t>(o_.q_offsets[o_.batch]) : o_.q_len;
-    queries_.batch = o_.q_offsets ? 1 : o_.batch;
-    keys_.tokens = o_.kv_offsets    ? static_cast<std::size_t>(o_.kv_offsets[o_.batch])
-                   : o_.block_table ? o_.page_size
-                                    : o_.kv_len;
-    keys_.batch = o_.kv_offsets ? 1 : o_.batch;
-    if (o_.block_table) {
-      keys_.batch = 0;
-      for_each_page(o_, [&](std::int32_t page) {
-        if (static_cast<std::size_t>(page) >= keys_.batch) keys_.batch = static_cast<std::size_t>(page) + 1;
-        return true;
-      });
+    queries_ = tokens_of(o_.q_offsets, o_.q_len);
+    keys_ = o_.block_table ? Reach::of_all(0, o_.page_size) : tokens_of(o_.kv_offsets, o_.kv_len);
+    for (std::size_t b = 0; b < o_.batch; ++b) {
+      const std::size_t queries = tokens_of_sequence(o_.q_offsets, o_.q_len, b);
+      const std::size_t keys = o_.kv_lengths ? static_cast<std::size_t>(o_.kv_lengths[b])
+                                             : tokens_of_sequence(o_.kv_offsets, o_.kv_len, b);
+      rows_.take(b, queries);
+      if (o_.block_table) take_pages(b, keys, queries > 0);
+      if (queries == 0 || keys == 0) continue;
+      rows_with_keys_.take(b, queries);
+      columns_of_last_ = keys;
+      if (keys > columns_) columns_ = keys;
+      if (o_.kv_offsets) {
+        take_packed(b, keys);
+      } else if (!o_.block_table) {
+        read_keys_.take(b, keys);
+      }
     }
   }
 
+  // The shapes that strides are resolved for.
   Dims queries(std::size_t row) const {
-    return {queries_.batch, o_.q_heads, queries_.tokens, row, o_.q_offsets == nullptr};
+    return {queries_.end, o_.q_heads, queries_.first_token + queries_.tokens, row, o_.q_offsets == nullptr};
   }
   Dims keys(std::size_t row) const {
-    return {keys_.batch, o_.kv_heads, keys_.tokens, row, o_.kv_offsets == nullptr};
+    return {keys_.end, o_.kv_heads, keys_.first_token + keys_.tokens, row, o_.kv_offsets == nullptr};
   }
 
   // The strides of the tensors that forward and backward calls share.
   rapt_status resolve_common() {
-    // Packed keys: per head one row of whole blocks.
-    k_dims_ = keys(o_.qk_dim);
+    Dims k_dims = keys(o_.qk_dim);
     if (o_.packed_keys) {
-      const std::size_t blocks = keys_.tokens / attention_block + (keys_.tokens % attention_block != 0);
-      if (__builtin_mul_overflow(blocks, attention_block * o_.qk_dim, &k_dims_.row)) return RAPT_BAD_SIZE;
-      k_dims_.tokens = 1;
-      k_dims_.has_tokens = false;
+      if (__builtin_mul_overflow(blocks_of(keys_.tokens), attention_block * o_.qk_dim, &k_dims.row)) {
+        return RAPT_BAD_SIZE;
+      }
+      k_dims.tokens = 1;
+      k_dims.has_tokens = false;
     }
     rapt_status status = input(o_.q_strides, queries(o_.qk_dim), RAPT_BAD_Q_STRIDES);
-    if (status == RAPT_OK) status = input(o_.k_strides, k_dims_, RAPT_BAD_K_STRIDES);
+    if (status == RAPT_OK) status = input(o_.k_strides, k_dims, RAPT_BAD_K_STRIDES);
     if (status == RAPT_OK) status = input(o_.v_strides, keys(o_.v_dim), RAPT_BAD_V_STRIDES);
     if (status == RAPT_OK) status = output(o_.out_strides, queries(o_.v_dim), RAPT_BAD_OUT_STRIDES);
     if (status == RAPT_OK) status = resolve_kv_scales();
@@ -76,34 +83,45 @@ class Arrays {
     return resolve_strides(strides, dims, MayRepeat::no, bad);
   }
 
-  // A null array covers nothing.
-  Strided memory(const void *data, const rapt_strides &strides, Dims dims, std::size_t size) const {
-    if (!data) dims.batch = 0;
-    return {data, strides, dims.batch, dims.heads, dims.tokens, dims.row, size};
+  // In the shape of all queries, of all keys, and of dbias. A null array covers nothing.
+  Strided of_queries(const void *data, const rapt_strides &strides, std::size_t row, std::size_t size) const {
+    return {data, strides, queries_, o_.q_heads, row, row, size};
   }
-  Strided elements(rapt_type type, const void *data, const rapt_strides &strides, const Dims &dims) const {
-    return memory(data, strides, dims, size_of(type));
+  Strided of_keys(const void *data, const rapt_strides &strides, std::size_t row, std::size_t size) const {
+    return {data, strides, keys_, o_.kv_heads, row, row, size};
   }
-  // Of the arithmetic type.
-  Strided numbers(const void *data, const rapt_strides &strides, const Dims &dims) const {
-    return memory(data, strides, dims, number_size_);
+  Strided of_bias(const void *data) const {
+    return {data,      o_.bias_strides, Reach::of_all(o_.batch, o_.q_len), o_.q_heads, o_.kv_len,
+            o_.kv_len, number_size_};
   }
-  // bias, mask and query scales keep their batch dimension for packed sequences.
-  Dims own(std::size_t row) const { return {o_.batch, o_.q_heads, o_.q_len, row}; }
+  Strided lse() const { return of_queries(o_.lse, o_.lse_strides, 1, number_size_); }
 
-  // The tensors that a call reads.
+  // What a call reads of the tensors.
   struct Inputs {
     Strided q, k, v, bias, mask, scales, k_scales, v_scales;
   };
   Inputs inputs() const {
-    return {elements(o_.q_type, call_.q, o_.q_strides, queries(o_.qk_dim)),
-            elements(o_.kv_type, call_.k, o_.k_strides, k_dims_),
-            elements(o_.kv_type, call_.v, o_.v_strides, keys(o_.v_dim)),
-            numbers(o_.bias, o_.bias_strides, own(o_.kv_len)),
-            memory(o_.mask, o_.mask_strides, own(o_.kv_len), 1),
-            numbers(o_.query_scales, o_.query_scale_strides, own(1)),
-            kv_scales(o_.k_scales, call_.k_scale_strides, o_.qk_dim),
-            kv_scales(o_.v_scales, call_.v_scale_strides, o_.v_dim)};
+    const bool reads_keys = call_.stage != AttentionStage::merge;
+    const auto columns = [&](const void *data, const rapt_strides &strides, std::size_t size) {
+      return Strided(reads_keys ? data : nullptr, strides, rows_with_keys_, o_.q_heads, columns_,
+                     columns_of_last_, size);
+    };
+    const auto tokens = [&](const void *data, const rapt_strides &strides, std::size_t row,
+                            std::size_t size) {
+      return Strided(reads_keys ? data : nullptr, strides, read_keys_, o_.kv_heads, row, row, size);
+    };
+    const auto scales = [&](const float *data, const rapt_strides &strides, std::size_t dim) {
+      return tokens(data, strides, dim / scale_group_of(o_, dim), sizeof(float));
+    };
+    const std::size_t kv_size = size_of(o_.kv_type);
+    return {of_queries(call_.q, o_.q_strides, o_.qk_dim, size_of(o_.q_type)),
+            o_.packed_keys ? packed_keys() : tokens(call_.k, o_.k_strides, o_.qk_dim, kv_size),
+            tokens(call_.v, o_.v_strides, o_.v_dim, kv_size),
+            columns(o_.bias, o_.bias_strides, number_size_),
+            columns(o_.mask, o_.mask_strides, 1),
+            {o_.query_scales, o_.query_scale_strides, rows_, o_.q_heads, 1, 1, number_size_},
+            scales(o_.k_scales, call_.k_scale_strides, o_.qk_dim),
+            scales(o_.v_scales, call_.v_scale_strides, o_.v_dim)};
   }
   static bool measure(Inputs &in) {
     for (Strided *tensor :
@@ -127,40 +145,80 @@ class Arrays {
     }
     const struct {
       const void *data;
-      std::size_t bytes;
-    } arrays[] = {{o_.alibi_slopes, o_.q_heads * number_size_},
-                  {o_.sinks, o_.q_heads * number_size_},
-                  {o_.kv_lengths, o_.batch * sizeof(std::int32_t)},
-                  {o_.q_offsets, (o_.batch + 1) * sizeof(std::int32_t)},
-                  {o_.kv_offsets, (o_.batch + 1) * sizeof(std::int32_t)},
-                  {o_.block_table, o_.batch * o_.block_table_stride * sizeof(std::int32_t)}};
+      std::size_t count, size;
+    } arrays[] = {{o_.alibi_slopes, o_.q_heads, number_size_},
+                  {o_.sinks, o_.q_heads, number_size_},
+                  {o_.kv_lengths, o_.batch, sizeof(std::int32_t)},
+                  {o_.q_offsets, o_.batch + 1, sizeof(std::int32_t)},
+                  {o_.kv_offsets, o_.batch + 1, sizeof(std::int32_t)},
+                  {o_.block_table, end_of_table_, sizeof(std::int32_t)}};
     for (const auto &array : arrays) {
-      if (overlaps(output, array.data, array.bytes)) return RAPT_BAD_OVERLAP;
+      if (array.data && output.overlaps(array.data, array.count * array.size)) return RAPT_BAD_OVERLAP;
     }
     return RAPT_OK;
   }
-  static bool overlaps(const Strided &output, const void *data, std::size_t bytes) {
-    return data && output.overlaps(data, bytes);
+  // The workspace is apart from what is read, and from `others`.
+  rapt_status check_workspace(const Inputs &in, const Strided &workspace,
+                              std::initializer_list<const Strided *> others) const {
+    for (const Strided *other : others) {
+      if (workspace.overlaps(*other)) return RAPT_BAD_WORKSPACE;
+    }
+    return check_overlap(in, workspace) == RAPT_OK ? RAPT_OK : RAPT_BAD_WORKSPACE;
   }
 
  private:
+  static std::size_t tokens_of_sequence(const std::int32_t *offsets, std::size_t len, std::size_t b) {
+    return offsets ? static_cast<std::size_t>(offsets[b + 1] - offsets[b]) : len;
+  }
+  // Those of packed sequences are one item.
+  Reach tokens_of(const std::int32_t *offsets, std::size_t len) const {
+    if (!offsets) return Reach::of_all(o_.batch, len);
+    const auto first = static_cast<std::size_t>(offsets[0]);
+    return Reach::of_all(1, static_cast<std::size_t>(offsets[o_.batch]) - first, first);
+  }
+  void take_packed(std::size_t b, std::size_t keys) {
+    const auto first = static_cast<std::size_t>(o_.kv_offsets[b]);
+    if (read_keys_.tokens == 0) read_keys_ = Reach::of_all(1, 0, first);
+    read_keys_.tokens = read_keys_.tokens_of_last = first + keys - read_keys_.first_token;
+  }
+  // Pages of a sequence without queries only count for strides. The table has been checked.
+  void take_pages(std::size_t b, std::size_t keys, bool are_read) {
+    const std::size_t begin = b * o_.block_table_stride;
+    for (std::size_t i = 0; i * o_.page_size < keys; ++i) {
+      const auto page = static_cast<std::size_t>(o_.block_table[begin + i]);
+      const std::size_t left = keys - i * o_.page_size;
+      if (page >= keys_.end) keys_.end = page + 1;
+      if (are_read) read_keys_.take(page, left < o_.page_size ? left : o_.page_size);
+      end_of_table_ = begin + i + 1;
+    }
+  }
+
+  static std::size_t blocks_of(std::size_t tokens) {
+    return tokens / attention_block + (tokens % attention_block != 0);
+  }
+  // Per head one row, whose blocks are read as a whole.
+  Strided packed_keys() const {
+    Reach reach = read_keys_;
+    const auto row = [&](std::size_t tokens) { return blocks_of(tokens) * attention_block * o_.qk_dim; };
+    const std::size_t most = row(reach.tokens), last = row(reach.tokens_of_last);
+    if (reach.tokens > 0) reach.tokens = reach.tokens_of_last = 1;
+    return {call_.k, o_.k_strides, reach, o_.kv_heads, most, last, size_of(o_.kv_type)};
+  }
+
   // False if a stride is no multiple of `count`.
   static bool divide(const rapt_strides &strides, std::size_t count, rapt_strides &quotient) {
     const auto divisor = static_cast<std::ptrdiff_t>(count);
     quotient = {strides.batch / divisor, strides.head / divisor, strides.token / divisor};
     return strides.batch % divisor == 0 && strides.head % divisor == 0 && strides.token % divisor == 0;
   }
-  Strided kv_scales(const float *data, const rapt_strides &strides, std::size_t dim) const {
-    return memory(data, strides, keys(dim / scale_group_of(o_, dim)), sizeof(float));
-  }
-
   AttentionCall &call_;
   rapt_attention_options &o_;
   std::size_t number_size_;
-  struct {
-    std::size_t batch, tokens;
-  } queries_, keys_;
-  Dims k_dims_{};
+  Reach queries_, keys_;                           // in the tensors
+  Reach read_keys_;                                // of sequences with queries
+  Reach rows_, rows_with_keys_;                    // of query scales, and of bias and mask, by sequence
+  std::size_t columns_ = 0, columns_of_last_ = 0;  // of bias and mask: the most, and the last sequence's
+  std::size_t end_of_table_ = 0;
 };
 
 }  // namespace

@@ -62,7 +62,7 @@ rapt_status check_outputs_are_apart(Tensors outputs, Tensors inputs) {
   return RAPT_OK;
 }
 
-rapt_status check_arrays(AttentionCall &call, rapt_attention_gradients &g) {
+rapt_status check_arrays(AttentionCall &call, rapt_attention_gradients &g, Strided workspace) {
   Arrays arrays(call);
   const rapt_attention_options &o = call.options;
   const Dims q_dims = arrays.queries(o.qk_dim), out_dims = arrays.queries(o.v_dim);
@@ -74,26 +74,30 @@ rapt_status check_arrays(AttentionCall &call, rapt_attention_gradients &g) {
   if (status == RAPT_OK) status = Arrays::output(g.dv_strides, v_dims, RAPT_BAD_DV_STRIDES);
   if (status != RAPT_OK) return status;
   Arrays::Inputs in = arrays.inputs();
-  Strided out = arrays.elements(o.out_type, g.out, o.out_strides, out_dims);
-  Strided lse = arrays.numbers(o.lse, o.lse_strides, arrays.queries(1));
-  Strided dout = arrays.elements(o.out_type, g.dout, g.dout_strides, out_dims);
-  if (!Arrays::measure(in) || !out.measure() || !lse.measure() || !dout.measure()) return RAPT_BAD_SIZE;
+  Strided out = arrays.of_queries(g.out, o.out_strides, o.v_dim, size_of(o.out_type)), lse = arrays.lse();
+  Strided dout = arrays.of_queries(g.dout, g.dout_strides, o.v_dim, size_of(o.out_type));
+  if (!Arrays::measure(in) || !out.measure() || !lse.measure() || !dout.measure() || !workspace.measure()) {
+    return RAPT_BAD_SIZE;
+  }
 
-  Strided dbias = arrays.numbers(g.dbias, o.bias_strides, arrays.own(o.kv_len));
-  Strided dsinks = arrays.numbers(g.dsinks, {0, 0, 0}, {1, 1, 1, o.q_heads});
+  Strided dbias = arrays.of_bias(g.dbias), dsinks(g.dsinks, o.q_heads, number_size(o));
   const bool is_default = g.type == RAPT_TYPE_DEFAULT;
-  const rapt_type dq_type = is_default ? o.q_type : g.type, dkv_type = is_default ? o.kv_type : g.type;
-  Strided dq = arrays.elements(dq_type, g.dq, g.dq_strides, q_dims);
-  Strided dk = arrays.elements(dkv_type, g.dk, g.dk_strides, k_dims);
-  Strided dv = arrays.elements(dkv_type, g.dv, g.dv_strides, v_dims);
+  const std::size_t dq_size = size_of(is_default ? o.q_type : g.type),
+                    dkv_size = size_of(is_default ? o.kv_type : g.type);
+  Strided dq = arrays.of_queries(g.dq, g.dq_strides, o.qk_dim, dq_size);
+  Strided dk = arrays.of_keys(g.dk, g.dk_strides, o.qk_dim, dkv_size);
+  Strided dv = arrays.of_keys(g.dv, g.dv_strides, o.v_dim, dkv_size);
   if (!dbias.measure() || !dbias.rows_are_apart_or_same()) return RAPT_BAD_DBIAS;
   status = arrays.check_overlap(in, dbias);
   if (status == RAPT_OK) status = arrays.check_output(in, dsinks, RAPT_BAD_SIZE);
   if (status == RAPT_OK) status = arrays.check_output(in, dq, RAPT_BAD_DQ_STRIDES);
   if (status == RAPT_OK) status = arrays.check_output(in, dk, RAPT_BAD_DK_STRIDES);
   if (status == RAPT_OK) status = arrays.check_output(in, dv, RAPT_BAD_DV_STRIDES);
+  if (status == RAPT_OK) {
+    status = check_outputs_are_apart({&dq, &dk, &dv, &dbias, &dsinks}, {&out, &lse, &dout});
+  }
   if (status != RAPT_OK) return status;
-  return check_outputs_are_apart({&dq, &dk, &dv, &dbias, &dsinks}, {&out, &lse, &dout});
+  return arrays.check_workspace(in, workspace, {&dq, &dk, &dv, &dbias, &dsinks, &out, &lse, &dout});
 }
 
 struct Run {
@@ -115,7 +119,7 @@ struct Run {
     if (status != RAPT_OK) return status;
     if (!tasks.fit(BackwardTasks::count(call))) return RAPT_BAD_TASKS;
     if (!workspace.holds(backward_workspace_length, o)) return RAPT_BAD_WORKSPACE;
-    status = check_arrays(call, gradients);
+    status = check_arrays(call, gradients, workspace.memory(backward_workspace_length, o));
     if (status != RAPT_OK || tasks.first == tasks.last) return status;
     run_tasks(call, tasks, workspace);
     return RAPT_OK;

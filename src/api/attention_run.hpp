@@ -6,6 +6,7 @@
 
 #include "api/attention_options.hpp"
 #include "api/floating_point.hpp"
+#include "api/strided.hpp"
 #include "call/attention_workspace.hpp"
 #include "dispatch/dispatch.hpp"
 
@@ -43,6 +44,10 @@ struct Workspace {
 
   bool holds(WorkspaceLength length, const rapt_attention_options &o) const {
     return data && size >= workspace_bytes(length, o);
+  }
+  // What a call may write.
+  Strided memory(WorkspaceLength length, const rapt_attention_options &o) const {
+    return {data, workspace_bytes(length, o), 1};
   }
   void *aligned() const {
     const auto address = reinterpret_cast<std::uintptr_t>(data);

@@ -1,4 +1,4 @@
-// Tensors with a stride for each dimension except the innermost, as memory.
+// Tensors with a stride for each dimension except the innermost, as the memory that a call reads or writes.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +9,42 @@
 
 namespace rapt {
 
-// [batch][heads][tokens][row]. resolve_strides() has made the strides: none is negative.
+// What a call reads or writes of a tensor: items of some tokens each. An item is a sequence or a page.
+struct Reach {
+  std::size_t first = 0, end = 0;  // the items
+  std::size_t first_token = 0;     // of every item
+  std::size_t tokens = 0,
+              tokens_of_last = 0;  // from there on: the most of an item, and those of the last one
+
+  static Reach of_all(std::size_t items, std::size_t tokens, std::size_t first_token = 0) {
+    return {0, items, first_token, tokens, tokens};
+  }
+  void take(std::size_t item, std::size_t count) {
+    if (count == 0) return;
+    if (tokens == 0 || item < first) first = item;
+    if (item >= end) tokens_of_last = 0;
+    if (item >= end) end = item + 1;
+    if (item + 1 == end && count > tokens_of_last) tokens_of_last = count;
+    if (count > tokens) tokens = count;
+  }
+};
+
+// [items][heads][tokens][row]. resolve_strides() has made the strides: none is negative.
 class Strided {
  public:
-  Strided(const void *data, const rapt_strides &strides, std::size_t batch, std::size_t heads,
-          std::size_t tokens, std::size_t row, std::size_t element_size)
-      : dims_{{strides.batch, batch}, {strides.head, heads}, {strides.token, tokens}},
-        first_(reinterpret_cast<std::uintptr_t>(data)),
+  Strided(const void *data, const rapt_strides &strides, const Reach &reach, std::size_t heads,
+          std::size_t row, std::size_t row_of_last, std::size_t element_size)
+      : dims_{{strides.batch, reach.end - reach.first}, {strides.head, heads}, {strides.token, reach.tokens}},
+        skipped_{{strides.batch, reach.first}, {strides.token, reach.first_token}},
+        data_(reinterpret_cast<std::uintptr_t>(data)),
         row_(row),
+        missing_tokens_(reach.tokens - reach.tokens_of_last),
+        missing_in_row_(row - row_of_last),
         element_size_(element_size),
-        is_empty_(batch == 0 || heads == 0 || tokens == 0 || row == 0) {}
+        is_empty_(!data || reach.end == reach.first || heads == 0 || reach.tokens == 0 || row == 0) {}
+  // A row.
+  Strided(const void *data, std::size_t row, std::size_t element_size)
+      : Strided(data, {0, 0, 0}, Reach::of_all(1, 1), 1, row, row, element_size) {}
 
   // No two rows share an element: every dimension steps over all dimensions of smaller stride. This refuses
   // some interleaved rows that share none. measure() was true.
@@ -26,20 +52,31 @@ class Strided {
   // As above, except that strides of 0 may make several rows one.
   bool rows_are_apart_or_same() const { return rows_are_apart(true); }
 
-  // The bytes from the first element to the end of the last; false if they do not fit a ptrdiff_t.
+  // Finds the bytes from the first element to the end of the last; false if an offset in them does not fit a
+  // ptrdiff_t.
   bool measure() {
     bytes_ = 0;
     if (is_empty_) return true;
-    std::size_t elements = row_;
-    for (const Dim &dim : dims_) {
-      std::size_t extent;
-      if (dim.count <= 1) continue;
-      if (__builtin_mul_overflow(static_cast<std::size_t>(dim.stride), dim.count - 1, &extent) ||
-          __builtin_add_overflow(elements, extent, &elements)) {
-        return false;
-      }
+    std::size_t skipped = 0, elements = row_, end;
+    for (const Dim &dim : skipped_) {
+      if (!add(dim.stride, dim.count, skipped)) return false;
     }
-    return !__builtin_mul_overflow(elements, element_size_, &bytes_) && bytes_ <= std::size_t{PTRDIFF_MAX};
+    for (const Dim &dim : dims_) {
+      if (!add(dim.stride, dim.count - 1, elements)) return false;
+    }
+    if (__builtin_add_overflow(skipped, elements, &end) || __builtin_mul_overflow(end, element_size_, &end) ||
+        end > std::size_t{PTRDIFF_MAX}) {
+      return false;
+    }
+    // The last item may be shorter than others. Then the end is its own, or that of the item before it.
+    const Dim &items = dims_[0], &tokens = dims_[2];
+    std::size_t missing = missing_in_row_ + missing_tokens_ * static_cast<std::size_t>(tokens.stride);
+    if (items.count > 1 && missing > static_cast<std::size_t>(items.stride)) {
+      missing = static_cast<std::size_t>(items.stride);
+    }
+    first_ = data_ + skipped * element_size_;
+    bytes_ = (elements - missing) * element_size_;
+    return true;
   }
 
   bool overlaps(const void *data, std::size_t bytes) const {
@@ -96,6 +133,13 @@ class Strided {
     std::size_t count;
   };
 
+  // False if the sum overflows.
+  static bool add(std::ptrdiff_t stride, std::size_t steps, std::size_t &sum) {
+    std::size_t extent;
+    return !__builtin_mul_overflow(static_cast<std::size_t>(stride), steps, &extent) &&
+           !__builtin_add_overflow(sum, extent, &sum);
+  }
+
   bool is_apart_within(std::size_t pitch, const Strided &other) const {
     std::size_t width, other_width;
     if (!width_within(pitch, width) || !other.width_within(pitch, other_width)) return false;
@@ -114,9 +158,12 @@ class Strided {
     return width <= pitch;
   }
 
-  Dim dims_[3];  // batch, head, token
-  std::uintptr_t first_;
-  std::size_t row_, element_size_, bytes_ = 0;
+  Dim dims_[3];     // item, head, token
+  Dim skipped_[2];  // items and tokens before the first
+  std::uintptr_t data_, first_ = 0;
+  std::size_t row_;
+  std::size_t missing_tokens_, missing_in_row_;  // of the last item
+  std::size_t element_size_, bytes_ = 0;
   bool is_empty_;
 };
 
