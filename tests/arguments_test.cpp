@@ -1,6 +1,7 @@
 // A bad argument of the softmax functions gives the status that names it, and nothing is written.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -8,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "api/read_options.hpp"
 #include "support/effort.hpp"
+#include "support/guarded_slot.hpp"
 #include "support/option_statuses.hpp"
 #include "support/public_api.hpp"
 
@@ -41,8 +44,7 @@ struct Call {
   T *x = x_memory.data(), *dy = dy_memory.data(), *y = y_memory.data();
   std::ptrdiff_t x_stride = stride, dy_stride = stride, y_stride = stride;
   std::size_t row_count = rows, col_count = cols;
-  Later<rapt_softmax_options> later{RAPT_SOFTMAX_OPTIONS_INIT};
-  rapt_softmax_options &options = later.known;
+  rapt_softmax_options options = RAPT_SOFTMAX_OPTIONS_INIT;
   T scale = 1;
 
   explicit Call(unsigned called) : function(called) {}
@@ -141,10 +143,49 @@ TEST_CASE_TEMPLATE("sizes that no memory has", T, float, double) {
 TEST_CASE_TEMPLATE("options that attention has too", T, float, double) {
   expect_scale_and_softcap<Call<T>>(with_options);
   expect_causality<Call<T>>(with_options);
-  expect_option_sizes(with_options, &Call<T>::later, RAPT_BAD_OPTIONS_SIZE);
+  expect_option_sizes(with_options, &Call<T>::options, {96 /* 0.2 */}, RAPT_BAD_OPTIONS_SIZE);
   using Limits = std::numeric_limits<T>;
   for (const T bad : {Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN()})
     expect_status<Call<T>>("scale", backward, RAPT_BAD_SCALE, [&](auto &call) { call.scale = bad; });
+}
+
+namespace {
+
+// The options of a library that has grown: its first release had no `second`.
+struct Grown {
+  std::size_t size;
+  double first, second;
+};
+
+}  // namespace
+
+template <>
+inline constexpr std::size_t rapt::released_sizes<Grown>[] = {16, 24};
+
+TEST_CASE("options of an earlier release") {
+  const Grown defaults{0, 1, 2};
+  GuardedSlot memory(sizeof(Grown));
+  for (const std::size_t size : Sizes{0, 8, 15, 16, 17, 20, 23, 24, 25, 32, SIZE_MAX}) {
+    CAPTURE(size);
+    const Grown values{size, 3, 4};
+    const std::size_t readable = std::clamp<std::size_t>(size, 8, sizeof values);
+    const auto *given = reinterpret_cast<const Grown *>(memory.place(readable, Placement::ends_at_guard, 0));
+    std::memcpy(const_cast<Grown *>(given), &values, readable);
+    Grown read = defaults;
+    const bool released = size == 16 || size == 24;
+    CHECK(rapt::read_options(given, read) == (released ? RAPT_OK : RAPT_BAD_OPTIONS_SIZE));
+    CHECK(read.first == (released ? 3 : 1));
+    CHECK(read.second == (size == 24 ? 4 : 2));
+  }
+  Grown read = defaults;
+  CHECK(rapt::read_options<Grown>(nullptr, read) == RAPT_OK);
+  CHECK(read.first == 1);
+}
+
+TEST_CASE_TEMPLATE("logsumexp has no rows that are NaN without empty_rows_are_zero", T, float, double) {
+  const auto set = [](auto &call) { call.options.empty_rows_are_zero = 1; };
+  expect_statuses<Call<T>>({{"empty_rows_are_zero", logsumexp, RAPT_BAD_EMPTY_ROWS, set},
+                            {"empty_rows_are_zero", with_options & with_matrix_output, RAPT_OK, set}});
 }
 
 TEST_CASE_TEMPLATE("bias, mask and row lengths", T, float, double) {

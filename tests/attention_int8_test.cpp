@@ -257,7 +257,6 @@ TEST_CASE("scales and types that do not go together") {
   expect(RAPT_OK, [](Options &o) { o.arithmetic = RAPT_ARITHMETIC_F32; });
   expect(RAPT_OK, [](Options &o) { o.k_strides = {64000, 6400, 128}; });
   expect(RAPT_BAD_ARITHMETIC, [](Options &o) { o.arithmetic = RAPT_ARITHMETIC_BF16; });
-  expect(RAPT_BAD_ARITHMETIC, [](Options &o) { o.arithmetic = RAPT_ARITHMETIC_FAST; });
   expect(RAPT_BAD_KV_SCALES, [](Options &o) { o.k_scales = nullptr; });
   expect(RAPT_BAD_KV_SCALES, [](Options &o) { o.v_scales = nullptr; });
   for (const std::size_t group : Sizes{1, 16, 33, 64, 96, 128, 256}) {  // 64 does not divide 96

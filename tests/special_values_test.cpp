@@ -37,7 +37,9 @@ struct Row {
     logs.resize(x.size());
     REQUIRE(Api<T>::softmax(x.data(), 0, probabilities.data(), 0, 1, x.size(), &options) == RAPT_OK);
     REQUIRE(Api<T>::log_softmax(x.data(), 0, logs.data(), 0, 1, x.size(), &options) == RAPT_OK);
-    REQUIRE(Api<T>::logsumexp(x.data(), 0, &logsumexp, 1, x.size(), &options) == RAPT_OK);
+    rapt_softmax_options of_sum = options;
+    of_sum.empty_rows_are_zero = 0;
+    REQUIRE(Api<T>::logsumexp(x.data(), 0, &logsumexp, 1, x.size(), &of_sum) == RAPT_OK);
   }
   bool is_nan() const { return all_nan(probabilities) && all_nan(logs) && std::isnan(logsumexp); }
   bool is_empty() const {

@@ -8,7 +8,8 @@
  *
  * Options. 0 is the default of every field: a zeroed struct with `size` and the shape set is plain softmax or
  * plain attention. No set field is ignored: a field without effect beside the others is an error, and the
- * status names it. scale, softcap and scale / softcap must be normal numbers of the arithmetic type, and
+ * status names it. A struct may grow at its end: each size that it has had in a release is accepted, and no
+ * other. scale, softcap and scale / softcap must be normal numbers of the arithmetic type, and
  * scale at most the type's largest number / log2(e). Every product of sizes is checked for overflow.
  *
  * Strides of tensors. {0, 0, 0} is contiguous in the order batch, head, token. Otherwise every dimension
@@ -36,9 +37,12 @@
  * partial sums lose most. A bound "unless adversarial" excludes such sums; the larger bound beside it
  * includes them. All other bounds hold for every input.
  *
- * Memory. An output may overlap an input only where the function's text says so. The library allocates
- * nothing. scale, exp and softmax write outputs of 16 MiB and more past the caches, unless in place. Other
- * threads see such an output like any other once the call has returned.
+ * Memory. An output may overlap an input only where the function's text says so, a workspace nothing. In
+ * attention an array goes from the first to the last element that the call reads or writes, so that what lies
+ * past the lengths of sequences may be anything. Slices of one buffer, such as q, k and v in
+ * [batch, token, 3, head, dim], do not overlap. The library allocates nothing. scale, exp and softmax write
+ * outputs of 16 MiB and more past the caches, unless in place. Other threads see such an output like any other
+ * once the call has returned.
  *
  * Threads. Any number of threads may call any function at once. The library's only state is the choice of
  * instruction set. It prints nothing, starts no thread and throws nothing.
@@ -85,8 +89,8 @@ enum rapt_status {
   RAPT_BAD_DX_STRIDE,        /* dx_stride is smaller than a row */
   RAPT_BAD_OVERLAP,          /* an output overlaps an input without being exactly that input */
   RAPT_BAD_SIZE,             /* a product of sizes does not fit the address space */
-  RAPT_BAD_OPTIONS_SIZE,     /* options->size is not the size of a known struct */
-  RAPT_BAD_OPTION,           /* options sets a field that this version does not know */
+  RAPT_BAD_OPTIONS_SIZE,     /* options->size is not the size of the struct in a release */
+  RAPT_BAD_EMPTY_ROWS,       /* empty_rows_are_zero is set for logsumexp, where it has no effect */
   RAPT_BAD_SCALE,            /* scale is not a normal number of the arithmetic type, or too large */
   RAPT_BAD_SOFTCAP,          /* softcap is negative, or softcap or scale / softcap is not normal */
   RAPT_BAD_BIAS_STRIDE,      /* bias_stride is smaller than a row, or set without a bias */
@@ -120,9 +124,9 @@ enum rapt_status {
   RAPT_BAD_PAGE_SIZE,        /* page_size is not a multiple of 16, 0 with block_table, or set without it */
   RAPT_BAD_PACKED_KEYS,      /* packed_keys with kv_offsets, or with pages that are no multiple of 64 keys */
   RAPT_BAD_PARTIALS,         /* partials is null */
-  RAPT_BAD_WORKSPACE,        /* workspace is null or smaller than rapt_attention_workspace says */
+  RAPT_BAD_WORKSPACE,        /* workspace is null, too small, or overlaps another array */
   RAPT_BAD_TASKS,            /* first is above last, or last above the number of tasks */
-  RAPT_BAD_GRADIENTS,        /* gradients is null, or gradients->size is not the size of the struct */
+  RAPT_BAD_GRADIENTS,        /* gradients is null, or its size is not that of the struct in a release */
   RAPT_BAD_LSE,              /* options->lse is null */
   RAPT_BAD_DOUT,             /* dout is null */
   RAPT_BAD_DQ,               /* dq is null */
@@ -191,17 +195,16 @@ enum rapt_type { RAPT_TYPE_DEFAULT = 0, RAPT_F32, RAPT_F64, RAPT_F16, RAPT_BF16,
 typedef enum rapt_type rapt_type;
 
 /* The arithmetic of products and sums. The default is f64 for f64, BF16 where q, keys and values are bf16,
- * and F32 elsewhere. BF16 is for these types alone; other types, and FAST, which this version lacks, are
- * RAPT_BAD_ARITHMETIC. With keys and values of RAPT_I8 products are exact integers, and the rest is F32.
- * Every gradient is computed in F32.
+ * and F32 elsewhere. Other types have no BF16: RAPT_BAD_ARITHMETIC. With keys and values of RAPT_I8 products
+ * are exact integers, and the rest is F32. Every gradient of these types is computed in F32, and of f64 in
+ * f64.
  *
  * BF16 rounds the weights of keys to bf16 and multiplies as AMX does, with the same bits on every CPU. Its
  * products count subnormal operands as 0 and flush tiny results to 0. */
 enum rapt_arithmetic {
   RAPT_ARITHMETIC_DEFAULT = 0,
   RAPT_ARITHMETIC_F32,
-  RAPT_ARITHMETIC_BF16,
-  RAPT_ARITHMETIC_FAST
+  RAPT_ARITHMETIC_BF16
 };
 
 /* The keys that query i of a sequence sees. `keys` and `queries` are the sequence's own. In a matrix, rows
@@ -318,7 +321,7 @@ typedef struct rapt_softmax_options {
   int causal;                /* one of rapt_causal: rows are queries, columns keys */
   ptrdiff_t causal_offset;   /* only with RAPT_CAUSAL_OFFSET: row r sees the columns <= r + causal_offset */
   const void *sinks;         /* [rows] of the arithmetic type, a logit that joins the sum alone; or null */
-  int empty_rows_are_zero;   /* a row of -inf: probabilities 0 (log: -inf), not NaN */
+  int empty_rows_are_zero;   /* a row of -inf: probabilities 0 (log: -inf), not NaN; not for logsumexp */
 } rapt_softmax_options;
 
 #define RAPT_SOFTMAX_OPTIONS_INIT \
@@ -358,7 +361,8 @@ RAPT_API rapt_status rapt_log_softmax_bf16(const rapt_bf16 *x, ptrdiff_t x_strid
                                            ptrdiff_t y_stride, size_t rows, size_t cols,
                                            const rapt_softmax_options *options);
 
-/* out[r] = log of the sum over c of exp(s[r][c]), the sink included. out must not overlap an input.
+/* out[r] = log of the sum over c of exp(s[r][c]), the sink included. out must not overlap an input. A row of
+ * -inf has -inf, so that empty_rows_are_zero would have no effect: RAPT_BAD_EMPTY_ROWS.
  * Accuracy: as log_softmax, with |out| for |y|. */
 RAPT_API rapt_status rapt_logsumexp_f32(const float *x, ptrdiff_t x_stride, float *out, size_t rows,
                                         size_t cols, const rapt_softmax_options *options);
@@ -497,15 +501,17 @@ typedef struct rapt_attention_options {
  * where e is 4 for f32 and 8 for f64. Keys and values of 16 bits take 256 * (qk_dim + v_dim) + 128 bytes
  * more. RAPT_I8 and RAPT_ARITHMETIC_BF16 have room for packed keys and values: below 1 MB for heads of 128.
  *
- * Aliasing: out may be exactly q, with the same strides and v_dim = qk_dim. It must overlap nothing else.
+ * Aliasing: out may be exactly q, with the same strides and v_dim = qk_dim. It must overlap nothing else, and
+ * the workspace nothing at all (RAPT_BAD_WORKSPACE).
  *
  * Special values, beside those above:
  *   a key that is not visible, its value           never read into a result, NaN and infinities included
- *   a row with nothing visible                     out 0, log-sum-exp -inf (with a sink, the sink)
+ *   a row with nothing visible                     out 0, log-sum-exp -inf (with a sink, the sink); NaN with
+ *                                                  a sink of NaN
  *   a visible score of -inf                        weight 0
  *   a row whose visible scores are all -inf        as a row with nothing visible
  *   NaN or +inf among the visible scores           the row is NaN
- *   a sink of NaN, +inf, or finite and above       the row is NaN
+ *   a sink of NaN, +inf, or finite and above       the row is NaN, if something is visible
  *   the type's largest number / log2(e)
  *   a weight below 2^-125 of the row's largest     0 (f64: 2^-1021; in bf16 arithmetic 2^-64)
  *   an output of 0                                 +0, never -0
@@ -598,7 +604,8 @@ RAPT_API rapt_status rapt_attention_run(const void *q, const void *k, const void
  * f * log2(e), rounded once from double. It is 0 for x <= -125 / t (f64: -1021 / t), and NaN for NaN. Then
  *   out[d] = V[d] * (1 / S) + 0, lse = f * M + log(S)
  * lse is computed in double, with the contract's log, and rounded once; where it is not finite it is NaN. If
- * M is -inf and S is 0, out is 0, and lse is the sink, or -inf. A sink is taken in after the last chunk:
+ * M is -inf and S is 0, out is 0 (NaN with a sink of NaN), and lse is the sink, or -inf. A sink is taken in
+ * after the last chunk:
  *   y = sink * log2(e), rounded once from double, top = max(M * t, y), g = w1(M * t - top)
  *   S = fma(S, g, w1(y - top)), out[d] = V[d] * (g / S) + 0, lse = top * ln(2) + log(S)
  * where w1 is w for t = 1. The merge needs the options of the partial calls, and reads no q, k, v, mask or

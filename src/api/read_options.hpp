@@ -1,26 +1,38 @@
-// Copies a caller's struct of options. Its `size` names the version of the struct.
+// Copies a caller's struct of options. Its `size` names the release that the caller was compiled with.
 #pragma once
 
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 
 #include "rapt/rapt.h"
 
 namespace rapt {
 
-// `options` holds the defaults, which stay if `given` is null.
+// The sizes that a struct has had in releases, the first release first. A struct grows at its end, and then
+// by more than its padding: a release adds a row to the struct's sizes, and no row ever goes.
+template <class Options>
+inline constexpr std::size_t released_sizes[] = {0};
+template <>
+inline constexpr std::size_t released_sizes<rapt_softmax_options>[] = {96};  // 0.2
+template <>
+inline constexpr std::size_t released_sizes<rapt_attention_options>[] = {456};  // 0.2
+template <>
+inline constexpr std::size_t released_sizes<rapt_attention_gradients>[] = {168};  // 0.2
+
+// `options` holds the defaults, which stay in fields that the caller's release lacks, and everywhere if
+// `given` is null.
 template <class Options>
 rapt_status read_options(const Options *given, Options &options) {
+  constexpr auto &sizes = released_sizes<Options>;
+  static_assert(sizes[std::size(sizes) - 1] == sizeof(Options), "the struct has grown: add its new size");
   if (!given) return RAPT_OK;
-  // No version has had fewer fields.
-  if (given->size < sizeof options) return RAPT_BAD_OPTIONS_SIZE;
-  if (given->size > 4096) return RAPT_BAD_OPTIONS_SIZE;  // uninitialised memory, not a size
-  const auto *bytes = reinterpret_cast<const unsigned char *>(given);
-  for (std::size_t i = sizeof options; i < given->size; ++i) {
-    if (bytes[i] != 0) return RAPT_BAD_OPTION;
+  for (const std::size_t size : sizes) {
+    if (given->size != size) continue;
+    std::memcpy(&options, given, size);
+    return RAPT_OK;
   }
-  std::memcpy(&options, given, sizeof options);
-  return RAPT_OK;
+  return RAPT_BAD_OPTIONS_SIZE;
 }
 
 }  // namespace rapt

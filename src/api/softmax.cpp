@@ -87,6 +87,8 @@ struct RowsCall {
     rapt_status status = read_options(options, rows.options);
     if (status == RAPT_OK) status = resolve<A>(rows);
     if (status != RAPT_OK) return status;
+    // The log-sum-exp of a row of -inf is -inf without it.
+    if (!is_matrix && rows.options.empty_rows_are_zero) return RAPT_BAD_EMPTY_ROWS;
 
     const bool any_input = row_count > 0 && cols > 0;
     const bool any_output = is_matrix ? any_input : row_count > 0;

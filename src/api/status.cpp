@@ -27,9 +27,9 @@ constexpr Text texts[] = {
     {RAPT_BAD_OVERLAP, "the output overlaps an input without being exactly that input"},
     {RAPT_BAD_SIZE, "a size does not fit the address space, or a span is shorter than its shape"},
     {RAPT_BAD_OPTIONS_SIZE,
-     "options->size is not the size of the struct: start from RAPT_SOFTMAX_OPTIONS_INIT or "
+     "options->size is not the size of the struct in a release: start from RAPT_SOFTMAX_OPTIONS_INIT or "
      "RAPT_ATTENTION_OPTIONS_INIT"},
-    {RAPT_BAD_OPTION, "options sets a field that this version of rapt does not know"},
+    {RAPT_BAD_EMPTY_ROWS, "options->empty_rows_are_zero is set for logsumexp, where it has no effect"},
     {RAPT_BAD_SCALE,
      "the scale is not a normal number of the arithmetic type, or above its largest / log2(e)"},
     {RAPT_BAD_SOFTCAP,
@@ -85,10 +85,11 @@ constexpr Text texts[] = {
     {RAPT_BAD_PACKED_KEYS,
      "options->packed_keys is set with kv_offsets, with pages that are no multiple of 64 keys, or backwards"},
     {RAPT_BAD_PARTIALS, "partials is null"},
-    {RAPT_BAD_WORKSPACE, "workspace is null or too small: see rapt_attention_workspace"},
+    {RAPT_BAD_WORKSPACE,
+     "workspace is null, too small (see rapt_attention_workspace), or overlaps another array"},
     {RAPT_BAD_TASKS, "first is above last, or last above the number of tasks"},
     {RAPT_BAD_GRADIENTS,
-     "gradients is null, or gradients->size is not the size of the struct: start from "
+     "gradients is null, or gradients->size is not the size of the struct in a release: start from "
      "RAPT_ATTENTION_GRADIENTS_INIT"},
     {RAPT_BAD_LSE, "options->lse is null: the backward call reads it"},
     {RAPT_BAD_DOUT, "gradients->dout is null"},

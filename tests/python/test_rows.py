@@ -118,6 +118,9 @@ def test_rows_of_minus_infinity():
     assert np.isnan(rapt.softmax(x)).all() and np.isnan(rapt.log_softmax(x)).all()
     assert not rapt.softmax(x, empty_rows_are_zero=True).any()
     assert (rapt.log_softmax(x, empty_rows_are_zero=True) == -np.inf).all()
+    assert (rapt.logsumexp(x) == -np.inf).all()
+    with pytest.raises(ValueError, match="empty_rows_are_zero"):
+        rapt.logsumexp(x, empty_rows_are_zero=True)
 
 
 def test_lengths_of_no_rows():

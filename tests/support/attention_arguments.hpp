@@ -51,10 +51,8 @@ struct Call {
   unsigned char *workspace = nullptr;
   std::size_t workspace_size = 0;
   std::size_t first = 0, last = 0;
-  Later<rapt_attention_options> later{attention_options<T>()};
-  Later<rapt_attention_gradients> later_gradients{RAPT_ATTENTION_GRADIENTS_INIT};
-  rapt_attention_options &options = later.known, *given = &options;
-  rapt_attention_gradients &gradients = later_gradients.known, *given_gradients = &gradients;
+  rapt_attention_options options = attention_options<T>(), *given = &options;
+  rapt_attention_gradients gradients = RAPT_ATTENTION_GRADIENTS_INIT, *given_gradients = &gradients;
 
   explicit Call(unsigned called) : function(called) {
     // gradient_tasks asks for no task, as the number of tasks depends on the options.

@@ -140,8 +140,11 @@ struct Logsumexp {
   static Outcome run(const Problem &problem, const Layout &layout) {
     return run_softmax<T>(problem, layout, Results::per_row,
                           [](const T *x, std::ptrdiff_t x_stride, T *out, std::ptrdiff_t, std::size_t rows,
-                             std::size_t cols, const rapt_softmax_options *options) {
-                            return Api<T>::logsumexp(x, x_stride, out, rows, cols, options);
+                             std::size_t cols, const rapt_softmax_options *given) {
+                            if (!given) return Api<T>::logsumexp(x, x_stride, out, rows, cols, nullptr);
+                            rapt_softmax_options options = *given;
+                            options.empty_rows_are_zero = 0;  // softmax's and log_softmax's alone
+                            return Api<T>::logsumexp(x, x_stride, out, rows, cols, &options);
                           });
   }
 };

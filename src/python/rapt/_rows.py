@@ -152,7 +152,10 @@ def log_softmax(x: Any, *, out: Any = None, **options: Any) -> np.ndarray:
 
 
 def logsumexp(x: Any, **options: Any) -> np.ndarray:
-    """log of the sum of exp(s) of each row, with softmax's options. x is f32 or f64; the result is x.shape[:-1]."""
+    """log of the sum of exp(s) of each row. x is f32 or f64; the result is x.shape[:-1].
+
+    The options are softmax's, except empty_rows_are_zero: a row of -inf has -inf.
+    """
     rows = input_rows(x, "x")
     rapt_type = element_type(rows.array, "x")
     if rapt_type not in (F32, F64):
