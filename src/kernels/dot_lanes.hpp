@@ -65,6 +65,16 @@ struct DotLanes {
     lane[0] = lane[0] + typename S::batch(A(0));
   }
   [[gnu::always_inline]] DotLanes &in_order() { return *this; }
+  [[gnu::always_inline]] void load(const A *lanes_in_order) {
+    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+      lane[r] = S::load(lanes_in_order + r * S::width);
+    });
+  }
+  [[gnu::always_inline]] void store(A *lanes_in_order) const {
+    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+      S::store(lanes_in_order + r * S::width, lane[r]);
+    });
+  }
   [[gnu::always_inline]] typename S::batch folded() const { return fold_registers(lane); }
   [[gnu::always_inline]] A fold() const { return S::fold(folded()); }
 };
@@ -115,5 +125,21 @@ struct DotPairs : DotLanes<float> {
 template <class E>
 using LanesForDot =
     std::conditional_t<std::is_same_v<E, rapt::BF16>, DotPairs, DotLanes<rapt::Arithmetic<E>>>;
+
+// The sum of more than a stretch of elements: lanes_of(begin, count, lane) computes the lanes of a stretch.
+template <class A, class F>
+[[gnu::always_inline]] inline A sum_of_stretches(std::size_t n, F lanes_of) {
+  constexpr std::size_t lanes = rapt::dot_lanes<A>, stretch = rapt::dot_stretch<A>;
+  A total[lanes];
+  lanes_of(std::size_t{0}, stretch, total);
+  for (std::size_t begin = stretch; begin < n; begin += stretch) {
+    A lane[lanes];
+    lanes_of(begin, n - begin < stretch ? n - begin : stretch, lane);
+    for (std::size_t j = 0; j < lanes; ++j) total[j] += lane[j];
+  }
+  DotLanes<A> sum;
+  sum.load(total);
+  return sum.fold();
+}
 
 }  // namespace

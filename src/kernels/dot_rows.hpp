@@ -147,8 +147,10 @@ template <class E>
       }
     }
   }
-  for (; row_count - r >= 4; r += 4, rows += 4 * row_stride) {
-    dot_four_rows<false>(query, rows, row_stride, dim, scale, out + r);
+  if (dim <= rapt::dot_stretch<rapt::Arithmetic<E>>) {
+    for (; row_count - r >= 4; r += 4, rows += 4 * row_stride) {
+      dot_four_rows<false>(query, rows, row_stride, dim, scale, out + r);
+    }
   }
   for (; r < row_count; ++r, rows += row_stride) out[r] = scale * dot(query, rows, dim);
 }

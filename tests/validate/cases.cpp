@@ -58,6 +58,7 @@ class CaseMaker {
     if (traits_.has_rows()) add_batches();
     if (traits_.takes_options()) add_options();
     if (traits_.takes_options()) add_groups();
+    if (adds_products()) add_long_sums();
     return std::move(cases_);
   }
 
@@ -112,6 +113,26 @@ class CaseMaker {
                           2081, 2111, 2112, 2113, 4095, 4096, 4097, 4129, 6143, 6144, 6145, 6200};
     for (const std::size_t n : full_ ? full : quick) {
       add(problem(n < 1000 ? 2 : 1, n, InputClass::gaussian), pick(2, 6));
+    }
+  }
+
+  bool adds_products() const {
+    return traits_.element_size > 1 &&
+           (traits_.family == Family::two_vectors || traits_.family == Family::dot_rows ||
+            traits_.family == Family::softmax_backward);
+  }
+  // Lanes of a dot product begin again every 32768 elements, f64's every 16384. The second layout is
+  // unaligned, each operand in its own way.
+  void add_long_sums() {
+    const std::size_t stretch = traits_.element_size == 8 ? 16384 : 32768;
+    const Lengths lengths = {stretch - 1, stretch, stretch + 1, 2 * stretch - 1, 2 * stretch + 300};
+    for (const std::size_t n : lengths) {
+      if (!full_ && n < stretch + 1) continue;
+      add(problem(pick(1, 5), n, InputClass::gaussian), 1);
+      Layout unaligned;
+      unaligned.placement = Placement::begins_at_guard;
+      unaligned.offset = {3 * traits_.element_size, 5 * traits_.element_size, 0};
+      cases_.back().layouts.push_back(unaligned);
     }
   }
 

@@ -9,6 +9,7 @@
 #include "contract/reductions.hpp"
 #include "contract/types.hpp"
 #include "isa/neon_bf16/simd.hpp"
+#include "kernels/dot_lanes.hpp"
 #include "kernels/vector/fold.hpp"
 #include "kernels/vector/unroll.hpp"
 
@@ -30,6 +31,12 @@ struct HalfLanes {
   [[gnu::always_inline]] friend HalfLanes operator+(HalfLanes a, HalfLanes b) {
     return {a.even + b.even, a.odd + b.odd};
   }
+  [[gnu::always_inline]] void store(float *lanes_in_order) const {
+    batch low = even, high = odd;
+    S::interleave(low, high);
+    S::store(lanes_in_order, low);
+    S::store(lanes_in_order + S::width, high);
+  }
   // Four lanes, of each lane and the fourth after it.
   [[gnu::always_inline]] batch folded() const {
     batch low = even, high = odd;
@@ -38,14 +45,13 @@ struct HalfLanes {
   }
 };
 
-// The folds of some lanes of `rows` rows with a query: HalfLanes begin, begin + step and so on, `count` of
-// them. Missing elements count as 0 * 0.
-template <std::size_t rows, std::size_t count, std::size_t begin, std::size_t step>
-[[gnu::always_inline]] inline void dot_lanes(const rapt::BF16 *query, const rapt::BF16 *const (&row)[rows],
-                                             std::size_t dim, HalfLanes (&folded)[rows]) {
+// Some lanes of `rows` rows with a query: HalfLanes begin, begin + step and so on, `count` of them. Missing
+// elements count as 0 * 0.
+template <std::size_t begin, std::size_t step, std::size_t rows, std::size_t count>
+[[gnu::always_inline]] inline void add_lanes(const rapt::BF16 *query, const rapt::BF16 *const (&row)[rows],
+                                             std::size_t dim, HalfLanes (&sum)[rows][count]) {
   using N = NeonBf16;
   constexpr std::size_t lanes = rapt::dot_lanes<float>;
-  HalfLanes sum[rows][count];
   const auto each = [](auto f) __attribute__((always_inline)) {
     unroll<count>([&](auto i) __attribute__((always_inline)) {
       f(i, std::integral_constant<std::size_t, (begin + i * step) * N::width>{});
@@ -81,13 +87,36 @@ template <std::size_t rows, std::size_t count, std::size_t begin, std::size_t st
       sum[r][0].even = sum[r][0].even + HalfLanes::batch(0.0f);
     });
   }
+}
+
+// Their folds, of at most a stretch.
+template <std::size_t rows, std::size_t count, std::size_t begin, std::size_t step>
+[[gnu::always_inline]] inline void dot_lanes(const rapt::BF16 *query, const rapt::BF16 *const (&row)[rows],
+                                             std::size_t dim, HalfLanes (&folded)[rows]) {
+  HalfLanes sum[rows][count];
+  add_lanes<begin, step>(query, row, dim, sum);
   unroll<rows>([&](auto r)
                    __attribute__((always_inline)) { folded[r] = fold_registers<HalfLanes, count>(sum[r]); });
+}
+
+// More than a stretch.
+template <class E>
+[[gnu::flatten, gnu::noinline]] float dot_long(const E *a, const E *b, std::size_t n) {
+  return sum_of_stretches<float>(n, [=](std::size_t begin, std::size_t elements, float *lane) {
+    const E *const row[1] = {b + begin};
+    HalfLanes sum[1][HalfLanes::count];
+    add_lanes<0, 1>(a + begin, row, elements, sum);
+    unroll<HalfLanes::count>([&](auto i) __attribute__((always_inline)) {
+      sum[0][i].store(lane + i * NeonBf16::width);
+    });
+  });
 }
 
 template <class E>
 [[gnu::flatten, gnu::noinline]] float dot(const E *a, const E *b, std::size_t n) {
   if (n == 0) return 0;  // the pointers may be anything
+  if (n > rapt::dot_stretch<float>) [[unlikely]]
+    return dot_long(a, b, n);
   const E *const row[1] = {b};
   HalfLanes folded[1];
   dot_lanes<1, HalfLanes::count, 0, 1>(a, row, n, folded);
@@ -101,7 +130,7 @@ template <class E>
   using S = simd<float>;
   constexpr std::size_t passes = 4;
   std::size_t r = 0;
-  for (; row_count - r >= 4; r += 4, rows += 4 * row_stride) {
+  for (; dim <= rapt::dot_stretch<float> && row_count - r >= 4; r += 4, rows += 4 * row_stride) {
     const E *const row[4] = {rows, rows + row_stride, rows + 2 * row_stride, rows + 3 * row_stride};
     HalfLanes folded[passes][4];
     unroll<passes>([&](auto pass) __attribute__((always_inline)) {

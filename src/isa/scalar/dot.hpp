@@ -18,19 +18,30 @@ A fold(A (&lane)[lanes]) {
   return lane[0];
 }
 
+// The sum of a(i) * b(i), i < n. A missing element counts as 0 * 0.
+template <class A, class F, class G>
+A sum_of_products(std::size_t n, F a, G b) {
+  constexpr std::size_t lanes = rapt::dot_lanes<A>, stretch = rapt::dot_stretch<A>;
+  A total[lanes] = {};
+  for (std::size_t begin = 0; begin < n; begin += stretch) {
+    const std::size_t end = n - begin < stretch ? n : begin + stretch;
+    A lane[lanes] = {};
+    for (std::size_t i = begin; i < end; i += lanes) {
+      for (std::size_t j = 0; j < lanes; ++j) {
+        const bool exists = i + j < end;
+        lane[j] = fused(exists ? a(i + j) : A(0), exists ? b(i + j) : A(0), lane[j]);
+      }
+    }
+    for (std::size_t j = 0; j < lanes; ++j) total[j] = begin == 0 ? lane[j] : total[j] + lane[j];
+  }
+  return fold(total);
+}
+
 template <class E>
 requires(sizeof(E) > 1) rapt::Arithmetic<E> dot(const E *a, const E *b, std::size_t n) {
-  using A = rapt::Arithmetic<E>;
-  constexpr std::size_t lanes = rapt::dot_lanes<A>;
-  A lane[lanes] = {};
-  for (std::size_t i = 0; i < n; i += lanes) {
-    for (std::size_t j = 0; j < lanes; ++j) {
-      const bool exists = i + j < n;  // a missing element counts as 0 * 0
-      lane[j] =
-          fused(exists ? rapt::widened(a[i + j]) : A(0), exists ? rapt::widened(b[i + j]) : A(0), lane[j]);
-    }
-  }
-  return fold(lane);
+  return sum_of_products<rapt::Arithmetic<E>>(
+      n, [=](std::size_t i) { return rapt::widened(a[i]); },
+      [=](std::size_t i) { return rapt::widened(b[i]); });
 }
 
 template <class E>

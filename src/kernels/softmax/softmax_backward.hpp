@@ -9,41 +9,65 @@
 
 namespace {
 
+// The lanes of a stretch. An element with y = 0 is excluded, whatever its dy is.
+template <class A>
+[[gnu::always_inline]] inline void add_present(DotLanes<A> &sum, const A *y, const A *dy, std::size_t n) {
+  using S = simd<A>;
+  using batch = typename S::batch;
+  constexpr std::size_t registers = DotLanes<A>::registers, lanes = DotLanes<A>::lanes;
+  const batch zero(A(0));
+  sum.clear();
+  std::size_t i = 0;
+  for (; n - i >= lanes; i += lanes) {
+    unroll<registers>([&](auto j) __attribute__((always_inline)) {
+      const batch p = S::load(y + i + j * S::width);
+      sum.lane[j] = S::fma(p, S::zero_where(S::equal(p, zero), S::load(dy + i + j * S::width)), sum.lane[j]);
+    });
+  }
+  if (i < n) {
+    unroll<registers>([&](auto j) __attribute__((always_inline)) {
+      constexpr std::size_t begin = j * S::width;
+      const std::size_t k = n - i > begin ? n - i - begin : 0;
+      const batch p = S::load_first(y + i + begin, k);
+      sum.lane[j] =
+          S::fma(p, S::zero_where(S::equal(p, zero), S::load_first(dy + i + begin, k)), sum.lane[j]);
+    });
+  }
+}
+
+template <class A>
+[[gnu::flatten, gnu::noinline]] A dot_of_present_long(const A *y, const A *dy, std::size_t n) {
+  return sum_of_stretches<A>(n, [=](std::size_t begin, std::size_t count, A *lane) {
+    DotLanes<A> sum;
+    add_present(sum, y + begin, dy + begin, count);
+    sum.store(lane);
+  });
+}
+
+template <class A>
+[[gnu::always_inline]] inline A dot_of_present(const A *y, const A *dy, std::size_t n) {
+  if (n > rapt::dot_stretch<A>) [[unlikely]]
+    return dot_of_present_long(y, dy, n);
+  DotLanes<A> sum;
+  add_present(sum, y, dy, n);
+  return sum.fold();
+}
+
 template <class A>
 [[gnu::flatten]] void softmax_backward(const A *y, std::ptrdiff_t y_stride, const A *dy,
                                        std::ptrdiff_t dy_stride, A *dx, std::ptrdiff_t dx_stride,
                                        std::size_t rows, std::size_t cols, A scale) {
   using S = simd<A>;
   using batch = typename S::batch;
-  constexpr std::size_t registers = DotLanes<A>::registers;
-  constexpr std::size_t lanes = DotLanes<A>::lanes;
   const batch zero(A(0)), factor(scale);
 
   for (std::size_t r = 0; r < rows; ++r, y += y_stride, dy += dy_stride, dx += dx_stride) {
-    // An element with y = 0 is excluded, whatever its dy is.
-    batch lane[registers];
-    unroll<registers>([&](auto j) __attribute__((always_inline)) { lane[j] = zero; });
-    std::size_t i = 0;
-    for (; cols - i >= lanes; i += lanes) {
-      unroll<registers>([&](auto j) __attribute__((always_inline)) {
-        const batch p = S::load(y + i + j * S::width);
-        lane[j] = S::fma(p, S::zero_where(S::equal(p, zero), S::load(dy + i + j * S::width)), lane[j]);
-      });
-    }
-    if (i < cols) {
-      unroll<registers>([&](auto j) __attribute__((always_inline)) {
-        constexpr std::size_t begin = j * S::width;
-        const std::size_t k = cols - i > begin ? cols - i - begin : 0;
-        const batch p = S::load_first(y + i + begin, k);
-        lane[j] = S::fma(p, S::zero_where(S::equal(p, zero), S::load_first(dy + i + begin, k)), lane[j]);
-      });
-    }
-    const batch mean(fold_lanes<A>(lane));
-
+    const batch mean(dot_of_present(y, dy, cols));
     const auto gradient = [&](batch p, batch d) __attribute__((always_inline)) {
       return S::zero_where(S::equal(p, zero), (p * (d - mean)) * factor);
     };
-    for (i = 0; cols - i >= S::width; i += S::width) {
+    std::size_t i = 0;
+    for (; cols - i >= S::width; i += S::width) {
       S::store(dx + i, gradient(S::load(y + i), S::load(dy + i)));
     }
     if (i < cols) {
