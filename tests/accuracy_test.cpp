@@ -249,18 +249,73 @@ TEST_CASE_TEMPLATE("masked elements and sinks", T, float, double) {
   worst.print<T>("masks and sinks");
 }
 
-// The terms after a large first term are just above half a unit of it: adding them loses most.
-TEST_CASE_TEMPLATE("dot products made to lose keep the larger bound", T, float, double) {
+// Terms whose partial sums all round to the same side: equal ones, few distinct ones, 4-bit numbers times their
+// scale, and a large one before many that are just above half a unit of it.
+template <class T>
+std::vector<T> terms_made_to_lose(std::size_t kind, std::size_t n) {
+  Random random(n + kind);
+  std::vector<T> a(n, static_cast<T>(1.1230990886688232L + 1e-3L * static_cast<long double>(kind)));
+  if (kind == 1) std::fill(a.begin() + 1, a.end(), static_cast<T>(1.375 * unit<T> / 2)), a[0] = 1;
+  for (T &term : a) {
+    if (kind == 2) term = random.one_in(2) ? T(0.7) : T(0.1);
+    if (kind == 3) term = static_cast<T>(0.0371) * static_cast<T>(random.below(16));
+  }
+  return a;
+}
+
+TEST_CASE_TEMPLATE("the bound of any dot product", T, float, double) {
   const ScalarLevel scalar;
-  constexpr double lanes = sizeof(T) == 4 ? 64 : 32;
   WorstErrors worst;
-  for_each_length({300, 2047, 2048, 2049, 50257}, 300, [&](std::size_t n) {
-    std::vector<T> a(n, static_cast<T>(1.375 * unit<T> / 2)), ones(n, T(1));
-    a[0] = 1;
-    const double error = oracle::dot_error<T>(a, ones, Api<T>::dot(a.data(), ones.data(), n));
-    worst.see("dot", error / unit<T>, static_cast<double>(n) / lanes + 8);
+  const std::size_t stretch = 131072 / sizeof(T);
+  for_each_length({300, 2049, stretch, stretch + 1, 50257, 200000, 1 << 20}, 300, [&](std::size_t n) {
+    for (std::size_t kind = 0; kind < 8; ++kind) {
+      CAPTURE(kind);
+      const std::vector<T> a = terms_made_to_lose<T>(kind, n), ones(n, T(1));
+      const double error = oracle::dot_error<T>(a, ones, Api<T>::dot(a.data(), ones.data(), n));
+      worst.see("dot", error / unit<T>, dot_bound<T>(n));
+      // The sum over y * dy of the gradient is the same dot product; each of its own operations rounds once.
+      if (n > 100000 || kind > 3) continue;
+      std::vector<T> y(n, static_cast<T>(1 / static_cast<long double>(n))), dx(n);
+      REQUIRE(Api<T>::softmax_backward(y.data(), 0, a.data(), 0, dx.data(), 0, 1, n, T(0.7)) == RAPT_OK);
+      const double off = oracle::softmax_backward_error<T>(y, a, double{T(0.7)}, dx);
+      worst.see("dx", off / unit<T>, softmax_backward_worst_bound<T>(n));
+    }
   });
-  worst.print<T>("made to lose");
+  worst.print<T>("terms made to lose");
+}
+
+// Products and their sums are subnormal, or 0.
+TEST_CASE_TEMPLATE("what underflow takes from a dot product", T, float, double) {
+  const ScalarLevel scalar;
+  using Wide = long double;
+  WorstErrors worst;
+  const int least = std::numeric_limits<T>::min_exponent - std::numeric_limits<T>::digits;
+  for (const int exponent : {least - 3, least, least + 5, least + 20}) {
+    for (const std::size_t n : Sizes{1, 3, 64, 300, 5000}) {
+      Random random(n);
+      std::vector<T> a(n), b(n), dx(n);
+      for (T &x : a) x = static_cast<T>(std::ldexp(1 + random.uniform(), exponent / 2));
+      for (T &x : b) x = static_cast<T>(std::ldexp(1 + random.uniform(), exponent - exponent / 2));
+      Wide sum = 0;
+      for (std::size_t i = 0; i < n; ++i) sum += Wide{a[i]} * Wide{b[i]};
+      const auto count = static_cast<Wide>(n);
+      const auto see = [&](const char *what, Wide got, Wide exact, Wide bound) {
+        worst.see(what, static_cast<double>(std::fabs(got - exact) / Wide{smallest<T>}),
+                  static_cast<double>(bound / Wide{smallest<T>}));
+      };
+      see("dot", Api<T>::dot(a.data(), b.data(), n), sum,
+          Wide{dot_bound<T>(n) * unit<T>} * sum + count * Wide{smallest<T>});
+      const T scale = T(0.3);
+      REQUIRE(Api<T>::softmax_backward(a.data(), 0, b.data(), 0, dx.data(), 0, 1, n, scale) == RAPT_OK);
+      for (std::size_t i = 0; i < n; ++i) {
+        const Wide y = a[i], size = Wide{scale} * y * (Wide{b[i]} + sum);
+        see("dx", dx[i], Wide{scale} * y * (Wide{b[i]} - sum),
+            Wide{softmax_backward_worst_bound<T>(n) * unit<T>} * size +
+                Wide{softmax_backward_underflow<T>(n, double{scale}, double{a[i]})});
+      }
+    }
+  }
+  worst.print<T>("products that underflow, in smallest numbers");
 }
 
 TEST_CASE_TEMPLATE("softcap and bias round each score once or twice", T, float, double) {
@@ -304,7 +359,7 @@ TEST_CASE_TEMPLATE("softmax_backward", T, float, double) {
                              dy = normal_row<T>(n, 1, sigma == 2 ? 0 : 5, n + 9);
         std::vector<T> y(n), dx(n);
         REQUIRE(Api<T>::softmax(x.data(), 0, y.data(), 0, 1, n, nullptr) == RAPT_OK);
-        // The bound does not hold for products that underflow: smaller probabilities are 0 here.
+        // Nothing underflows: smaller probabilities are 0 here.
         for (T &p : y) p = p < std::numeric_limits<T>::min() / unit<T> * T(64) ? T(0) : p;
         REQUIRE(Api<T>::softmax_backward(y.data(), 0, dy.data(), 0, dx.data(), 0, 1, n, scale) == RAPT_OK);
         CAPTURE(sigma);

@@ -194,6 +194,12 @@ TEST_CASE_TEMPLATE("a head's sinks", T, float, double) {
     DenseAttention<T> call(40, 33, 8, 8, 3, 3);
     call.sinks = {-infinity<T>, T(1), T(1e6)};
     call.run();
+    DenseAttention<T> small = call;  // weights just below the least one, and above it
+    const T least = T(std::log(2.0)) * T(sizeof(T) == 4 ? -125 : -1021);
+    small.sinks = {least - T(30), least + T(30), T(0)};
+    small.run();
+    CHECK(is_plus_zero(small.dsinks[0]));
+    CHECK(small.dsinks[1] != T(0));
     CHECK(is_plus_zero(call.dsinks[0]));
     // A sink that leaves nothing to the keys has no gradient.
     CHECK(is_plus_zero(call.dsinks[2]));

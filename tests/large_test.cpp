@@ -228,6 +228,29 @@ TEST_CASE("softmax past the caches") {
   }
 }
 
+TEST_CASE("conversions past the caches") {
+  if (emulated()) return;
+  constexpr std::size_t halves = 2 * streamed;
+  Random random(6);
+  std::vector<float> x(halves), wide(streamed), wide_got(streamed);
+  for (float &element : x) element = static_cast<float>(220 * random.uniform() - 110);
+  std::vector<rapt_f16> narrow(halves), narrow_got(halves);
+  {
+    ForcedIsa scalar("scalar");
+    rapt_convert_f32_to_f16(x.data(), narrow.data(), halves);
+    rapt_convert_f16_to_f32(narrow.data(), wide.data(), streamed);
+  }
+  for_each_usable_isa([&](const std::string &isa) {
+    CAPTURE(isa);
+    std::fill(narrow_got.begin(), narrow_got.end(), rapt_f16{7});
+    std::fill(wide_got.begin(), wide_got.end(), 7.0f);
+    rapt_convert_f32_to_f16(x.data(), narrow_got.data(), halves);
+    rapt_convert_f16_to_f32(narrow.data(), wide_got.data(), streamed);
+    CHECK(narrow == narrow_got);
+    CHECK(differences(wide, wide_got) == 0);
+  });
+}
+
 TEST_CASE("exp and scale past the caches") {
   if (emulated()) return;
   Random random(3);

@@ -311,6 +311,17 @@ TEST_CASE("the largest score, the sum of weights and the weighted values") {
   });
 }
 
+TEST_CASE("a partial call takes the options of its merge, lse included") {
+  on_every_level([] {
+    Call<float, float> call;
+    const auto plain = call.partials();
+    std::vector<float> lse(batch * q_heads * q_len, 7.0f);
+    call.options.lse = lse.data();
+    CHECK(call.partials() == plain);
+    for (const float number : lse) CHECK(number == 7.0f);
+  });
+}
+
 // Keys and values of other chunks may be absent: here they are NaN.
 template <class Q, class KV>
 void check_chunks_alone(int arithmetic) {

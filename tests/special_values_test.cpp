@@ -159,6 +159,75 @@ TEST_CASE_TEMPLATE("a row whose elements are all -inf", T, float, double) {
   });
 }
 
+// What the rules say of scores, they do not say of elements.
+TEST_CASE_TEMPLATE("a score is finished: after scale, softcap and bias", T, float, double) {
+  on_every_level([] {
+    const auto run = [](std::vector<T> x, double scale, double softcap, const T *sink, bool biased) {
+      Row<T> row{x};
+      if (biased) row.bias.assign(x.size(), T(0));
+      row.options.scale = scale;
+      row.options.softcap = softcap;
+      row.options.sinks = sink;
+      row.run();
+      return row;
+    };
+    const std::vector<T> minus{-infinity<T>, 1, 2}, plus{infinity<T>, 1, 2}, all(3, -infinity<T>);
+    for (const bool biased : {false, true}) {
+      CAPTURE(biased);
+      CHECK(run(minus, -1, 0, nullptr, biased).is_nan());
+      const Row<T> turned = run(plus, -1, 0, nullptr, biased);
+      CHECK(is_plus_zero(turned.probabilities[0]));
+      CHECK(std::isfinite(turned.logsumexp));
+      // A softcap makes a score of every element but NaN finite.
+      for (const auto &x : {minus, plus}) {
+        const T cap = x[0] < 0 ? T(-5) : T(5);
+        const Row<T> capped = run(x, 1, 5, nullptr, biased),
+                     same = run({cap * 1000, 1, 2}, 1, 5, nullptr, biased);
+        CHECK(differences(capped.probabilities, same.probabilities) == 0);
+        CHECK(capped.probabilities[0] > 0);
+        CHECK(double{capped.logs[0]} == doctest::Approx(double{cap} - double{capped.logsumexp}));
+      }
+      for (const T p : run(all, 1, 5, nullptr, biased).probabilities) CHECK(double{p} == doctest::Approx(1 / 3.0));
+      // All scores -inf: a finite sink takes everything.
+      const T sink = T(0.5), none = -infinity<T>;
+      const Row<T> with_sink = run(all, 1, 0, &sink, biased);
+      CHECK(all_plus_zero(with_sink.probabilities));
+      CHECK(all_are(with_sink.logs, -infinity<T>));
+      CHECK(same_bits(with_sink.logsumexp, sink));
+      for (const T *nothing : {static_cast<const T *>(nullptr), &none}) {
+        const Row<T> empty = run(all, 1, 0, nothing, biased);
+        CHECK(all_nan(empty.probabilities));
+        CHECK(all_nan(empty.logs));
+        CHECK(empty.logsumexp == -infinity<T>);
+      }
+    }
+  });
+}
+
+TEST_CASE_TEMPLATE("scores beyond the type's range", T, float, double) {
+  on_every_level([] {
+    const T large = largest<T> * T(0.9);
+    const auto run = [&](double scale, double softcap, bool biased) {
+      Row<T> row{{large, 1, 2}};
+      if (biased) row.bias.assign(3, T(0));
+      row.options.scale = scale;
+      row.options.softcap = softcap;
+      row.run();
+      return row;
+    };
+    for (const double scale : {2.0, 0x1p16}) {
+      const Row<T> exact = run(scale, 0, false);  // a product that is not rounded
+      CHECK(exact.probabilities == std::vector<T>{1, 0, 0});
+      CHECK(exact.logsumexp == infinity<T>);
+    }
+    CHECK(run(2, 0, true).is_nan());
+    CHECK(run(0x1.1p16, 0, false).is_nan());
+    const Row<T> capped = run(2, 5, false);
+    CHECK(double{capped.logs[0]} == doctest::Approx(5 - double{capped.logsumexp}));
+    CHECK(std::isfinite(capped.logsumexp));
+  });
+}
+
 TEST_CASE_TEMPLATE("one visible element has probability 1, and no probability is above 1", T, float, double) {
   on_every_level([] {
     // Its log-probability is 0 only to within log_softmax's own bound.

@@ -8,8 +8,9 @@
  *
  * Options. 0 is the default of every field: a zeroed struct with `size` and the shape set is plain softmax or
  * plain attention. No set field is ignored: a field without effect beside the others is an error, and the
- * status names it. A struct may grow at its end: each size that it has had in a release is accepted, and no
- * other. scale, softcap and scale / softcap must be normal numbers of the arithmetic type, and
+ * status names it. Fields of another stage of the same work may be set: `lse` in a partial call, whose merge
+ * writes it. A struct may grow at its end: each size that it has had in a release is accepted, and no other.
+ * scale, softcap and scale / softcap must be normal numbers of the arithmetic type, and
  * scale at most the type's largest number / log2(e). Every product of sizes is checked for overflow.
  *
  * Strides of tensors. {0, 0, 0} is contiguous in the order batch, head, token. Otherwise every dimension
@@ -21,28 +22,32 @@
  * size, in place or not. The rounding mode and the flush-to-zero setting of the calling thread change no bit,
  * and the call restores them. One exception: the sign and payload of a NaN result are not promised.
  *
- * Special values, for every function:
+ * Special values, for every function. A score is finished: after scale, softcap, slopes and bias.
  *   an element excluded by a mask, a length,      never read into the result: probability exactly 0,
  *   causality or a bias of -inf                   even if the element is NaN or infinite
  *   a row with no element left                    probabilities 0, log-probabilities and log-sum-exp -inf
  *                                                 (with a sink, the log-sum-exp is the sink)
- *   -inf among the elements                       probability exactly +0
- *   a row whose elements are all -inf             NaN, unless empty_rows_are_zero is set; in
- *                                                 attention as a row with no element left
- *   NaN or +inf among the elements                the row is NaN, except for its excluded elements
+ *   a score of -inf                               probability exactly +0
+ *   a row whose scores are all -inf               NaN, unless empty_rows_are_zero is set; log-sum-exp -inf.
+ *                                                 With a finite sink probabilities are 0, and the
+ *                                                 log-sum-exp is the sink. In attention as a row with no
+ *                                                 element left
+ *   a score of NaN or +inf                        the row is NaN, except for its excluded elements
+ *   an infinite element with a softcap            a finite score, +-softcap and what is added to it
+ *   an infinite element with a negative scale     a score of the other sign
  *   exp(-inf), exp(+inf), exp(NaN)                +0, +inf, NaN
  *   a bad argument                                a status that names it; nothing is written
  *
- * Accuracy. A sum is adversarial if one large term precedes many that are just above half a unit of it, where
- * partial sums lose most. A bound "unless adversarial" excludes such sums; the larger bound beside it
- * includes them. All other bounds hold for every input.
+ * Accuracy. Every bound holds for any input within the conditions that stand beside it. What is said to be
+ * measured on random data holds for the drawn numbers of the tests: where terms are equal, or few of them
+ * differ, all partial sums may round to the same side, and only the bound for any input holds.
  *
  * Memory. An output may overlap an input only where the function's text says so, a workspace nothing. In
  * attention an array goes from the first to the last element that the call reads or writes, so that what lies
  * past the lengths of sequences may be anything. Slices of one buffer, such as q, k and v in
- * [batch, token, 3, head, dim], do not overlap. The library allocates nothing. scale, exp and softmax write
- * outputs of 16 MiB and more past the caches, unless in place. Other threads see such an output like any other
- * once the call has returned.
+ * [batch, token, 3, head, dim], do not overlap. The library allocates nothing. scale, exp, convert and softmax
+ * write outputs of 16 MiB and more past the caches, unless in place. Other threads see such an output like any
+ * other once the call has returned.
  *
  * Threads. Any number of threads may call any function at once. The library's only state is the choice of
  * instruction set. It prints nothing, starts no thread and throws nothing.
@@ -66,9 +71,9 @@
 #endif
 
 #define RAPT_VERSION_MAJOR 0
-#define RAPT_VERSION_MINOR 2
+#define RAPT_VERSION_MINOR 3
 #define RAPT_VERSION_PATCH 0
-#define RAPT_BITS_VERSION 2
+#define RAPT_BITS_VERSION 3
 
 #ifdef __cplusplus
 extern "C" {
@@ -250,10 +255,12 @@ static inline rapt_strides rapt_strides_bthd(size_t heads, size_t tokens, size_t
 /* ---- vectors ------------------------------------------------------------------------------------------ */
 
 /* Returns the sum of a[i] * b[i]. a and b may overlap. NaN and infinities follow IEEE arithmetic.
- * Accuracy, where nothing overflows or underflows:
- *   |error| <= (n / 64 + 8) * u * sum |a[i] * b[i]|   (f64: n / 32)
- *   |error| <= 1e-6 * sum |a[i] * b[i]|               (f64: 4e-15), for n <= 2^20, unless adversarial
- * Order: fused multiply-adds add element i to partial sum i mod 64 (f64: 32). */
+ * Accuracy, where nothing overflows, for any input up to n = 2^30:
+ *   |error| <= (min(n / 64, 512) + n / 32768 + 8) * u * sum |a[i] * b[i]| + n * 2^-149
+ *   f64: (min(n / 32, 512) + n / 16384 + 8) * u, and n * 2^-1074
+ * Measured on random data, for n <= 2^20: 1e-6 * sum |a[i] * b[i]| (f64: 4e-15).
+ * Order: fused multiply-adds add element i to partial sum i mod 64 (f64: 32). Every 32768 elements (f64:
+ * 16384) the partial sums begin again, and are added to those before them. */
 RAPT_API float rapt_dot_f32(const float *a, const float *b, size_t n);
 RAPT_API double rapt_dot_f64(const double *a, const double *b, size_t n);
 RAPT_API float rapt_dot_f16(const rapt_f16 *a, const rapt_f16 *b, size_t n);
@@ -332,11 +339,15 @@ typedef struct rapt_softmax_options {
  * y must not overlap bias, mask, row_lengths or sinks. options may be null.
  * Special values: a probability is never above 1. Below the smallest normal number of the arithmetic type it
  * is 0. The only visible element of a row without a sink has probability 1. A score beyond the type's range
- * is infinite. Accuracy: the relative error of every probability is at most 6 * u (f64: 10 * u), for any row:
- * at any number of columns, any magnitude and any order of logits. Some options round the score s, as it is
- * before its bias. In units of u, s then errs by |s| + |s + bias|         with a bias, or a scale whose
- * magnitude is outside [2^-16, 2^16] 5 * |s| + |s + bias|     with a softcap (f64: 7 * |s| + |s + bias|). The
- * error of a log-sum-exp grows by as much, that of a probability or its logarithm by twice as much. */
+ * is infinite where the score is rounded: with a bias, even of zeros, or a scale outside [2^-16, 2^16]. With
+ * a softcap the score is then the softcap. Elsewhere exp takes the exact product, which has no range:
+ * {3e38, 1, 2} with scale 2 is {1, 0, 0}, whose log-sum-exp is infinite, and with a bias of zeros NaN.
+ * Accuracy: the relative error of every probability is at most 6 * u (f64: 10 * u), for any row: at any
+ * number of columns, any magnitude and any order of logits.
+ * Some options round the score s, as it is before its bias. In units of u, s then errs by
+ *   |s| + |s + bias|         with a bias, or a scale whose magnitude is outside [2^-16, 2^16]
+ *   5 * |s| + |s + bias|     with a softcap (f64: 7 * |s| + |s + bias|).
+ * The error of a log-sum-exp grows by as much, that of a probability or its logarithm by twice as much. */
 RAPT_API rapt_status rapt_softmax_f32(const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride,
                                       size_t rows, size_t cols, const rapt_softmax_options *options);
 RAPT_API rapt_status rapt_softmax_f64(const double *x, ptrdiff_t x_stride, double *y, ptrdiff_t y_stride,
@@ -372,7 +383,11 @@ RAPT_API rapt_status rapt_logsumexp_f64(const double *x, ptrdiff_t x_stride, dou
 /* dx = scale * y * (dy - sum over c of y * dy). This is the gradient of softmax(scale * x) from its output y
  * and the gradient dy of that output. dx may be y or dy, with the same stride. scale is finite.
  * Special values: an element with y = 0 is excluded. Its dy is never read into the result, and its dx is 0.
- * Accuracy: |error| <= 1e-6 * |scale| * y * (|dy| + sum y |dy|) (f64: 4e-15), where dot's 1e-6 holds. */
+ * Accuracy, where nothing overflows, for any y, dy and up to 2^30 columns:
+ *   |error| <= (min(cols / 64, 512) + cols / 32768 + 11) * u * |scale| * y * (|dy| + sum y |dy|)
+ *              + (|scale| * (cols * y + 1) + 1) * 2^-149
+ *   f64: cols / 32 and cols / 16384, and 2^-1074
+ * Measured on random data, for cols <= 2^16: 1e-6 (f64: 4e-15) in place of the first factor and u. */
 RAPT_API rapt_status rapt_softmax_backward_f32(const float *y, ptrdiff_t y_stride, const float *dy,
                                                ptrdiff_t dy_stride, float *dx, ptrdiff_t dx_stride,
                                                size_t rows, size_t cols, float scale);
@@ -519,18 +534,24 @@ typedef struct rapt_attention_options {
  * sum beyond the type's range makes the output infinite, or NaN. Values below the largest number / kv_len
  * have no such sum.
  *
- * Accuracy: S is the largest sum over d of |scale * q[d] * k[d]|, plus |alibi| and |bias|, over the visible
- * j. It includes the query's own scale. A softcap adds 12 (f64: 16) to qk_dim below.
- *   out: |error| <= (32 + (qk_dim + 8) * S) * u * max over the visible |v|, unless adversarial;
- *        for any input 512 + kv_len / 256 more of these units
- *        RAPT_I8 adds exp(K / 32500) - 1 of max |v|, and 1/8 of the largest visible |v_scale|
- *   lse: |error| <= (16 + (qk_dim + 8) * S + |lse|) * u, unless adversarial; for any input kv_len / 256 units
- *   more; RAPT_I8 adds K / 65000
- * RAPT_ARITHMETIC_BF16 adds (2^-7 + 2^-12) * max over the visible |v| to out's error, and 2^-8 + 2^-13 to
- * that of lse.
+ * Accuracy, where nothing overflows. S is the largest sum over d of |scale * q[d] * k[d]|, plus |alibi| and
+ * |bias|, over the visible j. It includes the query's own scale. A softcap adds 12 (f64: 16) to qk_dim below.
+ * V is the largest visible |v|. For any input, up to 2^30 keys:
+ *   out: |error| <= (min(kv_len, 512) + kv_len / 64 + 64 + (qk_dim + 9) * S) * u * V + F * V + G
+ *   lse: |error| <= (kv_len / 64 + 96 + (qk_dim + 9) * S + 2 * |lse|) * u + F
+ * Measured on random data, for kv_len <= 5000:
+ *   out: |error| <= (32 + (qk_dim + 8) * S) * u * V + F * V + G
+ *   lse: |error| <= (16 + (qk_dim + 8) * S + |lse|) * u + F, without a sink
+ * F and G are what underflow takes from scores and values; F includes the query's own scale:
+ *   F = |scale| * qk_dim * 2^-149 (f64: 2^-1074), G = kv_len * 2^-149 (f64: 2^-1074).
+ * RAPT_ARITHMETIC_BF16 adds (2^-7 + 2^-12) * V to out's error, and 2^-8 + 2^-13 to that of lse. Its F is
+ * |scale| * qk_dim * 2^-125 and its G kv_len * 2^-117. Subnormal elements of q and k count as 0, also in the
+ * result that it is compared with.
+ * RAPT_I8 adds (exp(K / 32500) - 1) * V and 1/8 of the largest visible |v_scale| to out's error, and
+ * K / 65000 to that of lse. Its G is kv_len * 2^-93.
  * K, of RAPT_I8 keys, is the largest sum over d of |scale * k[d]| * max |q|, where the maximum is over a
- * scale group. On ordinary data the error is 1e-4 of an output: the scales' own rounding of keys and values
- * is a hundred times as large.
+ * scale group, and at least 2^-84. On ordinary data the error is 1e-4 of an output: the scales' own rounding
+ * of keys and values is a hundred times as large.
  *
  * RAPT_I8: queries, and per block of 64 keys weights times v_scale, become integers of 16 bits. Their
  * products with keys and values are summed exactly. Special values:
@@ -672,6 +693,7 @@ typedef struct rapt_attention_gradients {
  *   a row with nothing visible                     dq 0; it adds to no other gradient (but dsinks is NaN if
  *                                                  its dout is not finite)
  *   a weight of 0 (excluded, or below 2^-125)      ds 0, whatever the key, value and dout hold
+ *   a sink's weight below 2^-125 (f64: 2^-1021)    0: the row adds nothing to dsinks
  *   a key or query that is not finite              adds nothing where the weight is 0
  *   a product or sum beyond the type's range       infinite, or NaN
  *   a weight                                       never above 1
@@ -682,6 +704,9 @@ typedef struct rapt_attention_gradients {
  *   ds:      |error| <= (e[i] + v_dim) * u * w[i][j] * max over the visible |v| * sum of |dout[i]|
  * A gradient's error is at most the errors of the terms of its sum, plus n * u times the sum of the
  * magnitudes of these n terms.
+ * Weights, and these bounds, are relative to the lse that is given. That of RAPT_ARITHMETIC_BF16 is off by up
+ * to 2^-8 + 2^-13, and all weights of a row by as much of them: thousands of u. Training needs a forward call
+ * in RAPT_ARITHMETIC_F32.
  *
  * Order of the operations: a dot product is one chain of fused multiply-adds over the dimension. A sum over
  * keys is one chain in key order. A sum over queries is one chain token by token, and within a token head by

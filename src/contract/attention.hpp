@@ -1,4 +1,41 @@
-// The numbers of attention's numeric contract.
+// The numbers of attention's numeric contract, and what they do to errors.
+//
+// rapt.h bounds the errors of out and of the log-sum-exp for any input. This is the proof, in units of u. V is
+// the largest |v|, S the largest sum of a score's magnitudes, c < kv_len / 512 the number of folds of chunks,
+// and x <= 2 S a key's distance from the largest score.
+//
+// Errors of exponents. Let every score be off by at most e, and m be any part that all have in common. Then
+// the mean of the values, in exact arithmetic, is off by at most (e - m) V, however large e is: the derivative
+// of a mean by its weights' exponents is a covariance, and that is at most sup |error - m| times the mean of
+// |v - mean|, which V bounds. A weight that is off by a factor has an exponent that is off by its logarithm.
+// The log-sum-exp is off by at most e.
+//
+//   of an exponent                    | units
+//   a score's chain, and its options  | (qk_dim + 4) S: the factor, its product, the slope's sum, the bias
+//   the rounding of distances         | 2 S: those of blocks and chunks add up to x
+//   the rounding of to_log2           | x, and half of it is common to all: S (lse: 2 S)
+//   2^z: polynomial and reduction     | 1.3 by samples, for the weight, 7 blocks and c folds
+//   a subnormal to_log2               | 8: 2^-150 times a distance of 2^129
+//   a sink, rounded in units of log 2 | p (1 - p) (2 S + 2 |sink - largest|), p its share: S / 2 + 12
+//                                     | (lse: S + |lse| + 24), for up to 2^32 keys
+//
+// Roundings of sums. Each is at most a unit of the sum of weights, times V for values: the sums of a chunk and
+// of the folds never exceed it, as weights are positive and relative to the largest.
+//
+//   of a sum                             | values           | weights
+//   keys of a chunk, one after the other | min(kv_len, 512) | 6 in a block's tree, and 7 blocks
+//   rescaled by a larger maximum         | 7                | 0: fused
+//   a fold: the product and the sum      | 2 c              | 2 c
+//   the quotient, its product; the sink  | 2                | 1
+//
+// For out these are (qk_dim + 8) S at most, 57, min(kv_len, 512), and 5.3 c < kv_len / 96. lse has 58, 3.3 c,
+// the rounding of the result and, in f64, that of the logarithm: 28 for 2^20 keys. rapt.h has more of each,
+// for errors of errors, and for bf16 arithmetic, whose z rounds its reference, S, and whose chains are shorter.
+//
+// Underflow. An operation with a subnormal result errs by half the smallest number: a score by qk_dim halves
+// times the scale. A value goes through at most two such operations a key, and the sum of weights is at least
+// 1. In bf16 arithmetic an operation loses up to 2^-126: at most two a dimension, and four a key in units of
+// 2^7. A block of bytes below 2^-100 loses 64 keys times 2^7 times that.
 #pragma once
 
 #include <cstddef>

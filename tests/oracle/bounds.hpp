@@ -21,13 +21,18 @@ inline constexpr double unit_of = in_f64<T> ? 0x1p-53 : 0x1p-24;
 
 // ---- vectors ----
 
-// Of the sum of |a[i] * b[i]|, for any input.
+// The smallest number: what a fused operation that underflows loses is half of it.
+template <class T>
+inline constexpr double smallest = in_f64<T> ? 0x1p-1074 : 0x1p-149;
+
+// Of the sum of |a[i] * b[i]|, for any input. Underflow adds n * smallest<T>.
 template <class T>
 double dot_bound(std::size_t n) {
-  constexpr double lanes = in_f64<T> ? 32 : 64;
-  return static_cast<double>(n) / lanes + 8;
+  constexpr double lanes = in_f64<T> ? 32 : 64, chain = 512;
+  const double count = static_cast<double>(n);
+  return std::min(count / lanes, chain) + count / (lanes * chain) + 8;
 }
-// The same for n <= 2^20, where the terms are not made to lose.
+// Measured on random data, for n <= 2^20.
 template <class T>
 inline constexpr double usual_dot_bound = (in_f64<T> ? 4e-15 : 1e-6) / unit_of<T>;
 
@@ -54,7 +59,17 @@ double score_bound(double scale, double softcap, bool has_bias, double s, double
   return is_rounded ? std::fabs(s) + std::fabs(s_with_bias) : 0;
 }
 
-// Of |scale| * y * (|dy| + sum of y * |dy|).
+// Of |scale| * y * (|dy| + sum of y * |dy|), for any input.
+template <class T>
+double softmax_backward_worst_bound(std::size_t cols) {
+  return dot_bound<T>(cols) + 3;
+}
+// What underflow adds.
+template <class T>
+double softmax_backward_underflow(std::size_t cols, double scale, double y) {
+  return (std::fabs(scale) * (static_cast<double>(cols) * y + 1) + 1) * smallest<T>;
+}
+// Measured on random data.
 template <class T>
 inline constexpr double softmax_backward_bound = usual_dot_bound<T>;
 
@@ -69,7 +84,7 @@ inline AttentionErrors operator+(const AttentionErrors &a, const AttentionErrors
   return {a.out + b.out, a.lse + b.lse};
 }
 
-// For terms that are not made to lose. score_terms is rapt.h's S.
+// Measured on random data; lse without a sink. score_terms is rapt.h's S.
 // In bf16 arithmetic a weight is off by 2^-8 + 2^-13 of it, the log-sum-exp by as much, and a weighted mean
 // by twice as much.
 inline AttentionErrors attention_bounds(std::size_t qk_dim, const oracle::AttentionTruth &truth,
@@ -80,12 +95,30 @@ inline AttentionErrors attention_bounds(std::size_t qk_dim, const oracle::Attent
           16 + of_scores + std::fabs(static_cast<double>(truth.lse)) + of_weights};
 }
 
-// For any terms: a chunk adds its 512 values one after the other, and costs two roundings more.
+// For any input: contract/attention.hpp has the proof.
 inline AttentionErrors attention_worst_bounds(std::size_t qk_dim, std::size_t keys,
-                                              const oracle::AttentionTruth &truth) {
-  const AttentionErrors usual = attention_bounds(qk_dim, truth);
-  const double of_chunks = static_cast<double>(keys) / 256;
-  return {usual.out + 512 + of_chunks, usual.lse + of_chunks};
+                                              const oracle::AttentionTruth &truth,
+                                              rapt_arithmetic arithmetic = RAPT_ARITHMETIC_F32) {
+  const AttentionErrors usual = attention_bounds(qk_dim, truth, arithmetic);
+  const double count = static_cast<double>(keys);
+  const double of_any = count / 64 + static_cast<double>(truth.score_terms);
+  return {usual.out + std::min(count, 512.0) + 32 + of_any,
+          usual.lse + 80 + std::fabs(static_cast<double>(truth.lse)) + of_any};
+}
+
+// What underflow adds: F and G of rapt.h. V of 0 has outputs of 0.
+template <class T>
+AttentionErrors attention_underflow(const oracle::Attention<T> &a, const oracle::AttentionTruth &truth,
+                                    std::size_t b, std::size_t h, std::size_t i,
+                                    rapt_arithmetic arithmetic = RAPT_ARITHMETIC_F32) {
+  const bool in_bf16 = arithmetic == RAPT_ARITHMETIC_BF16, of_bytes = !a.v_scales.empty();
+  const double of_dim = in_bf16 ? 0x1p-125 : smallest<T>;
+  const double of_key = in_bf16 ? 0x1p-117 : of_bytes ? 0x1p-93 : smallest<T>;
+  const auto scale = std::fabs(static_cast<double>(oracle::scale_of(a, b, h, i)));
+  const double of_score = scale * (static_cast<double>(a.qk_dim) * of_dim);
+  const double of_values = static_cast<double>(a.keys(b)) * of_key;
+  const auto largest = static_cast<double>(truth.largest_value);
+  return {(of_score + (largest == 0 ? 0 : of_values / largest)) / unit_of<T>, of_score / unit_of<T>};
 }
 
 // What keys and values of bytes add. `a` is multiplied by the scales.
@@ -101,7 +134,7 @@ AttentionErrors attention_bytes_bounds(const oracle::Attention<T> &a, const orac
     const std::size_t row = a.kv_row(b, h, j);
     double sum = 0;
     for (std::size_t d = 0; d < a.qk_dim; d += k_group) {
-      double largest = 0, keys = 0;
+      double largest = 0x1p-84, keys = 0;
       for (std::size_t e = d; e < d + k_group; ++e) {
         largest = std::max(largest, std::fabs(double{a.query(b, h, i)[e]}));
         keys += std::fabs(double{a.k[row * a.qk_dim + e]});

@@ -27,7 +27,7 @@ struct DotAccuracy {
     if (!is_moderate(problem.input)) return {};
     const auto [a, b] = make_operands<T>(Family::two_vectors, problem);
     Worst worst;
-    worst.see(error(a, b, 1, value_of<Number<T>>(bits[0])), bound);
+    worst.see(error(a, b, 1, value_of<Number<T>>(bits[0])), std::min(bound, dot_bound<T>(a.size())));
     return worst.judgement;
   }
 };
@@ -65,7 +65,8 @@ struct DotRowsAccuracy {
     for (std::size_t r = 0; r < wanted.rows; ++r) {
       const auto row = std::span(rows).subspan(r * wanted.cols, wanted.cols);
       const Real factor = static_cast<Number<T>>(wanted.scale);
-      worst.see(DotAccuracy<T>::error(query, row, factor, value_of<Number<T>>(bits[r])), bound);
+      worst.see(DotAccuracy<T>::error(query, row, factor, value_of<Number<T>>(bits[r])),
+                std::min(bound, dot_bound<T>(wanted.cols) + 1));
     }
     return worst.judgement;
   }
