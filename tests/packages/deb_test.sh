@@ -16,8 +16,9 @@ cpack --config "$build/CPackConfig.cmake" -G DEB -B "$packages"
 complaints=$(lintian --fail-on none "$packages"/*.deb 2>&1 | grep -v 'root privileges' || true)
 if [[ -n $complaints ]]; then echo "$complaints" >&2; exit 1; fi
 
-names=(librapt0.2 librapt-dev rapt-tools)
-remove() { dpkg -P rapt-tools librapt-dev librapt0.2 >"$build/remove.log" 2>&1 || true; }
+soversion=$(sed -n 's/^#define RAPT_VERSION_M[A-Z]* //p' "$source_dir/include/rapt/rapt.h" | paste -sd .)
+names=("librapt$soversion" librapt-dev rapt-tools)
+remove() { dpkg -P rapt-tools librapt-dev "librapt$soversion" >"$build/remove.log" 2>&1 || true; }
 trap remove EXIT
 dpkg -i "$packages"/*.deb
 work=$build/deb-consumer

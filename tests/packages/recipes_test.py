@@ -2,8 +2,10 @@
 """The recipes and the changelog keep step with the checkout: versions, options, and the files that recipes take."""
 
 import ast
+import datetime
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -31,9 +33,38 @@ check(port["version-semver"] == version, f"vcpkg.json has version {port['version
 for stated in re.findall(r'version\("([0-9.]+)"|rapt@([0-9.]+)', spack):
     stated = stated[0] or stated[1]
     check(stated == version, f"package.py has version {stated}, rapt.h {version}")
+soversion = version.rpartition(".")[0]
+library_names = re.findall(r"librapt\.(?:so\.)?([0-9.]+[0-9])", (ROOT / "tests/python/test_library.py").read_text())
+check(library_names and set(library_names) == {soversion}, f"test_library.py names libraries {library_names}, rapt.h {version}")
 bits = re.search(r"^#define RAPT_BITS_VERSION (\d+)", header, re.M)[1]
-newest = re.search(r"^## .*", (ROOT / "CHANGELOG.md").read_text(), re.M)[0]
-check(newest == f"## {version}, bits {bits}", f"CHANGELOG.md begins with '{newest}', rapt.h has {version}, bits {bits}")
+
+# Releases: every heading has its date but the newest, which gets it last.
+headings = re.findall(r"^## .*", (ROOT / "CHANGELOG.md").read_text(), re.M)
+releases = [re.fullmatch(r"## (\d+\.\d+\.\d+), bits (\d+), (not yet released|\d{4}-\d\d-\d\d)", line) for line in headings]
+newest = headings[0]
+check(releases[0] and releases[0].groups()[:2] == (version, bits),
+      f"CHANGELOG.md begins with '{newest}', rapt.h has {version}, bits {bits}")
+for heading, release in zip(headings, releases):
+    try:
+        if heading != newest or not heading.endswith("not yet released"):
+            datetime.date.fromisoformat(release[3])
+    except (TypeError, ValueError):
+        problems.append(f"CHANGELOG.md: '{heading}' is not version, bits, and the date of the release")
+
+
+def at_tag(tag: str, path: str) -> str:
+    return subprocess.run(["git", "-C", str(ROOT), "show", f"{tag}:{path}"], capture_output=True, text=True).stdout
+
+
+# The hashes of a release are frozen. (An exported tree has no tags.)
+hashes = set((ROOT / "tests/validate/hashes.def").read_text().splitlines())
+tags = subprocess.run(["git", "-C", str(ROOT), "tag", "--list", "v*"], capture_output=True, text=True).stdout.split()
+for tag in tags:
+    if f"#define RAPT_BITS_VERSION {bits}\n" not in at_tag(tag, "include/rapt/rapt.h"):
+        continue
+    frozen = [line for line in at_tag(tag, "tests/validate/hashes.def").splitlines() if line.startswith("HASH(")]
+    lost = sum(line not in hashes for line in frozen)
+    check(lost == 0, f"{lost} of the hashes that {tag} published for bits {bits} have changed")
 
 cmake = "\n".join(path.read_text() for path in [ROOT / "CMakeLists.txt", *sorted((ROOT / "cmake").glob("*.cmake"))])
 options = set(re.findall(r"option\((\w+)", cmake)) | set(re.findall(r"set\((\w+) [^)]* CACHE ", cmake))

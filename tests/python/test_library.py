@@ -42,7 +42,7 @@ def test_every_function_of_the_header_is_declared():
 
 
 def test_library_has_the_name_of_the_platform(tmp_path):
-    names = {"linux": "librapt.so.0.2", "darwin": "librapt.0.2.dylib", "win32": "librapt.dll"}
+    names = {"linux": "librapt.so.0.3", "darwin": "librapt.0.3.dylib", "win32": "librapt.dll"}
     assert [_library.library_in(tmp_path, platform) for platform in names] == [None, None, None]
     for name in [*names.values(), "librapt.a", "librapt.dll.a"]:
         (tmp_path / name).touch()

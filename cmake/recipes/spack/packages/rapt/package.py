@@ -1,4 +1,4 @@
-"""Spack, beside a checkout: spack repo add cmake/recipes/spack && spack dev-build rapt@0.2.0
+"""Spack, beside a checkout: spack repo add cmake/recipes/spack && spack dev-build rapt@0.3.0
 
 +shared builds librapt.so, ~validate leaves rapt-validate out.
 """
@@ -15,7 +15,7 @@ class Rapt(CMakePackage):
     """CPU kernels for attention, with the same bits on every instruction set."""
 
     license("Apache-2.0")
-    version("0.2.0")
+    version("0.3.0")
 
     variant("shared", default=False, description="Build librapt.so")
     variant("validate", default=True, description="Build rapt-validate, which checks the library on a CPU")
