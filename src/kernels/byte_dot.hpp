@@ -14,9 +14,9 @@
 //
 // RowSimd<E> is a level's too: the same for the rows of dot_rows, whose other factor is the query.
 //
-//   start, take      the sums that each row begins with: start(), after take(s, f) of all factors of the
-//   query Four             the sums of four rows, by four(sums) fours            as many are stored together,
-//   by store(fours, scale, out, count) of `count` rows
+//   start, take      the sums that each row begins with: start(), after take(s, f) of all factors of the query
+//   Four             the sums of four rows, by four(sums)
+//   fours            as many are stored together, by store(fours, scale, out, count) of `count` rows
 #pragma once
 
 #include <cstddef>

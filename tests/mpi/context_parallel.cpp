@@ -5,10 +5,9 @@
 // hash of one process.
 //
 //   prefill   every rank has its own queries; shards of keys and values travel around a ring, while the shard
-//   before is
-//             computed; each rank merges its own rows
-//   decode    one token's queries are everywhere; each rank computes its own chunks; rank 0 gathers and
-//   merges them
+//             before is computed; each rank merges its own rows
+//   decode    one token's queries are everywhere; each rank computes its own chunks; rank 0 gathers and merges
+//             them
 //
 //   mpirun -n 4 context_parallel [tokens]
 #include <mpi.h>

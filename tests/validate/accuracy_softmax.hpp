@@ -44,9 +44,8 @@ class ScoreRows {
   // from the sum; a log-sum-exp gets it once. With s the score before a bias:
   //   a bias:     |s| + |s + bias|: the scale as a number of the type, and the sum with the bias
   //   a softcap:  (2 + tanh_error) |s| + |s + bias|: the scale over the cap, x times that, tanh, and the
-  //   product
-  //               with the cap or the sum with the bias. tanh does not increase its argument's relative
-  //               error.
+  //               product with the cap or the sum with the bias. tanh does not increase its argument's
+  //               relative error.
   double rounding() const {
     const SoftmaxOptions &wanted = options();
     if (wanted.null || (wanted.softcap == 0 && wanted.bias == PerRow::none)) return 0;

@@ -5,13 +5,15 @@
 //   Sums, Wide       lanes of 32 bits, as many as simd<float> has; twice as many lanes of 16 bits
 //   widened(p)       `wide` bytes as 16 bits; widened_first(p, k) of the first k, the others 0 and not read
 //   add_products(s, a, b)    s plus the products of a and b, which stay in the same lanes for every call
-//   fold_quarters(v), join_quarters(v)   one lane per key, of accumulators of one key each: four keys that
-//   are a
-//                    quarter of a vector apart, and then the quarters
-//   columns(a, b)    the lanes of two rows, for add_columns(sums, columns, pair), where `pair` has two
-//   weights in_order(sums)   the sums of add_columns in the order of the lanes greater_magnitude(m, v),
-//   largest(m)  the largest magnitude as bits, in which NaN is above infinity store_rounded(to, v) numbers as
-//   16-bit integers, to nearest even
+//   fold_quarters(v), join_quarters(v)
+//                    one lane per key, of accumulators of one key each: four keys that are a quarter of a
+//                    vector apart, and then the quarters
+//   columns(a, b)    the lanes of two rows, for add_columns(sums, columns, pair), where `pair` has two weights
+//   in_order(sums)   the sums of add_columns in the order of the lanes
+//   greater_magnitude(m, v), largest(m)
+//                    the largest magnitude as bits, in which NaN is above infinity
+//   store_rounded(to, v)
+//                    numbers as 16-bit integers, to nearest even
 #pragma once
 
 #include <cstddef>
