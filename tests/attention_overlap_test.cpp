@@ -114,7 +114,7 @@ ReadBytes of_queries(const Lengths &l, const rapt_strides &strides, std::size_t 
 }
 
 template <class T>
-void set(const Lengths &l, Call<T> &call, bool tokens_outside) {
+void set(const Lengths &l, Call<T> &call, int layout) {
   rapt_attention_options &o = call.options;
   const auto given = [&](const std::vector<std::int32_t> &values) {
     return values.empty() ? nullptr : call.keep(values);
@@ -125,7 +125,14 @@ void set(const Lengths &l, Call<T> &call, bool tokens_outside) {
   o.block_table = given(l.pages);
   if (o.block_table) o.page_size = page_size;
   o.packed_keys = l.packed_keys;
-  const auto strides = tokens_outside ? rapt_strides_bthd : rapt_strides_bhtd;
+  const bool is_dense = l.pages.empty() && l.kv_offsets.empty();
+  const auto strides = [&](std::ptrdiff_t heads, std::size_t tokens, std::ptrdiff_t dim) {
+    // Sequences within tokens, tokens outside of heads, heads outside of tokens.
+    if (layout == 2 && is_dense)
+      return rapt_strides{heads * dim, dim, static_cast<std::ptrdiff_t>(batch) * heads * dim};
+    const auto usual = layout == 1 ? rapt_strides_bthd : rapt_strides_bhtd;
+    return usual(static_cast<std::size_t>(heads), tokens, static_cast<std::size_t>(dim));
+  };
   const std::size_t tokens = l.pages.empty() ? kv_len : page_size;
   o.k_strides = strides(kv_heads, tokens, qk_dim);
   o.v_strides = strides(kv_heads, tokens, v_dim);
@@ -138,13 +145,13 @@ using Place = std::function<void(Call<T> &call, std::size_t at)>;
 
 template <class T>
 void expect_end(const std::string &name, unsigned function, std::size_t output_bytes, const ReadBytes &read,
-                const Lengths &l, bool tokens_outside, const Place<T> &place) {
+                const Lengths &l, int layout, const Place<T> &place) {
   const auto expect = [&](std::size_t at, rapt_status expected) {
     CAPTURE(at);
     CAPTURE(read.begin());
     CAPTURE(read.end());
     expect_status<Call<T>>(name + ", " + l.name, function, expected, [&](auto &call) {
-      set(l, call, tokens_outside);
+      set(l, call, layout);
       place(call, at);
     });
   };
@@ -163,7 +170,7 @@ void expect_end(const std::string &name, unsigned function, std::size_t output_b
 
 TEST_CASE_TEMPLATE("outputs may lie where nothing is read", T, float, double) {
   for (const Lengths &l : all_lengths) {
-    for (const bool tokens_outside : {false, true}) {
+    for (const int layout : {0, 1, 2}) {
       // `out` has as many queries as the sequences, and begins with the first one.
       const std::size_t skipped = l.q_offsets.empty() ? 0 : static_cast<std::size_t>(l.q_offsets[0]);
       const std::size_t queries =
@@ -176,13 +183,13 @@ TEST_CASE_TEMPLATE("outputs may lie where nothing is read", T, float, double) {
         call.at[lse] = nullptr;
       };
       Call<T> strides(whole);
-      set(l, strides, tokens_outside);
+      set(l, strides, layout);
       const rapt_attention_options &o = strides.options;
       for (const Array array : {k, v}) {
         expect_end<T>(std::string("out behind ") + array_names[array], whole, out_bytes,
                       of_keys(l, array == k ? o.k_strides : o.v_strides, array == k ? qk_dim : v_dim,
                               sizeof(T), array == k),
-                      l, tokens_outside, [&](auto &call, std::size_t at) {
+                      l, layout, [&](auto &call, std::size_t at) {
                         call.memory[array].resize(2 * memory_size);
                         for (std::size_t i = 0; i < 2 * memory_size; ++i) {
                           call.memory[array][i] = static_cast<T>(i % 7) / 4;
@@ -195,14 +202,14 @@ TEST_CASE_TEMPLATE("outputs may lie where nothing is read", T, float, double) {
       const bool has_lengths = !l.kv_lengths.empty();
       const rapt_strides own = rapt_strides_bhtd(q_heads, q_len, has_lengths ? columns : kv_len);
       const auto keys = [&](std::size_t b) { return l.keys(b); };
-      expect_end<T>("out behind bias", whole, out_bytes, of_queries(l, own, sizeof(T), keys), l,
-                    tokens_outside, [&](auto &call, std::size_t at) {
+      expect_end<T>("out behind bias", whole, out_bytes, of_queries(l, own, sizeof(T), keys), l, layout,
+                    [&](auto &call, std::size_t at) {
                       call.memory[bias].resize(2 * memory_size, T(0));
                       call.give({bias});
                       call.options.bias_strides = own;
                       with_out(call, call.at[bias], at);
                     });
-      expect_end<T>("out behind mask", whole, out_bytes, of_queries(l, own, 1, keys), l, tokens_outside,
+      expect_end<T>("out behind mask", whole, out_bytes, of_queries(l, own, 1, keys), l, layout,
                     [&](auto &call, std::size_t at) {
                       call.memory[bias].resize(2 * memory_size);
                       std::memset(static_cast<void *>(call.memory[bias].data()), 1,
@@ -215,7 +222,7 @@ TEST_CASE_TEMPLATE("outputs may lie where nothing is read", T, float, double) {
       const auto scale = [](std::size_t) { return std::size_t{1}; };
       for (const Function function : {whole, merge}) {
         expect_end<T>("out behind query scales", function, out_bytes, of_queries(l, one, sizeof(T), scale), l,
-                      tokens_outside, [&](auto &call, std::size_t at) {
+                      layout, [&](auto &call, std::size_t at) {
                         if (function == merge) call.last = batch * kv_heads;
                         call.options.query_scales = call.memory[bias].data();
                         call.options.query_scale_strides = one;
@@ -252,7 +259,8 @@ TEST_CASE_TEMPLATE("the block table ends with the last page that is looked up", 
       call.options.page_size = page_size;
       call.options.kv_lengths = call.keep({30, 20});
       // The second sequence looks up entries 6 and 7.
-      call.at[out] = reinterpret_cast<T *>(const_cast<std::int32_t *>(table) + (overlaps ? 6 : 8));
+      call.at[out] =
+          reinterpret_cast<T *>(const_cast<std::int32_t *>(table) + (overlaps ? 8 - sizeof(T) / 4 : 8));
     });
   }
 }
