@@ -152,8 +152,10 @@ struct AttentionTruth {
   long double score_terms = 0, largest_value = 0;
 };
 
+// Of the keys from `first` to `end` - 1; the sink counts as one more.
 template <class T>
-AttentionTruth attention_truth(const Attention<T> &a, std::size_t b, std::size_t h, std::size_t i) {
+AttentionTruth attention_truth(const Attention<T> &a, std::size_t b, std::size_t h, std::size_t i,
+                               std::size_t first = 0, std::size_t end = SIZE_MAX) {
   using Real = long double;
   constexpr Real infinity = std::numeric_limits<Real>::infinity();
   AttentionTruth truth;
@@ -164,7 +166,7 @@ AttentionTruth attention_truth(const Attention<T> &a, std::size_t b, std::size_t
   std::vector<std::size_t> keys;
   Real max = sink;
   bool any_finite = false;
-  for (std::size_t j = 0; j < a.keys(b); ++j) {
+  for (std::size_t j = first; j < std::min(end, a.keys(b)); ++j) {
     if (!is_visible(a, b, h, i, j)) continue;
     const ScoreTruth score = score_truth(a, b, h, i, j);
     const Real s = score.value;

@@ -42,7 +42,7 @@ struct RowUnits {
 // Adds a row's terms to the gradients; false if one of them is not finite.
 template <class T, class Units>
 bool add_row_gradients(const Attention<T> &a, const std::vector<T> &dout, std::size_t b, std::size_t h,
-                       std::size_t i, Units &&units, GradientTruth &truth) {
+                       std::size_t i, Units &&units, GradientTruth &truth, const std::vector<T> *out) {
   using Real = long double;
   const AttentionTruth row = attention_truth(a, b, h, i);
   const T *go = dout.data() + a.row({}, b, h, i) * a.v_dim;
@@ -56,7 +56,7 @@ bool add_row_gradients(const Attention<T> &a, const std::vector<T> &dout, std::s
   Real size = 0, mean = 0;
   for (std::size_t d = 0; d < a.v_dim; ++d) {
     size += std::fabs(Real{go[d]}) * row.largest_value;
-    mean += Real{go[d]} * row.out[d];
+    mean += Real{go[d]} * (out ? Real{(*out)[a.row({}, b, h, i) * a.v_dim + d]} : row.out[d]);
   }
   for (std::size_t j = 0; j < a.keys(b); ++j) {
     if (!is_visible(a, b, h, i, j)) continue;
@@ -85,9 +85,11 @@ bool add_row_gradients(const Attention<T> &a, const std::vector<T> &dout, std::s
   return true;
 }
 
-// `units(RowTruth)` gives RowUnits.
+// `units(RowTruth)` gives RowUnits. `out` is the forward call's output, where it has been rounded to fewer
+// bits than those of the arithmetic.
 template <class T, class Units>
-GradientTruth gradient_truth(const Attention<T> &a, const std::vector<T> &dout, Units &&units) {
+GradientTruth gradient_truth(const Attention<T> &a, const std::vector<T> &dout, Units &&units,
+                             const std::vector<T> *out = nullptr) {
   GradientTruth truth;
   truth.dq.resize(a.q.size());
   truth.dk.resize(a.k.size());
@@ -97,7 +99,7 @@ GradientTruth gradient_truth(const Attention<T> &a, const std::vector<T> &dout, 
   for (std::size_t b = 0; b < a.batch; ++b) {
     for (std::size_t h = 0; h < a.q_heads; ++h) {
       for (std::size_t i = 0; i < a.queries(b); ++i) {
-        truth.is_finite = add_row_gradients(a, dout, b, h, i, units, truth);
+        truth.is_finite = add_row_gradients(a, dout, b, h, i, units, truth, out);
         if (!truth.is_finite) return truth;
       }
     }

@@ -1,0 +1,486 @@
+// Attention and its gradient on the scalar level, next to the oracle: drawn calls of every option, element
+// type, layout, shape and way of calling, with the accuracy that rapt.h promises. The code of src/api,
+// src/call and src/contract serves all levels, which therefore agree on its mistakes: this test is the
+// witness that shares nothing with it.
+//
+// RAPT_ORACLE_CASE=<seed> runs one case again.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+#include <limits>
+#include <string>
+
+#include "oracle/attention_backward.hpp"
+#include "oracle/attention_call.hpp"
+#include "oracle/bounds.hpp"
+#include "oracle/reached.hpp"
+#include "support/bits.hpp"
+#include "support/effort.hpp"
+#include "support/faults.hpp"
+#include "support/isa.hpp"
+
+using namespace rapt::test;
+using namespace rapt::test::oracle;
+
+namespace {
+
+using Real = long double;
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+bool is_zero_without_sign(double x) { return x == 0 && !std::signbit(x); }
+
+// The case that runs, for a fault.
+std::string running;
+
+// The first differing index, or that they are equal.
+std::string difference(const std::vector<double> &a, const std::vector<double> &b) {
+  if (a.size() != b.size()) return "sizes";
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (!same_bits(a[i], b[i])) {
+      return "element " + std::to_string(i) + ": " + std::to_string(a[i]) + " and " + std::to_string(b[i]);
+    }
+  }
+  return "";
+}
+// Arrays that both calls were asked for.
+void expect_equal(const std::vector<double> &a, const std::vector<double> &b, const char *array,
+                  const char *way) {
+  if (a.empty() || b.empty()) return;
+  INFO(std::string(array) << ", " << std::string(way));
+  CHECK(difference(a, b) == "");
+}
+void expect_equal(const AttentionResults &a, const AttentionResults &b, const char *way) {
+  expect_equal(a.out, b.out, "out", way);
+  expect_equal(a.lse, b.lse, "lse", way);
+}
+void expect_equal(const GradientResults &a, const GradientResults &b, const char *way) {
+  expect_equal(a.dq, b.dq, "dq", way);
+  expect_equal(a.dk, b.dk, "dk", way);
+  expect_equal(a.dv, b.dv, "dv", way);
+  expect_equal(a.dbias, b.dbias, "dbias", way);
+  expect_equal(a.dsinks, b.dsinks, "dsinks", way);
+}
+
+std::string fault(const char *what, std::size_t index, Real got, Real expected) {
+  char text[200];
+  std::snprintf(text, sizeof text, "%s[%zu] is %.17Lg, not %.17Lg", what, index, got, expected);
+  return text;
+}
+
+double unit_of_problem(const AttentionProblem &p) {
+  return p.q == RAPT_F64 ? unit_of<double> : unit_of<float>;
+}
+std::size_t dim_with_softcap(const AttentionProblem &p) {
+  return p.a.qk_dim + (p.a.softcap == 0 ? 0 : p.q == RAPT_F64 ? 16 : 12);
+}
+AttentionErrors bounds_of(const AttentionProblem &p, const Attention<double> &truth_of,
+                          const AttentionTruth &truth, std::size_t b, std::size_t h, std::size_t i) {
+  AttentionErrors bounds =
+      attention_bounds(dim_with_softcap(p), truth, p.in_bf16() ? RAPT_ARITHMETIC_BF16 : RAPT_ARITHMETIC_F32);
+  if (p.kv == RAPT_I8) bounds = bounds + attention_bytes_bounds(truth_of, truth, b, h, i);
+  return bounds;
+}
+
+// Whether the text says what a row with such a sink is.
+bool is_beyond_range(const AttentionProblem &p, double sink) {
+  const double largest = p.q == RAPT_F64 ? 0x1.fffffffffffffp1023 : 0x1.fffffep127;
+  return std::isnan(sink) || sink > largest / 1.4426950408889634;
+}
+
+// Among integers a query that is not finite makes every score NaN.
+bool has_bad_integers(const AttentionProblem &p, std::size_t b, std::size_t h, std::size_t i) {
+  const double *query = p.a.query(b, h, i);
+  const auto is_finite = [](double x) { return std::isfinite(x); };
+  return p.kv == RAPT_I8 && !std::all_of(query, query + p.a.qk_dim, is_finite);
+}
+
+struct RowKinds {
+  std::size_t finite = 0, empty = 0, nan = 0;
+};
+
+// What is wrong with a row's results; empty if nothing is.
+std::string fault_of_row(const AttentionProblem &p, const Attention<double> &truth_of,
+                         const AttentionResults &results, std::size_t b, std::size_t h, std::size_t i,
+                         RowKinds &kinds) {
+  const Attention<double> &a = p.a;
+  const std::size_t row = a.row({}, b, h, i);
+  const double *out = results.out.data() + row * a.v_dim;
+  const double *lse = results.lse.empty() ? nullptr : &results.lse[row];
+  const AttentionTruth truth = attention_truth(truth_of, b, h, i);
+  const double sink = a.sinks.empty() ? -infinity : a.sinks[h];
+  const bool sink_is_beyond = is_beyond_range(p, sink);
+  if (has_bad_integers(p, b, h, i)) return "";
+  if (truth.is_finite && truth.is_empty) {
+    kinds.empty += 1;
+    for (std::size_t d = 0; d < a.v_dim; ++d) {
+      if (!is_zero_without_sign(out[d])) return fault("out of an empty row", d, out[d], 0);
+    }
+    if (lse && !sink_is_beyond && !same_bits(*lse, sink)) return fault("lse of an empty row", 0, *lse, sink);
+    return "";
+  }
+  if (!truth.is_finite || sink_is_beyond) {
+    // A row whose sink alone is not a number may have nothing visible.
+    bool any = false, finite_values = true;
+    for (std::size_t j = 0; j < a.keys(b); ++j) {
+      if (!is_visible(truth_of, b, h, i, j)) continue;
+      any = any || !(score_truth(truth_of, b, h, i, j).value == -infinity);
+      for (std::size_t d = 0; d < a.v_dim; ++d) {
+        finite_values = finite_values && std::isfinite(truth_of.v[a.kv_row(b, h, j) * a.v_dim + d]);
+      }
+    }
+    if (!any || !finite_values) return "";
+    kinds.nan += 1;
+    for (std::size_t d = 0; d < a.v_dim; ++d) {
+      if (!std::isnan(out[d])) return fault("out of a row of NaN", d, out[d], NAN);
+    }
+    return lse && !std::isnan(*lse) ? fault("lse of a row of NaN", 0, *lse, NAN) : "";
+  }
+  kinds.finite += 1;
+  const AttentionErrors bounds = bounds_of(p, truth_of, truth, b, h, i);
+  const Real unit = unit_of_problem(p);
+  for (std::size_t d = 0; d < a.v_dim; ++d) {
+    const Real off = distance_as(p.out, out[d], truth.out[d]);
+    const bool is_negative_zero = out[d] == 0 && std::signbit(out[d]) && p.out == p.number();
+    if (!(off <= static_cast<Real>(bounds.out) * unit * truth.largest_value) || is_negative_zero) {
+      return fault("out", d, out[d], truth.out[d]);
+    }
+  }
+  if (lse && !(std::fabs(*lse - truth.lse) <= static_cast<Real>(bounds.lse) * unit)) {
+    return fault("lse", 0, *lse, truth.lse);
+  }
+  return "";
+}
+
+// Numbers of a chunk: its largest score, and sums relative to it.
+std::string fault_of_partial(const AttentionProblem &p, const Attention<double> &truth_of,
+                             const double *numbers, std::size_t b, std::size_t h, std::size_t i,
+                             std::size_t chunk) {
+  const Attention<double> &a = p.a;
+  const AttentionTruth truth = attention_truth(truth_of, b, h, i, chunk * 512, chunk * 512 + 512);
+  if (!truth.is_finite || has_bad_integers(p, b, h, i)) return "";
+  if (truth.is_empty) {
+    for (std::size_t n = 0; n < a.v_dim + 2; ++n) {
+      if (n == 0 ? numbers[0] != -infinity : !is_zero_without_sign(numbers[n])) {
+        return fault("a number of an empty partial result", n, numbers[n], 0);
+      }
+    }
+    return "";
+  }
+  const bool made = a.softcap != 0 || !a.bias.empty() || !a.alibi_slopes.empty();
+  const double scale = static_cast<double>(scale_of(a, b, h, i));
+  const bool is_beyond = !std::isfinite(oracle::rounded(p.number(), scale * 1.4426950408889634));
+  const Real f = made || is_beyond ? 1 : std::fabs(static_cast<Real>(scale));
+  const AttentionErrors bounds = bounds_of(p, truth_of, truth, b, h, i);
+  const Real unit = unit_of_problem(p);
+  const Real lse = f * static_cast<Real>(numbers[0]) + std::log(static_cast<Real>(numbers[1]));
+  if (!(std::fabs(lse - truth.lse) <= (static_cast<Real>(bounds.lse) + std::fabs(truth.lse)) * unit)) {
+    return fault("the log-sum-exp of a partial result", 0, lse, truth.lse);
+  }
+  for (std::size_t d = 0; d < a.v_dim; ++d) {
+    const Real value = static_cast<Real>(numbers[2 + d]) / static_cast<Real>(numbers[1]);
+    const bool is_negative_zero = numbers[2 + d] == 0 && std::signbit(numbers[2 + d]);
+    if (!(std::fabs(value - truth.out[d]) <= static_cast<Real>(bounds.out) * unit * truth.largest_value) ||
+        is_negative_zero) {
+      return fault("the mean of a partial result", d, value, truth.out[d]);
+    }
+  }
+  return "";
+}
+
+// f(b, h, i) for every query.
+template <class F>
+void for_each_query(const Attention<double> &a, F f) {
+  for (std::size_t b = 0; b < a.batch; ++b) {
+    for (std::size_t h = 0; h < a.q_heads; ++h) {
+      for (std::size_t i = 0; i < a.queries(b); ++i) f(b, h, i);
+    }
+  }
+}
+
+// The first of the faults.
+void keep(std::string &first, const std::string &fault, std::size_t b, std::size_t h, std::size_t i) {
+  if (!first.empty() || fault.empty()) return;
+  first = "row " + std::to_string(b) + " " + std::to_string(h) + " " + std::to_string(i) + ": " + fault;
+}
+
+// The same numbers with elements of f32: 16-bit elements promise its results, rounded.
+AttentionProblem widened(const AttentionProblem &p) {
+  AttentionProblem wide = p;
+  wide.q = wide.out = RAPT_F32;
+  if (p.kv != RAPT_I8) wide.kv = RAPT_F32;
+  wide.arithmetic = RAPT_ARITHMETIC_F32;
+  wide.gradient = RAPT_F32;
+  return wide;
+}
+bool has_halves(const AttentionProblem &p) {
+  return p.q != p.number() || p.out != p.number() || (p.kv != RAPT_I8 && p.kv != p.number());
+}
+std::vector<double> rounded(rapt_type type, std::vector<double> values) {
+  for (double &value : values) value = oracle::rounded(type, value);
+  return values;
+}
+
+void see_problem(const AttentionProblem &p, Reached &reached) {
+  const Attention<double> &a = p.a;
+  constexpr const char *types[] = {"", "f32", "f64", "f16", "bf16", "i8"};
+  reached.see(std::string("q ") + types[p.q] + " kv " + types[p.kv] + " out " + types[p.out]);
+  reached.see("bf16 arithmetic", p.in_bf16());
+  reached.see("bf16 elements in f32", p.q == RAPT_BF16 && p.kv == RAPT_BF16 && !p.in_bf16());
+  reached.see(std::string("numbers ") + name_of(p.numbers));
+  reached.see("scale groups", a.scale_group != 0);
+  reached.see("several scale groups", a.scale_group != 0 && a.qk_dim > a.scale_group);
+  reached.see("repeated q", p.q_repeats.batch || p.q_repeats.head || p.q_repeats.token);
+  reached.see("repeated k", p.k_repeats.batch || p.k_repeats.head || p.k_repeats.token);
+  reached.see("v is k", p.v_is_k);
+  reached.see("v is k, bytes", p.v_is_k && p.kv == RAPT_I8);
+  reached.see("softcap", a.softcap != 0);
+  reached.see("query scales", !a.query_scales.empty());
+  reached.see("alibi", !a.alibi_slopes.empty());
+  reached.see("sinks", !a.sinks.empty());
+  reached.see("bias", !a.bias.empty());
+  reached.see("bias and mask", !a.bias.empty() && !a.mask.empty());
+  for (const auto &[word, on, repeats] : {std::tuple{"bias ", !a.bias.empty(), a.bias_repeats},
+                                          std::tuple{"mask ", !a.mask.empty(), a.mask_repeats}}) {
+    reached.see(std::string(word) + "of batch", on && repeats.batch && a.batch > 1);
+    reached.see(std::string(word) + "of heads", on && repeats.head && a.q_heads > 1);
+    reached.see(std::string(word) + "of tokens", on && repeats.token && a.q_len > 1);
+  }
+  reached.see("causal " + std::to_string(p.causal));
+  reached.see("far offset", std::abs(p.causal_offset) > 1000);
+  reached.see("left window", p.window_left != 0);
+  reached.see("right window", p.window_right != 0);
+  reached.see("both windows, causal",
+              p.window_left != 0 && p.window_right != 0 && p.causal != RAPT_CAUSAL_NONE);
+  reached.see("window chunk", p.window_chunk != 0);
+  reached.see("ragged queries", !a.q_lengths.empty());
+  reached.see("ragged keys", !a.kv_lengths.empty());
+  reached.see("both ragged", !a.q_lengths.empty() && !a.kv_lengths.empty());
+  reached.see("no queries", a.q_len == 0);
+  reached.see("no keys", a.kv_len == 0);
+  reached.see("several tiles", a.q_len * a.q_heads_per_kv_head() > 64);
+  reached.see("several blocks", a.kv_len > 64);
+  reached.see("several chunks", a.kv_len > 512);
+  reached.see("three chunks", a.kv_len > 1024);
+  reached.see("several tiles and blocks", a.q_len * a.q_heads_per_kv_head() > 64 && a.kv_len > 64);
+  reached.see("long dimensions", a.qk_dim > 512);
+  reached.see("grouped heads", a.q_heads > a.kv_heads && a.kv_heads > 1);
+}
+
+void check_forward(const AttentionProblem &p, Reached &reached) {
+  RowKinds kinds;
+  const Attention<double> truth_of = p.truth();
+  AttentionMemory first(p, p.seed, false);
+  const AttentionResults results = first.run(Way::whole);
+  INFO(first.layout());
+  CHECK(first.faults() == "");
+  std::string fault;
+  for_each_query(p.a, [&](std::size_t b, std::size_t h, std::size_t i) {
+    keep(fault, fault_of_row(p, truth_of, results, b, h, i, kinds), b, h, i);
+  });
+  CHECK(fault == "");
+  reached.see("finite rows", kinds.finite != 0);
+  reached.see("empty rows", kinds.empty != 0);
+  reached.see("rows of NaN", kinds.nan != 0);
+  // Another layout, and another way of calling; in place now and then.
+  const Way way = static_cast<Way>(1 + p.seed % 3);
+  AttentionMemory second(p, p.seed + 1000003, false, p.seed % 4 == 1);
+  const AttentionResults again = second.run(way);
+  INFO(std::string(name_of(way)) << second.layout() << std::string(second.in_place() ? ", in place" : ""));
+  CHECK(second.faults() == "");
+  expect_equal(results, again, "another layout and way of calling");
+  if (way == Way::split_keys) {
+    Attention<double> without_sinks = truth_of;
+    without_sinks.sinks.clear();
+    const std::size_t chunks = (p.a.kv_len + 511) / 512;
+    for_each_query(p.a, [&](std::size_t b, std::size_t h, std::size_t i) {
+      for (std::size_t c = 0; c < chunks; ++c) {
+        const double *numbers =
+            second.partials().data() + (p.a.row({}, b, h, i) * chunks + c) * (p.a.v_dim + 2);
+        keep(fault, fault_of_partial(p, without_sinks, numbers, b, h, i, c), b, h, i);
+      }
+    });
+    CHECK(fault == "");
+  }
+  for (const std::string &layout : {first.layout(), second.layout()}) {
+    for (const char *word : {"q_offsets", "kv_offsets", "page_size", "packed_keys"}) {
+      reached.see(word, layout.find(word) != std::string::npos);
+    }
+    reached.see("packed bytes of several groups", p.kv == RAPT_I8 && p.a.scale_group != 0 &&
+                                                      p.a.qk_dim > p.a.scale_group &&
+                                                      layout.find("packed_keys") != std::string::npos);
+    reached.see("packed pages", layout.find("page_size") != std::string::npos &&
+                                    layout.find("packed_keys") != std::string::npos);
+  }
+  reached.see("in place", second.in_place());
+  reached.see(name_of(way));
+  if (has_halves(p) && !p.in_bf16()) {
+    const AttentionProblem wide = widened(p);
+    AttentionResults as_f32 = AttentionMemory(wide, p.seed, false).run(Way::whole);
+    as_f32.out = rounded(p.out, as_f32.out);
+    expect_equal(results, as_f32, "f32 elements, rounded");
+    reached.see("halves as f32");
+  }
+}
+
+template <class T>
+void check_gradient(const AttentionProblem &p, const char *array, const std::vector<Sum> &truth,
+                    const std::vector<double> &got, rapt_type type) {
+  if (got.empty()) return;
+  REQUIRE(truth.size() == got.size());
+  for (std::size_t i = 0; i < truth.size(); ++i) {
+    const Real off = distance_as(type, got[i], truth[i].value);
+    const bool is_negative_zero = type == p.number() && got[i] == 0 && std::signbit(got[i]);
+    if (off <= gradient_bound<T>(truth[i]) && !is_negative_zero) continue;
+    FAIL_CHECK(fault(array, i, got[i], truth[i].value));
+    return;
+  }
+}
+
+void check_backward(const AttentionProblem &p, Reached &reached) {
+  const Attention<double> &a = p.a;
+  // The forward call's results, rounded; of rows of NaN, any.
+  std::vector<double> out(a.rows({}) * a.v_dim), lse(a.rows({}));
+  for_each_query(a, [&](std::size_t b, std::size_t h, std::size_t i) {
+    const AttentionTruth truth = attention_truth(a, b, h, i);
+    const std::size_t row = a.row({}, b, h, i);
+    for (std::size_t d = 0; d < a.v_dim; ++d) {
+      out[row * a.v_dim + d] = oracle::rounded(p.out, static_cast<double>(truth.out[d]));
+    }
+    lse[row] = oracle::rounded(p.number(), static_cast<double>(truth.lse));
+  });
+  AttentionMemory first(p, p.seed + 7, true);
+  const GradientResults results = first.run_backward(Way::whole, out, lse);
+  INFO(first.layout());
+  CHECK(first.faults() == "");
+  // A bound is one of small errors.
+  bool is_accurate = true;
+  const auto units = [&](const RowTruth &row) {
+    const RowUnits made = gradient_units(dim_with_softcap(p), a.v_dim)(row);
+    is_accurate = is_accurate && made.weights * static_cast<Real>(unit_of_problem(p)) < 0x1p-8;
+    return made;
+  };
+  GradientTruth truth = gradient_truth(a, p.dout, units, &out);
+  for (const double sink : a.sinks) {
+    const bool fits = !is_beyond_range(p, sink) && (sink == -infinity || !is_beyond_range(p, -sink));
+    truth.is_finite = truth.is_finite && fits;
+  }
+  // A gradient of a score times the smallest scale is subnormal: another error than the bound's.
+  if (truth.is_finite && is_accurate && p.numbers != Numbers::small_scale) {
+    const auto check = p.q == RAPT_F64 ? check_gradient<double> : check_gradient<float>;
+    check(p, "dq", truth.dq, results.dq, p.gradient_of(p.q));
+    check(p, "dk", truth.dk, results.dk, p.gradient_of(p.kv));
+    check(p, "dv", truth.dv, results.dv, p.gradient_of(p.kv));
+    check(p, "dbias", truth.dbias, results.dbias, p.number());
+    check(p, "dsinks", truth.dsinks, results.dsinks, p.number());
+  }
+  const Way way = p.seed % 2 == 0 ? Way::tasks : Way::one_by_one;
+  AttentionMemory second(p, p.seed + 2000003, true);
+  const GradientResults again = second.run_backward(way, out, lse);
+  INFO(std::string(name_of(way)) << second.layout());
+  CHECK(second.faults() == "");
+  expect_equal(results, again, "another layout and way of calling");
+  reached.see("accurate gradients", truth.is_finite && is_accurate);
+  reached.see("dbias", !results.dbias.empty());
+  reached.see("dbias of a batch, ragged keys, tasks",
+              !again.dbias.empty() && second.dbias_joins_batches && !a.kv_lengths.empty() && a.kv_len > 64);
+  reached.see("dbias of heads", !again.dbias.empty() && second.dbias_joins_heads);
+  reached.see("dsinks", !results.dsinks.empty());
+  reached.see("gradients of 16 bits", p.gradient_of(p.q) != p.number());
+  if (has_halves(p)) {
+    GradientResults as_f32 = AttentionMemory(widened(p), p.seed, true).run_backward(Way::whole, out, lse);
+    as_f32.dq = rounded(p.gradient_of(p.q), as_f32.dq);
+    as_f32.dk = rounded(p.gradient_of(p.kv), as_f32.dk);
+    as_f32.dv = rounded(p.gradient_of(p.kv), as_f32.dv);
+    expect_equal(results, as_f32, "the gradient of f32 elements, rounded");
+    reached.see("the gradient of halves as f32");
+  }
+}
+
+}  // namespace
+
+TEST_CASE("drawn calls of attention and its gradient") {
+  const ForcedIsa forced("scalar");
+  catch_faults([](char *text, std::size_t size) { std::snprintf(text, size, "%s", running.c_str()); });
+  const char *only = std::getenv("RAPT_ORACLE_CASE");
+  const char *count_given = std::getenv("RAPT_ORACLE_CASES");
+  const std::size_t count =
+      count_given ? std::strtoul(count_given, nullptr, 10) : native_or_emulated<std::size_t>(1500, 60);
+  Reached reached;
+  for (std::uint64_t seed = 1; seed <= count; ++seed) {
+    const AttentionProblem problem = draw_attention(only ? std::strtoull(only, nullptr, 10) : seed);
+    INFO(problem.text());
+    running = problem.text();
+    see_problem(problem, reached);
+    check_forward(problem, reached);
+    if (problem.has_gradient()) check_backward(problem, reached);
+    if (only) return;
+  }
+  if (count_given || emulated()) return;
+  reached.print();
+  reached.expect_all();
+}
+
+TEST_CASE("drawn calls of pack_keys") {
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    constexpr rapt_type types[] = {RAPT_F32, RAPT_F64, RAPT_F16, RAPT_BF16, RAPT_I8};
+    const rapt_type type = types[random.below(5)];
+    const std::size_t dim = 1 + random.below(9), first = random.below(150), tokens = random.below(150);
+    const std::size_t size = size_of(type), step = dim + random.below(4);
+    const std::size_t blocks = (first + tokens + 63) / 64;
+    const bool repeats = random.one_in(4);
+    const GuardedBuffer packed(blocks * 64 * dim * size, Placement::ends_at_guard, 0);
+    const GuardedBuffer k(tokens == 0 ? 0 : ((repeats ? 0 : tokens - 1) * step + dim) * size,
+                          Placement::begins_at_guard, 0);
+    for (std::size_t t = 0; t < (repeats ? std::min<std::size_t>(tokens, 1) : tokens); ++t) {
+      for (std::size_t d = 0; d < dim; ++d)
+        set_number(type, k.data(), t * step + d, static_cast<double>(1 + random.below(100)));
+    }
+    rapt_attention_options o = RAPT_ATTENTION_OPTIONS_INIT;
+    o.q_type = type == RAPT_I8 ? RAPT_F32 : type;
+    o.kv_type = type;
+    o.qk_dim = dim;
+    const std::ptrdiff_t stride = repeats                           ? RAPT_REPEAT
+                                  : step == dim && random.one_in(2) ? 0
+                                                                    : static_cast<std::ptrdiff_t>(step);
+    CHECK(rapt_attention_pack_keys(k.data(), stride, first, tokens, &o, packed.data()) == RAPT_OK);
+    bool fine = true;
+    for (std::size_t t = 0; t < tokens; ++t) {
+      for (std::size_t d = 0; d < dim; ++d) {
+        const std::size_t key = first + t, at = key / 64 * 64 * dim + d * 64 + key % 64;
+        fine = fine &&
+               number_at(type, packed.data(), at) == number_at(type, k.data(), (repeats ? 0 : t) * step + d);
+        std::memset(static_cast<unsigned char *>(packed.data()) + at * size, canary, size);
+      }
+    }
+    CHECK(fine);
+    CHECK(is_canary(packed.data(), blocks * 64 * dim * size));
+    CHECK(packed.surroundings_intact());
+  }
+}
+
+// A place is rounded up to a block, whose end must fit memory too.
+TEST_CASE("places of packed keys that no memory has") {
+  rapt_attention_options o = RAPT_ATTENTION_OPTIONS_INIT;
+  o.qk_dim = 2;
+  float k[4] = {1, 2, 3, 4}, packed[128] = {};
+  const auto pack = [&](std::size_t first, std::size_t tokens) {
+    return rapt_attention_pack_keys(k, 0, first, tokens, &o, packed);
+  };
+  for (const std::size_t first : {SIZE_MAX, SIZE_MAX - 1, SIZE_MAX - 2, SIZE_MAX - 10, SIZE_MAX - 64,
+                                  SIZE_MAX - 66, SIZE_MAX / 2, SIZE_MAX / 16, std::size_t{PTRDIFF_MAX} / 8}) {
+    CAPTURE(first);
+    CHECK(pack(first, 1) == RAPT_BAD_SIZE);
+    CHECK(pack(first, 2) == RAPT_BAD_SIZE);
+  }
+  CHECK(std::all_of(std::begin(packed), std::end(packed), [](float x) { return x == 0; }));
+  CHECK(rapt_attention_pack_keys(packed, 0, 0, 2, &o, packed) == RAPT_BAD_OVERLAP);
+  CHECK(rapt_attention_pack_keys(packed + 126, 0, 0, 1, &o, packed) ==
+        RAPT_BAD_OVERLAP);  // in the block's end
+  CHECK(std::all_of(std::begin(packed), std::end(packed), [](float x) { return x == 0; }));
+}
