@@ -115,8 +115,14 @@ TEST_CASE("the foreign states change plain arithmetic") {
   }
 }
 
-// The way of processors that the library knows nothing of.
+// The way of processors that the library knows nothing of. glibc keeps AArch64's default NaN, which changes
+// only the payloads of NaN.
 TEST_CASE("C's environment stands in for a control register") {
+#if defined(__aarch64__)
+  constexpr std::uint64_t kept = std::uint64_t{1} << 25;
+#else
+  constexpr std::uint64_t kept = 0;
+#endif
   const std::uint64_t own = read_fp_control();
   for (const FpState &state : foreign_fp_states()) {
     CAPTURE(state.name);
@@ -124,7 +130,7 @@ TEST_CASE("C's environment stands in for a control register") {
     const std::uint64_t inside = rapt::in_default_mode<rapt::Environment>([] { return read_fp_control(); });
     const std::uint64_t after = read_fp_control();
     write_fp_control(own);
-    CHECK(inside == own);
+    CHECK((inside & ~kept) == own);
     CHECK(after == state.control);
   }
   for (const int rounding : {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO}) {
