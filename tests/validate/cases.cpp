@@ -125,10 +125,10 @@ class CaseMaker {
   // unaligned, each operand in its own way.
   void add_long_sums() {
     const std::size_t stretch = traits_.element_size == 8 ? 16384 : 32768;
-    const Lengths lengths = {stretch - 1, stretch, stretch + 1, 2 * stretch - 1, 2 * stretch + 300};
+    const Lengths lengths = {stretch - 1, stretch, stretch + 1, 2 * stretch - 1, 2 * stretch + 200};
     for (const std::size_t n : lengths) {
       if (!full_ && n < stretch + 1) continue;
-      add(problem(pick(1, 5), n, InputClass::gaussian), 1);
+      add(problem(pick(4, 5), n, InputClass::gaussian), 1);
       Layout unaligned;
       unaligned.placement = Placement::begins_at_guard;
       unaligned.offset = {3 * traits_.element_size, 5 * traits_.element_size, 0};
