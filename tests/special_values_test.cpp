@@ -187,7 +187,8 @@ TEST_CASE_TEMPLATE("a score is finished: after scale, softcap and bias", T, floa
         CHECK(capped.probabilities[0] > 0);
         CHECK(double{capped.logs[0]} == doctest::Approx(double{cap} - double{capped.logsumexp}));
       }
-      for (const T p : run(all, 1, 5, nullptr, biased).probabilities) CHECK(double{p} == doctest::Approx(1 / 3.0));
+      for (const T p : run(all, 1, 5, nullptr, biased).probabilities)
+        CHECK(double{p} == doctest::Approx(1 / 3.0));
       // All scores -inf: a finite sink takes everything.
       const T sink = T(0.5), none = -infinity<T>;
       const Row<T> with_sink = run(all, 1, 0, &sink, biased);

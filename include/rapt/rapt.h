@@ -38,7 +38,7 @@
  *   exp(-inf), exp(+inf), exp(NaN)                +0, +inf, NaN
  *   a bad argument                                a status that names it; nothing is written
  *
- * Accuracy. Every bound holds for any input within the conditions that stand beside it. What is said to be
+ * Accuracy. Every bound holds for any input within the conditions next to it. What is said to be
  * measured on random data holds for the drawn numbers of the tests: where terms are equal, or few of them
  * differ, all partial sums may round to the same side, and only the bound for any input holds.
  *
@@ -206,11 +206,7 @@ typedef enum rapt_type rapt_type;
  *
  * BF16 rounds the weights of keys to bf16 and multiplies as AMX does, with the same bits on every CPU. Its
  * products count subnormal operands as 0 and flush tiny results to 0. */
-enum rapt_arithmetic {
-  RAPT_ARITHMETIC_DEFAULT = 0,
-  RAPT_ARITHMETIC_F32,
-  RAPT_ARITHMETIC_BF16
-};
+enum rapt_arithmetic { RAPT_ARITHMETIC_DEFAULT = 0, RAPT_ARITHMETIC_F32, RAPT_ARITHMETIC_BF16 };
 
 /* The keys that query i of a sequence sees. `keys` and `queries` are the sequence's own. In a matrix, rows
  * are queries and columns are keys. */

@@ -144,7 +144,7 @@ template <class E>
 
 template <class E>
 inline constexpr bool aligns_dot =
-    std::is_same_v<E, rapt::Arithmetic<E>> && simd<rapt::Arithmetic<E>>::aligns_dot;
+    std::is_same_v<E, rapt::Arithmetic<E>> &&simd<rapt::Arithmetic<E>>::aligns_dot;
 
 // The lanes of a stretch. Fetching 1 KB ahead is 2 % faster on AVX2 and 5 % on AVX-512, in memory.
 template <bool fetches, class E>

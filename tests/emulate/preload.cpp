@@ -164,7 +164,9 @@ __attribute__((constructor)) void install() {
   handle(SIGSEGV, on_fault);
   installed = true;
   if (must_present_features() && !make_cpuid_trap()) {
-    std::fprintf(stderr, "skipped: emulated x86 features: cpuid neither faults on this machine nor could be replaced\n");
+    std::fprintf(
+        stderr,
+        "skipped: emulated x86 features: cpuid neither faults on this machine nor could be replaced\n");
     _exit(cannot);
   }
 }
