@@ -154,10 +154,14 @@ class Results:
     def at(self, kernel: str, size: str) -> list[Measurement]:
         return self._at.get((kernel, size), [])
 
+    def strongest_isa(self, kernel: str) -> str | None:
+        """The strongest set that was measured: those above it inherit the kernel."""
+        return next((isa for isa in reversed(self.isas) if isa in self._impls[kernel]), None)
+
     def rivals(self, kernel: str, isa: str) -> list[Peer]:
         """The peers that rapt on `isa` is compared with: peers of the same set, and on the strongest set all."""
         here = [peer for peer in self.peers if peer.impl in self._impls[kernel]]
-        return here if isa == self.isas[-1] else [peer for peer in here if peer.isa == isa]
+        return here if isa == self.strongest_isa(kernel) else [peer for peer in here if peer.isa == isa]
 
     def best_rival(self, kernel: str, isa: str, size: str) -> Measurement | None:
         found = [self.find(kernel, peer.impl, size) for peer in self.rivals(kernel, isa)]

@@ -43,17 +43,17 @@ std::string ratio(const GeometricMean &mean) { return mean.empty() ? "" : speed_
 
 void print_brief(const std::string &cpu_name, const Plan &plan, const std::vector<Case *> &cases) {
   const Measured measured(plan, cases);
-  const std::string &isa = plan.isas.back();
   std::vector<std::string> operations;
   std::map<std::string, Row> rows;
   for (const std::string &kernel : measured.kernels()) {
     const Name name = name_of(kernel);
     if (rows.try_emplace(name.operation).second) operations.push_back(name.operation);
+    const std::string &isa = measured.strongest_isa(kernel);
     for (const Case *one : measured.of(kernel)) {
       if (!one->is_peer && one->isa == isa) add(rows[name.operation], name.element, measured, *one);
     }
   }
-  print_line("\n{}, {}: the share of the limit, as the mean over all sizes", cpu_name, isa);
+  print_line("\n{}, {}: the share of the limit, as the mean over all sizes", cpu_name, plan.isas.back());
   std::string head = fmt::format("{:<25}", "");
   for (const std::string_view element : element_names) head += fmt::format("{:>5} ", element);
   head += fmt::format("{:>12}", "over scalar");

@@ -1,5 +1,7 @@
 #include "support/measured.hpp"
 
+#include <algorithm>
+
 #include "support/limit_cases.hpp"
 #include "support/text.hpp"
 
@@ -36,11 +38,19 @@ const Case *Measured::rapt(const std::string &kernel, const std::string &isa, co
   return find_rapt(of(kernel), isa, [&](const std::string &size) { return shows_set(size, set); });
 }
 
+const std::string &Measured::strongest_isa(const std::string &kernel) const {
+  const auto is_measured = [&](const std::string &isa) {
+    return find_rapt(of(kernel), isa, [](const std::string &) { return true; }) != nullptr;
+  };
+  const auto strongest = std::find_if(plan_.isas.rbegin(), plan_.isas.rend(), is_measured);
+  return strongest == plan_.isas.rend() ? plan_.isas.back() : *strongest;
+}
+
 const Case *Measured::best_peer(const Case &own, double largest_error) const {
   const Case *best = nullptr;
   for (const Case *one : of(own.kernel)) {
     if (!one->is_peer || one->size != own.size || !one->error || !(*one->error <= largest_error)) continue;
-    if (one->isa != own.isa && own.isa != plan_.isas.back()) continue;
+    if (one->isa != own.isa && own.isa != strongest_isa(own.kernel)) continue;
     if (!best || one->median() < best->median()) best = one;
   }
   return best;

@@ -23,6 +23,9 @@ class Measured {
   const Case *rapt(const std::string &kernel, const std::string &isa, const std::string &size) const;
   const Case *rapt(const std::string &kernel, const std::string &isa, const WorkingSet &set) const;
 
+  // The strongest instruction set that was measured. Sets above it inherit the kernel.
+  const std::string &strongest_isa(const std::string &kernel) const;
+
   // The fastest peer at the same size among those that the instruction set is compared with: peers of the
   // same set, and for the strongest set all.
   const Case *best_peer(const Case &own, double largest_error = HUGE_VAL) const;

@@ -205,13 +205,14 @@ TEST_CASE("a ratio is the time of the fastest peer over rapt's") {
   wrong.error = 100;
   other_size.size = "L2";
   Plan plan;
-  plan.isas = {"scalar", "avx2"};
+  plan.isas = {"scalar", "avx2", "avx2_vnni"};  // the last of them inherits the kernel
   const Measured measured(plan, {&scalar, &own, &slow, &fast, &wrong, &other_size});
   const Case *const best = measured.best_peer(own, 10);
   REQUIRE(best == &fast);
   CHECK(ratio(own, *best) == 2);  // rapt is twice as fast
   CHECK(measured.best_peer(own) == &wrong);
   CHECK(measured.best_peer(scalar) == nullptr);  // peers of other levels are for the strongest
+  CHECK(measured.strongest_isa(own.kernel) == "avx2");
   CHECK(measured.speed_up(own) == 3);
   CHECK(speed_up_text(measured.speed_up(own)) == "3.00x");
   CHECK(peer_name(fast, "avx2") == "fast");

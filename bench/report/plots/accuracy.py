@@ -32,7 +32,7 @@ def accuracy(results: Results, kernel: str, size: str, unit: str, palette: Palet
         peer = peers.get(one.impl)
         colour = palette.colour(peer.library) if peer else RAPT_COLOUR
         isa = peer.isa if peer else one.impl
-        strongest = isa == results.isas[-1]
+        strongest = isa == results.strongest_isa(kernel)
         x = max(one.error, least / 2)  # 0 has no place on a logarithmic axis
         ax.plot(
             x, one.ns_per_element, marker=palette.marker(peer.library) if peer else "o", markersize=6,
