@@ -82,4 +82,4 @@ void attention_by_amx(const rapt::AttentionCall *call, std::size_t first, std::s
 
 }  // namespace
 
-RAPT_PART(attention_by_tiles) = {.bf16 = {.attention_in_bf16 = attention_by_amx}};
+RAPT_PART(attention_in_bf16) = {.bf16 = {.attention_in_bf16 = attention_by_amx}};
