@@ -28,7 +28,7 @@ void measure(const oracle::Attention<T> &a, const AttentionResults<T> &results, 
       if (truth.is_empty) continue;
       const AttentionErrors errors =
           attention_errors<T>(truth, {results.out.data() + row * a.v_dim, a.v_dim}, results.lse[row]);
-      const AttentionErrors underflow = attention_underflow(a, truth, 0, h, i, arithmetic),
+      const AttentionErrors underflow = attention_underflow<T>(a, truth, 0, h, i, arithmetic),
                             bounds = attention_bounds(a.qk_dim, truth, arithmetic) + underflow,
                             worst_bounds =
                                 attention_worst_bounds(a.qk_dim, a.keys(0), truth, arithmetic) + underflow;

@@ -406,7 +406,7 @@ TEST_CASE("what bytes lose below 2^-100") {
         const oracle::AttentionTruth truth = oracle::attention_truth(a, 0, 0, i);
         const AttentionErrors errors = attention_errors<float>(truth, {out.data() + 64 * i, 64}, lse[i]);
         const AttentionErrors bounds = attention_worst_bounds(64, keys, truth) +
-                                       attention_underflow(a, truth, 0, 0, i) +
+                                       attention_underflow<float>(a, truth, 0, 0, i) +
                                        attention_bytes_bounds(a, truth, 0, 0, i);
         worst.see("out", errors.out, bounds.out);
         worst.see("lse", errors.lse, bounds.lse);

@@ -16,6 +16,7 @@
 
 #include "oracle/attention_backward.hpp"
 #include "oracle/attention_call.hpp"
+#include "oracle/attention_edges.hpp"
 #include "oracle/bounds.hpp"
 #include "oracle/reached.hpp"
 #include "support/bits.hpp"
@@ -79,8 +80,15 @@ std::size_t dim_with_softcap(const AttentionProblem &p) {
 }
 AttentionErrors bounds_of(const AttentionProblem &p, const Attention<double> &truth_of,
                           const AttentionTruth &truth, std::size_t b, std::size_t h, std::size_t i) {
-  AttentionErrors bounds =
-      attention_bounds(dim_with_softcap(p), truth, p.in_bf16() ? RAPT_ARITHMETIC_BF16 : RAPT_ARITHMETIC_F32);
+  const rapt_arithmetic arithmetic = p.in_bf16() ? RAPT_ARITHMETIC_BF16 : RAPT_ARITHMETIC_F32;
+  // Equal terms may all be rounded to one side.
+  const bool are_alike = p.numbers == Numbers::equal || p.numbers == Numbers::zeros;
+  AttentionErrors bounds = are_alike
+                               ? attention_worst_bounds(dim_with_softcap(p), p.a.keys(b), truth, arithmetic)
+                               : attention_bounds(dim_with_softcap(p), truth, arithmetic);
+  const auto underflow =
+      p.q == RAPT_F64 ? attention_underflow<double, double> : attention_underflow<float, double>;
+  bounds = bounds + underflow(truth_of, truth, b, h, i, arithmetic);
   if (p.kv == RAPT_I8) bounds = bounds + attention_bytes_bounds(truth_of, truth, b, h, i);
   return bounds;
 }
@@ -105,7 +113,7 @@ struct RowKinds {
 // What is wrong with a row's results; empty if nothing is.
 std::string fault_of_row(const AttentionProblem &p, const Attention<double> &truth_of,
                          const AttentionResults &results, std::size_t b, std::size_t h, std::size_t i,
-                         RowKinds &kinds) {
+                         RowKinds &kinds, AttentionErrors more = {}) {
   const Attention<double> &a = p.a;
   const std::size_t row = a.row({}, b, h, i);
   const double *out = results.out.data() + row * a.v_dim;
@@ -140,7 +148,7 @@ std::string fault_of_row(const AttentionProblem &p, const Attention<double> &tru
     return lse && !std::isnan(*lse) ? fault("lse of a row of NaN", 0, *lse, NAN) : "";
   }
   kinds.finite += 1;
-  const AttentionErrors bounds = bounds_of(p, truth_of, truth, b, h, i);
+  const AttentionErrors bounds = bounds_of(p, truth_of, truth, b, h, i) + more;
   const Real unit = unit_of_problem(p);
   for (std::size_t d = 0; d < a.v_dim; ++d) {
     const Real off = distance_as(p.out, out[d], truth.out[d]);
@@ -170,10 +178,10 @@ std::string fault_of_partial(const AttentionProblem &p, const Attention<double> 
     }
     return "";
   }
-  const bool made = a.softcap != 0 || !a.bias.empty() || !a.alibi_slopes.empty();
-  const double scale = static_cast<double>(scale_of(a, b, h, i));
-  const bool is_beyond = !std::isfinite(oracle::rounded(p.number(), scale * 1.4426950408889634));
-  const Real f = made || is_beyond ? 1 : std::fabs(static_cast<Real>(scale));
+  for (const std::size_t n : Sizes{0, 1}) {
+    if (numbers[n] == 0 && std::signbit(numbers[n])) return fault("a zero of a partial result", n, -0.0L, 0);
+  }
+  const Real f = static_cast<Real>(p.score_factor(b, h, i));
   const AttentionErrors bounds = bounds_of(p, truth_of, truth, b, h, i);
   const Real unit = unit_of_problem(p);
   const Real lse = f * static_cast<Real>(numbers[0]) + std::log(static_cast<Real>(numbers[1]));
@@ -267,7 +275,41 @@ void see_problem(const AttentionProblem &p, Reached &reached) {
   reached.see("three chunks", a.kv_len > 1024);
   reached.see("several tiles and blocks", a.q_len * a.q_heads_per_kv_head() > 64 && a.kv_len > 64);
   reached.see("long dimensions", a.qk_dim > 512);
+  reached.see("long dimensions of bytes", p.kv == RAPT_I8 && a.qk_dim > 512 && a.v_dim > 512 && a.kv_len > 0);
+  reached.see("three segments of bytes", p.kv == RAPT_I8 && a.qk_dim > 1024 && a.kv_len > 0);
+  reached.see("the largest sums of bytes", p.kv == RAPT_I8 && a.qk_dim > 514 && p.numbers == Numbers::equal &&
+                                               a.kv_len > 0 && a.q_len > 0);
+  for (const auto &[word, length, unit] :
+       {std::tuple{"block", a.kv_len, std::size_t{64}}, std::tuple{"chunk", a.kv_len, std::size_t{512}},
+        std::tuple{"tile", a.q_len * a.q_heads_per_kv_head(), std::size_t{64}}}) {
+    const std::string name = std::string("whole ") + word + "s";
+    reached.see(name, length > 0 && length % unit == 0);
+    reached.see(name + " + 1", length > unit && length % unit == 1);
+    reached.see(name + " - 1", length % unit == unit - 1);
+  }
   reached.see("grouped heads", a.q_heads > a.kv_heads && a.kv_heads > 1);
+}
+
+void check_edges(const AttentionProblem &p, const AttentionMemory &memory, Stage stage, Reached &reached) {
+  AttentionEdges edges(memory, stage, p.seed);
+  CHECK(edges.fault_of_touching(reached) == "");
+  CHECK(edges.fault_of_limit(reached) == "");
+}
+
+// A merge of partial results that are relative to smaller scores than their largest.
+void check_moved_references(const AttentionProblem &p, const Attention<double> &truth_of,
+                            AttentionMemory &memory) {
+  const AttentionResults moved = memory.run(Way::split_keys, true);
+  CHECK(memory.faults() == "");
+  std::string fault;
+  RowKinds kinds;
+  for_each_query(p.a, [&](std::size_t b, std::size_t h, std::size_t i) {
+    // A reference is rounded once more, and its distances to others are.
+    const AttentionTruth truth = attention_truth(truth_of, b, h, i);
+    const double size = 16 + 4 * static_cast<double>(std::fabs(truth.score_terms) + std::fabs(truth.lse));
+    keep(fault, fault_of_row(p, truth_of, moved, b, h, i, kinds, {size, size}), b, h, i);
+  });
+  CHECK(fault == "");
 }
 
 void check_forward(const AttentionProblem &p, Reached &reached) {
@@ -304,6 +346,9 @@ void check_forward(const AttentionProblem &p, Reached &reached) {
       }
     });
     CHECK(fault == "");
+    const bool moves = p.seed % 2 == 0 && !second.in_place() && p.numbers != Numbers::specials;
+    if (moves) check_moved_references(p, truth_of, second);
+    reached.see("partial results with weights above 1", moves);
   }
   for (const std::string &layout : {first.layout(), second.layout()}) {
     for (const char *word : {"q_offsets", "kv_offsets", "page_size", "packed_keys"}) {
@@ -312,11 +357,17 @@ void check_forward(const AttentionProblem &p, Reached &reached) {
     reached.see("packed bytes of several groups", p.kv == RAPT_I8 && p.a.scale_group != 0 &&
                                                       p.a.qk_dim > p.a.scale_group &&
                                                       layout.find("packed_keys") != std::string::npos);
-    reached.see("packed pages", layout.find("page_size") != std::string::npos &&
-                                    layout.find("packed_keys") != std::string::npos);
+    const bool packed = layout.find("packed_keys") != std::string::npos;
+    reached.see("packed pages", packed && layout.find("page_size") != std::string::npos);
+    reached.see("a packed block", packed && p.a.kv_len == 64);
+    reached.see("packed blocks", packed && p.a.kv_len > 64 && p.a.kv_len % 64 == 0);
+    reached.see("packed blocks + 1", packed && p.a.kv_len > 64 && p.a.kv_len % 64 == 1);
+    reached.see("packed blocks - 1", packed && p.a.kv_len % 64 == 63);
   }
   reached.see("in place", second.in_place());
   reached.see(name_of(way));
+  check_edges(p, first, static_cast<Stage>(p.seed % 3), reached);
+  check_edges(p, second, static_cast<Stage>((p.seed + 1) % 3), reached);
   if (has_halves(p) && !p.in_bf16()) {
     const AttentionProblem wide = widened(p);
     AttentionResults as_f32 = AttentionMemory(wide, p.seed, false).run(Way::whole);
@@ -342,7 +393,12 @@ void check_gradient(const AttentionProblem &p, const char *array, const std::vec
 
 void check_backward(const AttentionProblem &p, Reached &reached) {
   const Attention<double> &a = p.a;
-  // The forward call's results, rounded; of rows of NaN, any.
+  // The forward call's results, rounded; of rows of NaN, any. Another log-sum-exp has larger weights, up to 1,
+  // or smaller ones.
+  const bool shifts = p.seed % 3 == 0;
+  const auto shift_of = [](std::size_t row) {
+    return row % 4 == 0 ? 0.25 : -0.5 * static_cast<double>(row % 4);
+  };
   std::vector<double> out(a.rows({}) * a.v_dim), lse(a.rows({}));
   for_each_query(a, [&](std::size_t b, std::size_t h, std::size_t i) {
     const AttentionTruth truth = attention_truth(a, b, h, i);
@@ -350,7 +406,7 @@ void check_backward(const AttentionProblem &p, Reached &reached) {
     for (std::size_t d = 0; d < a.v_dim; ++d) {
       out[row * a.v_dim + d] = oracle::rounded(p.out, static_cast<double>(truth.out[d]));
     }
-    lse[row] = oracle::rounded(p.number(), static_cast<double>(truth.lse));
+    lse[row] = oracle::rounded(p.number(), static_cast<double>(truth.lse) + (shifts ? shift_of(row) : 0));
   });
   AttentionMemory first(p, p.seed + 7, true);
   const GradientResults results = first.run_backward(Way::whole, out, lse);
@@ -363,7 +419,7 @@ void check_backward(const AttentionProblem &p, Reached &reached) {
     is_accurate = is_accurate && made.weights * static_cast<Real>(unit_of_problem(p)) < 0x1p-8;
     return made;
   };
-  GradientTruth truth = gradient_truth(a, p.dout, units, &out);
+  GradientTruth truth = gradient_truth(a, p.dout, units, &out, &lse);
   for (const double sink : a.sinks) {
     const bool fits = !is_beyond_range(p, sink) && (sink == -infinity || !is_beyond_range(p, -sink));
     truth.is_finite = truth.is_finite && fits;
@@ -383,7 +439,9 @@ void check_backward(const AttentionProblem &p, Reached &reached) {
   INFO(std::string(name_of(way)) << second.layout());
   CHECK(second.faults() == "");
   expect_equal(results, again, "another layout and way of calling");
+  check_edges(p, first, Stage::backward, reached);
   reached.see("accurate gradients", truth.is_finite && is_accurate);
+  reached.see("accurate gradients of another log-sum-exp", truth.is_finite && is_accurate && shifts);
   reached.see("dbias", !results.dbias.empty());
   reached.see("dbias of a batch, ragged keys, tasks",
               !again.dbias.empty() && second.dbias_joins_batches && !a.kv_lengths.empty() && a.kv_len > 64);
@@ -410,6 +468,8 @@ TEST_CASE("drawn calls of attention and its gradient") {
   const std::size_t count =
       count_given ? std::strtoul(count_given, nullptr, 10) : native_or_emulated<std::size_t>(1500, 60);
   Reached reached;
+  AttentionEdges::expect_arrays(reached);
+  AttentionEdges::expect_limits(reached);
   for (std::uint64_t seed = 1; seed <= count; ++seed) {
     const AttentionProblem problem = draw_attention(only ? std::strtoull(only, nullptr, 10) : seed);
     INFO(problem.text());
@@ -424,22 +484,30 @@ TEST_CASE("drawn calls of attention and its gradient") {
   reached.expect_all();
 }
 
+// k lies before or behind packed, and touches it.
 TEST_CASE("drawn calls of pack_keys") {
-  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+  Reached reached;
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     CAPTURE(seed);
     Random random(seed);
     constexpr rapt_type types[] = {RAPT_F32, RAPT_F64, RAPT_F16, RAPT_BF16, RAPT_I8};
     const rapt_type type = types[random.below(5)];
-    const std::size_t dim = 1 + random.below(9), first = random.below(150), tokens = random.below(150);
+    const auto length = [&] {
+      return random.one_in(2) ? random.below(150) : 64 * random.below(3) + random.below(3);
+    };
+    const std::size_t dim = 1 + random.below(9), first = length(), tokens = length(), end = first + tokens;
     const std::size_t size = size_of(type), step = dim + random.below(4);
-    const std::size_t blocks = (first + tokens + 63) / 64;
-    const bool repeats = random.one_in(4);
-    const GuardedBuffer packed(blocks * 64 * dim * size, Placement::ends_at_guard, 0);
-    const GuardedBuffer k(tokens == 0 ? 0 : ((repeats ? 0 : tokens - 1) * step + dim) * size,
-                          Placement::begins_at_guard, 0);
+    const std::size_t blocks = (end + 63) / 64;
+    const bool repeats = random.one_in(4), before = random.one_in(2);
+    const std::size_t packed_bytes = blocks * 64 * dim * size,
+                      k_bytes = tokens == 0 ? 0 : ((repeats ? 0 : tokens - 1) * step + dim) * size;
+    const GuardedBuffer memory(packed_bytes + k_bytes,
+                               random.one_in(2) ? Placement::ends_at_guard : Placement::begins_at_guard, 0);
+    unsigned char *const k = static_cast<unsigned char *>(memory.data()) + (before ? 0 : packed_bytes),
+                         *const packed = static_cast<unsigned char *>(memory.data()) + (before ? k_bytes : 0);
     for (std::size_t t = 0; t < (repeats ? std::min<std::size_t>(tokens, 1) : tokens); ++t) {
       for (std::size_t d = 0; d < dim; ++d)
-        set_number(type, k.data(), t * step + d, static_cast<double>(1 + random.below(100)));
+        set_number(type, k, t * step + d, static_cast<double>(1 + random.below(100)));
     }
     rapt_attention_options o = RAPT_ATTENTION_OPTIONS_INIT;
     o.q_type = type == RAPT_I8 ? RAPT_F32 : type;
@@ -448,20 +516,33 @@ TEST_CASE("drawn calls of pack_keys") {
     const std::ptrdiff_t stride = repeats                           ? RAPT_REPEAT
                                   : step == dim && random.one_in(2) ? 0
                                                                     : static_cast<std::ptrdiff_t>(step);
-    CHECK(rapt_attention_pack_keys(k.data(), stride, first, tokens, &o, packed.data()) == RAPT_OK);
+    if (tokens > 0) {
+      const std::vector<unsigned char> image(k, k + k_bytes);
+      const std::size_t shared = random.one_in(2) ? 1 : size;
+      CHECK(rapt_attention_pack_keys(before ? k + shared : k - shared, stride, first, tokens, &o, packed) ==
+            RAPT_BAD_OVERLAP);
+      CHECK(std::equal(image.begin(), image.end(), k));
+      CHECK(is_canary(packed, packed_bytes));
+    }
+    CHECK(rapt_attention_pack_keys(k, stride, first, tokens, &o, packed) == RAPT_OK);
+    reached.see("a block", tokens > 0 && end == 64);
+    reached.see("blocks", tokens > 0 && end > 64 && end % 64 == 0);
+    reached.see("blocks + 1", tokens > 0 && end % 64 == 1);
+    reached.see("blocks - 1", tokens > 0 && end % 64 == 63);
+    reached.see("from a block", tokens > 0 && first > 0 && first % 64 == 0);
     bool fine = true;
     for (std::size_t t = 0; t < tokens; ++t) {
       for (std::size_t d = 0; d < dim; ++d) {
         const std::size_t key = first + t, at = key / 64 * 64 * dim + d * 64 + key % 64;
-        fine = fine &&
-               number_at(type, packed.data(), at) == number_at(type, k.data(), (repeats ? 0 : t) * step + d);
-        std::memset(static_cast<unsigned char *>(packed.data()) + at * size, canary, size);
+        fine = fine && number_at(type, packed, at) == number_at(type, k, (repeats ? 0 : t) * step + d);
+        std::memset(packed + at * size, canary, size);
       }
     }
     CHECK(fine);
-    CHECK(is_canary(packed.data(), blocks * 64 * dim * size));
-    CHECK(packed.surroundings_intact());
+    CHECK(is_canary(packed, packed_bytes));
+    CHECK(memory.surroundings_intact());
   }
+  reached.expect_all();
 }
 
 // A place is rounded up to a block, whose end must fit memory too.

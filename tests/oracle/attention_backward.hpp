@@ -42,13 +42,16 @@ struct RowUnits {
 // Adds a row's terms to the gradients; false if one of them is not finite.
 template <class T, class Units>
 bool add_row_gradients(const Attention<T> &a, const std::vector<T> &dout, std::size_t b, std::size_t h,
-                       std::size_t i, Units &&units, GradientTruth &truth, const std::vector<T> *out) {
+                       std::size_t i, Units &&units, GradientTruth &truth, const std::vector<T> *out,
+                       const std::vector<T> *given_lse) {
   using Real = long double;
   const AttentionTruth row = attention_truth(a, b, h, i);
   const T *go = dout.data() + a.row({}, b, h, i) * a.v_dim;
   if (!row.is_finite || !std::all_of(go, go + a.v_dim, [](T x) { return std::isfinite(x); })) return false;
   if (row.is_empty) return true;
-  const RowUnits e = units(RowTruth{row.score_terms, row.lse});
+  const Real lse = given_lse ? Real{(*given_lse)[a.row({}, b, h, i)]} : row.lse;
+  const auto weight_of = [&](Real score) { return std::min(Real{1}, std::exp(score - lse)); };
+  const RowUnits e = units(RowTruth{row.score_terms, lse});
   const Real factor = scale_of(a, b, h, i);
   const T *query = a.query(b, h, i);
   const std::size_t q_at = a.row({}, b, h, i) * a.qk_dim;
@@ -67,7 +70,7 @@ bool add_row_gradients(const Attention<T> &a, const std::vector<T> &dout, std::s
     const std::size_t k_at = a.kv_row(b, h, j) * a.qk_dim, v_at = a.kv_row(b, h, j) * a.v_dim;
     Real dp = 0;
     for (std::size_t d = 0; d < a.v_dim; ++d) dp += Real{go[d]} * Real{a.v[v_at + d]};
-    const Real w = std::exp(score.value - row.lse), ds = w * (dp - mean);
+    const Real w = weight_of(score.value), ds = w * (dp - mean);
     if (!a.bias.empty())
       truth.dbias[a.row(a.bias_repeats, b, h, i) * a.kv_len + j].add(ds, w, size, e.scores);
     for (std::size_t d = 0; d < a.v_dim; ++d)
@@ -79,17 +82,17 @@ bool add_row_gradients(const Attention<T> &a, const std::vector<T> &dout, std::s
     }
   }
   if (!a.sinks.empty()) {
-    const Real w = std::exp(Real{a.sinks[h]} - row.lse);
+    const Real w = weight_of(Real{a.sinks[h]});
     truth.dsinks[h].add(-w * mean, w, size, e.scores);
   }
   return true;
 }
 
-// `units(RowTruth)` gives RowUnits. `out` is the forward call's output, where it has been rounded to fewer
-// bits than those of the arithmetic.
+// `units(RowTruth)` gives RowUnits. `out` and `lse` are those that a call is given: the output may have been
+// rounded to fewer bits than those of the arithmetic, and the log-sum-exp may be another one.
 template <class T, class Units>
 GradientTruth gradient_truth(const Attention<T> &a, const std::vector<T> &dout, Units &&units,
-                             const std::vector<T> *out = nullptr) {
+                             const std::vector<T> *out = nullptr, const std::vector<T> *lse = nullptr) {
   GradientTruth truth;
   truth.dq.resize(a.q.size());
   truth.dk.resize(a.k.size());
@@ -99,7 +102,7 @@ GradientTruth gradient_truth(const Attention<T> &a, const std::vector<T> &dout, 
   for (std::size_t b = 0; b < a.batch; ++b) {
     for (std::size_t h = 0; h < a.q_heads; ++h) {
       for (std::size_t i = 0; i < a.queries(b); ++i) {
-        truth.is_finite = add_row_gradients(a, dout, b, h, i, units, truth, out);
+        truth.is_finite = add_row_gradients(a, dout, b, h, i, units, truth, out, lse);
         if (!truth.is_finite) return truth;
       }
     }

@@ -72,8 +72,8 @@ long double distance_as(rapt_type type, long double got, long double exact) {
 }
 
 const char *name_of(Numbers numbers) {
-  constexpr const char *names[] = {"ordinary", "wide",        "scaled",  "large_scale",
-                                   "ties",     "small_scale", "specials"};
+  constexpr const char *names[] = {"ordinary",    "wide",  "scaled", "large_scale", "ties",
+                                   "small_scale", "zeros", "tiny",   "equal",       "specials"};
   return names[static_cast<std::size_t>(numbers)];
 }
 const char *name_of(Way way) {
@@ -143,9 +143,14 @@ class Drawing {
         (p_.numbers == Numbers::large_scale || p_.numbers == Numbers::small_scale)) {
       p_.numbers = Numbers::wide;
     }
+    // bf16 arithmetic takes subnormal elements for 0.
+    if (p_.in_bf16() && p_.numbers == Numbers::tiny) p_.numbers = Numbers::zeros;
+    has_long_rows_ = p_.kv == RAPT_I8 && random_.one_in(5);
+    if (has_long_rows_ && random_.one_in(2)) p_.numbers = Numbers::equal;
   }
 
   std::size_t draw_dim() {
+    if (has_long_rows_) return random_.one_of<std::size_t>({511, 512, 513, 600, 1024, 1030});
     if (p_.kv == RAPT_I8 && random_.one_in(2)) return random_.one_of<std::size_t>({32, 64, 96, 128});
     if (random_.one_in(40)) return random_.one_of<std::size_t>({511, 512, 513, 600, 1030});
     if (random_.one_in(4)) return random_.one_of<std::size_t>({31, 32, 33, 64, 65, 80, 128});
@@ -182,9 +187,9 @@ class Drawing {
     };
     const std::size_t most = has_parts_ || random_.one_in(10) ? 1500000 : 250000;
     while (work() > most) {
-      if (a.qk_dim > 16 && random_.one_in(2)) {
+      if (a.qk_dim > 16 && !has_long_rows_ && random_.one_in(2)) {
         a.qk_dim = p_.kv == RAPT_I8 && a.qk_dim > 32 && a.qk_dim % 32 == 0 ? a.qk_dim - 32 : a.qk_dim / 2;
-      } else if (a.v_dim > 16 && random_.one_in(2)) {
+      } else if (a.v_dim > 16 && !has_long_rows_ && random_.one_in(2)) {
         a.v_dim = p_.kv == RAPT_I8 && a.v_dim > 32 && a.v_dim % 32 == 0 ? a.v_dim - 32 : a.v_dim / 2;
       } else if (a.q_heads > a.kv_heads) {
         a.q_heads -= a.kv_heads;
@@ -216,6 +221,7 @@ class Drawing {
                                 rapt_type type, double factor) {
     const Attention<double> &a = p_.a;
     std::vector<double> made(a.batch * heads * tokens * row);
+    const bool all_negative = p_.numbers == Numbers::zeros && random_.one_in(3);
     for (std::size_t b = 0; b < a.batch; ++b) {
       for (std::size_t h = 0; h < heads; ++h) {
         for (std::size_t t = 0; t < tokens; ++t) {
@@ -225,7 +231,7 @@ class Drawing {
                                     (repeats.token ? 0 : t)) *
                                    row;
           for (std::size_t d = 0; d < row; ++d) {
-            made[at + d] = copies ? made[from + d] : rounded(type, factor * number());
+            made[at + d] = copies ? made[from + d] : all_negative ? -0.0 : rounded(type, factor * number());
           }
         }
       }
@@ -234,14 +240,15 @@ class Drawing {
   }
   double number() {
     if (p_.numbers == Numbers::ties) return random_.one_of({1.0, -1.0, 0.5});
+    if (p_.numbers == Numbers::zeros) return random_.one_of({0.0, -0.0, -0.0, 1.0, -1.0, 0.5});
     return random_.gaussian();
   }
   void draw_bytes(std::vector<double> &values, std::vector<double> &scales, std::size_t tokens,
-                  std::size_t row, Repeats repeats) {
+                  std::size_t row, Repeats repeats, double of_scales) {
     const std::size_t groups = row / p_.a.group_of(row);
     values = draw_rows(p_.a.kv_heads, tokens, row, repeats, RAPT_F64, 42);
     for (double &value : values) value = std::clamp(std::nearbyint(value), -128.0, 127.0);
-    scales = draw_rows(p_.a.kv_heads, tokens, groups, repeats, RAPT_F32, 0.02);
+    scales = draw_rows(p_.a.kv_heads, tokens, groups, repeats, RAPT_F32, 0.02 * of_scales);
     for (double &scale : scales) {
       if (scale == 0) scale = 0x1p-7;
     }
@@ -264,13 +271,24 @@ class Drawing {
       q = k = std::ldexp(1, f64 ? -512 : -64);
     }
     if (p_.numbers == Numbers::small_scale) q = k = std::ldexp(1, f64 ? 509 : 61);  // scale is the smallest
+    double of_v_scales = 1;
+    if (p_.numbers == Numbers::tiny) {
+      constexpr int smallest[] = {0, -149, -1074, -24, -133, 0};
+      v = std::ldexp(random_.one_of({1, 4}), smallest[p_.kv]);
+      if (random_.one_in(2)) q = k = std::ldexp(1, f64 ? -535 : p_.kv == RAPT_I8 ? -99 : -72);
+      of_v_scales = 0x1p-95;
+    }
     a.q = draw_rows(a.q_heads, a.q_len, a.qk_dim, p_.q_repeats, p_.q, q);
     if (p_.kv == RAPT_I8) {
-      draw_bytes(a.k, a.k_scales, a.kv_len, a.qk_dim, p_.k_repeats);
-      draw_bytes(a.v, a.v_scales, a.kv_len, a.v_dim, p_.v_repeats);
+      draw_bytes(a.k, a.k_scales, a.kv_len, a.qk_dim, p_.k_repeats, 1);
+      draw_bytes(a.v, a.v_scales, a.kv_len, a.v_dim, p_.v_repeats, of_v_scales);
     } else {
       a.k = draw_rows(a.kv_heads, a.kv_len, a.qk_dim, p_.k_repeats, p_.kv, k);
       a.v = draw_rows(a.kv_heads, a.kv_len, a.v_dim, p_.v_repeats, p_.kv, v);
+    }
+    if (p_.numbers == Numbers::equal) {
+      std::fill(a.q.begin(), a.q.end(), random_.one_of({1.0, -1.0}));
+      std::fill(a.k.begin(), a.k.end(), p_.kv == RAPT_I8 ? random_.one_of({127.0, -128.0}) : 1);
     }
     if (p_.v_is_k) {
       for (std::size_t row = 0; row < a.batch * a.kv_heads * a.kv_len; ++row) {
@@ -283,8 +301,10 @@ class Drawing {
     }
     p_.dout.resize(a.batch * a.q_heads * a.q_len * a.v_dim);
     // A large scale multiplies gradients of scores that are far below 1.
-    const double of_dout = p_.numbers == Numbers::large_scale ? 0x1p-12 : 1 / v;
-    for (double &x : p_.dout) x = rounded(p_.out, random_.gaussian() * of_dout);
+    const double of_dout = p_.numbers == Numbers::large_scale ? 0x1p-12
+                           : p_.numbers == Numbers::tiny      ? 1
+                                                              : 1 / v;
+    for (double &x : p_.dout) x = rounded(p_.out, number() * of_dout);
   }
 
   void draw_scores() {
@@ -321,11 +341,11 @@ class Drawing {
     }
     if (some()) {
       for (std::size_t h = 0; h < a.q_heads; ++h) {
-        a.alibi_slopes.push_back(rounded(number, 0.1 * random_.gaussian()));
+        a.alibi_slopes.push_back(rounded(number, 0.1 * this->number()));
       }
     }
     if (some()) {
-      for (std::size_t h = 0; h < a.q_heads; ++h) a.sinks.push_back(rounded(number, 4 * random_.gaussian()));
+      for (std::size_t h = 0; h < a.q_heads; ++h) a.sinks.push_back(rounded(number, 4 * this->number()));
     }
     if (random_.one_in(has_parts_ ? 2 : 4)) {
       a.bias_repeats = draw_repeats(random_, 2);
@@ -336,7 +356,7 @@ class Drawing {
         const bool all = excludes && random_.one_in(10);
         for (std::size_t j = 0; j < a.kv_len; ++j) {
           const bool excluded = all || (excludes && random_.one_in(5));
-          a.bias[r * a.kv_len + j] = excluded ? -infinity : rounded(number, 2 * random_.gaussian());
+          a.bias[r * a.kv_len + j] = excluded ? -infinity : rounded(number, 2 * this->number());
         }
       }
     }
@@ -463,6 +483,7 @@ class Drawing {
   // Several tiles of rows and blocks of keys, so that gradients have parts, over sequences that differ in
   // length and share a bias.
   bool has_parts_;
+  bool has_long_rows_ = false;
   AttentionProblem p_;
 };
 
@@ -471,6 +492,13 @@ std::string text_of(Repeats repeats) {
 }
 
 }  // namespace
+
+double AttentionProblem::score_factor(std::size_t b, std::size_t h, std::size_t i) const {
+  const bool made = a.softcap != 0 || !a.bias.empty() || !a.alibi_slopes.empty();
+  const auto scale = static_cast<double>(scale_of(a, b, h, i));
+  const bool is_beyond = !std::isfinite(rounded(number(), scale * 1.4426950408889634));
+  return made || is_beyond ? 1 : std::fabs(scale);
+}
 
 AttentionProblem draw_attention(std::uint64_t seed) { return Drawing(seed).draw(); }
 
@@ -867,7 +895,29 @@ void AttentionMemory::run_ranges(Way way, std::size_t tasks, Run &&run) {
   for (const auto &[first, last] : ranges) run(first, last);
 }
 
-AttentionResults AttentionMemory::run(Way way) {
+// exp(f * (score - m)) of a reference m that is smaller by log(2^n) / f is 2^n times as large.
+void AttentionMemory::move_references(void *partials) {
+  const rapt_type number = p_.number();
+  const std::size_t length = a_.v_dim + 2, chunks = (a_.kv_len + 511) / 512;
+  for (std::size_t b = 0; b < a_.batch; ++b) {
+    for (std::size_t h = 0; h < a_.q_heads; ++h) {
+      for (std::size_t i = 0; i < a_.queries(b); ++i) {
+        const double f = p_.score_factor(b, h, i);
+        for (std::size_t c = 0; c < chunks && f > 0; ++c) {
+          const std::size_t first = (a_.row({}, b, h, i) * chunks + c) * length;
+          const double factor = std::ldexp(1, static_cast<int>(random_.below(9)));
+          const double m = number_at(number, partials, first) - std::log(factor) / f;
+          if (!std::isfinite(m)) continue;
+          set_number(number, partials, first, m);
+          for (std::size_t n = first + 1; n < first + length; ++n)
+            set_number(number, partials, n, factor * number_at(number, partials, n));
+        }
+      }
+    }
+  }
+}
+
+AttentionResults AttentionMemory::run(Way way, bool moves_references) {
   const rapt_type number = p_.number();
   const bool has_lse = !random_.one_in(4);
   Placed out = in_place_ ? q_ : Placed(random_, p_.out, queries_extents(a_.v_dim));
@@ -909,9 +959,11 @@ AttentionResults AttentionMemory::run(Way way) {
                      rapt_attention_partial(q, k, v, partials.data(), &o_, first, last, work->data(), bytes),
                      "rapt_attention_partial");
                });
+    partials_.clear();
     for (std::size_t i = 0; i < partials_length; ++i)
       partials_.push_back(number_at(number, partials.data(), i));
     fault_unless(partials.surroundings_intact(), "wrote around partials");
+    if (moves_references) move_references(partials.data());
     run_ranges(Way::tasks, tasks, [&](std::size_t first, std::size_t last) {
       check(rapt_attention_merge(partials.data(), out.data(), &o_, first, last, work->data(), bytes),
             "rapt_attention_merge");
@@ -994,6 +1046,15 @@ GradientResults AttentionMemory::run_backward(Way way, const std::vector<double>
     expected += e * ((128 + a_.kv_len) * (a_.qk_dim + a_.v_dim) + 64);
   }
   fault_unless(bytes == expected, "size of the workspace");
+  // One key/value head of one sequence, or all that add to one element of dbias.
+  const auto joined = [&](bool repeats, std::size_t count) { return has_dbias && repeats ? 1 : count; };
+  const std::size_t sets =
+      joined(a_.bias_repeats.batch, a_.batch) * joined(a_.bias_repeats.head, a_.kv_heads);
+  const std::size_t parts = std::min(
+      {(64 + sets - 1) / sets, (a_.kv_len + 63) / 64, (a_.q_len * a_.q_heads_per_kv_head() + 63) / 64});
+  const bool has_no_element = a_.q_len == 0 || a_.kv_len == 0;  // of dbias, whose strides are not read
+  fault_unless((has_dbias && has_no_element) || tasks == sets * std::max<std::size_t>(1, parts),
+               "number of tasks");
   const auto work = workspace(bytes);
   const void *q = q_.data(), *k = k_.data(), *v = v_.data();
   if (way == Way::whole) {

@@ -34,6 +34,9 @@ enum class Numbers {
   large_scale,  // a query's scale near the largest number; q and k are small
   ties,         // few distinct scores
   small_scale,  // a scale near the smallest normal number; q and k are large
+  zeros,        // most elements are 0 or -0
+  tiny,         // values near the smallest number, and products of q and k too, or below it
+  equal,        // all of q alike, and all of k: the largest sums of bytes
   specials,     // NaN and infinities among queries, keys, bias and sinks
   count
 };
@@ -58,6 +61,8 @@ struct AttentionProblem {
   bool in_bf16() const { return q == RAPT_BF16 && kv == RAPT_BF16 && arithmetic != RAPT_ARITHMETIC_F32; }
   bool has_gradient() const { return kv != RAPT_I8; }
   rapt_type gradient_of(rapt_type type) const { return gradient == RAPT_TYPE_DEFAULT ? type : gradient; }
+  // f of rapt.h, by which a partial result multiplies scores.
+  double score_factor(std::size_t b, std::size_t h, std::size_t i) const;
   Attention<double> truth() const { return kv == RAPT_I8 ? a.multiplied() : a; }
   std::string text() const;
 };
@@ -148,7 +153,9 @@ class AttentionMemory {
  public:
   AttentionMemory(const AttentionProblem &problem, std::uint64_t seed, bool backward, bool in_place = false);
 
-  AttentionResults run(Way way);
+  // With `moves_references` the merge takes the same partial results relative to smaller scores, so that
+  // weights are above 1.
+  AttentionResults run(Way way, bool moves_references = false);
   // With `out` and `lse` of the forward call, [batch][q_heads][q_len].
   GradientResults run_backward(Way way, const std::vector<double> &out, const std::vector<double> &lse);
 
@@ -161,6 +168,7 @@ class AttentionMemory {
   bool dbias_joins_batches = false, dbias_joins_heads = false;
 
  private:
+  friend class AttentionEdges;
   void place_queries();
   void place_keys();
   void place_options();
@@ -181,6 +189,7 @@ class AttentionMemory {
   Extents keys_extents(std::size_t row) const;
   std::size_t keys_in_memory(std::size_t b) const;
   std::unique_ptr<GuardedBuffer> workspace(std::size_t bytes);
+  void move_references(void *partials);
 
   const AttentionProblem &p_;
   const Attention<double> &a_;

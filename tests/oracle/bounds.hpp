@@ -106,19 +106,19 @@ inline AttentionErrors attention_worst_bounds(std::size_t qk_dim, std::size_t ke
           usual.lse + 80 + std::fabs(static_cast<double>(truth.lse)) + of_any};
 }
 
-// What underflow adds: F and G of rapt.h. V of 0 has outputs of 0.
-template <class T>
+// What underflow adds in the arithmetic type A: F and G of rapt.h. V of 0 has outputs of 0.
+template <class A, class T>
 AttentionErrors attention_underflow(const oracle::Attention<T> &a, const oracle::AttentionTruth &truth,
                                     std::size_t b, std::size_t h, std::size_t i,
                                     rapt_arithmetic arithmetic = RAPT_ARITHMETIC_F32) {
   const bool in_bf16 = arithmetic == RAPT_ARITHMETIC_BF16, of_bytes = !a.v_scales.empty();
-  const double of_dim = in_bf16 ? 0x1p-125 : smallest<T>;
-  const double of_key = in_bf16 ? 0x1p-117 : of_bytes ? 0x1p-93 : smallest<T>;
+  const double of_dim = in_bf16 ? 0x1p-125 : smallest<A>;
+  const double of_key = in_bf16 ? 0x1p-117 : of_bytes ? 0x1p-93 : smallest<A>;
   const auto scale = std::fabs(static_cast<double>(oracle::scale_of(a, b, h, i)));
   const double of_score = scale * (static_cast<double>(a.qk_dim) * of_dim);
   const double of_values = static_cast<double>(a.keys(b)) * of_key;
   const auto largest = static_cast<double>(truth.largest_value);
-  return {(of_score + (largest == 0 ? 0 : of_values / largest)) / unit_of<T>, of_score / unit_of<T>};
+  return {(of_score + (largest == 0 ? 0 : of_values / largest)) / unit_of<A>, of_score / unit_of<A>};
 }
 
 // What keys and values of bytes add. `a` is multiplied by the scales.

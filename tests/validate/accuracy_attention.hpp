@@ -47,7 +47,7 @@ struct AttentionAccuracy {
           const bool is_random = is_moderate(problem.input) && a.sinks.empty();
           AttentionErrors bounds = is_random ? attention_bounds(a.qk_dim, truth, arithmetic)
                                              : attention_worst_bounds(a.qk_dim, a.keys(b), truth, arithmetic);
-          bounds = bounds + attention_underflow(a, truth, b, h, i, arithmetic);
+          bounds = bounds + attention_underflow<T>(a, truth, b, h, i, arithmetic);
           if constexpr (of_bytes) bounds = bounds + attention_bytes_bounds(a, truth, b, h, i);
           worst.see(errors.out / bounds.out, bound);
           worst.see(errors.lse / bounds.lse, bound);

@@ -1,0 +1,478 @@
+// The limits of numbers, lists, strides and shapes, each from below, met and passed.
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+#include "oracle/attention_edges.hpp"
+
+namespace rapt::test::oracle {
+namespace {
+
+constexpr std::ptrdiff_t most_bytes = PTRDIFF_MAX;
+// All prime factors of 2^60 - 1 and of 2^53 - 1.
+constexpr std::size_t factors_of_60[] = {3, 3, 5, 5, 7, 11, 13, 31, 41, 61, 151, 331, 1321};
+constexpr std::size_t factors_of_53[] = {6361, 69431, 20394401};
+enum Side { below, at, past };
+std::int32_t *changeable(const std::int32_t *list) { return const_cast<std::int32_t *>(list); }
+const char *name_of(Side side) { return side == below ? " - 1" : side == at ? "" : " + 1"; }
+
+}  // namespace
+
+AttentionEdges::Verdict AttentionEdges::change_dim() {
+  constexpr std::size_t most = std::size_t{1} << 20;
+  const bool of_keys = random_.one_in(2);
+  const Side side = random_.one_of({below, at, past});
+  o_.v_dim = a_.v_dim;
+  (of_keys ? o_.qk_dim : o_.v_dim) = most - 1 + side;
+  o_.scale_group = 0;
+  return {std::string(of_keys ? "qk_dim" : "v_dim") + name_of(side), side == past ? RAPT_BAD_DIM : RAPT_OK,
+          Judges::counts};
+}
+
+// The number of a gradient's tasks has a limit that only large shapes reach.
+AttentionEdges::Verdict AttentionEdges::change_counts() {
+  o_ = RAPT_ATTENTION_OPTIONS_INIT;
+  o_.q_type = p_.q;
+  o_.kv_type = p_.kv;
+  o_.batch = 1 + random_.below(random_.one_in(2) ? 4 : 30);
+  o_.kv_heads = 1 + random_.below(9);
+  o_.q_heads = o_.kv_heads * (1 + random_.below(4));
+  o_.q_len = random_.below(6000);
+  o_.kv_len = random_.below(6000);
+  o_.qk_dim = o_.v_dim = 8;
+  return {"counts", RAPT_OK, Judges::counts};
+}
+
+// batch * q_heads * the longer length * the larger dimension stays below 2^53.
+AttentionEdges::Verdict AttentionEdges::change_shape() {
+  const Side side = random_.one_of({at, past});
+  std::size_t counts[3] = {1, 1, 1}, dim;  // of sequences, heads and tokens
+  if (side == at) {
+    const bool first = random_.one_in(2);
+    dim = factors_of_53[first ? 0 : 1];
+    counts[random_.below(3)] *= factors_of_53[first ? 1 : 0];
+    counts[random_.below(3)] *= factors_of_53[2];
+  } else {
+    const std::size_t bits = random_.below(21);
+    dim = std::size_t{1} << bits;
+    for (std::size_t i = bits; i < 53; ++i) counts[random_.below(3)] *= 2;
+  }
+  o_ = RAPT_ATTENTION_OPTIONS_INIT;
+  o_.q_type = p_.q;
+  o_.kv_type = p_.kv;
+  o_.out_type = p_.out;
+  o_.batch = counts[0];
+  o_.q_heads = counts[1];
+  o_.kv_heads = random_.one_of<std::size_t>({0, 1});
+  const bool by_queries = random_.one_in(2), by_keys = random_.one_in(2);
+  o_.q_len = by_queries ? counts[2] : 1;
+  o_.kv_len = by_queries ? 1 : counts[2];
+  o_.qk_dim = by_keys ? dim : 1;
+  o_.v_dim = by_keys ? 1 : dim;
+  return {std::string("shape") + name_of(side), side == past ? RAPT_BAD_SIZE : RAPT_OK, Judges::counts};
+}
+
+// The bytes of all partial results fit a ptrdiff_t.
+AttentionEdges::Verdict AttentionEdges::change_partials() {
+  const bool f64 = p_.number() == RAPT_F64;
+  const Side side = random_.one_of({at, past});
+  std::size_t counts[3];  // of queries, chunks and numbers
+  const auto fits = [&] {
+    const std::size_t len = std::max(counts[0], 512 * counts[1]);
+    return counts[2] > 2 && counts[2] < std::size_t{1} << 20 && len * counts[2] < std::size_t{1} << 53;
+  };
+  do {
+    std::fill(std::begin(counts), std::end(counts), 1);
+    if (side == at) {  // f32 holds one number more, of which no factor is small
+      for (const std::size_t factor : factors_of_60) counts[random_.below(3)] *= factor;
+      if (!f64) counts[random_.below(3)] *= 2;
+    } else {
+      for (int i = 0; i < (f64 ? 60 : 61); ++i) counts[random_.below(3)] *= 2;
+    }
+  } while (!fits());
+  o_ = RAPT_ATTENTION_OPTIONS_INIT;
+  o_.q_type = p_.q;
+  o_.kv_type = p_.kv;
+  o_.q_len = counts[0];
+  o_.kv_len = 512 * counts[1] - random_.below(512);
+  o_.qk_dim = 1;
+  o_.v_dim = counts[2] - 2;
+  return {std::string("partials") + name_of(side), RAPT_OK, Judges::counts};
+}
+
+AttentionEdges::Verdict AttentionEdges::change_table_stride() {
+  if (!o_.block_table) return {};
+  const Side side = random_.one_of({below, at, past});
+  const std::size_t most = most_bytes / sizeof(std::int32_t) / a_.batch;
+  o_.block_table_stride = most - 1 + side;
+  return {std::string("table") + name_of(side), side == past ? RAPT_BAD_SIZE : RAPT_OK, Judges::counts};
+}
+
+// A scale group divides both dimensions.
+AttentionEdges::Verdict AttentionEdges::change_scale_group() {
+  if (p_.kv != RAPT_I8) {
+    o_.scale_group = 32;
+    return {"scale group of numbers", RAPT_BAD_KV_SCALES, Judges::both};
+  }
+  const std::size_t group = random_.one_of<std::size_t>({32, 64, 128, 16, 96, 256});
+  const bool exists = group == 32 || group == 64 || group == 128;
+  const bool divides_qk = random_.one_in(2), divides_v = random_.one_in(2);
+  const auto dim = [&](bool divides) {
+    return group * (1 + random_.below(3)) + (divides ? 0 : 1 + random_.below(group - 1));
+  };
+  o_.scale_group = group;
+  o_.qk_dim = dim(divides_qk);
+  o_.v_dim = dim(divides_v);
+  const bool fine = exists && divides_qk && divides_v;
+  return {!exists      ? "another scale group"
+          : fine       ? "scale group of both"
+          : divides_qk ? "scale group of keys"
+          : divides_v  ? "scale group of values"
+                       : "scale group of none",
+          fine ? RAPT_OK : RAPT_BAD_KV_SCALES, Judges::counts};
+}
+
+AttentionEdges::Verdict AttentionEdges::change_scale() {
+  const bool f64 = p_.number() == RAPT_F64;
+  const double largest = f64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max(),
+               least = f64 ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min(),
+               near = f64 ? 0x1p-48 : 0x1p-20;
+  const bool large = random_.one_in(2);
+  const Side side = random_.one_of({below, past});
+  const double scale = large ? largest / 1.4426950408889634 * (side == past ? 1 + near : 1 - near)
+                             : least * (side == past ? 1 - near : 1);
+  o_.softcap = 0;
+  o_.scale = random_.one_in(2) ? scale : -scale;
+  return {std::string(large ? "large scale" : "small scale") + name_of(side),
+          side == past ? RAPT_BAD_SCALE : RAPT_OK, Judges::both};
+}
+
+AttentionEdges::Verdict AttentionEdges::change_softcap() {
+  const bool f64 = p_.number() == RAPT_F64;
+  const double largest = f64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max(),
+               least = f64 ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min(),
+               near = f64 ? 0x1p-48 : 0x1p-20;
+  const Side side = random_.one_of({at, past});
+  const bool is_past = side == past;
+  const std::size_t kind = random_.below(4);
+  if (kind == 0) {  // the softcap is large
+    o_.scale = largest / 4;
+    o_.softcap = is_past ? 0x1p1023 * 2 : largest;
+  } else if (kind == 1) {  // it is small
+    o_.scale = least;
+    o_.softcap = least * (is_past ? 1 - near : 1);
+  } else if (kind == 2) {  // the quotient is small
+    o_.scale = least * 4;
+    o_.softcap = is_past ? 4 * (1 + near) : 4;
+  } else {  // the quotient is large
+    o_.scale = largest / 4;
+    o_.softcap = is_past ? 0.125 : 0.25;
+  }
+  constexpr const char *names[] = {"large softcap", "small softcap", "small quotient", "large quotient"};
+  return {std::string(names[kind]) + name_of(side), is_past ? RAPT_BAD_SOFTCAP : RAPT_OK, Judges::both};
+}
+
+AttentionEdges::Verdict AttentionEdges::change_causal_offset() {
+  constexpr std::ptrdiff_t most = std::ptrdiff_t{1} << 60;
+  const Side side = random_.one_of({below, at, past});
+  const std::ptrdiff_t offset = most - 1 + side;
+  o_.causal = RAPT_CAUSAL_OFFSET;
+  o_.causal_offset = random_.one_in(2) ? offset : -offset;
+  return {std::string("causal offset") + name_of(side), side == past ? RAPT_BAD_CAUSAL_OFFSET : RAPT_OK,
+          Judges::both};
+}
+
+// Pages of 16 keys, of 64 packed ones.
+AttentionEdges::Verdict AttentionEdges::change_page_size() {
+  if (!o_.block_table) return {};
+  const std::size_t off = random_.one_of<std::size_t>({1, 8, 15, 16, 32});
+  o_.page_size += off;
+  if (off % 16 != 0) return {"page size", RAPT_BAD_PAGE_SIZE, Judges::both};
+  if (o_.page_size % 64 == 0 || !m_.packed_) return {};
+  return {"packed page size", RAPT_BAD_PACKED_KEYS, Judges::both};
+}
+
+AttentionEdges::Verdict AttentionEdges::change_tasks() {
+  const Side side = random_.one_of({below, at, past});
+  if (tasks_ == 0 && side == below) return {};
+  last_ = tasks_ - 1 + side;
+  first_ = side == past ? last_ - random_.below(2) : last_;
+  return {std::string("tasks") + name_of(side), side == past ? RAPT_BAD_TASKS : RAPT_OK};
+}
+
+AttentionEdges::Verdict AttentionEdges::change_workspace_size() {
+  const Side side = random_.one_of({below, at, past});
+  workspace_size_ = workspace_size_ - 1 + side;
+  return {std::string("workspace") + name_of(side), side == below ? RAPT_BAD_WORKSPACE : RAPT_OK};
+}
+
+AttentionEdges::Verdict AttentionEdges::change_lengths() {
+  if (!o_.kv_lengths || o_.block_table) return {};
+  const std::size_t b = random_.below(a_.batch);
+  std::int32_t &length = changeable(o_.kv_lengths)[b];
+  const Side side = random_.one_of({below, at, past});
+  if (random_.one_in(3)) {
+    length = side == below ? -1 : 0;
+    return {side == below ? "length 0 - 1" : "length 0", side == below ? RAPT_BAD_KV_LENGTHS : RAPT_OK};
+  }
+  const std::size_t most = o_.kv_offsets ? m_.keys_in_memory(b) : a_.kv_len;
+  if (most == 0 && side == below) return {};
+  length = static_cast<std::int32_t>(most) - 1 + side;
+  return {std::string(o_.kv_offsets ? "length of a packed sequence" : "length") + name_of(side),
+          side == past ? RAPT_BAD_KV_LENGTHS : RAPT_OK};
+}
+
+AttentionEdges::Verdict AttentionEdges::change_offsets() {
+  const bool of_keys = random_.one_in(2);
+  if (!(of_keys ? o_.kv_offsets : o_.q_offsets)) return {};
+  std::int32_t *const offsets = changeable(of_keys ? o_.kv_offsets : o_.q_offsets);
+  const std::size_t len = of_keys ? a_.kv_len : a_.q_len;
+  const std::string name = of_keys ? "kv_offsets" : "q_offsets";
+  const std::size_t kind = random_.below(4);
+  std::int32_t &last = offsets[a_.batch];
+  if (kind == 0) {
+    offsets[0] = -1;
+    return {name + " below 0", RAPT_BAD_OFFSETS};
+  }
+  if (kind == 1) {
+    last = offsets[a_.batch - 1] - 1;
+    return {name + " decrease", RAPT_BAD_OFFSETS};
+  }
+  // The strides of more tokens than before may be bad.
+  last = offsets[a_.batch - 1] + static_cast<std::int32_t>(len) + (kind == 2 ? 0 : 1);
+  return {name + (kind == 2 ? "" : " + 1"), RAPT_BAD_OFFSETS, Judges::call, kind == 2};
+}
+
+AttentionEdges::Verdict AttentionEdges::change_table() {
+  if (!o_.block_table) return {};
+  const std::size_t b = random_.below(a_.batch);
+  const std::size_t pages = (a_.keys(b) + m_.page_size_ - 1) / m_.page_size_;
+  if (pages == 0) return {};
+  if (random_.one_in(2)) {
+    changeable(o_.block_table)[b * m_.table_stride_ + random_.below(pages)] = -1;
+    return {"page 0 - 1", RAPT_BAD_BLOCK_TABLE};
+  }
+  // Without a stride the table is as wide as kv_len.
+  if (pages == 1 || a_.batch > 1) return {};
+  const bool narrow = random_.one_in(2);
+  o_.block_table_stride = pages - narrow;
+  return {narrow ? "table's width - 1" : "table's width", narrow ? RAPT_BAD_BLOCK_TABLE : RAPT_OK};
+}
+
+// The innermost stride of an output with an index above 0 is a row, or the next one reaches over the rows of
+// the innermost.
+AttentionEdges::Verdict AttentionEdges::change_output_strides() {
+  struct Output {
+    const char *name;
+    rapt_strides *strides;
+    Extents extents;
+    rapt_status bad;
+  };
+  std::vector<Output> outputs;
+  if (stage_ == Stage::backward) {
+    outputs = {{"dq", &g_.dq_strides, m_.queries_extents(a_.qk_dim), RAPT_BAD_DQ_STRIDES},
+               {"dk", &g_.dk_strides, m_.keys_extents(a_.qk_dim), RAPT_BAD_DK_STRIDES},
+               {"dv", &g_.dv_strides, m_.keys_extents(a_.v_dim), RAPT_BAD_DV_STRIDES}};
+  } else if (stage_ != Stage::partial) {
+    outputs = {{"out", &o_.out_strides, m_.queries_extents(a_.v_dim), RAPT_BAD_OUT_STRIDES}};
+    if (o_.lse) outputs.push_back({"lse", &o_.lse_strides, m_.queries_extents(1), RAPT_BAD_LSE_STRIDES});
+  }
+  if (outputs.empty()) return {};
+  const Output &output = outputs[random_.below(outputs.size())];
+  const auto first_token = [&](const std::vector<std::int32_t> &offsets) {
+    return offsets.empty() ? std::size_t{0} : static_cast<std::size_t>(offsets[0]);
+  };
+  const bool of_keys = output.name[0] == 'd' && output.name[1] != 'q';
+  const Extents &e = output.extents;
+  const std::size_t counts[3] = {e.has_batch ? e.batch : 1, e.heads, e.tokens};
+  const std::size_t used = e.tokens - first_token(of_keys ? m_.kv_first_ : m_.q_first_);
+  if (!e.any() || used == 0) return {};
+  std::ptrdiff_t *const strides[3] = {&output.strides->batch, &output.strides->head, &output.strides->token};
+  // The order of the dimensions is drawn, too.
+  std::size_t order[3] = {0, 1, 2}, step = e.row;
+  for (std::size_t i = 3; i > 1; --i) std::swap(order[i - 1], order[random_.below(i)]);
+  std::vector<std::size_t> longer;
+  for (const std::size_t dim : order) {
+    if (counts[dim] <= 1) continue;
+    longer.push_back(dim);
+    *strides[dim] = static_cast<std::ptrdiff_t>(step);
+    step += step * (counts[dim] == e.tokens && dim == 2 ? used - 1 : counts[dim] - 1);
+  }
+  const bool is_bad = random_.one_in(2);
+  if (longer.empty()) return {};
+  const std::size_t dim = longer[random_.below(longer.size())];
+  if (dim == 2 && used == 1) return {};
+  if (is_bad) *strides[dim] -= 1;
+  const bool no_batch = !e.has_batch || *strides[0] == 0;
+  if (no_batch && *strides[1] == 0 && *strides[2] == 0) return {};  // contiguous
+  return {std::string(output.name) + (is_bad ? " strides - 1" : " strides"), is_bad ? output.bad : RAPT_OK};
+}
+
+// The end of a tensor fits a ptrdiff_t. At the limit it lies in other arrays.
+AttentionEdges::Verdict AttentionEdges::change_extent() {
+  if (!m_.q_first_.empty() || !m_.kv_first_.empty() || !a_.kv_lengths.empty() || o_.block_table) return {};
+  struct Tensor {
+    const char *name;
+    rapt_strides *strides;
+    std::size_t heads, tokens, row, element;
+    rapt_status bad = RAPT_BAD_SIZE;
+  };
+  const std::size_t number = size_of(p_.number()), kv = size_of(p_.kv);
+  std::vector<Tensor> tensors;
+  const auto query = [&](const char *name, rapt_strides *strides, std::size_t row, std::size_t element,
+                         rapt_status bad = RAPT_BAD_SIZE) {
+    tensors.push_back({name, strides, a_.q_heads, a_.q_len, row, element, bad});
+  };
+  const auto key = [&](const char *name, rapt_strides *strides, std::size_t row, std::size_t element,
+                       rapt_status bad = RAPT_BAD_SIZE) {
+    if (a_.q_len > 0) tensors.push_back({name, strides, a_.kv_heads, a_.kv_len, row, element, bad});
+  };
+  const bool backward = stage_ == Stage::backward;
+  if (stage_ != Stage::merge) {
+    query("q", &o_.q_strides, a_.qk_dim, size_of(p_.q));
+    if (p_.kv != RAPT_I8 && !m_.packed_) key("k", &o_.k_strides, a_.qk_dim, kv);
+    if (p_.kv != RAPT_I8) key("v", &o_.v_strides, a_.v_dim, kv);
+    if (o_.bias && !backward && a_.kv_len > 0) query("bias", &o_.bias_strides, a_.kv_len, number);
+    if (o_.mask && a_.kv_len > 0) query("mask", &o_.mask_strides, a_.kv_len, 1);
+  }
+  if (o_.query_scales) query("query_scales", &o_.query_scale_strides, 1, number);
+  if (backward) {
+    query("dout", &g_.dout_strides, a_.v_dim, size_of(p_.out));
+    query("out read", &o_.out_strides, a_.v_dim, size_of(p_.out));
+    query("lse read", &o_.lse_strides, 1, number);
+    query("dq", &g_.dq_strides, a_.qk_dim, size_of(p_.gradient_of(p_.q)), RAPT_BAD_DQ_STRIDES);
+    key("dk", &g_.dk_strides, a_.qk_dim, size_of(p_.gradient_of(p_.kv)), RAPT_BAD_DK_STRIDES);
+    key("dv", &g_.dv_strides, a_.v_dim, size_of(p_.gradient_of(p_.kv)), RAPT_BAD_DV_STRIDES);
+  } else if (stage_ != Stage::partial) {
+    query("out", &o_.out_strides, a_.v_dim, size_of(p_.out), RAPT_BAD_OUT_STRIDES);
+    if (o_.lse) query("lse", &o_.lse_strides, 1, number, RAPT_BAD_LSE_STRIDES);
+  }
+  const Tensor &tensor = tensors[random_.below(tensors.size())];
+  const std::size_t counts[3] = {a_.batch, tensor.heads, tensor.tokens};
+  if (tensor.tokens == 0) return {};
+  std::ptrdiff_t *const strides[3] = {&tensor.strides->batch, &tensor.strides->head, &tensor.strides->token};
+  std::vector<std::size_t> longer;
+  for (std::size_t dim = 0; dim < 3; ++dim) {
+    if (counts[dim] > 1) longer.push_back(dim);
+  }
+  if (longer.empty()) return {};
+  // One dimension takes what the others, whose rows lie behind each other, leave.
+  const std::size_t far = longer[random_.below(longer.size())];
+  std::size_t step = tensor.row;
+  for (const std::size_t dim : longer) {
+    if (dim == far) continue;
+    *strides[dim] = static_cast<std::ptrdiff_t>(step);
+    step *= counts[dim];
+  }
+  const std::size_t most = static_cast<std::size_t>(most_bytes) / tensor.element;
+  const Side side = random_.one_of({at, past});
+  *strides[far] = static_cast<std::ptrdiff_t>((most - step) / (counts[far] - 1) + (side == past ? 1 : 0));
+  return {std::string("extent of ") + tensor.name + name_of(side), tensor.bad, Judges::call, side == at};
+}
+
+// Counting is done before any array is known.
+std::string AttentionEdges::fault_of_counts(const Verdict &verdict) {
+  std::size_t count = 0, length = 0;
+  const auto judge = [&](const char *function, rapt_status got, rapt_status expected) {
+    if (got == expected) return std::string();
+    return std::string(function) + ": " + rapt_status_text(got) + ", not " + rapt_status_text(expected) +
+           "; ";
+  };
+  std::string fault = judge("attention_workspace", rapt_attention_workspace(&o_, &count), verdict.expected);
+  fault +=
+      judge("attention_backward_workspace", rapt_attention_backward_workspace(&o_, &count), verdict.expected);
+  fault += judge("attention_tasks", rapt_attention_tasks(&o_, &count), verdict.expected);
+  if (verdict.expected != RAPT_OK) {
+    const rapt_status got = rapt_attention_partial_tasks(&o_, &count, &length);
+    return fault + judge("attention_partial_tasks", got, verdict.expected);
+  }
+  // The numbers.
+  __extension__ using Wide = __int128;
+  const std::size_t v_dim = o_.v_dim == 0 ? o_.qk_dim : o_.v_dim,
+                    kv_heads = o_.kv_heads == 0 ? o_.q_heads : o_.kv_heads;
+  const Wide tiles = (Wide{o_.q_len} * (o_.q_heads / kv_heads) + 63) / 64,
+             blocks = (Wide{o_.kv_len} + 63) / 64, chunks = (Wide{o_.kv_len} + 511) / 512,
+             sets = Wide{o_.batch} * kv_heads, tasks = sets * tiles;
+  if (count != tasks) fault += "number of tasks; ";
+  const Wide numbers = Wide{o_.batch} * o_.q_heads * o_.q_len * chunks * (v_dim + 2);
+  const bool fits = numbers * size_of(p_.number()) <= PTRDIFF_MAX;
+  fault += judge("attention_partial_tasks", rapt_attention_partial_tasks(&o_, &count, &length),
+                 fits ? RAPT_OK : RAPT_BAD_SIZE);
+  if (fits && (count != tasks * chunks || length != numbers)) fault += "number of partial tasks; ";
+  if (!p_.has_gradient() || o_.block_table || o_.packed_keys) return fault;
+  const rapt_attention_gradients g = RAPT_ATTENTION_GRADIENTS_INIT;
+  fault += judge("attention_backward_tasks", rapt_attention_backward_tasks(&o_, &g, &count), RAPT_OK);
+  const Wide parts = std::max<Wide>(1, std::min({(63 + sets) / sets, blocks, tiles}));
+  if (count != sets * parts) fault += "number of a gradient's tasks; ";
+  return fault;
+}
+
+std::string AttentionEdges::fault_of_limit(Reached &reached) {
+  using Change = Verdict (AttentionEdges::*)();
+  constexpr Change changes[] = {&AttentionEdges::change_dim,           &AttentionEdges::change_counts,
+                                &AttentionEdges::change_shape,         &AttentionEdges::change_partials,
+                                &AttentionEdges::change_table_stride,  &AttentionEdges::change_scale_group,
+                                &AttentionEdges::change_scale,         &AttentionEdges::change_softcap,
+                                &AttentionEdges::change_causal_offset, &AttentionEdges::change_page_size,
+                                &AttentionEdges::change_tasks,         &AttentionEdges::change_workspace_size,
+                                &AttentionEdges::change_lengths,       &AttentionEdges::change_offsets,
+                                &AttentionEdges::change_table,         &AttentionEdges::change_output_strides,
+                                &AttentionEdges::change_extent};
+  for (std::size_t draw = 0; draw < 6; ++draw) {
+    place_all();
+    const auto [o, g, bytes] = std::tuple(o_, g_, workspace_size_);
+    const Verdict verdict = (this->*changes[random_.below(std::size(changes))])();
+    std::string fault;
+    if (!verdict.limit.empty()) {
+      reached.see("limit of " + verdict.limit);
+      if (verdict.judges != Judges::call) fault = fault_of_counts(verdict);
+      if (verdict.judges != Judges::counts) {
+        const rapt_status got = run(first_, last_);
+        if ((got == verdict.expected) == verdict.is_other) {
+          fault += stage_name() + ": " + rapt_status_text(got) +
+                   (verdict.is_other ? "" : std::string(", not ") + rapt_status_text(verdict.expected));
+        }
+      }
+    }
+    o_ = o;
+    g_ = g;
+    workspace_size_ = bytes;
+    first_ = last_ = 0;
+    if (!fault.empty()) return verdict.limit + ": " + fault;
+  }
+  return "";
+}
+
+void AttentionEdges::expect_limits(Reached &reached) {
+  constexpr const char *three_sides[] = {
+      "qk_dim", "v_dim", "causal offset", "tasks", "workspace", "length", "length of a packed sequence",
+      "table"};
+  constexpr const char *at_and_past[] = {
+      "shape",          "partials",           "large softcap",      "small softcap", "small quotient",
+      "large quotient", "kv_offsets",         "q_offsets",          "extent of q",   "extent of k",
+      "extent of v",    "extent of bias",     "extent of mask",     "extent of dq",  "extent of query_scales",
+      "extent of dout", "extent of out read", "extent of lse read", "extent of dk",  "extent of dv",
+      "extent of out",  "extent of lse"};
+  constexpr const char *below_and_past[] = {"large scale", "small scale"};
+  constexpr const char *below_and_at[] = {"dq strides",  "dk strides", "dv strides",   "out strides",
+                                          "lse strides", "length 0",   "table's width"};
+  constexpr const char *single[] = {"kv_offsets below 0",  "kv_offsets decrease",
+                                    "q_offsets below 0",   "q_offsets decrease",
+                                    "page 0 - 1",          "page size",
+                                    "packed page size",    "scale group of both",
+                                    "scale group of keys", "scale group of values",
+                                    "scale group of none", "scale group of numbers",
+                                    "another scale group", "counts"};
+  const auto see = [&](const auto &names, std::initializer_list<Side> sides) {
+    for (const char *name : names) {
+      for (const Side side : sides) reached.see(std::string("limit of ") + name + name_of(side), false);
+    }
+  };
+  see(three_sides, {below, at, past});
+  see(at_and_past, {at, past});
+  see(below_and_past, {below, past});
+  see(below_and_at, {below, at});
+  see(single, {at});
+}
+
+}  // namespace rapt::test::oracle
