@@ -121,7 +121,11 @@ Rows<E> draw_rows(std::uint64_t seed) {
   if (made.softcap != 0 && !std::isnormal(static_cast<A>(made.given_scale() / made.softcap)))
     made.softcap = 0;
   made.x.resize(made.rows * made.cols);
-  for (E &x : made.x) x = E(static_cast<A>(middle + sigma * random.gaussian()));
+  const bool zeros = random.one_in(8);
+  for (E &x : made.x) {
+    const double number = zeros ? random.one_of({0.0, -0.0, -0.0, -1.0}) : random.gaussian();
+    x = E(static_cast<A>((zeros ? 0 : middle) + (zeros ? 1 : sigma) * number));
+  }
   if (random.one_in(6)) {  // some that are not finite
     const bool minus_alone = random.one_in(2);
     const bool all = minus_alone && random.one_in(3);
@@ -136,7 +140,9 @@ Rows<E> draw_rows(std::uint64_t seed) {
     const bool excludes = random.one_in(2);
     made.bias.resize((made.bias_repeats ? 1 : made.rows) * made.cols);
     for (A &bias : made.bias) {
-      bias = excludes && random.one_in(4) ? -infinity<A> : static_cast<A>(2 * random.gaussian());
+      bias = excludes && random.one_in(4) ? -infinity<A>
+             : zeros                      ? A(-0.0)
+                                          : static_cast<A>(2 * random.gaussian());
     }
   }
   if (some()) {
@@ -557,6 +563,170 @@ TEST_CASE_TEMPLATE("arrays of options next to the output, and in it", E, float, 
   }
 }
 
+// A call of each function over rows, whose arguments lie at their limits and past them. x, y and dy lie in one
+// memory: behind each other, or sharing a byte. A length that is too large comes last, so that nothing runs.
+template <class T>
+struct Edge {
+  enum Called { softmax, log_softmax, logsumexp, backward };
+  Called called;
+  std::size_t rows, cols;
+  std::ptrdiff_t x_stride, dy_stride, y_stride;
+  unsigned char *x, *dy, *y;
+  rapt_softmax_options o = RAPT_SOFTMAX_OPTIONS_INIT;
+  T scale = 1;
+
+  rapt_status run() const {
+    T *const from = reinterpret_cast<T *>(x), *const to = reinterpret_cast<T *>(y);
+    switch (called) {
+      case softmax:
+        return Api<T>::softmax(from, x_stride, to, y_stride, rows, cols, &o);
+      case log_softmax:
+        return Api<T>::log_softmax(from, x_stride, to, y_stride, rows, cols, &o);
+      case logsumexp:
+        return Api<T>::logsumexp(from, x_stride, to, rows, cols, &o);
+      default:
+        return Api<T>::softmax_backward(from, x_stride, reinterpret_cast<T *>(dy), dy_stride, to, y_stride,
+                                        rows, cols, scale);
+    }
+  }
+};
+
+TEST_CASE_TEMPLATE("drawn arguments of functions over rows at their limits", T, float, double) {
+  using Call = Edge<T>;
+  using Limits = std::numeric_limits<T>;
+  constexpr const char *limits[] = {"touching",      "x_stride", "y_stride", "dy_stride",   "bias_stride",
+                                    "mask_stride",   "extent",   "bias",     "row length",  "causal offset",
+                                    "largest scale", "softcap",  "options",  "least scale", "mask"};
+  Reached reached;
+  for (const char *limit : limits) {
+    for (const char *side : {"", " + 1"}) reached.see(std::string(limit) + side, false);
+  }
+  alignas(64) static unsigned char memory[8192], options_memory[8192];
+  for (std::uint64_t seed = 1; seed <= 1500; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    Call call{};
+    call.o = RAPT_SOFTMAX_OPTIONS_INIT;
+    call.scale = 1;
+    call.called = static_cast<typename Call::Called>(random.below(4));
+    const bool backward = call.called == Call::backward, per_row = call.called == Call::logsumexp;
+    call.rows = 2 + random.below(4);
+    call.cols = 2 + random.below(6);
+    const auto columns = static_cast<std::ptrdiff_t>(call.cols);
+    const auto stride = [&] { return columns + static_cast<std::ptrdiff_t>(random.below(4)); };
+    call.x_stride = stride();
+    call.dy_stride = stride();
+    call.y_stride = per_row ? 1 : stride();
+    const auto bytes = [&](std::ptrdiff_t step, std::size_t cols) {
+      return ((call.rows - 1) * static_cast<std::size_t>(step) + cols) * sizeof(T);
+    };
+    const std::size_t x_bytes = bytes(call.x_stride, call.cols),
+                      y_bytes = bytes(call.y_stride, per_row ? 1 : call.cols);
+    std::fill(std::begin(memory), std::end(memory), static_cast<unsigned char>(0));
+    call.x = memory + 2048;
+    call.dy = memory + 4096;
+    call.y = memory + 6144;
+    const std::vector<std::size_t> lengths(call.rows, call.cols);
+    std::vector<std::size_t> long_lengths = lengths;
+    long_lengths[random.below(call.rows)] += 1;
+    const bool past = random.one_in(2);
+    const std::string limit = limits[random.below(std::size(limits))];
+    rapt_status expected = RAPT_OK;
+    bool is_other = false;
+    const auto refuse = [&](rapt_status status) {
+      if (past) expected = status;
+    };
+    const auto far = [&](std::ptrdiff_t element) {  // the last that fits, and one more
+      const std::size_t most = static_cast<std::size_t>(PTRDIFF_MAX / element) - call.cols;
+      return static_cast<std::ptrdiff_t>(most / (call.rows - 1)) + past;
+    };
+    const bool of_options = limit != "touching" && limit != "x_stride" && limit != "y_stride" &&
+                            limit != "dy_stride" && limit != "extent";
+    if (backward && of_options) continue;
+    if (limit == "touching") {
+      const bool before = random.one_in(2);
+      const std::size_t shared = past ? (random.one_in(2) ? 1 : sizeof(T)) : 0;
+      const bool by_dy = backward && random.one_in(2);
+      unsigned char *const input = by_dy ? call.dy : call.x;
+      const std::size_t input_bytes = by_dy ? bytes(call.dy_stride, call.cols) : x_bytes;
+      call.y = before ? input - y_bytes + shared : input + input_bytes - shared;
+      refuse(RAPT_BAD_OVERLAP);
+    } else if (limit == "x_stride") {
+      call.x_stride = columns - past;
+      refuse(backward ? RAPT_BAD_Y_STRIDE : RAPT_BAD_X_STRIDE);
+    } else if (limit == "y_stride") {
+      if (per_row) continue;
+      call.y_stride = columns - past;
+      refuse(backward ? RAPT_BAD_DX_STRIDE : RAPT_BAD_Y_STRIDE);
+    } else if (limit == "dy_stride") {
+      if (!backward) continue;
+      call.dy_stride = columns - past;
+      refuse(RAPT_BAD_DY_STRIDE);
+    } else if (limit == "bias_stride" || limit == "mask_stride") {
+      if (call.cols < 2) continue;
+      const bool bias = limit == "bias_stride";
+      (bias ? call.o.bias : *reinterpret_cast<const void **>(&call.o.mask)) = options_memory;
+      (bias ? call.o.bias_stride : call.o.mask_stride) = columns - past;
+      refuse(bias ? RAPT_BAD_BIAS_STRIDE : RAPT_BAD_MASK_STRIDE);
+    } else if (limit == "extent") {
+      // The far rows of an input lie over the output behind it.
+      const bool of_y = !backward && !per_row && random.one_in(2);
+      if (of_y) std::swap(call.x, call.y);
+      (of_y ? call.y_stride : backward && random.one_in(2) ? call.dy_stride : call.x_stride) = far(sizeof(T));
+      expected = RAPT_BAD_SIZE;
+      is_other = !past;
+      call.o.row_lengths = long_lengths.data();
+    } else if (limit == "bias" || limit == "mask") {
+      const bool bias = limit == "bias";
+      if (bias) {
+        call.o.bias = options_memory;
+        call.o.bias_stride = far(sizeof(T));
+      } else {
+        call.o.mask = options_memory;
+        call.o.mask_stride = far(1);
+      }
+      expected = RAPT_BAD_SIZE;
+      is_other = !past;
+      call.o.row_lengths = long_lengths.data();
+    } else if (limit == "row length") {
+      call.o.row_lengths = (past ? long_lengths : lengths).data();
+      refuse(RAPT_BAD_ROW_LENGTHS);
+    } else if (limit == "causal offset") {
+      const std::ptrdiff_t offset = (std::ptrdiff_t{1} << 60) + past;
+      call.o.causal = RAPT_CAUSAL_OFFSET;
+      call.o.causal_offset = random.one_in(2) ? offset : -offset;
+      refuse(RAPT_BAD_CAUSAL_OFFSET);
+    } else if (limit == "options") {
+      call.o.size += past ? random.one_of<std::size_t>({1, 8, SIZE_MAX, SIZE_MAX - 7}) : 0;
+      refuse(RAPT_BAD_OPTIONS_SIZE);
+    } else {
+      const double near = 16 * double{Limits::epsilon()}, sign = random.one_in(2) ? 1 : -1;
+      if (limit == "largest scale") {
+        call.o.scale = sign * (double{Limits::max()} / 1.4426950408889634) * (past ? 1 + near : 1 - near);
+      } else if (limit == "least scale") {
+        call.o.scale = sign * double{Limits::min()} * (past ? 1 - near : 1);
+      } else {
+        call.o.scale = sign * double{Limits::min()} * 4;
+        call.o.softcap = past ? 4 * (1 + near) : 4;
+      }
+      refuse(limit == "softcap" ? RAPT_BAD_SOFTCAP : RAPT_BAD_SCALE);
+    }
+    reached.see(limit + (past ? " + 1" : ""));
+    CAPTURE(limit);
+    CAPTURE(past);
+    CAPTURE(static_cast<int>(call.called));
+    const std::vector<unsigned char> image(memory, std::end(memory));
+    const rapt_status got = call.run();
+    if (is_other) {
+      CHECK(got != expected);
+    } else {
+      CHECK(got == expected);
+    }
+    if (expected != RAPT_OK) CHECK(std::equal(image.begin(), image.end(), memory));
+  }
+  reached.expect_all();
+}
+
 // A row that is summed in one pass, and the longest that is not.
 TEST_CASE_TEMPLATE("softmax of long rows", T, float, double) {
   const ForcedIsa forced("scalar");
@@ -636,16 +806,27 @@ TEST_CASE_TEMPLATE("drawn dot products and rows of them", E, float, double, F16,
   using A = Number<E>;
   const ForcedIsa forced("scalar");
   if (!measurable<A>) return;
+  std::size_t negative_zeros = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    const std::size_t n = random.one_in(8) ? 2000 + random.below(3000) : random.below(300),
+    enum : std::size_t { gaussian, equal, tiny, zeros, minus_zeros };  // tiny: products underflow
+    const std::size_t kind = random.one_in(2) ? std::size_t{gaussian} : random.below(5);
+    const std::size_t n = random.one_in(16)  ? 0
+                          : random.one_in(8) ? 2000 + random.below(3000)
+                          : random.one_in(4) ? 64 * random.below(5)
+                                             : random.below(300),
                       rows = random.below(5);
     std::vector<E> query(n), values(rows * n);
-    const bool equal = random.one_in(6);
-    for (std::vector<E> *made : {&query, &values}) {
-      for (E &x : *made) x = E(static_cast<A>(equal ? 1.1 : random.gaussian()));
-    }
+    const auto number = [&](bool is_query) {
+      if (kind == equal) return 1.1;
+      if (kind == tiny) return std::sqrt(smallest<A>) * random.gaussian();
+      if (kind == zeros) return random.one_of({0.0, 0.0, -0.0, -0.0, 1.0});
+      if (kind == minus_zeros) return is_query ? 1.0 : -0.0;
+      return random.gaussian();
+    };
+    for (E &x : query) x = E(static_cast<A>(number(true)));
+    for (E &x : values) x = E(static_cast<A>(number(false)));
     const std::ptrdiff_t gap = static_cast<std::ptrdiff_t>(random.below(5)),
                          step = static_cast<std::ptrdiff_t>(n) + gap;
     const bool reversed = random.one_in(2), same = rows > 0 && random.one_in(6);
@@ -668,11 +849,17 @@ TEST_CASE_TEMPLATE("drawn dot products and rows of them", E, float, double, F16,
         sum += product;
         size += std::fabs(product);
       }
-      fine = fine && std::fabs(dot - sum) <= static_cast<Real>(dot_bound<A>(n) * unit_of<A>) * size;
+      const Real underflow = static_cast<Real>(n) * Real{smallest<A>};
+      fine =
+          fine && std::fabs(dot - sum) <= static_cast<Real>(dot_bound<A>(n) * unit_of<A>) * size + underflow;
+      // Partial sums begin with +0, and so do those of missing elements.
+      if (kind != tiny) fine = fine && !(dot == 0 && std::signbit(dot));
+      negative_zeros += kind == minus_zeros && n >= 64 && n % 64 == 0;
       fine = fine && same_bits(out.row(0)[r], static_cast<A>(scale * dot));
     }
     CHECK(fine);
   }
+  CHECK(negative_zeros > 0);
 }
 
 // The longest sums that 32 bits hold, and longer ones: 65793 * 255 * 128 is just below 2^31.
@@ -688,9 +875,11 @@ TEST_CASE_TEMPLATE("sums of bytes are exact at every length", E, std::int8_t, st
       const std::vector<std::int8_t> b(n, static_cast<std::int8_t>(factor));
       const std::int64_t exact = static_cast<std::int64_t>(n) * int{largest} * factor;
       CHECK(Api<E>::dot(a.data(), b.data(), n) == exact);
-      float out = -7;
-      Api<E>::dot_rows(a.data(), b.data(), 0, 1, n, 0.5f, &out);
-      CHECK(out == 0.5f * static_cast<float>(exact));
+      for (const float scale : {0.5f, -0.5f}) {
+        float out = -7;
+        Api<E>::dot_rows(a.data(), b.data(), 0, 1, n, scale, &out);
+        CHECK(same_bits(out, scale * static_cast<float>(exact)));
+      }
     }
   }
 }
@@ -781,6 +970,8 @@ TEST_CASE_TEMPLATE("products with a factor are rounded once", T, float, double) 
   Random random(7);
   std::vector<T> x(1000), y(1001, T(-7));
   for (T &value : x) value = from_bits<T>(static_cast<BitsOf<T>>(random.next()));
+  x[5] = T(0);
+  x[6] = T(-0.0);
   for (const T factor : {T(0.3), T(-1e-30), T(1e30), infinity<T>, T(0)}) {
     Api<T>::scale(x.data(), factor, y.data(), x.size());
     std::size_t wrong = 0;
