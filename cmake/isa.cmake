@@ -187,8 +187,10 @@ mark_as_advanced(RAPT_ONLY)
 
 # rapt_add_isas(target): compiles the kernels of every level and adds them, closed, to `target`.
 function(rapt_add_isas target)
-  list(GET RAPT_ONLY 0 only_operation)
-  list(GET RAPT_ONLY -1 only_element)
+  if(RAPT_ONLY)  # CMake 3.25 gets nothing of an empty list
+    list(GET RAPT_ONLY 0 only_operation)
+    list(GET RAPT_ONLY -1 only_element)
+  endif()
   foreach(name IN LISTS RAPT_COMPILED_LEVELS)
     file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/isa/${name}/*.cpp")
     if(RAPT_ONLY AND NOT name STREQUAL "scalar")
