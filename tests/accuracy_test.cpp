@@ -1,5 +1,5 @@
 // The scalar level against 200-bit arithmetic, with the bounds that rapt.h promises. The other levels have
-// the same bits, which the bitwise test asserts.
+// the same bits, which rapt-validate asserts.
 #include <doctest/doctest.h>
 
 #include <cstdio>

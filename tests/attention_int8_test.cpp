@@ -1,13 +1,11 @@
-// Attention over int8 keys and values: the same bits on every level, what rapt.h says of scales and special
-// values, and accuracy against long double, both of rapt alone and of the bytes.
+// Attention over int8 keys and values: what rapt.h says of scales and special values, and accuracy against long
+// double, both of rapt alone and of the bytes.
 #include <cstdio>
 #include <cstring>
-#include <functional>
 
 #include "support/attention_accuracy.hpp"
 #include "support/attention_oracle.hpp"
-#include "support/attention_problems.hpp"
-#include "support/compare_kernels.hpp"
+#include "support/effort.hpp"
 #include "support/every_level.hpp"
 #include "support/worst_errors.hpp"
 
@@ -71,43 +69,7 @@ bool all_finite(const Floats &values) {
   return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
 }
 
-void compare(const char *what, const std::function<std::vector<Problem>()> &problems,
-             const LayoutsOf &layouts) {
-  compare_kernels(
-      what,
-      [](const KernelTraits &traits) {
-        return traits.family == Family::attention && traits.element_size == sizeof(std::int8_t);
-      },
-      [&](const KernelCase &) { return problems(); }, layouts);
-}
-
 }  // namespace
-
-TEST_CASE("random shapes and options, in any layout") {
-  compare(
-      "int8",
-      [] {
-        return draw_attention_problems(native_or_emulated<std::size_t>(250, 20), 20261122,
-                                       native_or_emulated<std::size_t>(600000, 40000));
-      },
-      plain_and_drawn_layouts(native_or_emulated<std::size_t>(3, 1)));
-}
-
-// Where scale groups are possible, segments of 512 dimensions end, and rows are few and many.
-TEST_CASE("dimensions with scale groups") {
-  const AttentionShapes shapes{
-      .dims = {{32, 32}, {64, 64}, {64, 128}, {96, 32}, {128, 128}, {256, 128}, {576, 512}, {1100, 3}},
-      .queries = {1, 2, 5, 64, 70},
-      .keys = {1, 15, 64, 130, 600},
-      .q_heads_per_kv_head = {1, 3, 4, 8}};
-  compare(
-      "int8 in scale groups",
-      [&] {
-        return attention_of_shapes(shapes, native_or_emulated<std::size_t>(2, 37),
-                                   native_or_emulated<std::size_t>(3000000, 100000));
-      },
-      plain_and_drawn_layouts(2));
-}
 
 // The largest sums that 32 bits must hold, of either sign.
 TEST_CASE("bytes of -128 and queries of one magnitude") {

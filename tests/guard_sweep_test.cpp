@@ -408,7 +408,7 @@ std::vector<std::string> swept_names() {
 TEST_CASE("the sweep has every kernel") {
   std::vector<std::string> swept = swept_names<RAPT_ALL_ELEMENTS>(), all;
   for (const KernelCase &kernel : kernel_cases()) {
-    if (!kernel.traits.is_attention()) all.emplace_back(kernel.name);  // those have attention_test
+    if (!kernel.traits.is_attention()) all.emplace_back(kernel.name);  // those have attention_guard_sweep_test
   }
   std::sort(swept.begin(), swept.end());
   std::sort(all.begin(), all.end());
