@@ -169,7 +169,8 @@ TEST_CASE("options of an earlier release") {
     CAPTURE(size);
     const Grown values{size, 3, 4};
     const std::size_t readable = std::clamp<std::size_t>(size, 8, sizeof values);
-    const auto *given = reinterpret_cast<const Grown *>(memory.place(readable, Placement::ends_at_guard, 0));
+    const std::size_t aligned = (readable + alignof(Grown) - 1) / alignof(Grown) * alignof(Grown);
+    const auto *given = reinterpret_cast<const Grown *>(memory.place(aligned, Placement::ends_at_guard, 0));
     std::memcpy(const_cast<Grown *>(given), &values, readable);
     Grown read = defaults;
     const bool released = size == 16 || size == 24;

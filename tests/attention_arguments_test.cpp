@@ -288,10 +288,10 @@ TEST_CASE_TEMPLATE("options must not overlap an output", T, float, double) {
         row("sinks", [](auto &call, T *memory) { call.at[sinks] = memory + 1; }),
     });
     // The merge reads neither.
-    const auto by_key = [&, o = output](const char *name, auto &&set) {
+    const auto by_key = [f = functions, o = output](const char *name, auto &&set) {
       const auto change = [=](auto &call) { set(call, call.at[o]); };
-      expect_status<Call<T>>(name, functions & ~unsigned{merge}, RAPT_BAD_OVERLAP, change);
-      expect_status<Call<T>>(name, functions & merge, RAPT_OK, change);
+      expect_status<Call<T>>(name, f & ~unsigned{merge}, RAPT_BAD_OVERLAP, change);
+      expect_status<Call<T>>(name, f & merge, RAPT_OK, change);
     };
     by_key("bias", [](auto &call, T *memory) {
       call.at[bias] = memory;

@@ -201,6 +201,8 @@ TEST_CASE("special scales and queries") {
 
 TEST_CASE("scales and types that do not go together") {
   Call call({1, 10, 64, 96});
+  call.k.resize(10 * 128);  // of which one call below uses every other 64
+  call.k_scales.resize(10 * 2);
   Floats out(96);
   std::vector<unsigned char> workspace(1 << 20);
   const auto expect = [&](rapt_status status, const std::function<void(rapt_attention_options &)> &change) {

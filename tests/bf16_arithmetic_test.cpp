@@ -12,6 +12,7 @@
 #include "kernels/attention/flushes.hpp"
 #include "support/attention_call.hpp"
 #include "support/bits.hpp"
+#include "support/effort.hpp"
 #include "support/every_level.hpp"
 #include "support/public_api.hpp"
 #include "support/random.hpp"
@@ -154,7 +155,7 @@ TEST_CASE("a sum that rounds up to the least normal number") {
 
 // A CPU that flushes before it rounds computes such a tile again: its queries must still be there.
 TEST_CASE("in place, with values that are flushed") {
-  for (const std::size_t queries : {1, 2, 5, 8, 20}) {
+  for (const std::size_t queries : Sizes{1, 2, 5, 8, 20}) {
     Random random(8);
     const Draw normal = [](Random &r) { return r.gaussian(); };
     Arrays a = draw_arrays(queries, 70, 3, random, normal, normal, normal);

@@ -6,6 +6,7 @@
 #include <rapt/rapt.hpp>
 #include <vector>
 
+#include "support/effort.hpp"
 #include "support/every_level.hpp"
 #include "support/random.hpp"
 
@@ -50,7 +51,8 @@ void check_numbers_of_rows() {
   std::vector<std::int8_t> rows(most_rows * longest);
   for (A &a : query) a = static_cast<A>(random.below(256));
   for (std::int8_t &b : rows) b = static_cast<std::int8_t>(random.below(256));
-  for (const std::size_t dim : {0, 1, 3, 4, 7, 8, 15, 16, 17, 24, 31, 32, 33, 63, 64, 65, 100, 128, 130}) {
+  for (const std::size_t dim :
+       Sizes{0, 1, 3, 4, 7, 8, 15, 16, 17, 24, 31, 32, 33, 63, 64, 65, 100, 128, 130}) {
     for (std::size_t count = 0; count <= most_rows; ++count) {
       std::vector<float> out(count + 1, -1.0f);
       const std::span<const A> first(query.data(), dim);

@@ -205,7 +205,13 @@ std::vector<SweptKernel<T>> swept_kernels() {
 template <class T, class Draw>
 std::vector<T> draw_values(std::size_t count, Draw &&draw) {
   std::vector<T> values(count);
-  for (T &value : values) value = static_cast<T>(draw());
+  for (T &value : values) {
+    if constexpr (std::is_integral_v<T>) {
+      value = static_cast<T>(static_cast<int>(draw()));
+    } else {
+      value = static_cast<T>(draw());
+    }
+  }
   return values;
 }
 
@@ -408,7 +414,8 @@ std::vector<std::string> swept_names() {
 TEST_CASE("the sweep has every kernel") {
   std::vector<std::string> swept = swept_names<RAPT_ALL_ELEMENTS>(), all;
   for (const KernelCase &kernel : kernel_cases()) {
-    if (!kernel.traits.is_attention()) all.emplace_back(kernel.name);  // those have attention_guard_sweep_test
+    if (!kernel.traits.is_attention())
+      all.emplace_back(kernel.name);  // those have attention_guard_sweep_test
   }
   std::sort(swept.begin(), swept.end());
   std::sort(all.begin(), all.end());

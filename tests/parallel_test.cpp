@@ -22,6 +22,7 @@
 #include "rapt/parallel.hpp"
 #include "support/attention_call.hpp"
 #include "support/bits.hpp"
+#include "support/effort.hpp"
 #include "support/public_api.hpp"
 #include "support/random.hpp"
 
@@ -78,7 +79,7 @@ void for_each_adapter(Use use) {
 
 TEST_CASE("every part is called once") {
   for_each_adapter([](const auto &parts) {
-    for (const std::size_t n : {1, 2, 3, 16}) {
+    for (const std::size_t n : Sizes{1, 2, 3, 16}) {
       std::vector<std::atomic<int>> calls(n + 1);
       parts(n, [&](std::size_t i) { ++calls[i]; });
       CHECK(std::all_of(calls.begin(), calls.end() - 1, [](const auto &count) { return count == 1; }));
@@ -114,7 +115,7 @@ std::size_t parts_at_work(std::size_t tasks, std::size_t runs, std::size_t threa
     --working;
     return RAPT_OK;
   };
-  CHECK(detail::run_parts(tasks, runs, threads, 1, std_threads, run) == RAPT_OK);
+  CHECK(rapt::detail::run_parts(tasks, runs, threads, 1, std_threads, run) == RAPT_OK);
   return most;
 }
 
@@ -127,8 +128,8 @@ TEST_CASE("as many parts work as there are threads, tasks and runs") {
 // For every number of tasks, runs and threads: tasks need not be a multiple of runs.
 TEST_CASE("runs hold every task once, in equal shares") {
   for (std::size_t tasks = 1; tasks < 40; ++tasks) {
-    for (const std::size_t runs : {1, 2, 3, 7, 16, 64}) {
-      for (const std::size_t threads : {1, 3}) {
+    for (const std::size_t runs : Sizes{1, 2, 3, 7, 16, 64}) {
+      for (const std::size_t threads : Sizes{1, 3}) {
         std::vector<std::atomic<int>> done(tasks);
         std::atomic<std::size_t> calls{0};
         const std::size_t expected = std::min(tasks, runs);
@@ -142,7 +143,7 @@ TEST_CASE("runs hold every task once, in equal shares") {
         const auto in_order = [](std::size_t n, const auto &body) {
           for (std::size_t i = 0; i < n; ++i) body(i);
         };
-        REQUIRE(detail::run_parts(tasks, runs, threads, 1, in_order, run) == RAPT_OK);
+        REQUIRE(rapt::detail::run_parts(tasks, runs, threads, 1, in_order, run) == RAPT_OK);
         REQUIRE(std::all_of(done.begin(), done.end(), [](const auto &count) { return count == 1; }));
         REQUIRE(calls == expected);
       }
@@ -156,9 +157,9 @@ TEST_CASE("a status ends the work") {
     ++begun;
     return first == 0 ? RAPT_BAD_OVERLAP : RAPT_OK;
   };
-  CHECK(detail::run_parts(1000, 1000, 1, 1, std_threads, run) == RAPT_BAD_OVERLAP);
+  CHECK(rapt::detail::run_parts(1000, 1000, 1, 1, std_threads, run) == RAPT_BAD_OVERLAP);
   CHECK(begun == 1);
-  CHECK(detail::run_parts(1000, 1000, 2, 1, std_threads, run) == RAPT_BAD_OVERLAP);
+  CHECK(rapt::detail::run_parts(1000, 1000, 2, 1, std_threads, run) == RAPT_BAD_OVERLAP);
 }
 
 template <class T>
@@ -176,7 +177,7 @@ bool equal(const std::vector<T> &a, const std::vector<T> &b) {
 // 140 queries are three tiles of a head, and 350 are six: more than the runs of one thread, and no multiple
 // of them. A query over 1100 keys splits them.
 TEST_CASE_TEMPLATE("forwards and backwards", T, float, double) {
-  for (const std::size_t q_len : {140, 350, 1}) {
+  for (const std::size_t q_len : Sizes{140, 350, 1}) {
     CAPTURE(q_len);
     constexpr std::size_t heads = 2, dim = 16, kv_len = 1100;
     rapt_attention_options o = attention_options<T>();
@@ -276,7 +277,7 @@ TEST_CASE("arguments are judged where there are no tasks") {
   g.dk = x + 1;
   g.dv = x + 2;
   o.lse = x + 3;
-  for (const std::size_t threads : {0, 1, 2}) {
+  for (const std::size_t threads : Sizes{0, 1, 2}) {
     CAPTURE(threads);
     CHECK(parallel_attention(x, x, x, x, &o, threads, std_threads) == RAPT_BAD_KV_LENGTHS);
     CHECK(parallel_attention_backward(x, x, x, &o, &g, threads, std_threads) == RAPT_BAD_KV_LENGTHS);
@@ -403,7 +404,7 @@ TEST_CASE("what an allocation or the start of a thread throws comes out of the c
   g.dq = dq.data();
   g.dk = dk.data();
   g.dv = dv.data();
-  for (const std::size_t q_len : {1, 300}) {
+  for (const std::size_t q_len : Sizes{1, 300}) {
     o.q_len = q_len;
     const auto forwards = [&](const auto &parts) {
       return parallel_attention(q.data(), k.data(), k.data(), out.data(), &o, 3, parts);

@@ -20,7 +20,8 @@ namespace {
 std::jmp_buf *failed_assertion = nullptr;
 }
 // The C library's own ends the program.
-extern "C" [[noreturn]] void __assert_fail(const char *, const char *, unsigned, const char *) noexcept {
+extern "C" __attribute__((noreturn)) void __assert_fail(const char *, const char *, unsigned,
+                                                        const char *) noexcept {
   if (failed_assertion == nullptr) std::abort();
   std::longjmp(*failed_assertion, 1);
 }

@@ -20,8 +20,8 @@ constexpr std::size_t find_level(std::string_view name) {
   return no_level;
 }
 
-// One word, so that it is published by one atomic operation.
-struct Decision {
+// One word, so that it is published by one atomic operation. clang calls libatomic for a word that is not aligned.
+struct alignas(std::uint32_t) Decision {
   std::uint16_t usable = 0;            // a bit for each level; the first level always has its own
   std::uint8_t chosen = 0;             // the level to begin with
   std::uint8_t environment = RAPT_OK;  // the verdict on RAPT_ISA

@@ -27,7 +27,7 @@ bool same_bits(std::size_t q_len, std::size_t kv_len) {
   std::vector<std::byte> workspace(rapt::attention_workspace<float>(options));
   bool same = rapt::attention(q, k, v, expected, options, workspace) == RAPT_OK;
 
-  for (const std::size_t threads : {1, 2, 3, 5, 16}) {
+  for (const std::size_t threads : {1u, 2u, 3u, 5u, 16u}) {
     const auto check = [&](const auto &parts) {
       std::vector<float> out(q.size());
       const rapt_status status =

@@ -170,13 +170,13 @@ int main(int argc, char **argv) {
                   measured / model);
     }
   };
-  for (const std::size_t tokens : {1024, 2048}) {
+  for (const std::size_t tokens : {1024u, 2048u}) {
     const double own = static_cast<double>(tokens) / n;
     Layer layer(tokens / static_cast<std::size_t>(ranks), tokens);
     const double model = n * own * own * pair + (n - 1) * (2 * alpha + beta * own * key_bytes);
     print("prefill", tokens, model, time_of([&] { layer.ring(); }));
   }
-  for (const std::size_t tokens : {4096, 16384, 65536}) {
+  for (const std::size_t tokens : {4096u, 16384u, 65536u}) {
     const double own = static_cast<double>(tokens) / n;
     Layer layer(1, tokens);
     const double partial_bytes = own / chunk * q_heads * number * sizeof(float);

@@ -31,13 +31,19 @@ struct GivenRows {
   std::size_t first, count, cols;
 };
 
+// Offsets are multiples of the kernel's element size. Outputs may have larger elements.
+template <class T>
+std::size_t offset_of(const Layout &layout, std::size_t slot) {
+  return layout.offset[slot] / alignof(T) * alignof(T);
+}
+
 // An input in guarded memory, and a copy for the comparison after the call.
 template <class T>
 class Input {
  public:
   Input(std::span<const T> dense, std::size_t rows, std::size_t cols, const Layout &layout, std::size_t slot,
         std::ptrdiff_t stride)
-      : dense_(dense), matrix_(rows, cols, stride, layout.placement, layout.offset[slot]) {
+      : dense_(dense), matrix_(rows, cols, stride, layout.placement, offset_of<T>(layout, slot)) {
     matrix_.fill(dense);
   }
   Input(std::span<const T> dense, std::size_t rows, std::size_t cols, const Layout &layout, std::size_t slot)
@@ -103,7 +109,7 @@ class Output {
       : alias_(layout.alias == Alias::first_input    ? first
                : layout.alias == Alias::second_input ? second
                                                      : nullptr),
-        own_(alias_ ? 0 : rows, alias_ ? 0 : cols, stride, layout.placement, layout.offset[2]) {}
+        own_(alias_ ? 0 : rows, alias_ ? 0 : cols, stride, layout.placement, offset_of<T>(layout, 2)) {}
 
   const Matrix<T> &matrix() const { return alias_ ? *alias_ : own_; }
   T *data() const { return matrix().data(); }

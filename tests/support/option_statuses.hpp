@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/effort.hpp"
 #include "support/expect_status.hpp"
 
 namespace rapt::test {
@@ -22,7 +23,7 @@ void expect_option_sizes(unsigned functions, Options Call::*options, const std::
   };
   for (const std::size_t size : released) {
     expect(size, RAPT_OK);
-    for (const std::size_t off : {1, 3, 4, 8}) {
+    for (const std::size_t off : Sizes{1, 3, 4, 8}) {
       expect(size - off, bad_size);
       expect(size + off, bad_size);
     }

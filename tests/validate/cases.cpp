@@ -241,8 +241,8 @@ class CaseMaker {
   void add_attention_shapes() {
     const bool backward = traits_.is_attention_backward();
     std::size_t count = 0;
-    for (const std::size_t dim : {5, 16, 64, 65, 128}) {
-      for (const std::size_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 17, 40}) {
+    for (const std::size_t dim : Lengths{5, 16, 64, 65, 128}) {
+      for (const std::size_t rows : Lengths{1, 2, 3, 4, 5, 6, 7, 8, 9, 17, 40}) {
         AttentionProblem made{{rows, count % 3 == 0 ? 131u : 66u, 0}};
         made.qk_dim = dim;
         made.v_dim = count % 2 == 0 ? dim : 133 - dim;
