@@ -223,6 +223,7 @@ std::vector<E> run_rows(const Rows<E> &given, Function function, std::size_t fir
   Matrix<std::uint8_t> mask = option_rows(given.mask, given.mask_repeats);
   const auto option_stride = [&](bool set, bool repeats, std::ptrdiff_t of) -> std::ptrdiff_t {
     if (!set) return 0;
+    if (count == 1 && random.one_in(4)) return random.one_of<std::ptrdiff_t>({1, -5, PTRDIFF_MAX});
     if (repeats) return RAPT_REPEAT;
     return of == static_cast<std::ptrdiff_t>(cols) && random.one_in(2) ? 0 : of;
   };

@@ -622,6 +622,22 @@ bool Placed::unchanged() const {
   return !buffer_ || (buffer_->surroundings_intact() &&
                       std::equal(image_.begin(), image_.end(), static_cast<const unsigned char *>(data())));
 }
+bool Placed::take_writes() {
+  if (!buffer_) return true;
+  auto *const now = static_cast<unsigned char *>(data());
+  if (written_.empty()) written_.assign(bytes(), canary);
+  bool is_first = true;
+  for (std::size_t i = 0, size = size_of(type_); i < bytes(); i += size) {
+    if (is_canary(now + i, size)) continue;
+    is_first = is_first && is_canary(&written_[i], size);
+    std::memcpy(&written_[i], now + i, size);
+    std::memset(now + i, canary, size);
+  }
+  return is_first;
+}
+void Placed::put_back() {
+  if (!written_.empty()) std::memcpy(data(), written_.data(), written_.size());
+}
 void Placed::clear(std::size_t b, std::size_t h, std::size_t t, std::size_t d) const {
   const std::size_t size = size_of(type_);
   std::memset(static_cast<unsigned char *>(data()) + (index(b, h, t) + d) * size, canary, size);
@@ -882,9 +898,11 @@ void AttentionMemory::check_inputs() {
                "wrote to an option's array");
 }
 
-// run(first, last) for all tasks, in ranges of any length and in any order.
+// run(first, last) for all tasks, in ranges of any length and in any order. Each writes elements of its own of
+// the outputs.
 template <class Run>
-void AttentionMemory::run_ranges(Way way, std::size_t tasks, Run &&run) {
+void AttentionMemory::run_ranges(Way way, std::size_t tasks, std::initializer_list<Placed *> outputs,
+                                 Run &&run) {
   std::vector<std::pair<std::size_t, std::size_t>> ranges;
   for (std::size_t first = 0; first < tasks;) {
     const std::size_t length = way == Way::one_by_one ? 1 : 1 + random_.below(tasks - first);
@@ -892,7 +910,16 @@ void AttentionMemory::run_ranges(Way way, std::size_t tasks, Run &&run) {
     first += length;
   }
   for (std::size_t i = ranges.size(); i > 1; --i) std::swap(ranges[i - 1], ranges[random_.below(i)]);
-  for (const auto &[first, last] : ranges) run(first, last);
+  std::size_t bytes = 0;
+  for (const Placed *output : outputs) bytes += output->bytes();
+  const bool takes = bytes * ranges.size() < 200000 && !in_place_;
+  for (const auto &[first, last] : ranges) {
+    run(first, last);
+    for (Placed *output : outputs) {
+      if (takes) fault_unless(output->take_writes(), "two runs wrote to one element");
+    }
+  }
+  for (Placed *output : outputs) output->put_back();
 }
 
 // exp(f * (score - m)) of a reference m that is smaller by log(2^n) / f is 2^n times as large.
@@ -947,13 +974,13 @@ AttentionResults AttentionMemory::run(Way way, bool moves_references) {
   if (way == Way::whole) {
     check(rapt_attention(q, k, v, out.data(), &o_, work->data(), bytes), "rapt_attention");
   } else if (way != Way::split_keys) {
-    run_ranges(way, tasks, [&](std::size_t first, std::size_t last) {
+    run_ranges(way, tasks, {&out, &lse}, [&](std::size_t first, std::size_t last) {
       check(rapt_attention_run(q, k, v, out.data(), &o_, first, last, work->data(), bytes),
             "rapt_attention_run");
     });
   } else {
     const GuardedBuffer partials(partials_length * e, Placement::ends_at_guard, 0);
-    run_ranges(random_.one_in(2) ? Way::tasks : Way::one_by_one, partial_tasks,
+    run_ranges(random_.one_in(2) ? Way::tasks : Way::one_by_one, partial_tasks, {},
                [&](std::size_t first, std::size_t last) {
                  check(
                      rapt_attention_partial(q, k, v, partials.data(), &o_, first, last, work->data(), bytes),
@@ -964,7 +991,7 @@ AttentionResults AttentionMemory::run(Way way, bool moves_references) {
       partials_.push_back(number_at(number, partials.data(), i));
     fault_unless(partials.surroundings_intact(), "wrote around partials");
     if (moves_references) move_references(partials.data());
-    run_ranges(Way::tasks, tasks, [&](std::size_t first, std::size_t last) {
+    run_ranges(Way::tasks, tasks, {&out, &lse}, [&](std::size_t first, std::size_t last) {
       check(rapt_attention_merge(partials.data(), out.data(), &o_, first, last, work->data(), bytes),
             "rapt_attention_merge");
     });
@@ -1011,14 +1038,14 @@ GradientResults AttentionMemory::run_backward(Way way, const std::vector<double>
       }
     }
   }
-  const Placed dq(random_, p_.gradient_of(p_.q), queries_extents(a_.qk_dim)),
+  Placed dq(random_, p_.gradient_of(p_.q), queries_extents(a_.qk_dim)),
       dk(random_, p_.gradient_of(p_.kv), keys_extents(a_.qk_dim)),
       dv(random_, p_.gradient_of(p_.kv), keys_extents(a_.v_dim));
   // In the places of bias.
   const bool has_dbias = !a_.bias.empty() && !random_.one_in(4),
              has_dsinks = !a_.sinks.empty() && !random_.one_in(4);
-  const Placed dbias = has_dbias ? Placed::of_units(bias_, number, a_.kv_len, 1) : Placed();
-  const Placed dsinks = has_dsinks ? Placed(random_, number, {1, 1, 1, a_.q_heads}) : Placed();
+  Placed dbias = has_dbias ? Placed::of_units(bias_, number, a_.kv_len, 1) : Placed();
+  Placed dsinks = has_dsinks ? Placed(random_, number, {1, 1, 1, a_.q_heads}) : Placed();
   o_.out_strides = out_at.strides();
   o_.lse = lse_at.data();
   o_.lse_strides = lse_at.strides();
@@ -1060,7 +1087,7 @@ GradientResults AttentionMemory::run_backward(Way way, const std::vector<double>
   if (way == Way::whole) {
     check(rapt_attention_backward(q, k, v, &o_, &g, work->data(), bytes), "rapt_attention_backward");
   } else {
-    run_ranges(way, tasks, [&](std::size_t first, std::size_t last) {
+    run_ranges(way, tasks, {&dq, &dk, &dv, &dbias, &dsinks}, [&](std::size_t first, std::size_t last) {
       check(rapt_attention_backward_run(q, k, v, &o_, &g, first, last, work->data(), bytes),
             "rapt_attention_backward_run");
     });

@@ -102,6 +102,10 @@ class Placed {
   std::size_t bytes() const { return elements_ * size_of(type_); }
   void remember();
   bool unchanged() const;
+  // Takes what has been written since the last time, which is canary then; false if an element was written
+  // before. put_back() writes all of it.
+  bool take_writes();
+  void put_back();
   // Makes the element canary again; in the end all of the memory must be.
   void clear(std::size_t b, std::size_t h, std::size_t t, std::size_t d) const;
   bool all_canary() const {
@@ -114,7 +118,7 @@ class Placed {
   rapt_strides given_{};
   std::size_t elements_ = 0;
   std::shared_ptr<GuardedBuffer> buffer_;
-  std::vector<unsigned char> image_;
+  std::vector<unsigned char> image_, written_;
 };
 
 // One dimension.
@@ -178,7 +182,7 @@ class AttentionMemory {
   }
   void check_inputs();
   template <class Run>
-  void run_ranges(Way way, std::size_t tasks, Run &&run);
+  void run_ranges(Way way, std::size_t tasks, std::initializer_list<Placed *> outputs, Run &&run);
   // Sequence and token of a query, of a key.
   struct Place {
     std::size_t b, t;

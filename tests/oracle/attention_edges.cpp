@@ -24,10 +24,17 @@ AttentionEdges::Array AttentionEdges::array(const char *name, Pointer *&argument
                                             bool written) {
   return {name, static_cast<void *>(&argument), element, written};
 }
-// An array without an element may lie anywhere.
+// An array without an element may lie anywhere, and be null where the shape has no queries or no keys.
 void AttentionEdges::add(Array made) {
   if (made.any()) return arrays_.push_back(std::move(made));
-  unsigned char *const anywhere = arena() + empty_arrays_++;
+  const auto is_one_of = [&](std::initializer_list<const char *> names) {
+    return std::any_of(names.begin(), names.end(), [&](const char *name) { return made.name == name; });
+  };
+  const bool of_keys = is_one_of({"k", "v", "k_scales", "v_scales", "partials", "dk", "dv"});
+  const bool no_keys = of_keys && a_.kv_len == 0;
+  const bool no_queries = a_.q_len == 0 && is_one_of({"q", "k", "v", "out", "partials", "dout", "dq"});
+  unsigned char *const anywhere =
+      (no_keys || no_queries) && random_.one_in(2) ? nullptr : arena() + empty_arrays_++;
   std::memcpy(made.argument, &anywhere, sizeof anywhere);
 }
 // Sequences or pages of several lengths, of which others may lie behind the last one's end.

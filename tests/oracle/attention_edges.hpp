@@ -45,8 +45,9 @@ class AttentionEdges {
     }
     bool any() const { return end > begin; }
   };
-  // Who judges a changed argument: a call without a task, the functions that count, or both.
-  enum class Judges { call, counts, both };
+  // Who judges a changed argument: a call without a task, the functions that count, or both. `statuses` are
+  // those of the functions that count, without the numbers.
+  enum class Judges { call, counts, both, statuses };
   struct Verdict {
     std::string limit;  // empty: the call has no such argument
     rapt_status expected = RAPT_OK;
@@ -76,6 +77,8 @@ class AttentionEdges {
   // Each changes arguments, and says what must follow.
   Verdict change_dim();
   Verdict change_counts();
+  Verdict change_types();
+  Verdict change_gradient_type();
   Verdict change_shape();
   Verdict change_partials();
   Verdict change_table_stride();

@@ -43,6 +43,37 @@ AttentionEdges::Verdict AttentionEdges::change_counts() {
   return {"counts", RAPT_OK, Judges::counts};
 }
 
+// All of them are f64 or none; bytes are keys and values; bf16 arithmetic is one of bf16 alone.
+AttentionEdges::Verdict AttentionEdges::change_types() {
+  o_ = RAPT_ATTENTION_OPTIONS_INIT;
+  o_.q_len = o_.kv_len = o_.qk_dim = 4;
+  constexpr rapt_type types[] = {RAPT_TYPE_DEFAULT, RAPT_F32, RAPT_F64, RAPT_F16, RAPT_BF16, RAPT_I8};
+  o_.q_type = types[random_.below(6)];
+  o_.kv_type = types[random_.below(6)];
+  o_.out_type = types[random_.below(6)];
+  o_.arithmetic = static_cast<int>(random_.below(4)) - (random_.one_in(8) ? 1 : 0);
+  const rapt_type q = o_.q_type == RAPT_TYPE_DEFAULT ? RAPT_F32 : o_.q_type,
+                  kv = o_.kv_type == RAPT_TYPE_DEFAULT ? q : o_.kv_type,
+                  out = o_.out_type == RAPT_TYPE_DEFAULT ? q : o_.out_type;
+  const bool f64 = q == RAPT_F64;
+  if (q == RAPT_I8 || out == RAPT_I8 || (kv == RAPT_F64) != f64 || (out == RAPT_F64) != f64) {
+    return {"types", RAPT_BAD_TYPE, Judges::statuses};
+  }
+  const bool is_bf16 = q == RAPT_BF16 && kv == RAPT_BF16;
+  const bool fits = o_.arithmetic == RAPT_ARITHMETIC_DEFAULT ||
+                    (o_.arithmetic == RAPT_ARITHMETIC_F32 && !f64) ||
+                    (o_.arithmetic == RAPT_ARITHMETIC_BF16 && is_bf16);
+  return {fits ? "types that go together" : "arithmetic", fits ? RAPT_OK : RAPT_BAD_ARITHMETIC,
+          Judges::statuses};
+}
+
+AttentionEdges::Verdict AttentionEdges::change_gradient_type() {
+  if (stage_ != Stage::backward) return {};
+  g_.type = random_.one_of({RAPT_F32, RAPT_F64, RAPT_F16, RAPT_BF16, RAPT_I8});
+  if (g_.type == p_.number()) return {};
+  return {"gradient's type", RAPT_BAD_TYPE};
+}
+
 // batch * q_heads * the longer length * the larger dimension stays below 2^53.
 AttentionEdges::Verdict AttentionEdges::change_shape() {
   const Side side = random_.one_of({at, past});
@@ -154,7 +185,11 @@ AttentionEdges::Verdict AttentionEdges::change_softcap() {
                near = f64 ? 0x1p-48 : 0x1p-20;
   const Side side = random_.one_of({at, past});
   const bool is_past = side == past;
-  const std::size_t kind = random_.below(4);
+  const std::size_t kind = random_.below(5);
+  if (kind == 4) {
+    o_.softcap = random_.one_of({-1.0, -0.5, -largest, std::numeric_limits<double>::quiet_NaN()});
+    return {"negative softcap", RAPT_BAD_SOFTCAP, Judges::both};
+  }
   if (kind == 0) {  // the softcap is large
     o_.scale = largest / 4;
     o_.softcap = is_past ? 0x1p1023 * 2 : largest;
@@ -382,7 +417,7 @@ std::string AttentionEdges::fault_of_counts(const Verdict &verdict) {
   fault +=
       judge("attention_backward_workspace", rapt_attention_backward_workspace(&o_, &count), verdict.expected);
   fault += judge("attention_tasks", rapt_attention_tasks(&o_, &count), verdict.expected);
-  if (verdict.expected != RAPT_OK) {
+  if (verdict.expected != RAPT_OK || verdict.judges == Judges::statuses) {
     const rapt_status got = rapt_attention_partial_tasks(&o_, &count, &length);
     return fault + judge("attention_partial_tasks", got, verdict.expected);
   }
@@ -409,7 +444,8 @@ std::string AttentionEdges::fault_of_counts(const Verdict &verdict) {
 
 std::string AttentionEdges::fault_of_limit(Reached &reached) {
   using Change = Verdict (AttentionEdges::*)();
-  constexpr Change changes[] = {&AttentionEdges::change_dim,           &AttentionEdges::change_counts,
+  constexpr Change changes[] = {&AttentionEdges::change_types,         &AttentionEdges::change_gradient_type,
+                                &AttentionEdges::change_dim,           &AttentionEdges::change_counts,
                                 &AttentionEdges::change_shape,         &AttentionEdges::change_partials,
                                 &AttentionEdges::change_table_stride,  &AttentionEdges::change_scale_group,
                                 &AttentionEdges::change_scale,         &AttentionEdges::change_softcap,
@@ -426,7 +462,7 @@ std::string AttentionEdges::fault_of_limit(Reached &reached) {
     if (!verdict.limit.empty()) {
       reached.see("limit of " + verdict.limit);
       if (verdict.judges != Judges::call) fault = fault_of_counts(verdict);
-      if (verdict.judges != Judges::counts) {
+      if (verdict.judges == Judges::call || verdict.judges == Judges::both) {
         const rapt_status got = run(first_, last_);
         if ((got == verdict.expected) == verdict.is_other) {
           fault += stage_name() + ": " + rapt_status_text(got) +
@@ -456,13 +492,25 @@ void AttentionEdges::expect_limits(Reached &reached) {
   constexpr const char *below_and_past[] = {"large scale", "small scale"};
   constexpr const char *below_and_at[] = {"dq strides",  "dk strides", "dv strides",   "out strides",
                                           "lse strides", "length 0",   "table's width"};
-  constexpr const char *single[] = {"kv_offsets below 0",  "kv_offsets decrease",
-                                    "q_offsets below 0",   "q_offsets decrease",
-                                    "page 0 - 1",          "page size",
-                                    "packed page size",    "scale group of both",
-                                    "scale group of keys", "scale group of values",
-                                    "scale group of none", "scale group of numbers",
-                                    "another scale group", "counts"};
+  constexpr const char *single[] = {"kv_offsets below 0",
+                                    "kv_offsets decrease",
+                                    "q_offsets below 0",
+                                    "q_offsets decrease",
+                                    "page 0 - 1",
+                                    "page size",
+                                    "packed page size",
+                                    "scale group of both",
+                                    "scale group of keys",
+                                    "scale group of values",
+                                    "scale group of none",
+                                    "scale group of numbers",
+                                    "another scale group",
+                                    "counts",
+                                    "types",
+                                    "types that go together",
+                                    "arithmetic",
+                                    "gradient's type",
+                                    "negative softcap"};
   const auto see = [&](const auto &names, std::initializer_list<Side> sides) {
     for (const char *name : names) {
       for (const Side side : sides) reached.see(std::string("limit of ") + name + name_of(side), false);
