@@ -88,6 +88,7 @@ class AttentionEdges {
   Verdict change_causal_offset();
   Verdict change_page_size();
   Verdict change_tasks();
+  Verdict remove_array();
   Verdict change_workspace_size();
   Verdict change_lengths();
   Verdict change_offsets();

@@ -1,7 +1,9 @@
 // The limits of numbers, lists, strides and shapes, each from below, met and passed.
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 #include "oracle/attention_edges.hpp"
 
@@ -227,6 +229,29 @@ AttentionEdges::Verdict AttentionEdges::change_page_size() {
   return {"packed page size", RAPT_BAD_PACKED_KEYS, Judges::both};
 }
 
+AttentionEdges::Verdict AttentionEdges::remove_array() {
+  const std::pair<const char *, rapt_status> needed[] = {{"q", RAPT_BAD_Q},
+                                                         {"k", RAPT_BAD_K},
+                                                         {"v", RAPT_BAD_V},
+                                                         {"partials", RAPT_BAD_PARTIALS},
+                                                         {"out", RAPT_BAD_OUT},
+                                                         {"dq", RAPT_BAD_DQ},
+                                                         {"dk", RAPT_BAD_DK},
+                                                         {"k_scales", RAPT_BAD_KV_SCALES},
+                                                         {"dout", RAPT_BAD_DOUT},
+                                                         {"dv", RAPT_BAD_DV},
+                                                         {"workspace", RAPT_BAD_WORKSPACE},
+                                                         {"v_scales", RAPT_BAD_KV_SCALES}};
+  const Array &array = arrays_[random_.below(arrays_.size())];
+  for (const auto &[name, bad] : needed) {
+    if (array.name != name) continue;
+    const void *const none = nullptr;
+    std::memcpy(array.argument, &none, sizeof none);
+    return {std::string("no ") + name, bad};
+  }
+  return {};
+}
+
 AttentionEdges::Verdict AttentionEdges::change_tasks() {
   const Side side = random_.one_of({below, at, past});
   if (tasks_ == 0 && side == below) return {};
@@ -444,15 +469,25 @@ std::string AttentionEdges::fault_of_counts(const Verdict &verdict) {
 
 std::string AttentionEdges::fault_of_limit(Reached &reached) {
   using Change = Verdict (AttentionEdges::*)();
-  constexpr Change changes[] = {&AttentionEdges::change_types,         &AttentionEdges::change_gradient_type,
-                                &AttentionEdges::change_dim,           &AttentionEdges::change_counts,
-                                &AttentionEdges::change_shape,         &AttentionEdges::change_partials,
-                                &AttentionEdges::change_table_stride,  &AttentionEdges::change_scale_group,
-                                &AttentionEdges::change_scale,         &AttentionEdges::change_softcap,
-                                &AttentionEdges::change_causal_offset, &AttentionEdges::change_page_size,
-                                &AttentionEdges::change_tasks,         &AttentionEdges::change_workspace_size,
-                                &AttentionEdges::change_lengths,       &AttentionEdges::change_offsets,
-                                &AttentionEdges::change_table,         &AttentionEdges::change_output_strides,
+  constexpr Change changes[] = {&AttentionEdges::change_types,
+                                &AttentionEdges::change_gradient_type,
+                                &AttentionEdges::change_dim,
+                                &AttentionEdges::change_counts,
+                                &AttentionEdges::change_shape,
+                                &AttentionEdges::change_partials,
+                                &AttentionEdges::change_table_stride,
+                                &AttentionEdges::change_scale_group,
+                                &AttentionEdges::change_scale,
+                                &AttentionEdges::change_softcap,
+                                &AttentionEdges::change_causal_offset,
+                                &AttentionEdges::change_page_size,
+                                &AttentionEdges::change_tasks,
+                                &AttentionEdges::remove_array,
+                                &AttentionEdges::change_workspace_size,
+                                &AttentionEdges::change_lengths,
+                                &AttentionEdges::change_offsets,
+                                &AttentionEdges::change_table,
+                                &AttentionEdges::change_output_strides,
                                 &AttentionEdges::change_extent};
   for (std::size_t draw = 0; draw < 6; ++draw) {
     place_all();
@@ -510,7 +545,19 @@ void AttentionEdges::expect_limits(Reached &reached) {
                                     "types that go together",
                                     "arithmetic",
                                     "gradient's type",
-                                    "negative softcap"};
+                                    "negative softcap",
+                                    "no q",
+                                    "no k",
+                                    "no v",
+                                    "no partials",
+                                    "no out",
+                                    "no dq",
+                                    "no dk",
+                                    "no dv",
+                                    "no dout",
+                                    "no k_scales",
+                                    "no v_scales",
+                                    "no workspace"};
   const auto see = [&](const auto &names, std::initializer_list<Side> sides) {
     for (const char *name : names) {
       for (const Side side : sides) reached.see(std::string("limit of ") + name + name_of(side), false);
