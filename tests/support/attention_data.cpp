@@ -93,6 +93,14 @@ void make_far_scores(Random &random, oracle::Attention<T> &a) {
   }
 }
 
+// Subnormal numbers, also in bf16, whose products with keys near the largest number are ordinary.
+template <class T>
+void make_tiny_queries(Random &random, std::vector<T> &q) {
+  for (T &element : q) {
+    element = static_cast<T>(std::ldexp(random.uniform() - 0.5, std::numeric_limits<T>::min_exponent - 1));
+  }
+}
+
 // One row of each head is not finite in one dimension. Bit 0 of the seed chooses the first dimension or the
 // last, bit 1 the second row or the last but one.
 template <class T>
@@ -272,6 +280,10 @@ oracle::Attention<Number<E>> make_new_attention(const Problem &problem) {
     make_tiny(std::span<T>(a.q), random);
     make_tiny(std::span<T>(a.k), random);
   }
+  if (problem.input == InputClass::tiny_queries) {
+    make_tiny_queries(random, a.q);
+    for (T &key : a.k) key = std::copysign(std::numeric_limits<T>::max() / 2, key);
+  }
   if (problem.input == InputClass::bad_values) make_a_row_bad(problem, a.v, a.kv_len, a.v_dim);
   if (problem.input == InputClass::bad_keys) make_a_row_bad(problem, a.k, a.kv_len, a.qk_dim);
   if (problem.input == InputClass::bad_queries) make_a_row_bad(problem, a.q, a.q_len, a.qk_dim);
@@ -280,6 +292,12 @@ oracle::Attention<Number<E>> make_new_attention(const Problem &problem) {
     a.scale_group = draw_scale_group(shape, random);
     make_bytes(a.k, a.k_scales, a.group_of(a.qk_dim), random);
     make_bytes(a.v, a.v_scales, a.group_of(a.v_dim), random);
+    // Weights of far keys are the integer 0, with which no scale counts.
+    if (problem.input == InputClass::far_scores) {
+      for (float &scale : a.v_scales) {
+        if (!(scale < 0x1p60f)) scale = infinity<float>;
+      }
+    }
   }
   spoil_unseen_keys(a);
   for (std::vector<T> *values : {&a.q, &a.k, &a.v}) {

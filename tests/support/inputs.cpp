@@ -57,7 +57,11 @@ T draw(InputClass input, Random &random) {
     case InputClass::bad_queries:
     case InputClass::bad_dout:
     case InputClass::periodic:
+    case InputClass::nans:
+    case InputClass::tiny_queries:
       break;
+    case InputClass::largest:
+      return std::numeric_limits<T>::max();
   }
   return static_cast<T>(2 * random.gaussian());
 }
@@ -96,11 +100,23 @@ T draw_special(Random &random) {
   }
 }
 
+// Any payload, as often as not one whose upper half is 0.
+template <class T>
+T draw_nan(Random &random) {
+  constexpr std::uint64_t infinity_bits = std::bit_cast<BitsOf<T>>(std::numeric_limits<T>::infinity());
+  constexpr int fraction_bits = std::numeric_limits<T>::digits - 1;
+  const std::uint64_t sign = (random.next() & 1) << (sizeof(T) * 8 - 1);
+  const int bits = random.one_in(2) ? fraction_bits : fraction_bits / 2;
+  const std::uint64_t payload = random.next() & ((std::uint64_t{1} << bits) - 1);
+  return of_bits<T>(sign | infinity_bits | (payload == 0 ? 1 : payload));
+}
+
 }  // namespace
 
 template <class T>
 void fill(InputClass input, Random &random, std::span<T> values) {
-  const std::size_t period = input == InputClass::periodic ? 2039 : values.size();
+  const bool is_periodic = input == InputClass::periodic || input == InputClass::nans;
+  const std::size_t period = is_periodic ? 2039 : values.size();
   for (T &value : values.first(std::min(period, values.size()))) value = draw<T>(input, random);
   for (std::size_t i = period; i < values.size(); ++i) values[i] = values[i - period];
   if (values.empty()) return;
@@ -109,9 +125,10 @@ void fill(InputClass input, Random &random, std::span<T> values) {
     const std::size_t kind = random.below(odd_row_kinds);
     make_odd<T>(kind, random.below(values.size()), 65536, values);
   }
-  if (input != InputClass::specials) return;
+  if (input != InputClass::specials && input != InputClass::nans) return;
   for (std::size_t left = 1 + random.below(3); left > 0; --left) {
-    values[random.below(values.size())] = draw_special<T>(random);
+    const T value = input == InputClass::nans ? draw_nan<T>(random) : draw_special<T>(random);
+    values[random.below(values.size())] = value;
   }
 }
 
@@ -123,6 +140,7 @@ void fill_bytes(InputClass input, Random &random, std::span<T> values) {
     value = static_cast<T>(random.next());
     if (largest) value = random.one_in(8) ? std::numeric_limits<T>::max() : static_cast<T>(0x80);
     if (std::is_unsigned_v<T> && largest) value = static_cast<T>(value | 0x7f);
+    if (input == InputClass::largest) value = std::numeric_limits<T>::max();
     if (input == InputClass::signed_zeros && !random.one_in(16)) value = 0;
   }
 }

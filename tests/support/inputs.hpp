@@ -22,14 +22,17 @@ enum class InputClass {
   odd_rows,          // sigma 2, but one row in eight is odd (see make_odd)
 
   // Only for directed cases: random cases hardly ever reach what these are made for.
-  losing,       // one large exponential, then terms of which a plain sum loses a large part
-  far_scores,   // attention, as the rest: weights around their cutoff, and large values
-  tiny_rows,    // queries, keys and dout of a few ulps of 0: products underflow
-  bad_values,   // one value of each head is not finite in one dimension; the seed chooses it
-  bad_keys,     // the same for one key
-  bad_queries,  // the same for one query
-  bad_dout,     // the same for the dout of one query
-  periodic,     // sigma 2, and the same again after 2039 elements: millions are made fast
+  losing,        // one large exponential, then terms of which a plain sum loses a large part
+  far_scores,    // attention, as the rest: weights around their cutoff, and large values
+  tiny_rows,     // queries, keys and dout of a few ulps of 0: products underflow
+  bad_values,    // one value of each head is not finite in one dimension; the seed chooses it
+  bad_keys,      // the same for one key
+  bad_queries,   // the same for one query
+  bad_dout,      // the same for the dout of one query
+  periodic,      // sigma 2, and the same again after 2039 elements: millions are made fast
+  nans,          // periodic, and one to three NaNs of any payload
+  largest,       // the largest number, of bytes too
+  tiny_queries,  // attention: subnormal queries and keys near the largest number
 };
 
 inline constexpr InputClass all_input_classes[] = {
@@ -41,10 +44,11 @@ inline constexpr InputClass all_input_classes[] = {
 
 template <>
 inline constexpr auto names_of<InputClass> = std::to_array<const char *>(
-    {"uniform", "gaussian", "gaussian_wide", "denormals", "huge", "signed_zeros", "wide_exponents",
-     "exp_range", "minus_infinities", "specials", "odd_rows", "losing", "far_scores", "tiny_rows",
-     "bad_values", "bad_keys", "bad_queries", "bad_dout", "periodic"});
-static_assert(std::size(names_of<InputClass>) == static_cast<std::size_t>(InputClass::periodic) + 1);
+    {"uniform",        "gaussian",  "gaussian_wide",    "denormals",   "huge",        "signed_zeros",
+     "wide_exponents", "exp_range", "minus_infinities", "specials",    "odd_rows",    "losing",
+     "far_scores",     "tiny_rows", "bad_values",       "bad_keys",    "bad_queries", "bad_dout",
+     "periodic",       "nans",      "largest",          "tiny_queries"});
+static_assert(std::size(names_of<InputClass>) == static_cast<std::size_t>(InputClass::tiny_queries) + 1);
 
 // Defined for all element types.
 template <class T>

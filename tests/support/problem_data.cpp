@@ -3,6 +3,7 @@
 #include <iterator>
 #include <limits>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include "support/attention_data.hpp"
@@ -45,6 +46,17 @@ void make_float_operands(Family family, const Problem &problem, Random &random, 
   values.second = elements_of<T>(made.k);
 }
 
+// The second operand of a product. Unsigned bytes meet signed ones, whose extremes are others: they are drawn as such.
+template <class T>
+std::vector<T> make_factors(InputClass input, Random &random, std::size_t rows, std::size_t cols) {
+  if constexpr (std::is_same_v<T, std::uint8_t>) {
+    const auto factors = make_values<std::int8_t>(input, random, rows, cols);
+    return {factors.begin(), factors.end()};
+  } else {
+    return make_values<T>(input, random, rows, cols);
+  }
+}
+
 template <class T>
 OperandValues<T> make_new_operands(Family family, const Problem &problem) {
   Random random(problem.seed);
@@ -57,11 +69,11 @@ OperandValues<T> make_new_operands(Family family, const Problem &problem) {
       break;
     case Family::two_vectors:
       values.first = draw(1);
-      values.second = draw(1);
+      values.second = make_factors<T>(problem.input, random, 1, cols);
       break;
     case Family::dot_rows:
       values.first = draw(1);
-      values.second = draw(problem.rows());
+      values.second = make_factors<T>(problem.input, random, problem.rows(), cols);
       for (std::size_t i = cols; problem.as<DotRowsProblem>().same_row && i < values.second.size(); ++i) {
         values.second[i] = values.second[i - cols];
       }

@@ -230,7 +230,33 @@ constexpr DirectedCase ways[] = {
     {"odd masked rows, in place", "softmax_*",
      "rows=60 n=530 input=odd_rows mask=each seed=2 in_place=first"},
 
+    {"a row in place, with a mask, that leaves the window after its first section", "softmax_*",
+     "rows=40 n=2500 input=odd_rows mask=each seed=1 in_place=first"},
+    {"wide rows past the caches, and columns after their length", "softmax_*",
+     "rows=8 n=190000 input=periodic row_lengths scale=40 past_caches"},
+
+    // ---- NaN
+    {"NaN with any payload", "dot_* dot_rows_* scale_* exp exp_sum softmax_backward",
+     "rows=5 n=70 input=nans scale=2"},
+    {"NaN with any payload", "convert_f16_to_f32 convert_bf16_to_f32 convert_f32_to_f16 convert_f32_to_bf16",
+     "n=300 input=nans seed=2"},
+    {"NaN with any payload, in groups of rows", "softmax_* log_softmax_* logsumexp",
+     "rows=37 n=16 input=nans"},
+    {"NaN with any payload, in rows", "softmax_* log_softmax_* logsumexp", "rows=5 n=700 input=nans"},
+    {"NaN with any payload, in one pass", "softmax_* log_softmax_* logsumexp", "n=131300 input=nans scale=4"},
+
+    // ---- rows of whole vectors, with gaps in the output only
+    {"gaps in the output", "softmax_*", "rows=70 n=16 gap=0,0,4"},
+    {"gaps in the output", "softmax_*", "rows=70 n=8 gap=0,0,4"},
+    {"gaps in the output", "softmax_*", "rows=70 n=4 gap=0,0,4"},
+    {"gaps in the input", "softmax_*", "rows=70 n=16 gap=4,0,0"},
+    {"gaps in the input", "softmax_*", "rows=70 n=8 gap=4,0,0"},
+
     // ---- sums of products of bytes that leave 32 bits
+    {"products of 255 and 127", "dot_u8i8", "n=131071 input=largest"},
+    {"products of 255 and 127", "dot_u8i8", "n=66400 input=largest"},
+    {"products of 255 and 127", "dot_rows_u8i8", "rows=5 n=131071 input=largest"},
+    {"products of 255 and 127", "dot_rows_u8i8", "rows=5 n=66400 input=largest"},
     {"products of 255 and -128", "dot_u8i8", "n=131071 input=huge"},
     {"products of 255 and -128", "dot_u8i8", "n=65793 input=huge"},
     {"products of 255 and -128", "dot_rows_u8i8", "rows=3 n=131071 input=huge"},
@@ -243,6 +269,16 @@ constexpr DirectedCase ways[] = {
      "rows=26 n=200 batch=2 page_size=48 v_dim=3 scale=0.1"},
     {"pages that cut blocks: many rows", "attention_* attention_partial_*",
      "rows=40 n=200 batch=2 page_size=80 v_dim=20 scale=0.1"},
+    {"a subnormal query counts, but not in bf16 arithmetic: few rows", "attention_*",
+     "rows=3 n=70 input=tiny_queries qk_dim=5 v_dim=20 scale=4"},
+    {"a subnormal query counts, but not in bf16 arithmetic: many rows", "attention_*",
+     "rows=26 n=70 input=tiny_queries qk_dim=5 v_dim=20 scale=4"},
+    {"a weight of 0 takes no scale", of_bytes, "rows=3 n=60 kv_heads=2 input=far_scores qk_dim=3 v_dim=20"},
+    {"a weight of 0 takes no scale", of_bytes, "rows=40 n=60 kv_heads=2 input=far_scores qk_dim=3 v_dim=20"},
+    {"the last rows see no key", "attention_backward_*",
+     "rows=40 n=16 causal=0 window_left=4 qk_dim=3 v_dim=5 scale=0.1"},
+    {"the last rows see no key", "attention_backward_*",
+     "rows=100 n=70 causal=0 window_left=4 qk_dim=3 v_dim=5 scale=0.1 calls=task_by_task"},
 };
 
 }  // namespace
