@@ -9,7 +9,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <system_error>
 #include <thread>
@@ -48,6 +50,10 @@ constexpr std::size_t ordinary_stack = std::size_t{8} << 20, impossible_stack = 
 
 }  // namespace
 
+// Before each allocation stands its size, and behind it a mark that nobody may overwrite.
+constexpr std::size_t head_bytes = 16;
+constexpr std::uint64_t end_mark = 0x5a17e57c0ffee5a5;
+
 // Out of line: gcc takes free() of memory from operator new for a mismatch where it sees one of the two
 // alone.
 [[gnu::noinline]] void *operator new(std::size_t size) {
@@ -57,11 +63,24 @@ constexpr std::size_t ordinary_stack = std::size_t{8} << 20, impossible_stack = 
     set_stack_of_threads(impossible_stack);
 #endif
   }
-  if (void *memory = std::malloc(size)) return memory;
-  throw std::bad_alloc();
+  auto *const memory = static_cast<unsigned char *>(std::malloc(head_bytes + size + sizeof end_mark));
+  if (memory == nullptr) throw std::bad_alloc();
+  std::memcpy(memory, &size, sizeof size);
+  std::memcpy(memory + head_bytes + size, &end_mark, sizeof end_mark);
+  return memory + head_bytes;
 }
-[[gnu::noinline]] void operator delete(void *memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void *memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void *given) noexcept {
+  if (given == nullptr) return;
+  auto *const memory = static_cast<unsigned char *>(given) - head_bytes;
+  std::size_t size = 0;
+  std::memcpy(&size, memory, sizeof size);
+  if (std::memcmp(memory + head_bytes + size, &end_mark, sizeof end_mark) != 0) {
+    std::fprintf(stderr, "something was written behind an allocation of %zu bytes\n", size);
+    std::abort();
+  }
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void *memory, std::size_t) noexcept { ::operator delete(memory); }
 
 namespace rapt::test {
 namespace {

@@ -174,8 +174,11 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     try:
         old, new = Run(options.old), Run(options.new)
-    except (OSError, ValueError, KeyError) as error:
+    except OSError as error:
         print(f"bench/compare: {error}", file=sys.stderr)
+        return EXIT_ERROR
+    except (ValueError, KeyError, TypeError) as error:
+        print(f"bench/compare: a file is not one of results: {error!r}", file=sys.stderr)
         return EXIT_ERROR
     try:
         rows = compare(old, new)

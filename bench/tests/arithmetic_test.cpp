@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "limits/loops.hpp"
+#include "support/attention_work.hpp"
 #include "support/case.hpp"
 #include "support/limit_cases.hpp"
 #include "support/limits.hpp"
@@ -157,9 +158,28 @@ TEST_CASE("a stronger level is as fast as a weaker one, but for its clock") {
   limits.record("avx2", "load:L1", 5);  // the best is kept
   limits.record("avx2", "clock", 5);
   CHECK(limits.rate("avx2", "load:L1") == 7);
-  limits.raise_to_weaker({"scalar", "avx2"});
+  limits.record("avx512", "load:L2", 3);
+  limits.record("avx2", "load:L2", 6);
+  limits.record("scalar", "load:L2", 2);
+  limits.raise_to_weaker({"scalar", "avx2", "avx512"});
   CHECK(limits.rate("avx2", "load:L1") == 9);
   CHECK(limits.rate("avx2", "clock") == 5);
+  CHECK(limits.rate("avx512", "load:L2") == 6);  // not that of the weakest
+}
+
+TEST_CASE("the work of attention is that of the visible keys") {
+  AttentionShape shape = token_shape(8, 2, 4096, 64, 32);
+  Work work = attention_work(shape, 4);
+  CHECK(work.elements == 8 * 4096 * (64 + 32));
+  CHECK(work.read == 4 * (2 * 4096 * (64 + 32) + 8 * 64));
+  CHECK(work.written == 4 * 8 * 32);
+  shape.window = 512;
+  work = attention_work(shape, 2);
+  CHECK(work.elements == 8 * 512 * (64 + 32));
+  CHECK(work.read == 2 * (2 * 512 * (64 + 32) + 8 * 64));
+  work = attention_work(prompt_shape(1, 1, 10, 3, 5, true), 4);
+  CHECK(work.elements == 55 * (3 + 5));
+  CHECK(work.read == 4 * (10 * (3 + 5) + 10 * 3));
 }
 
 TEST_CASE("a machine that is slower beside a row than at its best marks the row") {

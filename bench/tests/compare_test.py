@@ -99,6 +99,11 @@ class Compare(unittest.TestCase):
     def test_errors_are_status_2(self) -> None:
         with contextlib.redirect_stderr(io.StringIO()) as errors:
             self.assertEqual(compare.main(["/nonexistent.json", "/nonexistent.json"]), 2)
+            with tempfile.TemporaryDirectory() as folder:
+                other = Path(folder, "other.json")
+                for text in ("{}", "[]", "{", '{"context": {}}'):
+                    other.write_text(text, encoding="utf-8")
+                    self.assertEqual(compare.main([str(other), str(other)]), 2, text)
             self.assertEqual(self.run_on((OLD,), ({"scale_f32/avx2/L1": [1, 2, 3, 4]},))[0], 2)
         self.assertIn("no row in common", errors.getvalue())
 

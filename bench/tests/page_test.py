@@ -51,6 +51,13 @@ class Page(unittest.TestCase):
         rows = {**ROWS, "exp_f32/sleef-avx2/L1": [200.0, 200, 200, 200]}
         self.assert_in("bench/run --peers", page.render(results(rows, peers="sleef-avx2 3.5")), False)
 
+    def test_the_mean_over_the_best_peers_is_geometric(self) -> None:
+        peers = {"exp_f32/sleef/L1": [253.0] * 4, "exp_f32/sleef/L2": [63.25] * 4}  # 2 and .5
+        text = page.render(results({**ROWS, **peers}, peers="sleef 3.5"))
+        glance = text[text.index("At a glance") :]
+        self.assert_in("at 1 of 2", glance)
+        self.assert_in("1.00", glance[glance.index("exp_f32") : glance.index("at 1 of 2")])
+
     def test_throughput_by_size_has_the_limit_beside_it(self) -> None:
         text = page.render(results(ROWS))
         self.assert_in("exp_f32: GB/s by bytes, vectors", text)

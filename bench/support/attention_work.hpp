@@ -1,0 +1,35 @@
+// The shapes of attention that are timed, and what a call of each has to do.
+#pragma once
+
+#include <cstddef>
+
+#include "peers/functions.hpp"
+#include "support/work.hpp"
+
+namespace rapt::bench {
+
+// As many queries as keys.
+constexpr AttentionShape prompt_shape(std::size_t q_heads, std::size_t kv_heads, std::size_t tokens,
+                                      std::size_t qk_dim, std::size_t v_dim, bool causal) {
+  return {.q_heads = q_heads,
+          .kv_heads = kv_heads,
+          .q_len = tokens,
+          .kv_len = tokens,
+          .qk_dim = qk_dim,
+          .v_dim = v_dim,
+          .causal = causal};
+}
+
+// The next token after a context of `keys`, itself included.
+constexpr AttentionShape token_shape(std::size_t q_heads, std::size_t kv_heads, std::size_t keys,
+                                     std::size_t qk_dim, std::size_t v_dim) {
+  AttentionShape shape = prompt_shape(q_heads, kv_heads, keys, qk_dim, v_dim, true);
+  shape.q_len = 1;
+  return shape;
+}
+
+// Elements are the multiply-adds with visible keys, q . k and weight * v. Bytes are those of queries,
+// outputs, and the visible keys and values; each counts once, however many query heads read it.
+Work attention_work(const AttentionShape &shape, std::size_t element_bytes);
+
+}  // namespace rapt::bench
