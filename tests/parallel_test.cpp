@@ -213,6 +213,7 @@ TEST_CASE_TEMPLATE("forwards and backwards", T, float, double) {
     expected.lse.resize(heads * q_len);
     run_attention(q, k, v, o, expected);
     run_attention_backward(q, k, v, dout, o, T(0), expected);
+    o.q_type = o.kv_type = o.out_type = RAPT_TYPE_DEFAULT;  // the pointers tell them
     for_each_adapter([&](const auto &parts) {
       for (const std::size_t threads : {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{3},
                                         std::size_t{16}, SIZE_MAX / 8 + 1}) {

@@ -275,6 +275,8 @@ constexpr DirectedCase ways[] = {
      "rows=26 n=70 input=tiny_queries qk_dim=5 v_dim=20 scale=4"},
     {"heads that share keys, the first of which are not in the window", "attention_*",
      "rows=1 group=16 n=128 causal=0 bottom_right window_left=100 qk_dim=5 v_dim=20 scale=0.1"},
+    {"a scale that is not finite, of a block that all rows see", of_bytes,
+     "rows=26 n=64 kv_heads=3 input=bad_values seed=4 qk_dim=3 v_dim=20"},
     {"a weight of 0 takes no scale", of_bytes, "rows=3 n=60 kv_heads=2 input=far_scores qk_dim=3 v_dim=20"},
     {"a weight of 0 takes no scale", of_bytes, "rows=40 n=64 kv_heads=2 input=far_scores qk_dim=3 v_dim=20"},
     {"the last rows see no key", "attention_backward_*",
