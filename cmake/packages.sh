@@ -5,6 +5,8 @@
 #   missing_packages PACKAGE...   prints those that are not installed
 #   need_packages PACKAGE...      installs them: one line says how many and how large, and apt's output goes to a log.
 #                                 Fails where some are still missing, and names them
+#   prefer_ninja                  makes Ninja the generator of new builds, where Ninja is installed. CMake keeps the
+#                                 generator of a build that it has configured before
 
 packages_log=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/build/packages.log
 
@@ -34,6 +36,10 @@ need_packages() {
   as_root+=(env DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8)
   mkdir -p "$(dirname "$packages_log")"
   install_with_apt "${missing[@]}"
+}
+
+prefer_ninja() {
+  if type -P ninja >/dev/null; then export CMAKE_GENERATOR=Ninja; fi
 }
 
 # install_with_apt PACKAGE...: as need_packages, which has set as_root. A package that this system's apt does not know is

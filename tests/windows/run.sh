@@ -11,6 +11,7 @@ if ! need_packages g++-mingw-w64-x86-64-posix wine64; then
   echo "skipped: Windows: mingw-w64 or Wine could not be installed"
   exit 0
 fi
+prefer_ninja
 work=$(mkdir -p "$1" && cd "$1" && pwd)
 shift
 export WINEPREFIX=$work/wine
@@ -36,7 +37,7 @@ run_program() { # PROGRAM [ARGUMENT...]
 use() {
   local name=$1 folder=$work/$1-consumer version
   version=$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' "$work/$name/CMakeCache.txt")
-  cmake -S "$source_dir/tests/consumer/find_package" -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+  cmake -S "$source_dir/tests/consumer/find_package" -B "$folder" -DCMAKE_BUILD_TYPE=Release \
     -DCMAKE_SYSTEM_NAME=Windows -DCMAKE_C_COMPILER=x86_64-w64-mingw32-gcc-posix \
     -DCMAKE_CXX_COMPILER=x86_64-w64-mingw32-g++-posix -DCMAKE_EXE_LINKER_FLAGS=-static \
     "-DCMAKE_RUNTIME_OUTPUT_DIRECTORY=$work/$name-prefix/bin" "-DCMAKE_PREFIX_PATH=$work/$name-prefix" "-DRAPT_VERSION=$version"
