@@ -60,7 +60,7 @@ std::variant<Options, int> parse_options(int argc, char **argv) {
       "with the published one.",
       "rapt-validate");
   app.footer(
-      "The exit status is 0 if everything holds, 1 if anything does not, and 2 if the command line is "
+      "The exit status is 0 if everything holds, 1 if anything does not or cannot be written, and 2 if the command line is "
       "wrong.");
   CLI::Option *const is_quick = app.add_flag("--quick", quick, "two seconds");
   app.add_flag("--full", full, "about two minutes (the default)")->excludes(is_quick);
