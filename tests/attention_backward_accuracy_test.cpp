@@ -94,6 +94,31 @@ TEST_CASE_TEMPLATE("options", T, float, double) {
   }
 }
 
+// Products of values and dout vanish, and would count with keys or queries that are large.
+TEST_CASE_TEMPLATE("products that underflow", T, float, double) {
+  if (!measurable<T>) return;
+  const ForcedIsa forced("scalar");
+  const int least = std::numeric_limits<T>::min_exponent;
+  for (const bool large_keys : {true, false}) {
+    CAPTURE(large_keys);
+    for (const int exponent : {least * 5 / 8, least / 2, least * 3 / 8}) {
+      Random random(5);
+      oracle::Attention<T> a = normal_attention<T>({12, 70, 6, 9}, random);
+      std::vector<T> dout = normal_dout(a, random);
+      const auto scale_by = [](std::vector<T> &values, int power) {
+        for (T &value : values) value = std::ldexp(value, power);
+      };
+      scale_by(a.v, exponent);
+      scale_by(dout, exponent);
+      scale_by(large_keys ? a.k : a.q, -least * 3 / 4);
+      scale_by(large_keys ? a.q : a.k, least * 3 / 4);
+      WorstErrors worst;
+      measure(a, dout, worst);
+      worst.print<T>("underflow");
+    }
+  }
+}
+
 // The last rows of a tile see nothing, and the rows before them do.
 TEST_CASE_TEMPLATE("rows behind the last key", T, float, double) {
   if (!measurable<T>) return;

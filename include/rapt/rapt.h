@@ -695,11 +695,12 @@ typedef struct rapt_attention_gradients {
  *   a weight                                       never above 1
  *   a gradient of 0                                +0, never -0
  *
- * Accuracy: S is that of the forward call, and e[i] = 8 + |lse[i]| + (qk_dim + 8) * S.
- *   weights: |error| <= e[i] * u * w[i][j]
- *   ds:      |error| <= (e[i] + v_dim) * u * w[i][j] * max over the visible |v| * sum of |dout[i]|
+ * Accuracy: S and F are those of the forward call, and e[i] = 8 + |lse[i]| + (qk_dim + 8) * S. D is the
+ * largest visible |v| times the sum of |dout[i]|, and z is 2^-149 (f64: 2^-1074).
+ *   weights: |error| <= (e[i] * u + F) * w[i][j], or w[i][j] where it is below 2^-125 (f64: 2^-1021)
+ *   ds:      |error| <= D * (that of the weight + v_dim * u * w[i][j]) + (v_dim + 1) * z
  * A gradient's error is at most the errors of the terms of its sum, plus n * u times the sum of the
- * magnitudes of these n terms.
+ * magnitudes of these n terms, plus z for each term: in dq (|k| + 1) * z, in dk (|q| + 1) * z.
  * Weights, and these bounds, are relative to the lse that is given. That of RAPT_ARITHMETIC_BF16 is off by up
  * to 2^-8 + 2^-13, and all weights of a row by as much of them: thousands of u. Training needs a forward call
  * in RAPT_ARITHMETIC_F32.

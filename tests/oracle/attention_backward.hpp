@@ -12,14 +12,17 @@ struct Sum {
   long double magnitude = 0;   // of the terms
   long double units = 0;       // the same, each times its row's units
   long double unweighted = 0;  // the same, with every weight 1
+  long double lost = 0;        // what underflow takes, in units of the smallest number
   std::size_t terms = 0;
   // `size` bounds the term without its weight.
-  void add(long double term, long double weight, long double size, long double row_units) {
+  void add(long double term, long double weight, long double size, long double row_units,
+           long double lost_of_term) {
     size = std::fabs(size);
     value += term;
     magnitude += weight * size;
     units += weight * size * row_units;
     unweighted += size;
+    lost += lost_of_term;
     terms += 1;
   }
 };
@@ -55,6 +58,7 @@ bool add_row_gradients(const Attention<T> &a, const std::vector<T> &dout, std::s
   const Real factor = scale_of(a, b, h, i);
   const T *query = a.query(b, h, i);
   const std::size_t q_at = a.row({}, b, h, i) * a.qk_dim;
+  const Real lost_of_ds = static_cast<Real>(a.v_dim + 1), lost_of_g = lost_of_ds * std::fabs(factor) + 1;
   // `size` bounds a value's dot product with dout; `mean` is that of out.
   Real size = 0, mean = 0;
   for (std::size_t d = 0; d < a.v_dim; ++d) {
@@ -72,18 +76,21 @@ bool add_row_gradients(const Attention<T> &a, const std::vector<T> &dout, std::s
     for (std::size_t d = 0; d < a.v_dim; ++d) dp += Real{go[d]} * Real{a.v[v_at + d]};
     const Real w = weight_of(score.value), ds = w * (dp - mean);
     if (!a.bias.empty())
-      truth.dbias[a.row(a.bias_repeats, b, h, i) * a.kv_len + j].add(ds, w, size, e.scores);
+      truth.dbias[a.row(a.bias_repeats, b, h, i) * a.kv_len + j].add(ds, w, size, e.scores, lost_of_ds);
     for (std::size_t d = 0; d < a.v_dim; ++d)
-      truth.dv[v_at + d].add(w * Real{go[d]}, w, Real{go[d]}, e.weights);
+      truth.dv[v_at + d].add(w * Real{go[d]}, w, Real{go[d]}, e.weights, 1);
     const Real g = ds * score.slope * factor, g_size = size * factor;
+    const auto add = [&](Sum &sum, Real element) {
+      sum.add(g * element, w, g_size * element, e.scores, lost_of_g * std::fabs(element) + 1);
+    };
     for (std::size_t d = 0; d < a.qk_dim; ++d) {
-      truth.dq[q_at + d].add(g * Real{a.k[k_at + d]}, w, g_size * Real{a.k[k_at + d]}, e.scores);
-      truth.dk[k_at + d].add(g * Real{query[d]}, w, g_size * Real{query[d]}, e.scores);
+      add(truth.dq[q_at + d], Real{a.k[k_at + d]});
+      add(truth.dk[k_at + d], Real{query[d]});
     }
   }
   if (!a.sinks.empty()) {
     const Real w = weight_of(Real{a.sinks[h]});
-    truth.dsinks[h].add(-w * mean, w, size, e.scores);
+    truth.dsinks[h].add(-w * mean, w, size, e.scores, lost_of_ds);
   }
   return true;
 }

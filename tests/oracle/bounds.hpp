@@ -162,13 +162,14 @@ inline auto gradient_units(std::size_t qk_dim, std::size_t v_dim) {
   };
 }
 
-// Of an element of a gradient, which is a sum. Weights below `lowest` are 0, and products may vanish.
+// Of an element of a gradient, which is a sum. Weights below `lowest` are 0.
 template <class T>
 long double gradient_bound(const oracle::Sum &sum) {
   const long double lowest = std::ldexp(1.0L, in_f64<T> ? -1021 : -125);
+  const long double smallest = std::ldexp(1.0L, in_f64<T> ? -1074 : -149);
   const auto terms = static_cast<long double>(sum.terms);
   return static_cast<long double>(unit_of<T>) * (sum.units + terms * sum.magnitude) +
-         lowest * (sum.unweighted + terms);
+         lowest * sum.unweighted + smallest * sum.lost;
 }
 
 }  // namespace rapt::test
