@@ -55,7 +55,7 @@ namespace {
 
 // One type for each line of kernels.def. A kernel without a driver below does not compile.
 namespace kernel {
-#define KERNEL(name, result, parameters, arguments) struct name;
+#define KERNEL(name, ...) struct name;
 #include "kernels/kernels.def"
 #undef KERNEL
 }  // namespace kernel
@@ -106,7 +106,7 @@ DRIVER_OF(convert_f32_to_bf16, FromF32, BF16)
 #undef DRIVER
 
 constexpr KernelCase cases[] = {
-#define KERNEL(name, result, parameters, arguments) \
+#define KERNEL(name, ...) \
   {#name, {CaseOf<kernel::name>::element, CaseOf<kernel::name>::family}, CaseOf<kernel::name>::run},
 #include "kernels/kernels.def"
 #undef KERNEL

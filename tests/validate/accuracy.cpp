@@ -9,7 +9,7 @@ namespace {
 
 // One type for each line of kernels.def. A kernel without an accuracy does not compile.
 namespace kernel {
-#define KERNEL(name, result, parameters, arguments) struct name;
+#define KERNEL(name, ...) struct name;
 #include "kernels/kernels.def"
 #undef KERNEL
 }  // namespace kernel
@@ -68,7 +68,7 @@ Judgement judge(const Problem &problem, const std::vector<std::uint64_t> &bits) 
 }
 
 constexpr Accuracy accuracies[] = {
-#define KERNEL(name, result, parameters, arguments) \
+#define KERNEL(name, ...) \
   {#name, AccuracyOf<kernel::name>::unit_text, AccuracyOf<kernel::name>::bound, judge<kernel::name>},
 #include "kernels/kernels.def"
 #undef KERNEL

@@ -18,7 +18,7 @@ struct Published {
 };
 
 constexpr Published hashes[] = {
-#define KERNEL(name, result, parameters, arguments) {#name, published::name##_quick, published::name##_full},
+#define KERNEL(name, ...) {#name, published::name##_quick, published::name##_full},
 #include "kernels/kernels.def"
 #undef KERNEL
 };
