@@ -2,13 +2,17 @@
 
 #include <fmt/format.h>
 
+#include "rapt/rapt.h"
+
 namespace rapt::validate {
 namespace {
 
 // A kernel of kernels.def that has no line in hashes.def does not compile: published::NAME_quick is missing.
 namespace published {
+#define BITS(number) static_assert(number == RAPT_BITS_VERSION, "these are the hashes of other bits");
 #define HASH(kernel, effort, hash) [[maybe_unused]] constexpr std::uint64_t kernel##_##effort = hash;
 #include "validate/hashes.def"
+#undef BITS
 #undef HASH
 }  // namespace published
 
@@ -36,10 +40,14 @@ std::string hash_line(const std::string &kernel, Effort effort, std::uint64_t ha
   return fmt::format("HASH({}, {}, {:#018x})\n", kernel, effort == Effort::quick ? "quick" : "full", hash);
 }
 
-const char *hashes_head() {
-  return "// The published results: HASH(kernel, effort, hash of all result bits under the default seed).\n"
-         "// Made by the scalar level: rapt-validate --print-hashes > tests/validate/hashes.def\n"
-         "// A line that changes says that results change, or that the cases did.\n";
+std::string hashes_head() {
+  return fmt::format(
+      "// The published results: BITS(RAPT_BITS_VERSION), and HASH(kernel, effort, hash of all result bits "
+      "under the\n"
+      "// default seed). Made by the scalar level: rapt-validate --print-hashes > tests/validate/hashes.def\n"
+      "// A line that changes says that results change, or that the cases did.\n"
+      "BITS({})\n",
+      RAPT_BITS_VERSION);
 }
 
 }  // namespace rapt::validate

@@ -14,6 +14,6 @@ std::uint64_t published_hash(const std::string &kernel, Effort effort);
 std::string hash_line(const std::string &kernel, Effort effort, std::uint64_t hash);
 
 // The comment above the lines.
-const char *hashes_head();
+std::string hashes_head();
 
 }  // namespace rapt::validate
