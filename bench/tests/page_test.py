@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import unittest
+from pathlib import Path
 
 import made_up
 
@@ -11,6 +13,7 @@ try:
     import page
     from data import Results
     from plots import shares
+    from plots.figure import ISA_COLOURS
 except ModuleNotFoundError as error:
     print(f"skipped: the benchmark's page: {error} (Debian: python3-matplotlib)")
     sys.exit(0)
@@ -38,6 +41,12 @@ class Page(unittest.TestCase):
         doubted = results(ROWS, {"exp_f32/avx2/L1": ["load"]}).find("exp_f32", "avx2", "L1")
         self.assertEqual(shares.share_style(quiet)[1], None)
         self.assertEqual(shares.share_style(doubted), (shares.share_style(quiet)[0], "////"))
+
+    def test_every_level_has_a_colour(self) -> None:
+        rows = (Path(__file__).parents[2] / "cmake/isa.cmake").read_text(encoding="utf-8")
+        levels = re.findall(r'^ *(?:set\(RAPT_ISA_ROWS)? *"(\w+)\|', rows, re.MULTILINE)
+        self.assertEqual(sorted(levels), sorted(ISA_COLOURS))
+        self.assertEqual(len(set(ISA_COLOURS.values())), len(levels))
 
     def test_the_verdict_stands_on_the_page(self) -> None:
         self.assert_in("The machine was quiet: none of 4 rows", page.render(results(ROWS)))
