@@ -59,6 +59,7 @@ T draw(InputClass input, Random &random) {
     case InputClass::periodic:
     case InputClass::nans:
     case InputClass::tiny_queries:
+    case InputClass::rising:
       break;
     case InputClass::largest:
       return std::numeric_limits<T>::max();
@@ -115,10 +116,13 @@ T draw_nan(Random &random) {
 
 template <class T>
 void fill(InputClass input, Random &random, std::span<T> values) {
-  const bool is_periodic = input == InputClass::periodic || input == InputClass::nans;
+  const bool is_rising = input == InputClass::rising;
+  const bool is_periodic = input == InputClass::periodic || input == InputClass::nans || is_rising;
   const std::size_t period = is_periodic ? 2039 : values.size();
   for (T &value : values.first(std::min(period, values.size()))) value = draw<T>(input, random);
-  for (std::size_t i = period; i < values.size(); ++i) values[i] = values[i - period];
+  for (std::size_t i = period; i < values.size(); ++i) {
+    values[i] = is_rising ? static_cast<T>(values[i - period] + T(0.1)) : values[i - period];
+  }
   if (values.empty()) return;
   if (input == InputClass::losing) make_losing(values);
   if (input == InputClass::odd_rows && random.one_in(8)) {

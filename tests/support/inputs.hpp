@@ -33,6 +33,7 @@ enum class InputClass {
   nans,          // periodic, and one to three NaNs of any payload
   largest,       // the largest number, of bytes too
   tiny_queries,  // attention: subnormal queries and keys near the largest number
+  rising,        // periodic, and larger by a tenth after each period: a running maximum moves on
 };
 
 inline constexpr InputClass all_input_classes[] = {
@@ -44,11 +45,11 @@ inline constexpr InputClass all_input_classes[] = {
 
 template <>
 inline constexpr auto names_of<InputClass> = std::to_array<const char *>(
-    {"uniform",        "gaussian",  "gaussian_wide",    "denormals",   "huge",        "signed_zeros",
-     "wide_exponents", "exp_range", "minus_infinities", "specials",    "odd_rows",    "losing",
-     "far_scores",     "tiny_rows", "bad_values",       "bad_keys",    "bad_queries", "bad_dout",
-     "periodic",       "nans",      "largest",          "tiny_queries"});
-static_assert(std::size(names_of<InputClass>) == static_cast<std::size_t>(InputClass::tiny_queries) + 1);
+    {"uniform",        "gaussian",  "gaussian_wide",    "denormals",    "huge",        "signed_zeros",
+     "wide_exponents", "exp_range", "minus_infinities", "specials",     "odd_rows",    "losing",
+     "far_scores",     "tiny_rows", "bad_values",       "bad_keys",     "bad_queries", "bad_dout",
+     "periodic",       "nans",      "largest",          "tiny_queries", "rising"});
+static_assert(std::size(names_of<InputClass>) == static_cast<std::size_t>(InputClass::rising) + 1);
 
 // Defined for all element types.
 template <class T>

@@ -45,6 +45,10 @@ class CaseMaker {
   std::vector<LaidOutProblem> make_ways_of_attention(const std::string &kernel) {
     add_attention_shapes();
     if (!traits_.is_attention_backward()) add_attention_of_types(kernel);
+    for (std::size_t i = 0; i < pick(40, 300); ++i) {
+      const Problem problem = draw_attention_problem(random_, pick(30000, 200000));
+      cases_.push_back({problem, {{}, draw_attention_layout(random_, traits_.element_size)}, nullptr});
+    }
     return std::move(cases_);
   }
   std::vector<LaidOutProblem> make() {
