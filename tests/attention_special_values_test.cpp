@@ -128,6 +128,36 @@ TEST_CASE_TEMPLATE("a query whose scale is not finite", T, float, double) {
   });
 }
 
+// Its other scores are 0, so that its output is a mean.
+TEST_CASE_TEMPLATE("a query scale of 0 and an infinite dot product", T, float, double) {
+  on_every_level([] {
+    for (const std::size_t queries : Sizes{3, 40}) {  // few rows, and many
+      for (const T zero : {T(0), -T(0)}) {
+        CAPTURE(queries);
+        DenseAttention<T> call(queries, 5, 4, 3);
+        std::fill_n(call.q.begin() + 4, 4, T(1));
+        call.query_scales.assign(queries, T(1));
+        call.query_scales[1] = zero;
+        call.k[2 * 4] = -infinity<T>;
+        DenseAttention<T> hidden = call;
+        hidden.k[2 * 4] = 1;
+        hidden.hide(1, 2);
+        call.run_forward();
+        hidden.run_forward();
+        CHECK(differences(call.out_of(1), hidden.out_of(1)) == 0);
+        CHECK(same_bits(call.lse[1], hidden.lse[1]));
+        call.options.softcap = 5;
+        call.run_forward();
+        CHECK(call.row_is_nan(1));
+        call.options.softcap = 0;
+        call.k[2 * 4] = infinity<T>;
+        call.run_forward();
+        CHECK(call.row_is_nan(1));
+      }
+    }
+  });
+}
+
 TEST_CASE_TEMPLATE("a visible NaN or +inf makes its own row NaN", T, float, double) {
   on_every_level([] {
     for_each_place(key_counts(), 1, [](std::size_t keys, std::size_t place) {

@@ -522,6 +522,7 @@ typedef struct rapt_attention_options {
  *   a visible score of -inf                        weight 0
  *   a row whose visible scores are all -inf        as a row with nothing visible
  *   NaN or +inf among the visible scores           the row is NaN
+ *   a query scale of 0, where t is infinite        the score is t, with a softcap NaN
  *   a sink of NaN, +inf, or finite and above       the row is NaN, if something is visible
  *   the type's largest number / log2(e)
  *   a weight below 2^-125 of the row's largest     0 (f64: 2^-1021; in bf16 arithmetic 2^-64)
