@@ -17,7 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "isa/amx/integer_operands.hpp"
+#include "isa/amx/int8_operands.hpp"
 #include "isa/amx/tiles.hpp"
 #include "kernels/vector/unroll.hpp"
 

@@ -235,11 +235,12 @@ struct simd : Avx2 {
   using mask = batch;
   using word = std::conditional_t<sizeof(A) == 4, std::uint32_t, std::uint64_t>;
   static constexpr std::size_t width = 32 / sizeof(A);
+  static constexpr std::size_t registers = 16;
   static constexpr std::size_t panel_vectors = 2;
   static constexpr std::size_t exp_together = 4;
   static constexpr bool fetches_by_line = false;
-  static constexpr std::size_t few_rows = 10;
-  static constexpr std::size_t few_rows_together = 10;
+  static constexpr std::size_t keys_in_lanes_rows = 10;
+  static constexpr std::size_t rows_per_key = 10;
   static constexpr std::size_t dot_rows_together = 1;  // 8 accumulators per row, of 16 registers
   static constexpr std::size_t dot_rows_passes = 2;
   static constexpr bool aligns_dot = true;

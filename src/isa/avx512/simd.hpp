@@ -234,11 +234,12 @@ struct simd : Avx512 {
   using mask = decltype(compare<_CMP_LT_OQ>(batch(), batch()));
   using word = std::conditional_t<sizeof(A) == 4, std::uint32_t, std::uint64_t>;
   static constexpr std::size_t width = 64 / sizeof(A);
+  static constexpr std::size_t registers = 32;
   static constexpr std::size_t panel_vectors = 4;
   static constexpr std::size_t exp_together = 8;
   static constexpr bool fetches_by_line = true;
-  static constexpr std::size_t few_rows = width == 16 ? 24 : 20;
-  static constexpr std::size_t few_rows_together = 16;
+  static constexpr std::size_t keys_in_lanes_rows = width == 16 ? 24 : 20;
+  static constexpr std::size_t rows_per_key = 16;
   static constexpr std::size_t dot_rows_together = 4;  // with 4 accumulators per row
   static constexpr bool aligns_dot = true;
   static constexpr bool can_stream = true;

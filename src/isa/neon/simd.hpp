@@ -215,11 +215,12 @@ struct simd : Neon {
   using mask = decltype(less(batch(), batch()));
   using word = std::conditional_t<sizeof(A) == 4, std::uint32_t, std::uint64_t>;
   static constexpr std::size_t width = 16 / sizeof(A);
+  static constexpr std::size_t registers = 32;
   static constexpr std::size_t panel_vectors = 4;
   static constexpr std::size_t exp_together = 4;
   static constexpr bool fetches_by_line = false;
-  static constexpr std::size_t few_rows = 8;
-  static constexpr std::size_t few_rows_together = 8;
+  static constexpr std::size_t keys_in_lanes_rows = 8;
+  static constexpr std::size_t rows_per_key = 8;
   static constexpr std::size_t dot_rows_together = 1;  // with 16 accumulators per row
   static constexpr std::size_t dot_rows_passes = 4;
   static constexpr bool aligns_dot = false;  // loads that cross a line are cheap on today's cores

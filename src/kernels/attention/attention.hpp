@@ -1,74 +1,72 @@
-// attention: a task is a tile of up to 64 rows.
+// attention: a task is a tile of up to 64 rows, or one of its chunks of keys.
 #pragma once
 
 #include <cstddef>
 
+#include "call/attention_call.hpp"
+#include "call/attention_tile.hpp"
+#include "call/element.hpp"
 #include "kernels/attention/broadcast_products.hpp"
-#include "kernels/attention/few_rows.hpp"
-#include "kernels/attention/many_rows.hpp"
-#include "kernels/attention/stages.hpp"
+#include "kernels/attention/final_factors.hpp"
+#include "kernels/attention/merge.hpp"
+#include "kernels/attention/results.hpp"
+#include "kernels/attention/row_values.hpp"
+#include "kernels/attention/tile_rows.hpp"
 #include "kernels/attention/transposing_products.hpp"
+#include "kernels/attention/ways.hpp"
 #include "kernels/attention/widening_products.hpp"
 
 namespace {
 
-// How keys and values of element type E are multiplied. A level with products of its own specialises this.
+// How keys and values of element type E are multiplied.
 template <class E>
-struct TileProducts {
-  using Few = TransposingProducts<E>;
-  using Many = BroadcastProducts<E>;
+struct WaysOf {
+  using type = FloatWays<TransposingProducts<E>, BroadcastProducts<E>>;
 };
 template <Half E>
-struct TileProducts<E> {
-  using Few = TransposingProducts<E>;
-  using Many = WideningProducts<E>;
+struct WaysOf<E> {
+  using type = FloatWays<TransposingProducts<E>, WideningProducts<E>>;
 };
 
-template <class E>
-struct TilesOf {
-  using A = rapt::Arithmetic<E>;
-  using Few = FewRows<typename TileProducts<E>::Few>;
-
-  // The last vector of many rows is as slow as a whole one. 512 keys of 128 dimensions in L2, AVX-512, us:
-  //
-  //   rows             | 8    | 9    | 12   | 16   | 17   | 20   | 24   | 32
-  //   keys in lanes    | 22.1 | 23.9 | 29.6 | 40.0 | 45.4 | 51.1 | 60.0 |
-  //   rows in lanes    |      | 39.7 | 39.7 | 39.7 | 60.7 | 60.7 | 60.7 | 60.8
-  template <class F>
-  [[gnu::always_inline]] static void with(const AttentionTile &tile, TileRows<A> &rows, void *workspace,
-                                          F f) {
-    constexpr bool only_few = Few::most >= rapt::attention_tile_rows;
-    if (only_few || rows.rows <= Few::most) {
-      Few values(tile, rows, static_cast<A *>(workspace));
-      f(values);
-    } else if constexpr (!only_few) {
-      ManyRows<typename TileProducts<E>::Many> values(tile, rows, static_cast<A *>(workspace));
-      f(values);
-    }
-  }
-};
-
-template <class E>
-void attention_merge(const rapt::AttentionCall *call, std::size_t first, std::size_t last, void *workspace) {
-  using A = rapt::Arithmetic<E>;
+template <class Ways>
+void attention_of_tasks(const rapt::AttentionCall *call, std::size_t first, std::size_t last, void *workspace) {
+  using A = typename Ways::A;
+  const bool is_whole = call->stage == rapt::AttentionStage::whole;
   for (std::size_t task = first; task < last; ++task) {
-    const AttentionTile tile(*call, task);
+    const AttentionTile tile(*call, is_whole ? task : task % call->tiles());
     if (tile.rows() == 0) continue;
-    TileRows<A> rows(tile);
-    RowSums<A> total;
-    typename TilesOf<E>::Few values(tile, rows, static_cast<A *>(workspace));
-    values.merge(total, call->chunks(),
-                 [&](std::size_t r, std::size_t c) { return tile.partial<A>(rows.of[r], c); });
-    rows.finish(tile, total);
-    store_output(values, tile, rows);
+    const TileRows<A> rows(tile);
+    Ways::choose(tile, rows, workspace, [&](auto &way) {
+      compute_and_store(way, TileTask<A>{tile, rows, is_whole, is_whole ? 0 : task / call->tiles()});
+    });
   }
 }
 
-template <class E>
+template <class A>
+void attention_merge(const rapt::AttentionCall *call, std::size_t first, std::size_t last, void *workspace) {
+  for (std::size_t task = first; task < last; ++task) {
+    const AttentionTile tile(*call, task);
+    if (tile.rows() == 0) continue;
+    const TileRows<A> rows(tile);
+    const RowValues<A> values(rows, tile.options().v_dim, static_cast<A *>(workspace));
+    RowSums<A> total;
+    merge_chunks(
+        rows, call->chunks(), [&](std::size_t r, std::size_t c) { return tile.partial<A>(rows.of[r], c); },
+        total, values);
+    const FinalFactors<A> factors(tile, rows, total);
+    rapt::with_element<A>(tile.options().out_type, [&](auto element) {
+      values.store(factors,
+                   [&](std::size_t r) { return tile.out<typename decltype(element)::type>(rows.of[r]); });
+    });
+  }
+}
+
+template <class E, class WaysOfE = typename WaysOf<E>::type>
 void attention(const rapt::AttentionCall *call, std::size_t first, std::size_t last, void *workspace) {
-  const auto stage =
-      call->of_stage(attention_whole<TilesOf<E>>, attention_partial<TilesOf<E>>, attention_merge<E>);
-  stage(call, first, last, workspace);
+  using A = typename WaysOfE::A;
+  const auto body =
+      call->stage == rapt::AttentionStage::merge ? attention_merge<A> : attention_of_tasks<WaysOfE>;
+  body(call, first, last, workspace);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The products of ManyRows for any level: an element of a key or value is broadcast to all rows.
+// The products of RowsInLanes for any level: an element of a key or value is broadcast to all rows.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,7 @@
 #include "call/element.hpp"
 #include "kernels/attention/block.hpp"
 #include "kernels/attention/panels.hpp"
+#include "kernels/attention/plain_rule.hpp"
 #include "kernels/attention/segments.hpp"
 #include "kernels/attention/tile_rows.hpp"
 #include "kernels/attention/transposed.hpp"
@@ -21,6 +22,9 @@ class BroadcastProducts {
   using A = rapt::Arithmetic<KV>;
   using S = simd<A>;
   using batch = typename S::batch;
+  using Rule = PlainRule<A>;
+  // Whether values() can drop or rescale the results so far.
+  static constexpr bool rescales = true;
 
   static std::size_t workspace_length(const rapt_attention_options &o) { return o.qk_dim * tile_pitch; }
 
@@ -66,9 +70,10 @@ class BroadcastProducts {
         });
   }
 
-  // Adds the values of a segment, weighted, to the results `out` of its rows.
+  // Adds the values of a segment, weighted, to the results `out` of its rows. Rules whose sums are products add to
+  // the last argument.
   [[gnu::always_inline]] void values(const Segment &part, const A *weights, Before before, const A *rescale,
-                                     A *out) const {
+                                     A *out, A *) const {
     by_vectors<A>(
         part, [&](auto vectors) __attribute__((always_inline)) {
           tile_values<A, vectors>(weights + part.begin * tile_pitch + part.from, addresses_.v + part.begin,
@@ -76,15 +81,26 @@ class BroadcastProducts {
                                   out + part.from, next_keys(part));
         });
   }
-
-  // Adds one value to the results of those rows of a vector that see it.
-  void add_value(std::size_t j, batch weight, typename S::mask visible, A *out) const {
-    for (std::size_t d = 0; d < o_.v_dim; ++d, out += tile_pitch) {
-      const batch before = S::load(out);
-      const batch element(rapt::widened(addresses_.v[j][d]));
-      S::store(out, S::select(visible, S::fma(weight, element, before), before));
+  // The same, where a key with an exclusion other than 0 adds nothing to a row.
+  [[gnu::noinline]] void careful_values(const Segment &part, const A *weights, const A *exclusions, A *out,
+                                        A *) const {
+    const batch zero(A(0));
+    for (std::size_t r = part.from; r < part.to; r += S::width) {
+      for (std::size_t j = part.begin; j < part.end; ++j) {
+        const batch weight = S::load(weights + j * tile_pitch + r);
+        const auto visible = S::equal(S::load(exclusions + j * tile_pitch + r), zero);
+        for (std::size_t d = 0; d < o_.v_dim; ++d) {
+          A *const value = out + d * tile_pitch + r;
+          const batch before = S::load(value), element(rapt::widened(addresses_.v[j][d]));
+          S::store(value, S::select(visible, S::fma(weight, element, before), before));
+        }
+      }
     }
   }
+
+  // No result lacks the contract's bits.
+  static constexpr bool is_doubtful() { return false; }
+  static constexpr void be_exact() {}
 
  private:
   // Keys and values that a head's tiles share come from L2 after the first tile, if there is room beside a

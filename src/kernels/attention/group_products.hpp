@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <limits>
 
+#include "kernels/attention/bf16_rule.hpp"
 #include "kernels/attention/broadcast_products.hpp"
 #include "kernels/attention/flushes.hpp"
 #include "kernels/attention/group_panels.hpp"
@@ -14,7 +15,8 @@ class GroupProducts : public BroadcastProducts<float> {
  public:
   using Base = BroadcastProducts<float>;
   using KV = rapt::BF16;
-  static constexpr bool sums_by_groups = true;
+  using Rule = Bf16Rule;
+  static constexpr bool rescales = false;
 
   // All levels have a workspace for AMX's tiles, in which a block of whole groups has room.
   static std::size_t workspace_length(const rapt_attention_options &o) {
@@ -55,9 +57,25 @@ class GroupProducts : public BroadcastProducts<float> {
     guard_.note(flushing);
   }
 
+  [[gnu::always_inline]] void values(const Segment &part, const float *weights, Before, const float *, float *out,
+                                     float *sums) {
+    add_values(part, weights, nullptr, out, sums);
+  }
+  [[gnu::always_inline]] void careful_values(const Segment &part, const float *weights, const float *exclusions,
+                                             float *out, float *sums) {
+    add_values(part, weights, exclusions, out, sums);
+  }
+
+ private:
+  static constexpr std::size_t group = group_terms;
+  // A tile that is one panel uses an element once: it is widened right before, and again lies in L1. Panels
+  // of a tile share elements, which are widened with their block.
+  static constexpr bool widens_for_one_use = panel_rows<float> == tile_pitch;
+  static constexpr std::size_t block = rapt::attention_block;
+
   // `exclusions` is null unless some value is not finite.
-  [[gnu::always_inline]] void values(const Segment &part, const float *weights, const float *exclusions,
-                                     float *out, float *sums) {
+  [[gnu::always_inline]] void add_values(const Segment &part, const float *weights, const float *exclusions,
+                                         float *out, float *sums) {
     if (guard_.is_exact()) [[unlikely]]
       return exact_values(part, weights, exclusions, out, sums);
     const typename S::Flushing flushing;
@@ -72,13 +90,6 @@ class GroupProducts : public BroadcastProducts<float> {
         });
     guard_.note(flushing);
   }
-
- private:
-  static constexpr std::size_t group = group_terms;
-  // A tile that is one panel uses an element once: it is widened right before, and again lies in L1. Panels
-  // of a tile share elements, which are widened with their block.
-  static constexpr bool widens_for_one_use = panel_rows<float> == tile_pitch;
-  static constexpr std::size_t block = rapt::attention_block;
 
   static std::size_t padded(std::size_t dim) { return (dim + group - 1) / group * group; }
   static std::size_t length_of_keys(const rapt_attention_options &o) {

@@ -1,8 +1,9 @@
-// The products of FewRows in RAPT_ARITHMETIC_BF16.
+// The products of KeysInLanes in RAPT_ARITHMETIC_BF16.
 #pragma once
 
 #include <cstddef>
 
+#include "kernels/attention/bf16_rule.hpp"
 #include "kernels/attention/flushes.hpp"
 #include "kernels/attention/group_rows.hpp"
 #include "kernels/attention/transposing_products.hpp"
@@ -13,11 +14,8 @@ class GroupRowProducts : public TransposingProducts<rapt::BF16> {
  public:
   using Base = TransposingProducts<rapt::BF16>;
   using E = rapt::BF16;
-  static constexpr bool sums_by_groups = true;
+  using Rule = Bf16Rule;
   static constexpr std::size_t group = rapt::Bf16Contract::group;
-  static constexpr std::size_t most_rows = 8;
-
-  static std::size_t workspace_length(const rapt_attention_options &o) { return most_rows * pitch_of(o); }
 
   GroupRowProducts(const AttentionTile &tile, const TileRows<float> &rows, float *workspace)
       : Base(tile, rows, workspace), pitch_(pitch_of(tile.options())) {}
@@ -54,21 +52,20 @@ class GroupRowProducts : public TransposingProducts<rapt::BF16> {
         packed_group_row_scores<count>(queries_ + r * pitch_, pitch_, tile_.k<E>(first), run, runs_.last(),
                                        keys, o_.qk_dim, scores + r * block);
       });
-    } else if (S::panel_vectors == 4 && rows_.rows > 4) {  // 16 chains beside a square, transposed once
-      by_all_rows(0, std::integral_constant<std::size_t, most_rows>{});
+    } else if (S::registers == 32 && rows_.rows > 4) {  // 16 chains next to a square, transposed once
+      by_all_rows(0, std::integral_constant<std::size_t, 8>{});
     } else {
       by_rows(by_all_rows);
     }
     guard_.note(flushing);
   }
 
-  void values(std::size_t first, std::size_t keys, const float *weights, float *values, std::size_t pitch) {
+  void values(std::size_t first, std::size_t keys, const float *weights, const float *rescale, float *values,
+              std::size_t pitch) {
     const RowRun<E> *const run = runs_.take_block();
+    multiply_rows(rescale, values, pitch);
     if (guard_.is_exact()) [[unlikely]] {
-      for (std::size_t r = 0; r < rows_.rows; ++r) {
-        exact_values(first, keys, weights + r * block, values + r * pitch, [](std::size_t) { return true; });
-      }
-      return;
+      return exact_values(first, keys, weights, values, pitch, [](std::size_t, std::size_t) { return true; });
     }
     const typename S::Flushing flushing;
     by_rows([&](std::size_t r, auto count) __attribute__((always_inline)) {
@@ -77,22 +74,13 @@ class GroupRowProducts : public TransposingProducts<rapt::BF16> {
     });
     guard_.note(flushing);
   }
-
-  // Adds the weighted values of a row, where a key with !is_visible(key) has the value 0.
+  // The same, where a key with !is_visible(row, key) has the value 0.
   template <class IsVisible>
-  void exact_values(std::size_t first, std::size_t keys, const float *weights, float *values,
-                    IsVisible is_visible) const {
-    for (std::size_t j = 0; j < keys; j += group) {
-      const std::size_t count = keys - j < group ? keys - j : group;
-      for (std::size_t d = 0; d < o_.v_dim; ++d) {
-        values[d] = add_group_with_flushes(
-            values[d], count, [&](std::size_t i) { return weights[j + i]; },
-            [&](std::size_t i) {
-              const std::size_t key = first + j + i;
-              return is_visible(key) ? rapt::widened(tile_.v<E>(key)[d]) : 0.0f;
-            });
-      }
-    }
+  void careful_values(std::size_t first, std::size_t keys, const float *weights, const float *rescale,
+                      float *values, std::size_t pitch, IsVisible is_visible) {
+    runs_.take_block();
+    multiply_rows(rescale, values, pitch);
+    exact_values(first, keys, weights, values, pitch, is_visible);
   }
 
  private:
@@ -108,6 +96,33 @@ class GroupRowProducts : public TransposingProducts<rapt::BF16> {
     if (rows == 1) return f(0, std::integral_constant<std::size_t, 1>{});
     if (rows == 2) return f(0, std::integral_constant<std::size_t, 2>{});
     for (std::size_t r = 0; r < rows; r += 4) f(r, std::integral_constant<std::size_t, 4>{});
+  }
+
+  void multiply_rows(const float *factors, float *values, std::size_t pitch) const {
+    for (std::size_t r = 0; r < rows_.rows; ++r) {
+      if (factors[r] == 1) continue;
+      float *const row = values + r * pitch;
+      for (std::size_t d = 0; d < o_.v_dim; d += S::width) S::store(row + d, S::load(row + d) * batch(factors[r]));
+    }
+  }
+
+  template <class IsVisible>
+  [[gnu::noinline, gnu::cold]] void exact_values(std::size_t first, std::size_t keys, const float *weights,
+                                                 float *values, std::size_t pitch, IsVisible is_visible) const {
+    for (std::size_t r = 0; r < rows_.rows; ++r) {
+      for (std::size_t j = 0; j < keys; j += group) {
+        const std::size_t count = keys - j < group ? keys - j : group;
+        for (std::size_t d = 0; d < o_.v_dim; ++d) {
+          float &value = values[r * pitch + d];
+          value = add_group_with_flushes(
+              value, count, [&](std::size_t i) { return weights[r * block + j + i]; },
+              [&](std::size_t i) {
+                const std::size_t key = first + j + i;
+                return is_visible(r, key) ? rapt::widened(tile_.v<E>(key)[d]) : 0.0f;
+              });
+        }
+      }
+    }
   }
 
   [[gnu::noinline, gnu::cold]] void exact_scores(std::size_t first, std::size_t keys, float *scores) const {

@@ -242,7 +242,7 @@ template <std::size_t rows>
                                         std::size_t keys, const RowRun<rapt::BF16> *last, std::size_t dim,
                                         float *values, std::size_t pitch) {
   // Four accumulators per row and strip, in registers.
-  constexpr std::size_t registers = simd<float>::panel_vectors == 4 ? 16 : 8;
+  constexpr std::size_t registers = simd<float>::registers == 32 ? 16 : 8;
   constexpr std::size_t strips = rows * 4 >= registers ? 1 : registers / (rows * 4);
   LinesAhead<rapt::BF16, rows, Cache::l1> lines(value, last);
   group_row_values_from<rows, strips>(weights, value, keys, lines, 0, dim, values, pitch);

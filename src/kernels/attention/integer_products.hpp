@@ -1,4 +1,4 @@
-// The products of FewRows for int8 keys and values with scales (contract/int8_attention.hpp).
+// The products of KeysInLanes for int8 keys and values with scales (contract/int8_attention.hpp).
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,7 @@
 #include "call/element.hpp"
 #include "kernels/attention/integer_rows.hpp"
 #include "kernels/attention/integers.hpp"
+#include "kernels/attention/plain_rule.hpp"
 #include "kernels/attention/run_list.hpp"
 #include "kernels/attention/tile_rows.hpp"
 #include "kernels/vector/unroll.hpp"
@@ -21,9 +22,8 @@ class IntegerProducts {
   using S = simd<float>;
   using I = IntegerSimd;
   using batch = typename S::batch;
+  using Rule = PlainRule<float>;
   static constexpr std::size_t block = rapt::attention_block;
-  // All rows of a tile: a key is widened once for each group of rows, which costs them a tenth.
-  static constexpr std::size_t most_rows = rapt::attention_tile_rows;
 
   // Such a key's weight is the integer 0, and bytes are finite.
   static constexpr bool ignores_excluded = true;
@@ -57,7 +57,6 @@ class IntegerProducts {
 
   void begin_chunk(std::size_t from, std::size_t chunk_end, std::size_t end) {
     runs_.begin_chunk(from, chunk_end, end);
-    value_first_ = from;
   }
 
   void scores(std::size_t first, std::size_t keys, float *scores) {
@@ -103,13 +102,13 @@ class IntegerProducts {
     }
   }
 
-  void values(std::size_t keys, const float *weights, const float *rescale, float *values,
+  void values(std::size_t first, std::size_t keys, const float *weights, const float *rescale, float *values,
               std::size_t pitch) {
     const Int8Run *const run = runs_.take_block();
     const bool in_place = v_group_ == o_.v_dim;
     for (std::size_t from = 0; from < o_.v_dim; from += v_group_) {
       alignas(64) float v_scales[block];
-      if (!in_place) load_v_scales(from / v_group_, value_first_, keys, v_scales);
+      if (!in_place) load_v_scales(from / v_group_, first, keys, v_scales);
       by_groups<I::value_rows>([&](std::size_t r, auto count) __attribute__((always_inline)) {
         alignas(64) std::int16_t integers[count][block];
         float steps[count];
@@ -124,11 +123,11 @@ class IntegerProducts {
                               run, runs_.last(), keys);
       });
     }
-    value_first_ += block;
   }
 
-  void skip_values() {}
-  void add_value(std::size_t, batch, float *) const {}
+  // No result lacks the contract's bits.
+  static constexpr bool is_doubtful() { return false; }
+  static constexpr void be_exact() {}
 
  private:
   // A row of 64 weights holds 64 integers, and then their step.
@@ -150,7 +149,6 @@ class IntegerProducts {
   const TileRows<float> &rows_;
   RunList<std::int8_t> runs_;
   std::size_t k_group_, v_group_, k_groups_, pitch_;
-  std::size_t value_first_ = 0;
   float *steps_;
   std::int16_t *queries_;
 };

@@ -284,7 +284,7 @@ template <class A, std::size_t rows, class E>
                                   std::size_t pitch) {
   // As many accumulators as leave registers for an element and a weight; a few in memory cost less than
   // another pass over the values. With a vector of weights per row, 8 rows leave registers for two.
-  constexpr std::size_t vectors = simd<A>::panel_vectors == 4 ? (rows <= 2                                 ? 8
+  constexpr std::size_t vectors = simd<A>::registers == 32 ? (rows <= 2                                 ? 8
                                                                  : rows <= 4                               ? 4
                                                                  : rows <= 6 && !MultipliesByLane<simd<A>> ? 4
                                                                  : rows <= 14                              ? 2

@@ -39,6 +39,18 @@ class TileScores {
   A *exclusions = nullptr;
   A *slopes = nullptr;
 
+  // Makes scores of a vector's dot products with the keys `any` of the block at `first`; returns the largest.
+  // `excludes`: one of these rows does not see all keys that were multiplied. largest() is the largest dot product,
+  // which is asked for if these are the scores.
+  template <class Largest>
+  [[gnu::always_inline]] batch complete(std::size_t r, std::size_t first, AttentionTile::Range any, bool excludes,
+                                        Largest largest) {
+    const bool masked = o_.mask && load_mask(r, first, any.first, any.end);
+    if (rows_.made || masked || exclusions) return make(r, first, any.first, any.end, masked);
+    if (excludes) return exclude(r, first, any, within_block(rows_.vector_range(r).all, first));
+    return largest();
+  }
+
   // Excludes the keys outside of each row's range; returns the largest of the other scores. Keys that all
   // rows see stay as they are.
   batch exclude(std::size_t r, std::size_t first, AttentionTile::Range any, AttentionTile::Range all) const {
@@ -96,7 +108,7 @@ class TileScores {
   using Word = typename S::word;
   static constexpr std::size_t word_bits = 8 * sizeof(Word), words = block / word_bits;
   // Keys that registers have room for.
-  static constexpr std::size_t together = S::panel_vectors == 4 && S::width >= 4 ? 4 : 2;
+  static constexpr std::size_t together = S::registers == 32 && S::width >= 4 ? 4 : 2;
 
   // The vector of rows at r and the keys [begin, end) of the block at `first`.
   struct Vector {

@@ -1,59 +1,98 @@
-// The results of a tile by dimension, with rows in the vector lanes.
+// The weighted values of a tile with rows in the vector lanes: dimension d of row r at [d * tile_pitch + r].
 #pragma once
 
 #include <cstddef>
 
+#include "kernels/attention/final_factors.hpp"
 #include "kernels/attention/panels.hpp"
+#include "kernels/attention/row_sums.hpp"
 #include "kernels/attention/tile_rows.hpp"
 #include "kernels/attention/transposed.hpp"
 
 namespace {
 
-// +0 in the rows [from, to).
 template <class A>
-void clear_values(A *values, std::size_t dim, std::size_t from, std::size_t to) {
-  using S = simd<A>;
-  for (std::size_t d = 0; d < dim; ++d) {
-    for (std::size_t r = from; r < to; r += S::width) {
-      S::store(values + d * tile_pitch + r, typename S::batch(A(0)));
-    }
-  }
-}
-
-// Row r's values times rows.rescale to address(r); true if one is NaN.
-template <class A, class Address>
-[[gnu::always_inline]] inline bool store_values(const TileRows<A> &rows, const A *values, std::size_t dim,
-                                                Address address) {
+class TileValues {
+ public:
   using S = simd<A>;
   using batch = typename S::batch;
-  batch all(A(0));
-  for (std::size_t r = 0; r < rows.rows; r += S::width) {
-    const batch factor = S::load(rows.rescale + r), seen = S::load(rows.seen + r);
-    const std::size_t count = rows.rows - r < S::width ? rows.rows - r : S::width;
-    decltype(address(r)) row[S::width];
-    for (std::size_t i = 0; i < S::width; ++i) row[i] = address(i < count ? r + i : r);
-    store_transposed(
-        row, count, dim, [&](std::size_t d) __attribute__((always_inline)) {
-          const batch v = rows.finished(S::load(values + d * tile_pitch + r), factor, seen);
-          all = all + v;
-          return v;
-        });
-  }
-  return S::any(S::unordered(all, all));
-}
 
-// Whether store_values() would return true.
-template <class A>
-bool has_nan(const TileRows<A> &rows, const A *values, std::size_t dim) {
-  using S = simd<A>;
-  typename S::batch all(A(0));
-  for (std::size_t r = 0; r < rows.rows; r += S::width) {
-    const typename S::batch factor = S::load(rows.rescale + r), seen = S::load(rows.seen + r);
-    for (std::size_t d = 0; d < dim; ++d) {
-      all = all + rows.finished(S::load(values + d * tile_pitch + r), factor, seen);
+  static std::size_t length(std::size_t dim) { return dim * tile_pitch; }
+  TileValues(const TileRows<A> &rows, std::size_t dim, A *values) : rows_(rows), dim_(dim), values_(values) {}
+
+  A *data() const { return values_; }
+
+  // +0 in the rows [from, to).
+  void clear(std::size_t from, std::size_t to) const {
+    change(from, to, [](std::size_t) { return batch(A(0)); }, [](batch, batch zero) { return zero; });
+  }
+  void clear() const { clear(0, rows_.lanes); }
+
+  // Times a factor of each row.
+  void rescale(std::size_t from, std::size_t to, const A *factors) const {
+    change(from, to, [&](std::size_t r) { return S::load(factors + r); }, times);
+  }
+  void multiply(A factor) const {
+    change(0, rows_.lanes, [&](std::size_t) { return batch(factor); }, times);
+  }
+
+  void fold(const TileValues &next, const FoldFactors<A> &factors) const {
+    for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
+      const batch a = S::load(factors.of_total + r), b = S::load(factors.of_next + r);
+      for (std::size_t d = 0; d < dim_; ++d) {
+        A *const value = values_ + d * tile_pitch + r;
+        S::store(value, S::fma(S::load(next.values_ + d * tile_pitch + r), b, S::load(value) * a));
+      }
     }
   }
-  return S::any(S::unordered(all, all));
-}
+
+  // Row r's values, finished, to address(r); true if one is NaN.
+  template <class Address>
+  [[gnu::always_inline]] bool store(const FinalFactors<A> &factors, Address address) const {
+    batch all(A(0));
+    for (std::size_t r = 0; r < rows_.rows; r += S::width) {
+      const auto finished = factors.of_rows(r);
+      const std::size_t count = rows_.rows - r < S::width ? rows_.rows - r : S::width;
+      decltype(address(r)) row[S::width];
+      for (std::size_t i = 0; i < S::width; ++i) row[i] = address(i < count ? r + i : r);
+      store_transposed(
+          row, count, dim_, [&](std::size_t d) __attribute__((always_inline)) {
+            const batch v = finished(S::load(values_ + d * tile_pitch + r));
+            all = all + v;
+            return v;
+          });
+    }
+    return S::any(S::unordered(all, all));
+  }
+
+  // Whether store() would return true.
+  bool has_nan(const FinalFactors<A> &factors) const {
+    batch all(A(0));
+    for (std::size_t r = 0; r < rows_.rows; r += S::width) {
+      const auto finished = factors.of_rows(r);
+      for (std::size_t d = 0; d < dim_; ++d) all = all + finished(S::load(values_ + d * tile_pitch + r));
+    }
+    return S::any(S::unordered(all, all));
+  }
+
+ private:
+  static batch times(batch value, batch factor) { return value * factor; }
+
+  // value = f(value, of(r)) for the vectors of rows [from, to).
+  template <class Of, class F>
+  [[gnu::always_inline]] void change(std::size_t from, std::size_t to, Of of, F f) const {
+    for (std::size_t r = from; r < to; r += S::width) {
+      const batch operand = of(r);
+      for (std::size_t d = 0; d < dim_; ++d) {
+        A *const value = values_ + d * tile_pitch + r;
+        S::store(value, f(S::load(value), operand));
+      }
+    }
+  }
+
+  const TileRows<A> &rows_;
+  std::size_t dim_;
+  A *values_;
+};
 
 }  // namespace

@@ -57,10 +57,6 @@ template <class A>
   return sum_by_halves<A, 0, 1>(scores);
 }
 
-// Products of RAPT_ARITHMETIC_BF16.
-template <class Products>
-concept SumsByGroups = Products::sums_by_groups;
-
 // The weight of a score in RAPT_ARITHMETIC_BF16 (contract/bf16_arithmetic.hpp).
 [[gnu::always_inline]] inline simd<float>::batch weight_of_16_bits(simd<float>::batch score,
                                                                    simd<float>::batch base,

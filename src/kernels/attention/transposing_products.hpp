@@ -1,6 +1,6 @@
-// The products of FewRows for any level: keys are transposed in registers, unless the caller has packed them.
+// The products of KeysInLanes for any level: keys are transposed in registers, unless the caller has packed them.
 //
-// The order of the sums wants keys in lanes. Transposing them is the price of the same bits, beside packed
+// The order of the sums needs keys in lanes. Transposing them is the price of the same bits, next to packed
 // keys; from L3 and memory the reading hides most of it. A packed copy of the block in L1 lost at 128
 // dimensions (.0284 ms with one query, .0389 with 4): its 32 KB evict the copy itself and the lines fetched
 // ahead.
@@ -14,6 +14,7 @@
 
 #include "call/attention_tile.hpp"
 #include "call/element.hpp"
+#include "kernels/attention/plain_rule.hpp"
 #include "kernels/attention/row_products.hpp"
 #include "kernels/attention/run_list.hpp"
 #include "kernels/attention/tile_rows.hpp"
@@ -30,11 +31,9 @@ class TransposingProducts {
   using S = simd<A>;
   using batch = typename S::batch;
   static constexpr std::size_t block = rapt::attention_block;
-  static constexpr std::size_t most_rows = S::few_rows;
+  using Rule = PlainRule<A>;
   // Whether a key that a row does not see cannot make its result NaN.
   static constexpr bool ignores_excluded = false;
-
-  static std::size_t workspace_length(const rapt_attention_options &o) { return most_rows * o.qk_dim; }
 
   TransposingProducts(const AttentionTile &tile, const TileRows<A> &rows, A *workspace)
       : tile_(tile),
@@ -86,18 +85,32 @@ class TransposingProducts {
   void take_weights(std::size_t, std::size_t, const A *) const {}
 
   // Rescales the results and adds the weighted values of the next block of the chunk.
-  void values(std::size_t keys, const A *weights, const A *rescale, A *values, std::size_t pitch) {
+  void values(std::size_t, std::size_t keys, const A *weights, const A *rescale, A *values, std::size_t pitch) {
     const RowRun<KV> *const run = runs_.take_block();
     by_groups([&](std::size_t r, auto count) __attribute__((always_inline)) {
       row_values<A, count>(weights + r * block, run, keys, runs_.last(), rescale + r, o_.v_dim,
                            values + r * pitch, pitch);
     });
   }
+  // The same, where a key with !is_visible(row, key) adds nothing.
+  template <class IsVisible>
+  [[gnu::noinline]] void careful_values(std::size_t first, std::size_t keys, const A *weights, const A *rescale,
+                                        A *values, std::size_t pitch, IsVisible is_visible) {
+    runs_.take_block();
+    for (std::size_t r = 0; r < rows_.rows; ++r) {
+      A *const value = values + r * pitch;
+      for (std::size_t d = 0; d < o_.v_dim; d += S::width) S::store(value + d, S::load(value + d) * batch(rescale[r]));
+      for (std::size_t j = 0; j < keys; ++j) {
+        if (is_visible(r, first + j)) add_value(first + j, batch(weights[r * block + j]), value);
+      }
+    }
+  }
 
-  // In place of values(), where add_value() adds them.
-  void skip_values() { runs_.take_block(); }
+  // No result lacks the contract's bits.
+  static constexpr bool is_doubtful() { return false; }
+  static constexpr void be_exact() {}
 
-  // Adds one value to the results of a row.
+ protected:
   void add_value(std::size_t key, batch weight, A *values) const {
     const KV *const from = tile_.v<KV>(key);
     for (std::size_t d = 0; d < o_.v_dim; d += S::width) {
@@ -106,14 +119,13 @@ class TransposingProducts {
     }
   }
 
- protected:
   // f(first row, count) for groups of rows that use a key or value while it is in a register.
   template <class F>
   [[gnu::always_inline]] void by_groups(F f) const {
     for (std::size_t r = 0; r < rows_.rows; r += group_) {
       const std::size_t rows = rows_.rows - r < group_ ? rows_.rows - r : group_;
       unroll_while<std::size(counts)>([&](auto i) __attribute__((always_inline)) {
-        if constexpr (counts[i] <= S::few_rows_together) {
+        if constexpr (counts[i] <= S::rows_per_key) {
           if (rows > counts[i]) return true;
           f(r, std::integral_constant<std::size_t, counts[i]>{});
         }
@@ -124,7 +136,7 @@ class TransposingProducts {
   // The rows of a group, so that all groups are about as large. Packed keys are not transposed, and a second
   // group costs them little.
   std::size_t rows_of_group() const {
-    const std::size_t most = o_.packed_keys ? 8 : S::few_rows_together,
+    const std::size_t most = o_.packed_keys ? 8 : S::rows_per_key,
                       groups = (rows_.rows + most - 1) / most;
     const std::size_t rows = (rows_.rows + groups - 1) / groups;
     for (const std::size_t count : counts) {

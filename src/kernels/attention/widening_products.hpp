@@ -1,4 +1,4 @@
-// The products of ManyRows for 16-bit keys and values: a block is widened once, for all rows of the tile, and
+// The products of RowsInLanes for 16-bit keys and values: a block is widened once, for all rows of the tile, and
 // then multiplied like f32.
 #pragma once
 

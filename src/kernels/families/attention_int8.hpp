@@ -7,8 +7,8 @@
 namespace {
 
 template <>
-struct TileProducts<std::int8_t> {
-  using Few = IntegerProducts;
+struct WaysOf<std::int8_t> {
+  using type = Int8Ways<IntegerProducts>;
 };
 
 }  // namespace

@@ -38,15 +38,18 @@ concept SimdTypes = requires(V v) {
 // Choices of a level.
 template <class S>
 concept SimdChoices = requires {
+  // Vector registers of the architecture.
+  requires S::registers == 16 || S::registers == 32;
   // Attention: vectors of rows in a panel, and whether its fetches for later stand at every line or every
   // fourth.
   requires S::panel_vectors == 2 || S::panel_vectors == 4;
   // Vectors whose exponentials are taken in step: what the registers hold with their constants.
   requires S::exp_together == 4 || S::exp_together == 8;
   typename std::bool_constant<S::fetches_by_line>;
-  // Attention: tiles of up to so many rows have keys in the lanes; so many share a key in a register.
-  requires S::few_rows >= 8 && S::few_rows <= 32;
-  requires S::few_rows_together >= 8 && S::few_rows_together <= 16;
+  // Attention: with at most keys_in_lanes_rows rows, a tile has keys in the lanes (attention/ways.hpp). So many
+  // of these rows share one loaded key.
+  requires S::keys_in_lanes_rows >= 8 && S::keys_in_lanes_rows <= 32;
+  requires S::rows_per_key >= 8 && S::rows_per_key <= 16;
   // dot: rows that share each load of the query, and whether load_last brings vectors to alignment.
   requires 4 % S::dot_rows_together == 0;
   typename std::bool_constant<S::aligns_dot>;

@@ -102,11 +102,9 @@ class TileGradients {
       AttentionTile::Range any = within_block(range.any, first);
       const AttentionTile::Range all = within_block(range.all, first);
       if (any.first >= any.end) any = {0, 0};
-      if (any.end > 0 && (rows_.made || o_.mask)) {
-        const bool masked = o_.mask && scores_.load_mask(r, first, any.first, any.end);
-        (void)scores_.make(r, first, any.first, any.end, masked);
-      } else if (any.end > 0 && (all.first != any.first || all.end != any.end)) {
-        (void)scores_.exclude(r, first, any, all);
+      if (any.end > 0) {
+        const bool excludes = all.first != any.first || all.end != any.end;
+        (void)scores_.complete(r, first, any, excludes, [] { return batch(A(0)); });
       }
       make_gradients(r, any, keys);
     }

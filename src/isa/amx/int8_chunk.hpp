@@ -13,9 +13,11 @@
 #include <limits>
 
 #include "isa/amx/digit_products.hpp"
-#include "isa/amx/integer_operands.hpp"
+#include "isa/amx/batch_tile.hpp"
+#include "isa/amx/int8_operands.hpp"
 #include "isa/avx512/simd.hpp"
 #include "kernels/attention/block.hpp"
+#include "kernels/attention/plain_rule.hpp"
 #include "kernels/attention/tile_rows.hpp"
 #include "kernels/attention/tile_scores.hpp"
 #include "kernels/attention/tile_weights.hpp"
@@ -24,7 +26,7 @@
 namespace {
 
 // Where a chunk is computed, shared by all tiles.
-struct IntegerStorage {
+struct Int8Storage {
   KeyBytes keys;
   std::int8_t *packed_keys, *values;  // values: [block][16 dimensions]
   float *k_scales, *v_scales;         // [scale group][key]
@@ -36,38 +38,30 @@ struct IntegerStorage {
   bool has_finite_scales[rapt::attention_chunk / rapt::attention_block];  // those of the block's values
 };
 
-// A tile and its results.
-struct IntegerTileState {
-  AttentionTile tile;
-  TileRows<float> rows;
-  TileScores<float> scores;
-  RowSums<float> total, sums;
+// A tile of a batch over int8.
+struct Int8Tile : BatchTile<PlainRule<float>> {
   const std::int8_t *queries = nullptr;
   const float *query_steps = nullptr;  // [scale group][row]
-  float *total_values = nullptr;
-  bool has_keys = false;  // total has a chunk
 
-  IntegerTileState(const rapt::AttentionCall &call, std::size_t index)
-      : tile(call, index), rows(tile), scores(tile, rows, nullptr) {
-    total.clear();
-  }
+  using BatchTile<PlainRule<float>>::BatchTile;
 };
 
-class IntegerChunk {
+class Int8Chunk {
  public:
   using S = simd<float>;
   using batch = S::batch;
-  using Layout = rapt::IntegerTilesLayout;
+  using Sizes = rapt::Int8BatchSizes;
   static constexpr std::size_t block = rapt::attention_block, lanes = S::width;
 
-  IntegerChunk(IntegerTileState &state, const IntegerStorage &storage, const Layout &layout,
+  Int8Chunk(Int8Tile &state, const Int8Storage &storage, const Sizes &sizes,
                const QuerySegments &segments, std::size_t begin)
       : state_(state),
         rows_(state.rows),
-        sums_(state.sums),
+        rule_(state.rule),
+        sums_(state.sums_of_chunk),
         o_(state.tile.options()),
         storage_(storage),
-        layout_(layout),
+        sizes_(sizes),
         segments_(segments),
         v_group_(rapt::scale_group_of(o_, o_.v_dim)),
         begin_(begin) {}
@@ -122,7 +116,7 @@ class IntegerChunk {
     for (; r < rows_.lanes; r += lanes) {
       const AttentionTile::Range blocks = blocks_of(r);
       if (blocks.first < blocks.end) return {r, blocks.first, parity, true};
-      for (std::size_t d = 0; d < layout_.v_tiles * amx_rows; ++d)
+      for (std::size_t d = 0; d < sizes_.v_tiles * amx_rows; ++d)
         S::store(out_of(r) + d * lanes, batch(0.0f));
     }
     return {r, 0, 0, false};
@@ -132,12 +126,12 @@ class IntegerChunk {
     return first_unit(unit.r + lanes, 1 - unit.parity);
   }
 
-  float *out_of(std::size_t r) const { return storage_.out + r * layout_.v_tiles * amx_rows; }
+  float *out_of(std::size_t r) const { return storage_.out + r * sizes_.v_tiles * amx_rows; }
 
   void multiply_scores(const Unit &unit) {
     KeyBytes keys = storage_.keys;
     keys.first += unit.b * (block / amx_rows) * keys.pitch;
-    const std::int8_t *const queries = state_.queries + unit.r / lanes * layout_.query_tiles * tile_bytes;
+    const std::int8_t *const queries = state_.queries + unit.r / lanes * sizes_.query_tiles * tile_bytes;
     std::int32_t *sums = storage_.score_sums[unit.parity];
     for (std::size_t s = 0; s < segments_.count; ++s, sums += 4 * sums_of_tile) {
       const QuerySegment &segment = segments_.at[s];
@@ -147,10 +141,10 @@ class IntegerChunk {
     }
   }
   void multiply_values(const Unit &unit) {
-    const std::int8_t *values = storage_.values + unit.b * layout_.v_tiles * tile_bytes;
-    const std::size_t tiles = layout_.v_tiles / layout_.v_groups;
+    const std::int8_t *values = storage_.values + unit.b * sizes_.v_tiles * tile_bytes;
+    const std::size_t tiles = sizes_.v_tiles / sizes_.v_groups;
     std::int32_t *sums = storage_.value_sums;
-    for (std::size_t g = 0; g < layout_.v_groups; ++g) {
+    for (std::size_t g = 0; g < sizes_.v_groups; ++g) {
       products_.values(values, storage_.digits[unit.parity] + g * 2 * tile_bytes, tiles, sums);
       values += tiles * tile_bytes;
       sums += tiles * sums_of_tile;
@@ -167,31 +161,23 @@ class IntegerChunk {
                       : make_scores(unit, storage_.scores + r, tile_pitch);
     if (!plain) {
       state_.scores.use(storage_.scores);
-      const bool masked = o_.mask && state_.scores.load_mask(r, first, any.first, any.end);
-      if (rows_.made || masked) {
-        max = state_.scores.make(r, first, any.first, any.end, masked);
-      } else if (bounded) {
-        max = state_.scores.exclude(r, first, any, all);
-      }
+      max = state_.scores.complete(r, first, any, bounded, [&] { return max; });
     }
-    rows_.take_max(sums_, r, max);
-    S::store(rescale_[unit.parity], S::load(rows_.rescale + r));
-    if (plain && layout_.v_groups == 1 && storage_.has_finite_scales[unit.b]) {
+    rule_.take_max(sums_, r, max);
+    S::store(rescale_[unit.parity], S::load(rule_.rescale + r));
+    if (plain && sizes_.v_groups == 1 && storage_.has_finite_scales[unit.b]) {
       return take_plain(unit);
     }
-    batch sum;
     const float *weights = storage_.weights;
     std::size_t pitch = lanes;
     if (plain) {
-      sum = make_weights<false>(unit).sum;
+      rule_.take_sums(sums_, r, make_weights<false>(unit).sum);
     } else {
       weights = storage_.scores + r;
       pitch = tile_pitch;
-      sum = tile_weights<float>(storage_.scores + r, any.first, any.end, S::load(rows_.reference + r),
-                                S::load(rows_.to_log2 + r), S::load(rows_.cutoff + r));
+      rule_.weigh_rows(sums_, r, storage_.scores + r, any.first, any.end);
     }
-    rows_.take_sum(sums_, r, sum);
-    for (std::size_t g = 0; g < layout_.v_groups; ++g) {
+    for (std::size_t g = 0; g < sizes_.v_groups; ++g) {
       const float *const scales = v_scales(unit, g);
       const batch largest = largest_number(weights, pitch, scales);
       make_digits(unit, g, units_of(largest, S::negate(S::less(largest, infinite()))),
@@ -200,7 +186,7 @@ class IntegerChunk {
   }
   void take_plain(const Unit &unit) {
     const Weights made = make_weights<true>(unit);
-    rows_.take_sum(sums_, unit.r, made.sum);
+    rule_.take_sums(sums_, unit.r, made.sum);
     // Weights are finite or NaN: a sum is NaN if and only if a number is.
     make_digits(unit, 0, units_of(made.largest, S::unordered(made.sum, made.sum)),
                 [&](std::size_t j) { return S::load(storage_.weights + j * lanes); });
@@ -262,7 +248,7 @@ class IntegerChunk {
   template <bool to_numbers>
   [[gnu::noinline, gnu::flatten]] Weights make_weights(const Unit &unit) {
     const std::size_t r = unit.r;
-    const batch reference = S::load(rows_.reference + r), to_log2 = S::load(rows_.to_log2 + r),
+    const batch reference = S::load(rule_.reference + r), to_log2 = S::load(rows_.to_log2 + r),
                 cutoff = S::load(rows_.cutoff + r);
     const float *const scales = v_scales(unit, 0);
     batch largest[4];
@@ -345,7 +331,7 @@ class IntegerChunk {
   [[gnu::noinline]] void add_values(const Unit &unit) {
     const batch rescale = S::load(rescale_[unit.parity]);
     float *const out = out_of(unit.r);
-    for (std::size_t t = 0; t < layout_.v_tiles; ++t) {
+    for (std::size_t t = 0; t < sizes_.v_tiles; ++t) {
       const batch step = S::load(steps_[unit.parity][t * amx_rows / v_group_]);
       const std::int32_t *const sums = storage_.value_sums + t * sums_of_tile;
       float *const to = out + t * amx_rows * lanes;
@@ -362,17 +348,18 @@ class IntegerChunk {
     }
   }
 
-  IntegerTileState &state_;
-  TileRows<float> &rows_;
+  Int8Tile &state_;
+  const TileRows<float> &rows_;
+  PlainRule<float> &rule_;
   RowSums<float> &sums_;
   const rapt_attention_options &o_;
-  const IntegerStorage &storage_;
-  const Layout &layout_;
+  const Int8Storage &storage_;
+  const Sizes &sizes_;
   const QuerySegments &segments_;
   std::size_t v_group_, begin_, first_ = 0, end_ = 0;
   DigitProducts products_;
   alignas(64) float rescale_[2][lanes];
-  alignas(64) float steps_[2][Layout::most_segments][lanes];
+  alignas(64) float steps_[2][Sizes::most_segments][lanes];
 };
 
 }  // namespace

@@ -22,7 +22,7 @@
 
 namespace {
 
-inline constexpr std::size_t tile_bytes = rapt::IntegerTilesLayout::tile_bytes;
+inline constexpr std::size_t tile_bytes = rapt::Int8BatchSizes::amx_tile;
 
 // 16 rows of 16 times four bytes.
 [[gnu::always_inline]] inline void transpose_fours(__m512i (&v)[16]) {
@@ -61,7 +61,7 @@ struct QuerySegment {
 };
 struct QuerySegments {
   std::size_t count = 0;
-  QuerySegment at[rapt::IntegerTilesLayout::most_segments];
+  QuerySegment at[rapt::Int8BatchSizes::most_segments];
 
   explicit QuerySegments(const rapt_attention_options &o) {
     const std::size_t group = rapt::scale_group_of(o, o.qk_dim);

@@ -21,9 +21,11 @@
 #include <cstddef>
 #include <limits>
 
-#include "isa/amx/operands.hpp"
+#include "isa/amx/batch_tile.hpp"
+#include "isa/amx/bf16_operands.hpp"
 #include "isa/amx/unit_products.hpp"
 #include "isa/avx512/simd.hpp"
+#include "kernels/attention/bf16_rule.hpp"
 #include "kernels/attention/block.hpp"
 #include "kernels/attention/tile_rows.hpp"
 #include "kernels/attention/tile_scores.hpp"
@@ -32,7 +34,7 @@
 namespace {
 
 // Where a chunk is computed, shared by all tiles.
-struct ChunkStorage {
+struct Bf16Storage {
   KeyTiles keys;
   rapt::BF16 *packed_keys;  // [16 keys][group of dimensions]
   rapt::BF16 *values;       // [16 dimensions][group]
@@ -44,37 +46,28 @@ struct ChunkStorage {
 
 inline constexpr std::size_t chunk_groups = rapt::attention_chunk / amx_group;
 
-// A tile and its results.
-struct TileState {
-  AttentionTile tile;
-  TileRows<float> rows;
-  TileScores<float> scores;
-  RowSums<float> total, sums;
-  const rapt::BF16 *queries;
-  float *total_values;
-  bool has_keys = false;  // total has a chunk
-  bool moves[2] = {};     // whether references of half the rows moved in the chunk before
-  bool some_excluded = false;
-  alignas(64) float to_log2[rapt::attention_tile_rows];  // as of TileRows, and as many rows as tiles have
+// A tile of a batch in bf16 arithmetic.
+struct Bf16Tile : BatchTile<Bf16Rule> {
+  const rapt::BF16 *queries = nullptr;
+  bool moves[2] = {};                                    // whether references of half the rows moved in the chunk before
+  alignas(64) float to_log2[rapt::attention_tile_rows];  // as of the rule, and as many rows as tiles have
 
-  TileState(const rapt::AttentionCall &call, std::size_t index)
-      : tile(call, index), rows(tile), scores(tile, rows, nullptr) {
-    total.clear();
-  }
+  using BatchTile<Bf16Rule>::BatchTile;
 };
 
 template <std::size_t vectors>
-class ChunkOfTile {
+class Bf16Chunk {
  public:
   using S = simd<float>;
   using batch = S::batch;
   using Products = UnitProducts<vectors>;
   static constexpr std::size_t block = rapt::attention_block, pitch = tile_pitch;
 
-  ChunkOfTile(TileState &state, const ChunkStorage &storage, std::size_t begin)
+  Bf16Chunk(Bf16Tile &state, const Bf16Storage &storage, std::size_t begin)
       : state_(state),
         rows_(state.rows),
-        sums_(state.sums),
+        rule_(state.rule),
+        sums_(state.sums_of_chunk),
         o_(state.tile.options()),
         storage_(storage),
         begin_(begin),
@@ -239,7 +232,7 @@ class ChunkOfTile {
     strip.has_moved = true;
     strip.rescales = strip.has_values;
     for (std::size_t r = step.strip * strip_rows; r < (step.strip + 1) * strip_rows; r += S::width) {
-      S::store(factors_ + r, r < rows_.lanes ? S::load(rows_.rescale + r) : batch(1.0f));
+      S::store(factors_ + r, r < rows_.lanes ? S::load(rule_.rescale + r) : batch(1.0f));
     }
   }
   // Leaves the largest of each row in largest_.
@@ -265,12 +258,11 @@ class ChunkOfTile {
   }
   batch make_scores_of(std::size_t r, std::size_t first, AttentionTile::Range any, const float *column) {
     const AttentionTile::Range all = within_block(rows_.vector_range(r).all, first);
-    const bool masked = o_.mask && state_.scores.load_mask(r, first, any.first, any.end);
-    if (rows_.made || masked) return state_.scores.make(r, first, any.first, any.end, masked);
-    if (all.first > any.first || all.end < any.end) {
-      state_.some_excluded = true;
-      return state_.scores.exclude(r, first, any, all);
-    }
+    const bool excludes = all.first > any.first || all.end < any.end;
+    state_.some_excluded = state_.some_excluded || excludes;
+    return state_.scores.complete(r, first, any, excludes, [&] { return largest_of(column, any); });
+  }
+  static batch largest_of(const float *column, AttentionTile::Range any) {
     batch max[4];
     for (batch &largest : max) largest = batch(-std::numeric_limits<float>::infinity());
     std::size_t j = any.first;
@@ -299,7 +291,7 @@ class ChunkOfTile {
     auto not_near = S::less(zero, zero);
     const std::size_t end = (strip + 1) * strip_rows;
     for (std::size_t r = strip * strip_rows; r < end && r < rows_.lanes; r += S::width) {
-      any_rescaled |= rows_.take_max_by_groups(sums_, r, S::load(largest_ + r));
+      any_rescaled |= rule_.take_max(sums_, r, S::load(largest_ + r));
       not_near = S::either(not_near, S::negate(S::equal(S::load(sums_.base + r), zero)));
       not_near = S::either(not_near, S::equal(S::load(sums_.max + r), none));
     }
@@ -314,7 +306,7 @@ class ChunkOfTile {
     const std::size_t from = step.strip * strip_rows, end = from + strip_rows;
     for (std::size_t r = from; r < end && r < rows_.lanes; r += S::width) {
       tile_weights_of_16_bits(scores + r, 0, block, S::load(sums_.base + r), S::load(sums_.offset + r),
-                              rows_.to_log2_by_groups(r));
+                              rule_.to_log2(r));
     }
     for (std::size_t r = from; r < end; r += S::width) {
       for (std::size_t j = 0; j < block; j += 2) {
@@ -328,11 +320,12 @@ class ChunkOfTile {
     }
   }
 
-  TileState &state_;
-  TileRows<float> &rows_;
-  RowSums<float> &sums_;
+  Bf16Tile &state_;
+  const TileRows<float> &rows_;
+  Bf16Rule &rule_;
+  Bf16Rule::Sums &sums_;
   const rapt_attention_options &o_;
-  const ChunkStorage &storage_;
+  const Bf16Storage &storage_;
   std::size_t begin_, steps_, depth_, strips_;
   Products products_;
   std::size_t first_ = 0;  // block

@@ -1,0 +1,102 @@
+// A batch over int8 keys and values: its operands, and a chunk of one of its tiles.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "call/attention_call.hpp"
+#include "call/attention_workspace.hpp"
+#include "isa/amx/int8_chunk.hpp"
+#include "isa/amx/int8_operands.hpp"
+#include "isa/amx/layout.hpp"
+#include "isa/avx512/integer_simd.hpp"
+#include "isa/avx512/simd.hpp"
+#include "kernels/attention/integers.hpp"
+#include "kernels/attention/ways.hpp"
+#include "kernels/families/attention_int8.hpp"
+#include "kernels/kernels.hpp"
+
+namespace {
+
+class Int8Batch {
+ public:
+  using S = simd<float>;
+  using batch = S::batch;
+  using Tile = Int8Tile;
+  using Sizes = rapt::Int8BatchSizes;
+  using Element = std::int8_t;
+  // Elements of keys that one multiplication takes.
+  static constexpr std::size_t step = amx_row_bytes;
+
+  static constexpr auto another_way = attention<std::int8_t>;
+  static auto without_tiles() { return rapt_kernels_without_tiles()->i8.attention; }
+  static bool suits(const TileRows<float> &rows) { return batch_suits_int8(rows); }
+
+  Int8Batch(const rapt_attention_options &o, const Sizes &sizes, Bytes &shared) : o_(o), sizes_(sizes), segments_(o) {
+    storage_.packed_keys = shared.take<std::int8_t>(sizes.keys);
+    storage_.values = shared.take<std::int8_t>(sizes.values);
+    storage_.k_scales = shared.take<float>(sizes.k_scales);
+    storage_.v_scales = shared.take<float>(sizes.v_scales);
+    for (auto *&sums : storage_.score_sums) sums = shared.take<std::int32_t>(sizes.score_sums / 2);
+    storage_.value_sums = shared.take<std::int32_t>(sizes.value_sums);
+    for (auto *&digits : storage_.digits) digits = shared.take<std::int8_t>(sizes.digits / 2);
+    storage_.scores = shared.take<float>(sizes.scores);
+    storage_.weights = shared.take<float>(sizes.weights);
+    storage_.out = shared.take<float>(sizes.out);
+  }
+
+  void load_queries(Tile &tile, Bytes of_tile) const {
+    auto *const steps = of_tile.take<float>(sizes_.query_steps);
+    auto *const queries = of_tile.take<std::int8_t>(sizes_.queries);
+    pack_queries(tile.tile, tile.rows, segments_, sizes_.query_tiles,
+                 reinterpret_cast<std::int16_t *>(storage_.score_sums[0]), queries, steps);
+    tile.queries = queries;
+    tile.query_steps = steps;
+  }
+
+  void use_keys(const std::int8_t *keys, std::size_t stride) {
+    storage_.keys = {keys, amx_rows * stride, amx_row_bytes, stride};
+  }
+  void use_packed_keys() {
+    storage_.keys = {storage_.packed_keys, sizes_.qk_steps * tile_bytes, tile_bytes, amx_row_bytes};
+  }
+  void pack_keys(const AttentionTile &tile, std::size_t first, std::size_t key, std::size_t left) const {
+    const auto pack = o_.packed_keys ? ::pack_packed_keys : ::pack_keys;
+    pack(tile, first + key, left, storage_.packed_keys + key / amx_rows * sizes_.qk_steps * tile_bytes);
+  }
+  static constexpr std::size_t values_together = rapt::attention_block;
+  void pack_values(const AttentionTile &tile, std::size_t first, std::size_t key, std::size_t left) {
+    constexpr std::size_t block = rapt::attention_block, chunk = rapt::attention_chunk;
+    ::pack_values(tile, first + key, left, storage_.values + key / block * sizes_.v_tiles * tile_bytes);
+    for (std::size_t g = 0; g < sizes_.k_groups; ++g) {
+      load_scales([&](std::size_t of) { return tile.k_scales(of) + g; }, tile.k_scale_strides().token,
+                  first + key, left, storage_.k_scales + g * chunk + key);
+    }
+    auto finite = ~S::mask{0};
+    for (std::size_t g = 0; g < sizes_.v_groups; ++g) {
+      float *const scales = storage_.v_scales + g * chunk + key;
+      load_scales([&](std::size_t of) { return tile.v_scales(of) + g; }, tile.v_scale_strides().token,
+                  first + key, left, scales);
+      for (std::size_t j = 0; j < block; j += S::width) {
+        finite &= S::less(S::abs(S::load(scales + j)), batch(std::numeric_limits<float>::infinity()));
+      }
+    }
+    storage_.has_finite_scales[key / block] = static_cast<S::mask>(~finite) == 0;
+  }
+
+  void take_chunk(Tile &tile, std::size_t first, std::size_t begin, std::size_t end) {
+    Int8Chunk(tile, storage_, sizes_, segments_, first).run(begin, end);
+  }
+  // The outputs of the rows at r after take_chunk(), and from a dimension to the next.
+  const float *out_of(std::size_t r) const { return storage_.out + r * sizes_.v_tiles * amx_rows; }
+  static constexpr std::size_t out_pitch = S::width;
+
+ private:
+  const rapt_attention_options &o_;
+  const Sizes &sizes_;
+  QuerySegments segments_;
+  Int8Storage storage_{};
+};
+
+}  // namespace

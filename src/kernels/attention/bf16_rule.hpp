@@ -1,0 +1,97 @@
+// RAPT_ARITHMETIC_BF16's rule (plain_rule.hpp has the interface): weights of 16 bits, whose sum is that of
+// values of 1.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+
+#include "contract/attention.hpp"
+#include "contract/bf16_arithmetic.hpp"
+#include "kernels/attention/row_sums.hpp"
+#include "kernels/attention/tile_rows.hpp"
+#include "kernels/attention/tile_weights.hpp"
+#include "kernels/vector/unroll.hpp"
+
+namespace {
+
+class Bf16Rule {
+ public:
+  using S = simd<float>;
+  using batch = typename S::batch;
+  using C = rapt::Bf16Contract;
+  static constexpr std::size_t block = rapt::attention_block;
+  static constexpr float weights_unit = C::from_weights;
+  static constexpr std::size_t segment_keys = C::group;
+
+  // A score s has z = (s - base) * to_log2 + offset.
+  struct Sums : RowSums<float> {
+    alignas(64) float base[count];
+    alignas(64) float offset[count];
+
+    void clear() {
+      RowSums<float>::clear();
+      for (std::size_t r = 0; r < count; r += S::width) {
+        S::store(base + r, batch(0.0f));
+        S::store(offset + r, batch(0.0f));
+      }
+    }
+  };
+
+  explicit Bf16Rule(const TileRows<float> &rows) : rows_(rows) {}
+
+  // The reference of a row stays as long as no weight reaches 2.
+  [[gnu::always_inline]] bool take_max(Sums &sums, std::size_t r, batch block_max) {
+    const batch before = S::load(sums.max + r), base = S::load(sums.base + r),
+                offset = S::load(sums.offset + r);
+    const batch none(-std::numeric_limits<float>::infinity()), zero(0.0f), one(1.0f), to = to_log2(r);
+    const auto has_none = S::equal(before, none);
+    const batch z = S::fma(block_max - base, to, offset);
+    const auto stays = S::either(S::equal(block_max, none),
+                                 S::negate(S::either(has_none, S::negate(S::less(z, batch(C::move_from))))));
+    const batch max = S::select(stays, before, block_max);
+    const batch factor = S::select(S::either(stays, has_none), one, weight_of(rows_, r, before - max));
+    const batch near = (zero - max) * to;
+    const auto is_near = S::less(S::abs(near), batch(C::far));
+    S::store(sums.max + r, max);
+    S::store(sums.base + r, S::select(stays, base, S::select(is_near, zero, max)));
+    S::store(sums.offset + r, S::select(stays, offset, S::select(is_near, near, zero)));
+    S::store(rescale + r, factor);
+    return S::any(S::negate(S::equal(factor, one)));
+  }
+  [[gnu::always_inline]] batch to_log2(std::size_t r) const {
+    return S::max(S::load(rows_.to_log2 + r), batch(C::least_to_log2));
+  }
+
+  // The products of values add the weights to the sums.
+  [[gnu::always_inline]] void weigh_rows(Sums &sums, std::size_t r, float *column, std::size_t begin,
+                                         std::size_t end) const {
+    S::store(sums.sum + r, S::load(sums.sum + r) * S::load(rescale + r));
+    tile_weights_of_16_bits(column, begin, end, S::load(sums.base + r), S::load(sums.offset + r), to_log2(r));
+  }
+
+  [[gnu::always_inline]] void weigh_row(Sums &sums, std::size_t r, float *row) const {
+    const float to = rows_.to_log2[r] == 0 ? float{C::least_to_log2} : rows_.to_log2[r];
+    const batch base(sums.base[r]), offset(sums.offset[r]), to_log2_of_row(to);
+    unroll<block / S::width>([&](auto i) __attribute__((always_inline)) {
+      S::store(row + i * S::width,
+               weight_of_16_bits(S::load(row + i * S::width), base, offset, to_log2_of_row));
+    });
+    constexpr std::size_t groups = block / C::group;
+    float sum = sums.sum[r] * rescale[r], even[groups] = {}, odd[groups] = {};
+    for (std::size_t i = 0; i < C::group; i += 2) {
+      unroll<groups>([&](auto g) __attribute__((always_inline)) {
+        even[g] += row[g * C::group + i];
+        odd[g] += row[g * C::group + i + 1];
+      });
+    }
+    unroll<groups>([&](auto g) __attribute__((always_inline)) { sum += even[g] + odd[g]; });
+    sums.sum[r] = sum;
+  }
+
+  alignas(64) float rescale[rapt::attention_tile_rows];
+
+ private:
+  const TileRows<float> &rows_;
+};
+
+}  // namespace

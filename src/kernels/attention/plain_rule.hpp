@@ -1,0 +1,80 @@
+// The arithmetic of attention in f32 and f64: how scores become weights, and weights a sum. Rows of int8 keys
+// and values have it too.
+//
+// A way of computing a tile (ways.hpp) takes its rule from its products. The interface of a rule:
+//
+//   Sums, clear()           results over some keys
+//   weights_unit            a weight times this is what the contract calls a weight
+//   segment_keys            products may leave out as many keys that no row of a vector sees
+//   take_max(sums, r, max)  takes in the largest scores of a block for a vector of rows, and leaves in `rescale`
+//                           what earlier results are multiplied by; true if it is not 1 for one of them
+//   weigh_rows(...)         makes weights of scores with rows in the lanes, and adds them to the sums
+//   weigh_row(...)          the same for one row with keys in the lanes
+#pragma once
+
+#include <cstddef>
+
+#include "contract/attention.hpp"
+#include "contract/fused.hpp"
+#include "kernels/attention/row_sums.hpp"
+#include "kernels/attention/tile_rows.hpp"
+#include "kernels/attention/tile_weights.hpp"
+#include "kernels/attention/weight.hpp"
+#include "kernels/vector/fold.hpp"
+#include "kernels/vector/unroll.hpp"
+
+namespace {
+
+template <class A>
+class PlainRule {
+ public:
+  using S = simd<A>;
+  using batch = typename S::batch;
+  using Sums = RowSums<A>;
+  static constexpr std::size_t block = rapt::attention_block;
+  static constexpr A weights_unit = 1;
+  static constexpr std::size_t segment_keys = rapt::attention_page_unit;
+
+  explicit PlainRule(const TileRows<A> &rows) : rows_(rows) {}
+
+  [[gnu::always_inline]] bool take_max(Sums &sums, std::size_t r, batch block_max) {
+    const batch before = S::load(sums.max + r);
+    const batch max = S::max_number(block_max, before);
+    const batch from = reference_of<A>(max);
+    const batch factor = weight_of(rows_, r, before - from);
+    S::store(sums.max + r, max);
+    S::store(reference + r, from);
+    S::store(rescale + r, factor);
+    return S::any(S::negate(S::equal(factor, batch(A(1)))));
+  }
+
+  // `column`: the scores of the vector of rows at r, as TileScores has them. Weights outside of [begin, end)
+  // become 0.
+  [[gnu::always_inline]] void weigh_rows(Sums &sums, std::size_t r, A *column, std::size_t begin,
+                                         std::size_t end) const {
+    take_sums(sums, r,
+              tile_weights<A>(column, begin, end, S::load(reference + r), S::load(rows_.to_log2 + r),
+                              S::load(rows_.cutoff + r)));
+  }
+
+  [[gnu::always_inline]] void weigh_row(Sums &sums, std::size_t r, A *row) const {
+    const batch from(reference[r]), to_log2(rows_.to_log2[r]), cutoff(rows_.cutoff[r]);
+    batch weights[block / S::width];
+    unroll<block / S::width>([&](auto i) __attribute__((always_inline)) {
+      weights[i] = Weight<A>()(S::load(row + i * S::width) - from, to_log2, cutoff);
+      S::store(row + i * S::width, weights[i]);
+    });
+    sums.sum[r] = fused(sums.sum[r], rescale[r], fold_lanes<A>(weights));
+  }
+  [[gnu::always_inline]] void take_sums(Sums &sums, std::size_t r, batch of_block) const {
+    S::store(sums.sum + r, S::fma(S::load(sums.sum + r), S::load(rescale + r), of_block));
+  }
+
+  alignas(64) A reference[rapt::attention_tile_rows];  // distances are taken from this score
+  alignas(64) A rescale[rapt::attention_tile_rows];
+
+ private:
+  const TileRows<A> &rows_;
+};
+
+}  // namespace

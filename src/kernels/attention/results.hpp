@@ -1,0 +1,68 @@
+// Where a tile's results go, and when a tile is computed again.
+#pragma once
+
+#include <cstddef>
+
+#include "call/attention_call.hpp"
+#include "call/attention_tile.hpp"
+#include "call/element.hpp"
+#include "kernels/attention/final_factors.hpp"
+#include "kernels/attention/tile_rows.hpp"
+
+namespace {
+
+// A task: the keys that a tile takes in, and the outputs of its rows or their partial results of one chunk.
+template <class A>
+struct TileTask {
+  const AttentionTile &tile;
+  const TileRows<A> &rows;
+  bool is_whole;
+  std::size_t chunk;
+
+  std::size_t begin() const { return chunk * rapt::attention_chunk; }
+  std::size_t end() const {
+    const std::size_t keys = tile.kv_len() > begin() ? tile.kv_len() - begin() : 0;
+    return begin() + (is_whole || keys < rapt::attention_chunk ? keys : rapt::attention_chunk);
+  }
+
+  // True if a result is NaN. No zero of a partial result is negative.
+  template <class Way>
+  [[gnu::always_inline]] bool store(const Way &way) const {
+    if (is_whole) {
+      const FinalFactors<A> factors(tile, rows, way.sums());
+      return rapt::with_element<A>(tile.options().out_type, [&](auto element) {
+        return way.store(factors,
+                         [&](std::size_t r) { return tile.out<typename decltype(element)::type>(rows.of[r]); });
+      });
+    }
+    for (std::size_t r = 0; r < rows.rows; ++r) {
+      A *const partial = tile.partial<A>(rows.of[r], chunk);
+      partial[0] = way.sums().max[r] + A(0);
+      partial[1] = way.sums().sum[r];
+    }
+    return way.store(FinalFactors<A>(rows), [&](std::size_t r) { return tile.partial<A>(rows.of[r], chunk) + 2; });
+  }
+};
+
+// Computes a task and stores its results: again and exactly if they are doubtful, and again carefully if a NaN may
+// come from an excluded key.
+template <class Way, class A>
+[[gnu::always_inline]] inline void compute_and_store(Way &way, const TileTask<A> &task) {
+  const auto compute = [&] {
+    way.run(task.begin(), task.end());
+    return task.store(way);
+  };
+  const auto compute_exactly_if_doubtful = [&](bool has_nan) {
+    if (!way.is_doubtful()) [[likely]]
+      return has_nan;
+    way.be_exact();
+    return compute();
+  };
+  way.load_queries();
+  if (compute_exactly_if_doubtful(compute()) && way.some_excluded()) [[unlikely]] {
+    way.be_careful();
+    compute_exactly_if_doubtful(compute());
+  }
+}
+
+}  // namespace

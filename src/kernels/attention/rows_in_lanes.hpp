@@ -1,0 +1,203 @@
+// Attention of tiles with many rows: rows in the vector lanes.
+//
+// A block of 64 keys is: dot products of all rows (Products), scores where options make them or rows see
+// different keys (TileScores), weights and their sum (the rule), values (Products). Queries are transposed
+// once, outputs at the end. A score is then one chain over the dimension by construction.
+//
+// On AVX-512 in f32 with head_dim 64 the products of 16 scores take at least 64 cycles, and their weights 7.
+// A block also loads and stores its accumulators once. That leaves 84 % of the peak. Measured: 79 % (512
+// tokens), 84 % at head_dim 128.
+//
+//   8 heads of 128 causal tokens                                     | microseconds
+//   ranges of a vector's rows looked up row by row for each block    | 176
+//   results cleared, rescaled and searched for NaN in passes         | 165
+//   this                                                             | 152
+#pragma once
+
+#include <cstddef>
+#include <limits>
+
+#include "kernels/attention/chunks.hpp"
+#include "kernels/attention/row_sums.hpp"
+#include "kernels/attention/segments.hpp"
+#include "kernels/attention/tile_rows.hpp"
+#include "kernels/attention/tile_scores.hpp"
+#include "kernels/attention/tile_values.hpp"
+
+namespace {
+
+// Products: the only part that knows element types, and how queries meet keys and weights meet values. Their
+// rule is the arithmetic (plain_rule.hpp).
+template <class Products>
+class RowsInLanes {
+ public:
+  using A = typename Products::A;
+  using Rule = typename Products::Rule;
+  using Sums = typename Rule::Sums;
+  using S = simd<A>;
+  using batch = typename S::batch;
+  static constexpr std::size_t block = rapt::attention_block;
+  using Parts = Segments<A, Rule::segment_keys>;
+
+  RowsInLanes(const AttentionTile &tile, const TileRows<A> &rows, A *workspace)
+      : tile_(tile),
+        o_(tile.options()),
+        rows_(rows),
+        rule_(rows),
+        products_(tile, rows, workspace),
+        total_values_(rows, o_.v_dim, workspace + Products::workspace_length(o_)),
+        chunk_values_(rows, o_.v_dim, total_values_.data() + TileValues<A>::length(o_.v_dim)),
+        scores_(tile, rows, chunk_values_.data() + TileValues<A>::length(o_.v_dim)) {}
+
+  // Comes before all runs: out may be q, and the first run's results are then where the queries were.
+  void load_queries() { products_.load_queries(); }
+
+  // Takes in the keys [begin, end), which begin at a chunk.
+  [[gnu::noinline, gnu::flatten]] void run(std::size_t begin, std::size_t end) {
+    some_excluded_ = false;
+    take_keys(begin, end);
+  }
+  const RowSums<A> &sums() const { return total_; }
+
+  // A key that only some rows of a vector see has weight 0 in the others, and 0 times NaN or infinity is NaN.
+  // A result with a NaN that may come from there is computed again, row by row. A look at every value
+  // beforehand would cost 2 % of masked blocks.
+  bool some_excluded() const { return some_excluded_; }
+  void be_careful() {
+    careful_ = true;
+    scores_.exclusions = scores_.data() + block * tile_pitch;
+  }
+
+  // Whether results may lack the contract's bits, which be_exact() then gives another run.
+  bool is_doubtful() const { return products_.is_doubtful(); }
+  void be_exact() { products_.be_exact(); }
+
+  // Row r's values, finished, to address(r); true if one is NaN.
+  template <class Address>
+  [[gnu::always_inline]] bool store(const FinalFactors<A> &factors, Address address) const {
+    return total_values_.store(factors, address);
+  }
+
+ private:
+  void take_keys(std::size_t begin, std::size_t end) {
+    bool has_keys = false;
+    each_chunk(rows_.range(), begin, end, [&](std::size_t first, std::size_t chunk_end, bool is_first) {
+      Sums &sums = is_first ? total_ : next_;
+      const TileValues<A> &values = is_first ? total_values_ : chunk_values_;
+      has_keys = true;
+      sums.clear();
+      for (bool &has : has_values_) has = false;
+      for (std::size_t key = first; key < chunk_end; key += block) take_block(sums, values, key);
+      for (std::size_t r = 0; r < rows_.lanes; r += panel) {
+        if (!has_values_[r / panel]) values.clear(r, r + panel < rows_.lanes ? r + panel : rows_.lanes);
+      }
+      if constexpr (Rule::weights_unit != 1) {
+        for (std::size_t r = 0; r < rows_.lanes; ++r) sums.sum[r] *= Rule::weights_unit;
+        values.multiply(Rule::weights_unit);
+      }
+      if (!is_first) {
+        FoldFactors<A> factors;
+        fold<A>(rows_, total_, next_, factors);
+        total_values_.fold(chunk_values_, factors);
+      }
+    });
+    if (has_keys) return;
+    total_.clear();
+    total_values_.clear();
+  }
+
+  void take_block(Sums &sums, const TileValues<A> &values, std::size_t first) {
+    const std::size_t left = tile_.kv_len() - first, keys = left < block ? left : block;
+    products_.find_block(first, keys, left - keys);
+    for (std::size_t r = 0; r < rows_.lanes; r += panel) {
+      const std::size_t to = rows_.lanes - r < panel ? rows_.lanes : r + panel;
+      const Parts segments(rows_, first, r, to);
+      if (segments.empty()) continue;
+      const bool any_rescaled = take_weights(sums, segments, first, r, to);
+      take_values(sums, values, segments, r, to, any_rescaled);
+    }
+  }
+
+  // Scores and weights of a panel's rows; true if a row's maximum has changed.
+  bool take_weights(Sums &sums, const Parts &segments, std::size_t first, std::size_t from, std::size_t to) {
+    alignas(64) A largest[panel], segment_largest[panel];
+    for (std::size_t r = 0; r < to - from; r += S::width) {
+      S::store(largest + r, batch(-std::numeric_limits<A>::infinity()));
+    }
+    seen_ = {to, from};
+    for (const Segment &part : segments) {
+      products_.scores(part, scores_.data(), segment_largest);
+      for (std::size_t r = part.from; r < part.to; r += S::width) {
+        A *of_row = largest + (r - from);
+        S::store(of_row, S::max(S::load(segment_largest + (r - part.from)), S::load(of_row)));
+      }
+      if (part.from < seen_.from) seen_.from = part.from;
+      if (part.to > seen_.to) seen_.to = part.to;
+    }
+
+    bool any_rescaled = false;
+    for (std::size_t r = seen_.from; r < seen_.to; r += S::width) {
+      const AttentionTile::Range any = within_block(rows_.vector_range(r).any, first),
+                                 all = within_block(rows_.vector_range(r).all, first);
+      // Whether keys were multiplied that some of these rows do not see.
+      const bool excludes =
+          all.first != any.first || all.end != any.end || !segments.cover(r, any.first, any.end);
+      const batch max = scores_.complete(r, first, any, excludes, [&] { return S::load(largest + (r - from)); });
+      some_excluded_ = some_excluded_ || o_.mask || o_.bias || excludes;
+      if (careful_) exclude_all_but(r, any.first, any.end);
+      any_rescaled |= rule_.take_max(sums, r, max);  // bitwise, so that every vector is taken in
+      rule_.weigh_rows(sums, r, scores_.row(r), any.first, any.end);
+    }
+    return any_rescaled;
+  }
+
+  // TileScores says which of the keys [begin, end) a row does not see, but products may take others too.
+  void exclude_all_but(std::size_t r, std::size_t begin, std::size_t end) const {
+    for (std::size_t j = 0; j < block; ++j) {
+      if (j >= begin && j < end) continue;
+      S::store(scores_.exclusions + j * tile_pitch + r, batch(-std::numeric_limits<A>::infinity()));
+    }
+  }
+
+  void take_values(Sums &sums, const TileValues<A> &values, const Parts &segments, std::size_t from,
+                   std::size_t to, bool any_rescaled) {
+    bool &has_values = has_values_[from / panel];
+    Before before = !has_values ? Before::dropped : any_rescaled ? Before::rescaled : Before::kept;
+    has_values = true;
+    // A first segment of all the panel's rows rescales, or drops, the results so far.
+    const bool by_products =
+        Products::rescales && segments.front().from == from && segments.front().to == to;
+    if (careful_ || !by_products) {
+      if (before == Before::dropped) values.clear(from, to);
+      if (before == Before::rescaled) values.rescale(seen_.from, seen_.to, rule_.rescale);
+      before = Before::kept;
+    }
+    for (const Segment &part : segments) {
+      if (careful_) {
+        products_.careful_values(part, scores_.data(), scores_.exclusions, values.data(), sums.sum);
+      } else {
+        products_.values(part, scores_.data(), before, rule_.rescale, values.data(), sums.sum);
+      }
+      before = Before::kept;
+    }
+  }
+
+  static constexpr std::size_t panel = panel_rows<A>;
+
+  const AttentionTile &tile_;
+  const rapt_attention_options &o_;
+  const TileRows<A> &rows_;
+  Rule rule_;
+  Sums total_, next_;
+  Products products_;
+  TileValues<A> total_values_, chunk_values_;
+  TileScores<A> scores_;
+  struct {
+    std::size_t from, to;
+  } seen_{};  // the rows of the present panel that see a key of the block
+  bool has_values_[rapt::attention_tile_rows / panel];
+  bool some_excluded_ = false;
+  bool careful_ = false;
+};
+
+}  // namespace

@@ -1,0 +1,79 @@
+// Which way computes a tile of attention: the only file that chooses.
+//
+//   way          | lanes of a vector                       | tiles that go this way
+//   KeysInLanes  | keys for scores, dimensions for values  | few rows, as in decoding; all of int8
+//   RowsInLanes  | rows                                    | many rows, as in prompts
+//   TileBatch    | AMX: tiles of a head share packed keys  | bf16 arithmetic and int8 from a few rows on
+//
+// Level amx asks batch_suits_* first, and gives the other two ways what the batch leaves. Each way is a function
+// of its name in the library's symbol table, so that a test counts the tiles that go each way
+// (tests/validate/coverage.py).
+#pragma once
+
+#include <cstddef>
+
+#include "call/attention_tile.hpp"
+#include "contract/attention.hpp"
+#include "kernels/attention/keys_in_lanes.hpp"
+#include "kernels/attention/rows_in_lanes.hpp"
+#include "kernels/attention/tile_rows.hpp"
+
+namespace {
+
+// The ways of one kind of keys and values, by their products. RowProducts is void if keys are always in the lanes.
+template <class KeyProducts, std::size_t most_rows, class RowProducts>
+struct Ways {
+  using A = typename KeyProducts::A;
+
+  // compute(way) for the way that a tile goes.
+  template <class Compute>
+  [[gnu::always_inline]] static void choose(const AttentionTile &tile, const TileRows<A> &rows, void *workspace,
+                                            Compute compute) {
+    if constexpr (most_rows < rapt::attention_tile_rows) {
+      if (rows.rows > most_rows) {
+        RowsInLanes<RowProducts> way(tile, rows, static_cast<A *>(workspace));
+        return compute(way);
+      }
+    }
+    KeysInLanes<KeyProducts, most_rows> way(tile, rows, static_cast<A *>(workspace));
+    compute(way);
+  }
+};
+
+// f32, f64, and f16 and bf16 in f32. The last vector of rows in the lanes is as slow as a whole one. 512 keys of 128
+// dimensions in L2, AVX-512, us:
+//
+//   rows             | 8    | 9    | 12   | 16   | 17   | 20   | 24   | 32
+//   keys in lanes    | 22.1 | 23.9 | 29.6 | 40.0 | 45.4 | 51.1 | 60.0 |
+//   rows in lanes    |      | 39.7 | 39.7 | 39.7 | 60.7 | 60.7 | 60.7 | 60.8
+template <class KeyProducts, class RowProducts>
+using FloatWays = Ways<KeyProducts, simd<typename KeyProducts::A>::keys_in_lanes_rows, RowProducts>;
+
+// bf16 arithmetic.
+template <class KeyProducts, class RowProducts>
+using Bf16Ways = Ways<KeyProducts, 8, RowProducts>;
+
+// int8, any number of rows: a key is widened once for each group of rows, which costs a tenth.
+template <class KeyProducts>
+using Int8Ways = Ways<KeyProducts, rapt::attention_tile_rows, void>;
+
+// AMX in bf16 arithmetic. Its queries are bf16, so that a scale other than the sign of all rows cannot be part of them.
+// One or two rows over 4096 keys of 128 dimensions take KeysInLanes 77 us, and AMX 125: it packs the values.
+inline bool batch_suits_bf16(const TileRows<float> &rows) {
+  if (rows.rows <= 2) return false;
+  for (std::size_t r = 0; r < rows.lanes; ++r) {
+    if (rows.sign[r] != rows.sign[0] || (rows.sign[r] != 1 && rows.sign[r] != -1)) return false;
+  }
+  return true;
+}
+
+// AMX over int8. 4096 keys, us:
+//
+//   rows                           | 4    | 6    | 8     | 16    | 32
+//   64 dimensions: keys in lanes   | 37.5 | 57.7 | 70.0  | 135.2 | 277.4
+//   AMX                            | 56.4 | 56.5 | 56.3  | 56.5  | 101.1
+//   128 dimensions: keys in lanes  | 55.4 | 87.1 | 108.4 | 206.1 | 410.5
+//   AMX                            | 91.7 | 91.4 | 91.2  | 91.3  | 158.4
+inline bool batch_suits_int8(const TileRows<float> &rows) { return rows.rows > 6; }
+
+}  // namespace
