@@ -37,7 +37,8 @@ constexpr std::size_t tiles_of_batch(std::size_t bytes_of_tile) {
 // What the level amx puts into the workspace, in bytes; isa/amx/layout.hpp says where. First what the tiles of a batch
 // share, then what each of them has. All levels have the same workspace.
 struct AmxSizes {
-  static constexpr std::size_t amx_tile = 1024, row = attention_tile_rows * sizeof(float), numbers_of_tile = 10240;
+  static constexpr std::size_t amx_tile = 1024, row = attention_tile_rows * sizeof(float),
+                               numbers_of_tile = 10240;
 };
 
 // int8: the keys and values of a chunk as AMX tiles, and their scales; sums of two blocks' scores, a segment of

@@ -49,7 +49,7 @@ inline constexpr std::size_t chunk_groups = rapt::attention_chunk / amx_group;
 // A tile of a batch in bf16 arithmetic.
 struct Bf16Tile : BatchTile<Bf16Rule> {
   const rapt::BF16 *queries = nullptr;
-  bool moves[2] = {};                                    // whether references of half the rows moved in the chunk before
+  bool moves[2] = {};  // whether references of half the rows moved in the chunk before
   alignas(64) float to_log2[rapt::attention_tile_rows];  // as of the rule, and as many rows as tiles have
 
   using BatchTile<Bf16Rule>::BatchTile;

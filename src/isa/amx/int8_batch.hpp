@@ -10,8 +10,8 @@
 #include "isa/amx/int8_chunk.hpp"
 #include "isa/amx/int8_operands.hpp"
 #include "isa/amx/layout.hpp"
-#include "isa/avx512/integer_simd.hpp"
 #include "isa/avx512/simd.hpp"
+#include "isa/avx512_vnni/integer_simd.hpp"
 #include "kernels/attention/integers.hpp"
 #include "kernels/attention/ways.hpp"
 #include "kernels/families/attention_int8.hpp"
@@ -29,11 +29,12 @@ class Int8Batch {
   // Elements of keys that one multiplication takes.
   static constexpr std::size_t step = amx_row_bytes;
 
-  static constexpr auto another_way = attention<std::int8_t>;
+  static constexpr auto another_way = attention_of_int8<IntegerRows<VnniIntegers>>;
   static auto without_tiles() { return rapt_kernels_without_tiles()->i8.attention; }
   static bool suits(const TileRows<float> &rows) { return batch_suits_int8(rows); }
 
-  Int8Batch(const rapt_attention_options &o, const Sizes &sizes, Bytes &shared) : o_(o), sizes_(sizes), segments_(o) {
+  Int8Batch(const rapt_attention_options &o, const Sizes &sizes, Bytes &shared)
+      : o_(o), sizes_(sizes), segments_(o) {
     storage_.packed_keys = shared.take<std::int8_t>(sizes.keys);
     storage_.values = shared.take<std::int8_t>(sizes.values);
     storage_.k_scales = shared.take<float>(sizes.k_scales);

@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <limits>
 
-#include "isa/amx/digit_products.hpp"
 #include "isa/amx/batch_tile.hpp"
+#include "isa/amx/digit_products.hpp"
 #include "isa/amx/int8_operands.hpp"
 #include "isa/avx512/simd.hpp"
 #include "kernels/attention/block.hpp"
@@ -53,8 +53,8 @@ class Int8Chunk {
   using Sizes = rapt::Int8BatchSizes;
   static constexpr std::size_t block = rapt::attention_block, lanes = S::width;
 
-  Int8Chunk(Int8Tile &state, const Int8Storage &storage, const Sizes &sizes,
-               const QuerySegments &segments, std::size_t begin)
+  Int8Chunk(Int8Tile &state, const Int8Storage &storage, const Sizes &sizes, const QuerySegments &segments,
+            std::size_t begin)
       : state_(state),
         rows_(state.rows),
         rule_(state.rule),
@@ -287,7 +287,7 @@ class Int8Chunk {
                                                 const float *scales) {
     __m512i largest = _mm512_setzero_si512();
     for (std::size_t j = 0; j < block; ++j) {
-      largest = IntegerSimd::greater_magnitude(largest, number(S::load(weights + j * pitch), scales[j]));
+      largest = VnniIntegers::greater_magnitude(largest, number(S::load(weights + j * pitch), scales[j]));
     }
     return _mm512_castsi512_ps(largest);
   }

@@ -153,7 +153,8 @@ template <class Of>
 bool attention_of_batch(const rapt::AttentionCall &call, const typename Of::Sizes &sizes, std::size_t first,
                         std::size_t count, void *workspace, TileRegisters &registers) {
   const bool is_whole = call.stage == rapt::AttentionStage::whole;
-  const std::size_t tile = is_whole ? first : first % call.tiles(), chunk = is_whole ? 0 : first / call.tiles();
+  const std::size_t tile = is_whole ? first : first % call.tiles(),
+                    chunk = is_whole ? 0 : first / call.tiles();
   TileBatch<Of> tiles(call, sizes, tile, count, workspace);
   const auto task_of = [&](std::size_t i) {
     return TileTask<float>{tiles[i].tile, tiles[i].rows, is_whole, chunk};

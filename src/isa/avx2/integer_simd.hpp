@@ -11,7 +11,7 @@
 
 namespace {
 
-struct IntegerSimd {
+struct Avx2Integers {
   using Sums = __m256i;
   using Wide = __m256i;
   using f32 = Avx2::f32;
@@ -30,14 +30,7 @@ struct IntegerSimd {
     std::memcpy(bytes, p, k);
     return widened(bytes);
   }
-  // VNNI has the same in one instruction.
-  static Sums add_products(Sums s, Wide a, Wide b) {
-#ifdef __AVXVNNI__
-    return _mm256_dpwssd_avx_epi32(s, a, b);
-#else
-    return _mm256_add_epi32(s, _mm256_madd_epi16(a, b));
-#endif
-  }
+  static Sums add_products(Sums s, Wide a, Wide b) { return _mm256_add_epi32(s, _mm256_madd_epi16(a, b)); }
   static f32 numbers(Sums s) { return _mm256_cvtepi32_ps(s); }
 
   // Lanes with a bit set come from one vector, the others from the other: one shuffle per addition instead of

@@ -11,7 +11,7 @@
 
 namespace {
 
-struct IntegerSimd {
+struct Avx512Integers {
   using Sums = __m512i;
   using Wide = __m512i;
   using f32 = Avx512::f32;
@@ -28,14 +28,7 @@ struct IntegerSimd {
   static Wide widened_first(const std::int8_t *p, std::size_t k) {
     return _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8(_bzhi_u32(~0u, static_cast<unsigned>(k)), p));
   }
-  // VNNI has the same in one instruction.
-  static Sums add_products(Sums s, Wide a, Wide b) {
-#ifdef __AVX512VNNI__
-    return _mm512_dpwssd_epi32(s, a, b);
-#else
-    return _mm512_add_epi32(s, _mm512_madd_epi16(a, b));
-#endif
-  }
+  static Sums add_products(Sums s, Wide a, Wide b) { return _mm512_add_epi32(s, _mm512_madd_epi16(a, b)); }
   static f32 numbers(Sums s) { return _mm512_cvtepi32_ps(s); }
 
   // Lanes with a bit set come from one vector, the others from the other: one shuffle per addition instead of

@@ -1,6 +1,5 @@
 // Products of a few rows in RAPT_ARITHMETIC_BF16 by BFMLALB and BFMLALT: keys and values are operands as they
-// lie, queries and weights by lane. These are better matches for the calls of
-// kernels/attention/group_rows.hpp.
+// lie, queries and weights by lane. They take the place of GroupRows.
 //
 //   vector instructions per query for 8 of multiplying | FMLA                      | these
 //   scores of keys as they lie                         | 8 + 16 / queries          | 8 + 8 / queries
@@ -27,236 +26,239 @@ struct WordSquare {
   }
 };
 
-// scores[r][j ...] for four keys by `squares`, whole groups and squares. Each square is transposed: words of
-// four keys. As many squares as hide the latency of chains.
-template <std::size_t rows, std::size_t squares>
-[[gnu::always_inline]] inline void group_square_scores(const float *queries, std::size_t pitch,
-                                                       const RowRun<rapt::BF16> *keys, std::size_t j,
-                                                       std::size_t count, std::size_t dim, auto &lines,
-                                                       float *scores) {
-  using S = simd<float>;
-  using N = NeonBf16;
-  using E = rapt::BF16;
-  using batch = S::batch;
-  constexpr std::size_t width = S::width, group = rapt::Bf16Contract::group;
-  const auto each = [](auto f) __attribute__((always_inline)) {
-    unroll<squares>([&](auto g) __attribute__((always_inline)) {
-      unroll<rows>([&](auto r) __attribute__((always_inline)) { f(g, r); });
-    });
-  };
-  KeyRows<E, squares * width> key_rows(keys, j);
-  batch total[squares][rows], even[squares][rows], odd[squares][rows];
-  each([&](auto g, auto r) __attribute__((always_inline)) { total[g][r] = batch(0.0f); });
-  const auto multiply = [&](auto g, auto square, std::size_t at) __attribute__((always_inline)) {
-    S::each_transposed(
-        square, 0, [&](auto i, batch words) __attribute__((always_inline)) {
-          if constexpr (i == 0) lines.template fetch<g, squares>();
-          unroll<rows>([&](auto r) __attribute__((always_inline)) {
-            const batch query = S::load(queries + r * pitch + at + i / 2 * width);
-            constexpr int lane = i % 2 * 2;
-            even[g][r] = N::add_even_by_lane<lane>(even[g][r], N::halves(words), query);
-            odd[g][r] = N::add_odd_by_lane<lane + 1>(odd[g][r], N::halves(words), query);
-          });
-        });
-  };
-  for (std::size_t d = 0; d < dim; d += group) {
-    each([&](auto g, auto r) __attribute__((always_inline)) { even[g][r] = odd[g][r] = batch(0.0f); });
-    if constexpr (squares == 1) {
-      each_square(
-          key_rows, keys, j, count, d, dim, [&](auto square, std::size_t at) __attribute__((always_inline)) {
-            multiply(std::integral_constant<std::size_t, 0>{}, square, at);
-            key_rows.advance(2 * width);
-          });
-    } else {
-      for (std::size_t at = d; at < dim && at < d + group; at += 2 * width) {
-        unroll<squares>([&](auto g) __attribute__((always_inline)) {
-          multiply(g, WordSquare<squares * width>{key_rows, g * width}, at);
-        });
-        key_rows.advance(2 * width);
-      }
-    }
-    each([&](auto g, auto r)
-             __attribute__((always_inline)) { total[g][r] = total[g][r] + (even[g][r] + odd[g][r]); });
-  }
-  each([&](auto g, auto r) __attribute__((always_inline)) {
-    S::store(scores + r * rapt::attention_block + j + g * width, total[g][r]);
-  });
-}
-
-template <std::size_t rows>
-requires(rows <= 4)
-    [[gnu::noinline, gnu::flatten]] void group_row_scores(const float *queries, std::size_t pitch,
-                                                          const RowRun<rapt::BF16> *keys,
-                                                          const RowRun<rapt::BF16> *last, std::size_t count,
-                                                          std::size_t dim, float *scores) {
-  using E = rapt::BF16;
-  constexpr std::size_t squares = rows == 1 ? 4 : rows == 2 ? 2 : 1, width = simd<float>::width;
-  constexpr std::size_t together = squares * width;
-  LinesAhead<E, rows, Cache::l1> lines(keys, last);
-  std::size_t j = 0;
-  const auto fetch_ahead = [&] {
-    if (j % RowRun<E>::rows == 0) fetch_pages<rows>(keys + j / RowRun<E>::rows, last);
-  };
-  if constexpr (squares > 1) {
-    if (dim % NeonBf16::width == 0) {
-      for (; count - j >= together; j += together) {
-        fetch_ahead();
-        group_square_scores<rows, squares>(queries, pitch, keys, j, count, dim, lines, scores);
-      }
-    }
-  }
-  for (; j < count; j += width) {
-    fetch_ahead();
-    group_square_scores<rows, 1>(queries, pitch, keys, j, count, dim, lines, scores);
-  }
-}
-
-// The same for packed keys: dimension d of the keys lies at keys + 64 d, even and odd keys in one vector.
-template <std::size_t rows>
-requires(rows <= 4) [[gnu::noinline, gnu::flatten]] void packed_group_row_scores(
-    const float *queries, std::size_t pitch, const rapt::BF16 *keys, const RowRun<rapt::BF16> *run,
-    const RowRun<rapt::BF16> *last, std::size_t count, std::size_t dim, float *scores) {
-  using S = simd<float>;
-  using N = NeonBf16;
-  using E = rapt::BF16;
-  using batch = S::batch;
-  constexpr std::size_t block = rapt::attention_block, group = rapt::Bf16Contract::group, width = S::width;
-  constexpr std::size_t together = 4 / rows;  // vectors of keys
-  LinesAhead<E, rows, Cache::l1> lines(run, last);
-  for (std::size_t i = 0; i < runs_per_block; ++i) fetch_pages<rows>(run + i, last);
-  const auto each = [](auto f) __attribute__((always_inline)) {
-    unroll<together>([&](auto g) __attribute__((always_inline)) {
-      unroll<rows>([&](auto r) __attribute__((always_inline)) { f(g, r); });
-    });
-  };
-  for (std::size_t j = 0; j < count; j += together * N::width) {
-    batch total[together][rows][2];
-    each([&](auto g, auto r)
-             __attribute__((always_inline)) { total[g][r][0] = total[g][r][1] = batch(0.0f); });
-    for (std::size_t d = 0; d < dim; d += group) {
-      batch chain[2][together][rows][2];
-      each([&](auto g, auto r) __attribute__((always_inline)) {
-        chain[0][g][r][0] = chain[0][g][r][1] = chain[1][g][r][0] = chain[1][g][r][1] = batch(0.0f);
+struct BfmlalRows : GroupRows {
+  // scores[r][j ...] for four keys by `squares`, whole groups and squares. Each square is transposed: words of
+  // four keys. As many squares as hide the latency of chains.
+  template <std::size_t rows, std::size_t squares>
+  [[gnu::always_inline]] static void square_scores(const float *queries, std::size_t pitch,
+                                                   const RowRun<rapt::BF16> *keys, std::size_t j,
+                                                   std::size_t count, std::size_t dim, auto &lines,
+                                                   float *scores) {
+    using S = simd<float>;
+    using N = NeonBf16;
+    using E = rapt::BF16;
+    using batch = S::batch;
+    constexpr std::size_t width = S::width, group = rapt::Bf16Contract::group;
+    const auto each = [](auto f) __attribute__((always_inline)) {
+      unroll<squares>([&](auto g) __attribute__((always_inline)) {
+        unroll<rows>([&](auto r) __attribute__((always_inline)) { f(g, r); });
       });
-      const std::size_t end = dim - d < group ? dim : d + group;
-      for (std::size_t at = d; at < end; at += width) {
-        batch query[rows];
-        unroll<rows>([&](auto r)
-                         __attribute__((always_inline)) { query[r] = S::load(queries + r * pitch + at); });
-        unroll_while<width>([&](auto i) __attribute__((always_inline)) {
-          if (at + i >= end) return false;
-          if constexpr (i % rows == 0) lines.template fetch<i / rows, width / rows>();
-          unroll<together>([&](auto g) __attribute__((always_inline)) {
-            const auto key = N::load(keys + (at + i) * block + j + g * N::width);
+    };
+    KeyRows<E, squares * width> key_rows(keys, j);
+    batch total[squares][rows], even[squares][rows], odd[squares][rows];
+    each([&](auto g, auto r) __attribute__((always_inline)) { total[g][r] = batch(0.0f); });
+    const auto multiply = [&](auto g, auto square, std::size_t at) __attribute__((always_inline)) {
+      S::each_transposed(
+          square, 0, [&](auto i, batch words) __attribute__((always_inline)) {
+            if constexpr (i == 0) lines.template fetch<g, squares>();
             unroll<rows>([&](auto r) __attribute__((always_inline)) {
-              auto &sum = chain[i % 2][g][r];
-              sum[0] = N::add_even_by_lane<i>(sum[0], key, query[r]);
-              sum[1] = N::add_odd_by_lane<i>(sum[1], key, query[r]);
+              const batch query = S::load(queries + r * pitch + at + i / 2 * width);
+              constexpr int lane = i % 2 * 2;
+              even[g][r] = N::add_even_by_lane<lane>(even[g][r], N::halves(words), query);
+              odd[g][r] = N::add_odd_by_lane<lane + 1>(odd[g][r], N::halves(words), query);
             });
           });
-          return true;
-        });
+    };
+    for (std::size_t d = 0; d < dim; d += group) {
+      each([&](auto g, auto r) __attribute__((always_inline)) { even[g][r] = odd[g][r] = batch(0.0f); });
+      if constexpr (squares == 1) {
+        each_square(
+            key_rows, keys, j, count, d,
+            dim, [&](auto square, std::size_t at) __attribute__((always_inline)) {
+              multiply(std::integral_constant<std::size_t, 0>{}, square, at);
+              key_rows.advance(2 * width);
+            });
+      } else {
+        for (std::size_t at = d; at < dim && at < d + group; at += 2 * width) {
+          unroll<squares>([&](auto g) __attribute__((always_inline)) {
+            multiply(g, WordSquare<squares * width>{key_rows, g * width}, at);
+          });
+          key_rows.advance(2 * width);
+        }
       }
-      each([&](auto g, auto r) __attribute__((always_inline)) {
-        unroll<2>([&](auto half) __attribute__((always_inline)) {
-          total[g][r][half] = total[g][r][half] + (chain[0][g][r][half] + chain[1][g][r][half]);
-        });
-      });
+      each([&](auto g, auto r)
+               __attribute__((always_inline)) { total[g][r] = total[g][r] + (even[g][r] + odd[g][r]); });
     }
     each([&](auto g, auto r) __attribute__((always_inline)) {
-      float *const to = scores + r * block + j + g * N::width;
-      S::interleave(total[g][r][0], total[g][r][1]);
-      S::store(to, total[g][r][0]);
-      S::store(to + width, total[g][r][1]);
+      S::store(scores + r * rapt::attention_block + j + g * width, total[g][r]);
     });
   }
-}
 
-// values[r][d ...] += the weighted values of a block, for so many vectors of bf16, or `left` elements of one.
-template <std::size_t rows, std::size_t vectors, bool whole>
-[[gnu::always_inline]] inline void group_halves_of(const float *weights, const RowRun<rapt::BF16> *value,
-                                                   std::size_t keys,
-                                                   LinesAhead<rapt::BF16, rows, Cache::l1> &lines,
-                                                   std::size_t d, std::size_t left, float *values,
-                                                   std::size_t pitch) {
-  using S = simd<float>;
-  using N = NeonBf16;
-  using E = rapt::BF16;
-  using batch = S::batch;
-  constexpr std::size_t block = rapt::attention_block, group = rapt::Bf16Contract::group;
-  constexpr std::size_t size = RowRun<E>::rows, width = S::width;
-  const auto each = [](auto f) __attribute__((always_inline)) {
-    unroll<rows>([&](auto r) __attribute__((always_inline)) {
-      unroll<vectors>([&](auto v) __attribute__((always_inline)) { f(r, v); });
-    });
-  };
-  for (std::size_t first = 0; first < keys; first += group) {
-    batch chain[2][rows][vectors][2];
-    each([&](auto r, auto v) __attribute__((always_inline)) {
-      chain[0][r][v][0] = chain[0][r][v][1] = chain[1][r][v][0] = chain[1][r][v][1] = batch(0.0f);
-    });
-    const std::size_t group_end = keys - first < group ? keys : first + group;
-    for (std::size_t j = first; j < group_end; j += size, ++value) {
-      if (d == 0) fetch_pages<rows>(value, lines.last());
-      const std::size_t end = group_end - j < size ? group_end : j + size;
-      const E *from = value->first + d;
-      RowsAhead<E, rows> ahead(value, lines, d);
-      // Weights past the last key are 0, but lie in the row.
-      for (std::size_t i = j; i < end; i += width) {
-        batch weight[rows];
-        unroll<rows>([&](auto r)
-                         __attribute__((always_inline)) { weight[r] = S::load(weights + r * block + i); });
-        unroll_while<width>([&](auto k) __attribute__((always_inline)) {
-          if (i + k >= end) return false;
-          unroll<vectors>([&](auto v) __attribute__((always_inline)) {
-            if constexpr (v * N::width * 2 % 64 == 0) ahead.fetch(v * N::width * 2);
-            const auto element = whole ? N::load(from + v * N::width) : N::load_first(from, left);
-            unroll<rows>([&](auto r) __attribute__((always_inline)) {
-              auto &sum = chain[k % 2][r][v];
-              sum[0] = N::add_even_by_lane<k>(sum[0], element, weight[r]);
-              sum[1] = N::add_odd_by_lane<k>(sum[1], element, weight[r]);
-            });
-          });
-          from += value->stride;
-          ahead.next_row();
-          return true;
-        });
+  template <std::size_t rows>
+  [[gnu::noinline, gnu::flatten]] static void scores(const float *queries, std::size_t pitch,
+                                                     const RowRun<rapt::BF16> *keys,
+                                                     const RowRun<rapt::BF16> *last, std::size_t count,
+                                                     std::size_t dim, float *scores) {
+    if constexpr (rows > 4) return GroupRows::scores<rows>(queries, pitch, keys, last, count, dim, scores);
+    using E = rapt::BF16;
+    constexpr std::size_t squares = rows == 1 ? 4 : rows == 2 ? 2 : 1, width = simd<float>::width;
+    constexpr std::size_t together = squares * width;
+    LinesAhead<E, rows, Cache::l1> lines(keys, last);
+    std::size_t j = 0;
+    const auto fetch_ahead = [&] {
+      if (j % RowRun<E>::rows == 0) fetch_pages<rows>(keys + j / RowRun<E>::rows, last);
+    };
+    if constexpr (squares > 1) {
+      if (dim % NeonBf16::width == 0) {
+        for (; count - j >= together; j += together) {
+          fetch_ahead();
+          square_scores<rows, squares>(queries, pitch, keys, j, count, dim, lines, scores);
+        }
       }
     }
-    each([&](auto r, auto v) __attribute__((always_inline)) {
-      auto &even = chain[0][r][v], &odd = chain[1][r][v];
-      batch a = even[0] + odd[0], b = even[1] + odd[1];
-      S::interleave(a, b);
-      float *const to = values + r * pitch + d + v * N::width;
-      S::store(to, S::load(to) + a);
-      if (whole || left > width) S::store(to + width, S::load(to + width) + b);
-    });
+    for (; j < count; j += width) {
+      fetch_ahead();
+      square_scores<rows, 1>(queries, pitch, keys, j, count, dim, lines, scores);
+    }
   }
-}
 
-template <std::size_t rows, std::size_t vectors>
-[[gnu::always_inline]] inline void group_halves_from(const float *weights, const RowRun<rapt::BF16> *value,
-                                                     std::size_t keys,
-                                                     LinesAhead<rapt::BF16, rows, Cache::l1> &lines,
-                                                     std::size_t d, std::size_t dim, float *values,
-                                                     std::size_t pitch) {
-  constexpr std::size_t columns = vectors * NeonBf16::width;
-  for (; dim - d >= columns; d += columns) {
-    group_halves_of<rows, vectors, true>(weights, value, keys, lines, d, 0, values, pitch);
+  // The same for packed keys: dimension d of the keys lies at keys + 64 d, even and odd keys in one vector.
+  template <std::size_t rows>
+  [[gnu::noinline, gnu::flatten]] static void packed_scores(const float *queries, std::size_t pitch,
+                                                            const rapt::BF16 *keys,
+                                                            const RowRun<rapt::BF16> *run,
+                                                            const RowRun<rapt::BF16> *last, std::size_t count,
+                                                            std::size_t dim, float *scores) {
+    using S = simd<float>;
+    using N = NeonBf16;
+    using E = rapt::BF16;
+    using batch = S::batch;
+    constexpr std::size_t block = rapt::attention_block, group = rapt::Bf16Contract::group, width = S::width;
+    constexpr std::size_t together = 4 / rows;  // vectors of keys
+    LinesAhead<E, rows, Cache::l1> lines(run, last);
+    for (std::size_t i = 0; i < runs_per_block; ++i) fetch_pages<rows>(run + i, last);
+    const auto each = [](auto f) __attribute__((always_inline)) {
+      unroll<together>([&](auto g) __attribute__((always_inline)) {
+        unroll<rows>([&](auto r) __attribute__((always_inline)) { f(g, r); });
+      });
+    };
+    for (std::size_t j = 0; j < count; j += together * N::width) {
+      batch total[together][rows][2];
+      each([&](auto g, auto r)
+               __attribute__((always_inline)) { total[g][r][0] = total[g][r][1] = batch(0.0f); });
+      for (std::size_t d = 0; d < dim; d += group) {
+        batch chain[2][together][rows][2];
+        each([&](auto g, auto r) __attribute__((always_inline)) {
+          chain[0][g][r][0] = chain[0][g][r][1] = chain[1][g][r][0] = chain[1][g][r][1] = batch(0.0f);
+        });
+        const std::size_t end = dim - d < group ? dim : d + group;
+        for (std::size_t at = d; at < end; at += width) {
+          batch query[rows];
+          unroll<rows>([&](auto r)
+                           __attribute__((always_inline)) { query[r] = S::load(queries + r * pitch + at); });
+          unroll_while<width>([&](auto i) __attribute__((always_inline)) {
+            if (at + i >= end) return false;
+            if constexpr (i % rows == 0) lines.template fetch<i / rows, width / rows>();
+            unroll<together>([&](auto g) __attribute__((always_inline)) {
+              const auto key = N::load(keys + (at + i) * block + j + g * N::width);
+              unroll<rows>([&](auto r) __attribute__((always_inline)) {
+                auto &sum = chain[i % 2][g][r];
+                sum[0] = N::add_even_by_lane<i>(sum[0], key, query[r]);
+                sum[1] = N::add_odd_by_lane<i>(sum[1], key, query[r]);
+              });
+            });
+            return true;
+          });
+        }
+        each([&](auto g, auto r) __attribute__((always_inline)) {
+          unroll<2>([&](auto half) __attribute__((always_inline)) {
+            total[g][r][half] = total[g][r][half] + (chain[0][g][r][half] + chain[1][g][r][half]);
+          });
+        });
+      }
+      each([&](auto g, auto r) __attribute__((always_inline)) {
+        float *const to = scores + r * block + j + g * N::width;
+        S::interleave(total[g][r][0], total[g][r][1]);
+        S::store(to, total[g][r][0]);
+        S::store(to + width, total[g][r][1]);
+      });
+    }
   }
-  if constexpr (vectors > 1) {
-    group_halves_from<rows, vectors / 2>(weights, value, keys, lines, d, dim, values, pitch);
-  } else if (d < dim) {
-    group_halves_of<rows, 1, false>(weights, value, keys, lines, d, dim - d, values, pitch);
+
+  // values[r][d ...] += the weighted values of a block, for so many vectors of bf16, or `left` elements of one.
+  template <std::size_t rows, std::size_t vectors, bool whole>
+  [[gnu::always_inline]] static void values_of(const float *weights, const RowRun<rapt::BF16> *value,
+                                               std::size_t keys,
+                                               LinesAhead<rapt::BF16, rows, Cache::l1> &lines, std::size_t d,
+                                               std::size_t left, float *values, std::size_t pitch) {
+    using S = simd<float>;
+    using N = NeonBf16;
+    using E = rapt::BF16;
+    using batch = S::batch;
+    constexpr std::size_t block = rapt::attention_block, group = rapt::Bf16Contract::group;
+    constexpr std::size_t size = RowRun<E>::rows, width = S::width;
+    const auto each = [](auto f) __attribute__((always_inline)) {
+      unroll<rows>([&](auto r) __attribute__((always_inline)) {
+        unroll<vectors>([&](auto v) __attribute__((always_inline)) { f(r, v); });
+      });
+    };
+    for (std::size_t first = 0; first < keys; first += group) {
+      batch chain[2][rows][vectors][2];
+      each([&](auto r, auto v) __attribute__((always_inline)) {
+        chain[0][r][v][0] = chain[0][r][v][1] = chain[1][r][v][0] = chain[1][r][v][1] = batch(0.0f);
+      });
+      const std::size_t group_end = keys - first < group ? keys : first + group;
+      for (std::size_t j = first; j < group_end; j += size, ++value) {
+        if (d == 0) fetch_pages<rows>(value, lines.last());
+        const std::size_t end = group_end - j < size ? group_end : j + size;
+        const E *from = value->first + d;
+        RowsAhead<E, rows> ahead(value, lines, d);
+        // Weights past the last key are 0, but lie in the row.
+        for (std::size_t i = j; i < end; i += width) {
+          batch weight[rows];
+          unroll<rows>([&](auto r)
+                           __attribute__((always_inline)) { weight[r] = S::load(weights + r * block + i); });
+          unroll_while<width>([&](auto k) __attribute__((always_inline)) {
+            if (i + k >= end) return false;
+            unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+              if constexpr (v * N::width * 2 % 64 == 0) ahead.fetch(v * N::width * 2);
+              const auto element = whole ? N::load(from + v * N::width) : N::load_first(from, left);
+              unroll<rows>([&](auto r) __attribute__((always_inline)) {
+                auto &sum = chain[k % 2][r][v];
+                sum[0] = N::add_even_by_lane<k>(sum[0], element, weight[r]);
+                sum[1] = N::add_odd_by_lane<k>(sum[1], element, weight[r]);
+              });
+            });
+            from += value->stride;
+            ahead.next_row();
+            return true;
+          });
+        }
+      }
+      each([&](auto r, auto v) __attribute__((always_inline)) {
+        auto &even = chain[0][r][v], &odd = chain[1][r][v];
+        batch a = even[0] + odd[0], b = even[1] + odd[1];
+        S::interleave(a, b);
+        float *const to = values + r * pitch + d + v * N::width;
+        S::store(to, S::load(to) + a);
+        if (whole || left > width) S::store(to + width, S::load(to + width) + b);
+      });
+    }
   }
-}
-template <std::size_t rows>
-requires(rows <= 4)
-    [[gnu::noinline]] void group_row_values(const float *weights, const RowRun<rapt::BF16> *value,
-                                            std::size_t keys, const RowRun<rapt::BF16> *last, std::size_t dim,
-                                            float *values, std::size_t pitch) {
-  LinesAhead<rapt::BF16, rows, Cache::l1> lines(value, last);
-  group_halves_from<rows, 4 / rows>(weights, value, keys, lines, 0, dim, values, pitch);
-}
+
+  template <std::size_t rows, std::size_t vectors>
+  [[gnu::always_inline]] static void values_from(const float *weights, const RowRun<rapt::BF16> *value,
+                                                 std::size_t keys,
+                                                 LinesAhead<rapt::BF16, rows, Cache::l1> &lines,
+                                                 std::size_t d, std::size_t dim, float *values,
+                                                 std::size_t pitch) {
+    constexpr std::size_t columns = vectors * NeonBf16::width;
+    for (; dim - d >= columns; d += columns) {
+      values_of<rows, vectors, true>(weights, value, keys, lines, d, 0, values, pitch);
+    }
+    if constexpr (vectors > 1) {
+      values_from<rows, vectors / 2>(weights, value, keys, lines, d, dim, values, pitch);
+    } else if (d < dim) {
+      values_of<rows, 1, false>(weights, value, keys, lines, d, dim - d, values, pitch);
+    }
+  }
+  template <std::size_t rows>
+  [[gnu::noinline]] static void values(const float *weights, const RowRun<rapt::BF16> *value,
+                                       std::size_t keys, const RowRun<rapt::BF16> *last, std::size_t dim,
+                                       float *values, std::size_t pitch) {
+    LinesAhead<rapt::BF16, rows, Cache::l1> lines(value, last);
+    values_from<rows, 4 / rows>(weights, value, keys, lines, 0, dim, values, pitch);
+  }
+};
 
 }  // namespace

@@ -1,6 +1,5 @@
 // The products of kernels/attention/integer_rows.hpp by SDOT, which adds four products of bytes to a lane: a
-// row of integers is two rows of digits, and a key or value stays a byte. These are better matches for the
-// same calls.
+// row of integers is two rows of digits, and a key or value stays a byte. They take the place of IntegerRows.
 //
 //   instructions per query and 64 products  | multiplying | by rows, for all queries
 //   of 16 bits, SMLAL                       | 16          | 8 widen
@@ -18,242 +17,235 @@
 
 namespace {
 
-static_assert(Int8Run::rows == IntegerSimd::digits);
+struct DigitRows {
+  using I = DotprodIntegers;
+  static_assert(Int8Run::rows == I::digits);
 
-// Scores of keys as they lie. As many keys at a time as leave registers for the sums of both digits.
-template <std::size_t rows, std::size_t fixed>
-requires(rows <= IntegerSimd::score_rows)
-    [[gnu::noinline, gnu::flatten]] void integer_scores(const ScoreSegment &of, const Int8Run *run,
-                                                        const Int8Run *last, std::size_t count,
-                                                        float *scores) {
-  using I = IntegerSimd;
-  constexpr std::size_t keys = 4, together = rows <= 3 ? 4 : 2, line = 64;
-  const std::size_t dim = fixed != 0 ? fixed : of.dim;
-  for (std::size_t j = 0; j < count; j += keys) {
-    const Int8Run &of_keys = run[j / Int8Run::rows], &ahead = *run_after(&of_keys, runs_ahead<rows>, last);
-    if (j % Int8Run::rows == 0) fetch_pages<rows>(&of_keys, last);
-    // From a row to the one that is fetched, which has the same place in its run.
-    const std::uintptr_t to_next =
-        reinterpret_cast<std::uintptr_t>(ahead.first) - reinterpret_cast<std::uintptr_t>(of_keys.first);
-    const std::size_t left = count - j - 1;  // after the first key; the last stands in for missing ones
-    const std::int8_t *query[rows];
-    unroll<rows>([&](auto r) __attribute__((always_inline)) {
-      query[r] = reinterpret_cast<const std::int8_t *>(of.queries + r * of.pitch);
-    });
-    I::Sums pairs[rows][keys / 2];
-    unroll<keys / together>([&](auto part) __attribute__((always_inline)) {
-      constexpr std::size_t begin = part * together;
+  // Scores of keys as they lie. As many keys at a time as leave registers for the sums of both digits.
+  template <std::size_t rows, std::size_t fixed>
+  [[gnu::noinline, gnu::flatten]] static void scores(const ScoreSegment &of, const Int8Run *run,
+                                                     const Int8Run *last, std::size_t count, float *scores) {
+    constexpr std::size_t keys = 4, together = rows <= 3 ? 4 : 2, line = 64;
+    const std::size_t dim = fixed != 0 ? fixed : of.dim;
+    for (std::size_t j = 0; j < count; j += keys) {
+      const Int8Run &of_keys = run[j / Int8Run::rows], &ahead = *run_after(&of_keys, runs_ahead<rows>, last);
+      if (j % Int8Run::rows == 0) fetch_pages<rows>(&of_keys, last);
+      // From a row to the one that is fetched, which has the same place in its run.
+      const std::uintptr_t to_next =
+          reinterpret_cast<std::uintptr_t>(ahead.first) - reinterpret_cast<std::uintptr_t>(of_keys.first);
+      const std::size_t left = count - j - 1;  // after the first key; the last stands in for missing ones
+      const std::int8_t *query[rows];
       unroll<rows>([&](auto r) __attribute__((always_inline)) {
-        const std::int8_t *at = query[r];
-        asm("" : "+r"(at));  // or gcc stores what one part has loaded for the next
-        query[r] = at;
+        query[r] = reinterpret_cast<const std::int8_t *>(of.queries + r * of.pitch);
       });
-      const std::int8_t *key[together];
-      I::Sums high[rows][together], low[rows][together];
-      unroll<together>([&](auto i) __attribute__((always_inline)) {
-        const std::size_t row = j % Int8Run::rows + (begin + i < left ? begin + i : left);
-        key[i] = of_keys.first + of.from + of_keys.stride * static_cast<std::ptrdiff_t>(row);
-        unroll<rows>([&](auto r) __attribute__((always_inline)) { high[r][i] = low[r][i] = I::zero(); });
-      });
-      const auto fetch = [&](std::size_t d) __attribute__((always_inline)) {
-        unroll<together>([&](auto i) __attribute__((always_inline)) {
-          fetch_line<Cache::l1>(reinterpret_cast<std::uintptr_t>(key[i]) + to_next + d);
-        });
-      };
-      const auto add = [&](std::size_t d, auto bytes) __attribute__((always_inline)) {
-        I::Bytes k[together];
-        unroll<together>([&](auto i) __attribute__((always_inline)) { k[i] = bytes(key[i] + d); });
+      I::Sums pairs[rows][keys / 2];
+      unroll<keys / together>([&](auto part) __attribute__((always_inline)) {
+        constexpr std::size_t begin = part * together;
         unroll<rows>([&](auto r) __attribute__((always_inline)) {
-          const I::Bytes of_high = I::load_bytes(query[r] + 2 * d),
-                         of_low = I::load_bytes(query[r] + 2 * d + I::digits);
+          const std::int8_t *at = query[r];
+          asm("" : "+r"(at));  // or gcc stores what one part has loaded for the next
+          query[r] = at;
+        });
+        const std::int8_t *key[together];
+        I::Sums high[rows][together], low[rows][together];
+        unroll<together>([&](auto i) __attribute__((always_inline)) {
+          const std::size_t row = j % Int8Run::rows + (begin + i < left ? begin + i : left);
+          key[i] = of_keys.first + of.from + of_keys.stride * static_cast<std::ptrdiff_t>(row);
+          unroll<rows>([&](auto r) __attribute__((always_inline)) { high[r][i] = low[r][i] = I::zero(); });
+        });
+        const auto fetch = [&](std::size_t d) __attribute__((always_inline)) {
           unroll<together>([&](auto i) __attribute__((always_inline)) {
-            high[r][i] = I::add_fours(high[r][i], k[i], of_high);
-            low[r][i] = I::add_fours(low[r][i], k[i], of_low);
+            fetch_line<Cache::l1>(reinterpret_cast<std::uintptr_t>(key[i]) + to_next + d);
+          });
+        };
+        const auto add = [&](std::size_t d, auto bytes) __attribute__((always_inline)) {
+          I::Bytes k[together];
+          unroll<together>([&](auto i) __attribute__((always_inline)) { k[i] = bytes(key[i] + d); });
+          unroll<rows>([&](auto r) __attribute__((always_inline)) {
+            const I::Bytes of_high = I::load_bytes(query[r] + 2 * d),
+                           of_low = I::load_bytes(query[r] + 2 * d + I::digits);
+            unroll<together>([&](auto i) __attribute__((always_inline)) {
+              high[r][i] = I::add_fours(high[r][i], k[i], of_high);
+              low[r][i] = I::add_fours(low[r][i], k[i], of_low);
+            });
+          });
+        };
+        const auto whole = [](const std::int8_t *at) __attribute__((always_inline)) {
+          return I::load_bytes(at);
+        };
+        if constexpr (fixed != 0) {
+          unroll<fixed / I::digits>([&](auto w) __attribute__((always_inline)) {
+            if constexpr (w * I::digits % line == 0) fetch(w * I::digits);
+            add(w * I::digits, whole);
+          });
+        } else {
+          std::size_t d = 0;
+          for (; dim - d >= I::digits; d += I::digits) {
+            if ((of.from + d) % line == 0) fetch(d);
+            add(d, whole);
+          }
+          if (d < dim) {
+            if ((of.from + d) % line == 0) fetch(d);
+            add(
+                d, [&](const std::int8_t *at)
+                       __attribute__((always_inline)) { return I::load_first(at, dim - d); });
+          }
+        }
+        unroll<rows>([&](auto r) __attribute__((always_inline)) {
+          unroll<together / 2>([&](auto i) __attribute__((always_inline)) {
+            pairs[r][begin / 2 + i] = I::joined(I::pair_sums(high[r][2 * i], high[r][2 * i + 1]),
+                                                I::pair_sums(low[r][2 * i], low[r][2 * i + 1]));
           });
         });
-      };
-      const auto whole = [](const std::int8_t *at) __attribute__((always_inline)) {
-        return I::load_bytes(at);
-      };
-      if constexpr (fixed != 0) {
-        unroll<fixed / I::digits>([&](auto w) __attribute__((always_inline)) {
-          if constexpr (w * I::digits % line == 0) fetch(w * I::digits);
-          add(w * I::digits, whole);
-        });
-      } else {
-        std::size_t d = 0;
-        for (; dim - d >= I::digits; d += I::digits) {
-          if ((of.from + d) % line == 0) fetch(d);
-          add(d, whole);
-        }
-        if (d < dim) {
-          if ((of.from + d) % line == 0) fetch(d);
-          add(
-              d, [&](const std::int8_t *at)
-                     __attribute__((always_inline)) { return I::load_first(at, dim - d); });
-        }
-      }
-      unroll<rows>([&](auto r) __attribute__((always_inline)) {
-        unroll<together / 2>([&](auto i) __attribute__((always_inline)) {
-          pairs[r][begin / 2 + i] = I::joined(I::pair_sums(high[r][2 * i], high[r][2 * i + 1]),
-                                              I::pair_sums(low[r][2 * i], low[r][2 * i + 1]));
-        });
       });
-    });
+      unroll<rows>([&](auto r) __attribute__((always_inline)) {
+        add_segment<I>(of, r, j, I::pair_sums(pairs[r][0], pairs[r][1]), scores);
+      });
+    }
+  }
+
+  // Sums over `count` rows of weight times row, for vectors of four columns from `column` on; of the last ones
+  // there are `tail` columns unless all are `whole`. Rows come in runs: run(i) has the rows from 16 i on. Four
+  // rows at a time: weights of missing ones are 0.
+  template <std::size_t rows, std::size_t vectors, bool whole, class RunAt>
+  [[gnu::always_inline]] static void column_sums(const std::int16_t *weights, std::size_t pitch, RunAt run_at,
+                                                 std::size_t count, std::size_t column, std::size_t tail,
+                                                 I::Sums (&sum)[rows][vectors]) {
+    constexpr std::size_t line = 64, at_once = vectors < 4 ? vectors : 4;
+    static_assert(vectors % at_once == 0);
+    I::Sums high[rows][vectors];
     unroll<rows>([&](auto r) __attribute__((always_inline)) {
-      add_segment(of, r, j, I::pair_sums(pairs[r][0], pairs[r][1]), scores);
+      unroll<vectors>([&](auto v) __attribute__((always_inline)) { high[r][v] = sum[r][v] = I::zero(); });
+    });
+    for (std::size_t i = 0; i < count; i += Int8Run::rows) {
+      const auto [run, ahead] = run_at(i / Int8Run::rows);
+      const std::size_t end = count - i < Int8Run::rows ? count - i : Int8Run::rows;
+      const std::int8_t *first = run.first + column;
+      std::uintptr_t next = reinterpret_cast<std::uintptr_t>(ahead.first) + column;
+      const auto ahead_stride = static_cast<std::uintptr_t>(ahead.stride);
+      const auto *weight = reinterpret_cast<const std::int8_t *>(weights + i);
+      std::ptrdiff_t row[4] = {0, run.stride, 2 * run.stride, 3 * run.stride};
+      for (std::size_t j = 0; j < end; j += 4, first += 4 * run.stride, weight += 4) {
+        if (end - j < 4) [[unlikely]] {
+          unroll<3>([&](auto k) __attribute__((always_inline)) {
+            row[k + 1] = j + k + 1 < end ? row[k + 1] : row[k];
+          });
+        }
+        if (column % line == 0) {
+          unroll<4>([&](auto) __attribute__((always_inline)) {
+            fetch_line<Cache::l1>(next);
+            next += ahead_stride;
+          });
+        }
+        I::Bytes columns[vectors / at_once][at_once];
+        unroll<vectors / at_once>([&](auto v) __attribute__((always_inline)) {
+          I::Bytes bytes[4];
+          unroll<4>([&](auto k) __attribute__((always_inline)) {
+            const std::int8_t *const at = first + v * 4 * at_once + row[k];
+            if constexpr (!whole) {
+              bytes[k] = I::load_first(at, tail);
+            } else if constexpr (at_once == 2) {
+              bytes[k] = I::load_eight(at);
+            } else {
+              bytes[k] = I::load_bytes(at);
+            }
+          });
+          I::interleave(bytes, columns[v]);
+        });
+        unroll<rows>([&](auto r) __attribute__((always_inline)) {
+          const I::Bytes of_high = I::load_four(weight + 2 * r * pitch),
+                         of_low = I::load_four(weight + I::digits + 2 * r * pitch);
+          unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+            const I::Bytes bytes = columns[v / at_once][v % at_once];
+            high[r][v] = I::add_fours_by_first(high[r][v], bytes, of_high);
+            sum[r][v] = I::add_fours_by_first(sum[r][v], bytes, of_low);
+          });
+        });
+      }
+    }
+    unroll<rows>([&](auto r) __attribute__((always_inline)) {
+      unroll<vectors>([&](auto v)
+                          __attribute__((always_inline)) { sum[r][v] = I::joined(high[r][v], sum[r][v]); });
     });
   }
-}
 
-// Sums over `count` rows of weight times row, for vectors of four columns from `column` on; of the last ones
-// there are `tail` columns unless all are `whole`. Rows come in runs: run(i) has the rows from 16 i on. Four
-// rows at a time: weights of missing ones are 0.
-template <std::size_t rows, std::size_t vectors, bool whole, class RunAt>
-[[gnu::always_inline]] inline void digit_column_sums(const std::int16_t *weights, std::size_t pitch,
-                                                     RunAt run_at, std::size_t count, std::size_t column,
-                                                     std::size_t tail,
-                                                     IntegerSimd::Sums (&sum)[rows][vectors]) {
-  using I = IntegerSimd;
-  constexpr std::size_t line = 64, at_once = vectors < 4 ? vectors : 4;
-  static_assert(vectors % at_once == 0);
-  I::Sums high[rows][vectors];
-  unroll<rows>([&](auto r) __attribute__((always_inline)) {
-    unroll<vectors>([&](auto v) __attribute__((always_inline)) { high[r][v] = sum[r][v] = I::zero(); });
-  });
-  for (std::size_t i = 0; i < count; i += Int8Run::rows) {
-    const auto [run, ahead] = run_at(i / Int8Run::rows);
-    const std::size_t end = count - i < Int8Run::rows ? count - i : Int8Run::rows;
-    const std::int8_t *first = run.first + column;
-    std::uintptr_t next = reinterpret_cast<std::uintptr_t>(ahead.first) + column;
-    const auto ahead_stride = static_cast<std::uintptr_t>(ahead.stride);
-    const auto *weight = reinterpret_cast<const std::int8_t *>(weights + i);
-    std::ptrdiff_t row[4] = {0, run.stride, 2 * run.stride, 3 * run.stride};
-    for (std::size_t j = 0; j < end; j += 4, first += 4 * run.stride, weight += 4) {
-      if (end - j < 4) [[unlikely]] {
-        unroll<3>([&](auto k)
-                      __attribute__((always_inline)) { row[k + 1] = j + k + 1 < end ? row[k + 1] : row[k]; });
-      }
-      if (column % line == 0) {
-        unroll<4>([&](auto) __attribute__((always_inline)) {
-          fetch_line<Cache::l1>(next);
-          next += ahead_stride;
-        });
-      }
-      I::Bytes columns[vectors / at_once][at_once];
-      unroll<vectors / at_once>([&](auto v) __attribute__((always_inline)) {
-        I::Bytes bytes[4];
-        unroll<4>([&](auto k) __attribute__((always_inline)) {
-          const std::int8_t *const at = first + v * 4 * at_once + row[k];
-          if constexpr (!whole) {
-            bytes[k] = I::load_first(at, tail);
-          } else if constexpr (at_once == 2) {
-            bytes[k] = I::load_eight(at);
-          } else {
-            bytes[k] = I::load_bytes(at);
-          }
-        });
-        I::interleave(bytes, columns[v]);
-      });
+  // Vectors of columns at a time: two accumulators each.
+  template <std::size_t rows>
+  static constexpr std::size_t digit_vectors = rows == 1   ? 8
+                                               : rows <= 3 ? 4
+                                                           : 2;
+
+  // Scores of packed keys: dimension d of the block's keys lies at keys + 64 d.
+  template <std::size_t rows>
+  [[gnu::noinline, gnu::flatten]] static void packed_scores(const ScoreSegment &of, const std::int8_t *keys,
+                                                            float *scores) {
+    constexpr std::size_t block = rapt::attention_block, vectors = digit_vectors<rows>;
+    constexpr auto stride = static_cast<std::ptrdiff_t>(block);
+    const std::int8_t *const first = keys + of.from * block;
+    const auto run_at = [&](std::size_t i) __attribute__((always_inline)) {
+      struct {
+        Int8Run run, ahead;
+      } runs{{first + i * Int8Run::rows * block, stride, block},
+             {first + (i + 2) * Int8Run::rows * block, stride, block}};
+      return runs;
+    };
+    for (std::size_t j = 0; j < block; j += 4 * vectors) {
+      I::Sums sum[rows][vectors];
+      column_sums<rows, vectors, true>(of.queries, of.pitch, run_at, of.dim, j, 0, sum);
       unroll<rows>([&](auto r) __attribute__((always_inline)) {
-        const I::Bytes of_high = I::load_four(weight + 2 * r * pitch),
-                       of_low = I::load_four(weight + I::digits + 2 * r * pitch);
         unroll<vectors>([&](auto v) __attribute__((always_inline)) {
-          const I::Bytes bytes = columns[v / at_once][v % at_once];
-          high[r][v] = I::add_fours_by_first(high[r][v], bytes, of_high);
-          sum[r][v] = I::add_fours_by_first(sum[r][v], bytes, of_low);
+          add_segment<I>(of, r, j + 4 * v, sum[r][v], scores);
         });
       });
     }
   }
-  unroll<rows>([&](auto r) __attribute__((always_inline)) {
-    unroll<vectors>([&](auto v)
-                        __attribute__((always_inline)) { sum[r][v] = I::joined(high[r][v], sum[r][v]); });
-  });
-}
 
-// Vectors of columns at a time: two accumulators each.
-template <std::size_t rows>
-inline constexpr std::size_t digit_vectors = rows == 1   ? 8
-                                             : rows <= 3 ? 4
-                                                         : 2;
-
-// Scores of packed keys: dimension d of the block's keys lies at keys + 64 d.
-template <std::size_t rows>
-requires(rows <= IntegerSimd::score_rows)
-    [[gnu::noinline, gnu::flatten]] void integer_packed_scores(const ScoreSegment &of,
-                                                               const std::int8_t *keys, float *scores) {
-  using I = IntegerSimd;
-  constexpr std::size_t block = rapt::attention_block, vectors = digit_vectors<rows>;
-  constexpr auto stride = static_cast<std::ptrdiff_t>(block);
-  const std::int8_t *const first = keys + of.from * block;
-  const auto run_at = [&](std::size_t i) __attribute__((always_inline)) {
-    struct {
-      Int8Run run, ahead;
-    } runs{{first + i * Int8Run::rows * block, stride, block},
-           {first + (i + 2) * Int8Run::rows * block, stride, block}};
-    return runs;
-  };
-  for (std::size_t j = 0; j < block; j += 4 * vectors) {
+  template <std::size_t rows, std::size_t vectors, bool whole>
+  [[gnu::always_inline]] static void values_of(const ValueSegment &of, const Int8Run *run,
+                                               const Int8Run *last, std::size_t keys, std::size_t column) {
+    using S = simd<float>;
+    const auto run_at = [&](std::size_t i) __attribute__((always_inline)) {
+      struct {
+        const Int8Run &run, &ahead;
+      } runs{run[i], *run_after(run + i, runs_ahead<rows>, last)};
+      return runs;
+    };
     I::Sums sum[rows][vectors];
-    digit_column_sums<rows, vectors, true>(of.queries, of.pitch, run_at, of.dim, j, 0, sum);
+    column_sums<rows, vectors, whole>(of.weights, of.weights_pitch, run_at, keys, column, of.end - column,
+                                      sum);
     unroll<rows>([&](auto r) __attribute__((always_inline)) {
+      const S::batch step(of.steps[r]), rescale(of.rescale[r]);
       unroll<vectors>([&](auto v) __attribute__((always_inline)) {
-        add_segment(of, r, j + 4 * v, sum[r][v], scores);
+        const std::size_t at = column + v * S::width;
+        if (!whole && at >= of.end) return;
+        float *const out = of.values + r * of.pitch + at;
+        S::store(out, S::fma(I::numbers(sum[r][v]), step, S::load(out) * rescale));
       });
     });
   }
-}
 
-template <std::size_t rows, std::size_t vectors, bool whole>
-[[gnu::always_inline]] inline void digit_values_of(const ValueSegment &of, const Int8Run *run,
-                                                   const Int8Run *last, std::size_t keys,
-                                                   std::size_t column) {
-  using I = IntegerSimd;
-  using S = simd<float>;
-  const auto run_at = [&](std::size_t i) __attribute__((always_inline)) {
-    struct {
-      const Int8Run &run, &ahead;
-    } runs{run[i], *run_after(run + i, runs_ahead<rows>, last)};
-    return runs;
-  };
-  I::Sums sum[rows][vectors];
-  digit_column_sums<rows, vectors, whole>(of.weights, of.weights_pitch, run_at, keys, column, of.end - column,
-                                          sum);
-  unroll<rows>([&](auto r) __attribute__((always_inline)) {
-    const S::batch step(of.steps[r]), rescale(of.rescale[r]);
-    unroll<vectors>([&](auto v) __attribute__((always_inline)) {
-      const std::size_t at = column + v * S::width;
-      if (!whole && at >= of.end) return;
-      float *const out = of.values + r * of.pitch + at;
-      S::store(out, S::fma(I::numbers(sum[r][v]), step, S::load(out) * rescale));
-    });
-  });
-}
-
-// The same for all dimensions from `column` on, by so many vectors and then by fewer.
-template <std::size_t rows, std::size_t vectors>
-[[gnu::always_inline]] inline void digit_values_from(const ValueSegment &of, const Int8Run *run,
-                                                     const Int8Run *last, std::size_t keys,
-                                                     std::size_t column) {
-  constexpr std::size_t columns = 4 * vectors;
-  for (; of.end - column >= columns; column += columns) {
-    digit_values_of<rows, vectors, true>(of, run, last, keys, column);
+  // The same for all dimensions from `column` on, by so many vectors and then by fewer.
+  template <std::size_t rows, std::size_t vectors>
+  [[gnu::always_inline]] static void values_from(const ValueSegment &of, const Int8Run *run,
+                                                 const Int8Run *last, std::size_t keys, std::size_t column) {
+    constexpr std::size_t columns = 4 * vectors;
+    for (; of.end - column >= columns; column += columns) {
+      values_of<rows, vectors, true>(of, run, last, keys, column);
+    }
+    if constexpr (vectors > 2) {
+      values_from<rows, vectors / 2>(of, run, last, keys, column);
+    } else if (column < of.end) {
+      values_of<rows, 2, false>(of, run, last, keys, column);
+    }
   }
-  if constexpr (vectors > 2) {
-    digit_values_from<rows, vectors / 2>(of, run, last, keys, column);
-  } else if (column < of.end) {
-    digit_values_of<rows, 2, false>(of, run, last, keys, column);
+  template <std::size_t rows>
+  [[gnu::noinline, gnu::flatten]] static void values(const ValueSegment &of, const Int8Run *run,
+                                                     const Int8Run *last, std::size_t keys) {
+    if (of.from == 0) {
+      for (std::size_t i = 0; i < runs_per_block; ++i) fetch_pages<rows>(run + i, last);
+    }
+    values_from<rows, digit_vectors<rows>>(of, run, last, keys, of.from);
   }
-}
-template <std::size_t rows>
-requires(rows <= IntegerSimd::value_rows)
-    [[gnu::noinline, gnu::flatten]] void integer_values(const ValueSegment &of, const Int8Run *run,
-                                                        const Int8Run *last, std::size_t keys) {
-  if (of.from == 0) {
-    for (std::size_t i = 0; i < runs_per_block; ++i) fetch_pages<rows>(run + i, last);
-  }
-  digit_values_from<rows, digit_vectors<rows>>(of, run, last, keys, of.from);
-}
+};
 
 }  // namespace

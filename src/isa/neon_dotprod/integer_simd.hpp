@@ -12,7 +12,7 @@
 
 namespace {
 
-struct IntegerSimd : NeonIntegers {
+struct DotprodIntegers : NeonIntegers {
   using Bytes = int8x16_t;
 
   // 16 integers are 16 high and then 16 low digits, at addresses that are multiples of their 32 bytes.

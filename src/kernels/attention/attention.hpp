@@ -29,7 +29,8 @@ struct WaysOf<E> {
 };
 
 template <class Ways>
-void attention_of_tasks(const rapt::AttentionCall *call, std::size_t first, std::size_t last, void *workspace) {
+void attention_of_tasks(const rapt::AttentionCall *call, std::size_t first, std::size_t last,
+                        void *workspace) {
   using A = typename Ways::A;
   const bool is_whole = call->stage == rapt::AttentionStage::whole;
   for (std::size_t task = first; task < last; ++task) {

@@ -10,7 +10,7 @@
 
 namespace {
 
-template <class E, class WaysOfE = Bf16Ways<GroupRowProducts, GroupProducts>>
+template <class E, class WaysOfE = Bf16Ways<GroupRowProducts<GroupRows>, GroupProducts>>
 void attention_in_bf16(const rapt::AttentionCall *call, std::size_t first, std::size_t last,
                        void *workspace) {
   attention_of_tasks<WaysOfE>(call, first, last, workspace);

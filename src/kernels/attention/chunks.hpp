@@ -11,12 +11,14 @@ namespace {
 // f(first, end, is_first) for each chunk of the keys [begin, end) in which a row sees a key. `begin` is the first key
 // of a chunk; `first` is that of the first block in which a row sees a key.
 template <class F>
-[[gnu::always_inline]] inline void each_chunk(AttentionTile::Range seen, std::size_t begin, std::size_t end, F f) {
+[[gnu::always_inline]] inline void each_chunk(AttentionTile::Range seen, std::size_t begin, std::size_t end,
+                                              F f) {
   constexpr std::size_t block = rapt::attention_block, chunk = rapt::attention_chunk;
   if (begin < seen.first) begin = seen.first / chunk * chunk;
   if (end > seen.end) end = seen.end;
   for (std::size_t key = begin; key < end; key += chunk) {
-    f(key < seen.first ? seen.first / block * block : key, end - key < chunk ? end : key + chunk, key == begin);
+    f(key < seen.first ? seen.first / block * block : key, end - key < chunk ? end : key + chunk,
+      key == begin);
   }
 }
 

@@ -60,7 +60,9 @@ class FinalFactors {
       return S::select(S::equal(seen, zero), zero, value * factor + zero);
     }
   };
-  [[gnu::always_inline]] Of of_rows(std::size_t r) const { return {S::load(factor_ + r), S::load(seen_ + r)}; }
+  [[gnu::always_inline]] Of of_rows(std::size_t r) const {
+    return {S::load(factor_ + r), S::load(seen_ + r)};
+  }
   [[gnu::always_inline]] Of of_row(std::size_t r) const { return {batch(factor_[r]), batch(seen_[r])}; }
 
  private:
@@ -77,8 +79,7 @@ class FinalFactors {
     }
     for (std::size_t r = 0; r < rows.lanes; r += S::width) {
       const batch cutoff_log2(C::lowest_log2), one(A(1)), none(-infinity);
-      const batch largest = S::load(total.max + r) * S::load(rows.to_log2 + r),
-                  sink = S::load(sink_log2 + r);
+      const batch largest = S::load(total.max + r) * S::load(rows.to_log2 + r), sink = S::load(sink_log2 + r);
       const batch top = S::select(S::less(largest, sink), sink, largest);
       const batch to_weight = Weight<A>()(largest - top, one, cutoff_log2);
       const batch added = Weight<A>()(sink - top, one, cutoff_log2);

@@ -57,12 +57,12 @@ class GroupProducts : public BroadcastProducts<float> {
     guard_.note(flushing);
   }
 
-  [[gnu::always_inline]] void values(const Segment &part, const float *weights, Before, const float *, float *out,
-                                     float *sums) {
+  [[gnu::always_inline]] void values(const Segment &part, const float *weights, Before, const float *,
+                                     float *out, float *sums) {
     add_values(part, weights, nullptr, out, sums);
   }
-  [[gnu::always_inline]] void careful_values(const Segment &part, const float *weights, const float *exclusions,
-                                             float *out, float *sums) {
+  [[gnu::always_inline]] void careful_values(const Segment &part, const float *weights,
+                                             const float *exclusions, float *out, float *sums) {
     add_values(part, weights, exclusions, out, sums);
   }
 

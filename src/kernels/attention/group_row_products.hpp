@@ -10,6 +10,8 @@
 
 namespace {
 
+// Rows: GroupRows, or what a level has in its place.
+template <class Rows>
 class GroupRowProducts : public TransposingProducts<rapt::BF16> {
  public:
   using Base = TransposingProducts<rapt::BF16>;
@@ -44,13 +46,13 @@ class GroupRowProducts : public TransposingProducts<rapt::BF16> {
       return exact_scores(first, keys, scores);
     const typename S::Flushing flushing;
     const auto by_all_rows = [&](std::size_t r, auto count) __attribute__((always_inline)) {
-      group_row_scores<count>(queries_ + r * pitch_, pitch_, run, runs_.last(), keys, o_.qk_dim,
-                              scores + r * block);
+      Rows::template scores<count>(queries_ + r * pitch_, pitch_, run, runs_.last(), keys, o_.qk_dim,
+                                   scores + r * block);
     };
     if (o_.packed_keys) {
       by_rows([&](std::size_t r, auto count) __attribute__((always_inline)) {
-        packed_group_row_scores<count>(queries_ + r * pitch_, pitch_, tile_.k<E>(first), run, runs_.last(),
-                                       keys, o_.qk_dim, scores + r * block);
+        Rows::template packed_scores<count>(queries_ + r * pitch_, pitch_, tile_.k<E>(first), run,
+                                            runs_.last(), keys, o_.qk_dim, scores + r * block);
       });
     } else if (S::registers == 32 && rows_.rows > 4) {  // 16 chains next to a square, transposed once
       by_all_rows(0, std::integral_constant<std::size_t, 8>{});
@@ -69,8 +71,8 @@ class GroupRowProducts : public TransposingProducts<rapt::BF16> {
     }
     const typename S::Flushing flushing;
     by_rows([&](std::size_t r, auto count) __attribute__((always_inline)) {
-      group_row_values<count>(weights + r * block, run, keys, runs_.last(), o_.v_dim, values + r * pitch,
-                              pitch);
+      Rows::template values<count>(weights + r * block, run, keys, runs_.last(), o_.v_dim, values + r * pitch,
+                                   pitch);
     });
     guard_.note(flushing);
   }
@@ -102,13 +104,15 @@ class GroupRowProducts : public TransposingProducts<rapt::BF16> {
     for (std::size_t r = 0; r < rows_.rows; ++r) {
       if (factors[r] == 1) continue;
       float *const row = values + r * pitch;
-      for (std::size_t d = 0; d < o_.v_dim; d += S::width) S::store(row + d, S::load(row + d) * batch(factors[r]));
+      for (std::size_t d = 0; d < o_.v_dim; d += S::width)
+        S::store(row + d, S::load(row + d) * batch(factors[r]));
     }
   }
 
   template <class IsVisible>
   [[gnu::noinline, gnu::cold]] void exact_values(std::size_t first, std::size_t keys, const float *weights,
-                                                 float *values, std::size_t pitch, IsVisible is_visible) const {
+                                                 float *values, std::size_t pitch,
+                                                 IsVisible is_visible) const {
     for (std::size_t r = 0; r < rows_.rows; ++r) {
       for (std::size_t j = 0; j < keys; j += group) {
         const std::size_t count = keys - j < group ? keys - j : group;

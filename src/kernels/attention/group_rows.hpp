@@ -50,97 +50,6 @@ template <class F>
   }
 }
 
-// scores[r][j] = the product of query r and key j. Queries lie at a distance of `pitch`, with zeros to the
-// end of the last group.
-template <std::size_t rows>
-[[gnu::noinline, gnu::flatten]] void group_row_scores(const float *queries, std::size_t pitch,
-                                                      const RowRun<rapt::BF16> *keys,
-                                                      const RowRun<rapt::BF16> *last, std::size_t count,
-                                                      std::size_t dim, float *scores) {
-  using S = simd<float>;
-  using batch = typename S::batch;
-  using E = rapt::BF16;
-  constexpr std::size_t width = S::width, group = rapt::Bf16Contract::group;
-  LinesAhead<E, rows, rows <= 4 ? Cache::l1 : Cache::l2> lines(keys, last);
-  for (std::size_t j = 0; j < count; j += width) {
-    if (j % RowRun<E>::rows == 0) fetch_pages<rows>(keys + j / RowRun<E>::rows, last);
-    KeyRows<E, width> key_rows(keys, j < count ? j : count - 1);
-    batch total[rows];
-    unroll<rows>([&](auto r) __attribute__((always_inline)) { total[r] = batch(0.0f); });
-    for (std::size_t d = 0; d < dim; d += group) {
-      batch even[rows], odd[rows];
-      unroll<rows>([&](auto r) __attribute__((always_inline)) { even[r] = odd[r] = batch(0.0f); });
-      each_square(
-          key_rows, keys, j, count, d, dim, [&](auto square, std::size_t at) __attribute__((always_inline)) {
-            const float *const query = queries + at;
-            S::each_transposed(
-                square, 0, [&](auto i, batch words) __attribute__((always_inline)) {
-                  if constexpr (i * width * 4 % 64 == 0) lines.fetch();
-                  const batch first = S::lower_bf16(words), second = S::upper_bf16(words);
-                  unroll<rows>([&](auto r) __attribute__((always_inline)) {
-                    even[r] = S::fma(batch(query[r * pitch + 2 * i]), first, even[r]);
-                    odd[r] = S::fma(batch(query[r * pitch + 2 * i + 1]), second, odd[r]);
-                  });
-                });
-            key_rows.advance(2 * width);
-          });
-      unroll<rows>([&](auto r) __attribute__((always_inline)) { total[r] = total[r] + (even[r] + odd[r]); });
-    }
-    unroll<rows>([&](auto r) __attribute__((always_inline)) {
-      S::store(scores + r * rapt::attention_block + j, total[r]);
-    });
-  }
-}
-
-// The same for packed keys: dimension d of the keys lies at keys + 64 d.
-template <std::size_t rows>
-[[gnu::noinline, gnu::flatten]] void packed_group_row_scores(
-    const float *queries, std::size_t pitch, const rapt::BF16 *keys, const RowRun<rapt::BF16> *run,
-    const RowRun<rapt::BF16> *last, std::size_t count, std::size_t dim, float *scores) {
-  using S = simd<float>;
-  using batch = typename S::batch;
-  using E = rapt::BF16;
-  constexpr std::size_t block = rapt::attention_block, group = rapt::Bf16Contract::group;
-  constexpr std::size_t together = rows >= 4 ? 1 : 2;
-  LinesAhead<E, rows, rows <= 4 ? Cache::l1 : Cache::l2> lines(run, last);
-  for (std::size_t i = 0; i < runs_per_block; ++i) fetch_pages<rows>(run + i, last);
-  const auto each = [](auto f) __attribute__((always_inline)) {
-    unroll<together>([&](auto g) __attribute__((always_inline)) {
-      unroll<rows>([&](auto r) __attribute__((always_inline)) { f(g, r); });
-    });
-  };
-  for (std::size_t j = 0; j < count; j += together * S::width) {
-    batch total[together][rows];
-    each([&](auto g, auto r) __attribute__((always_inline)) { total[g][r] = batch(0.0f); });
-    for (std::size_t d = 0; d < dim; d += group) {
-      batch chain[2][together][rows];
-      each([&](auto g, auto r)
-               __attribute__((always_inline)) { chain[0][g][r] = chain[1][g][r] = batch(0.0f); });
-      const std::size_t terms = dim - d < group ? dim - d : group;
-      const auto take = [&](std::size_t i, batch(&of)[together][rows]) __attribute__((always_inline)) {
-        batch element[together];
-        unroll<together>([&](auto g) __attribute__((always_inline)) {
-          element[g] = S::load(keys + (d + i) * block + j + g * S::width);
-        });
-        each([&](auto g, auto r) __attribute__((always_inline)) {
-          of[g][r] = S::fma(batch(queries[r * pitch + d + i]), element[g], of[g][r]);
-        });
-      };
-      for (std::size_t i = 0; i < terms; i += 2) {
-        lines.fetch();
-        take(i, chain[0]);
-        if (i + 1 < terms) take(i + 1, chain[1]);
-      }
-      each([&](auto g, auto r) __attribute__((always_inline)) {
-        total[g][r] = total[g][r] + (chain[0][g][r] + chain[1][g][r]);
-      });
-    }
-    each([&](auto g, auto r) __attribute__((always_inline)) {
-      S::store(scores + r * block + j + g * S::width, total[g][r]);
-    });
-  }
-}
-
 // Two vectors of values' dimensions from d on. `whole`: a load of words has them all; else elements are
 // loaded one by one, up to `left`.
 template <bool whole>
@@ -165,87 +74,183 @@ struct ValueStrip {
   }
 };
 
-// values[r][d ...] += the weighted values of a block, for so many strips.
-template <std::size_t rows, std::size_t strips, bool whole>
-[[gnu::always_inline]] inline void group_row_values_of(const float *weights, const RowRun<rapt::BF16> *value,
-                                                       std::size_t keys,
-                                                       LinesAhead<rapt::BF16, rows, Cache::l1> &lines,
-                                                       std::size_t d, std::size_t left, float *values,
-                                                       std::size_t pitch) {
-  using S = simd<float>;
-  using batch = typename S::batch;
-  using E = rapt::BF16;
-  constexpr std::size_t block = rapt::attention_block, group = rapt::Bf16Contract::group;
-  constexpr std::size_t strip = 2 * S::width, size = RowRun<E>::rows;
-  const auto each = [](auto f) __attribute__((always_inline)) {
-    unroll<rows>([&](auto r) __attribute__((always_inline)) {
-      unroll<strips>([&](auto s) __attribute__((always_inline)) { f(r, s); });
-    });
-  };
-  for (std::size_t first = 0; first < keys; first += group) {
-    batch chain[2][rows][strips][2];
-    each([&](auto r, auto s) __attribute__((always_inline)) {
-      chain[0][r][s][0] = chain[0][r][s][1] = chain[1][r][s][0] = chain[1][r][s][1] = batch(0.0f);
-    });
-    const std::size_t group_end = keys - first < group ? keys : first + group;
-    for (std::size_t j = first; j < group_end; j += size, ++value) {
-      if (d == 0) fetch_pages<rows>(value, lines.last());
-      const std::size_t end = group_end - j < size ? group_end : j + size;
-      const E *from = value->first + d;
-      RowsAhead<E, rows> ahead(value, lines, d);
-      const auto take = [&](std::size_t i, batch(&of)[rows][strips][2]) __attribute__((always_inline)) {
-        unroll<strips>([&](auto s) __attribute__((always_inline)) {
-          if constexpr (s * strip * 2 % 64 == 0) ahead.fetch(s * strip * 2);
-          batch v[2];
-          ValueStrip<whole>::load(from + s * strip, left, v);
-          unroll<rows>([&](auto r) __attribute__((always_inline)) {
-            const batch weight(weights[r * block + i]);
-            of[r][s][0] = S::fma(weight, v[0], of[r][s][0]);
-            of[r][s][1] = S::fma(weight, v[1], of[r][s][1]);
-          });
-        });
-        from += value->stride;
-        ahead.next_row();
-      };
-      std::size_t i = j;
-      for (; end - i >= 2; i += 2) {
-        take(i, chain[0]);
-        take(i + 1, chain[1]);
+struct GroupRows {
+  // scores[r][j] = the product of query r and key j. Queries lie at a distance of `pitch`, with zeros to the
+  // end of the last group.
+  template <std::size_t rows>
+  [[gnu::noinline, gnu::flatten]] static void scores(const float *queries, std::size_t pitch,
+                                                     const RowRun<rapt::BF16> *keys,
+                                                     const RowRun<rapt::BF16> *last, std::size_t count,
+                                                     std::size_t dim, float *scores) {
+    using S = simd<float>;
+    using batch = typename S::batch;
+    using E = rapt::BF16;
+    constexpr std::size_t width = S::width, group = rapt::Bf16Contract::group;
+    LinesAhead<E, rows, rows <= 4 ? Cache::l1 : Cache::l2> lines(keys, last);
+    for (std::size_t j = 0; j < count; j += width) {
+      if (j % RowRun<E>::rows == 0) fetch_pages<rows>(keys + j / RowRun<E>::rows, last);
+      KeyRows<E, width> key_rows(keys, j < count ? j : count - 1);
+      batch total[rows];
+      unroll<rows>([&](auto r) __attribute__((always_inline)) { total[r] = batch(0.0f); });
+      for (std::size_t d = 0; d < dim; d += group) {
+        batch even[rows], odd[rows];
+        unroll<rows>([&](auto r) __attribute__((always_inline)) { even[r] = odd[r] = batch(0.0f); });
+        each_square(
+            key_rows, keys, j, count, d,
+            dim, [&](auto square, std::size_t at) __attribute__((always_inline)) {
+              const float *const query = queries + at;
+              S::each_transposed(
+                  square, 0, [&](auto i, batch words) __attribute__((always_inline)) {
+                    if constexpr (i * width * 4 % 64 == 0) lines.fetch();
+                    const batch first = S::lower_bf16(words), second = S::upper_bf16(words);
+                    unroll<rows>([&](auto r) __attribute__((always_inline)) {
+                      even[r] = S::fma(batch(query[r * pitch + 2 * i]), first, even[r]);
+                      odd[r] = S::fma(batch(query[r * pitch + 2 * i + 1]), second, odd[r]);
+                    });
+                  });
+              key_rows.advance(2 * width);
+            });
+        unroll<rows>([&](auto r)
+                         __attribute__((always_inline)) { total[r] = total[r] + (even[r] + odd[r]); });
       }
-      if (i < end) take(i, chain[0]);
+      unroll<rows>([&](auto r) __attribute__((always_inline)) {
+        S::store(scores + r * rapt::attention_block + j, total[r]);
+      });
     }
-    each([&](auto r, auto s) __attribute__((always_inline)) {
-      ValueStrip<whole>::add(chain[0][r][s][0] + chain[1][r][s][0], chain[0][r][s][1] + chain[1][r][s][1],
-                             left, values + r * pitch + d + s * strip);
-    });
   }
-}
 
-template <std::size_t rows, std::size_t strips>
-[[gnu::always_inline]] inline void group_row_values_from(const float *weights,
-                                                         const RowRun<rapt::BF16> *value, std::size_t keys,
-                                                         LinesAhead<rapt::BF16, rows, Cache::l1> &lines,
-                                                         std::size_t d, std::size_t dim, float *values,
-                                                         std::size_t pitch) {
-  constexpr std::size_t strip = 2 * simd<float>::width;
-  for (; dim - d >= strips * strip; d += strips * strip) {
-    group_row_values_of<rows, strips, true>(weights, value, keys, lines, d, 0, values, pitch);
+  // The same for packed keys: dimension d of the keys lies at keys + 64 d.
+  template <std::size_t rows>
+  [[gnu::noinline, gnu::flatten]] static void packed_scores(const float *queries, std::size_t pitch,
+                                                            const rapt::BF16 *keys,
+                                                            const RowRun<rapt::BF16> *run,
+                                                            const RowRun<rapt::BF16> *last, std::size_t count,
+                                                            std::size_t dim, float *scores) {
+    using S = simd<float>;
+    using batch = typename S::batch;
+    using E = rapt::BF16;
+    constexpr std::size_t block = rapt::attention_block, group = rapt::Bf16Contract::group;
+    constexpr std::size_t together = rows >= 4 ? 1 : 2;
+    LinesAhead<E, rows, rows <= 4 ? Cache::l1 : Cache::l2> lines(run, last);
+    for (std::size_t i = 0; i < runs_per_block; ++i) fetch_pages<rows>(run + i, last);
+    const auto each = [](auto f) __attribute__((always_inline)) {
+      unroll<together>([&](auto g) __attribute__((always_inline)) {
+        unroll<rows>([&](auto r) __attribute__((always_inline)) { f(g, r); });
+      });
+    };
+    for (std::size_t j = 0; j < count; j += together * S::width) {
+      batch total[together][rows];
+      each([&](auto g, auto r) __attribute__((always_inline)) { total[g][r] = batch(0.0f); });
+      for (std::size_t d = 0; d < dim; d += group) {
+        batch chain[2][together][rows];
+        each([&](auto g, auto r)
+                 __attribute__((always_inline)) { chain[0][g][r] = chain[1][g][r] = batch(0.0f); });
+        const std::size_t terms = dim - d < group ? dim - d : group;
+        const auto take = [&](std::size_t i, batch(&of)[together][rows]) __attribute__((always_inline)) {
+          batch element[together];
+          unroll<together>([&](auto g) __attribute__((always_inline)) {
+            element[g] = S::load(keys + (d + i) * block + j + g * S::width);
+          });
+          each([&](auto g, auto r) __attribute__((always_inline)) {
+            of[g][r] = S::fma(batch(queries[r * pitch + d + i]), element[g], of[g][r]);
+          });
+        };
+        for (std::size_t i = 0; i < terms; i += 2) {
+          lines.fetch();
+          take(i, chain[0]);
+          if (i + 1 < terms) take(i + 1, chain[1]);
+        }
+        each([&](auto g, auto r) __attribute__((always_inline)) {
+          total[g][r] = total[g][r] + (chain[0][g][r] + chain[1][g][r]);
+        });
+      }
+      each([&](auto g, auto r) __attribute__((always_inline)) {
+        S::store(scores + r * block + j + g * S::width, total[g][r]);
+      });
+    }
   }
-  if constexpr (strips > 1) {
-    group_row_values_from<rows, strips / 2>(weights, value, keys, lines, d, dim, values, pitch);
-  } else if (d < dim) {
-    group_row_values_of<rows, 1, false>(weights, value, keys, lines, d, dim - d, values, pitch);
+
+  // values[r][d ...] += the weighted values of a block, for so many strips.
+  template <std::size_t rows, std::size_t strips, bool whole>
+  [[gnu::always_inline]] static void values_of(const float *weights, const RowRun<rapt::BF16> *value,
+                                               std::size_t keys,
+                                               LinesAhead<rapt::BF16, rows, Cache::l1> &lines, std::size_t d,
+                                               std::size_t left, float *values, std::size_t pitch) {
+    using S = simd<float>;
+    using batch = typename S::batch;
+    using E = rapt::BF16;
+    constexpr std::size_t block = rapt::attention_block, group = rapt::Bf16Contract::group;
+    constexpr std::size_t strip = 2 * S::width, size = RowRun<E>::rows;
+    const auto each = [](auto f) __attribute__((always_inline)) {
+      unroll<rows>([&](auto r) __attribute__((always_inline)) {
+        unroll<strips>([&](auto s) __attribute__((always_inline)) { f(r, s); });
+      });
+    };
+    for (std::size_t first = 0; first < keys; first += group) {
+      batch chain[2][rows][strips][2];
+      each([&](auto r, auto s) __attribute__((always_inline)) {
+        chain[0][r][s][0] = chain[0][r][s][1] = chain[1][r][s][0] = chain[1][r][s][1] = batch(0.0f);
+      });
+      const std::size_t group_end = keys - first < group ? keys : first + group;
+      for (std::size_t j = first; j < group_end; j += size, ++value) {
+        if (d == 0) fetch_pages<rows>(value, lines.last());
+        const std::size_t end = group_end - j < size ? group_end : j + size;
+        const E *from = value->first + d;
+        RowsAhead<E, rows> ahead(value, lines, d);
+        const auto take = [&](std::size_t i, batch(&of)[rows][strips][2]) __attribute__((always_inline)) {
+          unroll<strips>([&](auto s) __attribute__((always_inline)) {
+            if constexpr (s * strip * 2 % 64 == 0) ahead.fetch(s * strip * 2);
+            batch v[2];
+            ValueStrip<whole>::load(from + s * strip, left, v);
+            unroll<rows>([&](auto r) __attribute__((always_inline)) {
+              const batch weight(weights[r * block + i]);
+              of[r][s][0] = S::fma(weight, v[0], of[r][s][0]);
+              of[r][s][1] = S::fma(weight, v[1], of[r][s][1]);
+            });
+          });
+          from += value->stride;
+          ahead.next_row();
+        };
+        std::size_t i = j;
+        for (; end - i >= 2; i += 2) {
+          take(i, chain[0]);
+          take(i + 1, chain[1]);
+        }
+        if (i < end) take(i, chain[0]);
+      }
+      each([&](auto r, auto s) __attribute__((always_inline)) {
+        ValueStrip<whole>::add(chain[0][r][s][0] + chain[1][r][s][0], chain[0][r][s][1] + chain[1][r][s][1],
+                               left, values + r * pitch + d + s * strip);
+      });
+    }
   }
-}
-template <std::size_t rows>
-[[gnu::noinline]] void group_row_values(const float *weights, const RowRun<rapt::BF16> *value,
-                                        std::size_t keys, const RowRun<rapt::BF16> *last, std::size_t dim,
-                                        float *values, std::size_t pitch) {
-  // Four accumulators per row and strip, in registers.
-  constexpr std::size_t registers = simd<float>::registers == 32 ? 16 : 8;
-  constexpr std::size_t strips = rows * 4 >= registers ? 1 : registers / (rows * 4);
-  LinesAhead<rapt::BF16, rows, Cache::l1> lines(value, last);
-  group_row_values_from<rows, strips>(weights, value, keys, lines, 0, dim, values, pitch);
-}
+
+  template <std::size_t rows, std::size_t strips>
+  [[gnu::always_inline]] static void values_from(const float *weights, const RowRun<rapt::BF16> *value,
+                                                 std::size_t keys,
+                                                 LinesAhead<rapt::BF16, rows, Cache::l1> &lines,
+                                                 std::size_t d, std::size_t dim, float *values,
+                                                 std::size_t pitch) {
+    constexpr std::size_t strip = 2 * simd<float>::width;
+    for (; dim - d >= strips * strip; d += strips * strip) {
+      values_of<rows, strips, true>(weights, value, keys, lines, d, 0, values, pitch);
+    }
+    if constexpr (strips > 1) {
+      values_from<rows, strips / 2>(weights, value, keys, lines, d, dim, values, pitch);
+    } else if (d < dim) {
+      values_of<rows, 1, false>(weights, value, keys, lines, d, dim - d, values, pitch);
+    }
+  }
+  template <std::size_t rows>
+  [[gnu::noinline]] static void values(const float *weights, const RowRun<rapt::BF16> *value,
+                                       std::size_t keys, const RowRun<rapt::BF16> *last, std::size_t dim,
+                                       float *values, std::size_t pitch) {
+    // Four accumulators per row and strip, in registers.
+    constexpr std::size_t registers = simd<float>::registers == 32 ? 16 : 8;
+    constexpr std::size_t strips = rows * 4 >= registers ? 1 : registers / (rows * 4);
+    LinesAhead<rapt::BF16, rows, Cache::l1> lines(value, last);
+    values_from<rows, strips>(weights, value, keys, lines, 0, dim, values, pitch);
+  }
+};
 
 }  // namespace

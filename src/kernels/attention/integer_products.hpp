@@ -16,11 +16,13 @@
 
 namespace {
 
+// Rows: IntegerRows, or what a level has in its place.
+template <class Rows>
 class IntegerProducts {
  public:
   using A = float;
   using S = simd<float>;
-  using I = IntegerSimd;
+  using I = typename Rows::I;
   using batch = typename S::batch;
   using Rule = PlainRule<float>;
   static constexpr std::size_t block = rapt::attention_block;
@@ -49,7 +51,7 @@ class IntegerProducts {
         for (std::size_t g = 0; g < k_groups_; ++g) {
           std::int16_t *const to = queries_ + r * pitch_ + g * k_group_;
           steps_[r * k_groups_ + g] =
-              rows_.sign[r] * make_integers(q + g * k_group_, k_group_, rapt::padded_dim(k_group_), to);
+              rows_.sign[r] * make_integers<I>(q + g * k_group_, k_group_, rapt::padded_dim(k_group_), to);
         }
       });
     }
@@ -77,13 +79,13 @@ class IntegerProducts {
                                 left < rapt::Int8Attention::segment ? left : rapt::Int8Attention::segment,
                                 at == 0};
           if (o_.packed_keys) {
-            integer_packed_scores<count>(of, tile_.k<std::int8_t>(first), scores + r * block);
+            Rows::template packed_scores<count>(of, tile_.k<std::int8_t>(first), scores + r * block);
           } else if (of.dim == 128) {
-            integer_scores<count, 128>(of, run, runs_.last(), keys, scores + r * block);
+            Rows::template scores<count, 128>(of, run, runs_.last(), keys, scores + r * block);
           } else if (of.dim == 64) {
-            integer_scores<count, 64>(of, run, runs_.last(), keys, scores + r * block);
+            Rows::template scores<count, 64>(of, run, runs_.last(), keys, scores + r * block);
           } else {
-            integer_scores<count, 0>(of, run, runs_.last(), keys, scores + r * block);
+            Rows::template scores<count, 0>(of, run, runs_.last(), keys, scores + r * block);
           }
         });
       }
@@ -98,7 +100,7 @@ class IntegerProducts {
     load_v_scales(0, first, keys, v_scales);
     for (std::size_t r = 0; r < rows_.rows; ++r) {
       float *const row = weights + r * block;
-      row[step_at] = make_integers(row, v_scales, reinterpret_cast<std::int16_t *>(row));
+      row[step_at] = make_integers<I>(row, v_scales, reinterpret_cast<std::int16_t *>(row));
     }
   }
 
@@ -114,13 +116,13 @@ class IntegerProducts {
         float steps[count];
         for (std::size_t i = 0; i < count; ++i) {
           const float *const row = weights + (r + i) * block;
-          steps[i] = in_place ? row[step_at] : make_integers(row, v_scales, integers[i]);
+          steps[i] = in_place ? row[step_at] : make_integers<I>(row, v_scales, integers[i]);
         }
         const auto *const made =
             in_place ? reinterpret_cast<const std::int16_t *>(weights + r * block) : integers[0];
-        integer_values<count>({made, in_place ? 2 * block : block, steps, rescale + r, from, from + v_group_,
-                               values + r * pitch, pitch},
-                              run, runs_.last(), keys);
+        Rows::template values<count>({made, in_place ? 2 * block : block, steps, rescale + r, from,
+                                      from + v_group_, values + r * pitch, pitch},
+                                     run, runs_.last(), keys);
       });
     }
   }

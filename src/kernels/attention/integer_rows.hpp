@@ -1,6 +1,6 @@
 // The two products of a few rows with a block of int8 keys or values, by sums of 16-bit products in 32 bits.
 //
-// IntegerSimd is a level's:
+// Simd is a level's:
 //
 //   Sums, Wide       lanes of 32 bits, as many as simd<float> has; twice as many lanes of 16 bits
 //   widened(p)       `wide` bytes as 16 bits; widened_first(p, k) of the first k, the others 0 and not read
@@ -39,173 +39,6 @@ struct ScoreSegment {
   bool is_first;
 };
 
-// A score so far, from the sum of a segment for a vector of keys.
-template <class Sums>
-[[gnu::always_inline]] inline void add_segment(const ScoreSegment &of, std::size_t r, std::size_t j, Sums sum,
-                                               float *scores) {
-  using S = simd<float>;
-  using batch = typename S::batch;
-  float *const score = scores + r * rapt::attention_block + j;
-  const batch before = of.is_first ? batch(0.0f) : S::load(score);
-  const batch product = IntegerSimd::numbers(sum) * batch(of.steps[r * of.step_pitch]);
-  S::store(score, S::fma(product, S::load(of.k_scales + j), before));
-}
-
-// Scores of keys as they lie, a vector of keys after the other. Four keys at a time leave registers for a few
-// rows. `fixed` is the segment's length where it is known, or 0.
-template <std::size_t rows, std::size_t fixed>
-[[gnu::noinline, gnu::flatten]] void integer_scores(const ScoreSegment &of, const Int8Run *run,
-                                                    const Int8Run *last, std::size_t count, float *scores) {
-  using I = IntegerSimd;
-  using S = simd<float>;
-  constexpr std::size_t quarter = S::width / 4, line = 64;
-  const std::size_t dim = fixed != 0 ? fixed : of.dim;
-  for (std::size_t j = 0; j < count; j += S::width) {
-    const Int8Run &of_keys = run[j / Int8Run::rows], &ahead = *run_after(&of_keys, runs_ahead<rows>, last);
-    if (j % Int8Run::rows == 0) fetch_pages<rows>(&of_keys, last);
-    // From a row to the one that is fetched, which has the same place in its run.
-    const std::uintptr_t to_next =
-        reinterpret_cast<std::uintptr_t>(ahead.first) - reinterpret_cast<std::uintptr_t>(of_keys.first);
-    const std::int8_t *const first = of_keys.first + of.from;
-    const std::ptrdiff_t stride = of_keys.stride;
-    typename I::Sums folded[rows][quarter];
-    for (std::size_t g = 0; g < quarter; ++g) {
-      const std::int8_t *key[4];
-      const std::size_t in_run = j % Int8Run::rows + g;
-      if (count - j >= S::width) {
-        key[0] = first + stride * static_cast<std::ptrdiff_t>(in_run);
-        unroll<3>([&](auto i) __attribute__((always_inline)) {
-          key[i + 1] = key[i] + stride * static_cast<std::ptrdiff_t>(quarter);
-        });
-      } else {  // the last key stands in for missing ones
-        const std::size_t last_key = (count - 1) % Int8Run::rows;
-        unroll<4>([&](auto i) __attribute__((always_inline)) {
-          const std::size_t row = in_run + i * quarter;
-          key[i] = first + stride * static_cast<std::ptrdiff_t>(row < last_key ? row : last_key);
-        });
-      }
-      typename I::Sums sum[rows][4];
-      unroll<rows>([&](auto r) __attribute__((always_inline)) {
-        unroll<4>([&](auto i) __attribute__((always_inline)) { sum[r][i] = I::zero(); });
-      });
-      const auto fetch = [&](std::size_t d) __attribute__((always_inline)) {
-        unroll<4>([&](auto i) __attribute__((always_inline)) {
-          fetch_line<Cache::l1>(reinterpret_cast<std::uintptr_t>(key[i]) + to_next + d);
-        });
-      };
-      const auto add = [&](std::size_t d, auto widened) __attribute__((always_inline)) {
-        typename I::Wide keys[4];
-        unroll<4>([&](auto i) __attribute__((always_inline)) { keys[i] = widened(key[i] + d); });
-        unroll<rows>([&](auto r) __attribute__((always_inline)) {
-          const auto factors = I::load(of.queries + r * of.pitch + d);
-          unroll<4>([&](auto i) __attribute__((always_inline)) {
-            sum[r][i] = I::add_products(sum[r][i], keys[i], factors);
-          });
-        });
-      };
-      const auto whole = [](const std::int8_t *at) __attribute__((always_inline)) { return I::widened(at); };
-      if constexpr (fixed != 0) {
-        unroll<fixed / I::wide>([&](auto w) __attribute__((always_inline)) {
-          if constexpr (w * I::wide % line == 0) fetch(w * I::wide);
-          add(w * I::wide, whole);
-        });
-      } else {
-        std::size_t d = 0;
-        for (; dim - d >= I::wide; d += I::wide) {
-          if ((of.from + d) % line == 0) fetch(d);
-          add(d, whole);
-        }
-        if (d < dim) {
-          if ((of.from + d) % line == 0) fetch(d);
-          const std::size_t tail = dim - d;
-          add(
-              d, [&](const std::int8_t *at)
-                     __attribute__((always_inline)) { return I::widened_first(at, tail); });
-        }
-      }
-      unroll<rows>([&](auto r) __attribute__((always_inline)) { folded[r][g] = I::fold_quarters(sum[r]); });
-    }
-    unroll<rows>([&](auto r) __attribute__((always_inline)) {
-      add_segment(of, r, j, I::join_quarters(folded[r]), scores);
-    });
-  }
-}
-
-// Sums over `count` rows of weight times row, for some vectors of columns from `column` on; the last vector
-// has `tail` columns unless it is whole. Rows come in runs: run(i) has the rows from 16 i on, and after an
-// odd number of rows weights have a 0.
-template <std::size_t rows, std::size_t vectors, bool whole, class RunAt>
-[[gnu::always_inline]] inline void column_sums(const std::int16_t *weights, std::size_t pitch, RunAt run_at,
-                                               std::size_t count, std::size_t column, std::size_t tail,
-                                               typename IntegerSimd::Sums (&sum)[rows][vectors][2]) {
-  using I = IntegerSimd;
-  constexpr std::size_t line = 64;
-  unroll<rows>([&](auto r) __attribute__((always_inline)) {
-    unroll<vectors>([&](auto v) __attribute__((always_inline)) { sum[r][v][0] = sum[r][v][1] = I::zero(); });
-  });
-  for (std::size_t i = 0; i < count; i += Int8Run::rows) {
-    const auto [run, ahead] = run_at(i / Int8Run::rows);
-    const std::size_t end = count - i < Int8Run::rows ? count - i : Int8Run::rows;
-    const std::int8_t *a = run.first + column;
-    std::uintptr_t next = reinterpret_cast<std::uintptr_t>(ahead.first) + column;
-    const auto ahead_stride = static_cast<std::uintptr_t>(ahead.stride);
-    for (std::size_t j = 0; j < end; j += 2, a += 2 * run.stride, next += 2 * ahead_stride) {
-      const std::int8_t *const b = j + 1 < end ? a + run.stride : a;
-      typename I::Columns columns[vectors];
-      unroll<vectors>([&](auto v) __attribute__((always_inline)) {
-        constexpr std::size_t at = v * I::wide;
-        if constexpr (at % line == 0) {
-          if (column % line == 0) {
-            fetch_line<Cache::l1>(next + at);
-            fetch_line<Cache::l1>(next + ahead_stride + at);
-          }
-        }
-        if constexpr (whole || v + 1 < vectors) {
-          columns[v] = I::columns(I::widened(a + at), I::widened(b + at));
-        } else {
-          columns[v] = I::columns(I::widened_first(a + at, tail), I::widened_first(b + at, tail));
-        }
-      });
-      unroll<rows>([&](auto r) __attribute__((always_inline)) {
-        const auto pair = I::pair(weights + r * pitch + i + j);
-        unroll<vectors>([&](auto v)
-                            __attribute__((always_inline)) { I::add_columns(sum[r][v], columns[v], pair); });
-      });
-    }
-  }
-  unroll<rows>([&](auto r) __attribute__((always_inline)) {
-    unroll<vectors>([&](auto v) __attribute__((always_inline)) { I::in_order(sum[r][v]); });
-  });
-}
-
-// Scores of packed keys: dimension d of the block's keys lies at keys + 64 d.
-template <std::size_t rows>
-[[gnu::noinline, gnu::flatten]] void integer_packed_scores(const ScoreSegment &of, const std::int8_t *keys,
-                                                           float *scores) {
-  using I = IntegerSimd;
-  using S = simd<float>;
-  constexpr std::size_t block = rapt::attention_block, vectors = I::template column_vectors<rows>;
-  constexpr auto stride = static_cast<std::ptrdiff_t>(block);
-  const std::int8_t *const first = keys + of.from * block;
-  const auto run_at = [&](std::size_t i) __attribute__((always_inline)) {
-    struct {
-      Int8Run run, ahead;
-    } runs{{first + i * Int8Run::rows * block, stride, block},
-           {first + (i + 2) * Int8Run::rows * block, stride, block}};
-    return runs;
-  };
-  constexpr std::size_t together = vectors * I::wide < block ? vectors : block / I::wide;
-  for (std::size_t j = 0; j < block; j += together * I::wide) {
-    typename I::Sums sum[rows][together][2];
-    column_sums<rows, together, true>(of.queries, of.pitch, run_at, of.dim, j, 0, sum);
-    unroll<rows>([&](auto r) __attribute__((always_inline)) {
-      unroll<2 * together>([&](auto v) __attribute__((always_inline)) {
-        add_segment(of, r, j + v * S::width, sum[r][v / 2][v % 2], scores);
-      });
-    });
-  }
-}
-
 // The values of a block: weights as integers with a step per row, for the dimensions [from, end) of a scale
 // group.
 struct ValueSegment {
@@ -217,54 +50,225 @@ struct ValueSegment {
   std::size_t pitch;
 };
 
-template <std::size_t rows, std::size_t vectors, bool whole>
-[[gnu::always_inline]] inline void integer_values_of(const ValueSegment &of, const Int8Run *run,
-                                                     const Int8Run *last, std::size_t keys,
-                                                     std::size_t column) {
-  using I = IntegerSimd;
+// A score so far, from the sum of a segment for a vector of keys.
+template <class I>
+[[gnu::always_inline]] inline void add_segment(const ScoreSegment &of, std::size_t r, std::size_t j,
+                                               typename I::Sums sum, float *scores) {
   using S = simd<float>;
-  const auto run_at = [&](std::size_t i) __attribute__((always_inline)) {
-    struct {
-      const Int8Run &run, &ahead;
-    } runs{run[i], *run_after(run + i, runs_ahead<rows>, last)};
-    return runs;
-  };
-  const std::size_t tail = of.end - column - (vectors - 1) * I::wide;
-  typename I::Sums sum[rows][vectors][2];
-  column_sums<rows, vectors, whole>(of.weights, of.weights_pitch, run_at, keys, column, tail, sum);
-  unroll<rows>([&](auto r) __attribute__((always_inline)) {
-    const typename S::batch step(of.steps[r]), rescale(of.rescale[r]);
-    unroll<2 * vectors>([&](auto v) __attribute__((always_inline)) {
-      const std::size_t at = column + v * S::width;
-      if (!whole && at >= of.end) return;
-      float *const out = of.values + r * of.pitch + at;
-      S::store(out, S::fma(I::numbers(sum[r][v / 2][v % 2]), step, S::load(out) * rescale));
-    });
-  });
+  using batch = typename S::batch;
+  float *const score = scores + r * rapt::attention_block + j;
+  const batch before = of.is_first ? batch(0.0f) : S::load(score);
+  const batch product = I::numbers(sum) * batch(of.steps[r * of.step_pitch]);
+  S::store(score, S::fma(product, S::load(of.k_scales + j), before));
 }
 
-// The same for all dimensions from `column` on, by so many vectors and then by fewer.
-template <std::size_t rows, std::size_t vectors>
-[[gnu::always_inline]] inline void integer_values_from(const ValueSegment &of, const Int8Run *run,
-                                                       const Int8Run *last, std::size_t keys,
-                                                       std::size_t column) {
-  constexpr std::size_t columns = vectors * IntegerSimd::wide;
-  for (; of.end - column >= columns; column += columns) {
-    integer_values_of<rows, vectors, true>(of, run, last, keys, column);
+// Simd: the level's.
+template <class Simd>
+struct IntegerRows {
+  using I = Simd;
+
+  // Scores of keys as they lie, a vector of keys after the other. Four keys at a time leave registers for a few
+  // rows. `fixed` is the segment's length where it is known, or 0.
+  template <std::size_t rows, std::size_t fixed>
+  [[gnu::noinline, gnu::flatten]] static void scores(const ScoreSegment &of, const Int8Run *run,
+                                                     const Int8Run *last, std::size_t count, float *scores) {
+    using S = simd<float>;
+    constexpr std::size_t quarter = S::width / 4, line = 64;
+    const std::size_t dim = fixed != 0 ? fixed : of.dim;
+    for (std::size_t j = 0; j < count; j += S::width) {
+      const Int8Run &of_keys = run[j / Int8Run::rows], &ahead = *run_after(&of_keys, runs_ahead<rows>, last);
+      if (j % Int8Run::rows == 0) fetch_pages<rows>(&of_keys, last);
+      // From a row to the one that is fetched, which has the same place in its run.
+      const std::uintptr_t to_next =
+          reinterpret_cast<std::uintptr_t>(ahead.first) - reinterpret_cast<std::uintptr_t>(of_keys.first);
+      const std::int8_t *const first = of_keys.first + of.from;
+      const std::ptrdiff_t stride = of_keys.stride;
+      typename I::Sums folded[rows][quarter];
+      for (std::size_t g = 0; g < quarter; ++g) {
+        const std::int8_t *key[4];
+        const std::size_t in_run = j % Int8Run::rows + g;
+        if (count - j >= S::width) {
+          key[0] = first + stride * static_cast<std::ptrdiff_t>(in_run);
+          unroll<3>([&](auto i) __attribute__((always_inline)) {
+            key[i + 1] = key[i] + stride * static_cast<std::ptrdiff_t>(quarter);
+          });
+        } else {  // the last key stands in for missing ones
+          const std::size_t last_key = (count - 1) % Int8Run::rows;
+          unroll<4>([&](auto i) __attribute__((always_inline)) {
+            const std::size_t row = in_run + i * quarter;
+            key[i] = first + stride * static_cast<std::ptrdiff_t>(row < last_key ? row : last_key);
+          });
+        }
+        typename I::Sums sum[rows][4];
+        unroll<rows>([&](auto r) __attribute__((always_inline)) {
+          unroll<4>([&](auto i) __attribute__((always_inline)) { sum[r][i] = I::zero(); });
+        });
+        const auto fetch = [&](std::size_t d) __attribute__((always_inline)) {
+          unroll<4>([&](auto i) __attribute__((always_inline)) {
+            fetch_line<Cache::l1>(reinterpret_cast<std::uintptr_t>(key[i]) + to_next + d);
+          });
+        };
+        const auto add = [&](std::size_t d, auto widened) __attribute__((always_inline)) {
+          typename I::Wide keys[4];
+          unroll<4>([&](auto i) __attribute__((always_inline)) { keys[i] = widened(key[i] + d); });
+          unroll<rows>([&](auto r) __attribute__((always_inline)) {
+            const auto factors = I::load(of.queries + r * of.pitch + d);
+            unroll<4>([&](auto i) __attribute__((always_inline)) {
+              sum[r][i] = I::add_products(sum[r][i], keys[i], factors);
+            });
+          });
+        };
+        const auto whole = [](const std::int8_t *at) __attribute__((always_inline)) {
+          return I::widened(at);
+        };
+        if constexpr (fixed != 0) {
+          unroll<fixed / I::wide>([&](auto w) __attribute__((always_inline)) {
+            if constexpr (w * I::wide % line == 0) fetch(w * I::wide);
+            add(w * I::wide, whole);
+          });
+        } else {
+          std::size_t d = 0;
+          for (; dim - d >= I::wide; d += I::wide) {
+            if ((of.from + d) % line == 0) fetch(d);
+            add(d, whole);
+          }
+          if (d < dim) {
+            if ((of.from + d) % line == 0) fetch(d);
+            const std::size_t tail = dim - d;
+            add(
+                d, [&](const std::int8_t *at)
+                       __attribute__((always_inline)) { return I::widened_first(at, tail); });
+          }
+        }
+        unroll<rows>([&](auto r) __attribute__((always_inline)) { folded[r][g] = I::fold_quarters(sum[r]); });
+      }
+      unroll<rows>([&](auto r) __attribute__((always_inline)) {
+        add_segment<I>(of, r, j, I::join_quarters(folded[r]), scores);
+      });
+    }
   }
-  if constexpr (vectors > 1) {
-    integer_values_from<rows, vectors / 2>(of, run, last, keys, column);
-  } else if (column < of.end) {
-    integer_values_of<rows, 1, false>(of, run, last, keys, column);
+
+  // Sums over `count` rows of weight times row, for some vectors of columns from `column` on; the last vector
+  // has `tail` columns unless it is whole. Rows come in runs: run(i) has the rows from 16 i on, and after an
+  // odd number of rows weights have a 0.
+  template <std::size_t rows, std::size_t vectors, bool whole, class RunAt>
+  [[gnu::always_inline]] static void column_sums(const std::int16_t *weights, std::size_t pitch, RunAt run_at,
+                                                 std::size_t count, std::size_t column, std::size_t tail,
+                                                 typename I::Sums (&sum)[rows][vectors][2]) {
+    constexpr std::size_t line = 64;
+    unroll<rows>([&](auto r) __attribute__((always_inline)) {
+      unroll<vectors>([&](auto v)
+                          __attribute__((always_inline)) { sum[r][v][0] = sum[r][v][1] = I::zero(); });
+    });
+    for (std::size_t i = 0; i < count; i += Int8Run::rows) {
+      const auto [run, ahead] = run_at(i / Int8Run::rows);
+      const std::size_t end = count - i < Int8Run::rows ? count - i : Int8Run::rows;
+      const std::int8_t *a = run.first + column;
+      std::uintptr_t next = reinterpret_cast<std::uintptr_t>(ahead.first) + column;
+      const auto ahead_stride = static_cast<std::uintptr_t>(ahead.stride);
+      for (std::size_t j = 0; j < end; j += 2, a += 2 * run.stride, next += 2 * ahead_stride) {
+        const std::int8_t *const b = j + 1 < end ? a + run.stride : a;
+        typename I::Columns columns[vectors];
+        unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+          constexpr std::size_t at = v * I::wide;
+          if constexpr (at % line == 0) {
+            if (column % line == 0) {
+              fetch_line<Cache::l1>(next + at);
+              fetch_line<Cache::l1>(next + ahead_stride + at);
+            }
+          }
+          if constexpr (whole || v + 1 < vectors) {
+            columns[v] = I::columns(I::widened(a + at), I::widened(b + at));
+          } else {
+            columns[v] = I::columns(I::widened_first(a + at, tail), I::widened_first(b + at, tail));
+          }
+        });
+        unroll<rows>([&](auto r) __attribute__((always_inline)) {
+          const auto pair = I::pair(weights + r * pitch + i + j);
+          unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+            I::add_columns(sum[r][v], columns[v], pair);
+          });
+        });
+      }
+    }
+    unroll<rows>([&](auto r) __attribute__((always_inline)) {
+      unroll<vectors>([&](auto v) __attribute__((always_inline)) { I::in_order(sum[r][v]); });
+    });
   }
-}
-template <std::size_t rows>
-[[gnu::noinline, gnu::flatten]] void integer_values(const ValueSegment &of, const Int8Run *run,
-                                                    const Int8Run *last, std::size_t keys) {
-  if (of.from == 0) {
-    for (std::size_t i = 0; i < runs_per_block; ++i) fetch_pages<rows>(run + i, last);
+
+  // Scores of packed keys: dimension d of the block's keys lies at keys + 64 d.
+  template <std::size_t rows>
+  [[gnu::noinline, gnu::flatten]] static void packed_scores(const ScoreSegment &of, const std::int8_t *keys,
+                                                            float *scores) {
+    using S = simd<float>;
+    constexpr std::size_t block = rapt::attention_block, vectors = I::template column_vectors<rows>;
+    constexpr auto stride = static_cast<std::ptrdiff_t>(block);
+    const std::int8_t *const first = keys + of.from * block;
+    const auto run_at = [&](std::size_t i) __attribute__((always_inline)) {
+      struct {
+        Int8Run run, ahead;
+      } runs{{first + i * Int8Run::rows * block, stride, block},
+             {first + (i + 2) * Int8Run::rows * block, stride, block}};
+      return runs;
+    };
+    constexpr std::size_t together = vectors * I::wide < block ? vectors : block / I::wide;
+    for (std::size_t j = 0; j < block; j += together * I::wide) {
+      typename I::Sums sum[rows][together][2];
+      column_sums<rows, together, true>(of.queries, of.pitch, run_at, of.dim, j, 0, sum);
+      unroll<rows>([&](auto r) __attribute__((always_inline)) {
+        unroll<2 * together>([&](auto v) __attribute__((always_inline)) {
+          add_segment<I>(of, r, j + v * S::width, sum[r][v / 2][v % 2], scores);
+        });
+      });
+    }
   }
-  integer_values_from<rows, IntegerSimd::column_vectors<rows>>(of, run, last, keys, of.from);
-}
+
+  template <std::size_t rows, std::size_t vectors, bool whole>
+  [[gnu::always_inline]] static void values_of(const ValueSegment &of, const Int8Run *run,
+                                               const Int8Run *last, std::size_t keys, std::size_t column) {
+    using S = simd<float>;
+    const auto run_at = [&](std::size_t i) __attribute__((always_inline)) {
+      struct {
+        const Int8Run &run, &ahead;
+      } runs{run[i], *run_after(run + i, runs_ahead<rows>, last)};
+      return runs;
+    };
+    const std::size_t tail = of.end - column - (vectors - 1) * I::wide;
+    typename I::Sums sum[rows][vectors][2];
+    column_sums<rows, vectors, whole>(of.weights, of.weights_pitch, run_at, keys, column, tail, sum);
+    unroll<rows>([&](auto r) __attribute__((always_inline)) {
+      const typename S::batch step(of.steps[r]), rescale(of.rescale[r]);
+      unroll<2 * vectors>([&](auto v) __attribute__((always_inline)) {
+        const std::size_t at = column + v * S::width;
+        if (!whole && at >= of.end) return;
+        float *const out = of.values + r * of.pitch + at;
+        S::store(out, S::fma(I::numbers(sum[r][v / 2][v % 2]), step, S::load(out) * rescale));
+      });
+    });
+  }
+
+  // The same for all dimensions from `column` on, by so many vectors and then by fewer.
+  template <std::size_t rows, std::size_t vectors>
+  [[gnu::always_inline]] static void values_from(const ValueSegment &of, const Int8Run *run,
+                                                 const Int8Run *last, std::size_t keys, std::size_t column) {
+    constexpr std::size_t columns = vectors * I::wide;
+    for (; of.end - column >= columns; column += columns) {
+      values_of<rows, vectors, true>(of, run, last, keys, column);
+    }
+    if constexpr (vectors > 1) {
+      values_from<rows, vectors / 2>(of, run, last, keys, column);
+    } else if (column < of.end) {
+      values_of<rows, 1, false>(of, run, last, keys, column);
+    }
+  }
+  template <std::size_t rows>
+  [[gnu::noinline, gnu::flatten]] static void values(const ValueSegment &of, const Int8Run *run,
+                                                     const Int8Run *last, std::size_t keys) {
+    if (of.from == 0) {
+      for (std::size_t i = 0; i < runs_per_block; ++i) fetch_pages<rows>(run + i, last);
+    }
+    values_from<rows, I::template column_vectors<rows>>(of, run, last, keys, of.from);
+  }
+};
 
 }  // namespace

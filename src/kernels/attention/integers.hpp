@@ -27,10 +27,9 @@ struct IntegerUnits {
 };
 
 // The integers of a scale group of a query, whose `count` dimensions are padded; returns their step.
-template <class Q>
+template <class I, class Q>
 float make_integers(const Q *q, std::size_t count, std::size_t padded, std::int16_t *to) {
   using S = simd<float>;
-  using I = IntegerSimd;
   typename I::Sums largest = I::zero();
   for (std::size_t d = 0; d < count; d += S::width) {
     largest = I::greater_magnitude(largest, S::load_first(q + d, count - d));
@@ -45,9 +44,9 @@ float make_integers(const Q *q, std::size_t count, std::size_t padded, std::int1
   return units.step;
 }
 // The same of a block's weights times scales. A weight of 0 has the integer 0 whatever its scale is.
-inline float make_integers(const float *weights, const float *scales, std::int16_t *to) {
+template <class I>
+float make_integers(const float *weights, const float *scales, std::int16_t *to) {
   using S = simd<float>;
-  using I = IntegerSimd;
   using batch = typename S::batch;
   constexpr std::size_t vectors = rapt::attention_block / S::width;
   const batch zero(0.0f);

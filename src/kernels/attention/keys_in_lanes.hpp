@@ -125,9 +125,9 @@ class KeysInLanes {
   void take_values(const RowValues<A> &values, const Block &now) {
     if constexpr (!Products::ignores_excluded) {
       if (careful_) {
-        return products_.careful_values(
-            now.first, now.keys, now.scores, now.rescale, values.row(0), values.pitch(),
-            [&](std::size_t r, std::size_t key) { return is_visible(r, key); });
+        return products_.careful_values(now.first, now.keys, now.scores, now.rescale, values.row(0),
+                                        values.pitch(),
+                                        [&](std::size_t r, std::size_t key) { return is_visible(r, key); });
       }
     }
     products_.values(now.first, now.keys, now.scores, now.rescale, values.row(0), values.pitch());

@@ -31,8 +31,8 @@ struct TileTask {
     if (is_whole) {
       const FinalFactors<A> factors(tile, rows, way.sums());
       return rapt::with_element<A>(tile.options().out_type, [&](auto element) {
-        return way.store(factors,
-                         [&](std::size_t r) { return tile.out<typename decltype(element)::type>(rows.of[r]); });
+        return way.store(
+            factors, [&](std::size_t r) { return tile.out<typename decltype(element)::type>(rows.of[r]); });
       });
     }
     for (std::size_t r = 0; r < rows.rows; ++r) {
@@ -40,7 +40,8 @@ struct TileTask {
       partial[0] = way.sums().max[r] + A(0);
       partial[1] = way.sums().sum[r];
     }
-    return way.store(FinalFactors<A>(rows), [&](std::size_t r) { return tile.partial<A>(rows.of[r], chunk) + 2; });
+    return way.store(FinalFactors<A>(rows),
+                     [&](std::size_t r) { return tile.partial<A>(rows.of[r], chunk) + 2; });
   }
 };
 

@@ -285,13 +285,13 @@ template <class A, std::size_t rows, class E>
   // As many accumulators as leave registers for an element and a weight; a few in memory cost less than
   // another pass over the values. With a vector of weights per row, 8 rows leave registers for two.
   constexpr std::size_t vectors = simd<A>::registers == 32 ? (rows <= 2                                 ? 8
-                                                                 : rows <= 4                               ? 4
-                                                                 : rows <= 6 && !MultipliesByLane<simd<A>> ? 4
-                                                                 : rows <= 14                              ? 2
-                                                                              : 1)
-                                                              : (rows <= 1   ? 8
-                                                                 : rows <= 4 ? 4
-                                                                             : 2);
+                                                              : rows <= 4                               ? 4
+                                                              : rows <= 6 && !MultipliesByLane<simd<A>> ? 4
+                                                              : rows <= 14                              ? 2
+                                                                                                        : 1)
+                                                           : (rows <= 1   ? 8
+                                                              : rows <= 4 ? 4
+                                                                          : 2);
   LinesAhead<E, rows, Cache::l1> lines(value, last);
   row_values_from<A, rows, vectors>(weights, value, keys, lines, rescale, 0, dim, values, pitch);
 }

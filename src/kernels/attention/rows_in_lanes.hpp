@@ -142,7 +142,8 @@ class RowsInLanes {
       // Whether keys were multiplied that some of these rows do not see.
       const bool excludes =
           all.first != any.first || all.end != any.end || !segments.cover(r, any.first, any.end);
-      const batch max = scores_.complete(r, first, any, excludes, [&] { return S::load(largest + (r - from)); });
+      const batch max =
+          scores_.complete(r, first, any, excludes, [&] { return S::load(largest + (r - from)); });
       some_excluded_ = some_excluded_ || o_.mask || o_.bias || excludes;
       if (careful_) exclude_all_but(r, any.first, any.end);
       any_rescaled |= rule_.take_max(sums, r, max);  // bitwise, so that every vector is taken in
@@ -165,8 +166,7 @@ class RowsInLanes {
     Before before = !has_values ? Before::dropped : any_rescaled ? Before::rescaled : Before::kept;
     has_values = true;
     // A first segment of all the panel's rows rescales, or drops, the results so far.
-    const bool by_products =
-        Products::rescales && segments.front().from == from && segments.front().to == to;
+    const bool by_products = Products::rescales && segments.front().from == from && segments.front().to == to;
     if (careful_ || !by_products) {
       if (before == Before::dropped) values.clear(from, to);
       if (before == Before::rescaled) values.rescale(seen_.from, seen_.to, rule_.rescale);

@@ -43,8 +43,8 @@ class TileScores {
   // `excludes`: one of these rows does not see all keys that were multiplied. largest() is the largest dot product,
   // which is asked for if these are the scores.
   template <class Largest>
-  [[gnu::always_inline]] batch complete(std::size_t r, std::size_t first, AttentionTile::Range any, bool excludes,
-                                        Largest largest) {
+  [[gnu::always_inline]] batch complete(std::size_t r, std::size_t first, AttentionTile::Range any,
+                                        bool excludes, Largest largest) {
     const bool masked = o_.mask && load_mask(r, first, any.first, any.end);
     if (rows_.made || masked || exclusions) return make(r, first, any.first, any.end, masked);
     if (excludes) return exclude(r, first, any, within_block(rows_.vector_range(r).all, first));

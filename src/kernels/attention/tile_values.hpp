@@ -24,16 +24,19 @@ class TileValues {
 
   // +0 in the rows [from, to).
   void clear(std::size_t from, std::size_t to) const {
-    change(from, to, [](std::size_t) { return batch(A(0)); }, [](batch, batch zero) { return zero; });
+    change(
+        from, to, [](std::size_t) { return batch(A(0)); }, [](batch, batch zero) { return zero; });
   }
   void clear() const { clear(0, rows_.lanes); }
 
   // Times a factor of each row.
   void rescale(std::size_t from, std::size_t to, const A *factors) const {
-    change(from, to, [&](std::size_t r) { return S::load(factors + r); }, times);
+    change(
+        from, to, [&](std::size_t r) { return S::load(factors + r); }, times);
   }
   void multiply(A factor) const {
-    change(0, rows_.lanes, [&](std::size_t) { return batch(factor); }, times);
+    change(
+        0, rows_.lanes, [&](std::size_t) { return batch(factor); }, times);
   }
 
   void fold(const TileValues &next, const FoldFactors<A> &factors) const {

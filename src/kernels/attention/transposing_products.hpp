@@ -85,7 +85,8 @@ class TransposingProducts {
   void take_weights(std::size_t, std::size_t, const A *) const {}
 
   // Rescales the results and adds the weighted values of the next block of the chunk.
-  void values(std::size_t, std::size_t keys, const A *weights, const A *rescale, A *values, std::size_t pitch) {
+  void values(std::size_t, std::size_t keys, const A *weights, const A *rescale, A *values,
+              std::size_t pitch) {
     const RowRun<KV> *const run = runs_.take_block();
     by_groups([&](std::size_t r, auto count) __attribute__((always_inline)) {
       row_values<A, count>(weights + r * block, run, keys, runs_.last(), rescale + r, o_.v_dim,
@@ -94,12 +95,14 @@ class TransposingProducts {
   }
   // The same, where a key with !is_visible(row, key) adds nothing.
   template <class IsVisible>
-  [[gnu::noinline]] void careful_values(std::size_t first, std::size_t keys, const A *weights, const A *rescale,
-                                        A *values, std::size_t pitch, IsVisible is_visible) {
+  [[gnu::noinline]] void careful_values(std::size_t first, std::size_t keys, const A *weights,
+                                        const A *rescale, A *values, std::size_t pitch,
+                                        IsVisible is_visible) {
     runs_.take_block();
     for (std::size_t r = 0; r < rows_.rows; ++r) {
       A *const value = values + r * pitch;
-      for (std::size_t d = 0; d < o_.v_dim; d += S::width) S::store(value + d, S::load(value + d) * batch(rescale[r]));
+      for (std::size_t d = 0; d < o_.v_dim; d += S::width)
+        S::store(value + d, S::load(value + d) * batch(rescale[r]));
       for (std::size_t j = 0; j < keys; ++j) {
         if (is_visible(r, first + j)) add_value(first + j, batch(weights[r * block + j]), value);
       }
@@ -136,8 +139,7 @@ class TransposingProducts {
   // The rows of a group, so that all groups are about as large. Packed keys are not transposed, and a second
   // group costs them little.
   std::size_t rows_of_group() const {
-    const std::size_t most = o_.packed_keys ? 8 : S::rows_per_key,
-                      groups = (rows_.rows + most - 1) / most;
+    const std::size_t most = o_.packed_keys ? 8 : S::rows_per_key, groups = (rows_.rows + most - 1) / most;
     const std::size_t rows = (rows_.rows + groups - 1) / groups;
     for (const std::size_t count : counts) {
       if (rows <= count) return count;

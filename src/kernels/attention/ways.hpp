@@ -27,8 +27,8 @@ struct Ways {
 
   // compute(way) for the way that a tile goes.
   template <class Compute>
-  [[gnu::always_inline]] static void choose(const AttentionTile &tile, const TileRows<A> &rows, void *workspace,
-                                            Compute compute) {
+  [[gnu::always_inline]] static void choose(const AttentionTile &tile, const TileRows<A> &rows,
+                                            void *workspace, Compute compute) {
     if constexpr (most_rows < rapt::attention_tile_rows) {
       if (rows.rows > most_rows) {
         RowsInLanes<RowProducts> way(tile, rows, static_cast<A *>(workspace));

@@ -1,17 +1,17 @@
 // The shared body of attention over int8 keys and values.
 #pragma once
 
+#include <cstdint>
+
 #include "kernels/attention/attention.hpp"
 #include "kernels/attention/integer_products.hpp"
+#include "kernels/attention/ways.hpp"
+#include "kernels/part.hpp"
 
 namespace {
 
-template <>
-struct WaysOf<std::int8_t> {
-  using type = Int8Ways<IntegerProducts>;
-};
+// Rows: how a level multiplies.
+template <class Rows>
+inline constexpr auto attention_of_int8 = attention<std::int8_t, Int8Ways<IntegerProducts<Rows>>>;
 
 }  // namespace
-
-#define RAPT_FAMILY_attention(kernel) kernel
-#include "kernels/part.hpp"

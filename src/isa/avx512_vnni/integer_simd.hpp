@@ -1,0 +1,14 @@
+// AVX512-VNNI: products of 16 bits are multiplied and added up in one instruction.
+#pragma once
+
+#include <immintrin.h>
+
+#include "isa/avx512/integer_simd.hpp"
+
+namespace {
+
+struct VnniIntegers : Avx512Integers {
+  static Sums add_products(Sums s, Wide a, Wide b) { return _mm512_dpwssd_epi32(s, a, b); }
+};
+
+}  // namespace

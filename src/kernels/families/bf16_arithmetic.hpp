@@ -1,0 +1,16 @@
+// The shared body of attention in bf16 arithmetic.
+#pragma once
+
+#include "kernels/attention/attention_in_bf16.hpp"
+
+#define RAPT_FAMILY_attention_in_bf16(kernel) kernel
+#include "kernels/part.hpp"
+
+namespace {
+
+// Rows: how a level multiplies few rows.
+template <class Rows>
+inline constexpr auto attention_of_bf16 =
+    attention_in_bf16<rapt::BF16, Bf16Ways<GroupRowProducts<Rows>, GroupProducts>>;
+
+}  // namespace
