@@ -1,6 +1,6 @@
 // softmax: shape, options and size of the output choose a way; the bits do not depend on it.
 //
-//   a vector's columns or less        groups of rows, each in a register or in half of one
+//   a vector's columns or less        row by row in a register, or groups of rows, each in a register or in half of one
 //   up to 256 columns                 groups of rows by way of a buffer
 //   up to 131072 columns              row by row
 //   more                              maximum and sum in one pass, then the probabilities: x is read twice
@@ -25,55 +25,97 @@
 #pragma once
 
 #include <cstddef>
+#include <type_traits>
 
 #include "kernels/softmax/by_groups.hpp"
 #include "kernels/softmax/by_rows.hpp"
 #include "kernels/softmax/by_window.hpp"
+#include "kernels/softmax/in_a_register.hpp"
 #include "kernels/softmax/in_registers.hpp"
 #include "kernels/softmax/past_caches.hpp"
 #include "kernels/vector/simd.hpp"
 
 namespace {
 
+enum class SoftmaxWay {
+  in_a_register,
+  in_registers,
+  by_groups,
+  by_rows,
+  by_window,
+  past_caches,
+  past_caches_by_window
+};
+
+// The only place that chooses. Sinks are left to ways that take one row after the other.
+template <class E, class A>
+SoftmaxWay softmax_way(const SoftmaxCall<A> &call, const E *x, const E *y) {
+  const ScorePlan<A> &plan = call.plan;
+  const rapt::SoftmaxRows &rows = plan.rows;
+  const bool has_sinks = rows.options.sinks != nullptr;
+  // In place, scores with a bias would replace the elements of rows that turn out to need a maximum.
+  const bool is_biased = plan.biased() && x != y;
+  const bool tries_window = WindowExp<A>::serves(call.k) && (plan.plain() || plan.masked_only() || is_biased);
+  // Groups expect a bias to exclude elements, which row by row is found out: 1.2 times as fast at 256
+  // columns.
+  const bool is_wide_with_bias = output_is_scratch<E> && tries_window && is_biased && !rows.options.mask &&
+                                 rows.cols >= 2 * rapt::sum_block;
+  if (rows.cols <= simd<A>::width && !has_sinks) {
+    if (rows.rows >= 4) return SoftmaxWay::in_registers;
+    if (std::is_same_v<E, A> && plan.simple() && tries_window) return SoftmaxWay::in_a_register;
+  }
+  if (rows.cols <= longest_group_row && rows.rows >= 4 && !has_sinks && !is_wide_with_bias) {
+    return SoftmaxWay::by_groups;
+  }
+  if (plan.plain() && goes_past_caches(x, y, rows.rows * rows.cols)) {
+    return tries_window && !has_sinks ? SoftmaxWay::past_caches_by_window : SoftmaxWay::past_caches;
+  }
+  return output_is_scratch<E> && tries_window ? SoftmaxWay::by_window : SoftmaxWay::by_rows;
+}
+
+template <class E, class A>
+void softmax_in_registers(const SoftmaxCall<A> &call, const E *x, E *y) {
+  using S = simd<A>;
+  const bool simple = call.plan.simple();
+  if constexpr (JoinsHalves<S>) {
+    if (call.plan.rows.cols <= S::width / 2) {
+      return simple ? softmax_in_registers<true, 2>(call, x, y) : softmax_in_registers<false, 2>(call, x, y);
+    }
+  }
+  simple ? softmax_in_registers<true, 1>(call, x, y) : softmax_in_registers<false, 1>(call, x, y);
+}
+
+template <class E, class A>
+void softmax_by_window(const SoftmaxCall<A> &call, const E *x, E *y) {
+  if constexpr (output_is_scratch<E>) {
+    if (call.plan.plain()) return softmax_by_window<PlainWindow>(call, x, y);
+    if (call.plan.masked_only()) return softmax_by_window<MaskedWindow>(call, x, y);
+    softmax_by_window<BiasedWindow>(call, x, y);
+  }
+}
+
 template <class E>
 void softmax(const E *x, E *y, const rapt::SoftmaxRows *rows) {
   using A = rapt::Arithmetic<E>;
-  using S = simd<A>;
   const SoftmaxCall<A> call(*rows);
-  const bool simple = call.plan.simple();
-  const bool is_plain = call.plan.plain();
-  const bool is_masked = call.plan.masked_only();
-  // In place, scores with a bias would replace the elements of rows that turn out to need a maximum.
-  const bool is_biased = call.plan.biased() && x != y;
-  const bool without_max = WindowExp<A>::serves(call.k) && (is_plain || is_masked || is_biased);
-  // Groups expect a bias to exclude elements, which row by row is found out: 1.2 times as fast at 256
-  // columns.
-  const bool alone = output_is_scratch<E> && without_max && is_biased && !rows->options.mask &&
-                     rows->cols >= 2 * rapt::sum_block;
-  if (rows->cols > longest_group_row || rows->rows < 4 || rows->options.sinks || alone) {
-    if (is_plain && goes_past_caches(x, y, rows->rows * rows->cols)) {
-      without_max && !rows->options.sinks ? softmax_past_caches_by_window(call, x, y)
-                                          : softmax_past_caches(call, x, y, 0, rows->rows);
-      S::end_streaming();
-    } else if (output_is_scratch<E> && without_max) {
-      if constexpr (output_is_scratch<E>) {
-        is_plain    ? softmax_by_window<PlainWindow>(call, x, y)
-        : is_masked ? softmax_by_window<MaskedWindow>(call, x, y)
-                    : softmax_by_window<BiasedWindow>(call, x, y);
-      }
-    } else {
-      softmax_by_rows(call, x, y, 0, rows->rows);
-    }
-  } else if (rows->cols > S::width) {
-    simple ? softmax_by_groups<true>(call, x, y) : softmax_by_groups<false>(call, x, y);
-  } else {
-    if constexpr (JoinsHalves<S>) {
-      if (rows->cols <= S::width / 2) {
-        return simple ? softmax_in_registers<true, 2>(call, x, y)
-                      : softmax_in_registers<false, 2>(call, x, y);
-      }
-    }
-    simple ? softmax_in_registers<true, 1>(call, x, y) : softmax_in_registers<false, 1>(call, x, y);
+  switch (softmax_way(call, x, y)) {
+    case SoftmaxWay::in_a_register:
+      if constexpr (std::is_same_v<E, A>) softmax_in_a_register(call, x, y);
+      return;
+    case SoftmaxWay::in_registers:
+      return softmax_in_registers(call, x, y);
+    case SoftmaxWay::by_groups:
+      return call.plan.simple() ? softmax_by_groups<true>(call, x, y) : softmax_by_groups<false>(call, x, y);
+    case SoftmaxWay::by_rows:
+      return softmax_by_rows(call, x, y, 0, rows->rows);
+    case SoftmaxWay::by_window:
+      return softmax_by_window(call, x, y);
+    case SoftmaxWay::past_caches:
+      softmax_past_caches(call, x, y, 0, rows->rows);
+      return simd<A>::end_streaming();
+    case SoftmaxWay::past_caches_by_window:
+      softmax_past_caches_by_window(call, x, y);
+      return simd<A>::end_streaming();
   }
 }
 

@@ -1,0 +1,40 @@
+// softmax of single rows that fit a register: they wait for their own sums.
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+
+#include "kernels/softmax/by_rows.hpp"
+#include "kernels/softmax/quotient.hpp"
+#include "kernels/softmax/softmax_call.hpp"
+#include "kernels/softmax/window.hpp"
+
+namespace {
+
+// Scores are the elements, and every row sees all columns.
+template <class A>
+[[gnu::noinline, gnu::flatten]] void softmax_in_a_register(const SoftmaxCall<A> &call, const A *x, A *y) {
+  using S = simd<A>;
+  using D = simd<double>;
+  const rapt::SoftmaxRows &rows = call.plan.rows;
+  WindowExp<A> window(call.k);
+  for (std::size_t r = 0; r < rows.rows; ++r, x += rows.x_stride, y += rows.y_stride) {
+    typename S::batch v[1] = {S::load_first(x, rows.cols)};
+    window.forget();
+    if (!window(v)) [[unlikely]] {
+      softmax_by_rows(call, x, y, r, r + 1);
+      continue;
+    }
+    const typename S::batch e = S::keep_first(v[0], rows.cols);
+    double sum;
+    if constexpr (std::is_same_v<A, double>) {
+      sum = D::fold(e);
+    } else {
+      sum = D::fold(S::template widened<0>(e) + S::template widened<1>(e));
+    }
+    const Reciprocal<A> reciprocal(sum);
+    S::store_first(y, PlainQuotient<A>(reciprocal.high, reciprocal.low)(e), rows.cols);
+  }
+}
+
+}  // namespace
