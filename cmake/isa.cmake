@@ -4,7 +4,7 @@
 #   name | processor | the level that it builds on | registers | flags beyond the processor's own and that level's
 #
 # A level has the flags of the level that it builds on, and the kernels that it lacks itself. It needs every CPU feature of
-# src/dispatch/features.def whose macro its flags define, and a test compares these with the README's table of levels. The
+# src/dispatch/features.def whose macro its flags define, and a test compares these with the table of src/manual/levels.md. The
 # benchmark measures its limits with the registers of bench/limits/registers/<registers>.hpp. Its kernels are the files of
 # src/isa/<name>/.
 set(RAPT_ISA_ROWS

@@ -14,7 +14,7 @@ except ModuleNotFoundError as error:
 
 source, compiler = Path(sys.argv[1]), sys.argv[2]
 include = source / "include"
-example = re.search(r"```python\n(.*?)```", (source / "src/reference/other_languages.md").read_text(), re.S)[1]
+example = re.search(r"```python\n(.*?)```", (source / "src/manual/other_languages.md").read_text(), re.S)[1]
 installed = "/usr/local/include/rapt/rapt.h"
 assert installed in example and '"cc"' in example
 names = {}

@@ -1,9 +1,9 @@
-# cmake -DREADME=… -DLEVELS=… -P published_levels.cmake
+# cmake -DPAGE=… -DLEVELS=… -P published_levels.cmake
 #
-# Compares the README's table of levels with rapt_levels.def, which the flags of cmake/isa.cmake make: a level that needs another
+# Compares the table of src/manual/levels.md with rapt_levels.def, which the flags of cmake/isa.cmake make: a level that needs another
 # CPU feature than the table says, or takes its kernels from another level, is wrong. Flags cannot tell: a level with one too
 # many leaves CPUs to a lower level, with the right bits.
-file(STRINGS "${README}" rows REGEX "^\\| `[a-z0-9_]+` \\| (`[a-z0-9_]+` )?\\| [a-z0-9_ ]*\\| ")
+file(STRINGS "${PAGE}" rows REGEX "^\\| `[a-z0-9_]+` \\| (`[a-z0-9_]+` )?\\| [a-z0-9_ ]*\\| ")
 foreach(row IN LISTS rows)
   string(REGEX MATCH "^\\| `([a-z0-9_]+)` \\| (`([a-z0-9_]+)` )?\\| ([a-z0-9_ ]*)\\|" row "${row}")
   set(name ${CMAKE_MATCH_1})
@@ -26,15 +26,15 @@ foreach(row IN LISTS rows)
   string(REPLACE "::" "" features "${features}")
   list(SORT features)
   if(NOT DEFINED base_${name})
-    message(FATAL_ERROR "README.md's table of levels lacks ${name}")
+    message(FATAL_ERROR "src/manual/levels.md lacks ${name}")
   endif()
   if(NOT features STREQUAL "${features_${name}}")
-    message(FATAL_ERROR "${name} needs\n  ${features}\nand README.md says\n  ${features_${name}}")
+    message(FATAL_ERROR "${name} needs\n  ${features}\nand levels.md says\n  ${features_${name}}")
   endif()
   # A level with every kernel may be compiled without the level that it builds on.
   if(NOT base STREQUAL base_${name} AND rows MATCHES "LEVEL\\(${base_${name}},")
-    message(FATAL_ERROR "${name} builds on ${base}, and README.md says on ${base_${name}}")
+    message(FATAL_ERROR "${name} builds on ${base}, and levels.md says on ${base_${name}}")
   endif()
 endforeach()
 list(LENGTH rows count)
-message(STATUS "${count} levels need what README.md says")
+message(STATUS "${count} levels need what levels.md says")

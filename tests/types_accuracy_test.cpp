@@ -1,5 +1,5 @@
 // How far attention is from exact attention over the same numbers, by how keys and values are stored and
-// computed: the table of src/reference/accuracy.md. The numbers are bf16's, so that only int8 rounds them
+// computed: the table of src/manual/accuracy.md. The numbers are bf16's, so that only int8 rounds them
 // when they are stored.
 #include <doctest/doctest.h>
 

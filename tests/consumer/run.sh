@@ -140,7 +140,8 @@ test_installed() {
   if command -v pkg-config >/dev/null; then
     export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
     local line
-    line=$(grep -m 1 "^cc app.c .*$1 rapt)" "$source_dir/README.md") || fail "README has no command line with $1"
+    line=$(grep -h -m 1 "^cc app.c .*$1 rapt)" "$source_dir/README.md" "$source_dir/src/manual/building.md") ||
+      fail "README.md and building.md have no command line with $1"
     mkdir -p "$work_dir/$kind-pkg_config"
     cp "$consumer_dir/program/main.c" "$work_dir/$kind-pkg_config/app.c"
     (

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the commands of README.md's `sh` blocks, line by line, in a copy of the checkout. Every line is run, or named here with
-# the reason why not; a line that is neither fails, and so does a name here that README.md has no more.
+# Runs the commands of the `sh` blocks of README.md and the manual, line by line, in a copy of the checkout. Every line is run, or named here with
+# the reason why not; a line that is neither fails, and so does a name here that they have no more.
 #
 # readme_commands.sh [--full] SOURCE_DIR WORK_DIR VALIDATE_DIR: the library is the scalar level alone, which is installed in
 # WORK_DIR instead of /usr/local. VALIDATE_DIR holds a rapt-validate of all levels. --full: what takes minutes, with all levels.
@@ -11,7 +11,7 @@ if [[ $1 == --full ]]; then
   shift
 fi
 source_dir=$1 work=$2 validate_dir=$3
-readme=$source_dir/README.md checkout=$work/checkout prefix=$work/usr/local
+checkout=$work/checkout prefix=$work/usr/local
 
 # What a command needs of this machine: `run`, `minutes` (run by --full), or a reason to leave it out.
 wheel="tests/python/run.sh does the same, and tests the result"
@@ -30,7 +30,8 @@ declare -A how=(
   ['./tests/see_why']=minutes
   ['./bench/run --peers']="as ./bench/run"
   ["./bench/run --peers --filter '^exp_f32/.*/L1\$'"]=bench
-  ['./bench/run --quick']="CI runs it after the tests"
+  ["./bench/run --filter '^attention.*/llama-3-8b'"]="as ./bench/run"
+  ['cc -ffp-contract=off program.c']="any program"
   ['./bench/compare old.json new.json']=compare
   ['rapt-validate']=minutes
   ['rapt-validate --quick']=run
@@ -51,7 +52,7 @@ export PATH=$prefix/bin:$validate_dir:$PATH PKG_CONFIG_PATH=$prefix/lib/pkgconfi
 small=
 if ! $full; then small=" -DRAPT_LEVELS=scalar -DRAPT_BUILD_VALIDATE=OFF"; fi
 
-# execute COMMAND: as the README has it, except for the place of the installation and the levels.
+# execute COMMAND: as the page has it, except for the place of the installation and the levels.
 execute() {
   local command=${1//\/usr\/local/$prefix}
   command=${command/--preset release/--preset release -DCMAKE_INSTALL_LIBDIR=lib$small}
@@ -68,7 +69,7 @@ while IFS= read -r line; do
   seen[$command]=1
   if [[ $action =~ ^(minutes|bench|compare)$ ]] && ! $full; then continue; fi
   case $action in
-    '') fail "README.md has a command that no test runs: $command" ;;
+    '') fail "README.md or the manual has a command that no test runs: $command" ;;
     run | minutes) execute "$command" ;;
     packages) # each is one of this system
       if command -v dpkg-query >/dev/null; then
@@ -94,8 +95,8 @@ while IFS= read -r line; do
     *) continue ;;
   esac
   ran=$((ran + 1))
-done < <(awk '/^```sh$/ { inside = 1; next } /^```$/ { inside = 0 } inside' "$readme")
+done < <(awk '/^```sh$/ { inside = 1; next } /^```$/ { inside = 0 } inside' "$source_dir"/README.md "$source_dir"/bench/README.md "$source_dir"/src/manual/*.md)
 for command in "${!how[@]}"; do
-  if [[ -z ${seen[$command]-} ]]; then fail "README.md no longer has: $command"; fi
+  if [[ -z ${seen[$command]-} ]]; then fail "README.md and the manual no longer have: $command"; fi
 done
-echo "README.md: $ran of ${#how[@]} commands ran"
+echo "README.md and the manual: $ran of ${#how[@]} commands ran"
