@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Names the functions of the levels that a run of a program never enters, and counts the blocks that it never runs.
 
-coverage.py [--blocks FILE] [--except FILE] LEVEL_OBJECT... -- PROGRAM [ARGUMENT...]
+coverage.py [--blocks FILE] [--except FILE] [--count REGEX] LEVEL_OBJECT... -- PROGRAM [ARGUMENT...]
 
 A breakpoint is planted at every function, or with --blocks at every basic block, of the levels' code in the program. Each
 is taken away when the program meets it, so that the program runs at its usual speed. Those that are left were never met.
 Nothing is built for it: it judges the code that users run. It needs an x86-64 Linux that lets it trace the program (else
 the exit status is 77), and levels that the linker has closed: their objects rapt_<level>.o tell which code is whose.
+
+--count names the functions that match, such as the ways of attention, and how often each is entered. With the one case of
+rapt-validate --case it says which way that call goes.
 
 FILE of --blocks takes the blocks that never ran, each as "LEVEL ADDRESS FUNCTION + OFFSET".
 FILE of --except has a line for functions that a level need not enter: "COUNT NAME: why", with the name up to its last
@@ -28,7 +31,8 @@ import sys
 BREAKPOINT = b"\xcc"
 NOT_TRACED = 77
 RIP = 16 * 8  # in struct user
-TRACE_ME, PEEK_USER, POKE_USER, CONTINUE = 0, 3, 6, 7
+TRACE_ME, PEEK_USER, POKE_USER, CONTINUE, STEP = 0, 3, 6, 7, 9
+MOST_COUNTED = 1000
 JUMP = re.compile(r"\s*([0-9a-f]+):\s+(j\w+)\s+(?:\*|([0-9a-f]+) )?")
 ptrace = ctypes.CDLL(None, use_errno=True).ptrace
 ptrace.argtypes = [ctypes.c_long] * 4
@@ -80,8 +84,8 @@ def base_address(process, program):
     sys.exit(f"{program} is not in memory")
 
 
-def run(command, addresses):
-    """Runs the command; returns the addresses that it did not meet."""
+def run(command, addresses, counts):
+    """Runs the command; returns the addresses that it did not meet. counts: of addresses that are met again, up to a limit."""
     process = os.fork()
     if process == 0:
         if ptrace(TRACE_ME, 0, 0, 0) != 0:
@@ -112,12 +116,21 @@ def run(command, addresses):
             passed = os.WSTOPSIG(status)
             at = ptrace(PEEK_USER, process, RIP, 0) - 1
             if passed == signal.SIGTRAP and at in left:
-                write(at, left.pop(at))
+                again = counts.get(at - base, MOST_COUNTED) + 1
+                write(at, left[at])
                 ptrace(POKE_USER, process, RIP, at)
                 passed = 0
+                if again < MOST_COUNTED:
+                    ptrace(STEP, process, 0, 0)
+                    _, status = os.waitpid(process, 0)
+                    write(at, BREAKPOINT)
+                else:
+                    del left[at]
+                if at - base in counts:
+                    counts[at - base] = again
     if status != 0:
         sys.exit(f"{' '.join(command)} has failed: status {status:#x}")
-    return {address - base for address in left}
+    return {address - base for address in left if not counts.get(address - base)}
 
 
 def names_of(functions):
@@ -155,6 +168,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--blocks", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--except", dest="exceptions", type=pathlib.Path, metavar="FILE")
+    parser.add_argument("--count", metavar="REGEX")
     parser.add_argument("--objdump", default="objdump")
     parser.add_argument("objects", nargs="+", type=pathlib.Path, metavar="LEVEL_OBJECT")
     options = parser.parse_args(sys.argv[1:at])
@@ -167,7 +181,15 @@ def main():
             levels[level] = place_in(program, functions_of(options.objdump, path))
     points = {level: blocks_of(options.objdump, command[0], functions) if options.blocks else {f[0] for f in functions}
               for level, functions in levels.items()}
-    left = run(command, set().union(*points.values()))
+    counts, counted = {}, []
+    for level, functions in levels.items():
+        for (address, *_), name in zip(functions, names_of(functions)):
+            if options.count and re.search(options.count, name):
+                counted.append((level, name.partition("(")[0], address))
+                counts[address] = 0
+    left = run(command, set().union(*points.values()), counts)
+    for level, name, address in counted:
+        print(f"{level}: {counts[address]}{' or more' if counts[address] == MOST_COUNTED else ''} times {name}")
 
     wrong, exceptions, blocks = 0, read_exceptions(options.exceptions), []
     for level, functions in levels.items():
