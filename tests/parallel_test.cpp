@@ -125,12 +125,16 @@ TEST_CASE("parts of std_threads and OpenMP run at once") {
 #endif
 }
 
-// How many parts of run_parts take tasks, each of which waits a little for the others.
-std::size_t parts_at_work(std::size_t tasks, std::size_t runs, std::size_t threads) {
+// The most parts of run_parts that work at one time. Each part waits until as many as `expected` work.
+std::size_t parts_at_work(std::size_t tasks, std::size_t runs, std::size_t threads, std::size_t expected) {
   std::atomic<std::size_t> working{0}, most{0};
   const auto run = [&](std::size_t, std::size_t, void *) {
-    most = std::max<std::size_t>(most, ++working);
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    const std::size_t now = ++working;
+    for (std::size_t seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
+    }
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (most < expected && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // time for one part too many to come
     --working;
     return RAPT_OK;
   };
@@ -139,9 +143,10 @@ std::size_t parts_at_work(std::size_t tasks, std::size_t runs, std::size_t threa
 }
 
 TEST_CASE("as many parts work as there are threads, tasks and runs") {
-  CHECK(parts_at_work(8, 8, 1) == 1);
-  CHECK(parts_at_work(8, 8, 3) > 1);
-  CHECK(parts_at_work(1, 8, 3) == 1);
+  CHECK(parts_at_work(8, 8, 1, 1) == 1);
+  CHECK(parts_at_work(8, 8, 3, 3) == 3);
+  CHECK(parts_at_work(1, 8, 3, 1) == 1);
+  CHECK(parts_at_work(8, 2, 3, 2) == 2);
 }
 
 // For every number of tasks, runs and threads: tasks need not be a multiple of runs.
