@@ -30,8 +30,10 @@ assert not missing, missing
 structs = ("rapt_softmax_options", "rapt_attention_options", "rapt_attention_gradients")
 program = "#include <rapt/rapt.h>\n#include <stddef.h>\n"
 for struct in structs:
-    program += f"_Static_assert(sizeof({struct}) == {ffi.sizeof(struct)}, \"{struct}\");\n"
+    program += f'_Static_assert(sizeof({struct}) == {ffi.sizeof(struct)}, "{struct}");\n'
     for field, _ in ffi.typeof(struct).fields:
-        program += f"_Static_assert(offsetof({struct}, {field}) == {ffi.offsetof(struct, field)}, \"{field}\");\n"
-subprocess.run([compiler, "-std=c11", "-fsyntax-only", "-I", include, "-x", "c", "-"], input=program, text=True, check=True)
+        program += f'_Static_assert(offsetof({struct}, {field}) == {ffi.offsetof(struct, field)}, "{field}");\n'
+subprocess.run(
+    [compiler, "-std=c11", "-fsyntax-only", "-I", include, "-x", "c", "-"], input=program, text=True, check=True
+)
 print(f"cffi reads {len(functions)} functions and {len(structs)} structs")

@@ -20,8 +20,12 @@ from disassembly import functions  # noqa: E402
 
 # level: emulator, objdump, llvm-mca's target, cores with their units for floating-point vectors
 LEVELS = {
-    "neon": ("qemu-aarch64 -cpu max", "aarch64-linux-gnu-objdump", "aarch64-linux-gnu",
-             {"neoverse-n1": 2, "neoverse-v2": 4}),
+    "neon": (
+        "qemu-aarch64 -cpu max",
+        "aarch64-linux-gnu-objdump",
+        "aarch64-linux-gnu",
+        {"neoverse-n1": 2, "neoverse-v2": 4},
+    ),
     "avx2": ("qemu-x86_64 -cpu max", "objdump", "x86_64-linux-gnu", {"skylake": 2}),
 }
 ARITHMETIC = re.compile(r"^(f(ml[as]|add|sub|mul|max|min|maxnm|minnm) v|vf?n?m?(add|sub|mul|max|min)[0-9]*p[sd] )")
@@ -33,16 +37,28 @@ class Program:
         self.level, self.build = level, build
         self.path = build / f"calls-{level}"
         self.functions = functions(objdump, self.path)
-        self.names = subprocess.run([*self.emulator.split(), self.path], capture_output=True, text=True,
-                                    check=True).stdout.split("\n")[:-1]
+        self.names = subprocess.run(
+            [*self.emulator.split(), self.path], capture_output=True, text=True, check=True
+        ).stdout.split("\n")[:-1]
         self.order = [i.address for f in self.functions for i in f.instructions]
         self.index = {address: i for i, address in enumerate(self.order)}
 
     def blocks(self, name, times):
         counts = self.build / f"counts-{self.level}"
         plugin = self.build / "count_plugin.so"
-        subprocess.run(["env", f"RAPT_ISA={self.level}", *self.emulator.split(), "-plugin", f"{plugin},counts={counts}", self.path,
-                        name, str(times)], check=True)
+        subprocess.run(
+            [
+                "env",
+                f"RAPT_ISA={self.level}",
+                *self.emulator.split(),
+                "-plugin",
+                f"{plugin},counts={counts}",
+                self.path,
+                name,
+                str(times),
+            ],
+            check=True,
+        )
         runs = Counter()
         for line in counts.read_text().split("\n")[:-1]:
             address, length, times_run = line.split()
@@ -62,6 +78,7 @@ class Program:
 
     def hot_loop(self, runs):
         """The loop's function, its instructions that run in most rounds, and how many of them a call executes."""
+
         def executed(instructions):
             return sum(runs[i.address] for i in instructions)
 
@@ -117,8 +134,10 @@ def main(build, mca):
             modelled = " ".join(f"{share:11.0%}" for share in shares)
             cells.append(f"{total:9}  {kernel[:22]:22} {part:5.0%} {length:5} {arithmetic:5} {modelled}")
         print(" | ".join(cells), flush=True)
-    print("\nnumbers below a level: instructions per call; then, of its hot loop: the function, the part of the call's "
-          "instructions,\nits instructions and floating-point operations per round, and the modelled share of each core")
+    print(
+        "\nnumbers below a level: instructions per call; then, of its hot loop: the function, the part of the call's "
+        "instructions,\nits instructions and floating-point operations per round, and the modelled share of each core"
+    )
 
 
 if __name__ == "__main__":

@@ -35,7 +35,9 @@ class Run:
         after = document.get("after", {})
         disturbed = after.get("disturbed", {})
         self.limits = {
-            f"{isa} {what}": rate for isa, of_isa in (after.get("limits") or {}).items() for what, rate in of_isa.items()
+            f"{isa} {what}": rate
+            for isa, of_isa in (after.get("limits") or {}).items()
+            for what, rate in of_isa.items()
         }
         self.verdict: str = disturbed.get("verdict", "not judged")
         self.doubts: dict[str, list[str]] = disturbed.get("rows", {})
@@ -67,7 +69,7 @@ class Row:
         return self.new / self.old
 
     def verdict(self, threshold: float) -> str:
-        """"slower" and "faster" only where the difference is significant and neither file marks the row."""
+        """ "slower" and "faster" only where the difference is significant and neither file marks the row."""
         if self.p is None or self.p >= ALPHA or max(self.ratio, 1 / self.ratio) <= 1 + threshold:
             return ""
         if self.doubts:

@@ -53,12 +53,25 @@ def main(source: Path, picture: Path) -> None:
     plt.rcParams.update({"font.size": 8, "axes.spines.top": False, "axes.spines.right": False})
     figure, axis = plt.subplots(figsize=(8, 0.26 * len(found) + 0.5), layout="constrained")
     places = range(len(found))[::-1]
-    axis.barh(places, [ratio for _, ratio, *_ in found], color=["#1b6ca8" if ratio >= 1 else "#d68910" for _, ratio, *_ in found])
+    axis.barh(
+        places,
+        [ratio for _, ratio, *_ in found],
+        color=["#1b6ca8" if ratio >= 1 else "#d68910" for _, ratio, *_ in found],
+    )
     for place, (_, ratio, library, _) in zip(places, found):
-        axis.annotate(f"{ratio:.2f}  {library}", (ratio, place), xytext=(3, 0), textcoords="offset points", va="center", fontsize=7)
+        axis.annotate(
+            f"{ratio:.2f}  {library}",
+            (ratio, place),
+            xytext=(3, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=7,
+        )
     axis.set_yticks(places, [text for text, *_ in found])
     axis.axvline(1, color="#444444", linewidth=0.8)
-    axis.set(xlim=(0, max(ratio for _, ratio, *_ in found) * 1.18), title=f"speed over the fastest peer's, {isa}, one core")
+    axis.set(
+        xlim=(0, max(ratio for _, ratio, *_ in found) * 1.18), title=f"speed over the fastest peer's, {isa}, one core"
+    )
     image = io.BytesIO()
     figure.savefig(image, dpi=110)
     Image.open(image).convert("RGB").quantize(32).save(picture, optimize=True)

@@ -47,7 +47,8 @@ def _verdict(results: Results) -> str:
         for name, reason in found["reasons"].items()
     ]
     inverted = "".join(
-        f"<br>{markup.escape(one['limit'])} was measured below {markup.escape(one['below'])}." for one in found["limits"]
+        f"<br>{markup.escape(one['limit'])} was measured below {markup.escape(one['below'])}."
+        for one in found["limits"]
     )
     return (
         f'<div class="disturbed"><p><b>The machine was disturbed:</b> of {found["rows_measured"]} rows '

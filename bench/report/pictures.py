@@ -84,8 +84,7 @@ def peers(results: Results, palette: Palette) -> str:
     return (
         "<p>Time of each peer ÷ time of rapt: above the line at 1 rapt is faster. Logarithmic; in the grey part, "
         f"above {KNEE}, the axis is compressed. rapt on an instruction set is compared with peers built for the same "
-        "set, and on the strongest set with all. The best peer is the fastest of them.</p>\n"
-        + "".join(parts)
+        "set, and on the strongest set with all. The best peer is the fastest of them.</p>\n" + "".join(parts)
     )
 
 

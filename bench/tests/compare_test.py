@@ -26,7 +26,10 @@ OLD = {"exp_f32/avx2/L1": [100, 101, 102, 103, 104], "dot_f32/avx2/L1": [50, 51,
 class Compare(unittest.TestCase):
     def run_on(self, old: tuple[Any, ...], new: tuple[Any, ...], *flags: str, **context: str) -> tuple[int, str]:
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as out:
-            paths = [made_up.write(Path(folder) / "old.json", *old), made_up.write(Path(folder) / "new.json", *new, **context)]
+            paths = [
+                made_up.write(Path(folder) / "old.json", *old),
+                made_up.write(Path(folder) / "new.json", *new, **context),
+            ]
             return compare.main([*flags, *map(str, paths)]), out.getvalue()
 
     def changed(self, times: list[float]) -> dict[str, list[float]]:
@@ -52,9 +55,7 @@ class Compare(unittest.TestCase):
 
     def test_a_small_difference_does_not_count(self) -> None:
         self.assertEqual(self.run_on((OLD,), (self.changed([105, 105.5, 106, 106.5, 107]),))[0], 0)
-        self.assertEqual(
-            self.run_on((OLD,), (self.changed([105, 105.5, 106, 106.5, 107]),), "--threshold=0.01")[0], 1
-        )
+        self.assertEqual(self.run_on((OLD,), (self.changed([105, 105.5, 106, 106.5, 107]),), "--threshold=0.01")[0], 1)
 
     def test_repetitions_that_overlap_do_not_count(self) -> None:
         status, text = self.run_on((OLD,), (self.changed([90, 95, 120, 160, 170]),), "--all")
@@ -63,14 +64,19 @@ class Compare(unittest.TestCase):
 
     def test_what_a_file_marks_is_named_and_does_not_count(self) -> None:
         slow = self.changed([150, 151, 152, 153, 154])
-        for old, new in (((OLD, {"exp_f32/avx2/L1": ["load"]}), (slow,)), ((OLD,), (slow, {"exp_f32/avx2/L1": ["load"]}))):
+        for old, new in (
+            ((OLD, {"exp_f32/avx2/L1": ["load"]}), (slow,)),
+            ((OLD,), (slow, {"exp_f32/avx2/L1": ["load"]})),
+        ):
             status, text = self.run_on(old, new)
             self.assertEqual(status, 0)
             self.assertRegex(text, r"\?! exp_f32/avx2/L1\n +(old|new):load\n")
             self.assertIn("1 differ but are marked", text)
 
     def test_the_head_names_what_differs(self) -> None:
-        _, text = self.run_on((OLD,), (OLD,), commit="def", compiler="clang 14", cpu_name="Another", flags_avx2="-O2 -g")
+        _, text = self.run_on(
+            (OLD,), (OLD,), commit="def", compiler="clang 14", cpu_name="Another", flags_avx2="-O2 -g"
+        )
         for line in ("differs: commit\n     old  abc\n     new  def", "differs: compiler\n", "differs: cpu name\n",
                      "differs: flags avx2\n"):  # fmt: skip
             self.assertIn(line, text)
@@ -80,7 +86,9 @@ class Compare(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as out:
             old = made_up.write(Path(folder) / "old.json", OLD)
             made_up.ELEMENTS *= 2
-            new = made_up.write(Path(folder) / "new.json", {name: [2 * t for t in times] for name, times in OLD.items()})
+            new = made_up.write(
+                Path(folder) / "new.json", {name: [2 * t for t in times] for name, times in OLD.items()}
+            )
             made_up.ELEMENTS //= 2
             self.assertEqual(compare.main([str(old), str(new)]), 0)
         self.assertIn("2 rows: 0 slower, 0 faster", out.getvalue())
@@ -94,7 +102,10 @@ class Compare(unittest.TestCase):
             new = Path(folder) / "new.json"
             new.write_text(json.dumps(document), encoding="utf-8")
             self.assertEqual(compare.main([str(old), str(new)]), 0)
-        self.assertIn("1 of 3 limits of the machine by more than 10 %\n     the most  avx2 load:L1, new over old 0.50", out.getvalue())
+        self.assertIn(
+            "1 of 3 limits of the machine by more than 10 %\n     the most  avx2 load:L1, new over old 0.50",
+            out.getvalue(),
+        )
 
     def test_errors_are_status_2(self) -> None:
         with contextlib.redirect_stderr(io.StringIO()) as errors:

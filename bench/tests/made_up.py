@@ -13,7 +13,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "report"))
 ELEMENTS = 1000
 
 
-def document(rows: dict[str, list[float]], doubts: dict[str, list[str]] | None = None, **context: str) -> dict[str, Any]:
+def document(
+    rows: dict[str, list[float]], doubts: dict[str, list[str]] | None = None, **context: str
+) -> dict[str, Any]:
     """Rows by name, each with the nanoseconds of its repetitions. Limits are 100 ns; each row has more elements than the last."""
     doubts = doubts or {}
     return {

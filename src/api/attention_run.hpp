@@ -68,29 +68,37 @@ inline rapt_status workspace_bytes_of(WorkspaceLength length, const rapt_attenti
   });
 }
 
+// A type without a kernel does not compile.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic error "-Wswitch"
+inline auto kernel_of(const AttentionCall &call) {
+  if (call.gradients) {  // of every type that is computed in f32
+    return call.options.q_type == RAPT_F64 ? kernels().f64.attention_backward
+                                           : kernels().f32.attention_backward;
+  }
+  switch (call.options.kv_type) {
+    case RAPT_F32:
+      return kernels().f32.attention;
+    case RAPT_F64:
+      return kernels().f64.attention;
+    case RAPT_F16:
+      return kernels().f16.attention;
+    case RAPT_BF16:
+      // Partial results of both arithmetics merge alike.
+      return call.options.arithmetic == RAPT_ARITHMETIC_BF16 && call.stage != AttentionStage::merge
+                 ? kernels().bf16.attention_in_bf16
+                 : kernels().bf16.attention;
+    case RAPT_I8:
+      return kernels().i8.attention;
+    case RAPT_TYPE_DEFAULT:
+      break;
+  }
+  __builtin_unreachable();
+}
+#pragma GCC diagnostic pop
+
 inline void run_tasks(const AttentionCall &call, const Tasks &tasks, const Workspace &workspace) {
-  const auto kernel = [&] {
-    if (call.gradients) {  // of every type that is computed in f32
-      return call.options.q_type == RAPT_F64 ? kernels().f64.attention_backward
-                                             : kernels().f32.attention_backward;
-    }
-    switch (call.options.kv_type) {
-      case RAPT_F64:
-        return kernels().f64.attention;
-      case RAPT_F16:
-        return kernels().f16.attention;
-      case RAPT_BF16:
-        // Partial results of both arithmetics merge alike.
-        return call.options.arithmetic == RAPT_ARITHMETIC_BF16 && call.stage != AttentionStage::merge
-                   ? kernels().bf16.attention_in_bf16
-                   : kernels().bf16.attention;
-      case RAPT_I8:
-        return kernels().i8.attention;
-      default:
-        return kernels().f32.attention;
-    }
-  }();
-  kernel(&call, tasks.first, tasks.last, workspace.aligned());
+  kernel_of(call)(&call, tasks.first, tasks.last, workspace.aligned());
 }
 
 }  // namespace

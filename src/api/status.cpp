@@ -33,16 +33,15 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_SIZE:
       return "a size does not fit the address space, or a span is shorter than its shape";
     case RAPT_BAD_OPTIONS_SIZE:
-      return "options->size is not the size of the struct in a release: start from RAPT_SOFTMAX_OPTIONS_INIT "
-             "or "
-             "RAPT_ATTENTION_OPTIONS_INIT";
+      return "options->size is not the size of the struct in a release: start from "
+             "RAPT_SOFTMAX_OPTIONS_INIT or RAPT_ATTENTION_OPTIONS_INIT";
     case RAPT_BAD_EMPTY_ROWS:
       return "options->empty_rows_are_zero is set for logsumexp, where it has no effect";
     case RAPT_BAD_SCALE:
       return "the scale is not a normal number of the arithmetic type, or above its largest / log2(e)";
     case RAPT_BAD_SOFTCAP:
-      return "softcap is negative, or softcap or scale / softcap is not a normal number of the arithmetic "
-             "type";
+      return "softcap is negative, or softcap or scale / softcap is not a normal number of the "
+             "arithmetic type";
     case RAPT_BAD_BIAS_STRIDE:
       return "options->bias_stride is smaller than a row, or set without a bias";
     case RAPT_BAD_MASK_STRIDE:
@@ -72,9 +71,8 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_ARITHMETIC:
       return "the element types do not have options->arithmetic";
     case RAPT_BAD_KV_SCALES:
-      return "options->k_scales or v_scales is null for RAPT_I8, they or scale_group are set for another "
-             "type, or "
-             "scale_group is not 0, 32, 64 or 128 or does not divide qk_dim and v_dim";
+      return "options->k_scales or v_scales is null for RAPT_I8, they or scale_group are set for "
+             "another type, or scale_group is not 0, 32, 64 or 128 or does not divide qk_dim and v_dim";
     case RAPT_BAD_Q_STRIDES:
       return "options->q_strides has a stride of 0 or below for a dimension longer than 1 (RAPT_REPEAT "
              "repeats)";
@@ -89,17 +87,14 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_LSE_STRIDES:
       return "options->lse_strides let two elements coincide, lack a stride, or are set without lse";
     case RAPT_BAD_BIAS_STRIDES:
-      return "options->bias_strides has a stride of 0 or below for a dimension longer than 1 (RAPT_REPEAT "
-             "repeats), "
-             "or is set without bias";
+      return "options->bias_strides has a stride of 0 or below for a dimension longer than 1 "
+             "(RAPT_REPEAT repeats), or is set without bias";
     case RAPT_BAD_MASK_STRIDES:
-      return "options->mask_strides has a stride of 0 or below for a dimension longer than 1 (RAPT_REPEAT "
-             "repeats), "
-             "or is set without mask";
+      return "options->mask_strides has a stride of 0 or below for a dimension longer than 1 "
+             "(RAPT_REPEAT repeats), or is set without mask";
     case RAPT_BAD_QUERY_SCALES:
       return "options->query_scale_strides has a stride of 0 or below for a dimension longer than 1 "
-             "(RAPT_REPEAT "
-             "repeats), or is set without query_scales";
+             "(RAPT_REPEAT repeats), or is set without query_scales";
     case RAPT_BAD_CAUSAL:
       return "options->causal is not one of enum rapt_causal";
     case RAPT_BAD_CAUSAL_OFFSET:
@@ -107,17 +102,16 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_KV_LENGTHS:
       return "an entry of options->kv_lengths is negative or larger than options->kv_len";
     case RAPT_BAD_OFFSETS:
-      return "options->q_offsets or kv_offsets decrease, or hold a sequence longer than options->q_len or "
-             "kv_len";
+      return "options->q_offsets or kv_offsets decrease, or hold a sequence longer than options->q_len "
+             "or kv_len";
     case RAPT_BAD_BLOCK_TABLE:
       return "options->block_table has a negative page, lacks pages for a sequence, or is set with "
-             "kv_offsets or "
-             "backwards; or block_table_stride is set without it";
+             "kv_offsets or backwards; or block_table_stride is set without it";
     case RAPT_BAD_PAGE_SIZE:
-      return "options->page_size is not a multiple of 16, is 0 beside block_table, or is set without it";
+      return "options->page_size is not a multiple of 16, is 0 with block_table, or is set without it";
     case RAPT_BAD_PACKED_KEYS:
-      return "options->packed_keys is set with kv_offsets, with pages that are no multiple of 64 keys, or "
-             "backwards";
+      return "options->packed_keys is set with kv_offsets, with pages that are no multiple of 64 keys, "
+             "or backwards";
     case RAPT_BAD_PARTIALS:
       return "partials is null";
     case RAPT_BAD_WORKSPACE:
@@ -125,13 +119,12 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_TASKS:
       return "first is above last, or last above the number of tasks";
     case RAPT_BAD_GRADIENTS:
-      return "gradients is null, or gradients->size is not the size of the struct in a release: start from "
-             "RAPT_ATTENTION_GRADIENTS_INIT";
+      return "gradients is null, or gradients->size is not the size of the struct in a release: start "
+             "from RAPT_ATTENTION_GRADIENTS_INIT";
     case RAPT_BAD_LSE:
       return "options->lse is null: the backward call reads it";
     case RAPT_BAD_DOUT:
       return "gradients->dout is null";
-      return "gradients->dq is null";
     case RAPT_BAD_DQ:
       return "gradients->dq is null";
     case RAPT_BAD_DK:
@@ -139,8 +132,8 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_DV:
       return "gradients->dv is null";
     case RAPT_BAD_DOUT_STRIDES:
-      return "gradients->dout_strides has a stride of 0 or below for a dimension longer than 1 (RAPT_REPEAT "
-             "repeats)";
+      return "gradients->dout_strides has a stride of 0 or below for a dimension longer than 1 "
+             "(RAPT_REPEAT repeats)";
     case RAPT_BAD_DQ_STRIDES:
       return "gradients->dq_strides let two rows of dq overlap";
     case RAPT_BAD_DK_STRIDES:
@@ -148,9 +141,8 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_DV_STRIDES:
       return "gradients->dv_strides let two rows of dv overlap";
     case RAPT_BAD_DBIAS:
-      return "gradients->dbias is set without options->bias, or options->bias_strides let two of its rows "
-             "partly "
-             "overlap";
+      return "gradients->dbias is set without options->bias, or options->bias_strides let two of its "
+             "rows partly overlap";
     case RAPT_BAD_DSINKS:
       return "gradients->dsinks is set without options->sinks";
   }

@@ -14,21 +14,50 @@ struct Element {
   using type = E;
 };
 
+// A type that one of these switches forgets does not compile. RAPT_TYPE_DEFAULT is resolved before a call.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic error "-Wswitch"
+
 // f(Element<E>) for the elements that `type` names, where they are computed in A.
 template <class A, class F>
 [[gnu::always_inline]] inline decltype(auto) with_element(rapt_type type, F f) {
   if constexpr (std::is_same_v<A, double>) {
     return f(Element<double>{});
   } else {
-    if (type == RAPT_F16) return f(Element<F16>{});
-    if (type == RAPT_BF16) return f(Element<BF16>{});
-    return f(Element<float>{});
+    switch (type) {
+      case RAPT_F16:
+        return f(Element<F16>{});
+      case RAPT_BF16:
+        return f(Element<BF16>{});
+      case RAPT_F32:
+        return f(Element<float>{});
+      case RAPT_TYPE_DEFAULT:
+      case RAPT_F64:
+      case RAPT_I8:
+        break;
+    }
+    __builtin_unreachable();
   }
 }
 
 constexpr std::size_t size_of(rapt_type type) {
-  return type == RAPT_F64 ? 8 : type == RAPT_F16 || type == RAPT_BF16 ? 2 : type == RAPT_I8 ? 1 : 4;
+  switch (type) {
+    case RAPT_I8:
+      return 1;
+    case RAPT_F16:
+    case RAPT_BF16:
+      return 2;
+    case RAPT_F32:
+      return 4;
+    case RAPT_F64:
+      return 8;
+    case RAPT_TYPE_DEFAULT:
+      break;
+  }
+  __builtin_unreachable();
 }
+
+#pragma GCC diagnostic pop
 
 }  // namespace
 }  // namespace rapt

@@ -41,7 +41,10 @@ def main(html: Path, header: Path) -> int:
         if name.startswith("group__"):
             entries |= set(re.findall(r"◆[\s\xa0]*(rapt_\w+)\(\)", page.words))
     problems += [f"{name} has no entry" for name in sorted(functions - entries)]
-    print("\n".join(problems) or f"manual: {len(functions)} functions, {len(pages)} pages", file=sys.stderr if problems else sys.stdout)
+    print(
+        "\n".join(problems) or f"manual: {len(functions)} functions, {len(pages)} pages",
+        file=sys.stderr if problems else sys.stdout,
+    )
     return bool(problems)
 
 

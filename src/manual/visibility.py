@@ -14,12 +14,7 @@ import rapt  # noqa: E402
 
 QUERIES, KEYS = 6, 10
 PICTURES = {
-    "causal": [
-        {},
-        {"causal": "bottom_right"},
-        {"causal": "top_left"},
-        {"causal_offset": 2},
-    ],
+    "causal": [{}, {"causal": "bottom_right"}, {"causal": "top_left"}, {"causal_offset": 2}],
     "windows": [
         {"window_left": 3},
         {"causal": "bottom_right", "window_left": 3},

@@ -22,7 +22,8 @@ WORK = ROOT / "build" / "python-setuptools"  # its own files, beside CMake's
 
 # MAJOR.MINOR.PATCH
 VERSION = ".".join(
-    re.findall(r"^#define RAPT_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", (ROOT / "include/rapt/rapt.h").read_text(), re.M))
+    re.findall(r"^#define RAPT_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", (ROOT / "include/rapt/rapt.h").read_text(), re.M)
+)
 
 
 def cmake(*arguments: object) -> None:
@@ -36,8 +37,17 @@ class BuildWithLibrary(build_py):
         super().run()
         # CMake keeps its folder, so that a second wheel compiles changes alone.
         build, stage = ROOT / "build" / "python", ROOT / "build" / "python-stage"
-        cmake("-S", ROOT, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=ON",
-              "-DRAPT_PACKAGE=OFF", "-DCMAKE_INSTALL_LIBDIR=lib", *shlex.split(os.environ.get("CMAKE_ARGS", "")))
+        cmake(
+            "-S",
+            ROOT,
+            "-B",
+            build,
+            "-DCMAKE_BUILD_TYPE=Release",
+            "-DBUILD_SHARED_LIBS=ON",
+            "-DRAPT_PACKAGE=OFF",
+            "-DCMAKE_INSTALL_LIBDIR=lib",
+            *shlex.split(os.environ.get("CMAKE_ARGS", "")),
+        )
         cmake("--build", build, "--parallel", str(os.cpu_count() or 1))
         shutil.rmtree(stage, ignore_errors=True)
         cmake("--install", build, "--prefix", stage, "--component", "rapt", "--strip")

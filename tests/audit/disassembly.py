@@ -78,6 +78,7 @@ class Function:
 
     def hot_loop(self):
         """The loop that multiplies most, and in fewest instructions."""
+
         def weight(loop):
             return sum(i.is_fma for i in loop) ** 2 / len(loop)
 
@@ -87,6 +88,7 @@ class Function:
 def _dense(blocks, next_blocks, body):
     """The cycle within a loop that has a third of its multiply-adds at least, and most per instruction: what a branch skips
     for unusual numbers, or most times, is no part of it."""
+
     def count(cycle):
         return sum(i.is_fma for i in body(cycle))
 

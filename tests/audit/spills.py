@@ -65,8 +65,10 @@ def judge(objdump, path):
         wrong = [i for kind, i in accesses if kind == "store" or (kind == "load" and LOOPS[kernel] == PRODUCT)]
         multiplies = sum(i.is_fma for i in loop)
         if len(wrong) > LIMITS.get((level, kernel), 0) * multiplies:
-            problems.append(f"{level}: {kernel}<{arguments}>: {len(wrong)} of {len(loop)} instructions are vectors on "
-                            f"the stack, {multiplies} multiply; {wrong[0].text} at {wrong[0].address:x}")
+            problems.append(
+                f"{level}: {kernel}<{arguments}>: {len(wrong)} of {len(loop)} instructions are vectors on "
+                f"the stack, {multiplies} multiply; {wrong[0].text} at {wrong[0].address:x}"
+            )
     for kernel in sorted(set(LOOPS) - seen):
         problems.append(f"{level}: no loop of {kernel} was found")
     print(f"spills: {level}: {judged} loops of {len(seen)} kernels")

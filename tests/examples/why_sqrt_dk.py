@@ -18,7 +18,9 @@ rows = list(csv.DictReader(open(sys.argv[1])))
 scales = {"1/sqrt(d_k)": ("#1b6ca8", "scale 1/√d_k"), "1": ("#c0392b", "no scale"), "1/d_k": ("#d68910", "scale 1/d_k")}
 least = 1e-12  # smaller gradients lie below the panels
 plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
-figure, ((variance, weight), (scores, queries)) = plt.subplots(2, 2, figsize=(8, 5.6), layout="constrained", sharex=True)
+figure, ((variance, weight), (scores, queries)) = plt.subplots(
+    2, 2, figsize=(8, 5.6), layout="constrained", sharex=True
+)
 
 
 def column(name, sigma, scale):
@@ -37,8 +39,15 @@ for scale, (color, label) in scales.items():
     d_k, theory = column("theory", "1", scale)
     variance.plot(d_k, theory, color="#444444", linewidth=0.7, zorder=0)
     slope = round(math.log(theory[-1] / theory[0]) / math.log(d_k[-1] / d_k[0]))
-    variance.annotate(f"slope {slope}", (d_k[-3], theory[-3]), xytext=(0, 5), textcoords="offset points", ha="right",
-                      color=color, fontsize=8)
+    variance.annotate(
+        f"slope {slope}",
+        (d_k[-3], theory[-3]),
+        xytext=(0, 5),
+        textcoords="offset points",
+        ha="right",
+        color=color,
+        fontsize=8,
+    )
 variance.set(title="variance of the scores, and theory's line", xscale="log", yscale="log", ylim=(1e-4, 1e6))
 variance.set_xscale("log", base=2)
 weight.set(title="largest of 64 weights", ylim=(0, 1.02))

@@ -127,12 +127,12 @@ def rewrite(text, begin, end, sites):
         sites = [site for site in sites if site[0] >= last]
         for site in within:
             if site[1] > last:
-                sys.exit(f"\"{site[2].name}\" overlaps \"{same[0][2].name}\"")
+                sys.exit(f'"{site[2].name}" overlaps "{same[0][2].name}"')
         part = rewrite(text, first, last, within)
         for _, _, mutation, edit in same:
             mutated = "\n".join(edit.mutated)
             if "MUTANT" in mutated and part != text[first:last]:
-                sys.exit(f"\"{mutation.name}\" stands as it is, and has another mutation's site in it")
+                sys.exit(f'"{mutation.name}" stands as it is, and has another mutation\'s site in it')
             part = choice(mutation, edit, part, mutated)
         result += text[at:first] + part
         at = last
@@ -187,14 +187,35 @@ def make_copy(source, copy, mutations, levels, without):
 def build(copy, folder, validate, cmake, preset):
     """The library by CMake, linked with the parts of another build's rapt-validate, which know nothing of mutations."""
     flags = f"-include {copy}/mutation.hpp -w"
-    configure = [cmake, "--preset", preset, "-S", copy, "-B", folder, "-DRAPT_BUILD_VALIDATE=OFF", "-DRAPT_BUILD_TESTS=OFF",
-                 "-DRAPT_INSTALL=OFF", f"-DCMAKE_CXX_FLAGS={flags}"]
+    configure = [
+        cmake,
+        "--preset",
+        preset,
+        "-S",
+        copy,
+        "-B",
+        folder,
+        "-DRAPT_BUILD_VALIDATE=OFF",
+        "-DRAPT_BUILD_TESTS=OFF",
+        "-DRAPT_INSTALL=OFF",
+        f"-DCMAKE_CXX_FLAGS={flags}",
+    ]
     program = folder / "rapt-validate"
     compiler = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.*)$", (validate / "CMakeCache.txt").read_text(), re.M).group(1)
     static = ["-static"] if preset.endswith("neon") else []
-    link = [compiler, *static, validate / "tests/validate/CMakeFiles/rapt-validate.dir/main.cpp.o",
-            validate / "tests/validate/librapt_validation.a", validate / "tests/support/librapt_test_support.a",
-            validate / "tests/support/librapt_guarded_memory.a", folder / "librapt.a", "-pthread", "-lm", "-o", program]
+    link = [
+        compiler,
+        *static,
+        validate / "tests/validate/CMakeFiles/rapt-validate.dir/main.cpp.o",
+        validate / "tests/validate/librapt_validation.a",
+        validate / "tests/support/librapt_test_support.a",
+        validate / "tests/support/librapt_guarded_memory.a",
+        folder / "librapt.a",
+        "-pthread",
+        "-lm",
+        "-o",
+        program,
+    ]
     for command in (configure, [cmake, "--build", folder, "--parallel", str(os.cpu_count()), "--target", "rapt"], link):
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if done.returncode != 0:
@@ -203,8 +224,13 @@ def build(copy, folder, validate, cmake, preset):
 
 
 NOT_CAUGHT = "NOT CAUGHT"
-SIGNS = ((r"crashed: |^FAIL: SIG", "a guard page"), ("got 0x", "a mismatch"), ("wrote ", "a canary"),
-         ("DIFFERENT", "the published hash"), ("INACCURATE", "the accuracy"))
+SIGNS = (
+    (r"crashed: |^FAIL: SIG", "a guard page"),
+    ("got 0x", "a mismatch"),
+    ("wrote ", "a canary"),
+    ("DIFFERENT", "the published hash"),
+    ("INACCURATE", "the accuracy"),
+)
 
 
 def validate(command, log, number):
@@ -212,8 +238,9 @@ def validate(command, log, number):
     environment = dict(os.environ, RAPT_MUTATION=str(number))
     with open(log, "w+") as output:
         try:
-            status = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, env=environment,
-                                    timeout=900).returncode
+            status = subprocess.run(
+                command, stdout=output, stderr=subprocess.STDOUT, env=environment, timeout=900
+            ).returncode
         except subprocess.TimeoutExpired:
             return False, "rapt-validate did not end"
         output.seek(0)
@@ -266,12 +293,21 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", type=pathlib.Path)
     parser.add_argument("work", type=pathlib.Path, help="kept: a second run compiles what has changed")
-    parser.add_argument("--validate", type=pathlib.Path, required=True, metavar="BUILD",
-                        help="a finished build of rapt-validate for the same levels, whose parts judge the broken library")
+    parser.add_argument(
+        "--validate",
+        type=pathlib.Path,
+        required=True,
+        metavar="BUILD",
+        help="a finished build of rapt-validate for the same levels, whose parts judge the broken library",
+    )
     parser.add_argument("--level", required=True, help="one that this machine can run, or several: avx2,avx512")
     parser.add_argument("--only", metavar="REGEX", default="", help="the mutations with such names alone")
-    parser.add_argument("--without", metavar="REGEX", default="^$",
-                        help="parts of a level to leave out, and kernels with such names, to compile less: _f64$")
+    parser.add_argument(
+        "--without",
+        metavar="REGEX",
+        default="^$",
+        help="parts of a level to leave out, and kernels with such names, to compile less: _f64$",
+    )
     parser.add_argument("--own", action="store_true", help="those that name the level or are in a file of its own")
     parser.add_argument("--emulator", default="", help="a command that runs programs of another processor")
     parser.add_argument("--preset", default="release", help="of CMakePresets.json, which names the compiler")
@@ -287,8 +323,11 @@ def main():
     for level in levels:
         # A level that inherits most kernels is judged by what it has itself.
         own = options.own or not (options.source / f"src/isa/{level}/attention_f32.cpp").exists()
-        mutations = [m for m in every_mutation if m.is_for(level) and re.search(options.only, m.name)
-                     and (m.is_own_of(level) or not own)]
+        mutations = [
+            m
+            for m in every_mutation
+            if m.is_for(level) and re.search(options.only, m.name) and (m.is_own_of(level) or not own)
+        ]
         command = [*options.emulator.split(), program, "--quick", "--isa", level]
         good &= judge_level(level, mutations, wrong, command, work / f"logs-{level}", options.without)
     return 0 if good else 1

@@ -36,15 +36,22 @@ for stated in re.findall(r'version\("([0-9.]+)"|rapt@([0-9.]+)', spack):
     check(stated == version, f"package.py has version {stated}, rapt.h {version}")
 soversion = version.rpartition(".")[0]
 library_names = re.findall(r"librapt\.(?:so\.)?([0-9.]+[0-9])", (ROOT / "tests/python/test_library.py").read_text())
-check(library_names and set(library_names) == {soversion}, f"test_library.py names libraries {library_names}, rapt.h {version}")
+check(
+    library_names and set(library_names) == {soversion},
+    f"test_library.py names libraries {library_names}, rapt.h {version}",
+)
 bits = re.search(r"^#define RAPT_BITS_VERSION (\d+)", header, re.M)[1]
 
 # Releases: every heading has its date but the newest, which gets it last.
 headings = re.findall(r"^## .*", (ROOT / "CHANGELOG.md").read_text(), re.M)
-releases = [re.fullmatch(r"## (\d+\.\d+\.\d+), bits (\d+), (not yet released|\d{4}-\d\d-\d\d)", line) for line in headings]
+releases = [
+    re.fullmatch(r"## (\d+\.\d+\.\d+), bits (\d+), (not yet released|\d{4}-\d\d-\d\d)", line) for line in headings
+]
 newest = headings[0]
-check(releases[0] and releases[0].groups()[:2] == (version, bits),
-      f"CHANGELOG.md begins with '{newest}', rapt.h has {version}, bits {bits}")
+check(
+    releases[0] and releases[0].groups()[:2] == (version, bits),
+    f"CHANGELOG.md begins with '{newest}', rapt.h has {version}, bits {bits}",
+)
 for heading, release in zip(headings, releases):
     try:
         if heading != newest or not heading.endswith("not yet released"):
@@ -84,7 +91,10 @@ for folder in sorted(taken):
     for path in sorted((ROOT / "tests" / folder).glob("*.[ch]pp")):
         for other in re.findall(r'^#include "(\w+)/', path.read_text(), re.M):
             if (ROOT / "tests" / other).is_dir():
-                check(other in taken, f"conanfile.py takes tests/{folder} without tests/{other}, which {path.name} includes")
+                check(
+                    other in taken,
+                    f"conanfile.py takes tests/{folder} without tests/{other}, which {path.name} includes",
+                )
 
 print("\n".join(problems) or f"recipes: version {version}, {len(recipes)} files")
 sys.exit(bool(problems))

@@ -43,7 +43,15 @@ def test_bias_and_mask_broadcast(random):
     bias = random.normal(size=(2, 4, 9, 21)).astype(np.float32)
     mask = random.random((2, 1, 9, 21)) < 0.7
     mask[..., 0] = True
-    for b in (bias, bias[0], bias[0, 0], bias[:, :1], bias[:, :, :1], bias[0, 0, 0], np.broadcast_to(bias[:1], bias.shape)):
+    for b in (
+        bias,
+        bias[0],
+        bias[0, 0],
+        bias[:, :1],
+        bias[:, :, :1],
+        bias[0, 0, 0],
+        np.broadcast_to(bias[:1], bias.shape),
+    ):
         np.testing.assert_allclose(rapt.attention(q, k, v, bias=b), exact(q, k, v, bias=b)[0], atol=1e-5)
     for m in (mask, mask[0], mask[..., ::-1] | (np.arange(21) == 0), mask[:, :, :1], mask[..., :1]):
         np.testing.assert_allclose(rapt.attention(q, k, v, mask=m), exact(q, k, v, mask=m)[0], atol=1e-5)
@@ -63,7 +71,9 @@ def test_strides_give_the_same_bits(random):
     assert np.array_equal(rapt.attention(q[0], k[0], v[0]), rapt.attention(q, k, v)[0])
     assert np.array_equal(rapt.attention(q[0, 0], k[0, 0], v[0, 0]), rapt.attention(q, k, v)[0, 0])
     turned = np.zeros_like(q[:1])[::-1]  # whose stride of one sequence is negative
-    assert rapt.attention(q[:1], k[:1], v[:1], causal=True, out=turned) is turned and np.array_equal(turned, expected[:1])
+    assert rapt.attention(q[:1], k[:1], v[:1], causal=True, out=turned) is turned and np.array_equal(
+        turned, expected[:1]
+    )
     structs = np.zeros((2, 4, 9), [("row", np.float32, 16), ("byte", np.uint8)])
     structs["row"] = q
     assert np.array_equal(rapt.attention(structs["row"], k, v, causal=True), expected)
@@ -133,8 +143,10 @@ def test_pages(random):
             rapt.attention(q, *pages, block_table=table)
     assert np.array_equal(rapt.attention(q, *pages, block_table=[order]), rapt.attention(q, k, v))
     mask = random.random((9, 50)) < 0.5  # a column for each key of the longest sequence
-    assert np.array_equal(rapt.attention(q, *pages, block_table=[order], kv_lengths=[50], mask=mask),
-                          rapt.attention(q, k[:, :, :50], v[:, :, :50], mask=mask))
+    assert np.array_equal(
+        rapt.attention(q, *pages, block_table=[order], kv_lengths=[50], mask=mask),
+        rapt.attention(q, k[:, :, :50], v[:, :, :50], mask=mask),
+    )
 
 
 def test_packed_keys(random):
@@ -175,11 +187,17 @@ def test_int8(random, on_each_level, group, tokens_first):
     options = {"k_scales": k_scales, "v_scales": v_scales, "scale_group": group}
     result = on_each_level(lambda: rapt.attention(q, k8, v8, causal=True, **options))
     np.testing.assert_allclose(result, exact(q, k, v, causal=True)[0], atol=0.1)
-    widened = [(x.reshape(*x.shape[:-1], -1, group or 64) * s.reshape(*x.shape[:-1], -1, 1)).reshape(x.shape)
-               for x, s in ((k8, k_scales), (v8, v_scales))]
+    widened = [
+        (x.reshape(*x.shape[:-1], -1, group or 64) * s.reshape(*x.shape[:-1], -1, 1)).reshape(x.shape)
+        for x, s in ((k8, k_scales), (v8, v_scales))
+    ]
     np.testing.assert_allclose(result, exact(q, *widened, causal=True)[0], atol=2e-3)
-    assert np.array_equal(result, rapt.attention(q, rapt.pack_keys(k8), v8, packed_keys=True, causal=True, **options)
-                          if not tokens_first else result)
+    assert np.array_equal(
+        result,
+        rapt.attention(q, rapt.pack_keys(k8), v8, packed_keys=True, causal=True, **options)
+        if not tokens_first
+        else result,
+    )
     with pytest.raises(ValueError, match="k_scales"):
         rapt.attention(q, k8, v8)
     if not tokens_first:
@@ -302,8 +320,11 @@ def test_what_has_no_gradient(random):
     q, k, v = tensors(random, kv_len=64)
     out, lse = rapt.attention(q, k, v, return_lse=True)
     scales = np.ones((2, 2, 64), np.float32)
-    for change in ({"k": rapt.pack_keys(k), "packed_keys": True}, {"block_table": [[0], [1]]},
-                   {"k": k.astype(np.int8), "v": v.astype(np.int8), "k_scales": scales, "v_scales": scales}):
+    for change in (
+        {"k": rapt.pack_keys(k), "packed_keys": True},
+        {"block_table": [[0], [1]]},
+        {"k": k.astype(np.int8), "v": v.astype(np.int8), "k_scales": scales, "v_scales": scales},
+    ):
         with pytest.raises(ValueError):
             rapt.attention_backward(**{"q": q, "k": k, "v": v, "out": out, "dout": out, "lse": lse, **change})
 
@@ -312,8 +333,12 @@ def test_types_of_queries_and_keys_may_differ(random):
     q, k, v = (x.astype(np.float16) for x in tensors(random))
     expected = rapt.attention(*(x.astype(np.float32) for x in (q, k, v)))
     assert np.array_equal(rapt.attention(q.astype(np.float32), k, v), expected)
-    for out_type, convert in (("f32", lambda x: x), ("f16", lambda x: rapt.convert(x, "f16")),
-                              ("bf16", lambda x: rapt.convert(x, "bf16")), (None, lambda x: rapt.convert(x, "f16"))):
+    for out_type, convert in (
+        ("f32", lambda x: x),
+        ("f16", lambda x: rapt.convert(x, "f16")),
+        ("bf16", lambda x: rapt.convert(x, "bf16")),
+        (None, lambda x: rapt.convert(x, "f16")),
+    ):
         out = rapt.attention(q, k, v, out_type=out_type)
         assert out.dtype == convert(expected).dtype and np.array_equal(out, convert(expected))
         assert np.array_equal(rapt.attention(q, k, v, out_type=out_type, out=np.zeros_like(out)), out)
@@ -382,9 +407,18 @@ def dimensions(*shapes):
     ("alibi_slopes", 1), ("kv_lengths", 1)))  # fmt: skip
 def test_one_index_more_or_less(random, name, axis, change):
     q, k, v = tensors(random, batch=3, q_heads=6, kv_heads=3)
-    arguments = {"q": q, "k": k, "v": v, "out": np.zeros_like(q), "mask": np.ones((3, 6, 9, 21), bool),
-                 "bias": np.ones((3, 6, 9, 21)), "query_scales": np.ones((3, 6, 9)), "sinks": np.ones(6),
-                 "alibi_slopes": np.ones(6), "kv_lengths": np.full(3, 20)}
+    arguments = {
+        "q": q,
+        "k": k,
+        "v": v,
+        "out": np.zeros_like(q),
+        "mask": np.ones((3, 6, 9, 21), bool),
+        "bias": np.ones((3, 6, 9, 21)),
+        "query_scales": np.ones((3, 6, 9)),
+        "sinks": np.ones(6),
+        "alibi_slopes": np.ones(6),
+        "kv_lengths": np.full(3, 20),
+    }
     rapt.attention(**arguments)
     pad = [(0, int(i == axis)) for i in range(arguments[name].ndim)]
     wrong = np.pad(arguments[name], pad) if change == 1 else arguments[name][(slice(None),) * axis + (slice(-1),)]
@@ -440,15 +474,19 @@ def test_steps_from_dot_product_to_score(random):
     q, k, v = tensors(random)
     queries, keys = np.arange(9)[:, None] + 12, np.arange(21)  # positions
     scales = random.random((2, 4, 9))
-    np.testing.assert_allclose(rapt.attention(q, k, v, query_scales=scales), exact(q * scales[..., None], k, v)[0], atol=1e-5)
-    np.testing.assert_allclose(rapt.attention(q, k, v, query_scales=scales[0, :, :1]),
-                               exact(q * scales[0, :, :1, None], k, v)[0], atol=1e-5)
+    np.testing.assert_allclose(
+        rapt.attention(q, k, v, query_scales=scales), exact(q * scales[..., None], k, v)[0], atol=1e-5
+    )
+    np.testing.assert_allclose(
+        rapt.attention(q, k, v, query_scales=scales[0, :, :1]), exact(q * scales[0, :, :1, None], k, v)[0], atol=1e-5
+    )
     slopes = random.random(4)
     bias = slopes[:, None, None] * (keys - queries)
     np.testing.assert_allclose(rapt.attention(q, k, v, alibi_slopes=slopes), exact(q, k, v, bias=bias)[0], atol=1e-5)
     scores = q @ np.repeat(k, 2, axis=1).swapaxes(-1, -2) / 4
-    np.testing.assert_allclose(rapt.attention(q, k, v, softcap=0.5),
-                               exact(q, k, v, bias=0.5 * np.tanh(scores / 0.5) - scores)[0], atol=1e-5)
+    np.testing.assert_allclose(
+        rapt.attention(q, k, v, softcap=0.5), exact(q, k, v, bias=0.5 * np.tanh(scores / 0.5) - scores)[0], atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("options, sees", [
@@ -599,12 +637,14 @@ def test_bad_arguments(random, change, words):
 
 def test_offsets_lead_nowhere_else(random):
     q, k, v = (x[0] for x in tensors(random))
-    for options, words in (({"q_offsets": [0, 10], "kv_offsets": [0, 21]}, "q_offsets leads out of the 9 tokens"),
-                           ({"q_offsets": [0, 9], "kv_offsets": [0, 22]}, "kv_offsets leads out of the 21 tokens"),
-                           ({"q_offsets": [-1, 9], "kv_offsets": [0, 21]}, "q_offsets leads out"),
-                           ({"q_offsets": [4, 2], "kv_offsets": [0, 21]}, "offsets"),
-                           ({"q_offsets": [[0, 4], [4, 9]], "kv_offsets": [0, 10, 21]}, "q_offsets must have"),
-                           ({"q_offsets": [0], "kv_offsets": [0]}, "q_offsets must have")):
+    for options, words in (
+        ({"q_offsets": [0, 10], "kv_offsets": [0, 21]}, "q_offsets leads out of the 9 tokens"),
+        ({"q_offsets": [0, 9], "kv_offsets": [0, 22]}, "kv_offsets leads out of the 21 tokens"),
+        ({"q_offsets": [-1, 9], "kv_offsets": [0, 21]}, "q_offsets leads out"),
+        ({"q_offsets": [4, 2], "kv_offsets": [0, 21]}, "offsets"),
+        ({"q_offsets": [[0, 4], [4, 9]], "kv_offsets": [0, 10, 21]}, "q_offsets must have"),
+        ({"q_offsets": [0], "kv_offsets": [0]}, "q_offsets must have"),
+    ):
         with pytest.raises(ValueError, match=words):
             rapt.attention(q, k, v, **options)
 
@@ -612,7 +652,12 @@ def test_offsets_lead_nowhere_else(random):
 def test_the_gradient_refuses_other_results(random):
     q, k, v = tensors(random)
     out, lse = rapt.attention(q, k, v, return_lse=True)
-    for change in ({"lse": lse.astype(np.float64)}, {"lse": lse[:1]}, {"out": out.astype(np.float64)}, {"dout": out[:1]}):
+    for change in (
+        {"lse": lse.astype(np.float64)},
+        {"lse": lse[:1]},
+        {"out": out.astype(np.float64)},
+        {"dout": out[:1]},
+    ):
         with pytest.raises(ValueError, match=next(iter(change))):
             rapt.attention_backward(q, k, v, **{"out": out, "dout": out, "lse": lse, **change})
 

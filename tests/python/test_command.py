@@ -23,7 +23,9 @@ def test_the_result_and_its_hash(files, capsys):
     tensors = [str(folder / f"{x}.npy") for x in "qkv"]
     assert main([*tensors, "-o", str(folder / "out.npy"), "--lse", str(folder / "lse.npy"), "--causal", "--scale", "0.5",
                  "--sinks", str(folder / "sinks.npy")]) == 0  # fmt: skip
-    out, lse = rapt.attention(*(arrays[x] for x in "qkv"), causal=True, scale=0.5, sinks=arrays["sinks"], return_lse=True)
+    out, lse = rapt.attention(
+        *(arrays[x] for x in "qkv"), causal=True, scale=0.5, sinks=arrays["sinks"], return_lse=True
+    )
     assert np.array_equal(np.load(folder / "out.npy"), out) and np.array_equal(np.load(folder / "lse.npy"), lse)
     assert capsys.readouterr().out.split()[0] == hashlib.sha256(out.tobytes()).hexdigest()
 

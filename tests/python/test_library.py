@@ -19,10 +19,14 @@ STRUCTS = {"rapt_softmax_options": _library.SoftmaxOptions, "rapt_attention_opti
 @pytest.mark.parametrize("name", STRUCTS)
 def test_struct_is_that_of_the_header(name, tmp_path):
     struct = STRUCTS[name]
-    prints = "".join(f'printf("%zu %zu\\n", offsetof({name}, {field}), sizeof(x.{field}));' for field, *_ in struct._fields_)
+    prints = "".join(
+        f'printf("%zu %zu\\n", offsetof({name}, {field}), sizeof(x.{field}));' for field, *_ in struct._fields_
+    )
     source = tmp_path / "offsets.c"
-    source.write_text(f'#include <stdio.h>\n#include <rapt/rapt.h>\nint main(void) {{ {name} x; '
-                      f'printf("%zu 0\\n", sizeof x); {prints} return 0; }}')
+    source.write_text(
+        f"#include <stdio.h>\n#include <rapt/rapt.h>\nint main(void) {{ {name} x; "
+        f'printf("%zu 0\\n", sizeof x); {prints} return 0; }}'
+    )
     program = tmp_path / "offsets"
     subprocess.run([os.environ.get("CC", "cc"), "-I", ROOT / "include", source, "-o", program], check=True)
     lines = [tuple(map(int, line.split())) for line in subprocess.check_output([program], text=True).splitlines()]
@@ -36,8 +40,12 @@ def test_every_function_of_the_header_is_declared():
     names = set(re.findall(r"^RAPT_API [^(]*?\b(rapt_\w+)\(", header, re.M))
     # Whole calls, which this package makes of tasks.
     whole = {"rapt_attention", "rapt_attention_backward"}
-    undeclared = {name for name in names - whole if not getattr(_library.C, name).argtypes and name not in
-                  {"rapt_version", "rapt_bits_version", "rapt_isa_count", "rapt_isa_status", "rapt_active_isa"}}
+    undeclared = {
+        name
+        for name in names - whole
+        if not getattr(_library.C, name).argtypes
+        and name not in {"rapt_version", "rapt_bits_version", "rapt_isa_count", "rapt_isa_status", "rapt_active_isa"}
+    }
     assert len(names) > 40 and not undeclared
 
 

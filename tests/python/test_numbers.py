@@ -140,8 +140,15 @@ def test_integers(call, name, integers):
 @pytest.mark.parametrize("call, name, integers", INTEGERS)
 def test_what_is_no_integer(call, name, integers):
     array = np.array(integers)
-    for refused in (array.astype(np.float32), bf16_tensor(bf16(array)), array.astype(bool), array.astype(str),
-                    array.astype(object), array.astype(">i4"), Tensor(array.astype(np.float32))):
+    for refused in (
+        array.astype(np.float32),
+        bf16_tensor(bf16(array)),
+        array.astype(bool),
+        array.astype(str),
+        array.astype(object),
+        array.astype(">i4"),
+        Tensor(array.astype(np.float32)),
+    ):
         with pytest.raises(TypeError, match=name):
             call(**{name: refused})
     for refused in (-array - 1, array + 2**40):
@@ -151,10 +158,19 @@ def test_what_is_no_integer(call, name, integers):
 
 @pytest.mark.parametrize("call", [rows(rapt.softmax), rows(rapt.logsumexp), attention])
 def test_what_is_no_mask(call):
-    for refused in (np.ones((4, 4), np.int8), np.ones((4, 4), np.float32), bf16_tensor(np.ones((4, 4), np.uint16)),
-                    [[1] * 4] * 4):
+    for refused in (
+        np.ones((4, 4), np.int8),
+        np.ones((4, 4), np.float32),
+        bf16_tensor(np.ones((4, 4), np.uint16)),
+        [[1] * 4] * 4,
+    ):
         with pytest.raises(TypeError, match="mask"):
             call(mask=refused)
-    for mask in (np.eye(4, dtype=bool), 255 * np.eye(4, dtype=np.uint8), np.eye(4, dtype=bool).tolist(),
-                 Tensor(np.eye(4, dtype=np.uint8)), Tensor(np.eye(4, dtype=np.uint8), code=6)):
+    for mask in (
+        np.eye(4, dtype=bool),
+        255 * np.eye(4, dtype=np.uint8),
+        np.eye(4, dtype=bool).tolist(),
+        Tensor(np.eye(4, dtype=np.uint8)),
+        Tensor(np.eye(4, dtype=np.uint8), code=6),
+    ):
         assert np.array_equal(call(mask=mask), call(mask=np.eye(4, dtype=bool)))

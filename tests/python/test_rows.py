@@ -26,8 +26,17 @@ def test_a_row_alone_has_the_bits_of_a_batch(random):
 
 def test_strides(random):
     x = random.normal(size=(6, 5, 8)).astype(np.float32)
-    for view in (x[::2], x[:, ::2], x[..., ::2], x[::-1], x.transpose(1, 0, 2), x.transpose(2, 1, 0),
-                 np.broadcast_to(x[:1], x.shape), x[:0], x[:, :, :1]):
+    for view in (
+        x[::2],
+        x[:, ::2],
+        x[..., ::2],
+        x[::-1],
+        x.transpose(1, 0, 2),
+        x.transpose(2, 1, 0),
+        np.broadcast_to(x[:1], x.shape),
+        x[:0],
+        x[:, :, :1],
+    ):
         assert np.array_equal(rapt.softmax(view), rapt.softmax(view.copy()))
     wide = np.zeros((6, 5, 9), np.float32)
     for function in (rapt.softmax, rapt.log_softmax):
@@ -107,7 +116,9 @@ def test_numbers_per_row_broadcast(random):
 
 def test_options_live_as_long_as_the_call(random):
     rows = _arrays.input_rows(random.normal(size=(3, 4)).astype(np.float32), "x")
-    call = _rows._Call(rows, _library.F32, bias=[[0.0] * 4] * 3, mask=[[True] * 4] * 3, row_lengths=[4] * 3, sinks=[0.0] * 3)
+    call = _rows._Call(
+        rows, _library.F32, bias=[[0.0] * 4] * 3, mask=[[True] * 4] * 3, row_lengths=[4] * 3, sinks=[0.0] * 3
+    )
     kept = {array.ctypes.data for array in call.kept}
     options = call.options
     assert kept == {options.bias, options.mask, options.row_lengths, options.sinks}
@@ -142,7 +153,9 @@ def test_backward(random, number):
     spread[...] = dy
     assert np.array_equal(rapt.softmax_backward(y, spread, 0.5), dx)
     assert np.array_equal(rapt.softmax_backward(spread, y), rapt.softmax_backward(dy, y))
-    assert np.array_equal(rapt.softmax_backward(y, np.broadcast_to(dy[:1], y.shape)), rapt.softmax_backward(y, dy[[0] * 4]))
+    assert np.array_equal(
+        rapt.softmax_backward(y, np.broadcast_to(dy[:1], y.shape)), rapt.softmax_backward(y, dy[[0] * 4])
+    )
     for place in (y.copy(), dy.copy()):
         given = {"y": y, "dy": dy, "y" if np.array_equal(place, y) else "dy": place}
         assert rapt.softmax_backward(**given, scale=0.5, out=place) is place and np.array_equal(place, dx)
@@ -174,8 +187,11 @@ def test_errors_have_the_library_s_words(random):
     ]:
         with pytest.raises(ValueError, match=words):
             rapt.softmax(x, **options)
-    for options, words in (({"axis": 0}, "no argument axis"), ({"out": np.zeros((2, 4))}, "float64"),
-                           ({"row_lengths": [1.5, 2.5]}, "row_lengths")):
+    for options, words in (
+        ({"axis": 0}, "no argument axis"),
+        ({"out": np.zeros((2, 4))}, "float64"),
+        ({"row_lengths": [1.5, 2.5]}, "row_lengths"),
+    ):
         with pytest.raises(TypeError, match=words):
             rapt.softmax(x, **options)
     read_only = np.zeros((2, 4), np.float32)

@@ -31,14 +31,19 @@ def tensors(dtype, grad=False, heads=2, q_len=5, kv_len=7, dim=8):
     return [torch.randn(shape, dtype=torch.float64).to(dtype).requires_grad_(grad) for shape in shapes]
 
 
-@pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 1e-5), (torch.float64, 1e-12), (torch.float16, 5e-3),
-                                              (torch.bfloat16, 5e-2)])
+@pytest.mark.parametrize(
+    "dtype, tolerance", [(torch.float32, 1e-5), (torch.float64, 1e-12), (torch.float16, 5e-3), (torch.bfloat16, 5e-2)]
+)
 @pytest.mark.parametrize("case", ["plain", "causal", "mask", "bias", "scale"])
 def test_forward(dtype, tolerance, case):
     q, k, v = tensors(dtype)
-    options = {"plain": {}, "causal": {"is_causal": True}, "scale": {"scale": 0.2},
-               "mask": {"attn_mask": torch.ones(5, 7, dtype=torch.bool).tril(1)},
-               "bias": {"attn_mask": torch.randn(2, 5, 7).to(torch.float64 if dtype == torch.float64 else torch.float32)}}[case]
+    options = {
+        "plain": {},
+        "causal": {"is_causal": True},
+        "scale": {"scale": 0.2},
+        "mask": {"attn_mask": torch.ones(5, 7, dtype=torch.bool).tril(1)},
+        "bias": {"attn_mask": torch.randn(2, 5, 7).to(torch.float64 if dtype == torch.float64 else torch.float32)},
+    }[case]
     out = scaled_dot_product_attention(q, k, v, **options)
     assert out.dtype == dtype
     expected = made_of_matrices(*(x.double() for x in (q, k, v)), **options)
@@ -73,8 +78,10 @@ def test_strided_tensors_and_threads_give_the_same_bits():
     strided = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)]
     assert torch.equal(scaled_dot_product_attention(*strided, threads=3), expected)
     assert torch.equal(scaled_dot_product_attention(q[0], k[0], v[0]), expected[0])
-    assert torch.equal(scaled_dot_product_attention(q, k[:, :1], v[:, :1], enable_gqa=True),
-                       scaled_dot_product_attention(q, k[:, :1].expand_as(k), v[:, :1].expand_as(v)))
+    assert torch.equal(
+        scaled_dot_product_attention(q, k[:, :1], v[:, :1], enable_gqa=True),
+        scaled_dot_product_attention(q, k[:, :1].expand_as(k), v[:, :1].expand_as(v)),
+    )
 
 
 def test_dlpack_of_bf16():

@@ -99,9 +99,12 @@ def test_shapes_are_kept():
 
 def test_overlap(random):
     x = random.normal(size=60).astype(np.float32)
-    for call in (lambda: rapt.exp(x[:40], out=x[1:41]), lambda: rapt.scale(x[1:41], 2.0, out=x[:40]),
-                 lambda: rapt.dot_rows(x[:4], x[4:20].reshape(4, 4), out=x[:4]),
-                 lambda: rapt.dot_rows(x[:4], x[4:20].reshape(4, 4), out=x[8:12])):
+    for call in (
+        lambda: rapt.exp(x[:40], out=x[1:41]),
+        lambda: rapt.scale(x[1:41], 2.0, out=x[:40]),
+        lambda: rapt.dot_rows(x[:4], x[4:20].reshape(4, 4), out=x[:4]),
+        lambda: rapt.dot_rows(x[:4], x[4:20].reshape(4, 4), out=x[8:12]),
+    ):
         with pytest.raises(ValueError, match="overlaps"):
             call()
     table = x.reshape(4, 15)

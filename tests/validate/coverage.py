@@ -45,7 +45,9 @@ def output(*command):
 
 def functions_of(objdump, path):
     """(address, size, name) of each function in .text, by address."""
-    rows = re.findall(r"^([0-9a-f]+) .{6}F \.text\t([0-9a-f]+) +(?:\.hidden )?(\S+)$", output(objdump, "-t", path), re.M)
+    rows = re.findall(
+        r"^([0-9a-f]+) .{6}F \.text\t([0-9a-f]+) +(?:\.hidden )?(\S+)$", output(objdump, "-t", path), re.M
+    )
     return sorted((int(address, 16), int(size, 16), name) for address, size, name in rows)
 
 
@@ -99,6 +101,7 @@ def run(command, addresses, counts):
     base = base_address(process, command[0])
     left = {}
     with open(f"/proc/{process}/mem", "r+b", buffering=0) as memory:
+
         def write(address, byte):
             memory.seek(address)
             memory.write(byte)
@@ -134,13 +137,15 @@ def run(command, addresses, counts):
 
 
 def names_of(functions):
-    names = subprocess.run(["c++filt"], input="\n".join(f[2] for f in functions), stdout=subprocess.PIPE, text=True,
-                           check=True).stdout.splitlines()
+    names = subprocess.run(
+        ["c++filt"], input="\n".join(f[2] for f in functions), stdout=subprocess.PIPE, text=True, check=True
+    ).stdout.splitlines()
     return [name.replace("(anonymous namespace)::", "").replace("rapt::", "") for name in names]
 
 
 class Unentered:
     """COUNT NAME: why"""
+
     def __init__(self, line):
         row = re.match(r"(\d+) (.+): [^:]+$", line)
         self.count, self.name, self.holds = int(row[1]), row[2], False
@@ -156,7 +161,7 @@ def judge(level, missed, exceptions):
     for exception in exceptions:
         left = [name for name in missed if exception.name in name]
         exception.holds |= bool(left)
-        missed = [name for name in missed if name not in left] + left[exception.count:]
+        missed = [name for name in missed if name not in left] + left[exception.count :]
     for name in missed:
         print(f"{level}: never entered: {name}")
     return len(missed)
@@ -164,7 +169,7 @@ def judge(level, missed, exceptions):
 
 def main():
     at = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
-    command = sys.argv[at + 1:]
+    command = sys.argv[at + 1 :]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--blocks", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--except", dest="exceptions", type=pathlib.Path, metavar="FILE")
@@ -179,8 +184,10 @@ def main():
         level = path.stem.removeprefix("rapt_")
         if re.search(rf"\b{level}\b(?! \(not usable)", listed):
             levels[level] = place_in(program, functions_of(options.objdump, path))
-    points = {level: blocks_of(options.objdump, command[0], functions) if options.blocks else {f[0] for f in functions}
-              for level, functions in levels.items()}
+    points = {
+        level: blocks_of(options.objdump, command[0], functions) if options.blocks else {f[0] for f in functions}
+        for level, functions in levels.items()
+    }
     counts, counted = {}, []
     for level, functions in levels.items():
         for (address, *_), name in zip(functions, names_of(functions)):
@@ -201,8 +208,10 @@ def main():
             blocks.append(f"{level} {address:#x} {names[index]} + {address - begins[index]:#x}\n")
         share = 1 - len(points[level] & left) / len(points[level])
         what = "blocks" if options.blocks else "entries of functions"
-        print(f"{level}: {len(functions)} functions, {len(missed)} never entered; "
-              f"{share:.1%} of {len(points[level])} {what} run")
+        print(
+            f"{level}: {len(functions)} functions, {len(missed)} never entered; "
+            f"{share:.1%} of {len(points[level])} {what} run"
+        )
     for exception in exceptions:
         if not exception.holds:
             print(f"{exception.name} is entered on every level, and no exception")

@@ -138,9 +138,7 @@ def _label_columns(ax: Axes, points: list[tuple[str, str, Measurement]]) -> None
             [x, x, place, place], [y, 1.01, 1.05, 1.07], transform=ax.transAxes, color="#aaaaaa", linewidth=0.6,
             clip_on=False, zorder=1.5,
         )  # fmt: skip
-        ax.text(
-            place, 1.08, name, transform=ax.transAxes, rotation=90, rotation_mode="anchor", ha="left", va="center"
-        )
+        ax.text(place, 1.08, name, transform=ax.transAxes, rotation=90, rotation_mode="anchor", ha="left", va="center")
 
 
 def _spread(wanted: list[float], gap: float, low: float, high: float) -> list[float]:

@@ -39,13 +39,16 @@ class _Attention(torch.autograd.Function):
         tensors = {} if bias is None else {"bias": bias}
         # In f32 for 16 bits; torch rounds.
         wide = None if q.dtype in (torch.float32, torch.float64) else "f32"
-        gradients = rapt.attention_backward(q, k, v, out, dout.detach(), lse, gradient_type=wide, **ctx.options, **tensors)
+        gradients = rapt.attention_backward(
+            q, k, v, out, dout.detach(), lse, gradient_type=wide, **ctx.options, **tensors
+        )
         dq, dk, dv = (torch.from_numpy(x).to(q.dtype) for x in gradients[:3])
         return dq, dk, dv, None if bias is None else torch.from_numpy(gradients.dbias), None
 
 
-def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
-                                 enable_gqa=False, *, threads=None):
+def scaled_dot_product_attention(
+    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False, *, threads=None
+):
     """As PyTorch documents it. attn_mask: True (or 0) lets a query see a key; numbers are added to the scores."""
     if dropout_p != 0.0:
         raise ValueError("rapt has no dropout: its results are the same on every call")

@@ -9,12 +9,13 @@ import numpy as np
 
 from ._attention_call import BLOCK, AttentionCall, four_dimensions, zero_gaps
 from ._arrays import as_array, element_type, empty, readable, strides_of, tensor_strides
-from ._library import (C, F32, AttentionGradients, AttentionOptions, check, count)
+from ._library import C, F32, AttentionGradients, AttentionOptions, check, count
 from ._threads import run_tasks, thread_count
 
 
-def attention(q: Any, k: Any, v: Any, *, out: Any = None, return_lse: bool = False, threads: int | None = 1,
-              **options: Any) -> Any:
+def attention(
+    q: Any, k: Any, v: Any, *, out: Any = None, return_lse: bool = False, threads: int | None = 1, **options: Any
+) -> Any:
     """softmax(scale * q.kT) . v, without a matrix of scores.
 
     q is [q_len][dim], [heads][q_len][dim] or [batch][heads][q_len][dim], of f32, f64, f16 or bf16. k is
@@ -79,12 +80,18 @@ def _split_keys(call: AttentionCall, result: np.ndarray, tasks: int, workspace: 
     partials = empty((length.value,), call.number)
 
     def part(first: int, last: int, scratch: int) -> None:
-        check(C.rapt_attention_partial(*call.addresses, partials.ctypes.data, call.options, first, last, scratch,
-                                       workspace))
+        check(
+            C.rapt_attention_partial(
+                *call.addresses, partials.ctypes.data, call.options, first, last, scratch, workspace
+            )
+        )
 
     def merge(first: int, last: int, scratch: int) -> None:
-        check(C.rapt_attention_merge(partials.ctypes.data, result.ctypes.data, call.options, first, last, scratch,
-                                     workspace))
+        check(
+            C.rapt_attention_merge(
+                partials.ctypes.data, result.ctypes.data, call.options, first, last, scratch, workspace
+            )
+        )
 
     run_tasks(part, partial_tasks.value, workspace, threads)
     run_tasks(merge, tasks, workspace, threads)
@@ -115,8 +122,18 @@ class Gradients(NamedTuple):
     dsinks: np.ndarray | None
 
 
-def attention_backward(q: Any, k: Any, v: Any, out: Any, dout: Any, lse: Any, *, threads: int | None = 1,
-                       gradient_type: str | None = None, **options: Any) -> Gradients:
+def attention_backward(
+    q: Any,
+    k: Any,
+    v: Any,
+    out: Any,
+    dout: Any,
+    lse: Any,
+    *,
+    threads: int | None = 1,
+    gradient_type: str | None = None,
+    **options: Any,
+) -> Gradients:
     """The gradients of an attention call with these options, whose results were out and lse.
 
     out and dout have the shape and type of attention's result, and lse is its log-sum-exp. dq, dk and dv have the shapes
@@ -136,8 +153,11 @@ def attention_backward(q: Any, k: Any, v: Any, out: Any, dout: Any, lse: Any, *,
         result = empty(tensor.shape, F32 if gradient_type else element_type(tensor, name), tensor)
         return zero_gaps(result, -2, offsets)
 
-    dq, dk, dv = (gradient(call.q, "q", call.q_offsets), gradient(call.k, "k", call.kv_offsets),
-                  gradient(call.v, "v", call.kv_offsets))
+    dq, dk, dv = (
+        gradient(call.q, "q", call.q_offsets),
+        gradient(call.k, "k", call.kv_offsets),
+        gradient(call.v, "v", call.kv_offsets),
+    )
     dbias = None if call.bias is None else empty(call.bias.shape, call.number)
     dsinks = None if options.get("sinks") is None else empty((call.options.q_heads,), call.number)
     if call.options.batch == 0:
@@ -145,12 +165,21 @@ def attention_backward(q: Any, k: Any, v: Any, out: Any, dout: Any, lse: Any, *,
             if sums is not None:
                 sums[...] = 0
         return Gradients(dq, dk, dv, dbias, dsinks)
-    fields = {name: tensor_strides(four_dimensions(tensor, name))
-              for name, tensor in (("dout_strides", dout), ("dq_strides", dq), ("dk_strides", dk), ("dv_strides", dv))}
+    fields = {
+        name: tensor_strides(four_dimensions(tensor, name))
+        for name, tensor in (("dout_strides", dout), ("dq_strides", dq), ("dk_strides", dk), ("dv_strides", dv))
+    }
     gradients = AttentionGradients(
-        out=out.ctypes.data, dout=dout.ctypes.data, dq=dq.ctypes.data, dk=dk.ctypes.data, dv=dv.ctypes.data,
-        dbias=None if dbias is None else dbias.ctypes.data, dsinks=None if dsinks is None else dsinks.ctypes.data,
-        type=F32 if gradient_type else 0, **fields)
+        out=out.ctypes.data,
+        dout=dout.ctypes.data,
+        dq=dq.ctypes.data,
+        dk=dk.ctypes.data,
+        dv=dv.ctypes.data,
+        dbias=None if dbias is None else dbias.ctypes.data,
+        dsinks=None if dsinks is None else dsinks.ctypes.data,
+        type=F32 if gradient_type else 0,
+        **fields,
+    )
     workspace = count(C.rapt_attention_backward_workspace, call.options)
     tasks = count(C.rapt_attention_backward_tasks, call.options, gradients)
 

@@ -6,8 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import (arithmetic_type, as_array, as_integers, as_mask, as_numbers, broadcast, broadcast_rows, check_output,
-                      element_type, empty, readable, strides_of, tensor_strides)
+from ._arrays import (
+    arithmetic_type,
+    as_array,
+    as_integers,
+    as_mask,
+    as_numbers,
+    broadcast,
+    broadcast_rows,
+    check_output,
+    element_type,
+    empty,
+    readable,
+    strides_of,
+    tensor_strides,
+)
 from ._library import ARITHMETIC, BF16, F16, F32, F64, AttentionOptions, Strides
 from ._rows import causal_fields, scale_field
 
@@ -38,12 +51,31 @@ def _longest(offsets: np.ndarray) -> int:
 
 
 class AttentionCall:
-    def __init__(self, q: Any, k: Any, v: Any, *, causal: bool | str | None = False, causal_offset: int | None = None,
-                 mask: Any = None, bias: Any = None, query_scales: Any = None, alibi_slopes: Any = None,
-                 sinks: Any = None, kv_lengths: Any = None, q_offsets: Any = None, kv_offsets: Any = None,
-                 block_table: Any = None, packed_keys: bool = False, k_scales: Any = None, v_scales: Any = None,
-                 arithmetic: str = "default", out_type: str | None = None, contiguous_bias: bool = False,
-                 **numbers: Any) -> None:
+    def __init__(
+        self,
+        q: Any,
+        k: Any,
+        v: Any,
+        *,
+        causal: bool | str | None = False,
+        causal_offset: int | None = None,
+        mask: Any = None,
+        bias: Any = None,
+        query_scales: Any = None,
+        alibi_slopes: Any = None,
+        sinks: Any = None,
+        kv_lengths: Any = None,
+        q_offsets: Any = None,
+        kv_offsets: Any = None,
+        block_table: Any = None,
+        packed_keys: bool = False,
+        k_scales: Any = None,
+        v_scales: Any = None,
+        arithmetic: str = "default",
+        out_type: str | None = None,
+        contiguous_bias: bool = False,
+        **numbers: Any,
+    ) -> None:
         for name in numbers:
             if name not in _NUMBERS:
                 raise TypeError(f"attention has no argument {name}")
@@ -67,8 +99,14 @@ class AttentionCall:
         self.out_type = _OUT_TYPES[out_type] or q_type
         self.bias: np.ndarray | None = None
         self.options = AttentionOptions(
-            q_type=q_type, kv_type=kv_type, out_type=self.out_type, arithmetic=ARITHMETIC[arithmetic],
-            packed_keys=int(packed_keys), **causal_fields(causal, causal_offset), **numbers)
+            q_type=q_type,
+            kv_type=kv_type,
+            out_type=self.out_type,
+            arithmetic=ARITHMETIC[arithmetic],
+            packed_keys=int(packed_keys),
+            **causal_fields(causal, causal_offset),
+            **numbers,
+        )
         self._set_shape(packed_keys)
         self._set_sequences(q_offsets, kv_offsets, kv_lengths, block_table)
         self._set_kv_scales(k_scales, v_scales, packed_keys)
@@ -78,8 +116,10 @@ class AttentionCall:
             self.bias = as_numbers(bias, "bias", self.number)
             if contiguous_bias:  # a gradient of bias has bias's strides
                 if self.bias.shape[-1:] != (self.options.kv_len,):
-                    raise ValueError(f"bias has the shape {self.bias.shape}: a gradient has one column per key, of "
-                                     f"{self.options.kv_len}")
+                    raise ValueError(
+                        f"bias has the shape {self.bias.shape}: a gradient has one column per key, of "
+                        f"{self.options.kv_len}"
+                    )
                 self.bias = np.ascontiguousarray(self.bias)
             self._set_over_keys("bias", self.bias)
         if query_scales is not None:
@@ -130,8 +170,10 @@ class AttentionCall:
             expected = (*outer, o.kv_len, o.qk_dim)
             o.k_strides = tensor_strides(four_dimensions(self.k, "k"))
         if self.k.shape != expected:
-            raise ValueError(f"k has the shape {self.k.shape}, not {expected} beside a q of {self.q.shape} and a v of "
-                             f"{self.v.shape}")
+            raise ValueError(
+                f"k has the shape {self.k.shape}, not {expected} beside a q of {self.q.shape} and a v of "
+                f"{self.v.shape}"
+            )
 
     def _set_sequences(self, q_offsets: Any, kv_offsets: Any, kv_lengths: Any, block_table: Any) -> None:
         o = self.options
@@ -182,8 +224,10 @@ class AttentionCall:
 
     def _set_kv_scales(self, k_scales: Any, v_scales: Any, packed_keys: bool) -> None:
         shared = self.k.ctypes.data == self.v.ctypes.data and not self.options.scale_group
-        for name, x, tensor, dim in (("k_scales", k_scales, self.k, self.options.qk_dim),
-                                     ("v_scales", v_scales, self.v, self.options.v_dim)):
+        for name, x, tensor, dim in (
+            ("k_scales", k_scales, self.k, self.options.qk_dim),
+            ("v_scales", v_scales, self.v, self.options.v_dim),
+        ):
             if x is None:
                 continue  # the library names a missing one
             per_scale = self.options.scale_group or (self.options.qk_dim if shared else dim)
@@ -195,7 +239,9 @@ class AttentionCall:
             strides = [stride // tensor.itemsize for stride in tensor.strides[:-1]]
             if packed_keys and tensor is self.k:
                 strides = [*strides[:-2], per_scale * groups]
-            setattr(self.options, name, self._keep(_scales_with_strides(scales.reshape(shape), strides, per_scale, name)))
+            setattr(
+                self.options, name, self._keep(_scales_with_strides(scales.reshape(shape), strides, per_scale, name))
+            )
 
     def _set_over_keys(self, name: str, array: np.ndarray) -> None:
         """A tensor [batch][q_heads][q_len][kv_len]."""

@@ -17,13 +17,20 @@ _NUMBERS = {"scale": float, "softcap": float, "window-left": int, "window-right"
 
 def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(
-        prog="rapt-attention", description="softmax(scale * q.kT) . v of .npy files, with the hash of the result's bytes")
+        prog="rapt-attention",
+        description="softmax(scale * q.kT) . v of .npy files, with the hash of the result's bytes",
+    )
     for name in ("q", "k", "v"):
         result.add_argument(name, help=f"{name}.npy: [batch][heads][tokens][dim], with fewer dimensions or more heads")
     result.add_argument("-o", "--out", help="the result goes to this .npy file")
     result.add_argument("--lse", help="the log-sum-exp goes to this .npy file")
-    result.add_argument("--causal", nargs="?", const="bottom_right", choices=["bottom_right", "top_left"],
-                        help="bottom_right (the last query sees the last key) if no word follows")
+    result.add_argument(
+        "--causal",
+        nargs="?",
+        const="bottom_right",
+        choices=["bottom_right", "top_left"],
+        help="bottom_right (the last query sees the last key) if no word follows",
+    )
     for name in _TENSORS:
         result.add_argument(f"--{name}", metavar="FILE", help=f"{name.replace('-', '_')}, a .npy file")
     for name, kind in _NUMBERS.items():
@@ -52,7 +59,9 @@ def main(arguments: list[str] | None = None) -> int:
     for file, array in ((given["out"], out), (given["lse"], lse)):
         if file:
             np.save(file, array)
-    print(f"{hashlib.sha256(out.tobytes()).hexdigest()}  {out.dtype.name} {list(out.shape)} on {isa()}, bits {bits_version()}")
+    print(
+        f"{hashlib.sha256(out.tobytes()).hexdigest()}  {out.dtype.name} {list(out.shape)} on {isa()}, bits {bits_version()}"
+    )
     return 0
 
 

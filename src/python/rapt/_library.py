@@ -122,8 +122,9 @@ def _load() -> ctypes.CDLL:
     named = os.environ.get("RAPT_LIBRARY")
     own = library_in(Path(__file__).parent / "lib", sys.platform)
     if not named and not own:
-        raise ImportError("rapt's library is not beside the package: install a wheel (pip wheel .), or name one in "
-                          "RAPT_LIBRARY")
+        raise ImportError(
+            "rapt's library is not beside the package: install a wheel (pip wheel .), or name one in " "RAPT_LIBRARY"
+        )
     return ctypes.CDLL(named or str(own))
 
 
@@ -155,8 +156,17 @@ for _type, _number in _VECTOR_TYPES.items():
     _declare(f"dot_rows_{_type}", None, c_void_p, c_void_p, c_ssize_t, c_size_t, c_size_t, _number, c_void_p)
     _declare(f"scale_{_type}", None, c_void_p, _number, c_void_p, c_size_t)
     for _name in ("softmax", "log_softmax"):
-        _declare(f"{_name}_{_type}", c_int, c_void_p, c_ssize_t, c_void_p, c_ssize_t, c_size_t, c_size_t,
-                 ctypes.POINTER(SoftmaxOptions))
+        _declare(
+            f"{_name}_{_type}",
+            c_int,
+            c_void_p,
+            c_ssize_t,
+            c_void_p,
+            c_ssize_t,
+            c_size_t,
+            c_size_t,
+            ctypes.POINTER(SoftmaxOptions),
+        )
 for _type in ("i8", "u8i8"):
     _declare(f"dot_{_type}", c_int64, c_void_p, c_void_p, c_size_t)
     _declare(f"dot_rows_{_type}", None, c_void_p, c_void_p, c_ssize_t, c_size_t, c_size_t, c_float, c_void_p)
@@ -164,10 +174,22 @@ for _type in ("f32", "f64"):
     _number = _VECTOR_TYPES[_type]
     _declare(f"exp_{_type}", None, c_void_p, c_void_p, c_size_t)
     _declare(f"exp_sum_{_type}", _number, c_void_p, _number, _number, c_void_p, c_size_t)
-    _declare(f"logsumexp_{_type}", c_int, c_void_p, c_ssize_t, c_void_p, c_size_t, c_size_t,
-             ctypes.POINTER(SoftmaxOptions))
-    _declare(f"softmax_backward_{_type}", c_int, c_void_p, c_ssize_t, c_void_p, c_ssize_t, c_void_p, c_ssize_t,
-             c_size_t, c_size_t, _number)
+    _declare(
+        f"logsumexp_{_type}", c_int, c_void_p, c_ssize_t, c_void_p, c_size_t, c_size_t, ctypes.POINTER(SoftmaxOptions)
+    )
+    _declare(
+        f"softmax_backward_{_type}",
+        c_int,
+        c_void_p,
+        c_ssize_t,
+        c_void_p,
+        c_ssize_t,
+        c_void_p,
+        c_ssize_t,
+        c_size_t,
+        c_size_t,
+        _number,
+    )
 for _type in ("f16_to_f32", "bf16_to_f32", "f32_to_f16", "f32_to_bf16"):
     _declare(f"convert_{_type}", None, c_void_p, c_void_p, c_size_t)
 
@@ -176,16 +198,30 @@ _GRADIENTS = ctypes.POINTER(AttentionGradients)
 _SIZE = ctypes.POINTER(c_size_t)
 _declare("attention_workspace", c_int, _OPTIONS, _SIZE)
 _declare("attention_tasks", c_int, _OPTIONS, _SIZE)
-_declare("attention_run", c_int, c_void_p, c_void_p, c_void_p, c_void_p, _OPTIONS, c_size_t, c_size_t, c_void_p, c_size_t)
+_declare(
+    "attention_run", c_int, c_void_p, c_void_p, c_void_p, c_void_p, _OPTIONS, c_size_t, c_size_t, c_void_p, c_size_t
+)
 _declare("attention_partial_tasks", c_int, _OPTIONS, _SIZE, _SIZE)
-_declare("attention_partial", c_int, c_void_p, c_void_p, c_void_p, c_void_p, _OPTIONS, c_size_t, c_size_t, c_void_p,
-         c_size_t)
+_declare(
+    "attention_partial", c_int, c_void_p, c_void_p, c_void_p, c_void_p, _OPTIONS, c_size_t, c_size_t, c_void_p, c_size_t
+)
 _declare("attention_merge", c_int, c_void_p, c_void_p, _OPTIONS, c_size_t, c_size_t, c_void_p, c_size_t)
 _declare("attention_pack_keys", c_int, c_void_p, c_ssize_t, c_size_t, c_size_t, _OPTIONS, c_void_p)
 _declare("attention_backward_workspace", c_int, _OPTIONS, _SIZE)
 _declare("attention_backward_tasks", c_int, _OPTIONS, _GRADIENTS, _SIZE)
-_declare("attention_backward_run", c_int, c_void_p, c_void_p, c_void_p, _OPTIONS, _GRADIENTS, c_size_t, c_size_t,
-         c_void_p, c_size_t)
+_declare(
+    "attention_backward_run",
+    c_int,
+    c_void_p,
+    c_void_p,
+    c_void_p,
+    _OPTIONS,
+    _GRADIENTS,
+    c_size_t,
+    c_size_t,
+    c_void_p,
+    c_size_t,
+)
 
 
 def check(status: int) -> None:

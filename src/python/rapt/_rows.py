@@ -6,8 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import (Rows, SUFFIXES, arithmetic_type, as_array, as_integers, as_mask, as_numbers, as_rows, broadcast,
-                      broadcast_rows, check_output, element_type, empty, input_rows)
+from ._arrays import (
+    Rows,
+    SUFFIXES,
+    arithmetic_type,
+    as_array,
+    as_integers,
+    as_mask,
+    as_numbers,
+    as_rows,
+    broadcast,
+    broadcast_rows,
+    check_output,
+    element_type,
+    empty,
+    input_rows,
+)
 from ._library import C, CAUSAL, F32, F64, REPEAT, SoftmaxOptions, check
 
 
@@ -50,10 +64,22 @@ def _matrix(array: np.ndarray, rows: Rows, name: str) -> tuple[np.ndarray, int]:
 class _Call:
     """The options of one call, and the arrays that they point to."""
 
-    def __init__(self, rows: Rows, number: int, *, scale: float | None = None, softcap: float = 0.0, bias: Any = None,
-                 mask: Any = None, row_lengths: Any = None, causal: bool | str | None = False,
-                 causal_offset: int | None = None, sinks: Any = None, empty_rows_are_zero: bool = False,
-                 **unknown: Any) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        number: int,
+        *,
+        scale: float | None = None,
+        softcap: float = 0.0,
+        bias: Any = None,
+        mask: Any = None,
+        row_lengths: Any = None,
+        causal: bool | str | None = False,
+        causal_offset: int | None = None,
+        sinks: Any = None,
+        empty_rows_are_zero: bool = False,
+        **unknown: Any,
+    ) -> None:
         for name in unknown:
             raise TypeError(f"softmax and its relatives have no argument {name}")
         self.kept: list[np.ndarray] = []
@@ -180,6 +206,17 @@ def softmax_backward(y: Any, dy: Any, scale: float = 1.0, *, out: Any = None) ->
         raise ValueError(f"y has the shape {y_rows.array.shape} and dy {dy_rows.array.shape}")
     result, flat = _output(out, y_rows, rapt_type)
     function = getattr(C, f"rapt_softmax_backward_{SUFFIXES[rapt_type]}")
-    check(function(y_rows.address, y_rows.stride, dy_rows.address, dy_rows.stride, flat.address, flat.stride,
-                   y_rows.rows, y_rows.cols, scale))
+    check(
+        function(
+            y_rows.address,
+            y_rows.stride,
+            dy_rows.address,
+            dy_rows.stride,
+            flat.address,
+            flat.stride,
+            y_rows.rows,
+            y_rows.cols,
+            scale,
+        )
+    )
     return result

@@ -19,8 +19,9 @@ def thread_count(threads: int | None) -> int:
     return threads
 
 
-def run_tasks(run: Callable[[int, int, int], None], tasks: int, workspace_bytes: int, threads: int,
-              runs_per_thread: int = 8) -> None:
+def run_tasks(
+    run: Callable[[int, int, int], None], tasks: int, workspace_bytes: int, threads: int, runs_per_thread: int = 8
+) -> None:
     """run(first, last, workspace) for all tasks. More runs per thread balance tasks of different length."""
     threads = min(threads, tasks)
     if threads <= 1:

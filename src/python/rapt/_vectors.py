@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import (DTYPES, SUFFIXES, arithmetic_type, as_array, check_output, element_type, empty, refuse_overlap)
+from ._arrays import DTYPES, SUFFIXES, arithmetic_type, as_array, check_output, element_type, empty, refuse_overlap
 from ._library import BF16, C, F16, F32, F64, I8
 
 _TYPE_NAMES = {"f16": F16, "bf16": BF16, "f32": F32}
@@ -58,8 +58,14 @@ def dot_rows(query: Any, rows: Any, scale: float = 1.0, out: Any = None) -> np.n
             if np.shares_memory(array, result):
                 raise ValueError(f"out overlaps {name}")
     getattr(C, f"rapt_dot_rows_{suffix}")(
-        query.ctypes.data, rows.ctypes.data, rows.strides[0] // rows.itemsize, len(rows), len(query), scale,
-        result.ctypes.data)
+        query.ctypes.data,
+        rows.ctypes.data,
+        rows.strides[0] // rows.itemsize,
+        len(rows),
+        len(query),
+        scale,
+        result.ctypes.data,
+    )
     return result
 
 
@@ -94,7 +100,8 @@ def exp_sum(x: Any, scale: float = 1.0, shift: float = 0.0, out: Any = None) -> 
     """A pair of y = exp(scale * x - shift) and the sum of y, with exp's types and `out`."""
     array, result = _elementwise(x, out)
     total = getattr(C, f"rapt_exp_sum_{_wide_suffix(array)}")(
-        array.ctypes.data, scale, shift, result.ctypes.data, array.size)
+        array.ctypes.data, scale, shift, result.ctypes.data, array.size
+    )
     return result, total
 
 
