@@ -14,8 +14,6 @@
 
 namespace {
 
-inline constexpr std::size_t amx_group = rapt::Bf16Contract::group;
-
 // The first `count` elements at p, then zeros.
 [[gnu::always_inline]] inline __m512i first_elements(const rapt::BF16 *p, std::size_t count) {
   if (count >= 32) return _mm512_loadu_si512(p);

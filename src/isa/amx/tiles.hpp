@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "contract/bf16_arithmetic.hpp"
 #include "contract/types.hpp"
 #include "dispatch/tiles.hpp"
 
@@ -13,6 +14,7 @@ namespace {
 
 // 16 rows of 64 bytes: 16 x 16 numbers, or 16 rows of 32 bf16.
 inline constexpr std::size_t amx_rows = 16, amx_row_bytes = 64, amx_elements = 512;
+inline constexpr std::size_t amx_group = rapt::Bf16Contract::group;
 
 struct alignas(64) TileConfiguration {
   std::uint8_t palette = 0, start_row = 0, reserved[14] = {};

@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "call/packed_keys.hpp"
 #include "contract/attention.hpp"
 #include "contract/bf16_arithmetic.hpp"
 #include "contract/types.hpp"
