@@ -106,8 +106,8 @@ TEST_CASE("a group of products is TDPBF16PS") {
         const auto right = [&](std::size_t i) { return half(record.b[i / 2][n], i); };
         const float sum = emulate::as_float(record.c[m][n]), expected = emulate::as_float(record.d[m][n]);
         groups += 1;
-        wrong += !is_same(add_group(sum, 2 * std::size_t{record.pairs}, left, right), expected);
-        wrong += !is_same(add_group_with_flushes(sum, 2 * std::size_t{record.pairs}, left, right), expected);
+        wrong += !is_same(add_k32(sum, 2 * std::size_t{record.pairs}, left, right), expected);
+        wrong += !is_same(add_k32_with_flushes(sum, 2 * std::size_t{record.pairs}, left, right), expected);
       }
     }
   }

@@ -33,8 +33,8 @@ void watch_kernels(std::size_t n, Watch &&watch) {
   options.bias_stride = options.mask_stride = stride;
   options.sinks = sinks.data();
   options.softcap = 20;
-  rapt_softmax_options by_groups = options;  // rows with sinks go one by one
-  by_groups.sinks = nullptr;
+  rapt_softmax_options in_batches = options;  // rows with sinks go one by one
+  in_batches.sinks = nullptr;
   const T scale = T(0.3), shift = T(0.1);
 
   watch("dot", [&](WatchedCall &call) { call(Api<T>::dot, a.data(), b.data(), n); });
@@ -45,7 +45,7 @@ void watch_kernels(std::size_t n, Watch &&watch) {
   watch("exp", [&](WatchedCall &call) { call(Api<T>::exp, a.data(), out.data(), n); });
   watch("exp_sum", [&](WatchedCall &call) { call(Api<T>::exp_sum, a.data(), scale, shift, out.data(), n); });
   for (const rapt_softmax_options *given :
-       {static_cast<rapt_softmax_options *>(nullptr), &options, &by_groups}) {
+       {static_cast<rapt_softmax_options *>(nullptr), &options, &in_batches}) {
     watch("softmax", [&](WatchedCall &call) {
       call(Api<T>::softmax, a.data(), stride, out.data(), stride, rows, n, given);
     });

@@ -23,16 +23,16 @@ class Arrays {
       const std::size_t queries = tokens_of_sequence(o_.q_offsets, o_.q_len, b);
       const std::size_t keys = o_.kv_lengths ? static_cast<std::size_t>(o_.kv_lengths[b])
                                              : tokens_of_sequence(o_.kv_offsets, o_.kv_len, b);
-      rows_.take(b, queries);
-      if (o_.block_table) take_pages(b, keys, queries > 0);
+      rows_.cover(b, queries);
+      if (o_.block_table) cover_pages(b, keys, queries > 0);
       if (queries == 0 || keys == 0) continue;
-      rows_with_keys_.take(b, queries);
+      rows_with_keys_.cover(b, queries);
       columns_of_last_ = keys;
       if (keys > columns_) columns_ = keys;
       if (o_.kv_offsets) {
-        take_packed(b, keys);
+        cover_packed(b, keys);
       } else if (!o_.block_table) {
-        read_keys_.take(b, keys);
+        read_keys_.cover(b, keys);
       }
     }
   }
@@ -176,19 +176,19 @@ class Arrays {
     const auto first = static_cast<std::size_t>(offsets[0]);
     return Reach::of_all(1, static_cast<std::size_t>(offsets[o_.batch]) - first, first);
   }
-  void take_packed(std::size_t b, std::size_t keys) {
+  void cover_packed(std::size_t b, std::size_t keys) {
     const auto first = static_cast<std::size_t>(o_.kv_offsets[b]);
     if (read_keys_.tokens == 0) read_keys_ = Reach::of_all(1, 0, first);
     read_keys_.tokens = read_keys_.tokens_of_last = first + keys - read_keys_.first_token;
   }
   // Pages of a sequence without queries only count for strides. The table has been checked.
-  void take_pages(std::size_t b, std::size_t keys, bool are_read) {
+  void cover_pages(std::size_t b, std::size_t keys, bool are_read) {
     const std::size_t begin = b * o_.block_table_stride;
     for (std::size_t i = 0; i * o_.page_size < keys; ++i) {
       const auto page = static_cast<std::size_t>(o_.block_table[begin + i]);
       const std::size_t left = keys - i * o_.page_size;
       if (page >= keys_.end) keys_.end = page + 1;
-      if (are_read) read_keys_.take(page, left < o_.page_size ? left : o_.page_size);
+      if (are_read) read_keys_.cover(page, left < o_.page_size ? left : o_.page_size);
       end_of_table_ = begin + i + 1;
     }
   }

@@ -19,7 +19,7 @@ struct Reach {
   static Reach of_all(std::size_t items, std::size_t tokens, std::size_t first_token = 0) {
     return {0, items, first_token, tokens, tokens};
   }
-  void take(std::size_t item, std::size_t count) {
+  void cover(std::size_t item, std::size_t count) {
     if (count == 0) return;
     if (tokens == 0 || item < first) first = item;
     if (item >= end) tokens_of_last = 0;

@@ -8,17 +8,17 @@
 
 namespace {
 
-// A row is in one of two states. Plain: a score is the dot product with a query that `sign` has multiplied.
-// Made: options make the score of the dot product, in natural units.
+// Without a formula, a score is the dot product with a query that `sign` has multiplied. With one (softcap, bias,
+// ALiBi), the options compute the score from the dot product, in natural units; factor, cap and slope serve only it.
 template <class A>
 struct AttentionScale {
   using C = rapt::AttentionContract<A>;
 
-  bool made;
+  bool has_formula;
   A sign = 1;
-  A factor = 1;       // made: of the dot product, before the softcap's tanh
-  A cap = 0;          // made: of tanh, if not 0
-  A slope = 0;        // made
+  A factor = 1;  // of the dot product, before the softcap's tanh
+  A cap = 0;     // of tanh, if not 0
+  A slope = 0;
   A to_log2;          // a score times this is in units of log 2
   A cutoff;           // a weight is 0 if its score is at least this far below the maximum
   double to_natural;  // a score times this is in units of log e
@@ -26,8 +26,8 @@ struct AttentionScale {
   AttentionScale(const AttentionTile &tile, AttentionTile::Row row) {
     const rapt_attention_options &o = tile.options();
     const double scale = tile.scale<A>(row);
-    made = o.softcap != 0 || o.bias || o.alibi_slopes;
-    if (made) {
+    has_formula = o.softcap != 0 || o.bias || o.alibi_slopes;
+    if (has_formula) {
       cap = static_cast<A>(o.softcap);
       factor = static_cast<A>(cap != 0 ? scale / o.softcap : scale);
       slope = tile.slope<A>(row);

@@ -134,7 +134,7 @@ class BackwardTasks {
       clear_to(end);
       finish_to(end);
     });
-    if (sums_sinks() && !run_has_all_) take_sinks_of_other_sequences(take);
+    if (sums_sinks() && !run_has_all_) visit_sinks_of_other_sequences(take);
     for_each_dsinks<A>(finish);
   }
 
@@ -215,7 +215,7 @@ class BackwardTasks {
   }
 
   template <class Take>
-  void take_sinks_of_other_sequences(Take take) const {
+  void visit_sinks_of_other_sequences(Take take) const {
     for_each_head_of(first_batch_ + batches_, call_.options.batch, [&](const AttentionTile &head) {
       for_each_tile_of(head, [&](const AttentionTile &tile, std::size_t) {
         take(tile, TileShare{false, {0, 0}, true});

@@ -1,9 +1,9 @@
 // The arithmetic of RAPT_ARITHMETIC_BF16: products that AMX's TDPBF16PS computes, and weights of 16 bits.
 //
-// Products. A group is 32 terms, padded with 0. Its even and its odd terms are a chain of fused operations
+// Products. A k32 is 32 terms, padded with 0. Its even and its odd terms are a chain of fused operations
 // each, from +0, in order; their sum is then added to the result so far. Every operation is that of x86 under
 // FTZ and DAZ: subnormal operands count as 0, and a result that is tiny after rounding is 0. Scores have
-// groups of 32 dimensions, outputs groups of 32 keys.
+// k32s of dimensions, outputs k32s of keys.
 //
 // Weights. A score s has z = s * c - reference * c, by one fused operation, and the weight 2^z * 2^-7. c is
 // to_log2; for a scale of 0 it is the least subnormal, so that -inf times c is -inf. Where reference * c is
@@ -31,7 +31,7 @@ namespace rapt {
 namespace {
 
 struct Bf16Contract {
-  static constexpr std::size_t group = 32;
+  static constexpr std::size_t k32 = 32;
   static constexpr float c1 = -0x1.383334p-2f, c2 = 0x1.d236aap-3f, c3 = 0x1.3bac42p-4f;
   static constexpr float magic = 98304 + 120;  // 1.5 * 2^16, whose last bit is 2^-7, and the exponent of 2^-7
   static constexpr float least_to_log2 = 0x1p-149f;

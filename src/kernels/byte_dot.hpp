@@ -14,7 +14,7 @@
 //
 // RowSimd<E> is a level's too: the same for the rows of dot_rows, whose other factor is the query.
 //
-//   start, take      the sums that each row begins with: start(), after take(s, f) of all factors of the query
+//   start, add_factors      the sums that each row begins with: start(), after add_factors(s, f) of all factors of the query
 //   Four             the sums of four rows, by four(sums)
 //   fours            as many are stored together, by store(fours, scale, out, count) of `count` rows
 #pragma once
@@ -109,8 +109,8 @@ template <class E>
   }
   auto start = S::start();
   std::size_t i = 0;
-  for (; dim - i >= S::width; i += S::width) start = S::take(start, S::factors(query + i));
-  if (i < dim) start = S::take(start, S::factors_first(query + i, dim - i));
+  for (; dim - i >= S::width; i += S::width) start = S::add_factors(start, S::factors(query + i));
+  if (i < dim) start = S::add_factors(start, S::factors_first(query + i, dim - i));
 
   std::size_t r = 0;
   typename S::Four four[S::fours] = {};

@@ -37,7 +37,7 @@ struct DirectBytes : Level {
     return Level::add_products(s, f, Level::load_first(b, k));
   }
   static Sums start() { return Level::zero(); }
-  static Sums take(Sums s, Factors) { return s; }
+  static Sums add_factors(Sums s, Factors) { return s; }
 };
 
 template <class Level, class E>
@@ -51,7 +51,7 @@ struct BiasedRows : DirectBytes<Level, E> {
   static Sums add_first(Sums s, Factors f, const std::int8_t *b, std::size_t k) {
     return Level::add_biased_products(s, f, Level::biased(Level::load_first(b, k)));
   }
-  static Sums take(Sums s, Factors f) {
+  static Sums add_factors(Sums s, Factors f) {
     return Level::less(s, Level::add_biased_products(Level::zero(), f, Level::bias()));
   }
 };

@@ -34,7 +34,7 @@ std::vector<ElementTypes> other_types_of(const std::string &kernel) {
 // Only the control words of foreign floating-point states depend on the platform, and no result depends on
 // them.
 class CaseMaker {
-  // All classes but odd_rows, which add_groups uses.
+  // All classes but odd_rows, which add_row_batches uses.
   static constexpr std::size_t usual_classes = std::size(all_input_classes) - 1;
   static_assert(all_input_classes[usual_classes] == InputClass::odd_rows);
 
@@ -61,7 +61,7 @@ class CaseMaker {
     add_extremes();
     if (traits_.has_rows()) add_batches();
     if (traits_.takes_options()) add_options();
-    if (traits_.takes_options()) add_groups();
+    if (traits_.takes_options()) add_row_batches();
     if (adds_products()) add_long_sums();
     return std::move(cases_);
   }
@@ -215,7 +215,7 @@ class CaseMaker {
 
   // Softmax computes short rows in groups of one row per lane, or two such groups at once, unless a row of
   // them is odd or sees no element. These are whole groups and parts of them, alone and behind others.
-  void add_groups() {
+  void add_row_batches() {
     constexpr InputClass inputs[] = {InputClass::gaussian, InputClass::odd_rows, InputClass::gaussian_wide,
                                      InputClass::odd_rows, InputClass::minus_infinities};
     const Lengths rows = full_ ? Lengths{4, 5, 6, 7, 8, 9, 13, 15, 16, 17, 23, 24, 31, 32, 33, 40, 47, 64, 70}

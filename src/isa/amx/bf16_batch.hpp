@@ -23,25 +23,25 @@ class Bf16Batch {
   using Sizes = rapt::Bf16BatchSizes;
   using Element = rapt::BF16;
   // Elements of keys that one multiplication takes.
-  static constexpr std::size_t step = amx_group;
+  static constexpr std::size_t step = amx_k32;
 
   static constexpr auto another_way = attention_in_bf16<rapt::BF16>;
   static auto without_tiles() { return rapt_kernels_without_tiles()->bf16.attention_in_bf16; }
-  static bool suits(const TileRows<float> &rows) { return batch_suits_bf16(rows); }
+  static bool goes_in_batch(const TileRows<float> &rows) { return goes_in_batch_bf16(rows); }
 
   Bf16Batch(const rapt_attention_options &o, const Sizes &sizes, Bytes &shared) : o_(o), sizes_(sizes) {
-    storage_.packed_keys = shared.take<rapt::BF16>(sizes.keys);
-    storage_.values = shared.take<rapt::BF16>(sizes.values);
-    storage_.weights = shared.take<rapt::BF16>(sizes.weights);
-    storage_.ones = shared.take<rapt::BF16>(sizes.ones);
-    storage_.scores = shared.take<float>(sizes.scores);
-    storage_.out = shared.take<float>(sizes.out);
-    for (std::size_t i = 0; i < amx_group; ++i) storage_.ones[i] = rapt::BF16{0x3f80};
+    storage_.packed_keys = shared.reserve<rapt::BF16>(sizes.keys);
+    storage_.values = shared.reserve<rapt::BF16>(sizes.values);
+    storage_.weights = shared.reserve<rapt::BF16>(sizes.weights);
+    storage_.ones = shared.reserve<rapt::BF16>(sizes.ones);
+    storage_.scores = shared.reserve<float>(sizes.scores);
+    storage_.out = shared.reserve<float>(sizes.out);
+    for (std::size_t i = 0; i < amx_k32; ++i) storage_.ones[i] = rapt::BF16{0x3f80};
   }
 
   void load_queries(Tile &tile, Bytes of_tile) const {
     const TileRows<float> &rows = tile.rows;
-    auto *const to = of_tile.take<rapt::BF16>(sizes_.queries);
+    auto *const to = of_tile.reserve<rapt::BF16>(sizes_.queries);
     tile.queries = to;
     pack_queries(
         vectors_of(tile), o_.qk_dim, rows.sign[0] < 0,
@@ -56,7 +56,7 @@ class Bf16Batch {
   }
 
   void use_keys(const rapt::BF16 *keys, std::size_t stride) {
-    storage_.keys = {keys, amx_rows * stride, amx_group, stride * sizeof(rapt::BF16)};
+    storage_.keys = {keys, amx_rows * stride, amx_k32, stride * sizeof(rapt::BF16)};
   }
   void use_packed_keys() {
     storage_.keys = {storage_.packed_keys, sizes_.qk_groups * amx_elements, amx_elements, amx_row_bytes};
@@ -65,13 +65,13 @@ class Bf16Batch {
     const auto pack = o_.packed_keys ? pack_packed_keys_of_unit : pack_keys_of_unit;
     pack(tile, first + key, left, storage_.packed_keys + key / amx_rows * sizes_.qk_groups * amx_elements);
   }
-  static constexpr std::size_t values_together = amx_group;
+  static constexpr std::size_t values_together = amx_k32;
   void pack_values(const AttentionTile &tile, std::size_t first, std::size_t key, std::size_t left) {
-    pack_values_of_group(tile, first + key, left, chunk_groups * amx_elements,
-                         storage_.values + key / amx_group * amx_elements);
+    pack_values_of_k32(tile, first + key, left, chunk_k32s * amx_elements,
+                       storage_.values + key / amx_k32 * amx_elements);
   }
 
-  void take_chunk(Tile &tile, std::size_t first, std::size_t begin, std::size_t end) {
+  void add_chunk(Tile &tile, std::size_t first, std::size_t begin, std::size_t end) {
     if (vectors_of(tile) == 1) {
       Bf16Chunk<1>(tile, storage_, first).run(begin, end);
     } else {
@@ -83,7 +83,7 @@ class Bf16Batch {
       S::store(tile.sums_of_chunk.sum + r, S::load(sums + r) * unit);
     }
   }
-  // The outputs of the rows at r after take_chunk(), and from a dimension to the next.
+  // The outputs of the rows at r after add_chunk(), and from a dimension to the next.
   const float *out_of(std::size_t r) const { return storage_.out + r; }
   static constexpr std::size_t out_pitch = tile_pitch;
 

@@ -36,15 +36,15 @@ namespace {
 // Where a chunk is computed, shared by all tiles.
 struct Bf16Storage {
   KeyTiles keys;
-  rapt::BF16 *packed_keys;  // [16 keys][group of dimensions]
-  rapt::BF16 *values;       // [16 dimensions][group]
-  rapt::BF16 *weights;      // of a strip: [group][vector of rows]
+  rapt::BF16 *packed_keys;  // [16 keys][k32 of dimensions]
+  rapt::BF16 *values;       // [16 dimensions][k32]
+  rapt::BF16 *weights;      // of a strip: [k32][vector of rows]
   rapt::BF16 *ones;         // a row
   float *scores;            // of two steps
   float *out;               // [dimension][row], and the sums after the last multiple of 16 dimensions
 };
 
-inline constexpr std::size_t chunk_groups = rapt::attention_chunk / amx_group;
+inline constexpr std::size_t chunk_k32s = rapt::attention_chunk / amx_k32;
 
 // A tile of a batch in bf16 arithmetic.
 struct Bf16Tile : BatchTile<Bf16Rule> {
@@ -71,8 +71,8 @@ class Bf16Chunk {
         o_(state.tile.options()),
         storage_(storage),
         begin_(begin),
-        steps_((o_.qk_dim + amx_group - 1) / amx_group),
-        depth_((o_.v_dim + amx_group - 1) / amx_group * 2),
+        steps_((o_.qk_dim + amx_k32 - 1) / amx_k32),
+        depth_((o_.v_dim + amx_k32 - 1) / amx_k32 * 2),
         strips_((rows_.lanes + strip_rows - 1) / strip_rows) {
     for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
       Strip &strip = strip_[r / strip_rows];
@@ -88,12 +88,12 @@ class Bf16Chunk {
     first_ = first;
     next_ = {first, 0, 0};
     for (Strip &strip : strip_) {
-      strip.first_group = groups * first;
-      strip.end_group = groups_before(strip.seen_by_any, groups * first + 1, groups * end);
+      strip.first_k32 = k32s * first;
+      strip.end_k32 = k32s_before(strip.seen_by_any, k32s * first + 1, k32s * end);
     }
     for (Step step = next_; step.strip < strips_; step = after(step)) {
-      take(step);
-      if (ends_strip(step)) multiply_values(strip_[step.strip].end_group, step.strip);
+      finish(step);
+      if (ends_strip(step)) multiply_values(strip_[step.strip].end_k32, step.strip);
     }
     products_.flush();
     for (std::size_t strip = 0; strip < strips_; ++strip) state_.moves[strip] = strip_[strip].has_moved;
@@ -101,8 +101,8 @@ class Bf16Chunk {
 
  private:
   static constexpr std::size_t strip_rows = 16 * Products::wide, most_strips = vectors / Products::wide;
-  static constexpr std::size_t groups = block / amx_group;  // of a block, and as many units
-  static constexpr std::size_t slots = 2;                   // of scores: those of a step and of the next one
+  static constexpr std::size_t k32s = block / amx_k32;  // of a block, and as many units
+  static constexpr std::size_t slots = 2;               // of scores: those of a step and of the next one
 
   struct Step {
     std::size_t block, strip, index;
@@ -112,22 +112,20 @@ class Bf16Chunk {
     if (ends_strip(step)) return {first_, step.strip + 1, step.index + 1};
     return {step.block + 1, step.strip, step.index + 1};
   }
-  bool ends_strip(const Step &step) const {
-    return groups * (step.block + 1) >= strip_[step.strip].end_group;
+  bool ends_strip(const Step &step) const { return k32s * (step.block + 1) >= strip_[step.strip].end_k32; }
+  // The k32s of a step's block that a row sees, and as many units.
+  std::size_t k32s_of(const Step &step) const {
+    const std::size_t left = strip_[step.strip].end_k32 - k32s * step.block;
+    return left < k32s ? left : k32s;
   }
-  // The groups of a step's block that a row sees, and as many units.
-  std::size_t groups_of(const Step &step) const {
-    const std::size_t left = strip_[step.strip].end_group - groups * step.block;
-    return left < groups ? left : groups;
-  }
-  // The groups of the chunk before a key, from `least` to `most`.
-  std::size_t groups_before(std::size_t key, std::size_t least, std::size_t most) const {
-    const std::size_t count = key < begin_ ? 0 : (key - begin_ + amx_group - 1) / amx_group;
+  // The k32s of the chunk before a key, from `least` to `most`.
+  std::size_t k32s_before(std::size_t key, std::size_t least, std::size_t most) const {
+    const std::size_t count = key < begin_ ? 0 : (key - begin_ + amx_k32 - 1) / amx_k32;
     return count < least ? least : count < most ? count : most;
   }
   struct Strip {
-    // The first group whose weighted values are not in the output, and the end of those that a row sees.
-    std::size_t first_group = 0, end_group = 0;
+    // The first k32 whose weighted values are not in the output, and the end of those that a row sees.
+    std::size_t first_k32 = 0, end_k32 = 0;
     std::size_t seen_by_all = ~std::size_t{0}, seen_by_any = 0;  // the ends of these keys
     bool has_values = false, rescales = false, has_moved = false;
     bool is_near = false;  // all rows have references, and these are not far from 0
@@ -137,10 +135,10 @@ class Bf16Chunk {
   // that has a reference has seen a key before the block.
   bool expects_no_move(const Step &step) const {
     const Strip &strip = strip_[step.strip];
-    return strip.is_near && !strip.has_moved && !state_.moves[step.strip] && !rows_.made && !o_.mask &&
+    return strip.is_near && !strip.has_moved && !state_.moves[step.strip] && !rows_.has_formula && !o_.mask &&
            begin_ + (step.block + 1) * block <= strip.seen_by_all;
   }
-  void take(const Step &step) {
+  void finish(const Step &step) {
     while (next_.index <= step.index) {
       const UnitToMake unit = next_unit();
       products_.scores(unit.keys, unit.queries, steps_, unit.to);
@@ -161,8 +159,8 @@ class Bf16Chunk {
   float *step_scores(const Step &step) const {
     return storage_.scores + step.index % slots * strip_rows - step.strip * strip_rows;
   }
-  rapt::BF16 *group_weights(std::size_t group) const {
-    return storage_.weights + group * Products::wide * amx_elements;
+  rapt::BF16 *k32_weights(std::size_t k32) const {
+    return storage_.weights + k32 * Products::wide * amx_elements;
   }
 
   struct UnitToMake {
@@ -175,7 +173,7 @@ class Bf16Chunk {
     const UnitToMake unit{storage_.keys.from(next_.block * block + key),
                           state_.queries + next_.strip * Products::wide * amx_elements,
                           step_scores(next_) + key * pitch + next_.strip * strip_rows};
-    if (++next_half_ == groups_of(next_)) {
+    if (++next_half_ == k32s_of(next_)) {
       next_half_ = 0;
       next_ = after(next_);
     }
@@ -186,7 +184,7 @@ class Bf16Chunk {
   void weigh(const Step &step, std::size_t half) {
     const std::size_t row = step.strip * strip_rows;
     const UnitWeights weights{step_scores(step) + half * unit_keys * pitch + row,
-                              group_weights(groups * step.block + half), state_.to_log2 + row,
+                              k32_weights(k32s * step.block + half), state_.to_log2 + row,
                               sums_.offset + row};
     if (next_.strip >= strips_ || next_.index >= step.index + slots) return products_.weights(weights);
     const UnitToMake next = next_unit();
@@ -202,23 +200,23 @@ class Bf16Chunk {
   bool weigh_step(const Step &step) {
     if (!strip_[step.strip].is_near) return false;
     products_.clear();
-    for (std::size_t half = 0; half < groups_of(step); ++half) weigh(step, half);
+    for (std::size_t half = 0; half < k32s_of(step); ++half) weigh(step, half);
     return products_.all_small();
   }
 
-  // Adds the weighted values of the groups before `end`, down to the first one of which this was not done, to
+  // Adds the weighted values of the k32s before `end`, down to the first one of which this was not done, to
   // the rows of a strip.
   void multiply_values(std::size_t end, std::size_t number) {
     Strip &strip = strip_[number];
-    const std::size_t first = strip.first_group, count = end - first;
+    const std::size_t first = strip.first_k32, count = end - first;
     if (count == 0) return;
-    products_.values(storage_.values + first * amx_elements, chunk_groups * amx_elements, depth_,
-                     storage_.ones, group_weights(first), count, !strip.has_values,
+    products_.values(storage_.values + first * amx_elements, chunk_k32s * amx_elements, depth_, storage_.ones,
+                     k32_weights(first), count, !strip.has_values,
                      strip.rescales ? factors_ + number * strip_rows : nullptr,
                      storage_.out + number * strip_rows);
     strip.has_values = true;
     strip.rescales = false;
-    strip.first_group = end;
+    strip.first_k32 = end;
   }
 
   // The scores of a step, where excluded keys become -inf. Moves the references.
@@ -228,7 +226,7 @@ class Bf16Chunk {
     if (strip.is_near && stay(step.strip)) [[likely]]
       return;
     if (!move_references(step.strip)) return;
-    multiply_values(groups * step.block, step.strip);
+    multiply_values(k32s * step.block, step.strip);
     strip.has_moved = true;
     strip.rescales = strip.has_values;
     for (std::size_t r = step.strip * strip_rows; r < (step.strip + 1) * strip_rows; r += S::width) {
@@ -291,7 +289,7 @@ class Bf16Chunk {
     auto not_near = S::less(zero, zero);
     const std::size_t end = (strip + 1) * strip_rows;
     for (std::size_t r = strip * strip_rows; r < end && r < rows_.lanes; r += S::width) {
-      any_rescaled |= rule_.take_max(sums_, r, S::load(largest_ + r));
+      any_rescaled |= rule_.update_max(sums_, r, S::load(largest_ + r));
       not_near = S::either(not_near, S::negate(S::equal(S::load(sums_.base + r), zero)));
       not_near = S::either(not_near, S::equal(S::load(sums_.max + r), none));
     }
@@ -313,8 +311,8 @@ class Bf16Chunk {
         const float *const at = scores + j * pitch + r;
         const __m512i even = _mm512_castps_si512(_mm512_loadu_ps(at)),
                       odd = _mm512_castps_si512(_mm512_loadu_ps(at + pitch));
-        rapt::BF16 *const to = group_weights(groups * step.block + j / amx_group) +
-                               (r - from) / S::width * amx_elements + j % amx_group * amx_rows;
+        rapt::BF16 *const to = k32_weights(k32s * step.block + j / amx_k32) +
+                               (r - from) / S::width * amx_elements + j % amx_k32 * amx_rows;
         _mm512_storeu_si512(to, _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(even, 16), odd));
       }
     }

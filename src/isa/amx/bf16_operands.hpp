@@ -51,44 +51,43 @@ inline __m128i first_eight(const rapt::BF16 *p, std::size_t count) {
   });
 }
 
-// [group of dimensions][vector of rows][pair of dimensions][row]. row(r) is the address of row r.
+// [k32 of dimensions][vector of rows][pair of dimensions][row]. row(r) is the address of row r.
 template <class Row>
 [[gnu::noinline]] void pack_queries(std::size_t vectors, std::size_t dim, bool negated, Row row,
                                     rapt::BF16 *to) {
   const __m512i sign = _mm512_set1_epi16(negated ? -0x8000 : 0);
-  for (std::size_t d = 0; d < dim; d += amx_group) {
+  for (std::size_t d = 0; d < dim; d += amx_k32) {
     for (std::size_t r = 0; r < vectors * amx_rows; r += amx_rows, to += amx_elements) {
       __m512i v[16];
       unroll<16>([&](auto i) __attribute__((always_inline)) {
         v[i] = _mm512_xor_si512(first_elements(row(r + i) + d, dim - d), sign);
       });
       transpose_pairs(v);
-      unroll<16>([&](auto i)
-                     __attribute__((always_inline)) { _mm512_storeu_si512(to + i * amx_group, v[i]); });
+      unroll<16>([&](auto i) __attribute__((always_inline)) { _mm512_storeu_si512(to + i * amx_k32, v[i]); });
     }
   }
 }
 
-// [group of dimensions][key][dimension]: the keys [first, first + 16), of which `keys` exist.
+// [k32 of dimensions][key][dimension]: the keys [first, first + 16), of which `keys` exist.
 [[gnu::noinline]] inline void pack_keys_of_unit(const AttentionTile &tile, std::size_t first,
                                                 std::size_t keys, rapt::BF16 *to) {
   const std::size_t dim = tile.options().qk_dim;
   const rapt::BF16 *const from = keys == 0 ? to : tile.k<rapt::BF16>(first);
   const std::ptrdiff_t stride = tile.options().k_strides.token;
-  if (keys == amx_rows && dim % amx_group == 0) {
+  if (keys == amx_rows && dim % amx_k32 == 0) {
     for (std::size_t i = 0; i < amx_rows; ++i) {
       const rapt::BF16 *const key = from + at(stride, i);
-      rapt::BF16 *row = to + i * amx_group;
-      for (std::size_t d = 0; d < dim; d += amx_group, row += amx_elements) {
+      rapt::BF16 *row = to + i * amx_k32;
+      for (std::size_t d = 0; d < dim; d += amx_k32, row += amx_elements) {
         _mm512_storeu_si512(row, _mm512_loadu_si512(key + d));
       }
     }
     return;
   }
-  for (std::size_t d = 0; d < dim; d += amx_group, to += amx_elements) {
+  for (std::size_t d = 0; d < dim; d += amx_k32, to += amx_elements) {
     for (std::size_t i = 0; i < amx_rows; ++i) {
-      _mm512_storeu_si512(to + i * amx_group, i < keys ? first_elements(from + at(stride, i) + d, dim - d)
-                                                       : _mm512_setzero_si512());
+      _mm512_storeu_si512(to + i * amx_k32, i < keys ? first_elements(from + at(stride, i) + d, dim - d)
+                                                     : _mm512_setzero_si512());
     }
   }
 }
@@ -98,7 +97,7 @@ template <class Row>
   const std::size_t dim = tile.options().qk_dim;
   const __mmask16 exist = static_cast<__mmask16>((1u << keys) - 1);
   const rapt::BF16 *const from = keys == 0 ? to : tile.k<rapt::BF16>(first);
-  for (std::size_t d = 0; d < dim; d += amx_group, to += amx_elements) {
+  for (std::size_t d = 0; d < dim; d += amx_k32, to += amx_elements) {
     __m512i v[16];
     unroll<16>([&](auto i) __attribute__((always_inline)) {
       const auto column = [&](std::size_t of) __attribute__((always_inline)) {
@@ -108,7 +107,7 @@ template <class Row>
       v[i] = _mm512_or_si512(column(d + 2 * i), _mm512_slli_epi32(column(d + 2 * i + 1), 16));
     });
     transpose_pairs(v);
-    unroll<16>([&](auto i) __attribute__((always_inline)) { _mm512_storeu_si512(to + i * amx_group, v[i]); });
+    unroll<16>([&](auto i) __attribute__((always_inline)) { _mm512_storeu_si512(to + i * amx_k32, v[i]); });
   }
 }
 
@@ -136,15 +135,15 @@ template <class Row>
     a[4 * i + 3] = _mm512_unpackhi_epi32(b[4 * i + 1], b[4 * i + 3]);
   });
   unroll<4>([&](auto i) __attribute__((always_inline)) {
-    _mm512_storeu_si512(to + 2 * i * amx_group, _mm512_unpacklo_epi64(a[i], a[4 + i]));
-    _mm512_storeu_si512(to + (2 * i + 1) * amx_group, _mm512_unpackhi_epi64(a[i], a[4 + i]));
+    _mm512_storeu_si512(to + 2 * i * amx_k32, _mm512_unpacklo_epi64(a[i], a[4 + i]));
+    _mm512_storeu_si512(to + (2 * i + 1) * amx_k32, _mm512_unpackhi_epi64(a[i], a[4 + i]));
   });
 }
 
 // [16 dimensions][dimension][key] at distances of `pitch`, an even number of them: the keys [first, first +
 // 32), of which `keys` exist.
-[[gnu::noinline]] inline void pack_values_of_group(const AttentionTile &tile, std::size_t first,
-                                                   std::size_t keys, std::size_t pitch, rapt::BF16 *to) {
+[[gnu::noinline]] inline void pack_values_of_k32(const AttentionTile &tile, std::size_t first,
+                                                 std::size_t keys, std::size_t pitch, rapt::BF16 *to) {
   const std::size_t dim = tile.options().v_dim;
   const std::ptrdiff_t stride = tile.options().v_strides.token;
   const rapt::BF16 *const low = keys == 0 ? to : tile.v<rapt::BF16>(first), *const high =
@@ -152,12 +151,12 @@ template <class Row>
                                                                                     ? low
                                                                                     : tile.v<rapt::BF16>(
                                                                                           first + 16);
-  const std::size_t end = (dim + amx_group - 1) / amx_group * amx_group;
-  if (keys == amx_group && dim % amx_group == 0) {
+  const std::size_t end = (dim + amx_k32 - 1) / amx_k32 * amx_k32;
+  if (keys == amx_k32 && dim % amx_k32 == 0) {
     // Rows of 64 bytes: a line at a time.
-    for (std::size_t d = 0; d < dim; d += amx_group, to += 2 * pitch) {
+    for (std::size_t d = 0; d < dim; d += amx_k32, to += 2 * pitch) {
       unroll<4>([&](auto i) __attribute__((always_inline)) {
-        pack_eight(low + d + 8 * i, high + d + 8 * i, stride, to + i / 2 * pitch + i % 2 * 8 * amx_group);
+        pack_eight(low + d + 8 * i, high + d + 8 * i, stride, to + i / 2 * pitch + i % 2 * 8 * amx_k32);
       });
     }
     return;
@@ -165,18 +164,18 @@ template <class Row>
   for (std::size_t d = 0; d < end; d += amx_rows, to += pitch) {
     for (std::size_t half = 0; half < 16; half += 8) {
       const std::size_t c = d + half, left = c < dim ? dim - c : 0;
-      if (keys == amx_group && left >= 8) {
-        pack_eight(low + c, high + c, stride, to + half * amx_group);
+      if (keys == amx_k32 && left >= 8) {
+        pack_eight(low + c, high + c, stride, to + half * amx_k32);
         continue;
       }
-      alignas(64) rapt::BF16 part[amx_group * 8];
-      for (std::size_t i = 0; i < amx_group; ++i) {
+      alignas(64) rapt::BF16 part[amx_k32 * 8];
+      for (std::size_t i = 0; i < amx_k32; ++i) {
         const rapt::BF16 *const row = i < 16 ? low : high;
         _mm_store_si128(
             reinterpret_cast<__m128i *>(part + i * 8),
             i < keys && left > 0 ? first_eight(row + at(stride, i % 16) + c, left) : _mm_setzero_si128());
       }
-      pack_eight(part, part + 16 * 8, 8, to + half * amx_group);
+      pack_eight(part, part + 16 * 8, 8, to + half * amx_k32);
     }
   }
 }

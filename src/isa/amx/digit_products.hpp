@@ -48,7 +48,7 @@ class DigitProducts {
       const std::int8_t *key = keys.first + i * keys.pitch, *digits = queries;
       const auto step = [&](auto first) __attribute__((always_inline)) {
         load_digits(digits);
-        take<first>(key, key + keys.pitch, keys.row_bytes);
+        multiply<first>(key, key + keys.pitch, keys.row_bytes);
         key += keys.step;
         digits += 2 * tile_bytes;
       };
@@ -63,7 +63,7 @@ class DigitProducts {
                                 std::int32_t *to) {
     load_digits(digits);
     for (std::size_t i = 0; i < tiles; i += 2, to += 2 * sums_of_tile, values += 2 * tile_bytes) {
-      take<true>(values, values + tile_bytes, amx_row_bytes);
+      multiply<true>(values, values + tile_bytes, amx_row_bytes);
       pending_ = to;
     }
   }
@@ -74,7 +74,7 @@ class DigitProducts {
     load_tile<7>(digits + tile_bytes, amx_row_bytes);
   }
   template <bool first>
-  [[gnu::always_inline]] void take(const std::int8_t *a, const std::int8_t *b, std::size_t row_bytes) {
+  [[gnu::always_inline]] void multiply(const std::int8_t *a, const std::int8_t *b, std::size_t row_bytes) {
     load_tile<4>(a, row_bytes);
     load_tile<5>(b, row_bytes);
     unroll<2>([&](auto i) __attribute__((always_inline)) {

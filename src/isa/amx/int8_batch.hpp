@@ -31,25 +31,25 @@ class Int8Batch {
 
   static constexpr auto another_way = attention_of_int8<IntegerRows<VnniIntegers>>;
   static auto without_tiles() { return rapt_kernels_without_tiles()->i8.attention; }
-  static bool suits(const TileRows<float> &rows) { return batch_suits_int8(rows); }
+  static bool goes_in_batch(const TileRows<float> &rows) { return goes_in_batch_int8(rows); }
 
   Int8Batch(const rapt_attention_options &o, const Sizes &sizes, Bytes &shared)
       : o_(o), sizes_(sizes), segments_(o) {
-    storage_.packed_keys = shared.take<std::int8_t>(sizes.keys);
-    storage_.values = shared.take<std::int8_t>(sizes.values);
-    storage_.k_scales = shared.take<float>(sizes.k_scales);
-    storage_.v_scales = shared.take<float>(sizes.v_scales);
-    for (auto *&sums : storage_.score_sums) sums = shared.take<std::int32_t>(sizes.score_sums / 2);
-    storage_.value_sums = shared.take<std::int32_t>(sizes.value_sums);
-    for (auto *&digits : storage_.digits) digits = shared.take<std::int8_t>(sizes.digits / 2);
-    storage_.scores = shared.take<float>(sizes.scores);
-    storage_.weights = shared.take<float>(sizes.weights);
-    storage_.out = shared.take<float>(sizes.out);
+    storage_.packed_keys = shared.reserve<std::int8_t>(sizes.keys);
+    storage_.values = shared.reserve<std::int8_t>(sizes.values);
+    storage_.k_scales = shared.reserve<float>(sizes.k_scales);
+    storage_.v_scales = shared.reserve<float>(sizes.v_scales);
+    for (auto *&sums : storage_.score_sums) sums = shared.reserve<std::int32_t>(sizes.score_sums / 2);
+    storage_.value_sums = shared.reserve<std::int32_t>(sizes.value_sums);
+    for (auto *&digits : storage_.digits) digits = shared.reserve<std::int8_t>(sizes.digits / 2);
+    storage_.scores = shared.reserve<float>(sizes.scores);
+    storage_.weights = shared.reserve<float>(sizes.weights);
+    storage_.out = shared.reserve<float>(sizes.out);
   }
 
   void load_queries(Tile &tile, Bytes of_tile) const {
-    auto *const steps = of_tile.take<float>(sizes_.query_steps);
-    auto *const queries = of_tile.take<std::int8_t>(sizes_.queries);
+    auto *const steps = of_tile.reserve<float>(sizes_.query_steps);
+    auto *const queries = of_tile.reserve<std::int8_t>(sizes_.queries);
     pack_queries(tile.tile, tile.rows, segments_, sizes_.query_tiles,
                  reinterpret_cast<std::int16_t *>(storage_.score_sums[0]), queries, steps);
     tile.queries = queries;
@@ -86,10 +86,10 @@ class Int8Batch {
     storage_.has_finite_scales[key / block] = static_cast<S::mask>(~finite) == 0;
   }
 
-  void take_chunk(Tile &tile, std::size_t first, std::size_t begin, std::size_t end) {
+  void add_chunk(Tile &tile, std::size_t first, std::size_t begin, std::size_t end) {
     Int8Chunk(tile, storage_, sizes_, segments_, first).run(begin, end);
   }
-  // The outputs of the rows at r after take_chunk(), and from a dimension to the next.
+  // The outputs of the rows at r after add_chunk(), and from a dimension to the next.
   const float *out_of(std::size_t r) const { return storage_.out + r * sizes_.v_tiles * amx_rows; }
   static constexpr std::size_t out_pitch = S::width;
 

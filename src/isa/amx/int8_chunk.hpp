@@ -85,7 +85,7 @@ class Int8Chunk {
       } else {
         products_.flush();
       }
-      take(now);
+      weigh(now);
       if (has_before) add_values(before);
       before = now;
       has_before = true;
@@ -151,27 +151,27 @@ class Int8Chunk {
     }
   }
 
-  void take(const Unit &unit) {
+  void weigh(const Unit &unit) {
     const std::size_t first = begin_ + unit.b * block, r = unit.r;
     const AttentionTile::Range any = within_block(rows_.vector_range(r).any, first),
                                all = within_block(rows_.vector_range(r).all, first);
     const bool bounded = all.first > 0 || all.end < block;
-    const bool plain = !bounded && !rows_.made && !o_.mask;
+    const bool plain = !bounded && !rows_.has_formula && !o_.mask;
     batch max = plain ? make_scores(unit, storage_.weights, lanes)
                       : make_scores(unit, storage_.scores + r, tile_pitch);
     if (!plain) {
       state_.scores.use(storage_.scores);
       max = state_.scores.complete(r, first, any, bounded, [&] { return max; });
     }
-    rule_.take_max(sums_, r, max);
+    rule_.update_max(sums_, r, max);
     S::store(rescale_[unit.parity], S::load(rule_.rescale + r));
     if (plain && sizes_.v_groups == 1 && storage_.has_finite_scales[unit.b]) {
-      return take_plain(unit);
+      return weigh_plain(unit);
     }
     const float *weights = storage_.weights;
     std::size_t pitch = lanes;
     if (plain) {
-      rule_.take_sums(sums_, r, make_weights<false>(unit).sum);
+      rule_.add_sums(sums_, r, make_weights<false>(unit).sum);
     } else {
       weights = storage_.scores + r;
       pitch = tile_pitch;
@@ -184,9 +184,9 @@ class Int8Chunk {
                   [&](std::size_t j) { return number(S::load(weights + j * pitch), scales[j]); });
     }
   }
-  void take_plain(const Unit &unit) {
+  void weigh_plain(const Unit &unit) {
     const Weights made = make_weights<true>(unit);
-    rule_.take_sums(sums_, unit.r, made.sum);
+    rule_.add_sums(sums_, unit.r, made.sum);
     // Weights are finite or NaN: a sum is NaN if and only if a number is.
     make_digits(unit, 0, units_of(made.largest, S::unordered(made.sum, made.sum)),
                 [&](std::size_t j) { return S::load(storage_.weights + j * lanes); });

@@ -16,7 +16,7 @@ class Bytes {
  public:
   explicit Bytes(void *first) : next_(static_cast<char *>(first)) {}
   template <class T>
-  T *take(std::size_t bytes) {
+  T *reserve(std::size_t bytes) {
     char *const at = next_;
     next_ += bytes;
     return reinterpret_cast<T *>(at);

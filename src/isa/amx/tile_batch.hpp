@@ -59,7 +59,7 @@ class TileBatch {
         const std::size_t last = seen_[i].end < key + chunk ? seen_[i].end : key + chunk;
         const std::size_t first = seen_[i].first > key ? seen_[i].first : key;
         if (first >= last) continue;
-        take_chunk(*tiles_[i], key, (first - key) / block, (last - key + block - 1) / block);
+        add_chunk(*tiles_[i], key, (first - key) / block, (last - key + block - 1) / block);
       }
     }
     for (std::size_t i = 0; i < count_; ++i) {
@@ -73,10 +73,10 @@ class TileBatch {
       : o_(call.options), count_(count), of_(o_, sizes, workspace) {
     static_assert(sizeof(Tile) <= Of::Sizes::numbers_of_tile);
     for (std::size_t i = 0; i < count; ++i) {
-      Bytes of_tile(workspace.take<char>(sizes.of_tile()));
-      void *const numbers = of_tile.take<char>(Of::Sizes::numbers_of_tile);
-      tiles_[i] = new (numbers) Tile(call, first + i, of_tile.take<float>(sizes.total_values));
-      if (Of::suits(tiles_[i]->rows)) of_.load_queries(*tiles_[i], of_tile);
+      Bytes of_tile(workspace.reserve<char>(sizes.of_tile()));
+      void *const numbers = of_tile.reserve<char>(Of::Sizes::numbers_of_tile);
+      tiles_[i] = new (numbers) Tile(call, first + i, of_tile.reserve<float>(sizes.total_values));
+      if (Of::goes_in_batch(tiles_[i]->rows)) of_.load_queries(*tiles_[i], of_tile);
     }
   }
 
@@ -112,8 +112,8 @@ class TileBatch {
     }
   }
 
-  void take_chunk(Tile &tile, std::size_t first, std::size_t begin, std::size_t end) {
-    of_.take_chunk(tile, first, begin, end);
+  void add_chunk(Tile &tile, std::size_t first, std::size_t begin, std::size_t end) {
+    of_.add_chunk(tile, first, begin, end);
     FoldFactors<float> factors;
     if (tile.has_keys) {
       fold<float>(tile.rows, tile.total, tile.sums_of_chunk, factors);

@@ -14,7 +14,7 @@ namespace {
 
 // 16 rows of 64 bytes: 16 x 16 numbers, or 16 rows of 32 bf16.
 inline constexpr std::size_t amx_rows = 16, amx_row_bytes = 64, amx_elements = 512;
-inline constexpr std::size_t amx_group = rapt::Bf16Contract::group;
+inline constexpr std::size_t amx_k32 = rapt::Bf16Contract::k32;
 
 struct alignas(64) TileConfiguration {
   std::uint8_t palette = 0, start_row = 0, reserved[14] = {};

@@ -23,10 +23,10 @@
 
 namespace {
 
-inline constexpr std::size_t unit_keys = amx_group, amx_pitch = amx_rows * tile_pitch;
+inline constexpr std::size_t unit_keys = amx_k32, amx_pitch = amx_rows * tile_pitch;
 inline constexpr std::size_t scores_stride = tile_pitch * sizeof(float);
 
-// Keys as AMX tiles: 16 keys are `pitch` elements after the 16 before them, a group of dimensions `step`.
+// Keys as AMX tiles: 16 keys are `pitch` elements after the 16 before them, a k32 of dimensions `step`.
 struct KeyTiles {
   const rapt::BF16 *first;
   std::size_t pitch, step, row_bytes;
@@ -83,22 +83,22 @@ class UnitProducts {
     bits_ = _mm512_or_si512(bits_, weigher.bits);
   }
 
-  // out[d][row] += the weights of `groups` groups of keys times their values, for `depth` times 16
+  // out[d][row] += the weights of `k32s` k32s of keys times their values, for `depth` times 16
   // dimensions, an even number, and then the sum of the weights; out counts as 0 if it is `fresh`. Values of
   // 16 dimensions lie `pitch` elements apart. The rows are those of a unit. Where they have `factors`, out is
   // multiplied by these first.
   [[gnu::noinline, gnu::flatten]] void values(const rapt::BF16 *values, std::size_t pitch, std::size_t depth,
                                               const rapt::BF16 *ones, const rapt::BF16 *weights,
-                                              std::size_t groups, bool fresh, const float *factors,
+                                              std::size_t k32s, bool fresh, const float *factors,
                                               float *out) {
     if (factors) {
       flush();
       rescale(out + depth * amx_pitch, amx_rows, factors);
       rescale(out, 2 * amx_rows, factors);
     }
-    values_of<1>(ones, 0, 0, 0, weights, groups, fresh, out + depth * amx_pitch);
+    values_of<1>(ones, 0, 0, 0, weights, k32s, fresh, out + depth * amx_pitch);
     for (std::size_t ct = 0; ct < depth; ct += 2, values += 2 * pitch, out += 2 * amx_pitch) {
-      values_of<2>(values, pitch, amx_elements, amx_row_bytes, weights, groups, fresh, out);
+      values_of<2>(values, pitch, amx_elements, amx_row_bytes, weights, k32s, fresh, out);
       if (factors && ct + 2 < depth) rescale(out + 2 * amx_pitch, 2 * amx_rows, factors);
     }
   }
@@ -204,7 +204,7 @@ class UnitProducts {
 
   template <std::size_t deep>
   [[gnu::always_inline]] void values_of(const rapt::BF16 *values, std::size_t pitch, std::size_t step,
-                                        std::size_t stride, const rapt::BF16 *weights, std::size_t groups,
+                                        std::size_t stride, const rapt::BF16 *weights, std::size_t k32s,
                                         bool fresh, float *out) {
     float *const pending = pending_, *const pending_sums = pending_sums_;
     const auto take = [&](auto first) __attribute__((always_inline)) {
@@ -232,7 +232,7 @@ class UnitProducts {
       weights += wide * amx_elements;
     };
     take(std::true_type{});
-    for (std::size_t g = 1; g < groups; ++g) take(std::false_type{});
+    for (std::size_t g = 1; g < k32s; ++g) take(std::false_type{});
     pending_ = deep == 1 ? nullptr : out;
     pending_sums_ = deep == 1 ? out : nullptr;
   }

@@ -41,7 +41,7 @@ template <class E>
 struct RowSimd : ByteSimd<E>, FourByteRows {
   using Sums = typename ByteSimd<E>::Sums;
   static Sums start() { return ByteSimd<E>::zero(); }
-  static Sums take(Sums s, typename ByteSimd<E>::Factors) { return s; }
+  static Sums add_factors(Sums s, typename ByteSimd<E>::Factors) { return s; }
 };
 
 }  // namespace

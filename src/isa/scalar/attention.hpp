@@ -64,13 +64,13 @@ class AttentionRow {
         natural_(1.0) {}
 
   // Keys [begin, end), which lie in one chunk.
-  void take_keys(AttentionState<A> &state, std::size_t begin, std::size_t end) const {
+  void add_keys(AttentionState<A> &state, std::size_t begin, std::size_t end) const {
     constexpr std::size_t block = rapt::attention_block;
     if constexpr (std::is_same_v<E, rapt::BF16>) {
-      if (o_.arithmetic == RAPT_ARITHMETIC_BF16) return take_keys_by_groups(state, begin, end);
+      if (o_.arithmetic == RAPT_ARITHMETIC_BF16) return add_keys_by_k32(state, begin, end);
     }
     for (std::size_t key = begin; key < end; key += block) {
-      take_block(state, key, end - key < block ? end - key : block);
+      add_block(state, key, end - key < block ? end - key : block);
     }
   }
 
@@ -128,7 +128,7 @@ class AttentionRow {
   // The same from the dot product.
   A score_of(A t, std::size_t block, std::size_t j, A *slope = nullptr) const {
     const std::size_t key = block + j;
-    if (!scale_.made) return t;
+    if (!scale_.has_formula) return t;
     t = t * scale_.factor;
     if (scale_.cap != 0) {
       const A tanh = tanh_one(natural_, t);
@@ -149,12 +149,13 @@ class AttentionRow {
     const std::size_t step = o_.packed_keys ? rapt::packed_dim_stride : 1;
     A t = 0;
     rapt::with_element<A>(o_.q_type, [&](auto element) {
-      const auto *q = tile_.q<typename decltype(element)::type>(row_);
+      using Q = typename decltype(element)::type;
+      const auto *q = tile_.q<Q>(row_);
       const auto q_at = [&](std::size_t d) { return rapt::widened(q[d]) * scale_.sign; };
       const auto k_at = [&](std::size_t d) { return rapt::widened(k[d * step]); };
-      if constexpr (std::is_same_v<E, rapt::BF16>) {
+      if constexpr (std::is_same_v<E, rapt::BF16> && std::is_same_v<Q, rapt::BF16>) {
         if (o_.arithmetic == RAPT_ARITHMETIC_BF16) {
-          t = add_groups(0, o_.qk_dim, q_at, k_at);
+          t = add_k32s(0, o_.qk_dim, q_at, k_at);
           return;
         }
       }
@@ -164,7 +165,7 @@ class AttentionRow {
   }
 
   // RAPT_ARITHMETIC_BF16: the keys of a chunk.
-  void take_keys_by_groups(AttentionState<A> &state, std::size_t begin, std::size_t end) const {
+  void add_keys_by_k32(AttentionState<A> &state, std::size_t begin, std::size_t end) const {
     using C = rapt::Bf16Contract;
     constexpr std::size_t block = rapt::attention_block;
     const A c = scale_.to_log2 == 0 ? C::least_to_log2 : scale_.to_log2;
@@ -196,11 +197,11 @@ class AttentionRow {
       }
       const auto weight_at = [&](std::size_t j) { return is_visible[j] ? rounded_weight(z_of(s[j])) : A(0); };
       for (std::size_t d = 0; d < o_.v_dim; ++d) {
-        state.values[d] = add_groups(state.values[d], keys, weight_at, [&](std::size_t j) {
+        state.values[d] = add_k32s(state.values[d], keys, weight_at, [&](std::size_t j) {
           return is_visible[j] ? rapt::widened(tile_.v<E>(first + j)[d]) : A(0);
         });
       }
-      state.sum = add_groups(state.sum, keys, weight_at, [](std::size_t) { return A(1); });
+      state.sum = add_k32s(state.sum, keys, weight_at, [](std::size_t) { return A(1); });
     }
     for (std::size_t d = 0; d < o_.v_dim; ++d) state.values[d] *= C::from_weights;
     state.sum *= C::from_weights;
@@ -226,7 +227,7 @@ class AttentionRow {
   A weight_of(A distance) const { return weight(distance, scale_.to_log2, scale_.cutoff); }
 
   // Excluded keys have no score: their weight is 0, and their values are not read.
-  void take_block(AttentionState<A> &state, std::size_t first, std::size_t keys) const {
+  void add_block(AttentionState<A> &state, std::size_t first, std::size_t keys) const {
     constexpr std::size_t block = rapt::attention_block;
     A w[block] = {};
     bool is_visible[block] = {};
@@ -272,7 +273,7 @@ void attention_whole(const rapt::AttentionCall *call, std::size_t first, std::si
       for (std::size_t key = 0; key < tile.kv_len(); key += rapt::attention_chunk) {
         AttentionState<A> chunk(storage + v_dim, v_dim);
         const std::size_t left = tile.kv_len() - key;
-        row.take_keys(chunk, key, key + (left < rapt::attention_chunk ? left : rapt::attention_chunk));
+        row.add_keys(chunk, key, key + (left < rapt::attention_chunk ? left : rapt::attention_chunk));
         row.fold(total, chunk);
       }
       row.finish(total);
@@ -294,7 +295,7 @@ void attention_partial(const rapt::AttentionCall *call, std::size_t first, std::
       if (begin < tile.kv_len()) {
         const std::size_t left = tile.kv_len() - begin;
         AttentionRow<E>(tile, tile.row(r))
-            .take_keys(state, begin, begin + (left < rapt::attention_chunk ? left : rapt::attention_chunk));
+            .add_keys(state, begin, begin + (left < rapt::attention_chunk ? left : rapt::attention_chunk));
       }
       A *partial = tile.partial<A>(tile.row(r), chunk);
       partial[0] = state.max + A(0);

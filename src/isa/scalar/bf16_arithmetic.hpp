@@ -24,9 +24,9 @@ inline float fma_flushed(float a, float b, float c) {
   return std::fabs(large) < least * up ? 0 : sum;
 }
 
-// sum plus the products of a group, of which `count` exist: a(i) * b(i).
+// sum plus the products of a k32, of which `count` exist: a(i) * b(i).
 template <class F, class G>
-float add_group(float sum, std::size_t count, F a, G b) {
+float add_k32(float sum, std::size_t count, F a, G b) {
   float chain[2] = {0, 0};
   for (std::size_t i = 0; i < count; ++i) {
     chain[i % 2] = fma_flushed(flushed(a(i)), flushed(b(i)), chain[i % 2]);
@@ -35,11 +35,11 @@ float add_group(float sum, std::size_t count, F a, G b) {
 }
 
 template <class F, class G>
-float add_groups(float sum, std::size_t count, F a, G b) {
-  constexpr std::size_t group = rapt::Bf16Contract::group;
-  for (std::size_t i = 0; i < count; i += group) {
-    sum = add_group(
-        sum, count - i < group ? count - i : group, [&](std::size_t j) { return a(i + j); },
+float add_k32s(float sum, std::size_t count, F a, G b) {
+  constexpr std::size_t k32 = rapt::Bf16Contract::k32;
+  for (std::size_t i = 0; i < count; i += k32) {
+    sum = add_k32(
+        sum, count - i < k32 ? count - i : k32, [&](std::size_t j) { return a(i + j); },
         [&](std::size_t j) { return b(i + j); });
   }
   return sum;

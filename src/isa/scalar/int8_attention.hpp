@@ -45,10 +45,10 @@ class AttentionRow<std::int8_t> : public AttentionRow<float> {
  public:
   using AttentionRow<float>::AttentionRow;
 
-  void take_keys(AttentionState<float> &state, std::size_t begin, std::size_t end) const {
+  void add_keys(AttentionState<float> &state, std::size_t begin, std::size_t end) const {
     constexpr std::size_t block = rapt::attention_block;
     for (std::size_t key = begin; key < end; key += block) {
-      take_block(state, key, end - key < block ? end - key : block);
+      add_block(state, key, end - key < block ? end - key : block);
     }
   }
 
@@ -76,7 +76,7 @@ class AttentionRow<std::int8_t> : public AttentionRow<float> {
     return t;
   }
 
-  void take_block(AttentionState<float> &state, std::size_t first, std::size_t keys) const {
+  void add_block(AttentionState<float> &state, std::size_t first, std::size_t keys) const {
     constexpr std::size_t block = rapt::attention_block;
     float w[block] = {};
     const float max_before = state.max;

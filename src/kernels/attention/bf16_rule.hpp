@@ -21,7 +21,7 @@ class Bf16Rule {
   using C = rapt::Bf16Contract;
   static constexpr std::size_t block = rapt::attention_block;
   static constexpr float weights_unit = C::from_weights;
-  static constexpr std::size_t segment_keys = C::group;
+  static constexpr std::size_t segment_keys = C::k32;
 
   // A score s has z = (s - base) * to_log2 + offset.
   struct Sums : RowSums<float> {
@@ -40,7 +40,7 @@ class Bf16Rule {
   explicit Bf16Rule(const TileRows<float> &rows) : rows_(rows) {}
 
   // The reference of a row stays as long as no weight reaches 2.
-  [[gnu::always_inline]] bool take_max(Sums &sums, std::size_t r, batch block_max) {
+  [[gnu::always_inline]] bool update_max(Sums &sums, std::size_t r, batch block_max) {
     const batch before = S::load(sums.max + r), base = S::load(sums.base + r),
                 offset = S::load(sums.offset + r);
     const batch none(-std::numeric_limits<float>::infinity()), zero(0.0f), one(1.0f), to = to_log2(r);
@@ -76,15 +76,15 @@ class Bf16Rule {
       S::store(row + i * S::width,
                weight_of_16_bits(S::load(row + i * S::width), base, offset, to_log2_of_row));
     });
-    constexpr std::size_t groups = block / C::group;
-    float sum = sums.sum[r] * rescale[r], even[groups] = {}, odd[groups] = {};
-    for (std::size_t i = 0; i < C::group; i += 2) {
-      unroll<groups>([&](auto g) __attribute__((always_inline)) {
-        even[g] += row[g * C::group + i];
-        odd[g] += row[g * C::group + i + 1];
+    constexpr std::size_t k32s = block / C::k32;
+    float sum = sums.sum[r] * rescale[r], even[k32s] = {}, odd[k32s] = {};
+    for (std::size_t i = 0; i < C::k32; i += 2) {
+      unroll<k32s>([&](auto g) __attribute__((always_inline)) {
+        even[g] += row[g * C::k32 + i];
+        odd[g] += row[g * C::k32 + i + 1];
       });
     }
-    unroll<groups>([&](auto g) __attribute__((always_inline)) { sum += even[g] + odd[g]; });
+    unroll<k32s>([&](auto g) __attribute__((always_inline)) { sum += even[g] + odd[g]; });
     sums.sum[r] = sum;
   }
 

@@ -100,7 +100,7 @@ class BroadcastProducts {
 
   // No result lacks the contract's bits.
   static constexpr bool is_doubtful() { return false; }
-  static constexpr void be_exact() {}
+  static constexpr void use_exact_products() {}
 
  private:
   // Keys and values that a head's tiles share come from L2 after the first tile, if there is room beside a

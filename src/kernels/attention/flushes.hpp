@@ -30,7 +30,7 @@ class FlushGuard {
  public:
   bool is_doubtful() const { return is_doubtful_; }
   bool is_exact() const { return is_exact_; }
-  void be_exact() {
+  void use_exact_products() {
     is_exact_ = true;
     is_doubtful_ = false;
   }
@@ -55,9 +55,9 @@ inline float fma_with_flush(float a, float b, float c) {
   return std::fabs(std::fma(smaller * up, larger, c * up)) < least_normal * up ? 0.0f : sum;
 }
 
-// sum and the products left(i) * right(i) of a group.
+// sum and the products left(i) * right(i) of a k32.
 template <class Left, class Right>
-float add_group_with_flushes(float sum, std::size_t count, Left left, Right right) {
+float add_k32_with_flushes(float sum, std::size_t count, Left left, Right right) {
   float even = 0, odd = 0;
   for (std::size_t i = 0; i < count; ++i) {
     float &chain = i % 2 == 0 ? even : odd;

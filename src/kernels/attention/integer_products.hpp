@@ -62,14 +62,14 @@ class IntegerProducts {
   }
 
   void scores(std::size_t first, std::size_t keys, float *scores) {
-    const Int8Run *const run = runs_.take_block();
+    const Int8Run *const run = runs_.next_block();
     for (std::size_t g = 0; g < k_groups_; ++g) {
       alignas(64) float k_scales[block];
       load_scales([&](std::size_t key) { return tile_.k_scales(key) + g; }, tile_.k_scale_strides().token,
                   first, keys, k_scales);
       for (std::size_t from = 0; from < k_group_; from += rapt::Int8Attention::segment) {
         const std::size_t left = k_group_ - from, at = g * k_group_ + from;
-        by_groups<I::score_rows>([&](std::size_t r, auto count) __attribute__((always_inline)) {
+        by_rows_at_once<I::score_rows>([&](std::size_t r, auto count) __attribute__((always_inline)) {
           const ScoreSegment of{queries_ + r * pitch_ + at,
                                 pitch_,
                                 steps_ + r * k_groups_ + g,
@@ -94,7 +94,7 @@ class IntegerProducts {
 
   // The weights of a block, which wait for its values, become integers in place if there is one scale group:
   // their latency hides behind the values of the block before.
-  void take_weights(std::size_t first, std::size_t keys, float *weights) const {
+  void prepare_weights(std::size_t first, std::size_t keys, float *weights) const {
     if (v_group_ != o_.v_dim) return;
     alignas(64) float v_scales[block];
     load_v_scales(0, first, keys, v_scales);
@@ -106,21 +106,21 @@ class IntegerProducts {
 
   void values(std::size_t first, std::size_t keys, const float *weights, const float *rescale, float *values,
               std::size_t pitch) {
-    const Int8Run *const run = runs_.take_block();
+    const Int8Run *const run = runs_.next_block();
     const bool in_place = v_group_ == o_.v_dim;
     for (std::size_t from = 0; from < o_.v_dim; from += v_group_) {
       alignas(64) float v_scales[block];
       if (!in_place) load_v_scales(from / v_group_, first, keys, v_scales);
-      by_groups<I::value_rows>([&](std::size_t r, auto count) __attribute__((always_inline)) {
+      by_rows_at_once<I::value_rows>([&](std::size_t r, auto count) __attribute__((always_inline)) {
         alignas(64) std::int16_t integers[count][block];
         float steps[count];
         for (std::size_t i = 0; i < count; ++i) {
           const float *const row = weights + (r + i) * block;
           steps[i] = in_place ? row[step_at] : make_integers<I>(row, v_scales, integers[i]);
         }
-        const auto *const made =
+        const auto *const digits =
             in_place ? reinterpret_cast<const std::int16_t *>(weights + r * block) : integers[0];
-        Rows::template values<count>({made, in_place ? 2 * block : block, steps, rescale + r, from,
+        Rows::template values<count>({digits, in_place ? 2 * block : block, steps, rescale + r, from,
                                       from + v_group_, values + r * pitch, pitch},
                                      run, runs_.last(), keys);
       });
@@ -129,7 +129,7 @@ class IntegerProducts {
 
   // No result lacks the contract's bits.
   static constexpr bool is_doubtful() { return false; }
-  static constexpr void be_exact() {}
+  static constexpr void use_exact_products() {}
 
  private:
   // A row of 64 weights holds 64 integers, and then their step.
@@ -141,9 +141,9 @@ class IntegerProducts {
   }
   // f(first row, count) for groups of up to `most` rows.
   template <std::size_t most, class F>
-  [[gnu::always_inline]] void by_groups(F f, std::size_t r = 0) const {
+  [[gnu::always_inline]] void by_rows_at_once(F f, std::size_t r = 0) const {
     for (; rows_.rows - r >= most; r += most) f(r, std::integral_constant<std::size_t, most>{});
-    if constexpr (most > 1) by_groups<most - 1>(f, r);
+    if constexpr (most > 1) by_rows_at_once<most - 1>(f, r);
   }
 
   const AttentionTile &tile_;

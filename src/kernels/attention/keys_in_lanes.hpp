@@ -47,15 +47,15 @@ class KeysInLanes {
   // Takes in the keys [begin, end), which begin at a chunk.
   [[gnu::noinline, gnu::flatten]] void run(std::size_t begin, std::size_t end) {
     some_excluded_ = false;
-    take_keys(begin, end);
+    add_keys(begin, end);
   }
   const RowSums<A> &sums() const { return total_; }
 
   // As in RowsInLanes.
   bool some_excluded() const { return !Products::ignores_excluded && some_excluded_; }
-  void be_careful() { careful_ = true; }
+  void zero_excluded_values() { careful_ = true; }
   bool is_doubtful() const { return products_.is_doubtful(); }
-  void be_exact() { products_.be_exact(); }
+  void use_exact_products() { products_.use_exact_products(); }
 
   // Row r's values, finished, to address(r); true if one is NaN.
   template <class Address>
@@ -71,7 +71,7 @@ class KeysInLanes {
     A rescale[most_rows];
   };
 
-  void take_keys(std::size_t begin, std::size_t end) {
+  void add_keys(std::size_t begin, std::size_t end) {
     const std::size_t padded = Products::padded(rows_.rows);
     const AttentionTile::Range seen = rows_.range();
     total_.clear();
@@ -87,10 +87,10 @@ class KeysInLanes {
       Block now{}, before{};
       for (std::size_t key = first; key < chunk_end; key += block, before = now) {
         now = {key, chunk_end - key < block ? chunk_end - key : block, scores_[key / block % 2], {}};
-        take_weights(sums, now);
-        if (before.keys > 0) take_values(values, before);
+        compute_weights(sums, now);
+        if (before.keys > 0) add_values(values, before);
       }
-      take_values(values, before);
+      add_values(values, before);
       if constexpr (Rule::weights_unit != 1) {
         for (std::size_t r = 0; r < rows_.lanes; ++r) sums.sum[r] *= Rule::weights_unit;
         values.multiply(Rule::weights_unit);
@@ -103,26 +103,26 @@ class KeysInLanes {
     });
   }
 
-  void take_weights(Sums &sums, Block &now) {
+  void compute_weights(Sums &sums, Block &now) {
     products_.scores(now.first, now.keys, now.scores);
     alignas(64) A numbers[RowSums<A>::count];
     for (std::size_t r = 0; r < rows_.rows; ++r) {
       const std::size_t begin = within_block(rows_.first[r], now.first),
                         row_end = within_block(rows_.end[r], now.first);
       if (begin > 0 || row_end < now.keys || o_.mask || o_.bias) some_excluded_ = true;
-      const bool as_they_are = begin == 0 && row_end == block && !rows_.made && !o_.mask;
+      const bool as_they_are = begin == 0 && row_end == block && !rows_.has_formula && !o_.mask;
       numbers[r] = as_they_are ? largest_of(now.scores + r * block) : make_scores(r, now, begin, row_end);
     }
     for (std::size_t r = rows_.rows; r < rows_.lanes; ++r) numbers[r] = numbers[rows_.rows - 1];
-    for (std::size_t r = 0; r < rows_.lanes; r += S::width) rule_.take_max(sums, r, S::load(numbers + r));
+    for (std::size_t r = 0; r < rows_.lanes; r += S::width) rule_.update_max(sums, r, S::load(numbers + r));
     for (std::size_t r = 0; r < rows_.rows; ++r) rule_.weigh_row(sums, r, now.scores + r * block);
-    products_.take_weights(now.first, now.keys, now.scores);
+    products_.prepare_weights(now.first, now.keys, now.scores);
     for (std::size_t r = 0; r < Products::padded(rows_.rows); ++r) {
       now.rescale[r] = rule_.rescale[r < rows_.lanes ? r : 0];
     }
   }
 
-  void take_values(const RowValues<A> &values, const Block &now) {
+  void add_values(const RowValues<A> &values, const Block &now) {
     if constexpr (!Products::ignores_excluded) {
       if (careful_) {
         return products_.careful_values(now.first, now.keys, now.scores, now.rescale, values.row(0),
@@ -161,7 +161,7 @@ class KeysInLanes {
       const std::size_t count = now.keys - j;
       const batch index = S::load(lane_index<A>) + batch(static_cast<A>(j));
       auto excluded = S::either(S::less(index, from), S::negate(S::less(index, to)));
-      if (rows_.made) {
+      if (rows_.has_formula) {
         score = formula(score, factor, slope, distance + index, [](batch) {});
         if (bias) score = formula.with_bias(score, S::load_first(bias + j, count), excluded);
       }

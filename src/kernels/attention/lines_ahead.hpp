@@ -80,14 +80,14 @@ class LinesAhead {
     begin();
   }
 
-  // Line `i` of `group` lines. Where they lie is looked up once per group, so that a line costs little more
-  // than its prefetch. The last group of a row goes on past its end.
-  template <std::size_t i = 0, std::size_t group = 1>
+  // Line `i` of `lines` lines. Where they lie is looked up once per lines, so that a line costs little more
+  // than its prefetch. The last lines of a row goes on past its end.
+  template <std::size_t i = 0, std::size_t lines = 1>
   [[gnu::always_inline]] void fetch() {
-    static_assert(i < group);
+    static_assert(i < lines);
     fetch_line<cache>(at_ + i * line);
-    if constexpr (i + 1 == group) {
-      at_ += group * line;
+    if constexpr (i + 1 == lines) {
+      at_ += lines * line;
       if (at_ >= end_) next_row();
     }
   }

@@ -6,7 +6,7 @@
 //   Sums, clear()           results over some keys
 //   weights_unit            a weight times this is what the contract calls a weight
 //   segment_keys            products may leave out as many keys that no row of a vector sees
-//   take_max(sums, r, max)  takes in the largest scores of a block for a vector of rows, and leaves in `rescale`
+//   update_max(sums, r, max)  takes in the largest scores of a block for a vector of rows, and leaves in `rescale`
 //                           what earlier results are multiplied by; true if it is not 1 for one of them
 //   weigh_rows(...)         makes weights of scores with rows in the lanes, and adds them to the sums
 //   weigh_row(...)          the same for one row with keys in the lanes
@@ -37,7 +37,7 @@ class PlainRule {
 
   explicit PlainRule(const TileRows<A> &rows) : rows_(rows) {}
 
-  [[gnu::always_inline]] bool take_max(Sums &sums, std::size_t r, batch block_max) {
+  [[gnu::always_inline]] bool update_max(Sums &sums, std::size_t r, batch block_max) {
     const batch before = S::load(sums.max + r);
     const batch max = S::max_number(block_max, before);
     const batch from = reference_of<A>(max);
@@ -52,9 +52,9 @@ class PlainRule {
   // become 0.
   [[gnu::always_inline]] void weigh_rows(Sums &sums, std::size_t r, A *column, std::size_t begin,
                                          std::size_t end) const {
-    take_sums(sums, r,
-              tile_weights<A>(column, begin, end, S::load(reference + r), S::load(rows_.to_log2 + r),
-                              S::load(rows_.cutoff + r)));
+    add_sums(sums, r,
+             tile_weights<A>(column, begin, end, S::load(reference + r), S::load(rows_.to_log2 + r),
+                             S::load(rows_.cutoff + r)));
   }
 
   [[gnu::always_inline]] void weigh_row(Sums &sums, std::size_t r, A *row) const {
@@ -66,7 +66,7 @@ class PlainRule {
     });
     sums.sum[r] = fused(sums.sum[r], rescale[r], fold_lanes<A>(weights));
   }
-  [[gnu::always_inline]] void take_sums(Sums &sums, std::size_t r, batch of_block) const {
+  [[gnu::always_inline]] void add_sums(Sums &sums, std::size_t r, batch of_block) const {
     S::store(sums.sum + r, S::fma(S::load(sums.sum + r), S::load(rescale + r), of_block));
   }
 

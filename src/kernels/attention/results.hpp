@@ -56,12 +56,12 @@ template <class Way, class A>
   const auto compute_exactly_if_doubtful = [&](bool has_nan) {
     if (!way.is_doubtful()) [[likely]]
       return has_nan;
-    way.be_exact();
+    way.use_exact_products();
     return compute();
   };
   way.load_queries();
   if (compute_exactly_if_doubtful(compute()) && way.some_excluded()) [[unlikely]] {
-    way.be_careful();
+    way.zero_excluded_values();
     compute_exactly_if_doubtful(compute());
   }
 }

@@ -55,7 +55,7 @@ class RowsInLanes {
   // Takes in the keys [begin, end), which begin at a chunk.
   [[gnu::noinline, gnu::flatten]] void run(std::size_t begin, std::size_t end) {
     some_excluded_ = false;
-    take_keys(begin, end);
+    add_keys(begin, end);
   }
   const RowSums<A> &sums() const { return total_; }
 
@@ -63,14 +63,14 @@ class RowsInLanes {
   // A result with a NaN that may come from there is computed again, row by row. A look at every value
   // beforehand would cost 2 % of masked blocks.
   bool some_excluded() const { return some_excluded_; }
-  void be_careful() {
+  void zero_excluded_values() {
     careful_ = true;
     scores_.exclusions = scores_.data() + block * tile_pitch;
   }
 
-  // Whether results may lack the contract's bits, which be_exact() then gives another run.
+  // Whether results may lack the contract's bits, which use_exact_products() then gives another run.
   bool is_doubtful() const { return products_.is_doubtful(); }
-  void be_exact() { products_.be_exact(); }
+  void use_exact_products() { products_.use_exact_products(); }
 
   // Row r's values, finished, to address(r); true if one is NaN.
   template <class Address>
@@ -79,7 +79,7 @@ class RowsInLanes {
   }
 
  private:
-  void take_keys(std::size_t begin, std::size_t end) {
+  void add_keys(std::size_t begin, std::size_t end) {
     bool has_keys = false;
     each_chunk(rows_.range(), begin, end, [&](std::size_t first, std::size_t chunk_end, bool is_first) {
       Sums &sums = is_first ? total_ : next_;
@@ -87,7 +87,7 @@ class RowsInLanes {
       has_keys = true;
       sums.clear();
       for (bool &has : has_values_) has = false;
-      for (std::size_t key = first; key < chunk_end; key += block) take_block(sums, values, key);
+      for (std::size_t key = first; key < chunk_end; key += block) add_block(sums, values, key);
       for (std::size_t r = 0; r < rows_.lanes; r += panel) {
         if (!has_values_[r / panel]) values.clear(r, r + panel < rows_.lanes ? r + panel : rows_.lanes);
       }
@@ -106,20 +106,21 @@ class RowsInLanes {
     total_values_.clear();
   }
 
-  void take_block(Sums &sums, const TileValues<A> &values, std::size_t first) {
+  void add_block(Sums &sums, const TileValues<A> &values, std::size_t first) {
     const std::size_t left = tile_.kv_len() - first, keys = left < block ? left : block;
     products_.find_block(first, keys, left - keys);
     for (std::size_t r = 0; r < rows_.lanes; r += panel) {
       const std::size_t to = rows_.lanes - r < panel ? rows_.lanes : r + panel;
       const Parts segments(rows_, first, r, to);
       if (segments.empty()) continue;
-      const bool any_rescaled = take_weights(sums, segments, first, r, to);
-      take_values(sums, values, segments, r, to, any_rescaled);
+      const bool any_rescaled = compute_weights(sums, segments, first, r, to);
+      add_values(sums, values, segments, r, to, any_rescaled);
     }
   }
 
   // Scores and weights of a panel's rows; true if a row's maximum has changed.
-  bool take_weights(Sums &sums, const Parts &segments, std::size_t first, std::size_t from, std::size_t to) {
+  bool compute_weights(Sums &sums, const Parts &segments, std::size_t first, std::size_t from,
+                       std::size_t to) {
     alignas(64) A largest[panel], segment_largest[panel];
     for (std::size_t r = 0; r < to - from; r += S::width) {
       S::store(largest + r, batch(-std::numeric_limits<A>::infinity()));
@@ -146,7 +147,7 @@ class RowsInLanes {
           scores_.complete(r, first, any, excludes, [&] { return S::load(largest + (r - from)); });
       some_excluded_ = some_excluded_ || o_.mask || o_.bias || excludes;
       if (careful_) exclude_all_but(r, any.first, any.end);
-      any_rescaled |= rule_.take_max(sums, r, max);  // bitwise, so that every vector is taken in
+      any_rescaled |= rule_.update_max(sums, r, max);  // bitwise, so that every vector is taken in
       rule_.weigh_rows(sums, r, scores_.row(r), any.first, any.end);
     }
     return any_rescaled;
@@ -160,8 +161,8 @@ class RowsInLanes {
     }
   }
 
-  void take_values(Sums &sums, const TileValues<A> &values, const Parts &segments, std::size_t from,
-                   std::size_t to, bool any_rescaled) {
+  void add_values(Sums &sums, const TileValues<A> &values, const Parts &segments, std::size_t from,
+                  std::size_t to, bool any_rescaled) {
     bool &has_values = has_values_[from / panel];
     Before before = !has_values ? Before::dropped : any_rescaled ? Before::rescaled : Before::kept;
     has_values = true;

@@ -36,7 +36,7 @@ class RunList {
   }
 
   // The runs of the next block of keys or values.
-  const Run *take_block() {
+  const Run *next_block() {
     const Run *const run = next_;
     next_ += runs_per_block;
     return run;

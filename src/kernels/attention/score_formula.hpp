@@ -21,27 +21,27 @@ struct ScoreFormula {
 
   ScoreFormula(A softcap, bool slopes) : has_cap(softcap != 0), has_slopes(slopes), cap(softcap) {}
 
-  // All but the bias. `position` is the key's position less the query's; take_tanh(tanh) sees the softcap's
+  // All but the bias. `position` is the key's position less the query's; on_tanh(tanh) sees the softcap's
   // tanh.
   template <class TakeTanh>
   [[gnu::always_inline]] batch operator()(batch product, batch factor, batch slope, batch position,
-                                          TakeTanh take_tanh) const {
+                                          TakeTanh on_tanh) const {
     batch score[1] = {product};
     const auto at = [&](auto) __attribute__((always_inline)) { return position; };
     in_step(
-        score, factor, slope, at, [&](auto, batch tanh) __attribute__((always_inline)) { take_tanh(tanh); });
+        score, factor, slope, at, [&](auto, batch tanh) __attribute__((always_inline)) { on_tanh(tanh); });
     return score[0];
   }
   // The same for several keys in place, with one branch for all. position(i) is that of the i-th.
   template <std::size_t count, class Position, class TakeTanh>
   [[gnu::always_inline]] void in_step(batch (&score)[count], batch factor, batch slope, Position position,
-                                      TakeTanh take_tanh) const {
+                                      TakeTanh on_tanh) const {
     const auto each = [](auto f) __attribute__((always_inline)) { unroll<count>(f); };
     each([&](auto i) __attribute__((always_inline)) { score[i] = score[i] * factor; });
     if (has_cap) {
       each([&](auto i) __attribute__((always_inline)) {
         const batch tanh = tanh_of<A>(score[i]);
-        take_tanh(i, tanh);
+        on_tanh(i, tanh);
         score[i] = cap * tanh;
       });
     }

@@ -8,7 +8,7 @@
 
 namespace {
 
-// `made`: the options make scores of the dot products; otherwise these are the scores.
+// `has_formula`: the options compute scores from the dot products, which are the scores otherwise.
 template <class A>
 struct TileRows {
   using S = simd<A>;
@@ -19,7 +19,7 @@ struct TileRows {
     Row row = tile.row(0);
     const rapt_attention_options &o = tile.options();
     AttentionScale<A> scale(tile, row);
-    made = scale.made;
+    has_formula = scale.has_formula;
     cap = scale.cap;
     const bool scales_differ = o.query_scales != nullptr, slopes_differ = o.alibi_slopes != nullptr;
     // Lanes after the last row are copies of it, so that no loop over vectors need know them.
@@ -69,7 +69,7 @@ struct TileRows {
   const VectorRange &vector_range(std::size_t r) const { return of_vector[r / S::width]; }
 
   std::size_t rows, lanes;
-  bool made;
+  bool has_formula;
   A cap;
   Row of[count];
   std::size_t first[count], end[count];

@@ -46,7 +46,7 @@ class TileScores {
   [[gnu::always_inline]] batch complete(std::size_t r, std::size_t first, AttentionTile::Range any,
                                         bool excludes, Largest largest) {
     const bool masked = o_.mask && load_mask(r, first, any.first, any.end);
-    if (rows_.made || masked || exclusions) return make(r, first, any.first, any.end, masked);
+    if (rows_.has_formula || masked || exclusions) return make(r, first, any.first, any.end, masked);
     if (excludes) return exclude(r, first, any, within_block(rows_.vector_range(r).all, first));
     return largest();
   }
@@ -189,7 +189,7 @@ class TileScores {
         excluded[i] = S::either(S::less(index(i), lanes.from), S::negate(S::less(index(i), lanes.to)));
       }
     });
-    if (rows_.made) {
+    if (rows_.has_formula) {
       lanes.formula.in_step(
           score, lanes.factor,
           lanes.slope, [&](auto i) __attribute__((always_inline)) { return lanes.distance + index(i); },
@@ -214,7 +214,7 @@ class TileScores {
         score[i] = S::select(excluded[i], minus_infinity, score[i]);
       });
     }
-    if (bounded || masked || rows_.made) {
+    if (bounded || masked || rows_.has_formula) {
       each([&](auto i) __attribute__((always_inline)) { S::store(scores_ + at + i * tile_pitch, score[i]); });
     }
     if (exclusions) {

@@ -40,7 +40,7 @@ class TransposingProducts {
         o_(tile.options()),
         rows_(rows),
         queries_(workspace),
-        group_(rows_of_group()),
+        rows_at_once_(most_rows_at_once()),
         runs_(tile) {}
 
   // Products are computed for this many rows.
@@ -68,8 +68,8 @@ class TransposingProducts {
 
   // scores[r * 64 + j] = dot(query r, key first + j) for the next block of the chunk.
   void scores(std::size_t first, std::size_t keys, A *scores) {
-    const RowRun<KV> *const run = runs_.take_block();
-    by_groups([&](std::size_t r, auto count) __attribute__((always_inline)) {
+    const RowRun<KV> *const run = runs_.next_block();
+    by_rows_at_once([&](std::size_t r, auto count) __attribute__((always_inline)) {
       const A *const queries = queries_ + r * o_.qk_dim;
       A *const scores_of = scores + r * block;
       if (!o_.packed_keys) {
@@ -82,13 +82,13 @@ class TransposingProducts {
   }
 
   // The weights of the block whose keys scores() took last, before values() gets them.
-  void take_weights(std::size_t, std::size_t, const A *) const {}
+  void prepare_weights(std::size_t, std::size_t, const A *) const {}
 
   // Rescales the results and adds the weighted values of the next block of the chunk.
   void values(std::size_t, std::size_t keys, const A *weights, const A *rescale, A *values,
               std::size_t pitch) {
-    const RowRun<KV> *const run = runs_.take_block();
-    by_groups([&](std::size_t r, auto count) __attribute__((always_inline)) {
+    const RowRun<KV> *const run = runs_.next_block();
+    by_rows_at_once([&](std::size_t r, auto count) __attribute__((always_inline)) {
       row_values<A, count>(weights + r * block, run, keys, runs_.last(), rescale + r, o_.v_dim,
                            values + r * pitch, pitch);
     });
@@ -98,7 +98,7 @@ class TransposingProducts {
   [[gnu::noinline]] void careful_values(std::size_t first, std::size_t keys, const A *weights,
                                         const A *rescale, A *values, std::size_t pitch,
                                         IsVisible is_visible) {
-    runs_.take_block();
+    runs_.next_block();
     for (std::size_t r = 0; r < rows_.rows; ++r) {
       A *const value = values + r * pitch;
       for (std::size_t d = 0; d < o_.v_dim; d += S::width)
@@ -111,7 +111,7 @@ class TransposingProducts {
 
   // No result lacks the contract's bits.
   static constexpr bool is_doubtful() { return false; }
-  static constexpr void be_exact() {}
+  static constexpr void use_exact_products() {}
 
  protected:
   void add_value(std::size_t key, batch weight, A *values) const {
@@ -124,9 +124,9 @@ class TransposingProducts {
 
   // f(first row, count) for groups of rows that use a key or value while it is in a register.
   template <class F>
-  [[gnu::always_inline]] void by_groups(F f) const {
-    for (std::size_t r = 0; r < rows_.rows; r += group_) {
-      const std::size_t rows = rows_.rows - r < group_ ? rows_.rows - r : group_;
+  [[gnu::always_inline]] void by_rows_at_once(F f) const {
+    for (std::size_t r = 0; r < rows_.rows; r += rows_at_once_) {
+      const std::size_t rows = rows_.rows - r < rows_at_once_ ? rows_.rows - r : rows_at_once_;
       unroll_while<std::size(counts)>([&](auto i) __attribute__((always_inline)) {
         if constexpr (counts[i] <= S::rows_per_key) {
           if (rows > counts[i]) return true;
@@ -138,7 +138,7 @@ class TransposingProducts {
   }
   // The rows of a group, so that all groups are about as large. Packed keys are not transposed, and a second
   // group costs them little.
-  std::size_t rows_of_group() const {
+  std::size_t most_rows_at_once() const {
     const std::size_t most = o_.packed_keys ? 8 : S::rows_per_key, groups = (rows_.rows + most - 1) / most;
     const std::size_t rows = (rows_.rows + groups - 1) / groups;
     for (const std::size_t count : counts) {
@@ -154,7 +154,7 @@ class TransposingProducts {
   const rapt_attention_options &o_;
   const TileRows<A> &rows_;
   A *queries_;
-  std::size_t group_;
+  std::size_t rows_at_once_;
   RunList<KV> runs_;
 };
 

@@ -5,7 +5,7 @@
 //   RowsInLanes  | rows                                    | many rows, as in prompts
 //   TileBatch    | AMX: tiles of a head share packed keys  | bf16 arithmetic and int8 from a few rows on
 //
-// Level amx asks batch_suits_* first, and gives the other two ways what the batch leaves. Each way is a function
+// Level amx asks goes_in_batch_* first, and gives the other two ways what the batch leaves. Each way is a function
 // of its name in the library's symbol table, so that a test counts the tiles that go each way
 // (tests/validate/coverage.py).
 #pragma once
@@ -59,7 +59,7 @@ using Int8Ways = Ways<KeyProducts, rapt::attention_tile_rows, void>;
 
 // AMX in bf16 arithmetic. Its queries are bf16, so that a scale other than the sign of all rows cannot be part of them.
 // One or two rows over 4096 keys of 128 dimensions take KeysInLanes 77 us, and AMX 125: it packs the values.
-inline bool batch_suits_bf16(const TileRows<float> &rows) {
+inline bool goes_in_batch_bf16(const TileRows<float> &rows) {
   if (rows.rows <= 2) return false;
   for (std::size_t r = 0; r < rows.lanes; ++r) {
     if (rows.sign[r] != rows.sign[0] || (rows.sign[r] != 1 && rows.sign[r] != -1)) return false;
@@ -74,6 +74,6 @@ inline bool batch_suits_bf16(const TileRows<float> &rows) {
 //   AMX                            | 56.4 | 56.5 | 56.3  | 56.5  | 101.1
 //   128 dimensions: keys in lanes  | 55.4 | 87.1 | 108.4 | 206.1 | 410.5
 //   AMX                            | 91.7 | 91.4 | 91.2  | 91.3  | 158.4
-inline bool batch_suits_int8(const TileRows<float> &rows) { return rows.rows > 6; }
+inline bool goes_in_batch_int8(const TileRows<float> &rows) { return rows.rows > 6; }
 
 }  // namespace

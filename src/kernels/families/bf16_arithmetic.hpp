@@ -11,6 +11,6 @@ namespace {
 // Rows: how a level multiplies few rows.
 template <class Rows>
 inline constexpr auto attention_of_bf16 =
-    attention_in_bf16<rapt::BF16, Bf16Ways<GroupRowProducts<Rows>, GroupProducts>>;
+    attention_in_bf16<rapt::BF16, Bf16Ways<K32RowProducts<Rows>, K32Products>>;
 
 }  // namespace

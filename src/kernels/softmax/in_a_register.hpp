@@ -7,7 +7,7 @@
 #include "kernels/softmax/by_rows.hpp"
 #include "kernels/softmax/quotient.hpp"
 #include "kernels/softmax/softmax_call.hpp"
-#include "kernels/softmax/window.hpp"
+#include "kernels/softmax/without_max.hpp"
 
 namespace {
 
@@ -17,11 +17,11 @@ template <class A>
   using S = simd<A>;
   using D = simd<double>;
   const rapt::SoftmaxRows &rows = call.plan.rows;
-  WindowExp<A> window(call.k);
+  ExpWithoutMax<A> exp_of(call.k);
   for (std::size_t r = 0; r < rows.rows; ++r, x += rows.x_stride, y += rows.y_stride) {
     typename S::batch v[1] = {S::load_first(x, rows.cols)};
-    window.forget();
-    if (!window(v)) [[unlikely]] {
+    exp_of.forget();
+    if (!exp_of(v)) [[unlikely]] {
       softmax_by_rows(call, x, y, r, r + 1);
       continue;
     }

@@ -4,24 +4,24 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "kernels/softmax/by_groups.hpp"
+#include "kernels/softmax/row_batches.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
 
-// A group of rows of which `together` fit a register. It runs in steps, so that two groups can take turns:
+// A row batch, of which `together` rows fit a register. It runs in steps, so that two row batches can take turns:
 // each step ends in a chain of latencies. `gapless`: the rows fill the registers and lie in memory one after
-// the other, so that a register is loaded and stored as it is. Such a group is whole and knows the window
-// alone.
+// the other, so that a register is loaded and stored as it is. Such a row batch is whole and only
+// computes without a maximum.
 template <class E, bool simple, std::size_t together, bool gapless = false>
-class SoftmaxGroupInRegisters : SoftmaxGroup<E, simple> {
+class RowBatchInRegisters : RowBatch<E, simple> {
  public:
-  using Group = SoftmaxGroup<E, simple>;
-  using Group::Group, Group::rows_together;
-  using typename Group::A;
-  using typename Group::batch, typename Group::S, typename Group::Exponential;
+  using Batch = RowBatch<E, simple>;
+  using Batch::RowBatch, Batch::rows_together;
+  using typename Batch::A;
+  using typename Batch::batch, typename Batch::S, typename Batch::Exponential;
 
-  // The last row stands in for the rows that a full group lacks; it is then computed and written several
+  // The last row stands in for the rows that a full row batch lacks; it is then computed and written several
   // times.
   [[gnu::always_inline]] void load() {
     if constexpr (simple) {
@@ -29,22 +29,22 @@ class SoftmaxGroupInRegisters : SoftmaxGroup<E, simple> {
         return PlainScores<E>{this->x(j)}.first(0, this->rows_.cols);
       });
     } else {
-      // By way of memory: the code that makes scores then exists once, not for every row of a group.
-      alignas(64) A made[rows_together * S::width];
-      make_scores(made);
-      load_from([&](std::size_t j) __attribute__((always_inline)) { return S::load(made + j * S::width); });
+      // By way of memory: the code that makes scores then exists once, not for every row of a row_batch.
+      alignas(64) A scores[rows_together * S::width];
+      make_scores(scores);
+      load_from([&](std::size_t j) __attribute__((always_inline)) { return S::load(scores + j * S::width); });
     }
   }
-  [[gnu::always_inline]] bool take_maxima() {
+  [[gnu::always_inline]] bool find_maxima() {
     auto is_nan = S::unordered(batch(A(0)), batch(A(0)));
     if constexpr (MaxOf<A>::looks_for_nan) {
       unroll<registers>([&](auto m) __attribute__((always_inline)) {
         is_nan = S::either(is_nan, S::unordered(v_[m], v_[m]));
       });
     }
-    return Group::take_maxima(fold([](batch a, batch b) { return S::max(a, b); }), is_nan);
+    return Batch::find_maxima(fold([](batch a, batch b) { return S::max(a, b); }), is_nan);
   }
-  [[gnu::always_inline]] void take_exponentials(const ExpParts<A> &exp) {
+  [[gnu::always_inline]] void compute_exponentials(const ExpParts<A> &exp) {
     unroll<registers>([&](auto m) __attribute__((always_inline)) {
       v_[m] = Exponential(exp, of_rows(this->lowest_, m), of_rows(this->magic_, m))(v_[m]);
     });
@@ -61,17 +61,18 @@ class SoftmaxGroupInRegisters : SoftmaxGroup<E, simple> {
     }
   }
   // Without maxima.
-  [[gnu::always_inline]] void take_exponentials(WindowExp<A> &window) {
-    constexpr std::size_t at_once = registers < WindowExp<A>::together ? registers : WindowExp<A>::together;
+  [[gnu::always_inline]] void compute_exponentials(ExpWithoutMax<A> &exp_of) {
+    constexpr std::size_t at_once =
+        registers < ExpWithoutMax<A>::together ? registers : ExpWithoutMax<A>::together;
     unroll<registers / at_once>([&](auto g) __attribute__((always_inline)) {
       batch v[at_once];
       unroll<at_once>([&](auto m) __attribute__((always_inline)) { v[m] = v_[g * at_once + m]; });
-      window(v);
+      exp_of(v);
       unroll<at_once>([&](auto m) __attribute__((always_inline)) { v_[g * at_once + m] = v[m]; });
     });
     keep_visible();
   }
-  [[gnu::always_inline]] void take_sums() {
+  [[gnu::always_inline]] void compute_sums() {
     using D = simd<double>;
     typename D::batch lanes[rows_together];
     unroll<registers>([&](auto m) __attribute__((always_inline)) {
@@ -85,7 +86,7 @@ class SoftmaxGroupInRegisters : SoftmaxGroup<E, simple> {
       }
     });
     this->fold_lanes_of_rows(lanes);
-    Group::take_sums();
+    Batch::compute_sums();
   }
   template <class Q>
   [[gnu::always_inline]] void write() {
@@ -132,19 +133,19 @@ class SoftmaxGroupInRegisters : SoftmaxGroup<E, simple> {
       }
     });
   }
-  [[gnu::always_inline]] void make_scores(A *made) const {
+  [[gnu::always_inline]] void make_scores(A *scores) const {
     const ScorePlan<A> &plan = this->call_.plan;
     const bool plain = plan.plain(), masked_only = plan.masked_only();
-    for (std::size_t j = 0; j < rows_together; ++j, made += S::width) {
+    for (std::size_t j = 0; j < rows_together; ++j, scores += S::width) {
       const std::size_t cols = this->cols(j), row_in_call = this->first_ + this->present(j);
       if (cols == 0) {
-        S::store(made, batch(A(0)));  // see run()
+        S::store(scores, batch(A(0)));  // see run()
       } else if (plain) {
-        S::store(made, PlainScores<E>{this->x(j)}.first(0, cols));
+        S::store(scores, PlainScores<E>{this->x(j)}.first(0, cols));
       } else if (masked_only) {
-        S::store(made, MaskedScores<E>{this->x(j), plan.mask_row(row_in_call)}.first(0, cols));
+        S::store(scores, MaskedScores<E>{this->x(j), plan.mask_row(row_in_call)}.first(0, cols));
       } else {
-        S::store(made, MadeScores<E>(plan, this->x(j), row_in_call).first(0, cols));
+        S::store(scores, ComputedScores<E>(plan, this->x(j), row_in_call).first(0, cols));
       }
     }
   }
@@ -170,33 +171,33 @@ class SoftmaxGroupInRegisters : SoftmaxGroup<E, simple> {
 
 template <bool simple, std::size_t together, bool gapless, class E, class A>
 [[gnu::noinline, gnu::flatten]] void softmax_in_registers(const SoftmaxCall<A> &call, const E *x, E *y) {
-  using Group = SoftmaxGroupInRegisters<E, simple, together>;
-  using InWindow = SoftmaxGroupInRegisters<E, simple, together, gapless>;
-  constexpr std::size_t most = Group::rows_together;
+  using Batch = RowBatchInRegisters<E, simple, together>;
+  using WithoutMax = RowBatchInRegisters<E, simple, together, gapless>;
+  constexpr std::size_t most = Batch::rows_together;
   const rapt::SoftmaxRows &rows = call.plan.rows;
   const ExpParts<A> exp(call.k);
-  WindowExp<A> window(call.k);
-  const bool serves = WindowExp<A>::serves(call.k);
-  WindowTries tries;
-  for_groups<2 * most>(
+  ExpWithoutMax<A> exp_of(call.k);
+  const bool serves = ExpWithoutMax<A>::serves(call.k);
+  TriesWithoutMax tries;
+  for_row_batches<2 * most>(
       rows, x,
-      y, [&](const E *x_group, E *y_group, std::size_t r, std::size_t count) __attribute__((always_inline)) {
+      y, [&](const E *x_rows, E *y_rows, std::size_t r, std::size_t count) __attribute__((always_inline)) {
         const std::size_t half = count < most ? count : most;
-        const std::size_t skip = count > most ? most : 0;  // a lone group is computed twice
-        const E *const x_b = x_group + static_cast<std::ptrdiff_t>(skip) * rows.x_stride;
-        E *const y_b = y_group + static_cast<std::ptrdiff_t>(skip) * rows.y_stride;
+        const std::size_t skip = count > most ? most : 0;  // a lone row batch is computed twice
+        const E *const x_b = x_rows + static_cast<std::ptrdiff_t>(skip) * rows.x_stride;
+        E *const y_b = y_rows + static_cast<std::ptrdiff_t>(skip) * rows.y_stride;
         if constexpr (simple && std::is_same_v<E, A>) {
           if (serves && tries.untried(count) == 0) [[likely]] {
-            InWindow a(call, x_group, y_group, r, half);
-            InWindow b(call, x_b, y_b, r + skip, count - skip);
-            window.forget();
+            WithoutMax a(call, x_rows, y_rows, r, half);
+            WithoutMax b(call, x_b, y_b, r + skip, count - skip);
+            exp_of.forget();
             a.load_elements();
-            a.take_exponentials(window);
+            a.compute_exponentials(exp_of);
             b.load_elements();
-            b.take_exponentials(window);
-            if (!window.left()) [[likely]] {
-              a.take_sums();
-              b.take_sums();
+            b.compute_exponentials(exp_of);
+            if (!exp_of.left_range()) [[likely]] {
+              a.compute_sums();
+              b.compute_sums();
               a.template write<PlainQuotient<A>>();
               b.template write<PlainQuotient<A>>();
               return;
@@ -204,19 +205,19 @@ template <bool simple, std::size_t together, bool gapless, class E, class A>
             tries.was_outside(count);
           }
         }
-        Group a(call, x_group, y_group, r, half);
-        Group b(call, x_b, y_b, r + skip, count - skip);
+        Batch a(call, x_rows, y_rows, r, half);
+        Batch b(call, x_b, y_b, r + skip, count - skip);
         a.load();
         b.load();
-        const bool a_is_regular = a.take_maxima();
-        const bool b_is_regular = b.take_maxima();
+        const bool a_is_regular = a.find_maxima();
+        const bool b_is_regular = b.find_maxima();
         if (!a_is_regular || !b_is_regular) [[unlikely]] {
-          return softmax_by_rows(call, x_group, y_group, r, r + count);
+          return softmax_by_rows(call, x_rows, y_rows, r, r + count);
         }
-        a.take_exponentials(exp);
-        b.take_exponentials(exp);
-        a.take_sums();
-        b.take_sums();
+        a.compute_exponentials(exp);
+        b.compute_exponentials(exp);
+        a.compute_sums();
+        b.compute_sums();
         a.template write<Quotient<A>>();
         b.template write<Quotient<A>>();
       });
@@ -226,11 +227,12 @@ template <bool simple, std::size_t together, class E, class A>
 void softmax_in_registers(const SoftmaxCall<A> &call, const E *x, E *y) {
   const rapt::SoftmaxRows &rows = call.plan.rows;
   if constexpr (simple) {
-    constexpr std::size_t pitch = simd<A>::width / together, groups = 2 * simd<A>::width;
+    constexpr std::size_t pitch = simd<A>::width / together, rows_of_two_batches = 2 * simd<A>::width;
     constexpr auto stride = static_cast<std::ptrdiff_t>(pitch);
-    if (rows.cols == pitch && rows.x_stride == stride && rows.y_stride == stride && rows.rows >= groups) {
+    if (rows.cols == pitch && rows.x_stride == stride && rows.y_stride == stride &&
+        rows.rows >= rows_of_two_batches) {
       rapt::SoftmaxRows whole = rows, rest = rows;
-      rest.rows = rows.rows % groups;
+      rest.rows = rows.rows % rows_of_two_batches;
       whole.rows = rows.rows - rest.rows;
       softmax_in_registers<simple, together, true>(SoftmaxCall<A>(whole), x, y);
       if (rest.rows == 0) return;

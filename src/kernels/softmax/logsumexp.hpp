@@ -15,7 +15,7 @@ template <bool plain, class E, class A>
     if constexpr (plain) {
       return PlainScores<E>{x};
     } else {
-      return MadeScores<E>(call.plan, x, r);
+      return ComputedScores<E>(call.plan, x, r);
     }
   }();
   constexpr A infinity = std::numeric_limits<A>::infinity();

@@ -27,7 +27,7 @@ class MaxOf {
     });
     is_nan_ = S::unordered(max_[0], max_[0]);
   }
-  [[gnu::always_inline]] void take(const batch (&v)[registers]) {
+  [[gnu::always_inline]] void add(const batch (&v)[registers]) {
     // The new score comes first: beside a NaN, x86 returns the second operand, and a NaN's successor would be
     // lost.
     unroll<registers>([&](auto r) __attribute__((always_inline)) {
@@ -38,13 +38,13 @@ class MaxOf {
       is_nan_ = S::either(is_nan_, S::either(S::unordered(v[0], v[1]), S::unordered(v[2], v[3])));
     }
   }
-  [[gnu::always_inline]] void take(batch v) {
+  [[gnu::always_inline]] void add(batch v) {
     max_[0] = S::max(v, max_[0]);
     if constexpr (spans) min_[0] = S::min(v, min_[0]);
     if constexpr (looks_for_nan) is_nan_ = S::either(is_nan_, S::unordered(v, v));
   }
   // The first k lanes of v. The others are -inf.
-  [[gnu::always_inline]] void take_first(batch v, std::size_t k) {
+  [[gnu::always_inline]] void add_first(batch v, std::size_t k) {
     max_[0] = S::max(v, max_[0]);
     if constexpr (spans) {
       min_[0] = S::min(S::fill_after(v, k, std::numeric_limits<A>::infinity()), min_[0]);
@@ -84,17 +84,17 @@ template <Store to, bool spans = false, class A, class Scores>
       score[r] = scores.full(i + r * S::width);
       store_full<to>(v, i + r * S::width, score[r]);
     });
-    max.take(score);
+    max.add(score);
   }
   for (; end - i >= S::width; i += S::width) {
     const batch score = scores.full(i);
     store_full<to>(v, i, score);
-    max.take(score);
+    max.add(score);
   }
   if (i < end) {
     const batch score = scores.first(i, end - i);
     store_end<to>(v, i, score, end - i);
-    max.take_first(score, end - i);
+    max.add_first(score, end - i);
   }
   return max;
 }

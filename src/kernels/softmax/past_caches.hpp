@@ -4,8 +4,8 @@
 #include <cstddef>
 
 #include "kernels/softmax/by_rows.hpp"
-#include "kernels/softmax/window.hpp"
-#include "kernels/softmax/window_elements.hpp"
+#include "kernels/softmax/row_elements.hpp"
+#include "kernels/softmax/without_max.hpp"
 
 namespace {
 
@@ -56,34 +56,34 @@ template <class E, class A>
   writer.finish();
 }
 
-// From scores in the window to probabilities.
+// From scores in range to probabilities.
 template <class A>
-struct WindowProbability {
+struct ProbabilityWithoutMax {
   using batch = typename simd<A>::batch;
-  const WindowExp<A> *window;
+  const ExpWithoutMax<A> *exp_of;
   PlainQuotient<A> quotient;
 
   template <std::size_t registers>
   [[gnu::always_inline]] void operator()(batch (&v)[registers]) const {
-    window->without_test(v);
+    exp_of->without_test(v);
     unroll<registers>([&](auto r) __attribute__((always_inline)) { v[r] = quotient(v[r]); });
   }
 };
 
 // The same without maxima, where scores allow.
 template <class E, class A>
-[[gnu::noinline, gnu::flatten]] void softmax_past_caches_by_window(const SoftmaxCall<A> &call, const E *x,
-                                                                   E *y) {
+[[gnu::noinline, gnu::flatten]] void softmax_past_caches_without_max(const SoftmaxCall<A> &call, const E *x,
+                                                                     E *y) {
   using batch = typename simd<A>::batch;
-  using Writer = Map<E, E, WindowProbability<A>>;
+  using Writer = Map<E, E, ProbabilityWithoutMax<A>>;
   const rapt::SoftmaxRows &rows = call.plan.rows;
-  WindowExp<A> window(call.k);
-  const WindowExp<A> constants = window;
-  WindowTries tries;
+  ExpWithoutMax<A> exp_of(call.k);
+  const ExpWithoutMax<A> constants = exp_of;
+  TriesWithoutMax tries;
   const auto writer_of = [&](std::size_t cols, const Reciprocal<A> &reciprocal)
       __attribute__((always_inline)) {
     const PlainQuotient<A> quotient(batch(reciprocal.high), batch(reciprocal.low));
-    return Writer(x, y, cols, WindowProbability<A>{&constants, quotient}, true);
+    return Writer(x, y, cols, ProbabilityWithoutMax<A>{&constants, quotient}, true);
   };
   Writer writer = writer_of(0, Reciprocal<A>(1));  // of the row before
   std::size_t r = 0;
@@ -103,8 +103,8 @@ template <class E, class A>
     };
     BlockSum<A> sum;
     const bool inside =
-        untried == 0 &&
-        sum_in_window<Store::none>(window, PlainElements<E>{x}, static_cast<A *>(nullptr), cols, sum, beside);
+        untried == 0 && sum_without_max<Store::none>(exp_of, PlainElements<E>{x}, static_cast<A *>(nullptr),
+                                                     cols, sum, beside);
     writer.finish();
     if (!inside) [[unlikely]] {
       writer = writer_of(0, Reciprocal<A>(1));

@@ -35,7 +35,7 @@ template <class E, class F>
   } else {
     if (plan.plain()) return f(PlainScores<E>{x});
     if (plan.masked_only()) return f(MaskedScores<E>{x, plan.mask_row(r)});
-    return f(MadeScores<E>(plan, x, r));
+    return f(ComputedScores<E>(plan, x, r));
   }
 }
 

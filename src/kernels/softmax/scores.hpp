@@ -49,7 +49,7 @@ struct MaskedScores {
   }
 };
 
-// Scores with a softcap alone. Without MadeScores' branches for the options, rows of 1024 columns take .94 of
+// Scores with a softcap alone. Without ComputedScores' branches for the options, rows of 1024 columns take .94 of
 // the time on AVX-512, .97 on AVX2.
 template <class E>
 struct CappedScores {
@@ -70,14 +70,14 @@ struct CappedScores {
 
 // Scores that the options make of a row's elements.
 template <class E>
-class MadeScores {
+class ComputedScores {
  public:
   using A = rapt::Arithmetic<E>;
   using S = simd<A>;
   using batch = typename S::batch;
   static constexpr bool in_memory = false;
 
-  MadeScores(const ScorePlan<A> &plan, const E *x, std::size_t r)
+  ComputedScores(const ScorePlan<A> &plan, const E *x, std::size_t r)
       : x_(x),
         bias_(plan.bias_row(r)),
         mask_(plan.mask_row(r)),

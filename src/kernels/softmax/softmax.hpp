@@ -1,13 +1,13 @@
 // softmax: shape, options and size of the output choose a way; the bits do not depend on it.
 //
-//   a vector's columns or less        row by row in a register, or groups of rows, each in a register or in half of one
-//   up to 256 columns                 groups of rows by way of a buffer
+//   a vector's columns or less        row by row in a register, or batches of rows, each in a register or in half of one
+//   up to 256 columns                 batches of rows by way of a buffer
 //   up to 131072 columns              row by row
 //   more                              maximum and sum in one pass, then the probabilities: x is read twice
 //   16 MiB of output, not in place    the two ways above, with non-temporal stores
 //
-// Each way tries rows without their maximum first (window.hpp), but not rows with a softcap, whose tanh costs
-// more than all else: in the window they take .99 to 1.13 of the time. A vector costs in AVX-512, in
+// Each way tries rows without their maximum first (without_max.hpp), but not rows with a softcap, whose tanh costs
+// more than all else: without it they take .99 to 1.13 of the time. A vector costs in AVX-512, in
 // operations:
 //
 //   rows                                                 | maximum | exponential | sum | quotient
@@ -27,12 +27,12 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "kernels/softmax/by_groups.hpp"
 #include "kernels/softmax/by_rows.hpp"
-#include "kernels/softmax/by_window.hpp"
 #include "kernels/softmax/in_a_register.hpp"
 #include "kernels/softmax/in_registers.hpp"
 #include "kernels/softmax/past_caches.hpp"
+#include "kernels/softmax/row_batches.hpp"
+#include "kernels/softmax/rows_without_max.hpp"
 #include "kernels/vector/simd.hpp"
 
 namespace {
@@ -40,11 +40,11 @@ namespace {
 enum class SoftmaxWay {
   in_a_register,
   in_registers,
-  by_groups,
+  row_batches,
   by_rows,
-  by_window,
+  without_max,
   past_caches,
-  past_caches_by_window
+  past_caches_without_max
 };
 
 // The only place that chooses. Sinks are left to ways that take one row after the other.
@@ -55,22 +55,23 @@ SoftmaxWay softmax_way(const SoftmaxCall<A> &call, const E *x, const E *y) {
   const bool has_sinks = rows.options.sinks != nullptr;
   // In place, scores with a bias would replace the elements of rows that turn out to need a maximum.
   const bool is_biased = plan.biased() && x != y;
-  const bool tries_window = WindowExp<A>::serves(call.k) && (plan.plain() || plan.masked_only() || is_biased);
-  // Groups expect a bias to exclude elements, which row by row is found out: 1.2 times as fast at 256
+  const bool tries_without_max =
+      ExpWithoutMax<A>::serves(call.k) && (plan.plain() || plan.masked_only() || is_biased);
+  // Row batches expect a bias to exclude elements, which row by row is found out: 1.2 times as fast at 256
   // columns.
-  const bool is_wide_with_bias = output_is_scratch<E> && tries_window && is_biased && !rows.options.mask &&
-                                 rows.cols >= 2 * rapt::sum_block;
+  const bool is_wide_with_bias = output_is_scratch<E> && tries_without_max && is_biased &&
+                                 !rows.options.mask && rows.cols >= 2 * rapt::sum_block;
   if (rows.cols <= simd<A>::width && !has_sinks) {
     if (rows.rows >= 4) return SoftmaxWay::in_registers;
-    if (std::is_same_v<E, A> && plan.simple() && tries_window) return SoftmaxWay::in_a_register;
+    if (std::is_same_v<E, A> && plan.simple() && tries_without_max) return SoftmaxWay::in_a_register;
   }
-  if (rows.cols <= longest_group_row && rows.rows >= 4 && !has_sinks && !is_wide_with_bias) {
-    return SoftmaxWay::by_groups;
+  if (rows.cols <= longest_batched_row && rows.rows >= 4 && !has_sinks && !is_wide_with_bias) {
+    return SoftmaxWay::row_batches;
   }
   if (plan.plain() && goes_past_caches(x, y, rows.rows * rows.cols)) {
-    return tries_window && !has_sinks ? SoftmaxWay::past_caches_by_window : SoftmaxWay::past_caches;
+    return tries_without_max && !has_sinks ? SoftmaxWay::past_caches_without_max : SoftmaxWay::past_caches;
   }
-  return output_is_scratch<E> && tries_window ? SoftmaxWay::by_window : SoftmaxWay::by_rows;
+  return output_is_scratch<E> && tries_without_max ? SoftmaxWay::without_max : SoftmaxWay::by_rows;
 }
 
 template <class E, class A>
@@ -86,11 +87,11 @@ void softmax_in_registers(const SoftmaxCall<A> &call, const E *x, E *y) {
 }
 
 template <class E, class A>
-void softmax_by_window(const SoftmaxCall<A> &call, const E *x, E *y) {
+void softmax_without_max(const SoftmaxCall<A> &call, const E *x, E *y) {
   if constexpr (output_is_scratch<E>) {
-    if (call.plan.plain()) return softmax_by_window<PlainWindow>(call, x, y);
-    if (call.plan.masked_only()) return softmax_by_window<MaskedWindow>(call, x, y);
-    softmax_by_window<BiasedWindow>(call, x, y);
+    if (call.plan.plain()) return softmax_without_max<PlainRows>(call, x, y);
+    if (call.plan.masked_only()) return softmax_without_max<MaskedRows>(call, x, y);
+    softmax_without_max<BiasedRows>(call, x, y);
   }
 }
 
@@ -104,17 +105,18 @@ void softmax(const E *x, E *y, const rapt::SoftmaxRows *rows) {
       return;
     case SoftmaxWay::in_registers:
       return softmax_in_registers(call, x, y);
-    case SoftmaxWay::by_groups:
-      return call.plan.simple() ? softmax_by_groups<true>(call, x, y) : softmax_by_groups<false>(call, x, y);
+    case SoftmaxWay::row_batches:
+      return call.plan.simple() ? softmax_by_row_batches<true>(call, x, y)
+                                : softmax_by_row_batches<false>(call, x, y);
     case SoftmaxWay::by_rows:
       return softmax_by_rows(call, x, y, 0, rows->rows);
-    case SoftmaxWay::by_window:
-      return softmax_by_window(call, x, y);
+    case SoftmaxWay::without_max:
+      return softmax_without_max(call, x, y);
     case SoftmaxWay::past_caches:
       softmax_past_caches(call, x, y, 0, rows->rows);
       return simd<A>::end_streaming();
-    case SoftmaxWay::past_caches_by_window:
-      softmax_past_caches_by_window(call, x, y);
+    case SoftmaxWay::past_caches_without_max:
+      softmax_past_caches_without_max(call, x, y);
       return simd<A>::end_streaming();
   }
 }

@@ -47,13 +47,13 @@ class SoftmaxCall {
     const std::size_t cols = plan.visible_cols(r);
     if (plan.plain()) return first_pass<spans>(r, PlainScores<E>{x}, cols);
     if constexpr (output_is_scratch<E>) {
-      const auto max = take_max<Store::exact, spans>(r, x, scratch, cols);
+      const auto max = find_max<Store::exact, spans>(r, x, scratch, cols);
       const PlainScores<A> scores{scratch};
       if (in_one_pass(cols)) return first_pass_with_sum(r, scores, cols);
       return row_of(r, scores, cols, max);
     } else {
       if (plan.masked_only()) return first_pass(r, MaskedScores<E>{x, plan.mask_row(r)}, cols);
-      return first_pass(r, MadeScores<E>(plan, x, r), cols);
+      return first_pass(r, ComputedScores<E>(plan, x, r), cols);
     }
   }
   template <bool spans = false, class Scores>
@@ -62,7 +62,7 @@ class SoftmaxCall {
     return row_of(r, scores, cols, max_of<Store::none, spans>(scores, 0, cols, static_cast<A *>(nullptr)));
   }
   template <Store to, bool spans = false, class E>
-  [[gnu::always_inline]] MaxOf<A, spans> take_max(std::size_t r, const E *x, A *v, std::size_t cols) const {
+  [[gnu::always_inline]] MaxOf<A, spans> find_max(std::size_t r, const E *x, A *v, std::size_t cols) const {
     if (plan.plain()) return max_of<Store::none, spans>(PlainScores<E>{x}, 0, cols, v);
     if (plan.masked_only()) return max_of<to, spans>(MaskedScores<E>{x, plan.mask_row(r)}, 0, cols, v);
     if (plan.cap != 0 && !plan.rows.options.bias && !plan.rows.options.mask)
@@ -141,7 +141,7 @@ class SoftmaxCall {
   template <Store to, bool spans, class E>
   [[gnu::noinline, gnu::flatten]] MaxOf<A, spans> max_of_made(std::size_t r, const E *x, A *v,
                                                               std::size_t cols) const {
-    return max_of<to, spans>(MadeScores<E>(plan, x, r), 0, cols, v);
+    return max_of<to, spans>(ComputedScores<E>(plan, x, r), 0, cols, v);
   }
 
   // The maximum and the sum. An irregular row, or a row that subtracts its maximum, gets the maximum alone.

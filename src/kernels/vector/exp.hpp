@@ -147,7 +147,7 @@ struct Exp : ExpParts<A> {
   template <std::size_t registers>
   [[gnu::always_inline]] void operator()(batch (&v)[registers]) const {
     if (untested_ == 0) [[likely]] {
-      if (take_ordinary(v)) [[likely]] {
+      if (exp_of_ordinary(v)) [[likely]] {
         next_untested_ = 0;
         return;
       }
@@ -157,18 +157,18 @@ struct Exp : ExpParts<A> {
       --untested_;
     }
     if constexpr (ScalesByPower<S>) {
-      take_any_by_power(v);
+      exp_of_any_by_power(v);
     } else {
-      take_any(v);
+      exp_of_any(v);
     }
   }
   [[gnu::always_inline]] batch operator()(batch x) const {
     batch v[1] = {x};
-    if (!take_ordinary(v)) [[unlikely]] {
+    if (!exp_of_ordinary(v)) [[unlikely]] {
       if constexpr (ScalesByPower<S>) {
-        take_any_by_power(v);
+        exp_of_any_by_power(v);
       } else {
-        take_any(v);
+        exp_of_any(v);
       }
     }
     return v[0];
@@ -177,7 +177,7 @@ struct Exp : ExpParts<A> {
  private:
   // False, and v is unchanged, if a lane is irregular.
   template <std::size_t registers>
-  [[gnu::always_inline]] bool take_ordinary(batch (&v)[registers]) const {
+  [[gnu::always_inline]] bool exp_of_ordinary(batch (&v)[registers]) const {
     if constexpr (ScalesByPower<S>) {
       // A test of bits costs half an operation per vector, a comparison one.
       const batch magic(C::round_magic - A(C::lowest_n));
@@ -215,7 +215,7 @@ struct Exp : ExpParts<A> {
   // A polynomial of even degree needs no bound above: the remainder of a huge number is arbitrary, but its
   // polynomial is positive, and that of +inf is NaN, which vscalefps turns into inf for n = inf.
   template <std::size_t registers>
-  [[gnu::always_inline]] void take_any_by_power(batch (&v)[registers]) const {
+  [[gnu::always_inline]] void exp_of_any_by_power(batch (&v)[registers]) const {
     const batch low(C::exp_underflow), magic(C::round_magic - A(C::lowest_n));
     const batch to_units(static_cast<A>(C::subnormal_exponent)), normal_from(static_cast<A>(C::lowest_n));
     constexpr bool even_degree = C::coefficient_count % 2 == 1;
@@ -231,7 +231,7 @@ struct Exp : ExpParts<A> {
   }
   // Adding `unit` rounds to an integer. 2^n is a number up to `high`; a product with it keeps a NaN.
   template <std::size_t registers>
-  [[gnu::always_inline]] void take_any(batch (&v)[registers]) const {
+  [[gnu::always_inline]] void exp_of_any(batch (&v)[registers]) const {
     constexpr A bias = (1 << (exponent_bits - 1)) - 1;
     const batch low(C::exp_underflow), high(C::exp_plain + A(1.25)), magic(C::round_magic + bias);
     const batch to_units(static_cast<A>(C::subnormal_exponent)), unit(C::integer_unit),
@@ -239,7 +239,7 @@ struct Exp : ExpParts<A> {
     batch highest = high;
     unroll<registers>([&](auto r) __attribute__((always_inline)) { highest = S::max(v[r], highest); });
     if (S::any(S::negate(S::not_greater(highest, high)))) [[unlikely]]
-      return take_any_above(v);
+      return exp_of_any_above(v);
     unroll<registers>([&](auto r) __attribute__((always_inline)) {
       const batch x = S::max(low, v[r]);
       const batch shifted = S::fma(x, this->log2_e, magic);
@@ -251,7 +251,7 @@ struct Exp : ExpParts<A> {
     });
   }
   template <std::size_t registers>
-  [[gnu::always_inline]] void take_any_above(batch (&v)[registers]) const {
+  [[gnu::always_inline]] void exp_of_any_above(batch (&v)[registers]) const {
     const batch unit(C::integer_unit), to_units(static_cast<A>(C::subnormal_exponent)),
         normal_from(C::exp_normal_from);
     const batch low(C::exp_underflow), high(C::exp_overflow), magic(C::round_magic);

@@ -51,7 +51,7 @@ class TileGradients {
       for (std::size_t r = 0; r < rows_.lanes; r += S::width) S::store(dq_ + d * tile_pitch + r, batch(A(0)));
     }
     for (std::size_t first = keys.first / block * block; first < keys.end; first += block)
-      take_block(first, keys.end, share);
+      add_block(first, keys.end, share);
     if (share.dq) store_dq();
     if (share.sinks) add_to_sinks();
   }
@@ -72,14 +72,14 @@ class TileGradients {
     rows_are_finite_ = products_.load_rows(out_, mean_);
   }
 
-  void take_block(std::size_t first, std::size_t end, const TileShare &share) {
+  void add_block(std::size_t first, std::size_t end, const TileShare &share) {
     const std::size_t keys = end - first < block ? end - first : block;
     products_.find_block(first, keys, first + block < end ? end - first - block : 0);
     const DqTerms dq_terms = !share.dq                         ? DqTerms::none
                              : products_.keys_are_finite(keys) ? DqTerms::all
                                                                : DqTerms::with_weight;
     for (std::size_t r = 0; r < rows_.lanes; r += panel) {
-      take_block_of_rows(first, r, rows_.lanes - r < panel ? rows_.lanes : r + panel, keys, dq_terms);
+      add_block_of_rows(first, r, rows_.lanes - r < panel ? rows_.lanes : r + panel, keys, dq_terms);
     }
     if (first < share.keys.first || first >= share.keys.end) return;
     if (tile_.gradients().dbias) add_to_bias(first, keys);
@@ -89,8 +89,8 @@ class TileGradients {
   // Which pairs of a row and a key add to dq.
   enum class DqTerms { none, all, with_weight };
 
-  void take_block_of_rows(std::size_t first, std::size_t from, std::size_t to, std::size_t keys,
-                          DqTerms dq_terms) {
+  void add_block_of_rows(std::size_t first, std::size_t from, std::size_t to, std::size_t keys,
+                         DqTerms dq_terms) {
     const Segments<A> segments(rows_, first, from, to);
     alignas(64) A largest[panel];
     for (const Segment &part : segments) {

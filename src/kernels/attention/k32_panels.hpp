@@ -1,8 +1,8 @@
 // Panels of the products of RAPT_ARITHMETIC_BF16, with rows in the vector lanes: the even and the odd terms
-// of a group are a chain each (contract/bf16_arithmetic.hpp).
+// of a k32 are a chain each (contract/bf16_arithmetic.hpp).
 //
-// Both chains of 3 keys or dimensions by 4 vectors are in registers, 24 of AVX-512's 32. A group is 32 terms,
-// and its two last additions per result are 6 % of its operations. Results of earlier groups are in memory.
+// Both chains of 3 keys or dimensions by 4 vectors are in registers, 24 of AVX-512's 32. A k32 is 32 terms,
+// and its two last additions per result are 6 % of its operations. Results of earlier k32s are in memory.
 //
 //   1024 x 1024, AVX-512, time of f32 arithmetic over this | 64 dimensions | 128
 //   a vector of queries or weights loaded for each use     | 0.71          | 0.71
@@ -28,34 +28,34 @@
 
 namespace {
 
-inline constexpr std::size_t group_terms = rapt::Bf16Contract::group;
+inline constexpr std::size_t k32_terms = rapt::Bf16Contract::k32;
 
-// Widened elements of a group, each an operand of all rows: from a term to the second one after it, from a
+// Widened elements of a k32, each an operand of all rows: from a term to the second one after it, from a
 // key or dimension to the next, and from an even term to the odd one after it.
 template <std::ptrdiff_t two_terms, std::ptrdiff_t item, std::ptrdiff_t odd>
-struct GroupLayout {
+struct K32Layout {
   static constexpr std::ptrdiff_t to_word = two_terms, to_item = item, to_odd = odd;
 };
-inline constexpr std::size_t half_group = group_terms / 2;
+inline constexpr std::size_t half_k32 = k32_terms / 2;
 // A key's 32 dimensions, the even ones first; 64 packed keys by dimension; 32 dimensions by key.
-using KeyGroup = GroupLayout<1, group_terms, group_terms / 2>;
-using PackedKeyGroup = GroupLayout<2 * rapt::packed_dim_stride, 1, rapt::packed_dim_stride>;
-using ValueGroup = GroupLayout<2 * group_terms, 1, group_terms>;
+using KeyK32 = K32Layout<1, k32_terms, k32_terms / 2>;
+using PackedKeyK32 = K32Layout<2 * rapt::packed_dim_stride, 1, rapt::packed_dim_stride>;
+using ValueK32 = K32Layout<2 * k32_terms, 1, k32_terms>;
 
 // f(first, a constant count) for all of [begin, end).
 template <std::size_t most, class F>
-[[gnu::always_inline]] inline void by_group_depth(std::size_t begin, std::size_t end, F f) {
+[[gnu::always_inline]] inline void by_k32_depth(std::size_t begin, std::size_t end, F f) {
   for (; end - begin >= most; begin += most) f(begin, std::integral_constant<std::size_t, most>{});
-  if constexpr (most > 1) by_group_depth<most - 1>(begin, end, f);
+  if constexpr (most > 1) by_k32_depth<most - 1>(begin, end, f);
 }
 
 // sum[i][v] = the even and the odd terms' sum of `count` terms: rows' vector v times element(right, the
 // address of that vector). It may be -0 where the contract has +0, as chains begin with a product; results
 // begin with +0, and stay so.
 template <class Layout, std::size_t depth, std::size_t vectors, class Element>
-[[gnu::always_inline]] inline void sum_group(std::size_t count, const float *left, const float *right,
-                                             Element element,
-                                             typename simd<float>::batch (&sum)[depth][vectors]) {
+[[gnu::always_inline]] inline void sum_k32(std::size_t count, const float *left, const float *right,
+                                           Element element,
+                                           typename simd<float>::batch (&sum)[depth][vectors]) {
   using S = simd<float>;
   using batch = typename S::batch;
   batch chain[2][depth][vectors];
@@ -106,19 +106,19 @@ inline constexpr auto plain_element = [](const float *right, const float *) __at
   return typename simd<float>::batch(*right);
 };
 
-// Adds a group of dimensions to the scores of keys [begin, end) with vectors of rows, under FTZ and DAZ. The
-// elements of `depth` keys from j on are at elements(j, depth). The last group gives each row's largest
+// Adds a k32 of dimensions to the scores of keys [begin, end) with vectors of rows, under FTZ and DAZ. The
+// elements of `depth` keys from j on are at elements(j, depth). The last k32 gives each row's largest
 // score.
 template <class Layout, std::size_t vectors, class Elements>
-[[gnu::always_inline]] inline void add_group_scores(const float *queries, std::size_t count, bool is_first,
-                                                    bool is_last, std::size_t begin, std::size_t end,
-                                                    Elements elements, float *scores, float *largest) {
+[[gnu::always_inline]] inline void add_k32_scores(const float *queries, std::size_t count, bool is_first,
+                                                  bool is_last, std::size_t begin, std::size_t end,
+                                                  Elements elements, float *scores, float *largest) {
   using S = simd<float>;
   using batch = typename S::batch;
-  by_group_depth<3>(
+  by_k32_depth<3>(
       begin, end, [&](std::size_t j, auto depth) __attribute__((always_inline)) {
         batch sum[depth][vectors];
-        sum_group<Layout>(count, queries, elements(j, depth), plain_element, sum);
+        sum_k32<Layout>(count, queries, elements(j, depth), plain_element, sum);
         const auto each = [&](auto f) __attribute__((always_inline)) {
           unroll<depth>([&](auto i) __attribute__((always_inline)) {
             unroll<vectors>([&](auto v) __attribute__((always_inline)) {
@@ -143,46 +143,46 @@ template <class Layout, std::size_t vectors, class Elements>
       });
 }
 
-// The elements of a group as words of two, of which `to` gets the even ones and then the odd ones.
+// The elements of a k32 as words of two, of which `to` gets the even ones and then the odd ones.
 [[gnu::always_inline]] inline void widen_words(const rapt::BF16 *from, float *to) {
   using S = simd<float>;
-  unroll<half_group / S::width>([&](auto i) __attribute__((always_inline)) {
+  unroll<half_k32 / S::width>([&](auto i) __attribute__((always_inline)) {
     const typename S::batch words = S::load(reinterpret_cast<const float *>(from) + i * S::width);
     S::store(to + i * S::width, S::lower_bf16(words));
-    S::store(to + half_group + i * S::width, S::upper_bf16(words));
+    S::store(to + half_k32 + i * S::width, S::upper_bf16(words));
   });
 }
-// The same for a last group of `count` elements.
+// The same for a last k32 of `count` elements.
 [[gnu::noinline]] inline void widen_last_words(const rapt::BF16 *from, std::size_t count, float *to) {
   using S = simd<float>;
   for (std::size_t w = 0; 2 * w < count; w += S::width) {
     const auto words = S::load_first(reinterpret_cast<const float *>(from) + w, count / 2 - w);
     S::store(to + w, S::lower_bf16(words));
-    S::store(to + half_group + w, S::upper_bf16(words));
+    S::store(to + half_k32 + w, S::upper_bf16(words));
   }
   if (count % 2 == 1) to[count / 2] = rapt::widened(from[count - 1]);
 }
 
-// Dimension i of a group of values: of whole groups the even ones come first.
-constexpr std::size_t dim_of_group(std::size_t i, bool is_whole) {
+// Dimension i of a k32 of values: of whole k32s the even ones come first.
+constexpr std::size_t dim_of_k32(std::size_t i, bool is_whole) {
   if (!is_whole) return i;
-  return i < group_terms / 2 ? 2 * i : 2 * i - (group_terms - 1);
+  return i < k32_terms / 2 ? 2 * i : 2 * i - (k32_terms - 1);
 }
 
-// Adds weighted values of a group of keys to the results of vectors of rows, for up to 32 dimensions.
+// Adds weighted values of a k32 of keys to the results of vectors of rows, for up to 32 dimensions.
 template <std::size_t vectors, class Element, std::size_t most_depth>
-[[gnu::always_inline]] inline void add_group_values(const float *weights, std::size_t count,
-                                                    const float *values, std::size_t dims, Element element,
-                                                    std::integral_constant<std::size_t, most_depth>,
-                                                    float *out) {
+[[gnu::always_inline]] inline void add_k32_values(const float *weights, std::size_t count,
+                                                  const float *values, std::size_t dims, Element element,
+                                                  std::integral_constant<std::size_t, most_depth>,
+                                                  float *out) {
   using S = simd<float>;
   using batch = typename S::batch;
-  by_group_depth<most_depth>(
+  by_k32_depth<most_depth>(
       0, dims, [&](std::size_t d, auto depth) __attribute__((always_inline)) {
         batch sum[depth][vectors];
-        sum_group<ValueGroup>(count, weights, values + d, element, sum);
+        sum_k32<ValueK32>(count, weights, values + d, element, sum);
         unroll<depth>([&](auto i) __attribute__((always_inline)) {
-          float *const to = out + dim_of_group(d + i, dims == group_terms) * tile_pitch;
+          float *const to = out + dim_of_k32(d + i, dims == k32_terms) * tile_pitch;
           unroll<vectors>([&](auto v) __attribute__((always_inline)) {
             S::store(to + v * S::width, S::load(to + v * S::width) + sum[i][v]);
           });

@@ -5,21 +5,21 @@
 
 #include "kernels/attention/bf16_rule.hpp"
 #include "kernels/attention/flushes.hpp"
-#include "kernels/attention/group_rows.hpp"
+#include "kernels/attention/k32_rows.hpp"
 #include "kernels/attention/transposing_products.hpp"
 
 namespace {
 
-// Rows: GroupRows, or what a level has in its place.
+// Rows: K32Rows, or what a level has in its place.
 template <class Rows>
-class GroupRowProducts : public TransposingProducts<rapt::BF16> {
+class K32RowProducts : public TransposingProducts<rapt::BF16> {
  public:
   using Base = TransposingProducts<rapt::BF16>;
   using E = rapt::BF16;
   using Rule = Bf16Rule;
-  static constexpr std::size_t group = rapt::Bf16Contract::group;
+  static constexpr std::size_t k32 = rapt::Bf16Contract::k32;
 
-  GroupRowProducts(const AttentionTile &tile, const TileRows<float> &rows, float *workspace)
+  K32RowProducts(const AttentionTile &tile, const TileRows<float> &rows, float *workspace)
       : Base(tile, rows, workspace), pitch_(pitch_of(tile.options())) {}
 
   static std::size_t padded(std::size_t rows) { return rows <= 2 ? rows : (rows + 3) / 4 * 4; }
@@ -38,10 +38,10 @@ class GroupRowProducts : public TransposingProducts<rapt::BF16> {
   }
 
   bool is_doubtful() const { return guard_.is_doubtful(); }
-  void be_exact() { guard_.be_exact(); }
+  void use_exact_products() { guard_.use_exact_products(); }
 
   void scores(std::size_t first, std::size_t keys, float *scores) {
-    const RowRun<E> *const run = runs_.take_block();
+    const RowRun<E> *const run = runs_.next_block();
     if (guard_.is_exact()) [[unlikely]]
       return exact_scores(first, keys, scores);
     const typename S::Flushing flushing;
@@ -64,7 +64,7 @@ class GroupRowProducts : public TransposingProducts<rapt::BF16> {
 
   void values(std::size_t first, std::size_t keys, const float *weights, const float *rescale, float *values,
               std::size_t pitch) {
-    const RowRun<E> *const run = runs_.take_block();
+    const RowRun<E> *const run = runs_.next_block();
     multiply_rows(rescale, values, pitch);
     if (guard_.is_exact()) [[unlikely]] {
       return exact_values(first, keys, weights, values, pitch, [](std::size_t, std::size_t) { return true; });
@@ -80,15 +80,13 @@ class GroupRowProducts : public TransposingProducts<rapt::BF16> {
   template <class IsVisible>
   void careful_values(std::size_t first, std::size_t keys, const float *weights, const float *rescale,
                       float *values, std::size_t pitch, IsVisible is_visible) {
-    runs_.take_block();
+    runs_.next_block();
     multiply_rows(rescale, values, pitch);
     exact_values(first, keys, weights, values, pitch, is_visible);
   }
 
  private:
-  static std::size_t pitch_of(const rapt_attention_options &o) {
-    return (o.qk_dim + group - 1) / group * group;
-  }
+  static std::size_t pitch_of(const rapt_attention_options &o) { return (o.qk_dim + k32 - 1) / k32 * k32; }
   std::size_t left_of(std::size_t d) const { return d < o_.qk_dim ? o_.qk_dim - d : 0; }
 
   // f(first row, count) for rows that use a key or value while it is in a register.
@@ -114,11 +112,11 @@ class GroupRowProducts : public TransposingProducts<rapt::BF16> {
                                                  float *values, std::size_t pitch,
                                                  IsVisible is_visible) const {
     for (std::size_t r = 0; r < rows_.rows; ++r) {
-      for (std::size_t j = 0; j < keys; j += group) {
-        const std::size_t count = keys - j < group ? keys - j : group;
+      for (std::size_t j = 0; j < keys; j += k32) {
+        const std::size_t count = keys - j < k32 ? keys - j : k32;
         for (std::size_t d = 0; d < o_.v_dim; ++d) {
           float &value = values[r * pitch + d];
-          value = add_group_with_flushes(
+          value = add_k32_with_flushes(
               value, count, [&](std::size_t i) { return weights[r * block + j + i]; },
               [&](std::size_t i) {
                 const std::size_t key = first + j + i;
@@ -135,9 +133,9 @@ class GroupRowProducts : public TransposingProducts<rapt::BF16> {
       for (std::size_t j = 0; j < keys; ++j) {
         const E *const key = tile_.k<E>(first + j);
         float sum = 0;
-        for (std::size_t d = 0; d < o_.qk_dim; d += group) {
-          sum = add_group_with_flushes(
-              sum, left_of(d) < group ? left_of(d) : group,
+        for (std::size_t d = 0; d < o_.qk_dim; d += k32) {
+          sum = add_k32_with_flushes(
+              sum, left_of(d) < k32 ? left_of(d) : k32,
               [&](std::size_t i) { return queries_[r * pitch_ + d + i]; },
               [&](std::size_t i) { return rapt::widened(key[(d + i) * step]); });
         }

@@ -6,22 +6,22 @@
 
 #include "kernels/softmax/by_rows.hpp"
 #include "kernels/softmax/quotient.hpp"
+#include "kernels/softmax/row_elements.hpp"
 #include "kernels/softmax/softmax_call.hpp"
-#include "kernels/softmax/window.hpp"
-#include "kernels/softmax/window_elements.hpp"
+#include "kernels/softmax/without_max.hpp"
 #include "kernels/vector/fill.hpp"
 #include "kernels/vector/map.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
 
-inline constexpr std::size_t longest_group_row = 256;
+inline constexpr std::size_t longest_batched_row = 256;
 
 // As many short rows as a vector has lanes. Their maxima and sums are folded jointly: folds of its own, and
 // the work that waits for them, take 18 of a row's 22 ns at 8 columns. `simple`: scores are their elements,
 // and every row sees all columns.
 template <class E, bool simple>
-class SoftmaxGroup {
+class RowBatch {
  public:
   using A = rapt::Arithmetic<E>;
   using S = simd<A>;
@@ -32,21 +32,21 @@ class SoftmaxGroup {
   static constexpr std::size_t rows_together = S::width;
 
   // `count` rows, no more than rows_together, from row `first` on, which begins at x and y.
-  [[gnu::always_inline]] SoftmaxGroup(const SoftmaxCall<A> &call, const E *x, E *y, std::size_t first,
-                                      std::size_t count)
+  [[gnu::always_inline]] RowBatch(const SoftmaxCall<A> &call, const E *x, E *y, std::size_t first,
+                                  std::size_t count)
       : call_(call), rows_(call.plan.rows), x_(x), y_(y), first_(first), count_(count) {
     if constexpr (!simple) {
       for (std::size_t j = 0; j < rows_together; ++j) cols_[j] = call.plan.visible_cols(first + present(j));
     }
   }
 
-  // Without maxima. False, and nothing is written, if a score is outside of the window.
-  [[gnu::always_inline]] bool run_in_window(WindowExp<A> &window, bool past_caches) {
-    alignas(64) A buffer[rows_together * longest_group_row];
+  // Without maxima. False, and nothing is written, if a score is out of range.
+  [[gnu::always_inline]] bool run_without_max(ExpWithoutMax<A> &exp_of, bool past_caches) {
+    alignas(64) A buffer[rows_together * longest_batched_row];
     const std::size_t vectors = (rows_.cols + S::width - 1) / S::width;
     typename D::batch lanes[rows_together];
-    window.forget();
-    if (!sum_in(window, vectors, buffer, lanes)) [[unlikely]]
+    exp_of.forget();
+    if (!sum_in(exp_of, vectors, buffer, lanes)) [[unlikely]]
       return false;
     if (std::is_same_v<A, float> || (simple && vectors <= 4)) {
       for (std::size_t j = count_; j < rows_together; ++j) lanes[j] = lanes[0];
@@ -57,7 +57,7 @@ class SoftmaxGroup {
     if constexpr (!simple) {
       for (double &sum : sum_) sum = sum > 0 ? sum : 1;  // every element is excluded: all are 0 / 1
     }
-    take_sums();
+    compute_sums();
     write<PlainQuotient<A>>(buffer, vectors * S::width, past_caches);
     if constexpr (!simple) fill_after_rows();
     return true;
@@ -65,20 +65,20 @@ class SoftmaxGroup {
 
   // False, and nothing is written, if a row is irregular or subtracts its maximum.
   [[gnu::always_inline]] bool run(bool past_caches) {
-    alignas(64) A buffer[rows_together * longest_group_row];  // for scores, then for exponentials
+    alignas(64) A buffer[rows_together * longest_batched_row];  // for scores, then for exponentials
     const std::size_t pitch = (rows_.cols + S::width - 1) / S::width * S::width;
     batch lanes[rows_together];
     auto is_nan = S::unordered(batch(A(0)), batch(A(0)));
     for (std::size_t j = 0; j < count_; ++j) {
       A *const v = buffer + j * pitch;
       const auto max = simple ? max_of<A>(PlainScores<E>{x(j)}, 0, cols(j))
-                              : call_.template take_max<Store::padded>(first_ + j, x(j), v, cols(j));
+                              : call_.template find_max<Store::padded>(first_ + j, x(j), v, cols(j));
       // A row that sees nothing passes for a regular one: finish() fills all of it.
       lanes[j] = cols(j) == 0 ? batch(A(0)) : max.lanes();
       is_nan = S::either(is_nan, max.is_nan());
     }
     for (std::size_t j = count_; j < rows_together; ++j) lanes[j] = lanes[0];
-    if (!take_maxima(S::fold_each(lanes, [](batch a, batch b) { return S::max(a, b); }), is_nan))
+    if (!find_maxima(S::fold_each(lanes, [](batch a, batch b) { return S::max(a, b); }), is_nan))
       return false;
 
     const ExpParts<A> exp(call_.k);
@@ -92,14 +92,14 @@ class SoftmaxGroup {
           });
     }
     for (std::size_t j = count_; j < rows_together; ++j) sum_[j] = sum_[0];
-    take_sums();
+    compute_sums();
     write<Quotient<A>>(buffer, pitch, past_caches);
     finish();
     return true;
   }
 
  protected:
-  [[gnu::always_inline]] bool take_maxima(batch max, typename S::mask is_nan) {
+  [[gnu::always_inline]] bool find_maxima(batch max, typename S::mask is_nan) {
     const auto irregular = S::negate(S::less(S::abs(max), batch(call_.plan.subtract_from)));
     if (S::any(S::either(is_nan, irregular))) [[unlikely]]
       return false;
@@ -109,14 +109,14 @@ class SoftmaxGroup {
     return true;
   }
   // The exponentials of all rows to the buffer, and their sums to sum_, or their lanes. False if a score is
-  // outside of the window.
-  [[gnu::always_inline]] bool sum_in(WindowExp<A> &window, std::size_t vectors, A *buffer,
+  // out of range.
+  [[gnu::always_inline]] bool sum_in(ExpWithoutMax<A> &exp_of, std::size_t vectors, A *buffer,
                                      typename D::batch *lanes) {
     const auto row_by_row = [&](auto elements) __attribute__((always_inline)) {
       for (std::size_t j = 0; j < count_; ++j) {
         BlockSum<A> sum;
-        if (!sum_in_window<Store::padded>(window, elements(j), buffer + j * vectors * S::width, cols(j), sum,
-                                          [](std::size_t) {}))
+        if (!sum_without_max<Store::padded>(exp_of, elements(j), buffer + j * vectors * S::width, cols(j),
+                                            sum, [](std::size_t) {}))
           return false;
         if constexpr (std::is_same_v<A, double>) {
           sum_[j] = sum.fold();
@@ -130,11 +130,11 @@ class SoftmaxGroup {
     if constexpr (simple) {
       switch (vectors) {
         case 2:
-          return short_rows<2>(window, buffer, lanes);
+          return short_rows<2>(exp_of, buffer, lanes);
         case 3:
-          return short_rows<3>(window, buffer, lanes);
+          return short_rows<3>(exp_of, buffer, lanes);
         case 4:
-          return short_rows<4>(window, buffer, lanes);
+          return short_rows<4>(exp_of, buffer, lanes);
         default:
           return row_by_row(plain);
       }
@@ -153,11 +153,12 @@ class SoftmaxGroup {
     }
   }
   // Rows of K vectors, as many together as the exponentials' registers hold: their exponentials to the
-  // buffer, the lanes of their sums to `lanes`. False if a score is outside of the window.
+  // buffer, the lanes of their sums to `lanes`. False if a score is out of range.
   template <std::size_t K>
-  [[gnu::always_inline]] bool short_rows(WindowExp<A> &window, A *buffer, typename D::batch *lanes) const {
-    constexpr std::size_t rows = K < WindowExp<A>::together ? WindowExp<A>::together / K : 1;
-    constexpr std::size_t made = BlockLanes<A>::together;
+  [[gnu::always_inline]] bool short_rows(ExpWithoutMax<A> &exp_of, A *buffer,
+                                         typename D::batch *lanes) const {
+    constexpr std::size_t rows = K < ExpWithoutMax<A>::together ? ExpWithoutMax<A>::together / K : 1;
+    constexpr std::size_t vectors_at_once = BlockLanes<A>::together;
     const std::size_t last = rows_.cols - (K - 1) * S::width;  // of a row's last vector
     for (std::size_t j = 0; j < count_; j += rows) {
       batch v[rows * K];
@@ -165,7 +166,7 @@ class SoftmaxGroup {
         const E *const from = x(j + i / K) + i % K * S::width;
         v[i] = i % K == K - 1 ? S::load_first(from, last) : S::load(from);
       });
-      if (!window(v)) [[unlikely]]
+      if (!exp_of(v)) [[unlikely]]
         return false;
       unroll<rows>([&](auto q) __attribute__((always_inline)) {
         v[q * K + K - 1] = S::keep_first(v[q * K + K - 1], last);
@@ -174,8 +175,8 @@ class SoftmaxGroup {
           S::store(buffer + ((j + q) * K + i) * S::width, v[q * K + i]);
         });
         BlockSum<A> sum;
-        sum.add([&](std::size_t first, batch(&term)[made]) __attribute__((always_inline)) {
-          unroll<made>([&](auto r) __attribute__((always_inline)) {
+        sum.add([&](std::size_t first, batch(&term)[vectors_at_once]) __attribute__((always_inline)) {
+          unroll<vectors_at_once>([&](auto r) __attribute__((always_inline)) {
             term[r] = first + r < K ? v[q * K + (first + r) % K] : batch(A(0));
           });
         });
@@ -186,14 +187,15 @@ class SoftmaxGroup {
   }
   [[gnu::always_inline]] void fold_lanes_of_rows(const typename D::batch (&lanes)[rows_together]) {
     unroll<rows_together / D::width>([&](auto g) __attribute__((always_inline)) {
-      typename D::batch group[D::width];
-      unroll<D::width>([&](auto i) __attribute__((always_inline)) { group[i] = lanes[g * D::width + i]; });
+      typename D::batch of_vector[D::width];
+      unroll<D::width>([&](auto i)
+                           __attribute__((always_inline)) { of_vector[i] = lanes[g * D::width + i]; });
       D::store(sum_ + g * D::width,
-               D::fold_each(group, [](typename D::batch a, typename D::batch b) { return a + b; }));
+               D::fold_each(of_vector, [](typename D::batch a, typename D::batch b) { return a + b; }));
     });
   }
   // The quotients of sum_.
-  [[gnu::always_inline]] void take_sums() {
+  [[gnu::always_inline]] void compute_sums() {
     const Reciprocals<A> reciprocals(sum_);
     any_nan_ = S::exp_keeps_nan && S::any(S::unordered(reciprocals.high, reciprocals.high));
     S::store(high_, reciprocals.high);
@@ -230,11 +232,11 @@ class SoftmaxGroup {
 
   // f(scores) with the scores of row j: elements, or numbers in the buffer.
   template <class F>
-  [[gnu::always_inline]] auto with_row_scores(bool plain, std::size_t j, const A *made, F f) const {
+  [[gnu::always_inline]] auto with_row_scores(bool plain, std::size_t j, const A *scores, F f) const {
     if constexpr (std::is_same_v<E, A>) {
-      return f(PlainScores<E>{plain ? x(j) : made});
+      return f(PlainScores<E>{plain ? x(j) : scores});
     } else {
-      return plain ? f(PlainScores<E>{x(j)}) : f(PlainScores<A>{made});
+      return plain ? f(PlainScores<E>{x(j)}) : f(PlainScores<A>{scores});
     }
   }
 
@@ -261,9 +263,9 @@ class SoftmaxGroup {
   bool any_nan_;
 };
 
-// of(x, y, first, count) for groups of rows.
+// of(x, y, first, count) for each row batch.
 template <std::size_t rows_together, class E, class Of>
-[[gnu::always_inline]] inline void for_groups(const rapt::SoftmaxRows &rows, const E *x, E *y, Of of) {
+[[gnu::always_inline]] inline void for_row_batches(const rapt::SoftmaxRows &rows, const E *x, E *y, Of of) {
   for (std::size_t r = 0; r < rows.rows; r += rows_together) {
     const std::size_t left = rows.rows - r;
     const std::size_t count = left < rows_together ? left : rows_together;
@@ -274,28 +276,28 @@ template <std::size_t rows_together, class E, class Of>
 }
 
 template <bool simple, class E, class A>
-[[gnu::noinline, gnu::flatten]] void softmax_by_groups(const SoftmaxCall<A> &call, const E *x, E *y) {
-  using Group = SoftmaxGroup<E, simple>;
+[[gnu::noinline, gnu::flatten]] void softmax_by_row_batches(const SoftmaxCall<A> &call, const E *x, E *y) {
+  using Batch = RowBatch<E, simple>;
   const rapt::SoftmaxRows &rows = call.plan.rows;
   const bool past_caches = simple && goes_past_caches(x, y, rows.rows * rows.cols);
-  WindowExp<A> window(call.k);
-  const bool serves =
-      WindowExp<A>::serves(call.k) && (call.plan.plain() || call.plan.masked_only() || call.plan.biased());
-  WindowTries tries;
-  for_groups<Group::rows_together>(
+  ExpWithoutMax<A> exp_of(call.k);
+  const bool serves = ExpWithoutMax<A>::serves(call.k) &&
+                      (call.plan.plain() || call.plan.masked_only() || call.plan.biased());
+  TriesWithoutMax tries;
+  for_row_batches<Batch::rows_together>(
       rows, x,
-      y, [&](const E *x_group, E *y_group, std::size_t r, std::size_t count) __attribute__((always_inline)) {
-        Group group(call, x_group, y_group, r, count);
+      y, [&](const E *x_rows, E *y_rows, std::size_t r, std::size_t count) __attribute__((always_inline)) {
+        Batch row_batch(call, x_rows, y_rows, r, count);
         if constexpr (std::is_same_v<E, A>) {
           if (serves && tries.untried(count) == 0) [[likely]] {
-            if (group.run_in_window(window, past_caches)) [[likely]]
+            if (row_batch.run_without_max(exp_of, past_caches)) [[likely]]
               return;
             tries.was_outside(count);
           }
         }
-        if (group.run(past_caches)) [[likely]]
+        if (row_batch.run(past_caches)) [[likely]]
           return;
-        softmax_by_rows(call, x_group, y_group, r, r + count);
+        softmax_by_rows(call, x_rows, y_rows, r, r + count);
       });
   if (past_caches) simd<A>::end_streaming();
 }

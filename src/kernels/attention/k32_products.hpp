@@ -7,23 +7,23 @@
 #include "kernels/attention/bf16_rule.hpp"
 #include "kernels/attention/broadcast_products.hpp"
 #include "kernels/attention/flushes.hpp"
-#include "kernels/attention/group_panels.hpp"
+#include "kernels/attention/k32_panels.hpp"
 
 namespace {
 
-class GroupProducts : public BroadcastProducts<float> {
+class K32Products : public BroadcastProducts<float> {
  public:
   using Base = BroadcastProducts<float>;
   using KV = rapt::BF16;
   using Rule = Bf16Rule;
   static constexpr bool rescales = false;
 
-  // All levels have a workspace for AMX's tiles, in which a block of whole groups has room.
+  // All levels have a workspace for AMX's tiles, in which a block of whole k32s has room.
   static std::size_t workspace_length(const rapt_attention_options &o) {
     return Base::workspace_length(o) + length_of_keys(o) + length_of_values(o);
   }
 
-  GroupProducts(const AttentionTile &tile, const TileRows<float> &rows, float *workspace)
+  K32Products(const AttentionTile &tile, const TileRows<float> &rows, float *workspace)
       : Base(tile, rows, workspace),
         keys_(workspace + Base::workspace_length(o_)),
         values_(keys_ + length_of_keys(o_)) {}
@@ -31,21 +31,21 @@ class GroupProducts : public BroadcastProducts<float> {
   void find_block(std::size_t first, std::size_t keys, std::size_t left) {
     narrow_.find(tile_, first, keys, left);
     if constexpr (widens_for_one_use) return;
-    for (std::size_t d = 0; d < o_.qk_dim; d += group) {
+    for (std::size_t d = 0; d < o_.qk_dim; d += k32) {
       if (o_.packed_keys) {
         widen_packed_keys(d);
       } else {
-        for (std::size_t j = 0; j < keys; ++j) widen_key(j, d, keys_at(d) + j * group);
+        for (std::size_t j = 0; j < keys; ++j) widen_key(j, d, keys_at(d) + j * k32);
       }
     }
-    for (std::size_t j = 0; j < keys; j += group) {
-      for (std::size_t d = 0; d < o_.v_dim; d += group) widen_values(j, terms(j, keys), d);
+    for (std::size_t j = 0; j < keys; j += k32) {
+      for (std::size_t d = 0; d < o_.v_dim; d += k32) widen_values(j, terms(j, keys), d);
     }
   }
 
-  // Whether a result may lack the contract's bits, which be_exact() then gives another run.
+  // Whether a result may lack the contract's bits, which use_exact_products() then gives another run.
   bool is_doubtful() const { return guard_.is_doubtful(); }
-  void be_exact() { guard_.be_exact(); }
+  void use_exact_products() { guard_.use_exact_products(); }
 
   [[gnu::always_inline]] void scores(const Segment &part, float *scores, float *largest) {
     if (guard_.is_exact()) [[unlikely]]
@@ -67,7 +67,7 @@ class GroupProducts : public BroadcastProducts<float> {
   }
 
  private:
-  static constexpr std::size_t group = group_terms;
+  static constexpr std::size_t k32 = k32_terms;
   // A tile that is one panel uses an element once: it is widened right before, and again lies in L1. Panels
   // of a tile share elements, which are widened with their block.
   static constexpr bool widens_for_one_use = panel_rows<float> == tile_pitch;
@@ -91,24 +91,24 @@ class GroupProducts : public BroadcastProducts<float> {
     guard_.note(flushing);
   }
 
-  static std::size_t padded(std::size_t dim) { return (dim + group - 1) / group * group; }
+  static std::size_t padded(std::size_t dim) { return (dim + k32 - 1) / k32 * k32; }
   static std::size_t length_of_keys(const rapt_attention_options &o) {
-    return block * (widens_for_one_use ? group : padded(o.qk_dim));
+    return block * (widens_for_one_use ? k32 : padded(o.qk_dim));
   }
   static std::size_t length_of_values(const rapt_attention_options &o) {
-    return widens_for_one_use ? group * group : block * padded(o.v_dim);
+    return widens_for_one_use ? k32 * k32 : block * padded(o.v_dim);
   }
-  static std::size_t terms(std::size_t at, std::size_t end) { return end - at < group ? end - at : group; }
+  static std::size_t terms(std::size_t at, std::size_t end) { return end - at < k32 ? end - at : k32; }
 
-  // The widened groups that begin with a dimension, and with a key and a dimension.
+  // The widened k32s that begin with a dimension, and with a key and a dimension.
   float *keys_at(std::size_t d) const { return keys_ + (widens_for_one_use ? 0 : d * block); }
   float *values_at(std::size_t j, std::size_t d) const {
-    return values_ + (widens_for_one_use ? 0 : j * padded(o_.v_dim) + d * group);
+    return values_ + (widens_for_one_use ? 0 : j * padded(o_.v_dim) + d * k32);
   }
 
   [[gnu::always_inline]] void widen_key(std::size_t j, std::size_t d, float *to) const {
     const std::size_t count = terms(d, o_.qk_dim);
-    if (count == group) {
+    if (count == k32) {
       widen_words(narrow_.k[j] + d, to);
     } else {
       widen_last_words(narrow_.k[j] + d, count, to);
@@ -121,13 +121,13 @@ class GroupProducts : public BroadcastProducts<float> {
       S::store(to + i, S::load(from + i));
     }
   }
-  // Dimensions of a group that is not whole keep their order.
+  // Dimensions of a k32 that is not whole keep their order.
   [[gnu::always_inline]] void widen_values(std::size_t j, std::size_t count, std::size_t d) const {
     const std::size_t dims = terms(d, o_.v_dim);
     float *to = values_at(j, d);
-    for (std::size_t i = 0; i < count; ++i, to += group) {
+    for (std::size_t i = 0; i < count; ++i, to += k32) {
       const KV *const from = narrow_.v[j + i] + d;
-      if (dims == group) {
+      if (dims == k32) {
         widen_words(from, to);
       } else {
         for (std::size_t w = 0; w < dims; w += S::width) S::store(to + w, S::load_first(from + w, dims - w));
@@ -140,23 +140,23 @@ class GroupProducts : public BroadcastProducts<float> {
     unroll<vectors>([&](auto v) __attribute__((always_inline)) {
       S::store(largest + v * S::width, batch(-std::numeric_limits<float>::infinity()));
     });
-    for (std::size_t d = 0; d < o_.qk_dim; d += group) {
+    for (std::size_t d = 0; d < o_.qk_dim; d += k32) {
       const auto add = [&](auto layout, auto elements) __attribute__((always_inline)) {
-        add_group_scores<decltype(layout), vectors>(queries_ + part.from + d * tile_pitch,
-                                                    terms(d, o_.qk_dim), d == 0, d + group >= o_.qk_dim,
-                                                    part.begin, part.end, elements, scores, largest);
+        add_k32_scores<decltype(layout), vectors>(queries_ + part.from + d * tile_pitch, terms(d, o_.qk_dim),
+                                                  d == 0, d + k32 >= o_.qk_dim, part.begin, part.end,
+                                                  elements, scores, largest);
       };
       if (o_.packed_keys) {
         if constexpr (widens_for_one_use) widen_packed_keys(d);
         add(
-            PackedKeyGroup(), [&](std::size_t j, auto)
-                                  __attribute__((always_inline)) { return keys_at(d) + j; });
+            PackedKeyK32(), [&](std::size_t j, auto)
+                                __attribute__((always_inline)) { return keys_at(d) + j; });
       } else {
         add(
-            KeyGroup(), [&](std::size_t j, auto depth) __attribute__((always_inline)) {
-              if constexpr (!widens_for_one_use) return keys_at(d) + j * group;
+            KeyK32(), [&](std::size_t j, auto depth) __attribute__((always_inline)) {
+              if constexpr (!widens_for_one_use) return keys_at(d) + j * k32;
               unroll<depth>([&](auto i)
-                                __attribute__((always_inline)) { widen_key(j + i, d, keys_ + i * group); });
+                                __attribute__((always_inline)) { widen_key(j + i, d, keys_ + i * k32); });
               return keys_;
             });
       }
@@ -172,14 +172,14 @@ class GroupProducts : public BroadcastProducts<float> {
       return S::select(S::equal(excluded, zero), batch(*right), zero);
     };
     const auto one = [](const float *, const float *) __attribute__((always_inline)) { return batch(1.0f); };
-    for (std::size_t j = part.begin; j < part.end; j += group) {
+    for (std::size_t j = part.begin; j < part.end; j += k32) {
       const std::size_t count = terms(j, part.end);
       const float *const from = weights + j * tile_pitch;
-      for (std::size_t d = 0; d < o_.v_dim; d += group) {
+      for (std::size_t d = 0; d < o_.v_dim; d += k32) {
         if constexpr (widens_for_one_use) widen_values(j, count, d);
         const auto add = [&](auto element) __attribute__((always_inline)) {
-          add_group_values<vectors>(from, count, values_at(j, d), terms(d, o_.v_dim), element, most_depth,
-                                    out + d * tile_pitch);
+          add_k32_values<vectors>(from, count, values_at(j, d), terms(d, o_.v_dim), element, most_depth,
+                                  out + d * tile_pitch);
         };
         if constexpr (careful) {
           add(seen);
@@ -188,17 +188,17 @@ class GroupProducts : public BroadcastProducts<float> {
         }
       }
       batch sum[1][vectors];
-      sum_group<ValueGroup>(count, from, from, one, sum);
+      sum_k32<ValueK32>(count, from, from, one, sum);
       unroll<vectors>([&](auto v) __attribute__((always_inline)) {
         S::store(sums + v * S::width, S::load(sums + v * S::width) + sum[0][v]);
       });
     }
   }
 
-  // f(the first term of a group, its terms) for the terms [begin, end).
+  // f(the first term of a k32, its terms) for the terms [begin, end).
   template <class F>
-  static void each_group(std::size_t begin, std::size_t end, F f) {
-    for (std::size_t i = begin; i < end; i += group) f(i, end - i < group ? end - i : group);
+  static void each_k32(std::size_t begin, std::size_t end, F f) {
+    for (std::size_t i = begin; i < end; i += k32) f(i, end - i < k32 ? end - i : k32);
   }
 
   [[gnu::noinline, gnu::cold]] void exact_scores(const Segment &part, float *scores, float *largest) const {
@@ -207,8 +207,8 @@ class GroupProducts : public BroadcastProducts<float> {
       for (std::size_t j = part.begin; j < part.end; ++j) {
         const KV *const key = narrow_.k[j];
         float sum = 0;
-        each_group(0, o_.qk_dim, [&](std::size_t d, std::size_t count) {
-          sum = add_group_with_flushes(
+        each_k32(0, o_.qk_dim, [&](std::size_t d, std::size_t count) {
+          sum = add_k32_with_flushes(
               sum, count, [&](std::size_t i) { return queries_[(d + i) * tile_pitch + r]; },
               [&](std::size_t i) {
                 return rapt::widened(key[static_cast<std::ptrdiff_t>(d + i) * narrow_.k_step]);
@@ -224,16 +224,16 @@ class GroupProducts : public BroadcastProducts<float> {
   [[gnu::noinline, gnu::cold]] void exact_values(const Segment &part, const float *weights,
                                                  const float *exclusions, float *out, float *sums) const {
     for (std::size_t r = part.from; r < part.to; ++r) {
-      each_group(part.begin, part.end, [&](std::size_t j, std::size_t count) {
+      each_k32(part.begin, part.end, [&](std::size_t j, std::size_t count) {
         const auto weight = [&](std::size_t i) { return weights[(j + i) * tile_pitch + r]; };
         for (std::size_t d = 0; d < o_.v_dim; ++d) {
           float &value = out[d * tile_pitch + r];
-          value = add_group_with_flushes(value, count, weight, [&](std::size_t i) {
+          value = add_k32_with_flushes(value, count, weight, [&](std::size_t i) {
             const bool is_excluded = exclusions && exclusions[(j + i) * tile_pitch + r] != 0;
             return is_excluded ? 0.0f : rapt::widened(narrow_.v[j + i][d]);
           });
         }
-        sums[r] = add_group_with_flushes(sums[r], count, weight, [](std::size_t) { return 1.0f; });
+        sums[r] = add_k32_with_flushes(sums[r], count, weight, [](std::size_t) { return 1.0f; });
       });
     }
   }

@@ -10,8 +10,8 @@
 
 namespace {
 
-// A row's elements for the window, and its exponentials with 0 for the excluded ones. Elements that are not
-// there are 0, which is in the window.
+// A row's elements for the way without a maximum, and its exponentials with 0 for the excluded ones. Elements that are not
+// there are 0, which is in range.
 template <class E>
 struct PlainElements {
   using S = simd<rapt::Arithmetic<E>>;

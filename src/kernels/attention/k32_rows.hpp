@@ -24,7 +24,7 @@ struct WordRows {
   }
 };
 
-// f(rows of the square, first dimension) for each square of S::width keys by as many words of the group at d.
+// f(rows of the square, first dimension) for each square of S::width keys by as many words of the k32 at d.
 // Rows past the last key are copies of it, and dimensions past the end are 0: such a square is copied.
 template <class F>
 [[gnu::always_inline]] inline void each_square(const KeyRows<rapt::BF16, simd<float>::width> &rows,
@@ -32,9 +32,9 @@ template <class F>
                                                std::size_t count, std::size_t d, std::size_t dim, F f) {
   using S = simd<float>;
   constexpr std::size_t width = S::width, words = 2 * width;
-  constexpr std::size_t group = rapt::Bf16Contract::group;
+  constexpr std::size_t k32 = rapt::Bf16Contract::k32;
   alignas(64) rapt::BF16 copy[width * words];
-  for (std::size_t at = d; at < dim && at < d + group; at += words) {
+  for (std::size_t at = d; at < dim && at < d + k32; at += words) {
     if (count - j >= width && dim - at >= words) {
       f(WordRows<width>{rows}, at);
       continue;
@@ -74,9 +74,9 @@ struct ValueStrip {
   }
 };
 
-struct GroupRows {
+struct K32Rows {
   // scores[r][j] = the product of query r and key j. Queries lie at a distance of `pitch`, with zeros to the
-  // end of the last group.
+  // end of the last k32.
   template <std::size_t rows>
   [[gnu::noinline, gnu::flatten]] static void scores(const float *queries, std::size_t pitch,
                                                      const RowRun<rapt::BF16> *keys,
@@ -85,14 +85,14 @@ struct GroupRows {
     using S = simd<float>;
     using batch = typename S::batch;
     using E = rapt::BF16;
-    constexpr std::size_t width = S::width, group = rapt::Bf16Contract::group;
+    constexpr std::size_t width = S::width, k32 = rapt::Bf16Contract::k32;
     LinesAhead<E, rows, rows <= 4 ? Cache::l1 : Cache::l2> lines(keys, last);
     for (std::size_t j = 0; j < count; j += width) {
       if (j % RowRun<E>::rows == 0) fetch_pages<rows>(keys + j / RowRun<E>::rows, last);
       KeyRows<E, width> key_rows(keys, j < count ? j : count - 1);
       batch total[rows];
       unroll<rows>([&](auto r) __attribute__((always_inline)) { total[r] = batch(0.0f); });
-      for (std::size_t d = 0; d < dim; d += group) {
+      for (std::size_t d = 0; d < dim; d += k32) {
         batch even[rows], odd[rows];
         unroll<rows>([&](auto r) __attribute__((always_inline)) { even[r] = odd[r] = batch(0.0f); });
         each_square(
@@ -129,7 +129,7 @@ struct GroupRows {
     using S = simd<float>;
     using batch = typename S::batch;
     using E = rapt::BF16;
-    constexpr std::size_t block = rapt::attention_block, group = rapt::Bf16Contract::group;
+    constexpr std::size_t block = rapt::attention_block, k32 = rapt::Bf16Contract::k32;
     constexpr std::size_t together = rows >= 4 ? 1 : 2;
     LinesAhead<E, rows, rows <= 4 ? Cache::l1 : Cache::l2> lines(run, last);
     for (std::size_t i = 0; i < runs_per_block; ++i) fetch_pages<rows>(run + i, last);
@@ -141,11 +141,11 @@ struct GroupRows {
     for (std::size_t j = 0; j < count; j += together * S::width) {
       batch total[together][rows];
       each([&](auto g, auto r) __attribute__((always_inline)) { total[g][r] = batch(0.0f); });
-      for (std::size_t d = 0; d < dim; d += group) {
+      for (std::size_t d = 0; d < dim; d += k32) {
         batch chain[2][together][rows];
         each([&](auto g, auto r)
                  __attribute__((always_inline)) { chain[0][g][r] = chain[1][g][r] = batch(0.0f); });
-        const std::size_t terms = dim - d < group ? dim - d : group;
+        const std::size_t terms = dim - d < k32 ? dim - d : k32;
         const auto take = [&](std::size_t i, batch(&of)[together][rows]) __attribute__((always_inline)) {
           batch element[together];
           unroll<together>([&](auto g) __attribute__((always_inline)) {
@@ -179,22 +179,22 @@ struct GroupRows {
     using S = simd<float>;
     using batch = typename S::batch;
     using E = rapt::BF16;
-    constexpr std::size_t block = rapt::attention_block, group = rapt::Bf16Contract::group;
+    constexpr std::size_t block = rapt::attention_block, k32 = rapt::Bf16Contract::k32;
     constexpr std::size_t strip = 2 * S::width, size = RowRun<E>::rows;
     const auto each = [](auto f) __attribute__((always_inline)) {
       unroll<rows>([&](auto r) __attribute__((always_inline)) {
         unroll<strips>([&](auto s) __attribute__((always_inline)) { f(r, s); });
       });
     };
-    for (std::size_t first = 0; first < keys; first += group) {
+    for (std::size_t first = 0; first < keys; first += k32) {
       batch chain[2][rows][strips][2];
       each([&](auto r, auto s) __attribute__((always_inline)) {
         chain[0][r][s][0] = chain[0][r][s][1] = chain[1][r][s][0] = chain[1][r][s][1] = batch(0.0f);
       });
-      const std::size_t group_end = keys - first < group ? keys : first + group;
-      for (std::size_t j = first; j < group_end; j += size, ++value) {
+      const std::size_t k32_end = keys - first < k32 ? keys : first + k32;
+      for (std::size_t j = first; j < k32_end; j += size, ++value) {
         if (d == 0) fetch_pages<rows>(value, lines.last());
-        const std::size_t end = group_end - j < size ? group_end : j + size;
+        const std::size_t end = k32_end - j < size ? k32_end : j + size;
         const E *from = value->first + d;
         RowsAhead<E, rows> ahead(value, lines, d);
         const auto take = [&](std::size_t i, batch(&of)[rows][strips][2]) __attribute__((always_inline)) {

@@ -1,12 +1,12 @@
 // Exponentials without a maximum, for rows whose scores are all of ordinary size.
 //
-// While the exponent n of every score lies in a window, 2^n * exp(r) can be summed as it is. It differs from
+// While the exponent n of every score is in a fixed range, 2^n * exp(r) can be summed as it is. It differs from
 // softmax's exponential by one power of two for the whole row, which is exact in every sum and cancels in the
 // quotient: the bits are those of a row that knows its maximum. That saves the pass for the maximum, the
 // comparison with the depth, the flush of the quotient and its bias: 14 of 20 operations are left.
 //
 // The test costs half an operation: a score's sum with the magic number has n in its low bits, and bits above
-// them that are the same throughout the window. NaN, infinities and huge scores have others.
+// them that are the same throughout the range. NaN, infinities and huge scores have others.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@
 namespace {
 
 template <class A>
-struct WindowContract : rapt::ExpContract<A> {
+struct ExponentRange : rapt::ExpContract<A> {
   using typename rapt::ExpContract<A>::Bits;
   // n is in [-2^(bits - 1), 2^(bits - 1)). At 2^30 columns a probability is still 2^-94 (f64: 2^-286), and
   // what Reciprocal's `low` adds to it is a normal number.
@@ -31,33 +31,33 @@ struct WindowContract : rapt::ExpContract<A> {
 };
 
 template <class A>
-class WindowExp {
+class ExpWithoutMax {
  public:
   using S = simd<A>;
-  using C = WindowContract<A>;
+  using C = ExponentRange<A>;
   using Bits = typename C::Bits;
   using batch = typename S::batch;
   static constexpr std::size_t together = S::exp_together;
 
   // Whether n is rounded here as with the magic number of a row's maximum. The parities of the two differ, so
-  // that no score of the window may lie halfway: no multiple of a short log2_e does below its odd part.
+  // that no score in range may lie halfway: no multiple of a short log2_e does below its odd part.
   [[gnu::always_inline]] static bool serves(const ExpConstants<A> &k) {
     const Bits mantissa = __builtin_bit_cast(Bits, k.log2_e);
     return (mantissa & ((Bits{1} << (C::mantissa_bits - C::bits - 1)) - 1)) != 0;
   }
 
-  [[gnu::always_inline]] explicit WindowExp(const ExpConstants<A> &k)
+  [[gnu::always_inline]] explicit ExpWithoutMax(const ExpConstants<A> &k)
       : exp_(k), magic_(C::magic), seen_(batch(A(0))) {}
 
-  // The exponentials of scores. False, and v is unchanged, if a score was outside of the window so far: its
+  // The exponentials of scores. False, and v is unchanged, if a score was out of range so far: its
   // exponential might be subnormal, at the cost of a microcode assist.
   template <std::size_t registers>
   [[gnu::always_inline]] bool operator()(batch (&v)[registers]) {
     batch shifted[registers];
     test(v, shifted);
-    if (left()) [[unlikely]]
+    if (left_range()) [[unlikely]]
       return false;
-    take(v, shifted);
+    exponentiate(v, shifted);
     return true;
   }
   // The same for scores of a row that was tested.
@@ -65,7 +65,7 @@ class WindowExp {
   [[gnu::always_inline]] void without_test(batch (&v)[registers]) const {
     batch shifted[registers];
     shift(v, shifted);
-    take(v, shifted);
+    exponentiate(v, shifted);
   }
   // The first `some` of `term`: of elements `at` to n, stored to e too. The other terms are 0.
   template <std::size_t some, Store to, class Elements, std::size_t registers>
@@ -91,8 +91,8 @@ class WindowExp {
     batch shifted[registers];
     test(v, shifted);
   }
-  // Whether any score so far was outside of the window.
-  [[gnu::always_inline]] bool left() const { return S::any_common_bit(seen_, bits_of(C::outside)); }
+  // Whether any score so far was out of range.
+  [[gnu::always_inline]] bool left_range() const { return S::any_common_bit(seen_, bits_of(C::outside)); }
   [[gnu::always_inline]] void forget() { seen_ = batch(A(0)); }
 
  private:
@@ -111,7 +111,7 @@ class WindowExp {
     });
   }
   template <std::size_t registers>
-  [[gnu::always_inline]] void take(batch (&v)[registers], const batch (&shifted)[registers]) const {
+  [[gnu::always_inline]] void exponentiate(batch (&v)[registers], const batch (&shifted)[registers]) const {
     batch n[registers], p[registers];
     unroll<registers>([&](auto i) __attribute__((always_inline)) { n[i] = shifted[i] - magic_; });
     exp_.exp_of_remainders(v, n, p);
@@ -128,16 +128,16 @@ class WindowExp {
   batch magic_, seen_;
 };
 
-// A row's exponentials, stored to e, and their sum. False if a score is outside of the window; e then holds
+// A row's exponentials, stored to e, and their sum. False if a score is out of range; e then holds
 // anything. Meanwhile beside(i) is called for each block, from element i on.
 template <Store to, class A, class Elements, class Beside>
-[[gnu::always_inline]] inline bool sum_in_window(WindowExp<A> &window, const Elements &elements, A *e,
-                                                 std::size_t n, BlockSum<A> &sum, Beside beside) {
+[[gnu::always_inline]] inline bool sum_without_max(ExpWithoutMax<A> &exp_of, const Elements &elements, A *e,
+                                                   std::size_t n, BlockSum<A> &sum, Beside beside) {
   using S = simd<A>;
   using batch = typename S::batch;
-  constexpr std::size_t together = WindowExp<A>::together, in_block = BlockLanes<A>::in_block;
-  constexpr std::size_t made = BlockLanes<A>::together;
-  window.forget();
+  constexpr std::size_t together = ExpWithoutMax<A>::together, in_block = BlockLanes<A>::in_block;
+  constexpr std::size_t vectors_at_once = BlockLanes<A>::together;
+  exp_of.forget();
   std::size_t i = 0;
   if constexpr (together >= in_block) {
     constexpr std::size_t step = together * S::width;
@@ -145,7 +145,7 @@ template <Store to, class A, class Elements, class Beside>
       batch v[together];
       unroll<together>([&](auto r)
                            __attribute__((always_inline)) { v[r] = elements.full(i + r * S::width); });
-      if (!window(v)) [[unlikely]]
+      if (!exp_of(v)) [[unlikely]]
         return false;
       unroll<together>([&](auto r)
                            __attribute__((always_inline)) { v[r] = elements.keep(i + r * S::width, v[r]); });
@@ -158,53 +158,55 @@ template <Store to, class A, class Elements, class Beside>
     }
   }
   for (; n - i >= rapt::sum_block; i += rapt::sum_block) {
-    sum.add([&](std::size_t first, batch(&term)[made]) __attribute__((always_inline)) {
+    sum.add([&](std::size_t first, batch(&term)[vectors_at_once]) __attribute__((always_inline)) {
       const std::size_t at = i + first * S::width;
-      unroll<made>([&](auto r)
-                       __attribute__((always_inline)) { term[r] = elements.full(at + r * S::width); });
-      window(term);
-      unroll<made>([&](auto r) __attribute__((always_inline)) {
+      unroll<vectors_at_once>([&](auto r) __attribute__((always_inline)) {
+        term[r] = elements.full(at + r * S::width);
+      });
+      exp_of(term);
+      unroll<vectors_at_once>([&](auto r) __attribute__((always_inline)) {
         term[r] = elements.keep(at + r * S::width, term[r]);
       });
-      unroll<made>([&](auto r)
-                       __attribute__((always_inline)) { store_full<to>(e, at + r * S::width, term[r]); });
+      unroll<vectors_at_once>([&](auto r) __attribute__((always_inline)) {
+        store_full<to>(e, at + r * S::width, term[r]);
+      });
     });
     beside(i);
-    if (window.left()) [[unlikely]]
+    if (exp_of.left_range()) [[unlikely]]
       return false;
   }
   if (i < n) {
-    const auto terms = [&](std::size_t first, batch(&term)[made]) __attribute__((always_inline)) {
+    const auto terms = [&](std::size_t first, batch(&term)[vectors_at_once]) __attribute__((always_inline)) {
       const std::size_t begin = i + first * S::width;
       const std::size_t left = n > begin ? n - begin : 0;
       if (left > 2 * S::width) {
-        window.template first_terms<made, to>(elements, begin, e, n, term);
+        exp_of.template first_terms<vectors_at_once, to>(elements, begin, e, n, term);
       } else if (left > S::width) {
-        window.template first_terms<2, to>(elements, begin, e, n, term);
+        exp_of.template first_terms<2, to>(elements, begin, e, n, term);
       } else if (left > 0) {
-        window.template first_terms<1, to>(elements, begin, e, n, term);
+        exp_of.template first_terms<1, to>(elements, begin, e, n, term);
       } else {
-        window.template first_terms<0, to>(elements, 0, e, 0, term);
+        exp_of.template first_terms<0, to>(elements, 0, e, 0, term);
       }
     };
-    if constexpr (in_block <= 2 * made) {
+    if constexpr (in_block <= 2 * vectors_at_once) {
       sum.add(terms);
     } else {  // in a loop: this code four times over is most of the function
       alignas(64) A tail[rapt::sum_block];
-      for (std::size_t first = 0; first < in_block; first += made) {
-        batch term[made];
+      for (std::size_t first = 0; first < in_block; first += vectors_at_once) {
+        batch term[vectors_at_once];
         terms(first, term);
-        unroll<made>([&](auto r) __attribute__((always_inline)) {
+        unroll<vectors_at_once>([&](auto r) __attribute__((always_inline)) {
           S::store(tail + (first + r) * S::width, term[r]);
         });
       }
-      sum.add([&](std::size_t first, batch(&term)[made]) __attribute__((always_inline)) {
-        unroll<made>([&](auto r) __attribute__((always_inline)) {
+      sum.add([&](std::size_t first, batch(&term)[vectors_at_once]) __attribute__((always_inline)) {
+        unroll<vectors_at_once>([&](auto r) __attribute__((always_inline)) {
           term[r] = S::load(tail + (first + r) * S::width);
         });
       });
     }
-    if (window.left()) [[unlikely]]
+    if (exp_of.left_range()) [[unlikely]]
       return false;
   }
   return true;
@@ -222,9 +224,9 @@ struct FetchRow {
   }
 };
 
-// Whether rows are tried in the window. The rows of a call are alike: after one that was outside, some rows
+// Whether rows are tried without their maximum. The rows of a call are alike: after one that was outside, some rows
 // are not tried, and twice as many after the next one.
-class WindowTries {
+class TriesWithoutMax {
  public:
   // Of the next `rows` rows, those to leave untried; 0: try.
   std::size_t untried(std::size_t rows) {
@@ -242,24 +244,24 @@ class WindowTries {
   std::size_t waits_ = 0, next_ = 8;
 };
 
-// Whether all scores of a row are in the window.
+// Whether all scores of a row are in range.
 template <class A, class Elements>
-[[gnu::noinline, gnu::flatten]] bool row_is_in_window(const ExpConstants<A> &k, const Elements &elements,
-                                                      std::size_t n) {
+[[gnu::noinline, gnu::flatten]] bool row_is_in_range(const ExpConstants<A> &k, const Elements &elements,
+                                                     std::size_t n) {
   using S = simd<A>;
   using batch = typename S::batch;
-  WindowExp<A> window(k);
+  ExpWithoutMax<A> exp_of(k);
   std::size_t i = 0;
   for (; n - i >= 4 * S::width; i += 4 * S::width) {
     batch v[4];
     unroll<4>([&](auto r) __attribute__((always_inline)) { v[r] = elements.full(i + r * S::width); });
-    window.test(v);
+    exp_of.test(v);
   }
   for (; i < n; i += S::width < n - i ? S::width : n - i) {
     const batch v[1] = {elements.first(i, n - i)};
-    window.test(v);
+    exp_of.test(v);
   }
-  return !window.left();
+  return !exp_of.left_range();
 }
 
 }  // namespace

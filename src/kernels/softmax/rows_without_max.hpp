@@ -5,25 +5,25 @@
 #include <limits>
 
 #include "kernels/softmax/by_rows.hpp"
-#include "kernels/softmax/window.hpp"
-#include "kernels/softmax/window_elements.hpp"
+#include "kernels/softmax/row_elements.hpp"
+#include "kernels/softmax/without_max.hpp"
 
 namespace {
 
-// A row's elements for the window: `ordinary` ones until a row has excluded elements, then `excluding` ones.
+// A row's elements for the way without a maximum: `ordinary` ones until a row has excluded elements, then `excluding` ones.
 template <class A>
-struct PlainWindow {
+struct PlainRows {
   static PlainElements<A> ordinary(const ScorePlan<A> &, std::size_t, const A *x) { return {x}; }
   static FiniteElements<A> excluding(const ScorePlan<A> &, std::size_t, const A *x) { return {x}; }
 };
 template <class A>
-struct MaskedWindow {
+struct MaskedRows {
   static MaskedElements<A> excluding(const ScorePlan<A> &plan, std::size_t r, const A *x) {
     return {x, plan.mask_row(r)};
   }
 };
 template <class A>
-struct BiasedWindow {
+struct BiasedRows {
   template <bool excludes>
   static BiasedElements<A, excludes> elements(const ScorePlan<A> &plan, std::size_t r, const A *x) {
     return {x, plan.bias_row(r), plan.mask_row(r), typename simd<A>::batch(plan.factor)};
@@ -36,28 +36,28 @@ struct BiasedWindow {
   }
 };
 
-// The exponential of a sink, which is a score in natural units; NaN if it is outside of the window.
+// The exponential of a sink, which is a score in natural units; NaN if it is out of range.
 template <class A>
-[[gnu::noinline]] double sink_in_window(A sink) {
+[[gnu::noinline]] double sink_without_max(A sink) {
   using S = simd<A>;
   if (sink == -std::numeric_limits<A>::infinity()) return 0;
-  WindowExp<A> window(exp_constants<A>(1.0));
+  ExpWithoutMax<A> exp_of(exp_constants<A>(1.0));
   typename S::batch e[1] = {typename S::batch(sink)};
-  if (!window(e)) return std::numeric_limits<double>::quiet_NaN();
+  if (!exp_of(e)) return std::numeric_limits<double>::quiet_NaN();
   A lanes[S::width];
   S::store(lanes, e[0]);
   return double{lanes[0]};
 }
 
-// The output is scratch, and x only where options make no scores. Rows with a score outside of the window go
+// The output is scratch, and x only where options make no scores. Rows with a score out of range go
 // by their maxima.
 template <template <class> class Scores, class A>
-[[gnu::noinline, gnu::flatten]] void softmax_by_window(const SoftmaxCall<A> &call, const A *x, A *y) {
+[[gnu::noinline, gnu::flatten]] void softmax_without_max(const SoftmaxCall<A> &call, const A *x, A *y) {
   const rapt::SoftmaxRows &rows = call.plan.rows;
   const bool in_place = x == y, has_mask = rows.options.mask != nullptr;
-  WindowExp<A> window(call.k);
+  ExpWithoutMax<A> exp_of(call.k);
   const A *const sinks = call.plan.sinks();
-  WindowTries tries;
+  TriesWithoutMax tries;
   bool has_excluded = has_mask;  // the row before; rows of a call are alike
   std::size_t r = 0;
   const auto skip = [&](std::size_t count) {
@@ -73,13 +73,13 @@ template <template <class> class Scores, class A>
     }
     const std::size_t cols = call.plan.visible_cols(r);
     const A *const next = r + 1 < rows.rows ? x + rows.x_stride : x;
-    const double sink = sinks ? sink_in_window(sinks[r]) : 0;
+    const double sink = sinks ? sink_without_max(sinks[r]) : 0;
     double total = 0;
     const auto sum_row = [&](const auto &elements) __attribute__((always_inline)) {
       BlockSum<A> sum;
-      // In place, exponentials replace the elements, which a row outside of the window needs again.
-      if (in_place && !row_is_in_window(call.k, elements, cols)) return false;
-      if (!sum_in_window<Store::exact>(window, elements, y, cols, sum, FetchRow<A>{next})) return false;
+      // In place, exponentials replace the elements, which a row out of range needs again.
+      if (in_place && !row_is_in_range(call.k, elements, cols)) return false;
+      if (!sum_without_max<Store::exact>(exp_of, elements, y, cols, sum, FetchRow<A>{next})) return false;
       total = sum.fold() + sink;
       return true;
     };

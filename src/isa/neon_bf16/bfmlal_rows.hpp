@@ -1,5 +1,5 @@
 // Products of a few rows in RAPT_ARITHMETIC_BF16 by BFMLALB and BFMLALT: keys and values are operands as they
-// lie, queries and weights by lane. They take the place of GroupRows.
+// lie, queries and weights by lane. They take the place of K32Rows.
 //
 //   vector instructions per query for 8 of multiplying | FMLA                      | these
 //   scores of keys as they lie                         | 8 + 16 / queries          | 8 + 8 / queries
@@ -12,7 +12,7 @@
 #include <cstddef>
 
 #include "isa/neon_bf16/simd.hpp"
-#include "kernels/attention/group_rows.hpp"
+#include "kernels/attention/k32_rows.hpp"
 
 namespace {
 
@@ -26,8 +26,8 @@ struct WordSquare {
   }
 };
 
-struct BfmlalRows : GroupRows {
-  // scores[r][j ...] for four keys by `squares`, whole groups and squares. Each square is transposed: words of
+struct BfmlalRows : K32Rows {
+  // scores[r][j ...] for four keys by `squares`, whole k32s and squares. Each square is transposed: words of
   // four keys. As many squares as hide the latency of chains.
   template <std::size_t rows, std::size_t squares>
   [[gnu::always_inline]] static void square_scores(const float *queries, std::size_t pitch,
@@ -38,7 +38,7 @@ struct BfmlalRows : GroupRows {
     using N = NeonBf16;
     using E = rapt::BF16;
     using batch = S::batch;
-    constexpr std::size_t width = S::width, group = rapt::Bf16Contract::group;
+    constexpr std::size_t width = S::width, k32 = rapt::Bf16Contract::k32;
     const auto each = [](auto f) __attribute__((always_inline)) {
       unroll<squares>([&](auto g) __attribute__((always_inline)) {
         unroll<rows>([&](auto r) __attribute__((always_inline)) { f(g, r); });
@@ -59,7 +59,7 @@ struct BfmlalRows : GroupRows {
             });
           });
     };
-    for (std::size_t d = 0; d < dim; d += group) {
+    for (std::size_t d = 0; d < dim; d += k32) {
       each([&](auto g, auto r) __attribute__((always_inline)) { even[g][r] = odd[g][r] = batch(0.0f); });
       if constexpr (squares == 1) {
         each_square(
@@ -69,7 +69,7 @@ struct BfmlalRows : GroupRows {
               key_rows.advance(2 * width);
             });
       } else {
-        for (std::size_t at = d; at < dim && at < d + group; at += 2 * width) {
+        for (std::size_t at = d; at < dim && at < d + k32; at += 2 * width) {
           unroll<squares>([&](auto g) __attribute__((always_inline)) {
             multiply(g, WordSquare<squares * width>{key_rows, g * width}, at);
           });
@@ -89,7 +89,7 @@ struct BfmlalRows : GroupRows {
                                                      const RowRun<rapt::BF16> *keys,
                                                      const RowRun<rapt::BF16> *last, std::size_t count,
                                                      std::size_t dim, float *scores) {
-    if constexpr (rows > 4) return GroupRows::scores<rows>(queries, pitch, keys, last, count, dim, scores);
+    if constexpr (rows > 4) return K32Rows::scores<rows>(queries, pitch, keys, last, count, dim, scores);
     using E = rapt::BF16;
     constexpr std::size_t squares = rows == 1 ? 4 : rows == 2 ? 2 : 1, width = simd<float>::width;
     constexpr std::size_t together = squares * width;
@@ -123,7 +123,7 @@ struct BfmlalRows : GroupRows {
     using N = NeonBf16;
     using E = rapt::BF16;
     using batch = S::batch;
-    constexpr std::size_t block = rapt::attention_block, group = rapt::Bf16Contract::group, width = S::width;
+    constexpr std::size_t block = rapt::attention_block, k32 = rapt::Bf16Contract::k32, width = S::width;
     constexpr std::size_t together = 4 / rows;  // vectors of keys
     LinesAhead<E, rows, Cache::l1> lines(run, last);
     for (std::size_t i = 0; i < runs_per_block; ++i) fetch_pages<rows>(run + i, last);
@@ -136,12 +136,12 @@ struct BfmlalRows : GroupRows {
       batch total[together][rows][2];
       each([&](auto g, auto r)
                __attribute__((always_inline)) { total[g][r][0] = total[g][r][1] = batch(0.0f); });
-      for (std::size_t d = 0; d < dim; d += group) {
+      for (std::size_t d = 0; d < dim; d += k32) {
         batch chain[2][together][rows][2];
         each([&](auto g, auto r) __attribute__((always_inline)) {
           chain[0][g][r][0] = chain[0][g][r][1] = chain[1][g][r][0] = chain[1][g][r][1] = batch(0.0f);
         });
-        const std::size_t end = dim - d < group ? dim : d + group;
+        const std::size_t end = dim - d < k32 ? dim : d + k32;
         for (std::size_t at = d; at < end; at += width) {
           batch query[rows];
           unroll<rows>([&](auto r)
@@ -185,22 +185,22 @@ struct BfmlalRows : GroupRows {
     using N = NeonBf16;
     using E = rapt::BF16;
     using batch = S::batch;
-    constexpr std::size_t block = rapt::attention_block, group = rapt::Bf16Contract::group;
+    constexpr std::size_t block = rapt::attention_block, k32 = rapt::Bf16Contract::k32;
     constexpr std::size_t size = RowRun<E>::rows, width = S::width;
     const auto each = [](auto f) __attribute__((always_inline)) {
       unroll<rows>([&](auto r) __attribute__((always_inline)) {
         unroll<vectors>([&](auto v) __attribute__((always_inline)) { f(r, v); });
       });
     };
-    for (std::size_t first = 0; first < keys; first += group) {
+    for (std::size_t first = 0; first < keys; first += k32) {
       batch chain[2][rows][vectors][2];
       each([&](auto r, auto v) __attribute__((always_inline)) {
         chain[0][r][v][0] = chain[0][r][v][1] = chain[1][r][v][0] = chain[1][r][v][1] = batch(0.0f);
       });
-      const std::size_t group_end = keys - first < group ? keys : first + group;
-      for (std::size_t j = first; j < group_end; j += size, ++value) {
+      const std::size_t k32_end = keys - first < k32 ? keys : first + k32;
+      for (std::size_t j = first; j < k32_end; j += size, ++value) {
         if (d == 0) fetch_pages<rows>(value, lines.last());
-        const std::size_t end = group_end - j < size ? group_end : j + size;
+        const std::size_t end = k32_end - j < size ? k32_end : j + size;
         const E *from = value->first + d;
         RowsAhead<E, rows> ahead(value, lines, d);
         // Weights past the last key are 0, but lie in the row.
