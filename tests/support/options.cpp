@@ -232,6 +232,39 @@ constexpr Option<AttentionLayout> of_attention_layout[] = {
          }},
 };
 
+// Initialises a field of any type. std::optional converts from it by itself.
+struct AnyValue {
+  template <class T>
+  requires(!std::is_same_v<T, std::optional<std::ptrdiff_t>> && !std::is_same_v<T, std::optional<FpState>>)
+  operator T() const {
+    return {};
+  }
+};
+
+// Number of fields of an aggregate; a base class is one of them.
+template <class Owner, class... Values>
+constexpr std::size_t count_fields() {
+  if constexpr (requires { Owner{Values{}..., AnyValue{}}; }) {
+    return count_fields<Owner, Values..., AnyValue>();
+  } else {
+    return sizeof...(Values);
+  }
+}
+
+// A field without a row would be in no text and in no random case.
+static_assert(count_fields<VectorProblem>() == std::size(of_vector));
+static_assert(count_fields<RowsProblem>() == std::size(of_rows));
+static_assert(count_fields<DotRowsProblem>() == 1 + std::size(of_dot_rows), "and RowsProblem");
+static_assert(count_fields<SoftmaxBackwardProblem>() == 1, "only RowsProblem");
+static_assert(count_fields<SoftmaxProblem>() == 2, "RowsProblem and SoftmaxOptions");
+static_assert(count_fields<SoftmaxOptions>() == std::size(of_softmax));
+static_assert(count_fields<AttentionProblem>() == 2 + std::size(of_attention_shape),
+              "and RowsProblem and AttentionOptions");
+static_assert(count_fields<AttentionOptions>() == std::size(of_attention));
+static_assert(count_fields<Problem>() == 1 + std::size(of_problem), "and the problem of a kind");
+static_assert(count_fields<Layout>() == 1 + std::size(of_layout), "and AttentionLayout");
+static_assert(count_fields<AttentionLayout>() == std::size(of_attention_layout));
+
 std::ptrdiff_t draw_gap(Random &random) { return random.one_of<std::ptrdiff_t>({0, 0, 1, 13}); }
 
 }  // namespace
