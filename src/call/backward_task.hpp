@@ -1,22 +1,22 @@
-// Tasks of a backward call: their heads, their parts of rows and keys, and the gradients that they clear
+// Tasks of a backward call: their heads, their shares of rows and keys, and the gradients that they clear
 // first.
 //
 // dq of a row is one chain over its keys. dk and dv of a key, and its column of dbias, are one chain over the
-// rows. So a task has a part of the rows, for dq, and a part of the keys, for the other gradients. It goes
+// rows. So a task has a share of the rows, for dq, and a share of the keys, for the other gradients. It goes
 // through the tiles in order, and takes the blocks that its rows or its keys need. Tasks that follow each
-// other in one run merge their parts: pairs of their rows and their keys have scores and products of values
+// other in one run merge their shares: pairs of their rows and their keys have scores and products of values
 // once.
 //
 //   runs per head                             | 1   | 2   | 4   | 8    | many
 //   products of the rows with the keys        | 5   | 6   | 6.5 | 6.75 | 7
 //   8 key/value heads, 1024 tokens, AVX-512   | 158 | 186 |     | 218  |      ms
 //
-// One run of all tasks thus costs what heads without parts would. Under causality, rows of later parts see
-// more keys and keys of later parts fewer rows: the longest of 8 tasks is 1.13 times the mean. Alternatives:
+// One run of all tasks thus costs what heads without shares would. Under causality, rows of later shares see
+// more keys and keys of later shares fewer rows: the longest of 8 tasks is 1.13 times the mean. Alternatives:
 //
 //   rows and keys in tasks of their own            7 products always, and unequal tasks under causality
 //   dq continued by the task of the next keys      tasks would wait for each other
-//   dq summed over parts of the keys               other bits
+//   dq summed over shares of the keys               other bits
 //   weights and gradients of scores in memory      rows times keys of workspace, shared by the threads
 #pragma once
 
@@ -78,26 +78,26 @@ class BackwardTasks {
 
   // Of a run of tasks, those from `first` on that have the heads of `first`.
   BackwardTasks(const rapt::AttentionCall &call, Range run, std::size_t first)
-      : call_(call), parts_(parts(call)), run_has_all_(run.end - run.first == count(call)) {
+      : call_(call), shares_(shares(call)), run_has_all_(run.end - run.first == count(call)) {
     const rapt_attention_options &o = call.options;
     const bool all_batches = joins_batches(call), all_heads = joins_heads(call);
-    const std::size_t heads = all_heads ? 1 : o.kv_heads, set = first / parts_;
+    const std::size_t heads = all_heads ? 1 : o.kv_heads, set = first / shares_;
     first_batch_ = all_batches ? 0 : set / heads;
     batches_ = all_batches ? o.batch : 1;
     first_head_ = all_heads ? 0 : set % heads;
     heads_ = all_heads ? o.kv_heads : 1;
-    first_part_ = first % parts_;
-    end_part_ = run.end - set * parts_ < parts_ ? run.end - set * parts_ : parts_;
-    end_ = set * parts_ + end_part_;
+    first_share_ = first % shares_;
+    end_share_ = run.end - set * shares_ < shares_ ? run.end - set * shares_ : shares_;
+    end_ = set * shares_ + end_share_;
     // One division of the keys for all sequences: a task then has the same columns of dbias in each.
     std::size_t longest = 0;
     for_each_head(
         [&](const AttentionTile &head) { longest = head.kv_len() > longest ? head.kv_len() : longest; });
-    const Range blocks = part_of(blocks_of(longest));
+    const Range blocks = share_of(blocks_of(longest));
     keys_ = {blocks.first * rapt::attention_block,
-             end_part_ == parts_ ? o.kv_len : blocks.end * rapt::attention_block};
+             end_share_ == shares_ ? o.kv_len : blocks.end * rapt::attention_block};
   }
-  static std::size_t count(const rapt::AttentionCall &call) { return sets(call) * parts(call); }
+  static std::size_t count(const rapt::AttentionCall &call) { return sets(call) * shares(call); }
   // The task after them.
   std::size_t end() const { return end_; }
 
@@ -109,7 +109,7 @@ class BackwardTasks {
     clear_dbias_and_dsinks<A>();
     for_each_head([&](const AttentionTile &head) {
       const KeySums<A> sums(head, workspace);
-      const Range of_dq = part_of(tiles_of(head.all_rows())), written = keys_below(head.all_keys()),
+      const Range of_dq = share_of(tiles_of(head.all_rows())), written = keys_below(head.all_keys()),
                   of_keys = keys_below(head.kv_len());
       const std::size_t end = written.end;
       std::size_t cleared = written.first, finished = written.first;
@@ -139,7 +139,7 @@ class BackwardTasks {
   }
 
  private:
-  // At least this many tasks, if every part has a tile of rows and a block of keys. No part is smaller.
+  // At least this many tasks, if every share has a tile of rows and a block of keys. No share is smaller.
   static constexpr std::size_t enough_tasks = 64;
 
   static std::size_t sets(const rapt::AttentionCall &call) {
@@ -153,7 +153,7 @@ class BackwardTasks {
     const rapt_attention_options &o = call.options;
     return call.gradients->dbias && o.kv_heads > 1 && o.bias_strides.head == 0;
   }
-  static std::size_t parts(const rapt::AttentionCall &call) {
+  static std::size_t shares(const rapt::AttentionCall &call) {
     const std::size_t blocks = blocks_of(call.options.kv_len), tiles = call.tiles_per_sequence();
     std::size_t most = (enough_tasks + sets(call) - 1) / sets(call);
     if (most > blocks) most = blocks;
@@ -167,8 +167,8 @@ class BackwardTasks {
     return (rows + rapt::attention_tile_rows - 1) / rapt::attention_tile_rows;
   }
 
-  // The part of [0, n) that belongs to the tasks.
-  Range part_of(std::size_t n) const { return {n * first_part_ / parts_, n * end_part_ / parts_}; }
+  // The share of [0, n) that belongs to the tasks.
+  Range share_of(std::size_t n) const { return {n * first_share_ / shares_, n * end_share_ / shares_}; }
   // Those of the first `count` keys of a sequence whose gradients belong to the tasks.
   Range keys_below(std::size_t count) const {
     return {keys_.first < count ? keys_.first : count, keys_.end < count ? keys_.end : count};
@@ -203,10 +203,10 @@ class BackwardTasks {
     });
   }
 
-  // dsinks of a head sums all sequences: it belongs to the first part of the first one, which takes the rows
+  // dsinks of a head sums all sequences: it belongs to the first share of the first one, which takes the rows
   // of the others too. Only a run of all tasks sums them on its way.
   bool sums_sinks() const {
-    return call_.gradients->dsinks && (run_has_all_ || (first_batch_ == 0 && first_part_ == 0));
+    return call_.gradients->dsinks && (run_has_all_ || (first_batch_ == 0 && first_share_ == 0));
   }
   template <class A, class F>
   void for_each_dsinks(F f) const {
@@ -243,10 +243,10 @@ class BackwardTasks {
   }
 
   const rapt::AttentionCall &call_;
-  std::size_t parts_;
+  std::size_t shares_;
   bool run_has_all_;
   std::size_t first_batch_, batches_, first_head_, heads_;
-  std::size_t first_part_, end_part_, end_;
+  std::size_t first_share_, end_share_, end_;
   Range keys_;  // of each sequence, whose gradients belong to the tasks
 };
 

@@ -61,32 +61,32 @@ class BroadcastProducts {
   }
 
   // Dot products of a segment's rows and keys to `scores`, and the largest of each row to `largest`.
-  [[gnu::always_inline]] void scores(const Segment &part, A *scores, A *largest) const {
+  [[gnu::always_inline]] void scores(const Segment &segment, A *scores, A *largest) const {
     by_vectors<A>(
-        part, [&](auto vectors) __attribute__((always_inline)) {
-          tile_scores<A, vectors>(queries_ + part.from, addresses_.k, addresses_.k_step, o_.qk_dim,
-                                  RowsToFetch<KV>{addresses_.v, fetches(part) ? o_.v_dim : 0}, part.begin,
-                                  part.end, scores + part.from, largest);
+        segment, [&](auto vectors) __attribute__((always_inline)) {
+          tile_scores<A, vectors>(queries_ + segment.from, addresses_.k, addresses_.k_step, o_.qk_dim,
+                                  RowsToFetch<KV>{addresses_.v, fetches(segment) ? o_.v_dim : 0},
+                                  segment.begin, segment.end, scores + segment.from, largest);
         });
   }
 
   // Adds the values of a segment, weighted, to the results `out` of its rows. Rules whose sums are products add to
   // the last argument.
-  [[gnu::always_inline]] void values(const Segment &part, const A *weights, Before before, const A *rescale,
-                                     A *out, A *) const {
+  [[gnu::always_inline]] void values(const Segment &segment, const A *weights, Before before,
+                                     const A *rescale, A *out, A *) const {
     by_vectors<A>(
-        part, [&](auto vectors) __attribute__((always_inline)) {
-          tile_values<A, vectors>(weights + part.begin * tile_pitch + part.from, addresses_.v + part.begin,
-                                  part.end - part.begin, before, rescale + part.from, o_.v_dim,
-                                  out + part.from, next_keys(part));
+        segment, [&](auto vectors) __attribute__((always_inline)) {
+          tile_values<A, vectors>(weights + segment.begin * tile_pitch + segment.from,
+                                  addresses_.v + segment.begin, segment.end - segment.begin, before,
+                                  rescale + segment.from, o_.v_dim, out + segment.from, next_keys(segment));
         });
   }
   // The same, where a key with an exclusion other than 0 adds nothing to a row.
-  [[gnu::noinline]] void careful_values(const Segment &part, const A *weights, const A *exclusions, A *out,
+  [[gnu::noinline]] void careful_values(const Segment &segment, const A *weights, const A *exclusions, A *out,
                                         A *) const {
     const batch zero(A(0));
-    for (std::size_t r = part.from; r < part.to; r += S::width) {
-      for (std::size_t j = part.begin; j < part.end; ++j) {
+    for (std::size_t r = segment.from; r < segment.to; r += S::width) {
+      for (std::size_t j = segment.begin; j < segment.end; ++j) {
         const batch weight = S::load(weights + j * tile_pitch + r);
         const auto visible = S::equal(S::load(exclusions + j * tile_pitch + r), zero);
         for (std::size_t d = 0; d < o_.v_dim; ++d) {
@@ -126,10 +126,10 @@ class BroadcastProducts {
   //   AVX-512, 512 tokens, 32 heads, by token        | 109               | 121                     | 121
   //   AVX-512 in f64, 128 rows and 4096 keys in L3   | 60                | 66                      | 68
   //   AVX2, 64 rows and 4096 keys in L3              | 80                | 84                      | 85
-  bool fetches(const Segment &part) const { return fetches_ && part.from < panel_rows<A>; }
-  RowsToFetch<KV> next_keys(const Segment &part) const {
-    const std::size_t panel = part.from / panel_rows<A>, share = rapt::attention_block / panels_;
-    const std::size_t first = panel * share + part.begin / (steps_per_line<KV> * panels_);
+  bool fetches(const Segment &segment) const { return fetches_ && segment.from < panel_rows<A>; }
+  RowsToFetch<KV> next_keys(const Segment &segment) const {
+    const std::size_t panel = segment.from / panel_rows<A>, share = rapt::attention_block / panels_;
+    const std::size_t first = panel * share + segment.begin / (steps_per_line<KV> * panels_);
     if (!fetches_ || panel >= panels_) return {addresses_.next_k, 0};
     return {addresses_.next_k + first, o_.qk_dim, panels_};
   }

@@ -47,23 +47,24 @@ class K32Products : public BroadcastProducts<float> {
   bool is_doubtful() const { return guard_.is_doubtful(); }
   void use_exact_products() { guard_.use_exact_products(); }
 
-  [[gnu::always_inline]] void scores(const Segment &part, float *scores, float *largest) {
+  [[gnu::always_inline]] void scores(const Segment &segment, float *scores, float *largest) {
     if (guard_.is_exact()) [[unlikely]]
-      return exact_scores(part, scores, largest);
+      return exact_scores(segment, scores, largest);
     const typename S::Flushing flushing;
     by_vectors<float>(
-        part, [&](auto vectors)
-                  __attribute__((always_inline)) { scores_of<vectors>(part, scores + part.from, largest); });
+        segment, [&](auto vectors) __attribute__((always_inline)) {
+          scores_of<vectors>(segment, scores + segment.from, largest);
+        });
     guard_.note(flushing);
   }
 
-  [[gnu::always_inline]] void values(const Segment &part, const float *weights, Before, const float *,
+  [[gnu::always_inline]] void values(const Segment &segment, const float *weights, Before, const float *,
                                      float *out, float *sums) {
-    add_values(part, weights, nullptr, out, sums);
+    add_values(segment, weights, nullptr, out, sums);
   }
-  [[gnu::always_inline]] void careful_values(const Segment &part, const float *weights,
+  [[gnu::always_inline]] void careful_values(const Segment &segment, const float *weights,
                                              const float *exclusions, float *out, float *sums) {
-    add_values(part, weights, exclusions, out, sums);
+    add_values(segment, weights, exclusions, out, sums);
   }
 
  private:
@@ -74,18 +75,19 @@ class K32Products : public BroadcastProducts<float> {
   static constexpr std::size_t block = rapt::attention_block;
 
   // `exclusions` is null unless some value is not finite.
-  [[gnu::always_inline]] void add_values(const Segment &part, const float *weights, const float *exclusions,
-                                         float *out, float *sums) {
+  [[gnu::always_inline]] void add_values(const Segment &segment, const float *weights,
+                                         const float *exclusions, float *out, float *sums) {
     if (guard_.is_exact()) [[unlikely]]
-      return exact_values(part, weights, exclusions, out, sums);
+      return exact_values(segment, weights, exclusions, out, sums);
     const typename S::Flushing flushing;
     by_vectors<float>(
-        part, [&](auto vectors) __attribute__((always_inline)) {
-          const float *const from = weights + part.from;
+        segment, [&](auto vectors) __attribute__((always_inline)) {
+          const float *const from = weights + segment.from;
           if (exclusions) {
-            values_of<vectors, true>(part, from, exclusions + part.from, out + part.from, sums + part.from);
+            values_of<vectors, true>(segment, from, exclusions + segment.from, out + segment.from,
+                                     sums + segment.from);
           } else {
-            values_of<vectors, false>(part, from, nullptr, out + part.from, sums + part.from);
+            values_of<vectors, false>(segment, from, nullptr, out + segment.from, sums + segment.from);
           }
         });
     guard_.note(flushing);
@@ -136,15 +138,16 @@ class K32Products : public BroadcastProducts<float> {
   }
 
   template <std::size_t vectors>
-  [[gnu::noinline, gnu::flatten]] void scores_of(const Segment &part, float *scores, float *largest) const {
+  [[gnu::noinline, gnu::flatten]] void scores_of(const Segment &segment, float *scores,
+                                                 float *largest) const {
     unroll<vectors>([&](auto v) __attribute__((always_inline)) {
       S::store(largest + v * S::width, batch(-std::numeric_limits<float>::infinity()));
     });
     for (std::size_t d = 0; d < o_.qk_dim; d += k32) {
       const auto add = [&](auto layout, auto elements) __attribute__((always_inline)) {
-        add_k32_scores<decltype(layout), vectors>(queries_ + part.from + d * tile_pitch, terms(d, o_.qk_dim),
-                                                  d == 0, d + k32 >= o_.qk_dim, part.begin, part.end,
-                                                  elements, scores, largest);
+        add_k32_scores<decltype(layout), vectors>(queries_ + segment.from + d * tile_pitch,
+                                                  terms(d, o_.qk_dim), d == 0, d + k32 >= o_.qk_dim,
+                                                  segment.begin, segment.end, elements, scores, largest);
       };
       if (o_.packed_keys) {
         if constexpr (widens_for_one_use) widen_packed_keys(d);
@@ -164,7 +167,7 @@ class K32Products : public BroadcastProducts<float> {
   }
 
   template <std::size_t vectors, bool careful>
-  [[gnu::noinline, gnu::flatten]] void values_of(const Segment &part, const float *weights,
+  [[gnu::noinline, gnu::flatten]] void values_of(const Segment &segment, const float *weights,
                                                  const float *exclusions, float *out, float *sums) const {
     constexpr std::integral_constant<std::size_t, careful ? 1 : 3> most_depth;
     const auto seen = [&](const float *right, const float *weight) __attribute__((always_inline)) {
@@ -172,8 +175,8 @@ class K32Products : public BroadcastProducts<float> {
       return S::select(S::equal(excluded, zero), batch(*right), zero);
     };
     const auto one = [](const float *, const float *) __attribute__((always_inline)) { return batch(1.0f); };
-    for (std::size_t j = part.begin; j < part.end; j += k32) {
-      const std::size_t count = terms(j, part.end);
+    for (std::size_t j = segment.begin; j < segment.end; j += k32) {
+      const std::size_t count = terms(j, segment.end);
       const float *const from = weights + j * tile_pitch;
       for (std::size_t d = 0; d < o_.v_dim; d += k32) {
         if constexpr (widens_for_one_use) widen_values(j, count, d);
@@ -201,10 +204,11 @@ class K32Products : public BroadcastProducts<float> {
     for (std::size_t i = begin; i < end; i += k32) f(i, end - i < k32 ? end - i : k32);
   }
 
-  [[gnu::noinline, gnu::cold]] void exact_scores(const Segment &part, float *scores, float *largest) const {
-    for (std::size_t r = part.from; r < part.to; ++r) {
+  [[gnu::noinline, gnu::cold]] void exact_scores(const Segment &segment, float *scores,
+                                                 float *largest) const {
+    for (std::size_t r = segment.from; r < segment.to; ++r) {
       float max = -std::numeric_limits<float>::infinity();
-      for (std::size_t j = part.begin; j < part.end; ++j) {
+      for (std::size_t j = segment.begin; j < segment.end; ++j) {
         const KV *const key = narrow_.k[j];
         float sum = 0;
         each_k32(0, o_.qk_dim, [&](std::size_t d, std::size_t count) {
@@ -217,14 +221,14 @@ class K32Products : public BroadcastProducts<float> {
         scores[j * tile_pitch + r] = sum;
         if (sum > max) max = sum;
       }
-      largest[r - part.from] = max;
+      largest[r - segment.from] = max;
     }
   }
 
-  [[gnu::noinline, gnu::cold]] void exact_values(const Segment &part, const float *weights,
+  [[gnu::noinline, gnu::cold]] void exact_values(const Segment &segment, const float *weights,
                                                  const float *exclusions, float *out, float *sums) const {
-    for (std::size_t r = part.from; r < part.to; ++r) {
-      each_k32(part.begin, part.end, [&](std::size_t j, std::size_t count) {
+    for (std::size_t r = segment.from; r < segment.to; ++r) {
+      each_k32(segment.begin, segment.end, [&](std::size_t j, std::size_t count) {
         const auto weight = [&](std::size_t i) { return weights[(j + i) * tile_pitch + r]; };
         for (std::size_t d = 0; d < o_.v_dim; ++d) {
           float &value = out[d * tile_pitch + r];

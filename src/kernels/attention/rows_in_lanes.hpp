@@ -37,7 +37,7 @@ class RowsInLanes {
   using S = simd<A>;
   using batch = typename S::batch;
   static constexpr std::size_t block = rapt::attention_block;
-  using Parts = Segments<A, Rule::segment_keys>;
+  using TileSegments = Segments<A, Rule::segment_keys>;
 
   RowsInLanes(const AttentionTile &tile, const TileRows<A> &rows, A *workspace)
       : tile_(tile),
@@ -111,7 +111,7 @@ class RowsInLanes {
     products_.find_block(first, keys, left - keys);
     for (std::size_t r = 0; r < rows_.lanes; r += panel) {
       const std::size_t to = rows_.lanes - r < panel ? rows_.lanes : r + panel;
-      const Parts segments(rows_, first, r, to);
+      const TileSegments segments(rows_, first, r, to);
       if (segments.empty()) continue;
       const bool any_rescaled = compute_weights(sums, segments, first, r, to);
       add_values(sums, values, segments, r, to, any_rescaled);
@@ -119,21 +119,21 @@ class RowsInLanes {
   }
 
   // Scores and weights of a panel's rows; true if a row's maximum has changed.
-  bool compute_weights(Sums &sums, const Parts &segments, std::size_t first, std::size_t from,
+  bool compute_weights(Sums &sums, const TileSegments &segments, std::size_t first, std::size_t from,
                        std::size_t to) {
     alignas(64) A largest[panel], segment_largest[panel];
     for (std::size_t r = 0; r < to - from; r += S::width) {
       S::store(largest + r, batch(-std::numeric_limits<A>::infinity()));
     }
     seen_ = {to, from};
-    for (const Segment &part : segments) {
-      products_.scores(part, scores_.data(), segment_largest);
-      for (std::size_t r = part.from; r < part.to; r += S::width) {
+    for (const Segment &segment : segments) {
+      products_.scores(segment, scores_.data(), segment_largest);
+      for (std::size_t r = segment.from; r < segment.to; r += S::width) {
         A *of_row = largest + (r - from);
-        S::store(of_row, S::max(S::load(segment_largest + (r - part.from)), S::load(of_row)));
+        S::store(of_row, S::max(S::load(segment_largest + (r - segment.from)), S::load(of_row)));
       }
-      if (part.from < seen_.from) seen_.from = part.from;
-      if (part.to > seen_.to) seen_.to = part.to;
+      if (segment.from < seen_.from) seen_.from = segment.from;
+      if (segment.to > seen_.to) seen_.to = segment.to;
     }
 
     bool any_rescaled = false;
@@ -161,7 +161,7 @@ class RowsInLanes {
     }
   }
 
-  void add_values(Sums &sums, const TileValues<A> &values, const Parts &segments, std::size_t from,
+  void add_values(Sums &sums, const TileValues<A> &values, const TileSegments &segments, std::size_t from,
                   std::size_t to, bool any_rescaled) {
     bool &has_values = has_values_[from / panel];
     Before before = !has_values ? Before::dropped : any_rescaled ? Before::rescaled : Before::kept;
@@ -173,11 +173,11 @@ class RowsInLanes {
       if (before == Before::rescaled) values.rescale(seen_.from, seen_.to, rule_.rescale);
       before = Before::kept;
     }
-    for (const Segment &part : segments) {
+    for (const Segment &segment : segments) {
       if (careful_) {
-        products_.careful_values(part, scores_.data(), scores_.exclusions, values.data(), sums.sum);
+        products_.careful_values(segment, scores_.data(), scores_.exclusions, values.data(), sums.sum);
       } else {
-        products_.values(part, scores_.data(), before, rule_.rescale, values.data(), sums.sum);
+        products_.values(segment, scores_.data(), before, rule_.rescale, values.data(), sums.sum);
       }
       before = Before::kept;
     }

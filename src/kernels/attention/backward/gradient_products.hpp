@@ -89,29 +89,30 @@ class GradientProducts : public BroadcastProducts<E> {
   }
 
   // Dot products of the gradients of a segment's outputs with its values; `largest` is scratch.
-  [[gnu::always_inline]] void value_products(const Segment &part, A *products, A *largest) const {
+  [[gnu::always_inline]] void value_products(const Segment &segment, A *products, A *largest) const {
     by_vectors<A>(
-        part, [&](auto vectors) __attribute__((always_inline)) {
-          tile_scores<A, vectors>(dout_ + part.from, addresses_.v, 1, o_.v_dim,
-                                  RowsToFetch<E>{addresses_.v, 0}, part.begin, part.end, products + part.from,
-                                  largest);
+        segment, [&](auto vectors) __attribute__((always_inline)) {
+          tile_scores<A, vectors>(dout_ + segment.from, addresses_.v, 1, o_.v_dim,
+                                  RowsToFetch<E>{addresses_.v, 0}, segment.begin, segment.end,
+                                  products + segment.from, largest);
         });
   }
 
   // dq += gradients of a segment's dot products * keys.
-  [[gnu::always_inline]] void add_to_dq(const Segment &part, const A *gradients, A *dq) const {
+  [[gnu::always_inline]] void add_to_dq(const Segment &segment, const A *gradients, A *dq) const {
     by_vectors<A>(
-        part, [&](auto vectors) __attribute__((always_inline)) {
-          tile_values<A, vectors>(gradients + part.begin * tile_pitch + part.from, addresses_.k + part.begin,
-                                  part.end - part.begin, Before::kept, static_cast<const A *>(nullptr),
-                                  o_.qk_dim, dq + part.from, Base::next_keys(part));
+        segment, [&](auto vectors) __attribute__((always_inline)) {
+          tile_values<A, vectors>(gradients + segment.begin * tile_pitch + segment.from,
+                                  addresses_.k + segment.begin, segment.end - segment.begin, Before::kept,
+                                  static_cast<const A *>(nullptr), o_.qk_dim, dq + segment.from,
+                                  Base::next_keys(segment));
         });
   }
   // The same where a key is not finite: a weight of 0 leaves dq alone.
-  [[gnu::noinline]] void add_to_dq_by_element(const Segment &part, const A *weights, const A *gradients,
+  [[gnu::noinline]] void add_to_dq_by_element(const Segment &segment, const A *weights, const A *gradients,
                                               A *dq) const {
-    for (std::size_t j = part.begin; j < part.end; ++j) {
-      for (std::size_t r = part.from; r < part.to; ++r) {
+    for (std::size_t j = segment.begin; j < segment.end; ++j) {
+      for (std::size_t r = segment.from; r < segment.to; ++r) {
         if (weights[j * tile_pitch + r] == 0) continue;
         for (std::size_t d = 0; d < o_.qk_dim; ++d) {
           A &sum = dq[d * tile_pitch + r];

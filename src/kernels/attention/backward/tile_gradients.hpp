@@ -93,9 +93,9 @@ class TileGradients {
                          DqTerms dq_terms) {
     const Segments<A> segments(rows_, first, from, to);
     alignas(64) A largest[panel];
-    for (const Segment &part : segments) {
-      products_.scores(part, weights_, largest);
-      products_.value_products(part, gradients_, largest);
+    for (const Segment &segment : segments) {
+      products_.scores(segment, weights_, largest);
+      products_.value_products(segment, gradients_, largest);
     }
     for (std::size_t r = from; r < to; r += S::width) {
       const auto &range = rows_.vector_range(r);
@@ -108,11 +108,11 @@ class TileGradients {
       }
       make_gradients(r, any, keys);
     }
-    for (const Segment &part : segments) {
+    for (const Segment &segment : segments) {
       if (dq_terms == DqTerms::all) {
-        products_.add_to_dq(part, gradients_, dq_);
+        products_.add_to_dq(segment, gradients_, dq_);
       } else if (dq_terms == DqTerms::with_weight) {
-        products_.add_to_dq_by_element(part, weights_, gradients_, dq_);
+        products_.add_to_dq_by_element(segment, weights_, gradients_, dq_);
       }
     }
   }
