@@ -77,7 +77,7 @@ struct Int8Attention {
 using Part = void (Int8Attention::*)() const;
 
 void add_part(Suite &suite, Part part, bool is_whole) {
-  Kernel<Part> kernel = suite.kernel(part, nullptr, 1);  // its accuracy is a test's
+  Kernel<Part> kernel = suite.kernel(part, 1);
   const auto add = [&](const std::string &size, const AttentionShape &shape, bool packed = false,
                        std::size_t group = 0) {
     Work work = attention_work(shape, 1);

@@ -13,7 +13,7 @@ namespace {
 
 template <class Function>
 Kernel<Function> kernel_of(Suite &suite, Function own) {
-  return suite.kernel(own, nullptr, 1);
+  return suite.kernel(own, 1);
 }
 
 // How f32 becomes an element.

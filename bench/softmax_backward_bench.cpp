@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <string>
 
-#include "support/accuracy.hpp"
 #include "support/buffer.hpp"
 #include "support/suite.hpp"
 
@@ -25,7 +24,7 @@ Buffer<T> probabilities(Softmax<T> softmax, std::size_t rows, std::size_t cols) 
 
 template <class T>
 void register_softmax_backward(Suite &suite, Softmax<T> softmax, Backward<T> own) {
-  Kernel<Backward<T>> kernel = suite.kernel(own, softmax_backward_error<T>, uops);
+  Kernel<Backward<T>> kernel = suite.kernel(own, uops);
   const auto add = [&kernel, softmax](const std::string &size, std::size_t rows, std::size_t cols) {
     const std::size_t n = rows * cols;
     const Work work = {.elements = n,

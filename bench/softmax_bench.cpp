@@ -235,19 +235,19 @@ void register_softmax(Suite &suite) {
 }
 
 template <class T, Output output, auto own>
-void register_logarithm(Suite &suite, Error<RowsFunction<T>> error, double uops) {
-  Registration<T, output, own> all(suite.kernel(without_options<T, output, own>, error, uops));
+void register_logarithm(Suite &suite, double uops) {
+  Registration<T, output, own> all(suite.kernel(without_options<T, output, own>, uops));
   all.add_sets(1024);
   if (is_f32<T>) all.add_single_rows();
 }
 
 template <class T, auto own>
 void register_log_softmax(Suite &suite) {
-  register_logarithm<T, Output::matrix, own>(suite, log_softmax_error<T>, log_softmax_uops<T>);
+  register_logarithm<T, Output::matrix, own>(suite, log_softmax_uops<T>);
 }
 template <class T, auto own>
 void register_logsumexp(Suite &suite) {
-  register_logarithm<T, Output::column, own>(suite, logsumexp_error<T>, logsumexp_uops<T>);
+  register_logarithm<T, Output::column, own>(suite, logsumexp_uops<T>);
 }
 
 }  // namespace

@@ -74,6 +74,6 @@ def binary_size(size: int) -> str:
 
 def error_unit(kernel: str) -> str:
     name, scalar_type = family(kernel)
-    if name in ("exp", "exp_sum", "scale"):
+    if name in ("exp", "scale"):
         return "ULP"
     return "units of 2⁻²⁴" if scalar_type == "f32" else "units of 2⁻⁵³"

@@ -1,24 +1,35 @@
+// By rapt-validate's judges and the oracle of the tests.
 #include "support/accuracy.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <vector>
 
-#include "support/accuracy_reference.hpp"
+#include "oracle/attention_backward.hpp"
+#include "support/attention.hpp"
+#include "support/attention_accuracy.hpp"
+#include "support/attention_backward.hpp"
 #include "support/buffer.hpp"
+#include "validate/accuracy_vectors.hpp"
 
 namespace rapt::bench {
 namespace {
 
-constexpr std::size_t lengths[] = {1, 8, 31, 100, 768, 4096, 65536};  // of dot products
-constexpr std::size_t dims[] = {64, 128, 768};
+using validate::Real, validate::unit;
 
-template <class T>
-Exact ulps(T result, Exact exact) {
-  const int exponent = std::max(std::ilogb(exact), std::numeric_limits<T>::min_exponent - 1);
-  return std::fabs(result - exact) / std::ldexp(Exact(1), exponent - std::numeric_limits<T>::digits + 1);
-}
+// The largest error so far; NaN once an error is NaN.
+class Worst {
+ public:
+  void add(double error) {
+    if (!(error <= worst_) && !std::isnan(worst_)) worst_ = error;
+  }
+  double value() const { return worst_; }
+
+ private:
+  double worst_ = 0;
+};
 
 // The timed logits, and a sweep over the inputs of exp that have normal results, all but the outermost.
 template <class T>
@@ -26,74 +37,95 @@ const std::vector<T> &exp_inputs() {
   static const std::vector<T> inputs = [] {
     std::vector<T> x;
     for (const double logit : logit_period()) x.push_back(static_cast<T>(logit));
-    const Exact low = std::log(Exact(std::numeric_limits<T>::min())) * Exact(0.99);
-    const Exact high = std::log(Exact(std::numeric_limits<T>::max())) * Exact(0.99);
+    const Real low = std::log(Real(std::numeric_limits<T>::min())) * Real(0.99);
+    const Real high = std::log(Real(std::numeric_limits<T>::max())) * Real(0.99);
     constexpr std::size_t steps = 65536;
     for (std::size_t i = 0; i <= steps; ++i) {
-      x.push_back(static_cast<T>(low + (high - low) * static_cast<Exact>(i) / steps));
+      x.push_back(static_cast<T>(low + (high - low) * static_cast<Real>(i) / steps));
     }
     return x;
   }();
   return inputs;
 }
 
-template <class T>
-const std::vector<Exact> &exact_exp() {
-  static const std::vector<Exact> results = [] {
-    std::vector<Exact> y;
-    for (const T x : exp_inputs<T>()) y.push_back(std::exp(Exact(x)));
-    return y;
-  }();
-  return results;
-}
-
-// compute(x, y, n) writes the results; exact(i) is the exact one.
-template <class T, class Compute, class ExactResult>
-double worst_of_elements(const Compute &compute, const ExactResult &exact) {
-  const std::vector<T> &x = exp_inputs<T>();
-  std::vector<T> y(x.size());
-  compute(x.data(), y.data(), x.size());
-  Worst worst;
-  for (std::size_t i = 0; i < x.size(); ++i) worst.add(ulps(y[i], exact(i)));
-  return worst.value();
-}
+// The last queries of every head: the oracle takes a second for some 100 000 keys.
+constexpr std::size_t judged_queries = 16;
 
 template <class T>
-Exact dot_error_of(T result, const T *a, const T *b, std::size_t n, T scale = 1) {
-  const auto product = [=](std::size_t i) { return Exact(a[i]) * b[i] * scale; };
-  const Exact magnitude = sum_of(0, n, [&](std::size_t i) { return std::fabs(product(i)); });
-  return std::fabs(result - sum_of(0, n, product)) / (magnitude * unit<T>);
+test::oracle::Attention<T> oracle_of(const AttentionProblem<T> &problem) {
+  const AttentionShape &shape = problem.shape;
+  test::oracle::Attention<T> a;
+  a.q_heads = shape.q_heads;
+  a.kv_heads = shape.kv_heads;
+  a.q_len = shape.q_len;
+  a.kv_len = shape.kv_len;
+  a.qk_dim = shape.qk_dim;
+  a.v_dim = shape.v_dim;
+  a.q.assign(problem.q, problem.q + shape.q_heads * shape.q_len * shape.qk_dim);
+  a.k.assign(problem.k, problem.k + shape.kv_heads * shape.kv_len * shape.qk_dim);
+  a.v.assign(problem.v, problem.v + shape.kv_heads * shape.kv_len * shape.v_dim);
+  if (problem.sinks) a.sinks.assign(problem.sinks, problem.sinks + shape.q_heads);
+  a.softcap = shape.softcap;
+  if (shape.causal) a.causal = test::oracle::Causal::bottom_right;
+  if (shape.window > 0) a.window_left = static_cast<std::ptrdiff_t>(shape.window) - 1;
+  return a;
+}
+
+// What the timed shapes have: causality, a window, a softcap, sinks, shared keys.
+template <class T>
+std::vector<AttentionBuffers<T>> attention_samples() {
+  AttentionShape window = prompt_shape(1, 1, 1000, 64, 64, true);
+  window.q_len = 150;
+  window.window = 200;
+  window.softcap = 50;
+  std::vector<AttentionBuffers<T>> samples;
+  samples.emplace_back(prompt_shape(1, 1, 100, 64, 64, true));
+  samples.emplace_back(window);
+  samples.emplace_back(token_shape(4, 2, 4096, 64, 48), true);
+  samples.emplace_back(token_shape(2, 2, 500, 64, 64));
+  return samples;
+}
+
+template <class T>
+void add_errors(Worst &worst, const T *got, const std::vector<test::oracle::Sum> &exact) {
+  Real largest = 0;
+  for (const auto &one : exact) largest = std::max(largest, std::fabs(one.value));
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    worst.add(validate::as_double(std::fabs(got[i] - exact[i].value) / largest) / unit<T>);
+  }
 }
 
 }  // namespace
 
 template <class T>
 double exp_error(Exp<T> exp) {
-  return worst_of_elements<T>(exp, [](std::size_t i) { return exact_exp<T>()[i]; });
-}
-
-template <class T>
-double exp_sum_error(ExpSum<T> exp_sum) {
-  return worst_of_elements<T>([=](const T *x, T *y, std::size_t n) { exp_sum(x, T(1), T(0), y, n); },
-                              [](std::size_t i) { return exact_exp<T>()[i]; });
+  const std::vector<T> &x = exp_inputs<T>();
+  std::vector<T> y(x.size());
+  exp(x.data(), y.data(), x.size());
+  Worst worst;
+  for (std::size_t i = 0; i < x.size(); ++i) worst.add(validate::ExpAccuracy<T>::error(x[i], y[i]));
+  return worst.value();
 }
 
 template <class T>
 double scale_error(Scale<T> scale) {
   constexpr T factor = T(1) / 3;
-  return worst_of_elements<T>([=](const T *x, T *y, std::size_t n) { scale(x, factor, y, n); },
-                              [](std::size_t i) { return Exact(exp_inputs<T>()[i]) * factor; });
+  const std::vector<T> &x = exp_inputs<T>();
+  std::vector<T> y(x.size());
+  scale(x.data(), factor, y.data(), x.size());
+  Worst worst;
+  for (std::size_t i = 0; i < x.size(); ++i) worst.add(validate::ulps<T>(Real{x[i]} * Real{factor}, y[i]));
+  return worst.value();
 }
 
 template <class T>
 double dot_error(Dot<T> dot) {
   const Buffer<T> a = logits<T>(65536, 0, 0), b = logits<T>(65536, 0, 1);
   Worst worst;
-  for (const std::size_t n : lengths) {
-    const std::size_t count = std::min<std::size_t>(a.size() / n, 32);
-    for (std::size_t k = 0; k < count; ++k) {
-      const T *from = a.data() + k * n, *by = b.data() + k * n;
-      worst.add(dot_error_of(dot(from, by, n), from, by, n));
+  for (const std::size_t n : {1, 8, 31, 100, 768, 4096, 65536}) {
+    for (std::size_t k = 0; k < std::min<std::size_t>(a.size() / n, 32); ++k) {
+      const std::span<const T> left(a.data() + k * n, n), right(b.data() + k * n, n);
+      worst.add(validate::DotAccuracy<T>::error(left, right, 1, dot(left.data(), right.data(), n)));
     }
   }
   return worst.value();
@@ -104,22 +136,77 @@ double dot_rows_error(DotRows<T> dot_rows) {
   constexpr std::size_t rows = 64;
   constexpr T scale = T(0.125);
   Worst worst;
-  for (const std::size_t dim : dims) {
+  for (const std::size_t dim : {64, 128, 768}) {
     const Buffer<T> query = logits<T>(dim, 0, 0), matrix = logits<T>(rows * dim, 0, 1), out(rows);
     dot_rows(query.data(), matrix.data(), static_cast<std::ptrdiff_t>(dim), rows, dim, scale, out.data());
     for (std::size_t r = 0; r < rows; ++r) {
-      worst.add(dot_error_of(out.data()[r], query.data(), matrix.data() + r * dim, dim, scale));
+      const std::span<const T> left(query.data(), dim), right(matrix.data() + r * dim, dim);
+      worst.add(validate::DotAccuracy<T>::error(left, right, scale, out.data()[r]));
     }
   }
   return worst.value();
 }
 
-#define RAPT_INSTANTIATE(T)                    \
-  template double exp_error<T>(Exp<T>);        \
-  template double exp_sum_error<T>(ExpSum<T>); \
-  template double scale_error<T>(Scale<T>);    \
-  template double dot_error<T>(Dot<T>);        \
-  template double dot_rows_error<T>(DotRows<T>);
+template <class T>
+double softmax_error(RowsFunction<T> softmax) {
+  Worst worst;
+  for (const std::size_t cols : {8, 64, 1000, 4096, 50257}) {
+    const std::size_t rows = std::max<std::size_t>(1, 8192 / cols);
+    const Buffer<T> x = logits<T>(rows * cols), y(rows * cols);
+    softmax(x.data(), y.data(), rows, cols, T(1));
+    for (std::size_t first = 0; first < y.size(); first += cols) {
+      validate::Sum sum;
+      for (std::size_t c = first; c < first + cols; ++c) sum.add(std::exp(Real(x.data()[c])));
+      for (std::size_t c = first; c < first + cols; ++c) {
+        const Real exact = std::exp(Real(x.data()[c])) / sum.value();
+        worst.add(validate::as_double(std::fabs(y.data()[c] / exact - 1)) / unit<T>);
+      }
+    }
+  }
+  return worst.value();
+}
+
+template <class T>
+double attention_error(Attention<T> attention) {
+  Worst worst;
+  for (const AttentionBuffers<T> &sample : attention_samples<T>()) {
+    const AttentionProblem<T> problem = sample.problem();
+    attention(problem);
+    const test::oracle::Attention<T> a = oracle_of(problem);
+    for (std::size_t h = 0; h < a.q_heads; ++h) {
+      for (std::size_t i = a.q_len - std::min(a.q_len, judged_queries); i < a.q_len; ++i) {
+        const std::span<const T> out(problem.out + a.row({}, 0, h, i) * a.v_dim, a.v_dim);
+        worst.add(test::attention_errors<T>(test::oracle::attention_truth(a, 0, h, i), out, T(0)).out);
+      }
+    }
+  }
+  return worst.value();
+}
+
+template <class T>
+double attention_backward_error(AttentionBackward<T> backward) {
+  const AttentionGradientBuffers<T> buffers(prompt_shape(1, 1, 100, 64, 64, true));
+  const AttentionGradientProblem<T> problem = buffers.problem();
+  backward(problem);
+  const test::oracle::Attention<T> a = oracle_of(problem.forward);
+  const std::vector<T> dout(problem.dout, problem.dout + a.q_heads * a.q_len * a.v_dim);
+  const auto no_bounds = [](test::oracle::RowTruth) { return test::oracle::RowUnits{0, 0}; };
+  const test::oracle::GradientTruth truth = test::oracle::gradient_truth(a, dout, no_bounds);
+  Worst worst;
+  add_errors(worst, problem.dq, truth.dq);
+  add_errors(worst, problem.dk, truth.dk);
+  add_errors(worst, problem.dv, truth.dv);
+  return worst.value();
+}
+
+#define RAPT_INSTANTIATE(T)                          \
+  template double exp_error<T>(Exp<T>);              \
+  template double scale_error<T>(Scale<T>);          \
+  template double dot_error<T>(Dot<T>);              \
+  template double dot_rows_error<T>(DotRows<T>);     \
+  template double softmax_error<T>(RowsFunction<T>); \
+  template double attention_error<T>(Attention<T>);  \
+  template double attention_backward_error<T>(AttentionBackward<T>);
 RAPT_INSTANTIATE(float)
 RAPT_INSTANTIATE(double)
 #undef RAPT_INSTANTIATE

@@ -112,21 +112,13 @@ void merge_attention(const AttentionProblem<T> &problem, T *partials) {
                                   problem.scratch_bytes));
 }
 
-template <class T>
-void split_attention(const AttentionProblem<T> &problem) {
-  const Buffer<T> partials(attention_partials(problem.shape));
-  partial_attention(problem, partials.data());
-  merge_attention(problem, partials.data());
-}
-
 #define RAPT_INSTANTIATE(T)                                                                          \
   template rapt_attention_options attention_options<T>(const AttentionShape &);                      \
   template std::size_t scratch_elements<T>(const AttentionShape &, WorkspaceSize, std::size_t rows); \
   template class AttentionBuffers<T>;                                                                \
   template void whole_attention<T>(const AttentionProblem<T> &);                                     \
   template void partial_attention<T>(const AttentionProblem<T> &, T *);                              \
-  template void merge_attention<T>(const AttentionProblem<T> &, T *);                                \
-  template void split_attention<T>(const AttentionProblem<T> &);
+  template void merge_attention<T>(const AttentionProblem<T> &, T *);
 RAPT_INSTANTIATE(float)
 RAPT_INSTANTIATE(double)
 #undef RAPT_INSTANTIATE

@@ -42,13 +42,11 @@ class AttentionBuffers {
 template <class T>
 void whole_attention(const AttentionProblem<T> &problem);
 
-// The two steps of split keys, and both one after the other.
+// The two steps of split keys.
 std::size_t attention_partials(const AttentionShape &shape);  // elements of the partial results
 template <class T>
 void partial_attention(const AttentionProblem<T> &problem, T *partials);
 template <class T>
 void merge_attention(const AttentionProblem<T> &problem, T *partials);
-template <class T>
-void split_attention(const AttentionProblem<T> &problem);
 
 }  // namespace rapt::bench

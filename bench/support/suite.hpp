@@ -56,10 +56,10 @@ class Suite {
 
   // Names the kernel of the next kernel().
   void begin_kernel(std::string name) { kernel_ = std::move(name); }
-  // rapt's function `own`, and of each peer the one that `member` points to. `uops` are per vector, as
-  // work.hpp counts them.
+  // rapt's function `own`, and of each peer the one that `member` points to: next to peers, errors are measured
+  // too. `uops` are per vector, as work.hpp counts them.
   template <class Function>
-  Kernel<Function> kernel(Function own, std::type_identity_t<Error<Function>> error, double uops);
+  Kernel<Function> kernel(Function own, double uops);
   template <class Function, class T>
   Kernel<Function> kernel(Function own, Function PeerFunctions<T>::*member,
                           std::type_identity_t<Error<Function>> error, double uops);
@@ -188,14 +188,14 @@ class Kernel {
 };
 
 template <class Function>
-Kernel<Function> Suite::kernel(Function own, std::type_identity_t<Error<Function>> error, double uops) {
-  return {*this, kernel_, own, error, uops};
+Kernel<Function> Suite::kernel(Function own, double uops) {
+  return {*this, kernel_, own, nullptr, uops};
 }
 
 template <class Function, class T>
 Kernel<Function> Suite::kernel(Function own, Function PeerFunctions<T>::*member,
                                std::type_identity_t<Error<Function>> error, double uops) {
-  Kernel<Function> kernel = this->kernel(own, error, uops);
+  Kernel<Function> kernel{*this, kernel_, own, error, uops};
   if (plan_.peers) {
     for (const Peer &one : peers()) kernel.add_peer(one, one.functions<T>().*member);
   }

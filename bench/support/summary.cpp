@@ -125,7 +125,7 @@ void print_accuracy(const Plan &plan, const std::vector<Case *> &cases) {
   const std::vector<std::string> &kernels = measured.kernels();
   if (kernels.empty()) return;
   print_line(
-      "\nLargest error: exp, exp_sum, scale in ULP, others in 2^-24 or 2^-53 of what\nrapt.h relates it "
+      "\nLargest error: exp, scale in ULP, others in 2^-24 or 2^-53 of what\nrapt.h relates it "
       "to.\n");
   for (const std::string &kernel : kernels) {
     const std::string errors = errors_text(measured.of(kernel));
