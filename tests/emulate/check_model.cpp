@@ -45,26 +45,6 @@ void check_tile_products(const std::string &golden, Report &report) {
   report.end_of_model();
 }
 
-void check_conversions(const std::string &golden, Report &report) {
-  report.begin("vcvtneps2bf16");
-  for (const ConversionRecord &r : read_golden<ConversionRecord>(golden, "vcvtneps2bf16")) {
-    for (unsigned e = 0; e < 16; ++e) {
-      const Word found = bf16_of(r.from.words[e]);
-      report.compare(r.to[e] == found, r.to[e], found);
-    }
-  }
-  report.end_of_model();
-
-  report.begin("vcvtne2ps2bf16");
-  for (const PairConversionRecord &r : read_golden<PairConversionRecord>(golden, "vcvtne2ps2bf16")) {
-    for (unsigned e = 0; e < 32; ++e) {
-      const Word found = bf16_of(e < 16 ? r.second.words[e] : r.first.words[e - 16]);
-      report.compare(r.to[e] == found, r.to[e], found);
-    }
-  }
-  report.end_of_model();
-}
-
 template <class Sum>
 void check_sums(const std::string &golden, Report &report, const char *file, const char *instructions,
                 Sum &&sum) {
@@ -83,15 +63,6 @@ void check_sums(const std::string &golden, Report &report, const char *file, con
 
 void check_model(const std::string &golden, Report &report) {
   check_tile_products(golden, report);
-  check_conversions(golden, report);
-  report.begin("vdpbf16ps");
-  for (const ProductRecord &r : read_golden<ProductRecord>(golden, "vdpbf16ps")) {
-    for (unsigned e = 0; e < 16; ++e) {
-      const Word found = vdpbf16ps(r.c.words[e], r.a.words[e], r.b.words[e]);
-      report.compare(equal_floats(r.d.words[e], found), r.d.words[e], found);
-    }
-  }
-  report.end_of_model();
   check_sums(golden, report, "vpdpbusd", "vpdpbusd, vpdpbusds", sum_of_bytes<std::uint8_t, std::int8_t>);
   check_sums(golden, report, "vpdpwssd", "vpdpwssd, vpdpwssds", sum_of_shorts);
 }

@@ -76,7 +76,6 @@ struct Emulated {
 };
 constexpr Emulated emulations[] = {
     {"amx", Feature::amx, 0, amx, 0},
-    {"avx512_bf16", Feature::avx512_bf16, 0, 0, bf16},
     {"avx512_vnni", Feature::avx512_vnni, vnni, 0, 0},
     {"avx_vnni", Feature::avx_vnni, 0, 0, avx_vnni},
 };

@@ -16,10 +16,6 @@ struct TileRecord {
   Word c[16][16], a[16][16], b[16][16], d[16][16];
 };
 
-struct ProductRecord {  // VDPBF16PS
-  Vector c, a, b, d;
-};
-
 struct SumRecord {  // VPDPBUSD and VPDPWSSD
   Vector c, a, b, wrapped, saturated;
 };
@@ -27,11 +23,6 @@ struct SumRecord {  // VPDPBUSD and VPDPWSSD
 struct ConversionRecord {  // VCVTNEPS2BF16
   Vector from;
   std::uint16_t to[16];
-};
-
-struct PairConversionRecord {  // VCVTNE2PS2BF16; the second operand's results are the lower half
-  Vector first, second;
-  std::uint16_t to[32];
 };
 
 template <class Record>

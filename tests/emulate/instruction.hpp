@@ -19,9 +19,6 @@ enum class Operation : std::uint8_t {
   tdpbsud,
   tdpbusd,
   tdpbuud,
-  vdpbf16ps,
-  vcvtneps2bf16,
-  vcvtne2ps2bf16,
   vpdpbusd,
   vpdpbusds,
   vpdpwssd,
@@ -36,7 +33,7 @@ constexpr bool multiplies_tiles(Operation operation) {
   return operation >= Operation::tdpbf16ps && operation <= Operation::tdpbuud;
 }
 
-enum class Feature : std::uint8_t { amx, avx512_bf16, avx512_vnni, avx_vnni };
+enum class Feature : std::uint8_t { amx, avx512_vnni, avx_vnni };
 
 struct Instruction {
   Operation operation;

@@ -27,7 +27,7 @@ std::string native_features(bool tiles_permitted) {
   std::istringstream flags(line);
   for (std::string flag; flags >> flag;) {
     if (flag == "amx_tile" && tiles_permitted) features += "amx,";
-    if (flag == "avx512_bf16" || flag == "avx512_vnni" || flag == "avx_vnni") features += flag + ",";
+    if (flag == "avx512_vnni" || flag == "avx_vnni") features += flag + ",";
   }
   return features;
 }

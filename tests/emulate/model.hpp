@@ -1,6 +1,6 @@
-// The arithmetic of AMX, AVX512-BF16 and VNNI, in portable C++ that needs no flush mode of the CPU.
+// The arithmetic of AMX and VNNI, in portable C++ that needs no flush mode of the CPU.
 //
-// The bf16 instructions round to nearest even. An input's subnormal counts as a zero of its sign. A result is
+// TDPBF16PS rounds to nearest even. An input's subnormal counts as a zero of its sign. A result is
 // flushed to a zero of its sign if it is tiny after rounding. fmaf rounds a result just below 2^-126 up to
 // it, so that a result of exactly 2^-126 is decided by the same sum times 2^64, which nothing subnormal
 // touches.
@@ -59,17 +59,6 @@ inline Word tdpbf16ps(Word c, const Word *a, const Word *b, unsigned stride, uns
     odd_sum = flushed_fma(odd(x), odd(y), odd_sum);
   }
   return as_bits(flushed_sum(flushed(as_float(c)), flushed_sum(even_sum, odd_sum)));
-}
-
-inline Word vdpbf16ps(Word c, Word a, Word b) {
-  return as_bits(flushed_fma(even(a), even(b), flushed_fma(odd(a), odd(b), flushed(as_float(c)))));
-}
-
-// VCVTNEPS2BF16: a NaN keeps the top of its payload and becomes quiet.
-inline std::uint16_t bf16_of(Word bits) {
-  bits = as_bits(flushed(as_float(bits)));
-  if (is_nan(bits)) return static_cast<std::uint16_t>(bits >> 16 | 0x40);
-  return static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 // The exact sum of c and four products of bytes.

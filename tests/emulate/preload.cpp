@@ -3,7 +3,7 @@
 //
 //   RAPT_CPU_MODEL=skylake-x     CPUID shows no feature that this model lacks; the program runs at full speed
 //   RAPT_EMULATE=amx,avx_vnni    CPUID shows these features too, and the handler of SIGILL executes their
-//                                instructions: amx, avx512_bf16, avx512_vnni, avx_vnni
+//                                instructions: amx, avx512_vnni, avx_vnni
 //   RAPT_REFUSE_TILES=1          the permission to use tile data is refused
 //   RAPT_REQUIRE_TILES=1         the exit status is 3 if the program multiplied no tiles here
 //

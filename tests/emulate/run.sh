@@ -6,7 +6,7 @@
 #
 #   --on        this CPU must have the flag of /proc/cpuinfo: what the program executes is not all emulated
 #   --model     CPUID shows the features of this CPU model
-#   --emulate   CPUID shows amx, avx512_bf16, avx512_vnni or avx_vnni too, and their instructions are emulated
+#   --emulate   CPUID shows amx, avx512_vnni or avx_vnni too, and their instructions are emulated
 #   --refuse    the operating system refuses the permission to use AMX's tiles
 #   --require   the program must multiply tiles by the emulator, or the exit status is 3
 #   --qemu      under qemu-x86_64 with this CPU, whose CPUID and XCR0 show the emulated features without faulting

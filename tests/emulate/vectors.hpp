@@ -1,4 +1,4 @@
-// AVX512-BF16, AVX512-VNNI and AVX-VNNI, on the frame's vector registers.
+// AVX512-VNNI and AVX-VNNI, on the frame's vector registers.
 #pragma once
 
 #include "frame.hpp"

@@ -119,9 +119,9 @@ system-without-xsave|-march=haswell -mno-avx|avx2|
 alder-lake|-march=alderlake|avx2|avx_vnni
 knights-landing|-march=haswell -mavx512f -mavx512cd|avx512f|
 skylake-x|-march=skylake-avx512|avx512bw|
-cooper-lake|-march=cooperlake|avx512bw|avx512_vnni,avx512_bf16
+cooper-lake|-march=cooperlake|avx512bw|avx512_vnni
 ice-lake|-march=icelake-server|avx512bw|avx512_vnni
-sapphire-rapids|-march=sapphirerapids|avx512bw|avx512_vnni,avx512_bf16,avx_vnni,amx
+sapphire-rapids|-march=sapphirerapids|avx512bw|avx512_vnni,avx_vnni,amx
 MODELS
   for build in "${native_builds[@]}"; do
     run_model "this CPU" "$build" -march=native all env
