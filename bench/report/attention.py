@@ -1,27 +1,14 @@
-"""The page's section on attention: grids of shapes, the cost of options, tasks on threads."""
+"""The page's section on attention: the cost of options, tasks on threads."""
 
 from __future__ import annotations
 
 import markup
 from data import Results, attention_size, family
-from plots.shares import attention_grid
 
 
 def attention(results: Results) -> str:
     kernels = [kernel for kernel in results.kernels if family(kernel)[0] == "attention"]
-    grids = [attention_grid(results, kernel, phase) for kernel in kernels for phase in ("prefill", "decode")]
-    found = "".join(markup.figure(svg) for svg in grids if svg)
-    parts = []
-    if found:
-        parts.append(
-            "<p>Percent of the limit. The limit of a prefill is its multiply-adds with visible keys, q·k and "
-            "weight·v, over the measured rate of fused multiply-adds. Exponentials take the same units and do not "
-            "count, so that 100 is impossible. The limit of a decode is mostly the bandwidth of the memory level that "
-            "holds the keys and values, each read once. With several query heads per key/value head it may be the "
-            "multiply-adds. 8x8 are query heads and key/value heads; a prefill has 8 of each.</p>\n"
-            f'<div class="maps">{found}</div>'
-        )
-    parts += [_option_costs(results, kernel) for kernel in kernels]
+    parts = [_option_costs(results, kernel) for kernel in kernels]
     if results.scaling:
         align = "tt   "
         rows = []

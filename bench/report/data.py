@@ -64,10 +64,6 @@ class Measurement:
         """Whether it is faster than the limit: then the limit or the time is wrong."""
         return "share" in self.doubts
 
-    def throughput(self, seconds: float) -> float:
-        """GFLOP/s of matrix products and GB/s of other kernels, for a call that takes so long."""
-        return (self.flop or self.bytes) / seconds * 1e-9
-
     @property
     def ns_per_element(self) -> float:
         return self.seconds / self.elements * 1e9
@@ -214,47 +210,6 @@ def attention_size(size: str) -> AttentionSize | None:
         return None
     shape = (found[2] or found[5]).replace(":", " ") + (" causal" if found[7] else "")
     return AttentionSize(found[1] or found[4], shape, int(found[3] or found[6]), found[8] or "")
-
-
-@dataclass
-class Series:
-    """Sizes that differ in one quantity, from small to large."""
-
-    title: str
-    axis: str  # the quantity
-    sizes: list[tuple[float, str]] = field(default_factory=list)
-
-
-# The names of sizes, the title of their series, and the unit of the group x. Without that group x is the bytes.
-_SERIES = tuple(
-    (re.compile(pattern), title, axis)
-    for pattern, title, axis in (
-        (r"(?:n:\d+M?|L1|L2|L3|mem)(?::([a-z-]+))?", r"vectors \1", "bytes"),
-        (r"cols:1024:(?:L1|L2|L3|mem)", "rows of 1024 columns", "bytes"),
-        (r"cols:(?P<x>\d+):(L1|L2|L3|mem)", r"rows in \2", "columns"),
-        (r"cols:\d+M?", "a single row", "bytes"),
-        (r"dim:(\d+):(?:L1|L2|L3|mem)", r"rows of \1", "bytes"),
-        (r"(\d+)xdim:(?P<x>\d+)", r"\1 rows", "columns"),
-        (r"(.*):t(?P<x>\d+)(:causal)?", r"\1\3", "tokens"),
-        (r"(.*):k(?P<x>\d+)", r"\1", "keys"),
-    )
-)
-
-
-def series_of(results: Results, kernel: str) -> list[Series]:
-    """The series of at least three sizes."""
-    found: dict[tuple[str, str], Series] = {}
-    for size in results.sizes(kernel):
-        for pattern, title, axis in _SERIES:
-            match = pattern.fullmatch(size)
-            if not match:
-                continue
-            x = float(match["x"]) if "x" in pattern.groupindex else results.at(kernel, size)[0].bytes
-            name = match.expand(title).strip()
-            found.setdefault((name, axis), Series(name, axis)).sizes.append((x, size))
-    for one in found.values():
-        one.sizes.sort()
-    return [one for one in found.values() if len({x for x, _ in one.sizes}) >= 3]
 
 
 def neighbours(size: str, other: str) -> bool:

@@ -7,7 +7,7 @@ import math
 
 from data import family
 
-NO_PEERS = "This run measured rapt alone; after <code>bench/run --peers</code> other libraries stand here beside it."
+NO_PEERS = "This run measured only rapt. After <code>bench/run --peers</code> other libraries stand here next to it."
 
 
 def escape(text: str) -> str:

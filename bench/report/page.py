@@ -22,10 +22,8 @@ def render(results: Results) -> str:
         ("glance", "At a glance", _glance(results)),
         ("roofline", "Roofline", pictures.rooflines(results)),
         ("share", "Share of the limit", pictures.heat_maps(results)),
-        ("size", "Throughput by size", pictures.throughputs(results)),
         ("attention", "Attention", attention(results)),
-        ("peers", "Beside the peers", pictures.peers(results, palette)),
-        ("accuracy", "Accuracy beside speed", pictures.accuracies(results, palette)),
+        ("peers", "Next to the peers", pictures.peers(results, palette)),
         ("numbers", "All numbers", _numbers(results)),
     ]
     links = " · ".join(f'<a href="#{anchor}">{title}</a>' for anchor, title, _ in sections)

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import markup
-from data import LEVELS, Results, family, series_of
-from plots.accuracy import accuracy
-from plots.figure import Palette, isa_colour
+from data import Results, family
+from plots.figure import Palette
 from plots.peer_ratios import KNEE, peer_ratios
 from plots.roofline import roofline
 from plots.shares import heat_map
-from plots.throughput import throughput
-
-# The kernels whose implementations choose between both; the tables have the errors of all.
-_TRADE_ACCURACY_FOR_SPEED = ("exp", "softmax", "attention")
-_ATTENTION_FOR_ACCURACY = ("prefill:d64:t1024", "prefill:d64:t512")  # the first that was measured
 
 
 def rooflines(results: Results) -> str:
@@ -52,77 +46,17 @@ def heat_maps(results: Results) -> str:
     )
 
 
-def throughputs(results: Results) -> str:
-    families: dict[str, list[str]] = {}
-    for kernel in results.kernels:
-        panels = [markup.figure(throughput(results, kernel, one)) for one in series_of(results, kernel)]
-        families.setdefault(family(kernel)[0], []).extend(panels)
-    found = "".join(
-        f'<h3>{markup.escape(name)}</h3>\n<div class="maps">{"".join(panels)}</div>'
-        for name, panels in families.items()
-        if panels
-    )
-    if not found:
-        return markup.none("This run has no kernel at three sizes that differ in one thing.")
-    isas = " · ".join(f'<b style="color:{isa_colour(isa)}">{markup.escape(isa)}</b>' for isa in results.isas)
-    return (
-        f"<p>{isas}. Dashed: the limit. Hollow: not to be believed. Bytes count each input and each output once. "
-        f"A multiply-add of attention is two operations.</p>\n{found}"
-    )
-
-
 def peers(results: Results, palette: Palette) -> str:
     parts = []
     for kernel in results.kernels:
         pictures = [peer_ratios(results, kernel, isa, palette) for isa in reversed(results.isas)]
         found = "".join(markup.figure(svg) for svg in pictures if svg)
         if found:
-            pictures_and_table = f'<div class="maps">{found}</div>{_best_peers(results, kernel)}'
-            parts.append(f"<h3>{markup.escape(kernel)}</h3>\n{pictures_and_table}")
+            parts.append(f'<h3>{markup.escape(kernel)}</h3>\n<div class="maps">{found}</div>')
     if not parts:
         return f"<p>{markup.NO_PEERS}</p>"
     return (
         "<p>Time of each peer ÷ time of rapt: above the line at 1 rapt is faster. Logarithmic; in the grey part, "
         f"above {KNEE}, the axis is compressed. rapt on an instruction set is compared with peers built for the same "
-        "set, and on the strongest set with all. The best peer is the fastest of them.</p>\n" + "".join(parts)
-    )
-
-
-def _best_peers(results: Results, kernel: str) -> str:
-    isas = [isa for isa in results.isas if results.rivals(kernel, isa)]
-    align = "t" + " t  " * len(isas)
-    rows = []
-    for size in results.sizes(kernel):
-        cells = [size]
-        for isa in isas:
-            own, rival = results.find(kernel, isa, size), results.best_rival(kernel, isa, size)
-            if own and rival:
-                ratio = markup.ratio(rival.seconds / own.seconds)
-                cells += [markup.time(own.seconds), rival.impl, markup.time(rival.seconds), ratio]
-            else:
-                cells += [markup.time(own.seconds) if own else "", "", "", ""]
-        rows.append(markup.row(cells, align))
-    headings = ["size"] + [heading for isa in isas for heading in (f"rapt {isa}", "best peer", "its time", "ratio")]
-    return markup.details(f"{kernel}: the best peer at each size", markup.table(headings, align, rows))
-
-
-def accuracies(results: Results, palette: Palette) -> str:
-    figures = []
-    for kernel in results.kernels:
-        if family(kernel)[0] not in _TRADE_ACCURACY_FOR_SPEED:
-            continue
-        size = results.size_at(kernel, LEVELS[0]) or next(
-            (one for one in _ATTENTION_FOR_ACCURACY if one in results.sizes(kernel)), None
-        )
-        svg = accuracy(results, kernel, size, markup.error_unit(kernel), palette) if size else None
-        if svg:
-            figures.append(markup.figure(svg))
-    if not figures:
-        return markup.none("This run has neither exp nor softmax in the L1 cache, nor attention.")
-    return (
-        "<p>Down is faster, with the data in the L1 cache (attention: in a prefill). Left is more accurate: the "
-        "largest error of some 100 000 (attention: 5 000) results at several sizes. Filled: the strongest instruction "
-        "set; hollow: the others.</p>\n"
-        + ("" if results.peers else f"<p>{markup.NO_PEERS}</p>\n")
-        + f'<div class="maps">{"".join(figures)}</div>'
+        "set, and on the strongest set with all. <a href="  # numbers">All numbers</a> has the times.</p>\n" + "".join(parts)
     )

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import unittest
-from pathlib import Path
 
 import made_up
 
@@ -13,7 +11,6 @@ try:
     import page
     from data import Results
     from plots import shares
-    from plots.figure import ISA_COLOURS
 except ModuleNotFoundError as error:
     print(f"skipped: the benchmark's page: {error} (Debian: python3-matplotlib)")
     sys.exit(0)
@@ -42,12 +39,6 @@ class Page(unittest.TestCase):
         self.assertEqual(shares.share_style(quiet)[1], None)
         self.assertEqual(shares.share_style(doubted), (shares.share_style(quiet)[0], "////"))
 
-    def test_every_level_has_a_colour(self) -> None:
-        rows = (Path(__file__).parents[2] / "cmake/isa.cmake").read_text(encoding="utf-8")
-        levels = re.findall(r'^ *(?:set\(RAPT_ISA_ROWS)? *"(\w+)\|', rows, re.MULTILINE)
-        self.assertEqual(sorted(levels), sorted(ISA_COLOURS))
-        self.assertEqual(len(set(ISA_COLOURS.values())), len(levels))
-
     def test_the_verdict_stands_on_the_page(self) -> None:
         self.assert_in("The machine was quiet: none of 4 rows", page.render(results(ROWS)))
         disturbed = page.render(results(IMPOSSIBLE, {"exp_f32/avx2/L2": ["share"]}))
@@ -66,11 +57,6 @@ class Page(unittest.TestCase):
         glance = text[text.index("At a glance") :]
         self.assert_in("at 1 of 2", glance)
         self.assert_in("1.00", glance[glance.index("exp_f32") : glance.index("at 1 of 2")])
-
-    def test_throughput_by_size_has_the_limit_beside_it(self) -> None:
-        text = page.render(results(ROWS))
-        self.assert_in("exp_f32: GB/s by bytes, vectors", text)
-        self.assert_in("stroke-dasharray", text[text.index("exp_f32: GB/s by bytes") :].split("</svg>")[0])
 
 
 if __name__ == "__main__":

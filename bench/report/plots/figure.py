@@ -52,14 +52,6 @@ _COLOURS = (
 )  # fmt: skip
 MARKERS = "osD^vPX<>hd*"
 LEVEL_COLOURS = {"L1": "#440154", "L2": "#31688e", "L3": "#1f9e89", "mem": "#d95f02"}
-ISA_COLOURS = {
-    "scalar": "#999999", "avx2": "#0072b2", "avx2_vnni": "#56b4e9", "avx512": "#222222", "avx512_vnni": "#d55e00",
-    "amx": "#cc79a7", "neon": "#009e73", "neon_dotprod": "#e69f00", "neon_i8mm": "#882255", "neon_bf16": "#999933",
-}  # fmt: skip
-
-
-def isa_colour(isa: str) -> str:
-    return ISA_COLOURS[isa]
 
 
 class Palette:

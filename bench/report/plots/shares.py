@@ -1,9 +1,8 @@
-"""Share of the limit as colours: sizes by instruction set, and attention's lengths by shape."""
+"""Share of the limit as colours: sizes by instruction set."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from typing import Any
 
 from matplotlib import pyplot
@@ -11,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from data import AttentionSize, Measurement, Results, attention_size, family
+from data import Measurement, Results, family
 from plots.figure import PAGE_WIDTH, svg, text_width
 
 HEAT_COLOURS = pyplot.get_cmap("YlGnBu")
@@ -26,12 +25,10 @@ def heat_map(results: Results, name: str, kernels: list[str]) -> str | None:
         for isa in results.isas
         if any(m.share is not None for m in _column(results, kernel, isa))
     ]
-    elsewhere = {size for kernel in kernels for size in _grid_sizes(results, kernel)}
     sizes = [
         size
         for size in dict.fromkeys(size for kernel in kernels for size in results.sizes(kernel))
-        if size not in elsewhere
-        and any(m and m.share is not None for m in (results.find(k, i, size) for k, i in columns))
+        if any(m and m.share is not None for m in (results.find(k, i, size) for k, i in columns))
     ]
     if not sizes:
         return None
@@ -56,47 +53,6 @@ def heat_map(results: Results, name: str, kernels: list[str]) -> str | None:
                 ax.axvline(places[0], color="white", linewidth=3)
     figure.text(0.04 / width, 1 - 0.03 / height, name, fontsize=9, fontweight="bold", va="top")
     return svg(figure, f"Share of the machine's limit that {name} reaches, by size and instruction set")
-
-
-def _grid_sizes(results: Results, kernel: str) -> dict[str, AttentionSize]:
-    """The sizes of attention whose shapes have several lengths: a grid of lengths by shapes."""
-    if family(kernel)[0] != "attention":
-        return {}
-    plain = {size: parts for size in results.sizes(kernel) if (parts := attention_size(size)) and not parts.option}
-    lengths = Counter((parts.phase, parts.shape) for parts in plain.values())
-    return {size: parts for size, parts in plain.items() if lengths[parts.phase, parts.shape] > 1}
-
-
-def attention_grid(results: Results, kernel: str, phase: str) -> str | None:
-    """Share of the limit: lengths down, and across the shapes on each instruction set."""
-    cells: dict[tuple[str, str, int], Measurement] = {}
-    for size, parts in _grid_sizes(results, kernel).items():
-        for isa in results.isas:
-            one = results.find(kernel, isa, size)
-            if parts.phase == phase and one and one.share is not None and isa != "scalar":
-                cells[parts.shape, isa, parts.length] = one
-    lengths = sorted({length for _, _, length in cells})
-    isas = [isa for isa in results.isas if any(isa == other for _, other, _ in cells)]
-    shapes = list(dict.fromkeys(shape for shape, _, _ in cells))
-    if not shapes:
-        return None
-
-    cell_width, cell_height, left, top = 0.58, 0.24, 0.62, 0.7
-    columns = [(shape, isa) for isa in isas for shape in shapes]
-    width, height = left + cell_width * len(columns) + 0.1, top + cell_height * len(lengths) + 0.05
-    figure = pyplot.figure(figsize=(width, height))
-    shares = [[cells.get((shape, isa, length)) for shape, isa in columns] for length in lengths]
-    names = [shape.replace(" ", "\n") for shape, _ in columns]
-    ax = _add_grid(figure, (left, 0.05), (cell_width, cell_height), [str(one) for one in lengths], names, shares)
-    for i, isa in enumerate(isas):
-        centre = (i + 0.5) * len(shapes) * cell_width + left
-        figure.text(centre / width, 1 - 0.22 / height, isa, ha="center", va="top", fontweight="bold")
-        if i > 0:
-            ax.axvline(i * len(shapes), color="white", linewidth=4)
-    unit = "tokens" if phase == "prefill" else "keys"
-    figure.text(0.04 / width, 1 - 0.03 / height, f"{kernel}, {phase}", fontsize=9, fontweight="bold", va="top")
-    figure.text((left - 0.08) / width, 1 - (top - 0.1) / height, unit, ha="right", va="bottom", fontsize=7.5)
-    return svg(figure, f"Share of the machine's limit that {kernel} reaches in {phase}, by length and shape")
 
 
 def _column(results: Results, kernel: str, isa: str) -> list[Measurement]:
