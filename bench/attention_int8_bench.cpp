@@ -1,4 +1,4 @@
-// attention over int8 keys and values with a scale per token and head: against limits alone. Its accuracy is
+// attention over int8 keys and values with a scale per token and head: only against limits. Its accuracy is
 // a matter of the tests.
 #include <cstdint>
 #include <string>

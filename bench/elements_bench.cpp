@@ -1,4 +1,4 @@
-// The kernels of 16- and 8-bit elements: against limits alone, as no peer has them with the same signature.
+// The kernels of 16- and 8-bit elements: only against limits, as no peer has them with the same signature.
 // Their accuracy is that of f32 and of one rounding, which the tests hold.
 #include <string>
 #include <type_traits>

@@ -1,4 +1,4 @@
-// Attention's accuracy, as rapt.h states it, against the truth in long double. The scalar level alone is
+// Attention's accuracy, as rapt.h states it, against the truth in long double. Only the scalar level is
 // measured, as all levels give its bits.
 #include "support/attention_accuracy.hpp"
 

@@ -1,4 +1,4 @@
-// The arguments of attention beside its options, and the inputs of its gradient: a bad argument gives the
+// The arguments of attention other than its options, and the inputs of its gradient: a bad argument gives the
 // status that names it, and nothing is written.
 #include "support/attention_arguments.hpp"
 

@@ -1,5 +1,5 @@
 // The gradient of attention against the truth: the chain rule in long double, differences of the output, and
-// the composition of matrix products with softmax and its gradient. The scalar level alone is measured, as
+// the composition of matrix products with softmax and its gradient. Only the scalar level is measured, as
 // all levels give its bits.
 #include "support/attention_backward_accuracy.hpp"
 

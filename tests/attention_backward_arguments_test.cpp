@@ -1,4 +1,4 @@
-// The arguments that attention's gradient alone has: a bad argument gives the status that names it, and no
+// The arguments that only attention's gradient has: a bad argument gives the status that names it, and no
 // gradient is written.
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-// The special values of attention's gradient alone, and its sums over heads and sequences, on every usable
+// The special values that only attention's gradient has, and its sums over heads and sequences, on every usable
 // level. (Excluded keys: attention_special_values_test.cpp.)
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
-// The tasks of attention's gradient: how many there are, and that each writes elements of its own, which have
-// the bits of the call without tasks, whichever tasks run with it, before it or beside it.
+// The tasks of attention's gradient: how many there are, and that each writes different elements, which have
+// the bits of the call without tasks, whichever tasks run with it, before it or next to it.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Attention over int8 keys and values: what rapt.h says of scales and special values, and accuracy against long
-// double, both of rapt alone and of the bytes.
+// double, both of only rapt and of the bytes.
 #include <cstdio>
 #include <cstring>
 

@@ -1,5 +1,5 @@
 // The first call of a process: made by several threads at once, by a signal's handler or by a forked child
-// while another one is under way. Each case is a process of its own, as only the first call of a process is
+// while another one is under way. Each case is another process, as only the first call of a process is
 // one.
 //
 // The library reads RAPT_ISA in the midst of a first call. The getenv of this program stops the call there.

@@ -5,7 +5,7 @@
 // The scalar level gives the expected bits, once per length. Its own sweep is thinner, as it is some hundred
 // times slower: flush with both guards, and at one more offset, which changes with the length.
 //
-// More than 300 lines, as the sweep has drivers of its own: those of kernel_case.cpp cost too much per call.
+// More than 300 lines, as the sweep has other drivers: those of kernel_case.cpp cost too much per call.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The format of partial results, read by the text of rapt.h alone: where each number lies, what it is, and a
+// The format of partial results, read only by the text of rapt.h: where each number is, what it is, and a
 // merge of plain loops that gives the bits of rapt_attention_merge.
 #include <doctest/doctest.h>
 

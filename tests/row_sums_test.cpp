@@ -1,5 +1,5 @@
 // The bounds of softmax, log_softmax and logsumexp hold for every row: for Gaussian rows of any spread and
-// length, and for rows that would break a sum in lanes. The best level alone runs: all have the same bits.
+// length, and for rows that would break a sum in lanes. Only the best level runs: all have the same bits.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // that the scalar level gives it alone, whatever the other rows are: in every batch of 1 to 70 rows of 1 to
 // 300 columns, and with every kind of odd row in every position.
 //
-// More than 300 lines, as the batches have a driver of its own: those of kernel_case.cpp cost too much per
+// More than 300 lines, as the batches have another driver: those of kernel_case.cpp cost too much per
 // call.
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-// The purpose of the scale of attention's scores: rapt alone trains a toy with each of three scales, and the
+// The purpose of the scale of attention's scores: only rapt trains a toy with each of three scales, and the
 // losses have the same bits on every level. RAPT_TRAINING_CURVES=FILE writes the curves that
 // tests/training/plot.py draws.
 #include <doctest/doctest.h>

@@ -1,10 +1,10 @@
-// Attention as two matrix products with a softmax between, for libraries that have the products alone. The
+// Attention as two matrix products with a softmax between, for libraries that have only the products. The
 // scores of a strip of queries stay in the cache; only keys that some query of the strip sees take part.
 //
 // The library supplies `products`:
 //   scores(q, rows, q_stride, k, keys, dim, scale, s, s_stride): s = scale * q * k^T
 //   values(s, rows, s_stride, v, keys, dim, out, out_stride): out = s * v
-//   add_transposed(s, rows, s_stride, x, keys, dim, out): out += s^T * x; the gradient alone needs it
+//   add_transposed(s, rows, s_stride, x, keys, dim, out): out += s^T * x; only the gradient needs it
 //   most_rows(shape): the rows of a strip, attention_score_rows at most
 #pragma once
 

@@ -1,4 +1,4 @@
-// The state of the machine that may change between runs, for the record beside the results.
+// The state of the machine that may change between runs, for the record next to the results.
 #pragma once
 
 #include <string>

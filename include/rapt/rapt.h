@@ -7,7 +7,7 @@
  * element of x. Rows without columns have only a log-sum-exp: -inf, or the sink.
  *
  * Options. 0 is the default of every field: a zeroed struct with `size` and the shape set is plain softmax or
- * plain attention. No set field is ignored: a field without effect beside the others is an error, and the
+ * plain attention. No set field is ignored: a field without effect next to the others is an error, and the
  * status names it. Fields of another stage of the same work may be set: `lse` in a partial call, whose merge
  * writes it. A struct may grow at its end: each size that it has had in a release is accepted, and no other.
  * scale, softcap and scale / softcap must be normal numbers of the arithmetic type, and
@@ -194,8 +194,8 @@ typedef uint16_t rapt_f16, rapt_bf16;
  * widened, computed as f32, and rounded once on output, to nearest even. So a result is that of the f32
  * function with the widened input, rounded, and its accuracy that of f32 and half a unit of the element.
  *
- * In attention q, keys and values together, and out have any of f32, f16 and bf16 each; f64 goes with f64
- * alone. Keys and values may be RAPT_I8, with scales; their gradient does not exist. */
+ * In attention q, keys and values together, and out have any of f32, f16 and bf16 each; f64 goes only with
+ * f64. Keys and values may be RAPT_I8, with scales; their gradient does not exist. */
 enum rapt_type { RAPT_TYPE_DEFAULT = 0, RAPT_F32, RAPT_F64, RAPT_F16, RAPT_BF16, RAPT_I8 };
 typedef enum rapt_type rapt_type;
 
@@ -323,7 +323,7 @@ typedef struct rapt_softmax_options {
   const size_t *row_lengths; /* [rows], each <= cols; or null */
   int causal;                /* one of rapt_causal: rows are queries, columns keys */
   ptrdiff_t causal_offset;   /* only with RAPT_CAUSAL_OFFSET: row r sees the columns <= r + causal_offset */
-  const void *sinks;         /* [rows] of the arithmetic type, a logit that joins the sum alone; or null */
+  const void *sinks;         /* [rows] of the arithmetic type, a logit that joins only the sum; or null */
   int empty_rows_are_zero;   /* a row of -inf: probabilities 0 (log: -inf), not NaN; not for logsumexp */
 } rapt_softmax_options;
 
@@ -461,7 +461,7 @@ typedef struct rapt_attention_options {
   const void *alibi_slopes; /* [q_heads], or null */
   const void *bias;         /* [batch][q_heads][q_len][kv_len], keys contiguous; or null */
   rapt_strides bias_strides;
-  const void *sinks; /* [q_heads], a logit that joins the sum alone; or null */
+  const void *sinks; /* [q_heads], a logit that joins only the sum; or null */
 
   /* Visibility: the keys that a query sees. */
   int causal;              /* one of rapt_causal */
@@ -508,14 +508,14 @@ typedef struct rapt_attention_options {
 /* softmax(scale * Q.K^T) . V, with the options above. The matrix of scores is never held.
  *
  * Workspace: rapt_attention_workspace bytes, of any alignment. Calls that run at once need one each. Its size
- * depends on types and dimensions of the heads alone: e * (64 * qk_dim + 128 * v_dim + 8192) + 64 bytes,
+ * depends only on types and dimensions of the heads: e * (64 * qk_dim + 128 * v_dim + 8192) + 64 bytes,
  * where e is 4 for f32 and 8 for f64. Keys and values of 16 bits take 256 * (qk_dim + v_dim) + 128 bytes
  * more. RAPT_I8 and RAPT_ARITHMETIC_BF16 have room for packed keys and values: below 1 MB for heads of 128.
  *
  * Aliasing: out may be exactly q, with the same strides and v_dim = qk_dim. It must overlap nothing else, and
  * the workspace nothing at all (RAPT_BAD_WORKSPACE).
  *
- * Special values, beside those above:
+ * Special values, besides those above:
  *   a key that is not visible, its value           never read into a result, NaN and infinities included
  *   a row with nothing visible                     out 0, log-sum-exp -inf (with a sink, the sink); NaN with
  *                                                  a sink of NaN
@@ -585,7 +585,7 @@ RAPT_API rapt_status rapt_attention(const void *q, const void *k, const void *v,
 RAPT_API rapt_status rapt_attention_workspace(const rapt_attention_options *options, size_t *bytes);
 
 /* The same work as numbered tasks, for any pool of threads: run(first, last) does tasks first to last - 1.
- * Every task writes rows of its own, and every split gives the same bits. A task is up to 64 rows: tokens
+ * Every task writes different rows, and every split gives the same bits. A task is up to 64 rows: tokens
  * times the query heads per key/value head. The tasks of a sequence follow each other. */
 RAPT_API rapt_status rapt_attention_tasks(const rapt_attention_options *options, size_t *tasks);
 RAPT_API rapt_status rapt_attention_run(const void *q, const void *k, const void *v, void *out,
@@ -594,8 +594,8 @@ RAPT_API rapt_status rapt_attention_run(const void *q, const void *k, const void
 
 /* Split keys, for few queries over many keys: chunks of 512 keys may run anywhere, and the merge gives the
  * bits of the unsplit call. partial_tasks counts the tasks: those of chunk c go from c * rapt_attention_tasks
- * to (c + 1) * rapt_attention_tasks - 1. They read keys, values, bias and mask of their chunk alone, and
- * write its partial results alone. partials must overlap nothing.
+ * to (c + 1) * rapt_attention_tasks - 1. They read keys, values, bias and mask only of their chunk, and
+ * write only its partial results. partials must overlap nothing.
  *
  * Partial results may be stored, or sent to another machine. Libraries of the same rapt_bits_version merge
  * each other's. partials holds [batch][q_heads][q_len][chunks][v_dim + 2] numbers without gaps, whatever the
@@ -650,7 +650,7 @@ RAPT_API rapt_status rapt_attention_pack_keys(const void *k, ptrdiff_t token_str
 
 /* ---- attention backwards ------------------------------------------------------------------------------ */
 
-/* The inputs and outputs beside q, k, v and the options of the forward call. out and dout have out_type. Set
+/* The inputs and outputs other than q, k, v and the options of the forward call. out and dout have out_type. Set
  * size, or start from RAPT_ATTENTION_GRADIENTS_INIT. */
 typedef struct rapt_attention_gradients {
   size_t size;        /* sizeof(rapt_attention_gradients) */
@@ -710,7 +710,7 @@ typedef struct rapt_attention_gradients {
  * keys is one chain in key order. A sum over queries is one chain token by token, and within a token head by
  * head. dsinks adds up the sequences in order. The order does not depend on tasks, batch or instruction set.
  *
- * Tasks: run(first, last) does tasks first to last - 1. Every task writes elements of its own, and every
+ * Tasks: run(first, last) does tasks first to last - 1. Every task writes different elements, and every
  * split gives the same bits. A task writes dq for a part of the rows of its heads, and dk, dv and dbias for a
  * part of their keys; a head's first task writes its dsinks. The heads are one key/value head of one
  * sequence, or all heads and sequences that add to one element of dbias. They have as many parts as make 64

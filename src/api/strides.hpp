@@ -1,4 +1,4 @@
-// The rule for strides of tensors: all 0 is contiguous, RAPT_REPEAT repeats, and 0 beside other strides is an
+// The rule for strides of tensors: all 0 is contiguous, RAPT_REPEAT repeats, and 0 next to other strides is an
 // error for every dimension longer than 1.
 #pragma once
 

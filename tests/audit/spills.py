@@ -5,7 +5,7 @@
 
 An accumulator that does not fit the registers is loaded, added to and stored: the next step waits for the store. The
 compiler decides it, and no result shows it. So the hot loop of each kernel in LOOPS, in each of its instances, may store
-no vector on the stack, and a product may read none from it. A polynomial may: constants beside 16 registers lie there.
+no vector on the stack, and a product may read none from it. A polynomial may: constants that exceed 16 registers are there.
 
 LIMITS has what today's code exceeds that by. A level's object that lacks one of the kernels is refused too. Ends with 1
 if anything is wrong.

@@ -4,7 +4,7 @@
 windows.py OBJDUMP LIBRARY...
 
 * No move to or from memory demands an alignment of 32 or 64 bytes: the stack has 16, and gcc spills vectors to it (gcc's
-  bug 54412). Stores past the caches are left out, as they go to outputs alone; none may go to the stack.
+  bug 54412). Stores past the caches are left out, as they go only to outputs; none may go to the stack.
 * A function that uses xmm6 to xmm15 saves them first: they are its caller's.
 
 Ends with 1 if anything is wrong, or if a library shows no vector code.

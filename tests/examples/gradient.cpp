@@ -1,4 +1,4 @@
-// The gradient of attention, beside differences of the loss: sum over all elements of out * dout.
+// The gradient of attention, compared with differences of the loss: sum over all elements of out * dout.
 //
 // Output:
 //   dq: as the differences: yes

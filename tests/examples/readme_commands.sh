@@ -2,7 +2,7 @@
 # Runs the commands of the `sh` blocks of README.md and the manual, line by line, in a copy of the checkout. Every line is run, or named here with
 # the reason why not; a line that is neither fails, and so does a name here that they have no more.
 #
-# readme_commands.sh [--full] SOURCE_DIR WORK_DIR VALIDATE_DIR: the library is the scalar level alone, which is installed in
+# readme_commands.sh [--full] SOURCE_DIR WORK_DIR VALIDATE_DIR: the library has only the scalar level, which is installed in
 # WORK_DIR instead of /usr/local. VALIDATE_DIR holds a rapt-validate of all levels. --full: what takes minutes, with all levels.
 set -euo pipefail
 full=false

@@ -1,4 +1,4 @@
-// The model of src/manual/context_parallel.md beside measurements: latency and bandwidth of MPI, the rates
+// The model of src/manual/context_parallel.md compared with measurements: latency and bandwidth of MPI, the rates
 // of a rank, and from these the times of a ring and of a decode. Every rank has a thread.
 //
 //   mpirun -n 2 context_parallel_model [repetitions]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Breaks the kernels in one way at a time, and demands that rapt-validate --quick finds each break.
 
-The breaks are in *.txt beside this file. All of them are compiled into one copy of the library, each behind a test of
+The breaks are in *.txt next to this file. All of them are compiled into one copy of the library, each behind a test of
 a global number, and a run of rapt-validate takes its number from the environment: a break costs a run, not a build.
 
 In *.txt:

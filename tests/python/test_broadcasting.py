@@ -1,4 +1,4 @@
-"""Every array beside x, q, k and v has the shapes that NumPy broadcasts, and no others."""
+"""Every array other than x, q, k and v has the shapes that NumPy broadcasts, and no others."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-// The tensors and option arrays of a problem of attention, made from the problem alone.
+// The tensors and option arrays of a problem of attention, made only from the problem.
 #pragma once
 
 #include "oracle/attention.hpp"

@@ -1,4 +1,4 @@
-// The names of an enumeration's values, in their order: specialised beside each enumeration that has names.
+// The names of an enumeration's values, in their order: specialised next to each enumeration that has names.
 #pragma once
 
 #include <array>

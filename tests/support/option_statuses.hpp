@@ -1,4 +1,4 @@
-// The statuses of the options that softmax and attention have alike. A Call has `options` beside what
+// The statuses of the options that softmax and attention have alike. A Call has `options` besides what
 // support/expect_status.hpp asks for, and `Element`.
 #pragma once
 

@@ -1,5 +1,5 @@
 // What one call computes (Problem), where its memory lies (Layout), and what came out (Outcome).
-// A kernel's outcome is a function of the problem alone: neither the layout nor the level may show in it.
+// A kernel's outcome depends only on the problem: neither the layout nor the level may show in it.
 #pragma once
 
 #include <array>

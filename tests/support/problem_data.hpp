@@ -1,4 +1,4 @@
-// The inputs and option arrays of a problem, made from the problem alone.
+// The inputs and option arrays of a problem, made only from the problem.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // A toy that learns to recall. A sequence has pairs of a key token and a value; a question is a key token of
-// the sequence, and its answer the value beside it. One attention layer has one head of 512 dimensions:
+// the sequence, and its answer the value next to it. One attention layer has one head of 512 dimensions:
 // queries and keys are learned projections of learned embeddings, values are learned logits. The loss is
 // cross-entropy, the optimiser plain gradient descent. All arithmetic is rapt's or written out here in a
 // fixed order, so that every level gives the same bits.

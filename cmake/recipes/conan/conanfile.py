@@ -1,4 +1,4 @@
-"""Conan 2, beside a checkout: conan create cmake/recipes/conan
+"""Conan 2, next to a checkout: conan create cmake/recipes/conan
 
 -o "&:shared=True" builds librapt.so, -o "&:validate=True" rapt-validate too. The test package runs the programs of
 tests/consumer.

@@ -1,7 +1,7 @@
 // A chunk of keys and the rows of a tile: scores, weights, references and values.
 //
 // The keys and values of the chunk are packed already. A strip is the rows of a unit of products, a step the
-// scores of a strip with a block. The products of a step are made beside the weights of the step before it
+// scores of a strip with a block. The products of a step are made next to the weights of the step before it
 // (isa/amx/unit_products.hpp). Values are multiplied once for the chunk, and before a reference of their
 // strip moves.
 //

@@ -5,7 +5,7 @@
 // operation says nothing of NaN, a NaN operand gives a NaN in its lane.
 //
 // Elements in memory may have another type than A: loads and stores are overloaded on the pointer, and
-// convert. So are load_first, store_first, stream, load_halves and each_transposed; load_last has A alone.
+// convert. So are load_first, store_first, stream, load_halves and each_transposed; load_last has only A.
 #pragma once
 
 #include <concepts>

@@ -1,4 +1,4 @@
-"""Spack, beside a checkout: spack repo add cmake/recipes/spack && spack dev-build rapt@0.3.0
+"""Spack, next to a checkout: spack repo add cmake/recipes/spack && spack dev-build rapt@0.3.0
 
 +shared builds librapt.so, ~validate leaves rapt-validate out.
 """
