@@ -28,7 +28,7 @@ constexpr Model models[] = {
 };
 constexpr std::string_view quick_model = "llama-3-8b";
 
-// The attention of one layer.
+// The shapes of known models: one layer's attention.
 template <class T>
 void add_models(Kernel<Attention<T>> &kernel) {
   const bool quick = kernel.suite().plan().quick;

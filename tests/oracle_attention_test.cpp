@@ -47,7 +47,7 @@ std::string difference(const std::vector<double> &a, const std::vector<double> &
   }
   return "";
 }
-// Arrays that both calls were asked for.
+// Compares an array that both calls were asked for; an empty one was not.
 void expect_equal(const std::vector<double> &a, const std::vector<double> &b, const char *array,
                   const char *way) {
   if (a.empty() || b.empty()) return;

@@ -26,8 +26,8 @@ class Measured {
   // The strongest instruction set that was measured. Sets above it inherit the kernel.
   const std::string &strongest_isa(const std::string &kernel) const;
 
-  // The fastest peer at the same size among those that the instruction set is compared with: peers of the
-  // same set, and for the strongest set all.
+  // The fastest peer at the same size. An instruction set is compared with peers of the same set; the
+  // strongest one, with all.
   const Case *best_peer(const Case &own, double largest_error = HUGE_VAL) const;
 
   // The time of the scalar level over this one; 0 if that is unknown.

@@ -95,8 +95,8 @@ bool add_row_gradients(const Attention<T> &a, const std::vector<T> &dout, std::s
   return true;
 }
 
-// `units(RowTruth)` gives RowUnits. `out` and `lse` are those that a call is given: the output may have been
-// rounded to fewer bits than those of the arithmetic, and the log-sum-exp may be another one.
+// `units(RowTruth)` gives RowUnits. `out` and `lse` are what the backward call is given: the output may have been
+// rounded to 16 bits, and the log-sum-exp may be that of a larger set of keys.
 template <class T, class Units>
 GradientTruth gradient_truth(const Attention<T> &a, const std::vector<T> &dout, Units &&units,
                              const std::vector<T> *out = nullptr, const std::vector<T> *lse = nullptr) {

@@ -45,7 +45,7 @@ AttentionEdges::Verdict AttentionEdges::change_counts() {
   return {"counts", RAPT_OK, Judges::counts};
 }
 
-// All of them are f64 or none; bytes are keys and values; bf16 arithmetic is one of bf16 alone.
+// The rules of types: f64 goes only with f64; only keys and values may be int8; bf16 arithmetic needs bf16 everywhere.
 AttentionEdges::Verdict AttentionEdges::change_types() {
   o_ = RAPT_ATTENTION_OPTIONS_INIT;
   o_.q_len = o_.kv_len = o_.qk_dim = 4;

@@ -46,7 +46,7 @@ void make_float_operands(Family family, const Problem &problem, Random &random, 
   values.second = elements_of<T>(made.k);
 }
 
-// The second operand of a product. Unsigned bytes meet signed ones, whose extremes are others: they are drawn as such.
+// The second operand of a product. Unsigned bytes are multiplied by signed ones, which have other extremes.
 template <class T>
 std::vector<T> make_factors(InputClass input, Random &random, std::size_t rows, std::size_t cols) {
   if constexpr (std::is_same_v<T, std::uint8_t>) {

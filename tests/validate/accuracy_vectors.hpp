@@ -165,7 +165,7 @@ struct ExpAccuracy {
   }
 };
 
-// Judges the elements like exp's, and the sum against the elements in the output.
+// Judges each element as exp's, and the sum against the sum of the elements in the output.
 template <class T>
 struct ExpSumAccuracy {
   static constexpr const char *unit_text = is_f64<T> ? "2^-53 of sum" : "2^-24 of sum";

@@ -94,7 +94,7 @@ const Function tanh_function = {"tanh of a softcap in f32",
                                 3,
                                 {bits_of(0x1p-26f), bits_of(10.0f) - bits_of(0x1p-26f), true}};
 
-// body(begin, end) over [0, count) on every core.
+// Calls body(begin, end) on every core, with ranges that cover [0, count).
 template <class Body>
 void in_parallel(std::size_t count, Body &&body) {
   const std::size_t threads = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, 64);

@@ -40,8 +40,8 @@ struct BatchTile {
   }
 
   const RowSums<float> &sums() const { return total; }
-  // True if a result is NaN that may come from an excluded key: the tile is then computed again, another way. Its
-  // queries are still read, so that nothing is stored where they may be.
+  // True if a NaN result may come from an excluded key: then the tile is computed again, in another way. In
+  // place, nothing is stored in that case, because the second way still reads the queries.
   template <class Address>
   bool store(const FinalFactors<float> &factors, Address address) const {
     if (is_in_place && some_excluded && total_values.has_nan(factors)) return true;

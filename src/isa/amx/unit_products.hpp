@@ -57,7 +57,7 @@ class UnitProducts {
     pending_ = nullptr;
   }
 
-  // The scores of a unit, which flush() or the next products store to `to`.
+  // Multiplies a unit's queries and keys. flush(), or the next call, stores the scores to `to`.
   void scores(const KeyTiles &keys, const rapt::BF16 *queries, std::size_t steps, float *to) {
     scores_from<0>(keys, queries, steps, to, [](auto, auto) __attribute__((always_inline)){});
   }

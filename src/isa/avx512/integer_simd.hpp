@@ -1,4 +1,4 @@
-// AVX-512: bytes as 16 bits, whose products are added up in pairs.
+// AVX-512: bytes are widened to 16 bits, and vpmaddwd adds their products in pairs.
 #pragma once
 
 #include <immintrin.h>

@@ -49,7 +49,7 @@ class RunList {
         o_.packed_keys ? static_cast<std::ptrdiff_t>(o_.qk_dim) : o_.k_strides.token;
     for (std::size_t i = 0; i < block; i += Run::rows) {
       const std::size_t at = first + i < end ? first + i : end - 1;
-      // Packed keys lie otherwise, but in the same lines.
+      // Packed keys have another order, but fill the same cache lines.
       const KV *const key = o_.packed_keys ? tile_.k<KV>(first) + i * o_.qk_dim : tile_.k<KV>(at);
       *run++ = {key, stride, o_.qk_dim};
     }

@@ -100,7 +100,7 @@ class Quotient {
   PlainQuotient<A> plain_;
 };
 
-// y = e / sum for a row that is padded to whole vectors. A Map over it takes up to 1.7 times as long on AVX2,
+// y = e / sum for a row that is padded to whole vectors. map() takes up to 1.7 times as long on AVX2,
 // where the rows are short.
 template <class A, class E, class Q>
 [[gnu::always_inline]] inline void divide_padded(const A *e, E *y, std::size_t n, const Q &quotient) {
