@@ -192,7 +192,7 @@ void run(const Options &options) {
   print_scaling(scaling);
   print_accuracy(suite.plan(), cases);
   print_spread(cases);
-  const Verdict verdict = verdict_of(suite, cases, scaling);
+  const Verdict verdict = verdict_of(suite, cases);
   print_verdict(verdict, suite.inverted_limits());
   if (file) {
     print_to(stdout);

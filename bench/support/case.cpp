@@ -1,7 +1,6 @@
 #include "support/case.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace rapt::bench {
 namespace {
@@ -23,7 +22,7 @@ Observation observation_of(const Case &one, double limit) {
   return {.share = is_limit ? one.share() : 0,
           .spread = one.spread(),
           .slowdown = one.beside.seconds / limit,
-          .load = std::fmax(one.load, one.wall_over_cpu - 1)};
+          .load = one.wall_over_cpu - 1};
 }
 
 }  // namespace rapt::bench

@@ -1,7 +1,6 @@
 // A benchmark of one implementation, with its results; and the plan that it belongs to.
 #pragma once
 
-#include <limits>
 #include <optional>
 #include <regex>
 #include <string>
@@ -25,13 +24,12 @@ struct Case {
   std::string served_by;  // the level whose code runs: a lower one where `isa` has no code of its own
 
   // Results of the run.
-  std::vector<double> seconds;                             // CPU time per call, by repetition
-  double wall_over_cpu = 1;                                // of all repetitions
-  double load = std::numeric_limits<double>::quiet_NaN();  // CPUs that others kept busy
-  Bound beside;                                            // by the limits as measured before and after
-  Bound bound;                                             // by the best limits of the whole run
-  std::vector<std::string> doubts;                         // the rules of disturbance.hpp that it breaks
-  std::optional<double> error;  // accuracy.hpp has the unit; none where it is not measured
+  std::vector<double> seconds;      // CPU time per call, by repetition
+  double wall_over_cpu = 1;         // of all repetitions
+  Bound beside;                     // by the limits as measured before and after
+  Bound bound;                      // by the best limits of the whole run
+  std::vector<std::string> doubts;  // the rules of disturbance.hpp that it breaks
+  std::optional<double> error;      // accuracy.hpp has the unit; none where it is not measured
 
   bool measured() const { return !seconds.empty(); }
   double best() const;

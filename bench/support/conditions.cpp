@@ -67,7 +67,7 @@ void record_conditions(const Conditions &conditions, const Plan &plan) {
 
 std::string state_afterwards(const Suite &suite, const std::vector<Case *> &cases, const Scaling &scaling) {
   using json = nlohmann::ordered_json;
-  const Verdict verdict = verdict_of(suite, cases, scaling);
+  const Verdict verdict = verdict_of(suite, cases);
   json reasons = json::object(), rows = json::object(), limits = json::array();
   for (const Reason &reason : verdict.reasons) {
     reasons[reason.name] = {{"count", reason.count}, {"meaning", reason.meaning}};
@@ -79,7 +79,7 @@ std::string state_afterwards(const Suite &suite, const std::vector<Case *> &case
     limits.push_back({{"limit", one.limit}, {"below", one.below}});
   }
   json threads = json::array();
-  for (const ScalingRow &row : scaling.rows) {
+  for (const ScalingRow &row : scaling) {
     threads.push_back({{"size", row.size},
                        {"isa", row.isa},
                        {"adapter", row.adapter},

@@ -12,7 +12,7 @@ struct Observation {
   double share = 0;     // the limit / the median time
   double spread = 0;    // quartile_spread() of the repetitions
   double slowdown = 1;  // the time of the limit, measured beside the row / at best
-  double load = 0;      // CPUs that others kept busy meanwhile
+  double load = 0;      // CPU time that others took, as a share of the row's
 };
 
 // The error of a limit, which is a mean over a millisecond.
@@ -29,7 +29,7 @@ constexpr Rule rules[] = {
     {"share", &Observation::share, inaccuracy_of_limits, "faster than 105% of the limit"},
     {"spread", &Observation::spread, 0.10, "repetitions' quartiles over 10% of the median apart"},
     {"machine", &Observation::slowdown, 1.10, "the limit, measured beside it, 10% off its best"},
-    {"load", &Observation::load, 0.20, "others kept more than 0.2 CPUs busy"},
+    {"load", &Observation::load, 0.20, "others took the CPU for more than 20% of its time"},
 };
 
 // The names of the rules that the row breaks.

@@ -11,8 +11,6 @@
 
 #include "rapt/parallel.hpp"
 #include "support/attention_backward.hpp"
-#include "support/disturbance.hpp"
-#include "support/other_load.hpp"
 #include "support/text.hpp"
 
 namespace rapt::bench {
@@ -124,21 +122,18 @@ Scaling measure_scaling(const Plan &plan, const Topology &topology) {
   if (plan.filter && !std::regex_search(name, *plan.filter)) return scaling;
   const int most = static_cast<int>(topology.cpus.size());
   if (isa == "scalar" || most == 0) return scaling;
-  OtherLoad others;
   require_ok(rapt_force_isa(isa.c_str()));
   bind_thread(topology.cpus);
-  for (const Job &job : jobs) measure(job.size, isa, Call(job.shape), most, plan.quick, scaling.rows);
+  for (const Job &job : jobs) measure(job.size, isa, Call(job.shape), most, plan.quick, scaling);
   for (const Job &job : backward_jobs) {
-    measure(job.size, isa, BackwardCall(job.shape), most, plan.quick, scaling.rows);
+    measure(job.size, isa, BackwardCall(job.shape), most, plan.quick, scaling);
   }
   bind_thread({topology.pinned_cpu});
-  scaling.load = others.sample();
   return scaling;
 }
 
 // A row per size and number of threads; the adapters of the first row are those of all.
-void print_scaling(const Scaling &scaling) {
-  const std::vector<ScalingRow> &rows = scaling.rows;
+void print_scaling(const Scaling &rows) {
   if (rows.empty()) return;
   const auto adapters =
       static_cast<std::size_t>(std::count_if(rows.begin(), rows.end(), [&](const ScalingRow &row) {
@@ -158,9 +153,6 @@ void print_scaling(const Scaling &scaling) {
                                    first ? time_text(row.seconds * row.speed_up) : "", row.threads);
     for (std::size_t j = i; j < i + adapters; ++j) line += fmt::format("{:>13.2f}", rows[j].speed_up);
     print_line("{}", line);
-  }
-  if (!doubts({.load = scaling.load}).empty()) {
-    print_line("! Others kept {:.1f} CPUs busy meanwhile.", scaling.load);
   }
 }
 

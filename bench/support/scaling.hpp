@@ -18,15 +18,12 @@ struct ScalingRow {
   double speed_up;  // over the plain call, which has neither adapter nor tasks
 };
 
-struct Scaling {
-  std::vector<ScalingRow> rows;
-  double load = 0;  // CPUs that others kept busy meanwhile; NaN where unknown
-};
+using Scaling = std::vector<ScalingRow>;
 
 // Doubles the threads from one up to one per CPU of the process. Empty where the filter of the plan does not
 // match attention_f32/isa/scaling.
 Scaling measure_scaling(const Plan &plan, const Topology &topology);
 
-void print_scaling(const Scaling &scaling);
+void print_scaling(const Scaling &rows);
 
 }  // namespace rapt::bench

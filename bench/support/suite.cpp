@@ -116,12 +116,6 @@ void Suite::measure_limits_beside(const Case &one) {
   }
 }
 
-void Suite::sample_load() {
-  const double load = others_.sample();
-  for (Case *one : load_unknown_) one->load = load;
-  load_unknown_.clear();
-}
-
 std::vector<Case *> Suite::schedule() {
   add_limits();
   std::vector<Case *> cases;
@@ -138,8 +132,6 @@ std::vector<Case *> Suite::schedule() {
 }
 
 void Suite::finished(Case &one) {
-  load_unknown_.push_back(&one);
-  if (others_.elapsed() > 1) sample_load();
   if (one.kernel == limit_kernel) {
     const std::size_t amount = one.work.bytes() > 0 ? one.work.bytes() : one.work.elements;
     limits_.record(one.isa, one.size, static_cast<double>(amount) / one.best());
@@ -150,7 +142,6 @@ void Suite::finished(Case &one) {
 }
 
 void Suite::conclude() {
-  sample_load();
   // Few kernels need some of the limits, which gives them fewer chances at a good measurement.
   for (const Entry &limit : limit_entries_) {
     limits_.record(limit.one.isa, limit.one.size, meter_.measure(limit.one.isa, limit.one.size));

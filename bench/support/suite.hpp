@@ -23,7 +23,6 @@
 #include "support/disturbance.hpp"
 #include "support/limit_cases.hpp"
 #include "support/limits.hpp"
-#include "support/other_load.hpp"
 #include "support/work.hpp"
 #include "support/working_sets.hpp"
 
@@ -111,14 +110,11 @@ class Suite {
   void add_limits();
   void run(Entry &entry, benchmark::State &state);
   void measure_limits_beside(const Case &one);
-  void sample_load();
 
   Plan plan_;
   Limits limits_;
   Limits beside_;  // the case that runs
   LimitMeter meter_;
-  OtherLoad others_;
-  std::vector<Case *> load_unknown_;  // measured since the last sample
   const Case *running_ = nullptr;
   std::vector<Inversion> inverted_limits_;
   std::string kernel_;

@@ -6,7 +6,7 @@
 
 namespace rapt::bench {
 
-Verdict verdict_of(const Suite &suite, const std::vector<Case *> &cases, const Scaling &scaling) {
+Verdict verdict_of(const Suite &suite, const std::vector<Case *> &cases) {
   Verdict verdict;
   for (const Case *one : cases) {
     if (one->kernel == limit_kernel || !one->measured()) continue;
@@ -23,7 +23,6 @@ Verdict verdict_of(const Suite &suite, const std::vector<Case *> &cases, const S
     add(rule.name, static_cast<std::size_t>(std::count_if(cases.begin(), cases.end(), breaks)), rule.meaning);
   }
   add("limits", suite.inverted_limits().size(), "limits below those of a weaker level");
-  add("threads", doubts({.load = scaling.load}).size(), "others were busy while tasks ran on threads");
   return verdict;
 }
 

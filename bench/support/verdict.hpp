@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "support/scaling.hpp"
 #include "support/suite.hpp"
 
 namespace rapt::bench {
@@ -25,7 +24,7 @@ struct Verdict {
 };
 
 // Call it after the suite has concluded.
-Verdict verdict_of(const Suite &suite, const std::vector<Case *> &cases, const Scaling &scaling);
+Verdict verdict_of(const Suite &suite, const std::vector<Case *> &cases);
 
 void print_verdict(const Verdict &verdict, const std::vector<Inversion> &inverted_limits);
 

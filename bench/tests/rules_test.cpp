@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "support/disturbance.hpp"
-#include "support/other_load.hpp"
 #include "support/results_file.hpp"
 
 using namespace rapt::bench;
@@ -77,19 +76,6 @@ TEST_CASE("of the two ways to copy the faster is the limit, and a clock is none"
   CHECK(inverted(rates).empty());
   rates["avx512"]["copy:mem"] = 15;
   CHECK(inverted(rates) == Names{"avx512 copy:mem < avx2 copy:mem"});
-}
-
-TEST_CASE("busy time is all but idle time, and stolen time is busy") {
-  CHECK(busy_seconds("cpu  100 20 30 9999 77 1 2 47 5 5", 100) == doctest::Approx(2.0));
-  CHECK(std::isnan(busy_seconds("cpu0 100 20 30 9999 77 1 2 47 5 5", 100)));
-  CHECK(std::isnan(busy_seconds("cpu  0 0 0 0 0 0 0 0 0 0", 100)));  // as in a sandbox
-  CHECK(std::isnan(busy_seconds("", 100)));
-}
-
-TEST_CASE("this process is no load of others") {
-  CHECK(load_of_others(4, 1, 2) == 1.5);
-  CHECK(load_of_others(0.99, 1, 1) == 0);
-  CHECK(std::isnan(load_of_others(NAN, 1, 1)));
 }
 
 TEST_CASE("only a whole run writes results.json") {
