@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "dispatch/tuning.hpp"
+
 namespace rapt {
 
 enum class Feature : std::uint8_t {
@@ -41,6 +43,7 @@ class FeatureSet {
 struct CpuFeatures {
   FeatureSet reported;  // by the CPU
   FeatureSet usable;    // the reported features whose registers the operating system saves
+  Tuning tuning = Tuning::general;
 };
 
 CpuFeatures detect_features();

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "dispatch/requirements.hpp"
+#include "dispatch/tuning.hpp"
 #include "rapt/rapt.h"
 
 namespace rapt {
@@ -21,10 +22,12 @@ constexpr std::size_t find_level(std::string_view name) {
 }
 
 // One word, so that it is published by one atomic operation. clang calls libatomic for a word that is not aligned.
-struct alignas(std::uint32_t) Decision {
+struct alignas(std::uint64_t) Decision {
   std::uint16_t usable = 0;            // a bit for each level; the first level always has its own
   std::uint8_t chosen = 0;             // the level to begin with
   std::uint8_t environment = RAPT_OK;  // the verdict on RAPT_ISA
+  Tuning tuning = Tuning::general;
+  std::uint8_t padding[3] = {};  // compared with the rest
 
   constexpr bool is_made() const { return usable != 0; }
   constexpr bool is_usable(std::size_t level) const { return (usable >> level) & 1; }

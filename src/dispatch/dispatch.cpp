@@ -33,12 +33,20 @@ static_assert(std::atomic<Decision>::is_always_lock_free);
 Decision decided() {
   Decision made = decision.load(std::memory_order_relaxed);
   if (made.is_made()) return made;
-  const Decision own = decide(detect_features().usable, std::getenv("RAPT_ISA"));
+  const CpuFeatures features = detect_features();
+  Decision own = decide(features.usable, std::getenv("RAPT_ISA"));
+  own.tuning = choose_tuning(features.tuning, std::getenv("RAPT_TUNING"));
   // The first one stays, as the environment may change.
   return decision.compare_exchange_strong(made, own, std::memory_order_relaxed) ? own : made;
 }
 
 // ---- the tables of the levels ----
+
+// Whether the level leaves a kernel that it has to the level that it builds on, as this CPU runs that one faster.
+bool leaves_to_base(std::size_t level, unsigned kernel) {
+  if (decided().tuning != Tuning::zen4 || level != find_level("avx512")) return false;
+  return kernel == dot_f16 || kernel == dot_rows_f16 || kernel == scale_f16;
+}
 
 // visit(part, level) for each part of a level, then for those of the level that it builds on, and so on: the
 // first one that has a kernel serves.
@@ -55,7 +63,9 @@ std::size_t level_that_serves(std::size_t index, unsigned kernel) {
     switch (kernel) {
 #define KERNEL(name, family, operation, element)                                   \
   case KernelIndex::name:                                                          \
-    if (part.element.operation != nullptr && serving == no_level) serving = level; \
+    if (part.element.operation != nullptr && serving == no_level &&                \
+        !leaves_to_base(level, KernelIndex::name))                                 \
+      serving = level;                                                             \
     break;
 #include "kernels/kernels.def"
     }
@@ -76,9 +86,10 @@ void write_once(T &to, T value) {
 
 const KernelTable &kernels_of(std::size_t index) {
   KernelTable &table = tables[index];
-  for_each_part(index, [&](const KernelTable &part, std::size_t) {
-#define KERNEL(name, family, operation, element) \
-  if (part.element.operation != nullptr) write_once(table.element.operation, part.element.operation);
+  for_each_part(index, [&](const KernelTable &part, std::size_t level) {
+#define KERNEL(name, family, operation, element)                                                \
+  if (part.element.operation != nullptr && !leaves_to_base(level, KernelIndex::name))           \
+    write_once(table.element.operation, part.element.operation);
 #include "kernels/kernels.def"
   });
   return table;
@@ -185,6 +196,8 @@ const char *unusable_isa_text() {
 }  // namespace rapt
 
 using namespace rapt;
+
+bool rapt_reads_rows_one_by_one() { return decided().tuning == Tuning::zen4; }
 
 bool rapt_may_use_tiles() {
   Tiles answer = tiles.load(std::memory_order_relaxed);

@@ -21,6 +21,13 @@ constexpr bool describes_tiles(const CpuidLeaf &palettes, const CpuidLeaf &palet
          palette_1.b == (bytes_per_row | tiles << 16) && (palette_1.c & 0xffff) == rows;
 }
 
+// The model is not looked at, as hypervisors hide it.
+constexpr Tuning tuning_of(const CpuidLeaf &leaf_0, const CpuidLeaf &leaf_1) {
+  const bool amd = leaf_0.b == 0x68747541 && leaf_0.d == 0x69746e65 && leaf_0.c == 0x444d4163;  // AuthenticAMD
+  const std::uint32_t family = (leaf_1.a >> 8 & 0xf) + (leaf_1.a >> 20 & 0xff);
+  return amd && family == 25 ? Tuning::zen4 : Tuning::general;
+}
+
 // A Machine answers
 //
 //   cpuid(leaf, subleaf)   the words of a leaf that the CPU has
@@ -29,7 +36,8 @@ constexpr bool describes_tiles(const CpuidLeaf &palettes, const CpuidLeaf &palet
 template <class Machine>
 constexpr CpuFeatures features_of(Machine &&machine) {
   // A leaf beyond the last one has the words of another leaf on Intel's CPUs.
-  const std::uint32_t last = machine.cpuid(0, 0).a, last_extended = machine.cpuid(0x80000000, 0).a;
+  const CpuidLeaf leaf_0 = machine.cpuid(0, 0);
+  const std::uint32_t last = leaf_0.a, last_extended = machine.cpuid(0x80000000, 0).a;
   const auto leaf = [&](std::uint32_t number, std::uint32_t subleaf = 0) -> CpuidLeaf {
     if (number > (number >= 0x80000000 ? last_extended : last)) return {};
     return machine.cpuid(number, subleaf);
@@ -44,6 +52,7 @@ constexpr CpuFeatures features_of(Machine &&machine) {
   const bool tiles =
       osxsave && amx_tile && describes_tiles(leaf(0x1d), leaf(0x1d, 1)) && machine.offers_tiles();
   CpuFeatures features;
+  features.tuning = tuning_of(leaf_0, leaf_1);
 #define X86_FEATURE(feature, name, macro, word, bit, state) \
   if ((word >> bit) & 1) {                                  \
     features.reported.add(Feature::feature);                \
