@@ -61,11 +61,11 @@ std::size_t level_that_serves(std::size_t index, unsigned kernel) {
   std::size_t serving = no_level;
   for_each_part(index, [&](const KernelTable &part, std::size_t level) {
     switch (kernel) {
-#define KERNEL(name, family, operation, element)                                   \
-  case KernelIndex::name:                                                          \
-    if (part.element.operation != nullptr && serving == no_level &&                \
-        !leaves_to_base(level, KernelIndex::name))                                 \
-      serving = level;                                                             \
+#define KERNEL(name, family, operation, element)                    \
+  case KernelIndex::name:                                           \
+    if (part.element.operation != nullptr && serving == no_level && \
+        !leaves_to_base(level, KernelIndex::name))                  \
+      serving = level;                                              \
     break;
 #include "kernels/kernels.def"
     }
@@ -87,8 +87,8 @@ void write_once(T &to, T value) {
 const KernelTable &kernels_of(std::size_t index) {
   KernelTable &table = tables[index];
   for_each_part(index, [&](const KernelTable &part, std::size_t level) {
-#define KERNEL(name, family, operation, element)                                                \
-  if (part.element.operation != nullptr && !leaves_to_base(level, KernelIndex::name))           \
+#define KERNEL(name, family, operation, element)                                      \
+  if (part.element.operation != nullptr && !leaves_to_base(level, KernelIndex::name)) \
     write_once(table.element.operation, part.element.operation);
 #include "kernels/kernels.def"
   });
@@ -198,6 +198,7 @@ const char *unusable_isa_text() {
 using namespace rapt;
 
 bool rapt_reads_rows_one_by_one() { return decided().tuning == Tuning::zen4; }
+bool rapt_fetches_far_ahead() { return decided().tuning == Tuning::zen4; }
 
 bool rapt_may_use_tiles() {
   Tiles answer = tiles.load(std::memory_order_relaxed);

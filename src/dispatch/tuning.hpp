@@ -3,6 +3,7 @@
 //   what                             | general                         | zen4
 //   rows of dot_rows past L1         | four at a time                  | one after the other
 //   rows of dot_rows past L2         | four far apart at a time        | one after the other
+//   keys and values of large caches  | lines to L1                     | lines to L2 first, far ahead
 //   dot, dot_rows and scale of f16   | the level's                     | avx2's in place of avx512's
 //
 // dot_rows: Sapphire Rapids reads memory at 13 GB/s in one stream and at 19 in four, on different pages. Zen 4
@@ -30,5 +31,8 @@ constexpr Tuning choose_tuning(Tuning of_cpu, const char *wanted) {
 
 }  // namespace rapt
 
-// Asked by kernels. The name is C's: a level's own namespaces do not change it.
-extern "C" bool rapt_reads_rows_one_by_one();
+// Asked by kernels. The names are C's: a level's own namespaces do not change them.
+extern "C" {
+bool rapt_reads_rows_one_by_one();
+bool rapt_fetches_far_ahead();
+}

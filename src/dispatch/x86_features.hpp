@@ -23,7 +23,8 @@ constexpr bool describes_tiles(const CpuidLeaf &palettes, const CpuidLeaf &palet
 
 // The model is not looked at, as hypervisors hide it.
 constexpr Tuning tuning_of(const CpuidLeaf &leaf_0, const CpuidLeaf &leaf_1) {
-  const bool amd = leaf_0.b == 0x68747541 && leaf_0.d == 0x69746e65 && leaf_0.c == 0x444d4163;  // AuthenticAMD
+  const bool amd =
+      leaf_0.b == 0x68747541 && leaf_0.d == 0x69746e65 && leaf_0.c == 0x444d4163;  // AuthenticAMD
   const std::uint32_t family = (leaf_1.a >> 8 & 0xf) + (leaf_1.a >> 20 & 0xff);
   return amd && family == 25 ? Tuning::zen4 : Tuning::general;
 }

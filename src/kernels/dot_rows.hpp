@@ -174,9 +174,8 @@ template <class E>
 inline constexpr std::size_t rows_in_l2 = (std::size_t{2} << 20) / sizeof(E);
 
 template <class E>
-void dot_rows(const E *query, const E *rows, std::ptrdiff_t row_stride,
-                               std::size_t row_count, std::size_t dim, rapt::Arithmetic<E> scale,
-                               rapt::Arithmetic<E> *out) {
+void dot_rows(const E *query, const E *rows, std::ptrdiff_t row_stride, std::size_t row_count,
+              std::size_t dim, rapt::Arithmetic<E> scale, rapt::Arithmetic<E> *out) {
   using A = rapt::Arithmetic<E>;
   using S = simd<A>;
   std::size_t r = 0;

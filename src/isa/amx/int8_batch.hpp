@@ -70,15 +70,13 @@ class Int8Batch {
   void pack_values(const AttentionTile &tile, std::size_t first, std::size_t key, std::size_t left) {
     constexpr std::size_t block = rapt::attention_block, chunk = rapt::attention_chunk;
     ::pack_values(tile, first + key, left, storage_.values + key / block * sizes_.v_tiles * tile_bytes);
-    for (std::size_t g = 0; g < sizes_.k_groups; ++g) {
-      load_scales([&](std::size_t of) { return tile.k_scales(of) + g; }, tile.k_scale_strides().token,
-                  first + key, left, storage_.k_scales + g * chunk + key);
-    }
+    load_scales<VnniIntegers>([&](std::size_t of) { return tile.k_scales(of); }, tile.k_scale_strides().token,
+                              sizes_.k_groups, first + key, left, storage_.k_scales + key, chunk);
+    load_scales<VnniIntegers>([&](std::size_t of) { return tile.v_scales(of); }, tile.v_scale_strides().token,
+                              sizes_.v_groups, first + key, left, storage_.v_scales + key, chunk);
     auto finite = ~S::mask{0};
     for (std::size_t g = 0; g < sizes_.v_groups; ++g) {
-      float *const scales = storage_.v_scales + g * chunk + key;
-      load_scales([&](std::size_t of) { return tile.v_scales(of) + g; }, tile.v_scale_strides().token,
-                  first + key, left, scales);
+      const float *const scales = storage_.v_scales + g * chunk + key;
       for (std::size_t j = 0; j < block; j += S::width) {
         finite &= S::less(S::abs(S::load(scales + j)), batch(std::numeric_limits<float>::infinity()));
       }

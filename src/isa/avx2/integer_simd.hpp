@@ -31,6 +31,16 @@ struct Avx2Integers {
     return widened(bytes);
   }
   static Sums add_products(Sums s, Wide a, Wide b) { return _mm256_add_epi32(s, _mm256_madd_epi16(a, b)); }
+  // Of words of four bytes: the first and the third as 16 bits, the second and the fourth.
+  static Wide even_bytes(f32 words) {
+    return _mm256_srai_epi16(_mm256_slli_epi16(_mm256_castps_si256(words), 8), 8);
+  }
+  static Wide odd_bytes(f32 words) { return _mm256_srai_epi16(_mm256_castps_si256(words), 8); }
+  static constexpr std::size_t transposed_rows = 4;
+
+  static f32 load_parts(const float *p, std::size_t apart) {
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(p + apart), 1);
+  }
   static f32 numbers(Sums s) { return _mm256_cvtepi32_ps(s); }
 
   // Lanes with a bit set come from one vector, the others from the other: one shuffle per addition instead of

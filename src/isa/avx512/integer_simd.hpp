@@ -16,9 +16,11 @@ struct Avx512Integers {
   using Wide = __m512i;
   using f32 = Avx512::f32;
   static constexpr std::size_t wide = 32;
-  static constexpr std::size_t score_rows = 4, value_rows = 4;
+  static constexpr std::size_t score_rows = 4, value_rows = 8;
   template <std::size_t rows>
-  static constexpr std::size_t column_vectors = rows <= 2 ? 4 : 2;
+  static constexpr std::size_t column_vectors = rows <= 2   ? 4
+                                                : rows <= 4 ? 2
+                                                            : 1;
 
   static Sums zero() { return _mm512_setzero_si512(); }
   static Wide load(const std::int16_t *p) { return _mm512_loadu_si512(p); }
@@ -29,6 +31,20 @@ struct Avx512Integers {
     return _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8(_bzhi_u32(~0u, static_cast<unsigned>(k)), p));
   }
   static Sums add_products(Sums s, Wide a, Wide b) { return _mm512_add_epi32(s, _mm512_madd_epi16(a, b)); }
+  // Of words of four bytes: the first and the third as 16 bits, the second and the fourth.
+  static Wide even_bytes(f32 words) {
+    return _mm512_srai_epi16(_mm512_slli_epi16(_mm512_castps_si512(words), 8), 8);
+  }
+  static Wide odd_bytes(f32 words) { return _mm512_srai_epi16(_mm512_castps_si512(words), 8); }
+  static constexpr std::size_t transposed_rows = 8;
+
+  static f32 load_parts(const float *p, std::size_t apart) {
+    const __m256 low = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(p + apart),
+                                            1),
+                 high = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p + 2 * apart)),
+                                             _mm_loadu_ps(p + 3 * apart), 1);
+    return _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1);
+  }
   static f32 numbers(Sums s) { return _mm512_cvtepi32_ps(s); }
 
   // Lanes with a bit set come from one vector, the others from the other: one shuffle per addition instead of

@@ -31,6 +31,7 @@ struct NeonIntegers {
   static Sums add_products(Sums s, Wide a, Wide b) {
     return vmlal_high_s16(vmlal_s16(s, vget_low_s16(a), vget_low_s16(b)), a, b);
   }
+  static f32 load_parts(const float *p, std::size_t) { return vld1q_f32(p); }
   static f32 numbers(Sums s) { return vcvtq_f32_s32(s); }
 
   static Sums fold_quarters(const Sums (&v)[4]) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "call/attention_tile.hpp"
 #include "call/attention_workspace.hpp"
@@ -38,6 +39,7 @@ class IntegerProducts {
         k_group_(rapt::scale_group_of(o_, o_.qk_dim)),
         v_group_(rapt::scale_group_of(o_, o_.v_dim)),
         k_groups_(o_.qk_dim / k_group_),
+        transposes_(worth_transposing()),
         pitch_(rapt::padded_dim(o_.qk_dim)),
         steps_(workspace),
         queries_(reinterpret_cast<std::int16_t *>(workspace + rapt::attention_tile_rows * k_groups_)) {}
@@ -53,6 +55,10 @@ class IntegerProducts {
           steps_[r * k_groups_ + g] =
               rows_.sign[r] * make_integers<I>(q + g * k_group_, k_group_, rapt::padded_dim(k_group_), to);
         }
+        if (transposes_) {
+          std::int16_t *const query = queries_ + r * pitch_;
+          for (std::size_t d = 0; d < o_.qk_dim; d += 4) std::swap(query[d + 1], query[d + 2]);
+        }
       });
     }
   }
@@ -63,54 +69,55 @@ class IntegerProducts {
 
   void scores(std::size_t first, std::size_t keys, float *scores) {
     const Int8Run *const run = runs_.next_block();
-    for (std::size_t g = 0; g < k_groups_; ++g) {
-      alignas(64) float k_scales[block];
-      load_scales([&](std::size_t key) { return tile_.k_scales(key) + g; }, tile_.k_scale_strides().token,
-                  first, keys, k_scales);
-      for (std::size_t from = 0; from < k_group_; from += rapt::Int8Attention::segment) {
-        const std::size_t left = k_group_ - from, at = g * k_group_ + from;
-        by_rows_at_once<I::score_rows>([&](std::size_t r, auto count) __attribute__((always_inline)) {
-          const ScoreSegment of{queries_ + r * pitch_ + at,
-                                pitch_,
-                                steps_ + r * k_groups_ + g,
-                                k_groups_,
-                                k_scales,
-                                at,
-                                left < rapt::Int8Attention::segment ? left : rapt::Int8Attention::segment,
-                                at == 0};
-          if (o_.packed_keys) {
-            Rows::template packed_scores<count>(of, tile_.k<std::int8_t>(first), scores + r * block);
-          } else if (of.dim == 128) {
-            Rows::template scores<count, 128>(of, run, runs_.last(), keys, scores + r * block);
-          } else if (of.dim == 64) {
-            Rows::template scores<count, 64>(of, run, runs_.last(), keys, scores + r * block);
-          } else {
-            Rows::template scores<count, 0>(of, run, runs_.last(), keys, scores + r * block);
+    if constexpr (TransposesBytes<I>) {
+      if (transposes_) return transposed_scores(run, first, keys, scores);
+    }
+    each_k_scale_group(
+        first, keys, [&](std::size_t g, const float *k_scales) __attribute__((always_inline)) {
+          for (std::size_t from = 0; from < k_group_; from += rapt::Int8Attention::segment) {
+            const std::size_t left = k_group_ - from, at = g * k_group_ + from;
+            by_rows_at_once<I::score_rows>([&](std::size_t r, auto count) __attribute__((always_inline)) {
+              const ScoreSegment of{queries_ + r * pitch_ + at,
+                                    pitch_,
+                                    steps_ + r * k_groups_ + g,
+                                    k_groups_,
+                                    k_scales,
+                                    at,
+                                    left < rapt::Int8Attention::segment ? left : rapt::Int8Attention::segment,
+                                    at == 0};
+              if (o_.packed_keys) {
+                Rows::template packed_scores<count>(of, tile_.k<std::int8_t>(first), scores + r * block);
+              } else if (of.dim == 128) {
+                Rows::template scores<count, 128>(of, run, runs_.last(), keys, scores + r * block);
+              } else if (of.dim == 64) {
+                Rows::template scores<count, 64>(of, run, runs_.last(), keys, scores + r * block);
+              } else if (of.dim == 32) {
+                Rows::template scores<count, 32>(of, run, runs_.last(), keys, scores + r * block);
+              } else {
+                Rows::template scores<count, 0>(of, run, runs_.last(), keys, scores + r * block);
+              }
+            });
           }
         });
-      }
-    }
   }
 
   // The weights of a block, which wait for its values, become integers in place if there is one scale group:
   // their latency hides behind the values of the block before.
   void prepare_weights(std::size_t first, std::size_t keys, float *weights) const {
     if (v_group_ != o_.v_dim) return;
-    alignas(64) float v_scales[block];
-    load_v_scales(0, first, keys, v_scales);
-    for (std::size_t r = 0; r < rows_.rows; ++r) {
-      float *const row = weights + r * block;
-      row[step_at] = make_integers<I>(row, v_scales, reinterpret_cast<std::int16_t *>(row));
-    }
+    each_v_scale_group(first, keys, [&](std::size_t, const float *v_scales) {
+      for (std::size_t r = 0; r < rows_.rows; ++r) {
+        float *const row = weights + r * block;
+        row[step_at] = make_integers<I>(row, v_scales, reinterpret_cast<std::int16_t *>(row));
+      }
+    });
   }
 
   void values(std::size_t first, std::size_t keys, const float *weights, const float *rescale, float *values,
               std::size_t pitch) {
     const Int8Run *const run = runs_.next_block();
     const bool in_place = v_group_ == o_.v_dim;
-    for (std::size_t from = 0; from < o_.v_dim; from += v_group_) {
-      alignas(64) float v_scales[block];
-      if (!in_place) load_v_scales(from / v_group_, first, keys, v_scales);
+    const auto add_group = [&](std::size_t from, const float *v_scales) __attribute__((always_inline)) {
       by_rows_at_once<I::value_rows>([&](std::size_t r, auto count) __attribute__((always_inline)) {
         alignas(64) std::int16_t integers[count][block];
         float steps[count];
@@ -124,7 +131,10 @@ class IntegerProducts {
                                       from + v_group_, values + r * pitch, pitch},
                                      run, runs_.last(), keys);
       });
-    }
+    };
+    if (in_place) return add_group(0, nullptr);
+    each_v_scale_group(first, keys,
+                       [&](std::size_t g, const float *v_scales) { add_group(g * v_group_, v_scales); });
   }
 
   // No result lacks the contract's bits.
@@ -132,12 +142,41 @@ class IntegerProducts {
   static constexpr void use_exact_products() {}
 
  private:
+  bool worth_transposing() const {
+    if constexpr (TransposesBytes<I>) {
+      return !o_.packed_keys && k_groups_ <= scale_groups_at_once && k_group_ <= 64 &&
+             rows_.rows >= (k_group_ <= 32 ? 2 : 6);
+    }
+    return false;
+  }
+  void transposed_scores(const Int8Run *run, std::size_t first, std::size_t keys, float *scores) const {
+    alignas(64) float k_scales[scale_groups_at_once][block];
+    load_scales<I>([&](std::size_t key) { return tile_.k_scales(key); }, tile_.k_scale_strides().token,
+                   k_groups_, first, keys, k_scales[0], block);
+    const auto compute = [&](std::size_t r, auto count) __attribute__((always_inline)) {
+      Rows::template transposed_scores<count>({queries_ + r * pitch_, pitch_, steps_ + r * k_groups_,
+                                               k_groups_, k_scales[0], k_group_, o_.qk_dim},
+                                              run, runs_.last(), keys, scores + r * block);
+    };
+    std::size_t r = 0;
+    if constexpr (I::transposed_rows == 8) {
+      for (; rows_.rows - r >= 8; r += 8) compute(r, std::integral_constant<std::size_t, 8>{});
+    }
+    by_rows_at_once<4>(compute, r);
+  }
+
   // A row of 64 weights holds 64 integers, and then their step.
   static constexpr std::size_t step_at = block / 2;
 
-  void load_v_scales(std::size_t group, std::size_t first, std::size_t keys, float *to) const {
-    load_scales([&](std::size_t key) { return tile_.v_scales(key) + group; }, tile_.v_scale_strides().token,
-                first, keys, to);
+  template <class F>
+  [[gnu::always_inline]] void each_k_scale_group(std::size_t first, std::size_t keys, F f) const {
+    each_scale_group<I>([&](std::size_t key) { return tile_.k_scales(key); }, tile_.k_scale_strides().token,
+                        k_groups_, first, keys, f);
+  }
+  template <class F>
+  [[gnu::always_inline]] void each_v_scale_group(std::size_t first, std::size_t keys, F f) const {
+    each_scale_group<I>([&](std::size_t key) { return tile_.v_scales(key); }, tile_.v_scale_strides().token,
+                        o_.v_dim / v_group_, first, keys, f);
   }
   // f(first row, count) for groups of up to `most` rows.
   template <std::size_t most, class F>
@@ -150,7 +189,9 @@ class IntegerProducts {
   const rapt_attention_options &o_;
   const TileRows<float> &rows_;
   RunList<std::int8_t> runs_;
-  std::size_t k_group_, v_group_, k_groups_, pitch_;
+  std::size_t k_group_, v_group_, k_groups_;
+  bool transposes_;
+  std::size_t pitch_;
   float *steps_;
   std::int16_t *queries_;
 };

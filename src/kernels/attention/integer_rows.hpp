@@ -14,14 +14,22 @@
 //                    the largest magnitude as bits, in which NaN is above infinity
 //   store_rounded(to, v)
 //                    numbers as 16-bit integers, to nearest even
+//   load_parts(p, apart)
+//                    four numbers from p, p + apart, p + 2 apart and so on: a part of 128 bits each
+//   even_bytes(words), odd_bytes(words), transposed_rows
+//                    optional (TransposesBytes): a word's first and third byte as 16 bits, its second and fourth; rows
+//                    that share a transposed key
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "contract/attention.hpp"
+#include "contract/int8_attention.hpp"
 #include "kernels/attention/lines_ahead.hpp"
+#include "kernels/attention/row_products.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
@@ -62,10 +70,116 @@ template <class I>
   S::store(score, S::fma(product, S::load(of.k_scales + j), before));
 }
 
+template <class I>
+concept TransposesBytes = requires(simd<float>::batch words) {
+  I::even_bytes(words);
+  I::odd_bytes(words);
+};
+
+// The scores of several scale groups. Queries have each four dimensions in the order 0, 2, 1, 3.
+struct GroupedScores {
+  const std::int16_t *queries;
+  std::size_t pitch;
+  const float *steps;  // of each row, one for each group
+  std::size_t step_pitch;
+  const float *k_scales;  // [groups][64]
+  std::size_t group, dim;
+};
+
+// Rows of bytes as words of four.
+template <class Rows>
+struct ByteWords {
+  const Rows &rows;
+  [[gnu::always_inline]] const float *operator[](std::size_t i) const {
+    return reinterpret_cast<const float *>(rows[i]);
+  }
+};
+
 // Simd: the level's.
 template <class Simd>
 struct IntegerRows {
   using I = Simd;
+
+  // Scores of keys as they are, with keys in the lanes: squares of words are transposed, for all rows at once, and no
+  // sum is folded. The keys of scale groups of 32 dimensions would need a fold per group and row.
+  //
+  //   AVX-512, uops per 16 keys and 32 dimensions | each row | all rows
+  //   dimensions in the lanes (scores)            | 61       | 16
+  //   keys in the lanes (this one)                | 16       | 56
+  template <std::size_t rows>
+  [[gnu::noinline, gnu::flatten]] static void transposed_scores(const GroupedScores &of, const Int8Run *run,
+                                                                const Int8Run *last, std::size_t count,
+                                                                float *scores) {
+    constexpr std::size_t width = simd<float>::width;
+    LinesAhead<std::int8_t, rows, rows <= 4 ? Cache::l1 : Cache::l2> lines(run, last);
+    for (std::size_t j = 0; j < count; j += width) {
+      if (j % Int8Run::rows == 0) fetch_pages<rows>(run + j / Int8Run::rows, last);
+      if (count - j >= width) {
+        transposed_vector<rows>(of, KeyRows<std::int8_t, width>(run, j), j, lines, scores + j);
+      } else {
+        transposed_vector<rows>(of, LastKeyRows<std::int8_t, width>(run, j, count - j), j, lines, scores + j);
+      }
+    }
+  }
+
+  template <std::size_t rows, class KeyRows, class Lines>
+  [[gnu::always_inline]] static void transposed_vector(const GroupedScores &of, KeyRows key_rows,
+                                                       std::size_t j, Lines &lines, float *scores) {
+    using S = simd<float>;
+    using batch = typename S::batch;
+    constexpr std::size_t square = 4 * S::width, finest = square < 32 ? square : 32;
+    constexpr std::size_t segment = rapt::Int8Attention::segment;
+    const std::size_t part = of.group < segment ? of.group : segment;  // that is summed up in integers
+    typename I::Sums sum[rows];
+    const auto clear = [&] {
+      unroll<rows>([&](auto r) __attribute__((always_inline)) { sum[r] = I::zero(); });
+    };
+    const auto add_part = [&](std::size_t end) __attribute__((always_inline)) {
+      const std::size_t g = (end - 1) / of.group;
+      const batch k_scale = S::load(of.k_scales + g * rapt::attention_block + j);
+      unroll<rows>([&](auto r) __attribute__((always_inline)) {
+        float *const score = scores + r * rapt::attention_block;
+        const batch before = end <= part ? batch(0.0f) : S::load(score);
+        const batch product = I::numbers(sum[r]) * batch(of.steps[r * of.step_pitch + g]);
+        S::store(score, S::fma(product, k_scale, before));
+      });
+      clear();
+    };
+    // The words of a square at dimension d, of which `left` dimensions exist.
+    const auto add_square = [&](auto words, std::size_t d, std::size_t left) __attribute__((always_inline)) {
+      const std::int16_t *const queries = of.queries + d;
+      S::each_transposed(
+          words, 0, [&](auto i, batch keys) __attribute__((always_inline)) {
+            if constexpr (i * square % 64 == 0) lines.fetch();
+            const typename I::Wide even = I::even_bytes(keys), odd = I::odd_bytes(keys);
+            if (4 * i < left) {
+              unroll<rows>([&](auto r) __attribute__((always_inline)) {
+                const std::int16_t *const query = queries + r * of.pitch + 4 * i;
+                sum[r] = I::add_products(sum[r], even, I::pair(query));
+                sum[r] = I::add_products(sum[r], odd, I::pair(query + 2));
+              });
+            }
+            constexpr std::size_t end = 4 * (i + 1);
+            if constexpr (end % finest == 0) {
+              if (end < left ? (d + end) % part == 0 : end - finest < left) {
+                add_part(end < left ? d + end : d + left);
+              }
+            }
+          });
+    };
+    clear();
+    std::size_t d = 0;
+    for (; of.dim - d >= square; d += square, key_rows.advance(square)) {
+      add_square(ByteWords<KeyRows>{key_rows}, d, of.dim - d);
+    }
+    if (d == of.dim) return;
+    alignas(64) std::int8_t copy[S::width][square] = {};
+    for (std::size_t r = 0; r < S::width; ++r) std::memcpy(copy[r], key_rows[r], of.dim - d);
+    const std::int8_t *rows_of_copy[S::width];
+    for (std::size_t r = 0; r < S::width; ++r) rows_of_copy[r] = copy[r];
+    add_square(
+        ByteWords<const std::int8_t *[S::width]> { rows_of_copy }, d, of.dim - d);
+  }
 
   // Scores of keys as they lie, a vector of keys after the other. Four keys at a time leave registers for a few
   // rows. `fixed` is the segment's length where it is known, or 0.

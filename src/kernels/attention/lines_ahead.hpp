@@ -8,6 +8,9 @@
 //   lines, 2 runs ahead                  | 12900             | 1305         | 11150
 //   first lines of pages, 6 runs ahead   | 13950             | 1274         |
 //   both                                 | 13300             | 1161         | 9230
+//
+// Zen 4's L1 waits for few lines, and its prefetchers stop at columns of 16 rows. There, lines of large caches are
+// also fetched to L2, 64 KB further on: 1.3 to 1.8 times as fast from memory, up to 10 % slower below 16 MB.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +27,7 @@ struct RowRun {
   const E *first;
   std::ptrdiff_t stride;
   std::size_t dim;
+  std::uintptr_t far = 0;  // bytes, or 0: lines are fetched to L2 too, this far after those that go to L1
 };
 inline constexpr std::size_t runs_per_block = rapt::attention_block / rapt::attention_page_unit;
 
@@ -76,7 +80,7 @@ template <class E, std::size_t queries, Cache cache>
 class LinesAhead {
  public:
   LinesAhead(const RowRun<E> *run, const RowRun<E> *last)
-      : run_(run_after(run, runs_ahead<queries>, last)), last_(last) {
+      : run_(run_after(run, runs_ahead<queries>, last)), last_(last), far_(run->far) {
     begin();
   }
 
@@ -86,6 +90,7 @@ class LinesAhead {
   [[gnu::always_inline]] void fetch() {
     static_assert(i < lines);
     fetch_line<cache>(at_ + i * line);
+    if (far_ != 0) fetch_line<Cache::l2>(at_ + i * line + far_);
     if constexpr (i + 1 == lines) {
       at_ += lines * line;
       if (at_ >= end_) next_row();
@@ -117,7 +122,7 @@ class LinesAhead {
   }
 
   const RowRun<E> *run_, *last_;
-  std::uintptr_t at_, end_, row_, skip_;
+  std::uintptr_t at_, end_, row_, skip_, far_;
   std::size_t left_;
 };
 
@@ -132,10 +137,12 @@ class RowsAhead {
     const RowRun<E> &of = *run_after(run, runs_ahead<queries>, lines.last());
     at_ = reinterpret_cast<std::uintptr_t>(of.first + d);
     stride_ = static_cast<std::uintptr_t>(of.stride) * sizeof(E);
+    far_ = run->far;
   }
   [[gnu::always_inline]] void fetch(std::uintptr_t bytes) {
     if constexpr (queries <= 4) {
       fetch_line<Cache::l1>(at_ + bytes);
+      if (far_ != 0) fetch_line<Cache::l2>(at_ + bytes + far_);
     } else {
       lines_.fetch();
     }
@@ -144,7 +151,7 @@ class RowsAhead {
 
  private:
   Lines &lines_;
-  std::uintptr_t at_, stride_;
+  std::uintptr_t at_, stride_, far_;
 };
 
 }  // namespace

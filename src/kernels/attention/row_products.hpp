@@ -2,7 +2,9 @@
 // the values.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
+#include <type_traits>
 
 #include "contract/attention.hpp"
 #include "contract/types.hpp"
@@ -75,12 +77,6 @@ class KeyRows {
     const std::ptrdiff_t distance = fours == 3 ? twelve_ : static_cast<std::ptrdiff_t>(fours) * four_;
     return reinterpret_cast<const E *>(reinterpret_cast<const char *>(row) + distance);
   }
-  // The rows from one on.
-  struct From {
-    const KeyRows &rows;
-    std::size_t first;
-    [[gnu::always_inline]] const E *operator[](std::size_t i) const { return rows[first + i]; }
-  };
   [[gnu::always_inline]] void advance(std::size_t elements) {
     unroll<runs * pointers>([&](auto i) __attribute__((always_inline)) {
       const E *&row = first_[i / pointers][i % pointers];
@@ -108,92 +104,154 @@ class KeyRows {
   std::ptrdiff_t four_, twelve_;  // bytes
 };
 
-// The same from keys as they lie: squares of them are transposed in registers and multiplied there. With few
-// rows two vectors of keys take turns, so that a chain has its latency while the other's square is
-// transposed.
+// The last rows, of which `left` < count exist: the last one stands in for the others.
+template <class E, std::size_t count>
+class LastKeyRows {
+ public:
+  LastKeyRows(const RowRun<E> *keys, std::size_t from, std::size_t left) {
+    for (std::size_t i = 0; i < count; ++i) row_[i] = row_of(keys, from + (i < left ? i : left - 1));
+  }
+  [[gnu::always_inline]] const E *operator[](std::size_t i) const { return row_[i] + at_; }
+  [[gnu::always_inline]] void advance(std::size_t elements) { at_ += elements; }
+
+ private:
+  const E *row_[count];
+  std::size_t at_ = 0;
+};
+
+// The rows from one on.
+template <class Rows>
+struct RowsFrom {
+  const Rows &rows;
+  std::size_t first;
+  [[gnu::always_inline]] auto operator[](std::size_t i) const { return rows[first + i]; }
+};
+
+// The same from keys as they lie: squares of them are transposed in registers and multiplied there. `key_rows`
+// has `vectors` vectors of keys.
+template <class A, std::size_t rows, std::size_t vectors, class KeyRows, class Lines>
+[[gnu::always_inline]] inline void transposed_scores(const A *queries, KeyRows key_rows, Lines &lines,
+                                                     std::size_t dim, A *scores) {
+  using S = simd<A>;
+  using batch = typename S::batch;
+  using E = std::remove_cvref_t<decltype(*key_rows[0])>;
+  constexpr std::size_t lines_of_square = S::width * S::width * sizeof(E) / 64,
+                        group = lines_of_square < 1   ? 1
+                                : lines_of_square < 4 ? lines_of_square
+                                                      : 4;
+  batch score[vectors][rows];
+  unroll<vectors>([&](auto g) __attribute__((always_inline)) {
+    unroll<rows>([&](auto r) __attribute__((always_inline)) { score[g][r] = batch(A(0)); });
+  });
+  std::size_t d = 0;
+  for (; dim - d >= S::width; d += S::width) {
+    const A *at = queries + d;
+    batch query[rows];
+    if constexpr (MultipliesByLane<S>) {
+      unroll<rows>([&](auto r) __attribute__((always_inline)) { query[r] = S::load(queries + r * dim + d); });
+    }
+    unroll<vectors>([&](auto g) __attribute__((always_inline)) {
+      if constexpr (vectors > 1)
+        asm("" : "+r"(at));  // or gcc keeps the broadcasts of one vector of keys in memory for the next
+      S::each_transposed(
+          RowsFrom<KeyRows>{key_rows, g * S::width},
+          0, [&](auto i, batch key) __attribute__((always_inline)) {
+            constexpr std::size_t bytes = i * S::width * sizeof(E);
+            if constexpr (bytes % 64 == 0) lines.template fetch<bytes / 64 % group, group>();
+            if constexpr (MultipliesByLane<S>) {
+              unroll<rows>([&](auto r) __attribute__((always_inline)) {
+                score[g][r] = S::template fma_by_lane<i>(query[r], key, score[g][r]);
+              });
+            } else {
+              unroll<rows>([&](auto r) __attribute__((always_inline)) {
+                score[g][r] = S::fma(batch(at[r * dim + i]), key, score[g][r]);
+              });
+            }
+          });
+    });
+    key_rows.advance(S::width);
+  }
+  if (d < dim) {
+    unroll<vectors>([&](auto g) __attribute__((always_inline)) {
+      batch column[S::width];
+      unroll<S::width>([&](auto r) __attribute__((always_inline)) {
+        column[r] = S::load_first(key_rows[g * S::width + r], dim - d);
+      });
+      S::transpose(column);
+      alignas(64) A columns[S::width][S::width];
+      unroll<S::width>([&](auto i) __attribute__((always_inline)) { S::store(columns[i], column[i]); });
+      for (std::size_t i = 0; i < dim - d; ++i) {
+        unroll<rows>([&](auto r) __attribute__((always_inline)) {
+          score[g][r] = S::fma(batch(queries[r * dim + d + i]), S::load(columns[i]), score[g][r]);
+        });
+      }
+    });
+  }
+  unroll<vectors>([&](auto g) __attribute__((always_inline)) {
+    unroll<rows>([&](auto r) __attribute__((always_inline)) {
+      S::store(scores + r * rapt::attention_block + g * S::width, score[g][r]);
+    });
+  });
+}
+
+// The last one to four keys of one or two queries, a chain of scalar operations per score: no square is
+// transposed, and the chains of the next call begin while these wait.
+inline constexpr std::size_t most_chained_keys = 4;
+template <class A, std::size_t rows>
+[[gnu::always_inline]] inline void chained_scores(const A *queries, const RowRun<A> *keys, std::size_t first,
+                                                  std::size_t left, std::size_t dim, A *scores) {
+  const LastKeyRows<A, most_chained_keys> key(keys, first, left);
+  A score[rows][most_chained_keys] = {};
+  for (std::size_t d = 0; d < dim; ++d) {
+    unroll<rows * most_chained_keys>([&](auto i) __attribute__((always_inline)) {
+      constexpr std::size_t r = i / most_chained_keys, j = i % most_chained_keys;
+      score[r][j] = std::fma(queries[r * dim + d], key[j][d], score[r][j]);
+    });
+  }
+  for (std::size_t r = 0; r < rows; ++r) {
+    for (std::size_t j = 0; j < left; ++j) scores[r * rapt::attention_block + first + j] = score[r][j];
+  }
+}
+
+// With few rows two vectors of keys take turns, so that a chain has its latency while the other's square is
+// transposed. Scores past the last key up to the end of its vector are any numbers.
 template <class A, std::size_t rows, class E>
 [[gnu::noinline, gnu::flatten]] void row_scores(const A *queries, const RowRun<E> *keys,
                                                 const RowRun<E> *last, std::size_t count, std::size_t dim,
                                                 A *scores) {
   using S = simd<A>;
-  using batch = typename S::batch;
   // Four on NEON: with one query two chains take 16 modelled cycles of a Neoverse N1 per 8 operations, four
   // take 12. Two of AVX-512 in f32 are two runs, whose pointers and those of four queries fill the registers.
   constexpr bool one_run = 2 * S::width <= RowRun<E>::rows;
   constexpr std::size_t vectors = rows <= 2 && MultipliesByLane<S> ? 4 : rows <= (one_run ? 4 : 2) ? 2 : 1;
   constexpr std::size_t together = vectors * S::width;
-  constexpr std::size_t lines_of_square = S::width * S::width * sizeof(E) / 64,
-                        group = lines_of_square < 1   ? 1
-                                : lines_of_square < 4 ? lines_of_square
-                                                      : 4;
   LinesAhead<E, rows, rows <= 4 ? Cache::l1 : Cache::l2> lines(keys, last);
-  alignas(64) E copy[together * S::width];
-  for (std::size_t j = 0; j < count; j += together) {
-    // Rows past the last key are copies of it.
-    const bool whole = count - j >= together;
-    const auto row = [&](std::size_t r) { return row_of(keys, j + r < count ? j + r : count - 1); };
-    KeyRows<E, together> key_rows =
-        whole ? KeyRows<E, together>(keys, j) : KeyRows<E, together>(copy, S::width);
-    batch score[vectors][rows];
-    unroll<vectors>([&](auto g) __attribute__((always_inline)) {
-      unroll<rows>([&](auto r) __attribute__((always_inline)) { score[g][r] = batch(A(0)); });
-    });
-    for (std::size_t i = 0; i < together; i += RowRun<E>::rows) {
+  std::size_t j = 0;
+  const auto fetch = [&](std::size_t keys_at_once) __attribute__((always_inline)) {
+    for (std::size_t i = 0; i < keys_at_once; i += RowRun<E>::rows) {
       if ((j + i) % RowRun<E>::rows == 0) fetch_pages<rows>(keys + (j + i) / RowRun<E>::rows, last);
     }
-    std::size_t d = 0;
-    for (; dim - d >= S::width; d += S::width) {
-      if (!whole) [[unlikely]] {
-        for (std::size_t r = 0; r < together; ++r) S::store(copy + r * S::width, S::load(row(r) + d));
-      }
-      const A *at = queries + d;
-      batch query[rows];
-      if constexpr (MultipliesByLane<S>) {
-        unroll<rows>([&](auto r)
-                         __attribute__((always_inline)) { query[r] = S::load(queries + r * dim + d); });
-      }
-      unroll<vectors>([&](auto g) __attribute__((always_inline)) {
-        if constexpr (vectors > 1)
-          asm("" : "+r"(at));  // or gcc keeps the broadcasts of one vector of keys in memory for the next
-        S::each_transposed(
-            typename KeyRows<E, together>::From{key_rows, g * S::width},
-            0, [&](auto i, batch key) __attribute__((always_inline)) {
-              constexpr std::size_t bytes = i * S::width * sizeof(E);
-              if constexpr (bytes % 64 == 0) lines.template fetch<bytes / 64 % group, group>();
-              if constexpr (MultipliesByLane<S>) {
-                unroll<rows>([&](auto r) __attribute__((always_inline)) {
-                  score[g][r] = S::template fma_by_lane<i>(query[r], key, score[g][r]);
-                });
-              } else {
-                unroll<rows>([&](auto r) __attribute__((always_inline)) {
-                  score[g][r] = S::fma(batch(at[r * dim + i]), key, score[g][r]);
-                });
-              }
-            });
-      });
-      key_rows.advance(whole ? S::width : 0);
+  };
+  for (; count - j >= together; j += together) {
+    fetch(together);
+    transposed_scores<A, rows, vectors>(queries, KeyRows<E, together>(keys, j), lines, dim, scores + j);
+  }
+  if constexpr (std::is_same_v<A, E> && rows <= 2) {
+    if (j < count && count - j <= most_chained_keys) {
+      return chained_scores<A, rows>(queries, keys, j, count - j, dim, scores);
     }
-    if (d < dim) {
-      unroll<vectors>([&](auto g) __attribute__((always_inline)) {
-        batch column[S::width];
-        unroll<S::width>([&](auto r) __attribute__((always_inline)) {
-          column[r] = S::load_first(row(g * S::width + r) + d, dim - d);
-        });
-        S::transpose(column);
-        alignas(64) A columns[S::width][S::width];
-        unroll<S::width>([&](auto i) __attribute__((always_inline)) { S::store(columns[i], column[i]); });
-        for (std::size_t i = 0; i < dim - d; ++i) {
-          unroll<rows>([&](auto r) __attribute__((always_inline)) {
-            score[g][r] = S::fma(batch(queries[r * dim + d + i]), S::load(columns[i]), score[g][r]);
-          });
-        }
-      });
+  }
+  if constexpr (vectors > 1) {
+    if (count - j > S::width) {
+      fetch(together);
+      const LastKeyRows<E, together> last_rows(keys, j, count - j);
+      return transposed_scores<A, rows, vectors>(queries, last_rows, lines, dim, scores + j);
     }
-    unroll<vectors>([&](auto g) __attribute__((always_inline)) {
-      unroll<rows>([&](auto r) __attribute__((always_inline)) {
-        S::store(scores + r * rapt::attention_block + j + g * S::width, score[g][r]);
-      });
-    });
+  }
+  if (j < count) {
+    fetch(S::width);
+    const LastKeyRows<E, S::width> last_rows(keys, j, count - j);
+    transposed_scores<A, rows, 1>(queries, last_rows, lines, dim, scores + j);
   }
 }
 

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "call/attention_tile.hpp"
+#include "dispatch/tuning.hpp"
 #include "kernels/attention/lines_ahead.hpp"
 
 namespace {
@@ -15,7 +17,8 @@ class RunList {
   using Run = RowRun<KV>;
   static constexpr std::size_t block = rapt::attention_block;
 
-  explicit RunList(const AttentionTile &tile) : tile_(tile), o_(tile.options()) {}
+  explicit RunList(const AttentionTile &tile)
+      : tile_(tile), o_(tile.options()), far_(is_large() && rapt_fetches_far_ahead() ? 65536 : 0) {}
 
   // The chunk [from, chunk_end), of keys up to `end`.
   void begin_chunk(std::size_t from, std::size_t chunk_end, std::size_t end) {
@@ -44,6 +47,11 @@ class RunList {
   const Run *last() const { return last_; }
 
  private:
+  // Whether the keys and values of all heads are larger than caches: 16 MB.
+  bool is_large() const {
+    const std::size_t tokens = tile_.kv_len() * o_.kv_heads * o_.batch;
+    return tokens * (o_.qk_dim + o_.v_dim) * sizeof(KV) > std::size_t{16} << 20;
+  }
   Run *add_keys(Run *run, std::size_t first, std::size_t end) const {
     const std::ptrdiff_t stride =
         o_.packed_keys ? static_cast<std::ptrdiff_t>(o_.qk_dim) : o_.k_strides.token;
@@ -51,19 +59,20 @@ class RunList {
       const std::size_t at = first + i < end ? first + i : end - 1;
       // Packed keys have another order, but fill the same cache lines.
       const KV *const key = o_.packed_keys ? tile_.k<KV>(first) + i * o_.qk_dim : tile_.k<KV>(at);
-      *run++ = {key, stride, o_.qk_dim};
+      *run++ = {key, stride, o_.qk_dim, far_};
     }
     return run;
   }
   Run *add_values(Run *run, std::size_t first, std::size_t end) const {
     for (std::size_t i = 0; i < block; i += Run::rows) {
-      *run++ = {tile_.v<KV>(first + i < end ? first + i : end - 1), o_.v_strides.token, o_.v_dim};
+      *run++ = {tile_.v<KV>(first + i < end ? first + i : end - 1), o_.v_strides.token, o_.v_dim, far_};
     }
     return run;
   }
 
   const AttentionTile &tile_;
   const rapt_attention_options &o_;
+  std::uintptr_t far_;
   const Run *next_ = nullptr, *last_ = nullptr;
   Run runs_[2 * runs_per_block * (rapt::attention_chunk / block + 1)];
 };

@@ -22,15 +22,13 @@ struct TileRows {
     has_formula = scale.has_formula;
     cap = scale.cap;
     const bool scales_differ = o.query_scales != nullptr, slopes_differ = o.alibi_slopes != nullptr;
-    // Lanes after the last row are copies of it, so that no loop over vectors need know them.
     lanes = (rows + S::width - 1) / S::width * S::width;
-    AttentionTile::Range seen = tile.range(row);
-    for (std::size_t r = 0; r < lanes; ++r) {
-      if (r > 0 && r < rows) {
+    for (std::size_t r = 0; r < rows; ++r) {
+      if (r > 0) {
         row = tile.next(row);
-        seen = tile.range(row);
         if (scales_differ || slopes_differ) scale = AttentionScale<A>(tile, row);
       }
+      const AttentionTile::Range seen = tile.range(row);
       of[r] = row;
       first[r] = seen.first;
       end[r] = seen.end;
@@ -40,15 +38,18 @@ struct TileRows {
       factor[r] = scale.factor;
       slope[r] = scale.slope;
       to_natural[r] = scale.to_natural;
-    }
-    for (std::size_t r = 0; r < lanes; ++r) {
       VectorRange &range = of_vector[r / S::width];
-      if (end[r] < range.all.end) range.all.end = end[r];
-      if (first[r] == end[r]) continue;
-      if (first[r] > range.all.first) range.all.first = first[r];
-      if (first[r] < range.any.first) range.any.first = first[r];
-      if (end[r] > range.any.end) range.any.end = end[r];
+      if (seen.end < range.all.end) range.all.end = seen.end;
+      if (seen.first == seen.end) continue;
+      if (seen.first > range.all.first) range.all.first = seen.first;
+      if (seen.first < range.any.first) range.any.first = seen.first;
+      if (seen.end > range.any.end) range.any.end = seen.end;
     }
+    // Lanes after the last row are copies of it, so that no loop over vectors need know them. Loops of constant
+    // length are a few vector stores: a single row took a sixth of a call with one key.
+    repeat_last(of, first, end);
+    repeat_last(to_log2, cutoff, sign);
+    repeat_last(factor, slope, to_natural);
   }
 
   // The keys that any row sees; {0, 0} if none does.
@@ -68,18 +69,29 @@ struct TileRows {
   };
   const VectorRange &vector_range(std::size_t r) const { return of_vector[r / S::width]; }
 
+  static constexpr std::size_t with_copies = count + S::width;
   std::size_t rows, lanes;
   bool has_formula;
   A cap;
-  Row of[count];
-  std::size_t first[count], end[count];
+  Row of[with_copies];
+  std::size_t first[with_copies], end[with_copies];
   VectorRange of_vector[count / S::width];
-  alignas(64) A to_log2[count];
-  alignas(64) A cutoff[count];
-  alignas(64) A sign[count];
-  alignas(64) A factor[count];
-  alignas(64) A slope[count];
-  double to_natural[count];
+  alignas(64) A to_log2[with_copies];
+  alignas(64) A cutoff[with_copies];
+  alignas(64) A sign[with_copies];
+  alignas(64) A factor[with_copies];
+  alignas(64) A slope[with_copies];
+  double to_natural[with_copies];
+
+ private:
+  template <class... T>
+  [[gnu::always_inline]] void repeat_last(T (&...all)[with_copies]) const {
+    const auto repeat = [&](auto &one) __attribute__((always_inline)) {
+      const auto last = one[rows - 1];
+      for (std::size_t i = 0; i < S::width - 1; ++i) one[rows + i] = last;
+    };
+    (repeat(all), ...);
+  }
 };
 
 }  // namespace
