@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import statistics
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import Callable
 
@@ -16,7 +15,7 @@ from data import Measurement, Results
 from markup import number, percent, ratio, table, time
 
 # The build type is that of the Google Benchmark library, and Debian's release build says "debug".
-_NOT_SHOWN = ("caches", "executable", "f32_lanes_", "host_name", "json_schema_version", "library_build_type")
+_NOT_SHOWN = ("executable", "f32_lanes_", "host_name", "json_schema_version", "library_build_type")
 
 
 def render(results: Results) -> str:
@@ -58,9 +57,12 @@ def _machine(results: Results) -> str:
     context = results.context
     facts = []
     for key, value in context.items():
+        if key == "caches":
+            value = ", ".join(f"L{one['level']} {one['type']} {one['size'] // 1024} KiB" for one in value)
+        elif key.startswith("working_set_"):
+            value = f"{int(value) // 1024} KiB"
         if not key.startswith(_NOT_SHOWN):
-            is_size = key.endswith("_bytes") or key.startswith("working_set_")
-            facts.append([key.replace("_", " "), f"{int(value) / 1024:.0f} KiB" if is_size else str(value)])
+            facts.append([key.replace("_", " "), str(value)])
     names = list(dict.fromkeys(what for rates in results.limits.values() for what in rates))
     limits = [
         [name, *(number(rates[name] * 1e-9) if rates.get(name) else "" for rates in results.limits.values())]
@@ -146,6 +148,8 @@ def _peers(results: Results) -> str:
 
 
 def _threads(results: Results) -> str:
+    if not results.scaling:
+        return "<p>This run did not measure attention on threads.</p>"
     rows = [
         [one["size"], one["adapter"], str(one["threads"]), time(one["seconds"]), ratio(one["speed_up"])]
         for one in results.scaling
