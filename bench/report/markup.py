@@ -8,8 +8,8 @@ from typing import Collection
 
 
 def table(headings: list[str], rows: list[list[str]], shaded: Collection[str] = ()) -> str:
-    """A first cell that repeats the one above stays empty. Columns of numbers are aligned right, others left. Rows with a
-    second cell in `shaded` are shaded."""
+    """A first cell that repeats the one above stays empty. Columns of numbers are aligned right, others left. A row is
+    shaded if its second cell is in `shaded`."""
     is_text = [any(cell and not cell[0].isdigit() for cell in column) for column in zip(*rows)]
 
     def line(tag: str, cells: list[str]) -> str:

@@ -155,8 +155,8 @@ def _threads(results: Results) -> str:
         for one in results.scaling
     ]
     return (
-        "<p>Attention in f32 on the strongest instruction set, by the adapters of rapt/parallel.hpp. Wall time, the best "
-        "of many calls, and the speed-up over the plain call. A decode is split into chunks of keys.</p>\n"
+        "<p>Attention in f32 on the strongest instruction set, by the adapters of rapt/parallel.hpp. Wall time, the "
+        "best of many calls, and the speed-up over the plain call. A decode is split into chunks of keys.</p>\n"
         + table(["size", "threads by", "threads", "time", "speed-up"], rows)
     )
 
@@ -187,9 +187,9 @@ def _numbers(results: Results) -> str:
         parts.append(f"<details><summary>{kernel}</summary>\n{table(headings, rows, results.isas)}</details>\n")
     return (
         "<p>Rows of rapt are shaded. Fastest is the best repetition, in ns per element; spread is (third quartile − "
-        "first) ÷ median. A share counts the instructions of rapt's own code. Errors of exp and scale are in ULP, others "
-        "in 2⁻²⁴ (f64: 2⁻⁵³) of what rapt.h relates them to. ÷ plain is what an option costs: the time over that of "
-        f"the size without its last word.</p>\n{''.join(parts)}"
+        "first) ÷ median. A share counts the instructions of rapt's own code. Errors of exp and scale are in ULP, "
+        "others in 2⁻²⁴ (f64: 2⁻⁵³) of what rapt.h relates them to. ÷ plain is what an option costs: the time over "
+        f"that of the size without its last word.</p>\n{''.join(parts)}"
     )
 
 

@@ -162,8 +162,8 @@ def share_style(one: Measurement | None) -> tuple[Any, str | None]:
 
 
 def peer_ratios(results: Results, kernel: str, isa: str) -> str:
-    """The time of each peer over the time of rapt, by size. A library built for several instruction sets appears with the
-    set of rapt if it has that one, and otherwise with those that it has."""
+    """The time of each peer over the time of rapt, by size. A library built for several instruction sets appears with
+    the set of rapt if it has that one, and otherwise with those that it has."""
     sizes = [size for size in results.kernels[kernel] if results.best_ratio(kernel, isa, size) is not None]
     if not sizes:
         return ""
@@ -204,7 +204,7 @@ def _svg(figure: Figure) -> str:
     out = io.StringIO()
     figure.savefig(out, format="svg", bbox_inches="tight", facecolor="none")
     pyplot.close(figure)
-    # Many pictures make a large page: drop comments and millionths of a point. The identifiers of equal parts are equal.
+    # Many pictures make a large page: drop comments and millionths of a point. Equal parts have equal identifiers.
     text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->|\n *", " ", out.getvalue(), flags=re.DOTALL)
     text = re.sub(r"(\d\.\d{3})\d+", r"\1", text[text.index("<svg") :])
     return f"<figure>{text}</figure>\n"
