@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <fstream>
@@ -18,7 +19,6 @@
 #include "rapt/rapt.h"
 #include "support/brief.hpp"
 #include "support/conditions.hpp"
-#include "support/machine_state.hpp"
 #include "support/reporter.hpp"
 #include "support/results_file.hpp"
 #include "support/scaling.hpp"
@@ -26,7 +26,6 @@
 #include "support/summary.hpp"
 #include "support/text.hpp"
 #include "support/topology.hpp"
-#include "support/verdict.hpp"
 #include "support/working_sets.hpp"
 
 namespace rapt::bench {
@@ -131,16 +130,16 @@ std::string written_meanwhile(const std::string &json) {
 
 void run(const Options &options) {
   Conditions conditions;
-  conditions.environment = environment_isa();
-  if (!conditions.environment.empty()) fmt::print(stderr, "rapt_bench: {}\n", conditions.environment);
+  if (std::getenv("RAPT_ISA")) {
+    fmt::print(stderr, "rapt_bench: RAPT_ISA is set, but here --isa chooses the instruction sets\n");
+  }
   Plan plan;
   plan.isas = choose_isas(options.isas);
   plan.quick = options.quick;
   plan.peers = options.peers;
   conditions.skipped = skipped_isas(plan.isas);
-  conditions.load = load_average();
+  getloadavg(&conditions.load, 1);
   conditions.topology = pin_to_one_cpu();
-  conditions.clock = measured_clock(plan.isas.back());
   // With fewer than four the Mann-Whitney test of bench/compare finds no difference significant.
   conditions.repetitions = options.quick ? 4 : 5;
   conditions.min_time = options.quick ? 0.015 : 0.05;

@@ -4,156 +4,108 @@ Benchmark's own compare.py does."""
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import os
 import statistics
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-sys.path.append(os.environ.get("RAPT_GBENCH_TOOLS", "/usr/share/benchmark"))  # as in Debian
+
+from data import Results
+from markup import time
+from scipy.stats import mannwhitneyu
 
 ALPHA = 0.05
 EXIT_SLOWER, EXIT_ERROR = 1, 2
-LIMIT = "limit/"  # rows that measure the machine
 NOTABLE_LIMIT = 1.1
-BUILD_AND_MACHINE = ("rapt_version", "commit", "compiler", "compiler_flags", "cpu_name", "os", "kernel", "governor",
-                     "turbo_disabled", "transparent_huge_pages", "rapt_isa_environment")  # fmt: skip
-
-
-class Run:
-    """A results file: CPU and wall seconds of the repetitions of each row, the context and the verdict."""
-
-    def __init__(self, path: Path) -> None:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        self.path = path
-        self.context: dict[str, Any] = document["context"]
-        # Old results have no verdict.
-        after = document.get("after", {})
-        disturbed = after.get("disturbed", {})
-        self.limits = {
-            f"{isa} {what}": rate
-            for isa, of_isa in (after.get("limits") or {}).items()
-            for what, rate in of_isa.items()
-        }
-        self.verdict: str = disturbed.get("verdict", "not judged")
-        self.doubts: dict[str, list[str]] = disturbed.get("rows", {})
-        self.seconds: dict[str, tuple[list[float], list[float]]] = {}
-        self.work: dict[str, float] = {}  # per call, in elements or bytes
-        for one in document["benchmarks"]:
-            if one["run_type"] == "iteration" and not one["run_name"].startswith(LIMIT):
-                cpu, wall = self.seconds.setdefault(one["run_name"], ([], []))
-                scale = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}[one["time_unit"]]
-                cpu.append(one["cpu_time"] * scale)
-                wall.append(one["real_time"] * scale)
-                self.work[one["run_name"]] = one.get("elements") or one.get("bytes") or 1
-
-    def facts(self) -> dict[str, str]:
-        more = [key for key in self.context if key.startswith(("flags_", "working_set_"))]
-        return {key: str(self.context[key]) for key in (*BUILD_AND_MACHINE, *more) if key in self.context}
+BUILD_AND_MACHINE = ("rapt_version", "commit", "compiler", "cpu_name", "os", "kernel", "governor", "turbo_disabled",
+                     "transparent_huge_pages", "rapt_isa_environment", "flags_", "working_set_")  # fmt: skip
 
 
 @dataclass
 class Row:
     name: str
-    old: float
-    new: float
-    p: float | None  # None: too few repetitions
+    new: float  # seconds
+    ratio: float  # new over old
+    p: float
     doubts: str
-
-    @property
-    def ratio(self) -> float:
-        return self.new / self.old
-
-    def verdict(self, threshold: float) -> str:
-        """ "slower" and "faster" only where the difference is significant and neither file marks the row."""
-        if self.p is None or self.p >= ALPHA or max(self.ratio, 1 / self.ratio) <= 1 + threshold:
-            return ""
-        if self.doubts:
-            return "?"
-        return "slower" if self.ratio > 1 else "faster"
+    verdict: str  # empty where the difference is not significant, "?" where a file marks the row
 
 
-def compare(old: Run, new: Run) -> list[Row]:
-    from gbench.report import calc_utest
-
+def compare(old: Results, new: Results, threshold: float) -> list[Row]:
     rows = []
-    for name in old.seconds:
-        if name not in new.seconds:
+    for name, before in old.measurements.items():
+        after = new.measurements.get(name)
+        if not after:
             continue
-        old_cpu, old_wall = old.seconds[name]
         # Caches of other sizes change the working sets: scale the time to equal work.
-        same_work = old.work[name] / new.work[name]
-        new_cpu, new_wall = ([seconds * same_work for seconds in each] for each in new.seconds[name])
-        _, p, _ = calc_utest([old_cpu, new_cpu], [old_wall, new_wall])
+        same_work = before.facts["elements"] / after.facts["elements"]
+        seconds = [one * same_work for one in after.seconds_each]
+        ratio = after.seconds * same_work / before.seconds
+        p = mannwhitneyu(before.seconds_each, seconds, alternative="two-sided").pvalue
         doubts = " ".join(
-            f"{which}:{','.join(run.doubts[name])}" for which, run in (("old", old), ("new", new)) if name in run.doubts
+            f"{which}:{','.join(one.doubts)}" for which, one in (("old", before), ("new", after)) if one.doubts
         )
-        rows.append(Row(name, statistics.median(old_cpu), statistics.median(new_cpu), p, doubts))
+        verdict = ""
+        if p < ALPHA and max(ratio, 1 / ratio) > 1 + threshold:
+            verdict = "?" if doubts else "slower" if ratio > 1 else "faster"
+        rows.append(Row(name, after.seconds * same_work, ratio, p, doubts, verdict))
     return sorted(rows, key=lambda row: -row.ratio)
 
 
-def print_head(old: Run, new: Run) -> None:
-    for which, run in (("old", old), ("new", new)):
-        print(f"{which}  {run.path}")
+def print_head(paths: list[Path], runs: list[Results]) -> None:
+    for which, path, run in zip(("old", "new"), paths, runs):
+        print(f"{which}  {path}")
         facts = [run.context.get(key) for key in ("commit", "date", "cpu_name")]
-        print(f"     {', '.join(str(fact) for fact in facts if fact)}: {run.verdict}")
-    old_facts, new_facts = old.facts(), new.facts()
-    differing = [key for key in {**old_facts, **new_facts} if old_facts.get(key) != new_facts.get(key)]
-    for key in differing:
-        values = [facts.get(key, "not recorded") for facts in (old_facts, new_facts)]
+        print(f"     {', '.join(str(fact) for fact in facts if fact)}: {run.disturbed['verdict']}")
+    old, new = (run.context for run in runs)
+    for key in {**old, **new}:
+        if not key.startswith(BUILD_AND_MACHINE) or old.get(key) == new.get(key):
+            continue
+        values = [str(context.get(key, "not recorded")) for context in (old, new)]
         if "flags" in key:  # only the words that differ
             words = [value.split() for value in values]
             values = [" ".join(word for word in words[i] if word not in words[1 - i]) for i in (0, 1)]
         print(f"differs: {key.replace('_', ' ')}\n     old  {values[0]}\n     new  {values[1]}")
-    limits = {name: new.limits[name] / rate for name, rate in old.limits.items() if rate and new.limits.get(name)}
+    old_limits, new_limits = (
+        {f"{isa} {what}": rate for isa, rates in run.limits.items() for what, rate in rates.items() if rate}
+        for run in runs
+    )
+    limits = {name: new_limits[name] / rate for name, rate in old_limits.items() if name in new_limits}
     far = [name for name, ratio in limits.items() if max(ratio, 1 / ratio) > NOTABLE_LIMIT]
     if far:
         worst = max(far, key=lambda name: abs(math.log(limits[name])))
         print(f"differs: {len(far)} of {len(limits)} limits of the machine by more than 10 %")
         print(f"     the most  {worst}, new over old {limits[worst]:.2f}")
-    fewest = min(len(cpu) for run in (old, new) for cpu, _ in run.seconds.values())
+    fewest = min(len(one.seconds_each) for run in runs for one in run.measurements.values())
     if fewest < 4:
         print(f"With {fewest} repetitions no difference can be significant; at least 4 are needed.")
 
 
-def print_kernels(rows: list[Row], threshold: float) -> None:
+def print_kernels(rows: list[Row]) -> None:
     by_kernel: dict[str, list[Row]] = {}
     for row in rows:
-        by_kernel.setdefault("/".join(row.name.split("/")[:2]), []).append(row)
-    means = {
-        kernel: math.exp(statistics.fmean(math.log(row.ratio) for row in of_kernel))
-        for kernel, of_kernel in by_kernel.items()
-    }
+        by_kernel.setdefault(row.name.rpartition("/")[0], []).append(row)
+    means = {kernel: statistics.geometric_mean(row.ratio for row in found) for kernel, found in by_kernel.items()}
     print(f"\n{'mean':>6}{'rows':>6}{'slower':>8}{'faster':>8}{'doubted':>9}  kernel/isa\n{'-' * 72}")
     for kernel in sorted(means, key=lambda one: -means[one]):
-        of_kernel = by_kernel[kernel]
-        verdicts = [row.verdict(threshold) for row in of_kernel]
-        doubted = sum(bool(row.doubts) for row in of_kernel)
+        verdicts = Counter(row.verdict for row in by_kernel[kernel])
+        doubted = sum(bool(row.doubts) for row in by_kernel[kernel])
         print(
-            f"{means[kernel]:6.2f}{len(of_kernel):6}{verdicts.count('slower'):8}{verdicts.count('faster'):8}"
-            f"{doubted:9}  {kernel}"
+            f"{means[kernel]:6.2f}{len(by_kernel[kernel]):6}{verdicts['slower']:8}{verdicts['faster']:8}{doubted:9}"
+            f"  {kernel}"
         )
 
 
-def print_rows(rows: list[Row], threshold: float) -> None:
+def print_rows(rows: list[Row]) -> None:
     print(f"\n{'ratio':>5} {'p':>5} {'new':>7}          kernel/isa/size\n{'-' * 72}")
     for row in rows:
-        p = "-" if row.p is None else f"{row.p:.3f}"
         mark = "!" if row.doubts else " "
-        print(f"{row.ratio:5.2f} {p:>5} {time(row.new):>7} {row.verdict(threshold):>6}{mark} {row.name}")
+        print(f"{row.ratio:5.2f} {row.p:5.3f} {time(row.new):>7} {row.verdict:>6}{mark} {row.name}")
         if row.doubts:
             print(f"{'':28}{row.doubts}")
-
-
-def time(seconds: float) -> str:
-    for scale, unit in ((1e-6, "ns"), (1e-3, "us"), (1.0, "ms")):
-        if seconds < scale:
-            return f"{seconds / scale * 1e3:.3g} {unit}"
-    return f"{seconds:.3g} s"
 
 
 def main(arguments: list[str]) -> int:
@@ -174,35 +126,29 @@ def main(arguments: list[str]) -> int:
         "--threshold", type=float, default=0.05, help="the largest difference that does not count (default: 0.05)"
     )
     options = parser.parse_args(arguments)
+    paths = [options.old, options.new]
     try:
-        old, new = Run(options.old), Run(options.new)
-    except OSError as error:
-        print(f"bench/compare: {error}", file=sys.stderr)
-        return EXIT_ERROR
-    except (ValueError, KeyError, TypeError) as error:
+        runs = [Results.read(path) for path in paths]
+    except (OSError, ValueError, KeyError, TypeError) as error:
         print(f"bench/compare: a file is not one of results: {error!r}", file=sys.stderr)
         return EXIT_ERROR
-    try:
-        rows = compare(old, new)
-    except ModuleNotFoundError as error:
-        print(f"bench/compare: {error} (Debian: libbenchmark-tools, python3-scipy)", file=sys.stderr)
-        return EXIT_ERROR
+    rows = compare(*runs, options.threshold)
     if not rows:
         print("bench/compare: the files have no row in common", file=sys.stderr)
         return EXIT_ERROR
 
-    print_head(old, new)
-    print_kernels(rows, options.threshold)
-    shown = rows if options.all else [row for row in rows if row.verdict(options.threshold)]
+    print_head(paths, runs)
+    print_kernels(rows)
+    shown = [row for row in rows if options.all or row.verdict]
     if shown:
-        print_rows(shown, options.threshold)
-    verdicts = [row.verdict(options.threshold) for row in rows]
-    missing = len(old.seconds) + len(new.seconds) - 2 * len(rows)
+        print_rows(shown)
+    verdicts = Counter(row.verdict for row in rows)
+    alone = sum(len(run.measurements) for run in runs) - 2 * len(rows)
     print(
-        f"\n{len(rows)} rows: {verdicts.count('slower')} slower, {verdicts.count('faster')} faster, "
-        f"{verdicts.count('?')} differ but are marked; {missing} in one file alone."
+        f"\n{len(rows)} rows: {verdicts['slower']} slower, {verdicts['faster']} faster, "
+        f"{verdicts['?']} differ but are marked; {alone} in one file alone."
     )
-    return EXIT_SLOWER if "slower" in verdicts else 0
+    return EXIT_SLOWER if verdicts["slower"] else 0
 
 
 if __name__ == "__main__":

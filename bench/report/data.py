@@ -1,46 +1,36 @@
-"""The benchmark's JSON as medians by kernel, implementation and size."""
+"""The benchmark's JSON as medians by kernel, size and implementation."""
 
 from __future__ import annotations
 
 import json
-import math
-import re
 import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Iterable
+from typing import Any
 
-LIMIT = "limit"  # the kernel in the names of limits
 LEVELS = ("L1", "L2", "L3", "mem")
-
-# The limits of the machine, as the benchmark names them.
-RESOURCES = (
-    "fma_f32", "fma_f64", "products_i8", "products_bf16", "clock",
-    *(f"{access}:{level}" for access in ("load", "store", "copy", "copy_nt", "update") for level in LEVELS),
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Peer:
-    impl: str  # as in the names of benchmarks: "openblas-avx512"
-    library: str
-    isa: str
 
 
 @dataclass
 class Measurement:
-    kernel: str
-    impl: str
-    size: str
+    name: str  # kernel/implementation/size
+    facts: dict[str, Any]  # a repetition in the JSON: what a call has to do, and its limit
+    doubts: list[str]  # the rules of the benchmark that it breaks
     seconds_each: list[float] = field(default_factory=list)  # per call, by repetition
-    elements: float = 0
-    bytes: float = 0
-    uops: float = 0
-    flop: float = 0  # of matrix products, whose elements are multiply-adds
-    limit: float = 0  # seconds; 0 if unknown
-    binding: str = ""  # the resource that limits the call
-    error: float | None = None
-    doubts: list[str] = field(default_factory=list)  # the rules of the benchmark that it breaks
+
+    @property
+    def impl(self) -> str:
+        """A level of rapt, "avx2", or a peer, "openblas-avx512"."""
+        return self.name.split("/")[1]
+
+    @property
+    def library(self) -> str:
+        """Of a peer; empty for rapt."""
+        return self.impl.rpartition("-")[0]
+
+    @property
+    def isa(self) -> str:
+        return self.impl.rpartition("-")[2]
 
     @property
     def seconds(self) -> float:
@@ -57,7 +47,7 @@ class Measurement:
     @property
     def share(self) -> float | None:
         """The limit over the time: 1 is as fast as the machine can be."""
-        return self.limit / self.seconds if self.limit else None
+        return self.facts["limit_s"] / self.seconds if self.facts.get("limit_s") else None
 
     @property
     def is_impossible(self) -> bool:
@@ -66,102 +56,54 @@ class Measurement:
 
     @property
     def ns_per_element(self) -> float:
-        return self.seconds / self.elements * 1e9
-
-    @property
-    def fastest_ns_per_element(self) -> float:
-        return min(self.seconds_each) / self.elements * 1e9
+        return self.seconds / self.facts["elements"] * 1e9
 
     @property
     def gigabytes_per_second(self) -> float:
-        return self.bytes / self.seconds * 1e-9
-
-    @property
-    def gigaflops(self) -> float | None:
-        return self.flop / self.seconds * 1e-9 if self.flop else None
-
-    @property
-    def intensity(self) -> float:
-        """Vector operations per byte."""
-        return self.uops / self.bytes
-
-    @property
-    def operation_rate(self) -> float:
-        """Vector operations per second."""
-        return self.uops / self.seconds
+        return self.facts["bytes"] / self.seconds * 1e-9
 
 
 class Results:
-    """All measurements of a run. Kernels, implementations and sizes keep the order of the file."""
+    """All measurements of a run. Kernels, sizes and implementations keep the order of the file."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self.context: dict[str, Any] = document["context"]
-        self._by_key: dict[tuple[str, str, str], Measurement] = {}
-        for run in document["benchmarks"]:
-            self._add(run)
-
         after = document["after"]
-        self.scaling: list[dict[str, Any]] = after["scaling"]
         self.disturbed: dict[str, Any] = after["disturbed"]
-        for key, one in self._by_key.items():
-            one.doubts = self.disturbed["rows"].get("/".join(key), [])
-        self.measurements = [m for m in self._by_key.values() if m.kernel != LIMIT]
-        self._at: dict[tuple[str, str], list[Measurement]] = {}
-        for one in self.measurements:
-            self._at.setdefault((one.kernel, one.size), []).append(one)
-        self.kernels = _unique(m.kernel for m in self.measurements)
+        self.scaling: list[dict[str, Any]] = after["scaling"]
         self.isas: list[str] = self.context["isas"].split(", ")  # weakest first
-        # f32 lanes of a register, which turn the measured rate of multiply-adds into instructions per second.
-        self.f32_lanes = {isa: int(self.context[f"f32_lanes_{isa}"]) for isa in self.isas}
         # By instruction set and resource: bytes per second of "load:L1", operations per second of "fma_f32".
-        limits = after["limits"] or {}
-        self.limits: dict[str, dict[str, float]] = {
-            isa: {what: limits[isa][what] for what in RESOURCES if limits[isa].get(what)}
-            for isa in self.isas
-            if isa in limits
-        }
-        impls = _unique(m.impl for m in self.measurements)
-        self.peers = [_peer(impl) for impl in impls if impl not in self.isas]
-        self.libraries = _unique(peer.library for peer in self.peers)
-        self._sizes = {
-            kernel: _unique(m.size for m in self.measurements if m.kernel == kernel) for kernel in self.kernels
-        }
-        self._impls = {kernel: {m.impl for m in self.measurements if m.kernel == kernel} for kernel in self.kernels}
+        limits: dict[str, dict[str, float]] = after["limits"] or {}
+        self.limits = {isa: limits[isa] for isa in self.isas if isa in limits}
+        self.measurements: dict[str, Measurement] = {}
+        self.kernels: dict[str, dict[str, dict[str, Measurement]]] = {}  # by kernel, size and implementation
+        for run in document["benchmarks"]:
+            name = run["run_name"]
+            kernel, impl, size = name.split("/", 2)
+            if run["run_type"] != "iteration" or kernel == "limit":  # not a mean of repetitions
+                continue
+            one = self.measurements.setdefault(name, Measurement(name, run, self.disturbed["rows"].get(name, [])))
+            one.seconds_each.append(run["cpu_time"] * 1e-9)
+            self.kernels.setdefault(kernel, {}).setdefault(size, {})[impl] = one
+        peers = (one for one in self.measurements.values() if one.impl not in self.isas)
+        self.libraries = list(dict.fromkeys(one.library for one in peers))
 
     @classmethod
     def read(cls, path: Path) -> Results:
         return cls(json.loads(path.read_text(encoding="utf-8")))
 
-    def sizes(self, kernel: str) -> list[str]:
-        return self._sizes[kernel]
-
-    def size_at(self, kernel: str, level: str) -> str | None:
-        """The size at which the benchmark's own table shows the memory level."""
-        return next((s for s in (level, f"cols:1024:{level}", f"dim:128:{level}") if s in self._sizes[kernel]), None)
-
-    def level_of(self, size: float) -> str:
-        """The memory level that holds so many bytes, as the benchmark decides it."""
-        sets = {level: self.context.get(f"working_set_{level}") for level in LEVELS}
-        return next((level for level, one in sets.items() if one and size < 4 * float(one)), LEVELS[-1])
-
     def find(self, kernel: str, impl: str, size: str) -> Measurement | None:
-        return self._by_key.get((kernel, impl, size))
+        return self.measurements.get(f"{kernel}/{impl}/{size}")
 
-    def at(self, kernel: str, size: str) -> list[Measurement]:
-        return self._at.get((kernel, size), [])
-
-    def strongest_isa(self, kernel: str) -> str | None:
-        """The strongest set that was measured: those above it inherit the kernel."""
-        return next((isa for isa in reversed(self.isas) if isa in self._impls[kernel]), None)
-
-    def rivals(self, kernel: str, isa: str) -> list[Peer]:
+    def rivals(self, kernel: str, isa: str, size: str) -> list[Measurement]:
         """The peers that rapt on `isa` is compared with: peers of the same set, and on the strongest set all."""
-        here = [peer for peer in self.peers if peer.impl in self._impls[kernel]]
-        return here if isa == self.strongest_isa(kernel) else [peer for peer in here if peer.isa == isa]
+        sizes = self.kernels[kernel].values()
+        strongest = next((one for one in reversed(self.isas) if any(one in impls for impls in sizes)), None)
+        peers = [one for one in self.kernels[kernel][size].values() if one.impl not in self.isas]
+        return [one for one in peers if isa in (one.isa, strongest)]
 
     def best_rival(self, kernel: str, isa: str, size: str) -> Measurement | None:
-        found = [self.find(kernel, peer.impl, size) for peer in self.rivals(kernel, isa)]
-        return min((m for m in found if m), key=lambda m: m.seconds, default=None)
+        return min(self.rivals(kernel, isa, size), key=lambda one: one.seconds, default=None)
 
     def best_ratio(self, kernel: str, isa: str, size: str) -> float | None:
         """The time of the best peer over that of rapt: above 1 rapt is faster."""
@@ -169,66 +111,7 @@ class Results:
         rival = self.best_rival(kernel, isa, size)
         return rival.seconds / own.seconds if own and rival else None
 
-    def _add(self, run: dict[str, Any]) -> None:
-        if run["run_type"] != "iteration":  # a mean or median of repetitions
-            return
-        key = tuple(run["run_name"].split("/", 2))
-        one = self._by_key.setdefault(key, Measurement(*key))
-        one.seconds_each.append(run["cpu_time"] * 1e-9)
-        one.elements = run.get("elements", 0)
-        one.bytes = run.get("bytes", 0)
-        one.uops = run.get("uops", 0)
-        one.flop = run.get("flop", 0)
-        one.limit = run.get("limit_s", 0)
-        one.binding = run.get("label", "")
-        one.error = run.get("error")
-
-
-def family(kernel: str) -> tuple[str, str]:
-    """("softmax", "f32") of softmax_f32."""
-    name, _, scalar_type = kernel.rpartition("_")
-    return name, scalar_type
-
-
-@dataclass(frozen=True)
-class AttentionSize:
-    """The parts of the name of a size of attention."""
-
-    phase: str  # "prefill", "decode"
-    shape: str  # "d64", "d64 causal", "8x8 d128"
-    length: int  # tokens of a prefill, keys of a decode
-    option: str  # "softcap", "packed", or empty
-
-
-_ATTENTION_SIZE = re.compile(r"(?:(prefill):(d[\dv]+):t(\d+)|(decode):(\d+x\d+:d\d+):k(\d+))(:causal)?(?::(\w+))?")
-
-
-def attention_size(size: str) -> AttentionSize | None:
-    """None for sizes with names of their own, such as models."""
-    found = _ATTENTION_SIZE.fullmatch(size)
-    if not found:
-        return None
-    shape = (found[2] or found[5]).replace(":", " ") + (" causal" if found[7] else "")
-    return AttentionSize(found[1] or found[4], shape, int(found[3] or found[6]), found[8] or "")
-
-
-def neighbours(size: str, other: str) -> bool:
-    """Whether the sizes differ only in a single number or in the memory level."""
-    different = [(a, b) for a, b in zip(size.split(":"), other.split(":")) if a != b]
-    if size.count(":") != other.count(":") or len(different) != 1:
-        return False
-    a, b = different[0]
-    return (a in LEVELS and b in LEVELS) or (a not in LEVELS and re.sub(r"\d+", "#", a) == re.sub(r"\d+", "#", b))
-
-
-def geometric_mean(values: list[float]) -> float:
-    return math.exp(statistics.fmean(math.log(value) for value in values))
-
-
-def _unique(items: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(items))
-
-
-def _peer(impl: str) -> Peer:
-    library, _, isa = impl.rpartition("-")
-    return Peer(impl, library, isa)
+    def over_plain(self, one: Measurement) -> float | None:
+        """The time over that of the size without its last word, which names an option."""
+        plain = self.measurements.get(one.name.rpartition(":")[0])
+        return one.seconds / plain.seconds if plain else None

@@ -1,49 +1,28 @@
-"""HTML and numbers as the sections of the page write them."""
+"""Tables in HTML, and numbers as text."""
 
 from __future__ import annotations
 
 import html
 import math
-
-from data import family
-
-NO_PEERS = "This run measured only rapt. After <code>bench/run --peers</code> other libraries stand here next to it."
+from typing import Collection
 
 
-def escape(text: str) -> str:
-    return html.escape(text, quote=False)
+def table(headings: list[str], rows: list[list[str]], shaded: Collection[str] = ()) -> str:
+    """A first cell that repeats the one above stays empty. Columns of numbers are aligned right, others left. A row is
+    shaded if its second cell is in `shaded`."""
+    is_text = [any(cell and not cell[0].isdigit() for cell in column) for column in zip(*rows)]
 
+    def line(tag: str, cells: list[str]) -> str:
+        # In HTML a row or cell ends where the next one begins.
+        return "".join(f"<{tag}{' class=t' if text else ''}>{html.escape(cell)}" for cell, text in zip(cells, is_text))
 
-def figure(svg: str) -> str:
-    return f"<figure>{svg}</figure>\n"
-
-
-def none(text: str) -> str:
-    return f'<p class="none">{text}</p>'
-
-
-def details(summary: str, content: str) -> str:
-    return f"<details><summary>{escape(summary)}</summary>\n{content}</details>\n"
-
-
-def table(headings: list[str], align: str, rows: list[str], groups: str = "") -> str:
-    """`align` has a letter per column: t aligns text left; anything else aligns numbers right."""
-    head = "".join(f"<th{class_of(align, i)}>{escape(heading)}" for i, heading in enumerate(headings))
-    body = "\n".join(rows)
-    return f"<table class=numbers><thead>{groups}<tr>{head}</thead><tbody>\n{body}\n</tbody></table>\n"
-
-
-def row(cells: list[str], align: str, group_begins: bool = False, own: bool = False) -> str:
-    # In HTML a row or cell ends where the next one begins.
-    classes = " ".join(name for name, wanted in (("first", group_begins), ("own", own)) if wanted)
-    row = f'<tr class="{classes}">' if classes else "<tr>"
-    for i, cell in enumerate(cells):
-        row += f"<th>{escape(cell)}" if i == 0 else f"<td{class_of(align, i)}>{escape(cell)}"
-    return row
-
-
-def class_of(align: str, column: int) -> str:
-    return " class=t" if align[column : column + 1] == "t" else ""
+    body = ""
+    last = ""
+    for row in rows:
+        body += f"<tr{' class=own' if row[1] in shaded else ''}>"
+        body += line("td", ["" if row[0] == last else row[0], *row[1:]]) + "\n"
+        last = row[0]
+    return f"<table><thead><tr>{line('th', headings)}</thead><tbody>\n{body}</tbody></table>\n"
 
 
 def number(value: float | None) -> str:
@@ -58,7 +37,7 @@ def percent(share: float | None) -> str:
 
 
 def ratio(ratio: float | None) -> str:
-    return "" if ratio is None else f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}"
+    return "" if ratio is None else f"{ratio:.2f}"
 
 
 def time(seconds: float) -> str:
@@ -66,14 +45,3 @@ def time(seconds: float) -> str:
         if seconds < scale:
             return f"{number(seconds / scale * 1e3)} {unit}"
     return f"{number(seconds * 1e3)} ms"
-
-
-def binary_size(size: int) -> str:
-    return f"{size / 1024:.0f} KiB" if size < 1 << 20 else f"{size / (1 << 20):.4g} MiB"
-
-
-def error_unit(kernel: str) -> str:
-    name, scalar_type = family(kernel)
-    if name in ("exp", "scale"):
-        return "ULP"
-    return "units of 2⁻²⁴" if scalar_type == "f32" else "units of 2⁻⁵³"

@@ -37,41 +37,24 @@ ROWS = [
 def main(source: Path, picture: Path) -> None:
     results = Results.read(source)
     isa = next(isa for isa in ("avx512", "avx2", "neon") if isa in results.isas)
-    libraries = {peer.impl: peer.library for peer in results.peers}
-    found = []
-    for kernel, size, text in ROWS:
-        own = results.find(kernel, isa, size)
-        others = [one for one in results.at(kernel, size) if one.impl in libraries]
-        if own and others:
-            best = min(others, key=lambda one: one.seconds)
-            found.append((text, best.seconds / own.seconds, libraries[best.impl], own.share))
     print(f"| {isa}, one core | rapt's speed over the fastest peer's | the peer | share of the machine's limit |")
     print("| --- | --- | --- | --- |")
-    for text, ratio, library, share in found:
-        print(f"| {text} | {ratio:.2f} | {library} | {f'{share:.0%}' if share else ''} |")
+    found = {}
+    for kernel, size, text in ROWS:
+        own, ratio = results.find(kernel, isa, size), results.best_ratio(kernel, isa, size)
+        if own and ratio:
+            library = results.best_rival(kernel, isa, size).library
+            found[text] = ratio, f"{ratio:.2f}  {library}"
+            print(f"| {text} | {ratio:.2f} | {library} | {f'{own.share:.0%}' if own.share else ''} |")
 
     plt.rcParams.update({"font.size": 8, "axes.spines.top": False, "axes.spines.right": False})
     figure, axis = plt.subplots(figsize=(8, 0.26 * len(found) + 0.5), layout="constrained")
-    places = range(len(found))[::-1]
-    axis.barh(
-        places,
-        [ratio for _, ratio, *_ in found],
-        color=["#1b6ca8" if ratio >= 1 else "#d68910" for _, ratio, *_ in found],
-    )
-    for place, (_, ratio, library, _) in zip(places, found):
-        axis.annotate(
-            f"{ratio:.2f}  {library}",
-            (ratio, place),
-            xytext=(3, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=7,
-        )
-    axis.set_yticks(places, [text for text, *_ in found])
+    ratios = [ratio for ratio, _ in found.values()]
+    bars = axis.barh(list(found), ratios, color=["#1b6ca8" if ratio >= 1 else "#d68910" for ratio in ratios])
+    axis.bar_label(bars, [label for _, label in found.values()], padding=3, fontsize=7)
+    axis.invert_yaxis()
     axis.axvline(1, color="#444444", linewidth=0.8)
-    axis.set(
-        xlim=(0, max(ratio for _, ratio, *_ in found) * 1.18), title=f"speed over the fastest peer's, {isa}, one core"
-    )
+    axis.set(xlim=(0, max(ratios) * 1.18), title=f"speed over the fastest peer's, {isa}, one core")
     image = io.BytesIO()
     figure.savefig(image, dpi=110)
     Image.open(image).convert("RGB").quantize(32).save(picture, optimize=True)

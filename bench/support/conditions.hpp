@@ -1,7 +1,9 @@
-// The conditions of the run, and their record in the JSON.
+// The conditions of a run and the verdict on it, for the terminal and for the JSON.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/scaling.hpp"
@@ -14,20 +16,25 @@ struct Conditions {
   Topology topology;
   std::vector<std::string> skipped;  // each with its reason
   int repetitions = 0;
-  double min_time = 0;      // seconds per repetition
-  double load = -1;         // load average before the run; below 0 where unknown
-  double clock = 0;         // GHz under the strongest instruction set, before the run
-  std::string environment;  // the effect of RAPT_ISA; empty where it is not set
+  double min_time = 0;  // seconds per repetition
+  double load = -1;     // load average over the minute before the run; below 0 where unknown
 };
 
-// Describes the effect of RAPT_ISA. Call it before anything forces an instruction set.
-std::string environment_isa();
-
-// Adds them to the "context" of Google Benchmark's JSON.
+// Adds the conditions and the state of the machine to the "context" of Google Benchmark's JSON.
 void record_conditions(const Conditions &conditions, const Plan &plan);
 
-// A JSON object with the results of the whole run: the best limits, the doubts, the state of the machine, and
-// the times on several threads.
+struct Verdict {
+  std::size_t rows = 0;
+  std::size_t marked = 0;
+  // What disturbed the run, and how often; empty for a quiet one.
+  std::vector<std::pair<Rule, std::size_t>> reasons;
+};
+
+// Call it after the suite has concluded.
+Verdict verdict_of(const Suite &suite, const std::vector<Case *> &cases);
+void print_verdict(const Verdict &verdict, const std::vector<Inversion> &inverted_limits);
+
+// A JSON object with the results of the whole run: the best limits, the doubts, and the times on several threads.
 std::string state_afterwards(const Suite &suite, const std::vector<Case *> &cases, const Scaling &scaling);
 
 }  // namespace rapt::bench

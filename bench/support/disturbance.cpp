@@ -5,24 +5,6 @@
 #include <cstddef>
 
 namespace rapt::bench {
-namespace {
-
-// Interpolated between two values.
-double quantile(const std::vector<double> &sorted, double fraction) {
-  const double place = fraction * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<std::size_t>(place);
-  const std::size_t above = std::min(below + 1, sorted.size() - 1);
-  return std::lerp(sorted[below], sorted[above], place - std::floor(place));
-}
-
-double rate_of(const Rates &rates, const std::string &isa, const std::string &what) {
-  const auto of_isa = rates.find(isa);
-  if (of_isa == rates.end()) return 0;
-  const auto found = of_isa->second.find(what);
-  return found == of_isa->second.end() ? 0 : found->second;
-}
-
-}  // namespace
 
 std::vector<std::string> doubts(const Observation &seen) {
   std::vector<std::string> names;
@@ -35,7 +17,18 @@ std::vector<std::string> doubts(const Observation &seen) {
 double quartile_spread(const std::vector<double> &values) {
   std::vector<double> sorted = values;
   std::sort(sorted.begin(), sorted.end());
-  return (quantile(sorted, 0.75) - quantile(sorted, 0.25)) / quantile(sorted, 0.5);
+  const auto quantile = [&sorted](double fraction) {
+    const double place = fraction * static_cast<double>(sorted.size() - 1);
+    const auto below = static_cast<std::size_t>(place);
+    const std::size_t above = std::min(below + 1, sorted.size() - 1);
+    return std::lerp(sorted[below], sorted[above], place - std::floor(place));
+  };
+  return (quantile(0.75) - quantile(0.25)) / quantile(0.5);
+}
+
+double rate_of(const Rates &rates, const std::string &isa, const std::string &what) {
+  const bool is_measured = rates.contains(isa) && rates.at(isa).contains(what);
+  return is_measured ? rates.at(isa).at(what) : 0;
 }
 
 std::vector<Inversion> inversions(const Rates &rates, const std::vector<std::string> &isas,
@@ -52,15 +45,17 @@ std::vector<Inversion> inversions(const Rates &rates, const std::vector<std::str
       found.push_back({isa + " " + what, weaker_isa + " " + weaker_what});
   };
 
+  std::vector<std::vector<std::string>> chains = {{"fma_f32"}, {"fma_f64"}};  // fastest first
+  for (const std::string access : {"load:", "store:", "copy:", "update:"}) {
+    chains.emplace_back();
+    for (const std::string &level : memory_levels) chains.back().push_back(access + level);
+  }
   for (std::size_t isa = 0; isa < isas.size(); ++isa) {
-    for (std::size_t weaker = 0; weaker < isa; ++weaker) {
-      for (const char *fma : {"fma_f32", "fma_f64"}) compare(isas[isa], fma, isas[weaker], fma);
-    }
-    for (const std::string access : {"load:", "store:", "copy:", "update:"}) {
-      for (std::size_t i = 0; i < memory_levels.size(); ++i) {
-        const std::string what = access + memory_levels[i];
-        for (std::size_t weaker = 0; weaker < isa; ++weaker) compare(isas[isa], what, isas[weaker], what);
-        if (i + 1 < memory_levels.size()) compare(isas[isa], what, isas[isa], access + memory_levels[i + 1]);
+    for (const std::vector<std::string> &chain : chains) {
+      for (std::size_t i = 0; i < chain.size(); ++i) {
+        for (std::size_t weaker = 0; weaker < isa; ++weaker)
+          compare(isas[isa], chain[i], isas[weaker], chain[i]);
+        if (i + 1 < chain.size()) compare(isas[isa], chain[i], isas[isa], chain[i + 1]);
       }
     }
   }

@@ -41,6 +41,7 @@ double quartile_spread(const std::vector<double> &values);
 
 // By instruction set and by the name that limit_cases() gives.
 using Rates = std::map<std::string, std::map<std::string, double>>;
+double rate_of(const Rates &rates, const std::string &isa, const std::string &what);  // 0 if not measured
 
 // A limit below another one, which is impossible on a quiet machine.
 struct Inversion {

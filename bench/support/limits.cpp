@@ -38,10 +38,7 @@ void Limits::raise_to_weaker(const std::vector<std::string> &isas) {
 }
 
 double Limits::rate(const std::string &isa, const std::string &what) const {
-  const auto rates = rates_.find(isa);
-  if (rates == rates_.end()) return 0;
-  const auto found = rates->second.find(what);
-  return found == rates->second.end() ? 0 : found->second;
+  return rate_of(rates_, isa, what);
 }
 
 double Limits::overflow(std::size_t level, std::size_t footprint) const {

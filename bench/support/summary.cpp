@@ -28,7 +28,6 @@ void print_conditions(const Conditions &conditions, const Plan &plan) {
     print_fact("", "the L3 is large beside these: mem may partly run from it");
   }
   print_fact("ISAs", fmt::format("{}", fmt::join(plan.isas, ", ")));
-  if (!conditions.environment.empty()) print_fact("", conditions.environment);
   for (const std::string &skipped : conditions.skipped) print_fact("", "skipped: " + skipped);
   print_fact("scalar",
              "is the reference, built for any CPU of this architecture: it may lack fused multiply-add and "
@@ -39,9 +38,6 @@ void print_conditions(const Conditions &conditions, const Plan &plan) {
   if (conditions.load >= 0) {
     print_fact("", fmt::format("load average {:.1f} on {} CPUs when the run began", conditions.load,
                                topology.cpu_count));
-  }
-  if (conditions.clock > 0) {
-    print_fact("clock", fmt::format("{:.2f} GHz when the run began", conditions.clock));
   }
   print_fact("share",
              "of the limit: the larger of bytes / measured bandwidth of the memory level, and counted vector "

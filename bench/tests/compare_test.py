@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import made_up
-import compare
 
 try:
-    import gbench.report
+    import compare
 except ModuleNotFoundError as error:
-    print(f"skipped: bench/compare: {error} (Debian: libbenchmark-tools, python3-scipy)")
+    print(f"skipped: bench/compare: {error} (Debian: python3-scipy)")
     sys.exit(0)
 
 OLD = {"exp_f32/avx2/L1": [100, 101, 102, 103, 104], "dot_f32/avx2/L1": [50, 51, 52, 53, 54]}

@@ -1,11 +1,11 @@
-"""The numbers of the page: medians, shares, ratios over the fastest peer, and their mean."""
+"""The numbers of the page: medians, shares, and ratios over the fastest peer."""
 
 from __future__ import annotations
 
 import unittest
 
 import made_up
-from data import Results, geometric_mean
+from data import Results
 
 ROWS = {
     "exp_f32/scalar/L1": [800.0, 800, 800],
@@ -32,9 +32,6 @@ class Data(unittest.TestCase):
         self.assertEqual(self.results.best_rival("exp_f32", "avx2", "L1").impl, "fast")
         self.assertAlmostEqual(self.results.best_ratio("exp_f32", "avx2", "L1"), 2)
         self.assertIsNone(self.results.best_ratio("exp_f32", "scalar", "L1"))
-
-    def test_the_mean_of_ratios_is_geometric(self) -> None:
-        self.assertAlmostEqual(geometric_mean([0.5, 2, 8]), 2)
 
 
 if __name__ == "__main__":

@@ -38,8 +38,6 @@ def document(
             "scaling": [],
             "disturbed": {
                 "verdict": "disturbed" if doubts else "quiet",
-                "rows_measured": len(rows),
-                "rows_marked": len(doubts),
                 "reasons": {"share": {"count": len(doubts), "meaning": "made up"}} if doubts else {},
                 "rows": doubts,
                 "limits": [],

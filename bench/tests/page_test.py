@@ -9,8 +9,8 @@ import made_up
 
 try:
     import page
+    import plots
     from data import Results
-    from plots import shares
 except ModuleNotFoundError as error:
     print(f"skipped: the benchmark's page: {error} (Debian: python3-matplotlib)")
     sys.exit(0)
@@ -31,13 +31,13 @@ class Page(unittest.TestCase):
     def test_an_impossible_share_has_no_colour_of_the_scale(self) -> None:
         one = results(IMPOSSIBLE, {"exp_f32/avx2/L2": ["share"]}).find("exp_f32", "avx2", "L2")
         self.assertGreater(one.share, 3)
-        self.assertEqual(shares.share_style(one), (shares.IMPOSSIBLE_COLOUR, "////"))
+        self.assertEqual(plots.share_style(one), (plots.IMPOSSIBLE_COLOUR, "////"))
 
     def test_other_doubts_are_hatched_on_their_colour(self) -> None:
         quiet = results(ROWS).find("exp_f32", "avx2", "L1")
         doubted = results(ROWS, {"exp_f32/avx2/L1": ["load"]}).find("exp_f32", "avx2", "L1")
-        self.assertEqual(shares.share_style(quiet)[1], None)
-        self.assertEqual(shares.share_style(doubted), (shares.share_style(quiet)[0], "////"))
+        self.assertEqual(plots.share_style(quiet)[1], None)
+        self.assertEqual(plots.share_style(doubted), (plots.share_style(quiet)[0], "////"))
 
     def test_the_verdict_stands_on_the_page(self) -> None:
         self.assert_in("The machine was quiet: none of 4 rows", page.render(results(ROWS)))

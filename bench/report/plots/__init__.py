@@ -1,1 +1,0 @@
-"""The pictures of the page, each an SVG element to stand inside HTML."""
