@@ -92,6 +92,7 @@ TEST_CASE("a forced level serves every kernel") {
   for_each_usable_isa([](const std::string &isa) {
     CHECK(rapt_active_isa() == isa);
     std::set<std::string> may_serve = {isa};
+    if (isa.starts_with("avx512") || isa == "amx") may_serve.insert("avx2");  // by its tuning
     for (std::string level = isa; !complete_levels.contains(level);) may_serve.insert(level = base_of(level));
     for (const KernelCase &kernel : kernel_cases()) {
       CAPTURE(kernel.name);
@@ -102,6 +103,20 @@ TEST_CASE("a forced level serves every kernel") {
   });
   CHECK(rapt_kernel_isa("no_such_kernel") == nullptr);
   CHECK(rapt_kernel_isa("") == nullptr);
+}
+
+// dispatch/tuning.hpp: ctest repeats this under RAPT_TUNING.
+TEST_CASE("what a tuning changes of avx512") {
+  const char *const tuning = std::getenv("RAPT_TUNING");
+  if (!tuning || !rapt_isa_usable("avx512")) return;
+  const ForcedIsa avx512("avx512");
+  const bool zen4 = std::string(tuning) == "zen4";
+  for (const char *kernel : {"dot_f16", "dot_rows_f16", "scale_f16"}) {
+    CHECK(rapt_kernel_isa(kernel) == std::string(zen4 ? "avx2" : "avx512"));
+  }
+  for (const char *kernel : {"dot_f32", "dot_bf16", "softmax_f16", "attention_f16"}) {
+    CHECK(rapt_kernel_isa(kernel) == std::string("avx512"));
+  }
 }
 
 // A level that lost its kernels would pass all other tests.

@@ -137,6 +137,39 @@ void streamed_probabilities_have_the_same_bits(std::size_t cols, bool causal, st
   });
 }
 
+// dot_rows reads rows in another order from L1, L2 and memory, and on other CPUs (dispatch/tuning.hpp).
+template <class E>
+void rows_have_the_same_bits_in_every_order() {
+  using A = Number<E>;
+  constexpr std::size_t dim = 65, l1 = 32768 / sizeof(E) / dim, l2 = (2u << 20) / sizeof(E) / dim;
+  constexpr std::size_t gap = 3, most = 2 * l2;
+  Random random(6);
+  std::vector<E> query(dim), matrix(most * (dim + gap));
+  for (E &element : query) element = static_cast<E>(random.uniform());
+  for (E &element : matrix) element = static_cast<E>(random.uniform());
+  for (const std::size_t rows : {l1 - 1, l1 + 3, l2 - 2, l2 + 2, l2 + 5, most}) {
+    for (const std::size_t stride : {dim, dim + gap}) {
+      std::vector<A> expected(rows), got(rows);
+      const auto run = [&](std::vector<A> &out) {
+        Api<E>::dot_rows(query.data(), matrix.data(), static_cast<std::ptrdiff_t>(stride), rows, dim, A(0.5),
+                         out.data());
+      };
+      {
+        ForcedIsa scalar("scalar");
+        run(expected);
+      }
+      for_each_usable_isa([&](const std::string &isa) {
+        std::fill(got.begin(), got.end(), A(7));
+        run(got);
+        CAPTURE(isa);
+        CAPTURE(rows);
+        CAPTURE(stride);
+        CHECK(differences(expected, got) == 0);
+      });
+    }
+  }
+}
+
 // Products of 1, about the smallest normal number, -0 by underflow, and 0.
 template <class T>
 void dot_has_the_same_bits_at_every_alignment() {
@@ -196,6 +229,13 @@ TEST_CASE("rows of more than 131072 columns, f64") {
 
 TEST_CASE("dot at every alignment, f32") { dot_has_the_same_bits_at_every_alignment<float>(); }
 TEST_CASE("dot at every alignment, f64") { dot_has_the_same_bits_at_every_alignment<double>(); }
+
+TEST_CASE("dot_rows from L1, L2 and memory") {
+  rows_have_the_same_bits_in_every_order<float>();
+  rows_have_the_same_bits_in_every_order<double>();
+  rows_have_the_same_bits_in_every_order<F16>();
+  rows_have_the_same_bits_in_every_order<BF16>();
+}
 
 TEST_CASE("dot in memory") {
   if (emulated()) return;

@@ -262,6 +262,9 @@ constexpr DirectedCase ways[] = {
     {"long vectors, each operand unaligned in its own way", "dot_f32 dot_f64 dot_f16 dot_bf16",
      "n=1111 offset=56,16,0 input=wide_exponents"},
 
+    // ---- large matrices
+    {"rows past L2, of which four far apart are read at a time", "dot_rows_*", "rows=2055 n=513"},
+
     // ---- NaN
     {"NaN with any payload", "dot_* dot_rows_* scale_* exp exp_sum softmax_backward",
      "rows=5 n=70 input=nans scale=2"},
