@@ -16,37 +16,33 @@
 namespace {
 
 // Rows of bf16 as words of two.
-template <std::size_t count>
+template <class Rows>
 struct WordRows {
-  const KeyRows<rapt::BF16, count> &rows;
+  const Rows &rows;
   [[gnu::always_inline]] const float *operator[](std::size_t i) const {
     return reinterpret_cast<const float *>(rows[i]);
   }
 };
 
 // f(rows of the square, first dimension) for each square of S::width keys by as many words of the k32 at d.
-// Rows past the last key are copies of it, and dimensions past the end are 0: such a square is copied.
-template <class F>
-[[gnu::always_inline]] inline void each_square(const KeyRows<rapt::BF16, simd<float>::width> &rows,
-                                               const RowRun<rapt::BF16> *keys, std::size_t j,
-                                               std::size_t count, std::size_t d, std::size_t dim, F f) {
+// Dimensions past the end are 0: such a square is copied.
+template <class Rows, class F>
+[[gnu::always_inline]] inline void each_square(const Rows &rows, std::size_t d, std::size_t dim, F f) {
   using S = simd<float>;
   constexpr std::size_t width = S::width, words = 2 * width;
   constexpr std::size_t k32 = rapt::Bf16Contract::k32;
   alignas(64) rapt::BF16 copy[width * words];
   for (std::size_t at = d; at < dim && at < d + k32; at += words) {
-    if (count - j >= width && dim - at >= words) {
-      f(WordRows<width>{rows}, at);
+    if (dim - at >= words) {
+      f(WordRows<Rows>{rows}, at);
       continue;
     }
-    const std::size_t left = dim - at < words ? dim - at : words;
     std::memset(copy, 0, sizeof copy);
     for (std::size_t r = 0; r < width; ++r) {
-      std::memcpy(copy + r * words, row_of(keys, j + r < count ? j + r : count - 1) + at,
-                  left * sizeof *copy);
+      std::memcpy(copy + r * words, rows[r], (dim - at) * sizeof *copy);
     }
     const KeyRows<rapt::BF16, width> copies(copy, words);
-    f(WordRows<width>{copies}, at);
+    f(WordRows<KeyRows<rapt::BF16, width>>{copies}, at);
   }
 }
 
@@ -82,41 +78,49 @@ struct K32Rows {
                                                      const RowRun<rapt::BF16> *keys,
                                                      const RowRun<rapt::BF16> *last, std::size_t count,
                                                      std::size_t dim, float *scores) {
-    using S = simd<float>;
-    using batch = typename S::batch;
     using E = rapt::BF16;
-    constexpr std::size_t width = S::width, k32 = rapt::Bf16Contract::k32;
+    constexpr std::size_t width = simd<float>::width;
     LinesAhead<E, rows, rows <= 4 ? Cache::l1 : Cache::l2> lines(keys, last);
     for (std::size_t j = 0; j < count; j += width) {
       if (j % RowRun<E>::rows == 0) fetch_pages<rows>(keys + j / RowRun<E>::rows, last);
-      KeyRows<E, width> key_rows(keys, j < count ? j : count - 1);
-      batch total[rows];
-      unroll<rows>([&](auto r) __attribute__((always_inline)) { total[r] = batch(0.0f); });
-      for (std::size_t d = 0; d < dim; d += k32) {
-        batch even[rows], odd[rows];
-        unroll<rows>([&](auto r) __attribute__((always_inline)) { even[r] = odd[r] = batch(0.0f); });
-        each_square(
-            key_rows, keys, j, count, d,
-            dim, [&](auto square, std::size_t at) __attribute__((always_inline)) {
-              const float *const query = queries + at;
-              S::each_transposed(
-                  square, 0, [&](auto i, batch words) __attribute__((always_inline)) {
-                    if constexpr (i * width * 4 % 64 == 0) lines.fetch();
-                    const batch first = S::lower_bf16(words), second = S::upper_bf16(words);
-                    unroll<rows>([&](auto r) __attribute__((always_inline)) {
-                      even[r] = S::fma(batch(query[r * pitch + 2 * i]), first, even[r]);
-                      odd[r] = S::fma(batch(query[r * pitch + 2 * i + 1]), second, odd[r]);
-                    });
-                  });
-              key_rows.advance(2 * width);
-            });
-        unroll<rows>([&](auto r)
-                         __attribute__((always_inline)) { total[r] = total[r] + (even[r] + odd[r]); });
+      if (count - j >= width) {
+        vector_scores<rows>(queries, pitch, KeyRows<E, width>(keys, j), lines, dim, scores + j);
+      } else {
+        vector_scores<rows>(queries, pitch, LastKeyRows<E, width>(keys, j, count - j), lines, dim,
+                            scores + j);
       }
-      unroll<rows>([&](auto r) __attribute__((always_inline)) {
-        S::store(scores + r * rapt::attention_block + j, total[r]);
-      });
     }
+  }
+  template <std::size_t rows, class KeyRows, class Lines>
+  [[gnu::always_inline]] static void vector_scores(const float *queries, std::size_t pitch, KeyRows key_rows,
+                                                   Lines &lines, std::size_t dim, float *scores) {
+    using S = simd<float>;
+    using batch = typename S::batch;
+    constexpr std::size_t width = S::width, k32 = rapt::Bf16Contract::k32;
+    batch total[rows];
+    unroll<rows>([&](auto r) __attribute__((always_inline)) { total[r] = batch(0.0f); });
+    for (std::size_t d = 0; d < dim; d += k32) {
+      batch even[rows], odd[rows];
+      unroll<rows>([&](auto r) __attribute__((always_inline)) { even[r] = odd[r] = batch(0.0f); });
+      each_square(
+          key_rows, d, dim, [&](auto square, std::size_t at) __attribute__((always_inline)) {
+            const float *const query = queries + at;
+            S::each_transposed(
+                square, 0, [&](auto i, batch words) __attribute__((always_inline)) {
+                  if constexpr (i * width * 4 % 64 == 0) lines.fetch();
+                  const batch first = S::lower_bf16(words), second = S::upper_bf16(words);
+                  unroll<rows>([&](auto r) __attribute__((always_inline)) {
+                    even[r] = S::fma(batch(query[r * pitch + 2 * i]), first, even[r]);
+                    odd[r] = S::fma(batch(query[r * pitch + 2 * i + 1]), second, odd[r]);
+                  });
+                });
+            key_rows.advance(2 * width);
+          });
+      unroll<rows>([&](auto r) __attribute__((always_inline)) { total[r] = total[r] + (even[r] + odd[r]); });
+    }
+    unroll<rows>([&](auto r) __attribute__((always_inline)) {
+      S::store(scores + r * rapt::attention_block, total[r]);
+    });
   }
 
   // The same for packed keys: dimension d of the keys lies at keys + 64 d.

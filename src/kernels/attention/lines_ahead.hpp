@@ -10,7 +10,8 @@
 //   both                                 | 13300             | 1161         | 9230
 //
 // Zen 4's L1 waits for few lines, and its prefetchers stop at columns of 16 rows. There, lines of large caches are
-// also fetched to L2, 64 KB further on: 1.3 to 1.8 times as fast from memory, up to 10 % slower below 16 MB.
+// also fetched to L2, 64 KB ahead. One such prefetch next to each one to L1 made decoding from memory 1.3 to 1.8 times
+// as fast there, and cost other CPUs 6 % in L2: so a run's are fetched together, which nobody has timed on Zen 4.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +28,7 @@ struct RowRun {
   const E *first;
   std::ptrdiff_t stride;
   std::size_t dim;
-  std::uintptr_t far = 0;  // bytes, or 0: lines are fetched to L2 too, this far after those that go to L1
+  std::uintptr_t far = 0;  // bytes, or 0: fetch_pages() fetches all lines to L2, this far after the run
 };
 inline constexpr std::size_t runs_per_block = rapt::attention_block / rapt::attention_page_unit;
 
@@ -57,10 +58,24 @@ template <Cache cache>
   __builtin_prefetch(reinterpret_cast<const void *>(at), 0, cache == Cache::l1 ? 3 : 2);
 }
 
+// Fetches the lines at the distance `far` after a run.
+template <class E>
+[[gnu::noinline]] void fetch_far_lines(const RowRun<E> &run) {
+  constexpr std::uintptr_t line = 64;
+  const bool dense = run.stride == static_cast<std::ptrdiff_t>(run.dim);
+  const std::size_t rows = dense ? 1 : run.rows, bytes = (dense ? run.rows : 1) * run.dim * sizeof(E);
+  std::uintptr_t row = reinterpret_cast<std::uintptr_t>(run.first) + run.far;
+  for (std::size_t r = 0; r < rows; ++r, row += static_cast<std::uintptr_t>(run.stride) * sizeof(E)) {
+    for (std::uintptr_t at = row; at < row + bytes; at += line) fetch_line<Cache::l2>(at);
+  }
+}
+
 // Fetches the first two lines of each page of the run that is read 6 runs after `run`. More queries give a
 // core's prefetchers time enough: with 8 per key/value head, in L3, this costs 2 to 6 %.
 template <std::size_t queries, class E>
 [[gnu::always_inline]] inline void fetch_pages(const RowRun<E> *run, const RowRun<E> *last) {
+  if (run->far != 0) [[unlikely]]
+    return fetch_far_lines(*run);
   if constexpr (queries > 4) return;
   constexpr std::ptrdiff_t page = 4096;
   constexpr std::uintptr_t line = 64;
@@ -80,7 +95,7 @@ template <class E, std::size_t queries, Cache cache>
 class LinesAhead {
  public:
   LinesAhead(const RowRun<E> *run, const RowRun<E> *last)
-      : run_(run_after(run, runs_ahead<queries>, last)), last_(last), far_(run->far) {
+      : run_(run_after(run, runs_ahead<queries>, last)), last_(last) {
     begin();
   }
 
@@ -90,7 +105,6 @@ class LinesAhead {
   [[gnu::always_inline]] void fetch() {
     static_assert(i < lines);
     fetch_line<cache>(at_ + i * line);
-    if (far_ != 0) fetch_line<Cache::l2>(at_ + i * line + far_);
     if constexpr (i + 1 == lines) {
       at_ += lines * line;
       if (at_ >= end_) next_row();
@@ -122,7 +136,7 @@ class LinesAhead {
   }
 
   const RowRun<E> *run_, *last_;
-  std::uintptr_t at_, end_, row_, skip_, far_;
+  std::uintptr_t at_, end_, row_, skip_;
   std::size_t left_;
 };
 
@@ -137,12 +151,10 @@ class RowsAhead {
     const RowRun<E> &of = *run_after(run, runs_ahead<queries>, lines.last());
     at_ = reinterpret_cast<std::uintptr_t>(of.first + d);
     stride_ = static_cast<std::uintptr_t>(of.stride) * sizeof(E);
-    far_ = run->far;
   }
   [[gnu::always_inline]] void fetch(std::uintptr_t bytes) {
     if constexpr (queries <= 4) {
       fetch_line<Cache::l1>(at_ + bytes);
-      if (far_ != 0) fetch_line<Cache::l2>(at_ + bytes + far_);
     } else {
       lines_.fetch();
     }
@@ -151,7 +163,7 @@ class RowsAhead {
 
  private:
   Lines &lines_;
-  std::uintptr_t at_, stride_, far_;
+  std::uintptr_t at_, stride_;
 };
 
 }  // namespace
