@@ -11,7 +11,7 @@
 
 namespace {
 
-// The integers of numbers, of which the level has found the largest magnitude.
+// How numbers of a given largest magnitude become integers. The level finds that magnitude.
 struct IntegerUnits {
   float inverse = 0, step = 0;
 
@@ -26,7 +26,7 @@ struct IntegerUnits {
   }
 };
 
-// The integers of a scale group of a query, whose `count` dimensions are padded; returns their step.
+// Makes the integers of a scale group of a query, and returns their step. Its `count` dimensions are padded.
 template <class I, class Q>
 float make_integers(const Q *q, std::size_t count, std::size_t padded, std::int16_t *to) {
   using S = simd<float>;
@@ -43,7 +43,7 @@ float make_integers(const Q *q, std::size_t count, std::size_t padded, std::int1
   for (; d < padded; d += S::width) I::store_rounded(to + d, typename S::batch(0.0f));
   return units.step;
 }
-// The same of a block's weights times scales. A weight of 0 has the integer 0 whatever its scale is.
+// Does this for a block's weights times scales. A weight of 0 has the integer 0, whatever its scale is.
 template <class I>
 float make_integers(const float *weights, const float *scales, std::int16_t *to) {
   using S = simd<float>;
@@ -65,7 +65,7 @@ float make_integers(const float *weights, const float *scales, std::int16_t *to)
   return units.step;
 }
 
-// The scales of a block's keys; those past the last are 0.
+// Copies the scales of a block's keys; those past the last key become 0.
 template <class At>
 [[gnu::always_inline]] inline void load_scales(At at, std::ptrdiff_t stride, std::size_t first,
                                                std::size_t keys, float *to) {
