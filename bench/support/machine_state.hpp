@@ -1,4 +1,4 @@
-// The state of the machine that may change between runs, for the record next to the results.
+// The state of the machine that may change between runs, to be recorded with the results.
 #pragma once
 
 #include <string>
@@ -7,13 +7,13 @@
 
 namespace rapt::bench {
 
-// Names and values, without those that the system does not tell. The process runs on `cpu`.
+// Names and values; those that the system does not tell are left out. The process runs on `cpu`.
 std::vector<std::pair<std::string, std::string>> machine_state(unsigned cpu);
 
 // Over the last minute; below 0 where unknown.
 double load_average();
 
-// In GHz, under vector code of the level; 0 if the level has no limit loops. Takes some 20 ms.
+// The clock in GHz, under vector code of the level; 0 if the level has no limit loops. It takes about 20 ms.
 double measured_clock(const std::string &isa);
 
 }  // namespace rapt::bench
