@@ -1,5 +1,5 @@
-// Tables of changes to a valid call. A refused call answers the expected status and leaves every array as it
-// was; an accepted call writes.
+// Tables of changes to a valid call. A refused call must return the expected status and leave every array as
+// it was; an accepted call must write.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-// What one call computes (Problem), where its memory lies (Layout), and what came out (Outcome).
-// A kernel's outcome depends only on the problem: neither the layout nor the level may show in it.
+// What one call computes (Problem), where its memory is (Layout), and what the results are (Outcome). A
+// kernel's outcome depends only on the problem: layout and level must not change it.
 #pragma once
 
 #include <array>
@@ -197,7 +197,7 @@ struct Layout {
   Alias alias = Alias::none;            // the output is this input
   bool reversed = false;                // dot_rows: a negative row stride
   // The rows of softmax, or the elements that scale, exp and conversions map, repeat until their output
-  // leaves the caches. All copies must have the same results, so that not of causal rows, which differ by
+  // leaves the caches. All copies must have the same results. That excludes causal rows, which depend on
   // their place.
   bool past_caches = false;
   std::optional<FpState> fp_state;  // the calling thread's floating-point control
