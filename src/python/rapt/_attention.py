@@ -106,7 +106,7 @@ def pack_keys(k: Any) -> np.ndarray:
     *outer, tokens, dim = keys.shape
     rapt_type = element_type(keys, "k")
     packed = empty((*outer, -(-tokens // BLOCK), dim, BLOCK), rapt_type, keys)
-    packed[..., -1:, :, :] = 0  # the last block's other keys
+    packed[..., -1:, :, :] = 0  # the keys of the last block that do not exist
     options = AttentionOptions(kv_type=rapt_type, qk_dim=dim, batch=1, q_heads=1)
     stride = strides_of((tokens,), keys.strides[-2:-1], keys.itemsize).token
     for head in np.ndindex(*outer):
@@ -186,6 +186,6 @@ def attention_backward(
     def run(first: int, last: int, scratch: int) -> None:
         check(C.rapt_attention_backward_run(*call.addresses, call.options, gradients, first, last, scratch, workspace))
 
-    # Consecutive tasks share products: each thread has one run of them.
+    # Consecutive tasks share products, so that each thread gets one run of them.
     run_tasks(run, tasks, workspace, thread_count(threads), runs_per_thread=1)
     return Gradients(dq, dk, dv, dbias, dsinks)
