@@ -273,7 +273,7 @@ TEST_CASE_TEMPLATE("the bound of any dot product", T, float, double) {
       const std::vector<T> a = terms_made_to_lose<T>(kind, n), ones(n, T(1));
       const double error = oracle::dot_error<T>(a, ones, Api<T>::dot(a.data(), ones.data(), n));
       worst.see("dot", error / unit<T>, dot_bound<T>(n));
-      // The sum over y * dy of the gradient is the same dot product; each of its own operations rounds once.
+      // The sum over y * dy of the gradient is the same dot product; each other operation rounds once.
       if (n > 100000 || kind > 3) continue;
       std::vector<T> y(n, static_cast<T>(1 / static_cast<long double>(n))), dx(n);
       REQUIRE(Api<T>::softmax_backward(y.data(), 0, a.data(), 0, dx.data(), 0, 1, n, T(0.7)) == RAPT_OK);

@@ -1,5 +1,5 @@
 // Attention over int8 keys and values: what rapt.h says of scales and special values. Its accuracy against
-// long double, of rapt's part alone and including the rounding to bytes.
+// long double, with and without the rounding to bytes.
 #include <cstdio>
 #include <cstring>
 

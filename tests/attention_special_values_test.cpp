@@ -197,7 +197,7 @@ TEST_CASE_TEMPLATE("a visible NaN or +inf makes its own row NaN", T, float, doub
   });
 }
 
-// A partial result's largest score ignores NaN, wherever in a block it lies.
+// A partial result's largest score ignores NaN, wherever in a block NaN is.
 TEST_CASE_TEMPLATE("NaN is not a largest score", T, float, double) {
   on_every_level([] {
     for (const std::size_t queries : Sizes{1, 20}) {  // few rows, and many

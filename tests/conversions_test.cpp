@@ -1,4 +1,4 @@
-// Conversions between f32 and elements of 16 bits: every element, every number that lies between two of them,
+// Conversions between f32 and elements of 16 bits: every element, every number halfway between two of them,
 // and every kind of NaN.
 #include <doctest/doctest.h>
 

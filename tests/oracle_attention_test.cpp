@@ -131,7 +131,7 @@ std::string fault_of_row(const AttentionProblem &p, const Attention<double> &tru
     return "";
   }
   if (!truth.is_finite || sink_is_beyond) {
-    // A row whose sink alone is not a number may have nothing visible.
+    // If only the row's sink is not a number, the row may have nothing visible.
     bool any = false, finite_values = true;
     for (std::size_t j = 0; j < a.keys(b); ++j) {
       if (!is_visible(truth_of, b, h, i, j)) continue;
@@ -484,7 +484,7 @@ TEST_CASE("drawn calls of attention and its gradient") {
   reached.expect_all();
 }
 
-// k lies before or behind packed, and touches it.
+// k is directly before or after packed.
 TEST_CASE("drawn calls of pack_keys") {
   Reached reached;
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {

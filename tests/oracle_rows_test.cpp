@@ -670,7 +670,7 @@ TEST_CASE_TEMPLATE("drawn arguments of functions over rows at their limits", T, 
       (bias ? call.o.bias_stride : call.o.mask_stride) = columns - past;
       refuse(bias ? RAPT_BAD_BIAS_STRIDE : RAPT_BAD_MASK_STRIDE);
     } else if (limit == "extent") {
-      // The far rows of an input lie over the output behind it.
+      // The far rows of an input overlap the output after it.
       const bool of_y = !backward && !per_row && random.one_in(2);
       if (of_y) std::swap(call.x, call.y);
       (of_y ? call.y_stride : backward && random.one_in(2) ? call.dy_stride : call.x_stride) = far(sizeof(T));

@@ -183,7 +183,7 @@ void check_merges(int arithmetic) {
     CAPTURE(std::string(what));
     Call<Q, KV> call;
     call.options.arithmetic = arithmetic;
-    call.options.scale = 0.25;  // as a number of A, f has no rounding of its own
+    call.options.scale = 0.25;  // as a number of A, f is not rounded
     change(call);
     check_merge(call, finished);
   };

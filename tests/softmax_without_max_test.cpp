@@ -59,7 +59,7 @@ const Kind kinds[] = {
        return i == n / 3 ? 0.5 * window + random.uniform() : -std::numeric_limits<double>::infinity();
      }},
     {"-inf", 1, [](Random &, auto, auto, int) { return -std::numeric_limits<double>::infinity(); }},
-    // log2(e) * scale is 1: every other score lies halfway between two exponents, and is rounded to even.
+    // log2(e) * scale is 1: every other score is halfway between two exponents, and is rounded to even.
     {"halfway between exponents", ln_2,
      [](Random &random, auto, auto, int) { return static_cast<double>(random.below(41)) * 0.5 - 10; }},
     {"halfway between exponents, by 3", 3 * ln_2,

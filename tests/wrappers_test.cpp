@@ -454,7 +454,7 @@ void check_extents(const rapt_attention_options &options, std::size_t q_least, s
     };
     const auto q_cut = cut(q, 0), k_cut = cut(k, 1), v_cut = cut(v, 2), out_cut = cut(out, 3);
     const rapt_status expected = shorter == std::size(least) ? RAPT_OK : RAPT_BAD_SIZE;
-    // A range without elements is one whose extent is not checked: the pointer alone counts.
+    // A range without elements means that its extent is not checked: only the pointer counts.
     CHECK(attention(q_cut, k_cut, v_cut, out_cut, o, workspace) == expected);
     CHECK(attention_run(q_cut, k_cut, v_cut, out_cut, o, 0, 1, workspace) == expected);
     if (shorter == 3 || !has_gradient) continue;

@@ -200,7 +200,7 @@ def main(arguments: list[str]) -> int:
     missing = len(old.seconds) + len(new.seconds) - 2 * len(rows)
     print(
         f"\n{len(rows)} rows: {verdicts.count('slower')} slower, {verdicts.count('faster')} faster, "
-        f"{verdicts.count('?')} differ but are marked; {missing} in one file alone."
+        f"{verdicts.count('?')} differ but are marked; {missing} in one file only."
     )
     return EXIT_SLOWER if "slower" in verdicts else 0
 

@@ -204,7 +204,7 @@ _ATTENTION_SIZE = re.compile(r"(?:(prefill):(d[\dv]+):t(\d+)|(decode):(\d+x\d+:d
 
 
 def attention_size(size: str) -> AttentionSize | None:
-    """None for sizes with names of their own, such as models."""
+    """None for sizes that have names, such as models."""
     found = _ATTENTION_SIZE.fullmatch(size)
     if not found:
         return None

@@ -168,7 +168,7 @@ void print_level_table(const Plan &plan, const std::vector<Case *> &cases) {
   if (!table.begun()) return;
   print_text("");
   if (table.inherited()) {
-    print_line("* has no code of its own for the kernel: a lower instruction set's serves.");
+    print_line("* has no code for the kernel: that of a lower instruction set serves.");
   }
   const std::string &first = plan.working_sets[0].label;
   print_line("Rows have 1024 columns, those of dot_rows 128. Over scalar is at {}.", first);

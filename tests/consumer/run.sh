@@ -201,7 +201,7 @@ build_in "$work_dir/shared" --target rapt
 install_moved "$work_dir/shared" shared
 test_installed shared "$work_dir/shared-prefix" --libs
 
-# ---- a part of another project, which exports a library of its own ----
+# ---- a part of another project, which exports a library too ----
 
 build=$work_dir/add_subdirectory
 configure "$consumer_dir/add_subdirectory" "$build" "-DRAPT_SOURCE_DIR=$source_dir" -DCMAKE_INSTALL_LIBDIR=lib -DRAPT_LEVELS=scalar

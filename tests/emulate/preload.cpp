@@ -46,7 +46,7 @@ constexpr int cannot = 77, no_tiles = 3;
 
 std::atomic<unsigned long> executed{0}, products_of_tiles{0}, requests_for_tiles{0};
 std::atomic<bool> tiles_permitted{false};
-struct sigaction program_actions[2];  // what the program itself wants done on SIGILL and SIGSEGV
+struct sigaction program_actions[2];  // the program's own handlers of SIGILL and SIGSEGV
 bool installed = false;
 
 struct sigaction *program_action(int signal) {

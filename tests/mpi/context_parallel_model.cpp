@@ -147,7 +147,7 @@ int main(int argc, char **argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   if (argc > 1) repetitions = std::atoi(argv[1]);
   const double n = ranks;
-  double alpha = 0, beta = 0;  // a rank alone sends nothing
+  double alpha = 0, beta = 0;  // a single rank sends nothing
   if (ranks > 1) {
     alpha = message(8);
     beta = (message(8 << 20) - message(1 << 20)) / (7 << 20);

@@ -417,7 +417,7 @@ AttentionEdges::Verdict AttentionEdges::change_extent() {
     if (counts[dim] > 1) longer.push_back(dim);
   }
   if (longer.empty()) return {};
-  // One dimension takes what the others, whose rows lie behind each other, leave.
+  // The rows of the other dimensions are contiguous; this dimension takes the rest of the memory.
   const std::size_t far = longer[random_.below(longer.size())];
   std::size_t step = tensor.row;
   for (const std::size_t dim : longer) {

@@ -49,7 +49,7 @@ inline std::string hex(std::uint64_t bits, std::size_t element_size) {
   return text;
 }
 
-// How many representable numbers lie between a and b; +0 and -0 are one number.
+// How many representable numbers there are between a and b; +0 and -0 count as one.
 template <class T>
 std::uint64_t ulp_distance(T a, T b) {
   if (std::isnan(a) || std::isnan(b)) {

@@ -22,7 +22,7 @@ struct FunctionName {
 //   functions          their FunctionNames
 //   Call(function)     the valid call
 //   run()              its status
-//   writes_nothing()   whether a correct call leaves every array alone
+//   writes_nothing()   whether even a correct call writes no array
 //   image()            the bytes of every array, but for the workspace
 template <class Call>
 struct ChangedCall {

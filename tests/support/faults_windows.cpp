@@ -1,5 +1,5 @@
 #include <windows.h>
-// Declares what it needs after that header alone.
+// <malloc.h> must come after <windows.h>, whose declarations it uses.
 #include <malloc.h>
 #include <signal.h>
 #include <string.h>

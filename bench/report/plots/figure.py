@@ -81,7 +81,7 @@ def engineering(value: float) -> str:
 
 
 def plain_log_ticks(ax: Axes) -> None:
-    """1, 2, 5, 10 in plain digits; powers of ten alone where the range is wide."""
+    """1, 2, 5, 10 in plain digits; only powers of ten where the range is wide."""
     for one in (ax.xaxis, ax.yaxis):
         low, high = one.get_view_interval()
         steps = (1.0, 2.0, 5.0) if high / low < 300 else (1.0,)

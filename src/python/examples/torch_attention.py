@@ -4,7 +4,7 @@
 
     out = scaled_dot_product_attention(q, k, v, is_causal=True)
 
-Tensors lie in the memory of the CPU, as float32, float64, float16 or bfloat16. They are read without copies. The bits do not
+Tensors are in the memory of the CPU, as float32, float64, float16 or bfloat16. They are read without copies. The bits do not
 depend on the CPU, on the number of threads, or on the other sequences of the batch.
 """
 

@@ -179,7 +179,7 @@ def check_output(array: np.ndarray, name: str, shape: tuple[int, ...], rapt_type
 
 
 def refuse_overlap(array: np.ndarray, result: np.ndarray, name: str) -> None:
-    """For functions that check nothing: the output may be exactly the input, or lie elsewhere."""
+    """For functions that check nothing: the output may be exactly the input, or be elsewhere."""
     if result.ctypes.data != array.ctypes.data and np.shares_memory(array, result):
         raise ValueError(f"out overlaps {name} without being exactly {name}")
 

@@ -171,7 +171,7 @@ class AttentionCall:
             o.k_strides = tensor_strides(four_dimensions(self.k, "k"))
         if self.k.shape != expected:
             raise ValueError(
-                f"k has the shape {self.k.shape}, not {expected} beside a q of {self.q.shape} and a v of "
+                f"k has the shape {self.k.shape}, not {expected} next to a q of {self.q.shape} and a v of "
                 f"{self.v.shape}"
             )
 
@@ -283,7 +283,7 @@ class AttentionCall:
 
 
 def _scales_with_strides(scales: np.ndarray, strides: list[int], per_scale: int, name: str) -> np.ndarray:
-    """`scales` at 1 / per_scale of its tensor's strides, which the library expects: a copy where they lie otherwise."""
+    """`scales` at 1 / per_scale of its tensor's strides, which the library expects: a copy if they have other strides."""
     groups = scales.shape[-1]
     for length, stride in zip(scales.shape[:-1], strides):
         if length > 1 and stride % per_scale != 0:
