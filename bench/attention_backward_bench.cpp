@@ -1,4 +1,4 @@
-// attention_backward: which shapes are measured.
+// attention_backward: chooses the shapes that are measured.
 #include <fmt/format.h>
 
 #include <string>
@@ -26,7 +26,7 @@ void register_attention_backward(Suite &suite) {
     add_shape(fmt::format("d{}:t{}{}", dim, tokens, causal ? ":causal" : ""),
               prompt_shape(4, 4, tokens, dim, dim, causal), By::everyone);
   };
-  // The tasks of a call as so many runs, one after the other: how much they cost more than one run.
+  // Measures the tasks of a call in `runs` runs, one after the other: how much more they cost than one run.
   const auto add_runs = [&](std::size_t kv_heads, std::size_t runs) {
     const AttentionShape shape = prompt_shape(32, kv_heads, 1024, 128, 128, true);
     const std::string size = fmt::format("32x{}:d128:t1024:causal:{}runs", kv_heads, runs);
@@ -56,7 +56,7 @@ void register_attention_backward(Suite &suite) {
   for (const std::size_t kv_heads : Sizes{8, 1}) {
     for (const std::size_t runs : Sizes{1, 2, 16, 64}) add_runs(kv_heads, runs);
   }
-  // A window is to cost as much as its keys alone, however long the context is.
+  // A window should cost only as much as its keys, however long the context is.
   for (const std::size_t dim : Sizes{64, 128}) {
     AttentionShape window = prompt_shape(1, 1, 16384, dim, dim, true);
     window.window = 512;

@@ -1,4 +1,4 @@
-// attention, and its split over keys: which shapes are measured.
+// attention, and its split over keys: chooses the shapes that are measured.
 #include "attention_bench.hpp"
 
 #include <string>
@@ -60,7 +60,7 @@ struct Split {
 template <class T>
 using Step = void (*)(const AttentionProblem<T> &problem, T *partials);
 
-// partial reads all keys and values and writes the partial results; merge reads those.
+// partial reads all keys and values and writes the partial results; merge reads these.
 template <class T>
 void register_step(Suite &suite, Step<T> step, bool merges) {
   Kernel<Step<T>> kernel = suite.kernel(step, 1);
@@ -78,7 +78,7 @@ void register_step(Suite &suite, Step<T> step, bool merges) {
     }
     kernel.add(decode_size(shape), work, [shape] {
       Split<T> split(shape);
-      partial_attention<T>(split.buffers.problem(), split.partials.data());  // merge needs numbers to merge
+      partial_attention<T>(split.buffers.problem(), split.partials.data());  // for the merge to read
       return [split = std::move(split)](Step<T> one) { one(split.buffers.problem(), split.partials.data()); };
     });
   };

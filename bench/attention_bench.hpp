@@ -7,7 +7,7 @@
 
 namespace rapt::bench {
 
-// As many queries as keys, with options too, and a long context in a window.
+// Prompts with as many queries as keys, with options too, and a long context in a window.
 template <class T>
 void add_attention_prefill(Kernel<Attention<T>> &kernel);
 // The next token after a context.
@@ -19,7 +19,7 @@ void add_attention_layouts(Kernel<Attention<T>> &kernel);
 // "decode:32x8:d128:k4096"
 std::string decode_size(const AttentionShape &shape);
 
-// A shape, by every implementation.
+// Measures one shape with every implementation.
 template <class T>
 void add_attention(Kernel<Attention<T>> &kernel, const std::string &size, const AttentionShape &shape,
                    bool with_sinks = false) {

@@ -56,7 +56,7 @@ std::vector<std::int32_t> scattered_pages(std::size_t count) {
   return pages;
 }
 
-// The pages lie in the memory of the keys and values and fill it.
+// The pages are in the memory of the keys and values, and fill it.
 template <class T>
 void add_paged(Kernel<Attention<T>> &kernel, const AttentionShape &shape, std::size_t page_size) {
   const auto make = [shape, page_size] {

@@ -1,5 +1,5 @@
-// attention over int8 keys and values with a scale per token and head: only against limits. Its accuracy is
-// a matter of the tests.
+// attention over int8 keys and values with one scale per token and head. It is compared only with limits; the
+// tests check its accuracy.
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -87,7 +87,7 @@ void add_part(Suite &suite, Part part, bool is_whole) {
                  (Int8Attention::groups(shape.qk_dim, group) + Int8Attention::groups(shape.v_dim, group));
     kernel.add(size, work, [=] {
       Int8Attention buffers(shape, packed, group);
-      buffers.partial();  // merge needs numbers to merge
+      buffers.partial();  // for the merge to read
       return [buffers = std::move(buffers)](Part one) { (buffers.*one)(); };
     });
   };

@@ -1,5 +1,5 @@
-// Attention of tensors whose tokens hold all heads, [token][head][dim], as many engines lay them out: apart
-// from each other by a power of two, and sequences of different lengths end to end.
+// Attention of tensors whose tokens hold all heads, [token][head][dim], as many engines store them. Tokens
+// are then a power of two apart. Also sequences of different lengths, packed end to end.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -16,7 +16,7 @@ std::string size_of(const AttentionShape &shape) {
   return fmt::format("prefill:d{}{}:t{}{}", shape.qk_dim, v_dim, shape.q_len, shape.causal ? ":causal" : "");
 }
 
-// Options, which rapt alone has; the name of the plain shape comes first, so that the two can be compared.
+// Options that only rapt has. A name begins with that of the plain shape, so that the two can be compared.
 enum class Option { softcap, bias, mask, alibi, sinks };
 
 template <class T>
@@ -26,8 +26,8 @@ void add_option(Kernel<Attention<T>> &kernel, const AttentionShape &shape, const
   if (option == Option::bias) work.read += cells * sizeof(T);
   if (option == Option::mask) work.read += cells;
   const auto make = [shape, option, cells] {
-    // One matrix for all heads. The mask excludes every eighth key, so that no whole range of keys falls
-    // away.
+    // All heads share one matrix. The mask excludes every eighth key, so that no whole range of keys can be
+    // skipped.
     Buffer<T> bias = logits<T>(option == Option::bias ? cells : 0, 0, 4);
     Buffer<std::uint8_t> mask(option == Option::mask ? cells : 0);
     for (std::size_t i = 0; i < mask.size(); ++i) mask.data()[i] = i % 8 != 7;
@@ -101,7 +101,7 @@ void add_attention_prefill(Kernel<Attention<T>> &kernel) {
       for (const std::size_t tokens : all_tokens) add(tokens, dim, dim, causal);
     }
   }
-  // Dimensions of other models, and one that is no multiple of a register.
+  // Dimensions of other models, and one that is not a multiple of a register.
   for (const std::size_t dim : Sizes{80, 96, 100, 112, 192, 256}) add(512, dim, dim, true);
   add(512, 75, 75, true);
   add(512, 192, 128, true);
@@ -112,7 +112,7 @@ void add_attention_prefill(Kernel<Attention<T>> &kernel) {
   // A long context, of one head: a second per call.
   add_attention(kernel, "prefill:1x1:d64:t32768:causal", prompt_shape(1, 1, 32768, 64, 64, true));
 
-  // A window is to cost as much as its keys alone, however long the context is.
+  // A window should cost only as much as its keys, however long the context is.
   AttentionShape window = prompt_shape(heads, heads, 16384, 64, 64, true);
   window.window = 512;
   add_attention(kernel, "prefill:d64:t16384:window512", window);

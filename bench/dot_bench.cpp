@@ -8,7 +8,7 @@
 namespace rapt::bench {
 namespace {
 
-// How many bytes after a 64-byte boundary the two inputs begin. Large allocations of malloc begin at 16.
+// How many bytes past a multiple of 64 the two inputs begin. Large allocations of malloc begin at 16.
 struct Placement {
   const char *suffix;
   std::size_t a, b;

@@ -1,5 +1,5 @@
-// The kernels of 16- and 8-bit elements: only against limits, as no peer has them with the same signature.
-// Their accuracy is that of f32 and of one rounding, which the tests hold.
+// The kernels of 16- and 8-bit elements. They are compared only with limits, as no peer has the same
+// signature. Their error is that of f32 plus one rounding, which the tests check.
 #include <string>
 #include <type_traits>
 
@@ -33,9 +33,9 @@ Buffer<T> bytes(std::size_t n) {
   return made;
 }
 
-// Products of bytes have 16 bits, but for levels with an instruction for their sums. It fixes the signs of
-// its factors; for the other type one is biased, and dot takes the bias back by a second sum
-// (src/kernels/byte_products.hpp).
+// On most levels products of bytes have 16 bits. Other levels have an instruction that sums products, and
+// fixes the signs of its factors. For the other type one factor is biased, and dot subtracts the bias using a
+// second sum (src/kernels/byte_products.hpp).
 #if defined(__aarch64__)
 template <class Query>
 constexpr bool is_biased = std::is_unsigned_v<Query>;
@@ -45,7 +45,7 @@ constexpr bool is_biased = std::is_signed_v<Query>;
 #endif
 constexpr std::size_t lane_bytes(std::size_t element_bytes) { return 2 * element_bytes; }
 
-// dot(a, b, n), of every memory level and of the widths of heads and embeddings.
+// Measures dot(a, b, n) at every memory level and for the widths of heads and embeddings.
 template <class Dot, class MakeA, class MakeB>
 void add_dot(Suite &suite, Dot own, MakeA make_a, MakeB make_b, std::size_t element_bytes) {
   Kernel<Dot> kernel = kernel_of(suite, own);
@@ -181,7 +181,7 @@ void add_attention_part(Suite &suite, Part part, rapt_type type, Narrow narrow, 
     work.by_tiles = arithmetic == RAPT_ARITHMETIC_BF16;
     kernel.add(size, work, [=] {
       HalfAttention buffers(shape, type, arithmetic, narrow);
-      buffers.partial();  // merge needs numbers to merge
+      buffers.partial();  // for the merge to read
       return [buffers = std::move(buffers)](Part one) { (buffers.*one)(); };
     });
   };

@@ -98,9 +98,9 @@ std::regex compile_filter(const std::string &filter) {
   }
 }
 
-// Sets flags of Google Benchmark, because a setting on a benchmark becomes part of its name. Random
-// interleaving of repetitions stays off: limits have to come first, and each repetition would fill its
-// buffers anew. The implementations of a size run one after another anyway.
+// Sets flags of Google Benchmark, because a setting on a benchmark becomes part of its name. Repetitions are
+// not interleaved at random: limits must come first, and each repetition would fill its buffers again. The
+// implementations of a size run one after another anyway.
 void configure_google_benchmark(const std::string &json, const Conditions &conditions) {
   static char name[] =
       "rapt_bench";  // Google Benchmark keeps the pointer and writes the name into the results
@@ -113,7 +113,7 @@ void configure_google_benchmark(const std::string &json, const Conditions &condi
   benchmark::Initialize(&count, arguments.data());
 }
 
-// Better before minutes of measuring than after them.
+// A path that cannot be written should fail before minutes of measuring, not after them.
 void require_writable(const std::string &path) {
   if (!std::ofstream(path, std::ios::app)) throw UsageError(path + ": cannot be written");
 }

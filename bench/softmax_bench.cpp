@@ -12,7 +12,7 @@
 namespace rapt::bench {
 namespace {
 
-// The maximum; exp, with one instruction more against underflow, and its sum; then the outputs.
+// µops: the maximum; exp, with one more instruction against underflow, and its sum; then the outputs.
 template <class T>
 constexpr double logsumexp_uops = 2 + exp_uops<T> + sum_uops;
 template <class T>
@@ -36,7 +36,7 @@ void call(const T *x, T *y, std::size_t rows, std::size_t cols, const rapt_softm
   }
 }
 
-// rapt's kernel behind the signature that peers share.
+// Gives rapt's kernel the signature that peers have too.
 template <class T, Output output, auto kernel>
 void without_options(const T *x, T *y, std::size_t rows, std::size_t cols, T scale) {
   rapt_softmax_options options = RAPT_SOFTMAX_OPTIONS_INIT;
@@ -82,13 +82,13 @@ Buffer<T> make_logits(const Shape &shape, Logits kind) {
   return x;
 }
 
-// The options, which rapt alone has.
+// Options that only rapt has.
 enum class Option { causal, mask, bias, softcap };
 
 // The mask excludes the last quarter of a row, as in a padded batch.
 std::size_t seen_of(std::size_t cols) { return cols * 3 / 4; }
 
-// The options with the matrices that they point to.
+// The options, with the matrices to which they point.
 template <class T>
 struct Options {
   Options(const Shape &shape, Option option)
@@ -127,7 +127,7 @@ Work work_of(const Shape &shape) {
           .row_bytes = (output == Output::matrix ? 2 : 1) * shape.cols * sizeof(T)};
 }
 
-// As many rows as fit a working set, which may be none.
+// Returns as many rows as fit a working set, which may be none.
 template <class T, Output output>
 Shape rows_in(const WorkingSet &set, std::size_t cols) {
   const std::size_t row_bytes = (output == Output::matrix ? 2 * cols : cols + 1) * sizeof(T);

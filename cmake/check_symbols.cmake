@@ -1,13 +1,13 @@
 # cmake -DNM=… -DLEVEL=… -DOBJECTS=… -DOUTPUT=… -P check_symbols.cmake
 #
-# Stops unless every symbol that the objects of a level offer to other code names the level: it is the level's table, or
+# Stops unless every symbol that the objects of a level offer to other code names the level: it is the level's table, or it
 # contains one of the level's namespaces. Writes the symbols to OUTPUT.
 execute_process(COMMAND "${NM}" -P -g ${OBJECTS} OUTPUT_VARIABLE lines ERROR_VARIABLE complaint RESULT_VARIABLE failed)
 if(failed)
   message(FATAL_ERROR "${NM}: ${complaint}")
 endif()
 
-# A namespace in the manglings of Itanium's ABI and of Microsoft's.
+# A namespace as Itanium's and Microsoft's ABI write it in a symbol.
 set(own "^_?rapt_table_${LEVEL}$")
 foreach(namespace IN ITEMS rapt_${LEVEL} xsimd_${LEVEL})
   string(LENGTH "${namespace}" length)

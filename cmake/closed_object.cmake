@@ -1,17 +1,17 @@
-# No code of a level may serve another level or the program around: an inline function of a header is a weak symbol of an
+# No code of a level may serve another level or the program around it. An inline function of a header is a weak symbol in an
 # AVX-512 object, and the linker may keep that copy for every caller, on every CPU. RAPT_CLOSE says what prevents it:
 #
 #   linker     a level becomes one relocatable object with one global symbol, its table. Needs ELF, GNU ld and objcopy.
-#   compiler   the code of a level lies in namespaces of the level's own, so that no other code has a symbol of that name.
-#              Every build proves it of the symbols of each object (cmake/check_symbols.cmake). Needs nm.
+#   compiler   the code of a level is in namespaces that only this level uses, so that no other code has its symbols.
+#              Every build checks the symbols of each object (cmake/check_symbols.cmake). Needs nm.
 set(RAPT_CLOSE "" CACHE STRING "What keeps the levels apart: linker, compiler, or empty: the linker where it can")
 set_property(CACHE RAPT_CLOSE PROPERTY STRINGS "" linker compiler)
 if(NOT RAPT_CLOSE MATCHES "^(linker|compiler)?$")
   message(FATAL_ERROR "RAPT_CLOSE is '${RAPT_CLOSE}', but must be linker, compiler or empty.")
 endif()
 
-# rapt_parts_apart(result level source...): the sources to compile for a level. In the compiler's way each includes a source
-# in the level's namespaces. Its object has a name that no other level's has in the archive.
+# rapt_parts_apart(result level source...): the sources to compile for a level. If the compiler keeps the levels apart, each
+# includes a source within the level's namespaces. The name of its object is unique in the archive.
 function(rapt_parts_apart result level)
   if(RAPT_CLOSING STREQUAL "linker")
     set(${result} ${ARGN} PARENT_SCOPE)
@@ -40,8 +40,8 @@ function(rapt_set_object_options objects)
   set_target_properties(${objects} PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endfunction()
 
-# rapt_add_closed_object(target file objects symbol): the linker's way. Links the object library `objects` into the
-# relocatable object `file`, keeps `symbol` as its only global symbol, and adds it to `target`.
+# rapt_add_closed_object(target file objects symbol): for the linker. Links the object library `objects` into the relocatable
+# object `file`, keeps `symbol` as its only global symbol, and adds it to `target`.
 function(rapt_add_closed_object target file objects symbol)
   rapt_set_object_options(${objects})
   set(closed "${CMAKE_CURRENT_BINARY_DIR}${RAPT_CLOSED_FOLDER}/${file}")
@@ -54,8 +54,8 @@ function(rapt_add_closed_object target file objects symbol)
   target_sources(${target} PRIVATE "${closed}")
 endfunction()
 
-# rapt_add_checked_objects(target objects level): the compiler's way. Adds the objects to `target` as they are, and a check
-# of their symbols.
+# rapt_add_checked_objects(target objects level): for the compiler. Adds the objects to `target` unchanged, and a check of their
+# symbols.
 function(rapt_add_checked_objects target objects level)
   rapt_set_object_options(${objects})
   set(symbols "${CMAKE_CURRENT_BINARY_DIR}${RAPT_CLOSED_FOLDER}/rapt_${level}.symbols")
@@ -67,12 +67,12 @@ function(rapt_add_checked_objects target objects level)
     COMMENT "Checking the symbols of level ${level}"
     VERBATIM)
   target_sources(${target} PRIVATE $<TARGET_OBJECTS:${objects}>)
-  # As a source of `target` the file would not be made where `target` alone is built.
+  # Not a source of `target`: then the file would not be made if only `target` is built.
   add_custom_target(${target}_symbols_${level} DEPENDS "${symbols}")
   add_dependencies(${target} ${target}_symbols_${level})
 endfunction()
 
-# An empty object tries the tools, so that configuring names a missing one.
+# Tries the tools on an empty object, so that configuring names a missing one.
 set(RAPT_CLOSE_COMMAND ${RAPT_COMPILER} -r -nostdlib -fuse-ld=bfd -Wl,--force-group-allocation)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND RAPT_CLOSE_COMMAND -no-pie)  # -r excludes a default of -pie, which clang drops by itself

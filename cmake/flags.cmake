@@ -1,14 +1,14 @@
-# The flags that decide bits. They stand last on every compile line of the library: no flag of a surrounding project
+# The flags that decide bits. They come last on every compile line of the library, so that no flag of a surrounding project
 # changes a result.
 
-# -ffp-contract=off: the source spells out every fused multiply-add. It follows -fno-fast-math, which turns contraction
-# on in clang. -fno-lto: link-time optimisation would carry code from one level to another.
+# -ffp-contract=off: the source spells out every fused multiply-add. It must follow -fno-fast-math, which turns contraction on
+# in clang. -fno-lto: link-time optimisation would carry code from one level to another.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(RAPT_NUMERIC_FLAGS -fno-unsafe-math-optimizations -fno-associative-math -fno-reciprocal-math -fno-finite-math-only
       -fsigned-zeros -ftrapping-math -fno-signaling-nans -fno-single-precision-constant)
 else()
   set(RAPT_NUMERIC_FLAGS -fno-trapping-math -fdenormal-fp-math=ieee -mrecip=none)
-  # clang warns when -fno-fast-math takes a flag back.
+  # clang warns if -fno-fast-math takes a flag back.
   if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 18)
     list(APPEND RAPT_NUMERIC_FLAGS -Wno-overriding-t-option)
   else()
@@ -54,8 +54,8 @@ function(rapt_macros result)
   set(${result} "${macros}" PARENT_SCOPE)
 endfunction()
 
-# rapt_predefined(result flag...): the names of the predefined macros whose value is 1, as that of an instruction set's
-# macro is. __FP_FAST_FMA tells the speed of an instruction that __FMA__ stands for.
+# rapt_predefined(result flag...): the names of the predefined macros whose value is 1, which includes the macros of instruction
+# sets. __FP_FAST_FMA is left out: it says that an instruction is fast for which __FMA__ already stands.
 function(rapt_predefined result)
   execute_process(COMMAND ${RAPT_COMPILER} ${ARGN} -dM -E -x c++ "${RAPT_EMPTY}" OUTPUT_VARIABLE text ERROR_QUIET)
   string(REGEX MATCHALL "#define __[A-Za-z0-9_]+ 1\n" macros "${text}")
@@ -72,8 +72,8 @@ if(NOT RAPT_CONFIGS)
   set(RAPT_CONFIGS None)
 endif()
 
-# rapt_flags_around(result config): the flags that the surrounding project gives every file, without generator
-# expressions: these have no value yet.
+# rapt_flags_around(result config): the flags that the surrounding project gives every file. Generator expressions are left out,
+# because they have no value yet.
 function(rapt_flags_around result config)
   string(TOUPPER "CMAKE_CXX_FLAGS_${config}" of_config)
   get_directory_property(options COMPILE_OPTIONS)

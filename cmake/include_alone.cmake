@@ -1,7 +1,7 @@
 # rapt_include_alone(target scope folder library): lets `target` include <library/…> of `folder`.
 #
-# -isystem /usr/include breaks #include_next of the C++ library, and gives a cross compiler the headers of another system.
-# A folder with a link to the library's headers alone stands in for it.
+# -isystem /usr/include breaks #include_next of the C++ library, and gives a cross compiler the headers of another system. A
+# folder with a link to only the library's headers replaces it.
 function(rapt_include_alone target scope folder library)
   if(folder STREQUAL "/usr/include")
     set(folder "${PROJECT_BINARY_DIR}/include")

@@ -3,8 +3,8 @@
 # One row per level, weakest first:
 #   name | processor | the level that it builds on | registers | flags beyond the processor's own and that level's
 #
-# A level has the flags of the level that it builds on, and the kernels that it lacks itself. It needs every CPU feature of
-# src/dispatch/features.def whose macro its flags define, and a test compares these with the table of src/manual/levels.md. The
+# A level has the flags of the level that it builds on, and inherits the kernels that it lacks. It needs every CPU feature of
+# src/dispatch/features.def whose macro its flags define. A test compares these with the table of src/manual/levels.md. The
 # benchmark measures its limits with the registers of bench/limits/registers/<registers>.hpp. Its kernels are the files of
 # src/isa/<name>/.
 set(RAPT_ISA_ROWS
@@ -19,9 +19,9 @@ set(RAPT_ISA_ROWS
   "neon_i8mm|arm64|neon_dotprod|q|-march=armv8-a+dotprod+i8mm"
   "neon_bf16|arm64|neon_i8mm|q|-march=armv8-a+dotprod+i8mm+bf16")
 
-# Flags of a level for one compiler, by CMAKE_CXX_COMPILER_ID. gcc schedules before it allocates registers, and then spills
-# accumulators of panels that fit: load, FMLA and store become a chain. Bodies are written in the order in which they
-# should run.
+# Flags of a level for one compiler, by CMAKE_CXX_COMPILER_ID. gcc schedules instructions before it allocates registers. It then
+# spills accumulators of panels that would fit, which makes a chain of load, FMLA and store. Bodies are written in the order in
+# which they should run.
 #
 #   gcc 12, cycles modelled on Neoverse N1 / V2 | scheduled   | --param=sched-pressure-algorithm=1 | unscheduled
 #   24 operations of a panel                    | 14.1 / 6.8  | 12.1 / 6.1                         | 12.1 / 6.1
@@ -30,20 +30,20 @@ set(RAPT_ISA_ROWS
 #   four vectors of exp                         | 36.9 / 16.5 | 38.9 / 18.2                        | 40.8 / 17.0
 set(RAPT_ISA_FLAGS_neon_GNU -fno-schedule-insns)
 
-# gcc spills vectors by aligned moves to a stack that Windows aligns to 16 bytes alone (gcc's bug 54412, which Debian's gcc
-# has a patch for). GNU as 2.38 makes unaligned moves of them, which are as fast at an aligned address.
+# gcc spills vectors with aligned moves, but Windows aligns the stack only to 16 bytes (gcc's bug 54412, for which Debian's gcc
+# has a patch). GNU as 2.38 turns them into unaligned moves, which are as fast at an aligned address.
 if(WIN32)
   set(RAPT_ISA_FLAGS_avx2_GNU -Wa,-muse-unaligned-vector-move)
 endif()
 
-# Flags for every CPU of a processor, which take back all flags before them. -march takes back -march=native, but only
-# -mno-sse3 and the like take back -mavx512f; after these no -march=x86-64-v3 turns AVX2 on again.
+# Flags for every CPU of a processor, which take back all flags before them. -march takes back -march=native, but only -mno-sse3
+# and similar flags take back -mavx512f. After these, no -march=x86-64-v3 turns AVX2 on again.
 set(RAPT_BASELINE_x86 "-march=x86-64 -mtune=generic -msse2 -mfpmath=sse -mrecip=none -mno-sse3 -mno-popcnt -mno-cx16 \
 -mno-movbe -mno-lzcnt -mno-bmi -mno-bmi2 -mno-tbm -mno-gfni -mno-prfchw")
 set(RAPT_BASELINE_arm64 "-march=armv8-a -mcpu=generic -mtune=generic")
 set(RAPT_BASELINE_other "")
 
-# The compiler tells its processor. CMAKE_SYSTEM_PROCESSOR comes from a toolchain file and may be empty.
+# Asks the compiler for its processor. CMAKE_SYSTEM_PROCESSOR comes from a toolchain file and may be empty.
 list(GET RAPT_CONFIGS 0 config)
 rapt_flags_around(around ${config})
 rapt_macros(macros ${around})
@@ -82,8 +82,8 @@ foreach(name IN LISTS wanted)
     message(FATAL_ERROR "RAPT_LEVELS names '${name}', a level of another processor. This processor's levels are: ${known}")
   endif()
 endforeach()
-# A level with this file has every kernel itself. Others bring along the levels whose kernels serve: strongest first, as a
-# level stands after the one that it builds on.
+# A level with this file has every kernel itself. Other levels also need the levels whose kernels serve. The strongest comes
+# first, because a level is after the one that it builds on.
 set(backwards ${RAPT_ISA_ROWS})
 list(REVERSE backwards)
 foreach(row IN LISTS backwards)
@@ -199,7 +199,7 @@ function(rapt_add_isas target)
     set(parts ${sources})
     list(TRANSFORM parts REPLACE ".*/(.+)\\.cpp" "PART(\\1)")
     list(JOIN parts " " parts)
-    # A file per level, as the level's own flags are properties of its files.
+    # Each level has one file, because the level's flags are properties of its files.
     set(table "${PROJECT_BINARY_DIR}/generated/table_${name}.cpp")
     file(CONFIGURE OUTPUT "${table}" @ONLY
          CONTENT "#define RAPT_TABLE rapt_table_${name}\n#define RAPT_PARTS ${parts}\n#include \"isa/table.hpp\"\n")
@@ -212,11 +212,11 @@ function(rapt_add_isas target)
     if(NOT name STREQUAL "scalar")
       target_link_libraries(rapt_isa_${name} PRIVATE rapt_xsimd)
     endif()
-    # -O2 in every configuration: without inlining each intrinsic is a function, and kernels are fifty times slower. With
-    # sanitizers -O1: clang takes up to twice as long at -O2.
+    # -O2 in every configuration: without inlining each intrinsic would be a function call, and kernels would be fifty times
+    # slower. -O1 with sanitizers: clang takes up to twice as long at -O2.
     rapt_set_last_flags("${sources}" ${RAPT_NUMERIC_FLAGS} ${RAPT_ISA_FLAGS_${name}}
                         $<IF:$<CONFIG:Sanitizer>,-O1,-O2>)
-    # These checks of addresses take four fifths of clang's time for a vector level. Guard pages and the address sanitizer
+    # These checks of addresses would take four fifths of clang's time for a vector level. Guard pages and the address sanitizer
     # find the same faults.
     if(NOT name STREQUAL "scalar")
       target_compile_options(rapt_isa_${name} PRIVATE

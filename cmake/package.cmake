@@ -1,5 +1,5 @@
-# Debian packages by cpack: the shared library, its development files, and rapt-validate. Their tools are in the packages
-# dpkg-dev, file and help2man.
+# Debian packages using cpack: the shared library, its development files, and rapt-validate. The packages dpkg-dev, file and
+# help2man have the tools.
 #
 #   export DEBFULLNAME='Your Name' DEBEMAIL=your@address
 #   cmake -B build/deb -DRAPT_PACKAGE=ON -DBUILD_SHARED_LIBS=ON -DCMAKE_INSTALL_PREFIX=/usr && cmake --build build/deb
@@ -13,7 +13,7 @@ set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME librapt${abi})
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME librapt-dev)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME rapt-tools)
 
-# The symbols of the library are the functions of rapt.h: dpkg-shlibdeps reads them.
+# Lists the library's symbols, which are the functions of rapt.h, for dpkg-shlibdeps.
 file(STRINGS include/rapt/rapt.h functions REGEX "^RAPT_API .*rapt_[a-z0-9_]+\\(")
 set(symbols "librapt.so.${abi} librapt${abi} #MINVER#\n")
 foreach(line IN LISTS functions)
@@ -26,7 +26,7 @@ file(CONFIGURE OUTPUT "${work}/shlibs" CONTENT "librapt ${abi} librapt${abi} (>=
 file(CONFIGURE OUTPUT "${work}/triggers" CONTENT "activate-noawait ldconfig\n")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA "${work}/symbols;${work}/shlibs;${work}/triggers")
 
-# Every package has its changelog and its copyright.
+# Every package must contain its changelog and its copyright.
 find_program(RAPT_GZIP gzip REQUIRED)
 find_program(RAPT_HELP2MAN help2man REQUIRED)
 find_program(RAPT_FILE file REQUIRED)  # cpack finds a library's dependencies by these two, after everything is built
@@ -36,7 +36,7 @@ execute_process(COMMAND git -C "${PROJECT_SOURCE_DIR}" log -1 --format=%cD OUTPU
 if(NOT commit_date)
   set(commit_date "Thu, 01 Jan 1970 00:00:00 +0000")
 endif()
-# The maker of the packages is their maintainer. Debian's own tools read the same two variables.
+# Whoever makes the packages is their maintainer. Debian's own tools read the same two variables.
 set(contact)
 if(DEFINED ENV{DEBFULLNAME} AND DEFINED ENV{DEBEMAIL})
   set(contact "$ENV{DEBFULLNAME} <$ENV{DEBEMAIL}>")
@@ -68,7 +68,7 @@ foreach(part IN ITEMS LIBRARY DEVELOPMENT TOOLS)
   install(FILES "${work}/changelog.gz" "${work}/copyright" COMPONENT ${component}
           DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/doc/${CPACK_DEBIAN_${part}_PACKAGE_NAME}")
 endforeach()
-# cpack writes these scripts for any shared library; the trigger alone would do.
+# cpack writes these scripts for any shared library, although the trigger would be enough.
 file(CONFIGURE OUTPUT "${work}/overrides" CONTENT "librapt${abi}: maintscript-calls-ldconfig *\n")
 install(FILES "${work}/overrides" DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/lintian/overrides" COMPONENT library
         RENAME librapt${abi})

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Sourced by the scripts that build and run something on a bare Debian or Ubuntu. Without dpkg nothing is ever missing here:
-# CMake then names each missing library.
+# Scripts that build and run something on a bare Debian or Ubuntu source this file. Without dpkg no package ever counts as
+# missing: CMake then names each missing library.
 #
 #   missing_packages PACKAGE...   prints those that are not installed
 #   need_packages PACKAGE...      installs them: one line says how many and how large, and apt's output goes to a log.
@@ -10,7 +10,7 @@
 
 packages_log=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/build/packages.log
 
-# A program of the package's name will do, as a cmake that is not Debian's.
+# A program with the package's name is enough, such as a cmake that is not Debian's.
 missing_packages() {
   command -v dpkg-query >/dev/null || return 0
   local package
@@ -27,7 +27,7 @@ need_packages() {
   local as_root=()
   if ((EUID != 0)); then
     as_root=(sudo)
-    if [[ ! -t 0 ]]; then as_root+=(-n); fi  # nobody is there to type a password
+    if [[ ! -t 0 ]]; then as_root+=(-n); fi  # nobody can type a password
     if ! type -P sudo >/dev/null || ! "${as_root[@]}" true 2>/dev/null; then
       echo "packages: no right to install them; as root: apt-get install ${missing[*]}" >&2
       return 1
@@ -42,8 +42,8 @@ prefer_ninja() {
   if type -P ninja >/dev/null; then export CMAKE_GENERATOR=Ninja; fi
 }
 
-# install_with_apt PACKAGE...: as need_packages, which has set as_root. A package that this system's apt does not know is
-# left out, so that the others are installed.
+# install_with_apt PACKAGE...: does what need_packages does, which has set as_root. Packages that this system's apt does not
+# know are left out, so that the others are installed.
 install_with_apt() {
   local known unknown plan begin=$SECONDS
   printf '%s\n' "" "$(date)" "asked for: $*" >>"$packages_log"
@@ -69,7 +69,7 @@ install_with_apt() {
   fi
 }
 
-# "37 (212 MB to download, 890 MB on disk)" of what apt-get says that it would do.
+# Turns what apt-get says that it would do into "37 (212 MB to download, 890 MB on disk)".
 plan_in_words() {
   sed -nE 's/^([0-9]+ upgraded, )?([0-9]+) newly installed.*/\2/p
     s/^Need to get ([^/]*\/)?(.*) of archives\.$/(\2 to download/p
@@ -77,7 +77,7 @@ plan_in_words() {
     paste -sd ' ' | sed 's/download /download, /'
 }
 
-# Apt's messages into the log; on a terminal its progress in one line.
+# Writes apt's messages to the log; on a terminal it also shows the progress in one line.
 show_apt_progress() {
   local line kind percent text
   while IFS= read -r line; do

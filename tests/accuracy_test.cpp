@@ -1,5 +1,5 @@
 // The scalar level against 200-bit arithmetic, with the bounds that rapt.h promises. The other levels have
-// the same bits, which rapt-validate asserts.
+// the same bits, as rapt-validate checks.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -63,7 +63,7 @@ void check_errors(const oracle::RowErrors &errors, WorstErrors &worst, double ro
   worst.see("logsumexp", errors.logsumexp / unit<T>, logsumexp);
 }
 
-// The promises for a row without softcap and bias.
+// Checks the promises for a row without softcap and bias.
 template <class T>
 void check_promises(const RowProblem<T> &problem, WorstErrors &worst) {
   const oracle::RowErrors errors = errors_of(problem);
@@ -71,7 +71,7 @@ void check_promises(const RowProblem<T> &problem, WorstErrors &worst) {
   CHECK(errors.flushed_wrongly == 0);
 }
 
-// body(n); an emulator takes short lengths alone.
+// Calls body(n); under an emulator only for short lengths.
 template <class Body>
 void for_each_length(Sizes lengths, std::size_t longest_emulated, Body &&body) {
   for (const std::size_t n : lengths) {
@@ -109,7 +109,7 @@ TEST_CASE_FIXTURE(ScalarLevel, "exp_f64") {
     check(37.1 * random.uniform() - 745.13);    // subnormal results
     check(2 * random.uniform() - 1);            // around 0
     check(std::ldexp(random.uniform() - 0.5, -static_cast<int>(random.below(60))));
-    const auto n = static_cast<double>(random.below(2000)) - 1000;  // where the reduction changes its n
+    const auto n = static_cast<double>(random.below(2000)) - 1000;  // where the reduction's n changes
     const double x = (n + 0.5) * 0.6931471805599453 * (1 + (random.uniform() - 0.5) * 1e-13);
     if (x > -745.13 && x < 709.78) check(x);
   }
@@ -199,7 +199,7 @@ TEST_CASE_TEMPLATE("softmax of logits and scales of any magnitude", T, float, do
           if (std::isfinite(value)) largest = std::max(largest, std::fabs(double{value}));
         }
         const bool fits = largest * std::fabs(scale) < double{std::numeric_limits<T>::max()} / 4;
-        // A scale outside of this range rounds every score s by at most half a unit of |s|.
+        // A scale outside of this range rounds every score s by up to half a unit of |s|.
         const bool exact = std::fabs(scale) >= 0x1p-16 && std::fabs(scale) <= 0x1p16;
         if (!exact && !fits) continue;  // a score may be infinite
         const RowProblem<T> problem{.x = x, .scale = scale};
@@ -249,8 +249,8 @@ TEST_CASE_TEMPLATE("masked elements and sinks", T, float, double) {
   worst.print<T>("masks and sinks");
 }
 
-// Terms whose partial sums all round to the same side: equal ones, few distinct ones, 4-bit numbers times their
-// scale, and a large one before many that are just above half a unit of it.
+// Terms whose partial sums all round to the same side: equal ones, few distinct ones, 4-bit numbers times
+// their scale, and a large one before many that are just above half a unit of it.
 template <class T>
 std::vector<T> terms_made_to_lose(std::size_t kind, std::size_t n) {
   Random random(n + kind);
@@ -273,7 +273,7 @@ TEST_CASE_TEMPLATE("the bound of any dot product", T, float, double) {
       const std::vector<T> a = terms_made_to_lose<T>(kind, n), ones(n, T(1));
       const double error = oracle::dot_error<T>(a, ones, Api<T>::dot(a.data(), ones.data(), n));
       worst.see("dot", error / unit<T>, dot_bound<T>(n));
-      // The sum over y * dy of the gradient is the same dot product; each of its own operations rounds once.
+      // The sum over y * dy of the gradient is the same dot product; each other operation rounds once.
       if (n > 100000 || kind > 3) continue;
       std::vector<T> y(n, static_cast<T>(1 / static_cast<long double>(n))), dx(n);
       REQUIRE(Api<T>::softmax_backward(y.data(), 0, a.data(), 0, dx.data(), 0, 1, n, T(0.7)) == RAPT_OK);
@@ -359,7 +359,7 @@ TEST_CASE_TEMPLATE("softmax_backward", T, float, double) {
                              dy = normal_row<T>(n, 1, sigma == 2 ? 0 : 5, n + 9);
         std::vector<T> y(n), dx(n);
         REQUIRE(Api<T>::softmax(x.data(), 0, y.data(), 0, 1, n, nullptr) == RAPT_OK);
-        // Nothing underflows: smaller probabilities are 0 here.
+        // Keeps the comparison free of underflow: smaller probabilities become 0 here.
         for (T &p : y) p = p < std::numeric_limits<T>::min() / unit<T> * T(64) ? T(0) : p;
         REQUIRE(Api<T>::softmax_backward(y.data(), 0, dy.data(), 0, dx.data(), 0, 1, n, scale) == RAPT_OK);
         CAPTURE(sigma);

@@ -151,7 +151,7 @@ TEST_CASE_TEMPLATE("options that attention has too", T, float, double) {
 
 namespace {
 
-// The options of a library that has grown: its first release had no `second`.
+// Options of a library that has grown: its first release did not have `second`.
 struct Grown {
   std::size_t size;
   double first, second;
@@ -231,7 +231,7 @@ TEST_CASE_TEMPLATE("rows are queries and columns keys of causality", T, float, d
   CHECK(top_left.y_memory[1] == T(0));
 }
 
-// ctypes, Rust, Go and designated initialisers make such options.
+// Users of ctypes, Rust, Go and designated initialisers create such options.
 TEST_CASE_TEMPLATE("zeroed options with a size are plain softmax", T, float, double) {
   Call<T> call(softmax), without(softmax);
   std::memset(static_cast<void *>(&call.options), 0, sizeof call.options);

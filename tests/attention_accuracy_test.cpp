@@ -1,5 +1,5 @@
 // Attention's accuracy, as rapt.h states it, against the truth in long double. Only the scalar level is
-// measured, as all levels give its bits.
+// measured, because all levels give its bits.
 #include "support/attention_accuracy.hpp"
 
 #include <doctest/doctest.h>
@@ -16,7 +16,7 @@ using namespace rapt::test;
 
 namespace {
 
-// `any`: by the bound for any input. With a sink lse has no other.
+// any: with the bound for any input. With a sink, lse has no other bound.
 template <class T>
 void measure(const oracle::Attention<T> &a, const AttentionResults<T> &results, WorstErrors &worst, bool any,
              rapt_arithmetic arithmetic = RAPT_ARITHMETIC_F32) {
@@ -42,7 +42,7 @@ void measure(const oracle::Attention<T> &a, WorstErrors &worst, bool any = false
   measure(a, run_forward(a), worst, any);
 }
 
-// Arrays of bf16's numbers, as bf16.
+// Runs arrays of numbers that bf16 holds exactly, as bf16.
 AttentionResults<float> run_as_bf16(const oracle::Attention<float> &a, rapt_arithmetic arithmetic) {
   const auto stored = [](const std::vector<float> &x) {
     std::vector<BF16> made;
@@ -103,7 +103,7 @@ TEST_CASE_TEMPLATE("options that scores are made of", T, float, double) {
   }
 }
 
-// Among them equal weights and values, whose sums round the same way over and over.
+// Such as equal weights and values, whose sums round the same way over and over.
 TEST_CASE_TEMPLATE("sums that are made to lose", T, float, double) {
   if (!measurable<T>) return;
   const ForcedIsa forced("scalar");
@@ -161,7 +161,7 @@ TEST_CASE_TEMPLATE("few distinct numbers", T, float, double) {
   few.print<T>("few distinct scores and values");
 }
 
-// A sink far above the scores is rounded in units of log 2, and once more as the log-sum-exp.
+// A sink far above the scores is rounded in units of log 2, and again as the log-sum-exp.
 TEST_CASE_TEMPLATE("sinks that dominate", T, float, double) {
   if (!measurable<T>) return;
   const ForcedIsa forced("scalar");

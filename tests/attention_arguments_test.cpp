@@ -1,4 +1,4 @@
-// The arguments of attention other than its options, and the inputs of its gradient: a bad argument gives the
+// The arguments of attention other than its options, and the inputs of its gradient. A bad argument gives the
 // status that names it, and nothing is written.
 #include "support/attention_arguments.hpp"
 
@@ -56,7 +56,7 @@ TEST_CASE_TEMPLATE("null pointers", T, float, double) {
       {"options", all, RAPT_BAD_OPTIONS, [](auto &call) { call.given = nullptr; }},
       {"workspace", all, RAPT_BAD_WORKSPACE, [](auto &call) { call.workspace = nullptr; }},
       {"a small workspace", all, RAPT_BAD_WORKSPACE, [](auto &call) { call.workspace_size -= 1; }},
-      // Without keys the gradient writes dq alone, without queries dk and dv.
+      // Without keys the gradient writes only dq; without queries it writes only dk and dv.
       {"no keys", whole | backwards, RAPT_OK,
        [](auto &call) {
          call.at[k] = call.at[v] = call.at[dk] = call.at[dv] = nullptr;
@@ -100,7 +100,7 @@ TEST_CASE_TEMPLATE("the queries answer with the same statuses", T, float, double
   CHECK(length == 7);
 }
 
-// ctypes, Rust, Go and designated initialisers make such options.
+// Users of ctypes, Rust, Go and designated initialisers create such options.
 TEST_CASE_TEMPLATE("zeroed options with a size and a shape are plain attention", T, float, double) {
   Call<T> plain(whole), zeroed(whole);
   std::memset(static_cast<void *>(&zeroed.options), 0, sizeof zeroed.options);
@@ -119,7 +119,7 @@ TEST_CASE_TEMPLATE("zeroed options with a size and a shape are plain attention",
   CHECK(plain.memory[out][0] != plain.memory[v][0]);
 }
 
-// All strides 0 are contiguous: every query has a row of its own.
+// All strides 0 are contiguous: every query then has a separate row.
 TEST_CASE_TEMPLATE("a bias or mask without strides is contiguous", T, float, double) {
   for (const bool by_mask : {false, true}) {
     Call<T> call(whole), strided(whole);
@@ -169,7 +169,7 @@ TEST_CASE("strides of the two common layouts") {
   CHECK(tokens_first.token == 21);
 }
 
-// Tokens may repeat: the memory of the inputs does not bound the size of partial results.
+// Tokens may repeat, so that the memory of the inputs does not limit the size of partial results.
 TEST_CASE_TEMPLATE("sizes of partial results that do not fit", T, float, double) {
   for (const std::size_t len : {std::size_t{1} << 34, std::size_t{1} << 40}) {
     expect_status<Call<T>>("repeated tokens", partial | merge, RAPT_BAD_SIZE, [&](auto &call) {

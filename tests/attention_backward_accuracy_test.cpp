@@ -1,6 +1,6 @@
 // The gradient of attention against the truth: the chain rule in long double, differences of the output, and
-// the composition of matrix products with softmax and its gradient. Only the scalar level is measured, as
-// all levels give its bits.
+// the composition of matrix products with softmax and its gradient. Only the scalar level is measured,
+// because all levels give its bits.
 #include "support/attention_backward_accuracy.hpp"
 
 #include <doctest/doctest.h>
@@ -94,7 +94,7 @@ TEST_CASE_TEMPLATE("options", T, float, double) {
   }
 }
 
-// Products of values and dout vanish, and would count with keys or queries that are large.
+// Products of values and dout underflow, but large keys or queries would make them count.
 TEST_CASE_TEMPLATE("products that underflow", T, float, double) {
   if (!measurable<T>) return;
   const ForcedIsa forced("scalar");

@@ -108,7 +108,7 @@ TEST_CASE_TEMPLATE("tasks", T, float, double) {
 
 namespace {
 
-// The last sequence has 7 keys, and dq lies so many elements behind the begin of `array`.
+// The last sequence has 7 keys; dq begins this many elements after the beginning of `array`.
 constexpr std::size_t last_end = k_size - (kv_len - 7) * qk_dim;
 template <class T>
 void short_last(Call<T> &call, Array array, std::size_t elements) {
@@ -150,7 +150,7 @@ TEST_CASE_TEMPLATE("overlaps", T, float, double) {
        }},
       {"mask", backwards, RAPT_BAD_OVERLAP,
        [](auto &call) { call.options.mask = reinterpret_cast<const std::uint8_t *>(call.at[dv]) + 9; }},
-      // Of k a call reads what lengths leave, and of dk it writes everything.
+      // A call reads only the part of k that lengths leave, but writes all of dk.
       {"dq behind the last key", backwards, RAPT_OK, [](auto &call) { short_last(call, k, last_end); }},
       {"dq in the last key", backwards, RAPT_BAD_OVERLAP,
        [](auto &call) { short_last(call, k, last_end - 1); }},

@@ -123,7 +123,7 @@ TEST_CASE_TEMPLATE("no gradient is -0", T, float, double) {
           CHECK(!any_minus_zero(*values));
       }
     }
-    // The sink's gradient alone: -1/2 of the smallest number.
+    // Only the sink's gradient: -1/2 of the smallest number.
     DenseAttention<T> call(1, 1, 1, 1);
     call.sinks = {T(0)};
     call.q[0] = 0;
@@ -173,7 +173,7 @@ TEST_CASE_TEMPLATE("a bias that repeats has the sum of the gradients", T, float,
       for (std::size_t h = 0; h < (by_head ? 1 : heads); ++h) {
         for (std::size_t i = 0; i < (by_token ? 1 : queries); ++i) {
           for (std::size_t j = 0; j < keys; ++j) {
-            // The chain that rapt.h tells: token by token, and within a token head by head.
+            // This is the chain that rapt.h describes: token by token, and within a token head by head.
             T sum = 0;
             for (std::size_t token = i; token < (by_token ? queries : i + 1); ++token) {
               for (std::size_t head = h; head < (by_head ? heads : h + 1); ++head)

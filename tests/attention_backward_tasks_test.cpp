@@ -1,5 +1,5 @@
-// The tasks of attention's gradient: how many there are, and that each writes different elements, which have
-// the bits of the call without tasks, whichever tasks run with it, before it or next to it.
+// The tasks of attention's gradient: how many there are, and that each writes different elements. The
+// elements have the bits of the call without tasks, whichever tasks run with it, before it or next to it.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -33,8 +33,8 @@ struct Shape {
   rapt_strides bias_strides = {0, 0, 0};  // {0, 0, 0}: no element is repeated
 };
 
-// Every kind of sum that tasks share, and parts of every size: of one block or several, of one tile or
-// several, of none.
+// Every kind of sum that tasks share, and shares of every size: several blocks, one or none; several tiles,
+// one or none.
 constexpr Shape shapes[] = {
     {"heads", 1, 4, 2, 150, 200},
     {"causal", 1, 2, 2, 300, 300, true},
@@ -130,7 +130,7 @@ class SplitCall {
   }
 
   void forget_results() { std::fill(results.begin(), results.end(), unwritten); }
-  // Without doctest's checks: threads call it.
+  // It uses no checks of doctest, because threads call it.
   rapt_status run(std::size_t first, std::size_t last) const {
     std::size_t bytes = 0;
     (void)rapt_attention_backward_workspace(&options_, &bytes);
@@ -235,8 +235,8 @@ TEST_CASE_TEMPLATE("runs of any tasks in any order", T, float, double) {
   });
 }
 
-// 64 tasks, or as many as blocks of keys and tiles of rows permit. A dbias that sums over heads or sequences
-// makes one set of them, and dsinks does not.
+// 64 tasks, or fewer if blocks of keys or tiles of rows permit no more. A dbias that sums over heads or
+// sequences makes one set of them; dsinks does not.
 TEST_CASE("the number of tasks") {
   rapt_attention_options o = RAPT_ATTENTION_OPTIONS_INIT;
   o.qk_dim = 8;

@@ -1,6 +1,6 @@
-// Attention and its gradient at every dimension up to 80 and at those of models, flush at guard pages, on every
-// usable level: no byte outside the operands is touched, and the bits are the scalar level's. rapt-validate
-// draws everything else.
+// Attention and its gradient at every dimension up to 80 and at those of models, next to guard pages, on
+// every usable level. No byte outside the operands may be touched, and the bits must be the scalar level's.
+// rapt-validate draws everything else.
 #include "support/attention_problems.hpp"
 #include "support/compare_kernels.hpp"
 

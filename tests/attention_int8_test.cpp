@@ -1,5 +1,5 @@
-// Attention over int8 keys and values: what rapt.h says of scales and special values, and accuracy against long
-// double, both of only rapt and of the bytes.
+// Attention over int8 keys and values: what rapt.h says of scales and special values. Its accuracy against
+// long double, with and without the rounding to bytes.
 #include <cstdio>
 #include <cstring>
 
@@ -152,7 +152,7 @@ TEST_CASE("special scales and queries") {
       CHECK(std::memcmp(out.data(), plain.data(), 32 * sizeof(float)) == 0);
       CHECK(all_nan({out.begin() + 32, out.end()}));
     }
-    // An excluded key's scales matter no more than those of a key of weight 0.
+    // An excluded key's scales must not matter, like those of a key of weight 0.
     for (const float bad : {nan_number, infinity}) {
       const auto exclude = [&](float of_scales) {
         return changed([&](Call &c) {
@@ -175,7 +175,7 @@ TEST_CASE("special scales and queries") {
       };
       CHECK(bits_of_all(far(bad)) == bits_of_all(far(1.0f)));
     }
-    // An infinite score: its row is NaN, or its weight 0.
+    // An infinite score makes its row NaN, or has weight 0.
     const Floats up = changed([](Call &c) {
       std::fill_n(c.k.begin() + 64 * 70, 64, std::int8_t{1});
       std::fill(c.q.begin(), c.q.end(), 1.0f);
@@ -250,7 +250,7 @@ TEST_CASE("scales and types that do not go together") {
 
 namespace {
 
-// Symmetric bytes of numbers, a scale per group; returns what they stand for.
+// Rounds numbers to symmetric bytes with one scale per group; returns the numbers that the bytes represent.
 Floats quantised(const Floats &numbers, std::size_t group, Bytes &bytes, Floats &scales) {
   Floats made(numbers.size());
   bytes.resize(numbers.size());

@@ -80,7 +80,7 @@ TEST_CASE_TEMPLATE("windows at far positions", T, float, double) {
   });
 }
 
-// Pages that cannot be touched follow the sequence's last key in keys, values, bias and mask.
+// In keys, values, bias and mask, inaccessible pages follow the sequence's last key.
 TEST_CASE_TEMPLATE("nothing past a length is read", T, float, double) {
   constexpr std::size_t kv_len = 700, dim = 9;
   GuardedSlot k_slot(kv_len * dim * sizeof(T)), v_slot(kv_len * dim * sizeof(T)),

@@ -1,5 +1,5 @@
-// Overlap is judged by what a call reads and writes: an output may lie right behind the last element that is
-// read, wherever lengths, offsets and pages end it. The workspace overlaps nothing.
+// Overlap is judged by what a call reads and writes. An output may begin right after the last element that is
+// read, wherever lengths, offsets and pages end it. The workspace may overlap nothing.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ using namespace rapt::test::attention_arguments;
 
 namespace {
 
-// The lengths of the two sequences, and where their keys lie.
+// The lengths of the two sequences, and where their keys are.
 struct Lengths {
   const char *name;
   std::vector<std::int32_t> kv_lengths, q_offsets = {}, kv_offsets = {}, pages = {};
@@ -76,7 +76,7 @@ std::ptrdiff_t offset(const rapt_strides &s, std::size_t b, std::size_t h, std::
   return times(s.batch, b) + times(s.head, h) + times(s.token, t);
 }
 
-// Keys or values of `dim` elements, by the text of rapt.h.
+// Keys or values of `dim` elements, computed from the text of rapt.h.
 ReadBytes of_keys(const Lengths &l, const rapt_strides &strides, std::size_t dim, std::size_t size,
                   bool is_k) {
   ReadBytes read(size);
@@ -139,7 +139,7 @@ void set(const Lengths &l, Call<T> &call, int layout) {
   if (l.packed_keys) o.k_strides = {2 * 64 * qk_dim, 64 * qk_dim, 0};
 }
 
-// An input, and a call whose `output` lies `at` bytes behind the input's begin.
+// An input, and a call whose `output` begins `at` bytes after the input's beginning.
 template <class T>
 using Place = std::function<void(Call<T> &call, std::size_t at)>;
 
@@ -233,7 +233,7 @@ TEST_CASE_TEMPLATE("outputs may lie where nothing is read", T, float, double) {
   }
 }
 
-// The mask of rapt.h's text on ONNX: fewer columns than keys. Its end meets other arrays by chance alone.
+// The text of rapt.h on ONNX allows such a mask. Only by chance would its end touch other arrays.
 TEST_CASE("a mask with fewer columns than kv_len, in memory of its own") {
   for (const bool before : {false, true}) {
     Call<float> call(whole);

@@ -104,7 +104,7 @@ TEST_CASE_TEMPLATE("an excluded key is never read into a result, and has no grad
   });
 }
 
-// The scale reaches the results of its own query alone, and only if the query sees a key.
+// A scale reaches only the results of its query, and only if the query sees a key.
 TEST_CASE_TEMPLATE("a query whose scale is not finite", T, float, double) {
   on_every_level([] {
     for (const std::size_t keys : key_counts()) {
@@ -181,14 +181,14 @@ TEST_CASE_TEMPLATE("a visible NaN or +inf makes its own row NaN", T, float, doub
         DenseAttention<T> &expected = call == &by_bias ? with_bias : harmless;
         if (differences(call->out_of(1), expected.out_of(1)) != 0) FAIL_CHECK("a NaN leaked");
       }
-      // A query of NaN spoils its own row alone.
+      // A query of NaN spoils only its row.
       by_query.q[0] = quiet_nan<T>;
       by_query.run_forward();
       if (!by_query.row_is_nan(0)) FAIL_CHECK("a NaN of a query was lost");
       for (const std::size_t i : Sizes{1, 2}) {
         if (differences(by_query.out_of(i), harmless.out_of(i)) != 0) FAIL_CHECK("a NaN of a query leaked");
       }
-      // A value of NaN spoils its own dimension, where the key is seen.
+      // A value of NaN spoils only its dimension, where the key is seen.
       by_value.value(place)[2] = quiet_nan<T>;
       by_value.run_forward();
       for (const std::size_t i : Sizes{0, 2}) harmless.out_of(i)[2] = quiet_nan<T>;
@@ -197,7 +197,7 @@ TEST_CASE_TEMPLATE("a visible NaN or +inf makes its own row NaN", T, float, doub
   });
 }
 
-// A partial result's largest score ignores NaN, wherever in a block it lies.
+// A partial result's largest score ignores NaN, wherever in a block NaN is.
 TEST_CASE_TEMPLATE("NaN is not a largest score", T, float, double) {
   on_every_level([] {
     for (const std::size_t queries : Sizes{1, 20}) {  // few rows, and many
@@ -243,7 +243,7 @@ TEST_CASE_TEMPLATE("a score of -inf has weight 0", T, float, double) {
       excluded.run_forward();
       CHECK(differences(seen, excluded) == 0);
     });
-    // A row of such scores alone is as a row with nothing visible.
+    // A row of only such scores is like a row with nothing visible.
     for (const std::size_t keys : key_counts()) {
       for (const bool has_sink : {false, true}) {
         DenseAttention<T> call(1, keys, 3, 4);

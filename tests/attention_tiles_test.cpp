@@ -23,7 +23,7 @@ struct Inputs {
   std::vector<BF16> q, k, v;
 };
 
-// Queries and keys times `size`, whose square is that of the scores.
+// Draws queries and keys that are multiplied by `size`, so that scores are multiplied by its square.
 Inputs draw(std::size_t queries, std::size_t keys, std::size_t qk_dim, std::size_t v_dim, double size) {
   Inputs of;
   Random random(21);
@@ -46,7 +46,7 @@ Inputs draw(std::size_t queries, std::size_t keys, std::size_t qk_dim, std::size
   return of;
 }
 
-// Tasks in ranges of `together`. The numbers of partial results with `partial`.
+// Runs the tasks in ranges of `together` tasks; returns the bits, with `partial` those of partial results.
 std::vector<std::uint64_t> run(const Inputs &of, std::size_t together, bool partial = false) {
   rapt_attention_options o = of.options;
   std::size_t tasks = 0, length = 0;
@@ -91,7 +91,7 @@ TEST_CASE("tiles that share keys, and references that move or lie far from 0") {
   }
 }
 
-// Whole tiles and blocks: a NaN beside excluded keys would be computed again, by another body.
+// Tiles and blocks are whole. A NaN next to excluded keys would be computed again, by another body.
 TEST_CASE("scores that are all far below 0") {
   Inputs of = draw(64, 192, 40, 24, 1e6);
   for (BF16 &x : of.q) x = BF16(std::fabs(static_cast<double>(static_cast<float>(x))));
@@ -110,8 +110,8 @@ TEST_CASE("references that move late") {
   check_levels(of);
 }
 
-// Each row meets larger scores at blocks of its own, one or two of them: strips of a tile move apart, again
-// before their values are added, and in the last block.
+// Each row meets larger scores at different blocks, one or two of them. So strips of a tile move separately:
+// again before their values are added, and in the last block.
 TEST_CASE("references that move at blocks of their own") {
   Inputs of = draw(100, 1100, 32, 40, 0.1);
   for (std::size_t row = 0; row < 200; ++row) of.q[row * 32 + row % 29] = BF16(8.0);

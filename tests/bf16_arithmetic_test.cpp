@@ -91,7 +91,7 @@ TEST_CASE("bf16 queries and keys have bf16 arithmetic, unless options say f32") 
   CHECK(run(a, o).bits() != by_default);
 }
 
-// Sums of the reference, and of the shared bodies where flushes are in doubt, beside results of the
+// Sums of the reference, and of the shared bodies where flushes are in doubt, compared with results of the
 // instruction. The sign of a zero is not promised.
 TEST_CASE("a group of products is TDPBF16PS") {
   std::size_t groups = 0, wrong = 0;

@@ -1,4 +1,4 @@
-// Conversions between f32 and elements of 16 bits: every element, every number that lies between two of them,
+// Conversions between f32 and elements of 16 bits: every element, every number halfway between two of them,
 // and every kind of NaN.
 #include <doctest/doctest.h>
 
@@ -74,7 +74,7 @@ TEST_CASE_TEMPLATE("numbers between two elements", E, F16, BF16) {
   });
 }
 
-// A NaN whose payload is in its last bits alone would become infinite if it were rounded like a number.
+// A NaN whose payload is only in its last bits would become infinite if it were rounded like a number.
 TEST_CASE_TEMPLATE("NaN stays NaN", E, F16, BF16) {
   std::vector<float> nans;
   for (std::uint32_t bit = 0; bit < 23; ++bit) {
@@ -90,7 +90,7 @@ TEST_CASE_TEMPLATE("NaN stays NaN", E, F16, BF16) {
   });
 }
 
-// VCVTNEPS2BF16 counts a subnormal as zero, and the API does not.
+// VCVTNEPS2BF16 takes a subnormal number for zero; the API does not.
 TEST_CASE("bf16 as the CPU's instruction rounds") {
   std::vector<float> numbers;
   std::vector<std::uint16_t> expected;

@@ -57,7 +57,7 @@ TEST_CASE("what was wrong with RAPT_ISA") {
   }
   CHECK(rapt_isa_status() == expected);
   CHECK(rapt_force_isa("scalar") == RAPT_OK);
-  CHECK(rapt_isa_status() == expected);  // tells of the environment alone
+  CHECK(rapt_isa_status() == expected);  // says only what the environment asked for
   CHECK(rapt_force_isa(nullptr) == RAPT_OK);
 }
 
@@ -119,7 +119,7 @@ TEST_CASE("what a tuning changes of avx512") {
   }
 }
 
-// A level that lost its kernels would pass all other tests.
+// If a level lost its kernels, all other tests would still pass.
 TEST_CASE("levels have what they are for") {
   const std::map<std::string, std::vector<const char *>> own = {
       {"avx2_vnni", {"dot_i8", "dot_u8i8", "dot_rows_i8", "dot_rows_u8i8", "attention_i8"}},
@@ -196,7 +196,7 @@ TEST_CASE("threads call and force at once") {
   CHECK(calls > 0);
 }
 
-// The threads of a pool share out, and each has a workspace of its own.
+// The threads of a pool divide the tasks, and each has a separate workspace.
 TEST_CASE("threads share the tasks of attention") {
   constexpr std::size_t heads = 4, tokens = 150, dim = 16;
   Random random(1);

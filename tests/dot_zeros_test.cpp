@@ -1,5 +1,5 @@
-// The sign of a dot product of zero. A level may leave out lanes of +0 and additions to +0, which change no
-// other bit than the sign of a zero.
+// The sign of a dot product of zero. A level may leave out lanes of +0 and additions to +0. These change only
+// the sign of a zero.
 #include <doctest/doctest.h>
 
 #include <limits>

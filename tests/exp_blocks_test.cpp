@@ -1,6 +1,6 @@
-// exp tests for unusual elements once per unrolled step of several vectors. Every element must have the bits
-// that the scalar level gives it alone, whatever its neighbours are: each special value in every place of
-// every length up to two steps of the widest level, and mixtures of them.
+// exp tests for irregular elements once per unrolled step of several vectors. Every element must have the
+// bits that the scalar level gives it alone, whatever its neighbours are. The test has each special value in
+// every place of every length up to two steps of the widest level, and mixtures of them.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -1,6 +1,6 @@
-// exp_f32 over all 2^32 inputs, and the softcaps' tanh over each 63rd: the scalar level against double
-// precision, and every other usable level against the scalar level, bit for bit. The sweep is that of
-// rapt-validate --exhaustive, which takes all inputs of tanh too.
+// exp_f32 over all 2^32 inputs, and the softcaps' tanh over every 63rd. The scalar level is compared with
+// double precision, and every other usable level with the scalar level, bit for bit. rapt-validate
+// --exhaustive runs the same sweep, with all inputs of tanh too.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -28,7 +28,7 @@ void check(const std::vector<rapt::validate::ExhaustiveResult> &results) {
 
 }  // namespace
 
-// The stride is odd, so that fractions vary too.
+// The stride is odd, so that the fractions of inputs vary too.
 TEST_CASE("exp_f32 over all inputs") {
   const std::uint64_t stride = native_or_emulated<std::uint64_t>(1, 4099);
   const auto results = rapt::validate::check_exp_exhaustively(isas_to_test(), stride, [](auto, auto) {});

@@ -1,8 +1,8 @@
-// The first call of a process: made by several threads at once, by a signal's handler or by a forked child
-// while another one is under way. Each case is another process, as only the first call of a process is
-// one.
+// The first call of a process: made by several threads at once, or by a signal handler or a forked child
+// while another one is in progress. Each case is a separate process, because a process has only one first
+// call.
 //
-// The library reads RAPT_ISA in the midst of a first call. The getenv of this program stops the call there.
+// The library reads RAPT_ISA in the middle of a first call. The getenv of this program stops the call there.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -85,7 +85,7 @@ void first_call_of_another_thread() {
   require(calls_are_right(), "the first call that waited for a thread is wrong");
 }
 
-// A level forced meanwhile stays, and a change of the environment comes too late.
+// A level that another thread forced meanwhile stays, and a change of the environment comes too late.
 void level_forced_meanwhile() {
   in_the_midst = [] {
     require(rapt_force_isa("scalar") == RAPT_OK, "scalar cannot be forced");
@@ -96,8 +96,8 @@ void level_forced_meanwhile() {
   require(rapt_isa_status() == RAPT_OK, "the environment was read twice");
 }
 
-// Another thread's call comes at each moment of the first one, which takes one microsecond to a hundred:
-// where a hypervisor answers cpuid, longer.
+// Another thread's call comes at different moments of the first one. That takes one to a hundred
+// microseconds, and longer if a hypervisor answers cpuid.
 int repetition = 0;
 void first_calls_of_two_threads_at_once() {
   std::atomic<int> waiting{2};

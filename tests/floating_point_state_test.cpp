@@ -94,7 +94,7 @@ TEST_CASE_TEMPLATE("arguments are checked in the default mode", T, float, double
   }
 }
 
-// Without states that take hold the comparison above would pass for any library.
+// If these states had no effect, the comparison above would pass for any library.
 TEST_CASE("the foreign states change plain arithmetic") {
   // Nearest rounds 1/3 down and 1/10 up, so that every other mode changes one of them.
   volatile double one = 1, three = 3, ten = 10;
@@ -115,8 +115,8 @@ TEST_CASE("the foreign states change plain arithmetic") {
   }
 }
 
-// The way of processors that the library knows nothing of. glibc keeps AArch64's default NaN, which changes
-// only the payloads of NaN.
+// For processors whose control register the library does not know. glibc keeps AArch64's default NaN, which
+// changes only the payloads of NaN.
 TEST_CASE("C's environment stands in for a control register") {
 #if defined(__aarch64__)
   constexpr std::uint64_t kept = std::uint64_t{1} << 25;

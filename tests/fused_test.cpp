@@ -1,5 +1,5 @@
-// The fused multiply-add by parts (contract/fused.hpp), which serves where the C library's is not exact,
-// against the C library's where it is.
+// The fused multiply-add by parts (contract/fused.hpp), which is used where the C library's is not exact. It
+// is compared with the C library's where that is exact.
 #include "contract/fused.hpp"
 
 #include <doctest/doctest.h>
@@ -52,7 +52,7 @@ std::vector<T> corners() {
   return values;
 }
 
-// Of a random length of bits: short ones make ties, long ones make them nearly.
+// Numbers with a random count of bits: short ones make ties, and long ones make near ties.
 template <class T>
 T random_significand(Random &random) {
   using Bits = BitsOf<T>;

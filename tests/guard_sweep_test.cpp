@@ -1,11 +1,12 @@
 // Every kernel at every length up to 1100 and every offset within 64 bytes from a guard page, in front and
-// behind, on every usable level: no byte outside the operands is touched, and the bits are the scalar
+// behind, on every usable level. No byte outside the operands may be touched, and the bits must be the scalar
 // level's.
 //
-// The scalar level gives the expected bits, once per length. Its own sweep is thinner, as it is some hundred
-// times slower: flush with both guards, and at one more offset, which changes with the length.
+// The scalar level gives the expected bits, once per length. It is some hundred times slower, so its own
+// sweep is thinner: flush with both guards, and at one more offset, which changes with the length.
 //
-// More than 300 lines, as the sweep has other drivers: those of kernel_case.cpp cost too much per call.
+// The file has more than 300 lines because it has separate drivers: those of kernel_case.cpp cost too much
+// per call.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -151,7 +152,7 @@ void add_narrowing(std::vector<SweptKernel<From>> &kernels) {
                      false, sizeof(T)});
 }
 
-// Of f32 and f64 alone.
+// Kernels that only f32 and f64 have.
 template <class T>
 void add_exponentials(std::vector<SweptKernel<T>> &kernels, const std::string &type) {
   using enum Extent;
@@ -287,7 +288,7 @@ class Sweep {
       expected_value = call(kernel, arrays, shape, Placement::ends_at_guard, 0);
       expected.assign(out_, out_ + elements_of(kernel.out, shape) * kernel.out_size);
     }
-    // A mask begins at any byte; everything else at a multiple of its element.
+    // A mask may begin at any byte; everything else begins at a multiple of its element.
     const std::size_t step = arrays.mask ? 1 : std::min(sizeof(T), kernel.out_size);
     for (const std::string &isa : isas) {
       const ForcedIsa forced(isa);
@@ -356,7 +357,7 @@ class Sweep {
       if (!slot->intact()) fault = "wrote outside the output";
     }
     if (value != expected_value) fault = "another value returned";
-    // No result is NaN, whose bits would differ between levels.
+    // No result is NaN, because its bits would differ between levels.
     if (!expected.empty() && std::memcmp(out_, expected.data(), expected.size()) != 0) {
       const auto differs = std::mismatch(out_, out_ + expected.size(), expected.begin()).first;
       fault = "another element " + std::to_string(static_cast<std::size_t>(differs - out_) / kernel.out_size);
@@ -380,7 +381,7 @@ template <class T>
 void sweep_all(bool with_options) {
   constexpr OptionArrays choices[] = {{.bias = true}, {.mask = true}, {true, true, true, true}};
   Sweep<T> sweep;
-  // After doctest's own handlers, which each test case installs anew.
+  // This must come after doctest's own handlers, which each test case installs again.
   catch_faults([](char *text, std::size_t size) { current.describe(text, size); });
   for (const SweptKernel<T> &kernel : swept_kernels<T>()) {
     if (!with_options) {

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# The headers under the warnings that strict projects make errors, where they are no system's headers:
-#   header_test.sh INCLUDE_FOLDER CC CXX
-# gcc does not see old-style casts within extern "C". clang does, and is asked too where it is installed.
+# Compiles the headers with the warnings that strict projects turn into errors, not as system headers: header_test.sh
+# INCLUDE_FOLDER CC CXX. gcc does not see old-style casts within extern "C"; clang does, and is used too where it is installed.
 set -euo pipefail
 
 include=$1 cc=$2 cxx=$3

@@ -1,6 +1,6 @@
 // Large calls against the scalar level, bit for bit: sums of rows longer than 131072 columns, in one pass
-// with the maximum, and outputs of 16 MiB and more by non-temporal stores. Also dot at every alignment of
-// its operands.
+// with the maximum; outputs of 16 MiB and more with non-temporal stores; dot at every alignment of its
+// operands.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ std::size_t differences(const std::vector<T> &a, const std::vector<T> &b) {
 
 std::string on(const std::string &isa, const std::string &what) { return what + " on " + isa; }
 
-// Rows by the course of their maximum, which the sum is relative to.
+// Rows that differ in how their maximum grows, to which the sum is relative.
 struct LongRows {
   const char *name;
   double (*score)(double random, std::size_t col, std::size_t cols);
@@ -99,7 +99,7 @@ void long_rows_have_the_same_bits() {
   }
 }
 
-// Elements of an output with non-temporal stores.
+// As many elements as make the library use non-temporal stores.
 constexpr std::size_t streamed = (std::size_t{16} << 20) / sizeof(float) + 77;
 
 void streamed_probabilities_have_the_same_bits(std::size_t cols, bool causal, std::size_t offset) {

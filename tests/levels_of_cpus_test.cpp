@@ -1,5 +1,5 @@
-// The level that each CPU gets, by the words that CPUID answers there: the decision of the library, without
-// the hardware.
+// The level that each CPU gets, given the words that its CPUID answers: the library's decision, without the
+// hardware.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -228,12 +228,12 @@ TEST_CASE("what is asked of the machine") {
     cpu.asked_xcr0 = cpu.asked_for_tiles = false;
     features_of(cpu);
     const bool osxsave = (cpu.leaf_1_c >> 27) & 1, amx = cpu.last_leaf >= 7 && ((cpu.leaf_7.d >> 24) & 1);
-    CHECK(cpu.asked_xcr0 == osxsave);  // xgetbv is illegal without
+    CHECK(cpu.asked_xcr0 == osxsave);  // without it xgetbv is illegal
     if (!amx) CHECK(!cpu.asked_for_tiles);
   }
 }
 
-// "reported" and "usable" differ by what the operating system saves: rapt-validate tells them apart.
+// "reported" and "usable" differ by what the operating system saves; rapt-validate shows the difference.
 TEST_CASE("features that the operating system does not enable") {
   Cpu cpu = sapphire_rapids;
   cpu.xcr0_bits = ymm;

@@ -1,7 +1,7 @@
-// Attention and its gradient on the scalar level, next to the oracle: drawn calls of every option, element
-// type, layout, shape and way of calling, with the accuracy that rapt.h promises. The code of src/api,
-// src/call and src/contract serves all levels, which therefore agree on its mistakes: this test is the
-// witness that shares nothing with it.
+// Attention and its gradient on the scalar level, compared with the oracle: drawn calls of every option,
+// element type, layout, shape and way of calling, with the accuracy that rapt.h promises. All levels share
+// src/api, src/call and src/contract, and so would agree on mistakes there. This test shares no code with
+// them.
 //
 // RAPT_ORACLE_CASE=<seed> runs one case again.
 #include <doctest/doctest.h>
@@ -81,7 +81,7 @@ std::size_t dim_with_softcap(const AttentionProblem &p) {
 AttentionErrors bounds_of(const AttentionProblem &p, const Attention<double> &truth_of,
                           const AttentionTruth &truth, std::size_t b, std::size_t h, std::size_t i) {
   const rapt_arithmetic arithmetic = p.in_bf16() ? RAPT_ARITHMETIC_BF16 : RAPT_ARITHMETIC_F32;
-  // Equal terms may all be rounded to one side.
+  // Partial sums of equal terms may all be rounded to one side.
   const bool are_alike = p.numbers == Numbers::equal || p.numbers == Numbers::zeros;
   AttentionErrors bounds = are_alike
                                ? attention_worst_bounds(dim_with_softcap(p), p.a.keys(b), truth, arithmetic)
@@ -93,13 +93,13 @@ AttentionErrors bounds_of(const AttentionProblem &p, const Attention<double> &tr
   return bounds;
 }
 
-// Whether the text says what a row with such a sink is.
+// Whether the sink is so large that rapt.h makes the row NaN.
 bool is_beyond_range(const AttentionProblem &p, double sink) {
   const double largest = p.q == RAPT_F64 ? 0x1.fffffffffffffp1023 : 0x1.fffffep127;
   return std::isnan(sink) || sink > largest / 1.4426950408889634;
 }
 
-// Among integers a query that is not finite makes every score NaN.
+// With int8 keys a query that is not finite makes every score NaN.
 bool has_bad_integers(const AttentionProblem &p, std::size_t b, std::size_t h, std::size_t i) {
   const double *query = p.a.query(b, h, i);
   const auto is_finite = [](double x) { return std::isfinite(x); };
@@ -110,7 +110,7 @@ struct RowKinds {
   std::size_t finite = 0, empty = 0, nan = 0;
 };
 
-// What is wrong with a row's results; empty if nothing is.
+// Returns what is wrong with a row's results; empty if nothing is.
 std::string fault_of_row(const AttentionProblem &p, const Attention<double> &truth_of,
                          const AttentionResults &results, std::size_t b, std::size_t h, std::size_t i,
                          RowKinds &kinds, AttentionErrors more = {}) {
@@ -131,7 +131,7 @@ std::string fault_of_row(const AttentionProblem &p, const Attention<double> &tru
     return "";
   }
   if (!truth.is_finite || sink_is_beyond) {
-    // A row whose sink alone is not a number may have nothing visible.
+    // If only the row's sink is not a number, the row may have nothing visible.
     bool any = false, finite_values = true;
     for (std::size_t j = 0; j < a.keys(b); ++j) {
       if (!is_visible(truth_of, b, h, i, j)) continue;
@@ -209,7 +209,7 @@ void for_each_query(const Attention<double> &a, F f) {
   }
 }
 
-// The first of the faults.
+// Keeps only the first of the faults.
 void keep(std::string &first, const std::string &fault, std::size_t b, std::size_t h, std::size_t i) {
   if (!first.empty() || fault.empty()) return;
   first = "row " + std::to_string(b) + " " + std::to_string(h) + " " + std::to_string(i) + ": " + fault;
@@ -296,7 +296,7 @@ void check_edges(const AttentionProblem &p, const AttentionMemory &memory, Stage
   CHECK(edges.fault_of_limit(reached) == "");
 }
 
-// A merge of partial results that are relative to smaller scores than their largest.
+// Checks a merge of partial results whose references are smaller than their largest scores.
 void check_moved_references(const AttentionProblem &p, const Attention<double> &truth_of,
                             AttentionMemory &memory) {
   const AttentionResults moved = memory.run(Way::split_keys, true);
@@ -393,8 +393,8 @@ void check_gradient(const AttentionProblem &p, const char *array, const std::vec
 
 void check_backward(const AttentionProblem &p, Reached &reached) {
   const Attention<double> &a = p.a;
-  // The forward call's results, rounded; of rows of NaN, any. Another log-sum-exp has larger weights, up to 1,
-  // or smaller ones.
+  // The forward call's results are rounded; rows of NaN get any. With another log-sum-exp all weights are
+  // larger, up to 1, or smaller.
   const bool shifts = p.seed % 3 == 0;
   const auto shift_of = [](std::size_t row) {
     return row % 4 == 0 ? 0.25 : -0.5 * static_cast<double>(row % 4);
@@ -412,7 +412,7 @@ void check_backward(const AttentionProblem &p, Reached &reached) {
   const GradientResults results = first.run_backward(Way::whole, out, lse);
   INFO(first.layout());
   CHECK(first.faults() == "");
-  // A bound is one of small errors.
+  // The bound holds only if the errors of the inputs are small.
   bool is_accurate = true;
   const auto units = [&](const RowTruth &row) {
     const RowUnits made = gradient_units(dim_with_softcap(p), a.v_dim)(row);
@@ -484,7 +484,7 @@ TEST_CASE("drawn calls of attention and its gradient") {
   reached.expect_all();
 }
 
-// k lies before or behind packed, and touches it.
+// k is directly before or after packed.
 TEST_CASE("drawn calls of pack_keys") {
   Reached reached;
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
@@ -545,7 +545,7 @@ TEST_CASE("drawn calls of pack_keys") {
   reached.expect_all();
 }
 
-// A place is rounded up to a block, whose end must fit memory too.
+// A place is rounded up to whole blocks, whose end must fit memory too.
 TEST_CASE("places of packed keys that no memory has") {
   rapt_attention_options o = RAPT_ATTENTION_OPTIONS_INIT;
   o.qk_dim = 2;

@@ -1,5 +1,5 @@
-// The functions over vectors and rows on the scalar level, next to the oracle: drawn calls of every option,
-// element type and layout, and the limits of each, with the accuracy that rapt.h promises. See
+// The functions over vectors and rows on the scalar level, compared with the oracle: drawn calls of every
+// option, element type and layout, and the limits of each, with the accuracy that rapt.h promises. See
 // oracle_attention_test.cpp.
 //
 // RAPT_ORACLE_CASE=<seed> runs one case of softmax again.
@@ -181,7 +181,7 @@ Rows<E> draw_rows(std::uint64_t seed) {
   return made;
 }
 
-// Runs rows [first, first + count) in a layout that `seed` draws; bits of the results row by row.
+// Runs rows [first, first + count) in a layout that `seed` draws; returns the bits of the results row by row.
 template <class E>
 std::vector<E> run_rows(const Rows<E> &given, Function function, std::size_t first, std::size_t count,
                         std::uint64_t seed, std::string &faults) {
@@ -253,7 +253,7 @@ std::vector<E> run_rows(const Rows<E> &given, Function function, std::size_t fir
       if (o.causal_offset > std::ptrdiff_t{1} << 60) o.causal_offset = std::ptrdiff_t{1} << 60;
     }
   }
-  // A log-sum-exp has no use for it.
+  // empty_rows_are_zero is an error for a log-sum-exp.
   o.empty_rows_are_zero = given.empty_rows_are_zero && !per_row ? random.one_of({1, -1, 256}) : 0;
   const bool is_plain = given.scale == 0 && given.softcap == 0 && !o.bias && !o.mask && !o.row_lengths &&
                         !o.sinks && o.causal == 0 && o.empty_rows_are_zero == 0;
@@ -503,7 +503,7 @@ TEST_CASE("drawn calls of softmax, log_softmax and logsumexp") {
   reached.expect_all();
 }
 
-// Rows of another element size interleave with the output's in no buffer, whatever the strides say.
+// Rows of another element size cannot interleave with the output's, whatever the strides are.
 TEST_CASE("rows of options between the rows of an output") {
   constexpr std::size_t rows = 4, cols = 8;
   constexpr std::ptrdiff_t stride = 2 * cols;
@@ -564,8 +564,8 @@ TEST_CASE_TEMPLATE("arrays of options next to the output, and in it", E, float, 
   }
 }
 
-// A call of each function over rows, whose arguments lie at their limits and past them. x, y and dy lie in one
-// memory: behind each other, or sharing a byte. A length that is too large comes last, so that nothing runs.
+// Calls each function over rows with arguments at their limits and past them. x, y and dy are in one memory,
+// one after the other or sharing a byte. A length that is too large comes last, so that nothing runs.
 template <class T>
 struct Edge {
   enum Called { softmax, log_softmax, logsumexp, backward };
@@ -670,7 +670,7 @@ TEST_CASE_TEMPLATE("drawn arguments of functions over rows at their limits", T, 
       (bias ? call.o.bias_stride : call.o.mask_stride) = columns - past;
       refuse(bias ? RAPT_BAD_BIAS_STRIDE : RAPT_BAD_MASK_STRIDE);
     } else if (limit == "extent") {
-      // The far rows of an input lie over the output behind it.
+      // The far rows of an input overlap the output after it.
       const bool of_y = !backward && !per_row && random.one_in(2);
       if (of_y) std::swap(call.x, call.y);
       (of_y ? call.y_stride : backward && random.one_in(2) ? call.dy_stride : call.x_stride) = far(sizeof(T));

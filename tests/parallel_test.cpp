@@ -1,5 +1,5 @@
-// rapt/parallel.hpp: each adapter calls every part once and at the same time as others, and the results have
-// the bits of the plain call for every number of threads. What fails is thrown, and no thread is left.
+// rapt/parallel.hpp: each adapter calls every part once, at the same time as others. The results have the
+// bits of the plain call for every number of threads. Every failure is thrown, and no thread is left running.
 #include <doctest/doctest.h>
 #ifdef RAPT_TEST_TBB
 #include <oneapi/tbb/parallel_for.h>
@@ -32,7 +32,7 @@ namespace {
 
 enum class Failure { none, allocation, start_of_threads };
 constexpr std::ptrdiff_t never = PTRDIFF_MAX;
-// Allocations of any thread until the failure.
+// How many more allocations, by any thread, succeed.
 std::atomic<std::ptrdiff_t> allocations_left = never;
 Failure failure = Failure::none;
 
@@ -50,12 +50,12 @@ constexpr std::size_t ordinary_stack = std::size_t{8} << 20, impossible_stack = 
 
 }  // namespace
 
-// Before each allocation stands its size, and behind it a mark that nobody may overwrite.
+// Before each allocation is its size, and after it a mark that nobody may overwrite.
 constexpr std::size_t head_bytes = 16;
 constexpr std::uint64_t end_mark = 0x5a17e57c0ffee5a5;
 
-// Out of line: gcc takes free() of memory from operator new for a mismatch where it sees one of the two
-// alone.
+// These are not inlined: if gcc saw only one of the two, it would warn that free() does not match operator
+// new.
 [[gnu::noinline]] void *operator new(std::size_t size) {
   if (allocations_left != never && allocations_left-- <= 0) {
     if (failure == Failure::allocation) throw std::bad_alloc();
@@ -125,7 +125,7 @@ TEST_CASE("parts of std_threads and OpenMP run at once") {
 #endif
 }
 
-// The most parts of run_parts that work at one time. Each part waits until as many as `expected` work.
+// Returns how many parts of run_parts work at one time. Each part waits until `expected` parts work.
 std::size_t parts_at_work(std::size_t tasks, std::size_t runs, std::size_t threads, std::size_t expected) {
   std::atomic<std::size_t> working{0}, most{0};
   const auto run = [&](std::size_t, std::size_t, void *) {
@@ -384,7 +384,7 @@ constexpr bool is_callable = requires(const Q *q, const KV *k, Out *out, const r
 static_assert(is_callable<float> && is_callable<bf16, std::int8_t, void>);
 static_assert(!is_callable<int> && !is_callable<float, long double> && !is_callable<float, float, char>);
 
-// The k-th allocation fails, or from it on no thread starts, until the call succeeds.
+// Lets the k-th allocation fail, or all starts of threads from the k-th on, until the call succeeds.
 template <class Call>
 void fail_at_each_allocation(Failure kind, const Call &call) {
   failure = kind;

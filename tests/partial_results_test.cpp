@@ -1,5 +1,5 @@
-// The format of partial results, read only by the text of rapt.h: where each number is, what it is, and a
-// merge of plain loops that gives the bits of rapt_attention_merge.
+// The format of partial results, read using only the text of rapt.h: where each number is, what it is, and a
+// merge in plain loops that gives the bits of rapt_attention_merge.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -63,7 +63,7 @@ struct Call {
     }
   }
 
-  // Every chunk by a call of its own, over keys and values of which `keep` leaves what the chunk has.
+  // Computes every chunk in a separate call, over keys and values of which `keep` leaves only the chunk's.
   template <class Keep>
   std::vector<A> partials(Keep keep) {
     std::size_t tasks = 0, length = 0;
@@ -183,7 +183,7 @@ void check_merges(int arithmetic) {
     CAPTURE(std::string(what));
     Call<Q, KV> call;
     call.options.arithmetic = arithmetic;
-    call.options.scale = 0.25;  // as a number of A, f has no rounding of its own
+    call.options.scale = 0.25;  // as a number of A, f is not rounded
     change(call);
     check_merge(call, finished);
   };
@@ -238,7 +238,7 @@ TEST_CASE("a merge by the text has the bits of rapt_attention_merge") {
   });
 }
 
-// What the numbers are, by double precision. The dot products are integers, so that m is exact.
+// Checks what the numbers are, in double precision. The dot products are integers, so that m is exact.
 template <class Q, class KV>
 void check_numbers(int arithmetic, double scale, double softcap, double tolerance) {
   Call<Q, KV> call;
@@ -348,7 +348,8 @@ TEST_CASE("the tasks of a chunk read that chunk alone") {
   });
 }
 
-// Sequences end to end: rows by the token of the sequence; the second one lacks the last, and has two chunks.
+// Sequences packed end to end: rows are counted by the token in the sequence. The second sequence lacks the
+// last row, and has two chunks.
 TEST_CASE("packed sequences") {
   on_every_level([] {
     Call<float, float> call;

@@ -1,5 +1,5 @@
-// The processor's state after a call: callee-saved registers and control words are as before, and no upper
-// half of a vector register is in use, which would slow the caller's SSE code down.
+// The processor's state after a call. Callee-saved registers and control words are as before. No upper half
+// of a vector register is in use, which would slow down the caller's SSE code.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -58,7 +58,7 @@ void watch_kernels(std::size_t n, Watch &&watch) {
   watch("softmax_backward", [&](WatchedCall &call) {
     call(Api<T>::softmax_backward, a.data(), stride, b.data(), stride, out.data(), stride, rows, n, scale);
   });
-  // Many rows lie in lanes; of few rows the keys do.
+  // With many rows the rows are in the lanes, with few rows the keys.
   for (const std::size_t queries : {std::size_t{1}, rows, rows * 8}) {
     constexpr std::size_t dim = 12;
     const std::size_t keys = n < 300 ? n : 300;

@@ -1,5 +1,5 @@
-// Results that rapt.h defines by other results: a row alone and in its batch, dot_rows by dot, exp_sum by exp, scale by a
-// product, a scale by scaled elements.
+// Results that rapt.h defines by other results: a row alone and in its batch, dot_rows by dot, exp_sum by
+// exp, scale by a product or by scaled elements.
 #include <numeric>
 
 #include "contract/fused.hpp"  // std::fma errs on Windows
@@ -13,7 +13,7 @@ using namespace rapt::test;
 
 namespace {
 
-// Each option alone, and then many combinations.
+// Has each option without others, and then many combinations.
 std::vector<Problem> option_problems(std::size_t rows, std::size_t cols) {
   std::vector<SoftmaxOptions> choices = each_softmax_option_alone();
   Random random(20240607);

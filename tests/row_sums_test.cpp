@@ -1,5 +1,6 @@
-// The bounds of softmax, log_softmax and logsumexp hold for every row: for Gaussian rows of any spread and
-// length, and for rows that would break a sum in lanes. Only the best level runs: all have the same bits.
+// The bounds of softmax, log_softmax and logsumexp must hold for every row: for Gaussian rows of any spread
+// and length, and for rows that would break a sum in lanes. Only the best level runs, because all have the
+// same bits.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -45,7 +46,7 @@ void check_row(const std::vector<T> &x, WorstErrors &worst) {
   REQUIRE(Api<T>::logsumexp(x.data(), 0, &logsumexp, 1, n, nullptr) == RAPT_OK);
 
   const Real max = *std::max_element(x.begin(), x.end());
-  Real sum = 0, lost = 0;  // Neumaier; the first term need not be the largest
+  Real sum = 0, lost = 0;  // Neumaier; works even if the first term is not the largest
   for (const T value : x) {
     const Real term = exact_exp<T>(value - max), before = sum;
     sum += term;
@@ -101,7 +102,7 @@ TEST_CASE_TEMPLATE("rows made to lose", T, float, double) {
     bool is_sorted;
     MakeRow make;
   };
-  const double half_unit = sizeof(T) == 4 ? -16.64 : -36.74;  // just above half a unit, beside 0
+  const double half_unit = sizeof(T) == 4 ? -16.64 : -36.74;  // just above half a unit of exp(0)
   const Kind kinds[] = {
       {"one large term, then half units", false,
        [&](auto i, auto, auto &) { return i == 0 ? 0 : half_unit; }},

@@ -1,9 +1,9 @@
 // Softmax computes short rows in groups, but a group with an odd row one by one. A row must have the bits
-// that the scalar level gives it alone, whatever the other rows are: in every batch of 1 to 70 rows of 1 to
-// 300 columns, and with every kind of odd row in every position.
+// that the scalar level gives it alone, whatever the other rows are. The test has every batch of 1 to 70 rows
+// of 1 to 300 columns, and every kind of odd row in every position.
 //
-// More than 300 lines, as the batches have another driver: those of kernel_case.cpp cost too much per
-// call.
+// The file has more than 300 lines because it has a separate driver: those of kernel_case.cpp cost too much
+// per call.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -45,7 +45,7 @@ const Function<T> functions[] = {
      }},
 };
 
-// Options that select other code, but leave the result as it is without them.
+// Options that select other code, but do not change the result.
 enum class Neutral { none, lengths, mask, shared_mask, causal, bias, count };
 
 struct BatchLayout {
@@ -211,7 +211,7 @@ std::vector<Row<T>> ordinary_rows(std::size_t count, std::size_t cols) {
   return rows;
 }
 
-// The element that becomes large with this scale.
+// The element whose score is large under this scale.
 double large_under(double scale) { return scale == 0 ? large : large / std::fabs(scale); }
 
 template <class T>

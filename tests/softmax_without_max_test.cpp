@@ -1,6 +1,6 @@
-// Rows of moderate scores are summed without their maximum, others relative to it: the bits are the scalar
-// level's, which knows one way. Here are rows at the border between the two, for every length, in place and
-// not.
+// Rows of moderate scores are summed without their maximum, others relative to it. The bits must be the
+// scalar level's, which has only one way. These rows are at the border between the two, for every length, in
+// place and not.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -59,15 +59,15 @@ const Kind kinds[] = {
        return i == n / 3 ? 0.5 * window + random.uniform() : -std::numeric_limits<double>::infinity();
      }},
     {"-inf", 1, [](Random &, auto, auto, int) { return -std::numeric_limits<double>::infinity(); }},
-    // log2(e) * scale is 1: every other score lies halfway between two exponents, and is rounded to even.
+    // log2(e) * scale is 1: every other score is halfway between two exponents, and is rounded to even.
     {"halfway between exponents", ln_2,
      [](Random &random, auto, auto, int) { return static_cast<double>(random.below(41)) * 0.5 - 10; }},
     {"halfway between exponents, by 3", 3 * ln_2,
      [](Random &random, auto, auto, int) { return static_cast<double>(random.below(41)) * 0.5 - 10; }},
 };
 
-// Options that the window knows. An excluding bias takes some of the elements, which are then NaN, away; a
-// bias takes half of each score.
+// Options that the way without a maximum can use. An excluding bias removes some of the elements, which are
+// then NaN. Another bias adds half of each score.
 struct Given {
   const char *name;
   bool bias, excludes, mask, sinks;

@@ -159,7 +159,7 @@ TEST_CASE_TEMPLATE("a row whose elements are all -inf", T, float, double) {
   });
 }
 
-// What the rules say of scores, they do not say of elements.
+// The rules are about scores, not about elements.
 TEST_CASE_TEMPLATE("a score is finished: after scale, softcap and bias", T, float, double) {
   on_every_level([] {
     const auto run = [](std::vector<T> x, double scale, double softcap, const T *sink, bool biased) {

@@ -1,4 +1,4 @@
-// The purpose of the scale of attention's scores: only rapt trains a toy with each of three scales, and the
+// Why attention's scores have a scale. A toy is trained with each of three scales, using only rapt, and the
 // losses have the same bits on every level. RAPT_TRAINING_CURVES=FILE writes the curves that
 // tests/training/plot.py draws.
 #include <doctest/doctest.h>
@@ -36,7 +36,7 @@ Curve train(const Scale &scale, float learning_rate, std::size_t steps) {
   return curve;
 }
 
-// Scalar code and emulators are slow: they take the first steps alone.
+// Scalar code and emulators are slow, so they take only the first steps.
 std::size_t steps_on(const std::string &isa, std::size_t steps) {
   return emulated() ? 3 : isa == "scalar" ? 20 : steps;
 }

@@ -1,6 +1,6 @@
 // How far attention is from exact attention over the same numbers, by how keys and values are stored and
-// computed: the table of src/manual/accuracy.md. The numbers are bf16's, so that only int8 rounds them
-// when they are stored.
+// computed: the table of src/manual/accuracy.md. bf16 holds all numbers exactly, so that only int8 rounds
+// them when they are stored.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -63,8 +63,8 @@ TEST_CASE("softmax of small rows") {
   });
 }
 
-// d_k is 4, so that scores are half of dot products: 14, 10 and 12 as above. Causality hides the last from
-// the first query.
+// d_k is 4, so that scores are half of the dot products: 14, 10 and 12 as above. Causality hides the last key
+// from the first query.
 TEST_CASE("attention over three keys") {
   on_every_level([] {
     const std::vector<float> q = {2, 0, 2, 4, 2, 0, 2, 4};

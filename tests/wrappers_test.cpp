@@ -1,5 +1,5 @@
-// rapt.hpp's functions are rapt.h's: the same results for every element type, and a status, an assertion or
-// no compilation where extents or types disagree.
+// rapt.hpp's functions must do what rapt.h's do: the same results for every element type. Where extents or
+// types disagree, there is a status, an assertion or a compilation error.
 #undef NDEBUG  // the wrappers' assertions
 #include <doctest/doctest.h>
 
@@ -19,7 +19,7 @@
 namespace {
 std::jmp_buf *failed_assertion = nullptr;
 }
-// The C library's own ends the program.
+// Replaces the C library's function, which would end the program.
 extern "C" __attribute__((noreturn)) void __assert_fail(const char *, const char *, unsigned,
                                                         const char *) noexcept {
   if (failed_assertion == nullptr) std::abort();
@@ -30,8 +30,8 @@ extern "C" __attribute__((noreturn)) void __assert_fail(const char *, const char
 namespace rapt::test {
 namespace {
 
-// Whether an assertion of a wrapper refuses the call. Only the call stands between setting the jump and
-// taking it.
+// Whether an assertion of a wrapper refuses the call. Between setting the jump and taking it there is only
+// the call.
 template <class Call>
 bool is_refused(const Call &call) {
 #ifdef __GLIBC__
@@ -279,7 +279,7 @@ TEST_CASE_TEMPLATE("rows that lie apart", T, float, double, f16, bf16) {
 }
 
 #ifdef __GLIBC__
-// Each range may be longer than it must be, where the other one tells the length, and never shorter.
+// Each range may be longer than necessary if the other one tells the length, but never shorter.
 TEST_CASE_TEMPLATE("functions without a status assert their extents", T, float, double, f16, bf16) {
   using Sum = Number<T>;
   std::vector<T> a(n), b(n), y(n);
@@ -428,8 +428,8 @@ TEST_CASE("keys and values have one type") {
   CHECK(attention(q, v, k, out, options, workspace) == RAPT_BAD_TYPE);
 }
 
-// Ranges of exactly these sizes do for attention, attention_run and attention_backward, and one element less
-// of any does not.
+// Ranges of exactly these sizes must be enough for attention, attention_run and attention_backward. One
+// element less in any of them must not be.
 void check_extents(const rapt_attention_options &options, std::size_t q_least, std::size_t k_least,
                    std::size_t v_least, std::size_t out_least) {
   std::vector<float> q(q_size), k(k_size), v(k_size), out(out_size), dout(out_size), dq(q_size), dk(k_size),
@@ -454,7 +454,7 @@ void check_extents(const rapt_attention_options &options, std::size_t q_least, s
     };
     const auto q_cut = cut(q, 0), k_cut = cut(k, 1), v_cut = cut(v, 2), out_cut = cut(out, 3);
     const rapt_status expected = shorter == std::size(least) ? RAPT_OK : RAPT_BAD_SIZE;
-    // A range without elements is one whose extent is not checked: the pointer alone counts.
+    // A range without elements means that its extent is not checked: only the pointer counts.
     CHECK(attention(q_cut, k_cut, v_cut, out_cut, o, workspace) == expected);
     CHECK(attention_run(q_cut, k_cut, v_cut, out_cut, o, 0, 1, workspace) == expected);
     if (shorter == 3 || !has_gradient) continue;
@@ -596,7 +596,7 @@ TEST_CASE("sizes of options that name other types are 0") {
   CHECK(attention_tasks<f16, f16>(named) == 0);
 }
 
-// BF16 arithmetic is an error for f32: its tasks are counted where the types are known.
+// BF16 arithmetic is an error for f32, so tasks must be counted where the types are known.
 TEST_CASE("tasks of options that only some types may have") {
   rapt_attention_options options = small_attention();
   options.arithmetic = RAPT_ARITHMETIC_BF16;

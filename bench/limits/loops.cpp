@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t width = sizeof(Bits);
 constexpr std::size_t line = 64;
 
-// Values that the compiler has to produce; a point that no access to memory is moved across.
+// Makes the compiler produce a value; then a point across which it moves no memory access.
 inline void keep(Bits bits) { __asm__ volatile("" : : RAPT_LIMITS_BITS_REGISTER(bits)); }
 template <class Register>
 inline void keep_float(Register chain) {
@@ -19,7 +19,7 @@ inline void keep_float(Register chain) {
 }
 inline void barrier() { __asm__ volatile("" : : : "memory"); }
 
-// Twelve chains: two units with a latency of four to six cycles want eight to twelve.
+// There are twelve chains: two pipelines with a latency of four to six cycles need eight to twelve.
 #define RAPT_LIMITS_TWELVE(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11)
 
 template <class Register, class Element>
@@ -83,8 +83,8 @@ std::size_t products_of_tiles() {
 constexpr std::size_t (*products_of_tiles)() = nullptr;
 #endif
 
-// Each addition of a chain of integers takes a cycle on every core. Multiply-adds beside it keep the clock
-// where this level's vector code has it.
+// On every core, each addition of a chain of integers takes one cycle. Multiply-adds run at the same time, so
+// that the clock is that of the level's vector code.
 std::size_t cycles() {
   constexpr std::size_t rounds = 1024;
   const F32 half = broadcast(0.5F), one = broadcast(1.0F);
@@ -120,7 +120,7 @@ inline void each_register(std::size_t bytes, Step step) {
   }
 }
 
-// Far enough ahead that the line is there in time, near enough that it still is.
+// Far enough ahead that the line arrives in time, and near enough that it is not evicted before its use.
 constexpr std::size_t ahead = 1024;
 
 template <bool prefetched>
@@ -164,7 +164,7 @@ void copy_all_nt(const void *from, void *to, std::size_t bytes) {
   fence_nt();
 }
 
-// The assembly hides from the compiler that the value stays the same: it would drop the store.
+// The assembly hides that the value stays the same. Otherwise the compiler would drop the store.
 template <bool prefetched>
 void update_all(void *at, std::size_t bytes) {
   char *place = static_cast<char *>(at);

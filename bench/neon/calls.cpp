@@ -11,7 +11,7 @@
 
 namespace {
 
-// Aligned, so that every run counts the same.
+// The array is aligned, so that every run counts the same.
 template <class T>
 struct Aligned {
   using value_type = T;

@@ -18,7 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "audit"))
 from disassembly import functions  # noqa: E402
 
-# level: emulator, objdump, llvm-mca's target, cores with their units for floating-point vectors
+# level: emulator, objdump, llvm-mca's target, and cores with their number of floating-point vector pipelines
 LEVELS = {
     "neon": (
         "qemu-aarch64 -cpu max",
@@ -84,7 +84,7 @@ class Program:
 
         best = max(self.functions, key=lambda f: executed(f.instructions))
         loop = max(best.loops(), key=executed, default=[])
-        # A loop that holds a rare one is not innermost.
+        # A loop around a rarely executed loop is not an innermost one.
         if 10 * executed(loop) < executed(best.instructions):
             loop = best.instructions
         most = max(runs[i.address] for i in loop)

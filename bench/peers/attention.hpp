@@ -1,4 +1,4 @@
-// The call of attention that rapt and its peers are both timed on.
+// The attention call with which rapt and its peers are timed.
 #pragma once
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 
 namespace rapt::bench {
 
-// The last query stands at the last key.
+// A causal shape: the last query is at the position of the last key.
 struct AttentionShape {
   std::size_t q_heads = 1, kv_heads = 1;
   std::size_t q_len = 0, kv_len = 0;
@@ -24,7 +24,7 @@ struct AttentionShape {
   std::size_t last_key(std::size_t i) const { return causal ? kv_len - q_len + i + 1 : kv_len; }
 };
 
-// Tokens lie without gaps in their heads, and heads in their tensors. The scale is 1/sqrt(qk_dim).
+// Tokens are contiguous in their heads, and heads in their tensors. The scale is 1/sqrt(qk_dim).
 template <class T>
 struct AttentionProblem {
   AttentionShape shape;
@@ -37,7 +37,7 @@ struct AttentionProblem {
   std::size_t scratch_bytes = 0;
 };
 
-// The gradient, made of the output, the log-sum-exp of its rows and the gradient of the output.
+// The inputs of the gradient: the output, the log-sum-exp of its rows, and the gradient of the output.
 template <class T>
 struct AttentionGradientProblem {
   AttentionProblem<T> forward;
@@ -50,11 +50,11 @@ struct AttentionGradientProblem {
 
 constexpr std::size_t attention_score_rows = 128;
 
-// A power of two would have the rows of a strip meet in few sets of a cache.
+// If this were a power of two, the rows of a strip would share few sets of a cache.
 constexpr std::size_t attention_score_stride(std::size_t keys) { return (keys + 15) / 16 * 16 + 16; }
 
-// Rows whose scores a peer holds at a time: successive queries of one head, or, where each head has a single
-// query, successive heads that read the same keys.
+// Rows whose scores a peer holds at a time. They are successive queries of one head. If each head has only
+// one query, they are successive heads that read the same keys.
 struct Strip {
   const AttentionShape &shape;
   std::size_t head, query;  // of the first row
@@ -62,10 +62,10 @@ struct Strip {
 
   std::size_t head_of(std::size_t r) const { return shape.q_len == 1 ? head + r : head; }
   std::size_t query_of(std::size_t r) const { return shape.q_len == 1 ? query : query + r; }
-  // The keys that some row sees.
+  // The keys that at least one row sees.
   std::size_t first_key() const { return shape.first_key(query); }
   std::size_t keys() const { return shape.last_key(query_of(rows - 1)) - first_key(); }
-  // Row r sees those from begin(r) to end(r) - 1.
+  // Row r sees the keys from begin(r) to end(r) - 1.
   std::size_t begin(std::size_t r) const { return shape.first_key(query_of(r)) - first_key(); }
   std::size_t end(std::size_t r) const { return shape.last_key(query_of(r)) - first_key(); }
   // Where the strip begins in the tensors of queries and of keys.

@@ -1,5 +1,5 @@
 // Attention as two matrix products with a softmax between, for libraries that have only the products. The
-// scores of a strip of queries stay in the cache; only keys that some query of the strip sees take part.
+// scores of a strip of queries stay in the cache. Only keys that some query of the strip sees are multiplied.
 //
 // The library supplies `products`:
 //   scores(q, rows, q_stride, k, keys, dim, scale, s, s_stride): s = scale * q * k^T
@@ -41,7 +41,8 @@ void attention_by_products(const AttentionProblem<T> &problem, AttentionWeights<
   });
 }
 
-// The gradient: the scores and their weights once more, then four products. No windows, softcaps or sinks.
+// Computes the gradient: the scores and their weights again, then four products. It has no windows, softcaps
+// or sinks.
 template <class T, class Products>
 void attention_gradient_by_products(const AttentionGradientProblem<T> &problem, AttentionWeights<T> weights,
                                     const Products &products) {

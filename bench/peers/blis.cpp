@@ -1,5 +1,5 @@
-// BLIS. The model's name tells it whether an Intel CPU has one or two AVX-512 FMA units; for a name that it
-// does not know it takes AVX2.
+// BLIS. It learns from the CPU's model name whether an Intel CPU has one or two AVX-512 FMA units. If it does
+// not know the name, it uses AVX2.
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -22,7 +22,7 @@ struct Blis {
       return false;
     }
     init();
-    // A build with threads would split large matrices among cores, and the benchmark has one.
+    // A build with threads would split large matrices among cores, but the benchmark uses one core.
     if (auto *set = library.function<void(std::ptrdiff_t)>("bli_thread_set_num_threads")) set(1);
     return true;
   }
@@ -45,7 +45,7 @@ struct Blis {
 #endif
   }
 
-  // Numbers name the kernels and differ between versions; "generic" is the last.
+  // Kernels have numbers, which differ between versions; "generic" is the last.
   static std::string to_force(const SharedLibrary &library, const std::string &isa) {
     const std::string wanted = isa == "avx512" ? "skx" : "haswell";
     for (int number = 0;; ++number) {

@@ -1,4 +1,4 @@
-// exp of a library that has it for whole registers.
+// exp of a library that offers it for whole registers.
 #pragma once
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 
 namespace {
 
-// Register: lanes, and exp(x, y) of as many elements.
+// Register has `lanes`, and exp(x, y) of that many elements.
 template <class Register, class T>
 void exp_by_registers(const T *x, T *y, std::size_t n) {
   std::size_t i = 0;

@@ -1,11 +1,11 @@
 // A BLAS behind the interface of peers.
 //
-// The program opens it at run time, because every BLAS exports the same names: of several linked into one
-// program, the first would serve for all. Each library loads once per instruction set that it has kernels
-// for.
+// The program opens a BLAS at run time, because every BLAS exports the same names. If several were linked
+// into one program, the first would serve all calls. Each library is loaded once per instruction set for
+// which it has kernels.
 //
-// Attention takes its softmax from Eigen, the fastest of the simple ones, which is compiled for the same set
-// and added before. Without Eigen there is no attention.
+// Attention uses Eigen's softmax, the fastest of the simple ones. It is compiled for the same set, and is
+// added before. Without Eigen there is no attention.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,8 @@
 
 namespace rapt::bench {
 
-// A peer's functions are bare pointers, so each loaded copy needs its own; `Blas` and `copy` tell them apart.
+// A peer's functions are bare pointers, so each loaded copy needs separate ones. `Blas` and `copy` tell them
+// apart.
 template <class Blas, int copy>
 class Cblas {
  public:
@@ -96,7 +97,7 @@ class Cblas {
     return functions<T>().dot(static_cast<int>(n), a, 1, b, 1);
   }
 
-  // A BLAS takes no stride below dim.
+  // A BLAS accepts no stride below dim.
   template <class T>
   static void dot_rows(const T *query, const T *rows, std::ptrdiff_t row_stride, std::size_t row_count,
                        std::size_t dim, T factor, T *out) {
@@ -114,7 +115,7 @@ class Cblas {
     functions<T>().scal(static_cast<int>(n), factor, y, 1);
   }
 
-  // A single row is a vector, over which a matrix product takes longer.
+  // A single row is a vector; a matrix product would take longer.
   template <class T>
   struct Products {
     std::size_t most_rows(const AttentionShape &) const { return attention_score_rows; }

@@ -70,10 +70,10 @@ T attention_weights(T *s, std::size_t begin, std::size_t end, std::size_t cols, 
   return seen.sum() + (sink ? std::exp(*sink - max) : T(0));
 }
 
-// A single row is a vector, over which a matrix product takes longer.
+// A single row is a vector; a matrix product would take longer.
 template <class T>
 struct Products {
-  // Of a strip on the diagonal half of the products are for nothing, so causal strips are short.
+  // In a strip on the diagonal half of the products are wasted, so causal strips are short.
   std::size_t most_rows(const rapt::bench::AttentionShape &shape) const {
     return shape.causal ? rapt::bench::attention_score_rows / 2 : rapt::bench::attention_score_rows;
   }

@@ -10,7 +10,7 @@ namespace rapt::bench {
 
 template <class T>
 using Dot = T (*)(const T *a, const T *b, std::size_t n);
-// out[r] = scale * dot(query, row r); the rows lie row_stride elements apart.
+// out[r] = scale * dot(query, row r); rows are row_stride elements apart.
 template <class T>
 using DotRows = void (*)(const T *query, const T *rows, std::ptrdiff_t row_stride, std::size_t row_count,
                          std::size_t dim, T scale, T *out);
@@ -20,7 +20,7 @@ template <class T>
 using Exp = void (*)(const T *x, T *y, std::size_t n);
 template <class T>
 using ExpSum = T (*)(const T *x, T scale, T shift, T *y, std::size_t n);
-// Rows without gaps, and no option but the scale. logsumexp writes one value per row to y.
+// Contiguous rows with no option but the scale. logsumexp writes one value per row to y.
 template <class T>
 using RowsFunction = void (*)(const T *x, T *y, std::size_t rows, std::size_t cols, T scale);
 template <class T>
@@ -32,9 +32,9 @@ using Attention = void (*)(const AttentionProblem<T> &problem);
 template <class T>
 using AttentionBackward = void (*)(const AttentionGradientProblem<T> &problem);
 
-// The softmax between attention's two matrix products, on one row of `cols` scores, in place: exp(s - max) of
-// the scores from begin to end - 1 and 0 of the others. Returns the sum. A softcap other than 0 first makes
-// softcap * tanh(s / softcap) of each score; a sink takes part in the maximum and the sum.
+// The softmax between attention's two matrix products, in place, on one row of `cols` scores. Scores from
+// begin to end - 1 become exp(s - max), the others 0. Returns the sum. A softcap other than 0 first turns
+// each score into softcap * tanh(s / softcap). A sink takes part in the maximum and the sum.
 template <class T>
 using AttentionWeights = T (*)(T *s, std::size_t begin, std::size_t end, std::size_t cols, T softcap,
                                const T *sink);

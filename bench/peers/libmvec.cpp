@@ -1,4 +1,4 @@
-// glibc's vector functions: the compiler calls them from a loop under -ffast-math.
+// glibc's vector functions. Under -ffast-math the compiler calls them from a loop.
 #include <gnu/libc-version.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// oneDNN: primitives, each made once per shape and executed in one thread.
+// oneDNN: primitives, each made once per shape and executed on one thread.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ const dnnl::engine &engine() {
   return cpu;
 }
 
-// A primitive of one input and one output of the same shape.
+// A primitive with one input and one output of the same shape.
 class Operator {
  public:
   Operator(const dnnl::primitive &primitive, const dnnl::memory::desc &shape)
@@ -33,7 +33,7 @@ class Operator {
         arguments_{{DNNL_ARG_SRC, in_}, {DNNL_ARG_DST, out_}} {}
 
   void run(const float *x, float *y) {
-    in_.set_data_handle(const_cast<float *>(x));  // an input is not written
+    in_.set_data_handle(const_cast<float *>(x));  // inputs are not written
     out_.set_data_handle(y);
     primitive_.execute(stream_, arguments_);
     stream_.wait();
@@ -95,7 +95,7 @@ void softmax(const float *x, float *y, std::size_t rows, std::size_t cols, float
   cache.get({rows, cols}, [&] { return softmax_of(rows, cols); }).run(x, y);
 }
 
-// c = scale * a * b. Rows lie a_stride, b_stride and c_stride elements apart; of b it may be columns.
+// c = scale * a * b. Rows are a_stride, b_stride and c_stride elements apart. b may be given by columns.
 class Product {
  public:
   struct Shape {
@@ -156,14 +156,14 @@ void tanh(float *x, std::size_t n) {
   cache.get(n, [&] { return eltwise(dnnl::algorithm::eltwise_tanh, n, 0.0f); }).run(x, x);
 }
 
-// Two products with a softmax between, a strip of queries at a time. The score of an excluded key is -inf; a
-// sink is one more column of scores.
+// Two products with a softmax between, one strip of queries at a time. The score of an excluded key is -inf.
+// A sink is one more column of scores.
 void attention(const AttentionProblem<float> &problem) {
   const AttentionShape &shape = problem.shape;
   const auto softcap = static_cast<float>(shape.softcap);
   const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(shape.qk_dim)));
 
-  // Of a strip on the diagonal half of the products are for nothing, so causal strips are short.
+  // In a strip on the diagonal half of the products are wasted, so causal strips are short.
   const std::size_t most = shape.causal ? attention_score_rows / 2 : attention_score_rows;
   for_each_strip(shape, most, [&](const Strip &strip) {
     const std::size_t rows = strip.rows, keys = strip.keys(), cols = keys + (problem.sinks ? 1 : 0);
@@ -189,7 +189,7 @@ void attention(const AttentionProblem<float> &problem) {
 std::string isa() {
 #if defined(__x86_64__)
   const auto chosen = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-  const auto has = [&](dnnl::cpu_isa isa) {  // the values are sets of bits, each a subset of the next better
+  const auto has = [&](dnnl::cpu_isa isa) {  // values are sets of bits: each has all of the set before
     return (chosen & static_cast<unsigned>(isa)) == static_cast<unsigned>(isa);
   };
   if (has(dnnl::cpu_isa::avx512_core)) return "avx512";
@@ -211,7 +211,7 @@ std::string version() {
 }  // namespace
 
 void add_onednn(std::vector<Peer> &peers) {
-  // The OpenMP that oneDNN brought along is to use one thread.
+  // Sets the OpenMP that oneDNN brought along to one thread.
   if (void *set_threads = dlsym(RTLD_DEFAULT, "omp_set_num_threads")) {
     reinterpret_cast<void (*)(int)>(set_threads)(1);
   }

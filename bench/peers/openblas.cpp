@@ -1,4 +1,4 @@
-// OpenBLAS. It knows CPUs by their model: for a model newer than itself it falls back to kernels for SSE3.
+// OpenBLAS. It knows CPUs by their model. For a model newer than itself it uses kernels for SSE3.
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -15,7 +15,7 @@ struct OpenBlas {
   static constexpr const char *variable = "OPENBLAS_CORETYPE";  // read while it loads
 
   static bool start(const SharedLibrary &library) {
-    // A build with threads would split long vectors among cores, and the benchmark has one.
+    // A build with threads would split long vectors among cores, but the benchmark uses one core.
     if (auto *set_threads = library.function<void(int)>("openblas_set_num_threads")) set_threads(1);
     return library.function<char *()>("openblas_get_config") &&
            library.function<char *()>("openblas_get_corename");

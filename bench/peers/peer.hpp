@@ -16,10 +16,10 @@ struct PeerFunctions {
   DotRows<T> dot_rows = nullptr;
   Scale<T> scale = nullptr;
   Exp<T> exp = nullptr;
-  RowsFunction<T> softmax = nullptr;  // a library that cannot scale needs a pass of its own for it
+  RowsFunction<T> softmax = nullptr;  // a library that cannot scale needs a separate pass for that
   Attention<T> attention = nullptr;
   AttentionBackward<T> attention_backward = nullptr;
-  AttentionWeights<T> attention_weights = nullptr;  // for the attention of other peers; no benchmark times it
+  AttentionWeights<T> attention_weights = nullptr;  // used by the attention of other peers; not timed
 };
 
 // A peer that chooses its instruction set itself appears once, with the set that it chose. A peer that is

@@ -5,7 +5,7 @@
 #include "peer.hpp"
 #include "rapt/rapt.h"
 
-// The entry of each fills in the functions and returns the version.
+// Each entry fills in the functions and returns the version.
 #define RAPT_PEER(name)
 #define RAPT_ISA_PEER(name, text, isa) \
   extern "C" const char *rapt_peer_##name##_##isa(rapt::bench::Peer &peer);

@@ -9,7 +9,8 @@ namespace rapt::bench {
 template <class Shape, class Operator>
 class ShapeCache {
  public:
-  // The result of `make` for this shape. Finding the last one again costs a comparison, another a look-up.
+  // Returns the result of `make` for this shape. Finding the last one again costs a comparison; finding
+  // another costs a look-up.
   template <class Make>
   Operator &get(const Shape &shape, Make make) {
     if (last_ != operators_.end() && last_->first == shape) return last_->second;

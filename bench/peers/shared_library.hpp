@@ -12,16 +12,16 @@ namespace rapt::bench {
 // Stays open, since peers live as long as the program.
 class SharedLibrary {
  public:
-  // Its symbols are visible through function() alone.
+  // Only function() can see the library's symbols.
   static SharedLibrary open(const char *path) { return SharedLibrary(dlopen(path, RTLD_NOW | RTLD_LOCAL)); }
 
-  // A second copy with variables of its own. The loader maps a path once per namespace, so the copy gets a
-  // new namespace, C library included.
+  // Opens a second copy with separate variables. The loader maps a path once per namespace. So the copy gets
+  // a new namespace, including the C library.
   static SharedLibrary open_copy(const char *path) {
     return SharedLibrary(dlmopen(LM_ID_NEWLM, path, RTLD_NOW | RTLD_LOCAL));
   }
 
-  // Null where the library did not load or has no such function.
+  // Returns null if the library did not load or has no such function.
   template <class Function>
   Function *function(const std::string &name) const {
     return handle_ ? reinterpret_cast<Function *>(dlsym(handle_, name.c_str())) : nullptr;
@@ -33,7 +33,7 @@ class SharedLibrary {
   void *handle_;
 };
 
-// Sets an environment variable for its own lifetime.
+// Sets an environment variable while the object exists.
 class ScopedVariable {
  public:
   ScopedVariable(const char *name, const std::string &value) : name_(name) {

@@ -1,4 +1,4 @@
-// XNNPACK: operators, each made once per shape and run in the calling thread. An operator may read up to
+// XNNPACK: operators, each made once per shape and run on the calling thread. An operator may read up to
 // XNN_EXTRA_BYTES (16) past the end of x.
 #include <xnnpack.h>
 
@@ -90,8 +90,8 @@ void softmax(const float *x, float *y, std::size_t rows, std::size_t cols, float
 
 }  // namespace
 
-// XNNPACK takes its best kernel for this CPU and does not say which, so that it is compared with the best
-// level. (The version of 2022 has softmax for SSE2 only, and multiplies with AVX-512.)
+// XNNPACK uses its best kernel for this CPU and does not say which, so it is compared with the best level.
+// (The version of 2022 has softmax only for SSE2, and multiplies with AVX-512.)
 void add_xnnpack(std::vector<Peer> &peers) {
   if (xnn_initialize(nullptr) != xnn_status_success) return;
   Peer peer;

@@ -1,4 +1,4 @@
-// By rapt-validate's judges and the oracle of the tests.
+// Judges errors with rapt-validate's judges and the oracle of the tests.
 #include "support/accuracy.hpp"
 
 #include <algorithm>
@@ -31,7 +31,8 @@ class Worst {
   double worst_ = 0;
 };
 
-// The timed logits, and a sweep over the inputs of exp that have normal results, all but the outermost.
+// The inputs are the timed logits, and a sweep over the inputs of exp that have normal results, except the
+// outermost.
 template <class T>
 const std::vector<T> &exp_inputs() {
   static const std::vector<T> inputs = [] {
@@ -48,7 +49,7 @@ const std::vector<T> &exp_inputs() {
   return inputs;
 }
 
-// The last queries of every head: the oracle takes a second for some 100 000 keys.
+// Only the last queries of every head are judged: the oracle takes a second for about 100 000 keys.
 constexpr std::size_t judged_queries = 16;
 
 template <class T>
@@ -71,7 +72,7 @@ test::oracle::Attention<T> oracle_of(const AttentionProblem<T> &problem) {
   return a;
 }
 
-// What the timed shapes have: causality, a window, a softcap, sinks, shared keys.
+// The timed shapes have these options: causality, a window, a softcap, sinks, shared keys.
 template <class T>
 std::vector<AttentionBuffers<T>> attention_samples() {
   AttentionShape window = prompt_shape(1, 1, 1000, 64, 64, true);

@@ -1,5 +1,5 @@
-// How accurate a library is where it stands next to rapt, on inputs like the timed ones. rapt's own errors, of all
-// kernels on all levels, are in rapt-validate's table.
+// How accurate a library is that is compared with rapt, on inputs like the timed ones. rapt's own errors, of
+// all kernels on all levels, are in rapt-validate's table.
 #pragma once
 
 #include "peers/functions.hpp"

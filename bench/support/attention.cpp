@@ -15,7 +15,7 @@ std::size_t scratch_of(const AttentionShape &shape) {
 template <class T>
 Buffer<T> queries(const AttentionShape &shape) {
   Buffer<T> q = logits<T>(shape.q_heads * shape.q_len * shape.qk_dim);
-  for (T &one : q.elements()) one *= T(0.5);  // the keys have a standard deviation of 2
+  for (T &one : q.elements()) one *= T(0.5);  // keys keep their standard deviation of 2
   return q;
 }
 

@@ -14,7 +14,7 @@ namespace rapt::bench {
 template <class T>
 rapt_attention_options attention_options(const AttentionShape &shape);
 
-// Room for rapt's workspace or for so many rows of a peer's scores, whichever is larger.
+// Room for rapt's workspace, or for the scores of a strip of a peer, whichever is larger.
 using WorkspaceSize = rapt_status (*)(const rapt_attention_options *options, std::size_t *bytes);
 template <class T>
 std::size_t scratch_elements(const AttentionShape &shape, WorkspaceSize workspace_size, std::size_t rows);

@@ -21,7 +21,7 @@ class AttentionGradientBuffers {
   Buffer<T> lse_, dout_, dq_, dk_, dv_, scratch_;
 };
 
-// What rapt's functions take beside q, k and v.
+// The arguments of rapt's functions other than q, k and v.
 template <class T>
 struct AttentionGradientArguments {
   rapt_attention_options options;
@@ -33,7 +33,7 @@ struct AttentionGradientArguments {
 template <class T>
 void whole_attention_backward(const AttentionGradientProblem<T> &problem);
 
-// Run `run` of `runs` equal ones of the call's tasks, in a workspace of the problem's scratch_bytes.
+// Executes run number `run` of `runs` equal runs of the call's tasks. The workspace is the problem's scratch.
 template <class T>
 void run_of_attention_backward(const AttentionGradientProblem<T> &problem, std::size_t run, std::size_t runs,
                                void *workspace);

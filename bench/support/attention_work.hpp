@@ -1,4 +1,4 @@
-// The shapes of attention that are timed, and what a call of each has to do.
+// The shapes of attention that are timed, and the work of a call of each.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace rapt::bench {
 
-// As many queries as keys.
+// A prompt: as many queries as keys.
 constexpr AttentionShape prompt_shape(std::size_t q_heads, std::size_t kv_heads, std::size_t tokens,
                                       std::size_t qk_dim, std::size_t v_dim, bool causal) {
   return {.q_heads = q_heads,

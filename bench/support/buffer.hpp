@@ -9,8 +9,8 @@
 
 namespace rapt::bench {
 
-// Pages, zeroed and touched. Large buffers ask for huge pages, so that results depend neither on the system's
-// setting nor on the physical pages that a buffer happens to get.
+// Allocates pages, zeroes and touches them. Large buffers ask for huge pages, so that results depend neither
+// on the system's setting nor on which physical pages a buffer gets.
 void *allocate_pages(std::size_t bytes);
 
 // `count` elements that begin `misalignment` bytes after a page boundary.
@@ -50,8 +50,8 @@ class Uniform {
   std::uint64_t state_ = 0;
 };
 
-// A period of normal numbers with mean 0 and standard deviation 2, as attention logits have. Its length is
-// prime, so that no row stride meets the same values in every row.
+// One period of normal numbers with mean 0 and standard deviation 2, like attention logits. Its length is
+// prime, so that no row stride repeats the same values in every row.
 std::span<const double> logit_period();
 
 // The seed chooses where in the period the buffer begins.

@@ -21,13 +21,13 @@ struct Case {
   std::string size;
   Work work;
   bool is_peer = false;
-  std::string served_by;  // the level whose code runs: a lower one where `isa` has no code of its own
+  std::string served_by;  // the level whose code runs: a lower one if `isa` inherits the kernel
 
   // Results of the run.
   std::vector<double> seconds;      // CPU time per call, by repetition
   double wall_over_cpu = 1;         // of all repetitions
-  Bound beside;                     // by the limits as measured before and after
-  Bound bound;                      // by the best limits of the whole run
+  Bound beside;                     // with the limits measured just before and after
+  Bound bound;                      // with the best limits of the whole run
   std::vector<std::string> doubts;  // the rules of disturbance.hpp that it breaks
   std::optional<double> error;      // accuracy.hpp has the unit; none where it is not measured
 
@@ -38,11 +38,11 @@ struct Case {
   double share() const { return bound.seconds / median(); }  // 1 is as fast as this machine can be
 };
 
-// What the rules of disturbance.hpp judge. `limit` is the case's, by the best limits that its own level had
-// in the run; its bound may be that of a weaker level.
+// What the rules of disturbance.hpp judge. `limit` is the case's limit from the best rates of its own level.
+// The case's bound may come from a weaker level.
 Observation observation_of(const Case &one, double limit);
 
-// The measurements that the command line asks for and the machine can make.
+// The measurements that the command line asks for and that the machine can make.
 struct Plan {
   std::vector<WorkingSet> working_sets;  // one per memory level
   std::vector<std::string> isas;

@@ -1,4 +1,5 @@
-// When a measurement is not to be believed: rules on plain numbers, so that a unit test can make some up.
+// When a measurement should not be trusted. The rules take plain numbers, so that a unit test can make some
+// up.
 #pragma once
 
 #include <map>
@@ -7,15 +8,16 @@
 
 namespace rapt::bench {
 
-// The observations of a row, which is a benchmark of one implementation. NaN is unknown and marks nothing.
+// The observations of a row, which is a benchmark of one implementation. NaN means unknown, and breaks no
+// rule.
 struct Observation {
   double share = 0;     // the limit / the median time
   double spread = 0;    // quartile_spread() of the repetitions
-  double slowdown = 1;  // the time of the limit, measured beside the row / at best
+  double slowdown = 1;  // the time of the limit measured just before and after, over its best time
   double load = 0;      // CPU time that others took, as a share of the row's
 };
 
-// The error of a limit, which is a mean over a millisecond.
+// How much a limit may be off, as a mean over a millisecond.
 constexpr double inaccuracy_of_limits = 1.05;
 
 struct Rule {
@@ -35,7 +37,7 @@ constexpr Rule rules[] = {
 // The names of the rules that the row breaks.
 std::vector<std::string> doubts(const Observation &seen);
 
-// (third quartile - first quartile) / median, the quartiles interpolated. A single slow repetition does not
+// (third quartile - first quartile) / median, with interpolated quartiles. A single slow repetition does not
 // count, because the median of five is right without it.
 double quartile_spread(const std::vector<double> &values);
 
@@ -43,15 +45,14 @@ double quartile_spread(const std::vector<double> &values);
 using Rates = std::map<std::string, std::map<std::string, double>>;
 double rate_of(const Rates &rates, const std::string &isa, const std::string &what);  // 0 if not measured
 
-// A limit below another one, which is impossible on a quiet machine.
+// A limit that is below another one, which is impossible on a quiet machine.
 struct Inversion {
   std::string limit;  // "avx512 copy:L2"
   std::string below;  // "avx2 copy:L2"
 };
 
-// A stronger instruction set can do whatever a weaker one does, and nearer memory is no slower than farther.
-// Of the two ways to copy, the faster one is the limit. `isas` are weakest first, `memory_levels` nearest
-// first.
+// A stronger instruction set can do whatever a weaker one does, and nearer memory is at least as fast. Of the
+// two ways to copy, the faster one is the limit. `isas` are weakest first, `memory_levels` nearest first.
 std::vector<Inversion> inversions(const Rates &rates, const std::vector<std::string> &isas,
                                   const std::vector<std::string> &memory_levels);
 

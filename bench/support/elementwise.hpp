@@ -8,8 +8,8 @@
 
 namespace rapt::bench {
 
-// make_x() returns the input; call(function, x, y, n) calls the kernel. In place y is x, so the kernel works
-// on its own results over and over: they have to stay ordinary.
+// make_x() returns the input; call(function, x, y, n) calls the kernel. In place y is x, so that the kernel
+// repeatedly works on its own results: these must stay ordinary.
 struct Elementwise {
   bool special_values = false;
   bool in_place = false;
@@ -30,7 +30,7 @@ void add_elementwise(Kernel<Function> &kernel, const std::string &size, std::siz
   });
 }
 
-// Every memory level and a few lengths, on logits.
+// Measures every memory level and a few lengths, on logits.
 template <class T, class Function, class Call>
 void add_elementwise_sizes(Kernel<Function> &kernel, Call call) {
   const Suite &suite = kernel.suite();

@@ -16,7 +16,7 @@ Pass rate_of(std::size_t (*run)(), double worth) {
   return [run, worth](char *) { return static_cast<double>(run()) * worth; };
 }
 
-// So many that the call does not show beside a pass over a small cache.
+// Enough passes that the call's own cost does not show, even if a pass over a small cache is short.
 std::size_t passes_over(std::size_t working_set) { return 1 + (std::size_t{1} << 20) / working_set; }
 
 // `accesses`: how often a pass touches each byte.
@@ -100,7 +100,7 @@ void LimitMeter::move(const LimitCase &limit) {
 }
 
 double LimitMeter::measure(const std::string &isa, const std::string &what) {
-  // Long beside a reading of the clock, short beside the time slices of a busy system.
+  // Long compared with reading the clock, short compared with the time slices of a busy system.
   constexpr double interval = 100e-6, all_intervals = 1e-3;
   constexpr int least_intervals = 3;
   const auto found = index_of_.find({isa, what});
@@ -117,11 +117,11 @@ double LimitMeter::measure(const std::string &isa, const std::string &what) {
     for (std::size_t i = 0; i < count; ++i) amount += pass(limit);
     const double cpu = seconds_of(CLOCK_THREAD_CPUTIME_ID) - cpu_start;
     const double wall = seconds_of(CLOCK_MONOTONIC) - wall_start;
-    // A hypervisor corrects CPU time by as much as an interval, so that only the wall clock is never too
-    // fast. A pass over memory is longer than the turns of other processes, so that CPU time measures it
+    // A hypervisor may correct CPU time by as much as an interval, so that only the wall clock is never too
+    // fast. A pass over memory is longer than the time slices of other processes, so CPU time measures it
     // better.
     const double seconds = cpu > all_intervals ? cpu : wall;
-    if (passes == 0 || seconds < interval / 2) {  // the very first pass meets cold memory
+    if (passes == 0 || seconds < interval / 2) {  // the very first pass finds cold memory
       passes = passes == 0 ? 1 : 2 * count;
       continue;
     }

@@ -13,7 +13,7 @@
 
 namespace rapt::bench {
 
-// Their kernel in the names of benchmarks: limit/avx2/load:L1.
+// The kernel's name in benchmarks of limits: limit/avx2/load:L1.
 constexpr const char *limit_kernel = "limit";
 
 struct LimitCase {
@@ -28,21 +28,21 @@ struct LimitCase {
 // update.
 std::vector<LimitCase> limit_cases(const std::vector<std::string> &isas, const std::vector<WorkingSet> &sets);
 
-// Measures limits beside the kernels. Each takes a millisecond, or three passes over memory.
+// Measures limits between the kernels. Each takes a millisecond, or three passes over memory.
 class LimitMeter {
  public:
   explicit LimitMeter(std::vector<LimitCase> cases);
 
   const std::vector<LimitCase> &cases() const { return cases_; }
 
-  // One pass. All limits share one memory and use the place in it that move() chose last.
+  // Makes one pass. All limits share one memory, and use the place in it that move() chose last.
   double pass(const LimitCase &limit);
 
-  // The best rate of several intervals; 0 if there is no such limit.
+  // Returns the best rate of several intervals; 0 if there is no such limit.
   double measure(const std::string &isa, const std::string &what);
 
  private:
-  // Chooses other pages, because some collide in a cache and those of the kernels do not.
+  // Chooses other pages, because some pages collide in a cache where those of the kernels do not.
   void move(const LimitCase &limit);
 
   std::vector<LimitCase> cases_;

@@ -30,26 +30,26 @@ struct Bound {
 //     in place: updating
 //   the bytes beyond those: loading or storing
 //   the rows again, if a call passes over them twice and a row does not fit the next nearer level: loading
-// Memory up to twice as large as a level counts as partly there and partly in the next level.
+// If memory is up to twice as large as a level, it counts as partly in that level and partly in the next.
 //
-// Arithmetic is vectors of elements x µops per vector (work.hpp) over the measured rate of fused
+// Arithmetic is the vectors of elements times µops per vector (work.hpp), over the measured rate of fused
 // multiply-adds.
 //
-// Latencies, the call itself, shuffles and the reduction at the end of a row are in neither, so that short
+// Neither includes latencies, the call itself, shuffles or the reduction at the end of a row, so that short
 // calls cannot reach the limit.
 class Limits {
  public:
   explicit Limits(std::vector<WorkingSet> sets) : sets_(std::move(sets)) {}
 
-  // A rate by its name in limit_cases(): bytes, floating-point operations or cycles per second. The best one
-  // is kept, because disturbance only ever slows a machine down.
+  // Records a rate by its name in limit_cases(): bytes, floating-point operations or cycles per second. The
+  // best one is kept, because disturbance can only slow a machine down.
   void record(const std::string &isa, const std::string &what, double rate);
   double rate(const std::string &isa, const std::string &what) const;  // 0 if it was not measured
   const Rates &rates() const { return rates_; }
   // Code for a strong instruction set may also use the instructions of weaker ones. `isas` are weakest first.
   void raise_to_weaker(const std::vector<std::string> &isas);
 
-  // The nearest memory level that holds so many bytes at least in part: an index into the working sets.
+  // The nearest memory level that holds at least part of that many bytes, as an index into the working sets.
   std::size_t memory_level(std::size_t footprint) const;
 
   // The names of the rates that bound() asks for.
@@ -57,7 +57,7 @@ class Limits {
   Bound bound(const std::string &isa, const Work &work) const;
 
  private:
-  // Bytes that can move in several ways; the fastest counts.
+  // Bytes that can move in several ways; the fastest way counts.
   struct Part {
     double bytes;
     std::vector<std::string> ways;
@@ -66,7 +66,7 @@ class Limits {
     double seconds;  // 0 where a bandwidth is unknown
     std::string longest_way;
   };
-  // The part of that memory that the level does not hold: from 0 at its size to 1 at twice its size.
+  // The fraction of that memory that the level does not hold: from 0 at its size to 1 at twice its size.
   double overflow(std::size_t level, std::size_t footprint) const;
   std::vector<Part> parts(const Work &work, std::size_t level) const;
   Traffic traffic(const std::string &isa, const Work &work, std::size_t level) const;

@@ -1,4 +1,4 @@
-// The measured cases by kernel, and the cells that the tables of the summary are made of.
+// The measured cases by kernel, and the cells of which the summary's tables are made.
 #pragma once
 
 #include <cmath>
@@ -26,8 +26,8 @@ class Measured {
   // The strongest instruction set that was measured. Sets above it inherit the kernel.
   const std::string &strongest_isa(const std::string &kernel) const;
 
-  // The fastest peer at the same size. An instruction set is compared with peers of the same set; the
-  // strongest one, with all.
+  // Returns the fastest peer at the same size. An instruction set is compared with peers of the same set, but
+  // the strongest set with all peers.
   const Case *best_peer(const Case &own, double largest_error = HUGE_VAL) const;
 
   // The time of the scalar level over this one; 0 if that is unknown.
@@ -56,10 +56,10 @@ class GeometricMean {
 // The peer's time over rapt's: above 1 rapt is faster.
 double ratio(const Case &own, const Case &peer);
 
-// Stands beside a number that is not to be believed.
+// Marks a number that should not be trusted.
 constexpr const char *mark = "!";
 
-// The library, with its instruction set where that is not `isa`.
+// The library's name, with its instruction set if that is not `isa`.
 std::string peer_name(const Case &peer, const std::string &isa);
 double ns_per_element(const Case &one);
 std::string share_text(const Case &one);

@@ -26,7 +26,7 @@ void Reporter::ReportRuns(const std::vector<Run> &runs) {
     const auto found = index_of_.find(run.run_name.function_name);
     if (found == index_of_.end()) continue;
     finished = found->second;
-    // CPU time, which leaves out the turns of other processes on the CPU.
+    // CPU time leaves out the time slices of other processes on the CPU.
     cases_[finished]->seconds.push_back(run.cpu_accumulated_time / static_cast<double>(run.iterations));
     wall += run.real_accumulated_time;
     cpu += run.cpu_accumulated_time;

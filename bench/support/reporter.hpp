@@ -30,8 +30,8 @@ class Reporter : public benchmark::BenchmarkReporter {
   std::size_t done_ = 0;
 };
 
-// Google Benchmark's own JSON, written at the end of the run because a share needs the best limits of the
-// whole run. Behind the benchmarks it has one more member: "after", a JSON object.
+// Google Benchmark's own JSON. It is written at the end of the run, because a share needs the best limits of
+// the whole run. After the benchmarks it has one more member: "after", a JSON object.
 class JsonReporter : public benchmark::JSONReporter {
  public:
   // conclude() makes the last measurements and returns "after".

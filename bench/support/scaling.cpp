@@ -21,7 +21,7 @@ struct Job {
   AttentionShape shape;
 };
 
-// The second of each is small: there the start of threads weighs most.
+// The second job of each pair is small: there the start of threads costs most.
 constexpr Job jobs[] = {
     {"prefill:32x8:d128:t1024:causal", prompt_shape(32, 8, 1024, 128, 128, true)},
     {"prefill:8x8:d64:t128:causal", prompt_shape(8, 8, 128, 64, 64, true)},
@@ -79,7 +79,7 @@ void time_calls(const Call &call, bool quick, double &best) {
   } while (Time::now() < end);
 }
 
-// Round by round, so that a disturbance meets every row.
+// Measures round by round, so that a disturbance affects every row.
 template <class Call>
 void measure(const char *size, const std::string &isa, const Call &call, int most, bool quick,
              std::vector<ScalingRow> &rows) {
@@ -132,7 +132,7 @@ Scaling measure_scaling(const Plan &plan, const Topology &topology) {
   return scaling;
 }
 
-// A row per size and number of threads; the adapters of the first row are those of all.
+// Prints one row per size and number of threads. All rows have the adapters of the first.
 void print_scaling(const Scaling &rows) {
   if (rows.empty()) return;
   const auto adapters =

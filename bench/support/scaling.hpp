@@ -1,4 +1,4 @@
-// Attention and its gradient on more threads, by the adapters of rapt/parallel.hpp.
+// Attention and its gradient on more threads, using the adapters of rapt/parallel.hpp.
 #pragma once
 
 #include <string>

@@ -23,8 +23,8 @@ bool Suite::wants(const Case &one) const {
   if (plan_.filter && !std::regex_search(one.name, *plan_.filter)) return false;
   if (std::find(plan_.isas.begin(), plan_.isas.end(), one.isa) == plan_.isas.end()) return false;
   if (one.isa != "scalar" || one.is_peer) return true;
-  // The scalar level is the reference, and slow: it runs only sizes that the caches hold and that take at
-  // most some milliseconds.
+  // The scalar level is the reference, and slow. So it runs only sizes that fit the caches and take at most a
+  // few milliseconds.
   constexpr std::size_t beyond_l2 = 2;
   constexpr double many = 1 << 25;
   return limits_.memory_level(one.work.footprint()) < beyond_l2 &&
@@ -38,7 +38,7 @@ void Suite::add(Case one, Body body, std::function<double()> error) {
   if (!one.is_peer) {
     force_isa(one.isa);
     if (const char *level = rapt_kernel_isa(one.kernel.c_str())) one.served_by = level;
-    // Inherited code is timed on the level that has it.
+    // Inherited code is timed only on the level that defines it.
     const std::vector<std::string> &isas = plan_.isas;
     if (one.served_by != one.isa && std::find(isas.begin(), isas.end(), one.served_by) != isas.end()) return;
   }
@@ -142,7 +142,7 @@ void Suite::finished(Case &one) {
 }
 
 void Suite::conclude() {
-  // Few kernels need some of the limits, which gives them fewer chances at a good measurement.
+  // Few kernels need some of the limits, which are therefore measured seldom and may lack a good measurement.
   for (const Entry &limit : limit_entries_) {
     limits_.record(limit.one.isa, limit.one.size, meter_.measure(limit.one.isa, limit.one.size));
   }

@@ -31,7 +31,7 @@ namespace rapt::bench {
 template <class Function>
 class Kernel;
 
-// The largest error of an implementation.
+// Measures the largest error of an implementation.
 template <class Function>
 using Error = double (*)(Function);
 
@@ -55,15 +55,15 @@ class Suite {
 
   // Names the kernel of the next kernel().
   void begin_kernel(std::string name) { kernel_ = std::move(name); }
-  // rapt's function `own`, and of each peer the one that `member` points to: next to peers, errors are measured
-  // too. `uops` are per vector, as work.hpp counts them.
+  // rapt's function `own`, and the function of each peer to which `member` points. If there are peers, errors
+  // are measured too. `uops` are per vector, as work.hpp counts them.
   template <class Function>
   Kernel<Function> kernel(Function own, double uops);
   template <class Function, class T>
   Kernel<Function> kernel(Function own, Function PeerFunctions<T>::*member,
                           std::type_identity_t<Error<Function>> error, double uops);
 
-  // The sizes to measure: all, or in a quick run the few.
+  // Returns the sizes to measure: all of them, or in a quick run only a few.
   Sizes sizes(Sizes all, Sizes few) const { return choose(std::move(all), std::move(few)); }
   template <class T>
   std::vector<T> choose(std::vector<T> all, std::vector<T> few) const {
@@ -74,7 +74,7 @@ class Suite {
   std::vector<Case *> schedule();
   // Call it after each case is measured.
   void finished(Case &one);
-  // Call it after the last case: it computes the bounds by the best limits, and the doubts.
+  // Call it after the last case. It computes the bounds from the best limits, and the doubts.
   void conclude();
   const std::vector<Inversion> &inverted_limits() const { return inverted_limits_; }
 
@@ -90,7 +90,7 @@ class Suite {
   };
 
   // Returns a function that gives the call with its buffers. make_call() makes both at the first use. They
-  // live until another call is in use: large buffers take long to fill, and two of them might not fit.
+  // live until another call is used: large buffers take long to fill, and two of them might not fit.
   template <class MakeCall>
   auto shared(MakeCall make_call) {
     using Call = std::invoke_result_t<MakeCall>;
@@ -113,7 +113,7 @@ class Suite {
 
   Plan plan_;
   Limits limits_;
-  Limits beside_;  // the case that runs
+  Limits beside_;  // the limits next to the case that runs
   LimitMeter meter_;
   const Case *running_ = nullptr;
   std::vector<Inversion> inverted_limits_;
@@ -139,8 +139,8 @@ class Kernel {
     if (function) implementations_.push_back({peer.name + "-" + peer.isa, peer.isa, function, true});
   }
 
-  // A size. make_call() allocates the buffers and returns the call to time: a function object that takes the
-  // implementation.
+  // Adds a size. make_call() allocates the buffers and returns the call to time: a function object that takes
+  // the implementation.
   template <class MakeCall>
   void add(const std::string &size, const Work &work, MakeCall make_call, By by = By::everyone) {
     const auto shared_call = suite_.shared(make_call);  // all implementations work on the same buffers
@@ -201,7 +201,7 @@ Kernel<Function> Suite::kernel(Function own, Function PeerFunctions<T>::*member,
 // Throws unless the call succeeded: the time of an error means nothing.
 void require_ok(rapt_status status);
 
-// One registration function per kernel: a line in kernels.def without one does not link.
+// Each kernel has one registration function. A line in kernels.def without one does not link.
 #define KERNEL(name, ...) void register_##name(Suite &suite);
 #include "kernels/kernels.def"
 #undef KERNEL

@@ -9,7 +9,7 @@
 namespace rapt::bench {
 namespace {
 
-// By instruction set, over the kernels at the first memory level.
+// Prints means by instruction set, over the kernels at the first memory level.
 void print_mean_speed_ups(const Plan &plan, const Measured &measured) {
   std::vector<std::string> means;
   for (const std::string &isa : plan.isas) {
@@ -115,8 +115,8 @@ void print_shape_table(const Plan &plan, const Measured &measured, const std::st
   }
 }
 
-// The cost of each option: "softcap" of "prefill:d64:t1024:softcap" over the size without it, as the
-// geometric mean over the sizes that have it.
+// The cost of each option: the time of "prefill:d64:t1024:softcap" over that without "softcap", as the
+// geometric mean over the sizes that have the option.
 std::string costs_of_options(const Measured &measured, const std::string &kernel, const std::string &isa) {
   std::vector<std::string> options;
   std::map<std::string, GeometricMean> means;
@@ -137,7 +137,7 @@ std::string costs_of_options(const Measured &measured, const std::string &kernel
   return fmt::format("{}", fmt::join(costs, ", "));
 }
 
-// The two strongest that were measured: more do not fit the width.
+// Returns the two strongest levels that were measured; more would not fit the width.
 std::vector<std::string> shown_isas(const Plan &plan, const std::vector<const Case *> &cases) {
   std::vector<std::string> isas;
   for (const std::string &isa : plan.isas) {
@@ -168,7 +168,7 @@ void print_level_table(const Plan &plan, const std::vector<Case *> &cases) {
   if (!table.begun()) return;
   print_text("");
   if (table.inherited()) {
-    print_line("* has no code of its own for the kernel: a lower instruction set's serves.");
+    print_line("* has no code for the kernel: that of a lower instruction set serves.");
   }
   const std::string &first = plan.working_sets[0].label;
   print_line("Rows have 1024 columns, those of dot_rows 128. Over scalar is at {}.", first);

@@ -24,8 +24,8 @@ TopologyHandle load_topology() {
   return handle;
 }
 
-// The CPUs on which the caller (taskset, a container) lets the process run; where a chip mixes kinds of
-// cores, only the fastest kind.
+// The CPUs on which the caller (taskset, a container) lets the process run. If a chip mixes kinds of cores,
+// only the fastest kind.
 Bitmap candidate_cpus(hwloc_topology_t topology) {
   Bitmap allowed(hwloc_bitmap_alloc());
   if (hwloc_get_cpubind(topology, allowed.get(), HWLOC_CPUBIND_PROCESS) != 0 ||
@@ -67,7 +67,7 @@ Topology pin_to_one_cpu() {
   const Bitmap candidates = candidate_cpus(topology);
 
   Topology result;
-  // The last one, because interrupts and early processes gather on the first.
+  // Takes the last CPU, because interrupts and early processes gather on the first.
   const int last = hwloc_bitmap_last(candidates.get());
   result.pinned_cpu = last < 0 ? 0U : static_cast<unsigned>(last);
   result.cpu_count = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PU);

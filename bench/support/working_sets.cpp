@@ -11,7 +11,7 @@ constexpr std::size_t mib = 1024 * kib;
 }  // namespace
 
 std::vector<WorkingSet> working_sets(const Topology &topology, bool quick) {
-  // Half of a cache. The other half is for other data and imperfect replacement.
+  // A working set is half of a cache. The other half is for other data and imperfect replacement.
   const std::size_t l1 = (topology.l1d ? topology.l1d : 32 * kib) / 2;
   const std::size_t l2 = std::max((topology.l2 ? topology.l2 : 512 * kib) / 2, 2 * l1);
   std::vector<WorkingSet> sets = {{"L1", l1}, {"L2", l2}};

@@ -56,7 +56,7 @@ Limits made_up_limits() {
   return limits;
 }
 
-// In nanoseconds: doctest takes small numbers for equal.
+// In nanoseconds, because doctest would take two small numbers for equal.
 double limit_of(const Work &work) { return 1e9 * made_up_limits().bound("avx2", work).seconds; }
 
 Case made_up_case(const std::string &implementation, const std::string &isa, double seconds) {
@@ -164,7 +164,7 @@ TEST_CASE("a stronger level is as fast as a weaker one, but for its clock") {
   limits.raise_to_weaker({"scalar", "avx2", "avx512"});
   CHECK(limits.rate("avx2", "load:L1") == 9);
   CHECK(limits.rate("avx2", "clock") == 5);
-  CHECK(limits.rate("avx512", "load:L2") == 6);  // not that of the weakest
+  CHECK(limits.rate("avx512", "load:L2") == 6);  // not the rate of the weakest
 }
 
 TEST_CASE("the work of attention is that of the visible keys") {

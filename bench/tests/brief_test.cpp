@@ -1,4 +1,4 @@
-// The screen that a run ends with, of made-up cases.
+// The screen with which a run ends, made of made-up cases.
 #include "support/brief.hpp"
 
 #include <doctest/doctest.h>

@@ -67,7 +67,7 @@ inline constexpr auto tbb = [](std::size_t n, const auto &body) {
 
 namespace detail {
 
-// void for a pointer to void, and for nullptr.
+// The element type of a pointer: void for a pointer to void and for nullptr.
 template <class Pointer>
 using Pointee = std::remove_cv_t<
     std::remove_pointer_t<std::conditional_t<std::is_null_pointer_v<Pointer>, void *, Pointer> > >;
@@ -79,15 +79,15 @@ rapt_status set_pointee_types(rapt_attention_options &o) {
   return agree ? RAPT_OK : RAPT_BAD_TYPE;
 }
 
-// run(first, last, workspace) for ranges of tasks, `runs` in all: each part of `parts` takes the next one. 0
-// runs or threads are 1, so that without tasks a run of none judges the arguments. The first status that is
-// not RAPT_OK is the answer, and no range begins after it.
+// Calls run(first, last, workspace) for `runs` ranges of tasks: each part of `parts` takes the next range. 0
+// runs or threads count as 1, so that without tasks one empty run checks the arguments. The first status that
+// is not RAPT_OK is returned, and no range begins after it.
 template <class Parts, class Run>
 rapt_status run_parts(std::size_t tasks, std::size_t runs, std::size_t threads, std::size_t workspace_bytes,
                       const Parts &parts, const Run &run) {
   runs = std::max<std::size_t>(1, std::min(runs, tasks));
   threads = std::max<std::size_t>(1, std::min(threads, runs));
-  // Allocated here: an exception on a thread of `parts` would end the program.
+  // These are allocated here, because an exception on a thread of `parts` would end the program.
   std::vector<std::unique_ptr<std::byte[]> > workspaces(threads);
   for (std::unique_ptr<std::byte[]> &workspace : workspaces) workspace.reset(new std::byte[workspace_bytes]);
   std::atomic<std::size_t> next{0};
@@ -107,7 +107,7 @@ rapt_status run_parts(std::size_t tasks, std::size_t runs, std::size_t threads, 
   return status;
 }
 
-inline constexpr std::size_t runs_per_thread = 8;  // balance tasks of different length
+inline constexpr std::size_t runs_per_thread = 8;  // enough to balance tasks of different length
 
 }  // namespace detail
 
@@ -155,7 +155,7 @@ rapt_status parallel_attention(Q q, K k, V v, Out out, const rapt_attention_opti
       });
 }
 
-// rapt_attention_backward likewise, one run of consecutive tasks per thread.
+// Does this for rapt_attention_backward, with one run of consecutive tasks per thread.
 template <ElementPointer Q, ElementPointer K, ElementPointer V, class Parts>
 rapt_status parallel_attention_backward(Q q, K k, V v, const rapt_attention_options *options,
                                         const rapt_attention_gradients *gradients, std::size_t threads,

@@ -43,7 +43,7 @@
  * differ, all partial sums may round to the same side, and only the bound for any input holds.
  *
  * Memory. An output may overlap an input only where the function's text says so, a workspace nothing. In
- * attention an array goes from the first to the last element that the call reads or writes, so that what lies
+ * attention an array goes from the first to the last element that the call reads or writes, so that what is
  * past the lengths of sequences may be anything. Slices of one buffer, such as q, k and v in
  * [batch, token, 3, head, dim], do not overlap. The library allocates nothing. scale, exp, convert and softmax
  * write outputs of 16 MiB and more past the caches, unless in place. Other threads see such an output like any
@@ -161,7 +161,8 @@ RAPT_API unsigned rapt_bits_version(void);
 /* The number of compiled levels. Their order is weakest first: "scalar", then "avx2", "avx2_vnni", "avx512",
  * "avx512_vnni", "amx" on x86-64 or "neon", "neon_dotprod", "neon_i8mm", "neon_bf16" on AArch64. The first
  * call of any function chooses the best usable level, or the one that RAPT_ISA in the environment names. If
- * that is unknown or not usable, the best one runs: who loops over levels checks rapt_isa_status(). */
+ * that is unknown or not usable, the best one runs: a program that is run for each level must check
+ * rapt_isa_status(). */
 RAPT_API size_t rapt_isa_count(void);
 
 /* The name of level `index`; null if index >= rapt_isa_count(). */
@@ -189,7 +190,7 @@ RAPT_API const char *rapt_kernel_isa(const char *kernel);
 /* The bits of IEEE binary16, and the upper half of a binary32. */
 typedef uint16_t rapt_f16, rapt_bf16;
 
-/* Element types: what lies in memory. The arithmetic type is double for f64 and float for all others. It is
+/* Element types: the types in memory. The arithmetic type is double for f64 and float for all others. It is
  * the type of bias, sinks, slopes, query scales, log-sum-exp and partial results. Elements of 16 bits are
  * widened, computed as f32, and rounded once on output, to nearest even. So a result is that of the f32
  * function with the widened input, rounded, and its accuracy that of f32 and half a unit of the element.
@@ -208,8 +209,8 @@ typedef enum rapt_type rapt_type;
  * products count subnormal operands as 0 and flush tiny results to 0. */
 enum rapt_arithmetic { RAPT_ARITHMETIC_DEFAULT = 0, RAPT_ARITHMETIC_F32, RAPT_ARITHMETIC_BF16 };
 
-/* The keys that query i of a sequence sees. `keys` and `queries` are the sequence's own. In a matrix, rows
- * are queries and columns are keys. */
+/* The keys that query i of a sequence sees. `keys` and `queries` are how many the sequence has. In a
+ * matrix, rows are queries and columns are keys. */
 enum rapt_causal {
   RAPT_CAUSAL_NONE = 0,
   RAPT_CAUSAL_BOTTOM_RIGHT, /* up to i + keys - queries: the last query sees the last key */
@@ -473,13 +474,13 @@ typedef struct rapt_attention_options {
   rapt_strides mask_strides;
 
   /* Sequences of different lengths. q_len and kv_len are then the largest there may be. Nothing past a length
-   * is read, of k, v, bias and mask. Packed sequences lie end to end: sequence b has the tokens from
+   * is read, of k, v, bias and mask. Packed sequences are stored end to end: sequence b has the tokens from
    * offsets[b] to offsets[b + 1] - 1, and its tensors have no batch stride. */
   const int32_t *kv_lengths; /* [batch], keys of each sequence; or null */
   const int32_t *q_offsets;  /* [batch + 1], of q and out; or null */
   const int32_t *kv_offsets; /* [batch + 1], of k and v; or null */
 
-  /* Keys and values in pages: token t of sequence b lies at token t % page_size of page
+  /* Keys and values in pages: token t of sequence b is token t % page_size of page
    * block_table[b * block_table_stride + t / page_size]. The batch stride of k and v then leads from page to
    * page. */
   const int32_t *block_table;
@@ -638,12 +639,12 @@ RAPT_API rapt_status rapt_attention_merge(const void *partials, void *out,
                                           const rapt_attention_options *options, size_t first, size_t last,
                                           void *workspace, size_t workspace_size);
 
-/* Packed keys, for caches that are read many times: key t, dimension d of one head lies at
+/* Packed keys, for caches that are read many times: key t, dimension d of one head is stored at
  *   packed[(t / 64) * 64 * qk_dim + d * 64 + t % 64],
  * in (tokens + 63) / 64 * 64 * qk_dim elements. pack_keys writes the keys first .. first + tokens - 1 of a
  * head to their places. The other keys of a block may hold anything. token_stride separates the rows of k (0:
- * qk_dim;
- * RAPT_REPEAT: one row for all). Of the options, kv_type and qk_dim apply. packed must not overlap k. */
+ * qk_dim; RAPT_REPEAT: one row for all). Of the options, kv_type and qk_dim apply. packed must not overlap
+ * k. */
 RAPT_API rapt_status rapt_attention_pack_keys(const void *k, ptrdiff_t token_stride, size_t first,
                                               size_t tokens, const rapt_attention_options *options,
                                               void *packed);

@@ -1,4 +1,4 @@
-// rapt for C++20: rapt.h with std::span, from which lengths come. rapt.h documents every function.
+// rapt for C++20: rapt.h with std::span, which brings the lengths. rapt.h documents every function.
 //
 //   std::vector<float> x(rows * cols), y(rows * cols);
 //   rapt_softmax_options options = rapt::softmax_options();
@@ -50,8 +50,8 @@ class Bits16 {
 
 }  // namespace detail
 
-// Elements of 16 bits, for which rapt.h has one C type. No number converts to them, as it could be meant as
-// the value or as the bits: f16::from_bits(0x3c00) and bf16::from_bits(0x3f80) are 1, and convert() rounds.
+// Elements of 16 bits, for which rapt.h has one C type. No number converts to them, because it could mean
+// the value or the bits: f16::from_bits(0x3c00) and bf16::from_bits(0x3f80) are 1, and convert() rounds.
 using f16 = detail::Bits16<detail::Binary16>;
 using bf16 = detail::Bits16<detail::Bfloat16>;
 
@@ -60,7 +60,7 @@ namespace detail {
 template <class T, class... Types>
 concept OneOf = (std::same_as<T, Types> || ...);
 
-// Elements as rapt.h takes them.
+// The elements as rapt.h's type.
 inline rapt_f16 *bits(f16 *elements) { return reinterpret_cast<rapt_f16 *>(elements); }
 inline const rapt_f16 *bits(const f16 *elements) { return reinterpret_cast<const rapt_f16 *>(elements); }
 inline rapt_bf16 *bits(bf16 *elements) { return reinterpret_cast<rapt_bf16 *>(elements); }
@@ -304,7 +304,7 @@ constexpr rapt_type type_of = std::is_same_v<T, float>         ? RAPT_F32
                               : std::is_same_v<T, std::int8_t> ? RAPT_I8
                                                                : RAPT_TYPE_DEFAULT;
 
-// Sets `type` to that of elements of T, and leaves it for void; false if the options name another one.
+// Sets `type` to the type of T's elements; void leaves it unchanged. False if the options name another type.
 template <class T>
 bool set_type(rapt_type &type) {
   if constexpr (std::is_void_v<T>) {
@@ -323,7 +323,7 @@ bool set_types(rapt_attention_options &o) {
   return set_type<Q>(o.q_type) && set_type<KV>(o.kv_type) && set_type<Out>(o.out_type);
 }
 
-// The range's elements, counted; `strides` are {0, 0, 0} for a contiguous tensor.
+// The number of a range's elements. `strides` are {0, 0, 0} for a contiguous tensor.
 struct Extent {
   std::size_t size;
   const rapt_strides &strides;
@@ -384,7 +384,7 @@ std::size_t attention_backward_workspace(rapt_attention_options options) {
   if (detail::set_types<Q, KV, Out>(options)) (void)rapt_attention_backward_workspace(&options, &bytes);
   return bytes;
 }
-// The number of tasks, likewise: which options are valid depends on the types.
+// The number of tasks. It needs the types too: which options are valid depends on them.
 template <Element Q, class KV = void>
 std::size_t attention_tasks(rapt_attention_options options) {
   std::size_t tasks = 0;

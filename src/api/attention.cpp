@@ -9,7 +9,7 @@ namespace {
 struct Counts {
   std::size_t tasks = 0, partials = 0;  // partials counts elements
 
-  // False if the partial results are larger than memory.
+  // Counts tasks and partial results. False if the partial results are larger than memory.
   bool count(const AttentionCall &call) {
     const rapt_attention_options &o = call.options;
     tasks = call.tiles();
@@ -20,7 +20,7 @@ struct Counts {
         __builtin_mul_overflow(partials, number_size(o), &bytes) || bytes > std::size_t{PTRDIFF_MAX}) {
       return false;
     }
-    // There are no more tiles than rows, so that their product with chunks fits as well.
+    // There are no more tiles than rows, so the product of tiles and chunks fits as well.
     if (call.stage == AttentionStage::partial) tasks *= call.chunks();
     return true;
   }
@@ -127,7 +127,7 @@ rapt_status check_and_pack_keys(const void *k, std::ptrdiff_t token_stride, std:
   const auto pack = [&]<class E>(const E *keys, E *to) {
     pack_keys(keys, strides.token, first, tokens, o.qk_dim, to);
   };
-  switch (size) {  // elements are moved alone
+  switch (size) {  // only moves elements, so that the size is enough
     case 1:
       pack(static_cast<const std::int8_t *>(k), static_cast<std::int8_t *>(packed));
       break;
@@ -183,7 +183,7 @@ rapt_status rapt_attention_partial(const void *q, const void *k, const void *v, 
                              {workspace, workspace_size}});
 }
 
-// The kernel of this stage only reads partials.
+// The merge's kernel only reads partials, so casting the const away is safe.
 rapt_status rapt_attention_merge(const void *partials, void *out, const rapt_attention_options *options,
                                  size_t first, size_t last, void *workspace, size_t workspace_size) {
   return in_default_mode(

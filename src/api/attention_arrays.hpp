@@ -1,5 +1,5 @@
-// The arrays of a call of attention as memory: resolves strides, measures what is read and written, refuses
-// overlap. Nothing past a sequence's length counts: such memory may be anybody's.
+// The arrays of an attention call as memory: resolves strides, measures what is read and written, and refuses
+// overlap. Memory past a sequence's length does not count, because anybody may own it.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace {
 
 class Arrays {
  public:
-  // The lengths, offsets and pages of `call` are checked.
+  // The lengths, offsets and pages of `call` must have been checked.
   explicit Arrays(AttentionCall &call)
       : call_(call), o_(call.options), number_size_(o_.q_type == RAPT_F64 ? sizeof(double) : sizeof(float)) {
     queries_ = tokens_of(o_.q_offsets, o_.q_len);
@@ -37,7 +37,7 @@ class Arrays {
     }
   }
 
-  // The shapes that strides are resolved for.
+  // The shapes for which strides are resolved.
   Dims queries(std::size_t row) const {
     return {queries_.end, o_.q_heads, queries_.first_token + queries_.tokens, row, o_.q_offsets == nullptr};
   }
@@ -45,7 +45,7 @@ class Arrays {
     return {keys_.end, o_.kv_heads, keys_.first_token + keys_.tokens, row, o_.kv_offsets == nullptr};
   }
 
-  // The strides of the tensors that forward and backward calls share.
+  // Resolves the strides of the tensors that forward and backward calls share.
   rapt_status resolve_common() {
     Dims k_dims = keys(o_.qk_dim);
     if (o_.packed_keys) {
@@ -64,12 +64,12 @@ class Arrays {
     if (!o_.lse) return all_zero(o_.lse_strides) ? RAPT_OK : RAPT_BAD_LSE_STRIDES;
     return output(o_.lse_strides, queries(1), RAPT_BAD_LSE_STRIDES);
   }
-  // The scale of the element at index i of k's memory, counted from k, is k_scales[i / elements per scale]. A
-  // block of packed keys has as many scales, token by token.
+  // The element at index i of k has its scale at k_scales[i / elements per scale]. A block of packed keys has
+  // as many scales as keys without packing, token by token.
   rapt_status resolve_kv_scales() {
     if (o_.kv_type != RAPT_I8 || call_.stage == AttentionStage::merge) return RAPT_OK;
     const std::size_t k_group = scale_group_of(o_, o_.qk_dim);
-    // Values that are a part of the keys' rows have the keys' scales, one per row.
+    // If v is k, values are a part of the keys' rows, and use the keys' scales, one per row.
     const std::size_t v_group = call_.v == call_.k ? k_group : scale_group_of(o_, o_.v_dim);
     if (!divide(o_.k_strides, k_group, call_.k_scale_strides)) return RAPT_BAD_K_STRIDES;
     if (!divide(o_.v_strides, v_group, call_.v_scale_strides)) return RAPT_BAD_V_STRIDES;
@@ -83,7 +83,8 @@ class Arrays {
     return resolve_strides(strides, dims, MayRepeat::no, bad);
   }
 
-  // In the shape of all queries, of all keys, and of dbias. A null array covers nothing.
+  // The memory of a tensor with the shape of all queries, of all keys, or of dbias. A null array covers
+  // nothing.
   Strided of_queries(const void *data, const rapt_strides &strides, std::size_t row, std::size_t size) const {
     return {data, strides, queries_, o_.q_heads, row, row, size};
   }
@@ -96,7 +97,7 @@ class Arrays {
   }
   Strided lse() const { return of_queries(o_.lse, o_.lse_strides, 1, number_size_); }
 
-  // What a call reads of the tensors.
+  // What a call reads of the input tensors.
   struct Inputs {
     Strided q, k, v, bias, mask, scales, k_scales, v_scales;
   };
@@ -131,7 +132,7 @@ class Arrays {
     return true;
   }
 
-  // The rows of an output are apart from each other and from every input.
+  // Checks that the rows of an output overlap neither each other nor any input.
   rapt_status check_output(const Inputs &in, Strided &output, rapt_status bad_strides,
                            bool may_be_q = false) const {
     if (!output.measure() || !output.rows_are_apart()) return bad_strides;
@@ -157,7 +158,7 @@ class Arrays {
     }
     return RAPT_OK;
   }
-  // The workspace is apart from what is read, and from `others`.
+  // Checks that the workspace overlaps neither an input nor one of `others`.
   rapt_status check_workspace(const Inputs &in, const Strided &workspace,
                               std::initializer_list<const Strided *> others) const {
     for (const Strided *other : others) {
@@ -170,7 +171,7 @@ class Arrays {
   static std::size_t tokens_of_sequence(const std::int32_t *offsets, std::size_t len, std::size_t b) {
     return offsets ? static_cast<std::size_t>(offsets[b + 1] - offsets[b]) : len;
   }
-  // Those of packed sequences are one item.
+  // Packed sequences count as one item.
   Reach tokens_of(const std::int32_t *offsets, std::size_t len) const {
     if (!offsets) return Reach::of_all(o_.batch, len);
     const auto first = static_cast<std::size_t>(offsets[0]);
@@ -181,7 +182,8 @@ class Arrays {
     if (read_keys_.tokens == 0) read_keys_ = Reach::of_all(1, 0, first);
     read_keys_.tokens = read_keys_.tokens_of_last = first + keys - read_keys_.first_token;
   }
-  // Pages of a sequence without queries only count for strides. The table has been checked.
+  // Covers the pages of a sequence. Those of a sequence without queries are not read: they count only for
+  // strides. The table must have been checked.
   void cover_pages(std::size_t b, std::size_t keys, bool are_read) {
     const std::size_t begin = b * o_.block_table_stride;
     for (std::size_t i = 0; i * o_.page_size < keys; ++i) {
@@ -196,7 +198,7 @@ class Arrays {
   static std::size_t blocks_of(std::size_t tokens) {
     return tokens / attention_block + (tokens % attention_block != 0);
   }
-  // Per head one row, whose blocks are read as a whole.
+  // Packed keys have one row per head, whose blocks are read as a whole.
   Strided packed_keys() const {
     Reach reach = read_keys_;
     const auto row = [&](std::size_t tokens) { return blocks_of(tokens) * attention_block * o_.qk_dim; };
@@ -205,7 +207,7 @@ class Arrays {
     return {call_.k, o_.k_strides, reach, o_.kv_heads, most, last, size_of(o_.kv_type)};
   }
 
-  // False if a stride is no multiple of `count`.
+  // Divides the strides by `count`. False if one of them is not a multiple.
   static bool divide(const rapt_strides &strides, std::size_t count, rapt_strides &quotient) {
     const auto divisor = static_cast<std::ptrdiff_t>(count);
     quotient = {strides.batch / divisor, strides.head / divisor, strides.token / divisor};
@@ -214,9 +216,9 @@ class Arrays {
   AttentionCall &call_;
   rapt_attention_options &o_;
   std::size_t number_size_;
-  Reach queries_, keys_;                           // in the tensors
-  Reach read_keys_;                                // of sequences with queries
-  Reach rows_, rows_with_keys_;                    // of query scales, and of bias and mask, by sequence
+  Reach queries_, keys_;                           // extents in the tensors
+  Reach read_keys_;                                // extent of sequences with queries
+  Reach rows_, rows_with_keys_;                    // query scales; bias and mask, by sequence
   std::size_t columns_ = 0, columns_of_last_ = 0;  // of bias and mask: the most, and the last sequence's
   std::size_t end_of_table_ = 0;
 };

@@ -12,14 +12,14 @@ bool has_gradient(rapt_type type) {
   return type == RAPT_F32 || type == RAPT_F64 || type == RAPT_F16 || type == RAPT_BF16;
 }
 
-// `o` is resolved.
+// `o` must be resolved.
 rapt_status read_gradients(const rapt_attention_gradients *given, const rapt_attention_options &o,
                            rapt_attention_gradients &gradients) {
   if (!given) return RAPT_BAD_GRADIENTS;
   const rapt_status status = read_options(given, gradients);
   if (status != RAPT_OK) return status == RAPT_BAD_OPTIONS_SIZE ? RAPT_BAD_GRADIENTS : status;
   if (!has_gradient(o.kv_type)) return RAPT_BAD_TYPE;
-  int type;  // reading a number outside of the enumeration as rapt_type would be undefined
+  int type;  // an unknown number in a rapt_type would be undefined behaviour
   std::memcpy(&type, &gradients.type, sizeof type);
   if (type != RAPT_TYPE_DEFAULT && type != (o.q_type == RAPT_F64 ? RAPT_F64 : RAPT_F32)) return RAPT_BAD_TYPE;
   if (o.packed_keys) return RAPT_BAD_PACKED_KEYS;
@@ -49,7 +49,7 @@ rapt_status check_pointers(const AttentionCall &call) {
 
 using Tensors = std::initializer_list<const Strided *>;
 
-// Outputs share no element with each other or with inputs.
+// Checks that outputs share no element with each other or with inputs.
 rapt_status check_outputs_are_apart(Tensors outputs, Tensors inputs) {
   for (const Strided *output : outputs) {
     for (const Strided *input : inputs) {
@@ -106,14 +106,14 @@ struct Run {
   const rapt_attention_gradients *given_gradients;
   Tasks tasks;
   Workspace workspace;
-  rapt_attention_gradients gradients{};  // the checked copy
+  rapt_attention_gradients gradients{};  // the checked copy, with defaults filled in
 
   rapt_status operator()() {
     const rapt_attention_options &o = call.options;
     call.gradients = &gradients;
     rapt_status status = resolve(options, call.options);
     if (status == RAPT_OK) status = read_gradients(given_gradients, o, gradients);
-    if (o.q_type != RAPT_F64) call.options.arithmetic = RAPT_ARITHMETIC_F32;  // that of every gradient
+    if (o.q_type != RAPT_F64) call.options.arithmetic = RAPT_ARITHMETIC_F32;  // every such gradient is in f32
     if (status == RAPT_OK) status = check_pointers(call);
     if (status == RAPT_OK) status = check_lengths(o);
     if (status != RAPT_OK) return status;

@@ -15,7 +15,7 @@
 namespace rapt {
 namespace {
 
-// Whether the shape fits memory. Sums of a few such tensors of 8-byte elements then do not overflow.
+// Whether the shape fits memory. Then sums of a few such tensors of 8-byte elements cannot overflow.
 inline bool shape_fits(const rapt_attention_options &o) {
   std::size_t elements = 16;
   const std::size_t dim = o.qk_dim > o.v_dim ? o.qk_dim : o.v_dim;
@@ -36,7 +36,7 @@ inline rapt_status resolve_shape(rapt_attention_options &o) {
   return shape_fits(o) ? RAPT_OK : RAPT_BAD_SIZE;
 }
 
-// Keys and values of RAPT_I8 alone have scales.
+// Only keys and values of RAPT_I8 have scales.
 inline rapt_status check_kv_scales(const rapt_attention_options &o) {
   const std::size_t group = o.scale_group;
   if (o.kv_type != RAPT_I8) return o.k_scales || o.v_scales || group != 0 ? RAPT_BAD_KV_SCALES : RAPT_OK;
@@ -46,7 +46,7 @@ inline rapt_status check_kv_scales(const rapt_attention_options &o) {
 }
 
 inline rapt_status resolve_types(rapt_attention_options &o) {
-  // Reading a number outside of the enumeration as rapt_type would be undefined.
+  // An unknown number in a rapt_type would be undefined behaviour, so it is read as an int.
   int types[3];
   static_assert(sizeof o.q_type == sizeof(int));
   std::memcpy(&types[0], &o.q_type, sizeof(int));
@@ -81,7 +81,8 @@ inline rapt_status resolve_scores(rapt_attention_options &o) {
   return status;
 }
 
-// bias, mask and query scales have a batch dimension, even for packed sequences.
+// Resolves the strides of bias, mask and query scales. These have a batch dimension even for packed
+// sequences.
 inline rapt_status resolve_own_strides(rapt_attention_options &o) {
   const auto resolve = [&](const void *data, rapt_strides &strides, std::size_t row, rapt_status bad) {
     if (!data) return all_zero(strides) ? RAPT_OK : bad;
@@ -113,8 +114,8 @@ inline rapt_status resolve_pages(rapt_attention_options &o) {
   return RAPT_OK;
 }
 
-// Copies the caller's options to `o` and fills in every default, except the strides that depend on arrays.
-// Runs in the default mode: a subnormal option is 0 under a caller's DAZ.
+// Copies the caller's options to `o` and fills in every default, except the strides that depend on arrays. It
+// must run in the default mode, because a caller's DAZ would make a subnormal option 0.
 inline rapt_status resolve(const rapt_attention_options *given, rapt_attention_options &o) {
   if (!given) return RAPT_BAD_OPTIONS;
   rapt_status status = read_options(given, o);
@@ -151,7 +152,7 @@ inline rapt_status check_lengths(const rapt_attention_options &o) {
   return RAPT_OK;
 }
 
-// Calls f(page) for every page that holds keys. False if f is, or if the table is too narrow.
+// Calls f(page) for every page that holds keys. False if f returns false, or if the table is too narrow.
 template <class F>
 bool for_each_page(const rapt_attention_options &o, F f) {
   for (std::size_t b = 0; b < o.batch; ++b) {

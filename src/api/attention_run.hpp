@@ -1,4 +1,4 @@
-// Running a checked call of attention: tasks, workspace, kernel.
+// Runs a checked attention call: tasks, workspace, kernel.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct Tasks {
   std::size_t last;
   bool all = false;  // first and last are not set
 
-  // Whether the range lies within `count` tasks. Resolves `all`.
+  // Whether the range is within `count` tasks. It also sets first and last if `all` is set.
   bool fit(std::size_t count) {
     if (all) last = count;
     return first <= last && last <= count;
@@ -26,12 +26,12 @@ struct Tasks {
 };
 inline constexpr Tasks all_tasks{0, 0, true};
 
-// The size of the arithmetic type.
+// Returns the size of the arithmetic type.
 inline std::size_t number_size(const rapt_attention_options &o) {
   return o.q_type == RAPT_F64 ? sizeof(double) : sizeof(float);
 }
 
-// Elements of workspace that a call needs, forwards or backwards.
+// A function that counts the elements of workspace of a call, forwards or backwards.
 using WorkspaceLength = std::size_t (*)(const rapt_attention_options &);
 
 inline std::size_t workspace_bytes(WorkspaceLength length, const rapt_attention_options &o) {
@@ -45,7 +45,7 @@ struct Workspace {
   bool holds(WorkspaceLength length, const rapt_attention_options &o) const {
     return data && size >= workspace_bytes(length, o);
   }
-  // What a call may write.
+  // The memory that a call may write.
   Strided memory(WorkspaceLength length, const rapt_attention_options &o) const {
     return {data, workspace_bytes(length, o), 1};
   }
@@ -68,11 +68,11 @@ inline rapt_status workspace_bytes_of(WorkspaceLength length, const rapt_attenti
   });
 }
 
-// A type without a kernel does not compile.
+// A type without a kernel must not compile.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wswitch"
 inline auto kernel_of(const AttentionCall &call) {
-  if (call.gradients) {  // of every type that is computed in f32
+  if (call.gradients) {  // one kernel serves every type that is computed in f32
     return call.options.q_type == RAPT_F64 ? kernels().f64.attention_backward
                                            : kernels().f32.attention_backward;
   }
@@ -84,7 +84,7 @@ inline auto kernel_of(const AttentionCall &call) {
     case RAPT_F16:
       return kernels().f16.attention;
     case RAPT_BF16:
-      // Partial results of both arithmetics merge alike.
+      // Partial results of both arithmetics merge with the same kernel.
       return call.options.arithmetic == RAPT_ARITHMETIC_BF16 && call.stage != AttentionStage::merge
                  ? kernels().bf16.attention_in_bf16
                  : kernels().bf16.attention;

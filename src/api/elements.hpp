@@ -1,4 +1,4 @@
-// The public types of 16-bit elements are both uint16_t; the kernels know them apart.
+// Both public types of 16-bit elements are uint16_t; kernels have a type for each.
 #pragma once
 
 #include "contract/types.hpp"

@@ -1,4 +1,4 @@
-// Round to nearest, subnormals kept, exceptions masked, for the time of a call, whatever the caller has set.
+// Sets round to nearest, subnormals kept and exceptions masked during a call, whatever the caller has set.
 #pragma once
 
 #include <cfenv>
@@ -6,8 +6,8 @@
 
 namespace rapt {
 
-// What a thread does with rounding, subnormals and exceptions, by C's functions. An environment does not tell
-// what of it a processor adds to C's, such as a flush of subnormals, so that each call sets the default one.
+// The floating-point environment through C's functions. It does not tell what a processor adds, such as a
+// flush of subnormals. So each call sets the default environment without looking.
 struct Environment {
   std::fenv_t value;
 
@@ -22,21 +22,23 @@ struct Environment {
 };
 
 #if defined(__x86_64__)
-// MXCSR.
+// x86 keeps the mode in MXCSR.
 struct FloatingPointMode {
   std::uint32_t value;
 
   static FloatingPointMode current() { return {__builtin_ia32_stmxcsr()}; }
-  // Everything but the six sticky exception flags: rounding, FTZ, DAZ and the exception masks.
+  // Whether rounding, FTZ, DAZ and exception masks are the default. The six sticky exception flags do not
+  // matter.
   bool is_default() const { return (value & ~std::uint32_t{0x3f}) == 0x1f80; }
   void set_default() const { FloatingPointMode{0x1f80}.restore(); }
   void restore() const { __asm__ volatile("ldmxcsr %0" : : "m"(value) : "memory"); }
 };
 #elif defined(__aarch64__)
-// FPCR.
+// AArch64 keeps the mode in FPCR.
 struct FloatingPointMode {
   std::uint64_t value;
-  // FIZ, AH, NEP (low bits), trap enables (8-15), FZ16, rounding mode, FZ and default-NaN.
+  // The bits that matter: FIZ, AH, NEP (low bits), trap enables (8-15), FZ16, rounding mode, FZ and
+  // default-NaN.
   static constexpr std::uint64_t bits = 0x07c89f07;
 
   static FloatingPointMode current() {
@@ -52,8 +54,8 @@ struct FloatingPointMode {
 using FloatingPointMode = Environment;
 #endif
 
-// call() in the default mode. Writing the mode drains the pipeline, and is left to callers whose mode
-// differs.
+// Runs call() in the default mode. Writing the mode drains the pipeline, so only callers with another mode
+// pay for it.
 template <class Mode = FloatingPointMode, class Call>
 [[gnu::always_inline]] inline auto in_default_mode(Call &&call) {
   const Mode mode = Mode::current();
@@ -72,12 +74,13 @@ template <class Call, class... Arguments>
   return in_default_mode([&] { return Call()(arguments...); });
 }
 
-// call(arguments...) in the default mode, for short calls: the arguments stay in their registers, and the
-// usual case is a test and a jump. stmxcsr is microcode, and takes 0.5 ns.
+// Runs call(arguments...) in the default mode, for short calls. The arguments stay in their registers, and
+// the usual case is a test and a jump. The test reads MXCSR with stmxcsr, which is microcode and takes 0.5
+// ns.
 //
-// On AVX-512 arithmetic can show the flushes without flags or traps: a tiny double is converted to float and
-// compared with 0. Operations with a rounding of their own ignore the rest of the mode. Tried for dot up to
-// 16 and scale up to 64 elements, it gained little, and the test for the length cost longer calls as much:
+// On AVX-512 arithmetic can detect the flushes without flags or traps: convert a tiny double to float and
+// compare it with 0. Operations with their own rounding ignore the rest of the mode. It was tried for dot up
+// to 16 and scale up to 64 elements. It gained little, and the test for the length cost longer calls as much:
 //
 //   ns per call | stmxcsr | arithmetic
 //   dot of 16   | 2.6     | 2.4

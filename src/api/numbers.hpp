@@ -9,14 +9,15 @@
 
 namespace rapt {
 
-// Finite, not 0 and not subnormal as T.
+// Whether x is finite, not 0 and not subnormal as T.
 template <class T>
 bool is_usable(double x) {
   return std::isnormal(static_cast<T>(x));
 }
 
-// A scale of 0 stands for `default_scale`. Kernels multiply scores by scale * log2(e), which must be finite.
-// They divide the scale by the softcap: a subnormal quotient would err by more than a rounding.
+// A scale of 0 stands for `default_scale`. Kernels multiply scores by scale * log2(e), so that must be
+// finite. They divide the scale by the softcap, so that quotient must be normal: a subnormal one would err by
+// more than a rounding.
 template <class T>
 rapt_status check_scores(double scale, double default_scale, double softcap) {
   constexpr double log2_e = 0x1.71547652b82fep0;
@@ -27,7 +28,7 @@ rapt_status check_scores(double scale, double default_scale, double softcap) {
   return fits ? RAPT_OK : RAPT_BAD_SOFTCAP;
 }
 
-// Sums of a larger offset, a position and a window could overflow.
+// With a larger offset, sums of an offset, a position and a window could overflow.
 constexpr std::ptrdiff_t largest_causal_offset = std::ptrdiff_t{1} << 60;
 
 inline rapt_status check_causal(int causal, std::ptrdiff_t offset) {

@@ -9,8 +9,8 @@
 
 namespace rapt {
 
-// The sizes that a struct has had in releases, the first release first. A struct grows at its end, and then
-// by more than its padding: a release adds a row to the struct's sizes, and no row ever goes.
+// The sizes that a struct has had in releases, oldest first. A struct grows at its end by more than its
+// padding. A release that changes it adds a row here, and no row is ever removed.
 template <class Options>
 inline constexpr std::size_t released_sizes[] = {0};
 template <>
@@ -20,7 +20,7 @@ inline constexpr std::size_t released_sizes<rapt_attention_options>[] = {456};  
 template <>
 inline constexpr std::size_t released_sizes<rapt_attention_gradients>[] = {168};  // 0.2
 
-// `options` holds the defaults, which stay in fields that the caller's release lacks, and everywhere if
+// `options` must hold the defaults. They stay in fields that the caller's release lacks, or everywhere if
 // `given` is null.
 template <class Options>
 rapt_status read_options(const Options *given, Options &options) {

@@ -1,4 +1,4 @@
-// softmax, log_softmax and logsumexp: checks of the arguments, before anything is written.
+// softmax, log_softmax and logsumexp: checks all arguments before anything is written.
 #include "api/elements.hpp"
 #include "api/floating_point.hpp"
 #include "api/matrix.hpp"
@@ -80,14 +80,14 @@ struct RowsCall {
   std::size_t row_count, cols;
   const rapt_softmax_options *options;
 
-  // In the default mode: a subnormal option is 0 under a caller's DAZ.
+  // Must run in the default mode, because a caller's DAZ would make a subnormal option 0.
   rapt_status operator()() const {
     const bool is_matrix = kind == Output::matrix;
     SoftmaxRows rows{.rows = row_count, .cols = cols};
     rapt_status status = read_options(options, rows.options);
     if (status == RAPT_OK) status = resolve<A>(rows);
     if (status != RAPT_OK) return status;
-    // The log-sum-exp of a row of -inf is -inf without it.
+    // empty_rows_are_zero would have no effect: the log-sum-exp of a row of -inf is -inf anyway.
     if (!is_matrix && rows.options.empty_rows_are_zero) return RAPT_BAD_EMPTY_ROWS;
 
     const bool any_input = row_count > 0 && cols > 0;
@@ -108,8 +108,8 @@ struct RowsCall {
     status = check_arrays(rows, output, sizeof(A));
     if (status != RAPT_OK) return status;
 
-    rows.x_stride = any_input ? input.used_stride() : 0;  // x may be null
-    // Rows without columns are not read, and their strides may leave the address space.
+    rows.x_stride = any_input ? input.used_stride() : 0;  // x may be null then
+    // Rows without columns are not read, so strides that leave the address space are allowed.
     if (!any_input) rows.options.bias_stride = rows.options.mask_stride = 0;
     rows.y_stride = output.used_stride();
     (kernels().of<E>().*kernel)(x, y, &rows);

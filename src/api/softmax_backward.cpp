@@ -1,4 +1,4 @@
-// softmax_backward: checks of the arguments, before anything is written.
+// softmax_backward: checks all arguments before anything is written.
 #include <cmath>
 
 #include "api/floating_point.hpp"

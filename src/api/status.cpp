@@ -4,7 +4,7 @@
 
 namespace {
 
-// A status without a text does not compile.
+// A status without a text must not compile.
 #pragma GCC diagnostic error "-Wswitch"
 const char *text_of(rapt_status status) {
   switch (status) {

@@ -1,4 +1,4 @@
-// Tensors with a stride for each dimension except the innermost, as the memory that a call reads or writes.
+// Tensors with a stride for each dimension but the innermost, as the memory that a call reads or writes.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,12 @@
 
 namespace rapt {
 
-// What a call reads or writes of a tensor: items of some tokens each. An item is a sequence or a page.
+// Which part of a tensor a call reads or writes: some tokens of some items. An item is a sequence or a page.
 struct Reach {
   std::size_t first = 0, end = 0;  // the items
-  std::size_t first_token = 0;     // of every item
+  std::size_t first_token = 0;     // the first token, in every item
   std::size_t tokens = 0,
-              tokens_of_last = 0;  // from there on: the most of an item, and those of the last one
+              tokens_of_last = 0;  // tokens from there on: the most in any item, and those in the last item
 
   static Reach of_all(std::size_t items, std::size_t tokens, std::size_t first_token = 0) {
     return {0, items, first_token, tokens, tokens};
@@ -29,7 +29,7 @@ struct Reach {
   }
 };
 
-// [items][heads][tokens][row]. resolve_strides() has made the strides: none is negative.
+// A tensor [items][heads][tokens][row]. Its strides come from resolve_strides(), so that none is negative.
 class Strided {
  public:
   Strided(const void *data, const rapt_strides &strides, const Reach &reach, std::size_t heads,
@@ -42,17 +42,17 @@ class Strided {
         missing_in_row_(row - row_of_last),
         element_size_(element_size),
         is_empty_(!data || reach.end == reach.first || heads == 0 || reach.tokens == 0 || row == 0) {}
-  // A row.
+  // A tensor of one row.
   Strided(const void *data, std::size_t row, std::size_t element_size)
       : Strided(data, {0, 0, 0}, Reach::of_all(1, 1), 1, row, row, element_size) {}
 
-  // No two rows share an element: every dimension steps over all dimensions of smaller stride. This refuses
-  // some interleaved rows that share none. measure() was true.
+  // Whether no two rows share an element. Every dimension must step over all dimensions of smaller stride.
+  // This also refuses some interleaved rows that share none. measure() must have returned true.
   bool rows_are_apart() const { return rows_are_apart(false); }
-  // As above, except that strides of 0 may make several rows one.
+  // Does the same, except that strides of 0 may make several rows one.
   bool rows_are_apart_or_same() const { return rows_are_apart(true); }
 
-  // Finds the bytes from the first element to the end of the last; false if an offset in them does not fit a
+  // Finds the bytes from the first element to the end of the last. False if an offset in them does not fit a
   // ptrdiff_t.
   bool measure() {
     bytes_ = 0;
@@ -68,7 +68,7 @@ class Strided {
         end > std::size_t{PTRDIFF_MAX}) {
       return false;
     }
-    // The last item may be shorter than others. Then the end is its own, or that of the item before it.
+    // The last item may be shorter than the others. Then its end or that of the item before it is the last.
     const Dim &items = dims_[0], &tokens = dims_[2];
     std::size_t missing = missing_in_row_ + missing_tokens_ * static_cast<std::size_t>(tokens.stride);
     if (items.count > 1 && missing > static_cast<std::size_t>(items.stride)) {
@@ -91,9 +91,9 @@ class Strided {
     return first_ == other.first_ && row_ == other.row_ && element_size_ == other.element_size_;
   }
 
-  // Whether the tensors may share an element. Slices of one buffer share none, such as q, k and v in
-  // [batch, token, 3, head, dim]: if larger strides are multiples of a pitch, and both tensors cover
-  // different parts of every pitch, they are apart.
+  // Whether the tensors may share an element. Slices of one buffer share none, such as q, k and v in [batch,
+  // token, 3, head, dim]. They are found to be apart if larger strides are multiples of a pitch, and both
+  // tensors cover different parts of every pitch.
   bool overlaps(const Strided &other) const {
     if (!overlaps(reinterpret_cast<const void *>(other.first_), other.bytes_)) return false;
     if (element_size_ != other.element_size_) return true;
@@ -133,7 +133,7 @@ class Strided {
     std::size_t count;
   };
 
-  // False if the sum overflows.
+  // Adds steps * stride to `sum`. False if the sum overflows.
   static bool add(std::ptrdiff_t stride, std::size_t steps, std::size_t &sum) {
     std::size_t extent;
     return !__builtin_mul_overflow(static_cast<std::size_t>(stride), steps, &extent) &&
@@ -148,7 +148,7 @@ class Strided {
                                                         : (bytes - (first_ - other.first_) % bytes) % bytes;
     return distance >= width * element_size_ && bytes - distance >= other_width * element_size_;
   }
-  // The elements covered in each pitch. False if a stride that is no multiple of the pitch leaves it.
+  // Finds how many elements each pitch covers. False if a larger stride is not a multiple of the pitch.
   bool width_within(std::size_t pitch, std::size_t &width) const {
     width = row_;
     for (const Dim &dim : dims_) {

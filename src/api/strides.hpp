@@ -1,5 +1,5 @@
-// The rule for strides of tensors: all 0 is contiguous, RAPT_REPEAT repeats, and 0 next to other strides is an
-// error for every dimension longer than 1.
+// The rule for strides of tensors. All 0 is contiguous, and RAPT_REPEAT repeats. A 0 next to other strides is
+// an error for every dimension longer than 1.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace rapt {
 
-// [batch][heads][tokens] rows of `row` elements. Packed sequences have no batch stride, packed keys no token
-// stride.
+// The dimensions [batch][heads][tokens] of rows of `row` elements. Packed sequences have no batch stride, and
+// packed keys have no token stride.
 struct Dims {
   std::size_t batch, heads, tokens, row;
   bool has_batch = true, has_tokens = true;
@@ -20,8 +20,8 @@ inline bool all_zero(const rapt_strides &s) { return s.batch == 0 && s.head == 0
 
 enum class MayRepeat { no, yes };
 
-// Turns `s` into strides for kernels: 0 for a dimension that repeats, or has one index. Answers `bad` for a
-// missing or negative stride, RAPT_BAD_SIZE for a contiguous tensor larger than memory.
+// Turns `s` into strides for kernels: 0 for a dimension that repeats or has only one index. Returns `bad` for
+// a missing or negative stride, and RAPT_BAD_SIZE for a contiguous tensor larger than memory.
 inline rapt_status resolve_strides(rapt_strides &s, const Dims &dims, MayRepeat may_repeat, rapt_status bad) {
   struct Dim {
     std::ptrdiff_t &stride;

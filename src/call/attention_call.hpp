@@ -19,21 +19,21 @@ struct AttentionCall {
   void *out = nullptr;       // null where partials are written
   void *partials = nullptr;  // null unless they are written or read
   rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;
-  rapt_strides k_scale_strides{}, v_scale_strides{};  // of keys and values of RAPT_I8
+  rapt_strides k_scale_strides{}, v_scale_strides{};  // of RAPT_I8 keys and values
 
-  const rapt_attention_gradients *gradients = nullptr;  // of a backward call, with defaults filled in too
+  const rapt_attention_gradients *gradients = nullptr;  // null in forward calls; defaults are filled in
   AttentionStage stage = AttentionStage::whole;
 
   std::size_t q_heads_per_kv_head() const { return options.q_heads / options.kv_heads; }
   std::size_t tiles_per_sequence() const {
     return (options.q_len * q_heads_per_kv_head() + attention_tile_rows - 1) / attention_tile_rows;
   }
-  // A sequence without queries has a tile number too: a backward call writes its keys' gradients.
+  // A sequence without queries also has one tile number, because a backward call writes its keys' gradients.
   std::size_t tile_numbers_per_sequence() const {
     return tiles_per_sequence() > 0 ? tiles_per_sequence() : 1;
   }
   std::size_t tiles() const { return options.batch * options.kv_heads * tiles_per_sequence(); }
-  // The argument that belongs to the call's stage.
+  // Returns the argument that belongs to the call's stage.
   template <class F>
   F *of_stage(F *whole, F *partial, F *merge) const {
     return stage == AttentionStage::whole ? whole : stage == AttentionStage::partial ? partial : merge;
@@ -41,7 +41,7 @@ struct AttentionCall {
   std::size_t chunks() const { return (options.kv_len + attention_chunk - 1) / attention_chunk; }
 };
 
-// Elements of a head of `dim` elements that share a scale.
+// Returns how many elements of a head share a scale; the head has `dim` elements.
 constexpr std::size_t scale_group_of(const rapt_attention_options &o, std::size_t dim) {
   return o.scale_group != 0 ? o.scale_group : dim;
 }

@@ -8,8 +8,9 @@
 
 namespace {
 
-// Without a formula, a score is the dot product with a query that `sign` has multiplied. With one (softcap, bias,
-// ALiBi), the options compute the score from the dot product, in natural units; factor, cap and slope serve only it.
+// has_formula tells two cases apart. Without softcap, bias and ALiBi, a score is the dot product with a query
+// that `sign` has multiplied. With one of them, a score is computed from the dot product, in natural units.
+// Only that uses factor, cap and slope.
 template <class A>
 struct AttentionScale {
   using C = rapt::AttentionContract<A>;
@@ -35,7 +36,8 @@ struct AttentionScale {
     } else {
       sign = scale < 0 ? A(-1) : A(1);
       to_natural = std::fabs(scale);
-      // With an infinite scale the visible scores are not finite, and the factors of weights stay finite.
+      // If scale * log2(e) is beyond the type, the queries are multiplied by the scale. The factors of weights
+      // stay finite.
       if (!std::isfinite(static_cast<A>(scale * C::log2_e))) {
         sign = static_cast<A>(scale);
         to_natural = 1;

@@ -1,4 +1,4 @@
-// The workspace of attention, in elements of the arithmetic type.
+// Sizes of the workspace of attention, in elements of the arithmetic type.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,14 @@ namespace rapt {
 
 inline constexpr std::size_t attention_workspace_alignment = 64;
 
-// A block's rows, and room for the vector that the last one ends in.
+// Room for the widened rows of a block, and for the whole vector that the last row ends in.
 constexpr std::size_t widened_rows_length(std::size_t dim) { return attention_block * dim + 16; }
 constexpr std::size_t widened_block_length(std::size_t qk_dim, std::size_t v_dim) {
   return widened_rows_length(qk_dim) + widened_rows_length(v_dim);
 }
 
-// Keys and values of 8 bits: a tile's queries as 16-bit integers, whose dimensions end with a whole vector,
-// and their steps; two outputs of whole vectors; and the scores of two blocks.
+// For int8 keys and values: a tile's queries as 16-bit integers, padded to whole vectors, and their steps.
+// Then two outputs of whole vectors, and the scores of two blocks.
 constexpr std::size_t padded_dim(std::size_t dim) { return (dim + 31) / 32 * 32; }
 constexpr std::size_t integer_workspace_length(const rapt_attention_options &o) {
   const std::size_t groups = o.qk_dim / scale_group_of(o, o.qk_dim);
@@ -27,22 +27,23 @@ constexpr std::size_t integer_workspace_length(const rapt_attention_options &o) 
          (padded_dim(o.qk_dim) / 2 + groups + 2 * padded_dim(o.v_dim) + 2 * attention_block);
 }
 
-// The level amx computes several tiles of a head together. What each of them needs leaves room for this many.
+// The level amx computes several tiles of a head together. Returns how many have room, 2 to 8.
 constexpr std::size_t tiles_of_batch(std::size_t bytes_of_tile) {
   constexpr std::size_t room = 448 * 1024, most = 8;
   const std::size_t count = room / bytes_of_tile;
   return count < 2 ? 2 : count < most ? count : most;
 }
 
-// What the level amx puts into the workspace, in bytes; isa/amx/layout.hpp says where. First what the tiles of a batch
-// share, then what each of them has. All levels have the same workspace.
+// What the level amx puts into the workspace, in bytes (isa/amx/layout.hpp says where). First comes what the
+// tiles of a batch share, then what each tile has. All levels need the same workspace.
 struct AmxSizes {
   static constexpr std::size_t amx_tile = 1024, row = attention_tile_rows * sizeof(float),
                                numbers_of_tile = 10240;
 };
 
-// int8: the keys and values of a chunk as AMX tiles, and their scales; sums of two blocks' scores, a segment of
-// dimensions 8 KB for 16 rows, and of one block's values; weights as two digits, twice; scores; weights; outputs.
+// For int8: the keys and values of a chunk as AMX tiles, and their scales. Sums of two blocks' scores (8 KB
+// per segment of dimensions and 16 rows) and of one block's values. Weights as two digits, twice; scores;
+// weights; outputs.
 struct Int8BatchSizes : AmxSizes {
   static constexpr std::size_t most_segments = 8, sums_of_segment = 8 * amx_tile;
   std::size_t qk_steps, v_tiles, k_groups, v_groups, segments, query_tiles;
@@ -70,7 +71,7 @@ struct Int8BatchSizes : AmxSizes {
         query_steps(k_groups * row),
         queries(attention_tile_rows / 16 * query_tiles * amx_tile) {}
 
-  // Whether the level amx has room for the sums of all segments of dimensions.
+  // Whether the sums of all segments of dimensions have room. Otherwise the level below computes the call.
   constexpr bool fit() const { return segments <= most_segments && v_groups <= most_segments; }
   constexpr std::size_t of_tile() const { return numbers_of_tile + total_values + query_steps + queries; }
   constexpr std::size_t shared() const {
@@ -78,10 +79,10 @@ struct Int8BatchSizes : AmxSizes {
   }
 };
 
-// bf16 arithmetic: the keys and values of a chunk as AMX tiles of 16 x 32 elements; weights of 256 keys; a row of ones;
-// scores of three blocks; a chunk's outputs and sums.
+// For bf16 arithmetic: the keys and values of a chunk as AMX tiles of 16 x 32 elements; weights of 256 keys;
+// a row of ones; scores of three blocks; a chunk's outputs and sums.
 struct Bf16BatchSizes : AmxSizes {
-  std::size_t qk_groups, v_groups;  // of 32 and of 16 dimensions, these even
+  std::size_t qk_groups, v_groups;  // groups of 32 dimensions; groups of 16, an even number
   std::size_t keys, values, weights, ones, scores, out;
   std::size_t total_values, queries;
 
@@ -113,8 +114,8 @@ constexpr std::size_t int8_workspace_length(const rapt_attention_options &o) {
   return sizes.fit() && of_batch > length ? of_batch : length;
 }
 
-// A tile's queries and two of its outputs, by dimension; scores and exclusions of a block; and keys and
-// values of 16 bits, widened.
+// For a tile: queries and two outputs, by dimension; scores and exclusions of a block; and keys and values of
+// 16 bits, widened.
 constexpr std::size_t attention_workspace_length(const rapt_attention_options &o) {
   if (o.kv_type == RAPT_I8) return int8_workspace_length(o);
   const bool widens = o.kv_type == RAPT_F16 || o.kv_type == RAPT_BF16;
@@ -125,8 +126,8 @@ constexpr std::size_t attention_workspace_length(const rapt_attention_options &o
   return of_batch < length ? length : of_batch;
 }
 
-// A tile's queries and outputs with their gradients; scores, products of values and the softcap's slopes of a
-// block; and room for the keys of a panel past the block.
+// For a tile of a backward call: queries, outputs and their gradients; scores, products of values and softcap
+// slopes of a block. Also room for a panel's keys past the end of the block.
 constexpr std::size_t gradients_length(const rapt_attention_options &o) {
   return attention_tile_rows * (2 * o.qk_dim + 2 * o.v_dim + 3 * attention_block + 8);
 }
@@ -137,13 +138,13 @@ constexpr bool has_halves(const rapt_attention_options &o) {
   return false;
 }
 // With elements of 16 bits also: a tile's queries and gradients of outputs, and a block's keys and values,
-// widened; and dk and dv of a head.
+// all widened; and dk and dv of a head.
 constexpr std::size_t backward_workspace_length(const rapt_attention_options &o) {
   const std::size_t of_halves = 2 * widened_block_length(o.qk_dim, o.v_dim) + o.kv_len * (o.qk_dim + o.v_dim);
   return gradients_length(o) + (has_halves(o) ? of_halves : 0);
 }
 
-// Where these lie.
+// The addresses of these widened arrays.
 template <class A>
 struct WidenedForGradients {
   WidenedForGradients(const rapt_attention_options &o, A *workspace)

@@ -2,19 +2,20 @@
 // first.
 //
 // dq of a row is one chain over its keys. dk and dv of a key, and its column of dbias, are one chain over the
-// rows. So a task has a share of the rows, for dq, and a share of the keys, for the other gradients. It goes
-// through the tiles in order, and takes the blocks that its rows or its keys need. Tasks that follow each
-// other in one run merge their shares: pairs of their rows and their keys have scores and products of values
-// once.
+// rows. So a task has two shares: rows, whose dq it writes, and keys, whose other gradients it writes. It
+// goes through the tiles in order, and takes the blocks that its rows or its keys need. Consecutive tasks of
+// one run merge their shares: a pair of their rows and their keys then has its scores and products of values
+// computed only once.
 //
 //   runs per head                             | 1   | 2   | 4   | 8    | many
 //   products of the rows with the keys        | 5   | 6   | 6.5 | 6.75 | 7
 //   8 key/value heads, 1024 tokens, AVX-512   | 158 | 186 |     | 218  |      ms
 //
-// One run of all tasks thus costs what heads without shares would. Under causality, rows of later shares see
-// more keys and keys of later shares fewer rows: the longest of 8 tasks is 1.13 times the mean. Alternatives:
+// So one run of all tasks costs what heads without shares would cost. Under causality, rows of later shares
+// see more keys, and keys of later shares are seen by fewer rows: the longest of 8 tasks takes 1.13 times the
+// mean. Alternatives:
 //
-//   rows and keys in tasks of their own            7 products always, and unequal tasks under causality
+//   separate tasks for rows and for keys           7 products always, and unequal tasks under causality
 //   dq continued by the task of the next keys      tasks would wait for each other
 //   dq summed over shares of the keys               other bits
 //   weights and gradients of scores in memory      rows times keys of workspace, shared by the threads
@@ -29,15 +30,15 @@
 
 namespace {
 
-// What a run of tasks wants of a tile: the gradients of its queries, its terms of the sums of some keys (from
-// a multiple of a block on), and its terms of dsinks.
+// What a run of tasks computes for a tile: dq of its queries, its terms in the sums of some keys (whose first
+// is a multiple of a block), and its terms of dsinks.
 struct TileShare {
   bool dq;
   AttentionTile::Range keys;
   bool sinks;
 };
 
-// Where the sums that become dk and dv of a head lie: in these gradients, or in the workspace if they have 16
+// Where the sums are that become dk and dv of a head: in these gradients, or in the workspace if they have 16
 // bits.
 template <class A>
 class KeySums {
@@ -53,7 +54,7 @@ class KeySums {
     return in_place_ ? head_.dv<A>(key) : sums_.dv + key * head_.options().v_dim;
   }
 
-  // round(x, y, n) makes n elements of a gradient y of sums x.
+  // round(x, y, n) rounds n sums x to elements y of a gradient.
   template <class Round>
   void round(std::size_t key, Round round) const {
     if (in_place_) return;
@@ -70,13 +71,13 @@ class KeySums {
   bool in_place_;
 };
 
-// Consecutive tasks with the same heads: one key/value head of one sequence, or all that add to the same
-// elements of dbias.
+// Consecutive tasks with the same heads: one key/value head of one sequence, or all heads and sequences that
+// add to the same elements of dbias.
 class BackwardTasks {
  public:
   using Range = AttentionTile::Range;
 
-  // Of a run of tasks, those from `first` on that have the heads of `first`.
+  // Takes the tasks of `run` from `first` on that have the heads of `first`.
   BackwardTasks(const rapt::AttentionCall &call, Range run, std::size_t first)
       : call_(call), shares_(shares(call)), run_has_all_(run.end - run.first == count(call)) {
     const rapt_attention_options &o = call.options;
@@ -89,7 +90,7 @@ class BackwardTasks {
     first_share_ = first % shares_;
     end_share_ = run.end - set * shares_ < shares_ ? run.end - set * shares_ : shares_;
     end_ = set * shares_ + end_share_;
-    // One division of the keys for all sequences: a task then has the same columns of dbias in each.
+    // The keys are divided once for all sequences, so that a task has the same columns of dbias in each.
     std::size_t longest = 0;
     for_each_head(
         [&](const AttentionTile &head) { longest = head.kv_len() > longest ? head.kv_len() : longest; });
@@ -98,12 +99,12 @@ class BackwardTasks {
              end_share_ == shares_ ? o.kv_len : blocks.end * rapt::attention_block};
   }
   static std::size_t count(const rapt::AttentionCall &call) { return sets(call) * shares(call); }
-  // The task after them.
+  // The first task after these.
   std::size_t end() const { return end_; }
 
-  // take(tile, its share) for every tile with rows, in the order of the sums. The gradients that tiles add to
-  // are cleared before; finish(x, n) follows for them, dbias excepted, and round(x, y, n) where dk and dv
-  // have another type than their sums. Each tile writes its own dq.
+  // Calls take(tile, its share) for every tile with rows, in the order of the sums. Gradients that several
+  // tiles add to are cleared before, and finish(x, n) is called on them after; dbias gets no finish().
+  // round(x, y, n) follows where dk and dv have another type than their sums. Each tile writes its own dq.
   template <class A, class Take, class Finish, class Round>
   void run(A *workspace, Take take, Finish finish, Round round) const {
     clear_dbias_and_dsinks<A>();
@@ -122,7 +123,7 @@ class BackwardTasks {
           sums.round(finished, round);
         }
       };
-      // Windows see a few keys at a time: their dk and dv are still in a cache.
+      // With windows, tiles see only a few keys at a time, whose dk and dv are then still in a cache.
       for_each_tile_of(head, [&](const AttentionTile &tile, std::size_t index) {
         const Range seen = keys_around(tile);
         clear_to(seen.end);
@@ -139,7 +140,8 @@ class BackwardTasks {
   }
 
  private:
-  // At least this many tasks, if every share has a tile of rows and a block of keys. No share is smaller.
+  // There are at least this many tasks, if each has at least a tile of rows and a block of keys. No share is
+  // smaller.
   static constexpr std::size_t enough_tasks = 64;
 
   static std::size_t sets(const rapt::AttentionCall &call) {
@@ -167,14 +169,14 @@ class BackwardTasks {
     return (rows + rapt::attention_tile_rows - 1) / rapt::attention_tile_rows;
   }
 
-  // The share of [0, n) that belongs to the tasks.
+  // Returns the part of [0, n) that belongs to these tasks.
   Range share_of(std::size_t n) const { return {n * first_share_ / shares_, n * end_share_ / shares_}; }
-  // Those of the first `count` keys of a sequence whose gradients belong to the tasks.
+  // Returns the keys, among the first `count` of a sequence, whose gradients belong to these tasks.
   Range keys_below(std::size_t count) const {
     return {keys_.first < count ? keys_.first : count, keys_.end < count ? keys_.end : count};
   }
-  // No row of the tile sees a key outside, and no row of later tiles sees a key before. The first and the
-  // last key that a row sees grow with its token; {0, 0} is a row that sees none.
+  // Returns the keys that the tile's rows may see. Rows of later tiles see no earlier key: the first and the
+  // last key that a row sees grow with its token. {0, 0} is a row that sees none.
   static Range keys_around(const AttentionTile &tile) {
     const Range first = tile.range(tile.row(0)), last = tile.range(tile.row(tile.rows() - 1));
     return {first.first, last.end == 0 ? tile.kv_len() : last.end};
@@ -203,8 +205,8 @@ class BackwardTasks {
     });
   }
 
-  // dsinks of a head sums all sequences: it belongs to the first share of the first one, which takes the rows
-  // of the others too. Only a run of all tasks sums them on its way.
+  // dsinks of a head sums over all sequences. The first share of the first sequence writes it, and takes in
+  // the rows of the other shares too. Only a run of all tasks can sum them while it computes the rest.
   bool sums_sinks() const {
     return call_.gradients->dsinks && (run_has_all_ || (first_batch_ == 0 && first_share_ == 0));
   }
@@ -223,7 +225,7 @@ class BackwardTasks {
     });
   }
 
-  // f(first tile) for every head, in order.
+  // Calls f(first tile) for every head, in order.
   template <class F>
   void for_each_head(F f) const {
     for_each_head_of(first_batch_, first_batch_ + batches_, f);
@@ -236,7 +238,7 @@ class BackwardTasks {
       }
     }
   }
-  // f(tile, its number) for every tile of a head with rows, in order.
+  // Calls f(tile, its number) for every tile with rows of a head, in order.
   template <class F>
   void for_each_tile_of(const AttentionTile &head, F f) const {
     for (std::size_t t = 0; t < tiles_of(head.all_rows()); ++t) f(AttentionTile(call_, head.index() + t), t);
@@ -247,7 +249,7 @@ class BackwardTasks {
   bool run_has_all_;
   std::size_t first_batch_, batches_, first_head_, heads_;
   std::size_t first_share_, end_share_, end_;
-  Range keys_;  // of each sequence, whose gradients belong to the tasks
+  Range keys_;  // in each sequence: those whose gradients these tasks write
 };
 
 }  // namespace

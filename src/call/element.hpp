@@ -1,4 +1,4 @@
-// The element types of a call, which it names at run time.
+// The element types of a call, which are known only at run time.
 #pragma once
 
 #include <type_traits>
@@ -14,11 +14,11 @@ struct Element {
   using type = E;
 };
 
-// A type that one of these switches forgets does not compile. RAPT_TYPE_DEFAULT is resolved before a call.
+// A switch that forgets a type must not compile. RAPT_TYPE_DEFAULT is resolved before a call.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wswitch"
 
-// f(Element<E>) for the elements that `type` names, where they are computed in A.
+// Calls f(Element<E>) for the type E that `type` names. E must be computed in A.
 template <class A, class F>
 [[gnu::always_inline]] inline decltype(auto) with_element(rapt_type type, F f) {
   if constexpr (std::is_same_v<A, double>) {

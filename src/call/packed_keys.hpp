@@ -1,4 +1,4 @@
-// The layout of packed keys: in a block of 64 keys, the 64 elements of a dimension lie together.
+// The layout of packed keys: in a block of 64 keys, the 64 elements of one dimension are contiguous.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,13 @@ namespace rapt {
 
 inline constexpr std::size_t packed_dim_stride = attention_block;
 
-// Where a key's first dimension lies.
+// Returns the offset of a key's first dimension.
 constexpr std::size_t packed_key_offset(std::size_t key, std::size_t qk_dim) {
   return key / attention_block * attention_block * qk_dim + key % attention_block;
 }
 
-// Keys [first, first + tokens) of a sequence, which lie at k. The other keys of a block stay as they are.
+// Packs the keys [first, first + tokens) of a sequence, which are at k. Other keys of a block stay as they
+// are.
 template <class E>
 void pack_keys(const E *k, std::ptrdiff_t token_stride, std::size_t first, std::size_t tokens,
                std::size_t qk_dim, E *packed) {

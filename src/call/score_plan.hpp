@@ -11,10 +11,10 @@
 namespace {
 
 // A score is s = c * v, where v is
-//   the element x, or -x under a negative scale (which c then has without its sign);
-//   factor * x where the scale is too large or small for the constants of exp;
+//   the element x, or -x under a negative scale (c is then positive);
+//   factor * x if the scale is too large or small for the constants of exp;
 //   fma(factor, x, bias) with a bias;
-//   cap * tanh(factor * x), plus the bias by a fused operation, with a softcap.
+//   cap * tanh(factor * x), plus the bias in a fused operation, with a softcap.
 // An excluded element has v = -inf.
 template <class A>
 struct ScorePlan {
@@ -22,7 +22,7 @@ struct ScorePlan {
   A factor = 1;
   A cap = 0;
   double c = 1;
-  A subtract_from;  // the magnitude of v from which the row's maximum is subtracted from it
+  A subtract_from;  // from this magnitude of the row's maximum on, it is subtracted from v
 
   explicit ScorePlan(const rapt::SoftmaxRows &given) : rows(given) {
     constexpr double limit = rapt::SoftmaxContract<A>::scale_limit;
@@ -39,20 +39,20 @@ struct ScorePlan {
     subtract_from = rapt::SoftmaxContract<A>::subtract_from / static_cast<A>(c);
   }
 
-  // v is x itself.
+  // Whether v is x itself.
   bool plain() const { return unchanged() && !rows.options.mask; }
-  // v is x itself, and every row sees all columns.
+  // Whether v is x itself, and every row sees all columns.
   bool simple() const { return plain() && !rows.options.causal && !rows.options.row_lengths; }
-  // v is x, except where the mask excludes it.
+  // Whether v is x, except where the mask excludes x.
   bool masked_only() const { return unchanged() && rows.options.mask; }
-  // v is fma(factor, x, bias), except where the bias or a mask excludes it.
+  // Whether v is fma(factor, x, bias), except where the bias or a mask excludes x.
   bool biased() const { return rows.options.bias && cap == 0; }
 
-  // Columns of row r up to its length and its causal limit. No array is read past them.
+  // Returns how many columns of row r its length and its causal limit leave. No array is read past them.
   std::size_t visible_cols(std::size_t r) const {
     std::size_t cols = rows.options.row_lengths ? rows.options.row_lengths[r] : rows.cols;
     if (rows.options.causal != RAPT_CAUSAL_NONE) {
-      // Compared without forming r + causal_offset + 1, which may overflow.
+      // Does not form r + causal_offset + 1, which may overflow.
       const std::ptrdiff_t offset = rows.options.causal_offset;
       const std::size_t before = offset < 0 ? std::size_t{0} - static_cast<std::size_t>(offset) : 0;
       const std::size_t after = offset > 0 ? static_cast<std::size_t>(offset) : 0;

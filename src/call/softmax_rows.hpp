@@ -7,7 +7,7 @@
 
 namespace rapt {
 
-// A batch of rows with every default of the options resolved: strides of 0 repeat, `causal` is none or an
+// Rows with every default of the options resolved. Strides of 0 repeat, and `causal` is either none or an
 // offset.
 struct SoftmaxRows {
   std::size_t rows = 0;

@@ -1,10 +1,11 @@
 // The numbers of attention's numeric contract, and what they do to errors.
 //
-// rapt.h bounds the errors of out and of the log-sum-exp for any input. This is the proof, in units of u. V is
+// rapt.h bounds the errors of out and of the log-sum-exp for any input. The proof follows, in units of u. V
+// is
 // the largest |v|, S the largest sum of a score's magnitudes, c < kv_len / 512 the number of folds of chunks,
 // and x <= 2 S a key's distance from the largest score.
 //
-// Errors of exponents. Let every score be off by at most e, and m be any part that all have in common. Then
+// Errors of exponents. Let every score be off by at most e, and let m be any part that all errors share. Then
 // the mean of the values, in exact arithmetic, is off by at most (e - m) V, however large e is: the derivative
 // of a mean by its weights' exponents is a covariance, and that is at most sup |error - m| times the mean of
 // |v - mean|, which V bounds. A weight that is off by a factor has an exponent that is off by its logarithm.
@@ -42,16 +43,16 @@
 
 namespace rapt {
 
-// Keys are taken in blocks, at multiples of this from the sequence's first. The weights of a block are
-// relative to one maximum, and their sum is a fold by halves. Smaller blocks rescale the output more often; a
-// block of scores of 64 queries in f32 is 16 KiB, a third of an L1 cache.
+// Keys are taken in blocks of this many, counted from the sequence's first key. The weights of a block are
+// relative to one maximum, and their sum is a fold by halves. Smaller blocks would rescale the output more
+// often. A block of f32 scores of 64 queries is 16 KiB, a third of an L1 cache.
 inline constexpr std::size_t attention_block = 64;
-// Chunks of keys have partial results of their own: split keys meet there, and at 4096 keys the rounding
-// error is a quarter of a single chain's.
+// Each chunk of keys has a separate partial result. Split keys are cut there. At 4096 keys, chunks make the
+// rounding error a quarter of a single chain's.
 inline constexpr std::size_t attention_chunk = 512;
-// The rows of a task.
+// A task has up to this many rows.
 inline constexpr std::size_t attention_tile_rows = 64;
-// Keys at one distance from each other, whatever the pages: the size of a page is a multiple.
+// The size of a page is a multiple of this, so that this many keys are at one distance from each other.
 inline constexpr std::size_t attention_page_unit = 16;
 
 namespace {
@@ -59,12 +60,13 @@ namespace {
 template <class A>
 struct AttentionContract;
 
-// A weight is 2^z with z = (score - maximum) * to_log2 <= 0:  n = round(z),  r = z - n by one fused
-// operation, 2^r = 1 + r * (c[0] + c[1] r + …). Base 2 needs one operation less than base e. The difference
-// of the scores is exact where a product of each would round, so that the largest score has weight exactly 1.
+// A weight is 2^z with z = (score - maximum) * to_log2 <= 0. n = round(z), r = z - n in one fused operation,
+// and 2^r = 1 + r * (c[0] + c[1] r + …). Base 2 needs one operation less than base e. The scores are
+// subtracted before the multiplication: the difference is exact where two products would round, so that the
+// largest score has weight exactly 1.
 //
-// Coefficients by Sollya 8.0 (f64: degrees 1 to 11, D... in place of SG...); one degree less errs by 1.6
-// units alone:
+// The coefficients come from Sollya 8.0 (f64: degrees 1 to 11, D... in place of SG...). The polynomial of one
+// degree less would err by 1.6 units:
 //   fpminimax(2^x, [|1,2,3,4,5,6|], [|SG...|], [-0.5; 0.5], 1, relative);
 template <>
 struct AttentionContract<float> {
@@ -74,7 +76,7 @@ struct AttentionContract<float> {
   static constexpr std::size_t coefficient_count = 6;
   static constexpr float c[coefficient_count] = {0x1.62e43p-1f, 0x1.ebfbd8p-3f,  0x1.c6af76p-5f,
                                                  0x1.3b30ap-7f, 0x1.5f0b82p-10f, 0x1.3fa208p-13f};
-  // Below this a weight is 0, so that none is subnormal.
+  // Below this exponent a weight is 0, so that no weight is subnormal.
   static constexpr float lowest_log2 = -125.0f;
 };
 

@@ -1,5 +1,5 @@
-// The numbers of exp and tanh that every level must agree on, and nothing of how a level computes them.
-// The namespace is unnamed, as in all code of a level: a constexpr array would otherwise be a symbol of every
+// The numbers of exp and tanh that every level must agree on. How a level computes with them is not here. The
+// namespace is unnamed, as in all code of a level: otherwise a constexpr array would be a symbol of every
 // level.
 #pragma once
 
@@ -35,13 +35,13 @@ struct ExpContract<float> {
                                                  0x1.123aecp-7f, 0x1.6a5a54p-10f};
 
   // Above `exp_overflow` the result is +inf. At `exp_underflow` and below it rounds to +0. Between -exp_plain
-  // and exp_plain no exponent leaves the normal range, so that adding n to the exponent is exact.
+  // and exp_plain every exponent is normal, so that adding n to the exponent is exact.
   static constexpr float exp_overflow = 0x1.62e42ep6f;
   static constexpr float exp_underflow = -104.0f;
   static constexpr float exp_plain = 87.0f;
   static constexpr float exp_normal_from = -0x1.5d589ep6f;  // from here on exp is a normal number
   static constexpr float integer_unit = 0x1p23f;            // adding it rounds to an integer
-  static constexpr int subnormal_exponent = 149;            // the smallest subnormal is 2^-149
+  static constexpr int subnormal_exponent = 149;            // the smallest subnormal number is 2^-149
   static constexpr int lowest_n = -125;                     // from this n on 2^n * exp(r) is a normal number
 
   static constexpr float tanh_saturates = 10.0f;

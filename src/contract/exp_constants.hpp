@@ -11,8 +11,8 @@ namespace {
 // exp(scale * v) = 2^n * exp(scale * r) with r = v - n * (ln 2 / scale).
 //
 // Scaling these constants instead of each v costs nothing per element and rounds nothing: a score is the
-// exact product of its element and the scale. A scale that is a power of two scales every constant exactly,
-// and gives the bits that scaling v first gives.
+// exact product of its element and the scale. If the scale is a power of two, every constant is exact, and
+// the bits are those of scaling v first.
 template <class A>
 struct ExpConstants {
   A log2_e;
@@ -29,7 +29,7 @@ ExpConstants<A> exp_constants(double scale) {
   ExpConstants<A> k;
   k.log2_e = static_cast<A>(scale * C64::log2_e);
   k.ln2_hi = static_cast<A>(C64::ln2_hi / scale);
-  // ln2 / scale - ln2_hi through the remainder, which the fused operation makes exact.
+  // ln2 / scale - ln2_hi, computed from the remainder, which the fused operation makes exact.
   const double remainder = fused(-double{k.ln2_hi}, scale, C64::ln2_hi);
   k.ln2_lo = static_cast<A>((remainder + C64::ln2_lo) / scale);
   k.scale = static_cast<A>(scale);

@@ -1,7 +1,7 @@
 // fused(a, b, c) = a * b + c, rounded once, to nearest even.
 //
 // The C library's fma is exact on every system but Windows, where mingw-w64's fmaf errs in 12 % of random
-// cases. There, code without the instruction computes it by parts.
+// cases. On Windows, code compiled without the FMA instruction uses the functions below.
 #pragma once
 
 #include <bit>
@@ -17,10 +17,10 @@ inline float fused(float a, float b, float c) {
   const double product = double{a} * double{b};  // exact
   const double sum = product + double{c};
   const double added = sum - product;
-  // Knuth's two-sum: exact, or NaN beside a sum that is not finite.
+  // Knuth's two-sum is exact. It is NaN if the sum is not finite.
   const double error = (product - (sum - added)) + (double{c} - added);
   auto bits = std::bit_cast<std::uint64_t>(sum);
-  // Of the two doubles around the exact sum, the odd one.
+  // Rounds to odd: of the two doubles around the exact sum, takes the one with an odd last bit.
   if ((error > 0 || error < 0) && bits % 2 == 0) bits += (error > 0) == (sum > 0) ? 1 : std::uint64_t(-1);
   return static_cast<float>(std::bit_cast<double>(bits));
 }
@@ -32,13 +32,13 @@ inline int top_bit(Wide x) {
   return high ? 127 - std::countl_zero(high) : 63 - std::countl_zero(low);
 }
 
-// x / 2^n. The last bit is set where a bit was lost.
+// Returns x / 2^n. The last bit is set if a bit was lost.
 inline Wide shifted_right(Wide x, int n) {
   if (n > 127) return x != 0;
   return x >> n | ((x >> n << n) != x);
 }
 
-// ±magnitude * 2^exponent: a number that is finite and not 0, its first bit at bit 125.
+// ±magnitude * 2^exponent, for a finite number other than 0. The first bit of the magnitude is bit 125.
 struct Term {
   Wide magnitude;
   int exponent;
@@ -51,7 +51,7 @@ struct Term {
   }
 };
 
-// A finite number is its integer * 2^its power.
+// A finite number is integer_of(it) times 2^power_of(it).
 inline std::uint64_t integer_of(double x) {
   const auto bits = std::bit_cast<std::uint64_t>(x);
   const std::uint64_t hidden = (bits >> 52 & 0x7ff) != 0;
@@ -63,7 +63,7 @@ inline int power_of(double x) {
 }
 inline bool is_negative(double x) { return std::bit_cast<std::uint64_t>(x) >> 63 != 0; }
 
-// ±magnitude * 2^exponent as a double, which may be subnormal or overflow.
+// Returns ±magnitude * 2^exponent as a double, which may be subnormal or overflow.
 inline double rounded(Wide magnitude, int exponent, bool negative) {
   int down = top_bit(magnitude) - 52;
   if (exponent + down < -1074) down = -1074 - exponent;
@@ -76,21 +76,21 @@ inline double rounded(Wide magnitude, int exponent, bool negative) {
     const auto rest = static_cast<unsigned>(quarters & 3);
     integer += rest > 2 || (rest == 2 && integer % 2 != 0);
   }
-  // A subnormal number has the power of the least normal ones. An integer of 2^53 raises the exponent by its
-  // carry.
+  // A subnormal number has the exponent of the least normal numbers. If rounding gives 2^53, the carry raises
+  // the exponent.
   const int biased = exponent + down + 1074;
   const std::uint64_t infinity = std::uint64_t{0x7ff} << 52;
   const std::uint64_t bits = biased > 2045 ? infinity : (static_cast<std::uint64_t>(biased) << 52) + integer;
   return std::bit_cast<double>(bits | std::uint64_t{negative} << 63);
 }
 
-// Product and addend as integers of 128 bits, whose last bit stands for all bits below.
+// Adds product and addend as integers of 128 bits, whose last bit stands for all bits below.
 inline double fused(double a, double b, double c) {
   constexpr std::uint64_t infinity = std::uint64_t{0x7ff} << 52;
   const auto magnitude = [](double x) { return std::bit_cast<std::uint64_t>(x) << 1 >> 1; };
   if (magnitude(a) >= infinity || magnitude(b) >= infinity || a == 0 || b == 0) return a * b + c;
   if (magnitude(c) >= infinity) return c + c;
-  if (c == 0) return a * b;  // not a product that underflows to the other zero
+  if (c == 0) return a * b;  // adding 0 could change the sign of a product that underflows
 
   Term product(Wide{integer_of(a)} * integer_of(b), power_of(a) + power_of(b),
                is_negative(a) != is_negative(b));
@@ -98,7 +98,8 @@ inline double fused(double a, double b, double c) {
   const bool addend_is_larger = addend.exponent > product.exponent;
   const Term &larger = addend_is_larger ? addend : product;
   const Term &smaller = addend_is_larger ? product : addend;
-  // Bits are lost below bit 0 alone where the larger term's first bits cannot cancel.
+  // Bits below bit 0 are lost only if the smaller term is so small that the larger term's first bits cannot
+  // cancel.
   const Wide small = shifted_right(smaller.magnitude, larger.exponent - smaller.exponent);
   if (larger.negative == smaller.negative)
     return rounded(larger.magnitude + small, larger.exponent, larger.negative);

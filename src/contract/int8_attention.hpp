@@ -34,11 +34,11 @@
 namespace rapt {
 
 struct Int8Attention {
-  // 127 * 256 + 127: the largest number of two digits.
+  // The largest number of two digits: 127 * 256 + 127.
   static constexpr float largest = 32639.0f;
-  // Keeps largest / m finite and the step normal.
+  // This limit keeps largest / m finite and the step normal.
   static constexpr float lowest = 0x1p-100f;
-  // Dimensions whose products sum up within 32 bits: 32639 * 128 * 512 < 2^31.
+  // The products of this many dimensions sum up within 32 bits: 32639 * 128 * 512 < 2^31.
   static constexpr std::size_t segment = 512;
 };
 

@@ -1,5 +1,5 @@
-// The logarithm of a sum, once a row. Its own code because libm's log differs between systems in the last
-// bit.
+// The logarithm of a sum, computed once per row. libm's log differs between systems in the last bit, so it is
+// not used.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@ namespace {
 
 // log(x) for a finite, normal x > 0, below 1.5 ULP (absolute error below 2^-53 around 1).
 //
-// x = 2^k * m with m in [sqrt(1/2), sqrt(2)), and log(m) = 2 * artanh(s), s = (m - 1) / (m + 1), |s| <=
-// 0.1716: the series s + s^3/3 + s^5/5 + … needs ten terms for 2^-60. No fused operation: the baseline may
-// lack one.
+// x = 2^k * m with m in [sqrt(1/2), sqrt(2)), and log(m) = 2 * artanh(s) with s = (m - 1) / (m + 1), |s| <=
+// 0.1716. The series s + s^3/3 + s^5/5 + … needs ten terms for 2^-60. No operation is fused, because the
+// baseline may lack FMA.
 inline double log_of_sum(double x) {
   constexpr double ln2_high = 0x1.62e42fefa38p-1;  // 42 bits: k * ln2_high is exact
   constexpr double ln2_low = 0x1.ef35793c7673p-45;

@@ -1,5 +1,5 @@
-// Stops the compilation under flags that would change results. The build sets its own flags after all others;
-// this is for a build that compiles these sources in another way.
+// Stops the compilation under flags that would change results. The project's own build sets its flags after
+// all others. These checks protect builds that compile the sources in another way.
 #pragma once
 
 #if defined(__FAST_MATH__) || __FINITE_MATH_ONLY__ + 0 != 0 || defined(__ASSOCIATIVE_MATH__) || \

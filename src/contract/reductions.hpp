@@ -47,7 +47,7 @@ inline constexpr std::size_t dot_stretch = dot_chain *dot_lanes<A>;
 // terms. In f64 arithmetic a term goes through three additions in its block, and three more in the fold of a
 // single block: 6 u; of several blocks 3 u and the rounding of the result.
 //
-// A probability is e / sum. The errors of a row's exponentials lie within 3 u of each other: in f32
+// A probability is e / sum. The errors of a row's exponentials are within 3 u of each other: in f32
 // within 2.53 u over all arguments, and with the constants of 3000 scales within 2.75 u and the rounding of
 // r. So an exponential and the mean of those in its sum differ by at most 3 u. With 2 u (6 u) of the sum and
 // 1 u of the quotient, a probability errs by at most 6 u (10 u).

@@ -8,10 +8,10 @@
 namespace rapt {
 namespace {
 
-// Longer rows sum their exponentials in the pass that searches for the maximum. The exponentials of a
-// section are relative to the largest score up to its end; earlier sections are scaled by a power of two.
-// In a shorter row all are relative to the row's maximum. The two sums differ only in terms below one's
-// depth.
+// Rows longer than this sum their exponentials in the pass that searches for the maximum. The exponentials of
+// a section are relative to the largest score up to its end, and sums of earlier sections are scaled by a
+// power of two. In a shorter row all exponentials are relative to the row's maximum. The two sums differ only
+// in terms that are below the depth of one of them.
 inline constexpr std::size_t one_pass_from = 131072;
 inline constexpr std::size_t one_pass_section = 2048;
 
@@ -29,9 +29,9 @@ template <>
 struct SoftmaxContract<float> : ExpContract<float> {
   static constexpr int sum_bias = 40;
   static constexpr float depth = 91.0f;
-  // From this magnitude on, the maximum is subtracted from the argument instead, which is then exact.
+  // If the maximum's magnitude is at least this, it is subtracted from the argument, which is then exact.
   static constexpr float subtract_from = 65536.0f;
-  // Scales within [1/scale_limit, scale_limit] go into the constants of exp; others multiply the scores
+  // Scales within [1/scale_limit, scale_limit] go into the constants of exp. Others multiply the scores
   // first.
   static constexpr double scale_limit = 65536.0;
   static constexpr float reciprocal_floor = 0x1p-32f;

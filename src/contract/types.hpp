@@ -1,4 +1,4 @@
-// Element types lie in memory; the arithmetic type is what scores, weights, sums and scratch are made of.
+// Element types are types in memory. Scores, weights, sums and scratch are made of the arithmetic type.
 #pragma once
 
 #include <bit>
@@ -29,13 +29,13 @@ struct ArithmeticOf<double> {
 template <class E>
 using Arithmetic = typename ArithmeticOf<E>::type;
 
-// Bytes are multiplied by signed bytes, and summed exactly.
+// A byte is multiplied by a signed byte, and products are summed exactly.
 template <class E>
 using FactorOf = std::conditional_t<sizeof(E) == 1, std::int8_t, E>;
 template <class E>
 using ProductSum = std::conditional_t<sizeof(E) == 1, std::int64_t, Arithmetic<E>>;
 
-// An element as a number of the arithmetic type: exact.
+// Returns an element as a number of the arithmetic type, which is exact.
 template <class E>
 Arithmetic<E> widened(E x) {
   return x;
@@ -47,14 +47,14 @@ inline float widened(BF16 x) {
 template <>
 inline float widened(F16 x) {
   const std::uint32_t sign = std::uint32_t{x.bits & 0x8000u} << 16, magnitude = x.bits & 0x7fffu;
-  // The exponents of infinities and NaNs stay the largest; the others move by 112, subnormal numbers too.
+  // Infinities and NaNs keep the largest exponent. Other exponents move by 112, subnormal numbers' too.
   const std::uint32_t bits =
       magnitude >= 0x7c00 ? 0x7f800000 | magnitude << 13
                           : std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude << 13) * 0x1p112f);
   return std::bit_cast<float>(sign | bits);
 }
 
-// A number as an element: rounded to nearest even; a NaN stays one.
+// Returns a number as an element, rounded to nearest even. A NaN stays a NaN.
 template <class E>
 E narrowed(Arithmetic<E> x) {
   return x;
@@ -74,7 +74,7 @@ inline F16 narrowed(float x) {
     half = 0x7e00 | (magnitude >> 13 & 0x3ff);
   } else if (magnitude >= 0x47800000) {  // 2^16
     half = 0x7c00;
-  } else if (magnitude < 0x38800000) {  // 2^-14: the sum's last bit is a subnormal half's
+  } else if (magnitude < 0x38800000) {  // 2^-14; the sum's last bit is the last bit of a subnormal half
     half = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) & 0x7fff;
   } else {
     half = (magnitude + 0xfff + (magnitude >> 13 & 1) - (112u << 23)) >> 13;

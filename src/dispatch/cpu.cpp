@@ -26,7 +26,7 @@ namespace {
 
 enum ArchPrctl : long { get_supported_components = 0x1021, request_component = 0x1023 };
 constexpr long tile_data = 18;
-constexpr std::uint64_t tile_components = 0x60000;  // configuration and data, as in XCR0
+constexpr std::uint64_t tile_components = 0x60000;  // tile configuration and tile data, the bits of XCR0
 
 template <class Argument>
 bool ask_linux(ArchPrctl what, Argument argument) {
@@ -45,15 +45,15 @@ struct ThisMachine {
     return words;
   }
 
-  // The xgetbv intrinsic would need -mxsave, but this file must stay at the baseline.
+  // Not the xgetbv intrinsic: it needs -mxsave, but this file must be compiled for the baseline.
   static std::uint64_t xcr0() {
     std::uint32_t low, high;
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     return (std::uint64_t{high} << 32) | low;
   }
 
-  // Linux answers with those components of XCR0 that it manages. Other systems are not asked in a way that
-  // was tried.
+  // Linux answers with the components of XCR0 that it manages. Other systems say no here, because asking them
+  // was never tested.
   static bool offers_tiles() {
 #if defined(__linux__)
     std::uint64_t components = 0;
@@ -86,7 +86,7 @@ bool request_tiles() { return false; }
 #if defined(__APPLE__)
 namespace {
 
-// Systems older than a feature do not know its name.
+// Systems older than a feature do not know its name, so that a missing name means no.
 bool is_optional_feature(const char *sysctl) {
   int value = 0;
   std::size_t size = sizeof value;
@@ -108,7 +108,7 @@ CpuFeatures detect_features() {
   if (is_optional_feature(sysctl)) features.usable.add(Feature::feature);
 #include "dispatch/features.def"
 #else
-  features.usable.add(Feature::asimd);  // every other ABI requires it
+  features.usable.add(Feature::asimd);  // every other system's ABI requires it
 #endif
   features.reported = features.usable;
   return features;

@@ -1,4 +1,4 @@
-// Which levels a process can run and which one it begins with, worked out from features and RAPT_ISA.
+// Which levels a process can run and which one it begins with, computed from features and RAPT_ISA.
 #pragma once
 
 #include <cstddef>
@@ -21,9 +21,10 @@ constexpr std::size_t find_level(std::string_view name) {
   return no_level;
 }
 
-// One word, so that it is published by one atomic operation. clang calls libatomic for a word that is not aligned.
+// One aligned word, so that one atomic operation publishes it. For an unaligned word clang would call
+// libatomic.
 struct alignas(std::uint64_t) Decision {
-  std::uint16_t usable = 0;            // a bit for each level; the first level always has its own
+  std::uint16_t usable = 0;            // one bit for each level; the first level's is always set
   std::uint8_t chosen = 0;             // the level to begin with
   std::uint8_t environment = RAPT_OK;  // the verdict on RAPT_ISA
   Tuning tuning = Tuning::general;
@@ -36,7 +37,7 @@ struct alignas(std::uint64_t) Decision {
     while (!is_usable(level)) --level;
     return level;
   }
-  // The verdict on a request for a level.
+  // Returns the verdict on a request for a level.
   constexpr rapt_status status_of(std::size_t level) const {
     if (level == no_level) return RAPT_BAD_ISA_NAME;
     return is_usable(level) ? RAPT_OK : RAPT_BAD_ISA_FOR_THIS_CPU;

@@ -1,6 +1,6 @@
-// The choice of a level. Nobody waits for another thread: a first call that meets one in progress, in a
-// signal's handler or a forked child too, works everything out itself. All come to the same, and write it
-// where it is not yet written; an atomic store publishes it.
+// The choice of a level. No thread waits for another one. A first call may meet another first call in
+// progress, even in a signal handler or a forked child; it then decides everything itself. All callers reach
+// the same decision. Each writes it only where it is not yet written, using an atomic store.
 #include "dispatch/dispatch.hpp"
 
 #include <cstdlib>
@@ -36,7 +36,7 @@ Decision decided() {
   const CpuFeatures features = detect_features();
   Decision own = decide(features.usable, std::getenv("RAPT_ISA"));
   own.tuning = choose_tuning(features.tuning, std::getenv("RAPT_TUNING"));
-  // The first one stays, as the environment may change.
+  // The first decision stays, because the environment may change later.
   return decision.compare_exchange_strong(made, own, std::memory_order_relaxed) ? own : made;
 }
 
@@ -48,8 +48,8 @@ bool leaves_to_base(std::size_t level, unsigned kernel) {
   return kernel == dot_f16 || kernel == dot_rows_f16 || kernel == scale_f16;
 }
 
-// visit(part, level) for each part of a level, then for those of the level that it builds on, and so on: the
-// first one that has a kernel serves.
+// Calls visit(part, level) for each part of a level, then for those of the level that it builds on, and so
+// on. The first part that has a kernel provides it.
 template <class Visit>
 void for_each_part(std::size_t index, Visit &&visit) {
   for (; index != no_level; index = find_level(level_needs[index].base)) {
@@ -75,7 +75,7 @@ std::size_t level_that_serves(std::size_t index, unsigned kernel) {
 
 constinit KernelTable tables[all_levels] = {};
 
-// Writes a value unless there is one. All callers bring the same, so that whoever finds it may publish it.
+// Writes a value unless there is one. All callers bring the same value, so that any of them may publish it.
 template <class T>
 void write_once(T &to, T value) {
   T found = __atomic_load_n(&to, __ATOMIC_ACQUIRE);
@@ -132,7 +132,7 @@ constexpr KernelTable first_calls = {first_calls_of<float>,       first_calls_of
 const KernelTable &choose_at_first_call() {
   const KernelTable &chosen = kernels_of(decided().chosen);
   const KernelTable *expected = &first_calls;
-  // A level forced meanwhile by another thread stays.
+  // If another thread has forced a level meanwhile, that level stays.
   if (active_kernels.compare_exchange_strong(expected, &chosen, std::memory_order_acq_rel,
                                              std::memory_order_acquire)) {
     return chosen;
@@ -150,7 +150,7 @@ std::size_t active_level() {
 
 constexpr bool needs_tiles(std::size_t level) { return level_needs[level].needs.contains(Feature::amx_tile); }
 
-// The level that the first one with tiles builds on.
+// Returns the level that the first level with tiles builds on.
 constexpr std::size_t level_below_tiles() {
   for (std::size_t i = 0; i < all_levels; ++i) {
     if (needs_tiles(i)) return find_level(level_needs[i].base);

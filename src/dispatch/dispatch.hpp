@@ -1,4 +1,4 @@
-// The kernels that serve now.
+// The kernels that are in use now.
 #pragma once
 
 #include <atomic>
@@ -8,9 +8,9 @@
 
 namespace rapt {
 
-// Points at stand-ins that choose a level at the first call, then at the chosen level's table: a caller pays
-// one load and one indirect call, and no test of whether the choice was made.
-#if defined(_WIN32)  // its DLLs export by dllexport alone
+// At first this points at stand-ins that choose a level when one is called; then at the chosen level's table.
+// So a caller pays one load and one indirect call, and never tests whether the choice was made.
+#if defined(_WIN32)  // its DLLs export only what dllexport marks
 extern std::atomic<const KernelTable *> active_kernels;
 #else
 [[gnu::visibility("hidden")]] extern std::atomic<const KernelTable *> active_kernels;
@@ -18,7 +18,7 @@ extern std::atomic<const KernelTable *> active_kernels;
 
 inline const KernelTable &kernels() { return *active_kernels.load(std::memory_order_acquire); }
 
-// The text behind RAPT_BAD_ISA_FOR_THIS_CPU, with the levels that this CPU can run.
+// The text of RAPT_BAD_ISA_FOR_THIS_CPU, with the levels that this CPU can run.
 const char *unusable_isa_text();
 
 }  // namespace rapt

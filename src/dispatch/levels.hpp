@@ -1,4 +1,4 @@
-// The levels compiled in, in the order of level_needs.
+// The levels that are compiled, in the order of level_needs.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace rapt {
 
-// The parts of a level; the last one is null.
+// Returns the parts of a level; the last pointer is null.
 const KernelTable *const *parts_of_level(std::size_t index);
 
 }  // namespace rapt

@@ -1,6 +1,5 @@
-// The levels compiled in, weakest first, and the features that each needs: all that its flags let the
-// compiler use. cmake/isa.cmake writes rapt_levels.def, which has a row LEVEL(name, base, features...) for
-// each.
+// The compiled levels, weakest first, and the features that each needs: all that its flags let the compiler
+// use. cmake/isa.cmake writes rapt_levels.def, which has a row LEVEL(name, base, features...) for each.
 #pragma once
 
 #include "dispatch/cpu.hpp"
@@ -9,7 +8,7 @@ namespace rapt {
 
 struct LevelNeeds {
   const char *name;
-  const char *base;  // the level that serves where this one lacks a kernel; empty for the first
+  const char *base;  // the level whose kernels serve where this one lacks them; empty for the first
   FeatureSet needs;
 };
 

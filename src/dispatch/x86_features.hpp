@@ -1,5 +1,5 @@
-// The features of an x86-64 CPU, worked out from its answers and its operating system's. cpu.cpp hands in the
-// machine that runs, and tests hand in others.
+// The features of an x86-64 CPU, computed from its answers and those of its operating system. cpu.cpp passes
+// in the machine that runs; tests pass in made-up ones.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace rapt {
 
-// The words of a leaf of CPUID.
+// The four registers of an answer of CPUID.
 struct CpuidLeaf {
   std::uint32_t a = 0, b = 0, c = 0, d = 0;
 };
 
-// AMX's palette 1 has eight tiles of 16 rows of 64 bytes. Some hypervisors show the bits of AMX without leaf
-// 0x1D, and an AMX instruction is illegal there.
+// Whether palette 1 of AMX has eight tiles of 16 rows of 64 bytes. Some hypervisors show AMX's feature bits
+// without leaf 0x1D; there an AMX instruction is illegal.
 constexpr bool describes_tiles(const CpuidLeaf &palettes, const CpuidLeaf &palette_1) {
   constexpr std::uint32_t bytes = 8192, bytes_per_tile = 1024, bytes_per_row = 64, tiles = 8, rows = 16;
   return palettes.a >= 1 && palette_1.a == (bytes | bytes_per_tile << 16) &&

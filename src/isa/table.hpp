@@ -1,6 +1,6 @@
-// The table of a level: its parts, one for each file in its folder. cmake/isa.cmake writes the file that
-// includes this text. It defines RAPT_TABLE, the table's name, and RAPT_PARTS as PART(vector_f32)
-// PART(softmax_f32) and so on. A level without files inherits every kernel.
+// The table of a level. It lists the parts, one for each file in the level's folder. cmake/isa.cmake writes
+// the file that includes this one. That file defines RAPT_TABLE, the table's name, and RAPT_PARTS as
+// PART(vector_f32) PART(softmax_f32) and so on. A level without files inherits every kernel.
 #pragma once
 
 #include "kernels/kernels.hpp"

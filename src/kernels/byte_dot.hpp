@@ -1,22 +1,23 @@
-// dot and dot_rows of bytes, exact for every length: products are summed in lanes of 32 bits, and these now
-// and then in 64.
+// dot and dot_rows of bytes, exact for every length. Products are summed in lanes of 32 bits, which are
+// regularly added to sums of 64 bits.
 //
-// ByteSimd<E> is a level's: E is the type of the first factor, the second is a signed byte.
+// ByteSimd<E> is defined by each level. E is the type of the first factor; the second is a signed byte:
 //
 //   width            the elements of a step
 //   Sums             lanes of 32 bits. A step adds at most most_per_step to the magnitude of each
 //   together         accumulators of a dot
 //   Factors          the first factors of a step, converted
-//   factors(a)       these of `width` elements; factors_first(a, k) of k < width, the others 0
+//   factors(a)       these of `width` elements; factors_first(a, k) of k < width elements, the others 0
 //   add(s, f, b)     s plus the products of f with the `width` elements at b; add_first(s, f, b, k) of the
 //                    first k
 //   sum(s)           the sum of all lanes, in 64 bits
 //
-// RowSimd<E> is a level's too: the same for the rows of dot_rows, whose other factor is the query.
+// RowSimd<E> is defined by each level too. It does the same for the rows of dot_rows, whose other factor is
+// the query:
 //
-//   start, add_factors      the sums that each row begins with: start(), after add_factors(s, f) of all factors of the query
+//   start, add_factors      the sum that each row begins with: start(), then add_factors(s, f) for all of the query
 //   Four             the sums of four rows, by four(sums)
-//   fours            as many are stored together, by store(fours, scale, out, count) of `count` rows
+//   fours            how many Four are stored together, by store(fours, scale, out, count) of `count` rows
 #pragma once
 
 #include <cstddef>
@@ -29,14 +30,14 @@ namespace {
 template <class E>
 struct ByteSimd;
 
-// Steps that lanes of 32 bits take in.
+// How many steps lanes of 32 bits can take in before they might overflow.
 template <class S>
 inline constexpr std::size_t most_byte_steps = (std::size_t{1} << 31) / S::most_per_step - 1;
 
 template <class E>
 struct RowSimd;
 
-// At most most_byte_steps steps.
+// Takes at most most_byte_steps steps.
 template <class E>
 [[gnu::always_inline]] inline std::int64_t byte_dot(const E *a, const std::int8_t *b, std::size_t n) {
   using S = ByteSimd<E>;
@@ -66,14 +67,14 @@ template <class E>
 
 template <class E>
 [[gnu::flatten, gnu::noinline]] std::int64_t dot(const E *a, const std::int8_t *b, std::size_t n) {
-  // Joined accumulators hold the steps of all.
+  // The accumulators are joined at the end, so that one of them must hold the steps of all.
   constexpr std::size_t most = most_byte_steps<ByteSimd<E>> * ByteSimd<E>::width;
   std::int64_t total = 0;
   for (; n > most; n -= most, a += most, b += most) total += dot(a, b, most);
   return total + byte_dot(a, b, n);
 }
 
-// Four rows share the conversion of the query, and shuffles add up their lanes.
+// Four rows share the conversion of the query, and shuffles add up the lanes of all four.
 template <class E>
 [[gnu::always_inline]] inline typename RowSimd<E>::Four four_byte_rows(const E *query,
                                                                        const std::int8_t *const (&row)[4],
@@ -125,7 +126,7 @@ template <class E>
   }
   if (r == row_count) return;
   for (std::size_t f = 0; r + 4 * f < row_count; ++f) {
-    // The last row stands in for those beyond it.
+    // The last row stands in for rows beyond it.
     const std::int8_t *row[4];
     for (std::size_t j = 0; j < 4; ++j) {
       row[j] = rows;

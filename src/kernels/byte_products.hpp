@@ -1,16 +1,16 @@
-// ByteSimd and RowSimd of a level that adds four products of bytes to a lane of 32 bits by one instruction.
+// ByteSimd and RowSimd of levels where one instruction adds four products of bytes to a lane of 32 bits.
 //
-// Such instructions fix the signs of their factors. Where these are not those of E and a signed byte, the
-// second factor is biased by 128, and 128 times the first factors is subtracted again: their sum is a second
-// product. A query's is the same for every row. Lanes may wrap before that.
+// Such an instruction fixes the signs of its factors. If they are not the signs of E and a signed byte, the
+// second factor is biased by 128. Then 128 times the sum of the first factors is subtracted again. That sum
+// is a second product; a query's is the same for every row. Lanes may wrap before the subtraction.
 //
-// Level is the level's:
+// Each level defines Level:
 //
 //   Bytes, width     a register of so many bytes, or of lanes of 32 bits
 //   together         accumulators of a dot
-//   load, load_first(p, k), zero, join, less, sum
-//   load_once(p)     into a register for two uses: gcc 12 loads twice otherwise
-//   biased(b)        the signed bytes b plus 128, unsigned; bias() is this of zero
+//   load, load_first(p, k), zero, join, less, sum        as their names say
+//   load_once(p)     into a register for two uses, where gcc 12 would load twice
+//   biased(b)        the signed bytes b plus 128, unsigned; bias() is the biased zero
 //   add_products(s, f, b)          for the E whose signs the instruction has
 //   add_biased_products(s, f, b)   for the other, with biased b
 #pragma once

@@ -13,13 +13,13 @@
 
 namespace {
 
-// For unaligned vectors. A first step of `head` elements, in the last lanes of the
-// last register, brings a to alignment. That rotates all lanes, which the folds by halves do not see: lane i
-// still meets lane i + half.
+// For unaligned vectors. A first step of `head` elements, in the last lanes of the last register, brings a to
+// alignment. That rotates all lanes, but the folds by halves do not depend on it: lane i still meets lane i +
+// half.
 //
-// A load that crosses a line takes two cycles, so that unaligned vectors halve the speed in L1 and L2. Where
-// the two alignments differ, b is loaded in aligned vectors too and shifted in registers, if the level shifts
-// by a variable count. Otherwise b alone is loaded unaligned.
+// A load that crosses a cache line takes two cycles, so unaligned vectors halve the speed in L1 and L2. If
+// the two alignments differ, b is also loaded in aligned vectors and shifted in registers, provided that the
+// level can shift by a variable count. Otherwise only b is loaded unaligned.
 //
 //   1536 elements, AVX-512            | ns, unaligned loads | ns, this
 //   both equally far from alignment   | 73                  | 36
@@ -39,7 +39,7 @@ template <class A>
   if constexpr (ShiftsLanes<S>) {
     const std::size_t ahead = elements_to_alignment(b + i);
     if (ahead > 0) {
-      // One whole step first: the aligned vectors then begin within b, and none is read past its end.
+      // Takes one whole step first. So the aligned vectors begin within b, and none is read past its end.
       sum.add(a + i, b + i);
       i += lanes;
       const auto shift = S::shift_by(S::width - ahead);
@@ -57,8 +57,8 @@ template <class A>
   if (i < n) sum.add_first(a + i, b + i, n - i);
 }
 
-// At least one step, at most a stretch. The return after the first step keeps the usual 64 elements free of
-// jumps.
+// Takes at least one step and at most a stretch. The return after the first step keeps the usual 64 elements
+// free of jumps.
 template <class E>
 [[gnu::always_inline]] inline rapt::Arithmetic<E> dot_in_order(const E *a, const E *b, std::size_t n) {
   constexpr std::size_t lanes = LanesForDot<E>::lanes;
@@ -76,9 +76,9 @@ template <class E>
   return in_order.fold();
 }
 
-// Less than a step: `live` registers of elements, the last of them `whole` or partial. Products stand for
-// fused additions to +0, and the folds leave out registers of +0. Both change sums of -0 and +0 alone. With a
-// missing lane of +0 the result is never -0: the last addition sees to that.
+// Takes less than a step: `live` registers of elements, the last of them `whole` or partial. Products replace
+// fused additions to +0, and the folds leave out registers of +0. Both change only sums of -0 and +0. With a
+// missing lane the result is never -0, because the last addition adds +0.
 template <std::size_t live, bool whole, class E>
 [[gnu::always_inline]] inline rapt::Arithmetic<E> dot_short(const E *a, const E *b, std::size_t n) {
   using A = rapt::Arithmetic<E>;
@@ -100,7 +100,7 @@ template <class E>
 [[gnu::always_inline]] inline rapt::Arithmetic<E> dot_short(const E *a, const E *b, std::size_t n) {
   using A = rapt::Arithmetic<E>;
   constexpr std::size_t registers = DotLanes<A>::registers, width = simd<A>::width;
-  if constexpr (registers > 8) {  // too much code for all cases
+  if constexpr (registers > 8) {  // code for all cases would be too large
     DotLanes<A> sum;
     sum.clear();
     sum.add_first(a, b, n);
@@ -117,7 +117,7 @@ template <class E>
   }
 }
 
-// A function of its own: within dot it would take registers from the short vectors.
+// A separate function: inlined into dot it would take registers from the short vectors.
 template <class A>
 [[gnu::flatten, gnu::noinline]] A dot_unaligned(const A *a, const A *b, std::size_t n) {
   DotLanes<A> sum;
@@ -146,7 +146,7 @@ template <class E>
 inline constexpr bool aligns_dot =
     std::is_same_v<E, rapt::Arithmetic<E>> &&simd<rapt::Arithmetic<E>>::aligns_dot;
 
-// The lanes of a stretch. Fetching 1 KB ahead is 2 % faster on AVX2 and 5 % on AVX-512, in memory.
+// Computes the lanes of a stretch. Fetching 1 KB ahead is 2 % faster on AVX2 and 5 % on AVX-512, in memory.
 template <bool fetches, class E>
 [[gnu::flatten, gnu::noinline]] void lanes_in_order(const E *a, const E *b, std::size_t n,
                                                     rapt::Arithmetic<E> *lane) {
@@ -178,7 +178,7 @@ template <class A>
   for (std::size_t j = 0; j < lanes; ++j) lane[(j + head) % lanes] = rotated[j];
 }
 
-// More than a stretch.
+// Takes more than a stretch.
 template <class E>
 [[gnu::noinline]] rapt::Arithmetic<E> dot_long(const E *a, const E *b, std::size_t n) {
   using A = rapt::Arithmetic<E>;

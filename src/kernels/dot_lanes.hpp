@@ -19,11 +19,11 @@ struct DotLanes {
   static constexpr std::size_t registers = lanes / S::width;
   typename S::batch lane[registers];
 
-  // Not a constructor: gcc 12 constructs an array of these by a loop, which puts it in memory.
+  // Not a constructor: gcc 12 would construct an array of these in a loop, which puts it in memory.
   [[gnu::always_inline]] void clear() {
     unroll<registers>([&](auto r) __attribute__((always_inline)) { lane[r] = typename S::batch(A(0)); });
   }
-  // add() to lanes of 0.
+  // Does what add() does to lanes of 0.
   template <class E>
   [[gnu::always_inline]] void begin(const E *a, const E *b) {
     const typename S::batch zero(A(0));
@@ -37,17 +37,17 @@ struct DotLanes {
       lane[r] = S::fma(S::load(a + r * S::width), S::load(b + r * S::width), lane[r]);
     });
   }
-  // The tail of `left` < lanes elements: whole registers, then a partial one.
+  // Adds the tail of `left` < lanes elements: whole registers, then a partial one.
   //
   //   100 elements, AVX-512                 | ns
   //   four masked fused operations          | 6.5
   //   four pairs of masked loads            | 5.3
   //   whole registers, then one (this one)  | 4.0
   //
-  // At random lengths below 256, where the branch is mispredicted, it takes 4.9 ns against 6.8 and 5.7.
+  // At random lengths below 256, mispredicted branches included, it takes 4.9 ns against 6.8 and 5.7.
   //
-  // Missing elements count as 0 * 0, which turns a sum of -0 in every lane into +0. One register suffices for
-  // that.
+  // Missing elements count as 0 * 0, which turns a sum of -0 into +0 in every lane. Adding that to one
+  // register is enough.
   template <class E>
   [[gnu::always_inline]] void add_first(const E *a, const E *b, std::size_t left) {
     unroll_while<registers>([&](auto r) __attribute__((always_inline)) {
@@ -79,9 +79,9 @@ struct DotLanes {
   [[gnu::always_inline]] A fold() const { return S::fold(folded()); }
 };
 
-// The same for bf16, by words of two elements: their lower and their upper halves are the even and the odd
-// lanes of two registers, until a tail or the last folds need them in order. Words take a shift or a mask per
-// register; elements by themselves take two instructions, one of which crosses lanes.
+// Does the same for bf16, in words of two elements. Their lower and upper halves are the even and the odd
+// lanes, in two registers, until a tail or the last folds need them in order. A word takes one shift or mask
+// per register. Single elements would take two instructions, one of which crosses lanes.
 struct DotPairs : DotLanes<float> {
   using Base = DotLanes<float>;
   using E = rapt::BF16;
@@ -126,7 +126,7 @@ template <class E>
 using LanesForDot =
     std::conditional_t<std::is_same_v<E, rapt::BF16>, DotPairs, DotLanes<rapt::Arithmetic<E>>>;
 
-// The sum of more than a stretch of elements: lanes_of(begin, count, lane) computes the lanes of a stretch.
+// Sums more than a stretch of elements: lanes_of(begin, count, lane) computes the lanes of one stretch.
 template <class A, class F>
 [[gnu::always_inline]] inline A sum_of_stretches(std::size_t n, F lanes_of) {
   constexpr std::size_t lanes = rapt::dot_lanes<A>, stretch = rapt::dot_stretch<A>;

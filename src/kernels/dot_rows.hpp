@@ -9,7 +9,7 @@
 
 namespace {
 
-// The folded lanes of rows that share each load of the query, as many as have registers.
+// The folded lanes of rows that share each load of the query. The registers limit how many they are.
 template <std::size_t together, class E, class Batch>
 [[gnu::always_inline]] inline void dot_together(const E *query, const E *const *row, std::size_t dim,
                                                 Batch *folded) {
@@ -32,8 +32,9 @@ template <std::size_t together, class E, class Batch>
   });
 }
 
-// The same in passes, where a row's accumulators leave no room for another row's. As many rows as passes
-// share each load of the query. A pass takes every fourth register of lanes, or two of every four.
+// Does the same in passes, where one row's accumulators leave no room for another row's. As many rows as
+// there are passes share each load of the query. A pass takes every fourth register of lanes, or two of every
+// four.
 //
 //   AVX2, f32, ns per row of | 128 in L1 | 128 in L2 | 512 in L1 | 768 in L2 | 128 in memory
 //   one row, one pass        | 4.9       | 6.4       | 17.1      | 35        | 29
@@ -42,11 +43,11 @@ template <std::size_t together, class E, class Batch>
 //   0 2, then 1 3            | 4.8       | 5.7       | 17.1      | 32        | 29
 //   0 3, then 2 1 (this one) | 4.6       | 5.7       | 14.6      | 30        | 29
 //
-// The last reads every line in the first pass, as the prefetchers expect, and both halves of lines equally
-// often, as the banks of L1 do.
+// The last variant reads every cache line in the first pass, as the prefetchers expect. It also reads both
+// halves of lines equally often, which uses the banks of L1 evenly.
 template <class S>
 concept TakesRowsInPasses = S::dot_rows_passes == 2 || S::dot_rows_passes == 4;
-// A row's lines are read once per pass, from L1 up to here.
+// Up to this length, a row's lines stay in L1 from one pass to the next.
 template <class S>
 inline constexpr std::size_t most_in_passes = 8192 / sizeof(typename S::batch::value_type);
 template <std::size_t passes>
@@ -98,7 +99,7 @@ template <std::size_t passes, class E, class Batch>
         if constexpr (pass == 0) sum[j][0][0] = sum[j][0][0] + Batch(A(0));  // as in add_first
       });
     }
-    // In the order of the fold by halves: (0 + 2) + (1 + 3).
+    // Adds in the order of the fold by halves: (0 + 2) + (1 + 3).
     each_row([&](auto j) __attribute__((always_inline)) {
       unroll<quarters>([&](auto q) __attribute__((always_inline)) {
         total[j][quarter(q)] = fold_registers(sum[j][q]);

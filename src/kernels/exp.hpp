@@ -8,7 +8,7 @@
 
 namespace {
 
-// A function of its own: its constants would take time and registers from a short vector.
+// A separate function: its constants would take time and registers from a short vector.
 template <class E>
 [[gnu::flatten, gnu::noinline]] void exp_long(const E *x, E *y, std::size_t n) {
   map(x, y, n, Exp<rapt::Arithmetic<E>>());
@@ -19,7 +19,7 @@ template <class E>
   using S = simd<rapt::Arithmetic<E>>;
   constexpr std::size_t width = S::width;
   if (n > 2 * width) return exp_long(x, y, n);
-  if (n == 0) return;  // the pointers may be anything, and an emulator may touch them under an empty mask
+  if (n == 0) return;  // pointers may be anything, and an emulator may touch them under an empty mask
   const Exp<rapt::Arithmetic<E>> exp_of;
   if (n == width) {
     S::store(y, exp_of(S::load(x)));

@@ -1,4 +1,4 @@
-// The tables of kernels, made from kernels.def.
+// The tables of kernels. They are made from kernels.def.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct Operations {
 #include "kernels/kernels.def"
 };
 
-// Null where a level lacks a kernel and the level that it builds on serves.
+// A kernel is null if the level lacks it, and the level that it builds on has it.
 struct KernelTable {
   Operations<float> f32 = {};
   Operations<double> f64 = {};
@@ -46,7 +46,7 @@ struct KernelTable {
   }
 };
 
-// Which element types the operations of a row of kernels.def have.
+// Says which element types the operations of a row of kernels.def have.
 template <class E>
 struct HasOperations {
   static constexpr bool halves = sizeof(E) == 2, all = true;

@@ -1,6 +1,6 @@
-// A part of a level: the kernels that one file of isa/<level>/ compiles. Included after the bodies, which
-// carry the names of kernels.def, and after RAPT_FAMILY_<family>(kernel) is defined as `kernel` for the
-// part's families.
+// A part of a level: the kernels that one file of isa/<level>/ compiles. The file includes this after the
+// bodies, which have the names of kernels.def. For each of its families it first defines
+// RAPT_FAMILY_<family>(kernel) as `kernel`.
 #pragma once
 
 #include "kernels/kernels.hpp"
@@ -26,7 +26,7 @@
 
 namespace {
 
-// tests/try compiles one operation only: RAPT_ONLY is its name.
+// tests/try compiles only one operation, whose name is RAPT_ONLY.
 constexpr bool is_compiled([[maybe_unused]] const char *operation) {
 #ifdef RAPT_ONLY
   const char *only = RAPT_ONLY;
@@ -49,7 +49,7 @@ constexpr rapt::Operations<E> bodies() {
 
 }  // namespace
 
-// Defines the part that the level's table (isa/table.hpp) knows by the name of the file.
+// Defines the part. The level's table (isa/table.hpp) knows it by the name of the file.
 #define RAPT_PART(name)          \
   namespace rapt::level {        \
   extern const KernelTable name; \

@@ -1,4 +1,4 @@
-// Each element times a factor.
+// Multiplies each element by a factor.
 #pragma once
 
 #include <cstddef>

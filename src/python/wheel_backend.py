@@ -17,7 +17,7 @@ from setuptools.command.egg_info import egg_info
 from wheel.bdist_wheel import bdist_wheel
 
 ROOT = Path(__file__).resolve().parents[2]
-WORK = ROOT / "build" / "python-setuptools"  # its own files, beside CMake's
+WORK = ROOT / "build" / "python-setuptools"  # its own files, next to CMake's
 
 
 # MAJOR.MINOR.PATCH
@@ -27,7 +27,7 @@ VERSION = ".".join(
 
 
 def cmake(*arguments: object) -> None:
-    # CMake's own choice is make, which a machine with Ninja may lack.
+    # CMake's default is make, which a machine with Ninja may lack.
     environment = {"CMAKE_GENERATOR": "Ninja"} if shutil.which("ninja") else {}
     subprocess.run(["cmake", *map(str, arguments)], check=True, env=environment | os.environ)
 
@@ -35,7 +35,7 @@ def cmake(*arguments: object) -> None:
 class BuildWithLibrary(build_py):
     def run(self) -> None:
         super().run()
-        # CMake keeps its folder, so that a second wheel compiles changes alone.
+        # CMake keeps its folder, so that a second wheel only compiles changes.
         build, stage = ROOT / "build" / "python", ROOT / "build" / "python-stage"
         cmake(
             "-S",
@@ -51,7 +51,7 @@ class BuildWithLibrary(build_py):
         cmake("--build", build, "--parallel", str(os.cpu_count() or 1))
         shutil.rmtree(stage, ignore_errors=True)
         cmake("--install", build, "--prefix", stage, "--component", "rapt", "--strip")
-        # A wheel holds no links: the library has the name by which rapt-validate finds it.
+        # A wheel cannot hold links, so the library has the name under which rapt-validate finds it.
         library = f"lib/librapt.so.{VERSION.rpartition('.')[0]}"
         for file in [library, "bin/rapt-validate"]:
             if (stage / file).exists():

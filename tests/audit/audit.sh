@@ -10,7 +10,7 @@
 #   audit.sh program FILE MAP       a linked program: outside the levels' code, nothing beyond the baseline.
 #                                   MAP is the linker's map (-Wl,-Map=MAP)
 #
-# LEVELS names the build's rapt_levels.txt, which says what each level may use; without it, the one beside FILE. NM,
+# LEVELS names the build's rapt_levels.txt, which says what each level may use; without it, the one next to FILE. NM,
 # OBJDUMP, READELF and AR name the tools (for a cross build, its own). Ends with 1 if anything is wrong.
 set -euo pipefail
 
@@ -157,7 +157,7 @@ audit_archive() { # FILE
 
 # The address ranges that rapt_<level>.o, or rapt_<level>.<part>.cpp.o, takes in a linked program, as "first last" in decimal.
 level_ranges() { # MAP
-  # A long section name stands on a line of its own, so lines are joined before they are read.
+  # A long section name is on a separate line, so lines are joined before they are read.
   tr '\n' ' ' <"$1" | grep -oE ' \.text[^ ]* +0x[0-9a-f]+ +0x[0-9a-f]+ +[^ ]*rapt_[a-z0-9_.]+\.o\)?' |
     while read -r _ first size file; do
       [[ $file != *rapt_scalar.* ]] || continue

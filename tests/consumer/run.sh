@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Programs of other projects that use rapt: installed, as a part of their own build, and under flags that would change its
-# results. Also the messages of a configuration that lacks something.
+# Programs of other projects that use rapt: installed, as a part of their build, and under flags that would change its results.
+# It also checks the messages of a configuration that lacks something.
 #
 # run.sh [--full] SOURCE_DIR WORK_DIR CMAKE GENERATOR CC CXX [STATIC_BUILD]
 # STATIC_BUILD is a finished build of librapt.a by the same compilers, which is installed as it is. --full: instead of all
@@ -67,7 +67,7 @@ build_hostile() {
   build_in "$work_dir/$name" --target bits_program rapt-validate
 }
 
-# run_hostile NAME: the bits, the published hashes, and no instruction beyond a level's own.
+# run_hostile NAME: checks the bits, the published hashes, and that no level has an instruction beyond its own.
 run_hostile() {
   local build=$work_dir/$1
   run_program "$1: bits" "$build/bits_program"
@@ -83,7 +83,7 @@ finite="-fassociative-math;-freciprocal-math;-fno-signed-zeros;-fno-trapping-mat
 code_of() { objdump -d --no-show-raw-insn "$1" | tail -n +4; }
 
 test_one_by_one() {
-  # A level's code is the same, instruction by instruction, under each flag alone.
+  # Under each single flag, a level's code must be the same, instruction by instruction.
   local flag name flags=(-ffast-math -Ofast -ffp-contract=fast -fassociative-math -freciprocal-math -fno-signed-zeros
     -ffinite-math-only -fno-math-errno -fno-trapping-math -funsafe-math-optimizations -frounding-math "$native" -flto "$any_isa")
   if [[ $processor == x86_64 ]]; then flags+=(-mrecip -mfpmath=387 -mtune=native -mavx512f -mavx -mfma4 -msse4.2); fi
@@ -156,8 +156,8 @@ test_installed() {
   fi
 }
 
-# Installed in one place and moved to another: nothing in an installed tree may name the place. The tree is replaced
-# only when it has changed, so that its users need not be built again.
+# Installs in one place and moves the tree to another: nothing in an installed tree may name the first place. The tree is
+# replaced only if it has changed, so that its users need not be built again.
 install_moved() { # BUILD KIND
   local staging=$work_dir/$2-staging prefix=$work_dir/$2-prefix
   rm -rf "$staging"
@@ -191,8 +191,9 @@ else
   echo "skipped: lld: there is no ld.lld"
 fi
 
-# rapt alone is built, so that there is no rapt-validate to install. With -ffast-math on its link line a shared library would
-# flush subnormals to zero in every process that loads it. The compiler keeps its levels apart, as where GNU ld is missing.
+# Only rapt is built, so that there is no rapt-validate to install. With -ffast-math on its link line a shared library would
+# flush subnormals to zero in every process that loads it. Here the compiler keeps the levels apart, as it does where GNU ld is
+# missing.
 configure "$source_dir" "$work_dir/shared" -DBUILD_SHARED_LIBS=ON -DCMAKE_INSTALL_LIBDIR=lib -DRAPT_LEVELS=scalar \
   -DRAPT_CLOSE=compiler \
   "-DCMAKE_C_FLAGS=-Ofast -ffast-math" "-DCMAKE_CXX_FLAGS=-Ofast -ffast-math"
@@ -200,7 +201,7 @@ build_in "$work_dir/shared" --target rapt
 install_moved "$work_dir/shared" shared
 test_installed shared "$work_dir/shared-prefix" --libs
 
-# ---- a part of another project, which exports a library of its own ----
+# ---- a part of another project, which exports a library too ----
 
 build=$work_dir/add_subdirectory
 configure "$consumer_dir/add_subdirectory" "$build" "-DRAPT_SOURCE_DIR=$source_dir" -DCMAKE_INSTALL_LIBDIR=lib -DRAPT_LEVELS=scalar
@@ -246,7 +247,7 @@ fi
 
 # ---- messages of the configuration ----
 
-# says TEXT [CMAKE_ARGUMENT...]: configuring rapt says so, in a build folder of its own.
+# says TEXT [CMAKE_ARGUMENT...]: configuring rapt must print TEXT. Each call has a separate build folder.
 says() {
   local text=$1 build=$work_dir/says
   shift
@@ -285,7 +286,7 @@ WRAPPER
 chmod +x "$work_dir/without_bfd"
 says "the compiler keeps the levels apart: the linker's way needs GNU ld, as ld.bfd (Debian, Ubuntu: binutils" "-DCMAKE_CXX_COMPILER=$work_dir/without_bfd"
 
-# The compiler is asked, as a toolchain file need not name the processor.
+# The compiler tells the processor, because a toolchain file need not name it.
 if command -v aarch64-linux-gnu-g++ >/dev/null; then
   says "rapt: levels: scalar $(levels_for arm64)" -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc \
     -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++
@@ -296,7 +297,7 @@ else
   echo "skipped: cross compiling: there is no aarch64-linux-gnu-g++"
 fi
 
-# What CMake does not see is stopped by the sources.
+# Sources must stop what CMake does not see.
 for flag in -D__AARCH64EB__ -m32; do
   if [[ $flag == -m32 && $processor != x86_64 ]]; then continue; fi
   if "$cxx" -std=c++20 -fsyntax-only "$flag" -x c++ - <<<"#include \"$source_dir/src/contract/processor.hpp\"" 2>/dev/null; then

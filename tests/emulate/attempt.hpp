@@ -1,10 +1,10 @@
-// Runs code with instructions that the CPU may lack, and tells what executed them.
+// Runs code with instructions that the CPU may lack, and finds out what executed them.
 #pragma once
 
 #include <setjmp.h>
 #include <signal.h>
 
-// The preloaded emulator's; null without it.
+// Defined by the preloaded emulator; null without it.
 extern "C" [[gnu::weak]] unsigned long rapt_emulated_instructions();
 
 namespace rapt::emulate {

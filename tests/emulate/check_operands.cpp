@@ -1,5 +1,5 @@
 // Every form of the vector instructions' operands, with random values: registers of all sizes, masks,
-// broadcasts and addresses. Each form runs twice: as it is, and marked for the emulator. Both must give what
+// broadcasts and addresses. Each form runs twice: unchanged, and marked for the emulator. Both must give what
 // the form means.
 #include <sys/mman.h>
 #include <unistd.h>
@@ -154,8 +154,8 @@ void run(const Form &form, Code *code, bool marked, Report &report) {
   report.end(executed, form.feature, marked);
 }
 
-// A signal's handler starts with all registers in their initial state: the frame of a trap there does not
-// hold their components. The masks and zmm16 to zmm31 stay in it until the marked instruction.
+// A signal handler starts with all registers in their initial state, and the frame of a trap there does not
+// hold their components. The masks and zmm16 to zmm31 stay in that state until the marked instruction.
 Word initial_state_results[2][16];
 
 void multiply_in_initial_state(int) {
@@ -183,7 +183,7 @@ void check_initial_state(Report &report) {
   report.end(executed, "avx512_vnni", true);
 }
 
-// The mask leaves out elements in a page that cannot be read.
+// The mask excludes elements in a page that cannot be read.
 void check_masked_memory(Report &report) {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   void *const pages = mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -60,8 +60,8 @@ bool replace(std::uintptr_t address) {
   return mprotect(pages, end - page, PROT_READ | PROT_EXEC) == 0;
 }
 
-// The list is of the program that run.sh was given. Another program that it starts inherits it, and has
-// other bytes there.
+// The list belongs to the program that run.sh was given. A program that this one starts inherits the list,
+// but has other bytes at those addresses.
 bool replace_all(const char *list) {
   std::uintptr_t base = 0;
   dl_iterate_phdr(read_base, &base);
@@ -93,7 +93,8 @@ bool make_cpuid_trap() {
 bool present_cpuid(int signal, const siginfo_t *info, ucontext_t *context) {
   greg_t *const registers = context->uc_mcontext.gregs;
   const auto address = static_cast<std::uintptr_t>(registers[REG_RIP]);
-  // Only a fault without an address can be cpuid's: any other instruction's address may not be readable.
+  // Only a fault without an address can come from cpuid: other instructions might fault because an address is
+  // unreadable.
   const bool faulted = faulting && signal == SIGSEGV && info->si_addr == nullptr &&
                        std::memcmp(reinterpret_cast<const void *>(address), cpuid, sizeof cpuid) == 0;
   if (!faulted && !(signal == SIGILL && is_replaced(address))) return false;

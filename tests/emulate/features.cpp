@@ -50,7 +50,7 @@ enum Leaf1C : std::uint32_t { fma = 1u << 12, osxsave = 1u << 27 };
 constexpr std::uint32_t tile_leaf = 0x1d;
 constexpr CpuidWords palette_1 = {8192 | 1024 << 16, 64 | 8 << 16, 16, 0};
 
-// The bits of these groups that are left, and single bits that are taken away.
+// The bits of these groups that the model keeps, and single bits that it loses.
 struct Model {
   std::string_view name;
   std::uint32_t b, c, d, leaf71_a;

@@ -7,19 +7,19 @@
 
 namespace rapt::emulate {
 
-// Reads RAPT_CPU_MODEL and RAPT_EMULATE. Exits with status 2 and a text if one has a name that is none.
+// Reads RAPT_CPU_MODEL and RAPT_EMULATE. Exits with status 2 and a message if either has an unknown name.
 void choose_features();
 
 bool is_emulated(Feature feature);
 
-// Whether CPUID itself does not tell what the program shall see.
+// Whether CPUID does not already tell what the program should see.
 bool must_present_features();
 
 struct CpuidWords {
   std::uint32_t a, b, c, d;
 };
 
-// What the program sees in the leaf for which the CPU has the words `native`.
+// What the program should see in a leaf for which the CPU has the words `native`.
 CpuidWords presented(std::uint32_t leaf, std::uint32_t subleaf, CpuidWords native);
 
 CpuidWords read_cpuid(std::uint32_t leaf, std::uint32_t subleaf);

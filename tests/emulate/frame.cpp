@@ -66,7 +66,7 @@ bool Frame::in_use(Component component) const {
 
 unsigned char *Frame::at(Component component) const { return area_ + places[index_of(component)].offset; }
 
-// A component that is not in use is zero, whatever its bytes are.
+// The bytes of a component that is not in use mean nothing; the component is zero.
 void Frame::bring_into_use(Component component) {
   if (in_use(component)) return;
   std::memset(at(component), 0, places[index_of(component)].size);

@@ -131,7 +131,7 @@ bool matches(Operand operand, bool memory, bool sib) {
   return false;
 }
 
-// What the instruction set forbids: another SIGILL.
+// Whether the instruction set allows the operands. If not, the SIGILL is a real one.
 bool is_legal(const Form &form, const Instruction &i) {
   if (!form.uses_vvvv && i.vvvv != 0) return false;
   if (form.feature == Feature::amx)

@@ -42,10 +42,10 @@ struct Instruction {
   unsigned length;       // in bytes
   unsigned vector_size;  // in bytes: 16, 32 or 64
   unsigned reg, vvvv;    // register operands; reg is the destination of all but stores
-  bool memory;           // the other operand lies in memory, else in the register rm
+  bool memory;           // the other operand is in memory, else in the register rm
   unsigned rm;
   std::uintptr_t base;   // the address without the scaled index register
-  std::uintptr_t index;  // the scaled index register: of tile loads and stores the stride
+  std::uintptr_t index;  // the scaled index register; for tile loads and stores the stride
   bool broadcast;        // one word of memory for all elements
   unsigned mask;         // the mask register; 0: every element is written
   bool zeroing;          // elements outside the mask become zero
@@ -53,7 +53,7 @@ struct Instruction {
   std::uintptr_t address() const { return base + index; }
 };
 
-// The instruction at RIP. False if it is none of these.
+// Decodes the instruction at RIP. Returns false if it is not one of these.
 bool decode(const greg_t *registers, Instruction &instruction);
 
 }  // namespace rapt::emulate

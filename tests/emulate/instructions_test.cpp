@@ -1,12 +1,12 @@
-// The instructions that the emulator executes, judged by golden/: the model of their arithmetic, then the
-// instructions themselves, by whatever executes them, and every form of their operands.
+// Tests the instructions that the emulator executes against golden/: first the model of their arithmetic,
+// then the instructions themselves, whatever executes them, and every form of their operands.
 //
 //   rapt_instructions_test GOLDEN_FOLDER [--emulated FEATURE,...] [--native] [--everything]
 //
 // A row tells what executed an instruction: native, emulated or not run. The features named must be emulated.
 // --native: those of /proc/cpuinfo must be native. evex_ymm: EVEX forms that need none of AVX-512's
-// registers. --everything: a feature that nothing executes is named as skipped, as no other CPU that this
-// machine presents has more of them.
+// registers. --everything: a feature that nothing executes is reported as skipped, because no other CPU that
+// this machine presents has more of them.
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -18,7 +18,7 @@
 
 namespace {
 
-// A kernel may refuse the permission to use tiles that the CPU has.
+// The kernel may refuse the permission to use tiles although the CPU has them.
 std::string native_features(bool tiles_permitted) {
   std::ifstream file("/proc/cpuinfo");
   std::string features, line;

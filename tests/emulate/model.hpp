@@ -25,7 +25,7 @@ inline constexpr Word sign_bit = 0x80000000, infinity_bits = 0x7f800000, smalles
 
 inline bool is_nan(Word bits) { return (bits & ~sign_bit) > infinity_bits; }
 
-// A NaN's payload is no part of the contract.
+// A NaN's payload is not part of the contract.
 inline bool equal_floats(Word a, Word b) { return is_nan(a) ? is_nan(b) : a == b; }
 
 inline float flushed(float value) {

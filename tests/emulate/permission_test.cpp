@@ -1,5 +1,5 @@
-// When the library asks Linux for AMX's tiles, and what it does without them. Each case is a process of its
-// own:
+// When the library asks Linux for AMX's tiles, and what it does without them. Each case is a separate
+// process:
 //
 //   permission_test granted | refused | small_stack | by_kernel_isa
 //
@@ -36,12 +36,12 @@ bool tiles_are_permitted() {
   return syscall(SYS_arch_prctl, get_permitted, &components) == 0 && (components >> 18 & 1) != 0;
 }
 
-// Linux is asked at most once; how often is known by the emulator alone.
+// Linux must be asked at most once. Only the emulator knows how often that was.
 void require_requests(unsigned long count, const char *when) {
   if (rapt_emulated_tile_requests) require(rapt_emulated_tile_requests() == count, when);
 }
 
-// A stack for signals that has no room for tiles: Linux refuses it to a process with tiles.
+// A signal stack without room for tiles: Linux refuses it to a process with tiles.
 bool can_set_small_signal_stack() {
   static char memory[8192];
   stack_t stack = {};
@@ -165,7 +165,7 @@ void refused() {
   without_tiles(results_of_avx2(), "a refusal changes bits");
 }
 
-// A program that set such a stack before keeps it, and attention computes without tiles.
+// A program that set such a stack earlier keeps it, and attention computes without tiles.
 void small_stack() {
   require(can_set_small_signal_stack(), "a small stack of signals is refused");
   without_tiles(results_of_avx2(), "bits with a small stack of signals");

@@ -46,7 +46,7 @@ constexpr int cannot = 77, no_tiles = 3;
 
 std::atomic<unsigned long> executed{0}, products_of_tiles{0}, requests_for_tiles{0};
 std::atomic<bool> tiles_permitted{false};
-struct sigaction program_actions[2];  // what the program itself wants done on SIGILL and SIGSEGV
+struct sigaction program_actions[2];  // the program's own handlers of SIGILL and SIGSEGV
 bool installed = false;
 
 struct sigaction *program_action(int signal) {
@@ -126,8 +126,8 @@ bool execute(ucontext_t &context) {
   return false;
 }
 
-// Linux starts a handler with the default floating-point mode, qemu 7.2 with the program's. Nor does qemu
-// align the stack of a handler where it presents AMX.
+// Linux starts a handler in the default floating-point mode, but qemu 7.2 in the program's. If it presents
+// AMX, qemu also does not align the handler's stack.
 [[gnu::force_align_arg_pointer]] void on_illegal_instruction(int signal, siginfo_t *info, void *context) {
   constexpr unsigned default_mode = 0x1f80;
   const int error = errno;
@@ -188,7 +188,7 @@ EXPORTED unsigned long rapt_emulated_instructions() { return executed.load(std::
 EXPORTED unsigned long rapt_emulated_tile_products() { return products_of_tiles; }
 EXPORTED unsigned long rapt_emulated_tile_requests() { return requests_for_tiles; }
 
-// The program may handle these signals too: it gets those that are not for this library.
+// The program may handle these signals too. It gets those that are not for this library.
 EXPORTED int sigaction(int signal, const struct sigaction *action, struct sigaction *before) noexcept {
   struct sigaction *const own = installed ? program_action(signal) : nullptr;
   if (own == nullptr) return real_sigaction(signal, action, before);

@@ -39,7 +39,7 @@ fi
 "$here/build.sh" "$library" || exit 2
 export RAPT_CPU_MODEL="$model" RAPT_EMULATE="$features" RAPT_REFUSE_TILES="$refused" RAPT_REQUIRE_TILES="$required"
 if [ -z "$cpu" ]; then
-  # The addresses are needed where cpuid cannot fault. /proc/cpuinfo may promise it, and a container may forbid it.
+  # The addresses are needed if cpuid cannot fault. /proc/cpuinfo may promise that it can, and a container may forbid it.
   if ! RAPT_CPU_MODEL=haswell RAPT_REQUIRE_TILES='' LD_PRELOAD="$library" env true 2>/dev/null && command -v objdump >/dev/null; then
     RAPT_CPUID_AT=$(objdump -d --no-show-raw-insn "$1" | sed -n 's/^ *\([0-9a-f]*\):\tcpuid *$/\1/p' | paste -sd ,)
     export RAPT_CPUID_AT

@@ -38,7 +38,7 @@ struct Tiles {
   Word data[tile_count][max_rows][row_words];
 };
 
-// In the executable's own block of thread-local memory: a signal's handler may not allocate it.
+// The tiles are in the executable's thread-local memory, because a signal handler may not allocate it.
 thread_local Tiles tiles __attribute__((tls_model("initial-exec"))) = {};
 
 bool configuration_is_native = false;
@@ -47,8 +47,8 @@ unsigned rows(unsigned tile) { return tiles.configuration.rows[tile]; }
 unsigned bytes_per_row(unsigned tile) { return tiles.configuration.bytes_per_row[tile]; }
 unsigned words_per_row(unsigned tile) { return bytes_per_row(tile) / 4; }
 
-// Changes of the configuration zero the tiles. A program that loads the same configuration twice keeps them,
-// as the CPU does not trap there.
+// Changing the configuration zeroes the tiles. If a program loads the same configuration twice, they keep
+// their values, because the CPU does not trap there.
 void take_native_configuration(const Frame &frame) {
   static constexpr unsigned char released[sizeof(Configuration)] = {};
   const unsigned char *now = frame.tile_config();
@@ -101,7 +101,7 @@ template <class Element>
   }
 }
 
-// Eight thousand multiply-adds: a call of libm for each takes ten times as long.
+// These are eight thousand multiply-adds. Calling libm for each would take ten times as long.
 [[gnu::target_clones("fma", "default")]] void multiply_bf16(unsigned c, unsigned a, unsigned b) {
   multiply(c, a, b, [](Word sum, const Word *x, const Word *y, unsigned pairs) {
     return tdpbf16ps(sum, x, y, row_words, pairs);

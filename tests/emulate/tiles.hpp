@@ -6,11 +6,11 @@
 
 namespace rapt::emulate {
 
-// Finds out whether the CPU executes the instructions on the configuration itself. A CPU with AMX traps on
-// tile data alone while the process lacks the permission: the frame then holds the configuration.
+// Finds out whether the CPU itself executes the instructions on the configuration. A CPU with AMX traps only
+// on tile data while the process lacks the permission. The frame then holds the configuration.
 void find_tile_configuration();
 
-// False: the CPU would refuse the instruction too.
+// Returns false if the CPU would refuse the instruction too.
 bool execute_tile(const Instruction &instruction, const Frame &frame);
 
 }  // namespace rapt::emulate

@@ -6,7 +6,7 @@
 
 namespace rapt::emulate {
 
-// False: the frame lacks the registers.
+// Returns false if the frame lacks the registers.
 bool execute_vector(const Instruction &instruction, Frame &frame);
 
 }  // namespace rapt::emulate

@@ -1,4 +1,4 @@
-// Decoding one token over a long context: chunks of 512 keys are tasks of their own, and a merge ends them.
+// Decoding one token over a long context: chunks of 512 keys are separate tasks, and a merge ends them.
 //
 // One query has one task per key/value head, which leaves all other cores idle. Batches and prompts have
 // tasks enough without a split. rapt::parallel_attention (threads.cpp) splits where it must.

@@ -1,4 +1,4 @@
-// Attention on threads: std::thread, OpenMP and oneTBB, by the adapters of rapt/parallel.hpp.
+// Attention on threads: std::thread, OpenMP and oneTBB, using the adapters of rapt/parallel.hpp.
 //
 // Output:
 //   prefill of 300 tokens: the same bits on 1 to 16 threads: yes

@@ -27,10 +27,11 @@ void check(rapt_status status) {
   std::exit(2);
 }
 
-// Sums are rapt's: a compiler may fuse the operations of a loop, and round differently.
+// rapt computes the sums, because a compiler may fuse the operations of a loop, and round differently.
 double norm(std::span<const float> x) { return std::sqrt(double(rapt::dot(x, x))); }
 
-// The norm of the middle row: a few rows where two keys compete would hide that all others have no gradient.
+// The norm of the middle row. A mean would hide, behind a few rows where two keys compete, that all others
+// have no gradient.
 double median_norm(const std::vector<float> &x) {
   const std::size_t cols = x.size() / queries;
   std::vector<double> norms(queries);

@@ -16,7 +16,7 @@ if len(sys.argv) != 3:
     sys.exit(__doc__)
 rows = list(csv.DictReader(open(sys.argv[1])))
 scales = {"1/sqrt(d_k)": ("#1b6ca8", "scale 1/√d_k"), "1": ("#c0392b", "no scale"), "1/d_k": ("#d68910", "scale 1/d_k")}
-least = 1e-12  # smaller gradients lie below the panels
+least = 1e-12  # smaller gradients are below the panels
 plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
 figure, ((variance, weight), (scores, queries)) = plt.subplots(
     2, 2, figsize=(8, 5.6), layout="constrained", sharex=True

@@ -25,7 +25,7 @@ std::size_t size_of(rapt_type type) {
   return type == RAPT_F64 ? 8 : type == RAPT_F32 ? 4 : type == RAPT_I8 ? 1 : 2;
 }
 
-// What a draw of 32 says beyond the types of T.
+// What a draw of 32 means in addition to the types of T.
 enum class Kind { plain, mixed_types, int8_or_bf16 };
 
 template <class T>
@@ -136,7 +136,7 @@ class ForwardFuzz : AttentionFuzz<T> {
     with_zero_of(type, [&]<class E>(E) { input_.fill(reinterpret_cast<E *>(data), count); });
   }
 
-  // A scale lies where its elements do, in both layouts.
+  // Scales are in the order of their elements, in both layouts.
   void place_kv_scales(std::size_t k_elements, std::size_t v_elements) {
     const std::size_t k_count = k_elements / (o_.scale_group ? o_.scale_group : o_.qk_dim);
     const std::size_t v_count = v_elements / (o_.scale_group ? o_.scale_group : o_.v_dim);
@@ -231,7 +231,7 @@ class ForwardFuzz : AttentionFuzz<T> {
   void call() {
     if (stop_unless_failing_ && rules_.must_fail == 0) return;
     const bool any_work = o_.batch > 0 && o_.q_len > 0;
-    // An empty output may lie within an input.
+    // An empty output may be within an input.
     if (!any_work) rules_.may_fail |= only(RAPT_BAD_OVERLAP);
     // The options end at a guard page: a read behind them faults.
     auto *given = reinterpret_cast<rapt_attention_options *>(
@@ -287,7 +287,7 @@ class ForwardFuzz : AttentionFuzz<T> {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *bytes, std::size_t size) {
   FuzzInput input(bytes, size);
-  // No file of the corpus for f32 and f64 begins with the bytes that mean types.
+  // No file of the corpus for f32 and f64 begins with bytes that select these types.
   const unsigned draw = input.byte();
   if (draw >> 5 == 6) {
     ForwardFuzz<float>(input, Kind::mixed_types, draw % 32).run();

@@ -14,7 +14,7 @@ struct OptionArrays {
   FuzzMatrix bias, mask, row_lengths, sinks;
 };
 
-// The options end at a guard page, `size` bytes from their begin: a read of a later field faults.
+// The options end at a guard page, `size` bytes after they begin, so that reading a later field faults.
 struct GivenOptions {
   GivenOptions() {
     std::memset(&value, 0, sizeof value);  // the padding too: the harness compares bytes
@@ -143,7 +143,7 @@ void fuzz(FuzzInput &input, unsigned function) {
   if (!(present & 2)) arrays.mask.data = nullptr;
   if (!(present & 4)) arrays.row_lengths.data = nullptr;
   if (!(present & 8)) arrays.sinks.data = nullptr;
-  // An array of one row for all has the stride RAPT_REPEAT.
+  // An array with one row for all rows has the stride RAPT_REPEAT.
   const auto set_stride = [](const FuzzMatrix &matrix, bool by_row, std::ptrdiff_t &stride) {
     if (matrix.data) stride = by_row ? matrix.stride : RAPT_REPEAT;
   };

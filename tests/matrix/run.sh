@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# CPU models × builds: on each model the right level is chosen, every usable level has the published hashes, and
-# nothing is an illegal instruction.
+# CPU models × builds. On each model the right level must be chosen, every usable level must have the published hashes, and no
+# instruction may be illegal.
 #
 #   run.sh WORK_FOLDER NAME=BUILD_FOLDER...
 #
@@ -97,7 +97,7 @@ MODELS
     skip "x86 models under qemu" - "no qemu-x86_64"
   fi
 
-  # Each model needs a CPU with the flag, and emulates what else it has and this CPU lacks.
+  # Each model needs a CPU with the flag. What the model has in addition, and this CPU lacks, is emulated.
   cpu_flags=" $(sed -n 's/^flags[[:space:]]*: //p' /proc/cpuinfo | head -n 1) "
   while IFS='|' read -r model flags needed extensions; do
     missing='' how=native

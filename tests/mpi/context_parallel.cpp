@@ -1,8 +1,8 @@
 // Attention over more keys than one machine holds: keys and values are spread over the ranks of MPI.
 //
-// Each rank has whole chunks of 512 keys: as many as its share, fewer, or none. rapt_attention_partial gives
-// a result per chunk and rapt_attention_merge folds chunks in order, so that any number of ranks prints the
-// hash of one process.
+// Each rank has whole chunks of 512 keys: its share, fewer, or none. rapt_attention_partial gives a result
+// per chunk and rapt_attention_merge folds chunks in order, so that any number of ranks prints the hash of
+// one process.
 //
 //   prefill   every rank has its own queries; shards of keys and values travel around a ring, while the shard
 //             before is computed; each rank merges its own rows
@@ -81,7 +81,7 @@ rapt_attention_options options_for(const Shards &shards, std::size_t first_query
   return options;
 }
 
-// A rank's queries and what becomes of them.
+// A rank's queries and their results.
 class Rows {
  public:
   Rows(const Shards &shards, std::size_t first_query, std::size_t queries)
@@ -139,7 +139,7 @@ class Rows {
     return out;
   }
 
-  // Without partial results, where one rank has all keys.
+  // Computes without partial results, if one rank has all keys.
   std::vector<float> whole(const std::vector<float> &k, const std::vector<float> &v) {
     std::vector<float> out(q_.size());
     check(rapt_attention(q_.data(), k.data(), v.data(), out.data(), &options_, workspace_.data(), bytes_));
@@ -175,7 +175,7 @@ std::uint64_t hash_of(const std::vector<float> &out, std::size_t first_query, st
 }
 
 std::uint64_t prefill(const Shards &shards, std::vector<float> k, std::vector<float> v) {
-  // Queries in whole chunks too, where they have keys.
+  // The queries of a rank are the tokens of its chunks.
   const std::size_t first_query = std::min(shards.first(rank) * chunk, shards.tokens);
   const std::size_t queries = std::min(shards.first(rank + 1) * chunk, shards.tokens) - first_query;
   Rows rows(shards, first_query, queries);

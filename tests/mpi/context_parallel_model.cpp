@@ -1,5 +1,5 @@
-// The model of src/manual/context_parallel.md compared with measurements: latency and bandwidth of MPI, the rates
-// of a rank, and from these the times of a ring and of a decode. Every rank has a thread.
+// The model of src/manual/context_parallel.md compared with measurements: latency and bandwidth of MPI and
+// the rates of a rank, and from these the times of a ring and of a decode. Every rank has one thread.
 //
 //   mpirun -n 2 context_parallel_model [repetitions]
 #include <mpi.h>
@@ -26,7 +26,7 @@ void check(rapt_status status) {
   MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-// The shortest of many calls, of the rank that takes longest.
+// Returns the shortest of many calls, where the slowest rank counts.
 template <class Call>
 double time_of(const Call &call) {
   double best = std::numeric_limits<double>::infinity();
@@ -57,7 +57,7 @@ double message(std::size_t bytes) {
          (2 * rounds);
 }
 
-// A layer of attention. Keys and values of a rank lie in pages of a chunk.
+// A layer of attention. Keys and values of a rank are in pages of one chunk.
 struct Layer {
   rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;
   std::vector<float> q, k, v, next_k, next_v, partials, out;
@@ -120,7 +120,7 @@ struct Layer {
     merge();
   }
 
-  // The partial results of a rank as they lie in a message: [row][own chunk].
+  // The partial results of a rank in the order of a message: [row][own chunk].
   void decode() {
     compute(static_cast<std::size_t>(rank));
     const std::size_t message = own_chunks * number, row = table.size() * number;
@@ -147,12 +147,12 @@ int main(int argc, char **argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   if (argc > 1) repetitions = std::atoi(argv[1]);
   const double n = ranks;
-  double alpha = 0, beta = 0;  // a rank alone sends nothing
+  double alpha = 0, beta = 0;  // a single rank sends nothing
   if (ranks > 1) {
     alpha = message(8);
     beta = (message(8 << 20) - message(1 << 20)) / (7 << 20);
   }
-  // The rates of a rank while all of them compute: a step over a chunk, and keys that no cache holds.
+  // The rates of a rank while all ranks compute: a step over a chunk, and keys that fit no cache.
   Layer step(chunk, chunk * static_cast<std::size_t>(ranks)),
       stream(1, 32768 * static_cast<std::size_t>(ranks));
   const double pair = time_of([&] { step.compute(static_cast<std::size_t>(rank)); }) / (chunk * chunk);

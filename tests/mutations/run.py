@@ -64,7 +64,7 @@ class Mutation:
 
 
 def level_of(file):
-    """The vector level that alone has a file, if one has: src/isa/<level>/..."""
+    """The vector level in whose folder the file is, if it is in one: src/isa/<level>/..."""
     parts = pathlib.PurePath(file).parts
     return parts[2] if parts[:2] == ("src", "isa") and len(parts) > 3 and parts[2] != "scalar" else None
 
@@ -301,14 +301,16 @@ def main():
         help="a finished build of rapt-validate for the same levels, whose parts judge the broken library",
     )
     parser.add_argument("--level", required=True, help="one that this machine can run, or several: avx2,avx512")
-    parser.add_argument("--only", metavar="REGEX", default="", help="the mutations with such names alone")
+    parser.add_argument("--only", metavar="REGEX", default="", help="only mutations with such names")
     parser.add_argument(
         "--without",
         metavar="REGEX",
         default="^$",
         help="parts of a level to leave out, and kernels with such names, to compile less: _f64$",
     )
-    parser.add_argument("--own", action="store_true", help="those that name the level or are in a file of its own")
+    parser.add_argument(
+        "--own", action="store_true", help="those that name the level or are in a file that only it has"
+    )
     parser.add_argument("--emulator", default="", help="a command that runs programs of another processor")
     parser.add_argument("--preset", default="release", help="of CMakePresets.json, which names the compiler")
     parser.add_argument("--cmake", default="cmake")

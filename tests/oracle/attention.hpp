@@ -1,5 +1,5 @@
 // Attention as rapt.h defines it, one query after the other in long double, from arrays without strides,
-// pages or tiles. It shares nothing with the library but the text that it follows.
+// pages or tiles. It shares no code with the library, only the text that it follows.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace rapt::test::oracle {
 
 enum class Causal { none, bottom_right, offset };
 
-// Dimensions in which an array has one entry for all.
+// The dimensions along which an array has one entry for all indices.
 struct Repeats {
   bool batch = false, head = false, token = false;
 };
@@ -23,8 +23,8 @@ template <class T>
 struct Attention {
   std::size_t batch = 1, q_heads = 1, kv_heads = 1, q_len = 0, kv_len = 0, qk_dim = 1, v_dim = 1;
   std::vector<T> q, k, v;  // [batch][heads][tokens][dim]
-  // Of keys and values of bytes, [batch][kv_heads][kv_len][scale groups]; the truth wants k and v multiplied
-  // by them.
+  // Only for keys and values of bytes, [batch][kv_heads][kv_len][scale groups]. The truth needs k and v
+  // already multiplied by them.
   std::vector<T> k_scales, v_scales;
   std::size_t scale_group = 0;
 
@@ -74,7 +74,7 @@ struct Attention {
   }
 };
 
-// Offsets may be any ptrdiff_t, and sums of them need more bits.
+// Offsets may be any ptrdiff_t, so sums of them need more bits.
 __extension__ using Position = __int128;
 
 template <class T>
@@ -100,7 +100,7 @@ bool is_visible(const Attention<T> &a, std::size_t b, std::size_t h, std::size_t
          a.bias[a.row(a.bias_repeats, b, h, i) * a.kv_len + key] != -std::numeric_limits<T>::infinity();
 }
 
-// A key's score, and the parts that the gradient needs.
+// A key's score, and the parts of it that the gradient needs.
 struct ScoreTruth {
   long double dot = 0, value = 0;
   long double slope = 1;  // of the softcap
@@ -148,11 +148,11 @@ struct AttentionTruth {
   bool is_empty = false;  // nothing visible but scores of -inf
   std::vector<long double> out;
   long double lse = 0;
-  // For bounds: of the visible keys the largest ScoreTruth::terms, and the largest |v|.
+  // These are for bounds: the largest ScoreTruth::terms and the largest |v| of the visible keys.
   long double score_terms = 0, largest_value = 0;
 };
 
-// Of the keys from `first` to `end` - 1; the sink counts as one more.
+// Computes over the keys from `first` to `end` - 1; the sink counts as one more key.
 template <class T>
 AttentionTruth attention_truth(const Attention<T> &a, std::size_t b, std::size_t h, std::size_t i,
                                std::size_t first = 0, std::size_t end = SIZE_MAX) {

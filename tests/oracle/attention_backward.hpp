@@ -1,5 +1,5 @@
-// The gradient of attention as rapt.h defines it, by the chain rule over whole rows of weights in long
-// double. It shares nothing with the library but the text that it follows.
+// The gradient of attention as rapt.h defines it: the chain rule over whole rows of weights, in long double.
+// It shares no code with the library, only the text that it follows.
 #pragma once
 
 #include "oracle/attention.hpp"
@@ -10,8 +10,8 @@ namespace rapt::test::oracle {
 struct Sum {
   long double value = 0;
   long double magnitude = 0;   // of the terms
-  long double units = 0;       // the same, each times its row's units
-  long double unweighted = 0;  // the same, with every weight 1
+  long double units = 0;       // the same, each multiplied by its row's units
+  long double unweighted = 0;  // the same, as if every weight were 1
   long double lost = 0;        // what underflow takes, in units of the smallest number
   std::size_t terms = 0;
   // `size` bounds the term without its weight.
@@ -37,7 +37,7 @@ struct RowTruth {
   long double score_terms, lse;
 };
 
-// The relative errors allowed to a row's weights, and to the gradients of its scores.
+// The relative errors that are allowed for a row's weights, and for the gradients of its scores.
 struct RowUnits {
   long double weights, scores;
 };
@@ -95,8 +95,8 @@ bool add_row_gradients(const Attention<T> &a, const std::vector<T> &dout, std::s
   return true;
 }
 
-// `units(RowTruth)` gives RowUnits. `out` and `lse` are what the backward call is given: the output may have been
-// rounded to 16 bits, and the log-sum-exp may be that of a larger set of keys.
+// units(RowTruth) returns RowUnits. `out` and `lse` are the inputs of the backward call. The output may have
+// been rounded to 16 bits, and the log-sum-exp may belong to a larger set of keys.
 template <class T, class Units>
 GradientTruth gradient_truth(const Attention<T> &a, const std::vector<T> &dout, Units &&units,
                              const std::vector<T> *out = nullptr, const std::vector<T> *lse = nullptr) {

@@ -14,7 +14,7 @@ namespace rapt::test::oracle {
 
 namespace {
 
-// f(a value of the element type)
+// Calls f with a value of the element type.
 template <class F>
 auto with_type(rapt_type type, F f) {
   switch (type) {
@@ -143,7 +143,7 @@ class Drawing {
         (p_.numbers == Numbers::large_scale || p_.numbers == Numbers::small_scale)) {
       p_.numbers = Numbers::wide;
     }
-    // bf16 arithmetic takes subnormal elements for 0.
+    // bf16 arithmetic takes subnormal elements for 0, so that tiny numbers are replaced by zeros.
     if (p_.in_bf16() && p_.numbers == Numbers::tiny) p_.numbers = Numbers::zeros;
     has_long_rows_ = p_.kv == RAPT_I8 && random_.one_in(5);
     if (has_long_rows_ && random_.one_in(2)) p_.numbers = Numbers::equal;
@@ -216,7 +216,7 @@ class Drawing {
     }
   }
 
-  // Rows that repeat are drawn once.
+  // Rows that repeat are drawn only once.
   std::vector<double> draw_rows(std::size_t heads, std::size_t tokens, std::size_t row, Repeats repeats,
                                 rapt_type type, double factor) {
     const Attention<double> &a = p_.a;
@@ -322,7 +322,7 @@ class Drawing {
     if (some()) a.softcap = random_.one_of({50.0, 0.5, 5.0});
     const bool is_large = p_.numbers == Numbers::large_scale, is_small = p_.numbers == Numbers::small_scale;
     if (is_large || is_small) {
-      // At, below and above the largest scale whose product with log2(e) the type holds.
+      // The scale is at, below or above the largest one whose product with log2(e) the type holds.
       const double largest = f64 ? 0x1.fffffffffffffp1023 : 0x1.fffffep127;
       const double scale =
           is_small
@@ -447,7 +447,7 @@ class Drawing {
     }
   }
 
-  // Keys that no query sees, and their values, must not matter.
+  // Keys that no query sees, and their values, must not matter, so they are spoiled.
   void spoil_unseen_keys() {
     Attention<double> &a = p_.a;
     const auto any = [](Repeats repeats) { return repeats.batch || repeats.head || repeats.token; };
@@ -480,8 +480,8 @@ class Drawing {
   }
 
   Random random_;
-  // Several tiles of rows and blocks of keys, so that gradients have parts, over sequences that differ in
-  // length and share a bias.
+  // Several tiles of rows and blocks of keys, so that gradients are divided into shares. The sequences differ
+  // in length and may share a bias.
   bool has_parts_;
   bool has_long_rows_ = false;
   AttentionProblem p_;
@@ -584,7 +584,7 @@ Placed::Placed(Random &random, rapt_type type, Extents extents, Repeats repeats,
   const std::size_t full[3] = {extents.batch, extents.heads, extents.tokens};
   for (std::size_t dim = 0; dim < 3; ++dim) {
     const bool used = has[dim] && full[dim] > 1;
-    // What a stride without a use may hold.
+    // A stride without a use may hold any of these.
     const std::ptrdiff_t odd = random.one_of<std::ptrdiff_t>({0, 1, -77, RAPT_REPEAT, PTRDIFF_MAX, 64});
     *given[dim] = !has[dim]     ? odd
                   : as_zeros    ? 0
@@ -695,8 +695,8 @@ void AttentionMemory::place_queries() {
     }
     layout_ += " q_offsets";
   }
-  // Sequences behind each other are one: without a repetition of the batch, whose tokens alone may repeat
-  // where their rows are the same.
+  // Packed sequences count as one: the batch does not repeat, and tokens may repeat only if their rows are
+  // the same.
   Repeats repeats = p_.q_repeats;
   if (!q_first_.empty()) {
     repeats.token = repeats.token && (repeats.batch || a_.batch == 1);
@@ -898,8 +898,8 @@ void AttentionMemory::check_inputs() {
                "wrote to an option's array");
 }
 
-// run(first, last) for all tasks, in ranges of any length and in any order. Each writes elements of its own of
-// the outputs.
+// Calls run(first, last) for all tasks, in ranges of any length and in any order. Each task must write
+// different elements of the outputs.
 template <class Run>
 void AttentionMemory::run_ranges(Way way, std::size_t tasks, std::initializer_list<Placed *> outputs,
                                  Run &&run) {
@@ -922,7 +922,7 @@ void AttentionMemory::run_ranges(Way way, std::size_t tasks, std::initializer_li
   for (Placed *output : outputs) output->put_back();
 }
 
-// exp(f * (score - m)) of a reference m that is smaller by log(2^n) / f is 2^n times as large.
+// If the reference m is smaller by log(2^n) / f, then exp(f * (score - m)) is 2^n times as large.
 void AttentionMemory::move_references(void *partials) {
   const rapt_type number = p_.number();
   const std::size_t length = a_.v_dim + 2, chunks = (a_.kv_len + 511) / 512;

@@ -1,5 +1,5 @@
 // Calls of attention, drawn from a seed: the numbers of a problem, and memory in which every stride, offset,
-// page and repetition is one that rapt.h allows. Addresses are computed here from the header's text, one
+// page and repetition is one that rapt.h allows. This code computes addresses from the header's text, one
 // element at a time.
 #pragma once
 
@@ -22,7 +22,7 @@ std::size_t size_of(rapt_type type);
 double number_at(rapt_type type, const void *data, std::size_t index);
 void set_number(rapt_type type, void *data, std::size_t index, double value);
 double rounded(rapt_type type, double value);
-// |got - exact| less half the spacing of the element's numbers, where the arithmetic type is another one.
+// |got - exact| minus half the spacing of the element's numbers, if the arithmetic type is another one.
 long double distance_as(rapt_type type, long double got, long double exact);
 
 // ---- a problem ----
@@ -42,7 +42,7 @@ enum class Numbers {
 };
 const char *name_of(Numbers numbers);
 
-// Numbers that their types hold exactly.
+// A problem's numbers; their types hold them exactly.
 struct AttentionProblem {
   std::uint64_t seed = 0;
   Attention<double> a;  // k and v of bytes without their scales
@@ -61,7 +61,7 @@ struct AttentionProblem {
   bool in_bf16() const { return q == RAPT_BF16 && kv == RAPT_BF16 && arithmetic != RAPT_ARITHMETIC_F32; }
   bool has_gradient() const { return kv != RAPT_I8; }
   rapt_type gradient_of(rapt_type type) const { return gradient == RAPT_TYPE_DEFAULT ? type : gradient; }
-  // f of rapt.h, by which a partial result multiplies scores.
+  // The factor f of rapt.h, by which the scores of a partial result are multiplied.
   double score_factor(std::size_t b, std::size_t h, std::size_t i) const;
   Attention<double> truth() const { return kv == RAPT_I8 ? a.multiplied() : a; }
   std::string text() const;
@@ -84,13 +84,13 @@ class Placed {
   Placed() = default;
   // Rows and their paddings are multiples of `unit`.
   Placed(Random &random, rapt_type type, Extents extents, Repeats repeats = {}, std::size_t unit = 1);
-  // As another tensor's rows: the strides of `of` divided by `unit`.
+  // As the rows of another tensor: the strides of `of`, divided by `unit`.
   static Placed of_units(const Placed &of, rapt_type type, std::size_t row, std::size_t unit);
 
   void *data() const { return buffer_ ? buffer_->data() : nullptr; }
   rapt_type type() const { return type_; }
   const rapt_strides &strides() const { return given_; }
-  // The same for rows of another length, whose contiguous strides are others.
+  // The same strides, but for rows of another length, whose contiguous strides differ.
   rapt_strides written_out() const;
   std::size_t index(std::size_t b, std::size_t h, std::size_t t) const;
   void put(std::size_t b, std::size_t h, std::size_t t, std::size_t d, double value) const {
@@ -102,8 +102,8 @@ class Placed {
   std::size_t bytes() const { return elements_ * size_of(type_); }
   void remember();
   bool unchanged() const;
-  // Takes what has been written since the last time, which is canary then; false if an element was written
-  // before. put_back() writes all of it.
+  // Takes what was written since the last call, and makes it canary again; false if an element had been
+  // written before. put_back() writes all of it.
   bool take_writes();
   void put_back();
   // Makes the element canary again; in the end all of the memory must be.
@@ -139,8 +139,8 @@ class Listed {
   std::vector<unsigned char> image_;
 };
 
-// The results of a call in the order of the problem's arrays. Rows that a sequence lacks are NaN, in
-// gradients 0. An array that the call was not asked for is empty.
+// The results of a call in the order of the problem's arrays. Rows that a sequence lacks are NaN, or 0 in
+// gradients. Arrays that the call was not asked for are empty.
 struct AttentionResults {
   std::vector<double> out, lse;
 };
@@ -157,7 +157,7 @@ class AttentionMemory {
  public:
   AttentionMemory(const AttentionProblem &problem, std::uint64_t seed, bool backward, bool in_place = false);
 
-  // With `moves_references` the merge takes the same partial results relative to smaller scores, so that
+  // With `moves_references` the merge gets the same partial results relative to smaller scores, so that
   // weights are above 1.
   AttentionResults run(Way way, bool moves_references = false);
   // With `out` and `lse` of the forward call, [batch][q_heads][q_len].

@@ -10,7 +10,7 @@ namespace {
 constexpr const char *stage_names[] = {"attention_run", "attention_partial", "attention_merge",
                                        "attention_backward_run"};
 
-// Memory that nobody touches but for lists of numbers, with a slot for each array.
+// Memory that nobody touches, except for lists of numbers. Each array has one slot in it.
 constexpr std::size_t slot = std::size_t{1} << 26, slots = 28, longest = slot / 4;
 unsigned char *arena() {
   static const std::unique_ptr<unsigned char[]> memory(new unsigned char[slots * slot]);
@@ -24,7 +24,7 @@ AttentionEdges::Array AttentionEdges::array(const char *name, Pointer *&argument
                                             bool written) {
   return {name, static_cast<void *>(&argument), element, written};
 }
-// An array without an element may lie anywhere, and be null where the shape has no queries or no keys.
+// An array without elements may be anywhere. It may be null if the shape has no queries or no keys.
 void AttentionEdges::add(Array made) {
   if (made.any()) return arrays_.push_back(std::move(made));
   const auto is_one_of = [&](std::initializer_list<const char *> names) {
@@ -37,7 +37,7 @@ void AttentionEdges::add(Array made) {
       (no_keys || no_queries) && random_.one_in(2) ? nullptr : arena() + empty_arrays_++;
   std::memcpy(made.argument, &anywhere, sizeof anywhere);
 }
-// Sequences or pages of several lengths, of which others may lie behind the last one's end.
+// Sequences or pages may have different lengths, so that the end of the last one may not be the last end.
 void AttentionEdges::see_order(Array &made, const Placed &placed, std::size_t row) const {
   const bool ragged = !a_.q_lengths.empty() || !a_.kv_lengths.empty() || m_.page_size_ != 0;
   const std::size_t tokens = std::max({a_.q_len, a_.kv_len, m_.page_size_});
@@ -52,7 +52,7 @@ void AttentionEdges::add_queries(Array made, const Placed &placed, std::size_t r
   }
   add(std::move(made));
 }
-// Of options whose batch has a dimension, whatever the layout of the queries.
+// For options whose batch is a dimension, whatever the layout of the queries.
 void AttentionEdges::add_own_rows(Array made, const Placed &placed, bool by_key) {
   see_order(made, placed, by_key ? a_.kv_len : 1);
   for (std::size_t b = 0; b < a_.batch; ++b) {

@@ -21,11 +21,11 @@ class AttentionEdges {
   // `memory` is a backward call's for Stage::backward, and a forward call's for the other stages.
   AttentionEdges(const AttentionMemory &memory, Stage stage, std::uint64_t seed);
 
-  // The names of all arrays and of all limits: drawn calls must reach them.
+  // Lists the names of all arrays and of all limits, which drawn calls must reach.
   static void expect_arrays(Reached &reached);
   static void expect_limits(Reached &reached);
 
-  // Each says what is wrong with a verdict; nothing is, if the text is empty.
+  // Both return what is wrong with a verdict; an empty text means nothing.
   std::string fault_of_touching(Reached &reached);
   std::string fault_of_limit(Reached &reached);
 
@@ -37,7 +37,7 @@ class AttentionEdges {
     std::size_t element;
     bool written;
     const void *list = nullptr;  // the numbers, where checks read them
-    bool may_be_longer = false;  // for the library, which knows the last sequences alone
+    bool may_be_longer = false;  // to the library, which knows only the last sequence
     std::size_t begin = SIZE_MAX, end = 0;
     void take(std::size_t first, std::size_t count) {
       begin = std::min(begin, first * element);
@@ -45,8 +45,8 @@ class AttentionEdges {
     }
     bool any() const { return end > begin; }
   };
-  // Who judges a changed argument: a call without a task, the functions that count, or both. `statuses` are
-  // those of the functions that count, without the numbers.
+  // What judges a changed argument: a call without a task, the counting functions, or both. `statuses` means
+  // only the statuses of the counting functions, not their numbers.
   enum class Judges { call, counts, both, statuses };
   struct Verdict {
     std::string limit;  // empty: the call has no such argument
@@ -74,7 +74,7 @@ class AttentionEdges {
   std::string stage_name() const;
   rapt_status run(std::size_t first, std::size_t last);
   std::string fault_of_counts(const Verdict &verdict);
-  // Each changes arguments, and says what must follow.
+  // Each changes arguments, and returns the verdict that must follow.
   Verdict change_dim();
   Verdict change_counts();
   Verdict change_types();

@@ -1,4 +1,4 @@
-// The limits of numbers, lists, strides and shapes, each from below, met and passed.
+// The limits of numbers, lists, strides and shapes. Each is approached from below, met and passed.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -45,7 +45,8 @@ AttentionEdges::Verdict AttentionEdges::change_counts() {
   return {"counts", RAPT_OK, Judges::counts};
 }
 
-// The rules of types: f64 goes only with f64; only keys and values may be int8; bf16 arithmetic needs bf16 everywhere.
+// The rules of types: f64 goes only with f64; only keys and values may be int8; bf16 arithmetic needs bf16
+// everywhere.
 AttentionEdges::Verdict AttentionEdges::change_types() {
   o_ = RAPT_ATTENTION_OPTIONS_INIT;
   o_.q_len = o_.kv_len = o_.qk_dim = 4;
@@ -105,7 +106,7 @@ AttentionEdges::Verdict AttentionEdges::change_shape() {
   return {std::string("shape") + name_of(side), side == past ? RAPT_BAD_SIZE : RAPT_OK, Judges::counts};
 }
 
-// The bytes of all partial results fit a ptrdiff_t.
+// The bytes of all partial results must fit a ptrdiff_t.
 AttentionEdges::Verdict AttentionEdges::change_partials() {
   const bool f64 = p_.number() == RAPT_F64;
   const Side side = random_.one_of({at, past});
@@ -141,7 +142,7 @@ AttentionEdges::Verdict AttentionEdges::change_table_stride() {
   return {std::string("table") + name_of(side), side == past ? RAPT_BAD_SIZE : RAPT_OK, Judges::counts};
 }
 
-// A scale group divides both dimensions.
+// A scale group must divide both dimensions.
 AttentionEdges::Verdict AttentionEdges::change_scale_group() {
   if (p_.kv != RAPT_I8) {
     o_.scale_group = 32;
@@ -219,7 +220,7 @@ AttentionEdges::Verdict AttentionEdges::change_causal_offset() {
           Judges::both};
 }
 
-// Pages of 16 keys, of 64 packed ones.
+// Pages must have a multiple of 16 keys, or of 64 packed keys.
 AttentionEdges::Verdict AttentionEdges::change_page_size() {
   if (!o_.block_table) return {};
   const std::size_t off = random_.one_of<std::size_t>({1, 8, 15, 16, 32});
@@ -319,8 +320,8 @@ AttentionEdges::Verdict AttentionEdges::change_table() {
   return {narrow ? "table's width - 1" : "table's width", narrow ? RAPT_BAD_BLOCK_TABLE : RAPT_OK};
 }
 
-// The innermost stride of an output with an index above 0 is a row, or the next one reaches over the rows of
-// the innermost.
+// If the innermost stride of an output has an index above 0, it is at least a row; the next stride steps over
+// all rows of the innermost.
 AttentionEdges::Verdict AttentionEdges::change_output_strides() {
   struct Output {
     const char *name;
@@ -368,7 +369,7 @@ AttentionEdges::Verdict AttentionEdges::change_output_strides() {
   return {std::string(output.name) + (is_bad ? " strides - 1" : " strides"), is_bad ? output.bad : RAPT_OK};
 }
 
-// The end of a tensor fits a ptrdiff_t. At the limit it lies in other arrays.
+// The end of a tensor must fit a ptrdiff_t. At the limit it reaches into other arrays.
 AttentionEdges::Verdict AttentionEdges::change_extent() {
   if (!m_.q_first_.empty() || !m_.kv_first_.empty() || !a_.kv_lengths.empty() || o_.block_table) return {};
   struct Tensor {
@@ -416,7 +417,7 @@ AttentionEdges::Verdict AttentionEdges::change_extent() {
     if (counts[dim] > 1) longer.push_back(dim);
   }
   if (longer.empty()) return {};
-  // One dimension takes what the others, whose rows lie behind each other, leave.
+  // The rows of the other dimensions are contiguous; this dimension takes the rest of the memory.
   const std::size_t far = longer[random_.below(longer.size())];
   std::size_t step = tensor.row;
   for (const std::size_t dim : longer) {

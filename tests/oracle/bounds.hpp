@@ -1,5 +1,5 @@
-// The bounds of errors that rapt.h promises, in units u of the arithmetic type: 2^-24 or 2^-53. Every test of
-// an accuracy takes them from here, so that a promise of the header stands in one place of the tests.
+// The bounds of errors that rapt.h promises, in units u of the arithmetic type: 2^-24 or 2^-53. Every
+// accuracy test takes them from here, so that each promise of the header is in one place of the tests.
 #pragma once
 
 #include <algorithm>
@@ -21,11 +21,11 @@ inline constexpr double unit_of = in_f64<T> ? 0x1p-53 : 0x1p-24;
 
 // ---- vectors ----
 
-// The smallest number: what a fused operation that underflows loses is half of it.
+// The smallest number. A fused operation that underflows loses up to half of it.
 template <class T>
 inline constexpr double smallest = in_f64<T> ? 0x1p-1074 : 0x1p-149;
 
-// Of the sum of |a[i] * b[i]|, for any input. Underflow adds n * smallest<T>.
+// In terms of the sum of |a[i] * b[i]|, for any input. Underflow adds n * smallest<T>.
 template <class T>
 double dot_bound(std::size_t n) {
   constexpr double lanes = in_f64<T> ? 32 : 64, chain = 512;
@@ -37,16 +37,16 @@ template <class T>
 inline constexpr double usual_dot_bound = (in_f64<T> ? 4e-15 : 1e-6) / unit_of<T>;
 
 inline constexpr double exp_bound = 1;  // in units in the last place
-// Of the sum of the exponentials written.
+// In terms of the sum of the exponentials written.
 template <class T>
 inline constexpr double exp_sum_bound = in_f64<T> ? 6 : 3;
 
 // ---- rows ----
 
-// Relative, of a probability.
+// The relative error of a probability.
 template <class T>
 inline constexpr double softmax_bound = in_f64<T> ? 10 : 6;
-// Of max(1, |y|), of a logarithm of a probability or of a sum.
+// In terms of max(1, |y|), for the logarithm of a probability or of a sum.
 template <class T>
 inline constexpr double log_bound = in_f64<T> ? 12 : 6;
 
@@ -59,7 +59,7 @@ double score_bound(double scale, double softcap, bool has_bias, double s, double
   return is_rounded ? std::fabs(s) + std::fabs(s_with_bias) : 0;
 }
 
-// Of |scale| * y * (|dy| + sum of y * |dy|), for any input.
+// In terms of |scale| * y * (|dy| + sum of y * |dy|), for any input.
 template <class T>
 double softmax_backward_worst_bound(std::size_t cols) {
   return dot_bound<T>(cols) + 3;
@@ -121,7 +121,7 @@ AttentionErrors attention_underflow(const oracle::Attention<T> &a, const oracle:
   return {(of_score + (largest == 0 ? 0 : of_values / largest)) / unit_of<A>, of_score / unit_of<A>};
 }
 
-// What keys and values of bytes add. `a` is multiplied by the scales.
+// What keys and values of bytes add to the bounds. `a` must be multiplied by the scales.
 template <class T>
 AttentionErrors attention_bytes_bounds(const oracle::Attention<T> &a, const oracle::AttentionTruth &truth,
                                        std::size_t b, std::size_t h, std::size_t i) {
@@ -162,7 +162,7 @@ inline auto gradient_units(std::size_t qk_dim, std::size_t v_dim) {
   };
 }
 
-// Of an element of a gradient, which is a sum. Weights below `lowest` are 0.
+// The bound of a gradient's element, which is a sum. Weights below `lowest` are 0.
 template <class T>
 long double gradient_bound(const oracle::Sum &sum) {
   const long double lowest = std::ldexp(1.0L, in_f64<T> ? -1021 : -125);

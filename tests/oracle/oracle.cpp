@@ -110,7 +110,7 @@ RowErrors row_errors(const Row<T> &row, std::span<const T> softmax, std::span<co
   for (std::size_t k = 0; k < scores.size(); ++k) {
     const double got = double{softmax[columns[k]]};
     Real exact = exponentials[k].div(sum);
-    // Within rounding of the smallest normal number a probability may be flushed or not.
+    // A probability may be flushed or not if it is within rounding of the smallest normal number.
     const bool is_normal = exact.compare(smallest * (1 + 8 * unit)) > 0;
     const bool is_tiny = exact.compare(smallest * (1 - 8 * unit)) < 0;
     if (got == 0 || is_tiny) {

@@ -7,8 +7,8 @@
 
 namespace rapt::test::oracle {
 
-// The error of y against exp(x) in units in the last place of T (the subnormal unit below the smallest
-// normal).
+// Returns the error of y against exp(x), in units in the last place of T. Below the smallest normal number,
+// the unit is the spacing of subnormal numbers.
 template <class T>
 double exp_error_in_ulps(T x, T y);
 

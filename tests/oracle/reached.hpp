@@ -1,4 +1,4 @@
-// What drawn cases have reached, with a count each: a feature that drawing silently stops to reach fails.
+// Counts what drawn cases have reached. A feature that drawing no longer reaches is a failure.
 #pragma once
 
 #include <doctest/doctest.h>

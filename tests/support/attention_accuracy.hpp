@@ -11,7 +11,7 @@
 
 namespace rapt::test {
 
-// `out` holds numbers of E.
+// `out` has numbers that E holds exactly.
 template <class E>
 AttentionErrors attention_errors(const oracle::AttentionTruth &truth, std::span<const Number<E>> out,
                                  Number<E> lse) {

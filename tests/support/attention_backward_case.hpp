@@ -1,5 +1,5 @@
 // The driver of attention's gradient: it runs one problem through the public API. The layout says where the
-// memory lies and how the work is cut into calls.
+// memory is and how the work is cut into calls.
 #pragma once
 
 #include "oracle/attention.hpp"

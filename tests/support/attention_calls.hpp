@@ -22,7 +22,7 @@ class AttentionCalls {
         std::make_unique<GuardedBuffer>(bytes, layout_.placement, layout_.offset[0] + layout_.offset[2] / 4);
   }
 
-  // run(first, end) over all tasks, as the layout cuts them.
+  // Calls run(first, end) for all tasks, as the layout cuts them.
   template <class Run>
   void run_tasks(std::size_t tasks, Run &&run) {
     if (calls_ == Calls::task_ranges || calls_ == Calls::split_keys) {
@@ -39,7 +39,7 @@ class AttentionCalls {
     }
   }
 
-  // Calls under the layout's floating-point state, in a workspace without zeros.
+  // Makes the call under the layout's floating-point state, in a workspace that does not begin as zeros.
   template <class Call>
   void call(Call &&make_call) {
     if (!outcome_.fault.empty()) return;  // one fault is enough

@@ -106,7 +106,7 @@ class ForwardRun : AttentionRun<T, KV> {
     return o;
   }
 
-  // A call over later queries alone gets their position as its causal offset.
+  // A call over only later queries gets their position as its causal offset.
   void place_queries_among_keys(const Piece &piece, rapt_attention_options &o) {
     if (a_.causal == oracle::Causal::none) return;
     const std::size_t b = piece.first_sequence;
@@ -146,7 +146,7 @@ class ForwardRun : AttentionRun<T, KV> {
     }
   }
 
-  // Partial results of a piece lie in memory of its own, and are then copied to their place.
+  // Partial results of a piece are in separate memory, and are then copied to their place.
   void run_by_keys(const Piece &piece, const rapt_attention_options &o, const T *q, const KV *k, const KV *v,
                    Out *out_at, std::size_t tasks) {
     std::size_t partial_tasks = 0, partials_length = 0;
@@ -227,7 +227,7 @@ class ForwardRun : AttentionRun<T, KV> {
   Numbers lse_, partials_;
 };
 
-// The types of queries and outputs that keys and values of a type run with, beside their own.
+// The types of queries and outputs that are tested with keys and values of a type, in addition to that type.
 template <ElementTypes of_all, class Q, class Out>
 struct Types {};
 template <class KV>

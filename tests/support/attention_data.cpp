@@ -13,8 +13,8 @@ namespace {
 template <class T>
 constexpr T infinity = std::numeric_limits<T>::infinity();
 
-// Classes that fill every row. Other classes fill one row in `share`, as a single odd key spoils every query
-// that sees it.
+// These classes fill every row. Other classes fill one row in `share`, because a single odd key spoils every
+// query that sees it.
 bool is_of_all_rows(InputClass input) {
   return input == InputClass::uniform || input == InputClass::gaussian ||
          input == InputClass::gaussian_wide || input == InputClass::denormals ||
@@ -63,9 +63,9 @@ oracle::Repeats draw_repeats(PerRow choice, Random &random) {
   return {(draw & 3) == 0, (draw & 12) == 0, (draw & 48) == 0};
 }
 
-// Scores of -distance * ln 2: queries are 1 in the first dimension, where keys hold the score. The largest
-// scores are among the last fifth of the keys, far above all earlier blocks and chunks. Far keys have large
-// values. Odd heads have all far weights below the cutoff, even heads some exactly at it.
+// Makes scores of -distance * ln 2: queries are 1 in the first dimension, and keys hold the score there. The
+// largest scores are among the last fifth of the keys, far above all earlier blocks and chunks. Far keys have
+// large values. Odd heads have all far weights below the cutoff, even heads some exactly at it.
 template <class T>
 void make_far_scores(Random &random, oracle::Attention<T> &a) {
   constexpr double ln_2 = 0x1.62e42fefa39efp-1, log2_e = 0x1.71547652b82fep0;

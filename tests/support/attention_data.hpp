@@ -7,9 +7,9 @@
 
 namespace rapt::test {
 
-// Queries, keys and values are numbers of E; of bytes, queries are any and keys and values have scales. Keys
-// that no query sees, and their values, are NaN or infinite. Valid until the next call of the same type.
-// Defined for all element types.
+// Queries, keys and values are numbers that E holds exactly. For bytes, queries are any numbers, and keys and
+// values have scales. Keys that no query sees, and their values, are NaN or infinite. Valid until the next
+// call of the same type. Defined for all element types.
 template <class E>
 const oracle::Attention<Number<E>> &make_attention(const Problem &problem);
 

@@ -19,8 +19,8 @@ struct TensorShape {
   bool any() const { return batch != 0 && heads != 0 && tokens != 0 && row != 0; }
 };
 
-// [batch][heads][tokens][row] in guarded memory of its own, or a slice of another tensor. Canary fills the
-// gaps between rows.
+// A tensor [batch][heads][tokens][row] in separate guarded memory, or a slice of another tensor. Canary fills
+// the gaps between rows.
 template <class T>
 class Tensor {
  public:

@@ -13,7 +13,7 @@
 
 namespace rapt::test {
 
-// Whether long double tells the truth about T.
+// Whether long double is precise enough to be the truth for T.
 template <class T>
 constexpr bool measurable = std::numeric_limits<long double>::digits >= std::numeric_limits<T>::digits + 10;
 
@@ -28,7 +28,7 @@ struct AttentionShape {
   std::size_t queries, keys, qk_dim, v_dim, q_heads = 1, kv_heads = 1;
 };
 
-// Queries and keys are normal with `sigma`, values with 1.
+// Queries and keys are normal with standard deviation `sigma`, values with 1.
 template <class T>
 oracle::Attention<T> normal_attention(const AttentionShape &shape, Random &random, double sigma = 1) {
   oracle::Attention<T> a;

@@ -10,7 +10,7 @@
 
 namespace rapt::test {
 
-// Of any shape, with any options. `most_work`: multiplications, about.
+// Draws any shape, with any options. most_work: about the number of multiplications.
 Problem draw_attention_problem(Random &random, std::size_t most_work);
 std::vector<Problem> draw_attention_problems(std::size_t count, std::uint64_t seed, std::size_t most_work);
 
@@ -25,7 +25,7 @@ struct AttentionShapes {
   std::vector<Dims> dims;
   std::vector<std::size_t> queries, keys, q_heads_per_kv_head;
 };
-// Each `step`-th combination, without those of more work.
+// Makes each `step`-th combination, leaving out those of more work.
 std::vector<Problem> attention_of_shapes(const AttentionShapes &shapes, std::size_t step,
                                          std::size_t most_work);
 

@@ -13,7 +13,7 @@
 
 namespace rapt::test {
 
-// T: the elements of queries, KV: those of keys and values.
+// T is the type of queries, KV that of keys and values.
 template <class T, class KV = T>
 class AttentionRun : protected AttentionCalls {
  protected:
@@ -349,7 +349,7 @@ class AttentionRun : protected AttentionCalls {
     return a_.kv_row(b, how_.repeated_heads ? h : h * a_.q_heads_per_kv_head(), j);
   }
 
-  // Packs piece by piece, as a cache grows. No piece crosses a page.
+  // Packs piece by piece, as a cache grows. No piece crosses a page boundary.
   void pack_keys() {
     const rapt_attention_options shape = dims();
     for (std::size_t b = 0; b < a_.batch; ++b) {

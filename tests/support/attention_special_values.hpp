@@ -100,7 +100,7 @@ struct DenseAttention : AttentionResults<T> {
   }
   bool row_is_nan(std::size_t i) { return all_nan(out_of(i)) && std::isnan(this->lse[i]); }
   bool key_gradient_is_zero(std::size_t j) { return all_plus_zero(dk_of(j)) && all_plus_zero(dv_of(j)); }
-  // Of the results that have been computed.
+  // Looks only at results that have been computed.
   bool results_are_finite() const {
     return all_finite(this->out) && all_finite(this->dq) && all_finite(this->dk) && all_finite(this->dv);
   }
@@ -123,7 +123,7 @@ inline const std::vector<std::size_t> &key_counts() {
       {1, 2, 7, 16, 33, 64, 65, 100, 130, 513, 600}, {1, 7, 65, 130});
   return counts;
 }
-// Fewer for the gradient, which takes several times as long.
+// There are fewer for the gradient, which takes several times as long.
 inline const std::vector<std::size_t> &gradient_key_counts() {
   static const auto counts =
       native_or_emulated<std::vector<std::size_t>>({1, 2, 7, 33, 64, 65, 130}, {1, 7, 65});

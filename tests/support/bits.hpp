@@ -25,8 +25,8 @@ T from_bits(BitsOf<T> bits) {
   return std::bit_cast<T>(bits);
 }
 
-// The bits, with the same quiet NaN for every NaN: processors differ in the NaN that they return. Integer
-// operations alone, so that no compiler flag and no flush-to-zero setting changes the answer.
+// Returns the bits, with the same quiet NaN for every NaN, because processors return different NaNs. It uses
+// only integer operations, so that no compiler flag and no flush-to-zero setting changes the answer.
 template <class T>
 std::uint64_t canonical_bits(T value) {
   constexpr BitsOf<T> infinity = std::bit_cast<BitsOf<T>>(std::numeric_limits<T>::infinity());
@@ -49,7 +49,7 @@ inline std::string hex(std::uint64_t bits, std::size_t element_size) {
   return text;
 }
 
-// How many representable numbers lie between a and b; +0 and -0 are one number.
+// How many representable numbers there are between a and b; +0 and -0 count as one.
 template <class T>
 std::uint64_t ulp_distance(T a, T b) {
   if (std::isnan(a) || std::isnan(b)) {

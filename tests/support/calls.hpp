@@ -8,8 +8,8 @@
 
 namespace rapt::test {
 
-// Makes the call under the layout's floating-point state. Only the call runs in that state: the conversion of
-// an argument would round differently.
+// Makes the call under the layout's floating-point state. Only the call runs in that state, because
+// converting an argument there would round differently.
 template <class Call>
 void call_in_state(const Layout &layout, Outcome &outcome, Call &&call) {
   if (!layout.fp_state) {

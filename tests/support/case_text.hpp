@@ -7,10 +7,10 @@
 
 namespace rapt::test {
 
-// A field with its default value is left out, but for rows, n, input and seed.
+// Leaves out fields with their default values, except rows, n, input and seed.
 std::string to_text(const Case &given);
 
-// Empty if `text` is a case of the family; else what is wrong with it.
+// Returns an empty text if `text` is a case of the family; otherwise what is wrong with it.
 std::string parse_case(Family family, const std::string &text, Case &parsed);
 
 // Defined for uint64_t, ptrdiff_t and double: false if `text` is no such number.

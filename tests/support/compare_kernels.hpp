@@ -29,7 +29,8 @@ void compare_kernels(const char *what, Applies &&applies, ProblemsOf &&problems_
   std::printf("%-28s %9zu calls, %11zu results compared with the scalar level's\n", what, calls, elements);
 }
 
-// More than a third of an f32 kernel's results are neither NaN nor 0: equal NaNs would prove nothing.
+// More than a third of an f32 kernel's results must be neither NaN nor 0, because equal NaNs would prove
+// nothing.
 inline void check_results_are_ordinary(std::string_view name, const std::vector<Problem> &problems) {
   std::size_t ordinary = 0, all = 0;
   for (const KernelCase &kernel : kernel_cases()) {

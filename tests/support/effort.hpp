@@ -1,4 +1,4 @@
-// How much to test: under an emulator vector code runs some 60 times slower than on a CPU.
+// How much to test: under an emulator vector code runs about 60 times slower than on a CPU.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@
 
 namespace rapt::test {
 
-// A type of its own: clang takes the elements of a bare list for ints.
+// It has a name, because clang would take the elements of a bare list for ints.
 using Sizes = std::initializer_list<std::size_t>;
 
-// RAPT_TEST_EMULATED is 1 where an emulator runs the tests, and "sanitizer" where a sanitizer slows them down
-// on a CPU. Where it is not set, a program may find the emulator itself.
+// RAPT_TEST_EMULATED is 1 if an emulator runs the tests, and "sanitizer" if a sanitizer slows them down. If
+// it is not set, a program may detect the emulator itself.
 namespace detail {
 inline const char *assumed = "";
 inline std::string_view emulated_by() {

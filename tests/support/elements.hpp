@@ -1,4 +1,4 @@
-// 16-bit elements as numbers, for tests: converted by arithmetic of their own, not by the library's.
+// 16-bit elements as numbers, for tests. The conversions are written here, and are not the library's.
 #pragma once
 
 #include <algorithm>
@@ -91,7 +91,7 @@ using Factor = std::conditional_t<sizeof(E) == 1, std::int8_t, E>;
 template <class E>
 using ProductSum = std::conditional_t<sizeof(E) == 1, std::int64_t, Number<E>>;
 
-// The values as factors: bytes keep their bits.
+// Factors keep the values; bytes keep their bits.
 template <class E>
 std::vector<Factor<E>> as_factors(const std::vector<E> &values) {
   return {values.begin(), values.end()};
@@ -118,7 +118,7 @@ class std::numeric_limits<rapt::test::Half<digits_, max_exponent_>> {
 
 namespace rapt::test {
 
-// |got - exact| less the rounding of a number to an element: half the element's spacing.
+// |got - exact| minus the rounding of a number to an element, which is half the element's spacing.
 template <class E>
 long double distance(long double got, long double exact) {
   const long double off = std::fabs(got - exact);

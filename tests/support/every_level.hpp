@@ -1,4 +1,4 @@
-// Runs the body of a test on every level that this CPU can run and that has kernels of the test itself.
+// Runs the body of a test on every level that this CPU can run and that itself has kernels of the test.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-// Tables of changes to a valid call. A refused call answers the expected status and leaves every array as it
-// was; an accepted call writes.
+// Tables of changes to a valid call. A refused call must return the expected status and leave every array as
+// it was; an accepted call must write.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -22,7 +22,7 @@ struct FunctionName {
 //   functions          their FunctionNames
 //   Call(function)     the valid call
 //   run()              its status
-//   writes_nothing()   whether a correct call leaves every array alone
+//   writes_nothing()   whether even a correct call writes no array
 //   image()            the bytes of every array, but for the workspace
 template <class Call>
 struct ChangedCall {

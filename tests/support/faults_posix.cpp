@@ -35,12 +35,12 @@ const char *name_of_signal(int signal) {
   }
 }
 
-// Only write(): a handler may call little else.
+// Uses only write(), because a handler may call little else.
 void print(const char *text) {
   if (write(STDOUT_FILENO, text, strlen(text)) < 0) _exit(1);
 }
 
-// Whether another process or a user sent the signal, which then tells nothing about the code that it meets.
+// Whether another process or a user sent the signal. Then it says nothing about the code that it interrupted.
 bool is_from_outside(int number, const siginfo_t &info) {
   const bool sent = info.si_code <= 0 || info.si_code == SI_USER || info.si_code == SI_QUEUE;
   return sent && !(number == SIGABRT && info.si_pid == getpid());  // abort()
@@ -71,7 +71,7 @@ void on_fault(int signal, siginfo_t *info, void *) {
 
 void catch_faults(Describe describe) {
   describe_what_runs = describe;
-  // A separate stack, as the fault may be a stack overflow.
+  // The handler needs a separate stack, because the fault may be a stack overflow.
   static char stack[1 << 16];
   stack_t alternative = {};
   alternative.ss_sp = stack;
@@ -85,7 +85,7 @@ void catch_faults(Describe describe) {
   sigaction(SIGABRT, &action, nullptr);
 }
 
-// Only the call stands between setting the jump and taking it, so that no local variable is lost.
+// Between setting the jump and taking it there is only the call, so that no local variable is lost.
 __attribute__((noinline)) bool survives(void (*body)(void *), void *context, Fault &fault) {
   Recovery own;
   own.fault = &fault;

@@ -1,5 +1,5 @@
 #include <windows.h>
-// Declares what it needs after that header alone.
+// <malloc.h> must come after <windows.h>, whose declarations it uses.
 #include <malloc.h>
 #include <signal.h>
 #include <string.h>
@@ -102,8 +102,8 @@ void catch_faults(Describe describe) {
   handler = AddVectoredExceptionHandler(1, on_exception);
 }
 
-// Its frame stands until the call has ended, and so may be returned to. Nothing in it changes after the
-// capture but `code`.
+// The frame of this function exists until the call has ended, so the handler may return to it. After the
+// capture only `code` changes in it.
 __attribute__((noinline)) bool survives(void (*body)(void *), void *context, Fault &fault) {
   Recovery own;
   own.fault = &fault;

@@ -17,7 +17,7 @@ struct Pages {
   std::size_t bytes;
 };
 
-// Mappings are reused: tests make millions of small buffers.
+// Mappings are reused, because tests make millions of small buffers.
 thread_local std::vector<Pages> spare_pages;
 
 Pages acquire(std::size_t bytes) {
@@ -44,8 +44,8 @@ void release(Pages pages) {
 
 }  // namespace
 
-// QEMU's x86 emulation (7.2 at least) reads the whole vector of a masked load, unlike CPUs. The distance is a
-// dot product's longest tail; the native run checks masked loads.
+// QEMU's x86 emulation (7.2 at least) reads the whole vector of a masked load; CPUs do not. This distance is
+// a dot product's longest tail. The native run checks masked loads.
 std::size_t guard_distance() {
 #if defined(__x86_64__)
   static const std::size_t distance = on_real_cpu() ? 0 : 512;

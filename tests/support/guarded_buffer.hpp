@@ -7,14 +7,14 @@ namespace rapt::test {
 
 enum class Placement {
   ends_at_guard,   // the data ends `offset` bytes before the page behind it
-  begins_at_guard  // the data begins `offset` bytes behind the page before it
+  begins_at_guard  // the data begins `offset` bytes after the page before it
 };
 
-// Every byte that `canary` fills reads as NaN in f32 and f64, and as "visible" in a mask: an element read
-// from outside a row shows in the result, and a byte written outside a row shows in the canary.
+// A byte of `canary` reads as NaN in f32 and f64, and as "visible" in a mask. So an element read from outside
+// a row shows in the result, and a byte written outside a row shows in the canary.
 inline constexpr unsigned char canary = 0xff;
 
-// Bytes between the data and a guard page that an emulator needs; 0 on a CPU.
+// How many bytes an emulator needs between the data and a guard page; 0 on a CPU.
 std::size_t guard_distance();
 
 // Canary bytes fill the data, and up to `watched` bytes on each side of it.

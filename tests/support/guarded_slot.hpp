@@ -1,5 +1,5 @@
 // Guarded memory that is mapped once and reused by every call. A GuardedBuffer costs a search and a clearing
-// each time, too much for calls of less than a microsecond.
+// each time, which is too much for calls of less than a microsecond.
 #pragma once
 
 #include <cstddef>

@@ -67,8 +67,9 @@ T draw(InputClass input, Random &random) {
   return static_cast<T>(2 * random.gaussian());
 }
 
-// From the second on, each 2048 elements add 0.55 units to each of 16 lanes. The first lane holds 1: its
-// every addition rounds up. Rows that are summed in one pass get a larger element in the last third.
+// From the second element on, each 2048 elements add 0.55 units to each of 16 lanes. The first lane holds 1,
+// so that each of its additions rounds up. Rows that are summed in one pass get a larger element in the last
+// third.
 template <class T>
 void make_losing(std::span<T> values) {
   for (T &value : values) value = static_cast<T>(-41.49352);
@@ -101,7 +102,7 @@ T draw_special(Random &random) {
   }
 }
 
-// Any payload, as often as not one whose upper half is 0.
+// Any payload; in half of the cases one whose upper half is 0.
 template <class T>
 T draw_nan(Random &random) {
   constexpr std::uint64_t infinity_bits = std::bit_cast<BitsOf<T>>(std::numeric_limits<T>::infinity());

@@ -55,8 +55,8 @@ static_assert(std::size(names_of<InputClass>) == static_cast<std::size_t>(InputC
 template <class T>
 void fill(InputClass input, Random &random, std::span<T> values);
 
-// Kinds of rows that softmax may not treat like ordinary rows: NaNs, infinities, and magnitudes around
-// `large`, from which on kernels subtract the maximum.
+// Kinds of rows that softmax may have to treat specially: NaNs, infinities, and magnitudes around `large`,
+// from which on kernels subtract the maximum.
 inline constexpr std::size_t odd_row_kinds = 21;
 const char *name_of_odd_row(std::size_t kind);
 

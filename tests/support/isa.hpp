@@ -10,8 +10,9 @@ namespace rapt::test {
 std::vector<std::string> compiled_isas();
 std::vector<std::string> usable_isas();  // not those whose kernels Linux refuses their tiles
 
-// The usable levels that have one of these kernels themselves (serving.hpp). By default those that the
-// program tests by the environment variable RAPT_TEST_KERNELS, which ctest sets; all if it is not set.
+// Returns the usable levels that themselves have one of these kernels (serving.hpp). The default is the
+// kernels named by the environment variable RAPT_TEST_KERNELS, which ctest sets, or all kernels if it is not
+// set.
 std::vector<std::string> isas_to_test(const std::string &kernels = {});
 
 // Forces each of these levels in turn, weakest first, and goes back to the default afterwards.
@@ -28,16 +29,15 @@ class ForcedIsa {
   ForcedIsa &operator=(const ForcedIsa &) = delete;
 };
 
-// The levels that for_each_usable_isa and ForcedIsa have run so far, and the levels that cannot run here,
-// each with the reason; in another line, if there are any, the levels that inherit all that the program
-// tests.
+// Lists the levels that for_each_usable_isa and ForcedIsa have run so far, and the levels that cannot run
+// here, each with the reason. Another line has the levels that inherit everything that the program tests.
 std::string isa_report();
 
-// The levels named in the environment variable RAPT_REQUIRE_ISA (separated by ',' or ';') that have not run,
-// unless they inherit all that the program tests.
+// Returns the levels in the environment variable RAPT_REQUIRE_ISA (separated by ',' or ';') that have not
+// run, except levels that inherit everything that the program tests.
 std::vector<std::string> missing_required_isas();
 
-// The levels that do not run here although nothing hinders them.
+// Returns the levels that did not run here although they could.
 std::vector<std::string> isas_left_out();
 
 }  // namespace rapt::test

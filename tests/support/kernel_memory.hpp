@@ -1,4 +1,4 @@
-// The operands of a kernel in guarded memory, for the drivers of all but attention.
+// The operands of a kernel in guarded memory, for the drivers of all kernels except attention's.
 #pragma once
 
 #include <cstring>
@@ -59,7 +59,7 @@ class Input {
   Matrix<T> matrix_;
 };
 
-// Of an output of so many bytes.
+// How many copies an output of this many bytes has.
 inline std::size_t copies_of(const Layout &layout, std::size_t bytes) {
   constexpr std::size_t past_caches_from = std::size_t{16} << 20;  // as the levels have it
   return layout.past_caches && bytes > 0 ? past_caches_from / bytes + 1 : 1;
@@ -74,7 +74,7 @@ bool same_row(const T *a, const T *b, std::size_t cols) {
   return true;
 }
 
-// The first of the output's copies, which must be equal.
+// Returns the first of the output's copies, which must all be equal.
 template <class T>
 void collect(const Matrix<T> &output, Outcome &outcome, std::size_t copies = 1) {
   const std::size_t rows = output.rows() / copies;
@@ -100,7 +100,7 @@ inline std::ptrdiff_t stride_of_output(std::size_t cols, const Layout &layout) {
   return static_cast<std::ptrdiff_t>(cols) + layout.gap[2];
 }
 
-// The output, in memory of its own or in place of an input.
+// The output, in separate memory or in place of an input.
 template <class T>
 class Output {
  public:

@@ -46,7 +46,7 @@ class Matrix {
     return true;
   }
 
-  // Nothing was written between, before or behind the rows.
+  // Whether nothing was written between, before or after the rows.
   bool gaps_intact() const {
     const T *first = static_cast<const T *>(buffer_.data());
     for (std::size_t r = 0; extent_ != 0 && r + 1 < rows_ && step() > cols_; ++r) {

@@ -1,5 +1,5 @@
-// The statuses of the options that softmax and attention have alike. A Call has `options` besides what
-// support/expect_status.hpp asks for, and `Element`.
+// The statuses of options that softmax and attention share. A Call needs `options` and `Element` in addition
+// to the members that support/expect_status.hpp asks for.
 #pragma once
 
 #include <cmath>
@@ -60,7 +60,7 @@ void expect_scale_and_softcap(unsigned functions) {
   expect(RAPT_OK, {{0, 0}, {-0.0, 0}, {-3, 0}, {largest / 1.5, 0}, {least, 0}, {-least, 0}, {8, largest}});
 }
 
-// An offset goes with RAPT_CAUSAL_OFFSET alone, and is at most 2^60.
+// An offset is allowed only with RAPT_CAUSAL_OFFSET, and is at most 2^60.
 template <class Call>
 void expect_causality(unsigned functions) {
   constexpr std::ptrdiff_t farthest = std::ptrdiff_t{1} << 60;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::ptrdiff_t longest = 4096;  // of a dimension in a text
 
-// In draws, one draw per statement: compilers order the arguments of a call as they like.
+// Each statement draws only once, because compilers evaluate the arguments of a call in any order.
 
 constexpr Option<Problem> of_problem[] = {
     {.word = "input", .field = &Problem::input, .is_always_written = true},
@@ -232,7 +232,7 @@ constexpr Option<AttentionLayout> of_attention_layout[] = {
          }},
 };
 
-// Initialises a field of any type. std::optional converts from it by itself.
+// Converts to a field of any type. std::optional converts from it without help.
 struct AnyValue {
   template <class T>
   requires(!std::is_same_v<T, std::optional<std::ptrdiff_t>> && !std::is_same_v<T, std::optional<FpState>>)

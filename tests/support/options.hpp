@@ -1,6 +1,6 @@
 // The tables of all options of a case: the field, its word in the text of a case, its limits, and its random
-// draw. Texts, their parser, the shrinker and the makers of random cases read these tables. A new option is a
-// field in problem.hpp, a row in options.cpp, and the line that hands it to the API.
+// draw. Texts, their parser, the shrinker and the makers of random cases read these tables. A new option
+// needs a field in problem.hpp, a row in options.cpp, and the line that passes it to the API.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ struct Option {
   void (*draw)(const Draw &, Owner &) = nullptr;
   // Choices of this option, as texts, for problems that have no other.
   std::array<const char *, 4> alone{};
-  bool follows = false;  // has an effect only beside an option above it: never chosen by itself
+  bool follows = false;  // has an effect only with an option above it, so it is never chosen alone
   std::ptrdiff_t least = PTRDIFF_MIN, most = PTRDIFF_MAX;
   std::ptrdiff_t multiple = 1;
   bool is_always_written = false;
@@ -81,7 +81,7 @@ void for_each_option(AnyCase &given, Visit &&visit) {
   if (std::holds_alternative<AttentionProblem>(given.problem.of)) all(given.layout.attention);
 }
 
-// Every option of softmax drawn; of attention none, one or many.
+// For softmax draws every option; for attention none, one or many.
 void draw(Random &random, SoftmaxOptions &options);
 void draw(Random &random, AttentionOptions &options);
 

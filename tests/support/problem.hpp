@@ -1,5 +1,5 @@
-// What one call computes (Problem), where its memory lies (Layout), and what came out (Outcome).
-// A kernel's outcome depends only on the problem: neither the layout nor the level may show in it.
+// What one call computes (Problem), where its memory is (Layout), and what the results are (Outcome). A
+// kernel's outcome depends only on the problem: layout and level must not change it.
 #pragma once
 
 #include <array>
@@ -183,7 +183,7 @@ struct AttentionLayout {
   std::size_t page_size = 0;    // 0: no pages
   bool packed_keys = false;
   bool q_offsets = false;       // sequences behind each other; always so where they are ragged
-  bool kv_offsets = false;      // likewise; only without pages and packed keys
+  bool kv_offsets = false;      // the same for keys; only without pages and packed keys
   bool repeated_heads = false;  // a key/value head for each query head
   Calls calls = Calls::whole;
   bool operator==(const AttentionLayout &) const = default;
@@ -193,11 +193,12 @@ struct AttentionLayout {
 struct Layout {
   Placement placement = Placement::ends_at_guard;
   std::array<std::size_t, 3> offset{};  // bytes, multiples of the element size: inputs, then the output
-  std::array<std::ptrdiff_t, 3> gap{};  // elements between rows, likewise; bias and mask take the first
-  Alias alias = Alias::none;            // the output is this input
-  bool reversed = false;                // dot_rows: a negative row stride
+  std::array<std::ptrdiff_t, 3>
+      gap{};                  // elements between rows: inputs, then the output; bias and mask take the first
+  Alias alias = Alias::none;  // the output is this input
+  bool reversed = false;      // dot_rows: a negative row stride
   // The rows of softmax, or the elements that scale, exp and conversions map, repeat until their output
-  // leaves the caches. All copies must have the same results, so that not of causal rows, which differ by
+  // leaves the caches. All copies must have the same results. That excludes causal rows, which depend on
   // their place.
   bool past_caches = false;
   std::optional<FpState> fp_state;  // the calling thread's floating-point control

@@ -92,7 +92,7 @@ OperandValues<T> make_new_operands(Family family, const Problem &problem) {
 
 template <class T>
 OptionValues<T> make_new_option_values(const Problem &problem) {
-  // A generator of its own: the options do not depend on the input class and the element type.
+  // A separate generator, so that the options do not depend on the input class and the element type.
   Random random(problem.seed ^ 0x6f7074696f6e73u);
   const SoftmaxOptions &wanted = problem.as<SoftmaxProblem>().options;
   const std::size_t rows = problem.rows(), cols = problem.cols();
@@ -101,8 +101,8 @@ OptionValues<T> make_new_option_values(const Problem &problem) {
   };
   constexpr T infinity = std::numeric_limits<T>::infinity();
   OptionValues<T> values;
-  // Some rows see no element. Softmax computes a group of short rows in another way if one of them does: half
-  // of all problems have none.
+  // Some rows see no element. Softmax computes a group of short rows in another way if one of them does. So
+  // half of all problems have no such row.
   const bool empty_rows = random.one_in(2);
   const auto exclude_rows = [&](auto &all, PerRow choice, auto excluded) {
     for (std::size_t r = 0; choice == PerRow::each && empty_rows && r < rows; ++r) {

@@ -24,7 +24,7 @@ const OperandValues<T> &make_operands(Family family, const Problem &problem);
 template <class T>
 struct OptionValues {
   std::vector<T> bias;             // dense, one row or all
-  std::vector<std::uint8_t> mask;  // likewise
+  std::vector<std::uint8_t> mask;  // dense, one row or all
   std::vector<std::size_t> lengths;
   std::vector<T> sinks;
 };

@@ -1,4 +1,5 @@
-// What was made last: the levels run a problem one after the other, and making its inputs takes longer than
+// Remembers what was made last. The levels run a problem one after the other, and making its inputs takes
+// longer than running it.
 // running it.
 #pragma once
 
@@ -6,8 +7,8 @@
 
 namespace rapt::test {
 
-// make(), or what it returned last if that was for an equal key. Valid until the next call with another key.
-// Each `make` has its own memory, as its type is its own.
+// Returns make(), or its last result if that was for an equal key. It is valid until the next call with
+// another key. Each `make` has a separate memory, because each lambda has a different type.
 template <class Key, class Make>
 const auto &remembered(const Key &key, const Make &make) {
   using Made = decltype(make());

@@ -143,7 +143,7 @@ struct Logsumexp {
                              std::size_t cols, const rapt_softmax_options *given) {
                             if (!given) return Api<T>::logsumexp(x, x_stride, out, rows, cols, nullptr);
                             rapt_softmax_options options = *given;
-                            options.empty_rows_are_zero = 0;  // softmax's and log_softmax's alone
+                            options.empty_rows_are_zero = 0;  // only for the other two
                             return Api<T>::logsumexp(x, x_stride, out, rows, cols, &options);
                           });
   }

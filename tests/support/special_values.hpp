@@ -57,12 +57,12 @@ std::size_t differences(const Values &a, const Values &b) {
   return count;
 }
 
-// A change to a problem of rows of scores. A Problem has `options`, rows() and cols(), `mask` and `bias` for
-// every score (empty: not set), and set_length(), the number of columns that every row has.
+// A change to a problem of rows of scores. A Problem has `options`, rows(), cols(), and `mask` and `bias` for
+// every score (empty: not set). set_length() sets the number of columns of every row.
 template <class Problem>
 struct Exclusion {
   const char *name;
-  bool hides_the_rest;  // also the columns behind
+  bool hides_the_rest;  // excludes the columns after it too
   std::function<void(Problem &)> apply;
 };
 

@@ -55,7 +55,8 @@ struct DotRows {
   }
 };
 
-// y = function(x) over a vector: call(x, y, n). Only elements of the same type may be replaced.
+// Computes y = function(x) over a vector, using call(x, y, n). Only elements of the same type may be replaced
+// in place.
 template <class T, class Out = T, class Call>
 Outcome run_map(const Problem &problem, const Layout &layout, Call &&call) {
   const auto &values = make_operands<T>(Family::vector, problem).first;

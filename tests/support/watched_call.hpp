@@ -1,5 +1,5 @@
-// A call through an assembly trampoline that fills every callee-saved register and compares them after the
-// call. A call from C++ shows nothing: the compiler may save a register around it.
+// A call through an assembly trampoline, which fills every callee-saved register and compares them after the
+// call. C++ code could not tell, because the compiler may save a register around a call.
 #pragma once
 
 #include <bit>
@@ -88,7 +88,7 @@ class WatchedCall {
   std::string control_changed_;
 };
 
-// The reason why WatchedCall::upper_halves_in_use() means nothing on this machine, or empty.
+// Why WatchedCall::upper_halves_in_use() means nothing on this machine; otherwise empty.
 std::string why_upper_halves_are_unknown();
 
 // Functions that break the calling convention, with the register that changed() must name.

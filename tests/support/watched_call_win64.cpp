@@ -7,9 +7,9 @@ void rapt_test_change_xmm6();
 void rapt_test_change_upper_xmm15();
 }
 
-// On the stack, from below: 32 bytes that belong to the callee, its arguments from the fifth on, xmm6 to
-// xmm15, and the address of the frame. The first four arguments go into an integer register and into a vector
-// register: the function takes them from one of both.
+// The stack from below: 32 bytes that belong to the callee, its arguments from the fifth on, xmm6 to xmm15,
+// and the address of the frame. The first four arguments go into both an integer and a vector register,
+// because the function reads one of the two.
 __asm__(R"(
 .text
 .globl rapt_test_watched_call

@@ -15,7 +15,7 @@ void rapt_test_change_direction();
 void rapt_test_change_x87();
 }
 
-// Nothing lies below the stack pointer: Windows has no red zone.
+// Nothing may be stored below the stack pointer, because Windows has no red zone.
 __asm__(R"(
 .text
 .globl rapt_test_do_nothing, rapt_test_use_upper_ymm, rapt_test_use_upper_zmm

@@ -11,7 +11,7 @@
 
 namespace rapt::validate {
 
-// Every query's error as a share of its own bound. Partial results are judged by their merge.
+// Measures every query's error as a share of its bound. Partial results are merged and then judged.
 template <class E, bool is_partial, rapt_arithmetic arithmetic = RAPT_ARITHMETIC_F32>
 struct AttentionAccuracy {
   static constexpr bool of_bytes = sizeof(E) == 1;
@@ -64,7 +64,7 @@ using AttentionInBf16Accuracy = AttentionAccuracy<T, false, RAPT_ARITHMETIC_BF16
 template <class T>
 using AttentionPartialAccuracy = AttentionAccuracy<T, true>;
 
-// The worst share of all gradients of the call, if all of them are finite.
+// Measures the worst share of all gradients of the call, if all of them are finite.
 template <class T>
 struct AttentionBackwardAccuracy {
   static constexpr const char *unit_text = "share";
@@ -96,8 +96,8 @@ struct AttentionBackwardAccuracy {
   }
 };
 
-// Not measured: the truth of the gradient is not that of outputs that the forward call has rounded to 16
-// bits. The test attention_backward_types holds the bits of f32's gradient, rounded once.
+// Not measured: the truth of the gradient does not know that the forward call rounded its outputs to 16 bits.
+// The test attention_backward_types checks the bits: f32's gradient, rounded once.
 template <class E>
 struct RoundedBackwardAccuracy {
   static constexpr const char *unit_text = "share";

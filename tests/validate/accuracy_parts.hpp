@@ -1,4 +1,4 @@
-// Common to the accuracies of all kernels.
+// Code that the accuracies of all kernels share.
 #pragma once
 
 #include <algorithm>

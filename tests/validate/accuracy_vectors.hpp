@@ -101,7 +101,7 @@ double ulps(Real exact, Real got) {
   return as_double(std::ldexp(std::fabs(got - exact), -exponent));
 }
 
-// An element of 16 bits is rounded from f32's product: below 2^-24 of it further.
+// An element of 16 bits is rounded from f32's product, which adds less than 2^-24 of it.
 template <class T>
 struct ScaleAccuracy {
   static constexpr const char *unit_text = "ULP";

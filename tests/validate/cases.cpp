@@ -31,8 +31,8 @@ std::vector<ElementTypes> other_types_of(const std::string &kernel) {
   return types;
 }
 
-// Only the control words of foreign floating-point states depend on the platform, and no result depends on
-// them.
+// Of all numbers drawn, only the control words of foreign floating-point states depend on the platform. No
+// result depends on these.
 class CaseMaker {
   // All classes but odd_rows, which add_row_batches uses.
   static constexpr std::size_t usual_classes = std::size(all_input_classes) - 1;
@@ -95,8 +95,7 @@ class CaseMaker {
     if (state < foreign_states_.size()) layout.fp_state = foreign_states_[state];
   }
 
-  // The first layout is flush with a guard page, at each end in turn, in place and not. The others are
-  // random.
+  // The first layout is next to a guard page, at alternating ends, in place and not. The others are random.
   void add(const Problem &problem, std::size_t layouts) {
     LaidOutProblem made{problem, {}, nullptr};
     Layout flush;
@@ -125,8 +124,8 @@ class CaseMaker {
            (traits_.family == Family::two_vectors || traits_.family == Family::dot_rows ||
             traits_.family == Family::softmax_backward);
   }
-  // Lanes of a dot product begin again every 32768 elements, f64's every 16384. The second layout is
-  // unaligned, each operand in its own way.
+  // The lanes of a dot product begin again every 32768 elements (f64: 16384). The second layout is unaligned,
+  // differently for each operand.
   void add_long_sums() {
     const std::size_t stretch = traits_.element_size == 8 ? 16384 : 32768;
     const Lengths lengths = {stretch - 1, stretch, stretch + 1, 2 * stretch - 1, 2 * stretch + 200};
@@ -155,7 +154,7 @@ class CaseMaker {
   void add_extremes() {
     constexpr double infinity = std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < pick(200, 6000); ++i) {
-      // One draw per statement: compilers order the arguments of a call as they like.
+      // Each statement draws only once, because compilers evaluate the arguments of a call in any order.
       const auto n = random_.one_of<std::size_t>({1, 17, 64, 131});
       const InputClass input = all_input_classes[random_.below(usual_classes)];
       Problem made = problem(2, n, input);
@@ -185,7 +184,7 @@ class CaseMaker {
     }
   }
 
-  // Each option alone, then combinations.
+  // Has each option without others, then combinations.
   std::vector<SoftmaxOptions> option_choices() {
     std::vector<SoftmaxOptions> choices = each_softmax_option_alone();
     for (std::size_t i = 0; i < pick(60, 300); ++i) draw(random_, choices.emplace_back());
@@ -214,7 +213,7 @@ class CaseMaker {
   }
 
   // Softmax computes short rows in groups of one row per lane, or two such groups at once, unless a row of
-  // them is odd or sees no element. These are whole groups and parts of them, alone and behind others.
+  // them is odd or sees no element. These cases have whole groups and parts of them, alone and after others.
   void add_row_batches() {
     constexpr InputClass inputs[] = {InputClass::gaussian, InputClass::odd_rows, InputClass::gaussian_wide,
                                      InputClass::odd_rows, InputClass::minus_infinities};
@@ -241,7 +240,8 @@ class CaseMaker {
     }
   }
 
-  // Every number of rows that few rows are computed by, and many rows; dimensions of whole vectors and tails.
+  // Every number of rows for which there is separate code, and many rows; dimensions of whole vectors and
+  // tails.
   void add_attention_shapes() {
     const bool backward = traits_.is_attention_backward();
     std::size_t count = 0;

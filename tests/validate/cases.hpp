@@ -1,5 +1,5 @@
-// The cases of a kernel: the directed ones under any seed, then random ones. The same seed gives the same
-// cases on every platform, as their results are hashed.
+// The cases of a kernel. First come the directed ones, which are the same under any seed, then random ones.
+// The same seed gives the same cases on every platform, because their results are hashed.
 #pragma once
 
 #include <cstdint>

@@ -23,7 +23,7 @@ constexpr std::size_t crashes_until_stop = 3;  // of a kernel on a level: furthe
 
 std::size_t elements(const Problem &problem) { return problem.rows() * problem.cols(); }
 
-// Only some problems are measured, the same on every machine: long double is slow.
+// Measures only some problems, the same on every machine, because long double is slow.
 bool is_measured(std::size_t index, const Problem &problem, Effort effort) {
   const bool quick = effort == Effort::quick;
   const auto *attention = std::get_if<AttentionProblem>(&problem.of);
@@ -41,7 +41,8 @@ struct Reference {
 
 void note(const Judgement &judgement, double usual_bound, const Problem &problem, LevelResult &result) {
   if (!judgement.measured) return;
-  // A problem with a looser bound of its own is held to that bound, but not reported beside the usual bound.
+  // Some problems have a looser bound. They are judged by it, but their errors are not reported with the
+  // usual bound.
   if (judgement.bound == usual_bound) result.worst = std::max(result.worst.value_or(0), judgement.error);
   if (judgement.error <= judgement.bound) return;
   result.inaccurate += 1;
@@ -128,7 +129,7 @@ class Check {
     }
   }
 
-  // False: the scalar level is at fault, so that there is nothing to compare with.
+  // Returns false if the scalar level failed, so that there is nothing to compare with.
   bool run(std::size_t index, const LaidOutProblem &laid_out) {
     const Reference reference = run_scalar(index, laid_out);
     if (scalar_.result.stopped) return false;

@@ -45,7 +45,7 @@ struct LevelResult {
 using OnProgress = std::function<void(std::size_t done, std::size_t of)>;
 
 // The scalar level comes first. It runs each problem once, in its first layout, and the other levels must
-// equal it. A level that inherits the kernel from another of them does not run.
+// equal it. A level that inherits the kernel from another level does not run.
 std::vector<LevelResult> check_kernel(const test::KernelCase &kernel, const std::vector<std::string> &isas,
                                       Effort effort, std::uint64_t seed, const OnProgress &progress);
 

@@ -1,4 +1,4 @@
-# hashes.def is, to the letter, what the scalar level gives: cmake -DFILE=… "-DCOMMAND=…;…" -P check_hashes.cmake
+# Fails unless hashes.def is exactly what the scalar level prints: cmake -DFILE=… "-DCOMMAND=…;…" -P check_hashes.cmake
 execute_process(COMMAND ${COMMAND} --print-hashes OUTPUT_VARIABLE made RESULT_VARIABLE status)
 if(NOT status EQUAL 0)
   message(FATAL_ERROR "rapt-validate --print-hashes: ${status}")

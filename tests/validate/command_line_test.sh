@@ -44,7 +44,7 @@ expect 0 'HASH(dot_f64, quick, 0x' --print-hashes --kernel dot_f64
 expect 0 'PASS: ' --quick --kernel scale_f32 --json "$output.json"
 RAPT_ISA=sse9 expect 0 'RAPT_ISA=sse9 is ignored: ' --quick --kernel dot_f32
 RAPT_ISA=scalar expect_without 'RAPT_ISA' --quick --kernel dot_f32
-# Before anything runs: a path below a file is no folder.
+# This fails before anything runs: a path below a file is not a folder.
 expect 2 'cannot be written' --quick --json "$output.json/report.json"
 expect_without 'dot_f32' --quick --json "$output.json/report.json"
 expect 2 'no level is called sse9' --isa sse9
@@ -78,7 +78,7 @@ if command -v python3 >/dev/null && ! python3 -m json.tool "$output.json" >/dev/
   failures=$((failures + 1))
 fi
 
-# What cannot be written is no success.
+# A run whose report cannot be written must not succeed.
 if [[ $system == Linux ]]; then
   for arguments in --help --list '--quick --kernel dot_f32 --isa scalar' '--print-hashes --kernel dot_f64'; do
     got=0
@@ -95,8 +95,8 @@ if [[ $system == Linux ]]; then
 fi
 expect 2 'cannot be written: Is a directory' --quick --json /
 
-# interrupt SIGNAL STATUS: a signal from outside ends the program, accuses no kernel and leaves no file. The first kernel is
-# done at once, and the second runs for long.
+# interrupt SIGNAL STATUS: a signal from outside must end the program, blame no kernel and leave no file. The first kernel ends
+# at once, and the second runs for long.
 interrupt() {
   "${command[@]}" --full --kernel dot_f32 --kernel attention_f32 --isa scalar --json "$output.json.late" >"$output" 2>&1 &
   local pid=$! got=0

@@ -78,7 +78,7 @@ def blocks_of(objdump, path, functions):
 
 
 def base_address(process, program):
-    """Where the program lies in memory: 0 if it is not position-independent."""
+    """The address at which the program is loaded: 0 if it is not position-independent."""
     header = pathlib.Path(program).read_bytes()[:18]
     for line in pathlib.Path(f"/proc/{process}/maps").read_text().splitlines():
         if line.endswith(os.path.realpath(program)):

@@ -17,8 +17,9 @@ namespace {
 
 using namespace rapt::test;
 
-// The error of y in units in the last place of f32 (2^-149 for subnormal results), against std::exp in
-// double, whose own error is some 2^-29 of such a unit. Infinite if y must be another infinity, zero or NaN.
+// Returns the error of y in units in the last place of f32 (2^-149 for subnormal results), against std::exp
+// in double, whose own error is about 2^-29 of such a unit. It is infinite if y should have been another
+// infinity, zero or NaN.
 double exp_error(float x, float y) {
   constexpr double wrong = std::numeric_limits<double>::infinity();
   if (std::isnan(x)) return std::isnan(y) ? 0 : wrong;
@@ -41,8 +42,8 @@ double tanh_error(float x, float y) {
   return error >= 0 ? error : std::numeric_limits<double>::infinity();
 }
 
-// The log-sum-exp of attention to a single key is its score, and the score of q = x and k = 1 under a softcap
-// of 1 is tanh(x).
+// Attention to a single key has its score as the log-sum-exp. With q = x, k = 1 and a softcap of 1 the score
+// is tanh(x).
 void tanh_by_attention(const float *x, float *y, std::size_t n) {
   rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;
   options.batch = options.q_heads = options.kv_len = options.qk_dim = 1;

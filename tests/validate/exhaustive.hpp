@@ -27,7 +27,7 @@ using OnInputs = std::function<void(std::uint64_t done, std::uint64_t of)>;
 // Runs each stride-th input on all cores, on the scalar level and the named ones.
 std::vector<ExhaustiveResult> check_exp_exhaustively(const std::vector<std::string> &isas,
                                                      std::uint64_t stride, const OnInputs &progress);
-// Inputs of magnitudes from 2^-26 to 10: below, tanh(x) is x; above, it is 1.
+// Inputs have magnitudes from 2^-26 to 10: below these tanh(x) is x, and above them it is 1.
 std::vector<ExhaustiveResult> check_tanh_exhaustively(const std::vector<std::string> &isas,
                                                       std::uint64_t stride, const OnInputs &progress);
 

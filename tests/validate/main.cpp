@@ -1,4 +1,4 @@
-// rapt-validate: does rapt keep its promises on this machine?
+// rapt-validate checks whether rapt keeps its promises on this machine.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -134,7 +134,7 @@ int run_program(int argc, char **argv) {
   if (const int *status = std::get_if<int>(&parsed)) return *status;
   const Options &options = std::get<Options>(parsed);
   const CpuReport cpu = report_cpu();
-  // Guard pages then keep the distance that QEMU's masked loads need.
+  // With an emulator, guard pages keep the distance that QEMU's masked loads need.
   if (cpu.emulated) test::assume_emulator();
   catch_crashes();
   switch (options.action) {
@@ -156,7 +156,7 @@ int run_program(int argc, char **argv) {
 
 }  // namespace
 
-// Nobody has seen what was not written, so that it is no success.
+// A report that could not be written is not a success, because nobody has seen it.
 int main(int argc, char **argv) {
   try {
     const int status = run_program(argc, argv);

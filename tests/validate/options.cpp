@@ -12,7 +12,8 @@
 namespace rapt::validate {
 namespace {
 
-// CLI11 takes the text that a validator returns as the complaint, and an empty one as consent.
+// CLI11 takes the text that a validator returns as the complaint; an empty text means that the value is
+// valid.
 std::string complaint_about_isa(const std::string &name) {
   const auto known = test::compiled_isas();
   if (std::ranges::find(known, name) == known.end()) return "no level is called " + name + "; see --list";
@@ -20,7 +21,7 @@ std::string complaint_about_isa(const std::string &name) {
   return std::ranges::find(usable, name) != usable.end() ? "" : "this machine cannot run " + name;
 }
 
-// Null: there is none.
+// Returns null if there is no such kernel.
 const test::KernelCase *kernel_called(const std::string &name) {
   for (const test::KernelCase &kernel : test::kernel_cases()) {
     if (name == kernel.name) return &kernel;
@@ -32,7 +33,7 @@ std::string complaint_about_kernel(const std::string &name) {
   return kernel_called(name) ? "" : "no kernel is called " + name + "; see --list";
 }
 
-// CLI11 itself takes "-1" and numbers of more than 64 bits.
+// CLI11 itself would accept "-1" and numbers of more than 64 bits.
 std::string complaint_about_seed(const std::string &text) {
   std::uint64_t seed;
   return test::parse_number(text, seed) ? "" : text + " is no seed";

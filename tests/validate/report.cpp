@@ -46,7 +46,7 @@ const char *hash_verdict(const Row &row) {
 }  // namespace
 
 void flush_output() {
-  errno = EIO;  // of an earlier error, which only the stream remembers
+  errno = EIO;  // left by an earlier error, of which the stream keeps only that it happened
   if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return;
   throw std::system_error(errno, std::generic_category());
 }

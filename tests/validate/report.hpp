@@ -1,4 +1,4 @@
-// The printed report, and the same as JSON.
+// The printed report, and the same report as JSON.
 #pragma once
 
 #include <optional>
@@ -47,8 +47,8 @@ void print_failure(const Row &row);
 void print_exhaustive(const ExhaustiveResult &result);
 void print_verdict(const Report &report);
 
-// False, with errno, if the file cannot be written. A regular file is replaced once the report is whole: a
-// run that ends before leaves it as it was.
+// Returns false, with errno set, if the file cannot be written. A regular file is replaced only when the
+// report is complete. So a run that ends earlier leaves it as it was.
 bool can_write_json(const std::string &path);
 bool write_json(const Report &report, const std::string &path);
 

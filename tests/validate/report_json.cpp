@@ -35,7 +35,7 @@ std::string now() {
   return text;
 }
 
-// JSON has no infinity, the error of a wrong result. Null is "not measured".
+// JSON has no infinity, which is the error of a wrong result. Null means "not measured".
 double finite(double error) { return std::isfinite(error) ? error : std::numeric_limits<double>::max(); }
 
 template <class Value, class ToJson>
@@ -100,8 +100,7 @@ Json json_of_exhaustive(const ExhaustiveResult &result) {
 
 namespace fs = std::filesystem;
 
-// Where the report is written, before a rename makes it a regular file's. A device or a pipe is written
-// itself.
+// Where the report is written until a rename replaces a regular file. A device or a pipe is written directly.
 struct Place {
   fs::path target, first;
 
@@ -128,7 +127,7 @@ void remove_and_keep_errno(const fs::path &path) {
   errno = kept;
 }
 
-// What a pipe's other end does is not known before it is opened.
+// What happens at a pipe's other end is not known before the pipe is opened.
 bool can_open(const fs::path &path) {
   std::error_code error;
   if (fs::is_directory(path, error)) return errno = EISDIR, false;
@@ -172,7 +171,7 @@ bool write_json(const Report &report, const std::string &path) {
                      {"results", list_of(report.rows, json_of_row)},
                      {"exhaustive", list_of(report.exhaustive, json_of_exhaustive)},
                      {"holds", report.holds()}};
-  // RAPT_ISA may hold bytes that are not UTF-8: they are replaced, not thrown at.
+  // RAPT_ISA may hold bytes that are not UTF-8. They are replaced, because the default would throw.
   const std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
   const Place place(path);
   bool written = write_text(place.first, text);

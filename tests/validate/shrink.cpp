@@ -31,7 +31,7 @@ class Shrinker {
 
  private:
   bool fails(const Case &candidate) {
-    // A crash leaks its call's memory, and mappings are limited.
+    // A crash leaks the memory of its call, and the number of mappings is limited.
     if (++runs_ > 1500 || crashes_survived() > 1000) return false;
     note_running(std::string(kernel_.name) + " on " + isa_ + ": " + to_text(candidate));
     Outcome expected, got;
@@ -85,7 +85,7 @@ class Shrinker {
     }
   }
 
-  // Tries every number of rows from the least, then of columns: few failures need many.
+  // Tries every number of rows from the least on, then of columns, because few failures need many.
   void shorten() {
     constexpr std::size_t tried = 320;
     const std::size_t rows = best_.problem.of_rows() ? best_.problem.rows() : 0, cols = best_.problem.cols();

@@ -33,7 +33,7 @@ run_program() { # PROGRAM [ARGUMENT...]
   programs=$((programs + 1))
 }
 
-# use NAME: programs that find what is installed. They lie beside the DLL.
+# use NAME: builds programs that use what is installed. They are next to the DLL.
 use() {
   local name=$1 folder=$work/$1-consumer version
   version=$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' "$work/$name/CMakeCache.txt")
@@ -52,7 +52,7 @@ levels=$("$source_dir/tests/levels" "$work/static" -march=native)
 if [[ $levels != scalar ]]; then "$source_dir/tests/audit/windows.py" x86_64-w64-mingw32-objdump "$work/static/librapt.a"; fi
 ctest --test-dir "$work/static" -L '^windows$' --output-on-failure --no-tests=error -j "$jobs" --output-junit "$work/static/tests.xml"
 use static
-# One vector level shows what a DLL changes.
+# One vector level is enough to show what a DLL changes.
 build dll rapt-validate -DBUILD_SHARED_LIBS=ON -DRAPT_LEVELS=avx2 "$@"
 use dll
 run_program "$work/dll-prefix/bin/rapt-validate.exe" --quick

@@ -1,5 +1,5 @@
-// One element at a time, and the few instructions that the limits are about. For want of a fused
-// multiply-add, a multiplication and an addition.
+// One element at a time, and the few instructions whose rates are limits. Without a fused multiply-add, a
+// multiplication and an addition replace it.
 #pragma once
 
 #include <cstdint>

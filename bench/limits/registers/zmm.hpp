@@ -1,4 +1,4 @@
-// A register of AVX-512, and the few instructions that the limits are about.
+// A register of AVX-512, and the few instructions whose rates are limits.
 #pragma once
 
 #include <immintrin.h>

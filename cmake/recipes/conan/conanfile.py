@@ -21,7 +21,7 @@ class Rapt(ConanFile):
     topics = ("attention", "softmax", "simd", "reproducibility")
     package_type = "library"
     settings = "os", "arch", "compiler", "build_type"
-    # No fPIC: the objects of librapt.a are position-independent always.
+    # No option fPIC, because the objects of librapt.a are always position-independent.
     options = {"shared": [True, False], "validate": [True, False]}
     default_options = {"shared": False, "validate": False}
 

@@ -1,4 +1,4 @@
-// Attention over int8 keys and values by AMX.
+// Attention over int8 keys and values, using AMX.
 
 #include "isa/amx/int8_batch.hpp"
 #include "isa/amx/tile_batch.hpp"

@@ -1,4 +1,4 @@
-// Attention in bf16 arithmetic by AMX.
+// Attention in bf16 arithmetic, using AMX.
 
 #include "isa/amx/bf16_batch.hpp"
 #include "isa/amx/tile_batch.hpp"

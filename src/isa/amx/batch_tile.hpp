@@ -25,7 +25,7 @@ struct BatchTile {
   RowSums<float> total;
   typename Rule::Sums sums_of_chunk;
   TileValues<float> total_values;
-  bool has_keys = false;  // total has a chunk
+  bool has_keys = false;  // total holds at least one chunk
   bool some_excluded = false;
   bool is_in_place;
 
@@ -40,8 +40,8 @@ struct BatchTile {
   }
 
   const RowSums<float> &sums() const { return total; }
-  // True if a NaN result may come from an excluded key: then the tile is computed again, in another way. In
-  // place, nothing is stored in that case, because the second way still reads the queries.
+  // True if a NaN result may come from an excluded key: the caller then computes the tile again, in another
+  // way. Nothing is stored in that case if out is q, because the second way still reads the queries.
   template <class Address>
   bool store(const FinalFactors<float> &factors, Address address) const {
     if (is_in_place && some_excluded && total_values.has_nan(factors)) return true;

@@ -1,4 +1,4 @@
-// A batch in bf16 arithmetic: its operands, and a chunk of one of its tiles.
+// The operands of a batch in bf16 arithmetic, and one chunk of one of its tiles.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class Bf16Batch {
   using Tile = Bf16Tile;
   using Sizes = rapt::Bf16BatchSizes;
   using Element = rapt::BF16;
-  // Elements of keys that one multiplication takes.
+  // One AMX multiplication takes this many elements of a key.
   static constexpr std::size_t step = amx_k32;
 
   static constexpr auto another_way = attention_in_bf16<rapt::BF16>;
@@ -62,7 +62,7 @@ class Bf16Batch {
     storage_.keys = {storage_.packed_keys, sizes_.qk_groups * amx_elements, amx_elements, amx_row_bytes};
   }
   void pack_keys(const AttentionTile &tile, std::size_t first, std::size_t key, std::size_t left) const {
-    const auto pack = o_.packed_keys ? pack_packed_keys_of_unit : pack_keys_of_unit;
+    const auto pack = o_.packed_keys ? pack_16_packed_keys : pack_16_keys;
     pack(tile, first + key, left, storage_.packed_keys + key / amx_rows * sizes_.qk_groups * amx_elements);
   }
   static constexpr std::size_t values_together = amx_k32;
@@ -77,13 +77,14 @@ class Bf16Batch {
     } else {
       Bf16Chunk<4>(tile, storage_, first).run(begin, end);
     }
-    const batch unit(Bf16Rule::weights_unit);
+    const batch weights_unit(Bf16Rule::weights_unit);
     const float *const sums = storage_.out + sizes_.v_groups * amx_rows * tile_pitch;
     for (std::size_t r = 0; r < tile.rows.lanes; r += S::width) {
-      S::store(tile.sums_of_chunk.sum + r, S::load(sums + r) * unit);
+      S::store(tile.sums_of_chunk.sum + r, S::load(sums + r) * weights_unit);
     }
   }
-  // The outputs of the rows at r after add_chunk(), and from a dimension to the next.
+  // Where the outputs of the rows at r are after add_chunk(). out_pitch is the distance between two
+  // dimensions.
   const float *out_of(std::size_t r) const { return storage_.out + r; }
   static constexpr std::size_t out_pitch = tile_pitch;
 

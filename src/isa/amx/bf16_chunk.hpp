@@ -1,19 +1,19 @@
-// A chunk of keys and the rows of a tile: scores, weights, references and values.
+// One chunk of keys with the rows of one tile: scores, weights, references and values.
 //
-// The keys and values of the chunk are packed already. A strip is the rows of a unit of products, a step the
-// scores of a strip with a block. The products of a step are made next to the weights of the step before it
-// (isa/amx/unit_products.hpp). Values are multiplied once for the chunk, and before a reference of their
-// strip moves.
+// The keys and values of the chunk are already packed. A patch is what AMX multiplies at a time
+// (isa/amx/patch_products.hpp). A strip is the rows of a patch. A step is the scores of a strip with a block.
+// The products of a step are interleaved with the weights of the step before. Values are multiplied once for
+// the chunk, and also before a reference of their strip moves.
 //
-// The weights of a step come after its largest scores, which are known then to leave the references or to
-// move them. In strips whose references do not move the search would cost 5 to 8 %: there the weights come
-// first, and again after a search if one reaches 2 or is NaN.
+// The largest scores of a step decide whether its references move, so they usually come before its weights.
+// In strips whose references do not move that search would cost 5 to 8 %. There the weights come first. They
+// are computed again, after a search, if one reaches 2 or is NaN.
 //
-// 2048 rows and keys of 128 dimensions                                       | time
+// Variants that lost, 2048 rows and keys of 128 dimensions                   | time
 // scores of three steps, so that no search waits for the last products       | + 5 %
 // both strips of a block before the next block, and values for 256 keys      | + 2 %
 // values fetched into L1 while those before them are multiplied              | + 10 %
-// outputs of the chunk added to the tile's beside the products of its values | + 2 %
+// outputs of the chunk added to the tile's during the products of its values | + 2 %
 #pragma once
 
 #include <immintrin.h>
@@ -23,7 +23,7 @@
 
 #include "isa/amx/batch_tile.hpp"
 #include "isa/amx/bf16_operands.hpp"
-#include "isa/amx/unit_products.hpp"
+#include "isa/amx/patch_products.hpp"
 #include "isa/avx512/simd.hpp"
 #include "kernels/attention/bf16_rule.hpp"
 #include "kernels/attention/block.hpp"
@@ -33,15 +33,15 @@
 
 namespace {
 
-// Where a chunk is computed, shared by all tiles.
+// The memory in which a chunk is computed. All tiles share it.
 struct Bf16Storage {
   KeyTiles keys;
   rapt::BF16 *packed_keys;  // [16 keys][k32 of dimensions]
   rapt::BF16 *values;       // [16 dimensions][k32]
-  rapt::BF16 *weights;      // of a strip: [k32][vector of rows]
-  rapt::BF16 *ones;         // a row
-  float *scores;            // of two steps
-  float *out;               // [dimension][row], and the sums after the last multiple of 16 dimensions
+  rapt::BF16 *weights;      // of one strip: [k32][vector of rows]
+  rapt::BF16 *ones;         // a row of ones: their products sum the weights
+  float *scores;            // the scores of two steps
+  float *out;               // [dimension][row]; the sums of weights follow the last group of 16 dimensions
 };
 
 inline constexpr std::size_t chunk_k32s = rapt::attention_chunk / amx_k32;
@@ -49,8 +49,8 @@ inline constexpr std::size_t chunk_k32s = rapt::attention_chunk / amx_k32;
 // A tile of a batch in bf16 arithmetic.
 struct Bf16Tile : BatchTile<Bf16Rule> {
   const rapt::BF16 *queries = nullptr;
-  bool moves[2] = {};  // whether references of half the rows moved in the chunk before
-  alignas(64) float to_log2[rapt::attention_tile_rows];  // as of the rule, and as many rows as tiles have
+  bool moves[2] = {};  // for each half of the rows: a reference moved in the chunk before
+  alignas(64) float to_log2[rapt::attention_tile_rows];  // the rule's, copied for the rows past the last too
 
   using BatchTile<Bf16Rule>::BatchTile;
 };
@@ -60,7 +60,7 @@ class Bf16Chunk {
  public:
   using S = simd<float>;
   using batch = S::batch;
-  using Products = UnitProducts<vectors>;
+  using Products = PatchProducts<vectors>;
   static constexpr std::size_t block = rapt::attention_block, pitch = tile_pitch;
 
   Bf16Chunk(Bf16Tile &state, const Bf16Storage &storage, std::size_t begin)
@@ -82,7 +82,7 @@ class Bf16Chunk {
     }
   }
 
-  // Takes in the blocks [first, end) of the chunk, which lie at multiples of 64 keys from `begin`.
+  // Takes in the blocks [first, end) of the chunk. Block 0 begins with the key `begin`.
   void run(std::size_t first, std::size_t end) {
     sums_.clear();
     first_ = first;
@@ -101,38 +101,39 @@ class Bf16Chunk {
 
  private:
   static constexpr std::size_t strip_rows = 16 * Products::wide, most_strips = vectors / Products::wide;
-  static constexpr std::size_t k32s = block / amx_k32;  // of a block, and as many units
-  static constexpr std::size_t slots = 2;               // of scores: those of a step and of the next one
+  static constexpr std::size_t k32s = block / amx_k32;  // of keys in a block, one per patch
+  static constexpr std::size_t slots = 2;  // rooms for scores: the present step's and the next one's
 
   struct Step {
     std::size_t block, strip, index;
   };
-  // Strip by strip, so that L1 has the weights of only one.
+  // Steps go strip by strip, so that only one strip's weights occupy L1.
   Step after(const Step &step) const {
     if (ends_strip(step)) return {first_, step.strip + 1, step.index + 1};
     return {step.block + 1, step.strip, step.index + 1};
   }
   bool ends_strip(const Step &step) const { return k32s * (step.block + 1) >= strip_[step.strip].end_k32; }
-  // The k32s of a step's block that a row sees, and as many units.
+  // Number of k32s of keys in this step's block that at least one row can see. Each is one patch of AMX work.
   std::size_t k32s_of(const Step &step) const {
     const std::size_t left = strip_[step.strip].end_k32 - k32s * step.block;
     return left < k32s ? left : k32s;
   }
-  // The k32s of the chunk before a key, from `least` to `most`.
+  // Number of k32s from the chunk's first key to `key`, at least `least` and at most `most`.
   std::size_t k32s_before(std::size_t key, std::size_t least, std::size_t most) const {
     const std::size_t count = key < begin_ ? 0 : (key - begin_ + amx_k32 - 1) / amx_k32;
     return count < least ? least : count < most ? count : most;
   }
   struct Strip {
-    // The first k32 whose weighted values are not in the output, and the end of those that a row sees.
+    // The first k32 whose weighted values are not yet in the output, and the end of those that any row sees.
     std::size_t first_k32 = 0, end_k32 = 0;
-    std::size_t seen_by_all = ~std::size_t{0}, seen_by_any = 0;  // the ends of these keys
+    // The ends of the keys that all rows see, and of those that any row sees.
+    std::size_t seen_by_all = ~std::size_t{0}, seen_by_any = 0;
     bool has_values = false, rescales = false, has_moved = false;
-    bool is_near = false;  // all rows have references, and these are not far from 0
+    bool is_near = false;  // all rows have references, and their rule's base is 0
   };
 
-  // Whether no reference may move, so that the weights can be made first. All rows must see all keys: one
-  // that has a reference has seen a key before the block.
+  // Whether no reference is expected to move, so that the weights can come first. All rows must see all keys
+  // of the block: a row with a reference has then seen an earlier key.
   bool expects_no_move(const Step &step) const {
     const Strip &strip = strip_[step.strip];
     return strip.is_near && !strip.has_moved && !state_.moves[step.strip] && !rows_.has_formula && !o_.mask &&
@@ -140,8 +141,8 @@ class Bf16Chunk {
   }
   void finish(const Step &step) {
     while (next_.index <= step.index) {
-      const UnitToMake unit = next_unit();
-      products_.scores(unit.keys, unit.queries, steps_, unit.to);
+      const PatchToMake patch = next_patch();
+      products_.scores(patch.keys, patch.queries, steps_, patch.to);
     }
     if (next_.index == step.index + 1 && next_half_ == 0) products_.flush();
     const bool guesses = expects_no_move(step);
@@ -155,7 +156,7 @@ class Bf16Chunk {
     weigh_exactly(step);
   }
 
-  // Where row 0 of a step would have its scores. The slots lie side by side.
+  // Where row 0 of the step would have its scores. Each slot is as wide as a strip.
   float *step_scores(const Step &step) const {
     return storage_.scores + step.index % slots * strip_rows - step.strip * strip_rows;
   }
@@ -163,31 +164,32 @@ class Bf16Chunk {
     return storage_.weights + k32 * Products::wide * amx_elements;
   }
 
-  struct UnitToMake {
+  struct PatchToMake {
     KeyTiles keys;
     const rapt::BF16 *queries;
     float *to;
   };
-  UnitToMake next_unit() {
-    const std::size_t key = next_half_ * unit_keys;
-    const UnitToMake unit{storage_.keys.from(next_.block * block + key),
-                          state_.queries + next_.strip * Products::wide * amx_elements,
-                          step_scores(next_) + key * pitch + next_.strip * strip_rows};
+  PatchToMake next_patch() {
+    const std::size_t key = next_half_ * patch_keys;
+    const PatchToMake patch{storage_.keys.from(next_.block * block + key),
+                            state_.queries + next_.strip * Products::wide * amx_elements,
+                            step_scores(next_) + key * pitch + next_.strip * strip_rows};
     if (++next_half_ == k32s_of(next_)) {
       next_half_ = 0;
       next_ = after(next_);
     }
-    return unit;
+    return patch;
   }
 
-  // The weights of a unit, beside the products of the next one if there is one and a slot for it.
+  // Computes the weights of a patch. If there is a next patch and a slot for its scores, multiplies it
+  // meanwhile.
   void weigh(const Step &step, std::size_t half) {
     const std::size_t row = step.strip * strip_rows;
-    const UnitWeights weights{step_scores(step) + half * unit_keys * pitch + row,
-                              k32_weights(k32s * step.block + half), state_.to_log2 + row,
-                              sums_.offset + row};
+    const PatchWeights weights{step_scores(step) + half * patch_keys * pitch + row,
+                               k32_weights(k32s * step.block + half), state_.to_log2 + row,
+                               sums_.offset + row};
     if (next_.strip >= strips_ || next_.index >= step.index + slots) return products_.weights(weights);
-    const UnitToMake next = next_unit();
+    const PatchToMake next = next_patch();
     if (steps_ >= 4) {
       products_.template scores_and_weights<2>(next.keys, next.queries, steps_, next.to, weights);
     } else if (steps_ >= 2) {
@@ -196,7 +198,7 @@ class Bf16Chunk {
       products_.template scores_and_weights<8>(next.keys, next.queries, steps_, next.to, weights);
     }
   }
-  // False if the step needs weigh_exactly(), or its references were to be moved first.
+  // False if the step needs weigh_exactly(), or if its references had to move first.
   bool weigh_step(const Step &step) {
     if (!strip_[step.strip].is_near) return false;
     products_.clear();
@@ -204,8 +206,7 @@ class Bf16Chunk {
     return products_.all_small();
   }
 
-  // Adds the weighted values of the k32s before `end`, down to the first one of which this was not done, to
-  // the rows of a strip.
+  // Adds weighted values to the rows of a strip: from the first k32 that is not yet added, up to `end`.
   void multiply_values(std::size_t end, std::size_t number) {
     Strip &strip = strip_[number];
     const std::size_t first = strip.first_k32, count = end - first;
@@ -219,7 +220,7 @@ class Bf16Chunk {
     strip.first_k32 = end;
   }
 
-  // The scores of a step, where excluded keys become -inf. Moves the references.
+  // Completes the scores of a step: excluded keys become -inf. Then moves the references if needed.
   void make_scores(const Step &step) {
     Strip &strip = strip_[step.strip];
     find_scores(step);
@@ -233,7 +234,7 @@ class Bf16Chunk {
       S::store(factors_ + r, r < rows_.lanes ? S::load(rule_.rescale + r) : batch(1.0f));
     }
   }
-  // Leaves the largest of each row in largest_.
+  // Completes the scores of a step, and leaves the largest of each row in largest_.
   void find_scores(const Step &step) {
     float *const scores = step_scores(step);
     const std::size_t first = begin_ + step.block * block, from = step.strip * strip_rows;
@@ -273,7 +274,7 @@ class Bf16Chunk {
     return S::max(S::max(max[0], max[1]), S::max(max[2], max[3]));
   }
 
-  // Whether no reference of a strip moves, all of which are near.
+  // Whether no reference of the strip has to move. All of its references must be near.
   bool stay(std::size_t strip) const {
     bool any = false;
     for (std::size_t r = strip * strip_rows; r < (strip + 1) * strip_rows && r < rows_.lanes; r += S::width) {
@@ -282,7 +283,7 @@ class Bf16Chunk {
     }
     return !any;
   }
-  // Moves the references to the largest scores where it is due; true if results so far are to be rescaled.
+  // Moves the references that have to move to the largest scores. True if earlier results must be rescaled.
   bool move_references(std::size_t strip) {
     bool any_rescaled = false;
     const batch zero(0.0f), none(-std::numeric_limits<float>::infinity());
@@ -298,7 +299,7 @@ class Bf16Chunk {
     return any_rescaled;
   }
 
-  // Weights of any size or NaN, and of scores far from 0.
+  // Computes weights of any size, NaN included, and from scores of any size.
   [[gnu::noinline]] void weigh_exactly(const Step &step) {
     float *const scores = step_scores(step);
     const std::size_t from = step.strip * strip_rows, end = from + strip_rows;
@@ -326,8 +327,8 @@ class Bf16Chunk {
   const Bf16Storage &storage_;
   std::size_t begin_, steps_, depth_, strips_;
   Products products_;
-  std::size_t first_ = 0;  // block
-  Step next_{};            // whose products are to be made, from this half on
+  std::size_t first_ = 0;  // the first block
+  Step next_{};            // the next products are for this step, from patch next_half_ of it on
   std::size_t next_half_ = 0;
   Strip strip_[most_strips];
   alignas(64) float largest_[rapt::attention_tile_rows], factors_[rapt::attention_tile_rows];

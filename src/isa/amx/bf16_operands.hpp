@@ -1,4 +1,4 @@
-// Queries, keys and values as AMX tiles.
+// Packs queries, keys and values of bf16 as AMX tiles.
 #pragma once
 
 #include <immintrin.h>
@@ -14,7 +14,7 @@
 
 namespace {
 
-// The first `count` elements at p, then zeros.
+// Loads `count` elements from p; the lanes after them are 0.
 [[gnu::always_inline]] inline __m512i first_elements(const rapt::BF16 *p, std::size_t count) {
   if (count >= 32) return _mm512_loadu_si512(p);
   return _mm512_maskz_loadu_epi16(static_cast<__mmask32>((std::uint64_t{1} << count) - 1), p);
@@ -24,7 +24,7 @@ inline __m128i first_eight(const rapt::BF16 *p, std::size_t count) {
   return _mm_maskz_loadu_epi16(static_cast<__mmask8>((1u << count) - 1), p);
 }
 
-// 16 rows of 16 pairs.
+// Transposes 16 rows of 16 pairs of elements.
 [[gnu::always_inline]] inline void transpose_pairs(__m512i (&v)[16]) {
   __m512i t[16];
   unroll<8>([&](auto i) __attribute__((always_inline)) {
@@ -51,7 +51,7 @@ inline __m128i first_eight(const rapt::BF16 *p, std::size_t count) {
   });
 }
 
-// [k32 of dimensions][vector of rows][pair of dimensions][row]. row(r) is the address of row r.
+// Packs as [k32 of dimensions][vector of rows][pair of dimensions][row]. row(r) is the address of row r.
 template <class Row>
 [[gnu::noinline]] void pack_queries(std::size_t vectors, std::size_t dim, bool negated, Row row,
                                     rapt::BF16 *to) {
@@ -68,9 +68,9 @@ template <class Row>
   }
 }
 
-// [k32 of dimensions][key][dimension]: the keys [first, first + 16), of which `keys` exist.
-[[gnu::noinline]] inline void pack_keys_of_unit(const AttentionTile &tile, std::size_t first,
-                                                std::size_t keys, rapt::BF16 *to) {
+// Packs the 16 keys from `first` as [k32 of dimensions][key][dimension]. Only `keys` of them exist.
+[[gnu::noinline]] inline void pack_16_keys(const AttentionTile &tile, std::size_t first, std::size_t keys,
+                                           rapt::BF16 *to) {
   const std::size_t dim = tile.options().qk_dim;
   const rapt::BF16 *const from = keys == 0 ? to : tile.k<rapt::BF16>(first);
   const std::ptrdiff_t stride = tile.options().k_strides.token;
@@ -91,9 +91,9 @@ template <class Row>
     }
   }
 }
-// The same of packed keys. Those that do not exist have room in their block.
-[[gnu::noinline]] inline void pack_packed_keys_of_unit(const AttentionTile &tile, std::size_t first,
-                                                       std::size_t keys, rapt::BF16 *to) {
+// Does the same for a cache of packed keys. There the block has room for keys that do not exist.
+[[gnu::noinline]] inline void pack_16_packed_keys(const AttentionTile &tile, std::size_t first,
+                                                  std::size_t keys, rapt::BF16 *to) {
   const std::size_t dim = tile.options().qk_dim;
   const __mmask16 exist = static_cast<__mmask16>((1u << keys) - 1);
   const rapt::BF16 *const from = keys == 0 ? to : tile.k<rapt::BF16>(first);
@@ -111,7 +111,8 @@ template <class Row>
   }
 }
 
-// 8 dimensions of 32 keys: rows of keys. `low` has the first 16 keys, `high` the others.
+// Interleaves 8 dimensions of 32 keys, one row of memory per key. `low` has the first 16 keys, `high` the
+// others.
 [[gnu::always_inline]] inline void pack_eight(const rapt::BF16 *low, const rapt::BF16 *high,
                                               std::ptrdiff_t stride, rapt::BF16 *to) {
   const auto load = [](const rapt::BF16 *p) __attribute__((always_inline)) {
@@ -140,8 +141,8 @@ template <class Row>
   });
 }
 
-// [16 dimensions][dimension][key] at distances of `pitch`, an even number of them: the keys [first, first +
-// 32), of which `keys` exist.
+// Packs the 32 keys from `first` as [16 dimensions][dimension][key]. Only `keys` of them exist. A group of 16
+// dimensions is `pitch` elements after the one before it. There is an even number of groups.
 [[gnu::noinline]] inline void pack_values_of_k32(const AttentionTile &tile, std::size_t first,
                                                  std::size_t keys, std::size_t pitch, rapt::BF16 *to) {
   const std::size_t dim = tile.options().v_dim;
@@ -153,7 +154,7 @@ template <class Row>
                                                                                           first + 16);
   const std::size_t end = (dim + amx_k32 - 1) / amx_k32 * amx_k32;
   if (keys == amx_k32 && dim % amx_k32 == 0) {
-    // Rows of 64 bytes: a line at a time.
+    // Each row is one cache line of 64 bytes, and the loop stores lines in order.
     for (std::size_t d = 0; d < dim; d += amx_k32, to += 2 * pitch) {
       unroll<4>([&](auto i) __attribute__((always_inline)) {
         pack_eight(low + d + 8 * i, high + d + 8 * i, stride, to + i / 2 * pitch + i % 2 * 8 * amx_k32);

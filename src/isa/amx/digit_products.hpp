@@ -1,17 +1,19 @@
-// The products of a block and 16 rows by AMX, from digits to sums.
+// Multiplies a block of keys and 16 rows with AMX: from digits to integer sums.
 //
-// AMX tiles 0 to 3 accumulate two of keys or dimensions by two digits; 4 and 5 have keys or values, 6 and 7
-// the digits. A product takes some 18 cycles, as many as a store or two loads. So digits are loaded once for
-// two tiles or more, and accumulators are stored when the next products need them.
+// AMX tiles 0 to 3 accumulate two tiles of keys or dimensions by two digits. Tiles 4 and 5 have keys or
+// values, and tiles 6 and 7 have the digits. A product takes about 18 cycles, the time of one store or of two
+// loads. So digits are loaded once for two or more tiles. Accumulators are stored when the next products need
+// their tiles.
 //
-// All products of a unit run at once. Between its vector operations they gain nothing: while AMX is in use,
-// and some hundred cycles longer, vectors have one multiplier instead of two.
+// A patch is the products of one block and 16 rows. All its products are issued at once. Interleaving them
+// with vector operations gains nothing: while AMX is busy, and for some hundred cycles after, vectors have
+// one multiplier instead of two.
 //
 //   2048 queries and keys                                            | 64 dimensions | 128
 //   products between the vector operations, sums converted to f32    | 2.80 ms       | 4.39 ms
-//   the same, three units at once, step by step                      | 3.16          | 4.62
+//   the same, three patches at once, step by step                    | 3.16          | 4.62
 //   sums begin as numbers of f32, which AMX counts up                | 2.67          | 4.55
-//   all products of a unit at once                                   | 2.65          | 4.15
+//   all products of a patch at once                                  | 2.65          | 4.15
 #pragma once
 
 #include <cstddef>
@@ -23,25 +25,25 @@
 
 namespace {
 
-// Keys as AMX tiles, in bytes: 16 keys are `pitch` after the 16 before them, 64 dimensions `step`.
+// Where keys are as AMX tiles, in bytes: the next 16 keys are `pitch` further, the next 64 dimensions `step`.
 struct KeyBytes {
   const std::int8_t *first;
   std::size_t pitch, step, row_bytes;
 };
 
-// Sums of products: 16 rows of a tile with the high digits, and then with the low ones.
+// Sums of one tile's products: those of its 16 rows with the high digits, then those with the low digits.
 inline constexpr std::size_t sums_of_tile = 2 * amx_rows * amx_rows;
 
 class DigitProducts {
  public:
-  // Stores the accumulators. They are stored by the next products else.
+  // Stores the accumulators. Otherwise the next products would store them.
   void flush() {
     if (!pending_) return;
     unroll<4>([&](auto i) __attribute__((always_inline)) { store<i>(pending_); });
     pending_ = nullptr;
   }
 
-  // The products of `steps` times 64 dimensions of a block's keys and of 16 queries.
+  // Multiplies a block's keys by 16 queries, over `steps` times 64 dimensions.
   [[gnu::noinline]] void scores(const KeyBytes &keys, const std::int8_t *queries, std::size_t steps,
                                 std::int32_t *to) {
     for (std::size_t i = 0; i < rapt::attention_block / amx_rows; i += 2, to += 2 * sums_of_tile) {
@@ -58,7 +60,7 @@ class DigitProducts {
     }
   }
 
-  // The products of a block's weights with `tiles` tiles of values. An odd one has room after it.
+  // Multiplies a block's weights by `tiles` tiles of values. If `tiles` is odd, `to` has room for one more.
   [[gnu::noinline]] void values(const std::int8_t *values, const std::int8_t *digits, std::size_t tiles,
                                 std::int32_t *to) {
     load_digits(digits);
@@ -93,7 +95,7 @@ class DigitProducts {
     store_tile<i>(to + i * (sums_of_tile / 2), amx_row_bytes);
   }
 
-  std::int32_t *pending_ = nullptr;  // where the accumulators belong
+  std::int32_t *pending_ = nullptr;  // where to store the accumulators
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A batch over int8 keys and values: its operands, and a chunk of one of its tiles.
+// The operands of a batch over int8 keys and values, and one chunk of one of its tiles.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ class Int8Batch {
   using Tile = Int8Tile;
   using Sizes = rapt::Int8BatchSizes;
   using Element = std::int8_t;
-  // Elements of keys that one multiplication takes.
+  // One AMX multiplication takes this many elements of a key.
   static constexpr std::size_t step = amx_row_bytes;
 
   static constexpr auto another_way = attention_of_int8<IntegerRows<VnniIntegers>>;
@@ -87,7 +87,8 @@ class Int8Batch {
   void add_chunk(Tile &tile, std::size_t first, std::size_t begin, std::size_t end) {
     Int8Chunk(tile, storage_, sizes_, segments_, first).run(begin, end);
   }
-  // The outputs of the rows at r after add_chunk(), and from a dimension to the next.
+  // Where the outputs of the rows at r are after add_chunk(). out_pitch is the distance between two
+  // dimensions.
   const float *out_of(std::size_t r) const { return storage_.out + r * sizes_.v_tiles * amx_rows; }
   static constexpr std::size_t out_pitch = S::width;
 

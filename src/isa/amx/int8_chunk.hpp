@@ -1,9 +1,9 @@
-// A chunk of int8 keys and values and the rows of a tile, a block and 16 rows at a time: a unit.
+// One chunk of int8 keys and values with the rows of one tile. A patch is one block of keys by 16 rows.
 //
-// AMX multiplies queries and keys of a unit, and later weights and values. Scores, weights and digits are
-// vector operations between the two, with rows in the lanes. A unit is plain if all 16 rows see all its keys
-// and need no other scores than dot products: its weights and numbers (contract/int8_attention.hpp) are then
-// made in one pass.
+// AMX multiplies the queries and keys of a patch, and later its weights and values. Between the two, vector
+// instructions make scores, weights and digits, with rows in the lanes. A patch is plain if all 16 rows see
+// all its keys and the scores are the dot products. One pass then makes its weights and its numbers
+// (contract/int8_attention.hpp).
 #pragma once
 
 #include <immintrin.h>
@@ -25,17 +25,18 @@
 
 namespace {
 
-// Where a chunk is computed, shared by all tiles.
+// The memory in which a chunk is computed. All tiles share it.
 struct Int8Storage {
   KeyBytes keys;
   std::int8_t *packed_keys, *values;  // values: [block][16 dimensions]
   float *k_scales, *v_scales;         // [scale group][key]
   std::int32_t *score_sums[2], *value_sums;
   std::int8_t *digits[2];  // [scale group][high, low]
-  float *scores;           // of units that are not plain, as TileScores has them
+  float *scores;           // of patches that are not plain, in the layout of TileScores
   float *weights;          // [key][row]
   float *out;              // [vector of rows][dimension][row]
-  bool has_finite_scales[rapt::attention_chunk / rapt::attention_block];  // those of the block's values
+  // Per block: whether the scales of its values are finite.
+  bool has_finite_scales[rapt::attention_chunk / rapt::attention_block];
 };
 
 // A tile of a batch over int8.
@@ -66,16 +67,16 @@ class Int8Chunk {
         v_group_(rapt::scale_group_of(o_, o_.v_dim)),
         begin_(begin) {}
 
-  // Takes in the blocks [first, end) of the chunk, which lie at multiples of 64 keys from `begin`.
+  // Takes in the blocks [first, end) of the chunk. Block 0 begins with the key `begin`.
   void run(std::size_t first, std::size_t end) {
     sums_.clear();
     first_ = first;
     end_ = end;
-    Unit next = first_unit(0), before{};
+    Patch next = first_patch(0), before{};
     bool more = next.r < rows_.lanes, has_before = false;
     if (more) multiply_scores(next);
     while (more) {
-      const Unit now = next;
+      const Patch now = next;
       products_.flush();
       next = after(now);
       more = next.r < rows_.lanes;
@@ -98,8 +99,8 @@ class Int8Chunk {
   }
 
  private:
-  // Block b and the 16 rows at r. `parity` alternates.
-  struct Unit {
+  // Block b and the 16 rows at r. `parity` alternates, so that two patches can have buffers at once.
+  struct Patch {
     std::size_t r, b, parity;
     bool is_first;
   };
@@ -111,8 +112,8 @@ class Int8Chunk {
                       to = (any.end - begin_ + block - 1) / block;
     return {from < first_ ? first_ : from, to < end_ ? to : end_};
   }
-  // The first unit of rows from r on that see a block. The outputs of rows that see none are 0.
-  Unit first_unit(std::size_t r, std::size_t parity = 0) const {
+  // The first patch of rows from r on that see a block. Rows before it that see no block get outputs of 0.
+  Patch first_patch(std::size_t r, std::size_t parity = 0) const {
     for (; r < rows_.lanes; r += lanes) {
       const AttentionTile::Range blocks = blocks_of(r);
       if (blocks.first < blocks.end) return {r, blocks.first, parity, true};
@@ -121,18 +122,18 @@ class Int8Chunk {
     }
     return {r, 0, 0, false};
   }
-  Unit after(const Unit &unit) const {
-    if (unit.b + 1 < blocks_of(unit.r).end) return {unit.r, unit.b + 1, 1 - unit.parity, false};
-    return first_unit(unit.r + lanes, 1 - unit.parity);
+  Patch after(const Patch &patch) const {
+    if (patch.b + 1 < blocks_of(patch.r).end) return {patch.r, patch.b + 1, 1 - patch.parity, false};
+    return first_patch(patch.r + lanes, 1 - patch.parity);
   }
 
   float *out_of(std::size_t r) const { return storage_.out + r * sizes_.v_tiles * amx_rows; }
 
-  void multiply_scores(const Unit &unit) {
+  void multiply_scores(const Patch &patch) {
     KeyBytes keys = storage_.keys;
-    keys.first += unit.b * (block / amx_rows) * keys.pitch;
-    const std::int8_t *const queries = state_.queries + unit.r / lanes * sizes_.query_tiles * tile_bytes;
-    std::int32_t *sums = storage_.score_sums[unit.parity];
+    keys.first += patch.b * (block / amx_rows) * keys.pitch;
+    const std::int8_t *const queries = state_.queries + patch.r / lanes * sizes_.query_tiles * tile_bytes;
+    std::int32_t *sums = storage_.score_sums[patch.parity];
     for (std::size_t s = 0; s < segments_.count; ++s, sums += 4 * sums_of_tile) {
       const QuerySegment &segment = segments_.at[s];
       KeyBytes of_segment = keys;
@@ -140,82 +141,82 @@ class Int8Chunk {
       products_.scores(of_segment, queries + segment.tile * tile_bytes, segment.steps, sums);
     }
   }
-  void multiply_values(const Unit &unit) {
-    const std::int8_t *values = storage_.values + unit.b * sizes_.v_tiles * tile_bytes;
+  void multiply_values(const Patch &patch) {
+    const std::int8_t *values = storage_.values + patch.b * sizes_.v_tiles * tile_bytes;
     const std::size_t tiles = sizes_.v_tiles / sizes_.v_groups;
     std::int32_t *sums = storage_.value_sums;
     for (std::size_t g = 0; g < sizes_.v_groups; ++g) {
-      products_.values(values, storage_.digits[unit.parity] + g * 2 * tile_bytes, tiles, sums);
+      products_.values(values, storage_.digits[patch.parity] + g * 2 * tile_bytes, tiles, sums);
       values += tiles * tile_bytes;
       sums += tiles * sums_of_tile;
     }
   }
 
-  void weigh(const Unit &unit) {
-    const std::size_t first = begin_ + unit.b * block, r = unit.r;
+  void weigh(const Patch &patch) {
+    const std::size_t first = begin_ + patch.b * block, r = patch.r;
     const AttentionTile::Range any = within_block(rows_.vector_range(r).any, first),
                                all = within_block(rows_.vector_range(r).all, first);
     const bool bounded = all.first > 0 || all.end < block;
     const bool plain = !bounded && !rows_.has_formula && !o_.mask;
-    batch max = plain ? make_scores(unit, storage_.weights, lanes)
-                      : make_scores(unit, storage_.scores + r, tile_pitch);
+    batch max = plain ? make_scores(patch, storage_.weights, lanes)
+                      : make_scores(patch, storage_.scores + r, tile_pitch);
     if (!plain) {
       state_.scores.use(storage_.scores);
       max = state_.scores.complete(r, first, any, bounded, [&] { return max; });
     }
     rule_.update_max(sums_, r, max);
-    S::store(rescale_[unit.parity], S::load(rule_.rescale + r));
-    if (plain && sizes_.v_groups == 1 && storage_.has_finite_scales[unit.b]) {
-      return weigh_plain(unit);
+    S::store(rescale_[patch.parity], S::load(rule_.rescale + r));
+    if (plain && sizes_.v_groups == 1 && storage_.has_finite_scales[patch.b]) {
+      return weigh_plain(patch);
     }
     const float *weights = storage_.weights;
     std::size_t pitch = lanes;
     if (plain) {
-      rule_.add_sums(sums_, r, make_weights<false>(unit).sum);
+      rule_.add_sums(sums_, r, make_weights<false>(patch).sum);
     } else {
       weights = storage_.scores + r;
       pitch = tile_pitch;
       rule_.weigh_rows(sums_, r, storage_.scores + r, any.first, any.end);
     }
     for (std::size_t g = 0; g < sizes_.v_groups; ++g) {
-      const float *const scales = v_scales(unit, g);
+      const float *const scales = v_scales(patch, g);
       const batch largest = largest_number(weights, pitch, scales);
-      make_digits(unit, g, units_of(largest, S::negate(S::less(largest, infinite()))),
+      make_digits(patch, g, scaling_of(largest, S::negate(S::less(largest, infinite()))),
                   [&](std::size_t j) { return number(S::load(weights + j * pitch), scales[j]); });
     }
   }
-  void weigh_plain(const Unit &unit) {
-    const Weights made = make_weights<true>(unit);
-    rule_.add_sums(sums_, unit.r, made.sum);
-    // Weights are finite or NaN: a sum is NaN if and only if a number is.
-    make_digits(unit, 0, units_of(made.largest, S::unordered(made.sum, made.sum)),
+  void weigh_plain(const Patch &patch) {
+    const Weights made = make_weights<true>(patch);
+    rule_.add_sums(sums_, patch.r, made.sum);
+    // Weights are finite or NaN, so the sum is NaN if and only if a number is NaN.
+    make_digits(patch, 0, scaling_of(made.largest, S::unordered(made.sum, made.sum)),
                 [&](std::size_t j) { return S::load(storage_.weights + j * lanes); });
   }
 
   static batch infinite() { return batch(std::numeric_limits<float>::infinity()); }
-  const float *v_scales(const Unit &unit, std::size_t g) const {
-    return storage_.v_scales + g * rapt::attention_chunk + unit.b * block;
+  const float *v_scales(const Patch &patch, std::size_t g) const {
+    return storage_.v_scales + g * rapt::attention_chunk + patch.b * block;
   }
   static batch number(batch weight, float scale) {
     return S::zero_where(S::equal(weight, batch(0.0f)), weight * batch(scale));
   }
 
-  // An integer of both digits. Each of the sums is exact in f32.
+  // Joins the sums of the high and of the low digits. Each of these is exact in f32.
   static batch joined(const std::int32_t *high) {
     const __m512 a = _mm512_cvtepi32_ps(_mm512_loadu_si512(high)),
                  b = _mm512_cvtepi32_ps(_mm512_loadu_si512(high + sums_of_tile / 2));
     return _mm512_fmadd_ps(a, _mm512_set1_ps(256.0f), b);
   }
 
-  // The dot products of a unit; returns the largest of each row.
-  batch make_scores(const Unit &unit, float *to, std::size_t pitch) {
-    return segments_.count == 1 ? make_scores_of<1>(unit, to, pitch) : make_scores_of<0>(unit, to, pitch);
+  // Makes the dot products of a patch; returns the largest of each row.
+  batch make_scores(const Patch &patch, float *to, std::size_t pitch) {
+    return segments_.count == 1 ? make_scores_of<1>(patch, to, pitch) : make_scores_of<0>(patch, to, pitch);
   }
   template <std::size_t fixed>
-  [[gnu::noinline, gnu::flatten]] batch make_scores_of(const Unit &unit, float *to, std::size_t pitch) {
-    const std::int32_t *const sums = storage_.score_sums[unit.parity];
-    const float *const steps = state_.query_steps + unit.r;
-    const float *const scales = storage_.k_scales + unit.b * block;
+  [[gnu::noinline, gnu::flatten]] batch make_scores_of(const Patch &patch, float *to, std::size_t pitch) {
+    const std::int32_t *const sums = storage_.score_sums[patch.parity];
+    const float *const steps = state_.query_steps + patch.r;
+    const float *const scales = storage_.k_scales + patch.b * block;
     const std::size_t count = fixed != 0 ? fixed : segments_.count;
     batch max[4];
     unroll<4>([&](auto i) __attribute__((always_inline)) {
@@ -244,13 +245,13 @@ class Int8Chunk {
   struct Weights {
     batch sum, largest;
   };
-  // Turns the scores of a plain unit into weights, or into numbers and the largest magnitude of each row.
+  // Makes the weights of a plain patch, or its numbers and the largest magnitude of each row.
   template <bool to_numbers>
-  [[gnu::noinline, gnu::flatten]] Weights make_weights(const Unit &unit) {
-    const std::size_t r = unit.r;
+  [[gnu::noinline, gnu::flatten]] Weights make_weights(const Patch &patch) {
+    const std::size_t r = patch.r;
     const batch reference = S::load(rule_.reference + r), to_log2 = S::load(rows_.to_log2 + r),
                 cutoff = S::load(rows_.cutoff + r);
-    const float *const scales = v_scales(unit, 0);
+    const float *const scales = v_scales(patch, 0);
     batch largest[4];
     unroll<4>([&](auto i) __attribute__((always_inline)) { largest[i] = batch(0.0f); });
     constexpr std::size_t quarter = block / 4;
@@ -262,7 +263,7 @@ class Int8Chunk {
         weight[i] = Weight<float>()(S::load(at) - reference, to_log2, cutoff);
         if constexpr (to_numbers) {
           const batch n = weight[i] * batch(scales[j + i * quarter]);
-          largest[i] = _mm512_range_ps(n, largest[i], 0xb);  // of magnitudes
+          largest[i] = _mm512_range_ps(n, largest[i], 0xb);  // compares magnitudes
           S::store(at, n);
         } else {
           S::store(at, weight[i]);
@@ -282,7 +283,7 @@ class Int8Chunk {
     return {sum(sum, std::integral_constant<std::size_t, 0>{}, std::integral_constant<std::size_t, 1>{}),
             S::max(S::max(largest[0], largest[1]), S::max(largest[2], largest[3]))};
   }
-  // NaN if a number is.
+  // Returns the largest magnitude of each row's numbers, or NaN if a number is NaN.
   [[gnu::noinline]] static batch largest_number(const float *weights, std::size_t pitch,
                                                 const float *scales) {
     __m512i largest = _mm512_setzero_si512();
@@ -292,10 +293,10 @@ class Int8Chunk {
     return _mm512_castsi512_ps(largest);
   }
 
-  struct Units {
+  struct Scaling {
     batch inverse, step;
   };
-  static Units units_of(batch largest, S::mask not_finite) {
+  static Scaling scaling_of(batch largest, S::mask not_finite) {
     using C = rapt::Int8Attention;
     const auto counts = S::negate(S::either(S::less(largest, batch(C::lowest)), not_finite));
     const batch step = S::keep_where(counts, S::divide(largest, batch(C::largest)));
@@ -303,19 +304,19 @@ class Int8Chunk {
             S::select(not_finite, batch(std::numeric_limits<float>::quiet_NaN()), step)};
   }
 
-  // The digits of numbers j, of all keys, as tiles. The low 16 bits of a sum with `magic` are the integer.
+  // Makes the digits of all numbers of a patch, as tiles. The low 16 bits of number + magic are the integer.
   template <class Number>
-  [[gnu::always_inline]] void make_digits(const Unit &unit, std::size_t g, const Units &units,
+  [[gnu::always_inline]] void make_digits(const Patch &patch, std::size_t g, const Scaling &scaling,
                                           Number number_of) {
     constexpr std::size_t quarter = block / 4;
-    std::int8_t *to = storage_.digits[unit.parity] + g * 2 * tile_bytes;
-    S::store(steps_[unit.parity][g], units.step);
+    std::int8_t *to = storage_.digits[patch.parity] + g * 2 * tile_bytes;
+    S::store(steps_[patch.parity][g], scaling.step);
     const batch magic(rapt::AttentionContract<float>::round_magic);
     const __m512i to_high_half = _mm512_set4_epi32(0x0d0c0d0c, 0x09080908, 0x05040504, 0x01000100);
     for (std::size_t j = 0; j < quarter; ++j, to += amx_row_bytes) {
       __m512i v[4];
       unroll<4>([&](auto i) __attribute__((always_inline)) {
-        v[i] = _mm512_castps_si512(number_of(j + i * quarter) * units.inverse + magic);
+        v[i] = _mm512_castps_si512(number_of(j + i * quarter) * scaling.inverse + magic);
       });
       const auto halves = [&](__m512i low, __m512i high) __attribute__((always_inline)) {
         return _mm512_mask_shuffle_epi8(low, 0xccccccccccccccccull, high, to_high_half);
@@ -327,12 +328,12 @@ class Int8Chunk {
     }
   }
 
-  // Adds the values of a unit to the outputs.
-  [[gnu::noinline]] void add_values(const Unit &unit) {
-    const batch rescale = S::load(rescale_[unit.parity]);
-    float *const out = out_of(unit.r);
+  // Adds the values of a patch to the outputs.
+  [[gnu::noinline]] void add_values(const Patch &patch) {
+    const batch rescale = S::load(rescale_[patch.parity]);
+    float *const out = out_of(patch.r);
     for (std::size_t t = 0; t < sizes_.v_tiles; ++t) {
-      const batch step = S::load(steps_[unit.parity][t * amx_rows / v_group_]);
+      const batch step = S::load(steps_[patch.parity][t * amx_rows / v_group_]);
       const std::int32_t *const sums = storage_.value_sums + t * sums_of_tile;
       float *const to = out + t * amx_rows * lanes;
       const auto add = [&](auto load) __attribute__((always_inline)) {
@@ -340,7 +341,7 @@ class Int8Chunk {
           S::store(to + d * lanes, S::fma(joined(sums + d * lanes), step, load(to + d * lanes) * rescale));
         });
       };
-      if (unit.is_first) {
+      if (patch.is_first) {
         add([](const float *) __attribute__((always_inline)) { return batch(0.0f); });
       } else {
         add([](const float *at) __attribute__((always_inline)) { return S::load(at); });

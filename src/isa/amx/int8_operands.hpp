@@ -1,8 +1,8 @@
-// Queries of integers, and keys and values of int8, as AMX tiles of 16 rows of 64 bytes.
+// Packs integer queries and int8 keys and values as AMX tiles of 16 rows of 64 bytes.
 //
-// A product has keys or values on its left, rows of 64 bytes of a key or dimension, and on its right one of
-// the two digits of 16 rows' queries or weights: [four bytes][row]. An integer is 256 * high + low, with a
-// low digit of 0 to 255: both are bytes of it as it is.
+// The left operand of a product has keys or values: each row is 64 bytes of a key or of a dimension. The
+// right operand has one of the two digits of 16 rows' queries or weights, as [four bytes][row]. An integer is
+// 256 * high + low, where low is 0 to 255: both digits are the integer's own bytes.
 #pragma once
 
 #include <immintrin.h>
@@ -24,7 +24,7 @@ namespace {
 
 inline constexpr std::size_t tile_bytes = rapt::Int8BatchSizes::amx_tile;
 
-// 16 rows of 16 times four bytes.
+// Transposes 16 rows of 16 groups of four bytes.
 [[gnu::always_inline]] inline void transpose_fours(__m512i (&v)[16]) {
   using batch = simd<float>::batch;
   batch fours[16];
@@ -33,7 +33,7 @@ inline constexpr std::size_t tile_bytes = rapt::Int8BatchSizes::amx_tile;
   unroll<16>([&](auto i) __attribute__((always_inline)) { v[i] = _mm512_castps_si512(fours[i]); });
 }
 
-// The columns of 64 rows of 16 bytes, as a tile. load(four, i) is row 4 * four + i of the columns.
+// Packs the columns of 64 rows of 16 bytes as a tile. load(four, i) is row 4 * four + i.
 template <class Load>
 [[gnu::always_inline]] inline void pack_columns(Load load, std::int8_t *to) {
   const __m512i by_lane = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
@@ -55,9 +55,9 @@ inline __m128i first_bytes(const std::int8_t *p, std::size_t count) {
   return _mm_maskz_loadu_epi8(static_cast<__mmask16>(_bzhi_u32(0xffff, first)), p);
 }
 
-// Where the dimensions of a query's sums lie.
+// A segment of dimensions whose products have one sum, and where its digits are.
 struct QuerySegment {
-  std::size_t group, step, steps, tile;  // the first 64 dimensions, and their tiles among a query's
+  std::size_t group, step, steps, tile;  // its first 64 dimensions, and its first tile among a query's
 };
 struct QuerySegments {
   std::size_t count = 0;
@@ -78,8 +78,8 @@ struct QuerySegments {
   }
 };
 
-// The digits of a tile's queries, [vector of rows][segment][64 dimensions][digit], and their steps.
-// `integers` has room for 16 rows of a scale group.
+// Packs a tile's queries as digits, [vector of rows][segment][64 dimensions][digit], and stores their steps.
+// `integers` is scratch for 16 rows of a scale group.
 [[gnu::noinline]] inline void pack_queries(const AttentionTile &tile, const TileRows<float> &rows,
                                            const QuerySegments &segments, std::size_t tiles_of_vector,
                                            std::int16_t *integers, std::int8_t *to, float *steps) {
@@ -95,7 +95,7 @@ struct QuerySegments {
               rows.sign[r + i] * make_integers<VnniIntegers>(q + from, group, pitch, integers + i * pitch);
         });
       }
-      // A group of 32 may be the second half of a step.
+      // A scale group of 32 may be the second half of 64 dimensions.
       const unsigned shift = from % 64 != 0 ? 32 : 0;
       std::size_t at = 0;
       for (; s < segments.count && segments.at[s].group == g; ++s) {
@@ -127,7 +127,7 @@ struct QuerySegments {
   }
 }
 
-// [64 dimensions][key][dimension]: the keys [first, first + 16), of which `keys` exist.
+// Packs the 16 keys from `first` as [64 dimensions][key][dimension]. Only `keys` of them exist.
 [[gnu::noinline]] inline void pack_keys(const AttentionTile &tile, std::size_t first, std::size_t keys,
                                         std::int8_t *to) {
   const std::size_t dim = tile.options().qk_dim;
@@ -142,7 +142,7 @@ struct QuerySegments {
     }
   }
 }
-// The same of packed keys. Those that do not exist have room in their block.
+// Does the same for a cache of packed keys. There the block has room for keys that do not exist.
 [[gnu::noinline]] inline void pack_packed_keys(const AttentionTile &tile, std::size_t first, std::size_t keys,
                                                std::int8_t *to) {
   const std::size_t dim = tile.options().qk_dim;
@@ -157,7 +157,8 @@ struct QuerySegments {
   }
 }
 
-// [16 dimensions][dimension][key]: a block of values, of which `keys` exist. Four bytes are keys 16 apart.
+// Packs a block of values as [16 dimensions][dimension][key]. Only `keys` exist. Each four bytes are keys 16
+// apart.
 [[gnu::noinline]] inline void pack_values(const AttentionTile &tile, std::size_t first, std::size_t keys,
                                           std::int8_t *to) {
   const std::size_t dim = tile.options().v_dim;

@@ -1,4 +1,4 @@
-// Tiles of one key/value head that are computed together: keys and values are packed once for all of them.
+// Computes several tiles of one key/value head together, so that keys and values are packed only once.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace {
 
-// Of: Bf16Batch or Int8Batch, which know the operands and multiply.
+// Of is Bf16Batch or Int8Batch, which know the operands and multiply.
 template <class Of>
 class TileBatch {
  public:
@@ -27,7 +27,7 @@ class TileBatch {
   using Element = typename Of::Element;
   static constexpr std::size_t block = rapt::attention_block, chunk = rapt::attention_chunk;
 
-  // The tiles [first, first + count).
+  // The batch has the tiles [first, first + count) of the call.
   TileBatch(const rapt::AttentionCall &call, const typename Of::Sizes &sizes, std::size_t first,
             std::size_t count, void *workspace)
       : TileBatch(call, sizes, first, count, Bytes(workspace)) {}
@@ -36,7 +36,8 @@ class TileBatch {
   // Whether AMX computes this tile.
   bool takes(std::size_t i) const { return tiles_[i]->queries != nullptr; }
 
-  // Chooses the keys [begin, end), which begin at a chunk. False: tiles have nothing to compute.
+  // Chooses the keys [begin, end). `begin` must be the first key of a chunk. False: no tile has anything to
+  // compute.
   bool choose_keys(std::size_t begin, std::size_t end) {
     for (std::size_t i = 0; i < count_; ++i) {
       if (!takes(i)) continue;
@@ -80,8 +81,8 @@ class TileBatch {
     }
   }
 
-  // Whether products can read keys as they are. A row that crosses a line would take six times as long, and
-  // rows far apart meet in few sets of L1.
+  // Whether products can read keys where they are. A row that crosses a cache line would take six times as
+  // long. Rows that are far apart would share few sets of L1.
   bool are_keys_operands(const Element *keys) const {
     constexpr std::ptrdiff_t far = 512 / sizeof(Element);
     return !o_.packed_keys && !o_.block_table && o_.qk_dim % Of::step == 0 && o_.k_strides.token > 0 &&
@@ -89,7 +90,7 @@ class TileBatch {
            reinterpret_cast<std::uintptr_t>(keys) % amx_row_bytes == 0;
   }
 
-  // The blocks of the chunk at `first` that a tile sees.
+  // Packs the blocks of the chunk at `first` that any tile sees.
   void pack_chunk(std::size_t first) {
     const AttentionTile &tile = tiles_[0]->tile;
     const std::size_t begin = all_.first > first ? (all_.first - first) / block * block : 0;
@@ -125,16 +126,17 @@ class TileBatch {
     tile.has_keys = true;
   }
 
-  // The outputs of a chunk to those of the tile, or on to them.
+  // Adds the outputs of a chunk to those of the tile (on), or stores them there.
   template <bool on>
   void add_values(const Tile &tile, const FoldFactors<float> &factors) const {
-    const batch unit(Tile::Rule::weights_unit);
+    const batch weights_unit(Tile::Rule::weights_unit);
     for (std::size_t r = 0; r < tile.rows.lanes; r += S::width) {
       const float *const from = of_.out_of(r);
       float *const to = tile.total_values.data() + r;
-      const batch a = on ? S::load(factors.of_total + r) : unit, b = on ? S::load(factors.of_next + r) : unit;
+      const batch a = on ? S::load(factors.of_total + r) : weights_unit,
+                  b = on ? S::load(factors.of_next + r) : weights_unit;
       for (std::size_t d = 0; d < o_.v_dim; ++d) {
-        const batch value = S::load(from + d * Of::out_pitch) * unit;
+        const batch value = S::load(from + d * Of::out_pitch) * weights_unit;
         S::store(to + d * tile_pitch, on ? S::fma(value, b, S::load(to + d * tile_pitch) * a) : value);
       }
     }
@@ -147,8 +149,8 @@ class TileBatch {
   Tile *tiles_[most_tiles_of_batch];
 };
 
-// The tasks of one key/value head and one chunk, the first `count` from `first`. False: tiles are not to be
-// had, and nothing is stored.
+// Runs `count` tasks from `first`, all of one key/value head and one chunk. False, with nothing stored, if
+// this process may not use AMX's tiles now.
 template <class Of>
 bool attention_of_batch(const rapt::AttentionCall &call, const typename Of::Sizes &sizes, std::size_t first,
                         std::size_t count, void *workspace, TileRegisters &registers) {
@@ -173,7 +175,7 @@ bool attention_of_batch(const rapt::AttentionCall &call, const typename Of::Size
   return true;
 }
 
-// Results do not depend on how tasks are batched.
+// Cuts the tasks into batches. Results do not depend on the cuts.
 template <class Of>
 void attention_by_amx(const rapt::AttentionCall *call, std::size_t first, std::size_t last, void *workspace) {
   const typename Of::Sizes sizes(call->options);

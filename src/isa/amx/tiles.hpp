@@ -1,6 +1,6 @@
-// The AMX tiles of a call, and their instructions by number.
+// Owns the AMX tile registers during a call, and wraps AMX's instructions by tile number.
 //
-// Assembly in place of intrinsics: those of gcc do not say that they read and write memory.
+// They are inline assembly, because gcc's intrinsics do not say that they read and write memory.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace {
 
-// 16 rows of 64 bytes: 16 x 16 numbers, or 16 rows of 32 bf16.
+// A tile has 16 rows of 64 bytes: 16 x 16 numbers of 32 bits, or 16 rows of 32 bf16.
 inline constexpr std::size_t amx_rows = 16, amx_row_bytes = 64, amx_elements = 512;
 inline constexpr std::size_t amx_k32 = rapt::Bf16Contract::k32;
 
@@ -28,7 +28,7 @@ struct alignas(64) TileConfiguration {
   }
 };
 
-// Eight whole tiles, from configure() on for the time of an object.
+// Holds eight whole tiles, from configure() to the end of the object.
 class TileRegisters {
  public:
   TileRegisters() = default;
@@ -39,7 +39,7 @@ class TileRegisters {
   TileRegisters &operator=(const TileRegisters &) = delete;
 
   bool configured() const { return configured_; }
-  // False: the process may use no tiles, or the caller has configured some, which stay as they are.
+  // False if the process may not use tiles, or if the caller has configured some. Those stay as they are.
   bool configure() {
     if (!rapt_may_use_tiles() || TileConfiguration::present().palette != 0) return false;
     TileConfiguration whole;
@@ -68,12 +68,12 @@ template <int tile>
 [[gnu::always_inline]] inline void zero_tile() {
   __asm__ volatile("tilezero %%tmm%c0" : : "i"(tile));
 }
-// to += a * b: rows of 16 pairs by columns of 16 pairs.
+// Multiplies bf16: to += a * b, where a has 16 rows of 16 pairs and b has 16 columns of 16 pairs.
 template <int to, int a, int b>
 [[gnu::always_inline]] inline void multiply_tiles() {
   __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(to), "i"(a), "i"(b));
 }
-// The same of bytes, four by four: those of a have a sign, those of b have one in the first.
+// Multiplies bytes, four by four. Those of a are signed; those of b are signed in the first function only.
 template <int to, int a, int b>
 [[gnu::always_inline]] inline void multiply_signed_bytes() {
   __asm__ volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(to), "i"(a), "i"(b));

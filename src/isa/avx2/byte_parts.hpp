@@ -1,4 +1,4 @@
-// AVX2: sums of bytes, from lanes of 32 bits.
+// AVX2: sums of byte products, from lanes of 32 bits.
 #pragma once
 
 #include <immintrin.h>
@@ -24,7 +24,7 @@ inline std::int64_t sum_of_byte_lanes(__m256i s) {
 }
 
 struct FourByteRows {
-  using Four = __m256i;  // in each half a part of each of the four sums
+  using Four = __m256i;  // each half has a part of each of the four sums
   static constexpr std::size_t fours = 2;
 
   static Four four(const __m256i (&s)[4]) {
@@ -47,7 +47,7 @@ struct FourByteRows {
   }
 
  private:
-  // In each half: two lanes of a, two of b.
+  // Halves the lanes: each half of the result has two sums of a's lanes, then two of b's.
   static __m256i halved(__m256i a, __m256i b) {
     const __m256i crossed =
         _mm256_castpd_si256(_mm256_shuffle_pd(_mm256_castsi256_pd(a), _mm256_castsi256_pd(b), 0x5));

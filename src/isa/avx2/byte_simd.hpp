@@ -1,4 +1,4 @@
-// AVX2: products of bytes as 16 bits, added up in pairs.
+// AVX2: bytes are widened to 16 bits, and their products are added in pairs.
 #pragma once
 
 #include <immintrin.h>
@@ -35,7 +35,7 @@ struct ByteSimd {
   static std::int64_t sum(Sums s) { return sum_of_byte_lanes(s); }
 };
 
-// Rows are multiplied as the vectors of dot are.
+// dot_rows multiplies its rows with the same instructions as dot.
 template <class E>
 struct RowSimd : ByteSimd<E>, FourByteRows {
   using Sums = typename ByteSimd<E>::Sums;

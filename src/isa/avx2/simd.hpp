@@ -1,4 +1,4 @@
-// AVX2 and FMA: their instructions as overloads for both arithmetic types, and simd<A> over them.
+// AVX2 and FMA: their instructions as overloads for both arithmetic types, and simd<A> over these.
 #pragma once
 
 #include <immintrin.h>
@@ -16,10 +16,10 @@
 
 namespace {
 
-// A window of 8 that begins k before the middle has its first k integers set.
+// A load of 8 from k places before the middle has its first k integers set.
 alignas(64) constexpr std::int32_t tail_window[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
 
-// The first k of `count` bytes, the others 0 and not read.
+// Loads the first k of `count` bytes. The others are 0, and are not read.
 template <std::size_t count>
 std::uint64_t load_bytes(const std::uint8_t *p, std::size_t k) {
   std::uint64_t bytes = 0;
@@ -31,7 +31,7 @@ std::uint64_t load_bytes(const std::uint8_t *p, std::size_t k) {
   return bytes;
 }
 
-// An even number of bytes below 16.
+// Copies an even number of bytes, fewer than 16.
 inline void copy_some(unsigned char *to, const unsigned char *from, std::size_t bytes) {
   if (bytes & 8) std::memcpy(to, from, 8);
   const std::size_t after_8 = bytes & 8;
@@ -40,7 +40,7 @@ inline void copy_some(unsigned char *to, const unsigned char *from, std::size_t 
   if (bytes & 2) std::memcpy(to + after_4, from + after_4, 2);
 }
 
-// A mask has all bits of a lane set, or none.
+// In a mask, all bits of a lane are set or none.
 struct Avx2 {
   using arch = xsimd::fma3<xsimd::avx2>;
   using f32 = xsimd::batch<float, arch>;
@@ -61,30 +61,31 @@ struct Avx2 {
   static void end_streaming() { _mm_sfence(); }
 
   static f32 floor(f32 v) { return _mm256_floor_ps(v); }
-  // A value that gcc does not load again for each use.
+  // Makes gcc keep the value in a register. Otherwise it loads the value again for each use.
   static void keep_in_register(f32 &v) { __asm__("" : "+x"(v.data)); }
-  // The bf16 in the lower or the upper half of each lane.
+  // Widens the bf16 in the lower or the upper half of each lane.
   static f32 lower_bf16(f32 v) { return number(u32(_mm256_slli_epi32(bits(v), 16))); }
   static f32 upper_bf16(f32 v) { return number(u32(_mm256_and_si256(bits(v), _mm256_set1_epi32(-0x10000)))); }
-  // a0 b0 a1 b1 and so on, in two vectors.
+  // Reorders two vectors to a0 b0 a1 b1 and so on.
   static void interleave(f32 &a, f32 &b) {
     const __m256 low = _mm256_unpacklo_ps(a, b), high = _mm256_unpackhi_ps(a, b);
     a = _mm256_permute2f128_ps(low, high, 0x20);
     b = _mm256_permute2f128_ps(low, high, 0x31);
   }
-  // Flushes subnormal operands and results for the time of an object. The mode before is the default.
+  // Flushes subnormal operands and results while an object exists. It expects the default mode and restores
+  // it.
   class Flushing {
    public:
     Flushing() : before_(_mm_getcsr()) { _mm_setcsr((before_ | 0x8040) & ~0x10u); }
     ~Flushing() { _mm_setcsr((_mm_getcsr() & 0x3f) | before_); }
-    // Whether a result has been flushed.
+    // Whether a result has been flushed since construction.
     bool has_flushed() const { return (_mm_getcsr() & 0x10) != 0; }
 
    private:
     unsigned before_;
   };
 
-  // 16-bit elements.
+  // Conversions of 16-bit elements:
   static f32 widened(__m128i v, const rapt::F16 *) { return _mm256_cvtph_ps(v); }
   static f32 widened(__m128i v, const rapt::BF16 *) {
     return number(u32(_mm256_slli_epi32(_mm256_cvtepu16_epi32(v), 16)));
@@ -99,13 +100,13 @@ struct Avx2 {
     const __m256i upper = _mm256_srli_epi32(_mm256_blendv_epi8(rounded_to_bf16(v), quiet, nan), 16);
     return _mm_packus_epi32(_mm256_castsi256_si128(upper), _mm256_extracti128_si256(upper, 1));
   }
-  // In the upper halves, of numbers other than NaN: to even.
+  // Rounds numbers other than NaN to bf16, ties to even. Each result is in the upper half of its lane.
   static __m256i rounded_to_bf16(f32 v) {
     const __m256i bits = _mm256_castps_si256(v);
     const __m256i last = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
     return _mm256_add_epi32(bits, _mm256_add_epi32(last, _mm256_set1_epi32(0x7fff)));
   }
-  // Two vectors, whose halves one instruction packs.
+  // Stores two vectors at once, because one instruction packs both.
   static void store_two(rapt::BF16 *p, f32 a, f32 b) {
     if (_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_UNORD_Q)) != 0) [[unlikely]] {
       store(p, a);
@@ -128,13 +129,13 @@ struct Avx2 {
   static void stream(H *p, f32 v) {
     _mm_stream_si128(reinterpret_cast<__m128i *>(p), narrowed(v, p));
   }
-  // Four elements of each.
+  // Loads or stores four elements.
   template <Half H>
   static f32 load_halves(const H *a, const H *b) {
     const auto part = [](const H *p) { return _mm_loadl_epi64(reinterpret_cast<const __m128i *>(p)); };
     return widened(_mm_unpacklo_epi64(part(a), part(b)), a);
   }
-  // The first k < 8 elements, by loads and stores of 8, 4 and 2 bytes.
+  // Loads or stores the first k < 8 elements, with loads and stores of 8, 4 and 2 bytes.
   template <Half H>
   static f32 load_some(const H *p, std::size_t k) {
     std::uint64_t words[2] = {};
@@ -190,7 +191,7 @@ struct Avx2 {
   static bool any_common_bit(f32 a, f32 b) { return !_mm256_testz_si256(bits(a), bits(b)); }
   static bool any_common_bit(f64 a, f64 b) { return !_mm256_testz_si256(bits(a), bits(b)); }
 
-  // The lower or upper half of a, then of b.
+  // Joins the lower (or the upper) halves of a and b.
   static f32 low_halves(f32 a, f32 b) { return _mm256_permute2f128_ps(a, b, 0x20); }
   static f64 low_halves(f64 a, f64 b) { return _mm256_permute2f128_pd(a, b, 0x20); }
   static f32 high_halves(f32 a, f32 b) { return _mm256_permute2f128_ps(a, b, 0x31); }
@@ -312,8 +313,8 @@ struct simd : Avx2 {
   static mask equal(batch a, batch b) { return compare<_CMP_EQ_OQ>(a, b); }
   static mask not_greater(batch a, batch b) { return compare<_CMP_LE_OQ>(a, b); }
   static mask unordered(batch a, batch b) { return compare<_CMP_UNORD_Q>(a, b); }
-  // In the signs, at which any() looks. A comparison of numbers would take a port from the polynomial of exp:
-  // 8 % of its time.
+  // The result is in the sign bits, which any() reads. Comparing numbers would take a port from exp's
+  // polynomial, 8 % of its time.
   static mask magnitude_reaches(batch a, batch limit) {
     return number(bits(limit) - integers(1) - bits(abs(a)));
   }
@@ -328,7 +329,7 @@ struct simd : Avx2 {
   }
   static batch keep_where(mask m, batch v) { return m & v; }
   static batch subtract_bits_where(mask m, batch a, batch b) { return number(bits(a) - bits(m & b)); }
-  // A product passes a NaN on.
+  // A NaN in p survives, because the power is multiplied in.
   static batch scale_by_power_above(batch v, batch cutoff, batch p, batch, batch shifted) {
     return compare<_CMP_NLE_UQ>(v, cutoff) & (p * add_exponent(batch(A(1)), shifted));
   }
@@ -347,7 +348,7 @@ struct simd : Avx2 {
       v[i + n] = high_halves(lower[i], upper[i]);
     });
   }
-  // In f32 two thirds of the shuffles that transposing whole loads takes.
+  // For f32 this needs two thirds of the shuffles of a transposition of whole loads.
   template <class Rows, class F>
   [[gnu::always_inline]] static void each_transposed(const Rows &row, std::size_t at, F f) {
     each_transposed_by_parts<simd, part_width<A>>(row, at, f);
@@ -357,7 +358,7 @@ struct simd : Avx2 {
     return load_halves(row[i] + at, row[i + part_width<A>] + at);
   }
 
-  // The lower half becomes op of the halves of a, the upper half op of the halves of b.
+  // The lower half of the result is op of the two halves of a, the upper half that of b.
   template <class Op>
   static batch fold_halves(batch a, batch b, Op op) {
     return op(low_halves(a, b), high_halves(a, b));

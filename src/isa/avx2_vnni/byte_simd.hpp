@@ -1,4 +1,4 @@
-// AVX-VNNI: VPDPBUSD multiplies unsigned bytes with signed ones.
+// AVX-VNNI: VPDPBUSD multiplies unsigned by signed bytes.
 #pragma once
 
 #include <immintrin.h>
@@ -30,7 +30,7 @@ struct Vnni {
   static Bytes biased(Bytes b) { return _mm256_xor_si256(b, bias()); }
   static Bytes add_products(Bytes s, Bytes f, Bytes b) {
     s = _mm256_dpbusd_avx_epi32(s, f, b);
-    __asm__("" : "+x"(s));  // gcc 12 copies every accumulator in every turn of a loop otherwise
+    __asm__("" : "+x"(s));  // without this gcc 12 copies every accumulator in every turn of a loop
     return s;
   }
   static Bytes add_biased_products(Bytes s, Bytes f, Bytes b) { return add_products(s, b, f); }

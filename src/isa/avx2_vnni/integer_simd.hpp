@@ -1,4 +1,4 @@
-// AVX-VNNI: products of 16 bits are multiplied and added up in one instruction.
+// AVX-VNNI: one instruction multiplies 16-bit integers and adds the products.
 #pragma once
 
 #include <immintrin.h>

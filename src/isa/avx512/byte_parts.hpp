@@ -1,4 +1,4 @@
-// AVX-512: sums of bytes, from lanes of 32 bits.
+// AVX-512: sums of byte products, from lanes of 32 bits.
 #pragma once
 
 #include <immintrin.h>
@@ -14,9 +14,9 @@ inline std::int64_t sum_of_byte_lanes(__m512i s) {
   return _mm512_reduce_add_epi64(_mm512_add_epi64(low, high));
 }
 
-// The shuffles have one port, blends and additions two: a blend stands for each shuffle that it can replace.
+// Shuffles have one port, but blends and additions have two. So a blend replaces a shuffle wherever it can.
 struct FourByteRows {
-  using Four = __m512i;  // in each quarter a part of each of the four sums
+  using Four = __m512i;  // each quarter has a part of each of the four sums
   static constexpr std::size_t fours = 4;
 
   static Four four(const __m512i (&s)[4]) {
@@ -34,13 +34,13 @@ struct FourByteRows {
   }
 
  private:
-  // In each quarter: two lanes of a, two of b.
+  // Halves the lanes: each quarter of the result has two sums of a's lanes, then two of b's.
   static __m512i halved(__m512i a, __m512i b) {
     const __m512i crossed =
         _mm512_castpd_si512(_mm512_shuffle_pd(_mm512_castsi512_pd(a), _mm512_castsi512_pd(b), 0x55));
     return _mm512_add_epi32(_mm512_mask_blend_epi64(0xaa, a, b), crossed);
   }
-  // Two quarters of a, two of b.
+  // Halves the quarters: the result has two sums of a's quarters, then two of b's.
   static __m512i quartered(__m512i a, __m512i b) {
     return _mm512_add_epi32(_mm512_mask_blend_epi64(0xf0, a, b), _mm512_shuffle_i64x2(a, b, 0x4e));
   }

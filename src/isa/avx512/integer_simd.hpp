@@ -47,8 +47,7 @@ struct Avx512Integers {
   }
   static f32 numbers(Sums s) { return _mm512_cvtepi32_ps(s); }
 
-  // Lanes with a bit set come from one vector, the others from the other: one shuffle per addition instead of
-  // two.
+  // A blend takes half its lanes from each vector, so that an addition needs one shuffle instead of two.
   static Sums fold_quarters(const Sums (&v)[4]) {
     const Sums a = fold_halves(v[0], v[2]), b = fold_halves(v[1], v[3]);
     const __m512i other = _mm512_set_epi64(13, 12, 7, 6, 9, 8, 3, 2);
@@ -75,7 +74,7 @@ struct Avx512Integers {
     s[0] = add_products(s[0], c.low, pair);
     s[1] = add_products(s[1], c.high, pair);
   }
-  // Parts of 4 columns, of s[0] and s[1] by turns.
+  // s[0] and s[1] hold columns in alternating groups of 4; this puts the groups in order.
   static void in_order(Sums (&s)[2]) {
     const __m512i first = _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0),
                   second = _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4);

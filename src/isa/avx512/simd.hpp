@@ -1,4 +1,4 @@
-// AVX-512: its instructions as overloads for both arithmetic types, and simd<A> over them.
+// AVX-512: its instructions as overloads for both arithmetic types, and simd<A> over these.
 #pragma once
 
 #include <immintrin.h>
@@ -35,12 +35,12 @@ struct Avx512 {
   static void end_streaming() { _mm_sfence(); }
 
   static f32 floor(f32 v) { return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
-  // A value that gcc does not load again for each use.
+  // Makes gcc keep the value in a register. Otherwise it loads the value again for each use.
   static void keep_in_register(f32 &v) { __asm__("" : "+v"(v.data)); }
-  // The bf16 in the lower or the upper half of each lane.
+  // Widens the bf16 in the lower or the upper half of each lane.
   static f32 lower_bf16(f32 v) { return number(u32(_mm512_slli_epi32(bits(v), 16))); }
   static f32 upper_bf16(f32 v) { return number(u32(_mm512_and_si512(bits(v), _mm512_set1_epi32(-0x10000)))); }
-  // a0 b0 a1 b1 and so on, in two vectors.
+  // Reorders two vectors to a0 b0 a1 b1 and so on.
   static void interleave(f32 &a, f32 &b) {
     alignas(64) static constexpr std::int32_t low[] = {0, 16, 1, 17, 2, 18, 3, 19,
                                                        4, 20, 5, 21, 6, 22, 7, 23};
@@ -49,19 +49,20 @@ struct Avx512 {
     b = _mm512_permutex2var_ps(a, upper, b);
     a = first;
   }
-  // Flushes subnormal operands and results for the time of an object. The mode before is the default.
+  // Flushes subnormal operands and results while an object exists. It expects the default mode and restores
+  // it.
   class Flushing {
    public:
     Flushing() : before_(_mm_getcsr()) { _mm_setcsr((before_ | 0x8040) & ~0x10u); }
     ~Flushing() { _mm_setcsr((_mm_getcsr() & 0x3f) | before_); }
-    // Whether a result has been flushed.
+    // Whether a result has been flushed since construction.
     bool has_flushed() const { return (_mm_getcsr() & 0x10) != 0; }
 
    private:
     unsigned before_;
   };
 
-  // 16-bit elements.
+  // Conversions of 16-bit elements:
   static f32 widened(__m256i v, const rapt::F16 *) { return _mm512_cvtph_ps(v); }
   static f32 widened(__m256i v, const rapt::BF16 *) {
     return number(u32(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16)));
@@ -75,14 +76,14 @@ struct Avx512 {
     const __m512i upper = _mm512_mask_or_epi32(rounded_to_bf16(v), nan, bits, quiet);
     return _mm512_cvtepi32_epi16(_mm512_srli_epi32(upper, 16));
   }
-  // In the upper halves, of numbers other than NaN: to even.
+  // Rounds numbers other than NaN to bf16, ties to even. Each result is in the upper half of its lane.
   static __m512i rounded_to_bf16(f32 v) {
     const __m512i bits = _mm512_castps_si512(v);
     const __mmask16 odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
     const __m512i rounded = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
     return _mm512_mask_add_epi32(rounded, odd, bits, _mm512_set1_epi32(0x8000));
   }
-  // Two vectors, whose halves one instruction packs.
+  // Stores two vectors at once, because one instruction packs both.
   static void store_two(rapt::BF16 *p, f32 a, f32 b) {
     if (_mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q) != 0) [[unlikely]] {
       store(p, a);
@@ -120,7 +121,7 @@ struct Avx512 {
     return widened(_mm256_inserti128_si256(_mm256_castsi128_si256(part(a)), part(b), 1), a);
   }
 
-  // xsimd 8 rounds the product and the sum.
+  // This is not xsimd 8's fma, which rounds the product and then the sum.
   static f32 fma(f32 a, f32 b, f32 c) { return _mm512_fmadd_ps(a, b, c); }
   static f64 fma(f64 a, f64 b, f64 c) { return _mm512_fmadd_pd(a, b, c); }
   static f32 fnma(f32 a, f32 b, f32 c) { return _mm512_fnmadd_ps(a, b, c); }
@@ -190,7 +191,7 @@ struct Avx512 {
   static f32 high_pairs(f32 a, f32 b) { return _mm512_shuffle_ps(a, b, 0xee); }
   static f32 evens(f32 a, f32 b) { return _mm512_shuffle_ps(a, b, 0x88); }
   static f32 odds(f32 a, f32 b) { return _mm512_shuffle_ps(a, b, 0xdd); }
-  // Two parts of a, then two of b, each chosen by two bits of `order`.
+  // Takes two quarters of a, then two of b. Two bits of `order` choose each.
   template <int order>
   static f32 parts(f32 a, f32 b) {
     return _mm512_shuffle_f32x4(a, b, order);
@@ -342,7 +343,7 @@ struct simd : Avx512 {
       v[i + 3 * n] = parts<0xdd>(b, d);
     });
   }
-  // By loads of half a register: each takes part in one insertion and half a shuffle of parts.
+  // Loads half a register at a time. Each half then takes part in one insertion and in half as many shuffles.
   //
   //   a square of f32 by | loads | inserts | shuffles | cycles
   //   whole registers    | 16    | 0       | 64       | 64
@@ -370,12 +371,12 @@ struct simd : Avx512 {
     });
   }
 
-  // Part j becomes op of the two parts in a half: the lower and upper half of a, then of b.
+  // Quarter j of the result is op of the two quarters in a half: the lower and upper half of a, then of b.
   template <class Op>
   static batch fold_halves(batch a, batch b, Op op) {
     return op(parts<0x88>(a, b), parts<0xdd>(a, b));
   }
-  // Part j becomes the reduction by op of the four parts of vj.
+  // Quarter j of the result is the reduction by op of the four quarters of vj.
   template <class Op>
   static batch fold_parts(batch v0, batch v1, batch v2, batch v3, Op op) {
     return fold_halves(op(parts<0x44>(v0, v1), parts<0xee>(v0, v1)),

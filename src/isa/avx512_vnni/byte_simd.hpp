@@ -1,4 +1,4 @@
-// AVX512-VNNI: VPDPBUSD multiplies unsigned bytes with signed ones.
+// AVX512-VNNI: VPDPBUSD multiplies unsigned by signed bytes.
 #pragma once
 
 #include <immintrin.h>
@@ -26,7 +26,7 @@ struct Vnni {
   static Bytes biased(Bytes b) { return _mm512_xor_si512(b, bias()); }
   static Bytes add_products(Bytes s, Bytes f, Bytes b) {
     s = _mm512_dpbusd_epi32(s, f, b);
-    __asm__("" : "+v"(s));  // gcc 12 copies every accumulator in every turn of a loop otherwise
+    __asm__("" : "+v"(s));  // without this gcc 12 copies every accumulator in every turn of a loop
     return s;
   }
   static Bytes add_biased_products(Bytes s, Bytes f, Bytes b) { return add_products(s, b, f); }

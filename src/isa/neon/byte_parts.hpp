@@ -1,4 +1,4 @@
-// NEON: bytes loaded in part, and the sums of rows from lanes of 32 bits.
+// NEON: loads of fewer bytes than a vector has, and sums of rows from lanes of 32 bits.
 #pragma once
 
 #include <arm_neon.h>

@@ -1,4 +1,4 @@
-// NEON: products of bytes as 16 bits, added up in pairs.
+// NEON: bytes are multiplied to 16 bits, and the products are added in pairs.
 #pragma once
 
 #include <arm_neon.h>
@@ -10,7 +10,8 @@
 
 namespace {
 
-// Products of signed bytes fit 16 bits. Those of unsigned and signed bytes do as well: 255 * 128 = 32640.
+// A product of two signed bytes fits 16 bits. So does one of an unsigned and a signed byte: 255 * 128 =
+// 32640.
 template <class E>
 struct ByteSimd {
   using Sums = int32x4_t;
@@ -46,7 +47,7 @@ struct ByteSimd {
   static std::int64_t sum(Sums s) { return vaddlvq_s32(s); }
 };
 
-// Rows are multiplied as the vectors of dot are.
+// dot_rows multiplies its rows with the same instructions as dot.
 template <class E>
 struct RowSimd : ByteSimd<E>, FourByteRows {
   using Sums = typename ByteSimd<E>::Sums;

@@ -1,4 +1,4 @@
-// NEON: bytes as 16 bits, whose products are added to sums of 32 bits.
+// NEON: bytes are widened to 16 bits, and their products are added to sums of 32 bits.
 #pragma once
 
 #include <arm_neon.h>
@@ -39,7 +39,7 @@ struct NeonIntegers {
   }
   static Sums join_quarters(const Sums (&v)[1]) { return v[0]; }
 
-  // A lane of weights multiplies a row: nothing is interleaved.
+  // One lane of the weights multiplies a whole row, so that no rows are interleaved.
   struct Columns {
     Wide a, b;
   };

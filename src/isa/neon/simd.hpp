@@ -1,4 +1,4 @@
-// NEON of AArch64: its instructions as overloads for both arithmetic types, and simd<A> over them.
+// NEON of AArch64: its instructions as overloads for both arithmetic types, and simd<A> over these.
 #pragma once
 
 #include <arm_neon.h>
@@ -15,15 +15,15 @@
 
 namespace {
 
-// A mask has all bits of a lane set, or none. Integers are native vectors, with the operators of gcc and
-// clang: xsimd 8 compares the count of a shift with each constant.
+// In a mask, all bits of a lane are set or none. Integers are native vectors with the operators of gcc and
+// clang, because xsimd 8 compares the count of a shift with each constant.
 struct Neon {
   using arch = xsimd::neon64;
   using f32 = xsimd::batch<float, arch>;
   using f64 = xsimd::batch<double, arch>;
 
-  // FMLA overwrites its addend: a constant in a register is copied for each polynomial, by the units for
-  // arithmetic. A load of it is an instruction too, but these units do not execute it.
+  // FMLA overwrites its addend, so a constant must be copied for each polynomial. A copy occupies the
+  // arithmetic pipelines; a load does not.
   static f32 reload(const float *p) { return *reinterpret_cast<const volatile float32x4_t *>(p); }
   static f64 reload(const double *p) { return *reinterpret_cast<const volatile float64x2_t *>(p); }
 
@@ -49,18 +49,19 @@ struct Neon {
   }
 
   static f32 floor(f32 v) { return vrndmq_f32(v); }
-  // A value that gcc does not load again for each use.
+  // Makes gcc keep the value in a register. Otherwise it loads the value again for each use.
   static void keep_in_register(f32 &v) { __asm__("" : "+w"(v.data)); }
-  // The bf16 in the lower or the upper half of each lane.
+  // Widens the bf16 in the lower or the upper half of each lane.
   static f32 lower_bf16(f32 v) { return number(bits(v) << 16); }
   static f32 upper_bf16(f32 v) { return number(bits(v) & 0xffff0000); }
-  // a0 b0 a1 b1 and so on, in two vectors.
+  // Reorders two vectors to a0 b0 a1 b1 and so on.
   static void interleave(f32 &a, f32 &b) {
     const f32 first = zip_low(a, b);
     b = zip_high(a, b);
     a = first;
   }
-  // Flushes subnormal operands and results for the time of an object. The mode before is the default.
+  // Flushes subnormal operands and results while an object exists. It expects the default mode and restores
+  // it.
   class Flushing {
    public:
     Flushing() : mode_(read_mode()), flags_(read_flags()) {
@@ -71,7 +72,7 @@ struct Neon {
       write_mode(mode_);
       write_flags(flags_ | read_flags());
     }
-    // Whether a result has been flushed.
+    // Whether a result has been flushed since construction.
     bool has_flushed() const { return (read_flags() & underflow) != 0; }
 
    private:
@@ -92,7 +93,7 @@ struct Neon {
     std::uint64_t mode_, flags_;
   };
 
-  // 16-bit elements.
+  // Conversions of 16-bit elements:
   static f32 widened(uint16x4_t v, const rapt::F16 *) { return vcvt_f32_f16(vreinterpret_f16_u16(v)); }
   static f32 widened(uint16x4_t v, const rapt::BF16 *) { return number(vshll_n_u16(v, 15) << 1); }
   static uint16x4_t narrowed(f32 v, rapt::F16 *) { return vreinterpret_u16_f16(vcvt_f16_f32(v)); }
@@ -115,7 +116,7 @@ struct Neon {
   static f64 fma(f64 a, f64 b, f64 c) { return vfmaq_f64(c, a, b); }
   static f32 fnma(f32 a, f32 b, f32 c) { return vfmsq_f32(c, a, b); }
   static f64 fnma(f64 a, f64 b, f64 c) { return vfmsq_f64(c, a, b); }
-  // vfmaq_laneq of gcc 12 broadcasts a lane that more than one basic block uses.
+  // This is not vfmaq_laneq: gcc 12 broadcasts its lane if more than one basic block uses it.
   template <int i>
   static f32 fma_by_lane(float32x4_t factors, float32x4_t a, float32x4_t c) {
     asm("fmla %0.4s, %1.4s, %2.s[%3]" : "+w"(c) : "w"(a), "w"(factors), "i"(i));
@@ -126,7 +127,7 @@ struct Neon {
     asm("fmla %0.2d, %1.2d, %2.d[%3]" : "+w"(c) : "w"(a), "w"(factors), "i"(i));
     return c;
   }
-  // xsimd 8 divides f32 by an estimate.
+  // xsimd 8 divides f32 with an estimate, which is not exact.
   static f32 divide(f32 a, f32 b) { return vdivq_f32(a, b); }
   static f64 divide(f64 a, f64 b) { return vdivq_f64(a, b); }
   static f32 max(f32 a, f32 b) { return vmaxq_f32(a, b); }
@@ -146,7 +147,7 @@ struct Neon {
   static uint64x2_t equal(f64 a, f64 b) { return vceqq_f64(a, b); }
   static uint32x4_t not_greater(f32 a, f32 b) { return vcleq_f32(a, b); }
   static uint64x2_t not_greater(f64 a, f64 b) { return vcleq_f64(a, b); }
-  // |a| < |b|. gcc makes two instructions of vcaltq.
+  // Whether |a| < |b|. gcc would make two instructions of vcaltq.
   static uint32x4_t magnitude_less(float32x4_t a, float32x4_t b) {
     uint32x4_t m;
     asm("facgt %0.4s, %1.4s, %2.4s" : "=w"(m) : "w"(b), "w"(a));
@@ -176,7 +177,7 @@ struct Neon {
   static f64 zip_low(f64 a, f64 b) { return vzip1q_f64(a, b); }
   static f32 zip_high(f32 a, f32 b) { return vzip2q_f32(a, b); }
   static f64 zip_high(f64 a, f64 b) { return vzip2q_f64(a, b); }
-  // vcombine takes gcc up to three moves.
+  // This is not vcombine, for which gcc needs up to three moves.
   static f32 low_pairs(f32 a, f32 b) {
     return vreinterpretq_f32_f64(vzip1q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)));
   }
@@ -309,7 +310,7 @@ struct simd : Neon {
     return number(bits(p) + (bits(n) << rapt::ExpContract<A>::mantissa_bits));
   }
   static batch subtract_bits_where(mask m, batch a, batch b) { return number(bits(a) - (m & bits(b))); }
-  // A product passes a NaN on.
+  // A NaN in p survives, because the power is multiplied in.
   static batch scale_by_power_above(batch v, batch cutoff, batch p, batch, batch shifted) {
     return zero_where(not_greater(v, cutoff), p * add_exponent(batch(A(1)), shifted));
   }
@@ -329,7 +330,7 @@ struct simd : Neon {
   }
 
  private:
-  // Lane k and all after it.
+  // Sets lane k and all lanes after it.
   static mask after(std::size_t k) {
     k = k < width ? k : width;
     if constexpr (width == 4) {

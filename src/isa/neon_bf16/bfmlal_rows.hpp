@@ -1,12 +1,13 @@
-// Products of a few rows in RAPT_ARITHMETIC_BF16 by BFMLALB and BFMLALT: keys and values are operands as they
-// lie, queries and weights by lane. They take the place of K32Rows.
+// Multiplies a few rows in RAPT_ARITHMETIC_BF16 with BFMLALB and BFMLALT. Keys and values are operands as
+// they are in memory; queries and weights are lanes. A level with these instructions uses this in place of
+// K32Rows.
 //
-//   vector instructions per query for 8 of multiplying | FMLA                      | these
-//   scores of keys as they lie                         | 8 + 16 / queries          | 8 + 8 / queries
+//   vector instructions per query for 8 of multiplying | FMLA                      | BFMLAL
+//   scores of keys that are not packed                 | 8 + 16 / queries          | 8 + 8 / queries
 //   scores of packed keys                              | 8 + 16 / queries          | 8
 //   values                                             | 8 + 8 / queries           | 8
 //
-// Many rows are left to FMLA: it multiplies as fast, and a widened block serves 64 rows.
+// Tiles of many rows still use FMLA. It multiplies as fast, and there a widened block serves 64 rows.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,7 @@
 
 namespace {
 
-// Rows of a square from one on, as words of two.
+// The rows of a square from `first` on, where a word is two elements.
 template <std::size_t count>
 struct WordSquare {
   const KeyRows<rapt::BF16, count> &rows;
@@ -27,8 +28,8 @@ struct WordSquare {
 };
 
 struct BfmlalRows : K32Rows {
-  // scores[r][j ...] for four keys by `squares`, whole k32s and squares. Each square is transposed: words of
-  // four keys. As many squares as hide the latency of chains.
+  // Makes scores[r][j ...] of `squares` squares of four keys, whole k32s only. A square is transposed to
+  // words of four keys. There are enough squares to hide the latency of the chains.
   template <std::size_t rows, std::size_t squares>
   [[gnu::always_inline]] static void square_scores(const float *queries, std::size_t pitch,
                                                    const RowRun<rapt::BF16> *keys, std::size_t j,
@@ -112,7 +113,7 @@ struct BfmlalRows : K32Rows {
     }
   }
 
-  // The same for packed keys: dimension d of the keys lies at keys + 64 d, even and odd keys in one vector.
+  // The same for packed keys: dimension d of a block is at keys + 64 d. Even and odd keys share a vector.
   template <std::size_t rows>
   [[gnu::noinline, gnu::flatten]] static void packed_scores(const float *queries, std::size_t pitch,
                                                             const rapt::BF16 *keys,
@@ -124,7 +125,7 @@ struct BfmlalRows : K32Rows {
     using E = rapt::BF16;
     using batch = S::batch;
     constexpr std::size_t block = rapt::attention_block, k32 = rapt::Bf16Contract::k32, width = S::width;
-    constexpr std::size_t together = 4 / rows;  // vectors of keys
+    constexpr std::size_t together = 4 / rows;  // how many vectors of keys
     LinesAhead<E, rows, Cache::l1> lines(run, last);
     for (std::size_t i = 0; i < runs_per_block; ++i) fetch_pages<rows>(run + i, last);
     const auto each = [](auto f) __attribute__((always_inline)) {
@@ -175,7 +176,8 @@ struct BfmlalRows : K32Rows {
     }
   }
 
-  // values[r][d ...] += the weighted values of a block, for so many vectors of bf16, or `left` elements of one.
+  // Adds the weighted values of a block to values[r][d ...]: `vectors` vectors of bf16, or `left` elements of
+  // one.
   template <std::size_t rows, std::size_t vectors, bool whole>
   [[gnu::always_inline]] static void values_of(const float *weights, const RowRun<rapt::BF16> *value,
                                                std::size_t keys,
@@ -203,7 +205,7 @@ struct BfmlalRows : K32Rows {
         const std::size_t end = k32_end - j < size ? k32_end : j + size;
         const E *from = value->first + d;
         RowsAhead<E, rows> ahead(value, lines, d);
-        // Weights past the last key are 0, but lie in the row.
+        // Weights past the last key are 0, but memory for them exists, so that whole vectors can be loaded.
         for (std::size_t i = j; i < end; i += width) {
           batch weight[rows];
           unroll<rows>([&](auto r)

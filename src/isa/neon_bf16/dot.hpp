@@ -1,6 +1,6 @@
-// dot and dot_rows of bf16 by BFMLALB and BFMLALT: a vector of 8 elements is the even and the odd ones of 8
-// of the 64 lanes (contract/reductions.hpp). Two vector instructions per 8 products; with FMLA it takes ten,
-// of which eight widen.
+// dot and dot_rows of bf16 with BFMLALB and BFMLALT. They take the even and the odd elements of a vector of
+// 8, which go to 8 of the 64 lanes (contract/reductions.hpp). 8 products need two vector instructions; with
+// FMLA they need ten, eight of them for widening.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace {
 
-// Eight lanes.
+// Eight of the 64 lanes: four even ones and four odd ones.
 struct HalfLanes {
   using S = simd<float>;
   using N = NeonBf16;
@@ -37,7 +37,7 @@ struct HalfLanes {
     S::store(lanes_in_order, low);
     S::store(lanes_in_order + S::width, high);
   }
-  // Four lanes, of each lane and the fourth after it.
+  // Folds to four lanes: lane i plus lane i + 4.
   [[gnu::always_inline]] batch folded() const {
     batch low = even, high = odd;
     S::interleave(low, high);
@@ -45,7 +45,7 @@ struct HalfLanes {
   }
 };
 
-// Some lanes of `rows` rows with a query: HalfLanes begin, begin + step and so on, `count` of them. Missing
+// Adds to `count` HalfLanes of `rows` rows: those with the numbers begin, begin + step and so on. Missing
 // elements count as 0 * 0.
 template <std::size_t begin, std::size_t step, std::size_t rows, std::size_t count>
 [[gnu::always_inline]] inline void add_lanes(const rapt::BF16 *query, const rapt::BF16 *const (&row)[rows],
@@ -82,14 +82,14 @@ template <std::size_t begin, std::size_t step, std::size_t rows, std::size_t cou
                    __attribute__((always_inline)) { return N::load_first(p + d + at, dim - d - at); });
       }
     });
-    // A sum with a missing lane is not -0.
+    // Makes -0 sums +0, as a missing lane of +0 does in the contract's order.
     unroll<rows>([&](auto r) __attribute__((always_inline)) {
       sum[r][0].even = sum[r][0].even + HalfLanes::batch(0.0f);
     });
   }
 }
 
-// Their folds, of at most a stretch.
+// Returns the folds of these lanes, for at most one stretch of elements.
 template <std::size_t rows, std::size_t count, std::size_t begin, std::size_t step>
 [[gnu::always_inline]] inline void dot_lanes(const rapt::BF16 *query, const rapt::BF16 *const (&row)[rows],
                                              std::size_t dim, HalfLanes (&folded)[rows]) {
@@ -99,7 +99,7 @@ template <std::size_t rows, std::size_t count, std::size_t begin, std::size_t st
                    __attribute__((always_inline)) { folded[r] = fold_registers<HalfLanes, count>(sum[r]); });
 }
 
-// More than a stretch.
+// Handles rows of more than one stretch.
 template <class E>
 [[gnu::flatten, gnu::noinline]] float dot_long(const E *a, const E *b, std::size_t n) {
   return sum_of_stretches<float>(n, [=](std::size_t begin, std::size_t elements, float *lane) {
@@ -123,7 +123,7 @@ template <class E>
   return simd<float>::fold(folded[0].folded());
 }
 
-// Four rows share each load of the query, in four passes of a quarter of the lanes: 8 accumulators each.
+// Four rows share each load of the query. Each of four passes has a quarter of the lanes: 8 accumulators.
 template <class E>
 [[gnu::flatten]] void dot_rows(const E *query, const E *rows, std::ptrdiff_t row_stride,
                                std::size_t row_count, std::size_t dim, float scale, float *out) {

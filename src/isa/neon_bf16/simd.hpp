@@ -1,6 +1,6 @@
-// NEON with BFMLALB and BFMLALT: fused operations of the even or the odd bf16 of one vector with the same or
-// with one element of another, added to f32. Arm defines them as FMLA of the widened elements, under all
-// controls and flags of FPCR and FPSR: they have its bits, and FlushGuard sees their flushes.
+// NEON with BFMLALB and BFMLALT. They multiply the even or the odd bf16 of one vector by those of another, or
+// by one element, and add to f32. Arm defines them as FMLA of the widened elements, under all controls and
+// flags of FPCR and FPSR. So their bits are those of FMLA, and FlushGuard sees their flushes.
 #pragma once
 
 #include <arm_neon.h>
@@ -21,7 +21,8 @@ struct NeonBf16 {
   }
   static Halves halves(f32 v) { return vreinterpretq_u16_f32(v); }
 
-  // Not by intrinsics: gcc 12 and its assembler have these from Armv8.2 alone, which asks for more features.
+  // Not an intrinsic: gcc 12 and its assembler offer these only from Armv8.2 on, which would require more
+  // features.
   static f32 add_even(float32x4_t sum, Halves a, Halves b) {
     __asm__(".arch armv8.2-a+bf16\n\tbfmlalb %0.4s, %1.8h, %2.8h" : "+w"(sum) : "w"(a), "w"(b));
     return sum;
@@ -30,8 +31,8 @@ struct NeonBf16 {
     __asm__(".arch armv8.2-a+bf16\n\tbfmlalt %0.4s, %1.8h, %2.8h" : "+w"(sum) : "w"(a), "w"(b));
     return sum;
   }
-  // Times a lane of numbers of f32 that are bf16: such a number is its upper half. An element is one of the
-  // first 16 registers.
+  // Multiplies by one lane of f32 numbers that are bf16: the upper half of the lane is that bf16. The
+  // instruction takes an element only from the first 16 registers.
   template <int lane>
   static f32 add_even_by_lane(float32x4_t sum, Halves a, float32x4_t numbers) {
     __asm__(".arch armv8.2-a+bf16\n\tbfmlalb %0.4s, %1.8h, %2.h[%3]"

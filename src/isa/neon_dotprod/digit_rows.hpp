@@ -1,12 +1,14 @@
-// The products of kernels/attention/integer_rows.hpp by SDOT, which adds four products of bytes to a lane: a
-// row of integers is two rows of digits, and a key or value stays a byte. They take the place of IntegerRows.
+// Makes the products of kernels/attention/integer_rows.hpp with SDOT, which adds four products of bytes to a
+// lane. A row of integers is two rows of digits; a key or value stays a byte. Levels with SDOT use this in
+// place of IntegerRows.
 //
-//   instructions per query and 64 products  | multiplying | by rows, for all queries
+//   instructions per query and 64 products  | multiplying | once for all queries
 //   of 16 bits, SMLAL                       | 16          | 8 widen
 //   of 8 bits, SDOT                         | 8           | none; columns: 8 interleave
 //
-// SMLAL is executed by one unit of Neoverse N1, SDOT by two. SMMLA, of the level neon_i8mm, would halve
-// SDOT's number again with two keys interleaved: with one query nothing is gained, with more up to a third.
+// Neoverse N1 has one pipeline for SMLAL and two for SDOT. SMMLA (level neon_i8mm) would need half as many
+// instructions, but two keys would have to be interleaved. One query would gain nothing; more would gain up
+// to a third.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +23,7 @@ struct DigitRows {
   using I = DotprodIntegers;
   static_assert(Int8Run::rows == I::digits);
 
-  // Scores of keys as they lie. As many keys at a time as leave registers for the sums of both digits.
+  // Scores of keys that are not packed. `together` keys leave enough registers for the sums of both digits.
   template <std::size_t rows, std::size_t fixed>
   [[gnu::noinline, gnu::flatten]] static void scores(const ScoreSegment &of, const Int8Run *run,
                                                      const Int8Run *last, std::size_t count, float *scores) {
@@ -30,10 +32,12 @@ struct DigitRows {
     for (std::size_t j = 0; j < count; j += keys) {
       const Int8Run &of_keys = run[j / Int8Run::rows], &ahead = *run_after(&of_keys, runs_ahead<rows>, last);
       if (j % Int8Run::rows == 0) fetch_pages<rows>(&of_keys, last);
-      // From a row to the one that is fetched, which has the same place in its run.
+      // The distance from a key to the one that is fetched now and read later. Both have the same place in
+      // their runs.
       const std::uintptr_t to_next =
           reinterpret_cast<std::uintptr_t>(ahead.first) - reinterpret_cast<std::uintptr_t>(of_keys.first);
-      const std::size_t left = count - j - 1;  // after the first key; the last stands in for missing ones
+      const std::size_t left =
+          count - j - 1;  // keys after the first; the last key stands in for missing ones
       const std::int8_t *query[rows];
       unroll<rows>([&](auto r) __attribute__((always_inline)) {
         query[r] = reinterpret_cast<const std::int8_t *>(of.queries + r * of.pitch);
@@ -43,7 +47,7 @@ struct DigitRows {
         constexpr std::size_t begin = part * together;
         unroll<rows>([&](auto r) __attribute__((always_inline)) {
           const std::int8_t *at = query[r];
-          asm("" : "+r"(at));  // or gcc stores what one part has loaded for the next
+          asm("" : "+r"(at));  // without this gcc stores what one part has loaded for the next
           query[r] = at;
         });
         const std::int8_t *key[together];
@@ -104,9 +108,9 @@ struct DigitRows {
     }
   }
 
-  // Sums over `count` rows of weight times row, for vectors of four columns from `column` on; of the last ones
-  // there are `tail` columns unless all are `whole`. Rows come in runs: run(i) has the rows from 16 i on. Four
-  // rows at a time: weights of missing ones are 0.
+  // Sums weight times row over `count` rows, for vectors of four columns from `column` on. Unless `whole`,
+  // the last vectors have only `tail` columns. Rows come in runs: run_at(i) has the rows from 16 i on. The
+  // loop takes four rows at a time; weights of missing rows are 0.
   template <std::size_t rows, std::size_t vectors, bool whole, class RunAt>
   [[gnu::always_inline]] static void column_sums(const std::int16_t *weights, std::size_t pitch, RunAt run_at,
                                                  std::size_t count, std::size_t column, std::size_t tail,
@@ -169,13 +173,13 @@ struct DigitRows {
     });
   }
 
-  // Vectors of columns at a time: two accumulators each.
+  // This many vectors of columns at a time leave registers for two accumulators each.
   template <std::size_t rows>
   static constexpr std::size_t digit_vectors = rows == 1   ? 8
                                                : rows <= 3 ? 4
                                                            : 2;
 
-  // Scores of packed keys: dimension d of the block's keys lies at keys + 64 d.
+  // Scores of packed keys: dimension d of the block's keys is at keys + 64 d.
   template <std::size_t rows>
   [[gnu::noinline, gnu::flatten]] static void packed_scores(const ScoreSegment &of, const std::int8_t *keys,
                                                             float *scores) {
@@ -224,7 +228,7 @@ struct DigitRows {
     });
   }
 
-  // The same for all dimensions from `column` on, by so many vectors and then by fewer.
+  // Does this for all dimensions from `column` on: first `vectors` vectors at a time, then fewer.
   template <std::size_t rows, std::size_t vectors>
   [[gnu::always_inline]] static void values_from(const ValueSegment &of, const Int8Run *run,
                                                  const Int8Run *last, std::size_t keys, std::size_t column) {

@@ -1,4 +1,4 @@
-// NEON with SDOT: 16-bit integers as two digits of 8 bits, x = 256 * high + low.
+// NEON with SDOT: a 16-bit integer is two digits of 8 bits, x = 256 * high + low.
 #pragma once
 
 #include <arm_neon.h>
@@ -15,7 +15,7 @@ namespace {
 struct DotprodIntegers : NeonIntegers {
   using Bytes = int8x16_t;
 
-  // 16 integers are 16 high and then 16 low digits, at addresses that are multiples of their 32 bytes.
+  // 16 integers are 16 high digits and then 16 low digits, at an address that is a multiple of 32 bytes.
   static constexpr std::size_t digits = 16;
   static void store_rounded(std::int16_t *to, f32 v) {
     const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(to), within = at % (2 * digits);
@@ -33,7 +33,7 @@ struct DotprodIntegers : NeonIntegers {
   static Bytes load_first(const std::int8_t *p, std::size_t k) {
     return vreinterpretq_s8_u8(load_first_16(p, k));
   }
-  // 8 or 4 bytes, then zeros. gcc 12 moves what an intrinsic has loaded once more.
+  // Loads 8 (or 4) bytes; the rest is 0. gcc 12 would add a move after an intrinsic's load.
   static Bytes load_eight(const std::int8_t *p) {
     Bytes v;
     __asm__("ldr %d0, %1" : "=w"(v) : "m"(*reinterpret_cast<const EightBytes *>(p)));
@@ -44,12 +44,13 @@ struct DotprodIntegers : NeonIntegers {
     __asm__("ldr %s0, %1" : "=w"(v) : "m"(*reinterpret_cast<const FourBytes *>(p)));
     return v;
   }
-  // Not by intrinsics: gcc 12 and its assembler have these from Armv8.2 alone, which asks for more features.
+  // Not an intrinsic: gcc 12 and its assembler offer these only from Armv8.2 on, which would require more
+  // features.
   static Sums add_fours(Sums s, Bytes a, Bytes b) {
     __asm__(".arch armv8.2-a+dotprod\n\tsdot %0.4s, %1.16b, %2.16b" : "+w"(s) : "w"(a), "w"(b));
     return s;
   }
-  // The first four bytes of b.
+  // Multiplies by the first four bytes of b.
   static Sums add_fours_by_first(Sums s, Bytes a, Bytes b) {
     __asm__(".arch armv8.2-a+dotprod\n\tsdot %0.4s, %1.16b, %2.4b[0]" : "+w"(s) : "w"(a), "w"(b));
     return s;
@@ -57,7 +58,7 @@ struct DotprodIntegers : NeonIntegers {
   static Sums pair_sums(Sums a, Sums b) { return vpaddq_s32(a, b); }
   static Sums joined(Sums high, Sums low) { return vaddq_s32(low, vshlq_n_s32(high, 8)); }
 
-  // The bytes of four rows, column by column: four columns in each vector.
+  // Interleaves the bytes of four rows column by column: each result has four columns.
   static void interleave(const Bytes (&row)[4], Bytes (&c)[2]) {
     const Bytes ab = vzip1q_s8(row[0], row[1]), cd = vzip1q_s8(row[2], row[3]);
     c[0] = zip_low_pairs(ab, cd);

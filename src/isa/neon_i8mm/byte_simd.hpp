@@ -1,4 +1,4 @@
-// NEON with USDOT, which multiplies unsigned bytes with signed ones.
+// NEON with USDOT, which multiplies unsigned by signed bytes.
 #pragma once
 
 #include <arm_neon.h>
@@ -8,7 +8,8 @@
 namespace {
 
 struct I8mm : DotprodBytes {
-  // Not by an intrinsic: gcc 12 and its assembler have it from Armv8.2 alone, which asks for more features.
+  // Not an intrinsic: gcc 12 and its assembler offer it only from Armv8.2 on, which would require more
+  // features.
   static Bytes add_products(Bytes s, Bytes f, Bytes b) {
     __asm__(".arch armv8.2-a+i8mm\n\tusdot %0.4s, %1.16b, %2.16b" : "+w"(s) : "w"(f), "w"(b));
     return s;
@@ -17,7 +18,7 @@ struct I8mm : DotprodBytes {
 
 template <>
 struct ByteSimd<std::uint8_t> : DirectBytes<I8mm, std::uint8_t> {};
-// SMMLA's second row of factors would be idle with one query.
+// SMMLA is not used: with one query, its second row of factors would be idle.
 template <>
 struct RowSimd<std::uint8_t> : DirectBytes<I8mm, std::uint8_t>, FourByteRows {};
 

@@ -1,4 +1,4 @@
-// The reference of attention: one row at a time, and every score of a block in key order.
+// The reference of attention. It computes one row at a time, and every score of a block in key order.
 #pragma once
 
 #include <cmath>
@@ -21,7 +21,7 @@
 
 namespace {
 
-// 2^(distance * to_log2); 0 at `cutoff` and below.
+// Returns 2^(distance * to_log2), or 0 if `distance` is at `cutoff` or below.
 template <class A>
 A weight(A distance, A to_log2, A cutoff) {
   using C = rapt::AttentionContract<A>;
@@ -35,7 +35,7 @@ A weight(A distance, A to_log2, A cutoff) {
   return std::isfinite(n) ? p * power_of_two<A>(static_cast<int>(n)) : std::numeric_limits<A>::quiet_NaN();
 }
 
-// A result over some keys: relative to their largest score, the sum of weights and the weighted sum of
+// A result over some keys: the largest score, and relative to it the sum of weights and the weighted sum of
 // values.
 template <class A>
 struct AttentionState {
@@ -46,7 +46,7 @@ struct AttentionState {
   AttentionState(A *storage, std::size_t v_dim) : values(storage) {
     for (std::size_t d = 0; d < v_dim; ++d) values[d] = 0;
   }
-  // The score that distances are taken from: -inf - -inf would be NaN.
+  // Returns the score that distances are taken from. It is never -inf, because -inf - -inf would be NaN.
   A reference() const { return max == -std::numeric_limits<A>::infinity() ? A(0) : max; }
 };
 
@@ -63,7 +63,7 @@ class AttentionRow {
         range_(tile.range(row)),
         natural_(1.0) {}
 
-  // Keys [begin, end), which lie in one chunk.
+  // Adds the keys [begin, end), which must be in one chunk.
   void add_keys(AttentionState<A> &state, std::size_t begin, std::size_t end) const {
     constexpr std::size_t block = rapt::attention_block;
     if constexpr (std::is_same_v<E, rapt::BF16>) {
@@ -97,7 +97,7 @@ class AttentionRow {
     A to_weight = 1, sum = state.sum;
     double base = double{state.max} * scale_.to_natural;
     if (sink != -infinity) {
-      // In units of log 2.
+      // These are in units of log 2.
       const A largest = state.max * scale_.to_log2, sink_log2 = static_cast<A>(double{sink} * C::log2_e);
       const A top = sink_log2 > largest ? sink_log2 : largest;
       to_weight = weight(largest - top, A(1), C::lowest_log2);
@@ -119,13 +119,13 @@ class AttentionRow {
     return !bias || bias[key] != -std::numeric_limits<A>::infinity();
   }
 
-  // The score of key block + j; `slope` becomes the derivative of the softcap there.
+  // Returns the score of key block + j. `slope` receives the derivative of the softcap there.
   A score(std::size_t block, std::size_t j, A *slope = nullptr) const {
     const std::size_t key = block + j;
     return score_of(dot_with(key), block, j, slope);
   }
 
-  // The same from the dot product.
+  // Does the same, given the dot product t.
   A score_of(A t, std::size_t block, std::size_t j, A *slope = nullptr) const {
     const std::size_t key = block + j;
     if (!scale_.has_formula) return t;
@@ -164,7 +164,7 @@ class AttentionRow {
     return t;
   }
 
-  // RAPT_ARITHMETIC_BF16: the keys of a chunk.
+  // Adds the keys of one chunk in RAPT_ARITHMETIC_BF16.
   void add_keys_by_k32(AttentionState<A> &state, std::size_t begin, std::size_t end) const {
     using C = rapt::Bf16Contract;
     constexpr std::size_t block = rapt::attention_block;
@@ -206,7 +206,7 @@ class AttentionRow {
     for (std::size_t d = 0; d < o_.v_dim; ++d) state.values[d] *= C::from_weights;
     state.sum *= C::from_weights;
   }
-  // 2^z * 2^-7 as a bf16.
+  // Returns 2^z * 2^-7, rounded to bf16.
   static A rounded_weight(A z) {
     using C = rapt::Bf16Contract;
     if (std::isnan(z)) return z;
@@ -226,7 +226,7 @@ class AttentionRow {
   }
   A weight_of(A distance) const { return weight(distance, scale_.to_log2, scale_.cutoff); }
 
-  // Excluded keys have no score: their weight is 0, and their values are not read.
+  // Adds a block. Excluded keys have weight 0, and their values are not read.
   void add_block(AttentionState<A> &state, std::size_t first, std::size_t keys) const {
     constexpr std::size_t block = rapt::attention_block;
     A w[block] = {};
@@ -281,7 +281,7 @@ void attention_whole(const rapt::AttentionCall *call, std::size_t first, std::si
   }
 }
 
-// Tasks chunk by chunk. No zero of a partial result is negative.
+// Runs the tasks chunk by chunk. A zero of a partial result is never negative.
 template <class E>
 void attention_partial(const rapt::AttentionCall *call, std::size_t first, std::size_t last,
                        void *workspace) {

@@ -1,4 +1,4 @@
-// The reference of attention's gradient: one row at a time, its keys in order.
+// The reference of attention's gradient. It computes one row at a time, its keys in order.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace {
 
-// A dot product as one chain of fused operations.
+// Returns a dot product, computed as one chain of fused operations.
 template <class A, class E>
 A chain(const A *a, const E *b, std::size_t n) {
   A sum = 0;
@@ -21,13 +21,13 @@ A chain(const A *a, const E *b, std::size_t n) {
   return sum;
 }
 
-// Of a logit in units of log 2. No weight is above 1, however much a large score has been rounded.
+// The weight of a logit in units of log 2. It is at most 1, however much a large score was rounded.
 template <class A>
 A final_weight(A distance) {
   return weight(distance > 0 ? A(0) : distance, A(1), rapt::AttentionContract<A>::lowest_log2);
 }
 
-// A row as its task reads it. Without share.dq, dq is scratch.
+// A row as its task reads it. If share.dq is false, dq is only scratch.
 template <class A>
 struct GradientRow {
   const A *q, *out, *dout;
@@ -43,7 +43,7 @@ void add_gradients(const AttentionTile &tile, AttentionTile::Row row, const Tile
   const AttentionScale<A> scale(tile, row);
   const auto [q, out, dout, dq] = numbers;
   const A lse = *tile.lse<A>(row);
-  // A row that has seen nothing has no weights.
+  // A row that sees no key has no weights.
   const A lse_log2 =
       lse == -std::numeric_limits<A>::infinity() ? A(0) : static_cast<A>(double{lse} * C::log2_e);
   const A to_score = static_cast<A>(tile.scale<A>(row));
@@ -55,7 +55,7 @@ void add_gradients(const AttentionTile &tile, AttentionTile::Row row, const Tile
     constexpr std::size_t block = rapt::attention_block;
     A slope = 1;
     const A s = scores.score(j / block * block, j % block, &slope);
-    if (s == -std::numeric_limits<A>::infinity()) continue;  // weight 0, in a row of NaN too
+    if (s == -std::numeric_limits<A>::infinity()) continue;  // weight 0, even in a row of NaN
     const A w = final_weight(fused(s, scale.to_log2, -lse_log2));
     if (w == 0) continue;
     const A ds = w * (chain(dout, tile.v<KV>(j), o.v_dim) - mean);
@@ -77,7 +77,7 @@ void add_gradients(const AttentionTile &tile, AttentionTile::Row row, const Tile
   }
 }
 
-// Makes every zero of a gradient positive, whichever terms of 0 were left out.
+// Makes every zero of a gradient positive, so that it does not show which terms of 0 were left out.
 template <class A>
 void make_zeros_positive(A *x, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) x[i] = x[i] + A(0);

@@ -1,4 +1,4 @@
-// The reference of products under FTZ and DAZ, in any mode of the processor.
+// The reference of products under FTZ and DAZ. It gives the same result in any mode of the processor.
 #pragma once
 
 #include <cmath>
@@ -13,18 +13,18 @@ namespace {
 
 inline float flushed(float x) { return std::fabs(x) < std::numeric_limits<float>::min() ? 0.0f : x; }
 
-// a * b + c of numbers that are not subnormal.
+// Returns a * b + c, flushed. The operands must not be subnormal.
 inline float fma_flushed(float a, float b, float c) {
   const float sum = fused(a, b, c), least = std::numeric_limits<float>::min();
   if (!(std::fabs(sum) <= least)) return sum;
   if (std::fabs(sum) < least) return 0;
-  // It may have been rounded up to the least: 2^64 times as large it has the bits to tell.
+  // A result of the least normal number may have been rounded up. The same sum times 2^64 shows it.
   constexpr float up = 0x1p64f;
   const float large = std::fabs(a) < std::fabs(b) ? fused(a * up, b, c * up) : fused(a, b * up, c * up);
   return std::fabs(large) < least * up ? 0 : sum;
 }
 
-// sum plus the products of a k32, of which `count` exist: a(i) * b(i).
+// Adds the products a(i) * b(i) of a k32 to `sum`. Only `count` of its 32 terms exist.
 template <class F, class G>
 float add_k32(float sum, std::size_t count, F a, G b) {
   float chain[2] = {0, 0};

@@ -1,4 +1,4 @@
-// The reference of dot, dot_rows and scale: the order of every operation, and nothing else.
+// The reference of dot, dot_rows and scale. It spells out the order of every operation.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace {
 
-// Sum the lanes by halves: lane i takes lane i + half, down to lane 0.
+// Sums the lanes by halves: lane i takes lane i + half, down to lane 0.
 template <class A, std::size_t lanes>
 A fold(A (&lane)[lanes]) {
   for (std::size_t half = lanes / 2; half > 0; half /= 2) {
@@ -18,7 +18,7 @@ A fold(A (&lane)[lanes]) {
   return lane[0];
 }
 
-// The sum of a(i) * b(i), i < n. A missing element counts as 0 * 0.
+// Returns the sum of a(i) * b(i) for i < n. A missing element counts as 0 * 0.
 template <class A, class F, class G>
 A sum_of_products(std::size_t n, F a, G b) {
   constexpr std::size_t lanes = rapt::dot_lanes<A>, stretch = rapt::dot_stretch<A>;
@@ -53,7 +53,7 @@ requires(sizeof(E) > 1) void dot_rows(const E *query, const E *rows, std::ptrdif
   }
 }
 
-// Bytes, exactly. The exact sum is rounded to f32, and then its product with the scale.
+// Sums bytes exactly. The exact sum is rounded to f32, and then so is its product with the scale.
 template <class E>
 requires(sizeof(E) == 1) std::int64_t dot(const E *a, const std::int8_t *b, std::size_t n) {
   std::int64_t sum = 0;

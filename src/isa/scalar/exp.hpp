@@ -21,7 +21,7 @@ A power_of_two(int n) {
   return __builtin_bit_cast(A, static_cast<Bits>(n + exponent_bias) << C::mantissa_bits);
 }
 
-// n and r of exp(scale * v) = 2^n * exp(scale * r), and the polynomial of r.
+// Splits exp(scale * v) into 2^n * exp(scale * r), and evaluates the polynomial of r.
 template <class A>
 struct Reduction {
   using C = rapt::ExpContract<A>;
@@ -47,7 +47,7 @@ A exp_one(const Reduction<A> &natural, A x) {
   if (x < C::exp_underflow) return 0;
   const A n = natural.round_multiple(x);
   const A p = natural.exp_of_remainder(natural.remainder(x, n));
-  // By two exact powers, so that a subnormal result is rounded once.
+  // The result is multiplied by two exact powers, so that a subnormal one is rounded only once.
   const int half = static_cast<int>(n) / 2;
   return p * power_of_two<A>(half) * power_of_two<A>(static_cast<int>(n) - half);
 }
@@ -58,7 +58,7 @@ void exp(const A *x, A *y, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) y[i] = exp_one(natural, x[i]);
 }
 
-// The sum of blocks of terms. In f64 arithmetic it also keeps the loss of its additions (Knuth's two-sum).
+// Sums blocks of terms. For f64 it also keeps what its additions lose (Knuth's two-sum).
 template <class A>
 class BlockSum {
  public:
@@ -90,7 +90,7 @@ class BlockSum {
       }
     }
     const bool counts_losses = sizeof(A) == sizeof(double) && blocks_ > 1;
-    // The loss of an infinite sum is NaN.
+    // An infinite sum keeps no loss, which would be NaN.
     return counts_losses && std::isfinite(total_[0]) ? total_[0] + lost_[0] : total_[0];
   }
 
@@ -105,7 +105,7 @@ class BlockSum {
   std::size_t blocks_ = 0;
 };
 
-// Adds term(begin) … term(end - 1), in blocks from `begin` on.
+// Adds term(begin) to term(end - 1), in blocks from `begin` on.
 template <class A, class Term>
 void add_terms(BlockSum<A> &sum, std::size_t begin, std::size_t end, Term term) {
   for (std::size_t i = begin; i < end; i += rapt::sum_block) {

@@ -1,4 +1,4 @@
-// The reference of attention over int8 keys and values, from the text of contract/int8_attention.hpp.
+// The reference of attention over int8 keys and values. It follows contract/int8_attention.hpp.
 #pragma once
 
 #include <cmath>
@@ -12,7 +12,8 @@
 
 namespace {
 
-// A number of f32 from the largest magnitude m: its factor to an integer, and that integer's unit.
+// How numbers of largest magnitude m become integers: the factor to an integer, and the step that an integer
+// counts.
 struct Int8Units {
   float inverse = 0, step = 0;
 

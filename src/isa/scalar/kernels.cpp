@@ -1,4 +1,4 @@
-// The reference level: plain loops that spell out the numeric contract, for every CPU.
+// The reference level: plain loops that spell out the numeric contract. It runs on every CPU.
 #include "isa/scalar/attention.hpp"
 #include "isa/scalar/attention_backward.hpp"
 #include "isa/scalar/dot.hpp"

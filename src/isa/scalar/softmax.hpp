@@ -1,4 +1,4 @@
-// The reference of softmax, log_softmax and logsumexp: every use of a score computes it anew.
+// The reference of softmax, log_softmax and logsumexp. Every use of a score computes it again.
 #pragma once
 
 #include <cmath>
@@ -18,7 +18,7 @@ template <class A>
 A tanh_one(const Reduction<A> &natural, A z) {
   using C = rapt::SoftmaxContract<A>;
   if (std::isnan(z)) return z;
-  // tanh(|z|) = -q / (2 + q) with q = exp(-2|z|) - 1, which keeps its accuracy near 0.
+  // With q = exp(-2|z|) - 1, tanh(|z|) = -q / (2 + q) keeps its accuracy near 0.
   const A magnitude = std::fabs(z) < C::tanh_saturates ? std::fabs(z) : C::tanh_saturates;
   const A t = A(-2) * magnitude;
   const A n = natural.round_multiple(t);
@@ -57,19 +57,19 @@ class Scores {
 
 enum class RowKind { regular, nothing_visible, all_minus_infinity, not_a_number };
 
-// A row after one pass for its maximum and one for its sum.
+// What is known of a row after one pass for its maximum and one for its sum.
 template <class A>
 struct RowSum {
   RowKind kind = RowKind::regular;
-  A max = -std::numeric_limits<A>::infinity();  // of v; the sink's where that is larger
+  A max = -std::numeric_limits<A>::infinity();  // the largest v; the sink / c if that is larger
   bool sink_is_max = false;
-  bool subtract = false;  // exp(c * (v - max)) instead of 2^(n - max_n) * exp(r)
+  bool subtract = false;  // uses exp(c * (v - max)) in place of 2^(n - max_n) * exp(r)
   A max_n = 0;
   double sum = 0;      // of the exponentials, each times 2^sum_bias
   double log_sum = 0;  // log of the sum of exp(s - c * max)
 };
 
-// 2^sum_bias * exp(c * v), relative to the row's maximum; c is in the reduction.
+// Returns 2^sum_bias * exp(c * v), relative to the row's maximum. `reduction` includes c.
 template <class A>
 A exponential(const Reduction<A> &reduction, const RowSum<A> &row, A v, A depth) {
   using C = rapt::SoftmaxContract<A>;
@@ -80,13 +80,13 @@ A exponential(const Reduction<A> &reduction, const RowSum<A> &row, A v, A depth)
   const A magic = C::round_magic - row.max_n + A(C::sum_bias);
   const A shifted = fused(v, reduction.k.log2_e, magic);
   const A p = reduction.exp_of_remainder(reduction.remainder(v, shifted - magic));
-  // n - max_n + sum_bias stands in the low bits of `shifted`; added to the exponent of p it cannot round.
+  // The low bits of `shifted` are n - max_n + sum_bias. Adding them to the exponent of p cannot round.
   return __builtin_bit_cast(A, static_cast<Bits>(__builtin_bit_cast(Bits, p) +
                                                  (__builtin_bit_cast(Bits, shifted) << C::mantissa_bits)));
 }
 
-// The sum of a regular row's exponentials relative to its maximum, in one pass. A section's exponentials are
-// relative to the largest score up to its end; the sum of earlier sections is scaled to that.
+// Sums the exponentials of a regular row in one pass. Those of a section are relative to the largest score up
+// to its end, and the sum of earlier sections is rescaled to that score.
 template <class A, class Score>
 double sum_in_one_pass(const Reduction<A> &reduction, A subtract_from, A depth, std::size_t n, Score score) {
   BlockSum<A> sum;
@@ -109,7 +109,7 @@ double sum_in_one_pass(const Reduction<A> &reduction, A subtract_from, A depth, 
   return sum.fold();
 }
 
-// A row's kind, and its maximum with the sink.
+// Finds the kind of a row, and its maximum including the sink.
 template <class E, class A>
 RowSum<A> find_max(const Scores<A> &scores, const E *x, std::size_t row_index, std::size_t cols, A sink) {
   constexpr A infinity = std::numeric_limits<A>::infinity(), largest = std::numeric_limits<A>::max();
@@ -134,16 +134,16 @@ RowSum<A> find_max(const Scores<A> &scores, const E *x, std::size_t row_index, s
   return row;
 }
 
-// The sink's exponential, relative to the row's maximum.
+// Returns the sink's exponential, relative to the row's maximum.
 template <class A>
 double sink_exponential(const RowSum<A> &row, A c, A sink) {
   using C = rapt::SoftmaxContract<A>;
-  RowSum<A> sink_row = row;  // the sink is s itself, not v: its row has c = 1
+  RowSum<A> sink_row = row;  // the sink is a score s, not a v, so that c is 1 for it
   sink_row.max = c * row.max;
   A s = sink;
   if (row.subtract) {
-    // Relative to c * max, exactly. For a huge |s| the bounds keep that rounding from overflowing, and from
-    // losing a sink that is the maximum itself.
+    // The difference to c * max is exact for ordinary sinks. For a huge |s| it rounds: the bounds prevent an
+    // overflow, and keep a sink that is the maximum itself.
     s = fused(-c, row.max, sink);
     if (s > A(1)) s = A(1);
     if (row.sink_is_max && s < A(-1)) s = A(-1);
@@ -175,16 +175,16 @@ RowSum<A> sum_row(const Scores<A> &scores, const Reduction<A> &reduction, const 
   const double remainder_of_max =
       row.subtract ? 0.0 : scores.c() * double{reduction.remainder(row.max, row.max_n)};
   row.log_sum = log_of_sum(sum * power_of_two<double>(-C::sum_bias)) - remainder_of_max;
-  if (!(row.log_sum > 0)) row.log_sum = 0;  // the maximum's own term is 1: rounding alone is below
-  // Where sink / c is out of range, the sink is above c * max. A little less than their difference keeps
-  // their sum from overflowing.
+  if (!(row.log_sum > 0)) row.log_sum = 0;  // the maximum's own term is 1, so only rounding gives less
+  // sink / c is out of range, and the sink is above c * max. The factor below 1 keeps the sum of c * max and
+  // the difference from overflowing.
   if (row.sink_is_max && row.max == std::numeric_limits<A>::max()) {
     row.log_sum = (double{sink} - scores.c() * double{row.max}) * (1 - std::numeric_limits<A>::epsilon());
   }
   return row;
 }
 
-// e / sum.
+// Returns e / sum.
 template <class A>
 class Quotient {
  public:
@@ -252,7 +252,8 @@ void log_softmax(const E *x, E *y, const rapt::SoftmaxRows *rows) {
       A p = -infinity;
       const bool visible = i < cols && !scores.plan().excluded(r, i);
       if (visible && row.kind == RowKind::regular) {
-        // Halves: the difference of two numbers may overflow where c times it does not.
+        // Halves are subtracted, because the difference of two numbers may overflow where c times it does
+        // not.
         const A half_difference = A(0.5) * scores.v(r, i, rapt::widened(x[i])) - A(0.5) * row.max;
         p = fused(static_cast<A>(2 * scores.c()), half_difference, -static_cast<A>(row.log_sum));
       } else if (visible && is_nan) {
@@ -274,7 +275,7 @@ void logsumexp(const E *x, rapt::Arithmetic<E> *out, const rapt::SoftmaxRows *ro
     switch (row.kind) {
       case RowKind::regular:
         out[r] = static_cast<A>(fused(scores.c(), double{row.max}, row.log_sum));
-        if (sinks && out[r] < sinks[r]) out[r] = sinks[r];  // by rounding
+        if (sinks && out[r] < sinks[r]) out[r] = sinks[r];  // rounding may give less
         break;
       case RowKind::not_a_number:
         out[r] = std::numeric_limits<A>::quiet_NaN();

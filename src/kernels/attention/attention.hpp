@@ -1,4 +1,4 @@
-// attention: a task is a tile of up to 64 rows, or one of its chunks of keys.
+// attention: a task is a tile of up to 64 rows, or one chunk of a tile's keys.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace {
 
-// How keys and values of element type E are multiplied.
+// Chooses how keys and values of element type E are multiplied.
 template <class E>
 struct WaysOf {
   using type = FloatWays<TransposingProducts<E>, BroadcastProducts<E>>;

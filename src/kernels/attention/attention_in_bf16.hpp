@@ -1,4 +1,4 @@
-// attention in bf16 arithmetic, whose partial results merge like those of f32 arithmetic.
+// attention in bf16 arithmetic. Its partial results are merged with the same kernel as f32's.
 #pragma once
 
 #include <cstddef>

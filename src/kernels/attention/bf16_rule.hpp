@@ -1,5 +1,5 @@
-// RAPT_ARITHMETIC_BF16's rule (plain_rule.hpp has the interface): weights of 16 bits, whose sum is that of
-// values of 1.
+// The rule of RAPT_ARITHMETIC_BF16 (plain_rule.hpp has the interface). Weights have 16 bits, and their sum is
+// computed like one more value of 1.
 #pragma once
 
 #include <cstddef>
@@ -62,7 +62,7 @@ class Bf16Rule {
     return S::max(S::load(rows_.to_log2 + r), batch(C::least_to_log2));
   }
 
-  // The products of values add the weights to the sums.
+  // Only makes weights: the products of values add the weights to the sums.
   [[gnu::always_inline]] void weigh_rows(Sums &sums, std::size_t r, float *column, std::size_t begin,
                                          std::size_t end) const {
     S::store(sums.sum + r, S::load(sums.sum + r) * S::load(rescale + r));

@@ -1,4 +1,4 @@
-// Where the keys and values of a block lie.
+// The addresses of a block's keys and values.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,8 @@
 
 namespace {
 
-// Where a key lies in the block that begins with `first`: 0 before it, its length after it.
+// Where a key is within the block that begins with key `first`: 0 for earlier keys, the block's length for
+// later ones.
 inline std::size_t within_block(std::size_t key, std::size_t first) {
   return key < first ? 0 : key - first < rapt::attention_block ? key - first : rapt::attention_block;
 }
@@ -21,10 +22,10 @@ struct BlockAddresses {
 
   const E *k[block];
   const E *v[block];
-  const E *next_k[block];  // rows of the next block, to be prefetched
-  std::ptrdiff_t k_step;   // from a dimension of a key to the next
+  const E *next_k[block];  // rows of the next block, for prefetching
+  std::ptrdiff_t k_step;   // distance between two dimensions of a key
 
-  // The block at `first`, which has `keys` keys; `left` keys follow it.
+  // Finds the block at `first`, which has `keys` keys and is followed by `left` more.
   void find(const AttentionTile &tile, std::size_t first, std::size_t keys, std::size_t left) {
     find_block(tile, first, keys);
     find_next(tile, first + block, left);

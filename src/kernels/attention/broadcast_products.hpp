@@ -1,4 +1,4 @@
-// The products of RowsInLanes for any level: an element of a key or value is broadcast to all rows.
+// The products of RowsInLanes for any level: one element of a key or value is broadcast to all rows.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@
 
 namespace {
 
-// Keys and values of KV, and queries of any type. A level with another way to multiply supplies a class with
-// these members.
+// KV is the type of keys and values; queries have any type. A level with a faster way to multiply supplies a
+// class with the same members.
 template <class KV>
 class BroadcastProducts {
  public:
@@ -23,7 +23,7 @@ class BroadcastProducts {
   using S = simd<A>;
   using batch = typename S::batch;
   using Rule = PlainRule<A>;
-  // Whether values() can drop or rescale the results so far.
+  // Whether values() can itself drop or rescale the results so far.
   static constexpr bool rescales = true;
 
   static std::size_t workspace_length(const rapt_attention_options &o) { return o.qk_dim * tile_pitch; }
@@ -33,7 +33,7 @@ class BroadcastProducts {
     while (2 * panels_ <= (rows.lanes - 1) / panel_rows<A> + 1) panels_ *= 2;
   }
 
-  // The queries, transposed once and multiplied by their sign.
+  // Transposes the queries once, and multiplies them by their sign.
   void load_queries() {
     for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
       bool any_negated = false;
@@ -42,7 +42,7 @@ class BroadcastProducts {
         const Q *row[S::width];
         for (std::size_t i = 0; i < S::width; ++i) {
           row[i] = tile_.q<Q>(rows_.of[r + i]);
-          any_negated = any_negated || rows_.sign[r + i] != 1;  // NaN too
+          any_negated = any_negated || rows_.sign[r + i] != 1;  // includes NaN
         }
         transpose_rows(row, o_.qk_dim, queries_ + r, tile_pitch);
       });
@@ -55,12 +55,13 @@ class BroadcastProducts {
     }
   }
 
-  // The block at `first` is the one that the functions below multiply; `left` keys follow it.
+  // Makes the block at `first` the one that the functions below multiply; `left` keys follow it.
   void find_block(std::size_t first, std::size_t keys, std::size_t left) {
     addresses_.find(tile_, first, keys, left);
   }
 
-  // Dot products of a segment's rows and keys to `scores`, and the largest of each row to `largest`.
+  // Stores the dot products of a segment's rows and keys to `scores`, and the largest of each row to
+  // `largest`.
   [[gnu::always_inline]] void scores(const Segment &segment, A *scores, A *largest) const {
     by_vectors<A>(
         segment, [&](auto vectors) __attribute__((always_inline)) {
@@ -70,8 +71,8 @@ class BroadcastProducts {
         });
   }
 
-  // Adds the values of a segment, weighted, to the results `out` of its rows. Rules whose sums are products add to
-  // the last argument.
+  // Adds the weighted values of a segment to the results `out` of its rows. The last argument is for rules
+  // whose sums of weights are products.
   [[gnu::always_inline]] void values(const Segment &segment, const A *weights, Before before,
                                      const A *rescale, A *out, A *) const {
     by_vectors<A>(
@@ -81,7 +82,7 @@ class BroadcastProducts {
                                   rescale + segment.from, o_.v_dim, out + segment.from, next_keys(segment));
         });
   }
-  // The same, where a key with an exclusion other than 0 adds nothing to a row.
+  // Does the same, except that a key with an exclusion other than 0 adds nothing to a row.
   [[gnu::noinline]] void careful_values(const Segment &segment, const A *weights, const A *exclusions, A *out,
                                         A *) const {
     const batch zero(A(0));
@@ -98,13 +99,13 @@ class BroadcastProducts {
     }
   }
 
-  // No result lacks the contract's bits.
+  // No result ever lacks the contract's bits.
   static constexpr bool is_doubtful() { return false; }
   static constexpr void use_exact_products() {}
 
  private:
-  // Keys and values that a head's tiles share come from L2 after the first tile, if there is room beside a
-  // tile's bias and mask. Rows at multiples of 2 KB meet in few of its sets and do not stay there.
+  // Tiles of a head share keys and values. After the first tile they come from L2, if a tile's bias and mask
+  // leave room there. Rows at multiples of 2 KB share few sets of L2 and do not stay.
   static bool fetches_for(const AttentionTile &tile, const TileRows<A> &rows) {
     constexpr std::size_t room = std::size_t{1} << 20;
     constexpr std::ptrdiff_t few_sets = 2048 / sizeof(KV);
@@ -117,9 +118,9 @@ class BroadcastProducts {
   }
 
  protected:
-  // Lines for later are fetched once per block, not by every panel: 83 % of the peak against 77 on AVX2 with
-  // 512 tokens. The first panel's scores fetch the block's values, and all panels' values the next keys:
-  // spread over the block, fetches cost least.
+  // The next block is fetched once, not by every panel: 83 % of the peak instead of 77 on AVX2 with 512
+  // tokens. The scores of the first panel fetch the block's values, and the values of all panels fetch the
+  // next keys. Fetches cost least when they are spread over the block.
   //
   //   GFLOP/s, head_dim 128                          | all by the scores | keys by the last values | by all
   //   AVX-512, 128 rows and 8192 keys in L3          | 142               | 158                     | 158
@@ -139,7 +140,7 @@ class BroadcastProducts {
   const TileRows<A> &rows_;
   A *queries_;
   bool fetches_;
-  std::size_t panels_ = 1;  // those that fetch the next keys, a power of two
+  std::size_t panels_ = 1;  // how many panels fetch the next keys, a power of two
   BlockAddresses<KV> addresses_;
 };
 

@@ -1,4 +1,4 @@
-// The walk of a tile over its keys: chunk by chunk, and within a chunk block by block.
+// A tile goes through its keys chunk by chunk, and through a chunk block by block.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace {
 
-// f(first, end, is_first) for each chunk of the keys [begin, end) in which a row sees a key. `begin` is the first key
-// of a chunk; `first` is that of the first block in which a row sees a key.
+// Calls f(first, end, is_first) for each chunk of the keys [begin, end) in which a row sees a key. `begin`
+// must be the first key of a chunk. `first` is the first key of the first block in which a row sees a key.
 template <class F>
 [[gnu::always_inline]] inline void each_chunk(AttentionTile::Range seen, std::size_t begin, std::size_t end,
                                               F f) {

@@ -1,4 +1,4 @@
-// From the sums over all keys to a tile's outputs: the sinks, the last factor of the values, the log-sum-exp.
+// From the sums over all keys to a tile's outputs: sinks, the last factor of the values, and the log-sum-exp.
 #pragma once
 
 #include <cmath>
@@ -20,7 +20,7 @@ class FinalFactors {
   using batch = typename S::batch;
   using C = rapt::AttentionContract<A>;
 
-  // For values that are stored as they are.
+  // For partial results, whose values are stored as they are.
   explicit FinalFactors(const TileRows<A> &rows) {
     for (std::size_t r = 0; r < rows.lanes; r += S::width) {
       S::store(factor_ + r, batch(A(1)));
@@ -28,7 +28,7 @@ class FinalFactors {
     }
   }
 
-  // For the outputs of whole rows. Writes each row's log-sum-exp.
+  // For the outputs of whole rows. It also writes each row's log-sum-exp.
   FinalFactors(const AttentionTile &tile, const TileRows<A> &rows, const RowSums<A> &total) {
     A sum[count], base[count];
     for (std::size_t r = 0; r < rows.lanes; r += S::width) {
@@ -40,7 +40,7 @@ class FinalFactors {
     if (tile.options().lse) write_lse(tile, rows, total, sum, base);
     for (std::size_t r = 0; r < rows.lanes; r += S::width) {
       const batch zero(A(0));
-      // A row that has seen nothing has maximum -inf and sum 0. (The sum of NaN scores is NaN.)
+      // A row that sees no key has maximum -inf and sum 0. (The sum of NaN scores is NaN.)
       const auto has_keys = S::either(S::negate(S::equal(S::load(total.max + r), batch(-infinity))),
                                       S::negate(S::equal(S::load(total.sum + r), zero)));
       const auto some = S::either(has_keys, S::negate(S::equal(S::load(seen_ + r), zero)));
@@ -49,14 +49,14 @@ class FinalFactors {
     }
   }
 
-  // A factor, and 0 where a row has seen nothing: for rows in the lanes, and for one row in all lanes.
+  // A factor of values, and whether the row sees a key: for rows in the lanes, or for one row in all lanes.
   struct Of {
     batch factor, seen;
 
-    // value * factor in the rows that have seen a key, +0 in the others; never -0.
+    // Returns value * factor in rows that see a key, and +0 in the others. It is never -0.
     [[gnu::always_inline]] batch operator()(batch value) const {
       const batch zero(A(0));
-      // Not fused: a product that underflows would come out as -0.
+      // Not fused, because a product that underflows to -0 would keep its sign.
       return S::select(S::equal(seen, zero), zero, value * factor + zero);
     }
   };
@@ -69,7 +69,7 @@ class FinalFactors {
   static constexpr std::size_t count = rapt::attention_tile_rows;
   static constexpr A infinity = std::numeric_limits<A>::infinity();
 
-  // Adds the sinks to the sums. `base` becomes the logit, in units of log 2, that a sum is relative to.
+  // Adds the sinks to the sums. `base` becomes the logit, in units of log 2, to which a sum is relative.
   void add_sinks(const AttentionTile &tile, const TileRows<A> &rows, const RowSums<A> &total, A *sum,
                  A *base) {
     A sink_log2[count], sink_as_is[count];
@@ -89,7 +89,7 @@ class FinalFactors {
       S::store(factor_ + r, S::select(without, one, to_weight));
       S::store(sum + r, S::select(without, before, S::fma(before, to_weight, added)));
       S::store(base + r, top);
-      // A sink of NaN is seen by a row without keys too.
+      // A sink of NaN makes even a row without keys NaN.
       S::store(seen_ + r, S::select(S::unordered(as_is, as_is), one, batch(A(0))));
     }
   }

@@ -1,9 +1,10 @@
-// Products under flushes to zero, on CPUs that flush before they round.
+// Makes sure that products flush tiny results as the contract says, even on CPUs that flush before they
+// round.
 //
 // The contract flushes a result that is tiny after rounding, as x86 does (contract/bf16_arithmetic.hpp). Arm,
 // and x86 as qemu 7 emulates it, also flush a result that would round up to the least normal number. Each
-// flush sets a flag: with the flag clear the bits are the contract's, else the tile is computed again by the
-// exact operations below.
+// flush sets a flag. While the flag is clear, the bits are the contract's. Otherwise the exact operations
+// below compute the tile again.
 #pragma once
 
 #include <cmath>
@@ -14,7 +15,8 @@ namespace {
 
 inline constexpr float least_normal = std::numeric_limits<float>::min();
 
-// Whether the CPU flushes this product, which rounds up to the least normal number. Flushing: of the level.
+// True on CPUs that flush a tiny result before they round it (Arm, QEMU's x86). x86 flushes after rounding.
+// The product below rounds up to the least normal number. `Flushing` is the level's.
 template <class Flushing>
 [[gnu::noinline]] bool flushes_before_rounding() {
   const Flushing flushing;
@@ -24,7 +26,7 @@ template <class Flushing>
   return product == 0;
 }
 
-// Whether the results of a tile's products are in doubt. Flushing: of the level.
+// Records whether the results of a tile's products are in doubt. `Flushing` is the level's.
 template <class Flushing>
 class FlushGuard {
  public:
@@ -34,7 +36,7 @@ class FlushGuard {
     is_exact_ = true;
     is_doubtful_ = false;
   }
-  // After products under `flushing`.
+  // Call this after products under `flushing`.
   void note(const Flushing &flushing) {
     is_doubtful_ = is_doubtful_ || (is_needed_ && flushing.has_flushed());
   }
@@ -45,8 +47,8 @@ class FlushGuard {
 
 inline float with_flush(float x) { return std::fabs(x) < least_normal ? 0.0f : x; }
 
-// fma of normal numbers and zeros. A result of the least normal number may have been rounded up from tiny: at
-// 2^64 times its size the difference is visible.
+// fma of normal numbers and zeros, with the contract's flush. A result of the least normal number may have
+// been rounded up from a tiny one; the same operation at 2^64 times the size shows the difference.
 inline float fma_with_flush(float a, float b, float c) {
   const float sum = with_flush(std::fma(a, b, c));
   if (std::fabs(sum) != least_normal) return sum;
@@ -55,7 +57,7 @@ inline float fma_with_flush(float a, float b, float c) {
   return std::fabs(std::fma(smaller * up, larger, c * up)) < least_normal * up ? 0.0f : sum;
 }
 
-// sum and the products left(i) * right(i) of a k32.
+// Adds the products left(i) * right(i) of a k32 to `sum`.
 template <class Left, class Right>
 float add_k32_with_flushes(float sum, std::size_t count, Left left, Right right) {
   float even = 0, odd = 0;

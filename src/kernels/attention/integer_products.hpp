@@ -17,7 +17,7 @@
 
 namespace {
 
-// Rows: IntegerRows, or what a level has in its place.
+// Rows is IntegerRows, or the class that a level has in its place.
 template <class Rows>
 class IntegerProducts {
  public:
@@ -28,7 +28,7 @@ class IntegerProducts {
   using Rule = PlainRule<float>;
   static constexpr std::size_t block = rapt::attention_block;
 
-  // Such a key's weight is the integer 0, and bytes are finite.
+  // An excluded key's weight is the integer 0, and bytes are always finite.
   static constexpr bool ignores_excluded = true;
 
   IntegerProducts(const AttentionTile &tile, const TileRows<float> &rows, float *workspace)
@@ -101,8 +101,8 @@ class IntegerProducts {
         });
   }
 
-  // The weights of a block, which wait for its values, become integers in place if there is one scale group:
-  // their latency hides behind the values of the block before.
+  // With one scale group, the weights of a block become integers in place, before its values are taken. Their
+  // latency is hidden by the values of the block before.
   void prepare_weights(std::size_t first, std::size_t keys, float *weights) const {
     if (v_group_ != o_.v_dim) return;
     each_v_scale_group(first, keys, [&](std::size_t, const float *v_scales) {
@@ -137,7 +137,7 @@ class IntegerProducts {
                        [&](std::size_t g, const float *v_scales) { add_group(g * v_group_, v_scales); });
   }
 
-  // No result lacks the contract's bits.
+  // No result ever lacks the contract's bits.
   static constexpr bool is_doubtful() { return false; }
   static constexpr void use_exact_products() {}
 
@@ -165,7 +165,7 @@ class IntegerProducts {
     by_rows_at_once<4>(compute, r);
   }
 
-  // A row of 64 weights holds 64 integers, and then their step.
+  // A row of 64 weights has room for 64 integers, followed by their step.
   static constexpr std::size_t step_at = block / 2;
 
   template <class F>
@@ -178,7 +178,7 @@ class IntegerProducts {
     each_scale_group<I>([&](std::size_t key) { return tile_.v_scales(key); }, tile_.v_scale_strides().token,
                         o_.v_dim / v_group_, first, keys, f);
   }
-  // f(first row, count) for groups of up to `most` rows.
+  // Calls f(first row, count) for groups of up to `most` rows.
   template <std::size_t most, class F>
   [[gnu::always_inline]] void by_rows_at_once(F f, std::size_t r = 0) const {
     for (; rows_.rows - r >= most; r += most) f(r, std::integral_constant<std::size_t, most>{});

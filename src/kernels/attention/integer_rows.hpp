@@ -1,9 +1,9 @@
-// The two products of a few rows with a block of int8 keys or values, by sums of 16-bit products in 32 bits.
+// The two products of a few rows with a block of int8 keys or values, as sums of 16-bit products in 32 bits.
 //
-// Simd is a level's:
+// Simd has these members on each level:
 //
-//   Sums, Wide       lanes of 32 bits, as many as simd<float> has; twice as many lanes of 16 bits
-//   widened(p)       `wide` bytes as 16 bits; widened_first(p, k) of the first k, the others 0 and not read
+//   Sums, Wide       as many lanes of 32 bits as simd<float> has; twice as many lanes of 16 bits
+//   widened(p)       `wide` bytes as 16 bits. widened_first(p, k): the first k, the others 0 and not read
 //   add_products(s, a, b)    s plus the products of a and b, which stay in the same lanes for every call
 //   fold_quarters(v), join_quarters(v)
 //                    one lane per key, of accumulators of one key each: four keys that are a quarter of a
@@ -36,18 +36,18 @@ namespace {
 
 using Int8Run = RowRun<std::int8_t>;
 
-// A segment of the dimensions and what makes scores of its sums.
+// A segment of dimensions, and the factors that make scores of its sums.
 struct ScoreSegment {
   const std::int16_t *queries;  // at the segment's first dimension
   std::size_t pitch;
-  const float *steps;  // of each row
+  const float *steps;  // one per row
   std::size_t step_pitch;
-  const float *k_scales;  // of the block's keys
+  const float *k_scales;  // one per key of the block
   std::size_t from, dim;
   bool is_first;
 };
 
-// The values of a block: weights as integers with a step per row, for the dimensions [from, end) of a scale
+// The values of a block: weights as integers with one step per row, for the dimensions [from, end) of a scale
 // group.
 struct ValueSegment {
   const std::int16_t *weights;
@@ -58,7 +58,7 @@ struct ValueSegment {
   std::size_t pitch;
 };
 
-// A score so far, from the sum of a segment for a vector of keys.
+// Returns a vector of scores so far, from the sum of a segment for a vector of keys.
 template <class I>
 [[gnu::always_inline]] inline void add_segment(const ScoreSegment &of, std::size_t r, std::size_t j,
                                                typename I::Sums sum, float *scores) {
@@ -192,7 +192,8 @@ struct IntegerRows {
     for (std::size_t j = 0; j < count; j += S::width) {
       const Int8Run &of_keys = run[j / Int8Run::rows], &ahead = *run_after(&of_keys, runs_ahead<rows>, last);
       if (j % Int8Run::rows == 0) fetch_pages<rows>(&of_keys, last);
-      // From a row to the one that is fetched, which has the same place in its run.
+      // The distance from a key to the one that is fetched now and read later. Both have the same place in
+      // their runs.
       const std::uintptr_t to_next =
           reinterpret_cast<std::uintptr_t>(ahead.first) - reinterpret_cast<std::uintptr_t>(of_keys.first);
       const std::int8_t *const first = of_keys.first + of.from;
@@ -262,9 +263,9 @@ struct IntegerRows {
     }
   }
 
-  // Sums over `count` rows of weight times row, for some vectors of columns from `column` on; the last vector
-  // has `tail` columns unless it is whole. Rows come in runs: run(i) has the rows from 16 i on, and after an
-  // odd number of rows weights have a 0.
+  // Sums weight times row over `count` rows, for `vectors` vectors of columns from `column` on. The last
+  // vector has `tail` columns unless it is `whole`. Rows come in runs: run_at(i) has the rows from 16 i on.
+  // After an odd number of rows there is a weight of 0.
   template <std::size_t rows, std::size_t vectors, bool whole, class RunAt>
   [[gnu::always_inline]] static void column_sums(const std::int16_t *weights, std::size_t pitch, RunAt run_at,
                                                  std::size_t count, std::size_t column, std::size_t tail,
@@ -310,7 +311,7 @@ struct IntegerRows {
     });
   }
 
-  // Scores of packed keys: dimension d of the block's keys lies at keys + 64 d.
+  // Scores of packed keys: dimension d of the block's keys is at keys + 64 d.
   template <std::size_t rows>
   [[gnu::noinline, gnu::flatten]] static void packed_scores(const ScoreSegment &of, const std::int8_t *keys,
                                                             float *scores) {
@@ -361,7 +362,7 @@ struct IntegerRows {
     });
   }
 
-  // The same for all dimensions from `column` on, by so many vectors and then by fewer.
+  // Does this for all dimensions from `column` on: first `vectors` vectors at a time, then fewer.
   template <std::size_t rows, std::size_t vectors>
   [[gnu::always_inline]] static void values_from(const ValueSegment &of, const Int8Run *run,
                                                  const Int8Run *last, std::size_t keys, std::size_t column) {

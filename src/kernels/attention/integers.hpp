@@ -12,7 +12,7 @@
 
 namespace {
 
-// The integers of numbers, of which the level has found the largest magnitude.
+// How numbers of a given largest magnitude become integers. The level finds that magnitude.
 struct IntegerUnits {
   float inverse = 0, step = 0;
 
@@ -27,7 +27,7 @@ struct IntegerUnits {
   }
 };
 
-// The integers of a scale group of a query, whose `count` dimensions are padded; returns their step.
+// Makes the integers of a scale group of a query, and returns their step. Its `count` dimensions are padded.
 template <class I, class Q>
 float make_integers(const Q *q, std::size_t count, std::size_t padded, std::int16_t *to) {
   using S = simd<float>;
@@ -44,7 +44,7 @@ float make_integers(const Q *q, std::size_t count, std::size_t padded, std::int1
   for (; d < padded; d += S::width) I::store_rounded(to + d, typename S::batch(0.0f));
   return units.step;
 }
-// The same of a block's weights times scales. A weight of 0 has the integer 0 whatever its scale is.
+// Does this for a block's weights times scales. A weight of 0 has the integer 0, whatever its scale is.
 template <class I>
 float make_integers(const float *weights, const float *scales, std::int16_t *to) {
   using S = simd<float>;

@@ -1,8 +1,8 @@
-// Panels of the products of RAPT_ARITHMETIC_BF16, with rows in the vector lanes: the even and the odd terms
-// of a k32 are a chain each (contract/bf16_arithmetic.hpp).
+// Panels of the products of RAPT_ARITHMETIC_BF16, with rows in the vector lanes. The even and the odd terms
+// of a k32 are one chain each (contract/bf16_arithmetic.hpp).
 //
-// Both chains of 3 keys or dimensions by 4 vectors are in registers, 24 of AVX-512's 32. A k32 is 32 terms,
-// and its two last additions per result are 6 % of its operations. Results of earlier k32s are in memory.
+// Both chains of 3 keys or dimensions by 4 vectors are in registers, 24 of AVX-512's 32. A k32 has 32 terms.
+// The two additions at its end are 6 % of its operations. Results of earlier k32s are in memory.
 //
 //   1024 x 1024, AVX-512, time of f32 arithmetic over this | 64 dimensions | 128
 //   a vector of queries or weights loaded for each use     | 0.71          | 0.71
@@ -30,28 +30,28 @@ namespace {
 
 inline constexpr std::size_t k32_terms = rapt::Bf16Contract::k32;
 
-// Widened elements of a k32, each an operand of all rows: from a term to the second one after it, from a
-// key or dimension to the next, and from an even term to the odd one after it.
+// Where the widened elements of a k32 are. two_terms: distance from a term to the second one after it. item:
+// distance to the next key or dimension. odd: distance from an even term to the odd one after it.
 template <std::ptrdiff_t two_terms, std::ptrdiff_t item, std::ptrdiff_t odd>
 struct K32Layout {
   static constexpr std::ptrdiff_t to_word = two_terms, to_item = item, to_odd = odd;
 };
 inline constexpr std::size_t half_k32 = k32_terms / 2;
-// A key's 32 dimensions, the even ones first; 64 packed keys by dimension; 32 dimensions by key.
+// One key's 32 dimensions, even ones first. Then 64 packed keys by dimension. Then 32 dimensions by key.
 using KeyK32 = K32Layout<1, k32_terms, k32_terms / 2>;
 using PackedKeyK32 = K32Layout<2 * rapt::packed_dim_stride, 1, rapt::packed_dim_stride>;
 using ValueK32 = K32Layout<2 * k32_terms, 1, k32_terms>;
 
-// f(first, a constant count) for all of [begin, end).
+// Calls f(first, count) for all of [begin, end), with `count` a constant.
 template <std::size_t most, class F>
 [[gnu::always_inline]] inline void by_k32_depth(std::size_t begin, std::size_t end, F f) {
   for (; end - begin >= most; begin += most) f(begin, std::integral_constant<std::size_t, most>{});
   if constexpr (most > 1) by_k32_depth<most - 1>(begin, end, f);
 }
 
-// sum[i][v] = the even and the odd terms' sum of `count` terms: rows' vector v times element(right, the
-// address of that vector). It may be -0 where the contract has +0, as chains begin with a product; results
-// begin with +0, and stay so.
+// sum[i][v] becomes the sum of the even and the odd chain over `count` terms. A term is vector v of the rows
+// times element(right, the address of that vector). The sum may be -0 where the contract has +0, because
+// chains begin with a product. Results begin with +0, which adding -0 does not change.
 template <class Layout, std::size_t depth, std::size_t vectors, class Element>
 [[gnu::always_inline]] inline void sum_k32(std::size_t count, const float *left, const float *right,
                                            Element element,
@@ -101,13 +101,13 @@ template <class Layout, std::size_t depth, std::size_t vectors, class Element>
   each([&](auto i, auto v) __attribute__((always_inline)) { sum[i][v] = chain[0][i][v] + chain[1][i][v]; });
 }
 
-// An element, broadcast.
+// Broadcasts an element.
 inline constexpr auto plain_element = [](const float *right, const float *) __attribute__((always_inline)) {
   return typename simd<float>::batch(*right);
 };
 
-// Adds a k32 of dimensions to the scores of keys [begin, end) with vectors of rows, under FTZ and DAZ. The
-// elements of `depth` keys from j on are at elements(j, depth). The last k32 gives each row's largest
+// Adds a k32 of dimensions to the scores of keys [begin, end) with vectors of rows, under FTZ and DAZ.
+// elements(j, depth) has the elements of `depth` keys from j on. The last k32 also finds each row's largest
 // score.
 template <class Layout, std::size_t vectors, class Elements>
 [[gnu::always_inline]] inline void add_k32_scores(const float *queries, std::size_t count, bool is_first,
@@ -126,7 +126,7 @@ template <class Layout, std::size_t vectors, class Elements>
             });
           });
         };
-        if (is_first) {  // never -0
+        if (is_first) {  // turns -0 into +0
           each([&](auto i, auto v, float *)
                    __attribute__((always_inline)) { sum[i][v] = batch(0.0f) + sum[i][v]; });
         } else {
@@ -143,7 +143,7 @@ template <class Layout, std::size_t vectors, class Elements>
       });
 }
 
-// The elements of a k32 as words of two, of which `to` gets the even ones and then the odd ones.
+// Widens a k32 of words of two elements: `to` gets the even elements, then the odd ones.
 [[gnu::always_inline]] inline void widen_words(const rapt::BF16 *from, float *to) {
   using S = simd<float>;
   unroll<half_k32 / S::width>([&](auto i) __attribute__((always_inline)) {
@@ -152,7 +152,7 @@ template <class Layout, std::size_t vectors, class Elements>
     S::store(to + half_k32 + i * S::width, S::upper_bf16(words));
   });
 }
-// The same for a last k32 of `count` elements.
+// Does the same for a last k32 of only `count` elements.
 [[gnu::noinline]] inline void widen_last_words(const rapt::BF16 *from, std::size_t count, float *to) {
   using S = simd<float>;
   for (std::size_t w = 0; 2 * w < count; w += S::width) {
@@ -163,7 +163,7 @@ template <class Layout, std::size_t vectors, class Elements>
   if (count % 2 == 1) to[count / 2] = rapt::widened(from[count - 1]);
 }
 
-// Dimension i of a k32 of values: of whole k32s the even ones come first.
+// The dimension of the i-th element of a k32 of values: a whole k32 has its even dimensions first.
 constexpr std::size_t dim_of_k32(std::size_t i, bool is_whole) {
   if (!is_whole) return i;
   return i < k32_terms / 2 ? 2 * i : 2 * i - (k32_terms - 1);

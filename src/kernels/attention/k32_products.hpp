@@ -1,4 +1,4 @@
-// The products of RAPT_ARITHMETIC_BF16 by plain fused operations, with rows in the vector lanes.
+// The products of RAPT_ARITHMETIC_BF16 with plain fused operations; rows are in the vector lanes.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ class K32Products : public BroadcastProducts<float> {
   using Rule = Bf16Rule;
   static constexpr bool rescales = false;
 
-  // All levels have a workspace for AMX's tiles, in which a block of whole k32s has room.
+  // Every level's workspace has room for AMX's tiles, and so for a block of whole k32s.
   static std::size_t workspace_length(const rapt_attention_options &o) {
     return Base::workspace_length(o) + length_of_keys(o) + length_of_values(o);
   }
@@ -43,7 +43,7 @@ class K32Products : public BroadcastProducts<float> {
     }
   }
 
-  // Whether a result may lack the contract's bits, which use_exact_products() then gives another run.
+  // Whether a result may lack the contract's bits. use_exact_products() then makes another run exact.
   bool is_doubtful() const { return guard_.is_doubtful(); }
   void use_exact_products() { guard_.use_exact_products(); }
 
@@ -69,8 +69,8 @@ class K32Products : public BroadcastProducts<float> {
 
  private:
   static constexpr std::size_t k32 = k32_terms;
-  // A tile that is one panel uses an element once: it is widened right before, and again lies in L1. Panels
-  // of a tile share elements, which are widened with their block.
+  // Whether elements are widened for each use. If a tile is one panel, it uses an element only once, and the
+  // widened copy stays in L1. Otherwise panels share elements, which are widened once per block.
   static constexpr bool widens_for_one_use = panel_rows<float> == tile_pitch;
   static constexpr std::size_t block = rapt::attention_block;
 
@@ -102,7 +102,7 @@ class K32Products : public BroadcastProducts<float> {
   }
   static std::size_t terms(std::size_t at, std::size_t end) { return end - at < k32 ? end - at : k32; }
 
-  // The widened k32s that begin with a dimension, and with a key and a dimension.
+  // Where the widened k32s are: keys by first dimension; values by first key and dimension.
   float *keys_at(std::size_t d) const { return keys_ + (widens_for_one_use ? 0 : d * block); }
   float *values_at(std::size_t j, std::size_t d) const {
     return values_ + (widens_for_one_use ? 0 : j * padded(o_.v_dim) + d * k32);
@@ -123,7 +123,7 @@ class K32Products : public BroadcastProducts<float> {
       S::store(to + i, S::load(from + i));
     }
   }
-  // Dimensions of a k32 that is not whole keep their order.
+  // If a k32 is not whole, its dimensions keep their order.
   [[gnu::always_inline]] void widen_values(std::size_t j, std::size_t count, std::size_t d) const {
     const std::size_t dims = terms(d, o_.v_dim);
     float *to = values_at(j, d);
@@ -198,7 +198,7 @@ class K32Products : public BroadcastProducts<float> {
     }
   }
 
-  // f(the first term of a k32, its terms) for the terms [begin, end).
+  // Calls f(first term, number of terms) for each k32 of the terms [begin, end).
   template <class F>
   static void each_k32(std::size_t begin, std::size_t end, F f) {
     for (std::size_t i = begin; i < end; i += k32) f(i, end - i < k32 ? end - i : k32);

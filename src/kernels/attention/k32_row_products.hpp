@@ -10,7 +10,7 @@
 
 namespace {
 
-// Rows: K32Rows, or what a level has in its place.
+// Rows is K32Rows, or the class that a level has in its place.
 template <class Rows>
 class K32RowProducts : public TransposingProducts<rapt::BF16> {
  public:
@@ -24,7 +24,7 @@ class K32RowProducts : public TransposingProducts<rapt::BF16> {
 
   static std::size_t padded(std::size_t rows) { return rows <= 2 ? rows : (rows + 3) / 4 * 4; }
 
-  // Queries times their sign. Rows after the last are copies of it.
+  // Loads the queries times their sign. Rows after the last are copies of it.
   void load_queries() {
     for (std::size_t r = 0; r < padded(rows_.rows); ++r) {
       const std::size_t from = r < rows_.rows ? r : rows_.rows - 1;
@@ -54,7 +54,7 @@ class K32RowProducts : public TransposingProducts<rapt::BF16> {
         Rows::template packed_scores<count>(queries_ + r * pitch_, pitch_, tile_.k<E>(first), run,
                                             runs_.last(), keys, o_.qk_dim, scores + r * block);
       });
-    } else if (S::registers == 32 && rows_.rows > 4) {  // 16 chains next to a square, transposed once
+    } else if (S::registers == 32 && rows_.rows > 4) {  // 16 chains while a square is transposed once
       by_all_rows(0, std::integral_constant<std::size_t, 8>{});
     } else {
       by_rows(by_all_rows);
@@ -76,7 +76,7 @@ class K32RowProducts : public TransposingProducts<rapt::BF16> {
     });
     guard_.note(flushing);
   }
-  // The same, where a key with !is_visible(row, key) has the value 0.
+  // Does the same, except that a key with !is_visible(row, key) has the value 0.
   template <class IsVisible>
   void careful_values(std::size_t first, std::size_t keys, const float *weights, const float *rescale,
                       float *values, std::size_t pitch, IsVisible is_visible) {
@@ -89,7 +89,7 @@ class K32RowProducts : public TransposingProducts<rapt::BF16> {
   static std::size_t pitch_of(const rapt_attention_options &o) { return (o.qk_dim + k32 - 1) / k32 * k32; }
   std::size_t left_of(std::size_t d) const { return d < o_.qk_dim ? o_.qk_dim - d : 0; }
 
-  // f(first row, count) for rows that use a key or value while it is in a register.
+  // Calls f(first row, count) for groups of rows that use a key or value while it is in a register.
   template <class F>
   [[gnu::always_inline]] void by_rows(F f) const {
     const std::size_t rows = rows_.rows;

@@ -1,8 +1,8 @@
-// Products of a few rows in RAPT_ARITHMETIC_BF16: scores with keys in the vector lanes, values with
-// dimensions. A 32-bit word of a row is an even and an odd element, so that transposed words are operands of
-// both chains, and a word of values is two accumulators'.
+// The products of a few rows in RAPT_ARITHMETIC_BF16: scores with keys in the vector lanes, values with
+// dimensions. A 32-bit word has an even and an odd element. So transposed words are operands of both chains,
+// and words of values go to two accumulators.
 //
-// Keys and values are read once, as bf16. Flushing is on.
+// Keys and values are read once, as bf16. Flushing must be on.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace {
 
-// Rows of bf16 as words of two.
+// Rows of bf16, where a word is two elements.
 template <class Rows>
 struct WordRows {
   const Rows &rows;
@@ -24,7 +24,7 @@ struct WordRows {
   }
 };
 
-// f(rows of the square, first dimension) for each square of S::width keys by as many words of the k32 at d.
+// Calls f(rows of the square, first dimension) for each square of S::width keys by as many words of the k32 at d.
 // Dimensions past the end are 0: such a square is copied.
 template <class Rows, class F>
 [[gnu::always_inline]] inline void each_square(const Rows &rows, std::size_t d, std::size_t dim, F f) {
@@ -46,8 +46,8 @@ template <class Rows, class F>
   }
 }
 
-// Two vectors of values' dimensions from d on. `whole`: a load of words has them all; else elements are
-// loaded one by one, up to `left`.
+// Two vectors of values' dimensions from d on. If `whole`, one load of words has them all. Otherwise elements
+// are loaded one by one, up to `left`.
 template <bool whole>
 struct ValueStrip {
   using S = simd<float>;
@@ -71,8 +71,8 @@ struct ValueStrip {
 };
 
 struct K32Rows {
-  // scores[r][j] = the product of query r and key j. Queries lie at a distance of `pitch`, with zeros to the
-  // end of the last k32.
+  // scores[r][j] becomes the product of query r and key j. Queries are `pitch` elements apart, and zeros fill
+  // their last k32.
   template <std::size_t rows>
   [[gnu::noinline, gnu::flatten]] static void scores(const float *queries, std::size_t pitch,
                                                      const RowRun<rapt::BF16> *keys,
@@ -123,7 +123,7 @@ struct K32Rows {
     });
   }
 
-  // The same for packed keys: dimension d of the keys lies at keys + 64 d.
+  // Does the same for packed keys: dimension d of the keys is at keys + 64 d.
   template <std::size_t rows>
   [[gnu::noinline, gnu::flatten]] static void packed_scores(const float *queries, std::size_t pitch,
                                                             const rapt::BF16 *keys,
@@ -174,7 +174,7 @@ struct K32Rows {
     }
   }
 
-  // values[r][d ...] += the weighted values of a block, for so many strips.
+  // Adds the weighted values of a block to values[r][d ...], for `strips` strips.
   template <std::size_t rows, std::size_t strips, bool whole>
   [[gnu::always_inline]] static void values_of(const float *weights, const RowRun<rapt::BF16> *value,
                                                std::size_t keys,
@@ -249,7 +249,7 @@ struct K32Rows {
   [[gnu::noinline]] static void values(const float *weights, const RowRun<rapt::BF16> *value,
                                        std::size_t keys, const RowRun<rapt::BF16> *last, std::size_t dim,
                                        float *values, std::size_t pitch) {
-    // Four accumulators per row and strip, in registers.
+    // Four accumulators per row and strip must be in registers.
     constexpr std::size_t registers = simd<float>::registers == 32 ? 16 : 8;
     constexpr std::size_t strips = rows * 4 >= registers ? 1 : registers / (rows * 4);
     LinesAhead<rapt::BF16, rows, Cache::l1> lines(value, last);

@@ -1,8 +1,9 @@
-// Keys and values that are read later, prefetched.
+// Prefetches keys and values that are read later.
 //
-// A core's own prefetchers follow lines in order, to the end of a page. So the first lines of a page are
-// fetched well before it is read, and start them. Every line is fetched again shortly before: it comes from
-// L2 then, and is not long one of the 16 lines that L1 waits for at most.
+// A core's own prefetchers follow lines in order, up to the end of a page. So the first lines of a page are
+// fetched well before the page is read, which starts those prefetchers. Every line is fetched again shortly
+// before it is read. By then it comes from L2, and only briefly occupies one of the 16 lines for which L1 can
+// wait at once.
 //
 //   AVX-512, 128 dimensions, ns, us, us  | L2, 1 x 1024 keys | L3, 8 x 4096 | memory, 8 x 16384
 //   lines, 2 runs ahead                  | 12900             | 1305         | 11150
@@ -21,7 +22,7 @@
 
 namespace {
 
-// 16 rows of keys or values, at one distance from each other.
+// 16 rows of keys or values that are at one distance from each other.
 template <class E>
 struct RowRun {
   static constexpr std::size_t rows = rapt::attention_page_unit;
@@ -32,7 +33,7 @@ struct RowRun {
 };
 inline constexpr std::size_t runs_per_block = rapt::attention_block / rapt::attention_page_unit;
 
-// Row i of the runs.
+// Returns row i of the runs.
 template <class E>
 [[gnu::always_inline]] inline const E *row_of(const RowRun<E> *runs, std::size_t i) {
   constexpr std::size_t rows = RowRun<E>::rows;
@@ -40,19 +41,19 @@ template <class E>
   return run.first + run.stride * static_cast<std::ptrdiff_t>(i % rows);
 }
 
-// Where lines are fetched to, and how many runs ahead of their reading.
+// The cache to which lines are fetched, and how many runs before they are read.
 enum class Cache { l1, l2 };
 template <std::size_t queries>
 inline constexpr std::size_t runs_ahead = queries <= 4 ? 2 : 4;
 
-// Run i from `run` on, or the last.
+// Returns the i-th run after `run`, or the last one.
 template <class E>
 [[gnu::always_inline]] inline const RowRun<E> *run_after(const RowRun<E> *run, std::size_t i,
                                                          const RowRun<E> *last) {
   return static_cast<std::size_t>(last - run) > i ? run + i : last;
 }
 
-// Addresses are numbers here: rows past the last key are fetched like others, and have no pointers.
+// Addresses are integers here, because rows past the last key are fetched too, and have no valid pointers.
 template <Cache cache>
 [[gnu::always_inline]] inline void fetch_line(std::uintptr_t at) {
   __builtin_prefetch(reinterpret_cast<const void *>(at), 0, cache == Cache::l1 ? 3 : 2);
@@ -70,8 +71,8 @@ template <class E>
   }
 }
 
-// Fetches the first two lines of each page of the run that is read 6 runs after `run`. More queries give a
-// core's prefetchers time enough: with 8 per key/value head, in L3, this costs 2 to 6 %.
+// Fetches the first two lines of each page of the run that is read 6 runs after `run`. With more queries a
+// core's prefetchers have time enough. With 8 per key/value head, in L3, this would cost 2 to 6 %.
 template <std::size_t queries, class E>
 [[gnu::always_inline]] inline void fetch_pages(const RowRun<E> *run, const RowRun<E> *last) {
   if (run->far != 0) [[unlikely]]
@@ -89,8 +90,9 @@ template <std::size_t queries, class E>
   }
 }
 
-// The lines of runs in order, where columns of several rows are read at a time: from `runs_ahead` after `run`
-// to `last`, which is fetched again at the end. L2 has room for lines that are fetched far ahead.
+// Fetches the lines of runs in order, for loops that read columns of several rows at a time. It begins
+// `runs_ahead` after `run` and ends with `last`, which is fetched again at the end. L2 has room for lines
+// that are fetched far ahead.
 template <class E, std::size_t queries, Cache cache>
 class LinesAhead {
  public:
@@ -99,8 +101,8 @@ class LinesAhead {
     begin();
   }
 
-  // Line `i` of `lines` lines. Where they lie is looked up once per lines, so that a line costs little more
-  // than its prefetch. The last lines of a row goes on past its end.
+  // Fetches line `i` of `lines`. Addresses are looked up once per `lines` lines, so that a line costs little
+  // more than its prefetch. The last lines of a row may be past its end.
   template <std::size_t i = 0, std::size_t lines = 1>
   [[gnu::always_inline]] void fetch() {
     static_assert(i < lines);
@@ -128,7 +130,7 @@ class LinesAhead {
     row_ = run_->dim * sizeof(E);
     skip_ = static_cast<std::uintptr_t>(run_->stride) * sizeof(E) - row_;
     left_ = run_->rows;
-    if (skip_ == 0) {  // rows side by side are one long row
+    if (skip_ == 0) {  // contiguous rows are one long row
       row_ *= left_;
       left_ = 1;
     }
@@ -140,8 +142,9 @@ class LinesAhead {
   std::size_t left_;
 };
 
-// For rows that are read one after the other, from dimension d on. Each fetches the same lines of the row
-// `runs_ahead` after it; of more queries, which read a row in several passes, the next line of `lines`.
+// For rows that are read one after the other, from dimension d on. Each row fetches the same lines of the row
+// `runs_ahead` after it. With more queries, a row is read in several passes, and each fetches the next line
+// of `lines`.
 template <class E, std::size_t queries>
 class RowsAhead {
  public:

@@ -10,8 +10,8 @@
 
 namespace {
 
-// Folds the results of all chunks into `total` and `values`, in order. address(r, c): row r's result of chunk c,
-// which is maximum, sum, values.
+// Folds the results of all chunks into `total` and `values`, in order. address(r, c) is row r's result of
+// chunk c: maximum, sum, values.
 template <class A, class Address>
 void merge_chunks(const TileRows<A> &rows, std::size_t chunks, Address address, RowSums<A> &total,
                   const RowValues<A> &values) {

@@ -1,5 +1,5 @@
-// The two matrix products of a tile, with rows in the vector lanes. Keys and values are read as they lie, an
-// element broadcast at a time; nothing of them is copied.
+// The two matrix products of a tile, with rows in the vector lanes. An element of a key or value is read from
+// the caller's memory and broadcast. Nothing is copied.
 #pragma once
 
 #include <cstddef>
@@ -11,28 +11,28 @@
 
 namespace {
 
-// A matrix of a tile has a row of this many elements for each dimension or key.
+// In a matrix of a tile, each dimension or key has a row of this many elements.
 constexpr std::size_t tile_pitch = rapt::attention_tile_rows;
 
-// A panel's accumulators are `vectors` of rows by this many keys or dimensions. With 32 registers, 4 x 6
-// leave room for four operands and two broadcasts, and want 10 loads for 24 operations; so do 3 x 8. 16
-// registers hold 2 x 6.
+// A panel's accumulators are `vectors` vectors of rows by this many keys or dimensions. With 32 registers, 4
+// x 6 leaves room for four operands and two broadcasts, and needs 10 loads for 24 operations; so does 3 x 8.
+// 16 registers have room for 2 x 6.
 template <class A, std::size_t vectors>
 inline constexpr std::size_t panel_depth = vectors == simd<A>::panel_vectors ? 6 : 8;
 
-// Rows of memory that a product fetches while it multiplies: `dim` elements of each, or none.
+// Rows of memory that a product fetches while it multiplies: `dim` elements of each; dim may be 0.
 template <class E>
 struct RowsToFetch {
   const E *const *rows;
   std::size_t dim;
-  std::size_t panels = 1;  // which share the fetching
+  std::size_t panels = 1;  // how many panels share the fetching
 };
 
-// score[j][row] = dot(query row, key j) for `depth` keys: one chain of fused operations over the dimension. A
-// dimension is `step` elements after the one before it.
+// score[j][row] becomes dot(query row, key j) for `depth` keys: one chain of fused operations over the
+// dimension. Dimensions are `step` elements apart.
 //
-// Lines of a row for each key are fetched on the way, a few at a time. AVX2 gains less by them than it loses
-// by a loop in more pieces, and takes four lines at a time; that would cost AVX-512 8 % with keys in L3.
+// For each key, a few lines of one row are fetched on the way. On AVX2 a loop in more pieces costs more than
+// that gains, so four lines are fetched at a time. On AVX-512 four at a time would cost 8 % with keys in L3.
 //
 //   AVX-512, keys in L3, GFLOP/s         | no lines 154 | a block's at once 145 | a few 165
 //   AVX2, 512 tokens, share of the peak  | a line at a time 76 %                | four lines 80 %
@@ -76,8 +76,8 @@ template <class A, std::size_t vectors, std::size_t depth, class E>
   });
 }
 
-// The dot products of keys [begin, end) of a block with vectors of rows, and the largest of each row. Rows of
-// `scores` after the last key, up to 7, are overwritten.
+// Computes the dot products of keys [begin, end) of a block with vectors of rows, and the largest of each
+// row. Up to 7 rows of `scores` after the last key are overwritten.
 template <class A, std::size_t vectors, class E>
 [[gnu::noinline]] void tile_scores(const A *queries, const E *const *keys, std::ptrdiff_t step,
                                    std::size_t dim, RowsToFetch<E> fetch, std::size_t begin, std::size_t end,
@@ -94,11 +94,11 @@ template <class A, std::size_t vectors, class E>
                                     scores + j * tile_pitch, max);
   }
   if (j < end) {
-    // The last key stands in for missing ones, which leaves the maximum as it is.
+    // The last key stands in for missing keys, which does not change the maximum.
     const E *last[depth];
     for (std::size_t i = 0; i < depth; ++i) last[i] = keys[j + i < end ? j + i : end - 1];
     const RowsToFetch<E> none{last, 0};
-    // 64 keys are ten times 6 and 4.
+    // 64 keys are then ten times 6 and once 4.
     if (depth == 6 && end - j <= 4) {
       panel_scores<A, vectors, 4>(queries, last, step, dim, none, scores + j * tile_pitch, max);
     } else {
@@ -108,22 +108,22 @@ template <class A, std::size_t vectors, class E>
   unroll<vectors>([&](auto v) __attribute__((always_inline)) { S::store(largest + v * S::width, max[v]); });
 }
 
-// What happens to the results so far when a block's values are added.
+// What becomes of the results so far when a block's values are added.
 enum class Before {
   kept,
   rescaled,  // by a factor per row
   dropped    // there are none
 };
 
-// A line of each row, fetched where the number of a key has no bit of `between`.
+// Prefetches one line of each row. Key j fetches one if `j & between` is 0.
 template <class E>
 struct LinesToFetch {
   const E *const *rows;
   std::size_t at, between;
 };
 
-// out[d][row] = the result so far + sum over j of weight[j][row] * value j [d], in key order, for `depth`
-// dimensions.
+// out[d][row] becomes the result so far + the sum over j of weight[j][row] * value j [d], in key order, for
+// `depth` dimensions.
 template <class A, std::size_t vectors, std::size_t depth, class E>
 [[gnu::always_inline]] inline void panel_values(const A *weights, const E *const *values, std::size_t d,
                                                 std::size_t keys, Before before, const A *rescale, A *out,
@@ -168,12 +168,12 @@ template <class A, std::size_t vectors, std::size_t depth, class E>
   });
 }
 
-// Panels of dimensions in which a line of every row is fetched: as many as bring all lines before the last
+// How many panels of dimensions fetch a line of every row: enough to fetch all lines before the last
 // dimension.
 template <class E>
 constexpr std::size_t steps_per_line = 8 / sizeof(E);
 
-// The same for all dimensions. Keys fetch the share of the rows that they are of a block.
+// Does this for all dimensions. Each key of the block fetches an equal part of the rows.
 template <class A, std::size_t vectors, class E>
 [[gnu::noinline]] void tile_values(const A *weights, const E *const *values, std::size_t keys, Before before,
                                    const A *rescale, std::size_t dim, A *out, RowsToFetch<E> fetch) {

@@ -1,13 +1,14 @@
-// The arithmetic of attention in f32 and f64: how scores become weights, and weights a sum. Rows of int8 keys
-// and values have it too.
+// The arithmetic of attention in f32 and f64: how scores become weights, and weights become a sum. Rows of
+// int8 keys and values use it too.
 //
-// A way of computing a tile (ways.hpp) takes its rule from its products. The interface of a rule:
+// Products name their rule, and a way of computing a tile (ways.hpp) gets it from there. The interface of a
+// rule:
 //
 //   Sums, clear()           results over some keys
 //   weights_unit            a weight times this is what the contract calls a weight
-//   segment_keys            products may leave out as many keys that no row of a vector sees
-//   update_max(sums, r, max)  takes in the largest scores of a block for a vector of rows, and leaves in `rescale`
-//                           what earlier results are multiplied by; true if it is not 1 for one of them
+//   segment_keys            products may leave out this many keys if no row of a vector sees one of them
+//   update_max(sums, r, max)  takes in the largest scores of a block for a vector of rows. `rescale` becomes
+//                           the factor of earlier results; true if it is not 1 for some row
 //   weigh_rows(...)         makes weights of scores with rows in the lanes, and adds them to the sums
 //   weigh_row(...)          the same for one row with keys in the lanes
 #pragma once
@@ -48,8 +49,8 @@ class PlainRule {
     return S::any(S::negate(S::equal(factor, batch(A(1)))));
   }
 
-  // `column`: the scores of the vector of rows at r, as TileScores has them. Weights outside of [begin, end)
-  // become 0.
+  // `column` has the scores of the vector of rows at r, in the layout of TileScores. Weights outside of
+  // [begin, end) become 0.
   [[gnu::always_inline]] void weigh_rows(Sums &sums, std::size_t r, A *column, std::size_t begin,
                                          std::size_t end) const {
     add_sums(sums, r,
@@ -70,7 +71,7 @@ class PlainRule {
     S::store(sums.sum + r, S::fma(S::load(sums.sum + r), S::load(rescale + r), of_block));
   }
 
-  alignas(64) A reference[rapt::attention_tile_rows];  // distances are taken from this score
+  alignas(64) A reference[rapt::attention_tile_rows];  // the score that distances are taken from
   alignas(64) A rescale[rapt::attention_tile_rows];
 
  private:

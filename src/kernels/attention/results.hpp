@@ -1,4 +1,4 @@
-// Where a tile's results go, and when a tile is computed again.
+// Where a tile's results are stored, and when a tile is computed again.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,8 @@
 
 namespace {
 
-// A task: the keys that a tile takes in, and the outputs of its rows or their partial results of one chunk.
+// A task: the keys that a tile takes in, and where the outputs of its rows, or their partial results of one
+// chunk, go.
 template <class A>
 struct TileTask {
   const AttentionTile &tile;
@@ -25,7 +26,7 @@ struct TileTask {
     return begin() + (is_whole || keys < rapt::attention_chunk ? keys : rapt::attention_chunk);
   }
 
-  // True if a result is NaN. No zero of a partial result is negative.
+  // Stores the results of all rows. True if one is NaN. No zero of a partial result is negative.
   template <class Way>
   [[gnu::always_inline]] bool store(const Way &way) const {
     if (is_whole) {
@@ -45,8 +46,8 @@ struct TileTask {
   }
 };
 
-// Computes a task and stores its results: again and exactly if they are doubtful, and again carefully if a NaN may
-// come from an excluded key.
+// Computes a task and stores its results. Doubtful results are computed again with exact products. Results
+// with a NaN that may come from an excluded key are computed again carefully.
 template <class Way, class A>
 [[gnu::always_inline]] inline void compute_and_store(Way &way, const TileTask<A> &task) {
   const auto compute = [&] {

@@ -13,8 +13,8 @@
 
 namespace {
 
-// scores[r][j] = dot(query r, key j) for packed keys, one chain of fused operations over the dimension.
-// Dimension d of the keys lies at keys + 64 d. Lines are fetched for more than two queries; with fewer a
+// scores[r][j] becomes dot(query r, key j) for packed keys, one chain of fused operations over the dimension.
+// Dimension d of the keys is at keys + 64 d. Lines are fetched only for more than two queries; with fewer a
 // core's own prefetchers do as well.
 template <class A, std::size_t rows, class E>
 [[gnu::noinline, gnu::flatten]] void packed_row_scores(const A *queries, const E *keys, std::size_t count,
@@ -23,7 +23,7 @@ template <class A, std::size_t rows, class E>
   using S = simd<A>;
   using batch = typename S::batch;
   constexpr std::size_t block = rapt::attention_block;
-  // Vectors of keys at a time: the chains hide their latency behind each other.
+  // Several vectors of keys at a time, so that the chains hide each other's latency.
   constexpr std::size_t together = rows >= 4 ? 2 : 4;
   LinesAhead<E, rows, rows <= 4 ? Cache::l1 : Cache::l2> lines(run, last);
   for (std::size_t i = 0; i < runs_per_block; ++i) fetch_pages<rows>(run + i, last);
@@ -53,8 +53,8 @@ template <class A, std::size_t rows, class E>
   }
 }
 
-// Up to `count` rows from one key on, in runs. An x86 address adds one or two distances to a pointer: with
-// the distance of 4 rows and of 12, four pointers reach the 16 rows of a run.
+// The addresses of up to `count` rows from one key on, in runs. An x86 address adds a pointer and one or two
+// distances. With the distance of 4 rows and of 12, four pointers reach the 16 rows of a run.
 template <class E, std::size_t count>
 class KeyRows {
  public:
@@ -63,7 +63,7 @@ class KeyRows {
       set<run>(row_of(keys, from + run * RowRun<E>::rows), keys->stride);
     });
   }
-  // Rows side by side in `rows`, `width` elements each.
+  // Contiguous rows of `width` elements each.
   KeyRows(const E *rows, std::ptrdiff_t width) : KeyRows(width) {
     unroll<runs>([&](auto run) __attribute__((always_inline)) {
       set<run>(rows + run * RowRun<E>::rows * static_cast<std::size_t>(width), width);
@@ -73,7 +73,7 @@ class KeyRows {
   [[gnu::always_inline]] const E *operator[](std::size_t i) const {
     const std::size_t of_run = i % RowRun<E>::rows, fours = of_run / 4;
     const E *row = first_[i / RowRun<E>::rows][of_run % 4];
-    asm("" : "+r"(row));  // or gcc adds once, and keeps a pointer per row on the stack
+    asm("" : "+r"(row));  // without this gcc adds once, and keeps a pointer per row on the stack
     const std::ptrdiff_t distance = fours == 3 ? twelve_ : static_cast<std::ptrdiff_t>(fours) * four_;
     return reinterpret_cast<const E *>(reinterpret_cast<const char *>(row) + distance);
   }
@@ -127,8 +127,8 @@ struct RowsFrom {
   [[gnu::always_inline]] auto operator[](std::size_t i) const { return rows[first + i]; }
 };
 
-// The same from keys as they lie: squares of them are transposed in registers and multiplied there. `key_rows`
-// has `vectors` vectors of keys.
+// Does the same for keys that are not packed: squares of them are transposed in registers and multiplied there.
+// `key_rows` has `vectors` vectors of keys.
 template <class A, std::size_t rows, std::size_t vectors, class KeyRows, class Lines>
 [[gnu::always_inline]] inline void transposed_scores(const A *queries, KeyRows key_rows, Lines &lines,
                                                      std::size_t dim, A *scores) {
@@ -152,7 +152,7 @@ template <class A, std::size_t rows, std::size_t vectors, class KeyRows, class L
     }
     unroll<vectors>([&](auto g) __attribute__((always_inline)) {
       if constexpr (vectors > 1)
-        asm("" : "+r"(at));  // or gcc keeps the broadcasts of one vector of keys in memory for the next
+        asm("" : "+r"(at));  // without this gcc spills the broadcasts between vectors
       S::each_transposed(
           RowsFrom<KeyRows>{key_rows, g * S::width},
           0, [&](auto i, batch key) __attribute__((always_inline)) {
@@ -213,15 +213,14 @@ template <class A, std::size_t rows>
   }
 }
 
-// With few rows two vectors of keys take turns, so that a chain has its latency while the other's square is
-// transposed. Scores past the last key up to the end of its vector are any numbers.
+// With few rows, two vectors of keys alternate: one's chains wait while the other's square is transposed. Scores past the last key up to the end of its vector are any numbers.
 template <class A, std::size_t rows, class E>
 [[gnu::noinline, gnu::flatten]] void row_scores(const A *queries, const RowRun<E> *keys,
                                                 const RowRun<E> *last, std::size_t count, std::size_t dim,
                                                 A *scores) {
   using S = simd<A>;
-  // Four on NEON: with one query two chains take 16 modelled cycles of a Neoverse N1 per 8 operations, four
-  // take 12. Two of AVX-512 in f32 are two runs, whose pointers and those of four queries fill the registers.
+  // NEON takes four: with one query, two chains need 16 modelled cycles of a Neoverse N1 per 8 operations, four
+  // need 12. Two vectors of AVX-512 in f32 are two runs, whose pointers and those of four queries fill the registers.
   constexpr bool one_run = 2 * S::width <= RowRun<E>::rows;
   constexpr std::size_t vectors = rows <= 2 && MultipliesByLane<S> ? 4 : rows <= (one_run ? 4 : 2) ? 2 : 1;
   constexpr std::size_t together = vectors * S::width;
@@ -255,8 +254,9 @@ template <class A, std::size_t rows, class E>
   }
 }
 
-// values[r][d] = rescale[r] * values[r][d] + sum over j of weights[r][j] * value j [d], in key order, for
-// some vectors of dimensions from d on. The last vector has `tail` elements unless it is whole.
+// values[r][d] becomes rescale[r] * values[r][d] + the sum over j of weights[r][j] * value j [d], in key
+// order, for `vectors` vectors of dimensions from d on. The last vector has `tail` elements unless it is
+// `whole`.
 template <class A, std::size_t rows, std::size_t vectors, bool whole, class E>
 [[gnu::always_inline]] inline void row_values_of(const A *weights, const RowRun<E> *value, std::size_t keys,
                                                  LinesAhead<E, rows, Cache::l1> &lines, const A *rescale,
@@ -278,7 +278,7 @@ template <class A, std::size_t rows, std::size_t vectors, bool whole, class E>
     std::size_t i = j;
     const E *from = value->first + d;
     RowsAhead<E, rows> ahead(value, lines, d);
-    if constexpr (whole && MultipliesByLane<S>) {  // a load takes the weights of several keys
+    if constexpr (whole && MultipliesByLane<S>) {  // one load takes the weights of several keys
       for (; end - i >= S::width; i += S::width) {
         batch weight[rows];
         unroll<rows>([&](auto r)
@@ -320,7 +320,7 @@ template <class A, std::size_t rows, std::size_t vectors, bool whole, class E>
   });
 }
 
-// The same for all dimensions from d on, by so many vectors and then by fewer.
+// Does this for all dimensions from d on: first `vectors` vectors at a time, then fewer.
 template <class A, std::size_t rows, std::size_t vectors, class E>
 [[gnu::always_inline]] inline void row_values_from(const A *weights, const RowRun<E> *value, std::size_t keys,
                                                    LinesAhead<E, rows, Cache::l1> &lines, const A *rescale,
@@ -340,7 +340,7 @@ template <class A, std::size_t rows, class E>
 [[gnu::noinline]] void row_values(const A *weights, const RowRun<E> *value, std::size_t keys,
                                   const RowRun<E> *last, const A *rescale, std::size_t dim, A *values,
                                   std::size_t pitch) {
-  // As many accumulators as leave registers for an element and a weight; a few in memory cost less than
+  // How many accumulators leave registers for an element and a weight. A few of them in memory cost less than
   // another pass over the values. With a vector of weights per row, 8 rows leave registers for two.
   constexpr std::size_t vectors = simd<A>::registers == 32 ? (rows <= 2                                 ? 8
                                                               : rows <= 4                               ? 4

@@ -10,7 +10,7 @@
 
 namespace {
 
-// Relative to the largest score of each row. The weighted sums of values are kept elsewhere.
+// Sums relative to the largest score of each row. The weighted sums of values are stored elsewhere.
 template <class A>
 struct RowSums {
   static constexpr std::size_t count = rapt::attention_tile_rows;
@@ -26,7 +26,7 @@ struct RowSums {
   }
 };
 
-// The score that distances are taken from: -inf - -inf would be NaN.
+// Returns the score that distances are taken from. It is never -inf, because -inf - -inf would be NaN.
 template <class A>
 [[gnu::always_inline]] inline typename simd<A>::batch reference_of(typename simd<A>::batch max) {
   using S = simd<A>;
@@ -40,7 +40,7 @@ template <class A>
   return Weight<A>()(distance, simd<A>::load(rows.to_log2 + r), simd<A>::load(rows.cutoff + r));
 }
 
-// What the values of two results are multiplied by before they are added.
+// The factors of the values of two results that are about to be added.
 template <class A>
 struct FoldFactors {
   alignas(64) A of_total[rapt::attention_tile_rows];

@@ -17,7 +17,7 @@ class RowValues {
 
   RowValues(const TileRows<A> &rows, std::size_t dim, A *values)
       : rows_(rows), dim_(dim), pitch_(pitch_of(dim)), values_(values) {}
-  // Of `rows` rows.
+  // The length for `rows` rows.
   static std::size_t length(std::size_t rows, std::size_t dim) { return rows * pitch_of(dim); }
 
   std::size_t pitch() const { return pitch_; }
@@ -44,7 +44,7 @@ class RowValues {
     }
   }
 
-  // Row r's values, finished, to address(r); true if one is NaN.
+  // Stores row r's finished values to address(r); true if one is NaN.
   template <class Address>
   bool store(const FinalFactors<A> &factors, Address address) const {
     batch all(A(0));

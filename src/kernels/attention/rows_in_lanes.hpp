@@ -1,12 +1,12 @@
 // Attention of tiles with many rows: rows in the vector lanes.
 //
-// A block of 64 keys is: dot products of all rows (Products), scores where options make them or rows see
-// different keys (TileScores), weights and their sum (the rule), values (Products). Queries are transposed
-// once, outputs at the end. A score is then one chain over the dimension by construction.
+// A block of 64 keys takes four steps: dot products of all rows (Products), scores where options make them or
+// rows see different keys (TileScores), weights and their sum (the rule), values (Products). Queries are
+// transposed once, outputs at the end. So every score is one chain over the dimension.
 //
-// On AVX-512 in f32 with head_dim 64 the products of 16 scores take at least 64 cycles, and their weights 7.
-// A block also loads and stores its accumulators once. That leaves 84 % of the peak. Measured: 79 % (512
-// tokens), 84 % at head_dim 128.
+// On AVX-512 in f32 with head_dim 64, the products of 16 scores take at least 64 cycles, and their weights 7.
+// A block also loads and stores its accumulators once. That leaves 84 % of the peak. Measured: 79 % with 512
+// tokens, and 84 % at head_dim 128.
 //
 //   8 heads of 128 causal tokens                                     | microseconds
 //   ranges of a vector's rows looked up row by row for each block    | 176
@@ -26,7 +26,7 @@
 
 namespace {
 
-// Products: the only part that knows element types, and how queries meet keys and weights meet values. Their
+// Products is the only part that knows element types, and how queries meet keys and weights meet values. Its
 // rule is the arithmetic (plain_rule.hpp).
 template <class Products>
 class RowsInLanes {
@@ -49,30 +49,30 @@ class RowsInLanes {
         chunk_values_(rows, o_.v_dim, total_values_.data() + TileValues<A>::length(o_.v_dim)),
         scores_(tile, rows, chunk_values_.data() + TileValues<A>::length(o_.v_dim)) {}
 
-  // Comes before all runs: out may be q, and the first run's results are then where the queries were.
+  // Must come before all runs: out may be q, and then the first run's results overwrite the queries.
   void load_queries() { products_.load_queries(); }
 
-  // Takes in the keys [begin, end), which begin at a chunk.
+  // Takes in the keys [begin, end). `begin` must be the first key of a chunk.
   [[gnu::noinline, gnu::flatten]] void run(std::size_t begin, std::size_t end) {
     some_excluded_ = false;
     add_keys(begin, end);
   }
   const RowSums<A> &sums() const { return total_; }
 
-  // A key that only some rows of a vector see has weight 0 in the others, and 0 times NaN or infinity is NaN.
-  // A result with a NaN that may come from there is computed again, row by row. A look at every value
-  // beforehand would cost 2 % of masked blocks.
+  // A key that only some rows of a vector see has weight 0 in the others, but 0 times NaN or infinity is NaN.
+  // If a result has a NaN that may come from such a key, its tile is computed again, row by row. Looking at
+  // every value beforehand would cost 2 % of masked blocks.
   bool some_excluded() const { return some_excluded_; }
   void zero_excluded_values() {
     careful_ = true;
     scores_.exclusions = scores_.data() + block * tile_pitch;
   }
 
-  // Whether results may lack the contract's bits, which use_exact_products() then gives another run.
+  // Whether a result may lack the contract's bits. use_exact_products() then makes another run exact.
   bool is_doubtful() const { return products_.is_doubtful(); }
   void use_exact_products() { products_.use_exact_products(); }
 
-  // Row r's values, finished, to address(r); true if one is NaN.
+  // Stores row r's finished values to address(r); true if one is NaN.
   template <class Address>
   [[gnu::always_inline]] bool store(const FinalFactors<A> &factors, Address address) const {
     return total_values_.store(factors, address);
@@ -118,7 +118,7 @@ class RowsInLanes {
     }
   }
 
-  // Scores and weights of a panel's rows; true if a row's maximum has changed.
+  // Makes scores and weights of a panel's rows; true if a row's maximum has changed.
   bool compute_weights(Sums &sums, const TileSegments &segments, std::size_t first, std::size_t from,
                        std::size_t to) {
     alignas(64) A largest[panel], segment_largest[panel];
@@ -140,20 +140,21 @@ class RowsInLanes {
     for (std::size_t r = seen_.from; r < seen_.to; r += S::width) {
       const AttentionTile::Range any = within_block(rows_.vector_range(r).any, first),
                                  all = within_block(rows_.vector_range(r).all, first);
-      // Whether keys were multiplied that some of these rows do not see.
+      // Whether a key was multiplied that some of these rows do not see.
       const bool excludes =
           all.first != any.first || all.end != any.end || !segments.cover(r, any.first, any.end);
       const batch max =
           scores_.complete(r, first, any, excludes, [&] { return S::load(largest + (r - from)); });
       some_excluded_ = some_excluded_ || o_.mask || o_.bias || excludes;
       if (careful_) exclude_all_but(r, any.first, any.end);
-      any_rescaled |= rule_.update_max(sums, r, max);  // bitwise, so that every vector is taken in
+      any_rescaled |= rule_.update_max(sums, r, max);  // bitwise or, so that every vector is taken in
       rule_.weigh_rows(sums, r, scores_.row(r), any.first, any.end);
     }
     return any_rescaled;
   }
 
-  // TileScores says which of the keys [begin, end) a row does not see, but products may take others too.
+  // TileScores records which of the keys [begin, end) a row does not see. Products may multiply keys outside
+  // of these.
   void exclude_all_but(std::size_t r, std::size_t begin, std::size_t end) const {
     for (std::size_t j = 0; j < block; ++j) {
       if (j >= begin && j < end) continue;
@@ -166,7 +167,7 @@ class RowsInLanes {
     bool &has_values = has_values_[from / panel];
     Before before = !has_values ? Before::dropped : any_rescaled ? Before::rescaled : Before::kept;
     has_values = true;
-    // A first segment of all the panel's rows rescales, or drops, the results so far.
+    // If the first segment has all the panel's rows, its products rescale or drop the results so far.
     const bool by_products = Products::rescales && segments.front().from == from && segments.front().to == to;
     if (careful_ || !by_products) {
       if (before == Before::dropped) values.clear(from, to);
@@ -195,7 +196,7 @@ class RowsInLanes {
   TileScores<A> scores_;
   struct {
     std::size_t from, to;
-  } seen_{};  // the rows of the present panel that see a key of the block
+  } seen_{};  // rows of the present panel that see a key of the block
   bool has_values_[rapt::attention_tile_rows / panel];
   bool some_excluded_ = false;
   bool careful_ = false;

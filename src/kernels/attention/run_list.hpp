@@ -1,4 +1,4 @@
-// The rows of keys and values of a chunk, in the order in which few rows read them.
+// The rows of a chunk's keys and values, in the order in which tiles of few rows read them.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace {
 
-// The scores of each block come before the values of the block before it.
+// The scores of a block come before the values of the block before it.
 template <class KV>
 class RunList {
  public:
@@ -20,7 +20,7 @@ class RunList {
   explicit RunList(const AttentionTile &tile)
       : tile_(tile), o_(tile.options()), far_(is_large() && rapt_fetches_far_ahead() ? 65536 : 0) {}
 
-  // The chunk [from, chunk_end), of keys up to `end`.
+  // Lists the runs of the chunk [from, chunk_end). Keys end at `end`.
   void begin_chunk(std::size_t from, std::size_t chunk_end, std::size_t end) {
     Run *run = runs_;
     std::size_t k = from;
@@ -38,7 +38,7 @@ class RunList {
     next_ = runs_;
   }
 
-  // The runs of the next block of keys or values.
+  // Returns the runs of the next block of keys or values.
   const Run *next_block() {
     const Run *const run = next_;
     next_ += runs_per_block;
@@ -57,7 +57,7 @@ class RunList {
         o_.packed_keys ? static_cast<std::ptrdiff_t>(o_.qk_dim) : o_.k_strides.token;
     for (std::size_t i = 0; i < block; i += Run::rows) {
       const std::size_t at = first + i < end ? first + i : end - 1;
-      // Packed keys have another order, but fill the same cache lines.
+      // Packed keys have another order, but occupy the same cache lines.
       const KV *const key = o_.packed_keys ? tile_.k<KV>(first) + i * o_.qk_dim : tile_.k<KV>(at);
       *run++ = {key, stride, o_.qk_dim, far_};
     }

@@ -9,8 +9,7 @@
 
 namespace {
 
-// In this order: factor, softcap, ALiBi slope, bias. Whether keys or rows are the lanes is the caller's
-// affair.
+// Applies, in this order: factor, softcap, ALiBi slope, bias. The lanes may be keys or rows.
 template <class A>
 struct ScoreFormula {
   using S = simd<A>;
@@ -21,8 +20,8 @@ struct ScoreFormula {
 
   ScoreFormula(A softcap, bool slopes) : has_cap(softcap != 0), has_slopes(slopes), cap(softcap) {}
 
-  // All but the bias. `position` is the key's position less the query's; on_tanh(tanh) sees the softcap's
-  // tanh.
+  // Applies all but the bias. `position` is the key's position minus the query's. on_tanh(tanh) gets the
+  // softcap's tanh.
   template <class TakeTanh>
   [[gnu::always_inline]] batch operator()(batch product, batch factor, batch slope, batch position,
                                           TakeTanh on_tanh) const {
@@ -32,7 +31,7 @@ struct ScoreFormula {
         score, factor, slope, at, [&](auto, batch tanh) __attribute__((always_inline)) { on_tanh(tanh); });
     return score[0];
   }
-  // The same for several keys in place, with one branch for all. position(i) is that of the i-th.
+  // Does the same for several keys in place, with one branch for all. position(i) belongs to the i-th key.
   template <std::size_t count, class Position, class TakeTanh>
   [[gnu::always_inline]] void in_step(batch (&score)[count], batch factor, batch slope, Position position,
                                       TakeTanh on_tanh) const {
@@ -49,7 +48,7 @@ struct ScoreFormula {
       each([&](auto i) __attribute__((always_inline)) { score[i] = S::fma(slope, position(i), score[i]); });
     }
   }
-  // A bias of -inf excludes its key.
+  // Adds the bias. A bias of -inf excludes its key.
   [[gnu::always_inline]] static batch with_bias(batch score, batch bias, typename S::mask &excluded) {
     excluded = S::either(excluded, S::equal(bias, batch(-std::numeric_limits<A>::infinity())));
     return score + bias;

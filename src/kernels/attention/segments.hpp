@@ -9,24 +9,25 @@
 
 namespace {
 
-// Rows of a panel.
+// How many rows a panel has.
 template <class A>
 inline constexpr std::size_t panel_rows = simd<A>::panel_vectors *simd<A>::width;
 
-// Keys [begin, end) of a block that the same vectors of rows, [from, to), see.
+// The keys [begin, end) of a block, all seen by the vectors of rows [from, to).
 struct Segment {
   std::size_t begin, end;
   std::size_t from, to;
 };
 
-// Segments in steps of 16 keys, or of the groups in which products are summed: under causality and windows
-// not every vector of rows sees each key, and the products leave out the keys that a vector does not see.
+// Cuts a block into segments, in steps of 16 keys or of the groups in which products are summed. Under
+// causality and windows not every vector of rows sees each key. The products leave out keys that a vector
+// does not see.
 template <class A, std::size_t step = rapt::attention_page_unit>
 class Segments {
  public:
   using S = simd<A>;
 
-  // Of rows [from, to) and the block at `first`.
+  // Finds the segments of the rows [from, to) in the block at `first`.
   Segments(const TileRows<A> &rows, std::size_t first, std::size_t from, std::size_t to) {
     AttentionTile::Range range[S::panel_vectors];
     std::size_t vectors = 0, begin = block, end = 0;
@@ -63,7 +64,7 @@ class Segments {
   const Segment *begin() const { return segment_; }
   const Segment *end() const { return segment_ + count_; }
 
-  // Whether the segments of the vector of rows at r cover the keys [begin, end) and no others.
+  // Whether the segments of the vector of rows at r cover exactly the keys [begin, end).
   bool cover(std::size_t r, std::size_t begin, std::size_t end) const {
     std::size_t keys = 0;
     for (const Segment &segment : *this) {
@@ -92,7 +93,7 @@ class Segments {
   std::size_t count_ = 0;
 };
 
-// f(the number of vectors in a segment's rows), as a constant.
+// Calls f(number of vectors in a segment's rows), with that number as a constant.
 template <class A, class F>
 [[gnu::always_inline]] inline void by_vectors(const Segment &segment, F f) {
   using S = simd<A>;

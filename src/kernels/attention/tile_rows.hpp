@@ -1,4 +1,5 @@
-// The rows of a tile, by lanes: the keys that each sees, and the numbers that make weights of its scores.
+// The rows of a tile, by lanes: the keys that each row sees, and the numbers that turn its scores into
+// weights.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +9,7 @@
 
 namespace {
 
-// `has_formula`: the options compute scores from the dot products, which are the scores otherwise.
+// has_formula: options compute scores from the dot products. Otherwise the dot products are the scores.
 template <class A>
 struct TileRows {
   using S = simd<A>;
@@ -45,14 +46,14 @@ struct TileRows {
       if (seen.first < range.any.first) range.any.first = seen.first;
       if (seen.end > range.any.end) range.any.end = seen.end;
     }
-    // Lanes after the last row are copies of it, so that no loop over vectors need know them. Loops of constant
+    // Lanes after the last row are copies of it, so that loops over vectors need not treat them specially. Loops of constant
     // length are a few vector stores: a single row took a sixth of a call with one key.
     repeat_last(of, first, end);
     repeat_last(to_log2, cutoff, sign);
     repeat_last(factor, slope, to_natural);
   }
 
-  // The keys that any row sees; {0, 0} if none does.
+  // Returns the keys that at least one row sees; {0, 0} if no row sees any.
   AttentionTile::Range range() const {
     AttentionTile::Range all = {~std::size_t{0}, 0};
     for (std::size_t v = 0; v < lanes / S::width; ++v) {
@@ -62,7 +63,7 @@ struct TileRows {
     return all.end == 0 ? AttentionTile::Range{0, 0} : all;
   }
 
-  // The keys that any row of a vector sees, and the keys that all of them see (perhaps none).
+  // The keys that at least one row of a vector sees, and the keys that all of them see, which may be none.
   struct VectorRange {
     AttentionTile::Range any{~std::size_t{0}, 0};
     AttentionTile::Range all{0, ~std::size_t{0}};

@@ -14,7 +14,7 @@
 
 namespace {
 
-// The scores of a block: key j of row r at [j * tile_pitch + r]. Excluded keys have -inf.
+// The scores of a block: row r's score of key j is at [j * tile_pitch + r]. Excluded keys have -inf.
 template <class A>
 class TileScores {
  public:
@@ -34,14 +34,14 @@ class TileScores {
   A *data() const { return scores_; }
   A *row(std::size_t r) const { return scores_ + r; }
 
-  // Matrices that make() fills as well, if they are not null: -inf for excluded keys and 0 for others, and
-  // the derivative of the softcap.
+  // Unless they are null, make() fills these matrices too: exclusions, -inf for excluded keys and 0 for
+  // others, and the derivative of the softcap.
   A *exclusions = nullptr;
   A *slopes = nullptr;
 
-  // Makes scores of a vector's dot products with the keys `any` of the block at `first`; returns the largest.
-  // `excludes`: one of these rows does not see all keys that were multiplied. largest() is the largest dot product,
-  // which is asked for if these are the scores.
+  // Turns a vector's dot products with the keys `any` of the block at `first` into scores; returns the
+  // largest. `excludes`: one of these rows does not see all keys that were multiplied. If the dot products
+  // are the scores, largest() is called for the largest one.
   template <class Largest>
   [[gnu::always_inline]] batch complete(std::size_t r, std::size_t first, AttentionTile::Range any,
                                         bool excludes, Largest largest) {
@@ -51,8 +51,8 @@ class TileScores {
     return largest();
   }
 
-  // Excludes the keys outside of each row's range; returns the largest of the other scores. Keys that all
-  // rows see stay as they are.
+  // Excludes the keys outside of each row's range; returns the largest of the other scores. It does not touch
+  // keys that all rows see.
   batch exclude(std::size_t r, std::size_t first, AttentionTile::Range any, AttentionTile::Range all) const {
     const batch minus_infinity(-std::numeric_limits<A>::infinity());
     alignas(64) A range_begin[S::width], range_end[S::width];
@@ -78,8 +78,8 @@ class TileScores {
     return S::max(S::max(max[0], max[1]), S::max(max[2], max[3]));
   }
 
-  // Loads the mask's bits for a vector of rows and the block at `first`; true if it excludes one of the keys
-  // [begin, end).
+  // Loads the mask's bits for a vector of rows and the block at `first`. True if the mask excludes one of the
+  // keys [begin, end).
   bool load_mask(std::size_t r, std::size_t first, std::size_t begin, std::size_t end) {
     if (begin >= end) return false;
     const bool fetches = tile_.kv_len() - first > block;
@@ -94,8 +94,8 @@ class TileScores {
     return (~all >> begin & ~std::uint64_t{0} >> (block - (end - begin))) != 0;
   }
 
-  // Turns a vector's dot products with keys [begin, end) into scores; returns the largest. `masked`: what
-  // load_mask() said, false without a mask.
+  // Turns a vector's dot products with keys [begin, end) into scores; returns the largest. `masked` is the
+  // answer of load_mask(), or false without a mask.
   batch make(std::size_t r, std::size_t first, std::size_t begin, std::size_t end, bool masked) const {
     const AttentionTile::Range all = within_block(rows_.vector_range(r).all, first);
     const Vector of{r, first, begin, end};
@@ -107,21 +107,21 @@ class TileScores {
  private:
   using Word = typename S::word;
   static constexpr std::size_t word_bits = 8 * sizeof(Word), words = block / word_bits;
-  // Keys that registers have room for.
+  // How many keys the registers have room for.
   static constexpr std::size_t together = S::registers == 32 && S::width >= 4 ? 4 : 2;
 
-  // The vector of rows at r and the keys [begin, end) of the block at `first`.
+  // A vector of rows at r, and the keys [begin, end) of the block at `first`.
   struct Vector {
     std::size_t r, first, begin, end;
   };
-  // A vector of rows by a vector of keys, rows in the lanes.
+  // A vector of rows by a vector of keys, with rows in the lanes.
   struct Square {
     alignas(64) A row[S::width][S::width];
   };
 
-  // What keys need of a vector of rows.
+  // The numbers of a vector of rows that every key uses.
   struct Lanes {
-    batch from, to;  // the range of keys, by index in the block
+    batch from, to;  // the keys of the range, by index in the block
     batch distance;  // from the position to the block
     batch factor, slope;
     ScoreFormula<A> formula;
@@ -139,8 +139,8 @@ class TileScores {
             S::load(rows_.slope + of.r), {rows_.cap, o_.alibi_slopes != nullptr}};
   }
 
-  // bounded: not every row sees all the keys; masked: the mask excludes one. A block without such keys is the
-  // usual case, and spares each key its comparisons.
+  // bounded: some row does not see all the keys. masked: the mask excludes a key. Most blocks are neither,
+  // and then no key needs a comparison.
   template <bool bounded, bool masked>
   [[gnu::noinline, gnu::flatten]] batch make_as(const Vector &of) const {
     const Lanes lanes = lanes_of(of);
@@ -169,8 +169,8 @@ class TileScores {
     return max[0];
   }
 
-  // The scores of `count` keys; `first_index` is `key`. Several at once share the branches, and have maxima
-  // of their own: a single one would be a chain of 4 cycles per key.
+  // Makes the scores of `count` keys; `first_index` is `key`. Several keys at once share the branches, but
+  // each has a separate maximum: one maximum would be a chain of 4 cycles per key.
   template <bool bounded, bool masked, std::size_t count>
   [[gnu::always_inline]] void make_keys(const Lanes &lanes, std::size_t r, std::size_t key, batch first_index,
                                         const Square &bias, batch (&max)[together]) const {
@@ -225,7 +225,7 @@ class TileScores {
     each([&](auto i) __attribute__((always_inline)) { max[i] = S::max_number(score[i], max[i]); });
   }
 
-  // Fetches the elements that lie a block after those at j.
+  // Prefetches the elements that are one block after those at j.
   static void fetch_next(const A *const *row, std::size_t j) {
     constexpr std::size_t line = 64 / sizeof(A);
     if (j % line != 0) return;
@@ -238,7 +238,7 @@ class TileScores {
       end[i] = static_cast<A>(within_block(rows_.end[r + i], first));
     }
   }
-  // By way of memory: unrolled over the keys, the loop in make_as() was 13 KB and no faster.
+  // The square goes through memory. Unrolled over the keys, the loop in make_as() was 13 KB and no faster.
   [[gnu::always_inline]] static void load_square(const A *const *row, std::size_t j, std::size_t keys,
                                                  Square &square) {
     batch v[S::width];
@@ -252,7 +252,7 @@ class TileScores {
   A *scores_;
   const std::uint8_t *mask_[rapt::attention_tile_rows];
   const A *bias_[rapt::attention_tile_rows];
-  alignas(64) Word seen_[words][S::width];  // a word of each row, for a vector of rows
+  alignas(64) Word seen_[words][S::width];  // one word per row of a vector
 };
 
 }  // namespace

@@ -22,14 +22,14 @@ class TileValues {
 
   A *data() const { return values_; }
 
-  // +0 in the rows [from, to).
+  // Sets the rows [from, to) to +0.
   void clear(std::size_t from, std::size_t to) const {
     change(
         from, to, [](std::size_t) { return batch(A(0)); }, [](batch, batch zero) { return zero; });
   }
   void clear() const { clear(0, rows_.lanes); }
 
-  // Times a factor of each row.
+  // Multiplies the values by one factor per row.
   void rescale(std::size_t from, std::size_t to, const A *factors) const {
     change(
         from, to, [&](std::size_t r) { return S::load(factors + r); }, times);
@@ -49,7 +49,7 @@ class TileValues {
     }
   }
 
-  // Row r's values, finished, to address(r); true if one is NaN.
+  // Stores row r's finished values to address(r); true if one is NaN.
   template <class Address>
   [[gnu::always_inline]] bool store(const FinalFactors<A> &factors, Address address) const {
     batch all(A(0));
@@ -68,7 +68,7 @@ class TileValues {
     return S::any(S::unordered(all, all));
   }
 
-  // Whether store() would return true.
+  // Whether store() would return true for some row.
   bool has_nan(const FinalFactors<A> &factors) const {
     batch all(A(0));
     for (std::size_t r = 0; r < rows_.rows; r += S::width) {
@@ -81,7 +81,7 @@ class TileValues {
  private:
   static batch times(batch value, batch factor) { return value * factor; }
 
-  // value = f(value, of(r)) for the vectors of rows [from, to).
+  // Does value = f(value, of(r)) for the vectors of rows [from, to).
   template <class Of, class F>
   [[gnu::always_inline]] void change(std::size_t from, std::size_t to, Of of, F f) const {
     for (std::size_t r = from; r < to; r += S::width) {

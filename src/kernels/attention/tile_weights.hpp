@@ -10,8 +10,8 @@
 
 namespace {
 
-// The sum of the weights first, first + step, first + 2 step, … of a vector of rows: by halves, as a fold of
-// 64 lanes.
+// Returns the sum of the weights first, first + step, first + 2 step, … of a vector of rows: by halves, like
+// a fold of 64 lanes.
 template <class A, std::size_t first, std::size_t step>
 [[gnu::always_inline]] inline typename simd<A>::batch sum_by_halves(const A *weights) {
   if constexpr (step == rapt::attention_block) {
@@ -38,8 +38,8 @@ template <class A>
     S::store(address, weight(S::load(address) - reference, to_log2, cutoff));
   };
   std::size_t j = begin;
-  // In step where the four leave registers: a Neoverse N1 looks 128 instructions ahead, which are hardly more
-  // than one polynomial after the other. Four vectors take it 34 cycles instead of 44 by the model.
+  // Four vectors in step, where the registers suffice. A Neoverse N1 looks only 128 instructions ahead,
+  // hardly more than one polynomial. By the model, four vectors in step take 34 cycles instead of 44.
   for (; end - j >= 4; j += 4) {
     if constexpr (ReloadsAddends<S>) {
       batch v[4];
@@ -57,7 +57,7 @@ template <class A>
   return sum_by_halves<A, 0, 1>(scores);
 }
 
-// The weight of a score in RAPT_ARITHMETIC_BF16 (contract/bf16_arithmetic.hpp).
+// Returns the weight of a score in RAPT_ARITHMETIC_BF16 (contract/bf16_arithmetic.hpp).
 [[gnu::always_inline]] inline simd<float>::batch weight_of_16_bits(simd<float>::batch score,
                                                                    simd<float>::batch base,
                                                                    simd<float>::batch offset,
@@ -71,7 +71,7 @@ template <class A>
   return S::select(S::unordered(z, z), z, w);
 }
 
-// tile_weights() in RAPT_ARITHMETIC_BF16, without the sum.
+// Does what tile_weights() does, in RAPT_ARITHMETIC_BF16 and without the sum.
 [[gnu::noinline, gnu::flatten]] inline void tile_weights_of_16_bits(float *scores, std::size_t begin,
                                                                     std::size_t end, simd<float>::batch base,
                                                                     simd<float>::batch offset,

@@ -1,4 +1,4 @@
-// Rows of elements to and from matrices whose lanes are rows.
+// Copies rows of elements to and from matrices whose lanes are rows.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace {
 
-// v[i] becomes, for each row of a vector of rows, its element at + i. Elements from `count` on do not exist.
+// v[i] becomes element at + i of each row of a vector of rows. Elements from `count` on do not exist.
 template <class A, class E>
 [[gnu::always_inline]] inline void load_transposed(typename simd<A>::batch (&v)[simd<A>::width],
                                                    const E *const *row, std::size_t at, std::size_t count) {
@@ -21,7 +21,7 @@ template <class A, class E>
   S::transpose(v);
 }
 
-// to[d * pitch + i] = row i [d] for a vector of rows.
+// to[d * pitch + i] becomes row i [d], for a vector of rows.
 template <class A, class E>
 [[gnu::always_inline]] inline void transpose_rows(const E *const *row, std::size_t dim, A *to,
                                                   std::size_t pitch) {
@@ -43,7 +43,8 @@ template <class A, class E>
   }
 }
 
-// row[i][d] = value(d)[i] for the first `rows` lanes and `dim` dimensions. A value may be asked for twice.
+// row[i][d] becomes value(d)[i] for the first `rows` lanes and `dim` dimensions. A value may be asked for
+// twice.
 template <class E, class Value>
 [[gnu::always_inline]] inline void store_transposed(E *const *row, std::size_t rows, std::size_t dim,
                                                     Value value) {

@@ -1,11 +1,11 @@
 // The products of KeysInLanes for any level: keys are transposed in registers, unless the caller has packed them.
 //
-// The order of the sums needs keys in lanes. Transposing them is the price of the same bits, next to packed
-// keys; from L3 and memory the reading hides most of it. A packed copy of the block in L1 lost at 128
-// dimensions (.0284 ms with one query, .0389 with 4): its 32 KB evict the copy itself and the lines fetched
+// The order of the sums needs keys in lanes. Without packed keys, equal bits cost a transposition. From L3
+// and memory, the reading hides most of it. A packed copy of the block in L1 was slower at 128 dimensions
+// (.0284 ms with one query, .0389 with 4): its 32 KB evict the copy itself, and the lines that were fetched
 // ahead.
 //
-//   AVX-512, a head of 512 keys in L2, us | as they lie | packed
+//   AVX-512, a head of 512 keys in L2, us | not packed  | packed
 //   64 dimensions, one query              | 3.9         | 2.7
 #pragma once
 
@@ -22,8 +22,8 @@
 
 namespace {
 
-// Queries of Q, keys and values of KV. A level with another way to multiply supplies a class with these
-// members.
+// Queries have type Q, keys and values type KV. A level with a faster way to multiply supplies a class with
+// the same members.
 template <class KV>
 class TransposingProducts {
  public:
@@ -43,10 +43,10 @@ class TransposingProducts {
         rows_at_once_(most_rows_at_once()),
         runs_(tile) {}
 
-  // Products are computed for this many rows.
+  // Products are computed for this many rows, some of which may not exist.
   static std::size_t padded(std::size_t rows) { return (rows + 1) / 2 * 2; }
 
-  // Queries times their sign. Rows after the last are copies of it.
+  // Loads the queries times their sign. Rows after the last are copies of it.
   void load_queries() {
     for (std::size_t r = 0; r < padded(rows_.rows); ++r) {
       const std::size_t from = r < rows_.rows ? r : rows_.rows - 1;
@@ -61,12 +61,13 @@ class TransposingProducts {
     }
   }
 
-  // The chunk [from, chunk_end), of keys up to `end`, whose blocks scores() and values() take next.
+  // Begins the chunk [from, chunk_end) of keys up to `end`. scores() and values() then take its blocks in
+  // order.
   void begin_chunk(std::size_t from, std::size_t chunk_end, std::size_t end) {
     runs_.begin_chunk(from, chunk_end, end);
   }
 
-  // scores[r * 64 + j] = dot(query r, key first + j) for the next block of the chunk.
+  // scores[r * 64 + j] becomes dot(query r, key first + j) for the next block of the chunk.
   void scores(std::size_t first, std::size_t keys, A *scores) {
     const RowRun<KV> *const run = runs_.next_block();
     by_rows_at_once([&](std::size_t r, auto count) __attribute__((always_inline)) {
@@ -81,10 +82,10 @@ class TransposingProducts {
     });
   }
 
-  // The weights of the block whose keys scores() took last, before values() gets them.
+  // Gets the weights of the block that scores() took last, before values() gets them.
   void prepare_weights(std::size_t, std::size_t, const A *) const {}
 
-  // Rescales the results and adds the weighted values of the next block of the chunk.
+  // Rescales the results, and adds the weighted values of the next block of the chunk.
   void values(std::size_t, std::size_t keys, const A *weights, const A *rescale, A *values,
               std::size_t pitch) {
     const RowRun<KV> *const run = runs_.next_block();
@@ -93,7 +94,7 @@ class TransposingProducts {
                            values + r * pitch, pitch);
     });
   }
-  // The same, where a key with !is_visible(row, key) adds nothing.
+  // Does the same, except that a key with !is_visible(row, key) adds nothing.
   template <class IsVisible>
   [[gnu::noinline]] void careful_values(std::size_t first, std::size_t keys, const A *weights,
                                         const A *rescale, A *values, std::size_t pitch,
@@ -109,7 +110,7 @@ class TransposingProducts {
     }
   }
 
-  // No result lacks the contract's bits.
+  // No result ever lacks the contract's bits.
   static constexpr bool is_doubtful() { return false; }
   static constexpr void use_exact_products() {}
 
@@ -122,7 +123,7 @@ class TransposingProducts {
     }
   }
 
-  // f(first row, count) for groups of rows that use a key or value while it is in a register.
+  // Calls f(first row, count) for groups of rows that use a key or value while it is in a register.
   template <class F>
   [[gnu::always_inline]] void by_rows_at_once(F f) const {
     for (std::size_t r = 0; r < rows_.rows; r += rows_at_once_) {
@@ -136,8 +137,8 @@ class TransposingProducts {
       });
     }
   }
-  // The rows of a group, so that all groups are about as large. Packed keys are not transposed, and a second
-  // group costs them little.
+  // How many rows a group has, so that all groups are about equal. Packed keys are not transposed, so that a
+  // second group costs little.
   std::size_t most_rows_at_once() const {
     const std::size_t most = o_.packed_keys ? 8 : S::rows_per_key, groups = (rows_.rows + most - 1) / most;
     const std::size_t rows = (rows_.rows + groups - 1) / groups;
@@ -147,7 +148,7 @@ class TransposingProducts {
     return most;
   }
 
-  // Sizes of groups. A group of another size computes a row that does not exist.
+  // Sizes of groups. A group of any other size also computes a row that does not exist.
   static constexpr std::size_t counts[] = {1, 2, 3, 4, 6, 8, 9, 10, 12, 14, 16};
 
   const AttentionTile &tile_;

@@ -1,13 +1,13 @@
-// Which way computes a tile of attention: the only file that chooses.
+// Chooses the way in which a tile of attention is computed. No other file chooses.
 //
 //   way          | lanes of a vector                       | tiles that go this way
 //   KeysInLanes  | keys for scores, dimensions for values  | few rows, as in decoding; all of int8
 //   RowsInLanes  | rows                                    | many rows, as in prompts
 //   TileBatch    | AMX: tiles of a head share packed keys  | bf16 arithmetic and int8 from a few rows on
 //
-// Level amx asks goes_in_batch_* first, and gives the other two ways what the batch leaves. Each way is a function
-// of its name in the library's symbol table, so that a test counts the tiles that go each way
-// (tests/validate/coverage.py).
+// The level amx asks goes_in_batch_* first. Tiles that do not go in a batch take one of the other two ways.
+// Each way is a function with its name in the library's symbol table, so that a test can count the tiles that
+// go each way (tests/validate/coverage.py).
 #pragma once
 
 #include <cstddef>
@@ -20,12 +20,13 @@
 
 namespace {
 
-// The ways of one kind of keys and values, by their products. RowProducts is void if keys are always in the lanes.
+// The ways for one kind of keys and values, by their products. RowProducts is void if keys are always in the
+// lanes.
 template <class KeyProducts, std::size_t most_rows, class RowProducts>
 struct Ways {
   using A = typename KeyProducts::A;
 
-  // compute(way) for the way that a tile goes.
+  // Calls compute(way) for the way that a tile takes.
   template <class Compute>
   [[gnu::always_inline]] static void choose(const AttentionTile &tile, const TileRows<A> &rows,
                                             void *workspace, Compute compute) {
@@ -40,8 +41,8 @@ struct Ways {
   }
 };
 
-// f32, f64, and f16 and bf16 in f32. The last vector of rows in the lanes is as slow as a whole one. 512 keys of 128
-// dimensions in L2, AVX-512, us:
+// For f32, f64, and f16 and bf16 in f32. With rows in the lanes, the last vector of rows takes as long as a
+// whole one. 512 keys of 128 dimensions in L2, AVX-512, us:
 //
 //   rows             | 8    | 9    | 12   | 16   | 17   | 20   | 24   | 32
 //   keys in lanes    | 22.1 | 23.9 | 29.6 | 40.0 | 45.4 | 51.1 | 60.0 |
@@ -49,16 +50,17 @@ struct Ways {
 template <class KeyProducts, class RowProducts>
 using FloatWays = Ways<KeyProducts, simd<typename KeyProducts::A>::keys_in_lanes_rows, RowProducts>;
 
-// bf16 arithmetic.
+// For bf16 arithmetic.
 template <class KeyProducts, class RowProducts>
 using Bf16Ways = Ways<KeyProducts, 8, RowProducts>;
 
-// int8, any number of rows: a key is widened once for each group of rows, which costs a tenth.
+// For int8 with any number of rows. A key is widened once for each group of rows, which costs a tenth.
 template <class KeyProducts>
 using Int8Ways = Ways<KeyProducts, rapt::attention_tile_rows, void>;
 
-// AMX in bf16 arithmetic. Its queries are bf16, so that a scale other than the sign of all rows cannot be part of them.
-// One or two rows over 4096 keys of 128 dimensions take KeysInLanes 77 us, and AMX 125: it packs the values.
+// For AMX in bf16 arithmetic. Its queries are bf16, and can include a scale only as a sign that all rows
+// share. With one or two rows over 4096 keys of 128 dimensions, KeysInLanes takes 77 us and AMX 125, because
+// AMX packs the values.
 inline bool goes_in_batch_bf16(const TileRows<float> &rows) {
   if (rows.rows <= 2) return false;
   for (std::size_t r = 0; r < rows.lanes; ++r) {
@@ -67,7 +69,7 @@ inline bool goes_in_batch_bf16(const TileRows<float> &rows) {
   return true;
 }
 
-// AMX over int8. 4096 keys, us:
+// For AMX over int8, 4096 keys, us:
 //
 //   rows                           | 4    | 6    | 8     | 16    | 32
 //   64 dimensions: keys in lanes   | 37.5 | 57.7 | 70.0  | 135.2 | 277.4

@@ -9,9 +9,9 @@
 
 namespace {
 
-// 11 operations on AVX-512 in f32, one comparison among them, and no branch. exp's test of several vectors
-// would save the comparison and cost two operations: most blocks of a causal call have a distance below the
-// cutoff.
+// 11 operations on AVX-512 in f32, one of them a comparison, and no branch. exp tests several vectors at
+// once. Here that would save the comparison and cost two operations, because most blocks of a causal call
+// have a distance below the cutoff.
 template <class A>
 struct Weight {
   using S = simd<A>;
@@ -36,8 +36,9 @@ struct Weight {
     return S::scale_by_power_above(distance, cutoff, p, n, shifted);
   }
 
-  // Several vectors in place, step by step, with an FMA that overwrites its addend. That one cannot negate
-  // the addend either: magic - shifted is -n but for the sign of a zero, which r = 0 does not pass on.
+  // Computes several vectors in place, step by step, with an FMA that overwrites its addend. That FMA cannot
+  // negate the addend either. magic - shifted is -n except for the sign of a zero, which r = 0 does not pass
+  // on.
   template <std::size_t count>
   [[gnu::always_inline]] void in_step(batch (&v)[count], batch to_log2, batch cutoff) const {
     using Constants = Addends<S, C>;

@@ -1,5 +1,5 @@
-// The products of RowsInLanes for 16-bit keys and values: a block is widened once, for all rows of the tile, and
-// then multiplied like f32.
+// The products of RowsInLanes for 16-bit keys and values. A block is widened once for all rows of the tile,
+// and then multiplied like f32.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class WideningProducts : public BroadcastProducts<float> {
       : Base(tile, rows, workspace),
         keys_(workspace + Base::workspace_length(o_)),
         values_(keys_ + rapt::widened_rows_length(o_.qk_dim)) {
-    fetches_ = false;  // widening has read them
+    fetches_ = false;  // widening has already read them
   }
 
   void find_block(std::size_t first, std::size_t keys, std::size_t left) {
@@ -42,7 +42,7 @@ class WideningProducts : public BroadcastProducts<float> {
   }
 
  private:
-  // Stores whole vectors: the next row follows, or room for one.
+  // Stores whole vectors: behind the row there is the next row, or room for one.
   static void widen_row(const KV *from, std::size_t dim, float *to) {
     std::size_t d = 0;
     for (; dim - d >= S::width; d += S::width) S::store(to + d, S::load(from + d));

@@ -10,7 +10,7 @@
 
 namespace {
 
-// Rows: how a level multiplies.
+// Rows is the class with which a level multiplies.
 template <class Rows>
 inline constexpr auto attention_of_int8 = attention<std::int8_t, Int8Ways<IntegerProducts<Rows>>>;
 

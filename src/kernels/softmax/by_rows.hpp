@@ -1,4 +1,4 @@
-// softmax, row by row: a pass for the maximum, one for the exponentials and their sum, one to divide.
+// softmax, row by row: one pass for the maximum, one for the exponentials and their sum, one to divide.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace {
 
-// From a row's scores to its probabilities.
+// Turns a row's scores into its probabilities.
 template <class A>
 struct Probability {
   using batch = typename simd<A>::batch;
@@ -24,7 +24,7 @@ struct Probability {
   [[gnu::always_inline]] batch operator()(batch v) const { return quotient(exponential(v)); }
 };
 
-// The probabilities of a row whose exponentials are not in its output.
+// Writes the probabilities of a row whose exponentials are not in its output.
 template <class E, class A>
 [[gnu::always_inline]] inline void write_from_scores(const SoftmaxCall<A> &call, const RowMax<A> &max,
                                                      double sum, std::size_t r, const E *x, E *y,
@@ -46,14 +46,15 @@ template <class E, class A>
       });
 }
 
-// Rows [begin, end), of any kind.
+// Takes the rows [begin, end), whatever their options are.
 template <class E, class A>
 [[gnu::noinline, gnu::flatten]] void softmax_by_rows(const SoftmaxCall<A> &call, const E *x, E *y,
                                                      std::size_t begin, std::size_t end) {
   constexpr Store kept = output_is_scratch<E> ? Store::exact : Store::none;
   const rapt::SoftmaxRows &rows = call.plan.rows;
-  // The next row's maximum is found between this row's sum and division: each waits for a fold, and gives the
-  // other work meanwhile. One row after the other is 8 % slower at 1024 columns. Both rows must fit L1.
+  // The next row's maximum is found between this row's sum and its division. Each of them waits for a fold,
+  // which leaves time for the other. One row after the other is 8 % slower at 1024 columns. Both rows must
+  // fit L1.
   const bool together = rows.cols <= 16384 / sizeof(E);
   if (begin == end) return;
   auto row = call.template first_pass<true>(begin, x, scratch_of(y));

@@ -1,4 +1,4 @@
-// softmax of single rows that fit a register: they wait for their own sums.
+// softmax of single rows that fit a register. Such a row must wait for its sum.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace {
 
-// Scores are the elements, and every row sees all columns.
+// Scores must be the elements, and every row must see all columns.
 template <class A>
 [[gnu::noinline, gnu::flatten]] void softmax_in_a_register(const SoftmaxCall<A> &call, const A *x, A *y) {
   using S = simd<A>;

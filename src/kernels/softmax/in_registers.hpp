@@ -1,4 +1,4 @@
-// softmax of rows that fit a register, several at once.
+// softmax of several rows at once, each of which fits a register or half of one.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 
 namespace {
 
-// A row batch, of which `together` rows fit a register. It runs in steps, so that two row batches can take turns:
-// each step ends in a chain of latencies. `gapless`: the rows fill the registers and lie in memory one after
-// the other, so that a register is loaded and stored as it is. Such a row batch is whole and only
+// A row batch, of which `together` rows fit a register. It runs in steps, each of which ends in a chain of
+// latencies, so that two row batches can alternate. `gapless`: the rows fill the registers and are contiguous
+// in memory, so that registers are loaded and stored whole. Such a row batch has no missing rows, and only
 // computes without a maximum.
 template <class E, bool simple, std::size_t together, bool gapless = false>
 class RowBatchInRegisters : RowBatch<E, simple> {
@@ -21,15 +21,15 @@ class RowBatchInRegisters : RowBatch<E, simple> {
   using typename Batch::A;
   using typename Batch::batch, typename Batch::S, typename Batch::Exponential;
 
-  // The last row stands in for the rows that a full row batch lacks; it is then computed and written several
-  // times.
+  // The last row stands in for rows that the row batch lacks. It is then computed and written several times.
   [[gnu::always_inline]] void load() {
     if constexpr (simple) {
       load_from([&](std::size_t j) __attribute__((always_inline)) {
         return PlainScores<E>{this->x(j)}.first(0, this->rows_.cols);
       });
     } else {
-      // By way of memory: the code that makes scores then exists once, not for every row of a row_batch.
+      // Scores go through memory, so that the code that makes them exists once, not for every row of the
+      // batch.
       alignas(64) A scores[rows_together * S::width];
       make_scores(scores);
       load_from([&](std::size_t j) __attribute__((always_inline)) { return S::load(scores + j * S::width); });
@@ -50,7 +50,7 @@ class RowBatchInRegisters : RowBatch<E, simple> {
     });
     keep_visible();
   }
-  // The elements, with 0 past their ends.
+  // Loads the elements, with 0 past the ends of rows.
   [[gnu::always_inline]] void load_elements() requires(simple) {
     if constexpr (gapless) {
       unroll<registers>([&](auto m)
@@ -60,7 +60,7 @@ class RowBatchInRegisters : RowBatch<E, simple> {
                     __attribute__((always_inline)) { return S::load_first(this->x(j), this->rows_.cols); });
     }
   }
-  // Without maxima.
+  // Computes the exponentials without maxima.
   [[gnu::always_inline]] void compute_exponentials(ExpWithoutMax<A> &exp_of) {
     constexpr std::size_t at_once =
         registers < ExpWithoutMax<A>::together ? registers : ExpWithoutMax<A>::together;
@@ -117,12 +117,12 @@ class RowBatchInRegisters : RowBatch<E, simple> {
       }
     });
   }
-  // The rows in register m, in the order that S::fold_each or S::fold_each_half wants.
+  // The rows in register m, in the order that S::fold_each or S::fold_each_half needs.
   static constexpr std::size_t row(std::size_t m, std::size_t part) {
     if (gapless) return together * m + part;
     return together == 1 ? m : m / 4 * 8 + m % 4 + part * 4;
   }
-  // scores(j) are those of row j.
+  // scores(j) returns the scores of row j.
   template <class Scores>
   [[gnu::always_inline]] void load_from(Scores scores) {
     unroll<registers>([&](auto m) __attribute__((always_inline)) {
@@ -157,7 +157,7 @@ class RowBatchInRegisters : RowBatch<E, simple> {
       return S::fold_each_half(v_, op);
     }
   }
-  // The numbers of register m's rows, each in the lanes of its row.
+  // Returns the numbers of register m's rows, each in all lanes of its row.
   [[gnu::always_inline]] static batch of_rows(const A *value, std::size_t m) {
     if constexpr (together == 1) {
       return batch(value[m]);
@@ -183,7 +183,7 @@ template <bool simple, std::size_t together, bool gapless, class E, class A>
       rows, x,
       y, [&](const E *x_rows, E *y_rows, std::size_t r, std::size_t count) __attribute__((always_inline)) {
         const std::size_t half = count < most ? count : most;
-        const std::size_t skip = count > most ? most : 0;  // a lone row batch is computed twice
+        const std::size_t skip = count > most ? most : 0;  // a single row batch is computed twice
         const E *const x_b = x_rows + static_cast<std::ptrdiff_t>(skip) * rows.x_stride;
         E *const y_b = y_rows + static_cast<std::ptrdiff_t>(skip) * rows.y_stride;
         if constexpr (simple && std::is_same_v<E, A>) {

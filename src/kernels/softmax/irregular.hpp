@@ -1,4 +1,4 @@
-// Rows that have no probabilities.
+// Writes rows that have no probabilities.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,7 @@ namespace {
 
 enum class RowKind { regular, nothing_visible, all_minus_infinity, not_a_number };
 
-// Writes `excluded` to all of an irregular row, and NaN to its visible elements if the row's kind asks for
-// it.
+// Writes `excluded` to an irregular row. If the row's kind is NaN, visible elements become NaN.
 template <class E>
 [[gnu::noinline]] void fill_irregular(const ScorePlan<rapt::Arithmetic<E>> &plan, std::size_t r, RowKind kind,
                                       E *y, std::size_t cols, rapt::Arithmetic<E> excluded) {

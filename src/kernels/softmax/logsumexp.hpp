@@ -1,4 +1,4 @@
-// logsumexp: a pass for the maximum and one for the sum of the exponentials.
+// logsumexp: one pass for the maximum, and one for the sum of the exponentials.
 #pragma once
 
 #include <cmath>
@@ -30,7 +30,7 @@ template <bool plain, class E, class A>
   if (sum != sum) return std::numeric_limits<A>::quiet_NaN();
   const A result =
       static_cast<A>(std::fma(call.plan.c, double{row.max}, call.finish(row, r, sum, true).log_sum));
-  return sinks && result < sinks[r] ? sinks[r] : result;  // by rounding
+  return sinks && result < sinks[r] ? sinks[r] : result;  // rounding may give less
 }
 
 template <class E>

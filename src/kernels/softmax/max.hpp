@@ -9,14 +9,14 @@
 
 namespace {
 
-// The largest of scores, taken in by vectors; with `spans`, the smallest too.
+// Finds the largest of scores that come in vectors; with `spans`, also the smallest.
 template <class A, bool spans = false>
 class MaxOf {
  public:
   using S = simd<A>;
   using batch = typename S::batch;
   static constexpr std::size_t registers = 4;
-  // Whether a NaN must be looked for here. On other levels the maximum shows it, or the exponentials carry it
+  // Whether NaN must be searched for here. On other levels the maximum shows it, or the exponentials carry it
   // to their sum.
   static constexpr bool looks_for_nan = !S::max_keeps_nan && !S::exp_keeps_nan;
 
@@ -28,8 +28,8 @@ class MaxOf {
     is_nan_ = S::unordered(max_[0], max_[0]);
   }
   [[gnu::always_inline]] void add(const batch (&v)[registers]) {
-    // The new score comes first: beside a NaN, x86 returns the second operand, and a NaN's successor would be
-    // lost.
+    // The new score is the first operand. If one operand is NaN, x86's maximum returns the second one, so
+    // that a NaN here would be replaced by the score after it.
     unroll<registers>([&](auto r) __attribute__((always_inline)) {
       max_[r] = S::max(v[r], max_[r]);
       if constexpr (spans) min_[r] = S::min(v[r], min_[r]);
@@ -43,7 +43,7 @@ class MaxOf {
     if constexpr (spans) min_[0] = S::min(v, min_[0]);
     if constexpr (looks_for_nan) is_nan_ = S::either(is_nan_, S::unordered(v, v));
   }
-  // The first k lanes of v. The others are -inf.
+  // Takes in the first k lanes of v. The others are -inf.
   [[gnu::always_inline]] void add_first(batch v, std::size_t k) {
     max_[0] = S::max(v, max_[0]);
     if constexpr (spans) {
@@ -51,12 +51,12 @@ class MaxOf {
     }
     if constexpr (looks_for_nan) is_nan_ = S::either(is_nan_, S::unordered(v, v));
   }
-  // The smallest score, where none is NaN.
+  // Returns the smallest score, if none is NaN.
   [[gnu::always_inline]] A least() const {
     const batch zero(A(0)), least = S::min(S::min(min_[0], min_[1]), S::min(min_[2], min_[3]));
     return -S::fold_max(zero - least);
   }
-  // NaN where a score is NaN and the level looks for it, or its maximum keeps it.
+  // Returns NaN if a score is NaN, on levels that search for it here or whose maximum keeps it.
   [[gnu::always_inline]] A result() const {
     return S::any(is_nan_) ? std::numeric_limits<A>::quiet_NaN() : S::fold_max(lanes());
   }
@@ -70,7 +70,7 @@ class MaxOf {
   typename S::mask is_nan_;
 };
 
-// The largest of the scores [i, end), which are stored to v on the way.
+// Returns the largest of the scores [i, end), and stores them to v on the way.
 template <Store to, bool spans = false, class A, class Scores>
 [[gnu::always_inline]] inline MaxOf<A, spans> max_of(const Scores &scores, std::size_t i, std::size_t end,
                                                      A *v) {
@@ -113,8 +113,8 @@ template <class A, class Scores>
   return false;
 }
 
-// The maximum of n scores, or NaN if it is -inf and a score is NaN: a row of that maximum takes no
-// exponentials, which would show the NaN.
+// Returns the maximum of n scores, or NaN if it is -inf and a score is NaN. The exponentials of such a row
+// are never computed, and so could not show the NaN.
 template <class A, class Scores>
 [[gnu::always_inline]] inline A with_nan(A max, const Scores &scores, std::size_t n) {
   if constexpr (simd<A>::exp_keeps_nan) {

@@ -9,9 +9,9 @@
 
 namespace {
 
-// Rows [begin, end), plain. The exponentials are taken twice, for the sum and for the probabilities, which
-// costs less than storing them in between. A row's probabilities are written while the next row is summed and
-// its successor is fetched: memory and arithmetic are busy at the same time.
+// Takes the rows [begin, end), which must be plain. The exponentials are computed twice, for the sum and for
+// the probabilities, which costs less than storing them between. While a row is summed, the probabilities of
+// the row before are written, and the row after it is fetched. So memory and arithmetic are both busy.
 //
 //   1024 columns, AVX-512               | ns per element
 //   by way of the caches                | .64
@@ -26,7 +26,7 @@ template <class E, class A>
   const rapt::SoftmaxRows &rows = call.plan.rows;
   const ExpParts<A> exp(call.k);
   const Probability<A> none(call, exp, RowMax<A>(), 1.0);
-  Writer writer(x, y, 0, none, true);  // of the row before
+  Writer writer(x, y, 0, none, true);  // of the previous row
   for (std::size_t r = begin; r < end; ++r, x += rows.x_stride, y += rows.y_stride) {
     const auto row = call.first_pass(r, x, scratch_of(y));
     if (row.max.kind != RowKind::regular || row.max.subtract) [[unlikely]] {
@@ -56,7 +56,7 @@ template <class E, class A>
   writer.finish();
 }
 
-// From scores in range to probabilities.
+// Turns scores in range into probabilities.
 template <class A>
 struct ProbabilityWithoutMax {
   using batch = typename simd<A>::batch;
@@ -70,7 +70,7 @@ struct ProbabilityWithoutMax {
   }
 };
 
-// The same without maxima, where scores allow.
+// Does the same without maxima, where scores allow it.
 template <class E, class A>
 [[gnu::noinline, gnu::flatten]] void softmax_past_caches_without_max(const SoftmaxCall<A> &call, const E *x,
                                                                      E *y) {
@@ -85,7 +85,7 @@ template <class E, class A>
     const PlainQuotient<A> quotient(batch(reciprocal.high), batch(reciprocal.low));
     return Writer(x, y, cols, ProbabilityWithoutMax<A>{&constants, quotient}, true);
   };
-  Writer writer = writer_of(0, Reciprocal<A>(1));  // of the row before
+  Writer writer = writer_of(0, Reciprocal<A>(1));  // of the previous row
   std::size_t r = 0;
   const auto skip = [&](std::size_t count) {
     softmax_past_caches(call, x, y, r, r + count);

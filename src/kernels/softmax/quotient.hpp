@@ -1,4 +1,4 @@
-// Exponentials divided by their sum.
+// Divides exponentials by their sum.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace {
 
-// 1 / sum as high + low.
+// The reciprocal 1 / sum, as high + low.
 template <class A>
 struct Reciprocal {
   using C = rapt::SoftmaxContract<A>;
@@ -29,7 +29,7 @@ struct Reciprocal {
   }
 };
 
-// Reciprocal of as many sums as a vector has lanes.
+// Computes the reciprocals of as many sums as a vector has lanes.
 template <class A>
 struct Reciprocals {
   using S = simd<A>;
@@ -53,8 +53,8 @@ struct Reciprocals {
   }
 };
 
-// e / sum by its reciprocal: two operations, where a rounded sum and Markstein's quotient take three and err
-// by a unit more.
+// Divides e by the sum, given its reciprocal, in two operations. A rounded sum and Markstein's quotient take
+// three, and err by a unit more.
 template <class A>
 class PlainQuotient {
  public:
@@ -68,8 +68,8 @@ class PlainQuotient {
   batch high_, low_;
 };
 
-// The same where a quotient may be below the smallest normal number, which makes it 0. A subnormal product
-// would cost a microcode assist.
+// Does the same where a quotient may be below the smallest normal number: such a quotient becomes 0. A
+// subnormal product would cost a microcode assist.
 template <class A>
 class Quotient {
  public:
@@ -93,15 +93,15 @@ class Quotient {
   }
 
  private:
-  // 2^quotient_bias.
+  // This is 2^quotient_bias.
   static constexpr A bias =
       static_cast<A>(1ull << C::quotient_bias / 4) * static_cast<A>(1ull << C::quotient_bias / 4) *
       static_cast<A>(1ull << C::quotient_bias / 4) * static_cast<A>(1ull << C::quotient_bias / 4);
   PlainQuotient<A> plain_;
 };
 
-// y = e / sum for a row that is padded to whole vectors. map() takes up to 1.7 times as long on AVX2,
-// where the rows are short.
+// y = e / sum for a row that is padded to whole vectors. On AVX2, where these rows are short, map() takes up
+// to 1.7 times as long.
 template <class A, class E, class Q>
 [[gnu::always_inline]] inline void divide_padded(const A *e, E *y, std::size_t n, const Q &quotient) {
   using S = simd<A>;

@@ -1,7 +1,7 @@
 // A row's maximum, and its exponentials relative to it.
 //
-// The exponent takes the maximum where it can: e = 2^(n - N) * exp(r), where N is the maximum in units of
-// ln 2. That has neither the rounding error of x - max nor an additional operation.
+// Where possible, the maximum goes into the exponent: e = 2^(n - N) * exp(r), where N is the maximum in units
+// of ln 2. That avoids the rounding error of x - max, and an operation.
 #pragma once
 
 #include <cmath>
@@ -19,12 +19,12 @@
 
 namespace {
 
-// How a row's exponentials are taken, which follows from its maximum.
+// How a row's exponentials are computed. The row's maximum decides it.
 template <class A>
 struct RowMax {
   using C = rapt::SoftmaxContract<A>;
   RowKind kind = RowKind::regular;
-  A max = 0;  // of v; the sink's where that is larger
+  A max = 0;  // the largest v; the sink / c if that is larger
   bool sink_is_max = false;
   bool subtract =
       false;  // exp(c * (v - max)) instead of 2^(n - max_n) * exp(r): exact for so large a maximum
@@ -60,7 +60,7 @@ struct RowMax {
   }
 };
 
-// 2^sum_bias * exp(c * (v - max)) of a regular row.
+// Returns 2^sum_bias * exp(c * (v - max)) of a regular row.
 template <class A, bool subtract>
 class RowExp {
  public:
@@ -74,7 +74,7 @@ class RowExp {
   }
   [[gnu::always_inline]] RowExp(const ExpParts<A> &exp, batch lowest, batch magic)
       : exp_(&exp), lowest_(lowest), magic_(magic) {}
-  // max_n: a number or a vector of them.
+  // max_n is a number or a vector of numbers.
   template <class N>
   [[gnu::always_inline]] static N magic(N max_n) {
     return (N(C::round_magic) - max_n) + N(A(C::sum_bias));
@@ -98,7 +98,7 @@ class RowExp {
   batch lowest_, magic_, max_;
 };
 
-// The same for a row without an exponential of 0, and with its maximum in the exponent.
+// Does the same for a row whose exponentials are all above 0, with the maximum in the exponent.
 template <class A>
 class NarrowExp {
  public:
@@ -119,8 +119,8 @@ class NarrowExp {
 
 struct Nothing {};
 
-// A row's exponentials as terms of its sum, stored to e. Meanwhile the terms prefetch another row from
-// `ahead` on, and `beside` makes a step for each array of vectors.
+// A row's exponentials as terms of its sum, which are also stored to e. Meanwhile the terms prefetch another
+// row from `ahead` on, and `beside` makes one step for each array of vectors.
 template <Store to, class A, class Exponential, class Scores, class Next, class Beside>
 struct RowTerms {
   using S = simd<A>;

@@ -1,4 +1,4 @@
-// softmax of short rows, several at once by way of a buffer.
+// softmax of short rows, several at once, through a buffer.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,9 @@ namespace {
 
 inline constexpr std::size_t longest_batched_row = 256;
 
-// As many short rows as a vector has lanes. Their maxima and sums are folded jointly: folds of its own, and
-// the work that waits for them, take 18 of a row's 22 ns at 8 columns. `simple`: scores are their elements,
-// and every row sees all columns.
+// As many short rows as a vector has lanes. Their maxima and sums are folded jointly. Separate folds, and the
+// work that waits for them, take 18 of a row's 22 ns at 8 columns. `simple`: scores are the elements, and
+// every row sees all columns.
 template <class E, bool simple>
 class RowBatch {
  public:
@@ -31,7 +31,7 @@ class RowBatch {
   using Exponential = RowExp<A, false>;
   static constexpr std::size_t rows_together = S::width;
 
-  // `count` rows, no more than rows_together, from row `first` on, which begins at x and y.
+  // Has `count` rows, at most rows_together, from row `first` on, which begins at x and y.
   [[gnu::always_inline]] RowBatch(const SoftmaxCall<A> &call, const E *x, E *y, std::size_t first,
                                   std::size_t count)
       : call_(call), rows_(call.plan.rows), x_(x), y_(y), first_(first), count_(count) {
@@ -40,7 +40,7 @@ class RowBatch {
     }
   }
 
-  // Without maxima. False, and nothing is written, if a score is out of range.
+  // Computes without maxima. False, with nothing written, if a score is out of range.
   [[gnu::always_inline]] bool run_without_max(ExpWithoutMax<A> &exp_of, bool past_caches) {
     alignas(64) A buffer[rows_together * longest_batched_row];
     const std::size_t vectors = (rows_.cols + S::width - 1) / S::width;
@@ -55,7 +55,7 @@ class RowBatch {
       for (std::size_t j = count_; j < rows_together; ++j) sum_[j] = sum_[0];
     }
     if constexpr (!simple) {
-      for (double &sum : sum_) sum = sum > 0 ? sum : 1;  // every element is excluded: all are 0 / 1
+      for (double &sum : sum_) sum = sum > 0 ? sum : 1;  // all elements are excluded: 0 / 1 each
     }
     compute_sums();
     write<PlainQuotient<A>>(buffer, vectors * S::width, past_caches);
@@ -63,7 +63,7 @@ class RowBatch {
     return true;
   }
 
-  // False, and nothing is written, if a row is irregular or subtracts its maximum.
+  // Computes with maxima. False, with nothing written, if a row is irregular or subtracts its maximum.
   [[gnu::always_inline]] bool run(bool past_caches) {
     alignas(64) A buffer[rows_together * longest_batched_row];  // for scores, then for exponentials
     const std::size_t pitch = (rows_.cols + S::width - 1) / S::width * S::width;
@@ -73,7 +73,7 @@ class RowBatch {
       A *const v = buffer + j * pitch;
       const auto max = simple ? max_of<A>(PlainScores<E>{x(j)}, 0, cols(j))
                               : call_.template find_max<Store::padded>(first_ + j, x(j), v, cols(j));
-      // A row that sees nothing passes for a regular one: finish() fills all of it.
+      // A row that sees nothing is treated as regular here; finish() fills it later.
       lanes[j] = cols(j) == 0 ? batch(A(0)) : max.lanes();
       is_nan = S::either(is_nan, max.is_nan());
     }
@@ -108,8 +108,8 @@ class RowBatch {
     S::store(magic_, Exponential::magic(S::fma(max, batch(call_.k.log2_e), round_magic) - round_magic));
     return true;
   }
-  // The exponentials of all rows to the buffer, and their sums to sum_, or their lanes. False if a score is
-  // out of range.
+  // Stores the exponentials of all rows to the buffer, and their sums to sum_ or the lanes of the sums to
+  // `lanes`. False if a score is out of range.
   [[gnu::always_inline]] bool sum_in(ExpWithoutMax<A> &exp_of, std::size_t vectors, A *buffer,
                                      typename D::batch *lanes) {
     const auto row_by_row = [&](auto elements) __attribute__((always_inline)) {
@@ -152,14 +152,14 @@ class RowBatch {
       });
     }
   }
-  // Rows of K vectors, as many together as the exponentials' registers hold: their exponentials to the
-  // buffer, the lanes of their sums to `lanes`. False if a score is out of range.
+  // Takes rows of K vectors, as many at once as the registers of exponentials hold. Stores the exponentials
+  // to the buffer, and the lanes of their sums to `lanes`. False if a score is out of range.
   template <std::size_t K>
   [[gnu::always_inline]] bool short_rows(ExpWithoutMax<A> &exp_of, A *buffer,
                                          typename D::batch *lanes) const {
     constexpr std::size_t rows = K < ExpWithoutMax<A>::together ? ExpWithoutMax<A>::together / K : 1;
     constexpr std::size_t vectors_at_once = BlockLanes<A>::together;
-    const std::size_t last = rows_.cols - (K - 1) * S::width;  // of a row's last vector
+    const std::size_t last = rows_.cols - (K - 1) * S::width;  // elements in a row's last vector
     for (std::size_t j = 0; j < count_; j += rows) {
       batch v[rows * K];
       unroll<rows * K>([&](auto i) __attribute__((always_inline)) {
@@ -194,14 +194,14 @@ class RowBatch {
                D::fold_each(of_vector, [](typename D::batch a, typename D::batch b) { return a + b; }));
     });
   }
-  // The quotients of sum_.
+  // Computes the reciprocals of the sums.
   [[gnu::always_inline]] void compute_sums() {
     const Reciprocals<A> reciprocals(sum_);
     any_nan_ = S::exp_keeps_nan && S::any(S::unordered(reciprocals.high, reciprocals.high));
     S::store(high_, reciprocals.high);
     S::store(low_, reciprocals.low);
   }
-  // The exponentials of the buffer, divided.
+  // Divides the exponentials of the buffer, and writes the quotients.
   template <class Q>
   [[gnu::always_inline]] void write(const A *buffer, std::size_t pitch, bool past_caches) const {
     for (std::size_t j = 0; j < count_; ++j) {
@@ -230,7 +230,7 @@ class RowBatch {
     }
   }
 
-  // f(scores) with the scores of row j: elements, or numbers in the buffer.
+  // Calls f with the scores of row j, which are elements or numbers in the buffer.
   template <class F>
   [[gnu::always_inline]] auto with_row_scores(bool plain, std::size_t j, const A *scores, F f) const {
     if constexpr (std::is_same_v<E, A>) {
@@ -240,7 +240,7 @@ class RowBatch {
     }
   }
 
-  // j, or the last row past the end.
+  // Returns j, or the last row if row j does not exist.
   [[gnu::always_inline]] std::size_t present(std::size_t j) const { return j < count_ ? j : count_ - 1; }
   [[gnu::always_inline]] std::size_t cols(std::size_t j) const { return simple ? rows_.cols : cols_[j]; }
   [[gnu::always_inline]] const E *x(std::size_t j) const {
@@ -256,14 +256,14 @@ class RowBatch {
   E *const y_;
   const std::size_t first_, count_;
   std::size_t cols_[rows_together];
-  alignas(64) A lowest_[rows_together];  // of the rows' exponentials
+  alignas(64) A lowest_[rows_together];  // below it a row's exponential is 0
   A magic_[rows_together];
   double sum_[rows_together];
-  A high_[rows_together], low_[rows_together];  // of the sums' reciprocals
+  A high_[rows_together], low_[rows_together];  // the reciprocals of the sums
   bool any_nan_;
 };
 
-// of(x, y, first, count) for each row batch.
+// Makes of(x, y, first, count) for each row batch.
 template <std::size_t rows_together, class E, class Of>
 [[gnu::always_inline]] inline void for_row_batches(const rapt::SoftmaxRows &rows, const E *x, E *y, Of of) {
   for (std::size_t r = 0; r < rows.rows; r += rows_together) {

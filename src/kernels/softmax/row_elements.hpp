@@ -1,4 +1,4 @@
-// The elements of rows that go without a maximum, and which of them options exclude.
+// The elements of rows that need no maximum, and which of them options exclude.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace {
 
-// A row's elements for the way without a maximum, and its exponentials with 0 for the excluded ones. Elements that are not
-// there are 0, which is in range.
+// A row's elements for the way without a maximum, and its exponentials, where excluded ones are 0. Elements
+// that do not exist are 0, which is in range.
 template <class E>
 struct PlainElements {
   using S = simd<rapt::Arithmetic<E>>;
@@ -43,7 +43,8 @@ struct MaskedElements {
   }
 };
 
-// Elements of -inf, whose exponential is 0. Compared twice, as 8 masks need more registers than there are.
+// The exponential of an element of -inf is 0. Elements are compared twice, because 8 masks need more
+// registers than there are.
 template <class E>
 struct FiniteElements {
   using S = simd<rapt::Arithmetic<E>>;
@@ -65,7 +66,7 @@ struct FiniteElements {
   }
 };
 
-// Scores with a bias. With `excludes` the bias may exclude some, and a mask too where there is one.
+// Scores with a bias. With `excludes` the bias may exclude elements, and so may a mask.
 template <class E, bool excludes>
 struct BiasedElements {
   using A = rapt::Arithmetic<E>;

@@ -1,4 +1,4 @@
-// softmax without a maximum, row by row: a pass for the exponentials and their sum, one to divide.
+// softmax without a maximum, row by row: one pass for the exponentials and their sum, one to divide.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,8 @@
 
 namespace {
 
-// A row's elements for the way without a maximum: `ordinary` ones until a row has excluded elements, then `excluding` ones.
+// A row's elements for the way without a maximum: `ordinary` until a row has excluded elements, from then on
+// `excluding`.
 template <class A>
 struct PlainRows {
   static PlainElements<A> ordinary(const ScorePlan<A> &, std::size_t, const A *x) { return {x}; }
@@ -36,7 +37,7 @@ struct BiasedRows {
   }
 };
 
-// The exponential of a sink, which is a score in natural units; NaN if it is out of range.
+// Returns the exponential of a sink, which is a score in natural units; NaN if it is out of range.
 template <class A>
 [[gnu::noinline]] double sink_without_max(A sink) {
   using S = simd<A>;
@@ -49,8 +50,8 @@ template <class A>
   return double{lanes[0]};
 }
 
-// The output is scratch, and x only where options make no scores. Rows with a score out of range go
-// by their maxima.
+// The output is scratch; x is, only where options make no scores. Rows with a score out of range are computed
+// with their maxima.
 template <template <class> class Scores, class A>
 [[gnu::noinline, gnu::flatten]] void softmax_without_max(const SoftmaxCall<A> &call, const A *x, A *y) {
   const rapt::SoftmaxRows &rows = call.plan.rows;
@@ -58,7 +59,7 @@ template <template <class> class Scores, class A>
   ExpWithoutMax<A> exp_of(call.k);
   const A *const sinks = call.plan.sinks();
   TriesWithoutMax tries;
-  bool has_excluded = has_mask;  // the row before; rows of a call are alike
+  bool has_excluded = has_mask;  // of the previous row, as the rows of a call are alike
   std::size_t r = 0;
   const auto skip = [&](std::size_t count) {
     softmax_by_rows(call, x, y, r, r + count);
@@ -77,7 +78,8 @@ template <template <class> class Scores, class A>
     double total = 0;
     const auto sum_row = [&](const auto &elements) __attribute__((always_inline)) {
       BlockSum<A> sum;
-      // In place, exponentials replace the elements, which a row out of range needs again.
+      // In place, exponentials replace the elements, and a row that turns out to be out of range needs those
+      // again.
       if (in_place && !row_is_in_range(call.k, elements, cols)) return false;
       if (!sum_without_max<Store::exact>(exp_of, elements, y, cols, sum, FetchRow<A>{next})) return false;
       total = sum.fold() + sink;
@@ -101,7 +103,7 @@ template <template <class> class Scores, class A>
     if (total > 0) [[likely]] {
       const Reciprocal<A> reciprocal(total);
       map(static_cast<const A *>(y), y, cols, PlainQuotient<A>(reciprocal.high, reciprocal.low));
-    } else {  // every element is -inf, and any that is not excluded makes the row irregular
+    } else {  // all elements are -inf; one that is not excluded makes the row irregular
       const bool excludes = call.plan.rows.options.mask || call.plan.rows.options.bias;
       fill_irregular(call.plan, r, excludes ? RowKind::nothing_visible : RowKind::all_minus_infinity, y, cols,
                      A(0));

@@ -1,27 +1,27 @@
-// softmax: shape, options and size of the output choose a way; the bits do not depend on it.
+// softmax: shape, options and size of the output choose a way. The bits do not depend on the way.
 //
 //   a vector's columns or less        row by row in a register, or batches of rows, each in a register or in half of one
-//   up to 256 columns                 batches of rows by way of a buffer
+//   up to 256 columns                 batches of rows, through a buffer
 //   up to 131072 columns              row by row
 //   more                              maximum and sum in one pass, then the probabilities: x is read twice
 //   16 MiB of output, not in place    the two ways above, with non-temporal stores
 //
-// Each way tries rows without their maximum first (without_max.hpp), but not rows with a softcap, whose tanh costs
-// more than all else: without it they take .99 to 1.13 of the time. A vector costs in AVX-512, in
-// operations:
+// Each way tries rows without their maximum first (without_max.hpp). Rows with a softcap are not tried: tanh
+// costs more than all else, and without the maximum they take .99 to 1.13 of the time. On AVX-512 a vector
+// costs these operations:
 //
 //   rows                                                 | maximum | exponential | sum | quotient
 //   without a maximum                                    | 0       | 11.5        | 2.5 | 2
-//   by their maxima, of scores that lie close together   | 2       | 12          | 2.5 | 2
-//   by their maxima                                      | 2       | 13          | 2.5 | 4
+//   with their maxima, of scores that are close together | 2       | 12          | 2.5 | 2
+//   with their maxima                                    | 2       | 13          | 2.5 | 4
 //
 // Variants that lost, of rows of 512 and 1024 columns in L1:
 //
 //   variant                                        | time, relative
-//   the row before divided beside this one         | 1.00 to 1.03
-//   f32 lanes become f64 by way of memory          | 1.04
+//   row before divided while this one is summed    | 1.00 to 1.03
+//   f32 lanes become f64 through memory            | 1.04
 //   exponentials taken before the test             | 1.09
-//   quotient by the rounded reciprocal alone       | saves an operation, but a row of one element is not 1
+//   quotient with only the rounded reciprocal      | saves an operation, but a row of one element is not 1
 #pragma once
 
 #include <cstddef>
@@ -47,18 +47,19 @@ enum class SoftmaxWay {
   past_caches_without_max
 };
 
-// The only place that chooses. Sinks are left to ways that take one row after the other.
+// Chooses the way; no other place does. Sinks are left to ways that take one row after the other.
 template <class E, class A>
 SoftmaxWay softmax_way(const SoftmaxCall<A> &call, const E *x, const E *y) {
   const ScorePlan<A> &plan = call.plan;
   const rapt::SoftmaxRows &rows = plan.rows;
   const bool has_sinks = rows.options.sinks != nullptr;
-  // In place, scores with a bias would replace the elements of rows that turn out to need a maximum.
+  // In place, scores with a bias would overwrite elements that a row needs again if it turns out to need a
+  // maximum.
   const bool is_biased = plan.biased() && x != y;
   const bool tries_without_max =
       ExpWithoutMax<A>::serves(call.k) && (plan.plain() || plan.masked_only() || is_biased);
-  // Row batches expect a bias to exclude elements, which row by row is found out: 1.2 times as fast at 256
-  // columns.
+  // Row batches must expect that a bias excludes elements. Row by row, that is found out for each row, which
+  // is 1.2 times as fast at 256 columns.
   const bool is_wide_with_bias = output_is_scratch<E> && tries_without_max && is_biased &&
                                  !rows.options.mask && rows.cols >= 2 * rapt::sum_block;
   if (rows.cols <= simd<A>::width && !has_sinks) {

@@ -9,7 +9,7 @@
 
 namespace {
 
-// The lanes of a stretch. An element with y = 0 is excluded, whatever its dy is.
+// Computes the lanes of a stretch. An element with y = 0 is excluded, whatever its dy is.
 template <class A>
 [[gnu::always_inline]] inline void add_present(DotLanes<A> &sum, const A *y, const A *dy, std::size_t n) {
   using S = simd<A>;

@@ -28,12 +28,12 @@ class SoftmaxCall {
   using C = rapt::SoftmaxContract<A>;
   using batch = typename S::batch;
 
-  // The octaves of exponentials between which quotients, and what Reciprocal's `low` adds to them, are
-  // normal: a sum is below one_pass_from times the largest.
+  // If exponentials are within this many octaves, quotients are normal, and so is what Reciprocal's `low`
+  // adds to them: a sum is below one_pass_from times its largest term.
   static constexpr A narrow_span = sizeof(A) == 4 ? 126 - 32 - 18 : 1022 - 61 - 18;
 
-  // The first pass over a row: the columns that it sees, its maximum and, if the pass takes it, its sum.
-  // `narrow`: the exponentials lie within narrow_span, which the pass finds out if asked.
+  // What the first pass finds of a row: the columns that it sees, its maximum and, if the pass computes it,
+  // its sum. `narrow`: the exponentials are within narrow_span. The pass finds that out only if asked.
   struct Row {
     std::size_t cols;
     RowMax<A> max;
@@ -41,7 +41,7 @@ class SoftmaxCall {
     double sum;
     bool narrow = false;
   };
-  // Scores that are not plain are stored to the row's scratch, where there is one.
+  // Scores that are not plain are also stored to the row's scratch, if there is one.
   template <bool spans = false, class E>
   [[gnu::noinline, gnu::flatten]] Row first_pass(std::size_t r, const E *x, A *scratch) const {
     const std::size_t cols = plan.visible_cols(r);
@@ -77,8 +77,8 @@ class SoftmaxCall {
   const ExpConstants<A> k;
   const A depth;
 
-  // The sum of a regular row's exponentials, stored to e; NaN if a score is, on levels whose exponentials
-  // show it.
+  // Returns the sum of a regular row's exponentials, which are stored to e. It is NaN if a score is NaN, on
+  // levels whose exponentials show that.
   template <Store to, class Scores, class Next>
   [[gnu::always_inline]] double sum_exponentials(const RowMax<A> &row, const Scores &scores, std::size_t n,
                                                  A *e, const Next *ahead) const {
@@ -88,7 +88,7 @@ class SoftmaxCall {
     const RowExp<A, false> exponential(exp, row.max, row.max_n, depth);
     return sum_of<A>(n, row_terms<to>(exponential, scores, e, ahead));
   }
-  // The same for a narrow row.
+  // Does the same for a narrow row.
   template <Store to, class Scores, class Next>
   [[gnu::always_inline]] double sum_narrow(const RowMax<A> &row, const Scores &scores, std::size_t n, A *e,
                                            const Next *ahead) const {
@@ -96,7 +96,7 @@ class SoftmaxCall {
     return sum_of<A>(n, row_terms<to>(NarrowExp<A>(exp, row.max_n), scores, e, ahead));
   }
 
-  // The row's sum with its sink, and the logarithm if it is asked for.
+  // Returns the row's sum including its sink, and its logarithm if asked for.
   RowSum finish(const RowMax<A> &row, std::size_t r, double sum, bool wants_log) const {
     if (const A *sinks = plan.sinks()) sum += sink_exponential(row, sinks[r]);
     RowSum result{sum, 0};
@@ -109,8 +109,8 @@ class SoftmaxCall {
       constexpr double unbias = 1.0 / static_cast<double>(1ull << (C::sum_bias / 2));
       const double log_sum = log_of_sum(sum * unbias * unbias) - remainder;
       result.log_sum = log_sum > 0 ? log_sum : 0;  // the maximum's own term is 1
-      // Where sink / c is out of range, the sink is above c * max. A little less than their difference keeps
-      // their sum from overflowing.
+      // sink / c is out of range, and the sink is above c * max. The factor below 1 keeps the sum of c * max
+      // and the difference from overflowing.
       if (row.sink_is_max && row.max == std::numeric_limits<A>::max()) {
         const double above = double{plan.sinks()[r]} - plan.c * double{row.max};
         result.log_sum = above * (1 - std::numeric_limits<A>::epsilon());
@@ -120,7 +120,7 @@ class SoftmaxCall {
   }
 
  private:
-  // A sink may be the maximum, which is known only at a row's end.
+  // Rows with sinks do not qualify: a sink may be the maximum, which is known only at a row's end.
   bool in_one_pass(std::size_t cols) const { return cols > rapt::one_pass_from && !plan.rows.options.sinks; }
 
   template <class Scores, bool spans>
@@ -144,7 +144,8 @@ class SoftmaxCall {
     return max_of<to, spans>(ComputedScores<E>(plan, x, r), 0, cols, v);
   }
 
-  // The maximum and the sum. An irregular row, or a row that subtracts its maximum, gets the maximum alone.
+  // Finds the maximum and the sum. An irregular row, or a row that subtracts its maximum, only gets the
+  // maximum.
   template <class Scores>
   [[gnu::noinline, gnu::flatten]] Row first_pass_with_sum(std::size_t r, const Scores &scores,
                                                           std::size_t n) const {
@@ -158,7 +159,7 @@ class SoftmaxCall {
       const A largest = max_of<A>(scores, i, end).result();
       if (largest > max || largest != largest) max = largest;
       if (!(max < plan.subtract_from)) continue;
-      // A reference so far below need not be exact: a larger one follows, or the row subtracts its maximum.
+      // Such a low reference need not be exact: a larger one follows, or the row subtracts its maximum.
       const A reference = max > -plan.subtract_from ? max : -plan.subtract_from;
       const A n_before = max_n;
       max_n = std::fma(reference, k.log2_e, C::round_magic) - C::round_magic;
@@ -170,7 +171,7 @@ class SoftmaxCall {
     const bool usual = std::fabs(max) < plan.subtract_from;
     return {n, RowMax<A>(plan, k, r, n, with_nan(max, scores, n)), usual, usual ? sum.fold() : 0};
   }
-  // 2^-k, or 2^-1000 if that is larger: a sum scaled by less does not count beside an unscaled one.
+  // Returns 2^-k, but at least 2^-1000. A sum that is scaled by less does not count next to an unscaled one.
   static double inverse_power_of_two(A k) {
     const auto exponent = static_cast<std::uint64_t>(k < A(1000) ? k : A(1000));
     return __builtin_bit_cast(double, (std::uint64_t{1023} - exponent) << 52);
@@ -189,8 +190,8 @@ class SoftmaxCall {
     const A c = static_cast<A>(plan.c);
     batch e;
     if (row.subtract) {
-      // Relative to c * max, exactly. For a huge |s| the bounds keep that rounding from overflowing, and from
-      // losing a sink that is the maximum itself.
+      // The difference to c * max is exact for ordinary sinks. For a huge |s| it rounds: the bounds prevent
+      // an overflow, and keep a sink that is the maximum itself.
       A s = std::fma(-c, row.max, sink);
       if (s > A(1)) s = A(1);
       if (row.sink_is_max && s < A(-1)) s = A(-1);

@@ -1,12 +1,12 @@
-// Exponentials without a maximum, for rows whose scores are all of ordinary size.
+// Exponentials without a maximum, for rows whose scores all have ordinary magnitudes.
 //
 // While the exponent n of every score is in a fixed range, 2^n * exp(r) can be summed as it is. It differs from
 // softmax's exponential by one power of two for the whole row, which is exact in every sum and cancels in the
 // quotient: the bits are those of a row that knows its maximum. That saves the pass for the maximum, the
 // comparison with the depth, the flush of the quotient and its bias: 14 of 20 operations are left.
 //
-// The test costs half an operation: a score's sum with the magic number has n in its low bits, and bits above
-// them that are the same throughout the range. NaN, infinities and huge scores have others.
+// The test costs half an operation. The sum of a score and the magic number has n in its low bits. The bits
+// above them are the same throughout the range, but differ for NaN, infinities and huge scores.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ namespace {
 template <class A>
 struct ExponentRange : rapt::ExpContract<A> {
   using typename rapt::ExpContract<A>::Bits;
-  // n is in [-2^(bits - 1), 2^(bits - 1)). At 2^30 columns a probability is still 2^-94 (f64: 2^-286), and
-  // what Reciprocal's `low` adds to it is a normal number.
+  // n is in [-2^(bits - 1), 2^(bits - 1)). Even with 2^30 columns a probability is at least 2^-94 (f64:
+  // 2^-286), and what Reciprocal's `low` adds to it is normal.
   static constexpr int bits = sizeof(A) == 4 ? 6 : 8;
   static constexpr A least = static_cast<A>(Bits{1} << rapt::ExpContract<A>::mantissa_bits);
   static constexpr A magic = least + static_cast<A>(Bits{1} << (bits - 1));
@@ -39,8 +39,9 @@ class ExpWithoutMax {
   using batch = typename S::batch;
   static constexpr std::size_t together = S::exp_together;
 
-  // Whether n is rounded here as with the magic number of a row's maximum. The parities of the two differ, so
-  // that no score in range may lie halfway: no multiple of a short log2_e does below its odd part.
+  // Whether n is rounded here as it is with the magic number of a row's maximum. The two magic numbers may
+  // differ in parity, so no score in range may be halfway between two n. Only multiples of a short log2_e
+  // are.
   [[gnu::always_inline]] static bool serves(const ExpConstants<A> &k) {
     const Bits mantissa = __builtin_bit_cast(Bits, k.log2_e);
     return (mantissa & ((Bits{1} << (C::mantissa_bits - C::bits - 1)) - 1)) != 0;
@@ -49,8 +50,8 @@ class ExpWithoutMax {
   [[gnu::always_inline]] explicit ExpWithoutMax(const ExpConstants<A> &k)
       : exp_(k), magic_(C::magic), seen_(batch(A(0))) {}
 
-  // The exponentials of scores. False, and v is unchanged, if a score was out of range so far: its
-  // exponential might be subnormal, at the cost of a microcode assist.
+  // Computes the exponentials of scores. False, with v unchanged, if a score was out of range so far: its
+  // exponential might be subnormal and cost a microcode assist.
   template <std::size_t registers>
   [[gnu::always_inline]] bool operator()(batch (&v)[registers]) {
     batch shifted[registers];
@@ -60,14 +61,15 @@ class ExpWithoutMax {
     exponentiate(v, shifted);
     return true;
   }
-  // The same for scores of a row that was tested.
+  // Does the same for scores of a row that was tested.
   template <std::size_t registers>
   [[gnu::always_inline]] void without_test(batch (&v)[registers]) const {
     batch shifted[registers];
     shift(v, shifted);
     exponentiate(v, shifted);
   }
-  // The first `some` of `term`: of elements `at` to n, stored to e too. The other terms are 0.
+  // Computes the first `some` of `term` from the elements from `at` to n, and also stores them to e. Other
+  // terms are 0.
   template <std::size_t some, Store to, class Elements, std::size_t registers>
   [[gnu::always_inline]] void first_terms(const Elements &elements, std::size_t at, A *e, std::size_t n,
                                           batch (&term)[registers]) {
@@ -119,7 +121,7 @@ class ExpWithoutMax {
       if constexpr (ScalesByPower<S>) {
         v[i] = S::scale_by_power(p[i], n[i]);
       } else {
-        v[i] = S::add_exponent(p[i], shifted[i]);  // 2^(bits - 1) times as large, for the whole row
+        v[i] = S::add_exponent(p[i], shifted[i]);  // 2^(bits - 1) times too large, but so is the whole row
       }
     });
   }
@@ -128,8 +130,8 @@ class ExpWithoutMax {
   batch magic_, seen_;
 };
 
-// A row's exponentials, stored to e, and their sum. False if a score is out of range; e then holds
-// anything. Meanwhile beside(i) is called for each block, from element i on.
+// Stores a row's exponentials to e, and sums them. False if a score is out of range; e then holds anything.
+// Meanwhile it calls beside(i) for each block, which begins with element i.
 template <Store to, class A, class Elements, class Beside>
 [[gnu::always_inline]] inline bool sum_without_max(ExpWithoutMax<A> &exp_of, const Elements &elements, A *e,
                                                    std::size_t n, BlockSum<A> &sum, Beside beside) {
@@ -191,7 +193,7 @@ template <Store to, class A, class Elements, class Beside>
     };
     if constexpr (in_block <= 2 * vectors_at_once) {
       sum.add(terms);
-    } else {  // in a loop: this code four times over is most of the function
+    } else {  // a loop, as four copies of this code would be most of the function
       alignas(64) A tail[rapt::sum_block];
       for (std::size_t first = 0; first < in_block; first += vectors_at_once) {
         batch term[vectors_at_once];
@@ -212,7 +214,7 @@ template <Store to, class A, class Elements, class Beside>
   return true;
 }
 
-// Lines of another row, one block at a time.
+// Prefetches lines of another row, one block at a time.
 template <class E>
 struct FetchRow {
   const E *row;
@@ -224,11 +226,11 @@ struct FetchRow {
   }
 };
 
-// Whether rows are tried without their maximum. The rows of a call are alike: after one that was outside, some rows
-// are not tried, and twice as many after the next one.
+// Decides whether rows are tried without their maximum. The rows of a call are alike. So after a row that was
+// out of range, some rows are not tried, and twice as many after the next one.
 class TriesWithoutMax {
  public:
-  // Of the next `rows` rows, those to leave untried; 0: try.
+  // Returns how many of the next `rows` rows not to try; 0 means to try.
   std::size_t untried(std::size_t rows) {
     const std::size_t skipped = waits_ < rows ? waits_ : rows;
     waits_ -= skipped;

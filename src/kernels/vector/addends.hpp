@@ -1,7 +1,7 @@
 // Constants that polynomials add, for levels whose fma overwrites its addend.
 //
-// There a constant in a register is copied for every vector, by the units for arithmetic. S::reload(p) loads
-// it instead, which other units do.
+// On such a level a constant in a register is copied for every vector, which occupies the arithmetic
+// pipelines. S::reload(p) loads it instead, which other pipelines do.
 #pragma once
 
 #include <concepts>
@@ -26,7 +26,7 @@ struct ReloadedAddend {
   }
 };
 
-// A constant that is known when the program runs: a batch, or one that stays in memory.
+// A constant that is known only at run time: a batch, or a number that stays in memory.
 template <class S>
 struct AddendOf {
   using type = typename S::batch;

@@ -1,4 +1,4 @@
-// exp by vectors: its reduction and polynomial, of which softmax is made too, and exp of any number.
+// exp by vectors: its reduction and polynomial, which softmax uses too, and exp of any number.
 #pragma once
 
 #include <bit>
@@ -42,7 +42,7 @@ struct ExpParts {
     if constexpr (ReloadsAddends<S>) return S::fma(p, r, Addends<S, C>::one());
     return S::fma(p, r, batch(A(1)));
   }
-  // Step by step for several vectors: in a chain after the other, each operation would wait for the one
+  // Several vectors go step by step. In one chain after the other, each operation would wait for the one
   // before.
   template <std::size_t registers>
   [[gnu::always_inline]] void exp_of_remainders(const batch (&v)[registers], const batch (&n)[registers],
@@ -60,8 +60,8 @@ struct ExpParts {
     each([&](auto i) __attribute__((always_inline)) { p[i] = S::fma(p[i], r[i], scale); });
     each([&](auto i) __attribute__((always_inline)) { p[i] = S::fma(p[i], r[i], batch(A(1))); });
   }
-  // 2^k * exp(scale * v) where magic is round_magic + k, and v is above `lowest`; 0 elsewhere. A NaN gives 0,
-  // or NaN where S::exp_keeps_nan.
+  // Computes 2^k * exp(scale * v) where magic is round_magic + k and v is above `lowest`, and 0 elsewhere. A
+  // NaN gives 0, or NaN if S::exp_keeps_nan.
   template <std::size_t registers>
   [[gnu::always_inline]] void exp_above(batch (&v)[registers], batch lowest, batch magic) const {
     batch shifted[registers], n[registers], p[registers];
@@ -77,7 +77,7 @@ struct ExpParts {
       }
     });
   }
-  // 2^k * exp(scale * v) where magic is round_magic + k, and the result is a normal number.
+  // Computes 2^k * exp(scale * v) where magic is round_magic + k. The result must be a normal number.
   [[gnu::always_inline]] batch exp_normal(batch v, batch magic) const {
     const batch shifted = S::fma(v, log2_e, magic);
     return scaled(exp_of_remainder(remainder(v, shifted - magic)), shifted);
@@ -102,11 +102,11 @@ struct ExpParts {
   }
 };
 
-// The natural exponential of any number, for several vectors at a time with one test for the irregular: NaN,
-// infinities, results that overflow or are subnormal. Where two arrays of vectors in a row are irregular, the
-// next go without the test.
+// The natural exponential of any number, for several vectors at a time. One test finds irregular numbers:
+// NaN, infinities, and results that overflow or are subnormal. After two irregular arrays of vectors in a
+// row, the next ones skip the test.
 //
-// In L1, where AVX-512 needs .121 for 11 operations and one test, and AVX2 .220 for 11 operations on two
+// Measured in L1. AVX-512 needs .121 for 11 operations and one test, and AVX2 .220 for 11 operations on two
 // ports:
 //
 //   level   | test                                             | ns per element
@@ -134,8 +134,8 @@ struct Exp : ExpParts<A> {
   using batch = typename S::batch;
   using mask = typename S::mask;
 
-  // Of the sum with the magic number, which holds n - lowest_n in its low bits: the bits that are 0 while n
-  // scales to a normal number or overflows by little.
+  // The sum of the argument and the magic number has n - lowest_n in its low bits. These bits of the sum are
+  // 0 while 2^n is normal or overflows by little.
   using Bits = typename C::Bits;
   static constexpr int exponent_bits = 8 * sizeof(A) - 1 - C::mantissa_bits;
   static constexpr Bits unusual_bits =
@@ -175,11 +175,11 @@ struct Exp : ExpParts<A> {
   }
 
  private:
-  // False, and v is unchanged, if a lane is irregular.
+  // False, with v unchanged, if a lane is irregular.
   template <std::size_t registers>
   [[gnu::always_inline]] bool exp_of_ordinary(batch (&v)[registers]) const {
     if constexpr (ScalesByPower<S>) {
-      // A test of bits costs half an operation per vector, a comparison one.
+      // Testing bits costs half an operation per vector; a comparison would cost one.
       const batch magic(C::round_magic - A(C::lowest_n));
       batch shifted[registers];
       unroll<registers>([&](auto r) __attribute__((always_inline)) {
@@ -192,8 +192,8 @@ struct Exp : ExpParts<A> {
         v[r] = S::scale_by_power(this->exp_of_remainder(this->remainder(v[r], n)), n);
       });
     } else {
-      // Lanes that need more than an addition to the exponent. A branch per vector would cost AVX2 half its
-      // speed.
+      // Finds lanes that need more than an addition to the exponent. A branch per vector would halve the
+      // speed on AVX2.
       const batch plain(C::exp_plain);
       mask odd = S::magnitude_reaches(v[0], plain);
       unroll<registers - 1>([&](auto r) __attribute__((always_inline)) {
@@ -208,12 +208,13 @@ struct Exp : ExpParts<A> {
     return true;
   }
 
-  // A subnormal result is p * 2^n in units of the smallest subnormal, rounded to an integer: every step is a
-  // normal number. A product or vscalefps with a subnormal result costs a microcode assist, some 150 cycles
-  // per vector.
+  // A subnormal result is p * 2^n in units of the smallest subnormal number, rounded to an integer. So every
+  // step is a normal number. A product or vscalefps with a subnormal result would cost a microcode assist,
+  // about 150 cycles per vector.
   //
-  // A polynomial of even degree needs no bound above: the remainder of a huge number is arbitrary, but its
-  // polynomial is positive, and that of +inf is NaN, which vscalefps turns into inf for n = inf.
+  // With a polynomial of even degree no upper bound is needed. The remainder of a huge number is arbitrary,
+  // but its polynomial is positive. The polynomial of +inf is NaN, which vscalefps turns into inf for n =
+  // inf.
   template <std::size_t registers>
   [[gnu::always_inline]] void exp_of_any_by_power(batch (&v)[registers]) const {
     const batch low(C::exp_underflow), magic(C::round_magic - A(C::lowest_n));
@@ -229,7 +230,8 @@ struct Exp : ExpParts<A> {
       v[r] = S::integer_bits_where(subnormal, in_units);
     });
   }
-  // Adding `unit` rounds to an integer. 2^n is a number up to `high`; a product with it keeps a NaN.
+  // Adding `unit` rounds to an integer. 2^n is a number up to `high`. NaN survives, because the power is
+  // multiplied in.
   template <std::size_t registers>
   [[gnu::always_inline]] void exp_of_any(batch (&v)[registers]) const {
     constexpr A bias = (1 << (exponent_bits - 1)) - 1;
@@ -267,7 +269,7 @@ struct Exp : ExpParts<A> {
     });
   }
 
-  // Arrays of vectors to take without a test, now and after the next irregular one.
+  // How many arrays of vectors skip the test, now and after the next irregular one.
   mutable std::size_t untested_ = 0, next_untested_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// The first bytes of a vector, without reading past them.
+// Loads the first bytes of a vector, without reading past them.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,8 @@ template <class Word>
   return word;
 }
 
-// k bytes, 0 < k < 16, then zeros. Two words that overlap hold them; memcpy of k bytes would be a call.
+// Loads k bytes, 0 < k < 16; the rest is 0. Two overlapping words hold them. memcpy of k bytes would be a
+// call.
 [[gnu::always_inline]] inline SixteenBytes first_bytes(const void *from, std::size_t k) {
   const auto *p = static_cast<const unsigned char *>(from);
   if (k >= 8) {

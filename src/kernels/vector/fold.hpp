@@ -1,4 +1,4 @@
-// Lanes summed by halves: lane i takes lane i + half, first among registers, then within the last one.
+// Sums lanes by halves: lane i takes lane i + half, first among registers, then within the last one.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ template <class Batch, std::size_t registers>
   }
 }
 
-// fold_registers of `registers` registers, of which those after the first `live` hold +0. The result may be
-// -0 where that of fold_registers is +0.
+// Does what fold_registers does of `registers` registers, if those after the first `live` hold +0. The result
+// may be -0 where that of fold_registers is +0.
 template <std::size_t registers, class Batch, std::size_t live>
 [[gnu::always_inline]] inline Batch fold_live(const Batch (&lane)[live]) {
   if constexpr (live == 1) {

@@ -9,9 +9,9 @@
 
 namespace {
 
-// A function of so little arithmetic that loads and stores take the time. Its stores are in order of address,
-// which gcc 12 would not keep: those of a line reach L1 as one only if they follow each other. And in memory
-// it takes two vectors per step.
+// A function with so little arithmetic that loads and stores take the time. Its stores are in order of
+// address, which gcc 12 would not keep: the stores of a line reach L1 as one only if they follow each other.
+// In memory it takes two vectors per step.
 //
 //   scale on                            | AVX2 | AVX-512: how many times as long it takes
 //   in L2, the first store of four last | 1.33 | 1.00
@@ -20,14 +20,15 @@ namespace {
 template <class F>
 concept BoundByMemory = F::bound_by_memory;
 
-// Stores two vectors for less than twice the time of one.
+// Two vectors are stored in less than twice the time of one.
 template <class S, class Out>
 concept StoresTwo = requires(Out *y, typename S::batch v) {
   S::store_two(y, v, v);
 };
 
-// The loop in steps of four vectors, so that another loop may take turns with it. f(v) returns the result of
-// a vector, or changes an array of vectors to their results. Non-temporal stores end with S::end_streaming().
+// The loop, in steps of four vectors, so that another loop can alternate with it. f(v) returns the result of
+// a vector, or changes an array of vectors to their results. Non-temporal stores must end with
+// S::end_streaming().
 template <class In, class Out, class F>
 class Map {
  public:
@@ -39,8 +40,9 @@ class Map {
 
   [[gnu::always_inline]] Map(const In *x, Out *y, std::size_t n, const F &f, bool past_caches)
       : x_(x), y_(y), n_(n), f_(f) {
-    // A store that crosses a line takes two cycles. With the stores aligned and the loads not, scale in L1
-    // takes 1.2 times as long as with both aligned, not 2. Output off its own element size stays unaligned.
+    // A store that crosses a line takes two cycles. If only stores are aligned, scale in L1 takes 1.2 times
+    // as long as if loads are aligned too, instead of 2. An output that is not aligned to its element size
+    // stays unaligned.
     constexpr std::size_t worthwhile = 2 * step_length;
     if (n >= worthwhile) {
       const std::size_t head = elements_to_alignment(y);
@@ -72,7 +74,7 @@ class Map {
     i_ += count * S::width;
     return true;
   }
-  // For input in memory: prefetching 2 KB ahead is an eighth faster, in place too.
+  // For input in memory. Prefetching 2 KB ahead makes it an eighth faster, in place too.
   [[gnu::always_inline]] void finish_in_memory() {
     constexpr std::size_t line = 64 / sizeof(In), ahead = 2048 / sizeof(In);
     constexpr std::size_t count = BoundByMemory<F> ? 2 : registers;

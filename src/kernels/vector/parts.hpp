@@ -1,4 +1,5 @@
-// Registers as parts of 16 bytes: transposition and joint folds within them, whose shuffles every level has.
+// Transposition and joint folds within parts of 16 bytes of registers. Every level has the shuffles for
+// these:
 //
 // zip_low(a, b), zip_high(a, b): the lanes of the lower or upper half of a's part and of b's, in turns.
 // low_pairs(a, b), high_pairs(a, b): the lower or upper half of a's part, then of b's.
@@ -32,7 +33,7 @@ template <class S, class Batch>
 }
 
 // each_transposed of Simd, where S::load_parts(row, i, at) joins a part of row i and every `lanes`-th row.
-// All shuffles left are within parts; on x86 every shuffle goes to one port.
+// All other shuffles are within parts. On x86 every shuffle uses the same port.
 template <class S, std::size_t lanes, class Rows, class F>
 [[gnu::always_inline]] inline void each_transposed_by_parts(const Rows &row, std::size_t at, F f) {
   unroll<S::width / lanes>([&](auto c) __attribute__((always_inline)) {
@@ -46,8 +47,8 @@ template <class S, std::size_t lanes, class Rows, class F>
   });
 }
 
-// Lane j of a part becomes the fold by op of that part of of(j), which is called when it is wanted: AVX2 has
-// no registers for all of them at once.
+// Lane j of a part becomes the fold, by op, of that part of of(j). of(j) is called only when it is needed:
+// AVX2 has no registers for all of them at once.
 template <class S, std::size_t lanes, class Of, class Op>
 [[gnu::always_inline]] inline auto fold_in_parts(Of of, Op op) {
   if constexpr (lanes == 2) {

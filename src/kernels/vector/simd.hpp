@@ -1,8 +1,8 @@
-// Simd: the vectors of a level, over which the shared bodies are written.
+// Simd: the vectors of a level. The shared bodies are written over them.
 //
 // src/isa/<level>/simd.hpp defines simd<A> for the arithmetic types A, float and double. Lane j is element j
-// in memory. k counts lanes from lane 0 on; a k above the width stands for the width. Where the text of an
-// operation says nothing of NaN, a NaN operand gives a NaN in its lane.
+// in memory. k counts lanes from lane 0 on; a k above the width counts as the width. Unless an operation's
+// text says otherwise, a NaN operand gives a NaN in its lane.
 //
 // Elements in memory may have another type than A: loads and stores are overloaded on the pointer, and
 // convert. So are load_first, store_first, stream, load_halves and each_transposed; load_last has only A.
@@ -20,7 +20,7 @@ namespace {
 template <class A>
 struct simd;
 
-// An element of 16 bits, computed in f32.
+// An element of 16 bits, which is computed in f32.
 template <class E>
 concept Half = std::same_as<E, rapt::F16> || std::same_as<E, rapt::BF16>;
 
@@ -35,27 +35,28 @@ concept SimdTypes = requires(V v) {
   requires S::width * sizeof(typename V::value_type) == sizeof(V);
 };
 
-// Choices of a level.
+// Each level chooses these.
 template <class S>
 concept SimdChoices = requires {
-  // Vector registers of the architecture.
+  // How many vector registers the architecture has.
   requires S::registers == 16 || S::registers == 32;
-  // Attention: vectors of rows in a panel, and whether its fetches for later stand at every line or every
+  // Attention: how many vectors of rows a panel has. A panel's prefetches are at every line, or at every
   // fourth.
   requires S::panel_vectors == 2 || S::panel_vectors == 4;
-  // Vectors whose exponentials are taken in step: what the registers hold with their constants.
+  // How many vectors have their exponentials computed in step: as many as fit the registers with the
+  // constants.
   requires S::exp_together == 4 || S::exp_together == 8;
   typename std::bool_constant<S::fetches_by_line>;
-  // Attention: with at most keys_in_lanes_rows rows, a tile has keys in the lanes (attention/ways.hpp). So many
-  // of these rows share one loaded key.
+  // few rows: with at most keys_in_lanes_rows rows, a tile has keys in the lanes (attention/ways.hpp). The
+  // other number says how many of those rows share one loaded key.
   requires S::keys_in_lanes_rows >= 8 && S::keys_in_lanes_rows <= 32;
   requires S::rows_per_key >= 8 && S::rows_per_key <= 16;
-  // dot: rows that share each load of the query, and whether load_last brings vectors to alignment.
+  // dot: how many rows share each load of the query, and whether load_last brings vectors to alignment.
   requires 4 % S::dot_rows_together == 0;
   typename std::bool_constant<S::aligns_dot>;
   // Whether stream() makes large outputs faster.
   typename std::bool_constant<S::can_stream>;
-  // Whether zero_where costs nothing beside arithmetic on its operand.
+  // Whether zero_where costs nothing if there is arithmetic on its operand.
   typename std::bool_constant<S::masks_are_free>;
   // Whether max and fold_max give NaN for a NaN in any operand.
   typename std::bool_constant<S::max_keeps_nan>;
@@ -66,25 +67,25 @@ concept SimdChoices = requires {
 template <class S, class V = typename S::batch, class A = typename V::value_type>
 concept SimdMemory = requires(const A *from, A *to, const std::uint8_t *flags, const typename S::word *words,
                               std::size_t k, V v) {
-  // At any alignment.
+  // Works at any alignment.
   { S::load(from) } -> std::same_as<V>;
   S::store(to, v);
-  // The first k elements; no others are touched. load_first sets the other lanes to 0.
+  // Touch only the first k elements. load_first sets the other lanes to 0.
   { S::load_first(from, k) } -> std::same_as<V>;
   S::store_first(to, v, k);
-  // Past the caches, to an aligned address. Other threads may read after end_streaming().
+  // Stores past the caches, to an aligned address. Other threads may read it only after end_streaming().
   S::stream(to, v);
   S::end_streaming();
-  // Set where the byte is not 0. Only the first k bytes are read; the other lanes are clear.
+  // A lane is set if its byte is not 0. Only the first k bytes are read; the other lanes are clear.
   { S::load_flags(flags, k) } -> std::same_as<typename S::mask>;
-  // Bit i: byte i of the first k, at most 64, is not 0. No others are read.
+  // Bit i is set if byte i is not 0, for the first k bytes, at most 64. No others are read.
   { S::flag_bits(flags, k) } -> std::same_as<std::uint64_t>;
-  // Set in lane i where words[i] has the bit; a word is as wide as a lane.
+  // Lane i is set if words[i] has the bit; a word is as wide as a lane.
   { S::bit_set(words, *words) } -> std::same_as<typename S::mask>;
 };
 
-// Element j into lane j of the last k lanes; the other lanes are 0, and their elements not read. k is at
-// least 1.
+// Loads element j into lane j, for the last k lanes. The other lanes are 0, and their elements are not read.
+// k is at least 1.
 template <class S, class V = typename S::batch>
 concept LoadsLast = requires(const typename V::value_type *p, std::size_t k) {
   { S::load_last(p, k) } -> std::same_as<V>;
@@ -92,13 +93,13 @@ concept LoadsLast = requires(const typename V::value_type *p, std::size_t k) {
 
 template <class S, class V = typename S::batch>
 concept SimdArithmetic = requires(V a, V b, V c) {
-  // a * b + c and c - a * b, rounded once.
+  // a * b + c and c - a * b, rounded only once.
   { S::fma(a, b, c) } -> std::same_as<V>;
   { S::fnma(a, b, c) } -> std::same_as<V>;
   // Correctly rounded.
   { S::divide(a, b) } -> std::same_as<V>;
   { S::abs(a) } -> std::same_as<V>;
-  // a with the sign of b; a has none.
+  // a with the sign of b. The sign of a must be clear.
   { S::with_sign(a, b) } -> std::same_as<V>;
   // A NaN in b gives NaN. A NaN in a gives NaN or b.
   { S::max(a, b) } -> std::same_as<V>;
@@ -136,35 +137,35 @@ concept SimdBits = requires(V v, V cutoff, V p, V n, V shifted, typename S::mask
   { S::scale_by_power_above(v, cutoff, p, n, shifted) } -> std::same_as<V>;
 };
 
-// Tests of bits: of a number's exponent and sign, all that a window of exponents leaves the same.
+// Tests of bits. They look at exponent and sign: at every bit that is the same for all exponents in a window.
 template <class S, class V = typename S::batch>
 concept TestsBits = requires(V a, V b, V c) {
   // a | b | c.
   { S::either_bits(a, b, c) } -> std::same_as<V>;
-  // Whether a bit is set in both, in any lane.
+  // Whether some bit is set in both, in any lane.
   { S::any_common_bit(a, b) } -> std::same_as<bool>;
 };
 
-// exp by an instruction that scales by any power of two. Unusual arguments show in the bits of n.
+// For exp with an instruction that scales by any power of two. Irregular arguments show in the bits of n.
 template <class S, class V = typename S::batch>
 concept ScalesByPower =
     requires(V a, V b, V n, V (&v)[4], typename S::mask m,
              std::conditional_t<sizeof(typename V::value_type) == 8, std::uint64_t, std::uint32_t> which) {
   // a * 2^n for any integer n, rounded once.
   { S::scale_by_power(a, n) } -> std::same_as<V>;
-  // The bits that are set in any of the vectors, and whether any lane has one of `which`.
+  // The bits that are set in any of the vectors; then whether any lane has one of the bits `which`.
   { S::bits_of_any(v) } -> std::same_as<V>;
   { S::has_bits(a, which) } -> std::same_as<bool>;
   // The bits of the nearest integer where m is set, a elsewhere.
   { S::integer_bits_where(m, a) } -> std::same_as<V>;
 };
 
-// exp by add_exponent. Unusual arguments show in their magnitude.
+// For exp with add_exponent. Irregular arguments show in their magnitude.
 template <class S, class V = typename S::batch, class M = typename S::mask>
 concept TestsMagnitude = requires(V a, V b, M m) {
-  // |a| >= b, or a is NaN. A result for either() and any() alone.
+  // Whether |a| >= b, or a is NaN. Only either() and any() may use the result.
   { S::magnitude_reaches(a, b) } -> std::same_as<M>;
-  // a <= b, clear where either is NaN.
+  // Whether a <= b; clear if either is NaN.
   { S::not_greater(a, b) } -> std::same_as<M>;
   // a where m is set, +0 elsewhere.
   { S::keep_where(m, a) } -> std::same_as<V>;
@@ -172,11 +173,11 @@ concept TestsMagnitude = requires(V a, V b, M m) {
   { S::subtract_bits_where(m, a, b) } -> std::same_as<V>;
 };
 
-// Reductions by halves: lane i takes lane i + half, until lane 0 is left. And transpositions.
+// Reductions by halves: lane i takes lane i + half, until lane 0 is left. Transpositions follow.
 template <class S, class V = typename S::batch, class A = typename V::value_type>
 concept SimdFolds = requires(V v, V (&vectors)[S::width], V (*op)(V, V), A scale, A *out, const A *const *row,
                              std::size_t at, void (*take)(std::size_t, V)) {
-  // The sum, and the largest.
+  // The sum of the lanes, and the largest of them.
   { S::fold(v) } -> std::same_as<A>;
   { S::fold_max(v) } -> std::same_as<A>;
   // Lane r becomes the reduction of vectors[r] by op.
@@ -185,43 +186,43 @@ concept SimdFolds = requires(V v, V (&vectors)[S::width], V (*op)(V, V), A scale
   S::store_scaled_folds(out, scale, v, v, v, v);
   // Lane j of vectors[i] and lane i of vectors[j] change places.
   S::transpose(vectors);
-  // take(i, a vector whose lane r is row[r][at + i]) for i = 0, 1, … as a constant. Few are in registers at a
-  // time.
+  // Calls take(i, v) for i = 0, 1, … as a constant; lane r of v is row[r][at + i]. Only few of these vectors
+  // are in registers at a time.
   S::each_transposed(row, at, take);
 };
 
-// a * lane i of factors + c, rounded once: a load then takes several factors, which a level without this
-// broadcasts one by one.
+// a * lane i of factors + c, rounded once. So one load takes several factors; a level without this broadcasts
+// them one by one.
 template <class S, class V = typename S::batch>
 concept MultipliesByLane = requires(V factors, V a, V c) {
   { S::template fma_by_lane<1>(factors, a, c) } -> std::same_as<V>;
 };
 
-// f32 and f64: the lower (0) or upper half of a vector, and a vector of two halves.
+// For f32 and f64: the lower (0) or upper half of a vector, and a vector of two halves.
 template <class S>
 concept Widens = requires(typename S::batch v, typename S::f64 half) {
   { S::template widened<1>(v) } -> std::same_as<typename S::f64>;
   { S::narrowed(half, half) } -> std::same_as<typename S::batch>;
 };
 
-// The vector that begins at lane k of a and goes on in b.
+// The vector that begins with lane k of a and continues in b.
 template <class S, class V = typename S::batch>
 concept ShiftsLanes = requires(V a, V b, std::size_t k) {
   { S::shifted(a, b, S::shift_by(k)) } -> std::same_as<V>;
 };
 
-// Two short rows in a vector, each in a half.
+// For two short rows in a vector, each in one half.
 template <class S, class V = typename S::batch>
 concept JoinsHalves = requires(V a, V b, V (&vectors)[S::width / 2], V (*op)(V, V), std::size_t k,
                                std::size_t l) {
-  // The lower halves of a and b.
+  // Joins the lower halves of a and b.
   { S::join_halves(a, b) } -> std::same_as<V>;
-  // The upper half of a, in the lower half.
+  // Moves the upper half of a to the lower half.
   { S::upper_half(a) } -> std::same_as<V>;
-  // keep_first by k in the lower half, by l in the upper half.
+  // Does keep_first with k in the lower half and with l in the upper half.
   { S::keep_first_of_halves(a, k, l) } -> std::same_as<V>;
-  // fold_each of halves: for i below 4 vectors[i] has rows i and i + 4, vectors[i + 4] has rows i + 8 and i
-  // + 12.
+  // Does fold_each on halves: for i below 4, vectors[i] has rows i and i + 4, and vectors[i + 4] has rows i +
+  // 8 and i + 12.
   { S::fold_each_half(vectors, op) } -> std::same_as<V>;
 };
 

@@ -1,4 +1,4 @@
-// The stores of a pass that may also keep its vectors in memory.
+// The stores of a pass that may also store its vectors to memory.
 #pragma once
 
 #include <cstddef>
@@ -7,15 +7,15 @@
 
 namespace {
 
-// Where a pass stores its vectors.
+// Whether and how a pass stores its vectors.
 enum class Store {
   none,
-  exact,   // the elements and nothing after them
+  exact,   // only the elements
   padded,  // whole vectors, past the end of a row: a load that overlaps a masked store under way waits for
            // it. Rows of 8 columns take 6 ns so, and 23 with masked stores
 };
 
-// To p + i; p may be null for Store::none.
+// Stores to p + i; p may be null for Store::none.
 template <Store to, class A>
 [[gnu::always_inline]] inline void store_full(A *p, std::size_t i, typename simd<A>::batch v) {
   if constexpr (to != Store::none) simd<A>::store(p + i, v);

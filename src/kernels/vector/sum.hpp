@@ -10,18 +10,18 @@
 
 namespace {
 
-// A block's terms as vectors, added in pairs down to the contract's lanes.
+// Adds a block's terms, which are vectors, in pairs down to the contract's lanes.
 template <class A>
 struct BlockLanes {
   using S = simd<A>;
   using batch = typename S::batch;
   static constexpr std::size_t registers = rapt::sum_lanes<A> / S::width;
   static constexpr std::size_t in_block = rapt::sum_block / S::width;
-  // Registers whose terms are made together: they fill the pipelines.
+  // How many registers of terms are made together: enough to fill the pipelines.
   static constexpr std::size_t together = registers < 4 ? 4 : registers;
 
-  // Of registers [first, first + count) of the block; make(r, term) sets an array of `together` registers
-  // from register r on.
+  // Sums the registers [first, first + count) of the block. make(r, term) sets an array of `together`
+  // registers, from register r on.
   template <std::size_t first, std::size_t count, class Make>
   [[gnu::always_inline]] static void sum(batch (&lanes)[registers], Make make) {
     if constexpr (count == together) {
@@ -50,7 +50,7 @@ struct BlockLanes {
   }
 };
 
-// The sum of blocks, in lanes of f64.
+// Sums blocks, in lanes of f64.
 template <class A>
 class BlockSum {
  public:
@@ -65,7 +65,7 @@ class BlockSum {
     unroll<registers>([&](auto r)
                           __attribute__((always_inline)) { total_[r] = lost_[r] = total_batch(0.0); });
   }
-  // make: see BlockLanes::sum.
+  // `make` is as in BlockLanes::sum.
   template <class Make>
   [[gnu::always_inline]] void add(Make make) {
     batch lanes[Lanes::registers];
@@ -79,7 +79,7 @@ class BlockSum {
     });
     ++blocks_;
   }
-  // Whole blocks of terms in registers.
+  // Adds whole blocks of terms that are in registers.
   template <std::size_t count>
   [[gnu::always_inline]] void add_blocks(const batch (&term)[count]) {
     unroll<count / Lanes::in_block>([&](auto block) __attribute__((always_inline)) {
@@ -90,7 +90,7 @@ class BlockSum {
       });
     });
   }
-  // Exact, except for lanes that become subnormal.
+  // Scales exactly, except for lanes that become subnormal.
   [[gnu::always_inline]] void scale(double power_of_two) {
     unroll<registers>([&](auto r) __attribute__((always_inline)) {
       total_[r] = total_[r] * total_batch(power_of_two);
@@ -104,7 +104,7 @@ class BlockSum {
       return blocks_ > 1 ? fold_with_losses() : D::fold(folded());
     }
   }
-  // The lanes of one block, folded down to a register.
+  // Folds the lanes of one block down to a register.
   [[gnu::always_inline]] total_batch folded() const {
     total_batch lane[registers];
     unroll<registers>([&](auto r) __attribute__((always_inline)) { lane[r] = total_[r]; });
@@ -112,7 +112,7 @@ class BlockSum {
   }
 
  private:
-  // Register r of lane i + lane i + 8, as f64.
+  // Returns register r of lane i + lane i + 8, as f64.
   template <std::size_t r>
   [[gnu::always_inline]] static total_batch of_floats(const batch (&lanes)[Lanes::registers]) {
     return S::template widened<r % 2>(lanes[r / 2]) +
@@ -137,7 +137,7 @@ class BlockSum {
         lost[j] += lost[j + half];
       }
     }
-    // The loss of an infinite sum is NaN.
+    // An infinite sum keeps no loss, which would be NaN.
     return total[0] - total[0] == 0 ? total[0] + lost[0] : total[0];
   }
 
@@ -146,7 +146,7 @@ class BlockSum {
 };
 
 // Adds the terms [i, end) in blocks. terms.full(i, term) sets an array of vectors to the terms from i on.
-// terms.first(i, k) is a vector of k terms with 0 in the other lanes; k may exceed a vector.
+// terms.first(i, k) is a vector of k terms, where the other lanes are 0; k may be more than a vector has.
 template <class A, class Terms>
 [[gnu::always_inline]] inline void add_terms(BlockSum<A> &sum, std::size_t i, std::size_t end,
                                              const Terms &terms) {

@@ -1,4 +1,4 @@
-// The hyperbolic tangent of softcaps, by vectors.
+// The hyperbolic tangent that softcaps need, by vectors.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,11 @@
 
 namespace {
 
-// tanh(|z|) = -q / (2 + q) with q = exp(-2|z|) - 1, which keeps its accuracy near 0.
+// With q = exp(-2|z|) - 1, tanh(|z|) = -q / (2 + q) keeps its accuracy near 0.
 //
-// Constants of exp(-2v) take |z| as it is, and -q / 2 stands for q: powers of two change no bit, and two
-// multiplications go. Only the sign of a tanh of 0 may differ from the formula's, which no exponential shows.
+// The constants of exp(-2v) take |z| directly, and -q / 2 replaces q. Powers of two change no bit, and two
+// multiplications disappear. Only the sign of a tanh of 0 may differ from the formula's, and no exponential
+// shows it.
 template <class A>
 [[gnu::always_inline]] inline typename simd<A>::batch tanh_of(typename simd<A>::batch z) {
   using S = simd<A>;

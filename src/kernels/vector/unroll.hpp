@@ -1,7 +1,8 @@
-// Loops over registers, unrolled by the language rather than by the optimiser.
+// Loops over registers, unrolled by the language instead of the optimiser.
 //
-// gcc 12 at -O2 leaves an array that a plain loop indexes in memory, with #pragma unroll too. A kernel that
-// calls these is [[gnu::flatten]]: gcc may otherwise emit a body as a function and call it for each vector.
+// gcc 12 at -O2 keeps an array in memory if a plain loop indexes it, even with #pragma unroll. A kernel that
+// calls these must be [[gnu::flatten]]; otherwise gcc may make a body a function, and call it for each
+// vector.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,8 @@ template <std::size_t... index, class F>
   (f(std::integral_constant<std::size_t, index>{}), ...);
 }
 
-// f(0), f(1), … f(count - 1), each index a constant: an array indexed by it stays in registers.
+// Calls f(0), f(1), … f(count - 1). Each index is a constant, so that an array indexed with it stays in
+// registers.
 template <std::size_t count, class F>
 [[gnu::always_inline]] inline void unroll(F &&f) {
   unroll_over(std::make_index_sequence<count>{}, f);
@@ -25,7 +27,7 @@ template <std::size_t... index, class F>
   (void)(f(std::integral_constant<std::size_t, index>{}) && ...);
 }
 
-// As unroll, until f returns false.
+// Does what unroll does, until f returns false.
 template <std::size_t count, class F>
 [[gnu::always_inline]] inline void unroll_while(F &&f) {
   unroll_while_over(std::make_index_sequence<count>{}, f);

@@ -4,7 +4,7 @@
 
     out = scaled_dot_product_attention(q, k, v, is_causal=True)
 
-Tensors lie in the memory of the CPU, as float32, float64, float16 or bfloat16. They are read without copies. The bits do not
+Tensors are in the memory of the CPU, as float32, float64, float16 or bfloat16. They are read without copies. The bits do not
 depend on the CPU, on the number of threads, or on the other sequences of the batch.
 """
 
@@ -37,7 +37,7 @@ class _Attention(torch.autograd.Function):
     def backward(ctx, dout):
         q, k, v, bias, out, lse = (None if x is None else x.detach() for x in ctx.saved_tensors)
         tensors = {} if bias is None else {"bias": bias}
-        # In f32 for 16 bits; torch rounds.
+        # For 16 bits the result is f32, and torch rounds it.
         wide = None if q.dtype in (torch.float32, torch.float64) else "f32"
         gradients = rapt.attention_backward(
             q, k, v, out, dout.detach(), lse, gradient_type=wide, **ctx.options, **tensors

@@ -1,7 +1,7 @@
 """rapt: CPU kernels for attention, with the same bits on every instruction set.
 
 Tensors are NumPy arrays or, by DLPack, the tensors of other libraries in the memory of the CPU. bf16 is NumPy's uint16,
-ml_dtypes' bfloat16, or DLPack's. Inputs are read where they lie, or copied where the library cannot take their strides.
+ml_dtypes' bfloat16, or DLPack's. Inputs are read where they are, or copied where the library cannot take their strides.
 
 Numbers next to the tensors (bias, sinks, slopes, scales) are arrays, tensors or lists of any integers or floating-point
 numbers. They are converted to the arithmetic type, which is f64 for tensors of f64 and f32 for all others.

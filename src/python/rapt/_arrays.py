@@ -37,7 +37,7 @@ class _Tensor(ctypes.Structure):
     ]
 
 
-# By DLDataTypeCode and bits. DLPack has codes for both bf16 and uint16, which NumPy's uint16 stands for.
+# Keys are DLDataTypeCode and bits. DLPack has codes for both bf16 and uint16; NumPy's uint16 means bf16 here.
 _DLPACK_INTEGERS = {
     (0, 8): "int8", (0, 16): "int16", (0, 32): "int32", (0, 64): "int64",
     (1, 8): "uint8", (1, 16): "uint16", (1, 32): "uint32", (1, 64): "uint64",
@@ -62,7 +62,7 @@ class _Memory:
 
 
 def _from_dlpack(x: Any, name: str, dtypes: dict[tuple[int, int], str]) -> np.ndarray:
-    # The capsule is read, not consumed: it frees the tensor when NumPy drops it.
+    # The capsule is read, but not consumed: it frees the tensor when NumPy drops it.
     capsule = x.__dlpack__()
     tensor = ctypes.cast(_capsule_pointer(capsule, b"dltensor"), ctypes.POINTER(_Tensor)).contents
     if tensor.device_type != _CPU:
@@ -179,7 +179,7 @@ def check_output(array: np.ndarray, name: str, shape: tuple[int, ...], rapt_type
 
 
 def refuse_overlap(array: np.ndarray, result: np.ndarray, name: str) -> None:
-    """For functions that check nothing: the output may be exactly the input, or lie elsewhere."""
+    """For functions that check nothing: the output may be exactly the input, or be elsewhere."""
     if result.ctypes.data != array.ctypes.data and np.shares_memory(array, result):
         raise ValueError(f"out overlaps {name} without being exactly {name}")
 
@@ -210,7 +210,7 @@ def strides_of(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) 
     for length, stride in zip(shape, strides):
         repeated = REPEAT if stride == 0 else stride // itemsize
         elements.append(repeated if length > 1 else 0)
-    # All 0 would be contiguous, which no dimension longer than 1 is here.
+    # Strides of only 0 would mean contiguous, but here no dimension longer than 1 is contiguous.
     return Strides(*elements)
 
 

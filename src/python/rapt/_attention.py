@@ -30,7 +30,7 @@ def attention(
 
     scale           of the scores; 1/sqrt(dim) by default
     causal          True or "bottom_right": the last query sees the last key; "top_left": the first query sees the
-                    first key alone, as with PyTorch's is_causal
+                    first key only, as with PyTorch's is_causal
     causal_offset   query i sees the keys up to i + causal_offset
     window_left, window_right, window_chunk   the keys around its position that a query sees
     mask            what broadcasts to [batch][heads][q_len][kv_len], of bool or uint8; False excludes a key
@@ -38,7 +38,7 @@ def attention(
     query_scales    numbers that broadcast to [batch][heads][q_len]
     softcap         a number; alibi_slopes, sinks: [heads], which do not broadcast
     kv_lengths      [batch] integers, the keys of each sequence
-    q_offsets, kv_offsets   [batch + 1] integers: sequences lie end to end in q (in k and v), whose own batch is 1 or
+    q_offsets, kv_offsets   [batch + 1] integers: sequences are stored end to end in q (in k and v), whose own batch is 1 or
                     missing. q_len and kv_len are then the longest sequence's
     block_table     [batch][pages] integers: k and v are [pages][kv_heads][page_size][dim]. kv_len is the largest of
                     kv_lengths, or all pages of a row
@@ -106,7 +106,7 @@ def pack_keys(k: Any) -> np.ndarray:
     *outer, tokens, dim = keys.shape
     rapt_type = element_type(keys, "k")
     packed = empty((*outer, -(-tokens // BLOCK), dim, BLOCK), rapt_type, keys)
-    packed[..., -1:, :, :] = 0  # the last block's other keys
+    packed[..., -1:, :, :] = 0  # the keys of the last block that do not exist
     options = AttentionOptions(kv_type=rapt_type, qk_dim=dim, batch=1, q_heads=1)
     stride = strides_of((tokens,), keys.strides[-2:-1], keys.itemsize).token
     for head in np.ndindex(*outer):
@@ -186,6 +186,6 @@ def attention_backward(
     def run(first: int, last: int, scratch: int) -> None:
         check(C.rapt_attention_backward_run(*call.addresses, call.options, gradients, first, last, scratch, workspace))
 
-    # Consecutive tasks share products: each thread has one run of them.
+    # Consecutive tasks share products, so that each thread gets one run of them.
     run_tasks(run, tasks, workspace, thread_count(threads), runs_per_thread=1)
     return Gradients(dq, dk, dv, dbias, dsinks)

@@ -155,7 +155,7 @@ class AttentionCall:
         o.batch, o.q_heads, o.q_len, o.qk_dim = q.shape
         self._kv_batch, o.kv_heads, o.kv_len, o.v_dim = v.shape
         for name, number in (("heads", o.kv_heads), ("elements in a row", o.v_dim)):
-            if number == 0:  # to the library: as many as q
+            if number == 0:  # to the library it means the same number as q
                 raise ValueError(f"v has the shape {self.v.shape}: no {name}")
         o.q_strides, o.v_strides = tensor_strides(q), tensor_strides(v)
         outer = self.v.shape[:-2]
@@ -171,7 +171,7 @@ class AttentionCall:
             o.k_strides = tensor_strides(four_dimensions(self.k, "k"))
         if self.k.shape != expected:
             raise ValueError(
-                f"k has the shape {self.k.shape}, not {expected} beside a q of {self.q.shape} and a v of "
+                f"k has the shape {self.k.shape}, not {expected} next to a q of {self.q.shape} and a v of "
                 f"{self.v.shape}"
             )
 
@@ -278,12 +278,12 @@ class AttentionCall:
         if lse.shape != self.out_shape[:-1] or element_type(lse, "lse") != self.number:
             raise ValueError(f"lse is {lse.dtype.name} of the shape {lse.shape}, not of {self.out_shape[:-1]}")
         self.options.lse = self._keep(lse)
-        # The library's own strides of packed sequences end with the last of them.
+        # The library's default strides of packed sequences end with the last sequence.
         self.options.lse_strides = tensor_strides(lse[..., None])
 
 
 def _scales_with_strides(scales: np.ndarray, strides: list[int], per_scale: int, name: str) -> np.ndarray:
-    """`scales` at 1 / per_scale of its tensor's strides, which the library expects: a copy where they lie otherwise."""
+    """`scales` at 1 / per_scale of its tensor's strides, which the library expects: a copy if they have other strides."""
     groups = scales.shape[-1]
     for length, stride in zip(scales.shape[:-1], strides):
         if length > 1 and stride % per_scale != 0:

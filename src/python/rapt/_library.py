@@ -123,7 +123,7 @@ def _load() -> ctypes.CDLL:
     own = library_in(Path(__file__).parent / "lib", sys.platform)
     if not named and not own:
         raise ImportError(
-            "rapt's library is not beside the package: install a wheel (pip wheel .), or name one in " "RAPT_LIBRARY"
+            "rapt's library is not next to the package: install a wheel (pip wheel .), or name one in " "RAPT_LIBRARY"
         )
     return ctypes.CDLL(named or str(own))
 

@@ -13,7 +13,7 @@ namespace rapt::test {
 
 inline constexpr std::size_t few_rows = 5, most_rows = 40, most_cols = 300, cols_of_many_rows = 25;
 
-// Few rows, or many short ones, which softmax computes in groups; sometimes more than any memory holds.
+// Few rows, or many short ones, which softmax computes in groups; sometimes more than any memory could hold.
 struct FuzzShape {
   explicit FuzzShape(FuzzInput &input) {
     const std::size_t draw = input.below(65536);
@@ -75,8 +75,8 @@ struct FuzzMatrix {
   }
 };
 
-// Places every matrix flush with a guard page, or all of them in one buffer, where they may overlap. A matrix
-// too large for memory gets a few elements, which no call may touch.
+// Places every matrix next to a guard page, or all of them in one buffer, where they may overlap. A matrix
+// too large for memory gets only a few elements, which no call may touch.
 inline void place_all(FuzzInput &input, FuzzMemory &memory, std::initializer_list<FuzzMatrix *> matrices) {
   const bool shared = input.one_in(4);
   const Placement placement = input.one_in(2) ? Placement::begins_at_guard : Placement::ends_at_guard;
@@ -120,7 +120,7 @@ inline void judge_overlap(const FuzzMatrix &input, const FuzzMatrix &output, boo
     return;
   }
   if (share_bytes(input.bytes(), output.bytes())) rules.must_fail |= only(RAPT_BAD_OVERLAP);
-  // The library may take interleaved rows for an overlap.
+  // The library may mistake interleaved rows for an overlap.
   if (extents_meet(input.bytes(), output.bytes())) rules.may_fail |= only(RAPT_BAD_OVERLAP);
 }
 
@@ -130,12 +130,12 @@ inline void judge_matrix(const FuzzMatrix &matrix, bool any_work, rapt_status ba
   if (!matrix.data) found |= only(bad_pointer);
   if (!matrix.fits()) found |= only(bad_stride);
   if (matrix.fits() && matrix.extent() < 0) found |= only(RAPT_BAD_SIZE);
-  // The library may judge the size by a wrong stride.
+  // The library may judge the size using a wrong stride.
   if (!matrix.fits()) rules.may_fail |= only(RAPT_BAD_SIZE);
   (any_work ? rules.must_fail : rules.may_fail) |= found;
 }
 
-// Every matrix is in memory in full, or the call must fail without an access.
+// Whether every matrix is in memory completely. Otherwise the call must fail without an access.
 inline bool may_be_called(std::initializer_list<const FuzzMatrix *> matrices, bool any_work,
                           const CallRules &rules) {
   if (!any_work || rules.must_fail != 0) return true;

@@ -13,7 +13,7 @@
 
 namespace rapt::test {
 
-// Copied whole: memory is compared with the bytes between the fields.
+// It is copied as a whole, because the harness also compares the bytes between the fields.
 inline const rapt_attention_options default_attention_options = RAPT_ATTENTION_OPTIONS_INIT;
 
 // T: the arithmetic type.
@@ -97,7 +97,7 @@ class AttentionFuzz {
     return made;
   }
 
-  // Sizes under the offsets that o_ has by then.
+  // Sizes with the offsets that o_ already has.
   Size size_of(const std::int32_t *offsets, std::size_t heads, std::size_t length, std::size_t row) const {
     if (!offsets) return {o_.batch, heads, length, row};
     return {1, heads, static_cast<std::size_t>(offsets[o_.batch]), row};
@@ -152,8 +152,8 @@ class AttentionFuzz {
 
   void must_fail(rapt_status status) { rules_.must_fail |= only(status); }
 
-  // call(space, cut) on each level, in a workspace between guard pages. It may write `results` alone, and
-  // append(bits) appends their bits. `cut` differs from level to level, and is 0 if the call must fail.
+  // Calls call(space, cut) on each level, in a workspace between guard pages. It may write only `results`,
+  // and append(bits) appends their bits. `cut` differs from level to level, and is 0 if the call must fail.
   template <class Append, class Call>
   void call_on_every_level(const char *function, const RowsOfBytes &results, Append &&append, Call &&call) {
     static GuardedSlot workspace(std::size_t{1} << 20);

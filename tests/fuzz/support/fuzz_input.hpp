@@ -102,7 +102,7 @@ void with_element_type(FuzzInput &input, Fuzz &&fuzz) {
   }
 }
 
-// The same, of 16-bit elements too. No file of the corpus begins with their bytes.
+// Does the same, including 16-bit elements. No file of the corpus begins with the bytes that select them.
 template <class Fuzz>
 void with_any_element_type(FuzzInput &input, Fuzz &&fuzz) {
   const unsigned draw = input.byte();

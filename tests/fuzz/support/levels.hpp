@@ -1,4 +1,4 @@
-// One call on every usable level that has such a kernel itself, compared with the scalar level.
+// Runs one call on every usable level that itself has such a kernel, and compares it with the scalar level.
 #pragma once
 
 #include <cstdio>
@@ -25,7 +25,7 @@ static_assert(RAPT_BAD_DSINKS < 64);
 constexpr Statuses only(rapt_status status) { return Statuses{1} << status; }
 
 struct CallRules {
-  Statuses must_fail = 0;  // if any, the call must fail with one of all
+  Statuses must_fail = 0;  // if not empty, the call must fail with a status of either set
   Statuses may_fail = 0;   // other statuses that the call may return
 };
 

@@ -1,4 +1,4 @@
-// The products of a backward call: as BroadcastProducts, and the four that gradients are made of. Elements of
+// The products of a backward call: those of BroadcastProducts, and the four that make gradients. Elements of
 // 16 bits are widened, rows once per tile and keys and values once per block, and then multiplied like f32.
 #pragma once
 
@@ -20,7 +20,7 @@ class GradientProducts : public BroadcastProducts<E> {
   using typename Base::A, typename Base::S, typename Base::batch;
   static constexpr std::size_t block = rapt::attention_block;
 
-  // Queries and gradients of outputs.
+  // Room for queries and gradients of outputs.
   static std::size_t workspace_length(const rapt_attention_options &o) {
     return Base::workspace_length(o) + o.v_dim * tile_pitch;
   }
@@ -29,13 +29,13 @@ class GradientProducts : public BroadcastProducts<E> {
       : Base(tile, rows, workspace),
         dout_(workspace + Base::workspace_length(tile.options())),
         widened_(tile.options(), workspace) {
-    // dk and dv drive keys and values out of L2. Fetching always, AVX-512: 1024 keys of 128 dimensions 2 %
-    // faster, a window of 512 in 16K tokens 1 to 4 %, 512 keys as before.
-    fetches_ = o_.kv_type == own;  // widening has read the others
+    // dk and dv drive keys and values out of L2, so these are always fetched. On AVX-512 that made 1024 keys
+    // of 128 dimensions 2 % faster, and a window of 512 in 16K tokens 1 to 4 %; 512 keys took the same time.
+    fetches_ = o_.kv_type == own;  // widening has already read the others
   }
 
   // Loads queries and gradients of outputs. mean[r] becomes the dot product of row r's gradient and its
-  // output, which is transposed by way of `out`. False if a query or a gradient is not finite.
+  // output; `out` is scratch for the transposed outputs. False if a query or a gradient is not finite.
   bool load_rows(A *out, A *mean) {
     Base::load_queries();
     find_rows();
@@ -88,7 +88,7 @@ class GradientProducts : public BroadcastProducts<E> {
     return !S::any(S::unordered(all[0], all[1]));
   }
 
-  // Dot products of the gradients of a segment's outputs with its values; `largest` is scratch.
+  // Makes the dot products of a segment's output gradients with its values; `largest` is scratch.
   [[gnu::always_inline]] void value_products(const Segment &segment, A *products, A *largest) const {
     by_vectors<A>(
         segment, [&](auto vectors) __attribute__((always_inline)) {
@@ -98,7 +98,7 @@ class GradientProducts : public BroadcastProducts<E> {
         });
   }
 
-  // dq += gradients of a segment's dot products * keys.
+  // Adds to dq: the gradients of a segment's dot products times its keys.
   [[gnu::always_inline]] void add_to_dq(const Segment &segment, const A *gradients, A *dq) const {
     by_vectors<A>(
         segment, [&](auto vectors) __attribute__((always_inline)) {
@@ -108,7 +108,7 @@ class GradientProducts : public BroadcastProducts<E> {
                                   Base::next_keys(segment));
         });
   }
-  // The same where a key is not finite: a weight of 0 leaves dq alone.
+  // Does the same if a key is not finite: where the weight is 0, dq stays as it is.
   [[gnu::noinline]] void add_to_dq_by_element(const Segment &segment, const A *weights, const A *gradients,
                                               A *dq) const {
     for (std::size_t j = segment.begin; j < segment.end; ++j) {
@@ -122,14 +122,15 @@ class GradientProducts : public BroadcastProducts<E> {
     }
   }
 
-  // dv += weights * dout and dk += gradients * q for `depth` keys from j on, over the rows [begin, end).
+  // Adds weights * dout to dv and gradients * q to dk, for `depth` keys from j on, over the rows [begin,
+  // end).
   template <std::size_t depth>
   void add_to_keys(std::size_t j, std::size_t begin, std::size_t end, const A *weights, const A *gradients,
                    A *const *dk, A *const *dv) const {
     outer_products<A, depth>(weights + j * tile_pitch, dout_row_, begin, end, o_.v_dim, dv + j);
     outer_products<A, depth>(gradients + j * tile_pitch, q_row_, begin, end, o_.qk_dim, dk + j);
   }
-  // The same where a query or a gradient is not finite: a weight of 0 leaves dk and dv alone.
+  // Does the same if a query or a gradient is not finite: where the weight is 0, dk and dv stay as they are.
   [[gnu::noinline]] void add_to_keys_by_element(std::size_t keys, const A *weights, const A *gradients,
                                                 A *const *dk, A *const *dv) const {
     for (std::size_t r = 0; r < rows_.rows; ++r) {
@@ -148,14 +149,14 @@ class GradientProducts : public BroadcastProducts<E> {
  private:
   static constexpr rapt_type own = sizeof(A) == sizeof(float) ? RAPT_F32 : RAPT_F64;
 
-  // Stores whole vectors: the next row follows, or room for one.
+  // Stores whole vectors: behind the row there is the next row, or room for one.
   template <class Half>
   static void widen_row(const Half *from, std::size_t dim, A *to) {
     std::size_t d = 0;
     for (; dim - d >= S::width; d += S::width) S::store(to + d, S::load(from + d));
     if (d < dim) S::store(to + d, S::load_first(from + d, dim - d));
   }
-  // The address of a row of A; of another type, that of its widened copy at `copy`.
+  // Returns the address of a row of A. For another type, it is the row's widened copy at `copy`.
   template <class Row>
   static const A *row_of_numbers(const Row *row, std::size_t dim, A *copy) {
     if constexpr (std::is_same_v<Row, A>) {

@@ -8,8 +8,9 @@
 
 namespace {
 
-// to[j][d] += sum over i in [begin, end) of factor[j][i] * row i [d], in that order, for `depth` keys and
-// some vectors of dimensions from d on. The last vector has `tail` elements unless it is whole.
+// Adds to to[j][d] the sum over i in [begin, end) of factor[j][i] * row i [d], in that order, for `depth`
+// keys and `vectors` vectors of dimensions from d on. The last vector has `tail` elements unless it is
+// `whole`.
 template <class A, std::size_t vectors, std::size_t depth, bool whole, class E>
 [[gnu::always_inline]] inline void panel_outer_products(const A *factors, const E *const *rows,
                                                         std::size_t begin, std::size_t end, std::size_t d,
@@ -49,7 +50,7 @@ template <class A, std::size_t vectors, std::size_t depth, bool whole, class E>
   });
 }
 
-// The same for all dimensions.
+// Does this for all dimensions.
 template <class A, std::size_t depth, class E>
 [[gnu::noinline]] void outer_products(const A *factors, const E *const *rows, std::size_t begin,
                                       std::size_t end, std::size_t dim, A *const *to) {

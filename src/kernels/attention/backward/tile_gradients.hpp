@@ -15,8 +15,8 @@
 
 namespace {
 
-// The tile goes through the blocks of keys in order, and adds to the gradients that are asked for. Scores and
-// weights are computed again; of the five products, the two that make dk and dv add to memory as it lies.
+// Takes a tile through the blocks of keys in order, and adds to the gradients that are asked for. Scores and
+// weights are computed again. Of the five products, the two for dk and dv add directly to memory.
 template <class Products>
 class TileGradients {
  public:
@@ -64,7 +64,7 @@ class TileGradients {
   void load_rows() {
     for (std::size_t r = 0; r < rows_.lanes; ++r) {
       const A lse = *tile_.lse<A>(rows_.of[r]);
-      // A row that has seen nothing has no weights.
+      // A row that sees no key has no weights.
       lse_log2_[r] =
           lse == -std::numeric_limits<A>::infinity() ? A(0) : static_cast<A>(double{lse} * C::log2_e);
       to_score_[r] = static_cast<A>(tile_.scale<A>(rows_.of[r]));
@@ -117,13 +117,13 @@ class TileGradients {
     }
   }
 
-  // Of a logit in units of log 2. No weight is above 1, however much a large score has been rounded.
+  // The weight of a logit in units of log 2. It is at most 1, however much a large score was rounded.
   [[gnu::always_inline]] static batch final_weight(batch distance) {
     return Weight<A>()(S::min(batch(A(0)), distance), batch(A(1)), batch(C::lowest_log2));
   }
 
-  // Scores become weights; products of values become the gradients of the dot products. The gradients of the
-  // scores go to slopes_ if dbias asks for them. All are 0 outside of `seen`.
+  // Turns scores into weights, and products of values into gradients of the dot products. If dbias asks for
+  // gradients of the scores, they go to slopes_. Everything outside of `seen` becomes 0.
   [[gnu::noinline, gnu::flatten]] void make_gradients(std::size_t r, AttentionTile::Range seen,
                                                       std::size_t keys) {
     const batch zero(A(0)), none(-std::numeric_limits<A>::infinity());
@@ -132,7 +132,7 @@ class TileGradients {
     const bool has_cap = rows_.cap != 0, has_dbias = tile_.gradients().dbias != nullptr;
     const auto make = [&](std::size_t j) __attribute__((always_inline)) {
       const std::size_t at = j * tile_pitch + r;
-      // An excluded key has no weight in a row of NaN either.
+      // An excluded key has weight 0, even in a row of NaN.
       const batch score = S::load(weights_ + at);
       const batch w = S::select(S::equal(score, none), zero, final_weight(S::fma(score, to_log2, -lse)));
       const auto is_nothing = S::equal(w, zero);
@@ -171,7 +171,7 @@ class TileGradients {
   }
   template <std::size_t depth>
   void add_outer(std::size_t first, std::size_t j, A *const *dk, A *const *dv) const {
-    // Rows that see none of these keys have weights of 0.
+    // Rows that see none of these keys have weights of 0, and are left out.
     std::size_t begin = 0, end = rows_.rows;
     const auto unseen = [&](std::size_t r) {
       return rows_.end[r] <= first + j || rows_.first[r] >= first + j + depth;
@@ -227,10 +227,10 @@ class TileGradients {
   TileRows<A> rows_;
   Products products_;
   // Matrices of the workspace, with rows in the lanes.
-  A *out_;        // the forward outputs
-  A *weights_;    // of a block; first its scores
-  A *slopes_;     // derivatives of the softcap; then gradients of the scores
-  A *gradients_;  // of the dot products; first the products of values
+  A *out_;        // the outputs of the forward call
+  A *weights_;    // of a block; before that its scores
+  A *slopes_;     // derivatives of the softcap; later gradients of the scores
+  A *gradients_;  // of the dot products; before that the products of values
   A *dq_;
   KeySums<A> sums_;
   TileScores<A> scores_;

@@ -1,13 +1,14 @@
-// The products of a panel by AMX, with weights between them.
+// Multiplies a panel with AMX, and computes weights between the products.
 //
-// A unit is the scores of 32 keys and of half of the panel's rows, keys by rows like all scores. AMX tiles 0
-// to 3 accumulate two of keys by two of rows, 4 and 5 have keys or values, 6 and 7 queries or weights: as
-// many loads as products, where one of keys by four of rows has five loads to four.
+// A patch is the scores of 32 keys and half of the panel's rows, stored key by key as all scores are. AMX
+// tiles 0 to 3 accumulate two tiles of keys by two of rows. Tiles 4 and 5 have keys or values, 6 and 7
+// queries or weights. That needs as many loads as products; one tile of keys by four of rows needs five loads
+// for four.
 //
-// A product takes 16 cycles. While one is under way, multiplications, maxima and VREDUCEPS of 512 bits have
-// one port; additions and integers have two as ever. The weights of an earlier unit are computed between the
-// products of this one, which takes 510 cycles instead of 310 + 320. Accumulators are stored when the next
-// ones need the tiles: stored at once they would wait for their last product.
+// A product takes 16 cycles. Meanwhile 512-bit multiplications, maxima and VREDUCEPS have only one port, but
+// additions and integer operations keep two. So the weights of an earlier patch are computed between the
+// products of this one: 510 cycles instead of 310 + 320. Accumulators are stored only when the next products
+// need their tiles, because a store at once would wait for the last product.
 #pragma once
 
 #include <immintrin.h>
@@ -23,10 +24,11 @@
 
 namespace {
 
-inline constexpr std::size_t unit_keys = amx_k32, amx_pitch = amx_rows * tile_pitch;
+inline constexpr std::size_t patch_keys = amx_k32, amx_pitch = amx_rows * tile_pitch;
 inline constexpr std::size_t scores_stride = tile_pitch * sizeof(float);
 
-// Keys as AMX tiles: 16 keys are `pitch` elements after the 16 before them, a k32 of dimensions `step`.
+// Where keys are as AMX tiles: the next 16 keys are `pitch` elements further, the next k32 of dimensions
+// `step`.
 struct KeyTiles {
   const rapt::BF16 *first;
   std::size_t pitch, step, row_bytes;
@@ -34,20 +36,20 @@ struct KeyTiles {
   KeyTiles from(std::size_t key) const { return {first + key / amx_rows * pitch, pitch, step, row_bytes}; }
 };
 
-// The weights of a unit: scores to pairs of bf16, which lie as products want them.
-struct UnitWeights {
+// The weights of a patch: `scores` become pairs of bf16 at `to`, in the order that products need.
+struct PatchWeights {
   const float *scores;
   rapt::BF16 *to;
-  const float *to_log2, *offset;  // of each row
+  const float *to_log2, *offset;  // per row
 };
 
-// vectors: of the panel's rows. wide: those of a unit.
+// vectors: how many vectors of rows the panel has. wide: how many of them a patch has.
 template <std::size_t vectors>
-class UnitProducts {
+class PatchProducts {
  public:
   static constexpr std::size_t wide = vectors < 2 ? vectors : 2;
 
-  // 0 where no weight since clear() is NaN or reaches 2.
+  // Whether no weight since clear() was NaN or reached 2.
   bool all_small() const { return _mm512_test_epi32_mask(bits_, _mm512_set1_epi32(~bits_of_small)) == 0; }
   void clear() { bits_ = _mm512_setzero_si512(); }
 
@@ -57,22 +59,22 @@ class UnitProducts {
     pending_ = nullptr;
   }
 
-  // Multiplies a unit's queries and keys. flush(), or the next call, stores the scores to `to`.
+  // Multiplies a patch's queries and keys. flush(), or the next call, stores the scores to `to`.
   void scores(const KeyTiles &keys, const rapt::BF16 *queries, std::size_t steps, float *to) {
     scores_from<0>(keys, queries, steps, to, [](auto, auto) __attribute__((always_inline)){});
   }
 
-  void weights(const UnitWeights &w) {
+  void weights(const PatchWeights &w) {
     Weigher weigher(w);
     unroll<16 * wide>([&](auto i) __attribute__((always_inline)) { weigher.template pair<i>(); });
     bits_ = _mm512_or_si512(bits_, weigher.bits);
   }
 
-  // Both, of different units. pairs: of keys between two products.
+  // Does both, for different patches. pairs: pairs of keys that are weighed between two products.
   template <std::size_t pairs>
   [[gnu::noinline, gnu::flatten]] void scores_and_weights(const KeyTiles &keys, const rapt::BF16 *queries,
                                                           std::size_t steps, float *to,
-                                                          const UnitWeights &w) {
+                                                          const PatchWeights &w) {
     Weigher weigher(w);
     scores_from<8 / pairs>(
         keys, queries, steps, to, [&](auto t, auto product) __attribute__((always_inline)) {
@@ -83,10 +85,9 @@ class UnitProducts {
     bits_ = _mm512_or_si512(bits_, weigher.bits);
   }
 
-  // out[d][row] += the weights of `k32s` k32s of keys times their values, for `depth` times 16
-  // dimensions, an even number, and then the sum of the weights; out counts as 0 if it is `fresh`. Values of
-  // 16 dimensions lie `pitch` elements apart. The rows are those of a unit. Where they have `factors`, out is
-  // multiplied by these first.
+  // Adds `k32s` k32s of keys to the rows of a patch: out[d][row] += weights times values, then the sums of
+  // weights. There are `depth` groups of 16 dimensions, an even number, `pitch` elements apart. `fresh`: out
+  // counts as 0. If `factors` is not null, out is first multiplied by each row's factor.
   [[gnu::noinline, gnu::flatten]] void values(const rapt::BF16 *values, std::size_t pitch, std::size_t depth,
                                               const rapt::BF16 *ones, const rapt::BF16 *weights,
                                               std::size_t k32s, bool fresh, const float *factors,
@@ -104,14 +105,14 @@ class UnitProducts {
   }
 
  private:
-  // The bits of a small weight's sum with `magic`, and of 0.
+  // All bits that a small weight plus `magic`, or 0, can have set.
   static constexpr int bits_of_small = 0x47c03fff;
 
-  // z - floor(z), rounded to nearest, is z less the nearest integer, plus 1 where that is negative.
-  // VREDUCEPS by floor() rounds down too: 31 weights would differ.
+  // f = z - floor(z), rounded to nearest. VREDUCEPS subtracts the nearest integer, and 1 is added if the
+  // result is negative. VREDUCEPS with floor would round differently: 31 weights would change.
   struct Weigher {
     using C = rapt::Bf16Contract;
-    const UnitWeights of;
+    const PatchWeights of;
     __m512i bits = _mm512_setzero_si512();
     __m512 to_log2, offset;
     const __m512 c1 = _mm512_set1_ps(C::c1), c2 = _mm512_set1_ps(C::c2), c3 = _mm512_set1_ps(C::c3);
@@ -119,9 +120,9 @@ class UnitProducts {
     const __m512 one = _mm512_set1_ps(1.0f), zero = _mm512_setzero_ps();
     const __m512i low_to_high = _mm512_set4_epi32(0x0d0c0c0c, 0x09080808, 0x05040404, 0x01000000);
 
-    [[gnu::always_inline]] explicit Weigher(const UnitWeights &w) : of(w) {}
+    [[gnu::always_inline]] explicit Weigher(const PatchWeights &w) : of(w) {}
 
-    // Pair i of keys: 16 of each vector of rows.
+    // Weighs pair i % 16 of the keys for the 16 rows of vector i / 16.
     template <std::size_t i>
     [[gnu::always_inline]] void pair() {
       constexpr std::size_t row = i / 16 * 16, pair = i % 16;
@@ -145,7 +146,7 @@ class UnitProducts {
     }
   };
 
-  // f(AMX tile of keys or dimensions, of rows) of all accumulators, those of rows last.
+  // Calls f(a, c) for each accumulator: `a` is its AMX tile of keys or dimensions, `c` its tile of rows.
   template <std::size_t deep = 2, class F>
   [[gnu::always_inline]] static void each(F f) {
     unroll<deep>([&](auto a) __attribute__((always_inline)) {
@@ -157,7 +158,7 @@ class UnitProducts {
     store_tile<2 * a + c>(to + a * amx_pitch + c * amx_rows, scores_stride);
   }
 
-  // beside(step, number of the product) is called in the first `beside_steps`.
+  // During the first `beside_steps` steps, calls beside(step, number of the product) after each product.
   template <std::size_t beside_steps, class Beside>
   [[gnu::always_inline]] void scores_from(const KeyTiles &keys, const rapt::BF16 *queries, std::size_t steps,
                                           float *to, Beside beside) {
@@ -237,8 +238,8 @@ class UnitProducts {
     pending_sums_ = deep == 1 ? out : nullptr;
   }
 
-  float *pending_ = nullptr;       // where the accumulators belong
-  float *pending_sums_ = nullptr;  // where those of sums belong, between two calls of values_of()
+  float *pending_ = nullptr;       // where to store the accumulators
+  float *pending_sums_ = nullptr;  // where to store those of the sums, between two calls of values_of()
   __m512i bits_ = _mm512_setzero_si512();
 };
 
