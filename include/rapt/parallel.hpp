@@ -9,10 +9,10 @@
 // q, k, v and out are pointers, which set the element types as ranges do in rapt.hpp. Pointers to void leave
 // the types to the options.
 //
-// rapt::std_threads starts threads - 1 threads per call, for tens of microseconds; the others keep theirs. On
-// one thread an adapter costs nothing that can be measured. Speed-up of 2 threads over the plain call, f32 on
-// AVX-512, on two virtual CPUs of a Zen 5, whose memory bounds the long decode. The last table of bench/run
-// is yours:
+// rapt::std_threads starts threads - 1 threads per call, for tens of microseconds; the others keep theirs. For
+// calls below 100 us, such as most decoding, use openmp or tbb. On one thread an adapter costs nothing that can be
+// measured. Speed-up of 2 threads over the plain call, f32 on AVX-512, on two virtual CPUs of a Zen 5, whose
+// memory bounds the long decode. The last table of bench/run is yours:
 //
 //                                                  plain call   std_threads   openmp    tbb
 //   prefill, 32 heads share 8, 1024 x 128               42 ms          1.87     1.88   1.87

@@ -453,6 +453,8 @@ typedef struct rapt_attention_options {
   size_t qk_dim; /* not 0 */
   size_t v_dim;  /* 0: as qk_dim */
   rapt_strides q_strides, k_strides, v_strides, out_strides;
+  /* Fast for few queries: the tokens of a head follow each other in k and v. Slow: a token stride that is a
+   * multiple of 2 KB; pad it by 16 elements. */
 
   /* The scores. */
   double scale;             /* 0: 1/sqrt(qk_dim) */

@@ -75,8 +75,9 @@ template <class Call, class... Arguments>
 }
 
 // Runs call(arguments...) in the default mode, for short calls. The arguments stay in their registers, and
-// the usual case is a test and a jump. The test reads MXCSR with stmxcsr, which is microcode and takes 0.5
-// ns.
+// the usual case is a test and a jump. The test reads MXCSR with stmxcsr, which is microcode. It takes 0.5 ns on
+// Intel's CPUs and 4 ns on Zen 4, half of a short call. No arithmetic sees exceptions that the caller has unmasked,
+// and these would stop the kernels, so stmxcsr stays.
 //
 // On AVX-512 arithmetic can detect the flushes without flags or traps: convert a tiny double to float and
 // compare it with 0. Operations with their own rounding ignore the rest of the mode. It was tried for dot up
