@@ -30,11 +30,10 @@ struct DirectBytes : Level {
 
   static Factors factors(const E *a) { return Level::load(a); }
   static Factors factors_first(const E *a, std::size_t k) { return Level::load_first(a, k); }
-  static Sums add(Sums s, Factors f, const std::int8_t *b) {
-    return Level::add_products(s, f, Level::load(b));
-  }
+  static Sums add_bytes(Sums s, Factors f, typename Level::Bytes b) { return Level::add_products(s, f, b); }
+  static Sums add(Sums s, Factors f, const std::int8_t *b) { return add_bytes(s, f, Level::load(b)); }
   static Sums add_first(Sums s, Factors f, const std::int8_t *b, std::size_t k) {
-    return Level::add_products(s, f, Level::load_first(b, k));
+    return add_bytes(s, f, Level::load_first(b, k));
   }
   static Sums start() { return Level::zero(); }
   static Sums add_factors(Sums s, Factors) { return s; }
@@ -45,11 +44,12 @@ struct BiasedRows : DirectBytes<Level, E> {
   using Base = DirectBytes<Level, E>;
   using typename Base::Factors, typename Base::Sums;
 
-  static Sums add(Sums s, Factors f, const std::int8_t *b) {
-    return Level::add_biased_products(s, f, Level::biased(Level::load(b)));
+  static Sums add_bytes(Sums s, Factors f, typename Level::Bytes b) {
+    return Level::add_biased_products(s, f, Level::biased(b));
   }
+  static Sums add(Sums s, Factors f, const std::int8_t *b) { return add_bytes(s, f, Level::load(b)); }
   static Sums add_first(Sums s, Factors f, const std::int8_t *b, std::size_t k) {
-    return Level::add_biased_products(s, f, Level::biased(Level::load_first(b, k)));
+    return add_bytes(s, f, Level::load_first(b, k));
   }
   static Sums add_factors(Sums s, Factors f) {
     return Level::less(s, Level::add_biased_products(Level::zero(), f, Level::bias()));

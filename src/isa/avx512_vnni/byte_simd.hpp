@@ -22,6 +22,19 @@ struct Vnni {
   static Bytes load_first(const void *p, std::size_t k) {
     return _mm512_maskz_loadu_epi8(_bzhi_u64(~std::uint64_t{0}, k), p);
   }
+  // Four rows of up to 16 bytes; one such row four times.
+  static constexpr std::size_t quarter = 16;
+  static Bytes load_quarters(const std::int8_t *const (&row)[4], std::size_t k) {
+    const auto first = static_cast<__mmask16>(_bzhi_u32(0xffff, static_cast<unsigned>(k)));
+    const auto load = [=](const std::int8_t *p) { return _mm_maskz_loadu_epi8(first, p); };
+    const __m256i low = _mm256_inserti128_si256(_mm256_castsi128_si256(load(row[0])), load(row[1]), 1),
+                  high = _mm256_inserti128_si256(_mm256_castsi128_si256(load(row[2])), load(row[3]), 1);
+    return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+  }
+  static Bytes repeat_quarter(const void *p, std::size_t k) {
+    const auto first = static_cast<__mmask16>(_bzhi_u32(0xffff, static_cast<unsigned>(k)));
+    return _mm512_broadcast_i32x4(_mm_maskz_loadu_epi8(first, p));
+  }
   static Bytes bias() { return _mm512_set1_epi8(-128); }
   static Bytes biased(Bytes b) { return _mm512_xor_si512(b, bias()); }
   static Bytes add_products(Bytes s, Bytes f, Bytes b) {
