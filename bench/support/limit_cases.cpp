@@ -46,15 +46,10 @@ double seconds_of(clockid_t clock) {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// Linux must permit tiles before their loop runs: this question makes rapt ask.
-bool may_use_tiles(const std::string &isa) {
-  return rapt_force_isa(isa.c_str()) == RAPT_OK && rapt_kernel_isa("attention_in_bf16") == isa;
-}
-
 }  // namespace
 
 std::vector<LimitCase> limit_cases(const std::vector<std::string> &isas,
-                                   const std::vector<WorkingSet> &sets) {
+                                   const std::vector<WorkingSet> &sets, MayUseTiles may_use_tiles) {
   std::vector<LimitCase> cases;
   for (const std::string &isa : isas) {
     const LimitLoops *loops = limit_loops(isa);

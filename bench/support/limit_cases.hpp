@@ -24,9 +24,13 @@ struct LimitCase {
   std::function<double(char *memory)> pass;
 };
 
+// Whether Linux permits AMX tiles to the code of an instruction set: without that their loop dies.
+using MayUseTiles = bool (*)(const std::string &isa);
+
 // In the order of the tables: fma_f32, fma_f64, clock; then per memory level load, store, copy, copy_nt,
 // update.
-std::vector<LimitCase> limit_cases(const std::vector<std::string> &isas, const std::vector<WorkingSet> &sets);
+std::vector<LimitCase> limit_cases(const std::vector<std::string> &isas, const std::vector<WorkingSet> &sets,
+                                   MayUseTiles may_use_tiles);
 
 // Measures limits between the kernels. Each takes a millisecond, or three passes over memory.
 class LimitMeter {

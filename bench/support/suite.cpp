@@ -10,6 +10,15 @@ namespace {
 
 void force_isa(const std::string &isa) { require_ok(rapt_force_isa(isa.c_str())); }
 
+// The question about the kernel makes rapt ask Linux for tiles.
+bool may_use_tiles(const std::string &isa) {
+  const std::string before = rapt_active_isa();
+  const char *const tiles = "attention_in_bf16";
+  const bool may = rapt_force_isa(isa.c_str()) == RAPT_OK && rapt_kernel_isa(tiles) == isa;
+  force_isa(before);
+  return may;
+}
+
 double minimum(const std::vector<double> &values) { return *std::min_element(values.begin(), values.end()); }
 
 }  // namespace
@@ -18,6 +27,12 @@ void require_ok(rapt_status status) {
   if (status != RAPT_OK) [[unlikely]]
     throw std::runtime_error(rapt_status_text(status));
 }
+
+Suite::Suite(Plan plan)
+    : plan_(std::move(plan)),
+      limits_(plan_.working_sets),
+      beside_(plan_.working_sets),
+      meter_(limit_cases(plan_.isas, plan_.working_sets, may_use_tiles)) {}
 
 bool Suite::wants(const Case &one) const {
   if (plan_.filter && !std::regex_search(one.name, *plan_.filter)) return false;

@@ -42,11 +42,7 @@ enum class By { everyone, rapt_alone };
 
 class Suite {
  public:
-  explicit Suite(Plan plan)
-      : plan_(std::move(plan)),
-        limits_(plan_.working_sets),
-        beside_(plan_.working_sets),
-        meter_(limit_cases(plan_.isas, plan_.working_sets)) {}
+  explicit Suite(Plan plan);
   Suite(const Suite &) = delete;
   Suite &operator=(const Suite &) = delete;
 

@@ -26,6 +26,8 @@ void copy(const void *from, void *to, std::size_t bytes) {
   touched += 2 * static_cast<double>(bytes);
 }
 std::size_t hundred() { return 100; }
+bool permitted(const std::string &) { return true; }
+bool forbidden(const std::string &) { return false; }
 
 constexpr LimitLoops loops = {.register_bytes = 32,
                               .fma_f32 = hundred,
@@ -79,7 +81,7 @@ const LimitLoops *limit_loops(const std::string &isa) { return isa == "avx2" ? &
 }  // namespace rapt::bench
 
 TEST_CASE("a limit counts every byte that is read and every byte that is written") {
-  LimitMeter meter(limit_cases({"avx2"}, sets));
+  LimitMeter meter(limit_cases({"avx2"}, sets, permitted));
   std::size_t over_memory = 0;
   for (const LimitCase &limit : meter.cases()) {
     CAPTURE(limit.what);
@@ -94,7 +96,7 @@ TEST_CASE("a limit counts every byte that is read and every byte that is written
 }
 
 TEST_CASE("a limit of arithmetic counts lanes and both operations of a multiply-add") {
-  LimitMeter meter(limit_cases({"avx2"}, sets));
+  LimitMeter meter(limit_cases({"avx2"}, sets, permitted));
   const auto amount = [&](const std::string &what) {
     for (const LimitCase &limit : meter.cases()) {
       if (limit.what == what) return meter.pass(limit);
@@ -106,6 +108,10 @@ TEST_CASE("a limit of arithmetic counts lanes and both operations of a multiply-
   CHECK(amount("products_i8") == 100 * 32 * 2);
   CHECK(amount("products_bf16") == 100.0 * 2 * 16 * 16 * 32);
   CHECK(amount("clock") == 100);
+}
+
+TEST_CASE("tiles that Linux does not permit have no limit") {
+  for (const LimitCase &limit : limit_cases({"avx2"}, sets, forbidden)) CHECK(limit.what != "products_bf16");
 }
 
 TEST_CASE("the limit of traffic is all bytes over the bandwidth of such accesses") {
