@@ -26,7 +26,8 @@ LOOPS = {
     "packed_row_scores": PRODUCT,
     "row_values": PRODUCT,
     "dot": PRODUCT,
-    "dot_rows": PRODUCT,
+    "dot_row_fours": PRODUCT,
+    "dot_row_quarters": PRODUCT,
     "tile_weights": POLYNOMIAL,
     "exp_long": POLYNOMIAL,
 }
@@ -46,6 +47,7 @@ LIMITS = {
 
 def kernel_of(name):
     """The kernel's name and its arguments, of "void row_values<float, 4ul, float>(…)"."""
+    name = re.sub(r"\(\w+\)(?=\d)", "", name)  # an enumerator is (RowOrder)2
     match = re.match(r"(?:.*[ :])?([a-z_]+)<([^()]*)>\(", name.split("(")[0] + "(")
     return match.groups() if match and match.group(1) in LOOPS else (None, None)
 

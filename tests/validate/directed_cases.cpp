@@ -188,6 +188,7 @@ constexpr DirectedCase cases[] = {
     {"a window sees the first keys of the next part", backward,
      "rows=200 n=200 causal=0 bottom_right window_left=70 calls=task_by_task qk_dim=2 v_dim=3 scale=0.1"},
     // ---- bytes, whose scale groups the seed chooses
+    {"three rows at a time", of_bytes, "rows=3 n=70 qk_dim=128 v_dim=16"},
     {"scale groups in several blocks", of_bytes, "rows=2 n=200 qk_dim=128 v_dim=128 seed=1"},
     {"scale groups in several blocks", of_bytes, "rows=2 n=200 qk_dim=128 v_dim=128 seed=2"},
     {"scale groups in several blocks", of_bytes, "rows=2 n=200 qk_dim=128 v_dim=128 seed=3"},

@@ -19,6 +19,11 @@
 
 namespace {
 
+// The batch leaves at most 6 rows to another way (ways.hpp).
+struct FewRowIntegers : VnniIntegers {
+  static constexpr std::size_t value_rows = 6, transposed_rows = 4;
+};
+
 class Int8Batch {
  public:
   using S = simd<float>;
@@ -29,7 +34,7 @@ class Int8Batch {
   // One AMX multiplication takes this many elements of a key.
   static constexpr std::size_t step = amx_row_bytes;
 
-  static constexpr auto another_way = attention_of_int8<IntegerRows<VnniIntegers>>;
+  static constexpr auto another_way = attention_of_int8<IntegerRows<FewRowIntegers>>;
   static auto without_tiles() { return rapt_kernels_without_tiles()->i8.attention; }
   static bool goes_in_batch(const TileRows<float> &rows) { return goes_in_batch_int8(rows); }
 

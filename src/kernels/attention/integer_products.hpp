@@ -91,8 +91,10 @@ class IntegerProducts {
                 Rows::template scores<count, 128>(of, run, runs_.last(), keys, scores + r * block);
               } else if (of.dim == 64) {
                 Rows::template scores<count, 64>(of, run, runs_.last(), keys, scores + r * block);
-              } else if (of.dim == 32) {
-                Rows::template scores<count, 32>(of, run, runs_.last(), keys, scores + r * block);
+              } else if constexpr (count == 1) {  // more rows of groups of 32 are transposed
+                const auto scores_of =
+                    of.dim == 32 ? Rows::template scores<1, 32> : Rows::template scores<1, 0>;
+                scores_of(of, run, runs_.last(), keys, scores + r * block);
               } else {
                 Rows::template scores<count, 0>(of, run, runs_.last(), keys, scores + r * block);
               }
