@@ -48,8 +48,8 @@ double seconds_of(clockid_t clock) {
 
 }  // namespace
 
-std::vector<LimitCase> limit_cases(const std::vector<std::string> &isas,
-                                   const std::vector<WorkingSet> &sets, MayUseTiles may_use_tiles) {
+std::vector<LimitCase> limit_cases(const std::vector<std::string> &isas, const std::vector<WorkingSet> &sets,
+                                   MayUseTiles may_use_tiles) {
   std::vector<LimitCase> cases;
   for (const std::string &isa : isas) {
     const LimitLoops *loops = limit_loops(isa);
