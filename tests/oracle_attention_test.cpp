@@ -355,7 +355,8 @@ void check_forward(const AttentionProblem &p, Reached &reached) {
   AttentionMemory second(p, p.seed + 1000003, false, p.seed % 4 == 1);
   const std::string level = level_of_turn(p.seed);
   const AttentionResults again = on_level(level, [&] { return second.run(way); });
-  INFO(level << " " << std::string(name_of(way)) << second.layout() << std::string(second.in_place() ? ", in place" : ""));
+  INFO(level << " " << std::string(name_of(way)) << second.layout()
+             << std::string(second.in_place() ? ", in place" : ""));
   CHECK(second.faults() == "");
   expect_equal(results, again, "another layout and way of calling");
   if (way == Way::split_keys) {
@@ -480,8 +481,9 @@ void check_backward(const AttentionProblem &p, Reached &reached) {
   reached.see("dsinks", !results.dsinks.empty());
   reached.see("gradients of 16 bits", p.gradient_of(p.q) != p.number());
   if (has_halves(p)) {
-    GradientResults as_f32 = on_level(
-        "scalar", [&] { return AttentionMemory(widened(p), p.seed, true).run_backward(Way::whole, out, lse); });
+    GradientResults as_f32 = on_level("scalar", [&] {
+      return AttentionMemory(widened(p), p.seed, true).run_backward(Way::whole, out, lse);
+    });
     as_f32.dq = rounded(p.gradient_of(p.q), as_f32.dq);
     as_f32.dk = rounded(p.gradient_of(p.kv), as_f32.dk);
     as_f32.dv = rounded(p.gradient_of(p.kv), as_f32.dv);

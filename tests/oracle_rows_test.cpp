@@ -17,6 +17,7 @@
 #include "oracle/reached.hpp"
 #include "support/bits.hpp"
 #include "support/effort.hpp"
+#include "support/every_level.hpp"
 #include "support/faults.hpp"
 #include "support/isa.hpp"
 #include "support/matrix.hpp"
@@ -756,6 +757,42 @@ TEST_CASE_TEMPLATE("softmax of long rows", T, float, double) {
   }
 }
 
+// The bias is of zeros.
+TEST_CASE_TEMPLATE("scores beyond the type's range", T, float, double) {
+  const T large = std::numeric_limits<T>::max() * T(0.9);
+  const std::vector<T> x{large, 1, 2}, zeros(3);
+  struct Result {
+    std::vector<T> probabilities, logs;
+    T logsumexp;
+  };
+  const auto run = [&](double scale, double softcap, bool biased) {
+    rapt_softmax_options o = RAPT_SOFTMAX_OPTIONS_INIT;
+    o.scale = scale;
+    o.softcap = softcap;
+    o.bias = biased ? zeros.data() : nullptr;
+    Result made{x, x, 0};
+    REQUIRE(Api<T>::softmax(x.data(), 0, made.probabilities.data(), 0, 1, 3, &o) == RAPT_OK);
+    REQUIRE(Api<T>::log_softmax(x.data(), 0, made.logs.data(), 0, 1, 3, &o) == RAPT_OK);
+    REQUIRE(Api<T>::logsumexp(x.data(), 0, &made.logsumexp, 1, 3, &o) == RAPT_OK);
+    return made;
+  };
+  on_every_level([&] {
+    for (const double scale : {2.0, 0x1p16}) {
+      const Result exact = run(scale, 0, false);  // a product that is not rounded
+      CHECK(exact.probabilities == std::vector<T>{1, 0, 0});
+      CHECK(exact.logsumexp == infinity<T>);
+    }
+    for (const Result &rounded : {run(2, 0, true), run(0x1.1p16, 0, false)}) {
+      for (int i = 0; i < 3; ++i)
+        CHECK((std::isnan(rounded.probabilities[i]) && std::isnan(rounded.logs[i])));
+      CHECK(std::isnan(rounded.logsumexp));
+    }
+    const Result capped = run(2, 5, false);
+    CHECK(double{capped.logs[0]} == doctest::Approx(5 - double{capped.logsumexp}));
+    CHECK(std::isfinite(capped.logsumexp));
+  });
+}
+
 TEST_CASE_TEMPLATE("drawn calls of softmax_backward", T, float, double) {
   const ForcedIsa forced("scalar");
   if (!measurable<T>) return;
@@ -996,4 +1033,22 @@ TEST_CASE_TEMPLATE("products with a factor are rounded once", T, float, double) 
     CHECK(wrong == 0);
     CHECK(y[1000] == T(-7));
   }
+}
+
+TEST_CASE_TEMPLATE("a length of 0 reads and writes nothing", T, float, double) {
+  on_every_level([] {
+    T *const nowhere = nullptr;
+    CHECK(same_bits(Api<T>::dot(nowhere, nowhere, 0), T(0)));
+    Api<T>::dot_rows(nowhere, nowhere, 0, 0, 8, T(1), nowhere);
+    Api<T>::scale(nowhere, T(2), nowhere, 0);
+    Api<T>::exp(nowhere, nowhere, 0);
+    CHECK(same_bits(Api<T>::exp_sum(nowhere, T(1), T(0), nowhere, 0), T(0)));
+    T x = 1, y = 9;
+    for (const auto &[rows, cols] : {std::pair<std::size_t, std::size_t>{0, 1}, {1, 0}, {0, 0}}) {
+      CHECK(Api<T>::softmax(&x, 1, &y, 1, rows, cols, nullptr) == RAPT_OK);
+      CHECK(Api<T>::log_softmax(&x, 1, &y, 1, rows, cols, nullptr) == RAPT_OK);
+      CHECK(Api<T>::softmax_backward(&x, 1, &x, 1, &y, 1, rows, cols, T(1)) == RAPT_OK);
+      CHECK(y == 9);
+    }
+  });
 }

@@ -441,7 +441,8 @@ class Drawing {
         if (random_.one_in(4)) scale = may_be_zero && random_.one_in(2) ? 0 : one();
       }
       for (std::size_t row = 0; may_be_zero && row < a.batch * a.kv_heads * a.kv_len; ++row) {
-        if (random_.one_in(4 * a.kv_len)) spoil(a.k, row, a.qk_dim, p_.kv, random_.one_of({infinity, -infinity}));
+        if (random_.one_in(4 * a.kv_len))
+          spoil(a.k, row, a.qk_dim, p_.kv, random_.one_of({infinity, -infinity}));
       }
     } else if (kind == 6 && has_own_keys) {
       for (std::size_t row = 0; row < a.batch * a.kv_heads * a.kv_len; ++row) {
