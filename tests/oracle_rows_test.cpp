@@ -957,6 +957,8 @@ TEST_CASE_TEMPLATE("exp and exp_sum", T, float, double) {
       CHECK(std::isnan(y[i]));
     } else if (Real{x[i]} > overflow) {
       CHECK(y[i] == infinity<T>);
+    } else if (x[i] == -infinity<T>) {
+      CHECK(same_bits(y[i], T(0)));
     } else {
       const Real ulp = ulp_at<T>(static_cast<double>(exact));
       if (!(std::fabs(y[i] - exact) < static_cast<Real>(exp_bound) * ulp))

@@ -825,7 +825,9 @@ void AttentionMemory::place_keys() {
                     v_groups = a_.v_dim / a_.group_of(a_.v_dim);
   if (p_.kv == RAPT_I8) {
     k_scales_ = Placed::of_units(k_, RAPT_F32, packed_ ? padded * k_groups : k_groups, k_unit);
-    v_scales_ = Placed::of_units(v_, RAPT_F32, v_groups, p_.v_is_k ? k_unit : v_unit);
+    v_scales_ = p_.v_is_k && random_.one_in(2)
+                    ? k_scales_
+                    : Placed::of_units(v_, RAPT_F32, v_groups, p_.v_is_k ? k_unit : v_unit);
     o_.k_scales = static_cast<const float *>(k_scales_.data());
     o_.v_scales = static_cast<const float *>(v_scales_.data());
   }
