@@ -276,3 +276,39 @@ TEST_CASE("accuracy") {
     }
   }
 }
+
+// Below 2^-100 a scale group of a query counts as 0, and a block's weights times v_scale add nothing.
+TEST_CASE("what bytes lose below 2^-100") {
+  const ForcedIsa forced("scalar");
+  WorstErrors worst;
+  struct Exponents {
+    int of_queries, of_values;
+  };
+  for (const Exponents exponent : {Exponents{0, -90}, {0, -99}, {0, -104}, {-95, 0}, {-99, 0}, {-104, 0}}) {
+    for (const std::size_t keys : Sizes{70, 600}) {
+      Random random(keys);
+      oracle::Attention<float> a = normal_attention<float>({6, keys, 64, 64}, random, 2);
+      Call call({6, keys, 64, 64});
+      for (float &x : a.q) x = std::ldexp(x, exponent.of_queries);
+      call.q = a.q;
+      a.scale = call.o.scale = std::ldexp(0.125, -exponent.of_queries);
+      a.k = quantised(a.k, 64, call.k, call.k_scales);
+      for (float &x : a.v) x = std::ldexp(x, exponent.of_values);
+      a.v = quantised(a.v, 64, call.v, call.v_scales);
+      a.v_scales = call.v_scales;
+      Floats lse(6);
+      call.o.lse = lse.data();
+      const Floats out = call.run();
+      for (std::size_t i = 0; i < 6; ++i) {
+        const oracle::AttentionTruth truth = oracle::attention_truth(a, 0, 0, i);
+        const AttentionErrors errors = attention_errors<float>(truth, {out.data() + 64 * i, 64}, lse[i]);
+        const AttentionErrors bounds = attention_worst_bounds(64, keys, truth) +
+                                       attention_underflow<float>(a, truth, 0, 0, i) +
+                                       attention_bytes_bounds(a, truth, 0, 0, i);
+        worst.see("out", errors.out, bounds.out);
+        worst.see("lse", errors.lse, bounds.lse);
+      }
+    }
+  }
+  worst.print<std::int8_t>("bytes below 2^-100");
+}

@@ -1,5 +1,5 @@
-// Keys past a sequence's length, which attention does not touch, values near the largest number, workspaces of
-// bf16 arithmetic and the arguments of pack_keys.
+// Keys that attention does not read, a single one in each place and those past a sequence's length; values near
+// the largest number, workspaces of bf16 arithmetic and the arguments of pack_keys.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -13,6 +13,33 @@
 #include "support/guarded_slot.hpp"
 
 using namespace rapt::test;
+
+// Alone in its block: the oracle's drawn keys lie next to others.
+TEST_CASE_TEMPLATE("an excluded key is not read in any place, forwards and backwards", T, float, double) {
+  on_every_level([] {
+    for (const std::size_t queries : Sizes{2, 20}) {  // few rows, and many
+      constexpr std::size_t keys = 130, qk_dim = 7, v_dim = 9;
+      for (std::size_t place = 0; place < keys; place += native_or_emulated<std::size_t>(1, 13)) {
+        CAPTURE(queries);
+        CAPTURE(place);
+        DenseAttention<T> harmless(queries, keys, qk_dim, v_dim);
+        harmless.mask.assign(queries * keys, 1);
+        for (std::size_t i = 0; i < queries; ++i) harmless.mask[i * keys + place] = 0;
+        DenseAttention<T> spoilt = harmless;
+        const T special =
+            place % 2 == 0 ? std::numeric_limits<T>::quiet_NaN() : std::numeric_limits<T>::infinity();
+        std::fill_n(spoilt.k.begin() + static_cast<std::ptrdiff_t>(place * qk_dim), qk_dim, special);
+        std::fill_n(spoilt.v.begin() + static_cast<std::ptrdiff_t>(place * v_dim), v_dim, special);
+        harmless.run();
+        spoilt.run();
+        CHECK(differences(spoilt.out, harmless.out) + differences(spoilt.lse, harmless.lse) == 0);
+        CHECK(differences(spoilt.dq, harmless.dq) == 0);
+        CHECK(differences(spoilt.dk, harmless.dk) + differences(spoilt.dv, harmless.dv) == 0);
+        for (std::size_t d = 0; d < qk_dim; ++d) CHECK(same_bits(spoilt.dk[place * qk_dim + d], T(0)));
+      }
+    }
+  });
+}
 
 // Pages that cannot be touched follow the sequence's last key in keys, values, bias and mask.
 TEST_CASE_TEMPLATE("nothing past a length is read", T, float, double) {

@@ -409,6 +409,7 @@ void check_gradient(const AttentionProblem &p, const char *array, const std::vec
   if (got.empty()) return;
   REQUIRE(truth.size() == got.size());
   for (std::size_t i = 0; i < truth.size(); ++i) {
+    if (truth[i].is_nan && !std::isnan(got[i])) FAIL_CHECK(fault(array, i, got[i], NAN));
     if (!truth[i].is_known) continue;
     const Real off = distance_as(type, got[i], truth[i].value);
     const bool is_negative_zero = type == p.number() && got[i] == 0 && std::signbit(got[i]);
@@ -479,6 +480,8 @@ void check_backward(const AttentionProblem &p, Reached &reached) {
               !again.dbias.empty() && second.dbias_joins_batches && !a.kv_lengths.empty() && a.kv_len > 64);
   reached.see("dbias of heads", !again.dbias.empty() && second.dbias_joins_heads);
   reached.see("dsinks", !results.dsinks.empty());
+  reached.see("dsinks of NaN", std::any_of(truth.dsinks.begin(), truth.dsinks.end(),
+                                           [](const Sum &sum) { return sum.is_nan; }));
   reached.see("gradients of 16 bits", p.gradient_of(p.q) != p.number());
   if (has_halves(p)) {
     GradientResults as_f32 = on_level("scalar", [&] {

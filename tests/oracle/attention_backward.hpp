@@ -15,6 +15,7 @@ struct Sum {
   long double lost = 0;        // what underflow takes, in units of the smallest number
   std::size_t terms = 0;
   bool is_known = true;  // if not, a term is not finite
+  bool is_nan = false;   // certainly
   // `size` bounds the term without its weight.
   void add(long double term, long double weight, long double size, long double row_units,
            long double lost_of_term) {
@@ -59,7 +60,11 @@ void add_row_gradients(const Attention<T> &a, const std::vector<T> &dout, std::s
   const Real factor = scale_of(a, b, h, i);
   const bool dout_is_finite = std::all_of(go, go + a.v_dim, [](T x) { return std::isfinite(x); });
   if (!a.sinks.empty() && !(dout_is_finite && row.is_finite)) truth.forget(truth.dsinks, h);
-  if (row.is_empty && std::isfinite(factor)) return;
+  if (row.is_empty && std::isfinite(factor)) {
+    // The sink's weight is 1, and the output 0.
+    if (!a.sinks.empty() && std::isfinite(a.sinks[h]) && !dout_is_finite) truth.dsinks[h].is_nan = true;
+    return;
+  }
   const bool is_known = row.is_finite && std::isfinite(factor);
   if (!is_known || !dout_is_finite) {
     truth.forget(truth.dq, q_at, a.qk_dim);
