@@ -1,5 +1,5 @@
 // Keys that attention does not read, a single one in each place and those past a sequence's length; values near
-// the largest number, workspaces of bf16 arithmetic and the arguments of pack_keys.
+// the largest number, the sums of a bias that repeats, workspaces of bf16 arithmetic and the arguments of pack_keys.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -100,6 +100,45 @@ TEST_CASE_TEMPLATE("values near the largest number", T, float, double) {
         std::ranges::fill(call.v, largest);
         call.run_forward();
         for (const T value : call.out) CHECK(value == std::numeric_limits<T>::infinity());
+      }
+    }
+  });
+}
+
+TEST_CASE_TEMPLATE("a bias that repeats has the sum of the gradients", T, float, double) {
+  on_every_level([] {
+    constexpr std::size_t heads = 3, queries = 30, keys = 75;
+    DenseAttention<T> each(queries, keys, 8, 8, 3, heads);
+    for (std::size_t i = 0; i < heads * queries * keys; ++i) {
+      const std::size_t j = i % keys;
+      each.bias.push_back(j == 7 ? -std::numeric_limits<T>::infinity() : static_cast<T>(j % 5) / T(4));
+    }
+    DenseAttention<T> summed = each;
+    each.run();
+    for (int repeats = 1; repeats < 4; ++repeats) {
+      CAPTURE(repeats);
+      const bool by_head = repeats & 1, by_token = repeats & 2;
+      constexpr auto row = static_cast<std::ptrdiff_t>(keys);
+      const std::ptrdiff_t of_head = by_token ? row : row * static_cast<std::ptrdiff_t>(queries);
+      summed.options.bias_strides = {0, by_head ? RAPT_REPEAT : of_head, by_token ? RAPT_REPEAT : row};
+      summed.run();
+      CHECK(differences(summed.dq, each.dq) + differences(summed.dk, each.dk) +
+                differences(summed.dv, each.dv) ==
+            0);
+      for (std::size_t h = 0; h < (by_head ? 1 : heads); ++h) {
+        for (std::size_t i = 0; i < (by_token ? 1 : queries); ++i) {
+          for (std::size_t j = 0; j < keys; ++j) {
+            // The chain that rapt.h tells: token by token, and within a token head by head.
+            T sum = 0;
+            for (std::size_t token = i; token < (by_token ? queries : i + 1); ++token) {
+              for (std::size_t head = h; head < (by_head ? heads : h + 1); ++head)
+                sum = sum + each.dbias[(head * queries + token) * keys + j];
+            }
+            const T got = summed.dbias[(h * (by_token ? 1 : queries) + i) * keys + j];
+            if (!same_bits(got, sum)) FAIL_CHECK("head " << h << " query " << i << " key " << j);
+            if (j == 7) CHECK(same_bits(got, T(0)));
+          }
+        }
       }
     }
   });

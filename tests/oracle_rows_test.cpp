@@ -783,7 +783,7 @@ TEST_CASE_TEMPLATE("scores beyond the type's range", T, float, double) {
       CHECK(exact.logsumexp == infinity<T>);
     }
     for (const Result &rounded : {run(2, 0, true), run(0x1.1p16, 0, false)}) {
-      for (int i = 0; i < 3; ++i)
+      for (std::size_t i = 0; i < 3; ++i)
         CHECK((std::isnan(rounded.probabilities[i]) && std::isnan(rounded.logs[i])));
       CHECK(std::isnan(rounded.logsumexp));
     }
