@@ -1,6 +1,6 @@
-// The functions over vectors and rows on the scalar level, compared with the oracle: drawn calls of every
-// option, element type and layout, and the limits of each, with the accuracy that rapt.h promises. See
-// oracle_attention_test.cpp.
+// The functions over vectors and rows on the scalar level, next to the oracle: drawn calls of every option,
+// element type and layout, and the limits of each, with the accuracy that rapt.h promises. The other levels
+// take turns at a second call of each case, whose bits must be the same. See oracle_attention_test.cpp.
 //
 // RAPT_ORACLE_CASE=<seed> runs one case of softmax again.
 #include <doctest/doctest.h>
@@ -17,6 +17,7 @@
 #include "oracle/reached.hpp"
 #include "support/bits.hpp"
 #include "support/effort.hpp"
+#include "support/every_level.hpp"
 #include "support/faults.hpp"
 #include "support/isa.hpp"
 #include "support/matrix.hpp"
@@ -181,11 +182,12 @@ Rows<E> draw_rows(std::uint64_t seed) {
   return made;
 }
 
-// Runs rows [first, first + count) in a layout that `seed` draws; returns the bits of the results row by row.
+// Runs rows [first, first + count) on a level, in a layout that `seed` draws; bits of the results row by row.
 template <class E>
 std::vector<E> run_rows(const Rows<E> &given, Function function, std::size_t first, std::size_t count,
-                        std::uint64_t seed, std::string &faults) {
+                        std::uint64_t seed, std::string &faults, const std::string &level = "scalar") {
   using A = Number<E>;
+  const ForcedIsa forced(level);
   Random random(seed);
   const std::size_t cols = given.cols;
   const auto placement = [&] {
@@ -468,11 +470,16 @@ void check_case(std::uint64_t seed, Reached &reached) {
     } else if (measurable<E>) {
       CHECK(fault_of(rows, function, got, reached) == "");
     }
-    // Some of the rows, in another layout.
+    // Some of the rows or all, in another layout, on each level in turn.
     if (rows.rows > 0 && rows.cols > 0) {
       Random random(seed);
-      const std::size_t first = random.below(rows.rows), count = 1 + random.below(rows.rows - first);
-      const std::vector<E> part = run_rows(rows, function, first, count, seed + 2, faults);
+      const bool all = random.one_in(2);
+      const std::size_t first = all ? 0 : random.below(rows.rows),
+                        count = all ? rows.rows : 1 + random.below(rows.rows - first);
+      static const std::vector<std::string> levels = isas_to_test("softmax");
+      const std::string &level = levels[seed % levels.size()];
+      INFO(level);
+      const std::vector<E> part = run_rows(rows, function, first, count, seed + 2, faults, level);
       const std::size_t row = function == Function::logsumexp ? 1 : rows.cols;
       bool equal = part.size() == count * row;
       for (std::size_t i = 0; equal && i < part.size(); ++i) equal = same_bits(part[i], got[first * row + i]);
@@ -485,7 +492,6 @@ void check_case(std::uint64_t seed, Reached &reached) {
 }  // namespace
 
 TEST_CASE("drawn calls of softmax, log_softmax and logsumexp") {
-  const ForcedIsa forced("scalar");
   catch_faults([](char *text, std::size_t size) { std::snprintf(text, size, "%s", running.c_str()); });
   const char *only = std::getenv("RAPT_ORACLE_CASE");
   const std::uint64_t count = native_or_emulated<std::uint64_t>(1500, 100);
@@ -730,7 +736,6 @@ TEST_CASE_TEMPLATE("drawn arguments of functions over rows at their limits", T, 
 
 // A row that is summed in one pass, and the longest that is not.
 TEST_CASE_TEMPLATE("softmax of long rows", T, float, double) {
-  const ForcedIsa forced("scalar");
   if (!measurable<T> || emulated()) return;
   Reached reached;
   for (const std::size_t cols : Sizes{131071, 131072, 131073, 133120, 133121}) {
@@ -752,6 +757,42 @@ TEST_CASE_TEMPLATE("softmax of long rows", T, float, double) {
   }
 }
 
+// The bias is of zeros.
+TEST_CASE_TEMPLATE("scores beyond the type's range", T, float, double) {
+  const T large = std::numeric_limits<T>::max() * T(0.9);
+  const std::vector<T> x{large, 1, 2}, zeros(3);
+  struct Result {
+    std::vector<T> probabilities, logs;
+    T logsumexp;
+  };
+  const auto run = [&](double scale, double softcap, bool biased) {
+    rapt_softmax_options o = RAPT_SOFTMAX_OPTIONS_INIT;
+    o.scale = scale;
+    o.softcap = softcap;
+    o.bias = biased ? zeros.data() : nullptr;
+    Result made{x, x, 0};
+    REQUIRE(Api<T>::softmax(x.data(), 0, made.probabilities.data(), 0, 1, 3, &o) == RAPT_OK);
+    REQUIRE(Api<T>::log_softmax(x.data(), 0, made.logs.data(), 0, 1, 3, &o) == RAPT_OK);
+    REQUIRE(Api<T>::logsumexp(x.data(), 0, &made.logsumexp, 1, 3, &o) == RAPT_OK);
+    return made;
+  };
+  on_every_level([&] {
+    for (const double scale : {2.0, 0x1p16}) {
+      const Result exact = run(scale, 0, false);  // a product that is not rounded
+      CHECK(exact.probabilities == std::vector<T>{1, 0, 0});
+      CHECK(exact.logsumexp == infinity<T>);
+    }
+    for (const Result &rounded : {run(2, 0, true), run(0x1.1p16, 0, false)}) {
+      for (std::size_t i = 0; i < 3; ++i)
+        CHECK((std::isnan(rounded.probabilities[i]) && std::isnan(rounded.logs[i])));
+      CHECK(std::isnan(rounded.logsumexp));
+    }
+    const Result capped = run(2, 5, false);
+    CHECK(double{capped.logs[0]} == doctest::Approx(5 - double{capped.logsumexp}));
+    CHECK(std::isfinite(capped.logsumexp));
+  });
+}
+
 TEST_CASE_TEMPLATE("drawn calls of softmax_backward", T, float, double) {
   const ForcedIsa forced("scalar");
   if (!measurable<T>) return;
@@ -770,7 +811,8 @@ TEST_CASE_TEMPLATE("drawn calls of softmax_backward", T, float, double) {
     for (std::size_t i = 0; i < y_values.size(); ++i) {
       y_values[i] = random.one_in(5) ? T(0) : static_cast<T>(random.uniform() / static_cast<double>(cols));
       dy_values[i] = static_cast<T>(random.gaussian());
-      if (y_values[i] == 0 && random.one_in(2)) dy_values[i] = random.one_of({nan_of<T>, infinity<T>});
+      const bool is_odd = y_values[i] == 0 ? random.one_in(2) : random.one_in(20 * cols);
+      if (is_odd) dy_values[i] = random.one_of({nan_of<T>, infinity<T>});
     }
     y.fill(y_values);
     dy.fill(dy_values);
@@ -795,7 +837,8 @@ TEST_CASE_TEMPLATE("drawn calls of softmax_backward", T, float, double) {
         const Real exact = p == 0 ? 0 : Real{scale} * p * (of - mean);
         const Real bound = p == 0 ? 0 : std::fabs(Real{scale}) * p * (std::fabs(of) + size);
         const Real most = static_cast<Real>(softmax_backward_bound<T> * unit_of<T>) * bound;
-        fine = fine && std::fabs(dx.row(r)[c] - exact) <= most;
+        const bool is_near = std::fabs(dx.row(r)[c] - exact) <= most;
+        fine = fine && (std::isfinite(mean) || p == 0 ? is_near : !std::isfinite(dx.row(r)[c]));
         if (p == 0) fine = fine && same_bits(dx.row(r)[c], T(0));
       }
     }
@@ -811,8 +854,8 @@ TEST_CASE_TEMPLATE("drawn dot products and rows of them", E, float, double, F16,
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    enum : std::size_t { gaussian, equal, tiny, zeros, minus_zeros };  // tiny: products underflow
-    const std::size_t kind = random.one_in(2) ? std::size_t{gaussian} : random.below(5);
+    enum : std::size_t { gaussian, equal, tiny, zeros, minus_zeros, special };  // tiny: products underflow
+    const std::size_t kind = random.one_in(2) ? std::size_t{gaussian} : random.below(6);
     const std::size_t n = random.one_in(16)  ? 0
                           : random.one_in(8) ? 2000 + random.below(3000)
                           : random.one_in(4) ? 64 * random.below(5)
@@ -824,6 +867,8 @@ TEST_CASE_TEMPLATE("drawn dot products and rows of them", E, float, double, F16,
       if (kind == tiny) return std::sqrt(smallest<A>) * random.gaussian();
       if (kind == zeros) return random.one_of({0.0, 0.0, -0.0, -0.0, 1.0});
       if (kind == minus_zeros) return is_query ? 1.0 : -0.0;
+      if (kind == special && random.one_in(2 * n + 1))
+        return random.one_of({infinity<double>, -infinity<double>, nan_of<double>, 0.0});
       return random.gaussian();
     };
     for (E &x : query) x = E(static_cast<A>(number(true)));
@@ -851,8 +896,10 @@ TEST_CASE_TEMPLATE("drawn dot products and rows of them", E, float, double, F16,
         size += std::fabs(product);
       }
       const Real underflow = static_cast<Real>(n) * Real{smallest<A>};
-      fine =
-          fine && std::fabs(dot - sum) <= static_cast<Real>(dot_bound<A>(n) * unit_of<A>) * size + underflow;
+      const Real most = static_cast<Real>(dot_bound<A>(n) * unit_of<A>) * size + underflow;
+      fine = fine && (std::isnan(sum)      ? std::isnan(dot)
+                      : std::isfinite(sum) ? std::fabs(dot - sum) <= most
+                                           : dot == sum);
       // Partial sums begin with +0, and so do those of missing elements.
       if (kind != tiny) fine = fine && !(dot == 0 && std::signbit(dot));
       negative_zeros += kind == minus_zeros && n >= 64 && n % 64 == 0;
@@ -910,6 +957,8 @@ TEST_CASE_TEMPLATE("exp and exp_sum", T, float, double) {
       CHECK(std::isnan(y[i]));
     } else if (Real{x[i]} > overflow) {
       CHECK(y[i] == infinity<T>);
+    } else if (x[i] == -infinity<T>) {
+      CHECK(same_bits(y[i], T(0)));
     } else {
       const Real ulp = ulp_at<T>(static_cast<double>(exact));
       if (!(std::fabs(y[i] - exact) < static_cast<Real>(exp_bound) * ulp))
@@ -930,6 +979,12 @@ TEST_CASE_TEMPLATE("exp and exp_sum", T, float, double) {
       CHECK(std::equal(expected.begin(), expected.end(), out.begin()));
       CHECK(out[n] == T(-7));
       CHECK(std::fabs(sum - exact) <= static_cast<Real>(exp_sum_bound<T> * unit_of<T>) * exact);
+    }
+    for (const T special : {infinity<T>, nan_of<T>}) {
+      std::vector<T> in(n, T(1)), out(n);
+      if (n != 0) in[n / 2] = special;
+      const T sum = Api<T>::exp_sum(in.data(), T(1), T(0), out.data(), n);
+      CHECK(same_bits(sum, n == 0 ? T(0) : special));
     }
   }
 }
@@ -980,4 +1035,22 @@ TEST_CASE_TEMPLATE("products with a factor are rounded once", T, float, double) 
     CHECK(wrong == 0);
     CHECK(y[1000] == T(-7));
   }
+}
+
+TEST_CASE_TEMPLATE("a length of 0 reads and writes nothing", T, float, double) {
+  on_every_level([] {
+    T *const nowhere = nullptr;
+    CHECK(same_bits(Api<T>::dot(nowhere, nowhere, 0), T(0)));
+    Api<T>::dot_rows(nowhere, nowhere, 0, 0, 8, T(1), nowhere);
+    Api<T>::scale(nowhere, T(2), nowhere, 0);
+    Api<T>::exp(nowhere, nowhere, 0);
+    CHECK(same_bits(Api<T>::exp_sum(nowhere, T(1), T(0), nowhere, 0), T(0)));
+    T x = 1, y = 9;
+    for (const auto &[rows, cols] : {std::pair<std::size_t, std::size_t>{0, 1}, {1, 0}, {0, 0}}) {
+      CHECK(Api<T>::softmax(&x, 1, &y, 1, rows, cols, nullptr) == RAPT_OK);
+      CHECK(Api<T>::log_softmax(&x, 1, &y, 1, rows, cols, nullptr) == RAPT_OK);
+      CHECK(Api<T>::softmax_backward(&x, 1, &x, 1, &y, 1, rows, cols, T(1)) == RAPT_OK);
+      CHECK(y == 9);
+    }
+  });
 }

@@ -238,90 +238,6 @@ TEST_CASE("a merge by the text has the bits of rapt_attention_merge") {
   });
 }
 
-// Checks what the numbers are, in double precision. The dot products are integers, so that m is exact.
-template <class Q, class KV>
-void check_numbers(int arithmetic, double scale, double softcap, double tolerance) {
-  Call<Q, KV> call;
-  using A = Number<Q>;
-  call.options.arithmetic = arithmetic;
-  call.options.scale = scale;
-  call.options.softcap = softcap;
-  call.options.causal = RAPT_CAUSAL_OFFSET;  // the last chunk of the first two tokens is empty
-  call.options.causal_offset = 2 * static_cast<std::ptrdiff_t>(chunk) - 3;
-  const std::vector<A> numbers = call.partials();
-  const double k_unit = sizeof(KV) == 1 ? 0.5 : 1, v_unit = sizeof(KV) == 1 ? 0.25 : 1;
-  const double f = softcap != 0 ? 1 : std::fabs(scale);
-  for (std::size_t row = 0; row < rows; ++row) {
-    const std::size_t kv_head =
-        row / q_len / q_heads * kv_heads + row / q_len % q_heads / (q_heads / kv_heads);
-    const std::size_t visible = 2 * chunk - 3 + row % q_len + 1;
-    for (std::size_t c = 0; c < chunks; ++c) {
-      const A *number = &numbers[(row * chunks + c) * (v_dim + 2)];
-      std::vector<double> scores;
-      double largest = -std::numeric_limits<double>::infinity();
-      for (std::size_t j = c * chunk; j < std::min({(c + 1) * chunk, kv_len, visible}); ++j) {
-        double dot = 0;
-        for (std::size_t d = 0; d < qk_dim; ++d) {
-          dot += double{float(call.q[row * qk_dim + d])} * k_unit *
-                 double{float(call.k[(kv_head * kv_len + j) * qk_dim + d])};
-        }
-        scores.push_back(softcap != 0 ? softcap * std::tanh(scale * dot / softcap) : scale < 0 ? -dot : dot);
-        largest = std::max(largest, scores.back());
-      }
-      if (scores.empty()) {
-        CHECK(number[0] == -std::numeric_limits<A>::infinity());
-        for (std::size_t i = 1; i < v_dim + 2; ++i) CHECK(bits_of(number[i]) == 0);
-        continue;
-      }
-      const double m = double{number[0]};
-      if (arithmetic == RAPT_ARITHMETIC_BF16) {
-        CHECK(f * (largest - m) < 8 * std::log(2.0));
-        if (softcap == 0) CHECK(std::find(scores.begin(), scores.end(), m) != scores.end());
-      } else {
-        CHECK(m == doctest::Approx(largest).epsilon(softcap != 0 || sizeof(KV) == 1 ? 1e-4 : 1e-15));
-      }
-      double sum = 0, values[v_dim] = {};
-      for (std::size_t i = 0; i < scores.size(); ++i) {
-        const double weight = std::exp(f * (scores[i] - m));
-        sum += weight;
-        for (std::size_t d = 0; d < v_dim; ++d) {
-          values[d] +=
-              weight * v_unit * double{float(call.v[(kv_head * kv_len + c * chunk + i) * v_dim + d])};
-        }
-      }
-      CHECK(double{number[1]} == doctest::Approx(sum).epsilon(tolerance));
-      for (std::size_t d = 0; d < v_dim; ++d) {
-        CHECK(std::fabs(double{number[2 + d]} - values[d]) < 4 * tolerance * sum);
-      }
-    }
-  }
-}
-
-TEST_CASE("the largest score, the sum of weights and the weighted values") {
-  on_every_level([] {
-    for (const double softcap : {0.0, 5.0}) {
-      for (const double scale : {0.0625, -0.125}) {
-        check_numbers<float, float>(RAPT_ARITHMETIC_F32, scale, softcap, 1e-5);
-        check_numbers<double, double>(RAPT_ARITHMETIC_DEFAULT, scale, softcap, 1e-12);
-        check_numbers<F16, F16>(RAPT_ARITHMETIC_F32, scale, softcap, 1e-5);
-        check_numbers<BF16, BF16>(RAPT_ARITHMETIC_BF16, scale, softcap, 1e-2);
-        check_numbers<float, std::int8_t>(RAPT_ARITHMETIC_DEFAULT, scale, softcap, 1e-3);
-      }
-    }
-  });
-}
-
-TEST_CASE("a partial call takes the options of its merge, lse included") {
-  on_every_level([] {
-    Call<float, float> call;
-    const auto plain = call.partials();
-    std::vector<float> lse(batch * q_heads * q_len, 7.0f);
-    call.options.lse = lse.data();
-    CHECK(call.partials() == plain);
-    for (const float number : lse) CHECK(number == 7.0f);
-  });
-}
-
 // Keys and values of other chunks may be absent: here they are NaN.
 template <class Q, class KV>
 void check_chunks_alone(int arithmetic) {
@@ -345,40 +261,6 @@ TEST_CASE("the tasks of a chunk read that chunk alone") {
     check_chunks_alone<float, float>(RAPT_ARITHMETIC_F32);
     check_chunks_alone<double, double>(RAPT_ARITHMETIC_DEFAULT);
     check_chunks_alone<BF16, BF16>(RAPT_ARITHMETIC_BF16);
-  });
-}
-
-// Sequences packed end to end: rows are counted by the token in the sequence. The second sequence lacks the
-// last row, and has two chunks.
-TEST_CASE("packed sequences") {
-  on_every_level([] {
-    Call<float, float> call;
-    const auto plain = call.partials();
-    constexpr std::int32_t q_offsets[] = {0, 3, 5};
-    const std::int32_t lengths[] = {kv_len, 600};
-    call.options.kv_lengths = lengths;
-    call.options.q_offsets = q_offsets;
-    std::vector<float> q;
-    for (std::size_t h = 0; h < q_heads; ++h) {  // [q_heads][tokens][qk_dim]
-      for (const auto &[b, tokens] : {std::pair<std::size_t, std::size_t>{0, 3}, {1, 2}}) {
-        const auto from = call.q.begin() + static_cast<std::ptrdiff_t>((b * q_heads + h) * q_len * qk_dim);
-        q.insert(q.end(), from, from + static_cast<std::ptrdiff_t>(tokens * qk_dim));
-      }
-    }
-    call.q = q;
-    const auto numbers = call.partials();
-    for (std::size_t i = 0; i < numbers.size(); ++i) {
-      const std::size_t number = i % (v_dim + 2), c = i / (v_dim + 2) % chunks,
-                        row = i / (v_dim + 2) / chunks;
-      const bool second = row >= q_heads * q_len, absent = second && row % q_len == 2;
-      if (absent) {
-        CHECK(numbers[i] == 77);
-      } else if (!second || c == 0) {
-        CHECK(same_bits(numbers[i], plain[i]));
-      } else if (c == 2) {
-        CHECK(numbers[i] == (number == 0 ? -std::numeric_limits<float>::infinity() : 0.0f));
-      }
-    }
   });
 }
 

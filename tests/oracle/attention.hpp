@@ -126,7 +126,8 @@ ScoreTruth score_truth(const Attention<T> &a, std::size_t b, std::size_t h, std:
     score.dot += product;
     score.terms += std::fabs(scale * product);
   }
-  score.value = scale * score.dot;
+  score.value = scale == 0 && std::isinf(score.dot) ? score.dot : scale * score.dot;
+  if (scale == 0 && std::isinf(score.dot) && cap != 0) score.value = std::numeric_limits<Real>::quiet_NaN();
   if (cap != 0) {
     const Real tanh = std::tanh(score.value / cap);
     score.value = cap * tanh;
@@ -145,10 +146,14 @@ ScoreTruth score_truth(const Attention<T> &a, std::size_t b, std::size_t h, std:
 struct AttentionTruth {
   // False where a visible score or the sink is NaN or +inf, or a visible value is not finite.
   bool is_finite = true;
+  bool has_nan = false;   // a visible score is NaN or +inf
   bool is_empty = false;  // nothing visible but scores of -inf
+  bool is_blind = false;  // nothing visible
+  // A value that is not finite has a weight so small that it may count as 0.
+  bool is_vague = false;
   std::vector<long double> out;
-  long double lse = 0;
-  // These are for bounds: the largest ScoreTruth::terms and the largest |v| of the visible keys.
+  long double lse = 0, largest_score = -std::numeric_limits<long double>::infinity();  // NaN left out
+  // For bounds: of the visible keys the largest ScoreTruth::terms, and the largest |v|.
   long double score_terms = 0, largest_value = 0;
 };
 
@@ -170,28 +175,37 @@ AttentionTruth attention_truth(const Attention<T> &a, std::size_t b, std::size_t
     if (!is_visible(a, b, h, i, j)) continue;
     const ScoreTruth score = score_truth(a, b, h, i, j);
     const Real s = score.value;
-    if (std::isnan(s) || s == infinity) truth.is_finite = false;
+    truth.has_nan = truth.has_nan || std::isnan(s) || s == infinity;
     any_finite = any_finite || s > -infinity;
-    if (s > -infinity) truth.score_terms = std::max(truth.score_terms, score.terms);
+    if (std::isfinite(s)) truth.score_terms = std::max(truth.score_terms, score.terms);
+    if (s > truth.largest_score) truth.largest_score = s;
     const T *value = a.v.data() + a.kv_row(b, h, j) * a.v_dim;
     for (std::size_t d = 0; d < a.v_dim; ++d) {
-      if (!std::isfinite(value[d])) truth.is_finite = false;
-      truth.largest_value = std::max(truth.largest_value, std::fabs(Real{value[d]}));
+      if (!std::isfinite(value[d])) {
+        truth.is_finite = false;
+      } else {
+        truth.largest_value = std::max(truth.largest_value, std::fabs(Real{value[d]}));
+      }
     }
     keys.push_back(j);
     scores.push_back(s);
     max = std::max(max, s);
   }
   truth.out.assign(a.v_dim, 0);
-  truth.is_empty = truth.is_finite && !any_finite;
+  truth.is_empty = !truth.has_nan && !any_finite;
+  truth.is_blind = keys.empty();
   truth.lse = sink;
-  if (!truth.is_finite || truth.is_empty) return truth;
+  if (truth.has_nan) truth.is_finite = false;
+  if (truth.has_nan || truth.is_empty || std::isnan(sink) || sink == infinity) return truth;
   Real sum = std::exp(sink - max);
   for (std::size_t n = 0; n < keys.size(); ++n) {
     const Real weight = std::exp(scores[n] - max);
     sum += weight;
     const T *value = a.v.data() + a.kv_row(b, h, keys[n]) * a.v_dim;
-    for (std::size_t d = 0; d < a.v_dim; ++d) truth.out[d] += weight * Real{value[d]};
+    for (std::size_t d = 0; d < a.v_dim; ++d) {
+      truth.is_vague = truth.is_vague || (!std::isfinite(value[d]) && weight < 0x1p-50L);
+      truth.out[d] += weight * Real{value[d]};
+    }
   }
   for (Real &out : truth.out) out /= sum;
   truth.lse = max + std::log(sum);

@@ -14,6 +14,8 @@ struct Sum {
   long double unweighted = 0;  // the same, as if every weight were 1
   long double lost = 0;        // what underflow takes, in units of the smallest number
   std::size_t terms = 0;
+  bool is_known = true;  // if not, a term is not finite
+  bool is_nan = false;   // certainly
   // `size` bounds the term without its weight.
   void add(long double term, long double weight, long double size, long double row_units,
            long double lost_of_term) {
@@ -28,8 +30,12 @@ struct Sum {
 };
 
 struct GradientTruth {
-  bool is_finite = true;  // if not, some gradients are NaN, and the sums are not complete
+  bool is_finite = true;  // if not, some sums are not known
   std::vector<Sum> dq, dk, dv, dbias, dsinks;
+  void forget(std::vector<Sum> &sums, std::size_t first, std::size_t count = 1) {
+    is_finite = false;
+    for (std::size_t i = first; i < first + count; ++i) sums[i].is_known = false;
+  }
 };
 
 // A row's magnitudes, on which its units depend.
@@ -42,22 +48,40 @@ struct RowUnits {
   long double weights, scores;
 };
 
-// Adds a row's terms to the gradients; false if one of them is not finite.
+// Adds a row's terms to the gradients. Those that are not finite reach the row, and the keys that it sees.
 template <class T, class Units>
-bool add_row_gradients(const Attention<T> &a, const std::vector<T> &dout, std::size_t b, std::size_t h,
+void add_row_gradients(const Attention<T> &a, const std::vector<T> &dout, std::size_t b, std::size_t h,
                        std::size_t i, Units &&units, GradientTruth &truth, const std::vector<T> *out,
                        const std::vector<T> *given_lse) {
   using Real = long double;
   const AttentionTruth row = attention_truth(a, b, h, i);
   const T *go = dout.data() + a.row({}, b, h, i) * a.v_dim;
-  if (!row.is_finite || !std::all_of(go, go + a.v_dim, [](T x) { return std::isfinite(x); })) return false;
-  if (row.is_empty) return true;
+  const std::size_t q_at = a.row({}, b, h, i) * a.qk_dim;
+  const Real factor = scale_of(a, b, h, i);
+  const bool dout_is_finite = std::all_of(go, go + a.v_dim, [](T x) { return std::isfinite(x); });
+  if (!a.sinks.empty() && !(dout_is_finite && row.is_finite)) truth.forget(truth.dsinks, h);
+  if (row.is_empty && std::isfinite(factor)) {
+    // The sink's weight is 1, and the output 0.
+    if (!a.sinks.empty() && std::isfinite(a.sinks[h]) && !dout_is_finite) truth.dsinks[h].is_nan = true;
+    return;
+  }
+  const bool is_known = row.is_finite && std::isfinite(factor);
+  if (!is_known || !dout_is_finite) {
+    truth.forget(truth.dq, q_at, a.qk_dim);
+    for (std::size_t j = 0; j < a.keys(b); ++j) {
+      if (!is_visible(a, b, h, i, j)) continue;
+      truth.forget(truth.dk, a.kv_row(b, h, j) * a.qk_dim, a.qk_dim);
+      if (!a.bias.empty()) truth.forget(truth.dbias, a.row(a.bias_repeats, b, h, i) * a.kv_len + j);
+      for (std::size_t d = 0; d < a.v_dim; ++d) {
+        if (!is_known || !std::isfinite(go[d])) truth.forget(truth.dv, a.kv_row(b, h, j) * a.v_dim + d);
+      }
+    }
+    if (!is_known) return;
+  }
   const Real lse = given_lse ? Real{(*given_lse)[a.row({}, b, h, i)]} : row.lse;
   const auto weight_of = [&](Real score) { return std::min(Real{1}, std::exp(score - lse)); };
   const RowUnits e = units(RowTruth{row.score_terms, lse});
-  const Real factor = scale_of(a, b, h, i);
   const T *query = a.query(b, h, i);
-  const std::size_t q_at = a.row({}, b, h, i) * a.qk_dim;
   const Real lost_of_ds = static_cast<Real>(a.v_dim + 1), lost_of_g = lost_of_ds * std::fabs(factor) + 1;
   // `size` bounds a value's dot product with dout; `mean` is that of out.
   Real size = 0, mean = 0;
@@ -68,10 +92,13 @@ bool add_row_gradients(const Attention<T> &a, const std::vector<T> &dout, std::s
   for (std::size_t j = 0; j < a.keys(b); ++j) {
     if (!is_visible(a, b, h, i, j)) continue;
     const ScoreTruth score = score_truth(a, b, h, i, j);
-    // A finite score whose gradient is 0 times infinity.
-    if (a.softcap != 0 && std::isinf(score.dot)) return false;
     if (score.value == -std::numeric_limits<Real>::infinity()) continue;
     const std::size_t k_at = a.kv_row(b, h, j) * a.qk_dim, v_at = a.kv_row(b, h, j) * a.v_dim;
+    // A finite score whose gradient is 0 times infinity.
+    if (a.softcap != 0 && std::isinf(score.dot)) {
+      truth.forget(truth.dq, q_at, a.qk_dim);
+      truth.forget(truth.dk, k_at, a.qk_dim);
+    }
     Real dp = 0;
     for (std::size_t d = 0; d < a.v_dim; ++d) dp += Real{go[d]} * Real{a.v[v_at + d]};
     const Real w = weight_of(score.value), ds = w * (dp - mean);
@@ -92,7 +119,6 @@ bool add_row_gradients(const Attention<T> &a, const std::vector<T> &dout, std::s
     const Real w = weight_of(Real{a.sinks[h]});
     truth.dsinks[h].add(-w * mean, w, size, e.scores, lost_of_ds);
   }
-  return true;
 }
 
 // units(RowTruth) returns RowUnits. `out` and `lse` are the inputs of the backward call. The output may have
@@ -108,10 +134,8 @@ GradientTruth gradient_truth(const Attention<T> &a, const std::vector<T> &dout, 
   truth.dsinks.resize(a.q_heads);
   for (std::size_t b = 0; b < a.batch; ++b) {
     for (std::size_t h = 0; h < a.q_heads; ++h) {
-      for (std::size_t i = 0; i < a.queries(b); ++i) {
-        truth.is_finite = add_row_gradients(a, dout, b, h, i, units, truth, out, lse);
-        if (!truth.is_finite) return truth;
-      }
+      for (std::size_t i = 0; i < a.queries(b); ++i)
+        add_row_gradients(a, dout, b, h, i, units, truth, out, lse);
     }
   }
   return truth;

@@ -109,6 +109,7 @@ class Drawing {
     draw_visibility();
     if (p_.numbers == Numbers::specials) make_special();
     spoil_unseen_keys();
+    spoil_blind_queries();
     return std::move(p_);
   }
 
@@ -137,6 +138,7 @@ class Drawing {
     p_.numbers = random_.one_in(2)
                      ? Numbers::ordinary
                      : static_cast<Numbers>(random_.below(static_cast<std::size_t>(Numbers::count)));
+    if (random_.one_in(12)) p_.numbers = Numbers::specials;
     // Powers of two that cancel need the range.
     const bool narrow = p_.q == RAPT_F16 || p_.kv == RAPT_F16 || p_.kv == RAPT_I8;
     if ((narrow || p_.in_bf16()) &&
@@ -270,7 +272,9 @@ class Drawing {
     if (p_.numbers == Numbers::large_scale) {  // scale is near 2^128 or 2^1024
       q = k = std::ldexp(1, f64 ? -512 : -64);
     }
-    if (p_.numbers == Numbers::small_scale) q = k = std::ldexp(1, f64 ? 509 : 61);  // scale is the smallest
+    if (p_.numbers == Numbers::small_scale) {  // scale is the smallest; differences of scores do not overflow
+      q = k = std::ldexp(1, (f64 ? 509 : 61) - (a.qk_dim > 32 ? 2 : 0));
+    }
     double of_v_scales = 1;
     if (p_.numbers == Numbers::tiny) {
       constexpr int smallest[] = {0, -149, -1074, -24, -133, 0};
@@ -363,6 +367,9 @@ class Drawing {
   }
 
   std::size_t draw_window() {
+    if (p_.causal_offset > 1000 && random_.one_in(2)) {  // as far as the first keys
+      return static_cast<std::size_t>(p_.causal_offset) + random_.below(9) - random_.below(p_.a.kv_len + 1);
+    }
     return random_.one_of<std::size_t>({1, 2, 3, 5, 16, 63, 64, 65, 100, 600, (std::size_t{1} << 61) - 1,
                                         std::size_t{1} << 61, (std::size_t{1} << 61) + 1, SIZE_MAX});
   }
@@ -424,8 +431,28 @@ class Drawing {
     const auto one = [&] { return random_.one_of({nan, infinity, -infinity}); };
     const auto any = [](Repeats repeats) { return repeats.batch || repeats.head || repeats.token; };
     for (double &scale : a.query_scales) scale = scale == 0 ? 1 : scale;  // 0 times infinity
-    const std::size_t kind = random_.below(5);
-    if (kind == 0 && !any(p_.q_repeats)) {
+    const std::size_t kind = random_.below(8);
+    const bool has_own_keys = !any(p_.k_repeats) && !any(p_.v_repeats) && p_.kv != RAPT_I8 && !p_.v_is_k;
+    if (kind == 5) {
+      // Of a score that options make, a product of 0 and infinity is NaN.
+      const bool may_be_zero = a.bias.empty() && a.alibi_slopes.empty() && has_own_keys;
+      a.query_scales.resize(a.batch * a.q_heads * a.q_len, 1);
+      for (double &scale : a.query_scales) {
+        if (random_.one_in(4)) scale = may_be_zero && random_.one_in(2) ? 0 : one();
+      }
+      for (std::size_t row = 0; may_be_zero && row < a.batch * a.kv_heads * a.kv_len; ++row) {
+        if (random_.one_in(4 * a.kv_len))
+          spoil(a.k, row, a.qk_dim, p_.kv, random_.one_of({infinity, -infinity}));
+      }
+    } else if (kind == 6 && has_own_keys) {
+      for (std::size_t row = 0; row < a.batch * a.kv_heads * a.kv_len; ++row) {
+        if (random_.one_in(a.kv_len)) spoil(a.v, row, a.v_dim, p_.kv, one());
+      }
+    } else if (kind == 7) {
+      for (double &x : p_.dout) {
+        if (random_.one_in(3 * a.v_dim)) x = one();
+      }
+    } else if (kind == 0 && !any(p_.q_repeats)) {
       for (std::size_t row = 0; row < a.batch * a.q_heads * a.q_len; ++row) {
         if (random_.one_in(5)) spoil(a.q, row, a.qk_dim, p_.q, one());
       }
@@ -474,6 +501,26 @@ class Drawing {
             fill(a.k, a.qk_dim);
             fill(a.v, a.v_dim);
           }
+        }
+      }
+    }
+  }
+
+  // Queries that see no key, and their dout, must not matter either.
+  void spoil_blind_queries() {
+    Attention<double> &a = p_.a;
+    if (p_.q_repeats.batch || p_.q_repeats.head || p_.q_repeats.token || p_.kv == RAPT_I8) return;
+    if (random_.one_in(3)) return;
+    for (std::size_t b = 0; b < a.batch; ++b) {
+      for (std::size_t h = 0; h < a.q_heads; ++h) {
+        for (std::size_t i = 0; i < a.queries(b); ++i) {
+          bool sees = false;
+          for (std::size_t j = 0; j < a.keys(b) && !sees; ++j) sees = is_visible(a, b, h, i, j);
+          if (sees) continue;
+          const std::size_t row = a.row({}, b, h, i);
+          const double value = i % 2 == 0 ? nan : infinity;
+          std::fill_n(a.q.begin() + static_cast<std::ptrdiff_t>(row * a.qk_dim), a.qk_dim, value);
+          std::fill_n(p_.dout.begin() + static_cast<std::ptrdiff_t>(row * a.v_dim), a.v_dim, value);
         }
       }
     }
@@ -778,7 +825,9 @@ void AttentionMemory::place_keys() {
                     v_groups = a_.v_dim / a_.group_of(a_.v_dim);
   if (p_.kv == RAPT_I8) {
     k_scales_ = Placed::of_units(k_, RAPT_F32, packed_ ? padded * k_groups : k_groups, k_unit);
-    v_scales_ = Placed::of_units(v_, RAPT_F32, v_groups, p_.v_is_k ? k_unit : v_unit);
+    v_scales_ = p_.v_is_k && random_.one_in(2)
+                    ? k_scales_
+                    : Placed::of_units(v_, RAPT_F32, v_groups, p_.v_is_k ? k_unit : v_unit);
     o_.k_scales = static_cast<const float *>(k_scales_.data());
     o_.v_scales = static_cast<const float *>(v_scales_.data());
   }
@@ -934,7 +983,7 @@ void AttentionMemory::move_references(void *partials) {
           const std::size_t first = (a_.row({}, b, h, i) * chunks + c) * length;
           const double factor = std::ldexp(1, static_cast<int>(random_.below(9)));
           const double m = number_at(number, partials, first) - std::log(factor) / f;
-          if (!std::isfinite(m)) continue;
+          if (!std::isfinite(rounded(number, m))) continue;
           set_number(number, partials, first, m);
           for (std::size_t n = first + 1; n < first + length; ++n)
             set_number(number, partials, n, factor * number_at(number, partials, n));
@@ -990,6 +1039,13 @@ AttentionResults AttentionMemory::run(Way way, bool moves_references) {
     for (std::size_t i = 0; i < partials_length; ++i)
       partials_.push_back(number_at(number, partials.data(), i));
     fault_unless(partials.surroundings_intact(), "wrote around partials");
+    fault_unless(lse.all_canary(), "a partial call wrote lse");
+    const std::size_t row = chunks * (a_.v_dim + 2) * e;
+    for (std::size_t r = 0; r < a_.batch * a_.q_heads * a_.q_len; ++r) {
+      const bool exists = r % a_.q_len < a_.queries(r / a_.q_len / a_.q_heads);
+      const auto *numbers = static_cast<const unsigned char *>(partials.data()) + r * row;
+      fault_unless(exists || is_canary(numbers, row), "wrote partial results of a row that there is not");
+    }
     if (moves_references) move_references(partials.data());
     run_ranges(Way::tasks, tasks, {&out, &lse}, [&](std::size_t first, std::size_t last) {
       check(rapt_attention_merge(partials.data(), out.data(), &o_, first, last, work->data(), bytes),

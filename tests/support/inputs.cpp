@@ -113,53 +113,8 @@ T draw_nan(Random &random) {
   return of_bits<T>(sign | infinity_bits | (payload == 0 ? 1 : payload));
 }
 
-}  // namespace
-
-template <class T>
-void fill(InputClass input, Random &random, std::span<T> values) {
-  const bool is_rising = input == InputClass::rising;
-  const bool is_periodic = input == InputClass::periodic || input == InputClass::nans || is_rising;
-  const std::size_t period = is_periodic ? 2039 : values.size();
-  for (T &value : values.first(std::min(period, values.size()))) value = draw<T>(input, random);
-  for (std::size_t i = period; i < values.size(); ++i) {
-    values[i] = is_rising ? static_cast<T>(values[i - period] + T(0.1)) : values[i - period];
-  }
-  if (values.empty()) return;
-  if (input == InputClass::losing) make_losing(values);
-  if (input == InputClass::odd_rows && random.one_in(8)) {
-    const std::size_t kind = random.below(odd_row_kinds);
-    make_odd<T>(kind, random.below(values.size()), 65536, values);
-  }
-  if (input != InputClass::specials && input != InputClass::nans) return;
-  for (std::size_t left = 1 + random.below(3); left > 0; --left) {
-    const T value = input == InputClass::nans ? draw_nan<T>(random) : draw_special<T>(random);
-    values[random.below(values.size())] = value;
-  }
-}
-
-// Any bytes; zeros and the bytes of the largest products in the classes of such numbers.
-template <class T>
-void fill_bytes(InputClass input, Random &random, std::span<T> values) {
-  const bool largest = input == InputClass::huge || input == InputClass::specials;
-  for (T &value : values) {
-    value = static_cast<T>(random.next());
-    if (largest) value = random.one_in(8) ? std::numeric_limits<T>::max() : static_cast<T>(0x80);
-    if (std::is_unsigned_v<T> && largest) value = static_cast<T>(value | 0x7f);
-    if (input == InputClass::largest) value = std::numeric_limits<T>::max();
-    if (input == InputClass::signed_zeros && !random.one_in(16)) value = 0;
-  }
-}
-template <>
-void fill(InputClass input, Random &random, std::span<std::int8_t> values) {
-  fill_bytes(input, random, values);
-}
-template <>
-void fill(InputClass input, Random &random, std::span<std::uint8_t> values) {
-  fill_bytes(input, random, values);
-}
-
-namespace {
-
+// Kinds of rows that softmax may not treat like ordinary rows: NaNs, infinities, and magnitudes around `large`, from
+// which on kernels subtract the maximum.
 enum class OddRow : std::size_t {
   nan,
   nan_with_payload,
@@ -183,35 +138,9 @@ enum class OddRow : std::size_t {
   far_apart,
   denormals,
 };
-static_assert(static_cast<std::size_t>(OddRow::denormals) + 1 == odd_row_kinds);
+constexpr std::size_t odd_row_kinds = static_cast<std::size_t>(OddRow::denormals) + 1;
 
-}  // namespace
-
-const char *name_of_odd_row(std::size_t kind) {
-  constexpr const char *names[odd_row_kinds] = {"a NaN",
-                                                "a negative NaN with a payload",
-                                                "a signalling NaN",
-                                                "a NaN, else -inf",
-                                                "+inf",
-                                                "+inf and a NaN",
-                                                "+inf, else -inf",
-                                                "one -inf",
-                                                "all -inf",
-                                                "all but one -inf",
-                                                "1e30",
-                                                "the largest number and the lowest",
-                                                "all the lowest number",
-                                                "all very low",
-                                                "a large maximum",
-                                                "a maximum just not large",
-                                                "a large negative maximum",
-                                                "a negative maximum just not large",
-                                                "zeros of both signs",
-                                                "exponentials far apart",
-                                                "subnormal numbers"};
-  return names[kind];
-}
-
+// Makes a row of ordinary values odd; a kind of one odd element puts it at `place`.
 template <class T>
 void make_odd(std::size_t kind, std::size_t place, double large, std::span<T> row) {
   using Limits = std::numeric_limits<T>;
@@ -298,8 +227,50 @@ void make_odd(std::size_t kind, std::size_t place, double large, std::span<T> ro
   }
 }
 
-template void make_odd<float>(std::size_t, std::size_t, double, std::span<float>);
-template void make_odd<double>(std::size_t, std::size_t, double, std::span<double>);
+}  // namespace
+
+template <class T>
+void fill(InputClass input, Random &random, std::span<T> values) {
+  const bool is_rising = input == InputClass::rising;
+  const bool is_periodic = input == InputClass::periodic || input == InputClass::nans || is_rising;
+  const std::size_t period = is_periodic ? 2039 : values.size();
+  for (T &value : values.first(std::min(period, values.size()))) value = draw<T>(input, random);
+  for (std::size_t i = period; i < values.size(); ++i) {
+    values[i] = is_rising ? static_cast<T>(values[i - period] + T(0.1)) : values[i - period];
+  }
+  if (values.empty()) return;
+  if (input == InputClass::losing) make_losing(values);
+  if (input == InputClass::odd_rows && random.one_in(8)) {
+    const std::size_t kind = random.below(odd_row_kinds);
+    make_odd<T>(kind, random.below(values.size()), 65536, values);
+  }
+  if (input != InputClass::specials && input != InputClass::nans) return;
+  for (std::size_t left = 1 + random.below(3); left > 0; --left) {
+    const T value = input == InputClass::nans ? draw_nan<T>(random) : draw_special<T>(random);
+    values[random.below(values.size())] = value;
+  }
+}
+
+// Any bytes; zeros and the bytes of the largest products in the classes of such numbers.
+template <class T>
+void fill_bytes(InputClass input, Random &random, std::span<T> values) {
+  const bool largest = input == InputClass::huge || input == InputClass::specials;
+  for (T &value : values) {
+    value = static_cast<T>(random.next());
+    if (largest) value = random.one_in(8) ? std::numeric_limits<T>::max() : static_cast<T>(0x80);
+    if (std::is_unsigned_v<T> && largest) value = static_cast<T>(value | 0x7f);
+    if (input == InputClass::largest) value = std::numeric_limits<T>::max();
+    if (input == InputClass::signed_zeros && !random.one_in(16)) value = 0;
+  }
+}
+template <>
+void fill(InputClass input, Random &random, std::span<std::int8_t> values) {
+  fill_bytes(input, random, values);
+}
+template <>
+void fill(InputClass input, Random &random, std::span<std::uint8_t> values) {
+  fill_bytes(input, random, values);
+}
 
 template <class T>
 void fill_probabilities(Random &random, std::span<T> values) {

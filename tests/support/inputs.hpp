@@ -19,7 +19,7 @@ enum class InputClass {
   exp_range,         // from where exp is 0 to where it is infinite
   minus_infinities,  // sigma 2, and -inf here and there
   specials,          // sigma 2, and one to three of NaN, +-inf, +-0, the largest, the smallest
-  odd_rows,          // sigma 2, but one row in eight is odd (see make_odd)
+  odd_rows,          // sigma 2, but one row in eight is odd (inputs.cpp)
 
   // Only for directed cases: random cases hardly ever reach what these are made for.
   losing,        // one large exponential, then terms of which a plain sum loses a large part
@@ -54,15 +54,6 @@ static_assert(std::size(names_of<InputClass>) == static_cast<std::size_t>(InputC
 // Defined for all element types.
 template <class T>
 void fill(InputClass input, Random &random, std::span<T> values);
-
-// Kinds of rows that softmax may have to treat specially: NaNs, infinities, and magnitudes around `large`,
-// from which on kernels subtract the maximum.
-inline constexpr std::size_t odd_row_kinds = 21;
-const char *name_of_odd_row(std::size_t kind);
-
-// Makes a row of ordinary values odd; a kind of one odd element puts it at `place`.
-template <class T>
-void make_odd(std::size_t kind, std::size_t place, double large, std::span<T> row);
 
 // Like a row of softmax's results: in [0, 2 / size), an eighth of them exactly 0.
 template <class T>

@@ -96,8 +96,8 @@ struct AttentionBackwardAccuracy {
   }
 };
 
-// Not measured: the truth of the gradient does not know that the forward call rounded its outputs to 16 bits.
-// The test attention_backward_types checks the bits: f32's gradient, rounded once.
+// Not measured: the truth of the gradient is not that of outputs that the forward call has rounded to 16
+// bits. The test oracle_attention holds the bits of f32's gradient, rounded once.
 template <class E>
 struct RoundedBackwardAccuracy {
   static constexpr const char *unit_text = "share";
