@@ -18,9 +18,9 @@
 namespace {
 
 // The rows of a square from `first` on, where a word is two elements.
-template <std::size_t count>
+template <class Rows>
 struct WordSquare {
-  const KeyRows<rapt::BF16, count> &rows;
+  const Rows &rows;
   std::size_t first;
   [[gnu::always_inline]] const float *operator[](std::size_t i) const {
     return reinterpret_cast<const float *>(rows[first + i]);
@@ -28,16 +28,13 @@ struct WordSquare {
 };
 
 struct BfmlalRows : K32Rows {
-  // Makes scores[r][j ...] of `squares` squares of four keys, whole k32s only. A square is transposed to
+  // Makes scores[r][0 ...] of `squares` squares of four keys, whole k32s only. A square is transposed to
   // words of four keys. There are enough squares to hide the latency of the chains.
-  template <std::size_t rows, std::size_t squares>
-  [[gnu::always_inline]] static void square_scores(const float *queries, std::size_t pitch,
-                                                   const RowRun<rapt::BF16> *keys, std::size_t j,
-                                                   std::size_t count, std::size_t dim, auto &lines,
-                                                   float *scores) {
+  template <std::size_t rows, std::size_t squares, class KeyRows>
+  [[gnu::always_inline]] static void square_scores(const float *queries, std::size_t pitch, KeyRows key_rows,
+                                                   std::size_t dim, auto &lines, float *scores) {
     using S = simd<float>;
     using N = NeonBf16;
-    using E = rapt::BF16;
     using batch = S::batch;
     constexpr std::size_t width = S::width, k32 = rapt::Bf16Contract::k32;
     const auto each = [](auto f) __attribute__((always_inline)) {
@@ -45,7 +42,6 @@ struct BfmlalRows : K32Rows {
         unroll<rows>([&](auto r) __attribute__((always_inline)) { f(g, r); });
       });
     };
-    KeyRows<E, squares * width> key_rows(keys, j);
     batch total[squares][rows], even[squares][rows], odd[squares][rows];
     each([&](auto g, auto r) __attribute__((always_inline)) { total[g][r] = batch(0.0f); });
     const auto multiply = [&](auto g, auto square, std::size_t at) __attribute__((always_inline)) {
@@ -64,15 +60,14 @@ struct BfmlalRows : K32Rows {
       each([&](auto g, auto r) __attribute__((always_inline)) { even[g][r] = odd[g][r] = batch(0.0f); });
       if constexpr (squares == 1) {
         each_square(
-            key_rows, keys, j, count, d,
-            dim, [&](auto square, std::size_t at) __attribute__((always_inline)) {
+            key_rows, d, dim, [&](auto square, std::size_t at) __attribute__((always_inline)) {
               multiply(std::integral_constant<std::size_t, 0>{}, square, at);
               key_rows.advance(2 * width);
             });
       } else {
         for (std::size_t at = d; at < dim && at < d + k32; at += 2 * width) {
           unroll<squares>([&](auto g) __attribute__((always_inline)) {
-            multiply(g, WordSquare<squares * width>{key_rows, g * width}, at);
+            multiply(g, WordSquare<KeyRows>{key_rows, g * width}, at);
           });
           key_rows.advance(2 * width);
         }
@@ -81,7 +76,7 @@ struct BfmlalRows : K32Rows {
                __attribute__((always_inline)) { total[g][r] = total[g][r] + (even[g][r] + odd[g][r]); });
     }
     each([&](auto g, auto r) __attribute__((always_inline)) {
-      S::store(scores + r * rapt::attention_block + j + g * width, total[g][r]);
+      S::store(scores + r * rapt::attention_block + g * width, total[g][r]);
     });
   }
 
@@ -103,13 +98,18 @@ struct BfmlalRows : K32Rows {
       if (dim % NeonBf16::width == 0) {
         for (; count - j >= together; j += together) {
           fetch_ahead();
-          square_scores<rows, squares>(queries, pitch, keys, j, count, dim, lines, scores);
+          square_scores<rows, squares>(queries, pitch, KeyRows<E, together>(keys, j), dim, lines, scores + j);
         }
       }
     }
     for (; j < count; j += width) {
       fetch_ahead();
-      square_scores<rows, 1>(queries, pitch, keys, j, count, dim, lines, scores);
+      if (count - j >= width) {
+        square_scores<rows, 1>(queries, pitch, KeyRows<E, width>(keys, j), dim, lines, scores + j);
+      } else {
+        square_scores<rows, 1>(queries, pitch, LastKeyRows<E, width>(keys, j, count - j), dim, lines,
+                               scores + j);
+      }
     }
   }
 
