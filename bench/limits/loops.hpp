@@ -14,6 +14,9 @@ struct LimitLoops {
   // The number of fused multiply-adds of whole registers; of cycles.
   std::size_t (*fma_f32)();
   std::size_t (*fma_f64)();
+  // The same with an addition after each multiply-add: the number of both together.
+  std::size_t (*fma_add_f32)();
+  std::size_t (*fma_add_f64)();
   std::size_t (*clock)();
   // The number of sums of products of bytes, of whole registers; null for a level without an instruction for
   // them.
