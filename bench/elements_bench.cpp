@@ -12,8 +12,8 @@ namespace rapt::bench {
 namespace {
 
 template <class Function>
-Kernel<Function> kernel_of(Suite &suite, Function own) {
-  return suite.kernel(own, 1);
+Kernel<Function> kernel_of(Suite &suite, Function own, Uops uops = 1) {
+  return suite.kernel(own, uops);
 }
 
 // How f32 becomes an element.
@@ -54,9 +54,9 @@ void add_dot(Suite &suite, Dot own, MakeA make_a, MakeB make_b, std::size_t elem
     const Work work = {.elements = n,
                        .element_bytes = lane_bytes(element_bytes),
                        .read = 2 * n * element_bytes,
-                       .byte_uops_per_vector = element_bytes > 1    ? 0.0
-                                               : is_biased<Element> ? 3.0
-                                                                    : 1.0};
+                       .byte_uops_per_vector = element_bytes > 1    ? Uops{}
+                                               : is_biased<Element> ? Uops{2, 3}
+                                                                    : Uops{1}};
     kernel.add(size, work, [=] {
       return [n, a = make_a(n), b = make_b(n)](Dot dot) {
         auto result = dot(a.data(), b.data(), n);
@@ -81,9 +81,9 @@ void add_dot_rows(Suite &suite, DotRows own, MakeQuery make_query, MakeRows make
                        .element_bytes = lane_bytes(element_bytes),
                        .read = n * element_bytes,
                        .written = rows * sizeof(float),
-                       .byte_uops_per_vector = element_bytes > 1    ? 0.0
-                                               : is_biased<Element> ? 2.0
-                                                                    : 1.0};
+                       .byte_uops_per_vector = element_bytes > 1    ? Uops{}
+                                               : is_biased<Element> ? Uops{1, 2}
+                                                                    : Uops{1}};
     kernel.add("4096xdim:" + std::to_string(dim), work, [=] {
       return
           [=, query = make_query(dim), matrix = make_rows(n), out = Buffer<float>(rows)](DotRows dot_rows) {
@@ -94,10 +94,12 @@ void add_dot_rows(Suite &suite, DotRows own, MakeQuery make_query, MakeRows make
   }
 }
 
+constexpr Uops conversion = {0, 1};
+
 // y[i] from x[i].
 template <class X, class Y, class Function, class MakeX, class Call>
-void add_map(Suite &suite, Function own, MakeX make_x, Call call) {
-  Kernel<Function> kernel = kernel_of(suite, own);
+void add_map(Suite &suite, Function own, Uops uops, MakeX make_x, Call call) {
+  Kernel<Function> kernel = kernel_of(suite, own, uops);
   for (const WorkingSet &set : suite.plan().working_sets) {
     const std::size_t n = set.bytes / (sizeof(X) + sizeof(Y));
     const Work work = {
@@ -259,17 +261,17 @@ void add_gradient(Suite &suite, rapt_type type, Narrow narrow) {
   void register_scale_##element(Suite &suite) {                                                              \
     const auto make = [](std::size_t n) { return halves(rapt_convert_f32_to_##element, n); };                \
     add_map<rapt_##element, rapt_##element>(                                                                 \
-        suite, rapt_scale_##element, make,                                                                   \
+        suite, rapt_scale_##element, 1, make,                                                                \
         [](auto scale, auto *x, auto *y, std::size_t n) { scale(x, -1.0f, y, n); });                         \
   }                                                                                                          \
   void register_convert_##element##_to_f32(Suite &suite) {                                                   \
     const auto make = [](std::size_t n) { return halves(rapt_convert_f32_to_##element, n); };                \
-    add_map<rapt_##element, float>(suite, rapt_convert_##element##_to_f32, make,                             \
+    add_map<rapt_##element, float>(suite, rapt_convert_##element##_to_f32, conversion, make,                 \
                                    [](auto convert, auto *x, auto *y, std::size_t n) { convert(x, y, n); }); \
   }                                                                                                          \
   void register_convert_f32_to_##element(Suite &suite) {                                                     \
     const auto make = [](std::size_t n) { return logits<float>(n); };                                        \
-    add_map<float, rapt_##element>(suite, rapt_convert_f32_to_##element, make,                               \
+    add_map<float, rapt_##element>(suite, rapt_convert_f32_to_##element, conversion, make,                   \
                                    [](auto convert, auto *x, auto *y, std::size_t n) { convert(x, y, n); }); \
   }                                                                                                          \
   void register_softmax_##element(Suite &suite) {                                                            \

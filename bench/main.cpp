@@ -213,8 +213,8 @@ int main(int argc, char **argv) {
       "memory hierarchy and at the shapes of real models. Names are kernel/isa/size.\n\n"
       "Before, between and after them it measures the limits of the machine (limit/...). The limit of\n"
       "a kernel is the larger of bytes / measured bandwidth of the cache level and of (vectors of\n"
-      "elements x instructions per vector) / measured rate of fused multiply-adds. Its share is that\n"
-      "limit / its time. Doubtful rows are marked, and the run is called disturbed.",
+      "elements x instructions per vector) / measured rate of fused multiply-adds, or of these with\n"
+      "additions. Its share is that limit / its time. Doubtful rows are marked, and the run is called disturbed.",
       "rapt_bench");
   app.add_flag("--quick", options.quick, "fewer sizes and shorter timing: a minute instead of minutes");
   app.add_flag("--peers", options.peers, "measure other libraries too, where the build has them");

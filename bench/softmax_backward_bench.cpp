@@ -7,7 +7,7 @@
 namespace rapt::bench {
 namespace {
 
-constexpr double uops = 5;  // the sum of products; then a comparison, a subtraction and two products
+constexpr Uops uops = {4, 5};  // the sum of products; then a comparison, a subtraction and two products
 
 template <class T>
 using Softmax = rapt_status (*)(const T *x, std::ptrdiff_t x_stride, T *y, std::ptrdiff_t y_stride,

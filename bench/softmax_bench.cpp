@@ -14,12 +14,12 @@ namespace {
 
 // µops: the maximum; exp, with one more instruction against underflow, and its sum; then the outputs.
 template <class T>
-constexpr double logsumexp_uops = 2 + exp_uops<T> + sum_uops;
+constexpr Uops logsumexp_uops = Uops{0, 2} + exp_uops<T> + sum_uops;
 template <class T>
-constexpr double log_softmax_uops = logsumexp_uops<T> + 2;
+constexpr Uops log_softmax_uops = logsumexp_uops<T> + 2;
 // Moderate scores need no maximum: exp, its sum, two instructions for the quotient.
 template <class T>
-constexpr double softmax_uops = exp_uops<T> + sum_uops + 2;
+constexpr Uops softmax_uops = exp_uops<T> + sum_uops + 2;
 
 constexpr double usual_scale = 0.08838834764831845;  // 1/sqrt(128)
 
@@ -235,7 +235,7 @@ void register_softmax(Suite &suite) {
 }
 
 template <class T, Output output, auto own>
-void register_logarithm(Suite &suite, double uops) {
+void register_logarithm(Suite &suite, Uops uops) {
   Registration<T, output, own> all(suite.kernel(without_options<T, output, own>, uops));
   all.add_sets(1024);
   if (is_f32<T>) all.add_single_rows();

@@ -22,12 +22,15 @@ inline void barrier() { __asm__ volatile("" : : : "memory"); }
 // There are twelve chains: two pipelines with a latency of four to six cycles need eight to twelve.
 #define RAPT_LIMITS_TWELVE(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11)
 
-template <class Register, class Element>
+// With additions, each takes the result of a chain and hands it to none, so that no chain becomes longer.
+template <class Register, class Element, bool additions>
 std::size_t fused_multiply_adds() {
   constexpr std::size_t rounds = 4096;
   const Register half = broadcast(Element(0.5)), one = broadcast(Element(1));  // the chains converge to 2
 #define DECLARE(i) Register chain##i = broadcast(Element(1) + Element(i));
-#define STEP(i) chain##i = fma(chain##i, half, one);
+#define STEP(i)                        \
+  chain##i = fma(chain##i, half, one); \
+  if constexpr (additions) keep_float(chain##i + one);
 #define KEEP(i) keep_float(chain##i);
   RAPT_LIMITS_TWELVE(DECLARE)
   for (std::size_t round = 0; round < rounds; ++round) {
@@ -38,7 +41,7 @@ std::size_t fused_multiply_adds() {
 #undef DECLARE
 #undef STEP
 #undef KEEP
-  return rounds * 12;
+  return rounds * 12 * (additions ? 2 : 1);
 }
 
 #ifdef RAPT_LIMITS_BYTE_PRODUCTS
@@ -183,8 +186,10 @@ namespace rapt::bench {
 extern "C" const LimitLoops RAPT_LIMITS_ENTRY;
 const LimitLoops RAPT_LIMITS_ENTRY = {
     .register_bytes = width,
-    .fma_f32 = fused_multiply_adds<F32, float>,
-    .fma_f64 = fused_multiply_adds<F64, double>,
+    .fma_f32 = fused_multiply_adds<F32, float, false>,
+    .fma_f64 = fused_multiply_adds<F64, double, false>,
+    .fma_add_f32 = fused_multiply_adds<F32, float, true>,
+    .fma_add_f64 = fused_multiply_adds<F64, double, true>,
     .clock = cycles,
     .products_i8 = products_of_bytes,
     .products_bf16 = products_of_tiles,

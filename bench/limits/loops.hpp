@@ -15,6 +15,9 @@ struct LimitLoops {
   // Returns the number of fused multiply-adds of whole registers (clock: of cycles).
   std::size_t (*fma_f32)();
   std::size_t (*fma_f64)();
+  // The same with an addition after each multiply-add: the number of both together.
+  std::size_t (*fma_add_f32)();
+  std::size_t (*fma_add_f64)();
   std::size_t (*clock)();
   // Returns the number of sums of products of bytes, of whole registers. It is null if the level has no
   // instruction for them.

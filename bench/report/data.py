@@ -46,8 +46,9 @@ class Measurement:
 
     @property
     def share(self) -> float | None:
-        """The limit over the time: 1 is as fast as the machine can be."""
-        return self.facts["limit_s"] / self.seconds if self.facts.get("limit_s") else None
+        """The limit over the time: 1 is as fast as the machine can be. None where the limit is unknown or wrong."""
+        known = self.facts.get("limit_s") and not self.is_impossible
+        return self.facts["limit_s"] / self.seconds if known else None
 
     @property
     def is_impossible(self) -> bool:

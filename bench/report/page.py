@@ -106,8 +106,8 @@ def _glance(results: Results) -> str:
 def _rooflines(results: Results) -> str:
     return (
         "<p>Across: the vector operations per byte that a call must read or write, each input and each output once. An "
-        "operation is an arithmetic instruction on a whole register that only the units for fused multiply-adds "
-        "execute. Slopes are measured bandwidths, the flat line is the measured rate of fused multiply-adds. A marker "
+        "operation is an arithmetic instruction on a whole register; where processors have more units for additions, "
+        "those count less. Slopes are measured bandwidths, the flat line is the measured rate of fused multiply-adds. A marker "
         "is a kernel, and its colour the memory level of its data. Rows have 1024 columns, those of dot_rows 128."
         "</p>\n"
         + "".join(
@@ -124,10 +124,10 @@ def _shares(results: Results) -> str:
     return (
         "<p>Percent: the shortest possible time ÷ the time taken. The shortest time is the larger of two: the bytes "
         "over the bandwidth, measured for such accesses in the memory level of the data, and the vector operations "
-        "over the measured rate of fused multiply-adds. All numbers name the larger. Neither includes calls, loops or "
-        "tails, so that short sizes cannot come near the limit. Grey: more than 105, which is impossible. Then the "
-        "machine was busier when the limit was measured, the data were nearer than the size says, or the call had less "
-        f'to do than is counted.</p>\n<div class="pictures">{maps}</div>'
+        "over the measured rates of fused multiply-adds, and of these with additions. All numbers name the larger. Neither includes calls, loops or "
+        "tails, so that short sizes cannot come near the limit. Grey without a number: more than 105, which is "
+        "impossible. Then the machine was busier when the limit was measured, the data were nearer than the size says, "
+        f'or the call had less to do than is counted.</p>\n<div class="pictures">{maps}</div>'
     )
 
 

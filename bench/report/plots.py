@@ -123,7 +123,7 @@ def heat_map(results: Results, name: str, kernels: list[str]) -> str:
         for kernel in kernels
         for size, impls in results.kernels[kernel].items()
         for isa in results.isas
-        if isa in impls and impls[isa].share is not None
+        if isa in impls and (impls[isa].share is not None or impls[isa].is_impossible)
     }
     if not cells:
         return ""
@@ -137,10 +137,10 @@ def heat_map(results: Results, name: str, kernels: list[str]) -> str:
         colour, hatch = share_style(one)
         # White edges would make up half of the SVG, so that cells have gaps between them instead.
         ax.add_patch(Rectangle((x, y), 0.97, 0.93, facecolor=colour, hatch=hatch, edgecolor="#999999", linewidth=0))
-        if one:
+        if one and one.share is not None:
             ax.text(
                 x + 0.5, y + 0.5, f"{100 * one.share:.0f}", ha="center", va="center",
-                color="white" if one.share > 0.6 and not one.is_impossible else "#222222",
+                color="white" if one.share > 0.6 else "#222222",
                 bbox={"facecolor": colour, "linewidth": 0, "pad": 0.8} if hatch else None,
             )  # fmt: skip
     ax.set_title(name, fontweight="bold")
@@ -155,10 +155,11 @@ def heat_map(results: Results, name: str, kernels: list[str]) -> str:
 
 def share_style(one: Measurement | None) -> tuple[Any, str | None]:
     """The colour of a share, and the hatching of a doubtful one. An impossible share has no good colour."""
+    if one is not None and one.is_impossible:
+        return IMPOSSIBLE_COLOUR, "////"
     if one is None or one.share is None:
         return "#f3f3f3", None
-    colour = IMPOSSIBLE_COLOUR if one.is_impossible else HEAT_COLOURS(0.9 * min(one.share, 1))
-    return colour, "////" if one.doubts else None
+    return HEAT_COLOURS(0.9 * min(one.share, 1)), "////" if one.doubts else None
 
 
 def peer_ratios(results: Results, kernel: str, isa: str) -> str:

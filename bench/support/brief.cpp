@@ -31,7 +31,7 @@ struct Row {
 };
 
 void add(Row &row, const std::string &element, const Measured &measured, const Case &own) {
-  if (own.bound.seconds > 0) row.shares[element].add(own.share());
+  if (own.has_share()) row.shares[element].add(own.share());
   row.doubtful[element] |= !own.doubts.empty();
   if (const double speed_up = measured.speed_up(own); speed_up > 0) row.over_scalar.add(speed_up);
   if (const Case *peer = measured.best_peer(own)) row.over_peers.add(peer->median() / own.median());

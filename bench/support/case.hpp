@@ -36,6 +36,8 @@ struct Case {
   double median() const;
   double spread() const { return quartile_spread(seconds); }
   double share() const { return bound.seconds / median(); }  // 1 is as fast as this machine can be
+  // Whether the limit is known and may be right: a time below it says that it is wrong.
+  bool has_share() const { return bound.seconds > 0 && share() <= inaccuracy_of_limits; }
 };
 
 // What the rules of disturbance.hpp judge. `limit` is the case's limit from the best rates of its own level.

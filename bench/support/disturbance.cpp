@@ -45,7 +45,8 @@ std::vector<Inversion> inversions(const Rates &rates, const std::vector<std::str
       found.push_back({isa + " " + what, weaker_isa + " " + weaker_what});
   };
 
-  std::vector<std::vector<std::string>> chains = {{"fma_f32"}, {"fma_f64"}};  // fastest first
+  std::vector<std::vector<std::string>> chains = {
+      {"fma_f32"}, {"fma_f64"}, {"fma_add_f32"}, {"fma_add_f64"}};  // fastest first
   for (const std::string access : {"load:", "store:", "copy:", "update:"}) {
     chains.emplace_back();
     for (const std::string &level : memory_levels) chains.back().push_back(access + level);

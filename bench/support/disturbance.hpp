@@ -28,7 +28,8 @@ struct Rule {
 };
 
 constexpr Rule rules[] = {
-    {"share", &Observation::share, inaccuracy_of_limits, "faster than 105% of the limit"},
+    {"share", &Observation::share, inaccuracy_of_limits,
+     "faster than 105% of the limit, which is wrong: no share"},
     {"spread", &Observation::spread, 0.10, "repetitions' quartiles over 10% of the median apart"},
     {"machine", &Observation::slowdown, 1.10, "the limit, measured beside it, 10% off its best"},
     {"load", &Observation::load, 0.20, "others took the CPU for more than 20% of its time"},

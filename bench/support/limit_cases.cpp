@@ -54,39 +54,54 @@ std::vector<LimitCase> limit_cases(const std::vector<std::string> &isas, const s
   for (const std::string &isa : isas) {
     const LimitLoops *loops = limit_loops(isa);
     if (!loops) continue;
-    cases.push_back({isa, "fma_f32", 0, rate_of(loops->fma_f32, operations_of_fma(isa, sizeof(float)))});
-    cases.push_back({isa, "fma_f64", 0, rate_of(loops->fma_f64, operations_of_fma(isa, sizeof(double)))});
-    cases.push_back({isa, "clock", 0, rate_of(loops->clock, 1)});
-    if (loops->products_i8) {
-      cases.push_back({isa, "products_i8", 0, rate_of(loops->products_i8, operations_of_fma(isa, 1))});
-    }
-    if (loops->products_bf16 && may_use_tiles(isa)) {
-      cases.push_back({isa, "products_bf16", 0, rate_of(loops->products_bf16, 2 * multiply_adds_of_tile)});
-    }
+    const auto add_rate = [&](const char *what, std::size_t (*run)(), double worth) {
+      cases.push_back({isa, what, 0, {rate_of(run, worth)}});
+    };
+    add_rate("fma_f32", loops->fma_f32, operations_of_fma(isa, sizeof(float)));
+    add_rate("fma_f64", loops->fma_f64, operations_of_fma(isa, sizeof(double)));
+    add_rate("fma_add_f32", loops->fma_add_f32, operations_of_fma_add(isa, sizeof(float)));
+    add_rate("fma_add_f64", loops->fma_add_f64, operations_of_fma_add(isa, sizeof(double)));
+    add_rate("clock", loops->clock, 1);
+    if (loops->products_i8) add_rate("products_i8", loops->products_i8, operations_of_fma(isa, 1));
+    if (loops->products_bf16 && may_use_tiles(isa))
+      add_rate("products_bf16", loops->products_bf16, 2 * multiply_adds_of_tile);
     for (std::size_t level = 0; level < sets.size(); ++level) {
       const std::size_t bytes = sets[level].bytes;
-      const auto add = [&](const char *access, Pass pass) {
-        cases.push_back({isa, access + (":" + sets[level].label), bytes, std::move(pass)});
+      const auto add = [&](const char *access, std::vector<Pass> ways) {
+        cases.push_back({isa, access + (":" + sets[level].label), bytes, std::move(ways)});
       };
-      const std::size_t prefetched = level >= 2;
-      add("load", one_buffer(bytes, loops->load[prefetched]));
-      add("store", one_buffer(bytes, loops->store));
-      add("copy", two_buffers(bytes, loops->copy[prefetched]));
-      add("copy_nt", two_buffers(bytes, loops->copy_nt[prefetched]));
-      add("update", one_buffer(bytes, loops->update[prefetched], 2));
+      // Past the caches of a core it depends on the processor whether prefetches are faster.
+      const auto both = [&](const auto &loop, const auto &pass_of) {
+        std::vector<Pass> ways = {pass_of(loop[0])};
+        if (level >= 2) ways.push_back(pass_of(loop[1]));
+        return ways;
+      };
+      const auto once = [bytes](auto run) { return one_buffer(bytes, run); };
+      const auto twice = [bytes](auto run) { return one_buffer(bytes, run, 2); };
+      const auto between = [bytes](auto run) { return two_buffers(bytes, run); };
+      add("load", both(loops->load, once));
+      add("store", {once(loops->store)});
+      add("copy", both(loops->copy, between));
+      add("copy_nt", both(loops->copy_nt, between));
+      add("update", both(loops->update, twice));
     }
   }
   return cases;
 }
 
-LimitMeter::LimitMeter(std::vector<LimitCase> cases) : cases_(std::move(cases)), passes_(cases_.size()) {
+LimitMeter::LimitMeter(std::vector<LimitCase> cases)
+    : cases_(std::move(cases)), passes_(cases_.size()), fastest_(cases_.size()) {
   for (std::size_t i = 0; i < cases_.size(); ++i) index_of_[{cases_[i].isa, cases_[i].what}] = i;
 }
 
 double LimitMeter::pass(const LimitCase &limit) {
+  return pass(limit, fastest_[index_of_.at({limit.isa, limit.what})]);
+}
+
+double LimitMeter::pass(const LimitCase &limit, std::size_t way) {
   if (memory_.size() < limit.bytes) memory_ = Buffer<char>(limit.bytes);
   if (place_ + limit.bytes > memory_.size()) place_ = 0;
-  return limit.pass(memory_.data() + place_);
+  return limit.ways[way](memory_.data() + place_);
 }
 
 void LimitMeter::move(const LimitCase &limit) {
@@ -97,19 +112,21 @@ void LimitMeter::move(const LimitCase &limit) {
 double LimitMeter::measure(const std::string &isa, const std::string &what) {
   // Long compared with reading the clock, short compared with the time slices of a busy system.
   constexpr double interval = 100e-6, all_intervals = 1e-3;
-  constexpr int least_intervals = 3;
+  constexpr std::size_t least_intervals_each = 2, least_intervals = 3;
   const auto found = index_of_.find({isa, what});
   if (found == index_of_.end()) return 0;
   const LimitCase &limit = cases_[found->second];
   std::size_t &passes = passes_[found->second];
+  const std::size_t ways = limit.ways.size(), least = std::max(least_intervals, least_intervals_each * ways);
   move(limit);
 
   double best = 0, total = 0;
-  for (int done = 0; done < least_intervals || total < all_intervals;) {
+  for (std::size_t done = 0; done < least || total < all_intervals;) {
+    const std::size_t way = done % ways;
     const std::size_t count = std::max<std::size_t>(passes, 1);
     double amount = 0;
     const double wall_start = seconds_of(CLOCK_MONOTONIC), cpu_start = seconds_of(CLOCK_THREAD_CPUTIME_ID);
-    for (std::size_t i = 0; i < count; ++i) amount += pass(limit);
+    for (std::size_t i = 0; i < count; ++i) amount += pass(limit, way);
     const double cpu = seconds_of(CLOCK_THREAD_CPUTIME_ID) - cpu_start;
     const double wall = seconds_of(CLOCK_MONOTONIC) - wall_start;
     // A hypervisor may correct CPU time by as much as an interval, so that only the wall clock is never too
@@ -120,7 +137,10 @@ double LimitMeter::measure(const std::string &isa, const std::string &what) {
       passes = passes == 0 ? 1 : 2 * count;
       continue;
     }
-    best = std::max(best, amount / seconds);
+    if (amount / seconds > best) {
+      best = amount / seconds;
+      fastest_[found->second] = way;
+    }
     total += seconds;
     ++done;
   }

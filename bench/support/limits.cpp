@@ -10,6 +10,12 @@ namespace rapt::bench {
 namespace {
 
 const char *fma_of(const Work &work) { return work.element_bytes == sizeof(double) ? "fma_f64" : "fma_f32"; }
+const char *fma_add_of(const Work &work) {
+  return work.element_bytes == sizeof(double) ? "fma_add_f64" : "fma_add_f32";
+}
+// A working set is half a cache.
+std::size_t cache_bytes(const WorkingSet &set) { return 2 * set.bytes; }
+bool has_additions(Uops uops) { return uops.all > uops.fma; }
 
 // Elements of a register; the scalar level computes one at a time.
 double lanes_of(const std::string &isa, std::size_t element_bytes) {
@@ -22,6 +28,10 @@ double lanes_of(const std::string &isa, std::size_t element_bytes) {
 
 double operations_of_fma(const std::string &isa, std::size_t element_bytes) {
   return 2 * lanes_of(isa, element_bytes);
+}
+
+double operations_of_fma_add(const std::string &isa, std::size_t element_bytes) {
+  return 1.5 * lanes_of(isa, element_bytes);
 }
 
 void Limits::record(const std::string &isa, const std::string &what, double rate) {
@@ -43,7 +53,7 @@ double Limits::rate(const std::string &isa, const std::string &what) const {
 
 double Limits::overflow(std::size_t level, std::size_t footprint) const {
   if (level + 1 >= sets_.size()) return 0;
-  const double size = 2 * static_cast<double>(sets_[level].bytes);  // working sets are half a cache
+  const auto size = static_cast<double>(cache_bytes(sets_[level]));
   return std::clamp((static_cast<double>(footprint) - size) / size, 0.0, 1.0);
 }
 
@@ -56,7 +66,7 @@ std::size_t Limits::memory_level(std::size_t footprint) const {
 std::vector<Limits::Part> Limits::parts(const Work &work, std::size_t level) const {
   const std::string &label = sets_[level].label;
   const std::size_t both = std::min(work.read, work.written);
-  const bool reads_again = level > 0 && work.row_bytes > sets_[level - 1].bytes;
+  const bool reads_again = level > 0 && work.row_bytes > cache_bytes(sets_[level - 1]);
   const std::size_t only_read = work.read - both + (reads_again ? work.read : 0);
 
   std::vector<Part> parts;
@@ -75,7 +85,9 @@ std::vector<Limits::Part> Limits::parts(const Work &work, std::size_t level) con
 
 std::vector<std::string> Limits::needed_for(const Work &work) const {
   std::vector<std::string> names = {fma_of(work)};
-  if (work.byte_uops_per_vector > 0) names.emplace_back("products_i8");
+  if (has_additions(work.uops_per_vector)) names.emplace_back(fma_add_of(work));
+  if (work.byte_uops_per_vector.all > 0) names.emplace_back("products_i8");
+  if (has_additions(work.byte_uops_per_vector)) names.emplace_back("fma_add_f32");
   if (work.by_tiles) names.emplace_back("products_bf16");
   const std::size_t first = memory_level(work.footprint());
   const std::size_t last = overflow(first, work.footprint()) > 0 ? first + 1 : first;
@@ -104,9 +116,35 @@ Limits::Traffic Limits::traffic(const std::string &isa, const Work &work, std::s
   return traffic;
 }
 
+Limits::Arithmetic Limits::time_of(double vectors, Uops uops, double fma_rate, double any_rate) {
+  if (fma_rate == 0 || (has_additions(uops) && any_rate == 0)) return {0, 0};
+  double seconds = vectors * uops.fma / fma_rate;
+  if (has_additions(uops)) seconds = std::max(seconds, vectors * uops.all / any_rate);
+  return {seconds, seconds * fma_rate};
+}
+
+Limits::Arithmetic Limits::arithmetic_of(const std::string &isa, const Work &work) const {
+  const auto elements = static_cast<double>(work.elements);
+  const auto instructions = [&](const std::string &what, double operations) {
+    return rate(isa, what) / operations;
+  };
+  if (work.by_tiles && rate(isa, "products_bf16") > 0) {
+    return time_of(std::ceil(elements / multiply_adds_of_tile), 1,
+                   instructions("products_bf16", 2 * multiply_adds_of_tile), 0);
+  }
+  if (work.byte_uops_per_vector.all > 0 && rate(isa, "products_i8") > 0) {
+    return time_of(std::ceil(elements / lanes_of(isa, 1)), work.byte_uops_per_vector,
+                   instructions("products_i8", operations_of_fma(isa, 1)),
+                   instructions("fma_add_f32", operations_of_fma_add(isa, sizeof(float))));
+  }
+  return time_of(std::ceil(elements / lanes_of(isa, work.element_bytes)), work.uops_per_vector,
+                 instructions(fma_of(work), operations_of_fma(isa, work.element_bytes)),
+                 instructions(fma_add_of(work), operations_of_fma_add(isa, work.element_bytes)));
+}
+
 Bound Limits::bound(const std::string &isa, const Work &work) const {
-  const double lanes = lanes_of(isa, work.element_bytes);
-  if (work.special_values && lanes == 1) return {};  // scalar code may skip the counted work
+  // Scalar code may skip the counted work.
+  if (work.special_values && lanes_of(isa, work.element_bytes) == 1) return {};
   const std::size_t level = memory_level(work.footprint());
   const double beyond = overflow(level, work.footprint());
   Traffic bytes = traffic(isa, work, level);
@@ -117,19 +155,10 @@ Bound Limits::bound(const std::string &isa, const Work &work) const {
       if (beyond > 0.5) bytes.longest_way = next.longest_way;
     }
   }
-  double uop_rate = rate(isa, fma_of(work)) / operations_of_fma(isa, work.element_bytes);
-  double uops = std::ceil(static_cast<double>(work.elements) / lanes) * work.uops_per_vector;
-  if (work.byte_uops_per_vector > 0 && rate(isa, "products_i8") > 0) {
-    uop_rate = rate(isa, "products_i8") / operations_of_fma(isa, 1);
-    uops = std::ceil(static_cast<double>(work.elements) / lanes_of(isa, 1)) * work.byte_uops_per_vector;
-  }
-  if (work.by_tiles && rate(isa, "products_bf16") > 0) {
-    uop_rate = rate(isa, "products_bf16") / (2 * multiply_adds_of_tile);
-    uops = std::ceil(static_cast<double>(work.elements) / multiply_adds_of_tile);
-  }
-  if (bytes.seconds == 0 || uop_rate == 0) return {};
+  const auto [seconds, uops] = arithmetic_of(isa, work);
+  if (bytes.seconds == 0 || seconds == 0) return {};
 
-  if (uops / uop_rate >= bytes.seconds) return {uops / uop_rate, uops, arithmetic};
+  if (seconds >= bytes.seconds) return {seconds, uops, arithmetic};
   return {bytes.seconds, uops, bytes.longest_way};
 }
 

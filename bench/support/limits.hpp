@@ -16,8 +16,8 @@ namespace rapt::bench {
 constexpr const char *arithmetic = "µops";
 
 struct Bound {
-  double seconds = 0;    // 0 where a rate or the work is unknown
-  double uops = 0;       // arithmetic instructions of the call; 0 if none are counted
+  double seconds = 0;  // 0 where a rate or the work is unknown
+  double uops = 0;     // multiply-adds that take as long as the arithmetic of the call; 0 if none is counted
   std::string resource;  // arithmetic, or "L2 copy"
 };
 
@@ -29,11 +29,12 @@ struct Bound {
 //   faster;
 //     in place: updating
 //   the bytes beyond those: loading or storing
-//   the rows again, if a call passes over them twice and a row does not fit the next nearer level: loading
-// If memory is up to twice as large as a level, it counts as partly in that level and partly in the next.
+//   the rows again, if a call passes over them twice and the next nearer cache does not hold a row: loading
+// Memory up to twice as large as a level counts as partly there and partly in the next level.
 //
-// Arithmetic is the vectors of elements times µops per vector (work.hpp), over the measured rate of fused
-// multiply-adds.
+// Arithmetic is vectors of elements x µops per vector (work.hpp), and the larger of two times: of those for the
+// units of fused multiply-adds, over their measured rate, and of all, over the measured rate of a loop that adds
+// a number after each multiply-add. The two rates are equal where the same units do both.
 //
 // Neither includes latencies, the call itself, shuffles or the reduction at the end of a row, so that short
 // calls cannot reach the limit.
@@ -62,12 +63,19 @@ class Limits {
     double bytes;
     std::vector<std::string> ways;
   };
+  struct Arithmetic {
+    double seconds;  // 0 where a rate is unknown
+    double uops;
+  };
   struct Traffic {
     double seconds;  // 0 where a bandwidth is unknown
     std::string longest_way;
   };
   // The fraction of that memory that the level does not hold: from 0 at its size to 1 at twice its size.
   double overflow(std::size_t level, std::size_t footprint) const;
+  // `vectors` of such instructions at those rates of instructions.
+  static Arithmetic time_of(double vectors, Uops uops, double fma_rate, double any_rate);
+  Arithmetic arithmetic_of(const std::string &isa, const Work &work) const;
   std::vector<Part> parts(const Work &work, std::size_t level) const;
   Traffic traffic(const std::string &isa, const Work &work, std::size_t level) const;
 
@@ -75,8 +83,10 @@ class Limits {
   Rates rates_;
 };
 
-// Floating-point operations of a fused multiply-add on a register of the instruction set.
+// Floating-point operations of a fused multiply-add on a register of the instruction set; and of an instruction
+// of the loop whose every second one is an addition.
 double operations_of_fma(const std::string &isa, std::size_t element_bytes);
+double operations_of_fma_add(const std::string &isa, std::size_t element_bytes);
 inline constexpr double multiply_adds_of_tile = 16 * 16 * 32;  // of one product of AMX tiles
 
 }  // namespace rapt::bench

@@ -71,7 +71,7 @@ double ratio(const Case &own, const Case &peer) { return peer.median() / own.med
 double ns_per_element(const Case &one) { return one.median() / static_cast<double>(one.work.elements) * 1e9; }
 
 std::string share_text(const Case &one) {
-  const std::string share = one.bound.seconds > 0 ? fmt::format("{:.0f}%", 100 * one.share()) : "-";
+  const std::string share = one.has_share() ? fmt::format("{:.0f}%", 100 * one.share()) : "-";
   return share + (one.doubts.empty() ? " " : mark);
 }
 

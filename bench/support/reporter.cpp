@@ -52,7 +52,7 @@ void JsonReporter::Finalize() {
       if (run.run_type != Run::RT_Iteration || found == case_of_.end()) continue;
       const Case &one = *found->second;
       if (one.kernel == limit_kernel) continue;
-      run.counters["limit_s"] = one.bound.seconds;
+      run.counters["limit_s"] = one.has_share() ? one.bound.seconds : 0;
       run.counters["uops"] = one.bound.uops;
       run.report_label = one.bound.resource;
     }

@@ -43,7 +43,7 @@ bool Suite::wants(const Case &one) const {
   constexpr std::size_t beyond_l2 = 2;
   constexpr double many = 1 << 25;
   return limits_.memory_level(one.work.footprint()) < beyond_l2 &&
-         static_cast<double>(one.work.elements) * one.work.uops_per_vector < many;
+         static_cast<double>(one.work.elements) * one.work.uops_per_vector.all < many;
 }
 
 void Suite::add(Case one, Body body, std::function<double()> error) {
@@ -81,6 +81,8 @@ void Suite::add_limits() {
     Entry &entry = limit_entries_.back();
     const bool bytes = limit.what.find(':') != std::string::npos;
     entry.body = [this, &entry, &limit, bytes](benchmark::State &state) {
+      if (limits_.rate(limit.isa, limit.what) == 0)  // not yet known which way is the fastest
+        limits_.record(limit.isa, limit.what, meter_.measure(limit.isa, limit.what));
       double amount = meter_.pass(limit);  // allocates and warms the memory
       for (auto _ : state) {
         amount = meter_.pass(limit);

@@ -54,10 +54,10 @@ class Suite {
   // rapt's function `own`, and the function of each peer to which `member` points. If there are peers, errors
   // are measured too. `uops` are per vector, as work.hpp counts them.
   template <class Function>
-  Kernel<Function> kernel(Function own, double uops);
+  Kernel<Function> kernel(Function own, Uops uops);
   template <class Function, class T>
   Kernel<Function> kernel(Function own, Function PeerFunctions<T>::*member,
-                          std::type_identity_t<Error<Function>> error, double uops);
+                          std::type_identity_t<Error<Function>> error, Uops uops);
 
   // Returns the sizes to measure: all of them, or in a quick run only a few.
   Sizes sizes(Sizes all, Sizes few) const { return choose(std::move(all), std::move(few)); }
@@ -124,7 +124,7 @@ class Suite {
 template <class Function>
 class Kernel {
  public:
-  Kernel(Suite &suite, std::string name, Function own, Error<Function> error, double uops)
+  Kernel(Suite &suite, std::string name, Function own, Error<Function> error, Uops uops)
       : suite_(suite), name_(std::move(name)), error_(error), uops_(uops) {
     for (const std::string &isa : suite.plan().isas) implementations_.push_back({isa, isa, own, false});
   }
@@ -175,18 +175,18 @@ class Kernel {
   Suite &suite_;
   std::string name_;
   Error<Function> error_;
-  double uops_;
+  Uops uops_;
   std::vector<Implementation> implementations_;
 };
 
 template <class Function>
-Kernel<Function> Suite::kernel(Function own, double uops) {
+Kernel<Function> Suite::kernel(Function own, Uops uops) {
   return {*this, kernel_, own, nullptr, uops};
 }
 
 template <class Function, class T>
 Kernel<Function> Suite::kernel(Function own, Function PeerFunctions<T>::*member,
-                               std::type_identity_t<Error<Function>> error, double uops) {
+                               std::type_identity_t<Error<Function>> error, Uops uops) {
   Kernel<Function> kernel{*this, kernel_, own, error, uops};
   if (plan_.peers) {
     for (const Peer &one : peers()) kernel.add_peer(one, one.functions<T>().*member);

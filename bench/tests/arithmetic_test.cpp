@@ -1,6 +1,7 @@
 // The arithmetic between a measurement and a number of the tables, on made-up measurements.
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,8 @@ bool forbidden(const std::string &) { return false; }
 constexpr LimitLoops loops = {.register_bytes = 32,
                               .fma_f32 = hundred,
                               .fma_f64 = hundred,
+                              .fma_add_f32 = hundred,
+                              .fma_add_f64 = hundred,
                               .clock = hundred,
                               .products_i8 = hundred,
                               .products_bf16 = hundred,
@@ -41,12 +44,31 @@ constexpr LimitLoops loops = {.register_bytes = 32,
                               .copy_nt = {copy, copy},
                               .update = {update, update}};
 
+void linger() {
+  const auto start = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - start < std::chrono::microseconds(400)) {
+  }
+}
+void read_slowly(const void *from, std::size_t bytes) { linger(), read_or_write(from, bytes); }
+void copy_slowly(const void *from, void *to, std::size_t bytes) { linger(), copy(from, to, bytes); }
+
+// Its prefetches make loads slower and copies faster.
+constexpr LimitLoops uneven_loops = [] {
+  LimitLoops uneven = loops;
+  uneven.load[1] = read_slowly;
+  uneven.copy[0] = copy_slowly;
+  return uneven;
+}();
+
 const std::vector<WorkingSet> sets = {{"L1", 16384}, {"L2", 262144}, {"mem", 1 << 22}};
 
 Limits made_up_limits() {
   Limits limits(sets);
   limits.record("avx2", "fma_f32", 16e9);  // 1e9 registers of 8 lanes, of two operations each
   limits.record("avx2", "fma_f64", 8e9);
+  limits.record("avx2", "fma_add_f32", 24e9);  // twice as many instructions, of one and a half operations
+  limits.record("avx2", "fma_add_f64", 6e9);   // as many
+  limits.record("avx2", "products_i8", 64e9);
   for (const char *level : {"L1", "L2", "mem"}) {
     const double nearer = level[0] == 'm' ? 1 : level[1] == '1' ? 4 : 2;
     limits.record("avx2", std::string("load:") + level, nearer * 2e9);
@@ -77,7 +99,9 @@ Case made_up_case(const std::string &implementation, const std::string &isa, dou
 }  // namespace
 
 namespace rapt::bench {
-const LimitLoops *limit_loops(const std::string &isa) { return isa == "avx2" ? &loops : nullptr; }
+const LimitLoops *limit_loops(const std::string &isa) {
+  return isa == "avx2" ? &loops : isa == "uneven" ? &uneven_loops : nullptr;
+}
 }  // namespace rapt::bench
 
 TEST_CASE("a limit counts every byte that is read and every byte that is written") {
@@ -107,6 +131,8 @@ TEST_CASE("a limit of arithmetic counts lanes and both operations of a multiply-
   CHECK(amount("fma_f64") == 100 * 4 * 2);
   CHECK(amount("products_i8") == 100 * 32 * 2);
   CHECK(amount("products_bf16") == 100.0 * 2 * 16 * 16 * 32);
+  CHECK(amount("fma_add_f32") == 50 * 8 * 2 + 50 * 8);
+  CHECK(amount("fma_add_f64") == 50 * 4 * 2 + 50 * 4);
   CHECK(amount("clock") == 100);
 }
 
@@ -140,9 +166,24 @@ TEST_CASE("memory beyond a level is partly in the next one") {
 }
 
 TEST_CASE("a row that the nearer level does not hold is read again") {
-  const Work rows = {
-      .elements = 1, .element_bytes = 4, .read = 100000, .row_bytes = 20000, .uops_per_vector = 1};
+  Work rows = {.elements = 1, .element_bytes = 4, .read = 100000, .row_bytes = 20000, .uops_per_vector = 1};
+  CHECK(limit_of(rows) == Approx(100000 / 4.0));  // half of a cache and more, but less than a cache
+  rows.row_bytes = 40000;
   CHECK(limit_of(rows) == Approx(2 * 100000 / 4.0));
+}
+
+TEST_CASE("of the loops with and without prefetches, the faster one is the limit") {
+  LimitMeter meter(limit_cases({"uneven"}, sets, permitted));
+  const auto slow = [](std::size_t bytes) { return static_cast<double>(bytes) / 400e-6; };
+  CHECK(meter.measure("uneven", "load:mem") > 3 * slow(sets[2].bytes));
+  CHECK(meter.measure("uneven", "copy:mem") > 3 * slow(sets[2].bytes));
+  for (const LimitCase &limit : meter.cases()) {
+    const bool is_load = limit.what == "load:mem", is_copy = limit.what == "copy:mem";
+    if (!is_load && !is_copy) continue;
+    const auto start = std::chrono::steady_clock::now();
+    meter.pass(limit);
+    CHECK(std::chrono::steady_clock::now() - start < std::chrono::microseconds(400));
+  }
 }
 
 TEST_CASE("the limit of arithmetic is whole registers times their instructions") {
@@ -154,6 +195,24 @@ TEST_CASE("the limit of arithmetic is whole registers times their instructions")
       made_up_limits().bound("avx2", {.elements = 801, .element_bytes = 4, .read = 4, .uops_per_vector = 3});
   CHECK(bound.resource == arithmetic);
   CHECK(bound.uops == 303);
+}
+
+TEST_CASE("additions count at the rate of a loop that has both") {
+  const auto bound_of = [](Uops uops, std::size_t element_bytes) {
+    return made_up_limits().bound(
+        "avx2", {.elements = 808, .element_bytes = element_bytes, .read = 4, .uops_per_vector = uops});
+  };
+  CHECK(1e9 * bound_of({3, 4}, 4).seconds == Approx(101.0 * 3));  // additions have units of their own
+  CHECK(1e9 * bound_of({1, 4}, 4).seconds == Approx(101.0 * 2));  // all units are busy
+  CHECK(1e9 * bound_of({3, 4}, 8).seconds == Approx(202.0 * 4));  // the same units do both
+  CHECK(bound_of({1, 4}, 4).uops == Approx(101.0 * 2));           // as many multiply-adds take that long
+  CHECK(made_up_limits().needed_for({.element_bytes = 8, .uops_per_vector = {3, 4}})[1] == "fma_add_f64");
+}
+
+TEST_CASE("so do the bits of products of bytes") {
+  const Work biased = {
+      .elements = 3200, .element_bytes = 2, .read = 4, .uops_per_vector = 1, .byte_uops_per_vector = {2, 5}};
+  CHECK(limit_of(biased) == Approx(100 * 2.5));  // of five instructions two take a nanosecond
 }
 
 TEST_CASE("a stronger level is as fast as a weaker one, but for its clock") {
@@ -222,6 +281,17 @@ TEST_CASE("medians, shares, and times of an element") {
   CHECK(one.share() == 0.5);
   CHECK(share_text(one) == "50% ");
   CHECK(ns_per_element(one) == Approx(3e9 / 100));
+}
+
+TEST_CASE("a share above 105 % is not shown: its limit is wrong") {
+  Case one = made_up_case("avx2", "avx2", 2);
+  one.bound.seconds = 2 * 1.04;
+  CHECK(share_text(one) == "104% ");
+  one.bound.seconds = 2 * 1.06;
+  CHECK(!one.has_share());
+  CHECK(share_text(one) == "- ");
+  one.doubts = {"share"};
+  CHECK(share_text(one) == "-!");
 }
 
 TEST_CASE("a ratio is the time of the fastest peer over rapt's") {

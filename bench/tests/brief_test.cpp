@@ -51,7 +51,8 @@ TEST_CASE(
                             case_of("exp_f64", "avx2", "L1", 5),
                             case_of("attention_in_bf16", "avx2", "prefill", 4),
                             case_of("dot_i8", "avx2", "L1", 5),
-                            case_of("dot_i8", "avx2_vnni", "L1", 2)};
+                            case_of("dot_i8", "avx2_vnni", "L1", 2),
+                            case_of("dot_i8", "avx2_vnni", "L2", 0.9)};  // above its limit: has no share
   cases[3].doubts = {"load"};
   CHECK(screen_of(cases) ==
         "\nmade up, avx2_vnni: the share of the limit, as the mean over all sizes\n"

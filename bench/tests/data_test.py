@@ -28,6 +28,11 @@ class Data(unittest.TestCase):
         self.assertAlmostEqual(one.ns_per_element, 200 / (2 * made_up.ELEMENTS))
         self.assertAlmostEqual(one.gigabytes_per_second, 8 * 2 * made_up.ELEMENTS / 200)
 
+    def test_a_limit_that_is_wrong_gives_no_share(self) -> None:
+        doubted = Results(made_up.document(ROWS, {"exp_f32/avx2/L1": ["share"]}))
+        self.assertIsNone(doubted.find("exp_f32", "avx2", "L1").share)
+        self.assertIsNotNone(doubted.find("exp_f32", "scalar", "L1").share)
+
     def test_a_peer_twice_as_slow_is_a_ratio_of_2(self) -> None:
         self.assertEqual(self.results.best_rival("exp_f32", "avx2", "L1").impl, "fast")
         self.assertAlmostEqual(self.results.best_ratio("exp_f32", "avx2", "L1"), 2)

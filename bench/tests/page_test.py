@@ -30,8 +30,13 @@ class Page(unittest.TestCase):
 
     def test_an_impossible_share_has_no_colour_of_the_scale(self) -> None:
         one = results(IMPOSSIBLE, {"exp_f32/avx2/L2": ["share"]}).find("exp_f32", "avx2", "L2")
-        self.assertGreater(one.share, 3)
+        self.assertIsNone(one.share)
         self.assertEqual(plots.share_style(one), (plots.IMPOSSIBLE_COLOUR, "////"))
+
+    def test_an_impossible_share_stands_nowhere(self) -> None:
+        doubts = {"exp_f32/avx2/L2": ["share"]}
+        self.assert_in("303", page.render(results(IMPOSSIBLE, doubts)), False)  # 100 ns over 33
+        self.assert_in("303 %", page.render(results(IMPOSSIBLE)))
 
     def test_other_doubts_are_hatched_on_their_colour(self) -> None:
         quiet = results(ROWS).find("exp_f32", "avx2", "L1")
