@@ -86,6 +86,16 @@ void add_attention_decode(Kernel<Attention<T>> &kernel) {
   const auto add = [&kernel](const AttentionShape &shape) {
     add_attention(kernel, decode_size(shape), shape);
   };
+  if (sizeof(T) == sizeof(float)) {
+    // Calls whose fixed cost shows; one key beyond a vector's lanes, and beyond a block.
+    const auto of_one_head = [](std::size_t keys) { return token_shape(1, 1, keys, 64, 64); };
+    for (const AttentionShape &shape :
+         suite.choose<AttentionShape>({of_one_head(1), of_one_head(16), one_token(8, 64, 16),
+                                       one_token(8, 64, 17), one_token(8, 64, 65), one_token(8, 128, 65)},
+                                      {of_one_head(1), one_token(8, 64, 16)})) {
+      add(shape);
+    }
+  }
   const bool few = suite.plan().quick || sizeof(T) != sizeof(float);
   if (few) {
     for (const std::size_t keys : suite.sizes({512, 4096, 32768}, {4096})) {

@@ -1,5 +1,7 @@
-// attention over int8 keys and values with one scale per token and head. It is compared only with limits; the
-// tests check its accuracy.
+// attention over int8 keys and values with scales. It is compared only with limits; the tests check its
+// accuracy.
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -91,20 +93,31 @@ void add_part(Suite &suite, Part part, bool is_whole) {
       return [buffers = std::move(buffers)](Part one) { (buffers.*one)(); };
     });
   };
+  const auto add_groups = [&](const std::string &size, const AttentionShape &shape) {
+    for (const std::size_t group : suite.sizes({32, 64}, {32}))
+      add(size + ":group" + std::to_string(group), shape, false, group);
+  };
   for (const std::size_t dim : suite.sizes({64, 128}, {128})) {
     for (const std::size_t q_heads : Sizes{8, 32}) {
       for (const std::size_t keys : suite.sizes({512, 4096, 32768}, {512, 4096})) {
         const AttentionShape shape = token_shape(q_heads, 8, keys, dim, dim);
         add(decode_size(shape), shape);
-        if (!is_whole || keys != 4096) continue;
-        add(decode_size(shape) + ":packed", shape, true);
-        add(decode_size(shape) + ":group32", shape, false, 32);
+        if (!is_whole) continue;
+        if (keys == 4096) add(decode_size(shape) + ":packed", shape, true);
+        if (keys == 4096 || !suite.plan().quick) add_groups(decode_size(shape), shape);
       }
     }
-    if (is_whole) {
-      const AttentionShape shape = prompt_shape(1, 1, 1024, dim, dim, false);
-      add("prefill:d" + std::to_string(dim) + ":t1024", shape);
-      add("prefill:d" + std::to_string(dim) + ":t1024:group32", shape, false, 32);
+    if (!is_whole) continue;
+    AttentionShape shape = prompt_shape(1, 1, 1024, dim, dim, false);
+    const std::string prefill = "prefill:d" + std::to_string(dim) + ":t1024";
+    add(prefill, shape);
+    add_groups(prefill, shape);
+    for (const std::size_t queries : suite.sizes({2, 8, 16}, {})) {
+      shape = token_shape(8, 8, 4096, dim, dim);
+      shape.q_len = queries;
+      const std::string size = fmt::format("decode:8x8:d{}:q{}:k4096", dim, queries);
+      add(size, shape);
+      add_groups(size, shape);
     }
   }
 }

@@ -13,8 +13,8 @@
 namespace rapt::bench {
 namespace {
 
-rapt_strides by_token(std::size_t heads, std::size_t dim, std::size_t tokens) {
-  const auto row = static_cast<std::ptrdiff_t>(heads * dim);
+rapt_strides by_token(std::size_t heads, std::size_t dim, std::size_t tokens, std::size_t padding = 0) {
+  const auto row = static_cast<std::ptrdiff_t>(heads * dim + padding);
   return {.batch = row * static_cast<std::ptrdiff_t>(tokens),
           .head = static_cast<std::ptrdiff_t>(dim),
           .token = row};
@@ -38,6 +38,24 @@ void add_by_token(Kernel<Attention<T>> &kernel, const std::string &phase, const 
   const auto make = [shape] {
     return [shape, buffers = AttentionBuffers<T>(shape)](Attention<T>) {
       buffers.attention(options_by_token<T>(shape));
+    };
+  };
+  kernel.add(size, attention_work(shape, sizeof(T)), make, By::rapt_alone);
+}
+
+// Decodes from a cache whose tokens are a power of two apart, and from one whose tokens have some floats between
+// them: strides of a power of two meet in few sets of a cache.
+template <class T>
+void add_cache_by_token(Kernel<Attention<T>> &kernel, std::size_t dim, std::size_t padding) {
+  const AttentionShape shape = token_shape(8, 8, 4096, dim, dim);
+  const std::string size = fmt::format("{}:by-token{}", decode_size(shape), 8 * dim + padding);
+  const auto make = [shape, dim, padding] {
+    const std::size_t length = shape.kv_len * (8 * dim + padding);
+    return [shape, dim, padding, k = logits<T>(length, 0, 1), v = logits<T>(length, 0, 2),
+            buffers = AttentionBuffers<T>(shape)](Attention<T>) {
+      rapt_attention_options options = options_by_token<T>(shape);
+      options.k_strides = options.v_strides = by_token(8, dim, shape.kv_len, padding);
+      buffers.attention(k.data(), v.data(), options);
     };
   };
   kernel.add(size, attention_work(shape, sizeof(T)), make, By::rapt_alone);
@@ -83,6 +101,9 @@ void add_attention_layouts(Kernel<Attention<T>> &kernel) {
   prompt(32, 8);
   add_by_token(kernel, "decode", token_shape(32, 32, 4096, 128, 128));
   add_by_token(kernel, "decode", token_shape(32, 8, 4096, 128, 128));
+  for (const std::size_t dim : Sizes{64, 128}) {
+    for (const std::size_t padding : Sizes{0, 16}) add_cache_by_token(kernel, dim, padding);
+  }
   add_ragged(kernel, {7, 17, 64, 100, 300, 512, 700, 1300});
 }
 

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "support/accuracy.hpp"
 #include "support/buffer.hpp"
@@ -6,6 +8,62 @@
 
 namespace rapt::bench {
 namespace {
+
+struct Matrix {
+  std::size_t rows, dim;
+  std::size_t elements() const { return rows * dim; }
+};
+
+struct Model {
+  const char *name;
+  Matrix attention, up, down, classifier;  // `dim` elements of a query give `rows` numbers
+  std::vector<Matrix> layer() const { return {attention, attention, attention, attention, up, down, up}; }
+};
+
+// The models of llama2.c: a token multiplies each of their matrices by a vector.
+const Model models[] = {
+    {"llama2c-15M", {288, 288}, {768, 288}, {288, 768}, {32000, 288}},
+    {"llama2c-42M", {512, 512}, {1376, 512}, {512, 1376}, {32000, 512}},
+};
+
+// The matrices of `group` in turn, over and over: they stand one after the other in a buffer as large as the
+// working set of the memory. A call goes through the whole buffer once, so that no cache holds a matrix when its
+// turn comes again. The query and the results stay in a cache.
+template <class T>
+void add_in_turn(Kernel<DotRows<T>> &kernel, const std::string &size, const std::vector<Matrix> &group) {
+  std::size_t of_group = 0, most_rows = 0, most_dim = 0;
+  for (const Matrix &one : group) {
+    of_group += one.elements();
+    most_rows = std::max(most_rows, one.rows);
+    most_dim = std::max(most_dim, one.dim);
+  }
+  const WorkingSet &memory = kernel.suite().plan().working_sets.back();
+  const std::size_t groups = std::max<std::size_t>(1, memory.bytes / (of_group * sizeof(T)));
+  const std::size_t n = groups * of_group;
+  const Work work = {.elements = n, .element_bytes = sizeof(T), .read = n * sizeof(T)};
+  kernel.add(size, work, [group, groups, n, most_rows, most_dim] {
+    return [group, groups, query = logits<T>(most_dim, 0, 0), matrices = logits<T>(n, 0, 1),
+            out = Buffer<T>(most_rows)](DotRows<T> dot_rows) {
+      const T *next = matrices.data();
+      for (std::size_t i = 0; i < groups; ++i) {
+        for (const Matrix &one : group) {
+          dot_rows(query.data(), next, static_cast<std::ptrdiff_t>(one.dim), one.rows, one.dim, T(1),
+                   out.data());
+          next += one.elements();
+        }
+      }
+    };
+  });
+}
+
+template <class T>
+void add_models(Kernel<DotRows<T>> &kernel) {
+  for (const Model &model : models) {
+    for (const Matrix &one : {model.attention, model.up, model.down, model.classifier})
+      add_in_turn(kernel, std::to_string(one.rows) + "x" + std::to_string(one.dim) + ":mem", {one});
+    add_in_turn(kernel, std::string(model.name) + ":layers", model.layer());
+  }
+}
 
 template <class T>
 void register_dot_rows(Suite &suite, DotRows<T> own) {
@@ -30,6 +88,13 @@ void register_dot_rows(Suite &suite, DotRows<T> own) {
   // One query against 4096 keys of a context, or as many stored embeddings.
   for (const std::size_t dim : suite.sizes({64, 96, 128, 768}, {64, 768})) {
     add("4096xdim:" + std::to_string(dim), 4096, dim);
+  }
+  if constexpr (sizeof(T) == sizeof(float)) {
+    for (const std::size_t dim : suite.sizes({64, 288, 768}, {768})) {
+      add("dim:" + std::to_string(dim) + ":mem",
+          suite.plan().working_sets.back().bytes / ((dim + 1) * sizeof(T)), dim);
+    }
+    if (!suite.plan().quick) add_models(kernel);
   }
 }
 

@@ -72,10 +72,10 @@ void add_dot(Suite &suite, Dot own, MakeA make_a, MakeB make_b, std::size_t elem
 
 template <class DotRows, class MakeQuery, class MakeRows>
 void add_dot_rows(Suite &suite, DotRows own, MakeQuery make_query, MakeRows make_rows,
-                  std::size_t element_bytes) {
+                  std::size_t element_bytes, bool in_memory) {
   Kernel<DotRows> kernel = kernel_of(suite, own);
-  for (const std::size_t dim : suite.sizes({64, 128, 768}, {128})) {
-    const std::size_t rows = 4096, n = rows * dim;
+  const auto add = [&](const std::string &size, std::size_t rows, std::size_t dim) {
+    const std::size_t n = rows * dim;
     using Element = std::remove_cvref_t<decltype(*make_query(dim).data())>;
     const Work work = {.elements = n,
                        .element_bytes = lane_bytes(element_bytes),
@@ -84,13 +84,21 @@ void add_dot_rows(Suite &suite, DotRows own, MakeQuery make_query, MakeRows make
                        .byte_uops_per_vector = element_bytes > 1    ? Uops{}
                                                : is_biased<Element> ? Uops{1, 2}
                                                                     : Uops{1}};
-    kernel.add("4096xdim:" + std::to_string(dim), work, [=] {
+    kernel.add(size, work, [=] {
       return
           [=, query = make_query(dim), matrix = make_rows(n), out = Buffer<float>(rows)](DotRows dot_rows) {
             dot_rows(query.data(), matrix.data(), static_cast<std::ptrdiff_t>(dim), rows, dim, 0.125f,
                      out.data());
           };
     });
+  };
+  for (const std::size_t dim : suite.sizes({64, 128, 768}, {128}))
+    add("4096xdim:" + std::to_string(dim), 4096, dim);
+  if (!in_memory) return;
+  const WorkingSet &memory = suite.plan().working_sets.back();
+  for (const std::size_t dim : suite.sizes({64, 128, 288, 768}, {})) {
+    add("dim:" + std::to_string(dim) + ":" + memory.label,
+        memory.bytes / (dim * element_bytes + sizeof(float)), dim);
   }
 }
 
@@ -256,7 +264,7 @@ void add_gradient(Suite &suite, rapt_type type, Narrow narrow) {
   }                                                                                                          \
   void register_dot_rows_##element(Suite &suite) {                                                           \
     const auto make = [](std::size_t n) { return halves(rapt_convert_f32_to_##element, n); };                \
-    add_dot_rows(suite, rapt_dot_rows_##element, make, make, 2);                                             \
+    add_dot_rows(suite, rapt_dot_rows_##element, make, make, 2, true);                                       \
   }                                                                                                          \
   void register_scale_##element(Suite &suite) {                                                              \
     const auto make = [](std::size_t n) { return halves(rapt_convert_f32_to_##element, n); };                \
@@ -313,10 +321,10 @@ void register_dot_u8i8(Suite &suite) {
   add_dot(suite, rapt_dot_u8i8, bytes<std::uint8_t>, bytes<std::int8_t>, 1);
 }
 void register_dot_rows_i8(Suite &suite) {
-  add_dot_rows(suite, rapt_dot_rows_i8, bytes<std::int8_t>, bytes<std::int8_t>, 1);
+  add_dot_rows(suite, rapt_dot_rows_i8, bytes<std::int8_t>, bytes<std::int8_t>, 1, true);
 }
 void register_dot_rows_u8i8(Suite &suite) {
-  add_dot_rows(suite, rapt_dot_rows_u8i8, bytes<std::uint8_t>, bytes<std::int8_t>, 1);
+  add_dot_rows(suite, rapt_dot_rows_u8i8, bytes<std::uint8_t>, bytes<std::int8_t>, 1, false);
 }
 
 }  // namespace rapt::bench

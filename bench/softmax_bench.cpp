@@ -203,6 +203,11 @@ class Registration {
     }
   }
 
+  // A call alone, whose fixed cost shows.
+  void add_small() {
+    for (const std::size_t rows : suite_.sizes({1, 8}, {1})) add({std::to_string(rows) + "x8", rows, 8});
+  }
+
   // Long contexts, the next-token distributions of GPT-2 and Llama 3, and longer rows still.
   void add_single_rows() {
     for (const std::size_t cols : suite_.sizes({16384, 50257, 128256}, {50257})) {
@@ -230,6 +235,7 @@ void register_softmax(Suite &suite) {
   all.add_sets(1024);
   if (is_f32<T> || !suite.plan().quick) all.add_widths();
   if (!is_f32<T>) return;
+  all.add_small();
   all.add_single_rows();
   all.add_variants();
 }
