@@ -2,7 +2,7 @@
 //
 //   what                             | general                         | zen4
 //   rows of dot_rows past L1         | four at a time                  | one after the other
-//   rows of dot_rows past L2         | four far apart at a time        | one after the other
+//   rows of dot_rows in large arrays | four far apart at a time        | one after the other
 //   keys and values of large caches  | lines to L1                     | lines to L2 first, far ahead
 //   dot, dot_rows and scale of f16   | the level's                     | avx2's in place of avx512's
 //

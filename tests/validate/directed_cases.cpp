@@ -264,7 +264,7 @@ constexpr DirectedCase ways[] = {
      "n=1111 offset=56,16,0 input=wide_exponents"},
 
     // ---- large matrices
-    {"rows past L2, of which four far apart are read at a time", "dot_rows_*", "rows=2055 n=513"},
+    {"many rows, of which four far apart are read at a time", "dot_rows_*", "rows=2055 n=513"},
 
     // ---- NaN
     {"NaN with any payload", "dot_* dot_rows_* scale_* exp exp_sum softmax_backward",
