@@ -138,26 +138,23 @@ class RowsInLanes {
 
     bool any_rescaled = false;
     for (std::size_t r = seen_.from; r < seen_.to; r += S::width) {
-      const AttentionTile::Range any = within_block(rows_.vector_range(r).any, first),
-                                 all = within_block(rows_.vector_range(r).all, first);
+      const SeenKeys seen = rows_.seen_of_block(first, r);
       // Whether a key was multiplied that some of these rows do not see.
-      const bool excludes =
-          all.first != any.first || all.end != any.end || !segments.cover(r, any.first, any.end);
+      const bool excludes = seen.excludes_some_of(seen.any) || !segments.cover(r, seen.any);
       const batch max =
-          scores_.complete(r, first, any, excludes, [&] { return S::load(largest + (r - from)); });
+          scores_.complete(r, first, seen, excludes, [&] { return S::load(largest + (r - from)); });
       some_excluded_ = some_excluded_ || o_.mask || o_.bias || excludes;
-      if (careful_) exclude_all_but(r, any.first, any.end);
+      if (careful_) exclude_all_but(r, seen.any);
       any_rescaled |= rule_.update_max(sums, r, max);  // bitwise or, so that every vector is taken in
-      rule_.weigh_rows(sums, r, scores_.row(r), any.first, any.end);
+      rule_.weigh_rows(sums, r, scores_.row(r), seen.any.first, seen.any.end);
     }
     return any_rescaled;
   }
 
-  // TileScores records which of the keys [begin, end) a row does not see. Products may multiply keys outside
-  // of these.
-  void exclude_all_but(std::size_t r, std::size_t begin, std::size_t end) const {
+  // TileScores records which of these keys a row does not see. Products may multiply other keys.
+  void exclude_all_but(std::size_t r, AttentionTile::Range keys) const {
     for (std::size_t j = 0; j < block; ++j) {
-      if (j >= begin && j < end) continue;
+      if (j >= keys.first && j < keys.end) continue;
       S::store(scores_.exclusions + j * tile_pitch + r, batch(-std::numeric_limits<A>::infinity()));
     }
   }

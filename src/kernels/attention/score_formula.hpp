@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <limits>
 
+#include "call/attention_tile.hpp"
 #include "kernels/vector/tanh.hpp"
 #include "kernels/vector/unroll.hpp"
 
@@ -54,5 +55,19 @@ struct ScoreFormula {
     return score + bias;
   }
 };
+
+// Returns the largest of score(j) for the keys j of a range, -inf without a key. It takes four maxima,
+// because one would be a chain of 4 cycles per key.
+template <class A, class Score>
+[[gnu::always_inline]] inline typename simd<A>::batch largest_score(AttentionTile::Range keys, Score score) {
+  using S = simd<A>;
+  typename S::batch max[4];
+  for (auto &largest : max) largest = typename S::batch(-std::numeric_limits<A>::infinity());
+  by_fours(
+      keys.first, keys.end, [&](std::size_t j, auto k) __attribute__((always_inline)) {
+        max[k] = S::max_number(score(j), max[k]);
+      });
+  return S::max(S::max(max[0], max[1]), S::max(max[2], max[3]));
+}
 
 }  // namespace

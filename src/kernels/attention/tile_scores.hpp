@@ -39,43 +39,38 @@ class TileScores {
   A *exclusions = nullptr;
   A *slopes = nullptr;
 
-  // Turns a vector's dot products with the keys `any` of the block at `first` into scores; returns the
+  // Turns a vector's dot products with the keys that it sees of the block at `first` into scores; returns the
   // largest. `excludes`: one of these rows does not see all keys that were multiplied. If the dot products
   // are the scores, largest() is called for the largest one.
   template <class Largest>
-  [[gnu::always_inline]] batch complete(std::size_t r, std::size_t first, AttentionTile::Range any,
-                                        bool excludes, Largest largest) {
-    const bool masked = o_.mask && load_mask(r, first, any.first, any.end);
-    if (rows_.has_formula || masked || exclusions) return make(r, first, any.first, any.end, masked);
-    if (excludes) return exclude(r, first, any, within_block(rows_.vector_range(r).all, first));
+  [[gnu::always_inline]] batch complete(std::size_t r, std::size_t first, const SeenKeys &seen, bool excludes,
+                                        Largest largest) {
+    const bool masked = o_.mask && load_mask(r, first, seen.any.first, seen.any.end);
+    if (rows_.has_formula || masked || exclusions) return make(r, first, seen, masked);
+    if (excludes) return exclude(r, first, seen);
     return largest();
   }
 
+ private:
   // Excludes the keys outside of each row's range; returns the largest of the other scores. It does not touch
   // keys that all rows see.
-  batch exclude(std::size_t r, std::size_t first, AttentionTile::Range any, AttentionTile::Range all) const {
+  batch exclude(std::size_t r, std::size_t first, const SeenKeys &seen) const {
     const batch minus_infinity(-std::numeric_limits<A>::infinity());
     alignas(64) A range_begin[S::width], range_end[S::width];
     ranges(r, first, range_begin, range_end);
     const batch from = S::load(range_begin), to = S::load(range_end);
     A *const column = scores_ + r;
-    batch max[4] = {minus_infinity, minus_infinity, minus_infinity, minus_infinity};
-    std::size_t j = any.first;
-    const auto take = [&](batch & largest, std::size_t key) __attribute__((always_inline)) {
-      batch score = S::load(column + key * tile_pitch);
-      if (key < all.first || key >= all.end) {
-        const batch index(static_cast<A>(key));
-        const auto excluded = S::either(S::less(index, from), S::negate(S::less(index, to)));
-        score = S::select(excluded, minus_infinity, score);
-        S::store(column + key * tile_pitch, score);
-      }
-      largest = S::max_number(score, largest);
-    };
-    for (; any.end - j >= 4; j += 4) {
-      unroll<4>([&](auto i) __attribute__((always_inline)) { take(max[i], j + i); });
-    }
-    for (; j < any.end; ++j) take(max[0], j);
-    return S::max(S::max(max[0], max[1]), S::max(max[2], max[3]));
+    return largest_score<A>(
+        seen.any, [&](std::size_t key) __attribute__((always_inline)) {
+          batch score = S::load(column + key * tile_pitch);
+          if (key < seen.all.first || key >= seen.all.end) {
+            const batch index(static_cast<A>(key));
+            const auto excluded = S::either(S::less(index, from), S::negate(S::less(index, to)));
+            score = S::select(excluded, minus_infinity, score);
+            S::store(column + key * tile_pitch, score);
+          }
+          return score;
+        });
   }
 
   // Loads the mask's bits for a vector of rows and the block at `first`. True if the mask excludes one of the
@@ -94,17 +89,14 @@ class TileScores {
     return (~all >> begin & ~std::uint64_t{0} >> (block - (end - begin))) != 0;
   }
 
-  // Turns a vector's dot products with keys [begin, end) into scores; returns the largest. `masked` is the
-  // answer of load_mask(), or false without a mask.
-  batch make(std::size_t r, std::size_t first, std::size_t begin, std::size_t end, bool masked) const {
-    const AttentionTile::Range all = within_block(rows_.vector_range(r).all, first);
-    const Vector of{r, first, begin, end};
-    if (all.first > begin || all.end < end)
-      return masked ? make_as<true, true>(of) : make_as<true, false>(of);
+  // Turns a vector's dot products with the keys that it sees into scores; returns the largest. `masked` is
+  // the answer of load_mask(), or false without a mask.
+  batch make(std::size_t r, std::size_t first, const SeenKeys &seen, bool masked) const {
+    const Vector of{r, first, seen.any.first, seen.any.end};
+    if (seen.excludes_some_of(seen.any)) return masked ? make_as<true, true>(of) : make_as<true, false>(of);
     return masked ? make_as<false, true>(of) : make_as<false, false>(of);
   }
 
- private:
   using Word = typename S::word;
   static constexpr std::size_t word_bits = 8 * sizeof(Word), words = block / word_bits;
   // How many keys the registers have room for.
