@@ -37,9 +37,8 @@ class KeysInLanes {
         o_(tile.options()),
         rows_(rows),
         rule_(rows),
-        total_values_(rows, o_.v_dim, workspace),
-        chunk_values_(rows, o_.v_dim, total_values_.row(most_rows)),
-        scores_{chunk_values_.row(most_rows), chunk_values_.row(most_rows) + most_rows * block},
+        values_{{rows, o_.v_dim, workspace}, {rows, o_.v_dim, values_[0].row(most_rows)}},
+        scores_{values_[1].row(most_rows), values_[1].row(most_rows) + most_rows * block},
         products_(tile, rows, scores_[1] + most_rows * block) {}
 
   // As in RowsInLanes.
@@ -50,7 +49,7 @@ class KeysInLanes {
     some_excluded_ = false;
     add_keys(begin, end);
   }
-  const RowSums<A> &sums() const { return total_; }
+  const RowSums<A> &sums() const { return sums_[0]; }
 
   // As in RowsInLanes.
   bool some_excluded() const { return !Products::ignores_excluded && some_excluded_; }
@@ -61,7 +60,7 @@ class KeysInLanes {
   // Stores row r's finished values to address(r); true if one is NaN.
   template <class Address>
   bool store(const FinalFactors<A> &factors, Address address) const {
-    return total_values_.store(factors, address);
+    return values_[0].store(factors, address);
   }
 
  private:
@@ -73,18 +72,10 @@ class KeysInLanes {
   };
 
   void add_keys(std::size_t begin, std::size_t end) {
-    const std::size_t padded = Products::padded(rows_.rows);
-    const AttentionTile::Range seen = rows_.range();
-    total_.clear();
-    total_values_.clear(padded);
-    each_chunk(seen, begin, end, [&](std::size_t first, std::size_t chunk_end, bool is_first) {
-      Sums &sums = is_first ? total_ : next_;
-      const RowValues<A> &values = is_first ? total_values_ : chunk_values_;
-      if (!is_first) {
-        sums.clear();
-        values.clear(padded);
-      }
-      products_.begin_chunk(first, chunk_end, end < seen.end ? end : seen.end);
+    const std::size_t seen_end = rows_.range().end, last = end < seen_end ? end : seen_end;
+    const auto add = [&](std::size_t first, std::size_t chunk_end, Sums &sums, const RowValues<A> &values) {
+      values.clear(Products::padded(rows_.rows));
+      products_.begin_chunk(first, chunk_end, last);
       Block now{}, before{};
       for (std::size_t key = first; key < chunk_end; key += block, before = now) {
         now = {key, chunk_end - key < block ? chunk_end - key : block, scores_[key / block % 2], {}};
@@ -92,16 +83,8 @@ class KeysInLanes {
         if (before.keys > 0) add_values(values, before);
       }
       add_values(values, before);
-      if constexpr (Rule::weights_unit != 1) {
-        for (std::size_t r = 0; r < rows_.lanes; ++r) sums.sum[r] *= Rule::weights_unit;
-        values.multiply(Rule::weights_unit);
-      }
-      if (!is_first) {
-        FoldFactors<A> factors;
-        fold<A>(rows_, total_, next_, factors);
-        total_values_.fold(chunk_values_, factors);
-      }
-    });
+    };
+    each_chunk<Rule>(rows_, begin, end, sums_, values_, add);
   }
 
   void compute_weights(Sums &sums, Block &now) {
@@ -192,8 +175,8 @@ class KeysInLanes {
   const rapt_attention_options &o_;
   const TileRows<A> &rows_;
   Rule rule_;
-  Sums total_, next_;
-  RowValues<A> total_values_, chunk_values_;
+  Sums sums_[2];  // of all chunks before, and of the current one
+  RowValues<A> values_[2];
   A *scores_[2];
   Products products_;
   bool some_excluded_ = false;
