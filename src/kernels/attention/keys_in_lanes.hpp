@@ -131,44 +131,39 @@ class KeysInLanes {
     A *const row = now.scores + r * block;
     const A *bias = o_.bias ? tile_.bias<A>(rows_.of[r]) + first : nullptr;
     const std::uint8_t *mask = o_.mask ? tile_.mask(rows_.of[r]) + first : nullptr;
-    const ScoreFormula<A> formula(rows_.cap, o_.alibi_slopes != nullptr);
-    const batch factor(rows_.factor[r]), slope(rows_.slope[r]);
-    const batch distance(static_cast<A>(static_cast<std::int64_t>(first) - tile_.position(rows_.of[r])));
-    const batch from(static_cast<A>(begin)), to(static_cast<A>(end));
+    ScoreFormula<A> formula(o_, rows_);
+    formula.factor = batch(rows_.factor[r]);
+    formula.slope = batch(rows_.slope[r]);
+    formula.distance = batch(static_cast<A>(static_cast<std::int64_t>(first) - tile_.position(rows_.of[r])));
+    formula.from = batch(static_cast<A>(begin));
+    formula.to = batch(static_cast<A>(end));
     batch max = minus_infinity;
     for (std::size_t j = 0; j < block; j += S::width) {
       if (j >= end || j + S::width <= begin) {
         S::store(row + j, minus_infinity);
         continue;
       }
-      batch score = S::load(row + j);
+      batch score[1] = {S::load(row + j)};
+      typename S::mask excluded[1];
       const std::size_t count = now.keys - j;
       const batch index = S::load(lane_index<A>) + batch(static_cast<A>(j));
-      auto excluded = S::either(S::less(index, from), S::negate(S::less(index, to)));
-      if (rows_.has_formula) {
-        score = formula(score, factor, slope, distance + index, [](batch) {});
-        if (bias) score = formula.with_bias(score, S::load_first(bias + j, count), excluded);
-      }
-      if (mask) excluded = S::either(excluded, S::negate(S::load_flags(mask + j, count)));
-      score = S::select(excluded, minus_infinity, score);
-      S::store(row + j, score);
-      max = S::max_number(score, max);
+      formula.template make<true>(
+          score, excluded, [&](auto) __attribute__((always_inline)) { return index; },
+          [&](auto) __attribute__((always_inline)) { return S::load_first(bias + j, count); },
+          mask != nullptr,
+          [&](auto) __attribute__((always_inline)) { return S::load_flags(mask + j, count); },
+          [](auto, batch) {});
+      S::store(row + j, score[0]);
+      max = S::max_number(score[0], max);
     }
     return S::fold_max(max);
   }
 
   static A largest_of(const A *row) {
-    const batch none(-std::numeric_limits<A>::infinity());
-    batch max[4];
-    unroll<4>([&](auto i) __attribute__((always_inline)) {
-      max[i] = S::max_number(S::load(row + i * S::width), none);
-    });
-    for (std::size_t j = 4 * S::width; j < block; j += 4 * S::width) {
-      unroll<4>([&](auto i) __attribute__((always_inline)) {
-        max[i] = S::max_number(S::load(row + j + i * S::width), max[i]);
-      });
-    }
-    return S::fold_max(S::max(S::max(max[0], max[1]), S::max(max[2], max[3])));
+    const auto score = [&](std::size_t j) __attribute__((always_inline)) {
+      return S::load(row + j * S::width);
+    };
+    return S::fold_max(largest_score<A>({0, block / S::width}, score));
   }
 
   const AttentionTile &tile_;
