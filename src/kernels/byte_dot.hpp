@@ -39,6 +39,13 @@ inline constexpr std::size_t most_byte_steps = (std::size_t{1} << 31) / S::most_
 template <class E>
 struct RowSimd;
 
+// dot_rows multiplies its rows with the same instructions as dot, and the factors need no correction.
+template <class Bytes>
+struct UnbiasedRows : Bytes {
+  static typename Bytes::Sums start() { return Bytes::zero(); }
+  static typename Bytes::Sums add_factors(typename Bytes::Sums s, typename Bytes::Factors) { return s; }
+};
+
 // Takes at most most_byte_steps steps.
 template <class E>
 [[gnu::always_inline]] inline std::int64_t byte_dot(const E *a, const std::int8_t *b, std::size_t n) {

@@ -26,7 +26,6 @@
 #include "isa/amx/patch_products.hpp"
 #include "isa/avx512/simd.hpp"
 #include "kernels/attention/bf16_rule.hpp"
-#include "kernels/attention/block.hpp"
 #include "kernels/attention/tile_rows.hpp"
 #include "kernels/attention/tile_scores.hpp"
 #include "kernels/attention/tile_weights.hpp"
@@ -242,36 +241,22 @@ class Bf16Chunk {
     state_.scores.use(scores);
     for (std::size_t r = from; r < from + strip_rows; r += S::width) {
       float *const column = scores + r;
-      AttentionTile::Range any{0, 0};
+      SeenKeys seen{};
       batch max = none;
       if (r < rows_.lanes) {
-        any = within_block(rows_.vector_range(r).any, first);
-        if (any.first >= any.end) any = {0, 0};
-        if (any.end > 0) max = make_scores_of(r, first, any, column);
-        state_.some_excluded = state_.some_excluded || o_.mask || o_.bias || any.first > 0 || any.end < block;
+        seen = rows_.seen_of_block(first, r);
+        const auto score = [&](std::size_t j) { return S::load(column + j * pitch); };
+        if (seen.any.end > 0) {
+          max = state_.scores.complete(r, first, seen, seen.excludes_some_of(seen.any),
+                                       [&] { return largest_score<float>(seen.any, score); });
+        }
+        state_.some_excluded =
+            state_.some_excluded || o_.mask || o_.bias || seen.excludes_some_of({0, block});
       }
-      for (std::size_t j = 0; j < any.first; ++j) S::store(column + j * pitch, none);
-      for (std::size_t j = any.end; j < block; ++j) S::store(column + j * pitch, none);
+      for (std::size_t j = 0; j < seen.any.first; ++j) S::store(column + j * pitch, none);
+      for (std::size_t j = seen.any.end; j < block; ++j) S::store(column + j * pitch, none);
       S::store(largest_ + r, max);
     }
-  }
-  batch make_scores_of(std::size_t r, std::size_t first, AttentionTile::Range any, const float *column) {
-    const AttentionTile::Range all = within_block(rows_.vector_range(r).all, first);
-    const bool excludes = all.first > any.first || all.end < any.end;
-    state_.some_excluded = state_.some_excluded || excludes;
-    return state_.scores.complete(r, first, any, excludes, [&] { return largest_of(column, any); });
-  }
-  static batch largest_of(const float *column, AttentionTile::Range any) {
-    batch max[4];
-    for (batch &largest : max) largest = batch(-std::numeric_limits<float>::infinity());
-    std::size_t j = any.first;
-    for (; any.end - j >= 4; j += 4) {
-      unroll<4>([&](auto i) __attribute__((always_inline)) {
-        max[i] = S::max_number(S::load(column + (j + i) * pitch), max[i]);
-      });
-    }
-    for (; j < any.end; ++j) max[0] = S::max_number(S::load(column + j * pitch), max[0]);
-    return S::max(S::max(max[0], max[1]), S::max(max[2], max[3]));
   }
 
   // Whether no reference of the strip has to move. All of its references must be near.

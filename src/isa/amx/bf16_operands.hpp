@@ -24,33 +24,6 @@ inline __m128i first_eight(const rapt::BF16 *p, std::size_t count) {
   return _mm_maskz_loadu_epi16(static_cast<__mmask8>((1u << count) - 1), p);
 }
 
-// Transposes 16 rows of 16 pairs of elements.
-[[gnu::always_inline]] inline void transpose_pairs(__m512i (&v)[16]) {
-  __m512i t[16];
-  unroll<8>([&](auto i) __attribute__((always_inline)) {
-    t[2 * i] = _mm512_unpacklo_epi32(v[2 * i], v[2 * i + 1]);
-    t[2 * i + 1] = _mm512_unpackhi_epi32(v[2 * i], v[2 * i + 1]);
-  });
-  unroll<4>([&](auto i) __attribute__((always_inline)) {
-    v[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
-    v[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
-    v[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
-    v[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
-  });
-  unroll<4>([&](auto i) __attribute__((always_inline)) {
-    t[i] = _mm512_shuffle_i32x4(v[i], v[4 + i], 0x88);
-    t[4 + i] = _mm512_shuffle_i32x4(v[i], v[4 + i], 0xdd);
-    t[8 + i] = _mm512_shuffle_i32x4(v[8 + i], v[12 + i], 0x88);
-    t[12 + i] = _mm512_shuffle_i32x4(v[8 + i], v[12 + i], 0xdd);
-  });
-  unroll<4>([&](auto i) __attribute__((always_inline)) {
-    v[i] = _mm512_shuffle_i32x4(t[i], t[8 + i], 0x88);
-    v[8 + i] = _mm512_shuffle_i32x4(t[i], t[8 + i], 0xdd);
-    v[4 + i] = _mm512_shuffle_i32x4(t[4 + i], t[12 + i], 0x88);
-    v[12 + i] = _mm512_shuffle_i32x4(t[4 + i], t[12 + i], 0xdd);
-  });
-}
-
 // Packs as [k32 of dimensions][vector of rows][pair of dimensions][row]. row(r) is the address of row r.
 template <class Row>
 [[gnu::noinline]] void pack_queries(std::size_t vectors, std::size_t dim, bool negated, Row row,
@@ -62,7 +35,7 @@ template <class Row>
       unroll<16>([&](auto i) __attribute__((always_inline)) {
         v[i] = _mm512_xor_si512(first_elements(row(r + i) + d, dim - d), sign);
       });
-      transpose_pairs(v);
+      transpose_words(v);
       unroll<16>([&](auto i) __attribute__((always_inline)) { _mm512_storeu_si512(to + i * amx_k32, v[i]); });
     }
   }
@@ -106,7 +79,7 @@ template <class Row>
       };
       v[i] = _mm512_or_si512(column(d + 2 * i), _mm512_slli_epi32(column(d + 2 * i + 1), 16));
     });
-    transpose_pairs(v);
+    transpose_words(v);
     unroll<16>([&](auto i) __attribute__((always_inline)) { _mm512_storeu_si512(to + i * amx_k32, v[i]); });
   }
 }

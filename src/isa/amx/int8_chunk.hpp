@@ -16,7 +16,6 @@
 #include "isa/amx/digit_products.hpp"
 #include "isa/amx/int8_operands.hpp"
 #include "isa/avx512/simd.hpp"
-#include "kernels/attention/block.hpp"
 #include "kernels/attention/plain_rule.hpp"
 #include "kernels/attention/tile_rows.hpp"
 #include "kernels/attention/tile_scores.hpp"
@@ -154,15 +153,14 @@ class Int8Chunk {
 
   void weigh(const Patch &patch) {
     const std::size_t first = begin_ + patch.b * block, r = patch.r;
-    const AttentionTile::Range any = within_block(rows_.vector_range(r).any, first),
-                               all = within_block(rows_.vector_range(r).all, first);
-    const bool bounded = all.first > 0 || all.end < block;
+    const SeenKeys seen = rows_.seen_of_block(first, r);
+    const bool bounded = seen.excludes_some_of({0, block});
     const bool plain = !bounded && !rows_.has_formula && !o_.mask;
     batch max = plain ? make_scores(patch, storage_.weights, lanes)
                       : make_scores(patch, storage_.scores + r, tile_pitch);
     if (!plain) {
       state_.scores.use(storage_.scores);
-      max = state_.scores.complete(r, first, any, bounded, [&] { return max; });
+      max = state_.scores.complete(r, first, seen, bounded, [&] { return max; });
     }
     rule_.update_max(sums_, r, max);
     S::store(rescale_[patch.parity], S::load(rule_.rescale + r));
@@ -176,7 +174,7 @@ class Int8Chunk {
     } else {
       weights = storage_.scores + r;
       pitch = tile_pitch;
-      rule_.weigh_rows(sums_, r, storage_.scores + r, any.first, any.end);
+      rule_.weigh_rows(sums_, r, storage_.scores + r, seen.any.first, seen.any.end);
     }
     for (std::size_t g = 0; g < sizes_.v_groups; ++g) {
       const float *const scales = v_scales(patch, g);
@@ -271,16 +269,7 @@ class Int8Chunk {
       });
       S::store(sums + j * lanes, (weight[0] + weight[2]) + (weight[1] + weight[3]));
     }
-    const auto sum = [&](auto self, auto from, auto step) -> batch {
-      if constexpr (step == quarter) {
-        return S::load(sums + from * lanes);
-      } else {
-        constexpr std::integral_constant<std::size_t, 2 * step> twice;
-        return self(self, from, twice) +
-               self(self, std::integral_constant<std::size_t, from + step>{}, twice);
-      }
-    };
-    return {sum(sum, std::integral_constant<std::size_t, 0>{}, std::integral_constant<std::size_t, 1>{}),
+    return {sum_by_halves<float, quarter, lanes>(sums),
             S::max(S::max(largest[0], largest[1]), S::max(largest[2], largest[3]))};
   }
   // Returns the largest magnitude of each row's numbers, or NaN if a number is NaN.

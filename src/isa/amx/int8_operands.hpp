@@ -24,15 +24,6 @@ namespace {
 
 inline constexpr std::size_t tile_bytes = rapt::Int8BatchSizes::amx_tile;
 
-// Transposes 16 rows of 16 groups of four bytes.
-[[gnu::always_inline]] inline void transpose_fours(__m512i (&v)[16]) {
-  using batch = simd<float>::batch;
-  batch fours[16];
-  unroll<16>([&](auto i) __attribute__((always_inline)) { fours[i] = batch(_mm512_castsi512_ps(v[i])); });
-  simd<float>::transpose(fours);
-  unroll<16>([&](auto i) __attribute__((always_inline)) { v[i] = _mm512_castps_si512(fours[i]); });
-}
-
 // Packs the columns of 64 rows of 16 bytes as a tile. load(four, i) is row 4 * four + i.
 template <class Load>
 [[gnu::always_inline]] inline void pack_columns(Load load, std::int8_t *to) {
@@ -46,7 +37,7 @@ template <class Load>
     rows = _mm512_inserti32x4(rows, load(four, 3), 3);
     v[four] = _mm512_shuffle_epi8(_mm512_permutexvar_epi32(by_lane, rows), in_lane);
   });
-  transpose_fours(v);
+  transpose_words(v);
   unroll<16>([&](auto i)
                  __attribute__((always_inline)) { _mm512_storeu_si512(to + i * amx_row_bytes, v[i]); });
 }
@@ -114,7 +105,7 @@ struct QuerySegments {
           });
           std::int8_t *const tiles = to + (segments.at[s].tile + 2 * step) * tile_bytes;
           const auto store = [&](__m512i(&v)[16], std::int8_t * of) __attribute__((always_inline)) {
-            transpose_fours(v);
+            transpose_words(v);
             unroll<16>([&](auto i) __attribute__((always_inline)) {
               _mm512_storeu_si512(of + i * amx_row_bytes, v[i]);
             });

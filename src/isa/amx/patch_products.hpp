@@ -149,9 +149,7 @@ class PatchProducts {
   // Calls f(a, c) for each accumulator: `a` is its AMX tile of keys or dimensions, `c` its tile of rows.
   template <std::size_t deep = 2, class F>
   [[gnu::always_inline]] static void each(F f) {
-    unroll<deep>([&](auto a) __attribute__((always_inline)) {
-      unroll<wide>([&](auto c) __attribute__((always_inline)) { f(a, c); });
-    });
+    unroll_pairs<deep, wide>(f);
   }
   template <std::size_t a, std::size_t c>
   [[gnu::always_inline]] static void store(float *to) {

@@ -3,18 +3,31 @@
 // They are inline assembly, because gcc's intrinsics do not say that they read and write memory.
 #pragma once
 
+#include <immintrin.h>
+
 #include <cstddef>
 #include <cstdint>
 
 #include "contract/bf16_arithmetic.hpp"
 #include "contract/types.hpp"
 #include "dispatch/tiles.hpp"
+#include "isa/avx512/simd.hpp"
+#include "kernels/vector/unroll.hpp"
 
 namespace {
 
 // A tile has 16 rows of 64 bytes: 16 x 16 numbers of 32 bits, or 16 rows of 32 bf16.
 inline constexpr std::size_t amx_rows = 16, amx_row_bytes = 64, amx_elements = 512;
 inline constexpr std::size_t amx_k32 = rapt::Bf16Contract::k32;
+
+// Transposes the 16 x 16 words of a tile: four bytes each, or two bf16.
+[[gnu::always_inline]] inline void transpose_words(__m512i (&v)[16]) {
+  using batch = simd<float>::batch;
+  batch words[16];
+  unroll<16>([&](auto i) __attribute__((always_inline)) { words[i] = batch(_mm512_castsi512_ps(v[i])); });
+  simd<float>::transpose(words);
+  unroll<16>([&](auto i) __attribute__((always_inline)) { v[i] = _mm512_castps_si512(words[i]); });
+}
 
 struct alignas(64) TileConfiguration {
   std::uint8_t palette = 0, start_row = 0, reserved[14] = {};

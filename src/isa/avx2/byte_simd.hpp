@@ -35,12 +35,7 @@ struct ByteSimd {
   static std::int64_t sum(Sums s) { return sum_of_byte_lanes(s); }
 };
 
-// dot_rows multiplies its rows with the same instructions as dot.
 template <class E>
-struct RowSimd : ByteSimd<E>, FourByteRows {
-  using Sums = typename ByteSimd<E>::Sums;
-  static Sums start() { return ByteSimd<E>::zero(); }
-  static Sums add_factors(Sums s, typename ByteSimd<E>::Factors) { return s; }
-};
+struct RowSimd : UnbiasedRows<ByteSimd<E>>, FourByteRows {};
 
 }  // namespace

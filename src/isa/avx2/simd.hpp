@@ -10,6 +10,7 @@
 #include <xsimd/xsimd.hpp>
 
 #include "contract/exp.hpp"
+#include "isa/avx2/flushing.hpp"
 #include "kernels/vector/parts.hpp"
 #include "kernels/vector/simd.hpp"
 #include "kernels/vector/unroll.hpp"
@@ -72,18 +73,7 @@ struct Avx2 {
     a = _mm256_permute2f128_ps(low, high, 0x20);
     b = _mm256_permute2f128_ps(low, high, 0x31);
   }
-  // Flushes subnormal operands and results while an object exists. It expects the default mode and restores
-  // it.
-  class Flushing {
-   public:
-    Flushing() : before_(_mm_getcsr()) { _mm_setcsr((before_ | 0x8040) & ~0x10u); }
-    ~Flushing() { _mm_setcsr((_mm_getcsr() & 0x3f) | before_); }
-    // Whether a result has been flushed since construction.
-    bool has_flushed() const { return (_mm_getcsr() & 0x10) != 0; }
-
-   private:
-    unsigned before_;
-  };
+  using Flushing = MxcsrFlushing;
 
   // Conversions of 16-bit elements:
   static f32 widened(__m128i v, const rapt::F16 *) { return _mm256_cvtph_ps(v); }

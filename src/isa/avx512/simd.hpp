@@ -9,6 +9,7 @@
 #include <xsimd/xsimd.hpp>
 
 #include "contract/exp.hpp"
+#include "isa/avx2/flushing.hpp"
 #include "kernels/vector/parts.hpp"
 #include "kernels/vector/simd.hpp"
 #include "kernels/vector/unroll.hpp"
@@ -49,18 +50,7 @@ struct Avx512 {
     b = _mm512_permutex2var_ps(a, upper, b);
     a = first;
   }
-  // Flushes subnormal operands and results while an object exists. It expects the default mode and restores
-  // it.
-  class Flushing {
-   public:
-    Flushing() : before_(_mm_getcsr()) { _mm_setcsr((before_ | 0x8040) & ~0x10u); }
-    ~Flushing() { _mm_setcsr((_mm_getcsr() & 0x3f) | before_); }
-    // Whether a result has been flushed since construction.
-    bool has_flushed() const { return (_mm_getcsr() & 0x10) != 0; }
-
-   private:
-    unsigned before_;
-  };
+  using Flushing = MxcsrFlushing;
 
   // Conversions of 16-bit elements:
   static f32 widened(__m256i v, const rapt::F16 *) { return _mm512_cvtph_ps(v); }

@@ -37,11 +37,7 @@ struct BfmlalRows : K32Rows {
     using N = NeonBf16;
     using batch = S::batch;
     constexpr std::size_t width = S::width, k32 = rapt::Bf16Contract::k32;
-    const auto each = [](auto f) __attribute__((always_inline)) {
-      unroll<squares>([&](auto g) __attribute__((always_inline)) {
-        unroll<rows>([&](auto r) __attribute__((always_inline)) { f(g, r); });
-      });
-    };
+    const auto each = [](auto f) __attribute__((always_inline)) { unroll_pairs<squares, rows>(f); };
     batch total[squares][rows], even[squares][rows], odd[squares][rows];
     each([&](auto g, auto r) __attribute__((always_inline)) { total[g][r] = batch(0.0f); });
     const auto multiply = [&](auto g, auto square, std::size_t at) __attribute__((always_inline)) {
@@ -128,11 +124,7 @@ struct BfmlalRows : K32Rows {
     constexpr std::size_t together = 4 / rows;  // how many vectors of keys
     LinesAhead<E, rows, Cache::l1> lines(run, last);
     for (std::size_t i = 0; i < runs_per_block; ++i) fetch_pages<rows>(run + i, last);
-    const auto each = [](auto f) __attribute__((always_inline)) {
-      unroll<together>([&](auto g) __attribute__((always_inline)) {
-        unroll<rows>([&](auto r) __attribute__((always_inline)) { f(g, r); });
-      });
-    };
+    const auto each = [](auto f) __attribute__((always_inline)) { unroll_pairs<together, rows>(f); };
     for (std::size_t j = 0; j < count; j += together * N::width) {
       batch total[together][rows][2];
       each([&](auto g, auto r)
@@ -189,11 +181,7 @@ struct BfmlalRows : K32Rows {
     using batch = S::batch;
     constexpr std::size_t block = rapt::attention_block, k32 = rapt::Bf16Contract::k32;
     constexpr std::size_t size = RowRun<E>::rows, width = S::width;
-    const auto each = [](auto f) __attribute__((always_inline)) {
-      unroll<rows>([&](auto r) __attribute__((always_inline)) {
-        unroll<vectors>([&](auto v) __attribute__((always_inline)) { f(r, v); });
-      });
-    };
+    const auto each = [](auto f) __attribute__((always_inline)) { unroll_pairs<rows, vectors>(f); };
     for (std::size_t first = 0; first < keys; first += k32) {
       batch chain[2][rows][vectors][2];
       each([&](auto r, auto v) __attribute__((always_inline)) {

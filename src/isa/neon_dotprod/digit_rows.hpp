@@ -95,11 +95,9 @@ struct DigitRows {
                        __attribute__((always_inline)) { return I::load_first(at, dim - d); });
           }
         }
-        unroll<rows>([&](auto r) __attribute__((always_inline)) {
-          unroll<together / 2>([&](auto i) __attribute__((always_inline)) {
-            pairs[r][begin / 2 + i] = I::joined(I::pair_sums(high[r][2 * i], high[r][2 * i + 1]),
-                                                I::pair_sums(low[r][2 * i], low[r][2 * i + 1]));
-          });
+        unroll_pairs<rows, together / 2>([&](auto r, auto i) __attribute__((always_inline)) {
+          pairs[r][begin / 2 + i] = I::joined(I::pair_sums(high[r][2 * i], high[r][2 * i + 1]),
+                                              I::pair_sums(low[r][2 * i], low[r][2 * i + 1]));
         });
       });
       unroll<rows>([&](auto r) __attribute__((always_inline)) {
@@ -118,9 +116,8 @@ struct DigitRows {
     constexpr std::size_t line = 64, at_once = vectors < 4 ? vectors : 4;
     static_assert(vectors % at_once == 0);
     I::Sums high[rows][vectors];
-    unroll<rows>([&](auto r) __attribute__((always_inline)) {
-      unroll<vectors>([&](auto v) __attribute__((always_inline)) { high[r][v] = sum[r][v] = I::zero(); });
-    });
+    unroll_pairs<rows, vectors>([&](auto r, auto v)
+                                    __attribute__((always_inline)) { high[r][v] = sum[r][v] = I::zero(); });
     for (std::size_t i = 0; i < count; i += Int8Run::rows) {
       const auto [run, ahead] = run_at(i / Int8Run::rows);
       const std::size_t end = count - i < Int8Run::rows ? count - i : Int8Run::rows;
@@ -167,9 +164,8 @@ struct DigitRows {
         });
       }
     }
-    unroll<rows>([&](auto r) __attribute__((always_inline)) {
-      unroll<vectors>([&](auto v)
-                          __attribute__((always_inline)) { sum[r][v] = I::joined(high[r][v], sum[r][v]); });
+    unroll_pairs<rows, vectors>([&](auto r, auto v) __attribute__((always_inline)) {
+      sum[r][v] = I::joined(high[r][v], sum[r][v]);
     });
   }
 
@@ -196,10 +192,8 @@ struct DigitRows {
     for (std::size_t j = 0; j < block; j += 4 * vectors) {
       I::Sums sum[rows][vectors];
       column_sums<rows, vectors, true>(of.queries, of.pitch, run_at, of.dim, j, 0, sum);
-      unroll<rows>([&](auto r) __attribute__((always_inline)) {
-        unroll<vectors>([&](auto v) __attribute__((always_inline)) {
-          add_segment<I>(of, r, j + 4 * v, sum[r][v], scores);
-        });
+      unroll_pairs<rows, vectors>([&](auto r, auto v) __attribute__((always_inline)) {
+        add_segment<I>(of, r, j + 4 * v, sum[r][v], scores);
       });
     }
   }

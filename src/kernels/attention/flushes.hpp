@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <limits>
 
+#include "contract/bf16_arithmetic.hpp"
+
 namespace {
 
 inline constexpr float least_normal = std::numeric_limits<float>::min();
@@ -66,6 +68,18 @@ float add_k32_with_flushes(float sum, std::size_t count, Left left, Right right)
     chain = fma_with_flush(with_flush(left(i)), with_flush(right(i)), chain);
   }
   return with_flush(with_flush(sum) + with_flush(even + odd));
+}
+
+// Does the same for any number of terms, k32 by k32.
+template <class Left, class Right>
+float add_with_flushes(float sum, std::size_t count, Left left, Right right) {
+  constexpr std::size_t k32 = rapt::Bf16Contract::k32;
+  for (std::size_t first = 0; first < count; first += k32) {
+    sum = add_k32_with_flushes(
+        sum, count - first < k32 ? count - first : k32, [&](std::size_t i) { return left(first + i); },
+        [&](std::size_t i) { return right(first + i); });
+  }
+  return sum;
 }
 
 }  // namespace

@@ -215,9 +215,7 @@ struct IntegerRows {
           });
         }
         typename I::Sums sum[rows][4];
-        unroll<rows>([&](auto r) __attribute__((always_inline)) {
-          unroll<4>([&](auto i) __attribute__((always_inline)) { sum[r][i] = I::zero(); });
-        });
+        unroll_pairs<rows, 4>([&](auto r, auto i) __attribute__((always_inline)) { sum[r][i] = I::zero(); });
         const auto fetch = [&](std::size_t d) __attribute__((always_inline)) {
           unroll<4>([&](auto i) __attribute__((always_inline)) {
             fetch_line<Cache::l1>(reinterpret_cast<std::uintptr_t>(key[i]) + to_next + d);
@@ -271,9 +269,8 @@ struct IntegerRows {
                                                  std::size_t count, std::size_t column, std::size_t tail,
                                                  typename I::Sums (&sum)[rows][vectors][2]) {
     constexpr std::size_t line = 64;
-    unroll<rows>([&](auto r) __attribute__((always_inline)) {
-      unroll<vectors>([&](auto v)
-                          __attribute__((always_inline)) { sum[r][v][0] = sum[r][v][1] = I::zero(); });
+    unroll_pairs<rows, vectors>([&](auto r, auto v) __attribute__((always_inline)) {
+      sum[r][v][0] = sum[r][v][1] = I::zero();
     });
     for (std::size_t i = 0; i < count; i += Int8Run::rows) {
       const auto [run, ahead] = run_at(i / Int8Run::rows);
@@ -306,9 +303,8 @@ struct IntegerRows {
         });
       }
     }
-    unroll<rows>([&](auto r) __attribute__((always_inline)) {
-      unroll<vectors>([&](auto v) __attribute__((always_inline)) { I::in_order(sum[r][v]); });
-    });
+    unroll_pairs<rows, vectors>([&](auto r, auto v)
+                                    __attribute__((always_inline)) { I::in_order(sum[r][v]); });
   }
 
   // Scores of packed keys: dimension d of the block's keys is at keys + 64 d.
@@ -330,10 +326,8 @@ struct IntegerRows {
     for (std::size_t j = 0; j < block; j += together * I::wide) {
       typename I::Sums sum[rows][together][2];
       column_sums<rows, together, true>(of.queries, of.pitch, run_at, of.dim, j, 0, sum);
-      unroll<rows>([&](auto r) __attribute__((always_inline)) {
-        unroll<2 * together>([&](auto v) __attribute__((always_inline)) {
-          add_segment<I>(of, r, j + v * S::width, sum[r][v / 2][v % 2], scores);
-        });
+      unroll_pairs<rows, 2 * together>([&](auto r, auto v) __attribute__((always_inline)) {
+        add_segment<I>(of, r, j + v * S::width, sum[r][v / 2][v % 2], scores);
       });
     }
   }

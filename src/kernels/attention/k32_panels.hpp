@@ -59,11 +59,7 @@ template <class Layout, std::size_t depth, std::size_t vectors, class Element>
   using S = simd<float>;
   using batch = typename S::batch;
   batch chain[2][depth][vectors];
-  const auto each = [](auto f) __attribute__((always_inline)) {
-    unroll<depth>([&](auto i) __attribute__((always_inline)) {
-      unroll<vectors>([&](auto v) __attribute__((always_inline)) { f(i, v); });
-    });
-  };
+  const auto each = [](auto f) __attribute__((always_inline)) { unroll_pairs<depth, vectors>(f); };
   const auto take = [&](auto odd, auto begins) __attribute__((always_inline)) {
     batch l[vectors];
     const float *const from = left + odd * tile_pitch;
@@ -120,10 +116,8 @@ template <class Layout, std::size_t vectors, class Elements>
         batch sum[depth][vectors];
         sum_k32<Layout>(count, queries, elements(j, depth), plain_element, sum);
         const auto each = [&](auto f) __attribute__((always_inline)) {
-          unroll<depth>([&](auto i) __attribute__((always_inline)) {
-            unroll<vectors>([&](auto v) __attribute__((always_inline)) {
-              f(i, v, scores + (j + i) * tile_pitch + v * S::width);
-            });
+          unroll_pairs<depth, vectors>([&](auto i, auto v) __attribute__((always_inline)) {
+            f(i, v, scores + (j + i) * tile_pitch + v * S::width);
           });
         };
         if (is_first) {  // turns -0 into +0

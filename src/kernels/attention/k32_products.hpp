@@ -198,28 +198,19 @@ class K32Products : public BroadcastProducts<float> {
     }
   }
 
-  // Calls f(first term, number of terms) for each k32 of the terms [begin, end).
-  template <class F>
-  static void each_k32(std::size_t begin, std::size_t end, F f) {
-    for (std::size_t i = begin; i < end; i += k32) f(i, end - i < k32 ? end - i : k32);
-  }
-
   [[gnu::noinline, gnu::cold]] void exact_scores(const Segment &segment, float *scores,
                                                  float *largest) const {
     for (std::size_t r = segment.from; r < segment.to; ++r) {
       float max = -std::numeric_limits<float>::infinity();
       for (std::size_t j = segment.begin; j < segment.end; ++j) {
         const KV *const key = narrow_.k[j];
-        float sum = 0;
-        each_k32(0, o_.qk_dim, [&](std::size_t d, std::size_t count) {
-          sum = add_k32_with_flushes(
-              sum, count, [&](std::size_t i) { return queries_[(d + i) * tile_pitch + r]; },
-              [&](std::size_t i) {
-                return rapt::widened(key[static_cast<std::ptrdiff_t>(d + i) * narrow_.k_step]);
-              });
-        });
-        scores[j * tile_pitch + r] = sum;
-        if (sum > max) max = sum;
+        const float score = add_with_flushes(
+            0, o_.qk_dim, [&](std::size_t d) { return queries_[d * tile_pitch + r]; },
+            [&](std::size_t d) {
+              return rapt::widened(key[static_cast<std::ptrdiff_t>(d) * narrow_.k_step]);
+            });
+        scores[j * tile_pitch + r] = score;
+        if (score > max) max = score;
       }
       largest[r - segment.from] = max;
     }
@@ -227,18 +218,17 @@ class K32Products : public BroadcastProducts<float> {
 
   [[gnu::noinline, gnu::cold]] void exact_values(const Segment &segment, const float *weights,
                                                  const float *exclusions, float *out, float *sums) const {
+    const std::size_t first = segment.begin, keys = segment.end - first;
     for (std::size_t r = segment.from; r < segment.to; ++r) {
-      each_k32(segment.begin, segment.end, [&](std::size_t j, std::size_t count) {
-        const auto weight = [&](std::size_t i) { return weights[(j + i) * tile_pitch + r]; };
-        for (std::size_t d = 0; d < o_.v_dim; ++d) {
-          float &value = out[d * tile_pitch + r];
-          value = add_k32_with_flushes(value, count, weight, [&](std::size_t i) {
-            const bool is_excluded = exclusions && exclusions[(j + i) * tile_pitch + r] != 0;
-            return is_excluded ? 0.0f : rapt::widened(narrow_.v[j + i][d]);
-          });
-        }
-        sums[r] = add_k32_with_flushes(sums[r], count, weight, [](std::size_t) { return 1.0f; });
-      });
+      const auto weight = [&](std::size_t j) { return weights[(first + j) * tile_pitch + r]; };
+      for (std::size_t d = 0; d < o_.v_dim; ++d) {
+        float &value = out[d * tile_pitch + r];
+        value = add_with_flushes(value, keys, weight, [&](std::size_t j) {
+          const bool is_excluded = exclusions && exclusions[(first + j) * tile_pitch + r] != 0;
+          return is_excluded ? 0.0f : rapt::widened(narrow_.v[first + j][d]);
+        });
+      }
+      sums[r] = add_with_flushes(sums[r], keys, weight, [](std::size_t) { return 1.0f; });
     }
   }
 

@@ -112,17 +112,13 @@ class K32RowProducts : public TransposingProducts<rapt::BF16> {
                                                  float *values, std::size_t pitch,
                                                  IsVisible is_visible) const {
     for (std::size_t r = 0; r < rows_.rows; ++r) {
-      for (std::size_t j = 0; j < keys; j += k32) {
-        const std::size_t count = keys - j < k32 ? keys - j : k32;
-        for (std::size_t d = 0; d < o_.v_dim; ++d) {
-          float &value = values[r * pitch + d];
-          value = add_k32_with_flushes(
-              value, count, [&](std::size_t i) { return weights[r * block + j + i]; },
-              [&](std::size_t i) {
-                const std::size_t key = first + j + i;
-                return is_visible(r, key) ? rapt::widened(tile_.v<E>(key)[d]) : 0.0f;
-              });
-        }
+      for (std::size_t d = 0; d < o_.v_dim; ++d) {
+        float &value = values[r * pitch + d];
+        value = add_with_flushes(
+            value, keys, [&](std::size_t j) { return weights[r * block + j]; },
+            [&](std::size_t j) {
+              return is_visible(r, first + j) ? rapt::widened(tile_.v<E>(first + j)[d]) : 0.0f;
+            });
       }
     }
   }
@@ -132,14 +128,9 @@ class K32RowProducts : public TransposingProducts<rapt::BF16> {
     for (std::size_t r = 0; r < rows_.rows; ++r) {
       for (std::size_t j = 0; j < keys; ++j) {
         const E *const key = tile_.k<E>(first + j);
-        float sum = 0;
-        for (std::size_t d = 0; d < o_.qk_dim; d += k32) {
-          sum = add_k32_with_flushes(
-              sum, left_of(d) < k32 ? left_of(d) : k32,
-              [&](std::size_t i) { return queries_[r * pitch_ + d + i]; },
-              [&](std::size_t i) { return rapt::widened(key[(d + i) * step]); });
-        }
-        scores[r * block + j] = sum;
+        scores[r * block + j] = add_with_flushes(
+            0, o_.qk_dim, [&](std::size_t d) { return queries_[r * pitch_ + d]; },
+            [&](std::size_t d) { return rapt::widened(key[d * step]); });
       }
     }
   }

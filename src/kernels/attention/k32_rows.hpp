@@ -137,11 +137,7 @@ struct K32Rows {
     constexpr std::size_t together = rows >= 4 ? 1 : 2;
     LinesAhead<E, rows, rows <= 4 ? Cache::l1 : Cache::l2> lines(run, last);
     for (std::size_t i = 0; i < runs_per_block; ++i) fetch_pages<rows>(run + i, last);
-    const auto each = [](auto f) __attribute__((always_inline)) {
-      unroll<together>([&](auto g) __attribute__((always_inline)) {
-        unroll<rows>([&](auto r) __attribute__((always_inline)) { f(g, r); });
-      });
-    };
+    const auto each = [](auto f) __attribute__((always_inline)) { unroll_pairs<together, rows>(f); };
     for (std::size_t j = 0; j < count; j += together * S::width) {
       batch total[together][rows];
       each([&](auto g, auto r) __attribute__((always_inline)) { total[g][r] = batch(0.0f); });
@@ -185,11 +181,7 @@ struct K32Rows {
     using E = rapt::BF16;
     constexpr std::size_t block = rapt::attention_block, k32 = rapt::Bf16Contract::k32;
     constexpr std::size_t strip = 2 * S::width, size = RowRun<E>::rows;
-    const auto each = [](auto f) __attribute__((always_inline)) {
-      unroll<rows>([&](auto r) __attribute__((always_inline)) {
-        unroll<strips>([&](auto s) __attribute__((always_inline)) { f(r, s); });
-      });
-    };
+    const auto each = [](auto f) __attribute__((always_inline)) { unroll_pairs<rows, strips>(f); };
     for (std::size_t first = 0; first < keys; first += k32) {
       batch chain[2][rows][strips][2];
       each([&](auto r, auto s) __attribute__((always_inline)) {

@@ -37,9 +37,8 @@ class KeysInLanes {
         o_(tile.options()),
         rows_(rows),
         rule_(rows),
-        total_values_(rows, o_.v_dim, workspace),
-        chunk_values_(rows, o_.v_dim, total_values_.row(most_rows)),
-        scores_{chunk_values_.row(most_rows), chunk_values_.row(most_rows) + most_rows * block},
+        values_{{rows, o_.v_dim, workspace}, {rows, o_.v_dim, values_[0].row(most_rows)}},
+        scores_{values_[1].row(most_rows), values_[1].row(most_rows) + most_rows * block},
         products_(tile, rows, scores_[1] + most_rows * block) {}
 
   // As in RowsInLanes.
@@ -50,7 +49,7 @@ class KeysInLanes {
     some_excluded_ = false;
     add_keys(begin, end);
   }
-  const RowSums<A> &sums() const { return total_; }
+  const RowSums<A> &sums() const { return sums_[0]; }
 
   // As in RowsInLanes.
   bool some_excluded() const { return !Products::ignores_excluded && some_excluded_; }
@@ -61,7 +60,7 @@ class KeysInLanes {
   // Stores row r's finished values to address(r); true if one is NaN.
   template <class Address>
   bool store(const FinalFactors<A> &factors, Address address) const {
-    return total_values_.store(factors, address);
+    return values_[0].store(factors, address);
   }
 
  private:
@@ -73,18 +72,10 @@ class KeysInLanes {
   };
 
   void add_keys(std::size_t begin, std::size_t end) {
-    const std::size_t padded = Products::padded(rows_.rows);
-    const AttentionTile::Range seen = rows_.range();
-    total_.clear();
-    total_values_.clear(padded);
-    each_chunk(seen, begin, end, [&](std::size_t first, std::size_t chunk_end, bool is_first) {
-      Sums &sums = is_first ? total_ : next_;
-      const RowValues<A> &values = is_first ? total_values_ : chunk_values_;
-      if (!is_first) {
-        sums.clear();
-        values.clear(padded);
-      }
-      products_.begin_chunk(first, chunk_end, end < seen.end ? end : seen.end);
+    const std::size_t seen_end = rows_.range().end, last = end < seen_end ? end : seen_end;
+    const auto add = [&](std::size_t first, std::size_t chunk_end, Sums &sums, const RowValues<A> &values) {
+      values.clear(Products::padded(rows_.rows));
+      products_.begin_chunk(first, chunk_end, last);
       Block now{}, before{};
       for (std::size_t key = first; key < chunk_end; key += block, before = now) {
         now = {key, chunk_end - key < block ? chunk_end - key : block, scores_[key / block % 2], {}};
@@ -92,16 +83,8 @@ class KeysInLanes {
         if (before.keys > 0) add_values(values, before);
       }
       add_values(values, before);
-      if constexpr (Rule::weights_unit != 1) {
-        for (std::size_t r = 0; r < rows_.lanes; ++r) sums.sum[r] *= Rule::weights_unit;
-        values.multiply(Rule::weights_unit);
-      }
-      if (!is_first) {
-        FoldFactors<A> factors;
-        fold<A>(rows_, total_, next_, factors);
-        total_values_.fold(chunk_values_, factors);
-      }
-    });
+    };
+    each_chunk<Rule>(rows_, begin, end, sums_, values_, add);
   }
 
   void compute_weights(Sums &sums, Block &now) {
@@ -148,52 +131,47 @@ class KeysInLanes {
     A *const row = now.scores + r * block;
     const A *bias = o_.bias ? tile_.bias<A>(rows_.of[r]) + first : nullptr;
     const std::uint8_t *mask = o_.mask ? tile_.mask(rows_.of[r]) + first : nullptr;
-    const ScoreFormula<A> formula(rows_.cap, o_.alibi_slopes != nullptr);
-    const batch factor(rows_.factor[r]), slope(rows_.slope[r]);
-    const batch distance(static_cast<A>(static_cast<std::int64_t>(first) - tile_.position(rows_.of[r])));
-    const batch from(static_cast<A>(begin)), to(static_cast<A>(end));
+    ScoreFormula<A> formula(o_, rows_);
+    formula.factor = batch(rows_.factor[r]);
+    formula.slope = batch(rows_.slope[r]);
+    formula.distance = batch(static_cast<A>(static_cast<std::int64_t>(first) - tile_.position(rows_.of[r])));
+    formula.from = batch(static_cast<A>(begin));
+    formula.to = batch(static_cast<A>(end));
     batch max = minus_infinity;
     for (std::size_t j = 0; j < block; j += S::width) {
       if (j >= end || j + S::width <= begin) {
         S::store(row + j, minus_infinity);
         continue;
       }
-      batch score = S::load(row + j);
+      batch score[1] = {S::load(row + j)};
+      typename S::mask excluded[1];
       const std::size_t count = now.keys - j;
       const batch index = S::load(lane_index<A>) + batch(static_cast<A>(j));
-      auto excluded = S::either(S::less(index, from), S::negate(S::less(index, to)));
-      if (rows_.has_formula) {
-        score = formula(score, factor, slope, distance + index, [](batch) {});
-        if (bias) score = formula.with_bias(score, S::load_first(bias + j, count), excluded);
-      }
-      if (mask) excluded = S::either(excluded, S::negate(S::load_flags(mask + j, count)));
-      score = S::select(excluded, minus_infinity, score);
-      S::store(row + j, score);
-      max = S::max_number(score, max);
+      formula.template make<true>(
+          score, excluded, [&](auto) __attribute__((always_inline)) { return index; },
+          [&](auto) __attribute__((always_inline)) { return S::load_first(bias + j, count); },
+          mask != nullptr,
+          [&](auto) __attribute__((always_inline)) { return S::load_flags(mask + j, count); },
+          [](auto, batch) {});
+      S::store(row + j, score[0]);
+      max = S::max_number(score[0], max);
     }
     return S::fold_max(max);
   }
 
   static A largest_of(const A *row) {
-    const batch none(-std::numeric_limits<A>::infinity());
-    batch max[4];
-    unroll<4>([&](auto i) __attribute__((always_inline)) {
-      max[i] = S::max_number(S::load(row + i * S::width), none);
-    });
-    for (std::size_t j = 4 * S::width; j < block; j += 4 * S::width) {
-      unroll<4>([&](auto i) __attribute__((always_inline)) {
-        max[i] = S::max_number(S::load(row + j + i * S::width), max[i]);
-      });
-    }
-    return S::fold_max(S::max(S::max(max[0], max[1]), S::max(max[2], max[3])));
+    const auto score = [&](std::size_t j) __attribute__((always_inline)) {
+      return S::load(row + j * S::width);
+    };
+    return S::fold_max(largest_score<A>({0, block / S::width}, score));
   }
 
   const AttentionTile &tile_;
   const rapt_attention_options &o_;
   const TileRows<A> &rows_;
   Rule rule_;
-  Sums total_, next_;
-  RowValues<A> total_values_, chunk_values_;
+  Sums sums_[2];  // of all chunks before, and of the current one
+  RowValues<A> values_[2];
   A *scores_[2];
   Products products_;
   bool some_excluded_ = false;

@@ -16,7 +16,7 @@ template <class A, class Address>
 void merge_chunks(const TileRows<A> &rows, std::size_t chunks, Address address, RowSums<A> &total,
                   const RowValues<A> &values) {
   total.clear();
-  values.clear(rows.rows);
+  values.clear();
   RowSums<A> next;
   next.clear();
   for (std::size_t c = 0; c < chunks; ++c) {

@@ -28,6 +28,20 @@ struct RowsToFetch {
   std::size_t panels = 1;  // how many panels share the fetching
 };
 
+// Adds vector v of a row of a matrix times element(i) to sum[i][v].
+template <class A, std::size_t depth, std::size_t vectors, class Element>
+[[gnu::always_inline]] inline void add_outer_product(const A *row, Element element,
+                                                     typename simd<A>::batch (&sum)[depth][vectors]) {
+  using S = simd<A>;
+  typename S::batch v[vectors];
+  unroll<vectors>([&](auto i) __attribute__((always_inline)) { v[i] = S::load(row + i * S::width); });
+  unroll<depth>([&](auto i) __attribute__((always_inline)) {
+    const typename S::batch factor(element(i));
+    unroll<vectors>([&](auto j)
+                        __attribute__((always_inline)) { sum[i][j] = S::fma(v[j], factor, sum[i][j]); });
+  });
+}
+
 // score[j][row] becomes dot(query row, key j) for `depth` keys: one chain of fused operations over the
 // dimension. Dimensions are `step` elements apart.
 //
@@ -44,10 +58,9 @@ template <class A, std::size_t vectors, std::size_t depth, class E>
   using batch = typename S::batch;
   batch score[depth][vectors];
   const E *key[depth];
-  unroll<depth>([&](auto j) __attribute__((always_inline)) {
-    key[j] = keys[j];
-    unroll<vectors>([&](auto v) __attribute__((always_inline)) { score[j][v] = batch(A(0)); });
-  });
+  unroll<depth>([&](auto j) __attribute__((always_inline)) { key[j] = keys[j]; });
+  unroll_pairs<depth, vectors>([&](auto j, auto v)
+                                   __attribute__((always_inline)) { score[j][v] = batch(A(0)); });
   std::ptrdiff_t at_key = 0;
   constexpr std::size_t line = 64 / sizeof(E), piece = S::fetches_by_line ? line : 4 * line;
   for (std::size_t d = 0; d < dim;) {
@@ -57,22 +70,14 @@ template <class A, std::size_t vectors, std::size_t depth, class E>
                         __attribute__((always_inline)) { __builtin_prefetch(fetch.rows[j] + at, 0, 2); });
     }
     for (; d < end; ++d, queries += tile_pitch, at_key += step) {
-      batch query[vectors];
-      unroll<vectors>([&](auto v)
-                          __attribute__((always_inline)) { query[v] = S::load(queries + v * S::width); });
-      unroll<depth>([&](auto j) __attribute__((always_inline)) {
-        const batch element(rapt::widened(key[j][at_key]));
-        unroll<vectors>([&](auto v) __attribute__((always_inline)) {
-          score[j][v] = S::fma(query[v], element, score[j][v]);
-        });
-      });
+      add_outer_product<A>(
+          queries, [&](auto j) __attribute__((always_inline)) { return rapt::widened(key[j][at_key]); },
+          score);
     }
   }
-  unroll<depth>([&](auto j) __attribute__((always_inline)) {
-    unroll<vectors>([&](auto v) __attribute__((always_inline)) {
-      max[v] = S::max_number(score[j][v], max[v]);
-      S::store(scores + j * tile_pitch + v * S::width, score[j][v]);
-    });
+  unroll_pairs<depth, vectors>([&](auto j, auto v) __attribute__((always_inline)) {
+    max[v] = S::max_number(score[j][v], max[v]);
+    S::store(scores + j * tile_pitch + v * S::width, score[j][v]);
   });
 }
 
@@ -131,16 +136,12 @@ template <class A, std::size_t vectors, std::size_t depth, class E>
   using S = simd<A>;
   using batch = typename S::batch;
   batch sum[depth][vectors];
+  const auto each = [](auto f) __attribute__((always_inline)) { unroll_pairs<depth, vectors>(f); };
   if (before == Before::dropped) {
-    unroll<depth>([&](auto i) __attribute__((always_inline)) {
-      unroll<vectors>([&](auto v) __attribute__((always_inline)) { sum[i][v] = batch(A(0)); });
-    });
+    each([&](auto i, auto v) __attribute__((always_inline)) { sum[i][v] = batch(A(0)); });
   } else {
-    unroll<depth>([&](auto i) __attribute__((always_inline)) {
-      unroll<vectors>([&](auto v) __attribute__((always_inline)) {
-        sum[i][v] = S::load(out + i * tile_pitch + v * S::width);
-      });
-    });
+    each([&](auto i, auto v)
+             __attribute__((always_inline)) { sum[i][v] = S::load(out + i * tile_pitch + v * S::width); });
   }
   if (before == Before::rescaled) {
     unroll<vectors>([&](auto v) __attribute__((always_inline)) {
@@ -151,21 +152,11 @@ template <class A, std::size_t vectors, std::size_t depth, class E>
   for (std::size_t j = 0; j < keys; ++j, weights += tile_pitch) {
     if ((j & fetch.between) == 0) __builtin_prefetch(*fetch.rows++ + fetch.at, 0, 2);
     const E *value = values[j] + d;
-    batch weight[vectors];
-    unroll<vectors>([&](auto v)
-                        __attribute__((always_inline)) { weight[v] = S::load(weights + v * S::width); });
-    unroll<depth>([&](auto i) __attribute__((always_inline)) {
-      const batch element(rapt::widened(value[i]));
-      unroll<vectors>([&](auto v) __attribute__((always_inline)) {
-        sum[i][v] = S::fma(weight[v], element, sum[i][v]);
-      });
-    });
+    add_outer_product<A>(
+        weights, [&](auto i) __attribute__((always_inline)) { return rapt::widened(value[i]); }, sum);
   }
-  unroll<depth>([&](auto i) __attribute__((always_inline)) {
-    unroll<vectors>([&](auto v) __attribute__((always_inline)) {
-      S::store(out + i * tile_pitch + v * S::width, sum[i][v]);
-    });
-  });
+  each([&](auto i, auto v)
+           __attribute__((always_inline)) { S::store(out + i * tile_pitch + v * S::width, sum[i][v]); });
 }
 
 // How many panels of dimensions fetch a line of every row: enough to fetch all lines before the last

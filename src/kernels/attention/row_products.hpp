@@ -29,9 +29,8 @@ template <class A, std::size_t rows, class E>
   for (std::size_t i = 0; i < runs_per_block; ++i) fetch_pages<rows>(run + i, last);
   for (std::size_t j = 0; j < count; j += together * S::width) {
     batch score[together][rows];
-    unroll<together>([&](auto g) __attribute__((always_inline)) {
-      unroll<rows>([&](auto r) __attribute__((always_inline)) { score[g][r] = batch(A(0)); });
-    });
+    unroll_pairs<together, rows>([&](auto g, auto r)
+                                     __attribute__((always_inline)) { score[g][r] = batch(A(0)); });
     const E *key = keys + j;
     for (std::size_t d = 0; d < dim; ++d, key += block) {
       if constexpr (rows > 2) lines.fetch();
@@ -45,10 +44,8 @@ template <class A, std::size_t rows, class E>
         });
       });
     }
-    unroll<together>([&](auto g) __attribute__((always_inline)) {
-      unroll<rows>([&](auto r) __attribute__((always_inline)) {
-        S::store(scores + r * block + j + g * S::width, score[g][r]);
-      });
+    unroll_pairs<together, rows>([&](auto g, auto r) __attribute__((always_inline)) {
+      S::store(scores + r * block + j + g * S::width, score[g][r]);
     });
   }
 }
@@ -140,9 +137,8 @@ template <class A, std::size_t rows, std::size_t vectors, class KeyRows, class L
                                 : lines_of_square < 4 ? lines_of_square
                                                       : 4;
   batch score[vectors][rows];
-  unroll<vectors>([&](auto g) __attribute__((always_inline)) {
-    unroll<rows>([&](auto r) __attribute__((always_inline)) { score[g][r] = batch(A(0)); });
-  });
+  unroll_pairs<vectors, rows>([&](auto g, auto r)
+                                  __attribute__((always_inline)) { score[g][r] = batch(A(0)); });
   std::size_t d = 0;
   for (; dim - d >= S::width; d += S::width) {
     const A *at = queries + d;
@@ -187,10 +183,8 @@ template <class A, std::size_t rows, std::size_t vectors, class KeyRows, class L
       }
     });
   }
-  unroll<vectors>([&](auto g) __attribute__((always_inline)) {
-    unroll<rows>([&](auto r) __attribute__((always_inline)) {
-      S::store(scores + r * rapt::attention_block + g * S::width, score[g][r]);
-    });
+  unroll_pairs<vectors, rows>([&](auto g, auto r) __attribute__((always_inline)) {
+    S::store(scores + r * rapt::attention_block + g * S::width, score[g][r]);
   });
 }
 
@@ -313,10 +307,8 @@ template <class A, std::size_t rows, std::size_t vectors, bool whole, class E>
       });
     }
   }
-  unroll<rows>([&](auto r) __attribute__((always_inline)) {
-    unroll<vectors>([&](auto v) __attribute__((always_inline)) {
-      S::store(values + r * pitch + d + v * S::width, sum[r][v]);
-    });
+  unroll_pairs<rows, vectors>([&](auto r, auto v) __attribute__((always_inline)) {
+    S::store(values + r * pitch + d + v * S::width, sum[r][v]);
   });
 }
 

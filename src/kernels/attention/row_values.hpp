@@ -23,6 +23,7 @@ class RowValues {
   std::size_t pitch() const { return pitch_; }
   A *row(std::size_t r) const { return values_ + r * pitch_; }
 
+  void clear() const { clear(rows_.rows); }
   void clear(std::size_t rows) const {
     for (std::size_t i = 0; i < rows * pitch_; i += S::width) S::store(values_ + i, batch(A(0)));
   }

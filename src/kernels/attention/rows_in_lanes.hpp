@@ -45,9 +45,9 @@ class RowsInLanes {
         rows_(rows),
         rule_(rows),
         products_(tile, rows, workspace),
-        total_values_(rows, o_.v_dim, workspace + Products::workspace_length(o_)),
-        chunk_values_(rows, o_.v_dim, total_values_.data() + TileValues<A>::length(o_.v_dim)),
-        scores_(tile, rows, chunk_values_.data() + TileValues<A>::length(o_.v_dim)) {}
+        values_{{rows, o_.v_dim, workspace + Products::workspace_length(o_)},
+                {rows, o_.v_dim, values_[0].data() + TileValues<A>::length(o_.v_dim)}},
+        scores_(tile, rows, values_[1].data() + TileValues<A>::length(o_.v_dim)) {}
 
   // Must come before all runs: out may be q, and then the first run's results overwrite the queries.
   void load_queries() { products_.load_queries(); }
@@ -57,7 +57,7 @@ class RowsInLanes {
     some_excluded_ = false;
     add_keys(begin, end);
   }
-  const RowSums<A> &sums() const { return total_; }
+  const RowSums<A> &sums() const { return sums_[0]; }
 
   // A key that only some rows of a vector see has weight 0 in the others, but 0 times NaN or infinity is NaN.
   // If a result has a NaN that may come from such a key, its tile is computed again, row by row. Looking at
@@ -75,35 +75,19 @@ class RowsInLanes {
   // Stores row r's finished values to address(r); true if one is NaN.
   template <class Address>
   [[gnu::always_inline]] bool store(const FinalFactors<A> &factors, Address address) const {
-    return total_values_.store(factors, address);
+    return values_[0].store(factors, address);
   }
 
  private:
   void add_keys(std::size_t begin, std::size_t end) {
-    bool has_keys = false;
-    each_chunk(rows_.range(), begin, end, [&](std::size_t first, std::size_t chunk_end, bool is_first) {
-      Sums &sums = is_first ? total_ : next_;
-      const TileValues<A> &values = is_first ? total_values_ : chunk_values_;
-      has_keys = true;
-      sums.clear();
+    const auto add = [&](std::size_t first, std::size_t chunk_end, Sums &sums, const TileValues<A> &values) {
       for (bool &has : has_values_) has = false;
       for (std::size_t key = first; key < chunk_end; key += block) add_block(sums, values, key);
       for (std::size_t r = 0; r < rows_.lanes; r += panel) {
         if (!has_values_[r / panel]) values.clear(r, r + panel < rows_.lanes ? r + panel : rows_.lanes);
       }
-      if constexpr (Rule::weights_unit != 1) {
-        for (std::size_t r = 0; r < rows_.lanes; ++r) sums.sum[r] *= Rule::weights_unit;
-        values.multiply(Rule::weights_unit);
-      }
-      if (!is_first) {
-        FoldFactors<A> factors;
-        fold<A>(rows_, total_, next_, factors);
-        total_values_.fold(chunk_values_, factors);
-      }
-    });
-    if (has_keys) return;
-    total_.clear();
-    total_values_.clear();
+    };
+    each_chunk<Rule>(rows_, begin, end, sums_, values_, add);
   }
 
   void add_block(Sums &sums, const TileValues<A> &values, std::size_t first) {
@@ -138,26 +122,23 @@ class RowsInLanes {
 
     bool any_rescaled = false;
     for (std::size_t r = seen_.from; r < seen_.to; r += S::width) {
-      const AttentionTile::Range any = within_block(rows_.vector_range(r).any, first),
-                                 all = within_block(rows_.vector_range(r).all, first);
+      const SeenKeys seen = rows_.seen_of_block(first, r);
       // Whether a key was multiplied that some of these rows do not see.
-      const bool excludes =
-          all.first != any.first || all.end != any.end || !segments.cover(r, any.first, any.end);
+      const bool excludes = seen.excludes_some_of(seen.any) || !segments.cover(r, seen.any);
       const batch max =
-          scores_.complete(r, first, any, excludes, [&] { return S::load(largest + (r - from)); });
+          scores_.complete(r, first, seen, excludes, [&] { return S::load(largest + (r - from)); });
       some_excluded_ = some_excluded_ || o_.mask || o_.bias || excludes;
-      if (careful_) exclude_all_but(r, any.first, any.end);
+      if (careful_) exclude_all_but(r, seen.any);
       any_rescaled |= rule_.update_max(sums, r, max);  // bitwise or, so that every vector is taken in
-      rule_.weigh_rows(sums, r, scores_.row(r), any.first, any.end);
+      rule_.weigh_rows(sums, r, scores_.row(r), seen.any.first, seen.any.end);
     }
     return any_rescaled;
   }
 
-  // TileScores records which of the keys [begin, end) a row does not see. Products may multiply keys outside
-  // of these.
-  void exclude_all_but(std::size_t r, std::size_t begin, std::size_t end) const {
+  // TileScores records which of these keys a row does not see. Products may multiply other keys.
+  void exclude_all_but(std::size_t r, AttentionTile::Range keys) const {
     for (std::size_t j = 0; j < block; ++j) {
-      if (j >= begin && j < end) continue;
+      if (j >= keys.first && j < keys.end) continue;
       S::store(scores_.exclusions + j * tile_pitch + r, batch(-std::numeric_limits<A>::infinity()));
     }
   }
@@ -190,9 +171,9 @@ class RowsInLanes {
   const rapt_attention_options &o_;
   const TileRows<A> &rows_;
   Rule rule_;
-  Sums total_, next_;
+  Sums sums_[2];  // of all chunks before, and of the current one
   Products products_;
-  TileValues<A> total_values_, chunk_values_;
+  TileValues<A> values_[2];
   TileScores<A> scores_;
   struct {
     std::size_t from, to;

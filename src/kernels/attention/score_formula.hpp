@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <limits>
 
+#include "call/attention_tile.hpp"
+#include "kernels/attention/tile_rows.hpp"
 #include "kernels/vector/tanh.hpp"
 #include "kernels/vector/unroll.hpp"
 
@@ -14,45 +16,83 @@ template <class A>
 struct ScoreFormula {
   using S = simd<A>;
   using batch = typename S::batch;
+  using mask = typename S::mask;
 
-  bool has_cap, has_slopes;
-  batch cap;
+  bool has_formula, has_cap, has_slopes, has_bias;
+  batch cap, factor, slope;
+  batch distance;  // from the position to the block
+  batch from, to;  // the keys that a row sees, by index in the block
 
-  ScoreFormula(A softcap, bool slopes) : has_cap(softcap != 0), has_slopes(slopes), cap(softcap) {}
+  ScoreFormula(const rapt_attention_options &o, const TileRows<A> &rows)
+      : has_formula(rows.has_formula),
+        has_cap(rows.cap != 0),
+        has_slopes(o.alibi_slopes != nullptr),
+        has_bias(o.bias != nullptr),
+        cap(rows.cap) {}
 
-  // Applies all but the bias. `position` is the key's position minus the query's. on_tanh(tanh) gets the
-  // softcap's tanh.
-  template <class TakeTanh>
-  [[gnu::always_inline]] batch operator()(batch product, batch factor, batch slope, batch position,
-                                          TakeTanh on_tanh) const {
-    batch score[1] = {product};
-    const auto at = [&](auto) __attribute__((always_inline)) { return position; };
-    in_step(
-        score, factor, slope, at, [&](auto, batch tanh) __attribute__((always_inline)) { on_tanh(tanh); });
-    return score[0];
+  // Returns which of the keys with these indices a row does not see.
+  [[gnu::always_inline]] mask outside(batch index) const {
+    return S::either(S::less(index, from), S::negate(S::less(index, to)));
   }
-  // Does the same for several keys in place, with one branch for all. position(i) belongs to the i-th key.
-  template <std::size_t count, class Position, class TakeTanh>
-  [[gnu::always_inline]] void in_step(batch (&score)[count], batch factor, batch slope, Position position,
-                                      TakeTanh on_tanh) const {
+
+  // Turns several dot products into scores in place, with one branch for all; an excluded key's score is
+  // -inf. The i-th product belongs to key index(i) of the block, whose bias is bias(i). `bounded`: some row
+  // does not see all these keys. `masked`: the mask lets only seen(i) through. on_tanh(i, tanh) gets the
+  // softcap's tanh.
+  template <bool bounded, std::size_t count, class Index, class Bias, class Masked, class Seen,
+            class TakeTanh>
+  [[gnu::always_inline]] void make(batch (&score)[count], mask (&excluded)[count], Index index, Bias bias,
+                                   Masked masked, Seen seen, TakeTanh on_tanh) const {
+    const batch minus_infinity(-std::numeric_limits<A>::infinity()), zero(A(0));
     const auto each = [](auto f) __attribute__((always_inline)) { unroll<count>(f); };
-    each([&](auto i) __attribute__((always_inline)) { score[i] = score[i] * factor; });
-    if (has_cap) {
+    if (has_formula) {
+      each([&](auto i) __attribute__((always_inline)) { score[i] = score[i] * factor; });
+      if (has_cap) {
+        each([&](auto i) __attribute__((always_inline)) {
+          const batch tanh = tanh_of<A>(score[i]);
+          on_tanh(i, tanh);
+          score[i] = cap * tanh;
+        });
+      }
+      if (has_slopes) {
+        each([&](auto i)
+                 __attribute__((always_inline)) { score[i] = S::fma(slope, distance + index(i), score[i]); });
+      }
+    }
+    each([&](auto i) __attribute__((always_inline)) {
+      excluded[i] = bounded ? outside(index(i)) : S::less(zero, zero);
+    });
+    if (has_bias) {  // a bias of -inf excludes its key
       each([&](auto i) __attribute__((always_inline)) {
-        const batch tanh = tanh_of<A>(score[i]);
-        on_tanh(i, tanh);
-        score[i] = cap * tanh;
+        const batch added = bias(i);
+        excluded[i] = S::either(excluded[i], S::equal(added, minus_infinity));
+        score[i] = score[i] + added;
       });
     }
-    if (has_slopes) {
-      each([&](auto i) __attribute__((always_inline)) { score[i] = S::fma(slope, position(i), score[i]); });
+    if (masked) {
+      each([&](auto i)
+               __attribute__((always_inline)) { excluded[i] = S::either(excluded[i], S::negate(seen(i))); });
+    }
+    if (bounded || masked || has_bias) {
+      each([&](auto i) __attribute__((always_inline)) {
+        score[i] = S::select(excluded[i], minus_infinity, score[i]);
+      });
     }
   }
-  // Adds the bias. A bias of -inf excludes its key.
-  [[gnu::always_inline]] static batch with_bias(batch score, batch bias, typename S::mask &excluded) {
-    excluded = S::either(excluded, S::equal(bias, batch(-std::numeric_limits<A>::infinity())));
-    return score + bias;
-  }
 };
+
+// Returns the largest of score(j) for the keys j of a range, -inf without a key. It takes four maxima,
+// because one would be a chain of 4 cycles per key.
+template <class A, class Score>
+[[gnu::always_inline]] inline typename simd<A>::batch largest_score(AttentionTile::Range keys, Score score) {
+  using S = simd<A>;
+  typename S::batch max[4];
+  for (auto &largest : max) largest = typename S::batch(-std::numeric_limits<A>::infinity());
+  by_fours(
+      keys.first, keys.end, [&](std::size_t j, auto k) __attribute__((always_inline)) {
+        max[k] = S::max_number(score(j), max[k]);
+      });
+  return S::max(S::max(max[0], max[1]), S::max(max[2], max[3]));
+}
 
 }  // namespace

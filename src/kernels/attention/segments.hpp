@@ -4,7 +4,6 @@
 #include <cstddef>
 
 #include "contract/attention.hpp"
-#include "kernels/attention/block.hpp"
 #include "kernels/attention/tile_rows.hpp"
 
 namespace {
@@ -33,7 +32,7 @@ class Segments {
     std::size_t vectors = 0, begin = block, end = 0;
     bool same = true;
     for (std::size_t r = from; r < to; r += S::width, ++vectors) {
-      const AttentionTile::Range seen = range[vectors] = within_block(rows.vector_range(r).any, first);
+      const AttentionTile::Range seen = range[vectors] = rows.seen_of_block(first, r).any;
       same = same && seen.first == range[0].first && seen.end == range[0].end;
       if (seen.first >= seen.end) continue;
       if (seen.first < begin) begin = seen.first;
@@ -49,7 +48,7 @@ class Segments {
       const std::size_t step_end = end - j < step ? end : j + step;
       Segment next{j, step_end, to, from};
       for (std::size_t v = 0; v < vectors; ++v) {
-        if (range[v].first < step_end && range[v].end > j && range[v].first < range[v].end) {
+        if (range[v].first < step_end && range[v].end > j) {
           const std::size_t r = from + v * S::width;
           if (r < next.from) next.from = r;
           next.to = r + S::width;
@@ -64,15 +63,15 @@ class Segments {
   const Segment *begin() const { return segment_; }
   const Segment *end() const { return segment_ + count_; }
 
-  // Whether the segments of the vector of rows at r cover exactly the keys [begin, end).
-  bool cover(std::size_t r, std::size_t begin, std::size_t end) const {
-    std::size_t keys = 0;
+  // Whether the segments of the vector of rows at r cover exactly these keys.
+  bool cover(std::size_t r, AttentionTile::Range keys) const {
+    std::size_t covered = 0;
     for (const Segment &segment : *this) {
       if (segment.from > r || segment.to <= r) continue;
-      if (segment.begin < begin || segment.end > end) return false;
-      keys += segment.end - segment.begin;
+      if (segment.begin < keys.first || segment.end > keys.end) return false;
+      covered += segment.end - segment.begin;
     }
-    return keys == end - begin;
+    return covered == keys.end - keys.first;
   }
 
  private:

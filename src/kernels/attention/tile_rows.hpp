@@ -6,8 +6,20 @@
 
 #include "call/attention_scale.hpp"
 #include "call/attention_tile.hpp"
+#include "kernels/attention/block.hpp"
 
 namespace {
+
+// The keys of a block that a vector of rows sees, by their index in the block: `any` row, {0, 0} without such
+// a key, and `all` rows.
+struct SeenKeys {
+  AttentionTile::Range any, all;
+
+  // Whether one of the rows does not see all of these keys.
+  bool excludes_some_of(AttentionTile::Range keys) const {
+    return all.first > keys.first || all.end < keys.end;
+  }
+};
 
 // has_formula: options compute scores from the dot products. Otherwise the dot products are the scores.
 template <class A>
@@ -69,6 +81,11 @@ struct TileRows {
     AttentionTile::Range all{0, ~std::size_t{0}};
   };
   const VectorRange &vector_range(std::size_t r) const { return of_vector[r / S::width]; }
+  // Returns the keys of the block at `first` that the vector of rows at r sees.
+  SeenKeys seen_of_block(std::size_t first, std::size_t r) const {
+    const AttentionTile::Range any = within_block(vector_range(r).any, first);
+    return {any.first < any.end ? any : AttentionTile::Range{0, 0}, within_block(vector_range(r).all, first)};
+  }
 
   static constexpr std::size_t with_copies = count + S::width;
   std::size_t rows, lanes;

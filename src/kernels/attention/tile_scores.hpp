@@ -39,43 +39,34 @@ class TileScores {
   A *exclusions = nullptr;
   A *slopes = nullptr;
 
-  // Turns a vector's dot products with the keys `any` of the block at `first` into scores; returns the
+  // Turns a vector's dot products with the keys that it sees of the block at `first` into scores; returns the
   // largest. `excludes`: one of these rows does not see all keys that were multiplied. If the dot products
   // are the scores, largest() is called for the largest one.
   template <class Largest>
-  [[gnu::always_inline]] batch complete(std::size_t r, std::size_t first, AttentionTile::Range any,
-                                        bool excludes, Largest largest) {
-    const bool masked = o_.mask && load_mask(r, first, any.first, any.end);
-    if (rows_.has_formula || masked || exclusions) return make(r, first, any.first, any.end, masked);
-    if (excludes) return exclude(r, first, any, within_block(rows_.vector_range(r).all, first));
+  [[gnu::always_inline]] batch complete(std::size_t r, std::size_t first, const SeenKeys &seen, bool excludes,
+                                        Largest largest) {
+    const bool masked = o_.mask && load_mask(r, first, seen.any.first, seen.any.end);
+    if (rows_.has_formula || masked || exclusions) return make(r, first, seen, masked);
+    if (excludes) return exclude(r, first, seen);
     return largest();
   }
 
+ private:
   // Excludes the keys outside of each row's range; returns the largest of the other scores. It does not touch
   // keys that all rows see.
-  batch exclude(std::size_t r, std::size_t first, AttentionTile::Range any, AttentionTile::Range all) const {
-    const batch minus_infinity(-std::numeric_limits<A>::infinity());
-    alignas(64) A range_begin[S::width], range_end[S::width];
-    ranges(r, first, range_begin, range_end);
-    const batch from = S::load(range_begin), to = S::load(range_end);
+  batch exclude(std::size_t r, std::size_t first, const SeenKeys &seen) const {
+    const ScoreFormula<A> formula = formula_of(r, first);
     A *const column = scores_ + r;
-    batch max[4] = {minus_infinity, minus_infinity, minus_infinity, minus_infinity};
-    std::size_t j = any.first;
-    const auto take = [&](batch & largest, std::size_t key) __attribute__((always_inline)) {
-      batch score = S::load(column + key * tile_pitch);
-      if (key < all.first || key >= all.end) {
-        const batch index(static_cast<A>(key));
-        const auto excluded = S::either(S::less(index, from), S::negate(S::less(index, to)));
-        score = S::select(excluded, minus_infinity, score);
-        S::store(column + key * tile_pitch, score);
-      }
-      largest = S::max_number(score, largest);
-    };
-    for (; any.end - j >= 4; j += 4) {
-      unroll<4>([&](auto i) __attribute__((always_inline)) { take(max[i], j + i); });
-    }
-    for (; j < any.end; ++j) take(max[0], j);
-    return S::max(S::max(max[0], max[1]), S::max(max[2], max[3]));
+    return largest_score<A>(
+        seen.any, [&](std::size_t key) __attribute__((always_inline)) {
+          batch score = S::load(column + key * tile_pitch);
+          if (key < seen.all.first || key >= seen.all.end) {
+            const auto excluded = formula.outside(batch(static_cast<A>(key)));
+            score = S::select(excluded, batch(-std::numeric_limits<A>::infinity()), score);
+            S::store(column + key * tile_pitch, score);
+          }
+          return score;
+        });
   }
 
   // Loads the mask's bits for a vector of rows and the block at `first`. True if the mask excludes one of the
@@ -94,17 +85,14 @@ class TileScores {
     return (~all >> begin & ~std::uint64_t{0} >> (block - (end - begin))) != 0;
   }
 
-  // Turns a vector's dot products with keys [begin, end) into scores; returns the largest. `masked` is the
-  // answer of load_mask(), or false without a mask.
-  batch make(std::size_t r, std::size_t first, std::size_t begin, std::size_t end, bool masked) const {
-    const AttentionTile::Range all = within_block(rows_.vector_range(r).all, first);
-    const Vector of{r, first, begin, end};
-    if (all.first > begin || all.end < end)
-      return masked ? make_as<true, true>(of) : make_as<true, false>(of);
+  // Turns a vector's dot products with the keys that it sees into scores; returns the largest. `masked` is
+  // the answer of load_mask(), or false without a mask.
+  batch make(std::size_t r, std::size_t first, const SeenKeys &seen, bool masked) const {
+    const Vector of{r, first, seen.any.first, seen.any.end};
+    if (seen.excludes_some_of(seen.any)) return masked ? make_as<true, true>(of) : make_as<true, false>(of);
     return masked ? make_as<false, true>(of) : make_as<false, false>(of);
   }
 
- private:
   using Word = typename S::word;
   static constexpr std::size_t word_bits = 8 * sizeof(Word), words = block / word_bits;
   // How many keys the registers have room for.
@@ -119,31 +107,30 @@ class TileScores {
     alignas(64) A row[S::width][S::width];
   };
 
-  // The numbers of a vector of rows that every key uses.
-  struct Lanes {
-    batch from, to;  // the keys of the range, by index in the block
-    batch distance;  // from the position to the block
-    batch factor, slope;
-    ScoreFormula<A> formula;
-  };
-
-  Lanes lanes_of(const Vector &of) const {
-    alignas(64) A range_begin[S::width], range_end[S::width], to_block[S::width] = {};
-    ranges(of.r, of.first, range_begin, range_end);
-    for (std::size_t i = 0; o_.alibi_slopes && i < S::width; ++i) {
-      const std::int64_t position = tile_.position(rows_.of[of.r + i]);
-      to_block[i] = static_cast<A>(static_cast<std::int64_t>(of.first) - position);
+  // Returns the formula of the vector of rows at r and the block at `first`.
+  ScoreFormula<A> formula_of(std::size_t r, std::size_t first) const {
+    alignas(64) A begin[S::width], end[S::width], to_block[S::width] = {};
+    for (std::size_t i = 0; i < S::width; ++i) {
+      begin[i] = static_cast<A>(within_block(rows_.first[r + i], first));
+      end[i] = static_cast<A>(within_block(rows_.end[r + i], first));
+      if (!o_.alibi_slopes) continue;
+      const std::int64_t position = tile_.position(rows_.of[r + i]);
+      to_block[i] = static_cast<A>(static_cast<std::int64_t>(first) - position);
     }
-    return {S::load(range_begin),        S::load(range_end),
-            S::load(to_block),           S::load(rows_.factor + of.r),
-            S::load(rows_.slope + of.r), {rows_.cap, o_.alibi_slopes != nullptr}};
+    ScoreFormula<A> formula(o_, rows_);
+    formula.factor = S::load(rows_.factor + r);
+    formula.slope = S::load(rows_.slope + r);
+    formula.distance = S::load(to_block);
+    formula.from = S::load(begin);
+    formula.to = S::load(end);
+    return formula;
   }
 
   // bounded: some row does not see all the keys. masked: the mask excludes a key. Most blocks are neither,
   // and then no key needs a comparison.
   template <bool bounded, bool masked>
   [[gnu::noinline, gnu::flatten]] batch make_as(const Vector &of) const {
-    const Lanes lanes = lanes_of(of);
+    const ScoreFormula<A> formula = formula_of(of.r, of.first);
     const A *bias_row[S::width];
     for (std::size_t i = 0; o_.bias && i < S::width; ++i) bias_row[i] = bias_[of.r + i] + of.first;
     const std::size_t left = tile_.kv_len() - of.first;
@@ -158,11 +145,11 @@ class TileScores {
       const std::size_t last = of.end - j < S::width ? of.end : j + S::width;
       std::size_t key = j < of.begin ? of.begin : j;
       for (; last - key >= together; key += together) {
-        make_keys<bounded, masked, together>(lanes, of.r, key, index, bias, max);
+        make_keys<bounded, masked, together>(formula, of.r, key, index, bias, max);
         index = index + batch(A(together));
       }
       for (; key < last; ++key, index = index + batch(A(1))) {
-        make_keys<bounded, masked, 1>(lanes, of.r, key, index, bias, max);
+        make_keys<bounded, masked, 1>(formula, of.r, key, index, bias, max);
       }
     }
     for (std::size_t i = 1; i < together; ++i) max[0] = S::max_number(max[i], max[0]);
@@ -172,48 +159,26 @@ class TileScores {
   // Makes the scores of `count` keys; `first_index` is `key`. Several keys at once share the branches, but
   // each has a separate maximum: one maximum would be a chain of 4 cycles per key.
   template <bool bounded, bool masked, std::size_t count>
-  [[gnu::always_inline]] void make_keys(const Lanes &lanes, std::size_t r, std::size_t key, batch first_index,
-                                        const Square &bias, batch (&max)[together]) const {
+  [[gnu::always_inline]] void make_keys(const ScoreFormula<A> &formula, std::size_t r, std::size_t key,
+                                        batch first_index, const Square &bias, batch (&max)[together]) const {
     const batch minus_infinity(-std::numeric_limits<A>::infinity()), zero(A(0));
     const std::size_t at = key * tile_pitch + r;
     const auto each = [](auto f) __attribute__((always_inline)) { unroll<count>(f); };
-    const auto index = [&](auto i) __attribute__((always_inline)) {
-      return first_index + batch(static_cast<A>(std::size_t{i}));
-    };
     batch score[count];
     typename S::mask excluded[count];
-    each([&](auto i) __attribute__((always_inline)) {
-      score[i] = S::load(scores_ + at + i * tile_pitch);
-      excluded[i] = S::less(zero, zero);
-      if constexpr (bounded) {
-        excluded[i] = S::either(S::less(index(i), lanes.from), S::negate(S::less(index(i), lanes.to)));
-      }
-    });
-    if (rows_.has_formula) {
-      lanes.formula.in_step(
-          score, lanes.factor,
-          lanes.slope, [&](auto i) __attribute__((always_inline)) { return lanes.distance + index(i); },
-          [&](auto i, batch tanh) __attribute__((always_inline)) {
-            if (slopes) S::store(slopes + at + i * tile_pitch, S::fnma(tanh, tanh, batch(A(1))));
-          });
-      if (o_.bias) {
-        each([&](auto i) __attribute__((always_inline)) {
-          const batch added = S::load(bias.row[key % S::width + i]);
-          score[i] = lanes.formula.with_bias(score[i], added, excluded[i]);
+    each([&](auto i) __attribute__((always_inline)) { score[i] = S::load(scores_ + at + i * tile_pitch); });
+    formula.template make<bounded>(
+        score, excluded,
+        [&](auto i)
+            __attribute__((always_inline)) { return first_index + batch(static_cast<A>(std::size_t{i})); },
+        [&](auto i) __attribute__((always_inline)) { return S::load(bias.row[key % S::width + i]); },
+        std::bool_constant<masked>(),
+        [&](auto i) __attribute__((always_inline)) {
+          return S::bit_set(seen_[(key + i) / word_bits], Word{1} << (key + i) % word_bits);
+        },
+        [&](auto i, batch tanh) __attribute__((always_inline)) {
+          if (slopes) S::store(slopes + at + i * tile_pitch, S::fnma(tanh, tanh, batch(A(1))));
         });
-      }
-    }
-    if constexpr (masked) {
-      each([&](auto i) __attribute__((always_inline)) {
-        const Word bit = Word{1} << (key + i) % word_bits;
-        excluded[i] = S::either(excluded[i], S::negate(S::bit_set(seen_[(key + i) / word_bits], bit)));
-      });
-    }
-    if (bounded || masked || o_.bias) {
-      each([&](auto i) __attribute__((always_inline)) {
-        score[i] = S::select(excluded[i], minus_infinity, score[i]);
-      });
-    }
     if (bounded || masked || rows_.has_formula) {
       each([&](auto i) __attribute__((always_inline)) { S::store(scores_ + at + i * tile_pitch, score[i]); });
     }
@@ -232,12 +197,6 @@ class TileScores {
     for (std::size_t i = 0; i < S::width; ++i) __builtin_prefetch(row[i] + j + block + line - 1, 0, 2);
   }
 
-  void ranges(std::size_t r, std::size_t first, A *begin, A *end) const {
-    for (std::size_t i = 0; i < S::width; ++i) {
-      begin[i] = static_cast<A>(within_block(rows_.first[r + i], first));
-      end[i] = static_cast<A>(within_block(rows_.end[r + i], first));
-    }
-  }
   // The square goes through memory. Unrolled over the keys, the loop in make_as() was 13 KB and no faster.
   [[gnu::always_inline]] static void load_square(const A *const *row, std::size_t j, std::size_t keys,
                                                  Square &square) {

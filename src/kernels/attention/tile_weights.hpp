@@ -10,14 +10,13 @@
 
 namespace {
 
-// Returns the sum of the weights first, first + step, first + 2 step, … of a vector of rows: by halves, like
-// a fold of 64 lanes.
-template <class A, std::size_t first, std::size_t step>
-[[gnu::always_inline]] inline typename simd<A>::batch sum_by_halves(const A *weights) {
-  if constexpr (step == rapt::attention_block) {
-    return simd<A>::load(weights + first * tile_pitch);
+// Returns the sum of `count` vectors, `pitch` apart: by halves, like a fold of that many lanes.
+template <class A, std::size_t count, std::size_t pitch>
+[[gnu::always_inline]] inline typename simd<A>::batch sum_by_halves(const A *v) {
+  if constexpr (count == 1) {
+    return simd<A>::load(v);
   } else {
-    return sum_by_halves<A, first, step * 2>(weights) + sum_by_halves<A, first + step, step * 2>(weights);
+    return sum_by_halves<A, count / 2, 2 * pitch>(v) + sum_by_halves<A, count / 2, 2 * pitch>(v + pitch);
   }
 }
 
@@ -54,7 +53,7 @@ template <class A>
     }
   }
   for (; j < end; ++j) make(j);
-  return sum_by_halves<A, 0, 1>(scores);
+  return sum_by_halves<A, rapt::attention_block, tile_pitch>(scores);
 }
 
 // Returns the weight of a score in RAPT_ARITHMETIC_BF16 (contract/bf16_arithmetic.hpp).

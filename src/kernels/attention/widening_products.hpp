@@ -42,13 +42,6 @@ class WideningProducts : public BroadcastProducts<float> {
   }
 
  private:
-  // Stores whole vectors: behind the row there is the next row, or room for one.
-  static void widen_row(const KV *from, std::size_t dim, float *to) {
-    std::size_t d = 0;
-    for (; dim - d >= S::width; d += S::width) S::store(to + d, S::load(from + d));
-    if (d < dim) S::store(to + d, S::load_first(from + d, dim - d));
-  }
-
   float *keys_, *values_;
   BlockAddresses<KV> narrow_;
 };

@@ -22,6 +22,23 @@ template <std::size_t count, class F>
   unroll_over(std::make_index_sequence<count>{}, f);
 }
 
+// Calls f(i, j) for each i below `rows` and each j below `columns`, row by row.
+template <std::size_t rows, std::size_t columns, class F>
+[[gnu::always_inline]] inline void unroll_pairs(F &&f) {
+  unroll<rows>([&](auto i) __attribute__((always_inline)) {
+    unroll<columns>([&](auto j) __attribute__((always_inline)) { f(i, j); });
+  });
+}
+
+// Calls f(i, which of four) for each i of [begin, end), four in a turn of the loop.
+template <class F>
+[[gnu::always_inline]] inline void by_fours(std::size_t begin, std::size_t end, F &&f) {
+  for (const std::size_t fours_end = end - (end - begin) % 4; begin < fours_end; begin += 4) {
+    unroll<4>([&](auto k) __attribute__((always_inline)) { f(begin + k, k); });
+  }
+  for (; begin < end; ++begin) f(begin, std::integral_constant<std::size_t, 0>{});
+}
+
 template <std::size_t... index, class F>
 [[gnu::always_inline]] inline void unroll_while_over(std::index_sequence<index...>, F &&f) {
   (void)(f(std::integral_constant<std::size_t, index>{}) && ...);

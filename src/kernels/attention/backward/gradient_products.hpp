@@ -149,20 +149,13 @@ class GradientProducts : public BroadcastProducts<E> {
  private:
   static constexpr rapt_type own = sizeof(A) == sizeof(float) ? RAPT_F32 : RAPT_F64;
 
-  // Stores whole vectors: behind the row there is the next row, or room for one.
-  template <class Half>
-  static void widen_row(const Half *from, std::size_t dim, A *to) {
-    std::size_t d = 0;
-    for (; dim - d >= S::width; d += S::width) S::store(to + d, S::load(from + d));
-    if (d < dim) S::store(to + d, S::load_first(from + d, dim - d));
-  }
   // Returns the address of a row of A. For another type, it is the row's widened copy at `copy`.
   template <class Row>
   static const A *row_of_numbers(const Row *row, std::size_t dim, A *copy) {
     if constexpr (std::is_same_v<Row, A>) {
       return row;
     } else {
-      widen_row(row, dim, copy);
+      Base::widen_row(row, dim, copy);
       return copy;
     }
   }

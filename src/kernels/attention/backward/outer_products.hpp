@@ -19,18 +19,14 @@ template <class A, std::size_t vectors, std::size_t depth, bool whole, class E>
   using batch = typename S::batch;
   batch sum[depth][vectors];
   const auto is_whole = [](auto v) { return whole || v + 1 < vectors; };
-  unroll<depth>([&](auto j) __attribute__((always_inline)) {
-    unroll<vectors>([&](auto v) __attribute__((always_inline)) {
-      const A *from = to[j] + d + v * S::width;
-      sum[j][v] = is_whole(v) ? S::load(from) : S::load_first(from, tail);
-    });
-  });
+  const auto load = [&](const auto *from, auto v) __attribute__((always_inline)) {
+    return is_whole(v) ? S::load(from + d + v * S::width) : S::load_first(from + d + v * S::width, tail);
+  };
+  unroll_pairs<depth, vectors>([&](auto j, auto v)
+                                   __attribute__((always_inline)) { sum[j][v] = load(to[j], v); });
   for (std::size_t i = begin; i < end; ++i) {
-    const E *const row = rows[i] + d;
     batch element[vectors];
-    unroll<vectors>([&](auto v) __attribute__((always_inline)) {
-      element[v] = is_whole(v) ? S::load(row + v * S::width) : S::load_first(row + v * S::width, tail);
-    });
+    unroll<vectors>([&](auto v) __attribute__((always_inline)) { element[v] = load(rows[i], v); });
     unroll<depth>([&](auto j) __attribute__((always_inline)) {
       const batch factor(factors[j * tile_pitch + i]);
       unroll<vectors>([&](auto v) __attribute__((always_inline)) {
@@ -38,15 +34,13 @@ template <class A, std::size_t vectors, std::size_t depth, bool whole, class E>
       });
     });
   }
-  unroll<depth>([&](auto j) __attribute__((always_inline)) {
-    unroll<vectors>([&](auto v) __attribute__((always_inline)) {
-      A *const address = to[j] + d + v * S::width;
-      if (is_whole(v)) {
-        S::store(address, sum[j][v]);
-      } else {
-        S::store_first(address, sum[j][v], tail);
-      }
-    });
+  unroll_pairs<depth, vectors>([&](auto j, auto v) __attribute__((always_inline)) {
+    A *const address = to[j] + d + v * S::width;
+    if (is_whole(v)) {
+      S::store(address, sum[j][v]);
+    } else {
+      S::store_first(address, sum[j][v], tail);
+    }
   });
 }
 

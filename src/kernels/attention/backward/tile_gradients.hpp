@@ -98,15 +98,11 @@ class TileGradients {
       products_.value_products(segment, gradients_, largest);
     }
     for (std::size_t r = from; r < to; r += S::width) {
-      const auto &range = rows_.vector_range(r);
-      AttentionTile::Range any = within_block(range.any, first);
-      const AttentionTile::Range all = within_block(range.all, first);
-      if (any.first >= any.end) any = {0, 0};
-      if (any.end > 0) {
-        const bool excludes = all.first != any.first || all.end != any.end;
-        (void)scores_.complete(r, first, any, excludes, [] { return batch(A(0)); });
+      const SeenKeys seen = rows_.seen_of_block(first, r);
+      if (seen.any.end > 0) {
+        (void)scores_.complete(r, first, seen, seen.excludes_some_of(seen.any), [] { return batch(A(0)); });
       }
-      make_gradients(r, any, keys);
+      make_gradients(r, seen.any, keys);
     }
     for (const Segment &segment : segments) {
       if (dq_terms == DqTerms::all) {
@@ -130,7 +126,7 @@ class TileGradients {
     const batch to_log2 = S::load(rows_.to_log2 + r), lse = S::load(lse_log2_ + r);
     const batch mean = S::load(mean_ + r), to_score = S::load(to_score_ + r);
     const bool has_cap = rows_.cap != 0, has_dbias = tile_.gradients().dbias != nullptr;
-    const auto make = [&](std::size_t j) __attribute__((always_inline)) {
+    const auto make = [&](std::size_t j, auto) __attribute__((always_inline)) {
       const std::size_t at = j * tile_pitch + r;
       // An excluded key has weight 0, even in a row of NaN.
       const batch score = S::load(weights_ + at);
@@ -143,11 +139,7 @@ class TileGradients {
       S::store(weights_ + at, w);
       S::store(gradients_ + at, S::select(is_nothing, zero, g * to_score));
     };
-    std::size_t j = seen.first;
-    for (; seen.end - j >= 4; j += 4) {
-      unroll<4>([&](auto i) __attribute__((always_inline)) { make(j + i); });
-    }
-    for (; j < seen.end; ++j) make(j);
+    by_fours(seen.first, seen.end, make);
     for (std::size_t i = 0; i < keys; ++i) {
       if (i >= seen.first && i < seen.end) continue;
       S::store(weights_ + i * tile_pitch + r, zero);
