@@ -1,4 +1,4 @@
-// attention_backward: chooses the shapes that are measured.
+// Chooses the shapes of attention_backward that are measured.
 #include <fmt/format.h>
 
 #include <string>
@@ -26,7 +26,8 @@ void register_attention_backward(Suite &suite) {
     add_shape(fmt::format("d{}:t{}{}", dim, tokens, causal ? ":causal" : ""),
               prompt_shape(4, 4, tokens, dim, dim, causal), By::everyone);
   };
-  // Measures the tasks of a call in `runs` runs, one after the other: how much more they cost than one run.
+  // Times a call whose tasks are split into `runs` runs, executed one after the other. This shows the cost of
+  // splitting.
   const auto add_runs = [&](std::size_t kv_heads, std::size_t runs) {
     const AttentionShape shape = prompt_shape(32, kv_heads, 1024, 128, 128, true);
     const std::string size = fmt::format("32x{}:d128:t1024:causal:{}runs", kv_heads, runs);
@@ -56,7 +57,7 @@ void register_attention_backward(Suite &suite) {
   for (const std::size_t kv_heads : Sizes{8, 1}) {
     for (const std::size_t runs : Sizes{1, 2, 16, 64}) add_runs(kv_heads, runs);
   }
-  // A window should cost only as much as its keys, however long the context is.
+  // A window of 512 keys in a long context should take about as long as a call with only 512 keys.
   for (const std::size_t dim : Sizes{64, 128}) {
     AttentionShape window = prompt_shape(1, 1, 16384, dim, dim, true);
     window.window = 512;

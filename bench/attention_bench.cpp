@@ -1,4 +1,4 @@
-// attention, and its split over keys: chooses the shapes that are measured.
+// Chooses the shapes that are measured for attention and for its split over keys.
 #include "attention_bench.hpp"
 
 #include <string>
@@ -13,7 +13,7 @@ namespace {
 struct Model {
   const char *name;
   std::size_t q_heads, kv_heads, qk_dim, v_dim;
-  std::size_t context;  // keys of the decode
+  std::size_t context;  // keys that the decode shape has
   std::size_t window = 0;
   double softcap = 0;
   bool sinks = false;
@@ -28,7 +28,7 @@ constexpr Model models[] = {
 };
 constexpr std::string_view quick_model = "llama-3-8b";
 
-// The shapes of known models: one layer's attention.
+// Adds one layer's attention with the shapes of known models.
 template <class T>
 void add_models(Kernel<Attention<T>> &kernel) {
   const bool quick = kernel.suite().plan().quick;
@@ -60,7 +60,8 @@ struct Split {
 template <class T>
 using Step = void (*)(const AttentionProblem<T> &problem, T *partials);
 
-// partial reads all keys and values and writes the partial results; merge reads these.
+// Registers the merge step if `merges`, else the partial step. The partial step reads all keys and values and
+// writes partial results. The merge step reads the partial results.
 template <class T>
 void register_step(Suite &suite, Step<T> step, bool merges) {
   Kernel<Step<T>> kernel = suite.kernel(step, 1);
@@ -78,7 +79,7 @@ void register_step(Suite &suite, Step<T> step, bool merges) {
     }
     kernel.add(decode_size(shape), work, [shape] {
       Split<T> split(shape);
-      partial_attention<T>(split.buffers.problem(), split.partials.data());  // for the merge to read
+      partial_attention<T>(split.buffers.problem(), split.partials.data());  // for the merge step
       return [split = std::move(split)](Step<T> one) { one(split.buffers.problem(), split.partials.data()); };
     });
   };

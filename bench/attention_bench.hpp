@@ -1,4 +1,5 @@
-// The benchmarks of attention: prompts in one file, single tokens in another.
+// Declares the functions that add attention benchmarks. Prompts, decoded tokens and layouts are in separate
+// files.
 #pragma once
 
 #include <string>
@@ -7,16 +8,16 @@
 
 namespace rapt::bench {
 
-// Prompts with as many queries as keys, with options too, and a long context in a window.
+// Adds prompts, which have as many queries as keys: plain, with options, and a long context with a window.
 template <class T>
 void add_attention_prefill(Kernel<Attention<T>> &kernel);
-// The next token after a context.
+// Adds calls with one or a few tokens after a context.
 template <class T>
 void add_attention_decode(Kernel<Attention<T>> &kernel);
-// Keys and values by token, and sequences of different lengths.
+// Adds tensors that are stored by token, and sequences of different lengths.
 template <class T>
 void add_attention_layouts(Kernel<Attention<T>> &kernel);
-// "decode:32x8:d128:k4096"
+// Returns the name of a size, such as "decode:32x8:d128:k4096".
 std::string decode_size(const AttentionShape &shape);
 
 // Measures one shape with every implementation.

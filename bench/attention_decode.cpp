@@ -15,7 +15,7 @@ AttentionShape one_token(std::size_t q_heads, std::size_t dim, std::size_t keys)
   return token_shape(q_heads, 8, keys, dim, dim);
 }
 
-// Packed keys; the packing is not timed.
+// Adds a call with packed keys. The packing is not timed.
 template <class T>
 void add_packed(Kernel<Attention<T>> &kernel, const AttentionShape &shape) {
   const auto make = [shape] {
@@ -36,7 +36,7 @@ void add_packed(Kernel<Attention<T>> &kernel, const AttentionShape &shape) {
   kernel.add(decode_size(shape) + ":packed", attention_work(shape, sizeof(T)), make, By::rapt_alone);
 }
 
-// A few tokens after a context: speculative decoding and chunked prefill.
+// Adds a call with a few tokens after a context, as in speculative decoding and chunked prefill.
 template <class T>
 void add_few_tokens(Kernel<Attention<T>> &kernel, std::size_t q_heads, std::size_t tokens) {
   AttentionShape shape = one_token(q_heads, 128, 4096);
@@ -44,7 +44,7 @@ void add_few_tokens(Kernel<Attention<T>> &kernel, std::size_t q_heads, std::size
   add_attention(kernel, fmt::format("decode:{}x8:d128:q{}:k4096", q_heads, tokens), shape);
 }
 
-// The pages of a sequence in random order, as after long use of the page store.
+// Returns the pages of a sequence in random order, as after long use of the page store.
 std::vector<std::int32_t> scattered_pages(std::size_t count) {
   std::vector<std::int32_t> pages(count);
   for (std::size_t i = 0; i < count; ++i) pages[i] = static_cast<std::int32_t>(i);
@@ -56,7 +56,7 @@ std::vector<std::int32_t> scattered_pages(std::size_t count) {
   return pages;
 }
 
-// The pages are in the memory of the keys and values, and fill it.
+// Adds a call with paged keys and values. The pages fill the buffers of keys and values.
 template <class T>
 void add_paged(Kernel<Attention<T>> &kernel, const AttentionShape &shape, std::size_t page_size) {
   const auto make = [shape, page_size] {
@@ -87,7 +87,8 @@ void add_attention_decode(Kernel<Attention<T>> &kernel) {
     add_attention(kernel, decode_size(shape), shape);
   };
   if (sizeof(T) == sizeof(float)) {
-    // Calls whose fixed cost shows; one key beyond a vector's lanes, and beyond a block.
+    // The fixed cost is a large part of the time of small calls. 17 keys are one more than the lanes of a
+    // vector; 65 keys are one more than a block.
     const auto of_one_head = [](std::size_t keys) { return token_shape(1, 1, keys, 64, 64); };
     for (const AttentionShape &shape :
          suite.choose<AttentionShape>({of_one_head(1), of_one_head(16), one_token(8, 64, 16),

@@ -16,7 +16,8 @@ std::string size_of(const AttentionShape &shape) {
   return fmt::format("prefill:d{}{}:t{}{}", shape.qk_dim, v_dim, shape.q_len, shape.causal ? ":causal" : "");
 }
 
-// Options that only rapt has. A name begins with that of the plain shape, so that the two can be compared.
+// Only rapt has these options. The name of a size with an option begins with the name of the size without it,
+// so the tables can compare the two.
 enum class Option { softcap, bias, mask, alibi, sinks };
 
 template <class T>
@@ -26,7 +27,7 @@ void add_option(Kernel<Attention<T>> &kernel, const AttentionShape &shape, const
   if (option == Option::bias) work.read += cells * sizeof(T);
   if (option == Option::mask) work.read += cells;
   const auto make = [shape, option, cells] {
-    // All heads share one matrix. The mask excludes every eighth key, so that no whole range of keys can be
+    // All heads share one bias or mask. The mask excludes every eighth key, so no whole range of keys can be
     // skipped.
     Buffer<T> bias = logits<T>(option == Option::bias ? cells : 0, 0, 4);
     Buffer<std::uint8_t> mask(option == Option::mask ? cells : 0);
@@ -93,7 +94,7 @@ void add_attention_prefill(Kernel<Attention<T>> &kernel) {
     return;
   }
 
-  // f64 is half as fast, so only f32 has the longest contexts.
+  // f64 is half as fast, so the longest contexts are measured only for f32.
   Sizes all_tokens = {128, 512, 1024, 2048};
   if (f32) all_tokens.push_back(4096);
   for (const std::size_t dim : Sizes{64, 128}) {
@@ -101,7 +102,7 @@ void add_attention_prefill(Kernel<Attention<T>> &kernel) {
       for (const std::size_t tokens : all_tokens) add(tokens, dim, dim, causal);
     }
   }
-  // Dimensions of other models, and one that is not a multiple of a register.
+  // Other models have these dimensions. 75 is not a multiple of the lanes of any vector.
   for (const std::size_t dim : Sizes{80, 96, 100, 112, 192, 256}) add(512, dim, dim, true);
   add(512, 75, 75, true);
   add(512, 192, 128, true);
@@ -109,10 +110,10 @@ void add_attention_prefill(Kernel<Attention<T>> &kernel) {
   add_options(kernel, prompt_shape(heads, heads, 1024, 64, 64, false));
   if (!f32) return;
 
-  // A long context, of one head: a second per call.
+  // This long context has only one head, because a call takes about a second.
   add_attention(kernel, "prefill:1x1:d64:t32768:causal", prompt_shape(1, 1, 32768, 64, 64, true));
 
-  // A window should cost only as much as its keys, however long the context is.
+  // A window of 512 keys in a long context should take about as long as a call with only 512 keys.
   AttentionShape window = prompt_shape(heads, heads, 16384, 64, 64, true);
   window.window = 512;
   add_attention(kernel, "prefill:d64:t16384:window512", window);

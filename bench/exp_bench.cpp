@@ -7,7 +7,7 @@
 namespace rapt::bench {
 namespace {
 
-// Inputs that some implementations are slow on, uniform between two bounds.
+// Some implementations are slow on these inputs, which are uniform between two bounds.
 struct Range {
   const char *suffix;
   double low, high;

@@ -1,4 +1,4 @@
-// rapt_bench: the command line, and the run.
+// Reads rapt_bench's command line and runs the benchmarks.
 #include <benchmark/benchmark.h>
 
 #include <CLI/CLI.hpp>
@@ -48,7 +48,6 @@ struct Options {
   }
 };
 
-// An error in the command line.
 struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -65,7 +64,7 @@ bool contains(const std::vector<std::string> &names, const std::string &name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// The instruction sets to measure, weakest first.
+// Returns the instruction sets to measure, weakest first.
 std::vector<std::string> choose_isas(const std::vector<std::string> &asked) {
   std::vector<std::string> isas = usable_isas();
   for (const std::string &name : asked) {
@@ -98,9 +97,9 @@ std::regex compile_filter(const std::string &filter) {
   }
 }
 
-// Sets flags of Google Benchmark, because a setting on a benchmark becomes part of its name. Repetitions are
-// not interleaved at random: limits must come first, and each repetition would fill its buffers again. The
-// implementations of a size run one after another anyway.
+// Sets global flags of Google Benchmark, because a setting of one benchmark becomes part of its name.
+// Repetitions are not interleaved at random. Limits must come first, and interleaved repetitions would fill
+// their buffers again each time. The implementations of a size run one after another anyway.
 void configure_google_benchmark(const std::string &json, const Conditions &conditions) {
   static char name[] =
       "rapt_bench";  // Google Benchmark keeps the pointer and writes the name into the results
@@ -113,7 +112,7 @@ void configure_google_benchmark(const std::string &json, const Conditions &condi
   benchmark::Initialize(&count, arguments.data());
 }
 
-// A path that cannot be written should fail before minutes of measuring, not after them.
+// Throws if the file cannot be written, before minutes are spent on measuring.
 void require_writable(const std::string &path) {
   if (!std::ofstream(path, std::ios::app)) throw UsageError(path + ": cannot be written");
 }
@@ -122,7 +121,8 @@ struct CloseFile {
   void operator()(std::FILE *file) const { std::fclose(file); }
 };
 
-// Results replace earlier ones only when they are complete. A device or pipe is written directly.
+// Returns the file to write during the run. A temporary file replaces earlier results only when the new ones
+// are complete. A device or pipe is written directly.
 std::string written_meanwhile(const std::string &json) {
   const bool replaces = !std::filesystem::exists(json) || std::filesystem::is_regular_file(json);
   return replaces ? json + ".part" : json;
@@ -140,7 +140,7 @@ void run(const Options &options) {
   conditions.skipped = skipped_isas(plan.isas);
   getloadavg(&conditions.load, 1);
   conditions.topology = pin_to_one_cpu();
-  // With fewer than four the Mann-Whitney test of bench/compare finds no difference significant.
+  // With fewer than four repetitions, the Mann-Whitney test of bench/compare finds no difference significant.
   conditions.repetitions = options.quick ? 4 : 5;
   conditions.min_time = options.quick ? 0.015 : 0.05;
 
@@ -165,7 +165,7 @@ void run(const Options &options) {
   require_writable(meanwhile);
   configure_google_benchmark(meanwhile, conditions);
   record_conditions(conditions, suite.plan());
-  // Google Benchmark finds the number of calls in the time of two repetitions.
+  // Google Benchmark takes about the time of two repetitions to find the number of calls.
   const double expected_seconds =
       static_cast<double>(cases.size()) * (conditions.repetitions + 2) * conditions.min_time;
   Reporter reporter(suite, cases, expected_seconds);
@@ -178,7 +178,7 @@ void run(const Options &options) {
   benchmark::RunSpecifiedBenchmarks(&reporter, &json);
   if (meanwhile != json_file) std::filesystem::rename(meanwhile, json_file);
 
-  // The tables of a whole run have hundreds of lines: they go to a file, and the screen shows them in brief.
+  // The tables of a whole run have hundreds of lines, so they go to a file, and the screen shows a summary.
   const bool whole =
       options.filter.empty() && options.isas.empty() && std::filesystem::is_regular_file(json_file);
   const std::string tables = std::filesystem::path(json_file).replace_extension(".txt").string();

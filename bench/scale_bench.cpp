@@ -9,7 +9,7 @@ namespace {
 template <class T>
 void register_scale(Suite &suite, Scale<T> own) {
   Kernel<Scale<T>> kernel = suite.kernel(own, &PeerFunctions<T>::scale, scale_error<T>, 1);
-  // In place, repeating any factor but 1 and -1 would lead to infinity or to 0.
+  // The factor is -1. Repeated calls in place with any factor except 1 and -1 would reach infinity or 0.
   const auto call = [](Scale<T> scale, const T *x, T *y, std::size_t n) { scale(x, T(-1), y, n); };
   const auto add_in_place = [&](const std::string &size, std::size_t n) {
     add_elementwise<T>(kernel, size + ":in-place", n, [n] { return logits<T>(n); }, call, {.in_place = true});

@@ -13,7 +13,7 @@ template <class T>
 using Softmax = rapt_status (*)(const T *x, std::ptrdiff_t x_stride, T *y, std::ptrdiff_t y_stride,
                                 std::size_t rows, std::size_t cols, const rapt_softmax_options *options);
 
-// The probabilities to differentiate at.
+// Returns the probabilities at which the gradient is computed.
 template <class T>
 Buffer<T> probabilities(Softmax<T> softmax, std::size_t rows, std::size_t cols) {
   Buffer<T> y = logits<T>(rows * cols);
@@ -45,7 +45,7 @@ void register_softmax_backward(Suite &suite, Softmax<T> softmax, Backward<T> own
   for (const WorkingSet &set : suite.plan().working_sets) {
     add("cols:1024:" + set.label, std::max<std::size_t>(1, set.bytes / (3 * cols * sizeof(T))), cols);
   }
-  // Short rows of attention; then one long row, the loss over a vocabulary.
+  // The short rows are those of attention. The long row is a vocabulary, as in a loss function.
   for (const std::size_t one : suite.sizes({64, 128}, {64})) {
     add("cols:" + std::to_string(one) + ":L1", suite.plan().working_sets[0].bytes / (3 * one * sizeof(T)),
         one);

@@ -1,4 +1,4 @@
-// softmax, log_softmax and logsumexp: the kernels over rows of scores.
+// Benchmarks softmax, log_softmax and logsumexp, the kernels over rows of scores.
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -12,12 +12,13 @@
 namespace rapt::bench {
 namespace {
 
-// µops: the maximum; exp, with one more instruction against underflow, and its sum; then the outputs.
+// The µops are those of the maximum, of exp with one more instruction against underflow, and of the sum.
+// log_softmax takes two more µops for its outputs.
 template <class T>
 constexpr Uops logsumexp_uops = Uops{0, 2} + exp_uops<T> + sum_uops;
 template <class T>
 constexpr Uops log_softmax_uops = logsumexp_uops<T> + 2;
-// Moderate scores need no maximum: exp, its sum, two instructions for the quotient.
+// Moderate scores need no maximum. The µops are those of exp, of the sum, and two for the quotient.
 template <class T>
 constexpr Uops softmax_uops = exp_uops<T> + sum_uops + 2;
 
@@ -36,7 +37,7 @@ void call(const T *x, T *y, std::size_t rows, std::size_t cols, const rapt_softm
   }
 }
 
-// Gives rapt's kernel the signature that peers have too.
+// Gives rapt's kernel the signature of the peers' functions.
 template <class T, Output output, auto kernel>
 void without_options(const T *x, T *y, std::size_t rows, std::size_t cols, T scale) {
   rapt_softmax_options options = RAPT_SOFTMAX_OPTIONS_INIT;
@@ -52,7 +53,7 @@ struct Shape {
   std::size_t elements() const { return rows * cols; }
 };
 
-// The scores in the rows: usually logits with a standard deviation of 2.
+// Chooses the scores in the rows. Usual scores are logits with a standard deviation of 2.
 enum class Logits { usual, wide, half_infinite, half_1e9, half_100 };
 
 template <class T>
@@ -82,13 +83,13 @@ Buffer<T> make_logits(const Shape &shape, Logits kind) {
   return x;
 }
 
-// Options that only rapt has.
+// Only rapt has these options.
 enum class Option { causal, mask, bias, softcap };
 
 // The mask excludes the last quarter of a row, as in a padded batch.
 std::size_t seen_of(std::size_t cols) { return cols * 3 / 4; }
 
-// The options, with the matrices to which they point.
+// Holds the options and the matrices to which they point.
 template <class T>
 struct Options {
   Options(const Shape &shape, Option option)
@@ -127,7 +128,7 @@ Work work_of(const Shape &shape) {
           .row_bytes = (output == Output::matrix ? 2 : 1) * shape.cols * sizeof(T)};
 }
 
-// Returns as many rows as fit a working set, which may be none.
+// Returns a shape with as many rows as fit the working set, possibly none.
 template <class T, Output output>
 Shape rows_in(const WorkingSet &set, std::size_t cols) {
   const std::size_t row_bytes = (output == Output::matrix ? 2 * cols : cols + 1) * sizeof(T);
@@ -149,7 +150,7 @@ class Registration {
     });
   }
 
-  // The work counts the elements that the rows see, and their bytes.
+  // The work counts only the elements that neither causality nor the mask excludes, and their bytes.
   void add(const Shape &shape, const char *suffix, Option option) {
     if (shape.rows == 0) return;
     Work work = work_of<T, output>(shape);
@@ -170,7 +171,7 @@ class Registration {
     kernel_.add(shape.size + suffix, work, make, By::rapt_alone);
   }
 
-  // Every memory level.
+  // Adds rows of this width for every memory level.
   void add_sets(std::size_t cols) {
     for (const WorkingSet &set : sets_) add(rows_in<T, output>(set, cols));
   }
@@ -197,18 +198,18 @@ class Registration {
       add(shape, ":bias", Option::bias);
       add(shape, ":softcap", Option::softcap);
     }
-    // As many queries as keys.
+    // Causal matrices have as many queries as keys.
     for (const std::size_t cols : suite_.sizes({64, 256, 1024}, {256})) {
       add({"cols:" + std::to_string(cols), cols, cols}, ":causal", Option::causal);
     }
   }
 
-  // A call alone, whose fixed cost shows.
+  // Adds small calls, whose fixed cost is a large part of the time.
   void add_small() {
     for (const std::size_t rows : suite_.sizes({1, 8}, {1})) add({std::to_string(rows) + "x8", rows, 8});
   }
 
-  // Long contexts, the next-token distributions of GPT-2 and Llama 3, and longer rows still.
+  // Adds single rows: a long context, the vocabularies of GPT-2 and Llama 3, and longer rows.
   void add_single_rows() {
     for (const std::size_t cols : suite_.sizes({16384, 50257, 128256}, {50257})) {
       add({"cols:" + std::to_string(cols), 1, cols});

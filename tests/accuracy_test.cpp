@@ -1,5 +1,5 @@
-// The scalar level against 200-bit arithmetic, with the bounds that rapt.h promises. The other levels have
-// the same bits, as rapt-validate checks.
+// Compares the scalar level with 200-bit arithmetic, and its errors with the bounds that rapt.h promises. The
+// other levels are not measured, because rapt-validate checks that they give the same bits.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -54,7 +54,7 @@ oracle::RowErrors errors_of(const RowProblem<T> &problem) {
   return oracle::row_errors<T>(row, probabilities, logs, logsumexp);
 }
 
-// Errors and bounds in units.
+// Compares errors with bounds. The bounds are in units of T.
 template <class T>
 void check_errors(const oracle::RowErrors &errors, WorstErrors &worst, double row = softmax_bound<T>,
                   double log = log_bound<T>, double logsumexp = log_bound<T>) {
@@ -71,7 +71,7 @@ void check_promises(const RowProblem<T> &problem, WorstErrors &worst) {
   CHECK(errors.flushed_wrongly == 0);
 }
 
-// Calls body(n); under an emulator only for short lengths.
+// Calls body(n) for each length. An emulator runs only the short ones.
 template <class Body>
 void for_each_length(Sizes lengths, std::size_t longest_emulated, Body &&body) {
   for (const std::size_t n : lengths) {
@@ -193,7 +193,7 @@ TEST_CASE_TEMPLATE("softmax of logits and scales of any magnitude", T, float, do
         CAPTURE(std::string(name_of(input)));
         CAPTURE(scale);
         CAPTURE(n);
-        // A score beyond T's range has a logsumexp beyond it too.
+        // If a score is beyond the range of T, so is the log-sum-exp.
         double largest = 0;
         for (const T value : x) {
           if (std::isfinite(value)) largest = std::max(largest, std::fabs(double{value}));
@@ -249,8 +249,8 @@ TEST_CASE_TEMPLATE("masked elements and sinks", T, float, double) {
   worst.print<T>("masks and sinks");
 }
 
-// Terms whose partial sums all round to the same side: equal ones, few distinct ones, 4-bit numbers times
-// their scale, and a large one before many that are just above half a unit of it.
+// Returns terms whose partial sums all round to the same side. Equal terms, few distinct terms and 4-bit
+// numbers times their scale do so. So does a large term before many that are just above half a unit of it.
 template <class T>
 std::vector<T> terms_made_to_lose(std::size_t kind, std::size_t n) {
   Random random(n + kind);
@@ -284,7 +284,7 @@ TEST_CASE_TEMPLATE("the bound of any dot product", T, float, double) {
   worst.print<T>("terms made to lose");
 }
 
-// Products and their sums are subnormal, or 0.
+// All products and their sums are subnormal or 0.
 TEST_CASE_TEMPLATE("what underflow takes from a dot product", T, float, double) {
   const ScalarLevel scalar;
   using Wide = long double;
@@ -359,7 +359,7 @@ TEST_CASE_TEMPLATE("softmax_backward", T, float, double) {
                              dy = normal_row<T>(n, 1, sigma == 2 ? 0 : 5, n + 9);
         std::vector<T> y(n), dx(n);
         REQUIRE(Api<T>::softmax(x.data(), 0, y.data(), 0, 1, n, nullptr) == RAPT_OK);
-        // Keeps the comparison free of underflow: smaller probabilities become 0 here.
+        // Sets small probabilities to 0, so that the comparison is free of underflow.
         for (T &p : y) p = p < std::numeric_limits<T>::min() / unit<T> * T(64) ? T(0) : p;
         REQUIRE(Api<T>::softmax_backward(y.data(), 0, dy.data(), 0, dx.data(), 0, 1, n, scale) == RAPT_OK);
         CAPTURE(sigma);

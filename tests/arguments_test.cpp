@@ -1,4 +1,4 @@
-// A bad argument of the softmax functions gives the status that names it, and nothing is written.
+// Tests bad arguments of the softmax functions. Each gives the status that names it, and nothing is written.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ enum Function : unsigned { softmax = 1, log_softmax = 2, logsumexp = 4, backward
 constexpr unsigned with_options = softmax | log_softmax | logsumexp, all = with_options | backward,
                    with_matrix_output = softmax | log_softmax | backward;
 
-// softmax_backward takes x for its y, and y for its dx.
+// softmax_backward() takes x as its y, and y as its dx.
 template <class T>
 struct Call {
   using Element = T;
@@ -76,7 +76,7 @@ struct Call {
     col_count = col_number;
     x_stride = dy_stride = y_stride = any_stride;
   }
-  // Both matrices in the memory of x.
+  // Puts both matrices into the memory of x.
   void put(std::size_t x_at, std::size_t y_at, std::ptrdiff_t any_y_stride = stride,
            std::size_t row_number = rows) {
     x = x_memory.data() + x_at;
@@ -151,7 +151,7 @@ TEST_CASE_TEMPLATE("options that attention has too", T, float, double) {
 
 namespace {
 
-// Options of a library that has grown: its first release did not have `second`.
+// These are the options of a library that has grown: its first release did not have `second`.
 struct Grown {
   std::size_t size;
   double first, second;
@@ -255,7 +255,8 @@ TEST_CASE_TEMPLATE("the log-sum-exp of rows without columns", T, float, double) 
   CHECK(call.y_memory[0] == sinks[0]);
   CHECK(call.y_memory[1] == sinks[1]);
   CHECK(std::isnan(call.y_memory[2]));
-  // No element is read at these strides. The undefined-behaviour sanitizer fails where one is multiplied.
+  // No element is read at these strides. The undefined-behaviour sanitizer reports an overflow if one is
+  // multiplied.
   const std::uint8_t mask = 0;
   const T bias = 0;
   call.options.mask = &mask;
@@ -333,7 +334,7 @@ TEST_CASE("every status has a text of its own") {
     CHECK(std::string(text).size() > 1);
     CHECK(texts.insert(text).second);
   }
-  CHECK(rapt_status_text(static_cast<rapt_status>(63)) != nullptr);  // no status that exists
+  CHECK(rapt_status_text(static_cast<rapt_status>(63)) != nullptr);  // not a status
 }
 
 TEST_CASE("version") {

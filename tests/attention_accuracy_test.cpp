@@ -1,5 +1,5 @@
-// Attention's accuracy, as rapt.h states it, against the truth in long double. Only the scalar level is
-// measured, because all levels give its bits.
+// Measures the accuracy of attention that rapt.h states, against the truth in long double. Only the scalar
+// level is measured, because all levels give its bits.
 #include "support/attention_accuracy.hpp"
 
 #include <doctest/doctest.h>
@@ -16,7 +16,7 @@ using namespace rapt::test;
 
 namespace {
 
-// any: with the bound for any input. With a sink, lse has no other bound.
+// If `any` is set, the bound is the one for any input. With a sink, lse has no other bound.
 template <class T>
 void measure(const oracle::Attention<T> &a, const AttentionResults<T> &results, WorstErrors &worst, bool any,
              rapt_arithmetic arithmetic = RAPT_ARITHMETIC_F32) {
@@ -42,7 +42,7 @@ void measure(const oracle::Attention<T> &a, WorstErrors &worst, bool any = false
   measure(a, run_forward(a), worst, any);
 }
 
-// Runs arrays of numbers that bf16 holds exactly, as bf16.
+// Converts the arrays, whose numbers bf16 holds exactly, to bf16 and runs the call.
 AttentionResults<float> run_as_bf16(const oracle::Attention<float> &a, rapt_arithmetic arithmetic) {
   const auto stored = [](const std::vector<float> &x) {
     std::vector<BF16> made;
@@ -103,7 +103,7 @@ TEST_CASE_TEMPLATE("options that scores are made of", T, float, double) {
   }
 }
 
-// Such as equal weights and values, whose sums round the same way over and over.
+// Equal weights and values are one example: their sums round the same way over and over.
 TEST_CASE_TEMPLATE("sums that are made to lose", T, float, double) {
   if (!measurable<T>) return;
   const ForcedIsa forced("scalar");
@@ -117,7 +117,7 @@ TEST_CASE_TEMPLATE("sums that are made to lose", T, float, double) {
     const std::vector<T> column = draw<T>(40, [&] { return 1 + random.uniform(); });
     for (std::size_t i = 0; i < a.v.size(); ++i) a.v[i] = column[i % 40];
     measure(a, equal, true);
-    // The first key outweighs the others, each of which is just below half a unit of its value.
+    // The first key has weight 1, and each other weight is just below half a unit of 1.
     oracle::Attention<T> large = a;
     large.q = {T(1)};
     large.k.assign(keys, static_cast<T>(std::log(0.99 * (std::numeric_limits<T>::epsilon() / 2))));
@@ -134,7 +134,7 @@ TEST_CASE_TEMPLATE("sums that are made to lose", T, float, double) {
   one_large.print<T>("one large weight before small ones");
 }
 
-// Values and scores of few distinct numbers, such as those of models with 4 bits.
+// Values and scores have few distinct numbers, as in models with 4 bits.
 TEST_CASE_TEMPLATE("few distinct numbers", T, float, double) {
   if (!measurable<T>) return;
   const ForcedIsa forced("scalar");
@@ -161,7 +161,7 @@ TEST_CASE_TEMPLATE("few distinct numbers", T, float, double) {
   few.print<T>("few distinct scores and values");
 }
 
-// A sink far above the scores is rounded in units of log 2, and again as the log-sum-exp.
+// A sink far above the scores is rounded in units of log 2. The log-sum-exp rounds it again.
 TEST_CASE_TEMPLATE("sinks that dominate", T, float, double) {
   if (!measurable<T>) return;
   const ForcedIsa forced("scalar");
@@ -228,7 +228,7 @@ TEST_CASE("what underflow takes from bf16") {
   in_bf16.print<BF16>("bf16 that underflows, in BF16");
 }
 
-// Gradients are relative to the log-sum-exp that they are given.
+// Gradients depend on the log-sum-exp that the call is given.
 TEST_CASE("gradients after a forward call in bf16 arithmetic are off by what its log-sum-exp is") {
   const ForcedIsa forced("scalar");
   Random random(9);

@@ -1,5 +1,5 @@
-// The arguments of attention other than its options, and the inputs of its gradient. A bad argument gives the
-// status that names it, and nothing is written.
+// Tests the arguments of attention other than its options, and the inputs of its gradient. A bad argument
+// gives the status that names it, and nothing is written.
 #include "support/attention_arguments.hpp"
 
 #include <doctest/doctest.h>
@@ -119,7 +119,7 @@ TEST_CASE_TEMPLATE("zeroed options with a size and a shape are plain attention",
   CHECK(plain.memory[out][0] != plain.memory[v][0]);
 }
 
-// All strides 0 are contiguous: every query then has a separate row.
+// Strides that are all 0 mean a contiguous array, in which every query has a separate row.
 TEST_CASE_TEMPLATE("a bias or mask without strides is contiguous", T, float, double) {
   for (const bool by_mask : {false, true}) {
     Call<T> call(whole), strided(whole);
@@ -169,7 +169,7 @@ TEST_CASE("strides of the two common layouts") {
   CHECK(tokens_first.token == 21);
 }
 
-// Tokens may repeat, so that the memory of the inputs does not limit the size of partial results.
+// Because tokens may repeat, the memory of the inputs does not limit the size of partial results.
 TEST_CASE_TEMPLATE("sizes of partial results that do not fit", T, float, double) {
   for (const std::size_t len : {std::size_t{1} << 34, std::size_t{1} << 40}) {
     expect_status<Call<T>>("repeated tokens", partial | merge, RAPT_BAD_SIZE, [&](auto &call) {
@@ -244,7 +244,7 @@ TEST_CASE_TEMPLATE("overlaps", T, float, double) {
 }
 
 TEST_CASE_TEMPLATE("slices of one buffer are apart", T, float, double) {
-  // [batch][token][query, key and value heads][dim], with out in place of q or behind the values.
+  // The layout is [batch][token][query, key and value heads][dim]. `out` replaces q or follows the values.
   constexpr std::ptrdiff_t dim = 4, heads = 2, pitch = 4 * heads * dim;
   for (const std::size_t tokens : Sizes{1, 3}) {
     for (const std::size_t sequences : Sizes{1, 2}) {
@@ -287,7 +287,7 @@ TEST_CASE_TEMPLATE("options must not overlap an output", T, float, double) {
         row("alibi_slopes", [](auto &call, T *memory) { call.options.alibi_slopes = memory + 2; }),
         row("sinks", [](auto &call, T *memory) { call.at[sinks] = memory + 1; }),
     });
-    // The merge reads neither.
+    // The merge reads neither k nor v.
     const auto by_key = [f = functions, o = output](const char *name, auto &&set) {
       const auto change = [=](auto &call) { set(call, call.at[o]); };
       expect_status<Call<T>>(name, f & ~unsigned{merge}, RAPT_BAD_OVERLAP, change);

@@ -1,6 +1,6 @@
-// The gradient of attention against the truth: the chain rule in long double, differences of the output, and
-// the composition of matrix products with softmax and its gradient. Only the scalar level is measured,
-// because all levels give its bits.
+// Compares the gradient of attention with three kinds of truth. They are the chain rule in long double,
+// differences of the output, and matrix products with softmax and its gradient. Only the scalar level is
+// compared with the chain rule, because all levels give its bits.
 #include "support/attention_backward_accuracy.hpp"
 
 #include <doctest/doctest.h>
@@ -71,7 +71,7 @@ TEST_CASE_TEMPLATE("ordinary gradients", T, float, double) {
     Random random(queries);
     oracle::Attention<T> a = normal_attention<T>({queries, 3, 4, 4}, random);
     measure(a, normal_dout(a, random), many_queries);
-    // Equal terms, whose sums round the same way over and over.
+    // The terms are equal, so their sums round the same way over and over.
     a.q.assign(a.q.size(), T(0.7));
     measure(a, std::vector<T>(queries * 4, T(0.3)), many_queries);
   }
@@ -94,7 +94,7 @@ TEST_CASE_TEMPLATE("options", T, float, double) {
   }
 }
 
-// Products of values and dout underflow, but large keys or queries would make them count.
+// Products of values and dout underflow. Large keys or queries would make these products count.
 TEST_CASE_TEMPLATE("products that underflow", T, float, double) {
   if (!measurable<T>) return;
   const ForcedIsa forced("scalar");
@@ -119,7 +119,7 @@ TEST_CASE_TEMPLATE("products that underflow", T, float, double) {
   }
 }
 
-// The last rows of a tile see nothing, and the rows before them do.
+// The last rows of a tile see no key, but the rows before them do.
 TEST_CASE_TEMPLATE("rows behind the last key", T, float, double) {
   if (!measurable<T>) return;
   const ForcedIsa forced("scalar");
@@ -127,7 +127,7 @@ TEST_CASE_TEMPLATE("rows behind the last key", T, float, double) {
   for (const AttentionShape &shape : {AttentionShape{10, 4, 3, 2}, {150, 70, 5, 3, 2, 1}}) {
     Random random(shape.queries);
     oracle::Attention<T> a = normal_attention<T>(shape, random);
-    a.causal = oracle::Causal::offset;  // of 0: top left
+    a.causal = oracle::Causal::offset;  // an offset of 0 is top left
     a.window_left = 1;
     measure(a, normal_dout(a, random), worst);
   }
@@ -174,7 +174,8 @@ TEST_CASE("central differences") {
   });
 }
 
-// rapt's softmax and softmax_backward: dS = softmax_backward(P, dP), dQ = dS K, dK = dS^T Q, dV = P^T dO.
+// Composes the gradient from softmax and softmax_backward of rapt: dS = softmax_backward(P, dP), dQ = dS K,
+// dK = dS^T Q, dV = P^T dO.
 TEST_CASE("the same by softmax_backward") {
   for_each_usable_isa([](const std::string &isa) {
     CAPTURE(isa);

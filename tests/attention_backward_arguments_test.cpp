@@ -1,5 +1,5 @@
-// The arguments that only attention's gradient has: a bad argument gives the status that names it, and no
-// gradient is written.
+// Tests the arguments that only attention's gradient has. A bad argument gives the status that names it, and
+// no gradient is written.
 #include <doctest/doctest.h>
 
 #include <vector>
@@ -68,7 +68,7 @@ TEST_CASE_TEMPLATE("strides", T, float, double) {
   expect(RAPT_OK, &Gradients::dout_strides, {{RAPT_REPEAT, RAPT_REPEAT, 1}});
 }
 
-// A bias may repeat its rows, and dbias is then their sum.
+// If a bias repeats its rows, dbias is the sum of their gradients.
 TEST_CASE_TEMPLATE("the bias's strides", T, float, double) {
   constexpr std::ptrdiff_t of_batch = q_heads * q_len * kv_len, of_head = q_len * kv_len, of_token = kv_len;
   const auto expect = [](rapt_status expected, const rapt_strides &strides, bool with_dbias) {
@@ -87,7 +87,7 @@ TEST_CASE_TEMPLATE("the bias's strides", T, float, double) {
   }
   for (int dimension = 0; dimension < 3; ++dimension)
     expect(RAPT_BAD_BIAS_STRIDES, with_stride({of_batch, of_head, of_token}, dimension, -1), true);
-  // Rows of the bias may overlap in part, but not those of its gradient.
+  // Rows of the bias may overlap in part. Rows of its gradient may not.
   for (const rapt_strides &bad : {rapt_strides{of_batch, of_head, of_token - 1},
                                   {of_batch, of_head - 1, of_token},
                                   {1, RAPT_REPEAT, RAPT_REPEAT}}) {
@@ -120,7 +120,7 @@ void short_last(Call<T> &call, Array array, std::size_t elements) {
 
 TEST_CASE_TEMPLATE("overlaps", T, float, double) {
   const auto with_all = [](auto &call) { call.give_all(); };
-  // No gradient in place of an input or of another gradient, exactly or in part.
+  // No gradient may overlap an input or another gradient, exactly or in part.
   expect_overlaps<T>({0, 1, 6, 17},
                      {{backwards, dq, q},
                       {backwards, dk, k},
@@ -150,7 +150,7 @@ TEST_CASE_TEMPLATE("overlaps", T, float, double) {
        }},
       {"mask", backwards, RAPT_BAD_OVERLAP,
        [](auto &call) { call.options.mask = reinterpret_cast<const std::uint8_t *>(call.at[dv]) + 9; }},
-      // A call reads only the part of k that lengths leave, but writes all of dk.
+      // A call reads k only up to the lengths, but writes all of dk.
       {"dq behind the last key", backwards, RAPT_OK, [](auto &call) { short_last(call, k, last_end); }},
       {"dq in the last key", backwards, RAPT_BAD_OVERLAP,
        [](auto &call) { short_last(call, k, last_end - 1); }},

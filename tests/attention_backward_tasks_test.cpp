@@ -1,5 +1,5 @@
-// The tasks of attention's gradient: how many there are, and that each writes different elements. The
-// elements have the bits of the call without tasks, whichever tasks run with it, before it or next to it.
+// Tests the tasks of attention's gradient: their number, and that each writes different elements. The
+// elements have the bits of a call without tasks, whichever tasks run before or at the same time.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -33,8 +33,8 @@ struct Shape {
   rapt_strides bias_strides = {0, 0, 0};  // {0, 0, 0}: no element is repeated
 };
 
-// Every kind of sum that tasks share, and shares of every size: several blocks, one or none; several tiles,
-// one or none.
+// The shapes have every kind of sum that tasks share. A share is several blocks, one or none, or several
+// tiles, one or none.
 constexpr Shape shapes[] = {
     {"heads", 1, 4, 2, 150, 200},
     {"causal", 1, 2, 2, 300, 300, true},
@@ -55,7 +55,7 @@ constexpr Shape shapes[] = {
     {"ragged, dbias over all", 3, 4, 2, 170, 400, true, 90, true, true, true, {repeat, repeat, 400}},
 };
 
-// Under a sanitizer every third.
+// Returns all shapes, or every third under a sanitizer.
 std::vector<Shape> chosen_shapes() {
   std::vector<Shape> chosen;
   for (std::size_t i = 0; i < std::size(shapes); i += native_or_emulated<std::size_t>(1, 3)) {
@@ -83,8 +83,8 @@ class SplitCall {
     o.window_left = shape.window;
     std::size_t q_tokens = o.batch * o.q_len, kv_tokens = o.batch * o.kv_len;
     if (shape.ragged) {
-      // The first sequence is whole, the second has no queries, and the last has less than a tile and a
-      // block.
+      // The first sequence is whole, and the second has no queries. The last has less than a tile of queries
+      // and less than a block of keys.
       const auto q_len = static_cast<std::int32_t>(o.q_len), kv_len = static_cast<std::int32_t>(o.kv_len);
       q_offsets_ = {0, q_len, q_len, q_len + 21};
       kv_offsets_ = {0, kv_len, 2 * kv_len - 7, 2 * kv_len + 50};
@@ -130,7 +130,7 @@ class SplitCall {
   }
 
   void forget_results() { std::fill(results.begin(), results.end(), unwritten); }
-  // It uses no checks of doctest, because threads call it.
+  // Uses no checks of doctest, because threads call run().
   rapt_status run(std::size_t first, std::size_t last) const {
     std::size_t bytes = 0;
     (void)rapt_attention_backward_workspace(&options_, &bytes);
@@ -235,8 +235,8 @@ TEST_CASE_TEMPLATE("runs of any tasks in any order", T, float, double) {
   });
 }
 
-// 64 tasks, or fewer if blocks of keys or tiles of rows permit no more. A dbias that sums over heads or
-// sequences makes one set of them; dsinks does not.
+// Each call has at least 64 tasks, unless blocks of keys or tiles of rows permit only fewer. A dbias that
+// sums over heads or sequences puts these into one set of tasks; dsinks does not.
 TEST_CASE("the number of tasks") {
   rapt_attention_options o = RAPT_ATTENTION_OPTIONS_INIT;
   o.qk_dim = 8;

@@ -1,5 +1,5 @@
-// Attention over int8 keys and values: what rapt.h says of scales and special values. Its accuracy against
-// long double, with and without the rounding to bytes.
+// Tests attention over int8 keys and values: what rapt.h says about scales and special values, and the
+// accuracy. Results are compared with long double, with and without the rounding to bytes.
 #include <cstdio>
 #include <cstring>
 
@@ -18,7 +18,7 @@ using Floats = std::vector<float>;
 constexpr float infinity = std::numeric_limits<float>::infinity(),
                 nan_number = std::numeric_limits<float>::quiet_NaN();
 
-// One call over contiguous arrays.
+// Holds one call over contiguous arrays.
 struct Call {
   rapt_attention_options o = attention_options<std::int8_t>();
   Floats q, k_scales, v_scales;
@@ -85,7 +85,7 @@ TEST_CASE("special scales and queries") {
       CHECK(std::memcmp(out.data(), plain.data(), 32 * sizeof(float)) == 0);
       CHECK(all_nan({out.begin() + 32, out.end()}));
     }
-    // An excluded key's scales must not matter, like those of a key of weight 0.
+    // The scales of an excluded key, or of a key whose weight is 0, must not matter.
     for (const float bad : {nan_number, infinity}) {
       const auto exclude = [&](float of_scales) {
         return changed([&](Call &c) {
@@ -108,7 +108,7 @@ TEST_CASE("special scales and queries") {
       };
       CHECK(bits_of_all(far(bad)) == bits_of_all(far(1.0f)));
     }
-    // An infinite score makes its row NaN, or has weight 0.
+    // A score of +inf makes its row NaN; a score of -inf has weight 0.
     const Floats up = changed([](Call &c) {
       std::fill_n(c.k.begin() + 64 * 70, 64, std::int8_t{1});
       std::fill(c.q.begin(), c.q.end(), 1.0f);
@@ -121,7 +121,7 @@ TEST_CASE("special scales and queries") {
       c.k_scales[2 * 70] = infinity;
     });
     CHECK(all_finite(down));
-    // Queries that count as 0 weigh all keys alike, and so do queries of 0.
+    // Queries that count as 0 give all keys equal weights, and so do queries of 0.
     const Floats zero = changed([](Call &c) { std::fill(c.q.begin(), c.q.end(), 0.0f); });
     CHECK(bits_of_all(zero) ==
           bits_of_all(changed([](Call &c) { std::fill(c.q.begin(), c.q.end(), 0x1p-101f); })));
@@ -134,7 +134,7 @@ TEST_CASE("special scales and queries") {
 
 TEST_CASE("scales and types that do not go together") {
   Call call({1, 10, 64, 96});
-  call.k.resize(10 * 128);  // of which one call below uses every other 64
+  call.k.resize(10 * 128);  // one call below uses every other block of 64
   call.k_scales.resize(10 * 2);
   Floats out(96);
   std::vector<unsigned char> workspace(1 << 20);
@@ -165,7 +165,7 @@ TEST_CASE("scales and types that do not go together") {
   expect(RAPT_BAD_KV_SCALES, [](Options &o) { o.kv_type = RAPT_F16; });
   expect(RAPT_BAD_K_STRIDES, [](Options &o) { o.k_strides = {6400, 6400, 65}; });
   expect(RAPT_BAD_V_STRIDES, [](Options &o) { o.v_strides = {9600, 9600, 100}; });
-  // An output among the scales.
+  // The output overlaps the scales.
   for (const bool of_keys : {false, true}) {
     rapt_attention_options o = call.o;
     Floats many(1000);
@@ -211,7 +211,7 @@ struct Rms {
 
 }  // namespace
 
-// The bound of rapt.h, and an error far below that of the bytes themselves.
+// Errors must be within the bound of rapt.h, and far below the error that the rounding to bytes makes.
 TEST_CASE("accuracy") {
   const ForcedIsa forced("scalar");
   using Attention = oracle::Attention<float>;
@@ -277,7 +277,8 @@ TEST_CASE("accuracy") {
   }
 }
 
-// Below 2^-100 a scale group of a query counts as 0, and a block's weights times v_scale add nothing.
+// A scale group of a query counts as 0 if it is below 2^-100. If the weights of a block times v_scale are
+// below 2^-100, they add nothing.
 TEST_CASE("what bytes lose below 2^-100") {
   const ForcedIsa forced("scalar");
   WorstErrors worst;

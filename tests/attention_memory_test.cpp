@@ -1,5 +1,6 @@
-// Keys that attention does not read, a single one in each place and those past a sequence's length; values near
-// the largest number, the sums of a bias that repeats, workspaces of bf16 arithmetic and the arguments of pack_keys.
+// Tests memory that attention must not read: a single excluded key in each place, and everything past a
+// length. Also tests values near the largest number, the sums of a bias that repeats, workspaces of bf16
+// arithmetic and the arguments of pack_keys.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 
 using namespace rapt::test;
 
-// Alone in its block: the oracle's drawn keys lie next to others.
+// The excluded key is the only one in its block; the oracle's drawn cases have several.
 TEST_CASE_TEMPLATE("an excluded key is not read in any place, forwards and backwards", T, float, double) {
   on_every_level([] {
     for (const std::size_t queries : Sizes{2, 20}) {  // few rows, and many
@@ -41,7 +42,7 @@ TEST_CASE_TEMPLATE("an excluded key is not read in any place, forwards and backw
   });
 }
 
-// In keys, values, bias and mask, inaccessible pages follow the sequence's last key.
+// Inaccessible pages follow the last key of the sequence in keys, values, bias and mask.
 TEST_CASE_TEMPLATE("nothing past a length is read", T, float, double) {
   constexpr std::size_t kv_len = 700, dim = 9;
   GuardedSlot k_slot(kv_len * dim * sizeof(T)), v_slot(kv_len * dim * sizeof(T)),
@@ -81,7 +82,7 @@ TEST_CASE_TEMPLATE("nothing past a length is read", T, float, double) {
   });
 }
 
-// The weighted sum comes before the division by the sum of weights.
+// The weighted sum is computed before it is divided by the sum of weights, so it could overflow.
 TEST_CASE_TEMPLATE("values near the largest number", T, float, double) {
   on_every_level([] {
     for (const std::size_t keys : Sizes{1, 2, 7, 16, 33, 64, 65, 100, 130, 513, 600}) {
@@ -128,7 +129,7 @@ TEST_CASE_TEMPLATE("a bias that repeats has the sum of the gradients", T, float,
       for (std::size_t h = 0; h < (by_head ? 1 : heads); ++h) {
         for (std::size_t i = 0; i < (by_token ? 1 : queries); ++i) {
           for (std::size_t j = 0; j < keys; ++j) {
-            // The chain that rapt.h tells: token by token, and within a token head by head.
+            // The order of additions is the one of rapt.h: token by token, and within a token head by head.
             T sum = 0;
             for (std::size_t token = i; token < (by_token ? queries : i + 1); ++token) {
               for (std::size_t head = h; head < (by_head ? heads : h + 1); ++head)

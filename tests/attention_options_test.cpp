@@ -1,5 +1,5 @@
-// A bad option of attention gives the status that names it from every function, forwards and backwards, and
-// nothing is written.
+// Tests bad options of attention. Each gives the status that names it from every function, forwards and
+// backwards, and nothing is written.
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -89,7 +89,7 @@ TEST_CASE_TEMPLATE("strides", T, float, double) {
         o.out_strides = spoilt(dimension == 2 ? rapt_strides{20, 5, 0} : of_out);
         o.lse_strides = spoilt(dimension == 2 ? rapt_strides{4, 1, 0} : of_lse);
       };
-      // Without the array no stride may be set.
+      // A stride may be set only together with its array.
       expect_options<T>({
           {"a dimension of 1 has no stride", all, RAPT_OK, only_one},
           {"out", with_out, RAPT_BAD_OUT_STRIDES, [&](auto &o) { o.out_strides = spoilt(of_out); }},
@@ -130,7 +130,7 @@ TEST_CASE_TEMPLATE("strides", T, float, double) {
   expect_options<T>({
       {"inputs repeat", reads_inputs, RAPT_OK,
        [&](auto &o) { o.q_strides = o.k_strides = o.v_strides = in_part; }},
-      // A forgotten stride must not be taken for a repetition.
+      // A stride that the caller forgot must not be read as a repetition.
       {"q, in part", reads_inputs, RAPT_BAD_Q_STRIDES, [](auto &o) { o.q_strides.token = qk_dim; }},
       {"bias, in part", all, RAPT_BAD_BIAS_STRIDES, [&](auto &o) { set_bias(o, token_alone); }},
   });
@@ -162,7 +162,7 @@ TEST_CASE_TEMPLATE("types, arithmetic and scales of keys", T, float, double) {
         {"out_type", all, status, [&](auto &o) { o.out_type = type; }},
     });
   };
-  // The arrays of these calls are large enough for 16-bit elements, but not the workspace.
+  // In these calls the arrays are large enough for 16-bit elements, but the workspace is too small.
   for (const rapt_type half : {RAPT_F16, RAPT_BF16}) {
     const rapt_status status = is_f32 ? RAPT_OK : RAPT_BAD_TYPE;
     const rapt_status in_less = is_f32 ? RAPT_BAD_WORKSPACE : RAPT_BAD_TYPE;
@@ -176,7 +176,7 @@ TEST_CASE_TEMPLATE("types, arithmetic and scales of keys", T, float, double) {
     });
   }
   expect_types(other, RAPT_BAD_TYPE);
-  // Without scales; f64 has none.
+  // These calls have no scales; f64 never has scales.
   expect_options<T>({
       {"out_type", all, RAPT_BAD_TYPE, [&](auto &o) { o.out_type = RAPT_I8; }},
       {"kv_type, backward", backwards, RAPT_BAD_TYPE, [&](auto &o) { o.kv_type = RAPT_I8; }},
@@ -229,7 +229,7 @@ TEST_CASE_TEMPLATE("lengths and offsets", T, float, double) {
       call.options.kv_lengths = given(row.kv_lengths);
       call.options.q_offsets = given(row.q_offsets);
       call.options.kv_offsets = given(row.kv_offsets);
-      call.last *= 4;  // all tasks, as the first may have no query
+      call.last *= 4;  // runs all tasks, because the first may have no query
     });
   }
 }
@@ -237,7 +237,7 @@ TEST_CASE_TEMPLATE("lengths and offsets", T, float, double) {
 TEST_CASE_TEMPLATE("pages and packed keys", T, float, double) {
   for (const std::size_t bad : Sizes{0, 1, 8, 17, 24})
     expect_options<T>({{"page_size", all, RAPT_BAD_PAGE_SIZE, [&](auto &o) { set_pages(o, bad); }}});
-  // The gradient takes neither pages nor packed keys.
+  // The gradient supports neither pages nor packed keys.
   expect_options<T>({
       {"no table", all, RAPT_BAD_PAGE_SIZE, [](auto &o) { o.page_size = 16; }},
       {"no table", all, RAPT_BAD_BLOCK_TABLE, [](auto &o) { o.block_table_stride = 3; }},

@@ -1,5 +1,6 @@
-// Overlap is judged by what a call reads and writes. An output may begin right after the last element that is
-// read, wherever lengths, offsets and pages end it. The workspace may overlap nothing.
+// Tests which overlaps are refused. Only memory that a call reads or writes counts. An output may begin right
+// after the last element that is read, wherever lengths, offsets and pages end it. The workspace may overlap
+// nothing.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -15,7 +16,7 @@ using namespace rapt::test::attention_arguments;
 
 namespace {
 
-// The lengths of the two sequences, and where their keys are.
+// Holds the lengths of the two sequences and the places of their keys.
 struct Lengths {
   const char *name;
   std::vector<std::int32_t> kv_lengths, q_offsets = {}, kv_offsets = {}, pages = {};
@@ -52,7 +53,7 @@ const Lengths all_lengths[] = {
     {"packed keys", {30, 7}, {}, {}, {}, true},
 };
 
-// The bytes from the first element that a call reads to the end of the last.
+// Collects the bytes from the first element that a call reads to the end of the last one.
 class ReadBytes {
  public:
   explicit ReadBytes(std::size_t element_size) : size_(element_size) {}
@@ -76,7 +77,7 @@ std::ptrdiff_t offset(const rapt_strides &s, std::size_t b, std::size_t h, std::
   return times(s.batch, b) + times(s.head, h) + times(s.token, t);
 }
 
-// Keys or values of `dim` elements, computed from the text of rapt.h.
+// Returns the bytes that are read of keys or values of `dim` elements, computed from the text of rapt.h.
 ReadBytes of_keys(const Lengths &l, const rapt_strides &strides, std::size_t dim, std::size_t size,
                   bool is_k) {
   ReadBytes read(size);
@@ -99,7 +100,7 @@ ReadBytes of_keys(const Lengths &l, const rapt_strides &strides, std::size_t dim
   return read;
 }
 
-// Rows of `row(b)` elements, one per query of every sequence.
+// Returns the bytes of rows of `row(b)` elements, one row per query of every sequence.
 template <class Row>
 ReadBytes of_queries(const Lengths &l, const rapt_strides &strides, std::size_t size, Row row) {
   ReadBytes read(size);
@@ -127,7 +128,7 @@ void set(const Lengths &l, Call<T> &call, int layout) {
   o.packed_keys = l.packed_keys;
   const bool is_dense = l.pages.empty() && l.kv_offsets.empty();
   const auto strides = [&](std::ptrdiff_t heads, std::size_t tokens, std::ptrdiff_t dim) {
-    // Sequences within tokens, tokens outside of heads, heads outside of tokens.
+    // Layout 2 has sequences within tokens, layout 1 heads within tokens, and layout 0 tokens within heads.
     if (layout == 2 && is_dense)
       return rapt_strides{heads * dim, dim, static_cast<std::ptrdiff_t>(batch) * heads * dim};
     const auto usual = layout == 1 ? rapt_strides_bthd : rapt_strides_bhtd;
@@ -139,7 +140,7 @@ void set(const Lengths &l, Call<T> &call, int layout) {
   if (l.packed_keys) o.k_strides = {2 * 64 * qk_dim, 64 * qk_dim, 0};
 }
 
-// An input, and a call whose `output` begins `at` bytes after the input's beginning.
+// Sets up an input, and a call whose `output` begins `at` bytes after the beginning of the input.
 template <class T>
 using Place = std::function<void(Call<T> &call, std::size_t at)>;
 
@@ -171,7 +172,7 @@ void expect_end(const std::string &name, unsigned function, std::size_t output_b
 TEST_CASE_TEMPLATE("outputs may lie where nothing is read", T, float, double) {
   for (const Lengths &l : all_lengths) {
     for (const int layout : {0, 1, 2}) {
-      // `out` has as many queries as the sequences, and begins with the first one.
+      // `out` has the same number of queries as the sequences, and begins with the first of these queries.
       const std::size_t skipped = l.q_offsets.empty() ? 0 : static_cast<std::size_t>(l.q_offsets[0]);
       const std::size_t queries =
           l.q_offsets.empty() ? batch * q_len : static_cast<std::size_t>(l.q_offsets[batch]) - skipped;
@@ -198,7 +199,7 @@ TEST_CASE_TEMPLATE("outputs may lie where nothing is read", T, float, double) {
                         with_out(call, call.at[array], at);
                       });
       }
-      // A bias or mask may have fewer columns than kv_len, if the lengths have as few.
+      // A bias or mask may have fewer columns than kv_len, if no length exceeds the number of columns.
       const bool has_lengths = !l.kv_lengths.empty();
       const rapt_strides own = rapt_strides_bhtd(q_heads, q_len, has_lengths ? columns : kv_len);
       const auto keys = [&](std::size_t b) { return l.keys(b); };
@@ -233,7 +234,8 @@ TEST_CASE_TEMPLATE("outputs may lie where nothing is read", T, float, double) {
   }
 }
 
-// The text of rapt.h on ONNX allows such a mask. Only by chance would its end touch other arrays.
+// The text of rapt.h on ONNX allows such a mask. In memory shared with other arrays, its end would touch them
+// only by chance.
 TEST_CASE("a mask with fewer columns than kv_len, in memory of its own") {
   for (const bool before : {false, true}) {
     Call<float> call(whole);

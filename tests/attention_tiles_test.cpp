@@ -1,4 +1,4 @@
-// The AMX tiles of a caller stay as they are.
+// Checks that calls leave the AMX tiles of their caller as they are.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace rapt::test {
 namespace {
 
-// The results of a call of 2 heads in bf16 arithmetic.
+// Returns the results of a call with 2 heads in bf16 arithmetic.
 std::vector<float> run() {
   constexpr std::size_t heads = 2, queries = 70, keys = 130, dim = 64;
   Random random(21);

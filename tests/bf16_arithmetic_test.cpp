@@ -1,5 +1,5 @@
-// Attention in bf16 arithmetic where flushes to zero show: results that they change, on the levels and by the
-// reference, which is compared with TDPBF16PS.
+// Tests attention in bf16 arithmetic with numbers for which flushes to zero change results. The levels and
+// the reference are tested, and the reference is compared with TDPBF16PS.
 #include "isa/scalar/bf16_arithmetic.hpp"
 
 #include <doctest/doctest.h>
@@ -91,8 +91,8 @@ TEST_CASE("bf16 queries and keys have bf16 arithmetic, unless options say f32") 
   CHECK(run(a, o).bits() != by_default);
 }
 
-// Sums of the reference, and of the shared bodies where flushes are in doubt, compared with results of the
-// instruction. The sign of a zero is not promised.
+// Compares the instruction with the reference, and with the shared bodies where flushes are in doubt. The
+// sign of a zero is not promised.
 TEST_CASE("a group of products is TDPBF16PS") {
   std::size_t groups = 0, wrong = 0;
   const auto is_same = [](float x, float y) { return std::isnan(x) ? std::isnan(y) : x == y; };
@@ -115,8 +115,8 @@ TEST_CASE("a group of products is TDPBF16PS") {
   CHECK(wrong == 0);
 }
 
-// A flush before rounding, which Arm and qemu have, changes the sum where a result rounds up to the least
-// normal number.
+// A flush before rounding, as on Arm and qemu, changes the sum if a result rounds up to the least normal
+// number.
 TEST_CASE("products around the least normal number") {
   Random random(2);
   std::size_t flushed = 0;
@@ -138,7 +138,7 @@ TEST_CASE("products around the least normal number") {
   CHECK(flushed > 200);
 }
 
-// 2^-126 - 2^-152 rounds up to the least normal number: a flush before rounding makes it 0.
+// 2^-126 - 2^-152 rounds up to the least normal number. A flush before rounding makes it 0.
 TEST_CASE("a sum that rounds up to the least normal number") {
   for (const std::size_t queries : {std::size_t{2}, std::size_t{20}}) {
     Random random(6);
@@ -153,7 +153,8 @@ TEST_CASE("a sum that rounds up to the least normal number") {
   }
 }
 
-// A CPU that flushes before it rounds computes such a tile again: its queries must still be there.
+// A CPU that flushes before it rounds computes such a tile again, so the output in place must not have
+// replaced its queries yet.
 TEST_CASE("in place, with values that are flushed") {
   for (const std::size_t queries : Sizes{1, 2, 5, 8, 20}) {
     Random random(8);

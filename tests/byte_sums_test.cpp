@@ -1,5 +1,5 @@
-// Sums of bytes are exact beyond 32 bits, at every length that their accumulators may have, and for every
-// number of rows.
+// Tests that sums of bytes are exact beyond 32 bits, at every length at which accumulators change, and for
+// every number of rows.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace rapt::test {
 namespace {
 
-// The largest products, which fill lanes of 32 bits soonest.
+// Checks vectors whose products are the largest, because they overflow 32-bit lanes soonest.
 template <class A>
 void check_sums_of(A a, std::int8_t b) {
   const std::size_t longest = (std::size_t{3} << 20) + 37;
@@ -26,7 +26,7 @@ void check_sums_of(A a, std::int8_t b) {
     const std::span<const std::int8_t> second(bs.data(), n);
     const std::int64_t exact = product * static_cast<std::int64_t>(n);
     CHECK(rapt::dot(first, second) == exact);
-    // Five rows that are one, as groups of rows and single rows differ.
+    // All five rows are the same memory, because groups of rows and single rows have different code.
     std::vector<float> out(5);
     rapt::dot_rows(first, Rows<const std::int8_t>(bs.data(), 5, n, 0), 0.5f, out);
     for (const float sum : out) CHECK(sum == 0.5f * static_cast<float>(exact));
@@ -42,7 +42,7 @@ TEST_CASE("sums of the largest products") {
   });
 }
 
-// Rows are multiplied in fours and in panels of them, with a rest.
+// dot_rows multiplies rows in fours and in panels of fours, and then the remaining rows.
 template <class A>
 void check_numbers_of_rows() {
   constexpr std::size_t most_rows = 40, longest = 130;

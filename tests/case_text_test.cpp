@@ -1,4 +1,4 @@
-// A case is read as it was written: the text of a failure reproduces it.
+// Tests that a case is read as it was written, so that the text of a failure reproduces the case.
 #include "support/case_text.hpp"
 
 #include <doctest/doctest.h>
@@ -36,7 +36,7 @@ TEST_CASE("every case is read as it was written") {
   CHECK(wrong == 0);
 }
 
-// Two rows of the tables with one word would both be read from it.
+// If two rows of the tables had the same word, both would be read from it.
 TEST_CASE("every option has a word of its own, and its default is not written") {
   for (const Family family :
        {Family::vector, Family::dot_rows, Family::softmax, Family::softmax_backward, Family::attention}) {

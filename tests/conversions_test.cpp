@@ -1,4 +1,4 @@
-// Conversions between f32 and elements of 16 bits: every element, every number halfway between two of them,
+// Tests conversions between f32 and 16-bit elements: every element, every number halfway between two of them,
 // and every kind of NaN.
 #include <doctest/doctest.h>
 
@@ -25,7 +25,7 @@ std::vector<E> all_elements() {
   return all;
 }
 
-// Elements, the numbers halfway to the next, and the neighbours of both in f32.
+// Returns all elements, the numbers halfway to the next element, and the f32 neighbours of both.
 template <class E>
 std::vector<float> numbers_between() {
   std::vector<float> numbers;
@@ -41,7 +41,7 @@ std::vector<float> numbers_between() {
     if (std::isfinite(x) && std::isfinite(next) && std::signbit(x) == std::signbit(next))
       add(x + (next - x) / 2);
   }
-  // Around the largest element, half a unit above which is infinity.
+  // Half a unit above the largest element, numbers begin to round to infinity.
   const float largest = std::numeric_limits<E>::max();
   const float half = std::ldexp(1.0f, std::ilogb(largest) - std::numeric_limits<E>::digits);
   if (std::isfinite(largest + half)) add(largest + half), add(-largest - half);
@@ -74,7 +74,7 @@ TEST_CASE_TEMPLATE("numbers between two elements", E, F16, BF16) {
   });
 }
 
-// A NaN whose payload is only in its last bits would become infinite if it were rounded like a number.
+// A NaN whose payload is only in its last bits would become infinite if conversion rounded it like a number.
 TEST_CASE_TEMPLATE("NaN stays NaN", E, F16, BF16) {
   std::vector<float> nans;
   for (std::uint32_t bit = 0; bit < 23; ++bit) {
@@ -90,7 +90,7 @@ TEST_CASE_TEMPLATE("NaN stays NaN", E, F16, BF16) {
   });
 }
 
-// VCVTNEPS2BF16 takes a subnormal number for zero; the API does not.
+// VCVTNEPS2BF16 treats subnormal numbers as zero; the API does not.
 TEST_CASE("bf16 as the CPU's instruction rounds") {
   std::vector<float> numbers;
   std::vector<std::uint16_t> expected;

@@ -1,4 +1,4 @@
-// The choice of a level: listing, forcing, the environment, and threads that force and call at once.
+// Tests the choice of a level: listing, forcing, the environment, and threads that force and call at once.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ using namespace rapt::test;
 
 namespace {
 
-// usable_isas() may force a level, which a test of the choice at start must not.
+// Returns the best level, without usable_isas(), which may force a level.
 std::string best_isa() {
   std::string best;
   for (const std::string &isa : compiled_isas()) {
@@ -28,7 +28,7 @@ std::string best_isa() {
   return best;
 }
 
-// The default level that rapt.h promises for this process.
+// Returns the default level that rapt.h promises for this process.
 std::string expected_default() {
   const std::string best = best_isa();
   const char *wanted = std::getenv("RAPT_ISA");
@@ -76,7 +76,8 @@ TEST_CASE("the list of levels") {
   CHECK(rapt_isa_usable("") == 0);
 }
 
-// The levels that have every kernel. Others take what they lack from the level that they build on.
+// These levels have every kernel. The others use kernels of the level that they build on where they have
+// none.
 const std::set<std::string> complete_levels = {"scalar", "avx2", "avx512", "neon"};
 
 std::string base_of(const std::string &isa) {
@@ -105,7 +106,7 @@ TEST_CASE("a forced level serves every kernel") {
   CHECK(rapt_kernel_isa("") == nullptr);
 }
 
-// dispatch/tuning.hpp: ctest repeats this under RAPT_TUNING.
+// ctest repeats this case under the values of RAPT_TUNING (dispatch/tuning.hpp).
 TEST_CASE("what a tuning changes of avx512") {
   const char *const tuning = std::getenv("RAPT_TUNING");
   if (!tuning || !rapt_isa_usable("avx512")) return;
@@ -119,7 +120,7 @@ TEST_CASE("what a tuning changes of avx512") {
   }
 }
 
-// If a level lost its kernels, all other tests would still pass.
+// All other tests would still pass if a level lost its kernels.
 TEST_CASE("levels have what they are for") {
   const std::map<std::string, std::vector<const char *>> own = {
       {"avx2_vnni", {"dot_i8", "dot_u8i8", "dot_rows_i8", "dot_rows_u8i8", "attention_i8"}},

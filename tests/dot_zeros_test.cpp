@@ -1,5 +1,5 @@
-// The sign of a dot product of zero. A level may leave out lanes of +0 and additions to +0. These change only
-// the sign of a zero.
+// Tests the sign of a dot product of zero. A level may leave out lanes of +0 and additions of +0, which
+// change only the sign of a zero.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -22,7 +22,7 @@ TEST_CASE_TEMPLATE("dot products of zeros and of products that underflow", T, fl
     CAPTURE(n);
     for (std::size_t kind = 0; kind < 12; ++kind) {
       Random random(n * 12 + kind);
-      // Shifted, as unaligned vectors go other ways.
+      // The vectors are shifted, because unaligned vectors take other code paths.
       const std::size_t a_at = random.below(16), b_at = random.below(16);
       std::vector<T> a(most + 16), b(rows * most + 16);
       const std::size_t choices = kind % 3 == 0 ? 2 : 4;

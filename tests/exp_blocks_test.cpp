@@ -1,6 +1,6 @@
 // exp tests for unusual elements once per unrolled step of several vectors. Every element must have the bits
-// that the scalar level gives it alone, whatever its neighbours are: an unusual element alone in every place
-// of a vector of two steps of the widest level, and mixtures. rapt-validate has other lengths.
+// of the scalar level, whatever its neighbours are. An unusual element is put into every place of two steps
+// of the widest level, and mixtures are tested. rapt-validate tests other lengths.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -33,8 +33,9 @@ std::vector<T> unusual_elements() {
                            Limits::max(),
                            Limits::lowest(),
                            static_cast<T>(single ? -95.5 : -730.25)};  // a subnormal result
-  // The neighbours of each limit at which the computation changes: overflow, the least normal result, the
-  // least result, and the limits of the test for ordinary elements, which depend on the rounding of n.
+  // These are the neighbours of each limit at which the computation changes: overflow, the least normal
+  // result, and the least result. Others are the limits of the test for ordinary elements, which depend on
+  // the rounding of n.
   const double ln2 = 0.6931471805599453, limit_of_n = std::ldexp(ln2, Limits::digits - 2);
   const std::vector<double> borders =
       single ? std::vector<double>{88.72283,     88.37626,   87,          -87,        -86.99,    -87.33654,
@@ -65,7 +66,7 @@ std::vector<T> unusual_elements() {
   return values;
 }
 
-// An element and its exponential on the scalar level.
+// Holds an element and its exponential on the scalar level.
 template <class T>
 struct Term {
   T x, y;

@@ -1,6 +1,6 @@
-// exp_f32 over all 2^32 inputs, and the softcaps' tanh over every 63rd. The scalar level is compared with
-// double precision, and every other usable level with the scalar level, bit for bit. rapt-validate
-// --exhaustive runs the same sweep, with all inputs of tanh too.
+// Tests exp_f32 with all 2^32 inputs, and the tanh of softcaps with every 63rd. The scalar level is compared
+// with double precision, and every other usable level bit for bit with the scalar level. rapt-validate
+// --exhaustive does the same with all inputs of tanh.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -28,7 +28,7 @@ void check(const std::vector<rapt::validate::ExhaustiveResult> &results) {
 
 }  // namespace
 
-// The stride is odd, so that the fractions of inputs vary too.
+// The stride is odd so that the fractions of the inputs vary too.
 TEST_CASE("exp_f32 over all inputs") {
   const std::uint64_t stride = native_or_emulated<std::uint64_t>(1, 4099);
   const auto results = rapt::validate::check_exp_exhaustively(isas_to_test(), stride, [](auto, auto) {});

@@ -1,8 +1,9 @@
-// The first call of a process: made by several threads at once, or by a signal handler or a forked child
-// while another one is in progress. Each case is a separate process, because a process has only one first
-// call.
+// Tests the first call of a process. Several threads make it at once, or a signal handler or a forked child
+// calls while another first call is in progress. Each case is a separate process, because a process has only
+// one first call.
 //
-// The library reads RAPT_ISA in the middle of a first call. The getenv of this program stops the call there.
+// The library reads RAPT_ISA in the middle of a first call. The getenv() of this program lets the tests act
+// at that moment.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,7 +33,7 @@ const char *value_of(const char *name) {
   return nullptr;
 }
 
-// Calls of several kinds: whichever comes first must find kernels.
+// Makes calls of several kinds, because whichever comes first must find kernels.
 bool calls_are_right() {
   const float x[4] = {1, 2, 3, 4};
   float y[4];
@@ -48,7 +49,7 @@ void require(bool right, const char *what) {
   _exit(1);
 }
 
-// QEMU 7.2 enters a handler with a misaligned stack.
+// QEMU 7.2 misaligns the stack of a handler if it presents AMX.
 #if defined(__x86_64__)
 [[gnu::force_align_arg_pointer]]
 #endif
@@ -85,7 +86,8 @@ void first_call_of_another_thread() {
   require(calls_are_right(), "the first call that waited for a thread is wrong");
 }
 
-// A level that another thread forced meanwhile stays, and a change of the environment comes too late.
+// A level that another thread forced in the meantime stays active. A change of the environment in the
+// meantime has no effect.
 void level_forced_meanwhile() {
   in_the_midst = [] {
     require(rapt_force_isa("scalar") == RAPT_OK, "scalar cannot be forced");
@@ -96,8 +98,8 @@ void level_forced_meanwhile() {
   require(rapt_isa_status() == RAPT_OK, "the environment was read twice");
 }
 
-// Another thread's call comes at different moments of the first one. That takes one to a hundred
-// microseconds, and longer if a hypervisor answers cpuid.
+// The other thread calls at a different moment of the first call in each repetition. A first call takes one
+// to a hundred microseconds, and longer if a hypervisor answers cpuid.
 int repetition = 0;
 void first_calls_of_two_threads_at_once() {
   std::atomic<int> waiting{2};
@@ -115,7 +117,7 @@ void first_calls_of_two_threads_at_once() {
   other.join();
 }
 
-// The first call may be any of these.
+// Any of these functions may be the first call.
 void first_calls_that_ask() {
   require(rapt_isa_status() == RAPT_OK, "rapt_isa_status");
   require(std::strlen(rapt_status_text(RAPT_BAD_ISA_FOR_THIS_CPU)) > 60, "rapt_status_text");

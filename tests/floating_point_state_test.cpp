@@ -1,4 +1,4 @@
-// The caller's rounding mode and flush-to-zero settings neither change a result nor are changed.
+// Tests that the caller's rounding mode and flush-to-zero settings neither change a result nor are changed.
 #include <doctest/doctest.h>
 
 #include <cfenv>
@@ -32,7 +32,7 @@ TEST_CASE("the same bits under every floating-point state of the caller") {
       for (const std::size_t n : Sizes{1, 31, 100, 333, 2100}) {
         if (emulated() && n != 31) continue;
         if (kernel.traits.is_attention() && n == 2100) continue;
-        const std::size_t rows = n < 300 ? 5 : 2;  // softmax takes short rows by groups
+        const std::size_t rows = n < 300 ? 5 : 2;  // softmax computes short rows in groups
         Problem problem = make_problem(kernel.traits.family, {rows, n, input, 10 + n, 0.3, 1.7});
         problems.push_back(problem);
         if (auto *const softmax = std::get_if<SoftmaxProblem>(&problem.of)) {
@@ -56,7 +56,7 @@ TEST_CASE("the same bits under every floating-point state of the caller") {
   std::printf("%zu calls under %zu foreign floating-point states\n", calls, states.size());
 }
 
-// The caller's mode decides neither which arguments are bad nor whether their checks trap.
+// The caller's mode changes neither which arguments are bad, nor whether checking them traps.
 TEST_CASE_TEMPLATE("arguments are checked in the default mode", T, float, double) {
   std::vector<std::uint64_t> states;
   for (const FpState &state : foreign_fp_states()) states.push_back(state.control);
@@ -115,8 +115,8 @@ TEST_CASE("the foreign states change plain arithmetic") {
   }
 }
 
-// For processors whose control register the library does not know. glibc keeps AArch64's default NaN, which
-// changes only the payloads of NaN.
+// in_default_mode<Environment> is for processors whose control register the library does not know. glibc
+// keeps the default-NaN bit of AArch64, which changes only the payloads of NaN.
 TEST_CASE("C's environment stands in for a control register") {
 #if defined(__aarch64__)
   constexpr std::uint64_t kept = std::uint64_t{1} << 25;

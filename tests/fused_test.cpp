@@ -1,5 +1,5 @@
-// The fused multiply-add by parts (contract/fused.hpp), which is used where the C library's is not exact. It
-// is compared with the C library's where that is exact.
+// Tests the fused multiply-add by parts (contract/fused.hpp), which the library uses where the function of
+// the C library is not exact. Where that function is exact, the results are compared with it.
 #include "contract/fused.hpp"
 
 #include <doctest/doctest.h>
@@ -27,8 +27,8 @@ struct Differences {
   }
 };
 
-// Both zeros, infinities and NaN; both ends of the subnormal and of the normal numbers; numbers of few bits
-// and of all bits about 1.
+// Returns both zeros, infinities and NaN, and both ends of the subnormal and of the normal numbers. Also
+// returns numbers of few bits and of all bits about 1.
 template <class T>
 std::vector<T> corners() {
   using Limits = std::numeric_limits<T>;
@@ -52,7 +52,7 @@ std::vector<T> corners() {
   return values;
 }
 
-// Numbers with a random count of bits: short ones make ties, and long ones make near ties.
+// Returns a number with a random number of significant bits: few bits make ties, and many make near ties.
 template <class T>
 T random_significand(Random &random) {
   using Bits = BitsOf<T>;

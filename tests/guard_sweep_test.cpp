@@ -1,11 +1,11 @@
-// Every kernel at every length up to 1100 and every offset within 64 bytes from a guard page, in front and
-// behind, on every usable level. No byte outside the operands may be touched, and the bits must be the scalar
-// level's.
+// Runs every kernel next to guard pages, in front and behind, on every usable level. Lengths are up to 1100,
+// and offsets from the page are all within 64 bytes. No byte outside the operands may be touched, and the
+// bits must be those of the scalar level.
 //
 // The scalar level gives the expected bits, once per length. It is some hundred times slower, so its own
-// sweep is thinner: flush with both guards, and at one more offset, which changes with the length.
+// sweep has only three offsets. Two are flush with a guard, and one changes with the length.
 //
-// The file has more than 300 lines because it has separate drivers: those of kernel_case.cpp cost too much
+// The file has more than 300 lines because its drivers are separate: those of kernel_case.cpp cost too much
 // per call.
 #include <doctest/doctest.h>
 
@@ -36,7 +36,7 @@ struct Shape {
   std::size_t rows, cols;
 };
 
-// The current call, for the report of a crash at a guard page.
+// Describes the current call for the report of a crash at a guard page.
 struct CurrentCall {
   const char *kernel = "", *isa = "";
   Shape shape{};
@@ -67,7 +67,7 @@ std::size_t elements_of(Extent extent, Shape shape) {
   return shape.rows * shape.cols;
 }
 
-// The option arrays in guarded memory.
+// Tells which option arrays the calls have. The arrays are in guarded memory.
 struct OptionArrays {
   bool bias = false, mask = false, row_lengths = false, sinks = false;
   bool any() const { return bias || mask || row_lengths || sinks; }
@@ -152,7 +152,7 @@ void add_narrowing(std::vector<SweptKernel<From>> &kernels) {
                      false, sizeof(T)});
 }
 
-// Kernels that only f32 and f64 have.
+// Adds the kernels that only f32 and f64 have.
 template <class T>
 void add_exponentials(std::vector<SweptKernel<T>> &kernels, const std::string &type) {
   using enum Extent;
@@ -202,7 +202,7 @@ std::vector<SweptKernel<T>> swept_kernels() {
   return kernels;
 }
 
-// The values of an operand; a call uses the first of them.
+// Returns the values of an operand. A call uses the first of them.
 template <class T, class Draw>
 std::vector<T> draw_values(std::size_t count, Draw &&draw) {
   std::vector<T> values(count);
@@ -216,7 +216,7 @@ std::vector<T> draw_values(std::size_t count, Draw &&draw) {
   return values;
 }
 
-// An operand's place and expected contents.
+// Holds an operand's place and expected contents.
 class Slot {
  public:
   Slot() : slot_(most_rows * longest * sizeof(double) + offsets_end) {}
@@ -288,7 +288,7 @@ class Sweep {
       expected_value = call(kernel, arrays, shape, Placement::ends_at_guard, 0);
       expected.assign(out_, out_ + elements_of(kernel.out, shape) * kernel.out_size);
     }
-    // A mask may begin at any byte; everything else begins at a multiple of its element.
+    // A mask may begin at any byte. All other arrays begin at a multiple of their element size.
     const std::size_t step = arrays.mask ? 1 : std::min(sizeof(T), kernel.out_size);
     for (const std::string &isa : isas) {
       const ForcedIsa forced(isa);
@@ -357,7 +357,7 @@ class Sweep {
       if (!slot->intact()) fault = "wrote outside the output";
     }
     if (value != expected_value) fault = "another value returned";
-    // No result is NaN, because its bits would differ between levels.
+    // Results are never NaN here, because NaN may have different bits on different levels.
     if (!expected.empty() && std::memcmp(out_, expected.data(), expected.size()) != 0) {
       const auto differs = std::mismatch(out_, out_ + expected.size(), expected.begin()).first;
       fault = "another element " + std::to_string(static_cast<std::size_t>(differs - out_) / kernel.out_size);
@@ -381,7 +381,7 @@ template <class T>
 void sweep_all(bool with_options) {
   constexpr OptionArrays choices[] = {{.bias = true}, {.mask = true}, {true, true, true, true}};
   Sweep<T> sweep;
-  // This must come after doctest's own handlers, which each test case installs again.
+  // Runs after doctest has installed its own handlers, which it does for each test case.
   catch_faults([](char *text, std::size_t size) { current.describe(text, size); });
   for (const SweptKernel<T> &kernel : swept_kernels<T>()) {
     if (!with_options) {

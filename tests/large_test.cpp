@@ -1,6 +1,6 @@
-// Large calls against the scalar level, bit for bit: sums of rows longer than 131072 columns, in one pass
-// with the maximum; outputs of 16 MiB and more with non-temporal stores; dot at every alignment of its
-// operands.
+// Compares large calls with the scalar level, bit for bit. Rows longer than 131072 columns are summed in one
+// pass with the maximum. Outputs of 16 MiB and more use non-temporal stores. dot runs at every alignment of
+// its operands.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ std::size_t differences(const std::vector<T> &a, const std::vector<T> &b) {
 
 std::string on(const std::string &isa, const std::string &what) { return what + " on " + isa; }
 
-// Rows that differ in how their maximum grows, to which the sum is relative.
+// The rows differ in how their maximum grows. The sum is relative to the maximum.
 struct LongRows {
   const char *name;
   double (*score)(double random, std::size_t col, std::size_t cols);
@@ -99,7 +99,7 @@ void long_rows_have_the_same_bits() {
   }
 }
 
-// As many elements as make the library use non-temporal stores.
+// This many elements make the library use non-temporal stores.
 constexpr std::size_t streamed = (std::size_t{16} << 20) / sizeof(float) + 77;
 
 void streamed_probabilities_have_the_same_bits(std::size_t cols, bool causal, std::size_t offset) {
@@ -137,7 +137,8 @@ void streamed_probabilities_have_the_same_bits(std::size_t cols, bool causal, st
   });
 }
 
-// dot_rows reads rows in another order from L1, L2 and memory, and on other CPUs (dispatch/tuning.hpp).
+// dot_rows reads rows in a different order depending on whether they are in L1, L2 or memory, and on the CPU
+// (dispatch/tuning.hpp).
 template <class E>
 void rows_have_the_same_bits_in_every_order() {
   using A = Number<E>;
@@ -170,7 +171,7 @@ void rows_have_the_same_bits_in_every_order() {
   }
 }
 
-// Products of 1, about the smallest normal number, -0 by underflow, and 0.
+// The products are 1, about the smallest normal number, -0 by underflow, or 0.
 template <class T>
 void dot_has_the_same_bits_at_every_alignment() {
   constexpr std::size_t stretch = 131072 / sizeof(T);  // after these elements lanes begin again
@@ -245,7 +246,7 @@ TEST_CASE("dot in memory") {
     a[i] = static_cast<float>(random.uniform() - 0.5);
     b[i] = static_cast<float>(random.uniform() - 0.5);
   }
-  for (std::size_t offset = 0; offset < 16; ++offset) {  // both aligned, both not, and one of them
+  for (std::size_t offset = 0; offset < 16; ++offset) {  // both are aligned, neither is, or one is
     const float *const from_a = a.data() + offset, *const from_b = b.data() + (offset & 12);
     float expected;
     {
@@ -261,7 +262,7 @@ TEST_CASE("dot in memory") {
 }
 
 TEST_CASE("softmax past the caches") {
-  if (emulated()) return;  // minutes, and NEON has no such stores
+  if (emulated()) return;  // it would take minutes, and NEON has no such stores
   for (const std::size_t cols : Sizes{8, 64, 100, 256, 300, 1000, 5000, 150000}) {
     streamed_probabilities_have_the_same_bits(cols, false, 0);
     streamed_probabilities_have_the_same_bits(cols, cols > 256, 3);

@@ -1,5 +1,5 @@
-// The level that each CPU gets, given the words that its CPUID answers: the library's decision, without the
-// hardware.
+// Tests which level each CPU gets, given the words that its CPUID answers. This is the decision of the
+// library without the hardware.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -14,10 +14,10 @@
 namespace rapt {
 namespace {
 
-// XCR0: x87 and SSE, with AVX, with AVX-512, with AMX.
+// These are values of XCR0: x87 and SSE, then with AVX, with AVX-512, and with AMX.
 constexpr std::uint64_t sse = 0x3, ymm = 0x7, zmm = 0xe7, tiles = 0x600e7;
 
-// A CPU and its operating system. The words are those that tools print on such machines.
+// Describes a CPU and its operating system. The words are those that tools print on such machines.
 struct Cpu {
   const char *name;
   std::uint32_t last_leaf;
@@ -85,7 +85,7 @@ Cpu changed(Cpu cpu, const char *name, void (*change)(Cpu &)) {
   return cpu;
 }
 
-// The best level of a build that has them all, and the other usable ones.
+// Holds the best level of a build that has all levels, and the other usable ones.
 struct Expected {
   Cpu cpu;
   std::string best;
@@ -132,7 +132,7 @@ const std::vector<Expected> expectations = {
      "avx2",
      {"scalar"}},
 
-    // Operating systems and hypervisors that offer less than the CPU has.
+    // These operating systems and hypervisors offer less than the CPU has.
     {changed(haswell, "Haswell, without XSAVE", [](Cpu &c) { c.leaf_1_c &= ~(1u << 27); }), "scalar", {}},
     {changed(haswell, "Haswell, XCR0 without AVX", [](Cpu &c) { c.xcr0_bits = sse; }), "scalar", {}},
     {changed(haswell, "Haswell, without FMA", [](Cpu &c) { c.leaf_1_c &= ~(1u << 12); }), "scalar", {}},
@@ -233,7 +233,8 @@ TEST_CASE("what is asked of the machine") {
   }
 }
 
-// "reported" and "usable" differ by what the operating system saves; rapt-validate shows the difference.
+// A feature is reported by the CPU, but usable only if the operating system saves its registers.
+// rapt-validate shows the difference.
 TEST_CASE("features that the operating system does not enable") {
   Cpu cpu = sapphire_rapids;
   cpu.xcr0_bits = ymm;

@@ -1,8 +1,8 @@
-// Attention and its gradient on the scalar level, next to the oracle: drawn calls of every option, element
-// type, layout, shape and way of calling, with the accuracy that rapt.h promises. The code of src/api,
-// src/call and src/contract serves all levels, which therefore agree on its mistakes: this test is the
-// witness that shares nothing with it. The other levels take turns at a second call of each case, in another
-// layout, whose bits must be the same.
+// Compares attention and its gradient on the scalar level with the oracle. The calls are drawn from all
+// options, element types, layouts, shapes and ways of calling. Results must have the accuracy that rapt.h
+// promises. All levels share the code of src/api, src/call and src/contract, so comparing levels does not
+// show mistakes there. The oracle shares no code with the library. Each case is then called again on one of
+// the other levels, in turn and in another layout, and must give the same bits.
 //
 // RAPT_ORACLE_CASE=<seed> runs one case again.
 #include <doctest/doctest.h>
@@ -35,7 +35,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 bool is_zero_without_sign(double x) { return x == 0 && !std::signbit(x); }
 
-// The case that runs, for a fault.
+// Names the running case for the report of a fault.
 std::string running;
 
 template <class Run>
@@ -48,7 +48,7 @@ std::string level_of_turn(std::uint64_t seed) {
   return levels[seed / 12 % levels.size()];  // 12: the ways of calling and the stages take turns within it
 }
 
-// The first differing index, or that they are equal.
+// Describes the first difference between a and b. The text is empty if they are equal.
 std::string difference(const std::vector<double> &a, const std::vector<double> &b) {
   if (a.size() != b.size()) return "sizes";
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -58,7 +58,7 @@ std::string difference(const std::vector<double> &a, const std::vector<double> &
   }
   return "";
 }
-// Compares an array that both calls were asked for; an empty one was not.
+// Compares an array of two calls. The array is empty if a call was not asked for it.
 void expect_equal(const std::vector<double> &a, const std::vector<double> &b, const char *array,
                   const char *way) {
   if (a.empty() || b.empty()) return;
@@ -104,13 +104,13 @@ AttentionErrors bounds_of(const AttentionProblem &p, const Attention<double> &tr
   return bounds;
 }
 
-// Whether the sink is so large that rapt.h makes the row NaN.
+// Returns whether the sink is so large that rapt.h makes the row NaN.
 bool is_beyond_range(const AttentionProblem &p, double sink) {
   const double largest = p.q == RAPT_F64 ? 0x1.fffffffffffffp1023 : 0x1.fffffep127;
   return std::isnan(sink) || sink > largest / 1.4426950408889634;
 }
 
-// With int8 keys a query that is not finite makes every score NaN.
+// Returns whether the keys are int8 and the query is not finite. Every score is then NaN.
 bool has_bad_integers(const AttentionProblem &p, std::size_t b, std::size_t h, std::size_t i) {
   const double *query = p.a.query(b, h, i);
   const auto is_finite = [](double x) { return std::isfinite(x); };
@@ -121,7 +121,7 @@ struct RowKinds {
   std::size_t finite = 0, empty = 0, nan = 0, values = 0;  // values: outputs of values that are not finite
 };
 
-// Returns what is wrong with a row's results; empty if nothing is.
+// Returns a description of what is wrong with the results of a row, or an empty text.
 std::string fault_of_row(const AttentionProblem &p, const Attention<double> &truth_of,
                          const AttentionResults &results, std::size_t b, std::size_t h, std::size_t i,
                          RowKinds &kinds, AttentionErrors more = {}) {
@@ -134,7 +134,7 @@ std::string fault_of_row(const AttentionProblem &p, const Attention<double> &tru
   const bool sink_is_beyond = is_beyond_range(p, sink);
   if (has_bad_integers(p, b, h, i)) return "";
   if (truth.is_empty) {
-    // Keys whose scores an infinite query scale makes -inf.
+    // An infinite query scale makes the scores of these keys -inf.
     if (!truth.is_blind && !std::isfinite(scale_of(truth_of, b, h, i))) return "";
     kinds.empty += 1;
     for (std::size_t d = 0; d < a.v_dim; ++d) {
@@ -172,7 +172,7 @@ std::string fault_of_row(const AttentionProblem &p, const Attention<double> &tru
   return "";
 }
 
-// Numbers of a chunk: its largest score, and sums relative to it.
+// Checks the numbers of a chunk: its largest score, and the sums relative to that score.
 std::string fault_of_partial(const AttentionProblem &p, const Attention<double> &truth_of,
                              const double *numbers, std::size_t b, std::size_t h, std::size_t i,
                              std::size_t chunk) {
@@ -180,7 +180,7 @@ std::string fault_of_partial(const AttentionProblem &p, const Attention<double> 
   const AttentionTruth truth = attention_truth(truth_of, b, h, i, chunk * 512, chunk * 512 + 512);
   if (has_bad_integers(p, b, h, i)) return "";
   const Real unit = unit_of_problem(p), f = static_cast<Real>(p.score_factor(b, h, i));
-  // The largest score, which ignores NaN. That of bf16 arithmetic may be smaller, by 2^8 in weights.
+  // The largest score ignores NaN. In bf16 arithmetic it may be smaller, by a factor of up to 2^8 in weights.
   if (std::isfinite(truth.largest_score) && !(p.in_bf16() && truth.has_nan)) {
     const Real above = f * static_cast<Real>(numbers[0]) - truth.largest_score;
     AttentionTruth of_largest = truth;
@@ -220,7 +220,7 @@ std::string fault_of_partial(const AttentionProblem &p, const Attention<double> 
   return "";
 }
 
-// f(b, h, i) for every query.
+// Calls f(b, h, i) for every query.
 template <class F>
 void for_each_query(const Attention<double> &a, F f) {
   for (std::size_t b = 0; b < a.batch; ++b) {
@@ -236,7 +236,8 @@ void keep(std::string &first, const std::string &fault, std::size_t b, std::size
   first = "row " + std::to_string(b) + " " + std::to_string(h) + " " + std::to_string(i) + ": " + fault;
 }
 
-// The same numbers with elements of f32: 16-bit elements promise its results, rounded.
+// Returns the problem with elements of f32. Results for 16-bit elements are promised to be those of f32,
+// rounded.
 AttentionProblem widened(const AttentionProblem &p) {
   AttentionProblem wide = p;
   wide.q = wide.out = RAPT_F32;
@@ -326,7 +327,7 @@ void check_moved_references(const AttentionProblem &p, const Attention<double> &
   std::string fault;
   RowKinds kinds;
   for_each_query(p.a, [&](std::size_t b, std::size_t h, std::size_t i) {
-    // A reference is rounded once more, and its distances to others are.
+    // A reference is rounded once more, and so are its distances to other references.
     const AttentionTruth truth = attention_truth(truth_of, b, h, i);
     const double size = 16 + 4 * static_cast<double>(std::fabs(truth.score_terms) + std::fabs(truth.lse));
     keep(fault, fault_of_row(p, truth_of, moved, b, h, i, kinds, {size, size}), b, h, i);
@@ -350,7 +351,7 @@ void check_forward(const AttentionProblem &p, Reached &reached) {
   reached.see("empty rows", kinds.empty != 0);
   reached.see("rows of NaN", kinds.nan != 0);
   reached.see("values that are not finite", kinds.values != 0);
-  // Another layout, and another way of calling; in place now and then.
+  // The second call has another layout and another way of calling, and sometimes writes in place.
   const Way way = static_cast<Way>(1 + p.seed % 3);
   AttentionMemory second(p, p.seed + 1000003, false, p.seed % 4 == 1);
   const std::string level = level_of_turn(p.seed);
@@ -454,7 +455,7 @@ void check_backward(const AttentionProblem &p, Reached &reached) {
   for (const double sink : a.sinks) {
     sinks_fit = sinks_fit && !is_beyond_range(p, sink) && (sink == -infinity || !is_beyond_range(p, -sink));
   }
-  // A gradient of a score times the smallest scale is subnormal: another error than the bound's.
+  // A gradient of a score times the smallest scale is subnormal, and the bound does not include that error.
   is_accurate = is_accurate && sinks_fit && p.numbers != Numbers::small_scale;
   if (is_accurate) {
     const auto check = p.q == RAPT_F64 ? check_gradient<double> : check_gradient<float>;
@@ -520,7 +521,7 @@ TEST_CASE("drawn calls of attention and its gradient") {
   reached.expect_all();
 }
 
-// k is directly before or after packed.
+// The memory of k is directly before or after the packed keys.
 TEST_CASE("drawn calls of pack_keys") {
   Reached reached;
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
@@ -581,7 +582,7 @@ TEST_CASE("drawn calls of pack_keys") {
   reached.expect_all();
 }
 
-// A place is rounded up to whole blocks, whose end must fit memory too.
+// The end of the packed keys is rounded up to a whole block, which must fit in memory too.
 TEST_CASE("places of packed keys that no memory has") {
   rapt_attention_options o = RAPT_ATTENTION_OPTIONS_INIT;
   o.qk_dim = 2;

@@ -1,6 +1,6 @@
-// The functions over vectors and rows on the scalar level, next to the oracle: drawn calls of every option,
-// element type and layout, and the limits of each, with the accuracy that rapt.h promises. The other levels
-// take turns at a second call of each case, whose bits must be the same. See oracle_attention_test.cpp.
+// Compares the functions over vectors and rows on the scalar level with the oracle. The calls are drawn from
+// all options, element types, layouts and limits. Results must have the accuracy that rapt.h promises. Each
+// case is then called again on one of the other levels, in turn, and must give the same bits.
 //
 // RAPT_ORACLE_CASE=<seed> runs one case of softmax again.
 #include <doctest/doctest.h>
@@ -38,12 +38,13 @@ constexpr T nan_of = std::numeric_limits<T>::quiet_NaN();
 template <class T>
 constexpr bool measurable = std::numeric_limits<Real>::digits >= std::numeric_limits<T>::digits + 10;
 
-std::string running;  // the case, for a fault
+std::string running;  // names the case in the report of a fault
 
 enum class Function { softmax, log_softmax, logsumexp };
 constexpr const char *function_names[] = {"softmax", "log_softmax", "logsumexp"};
 
-// A call of softmax, log_softmax or logsumexp in E. Arrays are dense; one row serves all where it repeats.
+// Holds a call of softmax, log_softmax or logsumexp in E. Arrays are dense. An array that repeats has one row
+// for all rows.
 template <class E>
 struct Rows {
   using A = Number<E>;
@@ -182,7 +183,8 @@ Rows<E> draw_rows(std::uint64_t seed) {
   return made;
 }
 
-// Runs rows [first, first + count) on a level, in a layout that `seed` draws; bits of the results row by row.
+// Runs rows [first, first + count) on a level, in a layout that `seed` draws, and returns the results row by
+// row.
 template <class E>
 std::vector<E> run_rows(const Rows<E> &given, Function function, std::size_t first, std::size_t count,
                         std::uint64_t seed, std::string &faults, const std::string &level = "scalar") {
@@ -288,9 +290,9 @@ std::vector<E> run_rows(const Rows<E> &given, Function function, std::size_t fir
 
 struct RowTruth {
   enum Kind { regular, nothing_visible, all_minus_infinity, not_a_number } kind = regular;
-  std::vector<Real> difference;   // of each score to the largest; -inf: excluded
-  Real largest = 0, log_sum = 0;  // the log-sum-exp is their sum
-  Real units = 0;                 // by which options round a score
+  std::vector<Real> difference;   // between each score and the largest; -inf if excluded
+  Real largest = 0, log_sum = 0;  // the log-sum-exp is largest + log_sum
+  Real units = 0;                 // the rounding error that options add to a score
   std::size_t visible = 0;
 };
 
@@ -301,7 +303,7 @@ RowTruth row_truth(const Rows<E> &rows, std::size_t r) {
   const Real scale = rows.given_scale(), minus = -infinity<Real>;
   const Real sink = rows.sinks.empty() ? minus : Real{rows.sinks[r]};
   std::vector<Real> score(rows.cols, minus);
-  Real largest_x = minus;  // times the scale's sign
+  Real largest_x = minus;  // x times the sign of the scale
   bool is_nan = std::isnan(sink);
   truth.largest = minus;
   for (std::size_t c = 0; c < rows.cols; ++c) {
@@ -329,7 +331,7 @@ RowTruth row_truth(const Rows<E> &rows, std::size_t r) {
     truth.kind = RowTruth::all_minus_infinity;
   }
   if (truth.kind != RowTruth::regular) return truth;
-  // Differences of elements are exact where the scores' own rounding would show.
+  // Differences between elements are exact even where the scores would be rounded.
   const bool sink_is_largest = sink > truth.largest;
   if (sink_is_largest) truth.largest = sink;
   Real sum = std::exp(sink - truth.largest);
@@ -354,7 +356,7 @@ std::string fault_at(const char *what, std::size_t r, std::size_t c, Real got, R
   return text;
 }
 
-// f32 and f64.
+// Returns what is wrong with the results of f32 or f64, or an empty text.
 template <class T>
 std::string fault_of(const Rows<T> &rows, Function function, const std::vector<T> &got, Reached &reached) {
   const Real unit = unit_of<T>;
@@ -371,7 +373,7 @@ std::string fault_of(const Rows<T> &rows, Function function, const std::vector<T
                         : truth.kind == RowTruth::nothing_visible    ? same_bits(out, sink)
                         : truth.kind == RowTruth::all_minus_infinity ? out == -infinity<T>
                                                                      : std::isnan(out);
-      // Beyond the range a log-sum-exp is infinite.
+      // A log-sum-exp beyond the range of T may be infinite.
       if (!fine && !(std::fabs(exact) > Real{std::numeric_limits<T>::max()} / 2)) {
         return fault_at<T>("log-sum-exp", r, 0, out, exact);
       }
@@ -470,7 +472,7 @@ void check_case(std::uint64_t seed, Reached &reached) {
     } else if (measurable<E>) {
       CHECK(fault_of(rows, function, got, reached) == "");
     }
-    // Some of the rows or all, in another layout, on each level in turn.
+    // Some or all of the rows run in another layout, on each level in turn.
     if (rows.rows > 0 && rows.cols > 0) {
       Random random(seed);
       const bool all = random.one_in(2);
@@ -509,7 +511,7 @@ TEST_CASE("drawn calls of softmax, log_softmax and logsumexp") {
   reached.expect_all();
 }
 
-// Rows of another element size cannot interleave with the output's, whatever the strides are.
+// Rows with another element size cannot interleave with the rows of the output, whatever the strides are.
 TEST_CASE("rows of options between the rows of an output") {
   constexpr std::size_t rows = 4, cols = 8;
   constexpr std::ptrdiff_t stride = 2 * cols;
@@ -534,7 +536,7 @@ TEST_CASE("rows of options between the rows of an output") {
   CHECK(std::count(memory, std::end(memory), 0) == 1024);
 }
 
-// An array of the options that ends or begins where the output begins or ends, and one that reaches into it.
+// An array of the options ends or begins where the output begins or ends, or reaches into the output.
 TEST_CASE_TEMPLATE("arrays of options next to the output, and in it", E, float, double, F16, BF16) {
   using A = Number<E>;
   constexpr std::size_t rows = 4, cols = 16, at = 1024, out_bytes = rows * cols * sizeof(E);
@@ -570,8 +572,9 @@ TEST_CASE_TEMPLATE("arrays of options next to the output, and in it", E, float, 
   }
 }
 
-// Calls each function over rows with arguments at their limits and past them. x, y and dy are in one memory,
-// one after the other or sharing a byte. A length that is too large comes last, so that nothing runs.
+// Calls each function over rows, with arguments at their limits and past them. x, y and dy share one memory,
+// next to each other or overlapping by a byte. Calls with far rows also have a row length that is too large.
+// The library checks row lengths last, so such a call never runs.
 template <class T>
 struct Edge {
   enum Called { softmax, log_softmax, logsumexp, backward };
@@ -676,7 +679,7 @@ TEST_CASE_TEMPLATE("drawn arguments of functions over rows at their limits", T, 
       (bias ? call.o.bias_stride : call.o.mask_stride) = columns - past;
       refuse(bias ? RAPT_BAD_BIAS_STRIDE : RAPT_BAD_MASK_STRIDE);
     } else if (limit == "extent") {
-      // The far rows of an input overlap the output after it.
+      // The far rows of an input overlap the output that follows the input.
       const bool of_y = !backward && !per_row && random.one_in(2);
       if (of_y) std::swap(call.x, call.y);
       (of_y ? call.y_stride : backward && random.one_in(2) ? call.dy_stride : call.x_stride) = far(sizeof(T));
@@ -734,7 +737,7 @@ TEST_CASE_TEMPLATE("drawn arguments of functions over rows at their limits", T, 
   reached.expect_all();
 }
 
-// A row that is summed in one pass, and the longest that is not.
+// The lengths are one that is summed in one pass, and the longest that is not.
 TEST_CASE_TEMPLATE("softmax of long rows", T, float, double) {
   if (!measurable<T> || emulated()) return;
   Reached reached;
@@ -743,7 +746,7 @@ TEST_CASE_TEMPLATE("softmax of long rows", T, float, double) {
     Rows<T> rows;
     rows.cols = cols;
     rows.x.resize(cols);
-    // Growing, so that the maximum moves from section to section.
+    // Elements grow, so that the maximum moves from section to section.
     for (std::size_t c = 0; c < cols; ++c) {
       rows.x[c] =
           static_cast<T>(2 * random.gaussian() + 40 * static_cast<double>(c) / static_cast<double>(cols));
@@ -757,7 +760,7 @@ TEST_CASE_TEMPLATE("softmax of long rows", T, float, double) {
   }
 }
 
-// The bias is of zeros.
+// All elements of the bias are 0.
 TEST_CASE_TEMPLATE("scores beyond the type's range", T, float, double) {
   const T large = std::numeric_limits<T>::max() * T(0.9);
   const std::vector<T> x{large, 1, 2}, zeros(3);
@@ -900,7 +903,7 @@ TEST_CASE_TEMPLATE("drawn dot products and rows of them", E, float, double, F16,
       fine = fine && (std::isnan(sum)      ? std::isnan(dot)
                       : std::isfinite(sum) ? std::fabs(dot - sum) <= most
                                            : dot == sum);
-      // Partial sums begin with +0, and so do those of missing elements.
+      // All partial sums begin with +0, even those of lanes without elements.
       if (kind != tiny) fine = fine && !(dot == 0 && std::signbit(dot));
       negative_zeros += kind == minus_zeros && n >= 64 && n % 64 == 0;
       fine = fine && same_bits(out.row(0)[r], static_cast<A>(scale * dot));
@@ -910,7 +913,8 @@ TEST_CASE_TEMPLATE("drawn dot products and rows of them", E, float, double, F16,
   CHECK(negative_zeros > 0);
 }
 
-// The longest sums that 32 bits hold, and longer ones: 65793 * 255 * 128 is just below 2^31.
+// The lengths are the longest sums that fit in 32 bits, and longer ones: 65793 * 255 * 128 is just below
+// 2^31.
 TEST_CASE_TEMPLATE("sums of bytes are exact at every length", E, std::int8_t, std::uint8_t) {
   const ForcedIsa forced("scalar");
   constexpr bool is_signed = std::is_same_v<E, std::int8_t>;
@@ -997,7 +1001,8 @@ TEST_CASE_TEMPLATE("conversions and products with a factor", E, F16, BF16) {
   Api<E>::to_f32(all.data(), wide.data(), all.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!same_bits(wide[i], static_cast<float>(all[i]))) CHECK(i == all.size());
-    // The element, the tie to its neighbour, and both sides of the tie.
+    // These are the element, the tie between it and its neighbour, and the f32 numbers on both sides of the
+    // tie.
     const float next = static_cast<float>(E::of_bits(static_cast<std::uint16_t>(i + 1)));
     const float tie = static_cast<float>(0.5 * double{wide[i]} + 0.5 * double{next});
     for (const float x : {wide[i], tie, std::nextafter(tie, INFINITY), std::nextafter(tie, -INFINITY)})

@@ -1,5 +1,6 @@
-// rapt/parallel.hpp: each adapter calls every part once, at the same time as others. The results have the
-// bits of the plain call for every number of threads. Every failure is thrown, and no thread is left running.
+// Tests rapt/parallel.hpp. Each adapter calls every part once, at the same time as others. The results have
+// the bits of the plain call for every number of threads. Every failure is thrown, and no thread is left
+// running.
 #include <doctest/doctest.h>
 #ifdef RAPT_TEST_TBB
 #include <oneapi/tbb/parallel_for.h>
@@ -32,12 +33,12 @@ namespace {
 
 enum class Failure { none, allocation, start_of_threads };
 constexpr std::ptrdiff_t never = PTRDIFF_MAX;
-// How many more allocations, by any thread, succeed.
+// This many more allocations succeed, on all threads together.
 std::atomic<std::ptrdiff_t> allocations_left = never;
 Failure failure = Failure::none;
 
 #ifdef __GLIBC__
-// No thread starts while its stack would be larger than the address space.
+// Sets the stack size of new threads. No thread can start if its stack is larger than the address space.
 void set_stack_of_threads(std::size_t bytes) {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
@@ -50,12 +51,12 @@ constexpr std::size_t ordinary_stack = std::size_t{8} << 20, impossible_stack = 
 
 }  // namespace
 
-// Before each allocation is its size, and after it a mark that nobody may overwrite.
+// Each allocation has its size before it, and after it a mark that nobody may overwrite.
 constexpr std::size_t head_bytes = 16;
 constexpr std::uint64_t end_mark = 0x5a17e57c0ffee5a5;
 
-// These are not inlined: if gcc saw only one of the two, it would warn that free() does not match operator
-// new.
+// The operators are not inlined. If gcc saw only one of the two, it would warn that free() does not match
+// operator new.
 [[gnu::noinline]] void *operator new(std::size_t size) {
   if (allocations_left != never && allocations_left-- <= 0) {
     if (failure == Failure::allocation) throw std::bad_alloc();
@@ -107,7 +108,7 @@ TEST_CASE("every part is called once") {
   });
 }
 
-// oneTBB has as many threads as CPUs, which may be one.
+// oneTBB is left out, because it has as many threads as CPUs, which may be one.
 TEST_CASE("parts of std_threads and OpenMP run at once") {
   const auto check = [](const auto &parts) {
     std::atomic<int> arrived{0};
@@ -125,7 +126,8 @@ TEST_CASE("parts of std_threads and OpenMP run at once") {
 #endif
 }
 
-// Returns how many parts of run_parts work at one time. Each part waits until `expected` parts work.
+// Returns the largest number of parts of run_parts that work at the same time. Each part waits until
+// `expected` parts work.
 std::size_t parts_at_work(std::size_t tasks, std::size_t runs, std::size_t threads, std::size_t expected) {
   std::atomic<std::size_t> working{0}, most{0};
   const auto run = [&](std::size_t, std::size_t, void *) {
@@ -149,7 +151,7 @@ TEST_CASE("as many parts work as there are threads, tasks and runs") {
   CHECK(parts_at_work(8, 2, 3, 2) == 2);
 }
 
-// For every number of tasks, runs and threads: tasks need not be a multiple of runs.
+// Checks every number of tasks, runs and threads. The tasks need not be a multiple of the runs.
 TEST_CASE("runs hold every task once, in equal shares") {
   for (std::size_t tasks = 1; tasks < 40; ++tasks) {
     for (const std::size_t runs : Sizes{1, 2, 3, 7, 16, 64}) {
@@ -198,8 +200,8 @@ bool equal(const std::vector<T> &a, const std::vector<T> &b) {
   return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), same_bits<T>);
 }
 
-// 140 queries are three tiles of a head, and 350 are six: more than the runs of one thread, and no multiple
-// of them. A query over 1100 keys splits them.
+// 140 queries are three tiles per head, and 350 are six: more than the runs of one thread, and no multiple of
+// their number. For one query, adapters split the 1100 keys.
 TEST_CASE_TEMPLATE("forwards and backwards", T, float, double) {
   for (const std::size_t q_len : Sizes{140, 350, 1}) {
     CAPTURE(q_len);
@@ -249,7 +251,7 @@ TEST_CASE_TEMPLATE("forwards and backwards", T, float, double) {
   }
 }
 
-// A token of two heads has two tasks; its partial results have six.
+// One token has two tasks, one per head, and six tasks if its keys are split.
 TEST_CASE("keys are split where there are more threads than tasks") {
   rapt_attention_options o = attention_options<float>();
   o.q_heads = 2;
@@ -309,7 +311,8 @@ TEST_CASE("arguments are judged where there are no tasks") {
   }
 }
 
-// A query over 600 keys splits them for 3 threads: neither the partial calls nor the merge see all arguments.
+// For one query and 3 threads, adapters split the 600 keys. Neither the partial calls nor the merge see all
+// arguments.
 TEST_CASE("split keys are refused as whole ones, and before anything is written") {
   rapt_attention_options o = attention_options<float>();
   o.q_len = 1;
@@ -323,7 +326,7 @@ TEST_CASE("split keys are refused as whole ones, and before anything is written"
   CHECK(parallel_attention(q.data(), k.data(), v.data(), nullptr, &o, 3, std_threads) == RAPT_BAD_OUT);
 }
 
-// One key: the output is its value.
+// With one key the output is the value of that key.
 template <class T>
 void check_types(rapt_type type, T v) {
   rapt_attention_options o = rapt::attention_options();
@@ -384,7 +387,8 @@ constexpr bool is_callable = requires(const Q *q, const KV *k, Out *out, const r
 static_assert(is_callable<float> && is_callable<bf16, std::int8_t, void>);
 static_assert(!is_callable<int> && !is_callable<float, long double> && !is_callable<float, float, char>);
 
-// Lets the k-th allocation fail, or all starts of threads from the k-th on, until the call succeeds.
+// Lets the k-th allocation fail, or all starts of threads from the k-th on, for growing k until the call
+// succeeds.
 template <class Call>
 void fail_at_each_allocation(Failure kind, const Call &call) {
   failure = kind;

@@ -1,5 +1,5 @@
-// The format of partial results, read using only the text of rapt.h: where each number is, what it is, and a
-// merge in plain loops that gives the bits of rapt_attention_merge.
+// Tests the format of partial results, using only the text of rapt.h. The test checks the place and meaning
+// of each number. A merge in plain loops must give the bits of rapt_attention_merge.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace {
 constexpr std::size_t batch = 2, q_heads = 4, kv_heads = 2, q_len = 3, kv_len = 1100, qk_dim = 24, v_dim = 8;
 constexpr std::size_t chunks = 3, chunk = 512, rows = batch * q_heads * q_len;
 
-// A call whose queries and keys are small integers: every dot product is exact.
+// Holds a call whose queries and keys are small integers, so that every dot product is exact.
 template <class Q, class KV>
 struct Call {
   using A = Number<Q>;
@@ -63,7 +63,7 @@ struct Call {
     }
   }
 
-  // Computes every chunk in a separate call, over keys and values of which `keep` leaves only the chunk's.
+  // Computes every chunk in a separate call. `keep` leaves only the keys and values of the chunk.
   template <class Keep>
   std::vector<A> partials(Keep keep) {
     std::size_t tasks = 0, length = 0;
@@ -109,7 +109,7 @@ struct Merged {
   A out[v_dim], lse;
 };
 
-// The chunks of a row, [chunks][v_dim + 2].
+// Merges the chunks of a row. `numbers` is [chunks][v_dim + 2].
 template <class A>
 Merged<A> merge(const A *numbers, const Row<A> &row) {
   constexpr double log2_e = 1.4426950408889634, ln_2 = 0.6931471805599453;
@@ -209,7 +209,8 @@ void check_merges(int arithmetic) {
     call.options.bias = draw(call.bias, kv_len);
     call.options.bias_strides = {RAPT_REPEAT, RAPT_REPEAT, RAPT_REPEAT};
   });
-  // Powers of 2, so that scale * query_scale is exact in A; 0 makes all weights 1.
+  // The query scales are powers of 2, so that scale * query_scale is exact in A, or 0, which makes all
+  // weights 1.
   check("query scales", false, [&](auto &call) {
     for (std::size_t r = 0; r < rows; ++r) call.query_scales.push_back(r % 7 == 3 ? A(0) : A(1 << r % 3));
     call.options.query_scales = call.query_scales.data();
@@ -238,7 +239,7 @@ TEST_CASE("a merge by the text has the bits of rapt_attention_merge") {
   });
 }
 
-// Keys and values of other chunks may be absent: here they are NaN.
+// Keys and values of other chunks may be absent. Here they are NaN.
 template <class Q, class KV>
 void check_chunks_alone(int arithmetic) {
   Call<Q, KV> call;

@@ -1,5 +1,5 @@
-// The processor's state after a call. Callee-saved registers and control words are as before. No upper half
-// of a vector register is in use, which would slow down the caller's SSE code.
+// Tests the state of the processor after a call. Callee-saved registers and control words are unchanged. No
+// upper half of a vector register is in use, which would slow down SSE code of the caller.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t rows = 5;
 
-// watch(name, call) for every function over rows of n elements; `call` takes a WatchedCall.
+// Calls watch(name, call) for every function over rows of n elements. `call` takes a WatchedCall.
 template <class T, class Watch>
 void watch_kernels(std::size_t n, Watch &&watch) {
   const auto stride = static_cast<std::ptrdiff_t>(n);
@@ -33,7 +33,7 @@ void watch_kernels(std::size_t n, Watch &&watch) {
   options.bias_stride = options.mask_stride = stride;
   options.sinks = sinks.data();
   options.softcap = 20;
-  rapt_softmax_options in_batches = options;  // rows with sinks go one by one
+  rapt_softmax_options in_batches = options;  // rows with sinks are computed one by one
   in_batches.sinks = nullptr;
   const T scale = T(0.3), shift = T(0.1);
 
@@ -58,7 +58,7 @@ void watch_kernels(std::size_t n, Watch &&watch) {
   watch("softmax_backward", [&](WatchedCall &call) {
     call(Api<T>::softmax_backward, a.data(), stride, b.data(), stride, out.data(), stride, rows, n, scale);
   });
-  // With many rows the rows are in the lanes, with few rows the keys.
+  // With many rows a vector holds several rows; with few rows it holds several keys.
   for (const std::size_t queries : {std::size_t{1}, rows, rows * 8}) {
     constexpr std::size_t dim = 12;
     const std::size_t keys = n < 300 ? n : 300;
@@ -96,7 +96,7 @@ void watch_kernels(std::size_t n, Watch &&watch) {
            bytes);
     });
   }
-  // A bad argument returns by another path.
+  // A call with a bad argument returns by another path.
   watch("softmax, bad stride", [&](WatchedCall &call) {
     call(Api<T>::softmax, a.data(), std::ptrdiff_t{-1}, out.data(), stride, rows, n, nullptr);
   });
@@ -115,7 +115,7 @@ void watch_choice(Watch &&watch) {
   watch("force_isa", [](WatchedCall &call) { call(rapt_force_isa, rapt_active_isa()); });
 }
 
-// Vector bodies, several unrolled rounds of them, and tails.
+// The lengths have vector bodies, several unrolled rounds, and tails.
 constexpr std::size_t lengths[] = {0, 1, 7, 16, 64, 100, 333, 2100};
 
 // Calls everything under a control word of each kind; returns the number of calls.

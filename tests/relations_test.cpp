@@ -1,5 +1,5 @@
-// Results that rapt.h defines by other results: a row alone and in its batch, dot_rows by dot, exp_sum by
-// exp, scale by a product or by scaled elements.
+// Tests results that rapt.h defines by other results: a single row and the same row in a batch, dot_rows and
+// dot, exp_sum and exp, and scale and a product or scaled elements.
 #include <numeric>
 
 #include "contract/fused.hpp"  // std::fma errs on Windows
@@ -13,7 +13,7 @@ using namespace rapt::test;
 
 namespace {
 
-// Has each option without others, and then many combinations.
+// Returns problems with each option on its own, and then many combinations.
 std::vector<Problem> option_problems(std::size_t rows, std::size_t cols) {
   std::vector<SoftmaxOptions> choices = each_softmax_option_alone();
   Random random(20240607);
@@ -38,7 +38,7 @@ std::vector<Problem> option_problems(std::size_t rows, std::size_t cols) {
 TEST_CASE("a row alone has the bits that it has in a batch") {
   std::size_t calls = 0;
   for (const KernelCase &kernel : kernel_cases()) {
-    // Gradients of keys are sums over rows.
+    // Gradients of keys are sums over rows, so one row cannot be compared with a batch.
     if (!kernel.traits.has_rows() || kernel.traits.is_attention_backward()) continue;
     std::vector<Problem> problems;
     for (const std::size_t rows : Sizes{1, 2, 3, 4, 5, 8, 17}) {

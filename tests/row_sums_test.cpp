@@ -1,6 +1,5 @@
-// The bounds of softmax, log_softmax and logsumexp must hold for every row: for Gaussian rows of any spread
-// and length, and for rows that would break a sum in lanes. Only the best level runs, because all have the
-// same bits.
+// Tests the bounds of softmax, log_softmax and logsumexp. Rows are Gaussian, of any spread and length, or
+// would break a sum in lanes. Only the best level runs, because all levels give the same bits.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -26,11 +25,11 @@ using Real = long double;
 template <class T>
 constexpr Real unit = sizeof(T) == 4 ? 0x1p-24L : 0x1p-53L;
 
-// Real has enough digits for f32 everywhere.
+// Tells whether Real has enough digits. For f32 it always has.
 template <class T>
 constexpr bool measurable = std::numeric_limits<Real>::digits >= std::numeric_limits<T>::digits + 10;
 
-// exp(x), with an error far below a unit of T.
+// Returns exp(x) with an error far below a unit of T.
 template <class T>
 Real exact_exp(Real x) {
   return sizeof(T) == 4 ? std::exp(static_cast<double>(x)) : std::exp(x);
@@ -46,7 +45,7 @@ void check_row(const std::vector<T> &x, WorstErrors &worst) {
   REQUIRE(Api<T>::logsumexp(x.data(), 0, &logsumexp, 1, n, nullptr) == RAPT_OK);
 
   const Real max = *std::max_element(x.begin(), x.end());
-  Real sum = 0, lost = 0;  // Neumaier; works even if the first term is not the largest
+  Real sum = 0, lost = 0;  // Neumaier summation works even if the first term is not the largest
   for (const T value : x) {
     const Real term = exact_exp<T>(value - max), before = sum;
     sum += term;

@@ -1,6 +1,6 @@
-// Rows of moderate scores are summed without their maximum, others relative to it. The bits must be the
-// scalar level's, which has only one way. These rows are at the border between the two, for every length, in
-// place and not.
+// Tests rows at the border between two ways of summing. Rows of moderate scores are summed without their
+// maximum, and other rows relative to their maximum. The bits must be those of the scalar level, which has
+// only one way. Rows have every length, and are computed in place and not.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr double ln_2 = 0.6931471805599453;
 
-// Scores of a row, in units of ln 2.
+// Describes the scores of a row in units of ln 2.
 struct Kind {
   const char *name;
   double scale;
@@ -66,8 +66,8 @@ const Kind kinds[] = {
      [](Random &random, auto, auto, int) { return static_cast<double>(random.below(41)) * 0.5 - 10; }},
 };
 
-// Options that the way without a maximum can use. An excluding bias removes some of the elements, which are
-// then NaN. Another bias adds half of each score.
+// Lists the options that a sum without a maximum supports. An excluding bias removes some of the elements,
+// which are then NaN. Another bias adds half of each score.
 struct Given {
   const char *name;
   bool bias, excludes, mask, sinks;

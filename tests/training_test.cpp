@@ -1,6 +1,6 @@
-// Why attention's scores have a scale. A toy is trained with each of three scales, using only rapt, and the
-// losses have the same bits on every level. RAPT_TRAINING_CURVES=FILE writes the curves that
-// tests/training/plot.py draws.
+// Shows why the scores of attention have a scale. A toy model is trained with each of three scales, using
+// only rapt, and the losses have the same bits on every level. RAPT_TRAINING_CURVES=FILE writes the curves
+// that tests/training/plot.py draws.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -36,12 +36,13 @@ Curve train(const Scale &scale, float learning_rate, std::size_t steps) {
   return curve;
 }
 
-// Scalar code and emulators are slow, so they take only the first steps.
+// Returns the number of steps on a level. Scalar code and emulators are slow, so they run only the first
+// steps.
 std::size_t steps_on(const std::string &isa, std::size_t steps) {
   return emulated() ? 3 : isa == "scalar" ? 20 : steps;
 }
 
-// Compares the steps that both have, and keeps the longer curve.
+// Compares the steps that both curves have, and keeps the longer curve.
 void compare(const Curve &curve, Curve &longest) {
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < std::min(curve.size(), longest.size()); ++i) {
@@ -112,11 +113,12 @@ TEST_CASE("a head of 512 dimensions learns to recall if its scores are scaled") 
   CHECK(last_loss(curves[by_root]) < 0.12);
   CHECK(last_loss(curves[by_nothing]) > 1.2);
   CHECK(last_loss(curves[by_dimension]) > 1.2);
-  // Without a scale the scores have no gradient left; with too small a scale they have.
+  // Without a scale the scores have no gradient left. With a scale that is too small they still have one.
   CHECK(last_score_gradient(curves[by_nothing]) < 0.01 * last_score_gradient(curves[by_dimension]));
 }
 
-// A larger step makes up for too small a scale, but not for a missing scale: a weight of 1 has no gradient.
+// A larger step makes up for a scale that is too small. It does not make up for a missing scale, because a
+// weight of 1 has no gradient.
 TEST_CASE("a larger step") {
   Curve curves[3];
   for_each_usable_isa([&](const std::string &isa) {

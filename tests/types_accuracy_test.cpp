@@ -1,6 +1,6 @@
-// How far attention is from exact attention over the same numbers, by how keys and values are stored and
-// computed: the table of src/manual/accuracy.md. bf16 holds all numbers exactly, so that only int8 rounds
-// them when they are stored.
+// Measures the distance from attention to exact attention over the same numbers, for each way to store and
+// compute keys and values. The table in src/manual/accuracy.md has these numbers. bf16 holds all numbers
+// exactly, so that only int8 rounds them when they are stored.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -100,7 +100,7 @@ std::vector<double> run_stored(const Arrays &a, int arithmetic) {
   return run<E, E, Out>(stored(a.q), stored(a.k), stored(a.v), o);
 }
 
-// Symmetric int8 with a scale per token and group.
+// Holds symmetric int8 with a scale per token and group.
 struct Bytes {
   std::vector<std::int8_t> numbers;
   std::vector<float> scales;
@@ -139,7 +139,7 @@ double relative_rms(const std::vector<double> &got, const std::vector<double> &w
 struct Row {
   const char *name;
   std::vector<double> (*run)(const Arrays &);
-  double most[std::size(all_data)];  // of accuracy.md
+  double most[std::size(all_data)];  // as in accuracy.md
 };
 constexpr Row rows[] = {
     {"bf16, f32 arithmetic",

@@ -1,4 +1,5 @@
-// Numbers worked out by hand, through the public API: the effect on attention of scaling by 1/sqrt(d_k).
+// Checks numbers worked out by hand, through the public API: the effect on attention of scaling by
+// 1/sqrt(d_k).
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -55,7 +56,7 @@ TEST_CASE("softmax of small rows") {
 
     check_rounded(softmax_of({5, 1, 0.5}), {0.971, 0.018, 0.011}, 5.1e-4);
 
-    // Probabilities far below the rounding error of 1 are kept: they are normal numbers.
+    // Probabilities far below the rounding error of 1 do not become 0, because they are normal numbers.
     const std::vector<float> extreme = softmax_of({50, 10, 5});
     CHECK(extreme[0] == 1.0f);
     CHECK(std::fabs(double{extreme[1]} - 4.2e-18) <= 0.05e-18);
@@ -63,7 +64,7 @@ TEST_CASE("softmax of small rows") {
   });
 }
 
-// d_k is 4, so that scores are half of the dot products: 14, 10 and 12 as above. Causality hides the last key
+// d_k is 4, so the scores are half of the dot products: 14, 10 and 12 as above. Causality hides the last key
 // from the first query.
 TEST_CASE("attention over three keys") {
   on_every_level([] {
@@ -81,10 +82,11 @@ TEST_CASE("attention over three keys") {
     results.lse.resize(2);
     run_attention(q, k, v, options, results);
     const std::vector<float> &out = results.out;
-    // The second query sees all: weights 0.867, 0.016, 0.117, and 100 * (0.867 + 0.016) - 200 * 0.117 = 64.8.
+    // The second query sees all keys: weights 0.867, 0.016, 0.117, and 100 * (0.867 + 0.016) - 200 * 0.117 =
+    // 64.8.
     check_rounded({out[3], out[4]}, {0.867, 0.016}, 5e-4);
     check_rounded({out[5]}, {64.8}, 0.1);
-    // The first sees two: 1 / (1 + e^-4) = 0.982.
+    // The first query sees two keys: 1 / (1 + e^-4) = 0.982.
     check_rounded({out[0], out[1], out[2]}, {0.98201, 0.01799, 100}, 5e-6);
     check_rounded(results.lse, {14 + 0.01815, 14 + 0.14293}, 2e-5);
   });
@@ -132,7 +134,7 @@ TEST_CASE("the variance of a dot product is d_k, and 1 after scaling by 1 / sqrt
       for (int f = 0; f < 3; ++f) {
         const double mean = sum[f] / count;
         const double variance = sum_of_squares[f] / count - mean * mean;
-        // The relative standard error of the sample variance of a sum of d products.
+        // This is the relative standard error of the sample variance of a sum of d products.
         const double standard_error = std::sqrt((2 + 6 / d) / count);
         CHECK(std::fabs(variance / expected[f] - 1) <= 4.5 * standard_error);
       }

@@ -1,5 +1,5 @@
-// rapt.hpp's functions must do what rapt.h's do: the same results for every element type. Where extents or
-// types disagree, there is a status, an assertion or a compilation error.
+// Tests that the functions of rapt.hpp give the results of those of rapt.h, for every element type. Where
+// extents or types disagree, there is a status, an assertion or a compilation error.
 #undef NDEBUG  // the wrappers' assertions
 #include <doctest/doctest.h>
 
@@ -19,7 +19,7 @@
 namespace {
 std::jmp_buf *failed_assertion = nullptr;
 }
-// Replaces the C library's function, which would end the program.
+// Replaces the function of the C library, which would end the program.
 extern "C" __attribute__((noreturn)) void __assert_fail(const char *, const char *, unsigned,
                                                         const char *) noexcept {
   if (failed_assertion == nullptr) std::abort();
@@ -30,8 +30,8 @@ extern "C" __attribute__((noreturn)) void __assert_fail(const char *, const char
 namespace rapt::test {
 namespace {
 
-// Whether an assertion of a wrapper refuses the call. Between setting the jump and taking it there is only
-// the call.
+// Returns whether an assertion of a wrapper refuses the call. No local variable may change between setjmp()
+// and longjmp(), because its value would be lost.
 template <class Call>
 bool is_refused(const Call &call) {
 #ifdef __GLIBC__
@@ -49,7 +49,7 @@ bool is_refused(const Call &call) {
 #endif
 }
 
-// The type of public_api.hpp that has the bits of rapt.hpp's T.
+// Maps a type T of rapt.hpp to the type of public_api.hpp that has the same bits.
 template <class T>
 struct TestTypeOf {
   using type = T;
@@ -131,7 +131,7 @@ TEST_CASE("elements of 16 bits are their bits") {
   CHECK(bf16() == bf16::from_bits(0));
 }
 
-// What must not compile: a number that might be meant as the bits, and elements of other types.
+// These must not compile: a number that might be meant as the bits, and elements of other types.
 template <class T, class From>
 constexpr bool is_made_from = std::is_constructible_v<T, From> || std::is_convertible_v<From, T> ||
                               requires(From from) {
@@ -279,7 +279,7 @@ TEST_CASE_TEMPLATE("rows that lie apart", T, float, double, f16, bf16) {
 }
 
 #ifdef __GLIBC__
-// Each range may be longer than necessary if the other one tells the length, but never shorter.
+// Each range may be longer than necessary if the other one gives the length, but never shorter.
 TEST_CASE_TEMPLATE("functions without a status assert their extents", T, float, double, f16, bf16) {
   using Sum = Number<T>;
   std::vector<T> a(n), b(n), y(n);
@@ -360,7 +360,7 @@ rapt_attention_options small_attention() {
 constexpr std::size_t q_size = 2 * 4 * 3 * 16, k_size = 2 * 2 * 70 * 16, v_size = 2 * 2 * 70 * 8,
                       out_size = 2 * 4 * 3 * 8;
 
-// Attention of these types, with their names in the options and without.
+// Checks attention of these types, with and without type names in the options.
 template <class Q, class KV, class Out>
 void check_attention() {
   Random random(3);
@@ -385,7 +385,7 @@ void check_attention() {
   CHECK(attention(q, k, v, out, named, workspace) == RAPT_OK);
   CHECK(same_bytes(out, expected));
 
-  // The name of another type, and too short a range.
+  // The calls below have the name of another type, or a range that is too short.
   const auto another = [](rapt_type type) { return type == RAPT_F16 ? RAPT_BF16 : RAPT_F16; };
   for (rapt_type rapt_attention_options::*const type :
        {&rapt_attention_options::q_type, &rapt_attention_options::kv_type,
@@ -428,8 +428,8 @@ TEST_CASE("keys and values have one type") {
   CHECK(attention(q, v, k, out, options, workspace) == RAPT_BAD_TYPE);
 }
 
-// Ranges of exactly these sizes must be enough for attention, attention_run and attention_backward. One
-// element less in any of them must not be.
+// Checks that ranges of exactly these sizes are enough for attention, attention_run and attention_backward,
+// and that one element less in any of them is refused.
 void check_extents(const rapt_attention_options &options, std::size_t q_least, std::size_t k_least,
                    std::size_t v_least, std::size_t out_least) {
   std::vector<float> q(q_size), k(k_size), v(k_size), out(out_size), dout(out_size), dq(q_size), dk(k_size),
@@ -504,7 +504,7 @@ TEST_CASE("extents of ranges") {
   SUBCASE("packed keys") {
     rapt_attention_options packed = options;
     packed.packed_keys = 1;
-    packed.kv_len = 64;  // k is as long packed as it is plain
+    packed.kv_len = 64;  // packed k has the size of plain k
     check_extents(packed, q_size, 0, 2 * 2 * 64 * 8, out_size);
   }
 }
@@ -596,7 +596,7 @@ TEST_CASE("sizes of options that name other types are 0") {
   CHECK(attention_tasks<f16, f16>(named) == 0);
 }
 
-// BF16 arithmetic is an error for f32, so tasks must be counted where the types are known.
+// The element types must be known to count tasks, because BF16 arithmetic is an error for f32.
 TEST_CASE("tasks of options that only some types may have") {
   rapt_attention_options options = small_attention();
   options.arithmetic = RAPT_ARITHMETIC_BF16;

@@ -1,5 +1,5 @@
-// The loops of one level. RAPT_LIMITS_REGISTERS names the header of limits/registers/ that the level's row of
-// cmake/isa.cmake gives.
+// Defines the loops of one level. RAPT_LIMITS_REGISTERS is the header in limits/registers/ that
+// cmake/isa.cmake names for the level.
 #include "limits/loops.hpp"
 
 #include <cstdint>
@@ -11,7 +11,8 @@ namespace {
 constexpr std::size_t width = sizeof(Bits);
 constexpr std::size_t line = 64;
 
-// Makes the compiler produce a value; then a point across which it moves no memory access.
+// keep() and keep_float() make the compiler compute a value. The compiler moves no memory access across
+// barrier().
 inline void keep(Bits bits) { __asm__ volatile("" : : RAPT_LIMITS_BITS_REGISTER(bits)); }
 template <class Register>
 inline void keep_float(Register chain) {
@@ -19,10 +20,11 @@ inline void keep_float(Register chain) {
 }
 inline void barrier() { __asm__ volatile("" : : : "memory"); }
 
-// There are twelve chains: two pipelines with a latency of four to six cycles need eight to twelve.
+// There are twelve chains, because two pipelines with a latency of four to six cycles need eight to twelve.
 #define RAPT_LIMITS_TWELVE(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11)
 
-// With additions, each takes the result of a chain and hands it to none, so that no chain becomes longer.
+// If `additions` is set, an addition follows each multiply-add. No chain uses the sum, so no chain becomes
+// longer.
 template <class Register, class Element, bool additions>
 std::size_t fused_multiply_adds() {
   constexpr std::size_t rounds = 4096;
@@ -65,7 +67,7 @@ constexpr std::size_t (*products_of_bytes)() = nullptr;
 #endif
 
 #if defined(__AMX_BF16__) || defined(__AMXBF16__)  // clang 14's name
-// Four accumulators: a product takes 16 cycles, and its sum is ready after 52.
+// There are four accumulators, because a product takes 16 cycles and the sum is ready after 52.
 std::size_t products_of_tiles() {
   constexpr std::size_t rounds = 4096;
   struct alignas(64) {
@@ -86,8 +88,8 @@ std::size_t products_of_tiles() {
 constexpr std::size_t (*products_of_tiles)() = nullptr;
 #endif
 
-// On every core, each addition of a chain of integers takes one cycle. Multiply-adds run at the same time, so
-// that the clock is that of the level's vector code.
+// Counts cycles by a chain of integer additions, each of which takes one cycle on every core. Multiply-adds
+// run at the same time, so that the clock is measured as it is during vector code of the level.
 std::size_t cycles() {
   constexpr std::size_t rounds = 1024;
   const F32 half = broadcast(0.5F), one = broadcast(1.0F);
@@ -123,7 +125,8 @@ inline void each_register(std::size_t bytes, Step step) {
   }
 }
 
-// Far enough ahead that the line arrives in time, and near enough that it is not evicted before its use.
+// This distance is long enough for a prefetched line to arrive in time, and too short for the line to be
+// evicted before its use.
 constexpr std::size_t ahead = 1024;
 
 template <bool prefetched>

@@ -1,4 +1,5 @@
-// Loops that do one thing as fast as an instruction set can, compiled once for each of rapt's levels.
+// Declares loops that each do one thing as fast as the instruction set can. The loops are compiled once for
+// each level of rapt.
 #pragma once
 
 #include <cstddef>
@@ -6,23 +7,23 @@
 
 namespace rapt::bench {
 
-// Each loop over memory passes once over `bytes` bytes, a multiple of limit_block, from a multiple of 64
-// bytes on. Of two loops the second prefetches, which is faster past the caches of a core and slower within
-// them.
+// Each loop over memory passes once over `bytes` bytes, a multiple of limit_block, aligned to 64 bytes. If
+// there are two loops, the second prefetches, which may be faster beyond the caches of a core and is slower
+// within them.
 struct LimitLoops {
   std::size_t register_bytes;
 
-  // Returns the number of fused multiply-adds of whole registers (clock: of cycles).
+  // Each returns the number of fused multiply-adds of whole registers; `clock` returns the number of cycles.
   std::size_t (*fma_f32)();
   std::size_t (*fma_f64)();
-  // The same with an addition after each multiply-add: the number of both together.
+  // Both loops have an addition after each multiply-add, and return the number of both together.
   std::size_t (*fma_add_f32)();
   std::size_t (*fma_add_f64)();
   std::size_t (*clock)();
-  // Returns the number of sums of products of bytes, of whole registers. It is null if the level has no
-  // instruction for them.
+  // Returns the number of instructions that add products of bytes over a whole register. The pointer is null
+  // if the level has no such instruction.
   std::size_t (*products_i8)();
-  // Does the same for whole AMX tiles of bf16.
+  // Returns the number of products of whole AMX tiles of bf16. The pointer is null if the level has no tiles.
   std::size_t (*products_bf16)();
 
   void (*load[2])(const void *from, std::size_t bytes);

@@ -1,4 +1,5 @@
-// Kernel calls whose instructions are counted: `calls` lists their names, `calls NAME TIMES` makes one.
+// Makes kernel calls whose instructions are counted. `calls` lists their names; `calls NAME TIMES` makes one
+// of them TIMES times.
 #include <rapt/rapt.h>
 
 #include <cstddef>
@@ -11,7 +12,7 @@
 
 namespace {
 
-// The array is aligned, so that every run counts the same.
+// Arrays are aligned, so that every run executes the same number of instructions.
 template <class T>
 struct Aligned {
   using value_type = T;
@@ -21,7 +22,7 @@ struct Aligned {
 };
 using Numbers = std::vector<float, Aligned<float>>;
 
-// Ordinary numbers in [-2, 2).
+// Returns pseudo-random numbers in [-2, 2).
 Numbers numbers(std::size_t count) {
   Numbers made(count);
   unsigned state = 1;

@@ -1,4 +1,4 @@
-// Judges errors with rapt-validate's judges and the oracle of the tests.
+// Measures errors with rapt-validate's functions and the oracle of the tests.
 #include "support/accuracy.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 using validate::Real, validate::unit;
 
-// The largest error so far; NaN once an error is NaN.
+// Keeps the largest error so far. The value is NaN once an error is NaN.
 class Worst {
  public:
   void add(double error) {
@@ -31,8 +31,8 @@ class Worst {
   double worst_ = 0;
 };
 
-// The inputs are the timed logits, and a sweep over the inputs of exp that have normal results, except the
-// outermost.
+// Returns the timed logits, and a sweep over the inputs of exp that have normal results, except the outermost
+// 1 %.
 template <class T>
 const std::vector<T> &exp_inputs() {
   static const std::vector<T> inputs = [] {
@@ -49,7 +49,8 @@ const std::vector<T> &exp_inputs() {
   return inputs;
 }
 
-// Only the last queries of every head are judged: the oracle takes a second for about 100 000 keys.
+// Only this many last queries of each head are judged, because the oracle takes a second for about 100 000
+// keys.
 constexpr std::size_t judged_queries = 16;
 
 template <class T>
@@ -72,7 +73,7 @@ test::oracle::Attention<T> oracle_of(const AttentionProblem<T> &problem) {
   return a;
 }
 
-// The timed shapes have these options: causality, a window, a softcap, sinks, shared keys.
+// The samples have the options of the timed shapes: causality, a window, a softcap, sinks and shared keys.
 template <class T>
 std::vector<AttentionBuffers<T>> attention_samples() {
   AttentionShape window = prompt_shape(1, 1, 1000, 64, 64, true);

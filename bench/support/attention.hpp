@@ -1,5 +1,4 @@
-// Attention as the benchmarks call it: inputs, and rapt's functions behind the signature
-// that peers share.
+// Prepares the inputs of attention's benchmarks, and calls rapt through the signature that peers share.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +13,14 @@ namespace rapt::bench {
 template <class T>
 rapt_attention_options attention_options(const AttentionShape &shape);
 
-// Room for rapt's workspace, or for the scores of a strip of a peer, whichever is larger.
+// scratch_elements() returns the elements of rapt's workspace, or of a peer's `rows` rows of scores if those
+// are more.
 using WorkspaceSize = rapt_status (*)(const rapt_attention_options *options, std::size_t *bytes);
 template <class T>
 std::size_t scratch_elements(const AttentionShape &shape, WorkspaceSize workspace_size, std::size_t rows);
 
-// Inputs whose scores have a standard deviation of 2, as the logits of softmax have; the output; scratch.
+// Holds inputs, the output and scratch memory. The scores have a standard deviation of 2, like the logits of
+// the softmax benchmarks.
 template <class T>
 class AttentionBuffers {
  public:
@@ -30,7 +31,7 @@ class AttentionBuffers {
   T *values() const { return v_.data(); }
   AttentionProblem<T> problem() const;
 
-  // Calls rapt, with options beyond those of an AttentionShape and, if given, other keys and values.
+  // Calls rapt with options that an AttentionShape does not have and, if given, other keys and values.
   void attention(const rapt_attention_options &options) const { attention(k_.data(), v_.data(), options); }
   void attention(const T *k, const T *v, const rapt_attention_options &options) const;
 
@@ -42,7 +43,7 @@ class AttentionBuffers {
 template <class T>
 void whole_attention(const AttentionProblem<T> &problem);
 
-// The two steps of split keys.
+// partial_attention() and merge_attention() are the two steps of a call whose keys are split.
 std::size_t attention_partials(const AttentionShape &shape);  // elements of the partial results
 template <class T>
 void partial_attention(const AttentionProblem<T> &problem, T *partials);

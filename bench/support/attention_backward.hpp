@@ -1,14 +1,14 @@
-// The gradient of attention as the benchmarks call it.
+// Prepares and calls the gradient of attention for the benchmarks.
 #pragma once
 
 #include "support/attention.hpp"
 
 namespace rapt::bench {
 
-// The multiply-adds of five products with visible keys; all tensors count once.
+// Counts the multiply-adds of five products with visible keys, and the bytes of each tensor once.
 Work attention_backward_work(const AttentionShape &shape, std::size_t element_bytes);
 
-// Inputs, the results of the forward call, and room for the gradients.
+// Holds the inputs, the results of the forward call, and memory for the gradients.
 template <class T>
 class AttentionGradientBuffers {
  public:
@@ -21,7 +21,7 @@ class AttentionGradientBuffers {
   Buffer<T> lse_, dout_, dq_, dk_, dv_, scratch_;
 };
 
-// The arguments of rapt's functions other than q, k and v.
+// Holds the arguments of rapt's functions except q, k and v.
 template <class T>
 struct AttentionGradientArguments {
   rapt_attention_options options;

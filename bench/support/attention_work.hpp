@@ -1,4 +1,4 @@
-// The shapes of attention that are timed, and the work of a call of each.
+// Builds the shapes of attention that are timed, and computes the work of a call.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace rapt::bench {
 
-// A prompt: as many queries as keys.
+// Returns the shape of a prompt, which has as many queries as keys.
 constexpr AttentionShape prompt_shape(std::size_t q_heads, std::size_t kv_heads, std::size_t tokens,
                                       std::size_t qk_dim, std::size_t v_dim, bool causal) {
   return {.q_heads = q_heads,
@@ -20,7 +20,7 @@ constexpr AttentionShape prompt_shape(std::size_t q_heads, std::size_t kv_heads,
           .causal = causal};
 }
 
-// The next token after a context of `keys`, itself included.
+// Returns the shape of one decoded token. `keys` counts that token too.
 constexpr AttentionShape token_shape(std::size_t q_heads, std::size_t kv_heads, std::size_t keys,
                                      std::size_t qk_dim, std::size_t v_dim) {
   AttentionShape shape = prompt_shape(q_heads, kv_heads, keys, qk_dim, v_dim, true);
@@ -28,8 +28,8 @@ constexpr AttentionShape token_shape(std::size_t q_heads, std::size_t kv_heads, 
   return shape;
 }
 
-// Elements are the multiply-adds with visible keys, q . k and weight * v. Bytes are those of queries,
-// outputs, and the visible keys and values; each counts once, however many query heads read it.
+// Elements are the multiply-adds of q . k and weight * v with visible keys. Bytes are those of queries,
+// outputs, and visible keys and values. A key or value counts once, even if several query heads read it.
 Work attention_work(const AttentionShape &shape, std::size_t element_bytes);
 
 }  // namespace rapt::bench

@@ -16,7 +16,7 @@ struct Name {
   std::string operation, element;
 };
 
-// "softmax" and "f32" of "softmax_f32". "attention_in_bf16" is the operation's whole name.
+// Splits "softmax_f32" into "softmax" and "f32". The operation of "attention_in_bf16" keeps the whole name.
 Name name_of(const std::string &kernel) {
   const std::size_t end = kernel.rfind('_');
   const std::string element = kernel.substr(end + 1);

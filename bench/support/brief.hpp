@@ -1,4 +1,4 @@
-// The run on one screen: a line per operation over all its sizes, at the strongest level.
+// Summarizes the run on one screen. Each operation has one line, over all its sizes at the strongest level.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace rapt::bench {
 
-// With the verdict it has at most 40 lines.
+// Prints at most 40 lines, counting the lines of the verdict that follows.
 void print_brief(const std::string &cpu_name, const Plan &plan, const std::vector<Case *> &cases);
 
 }  // namespace rapt::bench

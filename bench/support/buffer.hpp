@@ -1,4 +1,4 @@
-// Memory for the kernels, and its contents.
+// Allocates and fills memory for the kernels.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@
 
 namespace rapt::bench {
 
-// Allocates pages, zeroes and touches them. Large buffers ask for huge pages, so that results depend neither
-// on the system's setting nor on which physical pages a buffer gets.
+// Allocates pages and fills them with 0. Large buffers ask for huge pages, so that results depend neither on
+// the system's setting nor on which physical pages a buffer gets.
 void *allocate_pages(std::size_t bytes);
 
-// `count` elements that begin `misalignment` bytes after a page boundary.
+// Holds `count` elements, which begin `misalignment` bytes after a page boundary.
 template <class T>
 class Buffer {
  public:
@@ -35,7 +35,7 @@ class Buffer {
   std::size_t count_;
 };
 
-// Pseudo-random numbers, the same in every run: uniform in (0, 1].
+// Generates pseudo-random numbers, uniform in (0, 1]. The numbers are the same in every run.
 class Uniform {
  public:
   double operator()() {  // splitmix64
@@ -50,8 +50,8 @@ class Uniform {
   std::uint64_t state_ = 0;
 };
 
-// One period of normal numbers with mean 0 and standard deviation 2, like attention logits. Its length is
-// prime, so that no row stride repeats the same values in every row.
+// Returns one period of normally distributed numbers with mean 0 and standard deviation 2, like attention
+// logits. The period's length is a prime, so that no row stride repeats the same values in every row.
 std::span<const double> logit_period();
 
 // The seed chooses where in the period the buffer begins.
@@ -67,7 +67,7 @@ Buffer<T> logits(std::size_t count, std::size_t misalignment = 0, std::size_t se
   return buffer;
 }
 
-// Values between the two bounds.
+// Returns values that are uniform between the two bounds.
 template <class T>
 Buffer<T> uniform(std::size_t count, double low, double high) {
   Buffer<T> buffer(count);

@@ -17,7 +17,8 @@ double Case::best() const { return *std::min_element(seconds.begin(), seconds.en
 double Case::median() const { return median_of(seconds); }
 
 Observation observation_of(const Case &one, double limit) {
-  // The µops are rapt's; a peer may need fewer.
+  // The µops are counted for rapt's code. A peer may need fewer, so a bound by arithmetic does not limit a
+  // peer.
   const bool is_limit = !one.is_peer || one.bound.resource != arithmetic;
   return {.share = is_limit ? one.share() : 0,
           .spread = one.spread(),

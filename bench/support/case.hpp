@@ -1,4 +1,4 @@
-// A benchmark of one implementation, with its results; and the plan that it belongs to.
+// Defines a case, which is a benchmark of one implementation with its results, and the plan of a run.
 #pragma once
 
 #include <optional>
@@ -36,15 +36,16 @@ struct Case {
   double median() const;
   double spread() const { return quartile_spread(seconds); }
   double share() const { return bound.seconds / median(); }  // 1 is as fast as this machine can be
-  // Whether the limit is known and may be right: a time below it says that it is wrong.
+  // Returns whether the limit is known and plausible. A time well below the limit shows that the limit is
+  // wrong.
   bool has_share() const { return bound.seconds > 0 && share() <= inaccuracy_of_limits; }
 };
 
-// What the rules of disturbance.hpp judge. `limit` is the case's limit from the best rates of its own level.
-// The case's bound may come from a weaker level.
+// Returns the observation that the rules of disturbance.hpp judge. `limit` is computed from the best rates of
+// the case's own level. The case's bound may come from a weaker level.
 Observation observation_of(const Case &one, double limit);
 
-// The measurements that the command line asks for and that the machine can make.
+// Describes the measurements that the command line asks for and that the machine can make.
 struct Plan {
   std::vector<WorkingSet> working_sets;  // one per memory level
   std::vector<std::string> isas;

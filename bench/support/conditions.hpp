@@ -1,4 +1,4 @@
-// The conditions of a run and the verdict on it, for the terminal and for the JSON.
+// Reports the conditions of a run and the verdict on the run, on the terminal and in the JSON.
 #pragma once
 
 #include <cstddef>
@@ -26,15 +26,16 @@ void record_conditions(const Conditions &conditions, const Plan &plan);
 struct Verdict {
   std::size_t rows = 0;
   std::size_t marked = 0;
-  // What disturbed the run, and how often; empty for a quiet one.
+  // Lists what disturbed the run and how often. The list is empty if the run was quiet.
   std::vector<std::pair<Rule, std::size_t>> reasons;
 };
 
-// Call it after the suite has concluded.
+// Call verdict_of() only after Suite::conclude().
 Verdict verdict_of(const Suite &suite, const std::vector<Case *> &cases);
 void print_verdict(const Verdict &verdict, const std::vector<Inversion> &inverted_limits);
 
-// A JSON object with the results of the whole run: the best limits, the doubts, and the times on several threads.
+// Returns a JSON object with the results of the whole run: the best limits, the doubts, and the times on
+// several threads.
 std::string state_afterwards(const Suite &suite, const std::vector<Case *> &cases, const Scaling &scaling);
 
 }  // namespace rapt::bench

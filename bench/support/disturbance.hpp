@@ -1,5 +1,5 @@
-// When a measurement should not be trusted. The rules take plain numbers, so that a unit test can make some
-// up.
+// Decides when a measurement should not be trusted. The rules take plain numbers, so that a unit test can
+// make them up.
 #pragma once
 
 #include <map>
@@ -8,8 +8,8 @@
 
 namespace rapt::bench {
 
-// The observations of a row, which is a benchmark of one implementation. NaN means unknown, and breaks no
-// rule.
+// Holds what was observed of a row, which is a benchmark of one implementation. NaN means unknown, and breaks
+// no rule.
 struct Observation {
   double share = 0;     // the limit / the median time
   double spread = 0;    // quartile_spread() of the repetitions
@@ -17,7 +17,7 @@ struct Observation {
   double load = 0;      // CPU time that others took, as a share of the row's
 };
 
-// How much a limit may be off, as a mean over a millisecond.
+// A limit, measured as a mean over a millisecond, may be wrong by this factor.
 constexpr double inaccuracy_of_limits = 1.05;
 
 struct Rule {
@@ -35,25 +35,26 @@ constexpr Rule rules[] = {
     {"load", &Observation::load, 0.20, "others took the CPU for more than 20% of its time"},
 };
 
-// The names of the rules that the row breaks.
+// Returns the names of the rules that the row breaks.
 std::vector<std::string> doubts(const Observation &seen);
 
-// (third quartile - first quartile) / median, with interpolated quartiles. A single slow repetition does not
-// count, because the median of five is right without it.
+// Returns (third quartile - first quartile) / median, with interpolated quartiles. The slowest of five
+// repetitions has no influence, just as it has none on the median.
 double quartile_spread(const std::vector<double> &values);
 
-// By instruction set and by the name that limit_cases() gives.
+// Maps an instruction set and a name from limit_cases() to a rate.
 using Rates = std::map<std::string, std::map<std::string, double>>;
 double rate_of(const Rates &rates, const std::string &isa, const std::string &what);  // 0 if not measured
 
-// A limit that is below another one, which is impossible on a quiet machine.
+// Records that a limit is below another one, which is impossible on a quiet machine.
 struct Inversion {
   std::string limit;  // "avx512 copy:L2"
   std::string below;  // "avx2 copy:L2"
 };
 
-// A stronger instruction set can do whatever a weaker one does, and nearer memory is at least as fast. Of the
-// two ways to copy, the faster one is the limit. `isas` are weakest first, `memory_levels` nearest first.
+// Returns the limits that cannot be right. A stronger instruction set can do whatever a weaker one does, and
+// nearer memory is at least as fast. The faster of copy and copy_nt is the limit of copying. `isas` are
+// weakest first, `memory_levels` nearest first.
 std::vector<Inversion> inversions(const Rates &rates, const std::vector<std::string> &isas,
                                   const std::vector<std::string> &memory_levels);
 

@@ -1,4 +1,4 @@
-// Benchmarks of the kernels that compute y[i] from x[i]: scale, exp, exp_sum.
+// Adds benchmarks of the kernels that compute y[i] from x[i]: scale, exp and exp_sum.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace rapt::bench {
 
-// make_x() returns the input; call(function, x, y, n) calls the kernel. In place y is x, so that the kernel
-// repeatedly works on its own results: these must stay ordinary.
+// make_x() returns the input, and call(function, x, y, n) calls the kernel. If in_place is set, y is x, and
+// the kernel works on its own results again and again. The results must then stay ordinary numbers.
 struct Elementwise {
   bool special_values = false;
   bool in_place = false;
@@ -30,7 +30,7 @@ void add_elementwise(Kernel<Function> &kernel, const std::string &size, std::siz
   });
 }
 
-// Measures every memory level and a few lengths, on logits.
+// Adds every memory level and a few lengths. The inputs are logits.
 template <class T, class Function, class Call>
 void add_elementwise_sizes(Kernel<Function> &kernel, Call call) {
   const Suite &suite = kernel.suite();

@@ -16,10 +16,11 @@ Pass rate_of(std::size_t (*run)(), double worth) {
   return [run, worth](char *) { return static_cast<double>(run()) * worth; };
 }
 
-// Enough passes that the call's own cost does not show, even if a pass over a small cache is short.
+// Returns enough passes to make the cost of the call itself negligible, even if a pass over a small cache is
+// short.
 std::size_t passes_over(std::size_t working_set) { return 1 + (std::size_t{1} << 20) / working_set; }
 
-// `accesses`: how often a pass touches each byte.
+// A pass touches each byte `accesses` times.
 template <class Run>
 Pass one_buffer(std::size_t working_set, Run run, double accesses = 1) {
   const std::size_t bytes = working_set / limit_block * limit_block;
@@ -70,7 +71,7 @@ std::vector<LimitCase> limit_cases(const std::vector<std::string> &isas, const s
       const auto add = [&](const char *access, std::vector<Pass> ways) {
         cases.push_back({isa, access + (":" + sets[level].label), bytes, std::move(ways)});
       };
-      // Past the caches of a core it depends on the processor whether prefetches are faster.
+      // Beyond the caches of a core, it depends on the processor whether prefetches are faster.
       const auto both = [&](const auto &loop, const auto &pass_of) {
         std::vector<Pass> ways = {pass_of(loop[0])};
         if (level >= 2) ways.push_back(pass_of(loop[1]));
@@ -110,7 +111,8 @@ void LimitMeter::move(const LimitCase &limit) {
 }
 
 double LimitMeter::measure(const std::string &isa, const std::string &what) {
-  // Long compared with reading the clock, short compared with the time slices of a busy system.
+  // An interval is long compared with reading the clock, and short compared with the time slices of a busy
+  // system.
   constexpr double interval = 100e-6, all_intervals = 1e-3;
   constexpr std::size_t least_intervals_each = 2, least_intervals = 3;
   const auto found = index_of_.find({isa, what});
@@ -129,9 +131,9 @@ double LimitMeter::measure(const std::string &isa, const std::string &what) {
     for (std::size_t i = 0; i < count; ++i) amount += pass(limit, way);
     const double cpu = seconds_of(CLOCK_THREAD_CPUTIME_ID) - cpu_start;
     const double wall = seconds_of(CLOCK_MONOTONIC) - wall_start;
-    // A hypervisor may correct CPU time by as much as an interval, so that only the wall clock is never too
-    // fast. A pass over memory is longer than the time slices of other processes, so CPU time measures it
-    // better.
+    // A hypervisor may correct CPU time by as much as an interval, so only the wall clock never gives too
+    // high a rate. A pass over memory is longer than the time slices of other processes, so CPU time measures
+    // it better.
     const double seconds = cpu > all_intervals ? cpu : wall;
     if (passes == 0 || seconds < interval / 2) {  // the very first pass finds cold memory
       passes = passes == 0 ? 1 : 2 * count;

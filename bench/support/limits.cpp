@@ -17,7 +17,7 @@ const char *fma_add_of(const Work &work) {
 std::size_t cache_bytes(const WorkingSet &set) { return 2 * set.bytes; }
 bool has_additions(Uops uops) { return uops.all > uops.fma; }
 
-// Elements of a register; the scalar level computes one at a time.
+// Returns the number of elements in a register. The scalar level computes one at a time.
 double lanes_of(const std::string &isa, std::size_t element_bytes) {
   const LimitLoops *loops = limit_loops(isa);
   if (!loops || isa == "scalar") return 1;
@@ -143,7 +143,7 @@ Limits::Arithmetic Limits::arithmetic_of(const std::string &isa, const Work &wor
 }
 
 Bound Limits::bound(const std::string &isa, const Work &work) const {
-  // Scalar code may skip the counted work.
+  // Scalar code may return early for special values and skip the counted work.
   if (work.special_values && lanes_of(isa, work.element_bytes) == 1) return {};
   const std::size_t level = memory_level(work.footprint());
   const double beyond = overflow(level, work.footprint());

@@ -1,4 +1,4 @@
-// The shortest time that a call can take on this machine, from the measured rates of the machine.
+// Computes the shortest time that a call can take on this machine, from the machine's measured rates.
 #pragma once
 
 #include <cstddef>
@@ -21,44 +21,48 @@ struct Bound {
   std::string resource;  // arithmetic, or "L2 copy"
 };
 
-// The limit is the larger of two times.
+// The limit is the larger of two times, one for traffic and one for arithmetic.
 //
-// Traffic is a sum of parts. Each part is bytes over a bandwidth, measured in the memory level that holds all
-// memory of the call:
-//   the bytes that are both read and written: copying, with normal or non-temporal stores, whichever is
-//   faster;
-//     in place: updating
-//   the bytes beyond those: loading or storing
-//   the rows again, if a call passes over them twice and the next nearer cache does not hold a row: loading
-// Memory up to twice as large as a level counts as partly there and partly in the next level.
+// The time of traffic is a sum of parts. Each part is bytes over a bandwidth, measured in the memory level
+// that holds all memory of the call. The parts are:
+//   bytes that are both read and written, at the bandwidth of copying with normal or non-temporal stores,
+//     whichever is faster; in place, at the bandwidth of updating
+//   the remaining bytes, at the bandwidth of loading or storing
+//   the rows again, at the bandwidth of loading, if a call passes over them twice and the next nearer cache
+//     does not hold a row
+// If the memory is larger than a level, but less than twice as large, it counts as partly in the level and
+// partly in the next level.
 //
-// Arithmetic is vectors of elements x µops per vector (work.hpp), and the larger of two times: of those for the
-// units of fused multiply-adds, over their measured rate, and of all, over the measured rate of a loop that adds
-// a number after each multiply-add. The two rates are equal where the same units do both.
+// The time of arithmetic is vectors of elements x µops per vector (work.hpp) over a rate, the larger of:
+//   the µops that only the units of fused multiply-adds execute, over the rate of multiply-adds
+//   all µops, over the rate of a loop that adds a number after each multiply-add
+// The two rates are equal where the same units do both.
 //
-// Neither includes latencies, the call itself, shuffles or the reduction at the end of a row, so that short
-// calls cannot reach the limit.
+// Neither time includes latencies, the call itself, shuffles or the reduction at the end of a row. Short
+// calls therefore cannot reach the limit.
 class Limits {
  public:
   explicit Limits(std::vector<WorkingSet> sets) : sets_(std::move(sets)) {}
 
-  // Records a rate by its name in limit_cases(): bytes, floating-point operations or cycles per second. The
-  // best one is kept, because disturbance can only slow a machine down.
+  // Records a rate in bytes, operations or cycles per second. `what` is a name from limit_cases(). The best
+  // rate is kept, because disturbance can only slow a machine down.
   void record(const std::string &isa, const std::string &what, double rate);
   double rate(const std::string &isa, const std::string &what) const;  // 0 if it was not measured
   const Rates &rates() const { return rates_; }
-  // Code for a strong instruction set may also use the instructions of weaker ones. `isas` are weakest first.
+  // Raises each rate except the clock to the best of the weaker instruction sets, whose instructions stronger
+  // code may also use. `isas` are weakest first.
   void raise_to_weaker(const std::vector<std::string> &isas);
 
-  // The nearest memory level that holds at least part of that many bytes, as an index into the working sets.
+  // Returns the nearest memory level that holds at least a part of `footprint` bytes, as an index into the
+  // working sets.
   std::size_t memory_level(std::size_t footprint) const;
 
-  // The names of the rates that bound() asks for.
+  // Returns the names of the rates that bound() asks for.
   std::vector<std::string> needed_for(const Work &work) const;
   Bound bound(const std::string &isa, const Work &work) const;
 
  private:
-  // Bytes that can move in several ways; the fastest way counts.
+  // These bytes can move in several ways, of which the fastest counts.
   struct Part {
     double bytes;
     std::vector<std::string> ways;
@@ -71,9 +75,11 @@ class Limits {
     double seconds;  // 0 where a bandwidth is unknown
     std::string longest_way;
   };
-  // The fraction of that memory that the level does not hold: from 0 at its size to 1 at twice its size.
+  // Returns the fraction of the memory that the level does not hold: 0 up to the level's size, 1 from twice
+  // that size on.
   double overflow(std::size_t level, std::size_t footprint) const;
-  // `vectors` of such instructions at those rates of instructions.
+  // Returns the time of `uops` instructions for each of `vectors` registers. fma_rate and any_rate are rates
+  // of instructions.
   static Arithmetic time_of(double vectors, Uops uops, double fma_rate, double any_rate);
   Arithmetic arithmetic_of(const std::string &isa, const Work &work) const;
   std::vector<Part> parts(const Work &work, std::size_t level) const;
@@ -83,8 +89,8 @@ class Limits {
   Rates rates_;
 };
 
-// Floating-point operations of a fused multiply-add on a register of the instruction set; and of an instruction
-// of the loop whose every second one is an addition.
+// operations_of_fma() returns the operations of a fused multiply-add on one register. operations_of_fma_add()
+// returns the mean of a multiply-add and an addition.
 double operations_of_fma(const std::string &isa, std::size_t element_bytes);
 double operations_of_fma_add(const std::string &isa, std::size_t element_bytes);
 inline constexpr double multiply_adds_of_tile = 16 * 16 * 32;  // of one product of AMX tiles

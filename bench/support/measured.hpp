@@ -1,4 +1,4 @@
-// The measured cases by kernel, and the cells of which the summary's tables are made.
+// Groups the measured cases by kernel, and formats the cells of the summary's tables.
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@
 
 namespace rapt::bench {
 
-// Whether the level table shows the kernel at this size.
+// Returns whether the level table shows the kernel at this size.
 bool shows_set(const std::string &size, const WorkingSet &set);
 
 class Measured {
@@ -23,14 +23,14 @@ class Measured {
   const Case *rapt(const std::string &kernel, const std::string &isa, const std::string &size) const;
   const Case *rapt(const std::string &kernel, const std::string &isa, const WorkingSet &set) const;
 
-  // The strongest instruction set that was measured. Sets above it inherit the kernel.
+  // Returns the strongest instruction set on which the kernel was measured. Stronger sets inherit the kernel.
   const std::string &strongest_isa(const std::string &kernel) const;
 
-  // Returns the fastest peer at the same size. An instruction set is compared with peers of the same set, but
-  // the strongest set with all peers.
+  // Returns the fastest peer at the same size. An instruction set is compared with peers of the same set. The
+  // strongest set is compared with all peers.
   const Case *best_peer(const Case &own, double largest_error = HUGE_VAL) const;
 
-  // The time of the scalar level over this one; 0 if that is unknown.
+  // Returns the scalar level's time divided by the case's time, or 0 if the scalar level was not measured.
   double speed_up(const Case &own) const;
 
  private:
@@ -53,13 +53,13 @@ class GeometricMean {
   int count_ = 0;
 };
 
-// The peer's time over rapt's: above 1 rapt is faster.
+// Returns the peer's time divided by rapt's. Above 1, rapt is faster.
 double ratio(const Case &own, const Case &peer);
 
 // Marks a number that should not be trusted.
 constexpr const char *mark = "!";
 
-// The library's name, with its instruction set if that is not `isa`.
+// Returns the library's name, followed by its instruction set if that is not `isa`.
 std::string peer_name(const Case &peer, const std::string &isa);
 double ns_per_element(const Case &one);
 std::string share_text(const Case &one);

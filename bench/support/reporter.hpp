@@ -1,4 +1,4 @@
-// Takes the results of Google Benchmark into the cases of the suite and into the JSON, and shows progress.
+// Copies Google Benchmark's results into the suite's cases and into the JSON, and shows progress.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -30,8 +30,8 @@ class Reporter : public benchmark::BenchmarkReporter {
   std::size_t done_ = 0;
 };
 
-// Google Benchmark's own JSON. It is written at the end of the run, because a share needs the best limits of
-// the whole run. After the benchmarks it has one more member: "after", a JSON object.
+// Writes Google Benchmark's own JSON at the end of the run, because a share needs the best limits of the
+// whole run. After the benchmarks, the JSON has one more member: "after", a JSON object.
 class JsonReporter : public benchmark::JSONReporter {
  public:
   // conclude() makes the last measurements and returns "after".

@@ -1,4 +1,4 @@
-// The name of the results file if there is no --json.
+// Chooses the name of the results file if there is no --json.
 #pragma once
 
 #include <string>

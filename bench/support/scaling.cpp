@@ -21,7 +21,7 @@ struct Job {
   AttentionShape shape;
 };
 
-// The second job of each pair is small: there the start of threads costs most.
+// The second job of each pair is small, so starting threads is a large part of its time.
 constexpr Job jobs[] = {
     {"prefill:32x8:d128:t1024:causal", prompt_shape(32, 8, 1024, 128, 128, true)},
     {"prefill:8x8:d64:t128:causal", prompt_shape(8, 8, 128, 64, 64, true)},
@@ -66,7 +66,7 @@ class BackwardCall {
   AttentionGradientArguments<float> arguments_;
 };
 
-// Lowers `best` to the shortest of the calls in a share of a second.
+// Times calls for a fraction of a second, and lowers `best` to the shortest time.
 template <class Call>
 void time_calls(const Call &call, bool quick, double &best) {
   using Time = std::chrono::steady_clock;
@@ -79,7 +79,7 @@ void time_calls(const Call &call, bool quick, double &best) {
   } while (Time::now() < end);
 }
 
-// Measures round by round, so that a disturbance affects every row.
+// Measures all rows in each round, so that a disturbance affects every row.
 template <class Call>
 void measure(const char *size, const std::string &isa, const Call &call, int most, bool quick,
              std::vector<ScalingRow> &rows) {
@@ -132,7 +132,7 @@ Scaling measure_scaling(const Plan &plan, const Topology &topology) {
   return scaling;
 }
 
-// Prints one row per size and number of threads. All rows have the adapters of the first.
+// Prints one row per size and number of threads. Every row has the same adapters.
 void print_scaling(const Scaling &rows) {
   if (rows.empty()) return;
   const auto adapters =

@@ -1,4 +1,4 @@
-// Attention and its gradient on more threads, using the adapters of rapt/parallel.hpp.
+// Measures attention and its gradient on several threads, using the adapters of rapt/parallel.hpp.
 #pragma once
 
 #include <string>
@@ -20,8 +20,8 @@ struct ScalingRow {
 
 using Scaling = std::vector<ScalingRow>;
 
-// Doubles the threads from one up to one per CPU of the process. Empty where the filter of the plan does not
-// match attention_f32/isa/scaling.
+// Doubles the number of threads from one up to one per CPU of the process. Returns no rows on the scalar
+// level, or if the plan's filter does not match attention_f32/isa/scaling.
 Scaling measure_scaling(const Plan &plan, const Topology &topology);
 
 void print_scaling(const Scaling &rows);

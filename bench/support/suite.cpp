@@ -10,7 +10,7 @@ namespace {
 
 void force_isa(const std::string &isa) { require_ok(rapt_force_isa(isa.c_str())); }
 
-// The question about the kernel makes rapt ask Linux for tiles.
+// rapt_kernel_isa() makes rapt ask Linux for tiles.
 bool may_use_tiles(const std::string &isa) {
   const std::string before = rapt_active_isa();
   const char *const tiles = "attention_in_bf16";
@@ -38,8 +38,8 @@ bool Suite::wants(const Case &one) const {
   if (plan_.filter && !std::regex_search(one.name, *plan_.filter)) return false;
   if (std::find(plan_.isas.begin(), plan_.isas.end(), one.isa) == plan_.isas.end()) return false;
   if (one.isa != "scalar" || one.is_peer) return true;
-  // The scalar level is the reference, and slow. So it runs only sizes that fit the caches and take at most a
-  // few milliseconds.
+  // The scalar level is the reference and is slow, so it runs only sizes that fit the L2 cache and take at
+  // most a few milliseconds.
   constexpr std::size_t beyond_l2 = 2;
   constexpr double many = 1 << 25;
   return limits_.memory_level(one.work.footprint()) < beyond_l2 &&
@@ -60,7 +60,7 @@ void Suite::add(Case one, Body body, std::function<double()> error) {
   entries_.push_back({std::move(one), std::move(body), std::move(error)});
 }
 
-// Adds the limits that the filter names, and those in the bound of a case.
+// Adds the limits that the filter names, and the limits that the bound of a case needs.
 void Suite::add_limits() {
   std::set<std::pair<std::string, std::string>> needed;
   for (const Entry &entry : entries_) {
@@ -81,7 +81,7 @@ void Suite::add_limits() {
     Entry &entry = limit_entries_.back();
     const bool bytes = limit.what.find(':') != std::string::npos;
     entry.body = [this, &entry, &limit, bytes](benchmark::State &state) {
-      if (limits_.rate(limit.isa, limit.what) == 0)  // not yet known which way is the fastest
+      if (limits_.rate(limit.isa, limit.what) == 0)  // the fastest way is not known yet
         limits_.record(limit.isa, limit.what, meter_.measure(limit.isa, limit.what));
       double amount = meter_.pass(limit);  // allocates and warms the memory
       for (auto _ : state) {
@@ -159,7 +159,8 @@ void Suite::finished(Case &one) {
 }
 
 void Suite::conclude() {
-  // Few kernels need some of the limits, which are therefore measured seldom and may lack a good measurement.
+  // All limits are measured once more. Few kernels need some of the limits, which were therefore measured
+  // seldom and may lack a good measurement.
   for (const Entry &limit : limit_entries_) {
     limits_.record(limit.one.isa, limit.one.size, meter_.measure(limit.one.isa, limit.one.size));
   }

@@ -1,4 +1,4 @@
-// The list of benchmarks: the machine's limits, then each kernel at each size by each implementation.
+// Lists and runs the benchmarks: the machine's limits, then each kernel at each size by each implementation.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -37,7 +37,7 @@ using Error = double (*)(Function);
 
 using Sizes = std::vector<std::size_t>;
 
-// The implementations that a benchmark is for.
+// Says which implementations a benchmark is for.
 enum class By { everyone, rapt_alone };
 
 class Suite {
@@ -49,17 +49,17 @@ class Suite {
   const Plan &plan() const { return plan_; }
   const Limits &limits() const { return limits_; }
 
-  // Names the kernel of the next kernel().
+  // Sets the name that the next call of kernel() uses.
   void begin_kernel(std::string name) { kernel_ = std::move(name); }
-  // rapt's function `own`, and the function of each peer to which `member` points. If there are peers, errors
-  // are measured too. `uops` are per vector, as work.hpp counts them.
+  // Returns a kernel that rapt's function `own` implements. The second overload adds the function `member` of
+  // each peer, and measures errors. `uops` are per vector, as work.hpp counts them.
   template <class Function>
   Kernel<Function> kernel(Function own, Uops uops);
   template <class Function, class T>
   Kernel<Function> kernel(Function own, Function PeerFunctions<T>::*member,
                           std::type_identity_t<Error<Function>> error, Uops uops);
 
-  // Returns the sizes to measure: all of them, or in a quick run only a few.
+  // Returns the sizes to measure: `all`, or in a quick run `few`.
   Sizes sizes(Sizes all, Sizes few) const { return choose(std::move(all), std::move(few)); }
   template <class T>
   std::vector<T> choose(std::vector<T> all, std::vector<T> few) const {
@@ -68,9 +68,9 @@ class Suite {
 
   // Adds the limits that the cases need and registers everything with Google Benchmark.
   std::vector<Case *> schedule();
-  // Call it after each case is measured.
+  // Call finished() after each case is measured.
   void finished(Case &one);
-  // Call it after the last case. It computes the bounds from the best limits, and the doubts.
+  // Computes the bounds from the best limits, and the doubts. Call conclude() after the last case.
   void conclude();
   const std::vector<Inversion> &inverted_limits() const { return inverted_limits_; }
 
@@ -85,8 +85,9 @@ class Suite {
     std::function<double()> error;
   };
 
-  // Returns a function that gives the call with its buffers. make_call() makes both at the first use. They
-  // live until another call is used: large buffers take long to fill, and two of them might not fit.
+  // Returns a function that gives the call with its buffers. make_call() makes both at the first use, and
+  // they are kept until another call is used. Large buffers take long to fill, and the buffers of two calls
+  // might not fit into memory.
   template <class MakeCall>
   auto shared(MakeCall make_call) {
     using Call = std::invoke_result_t<MakeCall>;
@@ -109,7 +110,7 @@ class Suite {
 
   Plan plan_;
   Limits limits_;
-  Limits beside_;  // the limits next to the case that runs
+  Limits beside_;  // the limits just before and after the running case
   LimitMeter meter_;
   const Case *running_ = nullptr;
   std::vector<Inversion> inverted_limits_;
@@ -120,7 +121,7 @@ class Suite {
   std::shared_ptr<void> live_call_;
 };
 
-// The implementations of a kernel, which all have the same signature.
+// Holds the implementations of a kernel, which all have the same signature.
 template <class Function>
 class Kernel {
  public:
@@ -194,10 +195,10 @@ Kernel<Function> Suite::kernel(Function own, Function PeerFunctions<T>::*member,
   return kernel;
 }
 
-// Throws unless the call succeeded: the time of an error means nothing.
+// Throws unless the call succeeded, because the time of a failed call means nothing.
 void require_ok(rapt_status status);
 
-// Each kernel has one registration function. A line in kernels.def without one does not link.
+// Each line of kernels.def needs a registration function. Without one, the program does not link.
 #define KERNEL(name, ...) void register_##name(Suite &suite);
 #include "kernels/kernels.def"
 #undef KERNEL

@@ -1,4 +1,5 @@
-// The tables about the run as a whole: its conditions and limits, errors, and the spread of the repetitions.
+// Prints the tables about the run as a whole: its conditions and limits, errors, and the spread of the
+// repetitions.
 #include "support/summary.hpp"
 
 #include <algorithm>
@@ -92,7 +93,8 @@ void print_limits(const Plan &plan, const Limits &limits, const std::vector<Inve
 
 namespace {
 
-// The error of each implementation that has one; once for a library whose instruction sets agree.
+// Returns the errors of the implementations that have one. A library has one entry if its instruction sets
+// agree.
 std::string errors_text(const std::vector<const Case *> &cases) {
   std::vector<std::string> libraries;
   std::map<std::string, std::map<std::string, double>> errors;  // by library and instruction set

@@ -1,4 +1,4 @@
-// The results as tables of text, at most 80 columns wide.
+// Prints the results as tables of text, at most 80 columns wide.
 #pragma once
 
 #include <vector>
@@ -8,16 +8,17 @@
 
 namespace rapt::bench {
 
-// Times, and the ratios of times, are medians of the repetitions; a limit is the best of the whole run.
+// Times are medians of the repetitions, and ratios are ratios of medians. A limit is the best of the whole
+// run.
 void print_conditions(const Conditions &conditions, const Plan &plan);
 void print_limits(const Plan &plan, const Limits &limits, const std::vector<Inversion> &inverted);
-// Every kernel at every memory level.
+// Prints every kernel at every memory level.
 void print_level_table(const Plan &plan, const std::vector<Case *> &cases);
-// The other sizes, one table per kernel.
+// Prints the other sizes, in one table per kernel.
 void print_shape_tables(const Plan &plan, const std::vector<Case *> &cases);
-// The errors of all implementations, and the fastest peer among the accurate ones.
+// Prints the errors of all implementations, and the fastest peer among the accurate ones.
 void print_accuracy(const Plan &plan, const std::vector<Case *> &cases);
-// How far apart the repetitions were.
+// Prints how far apart the repetitions were.
 void print_spread(const std::vector<Case *> &cases);
 
 }  // namespace rapt::bench

@@ -1,4 +1,4 @@
-// The tables of the kernels: at every memory level, and at the other sizes.
+// Prints two kinds of tables: all kernels at every memory level, and each kernel at its other sizes.
 #include <algorithm>
 #include <map>
 
@@ -9,7 +9,7 @@
 namespace rapt::bench {
 namespace {
 
-// Prints means by instruction set, over the kernels at the first memory level.
+// Prints each instruction set's mean speed-up over the kernels at the first memory level.
 void print_mean_speed_ups(const Plan &plan, const Measured &measured) {
   std::vector<std::string> means;
   for (const std::string &isa : plan.isas) {
@@ -25,13 +25,13 @@ void print_mean_speed_ups(const Plan &plan, const Measured &measured) {
   if (!means.empty()) print_line("Geometric mean of the speed-ups at L1: {}.", fmt::join(means, ", "));
 }
 
-// A kernel at every memory level: a line per instruction set.
+// Prints a kernel at every memory level, with a line per instruction set.
 class LevelTable {
  public:
   LevelTable(const Plan &plan, const Measured &measured) : plan_(plan), measured_(measured) {}
 
   bool begun() const { return begun_; }
-  bool inherited() const { return inherited_; }  // whether a lower level's code serves somewhere
+  bool inherited() const { return inherited_; }  // returns whether some level runs a lower level's code
 
   void print(const std::string &kernel) {
     bool named = false;
@@ -115,8 +115,8 @@ void print_shape_table(const Plan &plan, const Measured &measured, const std::st
   }
 }
 
-// The cost of each option: the time of "prefill:d64:t1024:softcap" over that without "softcap", as the
-// geometric mean over the sizes that have the option.
+// Returns the cost of each option. For example, the time of "prefill:d64:t1024:softcap" is divided by the
+// time without ":softcap". The cost is the geometric mean over the sizes that have the option.
 std::string costs_of_options(const Measured &measured, const std::string &kernel, const std::string &isa) {
   std::vector<std::string> options;
   std::map<std::string, GeometricMean> means;
@@ -148,7 +148,7 @@ std::vector<std::string> shown_isas(const Plan &plan, const std::vector<const Ca
   return isas;
 }
 
-// The sizes that the level table does not show.
+// Returns the sizes that the level table does not show.
 std::vector<std::string> other_sizes(const Plan &plan, const std::vector<const Case *> &cases) {
   std::vector<std::string> sizes;
   for (const Case *one : cases) {

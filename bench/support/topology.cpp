@@ -24,8 +24,8 @@ TopologyHandle load_topology() {
   return handle;
 }
 
-// The CPUs on which the caller (taskset, a container) lets the process run. If a chip mixes kinds of cores,
-// only the fastest kind.
+// Returns the CPUs on which the caller (taskset, a container) lets the process run. If a chip mixes kinds of
+// cores, only CPUs of the fastest kind are returned.
 Bitmap candidate_cpus(hwloc_topology_t topology) {
   Bitmap allowed(hwloc_bitmap_alloc());
   if (hwloc_get_cpubind(topology, allowed.get(), HWLOC_CPUBIND_PROCESS) != 0 ||

@@ -1,4 +1,4 @@
-// The machine as hwloc sees it. Nothing else uses hwloc.
+// Describes the machine as hwloc sees it. Only topology.cpp uses hwloc.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ struct Topology {
 // Pins the process to one of the CPUs that it may run on, and reads the caches of that CPU.
 Topology pin_to_one_cpu();
 
-// Lets the calling thread, and threads that it starts from then on, run on these CPUs, if the system allows
-// it.
+// Binds the calling thread to these CPUs, if the system allows it. Threads that the caller starts later are
+// bound too.
 void bind_thread(const std::vector<unsigned> &cpus);
 
 }  // namespace rapt::bench

@@ -16,7 +16,7 @@ std::vector<WorkingSet> working_sets(const Topology &topology, bool quick) {
   const std::size_t l2 = std::max((topology.l2 ? topology.l2 : 512 * kib) / 2, 2 * l1);
   std::vector<WorkingSet> sets = {{"L1", l1}, {"L2", l2}};
 
-  // A virtual machine reports the L3 of the whole server, and its few cores get a share of it.
+  // A virtual machine reports the L3 of the whole server, but its few cores get only a share of that cache.
   const std::size_t l3 = std::min(topology.l3 / 2, 32 * mib);
   if (l3 > 2 * l2) sets.push_back({"L3", l3});
 

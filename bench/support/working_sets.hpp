@@ -1,4 +1,5 @@
-// How much memory a benchmark goes through, so that it runs from one memory level: L1, L2, L3 or memory.
+// Chooses how much memory a benchmark goes through, so that it runs from one memory level: L1, L2, L3 or
+// memory.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,7 @@ struct WorkingSet {
   std::size_t bytes;  // of inputs and outputs together
 };
 
-// One per memory level, nearest first: L1, L2, L3 (if there is one) and mem.
+// Returns one working set per memory level, nearest first: L1, L2, L3 (if there is one) and mem.
 std::vector<WorkingSet> working_sets(const Topology &topology, bool quick);
 
 }  // namespace rapt::bench

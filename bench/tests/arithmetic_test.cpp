@@ -1,4 +1,4 @@
-// The arithmetic between a measurement and a number of the tables, on made-up measurements.
+// Tests the arithmetic that turns measurements into the numbers of the tables, on made-up measurements.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -52,7 +52,7 @@ void linger() {
 void read_slowly(const void *from, std::size_t bytes) { linger(), read_or_write(from, bytes); }
 void copy_slowly(const void *from, void *to, std::size_t bytes) { linger(), copy(from, to, bytes); }
 
-// Its prefetches make loads slower and copies faster.
+// In these loops, prefetches make loads slower and copies faster.
 constexpr LimitLoops uneven_loops = [] {
   LimitLoops uneven = loops;
   uneven.load[1] = read_slowly;
@@ -67,7 +67,7 @@ Limits made_up_limits() {
   limits.record("avx2", "fma_f32", 16e9);  // 1e9 registers of 8 lanes, of two operations each
   limits.record("avx2", "fma_f64", 8e9);
   limits.record("avx2", "fma_add_f32", 24e9);  // twice as many instructions, of one and a half operations
-  limits.record("avx2", "fma_add_f64", 6e9);   // as many
+  limits.record("avx2", "fma_add_f64", 6e9);   // as many instructions
   limits.record("avx2", "products_i8", 64e9);
   for (const char *level : {"L1", "L2", "mem"}) {
     const double nearer = level[0] == 'm' ? 1 : level[1] == '1' ? 4 : 2;
@@ -80,7 +80,7 @@ Limits made_up_limits() {
   return limits;
 }
 
-// In nanoseconds, because doctest would take two small numbers for equal.
+// Returns nanoseconds, because doctest would treat two small numbers as equal.
 double limit_of(const Work &work) { return 1e9 * made_up_limits().bound("avx2", work).seconds; }
 
 Case made_up_case(const std::string &implementation, const std::string &isa, double seconds) {
@@ -167,7 +167,7 @@ TEST_CASE("memory beyond a level is partly in the next one") {
 
 TEST_CASE("a row that the nearer level does not hold is read again") {
   Work rows = {.elements = 1, .element_bytes = 4, .read = 100000, .row_bytes = 20000, .uops_per_vector = 1};
-  CHECK(limit_of(rows) == Approx(100000 / 4.0));  // half of a cache and more, but less than a cache
+  CHECK(limit_of(rows) == Approx(100000 / 4.0));  // the nearer cache holds a row
   rows.row_bytes = 40000;
   CHECK(limit_of(rows) == Approx(2 * 100000 / 4.0));
 }
@@ -202,7 +202,7 @@ TEST_CASE("additions count at the rate of a loop that has both") {
     return made_up_limits().bound(
         "avx2", {.elements = 808, .element_bytes = element_bytes, .read = 4, .uops_per_vector = uops});
   };
-  CHECK(1e9 * bound_of({3, 4}, 4).seconds == Approx(101.0 * 3));  // additions have units of their own
+  CHECK(1e9 * bound_of({3, 4}, 4).seconds == Approx(101.0 * 3));  // additions have separate units
   CHECK(1e9 * bound_of({1, 4}, 4).seconds == Approx(101.0 * 2));  // all units are busy
   CHECK(1e9 * bound_of({3, 4}, 8).seconds == Approx(202.0 * 4));  // the same units do both
   CHECK(bound_of({1, 4}, 4).uops == Approx(101.0 * 2));           // as many multiply-adds take that long
@@ -212,7 +212,7 @@ TEST_CASE("additions count at the rate of a loop that has both") {
 TEST_CASE("so do the bits of products of bytes") {
   const Work biased = {
       .elements = 3200, .element_bytes = 2, .read = 4, .uops_per_vector = 1, .byte_uops_per_vector = {2, 5}};
-  CHECK(limit_of(biased) == Approx(100 * 2.5));  // of five instructions two take a nanosecond
+  CHECK(limit_of(biased) == Approx(100 * 2.5));  // two instructions take one nanosecond
 }
 
 TEST_CASE("a stronger level is as fast as a weaker one, but for its clock") {
@@ -307,7 +307,7 @@ TEST_CASE("a ratio is the time of the fastest peer over rapt's") {
   REQUIRE(best == &fast);
   CHECK(ratio(own, *best) == 2);  // rapt is twice as fast
   CHECK(measured.best_peer(own) == &wrong);
-  CHECK(measured.best_peer(scalar) == nullptr);  // peers of other levels are for the strongest
+  CHECK(measured.best_peer(scalar) == nullptr);  // only the strongest level has peers of other levels
   CHECK(measured.strongest_isa(own.kernel) == "avx2");
   CHECK(measured.speed_up(own) == 3);
   CHECK(speed_up_text(measured.speed_up(own)) == "3.00x");

@@ -1,4 +1,4 @@
-// The screen with which a run ends, made of made-up cases.
+// Tests the summary that a run prints last, on made-up cases.
 #include "support/brief.hpp"
 
 #include <doctest/doctest.h>

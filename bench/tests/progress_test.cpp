@@ -1,4 +1,4 @@
-// The progress of a run in a log.
+// Tests the progress of a run in a log.
 #include "support/progress.hpp"
 
 #include <doctest/doctest.h>
@@ -11,7 +11,7 @@
 
 namespace {
 
-// The lines in a file after so many steps.
+// Returns the lines of a log after `steps` steps.
 std::vector<std::string> log_of(const std::string &name, std::uint64_t steps) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE *)> file(std::tmpfile(), std::fclose);
   REQUIRE(file);

@@ -1,18 +1,20 @@
 // Attention on the threads of the caller's choice, for C++20: std::thread, OpenMP, oneTBB, or any other pool.
 //
-// `parts(n, body)` calls body(0) to body(n - 1), each once, some of them at once, and returns after the last.
-// body throws nothing. rapt::std_threads, rapt::openmp and rapt::tbb are such functions. Every number of
-// threads gives the bits of the plain call; 0 threads, as std::thread::hardware_concurrency may say, are 1.
+// `parts(n, body)` calls body(0) to body(n - 1) once each, possibly at the same time, and returns after the
+// last one. body throws nothing. rapt::std_threads, rapt::openmp and rapt::tbb are such functions. Every
+// number of threads gives the bits of the plain call. 0 threads, which std::thread::hardware_concurrency may
+// return, count as 1.
 //
 //   rapt_status status = rapt::parallel_attention(q, k, v, out, &options, threads, rapt::std_threads);
 //
-// q, k, v and out are pointers, which set the element types as ranges do in rapt.hpp. Pointers to void leave
-// the types to the options.
+// The pointers q, k, v and out set the element types, as ranges do in rapt.hpp. With pointers to void, the
+// options set the types.
 //
-// rapt::std_threads starts threads - 1 threads per call, for tens of microseconds; the others keep theirs. For
-// calls below 100 us, such as most decoding, use openmp or tbb. On one thread an adapter costs nothing that can be
-// measured. Speed-up of 2 threads over the plain call, f32 on AVX-512, on two virtual CPUs of a Zen 5, whose
-// memory bounds the long decode. The last table of bench/run is yours:
+// rapt::std_threads starts threads - 1 threads in each call, which takes tens of microseconds. The other
+// adapters keep their threads. For calls below 100 us, such as most decoding, use openmp or tbb. On one
+// thread an adapter costs nothing that can be measured. The table has the speed-up of 2 threads over the
+// plain call: f32 on AVX-512, on two virtual CPUs of a Zen 5. Memory bandwidth limits the long decode. The
+// last table of bench/run shows your machine:
 //
 //                                                  plain call   std_threads   openmp    tbb
 //   prefill, 32 heads share 8, 1024 x 128               42 ms          1.87     1.88   1.87
@@ -22,8 +24,8 @@
 //   gradient, 32 heads share 8, 1024 x 128             110 ms          1.97     1.98   1.95
 //   gradient, 8 heads, 128 x 64                        289 us          1.55     1.96   1.97
 //
-// rapt::openmp needs the compiler's -fopenmp; rapt::tbb an #include <oneapi/tbb/parallel_for.h> before this
-// header.
+// rapt::openmp needs the compiler's flag -fopenmp. rapt::tbb needs an #include <oneapi/tbb/parallel_for.h>
+// before this header.
 #ifndef RAPT_PARALLEL_HPP
 #define RAPT_PARALLEL_HPP
 
@@ -67,27 +69,28 @@ inline constexpr auto tbb = [](std::size_t n, const auto &body) {
 
 namespace detail {
 
-// The element type of a pointer: void for a pointer to void and for nullptr.
+// Pointee is a pointer's element type, or void for a pointer to void and for nullptr.
 template <class Pointer>
 using Pointee = std::remove_cv_t<
     std::remove_pointer_t<std::conditional_t<std::is_null_pointer_v<Pointer>, void *, Pointer> > >;
 
-// Sets the types that the pointers name; RAPT_BAD_TYPE if the options name other ones.
+// Sets the options' types to the pointers' types. Returns RAPT_BAD_TYPE if the options name other types.
 template <class Q, class K, class V, class Out>
 rapt_status set_pointee_types(rapt_attention_options &o) {
   const bool agree = set_types<Pointee<Q>, Pointee<K>, Pointee<Out> >(o) && set_type<Pointee<V> >(o.kv_type);
   return agree ? RAPT_OK : RAPT_BAD_TYPE;
 }
 
-// Calls run(first, last, workspace) for `runs` ranges of tasks: each part of `parts` takes the next range. 0
-// runs or threads count as 1, so that without tasks one empty run checks the arguments. The first status that
-// is not RAPT_OK is returned, and no range begins after it.
+// Splits the tasks into `runs` ranges, and calls run(first, last, workspace) for each. Each part of `parts`
+// takes the next range. 0 runs or threads count as 1, so that without tasks one empty run checks the
+// arguments. Returns the first status that is not RAPT_OK; no range begins after that status.
 template <class Parts, class Run>
 rapt_status run_parts(std::size_t tasks, std::size_t runs, std::size_t threads, std::size_t workspace_bytes,
                       const Parts &parts, const Run &run) {
   runs = std::max<std::size_t>(1, std::min(runs, tasks));
   threads = std::max<std::size_t>(1, std::min(threads, runs));
-  // These are allocated here, because an exception on a thread of `parts` would end the program.
+  // The workspaces are allocated before `parts` runs, because an exception on one of its threads would end
+  // the program.
   std::vector<std::unique_ptr<std::byte[]> > workspaces(threads);
   for (std::unique_ptr<std::byte[]> &workspace : workspaces) workspace.reset(new std::byte[workspace_bytes]);
   std::atomic<std::size_t> next{0};
@@ -111,16 +114,17 @@ inline constexpr std::size_t runs_per_thread = 8;  // enough to balance tasks of
 
 }  // namespace detail
 
-// A pointer to elements, to const elements or to void; or nullptr.
+// An ElementPointer points to elements, to const elements or to void, or is nullptr.
 template <class T>
 concept ElementPointer = std::is_null_pointer_v<T> ||
     (std::is_pointer_v<T> && (std::is_void_v<detail::Pointee<T> > || Element<detail::Pointee<T> >));
 
-// rapt_attention by tasks on up to `threads` threads. Where there are more threads than tasks, it splits the
-// keys and merges: so it is for decoding too. It allocates a workspace per thread, and the partial results,
-// before it calls `parts`. It throws what these allocations and `parts` throw, such as std::bad_alloc, or
-// std::system_error where std_threads cannot start a thread; every started thread has ended then, and the
-// outputs hold anything. (OpenMP's own runtime ends the program where it cannot start a thread.)
+// Computes rapt_attention by tasks, on up to `threads` threads. If there are more threads than tasks, it also
+// splits the keys and merges partial results, so it is for decoding too. It allocates a workspace per thread,
+// and the partial results, before it calls `parts`. It throws what these allocations and `parts` throw, such
+// as std::bad_alloc, or std::system_error if std_threads cannot start a thread. Every started thread has then
+// ended, and the outputs may hold anything. (OpenMP's own runtime ends the program if it cannot start a
+// thread.)
 template <ElementPointer Q, ElementPointer K, ElementPointer V, ElementPointer Out, class Parts>
 rapt_status parallel_attention(Q q, K k, V v, Out out, const rapt_attention_options *options,
                                std::size_t threads, const Parts &parts) {
@@ -138,7 +142,8 @@ rapt_status parallel_attention(Q q, K k, V v, Out out, const rapt_attention_opti
   if (tasks >= threads || partial_tasks <= tasks) {
     return detail::run_parts(tasks, threads * detail::runs_per_thread, threads, bytes, parts, whole);
   }
-  // The partial calls do not know the output, and the merge does not know the inputs.
+  // The partial calls do not get the output, and the merge does not get the inputs. This empty run checks all
+  // arguments.
   status = detail::run_parts(0, 1, 1, bytes, parts, whole);
   if (status != RAPT_OK) return status;
   const std::size_t size = o.q_type == RAPT_F64 ? sizeof(double) : sizeof(float);
@@ -155,7 +160,7 @@ rapt_status parallel_attention(Q q, K k, V v, Out out, const rapt_attention_opti
       });
 }
 
-// Does this for rapt_attention_backward, with one run of consecutive tasks per thread.
+// Like parallel_attention, for rapt_attention_backward. Each thread computes one run of consecutive tasks.
 template <ElementPointer Q, ElementPointer K, ElementPointer V, class Parts>
 rapt_status parallel_attention_backward(Q q, K k, V v, const rapt_attention_options *options,
                                         const rapt_attention_gradients *gradients, std::size_t threads,

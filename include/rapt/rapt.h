@@ -475,9 +475,9 @@ typedef struct rapt_attention_options {
   const uint8_t *mask;     /* [batch][q_heads][q_len][kv_len], keys contiguous; or null */
   rapt_strides mask_strides;
 
-  /* Sequences of different lengths. q_len and kv_len are then the largest there may be. Nothing past a length
-   * is read, of k, v, bias and mask. Packed sequences are stored end to end: sequence b has the tokens from
-   * offsets[b] to offsets[b + 1] - 1, and its tensors have no batch stride. */
+  /* Sequences of different lengths. q_len and kv_len are then upper bounds of the lengths. A call reads k, v,
+   * bias and mask only up to a sequence's length. Packed sequences are stored end to end: sequence b has the
+   * tokens from offsets[b] to offsets[b + 1] - 1, and its tensors have no batch stride. */
   const int32_t *kv_lengths; /* [batch], keys of each sequence; or null */
   const int32_t *q_offsets;  /* [batch + 1], of q and out; or null */
   const int32_t *kv_offsets; /* [batch + 1], of k and v; or null */

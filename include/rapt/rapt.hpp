@@ -1,11 +1,12 @@
-// rapt for C++20: rapt.h with std::span, which brings the lengths. rapt.h documents every function.
+// rapt for C++20: the functions of rapt.h with std::span, which knows the lengths. rapt.h documents every
+// function.
 //
 //   std::vector<float> x(rows * cols), y(rows * cols);
 //   rapt_softmax_options options = rapt::softmax_options();
 //   options.scale = 0.125f;
 //   rapt_status status = rapt::softmax<float>({x, cols}, {y, cols}, &options);
 //
-// Spans whose lengths must agree are checked: by assert in functions that return no status.
+// Lengths of spans that must agree are checked. Functions that return no status check them by assert.
 #ifndef RAPT_RAPT_HPP
 #define RAPT_RAPT_HPP
 
@@ -30,7 +31,7 @@ namespace detail {
 struct Binary16;
 struct Bfloat16;
 
-// The bits of an element of 16 bits. Two of them are equal if their bits are.
+// Holds the bits of a 16-bit element. Two elements are equal if their bits are equal.
 template <class Format>
 class Bits16 {
  public:
@@ -60,7 +61,7 @@ namespace detail {
 template <class T, class... Types>
 concept OneOf = (std::same_as<T, Types> || ...);
 
-// The elements as rapt.h's type.
+// Return the elements as rapt.h's type.
 inline rapt_f16 *bits(f16 *elements) { return reinterpret_cast<rapt_f16 *>(elements); }
 inline const rapt_f16 *bits(const f16 *elements) { return reinterpret_cast<const rapt_f16 *>(elements); }
 inline rapt_bf16 *bits(bf16 *elements) { return reinterpret_cast<rapt_bf16 *>(elements); }
@@ -70,7 +71,7 @@ inline const rapt_bf16 *bits(const bf16 *elements) { return reinterpret_cast<con
 
 inline rapt_softmax_options softmax_options() { return RAPT_SOFTMAX_OPTIONS_INIT; }
 
-// A matrix of rows, each contiguous, `stride` elements apart.
+// Rows is a matrix whose rows are contiguous, and `stride` elements apart.
 template <class T>
 struct Rows {
   T *data = nullptr;
@@ -81,7 +82,7 @@ struct Rows {
   constexpr Rows() = default;
   constexpr Rows(T *first, std::size_t row_count, std::size_t col_count, std::ptrdiff_t row_stride)
       : data(first), rows(row_count), cols(col_count), stride(row_stride) {}
-  // All whole rows of `col_count` elements in the span.
+  // Makes a matrix of all whole rows of `col_count` elements in the span.
   constexpr Rows(std::span<T> elements, std::size_t col_count)
       : Rows(elements.data(), col_count == 0 ? 0 : elements.size() / col_count, col_count,
              static_cast<std::ptrdiff_t>(col_count)) {}
@@ -202,7 +203,7 @@ inline double exp_sum(std::span<const double> x, double scale, double shift, std
   return rapt_exp_sum_f64(x.data(), scale, shift, y.data(), x.size());
 }
 
-// ---- rows: an output whose shape differs from the input's is RAPT_BAD_SIZE
+// ---- rows: these return RAPT_BAD_SIZE if the output's shape differs from the input's
 
 template <detail::OneOf<float, double, f16, bf16> T>
 rapt_status softmax(Rows<const std::type_identity_t<T> > x, Rows<std::type_identity_t<T> > y,
@@ -264,10 +265,9 @@ rapt_status softmax_backward(Rows<const std::type_identity_t<T> > y, Rows<const 
 }
 
 // ---- attention: the ranges (std::vector, std::span, std::array …) set the element types. For ranges of
-// uint16_t the options name the type. Options that name another type than a range has are RAPT_BAD_TYPE. A
-// range that does not cover the shape is RAPT_BAD_SIZE where the shape tells its extent: where the tensor is
-// contiguous, and its sequences are neither packed nor in pages nor of different lengths. No other extent is
-// checked.
+// uint16_t the options name the type. A call returns RAPT_BAD_TYPE if the options name another type than a
+// range has. It returns RAPT_BAD_SIZE if a range does not cover the shape. This is checked only for
+// contiguous tensors whose sequences are neither packed nor in pages nor of different lengths.
 //
 //   rapt_attention_options options = rapt::attention_options();
 //   options.q_heads = 32;
@@ -295,7 +295,7 @@ concept WritableElements =
 
 namespace detail {
 
-// RAPT_TYPE_DEFAULT: several rapt types share this C++ type.
+// type_of is RAPT_TYPE_DEFAULT if several rapt types share the C++ type.
 template <Element T>
 constexpr rapt_type type_of = std::is_same_v<T, float>         ? RAPT_F32
                               : std::is_same_v<T, double>      ? RAPT_F64
@@ -304,7 +304,8 @@ constexpr rapt_type type_of = std::is_same_v<T, float>         ? RAPT_F32
                               : std::is_same_v<T, std::int8_t> ? RAPT_I8
                                                                : RAPT_TYPE_DEFAULT;
 
-// Sets `type` to the type of T's elements; void leaves it unchanged. False if the options name another type.
+// Sets `type` to the type of T's elements; void leaves it unchanged. Returns false if the options name
+// another type.
 template <class T>
 bool set_type(rapt_type &type) {
   if constexpr (std::is_void_v<T>) {
@@ -369,22 +370,23 @@ rapt_status set_output(rapt_attention_options &o, const Out &out) {
 
 }  // namespace detail
 
-// Bytes of workspace for queries of Q. Keys and values have the type KV; without it that of the options, or
-// Q. 0 if the options are not valid or name other types: the call itself returns the status.
+// Returns the bytes of workspace for queries of Q. Keys and values have the type KV. Without KV they have the
+// type in the options, or Q. Returns 0 if the options are not valid or name other types; the call itself
+// returns the status.
 template <Element Q, class KV = void>
 std::size_t attention_workspace(rapt_attention_options options) {
   std::size_t bytes = 0;
   if (detail::set_types<Q, KV, void>(options)) (void)rapt_attention_workspace(&options, &bytes);
   return bytes;
 }
-// The same backwards, where the type Out of the forward call's output counts too.
+// Like attention_workspace, for a backward call. The type Out of the forward call's output matters too.
 template <Element Q, class KV = void, class Out = void>
 std::size_t attention_backward_workspace(rapt_attention_options options) {
   std::size_t bytes = 0;
   if (detail::set_types<Q, KV, Out>(options)) (void)rapt_attention_backward_workspace(&options, &bytes);
   return bytes;
 }
-// The number of tasks. It needs the types too: which options are valid depends on them.
+// Returns the number of tasks. The types are needed because they decide which options are valid.
 template <Element Q, class KV = void>
 std::size_t attention_tasks(rapt_attention_options options) {
   std::size_t tasks = 0;
@@ -402,7 +404,7 @@ rapt_status attention(const Q &q, const K &k, const V &v, Out &&out, rapt_attent
                         std::ranges::data(out), &options, workspace.data(), workspace.size());
 }
 
-// Tasks first to last - 1 of attention; see rapt_attention_run.
+// Computes the tasks first to last - 1 of attention; see rapt_attention_run.
 template <Elements Q, Elements K, Elements V, WritableElements Out>
 rapt_status attention_run(const Q &q, const K &k, const V &v, Out &&out, rapt_attention_options options,
                           std::size_t first, std::size_t last, std::span<std::byte> workspace) {
@@ -414,8 +416,8 @@ rapt_status attention_run(const Q &q, const K &k, const V &v, Out &&out, rapt_at
                             workspace.size());
 }
 
-// Writes the gradients through the pointers of `gradients`, whose types and extents nothing checks: `out` and
-// `dout` there have options.out_type, without which they have the type of q.
+// Writes the gradients through the pointers of `gradients`, whose types and extents are not checked. `out`
+// and `dout` in `gradients` have the type options.out_type or, without one, the type of q.
 template <Elements Q, Elements K, Elements V>
 rapt_status attention_backward(const Q &q, const K &k, const V &v, rapt_attention_options options,
                                const rapt_attention_gradients &gradients, std::span<std::byte> workspace) {

@@ -1,4 +1,4 @@
-// attention: checks of the arguments, once per call, before anything is written.
+// attention: checks the arguments, once per call, before anything is written.
 #include "api/attention_arrays.hpp"
 #include "api/attention_run.hpp"
 #include "call/packed_keys.hpp"
@@ -9,7 +9,7 @@ namespace {
 struct Counts {
   std::size_t tasks = 0, partials = 0;  // partials counts elements
 
-  // Counts tasks and partial results. False if the partial results are larger than memory.
+  // Counts tasks and partial results. Returns false if the partial results are larger than memory.
   bool count(const AttentionCall &call) {
     const rapt_attention_options &o = call.options;
     tasks = call.tiles();
@@ -127,7 +127,7 @@ rapt_status check_and_pack_keys(const void *k, std::ptrdiff_t token_stride, std:
   const auto pack = [&]<class E>(const E *keys, E *to) {
     pack_keys(keys, strides.token, first, tokens, o.qk_dim, to);
   };
-  switch (size) {  // only moves elements, so that the size is enough
+  switch (size) {  // elements are only moved, so only their size matters
     case 1:
       pack(static_cast<const std::int8_t *>(k), static_cast<std::int8_t *>(packed));
       break;

@@ -1,5 +1,5 @@
-// The arrays of an attention call as memory: resolves strides, measures what is read and written, and refuses
-// overlap. Memory past a sequence's length does not count, because anybody may own it.
+// Resolves the strides of an attention call's arrays, measures the memory that is read and written, and
+// refuses overlap. Memory past a sequence's length does not count, because it may belong to anyone.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ class Arrays {
     }
   }
 
-  // The shapes for which strides are resolved.
+  // Return the shapes for which strides are resolved.
   Dims queries(std::size_t row) const {
     return {queries_.end, o_.q_heads, queries_.first_token + queries_.tokens, row, o_.q_offsets == nullptr};
   }
@@ -65,7 +65,7 @@ class Arrays {
     return output(o_.lse_strides, queries(1), RAPT_BAD_LSE_STRIDES);
   }
   // The element at index i of k has its scale at k_scales[i / elements per scale]. A block of packed keys has
-  // as many scales as keys without packing, token by token.
+  // as many scales as a block of other keys, token by token.
   rapt_status resolve_kv_scales() {
     if (o_.kv_type != RAPT_I8 || call_.stage == AttentionStage::merge) return RAPT_OK;
     const std::size_t k_group = scale_group_of(o_, o_.qk_dim);
@@ -83,8 +83,8 @@ class Arrays {
     return resolve_strides(strides, dims, MayRepeat::no, bad);
   }
 
-  // The memory of a tensor with the shape of all queries, of all keys, or of dbias. A null array covers
-  // nothing.
+  // Return the memory of a tensor that has the shape of all queries, of all keys, or of dbias. A null array
+  // covers nothing.
   Strided of_queries(const void *data, const rapt_strides &strides, std::size_t row, std::size_t size) const {
     return {data, strides, queries_, o_.q_heads, row, row, size};
   }
@@ -97,7 +97,7 @@ class Arrays {
   }
   Strided lse() const { return of_queries(o_.lse, o_.lse_strides, 1, number_size_); }
 
-  // What a call reads of the input tensors.
+  // Holds the memory that a call reads of each input tensor.
   struct Inputs {
     Strided q, k, v, bias, mask, scales, k_scales, v_scales;
   };
@@ -182,7 +182,7 @@ class Arrays {
     if (read_keys_.tokens == 0) read_keys_ = Reach::of_all(1, 0, first);
     read_keys_.tokens = read_keys_.tokens_of_last = first + keys - read_keys_.first_token;
   }
-  // Covers the pages of a sequence. Those of a sequence without queries are not read: they count only for
+  // Covers the pages of a sequence. The pages of a sequence without queries are not read, and count only for
   // strides. The table must have been checked.
   void cover_pages(std::size_t b, std::size_t keys, bool are_read) {
     const std::size_t begin = b * o_.block_table_stride;
@@ -207,7 +207,7 @@ class Arrays {
     return {call_.k, o_.k_strides, reach, o_.kv_heads, most, last, size_of(o_.kv_type)};
   }
 
-  // Divides the strides by `count`. False if one of them is not a multiple.
+  // Divides the strides by `count`. Returns false if a stride is not a multiple of `count`.
   static bool divide(const rapt_strides &strides, std::size_t count, rapt_strides &quotient) {
     const auto divisor = static_cast<std::ptrdiff_t>(count);
     quotient = {strides.batch / divisor, strides.head / divisor, strides.token / divisor};

@@ -1,4 +1,4 @@
-// attention_backward: checks of the arguments, once per call, before anything is written.
+// attention_backward: checks the arguments, once per call, before anything is written.
 #include <cstring>
 
 #include "api/attention_arrays.hpp"

@@ -1,4 +1,5 @@
-// The options of attention, forwards and backwards: fills in defaults, checks numbers and arrays of lengths.
+// Fills in the defaults of attention's options, forwards and backwards, and checks numbers and arrays of
+// lengths.
 #pragma once
 
 #include <cmath>
@@ -15,7 +16,8 @@
 namespace rapt {
 namespace {
 
-// Whether the shape fits memory. Then sums of a few such tensors of 8-byte elements cannot overflow.
+// Returns whether the shape fits memory. If it does, the summed sizes of a few such tensors of 8-byte
+// elements cannot overflow.
 inline bool shape_fits(const rapt_attention_options &o) {
   std::size_t elements = 16;
   const std::size_t dim = o.qk_dim > o.v_dim ? o.qk_dim : o.v_dim;
@@ -81,7 +83,7 @@ inline rapt_status resolve_scores(rapt_attention_options &o) {
   return status;
 }
 
-// Resolves the strides of bias, mask and query scales. These have a batch dimension even for packed
+// Resolves the strides of bias, mask and query scales. These tensors have a batch dimension even for packed
 // sequences.
 inline rapt_status resolve_own_strides(rapt_attention_options &o) {
   const auto resolve = [&](const void *data, rapt_strides &strides, std::size_t row, rapt_status bad) {
@@ -114,8 +116,8 @@ inline rapt_status resolve_pages(rapt_attention_options &o) {
   return RAPT_OK;
 }
 
-// Copies the caller's options to `o` and fills in every default, except the strides that depend on arrays. It
-// must run in the default mode, because a caller's DAZ would make a subnormal option 0.
+// Copies the caller's options to `o` and fills in every default, except the strides that depend on arrays.
+// resolve() must run in the default mode, because a caller's DAZ would make a subnormal option 0.
 inline rapt_status resolve(const rapt_attention_options *given, rapt_attention_options &o) {
   if (!given) return RAPT_BAD_OPTIONS;
   rapt_status status = read_options(given, o);
@@ -152,7 +154,8 @@ inline rapt_status check_lengths(const rapt_attention_options &o) {
   return RAPT_OK;
 }
 
-// Calls f(page) for every page that holds keys. False if f returns false, or if the table is too narrow.
+// Calls f(page) for every page that holds keys. Returns false if f returns false, or if the table is too
+// narrow.
 template <class F>
 bool for_each_page(const rapt_attention_options &o, F f) {
   for (std::size_t b = 0; b < o.batch; ++b) {

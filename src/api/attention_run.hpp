@@ -18,7 +18,7 @@ struct Tasks {
   std::size_t last;
   bool all = false;  // first and last are not set
 
-  // Whether the range is within `count` tasks. It also sets first and last if `all` is set.
+  // Returns whether the range is within `count` tasks. Also sets first and last if `all` is set.
   bool fit(std::size_t count) {
     if (all) last = count;
     return first <= last && last <= count;
@@ -31,7 +31,7 @@ inline std::size_t number_size(const rapt_attention_options &o) {
   return o.q_type == RAPT_F64 ? sizeof(double) : sizeof(float);
 }
 
-// A function that counts the elements of workspace of a call, forwards or backwards.
+// A WorkspaceLength returns the number of workspace elements of a call, forwards or backwards.
 using WorkspaceLength = std::size_t (*)(const rapt_attention_options &);
 
 inline std::size_t workspace_bytes(WorkspaceLength length, const rapt_attention_options &o) {
@@ -45,7 +45,7 @@ struct Workspace {
   bool holds(WorkspaceLength length, const rapt_attention_options &o) const {
     return data && size >= workspace_bytes(length, o);
   }
-  // The memory that a call may write.
+  // Returns the memory that a call may write.
   Strided memory(WorkspaceLength length, const rapt_attention_options &o) const {
     return {data, workspace_bytes(length, o), 1};
   }
@@ -55,7 +55,7 @@ struct Workspace {
   }
 };
 
-// Answers rapt_attention_workspace and rapt_attention_backward_workspace.
+// Implements rapt_attention_workspace and rapt_attention_backward_workspace.
 inline rapt_status workspace_bytes_of(WorkspaceLength length, const rapt_attention_options *given,
                                       std::size_t *bytes) {
   return in_default_mode([&] {

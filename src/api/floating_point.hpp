@@ -6,8 +6,8 @@
 
 namespace rapt {
 
-// The floating-point environment through C's functions. It does not tell what a processor adds, such as a
-// flush of subnormals. So each call sets the default environment without looking.
+// Sets the floating-point environment through C's functions. These functions do not report what a processor
+// adds, such as a flush of subnormals. So each call sets the default environment without a test.
 struct Environment {
   std::fenv_t value;
 
@@ -27,8 +27,8 @@ struct FloatingPointMode {
   std::uint32_t value;
 
   static FloatingPointMode current() { return {__builtin_ia32_stmxcsr()}; }
-  // Whether rounding, FTZ, DAZ and exception masks are the default. The six sticky exception flags do not
-  // matter.
+  // Returns whether rounding, FTZ, DAZ and exception masks are the default. The six sticky exception flags do
+  // not matter.
   bool is_default() const { return (value & ~std::uint32_t{0x3f}) == 0x1f80; }
   void set_default() const { FloatingPointMode{0x1f80}.restore(); }
   void restore() const { __asm__ volatile("ldmxcsr %0" : : "m"(value) : "memory"); }
@@ -37,8 +37,7 @@ struct FloatingPointMode {
 // AArch64 keeps the mode in FPCR.
 struct FloatingPointMode {
   std::uint64_t value;
-  // The bits that matter: FIZ, AH, NEP (low bits), trap enables (8-15), FZ16, rounding mode, FZ and
-  // default-NaN.
+  // These bits matter: FIZ, AH, NEP (low bits), trap enables (8-15), FZ16, rounding mode, FZ and default-NaN.
   static constexpr std::uint64_t bits = 0x07c89f07;
 
   static FloatingPointMode current() {
@@ -75,13 +74,14 @@ template <class Call, class... Arguments>
 }
 
 // Runs call(arguments...) in the default mode, for short calls. The arguments stay in their registers, and
-// the usual case is a test and a jump. The test reads MXCSR with stmxcsr, which is microcode. It takes 0.5 ns on
-// Intel's CPUs and 4 ns on Zen 4, half of a short call. No arithmetic sees exceptions that the caller has unmasked,
-// and these would stop the kernels, so stmxcsr stays.
+// the usual case is a test and a jump. The test reads MXCSR with stmxcsr, a microcoded instruction. stmxcsr
+// takes 0.5 ns on Intel's CPUs, and 4 ns on Zen 4, half of a short call. Unmasked exceptions would stop the
+// kernels, and no arithmetic can detect whether the caller has unmasked them. So stmxcsr stays.
 //
 // On AVX-512 arithmetic can detect the flushes without flags or traps: convert a tiny double to float and
-// compare it with 0. Operations with their own rounding ignore the rest of the mode. It was tried for dot up
-// to 16 and scale up to 64 elements. It gained little, and the test for the length cost longer calls as much:
+// compare it with 0. Operations with their own rounding ignore the rest of the mode. This detection was tried
+// for dot up to 16 and scale up to 64 elements. It gained little, and the test for the length cost longer
+// calls as much:
 //
 //   ns per call | stmxcsr | arithmetic
 //   dot of 16   | 2.6     | 2.4

@@ -1,4 +1,4 @@
-// Matrices of rows as memory: their strides, extents and overlap.
+// Describes matrices of rows as memory: their strides, extents and overlap.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,15 @@ struct Matrix {
   std::size_t cols;
   std::size_t element_size;
 
-  // Whether rows do not overlap. A single row may have any stride.
+  // Returns whether no rows overlap. A single row may have any stride.
   bool stride_fits() const { return rows <= 1 || (stride >= 0 && std::size_t(stride) >= cols); }
 
   // The step of a loop over the rows. It is 0 for a single row, whose stride may be any number: adding that
   // could leave the address space.
   std::ptrdiff_t used_stride() const { return rows <= 1 ? 0 : stride; }
 
-  // Counts the bytes from the first element to the end of the last. False if they do not fit a ptrdiff_t.
+  // Counts the bytes from the first element to the end of the last. Returns false if the count does not fit a
+  // ptrdiff_t.
   bool extent(std::size_t &bytes) const {
     if (rows == 0 || cols == 0) {
       bytes = 0;
@@ -36,7 +37,8 @@ struct Matrix {
 
 enum class Overlap { none, exact, partial };
 
-// How two matrices share memory. Rows that are interleaved in one buffer share none. Both extents must fit.
+// Returns how two matrices share memory. Rows that are interleaved in one buffer share no memory. Both
+// extents must fit a ptrdiff_t.
 inline Overlap overlap(const Matrix &a, const Matrix &b) {
   std::size_t a_bytes = 0, b_bytes = 0;
   (void)a.extent(a_bytes);

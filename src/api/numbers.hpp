@@ -1,4 +1,4 @@
-// Checks of the options that softmax and attention share: scale, softcap, causality.
+// Checks the options that softmax and attention share: scale, softcap, causality.
 #pragma once
 
 #include <cfloat>
@@ -9,15 +9,15 @@
 
 namespace rapt {
 
-// Whether x is finite, not 0 and not subnormal as T.
+// Returns whether x is finite, not 0 and not subnormal as T.
 template <class T>
 bool is_usable(double x) {
   return std::isnormal(static_cast<T>(x));
 }
 
-// A scale of 0 stands for `default_scale`. Kernels multiply scores by scale * log2(e), so that must be
-// finite. They divide the scale by the softcap, so that quotient must be normal: a subnormal one would err by
-// more than a rounding.
+// A scale of 0 stands for `default_scale`. Kernels multiply scores by scale * log2(e), so this product must
+// be finite. Kernels also divide the scale by the softcap. This quotient must be normal, because the error of
+// a subnormal quotient would be larger than a rounding.
 template <class T>
 rapt_status check_scores(double scale, double default_scale, double softcap) {
   constexpr double log2_e = 0x1.71547652b82fep0;

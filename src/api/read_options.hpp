@@ -9,7 +9,7 @@
 
 namespace rapt {
 
-// The sizes that a struct has had in releases, oldest first. A struct grows at its end by more than its
+// Holds the sizes that a struct has had in releases, oldest first. A struct grows at its end by more than its
 // padding. A release that changes it adds a row here, and no row is ever removed.
 template <class Options>
 inline constexpr std::size_t released_sizes[] = {0};
@@ -20,8 +20,8 @@ inline constexpr std::size_t released_sizes<rapt_attention_options>[] = {456};  
 template <>
 inline constexpr std::size_t released_sizes<rapt_attention_gradients>[] = {168};  // 0.2
 
-// `options` must hold the defaults. They stay in fields that the caller's release lacks, or everywhere if
-// `given` is null.
+// `options` must hold the defaults. The defaults stay in fields that the caller's release lacks, or in all
+// fields if `given` is null.
 template <class Options>
 rapt_status read_options(const Options *given, Options &options) {
   constexpr auto &sizes = released_sizes<Options>;

@@ -80,7 +80,7 @@ struct RowsCall {
   std::size_t row_count, cols;
   const rapt_softmax_options *options;
 
-  // Must run in the default mode, because a caller's DAZ would make a subnormal option 0.
+  // The call must run in the default mode, because a caller's DAZ would make a subnormal option 0.
   rapt_status operator()() const {
     const bool is_matrix = kind == Output::matrix;
     SoftmaxRows rows{.rows = row_count, .cols = cols};

@@ -1,4 +1,4 @@
-// The texts of statuses, and the version.
+// Defines the texts of statuses, and the version.
 #include "dispatch/dispatch.hpp"
 #include "rapt/rapt.h"
 

@@ -1,4 +1,5 @@
-// Tensors with a stride for each dimension but the innermost, as the memory that a call reads or writes.
+// Describes tensors with a stride for each dimension but the innermost, as the memory that a call reads or
+// writes.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,8 @@
 
 namespace rapt {
 
-// Which part of a tensor a call reads or writes: some tokens of some items. An item is a sequence or a page.
+// Reach is the part of a tensor that a call reads or writes: some tokens of some items. An item is a sequence
+// or a page.
 struct Reach {
   std::size_t first = 0, end = 0;  // the items
   std::size_t first_token = 0;     // the first token, in every item
@@ -42,18 +44,19 @@ class Strided {
         missing_in_row_(row - row_of_last),
         element_size_(element_size),
         is_empty_(!data || reach.end == reach.first || heads == 0 || reach.tokens == 0 || row == 0) {}
-  // A tensor of one row.
+  // Makes a tensor of one row.
   Strided(const void *data, std::size_t row, std::size_t element_size)
       : Strided(data, {0, 0, 0}, Reach::of_all(1, 1), 1, row, row, element_size) {}
 
-  // Whether no two rows share an element. Every dimension must step over all dimensions of smaller stride.
-  // This also refuses some interleaved rows that share none. measure() must have returned true.
+  // Returns whether no two rows share an element. Every dimension must step over all dimensions of smaller
+  // stride. This rule also refuses some interleaved rows that share no element. measure() must have returned
+  // true.
   bool rows_are_apart() const { return rows_are_apart(false); }
-  // Does the same, except that strides of 0 may make several rows one.
+  // Like rows_are_apart(), but several rows may be the same memory, by a stride of 0.
   bool rows_are_apart_or_same() const { return rows_are_apart(true); }
 
-  // Finds the bytes from the first element to the end of the last. False if an offset in them does not fit a
-  // ptrdiff_t.
+  // Finds the bytes from the first element to the end of the last. Returns false if an offset of these bytes
+  // does not fit a ptrdiff_t.
   bool measure() {
     bytes_ = 0;
     if (is_empty_) return true;
@@ -68,7 +71,8 @@ class Strided {
         end > std::size_t{PTRDIFF_MAX}) {
       return false;
     }
-    // The last item may be shorter than the others. Then its end or that of the item before it is the last.
+    // The last item may be shorter than the others. Then the tensor ends with the last item or with the item
+    // before it.
     const Dim &items = dims_[0], &tokens = dims_[2];
     std::size_t missing = missing_in_row_ + missing_tokens_ * static_cast<std::size_t>(tokens.stride);
     if (items.count > 1 && missing > static_cast<std::size_t>(items.stride)) {
@@ -91,9 +95,9 @@ class Strided {
     return first_ == other.first_ && row_ == other.row_ && element_size_ == other.element_size_;
   }
 
-  // Whether the tensors may share an element. Slices of one buffer share none, such as q, k and v in [batch,
-  // token, 3, head, dim]. They are found to be apart if larger strides are multiples of a pitch, and both
-  // tensors cover different parts of every pitch.
+  // Returns whether the tensors may share an element. Slices of one buffer share no element, such as q, k and
+  // v in [batch, token, 3, head, dim]. Slices are found to be apart if larger strides are multiples of a
+  // pitch, and both tensors cover different parts of every pitch.
   bool overlaps(const Strided &other) const {
     if (!overlaps(reinterpret_cast<const void *>(other.first_), other.bytes_)) return false;
     if (element_size_ != other.element_size_) return true;
@@ -133,7 +137,7 @@ class Strided {
     std::size_t count;
   };
 
-  // Adds steps * stride to `sum`. False if the sum overflows.
+  // Adds steps * stride to `sum`. Returns false if the sum overflows.
   static bool add(std::ptrdiff_t stride, std::size_t steps, std::size_t &sum) {
     std::size_t extent;
     return !__builtin_mul_overflow(static_cast<std::size_t>(stride), steps, &extent) &&
@@ -148,7 +152,8 @@ class Strided {
                                                         : (bytes - (first_ - other.first_) % bytes) % bytes;
     return distance >= width * element_size_ && bytes - distance >= other_width * element_size_;
   }
-  // Finds how many elements each pitch covers. False if a larger stride is not a multiple of the pitch.
+  // Finds how many elements each pitch covers. Returns false if a larger stride is not a multiple of the
+  // pitch.
   bool width_within(std::size_t pitch, std::size_t &width) const {
     width = row_;
     for (const Dim &dim : dims_) {

@@ -1,5 +1,5 @@
-// The rule for strides of tensors. All 0 is contiguous, and RAPT_REPEAT repeats. A 0 next to other strides is
-// an error for every dimension longer than 1.
+// Applies the rule for strides of tensors. If all strides are 0, the tensor is contiguous. RAPT_REPEAT
+// repeats a dimension. A stride of 0 next to other strides is an error for every dimension longer than 1.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace rapt {
 
-// The dimensions [batch][heads][tokens] of rows of `row` elements. Packed sequences have no batch stride, and
-// packed keys have no token stride.
+// Dims are the dimensions [batch][heads][tokens] of rows of `row` elements. Packed sequences have no batch
+// stride, and packed keys have no token stride.
 struct Dims {
   std::size_t batch, heads, tokens, row;
   bool has_batch = true, has_tokens = true;

@@ -1,4 +1,5 @@
-// dot, dot_rows, scale, exp, exp_sum and conversions. They check nothing, and call the active kernel.
+// dot, dot_rows, scale, exp, exp_sum and conversions. These functions check nothing and call the active
+// kernel.
 #include "api/elements.hpp"
 #include "api/floating_point.hpp"
 #include "dispatch/dispatch.hpp"

@@ -1,4 +1,4 @@
-// A checked call of attention, forwards or backwards.
+// Describes a checked call of attention, forwards or backwards.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace rapt {
 // A call computes all of attention, or one of the two stages of split keys.
 enum class AttentionStage { whole, partial, merge };
 
-// The arguments of the public functions with every default filled in.
+// Holds the arguments of the public functions, with every default filled in.
 struct AttentionCall {
   const void *q = nullptr;
   const void *k = nullptr;
@@ -41,7 +41,7 @@ struct AttentionCall {
   std::size_t chunks() const { return (options.kv_len + attention_chunk - 1) / attention_chunk; }
 };
 
-// Returns how many elements of a head share a scale; the head has `dim` elements.
+// Returns the number of elements of a head that share a scale. The head has `dim` elements.
 constexpr std::size_t scale_group_of(const rapt_attention_options &o, std::size_t dim) {
   return o.scale_group != 0 ? o.scale_group : dim;
 }

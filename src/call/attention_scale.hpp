@@ -1,4 +1,4 @@
-// The numbers that turn a row's dot products into scores, and scores into weights.
+// Computes the numbers that turn a row's dot products into scores, and scores into weights.
 #pragma once
 
 #include <cmath>
@@ -8,9 +8,9 @@
 
 namespace {
 
-// has_formula tells two cases apart. Without softcap, bias and ALiBi, a score is the dot product with a query
-// that `sign` has multiplied. With one of them, a score is computed from the dot product, in natural units.
-// Only that uses factor, cap and slope.
+// has_formula tells two cases apart. Without softcap, bias and ALiBi, a score is the dot product with the
+// query times `sign`. With any of the three, a score is computed from the dot product, in natural units. Only
+// the second case uses factor, cap and slope.
 template <class A>
 struct AttentionScale {
   using C = rapt::AttentionContract<A>;

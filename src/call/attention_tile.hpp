@@ -1,4 +1,4 @@
-// A task of attention: up to 64 rows, the keys that each row sees, and the addresses of its arrays.
+// Describes a task of attention: up to 64 rows, the keys that each row sees, and the addresses of its arrays.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ inline std::ptrdiff_t at(std::ptrdiff_t stride, std::size_t index) {
   return stride * static_cast<std::ptrdiff_t>(index);
 }
 
-// The rows of one task: the queries of all query heads that share a key/value head of a sequence. They are
+// The rows of one task are queries of all query heads that share a key/value head of a sequence. The rows are
 // ordered token by token, and within a token head by head. So a tile of few tokens and many heads is full,
 // and under causality its rows see nearly the same keys.
 class AttentionTile {
@@ -39,7 +39,7 @@ class AttentionTile {
 
   std::size_t index() const { return index_; }
   std::size_t rows() const { return rows_; }
-  // The number of rows in all tiles of this head.
+  // Returns the number of rows in all tiles of this head.
   std::size_t all_rows() const { return q_len_ * heads_; }
   bool is_first_of_head() const { return first_ == 0; }
   std::size_t kv_len() const { return kv_len_; }
@@ -57,7 +57,7 @@ class AttentionTile {
     return last_head ? Row{row.token + 1, kv_head_ * heads_} : Row{row.token, row.q_head + 1};
   }
 
-  // The keys [first, end) that a row sees, before mask and bias exclude more.
+  // A row sees the keys [first, end), before mask and bias exclude more.
   struct Range {
     std::size_t first;
     std::size_t end;
@@ -125,7 +125,8 @@ class AttentionTile {
     return gradients().dbias ? static_cast<A *>(gradients().dbias) + own_token(o_.bias_strides, row)
                              : nullptr;
   }
-  // The number of keys of the sequence, visible or not: a backward call writes all their gradients.
+  // Returns the number of keys of the sequence, visible or not. A backward call writes the gradients of all
+  // keys.
   std::size_t all_keys() const {
     return o_.kv_offsets ? static_cast<std::size_t>(o_.kv_offsets[sequence_ + 1] - o_.kv_offsets[sequence_])
                          : o_.kv_len;
@@ -139,8 +140,8 @@ class AttentionTile {
     return static_cast<A *>(call_.partials) + (query * call_.chunks() + chunk) * (o_.v_dim + 2);
   }
 
-  // The address of a key or value. Up to the next multiple of attention_page_unit, the following ones are at
-  // the token stride. Packed keys of a block are contiguous.
+  // Returns the address of a key or value. The keys or values up to the next multiple of attention_page_unit
+  // follow at the token stride. Packed keys of a block are contiguous.
   template <class E>
   const E *k(std::size_t key) const {
     return static_cast<const E *>(call_.k) + kv_token(o_.k_strides, key, o_.packed_keys != 0);
@@ -150,7 +151,7 @@ class AttentionTile {
     return static_cast<const E *>(call_.v) + kv_token(o_.v_strides, key, false);
   }
 
-  // The scales of a key or value; there is one per scale group.
+  // Returns the scales of a key or value, one per scale group.
   const float *k_scales(std::size_t key) const {
     return o_.k_scales + kv_token(call_.k_scale_strides, key, false);
   }
@@ -160,7 +161,7 @@ class AttentionTile {
   const rapt_strides &k_scale_strides() const { return call_.k_scale_strides; }
   const rapt_strides &v_scale_strides() const { return call_.v_scale_strides; }
 
-  // The bias of a row, from key 0 on; null without a bias.
+  // Returns the bias of a row from key 0 on, or null without a bias.
   template <class A>
   const A *bias(Row row) const {
     return o_.bias ? static_cast<const A *>(o_.bias) + own_token(o_.bias_strides, row) : nullptr;
@@ -189,8 +190,8 @@ class AttentionTile {
   std::int64_t keys_before_queries() const {
     return static_cast<std::int64_t>(kv_len_) - static_cast<std::int64_t>(q_len_);
   }
-  // Limits a window. Positions are below 2^61, so that a longer window sees the same keys, and no sum with it
-  // overflows.
+  // Limits a window to 2^61, so that no sum with it overflows. Positions are below 2^61, so a longer window
+  // would see the same keys.
   static std::int64_t limited(std::size_t window) {
     constexpr std::size_t limit = std::size_t{1} << 61;
     return static_cast<std::int64_t>(window < limit ? window : limit);

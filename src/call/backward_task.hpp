@@ -1,19 +1,19 @@
 // Tasks of a backward call: their heads, their shares of rows and keys, and the gradients that they clear
 // first.
 //
-// dq of a row is one chain over its keys. dk and dv of a key, and its column of dbias, are one chain over the
-// rows. So a task has two shares: rows, whose dq it writes, and keys, whose other gradients it writes. It
-// goes through the tiles in order, and takes the blocks that its rows or its keys need. Consecutive tasks of
-// one run merge their shares: a pair of their rows and their keys then has its scores and products of values
-// computed only once.
+// dq of a row is summed in one chain over its keys. dk and dv of a key, and its column of dbias, are summed
+// in one chain over the rows. So a task has two shares: rows, whose dq it writes, and keys, whose other
+// gradients it writes. A task goes through the tiles in order, and computes the blocks that its rows or its
+// keys need. Consecutive tasks of one run merge their shares. Scores and products of values are then computed
+// only once for each pair of their rows and keys.
 //
 //   runs per head                             | 1   | 2   | 4   | 8    | many
 //   products of the rows with the keys        | 5   | 6   | 6.5 | 6.75 | 7
 //   8 key/value heads, 1024 tokens, AVX-512   | 158 | 186 |     | 218  |      ms
 //
-// So one run of all tasks costs what heads without shares would cost. Under causality, rows of later shares
-// see more keys, and keys of later shares are seen by fewer rows: the longest of 8 tasks takes 1.13 times the
-// mean. Alternatives:
+// So one run of all tasks costs as much as heads without shares. Under causality, rows of later shares see
+// more keys, and keys of later shares are seen by fewer rows: the longest of 8 tasks takes 1.13 times the
+// mean. The alternatives have drawbacks:
 //
 //   separate tasks for rows and for keys           7 products always, and unequal tasks under causality
 //   dq continued by the task of the next keys      tasks would wait for each other
@@ -30,15 +30,15 @@
 
 namespace {
 
-// What a run of tasks computes for a tile: dq of its queries, its terms in the sums of some keys (whose first
-// is a multiple of a block), and its terms of dsinks.
+// Says what a run of tasks computes for a tile: dq of its queries, its terms in the sums of some keys (whose
+// first is a multiple of a block), and its terms of dsinks.
 struct TileShare {
   bool dq;
   AttentionTile::Range keys;
   bool sinks;
 };
 
-// Where the sums are that become dk and dv of a head: in these gradients, or in the workspace if they have 16
+// Says where dk and dv of a head are summed: in the gradients, or in the workspace if the gradients have 16
 // bits.
 template <class A>
 class KeySums {
@@ -71,13 +71,13 @@ class KeySums {
   bool in_place_;
 };
 
-// Consecutive tasks with the same heads: one key/value head of one sequence, or all heads and sequences that
-// add to the same elements of dbias.
+// Holds consecutive tasks with the same heads: one key/value head of one sequence, or all heads and sequences
+// that add to the same elements of dbias.
 class BackwardTasks {
  public:
   using Range = AttentionTile::Range;
 
-  // Takes the tasks of `run` from `first` on that have the heads of `first`.
+  // Selects the tasks of `run` from `first` on that have the heads of `first`.
   BackwardTasks(const rapt::AttentionCall &call, Range run, std::size_t first)
       : call_(call), shares_(shares(call)), run_has_all_(run.end - run.first == count(call)) {
     const rapt_attention_options &o = call.options;
@@ -99,12 +99,12 @@ class BackwardTasks {
              end_share_ == shares_ ? o.kv_len : blocks.end * rapt::attention_block};
   }
   static std::size_t count(const rapt::AttentionCall &call) { return sets(call) * shares(call); }
-  // The first task after these.
+  // Returns the first task after these tasks.
   std::size_t end() const { return end_; }
 
   // Calls take(tile, its share) for every tile with rows, in the order of the sums. Gradients that several
-  // tiles add to are cleared before, and finish(x, n) is called on them after; dbias gets no finish().
-  // round(x, y, n) follows where dk and dv have another type than their sums. Each tile writes its own dq.
+  // tiles add to are cleared first. At the end, finish(x, n) is called on them, except on dbias. If dk and dv
+  // have another type than their sums, round(x, y, n) follows. Each tile writes its own dq.
   template <class A, class Take, class Finish, class Round>
   void run(A *workspace, Take take, Finish finish, Round round) const {
     clear_dbias_and_dsinks<A>();
@@ -176,7 +176,7 @@ class BackwardTasks {
     return {keys_.first < count ? keys_.first : count, keys_.end < count ? keys_.end : count};
   }
   // Returns the keys that the tile's rows may see. Rows of later tiles see no earlier key: the first and the
-  // last key that a row sees grow with its token. {0, 0} is a row that sees none.
+  // last key that a row sees grow with its token. {0, 0} stands for a row that sees no key.
   static Range keys_around(const AttentionTile &tile) {
     const Range first = tile.range(tile.row(0)), last = tile.range(tile.row(tile.rows() - 1));
     return {first.first, last.end == 0 ? tile.kv_len() : last.end};
@@ -205,8 +205,8 @@ class BackwardTasks {
     });
   }
 
-  // dsinks of a head sums over all sequences. The first share of the first sequence writes it, and takes in
-  // the rows of the other shares too. Only a run of all tasks can sum them while it computes the rest.
+  // dsinks of a head is a sum over all sequences. The first share of the first sequence writes dsinks, and
+  // adds the rows of the other shares too. Only a run of all tasks can sum dsinks while it computes the rest.
   bool sums_sinks() const {
     return call_.gradients->dsinks && (run_has_all_ || (first_batch_ == 0 && first_share_ == 0));
   }

@@ -1,4 +1,4 @@
-// How the options of softmax turn elements into scores, decided once per call.
+// Decides, once per call, how the options of softmax turn elements into scores.
 #pragma once
 
 #include <cmath>
@@ -39,16 +39,17 @@ struct ScorePlan {
     subtract_from = rapt::SoftmaxContract<A>::subtract_from / static_cast<A>(c);
   }
 
-  // Whether v is x itself.
+  // Returns whether v is x itself.
   bool plain() const { return unchanged() && !rows.options.mask; }
-  // Whether v is x itself, and every row sees all columns.
+  // Returns whether v is x itself, and every row sees all columns.
   bool simple() const { return plain() && !rows.options.causal && !rows.options.row_lengths; }
-  // Whether v is x, except where the mask excludes x.
+  // Returns whether v is x, except where the mask excludes x.
   bool masked_only() const { return unchanged() && rows.options.mask; }
-  // Whether v is fma(factor, x, bias), except where the bias or a mask excludes x.
+  // Returns whether v is fma(factor, x, bias), except where the bias or a mask excludes x.
   bool biased() const { return rows.options.bias && cap == 0; }
 
-  // Returns how many columns of row r its length and its causal limit leave. No array is read past them.
+  // Returns the number of columns that the length and the causal limit of row r leave. No array is read past
+  // these columns.
   std::size_t visible_cols(std::size_t r) const {
     std::size_t cols = rows.options.row_lengths ? rows.options.row_lengths[r] : rows.cols;
     if (rows.options.causal != RAPT_CAUSAL_NONE) {

@@ -1,4 +1,4 @@
-// A checked call of softmax, log_softmax or logsumexp.
+// Describes a checked call of softmax, log_softmax or logsumexp.
 #pragma once
 
 #include <cstddef>

@@ -1,9 +1,8 @@
-// The numbers of attention's numeric contract, and what they do to errors.
+// Defines the numbers of attention's numeric contract, and derives its error bounds.
 //
 // rapt.h bounds the errors of out and of the log-sum-exp for any input. The proof follows, in units of u. V
-// is
-// the largest |v|, S the largest sum of a score's magnitudes, c < kv_len / 512 the number of folds of chunks,
-// and x <= 2 S a key's distance from the largest score.
+// is the largest |v|, S the largest sum of a score's magnitudes, c < kv_len / 512 the number of folds of
+// chunks, and x <= 2 S a key's distance from the largest score.
 //
 // Errors of exponents. Let every score be off by at most e, and let m be any part that all errors share. Then
 // the mean of the values, in exact arithmetic, is off by at most (e - m) V, however large e is: the derivative
@@ -43,9 +42,9 @@
 
 namespace rapt {
 
-// Keys are taken in blocks of this many, counted from the sequence's first key. The weights of a block are
-// relative to one maximum, and their sum is a fold by halves. Smaller blocks would rescale the output more
-// often. A block of f32 scores of 64 queries is 16 KiB, a third of an L1 cache.
+// Keys are processed in blocks of this many, counted from the sequence's first key. The weights of a block
+// are relative to one maximum, and their sum is a fold by halves. Smaller blocks would rescale the output
+// more often. A block of f32 scores of 64 queries is 16 KiB, a third of an L1 cache.
 inline constexpr std::size_t attention_block = 64;
 // Each chunk of keys has a separate partial result. Split keys are cut there. At 4096 keys, chunks make the
 // rounding error a quarter of a single chain's.

@@ -1,23 +1,23 @@
 // The arithmetic of RAPT_ARITHMETIC_BF16: products that AMX's TDPBF16PS computes, and weights of 16 bits.
 //
-// Products. A k32 is 32 terms, padded with 0. Its even and its odd terms are a chain of fused operations
-// each, from +0, in order; their sum is then added to the result so far. Every operation is that of x86 under
-// FTZ and DAZ: subnormal operands count as 0, and a result that is tiny after rounding is 0. Scores have
-// k32s of dimensions, outputs k32s of keys.
+// Products. A k32 is a group of 32 terms, padded with 0. Its even terms are one chain of fused operations
+// from +0, in order, and its odd terms are another. The sum of both chains is then added to the result so
+// far. Every operation works as on x86 under FTZ and DAZ: subnormal operands count as 0, and a result that is
+// tiny after rounding is 0. In scores, a k32 is 32 dimensions; in outputs, a k32 is 32 keys.
 //
 // Weights. A score s has z = s * c - reference * c, by one fused operation, and the weight 2^z * 2^-7. c is
-// to_log2; for a scale of 0 it is the least subnormal, so that -inf times c is -inf. Where reference * c is
-// not below 2^26, its rounding would outweigh z: then z = (s - reference) * c. With f = z - floor(z), the
-// polynomial f + f * (c1 + f * (c2 + f * c3)) approximates 2^f - 1, so that z plus its last three terms, in
-// units of 2^-7, is a bf16 with the exponent and fraction of the weight: the low bits of its sum with
-// `magic`. Relative error 8.74e-5 before rounding to bf16. A weight below 2^-71 is 0.
+// to_log2; for a scale of 0 it is the least subnormal, so that -inf times c is -inf. If reference * c is not
+// below 2^26, the rounding of that product would outweigh z; then z = (s - reference) * c. With f = z -
+// floor(z), the polynomial f + f * (c1 + f * (c2 + f * c3)) approximates 2^f - 1, so that z plus its last
+// three terms, in units of 2^-7, is a bf16 with the exponent and fraction of the weight: the low bits of its
+// sum with `magic`. Relative error 8.74e-5 before rounding to bf16. A weight below 2^-71 is 0.
 //
-// The reference of a chunk is the largest score of its first block with a visible key. It moves to a later
-// block's largest score if that has z >= move_from, where the weight is 2 or above. Then results so far are
-// multiplied by the f32 contract's weight of the distance.
+// The reference of a chunk is the largest score of its first block with a visible key. The reference moves to
+// a later block's largest score if that score has z >= move_from, and so a weight of 2 or above. Then results
+// so far are multiplied by the f32 contract's weight of the distance.
 //
-// The sum of the weights is one more output, of values of 1. A chunk's results are multiplied by 2^7, and all
-// else is the f32 contract: scores that options make, folds, sinks, outputs, log-sum-exp.
+// The sum of the weights is computed as one more output, with values of 1. A chunk's results are multiplied
+// by 2^7. All else is as in the f32 contract: scores that options make, folds, sinks, outputs, log-sum-exp.
 #pragma once
 
 #include <bit>

@@ -1,6 +1,5 @@
-// The numbers of exp and tanh that every level must agree on. How a level computes with them is not here. The
-// namespace is unnamed, as in all code of a level: otherwise a constexpr array would be a symbol of every
-// level.
+// Defines the numbers of exp and tanh that every level must agree on. The namespace is unnamed, as in all
+// code of a level: otherwise a constexpr array would be a symbol of every level.
 #pragma once
 
 #include <cstddef>
@@ -34,8 +33,8 @@ struct ExpContract<float> {
   static constexpr float c[coefficient_count] = {0x1.fffffcp-2f, 0x1.55549p-3f, 0x1.5558a6p-5f,
                                                  0x1.123aecp-7f, 0x1.6a5a54p-10f};
 
-  // Above `exp_overflow` the result is +inf. At `exp_underflow` and below it rounds to +0. Between -exp_plain
-  // and exp_plain every exponent is normal, so that adding n to the exponent is exact.
+  // Above `exp_overflow` the result is +inf. At `exp_underflow` and below the result rounds to +0. Between
+  // -exp_plain and exp_plain every exponent is normal, so that adding n to the exponent is exact.
   static constexpr float exp_overflow = 0x1.62e42ep6f;
   static constexpr float exp_underflow = -104.0f;
   static constexpr float exp_plain = 87.0f;

@@ -1,4 +1,4 @@
-// The constants of exp(scale * v).
+// Computes the constants of exp(scale * v).
 #pragma once
 
 #include <cstddef>

@@ -17,7 +17,7 @@ inline float fused(float a, float b, float c) {
   const double product = double{a} * double{b};  // exact
   const double sum = product + double{c};
   const double added = sum - product;
-  // Knuth's two-sum is exact. It is NaN if the sum is not finite.
+  // Knuth's two-sum gives the exact error. The error is NaN if the sum is not finite.
   const double error = (product - (sum - added)) + (double{c} - added);
   auto bits = std::bit_cast<std::uint64_t>(sum);
   // Rounds to odd: of the two doubles around the exact sum, takes the one with an odd last bit.
@@ -38,7 +38,7 @@ inline Wide shifted_right(Wide x, int n) {
   return x >> n | ((x >> n << n) != x);
 }
 
-// ±magnitude * 2^exponent, for a finite number other than 0. The first bit of the magnitude is bit 125.
+// A Term is ±magnitude * 2^exponent, a finite number other than 0. The first bit of the magnitude is bit 125.
 struct Term {
   Wide magnitude;
   int exponent;
@@ -51,7 +51,7 @@ struct Term {
   }
 };
 
-// A finite number is integer_of(it) times 2^power_of(it).
+// A finite number x is integer_of(x) times 2^power_of(x).
 inline std::uint64_t integer_of(double x) {
   const auto bits = std::bit_cast<std::uint64_t>(x);
   const std::uint64_t hidden = (bits >> 52 & 0x7ff) != 0;

@@ -6,7 +6,8 @@
 
 namespace {
 
-// log(x) for a finite, normal x > 0, below 1.5 ULP (absolute error below 2^-53 around 1).
+// Returns log(x) for a finite, normal x > 0, with an error below 1.5 ULP (absolute error below 2^-53 around
+// 1).
 //
 // x = 2^k * m with m in [sqrt(1/2), sqrt(2)), and log(m) = 2 * artanh(s) with s = (m - 1) / (m + 1), |s| <=
 // 0.1716. The series s + s^3/3 + s^5/5 + … needs ten terms for 2^-60. No operation is fused, because the

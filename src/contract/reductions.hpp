@@ -1,4 +1,4 @@
-// The orders of reductions: which lanes take which elements, and how lanes fold.
+// Defines the orders of reductions: which lanes add which elements, and how lanes fold.
 //
 // Missing elements of the tail count as +0 terms. A fold by halves adds lane i and lane i + half, down to
 // one. It pairs the same lanes under any rotation, so a dot product may start its lanes anywhere.
@@ -9,9 +9,10 @@
 namespace rapt {
 namespace {
 
-// A dot product: lane i mod `dot_lanes` takes element i, by a fused operation; 64 lanes in f32, 32 in f64. A
-// lane takes `dot_chain` elements of a stretch, which has 32768 elements (f64: 16384). Every stretch begins
-// its lanes at 0. Its lanes are added to those of the stretches before it, and the sums fold by halves.
+// In a dot product, lane i mod `dot_lanes` adds element i by a fused operation. There are 64 lanes in f32,
+// and 32 in f64. A lane adds `dot_chain` elements of a stretch, which has 32768 elements (f64: 16384). The
+// lanes of every stretch begin at 0. They are added to the lanes of the stretches before it, and the sums
+// fold by halves.
 //
 // So no chain is longer than 512, and the error has a bound for every input. Let T be the sum of the
 // magnitudes of n products, and m the number of stretches. The error is at most the sum of these, times u * T:
@@ -35,7 +36,7 @@ inline constexpr std::size_t dot_chain = 512;
 template <class A>
 inline constexpr std::size_t dot_stretch = dot_chain *dot_lanes<A>;
 
-// A sum of exponentials, for which every row has one error bound.
+// This is the order of a sum of exponentials. One error bound holds for every row.
 //
 // A block of 64 terms is 4 vectors of 16 lanes in f32, 8 vectors of 8 lanes in f64. Neighbouring vectors are
 // added in pairs, their sums in pairs, down to one vector. In f32 its lanes become f64, and lane i + 8 is

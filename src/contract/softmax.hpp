@@ -1,4 +1,4 @@
-// The numbers of softmax, log_softmax and logsumexp that every level must agree on.
+// Defines the numbers of softmax, log_softmax and logsumexp that every level must agree on.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ inline constexpr std::size_t one_pass_section = 2048;
 //
 // A probability is fma(e, high, e * low) with high = 1 / sum rounded, and low its remainder: correctly
 // rounded but for 2^-31 of a unit, and exactly 1 where e is the sum. A `low` below reciprocal_floor * high
-// counts as 0. Both factors carry 2^quotient_bias, which the result loses in the end, so that no product is
-// subnormal; a probability below the smallest normal number is 0.
+// counts as 0. Both factors are multiplied by 2^quotient_bias, so that no product is subnormal. The result is
+// divided by 2^quotient_bias in the end. A probability below the smallest normal number is 0.
 template <class A>
 struct SoftmaxContract;
 

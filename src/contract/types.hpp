@@ -7,7 +7,7 @@
 
 namespace rapt {
 
-// IEEE binary16, and the upper half of a binary32.
+// F16 is IEEE binary16, and BF16 is the upper half of a binary32.
 struct F16 {
   std::uint16_t bits;
 };

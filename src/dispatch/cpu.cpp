@@ -45,15 +45,15 @@ struct ThisMachine {
     return words;
   }
 
-  // Not the xgetbv intrinsic: it needs -mxsave, but this file must be compiled for the baseline.
+  // The xgetbv intrinsic is not used, because it needs -mxsave: this file must be compiled for the baseline.
   static std::uint64_t xcr0() {
     std::uint32_t low, high;
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     return (std::uint64_t{high} << 32) | low;
   }
 
-  // Linux answers with the components of XCR0 that it manages. Other systems say no here, because asking them
-  // was never tested.
+  // Linux answers with the components of XCR0 that it manages. For other systems the answer is no, because
+  // asking them was never tested.
   static bool offers_tiles() {
 #if defined(__linux__)
     std::uint64_t components = 0;
@@ -86,7 +86,7 @@ bool request_tiles() { return false; }
 #if defined(__APPLE__)
 namespace {
 
-// Systems older than a feature do not know its name, so that a missing name means no.
+// Systems older than a feature do not know its name, so a missing name means no.
 bool is_optional_feature(const char *sysctl) {
   int value = 0;
   std::size_t size = sizeof value;

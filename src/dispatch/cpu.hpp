@@ -1,4 +1,4 @@
-// The features of this CPU, and those that its operating system enables.
+// Finds the features of this CPU, and the features that its operating system enables.
 #pragma once
 
 #include <cstddef>

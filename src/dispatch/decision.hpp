@@ -1,4 +1,4 @@
-// Which levels a process can run and which one it begins with, computed from features and RAPT_ISA.
+// Computes from features and RAPT_ISA which levels a process can run, and with which level it begins.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ constexpr std::size_t find_level(std::string_view name) {
   return no_level;
 }
 
-// One aligned word, so that one atomic operation publishes it. For an unaligned word clang would call
-// libatomic.
+// A Decision is one aligned word, so that one atomic operation publishes it. For an unaligned word clang
+// would call libatomic.
 struct alignas(std::uint64_t) Decision {
   std::uint16_t usable = 0;            // one bit for each level; the first level's is always set
   std::uint8_t chosen = 0;             // the level to begin with
@@ -37,7 +37,6 @@ struct alignas(std::uint64_t) Decision {
     while (!is_usable(level)) --level;
     return level;
   }
-  // Returns the verdict on a request for a level.
   constexpr rapt_status status_of(std::size_t level) const {
     if (level == no_level) return RAPT_BAD_ISA_NAME;
     return is_usable(level) ? RAPT_OK : RAPT_BAD_ISA_FOR_THIS_CPU;

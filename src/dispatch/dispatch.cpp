@@ -1,6 +1,6 @@
-// The choice of a level. No thread waits for another one. A first call may meet another first call in
-// progress, even in a signal handler or a forked child; it then decides everything itself. All callers reach
-// the same decision. Each writes it only where it is not yet written, using an atomic store.
+// Chooses a level. No thread waits for another one. A first call may meet another first call in progress,
+// even in a signal handler or a forked child, and then decides everything itself. All callers reach the same
+// decision. Each caller writes the decision by an atomic operation, and only if it is not yet written.
 #include "dispatch/dispatch.hpp"
 
 #include <cstdlib>
@@ -42,7 +42,8 @@ Decision decided() {
 
 // ---- the tables of the levels ----
 
-// Whether the level leaves a kernel that it has to the level that it builds on, as this CPU runs that one faster.
+// Returns whether the level uses its base level's kernel instead of its own, because this CPU runs that
+// kernel faster.
 bool leaves_to_base(std::size_t level, unsigned kernel) {
   if (decided().tuning != Tuning::zen4 || level != find_level("avx512")) return false;
   return kernel == dot_f16 || kernel == dot_rows_f16 || kernel == scale_f16;

@@ -8,8 +8,9 @@
 
 namespace rapt {
 
-// At first this points at stand-ins that choose a level when one is called; then at the chosen level's table.
-// So a caller pays one load and one indirect call, and never tests whether the choice was made.
+// At first this points at stand-ins, which choose a level when one of them is called. Then it points at the
+// chosen level's table. So a caller pays one load and one indirect call, and never tests whether the choice
+// was made.
 #if defined(_WIN32)  // its DLLs export only what dllexport marks
 extern std::atomic<const KernelTable *> active_kernels;
 #else
@@ -18,7 +19,7 @@ extern std::atomic<const KernelTable *> active_kernels;
 
 inline const KernelTable &kernels() { return *active_kernels.load(std::memory_order_acquire); }
 
-// The text of RAPT_BAD_ISA_FOR_THIS_CPU, with the levels that this CPU can run.
+// Returns the text of RAPT_BAD_ISA_FOR_THIS_CPU, with the levels that this CPU can run.
 const char *unusable_isa_text();
 
 }  // namespace rapt

@@ -8,7 +8,7 @@ namespace rapt {
 
 struct LevelNeeds {
   const char *name;
-  const char *base;  // the level whose kernels serve where this one lacks them; empty for the first
+  const char *base;  // the level that has the kernels that this one lacks; empty for the first
   FeatureSet needs;
 };
 

@@ -1,12 +1,12 @@
-// The kernels of the level amx ask for AMX's tiles before the first one runs. These functions have C names,
-// because a level's own namespaces do not change those.
+// The kernels of the level amx ask for AMX's tiles before the first kernel runs. These functions have C
+// names, because a level's own namespaces do not change C names.
 #pragma once
 
 #include "kernels/kernels.hpp"
 
 extern "C" {
 
-// Whether this process may use tiles. The first call asks Linux, and later calls get the same answer.
+// Returns whether this process may use tiles. The first call asks Linux, and later calls get the same answer.
 bool rapt_may_use_tiles();
 
 // Returns the kernels of the level that amx builds on, which compute the same bits.

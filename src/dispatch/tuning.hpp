@@ -1,4 +1,5 @@
-// Some CPUs are fastest in other ways than most. All ways compute the same bits, so that any tuning is right on any CPU.
+// Some CPUs are fastest with other methods than most CPUs. All methods compute the same bits, so any tuning
+// is right on any CPU.
 //
 //   what                             | general                         | zen4
 //   rows of dot_rows past L1         | four at a time                  | one after the other
@@ -31,7 +32,7 @@ constexpr Tuning choose_tuning(Tuning of_cpu, const char *wanted) {
 
 }  // namespace rapt
 
-// Asked by kernels. The names are C's: a level's own namespaces do not change them.
+// Kernels call these functions. They have C names, which a level's own namespaces do not change.
 extern "C" {
 bool rapt_reads_rows_one_by_one();
 bool rapt_fetches_far_ahead();

@@ -1,5 +1,5 @@
-// The features of an x86-64 CPU, computed from its answers and those of its operating system. cpu.cpp passes
-// in the machine that runs; tests pass in made-up ones.
+// Computes the features of an x86-64 CPU from the answers of the CPU and of its operating system. cpu.cpp
+// passes in the machine that runs; tests pass in made-up machines.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +8,20 @@
 
 namespace rapt {
 
-// The four registers of an answer of CPUID.
+// Holds the four registers that CPUID returns.
 struct CpuidLeaf {
   std::uint32_t a = 0, b = 0, c = 0, d = 0;
 };
 
-// Whether palette 1 of AMX has eight tiles of 16 rows of 64 bytes. Some hypervisors show AMX's feature bits
-// without leaf 0x1D; there an AMX instruction is illegal.
+// Returns whether palette 1 of AMX has eight tiles of 16 rows of 64 bytes. Some hypervisors show AMX's
+// feature bits without leaf 0x1D; an AMX instruction is then illegal.
 constexpr bool describes_tiles(const CpuidLeaf &palettes, const CpuidLeaf &palette_1) {
   constexpr std::uint32_t bytes = 8192, bytes_per_tile = 1024, bytes_per_row = 64, tiles = 8, rows = 16;
   return palettes.a >= 1 && palette_1.a == (bytes | bytes_per_tile << 16) &&
          palette_1.b == (bytes_per_row | tiles << 16) && (palette_1.c & 0xffff) == rows;
 }
 
-// The model is not looked at, as hypervisors hide it.
+// The model is ignored, because hypervisors hide it.
 constexpr Tuning tuning_of(const CpuidLeaf &leaf_0, const CpuidLeaf &leaf_1) {
   const bool amd =
       leaf_0.b == 0x68747541 && leaf_0.d == 0x69746e65 && leaf_0.c == 0x444d4163;  // AuthenticAMD
@@ -29,11 +29,12 @@ constexpr Tuning tuning_of(const CpuidLeaf &leaf_0, const CpuidLeaf &leaf_1) {
   return amd && family == 25 ? Tuning::zen4 : Tuning::general;
 }
 
-// A Machine answers
+// A Machine has these functions:
 //
-//   cpuid(leaf, subleaf)   the words of a leaf that the CPU has
-//   xcr0()                 the registers that the operating system saves; xgetbv is legal where this is asked
-//   offers_tiles()         whether the operating system lets a process ask for tiles
+//   cpuid(leaf, subleaf)   returns the four words of a leaf; called only for leaves that the CPU has
+//   xcr0()                 returns the registers that the operating system saves; called only where xgetbv is
+//                          legal
+//   offers_tiles()         returns whether the operating system lets a process ask for tiles
 template <class Machine>
 constexpr CpuFeatures features_of(Machine &&machine) {
   // A leaf beyond the last one has the words of another leaf on Intel's CPUs.

@@ -1,7 +1,7 @@
 // dot and dot_rows of bytes, exact for every length. Products are summed in lanes of 32 bits, which are
 // regularly added to sums of 64 bits.
 //
-// ByteSimd<E> is defined by each level. E is the type of the first factor; the second is a signed byte:
+// Each level defines ByteSimd<E>. E is the type of the first factor; the second is a signed byte:
 //
 //   width            the elements of a step
 //   Sums             lanes of 32 bits. A step adds at most most_per_step to the magnitude of each
@@ -12,13 +12,13 @@
 //                    first k
 //   sum(s)           the sum of all lanes, in 64 bits
 //
-// RowSimd<E> is defined by each level too. It does the same for the rows of dot_rows, whose other factor is
-// the query:
+// Each level also defines RowSimd<E> for dot_rows, where the query is the first factor. It has the members of
+// ByteSimd<E>, and these:
 //
 //   start, add_factors      the sum that each row begins with: start(), then add_factors(s, f) for all of the query
 //   Four             the sums of four rows, by four(sums)
 //   quarter, load_quarters, repeat_quarter, store_quarters
-//                    optional (ReadsShortRows): a register takes in four rows of up to `quarter` bytes
+//                    optional (ReadsShortRows): a register holds four rows of up to `quarter` bytes
 //   fours            how many Four are stored together, by store(fours, scale, out, count) of `count` rows
 #pragma once
 
@@ -32,7 +32,7 @@ namespace {
 template <class E>
 struct ByteSimd;
 
-// How many steps lanes of 32 bits can take in before they might overflow.
+// A lane of 32 bits can add this many steps before it might overflow.
 template <class S>
 inline constexpr std::size_t most_byte_steps = (std::size_t{1} << 31) / S::most_per_step - 1;
 
@@ -76,7 +76,7 @@ template <class E>
 
 template <class E>
 [[gnu::flatten, gnu::noinline]] std::int64_t dot(const E *a, const std::int8_t *b, std::size_t n) {
-  // The accumulators are joined at the end, so that one of them must hold the steps of all.
+  // The accumulators are joined at the end, so one of them must hold the sum of all steps.
   constexpr std::size_t most = most_byte_steps<ByteSimd<E>> * ByteSimd<E>::width;
   std::int64_t total = 0;
   for (; n > most; n -= most, a += most, b += most) total += dot(a, b, most);
@@ -110,8 +110,8 @@ concept ReadsShortRows = requires {
   S::quarter;
 };
 
-// Rows of up to 16 bytes, four in a register: 1.1 ns a row become .3 on AVX512-VNNI. A row past the last one is the
-// last one.
+// Multiplies rows of up to 16 bytes, four in a register. On AVX512-VNNI a row takes .3 ns instead of 1.1. The
+// last row stands in for rows past it.
 template <class E>
 [[gnu::flatten, gnu::noinline]] void dot_short_rows(const E *query, const std::int8_t *rows,
                                                     std::ptrdiff_t row_stride, std::size_t row_count,

@@ -1,8 +1,9 @@
-// ByteSimd and RowSimd of levels where one instruction adds four products of bytes to a lane of 32 bits.
+// Implements ByteSimd and RowSimd for levels where one instruction adds four products of bytes to a lane of
+// 32 bits.
 //
 // Such an instruction fixes the signs of its factors. If they are not the signs of E and a signed byte, the
 // second factor is biased by 128. Then 128 times the sum of the first factors is subtracted again. That sum
-// is a second product; a query's is the same for every row. Lanes may wrap before the subtraction.
+// is a second product. The sum of a query is the same for every row. Lanes may wrap before the subtraction.
 //
 // Each level defines Level:
 //

@@ -13,9 +13,9 @@
 
 namespace {
 
-// For unaligned vectors. A first step of `head` elements, in the last lanes of the last register, brings a to
-// alignment. That rotates all lanes, but the folds by halves do not depend on it: lane i still meets lane i +
-// half.
+// Adds unaligned vectors. A first step of `head` elements, in the last lanes of the last register, brings a
+// to alignment. That rotates all lanes, but the folds by halves do not depend on it: lane i still meets lane
+// i + half.
 //
 // A load that crosses a cache line takes two cycles, so unaligned vectors halve the speed in L1 and L2. If
 // the two alignments differ, b is also loaded in aligned vectors and shifted in registers, provided that the
@@ -117,7 +117,7 @@ template <class E>
   }
 }
 
-// A separate function: inlined into dot it would take registers from the short vectors.
+// This is a separate function, because inlined into dot it would take registers from the short vectors.
 template <class A>
 [[gnu::flatten, gnu::noinline]] A dot_unaligned(const A *a, const A *b, std::size_t n) {
   DotLanes<A> sum;
@@ -128,8 +128,8 @@ template <class A>
   return dot_in_order(a, b, n);
 }
 
-// Whether to align, where one or both are not aligned. In L1 one unaligned vector costs less than shifting
-// it:
+// Returns whether to align, if one or both vectors are not aligned. In L1 one unaligned vector costs less
+// than shifting it:
 //
 //   elements, AVX-512, a aligned   | ns in order | ns aligning
 //   256                            | 10.4        | 11.7

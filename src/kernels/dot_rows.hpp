@@ -9,7 +9,8 @@
 
 namespace {
 
-// The folded lanes of rows that share each load of the query. The registers limit how many they are.
+// Computes the folded lanes of rows that share each load of the query. The registers limit the number of
+// rows.
 template <std::size_t together, class E, class Batch>
 [[gnu::always_inline]] inline void dot_together(const E *query, const E *const *row, std::size_t dim,
                                                 Batch *folded) {
@@ -32,9 +33,9 @@ template <std::size_t together, class E, class Batch>
   });
 }
 
-// Does the same in passes, where one row's accumulators leave no room for another row's. As many rows as
-// there are passes share each load of the query. A pass takes every fourth register of lanes, or two of every
-// four.
+// Like dot_together, but in passes, for levels where one row's accumulators leave no room for another row's.
+// As many rows as there are passes share each load of the query. A pass takes every fourth register of lanes,
+// or two of every four.
 //
 //   AVX2, f32, ns per row of | 128 in L1 | 128 in L2 | 512 in L1 | 768 in L2 | 128 in memory
 //   one row, one pass        | 4.9       | 6.4       | 17.1      | 35        | 29
@@ -111,10 +112,10 @@ template <std::size_t passes, class E, class Batch>
                __attribute__((always_inline)) { folded[j] = total[j][0] + (total[j][1] + total[j][3]); });
 }
 
-// How four rows are read. Far past the caches, they come from four quarters of all rows.
+// Says how four rows are read. Far past the caches, the four rows come from four quarters of all rows.
 enum class RowOrder { together, in_passes, one_by_one };
 
-// Four rows, `row_stride` elements apart: a joint fold of their lanes takes half the shuffles.
+// Multiplies four rows, `row_stride` elements apart. A joint fold of their lanes takes half the shuffles.
 template <RowOrder order, class E, class A>
 [[gnu::always_inline]] inline void dot_four_rows(const E *query, const E *rows, std::ptrdiff_t row_stride,
                                                  std::size_t dim, A scale, A *out) {
@@ -138,7 +139,7 @@ template <RowOrder order, class E, class A>
   S::store_scaled_folds(out, scale, folded[0], folded[1], folded[2], folded[3]);
 }
 
-// Functions by themselves: in one, gcc 12 keeps less in registers.
+// dot_row_fours and dot_row_quarters are separate, because in one function gcc 12 keeps less in registers.
 template <RowOrder order, class E, class A>
 [[gnu::flatten, gnu::noinline]] void dot_row_fours(const E *query, const E *rows, std::ptrdiff_t row_stride,
                                                    std::size_t row_count, std::size_t dim, A scale, A *out) {
@@ -147,7 +148,8 @@ template <RowOrder order, class E, class A>
   }
 }
 
-// Each four has a row of every quarter: the core's prefetchers follow one stream of lines per page.
+// Each group of four has one row of every quarter, because the core's prefetchers follow one stream of lines
+// per page.
 //
 //   Sapphire Rapids, AVX-512, GB/s in memory | dim 64 | 128  | 768  | f16, 128 | bf16, 128
 //   four rows side by side                   | 12.4   | 13.4 | 16.0 | 9.6      | 14.2
@@ -155,8 +157,8 @@ template <RowOrder order, class E, class A>
 //   the same, fetching lines 8 KB ahead      | 14.1   | 13.8 | 14.3 |          |
 //   four quarters (this one)                 | 15.4   | 16.3 | 17.3 | 14.5     | 14.9
 //
-// A matrix that stays in L2 loses 3 to 9 %. One that comes from further away gains as much from 256 KB on, and
-// the matrices of a model do so. Passes lose 20 % in L2: levels with passes start where L2 ends.
+// A matrix that stays in L2 loses 3 to 9 %. A matrix that comes from further away, as the matrices of a model
+// do, gains as much from 256 KB on. Passes lose 20 % in L2, so levels with passes start where L2 ends.
 template <RowOrder order, class E, class A>
 [[gnu::flatten, gnu::noinline]] void dot_row_quarters(const E *query, const E *rows,
                                                       std::ptrdiff_t row_stride, std::size_t quarter,
@@ -169,7 +171,7 @@ template <RowOrder order, class E, class A>
   }
 }
 
-// The most elements that L1 holds, and that are read as four rows side by side.
+// Up to this many elements stay in L1, and are read as four rows side by side.
 template <class E>
 inline constexpr std::size_t most_in_l1 = (std::size_t{32} << 10) / sizeof(E);
 template <class E, class S>

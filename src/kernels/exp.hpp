@@ -8,7 +8,7 @@
 
 namespace {
 
-// A separate function: its constants would take time and registers from a short vector.
+// This is a separate function, because its constants would take time and registers from a short vector.
 template <class E>
 [[gnu::flatten, gnu::noinline]] void exp_long(const E *x, E *y, std::size_t n) {
   map(x, y, n, Exp<rapt::Arithmetic<E>>());

@@ -9,7 +9,7 @@
 
 namespace {
 
-// The terms of exp_sum: exp(scale * x - shift), which are also stored to y.
+// Computes the terms of exp_sum: exp(scale * x - shift), which are also stored to y.
 template <class A>
 struct ExpSumTerms {
   using S = simd<A>;

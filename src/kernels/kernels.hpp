@@ -1,4 +1,4 @@
-// The tables of kernels. They are made from kernels.def.
+// Defines the tables of kernels, which are made from kernels.def.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace rapt {
 
 struct AttentionCall;
 
-// The kernels for elements E, computed in A.
+// Holds the kernels for elements E, computed in A.
 template <class E, class A = Arithmetic<E>, class Sum = ProductSum<E>, class Factor = FactorOf<E>>
 struct Operations {
 #define OPERATION(family, name, result, parameters, elements) result(*name) parameters = nullptr;

@@ -49,7 +49,7 @@ constexpr rapt::Operations<E> bodies() {
 
 }  // namespace
 
-// Defines the part. The level's table (isa/table.hpp) knows it by the name of the file.
+// Defines the part. The level's table (isa/table.hpp) knows the part by the name of the file.
 #define RAPT_PART(name)          \
   namespace rapt::level {        \
   extern const KernelTable name; \

@@ -1,4 +1,4 @@
-// The gradient of attention, compared with differences of the loss: sum over all elements of out * dout.
+// Compares the gradient of attention with differences of the loss: the sum over all elements of out * dout.
 //
 // Output:
 //   dq: as the differences: yes
@@ -41,7 +41,7 @@ double loss() {
   return sum;
 }
 
-// Central differences of some elements: their error is some step^2.
+// Checks central differences of some elements. Their error is a multiple of step^2.
 bool is_gradient(std::vector<double> &x, const std::vector<double> &dx) {
   constexpr double step = 0x1p-14;
   bool good = true;

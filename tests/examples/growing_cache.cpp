@@ -1,4 +1,5 @@
-// A layer of attention in a decoder: the prompt in one call, then token by token with a cache that grows.
+// Computes a layer of attention in a decoder: the prompt in one call, then token by token with a cache that
+// grows.
 //
 // Output:
 //   prefill of 100 tokens, then 28 tokens decoded
@@ -12,7 +13,7 @@
 
 constexpr std::size_t q_heads = 8, kv_heads = 2, dim = 64, capacity = 512;
 
-// Keys and values, [kv_heads][capacity][dim]: a token is written once and never moved.
+// Holds keys and values as [kv_heads][capacity][dim]. A token is written once and never moved.
 struct Cache {
   std::vector<float> k = std::vector<float>(kv_heads * capacity * dim), v = k;
   std::size_t tokens = 0;

@@ -1,4 +1,4 @@
-/* calling_attention.md's attention by tasks, beside a call for one of its rows. */
+/* Compares the attention by tasks of calling_attention.md with a call for one of its rows. */
 #include <rapt/rapt.h>
 #include <stdlib.h>
 #include <string.h>

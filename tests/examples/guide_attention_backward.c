@@ -1,4 +1,4 @@
-/* calling_attention.md's gradient by runs of tasks, beside one call. */
+/* Compares the gradient by runs of tasks of calling_attention.md with one call. */
 #include <rapt/rapt.h>
 #include <stdlib.h>
 #include <string.h>

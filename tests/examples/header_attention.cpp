@@ -1,4 +1,4 @@
-// rapt.hpp's attention.
+// Tests the attention example of rapt.hpp.
 #include <rapt/rapt.hpp>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// rapt.hpp's rows.
+// Tests the rows example of rapt.hpp.
 #include <rapt/rapt.hpp>
 #include <vector>
 

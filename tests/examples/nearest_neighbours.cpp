@@ -1,4 +1,4 @@
-// Nearest neighbours: the vectors with the largest dot product, by one call over all of them.
+// Finds the nearest neighbours, the vectors with the largest dot product, by one call over all vectors.
 //
 // Output:
 //   vector  4711   87.1

@@ -1,11 +1,11 @@
-// Numbers for the examples, made without libm: the same on every system.
+// Makes numbers for the examples without libm. They are the same on every system.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-// Sums of four uniform numbers, of variance 1.
+// Returns sums of four uniform numbers. They have variance 1.
 inline std::vector<float> random_numbers(std::size_t n, std::uint64_t seed) {
   std::vector<float> numbers(n);
   for (float &x : numbers) {

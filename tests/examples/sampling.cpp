@@ -20,7 +20,7 @@ int main() {
   std::printf("p =");
   for (const float x : p) std::printf(" %.4f", double(x));
 
-  // The same bits on every CPU: a seed draws the same tokens everywhere.
+  // Every CPU gives the same bits, so a seed draws the same tokens everywhere.
   std::printf("\ndrawn:");
   std::uint32_t state = 1;
   for (int draw = 0; draw < 10; ++draw) {

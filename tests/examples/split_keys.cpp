@@ -1,7 +1,8 @@
-// Decoding one token over a long context: chunks of 512 keys are separate tasks, and a merge ends them.
+// Decodes one token over a long context. Chunks of 512 keys are separate tasks, and a merge combines their
+// results.
 //
-// One query has one task per key/value head, which leaves all other cores idle. Batches and prompts have
-// tasks enough without a split. rapt::parallel_attention (threads.cpp) splits where it must.
+// One query has one task per key/value head, so most cores would be idle. Batches and prompts have enough
+// tasks without a split. rapt::parallel_attention (threads.cpp) splits keys if it must.
 //
 // Output:
 //   2 tasks whole, 8 with split keys

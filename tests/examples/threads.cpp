@@ -1,4 +1,4 @@
-// Attention on threads: std::thread, OpenMP and oneTBB, using the adapters of rapt/parallel.hpp.
+// Runs attention on threads: std::thread, OpenMP and oneTBB, using the adapters of rapt/parallel.hpp.
 //
 // Output:
 //   prefill of 300 tokens: the same bits on 1 to 16 threads: yes
@@ -48,7 +48,7 @@ bool same_bits(std::size_t q_len, std::size_t kv_len) {
 int main() {
   std::printf("prefill of 300 tokens: the same bits on 1 to 16 threads: %s\n",
               same_bits(300, 300) ? "yes" : "no");
-  // One query has two tasks here: the adapters split the keys.
+  // One query has two tasks here, so the adapters split the keys.
   std::printf("decoding over 3000 tokens: the same bits on 1 to 16 threads: %s\n",
               same_bits(1, 3000) ? "yes" : "no");
 }

@@ -1,8 +1,8 @@
-// Why attention divides its scores by the root of d_k: what three scales do to scores, weights and gradients
-// as d_k grows.
+// Shows why attention divides its scores by the root of d_k: what three scales do to scores, weights and
+// gradients as d_k grows.
 //
 // Prints a table, whose bits are the same on every CPU: why_sqrt_dk.csv. why_sqrt_dk.py draws it. The exit
-// status is 1 where the numbers are not the theory's.
+// status is 1 if the numbers do not agree with the theory.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::size_t queries = 256, keys = 64, v_dim = 16;
 
-// Means over all queries; gradients are those of the middle one: of all its scores, and per element of q.
+// The first four numbers are means over all queries. The gradients are the median norms of a query:
+// score_gradient over all its scores, and query_gradient per element of q.
 struct Row {
   double score_variance, theory, largest_weight, entropy, score_gradient, query_gradient;
 };
@@ -27,11 +28,11 @@ void check(rapt_status status) {
   std::exit(2);
 }
 
-// rapt computes the sums, because a compiler may fuse the operations of a loop, and round differently.
+// rapt computes the sums, because a compiler may fuse the operations of a loop and round differently.
 double norm(std::span<const float> x) { return std::sqrt(double(rapt::dot(x, x))); }
 
-// The norm of the middle row. A mean would hide, behind a few rows where two keys compete, that all others
-// have no gradient.
+// Returns the median norm of a row. In a few rows two keys compete. These rows would dominate a mean, which
+// would hide that all other rows have no gradient.
 double median_norm(const std::vector<float> &x) {
   const std::size_t cols = x.size() / queries;
   std::vector<double> norms(queries);
@@ -63,7 +64,7 @@ Row measure(std::size_t d_k, double scale, float sigma) {
   }
   row.entropy = -double(rapt::dot(weights, logs)) / queries;
 
-  // The gradient of the scores: a key's weight has the gradient dout . v.
+  // Computes the gradient of the scores. The weight of a key has the gradient dout . v.
   std::vector<float> dweights(scores.size()), dscores(scores.size());
   for (std::size_t i = 0; i < queries; ++i) {
     rapt::dot_rows(std::span(dout).subspan(i * v_dim, v_dim), rapt::Rows<const float>(v, v_dim), 1,
@@ -72,7 +73,7 @@ Row measure(std::size_t d_k, double scale, float sigma) {
   check(rapt::softmax_backward<float>({weights, keys}, {dweights, keys}, {dscores, keys}));
   row.score_gradient = median_norm(dscores);
 
-  // And of q, by attention itself.
+  // Computes the gradient of q by attention itself.
   rapt_attention_options options = rapt::attention_options();
   options.q_len = queries;
   options.kv_len = keys;

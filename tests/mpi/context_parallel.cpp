@@ -1,13 +1,13 @@
-// Attention over more keys than one machine holds: keys and values are spread over the ranks of MPI.
+// Computes attention over more keys than one machine holds. Keys and values are spread over the ranks of MPI.
 //
 // Each rank has whole chunks of 512 keys: its share, fewer, or none. rapt_attention_partial gives a result
-// per chunk and rapt_attention_merge folds chunks in order, so that any number of ranks prints the hash of
+// per chunk, and rapt_attention_merge folds the chunks in order. So any number of ranks prints the hash of
 // one process.
 //
-//   prefill   every rank has its own queries; shards of keys and values travel around a ring, while the shard
-//             before is computed; each rank merges its own rows
-//   decode    one token's queries are everywhere; each rank computes its own chunks; rank 0 gathers and merges
-//             them
+//   prefill   Every rank has its own queries. Shards of keys and values travel around a ring while ranks
+//             compute the previous shard. Each rank merges its own rows.
+//   decode    Every rank has the queries of one token and computes its own chunks. Rank 0 gathers the
+//             chunks and merges them.
 //
 //   mpirun -n 4 context_parallel [tokens]
 #include <mpi.h>
@@ -35,8 +35,8 @@ void check(rapt_status status) {
   MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-// The shards: chunks first(r) to first(r + 1) - 1. The second rank of three or more has none, and the last
-// has what is left.
+// Shard r is chunks first(r) to first(r + 1) - 1. The second rank of three or more has no chunks, and the
+// last has what is left.
 struct Shards {
   std::size_t tokens;
 
@@ -55,7 +55,7 @@ struct Shards {
   }
 };
 
-// Keys or values [chunk][head][token][dim]: a page per chunk, so that a shard is contiguous.
+// Returns keys or values as [chunk][head][token][dim]: a page per chunk, so that a shard is contiguous.
 std::vector<float> shard_of(const Shards &shards, int r, std::uint64_t seed) {
   std::vector<float> all;
   for (std::size_t c = shards.first(r); c < shards.first(r + 1); ++c) {
@@ -66,7 +66,7 @@ std::vector<float> shard_of(const Shards &shards, int r, std::uint64_t seed) {
   return all;
 }
 
-// All tokens of the context, and queries from first_query on.
+// Returns options for all tokens of the context, and for queries from first_query on.
 rapt_attention_options options_for(const Shards &shards, std::size_t first_query, std::size_t queries) {
   rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;
   options.q_heads = q_heads;
@@ -81,13 +81,13 @@ rapt_attention_options options_for(const Shards &shards, std::size_t first_query
   return options;
 }
 
-// A rank's queries and their results.
+// Holds the queries of a rank and their results.
 class Rows {
  public:
   Rows(const Shards &shards, std::size_t first_query, std::size_t queries)
       : shards_(shards), options_(options_for(shards, first_query, queries)), table_(shards.chunks()) {
     options_.block_table = table_.data();
-    // A query does not depend on the rank that computes it.
+    // The values of a query do not depend on the rank that computes it.
     for (std::size_t h = 0; h < q_heads; ++h) {
       for (std::size_t i = 0; i < queries; ++i) {
         const std::vector<float> one = random_numbers(dim, 1'000'000 + h * 100'000'007 + first_query + i);
@@ -101,7 +101,7 @@ class Rows {
     workspace_.resize(bytes_);
   }
 
-  // The chunks of rank r, whose keys and values are at k and v.
+  // Computes the chunks of rank r, whose keys and values are at k and v.
   void take_shard(int r, const std::vector<float> &k, const std::vector<float> &v) {
     const std::size_t first = shards_.first(r), last = shards_.first(r + 1);
     if (options_.q_len == 0 || first == last) return;
@@ -111,7 +111,7 @@ class Rows {
                                  first * per_chunk, last * per_chunk, workspace_.data(), bytes_));
   }
 
-  // [row][chunk][partial] of the chunks of rank r, packed for a message, or unpacked from one.
+  // Packs the chunks of rank r for a message as [row][chunk][partial]; set_partials_of() unpacks one.
   std::vector<float> partials_of(int r) const {
     std::vector<float> packed;
     for (std::size_t row = 0; row < rows(); ++row) {
@@ -139,7 +139,7 @@ class Rows {
     return out;
   }
 
-  // Computes without partial results, if one rank has all keys.
+  // Computes attention without partial results; one rank then has all keys.
   std::vector<float> whole(const std::vector<float> &k, const std::vector<float> &v) {
     std::vector<float> out(q_.size());
     check(rapt_attention(q_.data(), k.data(), v.data(), out.data(), &options_, workspace_.data(), bytes_));
@@ -157,7 +157,8 @@ class Rows {
   std::size_t tasks_ = 0, bytes_ = 0;
 };
 
-// The sum of the hashes of all elements with their places: it does not depend on their distribution.
+// Returns the sum of the hashes of all elements with their places. The sum does not depend on which rank
+// holds an element.
 std::uint64_t hash_of(const std::vector<float> &out, std::size_t first_query, std::size_t queries,
                       std::size_t tokens) {
   std::uint64_t sum = 0;

@@ -1,5 +1,6 @@
-// The model of src/manual/context_parallel.md compared with measurements: latency and bandwidth of MPI and
-// the rates of a rank, and from these the times of a ring and of a decode. Every rank has one thread.
+// Compares the model of src/manual/context_parallel.md with measurements. The program measures latency and
+// bandwidth of MPI and the rates of a rank. From these it predicts the times of a ring and of a decode. Every
+// rank has one thread.
 //
 //   mpirun -n 2 context_parallel_model [repetitions]
 #include <mpi.h>
@@ -26,7 +27,7 @@ void check(rapt_status status) {
   MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-// Returns the shortest of many calls, where the slowest rank counts.
+// Returns the shortest time of many calls. The slowest rank counts for each call.
 template <class Call>
 double time_of(const Call &call) {
   double best = std::numeric_limits<double>::infinity();
@@ -41,7 +42,7 @@ double time_of(const Call &call) {
   return best;
 }
 
-// One way between ranks 0 and 1.
+// Returns the time of a message one way between ranks 0 and 1.
 double message(std::size_t bytes) {
   std::vector<char> data(bytes);
   const int size = static_cast<int>(bytes), rounds = bytes < 4096 ? 100 : 4;
@@ -57,7 +58,7 @@ double message(std::size_t bytes) {
          (2 * rounds);
 }
 
-// A layer of attention. Keys and values of a rank are in pages of one chunk.
+// Holds a layer of attention. Keys and values of a rank are in pages of one chunk.
 struct Layer {
   rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;
   std::vector<float> q, k, v, next_k, next_v, partials, out;
@@ -120,7 +121,7 @@ struct Layer {
     merge();
   }
 
-  // The partial results of a rank in the order of a message: [row][own chunk].
+  // Computes the partial results of a rank in the order of a message: [row][own chunk].
   void decode() {
     compute(static_cast<std::size_t>(rank));
     const std::size_t message = own_chunks * number, row = table.size() * number;
@@ -152,7 +153,7 @@ int main(int argc, char **argv) {
     alpha = message(8);
     beta = (message(8 << 20) - message(1 << 20)) / (7 << 20);
   }
-  // The rates of a rank while all ranks compute: a step over a chunk, and keys that fit no cache.
+  // Measures the rates of a rank while all ranks compute: a step over a chunk, and keys that fit in no cache.
   Layer step(chunk, chunk * static_cast<std::size_t>(ranks)),
       stream(1, 32768 * static_cast<std::size_t>(ranks));
   const double pair = time_of([&] { step.compute(static_cast<std::size_t>(rank)); }) / (chunk * chunk);

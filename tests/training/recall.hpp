@@ -1,8 +1,8 @@
-// A toy that learns to recall. A sequence has pairs of a key token and a value; a question is a key token of
-// the sequence, and its answer the value next to it. One attention layer has one head of 512 dimensions:
-// queries and keys are learned projections of learned embeddings, values are learned logits. The loss is
-// cross-entropy, the optimiser plain gradient descent. All arithmetic is rapt's or written out here in a
-// fixed order, so that every level gives the same bits.
+// Defines a toy model that learns to recall. A sequence has pairs of a key token and a value. A question is a
+// key token of the sequence, and its answer is the value next to that token. One attention layer has one head
+// of 512 dimensions. Queries and keys are learned projections of learned embeddings, and values are learned
+// logits. The loss is cross-entropy, and the optimiser is plain gradient descent. All arithmetic is in rapt
+// or written out here in a fixed order, so that every level gives the same bits.
 #pragma once
 
 #include <cmath>
@@ -19,7 +19,7 @@ class Recall {
   static constexpr std::size_t d_k = 512, embedding = 16, tokens = 16, answers = 8, sequences = 16, pairs = 8,
                                questions = 4;
 
-  // Measurements of a step, before its update.
+  // Holds measurements of a step, before its update.
   struct Step {
     double loss = 0;            // mean cross-entropy, in nats
     double gradient_norm = 0;   // of the projections of queries and keys
@@ -34,7 +34,7 @@ class Recall {
       for (float &value : values) value = static_cast<float>(sigma * random_.gaussian());
     };
     draw(x_, tokens * embedding, 1);
-    // Elements of queries and keys have variance 1.
+    // This gives the elements of queries and keys variance 1.
     draw(wq_, d_k * embedding, 1 / std::sqrt(static_cast<double>(embedding)));
     draw(wk_, d_k * embedding, 1 / std::sqrt(static_cast<double>(embedding)));
     draw(u_, answers * answers, 1);
@@ -69,7 +69,7 @@ class Recall {
     rapt_scale_f32(dlogits.data(), 1.0f / rows, dlogits.data(), dlogits.size());
 
     Values dq(q.size()), dk(k.size()), dv(v.size());
-    // A bias of 0 changes nothing, and its gradient is that of the scores.
+    // A bias of 0 changes no score, and its gradient is the gradient of the scores.
     Values bias(rows * pairs, 0.0f), dbias(rows * pairs);
     o.bias = bias.data();
     rapt_attention_gradients g = RAPT_ATTENTION_GRADIENTS_INIT;
@@ -89,7 +89,7 @@ class Recall {
 
     const Values dq_table = scatter(dq, asked_, tokens, d_k), dk_table = scatter(dk, key_, tokens, d_k);
     const Values du = scatter(dv, value_, answers, answers);
-    // The projections' gradients: dW = dQ^T X; and dX = dQ W.
+    // The gradients of the projections are dW = dQ^T X and dX = dQ W.
     const Values x_across = across(x_, tokens, embedding);
     const Values dwq = rows_times_rows(across(dq_table, tokens, d_k), d_k, x_across, embedding, tokens);
     const Values dwk = rows_times_rows(across(dk_table, tokens, d_k), d_k, x_across, embedding, tokens);
@@ -112,7 +112,7 @@ class Recall {
 
   void must(rapt_status status) { failed_ = failed_ || status != RAPT_OK; }
 
-  // Key tokens of a sequence differ; values may be alike.
+  // Draws sequences whose key tokens differ; values may be equal.
   void draw_sequences() {
     key_.clear(), value_.clear(), asked_.clear(), answer_.clear();
     for (std::size_t s = 0; s < sequences; ++s) {
@@ -131,7 +131,7 @@ class Recall {
     }
   }
 
-  // [a's rows][b's rows] dot products of rows of `inner` elements.
+  // Returns the [a's rows][b's rows] dot products of rows of `inner` elements.
   static Values rows_times_rows(const Values &a, std::size_t a_rows, const Values &b, std::size_t b_rows,
                                 std::size_t inner) {
     Values made(a_rows * b_rows);
@@ -179,7 +179,7 @@ class Recall {
     must(rapt_attention(q.data(), k.data(), v.data(), out.data(), &o, workspace_.data(), bytes));
   }
 
-  // The weights are the output where the values are the unit vectors.
+  // If the values are the unit vectors, the output is the weights.
   double largest_weight(rapt_attention_options o, const Values &q, const Values &k) {
     Values units(sequences * pairs * pairs), weights(sequences * questions * pairs);
     for (std::size_t j = 0; j < sequences * pairs; ++j) units[j * pairs + j % pairs] = 1;

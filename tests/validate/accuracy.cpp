@@ -7,7 +7,7 @@
 namespace rapt::validate {
 namespace {
 
-// One type for each line of kernels.def. A kernel without an accuracy does not compile.
+// Declares one type for each line of kernels.def. A kernel without an accuracy does not compile.
 namespace kernel {
 #define KERNEL(name, ...) struct name;
 #include "kernels/kernels.def"

@@ -1,4 +1,4 @@
-// The accuracy of attention and of its gradient.
+// Measures the accuracy of attention and of its gradient.
 #pragma once
 
 #include <vector>
@@ -96,8 +96,9 @@ struct AttentionBackwardAccuracy {
   }
 };
 
-// Not measured: the truth of the gradient is not that of outputs that the forward call has rounded to 16
-// bits. The test oracle_attention holds the bits of f32's gradient, rounded once.
+// Measures nothing, because the truth is the gradient of exact outputs, and the forward call has rounded its
+// outputs to 16 bits. The test oracle_attention checks that the bits are those of the gradient in f32,
+// rounded once.
 template <class E>
 struct RoundedBackwardAccuracy {
   static constexpr const char *unit_text = "share";

@@ -1,4 +1,4 @@
-// Code that the accuracies of all kernels share.
+// Provides code that the accuracies of all kernels share.
 #pragma once
 
 #include <algorithm>
@@ -37,7 +37,7 @@ Real value_of(std::uint64_t bits) {
 
 inline double as_double(Real value) { return static_cast<double>(value); }
 
-// A sum with compensated rounding errors (Neumaier).
+// Adds numbers and compensates rounding errors (Neumaier).
 class Sum {
  public:
   void add(Real term) {
@@ -61,7 +61,7 @@ struct Worst {
   }
 };
 
-// Inputs whose sums and products neither overflow nor underflow.
+// Returns whether sums and products of the inputs neither overflow nor underflow.
 inline bool is_moderate(InputClass input) {
   return input == InputClass::uniform || input == InputClass::gaussian ||
          input == InputClass::gaussian_wide || input == InputClass::exp_range;

@@ -1,4 +1,4 @@
-// The accuracy of softmax, log_softmax, logsumexp and softmax_backward.
+// Measures the accuracy of softmax, log_softmax, logsumexp and softmax_backward.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace rapt::validate {
 
-// The scores of one row's visible elements in Real, and the row's log-sum-exp in two parts.
+// Holds the scores of the visible elements of one row in Real, and the log-sum-exp of the row in two parts.
 struct ScoreRow {
   std::vector<Real> score;    // -inf where excluded
   bool regular = false;       // some visible score is finite, none is NaN or +inf
@@ -118,7 +118,7 @@ inline bool scores_are_moderate(const Problem &problem) {
          problem.input == InputClass::signed_zeros || problem.input == InputClass::minus_infinities;
 }
 
-// judge_row(row, bits of the row's results, the error of a rounded score, worst) for each regular row.
+// Calls judge_row(row, bits of the row's results, error of a rounded score, worst) for each regular row.
 template <class T, class JudgeRow>
 Judgement judge_rows(const Problem &problem, Bits bits, std::size_t width, JudgeRow &&judge_row) {
   if (!scores_are_moderate(problem) || problem.rows() == 0 || problem.cols() == 0) return {};
@@ -135,7 +135,8 @@ Judgement judge_rows(const Problem &problem, Bits bits, std::size_t width, Judge
 template <class T>
 double error_above_one(Real exact, Real got) {
   if (sizeof(T) == 2 && std::isinf(got) && std::signbit(got) == std::signbit(exact)) {
-    // A number from halfway between the largest element and the next power of 2 is rounded to infinity.
+    // Numbers at or above the halfway point between the largest element and the next power of 2 are rounded
+    // to infinity.
     using Limits = std::numeric_limits<T>;
     const Real overflow = std::ldexp(1 - std::ldexp(Real{1}, -Limits::digits - 1), Limits::max_exponent);
     return as_double(std::max(overflow - std::fabs(exact), Real{0}) / std::fabs(exact)) / unit<T>;
@@ -157,7 +158,7 @@ struct SoftmaxAccuracy {
           for (std::size_t c = 0; c < got.size(); ++c) {
             const Real exact = std::exp(row.score[c] - row.max - row.log_sum);
             const Real probability = value_of<T>(got[c]);
-            // Around the smallest normal number both the flushed and the normal result are right.
+            // Near the smallest normal number, both the flushed result and the normal result are correct.
             const Real margin = smallest * static_cast<Real>(2 * allowed * unit<T>);
             const bool flushed = probability == 0 && exact < smallest + margin;
             if (flushed || exact < smallest - margin) {

@@ -1,4 +1,4 @@
-// The accuracy of dot, dot_rows, scale, exp and exp_sum.
+// Measures the accuracy of dot, dot_rows, scale, exp and exp_sum.
 #pragma once
 
 #include "contract/fused.hpp"
@@ -55,7 +55,7 @@ struct DotAccuracy<T> {
 template <class T>
 struct DotRowsAccuracy {
   static constexpr const char *unit_text = is_f64<T> ? "2^-53 |s|sum|ab|" : "2^-24 |s|sum|ab|";
-  static constexpr double bound = DotAccuracy<T>::bound + 1;  // the product with the scale rounds once more
+  static constexpr double bound = DotAccuracy<T>::bound + 1;  // the product with the scale is rounded too
 
   static Judgement judge(const Problem &problem, Bits bits) {
     const auto &wanted = problem.as<DotRowsProblem>();
@@ -92,7 +92,8 @@ struct DotRowsAccuracy<T> {
   }
 };
 
-// |got - exact| in units in the last place of T around exact; 2^-149 or 2^-1074 among subnormal numbers.
+// Returns |got - exact| in units in the last place of T around exact. Among subnormal numbers a unit is
+// 2^-149 or 2^-1074.
 template <class T>
 double ulps(Real exact, Real got) {
   int exponent;
@@ -101,11 +102,11 @@ double ulps(Real exact, Real got) {
   return as_double(std::ldexp(std::fabs(got - exact), -exponent));
 }
 
-// An element of 16 bits is rounded from f32's product, which adds less than 2^-24 of it.
+// A 16-bit element is the rounded product in f32, whose error is less than 2^-24 of it.
 template <class T>
 struct ScaleAccuracy {
   static constexpr const char *unit_text = "ULP";
-  // The product in long double is itself rounded at its 64th bit.
+  // The exact product in long double is itself rounded at its 64th bit.
   static constexpr double bound = 0.5 + 0x1p-10;
 
   static Judgement judge(const Problem &problem, Bits bits) {
@@ -121,7 +122,7 @@ struct ScaleAccuracy {
   }
 };
 
-// Conversions round once, or not at all.
+// A conversion rounds once or not at all.
 template <class From, class To>
 struct ConversionAccuracy {
   static constexpr const char *unit_text = "ULP";
@@ -165,7 +166,7 @@ struct ExpAccuracy {
   }
 };
 
-// Judges each element as exp's, and the sum against the sum of the elements in the output.
+// Judges each element as exp judges it, and the sum against the sum of the elements in the output.
 template <class T>
 struct ExpSumAccuracy {
   static constexpr const char *unit_text = is_f64<T> ? "2^-53 of sum" : "2^-24 of sum";

@@ -16,8 +16,8 @@ namespace {
 using namespace rapt::test;
 using Lengths = std::vector<std::size_t>;
 
-// Types of queries and outputs with the kernel's keys and values: those of names such as f32_f16_f32 whose
-// middle is the kernel's type. Arithmetic in bf16 needs queries of bf16.
+// Returns the types of queries and outputs that kernels have with the same keys and values. The type of keys
+// and values is the middle of names such as f32_f16_f32. Arithmetic in bf16 needs queries of bf16.
 std::vector<ElementTypes> other_types_of(const std::string &kernel) {
   const bool in_bf16 = kernel.ends_with("_in_bf16");
   const std::string type = kernel.substr(kernel.rfind('_'));
@@ -31,8 +31,8 @@ std::vector<ElementTypes> other_types_of(const std::string &kernel) {
   return types;
 }
 
-// Of all numbers drawn, only the control words of foreign floating-point states depend on the platform. No
-// result depends on these.
+// Only the control words of foreign floating-point states depend on the platform. No result depends on these
+// words.
 class CaseMaker {
   // All classes but odd_rows, which add_row_batches uses.
   static constexpr std::size_t usual_classes = std::size(all_input_classes) - 1;
@@ -95,7 +95,8 @@ class CaseMaker {
     if (state < foreign_states_.size()) layout.fp_state = foreign_states_[state];
   }
 
-  // The first layout is next to a guard page, at alternating ends, in place and not. The others are random.
+  // Adds a problem. The first layout is next to a guard page, at alternating ends, in place and not. The
+  // other layouts are random.
   void add(const Problem &problem, std::size_t layouts) {
     LaidOutProblem made{problem, {}, nullptr};
     Layout flush;
@@ -106,7 +107,7 @@ class CaseMaker {
     cases_.push_back(made);
   }
 
-  // Every length up to several unrolled loops, then lengths around longer sums.
+  // Adds every length up to several unrolled loops, and then lengths around longer sums.
   void add_lengths() {
     for (std::size_t n = 0; n <= pick(136, 300); ++n) {
       add(problem(2, n, InputClass::gaussian), pick(2, 6));
@@ -124,8 +125,8 @@ class CaseMaker {
            (traits_.family == Family::two_vectors || traits_.family == Family::dot_rows ||
             traits_.family == Family::softmax_backward);
   }
-  // The lanes of a dot product begin again every 32768 elements (f64: 16384). The second layout is unaligned,
-  // differently for each operand.
+  // The lanes of a dot product begin again every 32768 elements (f64: 16384). In the second layout each
+  // operand has a different alignment.
   void add_long_sums() {
     const std::size_t stretch = traits_.element_size == 8 ? 16384 : 32768;
     const Lengths lengths = {stretch - 1, stretch, stretch + 1, 2 * stretch - 1, 2 * stretch + 200};
@@ -154,7 +155,7 @@ class CaseMaker {
   void add_extremes() {
     constexpr double infinity = std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < pick(200, 6000); ++i) {
-      // Each statement draws only once, because compilers evaluate the arguments of a call in any order.
+      // Each statement draws only once, because compilers may evaluate the arguments of a call in any order.
       const auto n = random_.one_of<std::size_t>({1, 17, 64, 131});
       const InputClass input = all_input_classes[random_.below(usual_classes)];
       Problem made = problem(2, n, input);
@@ -184,7 +185,7 @@ class CaseMaker {
     }
   }
 
-  // Has each option without others, then combinations.
+  // Returns each option on its own, and then combinations.
   std::vector<SoftmaxOptions> option_choices() {
     std::vector<SoftmaxOptions> choices = each_softmax_option_alone();
     for (std::size_t i = 0; i < pick(60, 300); ++i) draw(random_, choices.emplace_back());
@@ -212,8 +213,9 @@ class CaseMaker {
     }
   }
 
-  // Softmax computes short rows in groups of one row per lane, or two such groups at once, unless a row of
-  // them is odd or sees no element. These cases have whole groups and parts of them, alone and after others.
+  // Softmax computes short rows in groups of one row per lane, or two such groups at once. A group with a row
+  // that is odd or sees no element is computed row by row. These cases have whole groups and parts of groups,
+  // on their own and after other groups.
   void add_row_batches() {
     constexpr InputClass inputs[] = {InputClass::gaussian, InputClass::odd_rows, InputClass::gaussian_wide,
                                      InputClass::odd_rows, InputClass::minus_infinities};
@@ -240,8 +242,8 @@ class CaseMaker {
     }
   }
 
-  // Every number of rows for which there is separate code, and many rows; dimensions of whole vectors and
-  // tails.
+  // Adds every number of rows for which there is separate code, and many rows. The dimensions have whole
+  // vectors and tails.
   void add_attention_shapes() {
     const bool backward = traits_.is_attention_backward();
     std::size_t count = 0;
@@ -259,7 +261,7 @@ class CaseMaker {
       }
     }
   }
-  // Random problems of other types than the kernel's own.
+  // Adds random problems of types other than the kernel's own.
   void add_attention_of_types(const std::string &kernel) {
     const std::vector<ElementTypes> types = other_types_of(kernel);
     for (std::size_t i = 0; i < types.size() * pick(12, 60); ++i) {
@@ -270,9 +272,9 @@ class CaseMaker {
     }
   }
 
-  // Random shapes and options: too many for every combination.
+  // Adds random shapes and options, because there are too many combinations to test all of them.
   void add_attention() {
-    const bool backward = traits_.is_attention_backward();  // some five times the work
+    const bool backward = traits_.is_attention_backward();  // about five times the work
     const std::size_t most_work = backward ? pick(20000, 150000) : pick(50000, 400000);
     for (std::size_t i = 0; i < (backward ? pick(85, 800) : pick(100, 1500)); ++i) {
       LaidOutProblem made{draw_attention_problem(random_, most_work), std::vector<Layout>(1), nullptr};

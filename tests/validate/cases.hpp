@@ -1,5 +1,5 @@
-// The cases of a kernel. First come the directed ones, which are the same under any seed, then random ones.
-// The same seed gives the same cases on every platform, because their results are hashed.
+// Makes the cases of a kernel: first the directed cases, which are the same under any seed, then random
+// cases. The same seed gives the same cases on every platform, because their results are hashed.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ enum class Effort { quick, full };
 
 inline constexpr std::uint64_t default_seed = 1;
 
-// A problem and the layouts that it runs in. No layout may change its result.
+// Holds a problem and the layouts in which it runs. No layout may change its result.
 struct LaidOutProblem {
   test::Problem problem;
   std::vector<test::Layout> layouts;
-  const char *rule = nullptr;  // of a directed case; null: a random one
+  const char *rule = nullptr;  // the rule of a directed case; null for a random case
 };
 
 std::vector<LaidOutProblem> make_cases(const test::KernelCase &kernel, Effort effort, std::uint64_t seed);

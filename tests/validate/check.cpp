@@ -19,16 +19,17 @@ namespace {
 
 using namespace rapt::test;
 
-constexpr std::size_t crashes_until_stop = 3;  // of a kernel on a level: further cases would crash too
+constexpr std::size_t crashes_until_stop = 3;  // per kernel and level, because further cases would crash too
 
 std::size_t elements(const Problem &problem) { return problem.rows() * problem.cols(); }
 
-// Measures only some problems, the same on every machine, because long double is slow.
+// Returns whether the problem is measured. Only some are, the same on every machine, because long double is
+// slow.
 bool is_measured(std::size_t index, const Problem &problem, Effort effort) {
   const bool quick = effort == Effort::quick;
   const auto *attention = std::get_if<AttentionProblem>(&problem.of);
   if (attention && attention->batch * attention->q_heads() > 8) return false;
-  if (attention && attention->types != ElementTypes::of_kernel) return false;  // the truth knows the kernel's
+  if (attention && attention->types != ElementTypes::of_kernel) return false;  // not in the truth
   return index % (quick ? 7 : 5) == 0 && elements(problem) <= (quick ? 800 : 2500);
 }
 
@@ -41,8 +42,8 @@ struct Reference {
 
 void note(const Judgement &judgement, double usual_bound, const Problem &problem, LevelResult &result) {
   if (!judgement.measured) return;
-  // Some problems have a looser bound. They are judged by it, but their errors are not reported with the
-  // usual bound.
+  // Some problems have a looser bound. They are judged by that bound, but their errors are not part of the
+  // errors reported with the usual bound.
   if (judgement.bound == usual_bound) result.worst = std::max(result.worst.value_or(0), judgement.error);
   if (judgement.error <= judgement.bound) return;
   result.inaccurate += 1;
@@ -93,17 +94,17 @@ Failure describe_failure(const KernelCase &kernel, const std::string &isa, const
   return failure;
 }
 
-// The level whose code serves the kernel on a level.
+// Returns the level whose code serves the kernel on a level.
 std::string serving(const KernelCase &kernel, const std::string &isa) {
   const ForcedIsa forced(isa);
   return rapt_kernel_isa(kernel.name);
 }
 
-// A level's results so far.
+// Holds the results of a level so far.
 struct Level {
   LevelResult result;
   Hash hash;
-  std::optional<Case> smallest;  // that mismatched
+  std::optional<Case> smallest;  // the smallest case that mismatched
   std::size_t crashes = 0;
 };
 
@@ -114,7 +115,7 @@ LevelResult result_of(const KernelCase &kernel, const std::string &isa) {
   return result;
 }
 
-// The cases of one kernel, one after the other, on every level. Inputs are made once for a problem.
+// Runs the cases of one kernel, one after the other, on every level. Inputs are made once for a problem.
 class Check {
  public:
   Check(const KernelCase &kernel, const std::vector<std::string> &isas, Effort effort)
@@ -129,7 +130,7 @@ class Check {
     }
   }
 
-  // Returns false if the scalar level failed, so that there is nothing to compare with.
+  // Returns false if the scalar level failed and there is nothing to compare with.
   bool run(std::size_t index, const LaidOutProblem &laid_out) {
     const Reference reference = run_scalar(index, laid_out);
     if (scalar_.result.stopped) return false;
@@ -193,7 +194,7 @@ class Check {
       result.cases += 1;
       const bool same_bits = outcome.bits == reference.outcome.bits;
       level.hash.add(same_bits ? reference.hash : hash_of(outcome.bits));
-      // Equal bits are equally accurate.
+      // Results with equal bits are equally accurate.
       if (reference.judged && &layout == &layouts.front() && (same_bits || outcome.fault.empty())) {
         const bool judge_anew = !same_bits && outcome.bits.size() == reference.outcome.bits.size();
         note(judge_anew ? accuracy_.judge(problem, outcome.bits) : reference.judgement, accuracy_.bound,

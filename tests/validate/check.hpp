@@ -13,7 +13,7 @@
 
 namespace rapt::validate {
 
-// A case whose result is not the scalar level's.
+// Describes a case whose result differs from that of the scalar level.
 struct Failure {
   std::string kernel, isa;
   test::Case failing;
@@ -24,10 +24,10 @@ struct Failure {
 
 struct LevelResult {
   std::string kernel, isa;
-  std::string inherits;  // the level that ran in place of this one; then nothing else is set
+  std::string inherits;  // the level whose kernel this level uses; then nothing else is set
   std::size_t cases = 0;
   std::size_t mismatches = 0;
-  bool stopped = false;  // after too many crashes: not all cases ran
+  bool stopped = false;  // too many crashes: not all cases ran
   std::uint64_t hash = 0;
   std::optional<double> worst;   // error, in accuracy_of(kernel)->unit
   std::size_t inaccurate = 0;    // problems whose error is above rapt.h's bound
@@ -44,12 +44,12 @@ struct LevelResult {
 
 using OnProgress = std::function<void(std::size_t done, std::size_t of)>;
 
-// The scalar level comes first. It runs each problem once, in its first layout, and the other levels must
-// equal it. A level that inherits the kernel from another level does not run.
+// Runs the scalar level first. It runs each problem once, in its first layout, and the other levels must give
+// the same results. A level that inherits the kernel from another level does not run.
 std::vector<LevelResult> check_kernel(const test::KernelCase &kernel, const std::vector<std::string> &isas,
                                       Effort effort, std::uint64_t seed, const OnProgress &progress);
 
-// One case on the given levels.
+// Checks one case on the given levels.
 std::vector<LevelResult> check_case(const test::KernelCase &kernel, const std::vector<std::string> &isas,
                                     const test::Case &given);
 

@@ -73,7 +73,7 @@ bool is_emulated() {
 
 #if defined(__aarch64__) && defined(__linux__)
 
-// On AArch64 /proc/cpuinfo names no model, and under an emulator it shows the host's.
+// On AArch64, /proc/cpuinfo has no model name. Under an emulator it describes the host.
 std::string cpu_name() {
   constexpr unsigned long hwcap_cpuid = 1u << 11;  // the system lets programs read identification registers
   if (!(getauxval(AT_HWCAP) & hwcap_cpuid)) return "AArch64";

@@ -1,4 +1,4 @@
-// This machine, and the levels that it can run.
+// Describes this machine, and the levels that it can run.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ struct CpuReport {
 
 CpuReport report_cpu();
 
-// The reason why the library ignores the environment's RAPT_ISA, or empty.
+// Returns why the library ignores the RAPT_ISA of the environment, or an empty text.
 std::string complaint_about_rapt_isa();
 
 }  // namespace rapt::validate

@@ -1,4 +1,4 @@
-// A crash of a kernel is a finding, and the program goes on.
+// Turns a crash of a kernel into a finding, so that the program goes on.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,14 @@ namespace rapt::validate {
 // Catches SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGTRAP from now on.
 void catch_crashes();
 
-// kernel.run, with a crash as the outcome's fault in words.
+// Calls kernel.run. A crash becomes the fault of the outcome, in words.
 test::Outcome run_caught(const test::KernelCase &kernel, const test::Problem &problem,
                          const test::Layout &layout);
 
-// The number of crashes that run_caught has survived. Each leaks the memory of its call.
+// Returns the number of crashes that run_caught has survived. Each leaks the memory of its call.
 std::size_t crashes_survived();
 
-// The text that a crash outside of run_caught prints before it ends the program.
+// Sets the text that a crash outside of run_caught prints before it ends the program.
 void note_running(const std::string &what);
 
 }  // namespace rapt::validate

@@ -15,9 +15,10 @@ constexpr const char *in_bf16 = "attention_in_bf16";
 constexpr const char *backward = "attention_backward";
 constexpr const char *of_bytes = "attention_i8";
 
-// Sizes are the smallest that reach the rule on every level: vectors have 2 to 16 elements, tiles up to 64
-// rows, blocks 64 keys, chunks 512. Tiles of up to 8 rows are "few rows". The seed chooses the place of "bad"
-// rows (inputs.hpp). Problems ask for dbias unless 5 divides the seed, and for dsinks unless 3 does.
+// The sizes are the smallest that reach the rule on every level. Vectors have 2 to 16 elements, tiles up to
+// 64 rows, blocks 64 keys and chunks 512. Tiles of up to 8 rows are "few rows". The seed chooses the place of
+// "bad" rows (inputs.hpp). Problems ask for dbias unless the seed is a multiple of 5, and for dsinks unless
+// it is a multiple of 3.
 constexpr DirectedCase cases[] = {
     // ---- sums and scores of rows
     {"a long f64 sum keeps what its additions lose", exp_sum, "n=6200 input=losing"},
@@ -197,7 +198,7 @@ constexpr DirectedCase cases[] = {
     {"rows that see nothing", backward, "rows=12 n=20 causal=-3 sinks qk_dim=2 v_dim=3 seed=2 scale=0.1"},
 };
 
-// The ways of a kernel that its sizes, its options or its numbers choose.
+// These cases reach the ways that a kernel chooses by its sizes, options or numbers.
 constexpr DirectedCase ways[] = {
     // ---- outputs and vectors of 16 MiB and more
     {"vectors in memory", "dot_f32", "n=4194351 input=periodic guard=begin"},

@@ -1,5 +1,5 @@
-// Chosen cases: one or more for each rule of the numeric contract and for each way of a kernel that random
-// cases reach only by luck.
+// Returns chosen cases, one or more for each rule of the numeric contract. Others are for the ways of a
+// kernel that random cases reach only by luck.
 #pragma once
 
 #include <span>
@@ -15,10 +15,12 @@ struct DirectedCase {
 
 std::span<const DirectedCase> directed_cases();
 
-// The same for ways: what a level's code chooses by sizes, alignment, options or values (coverage.py).
+// Returns cases for the ways that the code of a level chooses by sizes, alignment, options or values
+// (coverage.py).
 std::span<const DirectedCase> cases_of_ways();
 
-// "softmax_f32" is a kernel of "softmax log_softmax".
+// Returns whether the case is for a kernel. For example, a case for "softmax log_softmax" is for
+// "softmax_f32".
 bool is_for(const DirectedCase &directed, const std::string &kernel);
 
 }  // namespace rapt::validate

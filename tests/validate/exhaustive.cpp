@@ -17,9 +17,9 @@ namespace {
 
 using namespace rapt::test;
 
-// Returns the error of y in units in the last place of f32 (2^-149 for subnormal results), against std::exp
-// in double, whose own error is about 2^-29 of such a unit. It is infinite if y should have been another
-// infinity, zero or NaN.
+// Returns the error of y in units in the last place of f32 (2^-149 for subnormal results), compared with
+// std::exp in double. The error of std::exp is about 2^-29 of such a unit. The returned error is infinite if
+// y has the wrong infinity, zero or NaN.
 double exp_error(float x, float y) {
   constexpr double wrong = std::numeric_limits<double>::infinity();
   if (std::isnan(x)) return std::isnan(y) ? 0 : wrong;
@@ -35,15 +35,15 @@ double exp_error(float x, float y) {
   return std::fabs(double{y} - exact) * ulps_per_one;
 }
 
-// In units of 2^-24 of the result.
+// Returns the error of y in units of 2^-24 of the result.
 double tanh_error(float x, float y) {
   const double exact = std::tanh(double{x});
   const double error = std::fabs(double{y} - exact) / std::fabs(exact) * 0x1p24;
   return error >= 0 ? error : std::numeric_limits<double>::infinity();
 }
 
-// Attention to a single key has its score as the log-sum-exp. With q = x, k = 1 and a softcap of 1 the score
-// is tanh(x).
+// Attention to a single key returns the score as the log-sum-exp. With q = x, k = 1 and a softcap of 1 the
+// score is tanh(x).
 void tanh_by_attention(const float *x, float *y, std::size_t n) {
   rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;
   options.batch = options.q_heads = options.kv_len = options.qk_dim = 1;
@@ -60,7 +60,8 @@ void tanh_by_attention(const float *x, float *y, std::size_t n) {
   if (status != RAPT_OK) std::fill_n(y, n, std::numeric_limits<float>::quiet_NaN());
 }
 
-// `count` bit patterns from `first` on, and again with the sign bit if `negative` is set.
+// The inputs are `count` bit patterns from `first` on. If `negative` is set, all follow again with the sign
+// bit.
 struct Inputs {
   std::uint32_t first;
   std::uint64_t count;
@@ -95,7 +96,7 @@ const Function tanh_function = {"tanh of a softcap in f32",
                                 3,
                                 {bits_of(0x1p-26f), bits_of(10.0f) - bits_of(0x1p-26f), true}};
 
-// Calls body(begin, end) on every core, with ranges that cover [0, count).
+// Calls body(begin, end) on one thread per core, with ranges that cover [0, count).
 template <class Body>
 void in_parallel(std::size_t count, Body &&body) {
   const std::size_t threads = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, 64);
@@ -123,7 +124,7 @@ class Sweep {
     }
   }
 
-  // Inputs number begin to begin + count.
+  // Checks inputs number begin to begin + count.
   void run_round(std::uint64_t begin, std::size_t count) {
     for (ExhaustiveResult &result : results_) {
       note_running(result.function + " on " + result.isa + ", inputs from " +
@@ -137,7 +138,7 @@ class Sweep {
     }
   }
 
-  // Equal bits are equally accurate.
+  // Results with equal bits are equally accurate.
   std::vector<ExhaustiveResult> results() {
     for (ExhaustiveResult &result : results_) {
       if (result.worst_error >= results_.front().worst_error) continue;

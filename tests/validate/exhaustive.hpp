@@ -1,4 +1,4 @@
-// exp and the tanh of softcaps in f32, over every float with a nontrivial result.
+// Checks exp and the tanh of softcaps in f32, over every float with a nontrivial result.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ struct ExhaustiveResult {
 
 using OnInputs = std::function<void(std::uint64_t done, std::uint64_t of)>;
 
-// Runs each stride-th input on all cores, on the scalar level and the named ones.
+// Runs every stride-th input on all cores, on the scalar level and the named levels.
 std::vector<ExhaustiveResult> check_exp_exhaustively(const std::vector<std::string> &isas,
                                                      std::uint64_t stride, const OnInputs &progress);
-// Inputs have magnitudes from 2^-26 to 10: below these tanh(x) is x, and above them it is 1.
+// Checks magnitudes from 2^-26 to 10. Below this range tanh(x) is x, and above it tanh(x) is 1.
 std::vector<ExhaustiveResult> check_tanh_exhaustively(const std::vector<std::string> &isas,
                                                       std::uint64_t stride, const OnInputs &progress);
 

@@ -7,7 +7,7 @@
 namespace rapt::validate {
 namespace {
 
-// A kernel of kernels.def must have a line in hashes.def: otherwise published::NAME_quick is missing, and
+// A kernel of kernels.def must have a line in hashes.def. Without it, published::NAME_quick is missing and
 // this does not compile.
 namespace published {
 #define BITS(number) static_assert(number == RAPT_BITS_VERSION, "these are the hashes of other bits");

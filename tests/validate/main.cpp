@@ -134,7 +134,7 @@ int run_program(int argc, char **argv) {
   if (const int *status = std::get_if<int>(&parsed)) return *status;
   const Options &options = std::get<Options>(parsed);
   const CpuReport cpu = report_cpu();
-  // With an emulator, guard pages keep the distance that QEMU's masked loads need.
+  // If the CPU is emulated, guard pages keep the distance that QEMU's masked loads need.
   if (cpu.emulated) test::assume_emulator();
   catch_crashes();
   switch (options.action) {
@@ -156,7 +156,7 @@ int run_program(int argc, char **argv) {
 
 }  // namespace
 
-// A report that could not be written is not a success, because nobody has seen it.
+// A report that could not be written makes the program fail, because nobody has seen it.
 int main(int argc, char **argv) {
   try {
     const int status = run_program(argc, argv);

@@ -12,8 +12,7 @@
 namespace rapt::validate {
 namespace {
 
-// CLI11 takes the text that a validator returns as the complaint; an empty text means that the value is
-// valid.
+// CLI11 reads the text that a validator returns as a complaint. An empty text means that the value is valid.
 std::string complaint_about_isa(const std::string &name) {
   const auto known = test::compiled_isas();
   if (std::ranges::find(known, name) == known.end()) return "no level is called " + name + "; see --list";
@@ -39,7 +38,7 @@ std::string complaint_about_seed(const std::string &text) {
   return test::parse_number(text, seed) ? "" : text + " is no seed";
 }
 
-// Repeated once per name.
+// The flag is given once per name.
 void add_names(CLI::App &app, const char *flag, std::vector<std::string> &names, const char *help,
                std::string (*complaint)(const std::string &)) {
   app.add_option(flag, names, help)

@@ -1,4 +1,4 @@
-// The command line.
+// Parses the command line.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Options {
   test::Case one_case;
 };
 
-// The exit status if the program is done: it has printed its help or a complaint.
+// Returns the options, or the exit status if the program is done because it printed its help or a complaint.
 std::variant<Options, int> parse_options(int argc, char **argv);
 
 }  // namespace rapt::validate

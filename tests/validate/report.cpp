@@ -15,13 +15,13 @@ namespace rapt::validate {
 namespace {
 
 std::string joined(const std::vector<std::string> &words, const char *between = " ") {
-  // Not by fmt::join: gcc 12 sees an overflow in fmt 9's parser of its format.
+  // fmt::join is not used, because gcc 12 reports an overflow in the format parser of fmt 9.
   std::string text;
   for (const std::string &word : words) text += (text.empty() ? "" : between) + word;
   return text.empty() ? "none" : text;
 }
 
-// "scalar, avx2; not run: avx512 (the CPU lacks avx512f)".
+// Returns a text such as "scalar, avx2; not run: avx512 (the CPU lacks avx512f)".
 std::string levels_text(const Report &report) {
   std::string text = joined(report.isas, ", ");
   const char *between = "; not run: ";
@@ -46,7 +46,7 @@ const char *hash_verdict(const Row &row) {
 }  // namespace
 
 void flush_output() {
-  errno = EIO;  // left by an earlier error, of which the stream keeps only that it happened
+  errno = EIO;  // for an earlier error, whose number the stream does not keep
   if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return;
   throw std::system_error(errno, std::generic_category());
 }

@@ -1,4 +1,4 @@
-// The printed report, and the same report as JSON.
+// Prints the report, and writes the same report as JSON.
 #pragma once
 
 #include <optional>
@@ -32,7 +32,7 @@ struct Report {
   double seconds = 0;
 
   bool holds() const;
-  // The levels of this processor that did not run.
+  // Returns the levels of this processor that did not run.
   std::vector<NotRun> not_run() const;
   std::size_t left_out() const;  // of these, those without a reason
 };
@@ -47,8 +47,8 @@ void print_failure(const Row &row);
 void print_exhaustive(const ExhaustiveResult &result);
 void print_verdict(const Report &report);
 
-// Returns false, with errno set, if the file cannot be written. A regular file is replaced only when the
-// report is complete. So a run that ends earlier leaves it as it was.
+// Returns false and sets errno if the file cannot be written. A regular file is replaced only when the report
+// is complete, so a run that ends earlier leaves it unchanged.
 bool can_write_json(const std::string &path);
 bool write_json(const Report &report, const std::string &path);
 

@@ -18,16 +18,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The compiler of rapt-validate, and so of the library.
+// The compiler of rapt-validate also compiled the library.
 #if defined(__clang__)
-constexpr const char *compiler = __VERSION__;  // names itself
+constexpr const char *compiler = __VERSION__;  // the text names the compiler
 #elif defined(__GNUC__)
 constexpr const char *compiler = "gcc " __VERSION__;
 #else
 constexpr const char *compiler = "unknown";
 #endif
 
-// As ISO 8601 has it.
+// Returns the time as in ISO 8601.
 std::string now() {
   char text[32];
   const std::time_t seconds = std::time(nullptr);
@@ -35,7 +35,8 @@ std::string now() {
   return text;
 }
 
-// JSON has no infinity, which is the error of a wrong result. Null means "not measured".
+// Returns the error, or the largest number for infinity, which JSON does not have. An error is infinite if
+// the result is wrong. In the report, null means "not measured".
 double finite(double error) { return std::isfinite(error) ? error : std::numeric_limits<double>::max(); }
 
 template <class Value, class ToJson>
@@ -100,7 +101,8 @@ Json json_of_exhaustive(const ExhaustiveResult &result) {
 
 namespace fs = std::filesystem;
 
-// Where the report is written until a rename replaces a regular file. A device or a pipe is written directly.
+// Names the file that is written first, until a rename replaces a regular file. A device or a pipe is written
+// directly.
 struct Place {
   fs::path target, first;
 
@@ -127,7 +129,7 @@ void remove_and_keep_errno(const fs::path &path) {
   errno = kept;
 }
 
-// What happens at a pipe's other end is not known before the pipe is opened.
+// The state of the other end of a pipe is not known before the pipe is opened.
 bool can_open(const fs::path &path) {
   std::error_code error;
   if (fs::is_directory(path, error)) return errno = EISDIR, false;
@@ -171,7 +173,7 @@ bool write_json(const Report &report, const std::string &path) {
                      {"results", list_of(report.rows, json_of_row)},
                      {"exhaustive", list_of(report.exhaustive, json_of_exhaustive)},
                      {"holds", report.holds()}};
-  // RAPT_ISA may hold bytes that are not UTF-8. They are replaced, because the default would throw.
+  // RAPT_ISA may hold bytes that are not UTF-8. These bytes are replaced, because the default would throw.
   const std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
   const Place place(path);
   bool written = write_text(place.first, text);

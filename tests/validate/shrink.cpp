@@ -63,7 +63,7 @@ class Shrinker {
     reset_options();
   }
 
-  // Each option of the case back to its default, but for the sizes and the input.
+  // Sets each option of the case to its default, except the sizes and the input.
   void reset_options() {
     std::size_t count = 0;
     for_each_option(best_, [&](auto &, const auto &) { count += 1; });
@@ -75,7 +75,7 @@ class Shrinker {
           static const Owner plain;
           const auto reset = [&](auto field) {
             if constexpr (std::is_same_v<decltype(field), std::size_t Owner::*>) {
-              if (owner.*field < plain.*field) return;  // a dimension that is smaller than the default one
+              if (owner.*field < plain.*field) return;  // a dimension below its default
             }
             owner.*field = plain.*field;
           };
@@ -85,7 +85,7 @@ class Shrinker {
     }
   }
 
-  // Tries every number of rows from the least on, then of columns, because few failures need many.
+  // Tries every number of rows from the smallest on, and then of columns, because few failures need many.
   void shorten() {
     constexpr std::size_t tried = 320;
     const std::size_t rows = best_.problem.of_rows() ? best_.problem.rows() : 0, cols = best_.problem.cols();

@@ -6,7 +6,7 @@
 
 namespace rapt::validate {
 
-// A smaller case that fails too: fewer rows, fewer columns, fewer options, a simpler layout.
+// Returns a smaller case that also fails: with fewer rows, columns and options, and a simpler layout.
 test::Case shrink(const test::KernelCase &kernel, const std::string &isa, const test::Case &failing);
 
 }  // namespace rapt::validate

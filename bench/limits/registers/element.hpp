@@ -1,5 +1,5 @@
-// One element at a time, and the few instructions whose rates are limits. Without a fused multiply-add, a
-// multiplication and an addition replace it.
+// Defines registers of one element, and the instructions whose rates are measured. If the level has no fused
+// multiply-add, fma() is a multiplication and an addition.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A register of NEON, and the few instructions whose rates are limits.
+// Defines the registers of NEON, and the instructions whose rates are measured.
 #pragma once
 
 #include <arm_neon.h>

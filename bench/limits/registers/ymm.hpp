@@ -1,4 +1,4 @@
-// A register of AVX2 with FMA, and the few instructions whose rates are limits.
+// Defines the registers of AVX2 with FMA, and the instructions whose rates are measured.
 #pragma once
 
 #include <immintrin.h>

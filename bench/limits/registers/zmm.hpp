@@ -1,4 +1,4 @@
-// A register of AVX-512, and the few instructions whose rates are limits.
+// Defines the registers of AVX-512, and the instructions whose rates are measured.
 #pragma once
 
 #include <immintrin.h>

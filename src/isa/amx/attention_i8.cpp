@@ -1,4 +1,4 @@
-// Attention over int8 keys and values, using AMX.
+// Computes attention over int8 keys and values with AMX.
 
 #include "isa/amx/int8_batch.hpp"
 #include "isa/amx/tile_batch.hpp"

@@ -1,4 +1,4 @@
-// Attention in bf16 arithmetic, using AMX.
+// Computes attention in bf16 arithmetic with AMX.
 
 #include "isa/amx/bf16_batch.hpp"
 #include "isa/amx/tile_batch.hpp"

@@ -1,4 +1,4 @@
-// A tile of a batch and its results.
+// Holds a tile of a batch and its results.
 #pragma once
 
 #include <cstddef>
@@ -40,8 +40,9 @@ struct BatchTile {
   }
 
   const RowSums<float> &sums() const { return total; }
-  // True if a NaN result may come from an excluded key: the caller then computes the tile again, in another
-  // way. Nothing is stored in that case if out is q, because the second way still reads the queries.
+  // Stores the results. Returns true if a NaN result may come from an excluded key. The caller then computes
+  // the tile again, in another way. If out is q, nothing is stored in that case, because the second way still
+  // reads the queries.
   template <class Address>
   bool store(const FinalFactors<float> &factors, Address address) const {
     if (is_in_place && some_excluded && total_values.has_nan(factors)) return true;

@@ -1,4 +1,4 @@
-// The operands of a batch in bf16 arithmetic, and one chunk of one of its tiles.
+// Packs the operands of a batch in bf16 arithmetic, and computes one chunk of one of its tiles.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class Bf16Batch {
   using Tile = Bf16Tile;
   using Sizes = rapt::Bf16BatchSizes;
   using Element = rapt::BF16;
-  // One AMX multiplication takes this many elements of a key.
+  // One AMX multiplication uses this many elements of a key.
   static constexpr std::size_t step = amx_k32;
 
   static constexpr auto another_way = attention_in_bf16<rapt::BF16>;
@@ -83,8 +83,8 @@ class Bf16Batch {
       S::store(tile.sums_of_chunk.sum + r, S::load(sums + r) * weights_unit);
     }
   }
-  // Where the outputs of the rows at r are after add_chunk(). out_pitch is the distance between two
-  // dimensions.
+  // Returns where add_chunk() has stored the outputs of the rows from r on. Dimensions are out_pitch elements
+  // apart.
   const float *out_of(std::size_t r) const { return storage_.out + r; }
   static constexpr std::size_t out_pitch = tile_pitch;
 

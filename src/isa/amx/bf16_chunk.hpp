@@ -1,13 +1,14 @@
-// One chunk of keys with the rows of one tile: scores, weights, references and values.
+// Computes one chunk of keys for the rows of one tile: scores, weights, references and values.
 //
-// The keys and values of the chunk are already packed. A patch is what AMX multiplies at a time
-// (isa/amx/patch_products.hpp). A strip is the rows of a patch. A step is the scores of a strip with a block.
-// The products of a step are interleaved with the weights of the step before. Values are multiplied once for
-// the chunk, and also before a reference of their strip moves.
+// The keys and values of the chunk are already packed. A patch is the part that AMX multiplies at a time
+// (isa/amx/patch_products.hpp). A strip is the rows of a patch. A step computes the scores and weights of one
+// strip and one block of keys. The products of a step are interleaved with the weights of the previous step.
+// Values are multiplied once per chunk, and also before a reference of their strip moves.
 //
-// The largest scores of a step decide whether its references move, so they usually come before its weights.
-// In strips whose references do not move that search would cost 5 to 8 %. There the weights come first. They
-// are computed again, after a search, if one reaches 2 or is NaN.
+// The largest scores of a step decide whether its references move, so they are usually found before its
+// weights are computed. In a strip whose references do not move, that search would cost 5 to 8 %. The weights
+// of such a strip are computed without a search. If one of these weights reaches 2 or is NaN, the search is
+// made and the weights are computed again.
 //
 // Variants that lost, 2048 rows and keys of 128 dimensions                   | time
 // scores of three steps, so that no search waits for the last products       | + 5 %
@@ -32,24 +33,24 @@
 
 namespace {
 
-// The memory in which a chunk is computed. All tiles share it.
+// Holds the memory for computing one chunk. All tiles of a batch share this memory.
 struct Bf16Storage {
   KeyTiles keys;
-  rapt::BF16 *packed_keys;  // [16 keys][k32 of dimensions]
-  rapt::BF16 *values;       // [16 dimensions][k32]
-  rapt::BF16 *weights;      // of one strip: [k32][vector of rows]
-  rapt::BF16 *ones;         // a row of ones: their products sum the weights
+  rapt::BF16 *packed_keys;  // [16 keys][32 dimensions]
+  rapt::BF16 *values;       // [16 dimensions][32 keys]
+  rapt::BF16 *weights;      // of one strip: [32 keys][vector of rows]
+  rapt::BF16 *ones;         // a row of ones, whose products with the weights are the sums of weights
   float *scores;            // the scores of two steps
   float *out;               // [dimension][row]; the sums of weights follow the last group of 16 dimensions
 };
 
 inline constexpr std::size_t chunk_k32s = rapt::attention_chunk / amx_k32;
 
-// A tile of a batch in bf16 arithmetic.
+// Holds a tile of a batch in bf16 arithmetic.
 struct Bf16Tile : BatchTile<Bf16Rule> {
   const rapt::BF16 *queries = nullptr;
-  bool moves[2] = {};  // for each half of the rows: a reference moved in the chunk before
-  alignas(64) float to_log2[rapt::attention_tile_rows];  // the rule's, copied for the rows past the last too
+  bool moves[2] = {};  // for each half of the rows: whether a reference moved in the previous chunk
+  alignas(64) float to_log2[rapt::attention_tile_rows];  // the rule's, repeated for rows past the last
 
   using BatchTile<Bf16Rule>::BatchTile;
 };
@@ -81,7 +82,7 @@ class Bf16Chunk {
     }
   }
 
-  // Takes in the blocks [first, end) of the chunk. Block 0 begins with the key `begin`.
+  // Computes the blocks [first, end) of the chunk. Block 0 begins with the key `begin`.
   void run(std::size_t first, std::size_t end) {
     sums_.clear();
     first_ = first;
@@ -100,39 +101,41 @@ class Bf16Chunk {
 
  private:
   static constexpr std::size_t strip_rows = 16 * Products::wide, most_strips = vectors / Products::wide;
-  static constexpr std::size_t k32s = block / amx_k32;  // of keys in a block, one per patch
-  static constexpr std::size_t slots = 2;  // rooms for scores: the present step's and the next one's
+  static constexpr std::size_t k32s = block / amx_k32;  // groups of 32 keys in a block, one per patch
+  static constexpr std::size_t slots = 2;  // room for the scores of two steps: the present one and the next
 
   struct Step {
     std::size_t block, strip, index;
   };
-  // Steps go strip by strip, so that only one strip's weights occupy L1.
+  // Steps are run strip by strip, so that only one strip's weights occupy L1.
   Step after(const Step &step) const {
     if (ends_strip(step)) return {first_, step.strip + 1, step.index + 1};
     return {step.block + 1, step.strip, step.index + 1};
   }
   bool ends_strip(const Step &step) const { return k32s * (step.block + 1) >= strip_[step.strip].end_k32; }
-  // Number of k32s of keys in this step's block that at least one row can see. Each is one patch of AMX work.
+  // Returns the number of groups of 32 keys in this step's block that a row may see. Each group is one patch.
   std::size_t k32s_of(const Step &step) const {
     const std::size_t left = strip_[step.strip].end_k32 - k32s * step.block;
     return left < k32s ? left : k32s;
   }
-  // Number of k32s from the chunk's first key to `key`, at least `least` and at most `most`.
+  // Returns the number of groups of 32 keys from the chunk's first key to `key`, but at least `least` and at
+  // most `most`.
   std::size_t k32s_before(std::size_t key, std::size_t least, std::size_t most) const {
     const std::size_t count = key < begin_ ? 0 : (key - begin_ + amx_k32 - 1) / amx_k32;
     return count < least ? least : count < most ? count : most;
   }
   struct Strip {
-    // The first k32 whose weighted values are not yet in the output, and the end of those that any row sees.
+    // The groups of 32 keys from first_k32 on are not yet added to the output. The groups that any row sees
+    // end at end_k32.
     std::size_t first_k32 = 0, end_k32 = 0;
-    // The ends of the keys that all rows see, and of those that any row sees.
+    // The keys that all rows see end at seen_by_all, and the keys that any row sees end at seen_by_any.
     std::size_t seen_by_all = ~std::size_t{0}, seen_by_any = 0;
     bool has_values = false, rescales = false, has_moved = false;
     bool is_near = false;  // all rows have references, and their rule's base is 0
   };
 
-  // Whether no reference is expected to move, so that the weights can come first. All rows must see all keys
-  // of the block: a row with a reference has then seen an earlier key.
+  // Returns whether no reference is expected to move, so that the weights can be computed first. All rows
+  // must see all keys of the block: a row with a reference has then seen an earlier key.
   bool expects_no_move(const Step &step) const {
     const Strip &strip = strip_[step.strip];
     return strip.is_near && !strip.has_moved && !state_.moves[step.strip] && !rows_.has_formula && !o_.mask &&
@@ -155,7 +158,7 @@ class Bf16Chunk {
     weigh_exactly(step);
   }
 
-  // Where row 0 of the step would have its scores. Each slot is as wide as a strip.
+  // Returns where the scores of the tile's row 0 would be. Each slot is as wide as a strip.
   float *step_scores(const Step &step) const {
     return storage_.scores + step.index % slots * strip_rows - step.strip * strip_rows;
   }
@@ -180,8 +183,8 @@ class Bf16Chunk {
     return patch;
   }
 
-  // Computes the weights of a patch. If there is a next patch and a slot for its scores, multiplies it
-  // meanwhile.
+  // Computes the weights of a patch. If there is a next patch and a slot for its scores, multiplies the next
+  // patch meanwhile.
   void weigh(const Step &step, std::size_t half) {
     const std::size_t row = step.strip * strip_rows;
     const PatchWeights weights{step_scores(step) + half * patch_keys * pitch + row,
@@ -197,7 +200,7 @@ class Bf16Chunk {
       products_.template scores_and_weights<8>(next.keys, next.queries, steps_, next.to, weights);
     }
   }
-  // False if the step needs weigh_exactly(), or if its references had to move first.
+  // Returns false if the step needs weigh_exactly(), or if its references must move first.
   bool weigh_step(const Step &step) {
     if (!strip_[step.strip].is_near) return false;
     products_.clear();
@@ -205,7 +208,8 @@ class Bf16Chunk {
     return products_.all_small();
   }
 
-  // Adds weighted values to the rows of a strip: from the first k32 that is not yet added, up to `end`.
+  // Adds weighted values to the rows of a strip, from the first group of 32 keys that is not yet added, up to
+  // group `end`.
   void multiply_values(std::size_t end, std::size_t number) {
     Strip &strip = strip_[number];
     const std::size_t first = strip.first_k32, count = end - first;
@@ -233,7 +237,7 @@ class Bf16Chunk {
       S::store(factors_ + r, r < rows_.lanes ? S::load(rule_.rescale + r) : batch(1.0f));
     }
   }
-  // Completes the scores of a step, and leaves the largest of each row in largest_.
+  // Completes the scores of a step, and stores the largest score of each row to largest_.
   void find_scores(const Step &step) {
     float *const scores = step_scores(step);
     const std::size_t first = begin_ + step.block * block, from = step.strip * strip_rows;
@@ -259,7 +263,7 @@ class Bf16Chunk {
     }
   }
 
-  // Whether no reference of the strip has to move. All of its references must be near.
+  // Returns whether no reference of the strip has to move. The strip must be near (Strip::is_near).
   bool stay(std::size_t strip) const {
     bool any = false;
     for (std::size_t r = strip * strip_rows; r < (strip + 1) * strip_rows && r < rows_.lanes; r += S::width) {
@@ -268,7 +272,8 @@ class Bf16Chunk {
     }
     return !any;
   }
-  // Moves the references that have to move to the largest scores. True if earlier results must be rescaled.
+  // Moves the references that have to move to the largest scores. Returns whether earlier results must be
+  // rescaled.
   bool move_references(std::size_t strip) {
     bool any_rescaled = false;
     const batch zero(0.0f), none(-std::numeric_limits<float>::infinity());
@@ -284,7 +289,7 @@ class Bf16Chunk {
     return any_rescaled;
   }
 
-  // Computes weights of any size, NaN included, and from scores of any size.
+  // Computes the weights of a step from scores of any size. The weights may also have any size, or be NaN.
   [[gnu::noinline]] void weigh_exactly(const Step &step) {
     float *const scores = step_scores(step);
     const std::size_t from = step.strip * strip_rows, end = from + strip_rows;

@@ -24,7 +24,8 @@ inline __m128i first_eight(const rapt::BF16 *p, std::size_t count) {
   return _mm_maskz_loadu_epi16(static_cast<__mmask8>((1u << count) - 1), p);
 }
 
-// Packs as [k32 of dimensions][vector of rows][pair of dimensions][row]. row(r) is the address of row r.
+// Packs queries as [32 dimensions][vector of rows][pair of dimensions][row]. row(r) returns the address of
+// row r.
 template <class Row>
 [[gnu::noinline]] void pack_queries(std::size_t vectors, std::size_t dim, bool negated, Row row,
                                     rapt::BF16 *to) {
@@ -41,7 +42,7 @@ template <class Row>
   }
 }
 
-// Packs the 16 keys from `first` as [k32 of dimensions][key][dimension]. Only `keys` of them exist.
+// Packs the 16 keys from `first` as [32 dimensions][key][dimension]. Only `keys` of the 16 exist.
 [[gnu::noinline]] inline void pack_16_keys(const AttentionTile &tile, std::size_t first, std::size_t keys,
                                            rapt::BF16 *to) {
   const std::size_t dim = tile.options().qk_dim;
@@ -64,7 +65,8 @@ template <class Row>
     }
   }
 }
-// Does the same for a cache of packed keys. There the block has room for keys that do not exist.
+// Does what pack_16_keys() does, for a cache of packed keys. A block of packed keys has room for keys that do
+// not exist.
 [[gnu::noinline]] inline void pack_16_packed_keys(const AttentionTile &tile, std::size_t first,
                                                   std::size_t keys, rapt::BF16 *to) {
   const std::size_t dim = tile.options().qk_dim;
@@ -84,8 +86,8 @@ template <class Row>
   }
 }
 
-// Interleaves 8 dimensions of 32 keys, one row of memory per key. `low` has the first 16 keys, `high` the
-// others.
+// Interleaves 8 dimensions of 32 keys, one row of memory per key. `low` has the first 16 keys, and `high` has
+// the others.
 [[gnu::always_inline]] inline void pack_eight(const rapt::BF16 *low, const rapt::BF16 *high,
                                               std::ptrdiff_t stride, rapt::BF16 *to) {
   const auto load = [](const rapt::BF16 *p) __attribute__((always_inline)) {
@@ -114,8 +116,8 @@ template <class Row>
   });
 }
 
-// Packs the 32 keys from `first` as [16 dimensions][dimension][key]. Only `keys` of them exist. A group of 16
-// dimensions is `pitch` elements after the one before it. There is an even number of groups.
+// Packs the values of the 32 keys from `first` as [16 dimensions][dimension][key]. Only `keys` of the 32
+// exist. Groups of 16 dimensions are `pitch` elements apart, and the number of groups is even.
 [[gnu::noinline]] inline void pack_values_of_k32(const AttentionTile &tile, std::size_t first,
                                                  std::size_t keys, std::size_t pitch, rapt::BF16 *to) {
   const std::size_t dim = tile.options().v_dim;

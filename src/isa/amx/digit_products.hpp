@@ -1,13 +1,13 @@
-// Multiplies a block of keys and 16 rows with AMX: from digits to integer sums.
+// Multiplies a block of keys or values by the digits of 16 rows with AMX. The results are integer sums.
 //
-// AMX tiles 0 to 3 accumulate two tiles of keys or dimensions by two digits. Tiles 4 and 5 have keys or
-// values, and tiles 6 and 7 have the digits. A product takes about 18 cycles, the time of one store or of two
-// loads. So digits are loaded once for two or more tiles. Accumulators are stored when the next products need
-// their tiles.
+// AMX tiles 0 to 3 accumulate the products of two tiles of keys or values with two digits. Tiles 4 and 5 have
+// keys or values, and tiles 6 and 7 have the digits. A product takes about 18 cycles, the time of one store
+// or of two loads. So digits are loaded once for two or more tiles. Accumulators are stored when the next
+// products need their tiles.
 //
-// A patch is the products of one block and 16 rows. All its products are issued at once. Interleaving them
-// with vector operations gains nothing: while AMX is busy, and for some hundred cycles after, vectors have
-// one multiplier instead of two.
+// A patch is one block of keys and 16 rows. All products of a patch are issued at once. Interleaving them
+// with vector operations gains nothing. While AMX is busy, and for some hundred cycles after, vector
+// instructions have one multiplier instead of two.
 //
 //   2048 queries and keys                                            | 64 dimensions | 128
 //   products between the vector operations, sums converted to f32    | 2.80 ms       | 4.39 ms
@@ -25,18 +25,21 @@
 
 namespace {
 
-// Where keys are as AMX tiles, in bytes: the next 16 keys are `pitch` further, the next 64 dimensions `step`.
+// Describes keys that AMX can load as tiles. A tile has 16 keys and 64 dimensions, and its rows are
+// `row_bytes` apart. The tile of the next 16 keys is `pitch` bytes further. The tile of the next 64
+// dimensions is `step` bytes further.
 struct KeyBytes {
   const std::int8_t *first;
   std::size_t pitch, step, row_bytes;
 };
 
-// Sums of one tile's products: those of its 16 rows with the high digits, then those with the low digits.
+// One tile has this many sums: 16 x 16 sums of products with the high digits, then 16 x 16 with the low
+// digits.
 inline constexpr std::size_t sums_of_tile = 2 * amx_rows * amx_rows;
 
 class DigitProducts {
  public:
-  // Stores the accumulators. Otherwise the next products would store them.
+  // Stores the accumulators now. Without flush(), the next products store them.
   void flush() {
     if (!pending_) return;
     unroll<4>([&](auto i) __attribute__((always_inline)) { store<i>(pending_); });

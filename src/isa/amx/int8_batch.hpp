@@ -1,4 +1,4 @@
-// The operands of a batch over int8 keys and values, and one chunk of one of its tiles.
+// Packs the operands of a batch over int8 keys and values, and computes one chunk of one of its tiles.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 
 namespace {
 
-// The batch leaves at most 6 rows to another way (ways.hpp).
+// A batch leaves tiles of at most 6 rows to another way (kernels/attention/ways.hpp).
 struct FewRowIntegers : VnniIntegers {
   static constexpr std::size_t value_rows = 6, transposed_rows = 4;
 };
@@ -31,7 +31,7 @@ class Int8Batch {
   using Tile = Int8Tile;
   using Sizes = rapt::Int8BatchSizes;
   using Element = std::int8_t;
-  // One AMX multiplication takes this many elements of a key.
+  // One AMX multiplication uses this many elements of a key.
   static constexpr std::size_t step = amx_row_bytes;
 
   static constexpr auto another_way = attention_of_int8<IntegerRows<FewRowIntegers>>;
@@ -92,8 +92,8 @@ class Int8Batch {
   void add_chunk(Tile &tile, std::size_t first, std::size_t begin, std::size_t end) {
     Int8Chunk(tile, storage_, sizes_, segments_, first).run(begin, end);
   }
-  // Where the outputs of the rows at r are after add_chunk(). out_pitch is the distance between two
-  // dimensions.
+  // Returns where add_chunk() has stored the outputs of the rows from r on. Dimensions are out_pitch elements
+  // apart.
   const float *out_of(std::size_t r) const { return storage_.out + r * sizes_.v_tiles * amx_rows; }
   static constexpr std::size_t out_pitch = S::width;
 

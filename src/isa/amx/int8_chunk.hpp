@@ -1,8 +1,10 @@
-// One chunk of int8 keys and values with the rows of one tile. A patch is one block of keys by 16 rows.
+// Computes one chunk of int8 keys and values for the rows of one tile. A patch is one block of keys and 16
+// rows.
 //
 // AMX multiplies the queries and keys of a patch, and later its weights and values. Between the two, vector
 // instructions make scores, weights and digits, with rows in the lanes. A patch is plain if all 16 rows see
-// all its keys and the scores are the dot products. One pass then makes its weights and its numbers
+// all its keys, and no mask or formula changes the dot products. For a plain patch with a single scale group
+// of values, and finite scales, one pass computes both the weights and w * v_scale
 // (contract/int8_attention.hpp).
 #pragma once
 
@@ -24,7 +26,7 @@
 
 namespace {
 
-// The memory in which a chunk is computed. All tiles share it.
+// Holds the memory for computing one chunk. All tiles of a batch share this memory.
 struct Int8Storage {
   KeyBytes keys;
   std::int8_t *packed_keys, *values;  // values: [block][16 dimensions]
@@ -34,11 +36,11 @@ struct Int8Storage {
   float *scores;           // of patches that are not plain, in the layout of TileScores
   float *weights;          // [key][row]
   float *out;              // [vector of rows][dimension][row]
-  // Per block: whether the scales of its values are finite.
+  // has_finite_scales[b] says whether all scales of block b's values are finite.
   bool has_finite_scales[rapt::attention_chunk / rapt::attention_block];
 };
 
-// A tile of a batch over int8.
+// Holds a tile of a batch over int8 keys and values.
 struct Int8Tile : BatchTile<PlainRule<float>> {
   const std::int8_t *queries = nullptr;
   const float *query_steps = nullptr;  // [scale group][row]
@@ -66,7 +68,7 @@ class Int8Chunk {
         v_group_(rapt::scale_group_of(o_, o_.v_dim)),
         begin_(begin) {}
 
-  // Takes in the blocks [first, end) of the chunk. Block 0 begins with the key `begin`.
+  // Computes the blocks [first, end) of the chunk. Block 0 begins with the key `begin`.
   void run(std::size_t first, std::size_t end) {
     sums_.clear();
     first_ = first;
@@ -98,7 +100,8 @@ class Int8Chunk {
   }
 
  private:
-  // Block b and the 16 rows at r. `parity` alternates, so that two patches can have buffers at once.
+  // A patch is block b and the 16 rows from r. `parity` alternates, so that two patches in progress use
+  // different buffers.
   struct Patch {
     std::size_t r, b, parity;
     bool is_first;
@@ -111,7 +114,8 @@ class Int8Chunk {
                       to = (any.end - begin_ + block - 1) / block;
     return {from < first_ ? first_ : from, to < end_ ? to : end_};
   }
-  // The first patch of rows from r on that see a block. Rows before it that see no block get outputs of 0.
+  // Returns the first patch of the rows from r on that see a block. Skipped rows, which see no block, get
+  // outputs of 0.
   Patch first_patch(std::size_t r, std::size_t parity = 0) const {
     for (; r < rows_.lanes; r += lanes) {
       const AttentionTile::Range blocks = blocks_of(r);
@@ -199,14 +203,14 @@ class Int8Chunk {
     return S::zero_where(S::equal(weight, batch(0.0f)), weight * batch(scale));
   }
 
-  // Joins the sums of the high and of the low digits. Each of these is exact in f32.
+  // Joins the sums of the high and of the low digits. Both sums are exact in f32.
   static batch joined(const std::int32_t *high) {
     const __m512 a = _mm512_cvtepi32_ps(_mm512_loadu_si512(high)),
                  b = _mm512_cvtepi32_ps(_mm512_loadu_si512(high + sums_of_tile / 2));
     return _mm512_fmadd_ps(a, _mm512_set1_ps(256.0f), b);
   }
 
-  // Makes the dot products of a patch; returns the largest of each row.
+  // Computes the dot products of a patch, and returns the largest dot product of each row.
   batch make_scores(const Patch &patch, float *to, std::size_t pitch) {
     return segments_.count == 1 ? make_scores_of<1>(patch, to, pitch) : make_scores_of<0>(patch, to, pitch);
   }
@@ -243,7 +247,8 @@ class Int8Chunk {
   struct Weights {
     batch sum, largest;
   };
-  // Makes the weights of a plain patch, or its numbers and the largest magnitude of each row.
+  // Computes the weights of a plain patch, and returns their sums. If `to_numbers`, stores weight times value
+  // scale instead of the weights, and also returns the largest magnitude of each row.
   template <bool to_numbers>
   [[gnu::noinline, gnu::flatten]] Weights make_weights(const Patch &patch) {
     const std::size_t r = patch.r;
@@ -293,7 +298,8 @@ class Int8Chunk {
             S::select(not_finite, batch(std::numeric_limits<float>::quiet_NaN()), step)};
   }
 
-  // Makes the digits of all numbers of a patch, as tiles. The low 16 bits of number + magic are the integer.
+  // Stores the digits of all numbers of a patch as tiles. The low 16 bits of number * inverse + magic are the
+  // integer.
   template <class Number>
   [[gnu::always_inline]] void make_digits(const Patch &patch, std::size_t g, const Scaling &scaling,
                                           Number number_of) {
@@ -317,7 +323,7 @@ class Int8Chunk {
     }
   }
 
-  // Adds the values of a patch to the outputs.
+  // Adds the weighted values of a patch to the outputs.
   [[gnu::noinline]] void add_values(const Patch &patch) {
     const batch rescale = S::load(rescale_[patch.parity]);
     float *const out = out_of(patch.r);

@@ -1,8 +1,8 @@
 // Packs integer queries and int8 keys and values as AMX tiles of 16 rows of 64 bytes.
 //
 // The left operand of a product has keys or values: each row is 64 bytes of a key or of a dimension. The
-// right operand has one of the two digits of 16 rows' queries or weights, as [four bytes][row]. An integer is
-// 256 * high + low, where low is 0 to 255: both digits are the integer's own bytes.
+// right operand has either the high or the low digits of 16 rows of queries or weights, as [four bytes][row].
+// An integer is 256 * high + low, where low is 0 to 255: both digits are the integer's own bytes.
 #pragma once
 
 #include <immintrin.h>
@@ -24,7 +24,7 @@ namespace {
 
 inline constexpr std::size_t tile_bytes = rapt::Int8BatchSizes::amx_tile;
 
-// Packs the columns of 64 rows of 16 bytes as a tile. load(four, i) is row 4 * four + i.
+// Packs the columns of 64 rows of 16 bytes as a tile. load(four, i) returns row 4 * four + i.
 template <class Load>
 [[gnu::always_inline]] inline void pack_columns(Load load, std::int8_t *to) {
   const __m512i by_lane = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
@@ -46,9 +46,9 @@ inline __m128i first_bytes(const std::int8_t *p, std::size_t count) {
   return _mm_maskz_loadu_epi8(static_cast<__mmask16>(_bzhi_u32(0xffff, first)), p);
 }
 
-// A segment of dimensions whose products have one sum, and where its digits are.
+// Describes a segment, whose dimensions have one sum of products, and where its digits are.
 struct QuerySegment {
-  std::size_t group, step, steps, tile;  // its first 64 dimensions, and its first tile among a query's
+  std::size_t group, step, steps, tile;  // step: its first 64 dimensions; tile: its first tile in a query
 };
 struct QuerySegments {
   std::size_t count = 0;
@@ -118,7 +118,7 @@ struct QuerySegments {
   }
 }
 
-// Packs the 16 keys from `first` as [64 dimensions][key][dimension]. Only `keys` of them exist.
+// Packs the 16 keys from `first` as [64 dimensions][key][dimension]. Only `keys` of the 16 exist.
 [[gnu::noinline]] inline void pack_keys(const AttentionTile &tile, std::size_t first, std::size_t keys,
                                         std::int8_t *to) {
   const std::size_t dim = tile.options().qk_dim;
@@ -133,7 +133,8 @@ struct QuerySegments {
     }
   }
 }
-// Does the same for a cache of packed keys. There the block has room for keys that do not exist.
+// Does what pack_keys() does, for a cache of packed keys. A block of packed keys has room for keys that do
+// not exist.
 [[gnu::noinline]] inline void pack_packed_keys(const AttentionTile &tile, std::size_t first, std::size_t keys,
                                                std::int8_t *to) {
   const std::size_t dim = tile.options().qk_dim;
@@ -148,8 +149,8 @@ struct QuerySegments {
   }
 }
 
-// Packs a block of values as [16 dimensions][dimension][key]. Only `keys` exist. Each four bytes are keys 16
-// apart.
+// Packs a block of values as [16 dimensions][dimension][key]. Only `keys` keys exist. Each group of four
+// bytes has keys that are 16 apart.
 [[gnu::noinline]] inline void pack_values(const AttentionTile &tile, std::size_t first, std::size_t keys,
                                           std::int8_t *to) {
   const std::size_t dim = tile.options().v_dim;

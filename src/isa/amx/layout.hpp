@@ -1,4 +1,4 @@
-// Where the level amx puts its data in the workspace. (call/attention_workspace.hpp has the sizes.)
+// Assigns memory of the workspace to the data of level amx. call/attention_workspace.hpp has the sizes.
 #pragma once
 
 #include <cstddef>

@@ -1,14 +1,15 @@
 // Multiplies a panel with AMX, and computes weights between the products.
 //
-// A patch is the scores of 32 keys and half of the panel's rows, stored key by key as all scores are. AMX
-// tiles 0 to 3 accumulate two tiles of keys by two of rows. Tiles 4 and 5 have keys or values, 6 and 7
-// queries or weights. That needs as many loads as products; one tile of keys by four of rows needs five loads
-// for four.
+// A patch is the scores of 32 keys and half of the panel's rows, stored key by key like all scores. AMX tiles
+// 0 to 3 accumulate the products of two tiles of keys and two tiles of rows. Tiles 4 and 5 have keys or
+// values, and tiles 6 and 7 have queries or weights. Each product then needs one load. With one tile of keys
+// and four tiles of rows, four products would need five loads.
 //
-// A product takes 16 cycles. Meanwhile 512-bit multiplications, maxima and VREDUCEPS have only one port, but
-// additions and integer operations keep two. So the weights of an earlier patch are computed between the
-// products of this one: 510 cycles instead of 310 + 320. Accumulators are stored only when the next products
-// need their tiles, because a store at once would wait for the last product.
+// A product takes 16 cycles. During a product, 512-bit multiplications, maxima and VREDUCEPS have only one
+// port, but additions and integer operations still have two. So the weights of an earlier patch are computed
+// between the products of this patch. Both together take 510 cycles, instead of 310 + 320 one after the
+// other. Accumulators are stored only when the next products need their tiles, because an immediate store
+// would wait for the last product.
 #pragma once
 
 #include <immintrin.h>
@@ -27,8 +28,9 @@ namespace {
 inline constexpr std::size_t patch_keys = amx_k32, amx_pitch = amx_rows * tile_pitch;
 inline constexpr std::size_t scores_stride = tile_pitch * sizeof(float);
 
-// Where keys are as AMX tiles: the next 16 keys are `pitch` elements further, the next k32 of dimensions
-// `step`.
+// Describes keys that AMX can load as tiles. A tile has 16 keys and 32 dimensions, and its rows are
+// `row_bytes` apart. The tile of the next 16 keys is `pitch` elements further. The tile of the next 32
+// dimensions is `step` elements further.
 struct KeyTiles {
   const rapt::BF16 *first;
   std::size_t pitch, step, row_bytes;
@@ -36,20 +38,21 @@ struct KeyTiles {
   KeyTiles from(std::size_t key) const { return {first + key / amx_rows * pitch, pitch, step, row_bytes}; }
 };
 
-// The weights of a patch: `scores` become pairs of bf16 at `to`, in the order that products need.
+// Describes how to compute the weights of a patch. Weights of `scores` are stored to `to` as pairs of bf16,
+// in the order that products need.
 struct PatchWeights {
   const float *scores;
   rapt::BF16 *to;
   const float *to_log2, *offset;  // per row
 };
 
-// vectors: how many vectors of rows the panel has. wide: how many of them a patch has.
+// A panel has `vectors` vectors of rows, and a patch has `wide` vectors of rows.
 template <std::size_t vectors>
 class PatchProducts {
  public:
   static constexpr std::size_t wide = vectors < 2 ? vectors : 2;
 
-  // Whether no weight since clear() was NaN or reached 2.
+  // Returns whether no weight since clear() was NaN or reached 2.
   bool all_small() const { return _mm512_test_epi32_mask(bits_, _mm512_set1_epi32(~bits_of_small)) == 0; }
   void clear() { bits_ = _mm512_setzero_si512(); }
 
@@ -70,7 +73,8 @@ class PatchProducts {
     bits_ = _mm512_or_si512(bits_, weigher.bits);
   }
 
-  // Does both, for different patches. pairs: pairs of keys that are weighed between two products.
+  // Does what scores() and weights() do, for two different patches. Weights of `pairs` pairs of keys are
+  // computed after each product.
   template <std::size_t pairs>
   [[gnu::noinline, gnu::flatten]] void scores_and_weights(const KeyTiles &keys, const rapt::BF16 *queries,
                                                           std::size_t steps, float *to,
@@ -85,9 +89,10 @@ class PatchProducts {
     bits_ = _mm512_or_si512(bits_, weigher.bits);
   }
 
-  // Adds `k32s` k32s of keys to the rows of a patch: out[d][row] += weights times values, then the sums of
-  // weights. There are `depth` groups of 16 dimensions, an even number, `pitch` elements apart. `fresh`: out
-  // counts as 0. If `factors` is not null, out is first multiplied by each row's factor.
+  // Adds `k32s` groups of 32 keys to the rows of a patch: out[d][row] += weights times values. The sums of
+  // weights follow the last dimension of out. The values have `depth` groups of 16 dimensions, `pitch`
+  // elements apart; `depth` is even. If `fresh`, out counts as 0. If `factors` is not null, out is first
+  // multiplied by each row's factor.
   [[gnu::noinline, gnu::flatten]] void values(const rapt::BF16 *values, std::size_t pitch, std::size_t depth,
                                               const rapt::BF16 *ones, const rapt::BF16 *weights,
                                               std::size_t k32s, bool fresh, const float *factors,
@@ -105,11 +110,12 @@ class PatchProducts {
   }
 
  private:
-  // All bits that a small weight plus `magic`, or 0, can have set.
+  // These are all bits that can be set in 0, or in the sum of a small weight and `magic`.
   static constexpr int bits_of_small = 0x47c03fff;
 
-  // f = z - floor(z), rounded to nearest. VREDUCEPS subtracts the nearest integer, and 1 is added if the
-  // result is negative. VREDUCEPS with floor would round differently: 31 weights would change.
+  // Computes weights. f is z - floor(z), rounded to nearest. VREDUCEPS subtracts the nearest integer, and 1
+  // is added if the result is negative. VREDUCEPS with floor would round differently, and 31 weights would
+  // change.
   struct Weigher {
     using C = rapt::Bf16Contract;
     const PatchWeights of;
@@ -122,7 +128,7 @@ class PatchProducts {
 
     [[gnu::always_inline]] explicit Weigher(const PatchWeights &w) : of(w) {}
 
-    // Weighs pair i % 16 of the keys for the 16 rows of vector i / 16.
+    // Computes the weights of key pair i % 16 for the 16 rows of vector i / 16.
     template <std::size_t i>
     [[gnu::always_inline]] void pair() {
       constexpr std::size_t row = i / 16 * 16, pair = i % 16;
@@ -237,7 +243,7 @@ class PatchProducts {
   }
 
   float *pending_ = nullptr;       // where to store the accumulators
-  float *pending_sums_ = nullptr;  // where to store those of the sums, between two calls of values_of()
+  float *pending_sums_ = nullptr;  // where to store the accumulators of the sums of weights
   __m512i bits_ = _mm512_setzero_si512();
 };
 

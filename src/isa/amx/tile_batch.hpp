@@ -17,7 +17,7 @@
 
 namespace {
 
-// Of is Bf16Batch or Int8Batch, which know the operands and multiply.
+// Of is Bf16Batch or Int8Batch, which pack the operands and multiply them.
 template <class Of>
 class TileBatch {
  public:
@@ -33,11 +33,11 @@ class TileBatch {
       : TileBatch(call, sizes, first, count, Bytes(workspace)) {}
 
   Tile &operator[](std::size_t i) { return *tiles_[i]; }
-  // Whether AMX computes this tile.
+  // Returns whether AMX computes this tile.
   bool takes(std::size_t i) const { return tiles_[i]->queries != nullptr; }
 
-  // Chooses the keys [begin, end). `begin` must be the first key of a chunk. False: no tile has anything to
-  // compute.
+  // Chooses the keys [begin, end). `begin` must be the first key of a chunk. Returns false if no tile sees
+  // any of these keys.
   bool choose_keys(std::size_t begin, std::size_t end) {
     for (std::size_t i = 0; i < count_; ++i) {
       if (!takes(i)) continue;
@@ -51,7 +51,7 @@ class TileBatch {
     return all_.first < all_.end;
   }
 
-  // Takes in the chosen keys.
+  // Adds the chosen keys to the results of the tiles.
   [[gnu::noinline]] void run() {
     for (std::size_t key = all_.first / chunk * chunk; key < all_.end; key += chunk) {
       pack_chunk(key);
@@ -81,8 +81,8 @@ class TileBatch {
     }
   }
 
-  // Whether products can read keys where they are. A row that crosses a cache line would take six times as
-  // long. Rows that are far apart would share few sets of L1.
+  // Returns whether AMX can load keys without packing. Loading a row that crosses a cache line would take six
+  // times as long. Rows that are far apart would compete for few sets of L1.
   bool are_keys_operands(const Element *keys) const {
     constexpr std::ptrdiff_t far = 512 / sizeof(Element);
     return !o_.packed_keys && !o_.block_table && o_.qk_dim % Of::step == 0 && o_.k_strides.token > 0 &&
@@ -126,7 +126,8 @@ class TileBatch {
     tile.has_keys = true;
   }
 
-  // Adds the outputs of a chunk to those of the tile (on), or stores them there.
+  // Adds the outputs of a chunk to the outputs of the tile if `on`. Otherwise overwrites the outputs of the
+  // tile.
   template <bool on>
   void add_values(const Tile &tile, const FoldFactors<float> &factors) const {
     const batch weights_unit(Tile::Rule::weights_unit);
@@ -149,8 +150,8 @@ class TileBatch {
   Tile *tiles_[most_tiles_of_batch];
 };
 
-// Runs `count` tasks from `first`, all of one key/value head and one chunk. False, with nothing stored, if
-// this process may not use AMX's tiles now.
+// Runs `count` tasks from `first`, all of one key/value head and one chunk. Returns false, and stores
+// nothing, if this process may not use AMX's tiles now.
 template <class Of>
 bool attention_of_batch(const rapt::AttentionCall &call, const typename Of::Sizes &sizes, std::size_t first,
                         std::size_t count, void *workspace, TileRegisters &registers) {
@@ -175,7 +176,7 @@ bool attention_of_batch(const rapt::AttentionCall &call, const typename Of::Size
   return true;
 }
 
-// Cuts the tasks into batches. Results do not depend on the cuts.
+// Divides the tasks into batches. Results do not depend on the division.
 template <class Of>
 void attention_by_amx(const rapt::AttentionCall *call, std::size_t first, std::size_t last, void *workspace) {
   const typename Of::Sizes sizes(call->options);

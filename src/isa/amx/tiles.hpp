@@ -1,6 +1,7 @@
 // Owns the AMX tile registers during a call, and wraps AMX's instructions by tile number.
 //
-// They are inline assembly, because gcc's intrinsics do not say that they read and write memory.
+// The instructions are inline assembly, because gcc's intrinsics do not declare that they read and write
+// memory.
 #pragma once
 
 #include <immintrin.h>
@@ -20,7 +21,7 @@ namespace {
 inline constexpr std::size_t amx_rows = 16, amx_row_bytes = 64, amx_elements = 512;
 inline constexpr std::size_t amx_k32 = rapt::Bf16Contract::k32;
 
-// Transposes the 16 x 16 words of a tile: four bytes each, or two bf16.
+// Transposes the 16 x 16 words of a tile. A word is four bytes or two bf16.
 [[gnu::always_inline]] inline void transpose_words(__m512i (&v)[16]) {
   using batch = simd<float>::batch;
   batch words[16];
@@ -41,7 +42,7 @@ struct alignas(64) TileConfiguration {
   }
 };
 
-// Holds eight whole tiles, from configure() to the end of the object.
+// Owns eight tiles of full size, from configure() until the object is destroyed.
 class TileRegisters {
  public:
   TileRegisters() = default;
@@ -52,7 +53,8 @@ class TileRegisters {
   TileRegisters &operator=(const TileRegisters &) = delete;
 
   bool configured() const { return configured_; }
-  // False if the process may not use tiles, or if the caller has configured some. Those stay as they are.
+  // Returns false, and changes nothing, if the process may not use tiles or the caller has already configured
+  // tiles.
   bool configure() {
     if (!rapt_may_use_tiles() || TileConfiguration::present().palette != 0) return false;
     TileConfiguration whole;
@@ -86,7 +88,8 @@ template <int to, int a, int b>
 [[gnu::always_inline]] inline void multiply_tiles() {
   __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(to), "i"(a), "i"(b));
 }
-// Multiplies bytes, four by four. Those of a are signed; those of b are signed in the first function only.
+// Adds products of bytes, four to each sum. Bytes of a are signed. Bytes of b are signed in the first
+// function and unsigned in the second.
 template <int to, int a, int b>
 [[gnu::always_inline]] inline void multiply_signed_bytes() {
   __asm__ volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(to), "i"(a), "i"(b));

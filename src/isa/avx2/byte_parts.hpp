@@ -1,4 +1,4 @@
-// AVX2: sums of byte products, from lanes of 32 bits.
+// AVX2: adds up sums of byte products, which are in lanes of 32 bits.
 #pragma once
 
 #include <immintrin.h>

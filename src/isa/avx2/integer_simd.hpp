@@ -31,7 +31,8 @@ struct Avx2Integers {
     return widened(bytes);
   }
   static Sums add_products(Sums s, Wide a, Wide b) { return _mm256_add_epi32(s, _mm256_madd_epi16(a, b)); }
-  // Of words of four bytes: the first and the third as 16 bits, the second and the fourth.
+  // even_bytes() widens the first and the third byte of each word to 16 bits. odd_bytes() widens the second
+  // and the fourth.
   static Wide even_bytes(f32 words) {
     return _mm256_srai_epi16(_mm256_slli_epi16(_mm256_castps_si256(words), 8), 8);
   }

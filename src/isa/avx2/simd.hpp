@@ -1,4 +1,5 @@
-// AVX2 and FMA: their instructions as overloads for both arithmetic types, and simd<A> over these.
+// Wraps the instructions of AVX2 and FMA as overloads for both arithmetic types, and defines simd<A> with
+// them.
 #pragma once
 
 #include <immintrin.h>
@@ -17,10 +18,10 @@
 
 namespace {
 
-// A load of 8 from k places before the middle has its first k integers set.
+// Eight integers that are loaded from k places before the middle have the first k set.
 alignas(64) constexpr std::int32_t tail_window[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
 
-// Loads the first k of `count` bytes. The others are 0, and are not read.
+// Loads the first k of `count` bytes. The other bytes are not read, and are 0 in the result.
 template <std::size_t count>
 std::uint64_t load_bytes(const std::uint8_t *p, std::size_t k) {
   std::uint64_t bytes = 0;
@@ -62,7 +63,7 @@ struct Avx2 {
   static void end_streaming() { _mm_sfence(); }
 
   static f32 floor(f32 v) { return _mm256_floor_ps(v); }
-  // Makes gcc keep the value in a register. Otherwise it loads the value again for each use.
+  // Makes gcc keep the value in a register. Otherwise gcc loads the value again for each use.
   static void keep_in_register(f32 &v) { __asm__("" : "+x"(v.data)); }
   // Widens the bf16 in the lower or the upper half of each lane.
   static f32 lower_bf16(f32 v) { return number(u32(_mm256_slli_epi32(bits(v), 16))); }
@@ -75,7 +76,7 @@ struct Avx2 {
   }
   using Flushing = MxcsrFlushing;
 
-  // Conversions of 16-bit elements:
+  // These functions convert 16-bit elements.
   static f32 widened(__m128i v, const rapt::F16 *) { return _mm256_cvtph_ps(v); }
   static f32 widened(__m128i v, const rapt::BF16 *) {
     return number(u32(_mm256_slli_epi32(_mm256_cvtepu16_epi32(v), 16)));
@@ -119,13 +120,13 @@ struct Avx2 {
   static void stream(H *p, f32 v) {
     _mm_stream_si128(reinterpret_cast<__m128i *>(p), narrowed(v, p));
   }
-  // Loads or stores four elements.
+  // Loads four elements from a and four from b.
   template <Half H>
   static f32 load_halves(const H *a, const H *b) {
     const auto part = [](const H *p) { return _mm_loadl_epi64(reinterpret_cast<const __m128i *>(p)); };
     return widened(_mm_unpacklo_epi64(part(a), part(b)), a);
   }
-  // Loads or stores the first k < 8 elements, with loads and stores of 8, 4 and 2 bytes.
+  // load_some() and store_some() access the first k < 8 elements, in parts of 8, 4 and 2 bytes.
   template <Half H>
   static f32 load_some(const H *p, std::size_t k) {
     std::uint64_t words[2] = {};
@@ -303,8 +304,8 @@ struct simd : Avx2 {
   static mask equal(batch a, batch b) { return compare<_CMP_EQ_OQ>(a, b); }
   static mask not_greater(batch a, batch b) { return compare<_CMP_LE_OQ>(a, b); }
   static mask unordered(batch a, batch b) { return compare<_CMP_UNORD_Q>(a, b); }
-  // The result is in the sign bits, which any() reads. Comparing numbers would take a port from exp's
-  // polynomial, 8 % of its time.
+  // The result is in the sign bits, which any() reads. A comparison of numbers would occupy a port that exp's
+  // polynomial needs, and cost 8 % of exp's time.
   static mask magnitude_reaches(batch a, batch limit) {
     return number(bits(limit) - integers(1) - bits(abs(a)));
   }
@@ -319,7 +320,7 @@ struct simd : Avx2 {
   }
   static batch keep_where(mask m, batch v) { return m & v; }
   static batch subtract_bits_where(mask m, batch a, batch b) { return number(bits(a) - bits(m & b)); }
-  // A NaN in p survives, because the power is multiplied in.
+  // A NaN in p is kept, because p is multiplied by the power.
   static batch scale_by_power_above(batch v, batch cutoff, batch p, batch, batch shifted) {
     return compare<_CMP_NLE_UQ>(v, cutoff) & (p * add_exponent(batch(A(1)), shifted));
   }
@@ -338,7 +339,7 @@ struct simd : Avx2 {
       v[i + n] = high_halves(lower[i], upper[i]);
     });
   }
-  // For f32 this needs two thirds of the shuffles of a transposition of whole loads.
+  // For f32 this needs two thirds of the shuffles that a transposition with whole loads needs.
   template <class Rows, class F>
   [[gnu::always_inline]] static void each_transposed(const Rows &row, std::size_t at, F f) {
     each_transposed_by_parts<simd, part_width<A>>(row, at, f);
@@ -348,7 +349,7 @@ struct simd : Avx2 {
     return load_halves(row[i] + at, row[i + part_width<A>] + at);
   }
 
-  // The lower half of the result is op of the two halves of a, the upper half that of b.
+  // The lower half of the result is op of the two halves of a. The upper half is op of the two halves of b.
   template <class Op>
   static batch fold_halves(batch a, batch b, Op op) {
     return op(low_halves(a, b), high_halves(a, b));

@@ -1,4 +1,4 @@
-// AVX-512: sums of byte products, from lanes of 32 bits.
+// AVX-512: adds up sums of byte products, which are in lanes of 32 bits.
 #pragma once
 
 #include <immintrin.h>
@@ -32,7 +32,7 @@ struct FourByteRows {
     _mm512_mask_storeu_ps(out, static_cast<__mmask16>(_bzhi_u32(0xffff, static_cast<unsigned>(count))),
                           _mm512_mul_ps(_mm512_set1_ps(scale), _mm512_cvtepi32_ps(sums)));
   }
-  // Of sums that have a row in each quarter: s[i] has the rows 4 i to 4 i + 3.
+  // Stores sums that have a row in each quarter: s[i] has the rows 4 i to 4 i + 3.
   static void store_quarters(const __m512i (&s)[4], float scale, float *out, std::size_t count) {
     const __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
     const __m512i sums = _mm512_permutexvar_epi32(order, four(s));

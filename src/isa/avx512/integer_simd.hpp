@@ -31,7 +31,8 @@ struct Avx512Integers {
     return _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8(_bzhi_u32(~0u, static_cast<unsigned>(k)), p));
   }
   static Sums add_products(Sums s, Wide a, Wide b) { return _mm512_add_epi32(s, _mm512_madd_epi16(a, b)); }
-  // Of words of four bytes: the first and the third as 16 bits, the second and the fourth.
+  // even_bytes() widens the first and the third byte of each word to 16 bits. odd_bytes() widens the second
+  // and the fourth.
   static Wide even_bytes(f32 words) {
     return _mm512_srai_epi16(_mm512_slli_epi16(_mm512_castps_si512(words), 8), 8);
   }

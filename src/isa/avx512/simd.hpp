@@ -1,4 +1,4 @@
-// AVX-512: its instructions as overloads for both arithmetic types, and simd<A> over these.
+// Wraps the instructions of AVX-512 as overloads for both arithmetic types, and defines simd<A> with them.
 #pragma once
 
 #include <immintrin.h>
@@ -36,7 +36,7 @@ struct Avx512 {
   static void end_streaming() { _mm_sfence(); }
 
   static f32 floor(f32 v) { return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
-  // Makes gcc keep the value in a register. Otherwise it loads the value again for each use.
+  // Makes gcc keep the value in a register. Otherwise gcc loads the value again for each use.
   static void keep_in_register(f32 &v) { __asm__("" : "+v"(v.data)); }
   // Widens the bf16 in the lower or the upper half of each lane.
   static f32 lower_bf16(f32 v) { return number(u32(_mm512_slli_epi32(bits(v), 16))); }
@@ -52,7 +52,7 @@ struct Avx512 {
   }
   using Flushing = MxcsrFlushing;
 
-  // Conversions of 16-bit elements:
+  // These functions convert 16-bit elements.
   static f32 widened(__m256i v, const rapt::F16 *) { return _mm512_cvtph_ps(v); }
   static f32 widened(__m256i v, const rapt::BF16 *) {
     return number(u32(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16)));
@@ -181,7 +181,7 @@ struct Avx512 {
   static f32 high_pairs(f32 a, f32 b) { return _mm512_shuffle_ps(a, b, 0xee); }
   static f32 evens(f32 a, f32 b) { return _mm512_shuffle_ps(a, b, 0x88); }
   static f32 odds(f32 a, f32 b) { return _mm512_shuffle_ps(a, b, 0xdd); }
-  // Takes two quarters of a, then two of b. Two bits of `order` choose each.
+  // Joins two quarters of a and two quarters of b. Two bits of `order` choose each quarter.
   template <int order>
   static f32 parts(f32 a, f32 b) {
     return _mm512_shuffle_f32x4(a, b, order);
@@ -361,7 +361,8 @@ struct simd : Avx512 {
     });
   }
 
-  // Quarter j of the result is op of the two quarters in a half: the lower and upper half of a, then of b.
+  // Quarters 0 and 1 of the result are op of the two quarters in each half of a. Quarters 2 and 3 are op of
+  // the two quarters in each half of b.
   template <class Op>
   static batch fold_halves(batch a, batch b, Op op) {
     return op(parts<0x88>(a, b), parts<0xdd>(a, b));

@@ -22,7 +22,8 @@ struct Vnni {
   static Bytes load_first(const void *p, std::size_t k) {
     return _mm512_maskz_loadu_epi8(_bzhi_u64(~std::uint64_t{0}, k), p);
   }
-  // Four rows of up to 16 bytes; one such row four times.
+  // load_quarters() loads four rows of up to 16 bytes. repeat_quarter() loads one such row and repeats it
+  // four times.
   static constexpr std::size_t quarter = 16;
   static Bytes load_quarters(const std::int8_t *const (&row)[4], std::size_t k) {
     const auto first = static_cast<__mmask16>(_bzhi_u32(0xffff, static_cast<unsigned>(k)));

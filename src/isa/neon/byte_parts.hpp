@@ -1,4 +1,4 @@
-// NEON: loads of fewer bytes than a vector has, and sums of rows from lanes of 32 bits.
+// NEON: loads fewer bytes than a vector has, and adds up sums of rows, which are in lanes of 32 bits.
 #pragma once
 
 #include <arm_neon.h>

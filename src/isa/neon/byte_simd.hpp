@@ -10,8 +10,8 @@
 
 namespace {
 
-// A product of two signed bytes fits 16 bits. So does one of an unsigned and a signed byte: 255 * 128 =
-// 32640.
+// A product of two signed bytes fits 16 bits. So does the product of an unsigned and a signed byte, whose
+// magnitude is at most 32640.
 template <class E>
 struct ByteSimd {
   using Sums = int32x4_t;

@@ -39,7 +39,7 @@ struct NeonIntegers {
   }
   static Sums join_quarters(const Sums (&v)[1]) { return v[0]; }
 
-  // One lane of the weights multiplies a whole row, so that no rows are interleaved.
+  // One lane of the weights multiplies a whole row, so no rows need to be interleaved.
   struct Columns {
     Wide a, b;
   };

@@ -1,4 +1,5 @@
-// NEON of AArch64: its instructions as overloads for both arithmetic types, and simd<A> over these.
+// Wraps the NEON instructions of AArch64 as overloads for both arithmetic types, and defines simd<A> with
+// them.
 #pragma once
 
 #include <arm_neon.h>
@@ -49,7 +50,7 @@ struct Neon {
   }
 
   static f32 floor(f32 v) { return vrndmq_f32(v); }
-  // Makes gcc keep the value in a register. Otherwise it loads the value again for each use.
+  // Makes gcc keep the value in a register. Otherwise gcc loads the value again for each use.
   static void keep_in_register(f32 &v) { __asm__("" : "+w"(v.data)); }
   // Widens the bf16 in the lower or the upper half of each lane.
   static f32 lower_bf16(f32 v) { return number(bits(v) << 16); }
@@ -60,8 +61,8 @@ struct Neon {
     b = zip_high(a, b);
     a = first;
   }
-  // Flushes subnormal operands and results while an object exists. It expects the default mode and restores
-  // it.
+  // Flushes subnormal operands and results while an object exists. The constructor expects the default mode,
+  // and the destructor restores it.
   class Flushing {
    public:
     Flushing() : mode_(read_mode()), flags_(read_flags()) {
@@ -72,7 +73,7 @@ struct Neon {
       write_mode(mode_);
       write_flags(flags_ | read_flags());
     }
-    // Whether a result has been flushed since construction.
+    // Returns whether a result has been flushed since construction.
     bool has_flushed() const { return (read_flags() & underflow) != 0; }
 
    private:
@@ -93,7 +94,7 @@ struct Neon {
     std::uint64_t mode_, flags_;
   };
 
-  // Conversions of 16-bit elements:
+  // These functions convert 16-bit elements.
   static f32 widened(uint16x4_t v, const rapt::F16 *) { return vcvt_f32_f16(vreinterpret_f16_u16(v)); }
   static f32 widened(uint16x4_t v, const rapt::BF16 *) { return number(vshll_n_u16(v, 15) << 1); }
   static uint16x4_t narrowed(f32 v, rapt::F16 *) { return vreinterpret_u16_f16(vcvt_f16_f32(v)); }
@@ -116,7 +117,7 @@ struct Neon {
   static f64 fma(f64 a, f64 b, f64 c) { return vfmaq_f64(c, a, b); }
   static f32 fnma(f32 a, f32 b, f32 c) { return vfmsq_f32(c, a, b); }
   static f64 fnma(f64 a, f64 b, f64 c) { return vfmsq_f64(c, a, b); }
-  // This is not vfmaq_laneq: gcc 12 broadcasts its lane if more than one basic block uses it.
+  // This is not vfmaq_laneq, because gcc 12 broadcasts the lane if more than one basic block uses the lane.
   template <int i>
   static f32 fma_by_lane(float32x4_t factors, float32x4_t a, float32x4_t c) {
     asm("fmla %0.4s, %1.4s, %2.s[%3]" : "+w"(c) : "w"(a), "w"(factors), "i"(i));
@@ -147,7 +148,7 @@ struct Neon {
   static uint64x2_t equal(f64 a, f64 b) { return vceqq_f64(a, b); }
   static uint32x4_t not_greater(f32 a, f32 b) { return vcleq_f32(a, b); }
   static uint64x2_t not_greater(f64 a, f64 b) { return vcleq_f64(a, b); }
-  // Whether |a| < |b|. gcc would make two instructions of vcaltq.
+  // Returns whether |a| < |b|. gcc would compile vcaltq to two instructions.
   static uint32x4_t magnitude_less(float32x4_t a, float32x4_t b) {
     uint32x4_t m;
     asm("facgt %0.4s, %1.4s, %2.4s" : "=w"(m) : "w"(b), "w"(a));
@@ -310,7 +311,7 @@ struct simd : Neon {
     return number(bits(p) + (bits(n) << rapt::ExpContract<A>::mantissa_bits));
   }
   static batch subtract_bits_where(mask m, batch a, batch b) { return number(bits(a) - (m & bits(b))); }
-  // A NaN in p survives, because the power is multiplied in.
+  // A NaN in p is kept, because p is multiplied by the power.
   static batch scale_by_power_above(batch v, batch cutoff, batch p, batch, batch shifted) {
     return zero_where(not_greater(v, cutoff), p * add_exponent(batch(A(1)), shifted));
   }

@@ -1,13 +1,13 @@
-// Multiplies a few rows in RAPT_ARITHMETIC_BF16 with BFMLALB and BFMLALT. Keys and values are operands as
-// they are in memory; queries and weights are lanes. A level with these instructions uses this in place of
-// K32Rows.
+// Multiplies a few rows in RAPT_ARITHMETIC_BF16 with BFMLALB and BFMLALT. Keys and values are operands
+// without a conversion, and queries and weights are lanes. Levels with these instructions use BfmlalRows
+// instead of K32Rows.
 //
 //   vector instructions per query for 8 of multiplying | FMLA                      | BFMLAL
 //   scores of keys that are not packed                 | 8 + 16 / queries          | 8 + 8 / queries
 //   scores of packed keys                              | 8 + 16 / queries          | 8
 //   values                                             | 8 + 8 / queries           | 8
 //
-// Tiles of many rows still use FMLA. It multiplies as fast, and there a widened block serves 64 rows.
+// Tiles of many rows still use FMLA. FMLA multiplies as fast, and 64 rows share each widened block.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace {
 
-// The rows of a square from `first` on, where a word is two elements.
+// Gives the rows of a square from `first` on as words of two elements.
 template <class Rows>
 struct WordSquare {
   const Rows &rows;
@@ -28,7 +28,7 @@ struct WordSquare {
 };
 
 struct BfmlalRows : K32Rows {
-  // Makes scores[r][0 ...] of `squares` squares of four keys, whole k32s only. A square is transposed to
+  // Computes scores[r][0 ...] of `squares` squares of four keys, whole k32s only. A square is transposed to
   // words of four keys. There are enough squares to hide the latency of the chains.
   template <std::size_t rows, std::size_t squares, class KeyRows>
   [[gnu::always_inline]] static void square_scores(const float *queries, std::size_t pitch, KeyRows key_rows,
@@ -109,7 +109,8 @@ struct BfmlalRows : K32Rows {
     }
   }
 
-  // The same for packed keys: dimension d of a block is at keys + 64 d. Even and odd keys share a vector.
+  // Does what scores() does, for packed keys. Dimension d of a block is at keys + 64 d. Even and odd keys
+  // share a vector.
   template <std::size_t rows>
   [[gnu::noinline, gnu::flatten]] static void packed_scores(const float *queries, std::size_t pitch,
                                                             const rapt::BF16 *keys,
@@ -121,7 +122,7 @@ struct BfmlalRows : K32Rows {
     using E = rapt::BF16;
     using batch = S::batch;
     constexpr std::size_t block = rapt::attention_block, k32 = rapt::Bf16Contract::k32, width = S::width;
-    constexpr std::size_t together = 4 / rows;  // how many vectors of keys
+    constexpr std::size_t together = 4 / rows;  // number of vectors of keys at a time
     LinesAhead<E, rows, Cache::l1> lines(run, last);
     for (std::size_t i = 0; i < runs_per_block; ++i) fetch_pages<rows>(run + i, last);
     const auto each = [](auto f) __attribute__((always_inline)) { unroll_pairs<together, rows>(f); };
@@ -168,8 +169,8 @@ struct BfmlalRows : K32Rows {
     }
   }
 
-  // Adds the weighted values of a block to values[r][d ...]: `vectors` vectors of bf16, or `left` elements of
-  // one.
+  // Adds the weighted values of a block to values[r][d ...]. A row has `vectors` vectors of bf16 or, unless
+  // `whole`, `left` elements of one vector.
   template <std::size_t rows, std::size_t vectors, bool whole>
   [[gnu::always_inline]] static void values_of(const float *weights, const RowRun<rapt::BF16> *value,
                                                std::size_t keys,
@@ -193,7 +194,7 @@ struct BfmlalRows : K32Rows {
         const std::size_t end = k32_end - j < size ? k32_end : j + size;
         const E *from = value->first + d;
         RowsAhead<E, rows> ahead(value, lines, d);
-        // Weights past the last key are 0, but memory for them exists, so that whole vectors can be loaded.
+        // Weights past the last key are 0, and their memory exists, so whole vectors can be loaded.
         for (std::size_t i = j; i < end; i += width) {
           batch weight[rows];
           unroll<rows>([&](auto r)

@@ -1,6 +1,6 @@
-// dot and dot_rows of bf16 with BFMLALB and BFMLALT. They take the even and the odd elements of a vector of
-// 8, which go to 8 of the 64 lanes (contract/reductions.hpp). 8 products need two vector instructions; with
-// FMLA they need ten, eight of them for widening.
+// Computes dot and dot_rows of bf16 with BFMLALB and BFMLALT. These instructions multiply the even and the
+// odd elements of a vector of 8. The products go to 8 of the 64 lanes (contract/reductions.hpp). Eight
+// products need two vector instructions. With FMLA they need ten, eight of them for widening.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace {
 
-// Eight of the 64 lanes: four even ones and four odd ones.
+// Holds eight of the 64 lanes: four even and four odd lanes.
 struct HalfLanes {
   using S = simd<float>;
   using N = NeonBf16;
@@ -45,8 +45,8 @@ struct HalfLanes {
   }
 };
 
-// Adds to `count` HalfLanes of `rows` rows: those with the numbers begin, begin + step and so on. Missing
-// elements count as 0 * 0.
+// Sums `count` HalfLanes of each of `rows` rows: the HalfLanes with the numbers begin, begin + step and so
+// on. Missing elements count as 0 * 0.
 template <std::size_t begin, std::size_t step, std::size_t rows, std::size_t count>
 [[gnu::always_inline]] inline void add_lanes(const rapt::BF16 *query, const rapt::BF16 *const (&row)[rows],
                                              std::size_t dim, HalfLanes (&sum)[rows][count]) {
@@ -82,14 +82,14 @@ template <std::size_t begin, std::size_t step, std::size_t rows, std::size_t cou
                    __attribute__((always_inline)) { return N::load_first(p + d + at, dim - d - at); });
       }
     });
-    // Makes -0 sums +0, as a missing lane of +0 does in the contract's order.
+    // Changes sums of -0 to +0, as adding a missing lane of +0 does in the contract's order.
     unroll<rows>([&](auto r) __attribute__((always_inline)) {
       sum[r][0].even = sum[r][0].even + HalfLanes::batch(0.0f);
     });
   }
 }
 
-// Returns the folds of these lanes, for at most one stretch of elements.
+// Stores the folds of the lanes that add_lanes() sums to `folded`, for at most one stretch of elements.
 template <std::size_t rows, std::size_t count, std::size_t begin, std::size_t step>
 [[gnu::always_inline]] inline void dot_lanes(const rapt::BF16 *query, const rapt::BF16 *const (&row)[rows],
                                              std::size_t dim, HalfLanes (&folded)[rows]) {
@@ -99,7 +99,7 @@ template <std::size_t rows, std::size_t count, std::size_t begin, std::size_t st
                    __attribute__((always_inline)) { folded[r] = fold_registers<HalfLanes, count>(sum[r]); });
 }
 
-// Handles rows of more than one stretch.
+// Computes dot() of more than one stretch of elements.
 template <class E>
 [[gnu::flatten, gnu::noinline]] float dot_long(const E *a, const E *b, std::size_t n) {
   return sum_of_stretches<float>(n, [=](std::size_t begin, std::size_t elements, float *lane) {
@@ -123,7 +123,7 @@ template <class E>
   return simd<float>::fold(folded[0].folded());
 }
 
-// Four rows share each load of the query. Each of four passes has a quarter of the lanes: 8 accumulators.
+// Four rows share each load of the query. Each of four passes sums a quarter of the lanes, in 8 accumulators.
 template <class E>
 [[gnu::flatten]] void dot_rows(const E *query, const E *rows, std::ptrdiff_t row_stride,
                                std::size_t row_count, std::size_t dim, float scale, float *out) {

@@ -1,4 +1,4 @@
-// NEON: registers of bytes, for instructions that add four products to a lane of 32 bits.
+// NEON: defines registers of bytes for instructions that add four products to a lane of 32 bits.
 #pragma once
 
 #include <arm_neon.h>

@@ -1,14 +1,14 @@
-// Makes the products of kernels/attention/integer_rows.hpp with SDOT, which adds four products of bytes to a
-// lane. A row of integers is two rows of digits; a key or value stays a byte. Levels with SDOT use this in
-// place of IntegerRows.
+// Computes the products of kernels/attention/integer_rows.hpp with SDOT, which adds four products of bytes to
+// a lane. A row of integers becomes two rows of digits; keys and values stay bytes. Levels with SDOT use
+// DigitRows instead of IntegerRows.
 //
 //   instructions per query and 64 products  | multiplying | once for all queries
 //   of 16 bits, SMLAL                       | 16          | 8 widen
 //   of 8 bits, SDOT                         | 8           | none; columns: 8 interleave
 //
 // Neoverse N1 has one pipeline for SMLAL and two for SDOT. SMMLA (level neon_i8mm) would need half as many
-// instructions, but two keys would have to be interleaved. One query would gain nothing; more would gain up
-// to a third.
+// instructions, but two keys would have to be interleaved. One query would gain nothing; more queries would
+// gain up to a third.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,8 @@ struct DigitRows {
   using I = DotprodIntegers;
   static_assert(Int8Run::rows == I::digits);
 
-  // Scores of keys that are not packed. `together` keys leave enough registers for the sums of both digits.
+  // Computes scores of keys that are not packed. With `together` keys at a time, the sums of both digits fit
+  // in the registers.
   template <std::size_t rows, std::size_t fixed>
   [[gnu::noinline, gnu::flatten]] static void scores(const ScoreSegment &of, const Int8Run *run,
                                                      const Int8Run *last, std::size_t count, float *scores) {
@@ -32,12 +33,12 @@ struct DigitRows {
     for (std::size_t j = 0; j < count; j += keys) {
       const Int8Run &of_keys = run[j / Int8Run::rows], &ahead = *run_after(&of_keys, runs_ahead<rows>, last);
       if (j % Int8Run::rows == 0) fetch_pages<rows>(&of_keys, last);
-      // The distance from a key to the one that is fetched now and read later. Both have the same place in
-      // their runs.
+      // to_next is the distance from a key to the key that is fetched now and read later. Both keys have the
+      // same place in their runs.
       const std::uintptr_t to_next =
           reinterpret_cast<std::uintptr_t>(ahead.first) - reinterpret_cast<std::uintptr_t>(of_keys.first);
       const std::size_t left =
-          count - j - 1;  // keys after the first; the last key stands in for missing ones
+          count - j - 1;  // keys after the first; the last key replaces every missing key
       const std::int8_t *query[rows];
       unroll<rows>([&](auto r) __attribute__((always_inline)) {
         query[r] = reinterpret_cast<const std::int8_t *>(of.queries + r * of.pitch);
@@ -106,9 +107,9 @@ struct DigitRows {
     }
   }
 
-  // Sums weight times row over `count` rows, for vectors of four columns from `column` on. Unless `whole`,
-  // the last vectors have only `tail` columns. Rows come in runs: run_at(i) has the rows from 16 i on. The
-  // loop takes four rows at a time; weights of missing rows are 0.
+  // Sums weight * row over `count` rows, for `vectors` vectors of four columns from `column` on. Unless
+  // `whole`, the last vectors have only `tail` columns. Rows come in runs: run_at(i) returns the run of the
+  // rows from 16 i on. The loop adds four rows at a time; weights of missing rows are 0.
   template <std::size_t rows, std::size_t vectors, bool whole, class RunAt>
   [[gnu::always_inline]] static void column_sums(const std::int16_t *weights, std::size_t pitch, RunAt run_at,
                                                  std::size_t count, std::size_t column, std::size_t tail,
@@ -169,13 +170,13 @@ struct DigitRows {
     });
   }
 
-  // This many vectors of columns at a time leave registers for two accumulators each.
+  // With this many vectors of columns at a time, two accumulators for each vector fit in the registers.
   template <std::size_t rows>
   static constexpr std::size_t digit_vectors = rows == 1   ? 8
                                                : rows <= 3 ? 4
                                                            : 2;
 
-  // Scores of packed keys: dimension d of the block's keys is at keys + 64 d.
+  // Computes scores of packed keys. Dimension d of the block's keys is at keys + 64 d.
   template <std::size_t rows>
   [[gnu::noinline, gnu::flatten]] static void packed_scores(const ScoreSegment &of, const std::int8_t *keys,
                                                             float *scores) {
@@ -222,7 +223,8 @@ struct DigitRows {
     });
   }
 
-  // Does this for all dimensions from `column` on: first `vectors` vectors at a time, then fewer.
+  // Does what values_of() does, for all dimensions from `column` on: first `vectors` vectors at a time, then
+  // fewer.
   template <std::size_t rows, std::size_t vectors>
   [[gnu::always_inline]] static void values_from(const ValueSegment &of, const Int8Run *run,
                                                  const Int8Run *last, std::size_t keys, std::size_t column) {

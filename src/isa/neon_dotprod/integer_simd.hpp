@@ -15,7 +15,8 @@ namespace {
 struct DotprodIntegers : NeonIntegers {
   using Bytes = int8x16_t;
 
-  // 16 integers are 16 high digits and then 16 low digits, at an address that is a multiple of 32 bytes.
+  // 16 integers are stored as 16 high digits and then 16 low digits, at an address that is a multiple of 32
+  // bytes.
   static constexpr std::size_t digits = 16;
   static void store_rounded(std::int16_t *to, f32 v) {
     const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(to), within = at % (2 * digits);
@@ -44,8 +45,8 @@ struct DotprodIntegers : NeonIntegers {
     __asm__("ldr %s0, %1" : "=w"(v) : "m"(*reinterpret_cast<const FourBytes *>(p)));
     return v;
   }
-  // Not an intrinsic: gcc 12 and its assembler offer these only from Armv8.2 on, which would require more
-  // features.
+  // These are not intrinsics, because gcc 12 and its assembler offer the instructions only from Armv8.2 on,
+  // which would require more features.
   static Sums add_fours(Sums s, Bytes a, Bytes b) {
     __asm__(".arch armv8.2-a+dotprod\n\tsdot %0.4s, %1.16b, %2.16b" : "+w"(s) : "w"(a), "w"(b));
     return s;

@@ -1,4 +1,4 @@
-// NEON with USDOT, which multiplies unsigned by signed bytes.
+// Uses NEON with USDOT, which multiplies unsigned by signed bytes.
 #pragma once
 
 #include <arm_neon.h>
@@ -8,8 +8,8 @@
 namespace {
 
 struct I8mm : DotprodBytes {
-  // Not an intrinsic: gcc 12 and its assembler offer it only from Armv8.2 on, which would require more
-  // features.
+  // This is not an intrinsic, because gcc 12 and its assembler offer the instruction only from Armv8.2 on,
+  // which would require more features.
   static Bytes add_products(Bytes s, Bytes f, Bytes b) {
     __asm__(".arch armv8.2-a+i8mm\n\tusdot %0.4s, %1.16b, %2.16b" : "+w"(s) : "w"(f), "w"(b));
     return s;
@@ -18,7 +18,7 @@ struct I8mm : DotprodBytes {
 
 template <>
 struct ByteSimd<std::uint8_t> : DirectBytes<I8mm, std::uint8_t> {};
-// SMMLA is not used: with one query, its second row of factors would be idle.
+// USMMLA is not used, because its second row of factors would be idle with one query.
 template <>
 struct RowSimd<std::uint8_t> : DirectBytes<I8mm, std::uint8_t>, FourByteRows {};
 

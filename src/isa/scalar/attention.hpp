@@ -1,4 +1,5 @@
-// The reference of attention. It computes one row at a time, and every score of a block in key order.
+// Implements the reference of attention. The code computes one row at a time, and the scores of a block in
+// key order.
 #pragma once
 
 #include <cmath>
@@ -21,7 +22,7 @@
 
 namespace {
 
-// Returns 2^(distance * to_log2), or 0 if `distance` is at `cutoff` or below.
+// Returns 2^(distance * to_log2), or 0 if `distance` is at or below `cutoff`.
 template <class A>
 A weight(A distance, A to_log2, A cutoff) {
   using C = rapt::AttentionContract<A>;
@@ -35,8 +36,8 @@ A weight(A distance, A to_log2, A cutoff) {
   return std::isfinite(n) ? p * power_of_two<A>(static_cast<int>(n)) : std::numeric_limits<A>::quiet_NaN();
 }
 
-// A result over some keys: the largest score, and relative to it the sum of weights and the weighted sum of
-// values.
+// Holds a result over some keys: the largest score, the sum of weights and the weighted sum of values. Both
+// sums are relative to the largest score.
 template <class A>
 struct AttentionState {
   A max = -std::numeric_limits<A>::infinity();
@@ -46,7 +47,8 @@ struct AttentionState {
   AttentionState(A *storage, std::size_t v_dim) : values(storage) {
     for (std::size_t d = 0; d < v_dim; ++d) values[d] = 0;
   }
-  // Returns the score that distances are taken from. It is never -inf, because -inf - -inf would be NaN.
+  // Returns the score from which distances are measured. The reference is never -inf, because -inf - -inf
+  // would be NaN.
   A reference() const { return max == -std::numeric_limits<A>::infinity() ? A(0) : max; }
 };
 
@@ -97,7 +99,7 @@ class AttentionRow {
     A to_weight = 1, sum = state.sum;
     double base = double{state.max} * scale_.to_natural;
     if (sink != -infinity) {
-      // These are in units of log 2.
+      // largest, sink_log2 and top are in units of log 2.
       const A largest = state.max * scale_.to_log2, sink_log2 = static_cast<A>(double{sink} * C::log2_e);
       const A top = sink_log2 > largest ? sink_log2 : largest;
       to_weight = weight(largest - top, A(1), C::lowest_log2);
@@ -119,13 +121,13 @@ class AttentionRow {
     return !bias || bias[key] != -std::numeric_limits<A>::infinity();
   }
 
-  // Returns the score of key block + j. `slope` receives the derivative of the softcap there.
+  // Returns the score of key block + j. `slope` receives the derivative of the softcap at this score.
   A score(std::size_t block, std::size_t j, A *slope = nullptr) const {
     const std::size_t key = block + j;
     return score_of(dot_with(key), block, j, slope);
   }
 
-  // Does the same, given the dot product t.
+  // Does what score() does, given the dot product t.
   A score_of(A t, std::size_t block, std::size_t j, A *slope = nullptr) const {
     const std::size_t key = block + j;
     if (!scale_.has_formula) return t;
@@ -281,7 +283,7 @@ void attention_whole(const rapt::AttentionCall *call, std::size_t first, std::si
   }
 }
 
-// Runs the tasks chunk by chunk. A zero of a partial result is never negative.
+// Runs tasks of one tile and one chunk each. A zero of a partial result is never negative.
 template <class E>
 void attention_partial(const rapt::AttentionCall *call, std::size_t first, std::size_t last,
                        void *workspace) {

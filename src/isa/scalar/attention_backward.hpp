@@ -1,4 +1,5 @@
-// The reference of attention's gradient. It computes one row at a time, its keys in order.
+// Implements the reference of attention's gradient. The code computes one row at a time, and the row's keys
+// in order.
 #pragma once
 
 #include <cstddef>
@@ -21,13 +22,14 @@ A chain(const A *a, const E *b, std::size_t n) {
   return sum;
 }
 
-// The weight of a logit in units of log 2. It is at most 1, however much a large score was rounded.
+// Returns the weight of a logit in units of log 2. The weight is at most 1, however much a large score was
+// rounded.
 template <class A>
 A final_weight(A distance) {
   return weight(distance > 0 ? A(0) : distance, A(1), rapt::AttentionContract<A>::lowest_log2);
 }
 
-// A row as its task reads it. If share.dq is false, dq is only scratch.
+// Holds a row as its task reads it. If share.dq is false, dq is only scratch.
 template <class A>
 struct GradientRow {
   const A *q, *out, *dout;

@@ -1,4 +1,4 @@
-// The reference of products under FTZ and DAZ. It gives the same result in any mode of the processor.
+// Implements the reference of products under FTZ and DAZ. Results are the same in any mode of the processor.
 #pragma once
 
 #include <cmath>
@@ -18,13 +18,14 @@ inline float fma_flushed(float a, float b, float c) {
   const float sum = fused(a, b, c), least = std::numeric_limits<float>::min();
   if (!(std::fabs(sum) <= least)) return sum;
   if (std::fabs(sum) < least) return 0;
-  // A result of the least normal number may have been rounded up. The same sum times 2^64 shows it.
+  // A result that is the least normal number may have been rounded up. The same sum times 2^64 shows whether
+  // it was.
   constexpr float up = 0x1p64f;
   const float large = std::fabs(a) < std::fabs(b) ? fused(a * up, b, c * up) : fused(a, b * up, c * up);
   return std::fabs(large) < least * up ? 0 : sum;
 }
 
-// Adds the products a(i) * b(i) of a k32 to `sum`. Only `count` of its 32 terms exist.
+// Adds 32 products a(i) * b(i) to `sum`. Only the first `count` of the 32 exist.
 template <class F, class G>
 float add_k32(float sum, std::size_t count, F a, G b) {
   float chain[2] = {0, 0};

@@ -1,4 +1,4 @@
-// The reference of dot, dot_rows and scale. It spells out the order of every operation.
+// Implements the reference of dot, dot_rows and scale. The code spells out the order of every operation.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace {
 
-// Sums the lanes by halves: lane i takes lane i + half, down to lane 0.
+// Sums the lanes by halves: lane i + half is added to lane i, until only lane 0 is left.
 template <class A, std::size_t lanes>
 A fold(A (&lane)[lanes]) {
   for (std::size_t half = lanes / 2; half > 0; half /= 2) {
@@ -53,7 +53,8 @@ requires(sizeof(E) > 1) void dot_rows(const E *query, const E *rows, std::ptrdif
   }
 }
 
-// Sums bytes exactly. The exact sum is rounded to f32, and then so is its product with the scale.
+// Sums bytes exactly. dot_rows() rounds the exact sum to f32, and then the product of the rounded sum and the
+// scale.
 template <class E>
 requires(sizeof(E) == 1) std::int64_t dot(const E *a, const std::int8_t *b, std::size_t n) {
   std::int64_t sum = 0;

@@ -1,4 +1,4 @@
-// The reference of exp and exp_sum.
+// Implements the reference of exp and exp_sum.
 #pragma once
 
 #include <cmath>
@@ -47,7 +47,7 @@ A exp_one(const Reduction<A> &natural, A x) {
   if (x < C::exp_underflow) return 0;
   const A n = natural.round_multiple(x);
   const A p = natural.exp_of_remainder(natural.remainder(x, n));
-  // The result is multiplied by two exact powers, so that a subnormal one is rounded only once.
+  // The result is multiplied by two exact powers, so that a subnormal result is rounded only once.
   const int half = static_cast<int>(n) / 2;
   return p * power_of_two<A>(half) * power_of_two<A>(static_cast<int>(n) - half);
 }
@@ -58,7 +58,7 @@ void exp(const A *x, A *y, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) y[i] = exp_one(natural, x[i]);
 }
 
-// Sums blocks of terms. For f64 it also keeps what its additions lose (Knuth's two-sum).
+// Sums blocks of terms. For f64, BlockSum also keeps the rounding errors of its additions (Knuth's two-sum).
 template <class A>
 class BlockSum {
  public:
@@ -90,7 +90,7 @@ class BlockSum {
       }
     }
     const bool counts_losses = sizeof(A) == sizeof(double) && blocks_ > 1;
-    // An infinite sum keeps no loss, which would be NaN.
+    // The loss of an infinite sum is NaN, so it is not added.
     return counts_losses && std::isfinite(total_[0]) ? total_[0] + lost_[0] : total_[0];
   }
 

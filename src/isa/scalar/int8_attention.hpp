@@ -1,4 +1,4 @@
-// The reference of attention over int8 keys and values. It follows contract/int8_attention.hpp.
+// Implements the reference of attention over int8 keys and values (contract/int8_attention.hpp).
 #pragma once
 
 #include <cmath>
@@ -12,8 +12,8 @@
 
 namespace {
 
-// How numbers of largest magnitude m become integers: the factor to an integer, and the step that an integer
-// counts.
+// Converts numbers whose largest magnitude is m to integers. A number times `inverse` is rounded to an
+// integer, and the integer times `step` is about the number.
 struct Int8Units {
   float inverse = 0, step = 0;
 

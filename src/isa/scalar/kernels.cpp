@@ -1,4 +1,4 @@
-// The reference level: plain loops that spell out the numeric contract. It runs on every CPU.
+// Defines the reference level, whose plain loops spell out the numeric contract. The level runs on every CPU.
 #include "isa/scalar/attention.hpp"
 #include "isa/scalar/attention_backward.hpp"
 #include "isa/scalar/dot.hpp"

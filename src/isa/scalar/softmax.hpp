@@ -1,4 +1,5 @@
-// The reference of softmax, log_softmax and logsumexp. Every use of a score computes it again.
+// Implements the reference of softmax, log_softmax and logsumexp. Every use of a score computes the score
+// again.
 #pragma once
 
 #include <cmath>
@@ -57,13 +58,13 @@ class Scores {
 
 enum class RowKind { regular, nothing_visible, all_minus_infinity, not_a_number };
 
-// What is known of a row after one pass for its maximum and one for its sum.
+// Holds what is known of a row after one pass for its maximum and one pass for its sum.
 template <class A>
 struct RowSum {
   RowKind kind = RowKind::regular;
-  A max = -std::numeric_limits<A>::infinity();  // the largest v; the sink / c if that is larger
+  A max = -std::numeric_limits<A>::infinity();  // the largest v, or sink / c if that is larger
   bool sink_is_max = false;
-  bool subtract = false;  // uses exp(c * (v - max)) in place of 2^(n - max_n) * exp(r)
+  bool subtract = false;  // uses exp(c * (v - max)) instead of 2^(n - max_n) * exp(r)
   A max_n = 0;
   double sum = 0;      // of the exponentials, each times 2^sum_bias
   double log_sum = 0;  // log of the sum of exp(s - c * max)
@@ -85,8 +86,8 @@ A exponential(const Reduction<A> &reduction, const RowSum<A> &row, A v, A depth)
                                                  (__builtin_bit_cast(Bits, shifted) << C::mantissa_bits)));
 }
 
-// Sums the exponentials of a regular row in one pass. Those of a section are relative to the largest score up
-// to its end, and the sum of earlier sections is rescaled to that score.
+// Sums the exponentials of a regular row in one pass. Exponentials of a section are relative to the largest
+// score up to the section's end. The sum of earlier sections is rescaled to that score.
 template <class A, class Score>
 double sum_in_one_pass(const Reduction<A> &reduction, A subtract_from, A depth, std::size_t n, Score score) {
   BlockSum<A> sum;
@@ -138,12 +139,12 @@ RowSum<A> find_max(const Scores<A> &scores, const E *x, std::size_t row_index, s
 template <class A>
 double sink_exponential(const RowSum<A> &row, A c, A sink) {
   using C = rapt::SoftmaxContract<A>;
-  RowSum<A> sink_row = row;  // the sink is a score s, not a v, so that c is 1 for it
+  RowSum<A> sink_row = row;  // the sink is a score s, not a v, so its c is 1
   sink_row.max = c * row.max;
   A s = sink;
   if (row.subtract) {
-    // The difference to c * max is exact for ordinary sinks. For a huge |s| it rounds: the bounds prevent an
-    // overflow, and keep a sink that is the maximum itself.
+    // The difference sink - c * max is exact for ordinary sinks, but it is rounded for huge ones. The bounds
+    // prevent an overflow, and keep the exponential of a sink that is the maximum from vanishing.
     s = fused(-c, row.max, sink);
     if (s > A(1)) s = A(1);
     if (row.sink_is_max && s < A(-1)) s = A(-1);
@@ -176,15 +177,15 @@ RowSum<A> sum_row(const Scores<A> &scores, const Reduction<A> &reduction, const 
       row.subtract ? 0.0 : scores.c() * double{reduction.remainder(row.max, row.max_n)};
   row.log_sum = log_of_sum(sum * power_of_two<double>(-C::sum_bias)) - remainder_of_max;
   if (!(row.log_sum > 0)) row.log_sum = 0;  // the maximum's own term is 1, so only rounding gives less
-  // sink / c is out of range, and the sink is above c * max. The factor below 1 keeps the sum of c * max and
-  // the difference from overflowing.
+  // Here sink / c is out of range, and the sink is above c * max. The factor below 1 keeps the sum of c * max
+  // and the difference from overflowing.
   if (row.sink_is_max && row.max == std::numeric_limits<A>::max()) {
     row.log_sum = (double{sink} - scores.c() * double{row.max}) * (1 - std::numeric_limits<A>::epsilon());
   }
   return row;
 }
 
-// Returns e / sum.
+// Computes e / sum.
 template <class A>
 class Quotient {
  public:
@@ -252,8 +253,8 @@ void log_softmax(const E *x, E *y, const rapt::SoftmaxRows *rows) {
       A p = -infinity;
       const bool visible = i < cols && !scores.plan().excluded(r, i);
       if (visible && row.kind == RowKind::regular) {
-        // Halves are subtracted, because the difference of two numbers may overflow where c times it does
-        // not.
+        // Halves are subtracted, because the difference of two numbers may overflow although c times the
+        // difference does not.
         const A half_difference = A(0.5) * scores.v(r, i, rapt::widened(x[i])) - A(0.5) * row.max;
         p = fused(static_cast<A>(2 * scores.c()), half_difference, -static_cast<A>(row.log_sum));
       } else if (visible && is_nan) {

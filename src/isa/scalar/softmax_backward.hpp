@@ -1,4 +1,4 @@
-// The reference of softmax_backward.
+// Implements the reference of softmax_backward.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// attention: a task is a tile of up to 64 rows, or one chunk of a tile's keys.
+// Computes attention. A task is a tile of up to 64 rows, or one chunk of a tile's keys.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// attention in bf16 arithmetic. Its partial results are merged with the same kernel as f32's.
+// Computes attention in bf16 arithmetic. The kernel for f32 also merges these partial results.
 #pragma once
 
 #include <cstddef>

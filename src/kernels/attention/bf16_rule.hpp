@@ -1,5 +1,5 @@
-// The rule of RAPT_ARITHMETIC_BF16 (plain_rule.hpp has the interface). Weights have 16 bits, and their sum is
-// computed like one more value of 1.
+// The rule of RAPT_ARITHMETIC_BF16 (plain_rule.hpp has the interface). Weights have 16 bits. Their sum is
+// computed like the result of one more dimension, in which all values are 1.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class Bf16Rule {
   static constexpr float weights_unit = C::from_weights;
   static constexpr std::size_t segment_keys = C::k32;
 
-  // A score s has z = (s - base) * to_log2 + offset.
+  // The weight of a score s is computed from z = (s - base) * to_log2 + offset.
   struct Sums : RowSums<float> {
     alignas(64) float base[count];
     alignas(64) float offset[count];
@@ -39,7 +39,7 @@ class Bf16Rule {
 
   explicit Bf16Rule(const TileRows<float> &rows) : rows_(rows) {}
 
-  // The reference of a row stays as long as no weight reaches 2.
+  // Once a row has a reference, it only changes if a weight would otherwise reach 2.
   [[gnu::always_inline]] bool update_max(Sums &sums, std::size_t r, batch block_max) {
     const batch before = S::load(sums.max + r), base = S::load(sums.base + r),
                 offset = S::load(sums.offset + r);
@@ -62,7 +62,7 @@ class Bf16Rule {
     return S::max(S::load(rows_.to_log2 + r), batch(C::least_to_log2));
   }
 
-  // Only makes weights: the products of values add the weights to the sums.
+  // Computes weights without their sum, because the products of values add the weights to the sums.
   [[gnu::always_inline]] void weigh_rows(Sums &sums, std::size_t r, float *column, std::size_t begin,
                                          std::size_t end) const {
     S::store(sums.sum + r, S::load(sums.sum + r) * S::load(rescale + r));

@@ -1,4 +1,4 @@
-// The addresses of a block's keys and values.
+// Finds the addresses of a block's keys and values.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace {
 
-// Where a key is within the block that begins with key `first`: 0 for earlier keys, the block's length for
-// later ones.
+// Returns a key's index in the block that begins with key `first`. Earlier keys have index 0, later ones the
+// block's length.
 inline std::size_t within_block(std::size_t key, std::size_t first) {
   return key < first ? 0 : key - first < rapt::attention_block ? key - first : rapt::attention_block;
 }

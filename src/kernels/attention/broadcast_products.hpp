@@ -1,4 +1,4 @@
-// The products of RowsInLanes for any level: one element of a key or value is broadcast to all rows.
+// Computes the products of RowsInLanes on any level. One element of a key or value is broadcast to all rows.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class BroadcastProducts {
   using S = simd<A>;
   using batch = typename S::batch;
   using Rule = PlainRule<A>;
-  // Whether values() can itself drop or rescale the results so far.
+  // Says whether values() can itself drop or rescale the results so far.
   static constexpr bool rescales = true;
 
   static std::size_t workspace_length(const rapt_attention_options &o) { return o.qk_dim * tile_pitch; }
@@ -55,7 +55,7 @@ class BroadcastProducts {
     }
   }
 
-  // Makes the block at `first` the one that the functions below multiply; `left` keys follow it.
+  // Selects the block at `first` for the functions below. `left` keys follow the block.
   void find_block(std::size_t first, std::size_t keys, std::size_t left) {
     addresses_.find(tile_, first, keys, left);
   }
@@ -71,8 +71,8 @@ class BroadcastProducts {
         });
   }
 
-  // Adds the weighted values of a segment to the results `out` of its rows. The last argument is for rules
-  // whose sums of weights are products.
+  // Adds the weighted values of a segment to the results `out` of its rows. The last argument is only used by
+  // rules that sum the weights with a product.
   [[gnu::always_inline]] void values(const Segment &segment, const A *weights, Before before,
                                      const A *rescale, A *out, A *) const {
     by_vectors<A>(
@@ -82,7 +82,7 @@ class BroadcastProducts {
                                   rescale + segment.from, o_.v_dim, out + segment.from, next_keys(segment));
         });
   }
-  // Does the same, except that a key with an exclusion other than 0 adds nothing to a row.
+  // Like values(), but a key with an exclusion other than 0 adds nothing to a row.
   [[gnu::noinline]] void careful_values(const Segment &segment, const A *weights, const A *exclusions, A *out,
                                         A *) const {
     const batch zero(A(0));
@@ -104,8 +104,8 @@ class BroadcastProducts {
   static constexpr void use_exact_products() {}
 
  private:
-  // Tiles of a head share keys and values. After the first tile they come from L2, if a tile's bias and mask
-  // leave room there. Rows at multiples of 2 KB share few sets of L2 and do not stay.
+  // Tiles of a head share keys and values. After the first tile, keys and values come from L2, if a tile's
+  // bias and mask leave room in L2. Rows at multiples of 2 KB share few sets of L2, and are evicted.
   static bool fetches_for(const AttentionTile &tile, const TileRows<A> &rows) {
     constexpr std::size_t room = std::size_t{1} << 20;
     constexpr std::ptrdiff_t few_sets = 2048 / sizeof(KV);
@@ -118,7 +118,7 @@ class BroadcastProducts {
   }
 
  protected:
-  // Widens a row to A. Stores whole vectors: behind the row there is the next row, or room for one.
+  // Widens a row to A. Only whole vectors are stored, because the next row, or room for one, follows the row.
   template <class Half>
   static void widen_row(const Half *from, std::size_t dim, A *to) {
     std::size_t d = 0;
@@ -126,9 +126,9 @@ class BroadcastProducts {
     if (d < dim) S::store(to + d, S::load_first(from + d, dim - d));
   }
 
-  // The next block is fetched once, not by every panel: 83 % of the peak instead of 77 on AVX2 with 512
-  // tokens. The scores of the first panel fetch the block's values, and the values of all panels fetch the
-  // next keys. Fetches cost least when they are spread over the block.
+  // The next block is fetched once, not by every panel. On AVX2 with 512 tokens that is 83 % of the peak
+  // instead of 77 %. The scores of the first panel fetch the block's values, and the values of all panels
+  // fetch the next keys. Fetches cost least when they are spread over the block.
   //
   //   GFLOP/s, head_dim 128                          | all by the scores | keys by the last values | by all
   //   AVX-512, 128 rows and 8192 keys in L3          | 142               | 158                     | 158

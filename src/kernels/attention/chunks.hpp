@@ -10,10 +10,10 @@
 
 namespace {
 
-// Makes sums[0] and values[0] of the keys [begin, end). `begin` must be the first key of a chunk. Calls
+// Computes sums[0] and values[0] from the keys [begin, end). `begin` must be the first key of a chunk. Calls
 // f(first, end, sums, values) for each chunk in which a row sees a key. `first` is the first key of the first
-// block in which a row sees a key. f finds the sums clear, and must clear the values. Later chunks use
-// sums[1] and values[1], and are folded into the first.
+// block in which a row sees a key. The sums are clear when f is called; f must clear the values. Later chunks
+// use sums[1] and values[1], which are then folded into sums[0] and values[0].
 template <class Rule, class A, class Values, class F>
 [[gnu::always_inline]] inline void each_chunk(const TileRows<A> &rows, std::size_t begin, std::size_t end,
                                               typename Rule::Sums (&sums)[2], const Values (&values)[2],

@@ -1,4 +1,5 @@
-// From the sums over all keys to a tile's outputs: sinks, the last factor of the values, and the log-sum-exp.
+// Turns sums over all keys into a tile's outputs: adds sinks, and computes the values' last factor and the
+// log-sum-exp.
 #pragma once
 
 #include <cmath>
@@ -20,7 +21,7 @@ class FinalFactors {
   using batch = typename S::batch;
   using C = rapt::AttentionContract<A>;
 
-  // For partial results, whose values are stored as they are.
+  // This constructor is for partial results, whose values are stored unchanged.
   explicit FinalFactors(const TileRows<A> &rows) {
     for (std::size_t r = 0; r < rows.lanes; r += S::width) {
       S::store(factor_ + r, batch(A(1)));
@@ -28,7 +29,7 @@ class FinalFactors {
     }
   }
 
-  // For the outputs of whole rows. It also writes each row's log-sum-exp.
+  // This constructor is for the outputs of whole rows. It also writes each row's log-sum-exp.
   FinalFactors(const AttentionTile &tile, const TileRows<A> &rows, const RowSums<A> &total) {
     A sum[count], base[count];
     for (std::size_t r = 0; r < rows.lanes; r += S::width) {
@@ -49,11 +50,11 @@ class FinalFactors {
     }
   }
 
-  // A factor of values, and whether the row sees a key: for rows in the lanes, or for one row in all lanes.
+  // Holds a factor of values, and whether the row sees a key. The lanes are rows, or all lanes are one row.
   struct Of {
     batch factor, seen;
 
-    // Returns value * factor in rows that see a key, and +0 in the others. It is never -0.
+    // Returns value * factor in rows that see a key, and +0 in the others. The result is never -0.
     [[gnu::always_inline]] batch operator()(batch value) const {
       const batch zero(A(0));
       // Not fused, because a product that underflows to -0 would keep its sign.

@@ -17,8 +17,9 @@ namespace {
 
 inline constexpr float least_normal = std::numeric_limits<float>::min();
 
-// True on CPUs that flush a tiny result before they round it (Arm, QEMU's x86). x86 flushes after rounding.
-// The product below rounds up to the least normal number. `Flushing` is the level's.
+// Returns whether the CPU flushes a tiny result before rounding it, as Arm and QEMU's x86 do. Real x86
+// flushes after rounding. The product below is tiny, but rounds up to the least normal number. `Flushing` is
+// the level's class that sets FTZ and DAZ.
 template <class Flushing>
 [[gnu::noinline]] bool flushes_before_rounding() {
   const Flushing flushing;
@@ -28,7 +29,7 @@ template <class Flushing>
   return product == 0;
 }
 
-// Records whether the results of a tile's products are in doubt. `Flushing` is the level's.
+// Records whether the results of a tile's products may lack the contract's bits.
 template <class Flushing>
 class FlushGuard {
  public:
@@ -49,8 +50,9 @@ class FlushGuard {
 
 inline float with_flush(float x) { return std::fabs(x) < least_normal ? 0.0f : x; }
 
-// fma of normal numbers and zeros, with the contract's flush. A result of the least normal number may have
-// been rounded up from a tiny one; the same operation at 2^64 times the size shows the difference.
+// Returns the fma of normal numbers and zeros, with the contract's flush. A result that is the least normal
+// number may have been rounded up from a tiny one. The same operation at 2^64 times the size shows the
+// difference.
 inline float fma_with_flush(float a, float b, float c) {
   const float sum = with_flush(std::fma(a, b, c));
   if (std::fabs(sum) != least_normal) return sum;
@@ -59,7 +61,7 @@ inline float fma_with_flush(float a, float b, float c) {
   return std::fabs(std::fma(smaller * up, larger, c * up)) < least_normal * up ? 0.0f : sum;
 }
 
-// Adds the products left(i) * right(i) of a k32 to `sum`.
+// Adds the products left(i) * right(i) of up to 32 terms to `sum`.
 template <class Left, class Right>
 float add_k32_with_flushes(float sum, std::size_t count, Left left, Right right) {
   float even = 0, odd = 0;
@@ -70,7 +72,7 @@ float add_k32_with_flushes(float sum, std::size_t count, Left left, Right right)
   return with_flush(with_flush(sum) + with_flush(even + odd));
 }
 
-// Does the same for any number of terms, k32 by k32.
+// Adds any number of products, in groups of 32 terms.
 template <class Left, class Right>
 float add_with_flushes(float sum, std::size_t count, Left left, Right right) {
   constexpr std::size_t k32 = rapt::Bf16Contract::k32;

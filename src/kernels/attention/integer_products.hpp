@@ -1,4 +1,4 @@
-// The products of KeysInLanes for int8 keys and values with scales (contract/int8_attention.hpp).
+// Computes the products of KeysInLanes for int8 keys and values with scales (contract/int8_attention.hpp).
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace {
 
-// Rows is IntegerRows, or the class that a level has in its place.
+// Rows is IntegerRows, or a level's own replacement such as DigitRows.
 template <class Rows>
 class IntegerProducts {
  public:
@@ -103,8 +103,8 @@ class IntegerProducts {
         });
   }
 
-  // With one scale group, the weights of a block become integers in place, before its values are taken. Their
-  // latency is hidden by the values of the block before.
+  // With one scale group, the weights of a block become integers in place, before its values are added. The
+  // values of the block before hide the latency of that conversion.
   void prepare_weights(std::size_t first, std::size_t keys, float *weights) const {
     if (v_group_ != o_.v_dim) return;
     each_v_scale_group(first, keys, [&](std::size_t, const float *v_scales) {

@@ -1,4 +1,5 @@
-// The two products of a few rows with a block of int8 keys or values, as sums of 16-bit products in 32 bits.
+// Computes the two products of a few rows with a block of int8 keys or values. Products of 16-bit integers
+// are summed in 32 bits.
 //
 // Simd has these members on each level:
 //
@@ -8,7 +9,7 @@
 //   fold_quarters(v), join_quarters(v)
 //                    one lane per key, of accumulators of one key each: four keys that are a quarter of a
 //                    vector apart, and then the quarters
-//   columns(a, b)    the lanes of two rows, for add_columns(sums, columns, pair), where `pair` has two weights
+//   columns(a, b)    the lanes of two rows, for add_columns(sums, columns, pair). `pair` has two weights
 //   in_order(sums)   the sums of add_columns in the order of the lanes
 //   greater_magnitude(m, v), largest(m)
 //                    the largest magnitude as bits, in which NaN is above infinity
@@ -17,8 +18,8 @@
 //   load_parts(p, apart)
 //                    four numbers from p, p + apart, p + 2 apart and so on: a part of 128 bits each
 //   even_bytes(words), odd_bytes(words), transposed_rows
-//                    optional (TransposesBytes): a word's first and third byte as 16 bits, its second and fourth; rows
-//                    that share a transposed key
+//                    optional (TransposesBytes): a word's first and third byte as 16 bits; its second and
+//                    fourth; the number of rows that share a transposed key
 #pragma once
 
 #include <cstddef>
@@ -36,7 +37,7 @@ namespace {
 
 using Int8Run = RowRun<std::int8_t>;
 
-// A segment of dimensions, and the factors that make scores of its sums.
+// Describes a segment of dimensions, and the factors that turn its sums into scores.
 struct ScoreSegment {
   const std::int16_t *queries;  // at the segment's first dimension
   std::size_t pitch;
@@ -47,8 +48,8 @@ struct ScoreSegment {
   bool is_first;
 };
 
-// The values of a block: weights as integers with one step per row, for the dimensions [from, end) of a scale
-// group.
+// Describes a block's weights, which are integers with one step per row, for the dimensions [from, end) of a
+// scale group.
 struct ValueSegment {
   const std::int16_t *weights;
   std::size_t weights_pitch;
@@ -58,7 +59,7 @@ struct ValueSegment {
   std::size_t pitch;
 };
 
-// Returns a vector of scores so far, from the sum of a segment for a vector of keys.
+// Adds a segment's sums for a vector of keys to the scores so far of row r.
 template <class I>
 [[gnu::always_inline]] inline void add_segment(const ScoreSegment &of, std::size_t r, std::size_t j,
                                                typename I::Sums sum, float *scores) {
@@ -76,7 +77,7 @@ concept TransposesBytes = requires(simd<float>::batch words) {
   I::odd_bytes(words);
 };
 
-// The scores of several scale groups. Queries have each four dimensions in the order 0, 2, 1, 3.
+// Describes the scores of several scale groups. Queries store every four dimensions in the order 0, 2, 1, 3.
 struct GroupedScores {
   const std::int16_t *queries;
   std::size_t pitch;
@@ -86,7 +87,7 @@ struct GroupedScores {
   std::size_t group, dim;
 };
 
-// Rows of bytes as words of four.
+// Reads rows of bytes as words of four bytes.
 template <class Rows>
 struct ByteWords {
   const Rows &rows;
@@ -95,13 +96,14 @@ struct ByteWords {
   }
 };
 
-// Simd: the level's.
+// Simd is the level's class with the members above.
 template <class Simd>
 struct IntegerRows {
   using I = Simd;
 
-  // Scores of keys as they are, with keys in the lanes: squares of words are transposed, for all rows at once, and no
-  // sum is folded. The keys of scale groups of 32 dimensions would need a fold per group and row.
+  // Computes scores of keys that are not packed, with keys in the lanes. Squares of words are transposed once
+  // for all rows, and no sum is folded. With dimensions in the lanes, scale groups of 32 dimensions would
+  // need a fold per group and row.
   //
   //   AVX-512, uops per 16 keys and 32 dimensions | each row | all rows
   //   dimensions in the lanes (scores)            | 61       | 16
@@ -145,7 +147,7 @@ struct IntegerRows {
       });
       clear();
     };
-    // The words of a square at dimension d, of which `left` dimensions exist.
+    // Adds the words of a square at dimension d. Only `left` of its dimensions exist.
     const auto add_square = [&](auto words, std::size_t d, std::size_t left) __attribute__((always_inline)) {
       const std::int16_t *const queries = of.queries + d;
       S::each_transposed(
@@ -181,8 +183,8 @@ struct IntegerRows {
         ByteWords<const std::int8_t *[S::width]> { rows_of_copy }, d, of.dim - d);
   }
 
-  // Scores of keys as they lie, a vector of keys after the other. Four keys at a time leave registers for a few
-  // rows. `fixed` is the segment's length where it is known, or 0.
+  // Computes scores of keys that are not packed, one vector of keys after the other. Four keys at a time
+  // leave registers for a few rows. `fixed` is the segment's length where it is a constant, or 0.
   template <std::size_t rows, std::size_t fixed>
   [[gnu::noinline, gnu::flatten]] static void scores(const ScoreSegment &of, const Int8Run *run,
                                                      const Int8Run *last, std::size_t count, float *scores) {
@@ -207,7 +209,7 @@ struct IntegerRows {
           unroll<3>([&](auto i) __attribute__((always_inline)) {
             key[i + 1] = key[i] + stride * static_cast<std::ptrdiff_t>(quarter);
           });
-        } else {  // the last key stands in for missing ones
+        } else {  // the last key replaces missing ones
           const std::size_t last_key = (count - 1) % Int8Run::rows;
           unroll<4>([&](auto i) __attribute__((always_inline)) {
             const std::size_t row = in_run + i * quarter;
@@ -262,8 +264,8 @@ struct IntegerRows {
   }
 
   // Sums weight times row over `count` rows, for `vectors` vectors of columns from `column` on. The last
-  // vector has `tail` columns unless it is `whole`. Rows come in runs: run_at(i) has the rows from 16 i on.
-  // After an odd number of rows there is a weight of 0.
+  // vector has `tail` columns unless it is `whole`. run_at(i) returns the run of the rows from 16 i on. If
+  // the number of rows is odd, a weight of 0 follows.
   template <std::size_t rows, std::size_t vectors, bool whole, class RunAt>
   [[gnu::always_inline]] static void column_sums(const std::int16_t *weights, std::size_t pitch, RunAt run_at,
                                                  std::size_t count, std::size_t column, std::size_t tail,
@@ -307,7 +309,7 @@ struct IntegerRows {
                                     __attribute__((always_inline)) { I::in_order(sum[r][v]); });
   }
 
-  // Scores of packed keys: dimension d of the block's keys is at keys + 64 d.
+  // Computes scores of packed keys. Dimension d of the block's keys is at keys + 64 d.
   template <std::size_t rows>
   [[gnu::noinline, gnu::flatten]] static void packed_scores(const ScoreSegment &of, const std::int8_t *keys,
                                                             float *scores) {
@@ -356,7 +358,7 @@ struct IntegerRows {
     });
   }
 
-  // Does this for all dimensions from `column` on: first `vectors` vectors at a time, then fewer.
+  // Adds the values of all dimensions from `column` on, first `vectors` vectors at a time, then fewer.
   template <std::size_t rows, std::size_t vectors>
   [[gnu::always_inline]] static void values_from(const ValueSegment &of, const Int8Run *run,
                                                  const Int8Run *last, std::size_t keys, std::size_t column) {

@@ -1,4 +1,4 @@
-// Queries and weights as integers (contract/int8_attention.hpp), and the scales of a block.
+// Turns queries and weights into integers (contract/int8_attention.hpp), and loads the scales of a block.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace {
 
-// How numbers of a given largest magnitude become integers. The level finds that magnitude.
+// Says how numbers of a given largest magnitude become integers. The level finds that magnitude.
 struct IntegerUnits {
   float inverse = 0, step = 0;
 
@@ -44,7 +44,8 @@ float make_integers(const Q *q, std::size_t count, std::size_t padded, std::int1
   for (; d < padded; d += S::width) I::store_rounded(to + d, typename S::batch(0.0f));
   return units.step;
 }
-// Does this for a block's weights times scales. A weight of 0 has the integer 0, whatever its scale is.
+// Makes the integers of a block's weights times scales, and returns their step. A weight of 0 has the integer
+// 0, whatever its scale is.
 template <class I>
 float make_integers(const float *weights, const float *scales, std::int16_t *to) {
   using S = simd<float>;
@@ -66,11 +67,13 @@ float make_integers(const float *weights, const float *scales, std::int16_t *to)
   return units.step;
 }
 
-// The scales of a block's keys for `groups` scale groups next to each other; those past the last key are 0.
-// at(key) has a key's first one, and `stride` leads to the next key's. Those of group g are stored at to + g * pitch.
+// Loads the scales of a block's keys for `groups` adjacent scale groups. Scales past the last key are 0.
+// at(key) is the address of a key's first scale, and the next key's is `stride` further. The scales of group
+// g are stored at to + g * pitch.
 //
-// Scales of two groups, or of multiples of four, that follow each other without a gap are transposed in registers:
-// by single elements a block of 128 dimensions in groups of 32 took 500 cycles for keys and values.
+// Scales of two groups, or of multiples of four, that follow each other without a gap are transposed in
+// registers. Element by element, a block of 128 dimensions in groups of 32 took 500 cycles for keys and
+// values.
 template <class I, class At>
 [[gnu::always_inline]] inline void load_scales(At at, std::ptrdiff_t stride, std::size_t groups,
                                                std::size_t first, std::size_t keys, float *to,
@@ -115,10 +118,10 @@ template <class I, class At>
   }
 }
 
-// Scale groups whose scales are loaded together.
+// The scales of this many scale groups are loaded together.
 inline constexpr std::size_t scale_groups_at_once = 16;
 
-// f(group, its scales) for all scale groups of a block.
+// Calls f(group, its scales) for all scale groups of a block.
 template <class I, class At, class F>
 [[gnu::always_inline]] inline void each_scale_group(At at, std::ptrdiff_t stride, std::size_t groups,
                                                     std::size_t first, std::size_t keys, F f) {

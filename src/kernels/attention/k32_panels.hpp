@@ -1,8 +1,8 @@
-// Panels of the products of RAPT_ARITHMETIC_BF16, with rows in the vector lanes. The even and the odd terms
-// of a k32 are one chain each (contract/bf16_arithmetic.hpp).
+// Computes panels of the products of RAPT_ARITHMETIC_BF16, with rows in the vector lanes. A k32 is a group of
+// 32 terms. Its even and its odd terms are one chain each (contract/bf16_arithmetic.hpp).
 //
-// Both chains of 3 keys or dimensions by 4 vectors are in registers, 24 of AVX-512's 32. A k32 has 32 terms.
-// The two additions at its end are 6 % of its operations. Results of earlier k32s are in memory.
+// Both chains of 3 keys or dimensions by 4 vectors are in registers, 24 of AVX-512's 32. The two additions at
+// the end of a k32 are 6 % of its operations. Results of earlier k32s are in memory.
 //
 //   1024 x 1024, AVX-512, time of f32 arithmetic over this | 64 dimensions | 128
 //   a vector of queries or weights loaded for each use     | 0.71          | 0.71
@@ -30,14 +30,16 @@ namespace {
 
 inline constexpr std::size_t k32_terms = rapt::Bf16Contract::k32;
 
-// Where the widened elements of a k32 are. two_terms: distance from a term to the second one after it. item:
-// distance to the next key or dimension. odd: distance from an even term to the odd one after it.
+// Describes where the widened elements of a k32 are. `two_terms` is the distance from a term to the second
+// one after it. `item` is the distance to the next key or dimension. `odd` is the distance from an even term
+// to the odd one after it.
 template <std::ptrdiff_t two_terms, std::ptrdiff_t item, std::ptrdiff_t odd>
 struct K32Layout {
   static constexpr std::ptrdiff_t to_word = two_terms, to_item = item, to_odd = odd;
 };
 inline constexpr std::size_t half_k32 = k32_terms / 2;
-// One key's 32 dimensions, even ones first. Then 64 packed keys by dimension. Then 32 dimensions by key.
+// KeyK32 has one key's 32 dimensions, even ones first. PackedKeyK32 has 64 packed keys by dimension. ValueK32
+// has 32 dimensions by key.
 using KeyK32 = K32Layout<1, k32_terms, k32_terms / 2>;
 using PackedKeyK32 = K32Layout<2 * rapt::packed_dim_stride, 1, rapt::packed_dim_stride>;
 using ValueK32 = K32Layout<2 * k32_terms, 1, k32_terms>;
@@ -102,9 +104,8 @@ inline constexpr auto plain_element = [](const float *right, const float *) __at
   return typename simd<float>::batch(*right);
 };
 
-// Adds a k32 of dimensions to the scores of keys [begin, end) with vectors of rows, under FTZ and DAZ.
-// elements(j, depth) has the elements of `depth` keys from j on. The last k32 also finds each row's largest
-// score.
+// Adds 32 dimensions to the scores of keys [begin, end) with vectors of rows, under FTZ and DAZ. elements(j,
+// depth) returns the elements of `depth` keys from j on. The last call also finds each row's largest score.
 template <class Layout, std::size_t vectors, class Elements>
 [[gnu::always_inline]] inline void add_k32_scores(const float *queries, std::size_t count, bool is_first,
                                                   bool is_last, std::size_t begin, std::size_t end,
@@ -137,7 +138,7 @@ template <class Layout, std::size_t vectors, class Elements>
       });
 }
 
-// Widens a k32 of words of two elements: `to` gets the even elements, then the odd ones.
+// Widens 32 elements, which are words of two. `to` gets the even elements, then the odd ones.
 [[gnu::always_inline]] inline void widen_words(const rapt::BF16 *from, float *to) {
   using S = simd<float>;
   unroll<half_k32 / S::width>([&](auto i) __attribute__((always_inline)) {
@@ -146,7 +147,7 @@ template <class Layout, std::size_t vectors, class Elements>
     S::store(to + half_k32 + i * S::width, S::upper_bf16(words));
   });
 }
-// Does the same for a last k32 of only `count` elements.
+// Like widen_words(), for only `count` elements at the end of a row.
 [[gnu::noinline]] inline void widen_last_words(const rapt::BF16 *from, std::size_t count, float *to) {
   using S = simd<float>;
   for (std::size_t w = 0; 2 * w < count; w += S::width) {
@@ -157,13 +158,14 @@ template <class Layout, std::size_t vectors, class Elements>
   if (count % 2 == 1) to[count / 2] = rapt::widened(from[count - 1]);
 }
 
-// The dimension of the i-th element of a k32 of values: a whole k32 has its even dimensions first.
+// Returns the dimension of the i-th widened element of up to 32 dimensions of a value. A whole k32 has its
+// even dimensions first.
 constexpr std::size_t dim_of_k32(std::size_t i, bool is_whole) {
   if (!is_whole) return i;
   return i < k32_terms / 2 ? 2 * i : 2 * i - (k32_terms - 1);
 }
 
-// Adds weighted values of a k32 of keys to the results of vectors of rows, for up to 32 dimensions.
+// Adds weighted values of up to 32 keys to the results of vectors of rows, for up to 32 dimensions.
 template <std::size_t vectors, class Element, std::size_t most_depth>
 [[gnu::always_inline]] inline void add_k32_values(const float *weights, std::size_t count,
                                                   const float *values, std::size_t dims, Element element,

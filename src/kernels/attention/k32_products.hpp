@@ -1,4 +1,4 @@
-// The products of RAPT_ARITHMETIC_BF16 with plain fused operations; rows are in the vector lanes.
+// Computes the products of RAPT_ARITHMETIC_BF16 with plain fused operations. Rows are in the vector lanes.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,8 @@ class K32Products : public BroadcastProducts<float> {
   using Rule = Bf16Rule;
   static constexpr bool rescales = false;
 
-  // Every level's workspace has room for AMX's tiles, and so for a block of whole k32s.
+  // Every level's workspace has room for AMX's tiles. So there is room for a block whose dimensions are
+  // padded to multiples of 32.
   static std::size_t workspace_length(const rapt_attention_options &o) {
     return Base::workspace_length(o) + length_of_keys(o) + length_of_values(o);
   }
@@ -43,7 +44,7 @@ class K32Products : public BroadcastProducts<float> {
     }
   }
 
-  // Whether a result may lack the contract's bits. use_exact_products() then makes another run exact.
+  // Returns whether a result may lack the contract's bits. After use_exact_products(), another run is exact.
   bool is_doubtful() const { return guard_.is_doubtful(); }
   void use_exact_products() { guard_.use_exact_products(); }
 
@@ -69,8 +70,8 @@ class K32Products : public BroadcastProducts<float> {
 
  private:
   static constexpr std::size_t k32 = k32_terms;
-  // Whether elements are widened for each use. If a tile is one panel, it uses an element only once, and the
-  // widened copy stays in L1. Otherwise panels share elements, which are widened once per block.
+  // Says whether elements are widened for each use. If a tile is one panel, it uses an element only once, and
+  // the widened copy stays in L1. Otherwise panels share elements, which are widened once per block.
   static constexpr bool widens_for_one_use = panel_rows<float> == tile_pitch;
   static constexpr std::size_t block = rapt::attention_block;
 
@@ -102,7 +103,7 @@ class K32Products : public BroadcastProducts<float> {
   }
   static std::size_t terms(std::size_t at, std::size_t end) { return end - at < k32 ? end - at : k32; }
 
-  // Where the widened k32s are: keys by first dimension; values by first key and dimension.
+  // Return the addresses of widened k32s: of keys by first dimension, of values by first key and dimension.
   float *keys_at(std::size_t d) const { return keys_ + (widens_for_one_use ? 0 : d * block); }
   float *values_at(std::size_t j, std::size_t d) const {
     return values_ + (widens_for_one_use ? 0 : j * padded(o_.v_dim) + d * k32);
@@ -123,7 +124,7 @@ class K32Products : public BroadcastProducts<float> {
       S::store(to + i, S::load(from + i));
     }
   }
-  // If a k32 is not whole, its dimensions keep their order.
+  // If fewer than 32 dimensions are left, they keep their order.
   [[gnu::always_inline]] void widen_values(std::size_t j, std::size_t count, std::size_t d) const {
     const std::size_t dims = terms(d, o_.v_dim);
     float *to = values_at(j, d);

@@ -1,6 +1,6 @@
-// The products of a few rows in RAPT_ARITHMETIC_BF16: scores with keys in the vector lanes, values with
-// dimensions. A 32-bit word has an even and an odd element. So transposed words are operands of both chains,
-// and words of values go to two accumulators.
+// Computes the products of a few rows in RAPT_ARITHMETIC_BF16. The vector lanes are keys for scores, and
+// dimensions for values. A 32-bit word has an even and an odd element. So transposed words are operands of
+// both chains, and words of values are added to two accumulators.
 //
 // Keys and values are read once, as bf16. Flushing must be on.
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace {
 
-// Rows of bf16, where a word is two elements.
+// Reads rows of bf16 as words of two elements.
 template <class Rows>
 struct WordRows {
   const Rows &rows;
@@ -24,8 +24,8 @@ struct WordRows {
   }
 };
 
-// Calls f(rows of the square, first dimension) for each square of S::width keys by as many words of the k32 at d.
-// Dimensions past the end are 0: such a square is copied.
+// Calls f(rows of the square, first dimension) for each square of S::width keys by S::width words, from the
+// 32 dimensions at d. A square that reaches past the end is copied, with 0 for the missing dimensions.
 template <class Rows, class F>
 [[gnu::always_inline]] inline void each_square(const Rows &rows, std::size_t d, std::size_t dim, F f) {
   using S = simd<float>;
@@ -46,8 +46,8 @@ template <class Rows, class F>
   }
 }
 
-// Two vectors of values' dimensions from d on. If `whole`, one load of words has them all. Otherwise elements
-// are loaded one by one, up to `left`.
+// Loads two vectors of a value's dimensions from d on. If `whole`, one load of words has all of them.
+// Otherwise up to `left` elements are loaded one by one.
 template <bool whole>
 struct ValueStrip {
   using S = simd<float>;
@@ -123,7 +123,7 @@ struct K32Rows {
     });
   }
 
-  // Does the same for packed keys: dimension d of the keys is at keys + 64 d.
+  // Like scores(), for packed keys. Dimension d of the keys is at keys + 64 d.
   template <std::size_t rows>
   [[gnu::noinline, gnu::flatten]] static void packed_scores(const float *queries, std::size_t pitch,
                                                             const rapt::BF16 *keys,

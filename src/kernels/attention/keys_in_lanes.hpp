@@ -1,9 +1,9 @@
-// Attention of tiles with few rows, as in decoding. Scores have keys in the vector lanes, values have
-// dimensions. All rows of a key/value head use a key or value while it is in a register.
+// Computes attention of tiles with few rows, as in decoding. The vector lanes are keys for scores, and
+// dimensions for values. All rows of a key/value head use a key or value while it is in a register.
 //
-// The weights of a block are a chain of about 250 cycles. In the program the values of the previous block
-// follow them, and fill that time. This, and addresses in runs of 16 keys instead of one by one, took .0145
-// ms to .0137.
+// The weights of a block are a chain of about 250 cycles. The code adds the values of the previous block
+// meanwhile, which fills that time. This change, and addresses in runs of 16 keys instead of one by one,
+// reduced .0145 ms to .0137.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@
 
 namespace {
 
-// Products is the only part that knows element types, and how queries meet keys and weights meet values. Its
-// rule is the arithmetic (plain_rule.hpp).
+// Only Products knows element types, and how queries are multiplied by keys and weights by values. Products
+// also names the arithmetic, its rule (plain_rule.hpp).
 template <class Products, std::size_t most_rows>
 class KeysInLanes {
  public:
@@ -41,30 +41,30 @@ class KeysInLanes {
         scores_{values_[1].row(most_rows), values_[1].row(most_rows) + most_rows * block},
         products_(tile, rows, scores_[1] + most_rows * block) {}
 
-  // As in RowsInLanes.
+  // See RowsInLanes.
   void load_queries() { products_.load_queries(); }
 
-  // Takes in the keys [begin, end). `begin` must be the first key of a chunk.
+  // Processes the keys [begin, end). `begin` must be the first key of a chunk.
   [[gnu::noinline, gnu::flatten]] void run(std::size_t begin, std::size_t end) {
     some_excluded_ = false;
     add_keys(begin, end);
   }
   const RowSums<A> &sums() const { return sums_[0]; }
 
-  // As in RowsInLanes.
+  // See RowsInLanes.
   bool some_excluded() const { return !Products::ignores_excluded && some_excluded_; }
   void zero_excluded_values() { careful_ = true; }
   bool is_doubtful() const { return products_.is_doubtful(); }
   void use_exact_products() { products_.use_exact_products(); }
 
-  // Stores row r's finished values to address(r); true if one is NaN.
+  // Stores row r's finished values to address(r). Returns whether one is NaN.
   template <class Address>
   bool store(const FinalFactors<A> &factors, Address address) const {
     return values_[0].store(factors, address);
   }
 
  private:
-  // A block whose weights are made and whose values are not yet added.
+  // Describes a block whose weights are computed, and whose values are not yet added.
   struct Block {
     std::size_t first, keys;
     A *scores;
@@ -123,8 +123,8 @@ class KeysInLanes {
     return !o_.bias || tile_.bias<A>(rows_.of[r])[key] != -std::numeric_limits<A>::infinity();
   }
 
-  // Turns a row's dot products with a block into scores, -inf for excluded keys and past the last key;
-  // returns the largest.
+  // Turns a row's dot products with a block into scores, and returns the largest. Excluded keys, and lanes
+  // past the last key, get -inf.
   A make_scores(std::size_t r, const Block &now, std::size_t begin, std::size_t end) const {
     const std::size_t first = now.first;
     const batch minus_infinity(-std::numeric_limits<A>::infinity());

@@ -1,18 +1,19 @@
 // Prefetches keys and values that are read later.
 //
-// A core's own prefetchers follow lines in order, up to the end of a page. So the first lines of a page are
-// fetched well before the page is read, which starts those prefetchers. Every line is fetched again shortly
-// before it is read. By then it comes from L2, and only briefly occupies one of the 16 lines for which L1 can
-// wait at once.
+// A core's hardware prefetchers follow lines in order, up to the end of a page. Fetching the first lines of a
+// page well before the page is read starts those prefetchers. Every line is fetched again shortly before it
+// is read. By then the line is in L2. So it only briefly occupies one of the 16 misses that L1 can have
+// outstanding.
 //
 //   AVX-512, 128 dimensions, ns, us, us  | L2, 1 x 1024 keys | L3, 8 x 4096 | memory, 8 x 16384
 //   lines, 2 runs ahead                  | 12900             | 1305         | 11150
 //   first lines of pages, 6 runs ahead   | 13950             | 1274         |
 //   both                                 | 13300             | 1161         | 9230
 //
-// Zen 4's L1 waits for few lines, and its prefetchers stop at columns of 16 rows. There, lines of large caches are
-// also fetched to L2, 64 KB ahead. One such prefetch next to each one to L1 made decoding from memory 1.3 to 1.8 times
-// as fast there, and cost other CPUs 6 % in L2: so a run's are fetched together, which nobody has timed on Zen 4.
+// Zen 4's L1 can have few outstanding misses, and its prefetchers fail when columns of 16 rows are read. So
+// on Zen 4, lines of large caches are also fetched to L2, 64 KB ahead. One such prefetch per prefetch to L1
+// made decoding from memory 1.3 to 1.8 times as fast on Zen 4, and cost other CPUs 6 % in L2. So all such
+// prefetches of a run are now made together, which nobody has timed on Zen 4.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,7 @@
 
 namespace {
 
-// 16 rows of keys or values that are at one distance from each other.
+// Describes 16 rows of keys or values with a constant distance between rows.
 template <class E>
 struct RowRun {
   static constexpr std::size_t rows = rapt::attention_page_unit;
@@ -41,7 +42,7 @@ template <class E>
   return run.first + run.stride * static_cast<std::ptrdiff_t>(i % rows);
 }
 
-// The cache to which lines are fetched, and how many runs before they are read.
+// Lines are fetched to one of these caches, `runs_ahead` runs before they are read.
 enum class Cache { l1, l2 };
 template <std::size_t queries>
 inline constexpr std::size_t runs_ahead = queries <= 4 ? 2 : 4;
@@ -59,7 +60,7 @@ template <Cache cache>
   __builtin_prefetch(reinterpret_cast<const void *>(at), 0, cache == Cache::l1 ? 3 : 2);
 }
 
-// Fetches the lines at the distance `far` after a run.
+// Fetches the lines that are `far` bytes after the lines of a run.
 template <class E>
 [[gnu::noinline]] void fetch_far_lines(const RowRun<E> &run) {
   constexpr std::uintptr_t line = 64;
@@ -71,8 +72,9 @@ template <class E>
   }
 }
 
-// Fetches the first two lines of each page of the run that is read 6 runs after `run`. With more queries a
-// core's prefetchers have time enough. With 8 per key/value head, in L3, this would cost 2 to 6 %.
+// Fetches the first two lines of each page of the run that is read 6 runs after `run`. With more queries the
+// hardware prefetchers have enough time without this. With 8 queries per key/value head, and keys in L3, it
+// would cost 2 to 6 %.
 template <std::size_t queries, class E>
 [[gnu::always_inline]] inline void fetch_pages(const RowRun<E> *run, const RowRun<E> *last) {
   if (run->far != 0) [[unlikely]]
@@ -90,9 +92,9 @@ template <std::size_t queries, class E>
   }
 }
 
-// Fetches the lines of runs in order, for loops that read columns of several rows at a time. It begins
-// `runs_ahead` after `run` and ends with `last`, which is fetched again at the end. L2 has room for lines
-// that are fetched far ahead.
+// Fetches the lines of runs in order, for loops that read columns of several rows at a time. The first run
+// fetched is `runs_ahead` after `run`. After `last`, `last` is fetched again. Lines that are fetched far
+// ahead go to L2, which has room for them.
 template <class E, std::size_t queries, Cache cache>
 class LinesAhead {
  public:
@@ -101,7 +103,7 @@ class LinesAhead {
     begin();
   }
 
-  // Fetches line `i` of `lines`. Addresses are looked up once per `lines` lines, so that a line costs little
+  // Fetches line `i` of `lines`. The address is updated once per `lines` lines, so that a line costs little
   // more than its prefetch. The last lines of a row may be past its end.
   template <std::size_t i = 0, std::size_t lines = 1>
   [[gnu::always_inline]] void fetch() {
@@ -142,9 +144,9 @@ class LinesAhead {
   std::size_t left_;
 };
 
-// For rows that are read one after the other, from dimension d on. Each row fetches the same lines of the row
-// `runs_ahead` after it. With more queries, a row is read in several passes, and each fetches the next line
-// of `lines`.
+// Fetches rows that are read one after the other, from dimension d on. Each row fetches the same lines of the
+// row that is `runs_ahead` later. With more queries, a row is read in several passes, and each pass fetches
+// the next line of `lines`.
 template <class E, std::size_t queries>
 class RowsAhead {
  public:

@@ -1,4 +1,4 @@
-// Partial results of a tile's chunks become its outputs.
+// Turns the partial results of a tile's chunks into its outputs.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace {
 
-// Folds the results of all chunks into `total` and `values`, in order. address(r, c) is row r's result of
-// chunk c: maximum, sum, values.
+// Folds the results of all chunks into `total` and `values`, in order. address(r, c) is where row r's result
+// of chunk c is stored: its maximum, sum and values.
 template <class A, class Address>
 void merge_chunks(const TileRows<A> &rows, std::size_t chunks, Address address, RowSums<A> &total,
                   const RowValues<A> &values) {

@@ -1,5 +1,5 @@
-// The two matrix products of a tile, with rows in the vector lanes. An element of a key or value is read from
-// the caller's memory and broadcast. Nothing is copied.
+// Computes the two matrix products of a tile, with rows in the vector lanes. An element of a key or value is
+// read from the caller's memory and broadcast. Nothing is copied.
 #pragma once
 
 #include <cstddef>
@@ -15,17 +15,17 @@ namespace {
 constexpr std::size_t tile_pitch = rapt::attention_tile_rows;
 
 // A panel's accumulators are `vectors` vectors of rows by this many keys or dimensions. With 32 registers, 4
-// x 6 leaves room for four operands and two broadcasts, and needs 10 loads for 24 operations; so does 3 x 8.
-// 16 registers have room for 2 x 6.
+// x 6 leaves room for four operands and two broadcasts, and needs 10 loads for 24 operations. 3 x 8 fits too,
+// with 11 loads. 16 registers have room for 2 x 6.
 template <class A, std::size_t vectors>
 inline constexpr std::size_t panel_depth = vectors == simd<A>::panel_vectors ? 6 : 8;
 
-// Rows of memory that a product fetches while it multiplies: `dim` elements of each; dim may be 0.
+// A product fetches these rows while it multiplies, `dim` elements of each row. `dim` may be 0.
 template <class E>
 struct RowsToFetch {
   const E *const *rows;
   std::size_t dim;
-  std::size_t panels = 1;  // how many panels share the fetching
+  std::size_t panels = 1;  // this many panels share the fetching
 };
 
 // Adds vector v of a row of a matrix times element(i) to sum[i][v].
@@ -45,8 +45,9 @@ template <class A, std::size_t depth, std::size_t vectors, class Element>
 // score[j][row] becomes dot(query row, key j) for `depth` keys: one chain of fused operations over the
 // dimension. Dimensions are `step` elements apart.
 //
-// For each key, a few lines of one row are fetched on the way. On AVX2 a loop in more pieces costs more than
-// that gains, so four lines are fetched at a time. On AVX-512 four at a time would cost 8 % with keys in L3.
+// For each key, a few lines of one row are fetched between the products. On AVX2, splitting the loop for
+// single lines costs more than it gains, so four lines are fetched at a time. On AVX-512 four at a time would
+// cost 8 % with keys in L3.
 //
 //   AVX-512, keys in L3, GFLOP/s         | no lines 154 | a block's at once 145 | a few 165
 //   AVX2, 512 tokens, share of the peak  | a line at a time 76 %                | four lines 80 %
@@ -99,11 +100,11 @@ template <class A, std::size_t vectors, class E>
                                     scores + j * tile_pitch, max);
   }
   if (j < end) {
-    // The last key stands in for missing keys, which does not change the maximum.
+    // The last key replaces missing keys, which does not change the maximum.
     const E *last[depth];
     for (std::size_t i = 0; i < depth; ++i) last[i] = keys[j + i < end ? j + i : end - 1];
     const RowsToFetch<E> none{last, 0};
-    // 64 keys are then ten times 6 and once 4.
+    // 64 keys then take ten steps of 6 keys and one of 4.
     if (depth == 6 && end - j <= 4) {
       panel_scores<A, vectors, 4>(queries, last, step, dim, none, scores + j * tile_pitch, max);
     } else {
@@ -113,7 +114,7 @@ template <class A, std::size_t vectors, class E>
   unroll<vectors>([&](auto v) __attribute__((always_inline)) { S::store(largest + v * S::width, max[v]); });
 }
 
-// What becomes of the results so far when a block's values are added.
+// Says what happens to the results so far when a block's values are added.
 enum class Before {
   kept,
   rescaled,  // by a factor per row
@@ -159,12 +160,12 @@ template <class A, std::size_t vectors, std::size_t depth, class E>
            __attribute__((always_inline)) { S::store(out + i * tile_pitch + v * S::width, sum[i][v]); });
 }
 
-// How many panels of dimensions fetch a line of every row: enough to fetch all lines before the last
-// dimension.
+// This many panels of dimensions together fetch one line of every row. So all lines are fetched before the
+// last dimension.
 template <class E>
 constexpr std::size_t steps_per_line = 8 / sizeof(E);
 
-// Does this for all dimensions. Each key of the block fetches an equal part of the rows.
+// Calls panel_values() for all dimensions. Each key of the block fetches an equal part of the rows.
 template <class A, std::size_t vectors, class E>
 [[gnu::noinline]] void tile_values(const A *weights, const E *const *values, std::size_t keys, Before before,
                                    const A *rescale, std::size_t dim, A *out, RowsToFetch<E> fetch) {

@@ -1,14 +1,14 @@
-// The arithmetic of attention in f32 and f64: how scores become weights, and weights become a sum. Rows of
-// int8 keys and values use it too.
+// The arithmetic of attention in f32 and f64 turns scores into weights, and weights into a sum. Attention
+// over int8 keys and values uses this rule too.
 //
-// Products name their rule, and a way of computing a tile (ways.hpp) gets it from there. The interface of a
-// rule:
+// Products name their rule. A way of computing a tile (ways.hpp) gets the rule from its products. A rule has
+// this interface:
 //
 //   Sums, clear()           results over some keys
 //   weights_unit            a weight times this is what the contract calls a weight
 //   segment_keys            products may leave out this many keys if no row of a vector sees one of them
-//   update_max(sums, r, max)  takes in the largest scores of a block for a vector of rows. `rescale` becomes
-//                           the factor of earlier results; true if it is not 1 for some row
+//   update_max(sums, r, max)  processes the largest scores of a block for a vector of rows. `rescale` becomes
+//                           the factor of earlier results. Returns whether a row's is not 1
 //   weigh_rows(...)         makes weights of scores with rows in the lanes, and adds them to the sums
 //   weigh_row(...)          the same for one row with keys in the lanes
 #pragma once
@@ -71,7 +71,7 @@ class PlainRule {
     S::store(sums.sum + r, S::fma(S::load(sums.sum + r), S::load(rescale + r), of_block));
   }
 
-  alignas(64) A reference[rapt::attention_tile_rows];  // the score that distances are taken from
+  alignas(64) A reference[rapt::attention_tile_rows];  // the score that is subtracted from a row's scores
   alignas(64) A rescale[rapt::attention_tile_rows];
 
  private:

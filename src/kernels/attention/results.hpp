@@ -1,4 +1,4 @@
-// Where a tile's results are stored, and when a tile is computed again.
+// Stores a tile's results, and decides whether a tile is computed again.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace {
 
-// A task: the keys that a tile takes in, and where the outputs of its rows, or their partial results of one
-// chunk, go.
+// A task has all keys of a tile and stores the outputs, or it has one chunk of the keys and stores partial
+// results.
 template <class A>
 struct TileTask {
   const AttentionTile &tile;
@@ -26,7 +26,7 @@ struct TileTask {
     return begin() + (is_whole || keys < rapt::attention_chunk ? keys : rapt::attention_chunk);
   }
 
-  // Stores the results of all rows. True if one is NaN. No zero of a partial result is negative.
+  // Stores the results of all rows, and returns whether one is NaN. No zero of a partial result is negative.
   template <class Way>
   [[gnu::always_inline]] bool store(const Way &way) const {
     if (is_whole) {

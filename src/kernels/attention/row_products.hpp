@@ -1,5 +1,5 @@
-// The two matrix products of a few rows with a block: keys in the vector lanes for the scores, dimensions for
-// the values.
+// Computes the two matrix products of a few rows with a block. The vector lanes are keys for scores, and
+// dimensions for values.
 #pragma once
 
 #include <cmath>
@@ -14,8 +14,8 @@
 namespace {
 
 // scores[r][j] becomes dot(query r, key j) for packed keys, one chain of fused operations over the dimension.
-// Dimension d of the keys is at keys + 64 d. Lines are fetched only for more than two queries; with fewer a
-// core's own prefetchers do as well.
+// Dimension d of the keys is at keys + 64 d. Lines are fetched only for more than two queries. With fewer
+// queries, the hardware prefetchers are as good.
 template <class A, std::size_t rows, class E>
 [[gnu::noinline, gnu::flatten]] void packed_row_scores(const A *queries, const E *keys, std::size_t count,
                                                        std::size_t dim, const RowRun<E> *run,
@@ -50,8 +50,8 @@ template <class A, std::size_t rows, class E>
   }
 }
 
-// The addresses of up to `count` rows from one key on, in runs. An x86 address adds a pointer and one or two
-// distances. With the distance of 4 rows and of 12, four pointers reach the 16 rows of a run.
+// Holds the addresses of up to `count` rows from one key on, in runs. An x86 address adds a pointer and one
+// scaled distance. With the distances of 4 and 12 rows, four pointers reach the 16 rows of a run.
 template <class E, std::size_t count>
 class KeyRows {
  public:
@@ -60,7 +60,7 @@ class KeyRows {
       set<run>(row_of(keys, from + run * RowRun<E>::rows), keys->stride);
     });
   }
-  // Contiguous rows of `width` elements each.
+  // This constructor is for contiguous rows of `width` elements each.
   KeyRows(const E *rows, std::ptrdiff_t width) : KeyRows(width) {
     unroll<runs>([&](auto run) __attribute__((always_inline)) {
       set<run>(rows + run * RowRun<E>::rows * static_cast<std::size_t>(width), width);
@@ -101,7 +101,8 @@ class KeyRows {
   std::ptrdiff_t four_, twelve_;  // bytes
 };
 
-// The last rows, of which `left` < count exist: the last one stands in for the others.
+// Holds the addresses of the last rows. Only `left` < count of them exist, and the last one replaces the
+// others.
 template <class E, std::size_t count>
 class LastKeyRows {
  public:
@@ -116,7 +117,7 @@ class LastKeyRows {
   std::size_t at_ = 0;
 };
 
-// The rows from one on.
+// Gives access to the rows from `first` on.
 template <class Rows>
 struct RowsFrom {
   const Rows &rows;
@@ -124,8 +125,8 @@ struct RowsFrom {
   [[gnu::always_inline]] auto operator[](std::size_t i) const { return rows[first + i]; }
 };
 
-// Does the same for keys that are not packed: squares of them are transposed in registers and multiplied there.
-// `key_rows` has `vectors` vectors of keys.
+// Like packed_row_scores(), for keys that are not packed. Squares of keys are transposed in registers and
+// multiplied there. `key_rows` has `vectors` vectors of keys.
 template <class A, std::size_t rows, std::size_t vectors, class KeyRows, class Lines>
 [[gnu::always_inline]] inline void transposed_scores(const A *queries, KeyRows key_rows, Lines &lines,
                                                      std::size_t dim, A *scores) {
@@ -188,8 +189,8 @@ template <class A, std::size_t rows, std::size_t vectors, class KeyRows, class L
   });
 }
 
-// The last one to four keys of one or two queries, a chain of scalar operations per score: no square is
-// transposed, and the chains of the next call begin while these wait.
+// For one or two queries, the last one to four keys take a chain of scalar operations per score. So no square
+// is transposed, and the chains of the next call begin while these chains wait.
 inline constexpr std::size_t most_chained_keys = 4;
 template <class A, std::size_t rows>
 [[gnu::always_inline]] inline void chained_scores(const A *queries, const RowRun<A> *keys, std::size_t first,
@@ -207,14 +208,16 @@ template <class A, std::size_t rows>
   }
 }
 
-// With few rows, two vectors of keys alternate: one's chains wait while the other's square is transposed. Scores past the last key up to the end of its vector are any numbers.
+// With few rows, two vectors of keys alternate: while the chains of one wait, the square of the other is
+// transposed. Scores after the last key, up to the end of its vector, are unspecified.
 template <class A, std::size_t rows, class E>
 [[gnu::noinline, gnu::flatten]] void row_scores(const A *queries, const RowRun<E> *keys,
                                                 const RowRun<E> *last, std::size_t count, std::size_t dim,
                                                 A *scores) {
   using S = simd<A>;
-  // NEON takes four: with one query, two chains need 16 modelled cycles of a Neoverse N1 per 8 operations, four
-  // need 12. Two vectors of AVX-512 in f32 are two runs, whose pointers and those of four queries fill the registers.
+  // NEON uses four vectors. By the model of a Neoverse N1, with one query, two chains need 16 cycles per 8
+  // operations, and four need 12. Two vectors of AVX-512 in f32 are two runs, whose pointers and those of
+  // four queries fill the registers.
   constexpr bool one_run = 2 * S::width <= RowRun<E>::rows;
   constexpr std::size_t vectors = rows <= 2 && MultipliesByLane<S> ? 4 : rows <= (one_run ? 4 : 2) ? 2 : 1;
   constexpr std::size_t together = vectors * S::width;
@@ -272,7 +275,7 @@ template <class A, std::size_t rows, std::size_t vectors, bool whole, class E>
     std::size_t i = j;
     const E *from = value->first + d;
     RowsAhead<E, rows> ahead(value, lines, d);
-    if constexpr (whole && MultipliesByLane<S>) {  // one load takes the weights of several keys
+    if constexpr (whole && MultipliesByLane<S>) {  // one load has the weights of several keys
       for (; end - i >= S::width; i += S::width) {
         batch weight[rows];
         unroll<rows>([&](auto r)
@@ -312,7 +315,7 @@ template <class A, std::size_t rows, std::size_t vectors, bool whole, class E>
   });
 }
 
-// Does this for all dimensions from d on: first `vectors` vectors at a time, then fewer.
+// Calls row_values_of() for all dimensions from d on, first `vectors` vectors at a time, then fewer.
 template <class A, std::size_t rows, std::size_t vectors, class E>
 [[gnu::always_inline]] inline void row_values_from(const A *weights, const RowRun<E> *value, std::size_t keys,
                                                    LinesAhead<E, rows, Cache::l1> &lines, const A *rescale,
@@ -332,8 +335,8 @@ template <class A, std::size_t rows, class E>
 [[gnu::noinline]] void row_values(const A *weights, const RowRun<E> *value, std::size_t keys,
                                   const RowRun<E> *last, const A *rescale, std::size_t dim, A *values,
                                   std::size_t pitch) {
-  // How many accumulators leave registers for an element and a weight. A few of them in memory cost less than
-  // another pass over the values. With a vector of weights per row, 8 rows leave registers for two.
+  // This many accumulators leave registers for an element and a weight. A few accumulators in memory cost
+  // less than another pass over the values. With a vector of weights per row, 8 rows leave registers for two.
   constexpr std::size_t vectors = simd<A>::registers == 32 ? (rows <= 2                                 ? 8
                                                               : rows <= 4                               ? 4
                                                               : rows <= 6 && !MultipliesByLane<simd<A>> ? 4

@@ -1,4 +1,4 @@
-// Sums of weights over some keys, and how the sums of two ranges of keys fold into one.
+// Holds sums of weights over some keys, and folds the sums of two ranges of keys into one.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace {
 
-// Sums relative to the largest score of each row. The weighted sums of values are stored elsewhere.
+// These sums are relative to the largest score of each row. The weighted sums of values are stored elsewhere.
 template <class A>
 struct RowSums {
   static constexpr std::size_t count = rapt::attention_tile_rows;
@@ -26,7 +26,8 @@ struct RowSums {
   }
 };
 
-// Returns the score that distances are taken from. It is never -inf, because -inf - -inf would be NaN.
+// Returns the score that is subtracted from a row's scores. It is `max`, but 0 if that is -inf, because -inf
+// - -inf would be NaN.
 template <class A>
 [[gnu::always_inline]] inline typename simd<A>::batch reference_of(typename simd<A>::batch max) {
   using S = simd<A>;
@@ -40,7 +41,7 @@ template <class A>
   return Weight<A>()(distance, simd<A>::load(rows.to_log2 + r), simd<A>::load(rows.cutoff + r));
 }
 
-// The factors of the values of two results that are about to be added.
+// Holds the factors by which the values of two results are multiplied before they are added.
 template <class A>
 struct FoldFactors {
   alignas(64) A of_total[rapt::attention_tile_rows];

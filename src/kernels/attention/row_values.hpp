@@ -1,4 +1,5 @@
-// The weighted values of a tile with dimensions in the vector lanes: rows of whole vectors.
+// Stores the weighted values of a tile, with dimensions in the vector lanes. Rows are padded to whole
+// vectors.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@ class RowValues {
 
   RowValues(const TileRows<A> &rows, std::size_t dim, A *values)
       : rows_(rows), dim_(dim), pitch_(pitch_of(dim)), values_(values) {}
-  // The length for `rows` rows.
+  // Returns the length that `rows` rows need.
   static std::size_t length(std::size_t rows, std::size_t dim) { return rows * pitch_of(dim); }
 
   std::size_t pitch() const { return pitch_; }
@@ -45,7 +46,7 @@ class RowValues {
     }
   }
 
-  // Stores row r's finished values to address(r); true if one is NaN.
+  // Stores row r's finished values to address(r). Returns whether one is NaN.
   template <class Address>
   bool store(const FinalFactors<A> &factors, Address address) const {
     batch all(A(0));

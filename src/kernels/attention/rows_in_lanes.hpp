@@ -1,12 +1,13 @@
-// Attention of tiles with many rows: rows in the vector lanes.
+// Computes attention of tiles with many rows. The vector lanes are rows.
 //
-// A block of 64 keys takes four steps: dot products of all rows (Products), scores where options make them or
-// rows see different keys (TileScores), weights and their sum (the rule), values (Products). Queries are
-// transposed once, outputs at the end. So every score is one chain over the dimension.
+// A block of 64 keys takes four steps. Products computes the dot products of all rows. TileScores applies
+// options, and excludes the keys that a row does not see. The rule computes weights and their sum. Products
+// adds the values. Queries are transposed once, and outputs at the end. So every score is one chain over the
+// dimension.
 //
 // On AVX-512 in f32 with head_dim 64, the products of 16 scores take at least 64 cycles, and their weights 7.
-// A block also loads and stores its accumulators once. That leaves 84 % of the peak. Measured: 79 % with 512
-// tokens, and 84 % at head_dim 128.
+// A block also loads and stores its accumulators once. That leaves 84 % of the peak. We measured 79 % with
+// 512 tokens, and 84 % at head_dim 128.
 //
 //   8 heads of 128 causal tokens                                     | microseconds
 //   ranges of a vector's rows looked up row by row for each block    | 176
@@ -26,8 +27,8 @@
 
 namespace {
 
-// Products is the only part that knows element types, and how queries meet keys and weights meet values. Its
-// rule is the arithmetic (plain_rule.hpp).
+// Only Products knows element types, and how queries are multiplied by keys and weights by values. Products
+// also names the arithmetic, its rule (plain_rule.hpp).
 template <class Products>
 class RowsInLanes {
  public:
@@ -49,10 +50,10 @@ class RowsInLanes {
                 {rows, o_.v_dim, values_[0].data() + TileValues<A>::length(o_.v_dim)}},
         scores_(tile, rows, values_[1].data() + TileValues<A>::length(o_.v_dim)) {}
 
-  // Must come before all runs: out may be q, and then the first run's results overwrite the queries.
+  // Call this before all runs. If out is q, the first run's results overwrite the queries.
   void load_queries() { products_.load_queries(); }
 
-  // Takes in the keys [begin, end). `begin` must be the first key of a chunk.
+  // Processes the keys [begin, end). `begin` must be the first key of a chunk.
   [[gnu::noinline, gnu::flatten]] void run(std::size_t begin, std::size_t end) {
     some_excluded_ = false;
     add_keys(begin, end);
@@ -68,11 +69,11 @@ class RowsInLanes {
     scores_.exclusions = scores_.data() + block * tile_pitch;
   }
 
-  // Whether a result may lack the contract's bits. use_exact_products() then makes another run exact.
+  // Returns whether a result may lack the contract's bits. After use_exact_products(), another run is exact.
   bool is_doubtful() const { return products_.is_doubtful(); }
   void use_exact_products() { products_.use_exact_products(); }
 
-  // Stores row r's finished values to address(r); true if one is NaN.
+  // Stores row r's finished values to address(r). Returns whether one is NaN.
   template <class Address>
   [[gnu::always_inline]] bool store(const FinalFactors<A> &factors, Address address) const {
     return values_[0].store(factors, address);
@@ -102,7 +103,7 @@ class RowsInLanes {
     }
   }
 
-  // Makes scores and weights of a panel's rows; true if a row's maximum has changed.
+  // Computes scores and weights of a panel's rows. Returns whether results so far must be rescaled.
   bool compute_weights(Sums &sums, const TileSegments &segments, std::size_t first, std::size_t from,
                        std::size_t to) {
     alignas(64) A largest[panel], segment_largest[panel];
@@ -123,13 +124,13 @@ class RowsInLanes {
     bool any_rescaled = false;
     for (std::size_t r = seen_.from; r < seen_.to; r += S::width) {
       const SeenKeys seen = rows_.seen_of_block(first, r);
-      // Whether a key was multiplied that some of these rows do not see.
+      // `excludes` says whether the products include a key that some of these rows do not see.
       const bool excludes = seen.excludes_some_of(seen.any) || !segments.cover(r, seen.any);
       const batch max =
           scores_.complete(r, first, seen, excludes, [&] { return S::load(largest + (r - from)); });
       some_excluded_ = some_excluded_ || o_.mask || o_.bias || excludes;
       if (careful_) exclude_all_but(r, seen.any);
-      any_rescaled |= rule_.update_max(sums, r, max);  // bitwise or, so that every vector is taken in
+      any_rescaled |= rule_.update_max(sums, r, max);  // bitwise or, so that every vector is processed
       rule_.weigh_rows(sums, r, scores_.row(r), seen.any.first, seen.any.end);
     }
     return any_rescaled;

@@ -1,4 +1,4 @@
-// The rows of a chunk's keys and values, in the order in which tiles of few rows read them.
+// Lists the rows of a chunk's keys and values, in the order in which tiles of few rows read them.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace {
 
-// The scores of a block come before the values of the block before it.
+// The keys of a block come before the values of the previous block.
 template <class KV>
 class RunList {
  public:
@@ -47,7 +47,7 @@ class RunList {
   const Run *last() const { return last_; }
 
  private:
-  // Whether the keys and values of all heads are larger than caches: 16 MB.
+  // Returns whether the keys and values of all heads are larger than 16 MB, a typical cache.
   bool is_large() const {
     const std::size_t tokens = tile_.kv_len() * o_.kv_heads * o_.batch;
     return tokens * (o_.qk_dim + o_.v_dim) * sizeof(KV) > std::size_t{16} << 20;

@@ -1,4 +1,4 @@
-// The score that options make of a dot product, by vectors.
+// Turns vectors of dot products into scores, as the options say.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,8 @@
 
 namespace {
 
-// Applies, in this order: factor, softcap, ALiBi slope, bias. The lanes may be keys or rows.
+// Applies the factor, the softcap, the ALiBi slope and the bias, in this order. The lanes may be keys or
+// rows.
 template <class A>
 struct ScoreFormula {
   using S = simd<A>;
@@ -35,10 +36,10 @@ struct ScoreFormula {
     return S::either(S::less(index, from), S::negate(S::less(index, to)));
   }
 
-  // Turns several dot products into scores in place, with one branch for all; an excluded key's score is
-  // -inf. The i-th product belongs to key index(i) of the block, whose bias is bias(i). `bounded`: some row
-  // does not see all these keys. `masked`: the mask lets only seen(i) through. on_tanh(i, tanh) gets the
-  // softcap's tanh.
+  // Turns several dot products into scores in place, with one branch for all. An excluded key's score is
+  // -inf. The i-th product belongs to key index(i) of the block, and that key's bias is bias(i). `bounded`
+  // says that some row does not see all these keys. `masked` says that the mask excludes all keys but
+  // seen(i). on_tanh(i, tanh) gets the softcap's tanh.
   template <bool bounded, std::size_t count, class Index, class Bias, class Masked, class Seen,
             class TakeTanh>
   [[gnu::always_inline]] void make(batch (&score)[count], mask (&excluded)[count], Index index, Bias bias,
@@ -81,8 +82,8 @@ struct ScoreFormula {
   }
 };
 
-// Returns the largest of score(j) for the keys j of a range, -inf without a key. It takes four maxima,
-// because one would be a chain of 4 cycles per key.
+// Returns the largest of score(j) for the keys j of a range, or -inf if the range is empty. There are four
+// partial maxima, because a single one would be a chain of 4 cycles per key.
 template <class A, class Score>
 [[gnu::always_inline]] inline typename simd<A>::batch largest_score(AttentionTile::Range keys, Score score) {
   using S = simd<A>;

@@ -1,4 +1,4 @@
-// The keys of a block that a panel's rows see.
+// Finds the keys of a block that a panel's rows see.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,11 @@
 
 namespace {
 
-// How many rows a panel has.
+// A panel has this many rows.
 template <class A>
 inline constexpr std::size_t panel_rows = simd<A>::panel_vectors *simd<A>::width;
 
-// The keys [begin, end) of a block, all seen by the vectors of rows [from, to).
+// Has the keys [begin, end) of a block, which the products multiply by the vectors of rows [from, to).
 struct Segment {
   std::size_t begin, end;
   std::size_t from, to;
@@ -63,7 +63,7 @@ class Segments {
   const Segment *begin() const { return segment_; }
   const Segment *end() const { return segment_ + count_; }
 
-  // Whether the segments of the vector of rows at r cover exactly these keys.
+  // Returns whether the segments that contain the vector of rows at r cover exactly these keys.
   bool cover(std::size_t r, AttentionTile::Range keys) const {
     std::size_t covered = 0;
     for (const Segment &segment : *this) {
@@ -92,7 +92,7 @@ class Segments {
   std::size_t count_ = 0;
 };
 
-// Calls f(number of vectors in a segment's rows), with that number as a constant.
+// Calls f(n) with the number of vectors in a segment's rows as a constant n.
 template <class A, class F>
 [[gnu::always_inline]] inline void by_vectors(const Segment &segment, F f) {
   using S = simd<A>;

@@ -1,5 +1,4 @@
-// The rows of a tile, by lanes: the keys that each row sees, and the numbers that turn its scores into
-// weights.
+// Holds, for each row of a tile, the keys that it sees, and the numbers that turn its scores into weights.
 #pragma once
 
 #include <cstddef>
@@ -10,18 +9,18 @@
 
 namespace {
 
-// The keys of a block that a vector of rows sees, by their index in the block: `any` row, {0, 0} without such
-// a key, and `all` rows.
+// Says which keys of a block a vector of rows sees, by their index in the block. At least one row sees the
+// keys `any`, and every row the keys `all`. `any` is {0, 0} if no row sees a key.
 struct SeenKeys {
   AttentionTile::Range any, all;
 
-  // Whether one of the rows does not see all of these keys.
+  // Returns whether one of the rows does not see all of these keys.
   bool excludes_some_of(AttentionTile::Range keys) const {
     return all.first > keys.first || all.end < keys.end;
   }
 };
 
-// has_formula: options compute scores from the dot products. Otherwise the dot products are the scores.
+// If has_formula, options compute scores from the dot products. Otherwise the dot products are the scores.
 template <class A>
 struct TileRows {
   using S = simd<A>;
@@ -58,8 +57,9 @@ struct TileRows {
       if (seen.first < range.any.first) range.any.first = seen.first;
       if (seen.end > range.any.end) range.any.end = seen.end;
     }
-    // Lanes after the last row are copies of it, so that loops over vectors need not treat them specially. Loops of constant
-    // length are a few vector stores: a single row took a sixth of a call with one key.
+    // Lanes after the last row are copies of that row, so that loops over vectors need no special case. Loops
+    // of constant length become a few vector stores. Before, this took a sixth of a call with one row and one
+    // key.
     repeat_last(of, first, end);
     repeat_last(to_log2, cutoff, sign);
     repeat_last(factor, slope, to_natural);
@@ -75,7 +75,8 @@ struct TileRows {
     return all.end == 0 ? AttentionTile::Range{0, 0} : all;
   }
 
-  // The keys that at least one row of a vector sees, and the keys that all of them see, which may be none.
+  // Holds the keys that at least one row of a vector sees, and the keys that all of its rows see, which may
+  // be none.
   struct VectorRange {
     AttentionTile::Range any{~std::size_t{0}, 0};
     AttentionTile::Range all{0, ~std::size_t{0}};

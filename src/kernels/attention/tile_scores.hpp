@@ -1,4 +1,4 @@
-// From the dot products of a block to its scores, with rows in the vector lanes.
+// Turns the dot products of a block into scores, with rows in the vector lanes.
 #pragma once
 
 #include <cstddef>
@@ -34,14 +34,14 @@ class TileScores {
   A *data() const { return scores_; }
   A *row(std::size_t r) const { return scores_ + r; }
 
-  // Unless they are null, make() fills these matrices too: exclusions, -inf for excluded keys and 0 for
-  // others, and the derivative of the softcap.
+  // make() also fills these matrices unless they are null. `exclusions` gets -inf for excluded keys and 0 for
+  // others, and `slopes` the derivative of the softcap.
   A *exclusions = nullptr;
   A *slopes = nullptr;
 
-  // Turns a vector's dot products with the keys that it sees of the block at `first` into scores; returns the
-  // largest. `excludes`: one of these rows does not see all keys that were multiplied. If the dot products
-  // are the scores, largest() is called for the largest one.
+  // Turns dot products of a vector of rows with the block at `first` into scores, for the keys that the rows
+  // see. Returns the largest score. `excludes` says that one of these rows does not see all keys that were
+  // multiplied. If the dot products are the scores, the result is largest().
   template <class Largest>
   [[gnu::always_inline]] batch complete(std::size_t r, std::size_t first, const SeenKeys &seen, bool excludes,
                                         Largest largest) {
@@ -52,8 +52,8 @@ class TileScores {
   }
 
  private:
-  // Excludes the keys outside of each row's range; returns the largest of the other scores. It does not touch
-  // keys that all rows see.
+  // Excludes the keys outside of each row's range, and returns the largest of the other scores. The scores of
+  // keys that all rows see do not change.
   batch exclude(std::size_t r, std::size_t first, const SeenKeys &seen) const {
     const ScoreFormula<A> formula = formula_of(r, first);
     A *const column = scores_ + r;
@@ -69,8 +69,8 @@ class TileScores {
         });
   }
 
-  // Loads the mask's bits for a vector of rows and the block at `first`. True if the mask excludes one of the
-  // keys [begin, end).
+  // Loads the mask's bits for a vector of rows and the block at `first`. Returns whether the mask excludes
+  // one of the keys [begin, end).
   bool load_mask(std::size_t r, std::size_t first, std::size_t begin, std::size_t end) {
     if (begin >= end) return false;
     const bool fetches = tile_.kv_len() - first > block;
@@ -85,8 +85,8 @@ class TileScores {
     return (~all >> begin & ~std::uint64_t{0} >> (block - (end - begin))) != 0;
   }
 
-  // Turns a vector's dot products with the keys that it sees into scores; returns the largest. `masked` is
-  // the answer of load_mask(), or false without a mask.
+  // Turns a vector's dot products with the keys that it sees into scores, and returns the largest. `masked`
+  // is the result of load_mask(), or false without a mask.
   batch make(std::size_t r, std::size_t first, const SeenKeys &seen, bool masked) const {
     const Vector of{r, first, seen.any.first, seen.any.end};
     if (seen.excludes_some_of(seen.any)) return masked ? make_as<true, true>(of) : make_as<true, false>(of);
@@ -95,10 +95,10 @@ class TileScores {
 
   using Word = typename S::word;
   static constexpr std::size_t word_bits = 8 * sizeof(Word), words = block / word_bits;
-  // How many keys the registers have room for.
+  // The registers have room for this many keys.
   static constexpr std::size_t together = S::registers == 32 && S::width >= 4 ? 4 : 2;
 
-  // A vector of rows at r, and the keys [begin, end) of the block at `first`.
+  // Describes the vector of rows at r, and the keys [begin, end) of the block at `first`.
   struct Vector {
     std::size_t r, first, begin, end;
   };
@@ -126,8 +126,8 @@ class TileScores {
     return formula;
   }
 
-  // bounded: some row does not see all the keys. masked: the mask excludes a key. Most blocks are neither,
-  // and then no key needs a comparison.
+  // `bounded` says that some row does not see all the keys, and `masked` that the mask excludes a key. Most
+  // blocks are neither, and then no key needs a comparison.
   template <bool bounded, bool masked>
   [[gnu::noinline, gnu::flatten]] batch make_as(const Vector &of) const {
     const ScoreFormula<A> formula = formula_of(of.r, of.first);
@@ -156,8 +156,8 @@ class TileScores {
     return max[0];
   }
 
-  // Makes the scores of `count` keys; `first_index` is `key`. Several keys at once share the branches, but
-  // each has a separate maximum: one maximum would be a chain of 4 cycles per key.
+  // Makes the scores of `count` keys. `first_index` is `key`. Keys that are processed together share the
+  // branches, but each has a separate maximum, because one maximum would be a chain of 4 cycles per key.
   template <bool bounded, bool masked, std::size_t count>
   [[gnu::always_inline]] void make_keys(const ScoreFormula<A> &formula, std::size_t r, std::size_t key,
                                         batch first_index, const Square &bias, batch (&max)[together]) const {
@@ -197,7 +197,8 @@ class TileScores {
     for (std::size_t i = 0; i < S::width; ++i) __builtin_prefetch(row[i] + j + block + line - 1, 0, 2);
   }
 
-  // The square goes through memory. Unrolled over the keys, the loop in make_as() was 13 KB and no faster.
+  // The square is stored to memory, because the loop in make_as(), unrolled over the keys, was 13 KB and no
+  // faster.
   [[gnu::always_inline]] static void load_square(const A *const *row, std::size_t j, std::size_t keys,
                                                  Square &square) {
     batch v[S::width];

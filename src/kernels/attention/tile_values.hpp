@@ -1,4 +1,5 @@
-// The weighted values of a tile with rows in the vector lanes: dimension d of row r at [d * tile_pitch + r].
+// Stores the weighted values of a tile, with rows in the vector lanes. Dimension d of row r is at [d *
+// tile_pitch + r].
 #pragma once
 
 #include <cstddef>
@@ -49,7 +50,7 @@ class TileValues {
     }
   }
 
-  // Stores row r's finished values to address(r); true if one is NaN.
+  // Stores row r's finished values to address(r). Returns whether one is NaN.
   template <class Address>
   [[gnu::always_inline]] bool store(const FinalFactors<A> &factors, Address address) const {
     batch all(A(0));
@@ -68,7 +69,7 @@ class TileValues {
     return S::any(S::unordered(all, all));
   }
 
-  // Whether store() would return true for some row.
+  // Returns whether store() would return true for some row.
   bool has_nan(const FinalFactors<A> &factors) const {
     batch all(A(0));
     for (std::size_t r = 0; r < rows_.rows; r += S::width) {
@@ -81,7 +82,7 @@ class TileValues {
  private:
   static batch times(batch value, batch factor) { return value * factor; }
 
-  // Does value = f(value, of(r)) for the vectors of rows [from, to).
+  // Replaces each value by f(value, of(r)), for the vectors of rows [from, to).
   template <class Of, class F>
   [[gnu::always_inline]] void change(std::size_t from, std::size_t to, Of of, F f) const {
     for (std::size_t r = from; r < to; r += S::width) {

@@ -1,4 +1,4 @@
-// From the scores of a block to its weights, with rows in the vector lanes.
+// Turns the scores of a block into weights, with rows in the vector lanes.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,8 @@
 
 namespace {
 
-// Returns the sum of `count` vectors, `pitch` apart: by halves, like a fold of that many lanes.
+// Returns the sum of `count` vectors that are `pitch` apart. The vectors are added by halves, like the lanes
+// in a fold.
 template <class A, std::size_t count, std::size_t pitch>
 [[gnu::always_inline]] inline typename simd<A>::batch sum_by_halves(const A *v) {
   if constexpr (count == 1) {
@@ -20,7 +21,8 @@ template <class A, std::size_t count, std::size_t pitch>
   }
 }
 
-// Turns the scores of a vector of rows into weights, 0 outside of [begin, end); returns their sum.
+// Turns the scores of a vector of rows into weights, and returns their sum. Weights outside of [begin, end)
+// become 0.
 template <class A>
 [[gnu::noinline, gnu::flatten]] typename simd<A>::batch tile_weights(A *scores, std::size_t begin,
                                                                      std::size_t end,
@@ -37,8 +39,9 @@ template <class A>
     S::store(address, weight(S::load(address) - reference, to_log2, cutoff));
   };
   std::size_t j = begin;
-  // Four vectors in step, where the registers suffice. A Neoverse N1 looks only 128 instructions ahead,
-  // hardly more than one polynomial. By the model, four vectors in step take 34 cycles instead of 44.
+  // Four vectors are computed together where the registers suffice. A Neoverse N1 reorders only 128
+  // instructions, hardly more than one polynomial. By the model, four vectors together take 34 cycles instead
+  // of 44.
   for (; end - j >= 4; j += 4) {
     if constexpr (ReloadsAddends<S>) {
       batch v[4];
@@ -70,7 +73,7 @@ template <class A>
   return S::select(S::unordered(z, z), z, w);
 }
 
-// Does what tile_weights() does, in RAPT_ARITHMETIC_BF16 and without the sum.
+// Like tile_weights(), in RAPT_ARITHMETIC_BF16 and without the sum.
 [[gnu::noinline, gnu::flatten]] inline void tile_weights_of_16_bits(float *scores, std::size_t begin,
                                                                     std::size_t end, simd<float>::batch base,
                                                                     simd<float>::batch offset,

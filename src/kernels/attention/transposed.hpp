@@ -43,8 +43,8 @@ template <class A, class E>
   }
 }
 
-// row[i][d] becomes value(d)[i] for the first `rows` lanes and `dim` dimensions. A value may be asked for
-// twice.
+// row[i][d] becomes value(d)[i] for the first `rows` lanes and `dim` dimensions. value(d) may be called twice
+// for the same d.
 template <class E, class Value>
 [[gnu::always_inline]] inline void store_transposed(E *const *row, std::size_t rows, std::size_t dim,
                                                     Value value) {

@@ -1,9 +1,10 @@
-// The products of KeysInLanes for any level: keys are transposed in registers, unless the caller has packed them.
+// Computes the products of KeysInLanes on any level. Keys that the caller has not packed are transposed in
+// registers.
 //
-// The order of the sums needs keys in lanes. Without packed keys, equal bits cost a transposition. From L3
-// and memory, the reading hides most of it. A packed copy of the block in L1 was slower at 128 dimensions
-// (.0284 ms with one query, .0389 with 4): its 32 KB evict the copy itself, and the lines that were fetched
-// ahead.
+// The order of the sums needs keys in lanes. So keys that are not packed must be transposed to give equal
+// bits. Reading from L3 or memory hides most of that time. A packed copy of the block in L1 was slower at 128
+// dimensions (.0284 ms with one query, .0389 with 4). Its 32 KB evicted parts of the copy, and lines that
+// were fetched ahead.
 //
 //   AVX-512, a head of 512 keys in L2, us | not packed  | packed
 //   64 dimensions, one query              | 3.9         | 2.7
@@ -32,7 +33,7 @@ class TransposingProducts {
   using batch = typename S::batch;
   static constexpr std::size_t block = rapt::attention_block;
   using Rule = PlainRule<A>;
-  // Whether a key that a row does not see cannot make its result NaN.
+  // Says whether a key that a row does not see cannot make the row's result NaN.
   static constexpr bool ignores_excluded = false;
 
   TransposingProducts(const AttentionTile &tile, const TileRows<A> &rows, A *workspace)
@@ -46,7 +47,7 @@ class TransposingProducts {
   // Products are computed for this many rows, some of which may not exist.
   static std::size_t padded(std::size_t rows) { return (rows + 1) / 2 * 2; }
 
-  // Loads the queries times their sign. Rows after the last are copies of it.
+  // Loads the queries times their sign. Rows after the last one are copies of the last one.
   void load_queries() {
     for (std::size_t r = 0; r < padded(rows_.rows); ++r) {
       const std::size_t from = r < rows_.rows ? r : rows_.rows - 1;
@@ -61,8 +62,8 @@ class TransposingProducts {
     }
   }
 
-  // Begins the chunk [from, chunk_end) of keys up to `end`. scores() and values() then take its blocks in
-  // order.
+  // Begins the chunk [from, chunk_end) of keys up to `end`. scores() and values() then process the chunk's
+  // blocks in order.
   void begin_chunk(std::size_t from, std::size_t chunk_end, std::size_t end) {
     runs_.begin_chunk(from, chunk_end, end);
   }
@@ -82,7 +83,8 @@ class TransposingProducts {
     });
   }
 
-  // Gets the weights of the block that scores() took last, before values() gets them.
+  // The caller passes the weights of the block that scores() processed last, before it calls values() with
+  // those weights.
   void prepare_weights(std::size_t, std::size_t, const A *) const {}
 
   // Rescales the results, and adds the weighted values of the next block of the chunk.
@@ -94,7 +96,7 @@ class TransposingProducts {
                            values + r * pitch, pitch);
     });
   }
-  // Does the same, except that a key with !is_visible(row, key) adds nothing.
+  // Like values(), but a key with !is_visible(row, key) adds nothing.
   template <class IsVisible>
   [[gnu::noinline]] void careful_values(std::size_t first, std::size_t keys, const A *weights,
                                         const A *rescale, A *values, std::size_t pitch,
@@ -123,7 +125,8 @@ class TransposingProducts {
     }
   }
 
-  // Calls f(first row, count) for groups of rows that use a key or value while it is in a register.
+  // Calls f(first row, count) for groups of rows. The rows of a group use a key or value while it is in a
+  // register.
   template <class F>
   [[gnu::always_inline]] void by_rows_at_once(F f) const {
     for (std::size_t r = 0; r < rows_.rows; r += rows_at_once_) {
@@ -137,8 +140,8 @@ class TransposingProducts {
       });
     }
   }
-  // How many rows a group has, so that all groups are about equal. Packed keys are not transposed, so that a
-  // second group costs little.
+  // Returns the number of rows per group that makes all groups about equal. Packed keys are not transposed,
+  // so a second group costs little.
   std::size_t most_rows_at_once() const {
     const std::size_t most = o_.packed_keys ? 8 : S::rows_per_key, groups = (rows_.rows + most - 1) / most;
     const std::size_t rows = (rows_.rows + groups - 1) / groups;
@@ -148,7 +151,7 @@ class TransposingProducts {
     return most;
   }
 
-  // Sizes of groups. A group of any other size also computes a row that does not exist.
+  // Groups have these sizes. Other numbers of rows are rounded up, and also compute rows that do not exist.
   static constexpr std::size_t counts[] = {1, 2, 3, 4, 6, 8, 9, 10, 12, 14, 16};
 
   const AttentionTile &tile_;

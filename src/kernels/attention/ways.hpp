@@ -1,11 +1,11 @@
-// Chooses the way in which a tile of attention is computed. No other file chooses.
+// Chooses the way in which a tile of attention is computed. No other file chooses a way.
 //
 //   way          | lanes of a vector                       | tiles that go this way
 //   KeysInLanes  | keys for scores, dimensions for values  | few rows, as in decoding; all of int8
 //   RowsInLanes  | rows                                    | many rows, as in prompts
 //   TileBatch    | AMX: tiles of a head share packed keys  | bf16 arithmetic and int8 from a few rows on
 //
-// The level amx asks goes_in_batch_* first. Tiles that do not go in a batch take one of the other two ways.
+// The level amx calls goes_in_batch_* first. Tiles that do not go in a batch take one of the other two ways.
 // Each way is a function with its name in the library's symbol table, so that a test can count the tiles that
 // go each way (tests/validate/coverage.py).
 #pragma once
@@ -20,8 +20,7 @@
 
 namespace {
 
-// The ways for one kind of keys and values, by their products. RowProducts is void if keys are always in the
-// lanes.
+// Has the ways for one kind of keys and values. RowProducts is void if keys are always in the lanes.
 template <class KeyProducts, std::size_t most_rows, class RowProducts>
 struct Ways {
   using A = typename KeyProducts::A;
@@ -41,8 +40,8 @@ struct Ways {
   }
 };
 
-// For f32, f64, and f16 and bf16 in f32. With rows in the lanes, the last vector of rows takes as long as a
-// whole one. 512 keys of 128 dimensions in L2, AVX-512, us:
+// FloatWays is for f32, f64, and f16 and bf16 in f32. With rows in the lanes, a partial vector of rows takes
+// as long as a whole one. 512 keys of 128 dimensions in L2, AVX-512, us:
 //
 //   rows             | 8    | 9    | 12   | 16   | 17   | 20   | 24   | 32
 //   keys in lanes    | 22.1 | 23.9 | 29.6 | 40.0 | 45.4 | 51.1 | 60.0 |
@@ -50,17 +49,17 @@ struct Ways {
 template <class KeyProducts, class RowProducts>
 using FloatWays = Ways<KeyProducts, simd<typename KeyProducts::A>::keys_in_lanes_rows, RowProducts>;
 
-// For bf16 arithmetic.
+// Bf16Ways is for bf16 arithmetic.
 template <class KeyProducts, class RowProducts>
 using Bf16Ways = Ways<KeyProducts, 8, RowProducts>;
 
-// For int8 with any number of rows. A key is widened once for each group of rows, which costs a tenth.
+// Int8 uses keys in lanes for any number of rows. Each group of rows widens the keys again.
 template <class KeyProducts>
 using Int8Ways = Ways<KeyProducts, rapt::attention_tile_rows, void>;
 
-// For AMX in bf16 arithmetic. Its queries are bf16, and can include a scale only as a sign that all rows
-// share. With one or two rows over 4096 keys of 128 dimensions, KeysInLanes takes 77 us and AMX 125, because
-// AMX packs the values.
+// Returns whether AMX computes a tile in bf16 arithmetic. AMX's queries are bf16, and can include a scale
+// only as a sign that all rows share. With one or two rows over 4096 keys of 128 dimensions, KeysInLanes
+// takes 77 us and AMX 125, because AMX packs the values.
 inline bool goes_in_batch_bf16(const TileRows<float> &rows) {
   if (rows.rows <= 2) return false;
   for (std::size_t r = 0; r < rows.lanes; ++r) {
@@ -69,7 +68,7 @@ inline bool goes_in_batch_bf16(const TileRows<float> &rows) {
   return true;
 }
 
-// For AMX over int8, 4096 keys, us:
+// Returns whether AMX computes a tile over int8. Times for 4096 keys, us:
 //
 //   rows                           | 4    | 6    | 8     | 16    | 32
 //   64 dimensions: keys in lanes   | 37.5 | 57.7 | 70.0  | 135.2 | 277.4

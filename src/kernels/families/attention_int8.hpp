@@ -10,7 +10,7 @@
 
 namespace {
 
-// Rows is the class with which a level multiplies.
+// Rows is IntegerRows, or a level's own replacement such as DigitRows.
 template <class Rows>
 inline constexpr auto attention_of_int8 = attention<std::int8_t, Int8Ways<IntegerProducts<Rows>>>;
 

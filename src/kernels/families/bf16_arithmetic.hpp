@@ -8,7 +8,7 @@
 
 namespace {
 
-// Rows is the class with which a level multiplies few rows.
+// Rows is the level's class that multiplies tiles of few rows (Bf16Ways), such as BfmlalRows.
 template <class Rows>
 inline constexpr auto attention_of_bf16 =
     attention_in_bf16<rapt::BF16, Bf16Ways<K32RowProducts<Rows>, K32Products>>;

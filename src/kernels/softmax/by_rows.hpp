@@ -1,4 +1,5 @@
-// softmax, row by row: one pass for the maximum, one for the exponentials and their sum, one to divide.
+// Computes softmax row by row. One pass finds the maximum, one computes the exponentials and their sum, and
+// one divides.
 #pragma once
 
 #include <cstddef>
@@ -46,15 +47,15 @@ template <class E, class A>
       });
 }
 
-// Takes the rows [begin, end), whatever their options are.
+// Computes the rows [begin, end), whatever their options are.
 template <class E, class A>
 [[gnu::noinline, gnu::flatten]] void softmax_by_rows(const SoftmaxCall<A> &call, const E *x, E *y,
                                                      std::size_t begin, std::size_t end) {
   constexpr Store kept = output_is_scratch<E> ? Store::exact : Store::none;
   const rapt::SoftmaxRows &rows = call.plan.rows;
-  // The next row's maximum is found between this row's sum and its division. Each of them waits for a fold,
-  // which leaves time for the other. One row after the other is 8 % slower at 1024 columns. Both rows must
-  // fit L1.
+  // The next row's maximum is found between this row's sum and its division. Each of the two waits for a
+  // fold, and meanwhile the other is computed. Without this, 1024 columns are 8 % slower. Both rows must fit
+  // in L1.
   const bool together = rows.cols <= 16384 / sizeof(E);
   if (begin == end) return;
   auto row = call.template first_pass<true>(begin, x, scratch_of(y));

@@ -1,4 +1,4 @@
-// softmax of single rows that fit a register. Such a row must wait for its sum.
+// Computes softmax of single rows that fit in a register. The division of such a row must wait for its sum.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// softmax of several rows at once, each of which fits a register or half of one.
+// Computes softmax of several rows at once. Each row fits in a register or in half of one.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 
 namespace {
 
-// A row batch, of which `together` rows fit a register. It runs in steps, each of which ends in a chain of
-// latencies, so that two row batches can alternate. `gapless`: the rows fill the registers and are contiguous
-// in memory, so that registers are loaded and stored whole. Such a row batch has no missing rows, and only
+// A row batch has `together` rows in each register. It runs in steps that each end in a chain of latencies,
+// so two row batches can alternate. In a `gapless` row batch, the rows fill the registers and are contiguous
+// in memory. So registers are loaded and stored whole. Such a row batch has no missing rows, and only
 // computes without a maximum.
 template <class E, bool simple, std::size_t together, bool gapless = false>
 class RowBatchInRegisters : RowBatch<E, simple> {
@@ -21,7 +21,8 @@ class RowBatchInRegisters : RowBatch<E, simple> {
   using typename Batch::A;
   using typename Batch::batch, typename Batch::S, typename Batch::Exponential;
 
-  // The last row stands in for rows that the row batch lacks. It is then computed and written several times.
+  // The last row replaces rows that the row batch lacks. The last row is then computed and written several
+  // times.
   [[gnu::always_inline]] void load() {
     if constexpr (simple) {
       load_from([&](std::size_t j) __attribute__((always_inline)) {
@@ -117,7 +118,8 @@ class RowBatchInRegisters : RowBatch<E, simple> {
       }
     });
   }
-  // The rows in register m, in the order that S::fold_each or S::fold_each_half needs.
+  // Returns the row that is part `part` of register m, in the order that S::fold_each or S::fold_each_half
+  // needs.
   static constexpr std::size_t row(std::size_t m, std::size_t part) {
     if (gapless) return together * m + part;
     return together == 1 ? m : m / 4 * 8 + m % 4 + part * 4;
@@ -157,7 +159,7 @@ class RowBatchInRegisters : RowBatch<E, simple> {
       return S::fold_each_half(v_, op);
     }
   }
-  // Returns the numbers of register m's rows, each in all lanes of its row.
+  // Returns the numbers of register m's rows. Each number is in all lanes of its row.
   [[gnu::always_inline]] static batch of_rows(const A *value, std::size_t m) {
     if constexpr (together == 1) {
       return batch(value[m]);

@@ -1,4 +1,5 @@
-// log_softmax: one pass for the maximum, one for the sum of the exponentials, one to write.
+// Computes log_softmax. One pass finds the maximum, one the sum of the exponentials, and one writes the
+// results.
 #pragma once
 
 #include <cstddef>

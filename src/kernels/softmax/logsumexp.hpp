@@ -1,4 +1,4 @@
-// logsumexp: one pass for the maximum, and one for the sum of the exponentials.
+// Computes logsumexp. One pass finds the maximum, and one the sum of the exponentials.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// The maximum of a row's scores.
+// Finds the maximum of a row's scores.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,15 @@
 
 namespace {
 
-// Finds the largest of scores that come in vectors; with `spans`, also the smallest.
+// Finds the largest of scores that come in vectors. If `spans`, it also finds the smallest.
 template <class A, bool spans = false>
 class MaxOf {
  public:
   using S = simd<A>;
   using batch = typename S::batch;
   static constexpr std::size_t registers = 4;
-  // Whether NaN must be searched for here. On other levels the maximum shows it, or the exponentials carry it
-  // to their sum.
+  // Says whether this class must search for NaN. On other levels the maximum becomes NaN, or the exponentials
+  // pass NaN on to their sum.
   static constexpr bool looks_for_nan = !S::max_keeps_nan && !S::exp_keeps_nan;
 
   [[gnu::always_inline]] MaxOf() {
@@ -43,7 +43,7 @@ class MaxOf {
     if constexpr (spans) min_[0] = S::min(v, min_[0]);
     if constexpr (looks_for_nan) is_nan_ = S::either(is_nan_, S::unordered(v, v));
   }
-  // Takes in the first k lanes of v. The others are -inf.
+  // Adds the first k lanes of v. The other lanes are -inf.
   [[gnu::always_inline]] void add_first(batch v, std::size_t k) {
     max_[0] = S::max(v, max_[0]);
     if constexpr (spans) {

@@ -11,7 +11,7 @@
 
 namespace {
 
-// The reciprocal 1 / sum, as high + low.
+// Holds the reciprocal 1 / sum, as high + low.
 template <class A>
 struct Reciprocal {
   using C = rapt::SoftmaxContract<A>;
@@ -53,8 +53,8 @@ struct Reciprocals {
   }
 };
 
-// Divides e by the sum, given its reciprocal, in two operations. A rounded sum and Markstein's quotient take
-// three, and err by a unit more.
+// Divides e by the sum, given the sum's reciprocal, in two operations. A rounded sum with Markstein's
+// quotient takes three, and its error is one unit larger.
 template <class A>
 class PlainQuotient {
  public:
@@ -68,8 +68,8 @@ class PlainQuotient {
   batch high_, low_;
 };
 
-// Does the same where a quotient may be below the smallest normal number: such a quotient becomes 0. A
-// subnormal product would cost a microcode assist.
+// Like PlainQuotient, but a quotient below the smallest normal number becomes 0. A subnormal product would
+// cost a microcode assist.
 template <class A>
 class Quotient {
  public:
@@ -100,8 +100,8 @@ class Quotient {
   PlainQuotient<A> plain_;
 };
 
-// y = e / sum for a row that is padded to whole vectors. On AVX2, where these rows are short, map() takes up
-// to 1.7 times as long.
+// Computes y = e / sum for a row that is padded to whole vectors. On AVX2, where these rows are short, map()
+// takes up to 1.7 times as long.
 template <class A, class E, class Q>
 [[gnu::always_inline]] inline void divide_padded(const A *e, E *y, std::size_t n, const Q &quotient) {
   using S = simd<A>;

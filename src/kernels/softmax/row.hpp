@@ -1,7 +1,7 @@
-// A row's maximum, and its exponentials relative to it.
+// Computes a row's exponentials relative to its maximum.
 //
 // Where possible, the maximum goes into the exponent: e = 2^(n - N) * exp(r), where N is the maximum in units
-// of ln 2. That avoids the rounding error of x - max, and an operation.
+// of ln 2. That avoids the rounding error of x - max, and saves an operation.
 #pragma once
 
 #include <cmath>
@@ -19,7 +19,7 @@
 
 namespace {
 
-// How a row's exponentials are computed. The row's maximum decides it.
+// Holds a row's maximum, and how that maximum lets the row's exponentials be computed.
 template <class A>
 struct RowMax {
   using C = rapt::SoftmaxContract<A>;
@@ -98,7 +98,8 @@ class RowExp {
   batch lowest_, magic_, max_;
 };
 
-// Does the same for a row whose exponentials are all above 0, with the maximum in the exponent.
+// Computes what RowExp<A, false> computes, for rows whose results are all normal numbers. It needs no test
+// for exponentials that become 0.
 template <class A>
 class NarrowExp {
  public:
@@ -119,8 +120,8 @@ class NarrowExp {
 
 struct Nothing {};
 
-// A row's exponentials as terms of its sum, which are also stored to e. Meanwhile the terms prefetch another
-// row from `ahead` on, and `beside` makes one step for each array of vectors.
+// Computes a row's exponentials as terms of its sum, and also stores them to e. Meanwhile it prefetches
+// another row from `ahead` on, and calls beside->step() for each array of vectors.
 template <Store to, class A, class Exponential, class Scores, class Next, class Beside>
 struct RowTerms {
   using S = simd<A>;

@@ -1,4 +1,4 @@
-// softmax of short rows, several at once, through a buffer.
+// Computes softmax of several short rows at once, through a buffer.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,9 @@ namespace {
 
 inline constexpr std::size_t longest_batched_row = 256;
 
-// As many short rows as a vector has lanes. Their maxima and sums are folded jointly. Separate folds, and the
-// work that waits for them, take 18 of a row's 22 ns at 8 columns. `simple`: scores are the elements, and
-// every row sees all columns.
+// A row batch has as many short rows as a vector has lanes. The rows' maxima and sums are folded together.
+// Separate folds, and the work that waits for them, take 18 of a row's 22 ns at 8 columns. `simple` says that
+// scores are the elements, and every row sees all columns.
 template <class E, bool simple>
 class RowBatch {
  public:
@@ -31,7 +31,7 @@ class RowBatch {
   using Exponential = RowExp<A, false>;
   static constexpr std::size_t rows_together = S::width;
 
-  // Has `count` rows, at most rows_together, from row `first` on, which begins at x and y.
+  // Makes a row batch of `count` rows, at most rows_together, from row `first` on, which begins at x and y.
   [[gnu::always_inline]] RowBatch(const SoftmaxCall<A> &call, const E *x, E *y, std::size_t first,
                                   std::size_t count)
       : call_(call), rows_(call.plan.rows), x_(x), y_(y), first_(first), count_(count) {
@@ -40,7 +40,7 @@ class RowBatch {
     }
   }
 
-  // Computes without maxima. False, with nothing written, if a score is out of range.
+  // Computes without maxima. Returns false, and writes nothing, if a score is out of range.
   [[gnu::always_inline]] bool run_without_max(ExpWithoutMax<A> &exp_of, bool past_caches) {
     alignas(64) A buffer[rows_together * longest_batched_row];
     const std::size_t vectors = (rows_.cols + S::width - 1) / S::width;
@@ -63,7 +63,7 @@ class RowBatch {
     return true;
   }
 
-  // Computes with maxima. False, with nothing written, if a row is irregular or subtracts its maximum.
+  // Computes with maxima. Returns false, and writes nothing, if a row is irregular or subtracts its maximum.
   [[gnu::always_inline]] bool run(bool past_caches) {
     alignas(64) A buffer[rows_together * longest_batched_row];  // for scores, then for exponentials
     const std::size_t pitch = (rows_.cols + S::width - 1) / S::width * S::width;
@@ -108,8 +108,9 @@ class RowBatch {
     S::store(magic_, Exponential::magic(S::fma(max, batch(call_.k.log2_e), round_magic) - round_magic));
     return true;
   }
-  // Stores the exponentials of all rows to the buffer, and their sums to sum_ or the lanes of the sums to
-  // `lanes`. False if a score is out of range.
+  // Stores the exponentials of all rows to `buffer`. Row j's sum is stored to sum_[j] if f64 rows are summed
+  // one by one. Otherwise its unfolded lanes are stored to lanes[j]. Returns false if a score is out of
+  // range.
   [[gnu::always_inline]] bool sum_in(ExpWithoutMax<A> &exp_of, std::size_t vectors, A *buffer,
                                      typename D::batch *lanes) {
     const auto row_by_row = [&](auto elements) __attribute__((always_inline)) {
@@ -152,8 +153,8 @@ class RowBatch {
       });
     }
   }
-  // Takes rows of K vectors, as many at once as the registers of exponentials hold. Stores the exponentials
-  // to the buffer, and the lanes of their sums to `lanes`. False if a score is out of range.
+  // Computes rows of K vectors, as many at once as fit in the registers. Stores the exponentials to `buffer`,
+  // and the lanes of their sums to `lanes`. Returns false if a score is out of range.
   template <std::size_t K>
   [[gnu::always_inline]] bool short_rows(ExpWithoutMax<A> &exp_of, A *buffer,
                                          typename D::batch *lanes) const {
@@ -256,7 +257,7 @@ class RowBatch {
   E *const y_;
   const std::size_t first_, count_;
   std::size_t cols_[rows_together];
-  alignas(64) A lowest_[rows_together];  // below it a row's exponential is 0
+  alignas(64) A lowest_[rows_together];  // a score below this has the exponential 0
   A magic_[rows_together];
   double sum_[rows_together];
   A high_[rows_together], low_[rows_together];  // the reciprocals of the sums

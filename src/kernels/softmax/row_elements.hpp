@@ -1,4 +1,4 @@
-// The elements of rows that need no maximum, and which of them options exclude.
+// Reads the elements of rows that need no maximum, and finds which elements the options exclude.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace {
 
-// A row's elements for the way without a maximum, and its exponentials, where excluded ones are 0. Elements
-// that do not exist are 0, which is in range.
+// Reads a row's elements for the way without a maximum, and sets the exponentials of excluded elements to 0.
+// Elements that do not exist are 0, which is in range.
 template <class E>
 struct PlainElements {
   using S = simd<rapt::Arithmetic<E>>;

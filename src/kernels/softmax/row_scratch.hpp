@@ -1,7 +1,7 @@
-// Where a row's scores and exponentials are stored between passes.
+// Says where a row's scores and exponentials are stored between passes.
 //
-// If the output has the arithmetic type, it is the scratch, as it is written anyway. Elements of any other
-// output have too few bits. Then each pass computes scores and exponentials again, with the same bits.
+// If the output has the arithmetic type, it is the scratch, because the output is written anyway. Other types
+// have too few bits. Each pass then computes scores and exponentials again, with the same bits.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace {
 template <class E>
 inline constexpr bool output_is_scratch = std::is_same_v<E, rapt::Arithmetic<E>>;
 
-// Null if nothing is kept.
+// Returns null if nothing is stored between passes.
 template <class E>
 [[gnu::always_inline]] inline rapt::Arithmetic<E> *scratch_of(E *y) {
   if constexpr (output_is_scratch<E>) {
@@ -25,8 +25,8 @@ template <class E>
   }
 }
 
-// Calls f(scores) with the scores of row r, in a pass after the first. The first pass has left scores that
-// are not plain in scratch.
+// Calls f(scores) with the scores of row r, in a pass after the first. If the output is the scratch, the
+// first pass has stored scores that are not plain there. Otherwise those are computed again.
 template <class E, class F>
 [[gnu::always_inline]] inline auto with_scores(const ScorePlan<rapt::Arithmetic<E>> &plan, std::size_t r,
                                                const E *x, const rapt::Arithmetic<E> *scratch, F f) {
@@ -39,7 +39,7 @@ template <class E, class F>
   }
 }
 
-// Does y[i] = f(score i) for the n scores of a row.
+// Computes y[i] = f(score i) for the n scores of a row.
 template <class Scores, class E, class F>
 [[gnu::always_inline]] inline void map_scores(const Scores &scores, E *y, std::size_t n, const F &f) {
   if constexpr (Scores::in_memory) {

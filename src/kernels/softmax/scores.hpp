@@ -1,4 +1,4 @@
-// The scores of a row, by vectors. Excluded elements, and lanes past the row's end, have the score -inf.
+// Computes vectors of a row's scores. Excluded elements, and lanes past the row's end, have the score -inf.
 #pragma once
 
 #include <cstddef>
@@ -49,8 +49,8 @@ struct MaskedScores {
   }
 };
 
-// Scores with only a softcap. They lack ComputedScores' branches for the other options. So rows of 1024
-// columns take .94 of the time on AVX-512, and .97 on AVX2.
+// Scores with only a softcap. Unlike ComputedScores, this class has no branches for the other options. So
+// rows of 1024 columns take .94 of the time on AVX-512, and .97 on AVX2.
 template <class E>
 struct CappedScores {
   using A = rapt::Arithmetic<E>;

@@ -1,4 +1,5 @@
-// softmax: shape, options and size of the output choose a way. The bits do not depend on the way.
+// Computes softmax in one of several ways, which depends on the shape, the options and the output's size. The
+// bits do not depend on the way.
 //
 //   a vector's columns or less        row by row in a register, or batches of rows, each in a register or in half of one
 //   up to 256 columns                 batches of rows, through a buffer
@@ -6,9 +7,9 @@
 //   more                              maximum and sum in one pass, then the probabilities: x is read twice
 //   16 MiB of output, not in place    the two ways above, with non-temporal stores
 //
-// Each way tries rows without their maximum first (without_max.hpp). Rows with a softcap are not tried: tanh
-// costs more than all else, and without the maximum they take .99 to 1.13 of the time. On AVX-512 a vector
-// costs these operations:
+// Each way tries rows without their maximum first (without_max.hpp). Rows with a softcap are not tried,
+// because tanh costs more than everything else. Without the maximum such rows take .99 to 1.13 of the time.
+// On AVX-512 a vector costs these operations:
 //
 //   rows                                                 | maximum | exponential | sum | quotient
 //   without a maximum                                    | 0       | 11.5        | 2.5 | 2
@@ -47,7 +48,7 @@ enum class SoftmaxWay {
   past_caches_without_max
 };
 
-// Chooses the way; no other place does. Sinks are left to ways that take one row after the other.
+// Chooses the way. The ways in registers and the way through a buffer do not handle sinks.
 template <class E, class A>
 SoftmaxWay softmax_way(const SoftmaxCall<A> &call, const E *x, const E *y) {
   const ScorePlan<A> &plan = call.plan;
@@ -58,7 +59,7 @@ SoftmaxWay softmax_way(const SoftmaxCall<A> &call, const E *x, const E *y) {
   const bool is_biased = plan.biased() && x != y;
   const bool tries_without_max =
       ExpWithoutMax<A>::serves(call.k) && (plan.plain() || plan.masked_only() || is_biased);
-  // Row batches must expect that a bias excludes elements. Row by row, that is found out for each row, which
+  // Row batches must assume that a bias excludes elements. The way row by row finds out for each row, which
   // is 1.2 times as fast at 256 columns.
   const bool is_wide_with_bias = output_is_scratch<E> && tries_without_max && is_biased &&
                                  !rows.options.mask && rows.cols >= 2 * rapt::sum_block;

@@ -1,4 +1,4 @@
-// softmax_backward: a dot product in dot's order, then one pass.
+// Computes softmax_backward, as a dot product in dot's order and then one pass.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,8 @@
 
 namespace {
 
-// Computes the lanes of a stretch. An element with y = 0 is excluded, whatever its dy is.
+// Adds the products of a stretch of n elements to `sum`. An element with y = 0 is excluded, whatever its dy
+// is.
 template <class A>
 [[gnu::always_inline]] inline void add_present(DotLanes<A> &sum, const A *y, const A *dy, std::size_t n) {
   using S = simd<A>;

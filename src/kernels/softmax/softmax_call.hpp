@@ -1,4 +1,4 @@
-// The passes over a row that softmax, log_softmax and logsumexp share.
+// Has the passes over a row that softmax, log_softmax and logsumexp share.
 #pragma once
 
 #include <cmath>
@@ -20,7 +20,8 @@ struct RowSum {
   double log_sum;  // log of the sum of exp(s - c * max)
 };
 
-// The passes over the rows of a call: the plan of their scores and the constants of their exponentials.
+// Makes the passes over the rows of a call. It holds the plan of their scores and the constants of their
+// exponentials.
 template <class A>
 class SoftmaxCall {
  public:
@@ -32,8 +33,8 @@ class SoftmaxCall {
   // adds to them: a sum is below one_pass_from times its largest term.
   static constexpr A narrow_span = sizeof(A) == 4 ? 126 - 32 - 18 : 1022 - 61 - 18;
 
-  // What the first pass finds of a row: the columns that it sees, its maximum and, if the pass computes it,
-  // its sum. `narrow`: the exponentials are within narrow_span. The pass finds that out only if asked.
+  // The first pass finds the columns that a row sees, the row's maximum and, if `summed`, its sum. `narrow`
+  // says that the exponentials are within narrow_span. The pass computes `narrow` only if `spans`.
   struct Row {
     std::size_t cols;
     RowMax<A> max;
@@ -77,8 +78,8 @@ class SoftmaxCall {
   const ExpConstants<A> k;
   const A depth;
 
-  // Returns the sum of a regular row's exponentials, which are stored to e. It is NaN if a score is NaN, on
-  // levels whose exponentials show that.
+  // Returns the sum of a regular row's exponentials, which are stored to e. The sum is NaN if a score is NaN,
+  // on levels whose exponentials keep NaN.
   template <Store to, class Scores, class Next>
   [[gnu::always_inline]] double sum_exponentials(const RowMax<A> &row, const Scores &scores, std::size_t n,
                                                  A *e, const Next *ahead) const {
@@ -88,7 +89,7 @@ class SoftmaxCall {
     const RowExp<A, false> exponential(exp, row.max, row.max_n, depth);
     return sum_of<A>(n, row_terms<to>(exponential, scores, e, ahead));
   }
-  // Does the same for a narrow row.
+  // Like sum_exponentials(), for a narrow row.
   template <Store to, class Scores, class Next>
   [[gnu::always_inline]] double sum_narrow(const RowMax<A> &row, const Scores &scores, std::size_t n, A *e,
                                            const Next *ahead) const {
@@ -120,7 +121,8 @@ class SoftmaxCall {
   }
 
  private:
-  // Rows with sinks do not qualify: a sink may be the maximum, which is known only at a row's end.
+  // Returns whether one pass computes the maximum and the sum. Rows with sinks need two, because a sink may
+  // be the maximum, which is known only at a row's end.
   bool in_one_pass(std::size_t cols) const { return cols > rapt::one_pass_from && !plan.rows.options.sinks; }
 
   template <class Scores, bool spans>
@@ -171,7 +173,7 @@ class SoftmaxCall {
     const bool usual = std::fabs(max) < plan.subtract_from;
     return {n, RowMax<A>(plan, k, r, n, with_nan(max, scores, n)), usual, usual ? sum.fold() : 0};
   }
-  // Returns 2^-k, but at least 2^-1000. A sum that is scaled by less does not count next to an unscaled one.
+  // Returns 2^-k, but at least 2^-1000. A sum that is scaled by less does not change an unscaled sum.
   static double inverse_power_of_two(A k) {
     const auto exponent = static_cast<std::uint64_t>(k < A(1000) ? k : A(1000));
     return __builtin_bit_cast(double, (std::uint64_t{1023} - exponent) << 52);

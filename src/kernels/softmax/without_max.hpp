@@ -1,9 +1,9 @@
-// Exponentials without a maximum, for rows whose scores all have ordinary magnitudes.
+// Computes exponentials without a maximum, for rows whose scores all have ordinary magnitudes.
 //
-// While the exponent n of every score is in a fixed range, 2^n * exp(r) can be summed as it is. It differs from
-// softmax's exponential by one power of two for the whole row, which is exact in every sum and cancels in the
-// quotient: the bits are those of a row that knows its maximum. That saves the pass for the maximum, the
-// comparison with the depth, the flush of the quotient and its bias: 14 of 20 operations are left.
+// While the exponent n of every score is in a fixed range, 2^n * exp(r) can be summed as it is. It differs
+// from softmax's exponential by one power of two for the whole row. That factor is exact in every sum and
+// cancels in the quotient, so the bits are the same as with the maximum. That saves the pass for the maximum,
+// the comparison with the depth, the flush of the quotient and its bias. So 14 of 20 operations are left.
 //
 // The test costs half an operation. The sum of a score and the magic number has n in its low bits. The bits
 // above them are the same throughout the range, but differ for NaN, infinities and huge scores.
@@ -39,9 +39,9 @@ class ExpWithoutMax {
   using batch = typename S::batch;
   static constexpr std::size_t together = S::exp_together;
 
-  // Whether n is rounded here as it is with the magic number of a row's maximum. The two magic numbers may
-  // differ in parity, so no score in range may be halfway between two n. Only multiples of a short log2_e
-  // are.
+  // Returns whether n is rounded here as with the magic number of a row's maximum. The two magic numbers may
+  // differ in parity, so no score in range may be halfway between two n. Such scores exist only if log2_e has
+  // few bits.
   [[gnu::always_inline]] static bool serves(const ExpConstants<A> &k) {
     const Bits mantissa = __builtin_bit_cast(Bits, k.log2_e);
     return (mantissa & ((Bits{1} << (C::mantissa_bits - C::bits - 1)) - 1)) != 0;
@@ -50,8 +50,8 @@ class ExpWithoutMax {
   [[gnu::always_inline]] explicit ExpWithoutMax(const ExpConstants<A> &k)
       : exp_(k), magic_(C::magic), seen_(batch(A(0))) {}
 
-  // Computes the exponentials of scores. False, with v unchanged, if a score was out of range so far: its
-  // exponential might be subnormal and cost a microcode assist.
+  // Computes the exponentials of scores. Returns false, with v unchanged, if a score was out of range so far,
+  // because its exponential might be subnormal and cost a microcode assist.
   template <std::size_t registers>
   [[gnu::always_inline]] bool operator()(batch (&v)[registers]) {
     batch shifted[registers];
@@ -61,7 +61,7 @@ class ExpWithoutMax {
     exponentiate(v, shifted);
     return true;
   }
-  // Does the same for scores of a row that was tested.
+  // Computes the exponentials of scores of a row that was already tested.
   template <std::size_t registers>
   [[gnu::always_inline]] void without_test(batch (&v)[registers]) const {
     batch shifted[registers];
@@ -93,7 +93,7 @@ class ExpWithoutMax {
     batch shifted[registers];
     test(v, shifted);
   }
-  // Whether any score so far was out of range.
+  // Returns whether any score so far was out of range.
   [[gnu::always_inline]] bool left_range() const { return S::any_common_bit(seen_, bits_of(C::outside)); }
   [[gnu::always_inline]] void forget() { seen_ = batch(A(0)); }
 
@@ -130,8 +130,8 @@ class ExpWithoutMax {
   batch magic_, seen_;
 };
 
-// Stores a row's exponentials to e, and sums them. False if a score is out of range; e then holds anything.
-// Meanwhile it calls beside(i) for each block, which begins with element i.
+// Stores a row's exponentials to e, and sums them. Returns false if a score is out of range. The contents of
+// e are then unspecified. Meanwhile it calls beside(i) for each block, which begins with element i.
 template <Store to, class A, class Elements, class Beside>
 [[gnu::always_inline]] inline bool sum_without_max(ExpWithoutMax<A> &exp_of, const Elements &elements, A *e,
                                                    std::size_t n, BlockSum<A> &sum, Beside beside) {
@@ -227,10 +227,11 @@ struct FetchRow {
 };
 
 // Decides whether rows are tried without their maximum. The rows of a call are alike. So after a row that was
-// out of range, some rows are not tried, and twice as many after the next one.
+// out of range, some rows are not tried. After the next such row, twice as many are not tried.
 class TriesWithoutMax {
  public:
-  // Returns how many of the next `rows` rows not to try; 0 means to try.
+  // Returns the number of the next `rows` rows that should not be tried. If it is 0, the next row should be
+  // tried.
   std::size_t untried(std::size_t rows) {
     const std::size_t skipped = waits_ < rows ? waits_ : rows;
     waits_ -= skipped;
@@ -246,7 +247,7 @@ class TriesWithoutMax {
   std::size_t waits_ = 0, next_ = 8;
 };
 
-// Whether all scores of a row are in range.
+// Returns whether all scores of a row are in range.
 template <class A, class Elements>
 [[gnu::noinline, gnu::flatten]] bool row_is_in_range(const ExpConstants<A> &k, const Elements &elements,
                                                      std::size_t n) {

@@ -1,7 +1,7 @@
 // Constants that polynomials add, for levels whose fma overwrites its addend.
 //
 // On such a level a constant in a register is copied for every vector, which occupies the arithmetic
-// pipelines. S::reload(p) loads it instead, which other pipelines do.
+// pipelines. S::reload(p) loads the constant instead, on other pipelines.
 #pragma once
 
 #include <concepts>
@@ -26,7 +26,8 @@ struct ReloadedAddend {
   }
 };
 
-// A constant that is known only at run time: a batch, or a number that stays in memory.
+// AddendOf<S>::type holds a constant that is known only at run time: a batch, or a number that stays in
+// memory.
 template <class S>
 struct AddendOf {
   using type = typename S::batch;
@@ -38,7 +39,7 @@ struct AddendOf<S> {
 template <class S>
 using Addend = typename AddendOf<S>::type;
 
-// The constants of a contract C.
+// Holds the constants of a contract C.
 template <class S, class C>
 class Addends {
   using batch = typename S::batch;

@@ -1,4 +1,4 @@
-// How far an address is from alignment, and when non-temporal stores are worthwhile.
+// Computes how far an address is from alignment, and when non-temporal stores are worthwhile.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace {
 
-// How many bytes of memory a vector of elements E covers.
+// A vector of elements E covers this many bytes of memory.
 template <class E>
 inline constexpr std::size_t vector_bytes = simd<rapt::Arithmetic<E>>::width * sizeof(E);
 
@@ -17,7 +17,7 @@ template <class E>
   return reinterpret_cast<std::uintptr_t>(p) % vector_bytes<E> == 0;
 }
 
-// How many elements there are from p to the next address at which a vector is aligned.
+// Returns the number of elements from p to the next address at which a vector is aligned.
 template <class E>
 [[gnu::always_inline]] inline std::size_t elements_to_alignment(const E *p) {
   return (std::size_t{0} - reinterpret_cast<std::uintptr_t>(p)) % vector_bytes<E> / sizeof(E);
@@ -27,9 +27,9 @@ template <class E>
 template <class Out>
 inline constexpr std::size_t past_caches_from = (std::size_t{16} << 20) / sizeof(Out);
 
-// Whether n elements of output are worth non-temporal stores. If the output leaves the caches anyway,
-// ordinary stores cost a read of each line before its write: a third of the traffic. An output that is its
-// input is in the caches.
+// Returns whether n elements of output are worth non-temporal stores. If the output leaves the caches anyway,
+// ordinary stores cost a read of each line before its write: a third of the traffic. An output that is also
+// the input is in the caches.
 //
 //   scale, ns per element                   | cached stores | non-temporal
 //   64M elements                            | 0.58          | 0.38

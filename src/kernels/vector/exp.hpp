@@ -13,7 +13,7 @@
 
 namespace {
 
-// exp(scale * v) = 2^n * exp(scale * r), by vectors.
+// Computes exp(scale * v) = 2^n * exp(scale * r), by vectors.
 template <class A>
 struct ExpParts {
   using S = simd<A>;
@@ -42,8 +42,8 @@ struct ExpParts {
     if constexpr (ReloadsAddends<S>) return S::fma(p, r, Addends<S, C>::one());
     return S::fma(p, r, batch(A(1)));
   }
-  // Several vectors go step by step. In one chain after the other, each operation would wait for the one
-  // before.
+  // Several vectors are computed together, step by step. In one chain after the other, each operation would
+  // wait for the one before.
   template <std::size_t registers>
   [[gnu::always_inline]] void exp_of_remainders(const batch (&v)[registers], const batch (&n)[registers],
                                                 batch (&p)[registers]) const {
@@ -102,9 +102,9 @@ struct ExpParts {
   }
 };
 
-// The natural exponential of any number, for several vectors at a time. One test finds irregular numbers:
-// NaN, infinities, and results that overflow or are subnormal. After two irregular arrays of vectors in a
-// row, the next ones skip the test.
+// Computes the natural exponential of any number, for several vectors at a time. One test finds irregular
+// numbers: NaN, infinities, and results that overflow or are subnormal. After two irregular arrays of vectors
+// in a row, the next ones skip the test.
 //
 // Measured in L1. AVX-512 needs .121 for 11 operations and one test, and AVX2 .220 for 11 operations on two
 // ports:
@@ -117,7 +117,7 @@ struct ExpParts {
 //   avx2    | comparisons                                      | .237
 //   avx2    | bits, on port 5 (this one)                       | .220
 //
-// The same at a higher clock, with subnormal results in every vector:
+// At a higher clock, with subnormal results in every vector:
 //
 //   level   | irregular vectors                                | ns per element; ordinary ones
 //   avx512  | all of them tested                               | .173; .131
@@ -175,7 +175,7 @@ struct Exp : ExpParts<A> {
   }
 
  private:
-  // False, with v unchanged, if a lane is irregular.
+  // Returns false, with v unchanged, if a lane is irregular.
   template <std::size_t registers>
   [[gnu::always_inline]] bool exp_of_ordinary(batch (&v)[registers]) const {
     if constexpr (ScalesByPower<S>) {
@@ -269,7 +269,7 @@ struct Exp : ExpParts<A> {
     });
   }
 
-  // How many arrays of vectors skip the test, now and after the next irregular one.
+  // This many arrays of vectors skip the test, now and after the next irregular array.
   mutable std::size_t untested_ = 0, next_untested_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// One value for all elements of an array.
+// Sets all elements of an array to one value.
 #pragma once
 
 #include <cstddef>

@@ -9,9 +9,9 @@
 
 namespace {
 
-// A function with so little arithmetic that loads and stores take the time. Its stores are in order of
-// address, which gcc 12 would not keep: the stores of a line reach L1 as one only if they follow each other.
-// In memory it takes two vectors per step.
+// F has so little arithmetic that loads and stores take the time. Its stores are in order of address, an
+// order that gcc 12 would not keep: the stores of a line reach L1 as one only if they follow each other. In
+// memory, Map computes two vectors per step.
 //
 //   scale on                            | AVX2 | AVX-512: how many times as long it takes
 //   in L2, the first store of four last | 1.33 | 1.00
@@ -26,8 +26,8 @@ concept StoresTwo = requires(Out *y, typename S::batch v) {
   S::store_two(y, v, v);
 };
 
-// The loop, in steps of four vectors, so that another loop can alternate with it. f(v) returns the result of
-// a vector, or changes an array of vectors to their results. Non-temporal stores must end with
+// Runs the loop in steps of four vectors, so that another loop can alternate with it. f(v) returns the result
+// of a vector, or changes an array of vectors to their results. Non-temporal stores must end with
 // S::end_streaming().
 template <class In, class Out, class F>
 class Map {
@@ -50,7 +50,7 @@ class Map {
     }
     streams_ = past_caches && is_aligned(y + i_);
   }
-  // False if fewer than `count` vectors are left.
+  // Returns false if fewer than `count` vectors are left.
   template <std::size_t count = registers>
   [[gnu::always_inline]] bool step() {
     if (n_ - i_ < count * S::width) return false;
@@ -74,7 +74,8 @@ class Map {
     i_ += count * S::width;
     return true;
   }
-  // For input in memory. Prefetching 2 KB ahead makes it an eighth faster, in place too.
+  // Finishes the loop for input in memory. Prefetching 2 KB ahead makes the loop an eighth faster, in place
+  // too.
   [[gnu::always_inline]] void finish_in_memory() {
     constexpr std::size_t line = 64 / sizeof(In), ahead = 2048 / sizeof(In);
     constexpr std::size_t count = BoundByMemory<F> ? 2 : registers;

@@ -32,8 +32,8 @@ template <class S, class Batch>
   v[0] = low;
 }
 
-// each_transposed of Simd, where S::load_parts(row, i, at) joins a part of row i and every `lanes`-th row.
-// All other shuffles are within parts. On x86 every shuffle uses the same port.
+// Implements each_transposed of Simd. S::load_parts(row, i, at) joins a part of row i and every `lanes`-th
+// row. All other shuffles are within parts. On x86 every shuffle uses the same port.
 template <class S, std::size_t lanes, class Rows, class F>
 [[gnu::always_inline]] inline void each_transposed_by_parts(const Rows &row, std::size_t at, F f) {
   unroll<S::width / lanes>([&](auto c) __attribute__((always_inline)) {

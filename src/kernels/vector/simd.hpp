@@ -20,7 +20,7 @@ namespace {
 template <class A>
 struct simd;
 
-// An element of 16 bits, which is computed in f32.
+// Half is an element of 16 bits, which is computed in f32.
 template <class E>
 concept Half = std::same_as<E, rapt::F16> || std::same_as<E, rapt::BF16>;
 
@@ -38,42 +38,44 @@ concept SimdTypes = requires(V v) {
 // Each level chooses these.
 template <class S>
 concept SimdChoices = requires {
-  // How many vector registers the architecture has.
+  // The architecture has this many vector registers.
   requires S::registers == 16 || S::registers == 32;
-  // Attention: how many vectors of rows a panel has. A panel's prefetches are at every line, or at every
-  // fourth.
+  // In attention, a panel has this many vectors of rows.
   requires S::panel_vectors == 2 || S::panel_vectors == 4;
-  // How many vectors have their exponentials computed in step: as many as fit the registers with the
+  // Exponentials of this many vectors are computed together. More would not fit in the registers with the
   // constants.
   requires S::exp_together == 4 || S::exp_together == 8;
+  // Says whether a panel's prefetches are at every line, instead of at every fourth.
   typename std::bool_constant<S::fetches_by_line>;
-  // few rows: with at most keys_in_lanes_rows rows, a tile has keys in the lanes (attention/ways.hpp). The
-  // other number says how many of those rows share one loaded key.
+  // A tile with at most keys_in_lanes_rows rows has keys in the lanes (attention/ways.hpp). rows_per_key of
+  // those rows share one loaded key.
   requires S::keys_in_lanes_rows >= 8 && S::keys_in_lanes_rows <= 32;
   requires S::rows_per_key >= 8 && S::rows_per_key <= 16;
-  // dot: how many rows share each load of the query, and whether load_last brings vectors to alignment.
+  // In dot_rows, dot_rows_together rows share each load of the query. aligns_dot says whether load_last
+  // brings the vectors of dot to alignment.
   requires 4 % S::dot_rows_together == 0;
   typename std::bool_constant<S::aligns_dot>;
-  // Whether stream() makes large outputs faster.
+  // Says whether stream() makes large outputs faster.
   typename std::bool_constant<S::can_stream>;
-  // Whether zero_where costs nothing if there is arithmetic on its operand.
+  // Says whether zero_where costs nothing if there is arithmetic on its operand.
   typename std::bool_constant<S::masks_are_free>;
-  // Whether max and fold_max give NaN for a NaN in any operand.
+  // Says whether max and fold_max give NaN for a NaN in any operand.
   typename std::bool_constant<S::max_keeps_nan>;
-  // Whether ExpParts::exp_normal gives NaN for NaN.
+  // Says whether ExpParts::exp_normal gives NaN for NaN.
   typename std::bool_constant<S::exp_keeps_nan>;
 };
 
 template <class S, class V = typename S::batch, class A = typename V::value_type>
 concept SimdMemory = requires(const A *from, A *to, const std::uint8_t *flags, const typename S::word *words,
                               std::size_t k, V v) {
-  // Works at any alignment.
+  // load and store work at any alignment.
   { S::load(from) } -> std::same_as<V>;
   S::store(to, v);
-  // Touch only the first k elements. load_first sets the other lanes to 0.
+  // load_first and store_first touch only the first k elements. load_first sets the other lanes to 0.
   { S::load_first(from, k) } -> std::same_as<V>;
   S::store_first(to, v, k);
-  // Stores past the caches, to an aligned address. Other threads may read it only after end_streaming().
+  // Stores past the caches, to an aligned address. Other threads may read the stored elements only after
+  // end_streaming().
   S::stream(to, v);
   S::end_streaming();
   // A lane is set if its byte is not 0. Only the first k bytes are read; the other lanes are clear.
@@ -96,7 +98,7 @@ concept SimdArithmetic = requires(V a, V b, V c) {
   // a * b + c and c - a * b, rounded only once.
   { S::fma(a, b, c) } -> std::same_as<V>;
   { S::fnma(a, b, c) } -> std::same_as<V>;
-  // Correctly rounded.
+  // The quotient is correctly rounded.
   { S::divide(a, b) } -> std::same_as<V>;
   { S::abs(a) } -> std::same_as<V>;
   // a with the sign of b. The sign of a must be clear.
@@ -142,7 +144,7 @@ template <class S, class V = typename S::batch>
 concept TestsBits = requires(V a, V b, V c) {
   // a | b | c.
   { S::either_bits(a, b, c) } -> std::same_as<V>;
-  // Whether some bit is set in both, in any lane.
+  // Returns whether some bit is set in both, in any lane.
   { S::any_common_bit(a, b) } -> std::same_as<bool>;
 };
 
@@ -153,7 +155,8 @@ concept ScalesByPower =
              std::conditional_t<sizeof(typename V::value_type) == 8, std::uint64_t, std::uint32_t> which) {
   // a * 2^n for any integer n, rounded once.
   { S::scale_by_power(a, n) } -> std::same_as<V>;
-  // The bits that are set in any of the vectors; then whether any lane has one of the bits `which`.
+  // bits_of_any returns the bits that are set in any of the vectors. has_bits returns whether any lane has
+  // one of the bits `which`.
   { S::bits_of_any(v) } -> std::same_as<V>;
   { S::has_bits(a, which) } -> std::same_as<bool>;
   // The bits of the nearest integer where m is set, a elsewhere.
@@ -163,9 +166,9 @@ concept ScalesByPower =
 // For exp with add_exponent. Irregular arguments show in their magnitude.
 template <class S, class V = typename S::batch, class M = typename S::mask>
 concept TestsMagnitude = requires(V a, V b, M m) {
-  // Whether |a| >= b, or a is NaN. Only either() and any() may use the result.
+  // A lane is set if |a| >= b, or a is NaN. Only either() and any() may use the result.
   { S::magnitude_reaches(a, b) } -> std::same_as<M>;
-  // Whether a <= b; clear if either is NaN.
+  // A lane is set if a <= b, and clear if either is NaN.
   { S::not_greater(a, b) } -> std::same_as<M>;
   // a where m is set, +0 elsewhere.
   { S::keep_where(m, a) } -> std::same_as<V>;
@@ -173,7 +176,7 @@ concept TestsMagnitude = requires(V a, V b, M m) {
   { S::subtract_bits_where(m, a, b) } -> std::same_as<V>;
 };
 
-// Reductions by halves: lane i takes lane i + half, until lane 0 is left. Transpositions follow.
+// Reductions by halves: lane i is combined with lane i + half, until lane 0 is left. Transpositions follow.
 template <class S, class V = typename S::batch, class A = typename V::value_type>
 concept SimdFolds = requires(V v, V (&vectors)[S::width], V (*op)(V, V), A scale, A *out, const A *const *row,
                              std::size_t at, void (*take)(std::size_t, V)) {
@@ -186,8 +189,8 @@ concept SimdFolds = requires(V v, V (&vectors)[S::width], V (*op)(V, V), A scale
   S::store_scaled_folds(out, scale, v, v, v, v);
   // Lane j of vectors[i] and lane i of vectors[j] change places.
   S::transpose(vectors);
-  // Calls take(i, v) for i = 0, 1, … as a constant; lane r of v is row[r][at + i]. Only few of these vectors
-  // are in registers at a time.
+  // Calls take(i, v) for i = 0, 1, … as a constant; lane r of v is row[r][at + i]. Only a few of these
+  // vectors are in registers at a time.
   S::each_transposed(row, at, take);
 };
 

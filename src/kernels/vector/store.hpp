@@ -7,7 +7,7 @@
 
 namespace {
 
-// Whether and how a pass stores its vectors.
+// Says whether and how a pass stores its vectors.
 enum class Store {
   none,
   exact,   // only the elements

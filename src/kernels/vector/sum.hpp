@@ -17,7 +17,7 @@ struct BlockLanes {
   using batch = typename S::batch;
   static constexpr std::size_t registers = rapt::sum_lanes<A> / S::width;
   static constexpr std::size_t in_block = rapt::sum_block / S::width;
-  // How many registers of terms are made together: enough to fill the pipelines.
+  // This many registers of terms are made together, enough to fill the pipelines.
   static constexpr std::size_t together = registers < 4 ? 4 : registers;
 
   // Sums the registers [first, first + count) of the block. make(r, term) sets an array of `together`

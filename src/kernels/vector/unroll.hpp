@@ -44,7 +44,7 @@ template <std::size_t... index, class F>
   (void)(f(std::integral_constant<std::size_t, index>{}) && ...);
 }
 
-// Does what unroll does, until f returns false.
+// Does what unroll() does, but stops when f returns false.
 template <std::size_t count, class F>
 [[gnu::always_inline]] inline void unroll_while(F &&f) {
   unroll_while_over(std::make_index_sequence<count>{}, f);

@@ -1,6 +1,7 @@
-/* Bits that no flag of a project may change, on every level: of NaN and -inf in a softmax, and of a subnormal result.
-   The program itself may be compiled with -ffast-math, so that it compares integers alone. With the argument
-   "subnormals" it also demands that the library has not made the process flush them to zero. */
+/* Checks, on every level, bits that no compiler flag of a project may change: those of NaN and -inf in a
+   softmax, and of a subnormal result. The program may itself be compiled with -ffast-math, so it compares
+   only integers. With the argument "subnormals" it also checks that the library has not made the process flush
+   subnormal numbers to zero. */
 #include <rapt/rapt.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One query over two keys that are alike: the average of their values. */
+/* One query over two equal keys gives the average of their values. */
 static int attends(void) {
   const float q[2] = {1, 2}, k[4] = {3, 4, 3, 4}, v[4] = {1, 10, 3, 30};
   float out[2] = {0, 0};

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-// One query over two keys that are alike: the average of their values.
+// One query over two equal keys gives the average of their values.
 bool attends() {
   const std::vector<double> q = {1, 2}, k = {3, 4, 3, 4}, v = {1, 10, 3, 30};
   std::vector<double> out(2);

@@ -1,5 +1,5 @@
-// The products of a backward call: those of BroadcastProducts, and the four that make gradients. Elements of
-// 16 bits are widened, rows once per tile and keys and values once per block, and then multiplied like f32.
+// A backward call has the products of BroadcastProducts, and four that make gradients. Elements of 16 bits
+// are widened and then multiplied like f32. Rows are widened once per tile, keys and values once per block.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ class GradientProducts : public BroadcastProducts<E> {
   using typename Base::A, typename Base::S, typename Base::batch;
   static constexpr std::size_t block = rapt::attention_block;
 
-  // Room for queries and gradients of outputs.
+  // Returns the room that queries and gradients of outputs need.
   static std::size_t workspace_length(const rapt_attention_options &o) {
     return Base::workspace_length(o) + o.v_dim * tile_pitch;
   }
@@ -29,13 +29,15 @@ class GradientProducts : public BroadcastProducts<E> {
       : Base(tile, rows, workspace),
         dout_(workspace + Base::workspace_length(tile.options())),
         widened_(tile.options(), workspace) {
-    // dk and dv drive keys and values out of L2, so these are always fetched. On AVX-512 that made 1024 keys
-    // of 128 dimensions 2 % faster, and a window of 512 in 16K tokens 1 to 4 %; 512 keys took the same time.
+    // dk and dv drive keys and values out of L2, so keys and values are always fetched. On AVX-512 fetching
+    // made 1024 keys of 128 dimensions 2 % faster, and a window of 512 in 16K tokens 1 to 4 %; 512 keys took
+    // the same time.
     fetches_ = o_.kv_type == own;  // widening has already read the others
   }
 
   // Loads queries and gradients of outputs. mean[r] becomes the dot product of row r's gradient and its
-  // output; `out` is scratch for the transposed outputs. False if a query or a gradient is not finite.
+  // output; `out` is scratch for the transposed outputs. Returns false if a query or a gradient is not
+  // finite.
   bool load_rows(A *out, A *mean) {
     Base::load_queries();
     find_rows();
@@ -88,7 +90,7 @@ class GradientProducts : public BroadcastProducts<E> {
     return !S::any(S::unordered(all[0], all[1]));
   }
 
-  // Makes the dot products of a segment's output gradients with its values; `largest` is scratch.
+  // Computes the dot products of a segment's output gradients with its values. `largest` is scratch.
   [[gnu::always_inline]] void value_products(const Segment &segment, A *products, A *largest) const {
     by_vectors<A>(
         segment, [&](auto vectors) __attribute__((always_inline)) {
@@ -98,7 +100,7 @@ class GradientProducts : public BroadcastProducts<E> {
         });
   }
 
-  // Adds to dq: the gradients of a segment's dot products times its keys.
+  // Adds the gradients of a segment's dot products times its keys to dq.
   [[gnu::always_inline]] void add_to_dq(const Segment &segment, const A *gradients, A *dq) const {
     by_vectors<A>(
         segment, [&](auto vectors) __attribute__((always_inline)) {
@@ -108,7 +110,8 @@ class GradientProducts : public BroadcastProducts<E> {
                                   Base::next_keys(segment));
         });
   }
-  // Does the same if a key is not finite: where the weight is 0, dq stays as it is.
+  // Like add_to_dq(), for keys that may not be finite. A key does not change dq of a row in which it has
+  // weight 0.
   [[gnu::noinline]] void add_to_dq_by_element(const Segment &segment, const A *weights, const A *gradients,
                                               A *dq) const {
     for (std::size_t j = segment.begin; j < segment.end; ++j) {
@@ -130,7 +133,8 @@ class GradientProducts : public BroadcastProducts<E> {
     outer_products<A, depth>(weights + j * tile_pitch, dout_row_, begin, end, o_.v_dim, dv + j);
     outer_products<A, depth>(gradients + j * tile_pitch, q_row_, begin, end, o_.qk_dim, dk + j);
   }
-  // Does the same if a query or a gradient is not finite: where the weight is 0, dk and dv stay as they are.
+  // Like add_to_keys(), for queries and gradients that may not be finite. A row does not change dk and dv of
+  // a key for which it has weight 0.
   [[gnu::noinline]] void add_to_keys_by_element(std::size_t keys, const A *weights, const A *gradients,
                                                 A *const *dk, A *const *dv) const {
     for (std::size_t r = 0; r < rows_.rows; ++r) {
@@ -149,7 +153,7 @@ class GradientProducts : public BroadcastProducts<E> {
  private:
   static constexpr rapt_type own = sizeof(A) == sizeof(float) ? RAPT_F32 : RAPT_F64;
 
-  // Returns the address of a row of A. For another type, it is the row's widened copy at `copy`.
+  // Returns `row` if its elements have type A. Otherwise widens it to `copy`, and returns `copy`.
   template <class Row>
   static const A *row_of_numbers(const Row *row, std::size_t dim, A *copy) {
     if constexpr (std::is_same_v<Row, A>) {

@@ -1,4 +1,4 @@
-// Sums of outer products over the rows of a tile: the gradients of keys and values.
+// Computes gradients of keys and values, as sums of outer products over the rows of a tile.
 #pragma once
 
 #include <cstddef>
@@ -44,7 +44,7 @@ template <class A, std::size_t vectors, std::size_t depth, bool whole, class E>
   });
 }
 
-// Does this for all dimensions.
+// Calls panel_outer_products() for all dimensions.
 template <class A, std::size_t depth, class E>
 [[gnu::noinline]] void outer_products(const A *factors, const E *const *rows, std::size_t begin,
                                       std::size_t end, std::size_t dim, A *const *to) {

@@ -1,4 +1,4 @@
-// The gradients of a tile of rows.
+// Computes the gradients of a tile of rows.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@
 
 namespace {
 
-// Takes a tile through the blocks of keys in order, and adds to the gradients that are asked for. Scores and
-// weights are computed again. Of the five products, the two for dk and dv add directly to memory.
+// Goes through the blocks of keys in order, and adds a tile's terms to the gradients that are asked for.
+// Scores and weights are computed again. Of the five products, the two for dk and dv add directly to memory.
 template <class Products>
 class TileGradients {
  public:
@@ -86,7 +86,7 @@ class TileGradients {
     add_to_keys(first, keys);
   }
 
-  // Which pairs of a row and a key add to dq.
+  // Says which pairs of a row and a key add to dq.
   enum class DqTerms { none, all, with_weight };
 
   void add_block_of_rows(std::size_t first, std::size_t from, std::size_t to, std::size_t keys,
@@ -113,13 +113,14 @@ class TileGradients {
     }
   }
 
-  // The weight of a logit in units of log 2. It is at most 1, however much a large score was rounded.
+  // Returns the weight of a logit in units of log 2. The weight is at most 1, however much a large score was
+  // rounded.
   [[gnu::always_inline]] static batch final_weight(batch distance) {
     return Weight<A>()(S::min(batch(A(0)), distance), batch(A(1)), batch(C::lowest_log2));
   }
 
   // Turns scores into weights, and products of values into gradients of the dot products. If dbias asks for
-  // gradients of the scores, they go to slopes_. Everything outside of `seen` becomes 0.
+  // gradients of the scores, slopes_ gets those. Everything outside of `seen` becomes 0.
   [[gnu::noinline, gnu::flatten]] void make_gradients(std::size_t r, AttentionTile::Range seen,
                                                       std::size_t keys) {
     const batch zero(A(0)), none(-std::numeric_limits<A>::infinity());
@@ -163,7 +164,7 @@ class TileGradients {
   }
   template <std::size_t depth>
   void add_outer(std::size_t first, std::size_t j, A *const *dk, A *const *dv) const {
-    // Rows that see none of these keys have weights of 0, and are left out.
+    // Rows that see none of these keys have only weights of 0, so the products leave such rows out.
     std::size_t begin = 0, end = rows_.rows;
     const auto unseen = [&](std::size_t r) {
       return rows_.end[r] <= first + j || rows_.first[r] >= first + j + depth;
