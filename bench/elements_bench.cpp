@@ -1,11 +1,13 @@
-// The kernels of 16- and 8-bit elements. They are compared only with limits, as no peer has the same
-// signature. Their error is that of f32 plus one rounding, which the tests check.
+// The kernels of 16- and 8-bit elements. Dot products and attention are compared with peers, the others only
+// with limits. Their error is that of f32 plus one rounding, which the tests check.
 #include <string>
 #include <type_traits>
 
 #include "attention_bench.hpp"
+#include "support/accuracy.hpp"
 #include "support/attention_backward.hpp"
 #include "support/buffer.hpp"
+#include "support/dot_rows.hpp"
 #include "support/suite.hpp"
 
 namespace rapt::bench {
@@ -47,8 +49,8 @@ constexpr std::size_t lane_bytes(std::size_t element_bytes) { return 2 * element
 
 // Measures dot(a, b, n) at every memory level and for the widths of heads and embeddings.
 template <class Dot, class MakeA, class MakeB>
-void add_dot(Suite &suite, Dot own, MakeA make_a, MakeB make_b, std::size_t element_bytes) {
-  Kernel<Dot> kernel = kernel_of(suite, own);
+void add_dot(Kernel<Dot> kernel, MakeA make_a, MakeB make_b, std::size_t element_bytes) {
+  const Suite &suite = kernel.suite();
   const auto add = [&](const std::string &size, std::size_t n) {
     using Element = std::remove_cvref_t<decltype(*make_a(n).data())>;
     const Work work = {.elements = n,
@@ -70,10 +72,10 @@ void add_dot(Suite &suite, Dot own, MakeA make_a, MakeB make_b, std::size_t elem
   }
 }
 
-template <class DotRows, class MakeQuery, class MakeRows>
-void add_dot_rows(Suite &suite, DotRows own, MakeQuery make_query, MakeRows make_rows,
-                  std::size_t element_bytes, bool in_memory) {
-  Kernel<DotRows> kernel = kernel_of(suite, own);
+template <class Product, class MakeQuery, class MakeRows>
+void add_dot_rows(Kernel<Product> kernel, MakeQuery make_query, MakeRows make_rows, std::size_t element_bytes,
+                  bool in_memory) {
+  const Suite &suite = kernel.suite();
   const auto add = [&](const std::string &size, std::size_t rows, std::size_t dim) {
     const std::size_t n = rows * dim;
     using Element = std::remove_cvref_t<decltype(*make_query(dim).data())>;
@@ -85,11 +87,10 @@ void add_dot_rows(Suite &suite, DotRows own, MakeQuery make_query, MakeRows make
                                                : is_biased<Element> ? Uops{1, 2}
                                                                     : Uops{1}};
     kernel.add(size, work, [=] {
-      return
-          [=, query = make_query(dim), matrix = make_rows(n), out = Buffer<float>(rows)](DotRows dot_rows) {
-            dot_rows(query.data(), matrix.data(), static_cast<std::ptrdiff_t>(dim), rows, dim, 0.125f,
-                     out.data());
-          };
+      return [=, query = make_query(dim), matrix = make_rows(n), out = Buffer<float>(rows),
+              copies = PackedCopies()](const Product &dot_rows) mutable {
+        dot_rows(query.data(), matrix.data(), rows, dim, 0.125f, out.data(), copies);
+      };
     });
   };
   for (const std::size_t dim : suite.sizes({64, 128, 768}, {128}))
@@ -100,6 +101,11 @@ void add_dot_rows(Suite &suite, DotRows own, MakeQuery make_query, MakeRows make
     add("dim:" + std::to_string(dim) + ":" + memory.label,
         memory.bytes / (dim * element_bytes + sizeof(float)), dim);
   }
+}
+
+template <class E, class Sum>
+RowsProduct<E, float> narrow_product(const NarrowFunctions<E, Sum> &functions) {
+  return {functions.dot_rows, functions.packed_dot_rows};
 }
 
 constexpr Uops conversion = {0, 1};
@@ -257,14 +263,17 @@ void add_gradient(Suite &suite, rapt_type type, Narrow narrow) {
 
 }  // namespace
 
-#define RAPT_REGISTER_HALVES(element, type)                                                                  \
+#define RAPT_REGISTER_HALVES(element, Element, type)                                                         \
   void register_dot_##element(Suite &suite) {                                                                \
     const auto make = [](std::size_t n) { return halves(rapt_convert_f32_to_##element, n); };                \
-    add_dot(suite, rapt_dot_##element, make, make, 2);                                                       \
+    const auto of_peer = [](const Peer &peer) { return peer.element.dot; };                                  \
+    add_dot(suite.kernel(rapt_dot_##element, of_peer, narrow_dot_error<Element>, 1), make, make, 2);         \
   }                                                                                                          \
   void register_dot_rows_##element(Suite &suite) {                                                           \
     const auto make = [](std::size_t n) { return halves(rapt_convert_f32_to_##element, n); };                \
-    add_dot_rows(suite, rapt_dot_rows_##element, make, make, 2, true);                                       \
+    const auto of_peer = [](const Peer &peer) { return narrow_product(peer.element); };                      \
+    const RowsProduct<rapt_##element, float> own = {rapt_dot_rows_##element, {}};                            \
+    add_dot_rows(suite.kernel(own, of_peer, narrow_dot_rows_error<Element>, 1), make, make, 2, true);        \
   }                                                                                                          \
   void register_scale_##element(Suite &suite) {                                                              \
     const auto make = [](std::size_t n) { return halves(rapt_convert_f32_to_##element, n); };                \
@@ -302,8 +311,8 @@ void add_gradient(Suite &suite, rapt_type type, Narrow narrow) {
     if (!suite.plan().quick)                                                                                 \
       add_attention_part(suite, &HalfAttention::merge, type, rapt_convert_f32_to_##element, false);          \
   }
-RAPT_REGISTER_HALVES(f16, RAPT_F16)
-RAPT_REGISTER_HALVES(bf16, RAPT_BF16)
+RAPT_REGISTER_HALVES(f16, test::F16, RAPT_F16)
+RAPT_REGISTER_HALVES(bf16, test::BF16, RAPT_BF16)
 #undef RAPT_REGISTER_HALVES
 
 void register_attention_in_bf16(Suite &suite) {
@@ -316,15 +325,23 @@ void register_attention_partial_in_bf16(Suite &suite) {
                      RAPT_ARITHMETIC_BF16);
 }
 
-void register_dot_i8(Suite &suite) { add_dot(suite, rapt_dot_i8, bytes<std::int8_t>, bytes<std::int8_t>, 1); }
+void register_dot_i8(Suite &suite) {
+  const auto of_peer = [](const Peer &peer) { return peer.i8.dot; };
+  add_dot(suite.kernel(rapt_dot_i8, of_peer, narrow_dot_error<std::int8_t>, 1), bytes<std::int8_t>,
+          bytes<std::int8_t>, 1);
+}
 void register_dot_u8i8(Suite &suite) {
-  add_dot(suite, rapt_dot_u8i8, bytes<std::uint8_t>, bytes<std::int8_t>, 1);
+  add_dot(kernel_of(suite, rapt_dot_u8i8), bytes<std::uint8_t>, bytes<std::int8_t>, 1);
 }
 void register_dot_rows_i8(Suite &suite) {
-  add_dot_rows(suite, rapt_dot_rows_i8, bytes<std::int8_t>, bytes<std::int8_t>, 1, true);
+  const auto of_peer = [](const Peer &peer) { return narrow_product(peer.i8); };
+  const RowsProduct<std::int8_t, float> own = {rapt_dot_rows_i8, {}};
+  add_dot_rows(suite.kernel(own, of_peer, narrow_dot_rows_error<std::int8_t>, 1), bytes<std::int8_t>,
+               bytes<std::int8_t>, 1, true);
 }
 void register_dot_rows_u8i8(Suite &suite) {
-  add_dot_rows(suite, rapt_dot_rows_u8i8, bytes<std::uint8_t>, bytes<std::int8_t>, 1, false);
+  const RowsProduct<std::int8_t, float, std::uint8_t> own = {rapt_dot_rows_u8i8, {}};
+  add_dot_rows(kernel_of(suite, own), bytes<std::uint8_t>, bytes<std::int8_t>, 1, false);
 }
 
 }  // namespace rapt::bench

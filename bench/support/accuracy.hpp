@@ -2,7 +2,12 @@
 // all kernels on all levels, are in rapt-validate's table.
 #pragma once
 
+#include <cstdint>
+#include <type_traits>
+
 #include "peers/functions.hpp"
+#include "support/dot_rows.hpp"
+#include "support/elements.hpp"
 
 namespace rapt::bench {
 
@@ -18,7 +23,18 @@ double scale_error(Scale<T> scale);
 template <class T>
 double dot_error(Dot<T> dot);
 template <class T>
-double dot_rows_error(DotRows<T> dot_rows);
+double dot_rows_error(RowsProduct<T> dot_rows);
+// The same for the tests' F16 and BF16 and for std::int8_t, whose products are exact in f32.
+template <class Element>
+using Stored = std::conditional_t<std::is_integral_v<Element>, Element, std::uint16_t>;
+template <class Element>
+using NarrowSum = std::conditional_t<std::is_integral_v<Element>, std::int64_t, float>;
+template <class Element>
+using NarrowDot = NarrowSum<Element> (*)(const Stored<Element> *a, const Stored<Element> *b, std::size_t n);
+template <class Element>
+double narrow_dot_error(NarrowDot<Element> dot);
+template <class Element>
+double narrow_dot_rows_error(RowsProduct<Stored<Element>, float> dot_rows);
 // Rows of 8 to 50257 columns: of each probability.
 template <class T>
 double softmax_error(RowsFunction<T> softmax);
