@@ -1,5 +1,6 @@
 // The kernels of 16- and 8-bit elements. Dot products and attention are compared with peers, the others only
 // with limits. Their error is that of f32 plus one rounding, which the tests check.
+#include <algorithm>
 #include <string>
 #include <type_traits>
 
@@ -146,7 +147,8 @@ void add_rows(Suite &suite, HalfRows own, Narrow narrow) {
 
 struct HalfAttention {
   HalfAttention(const AttentionShape &shape, rapt_type type, rapt_arithmetic arithmetic, Narrow narrow)
-      : q(halves(narrow, shape.q_heads * shape.q_len * shape.qk_dim, 0)),
+      : shape(shape),
+        q(halves(narrow, shape.q_heads * shape.q_len * shape.qk_dim, 0)),
         k(halves(narrow, shape.kv_heads * shape.kv_len * shape.qk_dim, 1)),
         v(halves(narrow, shape.kv_heads * shape.kv_len * shape.v_dim, 2)),
         out(shape.q_heads * shape.q_len * shape.v_dim),
@@ -179,6 +181,17 @@ struct HalfAttention {
                                     workspace.size()));
   }
 
+  AttentionProblem<std::uint16_t> problem() const {
+    AttentionProblem<std::uint16_t> made;
+    made.shape = shape;
+    made.q = q.data();
+    made.k = k.data();
+    made.v = v.data();
+    made.out = out.data();
+    return made;
+  }
+
+  AttentionShape shape;
   Buffer<std::uint16_t> q, k, v, out;
   rapt_attention_options options;
   Buffer<unsigned char> workspace;
@@ -186,11 +199,63 @@ struct HalfAttention {
   std::size_t tasks = 0, partial_tasks = 0;
 };
 
-using Part = void (HalfAttention::*)() const;
+// A part of rapt's, or a peer's attention.
+struct Part {
+  void (HalfAttention::*own)() const = nullptr;
+  Attention<std::uint16_t> of_peer = nullptr;
 
-void add_attention_part(Suite &suite, Part part, rapt_type type, Narrow narrow, bool prompts,
+  explicit operator bool() const { return own || of_peer; }
+  void operator()(const HalfAttention &buffers) const {
+    if (own) {
+      (buffers.*own)();
+    } else {
+      of_peer(buffers.problem());
+    }
+  }
+};
+constexpr Part whole = {&HalfAttention::whole, nullptr};
+constexpr Part partial = {&HalfAttention::partial, nullptr};
+constexpr Part merge = {&HalfAttention::merge, nullptr};
+
+// A decode and a prompt, as they are timed.
+template <class Element, rapt_type type, rapt_arithmetic arithmetic>
+double half_attention_error(Part part) {
+  double worst = 0;
+  for (const AttentionShape &shape :
+       {token_shape(4, 2, 1000, 64, 64), prompt_shape(1, 1, 128, 64, 64, false)}) {
+    const Narrow narrow = type == RAPT_F16 ? rapt_convert_f32_to_f16 : rapt_convert_f32_to_bf16;
+    const HalfAttention buffers(shape, type, arithmetic, narrow);
+    part(buffers);
+    const auto widened = [](const Buffer<std::uint16_t> &halves) {
+      Buffer<float> made(halves.size());
+      for (std::size_t i = 0; i < made.size(); ++i) made.data()[i] = Element::of_bits(halves.data()[i]);
+      return made;
+    };
+    const Buffer<float> q = widened(buffers.q), k = widened(buffers.k), v = widened(buffers.v);
+    const Buffer<float> out = widened(buffers.out);
+    AttentionProblem<float> problem;
+    problem.shape = shape;
+    problem.q = q.data();
+    problem.k = k.data();
+    problem.v = v.data();
+    problem.out = out.data();
+    worst = std::max(worst, attention_output_error(problem));
+  }
+  return worst;
+}
+
+// The whole attention, beside those of peers.
+template <class Element, rapt_type type, rapt_arithmetic arithmetic = RAPT_ARITHMETIC_F32>
+Kernel<Part> whole_kernel(Suite &suite) {
+  const auto of_peer = [](const Peer &peer) {
+    return Part{nullptr, (type == RAPT_F16 ? peer.f16 : peer.bf16).attention};
+  };
+  return suite.kernel(whole, of_peer, half_attention_error<Element, type, arithmetic>, 1);
+}
+
+void add_attention_part(Kernel<Part> kernel, rapt_type type, Narrow narrow, bool prompts,
                         rapt_arithmetic arithmetic = RAPT_ARITHMETIC_F32) {
-  Kernel<Part> kernel = kernel_of(suite, part);
+  const Suite &suite = kernel.suite();
   const auto add = [&](const std::string &size, const AttentionShape &shape) {
     Work work = attention_work(shape, 2);
     work.element_bytes = sizeof(float);
@@ -198,7 +263,7 @@ void add_attention_part(Suite &suite, Part part, rapt_type type, Narrow narrow, 
     kernel.add(size, work, [=] {
       HalfAttention buffers(shape, type, arithmetic, narrow);
       buffers.partial();  // for the merge to read
-      return [buffers = std::move(buffers)](Part one) { (buffers.*one)(); };
+      return [buffers = std::move(buffers)](Part one) { one(buffers); };
     });
   };
   if (prompts) {
@@ -298,30 +363,30 @@ void add_gradient(Suite &suite, rapt_type type, Narrow narrow) {
     add_rows(suite, rapt_log_softmax_##element, rapt_convert_f32_to_##element);                              \
   }                                                                                                          \
   void register_attention_##element(Suite &suite) {                                                          \
-    add_attention_part(suite, &HalfAttention::whole, type, rapt_convert_f32_to_##element, true);             \
+    add_attention_part(whole_kernel<Element, type>(suite), type, rapt_convert_f32_to_##element, true);       \
   }                                                                                                          \
   void register_attention_partial_##element(Suite &suite) {                                                  \
     if (!suite.plan().quick)                                                                                 \
-      add_attention_part(suite, &HalfAttention::partial, type, rapt_convert_f32_to_##element, false);        \
+      add_attention_part(kernel_of(suite, partial), type, rapt_convert_f32_to_##element, false);             \
   }                                                                                                          \
   void register_attention_backward_##element(Suite &suite) {                                                 \
     add_gradient(suite, type, rapt_convert_f32_to_##element);                                                \
   }                                                                                                          \
   void register_attention_merge_##element(Suite &suite) {                                                    \
     if (!suite.plan().quick)                                                                                 \
-      add_attention_part(suite, &HalfAttention::merge, type, rapt_convert_f32_to_##element, false);          \
+      add_attention_part(kernel_of(suite, merge), type, rapt_convert_f32_to_##element, false);               \
   }
 RAPT_REGISTER_HALVES(f16, test::F16, RAPT_F16)
 RAPT_REGISTER_HALVES(bf16, test::BF16, RAPT_BF16)
 #undef RAPT_REGISTER_HALVES
 
 void register_attention_in_bf16(Suite &suite) {
-  add_attention_part(suite, &HalfAttention::whole, RAPT_BF16, rapt_convert_f32_to_bf16, true,
-                     RAPT_ARITHMETIC_BF16);
+  add_attention_part(whole_kernel<test::BF16, RAPT_BF16, RAPT_ARITHMETIC_BF16>(suite), RAPT_BF16,
+                     rapt_convert_f32_to_bf16, true, RAPT_ARITHMETIC_BF16);
 }
 void register_attention_partial_in_bf16(Suite &suite) {
   if (suite.plan().quick) return;
-  add_attention_part(suite, &HalfAttention::partial, RAPT_BF16, rapt_convert_f32_to_bf16, false,
+  add_attention_part(kernel_of(suite, partial), RAPT_BF16, rapt_convert_f32_to_bf16, false,
                      RAPT_ARITHMETIC_BF16);
 }
 

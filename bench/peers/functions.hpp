@@ -37,6 +37,7 @@ using Backward = rapt_status (*)(const T *y, std::ptrdiff_t y_stride, const T *d
                                  T scale);
 template <class T>
 using Attention = void (*)(const AttentionProblem<T> &problem);
+using BlockAttention = void (*)(const BlockAttentionProblem &problem);
 template <class T>
 using AttentionBackward = void (*)(const AttentionGradientProblem<T> &problem);
 

@@ -31,8 +31,12 @@ struct NarrowFunctions {
   DotRows<E, float> dot_rows = nullptr;
   PackedDotRows<E, float> packed_dot_rows;
 };
-using HalfFunctions = NarrowFunctions<std::uint16_t, float>;
-using ByteFunctions = NarrowFunctions<std::int8_t, std::int64_t>;
+struct HalfFunctions : NarrowFunctions<std::uint16_t, float> {
+  Attention<std::uint16_t> attention = nullptr;
+};
+struct ByteFunctions : NarrowFunctions<std::int8_t, std::int64_t> {
+  BlockAttention attention = nullptr;
+};
 
 // A peer that chooses its instruction set itself appears once, with the set that it chose. A peer that is
 // compiled for a set appears once per set.

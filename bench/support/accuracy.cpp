@@ -229,12 +229,19 @@ double attention_error(Attention<T> attention) {
   for (const AttentionBuffers<T> &sample : attention_samples<T>()) {
     const AttentionProblem<T> problem = sample.problem();
     attention(problem);
-    const test::oracle::Attention<T> a = oracle_of(problem);
-    for (std::size_t h = 0; h < a.q_heads; ++h) {
-      for (std::size_t i = a.q_len - std::min(a.q_len, judged_queries); i < a.q_len; ++i) {
-        const std::span<const T> out(problem.out + a.row({}, 0, h, i) * a.v_dim, a.v_dim);
-        worst.add(test::attention_errors<T>(test::oracle::attention_truth(a, 0, h, i), out, T(0)).out);
-      }
+    worst.add(attention_output_error(problem));
+  }
+  return worst.value();
+}
+
+template <class T>
+double attention_output_error(const AttentionProblem<T> &problem) {
+  Worst worst;
+  const test::oracle::Attention<T> a = oracle_of(problem);
+  for (std::size_t h = 0; h < a.q_heads; ++h) {
+    for (std::size_t i = a.q_len - std::min(a.q_len, judged_queries); i < a.q_len; ++i) {
+      const std::span<const T> out(problem.out + a.row({}, 0, h, i) * a.v_dim, a.v_dim);
+      worst.add(test::attention_errors<T>(test::oracle::attention_truth(a, 0, h, i), out, T(0)).out);
     }
   }
   return worst.value();
@@ -256,13 +263,14 @@ double attention_backward_error(AttentionBackward<T> backward) {
   return worst.value();
 }
 
-#define RAPT_INSTANTIATE(T)                          \
-  template double exp_error<T>(Exp<T>);              \
-  template double scale_error<T>(Scale<T>);          \
-  template double dot_error<T>(Dot<T>);              \
-  template double dot_rows_error<T>(RowsProduct<T>); \
-  template double softmax_error<T>(RowsFunction<T>); \
-  template double attention_error<T>(Attention<T>);  \
+#define RAPT_INSTANTIATE(T)                                               \
+  template double exp_error<T>(Exp<T>);                                   \
+  template double scale_error<T>(Scale<T>);                               \
+  template double dot_error<T>(Dot<T>);                                   \
+  template double dot_rows_error<T>(RowsProduct<T>);                      \
+  template double softmax_error<T>(RowsFunction<T>);                      \
+  template double attention_error<T>(Attention<T>);                       \
+  template double attention_output_error<T>(const AttentionProblem<T> &); \
   template double attention_backward_error<T>(AttentionBackward<T>);
 RAPT_INSTANTIATE(float)
 RAPT_INSTANTIATE(double)

@@ -41,6 +41,9 @@ double softmax_error(RowsFunction<T> softmax);
 // The last queries of contexts of up to 4096 keys: of the largest |v| that a query sees.
 template <class T>
 double attention_error(Attention<T> attention);
+// The same of the output that a problem already has.
+template <class T>
+double attention_output_error(const AttentionProblem<T> &problem);
 // dq, dk and dv of a causal call of 100 tokens: of the largest element of that gradient.
 template <class T>
 double attention_backward_error(AttentionBackward<T> backward);
