@@ -1,12 +1,16 @@
-// attention over int8 keys and values with scales. It is compared only with limits; the tests check its
-// accuracy.
+// attention over int8 keys and values with scales. Only rows with a scale per 32 elements are compared with
+// peers, which need keys and values in blocks.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <utility>
 
 #include "attention_bench.hpp"
+#include "support/accuracy.hpp"
 #include "support/buffer.hpp"
 #include "support/suite.hpp"
 
@@ -21,16 +25,30 @@ Buffer<std::int8_t> bytes(std::size_t n) {
   }
   return made;
 }
+// They are exact in f16 too, as the blocks of peers have them.
 Buffer<float> scales(std::size_t n) {
   Buffer<float> made(n);
   Uniform uniform;
-  for (float &scale : made.elements()) scale = static_cast<float>((1 + uniform()) / 64);
+  for (float &scale : made.elements()) scale = static_cast<float>(std::floor(1024 * (1 + uniform())) / 65536);
+  return made;
+}
+
+Buffer<std::byte> blocks(const Buffer<std::int8_t> &elements, const Buffer<float> &scales) {
+  Buffer<std::byte> made(scales.size() * block_bytes);
+  for (std::size_t i = 0; i < scales.size(); ++i) {
+    std::byte *const block = made.data() + i * block_bytes;
+    rapt_f16 scale;
+    rapt_convert_f32_to_f16(scales.data() + i, &scale, 1);
+    std::memcpy(block, &scale, sizeof(scale));
+    std::memcpy(block + sizeof(scale), elements.data() + i * block_elements, block_elements);
+  }
   return made;
 }
 
 struct Int8Attention {
-  Int8Attention(const AttentionShape &shape, bool packed, std::size_t group)
-      : q(logits<float>(shape.q_heads * shape.q_len * shape.qk_dim, 0, 0)),
+  Int8Attention(const AttentionShape &shape, bool packed, std::size_t group, bool with_blocks)
+      : shape(shape),
+        q(logits<float>(shape.q_heads * shape.q_len * shape.qk_dim, 0, 0)),
         k(bytes(shape.kv_heads * (shape.kv_len + 63) / 64 * 64 * shape.qk_dim)),
         v(bytes(shape.kv_heads * shape.kv_len * shape.v_dim)),
         k_scales(scales(shape.kv_heads * shape.kv_len * groups(shape.qk_dim, group))),
@@ -44,6 +62,9 @@ struct Int8Attention {
     require_ok(rapt_attention_partial_tasks(&options, &partial_tasks, &length));
     partials = Buffer<float>(length);
     require_ok(rapt_attention_tasks(&options, &tasks));
+    if (!with_blocks) return;
+    k_blocks = blocks(k, k_scales);
+    v_blocks = blocks(v, v_scales);
   }
   static std::size_t groups(std::size_t dim, std::size_t group) { return group == 0 ? 1 : dim / group; }
   std::size_t workspace_bytes(bool packed, std::size_t group) {
@@ -67,19 +88,66 @@ struct Int8Attention {
                                     workspace.size()));
   }
 
+  BlockAttentionProblem problem() const {
+    return {.shape = shape, .q = q.data(), .k = k_blocks.data(), .v = v_blocks.data(), .out = out.data()};
+  }
+
+  AttentionShape shape;
   Buffer<float> q;
   Buffer<std::int8_t> k, v;
   Buffer<float> k_scales, v_scales, out;
   rapt_attention_options options;
   Buffer<unsigned char> workspace;
   Buffer<float> partials{0};
+  Buffer<std::byte> k_blocks{0}, v_blocks{0};  // for peers, with a scale per 32 elements
   std::size_t tasks = 0, partial_tasks = 0;
 };
 
-using Part = void (Int8Attention::*)() const;
+// A part of rapt's, or a peer's attention.
+struct Part {
+  void (Int8Attention::*own)() const = nullptr;
+  BlockAttention of_peer = nullptr;
 
-void add_part(Suite &suite, Part part, bool is_whole) {
-  Kernel<Part> kernel = suite.kernel(part, 1);
+  explicit operator bool() const { return own || of_peer; }
+  void operator()(const Int8Attention &buffers) const {
+    if (own) {
+      (buffers.*own)();
+    } else {
+      of_peer(buffers.problem());
+    }
+  }
+};
+constexpr Part whole = {&Int8Attention::whole, nullptr};
+constexpr Part partial = {&Int8Attention::partial, nullptr};
+constexpr Part merge = {&Int8Attention::merge, nullptr};
+
+// A decode and a prompt, as they are timed, with a scale per 32 elements.
+double int8_attention_error(Part part) {
+  double worst = 0;
+  for (const AttentionShape &shape :
+       {token_shape(4, 2, 1000, 64, 64), prompt_shape(1, 1, 128, 64, 64, false)}) {
+    const Int8Attention buffers(shape, false, block_elements, true);
+    part(buffers);
+    const auto widened = [](const Buffer<std::int8_t> &elements, const Buffer<float> &scales) {
+      Buffer<float> made(scales.size() * block_elements);
+      for (std::size_t i = 0; i < made.size(); ++i)
+        made.data()[i] = elements.data()[i] * scales.data()[i / block_elements];
+      return made;
+    };
+    const Buffer<float> k = widened(buffers.k, buffers.k_scales), v = widened(buffers.v, buffers.v_scales);
+    AttentionProblem<float> problem;
+    problem.shape = shape;
+    problem.q = buffers.q.data();
+    problem.k = k.data();
+    problem.v = v.data();
+    problem.out = buffers.out.data();
+    worst = std::max(worst, attention_output_error(problem));
+  }
+  return worst;
+}
+
+void add_part(Kernel<Part> kernel, bool is_whole) {
+  const Suite &suite = kernel.suite();
   const auto add = [&](const std::string &size, const AttentionShape &shape, bool packed = false,
                        std::size_t group = 0) {
     Work work = attention_work(shape, 1);
@@ -87,11 +155,14 @@ void add_part(Suite &suite, Part part, bool is_whole) {
     work.by_tiles = shape.q_len > 1;
     work.read += shape.kv_heads * shape.kv_len * sizeof(float) *
                  (Int8Attention::groups(shape.qk_dim, group) + Int8Attention::groups(shape.v_dim, group));
-    kernel.add(size, work, [=] {
-      Int8Attention buffers(shape, packed, group);
+    const bool for_peers = group == block_elements;
+    const bool with_blocks = for_peers && suite.plan().peers;
+    const auto make = [=] {
+      Int8Attention buffers(shape, packed, group, with_blocks);
       buffers.partial();  // for the merge to read
-      return [buffers = std::move(buffers)](Part one) { (buffers.*one)(); };
-    });
+      return [buffers = std::move(buffers)](Part one) { one(buffers); };
+    };
+    kernel.add(size, work, make, for_peers ? By::everyone : By::rapt_alone);
   };
   const auto add_groups = [&](const std::string &size, const AttentionShape &shape) {
     for (const std::size_t group : suite.sizes({32, 64}, {32}))
@@ -124,12 +195,15 @@ void add_part(Suite &suite, Part part, bool is_whole) {
 
 }  // namespace
 
-void register_attention_i8(Suite &suite) { add_part(suite, &Int8Attention::whole, true); }
+void register_attention_i8(Suite &suite) {
+  const auto of_peer = [](const Peer &peer) { return Part{nullptr, peer.i8.attention}; };
+  add_part(suite.kernel(whole, of_peer, int8_attention_error, 1), true);
+}
 void register_attention_partial_i8(Suite &suite) {
-  if (!suite.plan().quick) add_part(suite, &Int8Attention::partial, false);
+  if (!suite.plan().quick) add_part(suite.kernel(partial, 1), false);
 }
 void register_attention_merge_i8(Suite &suite) {
-  if (!suite.plan().quick) add_part(suite, &Int8Attention::merge, false);
+  if (!suite.plan().quick) add_part(suite.kernel(merge, 1), false);
 }
 
 }  // namespace rapt::bench

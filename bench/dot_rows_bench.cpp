@@ -4,6 +4,7 @@
 
 #include "support/accuracy.hpp"
 #include "support/buffer.hpp"
+#include "support/dot_rows.hpp"
 #include "support/suite.hpp"
 
 namespace rapt::bench {
@@ -30,7 +31,7 @@ const Model models[] = {
 // working set of the memory. A call goes through the whole buffer once, so that no cache holds a matrix when its
 // turn comes again. The query and the results stay in a cache.
 template <class T>
-void add_in_turn(Kernel<DotRows<T>> &kernel, const std::string &size, const std::vector<Matrix> &group) {
+void add_in_turn(Kernel<RowsProduct<T>> &kernel, const std::string &size, const std::vector<Matrix> &group) {
   std::size_t of_group = 0, most_rows = 0, most_dim = 0;
   for (const Matrix &one : group) {
     of_group += one.elements();
@@ -43,12 +44,11 @@ void add_in_turn(Kernel<DotRows<T>> &kernel, const std::string &size, const std:
   const Work work = {.elements = n, .element_bytes = sizeof(T), .read = n * sizeof(T)};
   kernel.add(size, work, [group, groups, n, most_rows, most_dim] {
     return [group, groups, query = logits<T>(most_dim, 0, 0), matrices = logits<T>(n, 0, 1),
-            out = Buffer<T>(most_rows)](DotRows<T> dot_rows) {
+            out = Buffer<T>(most_rows), copies = PackedCopies()](const RowsProduct<T> &dot_rows) mutable {
       const T *next = matrices.data();
       for (std::size_t i = 0; i < groups; ++i) {
         for (const Matrix &one : group) {
-          dot_rows(query.data(), next, static_cast<std::ptrdiff_t>(one.dim), one.rows, one.dim, T(1),
-                   out.data());
+          dot_rows(query.data(), next, one.rows, one.dim, T(1), out.data(), copies);
           next += one.elements();
         }
       }
@@ -57,7 +57,7 @@ void add_in_turn(Kernel<DotRows<T>> &kernel, const std::string &size, const std:
 }
 
 template <class T>
-void add_models(Kernel<DotRows<T>> &kernel) {
+void add_models(Kernel<RowsProduct<T>> &kernel) {
   for (const Model &model : models) {
     for (const Matrix &one : {model.attention, model.up, model.down, model.classifier})
       add_in_turn(kernel, std::to_string(one.rows) + "x" + std::to_string(one.dim) + ":mem", {one});
@@ -67,17 +67,20 @@ void add_models(Kernel<DotRows<T>> &kernel) {
 
 template <class T>
 void register_dot_rows(Suite &suite, DotRows<T> own) {
-  Kernel<DotRows<T>> kernel = suite.kernel(own, &PeerFunctions<T>::dot_rows, dot_rows_error<T>, 1);
+  const auto of_peer = [](const Peer &peer) {
+    const PeerFunctions<T> &functions = peer.functions<T>();
+    return RowsProduct<T>{functions.dot_rows, functions.packed_dot_rows};
+  };
+  Kernel<RowsProduct<T>> kernel = suite.kernel(RowsProduct<T>{own, {}}, of_peer, dot_rows_error<T>, 1);
   // The query stays in L1.
   const auto add = [&kernel](const std::string &size, std::size_t rows, std::size_t dim) {
     const std::size_t n = rows * dim;
     const Work work = {
         .elements = n, .element_bytes = sizeof(T), .read = n * sizeof(T), .written = rows * sizeof(T)};
     kernel.add(size, work, [rows, dim, n] {
-      return [rows, dim, query = logits<T>(dim, 0, 0), matrix = logits<T>(n, 0, 1),
-              out = Buffer<T>(rows)](DotRows<T> dot_rows) {
-        dot_rows(query.data(), matrix.data(), static_cast<std::ptrdiff_t>(dim), rows, dim, T(0.125),
-                 out.data());
+      return [rows, dim, query = logits<T>(dim, 0, 0), matrix = logits<T>(n, 0, 1), out = Buffer<T>(rows),
+              copies = PackedCopies()](const RowsProduct<T> &dot_rows) mutable {
+        dot_rows(query.data(), matrix.data(), rows, dim, T(0.125), out.data(), copies);
       };
     });
   };

@@ -1,11 +1,14 @@
-// The kernels of 16- and 8-bit elements. They are compared only with limits, as no peer has the same
-// signature. Their error is that of f32 plus one rounding, which the tests check.
+// The kernels of 16- and 8-bit elements. Dot products and attention are compared with peers, the others only
+// with limits. Their error is that of f32 plus one rounding, which the tests check.
+#include <algorithm>
 #include <string>
 #include <type_traits>
 
 #include "attention_bench.hpp"
+#include "support/accuracy.hpp"
 #include "support/attention_backward.hpp"
 #include "support/buffer.hpp"
+#include "support/dot_rows.hpp"
 #include "support/suite.hpp"
 
 namespace rapt::bench {
@@ -47,8 +50,8 @@ constexpr std::size_t lane_bytes(std::size_t element_bytes) { return 2 * element
 
 // Measures dot(a, b, n) at every memory level and for the widths of heads and embeddings.
 template <class Dot, class MakeA, class MakeB>
-void add_dot(Suite &suite, Dot own, MakeA make_a, MakeB make_b, std::size_t element_bytes) {
-  Kernel<Dot> kernel = kernel_of(suite, own);
+void add_dot(Kernel<Dot> kernel, MakeA make_a, MakeB make_b, std::size_t element_bytes) {
+  const Suite &suite = kernel.suite();
   const auto add = [&](const std::string &size, std::size_t n) {
     using Element = std::remove_cvref_t<decltype(*make_a(n).data())>;
     const Work work = {.elements = n,
@@ -70,10 +73,10 @@ void add_dot(Suite &suite, Dot own, MakeA make_a, MakeB make_b, std::size_t elem
   }
 }
 
-template <class DotRows, class MakeQuery, class MakeRows>
-void add_dot_rows(Suite &suite, DotRows own, MakeQuery make_query, MakeRows make_rows,
-                  std::size_t element_bytes, bool in_memory) {
-  Kernel<DotRows> kernel = kernel_of(suite, own);
+template <class Product, class MakeQuery, class MakeRows>
+void add_dot_rows(Kernel<Product> kernel, MakeQuery make_query, MakeRows make_rows, std::size_t element_bytes,
+                  bool in_memory) {
+  const Suite &suite = kernel.suite();
   const auto add = [&](const std::string &size, std::size_t rows, std::size_t dim) {
     const std::size_t n = rows * dim;
     using Element = std::remove_cvref_t<decltype(*make_query(dim).data())>;
@@ -85,11 +88,10 @@ void add_dot_rows(Suite &suite, DotRows own, MakeQuery make_query, MakeRows make
                                                : is_biased<Element> ? Uops{1, 2}
                                                                     : Uops{1}};
     kernel.add(size, work, [=] {
-      return
-          [=, query = make_query(dim), matrix = make_rows(n), out = Buffer<float>(rows)](DotRows dot_rows) {
-            dot_rows(query.data(), matrix.data(), static_cast<std::ptrdiff_t>(dim), rows, dim, 0.125f,
-                     out.data());
-          };
+      return [=, query = make_query(dim), matrix = make_rows(n), out = Buffer<float>(rows),
+              copies = PackedCopies()](const Product &dot_rows) mutable {
+        dot_rows(query.data(), matrix.data(), rows, dim, 0.125f, out.data(), copies);
+      };
     });
   };
   for (const std::size_t dim : suite.sizes({64, 128, 768}, {128}))
@@ -100,6 +102,11 @@ void add_dot_rows(Suite &suite, DotRows own, MakeQuery make_query, MakeRows make
     add("dim:" + std::to_string(dim) + ":" + memory.label,
         memory.bytes / (dim * element_bytes + sizeof(float)), dim);
   }
+}
+
+template <class E, class Sum>
+RowsProduct<E, float> narrow_product(const NarrowFunctions<E, Sum> &functions) {
+  return {functions.dot_rows, functions.packed_dot_rows};
 }
 
 constexpr Uops conversion = {0, 1};
@@ -140,7 +147,8 @@ void add_rows(Suite &suite, HalfRows own, Narrow narrow) {
 
 struct HalfAttention {
   HalfAttention(const AttentionShape &shape, rapt_type type, rapt_arithmetic arithmetic, Narrow narrow)
-      : q(halves(narrow, shape.q_heads * shape.q_len * shape.qk_dim, 0)),
+      : shape(shape),
+        q(halves(narrow, shape.q_heads * shape.q_len * shape.qk_dim, 0)),
         k(halves(narrow, shape.kv_heads * shape.kv_len * shape.qk_dim, 1)),
         v(halves(narrow, shape.kv_heads * shape.kv_len * shape.v_dim, 2)),
         out(shape.q_heads * shape.q_len * shape.v_dim),
@@ -173,6 +181,17 @@ struct HalfAttention {
                                     workspace.size()));
   }
 
+  AttentionProblem<std::uint16_t> problem() const {
+    AttentionProblem<std::uint16_t> made;
+    made.shape = shape;
+    made.q = q.data();
+    made.k = k.data();
+    made.v = v.data();
+    made.out = out.data();
+    return made;
+  }
+
+  AttentionShape shape;
   Buffer<std::uint16_t> q, k, v, out;
   rapt_attention_options options;
   Buffer<unsigned char> workspace;
@@ -180,11 +199,63 @@ struct HalfAttention {
   std::size_t tasks = 0, partial_tasks = 0;
 };
 
-using Part = void (HalfAttention::*)() const;
+// A part of rapt's, or a peer's attention.
+struct Part {
+  void (HalfAttention::*own)() const = nullptr;
+  Attention<std::uint16_t> of_peer = nullptr;
 
-void add_attention_part(Suite &suite, Part part, rapt_type type, Narrow narrow, bool prompts,
+  explicit operator bool() const { return own || of_peer; }
+  void operator()(const HalfAttention &buffers) const {
+    if (own) {
+      (buffers.*own)();
+    } else {
+      of_peer(buffers.problem());
+    }
+  }
+};
+constexpr Part whole = {&HalfAttention::whole, nullptr};
+constexpr Part partial = {&HalfAttention::partial, nullptr};
+constexpr Part merge = {&HalfAttention::merge, nullptr};
+
+// A decode and a prompt, as they are timed.
+template <class Element, rapt_type type, rapt_arithmetic arithmetic>
+double half_attention_error(Part part) {
+  double worst = 0;
+  for (const AttentionShape &shape :
+       {token_shape(4, 2, 1000, 64, 64), prompt_shape(1, 1, 128, 64, 64, false)}) {
+    const Narrow narrow = type == RAPT_F16 ? rapt_convert_f32_to_f16 : rapt_convert_f32_to_bf16;
+    const HalfAttention buffers(shape, type, arithmetic, narrow);
+    part(buffers);
+    const auto widened = [](const Buffer<std::uint16_t> &halves) {
+      Buffer<float> made(halves.size());
+      for (std::size_t i = 0; i < made.size(); ++i) made.data()[i] = Element::of_bits(halves.data()[i]);
+      return made;
+    };
+    const Buffer<float> q = widened(buffers.q), k = widened(buffers.k), v = widened(buffers.v);
+    const Buffer<float> out = widened(buffers.out);
+    AttentionProblem<float> problem;
+    problem.shape = shape;
+    problem.q = q.data();
+    problem.k = k.data();
+    problem.v = v.data();
+    problem.out = out.data();
+    worst = std::max(worst, attention_output_error(problem));
+  }
+  return worst;
+}
+
+// The whole attention, beside those of peers.
+template <class Element, rapt_type type, rapt_arithmetic arithmetic = RAPT_ARITHMETIC_F32>
+Kernel<Part> whole_kernel(Suite &suite) {
+  const auto of_peer = [](const Peer &peer) {
+    return Part{nullptr, (type == RAPT_F16 ? peer.f16 : peer.bf16).attention};
+  };
+  return suite.kernel(whole, of_peer, half_attention_error<Element, type, arithmetic>, 1);
+}
+
+void add_attention_part(Kernel<Part> kernel, rapt_type type, Narrow narrow, bool prompts,
                         rapt_arithmetic arithmetic = RAPT_ARITHMETIC_F32) {
-  Kernel<Part> kernel = kernel_of(suite, part);
+  const Suite &suite = kernel.suite();
   const auto add = [&](const std::string &size, const AttentionShape &shape) {
     Work work = attention_work(shape, 2);
     work.element_bytes = sizeof(float);
@@ -192,7 +263,7 @@ void add_attention_part(Suite &suite, Part part, rapt_type type, Narrow narrow, 
     kernel.add(size, work, [=] {
       HalfAttention buffers(shape, type, arithmetic, narrow);
       buffers.partial();  // for the merge to read
-      return [buffers = std::move(buffers)](Part one) { (buffers.*one)(); };
+      return [buffers = std::move(buffers)](Part one) { one(buffers); };
     });
   };
   if (prompts) {
@@ -257,14 +328,17 @@ void add_gradient(Suite &suite, rapt_type type, Narrow narrow) {
 
 }  // namespace
 
-#define RAPT_REGISTER_HALVES(element, type)                                                                  \
+#define RAPT_REGISTER_HALVES(element, Element, type)                                                         \
   void register_dot_##element(Suite &suite) {                                                                \
     const auto make = [](std::size_t n) { return halves(rapt_convert_f32_to_##element, n); };                \
-    add_dot(suite, rapt_dot_##element, make, make, 2);                                                       \
+    const auto of_peer = [](const Peer &peer) { return peer.element.dot; };                                  \
+    add_dot(suite.kernel(rapt_dot_##element, of_peer, narrow_dot_error<Element>, 1), make, make, 2);         \
   }                                                                                                          \
   void register_dot_rows_##element(Suite &suite) {                                                           \
     const auto make = [](std::size_t n) { return halves(rapt_convert_f32_to_##element, n); };                \
-    add_dot_rows(suite, rapt_dot_rows_##element, make, make, 2, true);                                       \
+    const auto of_peer = [](const Peer &peer) { return narrow_product(peer.element); };                      \
+    const RowsProduct<rapt_##element, float> own = {rapt_dot_rows_##element, {}};                            \
+    add_dot_rows(suite.kernel(own, of_peer, narrow_dot_rows_error<Element>, 1), make, make, 2, true);        \
   }                                                                                                          \
   void register_scale_##element(Suite &suite) {                                                              \
     const auto make = [](std::size_t n) { return halves(rapt_convert_f32_to_##element, n); };                \
@@ -289,42 +363,50 @@ void add_gradient(Suite &suite, rapt_type type, Narrow narrow) {
     add_rows(suite, rapt_log_softmax_##element, rapt_convert_f32_to_##element);                              \
   }                                                                                                          \
   void register_attention_##element(Suite &suite) {                                                          \
-    add_attention_part(suite, &HalfAttention::whole, type, rapt_convert_f32_to_##element, true);             \
+    add_attention_part(whole_kernel<Element, type>(suite), type, rapt_convert_f32_to_##element, true);       \
   }                                                                                                          \
   void register_attention_partial_##element(Suite &suite) {                                                  \
     if (!suite.plan().quick)                                                                                 \
-      add_attention_part(suite, &HalfAttention::partial, type, rapt_convert_f32_to_##element, false);        \
+      add_attention_part(kernel_of(suite, partial), type, rapt_convert_f32_to_##element, false);             \
   }                                                                                                          \
   void register_attention_backward_##element(Suite &suite) {                                                 \
     add_gradient(suite, type, rapt_convert_f32_to_##element);                                                \
   }                                                                                                          \
   void register_attention_merge_##element(Suite &suite) {                                                    \
     if (!suite.plan().quick)                                                                                 \
-      add_attention_part(suite, &HalfAttention::merge, type, rapt_convert_f32_to_##element, false);          \
+      add_attention_part(kernel_of(suite, merge), type, rapt_convert_f32_to_##element, false);               \
   }
-RAPT_REGISTER_HALVES(f16, RAPT_F16)
-RAPT_REGISTER_HALVES(bf16, RAPT_BF16)
+RAPT_REGISTER_HALVES(f16, test::F16, RAPT_F16)
+RAPT_REGISTER_HALVES(bf16, test::BF16, RAPT_BF16)
 #undef RAPT_REGISTER_HALVES
 
 void register_attention_in_bf16(Suite &suite) {
-  add_attention_part(suite, &HalfAttention::whole, RAPT_BF16, rapt_convert_f32_to_bf16, true,
-                     RAPT_ARITHMETIC_BF16);
+  add_attention_part(whole_kernel<test::BF16, RAPT_BF16, RAPT_ARITHMETIC_BF16>(suite), RAPT_BF16,
+                     rapt_convert_f32_to_bf16, true, RAPT_ARITHMETIC_BF16);
 }
 void register_attention_partial_in_bf16(Suite &suite) {
   if (suite.plan().quick) return;
-  add_attention_part(suite, &HalfAttention::partial, RAPT_BF16, rapt_convert_f32_to_bf16, false,
+  add_attention_part(kernel_of(suite, partial), RAPT_BF16, rapt_convert_f32_to_bf16, false,
                      RAPT_ARITHMETIC_BF16);
 }
 
-void register_dot_i8(Suite &suite) { add_dot(suite, rapt_dot_i8, bytes<std::int8_t>, bytes<std::int8_t>, 1); }
+void register_dot_i8(Suite &suite) {
+  const auto of_peer = [](const Peer &peer) { return peer.i8.dot; };
+  add_dot(suite.kernel(rapt_dot_i8, of_peer, narrow_dot_error<std::int8_t>, 1), bytes<std::int8_t>,
+          bytes<std::int8_t>, 1);
+}
 void register_dot_u8i8(Suite &suite) {
-  add_dot(suite, rapt_dot_u8i8, bytes<std::uint8_t>, bytes<std::int8_t>, 1);
+  add_dot(kernel_of(suite, rapt_dot_u8i8), bytes<std::uint8_t>, bytes<std::int8_t>, 1);
 }
 void register_dot_rows_i8(Suite &suite) {
-  add_dot_rows(suite, rapt_dot_rows_i8, bytes<std::int8_t>, bytes<std::int8_t>, 1, true);
+  const auto of_peer = [](const Peer &peer) { return narrow_product(peer.i8); };
+  const RowsProduct<std::int8_t, float> own = {rapt_dot_rows_i8, {}};
+  add_dot_rows(suite.kernel(own, of_peer, narrow_dot_rows_error<std::int8_t>, 1), bytes<std::int8_t>,
+               bytes<std::int8_t>, 1, true);
 }
 void register_dot_rows_u8i8(Suite &suite) {
-  add_dot_rows(suite, rapt_dot_rows_u8i8, bytes<std::uint8_t>, bytes<std::int8_t>, 1, false);
+  const RowsProduct<std::int8_t, float, std::uint8_t> own = {rapt_dot_rows_u8i8, {}};
+  add_dot_rows(kernel_of(suite, own), bytes<std::uint8_t>, bytes<std::int8_t>, 1, false);
 }
 
 }  // namespace rapt::bench

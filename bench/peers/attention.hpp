@@ -37,6 +37,16 @@ struct AttentionProblem {
   std::size_t scratch_bytes = 0;
 };
 
+// Keys and values of 8 bits in blocks: the f16 bits of a scale, then the bytes of the 32 elements that it
+// multiplies. Queries and the output are f32.
+struct BlockAttentionProblem {
+  AttentionShape shape;
+  const float *q = nullptr;
+  const void *k = nullptr, *v = nullptr;
+  float *out = nullptr;
+};
+constexpr std::size_t block_elements = 32, block_bytes = 2 + block_elements;
+
 // The inputs of the gradient: the output, the log-sum-exp of its rows, and the gradient of the output.
 template <class T>
 struct AttentionGradientProblem {

@@ -11,9 +11,17 @@ namespace rapt::bench {
 template <class T>
 using Dot = T (*)(const T *a, const T *b, std::size_t n);
 // out[r] = scale * dot(query, row r); rows are row_stride elements apart.
-template <class T>
-using DotRows = void (*)(const T *query, const T *rows, std::ptrdiff_t row_stride, std::size_t row_count,
-                         std::size_t dim, T scale, T *out);
+template <class T, class Out = T, class Query = T>
+using DotRows = void (*)(const Query *query, const T *rows, std::ptrdiff_t row_stride, std::size_t row_count,
+                         std::size_t dim, Out scale, Out *out);
+// The same of a library that packs the rows before, once for many queries.
+template <class T, class Out = T>
+struct PackedDotRows {
+  std::size_t (*bytes)(std::size_t row_count, std::size_t dim) = nullptr;
+  void (*pack)(const T *rows, std::size_t row_count, std::size_t dim, void *packed) = nullptr;
+  void (*multiply)(const T *query, const void *packed, std::size_t row_count, std::size_t dim, Out scale,
+                   Out *out) = nullptr;
+};
 template <class T>
 using Scale = void (*)(const T *x, T factor, T *y, std::size_t n);
 template <class T>
@@ -29,6 +37,7 @@ using Backward = rapt_status (*)(const T *y, std::ptrdiff_t y_stride, const T *d
                                  T scale);
 template <class T>
 using Attention = void (*)(const AttentionProblem<T> &problem);
+using BlockAttention = void (*)(const BlockAttentionProblem &problem);
 template <class T>
 using AttentionBackward = void (*)(const AttentionGradientProblem<T> &problem);
 

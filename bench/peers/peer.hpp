@@ -1,6 +1,7 @@
 // Another library behind the signatures of rapt's kernels, so that a kernel's benchmark times both.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -14,12 +15,27 @@ template <class T>
 struct PeerFunctions {
   Dot<T> dot = nullptr;
   DotRows<T> dot_rows = nullptr;
+  PackedDotRows<T> packed_dot_rows;
   Scale<T> scale = nullptr;
   Exp<T> exp = nullptr;
   RowsFunction<T> softmax = nullptr;  // a library that cannot scale needs a separate pass for that
   Attention<T> attention = nullptr;
   AttentionBackward<T> attention_backward = nullptr;
   AttentionWeights<T> attention_weights = nullptr;  // used by the attention of other peers; not timed
+};
+
+// The same for elements whose sums have another type.
+template <class E, class Sum>
+struct NarrowFunctions {
+  Sum (*dot)(const E *a, const E *b, std::size_t n) = nullptr;
+  DotRows<E, float> dot_rows = nullptr;
+  PackedDotRows<E, float> packed_dot_rows;
+};
+struct HalfFunctions : NarrowFunctions<std::uint16_t, float> {
+  Attention<std::uint16_t> attention = nullptr;
+};
+struct ByteFunctions : NarrowFunctions<std::int8_t, std::int64_t> {
+  BlockAttention attention = nullptr;
 };
 
 // A peer that chooses its instruction set itself appears once, with the set that it chose. A peer that is
@@ -31,6 +47,8 @@ struct Peer {
 
   PeerFunctions<float> f32;
   PeerFunctions<double> f64;
+  HalfFunctions f16, bf16;
+  ByteFunctions i8;
 
   template <class T>
   const PeerFunctions<T> &functions() const {

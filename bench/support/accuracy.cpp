@@ -97,6 +97,30 @@ void add_errors(Worst &worst, const T *got, const std::vector<test::oracle::Sum>
   }
 }
 
+// Logits as elements, and as f32, which holds each of them exactly. Bytes are 16 times as large.
+template <class Element>
+struct NarrowNumbers {
+  NarrowNumbers(std::size_t count, std::size_t seed) : widened(logits<float>(count, 0, seed)), stored(count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      float &number = widened.data()[i];
+      if constexpr (std::is_integral_v<Element>) {
+        stored.data()[i] = static_cast<Element>(std::clamp(16 * number, -128.0f, 127.0f));
+        number = stored.data()[i];
+      } else {
+        const Element element(number);
+        stored.data()[i] = element.bits();
+        number = element;
+      }
+    }
+  }
+  std::span<const float> numbers(std::size_t first, std::size_t count) const {
+    return {widened.data() + first, count};
+  }
+
+  Buffer<float> widened;
+  Buffer<Stored<Element>> stored;
+};
+
 }  // namespace
 
 template <class T>
@@ -134,16 +158,48 @@ double dot_error(Dot<T> dot) {
 }
 
 template <class T>
-double dot_rows_error(DotRows<T> dot_rows) {
+double dot_rows_error(RowsProduct<T> dot_rows) {
   constexpr std::size_t rows = 64;
   constexpr T scale = T(0.125);
   Worst worst;
   for (const std::size_t dim : {64, 128, 768}) {
     const Buffer<T> query = logits<T>(dim, 0, 0), matrix = logits<T>(rows * dim, 0, 1), out(rows);
-    dot_rows(query.data(), matrix.data(), static_cast<std::ptrdiff_t>(dim), rows, dim, scale, out.data());
+    PackedCopies copies;
+    dot_rows(query.data(), matrix.data(), rows, dim, scale, out.data(), copies);
     for (std::size_t r = 0; r < rows; ++r) {
       const std::span<const T> left(query.data(), dim), right(matrix.data() + r * dim, dim);
       worst.add(validate::DotAccuracy<T>::error(left, right, scale, out.data()[r]));
+    }
+  }
+  return worst.value();
+}
+
+template <class Element>
+double narrow_dot_error(NarrowDot<Element> dot) {
+  const NarrowNumbers<Element> a(65536, 0), b(65536, 1);
+  Worst worst;
+  for (const std::size_t n : {1, 8, 31, 100, 768, 4096, 65536}) {
+    for (std::size_t first = 0; first + n <= std::min<std::size_t>(a.stored.size(), 32 * n); first += n) {
+      const Real got = static_cast<Real>(dot(a.stored.data() + first, b.stored.data() + first, n));
+      worst.add(validate::DotAccuracy<float>::error(a.numbers(first, n), b.numbers(first, n), 1, got));
+    }
+  }
+  return worst.value();
+}
+
+template <class Element>
+double narrow_dot_rows_error(RowsProduct<Stored<Element>, float> dot_rows) {
+  constexpr std::size_t rows = 64;
+  constexpr float scale = 0.125f;
+  Worst worst;
+  for (const std::size_t dim : {64, 128, 768}) {
+    const NarrowNumbers<Element> query(dim, 0), matrix(rows * dim, 1);
+    const Buffer<float> out(rows);
+    PackedCopies copies;
+    dot_rows(query.stored.data(), matrix.stored.data(), rows, dim, scale, out.data(), copies);
+    for (std::size_t r = 0; r < rows; ++r) {
+      worst.add(validate::DotAccuracy<float>::error(query.numbers(0, dim), matrix.numbers(r * dim, dim),
+                                                    scale, out.data()[r]));
     }
   }
   return worst.value();
@@ -174,12 +230,19 @@ double attention_error(Attention<T> attention) {
   for (const AttentionBuffers<T> &sample : attention_samples<T>()) {
     const AttentionProblem<T> problem = sample.problem();
     attention(problem);
-    const test::oracle::Attention<T> a = oracle_of(problem);
-    for (std::size_t h = 0; h < a.q_heads; ++h) {
-      for (std::size_t i = a.q_len - std::min(a.q_len, judged_queries); i < a.q_len; ++i) {
-        const std::span<const T> out(problem.out + a.row({}, 0, h, i) * a.v_dim, a.v_dim);
-        worst.add(test::attention_errors<T>(test::oracle::attention_truth(a, 0, h, i), out, T(0)).out);
-      }
+    worst.add(attention_output_error(problem));
+  }
+  return worst.value();
+}
+
+template <class T>
+double attention_output_error(const AttentionProblem<T> &problem) {
+  Worst worst;
+  const test::oracle::Attention<T> a = oracle_of(problem);
+  for (std::size_t h = 0; h < a.q_heads; ++h) {
+    for (std::size_t i = a.q_len - std::min(a.q_len, judged_queries); i < a.q_len; ++i) {
+      const std::span<const T> out(problem.out + a.row({}, 0, h, i) * a.v_dim, a.v_dim);
+      worst.add(test::attention_errors<T>(test::oracle::attention_truth(a, 0, h, i), out, T(0)).out);
     }
   }
   return worst.value();
@@ -201,16 +264,25 @@ double attention_backward_error(AttentionBackward<T> backward) {
   return worst.value();
 }
 
-#define RAPT_INSTANTIATE(T)                          \
-  template double exp_error<T>(Exp<T>);              \
-  template double scale_error<T>(Scale<T>);          \
-  template double dot_error<T>(Dot<T>);              \
-  template double dot_rows_error<T>(DotRows<T>);     \
-  template double softmax_error<T>(RowsFunction<T>); \
-  template double attention_error<T>(Attention<T>);  \
+#define RAPT_INSTANTIATE(T)                                               \
+  template double exp_error<T>(Exp<T>);                                   \
+  template double scale_error<T>(Scale<T>);                               \
+  template double dot_error<T>(Dot<T>);                                   \
+  template double dot_rows_error<T>(RowsProduct<T>);                      \
+  template double softmax_error<T>(RowsFunction<T>);                      \
+  template double attention_error<T>(Attention<T>);                       \
+  template double attention_output_error<T>(const AttentionProblem<T> &); \
   template double attention_backward_error<T>(AttentionBackward<T>);
 RAPT_INSTANTIATE(float)
 RAPT_INSTANTIATE(double)
+#undef RAPT_INSTANTIATE
+
+#define RAPT_INSTANTIATE(Element)                                \
+  template double narrow_dot_error<Element>(NarrowDot<Element>); \
+  template double narrow_dot_rows_error<Element>(RowsProduct<Stored<Element>, float>);
+RAPT_INSTANTIATE(test::F16)
+RAPT_INSTANTIATE(test::BF16)
+RAPT_INSTANTIATE(std::int8_t)
 #undef RAPT_INSTANTIATE
 
 }  // namespace rapt::bench

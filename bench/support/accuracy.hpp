@@ -2,7 +2,12 @@
 // rapt-validate's table has rapt's errors for all kernels on all levels.
 #pragma once
 
+#include <cstdint>
+#include <type_traits>
+
 #include "peers/functions.hpp"
+#include "support/dot_rows.hpp"
+#include "support/elements.hpp"
 
 namespace rapt::bench {
 
@@ -19,7 +24,18 @@ double scale_error(Scale<T> scale);
 template <class T>
 double dot_error(Dot<T> dot);
 template <class T>
-double dot_rows_error(DotRows<T> dot_rows);
+double dot_rows_error(RowsProduct<T> dot_rows);
+// Functions of the tests' F16 and BF16 and of std::int8_t, whose products are exact in f32.
+template <class Element>
+using Stored = std::conditional_t<std::is_integral_v<Element>, Element, std::uint16_t>;
+template <class Element>
+using NarrowSum = std::conditional_t<std::is_integral_v<Element>, std::int64_t, float>;
+template <class Element>
+using NarrowDot = NarrowSum<Element> (*)(const Stored<Element> *a, const Stored<Element> *b, std::size_t n);
+template <class Element>
+double narrow_dot_error(NarrowDot<Element> dot);
+template <class Element>
+double narrow_dot_rows_error(RowsProduct<Stored<Element>, float> dot_rows);
 // Errors of rows of 8 to 50257 columns are relative to each probability.
 template <class T>
 double softmax_error(RowsFunction<T> softmax);
@@ -27,6 +43,9 @@ double softmax_error(RowsFunction<T> softmax);
 // sees.
 template <class T>
 double attention_error(Attention<T> attention);
+// Returns the error of the output that a problem already has, relative in the same way.
+template <class T>
+double attention_output_error(const AttentionProblem<T> &problem);
 // Errors of dq, dk and dv of a causal call of 100 tokens are relative to the largest element of the gradient.
 template <class T>
 double attention_backward_error(AttentionBackward<T> backward);

@@ -4,6 +4,7 @@
 #include <benchmark/benchmark.h>
 
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <deque>
 #include <functional>
@@ -58,6 +59,10 @@ class Suite {
   template <class Function, class T>
   Kernel<Function> kernel(Function own, Function PeerFunctions<T>::*member,
                           std::type_identity_t<Error<Function>> error, Uops uops);
+  // of_peer(peer) is the peer's function, or one that converts to false.
+  template <class Function, std::invocable<const Peer &> OfPeer>
+  Kernel<Function> kernel(Function own, OfPeer of_peer, std::type_identity_t<Error<Function>> error,
+                          Uops uops);
 
   // Returns the sizes to measure: `all`, or in a quick run `few`.
   Sizes sizes(Sizes all, Sizes few) const { return choose(std::move(all), std::move(few)); }
@@ -153,8 +158,10 @@ class Kernel {
       added.is_peer = one.is_peer;
       suite_.add(
           std::move(added),
-          [function = one.function, shared_call](benchmark::State &state) {
+          [function = one.function, shared_call, prepared = !one.is_peer](benchmark::State &state) mutable {
             const auto call = shared_call();
+            if (!prepared) (*call)(function);  // a peer may pack its input, or make what a shape needs
+            prepared = true;
             for (auto _ : state) {
               (*call)(function);
               benchmark::ClobberMemory();
@@ -188,9 +195,16 @@ Kernel<Function> Suite::kernel(Function own, Uops uops) {
 template <class Function, class T>
 Kernel<Function> Suite::kernel(Function own, Function PeerFunctions<T>::*member,
                                std::type_identity_t<Error<Function>> error, Uops uops) {
+  const auto of_peer = [member](const Peer &peer) { return peer.functions<T>().*member; };
+  return kernel(own, of_peer, error, uops);
+}
+
+template <class Function, std::invocable<const Peer &> OfPeer>
+Kernel<Function> Suite::kernel(Function own, OfPeer of_peer, std::type_identity_t<Error<Function>> error,
+                               Uops uops) {
   Kernel<Function> kernel{*this, kernel_, own, error, uops};
   if (plan_.peers) {
-    for (const Peer &one : peers()) kernel.add_peer(one, one.functions<T>().*member);
+    for (const Peer &one : peers()) kernel.add_peer(one, of_peer(one));
   }
   return kernel;
 }
