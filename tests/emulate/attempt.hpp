@@ -1,10 +1,10 @@
-// Runs code with instructions that the CPU may lack, and finds out what executed them.
+// Runs code whose instructions the CPU may lack, and finds out what executed them.
 #pragma once
 
 #include <setjmp.h>
 #include <signal.h>
 
-// Defined by the preloaded emulator; null without it.
+// The preloaded emulator defines this function; without the emulator it is null.
 extern "C" [[gnu::weak]] unsigned long rapt_emulated_instructions();
 
 namespace rapt::emulate {

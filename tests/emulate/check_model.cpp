@@ -1,4 +1,4 @@
-// The model against the golden records.
+// Checks the model against the golden records.
 #include "golden.hpp"
 #include "report.hpp"
 

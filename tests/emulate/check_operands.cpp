@@ -1,6 +1,6 @@
-// Every form of the vector instructions' operands, with random values: registers of all sizes, masks,
-// broadcasts and addresses. Each form runs twice: unchanged, and marked for the emulator. Both must give what
-// the form means.
+// Checks every form of the vector instructions' operands with random values: registers of all sizes, masks,
+// broadcasts and addresses. Each form runs unchanged, and marked for the emulator. Both runs must give the
+// expected result.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -25,11 +25,11 @@ struct Form {
   const char *text;
   const char *feature;
   Operation operation;
-  unsigned words;  // of the operands
+  unsigned words;  // number of words of the operands
   Masking masking;
-  unsigned offset;  // in words, of the second operand in instructions_test_memory
+  unsigned offset;  // offset in words of the second operand in instructions_test_memory
   bool broadcast;
-  unsigned stored_words;  // of the destination
+  unsigned stored_words;  // number of words of the destination
   Code *code, *marked;
 };
 
@@ -77,11 +77,11 @@ const Form forms[] = {
     ZMM("avx512_vnni", vpdpwssds, 16, none, no_memory, false, "vpdpwssds %%zmm29, %%zmm3, %%zmm18"),
     ZMM("avx512_vnni", vpdpwssds, 8, none, 30, true, "vpdpwssds -8(%%rax)%{1to8%}, %%ymm3, %%ymm18"),
     ZMM("avx512_vnni", vpdpbusd, 16, none, 32, false, "vpdpbusd (%%r12), %%zmm3, %%zmm18"),
-    // The rest of a register becomes zero.
+    // The rest of the register becomes zero.
     LOW_ZMM("avx512_vnni", vpdpbusd, 16, "vpdpbusd %%zmm29, %%zmm3, %%zmm2"),
     LOW_ZMM("avx512_vnni", vpdpbusd, 8, "vpdpbusd %%ymm29, %%ymm3, %%ymm2"),
     LOW_ZMM("avx512_vnni", vpdpwssd, 4, "vpdpwssd %%xmm29, %%xmm3, %%xmm2"),
-    // Without AVX-512's registers these run where AVX2 does.
+    // These forms use none of AVX-512's registers, and run where AVX2 runs.
     YMM("evex_ymm", vpdpbusd, 8, no_memory, false, "%{evex%} vpdpbusd %%ymm9, %%ymm3, %%ymm2"),
     YMM("evex_ymm", vpdpbusd, 8, 33, true, "%{evex%} vpdpbusd 4(%%rax)%{1to8%}, %%ymm3, %%ymm2"),
     YMM("evex_ymm", vpdpbusd, 8, 40, false, "%{evex%} vpdpbusd 32(%%rax), %%ymm3, %%ymm2"),
@@ -108,7 +108,7 @@ Word element(Operation operation, Word c, Word a, Word b) {
   }
 }
 
-// Zeros behind the operands' words.
+// Returns the expected destination, with zeros after the operands' words.
 Vector expected(const Form &form, const Operands &operands) {
   Vector b = operands.second, result = {};
   if (form.offset != no_memory) {
@@ -154,8 +154,9 @@ void run(const Form &form, Code *code, bool marked, Report &report) {
   report.end(executed, form.feature, marked);
 }
 
-// A signal handler starts with all registers in their initial state, and the frame of a trap there does not
-// hold their components. The masks and zmm16 to zmm31 stay in that state until the marked instruction.
+// A signal handler starts with all registers in their initial state, and the frame of a trap in the handler
+// does not hold their components. The masks and zmm16 to zmm31 stay in that state until the marked
+// instruction.
 Word initial_state_results[2][16];
 
 void multiply_in_initial_state(int) {
@@ -183,7 +184,7 @@ void check_initial_state(Report &report) {
   report.end(executed, "avx512_vnni", true);
 }
 
-// The mask excludes elements in a page that cannot be read.
+// Checks masks that exclude elements in a page that cannot be read.
 void check_masked_memory(Report &report) {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   void *const pages = mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,4 +1,4 @@
-// AMX's instructions on the golden records.
+// Checks AMX's instructions on the golden records.
 #include <cstring>
 
 #include "golden.hpp"
@@ -41,7 +41,7 @@ Results multiply(const TileRecord &r, Multiply *operation) {
   asm volatile("ldtilecfg %0" ::"m"(configuration) : "memory");
   asm volatile("tileloadd (%0, %1, 1), %%tmm0" ::"r"(r.c), "r"(row_bytes) : "memory");
   asm volatile("tileloaddt1 (%0, %1, 1), %%tmm1" ::"r"(r.a), "r"(row_bytes) : "memory");
-  // An index scaled by 8, a base above r8 and a displacement.
+  // The address has an index scaled by 8, a base register above r8, and a displacement.
   asm volatile("mov %0, %%r12\n\ttileloadd -64(%%r12, %1, 8), %%tmm2" ::"r"(r.b + 1), "r"(row_bytes / 8)
                : "memory", "r12");
   operation();
@@ -66,7 +66,7 @@ void compare(const TileRecord &r, const Results &results, Report &report, Equal 
   }
 }
 
-// A tile holds what was loaded. Another configuration zeroes it.
+// Checks that a tile holds what was loaded, and that another configuration zeroes the tile.
 Executed check_moves(const TileRecord &r, Report &report) {
   Word moved[16][16], zeroed[16][16];
   const Configuration configuration(r);
@@ -92,7 +92,7 @@ Executed check_moves(const TileRecord &r, Report &report) {
   return executed;
 }
 
-// A tile instruction without a configuration is illegal.
+// Returns whether a tile instruction runs without a configuration, which is illegal.
 bool runs_without_configuration() {
   return attempt([] { asm volatile("tilerelease\n\ttilezero %tmm0"); }) != Executed::not_at_all;
 }

@@ -1,4 +1,4 @@
-// The vector instructions on the golden records, in zmm registers and, by halves, in ymm registers.
+// Checks the vector instructions on the golden records, in zmm registers and, by halves, in ymm registers.
 #include <cstring>
 #include <utility>
 
@@ -9,7 +9,7 @@
 namespace rapt::emulate {
 namespace {
 
-// The operands of a golden record, and what the instruction makes of them.
+// Holds the operands of a golden record, and the instruction's result.
 struct Trial {
   Vector c, a, b, d;
 };
@@ -28,7 +28,7 @@ Vector half_of(const Vector &vector, unsigned half) {
   return result;
 }
 
-// The trial of half of the elements.
+// Returns the trial of half of the elements.
 Trial half_of(const Trial &t, unsigned half) {
   return {half_of(t.c, half), half_of(t.a, half), half_of(t.b, half), half_of(t.d, half)};
 }

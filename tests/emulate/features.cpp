@@ -10,7 +10,7 @@
 namespace rapt::emulate {
 namespace {
 
-// Leaf 7: AVX-512's parts, and what else is newer than Haswell and decides a level.
+// Leaf 7 has AVX-512's parts, and other features that are newer than Haswell and decide a level.
 enum Leaf7B : std::uint32_t {
   bmi2 = 1u << 8,
   f = 1u << 16,
@@ -46,11 +46,11 @@ enum Leaf71A : std::uint32_t { avx_vnni = 1u << 4, bf16 = 1u << 5, amx_fp16 = 1u
 constexpr std::uint32_t all_71a = avx_vnni | bf16 | amx_fp16;
 enum Leaf1C : std::uint32_t { fma = 1u << 12, osxsave = 1u << 27 };
 
-// AMX's palettes: the first has 8192 bytes, 1024 in a tile of 16 rows of 64, and 8 tiles.
+// Palette 1 of AMX has 8192 bytes in 8 tiles. A tile has 1024 bytes, in 16 rows of 64.
 constexpr std::uint32_t tile_leaf = 0x1d;
 constexpr CpuidWords palette_1 = {8192 | 1024 << 16, 64 | 8 << 16, 16, 0};
 
-// The bits of these groups that the model keeps, and single bits that it loses.
+// A model keeps these bits of the groups, and loses some single bits.
 struct Model {
   std::string_view name;
   std::uint32_t b, c, d, leaf71_a;

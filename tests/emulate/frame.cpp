@@ -8,7 +8,7 @@
 namespace rapt::emulate {
 namespace {
 
-// The words that Linux puts at byte 464 of the area, and the header at byte 512.
+// Linux puts words at byte 464 of the area. The XSAVE header is at byte 512.
 constexpr unsigned software_words_at = 464, components_in_use_at = 512;
 constexpr std::uint32_t software_magic = 0x46505853;
 
@@ -20,7 +20,7 @@ Place places[18] = {{}, {160, 256}};
 constexpr unsigned index_of(Component component) { return static_cast<unsigned>(component); }
 constexpr std::uint64_t bit_of(Component component) { return std::uint64_t{1} << index_of(component); }
 
-// The parts of a vector register, by their size in words.
+// Each part of a vector register has a component, its first word, and its number of words.
 struct Part {
   Component component;
   unsigned first, count;
@@ -66,7 +66,7 @@ bool Frame::in_use(Component component) const {
 
 unsigned char *Frame::at(Component component) const { return area_ + places[index_of(component)].offset; }
 
-// The bytes of a component that is not in use mean nothing; the component is zero.
+// If a component is not in use, it is zero, and its bytes in the frame mean nothing.
 void Frame::bring_into_use(Component component) {
   if (in_use(component)) return;
   std::memset(at(component), 0, places[index_of(component)].size);

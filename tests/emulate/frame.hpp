@@ -1,4 +1,5 @@
-// The vector registers of the interrupted program: the XSAVE area of a signal's frame.
+// Reads and writes the interrupted program's vector registers, which are in the XSAVE area of the signal's
+// frame.
 #pragma once
 
 #include <ucontext.h>
@@ -9,7 +10,7 @@
 
 namespace rapt::emulate {
 
-// XSAVE's state components, by their bits in XCR0.
+// XSAVE's state components have these bits in XCR0.
 enum class Component : unsigned {
   sse = 1,
   ymm_upper = 2,
@@ -21,21 +22,21 @@ enum class Component : unsigned {
 
 class Frame {
  public:
-  // Reads the places of the components from CPUID: before CPUID faults.
+  // Reads the places of the components from CPUID. It must be called before CPUID faults.
   static void find_components();
 
   explicit Frame(ucontext_t &context);
 
-  // Whether the frame holds the first `size` bytes of a register.
+  // Returns whether the frame holds the first `size` bytes of a register.
   bool holds_register(unsigned number, unsigned size) const;
   bool holds(Component component) const;
 
   Vector read(unsigned number) const;
-  // Zeroes what is beyond the operand too, as a vector instruction does.
+  // Also zeroes the register beyond the operand, as a vector instruction does.
   void write(unsigned number, const Vector &value);
   std::uint64_t read_mask(unsigned number) const;
 
-  // 64 bytes; null if the tiles are not configured.
+  // Returns 64 bytes, or null if the tiles are not configured.
   const unsigned char *tile_config() const;
 
  private:
@@ -44,7 +45,7 @@ class Frame {
   void bring_into_use(Component component);
 
   unsigned char *area_;
-  std::uint64_t components_ = 0;  // of the frame
+  std::uint64_t components_ = 0;  // the components that the frame has
 };
 
 }  // namespace rapt::emulate

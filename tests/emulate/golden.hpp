@@ -1,4 +1,5 @@
-// The records of golden/: operands and results of the instructions, as a CPU that has them computed them.
+// Reads the records of golden/: operands of the instructions, and results that a CPU with the instructions
+// computed.
 #pragma once
 
 #include <cstdio>
@@ -12,7 +13,7 @@ namespace rapt::emulate {
 
 struct TileRecord {
   static constexpr Word untouched = 0xcccccccc;  // the words of d that TILESTORED does not write
-  std::uint8_t rows, pairs, columns, kind;       // kind, of the products of bytes: ssd, sud, usd, uud
+  std::uint8_t rows, pairs, columns, kind;       // `kind` of a product of bytes: ssd, sud, usd, uud
   Word c[16][16], a[16][16], b[16][16], d[16][16];
 };
 

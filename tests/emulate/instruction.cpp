@@ -18,7 +18,7 @@ struct Form {
   Feature feature;
 };
 
-// All are in the opcode map 0F38, with W = 0.
+// All forms are in the opcode map 0F38, with W = 0.
 constexpr Form forms[] = {
     {false, none, 0x49, Operand::memory, false, Operation::ldtilecfg, Feature::amx},
     {false, p66, 0x49, Operand::memory, false, Operation::sttilecfg, Feature::amx},
@@ -47,7 +47,7 @@ struct Prefixes {
   unsigned vvvv, prefix, vector_length, mask;
 };
 
-// Reads the prefix and moves past it. False if it is none of map 0F38.
+// Reads the prefix and moves past it. Returns false if the prefix does not select map 0F38.
 bool read_prefixes(const unsigned char *&at, Prefixes &p) {
   p = {};
   if (at[0] == 0xc4) {
@@ -87,13 +87,13 @@ std::intptr_t displacement(const unsigned char *&at, bool one_byte, unsigned sca
   return value;
 }
 
-// Bytes by which EVEX multiplies a displacement of one byte.
+// Returns the bytes by which EVEX multiplies a displacement of one byte.
 unsigned displacement_scale(const Instruction &i) {
   if (!i.evex) return 1;
   return i.broadcast ? 4 : i.vector_size;
 }
 
-// Reads the address behind the ModRM byte. Returns whether it has an index byte (SIB).
+// Reads the address after the ModRM byte. Returns whether the address has an index byte (SIB).
 bool read_address(const unsigned char *&at, unsigned modrm, const Prefixes &p, const greg_t *registers,
                   Instruction &i) {
   const unsigned mod = modrm >> 6;
@@ -131,7 +131,7 @@ bool matches(Operand operand, bool memory, bool sib) {
   return false;
 }
 
-// Whether the instruction set allows the operands. If not, the SIGILL is a real one.
+// Returns whether the instruction set allows the operands. If not, the SIGILL is real.
 bool is_legal(const Form &form, const Instruction &i) {
   if (!form.uses_vvvv && i.vvvv != 0) return false;
   if (form.feature == Feature::amx)

@@ -25,7 +25,7 @@ enum class Operation : std::uint8_t {
   vpdpwssds
 };
 
-// These trap until Linux permits tile data; the others of AMX do not.
+// Returns whether the operation traps until Linux permits tile data. AMX's other operations do not trap.
 constexpr bool uses_tile_data(Operation operation) {
   return operation >= Operation::tilezero && operation <= Operation::tdpbuud;
 }
@@ -42,18 +42,18 @@ struct Instruction {
   unsigned length;       // in bytes
   unsigned vector_size;  // in bytes: 16, 32 or 64
   unsigned reg, vvvv;    // register operands; reg is the destination of all but stores
-  bool memory;           // the other operand is in memory, else in the register rm
+  bool memory;           // the other operand is in memory; otherwise it is in the register rm
   unsigned rm;
   std::uintptr_t base;   // the address without the scaled index register
-  std::uintptr_t index;  // the scaled index register; for tile loads and stores the stride
+  std::uintptr_t index;  // the scaled index register, which is the stride of tile loads and stores
   bool broadcast;        // one word of memory for all elements
-  unsigned mask;         // the mask register; 0: every element is written
+  unsigned mask;         // the mask register; 0 if every element is written
   bool zeroing;          // elements outside the mask become zero
 
   std::uintptr_t address() const { return base + index; }
 };
 
-// Decodes the instruction at RIP. Returns false if it is not one of these.
+// Decodes the instruction at RIP. Returns false if it is not an emulated instruction.
 bool decode(const greg_t *registers, Instruction &instruction);
 
 }  // namespace rapt::emulate

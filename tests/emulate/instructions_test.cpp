@@ -1,12 +1,12 @@
-// Tests the instructions that the emulator executes against golden/: first the model of their arithmetic,
-// then the instructions themselves, whatever executes them, and every form of their operands.
+// Tests the emulated instructions against golden/. It first tests the model of their arithmetic. Then it
+// tests the instructions, whatever executes them, and every form of their operands.
 //
 //   rapt_instructions_test GOLDEN_FOLDER [--emulated FEATURE,...] [--native] [--everything]
 //
-// A row tells what executed an instruction: native, emulated or not run. The features named must be emulated.
-// --native: those of /proc/cpuinfo must be native. evex_ymm: EVEX forms that need none of AVX-512's
-// registers. --everything: a feature that nothing executes is reported as skipped, because no other CPU that
-// this machine presents has more of them.
+// A row tells what executed an instruction: native, emulated or not run. The features of --emulated must be
+// emulated. With --native, the features of /proc/cpuinfo must be native. With --everything, a feature that
+// nothing executes is reported as skipped, because no other CPU that this machine presents has more features.
+// evex_ymm means EVEX forms that need none of AVX-512's registers.
 #include <sys/syscall.h>
 #include <unistd.h>
 

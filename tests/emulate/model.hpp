@@ -1,9 +1,9 @@
-// The arithmetic of AMX and VNNI, in portable C++ that needs no flush mode of the CPU.
+// Models the arithmetic of AMX and VNNI in portable C++, which needs no flush mode of the CPU.
 //
-// TDPBF16PS rounds to nearest even. An input's subnormal counts as a zero of its sign. A result is
+// TDPBF16PS rounds to nearest even. A subnormal input counts as a zero of its sign. A result is
 // flushed to a zero of its sign if it is tiny after rounding. fmaf rounds a result just below 2^-126 up to
-// it, so that a result of exactly 2^-126 is decided by the same sum times 2^64, which nothing subnormal
-// touches.
+// 2^-126. So the same sum times 2^64, in which nothing is subnormal, decides about a result of exactly
+// 2^-126.
 #pragma once
 
 #include <bit>
@@ -25,7 +25,7 @@ inline constexpr Word sign_bit = 0x80000000, infinity_bits = 0x7f800000, smalles
 
 inline bool is_nan(Word bits) { return (bits & ~sign_bit) > infinity_bits; }
 
-// A NaN's payload is not part of the contract.
+// The payload of a NaN is not part of the contract.
 inline bool equal_floats(Word a, Word b) { return is_nan(a) ? is_nan(b) : a == b; }
 
 inline float flushed(float value) {
@@ -36,7 +36,7 @@ inline float flushed(float value) {
 inline float even(Word pair) { return flushed(as_float(pair << 16)); }
 inline float odd(Word pair) { return flushed(as_float(pair & 0xffff0000)); }
 
-// a, b and c are not subnormal.
+// a, b and c must not be subnormal.
 inline float flushed_fma(float a, float b, float c) {
   const float result = std::fmaf(a, b, c);
   const Word magnitude = as_bits(result) & ~sign_bit;
@@ -47,10 +47,11 @@ inline float flushed_fma(float a, float b, float c) {
   return std::fabs(std::fmaf(a, b, c * 0x1p64f)) < 0x1p-62f ? zero : result;
 }
 
-// A subnormal sum of floats is exact: it is tiny before and after rounding.
+// A subnormal sum of floats is exact, so it is tiny both before and after rounding.
 inline float flushed_sum(float a, float b) { return flushed(a + b); }
 
-// An element of TDPBF16PS: a row of `pairs` pairs times a column, whose pairs are `stride` words apart.
+// Returns an element of TDPBF16PS. It multiplies a row of `pairs` pairs by a column, whose pairs are `stride`
+// words apart.
 inline Word tdpbf16ps(Word c, const Word *a, const Word *b, unsigned stride, unsigned pairs) {
   float even_sum = 0, odd_sum = 0;
   for (unsigned i = 0; i < pairs; ++i) {
@@ -61,7 +62,7 @@ inline Word tdpbf16ps(Word c, const Word *a, const Word *b, unsigned stride, uns
   return as_bits(flushed_sum(flushed(as_float(c)), flushed_sum(even_sum, odd_sum)));
 }
 
-// The exact sum of c and four products of bytes.
+// Returns the exact sum of c and four products of bytes.
 template <class A, class B>
 std::int64_t sum_of_bytes(Word c, Word a, Word b) {
   std::int64_t sum = static_cast<std::int32_t>(c);
@@ -71,7 +72,7 @@ std::int64_t sum_of_bytes(Word c, Word a, Word b) {
   return sum;
 }
 
-// The exact sum of c and two products of 16-bit integers.
+// Returns the exact sum of c and two products of 16-bit integers.
 inline std::int64_t sum_of_shorts(Word c, Word a, Word b) {
   std::int64_t sum = static_cast<std::int32_t>(c);
   for (unsigned i = 0; i < 32; i += 16) {

@@ -1,9 +1,10 @@
-// When the library asks Linux for AMX's tiles, and what it does without them. Each case is a separate
-// process:
+// Tests when the library asks Linux for AMX's tiles, and what the library does without them. Each case is a
+// separate process:
 //
 //   permission_test granted | refused | small_stack | by_kernel_isa
 //
-// "refused" is started where Linux refuses (run.sh --refuse tiles). The others run on a CPU with AMX too.
+// "refused" needs a Linux that refuses tiles (run.sh --refuse tiles). The other cases also run on a CPU with
+// AMX.
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Counts what the instructions test compared, and prints a row per instruction.
+// Counts what the instructions test compared, and prints a row for each instruction.
 #pragma once
 
 #include <cstdio>
@@ -13,7 +13,8 @@ namespace rapt::emulate {
 
 class Report {
  public:
-  // Features, separated by commas, whose instructions must have been emulated, and those that must be native.
+  // Both lists are features, separated by commas: features whose instructions must have been emulated, and
+  // features that must be native.
   Report(std::string must_be_emulated, std::string must_be_native)
       : must_be_emulated_(std::move(must_be_emulated)), must_be_native_(std::move(must_be_native)) {}
 
@@ -27,8 +28,8 @@ class Report {
 
   void end_of_model() { row("model", true); }
 
-  // A row of the instructions of a feature. Tests of the decoder mark instructions, which are then always
-  // emulated.
+  // Ends a row for the instructions of a feature. Tests of the decoder mark instructions, which are then
+  // always emulated.
   void end(Executed executed, std::string_view feature, bool marked = false) {
     bool right =
         executed != Executed::not_at_all || !(requires_emulated(feature) || requires_native(feature));
@@ -69,7 +70,7 @@ class Report {
   bool failed_ = false;
 };
 
-// The checks of the instructions test, one file each.
+// The instructions test has these checks, one in each file.
 void check_model(const std::string &golden, Report &report);
 void check_tiles(const std::string &golden, Report &report);
 void check_vectors(const std::string &golden, Report &report);

@@ -47,8 +47,8 @@ unsigned rows(unsigned tile) { return tiles.configuration.rows[tile]; }
 unsigned bytes_per_row(unsigned tile) { return tiles.configuration.bytes_per_row[tile]; }
 unsigned words_per_row(unsigned tile) { return bytes_per_row(tile) / 4; }
 
-// Changing the configuration zeroes the tiles. If a program loads the same configuration twice, they keep
-// their values, because the CPU does not trap there.
+// Changing the configuration zeroes the tiles. If a program loads the same configuration twice, the tiles
+// keep their values, because the CPU does not trap there.
 void take_native_configuration(const Frame &frame) {
   static constexpr unsigned char released[sizeof(Configuration)] = {};
   const unsigned char *now = frame.tile_config();
@@ -69,7 +69,7 @@ bool load_configuration(const void *from) {
 
 void zero(unsigned tile) { std::memset(tiles.data[tile], 0, sizeof tiles.data[tile]); }
 
-// Nothing reads beyond a tile's rows and columns, which a change of the configuration zeroes.
+// Bytes beyond a tile's rows and columns are not read. A change of the configuration zeroes them.
 void load(unsigned tile, const char *from, std::uintptr_t stride) {
   for (unsigned row = 0; row < rows(tile); ++row) {
     std::memcpy(tiles.data[tile][row], from + row * stride, bytes_per_row(tile));
@@ -82,7 +82,7 @@ void store(unsigned tile, char *to, std::uintptr_t stride) {
   }
 }
 
-// c is rows x columns, a rows x pairs and b pairs x columns of words.
+// The words of c are rows x columns, of a rows x pairs, and of b pairs x columns.
 bool shapes_agree(unsigned c, unsigned a, unsigned b) {
   if (c == a || c == b || a == b) return false;
   if ((bytes_per_row(c) | bytes_per_row(a) | bytes_per_row(b)) % 4 != 0) return false;
@@ -101,7 +101,7 @@ template <class Element>
   }
 }
 
-// These are eight thousand multiply-adds. Calling libm for each would take ten times as long.
+// These are eight thousand multiply-adds. Calls of libm would take ten times as long.
 [[gnu::target_clones("fma", "default")]] void multiply_bf16(unsigned c, unsigned a, unsigned b) {
   multiply(c, a, b, [](Word sum, const Word *x, const Word *y, unsigned pairs) {
     return tdpbf16ps(sum, x, y, row_words, pairs);

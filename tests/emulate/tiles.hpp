@@ -1,4 +1,4 @@
-// AMX: eight tiles per thread, their configuration, and the instructions on them.
+// Emulates AMX: eight tiles per thread, their configuration, and the instructions on them.
 #pragma once
 
 #include "frame.hpp"
@@ -6,8 +6,8 @@
 
 namespace rapt::emulate {
 
-// Finds out whether the CPU itself executes the instructions on the configuration. A CPU with AMX traps only
-// on tile data while the process lacks the permission. The frame then holds the configuration.
+// Finds out whether the CPU itself executes the instructions that configure tiles. A CPU with AMX traps only
+// on tile data, while the process lacks the permission. The frame then holds the configuration.
 void find_tile_configuration();
 
 // Returns false if the CPU would refuse the instruction too.

@@ -1,4 +1,4 @@
-// AVX512-VNNI and AVX-VNNI, on the frame's vector registers.
+// Emulates AVX512-VNNI and AVX-VNNI on the frame's vector registers.
 #pragma once
 
 #include "frame.hpp"

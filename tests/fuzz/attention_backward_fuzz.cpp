@@ -1,4 +1,4 @@
-// attention's gradient with every option, whole and task by task: layouts, offsets, sums over repeated
+// Fuzzes attention's gradient with every option, whole and task by task: layouts, offsets, sums over repeated
 // biases, and bad arguments. The forward results that it takes are random numbers.
 #include <utility>
 
@@ -43,7 +43,7 @@ class BackwardFuzz : AttentionFuzz<T> {
     const Size q = this->queries_of(o_.qk_dim), out = this->queries_of(o_.v_dim),
                k = this->keys_of(o_.qk_dim), v = this->keys_of(o_.v_dim);
     const std::size_t lse = q.batch * q.heads * q.tokens;
-    // A bias that repeats in some dimensions.
+    // The bias repeats in some dimensions.
     const unsigned repeats = input_.byte(), wanted = input_.byte();
     const Size bias{repeats & 1 ? 1 : o_.batch, repeats & 2 ? 1 : o_.q_heads, repeats & 4 ? 1 : o_.q_len,
                     o_.kv_len};
@@ -149,7 +149,7 @@ class BackwardFuzz : AttentionFuzz<T> {
   }
 
   void call() {
-    // The structs end at a guard page: a read behind them faults.
+    // The structs end at a guard page, so that reading past them faults.
     unsigned char *structs =
         memory().place(Base::options_at, sizeof o_ + sizeof g_, Placement::ends_at_guard, 0);
     std::memcpy(structs, &o_, sizeof o_);

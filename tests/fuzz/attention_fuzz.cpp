@@ -1,5 +1,5 @@
-// attention with every option, whole, task by task and with its keys split: element types, layouts, pages,
-// offsets, and bad arguments.
+// Fuzzes attention with every option, whole, task by task, and with its keys split: element types, layouts,
+// pages, offsets, and bad arguments.
 #include "fuzz/support/attention_fuzz.hpp"
 
 using namespace rapt::test;
@@ -25,7 +25,7 @@ std::size_t size_of(rapt_type type) {
   return type == RAPT_F64 ? 8 : type == RAPT_F32 ? 4 : type == RAPT_I8 ? 1 : 2;
 }
 
-// What a draw of 32 means in addition to the types of T.
+// Says what a draw below 32 means in addition to the types of T.
 enum class Kind { plain, mixed_types, int8_or_bf16 };
 
 template <class T>
@@ -37,8 +37,9 @@ class ForwardFuzz : AttentionFuzz<T> {
   using typename Base::Size;
 
  public:
-  // mixed_types: draw has the types of q, k and v, and out, as digits of base 3. int8_or_bf16: those of q and
-  // out with int8 keys, with scales per token and from 9 on per group; from 18 on bf16 arithmetic.
+  // With mixed_types, the digits of `draw` in base 3 are the types of q, of k and v, and of out. With
+  // int8_or_bf16 and `draw` below 18, keys are int8, and the digits are the types of q and out. Scales are
+  // then per token, and from 9 on per group. From 18 on, arithmetic is bf16.
   explicit ForwardFuzz(FuzzInput &input, Kind kind = Kind::plain, unsigned draw = 0) : Base(input) {
     if (kind == Kind::plain) return;
     q_type_ = types_of_f32[draw % 3];
@@ -74,7 +75,7 @@ class ForwardFuzz : AttentionFuzz<T> {
   }
 
  private:
-  // Pages, packed keys, offsets and lengths.
+  // Chooses pages, packed keys, offsets and lengths.
   void choose_sequences() {
     const unsigned kind = input_.byte() % 8;
     use_pages_ = kind == 1 || kind == 2;
@@ -105,7 +106,7 @@ class ForwardFuzz : AttentionFuzz<T> {
          {q.elements(), k.elements(), v.elements(), (in_place ? 0 : out.elements()) + lse}) {
       if (count > Base::most_elements) return false;
     }
-    // The log-sum-exp stands behind the output: one range of memory holds all results.
+    // The log-sum-exp follows the output, so that one range of memory holds all results.
     const std::size_t out_bytes =
         (out.elements() * size_of(out_type_) + sizeof(T) - 1) / sizeof(T) * sizeof(T);
     results_bytes_ = out_bytes + lse * sizeof(T);
@@ -150,7 +151,7 @@ class ForwardFuzz : AttentionFuzz<T> {
   void choose_scores() {
     this->choose_scale();
     const unsigned wanted = input_.byte();
-    // One array for all options with numbers; the bias is one row for all queries.
+    // All options with numbers share one array. The bias is one row for all queries.
     const std::size_t count = std::max({o_.kv_len, o_.q_heads, o_.q_len, std::size_t{1}});
     T *numbers = reinterpret_cast<T *>(memory().place(Base::numbers_at, count * sizeof(T), placement_, 0));
     input_.fill(numbers, count);
@@ -217,7 +218,7 @@ class ForwardFuzz : AttentionFuzz<T> {
         stop_unless_failing_ = true;
         return;
       case 14:
-        if (kv_type_ == RAPT_I8) return;  // the scales may be what the status names
+        if (kv_type_ == RAPT_I8) return;  // the status may name the scales instead
         o_.kv_type = std::is_same_v<T, double> ? RAPT_F16 : RAPT_F64;
         return must_fail(RAPT_BAD_TYPE);
       case 15:
@@ -233,7 +234,7 @@ class ForwardFuzz : AttentionFuzz<T> {
     const bool any_work = o_.batch > 0 && o_.q_len > 0;
     // An empty output may be within an input.
     if (!any_work) rules_.may_fail |= only(RAPT_BAD_OVERLAP);
-    // The options end at a guard page: a read behind them faults.
+    // The options end at a guard page, so that reading past them faults.
     auto *given = reinterpret_cast<rapt_attention_options *>(
         memory().place(Base::options_at, sizeof o_, Placement::ends_at_guard, 0));
     std::memcpy(given, &o_, sizeof o_);

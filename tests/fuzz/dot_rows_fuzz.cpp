@@ -1,4 +1,4 @@
-// dot_rows with any row stride: rows that overlap, go backwards, or are all the same one.
+// Fuzzes dot_rows with any row stride: rows may overlap, go backwards, or all be the same row.
 #include "fuzz/support/fuzz_input.hpp"
 #include "fuzz/support/levels.hpp"
 #include "support/public_api.hpp"

@@ -1,5 +1,5 @@
-// softmax, log_softmax and (of f32 and f64) logsumexp with every option: sizes, strides, overlapping operands
-// and bad arguments.
+// Fuzzes softmax, log_softmax and (of f32 and f64) logsumexp with every option: sizes, strides, overlapping
+// operands and bad arguments.
 #include "fuzz/support/arguments.hpp"
 #include "support/public_api.hpp"
 
@@ -9,7 +9,7 @@ namespace {
 
 enum Function : unsigned { softmax, log_softmax, logsumexp };
 
-// The arrays of the options; null: the option is not set.
+// An array is null if its option is not set.
 struct OptionArrays {
   FuzzMatrix bias, mask, row_lengths, sinks;
 };
@@ -39,7 +39,7 @@ void read_values(FuzzInput &input, rapt_softmax_options &options) {
   options.empty_rows_are_zero = input.byte() % 2;
 }
 
-// T: what the rows are computed in.
+// T is the type in which the rows are computed.
 template <class T>
 void judge_values(const GivenOptions &given, bool is_matrix, Statuses &must) {
   if (given.size != sizeof given.value) {
@@ -63,7 +63,7 @@ void judge_values(const GivenOptions &given, bool is_matrix, Statuses &must) {
   }
 }
 
-// A bias or a mask.
+// Judges a bias or a mask.
 void judge_array(const FuzzMatrix &array, const FuzzMatrix &output, rapt_status bad_stride,
                  CallRules &rules) {
   if (!array.data) return;
@@ -92,7 +92,7 @@ void fuzz(FuzzInput &input, unsigned function) {
   memory.forget_all();
   const FuzzShape shape(input);
   const bool work = shape.any_work(), is_matrix = function != logsumexp;
-  // A row without columns has a log-sum-exp.
+  // A row without columns has a log-sum-exp, but no elements.
   const bool has_output = is_matrix ? work : shape.rows > 0;
   FuzzMatrix x{nullptr, fuzz_stride(input, shape.cols), shape.rows, shape.cols, sizeof(T)};
   FuzzMatrix y = x;
@@ -106,7 +106,7 @@ void fuzz(FuzzInput &input, unsigned function) {
   const auto array = [&](std::size_t element_size, bool by_row) {
     std::ptrdiff_t stride = by_row ? fuzz_stride(input, shape.cols) : 0;
     if (stride == RAPT_REPEAT) stride += 1;
-    // A stride of 0 means contiguous rows: memory is placed for these.
+    // A stride of 0 means contiguous rows, so memory is placed for contiguous rows.
     const auto cols = static_cast<std::ptrdiff_t>(shape.cols);
     return FuzzMatrix{nullptr, by_row && stride == 0 ? cols : stride, by_row ? shape.rows : 1, shape.cols,
                       element_size};
@@ -158,7 +158,7 @@ void fuzz(FuzzInput &input, unsigned function) {
   options.size = given.size;
   const bool is_small = given.size < 4096;
   const std::size_t known = std::min(given.size, sizeof options);
-  // At least eight bytes, for the size itself.
+  // The memory always holds at least the `size` field, which a call reads first.
   const std::size_t bytes = std::max(is_small ? given.size : sizeof options, sizeof given.size);
   const std::size_t aligned = (bytes + 7) / 8 * 8 - bytes;  // a struct begins at a multiple of 8
   unsigned char *memory_of_options = memory.place(6, bytes, Placement::ends_at_guard, aligned);
@@ -183,7 +183,7 @@ void fuzz(FuzzInput &input, unsigned function) {
       }
     }
     rules.may_fail |= of_options.must_fail | of_options.may_fail;
-    if (!work) rules.may_fail |= only(RAPT_BAD_OVERLAP);  // an empty array within the output
+    if (!work) rules.may_fail |= only(RAPT_BAD_OVERLAP);  // an empty array may be within the output
     if (has_output) rules.must_fail |= of_options.must_fail;
   }
   if (!may_be_called({&x, &y, &arrays.bias, &arrays.mask, &arrays.row_lengths, &arrays.sinks}, has_output,

@@ -1,4 +1,4 @@
-// dot, scale, exp and exp_sum; dot, scale and the conversions of 16-bit elements.
+// Fuzzes dot, scale, exp and exp_sum of f32 and f64; dot, scale and the conversions of 16-bit elements.
 #include "fuzz/support/fuzz_input.hpp"
 #include "fuzz/support/levels.hpp"
 #include "support/public_api.hpp"
@@ -53,7 +53,7 @@ void fuzz(FuzzInput &input) {
       });
 }
 
-// Between E and f32, both ways.
+// Fuzzes the conversions between E and f32, both ways.
 template <class E>
 void fuzz_conversions(FuzzInput &input) {
   static FuzzMemory memory;

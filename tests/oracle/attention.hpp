@@ -1,5 +1,5 @@
-// Attention as rapt.h defines it, one query after the other in long double, from arrays without strides,
-// pages or tiles. It shares no code with the library, only the text that it follows.
+// Computes attention as rapt.h defines it, one query after the other in long double, from arrays without
+// strides, pages or tiles. It shares no code with the library; both follow the text of rapt.h.
 #pragma once
 
 #include <algorithm>
@@ -13,18 +13,18 @@ namespace rapt::test::oracle {
 
 enum class Causal { none, bottom_right, offset };
 
-// The dimensions along which an array has one entry for all indices.
+// An array has one entry for all indices along these dimensions.
 struct Repeats {
   bool batch = false, head = false, token = false;
 };
 
-// Every array is dense; an empty array is an option that is not set.
+// Every array is dense. An empty array is an option that is not set.
 template <class T>
 struct Attention {
   std::size_t batch = 1, q_heads = 1, kv_heads = 1, q_len = 0, kv_len = 0, qk_dim = 1, v_dim = 1;
   std::vector<T> q, k, v;  // [batch][heads][tokens][dim]
-  // Only for keys and values of bytes, [batch][kv_heads][kv_len][scale groups]. The truth needs k and v
-  // already multiplied by them.
+  // Only keys and values of bytes have scales, [batch][kv_heads][kv_len][scale groups]. The truth needs k and
+  // v already multiplied by the scales.
   std::vector<T> k_scales, v_scales;
   std::size_t scale_group = 0;
 
@@ -40,7 +40,7 @@ struct Attention {
   std::ptrdiff_t causal_offset = 0;
   std::ptrdiff_t window_left = -1, window_right = -1;
   std::size_t window_chunk = 0;
-  std::vector<std::uint8_t> mask;  // as bias
+  std::vector<std::uint8_t> mask;  // in the shape of a bias
   Repeats mask_repeats;
   std::vector<std::int32_t> q_lengths, kv_lengths;  // [batch]
 
@@ -51,7 +51,7 @@ struct Attention {
   std::size_t keys(std::size_t b) const {
     return kv_lengths.empty() ? kv_len : static_cast<std::size_t>(kv_lengths[b]);
   }
-  // The row of a query in an array that may repeat.
+  // Returns the row of a query in an array that may repeat.
   std::size_t row(Repeats repeats, std::size_t b, std::size_t h, std::size_t i) const {
     const std::size_t heads = repeats.head ? 1 : q_heads, tokens = repeats.token ? 1 : q_len;
     return ((repeats.batch ? 0 : b) * heads + (repeats.head ? 0 : h)) * tokens + (repeats.token ? 0 : i);
@@ -74,7 +74,7 @@ struct Attention {
   }
 };
 
-// Offsets may be any ptrdiff_t, so sums of them need more bits.
+// Offsets may be any ptrdiff_t, and sums of offsets need more bits.
 __extension__ using Position = __int128;
 
 template <class T>
@@ -100,11 +100,11 @@ bool is_visible(const Attention<T> &a, std::size_t b, std::size_t h, std::size_t
          a.bias[a.row(a.bias_repeats, b, h, i) * a.kv_len + key] != -std::numeric_limits<T>::infinity();
 }
 
-// A key's score, and the parts of it that the gradient needs.
+// Holds a key's score, and the parts of the score that the gradient needs.
 struct ScoreTruth {
   long double dot = 0, value = 0;
-  long double slope = 1;  // of the softcap
-  long double terms = 0;  // magnitudes
+  long double slope = 1;  // the slope of the softcap
+  long double terms = 0;  // the sum of the terms' magnitudes
 };
 
 template <class T>
@@ -144,7 +144,7 @@ ScoreTruth score_truth(const Attention<T> &a, std::size_t b, std::size_t h, std:
 }
 
 struct AttentionTruth {
-  // False where a visible score or the sink is NaN or +inf, or a visible value is not finite.
+  // This is false if a visible score or the sink is NaN or +inf, or a visible value is not finite.
   bool is_finite = true;
   bool has_nan = false;   // a visible score is NaN or +inf
   bool is_empty = false;  // nothing visible but scores of -inf
@@ -153,11 +153,11 @@ struct AttentionTruth {
   bool is_vague = false;
   std::vector<long double> out;
   long double lse = 0, largest_score = -std::numeric_limits<long double>::infinity();  // NaN left out
-  // For bounds: of the visible keys the largest ScoreTruth::terms, and the largest |v|.
+  // Bounds need these: the largest ScoreTruth::terms and the largest |v| of the visible keys.
   long double score_terms = 0, largest_value = 0;
 };
 
-// Computes over the keys from `first` to `end` - 1; the sink counts as one more key.
+// Computes attention over the keys from `first` to `end` - 1. The sink counts as one more key.
 template <class T>
 AttentionTruth attention_truth(const Attention<T> &a, std::size_t b, std::size_t h, std::size_t i,
                                std::size_t first = 0, std::size_t end = SIZE_MAX) {

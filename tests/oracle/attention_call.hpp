@@ -1,6 +1,5 @@
-// Calls of attention, drawn from a seed: the numbers of a problem, and memory in which every stride, offset,
-// page and repetition is one that rapt.h allows. This code computes addresses from the header's text, one
-// element at a time.
+// Draws calls of attention from a seed: a problem's numbers, and memory with any strides, offsets, pages and
+// repetitions that rapt.h allows. This code computes addresses from the header's text, one element at a time.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +21,8 @@ std::size_t size_of(rapt_type type);
 double number_at(rapt_type type, const void *data, std::size_t index);
 void set_number(rapt_type type, void *data, std::size_t index, double value);
 double rounded(rapt_type type, double value);
-// |got - exact| minus half the spacing of the element's numbers, if the arithmetic type is another one.
+// Returns |got - exact|, minus half the spacing of the element's numbers if the arithmetic type is another
+// type.
 long double distance_as(rapt_type type, long double got, long double exact);
 
 // ---- a problem ----
@@ -35,14 +35,14 @@ enum class Numbers {
   ties,         // few distinct scores
   small_scale,  // a scale near the smallest normal number; q and k are large
   zeros,        // most elements are 0 or -0
-  tiny,         // values near the smallest number, and products of q and k too, or below it
-  equal,        // all of q alike, and all of k: the largest sums of bytes
+  tiny,         // values, and products of q and k, near the smallest number or below it
+  equal,        // all elements of q are equal, and all of k: the largest sums of bytes
   specials,     // NaN and infinities among queries, keys, bias and sinks
   count
 };
 const char *name_of(Numbers numbers);
 
-// A problem's numbers; their types hold them exactly.
+// Holds a problem's numbers. The types hold these numbers exactly.
 struct AttentionProblem {
   std::uint64_t seed = 0;
   Attention<double> a;  // k and v of bytes without their scales
@@ -61,7 +61,7 @@ struct AttentionProblem {
   bool in_bf16() const { return q == RAPT_BF16 && kv == RAPT_BF16 && arithmetic != RAPT_ARITHMETIC_F32; }
   bool has_gradient() const { return kv != RAPT_I8; }
   rapt_type gradient_of(rapt_type type) const { return gradient == RAPT_TYPE_DEFAULT ? type : gradient; }
-  // The factor f of rapt.h, by which the scores of a partial result are multiplied.
+  // Returns the factor f of rapt.h, by which the scores of a partial result are multiplied.
   double score_factor(std::size_t b, std::size_t h, std::size_t i) const;
   Attention<double> truth() const { return kv == RAPT_I8 ? a.multiplied() : a; }
   std::string text() const;
@@ -73,24 +73,24 @@ AttentionProblem draw_attention(std::uint64_t seed);
 
 struct Extents {
   std::size_t batch, heads, tokens, row;
-  bool has_batch = true, has_tokens = true;  // strides with a use
+  bool has_batch = true, has_tokens = true;  // whether these strides are used
   bool any() const { return batch != 0 && heads != 0 && tokens != 0 && row != 0; }
 };
 
-// [batch][heads][tokens] rows in any order, with padding of each dimension, in guarded memory filled with
-// canary.
+// Places [batch][heads][tokens] rows in any order, with padding of each dimension, in guarded memory filled
+// with canary bytes.
 class Placed {
  public:
   Placed() = default;
   // Rows and their paddings are multiples of `unit`.
   Placed(Random &random, rapt_type type, Extents extents, Repeats repeats = {}, std::size_t unit = 1);
-  // As the rows of another tensor: the strides of `of`, divided by `unit`.
+  // Places units of another tensor's rows: the strides are the strides of `of`, divided by `unit`.
   static Placed of_units(const Placed &of, rapt_type type, std::size_t row, std::size_t unit);
 
   void *data() const { return buffer_ ? buffer_->data() : nullptr; }
   rapt_type type() const { return type_; }
   const rapt_strides &strides() const { return given_; }
-  // The same strides, but for rows of another length, whose contiguous strides differ.
+  // Returns the same strides for rows of another length, whose contiguous strides differ.
   rapt_strides written_out() const;
   std::size_t index(std::size_t b, std::size_t h, std::size_t t) const;
   void put(std::size_t b, std::size_t h, std::size_t t, std::size_t d, double value) const {
@@ -102,8 +102,8 @@ class Placed {
   std::size_t bytes() const { return elements_ * size_of(type_); }
   void remember();
   bool unchanged() const;
-  // Takes what was written since the last call, and makes it canary again; false if an element had been
-  // written before. put_back() writes all of it.
+  // Takes what was written since the last call, and makes it canary again. Returns false if an element had
+  // been written before. put_back() writes everything that was taken.
   bool take_writes();
   void put_back();
   // Makes the element canary again; in the end all of the memory must be.
@@ -114,14 +114,14 @@ class Placed {
 
  private:
   rapt_type type_ = RAPT_F32;
-  std::size_t strides_[3] = {};  // batch, head, token; 0: repeats
+  std::size_t strides_[3] = {};  // of batch, head and token; 0 if the dimension repeats
   rapt_strides given_{};
   std::size_t elements_ = 0;
   std::shared_ptr<GuardedBuffer> buffer_;
   std::vector<unsigned char> image_, written_;
 };
 
-// One dimension.
+// Holds an array of one dimension.
 class Listed {
  public:
   Listed() = default;
@@ -139,8 +139,8 @@ class Listed {
   std::vector<unsigned char> image_;
 };
 
-// The results of a call in the order of the problem's arrays. Rows that a sequence lacks are NaN, or 0 in
-// gradients. Arrays that the call was not asked for are empty.
+// Results are in the order of the problem's arrays. Rows that a sequence lacks are NaN, or 0 in gradients.
+// Arrays that the call was not asked for are empty.
 struct AttentionResults {
   std::vector<double> out, lse;
 };
@@ -148,26 +148,26 @@ struct GradientResults {
   std::vector<double> dq, dk, dv, dbias, dsinks;
 };
 
-// A way of calling.
 enum class Way { whole, tasks, one_by_one, split_keys, count };
 const char *name_of(Way way);
 
-// A problem in memory.
+// Holds a problem in memory.
 class AttentionMemory {
  public:
   AttentionMemory(const AttentionProblem &problem, std::uint64_t seed, bool backward, bool in_place = false);
 
-  // With `moves_references` the merge gets the same partial results relative to smaller scores, so that
-  // weights are above 1.
+  // With `moves_references` the merge gets the same partial results relative to smaller scores, so weights
+  // are above 1.
   AttentionResults run(Way way, bool moves_references = false);
-  // With `out` and `lse` of the forward call, [batch][q_heads][q_len].
+  // `out` and `lse` are results of the forward call, [batch][q_heads][q_len].
   GradientResults run_backward(Way way, const std::vector<double> &out, const std::vector<double> &lse);
 
   const rapt_attention_options &options() const { return o_; }
   bool in_place() const { return in_place_; }
   const std::string &faults() const { return faults_; }
   const std::string &layout() const { return layout_; }
-  // Numbers of partial results, after a call that splits keys: [batch][q_heads][q_len][chunks][v_dim + 2].
+  // Returns the numbers of partial results after a call that splits keys:
+  // [batch][q_heads][q_len][chunks][v_dim + 2].
   const std::vector<double> &partials() const { return partials_; }
   bool dbias_joins_batches = false, dbias_joins_heads = false;
 
@@ -183,7 +183,7 @@ class AttentionMemory {
   void check_inputs();
   template <class Run>
   void run_ranges(Way way, std::size_t tasks, std::initializer_list<Placed *> outputs, Run &&run);
-  // Sequence and token of a query, of a key.
+  // The place of a query or of a key is a sequence and a token.
   struct Place {
     std::size_t b, t;
   };

@@ -1,4 +1,4 @@
-// What calls read and write, and arrays that touch.
+// Tests what calls read and write, and arrays that touch.
 #include "oracle/attention_edges.hpp"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace {
 constexpr const char *stage_names[] = {"attention_run", "attention_partial", "attention_merge",
                                        "attention_backward_run"};
 
-// Memory that nobody touches, except for lists of numbers. Each array has one slot in it.
+// Calls do not access this memory, except lists of numbers. Each array has one slot in it.
 constexpr std::size_t slot = std::size_t{1} << 26, slots = 28, longest = slot / 4;
 unsigned char *arena() {
   static const std::unique_ptr<unsigned char[]> memory(new unsigned char[slots * slot]);
@@ -37,7 +37,7 @@ void AttentionEdges::add(Array made) {
       (no_keys || no_queries) && random_.one_in(2) ? nullptr : arena() + empty_arrays_++;
   std::memcpy(made.argument, &anywhere, sizeof anywhere);
 }
-// Sequences or pages may have different lengths, so that the end of the last one may not be the last end.
+// Sequences or pages may have different lengths. Then the end of the last sequence may not be the last end.
 void AttentionEdges::see_order(Array &made, const Placed &placed, std::size_t row) const {
   const bool ragged = !a_.q_lengths.empty() || !a_.kv_lengths.empty() || m_.page_size_ != 0;
   const std::size_t tokens = std::max({a_.q_len, a_.kv_len, m_.page_size_});
@@ -52,7 +52,7 @@ void AttentionEdges::add_queries(Array made, const Placed &placed, std::size_t r
   }
   add(std::move(made));
 }
-// For options whose batch is a dimension, whatever the layout of the queries.
+// Adds an option's array. The array has a batch dimension for every layout of the queries.
 void AttentionEdges::add_own_rows(Array made, const Placed &placed, bool by_key) {
   see_order(made, placed, by_key ? a_.kv_len : 1);
   for (std::size_t b = 0; b < a_.batch; ++b) {
@@ -63,7 +63,7 @@ void AttentionEdges::add_own_rows(Array made, const Placed &placed, bool by_key)
   }
   add(std::move(made));
 }
-// The keys of sequences with queries. `packed_block` is the length of a block of packed keys, or 0.
+// Adds the keys of sequences with queries. `packed_block` is the length of a block of packed keys, or 0.
 void AttentionEdges::add_keys(Array made, const Placed &placed, std::size_t row, std::size_t packed_block) {
   see_order(made, placed, row);
   for (std::size_t b = 0; b < a_.batch; ++b) {

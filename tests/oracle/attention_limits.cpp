@@ -1,4 +1,5 @@
-// The limits of numbers, lists, strides and shapes. Each is approached from below, met and passed.
+// Tests the limits of numbers, lists, strides and shapes. Where a limit is a number, the tests use one below,
+// at and one past the limit.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -11,7 +12,7 @@ namespace rapt::test::oracle {
 namespace {
 
 constexpr std::ptrdiff_t most_bytes = PTRDIFF_MAX;
-// All prime factors of 2^60 - 1 and of 2^53 - 1.
+// These are all prime factors of 2^60 - 1 and of 2^53 - 1.
 constexpr std::size_t factors_of_60[] = {3, 3, 5, 5, 7, 11, 13, 31, 41, 61, 151, 331, 1321};
 constexpr std::size_t factors_of_53[] = {6361, 69431, 20394401};
 enum Side { below, at, past };
@@ -45,8 +46,8 @@ AttentionEdges::Verdict AttentionEdges::change_counts() {
   return {"counts", RAPT_OK, Judges::counts};
 }
 
-// The rules of types: f64 goes only with f64; only keys and values may be int8; bf16 arithmetic needs bf16
-// everywhere.
+// Changes types against their rules: f64 goes only with f64; only keys and values may be int8; bf16
+// arithmetic needs bf16 everywhere.
 AttentionEdges::Verdict AttentionEdges::change_types() {
   o_ = RAPT_ATTENTION_OPTIONS_INIT;
   o_.q_len = o_.kv_len = o_.qk_dim = 4;
@@ -77,7 +78,7 @@ AttentionEdges::Verdict AttentionEdges::change_gradient_type() {
   return {"gradient's type", RAPT_BAD_TYPE};
 }
 
-// batch * q_heads * the longer length * the larger dimension stays below 2^53.
+// The product batch * q_heads * the longer length * the larger dimension must be below 2^53.
 AttentionEdges::Verdict AttentionEdges::change_shape() {
   const Side side = random_.one_of({at, past});
   std::size_t counts[3] = {1, 1, 1}, dim;  // of sequences, heads and tokens
@@ -220,7 +221,7 @@ AttentionEdges::Verdict AttentionEdges::change_causal_offset() {
           Judges::both};
 }
 
-// Pages must have a multiple of 16 keys, or of 64 packed keys.
+// The number of keys in a page must be a multiple of 16, or of 64 for packed keys.
 AttentionEdges::Verdict AttentionEdges::change_page_size() {
   if (!o_.block_table) return {};
   const std::size_t off = random_.one_of<std::size_t>({1, 8, 15, 16, 32});
@@ -313,15 +314,15 @@ AttentionEdges::Verdict AttentionEdges::change_table() {
     changeable(o_.block_table)[b * m_.table_stride_ + random_.below(pages)] = -1;
     return {"page 0 - 1", RAPT_BAD_BLOCK_TABLE};
   }
-  // Without a stride the table is as wide as kv_len.
+  // Without a stride the table must be wide enough for kv_len.
   if (pages == 1 || a_.batch > 1) return {};
   const bool narrow = random_.one_in(2);
   o_.block_table_stride = pages - narrow;
   return {narrow ? "table's width - 1" : "table's width", narrow ? RAPT_BAD_BLOCK_TABLE : RAPT_OK};
 }
 
-// If the innermost stride of an output has an index above 0, it is at least a row; the next stride steps over
-// all rows of the innermost.
+// If the innermost dimension of an output has an index above 0, its stride must be at least a row. The stride
+// of the next dimension must step over all these rows.
 AttentionEdges::Verdict AttentionEdges::change_output_strides() {
   struct Output {
     const char *name;
@@ -349,7 +350,7 @@ AttentionEdges::Verdict AttentionEdges::change_output_strides() {
   const std::size_t used = e.tokens - first_token(of_keys ? m_.kv_first_ : m_.q_first_);
   if (!e.any() || used == 0) return {};
   std::ptrdiff_t *const strides[3] = {&output.strides->batch, &output.strides->head, &output.strides->token};
-  // The order of the dimensions is drawn, too.
+  // The order of the dimensions is drawn too.
   std::size_t order[3] = {0, 1, 2}, step = e.row;
   for (std::size_t i = 3; i > 1; --i) std::swap(order[i - 1], order[random_.below(i)]);
   std::vector<std::size_t> longer;
@@ -369,7 +370,7 @@ AttentionEdges::Verdict AttentionEdges::change_output_strides() {
   return {std::string(output.name) + (is_bad ? " strides - 1" : " strides"), is_bad ? output.bad : RAPT_OK};
 }
 
-// The end of a tensor must fit a ptrdiff_t. At the limit it reaches into other arrays.
+// The end of a tensor must fit a ptrdiff_t. At this limit the tensor reaches into other arrays.
 AttentionEdges::Verdict AttentionEdges::change_extent() {
   if (!m_.q_first_.empty() || !m_.kv_first_.empty() || !a_.kv_lengths.empty() || o_.block_table) return {};
   struct Tensor {
@@ -431,7 +432,7 @@ AttentionEdges::Verdict AttentionEdges::change_extent() {
   return {std::string("extent of ") + tensor.name + name_of(side), tensor.bad, Judges::call, side == at};
 }
 
-// Counting is done before any array is known.
+// The counting functions are called before any array is known.
 std::string AttentionEdges::fault_of_counts(const Verdict &verdict) {
   std::size_t count = 0, length = 0;
   const auto judge = [&](const char *function, rapt_status got, rapt_status expected) {
@@ -447,7 +448,7 @@ std::string AttentionEdges::fault_of_counts(const Verdict &verdict) {
     const rapt_status got = rapt_attention_partial_tasks(&o_, &count, &length);
     return fault + judge("attention_partial_tasks", got, verdict.expected);
   }
-  // The numbers.
+  // The counting functions must also return these numbers.
   __extension__ using Wide = __int128;
   const std::size_t v_dim = o_.v_dim == 0 ? o_.qk_dim : o_.v_dim,
                     kv_heads = o_.kv_heads == 0 ? o_.q_heads : o_.kv_heads;

@@ -11,7 +11,7 @@
 namespace rapt::test::oracle {
 namespace {
 
-// Keeps the error of sums and products of doubles far below the last bit of f64.
+// This precision keeps the error of sums and products of doubles far below the last bit of f64.
 constexpr mpfr_prec_t precision = 200;
 
 class Real {
@@ -47,7 +47,7 @@ class Real {
   mpfr_t value_;
 };
 
-// |got - exact| / max(1, |exact|)
+// Returns |got - exact| / max(1, |exact|).
 double error_above_one(const Real &exact, double got) {
   if (!std::isfinite(got)) return std::numeric_limits<double>::infinity();
   const double error = Real(exact).sub(Real(got)).abs().to_double();
@@ -81,7 +81,7 @@ RowErrors row_errors(const Row<T> &row, std::span<const T> softmax, std::span<co
                      T logsumexp) {
   const std::size_t n = row.x.size();
   std::vector<Real> scores;
-  std::vector<std::size_t> columns;  // of the scores that are not -inf
+  std::vector<std::size_t> columns;  // columns of the scores that are not -inf
   for (std::size_t i = 0; i < n; ++i) {
     if ((row.visible && !(*row.visible)[i]) || std::isinf(row.x[i])) continue;
     if (row.bias && std::isinf(row.bias[i])) continue;

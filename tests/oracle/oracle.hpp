@@ -1,4 +1,4 @@
-// The error of a given result against 200-bit arithmetic by MPFR.
+// Computes the error of a given result against 200-bit arithmetic by MPFR.
 #pragma once
 
 #include <cstddef>
@@ -12,18 +12,18 @@ namespace rapt::test::oracle {
 template <class T>
 double exp_error_in_ulps(T x, T y);
 
-// |dot - sum a[i] * b[i]| / sum |a[i] * b[i]|
+// Returns |dot - sum a[i] * b[i]| / sum |a[i] * b[i]|.
 template <class T>
 double dot_error(std::span<const T> a, std::span<const T> b, T dot);
 
-// A row of scores: s = scale * x, then softcap, then bias, for the elements that are visible.
+// Describes a row of scores: s = scale * x, then softcap, then bias, for the elements that are visible.
 template <class T>
 struct Row {
   std::span<const T> x;
   double scale = 1;
   double softcap = 0;
   const T *bias = nullptr;
-  const std::vector<bool> *visible = nullptr;  // null: all of them
+  const std::vector<bool> *visible = nullptr;  // null if all are visible
   const T *sink = nullptr;
 };
 
@@ -31,16 +31,16 @@ struct RowErrors {
   double softmax = 0;      // the largest relative error of a probability
   double log_softmax = 0;  // the largest |error| / max(1, |y|)
   double logsumexp = 0;    // |error| / max(1, |out|)
-  // Normal probabilities that are 0, and subnormal probabilities that are not.
+  // Counts normal probabilities that are 0, and subnormal probabilities that are not 0.
   std::size_t flushed_wrongly = 0;
 };
 
-// The visible elements must be finite or -inf, and at least one finite.
+// The visible elements must be finite or -inf, and at least one must be finite.
 template <class T>
 RowErrors row_errors(const Row<T> &row, std::span<const T> softmax, std::span<const T> log_softmax,
                      T logsumexp);
 
-// The largest |error of dx| / (|scale| * y * (|dy| + sum y * |dy|)).
+// Returns the largest |error of dx| / (|scale| * y * (|dy| + sum y * |dy|)).
 template <class T>
 double softmax_backward_error(std::span<const T> y, std::span<const T> dy, double scale,
                               std::span<const T> dx);

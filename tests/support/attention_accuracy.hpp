@@ -1,4 +1,4 @@
-// The errors of a call of attention, in the units of their bounds (oracle/bounds.hpp).
+// Measures the errors of a call of attention in the units of their bounds (oracle/bounds.hpp).
 #pragma once
 
 #include <cmath>
@@ -11,7 +11,7 @@
 
 namespace rapt::test {
 
-// `out` has numbers that E holds exactly.
+// The numbers of `out` must be exact in E.
 template <class E>
 AttentionErrors attention_errors(const oracle::AttentionTruth &truth, std::span<const Number<E>> out,
                                  Number<E> lse) {

@@ -58,7 +58,7 @@ class BackwardRun : AttentionRun<T> {
     return made;
   }
 
-  // A sum over sequences is one chain of additions.
+  // A gradient that is summed over sequences is one chain of additions, so one call must compute all of it.
   bool can_be_split() const {
     return !wanted_.dsinks && !(wanted_.dbias && a_.batch > 1 && a_.bias_repeats.batch);
   }
@@ -145,7 +145,8 @@ class BackwardRun : AttentionRun<T> {
     this->check_options();
     this->check_workspace();
   }
-  // Keys of a sequence that have memory: the call writes all their gradients.
+  // Returns the number of keys of a sequence that have memory. The call writes the gradients of all these
+  // keys.
   std::size_t keys_in_memory(std::size_t b) const {
     return how_.kv_offsets ? this->kv_first_[b + 1] - this->kv_first_[b] : a_.kv_len;
   }

@@ -1,5 +1,5 @@
-// The driver of attention's gradient: it runs one problem through the public API. The layout says where the
-// memory is and how the work is cut into calls.
+// Runs one problem of attention's gradient through the public API. The layout says where the memory is and
+// how the work is cut into calls.
 #pragma once
 
 #include "oracle/attention.hpp"
@@ -17,9 +17,9 @@ WantedGradients wanted_gradients(const Problem &problem, const oracle::Attention
 }
 
 // The outcome is dq [batch][q_heads][q_len], dk and dv [batch][kv_heads][kv_len], then dbias in the shape of
-// the bias and dsinks where the problem asks for them. Queries and keys that a sequence does not have are 0.
-// Defined for float, double, F16 and BF16; gradients have the type of the inputs, dbias and dsinks are
-// numbers.
+// the bias and dsinks if the problem asks for them. Queries and keys that a sequence does not have are 0.
+// Defined for float, double, F16 and BF16; dbias and dsinks are of type Number<T>, the other gradients of
+// type T.
 template <class T>
 Outcome run_attention_backward(const Problem &problem, const Layout &layout);
 

@@ -1,4 +1,5 @@
-// Attention over contiguous arrays, forwards and backwards, in workspaces of exactly the size asked for.
+// Calls attention over contiguous arrays, forwards and backwards, in workspaces of exactly the requested
+// size.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -24,7 +25,7 @@ struct AttentionResults {
   std::vector<T> out, lse, dq, dk, dv, dbias, dsinks;
 };
 
-// Fills results.out and results.lse, which have their sizes. The options keep the pointer to lse.
+// Fills results.out and results.lse, whose sizes the caller has set. The options keep the pointer to lse.
 template <class T>
 void run_attention(const std::vector<T> &q, const std::vector<T> &k, const std::vector<T> &v,
                    rapt_attention_options &options, AttentionResults<T> &results) {
@@ -34,8 +35,8 @@ void run_attention(const std::vector<T> &q, const std::vector<T> &k, const std::
                          workspace.size()) == RAPT_OK);
 }
 
-// Follows run_attention(), and fills the gradients. dbias and dsinks have their sizes; empty: not asked for.
-// dq, dk and dv begin with `fill`.
+// Call this after run_attention(). It fills the gradients. If dbias or dsinks is empty, the call does not ask
+// for it; otherwise the caller has set its size. dq, dk and dv begin with `fill`.
 template <class T>
 void run_attention_backward(const std::vector<T> &q, const std::vector<T> &k, const std::vector<T> &v,
                             const std::vector<T> &dout, const rapt_attention_options &options, T fill,

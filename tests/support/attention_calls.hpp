@@ -1,4 +1,4 @@
-// Calls of attention over tasks, in a workspace between guard pages.
+// Calls attention over tasks, in a workspace between guard pages.
 #pragma once
 
 #include <algorithm>

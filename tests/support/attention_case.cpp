@@ -7,7 +7,8 @@
 namespace rapt::test {
 namespace {
 
-// Without causality, positions of windows and slopes depend on the number of queries of the call.
+// Returns whether a call may compute only some of the queries. Without causality, positions of windows and
+// slopes depend on the number of queries of the call.
 bool queries_can_be_split(const AttentionOptions &options) {
   return options.causal ||
          (options.window_left < 0 && options.window_right < 0 && options.window_chunk == 0 && !options.alibi);
@@ -115,7 +116,7 @@ class ForwardRun : AttentionRun<T, KV> {
     const bool decode = o.q_len == 1 && p >= 0 && p < keys && stage_ == AttentionStage::whole &&
                         !how_.kv_offsets && how_.calls != Calls::split_keys;
     if (decode && random_.one_in(2)) {
-      // Like decoding: the keys behind the query do not exist yet. A page table keeps its width.
+      // This is like decoding: the keys after the query do not exist yet. A page table keeps its width.
       o.causal = RAPT_CAUSAL_BOTTOM_RIGHT;
       o.causal_offset = 0;
       o.kv_lengths = nullptr;
@@ -146,7 +147,7 @@ class ForwardRun : AttentionRun<T, KV> {
     }
   }
 
-  // Partial results of a piece are in separate memory, and are then copied to their place.
+  // Stores partial results of a piece in separate memory, then copies them to their place.
   void run_by_keys(const Piece &piece, const rapt_attention_options &o, const T *q, const KV *k, const KV *v,
                    Out *out_at, std::size_t tasks) {
     std::size_t partial_tasks = 0, partials_length = 0;
@@ -185,7 +186,8 @@ class ForwardRun : AttentionRun<T, KV> {
 
   void collect() {
     const std::size_t begin = problem_.window.first, end = problem_.window.end(problem_.rows);
-    // Queries that cannot be split have all run: results outside the window are discarded.
+    // Calls over queries that cannot be split have run all queries, so results outside the window are
+    // discarded.
     const bool all_ran = !queries_can_be_split(problem_.options);
     Outcome unwanted;
     for (std::size_t i = all_ran ? 0 : begin; i < (all_ran ? a_.q_len : end); ++i) {
@@ -227,7 +229,8 @@ class ForwardRun : AttentionRun<T, KV> {
   Numbers lse_, partials_;
 };
 
-// The types of queries and outputs that are tested with keys and values of a type, in addition to that type.
+// Lists the types of queries and outputs that are tested with keys and values of a type, in addition to that
+// type.
 template <ElementTypes of_all, class Q, class Out>
 struct Types {};
 template <class KV>

@@ -1,5 +1,5 @@
-// Attention's driver: it runs one problem through the public API. The layout says where the memory is and how
-// the work is cut into calls.
+// Runs one problem of attention through the public API. The layout says where the memory is and how the work
+// is cut into calls.
 #pragma once
 
 #include "rapt/rapt.h"

@@ -13,15 +13,15 @@ namespace {
 template <class T>
 constexpr T infinity = std::numeric_limits<T>::infinity();
 
-// These classes fill every row. Other classes fill one row in `share`, because a single odd key spoils every
-// query that sees it.
+// Returns whether every row is of the class. For other classes only one row in `share` is, because a single
+// odd key spoils every query that sees it.
 bool is_of_all_rows(InputClass input) {
   return input == InputClass::uniform || input == InputClass::gaussian ||
          input == InputClass::gaussian_wide || input == InputClass::denormals ||
          input == InputClass::signed_zeros;
 }
 
-// Of either sign, and so small that its product with most weights is 0.
+// Makes numbers of either sign, so small that their products with most weights are 0.
 template <class T>
 void make_tiny(std::span<T> values, Random &random) {
   for (T &value : values) {
@@ -64,8 +64,9 @@ oracle::Repeats draw_repeats(PerRow choice, Random &random) {
 }
 
 // Makes scores of -distance * ln 2: queries are 1 in the first dimension, and keys hold the score there. The
-// largest scores are among the last fifth of the keys, far above all earlier blocks and chunks. Far keys have
-// large values. Odd heads have all far weights below the cutoff, even heads some exactly at it.
+// largest scores are in the last fifth of the keys, and far above the scores of all earlier blocks and
+// chunks. Far keys have large values. In odd heads all far weights are below the cutoff. In even heads some
+// are exactly at the cutoff.
 template <class T>
 void make_far_scores(Random &random, oracle::Attention<T> &a) {
   constexpr double ln_2 = 0x1.62e42fefa39efp-1, log2_e = 0x1.71547652b82fep0;
@@ -93,7 +94,8 @@ void make_far_scores(Random &random, oracle::Attention<T> &a) {
   }
 }
 
-// Subnormal numbers, also in bf16, whose products with keys near the largest number are ordinary.
+// Makes numbers that are subnormal, also in bf16. Their products with keys near the largest number are
+// normal.
 template <class T>
 void make_tiny_queries(Random &random, std::vector<T> &q) {
   for (T &element : q) {
@@ -101,8 +103,8 @@ void make_tiny_queries(Random &random, std::vector<T> &q) {
   }
 }
 
-// One row of each head is not finite in one dimension. Bit 0 of the seed chooses the first dimension or the
-// last, bit 1 the second row or the last but one.
+// Makes one row of each head not finite in one dimension. Bit 0 of the seed chooses the first or the last
+// dimension. Bit 1 chooses the second row or the last but one.
 template <class T>
 void make_a_row_bad(const Problem &problem, std::vector<T> &values, std::size_t rows, std::size_t dim) {
   constexpr T special[] = {std::numeric_limits<T>::quiet_NaN(), infinity<T>, -infinity<T>};
@@ -141,7 +143,8 @@ void make_options(const Problem &problem, oracle::Attention<T> &a) {
   if (wanted.alibi) a.alibi_slopes = make_numbers<T>(random, a.q_heads, 0.1);
   if (wanted.sinks) a.sinks = make_numbers<T>(random, a.q_heads, 4);
   if (problem.input == InputClass::far_scores) {
-    // Just beyond the range of weights, above the scores and below, and just within it.
+    // Sinks are above or below the largest score, by a distance just beyond the range of weights or just
+    // within it.
     for (std::size_t h = 0; h < a.sinks.size(); ++h) {
       const double distance = (sizeof(T) == 4 ? 125 : 1021) + (h % 4 < 2 ? 0.5 : -0.5);
       a.sinks[h] = static_cast<T>((h % 2 == 0 ? distance : -distance) * 0x1.62e42fefa39efp-1);
@@ -176,7 +179,7 @@ void make_options(const Problem &problem, oracle::Attention<T> &a) {
     a.mask_repeats = draw_repeats(wanted.mask, random);
     a.mask.resize(a.rows(a.mask_repeats) * a.kv_len);
     for (std::size_t r = 0; r < a.rows(a.mask_repeats); ++r) {
-      // Single keys, whole blocks, or all of them.
+      // The mask excludes single keys, whole blocks, or all keys.
       const bool all = random.one_in(12), by_block = random.one_in(3);
       bool visible = true;
       for (std::size_t j = 0; j < a.kv_len; ++j) {
@@ -187,7 +190,8 @@ void make_options(const Problem &problem, oracle::Attention<T> &a) {
   }
 }
 
-// Whole numbers in place of keys or values, and their scales. A row of special numbers has special scales.
+// Replaces keys or values by whole numbers, and makes their scales. A row of special numbers gets special
+// scales.
 void make_bytes(std::vector<float> &values, std::vector<float> &scales, std::size_t group, Random &random) {
   scales.resize(values.size() / group);
   for (std::size_t i = 0; i < scales.size(); ++i) {
@@ -205,7 +209,7 @@ void make_bytes(std::vector<float> &values, std::vector<float> &scales, std::siz
   }
 }
 
-// Groups that both dimensions allow; few shapes do.
+// Draws a scale group that divides both dimensions. Few shapes allow one.
 std::size_t draw_scale_group(const AttentionProblem &shape, Random &random) {
   for (const std::size_t group : {std::size_t{128}, std::size_t{64}, std::size_t{32}}) {
     if (shape.qk_dim % group == 0 && shape.v_dim % group == 0 && random.one_in(2)) return group;
@@ -213,7 +217,7 @@ std::size_t draw_scale_group(const AttentionProblem &shape, Random &random) {
   return 0;
 }
 
-// Keys that no query sees, and their values, must not matter.
+// Spoils keys that no query sees, and their values, because they must not matter.
 template <class T>
 void spoil_unseen_keys(oracle::Attention<T> &a) {
   for (std::size_t b = 0; b < a.batch; ++b) {
@@ -264,7 +268,7 @@ oracle::Attention<Number<E>> make_new_attention(const Problem &problem) {
   a.window_chunk = wanted.window_chunk;
 
   Random random(problem.seed);
-  // A few keys of each head, more of those that make ties.
+  // A few keys of each head are of the class; more of them if they make ties.
   const std::size_t share = problem.input == InputClass::odd_rows ? 8 : 8 + a.kv_len;
   a.q = make_rows<T>(problem.input, 6, random, a.batch * a.q_heads * a.q_len, a.qk_dim);
   a.k = make_rows<T>(problem.input, share, random, a.batch * a.kv_heads * a.kv_len, a.qk_dim);
@@ -292,7 +296,8 @@ oracle::Attention<Number<E>> make_new_attention(const Problem &problem) {
     a.scale_group = draw_scale_group(shape, random);
     make_bytes(a.k, a.k_scales, a.group_of(a.qk_dim), random);
     make_bytes(a.v, a.v_scales, a.group_of(a.v_dim), random);
-    // Weights of far keys are the integer 0, with which no scale counts.
+    // Values of far keys get infinite scales. A value whose weight is 0 adds nothing, whatever its scale is
+    // (rapt.h).
     if (problem.input == InputClass::far_scores) {
       for (float &scale : a.v_scales) {
         if (!(scale < 0x1p60f)) scale = infinity<float>;

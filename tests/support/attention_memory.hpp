@@ -1,4 +1,4 @@
-// The tensors and option arrays of a call of attention in guarded memory.
+// Puts the tensors and option arrays of a call of attention in guarded memory.
 #pragma once
 
 #include <cstring>
@@ -19,8 +19,8 @@ struct TensorShape {
   bool any() const { return batch != 0 && heads != 0 && tokens != 0 && row != 0; }
 };
 
-// A tensor [batch][heads][tokens][row] in separate guarded memory, or a slice of another tensor. Canary fills
-// the gaps between rows.
+// This tensor [batch][heads][tokens][row] is in separate guarded memory, or is a slice of another tensor.
+// Canary bytes fill the gaps between rows.
 template <class T>
 class Tensor {
  public:
@@ -42,7 +42,8 @@ class Tensor {
     data_ = static_cast<T *>(buffer_->data());
     bytes_ = elements * sizeof(T);
   }
-  // A slice of `whole`, a row of which has a token of q, k and v: heads * row elements from `first` on.
+  // Makes a slice of `whole`. A row of `whole` holds q, k and v of one token; the slice has heads * row of
+  // its elements, from `first` on.
   Tensor(const Tensor &whole, Shape shape, std::size_t first)
       : shape_(shape),
         strides_{whole.strides_.batch, static_cast<std::ptrdiff_t>(shape.row), whole.strides_.token},
@@ -50,12 +51,12 @@ class Tensor {
 
   T *data() const { return data_; }
   const Shape &shape() const { return shape_; }
-  // As the API takes them: a repeated dimension is RAPT_REPEAT.
+  // Returns the strides for the API, in which a repeated dimension is RAPT_REPEAT.
   rapt_strides strides() const {
     const auto given = [](std::ptrdiff_t stride) { return stride == 0 ? RAPT_REPEAT : stride; };
     return {given(strides_.batch), given(strides_.head), given(strides_.token)};
   }
-  // Zeros where the API takes them for the same strides.
+  // Returns zeros if the API takes them for the same strides.
   rapt_strides given_strides() const { return is_default_ ? rapt_strides{0, 0, 0} : strides(); }
   void repeat(oracle::Repeats repeats) {
     if (repeats.batch) strides_.batch = 0;
@@ -68,7 +69,7 @@ class Tensor {
     return data_ + strides_.batch * static_cast<std::ptrdiff_t>(b) +
            strides_.head * static_cast<std::ptrdiff_t>(h) + strides_.token * static_cast<std::ptrdiff_t>(t);
   }
-  // Numbers that T holds exactly.
+  // The numbers must be exact in T.
   template <class Number>
   void put(std::size_t b, std::size_t h, std::size_t t, const Number *values) const {
     if (!shape_.any()) return;
@@ -86,7 +87,7 @@ class Tensor {
     return !buffer_ || (buffer_->surroundings_intact() &&
                         (image_.empty() || std::memcmp(bytes(), image_.data(), bytes_) == 0));
   }
-  // Appends the row to the outcome, and makes it canary again.
+  // Appends the row to the outcome, and fills it with canary bytes again.
   void take(std::size_t b, std::size_t h, std::size_t t, Outcome &outcome) const {
     if (!shape_.any()) return;
     T *row = at(b, h, t);

@@ -1,4 +1,4 @@
-// Problems of attention, and layouts to run them in.
+// Makes problems of attention, and layouts to run them in.
 #pragma once
 
 #include <vector>
@@ -10,12 +10,12 @@
 
 namespace rapt::test {
 
-// Draws any shape, with any options. most_work: about the number of multiplications.
+// Draws any shape, with any options. `most_work` limits the number of multiplications, roughly.
 Problem draw_attention_problem(Random &random, std::size_t most_work);
 std::vector<Problem> draw_attention_problems(std::size_t count, std::uint64_t seed, std::size_t most_work);
 
-// Each `step`-th dimension up to 80, with few rows and with many. Every tail of a vector, of a panel and of a
-// block occurs.
+// Returns problems with each `step`-th dimension up to 80, with few rows and with many. Every tail of a
+// vector, of a panel and of a block occurs.
 std::vector<Problem> attention_of_every_dimension(std::size_t step);
 
 struct AttentionShapes {
@@ -25,11 +25,11 @@ struct AttentionShapes {
   std::vector<Dims> dims;
   std::vector<std::size_t> queries, keys, q_heads_per_kv_head;
 };
-// Makes each `step`-th combination, leaving out those of more work.
+// Makes each `step`-th combination, except combinations of more than `most_work`.
 std::vector<Problem> attention_of_shapes(const AttentionShapes &shapes, std::size_t step,
                                          std::size_t most_work);
 
-// The plain layout, and others that the problem's seed draws.
+// Returns the plain layout, and others that the problem's seed draws.
 LayoutsOf plain_and_drawn_layouts(std::size_t count);
 
 }  // namespace rapt::test

@@ -1,5 +1,5 @@
-// A problem of attention in memory, for forward and backward runs alike: its inputs and options in any
-// layout, and the API's options for a piece of it.
+// Puts a problem of attention in memory, for forward and backward runs alike: its inputs and options in any
+// layout. It also makes the API's options for a piece of the problem.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace rapt::test {
 
-// T is the type of queries, KV that of keys and values.
+// T is the type of queries, and KV the type of keys and values.
 template <class T, class KV = T>
 class AttentionRun : protected AttentionCalls {
  protected:
@@ -23,14 +23,14 @@ class AttentionRun : protected AttentionCalls {
   using Numbers = test::Tensor<A>;
   using Shape = typename Tensor::Shape;
 
-  // Some sequences, and some of the queries of each.
+  // A piece has some sequences, and some of the queries of each.
   struct Piece {
     std::size_t first_sequence, end_sequence;
     bool all_queries = true;
     std::size_t first_query = 0, end_query = 0;
   };
 
-  // q, k and v, or their gradients: apart, or slices of `whole`.
+  // These are q, k and v or their gradients, as separate tensors or as slices of `whole`.
   struct Three {
     Tensor whole, q;
     Keys k, v;
@@ -52,7 +52,7 @@ class AttentionRun : protected AttentionCalls {
     place_options();
   }
 
-  // Tensors in the layout of q, k and v.
+  // Makes tensors in the layout of q, k and v.
   Three three_tensors(std::size_t q_slot, std::size_t kv_slot) const {
     Three made;
     const Shape q = queries_of(a_.qk_dim), v = keys_of(a_.v_dim);
@@ -71,7 +71,7 @@ class AttentionRun : protected AttentionCalls {
     }
     return made;
   }
-  // Slices of one buffer.
+  // Makes slices of one buffer.
   Three fused_tensors(const Shape &q, const Shape &k, const Shape &v, std::size_t slot) const {
     Three made;
     const std::size_t q_part = a_.q_heads * a_.qk_dim, k_part = a_.kv_heads * a_.qk_dim,
@@ -95,16 +95,16 @@ class AttentionRun : protected AttentionCalls {
     return {a_.batch, heads, a_.kv_len, row};
   }
   std::size_t gap(std::size_t slot) const { return static_cast<std::size_t>(layout_.gap[slot]); }
-  // Rows of bytes begin at a scale group.
+  // Returns the gap between rows. Rows of bytes begin at a scale group.
   std::size_t kv_gap(std::size_t slot, std::size_t dim) const {
     return sizeof(KV) == 1 ? gap(slot) % 3 * a_.group_of(dim) : gap(slot);
   }
   std::size_t kv_heads() const { return how_.repeated_heads ? a_.q_heads : a_.kv_heads; }
 
-  // Sequence and token of a query in memory.
+  // These return the sequence and token of a query in memory.
   std::size_t query_sequence(std::size_t b) const { return how_.q_offsets ? 0 : b; }
   std::size_t query_token(std::size_t b, std::size_t i) const { return how_.q_offsets ? q_first_[b] + i : i; }
-  // Sequence (or page) and token of a key in memory.
+  // Returns the sequence (or page) and token of a key in memory.
   std::pair<std::size_t, std::size_t> place_of_key(std::size_t b, std::size_t j) const {
     if (how_.page_size != 0) {
       const auto page = page_of_[b * table_stride_ + j / how_.page_size];
@@ -114,7 +114,7 @@ class AttentionRun : protected AttentionCalls {
     return {b, j};
   }
 
-  // The pointer for a call over the piece. Offsets and pages count from the tensor's first token.
+  // Returns the pointer for a call over the piece. Offsets and pages count from the tensor's first token.
   template <class U>
   U *queries_at(const test::Tensor<U> &tensor, const Piece &piece) const {
     if (piece.all_queries && how_.q_offsets) return tensor.data();
@@ -144,7 +144,7 @@ class AttentionRun : protected AttentionCalls {
     }
   }
 
-  // Memory for an option's rows, some of which may repeat.
+  // Makes memory for an option's rows, some of which may repeat.
   template <class U>
   test::Tensor<U> rows_tensor(oracle::Repeats repeats, std::size_t row, std::size_t offset) const {
     Layout layout = layout_;
@@ -163,7 +163,7 @@ class AttentionRun : protected AttentionCalls {
     o.scale_group = a_.scale_group;
     return o;
   }
-  // Everything but the outputs' strides and lse.
+  // Returns all options except the outputs' strides and lse.
   rapt_attention_options options_of(const Piece &piece) {
     rapt_attention_options o = types();
     const std::size_t b = piece.first_sequence;
@@ -177,7 +177,7 @@ class AttentionRun : protected AttentionCalls {
     o.q_strides = strides(in_.q, piece);
     o.k_strides = strides(in_.k, piece);
     o.v_strides = strides(in_.v, piece);
-    if (how_.packed_keys) o.k_strides.token = -77;  // does not exist
+    if (how_.packed_keys) o.k_strides.token = -77;  // packed keys have no token stride, so it is not read
     if constexpr (sizeof(KV) == 1) {
       o.k_scales = keys_at(k_scales_, piece);
       o.v_scales = keys_at(v_scales_, piece);
@@ -262,7 +262,7 @@ class AttentionRun : protected AttentionCalls {
     }
   }
 
-  // The first token of each sequence, packed end to end with slack between them.
+  // Returns the first token of each sequence. Sequences are packed end to end, with slack between them.
   std::vector<std::size_t> offsets_of(const std::vector<std::int32_t> &lengths, std::size_t length,
                                       std::size_t most_slack, std::size_t first) {
     std::vector<std::size_t> offsets{first};
@@ -344,7 +344,7 @@ class AttentionRun : protected AttentionCalls {
     k_scales_.remember();
     v_scales_.remember();
   }
-  // The row in a_.k of head `h` in memory.
+  // Returns the row in a_.k of the key that head `h` has in memory.
   std::size_t kv_row(std::size_t b, std::size_t h, std::size_t j) const {
     return a_.kv_row(b, how_.repeated_heads ? h : h * a_.q_heads_per_kv_head(), j);
   }

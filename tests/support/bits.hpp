@@ -1,4 +1,4 @@
-// Floating-point numbers as bits.
+// These functions treat floating-point numbers as bits.
 #pragma once
 
 #include <bit>
@@ -26,7 +26,7 @@ T from_bits(BitsOf<T> bits) {
 }
 
 // Returns the bits, with the same quiet NaN for every NaN, because processors return different NaNs. It uses
-// only integer operations, so that no compiler flag and no flush-to-zero setting changes the answer.
+// only integer operations, so that no compiler flag and no flush-to-zero setting changes the result.
 template <class T>
 std::uint64_t canonical_bits(T value) {
   constexpr BitsOf<T> infinity = std::bit_cast<BitsOf<T>>(std::numeric_limits<T>::infinity());
@@ -49,7 +49,7 @@ inline std::string hex(std::uint64_t bits, std::size_t element_size) {
   return text;
 }
 
-// How many representable numbers there are between a and b; +0 and -0 count as one.
+// Returns the number of representable steps from a to b. +0 and -0 are one number.
 template <class T>
 std::uint64_t ulp_distance(T a, T b) {
   if (std::isnan(a) || std::isnan(b)) {
@@ -64,7 +64,8 @@ std::uint64_t ulp_distance(T a, T b) {
                : static_cast<std::uint64_t>(y) - static_cast<std::uint64_t>(x);
 }
 
-// The spacing of T's numbers around `value`; the subnormal spacing below the smallest normal number.
+// Returns the spacing of T's numbers around `value`. Below the smallest normal number it is the subnormal
+// spacing.
 template <class T>
 double ulp_at(double value) {
   int exponent;

@@ -1,4 +1,4 @@
-// A call of the public API, and its faults in the outcome.
+// Calls the public API, and puts faults of the call in the outcome.
 #pragma once
 
 #include <string>

@@ -108,7 +108,7 @@ bool is_within(const T &value, std::ptrdiff_t least, std::ptrdiff_t most, std::p
 
 enum class Reading { unknown_word, wrong_value, read };
 
-// A flag is "word", every other option "word=value".
+// The text of a flag is "word", and the text of every other option is "word=value".
 Reading read_option(const std::string &name, const std::string *value, Case &parsed) {
   Reading reading = Reading::unknown_word;
   for_each_option(parsed, [&](auto &owner, const auto &option) {
@@ -129,7 +129,8 @@ Reading read_option(const std::string &name, const std::string *value, Case &par
   return reading;
 }
 
-// Version 0.2 printed these two for kernels that do not use them.
+// Returns whether the option has no effect. Version 0.2 printed these two options for kernels that do not use
+// them.
 bool has_no_effect(const std::string &name, const std::string *value) {
   double number;
   return (name == "rows" || name == "shift") && value != nullptr && parse(*value, number);

@@ -43,7 +43,7 @@ std::string difference(const Outcome &got, const Outcome &expected, std::size_t 
          std::to_string(got.bits.size()) + " differ)";
 }
 
-// In both, every level runs a problem before the next problem is made.
+// Both comparisons run a problem on every level before they make the next problem.
 Comparison compare_levels(const KernelCase &kernel, const std::vector<Problem> &problems,
                           const LayoutsOf &layouts_of) {
   const std::vector<std::string> isas = isas_to_test(kernel.name);

@@ -9,19 +9,19 @@
 
 namespace rapt::test {
 
-// The first difference in words, or empty.
+// Describes the first difference, or returns an empty text if there is none.
 std::string difference(const Outcome &got, const Outcome &expected, std::size_t element_size);
 
-// The layouts in which a problem is run.
+// Returns the layouts in which a problem is run.
 using LayoutsOf = std::function<std::vector<Layout>(const Problem &)>;
 
 struct Comparison {
-  std::size_t calls = 0;              // compared with the reference
+  std::size_t calls = 0;              // calls that were compared with the reference
   std::size_t elements = 0;           // outputs of these calls
   std::vector<std::string> failures;  // the first few
 };
 
-// Runs every problem on the scalar level in the plain layout, which gives the expected bits, and then on
+// Runs every problem on the scalar level in the plain layout, which gives the expected bits. Then runs it on
 // every usable level in each of the layouts.
 Comparison compare_levels(const KernelCase &kernel, const std::vector<Problem> &problems,
                           const LayoutsOf &layouts);

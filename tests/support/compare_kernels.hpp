@@ -1,4 +1,4 @@
-// Comparisons of kernels, with doctest's checks.
+// Compares kernels, and reports failures as doctest's checks.
 #pragma once
 
 #include <doctest/doctest.h>

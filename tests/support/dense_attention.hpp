@@ -1,4 +1,4 @@
-// A call of attention over dense arrays, of one sequence and one key/value head, forwards and backwards.
+// Calls attention over dense arrays of one sequence and one key/value head, forwards and backwards.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace rapt::test {
 
-// Elements whose bits differ.
+// Returns the number of elements whose bits differ.
 template <class T>
 std::size_t differences(const std::vector<T> &a, const std::vector<T> &b) {
   std::size_t count = 0;
@@ -21,8 +21,8 @@ std::size_t differences(const std::vector<T> &a, const std::vector<T> &b) {
 template <class T>
 struct DenseAttention : AttentionResults<T> {
   std::vector<T> q, k, v, dout;
-  std::vector<T> bias;             // empty: not set
-  std::vector<std::uint8_t> mask;  // likewise
+  std::vector<T> bias;             // if empty, the option is not set
+  std::vector<std::uint8_t> mask;  // if empty, the option is not set
   rapt_attention_options options = attention_options<T>();
 
   DenseAttention(std::size_t queries, std::size_t keys, std::size_t qk_dim, std::size_t v_dim,
@@ -52,7 +52,7 @@ struct DenseAttention : AttentionResults<T> {
     this->lse.resize(options.q_heads * options.q_len);
     run_attention(q, k, v, options, *this);
   }
-  // Forwards and backwards.
+  // Runs the call forwards and backwards.
   void run() {
     run_forward();
     this->dbias.resize(bias.size());

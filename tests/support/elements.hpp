@@ -1,4 +1,5 @@
-// 16-bit elements as numbers, for tests. The conversions are written here, and are not the library's.
+// Represents 16-bit elements as numbers, for tests. The conversions are written here, and do not use the
+// library's.
 #pragma once
 
 #include <algorithm>
@@ -13,12 +14,12 @@
 
 namespace rapt::test {
 
-// A binary format of 16 bits; `digits` counts the leading 1 of the fraction.
+// This is a binary format of 16 bits; `digits` counts the leading 1 of the fraction.
 template <int digits, int max_exponent>
 class Half {
  public:
   Half() = default;
-  // Rounded to nearest even.
+  // Rounds x to nearest even.
   explicit Half(double x) : bits_(rounded(x)) {}
   static constexpr Half of_bits(std::uint16_t bits) {
     Half half;
@@ -46,14 +47,15 @@ class Half {
   bool operator==(const Half &) const = default;
 
  private:
-  static constexpr int lowest_exponent = 3 - max_exponent - digits;  // of the subnormal numbers' last bit
+  static constexpr int lowest_exponent = 3 - max_exponent - digits;  // of the last bit of subnormals
   static constexpr std::uint16_t infinity = (2 * max_exponent - 1) << (digits - 1);
 
-  // std::ldexp and std::frexp take most of the time of a test of 16-bit elements.
+  // These two replace std::ldexp and std::frexp, which would take most of the time of a test of 16-bit
+  // elements.
   static double power_of_two(int exponent) {
     return std::bit_cast<double>(static_cast<std::uint64_t>(1023 + exponent) << 52);
   }
-  static int exponent_of(double x) {  // as std::frexp has it, but for subnormal numbers
+  static int exponent_of(double x) {  // like std::frexp's, but wrong for subnormal numbers
     return static_cast<int>(std::bit_cast<std::uint64_t>(x) >> 52 & 0x7ff) - 1022;
   }
 
@@ -63,7 +65,7 @@ class Half {
     if (x == 0) return sign;
     if (!std::isfinite(x)) return sign | infinity;
     const int unit = std::max(exponent_of(x) - digits, lowest_exponent);
-    // Carries into the exponent, up to infinity.
+    // Rounding carries into the exponent, up to infinity.
     constexpr double to_integers = 0x1p52;
     const double rounded = std::fabs(x) * power_of_two(-unit) + to_integers - to_integers;
     const auto steps = static_cast<std::int64_t>(rounded);
@@ -77,21 +79,21 @@ class Half {
 using F16 = Half<11, 16>;
 using BF16 = Half<8, 128>;
 
-// The type that elements of E are computed in.
+// Elements of E are computed in this type.
 template <class E>
 using Number = std::conditional_t<sizeof(E) <= 2, float, E>;
 
-// The queries and outputs of attention whose keys and values are of E.
+// Attention with keys and values of type E has queries and outputs of this type.
 template <class E>
 using QueryOf = std::conditional_t<sizeof(E) == 1, float, E>;
 
-// What elements of E are multiplied by, and their sum.
+// Elements of E are multiplied by elements of this type.
 template <class E>
 using Factor = std::conditional_t<sizeof(E) == 1, std::int8_t, E>;
 template <class E>
 using ProductSum = std::conditional_t<sizeof(E) == 1, std::int64_t, Number<E>>;
 
-// Factors keep the values; bytes keep their bits.
+// Factors have the same values as `values`. Factors of bytes have the same bits.
 template <class E>
 std::vector<Factor<E>> as_factors(const std::vector<E> &values) {
   return {values.begin(), values.end()};
@@ -118,7 +120,8 @@ class std::numeric_limits<rapt::test::Half<digits_, max_exponent_>> {
 
 namespace rapt::test {
 
-// |got - exact| minus the rounding of a number to an element, which is half the element's spacing.
+// Returns |got - exact| minus half the spacing of E's numbers, because rounding to an element may add that
+// much.
 template <class E>
 long double distance(long double got, long double exact) {
   const long double off = std::fabs(got - exact);

@@ -1,4 +1,5 @@
-// Runs the body of a test on every level that this CPU can run and that itself has kernels of the test.
+// Runs the body of a test on every level that this CPU can run. It skips levels that only inherit the tested
+// kernels.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-// Tables of changes to a valid call. A refused call must return the expected status and leave every array as
-// it was; an accepted call must write.
+// Runs tables of changes to a valid call. A refused call must return the expected status and leave every
+// array as it was. An accepted call must write.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -18,16 +18,16 @@ struct FunctionName {
   const char *name;
 };
 
-// A row. `Call` is a valid call of one function:
+// This is a row of the table. `Call` is a valid call of one function, with these members:
 //   functions          their FunctionNames
 //   Call(function)     the valid call
 //   run()              its status
 //   writes_nothing()   whether even a correct call writes no array
-//   image()            the bytes of every array, but for the workspace
+//   image()            the bytes of every array except the workspace
 template <class Call>
 struct ChangedCall {
   std::string name;
-  unsigned functions;  // bits
+  unsigned functions;  // a set of bits
   rapt_status expected;
   std::function<void(Call &)> change;
 };

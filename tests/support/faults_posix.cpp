@@ -35,12 +35,13 @@ const char *name_of_signal(int signal) {
   }
 }
 
-// Uses only write(), because a handler may call little else.
+// The handler prints with write(), because it may call few other functions.
 void print(const char *text) {
   if (write(STDOUT_FILENO, text, strlen(text)) < 0) _exit(1);
 }
 
-// Whether another process or a user sent the signal. Then it says nothing about the code that it interrupted.
+// Returns whether another process or a user sent the signal. Such a signal says nothing about the interrupted
+// code.
 bool is_from_outside(int number, const siginfo_t &info) {
   const bool sent = info.si_code <= 0 || info.si_code == SI_USER || info.si_code == SI_QUEUE;
   return sent && !(number == SIGABRT && info.si_pid == getpid());  // abort()
@@ -85,7 +86,7 @@ void catch_faults(Describe describe) {
   sigaction(SIGABRT, &action, nullptr);
 }
 
-// Between setting the jump and taking it there is only the call, so that no local variable is lost.
+// No local variable may change between sigsetjmp() and siglongjmp(), because its value would be lost.
 __attribute__((noinline)) bool survives(void (*body)(void *), void *context, Fault &fault) {
   Recovery own;
   own.fault = &fault;

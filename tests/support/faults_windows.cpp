@@ -12,13 +12,13 @@ namespace {
 struct Recovery {
   CONTEXT here;
   Fault *fault;
-  volatile DWORD code;  // 0: no fault yet
+  volatile DWORD code;  // 0 until a fault happens
 };
 
 thread_local Recovery *volatile recovery = nullptr;
 Describe describe_what_runs = nullptr;
 
-// Null: no fault, but an exception of C++ or a message to a debugger.
+// Returns null if the exception is no fault, but a C++ exception or a message to a debugger.
 const char *name_of_exception(DWORD code) {
   switch (code) {
     case EXCEPTION_ACCESS_VIOLATION:
@@ -97,7 +97,7 @@ void catch_faults(Describe describe) {
   signal(SIGABRT, on_abort);
   static void *handler = nullptr;
   if (handler != nullptr) return;
-  ULONG kept = 1 << 16;  // of the stack, for a handler of its overflow
+  ULONG kept = 1 << 16;  // bytes of the stack that remain for the handler of a stack overflow
   SetThreadStackGuarantee(&kept);
   handler = AddVectoredExceptionHandler(1, on_exception);
 }
@@ -108,7 +108,7 @@ __attribute__((noinline)) bool survives(void (*body)(void *), void *context, Fau
   Recovery own;
   own.fault = &fault;
   own.code = 0;
-  RtlCaptureContext(&own.here);  // returns once more after a fault
+  RtlCaptureContext(&own.here);  // returns a second time after a fault
   if (own.code != 0) {
     if (own.code == EXCEPTION_STACK_OVERFLOW) _resetstkoflw();
     return false;

@@ -1,4 +1,4 @@
-// The calling thread's floating-point control register: MXCSR on x86, FPCR on AArch64.
+// Reads and writes the calling thread's floating-point control register: MXCSR on x86, FPCR on AArch64.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ inline void write_fp_control(std::uint64_t control) {
 }
 
 namespace detail {
-// FZ flushes inputs and outputs alike; the second bit is DN, which makes every NaN the default NaN.
+// FZ flushes both inputs and outputs. The second bit is DN, which makes every NaN the default NaN.
 inline constexpr std::uint64_t flush_outputs = 1u << 24, flush_inputs = 1u << 25;
 inline constexpr std::uint64_t up = 1u << 22, down = 2u << 22, to_zero = 3u << 22;
 inline constexpr const char *flush_names[] = {"", "FZ ", "DN ", "FZ+DN "};
@@ -55,7 +55,7 @@ inline void write_fp_control(std::uint64_t) {}
 
 #endif
 
-// A subnormal operand traps, if the processor supports it.
+// Returns a control word with which a subnormal operand traps, if the processor supports that.
 inline std::uint64_t trapping_fp_control() {
 #if defined(__x86_64__)
   return read_fp_control() & ~std::uint64_t{1u << 8};
@@ -66,7 +66,7 @@ inline std::uint64_t trapping_fp_control() {
 #endif
 }
 
-// Every combination of flushing and rounding but the default one.
+// Returns every combination of flushing and rounding except the default.
 inline std::vector<FpState> foreign_fp_states() {
   std::vector<FpState> states;
 #if defined(__x86_64__) || defined(__aarch64__)

@@ -44,8 +44,8 @@ void release(Pages pages) {
 
 }  // namespace
 
-// QEMU's x86 emulation (7.2 at least) reads the whole vector of a masked load; CPUs do not. This distance is
-// a dot product's longest tail. The native run checks masked loads.
+// QEMU's x86 emulation (7.2 at least) reads the whole vector of a masked load, but CPUs do not. The distance
+// is the longest tail of a dot product. Masked loads are checked by the native run.
 std::size_t guard_distance() {
 #if defined(__x86_64__)
   static const std::size_t distance = on_real_cpu() ? 0 : 512;

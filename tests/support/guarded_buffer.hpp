@@ -1,4 +1,4 @@
-// Memory between two inaccessible pages.
+// Allocates memory between two inaccessible pages.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ enum class Placement {
 // a row shows in the result, and a byte written outside a row shows in the canary.
 inline constexpr unsigned char canary = 0xff;
 
-// How many bytes an emulator needs between the data and a guard page; 0 on a CPU.
+// Returns the number of bytes that an emulator needs between the data and a guard page. It is 0 on a CPU.
 std::size_t guard_distance();
 
 // Canary bytes fill the data, and up to `watched` bytes on each side of it.
@@ -39,7 +39,7 @@ class GuardedBuffer {
   std::size_t bytes_;
 };
 
-// True if all bytes still hold the canary.
+// Returns whether all bytes are still canary bytes.
 bool is_canary(const void *begin, std::size_t bytes);
 
 }  // namespace rapt::test

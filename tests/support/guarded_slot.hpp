@@ -1,5 +1,5 @@
-// Guarded memory that is mapped once and reused by every call. A GuardedBuffer costs a search and a clearing
-// each time, which is too much for calls of less than a microsecond.
+// This guarded memory is mapped once and reused by every call. A GuardedBuffer searches and clears memory
+// each time, which is too slow for calls of less than a microsecond.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +12,18 @@ class GuardedSlot {
  public:
   static constexpr std::size_t watched = 128;  // canary bytes on either side of the data
 
-  // Room for data of up to `capacity` bytes, its offset included.
+  // `capacity` is the largest size of the data, including its offset.
   explicit GuardedSlot(std::size_t capacity);
   ~GuardedSlot();
   GuardedSlot(const GuardedSlot &) = delete;
   GuardedSlot &operator=(const GuardedSlot &) = delete;
 
-  // Returns `bytes` bytes of canary with canaries around them. Address and memory sanitizers reject accesses
-  // outside the data.
+  // Returns `bytes` canary bytes, with more canary bytes around them. Address and memory sanitizers reject
+  // accesses outside the data.
   unsigned char *place(std::size_t bytes, Placement placement, std::size_t offset);
 
-  // True if the canaries are intact. The sanitizers' marks are gone until the next place().
+  // Returns whether the canaries around the data are intact. It removes the sanitizers' marks until the next
+  // place().
   bool surroundings_intact() const;
 
   std::size_t capacity() const { return capacity_; }

@@ -15,7 +15,7 @@ T of_bits(std::uint64_t bits) {
   return from_bits<T>(static_cast<BitsOf<T>>(bits));
 }
 
-// Random sign and fraction under an exponent field in [lowest, lowest + count).
+// Returns a number with a random sign and fraction, and an exponent field in [lowest, lowest + count).
 template <class T>
 T with_exponent(Random &random, unsigned lowest, unsigned count) {
   constexpr int fraction_bits = std::numeric_limits<T>::digits - 1;
@@ -68,7 +68,7 @@ T draw(InputClass input, Random &random) {
 }
 
 // From the second element on, each 2048 elements add 0.55 units to each of 16 lanes. The first lane holds 1,
-// so that each of its additions rounds up. Rows that are summed in one pass get a larger element in the last
+// and so each of its additions rounds up. Rows that are summed in one pass get a larger element in the last
 // third.
 template <class T>
 void make_losing(std::span<T> values) {
@@ -102,7 +102,7 @@ T draw_special(Random &random) {
   }
 }
 
-// Any payload; in half of the cases one whose upper half is 0.
+// Draws a NaN with any payload. In half of the cases the upper half of the payload is 0.
 template <class T>
 T draw_nan(Random &random) {
   constexpr std::uint64_t infinity_bits = std::bit_cast<BitsOf<T>>(std::numeric_limits<T>::infinity());
@@ -113,8 +113,8 @@ T draw_nan(Random &random) {
   return of_bits<T>(sign | infinity_bits | (payload == 0 ? 1 : payload));
 }
 
-// Kinds of rows that softmax may not treat like ordinary rows: NaNs, infinities, and magnitudes around `large`, from
-// which on kernels subtract the maximum.
+// Softmax may not treat these rows like ordinary rows. They have NaNs, infinities, or magnitudes near
+// `large`, the magnitude from which kernels subtract the maximum.
 enum class OddRow : std::size_t {
   nan,
   nan_with_payload,
@@ -140,7 +140,7 @@ enum class OddRow : std::size_t {
 };
 constexpr std::size_t odd_row_kinds = static_cast<std::size_t>(OddRow::denormals) + 1;
 
-// Makes a row of ordinary values odd; a kind of one odd element puts it at `place`.
+// Makes a row of ordinary values odd. A kind with one odd element has it at `place`.
 template <class T>
 void make_odd(std::size_t kind, std::size_t place, double large, std::span<T> row) {
   using Limits = std::numeric_limits<T>;
@@ -251,7 +251,8 @@ void fill(InputClass input, Random &random, std::span<T> values) {
   }
 }
 
-// Any bytes; zeros and the bytes of the largest products in the classes of such numbers.
+// Fills with any bytes, except that signed_zeros has many zeros, and some classes have only the bytes of the
+// largest products.
 template <class T>
 void fill_bytes(InputClass input, Random &random, std::span<T> values) {
   const bool largest = input == InputClass::huge || input == InputClass::specials;

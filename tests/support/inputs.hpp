@@ -1,4 +1,4 @@
-// Inputs of the tests: the same values on every platform for the same seed.
+// Makes the inputs of the tests. A seed gives the same values on every platform.
 #pragma once
 
 #include <span>
@@ -21,17 +21,17 @@ enum class InputClass {
   specials,          // sigma 2, and one to three of NaN, +-inf, +-0, the largest, the smallest
   odd_rows,          // sigma 2, but one row in eight is odd (inputs.cpp)
 
-  // Only for directed cases: random cases hardly ever reach what these are made for.
+  // These are only for directed cases. Random cases hardly ever reach the code that these classes test.
   losing,        // one large exponential, then terms of which a plain sum loses a large part
-  far_scores,    // attention, as the rest: weights around their cutoff, and large values
+  far_scores,    // attention, like the rest: weights near their cutoff, and large values
   tiny_rows,     // queries, keys and dout of a few ulps of 0: products underflow
   bad_values,    // one value of each head is not finite in one dimension; the seed chooses it
-  bad_keys,      // the same for one key
-  bad_queries,   // the same for one query
-  bad_dout,      // the same for the dout of one query
-  periodic,      // sigma 2, and the same again after 2039 elements: millions are made fast
+  bad_keys,      // like bad_values, but one key
+  bad_queries,   // like bad_values, but one query
+  bad_dout,      // like bad_values, but the dout of one query
+  periodic,      // sigma 2, repeated after 2039 elements, so that millions are made fast
   nans,          // periodic, and one to three NaNs of any payload
-  largest,       // the largest number, of bytes too
+  largest,       // the largest number, also for bytes
   tiny_queries,  // attention: subnormal queries and keys near the largest number
   rising,        // periodic, and larger by a tenth after each period: a running maximum moves on
 };
@@ -55,7 +55,7 @@ static_assert(std::size(names_of<InputClass>) == static_cast<std::size_t>(InputC
 template <class T>
 void fill(InputClass input, Random &random, std::span<T> values);
 
-// Like a row of softmax's results: in [0, 2 / size), an eighth of them exactly 0.
+// Fills like a row of softmax's results: numbers in [0, 2 / size), an eighth of them exactly 0.
 template <class T>
 void fill_probabilities(Random &random, std::span<T> values);
 

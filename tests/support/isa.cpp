@@ -51,7 +51,7 @@ std::vector<std::string> usable_isas() {
 
 ForcedIsa::ForcedIsa(const std::string &isa) {
   if (const rapt_status status = rapt_force_isa(isa.c_str()); status != RAPT_OK || rapt_active_isa() != isa) {
-    // The test would run one level under the name of another.
+    // Without this check, the test would run one level under the name of another.
     std::fprintf(stderr, "level %s was forced, level %s is active: %s\n", isa.c_str(), rapt_active_isa(),
                  rapt_status_text(status));
     std::abort();

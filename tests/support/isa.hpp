@@ -1,4 +1,4 @@
-// Running a test on every instruction-set level that this CPU can run.
+// Runs a test on every instruction-set level that this CPU can run.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 namespace rapt::test {
 
 std::vector<std::string> compiled_isas();
-std::vector<std::string> usable_isas();  // not those whose kernels Linux refuses their tiles
+std::vector<std::string> usable_isas();  // leaves out levels whose tiles Linux refuses
 
 // Returns the usable levels that themselves have one of these kernels (serving.hpp). The default is the
 // kernels named by the environment variable RAPT_TEST_KERNELS, which ctest sets, or all kernels if it is not
@@ -30,11 +30,11 @@ class ForcedIsa {
 };
 
 // Lists the levels that for_each_usable_isa and ForcedIsa have run so far, and the levels that cannot run
-// here, each with the reason. Another line has the levels that inherit everything that the program tests.
+// here, each with the reason. Another line lists the levels that inherit everything that the program tests.
 std::string isa_report();
 
 // Returns the levels in the environment variable RAPT_REQUIRE_ISA (separated by ',' or ';') that have not
-// run, except levels that inherit everything that the program tests.
+// run. Levels that inherit everything that the program tests are left out.
 std::vector<std::string> missing_required_isas();
 
 // Returns the levels that did not run here although they could.

@@ -53,7 +53,7 @@ struct AttentionBackward {
 
 namespace {
 
-// One type for each line of kernels.def. A kernel without a driver below does not compile.
+// Each line of kernels.def has a type. A kernel without a driver below does not compile.
 namespace kernel {
 #define KERNEL(name, ...) struct name;
 #include "kernels/kernels.def"

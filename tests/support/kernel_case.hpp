@@ -1,4 +1,4 @@
-// The list of kernels, each with a driver that runs one problem through the public API.
+// Lists the kernels, each with a driver that runs one problem through the public API.
 #pragma once
 
 #include <span>
@@ -23,7 +23,7 @@ struct KernelCase {
   Outcome (*run)(const Problem &problem, const Layout &layout);  // on the level that is active
 };
 
-// One entry for each line of kernels.def, in that order.
+// Returns one entry for each line of kernels.def, in the order of the file.
 std::span<const KernelCase> kernel_cases();
 
 }  // namespace rapt::test

@@ -1,4 +1,4 @@
-// The operands of a kernel in guarded memory, for the drivers of all kernels except attention's.
+// Puts the operands of a kernel in guarded memory, for the drivers of all kernels except attention's.
 #pragma once
 
 #include <cstring>
@@ -14,7 +14,7 @@
 
 namespace rapt::test::drivers {
 
-// The rows of the problem that the call gets.
+// The call gets these rows of the problem.
 struct GivenRows {
   explicit GivenRows(const RowsProblem &problem)
       : first(problem.window.first), count(problem.window.end(problem.rows) - first), cols(problem.cols) {}
@@ -37,7 +37,7 @@ std::size_t offset_of(const Layout &layout, std::size_t slot) {
   return layout.offset[slot] / alignof(T) * alignof(T);
 }
 
-// An input in guarded memory, and a copy for the comparison after the call.
+// Holds an input in guarded memory, and a copy to compare it with after the call.
 template <class T>
 class Input {
  public:
@@ -59,9 +59,9 @@ class Input {
   Matrix<T> matrix_;
 };
 
-// How many copies an output of this many bytes has.
+// Returns the number of copies that an output of this many bytes has.
 inline std::size_t copies_of(const Layout &layout, std::size_t bytes) {
-  constexpr std::size_t past_caches_from = std::size_t{16} << 20;  // as the levels have it
+  constexpr std::size_t past_caches_from = std::size_t{16} << 20;  // the limit that the levels use
   return layout.past_caches && bytes > 0 ? past_caches_from / bytes + 1 : 1;
 }
 
@@ -100,7 +100,7 @@ inline std::ptrdiff_t stride_of_output(std::size_t cols, const Layout &layout) {
   return static_cast<std::ptrdiff_t>(cols) + layout.gap[2];
 }
 
-// The output, in separate memory or in place of an input.
+// Holds the output, in separate memory or in place of an input.
 template <class T>
 class Output {
  public:

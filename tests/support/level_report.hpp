@@ -1,4 +1,4 @@
-// The levels of this build, and why this machine does not run one.
+// Lists the levels of this build, and why this machine does not run one.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@ namespace rapt::test {
 
 struct LevelReport {
   std::string name;
-  bool compiled = false;              // into the library
-  bool usable = false;                // as the library says, and its kernels serve
+  bool compiled = false;              // the library has the level
+  bool usable = false;                // the library says so, and the level's kernels run
   std::vector<std::string> missing;   // features that the CPU does not report
-  std::vector<std::string> disabled;  // features that it reports, but its operating system does not enable
-  std::vector<std::string> refused;   // features that it enables, but does not permit to this process
+  std::vector<std::string> disabled;  // features of the CPU that the operating system does not enable
+  std::vector<std::string> refused;   // enabled features that this process is not permitted to use
 };
 
-// In the order of levels. Asks Linux for AMX's tiles if they are usable.
+// Returns the reports in the order of the levels. Asks Linux for AMX's tiles if they are usable.
 std::vector<LevelReport> level_reports();
 
 // Returns why a level is not usable. An empty text is a failure: the library left out a level that this

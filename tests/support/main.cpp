@@ -1,5 +1,5 @@
-// doctest's main. It also prints the levels that ran, and fails if a required level, or one
-// that nothing hinders, did not.
+// This is doctest's main. It also prints the levels that ran. It fails if a required level did not run, or a
+// level that could have run.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 

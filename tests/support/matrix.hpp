@@ -1,4 +1,4 @@
-// Rows of elements in guarded memory, with canaries between the rows.
+// Holds rows of elements in guarded memory, with canary bytes between the rows.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 
 namespace rapt::test {
 
-// `stride` is in elements: negative puts row 0 last in memory, 0 makes all rows the same one.
+// `stride` is in elements. If it is negative, row 0 is last in memory. If it is 0, all rows are the same
+// memory.
 template <class T>
 class Matrix {
  public:
@@ -46,7 +47,7 @@ class Matrix {
     return true;
   }
 
-  // Whether nothing was written between, before or after the rows.
+  // Returns whether nothing was written between, before or after the rows.
   bool gaps_intact() const {
     const T *first = static_cast<const T *>(buffer_.data());
     for (std::size_t r = 0; extent_ != 0 && r + 1 < rows_ && step() > cols_; ++r) {

@@ -1,4 +1,5 @@
-// The names of an enumeration's values, in their order: specialised next to each enumeration that has names.
+// Lists the names of an enumeration's values, in the order of the values. Each enumeration with names
+// specialises it.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// The statuses of options that softmax and attention share. A Call needs `options` and `Element` in addition
-// to the members that support/expect_status.hpp asks for.
+// Tests the statuses of options that softmax and attention share. A Call needs `options` and `Element` in
+// addition to the members that support/expect_status.hpp asks for.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,7 @@
 
 namespace rapt::test {
 
-// `options` is a member of the Call. The sizes that it has had in releases are accepted, and no others.
+// `options` is a member of the Call. Only the sizes that it has had in releases are accepted.
 template <class Call, class Options>
 void expect_option_sizes(unsigned functions, Options Call::*options, const std::vector<std::size_t> &released,
                          rapt_status bad_size) {
@@ -33,7 +33,7 @@ void expect_option_sizes(unsigned functions, Options Call::*options, const std::
     expect(bad, bad_size);
 }
 
-// Scale, softcap and their quotient are normal numbers of the arithmetic type.
+// Scale, softcap and their quotient must be normal numbers of the arithmetic type.
 template <class Call>
 void expect_scale_and_softcap(unsigned functions) {
   using Limits = std::numeric_limits<typename Call::Element>;

@@ -8,7 +8,7 @@
 namespace rapt::test {
 namespace {
 
-constexpr std::ptrdiff_t longest = 4096;  // of a dimension in a text
+constexpr std::ptrdiff_t longest = 4096;  // the longest dimension that a text may have
 
 // Each statement draws only once, because compilers evaluate the arguments of a call in any order.
 
@@ -151,7 +151,7 @@ constexpr Option<AttentionOptions> of_attention[] = {
            if (!draw.chosen && !(draw.many && draw.random.one_in(2))) return;
            options.bottom_right = draw.random.one_in(2);
            options.causal = draw.random.one_of<std::ptrdiff_t>({0, 0, 1, -1, 17, -40, 500, 64});
-           constexpr std::ptrdiff_t farthest = (std::ptrdiff_t{1} << 60) - 2000;  // and a query's own index
+           constexpr std::ptrdiff_t farthest = (std::ptrdiff_t{1} << 60) - 2000;  // leaves room for an index
            if (draw.random.one_in(8) && !options.alibi) {
              options.causal =
                  draw.random.one_of<std::ptrdiff_t>({farthest, -farthest, farthest - 8, -1000000});
@@ -232,7 +232,7 @@ constexpr Option<AttentionLayout> of_attention_layout[] = {
          }},
 };
 
-// Converts to a field of any type. std::optional converts from it without help.
+// Converts to a field of any type. std::optional converts from AnyValue without this operator.
 struct AnyValue {
   template <class T>
   requires(!std::is_same_v<T, std::optional<std::ptrdiff_t>> && !std::is_same_v<T, std::optional<FpState>>)
@@ -241,7 +241,7 @@ struct AnyValue {
   }
 };
 
-// Number of fields of an aggregate; a base class is one of them.
+// Counts the fields of an aggregate. A base class counts as one field.
 template <class Owner, class... Values>
 constexpr std::size_t count_fields() {
   if constexpr (requires { Owner{Values{}..., AnyValue{}}; }) {
@@ -321,7 +321,7 @@ std::vector<SoftmaxOptions> each_softmax_option_alone() {
     for (const char *text : option.alone) {
       if (text == nullptr) break;
       Case read;
-      if (!parse_case(Family::softmax, text, read).empty()) std::abort();  // a test makes all of them
+      if (!parse_case(Family::softmax, text, read).empty()) std::abort();  // a test parses all of these texts
       choices.push_back(read.problem.as<SoftmaxProblem>().options);
     }
   }

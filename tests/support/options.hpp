@@ -1,6 +1,6 @@
-// The tables of all options of a case: the field, its word in the text of a case, its limits, and its random
-// draw. Texts, their parser, the shrinker and the makers of random cases read these tables. A new option
-// needs a field in problem.hpp, a row in options.cpp, and the line that passes it to the API.
+// Describes all options of a case in tables: the field, its word in the text of a case, its limits, and its
+// random draw. Texts, their parser, the shrinker and the makers of random cases read these tables. A new
+// option needs a field in problem.hpp, a row in options.cpp, and the line that passes it to the API.
 #pragma once
 
 #include <cstdint>
@@ -29,17 +29,17 @@ struct Fields<Layout> {
 
 struct Draw {
   Random &random;
-  bool chosen;  // of attention's options some are: all at once would hide each other
-  bool many;    // options are set
+  bool chosen;  // only some of attention's options are, because all at once would hide each other
+  bool many;    // many options are set
 };
 
 template <class Owner>
 struct Option {
   const char *word;
   typename Fields<Owner>::Any field;
-  // Null: drawn with the option before it, or not in random cases.
+  // This is null if the option is drawn with the option before it, or is not in random cases.
   void (*draw)(const Draw &, Owner &) = nullptr;
-  // Choices of this option, as texts, for problems that have no other.
+  // These are choices of this option, as texts, for problems with no other option.
   std::array<const char *, 4> alone{};
   bool follows = false;  // has an effect only with an option above it, so it is never chosen alone
   std::ptrdiff_t least = PTRDIFF_MIN, most = PTRDIFF_MAX;
@@ -58,7 +58,7 @@ std::span<const Option<Owner>> options_of() {
   return std::get<std::span<const Option<Owner>>>(tables());
 }
 
-// visit(owner, option) for every row of the tables that the case has.
+// Calls visit(owner, option) for every row of the tables that apply to the case.
 template <class AnyCase, class Visit>
 void for_each_option(AnyCase &given, Visit &&visit) {
   const auto all = [&]<class Owner>(Owner &owner) {
@@ -81,15 +81,16 @@ void for_each_option(AnyCase &given, Visit &&visit) {
   if (std::holds_alternative<AttentionProblem>(given.problem.of)) all(given.layout.attention);
 }
 
-// For softmax draws every option; for attention none, one or many.
+// Softmax draws every option. Attention draws none, one or many.
 void draw(Random &random, SoftmaxOptions &options);
 void draw(Random &random, AttentionOptions &options);
 
-// A layout for any kernel but attention, and one for attention. None has a floating-point state.
+// These draw a layout for any kernel except attention, and a layout for attention. The layouts have no
+// floating-point state.
 Layout draw_layout(Random &random, std::size_t element_size);
 Layout draw_attention_layout(Random &random, std::size_t element_size);
 
-// No options, then each choice of one option by itself.
+// Returns no options, then each choice of one option by itself.
 std::vector<SoftmaxOptions> each_softmax_option_alone();
 
 }  // namespace rapt::test

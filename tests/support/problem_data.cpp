@@ -15,14 +15,14 @@ namespace {
 template <class T>
 std::vector<T> make_values(InputClass input, Random &random, std::size_t rows, std::size_t cols) {
   std::vector<T> values(rows * cols);
-  // Row by row, so that "one to three special values" means each row.
+  // Each row is filled separately, because classes such as specials count special values per row.
   for (std::size_t r = 0; r < rows; ++r) fill<T>(input, random, std::span(values).subspan(r * cols, cols));
   return values;
 }
 
 template <class T>
 std::vector<T> make_probabilities(const Problem &problem, Random &random) {
-  // Where dy has -inf, y has zeros, which exclude them.
+  // If dy has -inf, y has zeros, which exclude these elements.
   const bool ordinary = problem.input == InputClass::gaussian || problem.input == InputClass::uniform ||
                         problem.input == InputClass::minus_infinities;
   const std::size_t rows = problem.rows(), cols = problem.cols();
@@ -46,7 +46,8 @@ void make_float_operands(Family family, const Problem &problem, Random &random, 
   values.second = elements_of<T>(made.k);
 }
 
-// The second operand of a product. Unsigned bytes are multiplied by signed ones, which have other extremes.
+// Makes the second operand of a product. Unsigned bytes are multiplied by signed bytes, which have other
+// extremes.
 template <class T>
 std::vector<T> make_factors(InputClass input, Random &random, std::size_t rows, std::size_t cols) {
   if constexpr (std::is_same_v<T, std::uint8_t>) {
@@ -92,7 +93,7 @@ OperandValues<T> make_new_operands(Family family, const Problem &problem) {
 
 template <class T>
 OptionValues<T> make_new_option_values(const Problem &problem) {
-  // A separate generator, so that the options do not depend on the input class and the element type.
+  // The options have a separate generator, and so do not depend on the input class and the element type.
   Random random(problem.seed ^ 0x6f7074696f6e73u);
   const SoftmaxOptions &wanted = problem.as<SoftmaxProblem>().options;
   const std::size_t rows = problem.rows(), cols = problem.cols();

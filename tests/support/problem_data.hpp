@@ -1,4 +1,4 @@
-// The inputs and option arrays of a problem, made only from the problem.
+// Makes the inputs and option arrays of a problem, which depend only on the problem.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,19 @@
 
 namespace rapt::test {
 
-// A kernel's main inputs, dense, of all rows of the problem: a and b, or x; the query and the rows of
-// dot_rows; x, or y and dy of softmax; q and k of attention.
+// Holds a kernel's main inputs, dense, for all rows of the problem. The inputs are a and b, or x; in dot_rows
+// the query and the rows; in softmax x, or y and dy; in attention q and k.
 template <class T>
 struct OperandValues {
   std::vector<T> first, second;
 };
 
-// Valid until the next call of the same type. Defined for all element types.
+// The result is valid until the next call of the same type. The function is defined for all element types.
 template <class T>
 const OperandValues<T> &make_operands(Family family, const Problem &problem);
 
-// The arrays that softmax options point to; empty where an option is not set. Defined for float and double.
+// Holds the arrays that softmax options point to. An array is empty if its option is not set. Defined for
+// float and double.
 template <class T>
 struct OptionValues {
   std::vector<T> bias;             // dense, one row or all

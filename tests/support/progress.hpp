@@ -1,4 +1,4 @@
-// How far a long run is. Needs nothing but the C++ library and isatty.
+// Shows the progress of a long run. It needs only the C++ library and isatty.
 #pragma once
 
 #include <chrono>
@@ -8,13 +8,13 @@
 
 namespace rapt {
 
-// On a terminal, one line that is rewritten. Elsewhere, as in a CI log, a line per tenth of the way that
-// begins with `log_name`; nothing if that is empty.
+// Rewrites one line on a terminal. Elsewhere, as in a CI log, it prints a line that begins with `log_name`
+// after each tenth of the steps. It prints nothing there if `log_name` is empty.
 class Progress {
  public:
   explicit Progress(std::string log_name = "", std::FILE *stream = stderr);
 
-  // `what` runs now, after `done` of `total` steps. `done` of 0 starts the clock again.
+  // Shows that `what` runs now, after `done` of `total` steps. `done` of 0 restarts the clock.
   void show(const std::string &what, std::uint64_t done, std::uint64_t total);
   // Removes the line from a terminal.
   void clear();

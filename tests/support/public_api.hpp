@@ -1,4 +1,4 @@
-// rapt.h's functions by element type, so that all types share their tests.
+// Selects rapt.h's functions by element type, so that all types share their tests.
 #pragma once
 
 #include "rapt/rapt.h"
@@ -117,7 +117,7 @@ struct Api<std::uint8_t> {
   static constexpr auto dot_rows = rapt_dot_rows_u8i8;
 };
 
-// RAPT_ATTENTION_OPTIONS_INIT for keys and values of T.
+// Returns RAPT_ATTENTION_OPTIONS_INIT with the types and the arithmetic for keys and values of T.
 template <class T>
 rapt_attention_options attention_options() {
   rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;

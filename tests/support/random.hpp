@@ -1,4 +1,4 @@
-// A random generator with the same draws on every platform: integers and exact arithmetic only.
+// Draws the same random numbers on every platform. It uses only integers and exact arithmetic.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace rapt::test {
 
-// xoshiro256** seeded by splitmix64 (Blackman and Vigna).
+// This is xoshiro256** seeded by splitmix64 (Blackman and Vigna).
 class Random {
  public:
   explicit Random(std::uint64_t seed) {
@@ -40,11 +40,11 @@ class Random {
     return values[below(count)];
   }
 
-  // In [0, 1), a multiple of 2^-53.
+  // Returns a multiple of 2^-53 in [0, 1).
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 
-  // Mean 0, variance 1: the sum of sixteen 16-bit uniforms, as a logarithm or a cosine of libm would differ
-  // between platforms. The tails end at 6.9 sigma.
+  // Returns a number of mean 0 and variance 1. It is the sum of sixteen 16-bit uniforms, because libm's
+  // logarithms and cosines differ between platforms. The tails end at 6.9 sigma.
   double gaussian() {
     std::int64_t sum = 0;
     for (int draw = 0; draw < 4; ++draw) {

@@ -1,5 +1,4 @@
-// Remembers what was made last. The levels run a problem one after the other, and making its inputs takes
-// longer than running it.
+// Remembers the last result. Each problem runs on all levels in turn, and making its inputs takes longer than
 // running it.
 #pragma once
 
@@ -7,7 +6,7 @@
 
 namespace rapt::test {
 
-// Returns make(), or its last result if that was for an equal key. It is valid until the next call with
+// Returns make(), or its last result if the key is equal. The result is valid until the next call with
 // another key. Each `make` has a separate memory, because each lambda has a different type.
 template <class Key, class Make>
 const auto &remembered(const Key &key, const Make &make) {

@@ -1,14 +1,15 @@
-// Which kernels a level has itself, instead of inheriting them from the level that it builds on.
+// Tells which kernels a level has itself, instead of inheriting them from the level that it builds on.
 #pragma once
 
 namespace rapt::test {
 
-// Whether the active level itself has one of the kernels whose names contain one of `parts`, words separated
-// by spaces or commas. Tests leave out other levels: inherited code was tested on the level that has it. No
-// std::string, because the fuzzers use this.
+// Returns whether the active level itself has a kernel whose name contains a word of `parts`. Words are
+// separated by spaces or commas. Tests skip other levels, because inherited code was tested on the level that
+// has it. The function takes no std::string, because the fuzzers use it.
 bool active_level_has(const char *parts);
 
-// Whether the level has any kernel itself. False if Linux refuses it the tiles that its kernels need.
+// Returns whether the active level has any kernel itself. Returns false if Linux refuses the tiles that its
+// kernels need.
 bool active_level_serves();
 
 }  // namespace rapt::test

@@ -1,11 +1,11 @@
-// The drivers of softmax, log_softmax, logsumexp and softmax_backward.
+// Runs problems of softmax, log_softmax, logsumexp and softmax_backward.
 #pragma once
 
 #include "support/kernel_memory.hpp"
 
 namespace rapt::test::drivers {
 
-// rapt_softmax_options of the problem, with their arrays in guarded memory.
+// Holds the rapt_softmax_options of the problem, and their arrays in guarded memory.
 template <class T>
 class OptionsInMemory {
  public:
@@ -70,7 +70,7 @@ class OptionsInMemory {
     for (std::size_t i = 0; i < copies_; ++i) all.insert(all.end(), values.begin(), values.end());
     return all;
   }
-  // Returns the stride, as the API takes it.
+  // Fills the rows, and returns the stride for the API.
   template <class U>
   std::ptrdiff_t fill_rows(PerRow choice, Matrix<U> &matrix, const std::vector<U> &values) {
     matrix.fill(choice == PerRow::each ? given_.of(values) : std::span<const U>(values));
@@ -91,7 +91,7 @@ class OptionsInMemory {
 
 enum class Results { per_element, per_row };
 
-// call(x, x_stride, y, y_stride, rows, cols, options)
+// Runs call(x, x_stride, y, y_stride, rows, cols, options).
 template <class T, class Call>
 Outcome run_softmax(const Problem &problem, const Layout &layout, Results results, Call &&call) {
   const auto &values = make_operands<T>(Family::softmax, problem).first;
@@ -143,7 +143,7 @@ struct Logsumexp {
                              std::size_t cols, const rapt_softmax_options *given) {
                             if (!given) return Api<T>::logsumexp(x, x_stride, out, rows, cols, nullptr);
                             rapt_softmax_options options = *given;
-                            options.empty_rows_are_zero = 0;  // only for the other two
+                            options.empty_rows_are_zero = 0;  // logsumexp requires 0
                             return Api<T>::logsumexp(x, x_stride, out, rows, cols, &options);
                           });
   }

@@ -4,7 +4,7 @@
 
 namespace rapt::test {
 
-// The operating system, its release and the machine.
+// Returns the operating system, its release and the machine.
 std::string system_name();
 
 }  // namespace rapt::test

@@ -29,7 +29,7 @@ const char *machine() {
 }  // namespace
 
 std::string system_name() {
-  // Not GetVersion(): it would tell a program without a manifest that it runs on Windows 8.
+  // GetVersion() would tell a program without a manifest that it runs on Windows 8.
   OSVERSIONINFOW version = {};
   version.dwOSVersionInfoSize = sizeof version;
   const auto get_version = function_of_ntdll<LONG WINAPI(OSVERSIONINFOW *)>("RtlGetVersion");

@@ -1,4 +1,4 @@
-// The drivers of dot, dot_rows, scale, exp, exp_sum and conversions.
+// Runs problems of dot, dot_rows, scale, exp, exp_sum and conversions.
 #pragma once
 
 #include "support/kernel_memory.hpp"

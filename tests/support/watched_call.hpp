@@ -1,5 +1,6 @@
-// A call through an assembly trampoline, which fills every callee-saved register and compares them after the
-// call. C++ code could not tell, because the compiler may save a register around a call.
+// Makes a call through an assembly trampoline. It fills every callee-saved register before the call, and
+// compares the registers after it. C++ code could not do that, because the compiler may save a register
+// around a call.
 #pragma once
 
 #include <bit>
@@ -36,7 +37,7 @@ static_assert(offsetof(CallFrame, before) == 128 && offsetof(CallFrame, after) =
 
 class WatchedCall {
  public:
-  // `foreign_control`: the call runs under control words that round and flush unlike the default.
+  // With `foreign_control` the call runs under control words that do not round and flush in the default way.
   explicit WatchedCall(bool foreign_control) : foreign_control_(foreign_control) {}
 
   void watch_upper_halves() { frame_.watch_upper_halves = 1; }
@@ -58,10 +59,11 @@ class WatchedCall {
     }
   }
 
-  // The names of the registers that the call changed.
+  // Returns the names of the registers that the call changed.
   std::string changed() const;
 
-  // After watch_upper_halves(): bits above the 128th of registers 0 to 15 may be other than zero.
+  // Returns whether bits above the lowest 128 of registers 0 to 15 may be nonzero. Needs watch_upper_halves()
+  // before the call.
   bool upper_halves_in_use() const;
 
  private:
@@ -88,10 +90,11 @@ class WatchedCall {
   std::string control_changed_;
 };
 
-// Why WatchedCall::upper_halves_in_use() means nothing on this machine; otherwise empty.
+// Returns why WatchedCall::upper_halves_in_use() means nothing on this machine, or an empty text if it is
+// valid.
 std::string why_upper_halves_are_unknown();
 
-// Functions that break the calling convention, with the register that changed() must name.
+// Returns functions that break the calling convention, each with the register that changed() must name.
 std::vector<std::pair<std::string, void (*)()>> misbehaving_functions();
 
 }  // namespace rapt::test

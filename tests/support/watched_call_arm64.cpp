@@ -1,4 +1,4 @@
-// WatchedCall on AArch64.
+// Implements WatchedCall for AArch64.
 #include "support/fp_state.hpp"
 #include "support/watched_call_abi.hpp"
 
@@ -8,7 +8,7 @@ void rapt_test_change_last();
 void rapt_test_change_control();
 }
 
-// The words: x19 to x28, then d8 to d15, then how far the stack pointer moved.
+// The words are x19 to x28, d8 to d15, and the distance by which the stack pointer moved.
 __asm__(R"(
 .text
 .globl rapt_test_watched_call

@@ -1,4 +1,4 @@
-// The trampoline of WatchedCall for x86-64 in the System V convention.
+// This is the trampoline of WatchedCall for x86-64 in the System V convention.
 #include "support/watched_call_abi.hpp"
 
 // vzeroupper and xgetbv run only if the frame asks for them.
@@ -73,7 +73,7 @@ std::span<const char *const> preserved_words() {
   return names;
 }
 
-// Of the eight integers the last two go on the stack.
+// The last two of the eight integers are passed on the stack.
 void place_arguments(std::span<const Argument> arguments, CallFrame &frame) {
   place_by_kind(arguments, frame);
 }

@@ -1,4 +1,4 @@
-// The trampoline of WatchedCall for x86-64 Windows.
+// This is the trampoline of WatchedCall for x86-64 Windows.
 #include "support/watched_call_abi.hpp"
 
 extern "C" {
@@ -7,9 +7,9 @@ void rapt_test_change_xmm6();
 void rapt_test_change_upper_xmm15();
 }
 
-// The stack from below: 32 bytes that belong to the callee, its arguments from the fifth on, xmm6 to xmm15,
-// and the address of the frame. The first four arguments go into both an integer and a vector register,
-// because the function reads one of the two.
+// From the lowest address, the stack has 32 bytes that belong to the callee and its arguments from the fifth
+// on. Then it has xmm6 to xmm15 and the address of the frame. The first four arguments go into both an
+// integer and a vector register, because the function reads one of the two.
 __asm__(R"(
 .text
 .globl rapt_test_watched_call

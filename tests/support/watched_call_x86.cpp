@@ -1,4 +1,4 @@
-// WatchedCall on x86-64: control words, and the upper halves of vector registers.
+// Implements WatchedCall for x86-64: control words, and the upper halves of vector registers.
 #include <cpuid.h>
 
 #include "support/fp_state.hpp"
@@ -64,7 +64,7 @@ std::uint16_t read_x87_control() {
 }
 void write_x87_control(std::uint16_t control) { __asm__ volatile("fldcw %0" : : "m"(control)); }
 
-// Bits of XCR0 and of XINUSE: the upper halves of ymm0 to 15, and of zmm0 to 15.
+// These bits of XCR0 and XINUSE are the upper halves of ymm0 to ymm15, and of zmm0 to zmm15.
 constexpr std::uint64_t upper_ymm = 1u << 2, upper_zmm = 1u << 6;
 
 std::uint64_t enabled_state() {

@@ -1,4 +1,4 @@
-// Arguments of the functions over rows, good and bad, and what rapt.h says of them.
+// Draws good and bad arguments of the functions over rows, and judges them as rapt.h does.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,8 @@ namespace rapt::test {
 
 inline constexpr std::size_t few_rows = 5, most_rows = 40, most_cols = 300, cols_of_many_rows = 25;
 
-// Few rows, or many short ones, which softmax computes in groups; sometimes more than any memory could hold.
+// Draws few rows, or many short rows, which softmax computes in groups. Sometimes draws more than any memory
+// could hold.
 struct FuzzShape {
   explicit FuzzShape(FuzzInput &input) {
     const std::size_t draw = input.below(65536);
@@ -30,7 +31,7 @@ struct FuzzShape {
   bool wild = false;
 };
 
-// A stride that fits the row, is too small, or leads out of the address space.
+// Draws a stride that fits the row, is too small, or leads out of the address space.
 inline std::ptrdiff_t fuzz_stride(FuzzInput &input, std::size_t cols) {
   constexpr std::ptrdiff_t bad[] = {0, 1, -1, PTRDIFF_MIN, PTRDIFF_MAX, PTRDIFF_MAX / 2 + 1};
   if (input.one_in(16)) return bad[input.byte() % 6];
@@ -42,7 +43,7 @@ inline bool stride_fits(std::size_t rows, std::size_t cols, std::ptrdiff_t strid
   return rows <= 1 || (stride >= 0 && static_cast<std::size_t>(stride) >= cols);
 }
 
-// The bytes from the first element to the end of the last; -1: more than an object can have.
+// Returns the bytes from the first element to the end of the last, or -1 if that is more than PTRDIFF_MAX.
 inline std::ptrdiff_t extent_of(std::size_t rows, std::size_t cols, std::ptrdiff_t stride,
                                 std::size_t element_size) {
   if (rows == 0 || cols == 0) return 0;
@@ -53,7 +54,6 @@ inline std::ptrdiff_t extent_of(std::size_t rows, std::size_t cols, std::ptrdiff
   return static_cast<std::ptrdiff_t>(bytes);
 }
 
-// A matrix argument.
 struct FuzzMatrix {
   unsigned char *data = nullptr;
   std::ptrdiff_t stride = 0;  // elements
@@ -61,7 +61,7 @@ struct FuzzMatrix {
 
   bool fits() const { return stride_fits(rows, cols, stride); }
   std::ptrdiff_t extent() const { return extent_of(rows, cols, stride, element_size); }
-  // Small enough for the harness to have memory for it.
+  // Returns whether the harness has memory for the matrix.
   bool is_tame() const {
     return fits() && extent() >= 0 && static_cast<std::size_t>(extent()) <= FuzzMemory::capacity / 16;
   }
@@ -76,7 +76,7 @@ struct FuzzMatrix {
 };
 
 // Places every matrix next to a guard page, or all of them in one buffer, where they may overlap. A matrix
-// too large for memory gets only a few elements, which no call may touch.
+// that is too large for memory gets only a few elements, which no call may touch.
 inline void place_all(FuzzInput &input, FuzzMemory &memory, std::initializer_list<FuzzMatrix *> matrices) {
   const bool shared = input.one_in(4);
   const Placement placement = input.one_in(2) ? Placement::begins_at_guard : Placement::ends_at_guard;
@@ -130,12 +130,12 @@ inline void judge_matrix(const FuzzMatrix &matrix, bool any_work, rapt_status ba
   if (!matrix.data) found |= only(bad_pointer);
   if (!matrix.fits()) found |= only(bad_stride);
   if (matrix.fits() && matrix.extent() < 0) found |= only(RAPT_BAD_SIZE);
-  // The library may judge the size using a wrong stride.
+  // The library may judge the size with a wrong stride.
   if (!matrix.fits()) rules.may_fail |= only(RAPT_BAD_SIZE);
   (any_work ? rules.must_fail : rules.may_fail) |= found;
 }
 
-// Whether every matrix is in memory completely. Otherwise the call must fail without an access.
+// Returns whether every matrix is completely in memory. Otherwise the call must fail without an access.
 inline bool may_be_called(std::initializer_list<const FuzzMatrix *> matrices, bool any_work,
                           const CallRules &rules) {
   if (!any_work || rules.must_fail != 0) return true;

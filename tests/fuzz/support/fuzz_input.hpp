@@ -1,4 +1,4 @@
-// The fuzzer's bytes as a stream of decisions and data.
+// Reads the fuzzer's bytes as a stream of decisions and data.
 #pragma once
 
 #include <bit>
@@ -20,7 +20,7 @@ class FuzzInput {
   }
 
   std::uint8_t byte() { return at_ == end_ ? 0 : *at_++; }
-  bool one_in(unsigned count) { return byte() % count == count - 1; }  // false behind the last byte
+  bool one_in(unsigned count) { return byte() % count == count - 1; }  // false after the last byte
   std::size_t below(std::size_t bound) { return (std::size_t{byte()} | std::size_t{byte()} << 8) % bound; }
 
   template <class T>
@@ -30,7 +30,7 @@ class FuzzInput {
     return std::bit_cast<T>(bits);
   }
 
-  // A scale or the like: mostly ordinary, sometimes any bits.
+  // Draws a scale or a similar number: mostly ordinary, sometimes any bits.
   template <class T>
   T number() {
     constexpr double ordinary[] = {1, 0.125, 0.3, -0.7, 1.7, 0, 50, -1};
@@ -40,12 +40,13 @@ class FuzzInput {
     return static_cast<T>(ordinary[choice]);
   }
 
-  // Any bytes are numbers.
+  // Any byte is a valid number.
   void fill(std::int8_t *values, std::size_t count) {
     Random random(hash_ + ++fills_);
     for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<std::int8_t>(random.next());
   }
-  // `count` elements of data: raw bits of the input, a choice among special values, or small random numbers.
+  // Draws `count` elements of data: raw bits of the input, a choice among special values, or small random
+  // numbers.
   template <class T>
   void fill(T *values, std::size_t count) {
     const unsigned kind = byte() % 5;
@@ -92,7 +93,7 @@ class FuzzInput {
   std::uint64_t fills_ = 0;
 };
 
-// fuzz(T()) for the element type T that the input picks.
+// Calls fuzz(T()) for the element type T that the input picks.
 template <class Fuzz>
 void with_element_type(FuzzInput &input, Fuzz &&fuzz) {
   if (input.one_in(2)) {
@@ -102,7 +103,8 @@ void with_element_type(FuzzInput &input, Fuzz &&fuzz) {
   }
 }
 
-// Does the same, including 16-bit elements. No file of the corpus begins with the bytes that select them.
+// Like with_element_type(), but the input may also pick 16-bit elements. No file of the corpus begins with
+// the bytes that select them.
 template <class Fuzz>
 void with_any_element_type(FuzzInput &input, Fuzz &&fuzz) {
   const unsigned draw = input.byte();

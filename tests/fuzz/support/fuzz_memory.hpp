@@ -1,4 +1,4 @@
-// The operands of a call in guarded memory, restored for each level.
+// Holds the operands of a call in guarded memory, and restores them for each level.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace rapt::test {
 
-// The bytes of an operand, row by row.
+// Describes the bytes of an operand, row by row.
 struct RowsOfBytes {
   const void *data = nullptr;
   std::ptrdiff_t stride = 0;  // bytes
@@ -18,9 +18,9 @@ struct RowsOfBytes {
   bool empty() const { return data == nullptr || rows == 0 || row_bytes == 0; }
 };
 
-// Both have some byte.
+// Returns whether a byte is in rows of both operands.
 bool share_bytes(const RowsOfBytes &a, const RowsOfBytes &b);
-// The same with the gaps between the rows.
+// Like share_bytes(), but the gaps between the rows count too.
 bool extents_meet(const RowsOfBytes &a, const RowsOfBytes &b);
 
 class FuzzMemory {
@@ -28,14 +28,14 @@ class FuzzMemory {
   static constexpr std::size_t operands = 9, capacity = std::size_t{1} << 17;
 
   FuzzMemory();
-  // Memory for operand `index`, `offset` bytes from a guard page.
+  // Returns memory for operand `index`, `offset` bytes from a guard page.
   unsigned char *place(std::size_t index, std::size_t bytes, Placement placement, std::size_t offset);
   void forget_all();
 
   // Each level begins with the contents at remember().
   void remember();
   void restore();
-  // Every byte outside `output` is as remembered, and the canaries are intact.
+  // Returns whether every byte outside `output` is as remembered, and the canaries are intact.
   bool unchanged_but(const RowsOfBytes &output) const;
 
  private:

@@ -1,4 +1,5 @@
-// Runs one call on every usable level that itself has such a kernel, and compares it with the scalar level.
+// Runs one call on every usable level that itself has a kernel for it, and compares the results with the
+// scalar level's.
 #pragma once
 
 #include <cstdio>
@@ -12,14 +13,14 @@
 
 namespace rapt::test {
 
-// No std::string: the C++ library is not compiled for the memory sanitizer.
+// std::string is avoided, because the C++ library is not compiled for the memory sanitizer.
 [[noreturn]] inline void finding(const char *function, const char *what) {
   std::fprintf(stderr, "FINDING: %s on %s: %s\n", function, rapt_active_isa(), what);
   std::fflush(stderr);
   std::abort();
 }
 
-// Statuses as a set of bits.
+// This type is a set of statuses, one bit each.
 using Statuses = std::uint64_t;
 static_assert(RAPT_BAD_DSINKS < 64);
 constexpr Statuses only(rapt_status status) { return Statuses{1} << status; }
@@ -30,7 +31,7 @@ struct CallRules {
 };
 
 // `call` makes the call and returns its status; `results(out)` appends the canonical bits of the results.
-// Bytes outside `output` must not change; if the call fails, no byte may.
+// Bytes outside `output` must not change. If the call fails, no byte may change.
 template <class Call, class Results>
 void on_every_level(const char *function, FuzzMemory &memory, const RowsOfBytes &output,
                     const CallRules &rules, Call &&call, Results &&results) {
@@ -64,7 +65,7 @@ void on_every_level(const char *function, FuzzMemory &memory, const RowsOfBytes 
   }
 }
 
-// The canonical bits of a matrix of results.
+// Appends the canonical bits of a matrix of results.
 template <class T>
 void append_bits(std::vector<std::uint64_t> &bits, const T *data, std::ptrdiff_t stride, std::size_t rows,
                  std::size_t cols) {
