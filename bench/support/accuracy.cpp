@@ -148,7 +148,7 @@ template <class T>
 double dot_error(Dot<T> dot) {
   const Buffer<T> a = logits<T>(65536, 0, 0), b = logits<T>(65536, 0, 1);
   Worst worst;
-  for (const std::size_t n : {1, 8, 31, 100, 768, 4096, 65536}) {
+  for (const std::size_t n : Sizes{1, 8, 31, 100, 768, 4096, 65536}) {
     for (std::size_t k = 0; k < std::min<std::size_t>(a.size() / n, 32); ++k) {
       const std::span<const T> left(a.data() + k * n, n), right(b.data() + k * n, n);
       worst.add(validate::DotAccuracy<T>::error(left, right, 1, dot(left.data(), right.data(), n)));
@@ -162,7 +162,7 @@ double dot_rows_error(RowsProduct<T> dot_rows) {
   constexpr std::size_t rows = 64;
   constexpr T scale = T(0.125);
   Worst worst;
-  for (const std::size_t dim : {64, 128, 768}) {
+  for (const std::size_t dim : Sizes{64, 128, 768}) {
     const Buffer<T> query = logits<T>(dim, 0, 0), matrix = logits<T>(rows * dim, 0, 1), out(rows);
     PackedCopies copies;
     dot_rows(query.data(), matrix.data(), rows, dim, scale, out.data(), copies);
@@ -178,7 +178,7 @@ template <class Element>
 double narrow_dot_error(NarrowDot<Element> dot) {
   const NarrowNumbers<Element> a(65536, 0), b(65536, 1);
   Worst worst;
-  for (const std::size_t n : {1, 8, 31, 100, 768, 4096, 65536}) {
+  for (const std::size_t n : Sizes{1, 8, 31, 100, 768, 4096, 65536}) {
     for (std::size_t first = 0; first + n <= std::min<std::size_t>(a.stored.size(), 32 * n); first += n) {
       const Real got = static_cast<Real>(dot(a.stored.data() + first, b.stored.data() + first, n));
       worst.add(validate::DotAccuracy<float>::error(a.numbers(first, n), b.numbers(first, n), 1, got));
@@ -192,7 +192,7 @@ double narrow_dot_rows_error(RowsProduct<Stored<Element>, float> dot_rows) {
   constexpr std::size_t rows = 64;
   constexpr float scale = 0.125f;
   Worst worst;
-  for (const std::size_t dim : {64, 128, 768}) {
+  for (const std::size_t dim : Sizes{64, 128, 768}) {
     const NarrowNumbers<Element> query(dim, 0), matrix(rows * dim, 1);
     const Buffer<float> out(rows);
     PackedCopies copies;
@@ -208,7 +208,7 @@ double narrow_dot_rows_error(RowsProduct<Stored<Element>, float> dot_rows) {
 template <class T>
 double softmax_error(RowsFunction<T> softmax) {
   Worst worst;
-  for (const std::size_t cols : {8, 64, 1000, 4096, 50257}) {
+  for (const std::size_t cols : Sizes{8, 64, 1000, 4096, 50257}) {
     const std::size_t rows = std::max<std::size_t>(1, 8192 / cols);
     const Buffer<T> x = logits<T>(rows * cols), y(rows * cols);
     softmax(x.data(), y.data(), rows, cols, T(1));
