@@ -27,8 +27,8 @@ struct Differences {
   }
 };
 
-// Returns both zeros, infinities and NaN, and both ends of the subnormal and of the normal numbers. Also
-// returns numbers of few bits and of all bits about 1.
+// Returns the special values, the smallest and largest subnormal and normal numbers, and numbers near 1 with
+// few bits or with all bits set.
 template <class T>
 std::vector<T> corners() {
   using Limits = std::numeric_limits<T>;

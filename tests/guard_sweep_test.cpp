@@ -84,8 +84,7 @@ template <class T>
 struct SweptKernel {
   std::string name;
   Extent first, second, out;
-  std::size_t
-      row_cycle;  // a length's rows: 1 + length % row_cycle, and 3 more where softmax has groups of rows
+  std::size_t row_cycle;  // a call of length n has 1 + n % row_cycle rows; softmax in groups has 3 more
   std::uint64_t (*call)(const Operands<T> &, Shape);  // the bits of the value returned, or 0
   bool takes_options = false;
   std::size_t out_size = sizeof(T);

@@ -50,8 +50,8 @@ class Uniform {
   std::uint64_t state_ = 0;
 };
 
-// Returns one period of normally distributed numbers with mean 0 and standard deviation 2, like attention
-// logits. The period's length is a prime, so that no row stride repeats the same values in every row.
+// Returns normal random numbers with mean 0 and standard deviation 2, like attention logits. Buffers repeat
+// them. Their count is a prime, so that no row stride gives every row the same values.
 std::span<const double> logit_period();
 
 // The seed chooses where in the period the buffer begins.

@@ -730,9 +730,9 @@ RAPT_API rapt_status rapt_attention_backward_run(const void *q, const void *k, c
                                                  size_t last, void *workspace, size_t workspace_size);
 RAPT_API rapt_status rapt_attention_backward_tasks(const rapt_attention_options *options,
                                                    const rapt_attention_gradients *gradients, size_t *tasks);
-/* Bytes of workspace: e * (128 * qk_dim + 128 * v_dim + 12800) + 64, where e is 4 for f32 and 8 for f64. If
- * q, k, v or out has 16 bits, e * ((128 + kv_len) * (qk_dim + v_dim) + 64) more: sums over the rows are kept
- * in f32. */
+/* Stores the size of the workspace in *bytes. It is e * (128 * qk_dim + 128 * v_dim + 12800) + 64, where e is
+ * 8 for f64 and otherwise 4. If q, k, v or out has a type of 16 bits, the workspace also holds sums over the
+ * rows in f32, and *bytes is larger by e * ((128 + kv_len) * (qk_dim + v_dim) + 64). */
 RAPT_API rapt_status rapt_attention_backward_workspace(const rapt_attention_options *options, size_t *bytes);
 
 #ifdef __cplusplus

@@ -21,8 +21,8 @@ constexpr std::size_t find_level(std::string_view name) {
   return no_level;
 }
 
-// A Decision is one aligned word, so that one atomic operation publishes it. For an unaligned word clang
-// would call libatomic.
+// A Decision has the size and alignment of one word, so that one atomic store publishes it. Without the
+// alignment, clang would call libatomic.
 struct alignas(std::uint64_t) Decision {
   std::uint16_t usable = 0;            // one bit for each level; the first level's is always set
   std::uint8_t chosen = 0;             // the level to begin with

@@ -29,6 +29,8 @@ declare -A how=(
   ['LD_LIBRARY_PATH=/usr/local/lib ./app']=run
   ['./tests/see_why']=minutes
   ['./bench/run --peers']="as ./bench/run"
+  ['./bench/run --peer numkong=DIR']="a library that this system does not package"
+  ['./bench/run --peer ggml=DIR']="a library that this system does not package"
   ["./bench/run --peers --filter '^exp_f32/.*/L1\$'"]=bench
   ["./bench/run --filter '^attention.*/llama-3-8b'"]="as ./bench/run"
   ['cc -ffp-contract=off program.c']="any program"

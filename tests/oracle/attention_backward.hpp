@@ -38,7 +38,7 @@ struct GradientTruth {
   }
 };
 
-// The units of a row depend on these magnitudes.
+// The error bounds of a row are multiples of these magnitudes.
 struct RowTruth {
   long double score_terms, lse;
 };

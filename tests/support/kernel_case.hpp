@@ -20,7 +20,7 @@ struct KernelTraits {
 struct KernelCase {
   const char *name;  // as in kernels.def
   KernelTraits traits;
-  Outcome (*run)(const Problem &problem, const Layout &layout);  // on the level that is active
+  Outcome (*run)(const Problem &problem, const Layout &layout);  // runs on the active level
 };
 
 // Returns one entry for each line of kernels.def, in the order of the file.

@@ -17,7 +17,7 @@
 
 namespace {
 
-// Gives the rows of a square from `first` on as words of two elements.
+// Reads rows first, first + 1, … as 32-bit words. Each word holds two elements of bf16.
 template <class Rows>
 struct WordSquare {
   const Rows &rows;

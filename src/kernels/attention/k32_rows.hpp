@@ -71,8 +71,8 @@ struct ValueStrip {
 };
 
 struct K32Rows {
-  // scores[r][j] becomes the product of query r and key j. Queries are `pitch` elements apart, and zeros fill
-  // their last k32.
+  // Stores the product of query r and key j in scores[r][j]. Queries are `pitch` elements apart. Their last
+  // block of 32 elements is filled up with zeros.
   template <std::size_t rows>
   [[gnu::noinline, gnu::flatten]] static void scores(const float *queries, std::size_t pitch,
                                                      const RowRun<rapt::BF16> *keys,

@@ -194,8 +194,8 @@ concept SimdFolds = requires(V v, V (&vectors)[S::width], V (*op)(V, V), A scale
   S::each_transposed(row, at, take);
 };
 
-// a * lane i of factors + c, rounded once. So one load takes several factors; a level without this broadcasts
-// them one by one.
+// The level can multiply a vector by one lane of another: a * factors[i] + c, rounded once. Then one load
+// brings several factors. Other levels load and broadcast each factor.
 template <class S, class V = typename S::batch>
 concept MultipliesByLane = requires(V factors, V a, V c) {
   { S::template fma_by_lane<1>(factors, a, c) } -> std::same_as<V>;
