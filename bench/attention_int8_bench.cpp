@@ -2,7 +2,6 @@
 // peers, which need keys and values in blocks.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "attention_bench.hpp"
+#include "attention_part.hpp"
 #include "support/accuracy.hpp"
 #include "support/buffer.hpp"
 #include "support/suite.hpp"
@@ -25,7 +25,7 @@ Buffer<std::int8_t> bytes(std::size_t n) {
   }
   return made;
 }
-// They are exact in f16 too, as the blocks of peers have them.
+// Returns scales that f16 holds exactly too, because the blocks of peers have f16 scales.
 Buffer<float> scales(std::size_t n) {
   Buffer<float> made(n);
   Uniform uniform;
@@ -103,29 +103,13 @@ struct Int8Attention {
   std::size_t tasks = 0, partial_tasks = 0;
 };
 
-// A part of rapt's, or a peer's attention.
-struct Part {
-  void (Int8Attention::*own)() const = nullptr;
-  BlockAttention of_peer = nullptr;
-
-  explicit operator bool() const { return own || of_peer; }
-  void operator()(const Int8Attention &buffers) const {
-    if (own) {
-      (buffers.*own)();
-    } else {
-      of_peer(buffers.problem());
-    }
-  }
-};
+using Part = AttentionPart<Int8Attention, BlockAttention>;
 constexpr Part whole = {&Int8Attention::whole, nullptr};
 constexpr Part partial = {&Int8Attention::partial, nullptr};
 constexpr Part merge = {&Int8Attention::merge, nullptr};
 
-// A decode and a prompt, as they are timed, with a scale per 32 elements.
 double int8_attention_error(Part part) {
-  double worst = 0;
-  for (const AttentionShape &shape :
-       {token_shape(4, 2, 1000, 64, 64), prompt_shape(1, 1, 128, 64, 64, false)}) {
+  return worst_attention_error([&](const AttentionShape &shape) {
     const Int8Attention buffers(shape, false, block_elements, true);
     part(buffers);
     const auto widened = [](const Buffer<std::int8_t> &elements, const Buffer<float> &scales) {
@@ -135,15 +119,9 @@ double int8_attention_error(Part part) {
       return made;
     };
     const Buffer<float> k = widened(buffers.k, buffers.k_scales), v = widened(buffers.v, buffers.v_scales);
-    AttentionProblem<float> problem;
-    problem.shape = shape;
-    problem.q = buffers.q.data();
-    problem.k = k.data();
-    problem.v = v.data();
-    problem.out = buffers.out.data();
-    worst = std::max(worst, attention_output_error(problem));
-  }
-  return worst;
+    return attention_output_error<float>(
+        {.shape = shape, .q = buffers.q.data(), .k = k.data(), .v = v.data(), .out = buffers.out.data()});
+  });
 }
 
 void add_part(Kernel<Part> kernel, bool is_whole) {

@@ -1,10 +1,10 @@
 // The kernels of 16- and 8-bit elements. Dot products and attention are compared with peers, the others only
 // with limits. Their error is that of f32 plus one rounding, which the tests check.
-#include <algorithm>
 #include <string>
 #include <type_traits>
 
 #include "attention_bench.hpp"
+#include "attention_part.hpp"
 #include "support/accuracy.hpp"
 #include "support/attention_backward.hpp"
 #include "support/buffer.hpp"
@@ -182,13 +182,7 @@ struct HalfAttention {
   }
 
   AttentionProblem<std::uint16_t> problem() const {
-    AttentionProblem<std::uint16_t> made;
-    made.shape = shape;
-    made.q = q.data();
-    made.k = k.data();
-    made.v = v.data();
-    made.out = out.data();
-    return made;
+    return {.shape = shape, .q = q.data(), .k = k.data(), .v = v.data(), .out = out.data()};
   }
 
   AttentionShape shape;
@@ -199,30 +193,14 @@ struct HalfAttention {
   std::size_t tasks = 0, partial_tasks = 0;
 };
 
-// A part of rapt's, or a peer's attention.
-struct Part {
-  void (HalfAttention::*own)() const = nullptr;
-  Attention<std::uint16_t> of_peer = nullptr;
-
-  explicit operator bool() const { return own || of_peer; }
-  void operator()(const HalfAttention &buffers) const {
-    if (own) {
-      (buffers.*own)();
-    } else {
-      of_peer(buffers.problem());
-    }
-  }
-};
+using Part = AttentionPart<HalfAttention, Attention<std::uint16_t>>;
 constexpr Part whole = {&HalfAttention::whole, nullptr};
 constexpr Part partial = {&HalfAttention::partial, nullptr};
 constexpr Part merge = {&HalfAttention::merge, nullptr};
 
-// A decode and a prompt, as they are timed.
 template <class Element, rapt_type type, rapt_arithmetic arithmetic>
 double half_attention_error(Part part) {
-  double worst = 0;
-  for (const AttentionShape &shape :
-       {token_shape(4, 2, 1000, 64, 64), prompt_shape(1, 1, 128, 64, 64, false)}) {
+  return worst_attention_error([&](const AttentionShape &shape) {
     const Narrow narrow = type == RAPT_F16 ? rapt_convert_f32_to_f16 : rapt_convert_f32_to_bf16;
     const HalfAttention buffers(shape, type, arithmetic, narrow);
     part(buffers);
@@ -233,18 +211,12 @@ double half_attention_error(Part part) {
     };
     const Buffer<float> q = widened(buffers.q), k = widened(buffers.k), v = widened(buffers.v);
     const Buffer<float> out = widened(buffers.out);
-    AttentionProblem<float> problem;
-    problem.shape = shape;
-    problem.q = q.data();
-    problem.k = k.data();
-    problem.v = v.data();
-    problem.out = out.data();
-    worst = std::max(worst, attention_output_error(problem));
-  }
-  return worst;
+    return attention_output_error<float>(
+        {.shape = shape, .q = q.data(), .k = k.data(), .v = v.data(), .out = out.data()});
+  });
 }
 
-// The whole attention, beside those of peers.
+// Returns the kernel of the whole attention, with those of peers.
 template <class Element, rapt_type type, rapt_arithmetic arithmetic = RAPT_ARITHMETIC_F32>
 Kernel<Part> whole_kernel(Suite &suite) {
   const auto of_peer = [](const Peer &peer) {

@@ -1,4 +1,4 @@
-// dot_rows as the benchmark calls it: over rows as they are, or over rows that the implementation has packed.
+// Calls dot_rows over rows as they are, or over rows that the implementation has packed.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace rapt::bench {
 
-// The packed copies of matrices, of one implementation at a time. They belong beside the matrices that they
-// copy, because they are found by their address.
+// Holds the packed copies of matrices for one implementation at a time. A copy is found by the address of its
+// matrix, so copies must not outlive their matrices.
 class PackedCopies {
  public:
   template <class T, class Out>
@@ -32,7 +32,7 @@ class PackedCopies {
   std::map<const void *, Buffer<std::byte>> copies_;
 };
 
-// An implementation. Only one of the two is set.
+// Holds an implementation. Only one of the two members is set.
 template <class T, class Out = T, class Query = T>
 struct RowsProduct {
   DotRows<T, Out, Query> plain = nullptr;
