@@ -31,11 +31,10 @@ struct TileTask {
   [[gnu::always_inline]] bool store(const Way &way) const {
     if (is_whole) {
       const FinalFactors<A> factors(tile, rows, way.sums());
-      return rapt::with_element<A>(
-          tile.options().out_type, [&](auto element) __attribute__((always_inline)) {
-            using Out = typename decltype(element)::type;
-            return way.store(factors, [&](std::size_t r) { return tile.out<Out>(rows.of[r]); });
-          });
+      return rapt::with_element<A>(tile.options().out_type, [&](auto element) {
+        return way.store(
+            factors, [&](std::size_t r) { return tile.out<typename decltype(element)::type>(rows.of[r]); });
+      });
     }
     for (std::size_t r = 0; r < rows.rows; ++r) {
       A *const partial = tile.partial<A>(rows.of[r], chunk);
