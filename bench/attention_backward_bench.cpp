@@ -1,4 +1,4 @@
-// Chooses the shapes of attention_backward that are measured.
+// Benchmarks attention_backward.
 #include <fmt/format.h>
 
 #include <string>
@@ -26,8 +26,8 @@ void register_attention_backward(Suite &suite) {
     add_shape(fmt::format("d{}:t{}{}", dim, tokens, causal ? ":causal" : ""),
               prompt_shape(4, 4, tokens, dim, dim, causal), By::everyone);
   };
-  // Times a call whose tasks are split into `runs` runs, executed one after the other. This shows the cost of
-  // splitting.
+  // Splits the tasks of a call into `runs` groups and executes the groups one after the other. The time shows
+  // what splitting costs.
   const auto add_runs = [&](std::size_t kv_heads, std::size_t runs) {
     const AttentionShape shape = prompt_shape(32, kv_heads, 1024, 128, 128, true);
     const std::string size = fmt::format("32x{}:d128:t1024:causal:{}runs", kv_heads, runs);

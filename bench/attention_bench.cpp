@@ -1,4 +1,4 @@
-// Chooses the shapes that are measured for attention and for its split over keys.
+// Benchmarks attention, and the two steps of attention with split keys: the partial step and the merge step.
 #include "attention_bench.hpp"
 
 #include <string>
@@ -13,7 +13,7 @@ namespace {
 struct Model {
   const char *name;
   std::size_t q_heads, kv_heads, qk_dim, v_dim;
-  std::size_t context;  // keys that the decode shape has
+  std::size_t context;  // keys in the decode shape
   std::size_t window = 0;
   double softcap = 0;
   bool sinks = false;
@@ -28,7 +28,7 @@ constexpr Model models[] = {
 };
 constexpr std::string_view quick_model = "llama-3-8b";
 
-// Adds one layer's attention with the shapes of known models.
+// Adds the attention of one layer of each known model.
 template <class T>
 void add_models(Kernel<Attention<T>> &kernel) {
   const bool quick = kernel.suite().plan().quick;
@@ -79,7 +79,7 @@ void register_step(Suite &suite, Step<T> step, bool merges) {
     }
     kernel.add(decode_size(shape), work, [shape] {
       Split<T> split(shape);
-      partial_attention<T>(split.buffers.problem(), split.partials.data());  // for the merge step
+      partial_attention<T>(split.buffers.problem(), split.partials.data());  // the merge step reads them
       return [split = std::move(split)](Step<T> one) { one(split.buffers.problem(), split.partials.data()); };
     });
   };

@@ -1,5 +1,4 @@
-// Declares the functions that add attention benchmarks. Prompts, decoded tokens and layouts are in separate
-// files.
+// Declares functions that add attention benchmarks.
 #pragma once
 
 #include <string>
@@ -8,19 +7,19 @@
 
 namespace rapt::bench {
 
-// Adds prompts, which have as many queries as keys: plain, with options, and a long context with a window.
+// Adds prompts, which have as many queries as keys: without options, with options, and with a window.
 template <class T>
 void add_attention_prefill(Kernel<Attention<T>> &kernel);
-// Adds calls with one or a few tokens after a context.
+// Adds decoding: calls with one query or a few queries at the end of a long context.
 template <class T>
 void add_attention_decode(Kernel<Attention<T>> &kernel);
-// Adds tensors that are stored by token, and sequences of different lengths.
+// Adds tensors with the layout [token][head][dim], and sequences of different lengths.
 template <class T>
 void add_attention_layouts(Kernel<Attention<T>> &kernel);
-// Returns the name of a size, such as "decode:32x8:d128:k4096".
+// Returns the name of a decode shape, such as "decode:32x8:d128:k4096".
 std::string decode_size(const AttentionShape &shape);
 
-// Measures one shape with every implementation.
+// Adds one shape for rapt and for all peers.
 template <class T>
 void add_attention(Kernel<Attention<T>> &kernel, const std::string &size, const AttentionShape &shape,
                    bool with_sinks = false) {

@@ -44,7 +44,7 @@ void add_few_tokens(Kernel<Attention<T>> &kernel, std::size_t q_heads, std::size
   add_attention(kernel, fmt::format("decode:{}x8:d128:q{}:k4096", q_heads, tokens), shape);
 }
 
-// Returns the pages of a sequence in random order, as after long use of the page store.
+// Returns the page numbers 0 to count - 1 in random order, like a block table after long use.
 std::vector<std::int32_t> scattered_pages(std::size_t count) {
   std::vector<std::int32_t> pages(count);
   for (std::size_t i = 0; i < count; ++i) pages[i] = static_cast<std::int32_t>(i);
@@ -56,7 +56,7 @@ std::vector<std::int32_t> scattered_pages(std::size_t count) {
   return pages;
 }
 
-// Adds a call with paged keys and values. The pages fill the buffers of keys and values.
+// Adds a call with paged keys and values. The pages are equal parts of contiguous buffers.
 template <class T>
 void add_paged(Kernel<Attention<T>> &kernel, const AttentionShape &shape, std::size_t page_size) {
   const auto make = [shape, page_size] {
@@ -87,8 +87,8 @@ void add_attention_decode(Kernel<Attention<T>> &kernel) {
     add_attention(kernel, decode_size(shape), shape);
   };
   if (sizeof(T) == sizeof(float)) {
-    // The fixed cost is a large part of the time of small calls. 17 keys are one more than the lanes of a
-    // vector; 65 keys are one more than a block.
+    // These calls are so small that their fixed cost is a large part of the time. 17 keys exceed the lanes of
+    // an AVX-512 vector by one, and 65 keys exceed a block of 64 keys by one.
     const auto of_one_head = [](std::size_t keys) { return token_shape(1, 1, keys, 64, 64); };
     for (const AttentionShape &shape :
          suite.choose<AttentionShape>({of_one_head(1), of_one_head(16), one_token(8, 64, 16),

@@ -1,5 +1,5 @@
-// attention over int8 keys and values with scales. Only rows with a scale per 32 elements are compared with
-// peers, which need keys and values in blocks.
+// Benchmarks attention over int8 keys and values with scales. Peers have one scale per 32 elements, so they
+// are compared only with rapt's groups of 32.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -25,7 +25,7 @@ Buffer<std::int8_t> bytes(std::size_t n) {
   }
   return made;
 }
-// Returns scales that f16 holds exactly too, because the blocks of peers have f16 scales.
+// Returns scales that are exact in f16, because peers store their scales in f16.
 Buffer<float> scales(std::size_t n) {
   Buffer<float> made(n);
   Uniform uniform;
@@ -137,7 +137,7 @@ void add_part(Kernel<Part> kernel, bool is_whole) {
     const bool with_blocks = for_peers && suite.plan().peers;
     const auto make = [=] {
       Int8Attention buffers(shape, packed, group, with_blocks);
-      buffers.partial();  // for the merge to read
+      buffers.partial();  // the merge step reads these results
       return [buffers = std::move(buffers)](Part one) { one(buffers); };
     };
     kernel.add(size, work, make, for_peers ? By::everyone : By::rapt_alone);

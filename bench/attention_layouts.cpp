@@ -1,6 +1,5 @@
-// Measures attention on tensors in which each token holds all heads, [token][head][dim], as many engines
-// store them. Tokens are then a power of two apart. Also measures sequences of different lengths, packed end
-// to end.
+// Benchmarks attention on tensors with the layout [token][head][dim], which many inference engines use.
+// Tokens are then a power of two apart. Also measures sequences of different lengths, packed end to end.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -44,8 +43,8 @@ void add_by_token(Kernel<Attention<T>> &kernel, const std::string &phase, const 
   kernel.add(size, attention_work(shape, sizeof(T)), make, By::rapt_alone);
 }
 
-// Decodes from a cache of keys and values whose tokens have `padding` floats between them. Without padding,
-// the stride is a power of two, so tokens compete for few sets of the CPU's caches.
+// Adds decoding from a KV cache with `padding` elements between tokens. Without padding, the token stride is
+// a power of two, so tokens compete for few sets of the CPU's caches.
 template <class T>
 void add_cache_by_token(Kernel<Attention<T>> &kernel, std::size_t dim, std::size_t padding) {
   const AttentionShape shape = token_shape(8, 8, 4096, dim, dim);
@@ -62,7 +61,7 @@ void add_cache_by_token(Kernel<Attention<T>> &kernel, std::size_t dim, std::size
   kernel.add(size, attention_work(shape, sizeof(T)), make, By::rapt_alone);
 }
 
-// Adds prompts of these lengths as one batch.
+// Adds one call on a batch of prompts with these lengths.
 template <class T>
 void add_ragged(Kernel<Attention<T>> &kernel, const std::vector<std::size_t> &lengths) {
   std::vector<std::int32_t> offsets = {0};

@@ -1,4 +1,4 @@
-// Calls a part of rapt's attention over narrow tensors, or a peer's whole attention, and judges it.
+// Helps to benchmark attention on 8- and 16-bit tensors: calls rapt or a peer, and measures the error.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace rapt::bench {
 
-// Has either a part of rapt's attention, which is a function of the buffers, or a peer's attention.
+// Holds either a member function of Buffers, which calls rapt, or a peer's attention function.
 template <class Buffers, class OfPeer>
 struct AttentionPart {
   void (Buffers::*own)() const = nullptr;
@@ -23,7 +23,8 @@ struct AttentionPart {
   }
 };
 
-// Returns the larger error of a decoded token and a prompt. error_of(shape) makes the call and judges it.
+// Returns the larger of the errors of one decoded token and one prompt. error_of(shape) computes the
+// attention and returns its error.
 template <class ErrorOf>
 double worst_attention_error(const ErrorOf &error_of) {
   return std::max<double>(error_of(token_shape(4, 2, 1000, 64, 64)),

@@ -16,8 +16,8 @@ std::string size_of(const AttentionShape &shape) {
   return fmt::format("prefill:d{}{}:t{}{}", shape.qk_dim, v_dim, shape.q_len, shape.causal ? ":causal" : "");
 }
 
-// Only rapt has these options. The name of a size with an option begins with the name of the size without it,
-// so the tables can compare the two.
+// Lists options that are measured only for rapt. add_option() appends the option to the name of the size
+// without it, so the tables can compare both sizes.
 enum class Option { softcap, bias, mask, alibi, sinks };
 
 template <class T>
@@ -27,8 +27,8 @@ void add_option(Kernel<Attention<T>> &kernel, const AttentionShape &shape, const
   if (option == Option::bias) work.read += cells * sizeof(T);
   if (option == Option::mask) work.read += cells;
   const auto make = [shape, option, cells] {
-    // All heads share one bias or mask. The mask excludes every eighth key, so no whole range of keys can be
-    // skipped.
+    // All heads share one bias or mask. The mask excludes only every eighth key, so rapt cannot skip whole
+    // blocks of keys.
     Buffer<T> bias = logits<T>(option == Option::bias ? cells : 0, 0, 4);
     Buffer<std::uint8_t> mask(option == Option::mask ? cells : 0);
     for (std::size_t i = 0; i < mask.size(); ++i) mask.data()[i] = i % 8 != 7;
@@ -102,7 +102,7 @@ void add_attention_prefill(Kernel<Attention<T>> &kernel) {
       for (const std::size_t tokens : all_tokens) add(tokens, dim, dim, causal);
     }
   }
-  // Other models have these dimensions. 75 is not a multiple of the lanes of any vector.
+  // Some models have these head dimensions. 75 is not a multiple of any vector's lane count.
   for (const std::size_t dim : Sizes{80, 96, 100, 112, 192, 256}) add(512, dim, dim, true);
   add(512, 75, 75, true);
   add(512, 192, 128, true);

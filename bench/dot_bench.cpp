@@ -8,7 +8,7 @@
 namespace rapt::bench {
 namespace {
 
-// How many bytes past a multiple of 64 the two inputs begin. Large allocations of malloc begin at 16.
+// Holds the inputs' addresses modulo 64. malloc places large arrays 16 bytes after a multiple of 64.
 struct Placement {
   const char *suffix;
   std::size_t a, b;
@@ -43,7 +43,7 @@ void register_dot(Suite &suite, Dot<T> own) {
       };
     });
   };
-  // Lengths that no branch predictor learns: one call of the benchmark makes a thousand of the kernel.
+  // Each benchmark call makes 1000 kernel calls of random lengths, which no branch predictor learns.
   const auto add_random = [&kernel](std::size_t longest) {
     const std::vector<std::size_t> lengths = random_lengths(longest);
     std::size_t elements = 0;
@@ -67,7 +67,7 @@ void register_dot(Suite &suite, Dot<T> own) {
     add("n:" + std::to_string(n), n, aligned);
   }
   for (const std::size_t longest : suite.sizes({100, 256}, {256})) add_random(longest);
-  // The widths of sentence and language model embeddings.
+  // Sentence embeddings and language models have these widths.
   for (const std::size_t n : suite.sizes({768, 1536, 4096}, {1536})) {
     add("n:" + std::to_string(n), n, aligned);
   }

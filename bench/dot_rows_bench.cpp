@@ -17,19 +17,19 @@ struct Matrix {
 
 struct Model {
   const char *name;
-  Matrix attention, up, down, classifier;  // `dim` elements of a query give `rows` numbers
+  Matrix attention, up, down, classifier;  // each maps `dim` inputs to `rows` outputs
   std::vector<Matrix> layer() const { return {attention, attention, attention, attention, up, down, up}; }
 };
 
-// The models of llama2.c: a token multiplies each of their matrices by a vector.
+// Holds two models of llama2.c. Each token multiplies every matrix by a vector.
 const Model models[] = {
     {"llama2c-15M", {288, 288}, {768, 288}, {288, 768}, {32000, 288}},
     {"llama2c-42M", {512, 512}, {1376, 512}, {512, 1376}, {32000, 512}},
 };
 
-// The matrices of `group` in turn, over and over: they stand one after the other in a buffer as large as the
-// working set of the memory. A call goes through the whole buffer once, so that no cache holds a matrix when its
-// turn comes again. The query and the results stay in a cache.
+// Adds a call that multiplies copies of all matrices of `group`, one after the other. The copies fill a
+// buffer much larger than the caches, so every matrix is read from memory. The query and the results stay in
+// a cache.
 template <class T>
 void add_in_turn(Kernel<RowsProduct<T>> &kernel, const std::string &size, const std::vector<Matrix> &group) {
   std::size_t of_group = 0, most_rows = 0, most_dim = 0;
@@ -88,7 +88,7 @@ void register_dot_rows(Suite &suite, DotRows<T> own) {
   for (const WorkingSet &set : suite.plan().working_sets) {
     add("dim:128:" + set.label, set.bytes / ((head_dim + 1) * sizeof(T)), head_dim);
   }
-  // One query against 4096 keys of a context, or as many stored embeddings.
+  // Multiplies one query by 4096 keys of a context, or by 4096 stored embeddings.
   for (const std::size_t dim : suite.sizes({64, 96, 128, 768}, {64, 768})) {
     add("4096xdim:" + std::to_string(dim), 4096, dim);
   }

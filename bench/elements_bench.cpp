@@ -1,5 +1,5 @@
-// The kernels of 16- and 8-bit elements. Dot products and attention are compared with peers, the others only
-// with limits. Their error is that of f32 plus one rounding, which the tests check.
+// Benchmarks the kernels for 16- and 8-bit elements. Peers are measured only for dot products and attention.
+// The other kernels have no error columns: their error is that of f32 plus one rounding, as tests check.
 #include <string>
 #include <type_traits>
 
@@ -19,7 +19,7 @@ Kernel<Function> kernel_of(Suite &suite, Function own, Uops uops = 1) {
   return suite.kernel(own, uops);
 }
 
-// How f32 becomes an element.
+// Converts n f32 numbers to 16-bit elements.
 using Narrow = void (*)(const float *x, std::uint16_t *y, std::size_t n);
 
 Buffer<std::uint16_t> halves(Narrow narrow, std::size_t n, std::size_t seed = 0) {
@@ -36,9 +36,9 @@ Buffer<T> bytes(std::size_t n) {
   return made;
 }
 
-// On most levels products of bytes have 16 bits. Other levels have an instruction that sums products, and
-// fixes the signs of its factors. For the other type one factor is biased, and dot subtracts the bias using a
-// second sum (src/kernels/byte_products.hpp).
+// Most levels multiply bytes in 16-bit lanes. The other levels have an instruction that adds byte products,
+// but it fixes which factors are signed. For other types, dot adds 128 to one factor and subtracts the excess
+// using a second sum (src/kernels/byte_products.hpp).
 #if defined(__aarch64__)
 template <class Query>
 constexpr bool is_biased = std::is_unsigned_v<Query>;
@@ -48,7 +48,7 @@ constexpr bool is_biased = std::is_signed_v<Query>;
 #endif
 constexpr std::size_t lane_bytes(std::size_t element_bytes) { return 2 * element_bytes; }
 
-// Measures dot(a, b, n) at every memory level and for the widths of heads and embeddings.
+// Adds dot(a, b, n) for every memory level and for the widths of heads and embeddings.
 template <class Dot, class MakeA, class MakeB>
 void add_dot(Kernel<Dot> kernel, MakeA make_a, MakeB make_b, std::size_t element_bytes) {
   const Suite &suite = kernel.suite();
@@ -111,7 +111,7 @@ RowsProduct<E, float> narrow_product(const NarrowFunctions<E, Sum> &functions) {
 
 constexpr Uops conversion = {0, 1};
 
-// y[i] from x[i].
+// Adds a kernel that computes each y[i] from x[i].
 template <class X, class Y, class Function, class MakeX, class Call>
 void add_map(Suite &suite, Function own, Uops uops, MakeX make_x, Call call) {
   Kernel<Function> kernel = kernel_of(suite, own, uops);
@@ -216,7 +216,7 @@ double half_attention_error(Part part) {
   });
 }
 
-// Returns the kernel of the whole attention, with those of peers.
+// Returns the benchmark of whole attention calls, for rapt and for peers.
 template <class Element, rapt_type type, rapt_arithmetic arithmetic = RAPT_ARITHMETIC_F32>
 Kernel<Part> whole_kernel(Suite &suite) {
   const auto of_peer = [](const Peer &peer) {
@@ -234,7 +234,7 @@ void add_attention_part(Kernel<Part> kernel, rapt_type type, Narrow narrow, bool
     work.by_tiles = arithmetic == RAPT_ARITHMETIC_BF16;
     kernel.add(size, work, [=] {
       HalfAttention buffers(shape, type, arithmetic, narrow);
-      buffers.partial();  // for the merge to read
+      buffers.partial();  // the merge step reads these results
       return [buffers = std::move(buffers)](Part one) { one(buffers); };
     });
   };
@@ -252,7 +252,7 @@ void add_attention_part(Kernel<Part> kernel, rapt_type type, Narrow narrow, bool
   }
 }
 
-// The gradient of 16-bit arrays, in their type.
+// Holds the arguments of attention_backward on 16-bit arrays. The gradients have the type of the arrays.
 struct HalfGradient {
   HalfGradient(const AttentionShape &shape, rapt_type type, Narrow narrow)
       : forward(shape, type, RAPT_ARITHMETIC_F32, narrow),

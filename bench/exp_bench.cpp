@@ -7,7 +7,7 @@
 namespace rapt::bench {
 namespace {
 
-// Some implementations are slow on these inputs, which are uniform between two bounds.
+// Holds the bounds of uniform inputs. Some implementations of exp are slow on such inputs.
 struct Range {
   const char *suffix;
   double low, high;

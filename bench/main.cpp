@@ -97,9 +97,9 @@ std::regex compile_filter(const std::string &filter) {
   }
 }
 
-// Sets global flags of Google Benchmark, because a setting of one benchmark becomes part of its name.
-// Repetitions are not interleaved at random. Limits must come first, and interleaved repetitions would fill
-// their buffers again each time. The implementations of a size run one after another anyway.
+// Sets global flags of Google Benchmark, because a setting of one benchmark becomes part of its name. Random
+// interleaving stays off, because hardware limits must be measured first. It would also refill the buffers
+// for each repetition. The implementations of a size run one after another anyway.
 void configure_google_benchmark(const std::string &json, const Conditions &conditions) {
   static char name[] =
       "rapt_bench";  // Google Benchmark keeps the pointer and writes the name into the results

@@ -7,7 +7,7 @@
 namespace rapt::bench {
 namespace {
 
-constexpr Uops uops = {4, 5};  // the sum of products; then a comparison, a subtraction and two products
+constexpr Uops uops = {4, 5};  // one for the sum of y * dy; then a comparison, a subtraction, two products
 
 template <class T>
 using Softmax = rapt_status (*)(const T *x, std::ptrdiff_t x_stride, T *y, std::ptrdiff_t y_stride,
@@ -45,7 +45,7 @@ void register_softmax_backward(Suite &suite, Softmax<T> softmax, Backward<T> own
   for (const WorkingSet &set : suite.plan().working_sets) {
     add("cols:1024:" + set.label, std::max<std::size_t>(1, set.bytes / (3 * cols * sizeof(T))), cols);
   }
-  // The short rows are those of attention. The long row is a vocabulary, as in a loss function.
+  // Attention has short rows. The long row is GPT-2's vocabulary, as in a loss function.
   for (const std::size_t one : suite.sizes({64, 128}, {64})) {
     add("cols:" + std::to_string(one) + ":L1", suite.plan().working_sets[0].bytes / (3 * one * sizeof(T)),
         one);

@@ -12,13 +12,13 @@
 namespace rapt::bench {
 namespace {
 
-// The µops are those of the maximum, of exp with one more instruction against underflow, and of the sum.
-// log_softmax takes two more µops for its outputs.
+// Counts the µops of the maximum, of exp, of one more instruction against underflow, and of the sum.
+// log_softmax needs two more µops for its outputs.
 template <class T>
 constexpr Uops logsumexp_uops = Uops{0, 2} + exp_uops<T> + sum_uops;
 template <class T>
 constexpr Uops log_softmax_uops = logsumexp_uops<T> + 2;
-// Moderate scores need no maximum. The µops are those of exp, of the sum, and two for the quotient.
+// Counts the µops of exp, of the sum, and two for the quotient. Moderate scores need no maximum.
 template <class T>
 constexpr Uops softmax_uops = exp_uops<T> + sum_uops + 2;
 
@@ -53,7 +53,7 @@ struct Shape {
   std::size_t elements() const { return rows * cols; }
 };
 
-// Chooses the scores in the rows. Usual scores are logits with a standard deviation of 2.
+// Chooses the scores of the rows. Usual scores are normally distributed with a standard deviation of 2.
 enum class Logits { usual, wide, half_infinite, half_1e9, half_100 };
 
 template <class T>
@@ -83,10 +83,10 @@ Buffer<T> make_logits(const Shape &shape, Logits kind) {
   return x;
 }
 
-// Only rapt has these options.
+// Lists options that no peer has.
 enum class Option { causal, mask, bias, softcap };
 
-// The mask excludes the last quarter of a row, as in a padded batch.
+// Returns how many columns the mask keeps. It excludes the last quarter of a row, as in a padded batch.
 std::size_t seen_of(std::size_t cols) { return cols * 3 / 4; }
 
 // Holds the options and the matrices to which they point.
@@ -150,7 +150,8 @@ class Registration {
     });
   }
 
-  // The work counts only the elements that neither causality nor the mask excludes, and their bytes.
+  // `work` counts only elements that neither causality nor the mask excludes, and the bytes of these
+  // elements.
   void add(const Shape &shape, const char *suffix, Option option) {
     if (shape.rows == 0) return;
     Work work = work_of<T, output>(shape);

@@ -1,5 +1,5 @@
-// Compares the scalar level with 200-bit arithmetic, and its errors with the bounds that rapt.h promises. The
-// other levels are not measured, because rapt-validate checks that they give the same bits.
+// Compares the scalar level with 200-bit arithmetic, and checks that the errors keep the bounds of rapt.h.
+// Other levels are not measured, because rapt-validate checks that they give the same bits.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -54,7 +54,7 @@ oracle::RowErrors errors_of(const RowProblem<T> &problem) {
   return oracle::row_errors<T>(row, probabilities, logs, logsumexp);
 }
 
-// Compares errors with bounds. The bounds are in units of T.
+// Compares errors with bounds, which are multiples of unit<T>.
 template <class T>
 void check_errors(const oracle::RowErrors &errors, WorstErrors &worst, double row = softmax_bound<T>,
                   double log = log_bound<T>, double logsumexp = log_bound<T>) {
@@ -63,7 +63,7 @@ void check_errors(const oracle::RowErrors &errors, WorstErrors &worst, double ro
   worst.see("logsumexp", errors.logsumexp / unit<T>, logsumexp);
 }
 
-// Checks the promises for a row without softcap and bias.
+// Checks what rapt.h promises for a row without softcap and bias.
 template <class T>
 void check_promises(const RowProblem<T> &problem, WorstErrors &worst) {
   const oracle::RowErrors errors = errors_of(problem);
@@ -109,7 +109,7 @@ TEST_CASE_FIXTURE(ScalarLevel, "exp_f64") {
     check(37.1 * random.uniform() - 745.13);    // subnormal results
     check(2 * random.uniform() - 1);            // around 0
     check(std::ldexp(random.uniform() - 0.5, -static_cast<int>(random.below(60))));
-    const auto n = static_cast<double>(random.below(2000)) - 1000;  // where the reduction's n changes
+    const auto n = static_cast<double>(random.below(2000)) - 1000;  // where round(x / ln 2) changes
     const double x = (n + 0.5) * 0.6931471805599453 * (1 + (random.uniform() - 0.5) * 1e-13);
     if (x > -745.13 && x < 709.78) check(x);
   }
@@ -193,13 +193,13 @@ TEST_CASE_TEMPLATE("softmax of logits and scales of any magnitude", T, float, do
         CAPTURE(std::string(name_of(input)));
         CAPTURE(scale);
         CAPTURE(n);
-        // If a score is beyond the range of T, so is the log-sum-exp.
+        // If a score is outside the range of T, the log-sum-exp is outside too.
         double largest = 0;
         for (const T value : x) {
           if (std::isfinite(value)) largest = std::max(largest, std::fabs(double{value}));
         }
         const bool fits = largest * std::fabs(scale) < double{std::numeric_limits<T>::max()} / 4;
-        // A scale outside of this range rounds every score s by up to half a unit of |s|.
+        // With a scale outside this range, every score is rounded by up to half a unit in its last place.
         const bool exact = std::fabs(scale) >= 0x1p-16 && std::fabs(scale) <= 0x1p16;
         if (!exact && !fits) continue;  // a score may be infinite
         const RowProblem<T> problem{.x = x, .scale = scale};
@@ -249,8 +249,9 @@ TEST_CASE_TEMPLATE("masked elements and sinks", T, float, double) {
   worst.print<T>("masks and sinks");
 }
 
-// Returns terms whose partial sums all round to the same side. Equal terms, few distinct terms and 4-bit
-// numbers times their scale do so. So does a large term before many that are just above half a unit of it.
+// Returns terms whose partial sums are all rounded in the same direction, so their errors add up. Kinds are
+// equal terms, a large term before many just above half a unit of it, few distinct terms, and 4-bit numbers
+// times a scale.
 template <class T>
 std::vector<T> terms_made_to_lose(std::size_t kind, std::size_t n) {
   Random random(n + kind);
@@ -273,7 +274,7 @@ TEST_CASE_TEMPLATE("the bound of any dot product", T, float, double) {
       const std::vector<T> a = terms_made_to_lose<T>(kind, n), ones(n, T(1));
       const double error = oracle::dot_error<T>(a, ones, Api<T>::dot(a.data(), ones.data(), n));
       worst.see("dot", error / unit<T>, dot_bound<T>(n));
-      // The sum over y * dy of the gradient is the same dot product; each other operation rounds once.
+      // In softmax_backward, the sum of y * dy is the same dot product. Each other operation rounds once.
       if (n > 100000 || kind > 3) continue;
       std::vector<T> y(n, static_cast<T>(1 / static_cast<long double>(n))), dx(n);
       REQUIRE(Api<T>::softmax_backward(y.data(), 0, a.data(), 0, dx.data(), 0, 1, n, T(0.7)) == RAPT_OK);
@@ -284,7 +285,7 @@ TEST_CASE_TEMPLATE("the bound of any dot product", T, float, double) {
   worst.print<T>("terms made to lose");
 }
 
-// All products and their sums are subnormal or 0.
+// All products are subnormal or 0.
 TEST_CASE_TEMPLATE("what underflow takes from a dot product", T, float, double) {
   const ScalarLevel scalar;
   using Wide = long double;
@@ -332,7 +333,7 @@ TEST_CASE_TEMPLATE("softcap and bias round each score once or twice", T, float, 
           double largest = 0;
           for (const T x : problem.x) largest = std::max(largest, std::fabs(double{x} * scale));
           if (softcap != 0) largest = std::min(largest, double{softcap});
-          // An absolute error of the exponent is a relative error of the probability.
+          // An absolute error of a score becomes a relative error of the probability.
           const double of_softcap = sizeof(T) == 4 ? 5 : 7;
           const double rounding = softcap != 0 ? (of_softcap + 1) * largest + (with_bias ? 12 : 0)
                                   : with_bias  ? 2 * largest + 12

@@ -1,4 +1,4 @@
-// Tests bad arguments of the softmax functions. Each gives the status that names it, and nothing is written.
+// Tests that the softmax functions refuse each bad argument with the status that names it, and write nothing.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ enum Function : unsigned { softmax = 1, log_softmax = 2, logsumexp = 4, backward
 constexpr unsigned with_options = softmax | log_softmax | logsumexp, all = with_options | backward,
                    with_matrix_output = softmax | log_softmax | backward;
 
-// softmax_backward() takes x as its y, and y as its dx.
+// A call of softmax_backward() passes x as y, and y as dx.
 template <class T>
 struct Call {
   using Element = T;
@@ -151,7 +151,7 @@ TEST_CASE_TEMPLATE("options that attention has too", T, float, double) {
 
 namespace {
 
-// These are the options of a library that has grown: its first release did not have `second`.
+// Stands for the options of a library that has grown: its first release did not have `second`.
 struct Grown {
   std::size_t size;
   double first, second;

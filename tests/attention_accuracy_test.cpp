@@ -1,5 +1,5 @@
-// Measures the accuracy of attention that rapt.h states, against the truth in long double. Only the scalar
-// level is measured, because all levels give its bits.
+// Tests that attention has the accuracy that rapt.h promises, compared with results in long double. Only the
+// scalar level is measured, because all levels give the same bits.
 #include "support/attention_accuracy.hpp"
 
 #include <doctest/doctest.h>
@@ -16,7 +16,7 @@ using namespace rapt::test;
 
 namespace {
 
-// If `any` is set, the bound is the one for any input. With a sink, lse has no other bound.
+// If `any` is set, compares the errors with the bound for any input. With a sink, lse has only this bound.
 template <class T>
 void measure(const oracle::Attention<T> &a, const AttentionResults<T> &results, WorstErrors &worst, bool any,
              rapt_arithmetic arithmetic = RAPT_ARITHMETIC_F32) {
@@ -42,7 +42,7 @@ void measure(const oracle::Attention<T> &a, WorstErrors &worst, bool any = false
   measure(a, run_forward(a), worst, any);
 }
 
-// Converts the arrays, whose numbers bf16 holds exactly, to bf16 and runs the call.
+// Converts the arrays to bf16 and runs the call. Their numbers must be exact in bf16.
 AttentionResults<float> run_as_bf16(const oracle::Attention<float> &a, rapt_arithmetic arithmetic) {
   const auto stored = [](const std::vector<float> &x) {
     std::vector<BF16> made;
@@ -103,7 +103,7 @@ TEST_CASE_TEMPLATE("options that scores are made of", T, float, double) {
   }
 }
 
-// Equal weights and values are one example: their sums round the same way over and over.
+// The partial sums are all rounded in the same direction, so their errors add up.
 TEST_CASE_TEMPLATE("sums that are made to lose", T, float, double) {
   if (!measurable<T>) return;
   const ForcedIsa forced("scalar");
@@ -124,7 +124,7 @@ TEST_CASE_TEMPLATE("sums that are made to lose", T, float, double) {
     large.k[0] = 0;
     large.v.assign(large.v.size(), T(1));
     measure(large, one_large, true);
-    // Every block has a larger maximum.
+    // Every block of keys has a larger maximum than the block before.
     for (std::size_t j = 0; j < keys; ++j) a.k[j] = static_cast<T>(j) / static_cast<T>(keys);
     a.q = {T(8)};
     measure(a, growing, true);
@@ -134,7 +134,7 @@ TEST_CASE_TEMPLATE("sums that are made to lose", T, float, double) {
   one_large.print<T>("one large weight before small ones");
 }
 
-// Values and scores have few distinct numbers, as in models with 4 bits.
+// Values and scores have few distinct numbers, as in 4-bit models.
 TEST_CASE_TEMPLATE("few distinct numbers", T, float, double) {
   if (!measurable<T>) return;
   const ForcedIsa forced("scalar");
@@ -153,7 +153,7 @@ TEST_CASE_TEMPLATE("few distinct numbers", T, float, double) {
       a.k = draw<T>(keys, [&] { return random.one_in(3) ? 0 : -score; });
       measure(a, few, true);
     }
-    // Every chunk has a slightly larger maximum, so that every fold multiplies.
+    // Every chunk of 512 keys has a slightly larger maximum, so every merge of two chunks rescales sums.
     for (std::size_t j = 0; j < keys; ++j) a.k[j] = static_cast<T>(0.01L * static_cast<long double>(j / 512));
     measure(a, few, true);
   }
@@ -161,7 +161,7 @@ TEST_CASE_TEMPLATE("few distinct numbers", T, float, double) {
   few.print<T>("few distinct scores and values");
 }
 
-// A sink far above the scores is rounded in units of log 2. The log-sum-exp rounds it again.
+// A sink far above the scores is rounded when it is multiplied by log2(e), and again in the log-sum-exp.
 TEST_CASE_TEMPLATE("sinks that dominate", T, float, double) {
   if (!measurable<T>) return;
   const ForcedIsa forced("scalar");
@@ -228,7 +228,7 @@ TEST_CASE("what underflow takes from bf16") {
   in_bf16.print<BF16>("bf16 that underflows, in BF16");
 }
 
-// Gradients depend on the log-sum-exp that the call is given.
+// The gradient computes its weights from the given log-sum-exp, so the weights have the log-sum-exp's error.
 TEST_CASE("gradients after a forward call in bf16 arithmetic are off by what its log-sum-exp is") {
   const ForcedIsa forced("scalar");
   Random random(9);

@@ -1,5 +1,5 @@
-// Tests the arguments of attention other than its options, and the inputs of its gradient. A bad argument
-// gives the status that names it, and nothing is written.
+// Tests bad arguments of attention other than its options, and bad inputs of its gradient. Each call must
+// return the status that names the argument, and write nothing.
 #include "support/attention_arguments.hpp"
 
 #include <doctest/doctest.h>
@@ -141,7 +141,7 @@ TEST_CASE_TEMPLATE("a bias or mask without strides is contiguous", T, float, dou
   }
 }
 
-// A packed batch has no batch stride, and packed keys have no token stride.
+// Attention does not use the batch stride of a packed batch, or the token stride of packed keys.
 TEST_CASE_TEMPLATE("a stride without a use makes no tensor strided", T, float, double) {
   Call<T> packed(whole), plain(whole);
   for (Call<T> *call : {&packed, &plain}) {

@@ -1,6 +1,6 @@
-// Compares the gradient of attention with three kinds of truth. They are the chain rule in long double,
-// differences of the output, and matrix products with softmax and its gradient. Only the scalar level is
-// compared with the chain rule, because all levels give its bits.
+// Compares the gradient of attention with three references: the chain rule in long double, differences of the
+// output, and matrix products with softmax and its gradient. Only the scalar level is compared with the chain
+// rule, because all levels give the same bits.
 #include "support/attention_backward_accuracy.hpp"
 
 #include <doctest/doctest.h>
@@ -52,7 +52,7 @@ TEST_CASE_TEMPLATE("ordinary gradients", T, float, double) {
         oracle::Attention<T> a = normal_attention<T>({keys < 1000 ? 12u : 4u, keys, dim, 16}, random, sigma);
         std::vector<T> dout = normal_dout(a, random);
         measure(a, dout, worst);
-        for (T &value : a.v) value = static_cast<T>(1 + random.uniform());  // ds cancels
+        for (T &value : a.v) value = static_cast<T>(1 + random.uniform());  // terms of ds cancel
         for (T &value : dout) value = static_cast<T>(1 + random.uniform());
         measure(a, dout, worst);
       }
@@ -71,7 +71,7 @@ TEST_CASE_TEMPLATE("ordinary gradients", T, float, double) {
     Random random(queries);
     oracle::Attention<T> a = normal_attention<T>({queries, 3, 4, 4}, random);
     measure(a, normal_dout(a, random), many_queries);
-    // The terms are equal, so their sums round the same way over and over.
+    // The terms are equal, so all partial sums are rounded in the same direction.
     a.q.assign(a.q.size(), T(0.7));
     measure(a, std::vector<T>(queries * 4, T(0.3)), many_queries);
   }
@@ -94,7 +94,7 @@ TEST_CASE_TEMPLATE("options", T, float, double) {
   }
 }
 
-// Products of values and dout underflow. Large keys or queries would make these products count.
+// Products of values and dout underflow. Large keys or queries would make these lost products matter.
 TEST_CASE_TEMPLATE("products that underflow", T, float, double) {
   if (!measurable<T>) return;
   const ForcedIsa forced("scalar");
@@ -127,14 +127,14 @@ TEST_CASE_TEMPLATE("rows behind the last key", T, float, double) {
   for (const AttentionShape &shape : {AttentionShape{10, 4, 3, 2}, {150, 70, 5, 3, 2, 1}}) {
     Random random(shape.queries);
     oracle::Attention<T> a = normal_attention<T>(shape, random);
-    a.causal = oracle::Causal::offset;  // an offset of 0 is top left
+    a.causal = oracle::Causal::offset;  // offset 0 means top left
     a.window_left = 1;
     measure(a, normal_dout(a, random), worst);
   }
   worst.print<T>("rows behind the last key");
 }
 
-// Differences of the output are the truth.
+// Compares gradients with central differences of the output.
 TEST_CASE("central differences") {
   for_each_usable_isa([](const std::string &isa) {
     CAPTURE(isa);

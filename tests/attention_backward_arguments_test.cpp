@@ -1,5 +1,5 @@
-// Tests the arguments that only attention's gradient has. A bad argument gives the status that names it, and
-// no gradient is written.
+// Tests bad arguments that only attention's gradient has. Each call must return the status that names the
+// argument, and write no gradient.
 #include <doctest/doctest.h>
 
 #include <vector>
@@ -87,7 +87,7 @@ TEST_CASE_TEMPLATE("the bias's strides", T, float, double) {
   }
   for (int dimension = 0; dimension < 3; ++dimension)
     expect(RAPT_BAD_BIAS_STRIDES, with_stride({of_batch, of_head, of_token}, dimension, -1), true);
-  // Rows of the bias may overlap in part. Rows of its gradient may not.
+  // Rows of the bias may overlap in part, but rows of dbias must not.
   for (const rapt_strides &bad : {rapt_strides{of_batch, of_head, of_token - 1},
                                   {of_batch, of_head - 1, of_token},
                                   {1, RAPT_REPEAT, RAPT_REPEAT}}) {
@@ -108,7 +108,8 @@ TEST_CASE_TEMPLATE("tasks", T, float, double) {
 
 namespace {
 
-// The last sequence has 7 keys; dq begins this many elements after the beginning of `array`.
+// Counts the elements of k up to the end of the last key. short_last() gives the last sequence 7 keys, and
+// places dq `elements` elements after the beginning of `array`.
 constexpr std::size_t last_end = k_size - (kv_len - 7) * qk_dim;
 template <class T>
 void short_last(Call<T> &call, Array array, std::size_t elements) {

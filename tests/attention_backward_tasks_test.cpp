@@ -1,5 +1,5 @@
-// Tests the tasks of attention's gradient: their number, and that each writes different elements. The
-// elements have the bits of a call without tasks, whichever tasks run before or at the same time.
+// Tests the tasks of attention's gradient: their number, and that each task writes different elements. In any
+// order, and on several threads, the tasks must give the bits of a call without tasks.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -33,8 +33,8 @@ struct Shape {
   rapt_strides bias_strides = {0, 0, 0};  // {0, 0, 0}: no element is repeated
 };
 
-// The shapes have every kind of sum that tasks share. A share is several blocks, one or none, or several
-// tiles, one or none.
+// These shapes cover every kind of sum that is divided among tasks. One task adds several, one or no blocks
+// of keys, or several, one or no tiles of rows.
 constexpr Shape shapes[] = {
     {"heads", 1, 4, 2, 150, 200},
     {"causal", 1, 2, 2, 300, 300, true},
@@ -55,7 +55,7 @@ constexpr Shape shapes[] = {
     {"ragged, dbias over all", 3, 4, 2, 170, 400, true, 90, true, true, true, {repeat, repeat, 400}},
 };
 
-// Returns all shapes, or every third under a sanitizer.
+// Returns all shapes, or every third one in an emulator or under a sanitizer.
 std::vector<Shape> chosen_shapes() {
   std::vector<Shape> chosen;
   for (std::size_t i = 0; i < std::size(shapes); i += native_or_emulated<std::size_t>(1, 3)) {
@@ -130,7 +130,7 @@ class SplitCall {
   }
 
   void forget_results() { std::fill(results.begin(), results.end(), unwritten); }
-  // Uses no checks of doctest, because threads call run().
+  // Contains no doctest checks, because several threads call run().
   rapt_status run(std::size_t first, std::size_t last) const {
     std::size_t bytes = 0;
     (void)rapt_attention_backward_workspace(&options_, &bytes);
@@ -235,8 +235,8 @@ TEST_CASE_TEMPLATE("runs of any tasks in any order", T, float, double) {
   });
 }
 
-// Each call has at least 64 tasks, unless blocks of keys or tiles of rows permit only fewer. A dbias that
-// sums over heads or sequences puts these into one set of tasks; dsinks does not.
+// Each call has at least 64 tasks, unless it has too few blocks of keys or tiles of rows. If dbias sums over
+// heads or sequences, they share one set of tasks. dsinks has no such effect.
 TEST_CASE("the number of tasks") {
   rapt_attention_options o = RAPT_ATTENTION_OPTIONS_INIT;
   o.qk_dim = 8;

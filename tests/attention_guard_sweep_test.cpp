@@ -1,6 +1,6 @@
-// Runs attention and its gradient next to guard pages, on every usable level. The dimensions are all up to 80
-// and those of models. No byte outside the operands may be touched, and the bits must be those of the scalar
-// level. rapt-validate draws all other options and sizes.
+// Runs attention and its gradient next to guard pages, on every usable level, with all head dimensions up to
+// 80 and those of known models. No byte outside the operands may be touched, and the bits must be those of
+// the scalar level. rapt-validate draws all other options and sizes.
 #include "support/attention_problems.hpp"
 #include "support/compare_kernels.hpp"
 
@@ -8,7 +8,7 @@ using namespace rapt::test;
 
 namespace {
 
-// Describes kernels that take problems of attention, and the layouts that they support.
+// Selects kernels of attention, and lists the layouts that these kernels support.
 struct Kind {
   const char *what;
   bool (*applies)(const KernelTraits &);
@@ -24,7 +24,7 @@ const Kind kinds[] = {
      {{}, {.fused = true}, {.tokens_outside = true}, {.q_offsets = true, .kv_offsets = true}}},
 };
 
-// Runs each problem in two of the layouts: one ends at a guard page, the other begins at one.
+// Runs each problem in two of the layouts. One ends at a guard page, and the other begins after one.
 void compare(const Kind &kind, const std::vector<Problem> &problems) {
   compare_kernels(
       kind.what, kind.applies, [&](const KernelCase &) { return problems; },

@@ -1,5 +1,5 @@
 // Tests attention over int8 keys and values: what rapt.h says about scales and special values, and the
-// accuracy. Results are compared with long double, with and without the rounding to bytes.
+// accuracy. Results are compared with long double, on the original numbers and on numbers rounded to int8.
 #include <cstdio>
 #include <cstring>
 
@@ -79,7 +79,7 @@ TEST_CASE("special scales and queries") {
     CHECK(all_nan(changed([](Call &c) { c.k_scales[2 * 70] = nan_number; })));
     CHECK(all_nan(changed([](Call &c) { c.q[40] = nan_number; })));
     CHECK(all_nan(changed([](Call &c) { c.q[3] = -infinity; })));
-    // Values of the other scale group are ordinary.
+    // Only the scale of a value's second group is bad, so the first group's outputs stay the same.
     for (const float bad : {nan_number, infinity, -infinity}) {
       const Floats out = changed([&](Call &c) { c.v_scales[2 * 70 + 1] = bad; });
       CHECK(std::memcmp(out.data(), plain.data(), 32 * sizeof(float)) == 0);
@@ -108,7 +108,7 @@ TEST_CASE("special scales and queries") {
       };
       CHECK(bits_of_all(far(bad)) == bits_of_all(far(1.0f)));
     }
-    // A score of +inf makes its row NaN; a score of -inf has weight 0.
+    // A score of +inf makes its row NaN. A score of -inf has weight 0.
     const Floats up = changed([](Call &c) {
       std::fill_n(c.k.begin() + 64 * 70, 64, std::int8_t{1});
       std::fill(c.q.begin(), c.q.end(), 1.0f);
@@ -121,7 +121,7 @@ TEST_CASE("special scales and queries") {
       c.k_scales[2 * 70] = infinity;
     });
     CHECK(all_finite(down));
-    // Queries that count as 0 give all keys equal weights, and so do queries of 0.
+    // Queries that are so small that they count as 0 give the bits of queries of 0.
     const Floats zero = changed([](Call &c) { std::fill(c.q.begin(), c.q.end(), 0.0f); });
     CHECK(bits_of_all(zero) ==
           bits_of_all(changed([](Call &c) { std::fill(c.q.begin(), c.q.end(), 0x1p-101f); })));
@@ -134,7 +134,7 @@ TEST_CASE("special scales and queries") {
 
 TEST_CASE("scales and types that do not go together") {
   Call call({1, 10, 64, 96});
-  call.k.resize(10 * 128);  // one call below uses every other block of 64
+  call.k.resize(10 * 128);  // one call below skips every other block of 64
   call.k_scales.resize(10 * 2);
   Floats out(96);
   std::vector<unsigned char> workspace(1 << 20);
@@ -165,7 +165,7 @@ TEST_CASE("scales and types that do not go together") {
   expect(RAPT_BAD_KV_SCALES, [](Options &o) { o.kv_type = RAPT_F16; });
   expect(RAPT_BAD_K_STRIDES, [](Options &o) { o.k_strides = {6400, 6400, 65}; });
   expect(RAPT_BAD_V_STRIDES, [](Options &o) { o.v_strides = {9600, 9600, 100}; });
-  // The output overlaps the scales.
+  // The output must not overlap the scales.
   for (const bool of_keys : {false, true}) {
     rapt_attention_options o = call.o;
     Floats many(1000);
@@ -183,7 +183,7 @@ TEST_CASE("scales and types that do not go together") {
 
 namespace {
 
-// Rounds numbers to symmetric bytes with one scale per group; returns the numbers that the bytes represent.
+// Rounds numbers to symmetric int8 with one scale per group. Returns the numbers that the bytes represent.
 Floats quantised(const Floats &numbers, std::size_t group, Bytes &bytes, Floats &scales) {
   Floats made(numbers.size());
   bytes.resize(numbers.size());
@@ -219,7 +219,7 @@ TEST_CASE("accuracy") {
     const char *name;
     double sigma;
     std::function<void(Attention &)> change;
-    double most;  // relative rms that the library may add
+    double most;  // largest relative rms error that the library may add
   } data[] = {
       {"unit variance", 1, [](Attention &) {}, 2e-4},
       {"sigma 40", 40, [](Attention &) {}, 3e-4},

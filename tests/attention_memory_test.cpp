@@ -1,6 +1,6 @@
-// Tests memory that attention must not read: a single excluded key in each place, and everything past a
-// length. Also tests values near the largest number, the sums of a bias that repeats, workspaces of bf16
-// arithmetic and the arguments of pack_keys.
+// Tests that attention does not read an excluded key at any position, or memory past a length. Also tests
+// values near the largest number, gradients of a repeated bias, workspaces of bf16 arithmetic and the
+// arguments of pack_keys.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 using namespace rapt::test;
 
-// The excluded key is the only one in its block; the oracle's drawn cases have several.
+// Only one key of a block is excluded. The random cases of the oracle tests exclude several keys.
 TEST_CASE_TEMPLATE("an excluded key is not read in any place, forwards and backwards", T, float, double) {
   on_every_level([] {
     for (const std::size_t queries : Sizes{2, 20}) {  // few rows, and many
@@ -82,7 +82,7 @@ TEST_CASE_TEMPLATE("nothing past a length is read", T, float, double) {
   });
 }
 
-// The weighted sum is computed before it is divided by the sum of weights, so it could overflow.
+// The weighted sum of values is computed before its division by the sum of weights, so it could overflow.
 TEST_CASE_TEMPLATE("values near the largest number", T, float, double) {
   on_every_level([] {
     for (const std::size_t keys : Sizes{1, 2, 7, 16, 33, 64, 65, 100, 130, 513, 600}) {
@@ -129,7 +129,7 @@ TEST_CASE_TEMPLATE("a bias that repeats has the sum of the gradients", T, float,
       for (std::size_t h = 0; h < (by_head ? 1 : heads); ++h) {
         for (std::size_t i = 0; i < (by_token ? 1 : queries); ++i) {
           for (std::size_t j = 0; j < keys; ++j) {
-            // The order of additions is the one of rapt.h: token by token, and within a token head by head.
+            // rapt.h promises this order of additions: token by token, and within a token head by head.
             T sum = 0;
             for (std::size_t token = i; token < (by_token ? queries : i + 1); ++token) {
               for (std::size_t head = h; head < (by_head ? heads : h + 1); ++head)

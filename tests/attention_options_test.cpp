@@ -1,5 +1,5 @@
-// Tests bad options of attention. Each gives the status that names it from every function, forwards and
-// backwards, and nothing is written.
+// Tests bad options of attention. Every function, forwards and backwards, must return the status that names
+// the option, and write nothing.
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -30,7 +30,7 @@ void expect_options(const std::vector<ChangedOptions> &rows) {
 
 constexpr unsigned with_out = all & ~unsigned{partial};
 constexpr std::uint8_t mask[kv_len] = {};
-constexpr double numbers[kv_len] = {};  // zeros of either type
+constexpr double numbers[kv_len] = {};  // zeros of f32 or f64
 constexpr std::int32_t pages[] = {0, 1, 2, 2, 1, 0}, negative_page[] = {0, 1, 2, 0, -1, 1},
                        offsets[] = {0, 5, 9}, lengths[] = {40, 16};
 

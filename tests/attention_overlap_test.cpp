@@ -1,6 +1,6 @@
 // Tests which overlaps are refused. Only memory that a call reads or writes counts. An output may begin right
-// after the last element that is read, wherever lengths, offsets and pages end it. The workspace may overlap
-// nothing.
+// after the last element that is read, which depends on lengths, offsets and pages. The workspace must not
+// overlap anything.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using namespace rapt::test::attention_arguments;
 
 namespace {
 
-// Holds the lengths of the two sequences and the places of their keys.
+// Holds the lengths of the two sequences and the positions of their keys.
 struct Lengths {
   const char *name;
   std::vector<std::int32_t> kv_lengths, q_offsets = {}, kv_offsets = {}, pages = {};
@@ -53,7 +53,7 @@ const Lengths all_lengths[] = {
     {"packed keys", {30, 7}, {}, {}, {}, true},
 };
 
-// Collects the bytes from the first element that a call reads to the end of the last one.
+// Computes the range of bytes from the first element that a call reads to the end of the last one.
 class ReadBytes {
  public:
   explicit ReadBytes(std::size_t element_size) : size_(element_size) {}
@@ -77,7 +77,7 @@ std::ptrdiff_t offset(const rapt_strides &s, std::size_t b, std::size_t h, std::
   return times(s.batch, b) + times(s.head, h) + times(s.token, t);
 }
 
-// Returns the bytes that are read of keys or values of `dim` elements, computed from the text of rapt.h.
+// Returns the range of bytes that a call reads of keys or values with `dim` elements, as rapt.h describes it.
 ReadBytes of_keys(const Lengths &l, const rapt_strides &strides, std::size_t dim, std::size_t size,
                   bool is_k) {
   ReadBytes read(size);
@@ -100,7 +100,7 @@ ReadBytes of_keys(const Lengths &l, const rapt_strides &strides, std::size_t dim
   return read;
 }
 
-// Returns the bytes of rows of `row(b)` elements, one row per query of every sequence.
+// Returns the range of bytes of an array that has a row of row(b) elements for each query of sequence b.
 template <class Row>
 ReadBytes of_queries(const Lengths &l, const rapt_strides &strides, std::size_t size, Row row) {
   ReadBytes read(size);
@@ -128,7 +128,7 @@ void set(const Lengths &l, Call<T> &call, int layout) {
   o.packed_keys = l.packed_keys;
   const bool is_dense = l.pages.empty() && l.kv_offsets.empty();
   const auto strides = [&](std::ptrdiff_t heads, std::size_t tokens, std::ptrdiff_t dim) {
-    // Layout 2 has sequences within tokens, layout 1 heads within tokens, and layout 0 tokens within heads.
+    // Layout 0 is [sequence][head][token], 1 is [sequence][token][head], and 2 is [token][sequence][head].
     if (layout == 2 && is_dense)
       return rapt_strides{heads * dim, dim, static_cast<std::ptrdiff_t>(batch) * heads * dim};
     const auto usual = layout == 1 ? rapt_strides_bthd : rapt_strides_bhtd;
@@ -140,7 +140,7 @@ void set(const Lengths &l, Call<T> &call, int layout) {
   if (l.packed_keys) o.k_strides = {2 * 64 * qk_dim, 64 * qk_dim, 0};
 }
 
-// Sets up an input, and a call whose `output` begins `at` bytes after the beginning of the input.
+// Sets up a call whose output begins `at` bytes after the beginning of one of its inputs.
 template <class T>
 using Place = std::function<void(Call<T> &call, std::size_t at)>;
 
@@ -234,8 +234,8 @@ TEST_CASE_TEMPLATE("outputs may lie where nothing is read", T, float, double) {
   }
 }
 
-// The text of rapt.h on ONNX allows such a mask. In memory shared with other arrays, its end would touch them
-// only by chance.
+// rapt.h allows such a mask in its text on ONNX. This test places the mask directly before or after the
+// output. In memory with other arrays, they would be adjacent only by chance.
 TEST_CASE("a mask with fewer columns than kv_len, in memory of its own") {
   for (const bool before : {false, true}) {
     Call<float> call(whole);

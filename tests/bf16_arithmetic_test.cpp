@@ -1,5 +1,5 @@
-// Tests attention in bf16 arithmetic with numbers for which flushes to zero change results. The levels and
-// the reference are tested, and the reference is compared with TDPBF16PS.
+// Tests attention in bf16 arithmetic on numbers for which flushing to zero changes results. Compares all
+// levels with the reference, and the reference with recorded results of TDPBF16PS.
 #include "isa/scalar/bf16_arithmetic.hpp"
 
 #include <doctest/doctest.h>
@@ -91,8 +91,9 @@ TEST_CASE("bf16 queries and keys have bf16 arithmetic, unless options say f32") 
   CHECK(run(a, o).bits() != by_default);
 }
 
-// Compares the instruction with the reference, and with the shared bodies where flushes are in doubt. The
-// sign of a zero is not promised.
+// Compares recorded results of the instruction with add_k32(), the reference, and with
+// add_k32_with_flushes(), which levels use where the CPU may flush differently. The sign of a zero is not
+// promised.
 TEST_CASE("a group of products is TDPBF16PS") {
   std::size_t groups = 0, wrong = 0;
   const auto is_same = [](float x, float y) { return std::isnan(x) ? std::isnan(y) : x == y; };
@@ -115,8 +116,8 @@ TEST_CASE("a group of products is TDPBF16PS") {
   CHECK(wrong == 0);
 }
 
-// A flush before rounding, as on Arm and qemu, changes the sum if a result rounds up to the least normal
-// number.
+// Arm and qemu flush results before rounding. This changes a sum if a result would round up to the least
+// normal number.
 TEST_CASE("products around the least normal number") {
   Random random(2);
   std::size_t flushed = 0;
@@ -153,8 +154,8 @@ TEST_CASE("a sum that rounds up to the least normal number") {
   }
 }
 
-// A CPU that flushes before it rounds computes such a tile again, so the output in place must not have
-// replaced its queries yet.
+// On a CPU that flushes before rounding, rapt computes such a tile again. So an output in place must not
+// have replaced the queries yet.
 TEST_CASE("in place, with values that are flushed") {
   for (const std::size_t queries : Sizes{1, 2, 5, 8, 20}) {
     Random random(8);

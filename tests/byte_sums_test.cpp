@@ -26,7 +26,7 @@ void check_sums_of(A a, std::int8_t b) {
     const std::span<const std::int8_t> second(bs.data(), n);
     const std::int64_t exact = product * static_cast<std::int64_t>(n);
     CHECK(rapt::dot(first, second) == exact);
-    // All five rows are the same memory, because groups of rows and single rows have different code.
+    // Five rows test the code for groups of rows and for single rows. The stride is 0, so all rows are equal.
     std::vector<float> out(5);
     rapt::dot_rows(first, Rows<const std::int8_t>(bs.data(), 5, n, 0), 0.5f, out);
     for (const float sum : out) CHECK(sum == 0.5f * static_cast<float>(exact));
@@ -42,7 +42,7 @@ TEST_CASE("sums of the largest products") {
   });
 }
 
-// dot_rows multiplies rows in fours and in panels of fours, and then the remaining rows.
+// dot_rows has different code for groups of four rows, for panels of several groups, and for remaining rows.
 template <class A>
 void check_numbers_of_rows() {
   constexpr std::size_t most_rows = 40, longest = 130;

@@ -1,4 +1,4 @@
-// Tests that a case is read as it was written, so that the text of a failure reproduces the case.
+// Tests that the text of a case can be read back, so that the text of a failure reproduces the case.
 #include "support/case_text.hpp"
 
 #include <doctest/doctest.h>
@@ -36,7 +36,7 @@ TEST_CASE("every case is read as it was written") {
   CHECK(wrong == 0);
 }
 
-// If two rows of the tables had the same word, both would be read from it.
+// If two options had the same word, reading this word would set both options.
 TEST_CASE("every option has a word of its own, and its default is not written") {
   for (const Family family :
        {Family::vector, Family::dot_rows, Family::softmax, Family::softmax_backward, Family::attention}) {

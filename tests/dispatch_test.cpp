@@ -1,4 +1,5 @@
-// Tests the choice of a level: listing, forcing, the environment, and threads that force and call at once.
+// Tests how a level is chosen: the list of levels, forced levels, RAPT_ISA, and threads that force levels
+// while others call kernels.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -57,7 +58,7 @@ TEST_CASE("what was wrong with RAPT_ISA") {
   }
   CHECK(rapt_isa_status() == expected);
   CHECK(rapt_force_isa("scalar") == RAPT_OK);
-  CHECK(rapt_isa_status() == expected);  // says only what the environment asked for
+  CHECK(rapt_isa_status() == expected);  // reports only on RAPT_ISA
   CHECK(rapt_force_isa(nullptr) == RAPT_OK);
 }
 
@@ -76,8 +77,8 @@ TEST_CASE("the list of levels") {
   CHECK(rapt_isa_usable("") == 0);
 }
 
-// These levels have every kernel. The others use kernels of the level that they build on where they have
-// none.
+// These levels have every kernel. If another level lacks a kernel, it uses the kernel of the level that it
+// builds on.
 const std::set<std::string> complete_levels = {"scalar", "avx2", "avx512", "neon"};
 
 std::string base_of(const std::string &isa) {
@@ -93,7 +94,7 @@ TEST_CASE("a forced level serves every kernel") {
   for_each_usable_isa([](const std::string &isa) {
     CHECK(rapt_active_isa() == isa);
     std::set<std::string> may_serve = {isa};
-    if (isa.starts_with("avx512") || isa == "amx") may_serve.insert("avx2");  // by its tuning
+    if (isa.starts_with("avx512") || isa == "amx") may_serve.insert("avx2");  // a tuning may choose avx2
     for (std::string level = isa; !complete_levels.contains(level);) may_serve.insert(level = base_of(level));
     for (const KernelCase &kernel : kernel_cases()) {
       CAPTURE(kernel.name);

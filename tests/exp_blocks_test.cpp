@@ -1,6 +1,7 @@
-// exp tests for unusual elements once per unrolled step of several vectors. Every element must have the bits
-// of the scalar level, whatever its neighbours are. An unusual element is put into every place of two steps
-// of the widest level, and mixtures are tested. rapt-validate tests other lengths.
+// Tests exp on unusual elements among ordinary ones. exp checks for unusual elements only once per unrolled
+// step of several vectors, but every element must have the bits of the scalar level. The test puts an unusual
+// element at every position of two steps of the widest level, and mixes elements. rapt-validate tests other
+// lengths.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -33,9 +34,8 @@ std::vector<T> unusual_elements() {
                            Limits::max(),
                            Limits::lowest(),
                            static_cast<T>(single ? -95.5 : -730.25)};  // a subnormal result
-  // These are the neighbours of each limit at which the computation changes: overflow, the least normal
-  // result, and the least result. Others are the limits of the test for ordinary elements, which depend on
-  // the rounding of n.
+  // The computation changes at these inputs: overflow, the least normal result, the least result, and the
+  // limits of the check for ordinary elements. These limits depend on how x / ln 2 is rounded.
   const double ln2 = 0.6931471805599453, limit_of_n = std::ldexp(ln2, Limits::digits - 2);
   const std::vector<double> borders =
       single ? std::vector<double>{88.72283,     88.37626,   87,          -87,        -86.99,    -87.33654,

@@ -1,6 +1,6 @@
-// Tests exp_f32 with all 2^32 inputs, and the tanh of softcaps with every 63rd. The scalar level is compared
-// with double precision, and every other usable level bit for bit with the scalar level. rapt-validate
-// --exhaustive does the same with all inputs of tanh.
+// Tests exp_f32 on all 2^32 inputs, and the tanh of softcaps on every 63rd input. The scalar level is
+// compared with double precision. Every other usable level must have the bits of the scalar level.
+// rapt-validate --exhaustive tests tanh on all inputs.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -28,7 +28,7 @@ void check(const std::vector<rapt::validate::ExhaustiveResult> &results) {
 
 }  // namespace
 
-// The stride is odd so that the fractions of the inputs vary too.
+// The stride is odd, so that all bits of the inputs' significands vary.
 TEST_CASE("exp_f32 over all inputs") {
   const std::uint64_t stride = native_or_emulated<std::uint64_t>(1, 4099);
   const auto results = rapt::validate::check_exp_exhaustively(isas_to_test(), stride, [](auto, auto) {});

@@ -33,7 +33,7 @@ const char *value_of(const char *name) {
   return nullptr;
 }
 
-// Makes calls of several kinds, because whichever comes first must find kernels.
+// Calls functions of several kinds, because each kind must find its kernels if it is called first.
 bool calls_are_right() {
   const float x[4] = {1, 2, 3, 4};
   float y[4];
@@ -49,7 +49,7 @@ void require(bool right, const char *what) {
   _exit(1);
 }
 
-// QEMU 7.2 misaligns the stack of a handler if it presents AMX.
+// QEMU 7.2 misaligns the stack of a signal handler if the emulated CPU has AMX.
 #if defined(__x86_64__)
 [[gnu::force_align_arg_pointer]]
 #endif
@@ -86,8 +86,8 @@ void first_call_of_another_thread() {
   require(calls_are_right(), "the first call that waited for a thread is wrong");
 }
 
-// A level that another thread forced in the meantime stays active. A change of the environment in the
-// meantime has no effect.
+// If another thread forces a level during the first call, the level stays active. If RAPT_ISA changes during
+// the first call, the change has no effect.
 void level_forced_meanwhile() {
   in_the_midst = [] {
     require(rapt_force_isa("scalar") == RAPT_OK, "scalar cannot be forced");
@@ -98,8 +98,8 @@ void level_forced_meanwhile() {
   require(rapt_isa_status() == RAPT_OK, "the environment was read twice");
 }
 
-// The other thread calls at a different moment of the first call in each repetition. A first call takes one
-// to a hundred microseconds, and longer if a hypervisor answers cpuid.
+// In each repetition, the other thread calls at a different moment of the first call. A first call takes one
+// to a hundred microseconds, and longer if a hypervisor emulates cpuid.
 int repetition = 0;
 void first_calls_of_two_threads_at_once() {
   std::atomic<int> waiting{2};
@@ -128,7 +128,7 @@ void first_calls_that_ask() {
 bool passes(void (*body)()) {
   const pid_t child = fork();
   if (child == 0) {
-    alarm(20);  // a call that waits for another never ends
+    alarm(20);  // ends a call that waits forever
     unsetenv("RAPT_ISA");
     body();
     require(in_the_midst == nullptr, "the first call did not read RAPT_ISA");

@@ -1,4 +1,5 @@
-// Tests that the caller's rounding mode and flush-to-zero settings neither change a result nor are changed.
+// Tests that the caller's rounding mode and flush-to-zero settings don't change results, and that calls don't
+// change these settings.
 #include <doctest/doctest.h>
 
 #include <cfenv>
@@ -44,8 +45,8 @@ TEST_CASE("the same bits under every floating-point state of the caller") {
           continue;
         }
         problems.push_back(problem);
-        // An even number of subnormal products and sums: the scale carries ordinary logits down there, and is
-        // itself the smallest that scores may have.
+        // The smallest scale that scores may have makes ordinary logits subnormal, and so their products and
+        // sums too.
         problems.push_back(make_problem(kernel.traits.family, {rows, n, input, 10 + n, 0x1p-126}));
       }
     }
@@ -56,7 +57,7 @@ TEST_CASE("the same bits under every floating-point state of the caller") {
   std::printf("%zu calls under %zu foreign floating-point states\n", calls, states.size());
 }
 
-// The caller's mode changes neither which arguments are bad, nor whether checking them traps.
+// The caller's mode must not change which arguments are refused. Checking arguments must not trap.
 TEST_CASE_TEMPLATE("arguments are checked in the default mode", T, float, double) {
   std::vector<std::uint64_t> states;
   for (const FpState &state : foreign_fp_states()) states.push_back(state.control);
@@ -94,7 +95,7 @@ TEST_CASE_TEMPLATE("arguments are checked in the default mode", T, float, double
   }
 }
 
-// If these states had no effect, the comparison above would pass for any library.
+// If these states had no effect, a comparison of results under them would pass for any library.
 TEST_CASE("the foreign states change plain arithmetic") {
   // Nearest rounds 1/3 down and 1/10 up, so that every other mode changes one of them.
   volatile double one = 1, three = 3, ten = 10;

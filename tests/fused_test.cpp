@@ -1,5 +1,5 @@
-// Tests the fused multiply-add by parts (contract/fused.hpp), which the library uses where the function of
-// the C library is not exact. Where that function is exact, the results are compared with it.
+// Tests the software multiply-add of contract/fused.hpp, which the library uses if the C library's fma() is
+// not exact. If fma() is exact, the results are compared with it.
 #include "contract/fused.hpp"
 
 #include <doctest/doctest.h>

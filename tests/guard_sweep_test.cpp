@@ -1,9 +1,9 @@
-// Runs every kernel next to guard pages, in front and behind, on every usable level. Lengths are up to 1100,
-// and offsets from the page are all within 64 bytes. No byte outside the operands may be touched, and the
-// bits must be those of the scalar level.
+// Runs every kernel on operands that begin after or end before a guard page, on every usable level. Tests
+// lengths up to 1100 and all offsets from the page within 64 bytes. No byte outside the operands may be
+// touched, and the bits must be those of the scalar level.
 //
-// The scalar level gives the expected bits, once per length. It is some hundred times slower, so its own
-// sweep has only three offsets. Two are flush with a guard, and one changes with the length.
+// The scalar level computes the expected bits once per length. It is some hundred times slower, so its own
+// sweep has only two offsets: 0, and one that changes with the length.
 //
 // The file has more than 300 lines because its drivers are separate: those of kernel_case.cpp cost too much
 // per call.
@@ -201,7 +201,7 @@ std::vector<SweptKernel<T>> swept_kernels() {
   return kernels;
 }
 
-// Returns the values of an operand. A call uses the first of them.
+// Returns the values of an operand. Each call uses as many of them as it needs, from the first one on.
 template <class T, class Draw>
 std::vector<T> draw_values(std::size_t count, Draw &&draw) {
   std::vector<T> values(count);
@@ -215,7 +215,7 @@ std::vector<T> draw_values(std::size_t count, Draw &&draw) {
   return values;
 }
 
-// Holds an operand's place and expected contents.
+// Holds the memory of an operand and its expected contents.
 class Slot {
  public:
   Slot() : slot_(most_rows * longest * sizeof(double) + offsets_end) {}
@@ -356,7 +356,8 @@ class Sweep {
       if (!slot->intact()) fault = "wrote outside the output";
     }
     if (value != expected_value) fault = "another value returned";
-    // Results are never NaN here, because NaN may have different bits on different levels.
+    // The inputs are chosen so that no result is NaN, because NaN may have different bits on different
+    // levels.
     if (!expected.empty() && std::memcmp(out_, expected.data(), expected.size()) != 0) {
       const auto differs = std::mismatch(out_, out_ + expected.size(), expected.begin()).first;
       fault = "another element " + std::to_string(static_cast<std::size_t>(differs - out_) / kernel.out_size);
@@ -415,7 +416,7 @@ TEST_CASE("the sweep has every kernel") {
   std::vector<std::string> swept = swept_names<RAPT_ALL_ELEMENTS>(), all;
   for (const KernelCase &kernel : kernel_cases()) {
     if (!kernel.traits.is_attention())
-      all.emplace_back(kernel.name);  // those have attention_guard_sweep_test
+      all.emplace_back(kernel.name);  // attention has attention_guard_sweep_test
   }
   std::sort(swept.begin(), swept.end());
   std::sort(all.begin(), all.end());

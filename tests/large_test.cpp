@@ -1,6 +1,6 @@
-// Compares large calls with the scalar level, bit for bit. Rows longer than 131072 columns are summed in one
-// pass with the maximum. Outputs of 16 MiB and more use non-temporal stores. dot runs at every alignment of
-// its operands.
+// Compares large calls with the scalar level, bit for bit. For rows of more than 131072 columns, one pass
+// computes both the sum and the maximum. Outputs of 16 MiB and more use non-temporal stores. dot runs at
+// every alignment of its operands.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ std::size_t differences(const std::vector<T> &a, const std::vector<T> &b) {
 
 std::string on(const std::string &isa, const std::string &what) { return what + " on " + isa; }
 
-// The rows differ in how their maximum grows. The sum is relative to the maximum.
+// Lists rows whose maximum grows in different ways, because the sum is relative to the maximum so far.
 struct LongRows {
   const char *name;
   double (*score)(double random, std::size_t col, std::size_t cols);
@@ -108,10 +108,10 @@ void streamed_probabilities_have_the_same_bits(std::size_t cols, bool causal, st
   std::vector<float> x(rows * cols + guard), y(rows * cols + guard, 7), got(y);
   for (float &element : x) element = static_cast<float>(8 * random.uniform() - 4);
   float *const first = x.data() + offset;
-  first[3 * cols] = NAN;                                  // in one row each: not a number,
-  first[5 * cols + cols / 2] = 1e6f;                      // subtracted,
-  first[8 * cols - 1] = static_cast<float>(infinity);     // infinite,
-  std::fill_n(first + 9 * cols, cols, float(-infinity));  // nothing but -inf
+  first[3 * cols] = NAN;                                  // a row with NaN
+  first[5 * cols + cols / 2] = 1e6f;                      // a maximum that must be subtracted
+  first[8 * cols - 1] = static_cast<float>(infinity);     // a row with infinity
+  std::fill_n(first + 9 * cols, cols, float(-infinity));  // a row of only -inf
   first[rows * cols - 1] = NAN;
   rapt_softmax_options options = RAPT_SOFTMAX_OPTIONS_INIT;
   options.scale = 0.5f;
@@ -171,10 +171,10 @@ void rows_have_the_same_bits_in_every_order() {
   }
 }
 
-// The products are 1, about the smallest normal number, -0 by underflow, or 0.
+// The products are of the order of 1 or of the smallest normal number, underflow to -0, or are 0.
 template <class T>
 void dot_has_the_same_bits_at_every_alignment() {
-  constexpr std::size_t stretch = 131072 / sizeof(T);  // after these elements lanes begin again
+  constexpr std::size_t stretch = 131072 / sizeof(T);  // dot restarts its lane sums after this many elements
   constexpr std::size_t alignments = 64 / sizeof(T), longest = 2 * stretch + 300, rows = 5;
   const double small = std::sqrt(double{std::numeric_limits<T>::min()});
   Random random(5);
@@ -246,7 +246,7 @@ TEST_CASE("dot in memory") {
     a[i] = static_cast<float>(random.uniform() - 0.5);
     b[i] = static_cast<float>(random.uniform() - 0.5);
   }
-  for (std::size_t offset = 0; offset < 16; ++offset) {  // both are aligned, neither is, or one is
+  for (std::size_t offset = 0; offset < 16; ++offset) {  // aligns both operands, one or none
     const float *const from_a = a.data() + offset, *const from_b = b.data() + (offset & 12);
     float expected;
     {
@@ -262,7 +262,7 @@ TEST_CASE("dot in memory") {
 }
 
 TEST_CASE("softmax past the caches") {
-  if (emulated()) return;  // it would take minutes, and NEON has no such stores
+  if (emulated()) return;  // takes minutes, and NEON kernels have no such stores
   for (const std::size_t cols : Sizes{8, 64, 100, 256, 300, 1000, 5000, 150000}) {
     streamed_probabilities_have_the_same_bits(cols, false, 0);
     streamed_probabilities_have_the_same_bits(cols, cols > 256, 3);

@@ -1,5 +1,5 @@
-// Tests which level each CPU gets, given the words that its CPUID answers. This is the decision of the
-// library without the hardware.
+// Tests which level the library chooses for a CPU, given the words that CPUID returns there. The tests don't
+// need the CPU.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -85,7 +85,7 @@ Cpu changed(Cpu cpu, const char *name, void (*change)(Cpu &)) {
   return cpu;
 }
 
-// Holds the best level of a build that has all levels, and the other usable ones.
+// Holds the best level for a CPU in a build that has all levels, and the other usable levels.
 struct Expected {
   Cpu cpu;
   std::string best;
@@ -228,13 +228,13 @@ TEST_CASE("what is asked of the machine") {
     cpu.asked_xcr0 = cpu.asked_for_tiles = false;
     features_of(cpu);
     const bool osxsave = (cpu.leaf_1_c >> 27) & 1, amx = cpu.last_leaf >= 7 && ((cpu.leaf_7.d >> 24) & 1);
-    CHECK(cpu.asked_xcr0 == osxsave);  // without it xgetbv is illegal
+    CHECK(cpu.asked_xcr0 == osxsave);  // without OSXSAVE, xgetbv is illegal
     if (!amx) CHECK(!cpu.asked_for_tiles);
   }
 }
 
-// A feature is reported by the CPU, but usable only if the operating system saves its registers.
-// rapt-validate shows the difference.
+// A feature that the CPU reports is usable only if the operating system saves its registers. rapt-validate
+// shows the difference.
 TEST_CASE("features that the operating system does not enable") {
   Cpu cpu = sapphire_rapids;
   cpu.xcr0_bits = ymm;

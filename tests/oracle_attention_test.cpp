@@ -1,8 +1,8 @@
 // Compares attention and its gradient on the scalar level with the oracle. The calls are drawn from all
 // options, element types, layouts, shapes and ways of calling. Results must have the accuracy that rapt.h
 // promises. All levels share the code of src/api, src/call and src/contract, so comparing levels does not
-// show mistakes there. The oracle shares no code with the library. Each case is then called again on one of
-// the other levels, in turn and in another layout, and must give the same bits.
+// show mistakes there. The oracle shares no code with the library. Each case is then called again in another
+// layout on one of the other levels, which take turns, and must give the same bits.
 //
 // RAPT_ORACLE_CASE=<seed> runs one case again.
 #include <doctest/doctest.h>
@@ -45,10 +45,10 @@ auto on_level(const std::string &level, Run &&run) {
 }
 std::string level_of_turn(std::uint64_t seed) {
   static const std::vector<std::string> levels = isas_to_test("attention");
-  return levels[seed / 12 % levels.size()];  // 12: the ways of calling and the stages take turns within it
+  return levels[seed / 12 % levels.size()];  // 12 seeds in turn meet every way of calling
 }
 
-// Describes the first difference between a and b. The text is empty if they are equal.
+// Returns a text on the first difference between a and b. The text is empty if a and b are equal.
 std::string difference(const std::vector<double> &a, const std::vector<double> &b) {
   if (a.size() != b.size()) return "sizes";
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -58,7 +58,7 @@ std::string difference(const std::vector<double> &a, const std::vector<double> &
   }
   return "";
 }
-// Compares an array of two calls. The array is empty if a call was not asked for it.
+// Compares an array of two calls. The array is empty for a call that did not request it.
 void expect_equal(const std::vector<double> &a, const std::vector<double> &b, const char *array,
                   const char *way) {
   if (a.empty() || b.empty()) return;
@@ -118,7 +118,7 @@ bool has_bad_integers(const AttentionProblem &p, std::size_t b, std::size_t h, s
 }
 
 struct RowKinds {
-  std::size_t finite = 0, empty = 0, nan = 0, values = 0;  // values: outputs of values that are not finite
+  std::size_t finite = 0, empty = 0, nan = 0, values = 0;  // values: outputs that non-finite values affect
 };
 
 // Returns a description of what is wrong with the results of a row, or an empty text.
@@ -180,7 +180,7 @@ std::string fault_of_partial(const AttentionProblem &p, const Attention<double> 
   const AttentionTruth truth = attention_truth(truth_of, b, h, i, chunk * 512, chunk * 512 + 512);
   if (has_bad_integers(p, b, h, i)) return "";
   const Real unit = unit_of_problem(p), f = static_cast<Real>(p.score_factor(b, h, i));
-  // The largest score ignores NaN. In bf16 arithmetic it may be smaller, by a factor of up to 2^8 in weights.
+  // The largest score ignores NaN. In bf16 arithmetic the result may be smaller, by up to log(2^8).
   if (std::isfinite(truth.largest_score) && !(p.in_bf16() && truth.has_nan)) {
     const Real above = f * static_cast<Real>(numbers[0]) - truth.largest_score;
     AttentionTruth of_largest = truth;
@@ -230,7 +230,7 @@ void for_each_query(const Attention<double> &a, F f) {
   }
 }
 
-// Keeps only the first of the faults.
+// Keeps only the first fault.
 void keep(std::string &first, const std::string &fault, std::size_t b, std::size_t h, std::size_t i) {
   if (!first.empty() || fault.empty()) return;
   first = "row " + std::to_string(b) + " " + std::to_string(h) + " " + std::to_string(i) + ": " + fault;
@@ -318,7 +318,7 @@ void check_edges(const AttentionProblem &p, const AttentionMemory &memory, Stage
   CHECK(edges.fault_of_limit(reached) == "");
 }
 
-// Checks a merge of partial results whose references are smaller than their largest scores.
+// Checks a merge of partial results with smaller reference scores, so weights are larger than usual.
 void check_moved_references(const AttentionProblem &p, const Attention<double> &truth_of,
                             AttentionMemory &memory) {
   const AttentionResults moved =
@@ -327,7 +327,7 @@ void check_moved_references(const AttentionProblem &p, const Attention<double> &
   std::string fault;
   RowKinds kinds;
   for_each_query(p.a, [&](std::size_t b, std::size_t h, std::size_t i) {
-    // A reference is rounded once more, and so are its distances to other references.
+    // A changed reference score is rounded once more, and so is its distance to other reference scores.
     const AttentionTruth truth = attention_truth(truth_of, b, h, i);
     const double size = 16 + 4 * static_cast<double>(std::fabs(truth.score_terms) + std::fabs(truth.lse));
     keep(fault, fault_of_row(p, truth_of, moved, b, h, i, kinds, {size, size}), b, h, i);
@@ -422,8 +422,8 @@ void check_gradient(const AttentionProblem &p, const char *array, const std::vec
 
 void check_backward(const AttentionProblem &p, Reached &reached) {
   const Attention<double> &a = p.a;
-  // The forward call's results are rounded; rows of NaN get any. With another log-sum-exp all weights are
-  // larger, up to 1, or smaller.
+  // `out` and `lse` are rounded results of the forward call. Rows of NaN have any numbers in `out`. A shifted
+  // log-sum-exp makes all weights larger, up to 1, or smaller.
   const bool shifts = p.seed % 3 == 0;
   const auto shift_of = [](std::size_t row) {
     return row % 4 == 0 ? 0.25 : -0.5 * static_cast<double>(row % 4);
@@ -599,6 +599,6 @@ TEST_CASE("places of packed keys that no memory has") {
   CHECK(std::all_of(std::begin(packed), std::end(packed), [](float x) { return x == 0; }));
   CHECK(rapt_attention_pack_keys(packed, 0, 0, 2, &o, packed) == RAPT_BAD_OVERLAP);
   CHECK(rapt_attention_pack_keys(packed + 126, 0, 0, 1, &o, packed) ==
-        RAPT_BAD_OVERLAP);  // in the block's end
+        RAPT_BAD_OVERLAP);  // in the padding of the last block
   CHECK(std::all_of(std::begin(packed), std::end(packed), [](float x) { return x == 0; }));
 }

@@ -1,6 +1,6 @@
 // Compares the functions over vectors and rows on the scalar level with the oracle. The calls are drawn from
 // all options, element types, layouts and limits. Results must have the accuracy that rapt.h promises. Each
-// case is then called again on one of the other levels, in turn, and must give the same bits.
+// case is then called again on one of the other levels, which take turns, and must give the same bits.
 //
 // RAPT_ORACLE_CASE=<seed> runs one case of softmax again.
 #include <doctest/doctest.h>
@@ -43,8 +43,8 @@ std::string running;  // names the case in the report of a fault
 enum class Function { softmax, log_softmax, logsumexp };
 constexpr const char *function_names[] = {"softmax", "log_softmax", "logsumexp"};
 
-// Holds a call of softmax, log_softmax or logsumexp in E. Arrays are dense. An array that repeats has one row
-// for all rows.
+// Holds a call of softmax, log_softmax or logsumexp on elements of type E. Arrays are dense. An array that
+// repeats has only one row, which all rows use.
 template <class E>
 struct Rows {
   using A = Number<E>;
@@ -105,7 +105,7 @@ Rows<E> draw_rows(std::uint64_t seed) {
               : size < 15 ? random.one_of<std::size_t>({63, 64, 65, 127, 128, 129, 257, 300})
                           : random.one_of<std::size_t>({2047, 2048, 2049, 4100});
   made.rows = random.one_in(10) ? random.below(2) : 1 + random.below(made.cols > 300 ? 2 : 20);
-  const bool few = random.one_in(3);  // options
+  const bool few = random.one_in(3);  // few options
   const auto some = [&] { return random.one_in(few ? 12 : 3); };
   made.scale = random.one_of({0.0, 0.0, 1.0, -1.0, 0.125, 0.3, -0.7, 0x1p16, -0x1p16, 0x1p-16});
   if (random.one_in(6)) {
@@ -128,7 +128,7 @@ Rows<E> draw_rows(std::uint64_t seed) {
     const double number = zeros ? random.one_of({0.0, -0.0, -0.0, -1.0}) : random.gaussian();
     x = E(static_cast<A>((zeros ? 0 : middle) + (zeros ? 1 : sigma) * number));
   }
-  if (random.one_in(6)) {  // some that are not finite
+  if (random.one_in(6)) {  // makes some elements non-finite
     const bool minus_alone = random.one_in(2);
     const bool all = minus_alone && random.one_in(3);
     for (E &x : made.x) {
@@ -247,7 +247,7 @@ std::vector<E> run_rows(const Rows<E> &given, Function function, std::size_t fir
   o.sinks = given.sinks.empty() ? nullptr : sinks.data();
   o.causal = given.causal;
   o.causal_offset = given.causal_offset;
-  if (first != 0 || count != given.rows) {  // a part of the rows has other positions
+  if (first != 0 || count != given.rows) {  // a part of the rows needs another offset
     if (given.causal == RAPT_CAUSAL_BOTTOM_RIGHT) {
       o.causal_offset = static_cast<std::ptrdiff_t>(cols) - static_cast<std::ptrdiff_t>(given.rows);
     }
@@ -262,7 +262,7 @@ std::vector<E> run_rows(const Rows<E> &given, Function function, std::size_t fir
   const bool is_plain = given.scale == 0 && given.softcap == 0 && !o.bias && !o.mask && !o.row_lengths &&
                         !o.sinks && o.causal == 0 && o.empty_rows_are_zero == 0;
   const rapt_softmax_options *options = is_plain && random.one_in(2) ? nullptr : &o;
-  const auto odd = [&](std::ptrdiff_t of) {  // one row's stride is not read
+  const auto odd = [&](std::ptrdiff_t of) {  // the stride of a single row is not read
     return count == 1 ? random.one_of<std::ptrdiff_t>({of, 0, -5, PTRDIFF_MIN, PTRDIFF_MAX}) : of;
   };
   rapt_status status = RAPT_OK;
@@ -303,7 +303,7 @@ RowTruth row_truth(const Rows<E> &rows, std::size_t r) {
   const Real scale = rows.given_scale(), minus = -infinity<Real>;
   const Real sink = rows.sinks.empty() ? minus : Real{rows.sinks[r]};
   std::vector<Real> score(rows.cols, minus);
-  Real largest_x = minus;  // x times the sign of the scale
+  Real largest_x = minus;  // of x times the sign of the scale
   bool is_nan = std::isnan(sink);
   truth.largest = minus;
   for (std::size_t c = 0; c < rows.cols; ++c) {
@@ -472,7 +472,7 @@ void check_case(std::uint64_t seed, Reached &reached) {
     } else if (measurable<E>) {
       CHECK(fault_of(rows, function, got, reached) == "");
     }
-    // Some or all of the rows run in another layout, on each level in turn.
+    // Runs some or all of the rows in another layout. The levels take turns.
     if (rows.rows > 0 && rows.cols > 0) {
       Random random(seed);
       const bool all = random.one_in(2);
@@ -536,7 +536,7 @@ TEST_CASE("rows of options between the rows of an output") {
   CHECK(std::count(memory, std::end(memory), 0) == 1024);
 }
 
-// An array of the options ends or begins where the output begins or ends, or reaches into the output.
+// An array of the options ends where the output begins, begins where the output ends, or overlaps the output.
 TEST_CASE_TEMPLATE("arrays of options next to the output, and in it", E, float, double, F16, BF16) {
   using A = Number<E>;
   constexpr std::size_t rows = 4, cols = 16, at = 1024, out_bytes = rows * cols * sizeof(E);
@@ -572,9 +572,9 @@ TEST_CASE_TEMPLATE("arrays of options next to the output, and in it", E, float, 
   }
 }
 
-// Calls each function over rows, with arguments at their limits and past them. x, y and dy share one memory,
-// next to each other or overlapping by a byte. Calls with far rows also have a row length that is too large.
-// The library checks row lengths last, so such a call never runs.
+// Describes a call of a function over rows with arguments at a limit or just past it. x, y and dy are in one
+// buffer, where they may touch or overlap. Calls with rows at the end of the address space also have a row
+// length that is too large. The library checks row lengths last, so such a call never runs.
 template <class T>
 struct Edge {
   enum Called { softmax, log_softmax, logsumexp, backward };
@@ -646,7 +646,7 @@ TEST_CASE_TEMPLATE("drawn arguments of functions over rows at their limits", T, 
     const auto refuse = [&](rapt_status status) {
       if (past) expected = status;
     };
-    const auto far = [&](std::ptrdiff_t element) {  // the last that fits, and one more
+    const auto far = [&](std::ptrdiff_t element) {  // the largest stride that fits, or one more
       const std::size_t most = static_cast<std::size_t>(PTRDIFF_MAX / element) - call.cols;
       return static_cast<std::ptrdiff_t>(most / (call.rows - 1)) + past;
     };
@@ -737,7 +737,7 @@ TEST_CASE_TEMPLATE("drawn arguments of functions over rows at their limits", T, 
   reached.expect_all();
 }
 
-// The lengths are one that is summed in one pass, and the longest that is not.
+// Rows of more than 131072 columns are summed in one pass. Shorter rows are summed in another way.
 TEST_CASE_TEMPLATE("softmax of long rows", T, float, double) {
   if (!measurable<T> || emulated()) return;
   Reached reached;
@@ -746,7 +746,7 @@ TEST_CASE_TEMPLATE("softmax of long rows", T, float, double) {
     Rows<T> rows;
     rows.cols = cols;
     rows.x.resize(cols);
-    // Elements grow, so that the maximum moves from section to section.
+    // Elements grow, so every section of the row has a larger maximum.
     for (std::size_t c = 0; c < cols; ++c) {
       rows.x[c] =
           static_cast<T>(2 * random.gaussian() + 40 * static_cast<double>(c) / static_cast<double>(cols));
@@ -760,7 +760,7 @@ TEST_CASE_TEMPLATE("softmax of long rows", T, float, double) {
   }
 }
 
-// All elements of the bias are 0.
+// If a call has a bias, all its elements are 0.
 TEST_CASE_TEMPLATE("scores beyond the type's range", T, float, double) {
   const T large = std::numeric_limits<T>::max() * T(0.9);
   const std::vector<T> x{large, 1, 2}, zeros(3);
@@ -913,7 +913,7 @@ TEST_CASE_TEMPLATE("drawn dot products and rows of them", E, float, double, F16,
   CHECK(negative_zeros > 0);
 }
 
-// The lengths are the longest sums that fit in 32 bits, and longer ones: 65793 * 255 * 128 is just below
+// Some lengths are just below or above the longest sums that fit in 32 bits: 65793 * 255 * 128 is just below
 // 2^31.
 TEST_CASE_TEMPLATE("sums of bytes are exact at every length", E, std::int8_t, std::uint8_t) {
   const ForcedIsa forced("scalar");
@@ -941,7 +941,8 @@ TEST_CASE_TEMPLATE("exp and exp_sum", T, float, double) {
   if (!measurable<T>) return;
   std::vector<T> x{infinity<T>, -infinity<T>, nan_of<T>, T(0), T(-0.0)};
   const int least = sizeof(T) == 4 ? -151 : -1076, most = sizeof(T) == 4 ? 129 : 1025;
-  // Powers of two and their neighbours, and the ties of the reduction.
+  // Adds the inputs where exp is a power of two, the inputs where x / ln 2 is halfway between integers, and
+  // the neighbours of these inputs.
   for (int k = 2 * least; k <= 2 * most; ++k) {
     const T at = static_cast<T>(0.5L * k * 0.693147180559945309417232121458L);
     for (const T near : {at, std::nextafter(at, infinity<T>), std::nextafter(at, -infinity<T>)})

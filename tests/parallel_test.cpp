@@ -33,7 +33,7 @@ namespace {
 
 enum class Failure { none, allocation, start_of_threads };
 constexpr std::ptrdiff_t never = PTRDIFF_MAX;
-// This many more allocations succeed, on all threads together.
+// Counts how many more allocations may succeed, over all threads.
 std::atomic<std::ptrdiff_t> allocations_left = never;
 Failure failure = Failure::none;
 
@@ -51,7 +51,7 @@ constexpr std::size_t ordinary_stack = std::size_t{8} << 20, impossible_stack = 
 
 }  // namespace
 
-// Each allocation has its size before it, and after it a mark that nobody may overwrite.
+// operator new stores the size before each allocation, and a mark that nobody may overwrite after it.
 constexpr std::size_t head_bytes = 16;
 constexpr std::uint64_t end_mark = 0x5a17e57c0ffee5a5;
 
@@ -126,8 +126,8 @@ TEST_CASE("parts of std_threads and OpenMP run at once") {
 #endif
 }
 
-// Returns the largest number of parts of run_parts that work at the same time. Each part waits until
-// `expected` parts work.
+// Returns how many parts of run_parts work at the same time at most. Each part waits until `expected` parts
+// work.
 std::size_t parts_at_work(std::size_t tasks, std::size_t runs, std::size_t threads, std::size_t expected) {
   std::atomic<std::size_t> working{0}, most{0};
   const auto run = [&](std::size_t, std::size_t, void *) {
@@ -136,7 +136,7 @@ std::size_t parts_at_work(std::size_t tasks, std::size_t runs, std::size_t threa
     }
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (most < expected && std::chrono::steady_clock::now() < end) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // time for one part too many to come
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // time for an excess part to start
     --working;
     return RAPT_OK;
   };
@@ -151,7 +151,7 @@ TEST_CASE("as many parts work as there are threads, tasks and runs") {
   CHECK(parts_at_work(8, 2, 3, 2) == 2);
 }
 
-// Checks every number of tasks, runs and threads. The tasks need not be a multiple of the runs.
+// Checks many numbers of tasks, runs and threads. The tasks need not be a multiple of the runs.
 TEST_CASE("runs hold every task once, in equal shares") {
   for (std::size_t tasks = 1; tasks < 40; ++tasks) {
     for (const std::size_t runs : Sizes{1, 2, 3, 7, 16, 64}) {
@@ -200,8 +200,8 @@ bool equal(const std::vector<T> &a, const std::vector<T> &b) {
   return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), same_bits<T>);
 }
 
-// 140 queries are three tiles per head, and 350 are six: more than the runs of one thread, and no multiple of
-// their number. For one query, adapters split the 1100 keys.
+// With two heads, 140 queries make six tiles and 350 queries make twelve. Twelve is more than the eight runs
+// of one thread, and not a multiple of eight. For one query, adapters split the 1100 keys.
 TEST_CASE_TEMPLATE("forwards and backwards", T, float, double) {
   for (const std::size_t q_len : Sizes{140, 350, 1}) {
     CAPTURE(q_len);
@@ -220,7 +220,7 @@ TEST_CASE_TEMPLATE("forwards and backwards", T, float, double) {
     expected.lse.resize(heads * q_len);
     run_attention(q, k, v, o, expected);
     run_attention_backward(q, k, v, dout, o, T(0), expected);
-    o.q_type = o.kv_type = o.out_type = RAPT_TYPE_DEFAULT;  // the pointers tell them
+    o.q_type = o.kv_type = o.out_type = RAPT_TYPE_DEFAULT;  // taken from the pointers
     for_each_adapter([&](const auto &parts) {
       for (const std::size_t threads : {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{3},
                                         std::size_t{16}, SIZE_MAX / 8 + 1}) {
@@ -311,8 +311,8 @@ TEST_CASE("arguments are judged where there are no tasks") {
   }
 }
 
-// For one query and 3 threads, adapters split the 600 keys. Neither the partial calls nor the merge see all
-// arguments.
+// For one query and 3 threads, adapters split the 600 keys. Neither the partial calls nor the merge can check
+// all arguments.
 TEST_CASE("split keys are refused as whole ones, and before anything is written") {
   rapt_attention_options o = attention_options<float>();
   o.q_len = 1;
@@ -387,8 +387,8 @@ constexpr bool is_callable = requires(const Q *q, const KV *k, Out *out, const r
 static_assert(is_callable<float> && is_callable<bf16, std::int8_t, void>);
 static_assert(!is_callable<int> && !is_callable<float, long double> && !is_callable<float, float, char>);
 
-// Lets the k-th allocation fail, or all starts of threads from the k-th on, for growing k until the call
-// succeeds.
+// Makes all allocations after the first k fail, or all starts of threads after them. Increases k until the
+// call succeeds.
 template <class Call>
 void fail_at_each_allocation(Failure kind, const Call &call) {
   failure = kind;

@@ -1,5 +1,5 @@
-// Tests the format of partial results, using only the text of rapt.h. The test checks the place and meaning
-// of each number. A merge in plain loops must give the bits of rapt_attention_merge.
+// Tests that partial results have the format that rapt.h describes: the position and meaning of each number.
+// A merge in plain loops must give the bits of rapt_attention_merge.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -63,7 +63,7 @@ struct Call {
     }
   }
 
-  // Computes every chunk in a separate call. `keep` leaves only the keys and values of the chunk.
+  // Computes every chunk in a separate call. keep(c) returns the keys and values for chunk c.
   template <class Keep>
   std::vector<A> partials(Keep keep) {
     std::size_t tasks = 0, length = 0;
@@ -85,11 +85,11 @@ struct Call {
   }
 };
 
-// ---- the text of rapt.h
+// ---- the merge that rapt.h describes
 
 template <class A>
 struct Row {
-  A f;  // of the scores
+  A f;  // factor of the scores
   A sink = -std::numeric_limits<A>::infinity();
 };
 
@@ -183,7 +183,7 @@ void check_merges(int arithmetic) {
     CAPTURE(std::string(what));
     Call<Q, KV> call;
     call.options.arithmetic = arithmetic;
-    call.options.scale = 0.25;  // as a number of A, f is not rounded
+    call.options.scale = 0.25;  // exact in A, so Row::f is not rounded
     change(call);
     check_merge(call, finished);
   };
@@ -239,7 +239,7 @@ TEST_CASE("a merge by the text has the bits of rapt_attention_merge") {
   });
 }
 
-// Keys and values of other chunks may be absent. Here they are NaN.
+// A call for one chunk must not read keys and values of other chunks. Here they are NaN.
 template <class Q, class KV>
 void check_chunks_alone(int arithmetic) {
   Call<Q, KV> call;

@@ -1,5 +1,5 @@
-// Tests the state of the processor after a call. Callee-saved registers and control words are unchanged. No
-// upper half of a vector register is in use, which would slow down SSE code of the caller.
+// Tests the state of the processor after a call. Callee-saved registers and control words must be unchanged.
+// The upper halves of vector registers must be clear, because they would slow down the caller's SSE code.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -118,7 +118,7 @@ void watch_choice(Watch &&watch) {
 // The lengths have vector bodies, several unrolled rounds, and tails.
 constexpr std::size_t lengths[] = {0, 1, 7, 16, 64, 100, 333, 2100};
 
-// Calls everything under a control word of each kind; returns the number of calls.
+// Calls every function under the default and a foreign control word. Returns the number of calls.
 std::size_t check_preserved() {
   std::size_t calls = 0;
   for (const bool foreign_control : {false, true}) {

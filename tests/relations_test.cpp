@@ -1,8 +1,8 @@
-// Tests results that rapt.h defines by other results: a single row and the same row in a batch, dot_rows and
-// dot, exp_sum and exp, and scale and a product or scaled elements.
+// Tests pairs of results that rapt.h promises to be equal: a row alone and in a batch, dot_rows and dot,
+// exp_sum and exp, scale and a product, softmax with a scale and softmax of scaled elements.
 #include <numeric>
 
-#include "contract/fused.hpp"  // std::fma errs on Windows
+#include "contract/fused.hpp"  // std::fma is wrong on Windows
 #include "support/compare_kernels.hpp"
 #include "support/effort.hpp"
 #include "support/isa.hpp"

@@ -1,5 +1,6 @@
-// Tests the bounds of softmax, log_softmax and logsumexp. Rows are Gaussian, of any spread and length, or
-// would break a sum in lanes. Only the best level runs, because all levels give the same bits.
+// Tests the error bounds of softmax, log_softmax and logsumexp. Rows are Gaussian with many spreads and
+// lengths, or are made to give large errors in simple sums. Only the best level runs, because all levels give
+// the same bits.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -25,7 +26,7 @@ using Real = long double;
 template <class T>
 constexpr Real unit = sizeof(T) == 4 ? 0x1p-24L : 0x1p-53L;
 
-// Tells whether Real has enough digits. For f32 it always has.
+// Tells whether Real has enough digits to measure the errors of T. It always has enough for f32.
 template <class T>
 constexpr bool measurable = std::numeric_limits<Real>::digits >= std::numeric_limits<T>::digits + 10;
 
@@ -56,7 +57,7 @@ void check_row(const std::vector<T> &x, WorstErrors &worst) {
   Real of_probability = 0, of_log = 0;
   for (std::size_t i = 0; i < n; ++i) {
     const Real exact = exact_exp<T>(x[i] - max) / sum, exact_log = x[i] - max - log_sum;
-    // Around the smallest normal number both the flushed and the normal result are right.
+    // Near the smallest normal number, both 0 and the normal result are right.
     if (exact > 2 * std::numeric_limits<T>::min()) {
       of_probability = std::max(of_probability, std::fabs(probability[i] - exact) / exact);
     }

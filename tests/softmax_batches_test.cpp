@@ -1,7 +1,7 @@
-// Tests softmax of short rows, which are computed in groups. A group that contains an odd row is computed row
-// by row. The bits must be those of the scalar level, which has no groups. Rows have every width up to 300
-// columns, in every number up to 70, with odd rows among them. rapt-validate tests fewer sizes, but all
-// options.
+// Tests softmax of short rows, which are computed in groups. A group that contains an unusual row, for
+// example with NaN, is computed row by row. The bits must be those of the scalar level, which has no groups.
+// Tests every width up to 300 columns and up to 70 rows, some of them unusual. rapt-validate tests fewer
+// sizes, but all options.
 #include "support/compare_kernels.hpp"
 #include "support/effort.hpp"
 
@@ -13,7 +13,7 @@ TEST_CASE("batches of 1 to 70 rows of 1 to 300 columns") {
   std::vector<Problem> problems;
   for (std::size_t cols = 1; cols <= 300; ++cols) {
     if (emulated() && cols > 18 && cols % 64 > 1 && cols != 300) continue;
-    // Short rows are tested more often, because odd elements can be in more places of a vector loop.
+    // Short rows are tested more often, because unusual elements can be at more positions of a vector loop.
     for (std::size_t i = 0; i < native_or_emulated<std::size_t>(cols <= 70 ? 14 : 5, 2); ++i) {
       const std::size_t rows = 1 + (13 * cols + 23 * i) % 70;
       const InputClass input = i % 5 == 4 ? InputClass::gaussian : InputClass::odd_rows;

@@ -1,6 +1,6 @@
 // Tests rows at the border between two ways of summing. Rows of moderate scores are summed without their
 // maximum, and other rows relative to their maximum. The bits must be those of the scalar level, which has
-// only one way. Rows have every length, and are computed in place and not.
+// only one way. Rows of every length are computed in place and out of place.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -66,8 +66,8 @@ const Kind kinds[] = {
      [](Random &random, auto, auto, int) { return static_cast<double>(random.below(41)) * 0.5 - 10; }},
 };
 
-// Lists the options that a sum without a maximum supports. An excluding bias removes some of the elements,
-// which are then NaN. Another bias adds half of each score.
+// Lists the options that a sum without a maximum supports. With `excludes`, the bias or mask excludes some
+// elements, which are NaN. With `bias`, the bias supplies half of each other score.
 struct Given {
   const char *name;
   bool bias, excludes, mask, sinks;
@@ -87,7 +87,7 @@ void same_bits_as_scalar(const Kind &kind, const Given &given, std::size_t rows,
   std::vector<std::uint8_t> mask(n, 1);
   const int window = sizeof(T) == 4 ? 64 : 256;
   for (std::size_t i = 0; i < n; ++i) {
-    const bool is_odd = i / cols % 3 == 1;  // rows of one batch differ
+    const bool is_odd = i / cols % 3 == 1;  // every third row has ordinary scores
     const double score = ln_2 * (is_odd ? random.uniform() : kind.exponent(random, i % cols, cols, window));
     x[i] = static_cast<T>(score / kind.scale);
     if (given.bias && std::isfinite(score)) {

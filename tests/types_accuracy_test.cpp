@@ -1,6 +1,6 @@
-// Measures the distance from attention to exact attention over the same numbers, for each way to store and
-// compute keys and values. The table in src/manual/accuracy.md has these numbers. bf16 holds all numbers
-// exactly, so that only int8 rounds them when they are stored.
+// Measures the error of attention for each way to store and compute keys and values, compared with exact
+// attention over the same numbers. src/manual/accuracy.md has a table of these errors. All inputs are exact
+// in bf16, so only int8 rounds them.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -100,7 +100,7 @@ std::vector<double> run_stored(const Arrays &a, int arithmetic) {
   return run<E, E, Out>(stored(a.q), stored(a.k), stored(a.v), o);
 }
 
-// Holds symmetric int8 with a scale per token and group.
+// Holds symmetric int8 numbers with one scale per token and group.
 struct Bytes {
   std::vector<std::int8_t> numbers;
   std::vector<float> scales;

@@ -1,5 +1,4 @@
-// Checks numbers worked out by hand, through the public API: the effect on attention of scaling by
-// 1/sqrt(d_k).
+// Checks numbers worked out by hand, which show how the scale 1/sqrt(d_k) affects attention.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -64,8 +63,8 @@ TEST_CASE("softmax of small rows") {
   });
 }
 
-// d_k is 4, so the scores are half of the dot products: 14, 10 and 12 as above. Causality hides the last key
-// from the first query.
+// d_k is 4, so the scores are half of the dot products: 14, 10 and 12. Causality hides the last key from the
+// first query.
 TEST_CASE("attention over three keys") {
   on_every_level([] {
     const std::vector<float> q = {2, 0, 2, 4, 2, 0, 2, 4};

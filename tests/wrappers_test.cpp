@@ -1,6 +1,6 @@
-// Tests that the functions of rapt.hpp give the results of those of rapt.h, for every element type. Where
-// extents or types disagree, there is a status, an assertion or a compilation error.
-#undef NDEBUG  // the wrappers' assertions
+// Tests that the functions of rapt.hpp give the results of the functions of rapt.h, for every element type.
+// If extents or types disagree, a call must return a status, fail an assertion or not compile.
+#undef NDEBUG  // enables the wrappers' assertions
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -131,7 +131,7 @@ TEST_CASE("elements of 16 bits are their bits") {
   CHECK(bf16() == bf16::from_bits(0));
 }
 
-// These must not compile: a number that might be meant as the bits, and elements of other types.
+// f16 and bf16 must not be constructible from numbers, which might be meant as bits, or from each other.
 template <class T, class From>
 constexpr bool is_made_from = std::is_constructible_v<T, From> || std::is_convertible_v<From, T> ||
                               requires(From from) {
@@ -279,7 +279,7 @@ TEST_CASE_TEMPLATE("rows that lie apart", T, float, double, f16, bf16) {
 }
 
 #ifdef __GLIBC__
-// Each range may be longer than necessary if the other one gives the length, but never shorter.
+// A range may be longer than necessary only if another range gives the length. It must never be shorter.
 TEST_CASE_TEMPLATE("functions without a status assert their extents", T, float, double, f16, bf16) {
   using Sum = Number<T>;
   std::vector<T> a(n), b(n), y(n);
@@ -454,7 +454,7 @@ void check_extents(const rapt_attention_options &options, std::size_t q_least, s
     };
     const auto q_cut = cut(q, 0), k_cut = cut(k, 1), v_cut = cut(v, 2), out_cut = cut(out, 3);
     const rapt_status expected = shorter == std::size(least) ? RAPT_OK : RAPT_BAD_SIZE;
-    // A range without elements means that its extent is not checked: only the pointer counts.
+    // The extent of an empty range is not checked: attention uses only its pointer.
     CHECK(attention(q_cut, k_cut, v_cut, out_cut, o, workspace) == expected);
     CHECK(attention_run(q_cut, k_cut, v_cut, out_cut, o, 0, 1, workspace) == expected);
     if (shorter == 3 || !has_gradient) continue;

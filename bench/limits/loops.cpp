@@ -1,5 +1,5 @@
-// Defines the loops of one level. RAPT_LIMITS_REGISTERS is the header in limits/registers/ that
-// cmake/isa.cmake names for the level.
+// Defines the loops for one instruction-set level. RAPT_LIMITS_REGISTERS is the header in limits/registers/
+// that cmake/isa.cmake names for the level.
 #include "limits/loops.hpp"
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace {
 constexpr std::size_t width = sizeof(Bits);
 constexpr std::size_t line = 64;
 
-// keep() and keep_float() make the compiler compute a value. The compiler moves no memory access across
-// barrier().
+// keep() and keep_float() force the compiler to compute a value. barrier() keeps the compiler from moving
+// memory accesses across it.
 inline void keep(Bits bits) { __asm__ volatile("" : : RAPT_LIMITS_BITS_REGISTER(bits)); }
 template <class Register>
 inline void keep_float(Register chain) {
@@ -20,11 +20,12 @@ inline void keep_float(Register chain) {
 }
 inline void barrier() { __asm__ volatile("" : : : "memory"); }
 
-// There are twelve chains, because two pipelines with a latency of four to six cycles need eight to twelve.
+// Twelve independent chains keep two FMA pipelines busy. With a latency of four to six cycles, two pipelines
+// need eight to twelve chains.
 #define RAPT_LIMITS_TWELVE(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11)
 
-// If `additions` is set, an addition follows each multiply-add. No chain uses the sum, so no chain becomes
-// longer.
+// If `additions` is set, an addition follows each multiply-add. The chains don't use the sum, so their
+// latency stays the same.
 template <class Register, class Element, bool additions>
 std::size_t fused_multiply_adds() {
   constexpr std::size_t rounds = 4096;
@@ -66,8 +67,8 @@ std::size_t products_of_bytes() {
 constexpr std::size_t (*products_of_bytes)() = nullptr;
 #endif
 
-#if defined(__AMX_BF16__) || defined(__AMXBF16__)  // clang 14's name
-// There are four accumulators, because a product takes 16 cycles and the sum is ready after 52.
+#if defined(__AMX_BF16__) || defined(__AMXBF16__)  // clang 14 defines __AMXBF16__
+// Uses four accumulator tiles, because a tile product has a throughput of 16 cycles and a latency of 52.
 std::size_t products_of_tiles() {
   constexpr std::size_t rounds = 4096;
   struct alignas(64) {
@@ -88,8 +89,8 @@ std::size_t products_of_tiles() {
 constexpr std::size_t (*products_of_tiles)() = nullptr;
 #endif
 
-// Counts cycles by a chain of integer additions, each of which takes one cycle on every core. Multiply-adds
-// run at the same time, so that the clock is measured as it is during vector code of the level.
+// Counts cycles using a chain of integer additions, each of which takes one cycle on every core.
+// Multiply-adds run at the same time, so the clock rate is the one that vector code of the level has.
 std::size_t cycles() {
   constexpr std::size_t rounds = 1024;
   const F32 half = broadcast(0.5F), one = broadcast(1.0F);
@@ -170,7 +171,8 @@ void copy_all_nt(const void *from, void *to, std::size_t bytes) {
   fence_nt();
 }
 
-// The assembly hides that the value stays the same. Otherwise the compiler would drop the store.
+// The asm statement hides from the compiler that the value stays the same. Otherwise the compiler would drop
+// the store.
 template <bool prefetched>
 void update_all(void *at, std::size_t bytes) {
   char *place = static_cast<char *>(at);

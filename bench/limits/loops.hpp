@@ -1,5 +1,5 @@
-// Declares loops that each do one thing as fast as the instruction set can. The loops are compiled once for
-// each level of rapt.
+// Declares loops that measure hardware limits, such as the rate of multiply-adds or the memory bandwidth.
+// The loops are compiled once per instruction-set level of rapt.
 #pragma once
 
 #include <cstddef>
@@ -7,23 +7,24 @@
 
 namespace rapt::bench {
 
-// Each loop over memory passes once over `bytes` bytes, a multiple of limit_block, aligned to 64 bytes. If
-// there are two loops, the second prefetches, which may be faster beyond the caches of a core and is slower
-// within them.
+// Each loop over memory passes once over `bytes` bytes, a multiple of limit_block, aligned to 64 bytes. In an
+// array of two loops, the second one prefetches. Prefetching may be faster on data outside a core's caches,
+// and is slower on data inside them.
 struct LimitLoops {
   std::size_t register_bytes;
 
-  // Each returns the number of fused multiply-adds of whole registers; `clock` returns the number of cycles.
+  // fma_f32 and fma_f64 return the number of executed multiply-adds of whole registers. `clock` returns the
+  // number of cycles that it took.
   std::size_t (*fma_f32)();
   std::size_t (*fma_f64)();
-  // Both loops have an addition after each multiply-add, and return the number of both together.
+  // These loops execute an addition after each multiply-add, and return the number of both instructions.
   std::size_t (*fma_add_f32)();
   std::size_t (*fma_add_f64)();
   std::size_t (*clock)();
-  // Returns the number of instructions that add products of bytes over a whole register. The pointer is null
-  // if the level has no such instruction.
+  // Returns the number of executed instructions that multiply registers of bytes and add the products. The
+  // pointer is null if the level has no such instruction.
   std::size_t (*products_i8)();
-  // Returns the number of products of whole AMX tiles of bf16. The pointer is null if the level has no tiles.
+  // Returns the number of executed products of bf16 AMX tiles. The pointer is null if the level has no tiles.
   std::size_t (*products_bf16)();
 
   void (*load[2])(const void *from, std::size_t bytes);
@@ -35,7 +36,7 @@ struct LimitLoops {
 
 constexpr std::size_t limit_block = 512;
 
-// Returns null for a level that has no loops.
+// Returns null if level `isa` has no loops.
 const LimitLoops *limit_loops(const std::string &isa);
 
 }  // namespace rapt::bench

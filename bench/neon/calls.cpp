@@ -12,7 +12,7 @@
 
 namespace {
 
-// Arrays are aligned, so that every run executes the same number of instructions.
+// Aligns arrays to 64 bytes, so that every run executes the same number of instructions.
 template <class T>
 struct Aligned {
   using value_type = T;
@@ -114,7 +114,7 @@ const Case cases[] = {
 }  // namespace
 
 int main(int argc, char **argv) {
-  if (rapt_isa_status() != RAPT_OK) {  // another level would be counted under the name of this one
+  if (rapt_isa_status() != RAPT_OK) {  // another level than RAPT_ISA would be counted
     std::fprintf(stderr, "%s\n", rapt_status_text(rapt_isa_status()));
     return 1;
   }

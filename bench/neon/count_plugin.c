@@ -1,9 +1,9 @@
-/* A plugin of QEMU's user mode: how often each block of instructions ran.
+/* This plugin for QEMU's user mode counts how often each block of instructions ran.
  *
  *   qemu-aarch64 -plugin count_plugin.so,counts=COUNTS PROGRAM
  *
- * COUNTS has a line per block: its address in hexadecimal, its instructions, its runs. Debian ships no qemu-plugin.h;
- * these are the declarations of version 1 that the plugin needs. */
+ * It writes one line per block to COUNTS: address in hexadecimal, number of instructions, number of runs.
+ * Debian ships no qemu-plugin.h, so this file declares what it needs of version 1 of the plugin API. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ extern uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *);
 
 EXPORT int qemu_plugin_version = 1;
 
-/* A translation; a block that is translated again has several. */
+/* Counts one translation of a block. A block that QEMU translates again has several entries. */
 struct block {
   uint64_t address, instructions, runs;
   struct block *next;

@@ -1,11 +1,12 @@
-// Attention as two matrix products with a softmax between, for libraries that have only the products. The
-// scores of a strip of queries stay in the cache. Only keys that some query of the strip sees are multiplied.
+// Computes attention as two matrix products with a softmax between, for libraries that have only the
+// products. The scores of a strip of queries stay in the cache. Keys that no query of the strip sees are
+// skipped.
 //
 // The library supplies `products`:
 //   scores(q, rows, q_stride, k, keys, dim, scale, s, s_stride): s = scale * q * k^T
 //   values(s, rows, s_stride, v, keys, dim, out, out_stride): out = s * v
 //   add_transposed(s, rows, s_stride, x, keys, dim, out): out += s^T * x; only the gradient needs it
-//   most_rows(shape): the rows of a strip, attention_score_rows at most
+//   most_rows(shape): the largest number of rows in a strip, at most attention_score_rows
 #pragma once
 
 #include <algorithm>
@@ -41,8 +42,8 @@ void attention_by_products(const AttentionProblem<T> &problem, AttentionWeights<
   });
 }
 
-// Computes the gradient: the scores and their weights again, then four products. It has no windows, softcaps
-// or sinks.
+// Computes the gradient. Recomputes the scores and weights of each strip, then does four matrix products.
+// Windows, softcaps and sinks are not supported.
 template <class T, class Products>
 void attention_gradient_by_products(const AttentionGradientProblem<T> &problem, AttentionWeights<T> weights,
                                     const Products &products) {

@@ -1,5 +1,5 @@
-// BLIS. It learns from the CPU's model name whether an Intel CPU has one or two AVX-512 FMA units. If it does
-// not know the name, it uses AVX2.
+// Adds BLIS as a peer. BLIS infers from the CPU's model name whether an Intel CPU has one or two AVX-512 FMA
+// units. If BLIS does not know the name, it uses AVX2.
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -45,7 +45,8 @@ struct Blis {
 #endif
   }
 
-  // Kernels have numbers, which differ between versions; "generic" is the last.
+  // Returns the number of the kernels for `isa`. The numbers differ between versions of BLIS. "generic" has
+  // the last number.
   static std::string to_force(const SharedLibrary &library, const std::string &isa) {
     const std::string wanted = isa == "avx512" ? "skx" : "haswell";
     for (int number = 0;; ++number) {

@@ -1,4 +1,4 @@
-// exp of a library that offers it for whole registers.
+// Applies a library's exp for whole registers to arrays of any length.
 #pragma once
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 
 namespace {
 
-// Register has `lanes`, and exp(x, y) of that many elements.
+// Register::exp(x, y) computes exp of Register::lanes elements.
 template <class Register, class T>
 void exp_by_registers(const T *x, T *y, std::size_t n) {
   std::size_t i = 0;

@@ -1,11 +1,11 @@
-// A BLAS behind the interface of peers.
+// Adapts a BLAS library to the interface of peers.
 //
 // The program opens a BLAS at run time, because every BLAS exports the same names. If several were linked
 // into one program, the first would serve all calls. Each library is loaded once per instruction set for
 // which it has kernels.
 //
-// Attention uses Eigen's softmax, the fastest of the simple ones. It is compiled for the same set, and is
-// added before. Without Eigen there is no attention.
+// Attention uses the softmax of the Eigen peer for the same instruction set, because it is the fastest of the
+// simple ones. The Eigen peer must be added first. Without Eigen, a BLAS peer has no attention.
 #pragma once
 
 #include <algorithm>
@@ -20,12 +20,12 @@
 
 namespace rapt::bench {
 
-// A peer's functions are bare pointers, so each loaded copy needs separate ones. `Blas` and `copy` tell them
-// apart.
+// A peer's functions are plain function pointers, so each loaded copy of a library needs separate functions.
+// `Blas` and `copy` distinguish them.
 template <class Blas, int copy>
 class Cblas {
  public:
-  // False if the library lacks one of the functions.
+  // Returns false if the library lacks one of the functions.
   static bool load(const SharedLibrary &library, Peer &peer) {
     if (!f32_.load(library, "cblas_s") || !f64_.load(library, "cblas_d")) return false;
     fill(peer.f32);
@@ -97,7 +97,7 @@ class Cblas {
     return functions<T>().dot(static_cast<int>(n), a, 1, b, 1);
   }
 
-  // A BLAS accepts no stride below dim.
+  // row_stride must be at least dim, because a BLAS rejects smaller strides.
   template <class T>
   static void dot_rows(const T *query, const T *rows, std::ptrdiff_t row_stride, std::size_t row_count,
                        std::size_t dim, T factor, T *out) {
@@ -111,11 +111,11 @@ class Cblas {
 
   template <class T>
   static void scale(const T *x, T factor, T *y, std::size_t n) {
-    if (x != y) functions<T>().copy_(static_cast<int>(n), x, 1, y, 1);  // a BLAS scales in place only
+    if (x != y) functions<T>().copy_(static_cast<int>(n), x, 1, y, 1);  // a BLAS scales only in place
     functions<T>().scal(static_cast<int>(n), factor, y, 1);
   }
 
-  // A single row is a vector; a matrix product would take longer.
+  // Multiplies a single row as a vector, because a matrix product would take longer.
   template <class T>
   struct Products {
     std::size_t most_rows(const AttentionShape &) const { return attention_score_rows; }
@@ -163,9 +163,10 @@ class Cblas {
 
 // Blas supplies:
 //   name, path
-//   start(library): false if it failed; then
-//   version(library), kernels(library): the name of the kernels that the library chose
-//   isa_of(kernels): their level, empty for kernels below every level of rapt
+//   start(library): initialises the library; returns false if that failed
+//   version(library): the library's version
+//   kernels(library): the name of the kernels that the library chose
+//   isa_of(kernels): the level of these kernels, empty for kernels below every level of rapt
 //   variable, to_force(library, isa): the environment variable that forces kernels, and its value
 template <class Blas, int copy>
 void add_blas(const SharedLibrary &own, const std::string &isa, std::vector<Peer> &peers) {

@@ -1,4 +1,4 @@
-// The name and version of the compiler, which is the version of peers that are plain loops.
+// Defines the name and version of the compiler. Peers that are plain loops report it as their version.
 #pragma once
 
 #define RAPT_PEER_TEXT_OF(x) #x

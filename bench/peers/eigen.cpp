@@ -1,5 +1,5 @@
-// Eigen, written as its documentation does: maps over the caller's memory, array expressions, products of
-// matrices and vectors.
+// Adds Eigen as a peer, in the style of its documentation: maps over the caller's memory, array expressions,
+// products of matrices and vectors.
 #include <Eigen/Core>
 #include <algorithm>
 #include <cstddef>
@@ -70,10 +70,10 @@ T attention_weights(T *s, std::size_t begin, std::size_t end, std::size_t cols, 
   return seen.sum() + (sink ? std::exp(*sink - max) : T(0));
 }
 
-// A single row is a vector; a matrix product would take longer.
+// Multiplies a single row as a vector, because a matrix product would take longer.
 template <class T>
 struct Products {
-  // In a strip on the diagonal half of the products are wasted, so causal strips are short.
+  // A causal strip wastes half of its products on the diagonal, so causal strips have fewer rows.
   std::size_t most_rows(const rapt::bench::AttentionShape &shape) const {
     return shape.causal ? rapt::bench::attention_score_rows / 2 : rapt::bench::attention_score_rows;
   }

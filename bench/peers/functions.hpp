@@ -1,4 +1,4 @@
-// The signatures of the kernels, as rapt and its peers have them.
+// Defines function types that rapt's kernels and the peers' functions share.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ using Dot = T (*)(const T *a, const T *b, std::size_t n);
 template <class T, class Out = T, class Query = T>
 using DotRows = void (*)(const Query *query, const T *rows, std::ptrdiff_t row_stride, std::size_t row_count,
                          std::size_t dim, Out scale, Out *out);
-// The same of a library that packs the rows before, once for many queries.
+// Computes the same as DotRows in a library that packs the rows once for many queries.
 template <class T, class Out = T>
 struct PackedDotRows {
   std::size_t (*bytes)(std::size_t row_count, std::size_t dim) = nullptr;
@@ -28,7 +28,7 @@ template <class T>
 using Exp = void (*)(const T *x, T *y, std::size_t n);
 template <class T>
 using ExpSum = T (*)(const T *x, T scale, T shift, T *y, std::size_t n);
-// Contiguous rows with no option but the scale. logsumexp writes one value per row to y.
+// Rows are contiguous, and the scale is the only option. logsumexp writes one value per row to y.
 template <class T>
 using RowsFunction = void (*)(const T *x, T *y, std::size_t rows, std::size_t cols, T scale);
 template <class T>
@@ -41,9 +41,10 @@ using BlockAttention = void (*)(const BlockAttentionProblem &problem);
 template <class T>
 using AttentionBackward = void (*)(const AttentionGradientProblem<T> &problem);
 
-// The softmax between attention's two matrix products, in place, on one row of `cols` scores. Scores from
-// begin to end - 1 become exp(s - max), the others 0. Returns the sum. A softcap other than 0 first turns
-// each score into softcap * tanh(s / softcap). A sink takes part in the maximum and the sum.
+// Computes the softmax between attention's two matrix products, in place on one row of `cols` scores. Scores
+// from begin to end - 1 become exp(s - max), and the others become 0. Returns the sum of the exponentials. A
+// softcap other than 0 first turns each score into softcap * tanh(s / softcap). A sink counts in the maximum
+// and in the sum.
 template <class T>
 using AttentionWeights = T (*)(T *s, std::size_t begin, std::size_t end, std::size_t cols, T softcap,
                                const T *sink);

@@ -1,6 +1,6 @@
-// ggml: graphs of one operation, made once per shape and computed on one thread. Attention is
-// ggml_flash_attn_ext. It takes queries as f32 and returns f32, so that 16-bit queries and results are converted
-// around it. Its result has the heads of a token side by side.
+// Adds ggml as a peer. Each graph has one operation, is made once per shape and runs on one thread. Attention
+// is ggml_flash_attn_ext. Its queries and results are f32, so 16-bit queries and results are converted. Its
+// result has the layout [token][head][dim].
 #include <ggml-cpu.h>
 #include <ggml.h>
 
@@ -30,7 +30,7 @@ ggml_threadpool *one_thread() {
   return pool;
 }
 
-// The graph of an operation. The caller gives its tensors their memory before each run.
+// Holds a graph of one operation. The caller sets the memory of the tensors before each run.
 class Graph {
  public:
   Graph()
@@ -44,7 +44,7 @@ class Graph {
   ggml_tensor *tensor(ggml_type type, std::size_t a, std::size_t b, std::size_t c = 1) const {
     return ggml_new_tensor_3d(context(), type, signed_(a), signed_(b), signed_(c));
   }
-  // Call it once.
+  // Builds the graph that computes `result`. Call it only once.
   void compute_later(ggml_tensor *result) {
     graph_ = ggml_new_graph(context());
     ggml_build_forward_expand(graph_, result);
@@ -66,7 +66,7 @@ class Graph {
   std::vector<std::uint8_t> work_;
 };
 
-// Inputs are not written.
+// ggml takes inputs as non-const pointers, but does not write to them.
 void *memory(const void *input) { return const_cast<void *>(input); }
 
 // ---- dot products
@@ -112,7 +112,7 @@ Dims dims_of(const AttentionShape &shape) {
   return {shape.q_heads, shape.kv_heads, shape.q_len, shape.kv_len, shape.qk_dim, shape.v_dim, shape.causal};
 }
 
-// Without windows, softcaps and sinks.
+// Supports no windows, softcaps or sinks.
 class FlashAttention {
  public:
   FlashAttention(ggml_type type, const AttentionShape &shape)
@@ -205,7 +205,8 @@ HalfFunctions functions_of() {
   return functions;
 }
 
-// The level of the instruction sets that ggml was compiled for; empty for those below every level of rapt.
+// Returns the level whose instruction sets ggml was compiled for, or "" if they are below every level of
+// rapt.
 std::string isa() {
 #if defined(__x86_64__)
   if (ggml_cpu_has_avx512_vnni()) return "avx512_vnni";
@@ -222,7 +223,7 @@ std::string isa() {
 #endif
 }
 
-// Whether this CPU also has the sets that ggml was compiled for and that no level needs.
+// Returns whether this CPU has those instruction sets of ggml's build that belong to no level of rapt.
 bool has_other_sets() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
@@ -235,7 +236,7 @@ bool has_other_sets() {
 
 }  // namespace
 
-// ggml has the instruction sets that it was compiled for, usually those of one CPU.
+// ggml uses the instruction sets that it was compiled for, usually those of one CPU.
 void add_ggml(std::vector<Peer> &peers) {
   Peer peer;
   peer.name = "ggml";

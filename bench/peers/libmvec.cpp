@@ -1,4 +1,4 @@
-// glibc's vector functions. Under -ffast-math the compiler calls them from a loop.
+// Adds glibc's vector functions as a peer. With -ffast-math, the compiler calls them from a plain loop.
 #include <gnu/libc-version.h>
 
 #include <algorithm>

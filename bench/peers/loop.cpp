@@ -1,5 +1,5 @@
-// Plain loops, compiled for every level with -ffast-math ("loop-fast") and without ("loop"). Without
-// -ffast-math the compiler vectorises no sum, and calls exp for each element.
+// Adds plain loops as peers, compiled for every level with -ffast-math ("loop-fast") and without ("loop").
+// Without -ffast-math, the compiler vectorises no sum and calls exp for each element.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>

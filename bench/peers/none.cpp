@@ -1,4 +1,4 @@
-// The build without peers.
+// Defines an empty list of peers for builds without peers.
 #include "peer.hpp"
 
 namespace rapt::bench {

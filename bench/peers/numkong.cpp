@@ -1,7 +1,7 @@
-// NumKong, whose headers have kernels for each instruction set. This file is compiled for every level, and
-// uses the kernels that NumKong's own choice at compile time gives it there. Kernels for sets that no level
-// has are used only if NumKong finds the set in the CPU. It is compiled twice: for the dot product of each row,
-// and with RAPT_PEER_PACKED for the product of a query with rows that are packed before. Sums of f32 are f64.
+// Adds NumKong as a peer. This file is compiled for every level, so NumKong chooses the level's kernels at
+// compile time. Kernels for instruction sets that belong to no level are used only if NumKong finds the set
+// in the CPU. For each level, the file is compiled twice: with one dot product per row, and with
+// RAPT_PEER_PACKED for rows that are packed first. NumKong adds f32 products in f64.
 #if defined(__AVX512VNNI__)
 #define NK_TARGET_ICELAKE 1
 #define NK_TARGET_GENOA 1
@@ -12,7 +12,7 @@
 #define NK_TARGET_NEONFHM 1
 #define NK_TARGET_NEONBFDOT 1
 #endif
-#define NK_TARGET_SAPPHIREAMX 0  // with one query slower than the vectors
+#define NK_TARGET_SAPPHIREAMX 0  // slower than vectors for a single query
 
 #include <numkong/capabilities.h>
 #include <numkong/dot.h>
@@ -28,7 +28,7 @@
 
 namespace {
 
-// The library's functions, with its types of elements E and of sums Sum.
+// These are the types of NumKong's functions. E is NumKong's element type, and Sum is the type of its sums.
 template <class E, class Sum>
 using NkDot = void (*)(const E *a, const E *b, nk_size_t n, Sum *result);
 template <class E>
@@ -37,7 +37,7 @@ template <class E, class Sum>
 using NkMultiply = void (*)(const E *queries, const void *packed, Sum *out, nk_size_t query_count,
                             nk_size_t row_count, nk_size_t dim, nk_size_t query_bytes, nk_size_t out_bytes);
 
-// `function` is a constant, so that the compiler may inline it.
+// This function is always inlined, so that `function` is a constant and the compiler may inline it too.
 template <class Out, class T, class E, class Sum>
 [[gnu::always_inline]] inline Out sum_of(NkDot<E, Sum> function, const T *a, const T *b, std::size_t n) {
   Sum sum{};
@@ -110,8 +110,8 @@ extern "C" const char *RAPT_PEER_ENTRY(rapt::bench::Peer &peer) {
   RAPT_USE(peer.f16, f16, std::uint16_t, float);
   RAPT_USE(peer.bf16, bf16, std::uint16_t, float);
   RAPT_USE(peer.i8, i8, std::int8_t, std::int64_t);
-  // NumKong's kernels call others that it chose when they were compiled, so those of a lesser set would not help
-  // here. The object of a weaker level has them.
+  // If the CPU lacks a set, this level has no kernel for the type: NumKong chose at compile time what its
+  // kernels call. The object file of a weaker level has kernels that the CPU can run.
   [[maybe_unused]] const nk_capability_t cpu = nk_capabilities();
 #if NK_TARGET_ICELAKE
   if ((cpu & nk_cap_icelake_k) == 0) peer.i8 = {};

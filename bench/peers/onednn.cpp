@@ -1,4 +1,4 @@
-// oneDNN: primitives, each made once per shape and executed on one thread.
+// Adds oneDNN as a peer. Each primitive is made once per shape and runs on one thread.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ const dnnl::engine &engine() {
   return cpu;
 }
 
-// A primitive with one input and one output of the same shape.
+// Runs a primitive with one input and one output of the same shape.
 class Operator {
  public:
   Operator(const dnnl::primitive &primitive, const dnnl::memory::desc &shape)
@@ -95,7 +95,8 @@ void softmax(const float *x, float *y, std::size_t rows, std::size_t cols, float
   cache.get({rows, cols}, [&] { return softmax_of(rows, cols); }).run(x, y);
 }
 
-// c = scale * a * b. Rows are a_stride, b_stride and c_stride elements apart. b may be given by columns.
+// Computes c = scale * a * b. Rows are a_stride, b_stride and c_stride elements apart. If b_by_columns is
+// set, b's columns are contiguous and b_stride elements apart.
 class Product {
  public:
   struct Shape {
@@ -156,14 +157,14 @@ void tanh(float *x, std::size_t n) {
   cache.get(n, [&] { return eltwise(dnnl::algorithm::eltwise_tanh, n, 0.0f); }).run(x, x);
 }
 
-// Two products with a softmax between, one strip of queries at a time. The score of an excluded key is -inf.
-// A sink is one more column of scores.
+// Computes two products with a softmax between, one strip of queries at a time. The score of an excluded key
+// is -inf. A sink is one more column of scores.
 void attention(const AttentionProblem<float> &problem) {
   const AttentionShape &shape = problem.shape;
   const auto softcap = static_cast<float>(shape.softcap);
   const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(shape.qk_dim)));
 
-  // In a strip on the diagonal half of the products are wasted, so causal strips are short.
+  // A causal strip wastes half of its products on the diagonal, so causal strips have fewer rows.
   const std::size_t most = shape.causal ? attention_score_rows / 2 : attention_score_rows;
   for_each_strip(shape, most, [&](const Strip &strip) {
     const std::size_t rows = strip.rows, keys = strip.keys(), cols = keys + (problem.sinks ? 1 : 0);
@@ -185,11 +186,11 @@ void attention(const AttentionProblem<float> &problem) {
   });
 }
 
-// The level of the kernels that oneDNN chose; empty for kernels below every level of rapt.
+// Returns the level of the kernels that oneDNN chose, or "" for kernels below every level of rapt.
 std::string isa() {
 #if defined(__x86_64__)
   const auto chosen = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-  const auto has = [&](dnnl::cpu_isa isa) {  // values are sets of bits: each has all of the set before
+  const auto has = [&](dnnl::cpu_isa isa) {  // a stronger set has all bits of a weaker one
     return (chosen & static_cast<unsigned>(isa)) == static_cast<unsigned>(isa);
   };
   if (has(dnnl::cpu_isa::avx512_core)) return "avx512";
@@ -211,7 +212,7 @@ std::string version() {
 }  // namespace
 
 void add_onednn(std::vector<Peer> &peers) {
-  // Sets the OpenMP that oneDNN brought along to one thread.
+  // Limits the OpenMP runtime that oneDNN loaded to one thread.
   if (void *set_threads = dlsym(RTLD_DEFAULT, "omp_set_num_threads")) {
     reinterpret_cast<void (*)(int)>(set_threads)(1);
   }

@@ -1,4 +1,4 @@
-// OpenBLAS. It knows CPUs by their model. For a model newer than itself it uses kernels for SSE3.
+// Adds OpenBLAS as a peer. OpenBLAS recognises CPUs by their model, and uses SSE3 kernels for unknown models.
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -12,7 +12,7 @@ namespace {
 struct OpenBlas {
   static constexpr const char *name = "openblas";
   static constexpr const char *path = RAPT_PEER_OPENBLAS;
-  static constexpr const char *variable = "OPENBLAS_CORETYPE";  // read while it loads
+  static constexpr const char *variable = "OPENBLAS_CORETYPE";  // read while the library loads
 
   static bool start(const SharedLibrary &library) {
     // A build with threads would split long vectors among cores, but the benchmark uses one core.
@@ -21,7 +21,7 @@ struct OpenBlas {
            library.function<char *()>("openblas_get_corename");
   }
 
-  // "0.3.21" of "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."
+  // Returns "0.3.21" from "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...".
   static std::string version(const SharedLibrary &library) {
     const std::string config = library.function<char *()>("openblas_get_config")();
     const std::size_t begin = config.find(' ') + 1;

@@ -1,4 +1,4 @@
-// Another library behind the signatures of rapt's kernels, so that a kernel's benchmark times both.
+// Describes another library (a "peer") with rapt's function types, so that a benchmark times both.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace rapt::bench {
 
-// A library's functions for one element type; null where it has none.
+// Holds a library's functions for one element type. Functions that the library lacks are null.
 template <class T>
 struct PeerFunctions {
   Dot<T> dot = nullptr;
@@ -18,13 +18,13 @@ struct PeerFunctions {
   PackedDotRows<T> packed_dot_rows;
   Scale<T> scale = nullptr;
   Exp<T> exp = nullptr;
-  RowsFunction<T> softmax = nullptr;  // a library that cannot scale needs a separate pass for that
+  RowsFunction<T> softmax = nullptr;  // scales in a separate pass if the library's softmax cannot
   Attention<T> attention = nullptr;
   AttentionBackward<T> attention_backward = nullptr;
   AttentionWeights<T> attention_weights = nullptr;  // used by the attention of other peers; not timed
 };
 
-// The same for elements whose sums have another type.
+// Holds a library's functions for elements of type E whose dot products have another type.
 template <class E, class Sum>
 struct NarrowFunctions {
   Sum (*dot)(const E *a, const E *b, std::size_t n) = nullptr;
@@ -60,7 +60,7 @@ struct Peer {
   }
 };
 
-// The peers that this build has and this CPU can run; empty in a build without peers.
+// Returns the peers of this build that this CPU can run. The list is empty in a build without peers.
 const std::vector<Peer> &peers();
 
 }  // namespace rapt::bench

@@ -1,11 +1,11 @@
-// The peers that CMake found; it lists them in peers.def.
+// Lists the peers that CMake found and wrote to peers.def.
 #include <string>
 #include <vector>
 
 #include "peer.hpp"
 #include "rapt/rapt.h"
 
-// Each entry fills in the functions and returns the version.
+// Each of these functions fills in a peer's functions and returns the peer's version.
 #define RAPT_PEER(name)
 #define RAPT_ISA_PEER(name, text, isa) \
   extern "C" const char *rapt_peer_##name##_##isa(rapt::bench::Peer &peer);
@@ -23,7 +23,7 @@ namespace rapt::bench {
 
 namespace {
 
-// The entry itself is compiled for `isa`: only a CPU that has it may call it.
+// `entry` is compiled for `isa`, so only a CPU that has `isa` may call it.
 [[maybe_unused]] void add(std::vector<Peer> &peers, const char *name, const char *isa,
                           const char *(*entry)(Peer &)) {
   if (!rapt_isa_usable(isa)) return;

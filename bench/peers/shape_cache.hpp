@@ -9,8 +9,8 @@ namespace rapt::bench {
 template <class Shape, class Operator>
 class ShapeCache {
  public:
-  // Returns the result of `make` for this shape. Finding the last one again costs a comparison; finding
-  // another costs a look-up.
+  // Returns the operator of this shape, which the first call makes. The shape of the previous call costs only
+  // a comparison. Another shape costs a look-up.
   template <class Make>
   Operator &get(const Shape &shape, Make make) {
     if (last_ != operators_.end() && last_->first == shape) return last_->second;

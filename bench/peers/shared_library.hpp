@@ -9,14 +9,14 @@
 
 namespace rapt::bench {
 
-// Stays open, since peers live as long as the program.
+// Never closes the library, because peers live as long as the program.
 class SharedLibrary {
  public:
-  // Only function() can see the library's symbols.
+  // Opens the library without making its symbols visible to other libraries.
   static SharedLibrary open(const char *path) { return SharedLibrary(dlopen(path, RTLD_NOW | RTLD_LOCAL)); }
 
-  // Opens a second copy with separate variables. The loader maps a path once per namespace. So the copy gets
-  // a new namespace, including the C library.
+  // Opens a second copy of the library with separate global variables. The loader loads a path only once per
+  // namespace, so the copy gets a new namespace with another C library.
   static SharedLibrary open_copy(const char *path) {
     return SharedLibrary(dlmopen(LM_ID_NEWLM, path, RTLD_NOW | RTLD_LOCAL));
   }

@@ -1,5 +1,5 @@
-// XNNPACK: operators, each made once per shape and run on the calling thread. An operator may read up to
-// XNN_EXTRA_BYTES (16) past the end of x.
+// Adds XNNPACK as a peer. Each operator is made once per shape and runs on the calling thread. An operator
+// may read up to XNN_EXTRA_BYTES (16) past the end of x.
 #include <xnnpack.h>
 
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace {
 constexpr pthreadpool_t calling_thread = nullptr;
 constexpr std::size_t one = 1;
 
-#ifdef RAPT_PEER_XNNPACK_RESHAPES  // since 2024 an operator is given its shape before its memory
+#ifdef RAPT_PEER_XNNPACK_RESHAPES  // since 2024, the shape is set before the memory
 
 xnn_operator_t make_multiply(std::size_t n) {
   xnn_operator_t made = nullptr;
@@ -91,7 +91,7 @@ void softmax(const float *x, float *y, std::size_t rows, std::size_t cols, float
 }  // namespace
 
 // XNNPACK uses its best kernel for this CPU and does not say which, so it is compared with the best level.
-// (The version of 2022 has softmax only for SSE2, and multiplies with AVX-512.)
+// The version of 2022 has softmax only for SSE2, but multiplies using AVX-512.
 void add_xnnpack(std::vector<Peer> &peers) {
   if (xnn_initialize(nullptr) != xnn_status_success) return;
   Peer peer;

@@ -1,4 +1,4 @@
-// xsimd's exp.
+// Adds xsimd's exp as a peer.
 #include <cstddef>
 #include <xsimd/xsimd.hpp>
 

@@ -1,4 +1,4 @@
-// Measures errors with rapt-validate's functions and the oracle of the tests.
+// Measures errors using rapt-validate's functions and the tests' oracle, which computes exact results.
 #include "support/accuracy.hpp"
 
 #include <algorithm>
@@ -31,8 +31,8 @@ class Worst {
   double worst_ = 0;
 };
 
-// Returns the timed logits, and a sweep over the inputs of exp that have normal results, except the outermost
-// 1 %.
+// Returns the logits that are timed, and a sweep over inputs for which exp returns normal numbers. The sweep
+// leaves out the outermost 1 % on both sides.
 template <class T>
 const std::vector<T> &exp_inputs() {
   static const std::vector<T> inputs = [] {
@@ -49,8 +49,7 @@ const std::vector<T> &exp_inputs() {
   return inputs;
 }
 
-// Only this many last queries of each head are judged, because the oracle takes a second for about 100 000
-// keys.
+// Only the last queries of each head are checked, because the oracle takes a second for about 100 000 keys.
 constexpr std::size_t judged_queries = 16;
 
 template <class T>
@@ -73,7 +72,7 @@ test::oracle::Attention<T> oracle_of(const AttentionProblem<T> &problem) {
   return a;
 }
 
-// The samples have the options of the timed shapes: causality, a window, a softcap, sinks and shared keys.
+// Returns samples with all options of the timed shapes: causality, a window, a softcap, sinks, shared keys.
 template <class T>
 std::vector<AttentionBuffers<T>> attention_samples() {
   AttentionShape window = prompt_shape(1, 1, 1000, 64, 64, true);
@@ -97,7 +96,7 @@ void add_errors(Worst &worst, const T *got, const std::vector<test::oracle::Sum>
   }
 }
 
-// Logits as elements, and as f32, which holds each of them exactly. Bytes are 16 times as large.
+// Holds logits rounded to Element, and the same numbers in f32. Logits for bytes are 16 times as large.
 template <class Element>
 struct NarrowNumbers {
   NarrowNumbers(std::size_t count, std::size_t seed) : widened(logits<float>(count, 0, seed)), stored(count) {

@@ -1,5 +1,5 @@
-// Measures the errors of rapt and the libraries compared with it, on inputs like the timed ones.
-// rapt-validate's table has rapt's errors for all kernels on all levels.
+// Measures the errors of rapt and of its peers, on inputs like the timed ones. rapt-validate prints rapt's
+// errors for all kernels on all levels.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,21 @@
 
 namespace rapt::bench {
 
-// These errors are in units in the last place of the exact result. The inputs are the timed ones, and a sweep
-// over inputs with normal results. The sweep ends 1 % short of overflow and underflow, because libraries
-// differ by design near them.
+// exp_error() and scale_error() return units in the last place of the exact result. The inputs are the timed
+// ones, and a sweep over inputs with normal results. The sweep ends 1 % short of overflow and underflow,
+// because libraries differ by design near these limits.
 template <class T>
 double exp_error(Exp<T> exp);
 template <class T>
 double scale_error(Scale<T> scale);
 
-// All other errors are in units of 2^-24 (f64: 2^-53), relative to a magnitude.
+// The following functions return relative errors in units of 2^-24 (f64: 2^-53).
 // Errors of dot products, at the timed lengths, are relative to the sum of |a[i] * b[i]|.
 template <class T>
 double dot_error(Dot<T> dot);
 template <class T>
 double dot_rows_error(RowsProduct<T> dot_rows);
-// Functions of the tests' F16 and BF16 and of std::int8_t, whose products are exact in f32.
+// Element is the tests' F16 or BF16, or std::int8_t. A product of two elements is exact in f32.
 template <class Element>
 using Stored = std::conditional_t<std::is_integral_v<Element>, Element, std::uint16_t>;
 template <class Element>
@@ -36,17 +36,17 @@ template <class Element>
 double narrow_dot_error(NarrowDot<Element> dot);
 template <class Element>
 double narrow_dot_rows_error(RowsProduct<Stored<Element>, float> dot_rows);
-// Errors of rows of 8 to 50257 columns are relative to each probability.
+// Measures rows of 8 to 50257 columns. Errors are relative to each probability.
 template <class T>
 double softmax_error(RowsFunction<T> softmax);
-// Errors of the last queries of contexts of up to 4096 keys are relative to the largest |v| that the query
-// sees.
+// Measures the last queries of contexts of up to 4096 keys. Errors are relative to the largest |v| that the
+// query sees.
 template <class T>
 double attention_error(Attention<T> attention);
-// Returns the error of the output that a problem already has, relative in the same way.
+// Returns the error of problem.out, relative to the largest |v| that the query sees.
 template <class T>
 double attention_output_error(const AttentionProblem<T> &problem);
-// Errors of dq, dk and dv of a causal call of 100 tokens are relative to the largest element of the gradient.
+// Measures dq, dk and dv of a causal call of 100 tokens. Errors are relative to a gradient's largest element.
 template <class T>
 double attention_backward_error(AttentionBackward<T> backward);
 

@@ -1,4 +1,4 @@
-// Prepares the inputs of attention's benchmarks, and calls rapt through the signature that peers share.
+// Prepares the inputs of attention benchmarks, and gives rapt's attention the function type of the peers.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ namespace rapt::bench {
 template <class T>
 rapt_attention_options attention_options(const AttentionShape &shape);
 
-// scratch_elements() returns the elements of rapt's workspace, or of a peer's `rows` rows of scores if those
-// are more.
+// scratch_elements() returns the size of the scratch memory in elements. It holds rapt's workspace, or
+// `rows` rows of scores of a peer, whichever is larger.
 using WorkspaceSize = rapt_status (*)(const rapt_attention_options *options, std::size_t *bytes);
 template <class T>
 std::size_t scratch_elements(const AttentionShape &shape, WorkspaceSize workspace_size, std::size_t rows);
@@ -31,7 +31,7 @@ class AttentionBuffers {
   T *values() const { return v_.data(); }
   AttentionProblem<T> problem() const;
 
-  // Calls rapt with options that an AttentionShape does not have and, if given, other keys and values.
+  // Call rapt with options that AttentionShape lacks. The second overload also uses other keys and values.
   void attention(const rapt_attention_options &options) const { attention(k_.data(), v_.data(), options); }
   void attention(const T *k, const T *v, const rapt_attention_options &options) const;
 

@@ -5,7 +5,7 @@
 
 namespace rapt::bench {
 
-// Counts the multiply-adds of five products with visible keys, and the bytes of each tensor once.
+// Counts the multiply-adds of five matrix products over visible keys, and the bytes of each tensor once.
 Work attention_backward_work(const AttentionShape &shape, std::size_t element_bytes);
 
 // Holds the inputs, the results of the forward call, and memory for the gradients.
@@ -33,7 +33,8 @@ struct AttentionGradientArguments {
 template <class T>
 void whole_attention_backward(const AttentionGradientProblem<T> &problem);
 
-// Executes run number `run` of `runs` equal runs of the call's tasks. The workspace is the problem's scratch.
+// Splits the tasks of the call into `runs` equal groups and executes group `run`. `workspace` must have
+// problem.scratch_bytes bytes.
 template <class T>
 void run_of_attention_backward(const AttentionGradientProblem<T> &problem, std::size_t run, std::size_t runs,
                                void *workspace);

@@ -20,7 +20,7 @@ constexpr AttentionShape prompt_shape(std::size_t q_heads, std::size_t kv_heads,
           .causal = causal};
 }
 
-// Returns the shape of one decoded token. `keys` counts that token too.
+// Returns the shape of one decoded token. `keys` includes the key of that token.
 constexpr AttentionShape token_shape(std::size_t q_heads, std::size_t kv_heads, std::size_t keys,
                                      std::size_t qk_dim, std::size_t v_dim) {
   AttentionShape shape = prompt_shape(q_heads, kv_heads, keys, qk_dim, v_dim, true);
@@ -28,8 +28,8 @@ constexpr AttentionShape token_shape(std::size_t q_heads, std::size_t kv_heads, 
   return shape;
 }
 
-// Elements are the multiply-adds of q . k and weight * v with visible keys. Bytes are those of queries,
-// outputs, and visible keys and values. A key or value counts once, even if several query heads read it.
+// Work::elements counts the multiply-adds of q . k and weight * v over visible keys. The bytes are those of
+// queries, outputs, and visible keys and values. A key or value counts once, even if several heads read it.
 Work attention_work(const AttentionShape &shape, std::size_t element_bytes);
 
 }  // namespace rapt::bench

@@ -16,7 +16,8 @@ struct Name {
   std::string operation, element;
 };
 
-// Splits "softmax_f32" into "softmax" and "f32". The operation of "attention_in_bf16" keeps the whole name.
+// Splits "softmax_f32" into operation "softmax" and element "f32". The operation of "attention_in_bf16" is
+// the whole name.
 Name name_of(const std::string &kernel) {
   const std::size_t end = kernel.rfind('_');
   const std::string element = kernel.substr(end + 1);
@@ -25,7 +26,7 @@ Name name_of(const std::string &kernel) {
 }
 
 struct Row {
-  std::map<std::string, GeometricMean, std::less<>> shares;  // by element
+  std::map<std::string, GeometricMean, std::less<>> shares;  // by element type
   std::map<std::string, bool, std::less<>> doubtful;
   GeometricMean over_scalar, over_peers;
 };

@@ -1,4 +1,5 @@
-// Summarizes the run on one screen. Each operation has one line, over all its sizes at the strongest level.
+// Prints a summary of the run that fits on one screen. Each operation has one line, which averages all its
+// sizes at the strongest level.
 #pragma once
 
 #include <string>

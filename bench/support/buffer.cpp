@@ -20,7 +20,7 @@ void *allocate_pages(std::size_t bytes) {
   void *pages = std::aligned_alloc(alignment, rounded);
   if (!pages) throw std::bad_alloc();
 #ifdef MADV_HUGEPAGE
-  if (alignment == huge_page) madvise(pages, rounded, MADV_HUGEPAGE);  // failure is no error
+  if (alignment == huge_page) madvise(pages, rounded, MADV_HUGEPAGE);  // optional, so failure is ignored
 #endif
   std::memset(pages, 0, rounded);
   return pages;

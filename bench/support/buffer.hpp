@@ -51,10 +51,10 @@ class Uniform {
 };
 
 // Returns normal random numbers with mean 0 and standard deviation 2, like attention logits. Buffers repeat
-// them. Their count is a prime, so that no row stride gives every row the same values.
+// these numbers. Their count is prime, so the rows of a matrix have different values at any usual stride.
 std::span<const double> logit_period();
 
-// The seed chooses where in the period the buffer begins.
+// Returns a buffer filled from logit_period(). The seed chooses where in the period the buffer begins.
 template <class T>
 Buffer<T> logits(std::size_t count, std::size_t misalignment = 0, std::size_t seed = 0) {
   Buffer<T> buffer(count, misalignment);

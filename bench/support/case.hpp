@@ -25,17 +25,17 @@ struct Case {
 
   // Results of the run.
   std::vector<double> seconds;      // CPU time per call, by repetition
-  double wall_over_cpu = 1;         // of all repetitions
+  double wall_over_cpu = 1;         // wall time over CPU time, of all repetitions
   Bound beside;                     // with the limits measured just before and after
   Bound bound;                      // with the best limits of the whole run
-  std::vector<std::string> doubts;  // the rules of disturbance.hpp that it breaks
-  std::optional<double> error;      // accuracy.hpp has the unit; none where it is not measured
+  std::vector<std::string> doubts;  // names of the rules in disturbance.hpp that are broken
+  std::optional<double> error;      // in the unit of accuracy.hpp; empty if not measured
 
   bool measured() const { return !seconds.empty(); }
   double best() const;
   double median() const;
   double spread() const { return quartile_spread(seconds); }
-  double share() const { return bound.seconds / median(); }  // 1 is as fast as this machine can be
+  double share() const { return bound.seconds / median(); }  // 1: as fast as the machine allows
   // Returns whether the limit is known and plausible. A time well below the limit shows that the limit is
   // wrong.
   bool has_share() const { return bound.seconds > 0 && share() <= inaccuracy_of_limits; }

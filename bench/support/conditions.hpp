@@ -14,7 +14,7 @@ namespace rapt::bench {
 
 struct Conditions {
   Topology topology;
-  std::vector<std::string> skipped;  // each with its reason
+  std::vector<std::string> skipped;  // instruction sets, each with the reason
   int repetitions = 0;
   double min_time = 0;  // seconds per repetition
   double load = -1;     // load average over the minute before the run; below 0 where unknown
@@ -26,7 +26,7 @@ void record_conditions(const Conditions &conditions, const Plan &plan);
 struct Verdict {
   std::size_t rows = 0;
   std::size_t marked = 0;
-  // Lists what disturbed the run and how often. The list is empty if the run was quiet.
+  // Lists what disturbed the run, and how often. The list is empty if nothing disturbed the run.
   std::vector<std::pair<Rule, std::size_t>> reasons;
 };
 
@@ -34,7 +34,7 @@ struct Verdict {
 Verdict verdict_of(const Suite &suite, const std::vector<Case *> &cases);
 void print_verdict(const Verdict &verdict, const std::vector<Inversion> &inverted_limits);
 
-// Returns a JSON object with the results of the whole run: the best limits, the doubts, and the times on
+// Returns a JSON object with results of the whole run: the best limits, the doubtful cases, and the times on
 // several threads.
 std::string state_afterwards(const Suite &suite, const std::vector<Case *> &cases, const Scaling &scaling);
 

@@ -8,8 +8,8 @@
 
 namespace rapt::bench {
 
-// Holds what was observed of a row, which is a benchmark of one implementation. NaN means unknown, and breaks
-// no rule.
+// Holds measurements of one row, which is a benchmark of one implementation. NaN means unknown, and breaks no
+// rule.
 struct Observation {
   double share = 0;     // the limit / the median time
   double spread = 0;    // quartile_spread() of the repetitions
@@ -17,7 +17,7 @@ struct Observation {
   double load = 0;      // CPU time that others took, as a share of the row's
 };
 
-// A limit, measured as a mean over a millisecond, may be wrong by this factor.
+// A measured limit may be wrong by this factor, because it is a mean over only a millisecond.
 constexpr double inaccuracy_of_limits = 1.05;
 
 struct Rule {
@@ -46,15 +46,15 @@ double quartile_spread(const std::vector<double> &values);
 using Rates = std::map<std::string, std::map<std::string, double>>;
 double rate_of(const Rates &rates, const std::string &isa, const std::string &what);  // 0 if not measured
 
-// Records that a limit is below another one, which is impossible on a quiet machine.
+// Records that `limit` is lower than `below`, which is impossible on a quiet machine.
 struct Inversion {
   std::string limit;  // "avx512 copy:L2"
   std::string below;  // "avx2 copy:L2"
 };
 
-// Returns the limits that cannot be right. A stronger instruction set can do whatever a weaker one does, and
-// nearer memory is at least as fast. The faster of copy and copy_nt is the limit of copying. `isas` are
-// weakest first, `memory_levels` nearest first.
+// Returns the limits that cannot be right. A stronger instruction set is at least as fast as a weaker one,
+// and nearer memory is at least as fast as farther memory. The limit of copying is the faster of copy and
+// copy_nt. `isas` must be ordered weakest first, and `memory_levels` nearest first.
 std::vector<Inversion> inversions(const Rates &rates, const std::vector<std::string> &isas,
                                   const std::vector<std::string> &memory_levels);
 

@@ -1,4 +1,4 @@
-// Calls dot_rows over rows as they are, or over rows that the implementation has packed.
+// Calls implementations of dot_rows, including those that must pack the rows first.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace rapt::bench {
 
-// Holds the packed copies of matrices for one implementation at a time. A copy is found by the address of its
-// matrix, so copies must not outlive their matrices.
+// Holds packed copies of matrices for one implementation at a time. The address of a matrix identifies its
+// copy, so copies must not outlive their matrices.
 class PackedCopies {
  public:
   template <class T, class Out>
@@ -40,7 +40,7 @@ struct RowsProduct {
 
   explicit operator bool() const { return plain || packed.multiply; }
 
-  // Rows are contiguous. The first call packs them.
+  // `rows` are contiguous. If the implementation needs packed rows, the first call packs them.
   void operator()(const Query *query, const T *rows, std::size_t row_count, std::size_t dim, Out scale,
                   Out *out, PackedCopies &copies) const {
     if constexpr (std::is_same_v<T, Query>) {

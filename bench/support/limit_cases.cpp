@@ -16,11 +16,10 @@ Pass rate_of(std::size_t (*run)(), double worth) {
   return [run, worth](char *) { return static_cast<double>(run()) * worth; };
 }
 
-// Returns enough passes to make the cost of the call itself negligible, even if a pass over a small cache is
-// short.
+// Returns how many passes make the call overhead negligible, even for short passes over a small cache.
 std::size_t passes_over(std::size_t working_set) { return 1 + (std::size_t{1} << 20) / working_set; }
 
-// A pass touches each byte `accesses` times.
+// Runs passes over one buffer. Each pass accesses each byte `accesses` times.
 template <class Run>
 Pass one_buffer(std::size_t working_set, Run run, double accesses = 1) {
   const std::size_t bytes = working_set / limit_block * limit_block;
@@ -71,7 +70,8 @@ std::vector<LimitCase> limit_cases(const std::vector<std::string> &isas, const s
       const auto add = [&](const char *access, std::vector<Pass> ways) {
         cases.push_back({isa, access + (":" + sets[level].label), bytes, std::move(ways)});
       };
-      // Beyond the caches of a core, it depends on the processor whether prefetches are faster.
+      // Outside a core's own caches, prefetching is faster on some CPUs and slower on others, so both loops
+      // are measured.
       const auto both = [&](const auto &loop, const auto &pass_of) {
         std::vector<Pass> ways = {pass_of(loop[0])};
         if (level >= 2) ways.push_back(pass_of(loop[1]));
@@ -111,7 +111,7 @@ void LimitMeter::move(const LimitCase &limit) {
 }
 
 double LimitMeter::measure(const std::string &isa, const std::string &what) {
-  // An interval is long compared with reading the clock, and short compared with the time slices of a busy
+  // An interval is much longer than reading the clock takes, and much shorter than the time slices of a busy
   // system.
   constexpr double interval = 100e-6, all_intervals = 1e-3;
   constexpr std::size_t least_intervals_each = 2, least_intervals = 3;
@@ -135,7 +135,7 @@ double LimitMeter::measure(const std::string &isa, const std::string &what) {
     // high a rate. A pass over memory is longer than the time slices of other processes, so CPU time measures
     // it better.
     const double seconds = cpu > all_intervals ? cpu : wall;
-    if (passes == 0 || seconds < interval / 2) {  // the very first pass finds cold memory
+    if (passes == 0 || seconds < interval / 2) {  // cold memory slows the first pass
       passes = passes == 0 ? 1 : 2 * count;
       continue;
     }

@@ -19,8 +19,8 @@ constexpr const char *limit_kernel = "limit";
 struct LimitCase {
   std::string isa;
   std::string what;
-  std::size_t bytes;  // of the memory that a pass goes over
-  // Each way does the same, and returns the number of bytes, operations or cycles.
+  std::size_t bytes;  // memory that a pass accesses
+  // Holds alternative loops for the same work. Each one returns the number of bytes, operations or cycles.
   std::vector<std::function<double(char *memory)>> ways;
 };
 
@@ -34,30 +34,31 @@ using MayUseTiles = bool (*)(const std::string &isa);
 std::vector<LimitCase> limit_cases(const std::vector<std::string> &isas, const std::vector<WorkingSet> &sets,
                                    MayUseTiles may_use_tiles);
 
-// Measures limits between the kernels. A measurement takes at least a millisecond and three passes.
+// Measures limits between the benchmarks of kernels. A measurement takes at least a millisecond and three
+// passes.
 class LimitMeter {
  public:
   explicit LimitMeter(std::vector<LimitCase> cases);
 
   const std::vector<LimitCase> &cases() const { return cases_; }
 
-  // Makes one pass in the way that was fastest so far. All limits share one buffer, and use the place in the
-  // buffer that move() chose last.
+  // Makes one pass with the loop that was fastest so far. All limits share one buffer, and start at the
+  // offset that move() chose last.
   double pass(const LimitCase &limit);
 
-  // Returns the best rate of several intervals, which use the ways in turn. Returns 0 if there is no such
-  // limit.
+  // Measures several intervals, which use the loops in `ways` in turn, and returns the best rate. Returns 0
+  // if no case has this name.
   double measure(const std::string &isa, const std::string &what);
 
  private:
-  // Chooses other pages, because some pages collide in a cache where the kernels' pages do not.
+  // Chooses other pages of the buffer, because pages that collide in a cache would make the limit too low.
   void move(const LimitCase &limit);
   double pass(const LimitCase &limit, std::size_t way);
 
   std::vector<LimitCase> cases_;
   std::map<std::pair<std::string, std::string>, std::size_t> index_of_;
-  std::vector<std::size_t> passes_;   // per interval, by case; 0 if not known yet
-  std::vector<std::size_t> fastest_;  // way, by case
+  std::vector<std::size_t> passes_;   // passes per interval, by case; 0 if not known yet
+  std::vector<std::size_t> fastest_;  // index into `ways`, by case
   Buffer<char> memory_{0};
   std::size_t place_ = 0;
 };

@@ -13,7 +13,7 @@ const char *fma_of(const Work &work) { return work.element_bytes == sizeof(doubl
 const char *fma_add_of(const Work &work) {
   return work.element_bytes == sizeof(double) ? "fma_add_f64" : "fma_add_f32";
 }
-// A working set is half a cache.
+// A working set is half as large as its cache.
 std::size_t cache_bytes(const WorkingSet &set) { return 2 * set.bytes; }
 bool has_additions(Uops uops) { return uops.all > uops.fma; }
 

@@ -22,11 +22,11 @@ void Reporter::ReportRuns(const std::vector<Run> &runs) {
   std::size_t finished = unknown;
   double wall = 0, cpu = 0;
   for (const Run &run : runs) {
-    if (run.run_type != Run::RT_Iteration || run.iterations == 0) continue;  // mean, median and the like
+    if (run.run_type != Run::RT_Iteration || run.iterations == 0) continue;  // skips mean, median, ...
     const auto found = index_of_.find(run.run_name.function_name);
     if (found == index_of_.end()) continue;
     finished = found->second;
-    // CPU time leaves out the time slices of other processes on the CPU.
+    // CPU time excludes the time slices of other processes on the CPU.
     cases_[finished]->seconds.push_back(run.cpu_accumulated_time / static_cast<double>(run.iterations));
     wall += run.real_accumulated_time;
     cpu += run.cpu_accumulated_time;

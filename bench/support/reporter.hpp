@@ -30,11 +30,11 @@ class Reporter : public benchmark::BenchmarkReporter {
   std::size_t done_ = 0;
 };
 
-// Writes Google Benchmark's own JSON at the end of the run, because a share needs the best limits of the
-// whole run. After the benchmarks, the JSON has one more member: "after", a JSON object.
+// Writes Google Benchmark's JSON at the end of the run, because the JSON needs the best limits of the whole
+// run. After the benchmarks, the JSON has one more member: "after", a JSON object.
 class JsonReporter : public benchmark::JSONReporter {
  public:
-  // conclude() makes the last measurements and returns "after".
+  // conclude() makes the last measurements and returns the value of "after".
   JsonReporter(const std::vector<Case *> &cases, std::function<std::string()> conclude);
 
   void ReportRuns(const std::vector<Run> &runs) override { runs_.push_back(runs); }

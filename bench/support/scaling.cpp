@@ -21,7 +21,7 @@ struct Job {
   AttentionShape shape;
 };
 
-// The second job of each pair is small, so starting threads is a large part of its time.
+// The second job of each kind is small, so starting threads takes a large part of its time.
 constexpr Job jobs[] = {
     {"prefill:32x8:d128:t1024:causal", prompt_shape(32, 8, 1024, 128, 128, true)},
     {"prefill:8x8:d64:t128:causal", prompt_shape(8, 8, 128, 64, 64, true)},
@@ -132,7 +132,7 @@ Scaling measure_scaling(const Plan &plan, const Topology &topology) {
   return scaling;
 }
 
-// Prints one row per size and number of threads. Every row has the same adapters.
+// Prints one row per size and number of threads, with one column per adapter.
 void print_scaling(const Scaling &rows) {
   if (rows.empty()) return;
   const auto adapters =

@@ -20,7 +20,7 @@ struct ScalingRow {
 
 using Scaling = std::vector<ScalingRow>;
 
-// Doubles the number of threads from one up to one per CPU of the process. Returns no rows on the scalar
+// Measures 1, 2, 4, ... threads, up to one thread per CPU of the process. Returns no rows on the scalar
 // level, or if the plan's filter does not match attention_f32/isa/scaling.
 Scaling measure_scaling(const Plan &plan, const Topology &topology);
 

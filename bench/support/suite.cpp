@@ -10,7 +10,7 @@ namespace {
 
 void force_isa(const std::string &isa) { require_ok(rapt_force_isa(isa.c_str())); }
 
-// rapt_kernel_isa() makes rapt ask Linux for tiles.
+// Calls rapt_kernel_isa(), which makes rapt ask Linux for permission to use AMX tiles.
 bool may_use_tiles(const std::string &isa) {
   const std::string before = rapt_active_isa();
   const char *const tiles = "attention_in_bf16";
@@ -53,14 +53,14 @@ void Suite::add(Case one, Body body, std::function<double()> error) {
   if (!one.is_peer) {
     force_isa(one.isa);
     if (const char *level = rapt_kernel_isa(one.kernel.c_str())) one.served_by = level;
-    // Inherited code is timed only on the level that defines it.
+    // Code that a level inherits from a weaker level is timed only on the weaker level.
     const std::vector<std::string> &isas = plan_.isas;
     if (one.served_by != one.isa && std::find(isas.begin(), isas.end(), one.served_by) != isas.end()) return;
   }
   entries_.push_back({std::move(one), std::move(body), std::move(error)});
 }
 
-// Adds the limits that the filter names, and the limits that the bound of a case needs.
+// Adds the limits that the filter matches, and the limits that the bound of any case needs.
 void Suite::add_limits() {
   std::set<std::pair<std::string, std::string>> needed;
   for (const Entry &entry : entries_) {
@@ -81,7 +81,7 @@ void Suite::add_limits() {
     Entry &entry = limit_entries_.back();
     const bool bytes = limit.what.find(':') != std::string::npos;
     entry.body = [this, &entry, &limit, bytes](benchmark::State &state) {
-      if (limits_.rate(limit.isa, limit.what) == 0)  // the fastest way is not known yet
+      if (limits_.rate(limit.isa, limit.what) == 0)  // the fastest loop is not known yet
         limits_.record(limit.isa, limit.what, meter_.measure(limit.isa, limit.what));
       double amount = meter_.pass(limit);  // allocates and warms the memory
       for (auto _ : state) {
@@ -159,8 +159,8 @@ void Suite::finished(Case &one) {
 }
 
 void Suite::conclude() {
-  // All limits are measured once more. Few kernels need some of the limits, which were therefore measured
-  // seldom and may lack a good measurement.
+  // Measures all limits once more. Limits that only few kernels need were measured seldom, so they may lack a
+  // good measurement.
   for (const Entry &limit : limit_entries_) {
     limits_.record(limit.one.isa, limit.one.size, meter_.measure(limit.one.isa, limit.one.size));
   }

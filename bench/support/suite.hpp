@@ -53,13 +53,13 @@ class Suite {
   // Sets the name that the next call of kernel() uses.
   void begin_kernel(std::string name) { kernel_ = std::move(name); }
   // Returns a kernel that rapt's function `own` implements. The second overload adds the function `member` of
-  // each peer, and measures errors. `uops` are per vector, as work.hpp counts them.
+  // each peer, and measures errors. `uops` counts the µops per vector (see work.hpp).
   template <class Function>
   Kernel<Function> kernel(Function own, Uops uops);
   template <class Function, class T>
   Kernel<Function> kernel(Function own, Function PeerFunctions<T>::*member,
                           std::type_identity_t<Error<Function>> error, Uops uops);
-  // of_peer(peer) is the peer's function, or one that converts to false.
+  // of_peer(peer) returns the peer's function, or a function object that converts to false.
   template <class Function, std::invocable<const Peer &> OfPeer>
   Kernel<Function> kernel(Function own, OfPeer of_peer, std::type_identity_t<Error<Function>> error,
                           Uops uops);
@@ -75,7 +75,7 @@ class Suite {
   std::vector<Case *> schedule();
   // Call finished() after each case is measured.
   void finished(Case &one);
-  // Computes the bounds from the best limits, and the doubts. Call conclude() after the last case.
+  // Computes the bounds and doubts of all cases from the best limits. Call conclude() after the last case.
   void conclude();
   const std::vector<Inversion> &inverted_limits() const { return inverted_limits_; }
 
@@ -90,9 +90,9 @@ class Suite {
     std::function<double()> error;
   };
 
-  // Returns a function that gives the call with its buffers. make_call() makes both at the first use, and
-  // they are kept until another call is used. Large buffers take long to fill, and the buffers of two calls
-  // might not fit into memory.
+  // Returns a function that returns the call, which owns its buffers. make_call() makes the call at the first
+  // use, and the call lives until another one is used. Large buffers take long to fill, and the buffers of
+  // two calls might not fit into memory.
   template <class MakeCall>
   auto shared(MakeCall make_call) {
     using Call = std::invoke_result_t<MakeCall>;
@@ -120,7 +120,7 @@ class Suite {
   const Case *running_ = nullptr;
   std::vector<Inversion> inverted_limits_;
   std::string kernel_;
-  std::deque<Entry> entries_;  // a deque, because pointers to entries are held
+  std::deque<Entry> entries_;  // a deque, so that pointers to entries stay valid
   std::deque<Entry> limit_entries_;
   std::map<std::string, double> errors_;  // by kernel/implementation
   std::shared_ptr<void> live_call_;
@@ -160,7 +160,7 @@ class Kernel {
           std::move(added),
           [function = one.function, shared_call, prepared = !one.is_peer](benchmark::State &state) mutable {
             const auto call = shared_call();
-            if (!prepared) (*call)(function);  // a peer may pack its input, or make what a shape needs
+            if (!prepared) (*call)(function);  // a peer may prepare an input or a shape
             prepared = true;
             for (auto _ : state) {
               (*call)(function);
@@ -209,7 +209,7 @@ Kernel<Function> Suite::kernel(Function own, OfPeer of_peer, std::type_identity_
   return kernel;
 }
 
-// Throws unless the call succeeded, because the time of a failed call means nothing.
+// Throws if a call failed, because the time of a failed call means nothing.
 void require_ok(rapt_status status);
 
 // Each line of kernels.def needs a registration function. Without one, the program does not link.

@@ -93,8 +93,8 @@ void print_limits(const Plan &plan, const Limits &limits, const std::vector<Inve
 
 namespace {
 
-// Returns the errors of the implementations that have one. A library has one entry if its instruction sets
-// agree.
+// Returns the measured errors as text. A library has only one entry if its errors are equal for all
+// instruction sets.
 std::string errors_text(const std::vector<const Case *> &cases) {
   std::vector<std::string> libraries;
   std::map<std::string, std::map<std::string, double>> errors;  // by library and instruction set

@@ -67,7 +67,7 @@ Topology pin_to_one_cpu() {
   const Bitmap candidates = candidate_cpus(topology);
 
   Topology result;
-  // Takes the last CPU, because interrupts and early processes gather on the first.
+  // Pins to the last CPU, because interrupts and early processes gather on the first one.
   const int last = hwloc_bitmap_last(candidates.get());
   result.pinned_cpu = last < 0 ? 0U : static_cast<unsigned>(last);
   result.cpu_count = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PU);

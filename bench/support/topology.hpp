@@ -15,7 +15,7 @@ struct Topology {
   unsigned pinned_cpu = 0;
   int cpu_count = 0;
   bool pinned = false;
-  std::vector<unsigned> cpus;  // that the process may use, the pinned one first
+  std::vector<unsigned> cpus;  // CPUs that the process may use; the first is pinned_cpu
 };
 
 // Pins the process to one of the CPUs that it may run on, and reads the caches of that CPU.

@@ -7,8 +7,8 @@ namespace rapt::bench {
 
 // Counts arithmetic instructions per register of elements. Loads, stores and shuffles do not count.
 struct Uops {
-  double fma = 0;  // executed only by the units for fused multiply-adds: these, products, comparisons
-  double all = 0;  // `fma`, additions, maxima and bit operations; some CPUs have more units for these
+  double fma = 0;  // multiply-adds, products and comparisons, which only FMA units execute
+  double all = 0;  // `fma` plus additions, maxima and bit operations, for which some CPUs have more units
 
   constexpr Uops() = default;
   constexpr Uops(double multiply_adds) : fma(multiply_adds), all(multiply_adds) {}
@@ -24,24 +24,24 @@ struct Work {
   std::size_t row_bytes = 0;  // of an input and an output row, if a call passes over rows twice; else 0
   bool in_place = false;      // the output is the input
   std::size_t calls = 1;      // kernel calls per call of the benchmark, all on the same memory
-  // Kernel::add() sets the kernel's µops, which leave out softmax's options.
+  // Kernel::add() sets these µops. They exclude the work of softmax's options.
   Uops uops_per_vector = {};
-  // Counts µops on levels that multiply registers of bytes; `fma` counts such products. Both are 0 if the
-  // kernel has no bytes.
+  // Counts µops on levels whose instructions add products of bytes; its `fma` counts these instructions. Both
+  // counts are 0 if the elements are not bytes.
   Uops byte_uops_per_vector = {};
-  bool by_tiles = false;  // AMX tiles, if the level has them, compute each multiply-add as one product of
-                          // bf16 or as two of bytes, at the same rate
-  bool multiply_adds = false;   // the elements are multiply-adds, as of a matrix product
+  bool by_tiles = false;  // AMX tiles, if the level has them, compute each multiply-add: as one product of
+                          // bf16, or as two products of bytes, which take as long
+  bool multiply_adds = false;   // `elements` counts multiply-adds, as in a matrix product
   bool special_values = false;  // scalar code may return early from many of the elements
 
   std::size_t bytes() const { return read + written; }
-  // Returns the bytes of memory that the call goes through.
+  // Returns how many bytes of memory a kernel call accesses.
   std::size_t footprint() const { return (in_place ? read : bytes()) / calls; }
 };
 
-// In exp, fma and sub round to an integer, 2 fnma leave the remainder, and each coefficient takes an fma.
-// AVX-512 then scales with one instruction and tests for special values with another. AVX2 shifts and adds
-// the exponent, and tests on a third port. Four vectors share a comparison.
+// Counts the µops of exp. fma and sub round x / log 2 to an integer, 2 fnma compute the remainder, and each
+// coefficient takes an fma. AVX-512 then scales with one instruction and tests for special values with
+// another. AVX2 shifts and adds the exponent, and tests on a third port. Four vectors share a comparison.
 template <class T>
 constexpr Uops exp_uops = sizeof(T) == sizeof(float) ? Uops{9.25, 12} : Uops{14.25, 17};
 // Exponentials are summed in blocks. For f32, a block of 4 vectors takes 3 additions, 2 conversions and 2

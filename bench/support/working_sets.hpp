@@ -1,5 +1,4 @@
-// Chooses how much memory a benchmark goes through, so that it runs from one memory level: L1, L2, L3 or
-// memory.
+// Chooses how much memory a benchmark uses, so that its data stay in one memory level: L1, L2, L3 or memory.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +10,7 @@
 namespace rapt::bench {
 
 struct WorkingSet {
-  std::string label;  // of the memory level
+  std::string label;  // name of the memory level
   std::size_t bytes;  // of inputs and outputs together
 };
 

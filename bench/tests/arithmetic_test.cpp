@@ -64,10 +64,10 @@ const std::vector<WorkingSet> sets = {{"L1", 16384}, {"L2", 262144}, {"mem", 1 <
 
 Limits made_up_limits() {
   Limits limits(sets);
-  limits.record("avx2", "fma_f32", 16e9);  // 1e9 registers of 8 lanes, of two operations each
+  limits.record("avx2", "fma_f32", 16e9);  // 1e9 instructions x 8 lanes x 2 operations
   limits.record("avx2", "fma_f64", 8e9);
-  limits.record("avx2", "fma_add_f32", 24e9);  // twice as many instructions, of one and a half operations
-  limits.record("avx2", "fma_add_f64", 6e9);   // as many instructions
+  limits.record("avx2", "fma_add_f32", 24e9);  // 2e9 instructions x 8 lanes x 1.5 operations
+  limits.record("avx2", "fma_add_f64", 6e9);   // 1e9 instructions x 4 lanes x 1.5 operations
   limits.record("avx2", "products_i8", 64e9);
   for (const char *level : {"L1", "L2", "mem"}) {
     const double nearer = level[0] == 'm' ? 1 : level[1] == '1' ? 4 : 2;
@@ -205,7 +205,7 @@ TEST_CASE("additions count at the rate of a loop that has both") {
   CHECK(1e9 * bound_of({3, 4}, 4).seconds == Approx(101.0 * 3));  // additions have separate units
   CHECK(1e9 * bound_of({1, 4}, 4).seconds == Approx(101.0 * 2));  // all units are busy
   CHECK(1e9 * bound_of({3, 4}, 8).seconds == Approx(202.0 * 4));  // the same units do both
-  CHECK(bound_of({1, 4}, 4).uops == Approx(101.0 * 2));           // as many multiply-adds take that long
+  CHECK(bound_of({1, 4}, 4).uops == Approx(101.0 * 2));           // multiply-adds that take equally long
   CHECK(made_up_limits().needed_for({.element_bytes = 8, .uops_per_vector = {3, 4}})[1] == "fma_add_f64");
 }
 

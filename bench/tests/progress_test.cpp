@@ -1,4 +1,4 @@
-// Tests the progress of a run in a log.
+// Tests the progress lines that a run writes to a log.
 #include "support/progress.hpp"
 
 #include <doctest/doctest.h>
@@ -11,7 +11,7 @@
 
 namespace {
 
-// Returns the lines of a log after `steps` steps.
+// Returns the lines that a log has after `steps` steps.
 std::vector<std::string> log_of(const std::string &name, std::uint64_t steps) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE *)> file(std::tmpfile(), std::fclose);
   REQUIRE(file);

@@ -1,4 +1,4 @@
-// Tests the rules that call a run disturbed, on made-up numbers.
+// Tests the rules that find disturbed measurements, using made-up numbers.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 

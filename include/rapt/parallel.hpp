@@ -1,9 +1,10 @@
-// Attention on the threads of the caller's choice, for C++20: std::thread, OpenMP, oneTBB, or any other pool.
+// Runs attention on threads of the caller's choice, for C++20: std::thread, OpenMP, oneTBB, or any other
+// pool.
 //
-// `parts(n, body)` calls body(0) to body(n - 1) once each, possibly at the same time, and returns after the
-// last one. body throws nothing. rapt::std_threads, rapt::openmp and rapt::tbb are such functions. Every
-// number of threads gives the bits of the plain call. 0 threads, which std::thread::hardware_concurrency may
-// return, count as 1.
+// The caller passes a function `parts`. parts(n, body) calls body(0) to body(n - 1) once each, possibly at
+// the same time, and returns after the last one. body throws nothing. rapt::std_threads, rapt::openmp and
+// rapt::tbb are such functions. Every number of threads gives the bits of the plain call, rapt_attention. 0
+// threads, which std::thread::hardware_concurrency may return, count as 1.
 //
 //   rapt_status status = rapt::parallel_attention(q, k, v, out, &options, threads, rapt::std_threads);
 //
@@ -12,9 +13,9 @@
 //
 // rapt::std_threads starts threads - 1 threads in each call, which takes tens of microseconds. The other
 // adapters keep their threads. For calls below 100 us, such as most decoding, use openmp or tbb. On one
-// thread an adapter costs nothing that can be measured. The table has the speed-up of 2 threads over the
-// plain call: f32 on AVX-512, on two virtual CPUs of a Zen 5. Memory bandwidth limits the long decode. The
-// last table of bench/run shows your machine:
+// thread, the cost of an adapter is too small to measure. This table has the speed-up of 2 threads over the
+// plain call, for f32 on AVX-512, on two virtual CPUs of a Zen 5. Memory bandwidth limits the long decode.
+// bench/run prints this table for your machine, as its last one:
 //
 //                                                  plain call   std_threads   openmp    tbb
 //   prefill, 32 heads share 8, 1024 x 128               42 ms          1.87     1.88   1.87
@@ -81,9 +82,9 @@ rapt_status set_pointee_types(rapt_attention_options &o) {
   return agree ? RAPT_OK : RAPT_BAD_TYPE;
 }
 
-// Splits the tasks into `runs` ranges, and calls run(first, last, workspace) for each. Each part of `parts`
-// takes the next range. 0 runs or threads count as 1, so that without tasks one empty run checks the
-// arguments. Returns the first status that is not RAPT_OK; no range begins after that status.
+// Splits the tasks into `runs` ranges, and calls run(first, last, workspace) for each. Each thread takes the
+// next range when it has finished one. 0 runs or threads count as 1, so that without tasks one empty run
+// checks the arguments. Returns the first status that is not RAPT_OK; no range begins after that status.
 template <class Parts, class Run>
 rapt_status run_parts(std::size_t tasks, std::size_t runs, std::size_t threads, std::size_t workspace_bytes,
                       const Parts &parts, const Run &run) {
@@ -120,11 +121,11 @@ concept ElementPointer = std::is_null_pointer_v<T> ||
     (std::is_pointer_v<T> && (std::is_void_v<detail::Pointee<T> > || Element<detail::Pointee<T> >));
 
 // Computes rapt_attention by tasks, on up to `threads` threads. If there are more threads than tasks, it also
-// splits the keys and merges partial results, so it is for decoding too. It allocates a workspace per thread,
-// and the partial results, before it calls `parts`. It throws what these allocations and `parts` throw, such
-// as std::bad_alloc, or std::system_error if std_threads cannot start a thread. Every started thread has then
-// ended, and the outputs may hold anything. (OpenMP's own runtime ends the program if it cannot start a
-// thread.)
+// splits the keys and merges partial results, so it also helps in decoding. It allocates a workspace per
+// thread, and the partial results, before it calls `parts`. It throws what these allocations and `parts`
+// throw, such as std::bad_alloc, or std::system_error if std_threads cannot start a thread. Every started
+// thread has then ended, and the outputs may hold anything. (OpenMP's own runtime ends the program if it
+// cannot start a thread.)
 template <ElementPointer Q, ElementPointer K, ElementPointer V, ElementPointer Out, class Parts>
 rapt_status parallel_attention(Q q, K k, V v, Out out, const rapt_attention_options *options,
                                std::size_t threads, const Parts &parts) {
@@ -142,8 +143,8 @@ rapt_status parallel_attention(Q q, K k, V v, Out out, const rapt_attention_opti
   if (tasks >= threads || partial_tasks <= tasks) {
     return detail::run_parts(tasks, threads * detail::runs_per_thread, threads, bytes, parts, whole);
   }
-  // The partial calls do not get the output, and the merge does not get the inputs. This empty run checks all
-  // arguments.
+  // The partial calls do not get the output, and the merge does not get the inputs. So this empty run checks
+  // all arguments.
   status = detail::run_parts(0, 1, 1, bytes, parts, whole);
   if (status != RAPT_OK) return status;
   const std::size_t size = o.q_type == RAPT_F64 ? sizeof(double) : sizeof(float);

@@ -3,26 +3,27 @@
  * Units. Lengths and strides count elements. The innermost dimension is contiguous. No alignment is required.
  * Accuracy bounds count in u, which is 2^-24 for f32 and 2^-53 for f64.
  *
- * Empty calls. n, rows or cols of 0 is a success. A dot product is then 0, and functions over rows read no
- * element of x. Rows without columns have only a log-sum-exp: -inf, or the sink.
+ * Empty calls. A call with n, rows or cols of 0 succeeds. A dot product is then 0, and functions over rows
+ * read no element of x. Rows without columns have only a log-sum-exp, which is -inf or the sink.
  *
  * Options. 0 is the default of every field: a zeroed struct with `size` and the shape set is plain softmax or
  * plain attention. No set field is ignored: a field without effect next to the others is an error, and the
- * status names it. Fields of another stage of the same work may be set: `lse` in a partial call, whose merge
- * writes it. A struct may grow at its end: each size that it has had in a release is accepted, and no other.
+ * status names it. A field that another stage of the same work uses may be set, such as `lse` in a partial
+ * call: the merge writes lse. A struct may grow at its end. Each size that it has had in a release is
+ * accepted, and no other.
  * scale, softcap and scale / softcap must be normal numbers of the arithmetic type, and
  * scale at most the type's largest number / log2(e). Every product of sizes is checked for overflow.
  *
  * Strides of tensors. {0, 0, 0} is contiguous in the order batch, head, token. Otherwise every dimension
  * longer than 1 needs its stride: 0 is an error there, and RAPT_REPEAT repeats an input along the dimension.
- * Strides without a use are not read: of the batch of packed sequences, of the tokens of packed keys, and of
- * a tensor without elements.
+ * Unused strides are not read: the batch stride of packed sequences, the token stride of packed keys, and the
+ * strides of a tensor without elements.
  *
  * Bits. Every function returns the same bits on every instruction set, at any alignment, stride and batch
  * size, in place or not. The rounding mode and the flush-to-zero setting of the calling thread change no bit,
  * and the call restores them. One exception: the sign and payload of a NaN result are not promised.
  *
- * Special values, for every function. A score is finished: after scale, softcap, slopes and bias.
+ * Special values, for every function. "Score" means the score after scale, softcap, slopes and bias.
  *   an element excluded by a mask, a length,      never read into the result: probability exactly 0,
  *   causality or a bias of -inf                   even if the element is NaN or infinite
  *   a row with no element left                    probabilities 0, log-probabilities and log-sum-exp -inf
@@ -30,24 +31,24 @@
  *   a score of -inf                               probability exactly +0
  *   a row whose scores are all -inf               NaN, unless empty_rows_are_zero is set; log-sum-exp -inf.
  *                                                 With a finite sink probabilities are 0, and the
- *                                                 log-sum-exp is the sink. In attention as a row with no
- *                                                 element left
+ *                                                 log-sum-exp is the sink. Attention treats it as a row
+ *                                                 with no element left
  *   a score of NaN or +inf                        the row is NaN, except for its excluded elements
  *   an infinite element with a softcap            a finite score, +-softcap and what is added to it
  *   an infinite element with a negative scale     a score of the other sign
  *   exp(-inf), exp(+inf), exp(NaN)                +0, +inf, NaN
  *   a bad argument                                a status that names it; nothing is written
  *
- * Accuracy. Every bound holds for any input within the conditions next to it. What is said to be
- * measured on random data holds for the drawn numbers of the tests: where terms are equal, or few of them
- * differ, all partial sums may round to the same side, and only the bound for any input holds.
+ * Accuracy. Every bound holds for any input within the conditions next to it. A bound that was measured on
+ * random data holds for the random numbers of the tests. If terms are equal, or only a few of them differ,
+ * all partial sums may round to the same side. Then only the bound for any input holds.
  *
- * Memory. An output may overlap an input only where the function's text says so, a workspace nothing. In
- * attention an array goes from the first to the last element that the call reads or writes, so that what is
- * past the lengths of sequences may be anything. Slices of one buffer, such as q, k and v in
- * [batch, token, 3, head, dim], do not overlap. The library allocates nothing. scale, exp, convert and softmax
- * write outputs of 16 MiB and more past the caches, unless in place. Other threads see such an output like any
- * other once the call has returned.
+ * Memory. An output may overlap an input only where the function's text says so. A workspace must overlap
+ * nothing. In attention, an array reaches from the first to the last element that the call reads or writes,
+ * so the memory past the lengths of sequences may belong to anything. Slices of one buffer, such as q, k and
+ * v in [batch, token, 3, head, dim], do not overlap. The library allocates nothing. scale, exp, convert and
+ * softmax write outputs of 16 MiB and more past the caches, unless in place. Other threads see such an output
+ * like any other once the call has returned.
  *
  * Threads. Any number of threads may call any function at once. The library's only state is the choice of
  * instruction set. It prints nothing, starts no thread and throws nothing.
@@ -110,7 +111,7 @@ enum rapt_status {
   RAPT_BAD_HEADS,            /* q_heads is not a multiple of kv_heads */
   RAPT_BAD_DIM,              /* qk_dim or v_dim is 0 or too large */
   RAPT_BAD_SHAPE,            /* batch or q_heads is 0 */
-  RAPT_BAD_TYPE,             /* this version, or the range that is given, lacks the element type */
+  RAPT_BAD_TYPE,             /* this version lacks the element type, or a given range has another one */
   RAPT_BAD_ARITHMETIC,       /* the element types do not have that arithmetic */
   RAPT_BAD_KV_SCALES,        /* k_scales, v_scales or scale_group do not go with the types */
   RAPT_BAD_Q_STRIDES,        /* a stride of q is 0 or negative */
@@ -146,70 +147,75 @@ enum rapt_status {
 };
 typedef enum rapt_status rapt_status;
 
-/* The status in words, with the name of the argument at fault. Never null; the text is static. */
+/* Returns the status in words, with the name of the argument at fault. Never returns null. The text is
+ * static. */
 RAPT_API const char *rapt_status_text(rapt_status status);
 
-/* "MAJOR.MINOR.PATCH" of the linked library. */
+/* Returns "MAJOR.MINOR.PATCH" of the linked library. */
 RAPT_API const char *rapt_version(void);
 
-/* The set of bits that the linked library gives. Libraries of the same number give the same results for every
- * call that both know. It changes only with the minor version, from 1.0 on only with the major version. */
+/* Returns the version of the bits of the linked library's results. Two libraries with the same number give
+ * the same results for every call that both know. The number changes only with the minor version, and from
+ * 1.0 on only with the major version. */
 RAPT_API unsigned rapt_bits_version(void);
 
 /* ---- instruction-set levels --------------------------------------------------------------------------- */
 
-/* The number of compiled levels. Their order is weakest first: "scalar", then "avx2", "avx2_vnni", "avx512",
- * "avx512_vnni", "amx" on x86-64 or "neon", "neon_dotprod", "neon_i8mm", "neon_bf16" on AArch64. The first
- * call of any function chooses the best usable level, or the one that RAPT_ISA in the environment names. If
- * that is unknown or not usable, the best one runs: a program that is run for each level must check
- * rapt_isa_status(). */
+/* Returns the number of compiled levels. Their order is weakest first: "scalar", then "avx2", "avx2_vnni",
+ * "avx512", "avx512_vnni", "amx" on x86-64 or "neon", "neon_dotprod", "neon_i8mm", "neon_bf16" on AArch64.
+ * The first call of any function chooses the best usable level, or the one that RAPT_ISA in the environment
+ * names. If that level is unknown or not usable, the best usable one runs. So a program that is run once for
+ * each level must check rapt_isa_status(). */
 RAPT_API size_t rapt_isa_count(void);
 
-/* The name of level `index`; null if index >= rapt_isa_count(). */
+/* Returns the name of level `index`, or null if index >= rapt_isa_count(). */
 RAPT_API const char *rapt_isa_name(size_t index);
 
-/* 1 if this CPU has, and its operating system enables, every instruction that the level may use; else 0. */
+/* Returns 1 if this CPU has, and its operating system enables, every instruction that the level may use.
+ * Returns 0 otherwise. */
 RAPT_API int rapt_isa_usable(const char *name);
 
-/* The verdict on RAPT_ISA, which the library reads once: RAPT_OK, RAPT_BAD_ISA_NAME or
+/* Returns the verdict on RAPT_ISA, which the library reads once: RAPT_OK, RAPT_BAD_ISA_NAME or
  * RAPT_BAD_ISA_FOR_THIS_CPU. An empty RAPT_ISA is the same as none. */
 RAPT_API rapt_status rapt_isa_status(void);
 
-/* Chooses a level for the whole process; null the best one, not RAPT_ISA's. Running calls finish on the level
- * that they began with. RAPT_BAD_ISA_NAME and RAPT_BAD_ISA_FOR_THIS_CPU leave the choice unchanged. */
+/* Chooses a level for the whole process. A null name chooses the best usable level, not RAPT_ISA's. Running
+ * calls finish on the level that they began with. If the result is RAPT_BAD_ISA_NAME or
+ * RAPT_BAD_ISA_FOR_THIS_CPU, the choice is unchanged. */
 RAPT_API rapt_status rapt_force_isa(const char *name);
 
-/* The chosen level; the level whose code runs for a kernel such as "softmax_f32", null if none has that name.
- * Linux must permit AMX's tiles to a process. The first call that runs one asks, or rapt_kernel_isa about a
- * kernel of "amx". If Linux refuses, lower levels run the kernels of "amx", with the same bits. */
+/* rapt_active_isa returns the chosen level. rapt_kernel_isa returns the level whose code runs for a kernel
+ * such as "softmax_f32", or null if no kernel has that name. Linux must permit a process to use AMX's tiles.
+ * The library asks in the first call that needs tiles, or when rapt_kernel_isa is called for a kernel of
+ * "amx". If Linux refuses, lower levels run the kernels of "amx", with the same bits. */
 RAPT_API const char *rapt_active_isa(void);
 RAPT_API const char *rapt_kernel_isa(const char *kernel);
 
 /* ---- types, strides, causality ------------------------------------------------------------------------ */
 
-/* The bits of IEEE binary16, and the upper half of a binary32. */
+/* rapt_f16 is the bits of an IEEE binary16. rapt_bf16 is the upper half of a binary32. */
 typedef uint16_t rapt_f16, rapt_bf16;
 
-/* Element types: the types in memory. The arithmetic type is double for f64 and float for all others. It is
- * the type of bias, sinks, slopes, query scales, log-sum-exp and partial results. Elements of 16 bits are
- * widened, computed as f32, and rounded once on output, to nearest even. So a result is that of the f32
- * function with the widened input, rounded, and its accuracy that of f32 and half a unit of the element.
+/* Element types are the types in memory. The arithmetic type is double for f64 and float for all others. It
+ * is the type of bias, sinks, slopes, query scales, log-sum-exp and partial results. Elements of 16 bits are
+ * widened, computed as f32, and rounded once on output, to nearest even. So a result is the rounded
+ * result of the f32 function with the widened input. Its error is that of f32 plus half a unit of the element.
  *
- * In attention q, keys and values together, and out have any of f32, f16 and bf16 each; f64 goes only with
- * f64. Keys and values may be RAPT_I8, with scales; their gradient does not exist. */
+ * In attention, q, the keys and values, and out may each be f32, f16 or bf16. Keys and values have one type.
+ * f64 goes only with f64. Keys and values may also be RAPT_I8, with scales, but then there is no gradient. */
 enum rapt_type { RAPT_TYPE_DEFAULT = 0, RAPT_F32, RAPT_F64, RAPT_F16, RAPT_BF16, RAPT_I8 };
 typedef enum rapt_type rapt_type;
 
 /* The arithmetic of products and sums. The default is f64 for f64, BF16 where q, keys and values are bf16,
- * and F32 elsewhere. Other types have no BF16: RAPT_BAD_ARITHMETIC. With keys and values of RAPT_I8 products
- * are exact integers, and the rest is F32. Every gradient of these types is computed in F32, and of f64 in
- * f64.
+ * and F32 elsewhere. For other types, BF16 is RAPT_BAD_ARITHMETIC. With keys and values of RAPT_I8, products
+ * are exact integers, and the rest is F32. Gradients are computed in f64 for f64, and in F32 for all other
+ * types.
  *
  * BF16 rounds the weights of keys to bf16 and multiplies as AMX does, with the same bits on every CPU. Its
  * products count subnormal operands as 0 and flush tiny results to 0. */
 enum rapt_arithmetic { RAPT_ARITHMETIC_DEFAULT = 0, RAPT_ARITHMETIC_F32, RAPT_ARITHMETIC_BF16 };
 
-/* The keys that query i of a sequence sees. `keys` and `queries` are how many the sequence has. In a
+/* Says which keys query i of a sequence sees. `keys` and `queries` are how many the sequence has. In a
  * matrix, rows are queries and columns are keys. */
 enum rapt_causal {
   RAPT_CAUSAL_NONE = 0,
@@ -218,24 +224,24 @@ enum rapt_causal {
   RAPT_CAUSAL_OFFSET        /* up to i + causal_offset, whose magnitude is at most 2^60 */
 };
 
-/* A stride: every index of the dimension reads the same memory. */
+/* With this stride, every index of the dimension reads the same memory. */
 #define RAPT_REPEAT PTRDIFF_MIN
 
-/* Elements from one batch item, head or token to the next. */
+/* Counts the elements from one batch item, head or token to the next. */
 typedef struct rapt_strides {
   ptrdiff_t batch;
   ptrdiff_t head;
   ptrdiff_t token;
 } rapt_strides;
 
-/* Readers of declarations that know no function bodies, such as cffi, define RAPT_NO_INLINE. */
+/* Define RAPT_NO_INLINE for a parser of declarations that does not know function bodies, such as cffi. */
 #ifndef RAPT_NO_INLINE
 #ifdef __cplusplus
 #define RAPT_STRIDE(elements) static_cast<ptrdiff_t>(elements)
 #else
 #define RAPT_STRIDE(elements) ((ptrdiff_t)(elements))
 #endif
-/* The strides of contiguous [batch][heads][tokens][dim] and [batch][tokens][heads][dim]. */
+/* Return the strides of contiguous [batch][heads][tokens][dim] and [batch][tokens][heads][dim]. */
 static inline rapt_strides rapt_strides_bhtd(size_t heads, size_t tokens, size_t dim) {
   const rapt_strides strides = {RAPT_STRIDE(heads * tokens * dim), RAPT_STRIDE(tokens * dim),
                                 RAPT_STRIDE(dim)};
@@ -257,19 +263,19 @@ static inline rapt_strides rapt_strides_bthd(size_t heads, size_t tokens, size_t
  *   f64: (min(n / 32, 512) + n / 16384 + 8) * u, and n * 2^-1074
  * Measured on random data, for n <= 2^20: 1e-6 * sum |a[i] * b[i]| (f64: 4e-15).
  * Order: fused multiply-adds add element i to partial sum i mod 64 (f64: 32). Every 32768 elements (f64:
- * 16384) the partial sums begin again, and are added to those before them. */
+ * 16384), the partial sums start again at 0, and are added to the earlier ones. */
 RAPT_API float rapt_dot_f32(const float *a, const float *b, size_t n);
 RAPT_API double rapt_dot_f64(const double *a, const double *b, size_t n);
 RAPT_API float rapt_dot_f16(const rapt_f16 *a, const rapt_f16 *b, size_t n);
 RAPT_API float rapt_dot_bf16(const rapt_bf16 *a, const rapt_bf16 *b, size_t n);
 
-/* The exact sum of the products of bytes, for every n. */
+/* Returns the exact sum of the products of bytes, for every n. */
 RAPT_API int64_t rapt_dot_i8(const int8_t *a, const int8_t *b, size_t n);
 RAPT_API int64_t rapt_dot_u8i8(const uint8_t *a, const int8_t *b, size_t n);
 
 /* out[r] = scale * dot(query, row r), where dot has the bits of rapt_dot and the product is rounded once.
  * row_stride may be any value, negative and 0 included. out must not overlap query or rows. The exact sum of
- * bytes is first rounded to f32: up to 2^24 it is a number of f32. */
+ * bytes is first rounded to f32. Up to 2^24 this rounding is exact. */
 RAPT_API void rapt_dot_rows_f32(const float *query, const float *rows, ptrdiff_t row_stride, size_t row_count,
                                 size_t dim, float scale, float *out);
 RAPT_API void rapt_dot_rows_f64(const double *query, const double *rows, ptrdiff_t row_stride,
@@ -337,14 +343,16 @@ typedef struct rapt_softmax_options {
  * Special values: a probability is never above 1. Below the smallest normal number of the arithmetic type it
  * is 0. The only visible element of a row without a sink has probability 1. A score beyond the type's range
  * is infinite where the score is rounded: with a bias, even of zeros, or a scale outside [2^-16, 2^16]. With
- * a softcap the score is then the softcap. Elsewhere exp takes the exact product, which has no range:
- * {3e38, 1, 2} with scale 2 is {1, 0, 0}, whose log-sum-exp is infinite, and with a bias of zeros NaN.
+ * a softcap the score is then the softcap. Otherwise exp takes the exact product, which has no range:
+ * {3e38, 1, 2} with scale 2 gives {1, 0, 0}, and its log-sum-exp is infinite. With a bias of zeros, it gives
+ * NaN.
  * Accuracy: the relative error of every probability is at most 6 * u (f64: 10 * u), for any row: at any
  * number of columns, any magnitude and any order of logits.
- * Some options round the score s, as it is before its bias. In units of u, s then errs by
+ * Some options round the score. If s is the score before its bias, the score's error in units of u is
  *   |s| + |s + bias|         with a bias, or a scale whose magnitude is outside [2^-16, 2^16]
  *   5 * |s| + |s + bias|     with a softcap (f64: 7 * |s| + |s + bias|).
- * The error of a log-sum-exp grows by as much, that of a probability or its logarithm by twice as much. */
+ * The error of a log-sum-exp grows by as much. The error of a probability or its logarithm grows by twice as
+ * much. */
 RAPT_API rapt_status rapt_softmax_f32(const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride,
                                       size_t rows, size_t cols, const rapt_softmax_options *options);
 RAPT_API rapt_status rapt_softmax_f64(const double *x, ptrdiff_t x_stride, double *y, ptrdiff_t y_stride,
@@ -370,8 +378,8 @@ RAPT_API rapt_status rapt_log_softmax_bf16(const rapt_bf16 *x, ptrdiff_t x_strid
                                            const rapt_softmax_options *options);
 
 /* out[r] = log of the sum over c of exp(s[r][c]), the sink included. out must not overlap an input. A row of
- * -inf has -inf, so that empty_rows_are_zero would have no effect: RAPT_BAD_EMPTY_ROWS.
- * Accuracy: as log_softmax, with |out| for |y|. */
+ * -inf gives -inf, so empty_rows_are_zero would have no effect, and is RAPT_BAD_EMPTY_ROWS.
+ * Accuracy: as for log_softmax, with |out| in place of |y|. */
 RAPT_API rapt_status rapt_logsumexp_f32(const float *x, ptrdiff_t x_stride, float *out, size_t rows,
                                         size_t cols, const rapt_softmax_options *options);
 RAPT_API rapt_status rapt_logsumexp_f64(const double *x, ptrdiff_t x_stride, double *out, size_t rows,
@@ -434,11 +442,11 @@ typedef struct rapt_attention_options {
   rapt_type out_type; /* 0: q_type */
   int arithmetic;     /* one of rapt_arithmetic */
 
-  /* Scales of RAPT_I8 keys and values, [batch][kv_heads][kv_len][scale groups]: key j has k[j][d] times the
-   * scale of its dimension. Pages, offsets and lengths are those of k and v; strides are those of k and v
-   * divided by the elements per scale, of which they must be multiples. (Where v is k, its rows may be longer
-   * than v_dim: without a scale_group its strides are then divided by qk_dim.) Packed keys have a row of
-   * scales per token. */
+  /* Scales of RAPT_I8 keys and values, [batch][kv_heads][kv_len][scale groups]: element d of key j is
+   * k[j][d] times the scale of d's group. Pages, offsets and lengths are those of k and v. The strides of
+   * scales are those of k and v divided by the elements per scale, of which they must be multiples. (If v is
+   * k, its rows may be longer than v_dim. Without a scale_group, its strides are then divided by qk_dim.)
+   * Packed keys have a row of scales per token. */
   const float *k_scales, *v_scales;
   size_t scale_group; /* 32, 64 or 128 elements of a head per scale; 0: all */
 
@@ -453,8 +461,8 @@ typedef struct rapt_attention_options {
   size_t qk_dim; /* not 0 */
   size_t v_dim;  /* 0: as qk_dim */
   rapt_strides q_strides, k_strides, v_strides, out_strides;
-  /* Fast for few queries: the tokens of a head follow each other in k and v. Slow: a token stride that is a
-   * multiple of 2 KB; pad it by 16 elements. */
+  /* With few queries, calls are faster if the tokens of a head follow each other in k and v. A token stride
+   * that is a multiple of 2 KB is slow; pad it by 16 elements. */
 
   /* The scores. */
   double scale;             /* 0: 1/sqrt(qk_dim) */
@@ -489,7 +497,7 @@ typedef struct rapt_attention_options {
   size_t block_table_stride; /* 0: as many as kv_len needs */
   size_t page_size;          /* a multiple of 16 */
 
-  /* Not 0: rapt_attention_pack_keys has laid out k, which then has no token stride. */
+  /* If not 0, k has the layout of rapt_attention_pack_keys, and no token stride. */
   int packed_keys;
 
   /* The log-sum-exp of every row, [batch][q_heads][q_len] (with q_offsets [q_heads][tokens]); or null. */
@@ -508,12 +516,12 @@ typedef struct rapt_attention_options {
     }                                                                                                       \
   }
 
-/* softmax(scale * Q.K^T) . V, with the options above. The matrix of scores is never held.
+/* Computes softmax(scale * Q.K^T) . V, with the options above. The matrix of scores is never held in memory.
  *
  * Workspace: rapt_attention_workspace bytes, of any alignment. Calls that run at once need one each. Its size
  * depends only on types and dimensions of the heads: e * (64 * qk_dim + 128 * v_dim + 8192) + 64 bytes,
  * where e is 4 for f32 and 8 for f64. Keys and values of 16 bits take 256 * (qk_dim + v_dim) + 128 bytes
- * more. RAPT_I8 and RAPT_ARITHMETIC_BF16 have room for packed keys and values: below 1 MB for heads of 128.
+ * more. RAPT_I8 and RAPT_ARITHMETIC_BF16 need room for packed keys and values: below 1 MB for heads of 128.
  *
  * Aliasing: out may be exactly q, with the same strides and v_dim = qk_dim. It must overlap nothing else, and
  * the workspace nothing at all (RAPT_BAD_WORKSPACE).
@@ -523,7 +531,7 @@ typedef struct rapt_attention_options {
  *   a row with nothing visible                     out 0, log-sum-exp -inf (with a sink, the sink); NaN with
  *                                                  a sink of NaN
  *   a visible score of -inf                        weight 0
- *   a row whose visible scores are all -inf        as a row with nothing visible
+ *   a row whose visible scores are all -inf        the same as a row with nothing visible
  *   NaN or +inf among the visible scores           the row is NaN
  *   a query scale of 0, where t is infinite        the score is t, with a softcap NaN
  *   a sink of NaN, +inf, or finite and above       the row is NaN, if something is visible
@@ -542,19 +550,19 @@ typedef struct rapt_attention_options {
  * Measured on random data, for kv_len <= 5000:
  *   out: |error| <= (32 + (qk_dim + 8) * S) * u * V + F * V + G
  *   lse: |error| <= (16 + (qk_dim + 8) * S + |lse|) * u + F, without a sink
- * F and G are what underflow takes from scores and values; F includes the query's own scale:
+ * F and G are the losses of scores and values by underflow; F includes the query's own scale:
  *   F = |scale| * qk_dim * 2^-149 (f64: 2^-1074), G = kv_len * 2^-149 (f64: 2^-1074).
  * RAPT_ARITHMETIC_BF16 adds (2^-7 + 2^-12) * V to out's error, and 2^-8 + 2^-13 to that of lse. Its F is
  * |scale| * qk_dim * 2^-125 and its G kv_len * 2^-117. Subnormal elements of q and k count as 0, also in the
- * result that it is compared with.
+ * exact result that defines the error.
  * RAPT_I8 adds (exp(K / 32500) - 1) * V and 1/8 of the largest visible |v_scale| to out's error, and
  * K / 65000 to that of lse. Its G is kv_len * 2^-93.
  * K, of RAPT_I8 keys, is the largest sum over d of |scale * k[d]| * max |q|, where the maximum is over a
- * scale group, and at least 2^-84. On ordinary data the error is 1e-4 of an output: the scales' own rounding
- * of keys and values is a hundred times as large.
+ * scale group, and at least 2^-84. On ordinary data the error is 1e-4 of an output. The error from
+ * rounding keys and values to int8 is a hundred times as large.
  *
- * RAPT_I8: queries, and per block of 64 keys weights times v_scale, become integers of 16 bits. Their
- * products with keys and values are summed exactly. Special values:
+ * With RAPT_I8, queries become integers of 16 bits, and so do the products of weights and v_scale in each
+ * block of 64 keys. Their products with keys and values are summed exactly. Special values:
  *
  *   a visible key with a scale of NaN              the row is NaN
  *   a visible key with an infinite scale           a score of that sign; NaN where the integers sum up to 0
@@ -576,20 +584,21 @@ typedef struct rapt_attention_options {
  *   - a score adds groups of 32 dimensions, and a value groups of 32 keys: the even and the odd terms of a
  *     group are a chain each, whose sum is added to the result;
  *   - a weight is rounded to bf16, and is 0 below 2^-64 of its reference;
- *   - the reference is the largest score of a chunk's first block with a visible key. It moves to that of a
- *     later block which is larger by a factor of 2^8 in weights.
+ *   - the reference is the largest score of a chunk's first block with a visible key. It moves to the largest
+ *     score of a later block if that score's weight would be 2^8 or more.
  * The order does not depend on the number of queries, heads, sequences or tasks: a token decoded alone has
  * the bits that it has in a prefill. */
 RAPT_API rapt_status rapt_attention(const void *q, const void *k, const void *v, void *out,
                                     const rapt_attention_options *options, void *workspace,
                                     size_t workspace_size);
 
-/* Bytes of workspace per call. This and the other functions that count read no array of the options. */
+/* Stores the bytes of workspace per call. Neither this function nor the others that count read an array of
+ * the options. */
 RAPT_API rapt_status rapt_attention_workspace(const rapt_attention_options *options, size_t *bytes);
 
-/* The same work as numbered tasks, for any pool of threads: run(first, last) does tasks first to last - 1.
- * Every task writes different rows, and every split gives the same bits. A task is up to 64 rows: tokens
- * times the query heads per key/value head. The tasks of a sequence follow each other. */
+/* These functions do the same work as numbered tasks, for any pool of threads: run(first, last) does tasks
+ * first to last - 1. Every task writes different rows, and every split gives the same bits. A task is up to
+ * 64 rows, one per token and query head of a key/value head. The tasks of a sequence follow each other. */
 RAPT_API rapt_status rapt_attention_tasks(const rapt_attention_options *options, size_t *tasks);
 RAPT_API rapt_status rapt_attention_run(const void *q, const void *k, const void *v, void *out,
                                         const rapt_attention_options *options, size_t first, size_t last,
@@ -604,7 +613,7 @@ RAPT_API rapt_status rapt_attention_run(const void *q, const void *k, const void
  * each other's. partials holds [batch][q_heads][q_len][chunks][v_dim + 2] numbers without gaps, whatever the
  * strides of q. chunks is kv_len / 512, rounded up. The numbers are of the arithmetic type, an IEEE binary32
  * or binary64 in the machine's byte order. Chunk c has the keys 512 * c to 512 * c + 511 of each sequence,
- * those that a row does not see left out. With q_offsets, q_len counts tokens from the sequence's first; the
+ * except those that a row does not see. With q_offsets, q_len counts tokens from the sequence's first; the
  * rows that a sequence lacks are neither written nor read.
  *   number 0      m, the largest score; -inf if there is none
  *   number 1      the sum of weights exp(f * (score - m))
@@ -653,8 +662,8 @@ RAPT_API rapt_status rapt_attention_pack_keys(const void *k, ptrdiff_t token_str
 
 /* ---- attention backwards ------------------------------------------------------------------------------ */
 
-/* The inputs and outputs other than q, k, v and the options of the forward call. out and dout have out_type. Set
- * size, or start from RAPT_ATTENTION_GRADIENTS_INIT. */
+/* Holds the inputs and outputs other than q, k, v and the options of the forward call. out and dout have
+ * out_type. Set size, or start from RAPT_ATTENTION_GRADIENTS_INIT. */
 typedef struct rapt_attention_gradients {
   size_t size;        /* sizeof(rapt_attention_gradients) */
   const void *out;    /* the forward call's output, with options->out_strides */
@@ -663,8 +672,8 @@ typedef struct rapt_attention_gradients {
   rapt_strides dout_strides, dq_strides, dk_strides, dv_strides;
   void *dbias;  /* with options->bias_strides; summed where they repeat an element; or null */
   void *dsinks; /* [q_heads], or null */
-  /* Of dq, dk and dv: RAPT_F32 for f32 where the inputs have 16 bits; RAPT_TYPE_DEFAULT: q_type for dq,
-   * kv_type for dk and dv. dbias and dsinks have the arithmetic type. */
+  /* The type of dq, dk and dv. RAPT_F32 gives f32 where the inputs have 16 bits. RAPT_TYPE_DEFAULT gives
+   * q_type for dq, and kv_type for dk and dv. dbias and dsinks have the arithmetic type. */
   rapt_type type;
 } rapt_attention_gradients;
 
@@ -674,9 +683,10 @@ typedef struct rapt_attention_gradients {
         {0, 0, 0}, NULL, NULL, RAPT_TYPE_DEFAULT                                                     \
   }
 
-/* The gradients of a rapt_attention call with the same options, whose `lse` that call has filled. Every
- * element of a gradient is written: a key that no query sees has 0. The matrix of scores is never held, but
- * computed again tile by tile. Pages are RAPT_BAD_BLOCK_TABLE, packed keys are RAPT_BAD_PACKED_KEYS.
+/* Computes the gradients of a rapt_attention call with the same options, whose `lse` that call has filled.
+ * Every element of a gradient is written: a key that no query sees has 0. The matrix of scores is never held
+ * in memory, but computed again tile by tile. Pages are RAPT_BAD_BLOCK_TABLE, and packed keys are
+ * RAPT_BAD_PACKED_KEYS.
  *
  * Elements of 16 bits are widened. The result is the f32 gradient of the widened q, k, v, out and dout, each
  * element rounded once where the gradient has 16 bits: a negative one too small for f16 becomes -0.
@@ -705,9 +715,9 @@ typedef struct rapt_attention_gradients {
  *   ds:      |error| <= D * (that of the weight + v_dim * u * w[i][j]) + (v_dim + 1) * z
  * A gradient's error is at most the errors of the terms of its sum, plus n * u times the sum of the
  * magnitudes of these n terms, plus z for each term: in dq (|k| + 1) * z, in dk (|q| + 1) * z.
- * Weights, and these bounds, are relative to the lse that is given. That of RAPT_ARITHMETIC_BF16 is off by up
- * to 2^-8 + 2^-13, and all weights of a row by as much of them: thousands of u. Training needs a forward call
- * in RAPT_ARITHMETIC_F32.
+ * Weights, and these bounds, are relative to the given lse. The lse of RAPT_ARITHMETIC_BF16 is off by up to
+ * 2^-8 + 2^-13. All weights of a row then have this relative error, which is thousands of u. Training needs a
+ * forward call in RAPT_ARITHMETIC_F32.
  *
  * Order of the operations: a dot product is one chain of fused multiply-adds over the dimension. A sum over
  * keys is one chain in key order. A sum over queries is one chain token by token, and within a token head by
@@ -716,10 +726,10 @@ typedef struct rapt_attention_gradients {
  * Tasks: run(first, last) does tasks first to last - 1. Every task writes different elements, and every
  * split gives the same bits. A task writes dq for a part of the rows of its heads, and dk, dv and dbias for a
  * part of their keys; a head's first task writes its dsinks. The heads are one key/value head of one
- * sequence, or all heads and sequences that add to one element of dbias. They have as many parts as make 64
- * tasks, at most one per 64 keys and per 64 rows. A run of all tasks of a head computes 5 matrix products,
- * equal runs of half of them 6, and single tasks up to 7. So give each thread one run, not one task after the
- * other: tasks * thread / threads to tasks * (thread + 1) / threads. */
+ * sequence, or all heads and sequences that add to one element of dbias. They are divided into as
+ * many parts as make 64 tasks, but at most one per 64 keys and per 64 rows. One run of all tasks of a head
+ * computes 5 matrix products, two equal runs compute 6 in total, and single tasks up to 7. So give each
+ * thread one run, not one task after the other: tasks * thread / threads to tasks * (thread + 1) / threads. */
 RAPT_API rapt_status rapt_attention_backward(const void *q, const void *k, const void *v,
                                              const rapt_attention_options *options,
                                              const rapt_attention_gradients *gradients, void *workspace,

@@ -1,4 +1,4 @@
-// rapt for C++20: the functions of rapt.h with std::span, which knows the lengths. rapt.h documents every
+// Wraps the functions of rapt.h for C++20. std::span replaces pointers and lengths. rapt.h documents every
 // function.
 //
 //   std::vector<float> x(rows * cols), y(rows * cols);
@@ -51,8 +51,9 @@ class Bits16 {
 
 }  // namespace detail
 
-// Elements of 16 bits, for which rapt.h has one C type. No number converts to them, because it could mean
-// the value or the bits: f16::from_bits(0x3c00) and bf16::from_bits(0x3f80) are 1, and convert() rounds.
+// f16 and bf16 are elements of 16 bits. In rapt.h, both are uint16_t. No number converts to f16 or bf16,
+// because the number could mean the value or the bits. f16::from_bits(0x3c00) and bf16::from_bits(0x3f80) are
+// 1, and convert() rounds.
 using f16 = detail::Bits16<detail::Binary16>;
 using bf16 = detail::Bits16<detail::Bfloat16>;
 
@@ -324,7 +325,8 @@ bool set_types(rapt_attention_options &o) {
   return set_type<Q>(o.q_type) && set_type<KV>(o.kv_type) && set_type<Out>(o.out_type);
 }
 
-// The number of a range's elements. `strides` are {0, 0, 0} for a contiguous tensor.
+// Holds the number of a range's elements, and the strides of its tensor. `strides` are {0, 0, 0} for a
+// contiguous tensor.
 struct Extent {
   std::size_t size;
   const rapt_strides &strides;
@@ -370,9 +372,9 @@ rapt_status set_output(rapt_attention_options &o, const Out &out) {
 
 }  // namespace detail
 
-// Returns the bytes of workspace for queries of Q. Keys and values have the type KV. Without KV they have the
-// type in the options, or Q. Returns 0 if the options are not valid or name other types; the call itself
-// returns the status.
+// Returns the bytes of workspace for queries of type Q. Keys and values have the type KV. Without KV, they
+// have the type in the options, or Q. Returns 0 if the options are not valid or name other types. In that
+// case attention() returns the status.
 template <Element Q, class KV = void>
 std::size_t attention_workspace(rapt_attention_options options) {
   std::size_t bytes = 0;

@@ -1,4 +1,4 @@
-// attention: checks the arguments, once per call, before anything is written.
+// Implements rapt_attention and its stages. Each call checks its arguments before it writes anything.
 #include "api/attention_arrays.hpp"
 #include "api/attention_run.hpp"
 #include "call/packed_keys.hpp"

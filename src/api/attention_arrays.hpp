@@ -1,5 +1,5 @@
 // Resolves the strides of an attention call's arrays, measures the memory that is read and written, and
-// refuses overlap. Memory past a sequence's length does not count, because it may belong to anyone.
+// refuses overlap. Memory past a sequence's length does not count, because it may hold other data.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ class Arrays {
     }
   }
 
-  // Return the shapes for which strides are resolved.
+  // These functions return the shapes for which strides are resolved. A row has `row` elements.
   Dims queries(std::size_t row) const {
     return {queries_.end, o_.q_heads, queries_.first_token + queries_.tokens, row, o_.q_offsets == nullptr};
   }
@@ -64,12 +64,13 @@ class Arrays {
     if (!o_.lse) return all_zero(o_.lse_strides) ? RAPT_OK : RAPT_BAD_LSE_STRIDES;
     return output(o_.lse_strides, queries(1), RAPT_BAD_LSE_STRIDES);
   }
-  // The element at index i of k has its scale at k_scales[i / elements per scale]. A block of packed keys has
-  // as many scales as a block of other keys, token by token.
+  // Sets the strides of the scales of keys and values. Element i of k has its scale at k_scales[i / elements
+  // per scale], so the strides of k are divided by that number. Packed keys have their scales token by token,
+  // like other keys.
   rapt_status resolve_kv_scales() {
     if (o_.kv_type != RAPT_I8 || call_.stage == AttentionStage::merge) return RAPT_OK;
     const std::size_t k_group = scale_group_of(o_, o_.qk_dim);
-    // If v is k, values are a part of the keys' rows, and use the keys' scales, one per row.
+    // If v is k, the values are parts of the keys' rows and use the keys' scales.
     const std::size_t v_group = call_.v == call_.k ? k_group : scale_group_of(o_, o_.v_dim);
     if (!divide(o_.k_strides, k_group, call_.k_scale_strides)) return RAPT_BAD_K_STRIDES;
     if (!divide(o_.v_strides, v_group, call_.v_scale_strides)) return RAPT_BAD_V_STRIDES;
@@ -83,8 +84,8 @@ class Arrays {
     return resolve_strides(strides, dims, MayRepeat::no, bad);
   }
 
-  // Return the memory of a tensor that has the shape of all queries, of all keys, or of dbias. A null array
-  // covers nothing.
+  // These functions return the memory of a tensor that has the shape of all queries, of all keys, or of
+  // dbias. A null array covers nothing.
   Strided of_queries(const void *data, const rapt_strides &strides, std::size_t row, std::size_t size) const {
     return {data, strides, queries_, o_.q_heads, row, row, size};
   }
@@ -171,7 +172,7 @@ class Arrays {
   static std::size_t tokens_of_sequence(const std::int32_t *offsets, std::size_t len, std::size_t b) {
     return offsets ? static_cast<std::size_t>(offsets[b + 1] - offsets[b]) : len;
   }
-  // Packed sequences count as one item.
+  // Packed sequences count as one item of the batch.
   Reach tokens_of(const std::int32_t *offsets, std::size_t len) const {
     if (!offsets) return Reach::of_all(o_.batch, len);
     const auto first = static_cast<std::size_t>(offsets[0]);
@@ -182,8 +183,8 @@ class Arrays {
     if (read_keys_.tokens == 0) read_keys_ = Reach::of_all(1, 0, first);
     read_keys_.tokens = read_keys_.tokens_of_last = first + keys - read_keys_.first_token;
   }
-  // Covers the pages of a sequence. The pages of a sequence without queries are not read, and count only for
-  // strides. The table must have been checked.
+  // Adds the pages of a sequence to the memory that is read. Pages of a sequence without queries are not
+  // read, and only extend the tensor for which strides are resolved. The table must have been checked.
   void cover_pages(std::size_t b, std::size_t keys, bool are_read) {
     const std::size_t begin = b * o_.block_table_stride;
     for (std::size_t i = 0; i * o_.page_size < keys; ++i) {
@@ -198,7 +199,7 @@ class Arrays {
   static std::size_t blocks_of(std::size_t tokens) {
     return tokens / attention_block + (tokens % attention_block != 0);
   }
-  // Packed keys have one row per head, whose blocks are read as a whole.
+  // Packed keys have one row per head. Their blocks are read as a whole.
   Strided packed_keys() const {
     Reach reach = read_keys_;
     const auto row = [&](std::size_t tokens) { return blocks_of(tokens) * attention_block * o_.qk_dim; };
@@ -216,10 +217,10 @@ class Arrays {
   AttentionCall &call_;
   rapt_attention_options &o_;
   std::size_t number_size_;
-  Reach queries_, keys_;                           // extents in the tensors
-  Reach read_keys_;                                // extent of sequences with queries
-  Reach rows_, rows_with_keys_;                    // query scales; bias and mask, by sequence
-  std::size_t columns_ = 0, columns_of_last_ = 0;  // of bias and mask: the most, and the last sequence's
+  Reach queries_, keys_;                           // all queries; all keys
+  Reach read_keys_;                                // keys of sequences with queries
+  Reach rows_, rows_with_keys_;                    // rows of query scales; rows of bias and mask
+  std::size_t columns_ = 0, columns_of_last_ = 0;  // keys in bias and mask: the most, and the last sequence's
   std::size_t end_of_table_ = 0;
 };
 

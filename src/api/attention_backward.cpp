@@ -1,4 +1,4 @@
-// attention_backward: checks the arguments, once per call, before anything is written.
+// Implements rapt_attention_backward. Each call checks its arguments before it writes anything.
 #include <cstring>
 
 #include "api/attention_arrays.hpp"
@@ -12,14 +12,14 @@ bool has_gradient(rapt_type type) {
   return type == RAPT_F32 || type == RAPT_F64 || type == RAPT_F16 || type == RAPT_BF16;
 }
 
-// `o` must be resolved.
+// Copies and checks the struct of gradients. The defaults in `o` must already be filled in.
 rapt_status read_gradients(const rapt_attention_gradients *given, const rapt_attention_options &o,
                            rapt_attention_gradients &gradients) {
   if (!given) return RAPT_BAD_GRADIENTS;
   const rapt_status status = read_options(given, gradients);
   if (status != RAPT_OK) return status == RAPT_BAD_OPTIONS_SIZE ? RAPT_BAD_GRADIENTS : status;
   if (!has_gradient(o.kv_type)) return RAPT_BAD_TYPE;
-  int type;  // an unknown number in a rapt_type would be undefined behaviour
+  int type;  // reading an unknown number as a rapt_type would be undefined
   std::memcpy(&type, &gradients.type, sizeof type);
   if (type != RAPT_TYPE_DEFAULT && type != (o.q_type == RAPT_F64 ? RAPT_F64 : RAPT_F32)) return RAPT_BAD_TYPE;
   if (o.packed_keys) return RAPT_BAD_PACKED_KEYS;
@@ -113,7 +113,8 @@ struct Run {
     call.gradients = &gradients;
     rapt_status status = resolve(options, call.options);
     if (status == RAPT_OK) status = read_gradients(given_gradients, o, gradients);
-    if (o.q_type != RAPT_F64) call.options.arithmetic = RAPT_ARITHMETIC_F32;  // every such gradient is in f32
+    // Gradients of all types but f64 are computed in f32.
+    if (o.q_type != RAPT_F64) call.options.arithmetic = RAPT_ARITHMETIC_F32;
     if (status == RAPT_OK) status = check_pointers(call);
     if (status == RAPT_OK) status = check_lengths(o);
     if (status != RAPT_OK) return status;

@@ -1,5 +1,5 @@
-// Fills in the defaults of attention's options, forwards and backwards, and checks numbers and arrays of
-// lengths.
+// Fills in the defaults of attention's options, for forward and backward calls. Checks the numbers and the
+// arrays of lengths.
 #pragma once
 
 #include <cmath>
@@ -16,8 +16,8 @@
 namespace rapt {
 namespace {
 
-// Returns whether the shape fits memory. If it does, the summed sizes of a few such tensors of 8-byte
-// elements cannot overflow.
+// Returns whether the shape fits in memory. If it does, the sizes of a few such tensors of 8-byte elements
+// can be added without overflow.
 inline bool shape_fits(const rapt_attention_options &o) {
   std::size_t elements = 16;
   const std::size_t dim = o.qk_dim > o.v_dim ? o.qk_dim : o.v_dim;
@@ -48,7 +48,8 @@ inline rapt_status check_kv_scales(const rapt_attention_options &o) {
 }
 
 inline rapt_status resolve_types(rapt_attention_options &o) {
-  // An unknown number in a rapt_type would be undefined behaviour, so it is read as an int.
+  // Each type is read as an int, because reading an unknown number as a rapt_type would be undefined
+  // behaviour.
   int types[3];
   static_assert(sizeof o.q_type == sizeof(int));
   std::memcpy(&types[0], &o.q_type, sizeof(int));
@@ -117,7 +118,8 @@ inline rapt_status resolve_pages(rapt_attention_options &o) {
 }
 
 // Copies the caller's options to `o` and fills in every default, except the strides that depend on arrays.
-// resolve() must run in the default mode, because a caller's DAZ would make a subnormal option 0.
+// resolve() must run in the default floating-point mode, because a caller's DAZ would make a subnormal option
+// 0.
 inline rapt_status resolve(const rapt_attention_options *given, rapt_attention_options &o) {
   if (!given) return RAPT_BAD_OPTIONS;
   rapt_status status = read_options(given, o);

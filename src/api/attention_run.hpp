@@ -1,4 +1,4 @@
-// Runs a checked attention call: tasks, workspace, kernel.
+// Checks the tasks and the workspace of an attention call, and runs its kernel.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@ namespace {
 struct Tasks {
   std::size_t first;
   std::size_t last;
-  bool all = false;  // first and last are not set
+  bool all = false;  // the range is all tasks, and `last` is not yet set
 
-  // Returns whether the range is within `count` tasks. Also sets first and last if `all` is set.
+  // Returns whether the range is within `count` tasks. If `all` is set, first sets `last` to `count`.
   bool fit(std::size_t count) {
     if (all) last = count;
     return first <= last && last <= count;
@@ -31,7 +31,7 @@ inline std::size_t number_size(const rapt_attention_options &o) {
   return o.q_type == RAPT_F64 ? sizeof(double) : sizeof(float);
 }
 
-// A WorkspaceLength returns the number of workspace elements of a call, forwards or backwards.
+// A WorkspaceLength returns the number of workspace elements that a forward or a backward call needs.
 using WorkspaceLength = std::size_t (*)(const rapt_attention_options &);
 
 inline std::size_t workspace_bytes(WorkspaceLength length, const rapt_attention_options &o) {
@@ -45,7 +45,7 @@ struct Workspace {
   bool holds(WorkspaceLength length, const rapt_attention_options &o) const {
     return data && size >= workspace_bytes(length, o);
   }
-  // Returns the memory that a call may write.
+  // Returns the part of the workspace that a call may write.
   Strided memory(WorkspaceLength length, const rapt_attention_options &o) const {
     return {data, workspace_bytes(length, o), 1};
   }

@@ -1,4 +1,5 @@
-// Both public types of 16-bit elements are uint16_t; kernels have a type for each.
+// Casts pointers to 16-bit elements. Both public types of such elements are uint16_t, but kernels have a type
+// for each.
 #pragma once
 
 #include "contract/types.hpp"

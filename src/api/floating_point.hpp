@@ -1,4 +1,5 @@
-// Sets round to nearest, subnormals kept and exceptions masked during a call, whatever the caller has set.
+// Runs a call in the default floating-point mode: round to nearest, subnormals kept and exceptions masked.
+// Restores the caller's mode after the call.
 #pragma once
 
 #include <cfenv>
@@ -6,8 +7,8 @@
 
 namespace rapt {
 
-// Sets the floating-point environment through C's functions. These functions do not report what a processor
-// adds, such as a flush of subnormals. So each call sets the default environment without a test.
+// Sets the mode by C's functions. They do not report the modes that only some processors have, such as a
+// flush of subnormals. So is_default() is always false, and each call sets the default mode.
 struct Environment {
   std::fenv_t value;
 
@@ -53,8 +54,8 @@ struct FloatingPointMode {
 using FloatingPointMode = Environment;
 #endif
 
-// Runs call() in the default mode. Writing the mode drains the pipeline, so only callers with another mode
-// pay for it.
+// Runs call() in the default mode. Writing the mode drains the pipeline, so it is written only if the caller
+// has another mode.
 template <class Mode = FloatingPointMode, class Call>
 [[gnu::always_inline]] inline auto in_default_mode(Call &&call) {
   const Mode mode = Mode::current();
@@ -75,13 +76,14 @@ template <class Call, class... Arguments>
 
 // Runs call(arguments...) in the default mode, for short calls. The arguments stay in their registers, and
 // the usual case is a test and a jump. The test reads MXCSR with stmxcsr, a microcoded instruction. stmxcsr
-// takes 0.5 ns on Intel's CPUs, and 4 ns on Zen 4, half of a short call. Unmasked exceptions would stop the
-// kernels, and no arithmetic can detect whether the caller has unmasked them. So stmxcsr stays.
+// takes 0.5 ns on Intel's CPUs. On Zen 4 it takes 4 ns, half of a short call. No arithmetic can replace
+// stmxcsr: unmasked exceptions would stop the kernels, and arithmetic cannot detect that the caller has
+// unmasked them.
 //
-// On AVX-512 arithmetic can detect the flushes without flags or traps: convert a tiny double to float and
-// compare it with 0. Operations with their own rounding ignore the rest of the mode. This detection was tried
-// for dot up to 16 and scale up to 64 elements. It gained little, and the test for the length cost longer
-// calls as much:
+// On AVX-512, arithmetic can detect FTZ and DAZ without flags or traps: convert a tiny double to float, and
+// compare it with 0. Instructions with embedded rounding ignore the rest of the mode. This detection was
+// tried for dot of up to 16 and scale of up to 64 elements. It gained little. The test of the length made
+// longer calls slower by as much:
 //
 //   ns per call | stmxcsr | arithmetic
 //   dot of 16   | 2.6     | 2.4

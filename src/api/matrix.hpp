@@ -1,4 +1,4 @@
-// Describes matrices of rows as memory: their strides, extents and overlap.
+// Describes the memory of matrices of rows: strides, extents and overlap.
 #pragma once
 
 #include <cstddef>
@@ -6,10 +6,10 @@
 
 namespace rapt {
 
-// A matrix whose rows are contiguous.
+// The rows of a Matrix are contiguous, and `stride` elements apart.
 struct Matrix {
   const void *data;
-  std::ptrdiff_t stride;  // elements
+  std::ptrdiff_t stride;
   std::size_t rows;
   std::size_t cols;
   std::size_t element_size;
@@ -17,8 +17,8 @@ struct Matrix {
   // Returns whether no rows overlap. A single row may have any stride.
   bool stride_fits() const { return rows <= 1 || (stride >= 0 && std::size_t(stride) >= cols); }
 
-  // The step of a loop over the rows. It is 0 for a single row, whose stride may be any number: adding that
-  // could leave the address space.
+  // Returns the step of a loop over the rows. It is 0 for a single row, whose stride may be any number.
+  // Adding such a stride could leave the address space.
   std::ptrdiff_t used_stride() const { return rows <= 1 ? 0 : stride; }
 
   // Counts the bytes from the first element to the end of the last. Returns false if the count does not fit a
@@ -37,8 +37,8 @@ struct Matrix {
 
 enum class Overlap { none, exact, partial };
 
-// Returns how two matrices share memory. Rows that are interleaved in one buffer share no memory. Both
-// extents must fit a ptrdiff_t.
+// Returns how two matrices share memory. Matrices whose rows are interleaved in one buffer share no memory.
+// Both extents must fit a ptrdiff_t.
 inline Overlap overlap(const Matrix &a, const Matrix &b) {
   std::size_t a_bytes = 0, b_bytes = 0;
   (void)a.extent(a_bytes);

@@ -9,19 +9,19 @@
 
 namespace rapt {
 
-// Holds the sizes that a struct has had in releases, oldest first. A struct grows at its end by more than its
-// padding. A release that changes it adds a row here, and no row is ever removed.
+// Holds the sizes that a struct has had in releases, oldest first. A struct may only grow at its end, and by
+// more than its padding. A release that changes it adds a row here, and no row is ever removed.
 template <class Options>
 inline constexpr std::size_t released_sizes[] = {0};
 template <>
-inline constexpr std::size_t released_sizes<rapt_softmax_options>[] = {96};  // 0.2
+inline constexpr std::size_t released_sizes<rapt_softmax_options>[] = {96};  // release 0.2
 template <>
-inline constexpr std::size_t released_sizes<rapt_attention_options>[] = {456};  // 0.2
+inline constexpr std::size_t released_sizes<rapt_attention_options>[] = {456};  // release 0.2
 template <>
-inline constexpr std::size_t released_sizes<rapt_attention_gradients>[] = {168};  // 0.2
+inline constexpr std::size_t released_sizes<rapt_attention_gradients>[] = {168};  // release 0.2
 
-// `options` must hold the defaults. The defaults stay in fields that the caller's release lacks, or in all
-// fields if `given` is null.
+// Copies `given` to `options`, which must hold the defaults. The defaults stay in fields that the caller's
+// release lacks, or in all fields if `given` is null.
 template <class Options>
 rapt_status read_options(const Options *given, Options &options) {
   constexpr auto &sizes = released_sizes<Options>;

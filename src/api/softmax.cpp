@@ -1,4 +1,4 @@
-// softmax, log_softmax and logsumexp: checks all arguments before anything is written.
+// Implements softmax, log_softmax and logsumexp. Each call checks its arguments before it writes anything.
 #include "api/elements.hpp"
 #include "api/floating_point.hpp"
 #include "api/matrix.hpp"
@@ -31,7 +31,7 @@ rapt_status resolve(SoftmaxRows &rows) {
   return RAPT_OK;
 }
 
-// Checks the arrays of the options.
+// Checks the strides, sizes and overlap of the options' arrays, and the row lengths.
 rapt_status check_arrays(const SoftmaxRows &rows, const Matrix &output, std::size_t number_size) {
   const rapt_softmax_options &options = rows.options;
   const auto check_operand = [&](const void *data, std::ptrdiff_t stride, std::size_t size,
@@ -80,7 +80,8 @@ struct RowsCall {
   std::size_t row_count, cols;
   const rapt_softmax_options *options;
 
-  // The call must run in the default mode, because a caller's DAZ would make a subnormal option 0.
+  // The call must run in the default floating-point mode, because a caller's DAZ would make a subnormal
+  // option 0.
   rapt_status operator()() const {
     const bool is_matrix = kind == Output::matrix;
     SoftmaxRows rows{.rows = row_count, .cols = cols};
@@ -109,7 +110,8 @@ struct RowsCall {
     if (status != RAPT_OK) return status;
 
     rows.x_stride = any_input ? input.used_stride() : 0;  // x may be null then
-    // Rows without columns are not read, so strides that leave the address space are allowed.
+    // Bias and mask of rows without columns are not read, so their strides may be any number. Steps by such
+    // strides could leave the address space.
     if (!any_input) rows.options.bias_stride = rows.options.mask_stride = 0;
     rows.y_stride = output.used_stride();
     (kernels().of<E>().*kernel)(x, y, &rows);

@@ -1,4 +1,4 @@
-// softmax_backward: checks all arguments before anything is written.
+// Implements softmax_backward. Each call checks its arguments before it writes anything.
 #include <cmath>
 
 #include "api/floating_point.hpp"

@@ -1,4 +1,4 @@
-// Defines the texts of statuses, and the version.
+// Defines the texts of statuses, and the library's version.
 #include "dispatch/dispatch.hpp"
 #include "rapt/rapt.h"
 

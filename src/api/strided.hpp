@@ -1,5 +1,5 @@
-// Describes tensors with a stride for each dimension but the innermost, as the memory that a call reads or
-// writes.
+// Describes the memory that a call reads or writes in a tensor. Every dimension but the innermost has a
+// stride.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ struct Reach {
   std::size_t first = 0, end = 0;  // the items
   std::size_t first_token = 0;     // the first token, in every item
   std::size_t tokens = 0,
-              tokens_of_last = 0;  // tokens from there on: the most in any item, and those in the last item
+              tokens_of_last = 0;  // tokens from first_token on: the most in any item; in the last item
 
   static Reach of_all(std::size_t items, std::size_t tokens, std::size_t first_token = 0) {
     return {0, items, first_token, tokens, tokens};
@@ -31,7 +31,8 @@ struct Reach {
   }
 };
 
-// A tensor [items][heads][tokens][row]. Its strides come from resolve_strides(), so that none is negative.
+// A Strided is a tensor [items][heads][tokens][row]. Its strides come from resolve_strides(), so none is
+// negative.
 class Strided {
  public:
   Strided(const void *data, const rapt_strides &strides, const Reach &reach, std::size_t heads,
@@ -52,7 +53,7 @@ class Strided {
   // stride. This rule also refuses some interleaved rows that share no element. measure() must have returned
   // true.
   bool rows_are_apart() const { return rows_are_apart(false); }
-  // Like rows_are_apart(), but several rows may be the same memory, by a stride of 0.
+  // Like rows_are_apart(), but a stride of 0 may make several rows the same memory.
   bool rows_are_apart_or_same() const { return rows_are_apart(true); }
 
   // Finds the bytes from the first element to the end of the last. Returns false if an offset of these bytes
@@ -96,8 +97,8 @@ class Strided {
   }
 
   // Returns whether the tensors may share an element. Slices of one buffer share no element, such as q, k and
-  // v in [batch, token, 3, head, dim]. Slices are found to be apart if larger strides are multiples of a
-  // pitch, and both tensors cover different parts of every pitch.
+  // v in [batch, token, 3, head, dim]. This function recognizes slices by a stride, the pitch. All larger
+  // strides must be multiples of the pitch, and both tensors must cover different parts of every pitch.
   bool overlaps(const Strided &other) const {
     if (!overlaps(reinterpret_cast<const void *>(other.first_), other.bytes_)) return false;
     if (element_size_ != other.element_size_) return true;
@@ -167,7 +168,7 @@ class Strided {
   Dim skipped_[2];  // items and tokens before the first
   std::uintptr_t data_, first_ = 0;
   std::size_t row_;
-  std::size_t missing_tokens_, missing_in_row_;  // of the last item
+  std::size_t missing_tokens_, missing_in_row_;  // how much shorter the last item is
   std::size_t element_size_, bytes_ = 0;
   bool is_empty_;
 };

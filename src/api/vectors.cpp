@@ -1,5 +1,5 @@
-// dot, dot_rows, scale, exp, exp_sum and conversions. These functions check nothing and call the active
-// kernel.
+// Implements dot, dot_rows, scale, exp, exp_sum and conversions. These functions check nothing, and call the
+// kernel of the active level.
 #include "api/elements.hpp"
 #include "api/floating_point.hpp"
 #include "dispatch/dispatch.hpp"

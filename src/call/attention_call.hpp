@@ -1,4 +1,4 @@
-// Describes a checked call of attention, forwards or backwards.
+// Describes a forward or backward call of attention, whose arguments have been checked.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct AttentionCall {
   void *out = nullptr;       // null where partials are written
   void *partials = nullptr;  // null unless they are written or read
   rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;
-  rapt_strides k_scale_strides{}, v_scale_strides{};  // of RAPT_I8 keys and values
+  rapt_strides k_scale_strides{}, v_scale_strides{};  // for RAPT_I8
 
   const rapt_attention_gradients *gradients = nullptr;  // null in forward calls; defaults are filled in
   AttentionStage stage = AttentionStage::whole;

@@ -17,8 +17,8 @@ struct AttentionScale {
 
   bool has_formula;
   A sign = 1;
-  A factor = 1;  // of the dot product, before the softcap's tanh
-  A cap = 0;     // of tanh, if not 0
+  A factor = 1;  // multiplies the dot product, before the softcap's tanh
+  A cap = 0;     // multiplies tanh; 0: no softcap
   A slope = 0;
   A to_log2;          // a score times this is in units of log 2
   A cutoff;           // a weight is 0 if its score is at least this far below the maximum
@@ -36,8 +36,8 @@ struct AttentionScale {
     } else {
       sign = scale < 0 ? A(-1) : A(1);
       to_natural = std::fabs(scale);
-      // If scale * log2(e) is beyond the type, the queries are multiplied by the scale. The factors of weights
-      // stay finite.
+      // If scale * log2(e) overflows the type, the queries are multiplied by the scale instead, so that
+      // to_log2 stays finite.
       if (!std::isfinite(static_cast<A>(scale * C::log2_e))) {
         sign = static_cast<A>(scale);
         to_natural = 1;

@@ -15,9 +15,9 @@ inline std::ptrdiff_t at(std::ptrdiff_t stride, std::size_t index) {
   return stride * static_cast<std::ptrdiff_t>(index);
 }
 
-// The rows of one task are queries of all query heads that share a key/value head of a sequence. The rows are
-// ordered token by token, and within a token head by head. So a tile of few tokens and many heads is full,
-// and under causality its rows see nearly the same keys.
+// The rows of a task are queries of all query heads that share a key/value head of a sequence. They are
+// ordered token by token, and within a token head by head. So a tile with few tokens and many heads is full,
+// and the rows of a causal tile see nearly the same keys.
 class AttentionTile {
  public:
   using Call = rapt::AttentionCall;
@@ -141,7 +141,8 @@ class AttentionTile {
   }
 
   // Returns the address of a key or value. The keys or values up to the next multiple of attention_page_unit
-  // follow at the token stride. Packed keys of a block are contiguous.
+  // follow at the token stride. In packed keys, the elements of one dimension of a block's keys are
+  // contiguous.
   template <class E>
   const E *k(std::size_t key) const {
     return static_cast<const E *>(call_.k) + kv_token(o_.k_strides, key, o_.packed_keys != 0);

@@ -12,14 +12,16 @@ namespace rapt {
 
 inline constexpr std::size_t attention_workspace_alignment = 64;
 
-// Returns the room for the widened rows of a block, and for the whole vector in which the last row ends.
+// Returns the elements for the widened rows of a block. The last row is stored as whole vectors, which may
+// need 16 more.
 constexpr std::size_t widened_rows_length(std::size_t dim) { return attention_block * dim + 16; }
 constexpr std::size_t widened_block_length(std::size_t qk_dim, std::size_t v_dim) {
   return widened_rows_length(qk_dim) + widened_rows_length(v_dim);
 }
 
 // With int8 keys and values, the workspace holds a tile's queries as 16-bit integers, padded to whole
-// vectors, and their steps. Two outputs of whole vectors and the scores of two blocks follow.
+// vectors, and their steps (contract/int8_attention.hpp). It also holds two outputs of whole vectors, and the
+// scores of two blocks.
 constexpr std::size_t padded_dim(std::size_t dim) { return (dim + 31) / 32 * 32; }
 constexpr std::size_t integer_workspace_length(const rapt_attention_options &o) {
   const std::size_t groups = o.qk_dim / scale_group_of(o, o.qk_dim);
@@ -27,8 +29,8 @@ constexpr std::size_t integer_workspace_length(const rapt_attention_options &o) 
          (padded_dim(o.qk_dim) / 2 + groups + 2 * padded_dim(o.v_dim) + 2 * attention_block);
 }
 
-// The level amx computes several tiles of a head together. Returns the number of tiles that have room, 2 to
-// 8.
+// The level amx computes several tiles of a head together, as a batch. Returns the number of tiles in a
+// batch: as many as fit in 448 KiB, but at least 2 and at most 8.
 constexpr std::size_t tiles_of_batch(std::size_t bytes_of_tile) {
   constexpr std::size_t room = 448 * 1024, most = 8;
   const std::size_t count = room / bytes_of_tile;
@@ -36,16 +38,16 @@ constexpr std::size_t tiles_of_batch(std::size_t bytes_of_tile) {
 }
 
 // Counts the bytes that the level amx puts into the workspace (isa/amx/layout.hpp says where). The memory
-// that the tiles of a batch share comes first, then the memory of each tile. All levels need the same
-// workspace.
+// that the tiles of a batch share comes first, then the memory of each tile. The workspace has the same size
+// on all levels.
 struct AmxSizes {
   static constexpr std::size_t amx_tile = 1024, row = attention_tile_rows * sizeof(float),
                                numbers_of_tile = 10240;
 };
 
 // An int8 batch holds the keys and values of a chunk as AMX tiles, and their scales. It holds sums of two
-// blocks' scores (8 KB per segment of dimensions and 16 rows) and of one block's values. It also holds
-// weights as two digits, twice; scores; weights; and outputs.
+// blocks' scores (8 KB per segment of dimensions and 16 rows) and of one block's values. It also holds two
+// sets of weights as 8-bit digits, and scores, weights and outputs.
 struct Int8BatchSizes : AmxSizes {
   static constexpr std::size_t most_segments = 8, sums_of_segment = 8 * amx_tile;
   std::size_t qk_steps, v_tiles, k_groups, v_groups, segments, query_tiles;
@@ -73,8 +75,8 @@ struct Int8BatchSizes : AmxSizes {
         query_steps(k_groups * row),
         queries(attention_tile_rows / 16 * query_tiles * amx_tile) {}
 
-  // Returns whether the sums of all segments of dimensions have room. Otherwise the level below computes the
-  // call.
+  // Returns whether there is room for the sums of all segments of dimensions. Otherwise the call is computed
+  // without AMX tiles.
   constexpr bool fit() const { return segments <= most_segments && v_groups <= most_segments; }
   constexpr std::size_t of_tile() const { return numbers_of_tile + total_values + query_steps + queries; }
   constexpr std::size_t shared() const {
@@ -82,10 +84,10 @@ struct Int8BatchSizes : AmxSizes {
   }
 };
 
-// A batch in bf16 arithmetic holds the keys and values of a chunk as AMX tiles of 16 x 32 elements; weights
-// of 256 keys; a row of ones; scores of three blocks; and a chunk's outputs and sums.
+// A batch in bf16 arithmetic holds the keys and values of a chunk as AMX tiles of 16 x 32 elements. It also
+// holds a chunk's weights for 32 rows, a row of ones, scores, and a chunk's outputs and sums.
 struct Bf16BatchSizes : AmxSizes {
-  std::size_t qk_groups, v_groups;  // groups of 32 dimensions; groups of 16, an even number
+  std::size_t qk_groups, v_groups;  // groups of 32 dimensions; groups of 16 dimensions, an even number
   std::size_t keys, values, weights, ones, scores, out;
   std::size_t total_values, queries;
 
@@ -117,8 +119,8 @@ constexpr std::size_t int8_workspace_length(const rapt_attention_options &o) {
   return sizes.fit() && of_batch > length ? of_batch : length;
 }
 
-// A tile needs room for queries and two outputs, by dimension; for scores and exclusions of a block; and for
-// keys and values of 16 bits, widened.
+// A tile needs room for its queries and two outputs, and for the scores and exclusions of a block. With keys
+// and values of 16 bits, it also needs room for a block of them, widened.
 constexpr std::size_t attention_workspace_length(const rapt_attention_options &o) {
   if (o.kv_type == RAPT_I8) return int8_workspace_length(o);
   const bool widens = o.kv_type == RAPT_F16 || o.kv_type == RAPT_BF16;
@@ -129,8 +131,9 @@ constexpr std::size_t attention_workspace_length(const rapt_attention_options &o
   return of_batch < length ? length : of_batch;
 }
 
-// A tile of a backward call needs room for queries, outputs and their gradients, and for scores, products of
-// values and softcap slopes of a block. It also needs room for a panel's keys past the end of the block.
+// A tile of a backward call needs room for queries, outputs and their gradients. It also needs room for a
+// block's scores, products of values and softcap slopes. A panel of up to 8 keys may end past the block, so 8
+// more keys have room.
 constexpr std::size_t gradients_length(const rapt_attention_options &o) {
   return attention_tile_rows * (2 * o.qk_dim + 2 * o.v_dim + 3 * attention_block + 8);
 }
@@ -140,14 +143,14 @@ constexpr bool has_halves(const rapt_attention_options &o) {
   }
   return false;
 }
-// Elements of 16 bits also need room for a tile's queries and gradients of outputs and a block's keys and
-// values, all widened, and for dk and dv of a head.
+// With elements of 16 bits, a backward call also needs widened copies of a tile's queries and gradients of
+// outputs, and of a block's keys and values. It also needs room for dk and dv of a head.
 constexpr std::size_t backward_workspace_length(const rapt_attention_options &o) {
   const std::size_t of_halves = 2 * widened_block_length(o.qk_dim, o.v_dim) + o.kv_len * (o.qk_dim + o.v_dim);
   return gradients_length(o) + (has_halves(o) ? of_halves : 0);
 }
 
-// Holds the addresses of these widened arrays.
+// Holds the addresses of the widened copies, and of dk and dv.
 template <class A>
 struct WidenedForGradients {
   WidenedForGradients(const rapt_attention_options &o, A *workspace)

@@ -1,24 +1,24 @@
-// Tasks of a backward call: their heads, their shares of rows and keys, and the gradients that they clear
-// first.
+// Divides a backward call into tasks: their heads, their shares of rows and keys, and the gradients that they
+// clear first.
 //
 // dq of a row is summed in one chain over its keys. dk and dv of a key, and its column of dbias, are summed
 // in one chain over the rows. So a task has two shares: rows, whose dq it writes, and keys, whose other
 // gradients it writes. A task goes through the tiles in order, and computes the blocks that its rows or its
-// keys need. Consecutive tasks of one run merge their shares. Scores and products of values are then computed
-// only once for each pair of their rows and keys.
+// keys need. Consecutive tasks of one run join their shares, so that scores and products of values are
+// computed only once for each pair of a row and a key.
 //
 //   runs per head                             | 1   | 2   | 4   | 8    | many
-//   products of the rows with the keys        | 5   | 6   | 6.5 | 6.75 | 7
+//   products of all rows with all keys        | 5   | 6   | 6.5 | 6.75 | 7
 //   8 key/value heads, 1024 tokens, AVX-512   | 158 | 186 |     | 218  |      ms
 //
-// So one run of all tasks costs as much as heads without shares. Under causality, rows of later shares see
-// more keys, and keys of later shares are seen by fewer rows: the longest of 8 tasks takes 1.13 times the
-// mean. The alternatives have drawbacks:
+// So one run of all tasks costs no more than a head without shares. Under causality, rows of later shares see
+// more keys, and keys of later shares are seen by fewer rows. The longest of 8 tasks then takes 1.13 times
+// the mean. The alternatives have drawbacks:
 //
 //   separate tasks for rows and for keys           7 products always, and unequal tasks under causality
 //   dq continued by the task of the next keys      tasks would wait for each other
-//   dq summed over shares of the keys               other bits
-//   weights and gradients of scores in memory      rows times keys of workspace, shared by the threads
+//   dq summed over shares of the keys              results would have other bits
+//   weights and gradients of scores in memory      threads would share a workspace of rows times keys
 #pragma once
 
 #include <cstddef>
@@ -30,15 +30,15 @@
 
 namespace {
 
-// Says what a run of tasks computes for a tile: dq of its queries, its terms in the sums of some keys (whose
-// first is a multiple of a block), and its terms of dsinks.
+// Says what a run of tasks computes for a tile: dq of its queries, its terms in the sums of some keys, and
+// its terms of dsinks. keys.first is a multiple of a block.
 struct TileShare {
   bool dq;
   AttentionTile::Range keys;
   bool sinks;
 };
 
-// Says where dk and dv of a head are summed: in the gradients, or in the workspace if the gradients have 16
+// Finds where dk and dv of a head are summed: in the gradients, or in the workspace if the gradients have 16
 // bits.
 template <class A>
 class KeySums {
@@ -54,7 +54,8 @@ class KeySums {
     return in_place_ ? head_.dv<A>(key) : sums_.dv + key * head_.options().v_dim;
   }
 
-  // round(x, y, n) rounds n sums x to elements y of a gradient.
+  // Rounds the sums of a key to its gradients, if these have 16 bits. round(x, y, n) rounds n sums x to
+  // elements y.
   template <class Round>
   void round(std::size_t key, Round round) const {
     if (in_place_) return;
@@ -77,7 +78,7 @@ class BackwardTasks {
  public:
   using Range = AttentionTile::Range;
 
-  // Selects the tasks of `run` from `first` on that have the heads of `first`.
+  // Selects the tasks of `run` from `first` on that have the same heads as task `first`.
   BackwardTasks(const rapt::AttentionCall &call, Range run, std::size_t first)
       : call_(call), shares_(shares(call)), run_has_all_(run.end - run.first == count(call)) {
     const rapt_attention_options &o = call.options;
@@ -123,7 +124,8 @@ class BackwardTasks {
           sums.round(finished, round);
         }
       };
-      // With windows, tiles see only a few keys at a time, whose dk and dv are then still in a cache.
+      // With windows, a tile sees only a few keys. Their dk and dv are cleared just before they are summed,
+      // and finished soon after, so they are still in a cache.
       for_each_tile_of(head, [&](const AttentionTile &tile, std::size_t index) {
         const Range seen = keys_around(tile);
         clear_to(seen.end);
@@ -140,8 +142,8 @@ class BackwardTasks {
   }
 
  private:
-  // There are at least this many tasks, if each has at least a tile of rows and a block of keys. No share is
-  // smaller.
+  // There are at least this many tasks, unless a task would then have less than a tile of rows or a block of
+  // keys.
   static constexpr std::size_t enough_tasks = 64;
 
   static std::size_t sets(const rapt::AttentionCall &call) {
@@ -176,7 +178,7 @@ class BackwardTasks {
     return {keys_.first < count ? keys_.first : count, keys_.end < count ? keys_.end : count};
   }
   // Returns the keys that the tile's rows may see. Rows of later tiles see no earlier key: the first and the
-  // last key that a row sees grow with its token. {0, 0} stands for a row that sees no key.
+  // last key that a row sees grow with its token. The range of a row that sees no key is {0, 0}.
   static Range keys_around(const AttentionTile &tile) {
     const Range first = tile.range(tile.row(0)), last = tile.range(tile.row(tile.rows() - 1));
     return {first.first, last.end == 0 ? tile.kv_len() : last.end};
@@ -249,7 +251,7 @@ class BackwardTasks {
   bool run_has_all_;
   std::size_t first_batch_, batches_, first_head_, heads_;
   std::size_t first_share_, end_share_, end_;
-  Range keys_;  // in each sequence: those whose gradients these tasks write
+  Range keys_;  // keys of each sequence whose gradients these tasks write
 };
 
 }  // namespace

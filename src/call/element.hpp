@@ -1,4 +1,4 @@
-// The element types of a call, which are known only at run time.
+// Finds the C++ type of a call's elements, which is known only at run time.
 #pragma once
 
 #include <type_traits>
@@ -18,7 +18,7 @@ struct Element {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wswitch"
 
-// Calls f(Element<E>) for the type E that `type` names. E must be computed in A.
+// Calls f(Element<E>) for the type E that `type` names. A must be the arithmetic type of E.
 template <class A, class F>
 [[gnu::always_inline]] inline decltype(auto) with_element(rapt_type type, F f) {
   if constexpr (std::is_same_v<A, double>) {

@@ -1,4 +1,4 @@
-// The layout of packed keys: in a block of 64 keys, the 64 elements of one dimension are contiguous.
+// Defines the layout of packed keys: in a block of 64 keys, the 64 elements of one dimension are contiguous.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@ constexpr std::size_t packed_key_offset(std::size_t key, std::size_t qk_dim) {
   return key / attention_block * attention_block * qk_dim + key % attention_block;
 }
 
-// Packs the keys [first, first + tokens) of a sequence, which are at k. Other keys of a block stay as they
-// are.
+// Packs the keys [first, first + tokens) of a sequence, which are stored at k. Other keys of a block stay as
+// they are.
 template <class E>
 void pack_keys(const E *k, std::ptrdiff_t token_stride, std::size_t first, std::size_t tokens,
                std::size_t qk_dim, E *packed) {

@@ -22,7 +22,7 @@ struct ScorePlan {
   A factor = 1;
   A cap = 0;
   double c = 1;
-  A subtract_from;  // from this magnitude of the row's maximum on, it is subtracted from v
+  A subtract_from;  // if the row's maximum has at least this magnitude, it is subtracted from v
 
   explicit ScorePlan(const rapt::SoftmaxRows &given) : rows(given) {
     constexpr double limit = rapt::SoftmaxContract<A>::scale_limit;

@@ -7,8 +7,8 @@
 
 namespace rapt {
 
-// Rows with every default of the options resolved. Strides of 0 repeat, and `causal` is either none or an
-// offset.
+// Holds the arguments of a call, with every default filled in. Strides of 0 repeat a row. Unless
+// options.causal is RAPT_CAUSAL_NONE, row r sees the columns up to r + options.causal_offset.
 struct SoftmaxRows {
   std::size_t rows = 0;
   std::size_t cols = 0;

@@ -1,41 +1,51 @@
 // Defines the numbers of attention's numeric contract, and derives its error bounds.
 //
-// rapt.h bounds the errors of out and of the log-sum-exp for any input. The proof follows, in units of u. V
-// is the largest |v|, S the largest sum of a score's magnitudes, c < kv_len / 512 the number of folds of
-// chunks, and x <= 2 S a key's distance from the largest score.
+// rapt.h bounds the errors of out and of lse, the log-sum-exp, for any input. This is the proof. All errors
+// are in units of u: 2^-24 for f32, 2^-53 for f64. The letters mean:
 //
-// Errors of exponents. Let every score be off by at most e, and let m be any part that all errors share. Then
-// the mean of the values, in exact arithmetic, is off by at most (e - m) V, however large e is: the derivative
-// of a mean by its weights' exponents is a covariance, and that is at most sup |error - m| times the mean of
-// |v - mean|, which V bounds. A weight that is off by a factor has an exponent that is off by its logarithm.
-// The log-sum-exp is off by at most e.
+//   V   the largest |v|
+//   S   the largest sum of a score's magnitudes: of |scale * q[d] * k[d]| over all d, plus |alibi| and |bias|
+//   c   the number of folds of chunks, below kv_len / 512
+//   x   the distance of a key's score from the largest score, at most 2 S
 //
-//   of an exponent                    | units
-//   a score's chain, and its options  | (qk_dim + 4) S: the factor, its product, the slope's sum, the bias
-//   the rounding of distances         | 2 S: those of blocks and chunks add up to x
-//   the rounding of to_log2           | x, and half of it is common to all: S (lse: 2 S)
-//   2^z: polynomial and reduction     | 1.3 by samples, for the weight, 7 blocks and c folds
-//   a subnormal to_log2               | 8: 2^-150 times a distance of 2^129
-//   a sink, rounded in units of log 2 | p (1 - p) (2 S + 2 |sink - largest|), p its share: S / 2 + 12
-//                                     | (lse: S + |lse| + 24), for up to 2^32 keys
+// Errors of exponents. Let each score have an error of at most e, and let m be a part that all these errors
+// share. The output is the mean of the values, weighted by the exponentials of the scores. In exact
+// arithmetic, its error is at most (e - m) V, however large e is. The reason is that the derivative of a
+// weighted mean by the exponents is a covariance. A covariance is at most sup |error - m| times the mean of
+// |v - mean|, and V bounds that mean. A relative error of a weight counts as an error of its exponent. The
+// error of lse is at most e.
 //
-// Roundings of sums. Each is at most a unit of the sum of weights, times V for values: the sums of a chunk and
-// of the folds never exceed it, as weights are positive and relative to the largest.
+//   source of the exponent's error     | size
+//   a score's chain, and its options   | (qk_dim + 4) S; 4: the factor, its product, the ALiBi sum, the bias
+//   rounding the distances             | 2 S: the distances within blocks and chunks add up to x
+//   rounding to_log2                   | x, of which all keys share half: S (lse: 2 S)
+//   2^z: polynomial and reduction      | 1.3 in samples, for the weight, for 7 blocks and for each of c folds
+//   a subnormal to_log2                | 8: 2^-150 times a distance of 2^129
+//   rounding a sink in units of log 2  | p (1 - p) (2 S + 2 |sink - largest|), where p is the sink's share of
+//                                      | the sum: S / 2 + 12 (lse: S + |lse| + 24), for up to 2^32 keys
 //
-//   of a sum                             | values           | weights
-//   keys of a chunk, one after the other | min(kv_len, 512) | 6 in a block's tree, and 7 blocks
-//   rescaled by a larger maximum         | 7                | 0: fused
-//   a fold: the product and the sum      | 2 c              | 2 c
-//   the quotient, its product; the sink  | 2                | 1
+// Roundings of sums. Each rounding costs at most u times the sum of weights, and for values also times V. The
+// partial sums of a chunk and of the folds never exceed these, because weights are positive and relative to
+// the largest score.
 //
-// For out these are (qk_dim + 8) S at most, 57, min(kv_len, 512), and 5.3 c < kv_len / 96. lse has 58, 3.3 c,
-// the rounding of the result and, in f64, that of the logarithm: 28 for 2^20 keys. rapt.h has more of each,
-// for errors of errors, and for bf16 arithmetic, whose z rounds its reference, S, and whose chains are shorter.
+//   roundings in                         | sums of values   | sums of weights
+//   adding a chunk's keys in order       | min(kv_len, 512) | 6 in the tree of a block, and 7 to add 8 blocks
+//   rescaling for a larger maximum       | 7                | 0, because it is fused
+//   folds, with a product and a sum each | 2 c              | 2 c
+//   the quotient and its product         | 2                | 0
+//   the sink                             | 0                | 1
 //
-// Underflow. An operation with a subnormal result errs by half the smallest number: a score by qk_dim halves
-// times the scale. A value goes through at most two such operations a key, and the sum of weights is at least
-// 1. In bf16 arithmetic an operation loses up to 2^-126: at most two a dimension, and four a key in units of
-// 2^7. A block of bytes below 2^-100 loses 64 keys times 2^7 times that.
+// For out, the sum of all this is at most (qk_dim + 8) S + 57 + min(kv_len, 512) + 5.3 c, and 5.3 c is below
+// kv_len / 96. For lse, it has 58 + 3.3 c, the rounding of the result and, in f64, the error of the
+// logarithm, which is 28 for 2^20 keys. The bounds in rapt.h are larger, to cover products of errors and bf16
+// arithmetic. bf16 arithmetic rounds a weight's reference, which costs S, but its chains are shorter.
+//
+// Underflow. An operation with a subnormal result errs by at most half the smallest number. A score has
+// qk_dim such errors, times the scale. A value goes through at most two such operations per key, and the sum
+// of weights is at least 1. In bf16 arithmetic, an operation loses up to 2^-126. A score has at most two
+// losses per dimension. A value has at most four losses per key, and 2^7 multiplies these at the end of a
+// chunk. With int8, a block whose numbers are all below 2^-100 counts as 0. That loses 64 keys times 2^7
+// times 2^-100.
 #pragma once
 
 #include <cstddef>
@@ -43,15 +53,15 @@
 namespace rapt {
 
 // Keys are processed in blocks of this many, counted from the sequence's first key. The weights of a block
-// are relative to one maximum, and their sum is a fold by halves. Smaller blocks would rescale the output
-// more often. A block of f32 scores of 64 queries is 16 KiB, a third of an L1 cache.
+// are relative to one maximum, and are summed by halves. Smaller blocks would rescale the output more often.
+// A block of f32 scores of 64 queries is 16 KiB, a third of an L1 cache.
 inline constexpr std::size_t attention_block = 64;
-// Each chunk of keys has a separate partial result. Split keys are cut there. At 4096 keys, chunks make the
-// rounding error a quarter of a single chain's.
+// Each chunk of this many keys has a separate partial result, so keys can be split between chunks. At 4096
+// keys, chunks reduce the rounding error to a quarter of a single chain's.
 inline constexpr std::size_t attention_chunk = 512;
 // A task has up to this many rows.
 inline constexpr std::size_t attention_tile_rows = 64;
-// The size of a page is a multiple of this, so that this many keys are at one distance from each other.
+// The size of a page is a multiple of this, so groups of this many keys have a constant stride.
 inline constexpr std::size_t attention_page_unit = 16;
 
 namespace {
@@ -59,13 +69,13 @@ namespace {
 template <class A>
 struct AttentionContract;
 
-// A weight is 2^z with z = (score - maximum) * to_log2 <= 0. n = round(z), r = z - n in one fused operation,
-// and 2^r = 1 + r * (c[0] + c[1] r + …). Base 2 needs one operation less than base e. The scores are
-// subtracted before the multiplication: the difference is exact where two products would round, so that the
+// A weight is 2^z with z = (score - maximum) * to_log2 <= 0. Let n = round(z), and r = z - n in one fused
+// operation. Then 2^r = 1 + r * (c[0] + c[1] r + …). Base 2 needs one operation less than base e. The scores
+// are subtracted before the multiplication. This difference is exact where two products would round, so the
 // largest score has weight exactly 1.
 //
-// The coefficients come from Sollya 8.0 (f64: degrees 1 to 11, D... in place of SG...). The polynomial of one
-// degree less would err by 1.6 units:
+// A polynomial of one degree less would err by 1.6 u. This command of Sollya 8.0 computes the coefficients
+// (for f64: with degrees 1 to 11, and D... in place of SG...):
 //   fpminimax(2^x, [|1,2,3,4,5,6|], [|SG...|], [-0.5; 0.5], 1, relative);
 template <>
 struct AttentionContract<float> {

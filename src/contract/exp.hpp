@@ -1,5 +1,6 @@
-// Defines the numbers of exp and tanh that every level must agree on. The namespace is unnamed, as in all
-// code of a level: otherwise a constexpr array would be a symbol of every level.
+// Defines the numbers of exp and tanh that every instruction-set level must agree on. The namespace is
+// unnamed, because every level compiles this file, and would otherwise define the same symbols for its
+// arrays.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +17,11 @@ struct ExpContract;
 //
 // n comes from adding `round_magic`, which leaves n in the low bits of the sum. ln2_hi has the full precision
 // of A: with a fused multiply-add, x - n * ln2_hi is exact. The polynomial's degree (6 in f32, 11 in f64) is
-// the least that stays below 1 ULP: degree 5 gives 2.2. A 16-entry table with a cubic needs one operation
-// less on AVX-512, but loses 18 % on AVX2 and has no cheap form on NEON.
+// the lowest with an error below 1 ULP: degree 5 gives 2.2 ULP in f32. A 16-entry table with a cubic needs
+// one operation less on AVX-512, but loses 18 % on AVX2 and has no cheap form on NEON.
 //
-// Coefficients by Sollya 8.0, for f32 (for f64: degrees 2 to 11 and D... in place of SG...):
+// This command of Sollya 8.0 computes the coefficients for f32 (for f64: with degrees 2 to 11, and D... in
+// place of SG...):
 //   fpminimax(exp(x), [|2,3,4,5,6|], [|SG...|], [-1.002*log(2)/2; 1.002*log(2)/2], 1+x, relative);
 template <>
 struct ExpContract<float> {

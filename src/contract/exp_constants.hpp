@@ -29,7 +29,7 @@ ExpConstants<A> exp_constants(double scale) {
   ExpConstants<A> k;
   k.log2_e = static_cast<A>(scale * C64::log2_e);
   k.ln2_hi = static_cast<A>(C64::ln2_hi / scale);
-  // ln2 / scale - ln2_hi, computed from the remainder, which the fused operation makes exact.
+  // Computes ln2 / scale - ln2_hi from the remainder, which the fused operation makes exact.
   const double remainder = fused(-double{k.ln2_hi}, scale, C64::ln2_hi);
   k.ln2_lo = static_cast<A>((remainder + C64::ln2_lo) / scale);
   k.scale = static_cast<A>(scale);

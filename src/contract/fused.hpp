@@ -10,11 +10,11 @@
 namespace {
 namespace by_parts {
 
-// The product is exact in double. The sum is rounded to odd, which keeps the later rounding to float right:
+// The product is exact in double. The sum is rounded to odd, so that the later rounding to float is correct:
 // S. Boldo and G. Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms using rounding
 // to odd", IEEE Transactions on Computers 57(4), 2008.
 inline float fused(float a, float b, float c) {
-  const double product = double{a} * double{b};  // exact
+  const double product = double{a} * double{b};
   const double sum = product + double{c};
   const double added = sum - product;
   // Knuth's two-sum gives the exact error. The error is NaN if the sum is not finite.
@@ -38,7 +38,8 @@ inline Wide shifted_right(Wide x, int n) {
   return x >> n | ((x >> n << n) != x);
 }
 
-// A Term is ±magnitude * 2^exponent, a finite number other than 0. The first bit of the magnitude is bit 125.
+// A Term is ±magnitude * 2^exponent, a finite number other than 0. The highest set bit of the magnitude is
+// bit 125.
 struct Term {
   Wide magnitude;
   int exponent;
@@ -51,7 +52,7 @@ struct Term {
   }
 };
 
-// A finite number x is integer_of(x) times 2^power_of(x).
+// For a finite x, |x| is integer_of(x) * 2^power_of(x).
 inline std::uint64_t integer_of(double x) {
   const auto bits = std::bit_cast<std::uint64_t>(x);
   const std::uint64_t hidden = (bits >> 52 & 0x7ff) != 0;
@@ -76,15 +77,16 @@ inline double rounded(Wide magnitude, int exponent, bool negative) {
     const auto rest = static_cast<unsigned>(quarters & 3);
     integer += rest > 2 || (rest == 2 && integer % 2 != 0);
   }
-  // A subnormal number has the exponent of the least normal numbers. If rounding gives 2^53, the carry raises
-  // the exponent.
+  // The hidden bit of `integer` adds 1 to the exponent, which is right for a normal number. A subnormal
+  // number has no hidden bit. If rounding gives 2^53, the carry raises the exponent.
   const int biased = exponent + down + 1074;
   const std::uint64_t infinity = std::uint64_t{0x7ff} << 52;
   const std::uint64_t bits = biased > 2045 ? infinity : (static_cast<std::uint64_t>(biased) << 52) + integer;
   return std::bit_cast<double>(bits | std::uint64_t{negative} << 63);
 }
 
-// Adds product and addend as integers of 128 bits, whose last bit stands for all bits below.
+// Adds product and addend as integers of 128 bits. The last bit of a shifted integer also stands for all bits
+// that were lost.
 inline double fused(double a, double b, double c) {
   constexpr std::uint64_t infinity = std::uint64_t{0x7ff} << 52;
   const auto magnitude = [](double x) { return std::bit_cast<std::uint64_t>(x) << 1 >> 1; };
@@ -98,7 +100,7 @@ inline double fused(double a, double b, double c) {
   const bool addend_is_larger = addend.exponent > product.exponent;
   const Term &larger = addend_is_larger ? addend : product;
   const Term &smaller = addend_is_larger ? product : addend;
-  // Bits below bit 0 are lost only if the smaller term is so small that the larger term's first bits cannot
+  // The shift loses bits only if the smaller term is so small that the larger term's highest bits cannot
   // cancel.
   const Wide small = shifted_right(smaller.magnitude, larger.exponent - smaller.exponent);
   if (larger.negative == smaller.negative)

@@ -1,33 +1,34 @@
-// The numeric contract of attention over int8 keys and values with f32 scales.
+// Defines the numeric contract of attention over int8 keys and values with f32 scales.
 //
-// A key is k[j][d] * k_scale[j][g], a value v[j][d] * v_scale[j][g], where g is the scale group of dimension
-// d. Products of int8 with 16-bit integers are summed exactly. So the order does not change the bits, and
-// each instruction set may multiply in its own way: 16-bit pairs, or two digits x = 256 * hi + lo, both of
-// int8.
+// A key has the elements k[j][d] * k_scale[j][g], and a value has the elements v[j][d] * v_scale[j][g]. g is
+// the scale group of dimension d. Products of int8 with 16-bit integers are summed exactly. So the order does
+// not change the bits, and each instruction set may multiply in its own way: by pairs of 16-bit integers, or
+// by two int8 digits x = 256 * hi + lo.
 //
-// Integers of numbers: n numbers of f32 with the largest magnitude m become integers x and a step.
+// Conversion to integers. n numbers of f32, whose largest magnitude is m, become n integers x and one step:
 //   m finite, at least lowest:   x = rint(number * (largest / m)),  step = m / largest
 //   m below lowest, 0 included:  x = 0,  step = 0
 //   m infinite, or any NaN:      x = 0,  step = NaN
-// Every operation rounds to f32, to nearest even. |x| <= largest, as the product errs by less than a half.
+// Every operation rounds to f32, to nearest even. |x| <= largest, because the product errs by less than one
+// half.
 //
-// Scores. The scale groups of a row's query become integers separately. A large dimension then costs the
-// other groups no accuracy, and the step joins a factor that a group has anyway. step is multiplied by the
-// row's sign (call/attention_scale.hpp). A group is cut into segments of 512 dimensions, the last one
-// shorter. In order of the segments, from t = +0:
+// Scores. Each scale group of a row's query is converted separately. A large element then costs the other
+// groups no accuracy. The step costs no operation, because it is multiplied into a factor that each group has
+// anyway. step is multiplied by the row's sign (call/attention_scale.hpp). A group is cut into segments of
+// 512 dimensions; the last segment may be shorter. t starts at +0, and each segment in order adds to it:
 //   t = fma(f32(sum of x * k) * (step * sign), k_scale, t)
-// t is the dot product. Everything after t is as with f32: score, maximum, weight w, sum of weights, chunks
-// and their folds, log-sum-exp.
+// t is the dot product. Everything after it follows the f32 contract: score, maximum, weight w, sum of
+// weights, chunks and their folds, log-sum-exp.
 //
-// Values. Per row, block of 64 keys and scale group, the numbers w * v_scale of the block's keys become
-// integers x. A key with w = 0 counts as 0 whatever its scale is; so do excluded keys. Per dimension of the
-// group:
+// Values. For each row, block of 64 keys and scale group, the numbers w * v_scale of the block's keys are
+// converted to integers x. A key with w = 0 counts as 0, even if its scale is NaN; so does an excluded key.
+// For each dimension of the group:
 //   out = fma(f32(sum of x * v), step, out * rescale)
-// where rescale is the f32 contract's factor of the results so far.
+// where rescale is the factor by which the f32 contract multiplies the results so far.
 //
 // The sum of weights adds w, not the integers, because the integers contain the scales. Rounding moves an
-// output by at most half a step of the block's largest w * v_scale for each key, which is 2^-10 of the
-// largest 128 * |v_scale| in the worst case.
+// output by at most half a step for each key, where step is that of the block's largest w * v_scale. In the
+// worst case, this is 2^-10 of the largest 128 * |v_scale|.
 #pragma once
 
 #include <cstddef>
@@ -35,11 +36,11 @@
 namespace rapt {
 
 struct Int8Attention {
-  // The largest number of two digits: 127 * 256 + 127.
+  // The largest integer with two int8 digits: 127 * 256 + 127.
   static constexpr float largest = 32639.0f;
   // This limit keeps largest / m finite and the step normal.
   static constexpr float lowest = 0x1p-100f;
-  // The products of this many dimensions sum up within 32 bits: 32639 * 128 * 512 < 2^31.
+  // The sum of products over this many dimensions fits 32 bits: 32639 * 128 * 512 < 2^31.
   static constexpr std::size_t segment = 512;
 };
 

@@ -1,5 +1,5 @@
-// The logarithm of a sum, computed once per row. libm's log differs between systems in the last bit, so it is
-// not used.
+// Defines the logarithm of a row's sum, which is computed once per row. libm's log is not used, because its
+// last bit differs between systems.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Stops the compilation for a processor on which the bits were never tested. cmake/isa.cmake checks this too.
-// These checks protect builds that compile the sources in another way.
+// Stops the compilation for a processor on which the results were never tested. cmake/isa.cmake checks this
+// too. These checks protect builds that compile the sources in another way.
 #pragma once
 
 #if defined(__AARCH64EB__)

@@ -1,4 +1,5 @@
-// Element types are types in memory. Scores, weights, sums and scratch are made of the arithmetic type.
+// Defines the element types, in which arrays are stored. Scores, weights, sums and scratch have the
+// arithmetic type instead.
 #pragma once
 
 #include <bit>
@@ -29,7 +30,8 @@ struct ArithmeticOf<double> {
 template <class E>
 using Arithmetic = typename ArithmeticOf<E>::type;
 
-// A byte is multiplied by a signed byte, and products are summed exactly.
+// The first factor of a product of bytes may be unsigned, and the second is signed. Products are summed
+// exactly.
 template <class E>
 using FactorOf = std::conditional_t<sizeof(E) == 1, std::int8_t, E>;
 template <class E>
@@ -47,7 +49,8 @@ inline float widened(BF16 x) {
 template <>
 inline float widened(F16 x) {
   const std::uint32_t sign = std::uint32_t{x.bits & 0x8000u} << 16, magnitude = x.bits & 0x7fffu;
-  // Infinities and NaNs keep the largest exponent. Other exponents move by 112, subnormal numbers' too.
+  // Infinities and NaNs keep the largest exponent. All other exponents grow by 112, also those of subnormal
+  // numbers.
   const std::uint32_t bits =
       magnitude >= 0x7c00 ? 0x7f800000 | magnitude << 13
                           : std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude << 13) * 0x1p112f);

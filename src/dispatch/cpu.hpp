@@ -48,8 +48,8 @@ struct CpuFeatures {
 
 CpuFeatures detect_features();
 
-// Asks Linux to let this process use AMX's tiles. From then on a thread's state takes 8 KB more, and Linux
-// refuses signal stacks that are too small for it.
+// Asks Linux to let this process use AMX's tiles. If Linux agrees, the state of each thread takes 8 KB more,
+// and Linux refuses signal stacks that are too small for it.
 bool request_tiles();
 
 }  // namespace rapt

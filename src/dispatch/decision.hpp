@@ -1,4 +1,4 @@
-// Computes from features and RAPT_ISA which levels a process can run, and with which level it begins.
+// Computes which levels a process can run, and which level it begins with, from CPU features and RAPT_ISA.
 #pragma once
 
 #include <cstddef>
@@ -24,11 +24,11 @@ constexpr std::size_t find_level(std::string_view name) {
 // A Decision has the size and alignment of one word, so that one atomic store publishes it. Without the
 // alignment, clang would call libatomic.
 struct alignas(std::uint64_t) Decision {
-  std::uint16_t usable = 0;            // one bit for each level; the first level's is always set
+  std::uint16_t usable = 0;            // one bit for each level; the first level's bit is always set
   std::uint8_t chosen = 0;             // the level to begin with
   std::uint8_t environment = RAPT_OK;  // the verdict on RAPT_ISA
   Tuning tuning = Tuning::general;
-  std::uint8_t padding[3] = {};  // compared with the rest
+  std::uint8_t padding[3] = {};  // always 0, because a compare-exchange compares it too
 
   constexpr bool is_made() const { return usable != 0; }
   constexpr bool is_usable(std::size_t level) const { return (usable >> level) & 1; }

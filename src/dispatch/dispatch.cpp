@@ -1,6 +1,7 @@
-// Chooses a level. No thread waits for another one. A first call may meet another first call in progress,
-// even in a signal handler or a forked child, and then decides everything itself. All callers reach the same
-// decision. Each caller writes the decision by an atomic operation, and only if it is not yet written.
+// Chooses an instruction-set level. No thread waits for another one. A first call may begin while another
+// first call is in progress, even in a signal handler or a forked child. It then decides everything itself.
+// All callers reach the same decision. Each caller writes the decision by an atomic operation, and only if it
+// is not yet written.
 #include "dispatch/dispatch.hpp"
 
 #include <cstdlib>
@@ -36,7 +37,7 @@ Decision decided() {
   const CpuFeatures features = detect_features();
   Decision own = decide(features.usable, std::getenv("RAPT_ISA"));
   own.tuning = choose_tuning(features.tuning, std::getenv("RAPT_TUNING"));
-  // The first decision stays, because the environment may change later.
+  // The first decision stays, because the environment variables may change later.
   return decision.compare_exchange_strong(made, own, std::memory_order_relaxed) ? own : made;
 }
 
@@ -76,7 +77,7 @@ std::size_t level_that_serves(std::size_t index, unsigned kernel) {
 
 constinit KernelTable tables[all_levels] = {};
 
-// Writes a value unless there is one. All callers bring the same value, so that any of them may publish it.
+// Writes a value unless one has been written. All callers bring the same value, so any of them may write it.
 template <class T>
 void write_once(T &to, T value) {
   T found = __atomic_load_n(&to, __ATOMIC_ACQUIRE);

@@ -1,4 +1,4 @@
-// The kernels that are in use now.
+// Gives access to the kernels of the active level.
 #pragma once
 
 #include <atomic>
@@ -8,10 +8,10 @@
 
 namespace rapt {
 
-// At first this points at stand-ins, which choose a level when one of them is called. Then it points at the
-// chosen level's table. So a caller pays one load and one indirect call, and never tests whether the choice
-// was made.
-#if defined(_WIN32)  // its DLLs export only what dllexport marks
+// At first, active_kernels points to stand-ins. The first call of a stand-in chooses a level, and sets
+// active_kernels to that level's table. So a call needs one load and one indirect call, and never tests
+// whether a level was chosen.
+#if defined(_WIN32)  // a DLL exports only what dllexport marks
 extern std::atomic<const KernelTable *> active_kernels;
 #else
 [[gnu::visibility("hidden")]] extern std::atomic<const KernelTable *> active_kernels;

@@ -1,4 +1,4 @@
-// The levels that are compiled, in the order of level_needs.
+// Lists the compiled levels, in the order of level_needs.
 #pragma once
 
 #include <cstddef>

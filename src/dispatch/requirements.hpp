@@ -1,5 +1,6 @@
-// The compiled levels, weakest first, and the features that each needs: all that its flags let the compiler
-// use. cmake/isa.cmake writes rapt_levels.def, which has a row LEVEL(name, base, features...) for each.
+// Lists the compiled levels, weakest first, and the CPU features that each level needs: all features that its
+// compiler flags enable. cmake/isa.cmake writes rapt_levels.def, which has a row LEVEL(name, base,
+// features...) for each.
 #pragma once
 
 #include "dispatch/cpu.hpp"
@@ -8,7 +9,7 @@ namespace rapt {
 
 struct LevelNeeds {
   const char *name;
-  const char *base;  // the level that has the kernels that this one lacks; empty for the first
+  const char *base;  // the level whose kernels this one uses where it has none; empty for the first
   FeatureSet needs;
 };
 

@@ -1,5 +1,5 @@
-// The kernels of the level amx ask for AMX's tiles before the first kernel runs. These functions have C
-// names, because a level's own namespaces do not change C names.
+// Declares how the kernels of the level amx ask for AMX's tiles, before the first kernel runs. These
+// functions have C names, because each level is compiled in its own namespaces, which do not change C names.
 #pragma once
 
 #include "kernels/kernels.hpp"

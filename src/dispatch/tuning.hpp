@@ -1,15 +1,15 @@
-// Some CPUs are fastest with other methods than most CPUs. All methods compute the same bits, so any tuning
-// is right on any CPU.
+// Chooses the methods that are fastest on this CPU. All methods compute the same bits, so any tuning gives
+// correct results on any CPU.
 //
 //   what                             | general                         | zen4
-//   rows of dot_rows past L1         | four at a time                  | one after the other
+//   rows of dot_rows that exceed L1  | four at a time                  | one after the other
 //   rows of dot_rows in large arrays | four far apart at a time        | one after the other
-//   keys and values of large caches  | lines to L1                     | lines to L2 first, far ahead
-//   dot, dot_rows and scale of f16   | the level's                     | avx2's in place of avx512's
+//   keys and values of large caches  | prefetched to L1                | prefetched far ahead, to L2 first
+//   dot, dot_rows and scale of f16   | kernels of the level            | avx2's kernels instead of avx512's
 //
-// dot_rows: Sapphire Rapids reads memory at 13 GB/s in one stream and at 19 in four, on different pages. Zen 4
-// reads 30 GB/s in one stream and 11 in four. f16: Zen 4 widens 16 elements in 2.7 cycles for one zmm register, and
-// in 1 for two ymm registers; Intel's CPUs take as long for both.
+// Sapphire Rapids reads memory at 13 GB/s in one stream, and at 19 GB/s in four streams on different pages.
+// Zen 4 reads 30 GB/s in one stream, and 11 GB/s in four. To widen 16 elements of f16, Zen 4 takes 2.7 cycles
+// with one zmm register, and 1 cycle with two ymm registers. Intel's CPUs take the same time for both.
 #pragma once
 
 #include <cstddef>

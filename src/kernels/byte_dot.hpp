@@ -1,25 +1,25 @@
-// dot and dot_rows of bytes, exact for every length. Products are summed in lanes of 32 bits, which are
-// regularly added to sums of 64 bits.
+// Computes dot and dot_rows of bytes, exactly for every length. 32-bit lanes sum the products, and are added
+// to a 64-bit total before they overflow.
 //
-// Each level defines ByteSimd<E>. E is the type of the first factor; the second is a signed byte:
+// Each instruction-set level defines ByteSimd<E>. The first factor has type E, and the second is a signed
+// byte:
 //
-//   width            the elements of a step
-//   Sums             lanes of 32 bits. A step adds at most most_per_step to the magnitude of each
-//   together         accumulators of a dot
-//   Factors          the first factors of a step, converted
-//   factors(a)       these of `width` elements; factors_first(a, k) of k < width elements, the others 0
-//   add(s, f, b)     s plus the products of f with the `width` elements at b; add_first(s, f, b, k) of the
-//                    first k
-//   sum(s)           the sum of all lanes, in 64 bits
+//   width            the number of elements that add() multiplies
+//   Sums             32-bit lanes. add() adds at most most_per_step to the magnitude of each
+//   together         the number of accumulators in dot
+//   Factors          `width` first factors, converted for add()
+//   factors(a)       converts `width` elements; factors_first(a, k) converts k < width, the others are 0
+//   add(s, f, b)     returns s plus the products of f with `width` elements at b; add_first(s, f, b, k) loads
+//                    only k elements of b
+//   sum(s)           returns the sum of all lanes, in 64 bits
 //
-// Each level also defines RowSimd<E> for dot_rows, where the query is the first factor. It has the members of
-// ByteSimd<E>, and these:
+// Each level also defines RowSimd<E> for dot_rows, whose first factor is the query. It adds to ByteSimd<E>:
 //
-//   start, add_factors      the sum that each row begins with: start(), then add_factors(s, f) for all of the query
-//   Four             the sums of four rows, by four(sums)
+//   start, add_factors  each row's sum begins as start(), then add_factors(s, f) for the whole query
+//   Four             the sums of four rows, which four(sums) makes from four Sums
 //   quarter, load_quarters, repeat_quarter, store_quarters
 //                    optional (ReadsShortRows): a register holds four rows of up to `quarter` bytes
-//   fours            how many Four are stored together, by store(fours, scale, out, count) of `count` rows
+//   fours            store(four, scale, out, count) stores this many Four, which hold `count` rows
 #pragma once
 
 #include <cstddef>
@@ -32,21 +32,21 @@ namespace {
 template <class E>
 struct ByteSimd;
 
-// A lane of 32 bits can add this many steps before it might overflow.
+// A 32-bit lane can take the products of this many add() calls before it might overflow.
 template <class S>
 inline constexpr std::size_t most_byte_steps = (std::size_t{1} << 31) / S::most_per_step - 1;
 
 template <class E>
 struct RowSimd;
 
-// dot_rows multiplies its rows with the same instructions as dot, and the factors need no correction.
+// Adds the members of RowSimd to a ByteSimd that does not bias its factors, so each sum begins with 0.
 template <class Bytes>
 struct UnbiasedRows : Bytes {
   static typename Bytes::Sums start() { return Bytes::zero(); }
   static typename Bytes::Sums add_factors(typename Bytes::Sums s, typename Bytes::Factors) { return s; }
 };
 
-// Takes at most most_byte_steps steps.
+// n is at most most_byte_steps * width, so that no 32-bit lane overflows.
 template <class E>
 [[gnu::always_inline]] inline std::int64_t byte_dot(const E *a, const std::int8_t *b, std::size_t n) {
   using S = ByteSimd<E>;
@@ -83,7 +83,7 @@ template <class E>
   return total + byte_dot(a, b, n);
 }
 
-// Four rows share the conversion of the query, and shuffles add up the lanes of all four.
+// Multiplies four rows, which share the conversion of the query. Shuffles sum the lanes of all four.
 template <class E>
 [[gnu::always_inline]] inline typename RowSimd<E>::Four four_byte_rows(const E *query,
                                                                        const std::int8_t *const (&row)[4],
@@ -110,8 +110,8 @@ concept ReadsShortRows = requires {
   S::quarter;
 };
 
-// Multiplies rows of up to 16 bytes, four in a register. On AVX512-VNNI a row takes .3 ns instead of 1.1. The
-// last row stands in for rows past it.
+// Multiplies rows of up to 16 bytes, four in a register. On AVX512-VNNI a row takes .3 ns instead of 1.1.
+// Past the end of the matrix, the last row is read again.
 template <class E>
 [[gnu::flatten, gnu::noinline]] void dot_short_rows(const E *query, const std::int8_t *rows,
                                                     std::ptrdiff_t row_stride, std::size_t row_count,
@@ -167,7 +167,7 @@ template <class E>
   }
   if (r == row_count) return;
   for (std::size_t f = 0; r + 4 * f < row_count; ++f) {
-    // The last row stands in for rows beyond it.
+    // Past the end of the matrix, the last row is read again.
     const std::int8_t *row[4];
     for (std::size_t j = 0; j < 4; ++j) {
       row[j] = rows;

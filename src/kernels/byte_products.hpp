@@ -1,19 +1,20 @@
-// Implements ByteSimd and RowSimd for levels where one instruction adds four products of bytes to a lane of
-// 32 bits.
+// Implements ByteSimd and RowSimd for instruction sets that can add four products of bytes to a 32-bit lane.
 //
-// Such an instruction fixes the signs of its factors. If they are not the signs of E and a signed byte, the
-// second factor is biased by 128. Then 128 times the sum of the first factors is subtracted again. That sum
-// is a second product. The sum of a query is the same for every row. Lanes may wrap before the subtraction.
+// Such an instruction treats each of its factors as signed or as unsigned. If that does not match the types E
+// and int8, 128 is added to the second factor. Then 128 times the sum of the first factors is subtracted,
+// which a second product computes. In dot_rows, all rows share that sum. Lanes may wrap before the
+// subtraction.
 //
-// Each level defines Level:
+// Each instruction-set level defines a class Level with these members:
 //
-//   Bytes, width     a register of so many bytes, or of lanes of 32 bits
-//   together         accumulators of a dot
-//   load, load_first(p, k), zero, join, less, sum        as their names say
-//   load_once(p)     into a register for two uses, where gcc 12 would load twice
+//   Bytes, width     a register of `width` bytes, or of 32-bit lanes
+//   together         the number of accumulators in dot
+//   load(p), load_first(p, k), zero()   load `width` bytes or k bytes; a register of zeros
+//   join(a, b), less(a, b), sum(s)      a + b and a - b by lane; the sum of all lanes
+//   load_once(p)     loads for two uses, where gcc 12 would load twice
 //   biased(b)        the signed bytes b plus 128, unsigned; bias() is the biased zero
-//   add_products(s, f, b)          for the E whose signs the instruction has
-//   add_biased_products(s, f, b)   for the other, with biased b
+//   add_products(s, f, b)          adds f * b, for the E that needs no bias
+//   add_biased_products(s, f, b)   adds f * b, for the other E; b is biased
 #pragma once
 
 #include <cstddef>

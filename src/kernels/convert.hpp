@@ -1,4 +1,4 @@
-// Conversions between 16-bit elements and f32.
+// Converts between 16-bit elements and f32.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// dot.
+// Computes the dot product of two vectors of floats.
 #pragma once
 
 #include <cstddef>
@@ -13,17 +13,17 @@
 
 namespace {
 
-// Adds unaligned vectors. A first step of `head` elements, in the last lanes of the last register, brings a
-// to alignment. That rotates all lanes, but the folds by halves do not depend on it: lane i still meets lane
-// i + half.
+// Adds the products of unaligned vectors. The first step takes `head` elements into the last lanes of the
+// last register, which makes a aligned. That rotates all lanes, but a fold by halves still adds the same
+// lanes i and i + half.
 //
-// A load that crosses a cache line takes two cycles, so unaligned vectors halve the speed in L1 and L2. If
-// the two alignments differ, b is also loaded in aligned vectors and shifted in registers, provided that the
-// level can shift by a variable count. Otherwise only b is loaded unaligned.
+// A load that crosses a cache line takes two cycles, so unaligned vectors halve the speed in L1 and L2. If b
+// is still unaligned after the first step, levels with ShiftsLanes load aligned vectors of b and shift them
+// in registers. Other levels load only b unaligned.
 //
-//   1536 elements, AVX-512            | ns, unaligned loads | ns, this
-//   both equally far from alignment   | 73                  | 36
-//   one of them                       | 73                  | 54
+//   1536 elements, AVX-512            | ns, unaligned loads | ns, this one
+//   a and b equally far from aligned  | 73                  | 36
+//   only one of them aligned          | 73                  | 54
 template <class A>
 [[gnu::always_inline]] inline void add_aligning(DotLanes<A> &sum, const A *a, const A *b, std::size_t n,
                                                 std::size_t head) {
@@ -39,7 +39,8 @@ template <class A>
   if constexpr (ShiftsLanes<S>) {
     const std::size_t ahead = elements_to_alignment(b + i);
     if (ahead > 0) {
-      // Takes one whole step first. So the aligned vectors begin within b, and none is read past its end.
+      // A whole step comes first, so that the aligned vectors begin inside b. The loop ends before one would
+      // reach past the end of b.
       sum.add(a + i, b + i);
       i += lanes;
       const auto shift = S::shift_by(S::width - ahead);
@@ -57,8 +58,7 @@ template <class A>
   if (i < n) sum.add_first(a + i, b + i, n - i);
 }
 
-// Takes at least one step and at most a stretch. The return after the first step keeps the usual 64 elements
-// free of jumps.
+// n is at least `lanes` and at most dot_stretch. The early return avoids branches for the usual 64 elements.
 template <class E>
 [[gnu::always_inline]] inline rapt::Arithmetic<E> dot_in_order(const E *a, const E *b, std::size_t n) {
   constexpr std::size_t lanes = LanesForDot<E>::lanes;
@@ -76,9 +76,9 @@ template <class E>
   return in_order.fold();
 }
 
-// Takes less than a step: `live` registers of elements, the last of them `whole` or partial. Products replace
-// fused additions to +0, and the folds leave out registers of +0. Both change only sums of -0 and +0. With a
-// missing lane the result is never -0, because the last addition adds +0.
+// n is less than `lanes`: the elements fill `live` registers, the last one completely if `whole`. Products
+// replace fused additions to +0, and the fold leaves out registers of +0. Both change only the sign of a sum
+// of zeros. With a lane missing that sum must be +0, so the last addition adds +0.
 template <std::size_t live, bool whole, class E>
 [[gnu::always_inline]] inline rapt::Arithmetic<E> dot_short(const E *a, const E *b, std::size_t n) {
   using A = rapt::Arithmetic<E>;
@@ -117,25 +117,25 @@ template <class E>
   }
 }
 
-// This is a separate function, because inlined into dot it would take registers from the short vectors.
+// This is a separate function, because inlined into dot() it would take registers from short vectors.
 template <class A>
 [[gnu::flatten, gnu::noinline]] A dot_unaligned(const A *a, const A *b, std::size_t n) {
   DotLanes<A> sum;
   add_aligning(sum, a, b, n, elements_to_alignment(a));
   const A result = sum.fold();
   if (result != 0) [[likely]]
-    return result;  // the sign of a zero may depend on which lanes have elements
+    return result;  // the sign of a zero may depend on which lanes the elements are in
   return dot_in_order(a, b, n);
 }
 
-// Returns whether to align, if one or both vectors are not aligned. In L1 one unaligned vector costs less
-// than shifting it:
+// Returns whether add_aligning() is faster, if a or b is not aligned. In L1, loading one of them unaligned
+// costs less than shifting it:
 //
-//   elements, AVX-512, a aligned   | ns in order | ns aligning
-//   256                            | 10.4        | 11.7
-//   768                            | 28.4        | 29.3
-//   4096                           | 140         | 146
-//   8000, in L2                    | 511         | 430
+//   elements, AVX-512, a aligned   | ns unaligned | ns aligning
+//   256                            | 10.4         | 11.7
+//   768                            | 28.4         | 29.3
+//   4096                           | 140          | 146
+//   8000, in L2                    | 511          | 430
 template <class E>
 [[gnu::always_inline]] inline bool worth_aligning(const E *a, const E *b, std::size_t n) {
   constexpr std::size_t both = 1024 / sizeof(E), one = 16384 / sizeof(E);
@@ -146,7 +146,8 @@ template <class E>
 inline constexpr bool aligns_dot =
     std::is_same_v<E, rapt::Arithmetic<E>> &&simd<rapt::Arithmetic<E>>::aligns_dot;
 
-// Computes the lanes of a stretch. Fetching 1 KB ahead is 2 % faster on AVX2 and 5 % on AVX-512, in memory.
+// Computes the lanes of at most dot_stretch elements. In memory, prefetching 1 KB ahead is 2 % faster on AVX2
+// and 5 % on AVX-512.
 template <bool fetches, class E>
 [[gnu::flatten, gnu::noinline]] void lanes_in_order(const E *a, const E *b, std::size_t n,
                                                     rapt::Arithmetic<E> *lane) {
@@ -178,7 +179,7 @@ template <class A>
   for (std::size_t j = 0; j < lanes; ++j) lane[(j + head) % lanes] = rotated[j];
 }
 
-// Takes more than a stretch.
+// Handles n > dot_stretch, one stretch of dot_stretch elements after the other.
 template <class E>
 [[gnu::noinline]] rapt::Arithmetic<E> dot_long(const E *a, const E *b, std::size_t n) {
   using A = rapt::Arithmetic<E>;
@@ -192,7 +193,7 @@ template <class E>
         }
       });
       if (result != 0) [[likely]]
-        return result;  // as in dot_unaligned
+        return result;  // the sign of a zero may depend on which lanes the elements are in
     }
   }
   const auto lanes_of = n < past_caches_from<E> ? lanes_in_order<false, E> : lanes_in_order<true, E>;
@@ -215,7 +216,7 @@ template <class E>
     return dot_in_order(a, b, n);
   }
   if (n == S::width) return dot_short<1, true>(a, b, n);
-  if (n == 0) return 0;  // the pointers may be anything
+  if (n == 0) return 0;  // a and b may be invalid pointers
   return dot_short(a, b, n);
 }
 

@@ -1,4 +1,4 @@
-// Holds the accumulators of dot products: the lanes of contract/reductions.hpp.
+// Accumulates dot products in the lanes that contract/reductions.hpp fixes for all instruction-set levels.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +19,12 @@ struct DotLanes {
   static constexpr std::size_t registers = lanes / S::width;
   typename S::batch lane[registers];
 
-  // Not a constructor: gcc 12 would construct an array of these in a loop, which puts it in memory.
+  // Sets all lanes to 0. It is not a constructor: gcc 12 would construct an array of these in a loop, and
+  // keep it in memory.
   [[gnu::always_inline]] void clear() {
     unroll<registers>([&](auto r) __attribute__((always_inline)) { lane[r] = typename S::batch(A(0)); });
   }
-  // Does what add() would do to lanes of 0.
+  // Does the same as clear() followed by add().
   template <class E>
   [[gnu::always_inline]] void begin(const E *a, const E *b) {
     const typename S::batch zero(A(0));
@@ -37,17 +38,17 @@ struct DotLanes {
       lane[r] = S::fma(S::load(a + r * S::width), S::load(b + r * S::width), lane[r]);
     });
   }
-  // Adds the tail of `left` < lanes elements: whole registers, then a partial one.
+  // Adds a tail of `left` elements, fewer than `lanes`: whole registers first, then a partial one.
   //
   //   100 elements, AVX-512                 | ns
   //   four masked fused operations          | 6.5
   //   four pairs of masked loads            | 5.3
   //   whole registers, then one (this one)  | 4.0
   //
-  // At random lengths below 256, mispredicted branches included, the three take 6.8, 5.7 and 4.9 ns.
+  // At random lengths below 256 the three take 6.8, 5.7 and 4.9 ns, including mispredicted branches.
   //
-  // Missing elements count as 0 * 0, which turns a sum of -0 into +0 in every lane. Adding that to one
-  // register is enough.
+  // By definition, missing elements add 0 * 0, which turns -0 into +0 in every lane. Adding +0 to only one
+  // register gives the same sum.
   template <class E>
   [[gnu::always_inline]] void add_first(const E *a, const E *b, std::size_t left) {
     unroll_while<registers>([&](auto r) __attribute__((always_inline)) {
@@ -79,10 +80,9 @@ struct DotLanes {
   [[gnu::always_inline]] A fold() const { return S::fold(folded()); }
 };
 
-// Holds the lanes for bf16, which is read in words of two elements. The lower and upper halves of the words
-// are the even and the odd lanes, in two registers, until a tail or the last folds need the lanes in order. A
-// word takes one shift or mask per register. Single elements would take two instructions, one of which
-// crosses lanes.
+// Accumulates dot products of bf16, which are loaded as 32-bit words of two elements. One shift or mask of a
+// word extracts its even or odd element, so even and odd lanes are in separate registers. in_order()
+// interleaves them for a tail. Loading single elements would take two instructions, one of them across lanes.
 struct DotPairs : DotLanes<float> {
   using Base = DotLanes<float>;
   using E = rapt::BF16;
@@ -127,7 +127,7 @@ template <class E>
 using LanesForDot =
     std::conditional_t<std::is_same_v<E, rapt::BF16>, DotPairs, DotLanes<rapt::Arithmetic<E>>>;
 
-// Sums more than a stretch of elements: lanes_of(begin, count, lane) computes the lanes of one stretch.
+// Sums n > dot_stretch elements. lanes_of(begin, count, lane) computes the lanes of [begin, begin + count).
 template <class A, class F>
 [[gnu::always_inline]] inline A sum_of_stretches(std::size_t n, F lanes_of) {
   constexpr std::size_t lanes = rapt::dot_lanes<A>, stretch = rapt::dot_stretch<A>;

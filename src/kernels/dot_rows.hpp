@@ -1,4 +1,4 @@
-// dot_rows: dot products of a query with many rows.
+// Computes the dot products of a query with many rows.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace {
 
-// Computes the folded lanes of rows that share each load of the query. The registers limit the number of
-// rows.
+// Multiplies `together` rows, which share each load of the query, and folds each row's lanes to one register.
+// The number of registers limits `together`.
 template <std::size_t together, class E, class Batch>
 [[gnu::always_inline]] inline void dot_together(const E *query, const E *const *row, std::size_t dim,
                                                 Batch *folded) {
@@ -33,13 +33,13 @@ template <std::size_t together, class E, class Batch>
   });
 }
 
-// Like dot_together, but in passes, for levels where one row's accumulators leave no room for another row's.
-// As many rows as there are passes share each load of the query. A pass takes every fourth register of lanes,
-// or two of every four.
+// dot_in_passes does the work of dot_together for levels that have registers for only one row's accumulators.
+// `passes` rows share each load of the query. A pass uses only every fourth accumulator register of a row, or
+// two of every four if there are two passes. The table lists the registers of each pass:
 //
 //   AVX2, f32, ns per row of | 128 in L1 | 128 in L2 | 512 in L1 | 768 in L2 | 128 in memory
 //   one row, one pass        | 4.9       | 6.4       | 17.1      | 35        | 29
-//   registers 0, then 2 ...  | 4.5       | 5.7       | 15.5      | 34        | 31
+//   0, then 2, then 1, 3     | 4.5       | 5.7       | 15.5      | 34        | 31
 //   0 1, then 2 3            | 4.5       | 6.1       | 14.6      | 31        | 36
 //   0 2, then 1 3            | 4.8       | 5.7       | 17.1      | 32        | 29
 //   0 3, then 2 1 (this one) | 4.6       | 5.7       | 14.6      | 30        | 29
@@ -48,7 +48,7 @@ template <std::size_t together, class E, class Batch>
 // halves of lines equally often, which uses the banks of L1 evenly.
 template <class S>
 concept TakesRowsInPasses = S::dot_rows_passes == 2 || S::dot_rows_passes == 4;
-// Up to this length, a row's lines stay in L1 from one pass to the next.
+// Rows of up to this many elements stay in L1 from one pass to the next.
 template <class S>
 inline constexpr std::size_t most_in_passes = 8192 / sizeof(typename S::batch::value_type);
 template <std::size_t passes>
@@ -97,10 +97,10 @@ template <std::size_t passes, class E, class Batch>
         });
       });
       each_row([&](auto j) __attribute__((always_inline)) {
-        if constexpr (pass == 0) sum[j][0][0] = sum[j][0][0] + Batch(A(0));  // as in add_first
+        if constexpr (pass == 0) sum[j][0][0] = sum[j][0][0] + Batch(A(0));  // turns -0 into +0
       });
     }
-    // Adds in the order of the fold by halves: (0 + 2) + (1 + 3).
+    // Adds the four quarters in the order of a fold by halves: (0 + 2) + (1 + 3).
     each_row([&](auto j) __attribute__((always_inline)) {
       unroll<quarters>([&](auto q) __attribute__((always_inline)) {
         total[j][quarter(q)] = fold_registers(sum[j][q]);
@@ -112,10 +112,11 @@ template <std::size_t passes, class E, class Batch>
                __attribute__((always_inline)) { folded[j] = total[j][0] + (total[j][1] + total[j][3]); });
 }
 
-// Says how four rows are read. Far past the caches, the four rows come from four quarters of all rows.
+// Says whether four rows are read together, in passes (dot_in_passes), or one after the other.
 enum class RowOrder { together, in_passes, one_by_one };
 
-// Multiplies four rows, `row_stride` elements apart. A joint fold of their lanes takes half the shuffles.
+// Multiplies four rows, `row_stride` elements apart. Folding their lanes together takes half as many shuffles
+// as folding each row.
 template <RowOrder order, class E, class A>
 [[gnu::always_inline]] inline void dot_four_rows(const E *query, const E *rows, std::ptrdiff_t row_stride,
                                                  std::size_t dim, A scale, A *out) {
@@ -148,8 +149,8 @@ template <RowOrder order, class E, class A>
   }
 }
 
-// Each group of four has one row of every quarter, because the core's prefetchers follow one stream of lines
-// per page.
+// Multiplies four rows at a time, one from each quarter of the matrix, because the core's prefetchers follow
+// one stream of lines per page.
 //
 //   Sapphire Rapids, AVX-512, GB/s in memory | dim 64 | 128  | 768  | f16, 128 | bf16, 128
 //   four rows side by side                   | 12.4   | 13.4 | 16.0 | 9.6      | 14.2
@@ -157,8 +158,9 @@ template <RowOrder order, class E, class A>
 //   the same, fetching lines 8 KB ahead      | 14.1   | 13.8 | 14.3 |          |
 //   four quarters (this one)                 | 15.4   | 16.3 | 17.3 | 14.5     | 14.9
 //
-// A matrix that stays in L2 loses 3 to 9 %. A matrix that comes from further away, as the matrices of a model
-// do, gains as much from 256 KB on. Passes lose 20 % in L2, so levels with passes start where L2 ends.
+// This is 3 to 9 % slower for a matrix that stays in L2. If the matrix has 256 KB or more and comes from L3
+// or memory, as in a model, it is 3 to 9 % faster. In L2 it is 20 % slower than passes, so levels with passes
+// use it only beyond L2.
 template <RowOrder order, class E, class A>
 [[gnu::flatten, gnu::noinline]] void dot_row_quarters(const E *query, const E *rows,
                                                       std::ptrdiff_t row_stride, std::size_t quarter,
@@ -171,7 +173,7 @@ template <RowOrder order, class E, class A>
   }
 }
 
-// Up to this many elements stay in L1, and are read as four rows side by side.
+// A matrix of up to this many elements stays in L1.
 template <class E>
 inline constexpr std::size_t most_in_l1 = (std::size_t{32} << 10) / sizeof(E);
 template <class E, class S>
@@ -193,7 +195,7 @@ void dot_rows(const E *query, const E *rows, std::ptrdiff_t row_stride, std::siz
     } else if (elements > most_side_by_side<E, S>) {
       dot_row_quarters<RowOrder::together>(query, rows, row_stride, row_count / 4, dim, scale, out);
     } else if (TakesRowsInPasses<S> && !std::is_same_v<E, rapt::BF16> && dim <= most_in_passes<S>) {
-      // Words of bf16 give each load of a row two operations: passes would save little of the query's.
+      // In bf16, each loaded word of a row needs two FMAs, so sharing the query's loads would save little.
       if constexpr (TakesRowsInPasses<S>) {
         dot_row_fours<RowOrder::in_passes>(query, rows, row_stride, row_count, dim, scale, out);
       }

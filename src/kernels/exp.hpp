@@ -1,4 +1,4 @@
-// exp of each element.
+// Computes exp of each element of an array.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace {
 
-// This is a separate function, because its constants would take time and registers from a short vector.
+// This is a separate function, because setting up its constants would cost a short array time and registers.
 template <class E>
 [[gnu::flatten, gnu::noinline]] void exp_long(const E *x, E *y, std::size_t n) {
   map(x, y, n, Exp<rapt::Arithmetic<E>>());
@@ -19,7 +19,7 @@ template <class E>
   using S = simd<rapt::Arithmetic<E>>;
   constexpr std::size_t width = S::width;
   if (n > 2 * width) return exp_long(x, y, n);
-  if (n == 0) return;  // pointers may be anything, and an emulator may touch them under an empty mask
+  if (n == 0) return;  // x and y may be invalid, and an emulator may access memory even under an empty mask
   const Exp<rapt::Arithmetic<E>> exp_of;
   if (n == width) {
     S::store(y, exp_of(S::load(x)));

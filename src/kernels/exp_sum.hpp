@@ -1,4 +1,4 @@
-// exp of scaled and shifted elements, with their sum.
+// Computes exp of scaled and shifted elements, and the sum of the results.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace {
 
-// Computes the terms of exp_sum: exp(scale * x - shift), which are also stored to y.
+// Computes the terms exp(scale * x - shift) of the sum, and stores them to y.
 template <class A>
 struct ExpSumTerms {
   using S = simd<A>;

@@ -1,4 +1,4 @@
-// Defines the tables of kernels, which are made from kernels.def.
+// Defines the table of function pointers to the kernels that kernels.def lists.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,14 @@ namespace rapt {
 
 struct AttentionCall;
 
-// Holds the kernels for elements E, computed in A.
+// Holds one pointer per row of kernels.def, for elements of type E. A is the type of the arithmetic.
 template <class E, class A = Arithmetic<E>, class Sum = ProductSum<E>, class Factor = FactorOf<E>>
 struct Operations {
 #define OPERATION(family, name, result, parameters, elements) result(*name) parameters = nullptr;
 #include "kernels/kernels.def"
 };
 
-// A kernel is null if the level lacks it, and the level that it builds on has it.
+// A null pointer means that the instruction-set level takes the kernel from the level that it extends.
 struct KernelTable {
   Operations<float> f32 = {};
   Operations<double> f64 = {};
@@ -46,7 +46,7 @@ struct KernelTable {
   }
 };
 
-// Says which element types the operations of a row of kernels.def have.
+// Defines the element sets of the last column of kernels.def. A member is true if the set contains E.
 template <class E>
 struct HasOperations {
   static constexpr bool halves = sizeof(E) == 2, all = true;

@@ -1,6 +1,6 @@
-// A part of a level: the kernels that one file of isa/<level>/ compiles. The file includes this after the
-// bodies, which have the names of kernels.def. For each of its families it first defines
-// RAPT_FAMILY_<family>(kernel) as `kernel`.
+// Builds the table of the kernels that one file of isa/<level>/ compiles. That file includes this header
+// after the function templates that kernels.def names. Before that, it defines RAPT_FAMILY_<family>(kernel)
+// as `kernel` for each family that it compiles.
 #pragma once
 
 #include "kernels/kernels.hpp"
@@ -26,7 +26,7 @@
 
 namespace {
 
-// tests/try compiles only one operation, whose name is RAPT_ONLY.
+// RAPT_ONLY, if defined, names the only operation to compile. tests/try defines it.
 constexpr bool is_compiled([[maybe_unused]] const char *operation) {
 #ifdef RAPT_ONLY
   const char *only = RAPT_ONLY;
@@ -49,7 +49,7 @@ constexpr rapt::Operations<E> bodies() {
 
 }  // namespace
 
-// Defines the part. The level's table (isa/table.hpp) knows the part by the name of the file.
+// Begins the definition of this file's table. `name` is the file's name, which isa/table.hpp uses too.
 #define RAPT_PART(name)          \
   namespace rapt::level {        \
   extern const KernelTable name; \

@@ -1,4 +1,4 @@
-// Multiplies each element by a factor.
+// Multiplies each element of an array by a factor.
 #pragma once
 
 #include <cstddef>

@@ -1,10 +1,10 @@
-// Runs code whose instructions the CPU may lack, and finds out what executed them.
+// Runs code whose instructions the CPU may lack, and finds out whether the CPU or the emulator executed it.
 #pragma once
 
 #include <setjmp.h>
 #include <signal.h>
 
-// The preloaded emulator defines this function; without the emulator it is null.
+// The preloaded emulator defines this function. Without the emulator, its address is null.
 extern "C" [[gnu::weak]] unsigned long rapt_emulated_instructions();
 
 namespace rapt::emulate {

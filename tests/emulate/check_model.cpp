@@ -1,4 +1,4 @@
-// Checks the model against the golden records.
+// Checks the arithmetic of model.hpp against the golden records.
 #include "golden.hpp"
 #include "report.hpp"
 

@@ -1,6 +1,6 @@
-// Checks every form of the vector instructions' operands with random values: registers of all sizes, masks,
-// broadcasts and addresses. Each form runs unchanged, and marked for the emulator. Both runs must give the
-// expected result.
+// Checks every operand form of the vector instructions with random values: registers of all sizes, masks,
+// broadcasts and addresses. Each form runs unchanged, and marked so that the emulator always executes it.
+// Both runs must give the expected result.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -25,11 +25,11 @@ struct Form {
   const char *text;
   const char *feature;
   Operation operation;
-  unsigned words;  // number of words of the operands
+  unsigned words;  // number of 32-bit words of the operands
   Masking masking;
-  unsigned offset;  // offset in words of the second operand in instructions_test_memory
+  unsigned offset;  // offset of the memory operand in instructions_test_memory, in words
   bool broadcast;
-  unsigned stored_words;  // number of words of the destination
+  unsigned stored_words;  // number of words of the destination to compare
   Code *code, *marked;
 };
 
@@ -77,11 +77,11 @@ const Form forms[] = {
     ZMM("avx512_vnni", vpdpwssds, 16, none, no_memory, false, "vpdpwssds %%zmm29, %%zmm3, %%zmm18"),
     ZMM("avx512_vnni", vpdpwssds, 8, none, 30, true, "vpdpwssds -8(%%rax)%{1to8%}, %%ymm3, %%ymm18"),
     ZMM("avx512_vnni", vpdpbusd, 16, none, 32, false, "vpdpbusd (%%r12), %%zmm3, %%zmm18"),
-    // The rest of the register becomes zero.
+    // These instructions must zero the rest of zmm2.
     LOW_ZMM("avx512_vnni", vpdpbusd, 16, "vpdpbusd %%zmm29, %%zmm3, %%zmm2"),
     LOW_ZMM("avx512_vnni", vpdpbusd, 8, "vpdpbusd %%ymm29, %%ymm3, %%ymm2"),
     LOW_ZMM("avx512_vnni", vpdpwssd, 4, "vpdpwssd %%xmm29, %%xmm3, %%xmm2"),
-    // These forms use none of AVX-512's registers, and run where AVX2 runs.
+    // These forms need no AVX-512 registers, so they run where AVX2 runs.
     YMM("evex_ymm", vpdpbusd, 8, no_memory, false, "%{evex%} vpdpbusd %%ymm9, %%ymm3, %%ymm2"),
     YMM("evex_ymm", vpdpbusd, 8, 33, true, "%{evex%} vpdpbusd 4(%%rax)%{1to8%}, %%ymm3, %%ymm2"),
     YMM("evex_ymm", vpdpbusd, 8, 40, false, "%{evex%} vpdpbusd 32(%%rax), %%ymm3, %%ymm2"),
@@ -108,7 +108,7 @@ Word element(Operation operation, Word c, Word a, Word b) {
   }
 }
 
-// Returns the expected destination, with zeros after the operands' words.
+// Returns the expected destination. It is 0 after the words of the operands.
 Vector expected(const Form &form, const Operands &operands) {
   Vector b = operands.second, result = {};
   if (form.offset != no_memory) {
@@ -154,9 +154,9 @@ void run(const Form &form, Code *code, bool marked, Report &report) {
   report.end(executed, form.feature, marked);
 }
 
-// A signal handler starts with all registers in their initial state, and the frame of a trap in the handler
-// does not hold their components. The masks and zmm16 to zmm31 stay in that state until the marked
-// instruction.
+// multiply_in_initial_state() is a signal handler, so all registers begin in their initial state. The masks
+// and zmm16 to zmm31 are still in that state at the marked instruction, so the frame of its trap does not
+// hold them.
 Word initial_state_results[2][16];
 
 void multiply_in_initial_state(int) {
@@ -184,7 +184,7 @@ void check_initial_state(Report &report) {
   report.end(executed, "avx512_vnni", true);
 }
 
-// Checks masks that exclude elements in a page that cannot be read.
+// Checks a mask that excludes the elements in an unreadable page.
 void check_masked_memory(Report &report) {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   void *const pages = mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,4 +1,4 @@
-// Checks AMX's instructions on the golden records.
+// Checks the AMX instructions against the golden records.
 #include <cstring>
 
 #include "golden.hpp"
@@ -21,7 +21,7 @@ struct alignas(64) Configuration {
 
 constexpr long row_bytes = 64;
 
-// tmm0 += tmm1 * tmm2
+// These functions compute tmm0 += tmm1 * tmm2.
 using Multiply = void();
 void tdpbf16ps() { asm volatile("tdpbf16ps %tmm2, %tmm1, %tmm0"); }
 void tdpbssd() { asm volatile("tdpbssd %tmm2, %tmm1, %tmm0"); }
@@ -41,7 +41,7 @@ Results multiply(const TileRecord &r, Multiply *operation) {
   asm volatile("ldtilecfg %0" ::"m"(configuration) : "memory");
   asm volatile("tileloadd (%0, %1, 1), %%tmm0" ::"r"(r.c), "r"(row_bytes) : "memory");
   asm volatile("tileloaddt1 (%0, %1, 1), %%tmm1" ::"r"(r.a), "r"(row_bytes) : "memory");
-  // The address has an index scaled by 8, a base register above r8, and a displacement.
+  // This address has a base register above r8, an index that is scaled by 8, and a displacement.
   asm volatile("mov %0, %%r12\n\ttileloadd -64(%%r12, %1, 8), %%tmm2" ::"r"(r.b + 1), "r"(row_bytes / 8)
                : "memory", "r12");
   operation();
@@ -66,7 +66,7 @@ void compare(const TileRecord &r, const Results &results, Report &report, Equal 
   }
 }
 
-// Checks that a tile holds what was loaded, and that another configuration zeroes the tile.
+// Checks that a tile stores what it loaded, and that another configuration zeroes the tile.
 Executed check_moves(const TileRecord &r, Report &report) {
   Word moved[16][16], zeroed[16][16];
   const Configuration configuration(r);
@@ -92,7 +92,7 @@ Executed check_moves(const TileRecord &r, Report &report) {
   return executed;
 }
 
-// Returns whether a tile instruction runs without a configuration, which is illegal.
+// Returns whether a tile instruction runs without a tile configuration, which must be illegal.
 bool runs_without_configuration() {
   return attempt([] { asm volatile("tilerelease\n\ttilezero %tmm0"); }) != Executed::not_at_all;
 }

@@ -1,4 +1,5 @@
-// Checks the vector instructions on the golden records, in zmm registers and, by halves, in ymm registers.
+// Checks the vector instructions against the golden records: whole in zmm registers, and by halves in ymm
+// registers.
 #include <cstring>
 #include <utility>
 
@@ -9,7 +10,7 @@
 namespace rapt::emulate {
 namespace {
 
-// Holds the operands of a golden record, and the instruction's result.
+// Holds the operands and the result of a golden record.
 struct Trial {
   Vector c, a, b, d;
 };
@@ -28,7 +29,6 @@ Vector half_of(const Vector &vector, unsigned half) {
   return result;
 }
 
-// Returns the trial of half of the elements.
 Trial half_of(const Trial &t, unsigned half) {
   return {half_of(t.c, half), half_of(t.a, half), half_of(t.b, half), half_of(t.d, half)};
 }

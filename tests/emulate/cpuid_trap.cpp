@@ -24,7 +24,7 @@ std::size_t replaced_count = 0;
 
 bool set_cpuid(bool enabled) { return syscall(SYS_arch_prctl, arch_set_cpuid, long{enabled}) == 0; }
 
-// The first object that dl_iterate_phdr() lists is the program.
+// Reads the load address of the program, the first object that dl_iterate_phdr() lists.
 int read_base(dl_phdr_info *info, std::size_t, void *base) {
   *static_cast<std::uintptr_t *>(base) = info->dlpi_addr;
   return 1;
@@ -60,7 +60,7 @@ bool replace(std::uintptr_t address) {
   return mprotect(pages, end - page, PROT_READ | PROT_EXEC) == 0;
 }
 
-// The list belongs to the program that run.sh was given. Programs that it starts inherit the list, but have
+// `list` belongs to the program that run.sh was given. Programs that it starts inherit the list, but have
 // other bytes at those addresses.
 bool replace_all(const char *list) {
   std::uintptr_t base = 0;
@@ -93,8 +93,7 @@ bool make_cpuid_trap() {
 bool present_cpuid(int signal, const siginfo_t *info, ucontext_t *context) {
   greg_t *const registers = context->uc_mcontext.gregs;
   const auto address = static_cast<std::uintptr_t>(registers[REG_RIP]);
-  // A fault that comes from cpuid has no address. Other instructions may fault because an address is
-  // unreadable.
+  // A fault by cpuid has a null address. Other instructions may fault because an address is unreadable.
   const bool faulted = faulting && signal == SIGSEGV && info->si_addr == nullptr &&
                        std::memcmp(reinterpret_cast<const void *>(address), cpuid, sizeof cpuid) == 0;
   if (!faulted && !(signal == SIGILL && is_replaced(address))) return false;

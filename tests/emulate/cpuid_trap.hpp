@@ -1,4 +1,4 @@
-// Makes the program's cpuid instructions trap, so that the handler can show the program other features.
+// Makes cpuid instructions trap, so that a signal handler can show the program other CPU features.
 #pragma once
 
 #include <signal.h>
@@ -6,14 +6,14 @@
 
 namespace rapt::emulate {
 
-// There are two ways. Linux makes cpuid fault if the CPU can do that (arch_prctl ARCH_SET_CPUID, cpuid_fault
-// in /proc/cpuinfo). Otherwise ud2 replaces the program's cpuid instructions. RAPT_CPUID_AT lists their
-// addresses in the program's file, which run.sh reads from a disassembly. An empty list means that the
-// program has none. Returns false if neither way is possible.
+// Uses one of two ways. If the CPU allows it, Linux makes cpuid fault (arch_prctl ARCH_SET_CPUID, cpuid_fault
+// in /proc/cpuinfo). Otherwise ud2 replaces the program's cpuid instructions, whose addresses are in
+// RAPT_CPUID_AT. run.sh gets them from a disassembly; an empty list means that there are none. Returns false
+// if neither way works.
 bool make_cpuid_trap();
 
-// Handles the trap of a cpuid, and sets the registers to what the program should see. Returns false if
-// another instruction trapped.
+// Handles a trapped cpuid: sets the registers to what the program should see. Returns false if another
+// instruction trapped.
 bool present_cpuid(int signal, const siginfo_t *info, ucontext_t *context);
 
 }  // namespace rapt::emulate

@@ -10,7 +10,7 @@
 namespace rapt::emulate {
 namespace {
 
-// Leaf 7 has AVX-512's parts, and other features that are newer than Haswell and decide a level.
+// CPUID leaf 7 reports the parts of AVX-512, and other features that decide which levels are usable.
 enum Leaf7B : std::uint32_t {
   bmi2 = 1u << 8,
   f = 1u << 16,
@@ -50,7 +50,7 @@ enum Leaf1C : std::uint32_t { fma = 1u << 12, osxsave = 1u << 27 };
 constexpr std::uint32_t tile_leaf = 0x1d;
 constexpr CpuidWords palette_1 = {8192 | 1024 << 16, 64 | 8 << 16, 16, 0};
 
-// A model keeps these bits of the groups, and loses some single bits.
+// Says which bits of all_b, all_c, all_d and all_71a a CPU model has, and which other bits it lacks.
 struct Model {
   std::string_view name;
   std::uint32_t b, c, d, leaf71_a;
@@ -151,7 +151,7 @@ CpuidWords presented(std::uint32_t leaf, std::uint32_t subleaf, CpuidWords words
     if (leaf7) {
       words.c |= row.c;
       words.d |= row.d;
-      if (row.leaf71_a != 0 && words.a == 0) words.a = 1;  // the last subleaf
+      if (row.leaf71_a != 0 && words.a == 0) words.a = 1;  // the last subleaf of leaf 7
     }
     if (leaf71) words.a |= row.leaf71_a;
   }

@@ -1,4 +1,4 @@
-// Chooses the features that the program sees: features of a CPU model, and features that are emulated.
+// Chooses the features that the program sees: those of a CPU model, and emulated features.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@ void choose_features();
 
 bool is_emulated(Feature feature);
 
-// Returns whether the program should see other features than CPUID tells.
+// Returns whether the program should see other features than CPUID reports.
 bool must_present_features();
 
 struct CpuidWords {
   std::uint32_t a, b, c, d;
 };
 
-// Returns what the program should see in a leaf for which the CPU has the words `native`.
+// Returns what the program should see in a CPUID leaf where the CPU reports `native`.
 CpuidWords presented(std::uint32_t leaf, std::uint32_t subleaf, CpuidWords native);
 
 CpuidWords read_cpuid(std::uint32_t leaf, std::uint32_t subleaf);

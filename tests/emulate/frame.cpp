@@ -8,7 +8,7 @@
 namespace rapt::emulate {
 namespace {
 
-// Linux puts words at byte 464 of the area. The XSAVE header is at byte 512.
+// Linux describes the area at byte 464. The XSAVE header at byte 512 lists the components in use.
 constexpr unsigned software_words_at = 464, components_in_use_at = 512;
 constexpr std::uint32_t software_magic = 0x46505853;
 
@@ -20,7 +20,7 @@ Place places[18] = {{}, {160, 256}};
 constexpr unsigned index_of(Component component) { return static_cast<unsigned>(component); }
 constexpr std::uint64_t bit_of(Component component) { return std::uint64_t{1} << index_of(component); }
 
-// Each part of a vector register has a component, its first word, and its number of words.
+// Says which component holds a part of a vector register, and which words of the register.
 struct Part {
   Component component;
   unsigned first, count;
@@ -66,7 +66,7 @@ bool Frame::in_use(Component component) const {
 
 unsigned char *Frame::at(Component component) const { return area_ + places[index_of(component)].offset; }
 
-// If a component is not in use, it is zero, and its bytes in the frame mean nothing.
+// Marks a component as in use and zeroes it. Until then, its bytes in the frame are undefined.
 void Frame::bring_into_use(Component component) {
   if (in_use(component)) return;
   std::memset(at(component), 0, places[index_of(component)].size);

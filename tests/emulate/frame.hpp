@@ -1,5 +1,4 @@
-// Reads and writes the interrupted program's vector registers, which are in the XSAVE area of the signal's
-// frame.
+// Reads and writes the vector registers of the interrupted program, in the XSAVE area of the signal frame.
 #pragma once
 
 #include <ucontext.h>
@@ -10,7 +9,7 @@
 
 namespace rapt::emulate {
 
-// XSAVE's state components have these bits in XCR0.
+// Names the state components of XSAVE by their bits in XCR0.
 enum class Component : unsigned {
   sse = 1,
   ymm_upper = 2,
@@ -22,7 +21,7 @@ enum class Component : unsigned {
 
 class Frame {
  public:
-  // Reads the places of the components from CPUID. It must be called before CPUID faults.
+  // Reads the offsets of the components from CPUID. Call it before cpuid is made to trap.
   static void find_components();
 
   explicit Frame(ucontext_t &context);
@@ -32,11 +31,11 @@ class Frame {
   bool holds(Component component) const;
 
   Vector read(unsigned number) const;
-  // Also zeroes the register beyond the operand, as a vector instruction does.
+  // Writes the whole register, because vector instructions zero the part beyond their operands.
   void write(unsigned number, const Vector &value);
   std::uint64_t read_mask(unsigned number) const;
 
-  // Returns 64 bytes, or null if the tiles are not configured.
+  // Returns the 64 bytes of the tile configuration, or null if tiles are not configured.
   const unsigned char *tile_config() const;
 
  private:
@@ -45,7 +44,7 @@ class Frame {
   void bring_into_use(Component component);
 
   unsigned char *area_;
-  std::uint64_t components_ = 0;  // the components that the frame has
+  std::uint64_t components_ = 0;  // components that the frame holds
 };
 
 }  // namespace rapt::emulate

@@ -1,5 +1,5 @@
-// Reads the records of golden/: operands of the instructions, and results that a CPU with the instructions
-// computed.
+// Reads the records of golden/: operands of instructions, and the results of a CPU that has these
+// instructions.
 #pragma once
 
 #include <cstdio>
@@ -12,8 +12,8 @@
 namespace rapt::emulate {
 
 struct TileRecord {
-  static constexpr Word untouched = 0xcccccccc;  // the words of d that TILESTORED does not write
-  std::uint8_t rows, pairs, columns, kind;       // `kind` of a product of bytes: ssd, sud, usd, uud
+  static constexpr Word untouched = 0xcccccccc;  // words of d that TILESTORED does not write
+  std::uint8_t rows, pairs, columns, kind;       // kind: tdpbssd, tdpbsud, tdpbusd, tdpbuud
   Word c[16][16], a[16][16], b[16][16], d[16][16];
 };
 

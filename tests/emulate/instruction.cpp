@@ -5,7 +5,7 @@
 namespace rapt::emulate {
 namespace {
 
-enum Prefix : std::uint8_t { none, p66, pF3, pF2 };  // as VEX and EVEX encode them
+enum Prefix : std::uint8_t { none, p66, pF3, pF2 };  // numbered as in VEX and EVEX
 enum class Operand : std::uint8_t { memory, with_index, registers, either };
 
 struct Form {
@@ -18,7 +18,7 @@ struct Form {
   Feature feature;
 };
 
-// All forms are in the opcode map 0F38, with W = 0.
+// All forms are in the opcode map 0F38 with W = 0.
 constexpr Form forms[] = {
     {false, none, 0x49, Operand::memory, false, Operation::ldtilecfg, Feature::amx},
     {false, p66, 0x49, Operand::memory, false, Operation::sttilecfg, Feature::amx},
@@ -47,7 +47,7 @@ struct Prefixes {
   unsigned vvvv, prefix, vector_length, mask;
 };
 
-// Reads the prefix and moves past it. Returns false if the prefix does not select map 0F38.
+// Reads the VEX or EVEX prefix and moves `at` past it. Returns false if it does not select map 0F38.
 bool read_prefixes(const unsigned char *&at, Prefixes &p) {
   p = {};
   if (at[0] == 0xc4) {
@@ -87,13 +87,13 @@ std::intptr_t displacement(const unsigned char *&at, bool one_byte, unsigned sca
   return value;
 }
 
-// Returns the bytes by which EVEX multiplies a displacement of one byte.
+// Returns the factor by which EVEX multiplies an 8-bit displacement.
 unsigned displacement_scale(const Instruction &i) {
   if (!i.evex) return 1;
   return i.broadcast ? 4 : i.vector_size;
 }
 
-// Reads the address after the ModRM byte. Returns whether the address has an index byte (SIB).
+// Reads the address that follows the ModRM byte. Returns whether the address has a SIB byte.
 bool read_address(const unsigned char *&at, unsigned modrm, const Prefixes &p, const greg_t *registers,
                   Instruction &i) {
   const unsigned mod = modrm >> 6;
@@ -131,7 +131,7 @@ bool matches(Operand operand, bool memory, bool sib) {
   return false;
 }
 
-// Returns whether the instruction set allows the operands. If not, the SIGILL is real.
+// Returns whether the instruction set allows the operands. If not, the program must get its SIGILL.
 bool is_legal(const Form &form, const Instruction &i) {
   if (!form.uses_vvvv && i.vvvv != 0) return false;
   if (form.feature == Feature::amx)

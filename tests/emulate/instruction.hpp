@@ -25,7 +25,7 @@ enum class Operation : std::uint8_t {
   vpdpwssds
 };
 
-// Returns whether the operation traps until Linux permits tile data. AMX's other operations do not trap.
+// Returns whether a CPU with AMX traps on the operation until Linux permits tile data.
 constexpr bool uses_tile_data(Operation operation) {
   return operation >= Operation::tilezero && operation <= Operation::tdpbuud;
 }
@@ -42,11 +42,11 @@ struct Instruction {
   unsigned length;       // in bytes
   unsigned vector_size;  // in bytes: 16, 32 or 64
   unsigned reg, vvvv;    // register operands; reg is the destination of all but stores
-  bool memory;           // the other operand is in memory; otherwise it is in the register rm
+  bool memory;           // one operand is in memory; otherwise it is in the register rm
   unsigned rm;
   std::uintptr_t base;   // the address without the scaled index register
-  std::uintptr_t index;  // the scaled index register, which is the stride of tile loads and stores
-  bool broadcast;        // one word of memory for all elements
+  std::uintptr_t index;  // the scaled index register, which holds the stride of tile loads and stores
+  bool broadcast;        // all elements use the same word of memory
   unsigned mask;         // the mask register; 0 if every element is written
   bool zeroing;          // elements outside the mask become zero
 

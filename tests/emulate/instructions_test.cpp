@@ -1,12 +1,12 @@
-// Tests the emulated instructions against golden/. It first tests the model of their arithmetic. Then it
-// tests the instructions, whatever executes them, and every form of their operands.
+// Tests the emulated instructions against golden/: first the model of their arithmetic, then the
+// instructions, executed by the CPU or the emulator, with every form of operands.
 //
 //   rapt_instructions_test GOLDEN_FOLDER [--emulated FEATURE,...] [--native] [--everything]
 //
-// A row tells what executed an instruction: native, emulated or not run. The features of --emulated must be
-// emulated. With --native, the features of /proc/cpuinfo must be native. With --everything, a feature that
-// nothing executes is reported as skipped, because no other CPU that this machine presents has more features.
-// evex_ymm means EVEX forms that need none of AVX-512's registers.
+// Each row names what executed an instruction: native, emulated or not run. The features of --emulated must
+// be emulated. With --native, the features in /proc/cpuinfo must be native. --everything reports features
+// that nothing executes as skipped; it is for the run that presents the CPU with the most features. evex_ymm
+// means EVEX forms that need no AVX-512 registers.
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -18,7 +18,7 @@
 
 namespace {
 
-// The kernel may refuse the permission to use tiles although the CPU has them.
+// Linux may refuse the permission to use tiles although the CPU has them.
 std::string native_features(bool tiles_permitted) {
   std::ifstream file("/proc/cpuinfo");
   std::string features, line;

@@ -1,9 +1,8 @@
-// Models the arithmetic of AMX and VNNI in portable C++, which needs no flush mode of the CPU.
+// Models the arithmetic of AMX and VNNI in portable C++, independent of the CPU's flush modes.
 //
-// TDPBF16PS rounds to nearest even. A subnormal input counts as a zero of its sign. A result is
-// flushed to a zero of its sign if it is tiny after rounding. fmaf rounds a result just below 2^-126 up to
-// 2^-126. So the same sum times 2^64, in which nothing is subnormal, decides about a result of exactly
-// 2^-126.
+// TDPBF16PS rounds to nearest even, and treats a subnormal input as a zero of its sign. It flushes a result
+// to a zero of its sign if the result is tiny after rounding. fmaf rounds a result just below 2^-126 up to
+// 2^-126. So if fmaf returns exactly 2^-126, the same sum times 2^64, in which nothing is subnormal, decides.
 #pragma once
 
 #include <bit>
@@ -25,7 +24,7 @@ inline constexpr Word sign_bit = 0x80000000, infinity_bits = 0x7f800000, smalles
 
 inline bool is_nan(Word bits) { return (bits & ~sign_bit) > infinity_bits; }
 
-// The payload of a NaN is not part of the contract.
+// Two NaNs are equal, because the payload of a NaN is not part of the contract.
 inline bool equal_floats(Word a, Word b) { return is_nan(a) ? is_nan(b) : a == b; }
 
 inline float flushed(float value) {
@@ -50,7 +49,7 @@ inline float flushed_fma(float a, float b, float c) {
 // A subnormal sum of floats is exact, so it is tiny both before and after rounding.
 inline float flushed_sum(float a, float b) { return flushed(a + b); }
 
-// Returns an element of TDPBF16PS. It multiplies a row of `pairs` pairs by a column, whose pairs are `stride`
+// Returns one element of TDPBF16PS: c plus a row of `pairs` pairs times a column, whose pairs are `stride`
 // words apart.
 inline Word tdpbf16ps(Word c, const Word *a, const Word *b, unsigned stride, unsigned pairs) {
   float even_sum = 0, odd_sum = 0;

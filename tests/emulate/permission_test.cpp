@@ -1,10 +1,10 @@
-// Tests when the library asks Linux for AMX's tiles, and what the library does without them. Each case is a
-// separate process:
+// Tests when the library asks Linux to permit AMX tiles, and what it does without permission. Each case runs
+// in a separate process:
 //
 //   permission_test granted | refused | small_stack | by_kernel_isa
 //
-// "refused" needs a Linux that refuses tiles (run.sh --refuse tiles). The other cases also run on a CPU with
-// AMX.
+// "refused" needs run.sh --refuse tiles, which makes Linux refuse tiles. The other cases also run on a CPU
+// with AMX.
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@
 
 #include "rapt/rapt.h"
 
-// The preloaded emulator's; null without it.
+// The preloaded emulator defines these functions. Without the emulator, their addresses are null.
 extern "C" [[gnu::weak]] unsigned long rapt_emulated_tile_requests();
 extern "C" [[gnu::weak]] unsigned long rapt_emulated_tile_products();
 
@@ -37,12 +37,12 @@ bool tiles_are_permitted() {
   return syscall(SYS_arch_prctl, get_permitted, &components) == 0 && (components >> 18 & 1) != 0;
 }
 
-// Linux must be asked at most once. Only the emulator knows how often that was.
+// Checks how often Linux was asked to permit tiles. Only the emulator counts the requests.
 void require_requests(unsigned long count, const char *when) {
   if (rapt_emulated_tile_requests) require(rapt_emulated_tile_requests() == count, when);
 }
 
-// A signal stack without room for tiles: Linux refuses it to a process with tiles.
+// Tries to set a signal stack without room for tiles. Linux refuses it to a process that may use tiles.
 bool can_set_small_signal_stack() {
   static char memory[8192];
   stack_t stack = {};
@@ -99,7 +99,7 @@ struct Results {
   std::vector<float> in_bf16, over_bytes;
   bool operator==(const Results &) const = default;
 };
-// Tiles compute nine queries of either type.
+// With nine queries, both calls compute with tiles.
 Results results() { return {attention<rapt_bf16>(9), attention<std::int8_t>(9)}; }
 
 std::string server_of(const char *kernel) { return rapt_kernel_isa(kernel); }
@@ -110,7 +110,7 @@ void calls_without_tiles() {
   require(rapt_isa_usable("amx") == 1 && rapt_isa_status() == RAPT_OK, "the level amx is usable");
   require(std::strcmp(rapt_active_isa(), "amx") == 0, "the level amx is active");
   require(server_of("dot_f32") == "avx512" && server_of("dot_i8") == "avx512_vnni", "other levels' kernels");
-  attention<rapt_bf16>(1);  // the shared body decodes
+  attention<rapt_bf16>(1);  // a single query is computed without tiles
   attention<rapt_bf16>(2);
   attention<std::int8_t>(1);
   attention<rapt_bf16>(9, 0);
@@ -166,7 +166,7 @@ void refused() {
   without_tiles(results_of_avx2(), "a refusal changes bits");
 }
 
-// A program that set such a stack earlier keeps it, and attention computes without tiles.
+// If a program has already set a signal stack without room for tiles, attention computes without tiles.
 void small_stack() {
   require(can_set_small_signal_stack(), "a small stack of signals is refused");
   without_tiles(results_of_avx2(), "bits with a small stack of signals");

@@ -1,4 +1,4 @@
-// Presents another CPU to a program, and executes the instructions that the CPU lacks: LD_PRELOAD this
+// Shows a program another CPU, and executes instructions that the real CPU lacks. LD_PRELOAD loads this
 // library.
 //
 //   RAPT_CPU_MODEL=skylake-x     CPUID shows no feature that this model lacks; the program runs at full speed
@@ -7,12 +7,12 @@
 //   RAPT_REFUSE_TILES=1          the permission to use tile data is refused
 //   RAPT_REQUIRE_TILES=1         the exit status is 3 if the program multiplied no tiles here
 //
-// The cpuid instruction traps (cpuid_trap.hpp). If it cannot trap, and CPUID does not show the features
-// itself, the exit status is 77. XGETBV cannot fault, so XCR0 is the CPU's own. If AMX is emulated, this
-// library answers the program's requests for tile data like Linux. Tile data trap until they are permitted,
-// and the permission needs signal stacks with room for tiles. A CPU with AMX then traps on tile data too.
+// The cpuid instruction traps (cpuid_trap.hpp). If it cannot trap, and CPUID itself does not show the
+// features, the exit status is 77. XGETBV cannot fault, so XCR0 is the CPU's own. If AMX is emulated, this
+// library answers requests for tile data as Linux does: tile data trap until they are permitted, which needs
+// signal stacks with room for tiles. A CPU with AMX always traps then, because Linux got no request.
 //
-// An instruction after ud1 %eax, %eax is always executed here. Tests compare its result with the CPU's.
+// This library always executes an instruction after ud1 %eax, %eax. Tests compare its result with the CPU's.
 #include <dlfcn.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -69,7 +69,7 @@ void hand_on(int signal, siginfo_t *info, void *context) {
     action.sa_handler(signal);
   } else {
     struct sigaction as_ever = {};
-    as_ever.sa_handler = SIG_DFL;  // the instruction traps again
+    as_ever.sa_handler = SIG_DFL;  // the instruction traps again, now in the default way
     real_sigaction(signal, &as_ever, nullptr);
   }
 }
@@ -90,7 +90,7 @@ bool has_variable(const char *name) {
   return value && *value;
 }
 
-// Returns the error of a request for tile data, or 0.
+// Returns the error of a request for tile data, or 0 if it is granted.
 int grant_tiles() {
   ++requests_for_tiles;
   if (has_variable("RAPT_REFUSE_TILES")) return EPERM;
@@ -126,8 +126,8 @@ bool execute(ucontext_t &context) {
   return false;
 }
 
-// Linux starts a handler in the default floating-point mode; qemu 7.2 keeps the program's mode. qemu 7.2 also
-// misaligns the handler's stack if it presents AMX.
+// Linux starts a handler in the default floating-point mode, but qemu 7.2 keeps the program's mode. If qemu
+// 7.2 presents AMX, it also misaligns the handler's stack.
 [[gnu::force_align_arg_pointer]] void on_illegal_instruction(int signal, siginfo_t *info, void *context) {
   constexpr unsigned default_mode = 0x1f80;
   const int error = errno;
@@ -182,13 +182,13 @@ __attribute__((destructor)) void require_tiles() {
 
 #define EXPORTED extern "C" [[gnu::visibility("default")]]
 
-// These return the number of instructions executed here, the number of tile products among them, and the
+// Return the number of instructions executed by this library, the number of tile products among them, and the
 // number of the program's requests for tile data.
 EXPORTED unsigned long rapt_emulated_instructions() { return executed.load(std::memory_order_relaxed); }
 EXPORTED unsigned long rapt_emulated_tile_products() { return products_of_tiles; }
 EXPORTED unsigned long rapt_emulated_tile_requests() { return requests_for_tiles; }
 
-// The program may handle these signals too. Its handler gets the signals that are not for this library.
+// The program may handle these signals too. Its handler gets the signals that this library does not handle.
 EXPORTED int sigaction(int signal, const struct sigaction *action, struct sigaction *before) noexcept {
   struct sigaction *const own = installed ? program_action(signal) : nullptr;
   if (own == nullptr) return real_sigaction(signal, action, before);
@@ -234,7 +234,7 @@ EXPORTED long syscall(long number, ...) noexcept {
   if (number == SYS_arch_prctl && (a[0] == get_supported || a[0] == get_permitted) &&
       is_emulated(Feature::amx)) {
     auto *const components = reinterpret_cast<unsigned long *>(a[1]);
-    if (result != 0) *components = 0;  // Linux before 5.16 does not have this request
+    if (result != 0) *components = 0;  // Linux before 5.16 lacks this request
     if (a[0] == get_supported || tiles_permitted) *components |= tile_components;
     return 0;
   }

@@ -13,8 +13,8 @@ namespace rapt::emulate {
 
 class Report {
  public:
-  // Both lists are features, separated by commas: features whose instructions must have been emulated, and
-  // features that must be native.
+  // Both lists hold features, separated by commas. The emulator must execute the instructions of the first
+  // list, and the CPU those of the second.
   Report(std::string must_be_emulated, std::string must_be_native)
       : must_be_emulated_(std::move(must_be_emulated)), must_be_native_(std::move(must_be_native)) {}
 
@@ -28,8 +28,8 @@ class Report {
 
   void end_of_model() { row("model", true); }
 
-  // Ends a row for the instructions of a feature. Tests of the decoder mark instructions, which are then
-  // always emulated.
+  // Prints the row for the instructions of a feature. If they are marked, the emulator must have executed
+  // them.
   void end(Executed executed, std::string_view feature, bool marked = false) {
     bool right =
         executed != Executed::not_at_all || !(requires_emulated(feature) || requires_native(feature));
@@ -70,7 +70,6 @@ class Report {
   bool failed_ = false;
 };
 
-// The instructions test has these checks, one in each file.
 void check_model(const std::string &golden, Report &report);
 void check_tiles(const std::string &golden, Report &report);
 void check_vectors(const std::string &golden, Report &report);

@@ -38,7 +38,7 @@ struct Tiles {
   Word data[tile_count][max_rows][row_words];
 };
 
-// The tiles are in the executable's thread-local memory, because a signal handler may not allocate it.
+// Uses the initial-exec TLS model, because a signal handler may not allocate thread-local memory.
 thread_local Tiles tiles __attribute__((tls_model("initial-exec"))) = {};
 
 bool configuration_is_native = false;
@@ -47,8 +47,8 @@ unsigned rows(unsigned tile) { return tiles.configuration.rows[tile]; }
 unsigned bytes_per_row(unsigned tile) { return tiles.configuration.bytes_per_row[tile]; }
 unsigned words_per_row(unsigned tile) { return bytes_per_row(tile) / 4; }
 
-// Changing the configuration zeroes the tiles. If a program loads the same configuration twice, the tiles
-// keep their values, because the CPU does not trap there.
+// Copies the CPU's tile configuration, and zeroes the tiles if it has changed. If a program loads the same
+// configuration twice, the tiles keep their values, because the CPU does not trap there.
 void take_native_configuration(const Frame &frame) {
   static constexpr unsigned char released[sizeof(Configuration)] = {};
   const unsigned char *now = frame.tile_config();
@@ -69,7 +69,7 @@ bool load_configuration(const void *from) {
 
 void zero(unsigned tile) { std::memset(tiles.data[tile], 0, sizeof tiles.data[tile]); }
 
-// Bytes beyond a tile's rows and columns are not read. A change of the configuration zeroes them.
+// Keeps bytes beyond the tile's rows and columns. Nothing reads them until a configuration zeroes them.
 void load(unsigned tile, const char *from, std::uintptr_t stride) {
   for (unsigned row = 0; row < rows(tile); ++row) {
     std::memcpy(tiles.data[tile][row], from + row * stride, bytes_per_row(tile));
@@ -82,7 +82,7 @@ void store(unsigned tile, char *to, std::uintptr_t stride) {
   }
 }
 
-// The words of c are rows x columns, of a rows x pairs, and of b pairs x columns.
+// In words, c must be rows x columns, a rows x pairs, and b pairs x columns.
 bool shapes_agree(unsigned c, unsigned a, unsigned b) {
   if (c == a || c == b || a == b) return false;
   if ((bytes_per_row(c) | bytes_per_row(a) | bytes_per_row(b)) % 4 != 0) return false;
@@ -101,7 +101,7 @@ template <class Element>
   }
 }
 
-// These are eight thousand multiply-adds. Calls of libm would take ten times as long.
+// A product has up to 8192 multiply-adds. Without FMA instructions, calls of libm take ten times as long.
 [[gnu::target_clones("fma", "default")]] void multiply_bf16(unsigned c, unsigned a, unsigned b) {
   multiply(c, a, b, [](Word sum, const Word *x, const Word *y, unsigned pairs) {
     return tdpbf16ps(sum, x, y, row_words, pairs);

@@ -1,11 +1,11 @@
-// Has code around one vector instruction. The code loads the registers, runs the instruction, and stores the
+// Wraps a vector instruction in code that loads the registers, runs the instruction, and stores the
 // destination. The instruction finds its operands here:
 //
-//             destination   first operand   second operand   mask   memory   16
+//             destination   first operand   second operand   mask   memory   constant 16
 //   ZMM_CODE  zmm18, zmm2   zmm3            zmm29            k5     rax      rcx
 //   YMM_CODE  ymm2          ymm3            ymm9             -      rax      rcx
 //
-// r8, r12 and r13 also hold rax, and r9 holds rcx. ZMM_CODE stores zmm18, and LOW_ZMM_CODE stores zmm2.
+// r8, r12 and r13 are copies of rax, and r9 of rcx. ZMM_CODE stores zmm18, and LOW_ZMM_CODE stores zmm2.
 #pragma once
 
 #include "model.hpp"
@@ -20,8 +20,8 @@ static_assert(sizeof(Vector) == 64);
 
 using Code = void(Operands &);
 
-// The memory operand is at memory[2]. The array is hidden so that its address is relative to the next
-// instruction.
+// The memory operand is instructions_test_memory[2]. Hidden visibility makes the array addressable relative
+// to the next instruction.
 extern "C" [[gnu::visibility("hidden")]] Vector instructions_test_memory[5];
 
 #define VECTOR_CODE(load, instruction, store)                                                             \
@@ -43,7 +43,7 @@ extern "C" [[gnu::visibility("hidden")]] Vector instructions_test_memory[5];
   VECTOR_CODE("vmovdqu (%0), %%ymm2\n\tvmovdqu 64(%0), %%ymm3\n\tvmovdqu 128(%0), %%ymm9\n\t", instruction, \
               "vmovdqu %%ymm2, (%0)\n\t")
 
-// After ud1 %eax, %eax the emulator executes the next instruction, whether or not the CPU has it.
+// Marks the next instruction with ud1 %eax, %eax, so that the emulator executes it even if the CPU has it.
 #define MARKED ".byte 0x0f, 0xb9, 0xc0\n\t"
 
 }  // namespace rapt::emulate

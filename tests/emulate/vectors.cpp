@@ -13,7 +13,7 @@ bool frame_holds_operands(const Instruction &i, const Frame &frame) {
          (i.memory || frame.holds_register(i.rm, i.vector_size));
 }
 
-// Returns the operand, which is in a register or in memory. Elements of memory outside `needed` are not read.
+// Returns the operand from a register or from memory. It does not read elements of memory outside `needed`.
 Vector source(const Instruction &i, const Frame &frame, std::uint64_t needed) {
   if (!i.memory) return frame.read(i.rm);
   Vector value = {};

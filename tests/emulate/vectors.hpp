@@ -1,4 +1,4 @@
-// Emulates AVX512-VNNI and AVX-VNNI on the frame's vector registers.
+// Emulates AVX512-VNNI and AVX-VNNI on the vector registers in the signal frame.
 #pragma once
 
 #include "frame.hpp"
@@ -6,7 +6,7 @@
 
 namespace rapt::emulate {
 
-// Returns false if the frame lacks the registers.
+// Returns false if the frame does not hold the registers of the instruction.
 bool execute_vector(const Instruction &instruction, Frame &frame);
 
 }  // namespace rapt::emulate

@@ -1,4 +1,4 @@
-/* Attention from C: 8 query heads share 2 heads of keys and values.
+/* Calls attention from C. 8 query heads share 2 heads of keys and values.
  *
  * Output:
  *   out = 0.0481 -0.1410 0.1482 ...
@@ -11,7 +11,7 @@
 
 enum { Q_HEADS = 8, KV_HEADS = 2, TOKENS = 32, DIM = 64 };
 
-/* Uniform in [-1, 1), without libm. */
+/* Fills x with uniform numbers in [-1, 1), without libm. */
 static void fill(float *x, size_t n, uint32_t seed) {
   for (size_t i = 0; i < n; ++i) {
     seed = seed * 1664525U + 1013904223U;

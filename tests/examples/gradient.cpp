@@ -1,4 +1,5 @@
-// Compares the gradient of attention with differences of the loss: the sum over all elements of out * dout.
+// Compares the gradient of attention with differences of a loss, which is the sum of out * dout over all
+// elements.
 //
 // Output:
 //   dq: as the differences: yes
@@ -41,7 +42,7 @@ double loss() {
   return sum;
 }
 
-// Checks central differences of some elements. Their error is a multiple of step^2.
+// Compares some elements of dx with central differences, whose error is proportional to step^2.
 bool is_gradient(std::vector<double> &x, const std::vector<double> &dx) {
   constexpr double step = 0x1p-14;
   bool good = true;

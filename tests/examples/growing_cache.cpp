@@ -1,5 +1,5 @@
-// Computes a layer of attention in a decoder: the prompt in one call, then token by token with a cache that
-// grows.
+// Computes an attention layer of a decoder: first the prompt in one call, then token by token with a growing
+// KV cache.
 //
 // Output:
 //   prefill of 100 tokens, then 28 tokens decoded

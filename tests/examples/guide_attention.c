@@ -1,4 +1,4 @@
-/* Compares the attention by tasks of calling_attention.md with a call for one of its rows. */
+/* Compares the example of calling_attention.md, which runs attention in tasks, with a call for one row. */
 #include <rapt/rapt.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ int main(void) {
   size_t bytes = 0;
   void *workspace;
   if (!q || !k || !v || !out || !whole || example(q, k, v, out) != RAPT_OK) return 1;
-  /* The last query of the first head alone, which sees all keys. */
+  /* Computes only the last query of the first head, which sees all keys. */
   given.q_len = 1;
   given.q_strides = rapt_strides_bhtd(32, 1000, 128);
   given.out_strides = given.q_strides;

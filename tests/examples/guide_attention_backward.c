@@ -1,4 +1,4 @@
-/* Compares the gradient by runs of tasks of calling_attention.md with one call. */
+/* Compares the example of calling_attention.md, which runs the gradient in tasks, with a single call. */
 #include <rapt/rapt.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// Finds the nearest neighbours, the vectors with the largest dot product, by one call over all vectors.
+// Finds the nearest neighbours, which have the largest dot products, using one call over all vectors.
 //
 // Output:
 //   vector  4711   87.1

@@ -1,4 +1,4 @@
-// A paged cache: sequences of different lengths share one pool of pages of 16 tokens.
+// Decodes with a paged KV cache. Sequences of different lengths share one pool of pages of 16 tokens.
 //
 // Output:
 //   sequence 0: 23 tokens in pages 2 0
@@ -18,7 +18,7 @@ int main() {
   const std::vector<float> q = random_numbers(2 * heads * dim, 1);
   const std::vector<float> k = random_numbers(2 * heads * most * dim, 2), v = random_numbers(k.size(), 3);
 
-  // [page][head][token][dim]
+  // The layout is [page][head][token][dim].
   std::vector<float> k_pages(pages * heads * page_size * dim), v_pages(k_pages.size());
   for (std::size_t b = 0; b < 2; ++b) {
     for (std::size_t h = 0; h < heads; ++h) {

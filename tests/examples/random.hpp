@@ -1,11 +1,11 @@
-// Makes numbers for the examples without libm. They are the same on every system.
+// Makes random numbers for the examples without libm, so the numbers are the same on every system.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-// Returns sums of four uniform numbers. They have variance 1.
+// Returns random numbers with mean 0 and variance 1, each from four uniform numbers.
 inline std::vector<float> random_numbers(std::size_t n, std::uint64_t seed) {
   std::vector<float> numbers(n);
   for (float &x : numbers) {

@@ -1,4 +1,4 @@
-// From logits to tokens: softmax at a temperature, then a draw from the probabilities.
+// Samples tokens from logits: computes softmax at a temperature, then draws from the probabilities.
 //
 // Output:
 //   p = 0.0144 0.0320 0.0712 0.1584 0.7241

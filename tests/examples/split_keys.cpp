@@ -1,8 +1,8 @@
 // Decodes one token over a long context. Chunks of 512 keys are separate tasks, and a merge combines their
 // results.
 //
-// One query has one task per key/value head, so most cores would be idle. Batches and prompts have enough
-// tasks without a split. rapt::parallel_attention (threads.cpp) splits keys if it must.
+// One query has only one task per key/value head, so most cores would be idle. Batches and prompts have
+// enough tasks without a split. rapt::parallel_attention (see threads.cpp) splits keys only if necessary.
 //
 // Output:
 //   2 tasks whole, 8 with split keys

@@ -1,4 +1,4 @@
-// Shows why attention divides its scores by the root of d_k: what three scales do to scores, weights and
+// Shows why attention divides its scores by sqrt(d_k). Measures how three scales change scores, weights and
 // gradients as d_k grows.
 //
 // Prints a table, whose bits are the same on every CPU: why_sqrt_dk.csv. why_sqrt_dk.py draws it. The exit
@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::size_t queries = 256, keys = 64, v_dim = 16;
 
-// The first four numbers are means over all queries. The gradients are the median norms of a query:
-// score_gradient over all its scores, and query_gradient per element of q.
+// Holds the expected variance (`theory`), three means, and two medians over the queries. score_gradient is
+// the norm of a query's dscores, and query_gradient is the norm of its dq divided by sqrt(d_k).
 struct Row {
   double score_variance, theory, largest_weight, entropy, score_gradient, query_gradient;
 };
@@ -31,8 +31,8 @@ void check(rapt_status status) {
 // rapt computes the sums, because a compiler may fuse the operations of a loop and round differently.
 double norm(std::span<const float> x) { return std::sqrt(double(rapt::dot(x, x))); }
 
-// Returns the median norm of a row. In a few rows two keys compete. These rows would dominate a mean, which
-// would hide that all other rows have no gradient.
+// Returns the median norm of the rows. Two keys compete in only a few rows. These rows would dominate a mean
+// and hide that all other rows have no gradient.
 double median_norm(const std::vector<float> &x) {
   const std::size_t cols = x.size() / queries;
   std::vector<double> norms(queries);
@@ -73,7 +73,7 @@ Row measure(std::size_t d_k, double scale, float sigma) {
   check(rapt::softmax_backward<float>({weights, keys}, {dweights, keys}, {dscores, keys}));
   row.score_gradient = median_norm(dscores);
 
-  // Computes the gradient of q by attention itself.
+  // Computes the gradient of q using attention_backward.
   rapt_attention_options options = rapt::attention_options();
   options.q_len = queries;
   options.kv_len = keys;
@@ -122,7 +122,7 @@ int main() {
                     row.score_variance, row.theory, row.largest_weight, row.entropy, row.score_gradient,
                     row.query_gradient);
         expect(about(row.score_variance, row.theory, 0.25), "variance = scale^2 * d_k * sigma^4", d_k);
-        // dq is scale * a sum of keys, weighted with the scores' gradient, which does not know them.
+        // dq is scale * the sum of keys weighted with dscores. The keys and dscores are nearly independent.
         const double per_element = scales[s].value * double(sigma) * row.score_gradient;
         expect(about(row.query_gradient, per_element, 0.3), "dq = scale * sigma * |dscores|", d_k);
       }

@@ -1,5 +1,5 @@
-// Fuzzes attention's gradient with every option, whole and task by task: layouts, offsets, sums over repeated
-// biases, and bad arguments. The forward results that it takes are random numbers.
+// Fuzzes attention's gradient with every option, in whole calls and task by task: layouts, offsets, sums over
+// repeated biases, and bad arguments. Random numbers take the place of the forward results.
 #include <utility>
 
 #include "fuzz/support/attention_fuzz.hpp"
@@ -43,7 +43,7 @@ class BackwardFuzz : AttentionFuzz<T> {
     const Size q = this->queries_of(o_.qk_dim), out = this->queries_of(o_.v_dim),
                k = this->keys_of(o_.qk_dim), v = this->keys_of(o_.v_dim);
     const std::size_t lse = q.batch * q.heads * q.tokens;
-    // The bias repeats in some dimensions.
+    // Bits 0 to 2 of `repeats` say in which dimensions the bias repeats.
     const unsigned repeats = input_.byte(), wanted = input_.byte();
     const Size bias{repeats & 1 ? 1 : o_.batch, repeats & 2 ? 1 : o_.q_heads, repeats & 4 ? 1 : o_.q_len,
                     o_.kv_len};
@@ -95,7 +95,7 @@ class BackwardFuzz : AttentionFuzz<T> {
     return true;
   }
 
-  // Sometimes makes an argument invalid.
+  // Makes an argument invalid in some runs.
   void spoil() {
     rapt_attention_backward_workspace(&o_, &workspace_size_);
     const bool has_rows = o_.q_len > 0, has_keys = o_.kv_len > 0;

@@ -1,5 +1,5 @@
-// Fuzzes attention with every option, whole, task by task, and with its keys split: element types, layouts,
-// pages, offsets, and bad arguments.
+// Fuzzes attention with every option, in whole calls, task by task, and with split keys: element types,
+// layouts, pages, offsets, and bad arguments.
 #include "fuzz/support/attention_fuzz.hpp"
 
 using namespace rapt::test;
@@ -25,7 +25,7 @@ std::size_t size_of(rapt_type type) {
   return type == RAPT_F64 ? 8 : type == RAPT_F32 ? 4 : type == RAPT_I8 ? 1 : 2;
 }
 
-// Says what a draw below 32 means in addition to the types of T.
+// Says how the constructor's `draw` chooses element types. With `plain`, all elements have type T.
 enum class Kind { plain, mixed_types, int8_or_bf16 };
 
 template <class T>
@@ -37,9 +37,9 @@ class ForwardFuzz : AttentionFuzz<T> {
   using typename Base::Size;
 
  public:
-  // With mixed_types, the digits of `draw` in base 3 are the types of q, of k and v, and of out. With
-  // int8_or_bf16 and `draw` below 18, keys are int8, and the digits are the types of q and out. Scales are
-  // then per token, and from 9 on per group. From 18 on, arithmetic is bf16.
+  // With mixed_types, the base-3 digits of `draw` are the types of q, of k and v, and of out. With
+  // int8_or_bf16 and `draw` below 18, keys and values are int8, and the digits are the types of q and out.
+  // int8 has a scale per token, or per group if `draw` is at least 9. From 18 on, arithmetic is in bf16.
   explicit ForwardFuzz(FuzzInput &input, Kind kind = Kind::plain, unsigned draw = 0) : Base(input) {
     if (kind == Kind::plain) return;
     q_type_ = types_of_f32[draw % 3];
@@ -106,7 +106,7 @@ class ForwardFuzz : AttentionFuzz<T> {
          {q.elements(), k.elements(), v.elements(), (in_place ? 0 : out.elements()) + lse}) {
       if (count > Base::most_elements) return false;
     }
-    // The log-sum-exp follows the output, so that one range of memory holds all results.
+    // The log-sum-exp follows the output in memory, so that one range holds all results.
     const std::size_t out_bytes =
         (out.elements() * size_of(out_type_) + sizeof(T) - 1) / sizeof(T) * sizeof(T);
     results_bytes_ = out_bytes + lse * sizeof(T);
@@ -137,7 +137,7 @@ class ForwardFuzz : AttentionFuzz<T> {
     with_zero_of(type, [&]<class E>(E) { input_.fill(reinterpret_cast<E *>(data), count); });
   }
 
-  // Scales are in the order of their elements, in both layouts.
+  // Scales have the same order as the elements that they scale, in every layout.
   void place_kv_scales(std::size_t k_elements, std::size_t v_elements) {
     const std::size_t k_count = k_elements / (o_.scale_group ? o_.scale_group : o_.qk_dim);
     const std::size_t v_count = v_elements / (o_.scale_group ? o_.scale_group : o_.v_dim);
@@ -151,7 +151,7 @@ class ForwardFuzz : AttentionFuzz<T> {
   void choose_scores() {
     this->choose_scale();
     const unsigned wanted = input_.byte();
-    // All options with numbers share one array. The bias is one row for all queries.
+    // All options that need numbers share one array. All queries share one row of the bias.
     const std::size_t count = std::max({o_.kv_len, o_.q_heads, o_.q_len, std::size_t{1}});
     T *numbers = reinterpret_cast<T *>(memory().place(Base::numbers_at, count * sizeof(T), placement_, 0));
     input_.fill(numbers, count);
@@ -164,7 +164,7 @@ class ForwardFuzz : AttentionFuzz<T> {
     if ((wanted & 128) != 0) o_.sinks = numbers;
   }
 
-  // Sometimes makes an argument invalid.
+  // Makes an argument invalid in some runs.
   void spoil() {
     rapt_attention_workspace(&o_, &workspace_size_);
     switch (input_.byte() % 64) {
@@ -232,7 +232,7 @@ class ForwardFuzz : AttentionFuzz<T> {
   void call() {
     if (stop_unless_failing_ && rules_.must_fail == 0) return;
     const bool any_work = o_.batch > 0 && o_.q_len > 0;
-    // An empty output may be within an input.
+    // If the output is empty, the call may still report an overlap.
     if (!any_work) rules_.may_fail |= only(RAPT_BAD_OVERLAP);
     // The options end at a guard page, so that reading past them faults.
     auto *given = reinterpret_cast<rapt_attention_options *>(
@@ -288,7 +288,7 @@ class ForwardFuzz : AttentionFuzz<T> {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *bytes, std::size_t size) {
   FuzzInput input(bytes, size);
-  // No file of the corpus for f32 and f64 begins with bytes that select these types.
+  // Values of `draw` from 0xc0 on select other types than f32 and f64. Older corpus files begin with less.
   const unsigned draw = input.byte();
   if (draw >> 5 == 6) {
     ForwardFuzz<float>(input, Kind::mixed_types, draw % 32).run();

@@ -1,4 +1,4 @@
-// Fuzzes softmax_backward: sizes, strides, overlapping operands and bad arguments.
+// Fuzzes softmax_backward with sizes, strides, overlapping operands and bad arguments.
 #include "fuzz/support/arguments.hpp"
 #include "support/public_api.hpp"
 

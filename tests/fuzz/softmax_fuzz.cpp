@@ -1,4 +1,4 @@
-// Fuzzes softmax, log_softmax and (of f32 and f64) logsumexp with every option: sizes, strides, overlapping
+// Fuzzes softmax, log_softmax and, for f32 and f64, logsumexp with every option: sizes, strides, overlapping
 // operands and bad arguments.
 #include "fuzz/support/arguments.hpp"
 #include "support/public_api.hpp"
@@ -9,15 +9,15 @@ namespace {
 
 enum Function : unsigned { softmax, log_softmax, logsumexp };
 
-// An array is null if its option is not set.
+// Holds the arrays of the options. The data of an option that is not set is null.
 struct OptionArrays {
   FuzzMatrix bias, mask, row_lengths, sinks;
 };
 
-// The options end at a guard page, `size` bytes after they begin, so that reading a later field faults.
+// Holds the options. They end at a guard page after `size` bytes, so that reading a later field faults.
 struct GivenOptions {
   GivenOptions() {
-    std::memset(&value, 0, sizeof value);  // the padding too: the harness compares bytes
+    std::memset(&value, 0, sizeof value);  // also clears padding, because the harness compares bytes
   }
   rapt_softmax_options value;
   std::size_t size = sizeof(rapt_softmax_options);
@@ -39,7 +39,7 @@ void read_values(FuzzInput &input, rapt_softmax_options &options) {
   options.empty_rows_are_zero = input.byte() % 2;
 }
 
-// T is the type in which the rows are computed.
+// T is the arithmetic type of the rows.
 template <class T>
 void judge_values(const GivenOptions &given, bool is_matrix, Statuses &must) {
   if (given.size != sizeof given.value) {
@@ -63,7 +63,7 @@ void judge_values(const GivenOptions &given, bool is_matrix, Statuses &must) {
   }
 }
 
-// Judges a bias or a mask.
+// Adds the errors that a bias or a mask may or must cause.
 void judge_array(const FuzzMatrix &array, const FuzzMatrix &output, rapt_status bad_stride,
                  CallRules &rules) {
   if (!array.data) return;
@@ -92,7 +92,7 @@ void fuzz(FuzzInput &input, unsigned function) {
   memory.forget_all();
   const FuzzShape shape(input);
   const bool work = shape.any_work(), is_matrix = function != logsumexp;
-  // A row without columns has a log-sum-exp, but no elements.
+  // A row without columns still has a log-sum-exp.
   const bool has_output = is_matrix ? work : shape.rows > 0;
   FuzzMatrix x{nullptr, fuzz_stride(input, shape.cols), shape.rows, shape.cols, sizeof(T)};
   FuzzMatrix y = x;
@@ -106,7 +106,7 @@ void fuzz(FuzzInput &input, unsigned function) {
   const auto array = [&](std::size_t element_size, bool by_row) {
     std::ptrdiff_t stride = by_row ? fuzz_stride(input, shape.cols) : 0;
     if (stride == RAPT_REPEAT) stride += 1;
-    // A stride of 0 means contiguous rows, so memory is placed for contiguous rows.
+    // A stride of 0 means contiguous rows to the API, so the memory must hold contiguous rows.
     const auto cols = static_cast<std::ptrdiff_t>(shape.cols);
     return FuzzMatrix{nullptr, by_row && stride == 0 ? cols : stride, by_row ? shape.rows : 1, shape.cols,
                       element_size};
@@ -143,7 +143,7 @@ void fuzz(FuzzInput &input, unsigned function) {
   if (!(present & 2)) arrays.mask.data = nullptr;
   if (!(present & 4)) arrays.row_lengths.data = nullptr;
   if (!(present & 8)) arrays.sinks.data = nullptr;
-  // An array with one row for all rows has the stride RAPT_REPEAT.
+  // An array with one row for all has the stride RAPT_REPEAT.
   const auto set_stride = [](const FuzzMatrix &matrix, bool by_row, std::ptrdiff_t &stride) {
     if (matrix.data) stride = by_row ? matrix.stride : RAPT_REPEAT;
   };
@@ -158,9 +158,9 @@ void fuzz(FuzzInput &input, unsigned function) {
   options.size = given.size;
   const bool is_small = given.size < 4096;
   const std::size_t known = std::min(given.size, sizeof options);
-  // The memory always holds at least the `size` field, which a call reads first.
+  // The memory always holds at least the `size` field, which the call reads first.
   const std::size_t bytes = std::max(is_small ? given.size : sizeof options, sizeof given.size);
-  const std::size_t aligned = (bytes + 7) / 8 * 8 - bytes;  // a struct begins at a multiple of 8
+  const std::size_t aligned = (bytes + 7) / 8 * 8 - bytes;  // aligns the beginning to 8 bytes
   unsigned char *memory_of_options = memory.place(6, bytes, Placement::ends_at_guard, aligned);
   std::memset(memory_of_options, 0, bytes);
   std::memcpy(memory_of_options, &options, std::max(known, sizeof given.size));
@@ -183,7 +183,7 @@ void fuzz(FuzzInput &input, unsigned function) {
       }
     }
     rules.may_fail |= of_options.must_fail | of_options.may_fail;
-    if (!work) rules.may_fail |= only(RAPT_BAD_OVERLAP);  // an empty array may be within the output
+    if (!work) rules.may_fail |= only(RAPT_BAD_OVERLAP);  // the call may report an overlap of an empty array
     if (has_output) rules.must_fail |= of_options.must_fail;
   }
   if (!may_be_called({&x, &y, &arrays.bias, &arrays.mask, &arrays.row_lengths, &arrays.sinks}, has_output,

@@ -1,4 +1,4 @@
-// Fuzzes dot, scale, exp and exp_sum of f32 and f64; dot, scale and the conversions of 16-bit elements.
+// Fuzzes dot, scale, exp and exp_sum of f32 and f64, and dot, scale and conversions of 16-bit elements.
 #include "fuzz/support/fuzz_input.hpp"
 #include "fuzz/support/levels.hpp"
 #include "support/public_api.hpp"

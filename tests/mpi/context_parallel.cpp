@@ -1,8 +1,8 @@
 // Computes attention over more keys than one machine holds. Keys and values are spread over the ranks of MPI.
 //
-// Each rank has whole chunks of 512 keys: its share, fewer, or none. rapt_attention_partial gives a result
-// per chunk, and rapt_attention_merge folds the chunks in order. So any number of ranks prints the hash of
-// one process.
+// Each rank has several, one or no whole chunks of 512 keys. rapt_attention_partial gives a result per chunk,
+// and rapt_attention_merge combines the chunks in order. So any number of ranks prints the same hash as one
+// rank.
 //
 //   prefill   Every rank has its own queries. Shards of keys and values travel around a ring while ranks
 //             compute the previous shard. Each rank merges its own rows.
@@ -35,8 +35,8 @@ void check(rapt_status status) {
   MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-// Shard r is chunks first(r) to first(r + 1) - 1. The second rank of three or more has no chunks, and the
-// last has what is left.
+// Shard r has chunks first(r) to first(r + 1) - 1. With three or more ranks, the second rank has no chunks,
+// and the last rank has the remaining chunks.
 struct Shards {
   std::size_t tokens;
 
@@ -111,7 +111,8 @@ class Rows {
                                  first * per_chunk, last * per_chunk, workspace_.data(), bytes_));
   }
 
-  // Packs the chunks of rank r for a message as [row][chunk][partial]; set_partials_of() unpacks one.
+  // Packs the chunks of rank r for a message as [row][chunk][partial]. set_partials_of() unpacks such a
+  // message.
   std::vector<float> partials_of(int r) const {
     std::vector<float> packed;
     for (std::size_t row = 0; row < rows(); ++row) {
@@ -157,7 +158,7 @@ class Rows {
   std::size_t tasks_ = 0, bytes_ = 0;
 };
 
-// Returns the sum of the hashes of all elements with their places. The sum does not depend on which rank
+// Returns the sum of the hashes of all elements and their positions. The sum does not depend on which rank
 // holds an element.
 std::uint64_t hash_of(const std::vector<float> &out, std::size_t first_query, std::size_t queries,
                       std::size_t tokens) {

@@ -1,6 +1,6 @@
-// Compares the model of src/manual/context_parallel.md with measurements. The program measures latency and
-// bandwidth of MPI and the rates of a rank. From these it predicts the times of a ring and of a decode. Every
-// rank has one thread.
+// Compares the model of src/manual/context_parallel.md with measurements. The program measures the latency
+// and bandwidth of MPI and the compute rates of a rank. From these numbers it predicts the times of a ring
+// and of a decode. Every rank has one thread.
 //
 //   mpirun -n 2 context_parallel_model [repetitions]
 #include <mpi.h>
@@ -27,7 +27,7 @@ void check(rapt_status status) {
   MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-// Returns the shortest time of many calls. The slowest rank counts for each call.
+// Returns the shortest time of many calls. The time of a call is that of the slowest rank.
 template <class Call>
 double time_of(const Call &call) {
   double best = std::numeric_limits<double>::infinity();
@@ -121,7 +121,7 @@ struct Layer {
     merge();
   }
 
-  // Computes the partial results of a rank in the order of a message: [row][own chunk].
+  // Computes the partial results of this rank, and sends them to rank 0 as [row][own chunk].
   void decode() {
     compute(static_cast<std::size_t>(rank));
     const std::size_t message = own_chunks * number, row = table.size() * number;

@@ -1,5 +1,5 @@
-// Computes attention as rapt.h defines it, one query after the other in long double, from arrays without
-// strides, pages or tiles. It shares no code with the library; both follow the text of rapt.h.
+// Computes attention as rapt.h defines it, one query at a time in long double, from arrays without strides,
+// pages or tiles. It shares no code with the library; both follow the text of rapt.h.
 #pragma once
 
 #include <algorithm>
@@ -13,18 +13,18 @@ namespace rapt::test::oracle {
 
 enum class Causal { none, bottom_right, offset };
 
-// An array has one entry for all indices along these dimensions.
+// Says along which dimensions an array has only one entry, which all indices share.
 struct Repeats {
   bool batch = false, head = false, token = false;
 };
 
-// Every array is dense. An empty array is an option that is not set.
+// Arrays have no gaps between rows. An empty array means that the option is not set.
 template <class T>
 struct Attention {
   std::size_t batch = 1, q_heads = 1, kv_heads = 1, q_len = 0, kv_len = 0, qk_dim = 1, v_dim = 1;
   std::vector<T> q, k, v;  // [batch][heads][tokens][dim]
-  // Only keys and values of bytes have scales, [batch][kv_heads][kv_len][scale groups]. The truth needs k and
-  // v already multiplied by the scales.
+  // int8 keys and values have scales, [batch][kv_heads][kv_len][scale groups]. attention_truth() needs k and
+  // v that are already multiplied by the scales.
   std::vector<T> k_scales, v_scales;
   std::size_t scale_group = 0;
 
@@ -51,7 +51,7 @@ struct Attention {
   std::size_t keys(std::size_t b) const {
     return kv_lengths.empty() ? kv_len : static_cast<std::size_t>(kv_lengths[b]);
   }
-  // Returns the row of a query in an array that may repeat.
+  // Returns the index of a query's row in an array with repeated dimensions.
   std::size_t row(Repeats repeats, std::size_t b, std::size_t h, std::size_t i) const {
     const std::size_t heads = repeats.head ? 1 : q_heads, tokens = repeats.token ? 1 : q_len;
     return ((repeats.batch ? 0 : b) * heads + (repeats.head ? 0 : h)) * tokens + (repeats.token ? 0 : i);
@@ -74,7 +74,7 @@ struct Attention {
   }
 };
 
-// Offsets may be any ptrdiff_t, and sums of offsets need more bits.
+// An offset may be any ptrdiff_t, so sums of offsets need more bits.
 __extension__ using Position = __int128;
 
 template <class T>
@@ -100,11 +100,11 @@ bool is_visible(const Attention<T> &a, std::size_t b, std::size_t h, std::size_t
          a.bias[a.row(a.bias_repeats, b, h, i) * a.kv_len + key] != -std::numeric_limits<T>::infinity();
 }
 
-// Holds a key's score, and the parts of the score that the gradient needs.
+// Holds a key's score, and the parts of it that the gradient needs.
 struct ScoreTruth {
   long double dot = 0, value = 0;
-  long double slope = 1;  // the slope of the softcap
-  long double terms = 0;  // the sum of the terms' magnitudes
+  long double slope = 1;  // the derivative of the softcap
+  long double terms = 0;  // the sum of the magnitudes that are added up to the score
 };
 
 template <class T>
@@ -144,20 +144,20 @@ ScoreTruth score_truth(const Attention<T> &a, std::size_t b, std::size_t h, std:
 }
 
 struct AttentionTruth {
-  // This is false if a visible score or the sink is NaN or +inf, or a visible value is not finite.
+  // False if a visible score or the sink is NaN or +inf, or if a visible value is not finite.
   bool is_finite = true;
   bool has_nan = false;   // a visible score is NaN or +inf
-  bool is_empty = false;  // nothing visible but scores of -inf
-  bool is_blind = false;  // nothing visible
-  // A value that is not finite has a weight so small that it may count as 0.
+  bool is_empty = false;  // every visible score is -inf, or no key is visible
+  bool is_blind = false;  // no key is visible
+  // True if a value that is not finite has such a small weight that the weight may count as 0.
   bool is_vague = false;
   std::vector<long double> out;
-  long double lse = 0, largest_score = -std::numeric_limits<long double>::infinity();  // NaN left out
-  // Bounds need these: the largest ScoreTruth::terms and the largest |v| of the visible keys.
+  long double lse = 0, largest_score = -std::numeric_limits<long double>::infinity();  // ignores NaN
+  // Error bounds need the largest ScoreTruth::terms and the largest |v| of the visible keys.
   long double score_terms = 0, largest_value = 0;
 };
 
-// Computes attention over the keys from `first` to `end` - 1. The sink counts as one more key.
+// Computes attention over the keys [first, end). The sink counts as one more key.
 template <class T>
 AttentionTruth attention_truth(const Attention<T> &a, std::size_t b, std::size_t h, std::size_t i,
                                std::size_t first = 0, std::size_t end = SIZE_MAX) {

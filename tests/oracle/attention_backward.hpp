@@ -1,22 +1,22 @@
-// Computes the gradient of attention as rapt.h defines it: the chain rule over whole rows of weights, in long
-// double. It shares no code with the library; both follow the text of rapt.h.
+// Computes the gradient of attention as rapt.h defines it, by the chain rule over whole rows of weights, in
+// long double. It shares no code with the library; both follow the text of rapt.h.
 #pragma once
 
 #include "oracle/attention.hpp"
 
 namespace rapt::test::oracle {
 
-// Holds a sum, and the magnitudes that bound its error.
+// Holds a sum, and the magnitudes that its error bound needs.
 struct Sum {
   long double value = 0;
-  long double magnitude = 0;   // the sum of the terms' magnitudes
-  long double units = 0;       // like magnitude, but each term is multiplied by its row's units
-  long double unweighted = 0;  // like magnitude, but as if every weight were 1
-  long double lost = 0;        // what underflow may lose, in units of the smallest number
+  long double magnitude = 0;   // the sum of the bounds of |term|
+  long double units = 0;       // like magnitude, but each term is multiplied by its row's relative error
+  long double unweighted = 0;  // like magnitude, but with all weights replaced by 1
+  long double lost = 0;        // what underflow may lose, in multiples of the smallest number
   std::size_t terms = 0;
-  bool is_known = true;  // if not, a term is not finite
-  bool is_nan = false;   // if true, the sum is certainly NaN
-  // `size` is a bound of the term without its weight.
+  bool is_known = true;  // false if a term is not finite
+  bool is_nan = false;   // true if the sum must be NaN
+  // `size` bounds the term without its weight.
   void add(long double term, long double weight, long double size, long double row_units,
            long double lost_of_term) {
     size = std::fabs(size);
@@ -30,7 +30,7 @@ struct Sum {
 };
 
 struct GradientTruth {
-  bool is_finite = true;  // if not, some sums are not known
+  bool is_finite = true;  // false if some sums are not known
   std::vector<Sum> dq, dk, dv, dbias, dsinks;
   void forget(std::vector<Sum> &sums, std::size_t first, std::size_t count = 1) {
     is_finite = false;
@@ -38,18 +38,18 @@ struct GradientTruth {
   }
 };
 
-// The error bounds of a row are multiples of these magnitudes.
+// Holds the magnitudes of a row that its error bounds depend on.
 struct RowTruth {
   long double score_terms, lse;
 };
 
-// A row's weights and the gradients of its scores may have these relative errors.
+// Holds the relative errors that the weights of a row and the gradients of its scores may have.
 struct RowUnits {
   long double weights, scores;
 };
 
-// Adds a row's terms to the gradients. Terms that are not finite make the gradients of the row, and of the
-// keys that it sees, unknown.
+// Adds the terms of query i to the gradients. A term that is not finite makes the gradients of the query, and
+// of the keys that it sees, unknown.
 template <class T, class Units>
 void add_row_gradients(const Attention<T> &a, const std::vector<T> &dout, std::size_t b, std::size_t h,
                        std::size_t i, Units &&units, GradientTruth &truth, const std::vector<T> *out,
@@ -62,7 +62,7 @@ void add_row_gradients(const Attention<T> &a, const std::vector<T> &dout, std::s
   const bool dout_is_finite = std::all_of(go, go + a.v_dim, [](T x) { return std::isfinite(x); });
   if (!a.sinks.empty() && !(dout_is_finite && row.is_finite)) truth.forget(truth.dsinks, h);
   if (row.is_empty && std::isfinite(factor)) {
-    // The sink's weight is 1, and the output is 0.
+    // The output is 0, and the sink has weight 1. The sink's gradient is 0 times a dout that is not finite.
     if (!a.sinks.empty() && std::isfinite(a.sinks[h]) && !dout_is_finite) truth.dsinks[h].is_nan = true;
     return;
   }
@@ -84,7 +84,7 @@ void add_row_gradients(const Attention<T> &a, const std::vector<T> &dout, std::s
   const RowUnits e = units(RowTruth{row.score_terms, lse});
   const T *query = a.query(b, h, i);
   const Real lost_of_ds = static_cast<Real>(a.v_dim + 1), lost_of_g = lost_of_ds * std::fabs(factor) + 1;
-  // `size` is a bound of a value's dot product with dout; `mean` is the dot product of out with dout.
+  // `size` bounds the dot product of dout with any value. `mean` is the dot product of dout with out.
   Real size = 0, mean = 0;
   for (std::size_t d = 0; d < a.v_dim; ++d) {
     size += std::fabs(Real{go[d]}) * row.largest_value;
@@ -95,7 +95,7 @@ void add_row_gradients(const Attention<T> &a, const std::vector<T> &dout, std::s
     const ScoreTruth score = score_truth(a, b, h, i, j);
     if (score.value == -std::numeric_limits<Real>::infinity()) continue;
     const std::size_t k_at = a.kv_row(b, h, j) * a.qk_dim, v_at = a.kv_row(b, h, j) * a.v_dim;
-    // The score is finite, but its gradient is 0 times infinity.
+    // The softcap makes the score finite, but its gradient is 0 times infinity.
     if (a.softcap != 0 && std::isinf(score.dot)) {
       truth.forget(truth.dq, q_at, a.qk_dim);
       truth.forget(truth.dk, k_at, a.qk_dim);
@@ -122,8 +122,8 @@ void add_row_gradients(const Attention<T> &a, const std::vector<T> &dout, std::s
   }
 }
 
-// units(RowTruth) returns RowUnits. `out` and `lse` are the inputs of the backward call. The output may have
-// been rounded to 16 bits, and the log-sum-exp may belong to a larger set of keys.
+// units(RowTruth) returns RowUnits. `out` and `lse` are the inputs of the backward call. They may differ from
+// the exact ones: out may be rounded to 16 bits, and lse may include more keys.
 template <class T, class Units>
 GradientTruth gradient_truth(const Attention<T> &a, const std::vector<T> &dout, Units &&units,
                              const std::vector<T> *out = nullptr, const std::vector<T> *lse = nullptr) {

@@ -14,7 +14,7 @@ namespace rapt::test::oracle {
 
 namespace {
 
-// Calls f with a value of the element type.
+// Calls f with a value of the C++ type that `type` names.
 template <class F>
 auto with_type(rapt_type type, F f) {
   switch (type) {
@@ -139,13 +139,13 @@ class Drawing {
                      ? Numbers::ordinary
                      : static_cast<Numbers>(random_.below(static_cast<std::size_t>(Numbers::count)));
     if (random_.one_in(12)) p_.numbers = Numbers::specials;
-    // Powers of two that cancel need a wide range of exponents.
+    // large_scale and small_scale need elements with a wide range of exponents.
     const bool narrow = p_.q == RAPT_F16 || p_.kv == RAPT_F16 || p_.kv == RAPT_I8;
     if ((narrow || p_.in_bf16()) &&
         (p_.numbers == Numbers::large_scale || p_.numbers == Numbers::small_scale)) {
       p_.numbers = Numbers::wide;
     }
-    // bf16 arithmetic treats subnormal elements as 0, so tiny numbers are replaced by zeros.
+    // bf16 arithmetic treats subnormal elements as 0, so zeros replace tiny numbers.
     if (p_.in_bf16() && p_.numbers == Numbers::tiny) p_.numbers = Numbers::zeros;
     has_long_rows_ = p_.kv == RAPT_I8 && random_.one_in(5);
     if (has_long_rows_ && random_.one_in(2)) p_.numbers = Numbers::equal;
@@ -218,7 +218,7 @@ class Drawing {
     }
   }
 
-  // Rows that repeat are drawn only once.
+  // Draws random rows. A repeated row is a copy of the row that it repeats.
   std::vector<double> draw_rows(std::size_t heads, std::size_t tokens, std::size_t row, Repeats repeats,
                                 rapt_type type, double factor) {
     const Attention<double> &a = p_.a;
@@ -269,10 +269,10 @@ class Drawing {
       const int low = p_.in_bf16() ? -20 : -of_v * 9 / 10;
       v = std::ldexp(1, low + static_cast<int>(random_.below(static_cast<std::size_t>(of_v - low + 1))));
     }
-    if (p_.numbers == Numbers::large_scale) {  // scale is near 2^128 or 2^1024
+    if (p_.numbers == Numbers::large_scale) {  // the scale is near 2^128 or 2^1024
       q = k = std::ldexp(1, f64 ? -512 : -64);
     }
-    if (p_.numbers == Numbers::small_scale) {  // the scale is tiny; differences of scores do not overflow
+    if (p_.numbers == Numbers::small_scale) {  // the scale is tiny, but score differences must not overflow
       q = k = std::ldexp(1, (f64 ? 509 : 61) - (a.qk_dim > 32 ? 2 : 0));
     }
     double of_v_scales = 1;
@@ -304,7 +304,7 @@ class Drawing {
       }
     }
     p_.dout.resize(a.batch * a.q_heads * a.q_len * a.v_dim);
-    // A large scale multiplies gradients of scores that are far below 1.
+    // A large scale multiplies the gradients of scores, so dout is small.
     const double of_dout = p_.numbers == Numbers::large_scale ? 0x1p-12
                            : p_.numbers == Numbers::tiny      ? 1
                                                               : 1 / v;
@@ -326,7 +326,7 @@ class Drawing {
     if (some()) a.softcap = random_.one_of({50.0, 0.5, 5.0});
     const bool is_large = p_.numbers == Numbers::large_scale, is_small = p_.numbers == Numbers::small_scale;
     if (is_large || is_small) {
-      // The scale is at, below or above the largest one whose product with log2(e) the type holds.
+      // The scale, but not a query scale, is at most the largest whose product with log2(e) is finite.
       const double largest = f64 ? 0x1.fffffffffffffp1023 : 0x1.fffffep127;
       const double scale =
           is_small
@@ -367,7 +367,7 @@ class Drawing {
   }
 
   std::size_t draw_window() {
-    if (p_.causal_offset > 1000 && random_.one_in(2)) {  // near the first keys
+    if (p_.causal_offset > 1000 && random_.one_in(2)) {  // the window may begin near the first keys
       return static_cast<std::size_t>(p_.causal_offset) + random_.below(9) - random_.below(p_.a.kv_len + 1);
     }
     return random_.one_of<std::size_t>({1, 2, 3, 5, 16, 63, 64, 65, 100, 600, (std::size_t{1} << 61) - 1,
@@ -401,7 +401,7 @@ class Drawing {
                : p_.causal == RAPT_CAUSAL_BOTTOM_RIGHT ? Causal::bottom_right
                                                        : Causal::offset;
     a.causal_offset = p_.causal_offset;
-    const auto last_seen = [](std::size_t window) {  // -1 if there is no window
+    const auto last_seen = [](std::size_t window) {  // -1 means no window
       return window > std::size_t{PTRDIFF_MAX} ? PTRDIFF_MAX : static_cast<std::ptrdiff_t>(window) - 1;
     };
     a.window_left = last_seen(p_.window_left);
@@ -422,7 +422,7 @@ class Drawing {
     }
   }
 
-  // Replaces an element in a row of a tensor without repetitions.
+  // Replaces a random element of a row. The tensor must not have repeated rows.
   void spoil(std::vector<double> &values, std::size_t row, std::size_t dim, rapt_type type, double value) {
     if (row * dim < values.size()) values[row * dim + random_.below(dim)] = rounded(type, value);
   }
@@ -430,11 +430,11 @@ class Drawing {
     Attention<double> &a = p_.a;
     const auto one = [&] { return random_.one_of({nan, infinity, -infinity}); };
     const auto any = [](Repeats repeats) { return repeats.batch || repeats.head || repeats.token; };
-    for (double &scale : a.query_scales) scale = scale == 0 ? 1 : scale;  // 0 times infinity
+    for (double &scale : a.query_scales) scale = scale == 0 ? 1 : scale;  // avoids 0 times infinity
     const std::size_t kind = random_.below(8);
     const bool has_own_keys = !any(p_.k_repeats) && !any(p_.v_repeats) && p_.kv != RAPT_I8 && !p_.v_is_k;
     if (kind == 5) {
-      // If options change the score, a product of 0 and infinity is NaN.
+      // With a bias or slopes, a scale of 0 times an infinite dot product is NaN.
       const bool may_be_zero = a.bias.empty() && a.alibi_slopes.empty() && has_own_keys;
       a.query_scales.resize(a.batch * a.q_heads * a.q_len, 1);
       for (double &scale : a.query_scales) {
@@ -474,7 +474,7 @@ class Drawing {
     }
   }
 
-  // Keys that no query sees, and their values, must not matter, so they are spoiled.
+  // Fills unseen keys and their values with NaN or infinity, because they must not affect results.
   void spoil_unseen_keys() {
     Attention<double> &a = p_.a;
     const auto any = [](Repeats repeats) { return repeats.batch || repeats.head || repeats.token; };
@@ -506,7 +506,7 @@ class Drawing {
     }
   }
 
-  // Queries that see no key, and their dout, must not matter either, so they are spoiled.
+  // Fills queries that see no key, and their dout, with NaN or infinity. They must not affect results.
   void spoil_blind_queries() {
     Attention<double> &a = p_.a;
     if (p_.q_repeats.batch || p_.q_repeats.head || p_.q_repeats.token || p_.kv == RAPT_I8) return;
@@ -527,8 +527,8 @@ class Drawing {
   }
 
   Random random_;
-  // If true, a problem has several tiles of rows and blocks of keys, so that gradients are divided into
-  // shares. The sequences differ in length and may share a bias.
+  // If true, the shape has several tiles of rows and blocks of keys, so that the gradient of a head is split
+  // into several tasks. The sequences differ in length and may share a bias.
   bool has_parts_;
   bool has_long_rows_ = false;
   AttentionProblem p_;
@@ -606,7 +606,7 @@ Placed::Placed(Random &random, rapt_type type, Extents extents, Repeats repeats,
   const bool natural_order = random.one_in(3);
   const std::size_t counts[3] = {repeats.batch ? 1 : extents.batch, repeats.head ? 1 : extents.heads,
                                  repeats.token ? 1 : extents.tokens};
-  std::size_t order[3] = {2, 1, 0};  // from the innermost dimension
+  std::size_t order[3] = {2, 1, 0};  // innermost first
   for (std::size_t i = 3; i > 1 && !natural_order; --i) std::swap(order[i - 1], order[random.below(i)]);
   const bool pads = !random.one_in(3);
   std::size_t step = extents.row;
@@ -631,7 +631,7 @@ Placed::Placed(Random &random, rapt_type type, Extents extents, Repeats repeats,
   const std::size_t full[3] = {extents.batch, extents.heads, extents.tokens};
   for (std::size_t dim = 0; dim < 3; ++dim) {
     const bool used = has[dim] && full[dim] > 1;
-    // A stride that is not used may have any of these values.
+    // The call must ignore an unused stride, so it may be any of these values.
     const std::ptrdiff_t odd = random.one_of<std::ptrdiff_t>({0, 1, -77, RAPT_REPEAT, PTRDIFF_MAX, 64});
     *given[dim] = !has[dim]     ? odd
                   : as_zeros    ? 0
@@ -742,8 +742,8 @@ void AttentionMemory::place_queries() {
     }
     layout_ += " q_offsets";
   }
-  // Packed sequences count as one sequence. The batch does not repeat, and tokens may repeat only if the rows
-  // of all sequences are the same.
+  // With q_offsets, all queries form one sequence. It has no batch to repeat. Its tokens may repeat only if
+  // all sequences have the same rows.
   Repeats repeats = p_.q_repeats;
   if (!q_first_.empty()) {
     repeats.token = repeats.token && (repeats.batch || a_.batch == 1);
@@ -783,11 +783,11 @@ void AttentionMemory::place_keys() {
       kv_first_.push_back(kv_first_[b] + static_cast<std::int32_t>(a_.keys(b) + slack));
     }
     layout_ += " kv_offsets";
-    // Without slack the offsets give the lengths.
+    // If no memory between sequences is unused, kv_offsets also give the lengths.
     if (has_slack) kv_lengths_ = Listed(random_, a_.kv_lengths);
   }
   if (kv_first_.empty()) kv_lengths_ = Listed(random_, a_.kv_lengths);
-  if (page_size_ != 0) {  // the pages are in any order, and some are unused
+  if (page_size_ != 0) {  // pages are in random order, and some are unused
     const std::size_t columns = (a_.kv_len + page_size_ - 1) / page_size_;
     table_stride_ = columns + (random_.one_in(2) ? 0 : 1 + random_.below(3));
     table_.assign(a_.batch * table_stride_, -1);
@@ -947,8 +947,8 @@ void AttentionMemory::check_inputs() {
                "wrote to an option's array");
 }
 
-// Calls run(first, last) for all tasks, in ranges of any length and in any order. Each task must write
-// different elements of the outputs.
+// Calls run(first, last) until all tasks are done, in random ranges and random order. Two runs must not write
+// the same element of an output.
 template <class Run>
 void AttentionMemory::run_ranges(Way way, std::size_t tasks, std::initializer_list<Placed *> outputs,
                                  Run &&run) {
@@ -971,7 +971,7 @@ void AttentionMemory::run_ranges(Way way, std::size_t tasks, std::initializer_li
   for (Placed *output : outputs) output->put_back();
 }
 
-// If the reference m is smaller by log(2^n) / f, then exp(f * (score - m)) is 2^n times as large.
+// Lowers each reference score m by log(2^n) / f, so exp(f * (score - m)) and the partial sums grow by 2^n.
 void AttentionMemory::move_references(void *partials) {
   const rapt_type number = p_.number();
   const std::size_t length = a_.v_dim + 2, chunks = (a_.kv_len + 511) / 512;
@@ -1097,7 +1097,7 @@ GradientResults AttentionMemory::run_backward(Way way, const std::vector<double>
   Placed dq(random_, p_.gradient_of(p_.q), queries_extents(a_.qk_dim)),
       dk(random_, p_.gradient_of(p_.kv), keys_extents(a_.qk_dim)),
       dv(random_, p_.gradient_of(p_.kv), keys_extents(a_.v_dim));
-  // dbias is in the layout of bias.
+  // dbias has the same strides as the bias.
   const bool has_dbias = !a_.bias.empty() && !random_.one_in(4),
              has_dsinks = !a_.sinks.empty() && !random_.one_in(4);
   Placed dbias = has_dbias ? Placed::of_units(bias_, number, a_.kv_len, 1) : Placed();
@@ -1129,13 +1129,13 @@ GradientResults AttentionMemory::run_backward(Way way, const std::vector<double>
     expected += e * ((128 + a_.kv_len) * (a_.qk_dim + a_.v_dim) + 64);
   }
   fault_unless(bytes == expected, "size of the workspace");
-  // A set is one key/value head of one sequence, or all of these that add to one element of dbias.
+  // A set is one key/value head of one sequence, or all heads and sequences that share an element of dbias.
   const auto joined = [&](bool repeats, std::size_t count) { return has_dbias && repeats ? 1 : count; };
   const std::size_t sets =
       joined(a_.bias_repeats.batch, a_.batch) * joined(a_.bias_repeats.head, a_.kv_heads);
   const std::size_t parts = std::min(
       {(64 + sets - 1) / sets, (a_.kv_len + 63) / 64, (a_.q_len * a_.q_heads_per_kv_head() + 63) / 64});
-  const bool has_no_element = a_.q_len == 0 || a_.kv_len == 0;  // then dbias strides are not read
+  const bool has_no_element = a_.q_len == 0 || a_.kv_len == 0;  // the call then ignores the strides of dbias
   fault_unless((has_dbias && has_no_element) || tasks == sets * std::max<std::size_t>(1, parts),
                "number of tasks");
   const auto work = workspace(bytes);

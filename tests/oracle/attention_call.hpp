@@ -1,5 +1,5 @@
-// Draws calls of attention from a seed: a problem's numbers, and memory with any strides, offsets, pages and
-// repetitions that rapt.h allows. This code computes addresses from the header's text, one element at a time.
+// Draws random attention calls: the numbers of a problem, and memory with any strides, offsets, pages and
+// repetitions that rapt.h allows. It computes each element's address as rapt.h describes it.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,7 @@ std::size_t size_of(rapt_type type);
 double number_at(rapt_type type, const void *data, std::size_t index);
 void set_number(rapt_type type, void *data, std::size_t index, double value);
 double rounded(rapt_type type, double value);
-// Returns |got - exact|, minus half the spacing of the element's numbers if the arithmetic type is another
-// type.
+// Returns |got - exact|. For 16-bit types it subtracts half the spacing of the type's numbers.
 long double distance_as(rapt_type type, long double got, long double exact);
 
 // ---- a problem ----
@@ -30,27 +29,27 @@ long double distance_as(rapt_type type, long double got, long double exact);
 enum class Numbers {
   ordinary,
   wide,         // large scores
-  scaled,       // exact powers of two that scores cancel, and values far from 1
-  large_scale,  // a query's scale near the largest number; q and k are small
+  scaled,       // powers of two that cancel in the scores, and values far from 1
+  large_scale,  // the scale is near the largest number; q and k are small
   ties,         // few distinct scores
-  small_scale,  // a scale near the smallest normal number; q and k are large
+  small_scale,  // the scale is near the smallest normal number; q and k are large
   zeros,        // most elements are 0 or -0
-  tiny,         // values, and products of q and k, near the smallest number or below it
-  equal,        // all elements of q are equal, and all of k: the largest sums of bytes
+  tiny,         // values, or products of q and k, near or below the smallest number
+  equal,        // all elements of q are equal, and all of k, for the largest int8 sums
   specials,     // NaN and infinities among queries, keys, bias and sinks
   count
 };
 const char *name_of(Numbers numbers);
 
-// Holds a problem's numbers. The types hold these numbers exactly.
+// Holds the numbers of a problem, which are exact in its element types.
 struct AttentionProblem {
   std::uint64_t seed = 0;
-  Attention<double> a;  // k and v of bytes without their scales
+  Attention<double> a;  // int8 k and v are not multiplied by their scales
   rapt_type q = RAPT_F32, kv = RAPT_F32, out = RAPT_F32;
   int arithmetic = RAPT_ARITHMETIC_DEFAULT;
   Numbers numbers = Numbers::ordinary;
   Repeats q_repeats, k_repeats, v_repeats;
-  bool v_is_k = false;  // values are the first dimensions of their keys
+  bool v_is_k = false;  // each value is the beginning of its key
   int causal = RAPT_CAUSAL_NONE;
   std::ptrdiff_t causal_offset = 0;
   std::size_t window_left = 0, window_right = 0, window_chunk = 0;
@@ -61,7 +60,7 @@ struct AttentionProblem {
   bool in_bf16() const { return q == RAPT_BF16 && kv == RAPT_BF16 && arithmetic != RAPT_ARITHMETIC_F32; }
   bool has_gradient() const { return kv != RAPT_I8; }
   rapt_type gradient_of(rapt_type type) const { return gradient == RAPT_TYPE_DEFAULT ? type : gradient; }
-  // Returns the factor f of rapt.h, by which the scores of a partial result are multiplied.
+  // Returns the factor f by which rapt.h multiplies the scores of partial results.
   double score_factor(std::size_t b, std::size_t h, std::size_t i) const;
   Attention<double> truth() const { return kv == RAPT_I8 ? a.multiplied() : a; }
   std::string text() const;
@@ -73,24 +72,25 @@ AttentionProblem draw_attention(std::uint64_t seed);
 
 struct Extents {
   std::size_t batch, heads, tokens, row;
-  bool has_batch = true, has_tokens = true;  // whether these strides are used
+  bool has_batch = true, has_tokens = true;  // whether the call uses these strides
   bool any() const { return batch != 0 && heads != 0 && tokens != 0 && row != 0; }
 };
 
-// Places [batch][heads][tokens] rows in any order, with padding of each dimension, in guarded memory filled
-// with canary bytes.
+// Places [batch][heads][tokens] rows in guarded memory full of canary bytes. The dimensions are in random
+// order and have random padding.
 class Placed {
  public:
   Placed() = default;
-  // Rows and their paddings are multiples of `unit`.
+  // Row lengths and padding are multiples of `unit` elements.
   Placed(Random &random, rapt_type type, Extents extents, Repeats repeats = {}, std::size_t unit = 1);
-  // Places units of another tensor's rows: the strides are the strides of `of`, divided by `unit`.
+  // Makes a tensor with the strides of `of` divided by `unit`, such as the scales of int8 rows.
   static Placed of_units(const Placed &of, rapt_type type, std::size_t row, std::size_t unit);
 
   void *data() const { return buffer_ ? buffer_->data() : nullptr; }
   rapt_type type() const { return type_; }
   const rapt_strides &strides() const { return given_; }
-  // Returns the same strides for rows of another length, whose contiguous strides differ.
+  // Returns explicit strides. Zeros would mean contiguous rows, and rows of another length have other
+  // strides.
   rapt_strides written_out() const;
   std::size_t index(std::size_t b, std::size_t h, std::size_t t) const;
   void put(std::size_t b, std::size_t h, std::size_t t, std::size_t d, double value) const {
@@ -102,11 +102,11 @@ class Placed {
   std::size_t bytes() const { return elements_ * size_of(type_); }
   void remember();
   bool unchanged() const;
-  // Takes what was written since the last call, and makes it canary again. Returns false if an element had
-  // been written before. put_back() writes everything that was taken.
+  // Moves newly written elements to a copy, and fills them with canary bytes. Returns false if an element was
+  // moved before. put_back() restores all moved elements.
   bool take_writes();
   void put_back();
-  // Makes the element canary again; in the end all of the memory must be.
+  // Fills the element with canary bytes. After all results are cleared, all_canary() must be true.
   void clear(std::size_t b, std::size_t h, std::size_t t, std::size_t d) const;
   bool all_canary() const {
     return !buffer_ || (is_canary(data(), bytes()) && buffer_->surroundings_intact());
@@ -121,7 +121,7 @@ class Placed {
   std::vector<unsigned char> image_, written_;
 };
 
-// Holds an array of one dimension.
+// Holds a one-dimensional array in guarded memory.
 class Listed {
  public:
   Listed() = default;
@@ -139,8 +139,8 @@ class Listed {
   std::vector<unsigned char> image_;
 };
 
-// Results are in the order of the problem's arrays. Rows that a sequence lacks are NaN, or 0 in gradients.
-// Arrays that the call was not asked for are empty.
+// Results have the order of the problem's arrays. Rows that a sequence lacks are NaN, or 0 in gradients. An
+// array that the call did not compute is empty.
 struct AttentionResults {
   std::vector<double> out, lse;
 };
@@ -151,23 +151,22 @@ struct GradientResults {
 enum class Way { whole, tasks, one_by_one, split_keys, count };
 const char *name_of(Way way);
 
-// Holds a problem in memory.
+// Places a problem in memory, and runs it in different ways.
 class AttentionMemory {
  public:
   AttentionMemory(const AttentionProblem &problem, std::uint64_t seed, bool backward, bool in_place = false);
 
-  // With `moves_references` the merge gets the same partial results relative to smaller scores, so weights
-  // are above 1.
+  // With `moves_references`, the merge gets partial results with smaller reference scores, so weights are
+  // above 1.
   AttentionResults run(Way way, bool moves_references = false);
-  // `out` and `lse` are results of the forward call, [batch][q_heads][q_len].
+  // `out` and `lse` are the results of the forward call, as [batch][q_heads][q_len].
   GradientResults run_backward(Way way, const std::vector<double> &out, const std::vector<double> &lse);
 
   const rapt_attention_options &options() const { return o_; }
   bool in_place() const { return in_place_; }
   const std::string &faults() const { return faults_; }
   const std::string &layout() const { return layout_; }
-  // Returns the numbers of partial results after a call that splits keys:
-  // [batch][q_heads][q_len][chunks][v_dim + 2].
+  // Returns the partial results of the last call that split keys: [batch][q_heads][q_len][chunks][v_dim + 2].
   const std::vector<double> &partials() const { return partials_; }
   bool dbias_joins_batches = false, dbias_joins_heads = false;
 
@@ -183,7 +182,7 @@ class AttentionMemory {
   void check_inputs();
   template <class Run>
   void run_ranges(Way way, std::size_t tasks, std::initializer_list<Placed *> outputs, Run &&run);
-  // The place of a query or of a key is a sequence and a token.
+  // Says where a query or a key is: the sequence (or page) and the token.
   struct Place {
     std::size_t b, t;
   };

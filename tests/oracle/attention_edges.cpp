@@ -1,4 +1,4 @@
-// Tests what calls read and write, and arrays that touch.
+// Computes which memory calls access, and tests arrays that touch or overlap.
 #include "oracle/attention_edges.hpp"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace {
 constexpr const char *stage_names[] = {"attention_run", "attention_partial", "attention_merge",
                                        "attention_backward_run"};
 
-// Calls do not access this memory, except lists of numbers. Each array has one slot in it.
+// Each array has one slot in this memory. Calls without a task read only lists of integers in it.
 constexpr std::size_t slot = std::size_t{1} << 26, slots = 28, longest = slot / 4;
 unsigned char *arena() {
   static const std::unique_ptr<unsigned char[]> memory(new unsigned char[slots * slot]);
@@ -24,7 +24,7 @@ AttentionEdges::Array AttentionEdges::array(const char *name, Pointer *&argument
                                             bool written) {
   return {name, static_cast<void *>(&argument), element, written};
 }
-// An array without elements may be anywhere. It may be null if the shape has no queries or no keys.
+// Adds an array. Without elements, its pointer is arbitrary, or null if there are no queries or keys.
 void AttentionEdges::add(Array made) {
   if (made.any()) return arrays_.push_back(std::move(made));
   const auto is_one_of = [&](std::initializer_list<const char *> names) {
@@ -37,7 +37,7 @@ void AttentionEdges::add(Array made) {
       (no_keys || no_queries) && random_.one_in(2) ? nullptr : arena() + empty_arrays_++;
   std::memcpy(made.argument, &anywhere, sizeof anywhere);
 }
-// Sequences or pages may have different lengths. Then the end of the last sequence may not be the last end.
+// Sets may_be_longer if an earlier sequence or page may end behind the last one.
 void AttentionEdges::see_order(Array &made, const Placed &placed, std::size_t row) const {
   const bool ragged = !a_.q_lengths.empty() || !a_.kv_lengths.empty() || m_.page_size_ != 0;
   const std::size_t tokens = std::max({a_.q_len, a_.kv_len, m_.page_size_});
@@ -52,7 +52,7 @@ void AttentionEdges::add_queries(Array made, const Placed &placed, std::size_t r
   }
   add(std::move(made));
 }
-// Adds an option's array. The array has a batch dimension for every layout of the queries.
+// Adds an option's array. It has a batch dimension even if the queries have offsets.
 void AttentionEdges::add_own_rows(Array made, const Placed &placed, bool by_key) {
   see_order(made, placed, by_key ? a_.kv_len : 1);
   for (std::size_t b = 0; b < a_.batch; ++b) {
@@ -63,7 +63,7 @@ void AttentionEdges::add_own_rows(Array made, const Placed &placed, bool by_key)
   }
   add(std::move(made));
 }
-// Adds the keys of sequences with queries. `packed_block` is the length of a block of packed keys, or 0.
+// Adds keys of sequences that have queries. `packed_block` is the size of a block of packed keys, or 0.
 void AttentionEdges::add_keys(Array made, const Placed &placed, std::size_t row, std::size_t packed_block) {
   see_order(made, placed, row);
   for (std::size_t b = 0; b < a_.batch; ++b) {
@@ -128,7 +128,7 @@ void AttentionEdges::add_inputs() {
   if (p_.kv != RAPT_I8) return;
   Array k_scales = array("k_scales", o_.k_scales, sizeof(float));
   const std::size_t k_groups = a_.qk_dim / a_.group_of(a_.qk_dim);
-  if (m_.packed_) {  // a row per token
+  if (m_.packed_) {  // one row of scales per token
     for (std::size_t b = 0; b < a_.batch; ++b) {
       for (std::size_t h = 0; h < a_.kv_heads && a_.queries(b) > 0; ++h) {
         for (std::size_t j = 0; j < a_.keys(b); ++j) {
@@ -265,7 +265,7 @@ std::string AttentionEdges::fault_of_touching(Reached &reached) {
     const bool before = random_.one_in(2), shares = random_.one_in(2);
     const std::size_t shared = !shares ? 0 : random_.one_in(2) ? 1 : std::min(output.element, other.element);
     if (!shares && (output.may_be_longer || other.may_be_longer)) continue;
-    // Outputs may be exactly q.
+    // The output may use the memory of q.
     if (shared == of_other && bytes == of_other && output.name == "out" && other.name == "q") continue;
     const bool workspace = output.name == "workspace" || other.name == "workspace";
     const rapt_status expected = !shares ? RAPT_OK : workspace ? RAPT_BAD_WORKSPACE : RAPT_BAD_OVERLAP;

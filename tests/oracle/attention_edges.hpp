@@ -1,6 +1,5 @@
-// Tests arguments at the edge of what rapt.h allows, in calls without a task. Arrays touch or share a byte,
-// and numbers are at their limits or past them. This code computes what a call would read and write, one row
-// at a time.
+// Tests arguments at the edge of what rapt.h allows, in calls that run no task. Arrays touch or share a byte,
+// and numbers are at or past their limits. This code computes row by row what a call would read and write.
 #pragma once
 
 #include <algorithm>
@@ -22,23 +21,23 @@ class AttentionEdges {
   // `memory` belongs to a backward call if the stage is Stage::backward, and to a forward call otherwise.
   AttentionEdges(const AttentionMemory &memory, Stage stage, std::uint64_t seed);
 
-  // Lists the names of all arrays and of all limits, which drawn calls must reach.
+  // Registers the names of all arrays and of all limits. Drawn calls must reach each of them.
   static void expect_arrays(Reached &reached);
   static void expect_limits(Reached &reached);
 
-  // Both return what is wrong with a verdict, or an empty text if nothing is.
+  // Both return a description of a wrong status or count, or an empty string.
   std::string fault_of_touching(Reached &reached);
   std::string fault_of_limit(Reached &reached);
 
  private:
-  // Describes an argument that points to memory, and the bytes from there that the call may read or write.
+  // Describes a pointer argument, and which bytes from the pointer on the call may read or write.
   struct Array {
     std::string name;
     void *argument;
     std::size_t element;
     bool written;
-    const void *list = nullptr;  // the numbers, where checks read them
-    bool may_be_longer = false;  // the library looks only at the last sequence's end
+    const void *list = nullptr;  // the contents, if the call's checks read them
+    bool may_be_longer = false;  // the library assumes that the last sequence ends last
     std::size_t begin = SIZE_MAX, end = 0;
     void take(std::size_t first, std::size_t count) {
       begin = std::min(begin, first * element);
@@ -46,21 +45,21 @@ class AttentionEdges {
     }
     bool any() const { return end > begin; }
   };
-  // A changed argument is judged by a call without a task, by the counting functions, or by both. `statuses`
-  // means only the statuses of the counting functions, not their numbers.
+  // Says what to check after a change: a call that runs no task, the counting functions, or both. `statuses`
+  // checks only the statuses of the counting functions, not their counts.
   enum class Judges { call, counts, both, statuses };
   struct Verdict {
-    std::string limit;  // empty if the call has no such argument
+    std::string limit;  // empty if the change does not apply to the call
     rapt_status expected = RAPT_OK;
     Judges judges = Judges::call;
-    bool is_other = false;  // any status except `expected`
+    bool is_other = false;  // expect any status except `expected`
   };
 
   template <class Pointer>
   Array array(const char *name, Pointer *&argument, std::size_t element, bool written = false);
   void add(Array made);
   void see_order(Array &made, const Placed &placed, std::size_t row) const;
-  // Each of these takes the rows that its name says, and adds the array.
+  // Each of these extends the array by the rows that its name says, and adds it to arrays_.
   void add_queries(Array made, const Placed &placed, std::size_t row);
   void add_own_rows(Array made, const Placed &placed, bool by_key);
   void add_keys(Array made, const Placed &placed, std::size_t row, std::size_t packed_block);
@@ -75,7 +74,7 @@ class AttentionEdges {
   std::string stage_name() const;
   rapt_status run(std::size_t first, std::size_t last);
   std::string fault_of_counts(const Verdict &verdict);
-  // Each of these changes arguments, and returns the verdict that must follow.
+  // Each of these changes an argument, and returns the result to expect.
   Verdict change_dim();
   Verdict change_counts();
   Verdict change_types();

@@ -1,5 +1,5 @@
-// Tests the limits of numbers, lists, strides and shapes. Where a limit is a number, the tests use one below,
-// at and one past the limit.
+// Tests attention's limits of numbers, lists, strides and shapes. A numeric limit is tested with values one
+// below, at and one past it.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -12,7 +12,7 @@ namespace rapt::test::oracle {
 namespace {
 
 constexpr std::ptrdiff_t most_bytes = PTRDIFF_MAX;
-// These are all prime factors of 2^60 - 1 and of 2^53 - 1.
+// Lists the prime factors of 2^60 - 1 and of 2^53 - 1.
 constexpr std::size_t factors_of_60[] = {3, 3, 5, 5, 7, 11, 13, 31, 41, 61, 151, 331, 1321};
 constexpr std::size_t factors_of_53[] = {6361, 69431, 20394401};
 enum Side { below, at, past };
@@ -32,7 +32,7 @@ AttentionEdges::Verdict AttentionEdges::change_dim() {
           Judges::counts};
 }
 
-// The number of a gradient's tasks has a limit that only large shapes reach.
+// Draws large shapes, because only they reach the limit on a gradient's number of tasks.
 AttentionEdges::Verdict AttentionEdges::change_counts() {
   o_ = RAPT_ATTENTION_OPTIONS_INIT;
   o_.q_type = p_.q;
@@ -46,8 +46,8 @@ AttentionEdges::Verdict AttentionEdges::change_counts() {
   return {"counts", RAPT_OK, Judges::counts};
 }
 
-// Changes types against their rules: f64 goes only with f64; only keys and values may be int8; bf16
-// arithmetic needs bf16 everywhere.
+// Draws types that may break a rule: f64 goes only with f64, only keys and values may be int8, and bf16
+// arithmetic needs bf16 queries, keys and values.
 AttentionEdges::Verdict AttentionEdges::change_types() {
   o_ = RAPT_ATTENTION_OPTIONS_INIT;
   o_.q_len = o_.kv_len = o_.qk_dim = 4;
@@ -78,7 +78,7 @@ AttentionEdges::Verdict AttentionEdges::change_gradient_type() {
   return {"gradient's type", RAPT_BAD_TYPE};
 }
 
-// The product batch * q_heads * the longer length * the larger dimension must be below 2^53.
+// batch * q_heads * the longer length * the larger dimension must be below 2^53.
 AttentionEdges::Verdict AttentionEdges::change_shape() {
   const Side side = random_.one_of({at, past});
   std::size_t counts[3] = {1, 1, 1}, dim;  // of sequences, heads and tokens
@@ -107,18 +107,18 @@ AttentionEdges::Verdict AttentionEdges::change_shape() {
   return {std::string("shape") + name_of(side), side == past ? RAPT_BAD_SIZE : RAPT_OK, Judges::counts};
 }
 
-// The bytes of all partial results must fit a ptrdiff_t.
+// All partial results together must have at most PTRDIFF_MAX bytes.
 AttentionEdges::Verdict AttentionEdges::change_partials() {
   const bool f64 = p_.number() == RAPT_F64;
   const Side side = random_.one_of({at, past});
-  std::size_t counts[3];  // of queries, chunks and numbers
+  std::size_t counts[3];  // of queries, chunks of keys, and numbers per partial result
   const auto fits = [&] {
     const std::size_t len = std::max(counts[0], 512 * counts[1]);
     return counts[2] > 2 && counts[2] < std::size_t{1} << 20 && len * counts[2] < std::size_t{1} << 53;
   };
   do {
     std::fill(std::begin(counts), std::end(counts), 1);
-    if (side == at) {  // f32 holds one number more, of which no factor is small
+    if (side == at) {  // f32's limit of 2^61 - 1 is prime, so it tests 2^61 - 2
       for (const std::size_t factor : factors_of_60) counts[random_.below(3)] *= factor;
       if (!f64) counts[random_.below(3)] *= 2;
     } else {
@@ -143,7 +143,7 @@ AttentionEdges::Verdict AttentionEdges::change_table_stride() {
   return {std::string("table") + name_of(side), side == past ? RAPT_BAD_SIZE : RAPT_OK, Judges::counts};
 }
 
-// A scale group must divide both dimensions.
+// A scale group must be 32, 64 or 128, and must divide both dimensions.
 AttentionEdges::Verdict AttentionEdges::change_scale_group() {
   if (p_.kv != RAPT_I8) {
     o_.scale_group = 32;
@@ -194,16 +194,16 @@ AttentionEdges::Verdict AttentionEdges::change_softcap() {
     o_.softcap = random_.one_of({-1.0, -0.5, -largest, std::numeric_limits<double>::quiet_NaN()});
     return {"negative softcap", RAPT_BAD_SOFTCAP, Judges::both};
   }
-  if (kind == 0) {  // the softcap is large
+  if (kind == 0) {  // large softcap
     o_.scale = largest / 4;
     o_.softcap = is_past ? 0x1p1023 * 2 : largest;
-  } else if (kind == 1) {  // it is small
+  } else if (kind == 1) {  // small softcap
     o_.scale = least;
     o_.softcap = least * (is_past ? 1 - near : 1);
-  } else if (kind == 2) {  // the quotient is small
+  } else if (kind == 2) {  // small scale / softcap
     o_.scale = least * 4;
     o_.softcap = is_past ? 4 * (1 + near) : 4;
-  } else {  // the quotient is large
+  } else {  // large scale / softcap
     o_.scale = largest / 4;
     o_.softcap = is_past ? 0.125 : 0.25;
   }
@@ -221,7 +221,7 @@ AttentionEdges::Verdict AttentionEdges::change_causal_offset() {
           Judges::both};
 }
 
-// The number of keys in a page must be a multiple of 16, or of 64 for packed keys.
+// A page must hold a multiple of 16 keys, or of 64 for packed keys.
 AttentionEdges::Verdict AttentionEdges::change_page_size() {
   if (!o_.block_table) return {};
   const std::size_t off = random_.one_of<std::size_t>({1, 8, 15, 16, 32});
@@ -300,7 +300,7 @@ AttentionEdges::Verdict AttentionEdges::change_offsets() {
     last = offsets[a_.batch - 1] - 1;
     return {name + " decrease", RAPT_BAD_OFFSETS};
   }
-  // The strides of more tokens than before may be bad.
+  // A length of `len` is allowed, but the strides may not fit the larger number of tokens.
   last = offsets[a_.batch - 1] + static_cast<std::int32_t>(len) + (kind == 2 ? 0 : 1);
   return {name + (kind == 2 ? "" : " + 1"), RAPT_BAD_OFFSETS, Judges::call, kind == 2};
 }
@@ -314,15 +314,15 @@ AttentionEdges::Verdict AttentionEdges::change_table() {
     changeable(o_.block_table)[b * m_.table_stride_ + random_.below(pages)] = -1;
     return {"page 0 - 1", RAPT_BAD_BLOCK_TABLE};
   }
-  // Without a stride the table must be wide enough for kv_len.
+  // A block_table_stride of 0 selects the default width, so `pages - 1` must not be 0.
   if (pages == 1 || a_.batch > 1) return {};
   const bool narrow = random_.one_in(2);
   o_.block_table_stride = pages - narrow;
   return {narrow ? "table's width - 1" : "table's width", narrow ? RAPT_BAD_BLOCK_TABLE : RAPT_OK};
 }
 
-// If the innermost dimension of an output has an index above 0, its stride must be at least a row. The stride
-// of the next dimension must step over all these rows.
+// Rows of an output must not overlap: the stride of the innermost dimension must be at least a row, and each
+// next stride must step over all rows inside it.
 AttentionEdges::Verdict AttentionEdges::change_output_strides() {
   struct Output {
     const char *name;
@@ -350,7 +350,7 @@ AttentionEdges::Verdict AttentionEdges::change_output_strides() {
   const std::size_t used = e.tokens - first_token(of_keys ? m_.kv_first_ : m_.q_first_);
   if (!e.any() || used == 0) return {};
   std::ptrdiff_t *const strides[3] = {&output.strides->batch, &output.strides->head, &output.strides->token};
-  // The order of the dimensions is drawn too.
+  // Draws the order of the dimensions in memory.
   std::size_t order[3] = {0, 1, 2}, step = e.row;
   for (std::size_t i = 3; i > 1; --i) std::swap(order[i - 1], order[random_.below(i)]);
   std::vector<std::size_t> longer;
@@ -366,11 +366,11 @@ AttentionEdges::Verdict AttentionEdges::change_output_strides() {
   if (dim == 2 && used == 1) return {};
   if (is_bad) *strides[dim] -= 1;
   const bool no_batch = !e.has_batch || *strides[0] == 0;
-  if (no_batch && *strides[1] == 0 && *strides[2] == 0) return {};  // contiguous
+  if (no_batch && *strides[1] == 0 && *strides[2] == 0) return {};  // zeros mean contiguous rows
   return {std::string(output.name) + (is_bad ? " strides - 1" : " strides"), is_bad ? output.bad : RAPT_OK};
 }
 
-// The end of a tensor must fit a ptrdiff_t. At this limit the tensor reaches into other arrays.
+// A tensor's end must fit in ptrdiff_t. At this limit it overlaps other arrays, which is another error.
 AttentionEdges::Verdict AttentionEdges::change_extent() {
   if (!m_.q_first_.empty() || !m_.kv_first_.empty() || !a_.kv_lengths.empty() || o_.block_table) return {};
   struct Tensor {
@@ -418,7 +418,7 @@ AttentionEdges::Verdict AttentionEdges::change_extent() {
     if (counts[dim] > 1) longer.push_back(dim);
   }
   if (longer.empty()) return {};
-  // The rows of the other dimensions are contiguous; this dimension takes the rest of the memory.
+  // The other dimensions are contiguous. The stride of dimension `far` reaches the limit.
   const std::size_t far = longer[random_.below(longer.size())];
   std::size_t step = tensor.row;
   for (const std::size_t dim : longer) {
@@ -432,7 +432,7 @@ AttentionEdges::Verdict AttentionEdges::change_extent() {
   return {std::string("extent of ") + tensor.name + name_of(side), tensor.bad, Judges::call, side == at};
 }
 
-// The counting functions are called before any array is known.
+// Tests the functions that count bytes and tasks. They get options, but no arrays.
 std::string AttentionEdges::fault_of_counts(const Verdict &verdict) {
   std::size_t count = 0, length = 0;
   const auto judge = [&](const char *function, rapt_status got, rapt_status expected) {
@@ -448,7 +448,7 @@ std::string AttentionEdges::fault_of_counts(const Verdict &verdict) {
     const rapt_status got = rapt_attention_partial_tasks(&o_, &count, &length);
     return fault + judge("attention_partial_tasks", got, verdict.expected);
   }
-  // The counting functions must also return these numbers.
+  // The counts must match the formulas of rapt.h.
   __extension__ using Wide = __int128;
   const std::size_t v_dim = o_.v_dim == 0 ? o_.qk_dim : o_.v_dim,
                     kv_heads = o_.kv_heads == 0 ? o_.q_heads : o_.kv_heads;

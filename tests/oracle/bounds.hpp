@@ -1,5 +1,5 @@
-// Has the bounds of errors that rapt.h promises, in units u of the arithmetic type: 2^-24 or 2^-53. Every
-// accuracy test takes its bounds from here, so each promise of the header is in one place of the tests.
+// Defines the error bounds that rapt.h promises, in units u of the arithmetic type: 2^-24 or 2^-53. All
+// accuracy tests take their bounds from here.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace rapt::test {
 
-// T is an element or its arithmetic type.
+// T is an element type or its arithmetic type.
 template <class T>
 inline constexpr bool in_f64 = std::is_same_v<T, double>;
 template <class T>
@@ -21,37 +21,37 @@ inline constexpr double unit_of = in_f64<T> ? 0x1p-53 : 0x1p-24;
 
 // ---- vectors ----
 
-// This is the smallest number. A fused operation that underflows loses up to half of it.
+// Holds the smallest subnormal number. A fused multiply-add that underflows loses up to half of it.
 template <class T>
 inline constexpr double smallest = in_f64<T> ? 0x1p-1074 : 0x1p-149;
 
-// This bound is relative to the sum of |a[i] * b[i]|, and holds for any input. Underflow adds n *
-// smallest<T>.
+// Returns the bound relative to the sum of |a[i] * b[i]|, for any input. Underflow may add n * smallest<T>.
 template <class T>
 double dot_bound(std::size_t n) {
   constexpr double lanes = in_f64<T> ? 32 : 64, chain = 512;
   const double count = static_cast<double>(n);
   return std::min(count / lanes, chain) + count / (lanes * chain) + 8;
 }
-// This bound was measured on random data, for n <= 2^20.
+// Bounds the errors that were measured on random data with n <= 2^20.
 template <class T>
 inline constexpr double usual_dot_bound = (in_f64<T> ? 4e-15 : 1e-6) / unit_of<T>;
 
 inline constexpr double exp_bound = 1;  // in units in the last place
-// This bound is relative to the sum of the exponentials that were written.
+// Bounds the error relative to the sum of the exponentials that were written.
 template <class T>
 inline constexpr double exp_sum_bound = in_f64<T> ? 6 : 3;
 
 // ---- rows ----
 
-// This bounds the relative error of a probability.
+// Bounds the relative error of a probability.
 template <class T>
 inline constexpr double softmax_bound = in_f64<T> ? 10 : 6;
-// This bound is relative to max(1, |y|), for the logarithm of a probability or of a sum.
+// Bounds the error of a log-probability or log-sum-exp y, relative to max(1, |y|).
 template <class T>
 inline constexpr double log_bound = in_f64<T> ? 12 : 6;
 
-// Bounds the error by which options round a score. The score is s before its bias, and s_with_bias after it.
+// Bounds the rounding error that options add to a score. `s` is the score before the bias, `s_with_bias`
+// after it.
 template <class T>
 double score_bound(double scale, double softcap, bool has_bias, double s, double s_with_bias) {
   const double magnitude = std::fabs(scale);
@@ -60,24 +60,23 @@ double score_bound(double scale, double softcap, bool has_bias, double s, double
   return is_rounded ? std::fabs(s) + std::fabs(s_with_bias) : 0;
 }
 
-// This bound is relative to |scale| * y * (|dy| + sum of y * |dy|), and holds for any input.
+// Returns the bound relative to |scale| * y * (|dy| + sum of y * |dy|), for any input.
 template <class T>
 double softmax_backward_worst_bound(std::size_t cols) {
   return dot_bound<T>(cols) + 3;
 }
-// Returns what underflow adds to the error.
+// Returns the error that underflow adds.
 template <class T>
 double softmax_backward_underflow(std::size_t cols, double scale, double y) {
   return (std::fabs(scale) * (static_cast<double>(cols) * y + 1) + 1) * smallest<T>;
 }
-// This bound was measured on random data.
+// Bounds the errors that were measured on random data.
 template <class T>
 inline constexpr double softmax_backward_bound = usual_dot_bound<T>;
 
 // ---- attention ----
 
-// The unit is half the distance from 1 to the next number of the type. For out, the unit is multiplied by the
-// largest visible |v|.
+// Holds errors in units u. The error of out is also divided by the largest visible |v|.
 struct AttentionErrors {
   double out = 0, lse = 0;
 };
@@ -86,9 +85,9 @@ inline AttentionErrors operator+(const AttentionErrors &a, const AttentionErrors
   return {a.out + b.out, a.lse + b.lse};
 }
 
-// These bounds were measured on random data, and hold for lse without a sink. score_terms is rapt.h's S. In
-// bf16 arithmetic a weight has a relative error of 2^-8 + 2^-13. The log-sum-exp has the same error, and a
-// weighted mean twice as much.
+// Bounds the errors that were measured on random data, for lse only without a sink. score_terms is S in
+// rapt.h. In bf16 arithmetic, a weight has a relative error of 2^-8 + 2^-13. The log-sum-exp has the same
+// error, and a weighted mean twice that.
 inline AttentionErrors attention_bounds(std::size_t qk_dim, const oracle::AttentionTruth &truth,
                                         rapt_arithmetic arithmetic = RAPT_ARITHMETIC_F32) {
   const double of_scores = static_cast<double>(qk_dim + 8) * static_cast<double>(truth.score_terms);
@@ -97,7 +96,7 @@ inline AttentionErrors attention_bounds(std::size_t qk_dim, const oracle::Attent
           16 + of_scores + std::fabs(static_cast<double>(truth.lse)) + of_weights};
 }
 
-// These bounds hold for any input; contract/attention.hpp has the proof.
+// Bounds errors for any input. contract/attention.hpp has the proof.
 inline AttentionErrors attention_worst_bounds(std::size_t qk_dim, std::size_t keys,
                                               const oracle::AttentionTruth &truth,
                                               rapt_arithmetic arithmetic = RAPT_ARITHMETIC_F32) {
@@ -108,7 +107,7 @@ inline AttentionErrors attention_worst_bounds(std::size_t qk_dim, std::size_t ke
           usual.lse + 80 + std::fabs(static_cast<double>(truth.lse)) + of_any};
 }
 
-// Returns what underflow adds in the arithmetic type A: F and G of rapt.h. If V is 0, outputs are 0.
+// Returns the errors that underflow adds: F and G of rapt.h. If all visible values are 0, G adds nothing.
 template <class A, class T>
 AttentionErrors attention_underflow(const oracle::Attention<T> &a, const oracle::AttentionTruth &truth,
                                     std::size_t b, std::size_t h, std::size_t i,
@@ -123,7 +122,7 @@ AttentionErrors attention_underflow(const oracle::Attention<T> &a, const oracle:
   return {(of_score + (largest == 0 ? 0 : of_values / largest)) / unit_of<A>, of_score / unit_of<A>};
 }
 
-// Returns what keys and values of bytes add to the bounds. `a` must be multiplied by the scales.
+// Returns what int8 keys and values add to the bounds. a.k and a.v must already be multiplied by the scales.
 template <class T>
 AttentionErrors attention_bytes_bounds(const oracle::Attention<T> &a, const oracle::AttentionTruth &truth,
                                        std::size_t b, std::size_t h, std::size_t i) {
@@ -149,7 +148,7 @@ AttentionErrors attention_bytes_bounds(const oracle::Attention<T> &a, const orac
     }
   }
   const double score = std::fabs(static_cast<double>(oracle::scale_of(a, b, h, i))) * of_score / 65000;
-  // The error of a value is relative to the largest value, which may be 0.
+  // AttentionErrors::out is relative to the largest visible value, which may be 0.
   const double values = truth.largest_value == 0 ? 0 : v_scale / 8 / static_cast<double>(truth.largest_value);
   return {(std::expm1(2 * score) + values) / unit, score / unit};
 }
@@ -164,7 +163,7 @@ inline auto gradient_units(std::size_t qk_dim, std::size_t v_dim) {
   };
 }
 
-// Returns the bound of an element of a gradient, which is a sum. Weights below `lowest` are 0.
+// Returns the error bound of a gradient's element. A weight below `lowest` may have become 0.
 template <class T>
 long double gradient_bound(const oracle::Sum &sum) {
   const long double lowest = std::ldexp(1.0L, in_f64<T> ? -1021 : -125);

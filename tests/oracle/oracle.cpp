@@ -11,7 +11,7 @@
 namespace rapt::test::oracle {
 namespace {
 
-// This precision keeps the error of sums and products of doubles far below the last bit of f64.
+// Keeps the error of sums and products of doubles far below the last bit of f64.
 constexpr mpfr_prec_t precision = 200;
 
 class Real {
@@ -110,7 +110,7 @@ RowErrors row_errors(const Row<T> &row, std::span<const T> softmax, std::span<co
   for (std::size_t k = 0; k < scores.size(); ++k) {
     const double got = double{softmax[columns[k]]};
     Real exact = exponentials[k].div(sum);
-    // A probability may be flushed or not if it is within rounding of the smallest normal number.
+    // A probability within rounding of the smallest normal number may be flushed to 0 or not.
     const bool is_normal = exact.compare(smallest * (1 + 8 * unit)) > 0;
     const bool is_tiny = exact.compare(smallest * (1 - 8 * unit)) < 0;
     if (got == 0 || is_tiny) {

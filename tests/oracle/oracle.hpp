@@ -1,4 +1,4 @@
-// Computes the error of a given result against 200-bit arithmetic by MPFR.
+// Computes errors of results, compared with 200-bit arithmetic by MPFR.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace rapt::test::oracle {
 
-// Returns the error of y against exp(x), in units in the last place of T. Below the smallest normal number,
-// the unit is the spacing of subnormal numbers.
+// Returns the error of y as exp(x), in units in the last place of T. Below the smallest normal number, the
+// unit is the spacing of subnormal numbers.
 template <class T>
 double exp_error_in_ulps(T x, T y);
 
@@ -16,7 +16,7 @@ double exp_error_in_ulps(T x, T y);
 template <class T>
 double dot_error(std::span<const T> a, std::span<const T> b, T dot);
 
-// Describes a row of scores: s = scale * x, then softcap, then bias, for the elements that are visible.
+// Describes a row of scores: scale * x, then softcap, then bias, for the visible elements.
 template <class T>
 struct Row {
   std::span<const T> x;
@@ -35,7 +35,7 @@ struct RowErrors {
   std::size_t flushed_wrongly = 0;
 };
 
-// The visible elements must be finite or -inf, and at least one must be finite.
+// Visible elements must be finite or -inf, and at least one must be finite.
 template <class T>
 RowErrors row_errors(const Row<T> &row, std::span<const T> softmax, std::span<const T> log_softmax,
                      T logsumexp);

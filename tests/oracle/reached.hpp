@@ -1,4 +1,4 @@
-// Counts what drawn cases have reached. A feature that drawing no longer reaches is a failure.
+// Counts how many drawn cases reach each feature. A feature that no case reaches is a failure.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// Measures the errors of a call of attention in the units of their bounds (oracle/bounds.hpp).
+// Measures the errors of attention in the units that oracle/bounds.hpp uses.
 #pragma once
 
 #include <cmath>
@@ -11,7 +11,7 @@
 
 namespace rapt::test {
 
-// The numbers of `out` must be exact in E.
+// The numbers in `out` must be exact in E.
 template <class E>
 AttentionErrors attention_errors(const oracle::AttentionTruth &truth, std::span<const Number<E>> out,
                                  Number<E> lse) {

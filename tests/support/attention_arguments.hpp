@@ -1,5 +1,5 @@
-// Makes a valid call of each of attention's functions, forwards and backwards, for tests that spoil one
-// argument.
+// Makes a valid call of each attention function, forwards and backwards, for tests that make one argument
+// invalid.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ namespace rapt::test::attention_arguments {
 constexpr std::size_t batch = 2, q_heads = 4, kv_heads = 2, q_len = 3, kv_len = 40, qk_dim = 6, v_dim = 5;
 constexpr std::size_t rows = batch * q_heads * q_len, q_size = rows * qk_dim, out_size = rows * v_dim,
                       k_size = batch * kv_heads * kv_len * qk_dim, v_size = batch * kv_heads * kv_len * v_dim,
-                      bias_size = rows * kv_len, memory_size = 2 * k_size;  // fits any array at any shift
+                      bias_size = rows * kv_len, memory_size = 2 * k_size;  // fits any array and shift
 constexpr rapt_strides repeated{RAPT_REPEAT, RAPT_REPEAT, RAPT_REPEAT};
 
 enum Function : unsigned { whole = 1, tasks = 2, partial = 4, merge = 8, gradient = 16, gradient_tasks = 32 };
@@ -45,7 +45,7 @@ struct Call {
                                                {gradient_tasks, "attention_backward_run"}};
   unsigned function;
   std::array<std::vector<T>, array_count> memory;
-  std::array<T *, array_count> at{};  // given pointers; null for bias, sinks and their gradients
+  std::array<T *, array_count> at{};  // pointers for the call; null for bias, sinks and their gradients
   std::vector<std::uint8_t> mask = std::vector<std::uint8_t>(bias_size, 1);
   std::list<std::vector<std::int32_t>> numbers;
   std::vector<unsigned char> workspace_memory;
@@ -56,7 +56,7 @@ struct Call {
   rapt_attention_gradients gradients = RAPT_ATTENTION_GRADIENTS_INIT, *given_gradients = &gradients;
 
   explicit Call(unsigned called) : function(called) {
-    // gradient_tasks asks for no task, as the number of tasks depends on the options.
+    // gradient_tasks runs no task, because the number of tasks depends on the options.
     if (function & (tasks | partial | merge)) last = 1;
     memory.fill(std::vector<T>(memory_size, T(-7)));
     const auto set = [&](Array array, double value) {
@@ -89,7 +89,7 @@ struct Call {
     for (const Array array : arrays) at[array] = memory[array].data();
   }
   void give_all() { give({bias, sinks, dbias, dsinks}); }
-  // Keeps the numbers as long as the call.
+  // Copies `values` to memory that lives as long as this object.
   const std::int32_t *keep(std::vector<std::int32_t> values) {
     return numbers.emplace_back(std::move(values)).data();
   }
@@ -138,8 +138,8 @@ struct Call {
   }
 };
 
-// Overlaps that must be refused: `output` is in the memory of `other`. expect_overlaps() tests every shift,
-// and calls prepare(call) first.
+// Describes an overlap that the library must reject: `output` begins in the memory of `other`.
+// expect_overlaps() tests it at every shift, and calls prepare(call) first.
 struct Overlap {
   unsigned functions;
   Array output, other;

@@ -1,4 +1,4 @@
-// Measures the errors of attention's gradient as shares of their bounds (oracle/bounds.hpp).
+// Measures errors of attention's gradients, relative to their bounds (oracle/bounds.hpp).
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@
 
 namespace rapt::test {
 
-// Returns the worst error of a gradient as a share of its bound.
+// Returns the largest ratio of an element's error to its bound.
 template <class T, class ValueAt>
 double gradient_error(std::span<const oracle::Sum> truth, ValueAt &&value_at) {
   double worst = 0;

@@ -50,7 +50,7 @@ class BackwardRun : AttentionRun<T> {
   }
 
  private:
-  // The gradient takes no pages, packed keys or repeated heads.
+  // The backward functions do not support pages, packed keys or repeated heads.
   static AttentionLayout how(const Layout &layout) {
     AttentionLayout made = layout.attention;
     made.page_size = 0;
@@ -58,7 +58,7 @@ class BackwardRun : AttentionRun<T> {
     return made;
   }
 
-  // A gradient that is summed over sequences is one chain of additions, so one call must compute all of it.
+  // One call must compute a gradient that is a sum over sequences, because it adds in a fixed order.
   bool can_be_split() const {
     return !wanted_.dsinks && !(wanted_.dbias && a_.batch > 1 && a_.bias_repeats.batch);
   }
@@ -145,8 +145,7 @@ class BackwardRun : AttentionRun<T> {
     this->check_options();
     this->check_workspace();
   }
-  // Returns the number of keys of a sequence that have memory. The call writes the gradients of all these
-  // keys.
+  // Returns the number of keys for which a sequence has memory. The call writes gradients of all of them.
   std::size_t keys_in_memory(std::size_t b) const {
     return how_.kv_offsets ? this->kv_first_[b + 1] - this->kv_first_[b] : a_.kv_len;
   }

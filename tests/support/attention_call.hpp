@@ -1,4 +1,4 @@
-// Calls attention over contiguous arrays, forwards and backwards, in workspaces of exactly the requested
+// Calls attention forwards and backwards over contiguous arrays, with workspaces of exactly the required
 // size.
 #pragma once
 
@@ -25,7 +25,7 @@ struct AttentionResults {
   std::vector<T> out, lse, dq, dk, dv, dbias, dsinks;
 };
 
-// Fills results.out and results.lse, whose sizes the caller has set. The options keep the pointer to lse.
+// Fills results.out and results.lse, whose sizes the caller has set. Points options.lse to results.lse.
 template <class T>
 void run_attention(const std::vector<T> &q, const std::vector<T> &k, const std::vector<T> &v,
                    rapt_attention_options &options, AttentionResults<T> &results) {
@@ -35,8 +35,8 @@ void run_attention(const std::vector<T> &q, const std::vector<T> &k, const std::
                          workspace.size()) == RAPT_OK);
 }
 
-// Call this after run_attention(). It fills the gradients. If dbias or dsinks is empty, the call does not ask
-// for it; otherwise the caller has set its size. dq, dk and dv begin with `fill`.
+// Computes the gradients after run_attention(). Skips dbias or dsinks if it is empty; otherwise the caller
+// has set its size. Fills dq, dk and dv with `fill` before the call.
 template <class T>
 void run_attention_backward(const std::vector<T> &q, const std::vector<T> &k, const std::vector<T> &v,
                             const std::vector<T> &dout, const rapt_attention_options &options, T fill,

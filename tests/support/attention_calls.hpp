@@ -1,4 +1,4 @@
-// Calls attention over tasks, in a workspace between guard pages.
+// Splits attention's work into calls over ranges of tasks, with a workspace between guard pages.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class AttentionCalls {
         std::make_unique<GuardedBuffer>(bytes, layout_.placement, layout_.offset[0] + layout_.offset[2] / 4);
   }
 
-  // Calls run(first, end) for all tasks, as the layout cuts them.
+  // Calls run(first, end) until all tasks are done. The layout says how to split them.
   template <class Run>
   void run_tasks(std::size_t tasks, Run &&run) {
     if (calls_ == Calls::task_ranges || calls_ == Calls::split_keys) {
@@ -39,7 +39,7 @@ class AttentionCalls {
     }
   }
 
-  // Makes the call under the layout's floating-point state, in a workspace that does not begin as zeros.
+  // Makes the call under the layout's floating-point state. The workspace holds arbitrary bytes before it.
   template <class Call>
   void call(Call &&make_call) {
     if (!outcome_.fault.empty()) return;  // one fault is enough

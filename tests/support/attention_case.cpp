@@ -7,8 +7,8 @@
 namespace rapt::test {
 namespace {
 
-// Returns whether a call may compute only some of the queries. Without causality, positions of windows and
-// slopes depend on the number of queries of the call.
+// Returns whether a call may compute only some of the queries. In a call that is not causal, windows and
+// ALiBi slopes depend on the number of its queries.
 bool queries_can_be_split(const AttentionOptions &options) {
   return options.causal ||
          (options.window_left < 0 && options.window_right < 0 && options.window_chunk == 0 && !options.alibi);
@@ -36,7 +36,7 @@ class ForwardRun : AttentionRun<T, KV> {
       out_ = Outputs(this->queries_of(a_.v_dim), how_.tokens_outside, gap(2), layout, 2);
     }
     lse_ = Numbers(this->queries_of(1), how_.tokens_outside, gap(2), layout, 2);
-    // The chunks of a row are contiguous.
+    // A row holds the partial results of all 512-key chunks of one query.
     chunks_ = (a_.kv_len + 511) / 512;
     partials_ = Numbers({a_.batch, a_.q_heads, a_.q_len, chunks_ * (a_.v_dim + 2)}, false, 0, layout, 2);
     rapt_attention_options shape = this->dims();
@@ -107,7 +107,7 @@ class ForwardRun : AttentionRun<T, KV> {
     return o;
   }
 
-  // A call over only later queries gets their position as its causal offset.
+  // Sets the causal offset to the position of the first query of the piece.
   void place_queries_among_keys(const Piece &piece, rapt_attention_options &o) {
     if (a_.causal == oracle::Causal::none) return;
     const std::size_t b = piece.first_sequence;
@@ -116,7 +116,7 @@ class ForwardRun : AttentionRun<T, KV> {
     const bool decode = o.q_len == 1 && p >= 0 && p < keys && stage_ == AttentionStage::whole &&
                         !how_.kv_offsets && how_.calls != Calls::split_keys;
     if (decode && random_.one_in(2)) {
-      // This is like decoding: the keys after the query do not exist yet. A page table keeps its width.
+      // Imitates decoding, where keys after the query do not exist yet. The block table keeps its width.
       o.causal = RAPT_CAUSAL_BOTTOM_RIGHT;
       o.causal_offset = 0;
       o.kv_lengths = nullptr;
@@ -147,7 +147,7 @@ class ForwardRun : AttentionRun<T, KV> {
     }
   }
 
-  // Stores partial results of a piece in separate memory, then copies them to their place.
+  // Runs partial calls, then merges their results or, in AttentionStage::partial, keeps them in partials_.
   void run_by_keys(const Piece &piece, const rapt_attention_options &o, const T *q, const KV *k, const KV *v,
                    Out *out_at, std::size_t tasks) {
     std::size_t partial_tasks = 0, partials_length = 0;
@@ -186,7 +186,7 @@ class ForwardRun : AttentionRun<T, KV> {
 
   void collect() {
     const std::size_t begin = problem_.window.first, end = problem_.window.end(problem_.rows);
-    // Calls over queries that cannot be split have run all queries, so results outside the window are
+    // If queries cannot be split, the calls computed all queries, so results outside the window are
     // discarded.
     const bool all_ran = !queries_can_be_split(problem_.options);
     Outcome unwanted;
@@ -229,8 +229,8 @@ class ForwardRun : AttentionRun<T, KV> {
   Numbers lse_, partials_;
 };
 
-// Lists the types of queries and outputs that are tested with keys and values of a type, in addition to that
-// type.
+// Lists the query and output types that are tested with keys and values of type KV, in addition to the types
+// of the kernel.
 template <ElementTypes of_all, class Q, class Out>
 struct Types {};
 template <class KV>

@@ -13,15 +13,15 @@ namespace {
 template <class T>
 constexpr T infinity = std::numeric_limits<T>::infinity();
 
-// Returns whether every row is of the class. For other classes only one row in `share` is, because a single
-// odd key spoils every query that sees it.
+// Returns whether every row gets values of the class. In other classes only one row in `share` does, because
+// one special key affects every query that sees it.
 bool is_of_all_rows(InputClass input) {
   return input == InputClass::uniform || input == InputClass::gaussian ||
          input == InputClass::gaussian_wide || input == InputClass::denormals ||
          input == InputClass::signed_zeros;
 }
 
-// Makes numbers of either sign, so small that their products with most weights are 0.
+// Makes -2 to 2 times the smallest subnormal number. Its products with most weights are 0.
 template <class T>
 void make_tiny(std::span<T> values, Random &random) {
   for (T &value : values) {
@@ -38,7 +38,7 @@ std::vector<T> make_rows(InputClass input, std::size_t share, Random &random, st
     const std::span<T> row = all.subspan(r * dim, dim);
     const bool of_class = is_of_all_rows(input) || random.one_in(share);
     if (input == InputClass::odd_rows && of_class && r > 0) {
-      std::copy_n(row.data() - dim, dim, row.data());  // ties of the scores
+      std::copy_n(row.data() - dim, dim, row.data());  // equal rows make scores tie
     } else {
       const bool elsewhere = input == InputClass::odd_rows || input == InputClass::minus_infinities;
       fill<T>(of_class && !elsewhere ? input : InputClass::gaussian, random, row);
@@ -63,10 +63,10 @@ oracle::Repeats draw_repeats(PerRow choice, Random &random) {
   return {(draw & 3) == 0, (draw & 12) == 0, (draw & 48) == 0};
 }
 
-// Makes scores of -distance * ln 2: queries are 1 in the first dimension, and keys hold the score there. The
-// largest scores are in the last fifth of the keys, and far above the scores of all earlier blocks and
-// chunks. Far keys have large values. In odd heads all far weights are below the cutoff. In even heads some
-// are exactly at the cutoff.
+// Makes scores of -distance * ln 2, so weights are 2^-distance. Queries are 1 in the first dimension, and
+// keys hold the score there. Near keys, with distance 0, are in the last fifth, after whole blocks of far
+// keys. Far keys have large values. In odd heads all far weights are below the cutoff, where they become 0.
+// In even heads some are exactly at the cutoff.
 template <class T>
 void make_far_scores(Random &random, oracle::Attention<T> &a) {
   constexpr double ln_2 = 0x1.62e42fefa39efp-1, log2_e = 0x1.71547652b82fep0;
@@ -94,8 +94,7 @@ void make_far_scores(Random &random, oracle::Attention<T> &a) {
   }
 }
 
-// Makes numbers that are subnormal, also in bf16. Their products with keys near the largest number are
-// normal.
+// Makes numbers that are subnormal even in bf16. Their products with keys near the largest number are normal.
 template <class T>
 void make_tiny_queries(Random &random, std::vector<T> &q) {
   for (T &element : q) {
@@ -103,8 +102,8 @@ void make_tiny_queries(Random &random, std::vector<T> &q) {
   }
 }
 
-// Makes one row of each head not finite in one dimension. Bit 0 of the seed chooses the first or the last
-// dimension. Bit 1 chooses the second row or the last but one.
+// Puts a NaN or infinity into one row of each head. Bit 0 of the seed chooses the first or the last
+// dimension, and bit 1 the second row or the last but one.
 template <class T>
 void make_a_row_bad(const Problem &problem, std::vector<T> &values, std::size_t rows, std::size_t dim) {
   constexpr T special[] = {std::numeric_limits<T>::quiet_NaN(), infinity<T>, -infinity<T>};
@@ -143,8 +142,8 @@ void make_options(const Problem &problem, oracle::Attention<T> &a) {
   if (wanted.alibi) a.alibi_slopes = make_numbers<T>(random, a.q_heads, 0.1);
   if (wanted.sinks) a.sinks = make_numbers<T>(random, a.q_heads, 4);
   if (problem.input == InputClass::far_scores) {
-    // Sinks are above or below the largest score, by a distance just beyond the range of weights or just
-    // within it.
+    // Sinks are above or below the largest score. The difference is just above or just below the cutoff at
+    // which weights become 0.
     for (std::size_t h = 0; h < a.sinks.size(); ++h) {
       const double distance = (sizeof(T) == 4 ? 125 : 1021) + (h % 4 < 2 ? 0.5 : -0.5);
       a.sinks[h] = static_cast<T>((h % 2 == 0 ? distance : -distance) * 0x1.62e42fefa39efp-1);
@@ -179,7 +178,7 @@ void make_options(const Problem &problem, oracle::Attention<T> &a) {
     a.mask_repeats = draw_repeats(wanted.mask, random);
     a.mask.resize(a.rows(a.mask_repeats) * a.kv_len);
     for (std::size_t r = 0; r < a.rows(a.mask_repeats); ++r) {
-      // The mask excludes single keys, whole blocks, or all keys.
+      // The mask excludes single keys, whole blocks of keys, or all keys.
       const bool all = random.one_in(12), by_block = random.one_in(3);
       bool visible = true;
       for (std::size_t j = 0; j < a.kv_len; ++j) {
@@ -190,8 +189,8 @@ void make_options(const Problem &problem, oracle::Attention<T> &a) {
   }
 }
 
-// Replaces keys or values by whole numbers, and makes their scales. A row of special numbers gets special
-// scales.
+// Quantizes keys or values to whole numbers, with a scale for each group. A group with a NaN or infinity gets
+// a scale that is NaN or infinite.
 void make_bytes(std::vector<float> &values, std::vector<float> &scales, std::size_t group, Random &random) {
   scales.resize(values.size() / group);
   for (std::size_t i = 0; i < scales.size(); ++i) {
@@ -209,7 +208,7 @@ void make_bytes(std::vector<float> &values, std::vector<float> &scales, std::siz
   }
 }
 
-// Draws a scale group that divides both dimensions. Few shapes allow one.
+// Draws a scale group that divides both dimensions, or 0. Few shapes have such a group.
 std::size_t draw_scale_group(const AttentionProblem &shape, Random &random) {
   for (const std::size_t group : {std::size_t{128}, std::size_t{64}, std::size_t{32}}) {
     if (shape.qk_dim % group == 0 && shape.v_dim % group == 0 && random.one_in(2)) return group;
@@ -217,7 +216,8 @@ std::size_t draw_scale_group(const AttentionProblem &shape, Random &random) {
   return 0;
 }
 
-// Spoils keys that no query sees, and their values, because they must not matter.
+// Fills keys that no query sees, and their values, with NaN or infinity, because they must not affect
+// results.
 template <class T>
 void spoil_unseen_keys(oracle::Attention<T> &a) {
   for (std::size_t b = 0; b < a.batch; ++b) {
@@ -268,7 +268,7 @@ oracle::Attention<Number<E>> make_new_attention(const Problem &problem) {
   a.window_chunk = wanted.window_chunk;
 
   Random random(problem.seed);
-  // A few keys of each head are of the class; more of them if they make ties.
+  // On average less than one key per head is special, because it affects every query. Ties affect less.
   const std::size_t share = problem.input == InputClass::odd_rows ? 8 : 8 + a.kv_len;
   a.q = make_rows<T>(problem.input, 6, random, a.batch * a.q_heads * a.q_len, a.qk_dim);
   a.k = make_rows<T>(problem.input, share, random, a.batch * a.kv_heads * a.kv_len, a.qk_dim);
@@ -296,7 +296,7 @@ oracle::Attention<Number<E>> make_new_attention(const Problem &problem) {
     a.scale_group = draw_scale_group(shape, random);
     make_bytes(a.k, a.k_scales, a.group_of(a.qk_dim), random);
     make_bytes(a.v, a.v_scales, a.group_of(a.v_dim), random);
-    // Values of far keys get infinite scales. A value whose weight is 0 adds nothing, whatever its scale is
+    // Values of far keys get infinite scales. A value with weight 0 adds nothing, whatever its scale is
     // (rapt.h).
     if (problem.input == InputClass::far_scores) {
       for (float &scale : a.v_scales) {

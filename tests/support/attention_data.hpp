@@ -1,4 +1,4 @@
-// Makes the tensors and option arrays of a problem of attention, which depend only on the problem.
+// Makes the tensors and option arrays of an attention problem. They depend only on the problem.
 #pragma once
 
 #include "oracle/attention.hpp"
@@ -7,9 +7,9 @@
 
 namespace rapt::test {
 
-// Queries, keys and values are exact in E. For bytes, queries are any numbers, and keys and values have
-// scales. Keys that no query sees, and their values, are NaN or infinite. The result is valid until the next
-// call of the same type. The function is defined for all element types.
+// Makes queries, keys and values that are exact in E. If E is a byte, queries are any floats, and keys and
+// values have scales. Keys that no query sees, and their values, are NaN or infinite. The result is valid
+// until the next call with the same E. Defined for all element types.
 template <class E>
 const oracle::Attention<Number<E>> &make_attention(const Problem &problem);
 
@@ -21,7 +21,7 @@ std::vector<E> elements_of(const std::vector<Number<E>> &numbers) {
   return made;
 }
 
-// Returns the gradient of the output, [batch][q_heads][q_len][v_dim].
+// Returns the gradient of the output, as [batch][q_heads][q_len][v_dim].
 template <class T>
 std::vector<T> make_output_gradient(const Problem &problem, const oracle::Attention<T> &a);
 

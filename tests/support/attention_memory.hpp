@@ -1,4 +1,4 @@
-// Puts the tensors and option arrays of a call of attention in guarded memory.
+// Puts the tensors and option arrays of attention calls in guarded memory.
 #pragma once
 
 #include <cstring>
@@ -19,14 +19,14 @@ struct TensorShape {
   bool any() const { return batch != 0 && heads != 0 && tokens != 0 && row != 0; }
 };
 
-// This tensor [batch][heads][tokens][row] is in separate guarded memory, or is a slice of another tensor.
+// Holds a tensor [batch][heads][tokens][row] in separate guarded memory, or as a slice of another tensor.
 // Canary bytes fill the gaps between rows.
 template <class T>
 class Tensor {
  public:
   using Shape = TensorShape;
   Tensor() = default;
-  // `gap` elements follow each row.
+  // `gap` is the number of elements between rows.
   Tensor(Shape shape, bool tokens_outside, std::size_t gap, const Layout &layout, std::size_t slot)
       : shape_(shape) {
     const auto step = static_cast<std::ptrdiff_t>(shape.row + gap);
@@ -42,8 +42,8 @@ class Tensor {
     data_ = static_cast<T *>(buffer_->data());
     bytes_ = elements * sizeof(T);
   }
-  // Makes a slice of `whole`. A row of `whole` holds q, k and v of one token; the slice has heads * row of
-  // its elements, from `first` on.
+  // Makes a slice of `whole`, whose rows hold q, k and v of one token. The slice takes heads * row elements
+  // of each row, from element `first` on.
   Tensor(const Tensor &whole, Shape shape, std::size_t first)
       : shape_(shape),
         strides_{whole.strides_.batch, static_cast<std::ptrdiff_t>(shape.row), whole.strides_.token},
@@ -51,12 +51,12 @@ class Tensor {
 
   T *data() const { return data_; }
   const Shape &shape() const { return shape_; }
-  // Returns the strides for the API, in which a repeated dimension is RAPT_REPEAT.
+  // Returns the strides for the API, with RAPT_REPEAT for repeated dimensions.
   rapt_strides strides() const {
     const auto given = [](std::ptrdiff_t stride) { return stride == 0 ? RAPT_REPEAT : stride; };
     return {given(strides_.batch), given(strides_.head), given(strides_.token)};
   }
-  // Returns zeros if the API takes them for the same strides.
+  // Returns zeros if the tensor is contiguous, because the API computes the same strides for zeros.
   rapt_strides given_strides() const { return is_default_ ? rapt_strides{0, 0, 0} : strides(); }
   void repeat(oracle::Repeats repeats) {
     if (repeats.batch) strides_.batch = 0;
@@ -69,7 +69,7 @@ class Tensor {
     return data_ + strides_.batch * static_cast<std::ptrdiff_t>(b) +
            strides_.head * static_cast<std::ptrdiff_t>(h) + strides_.token * static_cast<std::ptrdiff_t>(t);
   }
-  // The numbers must be exact in T.
+  // `values` must be exact in T.
   template <class Number>
   void put(std::size_t b, std::size_t h, std::size_t t, const Number *values) const {
     if (!shape_.any()) return;
@@ -87,7 +87,7 @@ class Tensor {
     return !buffer_ || (buffer_->surroundings_intact() &&
                         (image_.empty() || std::memcmp(bytes(), image_.data(), bytes_) == 0));
   }
-  // Appends the row to the outcome, and fills it with canary bytes again.
+  // Appends the row to the outcome, and fills the row with canary bytes again.
   void take(std::size_t b, std::size_t h, std::size_t t, Outcome &outcome) const {
     if (!shape_.any()) return;
     T *row = at(b, h, t);
@@ -108,7 +108,7 @@ class Tensor {
   std::vector<unsigned char> image_;
 };
 
-// Sets causality and windows; a window of w counts the query's own position.
+// Sets causality and windows. The API's windows include the query's own position, so they are larger by 1.
 template <class T>
 void set_visibility(const oracle::Attention<T> &a, rapt_attention_options &o) {
   const auto keys = [](std::ptrdiff_t window) { return static_cast<std::size_t>(window) + 1; };
@@ -122,7 +122,7 @@ void set_visibility(const oracle::Attention<T> &a, rapt_attention_options &o) {
   if (o.causal == RAPT_CAUSAL_OFFSET) o.causal_offset = a.causal_offset;
 }
 
-// An array of an option.
+// Holds an option's array in guarded memory.
 template <class T>
 class Array {
  public:

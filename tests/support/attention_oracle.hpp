@@ -1,4 +1,4 @@
-// Makes problems of attention's oracle, and runs them through the library, forwards and backwards.
+// Makes attention problems for the oracle, and runs them through the library, forwards and backwards.
 #pragma once
 
 #include <limits>
@@ -13,7 +13,7 @@
 
 namespace rapt::test {
 
-// This tells whether long double is precise enough to be the truth for T.
+// Is true if long double is precise enough to be the exact result for T.
 template <class T>
 constexpr bool measurable = std::numeric_limits<long double>::digits >= std::numeric_limits<T>::digits + 10;
 
@@ -28,7 +28,7 @@ struct AttentionShape {
   std::size_t queries, keys, qk_dim, v_dim, q_heads = 1, kv_heads = 1;
 };
 
-// Queries and keys have a normal distribution of standard deviation `sigma`, values one of 1.
+// Queries and keys are normally distributed with standard deviation `sigma`, values with 1.
 template <class T>
 oracle::Attention<T> normal_attention(const AttentionShape &shape, Random &random, double sigma = 1) {
   oracle::Attention<T> a;
@@ -44,7 +44,7 @@ oracle::Attention<T> normal_attention(const AttentionShape &shape, Random &rando
   return a;
 }
 
-// Each option that changes scores is tested by itself, in problems of 4 query heads over 2 key/value heads.
+// Lists options that change scores. Tests run each separately, with 4 query heads over 2 key/value heads.
 template <class T>
 struct ScoreOption {
   const char *name;

@@ -14,7 +14,7 @@ std::size_t draw_dim(Random &random) {
   return random.one_of<std::size_t>({64, 80, 96, 112, 128, 128, 192, 256});
 }
 
-// Draws lengths near the ends of blocks and chunks, and any others.
+// Draws lengths near the ends of blocks and chunks of keys, and other lengths.
 std::size_t draw_length(Random &random, std::size_t longest) {
   const std::size_t kind = random.below(8);
   if (kind == 0) return random.one_of<std::size_t>({0, 1, 1, 2, 3});
@@ -26,7 +26,7 @@ std::size_t draw_length(Random &random, std::size_t longest) {
   return random.below(longest + 1);
 }
 
-// Shrinks the problem until it fits. It may keep many queries or many keys, but not both.
+// Shrinks the problem to at most `most_work`. It may keep many queries or many keys, but not both.
 void fit(Random &random, AttentionProblem &made, std::size_t most_work) {
   const auto work = [&] {
     return made.batch * made.q_heads() * std::max<std::size_t>(made.rows, 1) *

@@ -1,4 +1,4 @@
-// Makes problems of attention, and layouts to run them in.
+// Makes attention problems, and layouts to run them in.
 #pragma once
 
 #include <vector>
@@ -10,12 +10,12 @@
 
 namespace rapt::test {
 
-// Draws any shape, with any options. `most_work` limits the number of multiplications, roughly.
+// Draws random shapes and options. `most_work` roughly limits the number of multiplications.
 Problem draw_attention_problem(Random &random, std::size_t most_work);
 std::vector<Problem> draw_attention_problems(std::size_t count, std::uint64_t seed, std::size_t most_work);
 
-// Returns problems with each `step`-th dimension up to 80, with few rows and with many. Every tail of a
-// vector, of a panel and of a block occurs.
+// Returns problems with every `step`-th dimension up to 80, with few and with many rows. They cover every
+// tail of a vector, a panel of keys and a block of keys.
 std::vector<Problem> attention_of_every_dimension(std::size_t step);
 
 struct AttentionShapes {
@@ -25,11 +25,11 @@ struct AttentionShapes {
   std::vector<Dims> dims;
   std::vector<std::size_t> queries, keys, q_heads_per_kv_head;
 };
-// Makes each `step`-th combination, except combinations of more than `most_work`.
+// Returns every `step`-th combination of shapes, except those of more than `most_work` multiplications.
 std::vector<Problem> attention_of_shapes(const AttentionShapes &shapes, std::size_t step,
                                          std::size_t most_work);
 
-// Returns the plain layout, and others that the problem's seed draws.
+// Returns the plain layout and `count` others, drawn with the problem's seed.
 LayoutsOf plain_and_drawn_layouts(std::size_t count);
 
 }  // namespace rapt::test

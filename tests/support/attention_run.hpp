@@ -1,5 +1,5 @@
-// Puts a problem of attention in memory, for forward and backward runs alike: its inputs and options in any
-// layout. It also makes the API's options for a piece of the problem.
+// Puts the inputs and options of an attention problem in memory, in any layout, for forward and backward
+// runs. It also fills rapt_attention_options for a part of the problem.
 #pragma once
 
 #include <algorithm>
@@ -23,14 +23,14 @@ class AttentionRun : protected AttentionCalls {
   using Numbers = test::Tensor<A>;
   using Shape = typename Tensor::Shape;
 
-  // A piece has some sequences, and some of the queries of each.
+  // A call computes one piece: some sequences of the batch, and some of their queries.
   struct Piece {
     std::size_t first_sequence, end_sequence;
     bool all_queries = true;
     std::size_t first_query = 0, end_query = 0;
   };
 
-  // These are q, k and v or their gradients, as separate tensors or as slices of `whole`.
+  // Holds q, k and v, or their gradients. They are separate tensors or slices of `whole`.
   struct Three {
     Tensor whole, q;
     Keys k, v;
@@ -52,7 +52,7 @@ class AttentionRun : protected AttentionCalls {
     place_options();
   }
 
-  // Makes tensors in the layout of q, k and v.
+  // Makes three tensors in the layout of q, k and v.
   Three three_tensors(std::size_t q_slot, std::size_t kv_slot) const {
     Three made;
     const Shape q = queries_of(a_.qk_dim), v = keys_of(a_.v_dim);
@@ -71,7 +71,7 @@ class AttentionRun : protected AttentionCalls {
     }
     return made;
   }
-  // Makes slices of one buffer.
+  // Makes q, k and v as slices of one buffer.
   Three fused_tensors(const Shape &q, const Shape &k, const Shape &v, std::size_t slot) const {
     Three made;
     const std::size_t q_part = a_.q_heads * a_.qk_dim, k_part = a_.kv_heads * a_.qk_dim,
@@ -88,20 +88,20 @@ class AttentionRun : protected AttentionCalls {
                           : Shape{a_.batch, a_.q_heads, a_.q_len, row};
   }
   Shape keys_of(std::size_t row) const {
-    // A stride of 0 repeats a single key/value head.
+    // One head is enough if the other heads repeat it with a stride of 0.
     const std::size_t heads = how_.repeated_heads && a_.kv_heads == 1 ? 1 : kv_heads();
     if (how_.page_size != 0) return {pages_, heads, how_.page_size, row};
     if (how_.kv_offsets) return {1, heads, kv_first_.back(), row};
     return {a_.batch, heads, a_.kv_len, row};
   }
   std::size_t gap(std::size_t slot) const { return static_cast<std::size_t>(layout_.gap[slot]); }
-  // Returns the gap between rows. Rows of bytes begin at a scale group.
+  // Returns the gap between rows, in elements. In byte tensors it is a multiple of the scale group.
   std::size_t kv_gap(std::size_t slot, std::size_t dim) const {
     return sizeof(KV) == 1 ? gap(slot) % 3 * a_.group_of(dim) : gap(slot);
   }
   std::size_t kv_heads() const { return how_.repeated_heads ? a_.q_heads : a_.kv_heads; }
 
-  // These return the sequence and token of a query in memory.
+  // Return the sequence and token of a query in memory. With q_offsets, all queries are in sequence 0.
   std::size_t query_sequence(std::size_t b) const { return how_.q_offsets ? 0 : b; }
   std::size_t query_token(std::size_t b, std::size_t i) const { return how_.q_offsets ? q_first_[b] + i : i; }
   // Returns the sequence (or page) and token of a key in memory.
@@ -114,7 +114,7 @@ class AttentionRun : protected AttentionCalls {
     return {b, j};
   }
 
-  // Returns the pointer for a call over the piece. Offsets and pages count from the tensor's first token.
+  // Return the pointers for a call over the piece. Offsets and pages count from the tensor's first token.
   template <class U>
   U *queries_at(const test::Tensor<U> &tensor, const Piece &piece) const {
     if (piece.all_queries && how_.q_offsets) return tensor.data();
@@ -144,7 +144,7 @@ class AttentionRun : protected AttentionCalls {
     }
   }
 
-  // Makes memory for an option's rows, some of which may repeat.
+  // Makes a tensor for an option that has a row per query. `repeats` says which dimensions share rows.
   template <class U>
   test::Tensor<U> rows_tensor(oracle::Repeats repeats, std::size_t row, std::size_t offset) const {
     Layout layout = layout_;
@@ -163,7 +163,7 @@ class AttentionRun : protected AttentionCalls {
     o.scale_group = a_.scale_group;
     return o;
   }
-  // Returns all options except the outputs' strides and lse.
+  // Returns all options except lse and the strides of the outputs.
   rapt_attention_options options_of(const Piece &piece) {
     rapt_attention_options o = types();
     const std::size_t b = piece.first_sequence;
@@ -177,7 +177,7 @@ class AttentionRun : protected AttentionCalls {
     o.q_strides = strides(in_.q, piece);
     o.k_strides = strides(in_.k, piece);
     o.v_strides = strides(in_.v, piece);
-    if (how_.packed_keys) o.k_strides.token = -77;  // packed keys have no token stride, so it is not read
+    if (how_.packed_keys) o.k_strides.token = -77;  // ignored, because packed keys have no token stride
     if constexpr (sizeof(KV) == 1) {
       o.k_scales = keys_at(k_scales_, piece);
       o.v_scales = keys_at(v_scales_, piece);
@@ -262,7 +262,7 @@ class AttentionRun : protected AttentionCalls {
     }
   }
 
-  // Returns the first token of each sequence. Sequences are packed end to end, with slack between them.
+  // Returns the first token of each sequence. A random gap of up to `most_slack` follows each sequence.
   std::vector<std::size_t> offsets_of(const std::vector<std::int32_t> &lengths, std::size_t length,
                                       std::size_t most_slack, std::size_t first) {
     std::vector<std::size_t> offsets{first};
@@ -274,7 +274,7 @@ class AttentionRun : protected AttentionCalls {
     return offsets;
   }
 
-  // Shuffles the pages, and leaves unused ones between them.
+  // Gives each used page a random place in memory, and leaves unused pages between them.
   void make_block_table() {
     const std::size_t size = how_.page_size, columns = (a_.kv_len + size - 1) / size;
     table_stride_ = columns + (random_.one_in(2) ? 0 : 1 + random_.below(3));
@@ -310,13 +310,13 @@ class AttentionRun : protected AttentionCalls {
     if (sizeof(KV) == 1) place_kv_scales();
   }
 
-  // Scales have the strides of keys and values, divided by the elements per scale.
+  // Scales have the strides of keys and values, divided by the number of elements per scale.
   void place_kv_scales() {
     const std::size_t k_group = a_.group_of(a_.qk_dim), v_group = a_.group_of(a_.v_dim);
     const std::size_t k_groups = a_.qk_dim / k_group, v_groups = a_.v_dim / v_group;
     Shape k = keys_of(k_groups);
     std::size_t gap_of_k = kv_gap(1, a_.qk_dim) / k_group;
-    if (how_.packed_keys) {  // a head's rows are one
+    if (how_.packed_keys) {  // all rows of a head become one row
       gap_of_k += (k.tokens + 63) / 64 * 64 * k_groups - k.tokens * k_groups;
       k = {k.batch, k.heads, 1, k.tokens * k_groups};
     }
@@ -344,12 +344,12 @@ class AttentionRun : protected AttentionCalls {
     k_scales_.remember();
     v_scales_.remember();
   }
-  // Returns the row in a_.k of the key that head `h` has in memory.
+  // Returns the row of a_.k that belongs to head `h` in memory.
   std::size_t kv_row(std::size_t b, std::size_t h, std::size_t j) const {
     return a_.kv_row(b, how_.repeated_heads ? h : h * a_.q_heads_per_kv_head(), j);
   }
 
-  // Packs piece by piece, as a cache grows. No piece crosses a page boundary.
+  // Packs a random number of tokens at a time, as a growing cache does. No call crosses a page boundary.
   void pack_keys() {
     const rapt_attention_options shape = dims();
     for (std::size_t b = 0; b < a_.batch; ++b) {

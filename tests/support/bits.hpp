@@ -1,4 +1,4 @@
-// These functions treat floating-point numbers as bits.
+// Converts floating-point numbers to bits, and compares them as bits.
 #pragma once
 
 #include <bit>
@@ -25,8 +25,8 @@ T from_bits(BitsOf<T> bits) {
   return std::bit_cast<T>(bits);
 }
 
-// Returns the bits, with the same quiet NaN for every NaN, because processors return different NaNs. It uses
-// only integer operations, so that no compiler flag and no flush-to-zero setting changes the result.
+// Returns the bits, but the same quiet NaN for every NaN, because processors return different NaNs. Uses only
+// integer operations, so no compiler flag and no flush-to-zero mode changes the result.
 template <class T>
 std::uint64_t canonical_bits(T value) {
   constexpr BitsOf<T> infinity = std::bit_cast<BitsOf<T>>(std::numeric_limits<T>::infinity());
@@ -49,7 +49,7 @@ inline std::string hex(std::uint64_t bits, std::size_t element_size) {
   return text;
 }
 
-// Returns the number of representable steps from a to b. +0 and -0 are one number.
+// Returns how many representable numbers b is away from a. +0 and -0 count as one number.
 template <class T>
 std::uint64_t ulp_distance(T a, T b) {
   if (std::isnan(a) || std::isnan(b)) {
@@ -64,8 +64,8 @@ std::uint64_t ulp_distance(T a, T b) {
                : static_cast<std::uint64_t>(y) - static_cast<std::uint64_t>(x);
 }
 
-// Returns the spacing of T's numbers around `value`. Below the smallest normal number it is the subnormal
-// spacing.
+// Returns the distance between neighboring numbers of type T near `value`. Below the smallest normal number,
+// it is the subnormal spacing.
 template <class T>
 double ulp_at(double value) {
   int exponent;

@@ -1,4 +1,4 @@
-// Calls the public API, and puts faults of the call in the outcome.
+// Helps to call the public API, and records broken rules in the Outcome.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace rapt::test {
 
-// Makes the call under the layout's floating-point state. Only the call runs in that state, because
-// converting an argument there would round differently.
+// Runs call() under the floating-point state of the layout. The caller converts arguments beforehand, because
+// conversions would round differently in that state.
 template <class Call>
 void call_in_state(const Layout &layout, Outcome &outcome, Call &&call) {
   if (!layout.fp_state) {

@@ -17,7 +17,7 @@ bool parse_number(const std::string &text, Number &value) {
   errno = 0;
   if constexpr (std::is_same_v<Number, double>) {
     value = std::strtod(text.c_str(), &end);
-    errno = 0;  // subnormal numbers are valid
+    errno = 0;  // strtod() sets ERANGE for subnormal numbers, which are valid
   } else if constexpr (std::is_signed_v<Number>) {
     value = std::strtoll(text.c_str(), &end, 0);
   } else {
@@ -108,7 +108,7 @@ bool is_within(const T &value, std::ptrdiff_t least, std::ptrdiff_t most, std::p
 
 enum class Reading { unknown_word, wrong_value, read };
 
-// The text of a flag is "word", and the text of every other option is "word=value".
+// A bool option is written "word", and every other option "word=value".
 Reading read_option(const std::string &name, const std::string *value, Case &parsed) {
   Reading reading = Reading::unknown_word;
   for_each_option(parsed, [&](auto &owner, const auto &option) {
@@ -129,7 +129,7 @@ Reading read_option(const std::string &name, const std::string *value, Case &par
   return reading;
 }
 
-// Returns whether the option has no effect. Version 0.2 printed these two options for kernels that do not use
+// Returns whether to ignore the option. Version 0.2 printed rows and shift even for kernels that do not use
 // them.
 bool has_no_effect(const std::string &name, const std::string *value) {
   double number;

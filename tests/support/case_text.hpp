@@ -1,5 +1,5 @@
-// Writes and reads a case as text that a command line takes: "rows=2 n=17 input=gaussian seed=5 …". The words
-// are in options.cpp.
+// Converts a case to and from a line of text for command lines: "rows=2 n=17 input=gaussian seed=5 …". The
+// tables in options.cpp define its words.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace rapt::test {
 
-// The text leaves out fields with their default values, except rows, n, input and seed.
+// Omits fields that have their default values, except rows, n, input and seed.
 std::string to_text(const Case &given);
 
-// Returns an empty text if `text` is a case of the family. Otherwise returns what is wrong with `text`.
+// Returns an error message, or an empty string if `text` is a case of the family.
 std::string parse_case(Family family, const std::string &text, Case &parsed);
 
 // Returns false if `text` is not a valid Number. Defined for uint64_t, ptrdiff_t and double.

@@ -43,7 +43,7 @@ std::string difference(const Outcome &got, const Outcome &expected, std::size_t 
          std::to_string(got.bits.size()) + " differ)";
 }
 
-// Both comparisons run a problem on every level before they make the next problem.
+// Runs a problem on every level before the next problem, because only one problem's inputs are cached.
 Comparison compare_levels(const KernelCase &kernel, const std::vector<Problem> &problems,
                           const LayoutsOf &layouts_of) {
   const std::vector<std::string> isas = isas_to_test(kernel.name);

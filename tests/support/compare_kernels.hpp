@@ -1,4 +1,4 @@
-// Compares kernels, and reports failures as doctest's checks.
+// Compares the results of kernels on all levels, and reports differences as doctest failures.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -12,7 +12,7 @@
 
 namespace rapt::test {
 
-// Runs problems_of(kernel) for every kernel that applies(kernel.traits), and reports failures and counts.
+// Compares the levels on problems_of(kernel) for every kernel that applies() accepts. Prints counts.
 template <class Applies, class ProblemsOf>
 void compare_kernels(const char *what, Applies &&applies, ProblemsOf &&problems_of,
                      const LayoutsOf &layouts) {
@@ -29,8 +29,8 @@ void compare_kernels(const char *what, Applies &&applies, ProblemsOf &&problems_
   std::printf("%-28s %9zu calls, %11zu results compared with the scalar level's\n", what, calls, elements);
 }
 
-// More than a third of an f32 kernel's results must be neither NaN nor 0, because equal NaNs would prove
-// nothing.
+// Checks that more than a third of an f32 kernel's results are finite and not 0, because equal NaNs would
+// prove nothing.
 inline void check_results_are_ordinary(std::string_view name, const std::vector<Problem> &problems) {
   std::size_t ordinary = 0, all = 0;
   for (const KernelCase &kernel : kernel_cases()) {

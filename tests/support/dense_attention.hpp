@@ -1,4 +1,4 @@
-// Calls attention over dense arrays of one sequence and one key/value head, forwards and backwards.
+// Calls attention forwards and backwards over contiguous arrays of one sequence and one key/value head.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Chooses how much to test. Under an emulator vector code runs about 60 times slower than on a CPU.
+// Chooses how much to test. An emulator runs vector code about 60 times slower than a CPU.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@
 
 namespace rapt::test {
 
-// The type is named, because clang would deduce int for the elements of a bare list.
+// Names the element type, because a bare list of integers would become a list of int.
 using Sizes = std::initializer_list<std::size_t>;
 
-// RAPT_TEST_EMULATED is 1 if an emulator runs the tests, and "sanitizer" if a sanitizer slows them down. If
-// the variable is not set, a program may detect the emulator itself.
+// RAPT_TEST_EMULATED is "1" under an emulator, and "sanitizer" if a sanitizer slows the tests down. If the
+// variable is not set, a program may detect the emulator itself.
 namespace detail {
 inline const char *assumed = "";
 inline std::string_view emulated_by() {
@@ -31,7 +31,7 @@ T native_or_emulated(T native, T fewer) {
   return emulated() ? fewer : native;
 }
 
-// Returns every length up to several unrolled loops, and lengths near the ends of longer sums.
+// Returns every length up to several iterations of an unrolled loop, and longer lengths near block ends.
 inline std::vector<std::size_t> test_lengths() {
   std::vector<std::size_t> lengths;
   const std::size_t dense = native_or_emulated<std::size_t>(300, 36);

@@ -1,5 +1,4 @@
-// Represents 16-bit elements as numbers, for tests. The conversions are written here, and do not use the
-// library's.
+// Defines 16-bit floats for tests. Their conversions are independent of the library's.
 #pragma once
 
 #include <algorithm>
@@ -14,12 +13,12 @@
 
 namespace rapt::test {
 
-// This is a binary format of 16 bits; `digits` counts the leading 1 of the fraction.
+// Represents a 16-bit binary float. `digits` counts its fraction bits, including the implicit leading 1.
 template <int digits, int max_exponent>
 class Half {
  public:
   Half() = default;
-  // Rounds x to nearest even.
+  // Rounds x to nearest, ties to even.
   explicit Half(double x) : bits_(rounded(x)) {}
   static constexpr Half of_bits(std::uint16_t bits) {
     Half half;
@@ -47,11 +46,10 @@ class Half {
   bool operator==(const Half &) const = default;
 
  private:
-  static constexpr int lowest_exponent = 3 - max_exponent - digits;  // of the last bit of subnormals
+  static constexpr int lowest_exponent = 3 - max_exponent - digits;  // of the lowest bit of subnormals
   static constexpr std::uint16_t infinity = (2 * max_exponent - 1) << (digits - 1);
 
-  // These two replace std::ldexp and std::frexp, which would take most of the time of a test of 16-bit
-  // elements.
+  // Replaces std::ldexp and std::frexp, which would take most of the time of tests with 16-bit elements.
   static double power_of_two(int exponent) {
     return std::bit_cast<double>(static_cast<std::uint64_t>(1023 + exponent) << 52);
   }
@@ -65,7 +63,7 @@ class Half {
     if (x == 0) return sign;
     if (!std::isfinite(x)) return sign | infinity;
     const int unit = std::max(exponent_of(x) - digits, lowest_exponent);
-    // Rounding carries into the exponent, up to infinity.
+    // Adding 2^52 rounds to an integer. A carry out of the fraction increments the exponent, up to infinity.
     constexpr double to_integers = 0x1p52;
     const double rounded = std::fabs(x) * power_of_two(-unit) + to_integers - to_integers;
     const auto steps = static_cast<std::int64_t>(rounded);
@@ -79,21 +77,21 @@ class Half {
 using F16 = Half<11, 16>;
 using BF16 = Half<8, 128>;
 
-// Elements of E are computed in this type.
+// The library computes with elements of E in this type.
 template <class E>
 using Number = std::conditional_t<sizeof(E) <= 2, float, E>;
 
-// Attention with keys and values of type E has queries and outputs of this type.
+// Queries and outputs have this type if keys and values have type E.
 template <class E>
 using QueryOf = std::conditional_t<sizeof(E) == 1, float, E>;
 
-// Elements of E are multiplied by elements of this type.
+// The library multiplies elements of E by elements of this type.
 template <class E>
 using Factor = std::conditional_t<sizeof(E) == 1, std::int8_t, E>;
 template <class E>
 using ProductSum = std::conditional_t<sizeof(E) == 1, std::int64_t, Number<E>>;
 
-// Factors have the same values as `values`. Factors of bytes have the same bits.
+// Converts `values` to factors. Bytes keep their bits, and other elements keep their values.
 template <class E>
 std::vector<Factor<E>> as_factors(const std::vector<E> &values) {
   return {values.begin(), values.end()};
@@ -120,8 +118,8 @@ class std::numeric_limits<rapt::test::Half<digits_, max_exponent_>> {
 
 namespace rapt::test {
 
-// Returns |got - exact| minus half the spacing of E's numbers, because rounding to an element may add that
-// much.
+// Returns |got - exact|. For 16-bit E it subtracts half the spacing of E's numbers, because rounding to E may
+// add that much.
 template <class E>
 long double distance(long double got, long double exact) {
   const long double off = std::fabs(got - exact);

@@ -1,5 +1,5 @@
-// Runs the body of a test on every level that this CPU can run. It skips levels that only inherit the tested
-// kernels.
+// Runs a test body on every level that this CPU can run. It skips levels that only inherit the kernels under
+// test.
 #pragma once
 
 #include <doctest/doctest.h>

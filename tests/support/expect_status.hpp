@@ -1,5 +1,5 @@
-// Runs tables of changes to a valid call. A refused call must return the expected status and leave every
-// array as it was. An accepted call must write.
+// Runs tables of changes to a valid call. A rejected call must return the expected status and leave every
+// array as it was. An accepted call must write an array.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -18,16 +18,16 @@ struct FunctionName {
   const char *name;
 };
 
-// This is a row of the table. `Call` is a valid call of one function, with these members:
-//   functions          their FunctionNames
-//   Call(function)     the valid call
-//   run()              its status
-//   writes_nothing()   whether even a correct call writes no array
-//   image()            the bytes of every array except the workspace
+// One row of such a table. Each row changes a new `Call`, a type with these members:
+//   functions          the FunctionNames that it can call
+//   Call(function)     makes a valid call of that function
+//   run()              makes the call and returns its status
+//   writes_nothing()   returns whether even a valid call writes no array
+//   image()            returns the bytes of every array except the workspace
 template <class Call>
 struct ChangedCall {
   std::string name;
-  unsigned functions;  // a set of bits
+  unsigned functions;  // bits of the FunctionNames to call
   rapt_status expected;
   std::function<void(Call &)> change;
 };

@@ -35,16 +35,16 @@ const char *name_of_signal(int signal) {
   }
 }
 
-// The handler prints with write(), because it may call few other functions.
+// Uses write(), because a signal handler may call only async-signal-safe functions.
 void print(const char *text) {
   if (write(STDOUT_FILENO, text, strlen(text)) < 0) _exit(1);
 }
 
-// Returns whether another process or a user sent the signal. Such a signal says nothing about the interrupted
+// Returns whether a user or another process sent the signal. Such a signal does not come from the interrupted
 // code.
 bool is_from_outside(int number, const siginfo_t &info) {
   const bool sent = info.si_code <= 0 || info.si_code == SI_USER || info.si_code == SI_QUEUE;
-  return sent && !(number == SIGABRT && info.si_pid == getpid());  // abort()
+  return sent && !(number == SIGABRT && info.si_pid == getpid());  // abort() sends its signal itself
 }
 
 void on_fault(int signal, siginfo_t *info, void *) {
@@ -72,7 +72,7 @@ void on_fault(int signal, siginfo_t *info, void *) {
 
 void catch_faults(Describe describe) {
   describe_what_runs = describe;
-  // The handler needs a separate stack, because the fault may be a stack overflow.
+  // The handler needs its own stack, because the fault may be a stack overflow.
   static char stack[1 << 16];
   stack_t alternative = {};
   alternative.ss_sp = stack;
@@ -86,7 +86,7 @@ void catch_faults(Describe describe) {
   sigaction(SIGABRT, &action, nullptr);
 }
 
-// No local variable may change between sigsetjmp() and siglongjmp(), because its value would be lost.
+// No local variable may change between sigsetjmp() and siglongjmp(), because the change would be lost.
 __attribute__((noinline)) bool survives(void (*body)(void *), void *context, Fault &fault) {
   Recovery own;
   own.fault = &fault;

@@ -18,7 +18,7 @@ struct Recovery {
 thread_local Recovery *volatile recovery = nullptr;
 Describe describe_what_runs = nullptr;
 
-// Returns null if the exception is no fault, but a C++ exception or a message to a debugger.
+// Returns null for exceptions that are not faults, such as C++ exceptions and debugger messages.
 const char *name_of_exception(DWORD code) {
   switch (code) {
     case EXCEPTION_ACCESS_VIOLATION:
@@ -84,7 +84,7 @@ LONG CALLBACK on_exception(EXCEPTION_POINTERS *exception) {
   recovery = nullptr;
   target->code = code;
   *target->fault = {name, address_of(record), code == EXCEPTION_ILLEGAL_INSTRUCTION};
-  *exception->ContextRecord = target->here;  // not longjmp, which would unwind the frames in between
+  *exception->ContextRecord = target->here;  // longjmp would unwind the frames in between
   return EXCEPTION_CONTINUE_EXECUTION;
 }
 
@@ -97,13 +97,13 @@ void catch_faults(Describe describe) {
   signal(SIGABRT, on_abort);
   static void *handler = nullptr;
   if (handler != nullptr) return;
-  ULONG kept = 1 << 16;  // bytes of the stack that remain for the handler of a stack overflow
+  ULONG kept = 1 << 16;  // bytes of the stack that the handler of a stack overflow needs
   SetThreadStackGuarantee(&kept);
   handler = AddVectoredExceptionHandler(1, on_exception);
 }
 
-// The frame of this function exists until the call has ended, so the handler may return to it. After the
-// capture only `code` changes in it.
+// This frame exists until body() has ended, so the handler can continue in it. After RtlCaptureContext(),
+// only `code` may change in the frame.
 __attribute__((noinline)) bool survives(void (*body)(void *), void *context, Fault &fault) {
   Recovery own;
   own.fault = &fault;

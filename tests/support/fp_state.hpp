@@ -42,7 +42,7 @@ inline void write_fp_control(std::uint64_t control) {
 }
 
 namespace detail {
-// FZ flushes both inputs and outputs. The second bit is DN, which makes every NaN the default NaN.
+// FZ, bit 24, flushes both inputs and outputs. Bit 25 is DN, which makes every NaN the default NaN.
 inline constexpr std::uint64_t flush_outputs = 1u << 24, flush_inputs = 1u << 25;
 inline constexpr std::uint64_t up = 1u << 22, down = 2u << 22, to_zero = 3u << 22;
 inline constexpr const char *flush_names[] = {"", "FZ ", "DN ", "FZ+DN "};
@@ -55,7 +55,7 @@ inline void write_fp_control(std::uint64_t) {}
 
 #endif
 
-// Returns a control word with which a subnormal operand traps, if the processor supports that.
+// Returns a control word that makes subnormal operands trap, if the processor supports it.
 inline std::uint64_t trapping_fp_control() {
 #if defined(__x86_64__)
   return read_fp_control() & ~std::uint64_t{1u << 8};
@@ -66,7 +66,7 @@ inline std::uint64_t trapping_fp_control() {
 #endif
 }
 
-// Returns every combination of flushing and rounding except the default.
+// Returns control words for every combination of flushing and rounding except the default.
 inline std::vector<FpState> foreign_fp_states() {
   std::vector<FpState> states;
 #if defined(__x86_64__) || defined(__aarch64__)

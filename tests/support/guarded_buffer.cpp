@@ -17,7 +17,7 @@ struct Pages {
   std::size_t bytes;
 };
 
-// Mappings are reused, because tests make millions of small buffers.
+// Keeps mappings for reuse, because tests make millions of small buffers.
 thread_local std::vector<Pages> spare_pages;
 
 Pages acquire(std::size_t bytes) {
@@ -44,8 +44,8 @@ void release(Pages pages) {
 
 }  // namespace
 
-// QEMU's x86 emulation (7.2 at least) reads the whole vector of a masked load, but CPUs do not. The distance
-// is the longest tail of a dot product. Masked loads are checked by the native run.
+// QEMU's x86 emulation (7.2 at least) reads the whole vector of a masked load, but CPUs do not. 512 bytes
+// cover the longest tail of a dot product. Native runs still check masked loads.
 std::size_t guard_distance() {
 #if defined(__x86_64__)
   static const std::size_t distance = on_real_cpu() ? 0 : 512;

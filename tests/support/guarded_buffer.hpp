@@ -10,14 +10,14 @@ enum class Placement {
   begins_at_guard  // the data begins `offset` bytes after the page before it
 };
 
-// A byte of `canary` reads as NaN in f32 and f64, and as "visible" in a mask. So an element read from outside
-// a row shows in the result, and a byte written outside a row shows in the canary.
+// A canary element is a NaN in f32 and f64, and "visible" in a mask, so reading outside a row changes the
+// result. Writing outside a row changes the canary bytes.
 inline constexpr unsigned char canary = 0xff;
 
-// Returns the number of bytes that an emulator needs between the data and a guard page. It is 0 on a CPU.
+// Returns the bytes that an emulator needs between the data and a guard page. It is 0 on a CPU.
 std::size_t guard_distance();
 
-// Canary bytes fill the data, and up to `watched` bytes on each side of it.
+// Canary bytes fill the data and up to `watched` bytes on each side.
 class GuardedBuffer {
  public:
   static constexpr std::size_t watched = 256;
@@ -33,7 +33,7 @@ class GuardedBuffer {
   bool surroundings_intact() const;
 
  private:
-  unsigned char *pages_;  // accessible
+  unsigned char *pages_;  // first byte between the guard pages
   std::size_t page_bytes_;
   unsigned char *data_;
   std::size_t bytes_;

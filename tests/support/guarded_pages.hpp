@@ -1,4 +1,4 @@
-// Maps pages between two inaccessible pages.
+// Maps pages between two inaccessible guard pages.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,7 @@ namespace rapt::test {
 
 std::size_t page_size();
 
-// Returns `bytes` bytes of accessible memory; `bytes` is a multiple of page_size(). Ends the program if there
-// is no memory.
+// Returns `bytes` accessible bytes, a multiple of page_size(). Ends the program if memory is exhausted.
 unsigned char *map_guarded(std::size_t bytes);
 void unmap_guarded(unsigned char *begin, std::size_t bytes);
 

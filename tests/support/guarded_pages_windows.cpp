@@ -16,7 +16,7 @@ std::size_t page_size() {
   return size;
 }
 
-// Reserved pages are inaccessible until they are committed.
+// The first and the last page stay inaccessible, because they are reserved but never committed.
 unsigned char *map_guarded(std::size_t bytes) {
   const std::size_t page = page_size();
   auto *all =

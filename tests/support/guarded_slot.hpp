@@ -1,5 +1,5 @@
-// This guarded memory is mapped once and reused by every call. A GuardedBuffer searches and clears memory
-// each time, which is too slow for calls of less than a microsecond.
+// Maps guarded memory once and reuses it for every call. A GuardedBuffer searches and clears memory each
+// time, which is too slow for calls of less than a microsecond.
 #pragma once
 
 #include <cstddef>
@@ -12,18 +12,18 @@ class GuardedSlot {
  public:
   static constexpr std::size_t watched = 128;  // canary bytes on either side of the data
 
-  // `capacity` is the largest size of the data, including its offset.
+  // `capacity` must be at least the size of the data plus its offset.
   explicit GuardedSlot(std::size_t capacity);
   ~GuardedSlot();
   GuardedSlot(const GuardedSlot &) = delete;
   GuardedSlot &operator=(const GuardedSlot &) = delete;
 
-  // Returns `bytes` canary bytes, with more canary bytes around them. Address and memory sanitizers reject
+  // Returns `bytes` canary bytes, surrounded by more canary bytes. Address and memory sanitizers reject
   // accesses outside the data.
   unsigned char *place(std::size_t bytes, Placement placement, std::size_t offset);
 
-  // Returns whether the canaries around the data are intact. It removes the sanitizers' marks until the next
-  // place().
+  // Returns whether the canary bytes around the data are intact. Until the next place(), sanitizers then
+  // allow accesses to them.
   bool surroundings_intact() const;
 
   std::size_t capacity() const { return capacity_; }
@@ -32,7 +32,7 @@ class GuardedSlot {
   std::size_t before() const;
   std::size_t behind() const;
 
-  unsigned char *pages_;  // accessible
+  unsigned char *pages_;  // first byte between the guard pages
   std::size_t page_bytes_;
   std::size_t capacity_;
   unsigned char *data_;

@@ -67,9 +67,9 @@ T draw(InputClass input, Random &random) {
   return static_cast<T>(2 * random.gaussian());
 }
 
-// From the second element on, each 2048 elements add 0.55 units to each of 16 lanes. The first lane holds 1,
-// and so each of its additions rounds up. Rows that are summed in one pass get a larger element in the last
-// third.
+// In f64, 2048 terms of exp(-41.49) add 0.55 ulp of 1 to each of 16 lane sums. Lane 0 already holds exp(0) =
+// 1, so each such addition rounds up to a whole ulp. Rows above 131072 columns are summed in one pass, so
+// they get a larger maximum in the last third.
 template <class T>
 void make_losing(std::span<T> values) {
   for (T &value : values) value = static_cast<T>(-41.49352);
@@ -102,7 +102,7 @@ T draw_special(Random &random) {
   }
 }
 
-// Draws a NaN with any payload. In half of the cases the upper half of the payload is 0.
+// Draws a NaN with a random payload. In half of the draws the upper half of the payload is 0.
 template <class T>
 T draw_nan(Random &random) {
   constexpr std::uint64_t infinity_bits = std::bit_cast<BitsOf<T>>(std::numeric_limits<T>::infinity());
@@ -113,8 +113,8 @@ T draw_nan(Random &random) {
   return of_bits<T>(sign | infinity_bits | (payload == 0 ? 1 : payload));
 }
 
-// Softmax may not treat these rows like ordinary rows. They have NaNs, infinities, or magnitudes near
-// `large`, the magnitude from which kernels subtract the maximum.
+// Lists rows that softmax may have to treat specially: with NaNs, infinities, or magnitudes near `large`.
+// From `large` on, kernels subtract the maximum.
 enum class OddRow : std::size_t {
   nan,
   nan_with_payload,
@@ -140,7 +140,7 @@ enum class OddRow : std::size_t {
 };
 constexpr std::size_t odd_row_kinds = static_cast<std::size_t>(OddRow::denormals) + 1;
 
-// Makes a row of ordinary values odd. A kind with one odd element has it at `place`.
+// Turns a row of ordinary values into an odd row. If the kind has one odd element, it is at `place`.
 template <class T>
 void make_odd(std::size_t kind, std::size_t place, double large, std::span<T> row) {
   using Limits = std::numeric_limits<T>;
@@ -251,8 +251,8 @@ void fill(InputClass input, Random &random, std::span<T> values) {
   }
 }
 
-// Fills with any bytes, except that signed_zeros has many zeros, and some classes have only the bytes of the
-// largest products.
+// Fills with random bytes. signed_zeros has mostly zeros. huge, specials and largest have only the bytes that
+// give the largest products.
 template <class T>
 void fill_bytes(InputClass input, Random &random, std::span<T> values) {
   const bool largest = input == InputClass::huge || input == InputClass::specials;

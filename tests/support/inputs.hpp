@@ -11,29 +11,29 @@ namespace rapt::test {
 enum class InputClass {
   uniform,           // [-1, 1)
   gaussian,          // sigma 2
-  gaussian_wide,     // sigma 40: most of a row's exponentials vanish
+  gaussian_wide,     // sigma 40: most exponentials of a row are negligible
   denormals,         // subnormal numbers and zeros
-  huge,              // magnitudes in the uppermost 2^8
-  signed_zeros,      // zeros of both signs, now and then +-1
-  wide_exponents,    // any finite bits
-  exp_range,         // from where exp is 0 to where it is infinite
-  minus_infinities,  // sigma 2, and -inf here and there
-  specials,          // sigma 2, and one to three of NaN, +-inf, +-0, the largest, the smallest
-  odd_rows,          // sigma 2, but one row in eight is odd (inputs.cpp)
+  huge,              // only the 8 largest exponents
+  signed_zeros,      // zeros of both signs, one in 16 is +-1
+  wide_exponents,    // random finite bit patterns
+  exp_range,         // from inputs where exp is 0 to inputs where it is infinite
+  minus_infinities,  // sigma 2, one in 8 is -inf
+  specials,          // sigma 2, one to three of NaN, +-inf, -0, the largest, the smallest
+  odd_rows,          // sigma 2, one row in eight is special (OddRow in inputs.cpp)
 
-  // These are only for directed cases. Random cases hardly ever reach the code that these classes test.
-  losing,        // one large exponential, then terms of which a plain sum loses a large part
-  far_scores,    // attention, like the rest: weights near their cutoff, and large values
-  tiny_rows,     // queries, keys and dout of a few ulps of 0: products underflow
-  bad_values,    // one value of each head is not finite in one dimension; the seed chooses it
-  bad_keys,      // like bad_values, but one key
-  bad_queries,   // like bad_values, but one query
-  bad_dout,      // like bad_values, but the dout of one query
-  periodic,      // sigma 2, repeated after 2039 elements, so that millions are made fast
-  nans,          // periodic, and one to three NaNs of any payload
-  largest,       // the largest number, also for bytes
+  // The classes below are for directed cases, because random cases hardly ever reach the code that they test.
+  losing,        // one term of 1, then tiny terms that a plain sum rounds wrongly
+  far_scores,    // attention: weights near the cutoff below which they are 0, and large values
+  tiny_rows,     // attention: queries, keys and dout of a few ulps of 0, so products underflow
+  bad_values,    // attention: one value row of each head has a NaN or infinity; the seed chooses it
+  bad_keys,      // like bad_values, but one key row
+  bad_queries,   // like bad_values, but one query row
+  bad_dout,      // like bad_values, but one row of dout
+  periodic,      // sigma 2, with period 2039, so that millions of elements are made fast
+  nans,          // like periodic, with one to three NaNs of random payload
+  largest,       // every element is the largest finite number, also for bytes
   tiny_queries,  // attention: subnormal queries and keys near the largest number
-  rising,        // periodic, and larger by a tenth after each period: a running maximum moves on
+  rising,        // like periodic, but larger by 0.1 after each period, so a running maximum keeps rising
 };
 
 inline constexpr InputClass all_input_classes[] = {
@@ -55,7 +55,7 @@ static_assert(std::size(names_of<InputClass>) == static_cast<std::size_t>(InputC
 template <class T>
 void fill(InputClass input, Random &random, std::span<T> values);
 
-// Fills like a row of softmax's results: numbers in [0, 2 / size), an eighth of them exactly 0.
+// Fills with numbers like a row of softmax results: in [0, 2 / size), one in eight exactly 0.
 template <class T>
 void fill_probabilities(Random &random, std::span<T> values);
 

@@ -53,7 +53,7 @@ struct AttentionBackward {
 
 namespace {
 
-// Each line of kernels.def has a type. A kernel without a driver below does not compile.
+// Declares a type for each kernel of kernels.def. A kernel without a DRIVER line below does not compile.
 namespace kernel {
 #define KERNEL(name, ...) struct name;
 #include "kernels/kernels.def"

@@ -1,4 +1,4 @@
-// Puts the operands of a kernel in guarded memory, for the drivers of all kernels except attention's.
+// Puts the operands of a kernel in guarded memory. All kernels except attention's use it.
 #pragma once
 
 #include <cstring>
@@ -14,7 +14,7 @@
 
 namespace rapt::test::drivers {
 
-// The call gets these rows of the problem.
+// Holds the range of the problem's rows that the call gets.
 struct GivenRows {
   explicit GivenRows(const RowsProblem &problem)
       : first(problem.window.first), count(problem.window.end(problem.rows) - first), cols(problem.cols) {}
@@ -31,13 +31,13 @@ struct GivenRows {
   std::size_t first, count, cols;
 };
 
-// Offsets are multiples of the kernel's element size. Outputs may have larger elements.
+// Rounds the offset down to T's alignment, because an output may have larger elements than the inputs.
 template <class T>
 std::size_t offset_of(const Layout &layout, std::size_t slot) {
   return layout.offset[slot] / alignof(T) * alignof(T);
 }
 
-// Holds an input in guarded memory, and a copy to compare it with after the call.
+// Holds an input in guarded memory, and refers to its values to check that the call kept them.
 template <class T>
 class Input {
  public:
@@ -59,9 +59,9 @@ class Input {
   Matrix<T> matrix_;
 };
 
-// Returns the number of copies that an output of this many bytes has.
+// Returns how often to repeat an output of this size. With past_caches it then exceeds the caches.
 inline std::size_t copies_of(const Layout &layout, std::size_t bytes) {
-  constexpr std::size_t past_caches_from = std::size_t{16} << 20;  // the limit that the levels use
+  constexpr std::size_t past_caches_from = std::size_t{16} << 20;  // where streaming stores begin
   return layout.past_caches && bytes > 0 ? past_caches_from / bytes + 1 : 1;
 }
 
@@ -74,7 +74,7 @@ bool same_row(const T *a, const T *b, std::size_t cols) {
   return true;
 }
 
-// Returns the first of the output's copies, which must all be equal.
+// Appends the first copy's results to the outcome. All other copies must be equal to it.
 template <class T>
 void collect(const Matrix<T> &output, Outcome &outcome, std::size_t copies = 1) {
   const std::size_t rows = output.rows() / copies;

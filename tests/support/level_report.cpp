@@ -25,7 +25,7 @@ std::vector<std::string> names_of(FeatureSet needs, Chosen &&chosen) {
 
 bool needs_tiles(const LevelNeeds &level) { return level.needs.contains(Feature::amx_tile); }
 
-// Returns whether a usable level needs tiles that are refused, so that other levels serve instead.
+// Returns whether Linux refuses the AMX tiles of the level, so that other levels' kernels replace its own.
 bool is_refused(const LevelNeeds &level) {
   if (!needs_tiles(level) || !rapt_isa_usable(level.name)) return false;
   const std::string active = rapt_active_isa();

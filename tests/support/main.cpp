@@ -1,5 +1,5 @@
-// This is doctest's main. It also prints the levels that ran. It fails if a required level did not run, or a
-// level that could have run.
+// Runs doctest and prints the levels that ran. Fails if a required level did not run, or if the library left
+// out a level that this machine can run.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 

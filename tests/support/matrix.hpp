@@ -10,8 +10,7 @@
 
 namespace rapt::test {
 
-// `stride` is in elements. If it is negative, row 0 is last in memory. If it is 0, all rows are the same
-// memory.
+// `stride` is in elements. If it is negative, row 0 is last in memory. If it is 0, all rows share memory.
 template <class T>
 class Matrix {
  public:
@@ -33,7 +32,7 @@ class Matrix {
   }
   T *data() const { return row(0); }
 
-  // `dense` holds rows x cols elements without gaps, or fewer rows, which repeat.
+  // `dense` holds rows x cols elements without gaps, or fewer rows, which are then repeated.
   void fill(std::span<const T> dense) {
     if (extent_ == 0) return;
     for (std::size_t r = 0; r < rows_; ++r) std::memcpy(row(r), row_of(dense, r), cols_ * sizeof(T));
@@ -47,7 +46,7 @@ class Matrix {
     return true;
   }
 
-  // Returns whether nothing was written between, before or after the rows.
+  // Returns whether the memory between, before and after the rows is unchanged.
   bool gaps_intact() const {
     const T *first = static_cast<const T *>(buffer_.data());
     for (std::size_t r = 0; extent_ != 0 && r + 1 < rows_ && step() > cols_; ++r) {

@@ -1,5 +1,5 @@
-// Lists the names of an enumeration's values, in the order of the values. Each enumeration with names
-// specialises it.
+// Lists the names of an enumeration's values, in their order. Each enumeration with names specialises
+// names_of.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// Tests the statuses of options that softmax and attention share. A Call needs `options` and `Element` in
-// addition to the members that support/expect_status.hpp asks for.
+// Tests the statuses of options that softmax and attention share. `Call` needs the members `options` and
+// `Element`, and those that support/expect_status.hpp asks for.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,7 @@
 
 namespace rapt::test {
 
-// `options` is a member of the Call. Only the sizes that it has had in releases are accepted.
+// Tests that the library accepts only the sizes that the options struct has had in releases.
 template <class Call, class Options>
 void expect_option_sizes(unsigned functions, Options Call::*options, const std::vector<std::size_t> &released,
                          rapt_status bad_size) {
@@ -33,7 +33,7 @@ void expect_option_sizes(unsigned functions, Options Call::*options, const std::
     expect(bad, bad_size);
 }
 
-// Scale, softcap and their quotient must be normal numbers of the arithmetic type.
+// Tests that the scale, the softcap and their quotient must be normal numbers of the element type.
 template <class Call>
 void expect_scale_and_softcap(unsigned functions) {
   using Limits = std::numeric_limits<typename Call::Element>;
@@ -60,7 +60,7 @@ void expect_scale_and_softcap(unsigned functions) {
   expect(RAPT_OK, {{0, 0}, {-0.0, 0}, {-3, 0}, {largest / 1.5, 0}, {least, 0}, {-least, 0}, {8, largest}});
 }
 
-// An offset is allowed only with RAPT_CAUSAL_OFFSET, and is at most 2^60.
+// Tests that an offset needs RAPT_CAUSAL_OFFSET and is at most 2^60 in magnitude.
 template <class Call>
 void expect_causality(unsigned functions) {
   constexpr std::ptrdiff_t farthest = std::ptrdiff_t{1} << 60;

@@ -8,9 +8,9 @@
 namespace rapt::test {
 namespace {
 
-constexpr std::ptrdiff_t longest = 4096;  // the longest dimension that a text may have
+constexpr std::ptrdiff_t longest = 4096;  // the largest dimension that the text of a case may have
 
-// Each statement draws only once, because compilers evaluate the arguments of a call in any order.
+// Each statement draws one random number, because compilers evaluate function arguments in any order.
 
 constexpr Option<Problem> of_problem[] = {
     {.word = "input", .field = &Problem::input, .is_always_written = true},
@@ -232,7 +232,7 @@ constexpr Option<AttentionLayout> of_attention_layout[] = {
          }},
 };
 
-// Converts to a field of any type. std::optional converts from AnyValue without this operator.
+// Converts to a field of any type except std::optional, which itself converts from AnyValue.
 struct AnyValue {
   template <class T>
   requires(!std::is_same_v<T, std::optional<std::ptrdiff_t>> && !std::is_same_v<T, std::optional<FpState>>)
@@ -251,7 +251,7 @@ constexpr std::size_t count_fields() {
   }
 }
 
-// A field without a row would be in no text and in no random case.
+// A field that is in no table would be missing from texts and random cases.
 static_assert(count_fields<VectorProblem>() == std::size(of_vector));
 static_assert(count_fields<RowsProblem>() == std::size(of_rows));
 static_assert(count_fields<DotRowsProblem>() == 1 + std::size(of_dot_rows), "and RowsProblem");

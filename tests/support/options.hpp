@@ -1,6 +1,6 @@
 // Describes all options of a case in tables: the field, its word in the text of a case, its limits, and its
-// random draw. Texts, their parser, the shrinker and the makers of random cases read these tables. A new
-// option needs a field in problem.hpp, a row in options.cpp, and the line that passes it to the API.
+// random draw. The writer and parser of texts, the shrinker and the random generators read these tables. A
+// new option needs a field in problem.hpp, a row in options.cpp, and the line that passes it to the API.
 #pragma once
 
 #include <cstdint>
@@ -29,19 +29,19 @@ struct Fields<Layout> {
 
 struct Draw {
   Random &random;
-  bool chosen;  // only some of attention's options are, because all at once would hide each other
-  bool many;    // many options are set
+  bool chosen;  // whether to set this option; attention sets few, because options hide each other's effects
+  bool many;    // many options are to be set
 };
 
 template <class Owner>
 struct Option {
   const char *word;
   typename Fields<Owner>::Any field;
-  // This is null if the option is drawn with the option before it, or is not in random cases.
+  // Null if an earlier option's function also draws this option, or if random cases never set it.
   void (*draw)(const Draw &, Owner &) = nullptr;
-  // These are choices of this option, as texts, for problems with no other option.
+  // Lists texts of cases that set only this option, and options that it needs.
   std::array<const char *, 4> alone{};
-  bool follows = false;  // has an effect only with an option above it, so it is never chosen alone
+  bool follows = false;  // has no effect without an earlier option, so it is never chosen by itself
   std::ptrdiff_t least = PTRDIFF_MIN, most = PTRDIFF_MAX;
   std::ptrdiff_t multiple = 1;
   bool is_always_written = false;
@@ -58,7 +58,7 @@ std::span<const Option<Owner>> options_of() {
   return std::get<std::span<const Option<Owner>>>(tables());
 }
 
-// Calls visit(owner, option) for every row of the tables that apply to the case.
+// Calls visit(owner, option) for every option of the tables that apply to the case.
 template <class AnyCase, class Visit>
 void for_each_option(AnyCase &given, Visit &&visit) {
   const auto all = [&]<class Owner>(Owner &owner) {
@@ -81,16 +81,15 @@ void for_each_option(AnyCase &given, Visit &&visit) {
   if (std::holds_alternative<AttentionProblem>(given.problem.of)) all(given.layout.attention);
 }
 
-// Softmax draws every option. Attention draws none, one or many.
+// Draws all options of softmax, but none, one or many options of attention.
 void draw(Random &random, SoftmaxOptions &options);
 void draw(Random &random, AttentionOptions &options);
 
-// These draw a layout for any kernel except attention, and a layout for attention. The layouts have no
-// floating-point state.
+// Draw layouts for attention and for all other kernels. The layouts have no floating-point state.
 Layout draw_layout(Random &random, std::size_t element_size);
 Layout draw_attention_layout(Random &random, std::size_t element_size);
 
-// Returns no options, then each choice of one option by itself.
+// Returns the default options, then options with one choice each.
 std::vector<SoftmaxOptions> each_softmax_option_alone();
 
 }  // namespace rapt::test

@@ -1,5 +1,5 @@
-// Describes what one call computes (Problem), where its memory is (Layout), and what the results are
-// (Outcome). A kernel's outcome depends only on the problem; layout and level must not change it.
+// Describes what one call computes (Problem), where its arrays are (Layout), and its results (Outcome). The
+// outcome depends only on the problem; the layout and the level must not change it.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 
 namespace rapt::test {
 
-// Kernels of one family have problems of one kind.
+// Kernels of one family run the same kind of problem.
 enum class Family {
   two_vectors,  // dot
   vector,       // scale, exp, exp_sum
@@ -39,8 +39,8 @@ struct RowRange {
   bool operator==(const RowRange &) const = default;
 };
 
-// All problems of rows have these. In attention, rows are the queries of a sequence, and columns are the
-// keys.
+// All problems with rows have these fields. In attention, rows are the queries of a sequence, and columns are
+// the keys.
 struct RowsProblem {
   std::size_t rows = 1, cols = 0;
   double scale = 1;
@@ -49,7 +49,7 @@ struct RowsProblem {
 };
 
 struct DotRowsProblem : RowsProblem {
-  bool same_row = false;  // a row stride of 0: every row is the first
+  bool same_row = false;  // the row stride is 0, so every row is the first
   bool operator==(const DotRowsProblem &) const = default;
 };
 
@@ -61,17 +61,17 @@ enum class PerRow { none, one_for_all, each };
 template <>
 inline constexpr auto names_of<PerRow> = std::to_array<const char *>({"none", "shared", "each"});
 
-// The values of options that are arrays come from the problem's seed. Each field has a row in options.cpp.
+// The problem's seed determines the contents of option arrays. Each field needs a row in options.cpp.
 struct SoftmaxOptions {
-  bool null = false;  // the call gets no options at all
+  bool null = false;  // the call gets a null pointer for its options
   double softcap = 0;
   PerRow bias = PerRow::none;
   bool bias_excludes = false;  // some elements of the bias are -inf
   PerRow mask = PerRow::none;
   bool row_lengths = false;
-  std::optional<std::ptrdiff_t> causal = {};  // its offset
+  std::optional<std::ptrdiff_t> causal = {};  // the causal offset
   bool sinks = false;
-  bool special_sinks = false;  // +-inf and NaN among the sinks
+  bool special_sinks = false;  // some sinks are +-inf or NaN
   bool empty_rows_are_zero = false;
   bool operator==(const SoftmaxOptions &) const = default;
 };
@@ -81,7 +81,7 @@ struct SoftmaxProblem : RowsProblem {
   bool operator==(const SoftmaxProblem &) const = default;
 };
 
-// Each field has a row in options.cpp.
+// Each field needs a row in options.cpp.
 struct AttentionOptions {
   double softcap = 0;
   PerRow bias = PerRow::none;
@@ -92,16 +92,16 @@ struct AttentionOptions {
   bool special_sinks = false;
   bool query_scales = false;
   bool alibi = false;
-  bool ragged_queries = false;                // sequences of up to `rows` queries
-  std::optional<std::ptrdiff_t> causal = {};  // its offset
-  bool bottom_right = false;                  // causal, whatever its offset
+  bool ragged_queries = false;                // sequences have up to `rows` queries each
+  std::optional<std::ptrdiff_t> causal = {};  // the causal offset
+  bool bottom_right = false;                  // the last query sees all keys; ignores the offset of causal
   std::ptrdiff_t window_left = -1, window_right = -1;
   std::size_t window_chunk = 0;
   bool operator==(const AttentionOptions &) const = default;
 };
 
-// These are the types of attention's queries, of its keys and values, and of its outputs. The list has each
-// pair of different types.
+// Names the types of attention's queries, of its keys and values, and of its outputs. Each pair of different
+// types occurs in the list.
 enum class ElementTypes {
   of_kernel,
   f32_f16_f32,
@@ -124,7 +124,7 @@ inline constexpr auto names_of<ElementTypes> = std::to_array<const char *>(
 // A scale of 0 means 1/sqrt(qk_dim).
 struct AttentionProblem : RowsProblem {
   std::size_t batch = 1, kv_heads = 1, q_heads_per_kv_head = 1, qk_dim = 8, v_dim = 8;
-  ElementTypes types = ElementTypes::of_kernel;  // the middle type is the kernel's
+  ElementTypes types = ElementTypes::of_kernel;  // the middle type must be the kernel's
   AttentionOptions options = {};
   std::size_t q_heads() const { return kv_heads * q_heads_per_kv_head; }
   bool operator==(const AttentionProblem &) const = default;
@@ -147,7 +147,7 @@ struct Problem {
   bool operator==(const Problem &) const = default;
 };
 
-// These are the numbers of any family's problem; make_problem ignores numbers that the family does not have.
+// Holds the numbers of any family's problem. make_problem() ignores those that the family does not have.
 struct Numbers {
   std::size_t rows = 1, cols = 0;
   InputClass input = InputClass::gaussian;
@@ -163,43 +163,43 @@ inline constexpr auto names_of<Alias> = std::to_array<const char *>({"none", "fi
 template <>
 inline constexpr auto names_of<Placement> = std::to_array<const char *>({"end", "begin"});
 
-// These are the ways to cut attention's work into calls.
+// Lists the ways to split attention's work into calls.
 enum class Calls {
   whole,
-  task_by_task,    // the last task first
-  task_ranges,     // of random lengths
-  split_keys,      // partial results and their merge, task by task
-  by_sequence,     // a call for each item of the batch
-  query_by_query,  // like decoding tokens
+  task_by_task,    // one task per call, the last task first
+  task_ranges,     // random ranges of tasks
+  split_keys,      // partial results and their merge, in random ranges of tasks
+  by_sequence,     // one call per item of the batch
+  query_by_query,  // one call per query, like decoding
 };
 template <>
 inline constexpr auto names_of<Calls> = std::to_array<const char *>({"whole", "task_by_task", "task_ranges",
                                                                      "split_keys", "by_sequence",
                                                                      "query_by_query"});
 
-// Describes the layout of attention's memory. Each field has a row in options.cpp.
+// Describes the layout of attention's tensors. Each field needs a row in options.cpp.
 struct AttentionLayout {
   bool tokens_outside = false;  // [batch][token][head][dim] instead of [batch][head][token][dim]
-  bool fused = false;           // q, k and v are slices of one buffer; only if nothing below is set
+  bool fused = false;           // q, k and v are slices of one buffer; ignored if an option below excludes it
   std::size_t page_size = 0;    // 0 means no pages
   bool packed_keys = false;
-  bool q_offsets = false;       // sequences are packed end to end; always so if they are ragged
-  bool kv_offsets = false;      // keys are packed end to end; only without pages and packed keys
-  bool repeated_heads = false;  // each query head has a key/value head
+  bool q_offsets = false;       // query sequences are packed end to end; ragged queries always are
+  bool kv_offsets = false;      // keys are packed end to end; ignored with pages or packed keys
+  bool repeated_heads = false;  // the call gets one key/value head per query head
   Calls calls = Calls::whole;
   bool operator==(const AttentionLayout &) const = default;
 };
 
-// Each field has a row in options.cpp.
+// Each field needs a row in options.cpp.
 struct Layout {
   Placement placement = Placement::ends_at_guard;
   std::array<std::size_t, 3> offset{};  // in bytes, multiples of the element size: inputs, then the output
   std::array<std::ptrdiff_t, 3>
       gap{};                  // elements between rows: inputs, then the output; bias and mask take the first
-  Alias alias = Alias::none;  // the output is this input
-  bool reversed = false;      // dot_rows: a negative row stride
-  // Rows of softmax, or elements that scale, exp and conversions map, repeat until the output is too large
-  // for the caches. All copies must have the same results. That excludes causal rows, which depend on their
+  Alias alias = Alias::none;  // the output replaces this input
+  bool reversed = false;      // dot_rows: the row stride is negative
+  // Repeats softmax rows, or elements for scale, exp and conversions, until the output is too large for the
+  // caches. All copies must have the same results, so causal rows are excluded: they depend on their
   // position.
   bool past_caches = false;
   std::optional<FpState> fp_state;  // the calling thread's floating-point control

@@ -15,14 +15,14 @@ namespace {
 template <class T>
 std::vector<T> make_values(InputClass input, Random &random, std::size_t rows, std::size_t cols) {
   std::vector<T> values(rows * cols);
-  // Each row is filled separately, because classes such as specials count special values per row.
+  // Fills each row separately, because classes such as `specials` place their special values per row.
   for (std::size_t r = 0; r < rows; ++r) fill<T>(input, random, std::span(values).subspan(r * cols, cols));
   return values;
 }
 
 template <class T>
 std::vector<T> make_probabilities(const Problem &problem, Random &random) {
-  // If dy has -inf, y has zeros, which exclude these elements.
+  // With minus_infinities, dy has -inf elements. The zeros that fill_probabilities() draws exclude them.
   const bool ordinary = problem.input == InputClass::gaussian || problem.input == InputClass::uniform ||
                         problem.input == InputClass::minus_infinities;
   const std::size_t rows = problem.rows(), cols = problem.cols();
@@ -46,8 +46,7 @@ void make_float_operands(Family family, const Problem &problem, Random &random, 
   values.second = elements_of<T>(made.k);
 }
 
-// Makes the second operand of a product. Unsigned bytes are multiplied by signed bytes, which have other
-// extremes.
+// Makes the second operand of a product. Unsigned bytes are multiplied by signed bytes.
 template <class T>
 std::vector<T> make_factors(InputClass input, Random &random, std::size_t rows, std::size_t cols) {
   if constexpr (std::is_same_v<T, std::uint8_t>) {
@@ -93,7 +92,7 @@ OperandValues<T> make_new_operands(Family family, const Problem &problem) {
 
 template <class T>
 OptionValues<T> make_new_option_values(const Problem &problem) {
-  // The options have a separate generator, and so do not depend on the input class and the element type.
+  // A separate generator makes the options independent of the input class and the element type.
   Random random(problem.seed ^ 0x6f7074696f6e73u);
   const SoftmaxOptions &wanted = problem.as<SoftmaxProblem>().options;
   const std::size_t rows = problem.rows(), cols = problem.cols();
@@ -102,8 +101,8 @@ OptionValues<T> make_new_option_values(const Problem &problem) {
   };
   constexpr T infinity = std::numeric_limits<T>::infinity();
   OptionValues<T> values;
-  // Some rows see no element. Softmax computes a group of short rows in another way if one of them does. So
-  // half of all problems have no such row.
+  // Softmax computes a group of short rows differently if one of its rows has no visible element. Half of all
+  // problems have no such row.
   const bool empty_rows = random.one_in(2);
   const auto exclude_rows = [&](auto &all, PerRow choice, auto excluded) {
     for (std::size_t r = 0; choice == PerRow::each && empty_rows && r < rows; ++r) {

@@ -1,4 +1,4 @@
-// Makes the inputs and option arrays of a problem, which depend only on the problem.
+// Makes the inputs and option arrays of a problem. They depend only on the problem.
 #pragma once
 
 #include <cstdint>
@@ -9,23 +9,23 @@
 
 namespace rapt::test {
 
-// Holds a kernel's main inputs, dense, for all rows of the problem. The inputs are a and b, or x; in dot_rows
-// the query and the rows; in softmax x, or y and dy; in attention q and k.
+// Holds a kernel's main inputs without gaps, for all rows of the problem: a and b, x, query and rows
+// (dot_rows), y and dy (softmax_backward), or q and k (attention).
 template <class T>
 struct OperandValues {
   std::vector<T> first, second;
 };
 
-// The result is valid until the next call of the same type. The function is defined for all element types.
+// The result is valid until the next call with the same T. Defined for all element types.
 template <class T>
 const OperandValues<T> &make_operands(Family family, const Problem &problem);
 
-// Holds the arrays that softmax options point to. An array is empty if its option is not set. Defined for
-// float and double.
+// Holds the arrays of the softmax options. An array is empty if its option is not set. Defined for float and
+// double.
 template <class T>
 struct OptionValues {
-  std::vector<T> bias;             // dense, one row or all
-  std::vector<std::uint8_t> mask;  // dense, one row or all
+  std::vector<T> bias;             // one row or all rows, without gaps
+  std::vector<std::uint8_t> mask;  // one row or all rows, without gaps
   std::vector<std::size_t> lengths;
   std::vector<T> sinks;
 };

@@ -1,4 +1,4 @@
-// Shows the progress of a long run. It needs only the C++ library and isatty.
+// Shows the progress of a long run, using only the C++ library and isatty().
 #pragma once
 
 #include <chrono>
@@ -8,15 +8,15 @@
 
 namespace rapt {
 
-// Rewrites one line on a terminal. Elsewhere, as in a CI log, it prints a line that begins with `log_name`
-// after each tenth of the steps. It prints nothing there if `log_name` is empty.
+// Rewrites one line on a terminal. Elsewhere, such as in a CI log, it prints a line that begins with
+// `log_name` after each tenth of the steps, or nothing if `log_name` is empty.
 class Progress {
  public:
   explicit Progress(std::string log_name = "", std::FILE *stream = stderr);
 
-  // Shows that `what` runs now, after `done` of `total` steps. `done` of 0 restarts the clock.
+  // Shows that `what` runs now, after `done` of `total` steps. If `done` is 0, the clock restarts.
   void show(const std::string &what, std::uint64_t done, std::uint64_t total);
-  // Removes the line from a terminal.
+  // Clears the line on a terminal.
   void clear();
 
  private:
@@ -24,7 +24,7 @@ class Progress {
   std::FILE *stream_;
   bool on_terminal_;
   std::chrono::steady_clock::time_point start_;
-  std::uint64_t tenths_ = 0;  // shown so far
+  std::uint64_t tenths_ = 0;  // tenths of the steps logged so far
   std::string shown_;
 };
 

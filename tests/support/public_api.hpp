@@ -1,4 +1,4 @@
-// Selects rapt.h's functions by element type, so that all types share their tests.
+// Selects the functions of rapt.h by element type, so that all types share their tests.
 #pragma once
 
 #include "rapt/rapt.h"
@@ -39,7 +39,7 @@ struct Api<double> {
   static constexpr auto softmax_backward = rapt_softmax_backward_f64;
 };
 
-// The library's 16-bit elements are uint16_t.
+// Converts pointers, because 16-bit elements are uint16_t in the library's functions.
 template <class E>
 const std::uint16_t *elements(const E *p) {
   return reinterpret_cast<const std::uint16_t *>(p);
@@ -117,7 +117,7 @@ struct Api<std::uint8_t> {
   static constexpr auto dot_rows = rapt_dot_rows_u8i8;
 };
 
-// Returns RAPT_ATTENTION_OPTIONS_INIT with the types and the arithmetic for keys and values of T.
+// Returns RAPT_ATTENTION_OPTIONS_INIT with the types and the arithmetic for keys and values of type T.
 template <class T>
 rapt_attention_options attention_options() {
   rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;

@@ -1,4 +1,4 @@
-// Draws the same random numbers on every platform. It uses only integers and exact arithmetic.
+// Draws the same random numbers on every platform, using only integers and exact floating-point arithmetic.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace rapt::test {
 
-// This is xoshiro256** seeded by splitmix64 (Blackman and Vigna).
+// The generator is xoshiro256**, seeded by splitmix64 (Blackman and Vigna).
 class Random {
  public:
   explicit Random(std::uint64_t seed) {
@@ -43,8 +43,8 @@ class Random {
   // Returns a multiple of 2^-53 in [0, 1).
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 
-  // Returns a number of mean 0 and variance 1. It is the sum of sixteen 16-bit uniforms, because libm's
-  // logarithms and cosines differ between platforms. The tails end at 6.9 sigma.
+  // Returns a number with mean 0 and variance 1, at most 6.9 in magnitude. It sums sixteen 16-bit uniforms,
+  // because libm's logarithms and cosines differ between platforms.
   double gaussian() {
     std::int64_t sum = 0;
     for (int draw = 0; draw < 4; ++draw) {

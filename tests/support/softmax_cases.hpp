@@ -1,11 +1,11 @@
-// Runs problems of softmax, log_softmax, logsumexp and softmax_backward.
+// Runs problems of softmax, log_softmax, logsumexp and softmax_backward through the public API.
 #pragma once
 
 #include "support/kernel_memory.hpp"
 
 namespace rapt::test::drivers {
 
-// Holds the rapt_softmax_options of the problem, and their arrays in guarded memory.
+// Holds the problem's rapt_softmax_options, and the arrays of the options in guarded memory.
 template <class T>
 class OptionsInMemory {
  public:
@@ -70,7 +70,7 @@ class OptionsInMemory {
     for (std::size_t i = 0; i < copies_; ++i) all.insert(all.end(), values.begin(), values.end());
     return all;
   }
-  // Fills the rows, and returns the stride for the API.
+  // Fills the rows, and returns the stride to pass to the API.
   template <class U>
   std::ptrdiff_t fill_rows(PerRow choice, Matrix<U> &matrix, const std::vector<U> &values) {
     matrix.fill(choice == PerRow::each ? given_.of(values) : std::span<const U>(values));

@@ -4,7 +4,7 @@
 
 namespace rapt::test {
 
-// Returns the operating system, its release and the machine.
+// Returns the names of the operating system, its release and the machine.
 std::string system_name();
 
 }  // namespace rapt::test

@@ -29,7 +29,7 @@ const char *machine() {
 }  // namespace
 
 std::string system_name() {
-  // GetVersion() would tell a program without a manifest that it runs on Windows 8.
+  // GetVersion() reports Windows 8 to a program without a manifest.
   OSVERSIONINFOW version = {};
   version.dwOSVersionInfoSize = sizeof version;
   const auto get_version = function_of_ntdll<LONG WINAPI(OSVERSIONINFOW *)>("RtlGetVersion");

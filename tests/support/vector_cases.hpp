@@ -1,4 +1,4 @@
-// Runs problems of dot, dot_rows, scale, exp, exp_sum and conversions.
+// Runs problems of dot, dot_rows, scale, exp, exp_sum and conversions through the public API.
 #pragma once
 
 #include "support/kernel_memory.hpp"
@@ -55,8 +55,8 @@ struct DotRows {
   }
 };
 
-// Computes y = function(x) over a vector, using call(x, y, n). Only elements of the same type may be replaced
-// in place.
+// Computes y = function(x) over a vector, using call(x, y, n). It can run in place only if T and Out are the
+// same type.
 template <class T, class Out = T, class Call>
 Outcome run_map(const Problem &problem, const Layout &layout, Call &&call) {
   const auto &values = make_operands<T>(Family::vector, problem).first;

@@ -1,6 +1,5 @@
-// Makes a call through an assembly trampoline. It fills every callee-saved register before the call, and
-// compares the registers after it. C++ code could not do that, because the compiler may save a register
-// around a call.
+// Makes a call through an assembly trampoline, which sets every callee-saved register before the call and
+// compares it afterwards. C++ code cannot do that, because the compiler may save a register around a call.
 #pragma once
 
 #include <bit>
@@ -19,7 +18,7 @@ struct Argument {
   bool is_float;
 };
 
-// The trampoline knows these offsets.
+// The assembly code uses these offsets.
 struct CallFrame {
   const void *function = nullptr;
   std::uint64_t arguments[10] = {};
@@ -37,7 +36,7 @@ static_assert(offsetof(CallFrame, before) == 128 && offsetof(CallFrame, after) =
 
 class WatchedCall {
  public:
-  // With `foreign_control` the call runs under control words that do not round and flush in the default way.
+  // With `foreign_control`, the call runs under unusual control words, which flush to zero and round up.
   explicit WatchedCall(bool foreign_control) : foreign_control_(foreign_control) {}
 
   void watch_upper_halves() { frame_.watch_upper_halves = 1; }
@@ -59,11 +58,11 @@ class WatchedCall {
     }
   }
 
-  // Returns the names of the registers that the call changed.
+  // Returns the names of the registers and control words that the call must preserve but changed.
   std::string changed() const;
 
-  // Returns whether bits above the lowest 128 of registers 0 to 15 may be nonzero. Needs watch_upper_halves()
-  // before the call.
+  // Returns whether any bit above the lowest 128 of vector registers 0 to 15 may be nonzero. Call
+  // watch_upper_halves() before the call.
   bool upper_halves_in_use() const;
 
  private:
@@ -90,8 +89,7 @@ class WatchedCall {
   std::string control_changed_;
 };
 
-// Returns why WatchedCall::upper_halves_in_use() means nothing on this machine, or an empty text if it is
-// valid.
+// Returns why upper_halves_in_use() is not reliable on this machine, or an empty string if it is.
 std::string why_upper_halves_are_unknown();
 
 // Returns functions that break the calling convention, each with the register that changed() must name.

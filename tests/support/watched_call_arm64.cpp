@@ -8,7 +8,7 @@ void rapt_test_change_last();
 void rapt_test_change_control();
 }
 
-// The words are x19 to x28, d8 to d15, and the distance by which the stack pointer moved.
+// CallFrame's `before` and `after` hold x19 to x28, d8 to d15, and how far the call moved sp.
 __asm__(R"(
 .text
 .globl rapt_test_watched_call

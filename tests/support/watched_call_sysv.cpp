@@ -1,7 +1,7 @@
-// This is the trampoline of WatchedCall for x86-64 in the System V convention.
+// Implements the trampoline of WatchedCall for x86-64 with the System V calling convention.
 #include "support/watched_call_abi.hpp"
 
-// vzeroupper and xgetbv run only if the frame asks for them.
+// vzeroupper and xgetbv run only if watch_upper_halves (offset 88) is set, because the CPU may lack them.
 __asm__(R"(
 .text
 .globl rapt_test_watched_call
@@ -73,7 +73,7 @@ std::span<const char *const> preserved_words() {
   return names;
 }
 
-// The last two of the eight integers are passed on the stack.
+// The first six integers go into registers, and the last two go onto the stack.
 void place_arguments(std::span<const Argument> arguments, CallFrame &frame) {
   place_by_kind(arguments, frame);
 }

@@ -1,4 +1,4 @@
-// This is the trampoline of WatchedCall for x86-64 Windows.
+// Implements the trampoline of WatchedCall for x86-64 Windows.
 #include "support/watched_call_abi.hpp"
 
 extern "C" {
@@ -7,9 +7,9 @@ void rapt_test_change_xmm6();
 void rapt_test_change_upper_xmm15();
 }
 
-// From the lowest address, the stack has 32 bytes that belong to the callee and its arguments from the fifth
-// on. Then it has xmm6 to xmm15 and the address of the frame. The first four arguments go into both an
-// integer and a vector register, because the function reads one of the two.
+// From rsp upwards, the stack holds 32 bytes for the callee, the fifth to tenth argument, xmm6 to xmm15, and
+// the address of the frame. The first four arguments go into both an integer and a vector register, because
+// the function reads one of the two.
 __asm__(R"(
 .text
 .globl rapt_test_watched_call

@@ -1,4 +1,4 @@
-// Implements WatchedCall for x86-64: control words, and the upper halves of vector registers.
+// Implements the control words and the upper halves of vector registers in WatchedCall, for all of x86-64.
 #include <cpuid.h>
 
 #include "support/fp_state.hpp"
@@ -15,7 +15,7 @@ void rapt_test_change_direction();
 void rapt_test_change_x87();
 }
 
-// Nothing may be stored below the stack pointer, because Windows has no red zone.
+// These functions use no memory below the stack pointer, because Windows has no red zone.
 __asm__(R"(
 .text
 .globl rapt_test_do_nothing, rapt_test_use_upper_ymm, rapt_test_use_upper_zmm
@@ -64,7 +64,7 @@ std::uint16_t read_x87_control() {
 }
 void write_x87_control(std::uint16_t control) { __asm__ volatile("fldcw %0" : : "m"(control)); }
 
-// These bits of XCR0 and XINUSE are the upper halves of ymm0 to ymm15, and of zmm0 to zmm15.
+// In XCR0 and XINUSE, these bits represent the upper halves of ymm0 to ymm15, and of zmm0 to zmm15.
 constexpr std::uint64_t upper_ymm = 1u << 2, upper_zmm = 1u << 6;
 
 std::uint64_t enabled_state() {
@@ -86,7 +86,7 @@ void WatchedCall::run() {
   prepare();
   const std::uint64_t own_sse = read_fp_control();
   const std::uint16_t own_x87 = read_x87_control();
-  const std::uint64_t sse = foreign_control_ ? own_sse ^ (1u << 15 | 2u << 13) : own_sse;  // FTZ, rounds up
+  const std::uint64_t sse = foreign_control_ ? own_sse ^ (1u << 15 | 2u << 13) : own_sse;  // FTZ, round up
   const auto x87 = static_cast<std::uint16_t>(foreign_control_ ? own_x87 ^ 0x0100 : own_x87);  // 53 bits
   write_fp_control(sse);
   write_x87_control(x87);

@@ -1,4 +1,4 @@
-// Checks errors against their bounds, and prints the worst error of many problems in one line.
+// Checks errors against their bounds, and prints the worst error of each result.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -13,7 +13,7 @@ namespace rapt::test {
 
 class WorstErrors {
  public:
-  // `error` and `bound` have the same unit.
+  // `error` and `bound` must have the same unit.
   void see(const char *result, double error, double bound) {
     INFO(std::string(result));
     CHECK(error <= bound);
@@ -21,7 +21,7 @@ class WorstErrors {
     if (!(error / bound <= worst.error / worst.bound)) worst = {result, error, bound};
   }
 
-  // Fails if there was no error to print.
+  // Fails if see() was never called.
   template <class T>
   void print(const std::string &what) const {
     CHECK(!worst_.empty());

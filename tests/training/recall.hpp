@@ -131,7 +131,8 @@ class Recall {
     }
   }
 
-  // Returns the [a's rows][b's rows] dot products of rows of `inner` elements.
+  // Returns the dot product of each row of a with each row of b as [a_rows][b_rows]. Rows have `inner`
+  // elements.
   static Values rows_times_rows(const Values &a, std::size_t a_rows, const Values &b, std::size_t b_rows,
                                 std::size_t inner) {
     Values made(a_rows * b_rows);
@@ -179,7 +180,7 @@ class Recall {
     must(rapt_attention(q.data(), k.data(), v.data(), out.data(), &o, workspace_.data(), bytes));
   }
 
-  // If the values are the unit vectors, the output is the weights.
+  // Uses the unit vectors as values, because the output of attention is then its weights.
   double largest_weight(rapt_attention_options o, const Values &q, const Values &k) {
     Values units(sequences * pairs * pairs), weights(sequences * questions * pairs);
     for (std::size_t j = 0; j < sequences * pairs; ++j) units[j * pairs + j % pairs] = 1;

@@ -7,7 +7,7 @@
 namespace rapt::validate {
 namespace {
 
-// Declares one type for each line of kernels.def. A kernel without an accuracy does not compile.
+// Declares a type for each kernel of kernels.def. A kernel without an ACCURACY line below does not compile.
 namespace kernel {
 #define KERNEL(name, ...) struct name;
 #include "kernels/kernels.def"

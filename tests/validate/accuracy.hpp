@@ -1,7 +1,7 @@
-// Measures how far results are from the truth, in the units in which rapt.h promises accuracy.
+// Measures how far results are from the exact values, in the units of rapt.h's promises.
 //
-// The truth is computed in long double: 64 bits of precision on x86-64, 113 on AArch64 Linux. f64 kernels are
-// not measured where long double is double.
+// Exact values are computed in long double, with 64 bits of precision on x86-64 and 113 on AArch64 Linux.
+// Where long double is double, f64 kernels are not measured.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,14 @@ struct Judgement {
 
 struct Accuracy {
   const char *kernel;
-  const char *unit;  // of errors
-  double bound;      // rapt.h's, where scores are not rounded
-  // `bits` are the results of the kernel for the whole problem. Results without a promise in rapt.h, such as
-  // rows with NaN, are not measured. The returned bound is the one that applies to the problem.
+  const char *unit;  // the unit of errors
+  double bound;      // rapt.h's bound if scores are exact
+  // `bits` holds the kernel's results for the whole problem. Results for which rapt.h promises no accuracy,
+  // such as rows with NaN, are not measured. The returned bound applies to this problem.
   Judgement (*judge)(const test::Problem &problem, const std::vector<std::uint64_t> &bits);
 };
 
-// Returns a pointer that is never null for a name of kernels.def.
+// Returns a pointer that is not null if `kernel` is in kernels.def.
 const Accuracy *accuracy_of(const std::string &kernel);
 
 }  // namespace rapt::validate

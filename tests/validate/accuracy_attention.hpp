@@ -11,7 +11,7 @@
 
 namespace rapt::validate {
 
-// Measures every query's error as a share of its bound. Partial results are merged and then judged.
+// Measures every query's error relative to its bound. Partial results are measured only after their merge.
 template <class E, bool is_partial, rapt_arithmetic arithmetic = RAPT_ARITHMETIC_F32>
 struct AttentionAccuracy {
   static constexpr bool of_bytes = sizeof(E) == 1;
@@ -64,7 +64,7 @@ using AttentionInBf16Accuracy = AttentionAccuracy<T, false, RAPT_ARITHMETIC_BF16
 template <class T>
 using AttentionPartialAccuracy = AttentionAccuracy<T, true>;
 
-// Measures the worst share of all gradients of the call, if all of them are finite.
+// Measures the largest ratio of a gradient's error to its bound, if all gradients are finite.
 template <class T>
 struct AttentionBackwardAccuracy {
   static constexpr const char *unit_text = "share";
@@ -96,9 +96,8 @@ struct AttentionBackwardAccuracy {
   }
 };
 
-// Measures nothing, because the truth is the gradient of exact outputs, and the forward call has rounded its
-// outputs to 16 bits. The test oracle_attention checks that the bits are those of the gradient in f32,
-// rounded once.
+// Measures nothing. The oracle's gradient belongs to exact outputs, but the forward call rounds outputs to 16
+// bits. The test oracle_attention checks that the bits are those of the gradient in f32, rounded once.
 template <class E>
 struct RoundedBackwardAccuracy {
   static constexpr const char *unit_text = "share";

@@ -1,4 +1,4 @@
-// Provides code that the accuracies of all kernels share.
+// Defines what the accuracy measurements of all kernels share.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ inline constexpr double wrong = std::numeric_limits<double>::infinity();
 template <class T>
 constexpr bool measurable = std::numeric_limits<Real>::digits >= std::numeric_limits<T>::digits + 10;
 
-// Half the distance of 1 to the next number of the arithmetic type.
+// `unit` is half the distance from 1 to the next number of the arithmetic type.
 template <class T>
 constexpr bool is_f64 = in_f64<T>;
 template <class T>
@@ -37,7 +37,7 @@ Real value_of(std::uint64_t bits) {
 
 inline double as_double(Real value) { return static_cast<double>(value); }
 
-// Adds numbers and compensates rounding errors (Neumaier).
+// Adds numbers, and compensates for rounding errors (Neumaier).
 class Sum {
  public:
   void add(Real term) {
@@ -55,13 +55,13 @@ struct Worst {
   Judgement judgement;
   void see(double error, double bound) {
     judgement.measured = true;
-    // The worst error is the largest share of its bound.
+    // Keeps the error that is largest relative to its bound.
     if (!(error / bound <= judgement.error / judgement.bound))
       judgement.error = error, judgement.bound = bound;
   }
 };
 
-// Returns whether sums and products of the inputs neither overflow nor underflow.
+// Returns whether sums and products of such inputs neither overflow nor underflow.
 inline bool is_moderate(InputClass input) {
   return input == InputClass::uniform || input == InputClass::gaussian ||
          input == InputClass::gaussian_wide || input == InputClass::exp_range;

@@ -7,10 +7,10 @@
 
 namespace rapt::validate {
 
-// Holds the scores of the visible elements of one row in Real, and the log-sum-exp of the row in two parts.
+// Holds the exact scores of one row, and its log-sum-exp in two parts.
 struct ScoreRow {
   std::vector<Real> score;    // -inf where excluded
-  bool regular = false;       // some visible score is finite, none is NaN or +inf
+  bool regular = false;       // some visible score is finite, and none is NaN or +inf
   Real max = 0, log_sum = 0;  // log-sum-exp is max + log_sum
 };
 
@@ -18,15 +18,15 @@ template <class E>
 class ScoreRows {
   using T = Number<E>;
 
-  // The bound of tanh's error, in units of the result. Measured: f32 2.9891 over all floats (--exhaustive),
-  // f64 3.48 in millions of samples by MPFR, near |z| = 0.1733. From there on q = exp(-2|z|) - 1 is a
-  // difference, and tanh = -q / (2 + q) has these errors:
-  //   q = fma(1/2, e, -1/2), of e = exp(r) - 1:   1          rounding it
-  //   e, half of which is 0.7 q:                  0.7        rounding it
-  //   r = t - n ln 2:                             0.8        rounding it (times exp(r) / 2, over q)
-  //   the polynomial in e, a sixth of it:         0.3        r * r, its last step and its own error
-  //   times 2 / (2 + q) = 1.17:                   2.8 becomes 3.3
-  //   2 + q, and the quotient:                    0.6 + 1    rounding them
+  // Bounds the relative error of tanh(z) in units u. Measured: f32 2.9891 over all floats (--exhaustive), f64
+  // 3.48 in millions of samples by MPFR, near |z| = 0.1733. There q = exp(-2|z|) - 1 = e / 2 - 1/2, with e =
+  // exp(r) - 1 and r = ln 2 - 2|z|. tanh = -q / (2 + q) has these errors:
+  //   q = fma(1/2, e, -1/2):                      1          rounding q
+  //   e, half of which is 0.7 q:                  0.7        rounding e
+  //   r:                                          0.8        rounding r, times exp(r) / 2, over q
+  //   the polynomial e - r, a sixth of e:         0.3        r * r, its last step and its own error
+  //   times 2 / (2 + q) = 1.17:                              the sum of 2.8 becomes 3.3
+  //   2 + q, and the quotient:                    0.6 + 1    rounding both
   static constexpr double tanh_error = is_f64<T> ? 5 : 3;
 
  public:
@@ -40,12 +40,12 @@ class ScoreRows {
   double scale() const { return as_double(scale_); }
   const SoftmaxOptions &options() const { return problem_.options; }
 
-  // The error of a rounded score, in units. A probability and its logarithm get it twice, from the score and
-  // from the sum; a log-sum-exp gets it once. With s the score before a bias:
-  //   a bias:     |s| + |s + bias|: the scale as a number of the type, and the sum with the bias
-  //   a softcap:  (2 + tanh_error) |s| + |s + bias|: the scale over the cap, x times that, tanh, and the
-  //               product with the cap or the sum with the bias. tanh does not increase its argument's
-  //               relative error.
+  // Returns the error of a rounded score, in units u. A probability and its logarithm have this error twice,
+  // from the score and from the sum. A log-sum-exp has it once. s is the score before the bias:
+  //   a bias:     |s| + |s + bias|, from rounding the scale and the sum with the bias
+  //   a softcap:  (2 + tanh_error) |s| + |s + bias|, from scale / softcap, x times that, tanh, and the
+  //               product with the softcap or the sum with the bias. tanh does not increase the relative
+  //               error of its argument.
   double rounding() const {
     const SoftmaxOptions &wanted = options();
     if (wanted.null || (wanted.softcap == 0 && wanted.bias == PerRow::none)) return 0;
@@ -118,7 +118,7 @@ inline bool scores_are_moderate(const Problem &problem) {
          problem.input == InputClass::signed_zeros || problem.input == InputClass::minus_infinities;
 }
 
-// Calls judge_row(row, bits of the row's results, error of a rounded score, worst) for each regular row.
+// Calls judge_row(row, bits of the row's results, rounding error of a score, worst) for each regular row.
 template <class T, class JudgeRow>
 Judgement judge_rows(const Problem &problem, Bits bits, std::size_t width, JudgeRow &&judge_row) {
   if (!scores_are_moderate(problem) || problem.rows() == 0 || problem.cols() == 0) return {};
@@ -135,8 +135,7 @@ Judgement judge_rows(const Problem &problem, Bits bits, std::size_t width, Judge
 template <class T>
 double error_above_one(Real exact, Real got) {
   if (sizeof(T) == 2 && std::isinf(got) && std::signbit(got) == std::signbit(exact)) {
-    // Numbers at or above the halfway point between the largest element and the next power of 2 are rounded
-    // to infinity.
+    // A number at least halfway from the largest element to the next power of 2 is rounded to infinity.
     using Limits = std::numeric_limits<T>;
     const Real overflow = std::ldexp(1 - std::ldexp(Real{1}, -Limits::digits - 1), Limits::max_exponent);
     return as_double(std::max(overflow - std::fabs(exact), Real{0}) / std::fabs(exact)) / unit<T>;
@@ -158,7 +157,7 @@ struct SoftmaxAccuracy {
           for (std::size_t c = 0; c < got.size(); ++c) {
             const Real exact = std::exp(row.score[c] - row.max - row.log_sum);
             const Real probability = value_of<T>(got[c]);
-            // Near the smallest normal number, both the flushed result and the normal result are correct.
+            // Near the smallest normal number, a flushed result and a normal result are both correct.
             const Real margin = smallest * static_cast<Real>(2 * allowed * unit<T>);
             const bool flushed = probability == 0 && exact < smallest + margin;
             if (flushed || exact < smallest - margin) {

@@ -32,7 +32,7 @@ struct DotAccuracy {
   }
 };
 
-// Sums of bytes are exact.
+// Dot products of bytes must be exact.
 template <class T>
 requires std::is_integral_v<T>
 struct DotAccuracy<T> {
@@ -92,7 +92,7 @@ struct DotRowsAccuracy<T> {
   }
 };
 
-// Returns |got - exact| in units in the last place of T around exact. Among subnormal numbers a unit is
+// Returns |got - exact| in units in the last place of T near `exact`. For subnormal numbers, the unit is
 // 2^-149 or 2^-1074.
 template <class T>
 double ulps(Real exact, Real got) {
@@ -102,11 +102,11 @@ double ulps(Real exact, Real got) {
   return as_double(std::ldexp(std::fabs(got - exact), -exponent));
 }
 
-// A 16-bit element is the rounded product in f32, whose error is less than 2^-24 of it.
+// A 16-bit element is rounded twice: first to f32, with an error of less than 2^-24 of the product.
 template <class T>
 struct ScaleAccuracy {
   static constexpr const char *unit_text = "ULP";
-  // The exact product in long double is itself rounded at its 64th bit.
+  // `exact` is itself rounded to the 64 bits of long double.
   static constexpr double bound = 0.5 + 0x1p-10;
 
   static Judgement judge(const Problem &problem, Bits bits) {
@@ -122,7 +122,7 @@ struct ScaleAccuracy {
   }
 };
 
-// A conversion rounds once or not at all.
+// A conversion to f32 is exact. Other conversions round once.
 template <class From, class To>
 struct ConversionAccuracy {
   static constexpr const char *unit_text = "ULP";
@@ -146,7 +146,7 @@ using FromF32Accuracy = ConversionAccuracy<float, T>;
 template <class T>
 struct ExpAccuracy {
   static constexpr const char *unit_text = "ULP";
-  static constexpr double bound = is_f64<T> ? 1 : 0.8925;  // 0.892 to three digits
+  static constexpr double bound = is_f64<T> ? 1 : 0.8925;  // rapt.h rounds it to 0.892
 
   static double error(T x, Real got) {
     const Real exact = std::exp(Real{x});
@@ -166,7 +166,7 @@ struct ExpAccuracy {
   }
 };
 
-// Judges each element as exp judges it, and the sum against the sum of the elements in the output.
+// Checks each element against the bound of exp, and the sum against the exact sum of the output's elements.
 template <class T>
 struct ExpSumAccuracy {
   static constexpr const char *unit_text = is_f64<T> ? "2^-53 of sum" : "2^-24 of sum";
@@ -187,7 +187,7 @@ struct ExpSumAccuracy {
     }
     const Real got = value_of<T>(bits[x.size()]), exact = sum.value();
     if (exact >= Real{std::numeric_limits<T>::max()}) return worst.judgement;
-    // Subnormal sums are exact; other sums have a relative error.
+    // A subnormal sum is exact. Other sums have a relative error.
     const Real off = std::fabs(got - exact);
     worst.see(off == 0 ? 0 : as_double(off / exact) / unit<T>, bound);
     return worst.judgement;

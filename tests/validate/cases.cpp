@@ -16,8 +16,8 @@ namespace {
 using namespace rapt::test;
 using Lengths = std::vector<std::size_t>;
 
-// Returns the types of queries and outputs that kernels have with the same keys and values. The type of keys
-// and values is the middle of names such as f32_f16_f32. Arithmetic in bf16 needs queries of bf16.
+// Returns the ElementTypes that have the kernel's keys and values, the middle of names such as f32_f16_f32.
+// Arithmetic in bf16 also needs bf16 queries.
 std::vector<ElementTypes> other_types_of(const std::string &kernel) {
   const bool in_bf16 = kernel.ends_with("_in_bf16");
   const std::string type = kernel.substr(kernel.rfind('_'));
@@ -31,10 +31,9 @@ std::vector<ElementTypes> other_types_of(const std::string &kernel) {
   return types;
 }
 
-// Only the control words of foreign floating-point states depend on the platform. No result depends on these
-// words.
+// Makes the same cases on every platform, except for floating-point control words. No result depends on them.
 class CaseMaker {
-  // All classes but odd_rows, which add_row_batches uses.
+  // All classes except odd_rows, which only add_row_batches() uses.
   static constexpr std::size_t usual_classes = std::size(all_input_classes) - 1;
   static_assert(all_input_classes[usual_classes] == InputClass::odd_rows);
 
@@ -95,8 +94,8 @@ class CaseMaker {
     if (state < foreign_states_.size()) layout.fp_state = foreign_states_[state];
   }
 
-  // Adds a problem. The first layout is next to a guard page, at alternating ends, in place and not. The
-  // other layouts are random.
+  // Adds a problem. Its first layout touches the guard page before or behind the data, and is in place in two
+  // of three cases. The other layouts are random.
   void add(const Problem &problem, std::size_t layouts) {
     LaidOutProblem made{problem, {}, nullptr};
     Layout flush;
@@ -107,7 +106,8 @@ class CaseMaker {
     cases_.push_back(made);
   }
 
-  // Adds every length up to several unrolled loops, and then lengths around longer sums.
+  // Adds every length up to several iterations of an unrolled loop, then lengths near the ends of longer
+  // sums.
   void add_lengths() {
     for (std::size_t n = 0; n <= pick(136, 300); ++n) {
       add(problem(2, n, InputClass::gaussian), pick(2, 6));
@@ -125,8 +125,8 @@ class CaseMaker {
            (traits_.family == Family::two_vectors || traits_.family == Family::dot_rows ||
             traits_.family == Family::softmax_backward);
   }
-  // The lanes of a dot product begin again every 32768 elements (f64: 16384). In the second layout each
-  // operand has a different alignment.
+  // A dot product adds up its lanes and starts again every 32768 elements (f64: 16384). In the second layout,
+  // each operand has a different alignment.
   void add_long_sums() {
     const std::size_t stretch = traits_.element_size == 8 ? 16384 : 32768;
     const Lengths lengths = {stretch - 1, stretch, stretch + 1, 2 * stretch - 1, 2 * stretch + 200};
@@ -155,7 +155,7 @@ class CaseMaker {
   void add_extremes() {
     constexpr double infinity = std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < pick(200, 6000); ++i) {
-      // Each statement draws only once, because compilers may evaluate the arguments of a call in any order.
+      // Each statement draws one random number, because compilers evaluate function arguments in any order.
       const auto n = random_.one_of<std::size_t>({1, 17, 64, 131});
       const InputClass input = all_input_classes[random_.below(usual_classes)];
       Problem made = problem(2, n, input);
@@ -185,7 +185,7 @@ class CaseMaker {
     }
   }
 
-  // Returns each option on its own, and then combinations.
+  // Returns options with a single choice, and then random combinations.
   std::vector<SoftmaxOptions> option_choices() {
     std::vector<SoftmaxOptions> choices = each_softmax_option_alone();
     for (std::size_t i = 0; i < pick(60, 300); ++i) draw(random_, choices.emplace_back());
@@ -213,9 +213,9 @@ class CaseMaker {
     }
   }
 
-  // Softmax computes short rows in groups of one row per lane, or two such groups at once. A group with a row
-  // that is odd or sees no element is computed row by row. These cases have whole groups and parts of groups,
-  // on their own and after other groups.
+  // Softmax computes short rows in groups of one row per lane, or two such groups at once. It computes a
+  // group row by row if a row has special values or no visible element. These cases have whole and partial
+  // groups, alone and after other groups.
   void add_row_batches() {
     constexpr InputClass inputs[] = {InputClass::gaussian, InputClass::odd_rows, InputClass::gaussian_wide,
                                      InputClass::odd_rows, InputClass::minus_infinities};
@@ -242,7 +242,7 @@ class CaseMaker {
     }
   }
 
-  // Adds every number of rows for which there is separate code, and many rows. The dimensions have whole
+  // Adds every number of query rows that has separate code, and larger numbers. The dimensions cover whole
   // vectors and tails.
   void add_attention_shapes() {
     const bool backward = traits_.is_attention_backward();
@@ -261,7 +261,7 @@ class CaseMaker {
       }
     }
   }
-  // Adds random problems of types other than the kernel's own.
+  // Adds random problems whose query or output types differ from the kernel's types.
   void add_attention_of_types(const std::string &kernel) {
     const std::vector<ElementTypes> types = other_types_of(kernel);
     for (std::size_t i = 0; i < types.size() * pick(12, 60); ++i) {
@@ -272,9 +272,9 @@ class CaseMaker {
     }
   }
 
-  // Adds random shapes and options, because there are too many combinations to test all of them.
+  // Adds random shapes and options, because there are too many combinations to test all.
   void add_attention() {
-    const bool backward = traits_.is_attention_backward();  // about five times the work
+    const bool backward = traits_.is_attention_backward();  // takes about five times as long
     const std::size_t most_work = backward ? pick(20000, 150000) : pick(50000, 400000);
     for (std::size_t i = 0; i < (backward ? pick(85, 800) : pick(100, 1500)); ++i) {
       LaidOutProblem made{draw_attention_problem(random_, most_work), std::vector<Layout>(1), nullptr};
@@ -303,7 +303,7 @@ std::vector<LaidOutProblem> make_cases(const KernelCase &kernel, Effort effort, 
       if (!is_for(directed, kernel.name)) continue;
       Case read;
       if (!parse_case(kernel.traits.family, directed.text, read).empty())
-        std::abort();  // a test parses all of them
+        std::abort();  // impossible, because a test parses all texts
       cases.push_back({read.problem, {read.layout}, directed.rule});
     }
   };

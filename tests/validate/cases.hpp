@@ -1,5 +1,5 @@
-// Makes the cases of a kernel: first the directed cases, which are the same under any seed, then random
-// cases. The same seed gives the same cases on every platform, because their results are hashed.
+// Makes the cases of a kernel: first the directed cases, which are the same for any seed, then random cases.
+// A seed gives the same cases on every platform, because their results are hashed.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ enum class Effort { quick, full };
 
 inline constexpr std::uint64_t default_seed = 1;
 
-// Holds a problem and the layouts in which it runs. No layout may change its result.
+// Holds a problem and the layouts to run it in. No layout may change the result.
 struct LaidOutProblem {
   test::Problem problem;
   std::vector<test::Layout> layouts;

@@ -23,13 +23,13 @@ constexpr std::size_t crashes_until_stop = 3;  // per kernel and level, because 
 
 std::size_t elements(const Problem &problem) { return problem.rows() * problem.cols(); }
 
-// Returns whether the problem is measured. Only some are, the same on every machine, because long double is
-// slow.
+// Returns whether to measure the accuracy of the problem. Only some problems are measured, the same on every
+// machine, because long double is slow.
 bool is_measured(std::size_t index, const Problem &problem, Effort effort) {
   const bool quick = effort == Effort::quick;
   const auto *attention = std::get_if<AttentionProblem>(&problem.of);
   if (attention && attention->batch * attention->q_heads() > 8) return false;
-  if (attention && attention->types != ElementTypes::of_kernel) return false;  // not in the truth
+  if (attention && attention->types != ElementTypes::of_kernel) return false;  // the oracle lacks these types
   return index % (quick ? 7 : 5) == 0 && elements(problem) <= (quick ? 800 : 2500);
 }
 
@@ -42,8 +42,8 @@ struct Reference {
 
 void note(const Judgement &judgement, double usual_bound, const Problem &problem, LevelResult &result) {
   if (!judgement.measured) return;
-  // Some problems have a looser bound. They are judged by that bound, but their errors are not part of the
-  // errors reported with the usual bound.
+  // A problem with a looser bound is checked against that bound, but is not part of the reported worst error,
+  // which belongs to the usual bound.
   if (judgement.bound == usual_bound) result.worst = std::max(result.worst.value_or(0), judgement.error);
   if (judgement.error <= judgement.bound) return;
   result.inaccurate += 1;
@@ -94,13 +94,13 @@ Failure describe_failure(const KernelCase &kernel, const std::string &isa, const
   return failure;
 }
 
-// Returns the level whose code serves the kernel on a level.
+// Returns the level whose code runs the kernel if level `isa` is active.
 std::string serving(const KernelCase &kernel, const std::string &isa) {
   const ForcedIsa forced(isa);
   return rapt_kernel_isa(kernel.name);
 }
 
-// Holds the results of a level so far.
+// Holds the results of one level so far.
 struct Level {
   LevelResult result;
   Hash hash;
@@ -115,7 +115,7 @@ LevelResult result_of(const KernelCase &kernel, const std::string &isa) {
   return result;
 }
 
-// Runs the cases of one kernel, one after the other, on every level. Inputs are made once for a problem.
+// Runs a kernel's cases on every level, one case after the other, so that inputs are made once per problem.
 class Check {
  public:
   Check(const KernelCase &kernel, const std::vector<std::string> &isas, Effort effort)
@@ -130,7 +130,7 @@ class Check {
     }
   }
 
-  // Returns false if the scalar level failed and there is nothing to compare with.
+  // Returns false if the scalar level failed, because there is then nothing to compare with.
   bool run(std::size_t index, const LaidOutProblem &laid_out) {
     const Reference reference = run_scalar(index, laid_out);
     if (scalar_.result.stopped) return false;
@@ -163,7 +163,7 @@ class Check {
     note_running(result.kernel + " on scalar: " + to_text({problem, layouts[0]}));
     Reference reference;
     Layout layout = layouts[0];
-    layout.past_caches = false;  // plain loops have one way for any size
+    layout.past_caches = false;  // the scalar level has the same code for any size
     reference.outcome = run_caught(kernel_, problem, layout);
     reference.hash = hash_of(reference.outcome.bits);
     for (std::size_t l = 0; l < layouts.size(); ++l) scalar_.hash.add(reference.hash);
@@ -194,7 +194,7 @@ class Check {
       result.cases += 1;
       const bool same_bits = outcome.bits == reference.outcome.bits;
       level.hash.add(same_bits ? reference.hash : hash_of(outcome.bits));
-      // Results with equal bits are equally accurate.
+      // Results with the same bits have the same accuracy, so they are not measured again.
       if (reference.judged && &layout == &layouts.front() && (same_bits || outcome.fault.empty())) {
         const bool judge_anew = !same_bits && outcome.bits.size() == reference.outcome.bits.size();
         note(judge_anew ? accuracy_.judge(problem, outcome.bits) : reference.judgement, accuracy_.bound,

@@ -73,9 +73,9 @@ bool is_emulated() {
 
 #if defined(__aarch64__) && defined(__linux__)
 
-// On AArch64, /proc/cpuinfo has no model name. Under an emulator it describes the host.
+// On AArch64, /proc/cpuinfo has no model name, and under an emulator it describes the host.
 std::string cpu_name() {
-  constexpr unsigned long hwcap_cpuid = 1u << 11;  // the system lets programs read identification registers
+  constexpr unsigned long hwcap_cpuid = 1u << 11;  // Linux lets programs read identification registers
   if (!(getauxval(AT_HWCAP) & hwcap_cpuid)) return "AArch64";
   std::uint64_t midr;
   __asm__("mrs %0, midr_el1" : "=r"(midr));

@@ -1,4 +1,4 @@
-// Turns a crash of a kernel into a finding, so that the program goes on.
+// Reports a crash of a kernel as a failure of a case, so that the program continues.
 #pragma once
 
 #include <cstddef>
@@ -8,14 +8,14 @@
 
 namespace rapt::validate {
 
-// Catches SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGTRAP from now on.
+// Installs handlers for SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGTRAP.
 void catch_crashes();
 
-// Calls kernel.run. A crash becomes the fault of the outcome, in words.
+// Calls kernel.run(). If it crashes, the fault of the outcome describes the crash.
 test::Outcome run_caught(const test::KernelCase &kernel, const test::Problem &problem,
                          const test::Layout &layout);
 
-// Returns the number of crashes that run_caught has survived. Each leaks the memory of its call.
+// Returns how many crashes run_caught() has survived. Each crash leaks the memory of its call.
 std::size_t crashes_survived();
 
 // Sets the text that a crash outside of run_caught prints before it ends the program.

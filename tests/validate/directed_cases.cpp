@@ -15,12 +15,12 @@ constexpr const char *in_bf16 = "attention_in_bf16";
 constexpr const char *backward = "attention_backward";
 constexpr const char *of_bytes = "attention_i8";
 
-// The sizes are the smallest that reach the rule on every level. Vectors have 2 to 16 elements, tiles up to
-// 64 rows, blocks 64 keys and chunks 512. Tiles of up to 8 rows are "few rows". The seed chooses the place of
-// "bad" rows (inputs.hpp). Problems ask for dbias unless the seed is a multiple of 5, and for dsinks unless
-// it is a multiple of 3.
+// Each case has the smallest sizes that reach its rule on every level. Vectors have 2 to 16 elements, tiles
+// up to 64 query rows, blocks 64 keys and chunks 512 keys. "few rows" means tiles of up to 8 rows. The seed
+// chooses the "bad" rows (inputs.hpp). Gradients include dbias unless the seed is a multiple of 5, and dsinks
+// unless it is a multiple of 3.
 constexpr DirectedCase cases[] = {
-    // ---- sums and scores of rows
+    // ---- long sums and special scores of softmax rows
     {"a long f64 sum keeps what its additions lose", exp_sum, "n=6200 input=losing"},
     {"a long f64 sum keeps what its additions lose", all_rows, "n=6200 input=losing"},
     {"rows above 131072 columns: maximum and sum in one pass", all_rows, "n=131200 input=losing"},
@@ -71,7 +71,7 @@ constexpr DirectedCase cases[] = {
     {"so are weights beside a sink, and a sink's", forward,
      "rows=9 kv_heads=4 n=10 input=far_scores qk_dim=2 v_dim=3 sinks"},
 
-    // ---- what is not seen
+    // ---- keys and queries that must not affect results
     {"a value that is not finite, excluded by a bias of -inf alone: few rows", forward,
      "rows=6 n=20 kv_heads=2 input=bad_values seed=4 v_dim=20 bias=each bias_excludes scale=0.1"},
     {"a value that is not finite, excluded by a bias of -inf alone: many rows", forward,
@@ -109,7 +109,7 @@ constexpr DirectedCase cases[] = {
     {"rows that see nothing, between others", forward,
      "rows=20 n=9 kv_heads=2 mask=each seed=5 sinks scale=0.1"},
 
-    // ---- ranges
+    // ---- windows and causality
     {"a window that ends on the left: few rows", forward, "rows=7 n=90 window_left=5 v_dim=3 scale=0.1"},
     {"a window that ends on the left: many rows", forward, "rows=33 n=90 window_left=5 v_dim=3 scale=0.1"},
     {"a window that ends on the right: many rows", forward, "rows=33 n=90 window_right=5 v_dim=3 scale=0.1"},
@@ -119,7 +119,7 @@ constexpr DirectedCase cases[] = {
     {"rows of a vector that see the same keys, beside others", forward,
      "rows=4 group=16 n=6 causal=0 bottom_right v_dim=3 scale=0.1"},
 
-    // ---- what scores are made of
+    // ---- terms of a score
     {"a slope comes before the bias: few rows", forward,
      "rows=3 group=2 n=40 alibi bias=each v_dim=3 scale=0.1"},
     {"a slope comes before the bias: many rows", forward,
@@ -145,7 +145,7 @@ constexpr DirectedCase cases[] = {
     {"a result that underflows is +0: few rows", split, "rows=3 n=2 input=denormals v_dim=20"},
     {"a result that underflows is +0: many rows", split, "rows=26 n=2 input=denormals v_dim=20"},
 
-    // ---- memory
+    // ---- layouts in memory
     {"pages that cut blocks: few rows", forward, "rows=3 n=140 batch=2 page_size=48 v_dim=3 scale=0.1"},
     {"pages that cut blocks: many rows", forward, "rows=26 n=140 batch=2 page_size=16 v_dim=3 scale=0.1"},
     {"packed keys in pages", split, "rows=3 n=140 batch=2 page_size=64 packed_keys v_dim=3 scale=0.1"},
@@ -188,7 +188,7 @@ constexpr DirectedCase cases[] = {
      "rows=140 n=150 batch=2 bias=shared sinks calls=task_by_task qk_dim=2 v_dim=3 seed=2 scale=0.1"},
     {"a window sees the first keys of the next part", backward,
      "rows=200 n=200 causal=0 bottom_right window_left=70 calls=task_by_task qk_dim=2 v_dim=3 scale=0.1"},
-    // ---- bytes, whose scale groups the seed chooses
+    // ---- int8 keys and values, whose scale groups the seed chooses
     {"three rows at a time", of_bytes, "rows=3 n=70 qk_dim=128 v_dim=16"},
     {"scale groups in several blocks", of_bytes, "rows=2 n=200 qk_dim=128 v_dim=128 seed=1"},
     {"scale groups in several blocks", of_bytes, "rows=2 n=200 qk_dim=128 v_dim=128 seed=2"},
@@ -198,7 +198,7 @@ constexpr DirectedCase cases[] = {
     {"rows that see nothing", backward, "rows=12 n=20 causal=-3 sinks qk_dim=2 v_dim=3 seed=2 scale=0.1"},
 };
 
-// These cases reach the ways that a kernel chooses by its sizes, options or numbers.
+// These cases reach the code paths that a kernel chooses by its sizes, options or values.
 constexpr DirectedCase ways[] = {
     // ---- outputs and vectors of 16 MiB and more
     {"vectors in memory", "dot_f32", "n=4194351 input=periodic guard=begin"},
@@ -252,7 +252,7 @@ constexpr DirectedCase ways[] = {
      "rows=70 n=700 input=gaussian_wide scale=0.3 in_place=first"},
     {"rows in place, around the range", "softmax_*", "rows=70 n=700 input=minus_infinities in_place=first"},
 
-    // ---- long vectors of other numbers than ordinary ones
+    // ---- long vectors of unusual numbers
     {"long vectors", "exp exp_sum", "n=1500 input=exp_range"},
     {"long vectors", "exp exp_sum", "n=1500 input=exp_range seed=2"},
     {"long vectors", "exp exp_sum", "n=1500 input=specials"},
@@ -277,14 +277,14 @@ constexpr DirectedCase ways[] = {
     {"NaN with any payload, in rows", "softmax_* log_softmax_* logsumexp", "rows=5 n=700 input=nans"},
     {"NaN with any payload, in one pass", "softmax_* log_softmax_* logsumexp", "n=131300 input=nans scale=4"},
 
-    // ---- rows of whole vectors, with gaps in the output only
+    // ---- rows of whole vectors, with gaps in the output or in the input
     {"gaps in the output", "softmax_*", "rows=70 n=16 gap=0,0,4"},
     {"gaps in the output", "softmax_*", "rows=70 n=8 gap=0,0,4"},
     {"gaps in the output", "softmax_*", "rows=70 n=4 gap=0,0,4"},
     {"gaps in the input", "softmax_*", "rows=70 n=16 gap=4,0,0"},
     {"gaps in the input", "softmax_*", "rows=70 n=8 gap=4,0,0"},
 
-    // ---- sums of products of bytes that leave 32 bits
+    // ---- dot products of bytes that overflow 32 bits
     {"products of 255 and 127", "dot_u8i8", "n=131071 input=largest"},
     {"products of 255 and 127", "dot_u8i8", "n=66400 input=largest"},
     {"products of 255 and 127", "dot_rows_u8i8", "rows=5 n=131071 input=largest"},

@@ -1,5 +1,5 @@
-// Returns chosen cases, one or more for each rule of the numeric contract. Others are for the ways of a
-// kernel that random cases reach only by luck.
+// Lists chosen cases: at least one for each rule of the numeric contract, and others for code paths of a
+// kernel that random cases rarely reach.
 #pragma once
 
 #include <span>
@@ -8,19 +8,17 @@
 namespace rapt::validate {
 
 struct DirectedCase {
-  const char *rule;     // in words
-  const char *kernels;  // of kernels.def; "softmax" is that of f32 and f64, "softmax_*" that of every type
-  const char *text;     // as parse_case takes it: one problem in one layout
+  const char *rule;     // the rule under test, in words
+  const char *kernels;  // names in kernels.def; "softmax" means f32 and f64, "softmax_*" means every type
+  const char *text;     // one problem in one layout, as parse_case() reads it
 };
 
 std::span<const DirectedCase> directed_cases();
 
-// Returns cases for the ways that the code of a level chooses by sizes, alignment, options or values
-// (coverage.py).
+// Returns cases for the code paths that a level chooses by sizes, alignment, options or values (coverage.py).
 std::span<const DirectedCase> cases_of_ways();
 
-// Returns whether the case is for a kernel. For example, a case for "softmax log_softmax" is for
-// "softmax_f32".
+// Returns whether the case applies to a kernel. For example, "softmax log_softmax" applies to "softmax_f32".
 bool is_for(const DirectedCase &directed, const std::string &kernel);
 
 }  // namespace rapt::validate

@@ -17,9 +17,9 @@ namespace {
 
 using namespace rapt::test;
 
-// Returns the error of y in units in the last place of f32 (2^-149 for subnormal results), compared with
-// std::exp in double. The error of std::exp is about 2^-29 of such a unit. The returned error is infinite if
-// y has the wrong infinity, zero or NaN.
+// Returns the error of y as exp(x), in units in the last place of f32 (2^-149 for subnormal results). It
+// compares y with std::exp in double, whose own error is about 2^-29 of that unit. The error is infinite if y
+// is a wrong infinity, zero or NaN.
 double exp_error(float x, float y) {
   constexpr double wrong = std::numeric_limits<double>::infinity();
   if (std::isnan(x)) return std::isnan(y) ? 0 : wrong;
@@ -27,7 +27,7 @@ double exp_error(float x, float y) {
   if (x >= 0x1.62e43p6f) return std::isinf(y) ? 0 : wrong;  // exp(x) rounds beyond the largest float
   if (x < -103.98f) return y == 0.0f ? 0 : wrong;
   if (std::isinf(y)) return wrong;
-  // For speed: two fifths of all floats are below 2^-17, where the series has an error below 2^-53.
+  // Saves time: two fifths of all floats are below 2^-17, where this series has an error below 2^-53.
   const double exact =
       std::fabs(x) < 0x1p-17f ? 1.0 + (double{x} + 0.5 * double{x} * double{x}) : std::exp(double{x});
   const auto exponent = static_cast<int>(bits_of(exact) >> 52) - 1023;
@@ -35,15 +35,15 @@ double exp_error(float x, float y) {
   return std::fabs(double{y} - exact) * ulps_per_one;
 }
 
-// Returns the error of y in units of 2^-24 of the result.
+// Returns the relative error of y as tanh(x), in units of 2^-24.
 double tanh_error(float x, float y) {
   const double exact = std::tanh(double{x});
   const double error = std::fabs(double{y} - exact) / std::fabs(exact) * 0x1p24;
   return error >= 0 ? error : std::numeric_limits<double>::infinity();
 }
 
-// Attention to a single key returns the score as the log-sum-exp. With q = x, k = 1 and a softcap of 1 the
-// score is tanh(x).
+// With a single key, attention's log-sum-exp is the score. With q = x, k = 1 and a softcap of 1, the score is
+// tanh(x).
 void tanh_by_attention(const float *x, float *y, std::size_t n) {
   rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;
   options.batch = options.q_heads = options.kv_len = options.qk_dim = 1;
@@ -60,8 +60,8 @@ void tanh_by_attention(const float *x, float *y, std::size_t n) {
   if (status != RAPT_OK) std::fill_n(y, n, std::numeric_limits<float>::quiet_NaN());
 }
 
-// The inputs are `count` bit patterns from `first` on. If `negative` is set, all follow again with the sign
-// bit.
+// Holds the floats with `count` consecutive bit patterns from `first` on. If `negative` is set, the same
+// floats follow with the sign bit.
 struct Inputs {
   std::uint32_t first;
   std::uint64_t count;
@@ -87,7 +87,7 @@ constexpr Function exp_function = {"exp_f32",
                                    rapt_exp_f32,
                                    exp_error,
                                    "ULP",
-                                   0.8925,  // rapt.h's 0.892, to three digits
+                                   0.8925,  // rapt.h rounds it to 0.892
                                    {0, std::uint64_t{1} << 32, false}};
 const Function tanh_function = {"tanh of a softcap in f32",
                                 tanh_by_attention,
@@ -124,7 +124,7 @@ class Sweep {
     }
   }
 
-  // Checks inputs number begin to begin + count.
+  // Checks `count` inputs, beginning with number `begin`. Only every stride_-th input has a number.
   void run_round(std::uint64_t begin, std::size_t count) {
     for (ExhaustiveResult &result : results_) {
       note_running(result.function + " on " + result.isa + ", inputs from " +
@@ -138,7 +138,7 @@ class Sweep {
     }
   }
 
-  // Results with equal bits are equally accurate.
+  // compare() measures only inputs that mismatch. All other inputs have the errors of the scalar level.
   std::vector<ExhaustiveResult> results() {
     for (ExhaustiveResult &result : results_) {
       if (result.worst_error >= results_.front().worst_error) continue;

@@ -6,7 +6,7 @@
 
 namespace rapt::validate {
 
-// Hashes 64-bit words in order. The hash is not cryptographic, but shows a changed, missing or moved word.
+// Hashes 64-bit words in order. It is not cryptographic, but shows a changed, missing or moved word.
 class Hash {
  public:
   void add(std::uint64_t word) {
@@ -19,7 +19,7 @@ class Hash {
   std::uint64_t state_ = 0x72617074u;
 };
 
-// Returns the hash of one call: of the number of results, and of their bits.
+// Returns the hash of one call's results: of their number and their bits.
 inline std::uint64_t hash_of(const std::vector<std::uint64_t> &bits) {
   Hash hash;
   hash.add(bits.size());

@@ -7,8 +7,8 @@
 namespace rapt::validate {
 namespace {
 
-// A kernel of kernels.def must have a line in hashes.def. Without it, published::NAME_quick is missing and
-// this does not compile.
+// Each kernel of kernels.def needs HASH lines in hashes.def. Otherwise published::NAME_quick is undeclared,
+// and this file does not compile.
 namespace published {
 #define BITS(number) static_assert(number == RAPT_BITS_VERSION, "these are the hashes of other bits");
 #define HASH(kernel, effort, hash) [[maybe_unused]] constexpr std::uint64_t kernel##_##effort = hash;

@@ -1,4 +1,4 @@
-// rapt-validate checks whether rapt keeps its promises on this machine.
+// Implements rapt-validate, which checks whether the library keeps its promises on this machine.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -134,7 +134,7 @@ int run_program(int argc, char **argv) {
   if (const int *status = std::get_if<int>(&parsed)) return *status;
   const Options &options = std::get<Options>(parsed);
   const CpuReport cpu = report_cpu();
-  // If the CPU is emulated, guard pages keep the distance that QEMU's masked loads need.
+  // QEMU's masked loads read whole vectors, so under QEMU the tests keep data away from guard pages.
   if (cpu.emulated) test::assume_emulator();
   catch_crashes();
   switch (options.action) {
@@ -156,7 +156,7 @@ int run_program(int argc, char **argv) {
 
 }  // namespace
 
-// A report that could not be written makes the program fail, because nobody has seen it.
+// Fails if the report could not be written, because nobody has seen it then.
 int main(int argc, char **argv) {
   try {
     const int status = run_program(argc, argv);

@@ -12,7 +12,7 @@
 namespace rapt::validate {
 namespace {
 
-// CLI11 reads the text that a validator returns as a complaint. An empty text means that the value is valid.
+// CLI11 prints the returned string as an error. An empty string means that the value is valid.
 std::string complaint_about_isa(const std::string &name) {
   const auto known = test::compiled_isas();
   if (std::ranges::find(known, name) == known.end()) return "no level is called " + name + "; see --list";
@@ -32,13 +32,13 @@ std::string complaint_about_kernel(const std::string &name) {
   return kernel_called(name) ? "" : "no kernel is called " + name + "; see --list";
 }
 
-// CLI11 itself would accept "-1" and numbers of more than 64 bits.
+// Rejects "-1" and numbers of more than 64 bits, which CLI11 itself would accept.
 std::string complaint_about_seed(const std::string &text) {
   std::uint64_t seed;
   return test::parse_number(text, seed) ? "" : text + " is no seed";
 }
 
-// The flag is given once per name.
+// The flag takes one name, and can be repeated.
 void add_names(CLI::App &app, const char *flag, std::vector<std::string> &names, const char *help,
                std::string (*complaint)(const std::string &)) {
   app.add_option(flag, names, help)

@@ -15,13 +15,13 @@ namespace rapt::validate {
 namespace {
 
 std::string joined(const std::vector<std::string> &words, const char *between = " ") {
-  // fmt::join is not used, because gcc 12 reports an overflow in the format parser of fmt 9.
+  // Avoids fmt::join, because gcc 12 reports an overflow in the format parser of fmt 9.
   std::string text;
   for (const std::string &word : words) text += (text.empty() ? "" : between) + word;
   return text.empty() ? "none" : text;
 }
 
-// Returns a text such as "scalar, avx2; not run: avx512 (the CPU lacks avx512f)".
+// Returns a string such as "scalar, avx2; not run: avx512 (the CPU lacks avx512f)".
 std::string levels_text(const Report &report) {
   std::string text = joined(report.isas, ", ");
   const char *between = "; not run: ";
@@ -46,7 +46,7 @@ const char *hash_verdict(const Row &row) {
 }  // namespace
 
 void flush_output() {
-  errno = EIO;  // for an earlier error, whose number the stream does not keep
+  errno = EIO;  // for earlier errors, because a stream does not keep their errno
   if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return;
   throw std::system_error(errno, std::generic_category());
 }
@@ -77,7 +77,7 @@ void print_cpu(const CpuReport &cpu) {
              joined(cpu.features),
              cpu.features == cpu.enabled ? "all of them, by the operating system" : joined(cpu.enabled));
   for (const LevelReport &level : cpu.levels) {
-    const bool chosen = level.name == rapt_active_isa();  // nothing is forced yet
+    const bool chosen = level.name == rapt_active_isa();  // no level is forced yet
     if (level.usable) {
       fmt::print("{:<12} {}\n", level.name, chosen ? "usable, chosen" : "usable");
     } else {

@@ -1,4 +1,4 @@
-// Prints the report, and writes the same report as JSON.
+// Prints the report, and writes it as JSON.
 #pragma once
 
 #include <optional>
@@ -26,18 +26,18 @@ struct NotRun {
 struct Report {
   Options options;
   CpuReport cpu;
-  std::vector<std::string> isas;  // that ran, weakest first
+  std::vector<std::string> isas;  // levels that ran, weakest first
   std::vector<Row> rows;
   std::vector<ExhaustiveResult> exhaustive;
   double seconds = 0;
 
   bool holds() const;
-  // Returns the levels of this processor that did not run.
+  // Returns the levels that did not run, each with the reason.
   std::vector<NotRun> not_run() const;
-  std::size_t left_out() const;  // of these, those without a reason
+  std::size_t left_out() const;  // number of levels in not_run() without a reason
 };
 
-// Throws std::system_error if anything printed so far was not written.
+// Throws std::system_error if writing to standard output has failed so far.
 void flush_output();
 
 void print_cpu(const CpuReport &cpu);
@@ -47,7 +47,7 @@ void print_failure(const Row &row);
 void print_exhaustive(const ExhaustiveResult &result);
 void print_verdict(const Report &report);
 
-// Returns false and sets errno if the file cannot be written. A regular file is replaced only when the report
+// Return false and set errno if the file cannot be written. A regular file is replaced only after the report
 // is complete, so a run that ends earlier leaves it unchanged.
 bool can_write_json(const std::string &path);
 bool write_json(const Report &report, const std::string &path);

@@ -18,16 +18,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The compiler of rapt-validate also compiled the library.
+// The same compiler builds rapt-validate and the library.
 #if defined(__clang__)
-constexpr const char *compiler = __VERSION__;  // the text names the compiler
+constexpr const char *compiler = __VERSION__;  // includes the name of the compiler
 #elif defined(__GNUC__)
 constexpr const char *compiler = "gcc " __VERSION__;
 #else
 constexpr const char *compiler = "unknown";
 #endif
 
-// Returns the time as in ISO 8601.
+// Returns the time in ISO 8601 format.
 std::string now() {
   char text[32];
   const std::time_t seconds = std::time(nullptr);
@@ -35,8 +35,8 @@ std::string now() {
   return text;
 }
 
-// Returns the error, or the largest number for infinity, which JSON does not have. An error is infinite if
-// the result is wrong. In the report, null means "not measured".
+// Returns the error, or the largest double for infinity, which JSON lacks. An infinite error means a wrong
+// result. In the report, null means "not measured".
 double finite(double error) { return std::isfinite(error) ? error : std::numeric_limits<double>::max(); }
 
 template <class Value, class ToJson>
@@ -101,14 +101,14 @@ Json json_of_exhaustive(const ExhaustiveResult &result) {
 
 namespace fs = std::filesystem;
 
-// Names the file that is written first, until a rename replaces a regular file. A device or a pipe is written
+// Says which file to write first. A rename then replaces a regular target. A device or a pipe is written
 // directly.
 struct Place {
   fs::path target, first;
 
   explicit Place(const std::string &path) : target(path) {
     std::error_code error;
-    if (fs::exists(path, error)) target = fs::canonical(path, error);  // a link stays one
+    if (fs::exists(path, error)) target = fs::canonical(path, error);  // follows symbolic links
     first = target;
     if (!fs::exists(target, error) || fs::is_regular_file(target, error)) first += ".part";
   }
@@ -129,7 +129,7 @@ void remove_and_keep_errno(const fs::path &path) {
   errno = kept;
 }
 
-// The state of the other end of a pipe is not known before the pipe is opened.
+// A pipe or device counts as writable, because the state of its other end is unknown before it is opened.
 bool can_open(const fs::path &path) {
   std::error_code error;
   if (fs::is_directory(path, error)) return errno = EISDIR, false;
@@ -173,7 +173,7 @@ bool write_json(const Report &report, const std::string &path) {
                      {"results", list_of(report.rows, json_of_row)},
                      {"exhaustive", list_of(report.exhaustive, json_of_exhaustive)},
                      {"holds", report.holds()}};
-  // RAPT_ISA may hold bytes that are not UTF-8. These bytes are replaced, because the default would throw.
+  // RAPT_ISA may hold bytes that are not UTF-8. They are replaced, because the default handler would throw.
   const std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
   const Place place(path);
   bool written = write_text(place.first, text);

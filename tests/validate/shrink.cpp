@@ -31,7 +31,7 @@ class Shrinker {
 
  private:
   bool fails(const Case &candidate) {
-    // A crash leaks the memory of its call, and the number of mappings is limited.
+    // Stops after many crashes, because each leaks the mappings of its call, whose number is limited.
     if (++runs_ > 1500 || crashes_survived() > 1000) return false;
     note_running(std::string(kernel_.name) + " on " + isa_ + ": " + to_text(candidate));
     Outcome expected, got;
@@ -63,7 +63,7 @@ class Shrinker {
     reset_options();
   }
 
-  // Sets each option of the case to its default, except the sizes and the input.
+  // Tries to set each option of the case to its default, except the sizes, the input and the seed.
   void reset_options() {
     std::size_t count = 0;
     for_each_option(best_, [&](auto &, const auto &) { count += 1; });
@@ -75,7 +75,7 @@ class Shrinker {
           static const Owner plain;
           const auto reset = [&](auto field) {
             if constexpr (std::is_same_v<decltype(field), std::size_t Owner::*>) {
-              if (owner.*field < plain.*field) return;  // a dimension below its default
+              if (owner.*field < plain.*field) return;  // keeps a dimension below its default
             }
             owner.*field = plain.*field;
           };
@@ -85,7 +85,7 @@ class Shrinker {
     }
   }
 
-  // Tries every number of rows from the smallest on, and then of columns, because few failures need many.
+  // Tries every number of rows, smallest first, and then of columns, because few failures need large numbers.
   void shorten() {
     constexpr std::size_t tried = 320;
     const std::size_t rows = best_.problem.of_rows() ? best_.problem.rows() : 0, cols = best_.problem.cols();

@@ -1,5 +1,5 @@
-// Defines registers of one element, and the instructions whose rates are measured. If the level has no fused
-// multiply-add, fma() is a multiplication and an addition.
+// Defines registers of one element for the scalar level, and the instructions whose rates are measured. fma()
+// is a multiplication and an addition if the level has no fused multiply-add.
 #pragma once
 
 #include <cstdint>

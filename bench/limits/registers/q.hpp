@@ -23,7 +23,7 @@ inline F64 fma(F64 a, F64 b, F64 c) { return vfmaq_f64(c, a, b); }
 inline Bits zero() { return vdupq_n_u64(0); }
 inline Bits load(const char *at) { return vld1q_u64(reinterpret_cast<const std::uint64_t *>(at)); }
 inline void store(char *at, Bits bits) { vst1q_u64(reinterpret_cast<std::uint64_t *>(at), bits); }
-inline void store_nt(char *at, Bits bits) {  // stnp has no intrinsic; it stores two halves of a register
+inline void store_nt(char *at, Bits bits) {  // stnp has no intrinsic; it stores a pair of 64-bit registers
   const std::uint64_t low = vgetq_lane_u64(bits, 0), high = vgetq_lane_u64(bits, 1);
   __asm__ volatile("stnp %d0, %d1, [%2]" : : "w"(low), "w"(high), "r"(at) : "memory");
 }

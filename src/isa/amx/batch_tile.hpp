@@ -1,4 +1,4 @@
-// Holds a tile of a batch and its results.
+// Holds a tile of rows of a batch (isa/amx/tile_batch.hpp), and its results.
 #pragma once
 
 #include <cstddef>
@@ -41,8 +41,8 @@ struct BatchTile {
 
   const RowSums<float> &sums() const { return total; }
   // Stores the results. Returns true if a NaN result may come from an excluded key. The caller then computes
-  // the tile again, in another way. If out is q, nothing is stored in that case, because the second way still
-  // reads the queries.
+  // the tile again without AMX. If out is q, nothing is stored in that case, because the second computation
+  // still reads the queries.
   template <class Address>
   bool store(const FinalFactors<float> &factors, Address address) const {
     if (is_in_place && some_excluded && total_values.has_nan(factors)) return true;

@@ -1,4 +1,4 @@
-// Packs the operands of a batch in bf16 arithmetic, and computes one chunk of one of its tiles.
+// Packs the operands of a batch of tiles in bf16 arithmetic. Computes one chunk of keys for one of the tiles.
 #pragma once
 
 #include <cstddef>

@@ -3,7 +3,8 @@
 // The keys and values of the chunk are already packed. A patch is the part that AMX multiplies at a time
 // (isa/amx/patch_products.hpp). A strip is the rows of a patch. A step computes the scores and weights of one
 // strip and one block of keys. The products of a step are interleaved with the weights of the previous step.
-// Values are multiplied once per chunk, and also before a reference of their strip moves.
+// Values are multiplied once per chunk, and also before a reference of their strip moves
+// (contract/bf16_arithmetic.hpp).
 //
 // The largest scores of a step decide whether its references move, so they are usually found before its
 // weights are computed. In a strip whose references do not move, that search would cost 5 to 8 %. The weights
@@ -11,10 +12,10 @@
 // made and the weights are computed again.
 //
 // Variants that lost, 2048 rows and keys of 128 dimensions                   | time
-// scores of three steps, so that no search waits for the last products       | + 5 %
-// both strips of a block before the next block, and values for 256 keys      | + 2 %
+// room for scores of three steps, so that no search waits for products       | + 5 %
+// both strips of a block before the next block, values every 256 keys        | + 2 %
 // values fetched into L1 while those before them are multiplied              | + 10 %
-// outputs of the chunk added to the tile's during the products of its values | + 2 %
+// the chunk's outputs added to the tile's between the products of values     | + 2 %
 #pragma once
 
 #include <immintrin.h>
@@ -50,7 +51,7 @@ inline constexpr std::size_t chunk_k32s = rapt::attention_chunk / amx_k32;
 struct Bf16Tile : BatchTile<Bf16Rule> {
   const rapt::BF16 *queries = nullptr;
   bool moves[2] = {};  // for each half of the rows: whether a reference moved in the previous chunk
-  alignas(64) float to_log2[rapt::attention_tile_rows];  // the rule's, repeated for rows past the last
+  alignas(64) float to_log2[rapt::attention_tile_rows];  // of rule; rows past the last repeat its value
 
   using BatchTile<Bf16Rule>::BatchTile;
 };
@@ -113,7 +114,8 @@ class Bf16Chunk {
     return {step.block + 1, step.strip, step.index + 1};
   }
   bool ends_strip(const Step &step) const { return k32s * (step.block + 1) >= strip_[step.strip].end_k32; }
-  // Returns the number of groups of 32 keys in this step's block that a row may see. Each group is one patch.
+  // Returns the number of groups of 32 keys in this step's block that any row of the strip may see. Each
+  // group is one patch.
   std::size_t k32s_of(const Step &step) const {
     const std::size_t left = strip_[step.strip].end_k32 - k32s * step.block;
     return left < k32s ? left : k32s;
@@ -131,11 +133,12 @@ class Bf16Chunk {
     // The keys that all rows see end at seen_by_all, and the keys that any row sees end at seen_by_any.
     std::size_t seen_by_all = ~std::size_t{0}, seen_by_any = 0;
     bool has_values = false, rescales = false, has_moved = false;
-    bool is_near = false;  // all rows have references, and their rule's base is 0
+    bool is_near = false;  // all rows have references, and z is score * to_log2 + offset
   };
 
   // Returns whether no reference is expected to move, so that the weights can be computed first. All rows
-  // must see all keys of the block: a row with a reference has then seen an earlier key.
+  // must see all keys of the block. The test checks only where their keys end, because a row with a reference
+  // has seen an earlier key.
   bool expects_no_move(const Step &step) const {
     const Strip &strip = strip_[step.strip];
     return strip.is_near && !strip.has_moved && !state_.moves[step.strip] && !rows_.has_formula && !o_.mask &&
@@ -158,7 +161,7 @@ class Bf16Chunk {
     weigh_exactly(step);
   }
 
-  // Returns where the scores of the tile's row 0 would be. Each slot is as wide as a strip.
+  // Returns where the scores of the tile's row 0 would be. A slot has room for the rows of one strip.
   float *step_scores(const Step &step) const {
     return storage_.scores + step.index % slots * strip_rows - step.strip * strip_rows;
   }
@@ -272,7 +275,7 @@ class Bf16Chunk {
     }
     return !any;
   }
-  // Moves the references that have to move to the largest scores. Returns whether earlier results must be
+  // Moves those references that have to move to the largest scores. Returns whether earlier results must be
   // rescaled.
   bool move_references(std::size_t strip) {
     bool any_rescaled = false;
@@ -289,7 +292,7 @@ class Bf16Chunk {
     return any_rescaled;
   }
 
-  // Computes the weights of a step from scores of any size. The weights may also have any size, or be NaN.
+  // Computes the weights of a step by the general method. Scores and weights may be of any size, or NaN.
   [[gnu::noinline]] void weigh_exactly(const Step &step) {
     float *const scores = step_scores(step);
     const std::size_t from = step.strip * strip_rows, end = from + strip_rows;
@@ -318,7 +321,7 @@ class Bf16Chunk {
   std::size_t begin_, steps_, depth_, strips_;
   Products products_;
   std::size_t first_ = 0;  // the first block
-  Step next_{};            // the next products are for this step, from patch next_half_ of it on
+  Step next_{};            // the step of the next products, which begin with its patch next_half_
   std::size_t next_half_ = 0;
   Strip strip_[most_strips];
   alignas(64) float largest_[rapt::attention_tile_rows], factors_[rapt::attention_tile_rows];

@@ -65,8 +65,8 @@ template <class Row>
     }
   }
 }
-// Does what pack_16_keys() does, for a cache of packed keys. A block of packed keys has room for keys that do
-// not exist.
+// Packs 16 keys like pack_16_keys(), from a cache of packed keys. A block of packed keys also has room for
+// missing keys.
 [[gnu::noinline]] inline void pack_16_packed_keys(const AttentionTile &tile, std::size_t first,
                                                   std::size_t keys, rapt::BF16 *to) {
   const std::size_t dim = tile.options().qk_dim;

@@ -1,19 +1,20 @@
-// Multiplies a block of keys or values by the digits of 16 rows with AMX. The results are integer sums.
+// Multiplies a block of keys or values by 16 rows of queries or weights with AMX. Each 16-bit integer of a
+// row is two 8-bit digits. The results are integer sums.
 //
 // AMX tiles 0 to 3 accumulate the products of two tiles of keys or values with two digits. Tiles 4 and 5 have
 // keys or values, and tiles 6 and 7 have the digits. A product takes about 18 cycles, the time of one store
-// or of two loads. So digits are loaded once for two or more tiles. Accumulators are stored when the next
-// products need their tiles.
+// or of two loads. So digits are loaded once for two or more tiles of keys or values. Accumulators are stored
+// when the next products need their tiles.
 //
 // A patch is one block of keys and 16 rows. All products of a patch are issued at once. Interleaving them
-// with vector operations gains nothing. While AMX is busy, and for some hundred cycles after, vector
-// instructions have one multiplier instead of two.
+// with vector operations does not help, because vector instructions have one multiplier instead of two while
+// AMX is busy, and for some hundred cycles after.
 //
 //   2048 queries and keys                                            | 64 dimensions | 128
-//   products between the vector operations, sums converted to f32    | 2.80 ms       | 4.39 ms
-//   the same, three patches at once, step by step                    | 3.16          | 4.62
-//   sums begin as numbers of f32, which AMX counts up                | 2.67          | 4.55
-//   all products of a patch at once                                  | 2.65          | 4.15
+//   products between vector operations, sums converted to f32        | 2.80 ms       | 4.39 ms
+//   the same, with three patches interleaved                         | 3.16          | 4.62
+//   integer sums that start as bits of f32 and need no conversion    | 2.67          | 4.55
+//   all products of a patch at once (this one)                       | 2.65          | 4.15
 #pragma once
 
 #include <cstddef>
@@ -33,13 +34,13 @@ struct KeyBytes {
   std::size_t pitch, step, row_bytes;
 };
 
-// One tile has this many sums: 16 x 16 sums of products with the high digits, then 16 x 16 with the low
-// digits.
+// A tile of keys or values has this many sums: 16 x 16 sums of products with the high digits, then 16 x 16
+// with the low digits.
 inline constexpr std::size_t sums_of_tile = 2 * amx_rows * amx_rows;
 
 class DigitProducts {
  public:
-  // Stores the accumulators now. Without flush(), the next products store them.
+  // Stores the accumulators now. Without flush(), the next scores() or values() stores them.
   void flush() {
     if (!pending_) return;
     unroll<4>([&](auto i) __attribute__((always_inline)) { store<i>(pending_); });
@@ -63,7 +64,8 @@ class DigitProducts {
     }
   }
 
-  // Multiplies a block's weights by `tiles` tiles of values. If `tiles` is odd, `to` has room for one more.
+  // Multiplies a block's weights by `tiles` tiles of values. If `tiles` is odd, `to` must have room for one
+  // more tile.
   [[gnu::noinline]] void values(const std::int8_t *values, const std::int8_t *digits, std::size_t tiles,
                                 std::int32_t *to) {
     load_digits(digits);

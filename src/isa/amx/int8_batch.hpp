@@ -1,4 +1,5 @@
-// Packs the operands of a batch over int8 keys and values, and computes one chunk of one of its tiles.
+// Packs the operands of a batch of tiles over int8 keys and values. Computes one chunk of keys for one of the
+// tiles.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,8 @@
 
 namespace {
 
-// A batch leaves tiles of at most 6 rows to another way (kernels/attention/ways.hpp).
+// IntegerRows computes tiles of at most 6 rows without AMX (kernels/attention/ways.hpp), with these numbers
+// of rows at a time.
 struct FewRowIntegers : VnniIntegers {
   static constexpr std::size_t value_rows = 6, transposed_rows = 4;
 };

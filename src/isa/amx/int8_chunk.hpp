@@ -1,11 +1,11 @@
-// Computes one chunk of int8 keys and values for the rows of one tile. A patch is one block of keys and 16
+// Computes one chunk of int8 keys and values for the rows of one tile. A patch is one block of 64 keys and 16
 // rows.
 //
-// AMX multiplies the queries and keys of a patch, and later its weights and values. Between the two, vector
-// instructions make scores, weights and digits, with rows in the lanes. A patch is plain if all 16 rows see
-// all its keys, and no mask or formula changes the dot products. For a plain patch with a single scale group
-// of values, and finite scales, one pass computes both the weights and w * v_scale
-// (contract/int8_attention.hpp).
+// AMX multiplies the queries and keys of a patch, and later its weights and values. Between these products,
+// vector instructions compute scores, weights and 8-bit digits of weights, with rows in the lanes. A patch is
+// plain if all 16 rows see all its keys, and no mask or formula changes the dot products. If a plain patch
+// has a single scale group of values, and all scales are finite, one pass computes both the weights and w *
+// v_scale (contract/int8_attention.hpp).
 #pragma once
 
 #include <immintrin.h>
@@ -33,7 +33,7 @@ struct Int8Storage {
   float *k_scales, *v_scales;         // [scale group][key]
   std::int32_t *score_sums[2], *value_sums;
   std::int8_t *digits[2];  // [scale group][high, low]
-  float *scores;           // of patches that are not plain, in the layout of TileScores
+  float *scores;           // scores of patches that are not plain, in the layout of TileScores
   float *weights;          // [key][row]
   float *out;              // [vector of rows][dimension][row]
   // has_finite_scales[b] says whether all scales of block b's values are finite.
@@ -100,7 +100,7 @@ class Int8Chunk {
   }
 
  private:
-  // A patch is block b and the 16 rows from r. `parity` alternates, so that two patches in progress use
+  // A patch is block b and the 16 rows from r on. `parity` alternates, so that two patches in progress use
   // different buffers.
   struct Patch {
     std::size_t r, b, parity;
@@ -190,7 +190,7 @@ class Int8Chunk {
   void weigh_plain(const Patch &patch) {
     const Weights made = make_weights<true>(patch);
     rule_.add_sums(sums_, patch.r, made.sum);
-    // Weights are finite or NaN, so the sum is NaN if and only if a number is NaN.
+    // Weights are finite or NaN and scales are finite, so the sum is NaN if and only if a number is NaN.
     make_digits(patch, 0, scaling_of(made.largest, S::unordered(made.sum, made.sum)),
                 [&](std::size_t j) { return S::load(storage_.weights + j * lanes); });
   }
@@ -247,8 +247,8 @@ class Int8Chunk {
   struct Weights {
     batch sum, largest;
   };
-  // Computes the weights of a plain patch, and returns their sums. If `to_numbers`, stores weight times value
-  // scale instead of the weights, and also returns the largest magnitude of each row.
+  // Computes the weights of a plain patch, and returns their sums. If `to_numbers`, stores weight * v_scale
+  // instead of the weights, and also returns the largest magnitude of each row.
   template <bool to_numbers>
   [[gnu::noinline, gnu::flatten]] Weights make_weights(const Patch &patch) {
     const std::size_t r = patch.r;

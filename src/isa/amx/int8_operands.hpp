@@ -1,8 +1,8 @@
 // Packs integer queries and int8 keys and values as AMX tiles of 16 rows of 64 bytes.
 //
-// The left operand of a product has keys or values: each row is 64 bytes of a key or of a dimension. The
-// right operand has either the high or the low digits of 16 rows of queries or weights, as [four bytes][row].
-// An integer is 256 * high + low, where low is 0 to 255: both digits are the integer's own bytes.
+// The left operand of a product is keys or values: each row is 64 bytes of a key or of a dimension. The right
+// operand is either the high or the low digits of 16 rows of queries or weights, as [four bytes][row]. An
+// integer is 256 * high + low, where low is 0 to 255. So both digits are bytes of the integer itself.
 #pragma once
 
 #include <immintrin.h>
@@ -46,9 +46,10 @@ inline __m128i first_bytes(const std::int8_t *p, std::size_t count) {
   return _mm_maskz_loadu_epi8(static_cast<__mmask16>(_bzhi_u32(0xffff, first)), p);
 }
 
-// Describes a segment, whose dimensions have one sum of products, and where its digits are.
+// Describes a segment of dimensions, whose products have one integer sum. Also says where the digits of its
+// queries are.
 struct QuerySegment {
-  std::size_t group, step, steps, tile;  // step: its first 64 dimensions; tile: its first tile in a query
+  std::size_t group, step, steps, tile;  // step: index of its first 64 dimensions; tile: of its first tile
 };
 struct QuerySegments {
   std::size_t count = 0;
@@ -86,7 +87,7 @@ struct QuerySegments {
               rows.sign[r + i] * make_integers<VnniIntegers>(q + from, group, pitch, integers + i * pitch);
         });
       }
-      // A scale group of 32 may be the second half of 64 dimensions.
+      // A scale group of 32 dimensions may belong in the second half of a row of 64 bytes.
       const unsigned shift = from % 64 != 0 ? 32 : 0;
       std::size_t at = 0;
       for (; s < segments.count && segments.at[s].group == g; ++s) {
@@ -133,8 +134,8 @@ struct QuerySegments {
     }
   }
 }
-// Does what pack_keys() does, for a cache of packed keys. A block of packed keys has room for keys that do
-// not exist.
+// Packs 16 keys like pack_keys(), from a cache of packed keys. A block of packed keys also has room for
+// missing keys.
 [[gnu::noinline]] inline void pack_packed_keys(const AttentionTile &tile, std::size_t first, std::size_t keys,
                                                std::int8_t *to) {
   const std::size_t dim = tile.options().qk_dim;
@@ -149,8 +150,8 @@ struct QuerySegments {
   }
 }
 
-// Packs a block of values as [16 dimensions][dimension][key]. Only `keys` keys exist. Each group of four
-// bytes has keys that are 16 apart.
+// Packs a block of values as [16 dimensions][dimension][key]. Only `keys` keys exist. The four bytes of a
+// word belong to keys that are 16 apart.
 [[gnu::noinline]] inline void pack_values(const AttentionTile &tile, std::size_t first, std::size_t keys,
                                           std::int8_t *to) {
   const std::size_t dim = tile.options().v_dim;

@@ -1,4 +1,4 @@
-// Assigns memory of the workspace to the data of level amx. call/attention_workspace.hpp has the sizes.
+// Hands out the memory of the workspace to the data of level amx. call/attention_workspace.hpp has the sizes.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace {
 
 inline constexpr std::size_t most_tiles_of_batch = rapt::tiles_of_batch(1);
 
-// Hands out the bytes of a workspace one after the other.
+// Hands out consecutive parts of a workspace.
 class Bytes {
  public:
   explicit Bytes(void *first) : next_(static_cast<char *>(first)) {}

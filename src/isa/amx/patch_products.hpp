@@ -1,9 +1,9 @@
-// Multiplies a panel with AMX, and computes weights between the products.
+// Multiplies queries by keys, and weights by values, with AMX. Computes weights between the products.
 //
-// A patch is the scores of 32 keys and half of the panel's rows, stored key by key like all scores. AMX tiles
-// 0 to 3 accumulate the products of two tiles of keys and two tiles of rows. Tiles 4 and 5 have keys or
-// values, and tiles 6 and 7 have queries or weights. Each product then needs one load. With one tile of keys
-// and four tiles of rows, four products would need five loads.
+// A patch is the scores of 32 keys and 32 rows, or 16 rows if the tile has no more. It is stored key by key
+// like all scores. AMX tiles 0 to 3 accumulate the products of two tiles of keys and two tiles of rows. Tiles
+// 4 and 5 have keys or values, and tiles 6 and 7 have queries or weights. So each product needs one load.
+// With one tile of keys and four tiles of rows, four products would need five loads.
 //
 // A product takes 16 cycles. During a product, 512-bit multiplications, maxima and VREDUCEPS have only one
 // port, but additions and integer operations still have two. So the weights of an earlier patch are computed
@@ -46,7 +46,7 @@ struct PatchWeights {
   const float *to_log2, *offset;  // per row
 };
 
-// A panel has `vectors` vectors of rows, and a patch has `wide` vectors of rows.
+// The rows of a tile are `vectors` vectors of 16 rows. A patch has `wide` of them.
 template <std::size_t vectors>
 class PatchProducts {
  public:
@@ -73,8 +73,8 @@ class PatchProducts {
     bits_ = _mm512_or_si512(bits_, weigher.bits);
   }
 
-  // Does what scores() and weights() do, for two different patches. Weights of `pairs` pairs of keys are
-  // computed after each product.
+  // Multiplies the queries and keys of one patch, and computes the weights `w` of another patch. After each
+  // product, it computes the weights of `pairs` pairs of keys.
   template <std::size_t pairs>
   [[gnu::noinline, gnu::flatten]] void scores_and_weights(const KeyTiles &keys, const rapt::BF16 *queries,
                                                           std::size_t steps, float *to,
@@ -91,8 +91,8 @@ class PatchProducts {
 
   // Adds `k32s` groups of 32 keys to the rows of a patch: out[d][row] += weights times values. The sums of
   // weights follow the last dimension of out. The values have `depth` groups of 16 dimensions, `pitch`
-  // elements apart; `depth` is even. If `fresh`, out counts as 0. If `factors` is not null, out is first
-  // multiplied by each row's factor.
+  // elements apart; `depth` is even. If `fresh`, out counts as 0. If `factors` is not null, each row of out
+  // is first multiplied by its factor.
   [[gnu::noinline, gnu::flatten]] void values(const rapt::BF16 *values, std::size_t pitch, std::size_t depth,
                                               const rapt::BF16 *ones, const rapt::BF16 *weights,
                                               std::size_t k32s, bool fresh, const float *factors,
@@ -110,12 +110,12 @@ class PatchProducts {
   }
 
  private:
-  // These are all bits that can be set in 0, or in the sum of a small weight and `magic`.
+  // These are all bits that can be set in 0, or in the sum of `magic` and a weight below 2.
   static constexpr int bits_of_small = 0x47c03fff;
 
-  // Computes weights. f is z - floor(z), rounded to nearest. VREDUCEPS subtracts the nearest integer, and 1
-  // is added if the result is negative. VREDUCEPS with floor would round differently, and 31 weights would
-  // change.
+  // Computes weights. f is z - floor(z), rounded to nearest. VREDUCEPS subtracts the nearest integer from z,
+  // and 1 is added if the result is negative. VREDUCEPS with floor would round differently, and change 31
+  // weights.
   struct Weigher {
     using C = rapt::Bf16Contract;
     const PatchWeights of;
@@ -162,7 +162,8 @@ class PatchProducts {
     store_tile<2 * a + c>(to + a * amx_pitch + c * amx_rows, scores_stride);
   }
 
-  // During the first `beside_steps` steps, calls beside(step, number of the product) after each product.
+  // Multiplies queries and keys, 32 dimensions per step. During the first `beside_steps` steps, calls
+  // beside(step, number of the product) after each product.
   template <std::size_t beside_steps, class Beside>
   [[gnu::always_inline]] void scores_from(const KeyTiles &keys, const rapt::BF16 *queries, std::size_t steps,
                                           float *to, Beside beside) {

@@ -1,4 +1,5 @@
-// Computes several tiles of one key/value head together, so that keys and values are packed only once.
+// Computes several tiles of rows of one key/value head together, as a batch, so that keys and values are
+// packed only once.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@
 
 namespace {
 
-// Of is Bf16Batch or Int8Batch, which pack the operands and multiply them.
+// Of is Bf16Batch or Int8Batch. It packs the operands and multiplies them.
 template <class Of>
 class TileBatch {
  public:
@@ -82,7 +83,7 @@ class TileBatch {
   }
 
   // Returns whether AMX can load keys without packing. Loading a row that crosses a cache line would take six
-  // times as long. Rows that are far apart would compete for few sets of L1.
+  // times as long. Rows that are far apart would share few sets of the L1 cache.
   bool are_keys_operands(const Element *keys) const {
     constexpr std::ptrdiff_t far = 512 / sizeof(Element);
     return !o_.packed_keys && !o_.block_table && o_.qk_dim % Of::step == 0 && o_.k_strides.token > 0 &&
@@ -126,7 +127,7 @@ class TileBatch {
     tile.has_keys = true;
   }
 
-  // Adds the outputs of a chunk to the outputs of the tile if `on`. Otherwise overwrites the outputs of the
+  // If `on`, adds the outputs of a chunk to the outputs of the tile. Otherwise overwrites the outputs of the
   // tile.
   template <bool on>
   void add_values(const Tile &tile, const FoldFactors<float> &factors) const {
@@ -150,8 +151,8 @@ class TileBatch {
   Tile *tiles_[most_tiles_of_batch];
 };
 
-// Runs `count` tasks from `first`, all of one key/value head and one chunk. Returns false, and stores
-// nothing, if this process may not use AMX's tiles now.
+// Runs `count` tasks from `first`. All have the same key/value head, and in a partial call the same chunk.
+// Returns false, and stores nothing, if this process may not use AMX's tiles now.
 template <class Of>
 bool attention_of_batch(const rapt::AttentionCall &call, const typename Of::Sizes &sizes, std::size_t first,
                         std::size_t count, void *workspace, TileRegisters &registers) {

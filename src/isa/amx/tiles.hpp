@@ -88,8 +88,8 @@ template <int to, int a, int b>
 [[gnu::always_inline]] inline void multiply_tiles() {
   __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(to), "i"(a), "i"(b));
 }
-// Adds products of bytes, four to each sum. Bytes of a are signed. Bytes of b are signed in the first
-// function and unsigned in the second.
+// Adds products of bytes, four to each sum. Bytes of a are signed. multiply_signed_bytes() takes signed bytes
+// of b, and multiply_unsigned_bytes() takes unsigned ones.
 template <int to, int a, int b>
 [[gnu::always_inline]] inline void multiply_signed_bytes() {
   __asm__ volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(to), "i"(a), "i"(b));

@@ -1,4 +1,4 @@
-// AVX2: adds up sums of byte products, which are in lanes of 32 bits.
+// Adds up sums of byte products on AVX2. The sums are in lanes of 32 bits.
 #pragma once
 
 #include <immintrin.h>
@@ -24,7 +24,7 @@ inline std::int64_t sum_of_byte_lanes(__m256i s) {
 }
 
 struct FourByteRows {
-  using Four = __m256i;  // each half has a part of each of the four sums
+  using Four = __m256i;  // each half holds a part of each of four sums
   static constexpr std::size_t fours = 2;
 
   static Four four(const __m256i (&s)[4]) {
@@ -47,7 +47,7 @@ struct FourByteRows {
   }
 
  private:
-  // Halves the lanes: each half of the result has two sums of a's lanes, then two of b's.
+  // Adds pairs of lanes: each half of the result has two sums of a's lanes, then two of b's.
   static __m256i halved(__m256i a, __m256i b) {
     const __m256i crossed =
         _mm256_castpd_si256(_mm256_shuffle_pd(_mm256_castsi256_pd(a), _mm256_castsi256_pd(b), 0x5));

@@ -1,4 +1,4 @@
-// AVX2: bytes are widened to 16 bits, and their products are added in pairs.
+// Defines ByteSimd and RowSimd for AVX2. Bytes are widened to 16 bits, and their products are added in pairs.
 #pragma once
 
 #include <immintrin.h>

@@ -1,12 +1,12 @@
-// Flushes subnormal numbers by the bits of MXCSR. Every x86 level uses this file.
+// Flushes subnormal numbers by FTZ and DAZ in MXCSR. Every x86 level uses this file.
 #pragma once
 
 #include <immintrin.h>
 
 namespace {
 
-// Flushes subnormal operands and results while an object exists. The constructor expects the default mode,
-// and the destructor restores it.
+// An object flushes subnormal operands and results during its lifetime. The constructor expects the default
+// mode, and the destructor restores it.
 class MxcsrFlushing {
  public:
   MxcsrFlushing() : before_(_mm_getcsr()) { _mm_setcsr((before_ | 0x8040) & ~0x10u); }

@@ -1,4 +1,5 @@
-// AVX2: bytes are widened to 16 bits, and their products are added in pairs.
+// Defines the integer vectors of AVX2 for attention over int8. Bytes are widened to 16 bits, and their
+// products are added in pairs.
 #pragma once
 
 #include <immintrin.h>
@@ -44,7 +45,7 @@ struct Avx2Integers {
   }
   static f32 numbers(Sums s) { return _mm256_cvtepi32_ps(s); }
 
-  // A blend takes half its lanes from each vector, so that an addition needs one shuffle instead of two.
+  // A blend takes half of its lanes from each vector, so that an addition needs one shuffle instead of two.
   static Sums fold_quarters(const Sums (&v)[4]) {
     const Sums a = fold_halves(v[0], v[2]), b = fold_halves(v[1], v[3]);
     const __m256d other = _mm256_shuffle_pd(_mm256_castsi256_pd(a), _mm256_castsi256_pd(b), 5);
@@ -70,7 +71,7 @@ struct Avx2Integers {
     s[0] = add_products(s[0], c.low, pair);
     s[1] = add_products(s[1], c.high, pair);
   }
-  // s[0] and s[1] hold columns in alternating groups of 4; this puts the groups in order.
+  // s[0] and s[1] hold columns in alternating groups of 4. in_order() puts the groups in order.
   static void in_order(Sums (&s)[2]) {
     const Sums low = _mm256_permute2x128_si256(s[0], s[1], 0x20);
     s[1] = _mm256_permute2x128_si256(s[0], s[1], 0x31);

@@ -18,7 +18,7 @@
 
 namespace {
 
-// Eight integers that are loaded from k places before the middle have the first k set.
+// Eight integers loaded from k places before the middle are a mask whose first k lanes are set.
 alignas(64) constexpr std::int32_t tail_window[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
 
 // Loads the first k of `count` bytes. The other bytes are not read, and are 0 in the result.
@@ -42,7 +42,7 @@ inline void copy_some(unsigned char *to, const unsigned char *from, std::size_t 
   if (bytes & 2) std::memcpy(to + after_4, from + after_4, 2);
 }
 
-// In a mask, all bits of a lane are set or none.
+// In a mask, the bits of a lane are either all set or all clear.
 struct Avx2 {
   using arch = xsimd::fma3<xsimd::avx2>;
   using f32 = xsimd::batch<float, arch>;
@@ -76,7 +76,6 @@ struct Avx2 {
   }
   using Flushing = MxcsrFlushing;
 
-  // These functions convert 16-bit elements.
   static f32 widened(__m128i v, const rapt::F16 *) { return _mm256_cvtph_ps(v); }
   static f32 widened(__m128i v, const rapt::BF16 *) {
     return number(u32(_mm256_slli_epi32(_mm256_cvtepu16_epi32(v), 16)));
@@ -233,7 +232,7 @@ struct simd : Avx2 {
   static constexpr bool fetches_by_line = false;
   static constexpr std::size_t keys_in_lanes_rows = 10;
   static constexpr std::size_t rows_per_key = 10;
-  static constexpr std::size_t dot_rows_together = 1;  // 8 accumulators per row, of 16 registers
+  static constexpr std::size_t dot_rows_together = 1;  // each row needs 8 of the 16 registers
   static constexpr std::size_t dot_rows_passes = 2;
   static constexpr bool aligns_dot = true;
   static constexpr bool can_stream = true;
@@ -304,8 +303,8 @@ struct simd : Avx2 {
   static mask equal(batch a, batch b) { return compare<_CMP_EQ_OQ>(a, b); }
   static mask not_greater(batch a, batch b) { return compare<_CMP_LE_OQ>(a, b); }
   static mask unordered(batch a, batch b) { return compare<_CMP_UNORD_Q>(a, b); }
-  // The result is in the sign bits, which any() reads. A comparison of numbers would occupy a port that exp's
-  // polynomial needs, and cost 8 % of exp's time.
+  // Only the sign bits of the result are valid; any() reads them. A floating-point comparison would occupy a
+  // port that exp's polynomial needs, and cost 8 % of exp's time.
   static mask magnitude_reaches(batch a, batch limit) {
     return number(bits(limit) - integers(1) - bits(abs(a)));
   }
@@ -339,7 +338,7 @@ struct simd : Avx2 {
       v[i + n] = high_halves(lower[i], upper[i]);
     });
   }
-  // For f32 this needs two thirds of the shuffles that a transposition with whole loads needs.
+  // For f32, loading halves saves a third of the shuffles that transpose() needs for whole vectors.
   template <class Rows, class F>
   [[gnu::always_inline]] static void each_transposed(const Rows &row, std::size_t at, F f) {
     each_transposed_by_parts<simd, part_width<A>>(row, at, f);

@@ -1,4 +1,4 @@
-// AVX-VNNI: VPDPBUSD multiplies unsigned by signed bytes.
+// Defines ByteSimd and RowSimd for AVX-VNNI, whose VPDPBUSD multiplies unsigned by signed bytes.
 #pragma once
 
 #include <immintrin.h>
@@ -10,7 +10,7 @@ namespace {
 
 struct Vnni {
   using Bytes = __m256i;
-  static constexpr std::size_t width = 32, together = 6;  // five cycles, two products per cycle and vector
+  static constexpr std::size_t width = 32, together = 6;  // VPDPBUSD: latency 5, 2 per cycle, 2 per vector
 
   static Bytes zero() { return _mm256_setzero_si256(); }
   static Bytes load(const void *p) { return _mm256_loadu_si256(static_cast<const __m256i *>(p)); }
@@ -30,7 +30,7 @@ struct Vnni {
   static Bytes biased(Bytes b) { return _mm256_xor_si256(b, bias()); }
   static Bytes add_products(Bytes s, Bytes f, Bytes b) {
     s = _mm256_dpbusd_avx_epi32(s, f, b);
-    __asm__("" : "+x"(s));  // without this gcc 12 copies every accumulator in every turn of a loop
+    __asm__("" : "+x"(s));  // otherwise gcc 12 copies every accumulator in every iteration
     return s;
   }
   static Bytes add_biased_products(Bytes s, Bytes f, Bytes b) { return add_products(s, b, f); }

@@ -1,4 +1,5 @@
-// AVX-VNNI: one instruction multiplies 16-bit integers and adds the products.
+// Defines the integer vectors of AVX-VNNI for attention over int8. One instruction multiplies 16-bit integers
+// and adds the products.
 #pragma once
 
 #include <immintrin.h>

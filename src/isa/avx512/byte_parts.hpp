@@ -1,4 +1,4 @@
-// AVX-512: adds up sums of byte products, which are in lanes of 32 bits.
+// Adds up sums of byte products on AVX-512. The sums are in lanes of 32 bits.
 #pragma once
 
 #include <immintrin.h>
@@ -14,9 +14,10 @@ inline std::int64_t sum_of_byte_lanes(__m512i s) {
   return _mm512_reduce_add_epi64(_mm512_add_epi64(low, high));
 }
 
-// Shuffles have one port, but blends and additions have two. So a blend replaces a shuffle wherever it can.
+// Only one port runs shuffles, but two run blends and additions. So blends replace shuffles wherever
+// possible.
 struct FourByteRows {
-  using Four = __m512i;  // each quarter has a part of each of the four sums
+  using Four = __m512i;  // each quarter holds a part of each of four sums
   static constexpr std::size_t fours = 4;
 
   static Four four(const __m512i (&s)[4]) {
@@ -32,7 +33,7 @@ struct FourByteRows {
     _mm512_mask_storeu_ps(out, static_cast<__mmask16>(_bzhi_u32(0xffff, static_cast<unsigned>(count))),
                           _mm512_mul_ps(_mm512_set1_ps(scale), _mm512_cvtepi32_ps(sums)));
   }
-  // Stores sums that have a row in each quarter: s[i] has the rows 4 i to 4 i + 3.
+  // Stores the sums of 16 rows, each of which has one quarter of a vector: s[i] has the rows 4 i to 4 i + 3.
   static void store_quarters(const __m512i (&s)[4], float scale, float *out, std::size_t count) {
     const __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
     const __m512i sums = _mm512_permutexvar_epi32(order, four(s));
@@ -41,13 +42,13 @@ struct FourByteRows {
   }
 
  private:
-  // Halves the lanes: each quarter of the result has two sums of a's lanes, then two of b's.
+  // Adds pairs of lanes: each quarter of the result has two sums of a's lanes, then two of b's.
   static __m512i halved(__m512i a, __m512i b) {
     const __m512i crossed =
         _mm512_castpd_si512(_mm512_shuffle_pd(_mm512_castsi512_pd(a), _mm512_castsi512_pd(b), 0x55));
     return _mm512_add_epi32(_mm512_mask_blend_epi64(0xaa, a, b), crossed);
   }
-  // Halves the quarters: the result has two sums of a's quarters, then two of b's.
+  // Adds pairs of quarters: the result has two sums of a's quarters, then two of b's.
   static __m512i quartered(__m512i a, __m512i b) {
     return _mm512_add_epi32(_mm512_mask_blend_epi64(0xf0, a, b), _mm512_shuffle_i64x2(a, b, 0x4e));
   }

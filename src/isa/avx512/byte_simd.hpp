@@ -1,4 +1,5 @@
-// AVX-512: bytes are widened to 16 bits, and their products are added in pairs.
+// Defines ByteSimd and RowSimd for AVX-512. Bytes are widened to 16 bits, and their products are added in
+// pairs.
 #pragma once
 
 #include <immintrin.h>

@@ -1,4 +1,5 @@
-// AVX-512: bytes are widened to 16 bits, and vpmaddwd adds their products in pairs.
+// Defines the integer vectors of AVX-512 for attention over int8. Bytes are widened to 16 bits, and vpmaddwd
+// adds their products in pairs.
 #pragma once
 
 #include <immintrin.h>
@@ -48,7 +49,7 @@ struct Avx512Integers {
   }
   static f32 numbers(Sums s) { return _mm512_cvtepi32_ps(s); }
 
-  // A blend takes half its lanes from each vector, so that an addition needs one shuffle instead of two.
+  // A blend takes half of its lanes from each vector, so that an addition needs one shuffle instead of two.
   static Sums fold_quarters(const Sums (&v)[4]) {
     const Sums a = fold_halves(v[0], v[2]), b = fold_halves(v[1], v[3]);
     const __m512i other = _mm512_set_epi64(13, 12, 7, 6, 9, 8, 3, 2);
@@ -75,7 +76,7 @@ struct Avx512Integers {
     s[0] = add_products(s[0], c.low, pair);
     s[1] = add_products(s[1], c.high, pair);
   }
-  // s[0] and s[1] hold columns in alternating groups of 4; this puts the groups in order.
+  // s[0] and s[1] hold columns in alternating groups of 4. in_order() puts the groups in order.
   static void in_order(Sums (&s)[2]) {
     const __m512i first = _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0),
                   second = _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4);

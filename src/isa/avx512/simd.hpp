@@ -52,7 +52,6 @@ struct Avx512 {
   }
   using Flushing = MxcsrFlushing;
 
-  // These functions convert 16-bit elements.
   static f32 widened(__m256i v, const rapt::F16 *) { return _mm512_cvtph_ps(v); }
   static f32 widened(__m256i v, const rapt::BF16 *) {
     return number(u32(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16)));
@@ -111,7 +110,7 @@ struct Avx512 {
     return widened(_mm256_inserti128_si256(_mm256_castsi128_si256(part(a)), part(b), 1), a);
   }
 
-  // This is not xsimd 8's fma, which rounds the product and then the sum.
+  // xsimd 8's fma is not used, because it rounds the product and then the sum.
   static f32 fma(f32 a, f32 b, f32 c) { return _mm512_fmadd_ps(a, b, c); }
   static f64 fma(f64 a, f64 b, f64 c) { return _mm512_fmadd_pd(a, b, c); }
   static f32 fnma(f32 a, f32 b, f32 c) { return _mm512_fnmadd_ps(a, b, c); }
@@ -231,7 +230,7 @@ struct simd : Avx512 {
   static constexpr bool fetches_by_line = true;
   static constexpr std::size_t keys_in_lanes_rows = width == 16 ? 24 : 20;
   static constexpr std::size_t rows_per_key = 16;
-  static constexpr std::size_t dot_rows_together = 4;  // with 4 accumulators per row
+  static constexpr std::size_t dot_rows_together = 4;  // each row needs 4 accumulators
   static constexpr bool aligns_dot = true;
   static constexpr bool can_stream = true;
   static constexpr bool masks_are_free = true;
@@ -333,9 +332,9 @@ struct simd : Avx512 {
       v[i + 3 * n] = parts<0xdd>(b, d);
     });
   }
-  // Loads half a register at a time. Each half then takes part in one insertion and in half as many shuffles.
+  // Loads half a register at a time, which needs 16 insertions and saves 16 shuffles.
   //
-  //   a square of f32 by | loads | inserts | shuffles | cycles
+  //   16 x 16 f32 in     | loads | inserts | shuffles | cycles
   //   whole registers    | 16    | 0       | 64       | 64
   //   quarters           | 64    | 48      | 32       | 70-89
   //   halves             | 32    | 16      | 48       | 56-69

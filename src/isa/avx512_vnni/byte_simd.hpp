@@ -1,4 +1,4 @@
-// AVX512-VNNI: VPDPBUSD multiplies unsigned by signed bytes.
+// Defines ByteSimd and RowSimd for AVX512-VNNI, whose VPDPBUSD multiplies unsigned by signed bytes.
 #pragma once
 
 #include <immintrin.h>
@@ -40,7 +40,7 @@ struct Vnni {
   static Bytes biased(Bytes b) { return _mm512_xor_si512(b, bias()); }
   static Bytes add_products(Bytes s, Bytes f, Bytes b) {
     s = _mm512_dpbusd_epi32(s, f, b);
-    __asm__("" : "+v"(s));  // without this gcc 12 copies every accumulator in every turn of a loop
+    __asm__("" : "+v"(s));  // otherwise gcc 12 copies every accumulator in every iteration
     return s;
   }
   static Bytes add_biased_products(Bytes s, Bytes f, Bytes b) { return add_products(s, b, f); }
@@ -51,10 +51,10 @@ struct Vnni {
 
 template <>
 struct ByteSimd<std::uint8_t> : DirectBytes<Vnni, std::uint8_t> {
-  // accumulators | ns at 256 | 12288
-  // 4            | 4.1       | 75
-  // 6 (this)     | 4.2       | 72
-  // 8            | 5.3       | 67
+  // accumulators | ns for 256 bytes | 12288 bytes
+  // 4            | 4.1              | 75
+  // 6 (this)     | 4.2              | 72
+  // 8            | 5.3              | 67
   static constexpr std::size_t together = 6;
 };
 template <>

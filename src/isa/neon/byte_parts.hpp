@@ -1,4 +1,4 @@
-// NEON: loads fewer bytes than a vector has, and adds up sums of rows, which are in lanes of 32 bits.
+// Loads a part of a vector of bytes on NEON, and adds up sums of rows. The sums are in lanes of 32 bits.
 #pragma once
 
 #include <arm_neon.h>

@@ -1,4 +1,4 @@
-// NEON: bytes are multiplied to 16 bits, and the products are added in pairs.
+// Defines ByteSimd and RowSimd for NEON. Products of bytes have 16 bits, and are added in pairs.
 #pragma once
 
 #include <arm_neon.h>

@@ -1,4 +1,5 @@
-// NEON: bytes are widened to 16 bits, and their products are added to sums of 32 bits.
+// Defines the integer vectors of NEON for attention over int8. Bytes are widened to 16 bits, and their
+// products are added to sums of 32 bits.
 #pragma once
 
 #include <arm_neon.h>
@@ -39,7 +40,7 @@ struct NeonIntegers {
   }
   static Sums join_quarters(const Sums (&v)[1]) { return v[0]; }
 
-  // One lane of the weights multiplies a whole row, so no rows need to be interleaved.
+  // An instruction can multiply a row by one lane of the weights, so rows need no interleaving.
   struct Columns {
     Wide a, b;
   };
@@ -64,7 +65,7 @@ struct NeonIntegers {
   static float largest(Sums m) { return std::bit_cast<float>(vmaxvq_u32(vreinterpretq_u32_s32(m))); }
   static void store_rounded(std::int16_t *to, f32 v) {
     const int16x4_t whole = vmovn_s32(vcvtnq_s32_f32(v));
-    std::memcpy(to, &whole, sizeof whole);  // `to` may be memory of floats
+    std::memcpy(to, &whole, sizeof whole);  // memcpy, because `to` may point to floats
   }
 };
 

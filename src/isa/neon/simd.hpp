@@ -16,15 +16,15 @@
 
 namespace {
 
-// In a mask, all bits of a lane are set or none. Integers are native vectors with the operators of gcc and
-// clang, because xsimd 8 compares the count of a shift with each constant.
+// In a mask, the bits of a lane are either all set or all clear. Integers are native vectors of gcc and
+// clang, because xsimd 8 shifts slowly: it compares the count with each constant.
 struct Neon {
   using arch = xsimd::neon64;
   using f32 = xsimd::batch<float, arch>;
   using f64 = xsimd::batch<double, arch>;
 
-  // FMLA overwrites its addend, so a constant must be copied for each polynomial. A copy occupies the
-  // arithmetic pipelines; a load does not.
+  // FMLA overwrites its addend, so each polynomial needs a new copy of its constant addend. reload() gets the
+  // copy from memory. A copy between registers would occupy the arithmetic pipelines.
   static f32 reload(const float *p) { return *reinterpret_cast<const volatile float32x4_t *>(p); }
   static f64 reload(const double *p) { return *reinterpret_cast<const volatile float64x2_t *>(p); }
 
@@ -61,8 +61,8 @@ struct Neon {
     b = zip_high(a, b);
     a = first;
   }
-  // Flushes subnormal operands and results while an object exists. The constructor expects the default mode,
-  // and the destructor restores it.
+  // An object flushes subnormal operands and results during its lifetime. The constructor expects the default
+  // mode, and the destructor restores it.
   class Flushing {
    public:
     Flushing() : mode_(read_mode()), flags_(read_flags()) {
@@ -94,7 +94,6 @@ struct Neon {
     std::uint64_t mode_, flags_;
   };
 
-  // These functions convert 16-bit elements.
   static f32 widened(uint16x4_t v, const rapt::F16 *) { return vcvt_f32_f16(vreinterpret_f16_u16(v)); }
   static f32 widened(uint16x4_t v, const rapt::BF16 *) { return number(vshll_n_u16(v, 15) << 1); }
   static uint16x4_t narrowed(f32 v, rapt::F16 *) { return vreinterpret_u16_f16(vcvt_f16_f32(v)); }
@@ -117,7 +116,7 @@ struct Neon {
   static f64 fma(f64 a, f64 b, f64 c) { return vfmaq_f64(c, a, b); }
   static f32 fnma(f32 a, f32 b, f32 c) { return vfmsq_f32(c, a, b); }
   static f64 fnma(f64 a, f64 b, f64 c) { return vfmsq_f64(c, a, b); }
-  // This is not vfmaq_laneq, because gcc 12 broadcasts the lane if more than one basic block uses the lane.
+  // vfmaq_laneq is not used, because gcc 12 broadcasts the lane if more than one basic block uses it.
   template <int i>
   static f32 fma_by_lane(float32x4_t factors, float32x4_t a, float32x4_t c) {
     asm("fmla %0.4s, %1.4s, %2.s[%3]" : "+w"(c) : "w"(a), "w"(factors), "i"(i));
@@ -178,7 +177,7 @@ struct Neon {
   static f64 zip_low(f64 a, f64 b) { return vzip1q_f64(a, b); }
   static f32 zip_high(f32 a, f32 b) { return vzip2q_f32(a, b); }
   static f64 zip_high(f64 a, f64 b) { return vzip2q_f64(a, b); }
-  // This is not vcombine, for which gcc needs up to three moves.
+  // vcombine is not used, because gcc needs up to three moves for it.
   static f32 low_pairs(f32 a, f32 b) {
     return vreinterpretq_f32_f64(vzip1q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)));
   }
@@ -223,7 +222,7 @@ struct simd : Neon {
   static constexpr bool fetches_by_line = false;
   static constexpr std::size_t keys_in_lanes_rows = 8;
   static constexpr std::size_t rows_per_key = 8;
-  static constexpr std::size_t dot_rows_together = 1;  // with 16 accumulators per row
+  static constexpr std::size_t dot_rows_together = 1;  // each row needs 16 accumulators
   static constexpr std::size_t dot_rows_passes = 4;
   static constexpr bool aligns_dot = false;  // loads that cross a line are cheap on today's cores
   static constexpr bool can_stream = false;  // STNP is a hint of little effect on today's cores
@@ -331,7 +330,7 @@ struct simd : Neon {
   }
 
  private:
-  // Sets lane k and all lanes after it.
+  // Returns a mask of lane k and all lanes after it.
   static mask after(std::size_t k) {
     k = k < width ? k : width;
     if constexpr (width == 4) {

@@ -1,13 +1,14 @@
-// Multiplies a few rows in RAPT_ARITHMETIC_BF16 with BFMLALB and BFMLALT. Keys and values are operands
-// without a conversion, and queries and weights are lanes. Levels with these instructions use BfmlalRows
-// instead of K32Rows.
+// Multiplies a few rows in RAPT_ARITHMETIC_BF16 with BFMLALB and BFMLALT. These instructions take keys and
+// values without conversion, and multiply them by lanes of queries or weights. Levels with these instructions
+// use BfmlalRows instead of K32Rows.
 //
-//   vector instructions per query for 8 of multiplying | FMLA                      | BFMLAL
+//   vector instructions per query, 8 of which multiply | FMLA                      | BFMLAL
 //   scores of keys that are not packed                 | 8 + 16 / queries          | 8 + 8 / queries
 //   scores of packed keys                              | 8 + 16 / queries          | 8
 //   values                                             | 8 + 8 / queries           | 8
 //
-// Tiles of many rows still use FMLA. FMLA multiplies as fast, and 64 rows share each widened block.
+// Tiles of many rows still use FMLA. There, 64 rows share each widened block, and FMLA multiplies as fast as
+// BFMLAL.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +29,9 @@ struct WordSquare {
 };
 
 struct BfmlalRows : K32Rows {
-  // Computes scores[r][0 ...] of `squares` squares of four keys, whole k32s only. A square is transposed to
-  // words of four keys. There are enough squares to hide the latency of the chains.
+  // Computes the scores of `squares` squares of four keys and four words for each row. A square is
+  // transposed, so that a vector has one word of each key. With more than one square, dim must be a multiple
+  // of 8. There are enough squares to hide the latency of the chains.
   template <std::size_t rows, std::size_t squares, class KeyRows>
   [[gnu::always_inline]] static void square_scores(const float *queries, std::size_t pitch, KeyRows key_rows,
                                                    std::size_t dim, auto &lines, float *scores) {
@@ -109,8 +111,8 @@ struct BfmlalRows : K32Rows {
     }
   }
 
-  // Does what scores() does, for packed keys. Dimension d of a block is at keys + 64 d. Even and odd keys
-  // share a vector.
+  // Computes scores of packed keys. Dimension d of a block is at keys + 64 d. The even and the odd keys of a
+  // vector have separate sums.
   template <std::size_t rows>
   [[gnu::noinline, gnu::flatten]] static void packed_scores(const float *queries, std::size_t pitch,
                                                             const rapt::BF16 *keys,

@@ -1,6 +1,6 @@
 // Computes dot and dot_rows of bf16 with BFMLALB and BFMLALT. These instructions multiply the even and the
 // odd elements of a vector of 8. The products go to 8 of the 64 lanes (contract/reductions.hpp). Eight
-// products need two vector instructions. With FMLA they need ten, eight of them for widening.
+// products need two vector instructions. With FMLA they would need ten, eight of them for widening.
 #pragma once
 
 #include <cstddef>
@@ -45,8 +45,8 @@ struct HalfLanes {
   }
 };
 
-// Sums `count` HalfLanes of each of `rows` rows: the HalfLanes with the numbers begin, begin + step and so
-// on. Missing elements count as 0 * 0.
+// For each of `rows` rows, sums `count` HalfLanes: those with the numbers begin, begin + step and so on.
+// Missing elements count as 0 * 0.
 template <std::size_t begin, std::size_t step, std::size_t rows, std::size_t count>
 [[gnu::always_inline]] inline void add_lanes(const rapt::BF16 *query, const rapt::BF16 *const (&row)[rows],
                                              std::size_t dim, HalfLanes (&sum)[rows][count]) {
@@ -89,7 +89,7 @@ template <std::size_t begin, std::size_t step, std::size_t rows, std::size_t cou
   }
 }
 
-// Stores the folds of the lanes that add_lanes() sums to `folded`, for at most one stretch of elements.
+// Sums lanes by add_lanes(), and stores their folds to `folded`. dim is at most one stretch.
 template <std::size_t rows, std::size_t count, std::size_t begin, std::size_t step>
 [[gnu::always_inline]] inline void dot_lanes(const rapt::BF16 *query, const rapt::BF16 *const (&row)[rows],
                                              std::size_t dim, HalfLanes (&folded)[rows]) {
@@ -114,7 +114,7 @@ template <class E>
 
 template <class E>
 [[gnu::flatten, gnu::noinline]] float dot(const E *a, const E *b, std::size_t n) {
-  if (n == 0) return 0;  // the pointers may be anything
+  if (n == 0) return 0;  // the pointers may be invalid
   if (n > rapt::dot_stretch<float>) [[unlikely]]
     return dot_long(a, b, n);
   const E *const row[1] = {b};

@@ -1,7 +1,7 @@
-// Uses NEON with BFMLALB and BFMLALT. These instructions multiply the even or the odd bf16 of one vector by
-// those of another, or by one element. They add the products to f32. Arm defines both instructions as FMLA of
-// the widened elements, under all controls and flags of FPCR and FPSR. So their results have the same bits as
-// FMLA's, and FlushGuard sees their flushes.
+// Defines vectors for NEON with BFMLALB and BFMLALT. These instructions multiply the even or the odd bf16 of
+// one vector by those of another vector, or by one element. They add the products to f32. Arm defines both as
+// FMLA of the widened elements, under all controls and flags of FPCR and FPSR. So their results have the same
+// bits as FMLA's, and FlushGuard (kernels/attention/flushes.hpp) detects their flushes.
 #pragma once
 
 #include <arm_neon.h>
@@ -22,8 +22,8 @@ struct NeonBf16 {
   }
   static Halves halves(f32 v) { return vreinterpretq_u16_f32(v); }
 
-  // These are not intrinsics, because gcc 12 and its assembler offer the instructions only from Armv8.2 on,
-  // which would require more features.
+  // This is inline assembly, because gcc 12 and its assembler offer the instructions only for Armv8.2.
+  // Compiling for Armv8.2 would require more features of the CPU.
   static f32 add_even(float32x4_t sum, Halves a, Halves b) {
     __asm__(".arch armv8.2-a+bf16\n\tbfmlalb %0.4s, %1.8h, %2.8h" : "+w"(sum) : "w"(a), "w"(b));
     return sum;
@@ -32,8 +32,8 @@ struct NeonBf16 {
     __asm__(".arch armv8.2-a+bf16\n\tbfmlalt %0.4s, %1.8h, %2.8h" : "+w"(sum) : "w"(a), "w"(b));
     return sum;
   }
-  // Multiplies by one lane of f32 numbers that are exact in bf16: the upper half of the lane is the bf16. The
-  // instruction can use an element only of the first 16 registers.
+  // Multiplies by one lane of f32 numbers that are exact in bf16, so the upper half of the lane is the bf16.
+  // The instruction can read an element only from the first 16 registers.
   template <int lane>
   static f32 add_even_by_lane(float32x4_t sum, Halves a, float32x4_t numbers) {
     __asm__(".arch armv8.2-a+bf16\n\tbfmlalb %0.4s, %1.8h, %2.h[%3]"

@@ -1,4 +1,4 @@
-// NEON: defines registers of bytes for instructions that add four products to a lane of 32 bits.
+// Defines vectors of bytes for NEON instructions that add four products to a lane of 32 bits.
 #pragma once
 
 #include <arm_neon.h>

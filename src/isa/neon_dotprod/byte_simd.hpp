@@ -1,4 +1,5 @@
-// Uses NEON with SDOT, which multiplies signed bytes, and UDOT, which multiplies unsigned bytes.
+// Defines ByteSimd and RowSimd for NEON with SDOT, which multiplies signed bytes, and UDOT, which multiplies
+// unsigned bytes.
 #pragma once
 
 #include <arm_neon.h>
@@ -10,8 +11,8 @@ namespace {
 struct Dotprod : DotprodBytes {
   static Bytes bias() { return vreinterpretq_s32_u8(vdupq_n_u8(128)); }
   static Bytes biased(Bytes b) { return veorq_s32(b, bias()); }
-  // These are not intrinsics, because gcc 12 and its assembler offer the instructions only from Armv8.2 on,
-  // which would require more features.
+  // This is inline assembly, because gcc 12 and its assembler offer the instructions only for Armv8.2.
+  // Compiling for Armv8.2 would require more features of the CPU.
   static Bytes add_products(Bytes s, Bytes f, Bytes b) {
     __asm__(".arch armv8.2-a+dotprod\n\tsdot %0.4s, %1.16b, %2.16b" : "+w"(s) : "w"(f), "w"(b));
     return s;

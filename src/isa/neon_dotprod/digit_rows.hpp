@@ -1,10 +1,10 @@
 // Computes the products of kernels/attention/integer_rows.hpp with SDOT, which adds four products of bytes to
-// a lane. A row of integers becomes two rows of digits; keys and values stay bytes. Levels with SDOT use
-// DigitRows instead of IntegerRows.
+// a lane. A row of 16-bit integers becomes two rows of 8-bit digits, and keys and values stay bytes. Levels
+// with SDOT use DigitRows instead of IntegerRows.
 //
-//   instructions per query and 64 products  | multiplying | once for all queries
-//   of 16 bits, SMLAL                       | 16          | 8 widen
-//   of 8 bits, SDOT                         | 8           | none; columns: 8 interleave
+//   instructions for 64 products | to multiply, per query | to prepare bytes, once for all queries
+//   SMLAL, 16 bits               | 16                     | 8 to widen
+//   SDOT, 8 bits                 | 8                      | 0; 8 to interleave in column_sums()
 //
 // Neoverse N1 has one pipeline for SMLAL and two for SDOT. SMMLA (level neon_i8mm) would need half as many
 // instructions, but two keys would have to be interleaved. One query would gain nothing; more queries would
@@ -33,12 +33,12 @@ struct DigitRows {
     for (std::size_t j = 0; j < count; j += keys) {
       const Int8Run &of_keys = run[j / Int8Run::rows], &ahead = *run_after(&of_keys, runs_ahead<rows>, last);
       if (j % Int8Run::rows == 0) fetch_pages<rows>(&of_keys, last);
-      // to_next is the distance from a key to the key that is fetched now and read later. Both keys have the
-      // same place in their runs.
+      // to_next is the distance from a key to the key that is prefetched now. Both keys have the same place
+      // in their runs of 16 keys.
       const std::uintptr_t to_next =
           reinterpret_cast<std::uintptr_t>(ahead.first) - reinterpret_cast<std::uintptr_t>(of_keys.first);
       const std::size_t left =
-          count - j - 1;  // keys after the first; the last key replaces every missing key
+          count - j - 1;  // keys after key j; the last existing key replaces every missing key
       const std::int8_t *query[rows];
       unroll<rows>([&](auto r) __attribute__((always_inline)) {
         query[r] = reinterpret_cast<const std::int8_t *>(of.queries + r * of.pitch);
@@ -48,7 +48,7 @@ struct DigitRows {
         constexpr std::size_t begin = part * together;
         unroll<rows>([&](auto r) __attribute__((always_inline)) {
           const std::int8_t *at = query[r];
-          asm("" : "+r"(at));  // without this gcc stores what one part has loaded for the next
+          asm("" : "+r"(at));  // otherwise gcc spills loaded queries for the next part
           query[r] = at;
         });
         const std::int8_t *key[together];
@@ -108,8 +108,8 @@ struct DigitRows {
   }
 
   // Sums weight * row over `count` rows, for `vectors` vectors of four columns from `column` on. Unless
-  // `whole`, the last vectors have only `tail` columns. Rows come in runs: run_at(i) returns the run of the
-  // rows from 16 i on. The loop adds four rows at a time; weights of missing rows are 0.
+  // `whole`, the last vectors have only `tail` columns. run_at(i) returns the run of 16 rows from row 16 i
+  // on, and a later run to prefetch. The loop adds four rows at a time; weights of missing rows are 0.
   template <std::size_t rows, std::size_t vectors, bool whole, class RunAt>
   [[gnu::always_inline]] static void column_sums(const std::int16_t *weights, std::size_t pitch, RunAt run_at,
                                                  std::size_t count, std::size_t column, std::size_t tail,
@@ -223,8 +223,8 @@ struct DigitRows {
     });
   }
 
-  // Does what values_of() does, for all dimensions from `column` on: first `vectors` vectors at a time, then
-  // fewer.
+  // Adds the weighted values to all dimensions from `column` on. The function takes `vectors` vectors at a
+  // time, then fewer.
   template <std::size_t rows, std::size_t vectors>
   [[gnu::always_inline]] static void values_from(const ValueSegment &of, const Int8Run *run,
                                                  const Int8Run *last, std::size_t keys, std::size_t column) {

@@ -1,4 +1,4 @@
-// Uses NEON with USDOT, which multiplies unsigned by signed bytes.
+// Defines ByteSimd and RowSimd for NEON with USDOT, which multiplies unsigned by signed bytes.
 #pragma once
 
 #include <arm_neon.h>
@@ -8,8 +8,8 @@
 namespace {
 
 struct I8mm : DotprodBytes {
-  // This is not an intrinsic, because gcc 12 and its assembler offer the instruction only from Armv8.2 on,
-  // which would require more features.
+  // This is inline assembly, because gcc 12 and its assembler offer the instruction only for Armv8.2.
+  // Compiling for Armv8.2 would require more features of the CPU.
   static Bytes add_products(Bytes s, Bytes f, Bytes b) {
     __asm__(".arch armv8.2-a+i8mm\n\tusdot %0.4s, %1.16b, %2.16b" : "+w"(s) : "w"(f), "w"(b));
     return s;
@@ -18,7 +18,7 @@ struct I8mm : DotprodBytes {
 
 template <>
 struct ByteSimd<std::uint8_t> : DirectBytes<I8mm, std::uint8_t> {};
-// USMMLA is not used, because its second row of factors would be idle with one query.
+// USMMLA is not used. It multiplies two rows of factors, and one query would leave the second row idle.
 template <>
 struct RowSimd<std::uint8_t> : DirectBytes<I8mm, std::uint8_t>, FourByteRows {};
 

@@ -1,5 +1,5 @@
-// Implements the reference of attention. The code computes one row at a time, and the scores of a block in
-// key order.
+// Implements the scalar reference of attention. The code computes one row at a time, and the scores of a
+// block in key order.
 #pragma once
 
 #include <cmath>
@@ -47,8 +47,7 @@ struct AttentionState {
   AttentionState(A *storage, std::size_t v_dim) : values(storage) {
     for (std::size_t d = 0; d < v_dim; ++d) values[d] = 0;
   }
-  // Returns the score from which distances are measured. The reference is never -inf, because -inf - -inf
-  // would be NaN.
+  // Returns the score to which distances are measured. It is never -inf, because -inf - -inf would be NaN.
   A reference() const { return max == -std::numeric_limits<A>::infinity() ? A(0) : max; }
 };
 
@@ -127,7 +126,8 @@ class AttentionRow {
     return score_of(dot_with(key), block, j, slope);
   }
 
-  // Does what score() does, given the dot product t.
+  // Returns the score of key block + j, whose dot product is t. `slope` receives the derivative of the
+  // softcap at this score.
   A score_of(A t, std::size_t block, std::size_t j, A *slope = nullptr) const {
     const std::size_t key = block + j;
     if (!scale_.has_formula) return t;
@@ -283,7 +283,7 @@ void attention_whole(const rapt::AttentionCall *call, std::size_t first, std::si
   }
 }
 
-// Runs tasks of one tile and one chunk each. A zero of a partial result is never negative.
+// Runs tasks, which have one tile and one chunk each. A zero of a partial result is never negative.
 template <class E>
 void attention_partial(const rapt::AttentionCall *call, std::size_t first, std::size_t last,
                        void *workspace) {

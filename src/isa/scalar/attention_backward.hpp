@@ -1,5 +1,5 @@
-// Implements the reference of attention's gradient. The code computes one row at a time, and the row's keys
-// in order.
+// Implements the scalar reference of attention's gradient. The code computes one row at a time, and the row's
+// keys in order.
 #pragma once
 
 #include <cstddef>
@@ -22,14 +22,14 @@ A chain(const A *a, const E *b, std::size_t n) {
   return sum;
 }
 
-// Returns the weight of a logit in units of log 2. The weight is at most 1, however much a large score was
-// rounded.
+// Returns the weight 2^distance, or 1 if rounding has made the distance positive. `distance` is a logit minus
+// the log-sum-exp, in units of log 2.
 template <class A>
 A final_weight(A distance) {
   return weight(distance > 0 ? A(0) : distance, A(1), rapt::AttentionContract<A>::lowest_log2);
 }
 
-// Holds a row as its task reads it. If share.dq is false, dq is only scratch.
+// Holds a row's inputs in the arithmetic type, and its dq. If share.dq is false, dq is only scratch.
 template <class A>
 struct GradientRow {
   const A *q, *out, *dout;
@@ -45,7 +45,7 @@ void add_gradients(const AttentionTile &tile, AttentionTile::Row row, const Tile
   const AttentionScale<A> scale(tile, row);
   const auto [q, out, dout, dq] = numbers;
   const A lse = *tile.lse<A>(row);
-  // A row that sees no key has no weights.
+  // If lse is -inf, the row sees no key and has no weights, so lse_log2 may be any finite number.
   const A lse_log2 =
       lse == -std::numeric_limits<A>::infinity() ? A(0) : static_cast<A>(double{lse} * C::log2_e);
   const A to_score = static_cast<A>(tile.scale<A>(row));
@@ -79,7 +79,8 @@ void add_gradients(const AttentionTile &tile, AttentionTile::Row row, const Tile
   }
 }
 
-// Makes every zero of a gradient positive, so that it does not show which terms of 0 were left out.
+// Makes every zero of a gradient positive, so that its sign does not depend on which terms of 0 were left
+// out.
 template <class A>
 void make_zeros_positive(A *x, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) x[i] = x[i] + A(0);

@@ -1,4 +1,5 @@
-// Implements the reference of products under FTZ and DAZ. Results are the same in any mode of the processor.
+// Implements the scalar reference of bf16 products under FTZ and DAZ. Results are the same in any mode of the
+// processor.
 #pragma once
 
 #include <cmath>
@@ -18,14 +19,14 @@ inline float fma_flushed(float a, float b, float c) {
   const float sum = fused(a, b, c), least = std::numeric_limits<float>::min();
   if (!(std::fabs(sum) <= least)) return sum;
   if (std::fabs(sum) < least) return 0;
-  // A result that is the least normal number may have been rounded up. The same sum times 2^64 shows whether
-  // it was.
+  // A result that is the smallest normal number may have been rounded up to it. The same operation times 2^64
+  // shows whether it was.
   constexpr float up = 0x1p64f;
   const float large = std::fabs(a) < std::fabs(b) ? fused(a * up, b, c * up) : fused(a, b * up, c * up);
   return std::fabs(large) < least * up ? 0 : sum;
 }
 
-// Adds 32 products a(i) * b(i) to `sum`. Only the first `count` of the 32 exist.
+// Adds 32 products a(i) * b(i) to `sum`. Products from `count` on do not exist, and count as 0.
 template <class F, class G>
 float add_k32(float sum, std::size_t count, F a, G b) {
   float chain[2] = {0, 0};

@@ -1,4 +1,5 @@
-// Implements the reference of dot, dot_rows and scale. The code spells out the order of every operation.
+// Implements the scalar reference of dot, dot_rows and scale. The code spells out the order of every
+// operation.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Implements the reference of exp and exp_sum.
+// Implements the scalar reference of exp and exp_sum.
 #pragma once
 
 #include <cmath>
@@ -105,7 +105,7 @@ class BlockSum {
   std::size_t blocks_ = 0;
 };
 
-// Adds term(begin) to term(end - 1), in blocks from `begin` on.
+// Adds the terms with the indices begin to end - 1 to `sum`, in blocks.
 template <class A, class Term>
 void add_terms(BlockSum<A> &sum, std::size_t begin, std::size_t end, Term term) {
   for (std::size_t i = begin; i < end; i += rapt::sum_block) {

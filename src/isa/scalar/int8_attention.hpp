@@ -1,4 +1,4 @@
-// Implements the reference of attention over int8 keys and values (contract/int8_attention.hpp).
+// Implements the scalar reference of attention over int8 keys and values (contract/int8_attention.hpp).
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,5 @@
-// Defines the reference level, whose plain loops spell out the numeric contract. The level runs on every CPU.
+// Defines the level "scalar", the reference. Its plain loops spell out the numeric contract, and run on every
+// CPU.
 #include "isa/scalar/attention.hpp"
 #include "isa/scalar/attention_backward.hpp"
 #include "isa/scalar/dot.hpp"

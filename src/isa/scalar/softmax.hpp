@@ -1,5 +1,5 @@
-// Implements the reference of softmax, log_softmax and logsumexp. Every use of a score computes the score
-// again.
+// Implements the scalar reference of softmax, log_softmax and logsumexp. Each use of a score computes the
+// score again.
 #pragma once
 
 #include <cmath>
@@ -58,11 +58,11 @@ class Scores {
 
 enum class RowKind { regular, nothing_visible, all_minus_infinity, not_a_number };
 
-// Holds what is known of a row after one pass for its maximum and one pass for its sum.
+// Holds the maximum of a row, and the sum of its exponentials.
 template <class A>
 struct RowSum {
   RowKind kind = RowKind::regular;
-  A max = -std::numeric_limits<A>::infinity();  // the largest v, or sink / c if that is larger
+  A max = -std::numeric_limits<A>::infinity();  // the largest v, or sink / c if sink / c is larger
   bool sink_is_max = false;
   bool subtract = false;  // uses exp(c * (v - max)) instead of 2^(n - max_n) * exp(r)
   A max_n = 0;
@@ -86,8 +86,8 @@ A exponential(const Reduction<A> &reduction, const RowSum<A> &row, A v, A depth)
                                                  (__builtin_bit_cast(Bits, shifted) << C::mantissa_bits)));
 }
 
-// Sums the exponentials of a regular row in one pass. Exponentials of a section are relative to the largest
-// score up to the section's end. The sum of earlier sections is rescaled to that score.
+// Sums the exponentials of a regular row in one pass. The exponentials of a section are relative to the
+// largest score up to the section's end. The sum of earlier sections is rescaled to that score.
 template <class A, class Score>
 double sum_in_one_pass(const Reduction<A> &reduction, A subtract_from, A depth, std::size_t n, Score score) {
   BlockSum<A> sum;
@@ -143,8 +143,9 @@ double sink_exponential(const RowSum<A> &row, A c, A sink) {
   sink_row.max = c * row.max;
   A s = sink;
   if (row.subtract) {
-    // The difference sink - c * max is exact for ordinary sinks, but it is rounded for huge ones. The bounds
-    // prevent an overflow, and keep the exponential of a sink that is the maximum from vanishing.
+    // The difference sink - c * max is exact for ordinary sinks, but rounded for huge ones. The upper bound
+    // prevents an overflow. The lower bound keeps the exponential of a sink that is the maximum from becoming
+    // 0.
     s = fused(-c, row.max, sink);
     if (s > A(1)) s = A(1);
     if (row.sink_is_max && s < A(-1)) s = A(-1);
@@ -177,8 +178,8 @@ RowSum<A> sum_row(const Scores<A> &scores, const Reduction<A> &reduction, const 
       row.subtract ? 0.0 : scores.c() * double{reduction.remainder(row.max, row.max_n)};
   row.log_sum = log_of_sum(sum * power_of_two<double>(-C::sum_bias)) - remainder_of_max;
   if (!(row.log_sum > 0)) row.log_sum = 0;  // the maximum's own term is 1, so only rounding gives less
-  // Here sink / c is out of range, and the sink is above c * max. The factor below 1 keeps the sum of c * max
-  // and the difference from overflowing.
+  // Here sink / c is beyond the type, so row.max is the largest number, and the sink is above c * row.max.
+  // The factor below 1 prevents an overflow when c * row.max is added to log_sum.
   if (row.sink_is_max && row.max == std::numeric_limits<A>::max()) {
     row.log_sum = (double{sink} - scores.c() * double{row.max}) * (1 - std::numeric_limits<A>::epsilon());
   }
@@ -276,7 +277,7 @@ void logsumexp(const E *x, rapt::Arithmetic<E> *out, const rapt::SoftmaxRows *ro
     switch (row.kind) {
       case RowKind::regular:
         out[r] = static_cast<A>(fused(scores.c(), double{row.max}, row.log_sum));
-        if (sinks && out[r] < sinks[r]) out[r] = sinks[r];  // rounding may give less
+        if (sinks && out[r] < sinks[r]) out[r] = sinks[r];  // rounding may give less than the sink
         break;
       case RowKind::not_a_number:
         out[r] = std::numeric_limits<A>::quiet_NaN();

@@ -1,4 +1,4 @@
-// Implements the reference of softmax_backward.
+// Implements the scalar reference of softmax_backward.
 #pragma once
 
 #include <cstddef>

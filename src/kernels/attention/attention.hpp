@@ -1,4 +1,4 @@
-// Computes attention. A task is a tile of up to 64 rows, or one chunk of a tile's keys.
+// Computes attention. A task is a tile of up to 64 query rows with all keys or one chunk of keys.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Computes attention in bf16 arithmetic. The kernel for f32 also merges these partial results.
+// Computes attention in bf16 arithmetic. The f32 kernel merges its partial results.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The rule of RAPT_ARITHMETIC_BF16 (plain_rule.hpp has the interface). Weights have 16 bits. Their sum is
-// computed like the result of one more dimension, in which all values are 1.
+// Turns scores into weights for RAPT_ARITHMETIC_BF16, with the interface that plain_rule.hpp describes.
+// Weights are bf16 numbers. Their sum is computed like one more output dimension, in which all values are 1.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,8 @@ class Bf16Rule {
 
   explicit Bf16Rule(const TileRows<float> &rows) : rows_(rows) {}
 
-  // Once a row has a reference, it only changes if a weight would otherwise reach 2.
+  // A row's reference score is its first block's maximum. It changes only if a weight would otherwise reach
+  // 2.
   [[gnu::always_inline]] bool update_max(Sums &sums, std::size_t r, batch block_max) {
     const batch before = S::load(sums.max + r), base = S::load(sums.base + r),
                 offset = S::load(sums.offset + r);
@@ -62,7 +63,7 @@ class Bf16Rule {
     return S::max(S::load(rows_.to_log2 + r), batch(C::least_to_log2));
   }
 
-  // Computes weights without their sum, because the products of values add the weights to the sums.
+  // Computes only the weights. The products with the values also sum the weights.
   [[gnu::always_inline]] void weigh_rows(Sums &sums, std::size_t r, float *column, std::size_t begin,
                                          std::size_t end) const {
     S::store(sums.sum + r, S::load(sums.sum + r) * S::load(rescale + r));

@@ -7,8 +7,7 @@
 
 namespace {
 
-// Returns a key's index in the block that begins with key `first`. Earlier keys have index 0, later ones the
-// block's length.
+// Returns a key's index in the block at key `first`: 0 for earlier keys, the block's length for later ones.
 inline std::size_t within_block(std::size_t key, std::size_t first) {
   return key < first ? 0 : key - first < rapt::attention_block ? key - first : rapt::attention_block;
 }
@@ -25,7 +24,7 @@ struct BlockAddresses {
   const E *next_k[block];  // rows of the next block, for prefetching
   std::ptrdiff_t k_step;   // distance between two dimensions of a key
 
-  // Finds the block at `first`, which has `keys` keys and is followed by `left` more.
+  // Finds the addresses of the block of `keys` keys that begins with key `first`. `left` more keys follow.
   void find(const AttentionTile &tile, std::size_t first, std::size_t keys, std::size_t left) {
     find_block(tile, first, keys);
     find_next(tile, first + block, left);

@@ -1,4 +1,5 @@
-// Computes the products of RowsInLanes on any level. One element of a key or value is broadcast to all rows.
+// Multiplies queries by keys and weights by values for RowsInLanes, on any instruction-set level. Query rows
+// are in the lanes, and each element of a key or value is broadcast to all rows.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,7 @@ class BroadcastProducts {
   using S = simd<A>;
   using batch = typename S::batch;
   using Rule = PlainRule<A>;
-  // Says whether values() can itself drop or rescale the results so far.
+  // Says whether values() itself can drop or rescale the earlier results.
   static constexpr bool rescales = true;
 
   static std::size_t workspace_length(const rapt_attention_options &o) { return o.qk_dim * tile_pitch; }
@@ -33,7 +34,7 @@ class BroadcastProducts {
     while (2 * panels_ <= (rows.lanes - 1) / panel_rows<A> + 1) panels_ *= 2;
   }
 
-  // Transposes the queries once, and multiplies them by their sign.
+  // Loads the queries, transposed and multiplied by rows_.sign.
   void load_queries() {
     for (std::size_t r = 0; r < rows_.lanes; r += S::width) {
       bool any_negated = false;
@@ -60,8 +61,7 @@ class BroadcastProducts {
     addresses_.find(tile_, first, keys, left);
   }
 
-  // Stores the dot products of a segment's rows and keys to `scores`, and the largest of each row to
-  // `largest`.
+  // Stores the dot products of a segment's rows and keys to `scores`, and each row's largest to `largest`.
   [[gnu::always_inline]] void scores(const Segment &segment, A *scores, A *largest) const {
     by_vectors<A>(
         segment, [&](auto vectors) __attribute__((always_inline)) {
@@ -71,8 +71,8 @@ class BroadcastProducts {
         });
   }
 
-  // Adds the weighted values of a segment to the results `out` of its rows. The last argument is only used by
-  // rules that sum the weights with a product.
+  // Adds the weighted values of a segment to the results `out` of its rows. The last argument is only for
+  // rules that sum the weights with the products, such as Bf16Rule.
   [[gnu::always_inline]] void values(const Segment &segment, const A *weights, Before before,
                                      const A *rescale, A *out, A *) const {
     by_vectors<A>(
@@ -82,7 +82,7 @@ class BroadcastProducts {
                                   rescale + segment.from, o_.v_dim, out + segment.from, next_keys(segment));
         });
   }
-  // Like values(), but a key with an exclusion other than 0 adds nothing to a row.
+  // Adds values like values(), but skips each pair of a row and a key whose exclusion is not 0.
   [[gnu::noinline]] void careful_values(const Segment &segment, const A *weights, const A *exclusions, A *out,
                                         A *) const {
     const batch zero(A(0));
@@ -99,13 +99,14 @@ class BroadcastProducts {
     }
   }
 
-  // No result ever lacks the contract's bits.
+  // Results always have the bits that all levels must agree on, so no tile is computed again.
   static constexpr bool is_doubtful() { return false; }
   static constexpr void use_exact_products() {}
 
  private:
-  // Tiles of a head share keys and values. After the first tile, keys and values come from L2, if a tile's
-  // bias and mask leave room in L2. Rows at multiples of 2 KB share few sets of L2, and are evicted.
+  // Returns whether to prefetch keys and values. All tiles of a head use the same ones. So they are in L2
+  // after the first tile if a tile's bias and mask leave room there. Rows at multiples of 2 KB share few sets
+  // of L2, and are evicted.
   static bool fetches_for(const AttentionTile &tile, const TileRows<A> &rows) {
     constexpr std::size_t room = std::size_t{1} << 20;
     constexpr std::ptrdiff_t few_sets = 2048 / sizeof(KV);
@@ -118,7 +119,8 @@ class BroadcastProducts {
   }
 
  protected:
-  // Widens a row to A. Only whole vectors are stored, because the next row, or room for one, follows the row.
+  // Widens a row to A. It stores whole vectors, which may reach past the row's end: a row or room for one
+  // follows.
   template <class Half>
   static void widen_row(const Half *from, std::size_t dim, A *to) {
     std::size_t d = 0;
@@ -126,15 +128,17 @@ class BroadcastProducts {
     if (d < dim) S::store(to + d, S::load_first(from + d, dim - d));
   }
 
-  // The next block is fetched once, not by every panel. On AVX2 with 512 tokens that is 83 % of the peak
-  // instead of 77 %. The scores of the first panel fetch the block's values, and the values of all panels
-  // fetch the next keys. Fetches cost least when they are spread over the block.
+  // The panels of a tile share the prefetches of the next block. On AVX2 with 512 tokens that reaches 83 % of
+  // the peak, and 77 % if every panel prefetches everything. The first panel prefetches the block's values
+  // while it computes scores. All panels prefetch the next keys while they add values. Prefetches cost least
+  // when they are spread over the block.
   //
-  //   GFLOP/s, head_dim 128                          | all by the scores | keys by the last values | by all
-  //   AVX-512, 128 rows and 8192 keys in L3          | 142               | 158                     | 158
-  //   AVX-512, 512 tokens, 32 heads, by token        | 109               | 121                     | 121
-  //   AVX-512 in f64, 128 rows and 4096 keys in L3   | 60                | 66                      | 68
-  //   AVX2, 64 rows and 4096 keys in L3              | 80                | 84                      | 85
+  //   GFLOP/s, head_dim 128; the next keys are       | with the  | with the last  | with all
+  //   prefetched                                     | scores    | panel's values | panels' values
+  //   AVX-512, 128 rows and 8192 keys in L3          | 142       | 158            | 158
+  //   AVX-512, 512 tokens, 32 heads, by token        | 109       | 121            | 121
+  //   AVX-512 in f64, 128 rows and 4096 keys in L3   | 60        | 66             | 68
+  //   AVX2, 64 rows and 4096 keys in L3              | 80        | 84             | 85
   bool fetches(const Segment &segment) const { return fetches_ && segment.from < panel_rows<A>; }
   RowsToFetch<KV> next_keys(const Segment &segment) const {
     const std::size_t panel = segment.from / panel_rows<A>, share = rapt::attention_block / panels_;
@@ -148,7 +152,7 @@ class BroadcastProducts {
   const TileRows<A> &rows_;
   A *queries_;
   bool fetches_;
-  std::size_t panels_ = 1;  // how many panels fetch the next keys, a power of two
+  std::size_t panels_ = 1;  // how many panels prefetch the next keys, a power of two
   BlockAddresses<KV> addresses_;
 };
 

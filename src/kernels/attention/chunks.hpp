@@ -1,4 +1,4 @@
-// A tile goes through its keys chunk by chunk, and through a chunk block by block.
+// Loops over the keys that a tile sees in chunks of attention_chunk keys. A chunk has several blocks.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,11 @@
 
 namespace {
 
-// Computes sums[0] and values[0] from the keys [begin, end). `begin` must be the first key of a chunk. Calls
-// f(first, end, sums, values) for each chunk in which a row sees a key. `first` is the first key of the first
-// block in which a row sees a key. The sums are clear when f is called; f must clear the values. Later chunks
-// use sums[1] and values[1], which are then folded into sums[0] and values[0].
+// Computes sums[0] and values[0] from the keys [begin, end). `begin` must be the first key of a chunk.
+//
+// Calls f(first, end, sums, values) for each chunk in which some row sees a key. `first` is where the first
+// block with a visible key begins. The sums are cleared before f; f must clear the values. From the second
+// chunk on, f gets sums[1] and values[1], which are then folded into sums[0] and values[0].
 template <class Rule, class A, class Values, class F>
 [[gnu::always_inline]] inline void each_chunk(const TileRows<A> &rows, std::size_t begin, std::size_t end,
                                               typename Rule::Sums (&sums)[2], const Values (&values)[2],

@@ -1,5 +1,4 @@
-// Turns sums over all keys into a tile's outputs: adds sinks, and computes the values' last factor and the
-// log-sum-exp.
+// Finishes a tile: adds the sinks to the sums, and computes the log-sum-exp and the values' last factor.
 #pragma once
 
 #include <cmath>
@@ -29,7 +28,7 @@ class FinalFactors {
     }
   }
 
-  // This constructor is for the outputs of whole rows. It also writes each row's log-sum-exp.
+  // This constructor is for the outputs of whole rows. It also writes each row's log-sum-exp if lse is given.
   FinalFactors(const AttentionTile &tile, const TileRows<A> &rows, const RowSums<A> &total) {
     A sum[count], base[count];
     for (std::size_t r = 0; r < rows.lanes; r += S::width) {
@@ -50,14 +49,14 @@ class FinalFactors {
     }
   }
 
-  // Holds a factor of values, and whether the row sees a key. The lanes are rows, or all lanes are one row.
+  // Holds the values' factor, and whether a row sees a key. The lanes are rows, or all lanes are one row.
   struct Of {
     batch factor, seen;
 
     // Returns value * factor in rows that see a key, and +0 in the others. The result is never -0.
     [[gnu::always_inline]] batch operator()(batch value) const {
       const batch zero(A(0));
-      // Not fused, because a product that underflows to -0 would keep its sign.
+      // Not fused: with an fma, a tiny negative product would round to -0.
       return S::select(S::equal(seen, zero), zero, value * factor + zero);
     }
   };
@@ -70,7 +69,7 @@ class FinalFactors {
   static constexpr std::size_t count = rapt::attention_tile_rows;
   static constexpr A infinity = std::numeric_limits<A>::infinity();
 
-  // Adds the sinks to the sums. `base` becomes the logit, in units of log 2, to which a sum is relative.
+  // Adds the sinks to the sums. Sets base[r] to the logit, in units of log 2, that sum[r] is relative to.
   void add_sinks(const AttentionTile &tile, const TileRows<A> &rows, const RowSums<A> &total, A *sum,
                  A *base) {
     A sink_log2[count], sink_as_is[count];

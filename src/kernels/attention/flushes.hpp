@@ -1,10 +1,8 @@
-// Makes sure that products flush tiny results as the contract says, even on CPUs that flush before they
-// round.
+// Makes bf16 products flush tiny results in the same way on all CPUs, even if a CPU flushes before it rounds.
 //
-// The contract flushes a result that is tiny after rounding, as x86 does (contract/bf16_arithmetic.hpp). Arm,
-// and x86 as qemu 7 emulates it, also flush a result that would round up to the least normal number. Each
-// flush sets a flag. While the flag is clear, the bits are the contract's. Otherwise the exact operations
-// below compute the tile again.
+// A result must be flushed if it is tiny after rounding, as on x86 (contract/bf16_arithmetic.hpp). Arm, and
+// x86 as qemu 7 emulates it, also flush results that would round up to the smallest normal number. Each flush
+// sets a CPU flag. If the flag is set after a tile, the exact operations below compute the tile again.
 #pragma once
 
 #include <cmath>
@@ -18,8 +16,8 @@ namespace {
 inline constexpr float least_normal = std::numeric_limits<float>::min();
 
 // Returns whether the CPU flushes a tiny result before rounding it, as Arm and QEMU's x86 do. Real x86
-// flushes after rounding. The product below is tiny, but rounds up to the least normal number. `Flushing` is
-// the level's class that sets FTZ and DAZ.
+// flushes after rounding. The product below is tiny, but rounds up to the smallest normal number. `Flushing`
+// is the level's class that sets FTZ and DAZ.
 template <class Flushing>
 [[gnu::noinline]] bool flushes_before_rounding() {
   const Flushing flushing;
@@ -29,7 +27,7 @@ template <class Flushing>
   return product == 0;
 }
 
-// Records whether the results of a tile's products may lack the contract's bits.
+// Records whether a tile's products may have wrong bits, because the CPU flushed a result before rounding it.
 template <class Flushing>
 class FlushGuard {
  public:
@@ -39,7 +37,7 @@ class FlushGuard {
     is_exact_ = true;
     is_doubtful_ = false;
   }
-  // Call this after products under `flushing`.
+  // Must be called after each group of products that is computed while `flushing` exists.
   void note(const Flushing &flushing) {
     is_doubtful_ = is_doubtful_ || (is_needed_ && flushing.has_flushed());
   }
@@ -50,9 +48,9 @@ class FlushGuard {
 
 inline float with_flush(float x) { return std::fabs(x) < least_normal ? 0.0f : x; }
 
-// Returns the fma of normal numbers and zeros, with the contract's flush. A result that is the least normal
-// number may have been rounded up from a tiny one. The same operation at 2^64 times the size shows the
-// difference.
+// Returns the fma of normal numbers and zeros, flushed if it is tiny after rounding. The smallest normal
+// number may be a tiny result that was rounded up. The same operation at 2^64 times the size shows whether it
+// was.
 inline float fma_with_flush(float a, float b, float c) {
   const float sum = with_flush(std::fma(a, b, c));
   if (std::fabs(sum) != least_normal) return sum;
@@ -61,7 +59,7 @@ inline float fma_with_flush(float a, float b, float c) {
   return std::fabs(std::fma(smaller * up, larger, c * up)) < least_normal * up ? 0.0f : sum;
 }
 
-// Adds the products left(i) * right(i) of up to 32 terms to `sum`.
+// Adds left(i) * right(i) for up to 32 terms to `sum`. Even and odd terms are separate chains.
 template <class Left, class Right>
 float add_k32_with_flushes(float sum, std::size_t count, Left left, Right right) {
   float even = 0, odd = 0;

@@ -1,4 +1,4 @@
-// Computes the products of KeysInLanes for int8 keys and values with scales (contract/int8_attention.hpp).
+// Multiplies queries by int8 keys and weights by int8 values for KeysInLanes (contract/int8_attention.hpp).
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace {
 
-// Rows is IntegerRows, or a level's own replacement such as DigitRows.
+// Rows multiplies rows of integers. It is IntegerRows, or a level's replacement such as DigitRows.
 template <class Rows>
 class IntegerProducts {
  public:
@@ -28,7 +28,7 @@ class IntegerProducts {
   using Rule = PlainRule<float>;
   static constexpr std::size_t block = rapt::attention_block;
 
-  // An excluded key's weight is the integer 0, and bytes are always finite.
+  // An excluded key cannot make a result NaN: its weight is the integer 0, and int8 values are finite.
   static constexpr bool ignores_excluded = true;
 
   IntegerProducts(const AttentionTile &tile, const TileRows<float> &rows, float *workspace)
@@ -91,7 +91,7 @@ class IntegerProducts {
                 Rows::template scores<count, 128>(of, run, runs_.last(), keys, scores + r * block);
               } else if (of.dim == 64) {
                 Rows::template scores<count, 64>(of, run, runs_.last(), keys, scores + r * block);
-              } else if constexpr (count == 1) {  // more rows of groups of 32 are transposed
+              } else if constexpr (count == 1) {  // more rows usually use transposed_scores()
                 const auto scores_of =
                     of.dim == 32 ? Rows::template scores<1, 32> : Rows::template scores<1, 0>;
                 scores_of(of, run, runs_.last(), keys, scores + r * block);
@@ -103,8 +103,8 @@ class IntegerProducts {
         });
   }
 
-  // With one scale group, the weights of a block become integers in place, before its values are added. The
-  // values of the block before hide the latency of that conversion.
+  // If the values have one scale group, converts a block's weights to integers in place, before its values
+  // are added. Adding the previous block's values hides the latency of the conversion.
   void prepare_weights(std::size_t first, std::size_t keys, float *weights) const {
     if (v_group_ != o_.v_dim) return;
     each_v_scale_group(first, keys, [&](std::size_t, const float *v_scales) {
@@ -139,7 +139,7 @@ class IntegerProducts {
                        [&](std::size_t g, const float *v_scales) { add_group(g * v_group_, v_scales); });
   }
 
-  // No result ever lacks the contract's bits.
+  // Results always have the bits that all levels must agree on, so no tile is computed again.
   static constexpr bool is_doubtful() { return false; }
   static constexpr void use_exact_products() {}
 
@@ -167,7 +167,7 @@ class IntegerProducts {
     by_rows_at_once<4>(compute, r);
   }
 
-  // A row of 64 weights has room for 64 integers, followed by their step.
+  // In place, 64 integers of 16 bits take half of a row of 64 floats. Their step follows them, at this index.
   static constexpr std::size_t step_at = block / 2;
 
   template <class F>
@@ -180,7 +180,7 @@ class IntegerProducts {
     each_scale_group<I>([&](std::size_t key) { return tile_.v_scales(key); }, tile_.v_scale_strides().token,
                         o_.v_dim / v_group_, first, keys, f);
   }
-  // Calls f(first row, count) for groups of up to `most` rows.
+  // Calls f(first row, count) for groups of up to `most` rows, where count is a constant.
   template <std::size_t most, class F>
   [[gnu::always_inline]] void by_rows_at_once(F f, std::size_t r = 0) const {
     for (; rows_.rows - r >= most; r += most) f(r, std::integral_constant<std::size_t, most>{});

@@ -1,25 +1,25 @@
-// Computes the two products of a few rows with a block of int8 keys or values. Products of 16-bit integers
+// Multiplies a few rows by a block of int8 keys or values. Queries and weights are 16-bit integers. Products
 // are summed in 32 bits.
 //
-// Simd has these members on each level:
+// Each instruction-set level defines a class Simd with these members:
 //
-//   Sums, Wide       as many lanes of 32 bits as simd<float> has; twice as many lanes of 16 bits
-//   widened(p)       `wide` bytes as 16 bits. widened_first(p, k): the first k, the others 0 and not read
-//   add_products(s, a, b)    s plus the products of a and b, which stay in the same lanes for every call
+//   Sums, Wide       vectors of as many 32-bit lanes as simd<float>, and of twice as many 16-bit lanes
+//   widened(p)       loads `wide` bytes as 16 bits. widened_first(p, k) loads only k bytes, the others are 0
+//   add_products(s, a, b)    adds products of a and b to s. A lane of s gets the same lanes in every call
 //   fold_quarters(v), join_quarters(v)
-//                    one lane per key, of accumulators of one key each: four keys that are a quarter of a
-//                    vector apart, and then the quarters
-//   columns(a, b)    the lanes of two rows, for add_columns(sums, columns, pair). `pair` has two weights
-//   in_order(sums)   the sums of add_columns in the order of the lanes
+//                    fold_quarters folds the accumulators of four keys, a quarter of a vector apart.
+//                    join_quarters makes one vector of its results, with a lane per key
+//   columns(a, b)    interleaves two rows. add_columns(sums, columns, pair) adds them, times two weights
+//   in_order(sums)   sorts the sums of add_columns by column
 //   greater_magnitude(m, v), largest(m)
-//                    the largest magnitude as bits, in which NaN is above infinity
+//                    find the largest magnitude. They compare bits, so NaN is above infinity
 //   store_rounded(to, v)
-//                    numbers as 16-bit integers, to nearest even
+//                    stores numbers as 16-bit integers, rounded to nearest even
 //   load_parts(p, apart)
-//                    four numbers from p, p + apart, p + 2 apart and so on: a part of 128 bits each
+//                    loads four floats from each of p, p + apart, p + 2 apart and so on
 //   even_bytes(words), odd_bytes(words), transposed_rows
-//                    optional (TransposesBytes): a word's first and third byte as 16 bits; its second and
-//                    fourth; the number of rows that share a transposed key
+//                    optional (TransposesBytes): bytes 0 and 2 of each 32-bit word, as 16 bits; bytes 1
+//                    and 3; the number of rows that share a transposed key
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ namespace {
 
 using Int8Run = RowRun<std::int8_t>;
 
-// Describes a segment of dimensions, and the factors that turn its sums into scores.
+// Describes a segment of up to 512 dimensions, and the factors that turn its sums into scores.
 struct ScoreSegment {
   const std::int16_t *queries;  // at the segment's first dimension
   std::size_t pitch;
@@ -48,8 +48,8 @@ struct ScoreSegment {
   bool is_first;
 };
 
-// Describes a block's weights, which are integers with one step per row, for the dimensions [from, end) of a
-// scale group.
+// Describes the weights of a block, which are integers with one step per row, and the dimensions [from, end)
+// of a scale group that they multiply.
 struct ValueSegment {
   const std::int16_t *weights;
   std::size_t weights_pitch;
@@ -59,7 +59,7 @@ struct ValueSegment {
   std::size_t pitch;
 };
 
-// Adds a segment's sums for a vector of keys to the scores so far of row r.
+// Converts a segment's sums for a vector of keys to f32, and adds them to the scores of row r.
 template <class I>
 [[gnu::always_inline]] inline void add_segment(const ScoreSegment &of, std::size_t r, std::size_t j,
                                                typename I::Sums sum, float *scores) {
@@ -77,11 +77,11 @@ concept TransposesBytes = requires(simd<float>::batch words) {
   I::odd_bytes(words);
 };
 
-// Describes the scores of several scale groups. Queries store every four dimensions in the order 0, 2, 1, 3.
+// Describes queries with several scale groups. They store every four dimensions in the order 0, 2, 1, 3.
 struct GroupedScores {
   const std::int16_t *queries;
   std::size_t pitch;
-  const float *steps;  // of each row, one for each group
+  const float *steps;  // one per group, for each row
   std::size_t step_pitch;
   const float *k_scales;  // [groups][64]
   std::size_t group, dim;
@@ -96,16 +96,16 @@ struct ByteWords {
   }
 };
 
-// Simd is the level's class with the members above.
+// Simd is the instruction-set level's class with the members above.
 template <class Simd>
 struct IntegerRows {
   using I = Simd;
 
-  // Computes scores of keys that are not packed, with keys in the lanes. Squares of words are transposed once
-  // for all rows, and no sum is folded. With dimensions in the lanes, scale groups of 32 dimensions would
-  // need a fold per group and row.
+  // Computes the scores of keys that are not packed, with keys in the lanes. Squares of 32-bit words are
+  // transposed once for all rows, and no sum needs a fold. With dimensions in the lanes, scale groups of 32
+  // dimensions would need a fold per group and row.
   //
-  //   AVX-512, uops per 16 keys and 32 dimensions | each row | all rows
+  //   AVX-512, uops per 16 keys and 32 dimensions | per row  | for all rows
   //   dimensions in the lanes (scores)            | 61       | 16
   //   keys in the lanes (this one)                | 16       | 56
   template <std::size_t rows>
@@ -131,7 +131,7 @@ struct IntegerRows {
     using batch = typename S::batch;
     constexpr std::size_t square = 4 * S::width, finest = square < 32 ? square : 32;
     constexpr std::size_t segment = rapt::Int8Attention::segment;
-    const std::size_t part = of.group < segment ? of.group : segment;  // that is summed up in integers
+    const std::size_t part = of.group < segment ? of.group : segment;  // dimensions of one integer sum
     typename I::Sums sum[rows];
     const auto clear = [&] {
       unroll<rows>([&](auto r) __attribute__((always_inline)) { sum[r] = I::zero(); });
@@ -147,7 +147,7 @@ struct IntegerRows {
       });
       clear();
     };
-    // Adds the words of a square at dimension d. Only `left` of its dimensions exist.
+    // Multiplies a square of words, from dimension d on. Only `left` of its dimensions exist.
     const auto add_square = [&](auto words, std::size_t d, std::size_t left) __attribute__((always_inline)) {
       const std::int16_t *const queries = of.queries + d;
       S::each_transposed(
@@ -183,8 +183,9 @@ struct IntegerRows {
         ByteWords<const std::int8_t *[S::width]> { rows_of_copy }, d, of.dim - d);
   }
 
-  // Computes scores of keys that are not packed, one vector of keys after the other. Four keys at a time
-  // leave registers for a few rows. `fixed` is the segment's length where it is a constant, or 0.
+  // Computes the scores of keys that are not packed, one vector of keys after the other. It takes four keys
+  // of a vector at a time, which leaves registers for a few rows. `fixed` is the segment's length if that is
+  // a constant, or 0.
   template <std::size_t rows, std::size_t fixed>
   [[gnu::noinline, gnu::flatten]] static void scores(const ScoreSegment &of, const Int8Run *run,
                                                      const Int8Run *last, std::size_t count, float *scores) {
@@ -194,8 +195,7 @@ struct IntegerRows {
     for (std::size_t j = 0; j < count; j += S::width) {
       const Int8Run &of_keys = run[j / Int8Run::rows], &ahead = *run_after(&of_keys, runs_ahead<rows>, last);
       if (j % Int8Run::rows == 0) fetch_pages<rows>(&of_keys, last);
-      // The distance from a key to the one that is fetched now and read later. Both have the same place in
-      // their runs.
+      // to_next is the distance from a key to the key to prefetch, which has the same place in a later run.
       const std::uintptr_t to_next =
           reinterpret_cast<std::uintptr_t>(ahead.first) - reinterpret_cast<std::uintptr_t>(of_keys.first);
       const std::int8_t *const first = of_keys.first + of.from;
@@ -264,8 +264,8 @@ struct IntegerRows {
   }
 
   // Sums weight times row over `count` rows, for `vectors` vectors of columns from `column` on. The last
-  // vector has `tail` columns unless it is `whole`. run_at(i) returns the run of the rows from 16 i on. If
-  // the number of rows is odd, a weight of 0 follows.
+  // vector has `tail` columns unless it is `whole`. run_at(i) returns the run of the rows from 16 i on, and
+  // the run to prefetch. If `count` is odd, a weight of 0 must follow.
   template <std::size_t rows, std::size_t vectors, bool whole, class RunAt>
   [[gnu::always_inline]] static void column_sums(const std::int16_t *weights, std::size_t pitch, RunAt run_at,
                                                  std::size_t count, std::size_t column, std::size_t tail,
@@ -358,7 +358,7 @@ struct IntegerRows {
     });
   }
 
-  // Adds the values of all dimensions from `column` on, first `vectors` vectors at a time, then fewer.
+  // Adds the weighted values of all dimensions from `column` on, at first `vectors` vectors at a time.
   template <std::size_t rows, std::size_t vectors>
   [[gnu::always_inline]] static void values_from(const ValueSegment &of, const Int8Run *run,
                                                  const Int8Run *last, std::size_t keys, std::size_t column) {

@@ -1,4 +1,4 @@
-// Turns queries and weights into integers (contract/int8_attention.hpp), and loads the scales of a block.
+// Turns queries and weights into 16-bit integers (contract/int8_attention.hpp), and loads scales.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@
 
 namespace {
 
-// Says how numbers of a given largest magnitude become integers. The level finds that magnitude.
+// Computes the factor that turns numbers into integers (`inverse`), and the number that an integer 1 stands
+// for (`step`). `largest` is the numbers' largest magnitude.
 struct IntegerUnits {
   float inverse = 0, step = 0;
 
@@ -27,7 +28,7 @@ struct IntegerUnits {
   }
 };
 
-// Makes the integers of a scale group of a query, and returns their step. Its `count` dimensions are padded.
+// Converts a query's scale group of `count` dimensions to integers, pads it with 0, and returns its step.
 template <class I, class Q>
 float make_integers(const Q *q, std::size_t count, std::size_t padded, std::int16_t *to) {
   using S = simd<float>;
@@ -44,8 +45,8 @@ float make_integers(const Q *q, std::size_t count, std::size_t padded, std::int1
   for (; d < padded; d += S::width) I::store_rounded(to + d, typename S::batch(0.0f));
   return units.step;
 }
-// Makes the integers of a block's weights times scales, and returns their step. A weight of 0 has the integer
-// 0, whatever its scale is.
+// Converts a block's weights, times the scales, to integers. Returns their step. A weight of 0 becomes 0,
+// even if its scale is not finite.
 template <class I>
 float make_integers(const float *weights, const float *scales, std::int16_t *to) {
   using S = simd<float>;
@@ -68,12 +69,11 @@ float make_integers(const float *weights, const float *scales, std::int16_t *to)
 }
 
 // Loads the scales of a block's keys for `groups` adjacent scale groups. Scales past the last key are 0.
-// at(key) is the address of a key's first scale, and the next key's is `stride` further. The scales of group
-// g are stored at to + g * pitch.
+// at(key) is the address of a key's first scale, and `stride` the distance to the next key's. The scales of
+// group g are stored at to + g * pitch.
 //
-// Scales of two groups, or of multiples of four, that follow each other without a gap are transposed in
-// registers. Element by element, a block of 128 dimensions in groups of 32 took 500 cycles for keys and
-// values.
+// If the scales are contiguous, and there are 2 groups or a multiple of 4, they are transposed in registers.
+// One by one, the scales of a block of 128 dimensions in groups of 32 took 500 cycles for keys and values.
 template <class I, class At>
 [[gnu::always_inline]] inline void load_scales(At at, std::ptrdiff_t stride, std::size_t groups,
                                                std::size_t first, std::size_t keys, float *to,
@@ -118,10 +118,10 @@ template <class I, class At>
   }
 }
 
-// The scales of this many scale groups are loaded together.
+// each_scale_group() loads the scales of this many scale groups together.
 inline constexpr std::size_t scale_groups_at_once = 16;
 
-// Calls f(group, its scales) for all scale groups of a block.
+// Calls f(g, scales) for each scale group g of a block. `scales` has one scale per key.
 template <class I, class At, class F>
 [[gnu::always_inline]] inline void each_scale_group(At at, std::ptrdiff_t stride, std::size_t groups,
                                                     std::size_t first, std::size_t keys, F f) {

@@ -1,17 +1,17 @@
-// Computes panels of the products of RAPT_ARITHMETIC_BF16, with rows in the vector lanes. A k32 is a group of
-// 32 terms. Its even and its odd terms are one chain each (contract/bf16_arithmetic.hpp).
+// Multiplies panels of query rows in RAPT_ARITHMETIC_BF16, with rows in the vector lanes. A k32 is a group of
+// 32 terms, whose even terms and odd terms are summed in separate chains (contract/bf16_arithmetic.hpp).
 //
-// Both chains of 3 keys or dimensions by 4 vectors are in registers, 24 of AVX-512's 32. The two additions at
-// the end of a k32 are 6 % of its operations. Results of earlier k32s are in memory.
+// The chains of 3 keys or dimensions by 4 vectors take 24 of AVX-512's 32 registers. The two additions at the
+// end of a k32 are 6 % of its operations. Sums of earlier k32s are in memory.
 //
-//   1024 x 1024, AVX-512, time of f32 arithmetic over this | 64 dimensions | 128
+//   1024 x 1024, AVX-512, time of f32 / time of bf16       | 64 dimensions | 128
 //   a vector of queries or weights loaded for each use     | 0.71          | 0.71
 //   loaded once per term                                   | 0.87          | 0.87
 //   elements widened for their only use, not per block;    |               |
 //   chains that begin with a product, not with 0           | 0.96          | 0.95
 //
-//   variant that lost                                      | by
-//   AVX-512: two or more words per turn of the loop        | 3 to 15 %
+//   rejected variant                                       | slower by
+//   AVX-512: two or more words per loop iteration          | 3 to 15 %
 //   AVX2: one chain of 6 by 2 and then the other           | 0 to 1 %
 //   the sums of the weights as one more dimension          | 0 to 2 %
 #pragma once
@@ -30,30 +30,31 @@ namespace {
 
 inline constexpr std::size_t k32_terms = rapt::Bf16Contract::k32;
 
-// Describes where the widened elements of a k32 are. `two_terms` is the distance from a term to the second
-// one after it. `item` is the distance to the next key or dimension. `odd` is the distance from an even term
-// to the odd one after it.
+// Describes the layout of a k32's widened elements. `two_terms` is the distance from a term to the one after
+// the next. `item` is the distance to the next key or dimension. `odd` is the distance from an even term to
+// the next odd one.
 template <std::ptrdiff_t two_terms, std::ptrdiff_t item, std::ptrdiff_t odd>
 struct K32Layout {
   static constexpr std::ptrdiff_t to_word = two_terms, to_item = item, to_odd = odd;
 };
 inline constexpr std::size_t half_k32 = k32_terms / 2;
-// KeyK32 has one key's 32 dimensions, even ones first. PackedKeyK32 has 64 packed keys by dimension. ValueK32
-// has 32 dimensions by key.
+// KeyK32 stores key by key, each with its 32 dimensions, even ones first. PackedKeyK32 stores dimension by
+// dimension, each with 64 packed keys. ValueK32 stores key by key, each with 32 dimensions.
 using KeyK32 = K32Layout<1, k32_terms, k32_terms / 2>;
 using PackedKeyK32 = K32Layout<2 * rapt::packed_dim_stride, 1, rapt::packed_dim_stride>;
 using ValueK32 = K32Layout<2 * k32_terms, 1, k32_terms>;
 
-// Calls f(first, count) for all of [begin, end), with `count` a constant.
+// Splits [begin, end) into groups of at most `most`, and calls f(first, count) for each, with a constant
+// count.
 template <std::size_t most, class F>
 [[gnu::always_inline]] inline void by_k32_depth(std::size_t begin, std::size_t end, F f) {
   for (; end - begin >= most; begin += most) f(begin, std::integral_constant<std::size_t, most>{});
   if constexpr (most > 1) by_k32_depth<most - 1>(begin, end, f);
 }
 
-// sum[i][v] becomes the sum of the even and the odd chain over `count` terms. A term is vector v of the rows
-// times element(right, the address of that vector). The sum may be -0 where the contract has +0, because
-// chains begin with a product. Results begin with +0, which adding -0 does not change.
+// Sets sum[i][v] to the even chain plus the odd chain of `count` terms. A term is vector v of the rows times
+// element(right, the address of that vector). Chains begin with a product, so the sum may be -0 where chains
+// from +0 would give +0. It is then added to a result that began with +0, which -0 does not change.
 template <class Layout, std::size_t depth, std::size_t vectors, class Element>
 [[gnu::always_inline]] inline void sum_k32(std::size_t count, const float *left, const float *right,
                                            Element element,
@@ -99,13 +100,14 @@ template <class Layout, std::size_t depth, std::size_t vectors, class Element>
   each([&](auto i, auto v) __attribute__((always_inline)) { sum[i][v] = chain[0][i][v] + chain[1][i][v]; });
 }
 
-// Broadcasts an element.
+// Broadcasts an element. This is one `element` argument of sum_k32().
 inline constexpr auto plain_element = [](const float *right, const float *) __attribute__((always_inline)) {
   return typename simd<float>::batch(*right);
 };
 
-// Adds 32 dimensions to the scores of keys [begin, end) with vectors of rows, under FTZ and DAZ. elements(j,
-// depth) returns the elements of `depth` keys from j on. The last call also finds each row's largest score.
+// Adds the products of up to 32 dimensions to the scores of keys [begin, end). The caller sets FTZ and DAZ.
+// elements(j, depth) returns the elements of `depth` keys from j on. If is_last, finds each row's largest
+// score.
 template <class Layout, std::size_t vectors, class Elements>
 [[gnu::always_inline]] inline void add_k32_scores(const float *queries, std::size_t count, bool is_first,
                                                   bool is_last, std::size_t begin, std::size_t end,
@@ -138,7 +140,7 @@ template <class Layout, std::size_t vectors, class Elements>
       });
 }
 
-// Widens 32 elements, which are words of two. `to` gets the even elements, then the odd ones.
+// Widens 32 elements, loaded as words of two. Stores the even elements first, then the odd ones.
 [[gnu::always_inline]] inline void widen_words(const rapt::BF16 *from, float *to) {
   using S = simd<float>;
   unroll<half_k32 / S::width>([&](auto i) __attribute__((always_inline)) {
@@ -147,7 +149,7 @@ template <class Layout, std::size_t vectors, class Elements>
     S::store(to + half_k32 + i * S::width, S::upper_bf16(words));
   });
 }
-// Like widen_words(), for only `count` elements at the end of a row.
+// Does the work of widen_words() for only `count` elements at the end of a row.
 [[gnu::noinline]] inline void widen_last_words(const rapt::BF16 *from, std::size_t count, float *to) {
   using S = simd<float>;
   for (std::size_t w = 0; 2 * w < count; w += S::width) {
@@ -158,8 +160,8 @@ template <class Layout, std::size_t vectors, class Elements>
   if (count % 2 == 1) to[count / 2] = rapt::widened(from[count - 1]);
 }
 
-// Returns the dimension of the i-th widened element of up to 32 dimensions of a value. A whole k32 has its
-// even dimensions first.
+// Up to 32 dimensions of a value are widened together. Returns the dimension of the i-th widened element. A
+// whole k32 has its even dimensions first.
 constexpr std::size_t dim_of_k32(std::size_t i, bool is_whole) {
   if (!is_whole) return i;
   return i < k32_terms / 2 ? 2 * i : 2 * i - (k32_terms - 1);

@@ -1,4 +1,4 @@
-// Computes the products of RAPT_ARITHMETIC_BF16 with plain fused operations. Rows are in the vector lanes.
+// Multiplies queries by keys and weights by values in RAPT_ARITHMETIC_BF16 with f32 FMAs. Lanes are rows.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ class K32Products : public BroadcastProducts<float> {
   using Rule = Bf16Rule;
   static constexpr bool rescales = false;
 
-  // Every level's workspace has room for AMX's tiles. So there is room for a block whose dimensions are
-  // padded to multiples of 32.
+  // All levels use the same size of workspace, which has room for AMX's tiles. So there is room for a block
+  // whose dimensions are padded to multiples of 32.
   static std::size_t workspace_length(const rapt_attention_options &o) {
     return Base::workspace_length(o) + length_of_keys(o) + length_of_values(o);
   }
@@ -44,7 +44,8 @@ class K32Products : public BroadcastProducts<float> {
     }
   }
 
-  // Returns whether a result may lack the contract's bits. After use_exact_products(), another run is exact.
+  // Returns whether a result may have wrong bits, because the CPU flushed it before rounding. After
+  // use_exact_products(), another run is exact.
   bool is_doubtful() const { return guard_.is_doubtful(); }
   void use_exact_products() { guard_.use_exact_products(); }
 
@@ -71,11 +72,11 @@ class K32Products : public BroadcastProducts<float> {
  private:
   static constexpr std::size_t k32 = k32_terms;
   // Says whether elements are widened for each use. If a tile is one panel, it uses an element only once, and
-  // the widened copy stays in L1. Otherwise panels share elements, which are widened once per block.
+  // the widened copy stays in L1. Otherwise all panels use the elements, which are widened once per block.
   static constexpr bool widens_for_one_use = panel_rows<float> == tile_pitch;
   static constexpr std::size_t block = rapt::attention_block;
 
-  // `exclusions` is null unless some value is not finite.
+  // `exclusions` is null unless the values of excluded keys may be NaN or infinite.
   [[gnu::always_inline]] void add_values(const Segment &segment, const float *weights,
                                          const float *exclusions, float *out, float *sums) {
     if (guard_.is_exact()) [[unlikely]]
@@ -103,7 +104,7 @@ class K32Products : public BroadcastProducts<float> {
   }
   static std::size_t terms(std::size_t at, std::size_t end) { return end - at < k32 ? end - at : k32; }
 
-  // Return the addresses of widened k32s: of keys by first dimension, of values by first key and dimension.
+  // Return the widened elements of keys from dimension d on, and of values from key j and dimension d on.
   float *keys_at(std::size_t d) const { return keys_ + (widens_for_one_use ? 0 : d * block); }
   float *values_at(std::size_t j, std::size_t d) const {
     return values_ + (widens_for_one_use ? 0 : j * padded(o_.v_dim) + d * k32);
@@ -124,7 +125,7 @@ class K32Products : public BroadcastProducts<float> {
       S::store(to + i, S::load(from + i));
     }
   }
-  // If fewer than 32 dimensions are left, they keep their order.
+  // Widens up to 32 dimensions of `count` values. 32 dimensions are stored even ones first, fewer in order.
   [[gnu::always_inline]] void widen_values(std::size_t j, std::size_t count, std::size_t d) const {
     const std::size_t dims = terms(d, o_.v_dim);
     float *to = values_at(j, d);

@@ -1,4 +1,4 @@
-// Computes the products of KeysInLanes in RAPT_ARITHMETIC_BF16.
+// Multiplies queries by keys and weights by values for KeysInLanes in RAPT_ARITHMETIC_BF16.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace {
 
-// Rows is K32Rows, or a level's own replacement such as BfmlalRows.
+// Rows is the class that multiplies few rows: K32Rows, or a level's replacement such as BfmlalRows.
 template <class Rows>
 class K32RowProducts : public TransposingProducts<rapt::BF16> {
  public:
@@ -24,7 +24,7 @@ class K32RowProducts : public TransposingProducts<rapt::BF16> {
 
   static std::size_t padded(std::size_t rows) { return rows <= 2 ? rows : (rows + 3) / 4 * 4; }
 
-  // Loads the queries times their sign. Rows after the last one are copies of the last one.
+  // Loads the queries times rows_.sign. Rows after the last one are copies of it.
   void load_queries() {
     for (std::size_t r = 0; r < padded(rows_.rows); ++r) {
       const std::size_t from = r < rows_.rows ? r : rows_.rows - 1;
@@ -54,7 +54,7 @@ class K32RowProducts : public TransposingProducts<rapt::BF16> {
         Rows::template packed_scores<count>(queries_ + r * pitch_, pitch_, tile_.k<E>(first), run,
                                             runs_.last(), keys, o_.qk_dim, scores + r * block);
       });
-    } else if (S::registers == 32 && rows_.rows > 4) {  // 16 chains while a square is transposed once
+    } else if (S::registers == 32 && rows_.rows > 4) {  // 8 rows share a transposition, with 16 chains
       by_all_rows(0, std::integral_constant<std::size_t, 8>{});
     } else {
       by_rows(by_all_rows);
@@ -76,7 +76,7 @@ class K32RowProducts : public TransposingProducts<rapt::BF16> {
     });
     guard_.note(flushing);
   }
-  // Like values(), but a key with !is_visible(row, key) has the value 0.
+  // Adds values like values(), but a key has the value 0 for rows with !is_visible(row, key).
   template <class IsVisible>
   void careful_values(std::size_t first, std::size_t keys, const float *weights, const float *rescale,
                       float *values, std::size_t pitch, IsVisible is_visible) {
@@ -89,8 +89,7 @@ class K32RowProducts : public TransposingProducts<rapt::BF16> {
   static std::size_t pitch_of(const rapt_attention_options &o) { return (o.qk_dim + k32 - 1) / k32 * k32; }
   std::size_t left_of(std::size_t d) const { return d < o_.qk_dim ? o_.qk_dim - d : 0; }
 
-  // Calls f(first row, count) for groups of rows. The rows of a group use a key or value while it is in a
-  // register.
+  // Calls f(first row, count) for groups of rows. The rows of a group share each load of a key or value.
   template <class F>
   [[gnu::always_inline]] void by_rows(F f) const {
     const std::size_t rows = rows_.rows;

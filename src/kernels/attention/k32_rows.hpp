@@ -1,8 +1,8 @@
-// Computes the products of a few rows in RAPT_ARITHMETIC_BF16. The vector lanes are keys for scores, and
-// dimensions for values. A 32-bit word has an even and an odd element. So transposed words are operands of
-// both chains, and words of values are added to two accumulators.
+// Multiplies a few rows in RAPT_ARITHMETIC_BF16. The vector lanes are keys for scores, and dimensions for
+// values. A 32-bit word has an even and an odd element of bf16. Transposed words of keys feed the even and
+// the odd chain. Words of values feed two accumulators.
 //
-// Keys and values are read once, as bf16. Flushing must be on.
+// Keys and values are read once, as bf16. FTZ and DAZ must be on.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ struct WordRows {
   }
 };
 
-// Calls f(rows of the square, first dimension) for each square of S::width keys by S::width words, from the
-// 32 dimensions at d. A square that reaches past the end is copied, with 0 for the missing dimensions.
+// Splits the 32 dimensions at d into squares of S::width keys by S::width words, and calls f(rows, first
+// dimension) for each. A square that reaches past the last dimension is copied, and filled up with 0.
 template <class Rows, class F>
 [[gnu::always_inline]] inline void each_square(const Rows &rows, std::size_t d, std::size_t dim, F f) {
   using S = simd<float>;
@@ -46,8 +46,8 @@ template <class Rows, class F>
   }
 }
 
-// Loads two vectors of a value's dimensions from d on. If `whole`, one load of words has all of them.
-// Otherwise up to `left` elements are loaded one by one.
+// A strip is two vectors of a value's dimensions. If `whole`, one load of words brings both. Otherwise only
+// `left` elements exist, which are loaded as single elements.
 template <bool whole>
 struct ValueStrip {
   using S = simd<float>;
@@ -71,8 +71,8 @@ struct ValueStrip {
 };
 
 struct K32Rows {
-  // Stores the product of query r and key j in scores[r][j]. Queries are `pitch` elements apart. Their last
-  // block of 32 elements is filled up with zeros.
+  // Sets scores[r][j] to the dot product of query r and key j. Queries are `pitch` elements apart, and padded
+  // with zeros to a multiple of 32.
   template <std::size_t rows>
   [[gnu::noinline, gnu::flatten]] static void scores(const float *queries, std::size_t pitch,
                                                      const RowRun<rapt::BF16> *keys,
@@ -123,7 +123,7 @@ struct K32Rows {
     });
   }
 
-  // Like scores(), for packed keys. Dimension d of the keys is at keys + 64 d.
+  // Does the work of scores() for packed keys, whose dimension d is at keys + 64 d.
   template <std::size_t rows>
   [[gnu::noinline, gnu::flatten]] static void packed_scores(const float *queries, std::size_t pitch,
                                                             const rapt::BF16 *keys,
@@ -170,7 +170,7 @@ struct K32Rows {
     }
   }
 
-  // Adds the weighted values of a block to values[r][d ...], for `strips` strips.
+  // Adds the weighted values of a block to values[r][d ...], for `strips` strips (ValueStrip) of dimensions.
   template <std::size_t rows, std::size_t strips, bool whole>
   [[gnu::always_inline]] static void values_of(const float *weights, const RowRun<rapt::BF16> *value,
                                                std::size_t keys,

@@ -1,19 +1,18 @@
 // Prefetches keys and values that are read later.
 //
-// A core's hardware prefetchers follow lines in order, up to the end of a page. Fetching the first lines of a
-// page well before the page is read starts those prefetchers. Every line is fetched again shortly before it
-// is read. By then the line is in L2. So it only briefly occupies one of the 16 misses that L1 can have
-// outstanding.
+// Hardware prefetchers follow lines in order, up to the end of a page. Prefetching a page's first lines early
+// starts them. Every line is prefetched again shortly before it is read, when it is already in L2. So it only
+// briefly occupies one of L1's 16 outstanding misses.
 //
-//   AVX-512, 128 dimensions, ns, us, us  | L2, 1 x 1024 keys | L3, 8 x 4096 | memory, 8 x 16384
-//   lines, 2 runs ahead                  | 12900             | 1305         | 11150
-//   first lines of pages, 6 runs ahead   | 13950             | 1274         |
-//   both                                 | 13300             | 1161         | 9230
+//   AVX-512, 128 dimensions, heads x keys | 1 x 1024 in L2 | 8 x 4096 in L3 | 8 x 16384 in memory
+//   lines, 2 runs of 16 rows ahead        | 12900 ns       | 1305 us        | 11150 us
+//   first lines of pages, 6 runs ahead    | 13950 ns       | 1274 us        |
+//   both                                  | 13300 ns       | 1161 us        | 9230 us
 //
-// Zen 4's L1 can have few outstanding misses, and its prefetchers fail when columns of 16 rows are read. So
-// on Zen 4, lines of large caches are also fetched to L2, 64 KB ahead. One such prefetch per prefetch to L1
-// made decoding from memory 1.3 to 1.8 times as fast on Zen 4, and cost other CPUs 6 % in L2. So all such
-// prefetches of a run are now made together, which nobody has timed on Zen 4.
+// Zen 4's L1 allows few outstanding misses, and its prefetchers fail if a loop reads columns of 16 rows. So
+// on Zen 4, large arrays of keys and values are also prefetched to L2, 64 KB ahead. One such prefetch per
+// prefetch to L1 made decoding from memory 1.3 to 1.8 times as fast on Zen 4, but cost other CPUs 6 % in L2.
+// So these prefetches now come all at once, run by run. That has not been timed on Zen 4.
 #pragma once
 
 #include <cstddef>
@@ -23,18 +22,18 @@
 
 namespace {
 
-// Describes 16 rows of keys or values with a constant distance between rows.
+// Describes a run: 16 rows of keys or values with a constant distance between rows.
 template <class E>
 struct RowRun {
   static constexpr std::size_t rows = rapt::attention_page_unit;
   const E *first;
   std::ptrdiff_t stride;
   std::size_t dim;
-  std::uintptr_t far = 0;  // bytes, or 0: fetch_pages() fetches all lines to L2, this far after the run
+  std::uintptr_t far = 0;  // if not 0, fetch_pages() prefetches to L2 what is this many bytes after the run
 };
 inline constexpr std::size_t runs_per_block = rapt::attention_block / rapt::attention_page_unit;
 
-// Returns row i of the runs.
+// Returns row i of consecutive runs.
 template <class E>
 [[gnu::always_inline]] inline const E *row_of(const RowRun<E> *runs, std::size_t i) {
   constexpr std::size_t rows = RowRun<E>::rows;
@@ -42,7 +41,7 @@ template <class E>
   return run.first + run.stride * static_cast<std::ptrdiff_t>(i % rows);
 }
 
-// Lines are fetched to one of these caches, `runs_ahead` runs before they are read.
+// Lines are prefetched to one of these caches, `runs_ahead` runs before they are read.
 enum class Cache { l1, l2 };
 template <std::size_t queries>
 inline constexpr std::size_t runs_ahead = queries <= 4 ? 2 : 4;
@@ -54,13 +53,13 @@ template <class E>
   return static_cast<std::size_t>(last - run) > i ? run + i : last;
 }
 
-// Addresses are integers here, because rows past the last key are fetched too, and have no valid pointers.
+// Prefetches a line. Rows past the last key have no valid pointers, so the address is an integer.
 template <Cache cache>
 [[gnu::always_inline]] inline void fetch_line(std::uintptr_t at) {
   __builtin_prefetch(reinterpret_cast<const void *>(at), 0, cache == Cache::l1 ? 3 : 2);
 }
 
-// Fetches the lines that are `far` bytes after the lines of a run.
+// Prefetches the lines that are `far` bytes after the lines of a run to L2.
 template <class E>
 [[gnu::noinline]] void fetch_far_lines(const RowRun<E> &run) {
   constexpr std::uintptr_t line = 64;
@@ -72,9 +71,9 @@ template <class E>
   }
 }
 
-// Fetches the first two lines of each page of the run that is read 6 runs after `run`. With more queries the
-// hardware prefetchers have enough time without this. With 8 queries per key/value head, and keys in L3, it
-// would cost 2 to 6 %.
+// Prefetches the first two lines of each page of the run that is read 6 runs after `run`. With more than 4
+// queries the hardware prefetchers have enough time without this. With 8 queries per key/value head and keys
+// in L3, it would cost 2 to 6 %.
 template <std::size_t queries, class E>
 [[gnu::always_inline]] inline void fetch_pages(const RowRun<E> *run, const RowRun<E> *last) {
   if (run->far != 0) [[unlikely]]
@@ -92,9 +91,9 @@ template <std::size_t queries, class E>
   }
 }
 
-// Fetches the lines of runs in order, for loops that read columns of several rows at a time. The first run
-// fetched is `runs_ahead` after `run`. After `last`, `last` is fetched again. Lines that are fetched far
-// ahead go to L2, which has room for them.
+// Prefetches the lines of runs in order, for loops that read columns of several rows at a time. It begins
+// `runs_ahead` runs after `run`, and repeats the run `last` at the end. With many queries it is so far ahead
+// that the lines go to L2, which has room for them.
 template <class E, std::size_t queries, Cache cache>
 class LinesAhead {
  public:
@@ -103,8 +102,8 @@ class LinesAhead {
     begin();
   }
 
-  // Fetches line `i` of `lines`. The address is updated once per `lines` lines, so that a line costs little
-  // more than its prefetch. The last lines of a row may be past its end.
+  // Prefetches line `i` of a group of `lines` lines. The address is updated once per group, so that a line
+  // costs little more than its prefetch. The last group of a row may reach past its end.
   template <std::size_t i = 0, std::size_t lines = 1>
   [[gnu::always_inline]] void fetch() {
     static_assert(i < lines);
@@ -132,7 +131,7 @@ class LinesAhead {
     row_ = run_->dim * sizeof(E);
     skip_ = static_cast<std::uintptr_t>(run_->stride) * sizeof(E) - row_;
     left_ = run_->rows;
-    if (skip_ == 0) {  // contiguous rows are one long row
+    if (skip_ == 0) {  // contiguous rows count as one long row
       row_ *= left_;
       left_ = 1;
     }
@@ -144,9 +143,9 @@ class LinesAhead {
   std::size_t left_;
 };
 
-// Fetches rows that are read one after the other, from dimension d on. Each row fetches the same lines of the
-// row that is `runs_ahead` later. With more queries, a row is read in several passes, and each pass fetches
-// the next line of `lines`.
+// Prefetches for loops that read rows one after the other, from dimension d on. With up to 4 queries, each
+// row prefetches the same lines of the row `runs_ahead` runs later. With more, a loop reads rows in several
+// passes, and each pass prefetches the next lines of `lines`.
 template <class E, std::size_t queries>
 class RowsAhead {
  public:

@@ -1,4 +1,4 @@
-// Turns the partial results of a tile's chunks into its outputs.
+// Merges the partial results of a tile's chunks.
 #pragma once
 
 #include <cstddef>

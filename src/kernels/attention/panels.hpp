@@ -1,5 +1,5 @@
-// Computes the two matrix products of a tile, with rows in the vector lanes. An element of a key or value is
-// read from the caller's memory and broadcast. Nothing is copied.
+// Computes the two matrix products of a tile, with query rows in the vector lanes. Elements of keys and
+// values are broadcast from the caller's memory. Nothing is copied.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace {
 
-// In a matrix of a tile, each dimension or key has a row of this many elements.
+// A tile's matrices have this many elements, one per query row, for each dimension or key.
 constexpr std::size_t tile_pitch = rapt::attention_tile_rows;
 
 // A panel's accumulators are `vectors` vectors of rows by this many keys or dimensions. With 32 registers, 4
@@ -20,15 +20,15 @@ constexpr std::size_t tile_pitch = rapt::attention_tile_rows;
 template <class A, std::size_t vectors>
 inline constexpr std::size_t panel_depth = vectors == simd<A>::panel_vectors ? 6 : 8;
 
-// A product fetches these rows while it multiplies, `dim` elements of each row. `dim` may be 0.
+// Describes rows that a product prefetches while it multiplies: `dim` elements of each. `dim` may be 0.
 template <class E>
 struct RowsToFetch {
   const E *const *rows;
   std::size_t dim;
-  std::size_t panels = 1;  // this many panels share the fetching
+  std::size_t panels = 1;  // this many panels share the prefetches
 };
 
-// Adds vector v of a row of a matrix times element(i) to sum[i][v].
+// Adds vector v of `row` times element(i) to sum[i][v].
 template <class A, std::size_t depth, std::size_t vectors, class Element>
 [[gnu::always_inline]] inline void add_outer_product(const A *row, Element element,
                                                      typename simd<A>::batch (&sum)[depth][vectors]) {
@@ -42,15 +42,15 @@ template <class A, std::size_t depth, std::size_t vectors, class Element>
   });
 }
 
-// score[j][row] becomes dot(query row, key j) for `depth` keys: one chain of fused operations over the
-// dimension. Dimensions are `step` elements apart.
+// Stores dot(query row, key j) to scores for `depth` keys, and updates each row's maximum. A dot product is
+// one chain of fused operations over the dimensions, which are `step` elements apart in a key.
 //
-// For each key, a few lines of one row are fetched between the products. On AVX2, splitting the loop for
-// single lines costs more than it gains, so four lines are fetched at a time. On AVX-512 four at a time would
-// cost 8 % with keys in L3.
+// Between the products, it prefetches a row of `fetch` per key, a few lines at a time. On AVX2, interrupting
+// the loop for single lines costs more than it gains, so it prefetches four lines at a time. On AVX-512 four
+// at a time would cost 8 % with keys in L3.
 //
-//   AVX-512, keys in L3, GFLOP/s         | no lines 154 | a block's at once 145 | a few 165
-//   AVX2, 512 tokens, share of the peak  | a line at a time 76 %                | four lines 80 %
+//   AVX-512, keys in L3, GFLOP/s         | no prefetch 154 | a block at once 145 | this one 165
+//   AVX2, 512 tokens, share of the peak  | a line at a time 76 %                 | four lines 80 %
 template <class A, std::size_t vectors, std::size_t depth, class E>
 [[gnu::always_inline]] inline void panel_scores(const A *queries, const E *const *keys, std::ptrdiff_t step,
                                                 std::size_t dim, RowsToFetch<E> fetch, A *scores,
@@ -82,8 +82,8 @@ template <class A, std::size_t vectors, std::size_t depth, class E>
   });
 }
 
-// Computes the dot products of keys [begin, end) of a block with vectors of rows, and the largest of each
-// row. Up to 7 rows of `scores` after the last key are overwritten.
+// Computes the dot products of the keys [begin, end) of a block with vectors of rows, and each row's largest.
+// It overwrites the scores of up to 7 keys after the last one.
 template <class A, std::size_t vectors, class E>
 [[gnu::noinline]] void tile_scores(const A *queries, const E *const *keys, std::ptrdiff_t step,
                                    std::size_t dim, RowsToFetch<E> fetch, std::size_t begin, std::size_t end,
@@ -104,7 +104,7 @@ template <class A, std::size_t vectors, class E>
     const E *last[depth];
     for (std::size_t i = 0; i < depth; ++i) last[i] = keys[j + i < end ? j + i : end - 1];
     const RowsToFetch<E> none{last, 0};
-    // 64 keys then take ten steps of 6 keys and one of 4.
+    // So 64 keys take ten steps of 6 keys and one of 4.
     if (depth == 6 && end - j <= 4) {
       panel_scores<A, vectors, 4>(queries, last, step, dim, none, scores + j * tile_pitch, max);
     } else {
@@ -114,22 +114,22 @@ template <class A, std::size_t vectors, class E>
   unroll<vectors>([&](auto v) __attribute__((always_inline)) { S::store(largest + v * S::width, max[v]); });
 }
 
-// Says what happens to the results so far when a block's values are added.
+// Says what happens to earlier results when a block's values are added.
 enum class Before {
   kept,
   rescaled,  // by a factor per row
-  dropped    // there are none
+  dropped    // because there are none
 };
 
-// Prefetches one line of each row. Key j fetches one if `j & between` is 0.
+// Describes prefetches: one row's line at element `at`, for every key j with (j & between) == 0.
 template <class E>
 struct LinesToFetch {
   const E *const *rows;
   std::size_t at, between;
 };
 
-// out[d][row] becomes the result so far + the sum over j of weight[j][row] * value j [d], in key order, for
-// `depth` dimensions.
+// Adds weight[j][row] * (value j)[d] for each key j, in key order, to out[d][row] for `depth` dimensions.
+// `before` says whether out is first dropped or rescaled.
 template <class A, std::size_t vectors, std::size_t depth, class E>
 [[gnu::always_inline]] inline void panel_values(const A *weights, const E *const *values, std::size_t d,
                                                 std::size_t keys, Before before, const A *rescale, A *out,
@@ -160,12 +160,12 @@ template <class A, std::size_t vectors, std::size_t depth, class E>
            __attribute__((always_inline)) { S::store(out + i * tile_pitch + v * S::width, sum[i][v]); });
 }
 
-// This many panels of dimensions together fetch one line of every row. So all lines are fetched before the
-// last dimension.
+// One line of every row is prefetched during this many calls of panel_values(). So all lines are prefetched
+// before the last dimension.
 template <class E>
 constexpr std::size_t steps_per_line = 8 / sizeof(E);
 
-// Calls panel_values() for all dimensions. Each key of the block fetches an equal part of the rows.
+// Calls panel_values() for all dimensions. The prefetches are spread evenly over the keys of the block.
 template <class A, std::size_t vectors, class E>
 [[gnu::noinline]] void tile_values(const A *weights, const E *const *values, std::size_t keys, Before before,
                                    const A *rescale, std::size_t dim, A *out, RowsToFetch<E> fetch) {

@@ -1,16 +1,15 @@
-// The arithmetic of attention in f32 and f64 turns scores into weights, and weights into a sum. Attention
-// over int8 keys and values uses this rule too.
+// Turns scores into weights and sums them, for attention in f32 and f64 and over int8 keys and values.
 //
-// Products name their rule. A way of computing a tile (ways.hpp) gets the rule from its products. A rule has
-// this interface:
+// Each class that multiplies queries by keys and weights by values has such a class as its member Rule. A
+// rule has this interface:
 //
-//   Sums, clear()           results over some keys
-//   weights_unit            a weight times this is what the contract calls a weight
-//   segment_keys            products may leave out this many keys if no row of a vector sees one of them
-//   update_max(sums, r, max)  processes the largest scores of a block for a vector of rows. `rescale` becomes
-//                           the factor of earlier results. Returns whether a row's is not 1
-//   weigh_rows(...)         makes weights of scores with rows in the lanes, and adds them to the sums
-//   weigh_row(...)          the same for one row with keys in the lanes
+//   Sums, clear()           each row's largest score and sum of weights, over some keys
+//   weights_unit            the rule's weights are the true weights divided by this
+//   segment_keys            products may skip a group of this many keys if no row of a vector sees one
+//   update_max(sums, r, max)  takes a block's largest scores for the vector of rows at r. Sets `rescale` to
+//                           the factors of earlier results, and returns whether one of them is not 1
+//   weigh_rows(...)         turns scores with rows in the lanes into weights, and adds these to the sums
+//   weigh_row(...)          does the same for one row, with keys in the lanes
 #pragma once
 
 #include <cstddef>
@@ -49,8 +48,8 @@ class PlainRule {
     return S::any(S::negate(S::equal(factor, batch(A(1)))));
   }
 
-  // `column` has the scores of the vector of rows at r, in the layout of TileScores. Weights outside of
-  // [begin, end) become 0.
+  // `column` has the scores of the vector of rows at r. Key j's are at column + j * tile_pitch. Weights
+  // outside of [begin, end) become 0.
   [[gnu::always_inline]] void weigh_rows(Sums &sums, std::size_t r, A *column, std::size_t begin,
                                          std::size_t end) const {
     add_sums(sums, r,

@@ -11,7 +11,7 @@
 
 namespace {
 
-// A task has all keys of a tile and stores the outputs, or it has one chunk of the keys and stores partial
+// Describes a task: a tile with all keys, which stores outputs, or with one chunk, which stores partial
 // results.
 template <class A>
 struct TileTask {
@@ -26,7 +26,7 @@ struct TileTask {
     return begin() + (is_whole || keys < rapt::attention_chunk ? keys : rapt::attention_chunk);
   }
 
-  // Stores the results of all rows, and returns whether one is NaN. No zero of a partial result is negative.
+  // Stores the results of all rows, and returns whether one is NaN. Partial results never contain -0.
   template <class Way>
   [[gnu::always_inline]] bool store(const Way &way) const {
     if (is_whole) {
@@ -46,8 +46,9 @@ struct TileTask {
   }
 };
 
-// Computes a task and stores its results. Doubtful results are computed again with exact products. Results
-// with a NaN that may come from an excluded key are computed again carefully.
+// Computes a task and stores its results. If products may have been flushed before rounding (is_doubtful),
+// computes the task again with exact products. If a NaN may come from an excluded key's value, computes it
+// again without the values of excluded keys.
 template <class Way, class A>
 [[gnu::always_inline]] inline void compute_and_store(Way &way, const TileTask<A> &task) {
   const auto compute = [&] {

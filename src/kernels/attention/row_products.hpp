@@ -1,5 +1,5 @@
-// Computes the two matrix products of a few rows with a block. The vector lanes are keys for scores, and
-// dimensions for values.
+// Multiplies a few query rows by a block of keys, and their weights by its values. The vector lanes are keys
+// for scores, and dimensions for values.
 #pragma once
 
 #include <cmath>
@@ -13,9 +13,9 @@
 
 namespace {
 
-// scores[r][j] becomes dot(query r, key j) for packed keys, one chain of fused operations over the dimension.
-// Dimension d of the keys is at keys + 64 d. Lines are fetched only for more than two queries. With fewer
-// queries, the hardware prefetchers are as good.
+// Sets scores[r][j] to dot(query r, key j) for packed keys, as one chain of fused operations over the
+// dimensions. Dimension d of the keys is at keys + 64 d. Only for more than two queries are lines prefetched
+// here. With fewer, the hardware prefetchers are as good.
 template <class A, std::size_t rows, class E>
 [[gnu::noinline, gnu::flatten]] void packed_row_scores(const A *queries, const E *keys, std::size_t count,
                                                        std::size_t dim, const RowRun<E> *run,
@@ -23,7 +23,7 @@ template <class A, std::size_t rows, class E>
   using S = simd<A>;
   using batch = typename S::batch;
   constexpr std::size_t block = rapt::attention_block;
-  // Several vectors of keys at a time, so that the chains hide each other's latency.
+  // Takes several vectors of keys at a time, so that their chains hide each other's latency.
   constexpr std::size_t together = rows >= 4 ? 2 : 4;
   LinesAhead<E, rows, rows <= 4 ? Cache::l1 : Cache::l2> lines(run, last);
   for (std::size_t i = 0; i < runs_per_block; ++i) fetch_pages<rows>(run + i, last);
@@ -50,8 +50,8 @@ template <class A, std::size_t rows, class E>
   }
 }
 
-// Holds the addresses of up to `count` rows from one key on, in runs. An x86 address adds a pointer and one
-// scaled distance. With the distances of 4 and 12 rows, four pointers reach the 16 rows of a run.
+// Holds the addresses of up to `count` rows, from one key on. An x86 address can add one scaled register to a
+// pointer. So four pointers and the distances of 4 and 12 rows reach the 16 rows of a run.
 template <class E, std::size_t count>
 class KeyRows {
  public:
@@ -70,7 +70,7 @@ class KeyRows {
   [[gnu::always_inline]] const E *operator[](std::size_t i) const {
     const std::size_t of_run = i % RowRun<E>::rows, fours = of_run / 4;
     const E *row = first_[i / RowRun<E>::rows][of_run % 4];
-    asm("" : "+r"(row));  // without this gcc adds once, and keeps a pointer per row on the stack
+    asm("" : "+r"(row));  // without this gcc computes a pointer per row, and keeps them on the stack
     const std::ptrdiff_t distance = fours == 3 ? twelve_ : static_cast<std::ptrdiff_t>(fours) * four_;
     return reinterpret_cast<const E *>(reinterpret_cast<const char *>(row) + distance);
   }
@@ -98,11 +98,10 @@ class KeyRows {
   }
 
   const E *first_[runs][pointers];
-  std::ptrdiff_t four_, twelve_;  // bytes
+  std::ptrdiff_t four_, twelve_;  // distances of 4 and 12 rows, in bytes
 };
 
-// Holds the addresses of the last rows. Only `left` < count of them exist, and the last one replaces the
-// others.
+// Holds the addresses of the last rows. Only `left` < count exist; the last one replaces missing ones.
 template <class E, std::size_t count>
 class LastKeyRows {
  public:
@@ -117,7 +116,6 @@ class LastKeyRows {
   std::size_t at_ = 0;
 };
 
-// Gives access to the rows from `first` on.
 template <class Rows>
 struct RowsFrom {
   const Rows &rows;
@@ -125,8 +123,8 @@ struct RowsFrom {
   [[gnu::always_inline]] auto operator[](std::size_t i) const { return rows[first + i]; }
 };
 
-// Like packed_row_scores(), for keys that are not packed. Squares of keys are transposed in registers and
-// multiplied there. `key_rows` has `vectors` vectors of keys.
+// Computes scores like packed_row_scores(), but for `vectors` vectors of keys that are not packed. Squares of
+// keys are transposed in registers and multiplied there.
 template <class A, std::size_t rows, std::size_t vectors, class KeyRows, class Lines>
 [[gnu::always_inline]] inline void transposed_scores(const A *queries, KeyRows key_rows, Lines &lines,
                                                      std::size_t dim, A *scores) {
@@ -189,8 +187,8 @@ template <class A, std::size_t rows, std::size_t vectors, class KeyRows, class L
   });
 }
 
-// For one or two queries, the last one to four keys take a chain of scalar operations per score. So no square
-// is transposed, and the chains of the next call begin while these chains wait.
+// For one or two queries, the last one to four keys use a chain of scalar operations per score. That needs no
+// transposition, and the CPU can begin the next call's chains while these wait.
 inline constexpr std::size_t most_chained_keys = 4;
 template <class A, std::size_t rows>
 [[gnu::always_inline]] inline void chained_scores(const A *queries, const RowRun<A> *keys, std::size_t first,
@@ -208,15 +206,16 @@ template <class A, std::size_t rows>
   }
 }
 
-// With few rows, two vectors of keys alternate: while the chains of one wait, the square of the other is
-// transposed. Scores after the last key, up to the end of its vector, are unspecified.
+// Computes the scores of keys that are not packed. With few rows, two vectors of keys alternate: while the
+// chains of one wait, the square of the other is transposed. Scores after the last key, up to the end of its
+// vector, are unspecified.
 template <class A, std::size_t rows, class E>
 [[gnu::noinline, gnu::flatten]] void row_scores(const A *queries, const RowRun<E> *keys,
                                                 const RowRun<E> *last, std::size_t count, std::size_t dim,
                                                 A *scores) {
   using S = simd<A>;
-  // NEON uses four vectors. By the model of a Neoverse N1, with one query, two chains need 16 cycles per 8
-  // operations, and four need 12. Two vectors of AVX-512 in f32 are two runs, whose pointers and those of
+  // NEON uses four vectors. In a model of a Neoverse N1 with one query, two chains take 16 cycles per 8
+  // operations, and four take 12. Two AVX-512 vectors of f32 keys are two runs, whose pointers and those of
   // four queries fill the registers.
   constexpr bool one_run = 2 * S::width <= RowRun<E>::rows;
   constexpr std::size_t vectors = rows <= 2 && MultipliesByLane<S> ? 4 : rows <= (one_run ? 4 : 2) ? 2 : 1;
@@ -251,9 +250,9 @@ template <class A, std::size_t rows, class E>
   }
 }
 
-// values[r][d] becomes rescale[r] * values[r][d] + the sum over j of weights[r][j] * value j [d], in key
-// order, for `vectors` vectors of dimensions from d on. The last vector has `tail` elements unless it is
-// `whole`.
+// Multiplies values[r][d] by rescale[r], and adds weights[r][j] * (value j)[d] for each key j, in key order.
+// It does this for `vectors` vectors of dimensions from d on. The last vector has `tail` elements unless it
+// is `whole`.
 template <class A, std::size_t rows, std::size_t vectors, bool whole, class E>
 [[gnu::always_inline]] inline void row_values_of(const A *weights, const RowRun<E> *value, std::size_t keys,
                                                  LinesAhead<E, rows, Cache::l1> &lines, const A *rescale,
@@ -335,8 +334,9 @@ template <class A, std::size_t rows, class E>
 [[gnu::noinline]] void row_values(const A *weights, const RowRun<E> *value, std::size_t keys,
                                   const RowRun<E> *last, const A *rescale, std::size_t dim, A *values,
                                   std::size_t pitch) {
-  // This many accumulators leave registers for an element and a weight. A few accumulators in memory cost
-  // less than another pass over the values. With a vector of weights per row, 8 rows leave registers for two.
+  // Accumulators for this many vectors per row leave registers for an element and a weight. Keeping a few
+  // accumulators in memory costs less than another pass over the values. With MultipliesByLane, each row has
+  // a vector of weights, so 8 rows leave registers for only two vectors.
   constexpr std::size_t vectors = simd<A>::registers == 32 ? (rows <= 2                                 ? 8
                                                               : rows <= 4                               ? 4
                                                               : rows <= 6 && !MultipliesByLane<simd<A>> ? 4

@@ -10,7 +10,7 @@
 
 namespace {
 
-// These sums are relative to the largest score of each row. The weighted sums of values are stored elsewhere.
+// Holds each row's largest score, and the sum of its weights relative to that score.
 template <class A>
 struct RowSums {
   static constexpr std::size_t count = rapt::attention_tile_rows;
@@ -48,7 +48,7 @@ struct FoldFactors {
   alignas(64) A of_next[rapt::attention_tile_rows];
 };
 
-// Folds `next` into `total`.
+// Folds `next` into `total`, and sets `factors` to the factors for folding the values.
 template <class A>
 void fold(const TileRows<A> &rows, RowSums<A> &total, const RowSums<A> &next, FoldFactors<A> &factors) {
   using S = simd<A>;

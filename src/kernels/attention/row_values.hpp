@@ -18,7 +18,7 @@ class RowValues {
 
   RowValues(const TileRows<A> &rows, std::size_t dim, A *values)
       : rows_(rows), dim_(dim), pitch_(pitch_of(dim)), values_(values) {}
-  // Returns the length that `rows` rows need.
+  // Returns the number of elements that `rows` rows need.
   static std::size_t length(std::size_t rows, std::size_t dim) { return rows * pitch_of(dim); }
 
   std::size_t pitch() const { return pitch_; }

@@ -1,9 +1,9 @@
-// Computes attention of tiles with many rows. The vector lanes are rows.
+// Computes attention of tiles with many query rows. The vector lanes are rows.
 //
 // A block of 64 keys takes four steps. Products computes the dot products of all rows. TileScores applies
-// options, and excludes the keys that a row does not see. The rule computes weights and their sum. Products
-// adds the values. Queries are transposed once, and outputs at the end. So every score is one chain over the
-// dimension.
+// options, and excludes the keys that a row does not see. Products::Rule computes weights and their sum.
+// Products adds the values. Queries are transposed at the start and outputs at the end, so every score is one
+// chain over the dimensions.
 //
 // On AVX-512 in f32 with head_dim 64, the products of 16 scores take at least 64 cycles, and their weights 7.
 // A block also loads and stores its accumulators once. That leaves 84 % of the peak. We measured 79 % with
@@ -12,7 +12,7 @@
 //   8 heads of 128 causal tokens                                     | microseconds
 //   ranges of a vector's rows looked up row by row for each block    | 176
 //   results cleared, rescaled and searched for NaN in passes         | 165
-//   this                                                             | 152
+//   this one                                                         | 152
 #pragma once
 
 #include <cstddef>
@@ -27,8 +27,8 @@
 
 namespace {
 
-// Only Products knows element types, and how queries are multiplied by keys and weights by values. Products
-// also names the arithmetic, its rule (plain_rule.hpp).
+// Products knows the element types, and multiplies queries by keys and weights by values. Products::Rule
+// turns scores into weights (plain_rule.hpp).
 template <class Products>
 class RowsInLanes {
  public:
@@ -50,7 +50,7 @@ class RowsInLanes {
                 {rows, o_.v_dim, values_[0].data() + TileValues<A>::length(o_.v_dim)}},
         scores_(tile, rows, values_[1].data() + TileValues<A>::length(o_.v_dim)) {}
 
-  // Call this before all runs. If out is q, the first run's results overwrite the queries.
+  // Must be called before all runs. If out is q, the first run's results overwrite the queries.
   void load_queries() { products_.load_queries(); }
 
   // Processes the keys [begin, end). `begin` must be the first key of a chunk.
@@ -61,7 +61,7 @@ class RowsInLanes {
   const RowSums<A> &sums() const { return sums_[0]; }
 
   // A key that only some rows of a vector see has weight 0 in the others, but 0 times NaN or infinity is NaN.
-  // If a result has a NaN that may come from such a key, its tile is computed again, row by row. Looking at
+  // If a result is NaN and some_excluded(), the tile is computed again after zero_excluded_values(). Testing
   // every value beforehand would cost 2 % of masked blocks.
   bool some_excluded() const { return some_excluded_; }
   void zero_excluded_values() {
@@ -69,7 +69,8 @@ class RowsInLanes {
     scores_.exclusions = scores_.data() + block * tile_pitch;
   }
 
-  // Returns whether a result may lack the contract's bits. After use_exact_products(), another run is exact.
+  // Returns whether a result may have wrong bits, because the CPU flushed it before rounding. After
+  // use_exact_products(), another run is exact.
   bool is_doubtful() const { return products_.is_doubtful(); }
   void use_exact_products() { products_.use_exact_products(); }
 
@@ -103,7 +104,7 @@ class RowsInLanes {
     }
   }
 
-  // Computes scores and weights of a panel's rows. Returns whether results so far must be rescaled.
+  // Computes scores and weights of a panel's rows. Returns whether earlier results must be rescaled.
   bool compute_weights(Sums &sums, const TileSegments &segments, std::size_t first, std::size_t from,
                        std::size_t to) {
     alignas(64) A largest[panel], segment_largest[panel];
@@ -136,7 +137,8 @@ class RowsInLanes {
     return any_rescaled;
   }
 
-  // TileScores records which of these keys a row does not see. Products may multiply other keys.
+  // Marks all keys except `keys` as excluded for the vector of rows at r. TileScores only marks keys among
+  // `keys`, but the products may multiply others too.
   void exclude_all_but(std::size_t r, AttentionTile::Range keys) const {
     for (std::size_t j = 0; j < block; ++j) {
       if (j >= keys.first && j < keys.end) continue;
@@ -149,7 +151,7 @@ class RowsInLanes {
     bool &has_values = has_values_[from / panel];
     Before before = !has_values ? Before::dropped : any_rescaled ? Before::rescaled : Before::kept;
     has_values = true;
-    // If the first segment has all the panel's rows, its products rescale or drop the results so far.
+    // If the first segment has all the panel's rows, its products also rescale or drop the earlier results.
     const bool by_products = Products::rescales && segments.front().from == from && segments.front().to == to;
     if (careful_ || !by_products) {
       if (before == Before::dropped) values.clear(from, to);
@@ -172,13 +174,13 @@ class RowsInLanes {
   const rapt_attention_options &o_;
   const TileRows<A> &rows_;
   Rule rule_;
-  Sums sums_[2];  // of all chunks before, and of the current one
+  Sums sums_[2];  // [0] of all chunks so far, [1] of the current one
   Products products_;
   TileValues<A> values_[2];
   TileScores<A> scores_;
   struct {
     std::size_t from, to;
-  } seen_{};  // rows of the present panel that see a key of the block
+  } seen_{};  // rows of the current panel that see a key of the block
   bool has_values_[rapt::attention_tile_rows / panel];
   bool some_excluded_ = false;
   bool careful_ = false;

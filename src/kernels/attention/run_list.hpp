@@ -1,4 +1,4 @@
-// Lists the rows of a chunk's keys and values, in the order in which tiles of few rows read them.
+// Lists a chunk's keys and values in the order in which tiles of few rows read them.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace {
 
-// The keys of a block come before the values of the previous block.
+// Lists runs of 16 rows: the keys of each block, followed by the values of the block before.
 template <class KV>
 class RunList {
  public:

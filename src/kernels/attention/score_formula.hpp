@@ -11,8 +11,7 @@
 
 namespace {
 
-// Applies the factor, the softcap, the ALiBi slope and the bias, in this order. The lanes may be keys or
-// rows.
+// Applies the factor, softcap, ALiBi slope and bias, in this order. The lanes may be keys or rows.
 template <class A>
 struct ScoreFormula {
   using S = simd<A>;
@@ -21,7 +20,7 @@ struct ScoreFormula {
 
   bool has_formula, has_cap, has_slopes, has_bias;
   batch cap, factor, slope;
-  batch distance;  // from the position to the block
+  batch distance;  // from the query's position to the block's first key
   batch from, to;  // the keys that a row sees, by index in the block
 
   ScoreFormula(const rapt_attention_options &o, const TileRows<A> &rows)
@@ -36,10 +35,10 @@ struct ScoreFormula {
     return S::either(S::less(index, from), S::negate(S::less(index, to)));
   }
 
-  // Turns several dot products into scores in place, with one branch for all. An excluded key's score is
-  // -inf. The i-th product belongs to key index(i) of the block, and that key's bias is bias(i). `bounded`
-  // says that some row does not see all these keys. `masked` says that the mask excludes all keys but
-  // seen(i). on_tanh(i, tanh) gets the softcap's tanh.
+  // Turns several dot products into scores in place, and tests each option once for all of them. An excluded
+  // key's score is -inf. The i-th product belongs to key index(i) of the block, whose bias is bias(i).
+  // `bounded` says that some row does not see all these keys. If `masked`, lanes outside of the mask seen(i)
+  // are excluded too.
   template <bool bounded, std::size_t count, class Index, class Bias, class Masked, class Seen,
             class TakeTanh>
   [[gnu::always_inline]] void make(batch (&score)[count], mask (&excluded)[count], Index index, Bias bias,

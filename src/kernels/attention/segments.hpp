@@ -8,19 +8,18 @@
 
 namespace {
 
-// A panel has this many rows.
+// A panel is this many query rows, which the matrix products process together.
 template <class A>
 inline constexpr std::size_t panel_rows = simd<A>::panel_vectors *simd<A>::width;
 
-// Has the keys [begin, end) of a block, which the products multiply by the vectors of rows [from, to).
+// Describes keys [begin, end) of a block, which the products multiply by the rows [from, to).
 struct Segment {
   std::size_t begin, end;
   std::size_t from, to;
 };
 
-// Cuts a block into segments, in steps of 16 keys or of the groups in which products are summed. Under
-// causality and windows not every vector of rows sees each key. The products leave out keys that a vector
-// does not see.
+// Cuts a block into segments at multiples of `step` keys. With causal masking and windows, not every vector
+// of rows sees each key. So the products can skip groups of `step` keys that a vector does not see.
 template <class A, std::size_t step = rapt::attention_page_unit>
 class Segments {
  public:

@@ -1,4 +1,4 @@
-// Holds, for each row of a tile, the keys that it sees, and the numbers that turn its scores into weights.
+// Holds the keys that each row of a tile sees, and the numbers that turn its scores into weights.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace {
 
-// Says which keys of a block a vector of rows sees, by their index in the block. At least one row sees the
-// keys `any`, and every row the keys `all`. `any` is {0, 0} if no row sees a key.
+// Says which keys of a block a vector of rows sees, as indices in the block. At least one row sees each key
+// of `any`, and every row sees each key of `all`. `any` is {0, 0} if no row sees a key.
 struct SeenKeys {
   AttentionTile::Range any, all;
 
@@ -20,7 +20,7 @@ struct SeenKeys {
   }
 };
 
-// If has_formula, options compute scores from the dot products. Otherwise the dot products are the scores.
+// If has_formula, a softcap, bias or ALiBi turns dot products into scores. Otherwise dot products are scores.
 template <class A>
 struct TileRows {
   using S = simd<A>;
@@ -57,9 +57,9 @@ struct TileRows {
       if (seen.first < range.any.first) range.any.first = seen.first;
       if (seen.end > range.any.end) range.any.end = seen.end;
     }
-    // Lanes after the last row are copies of that row, so that loops over vectors need no special case. Loops
-    // of constant length become a few vector stores. Before, this took a sixth of a call with one row and one
-    // key.
+    // Lanes after the last row are copies of that row, so that loops over vectors need no special case.
+    // repeat_last() copies a constant number of lanes, which takes a few vector stores. A variable number
+    // took a sixth of the time of a call with one row and one key.
     repeat_last(of, first, end);
     repeat_last(to_log2, cutoff, sign);
     repeat_last(factor, slope, to_natural);
@@ -75,8 +75,7 @@ struct TileRows {
     return all.end == 0 ? AttentionTile::Range{0, 0} : all;
   }
 
-  // Holds the keys that at least one row of a vector sees, and the keys that all of its rows see, which may
-  // be none.
+  // Holds the keys that at least one row of a vector sees, and the keys that all of its rows see, if any.
   struct VectorRange {
     AttentionTile::Range any{~std::size_t{0}, 0};
     AttentionTile::Range all{0, ~std::size_t{0}};

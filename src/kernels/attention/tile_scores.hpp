@@ -14,7 +14,7 @@
 
 namespace {
 
-// The scores of a block: row r's score of key j is at [j * tile_pitch + r]. Excluded keys have -inf.
+// Holds the scores of a block, -inf for excluded keys. Row r's score of key j is at [j * tile_pitch + r].
 template <class A>
 class TileScores {
  public:
@@ -40,8 +40,8 @@ class TileScores {
   A *slopes = nullptr;
 
   // Turns dot products of a vector of rows with the block at `first` into scores, for the keys that the rows
-  // see. Returns the largest score. `excludes` says that one of these rows does not see all keys that were
-  // multiplied. If the dot products are the scores, the result is largest().
+  // see. Returns each row's largest score. `excludes` says that one of the rows does not see all keys that
+  // were multiplied. If the dot products are the scores, returns largest().
   template <class Largest>
   [[gnu::always_inline]] batch complete(std::size_t r, std::size_t first, const SeenKeys &seen, bool excludes,
                                         Largest largest) {
@@ -77,7 +77,7 @@ class TileScores {
     std::uint64_t all = ~std::uint64_t{0};
     for (std::size_t i = 0; i < S::width; ++i) {
       const std::uint8_t *const flags = mask_[r + i] + first;
-      if (fetches) __builtin_prefetch(flags + 2 * block - 1, 0, 2);  // of the next block
+      if (fetches) __builtin_prefetch(flags + 2 * block - 1, 0, 2);  // the next block's flags
       const std::uint64_t bits = S::flag_bits(flags, end);
       for (std::size_t w = 0; w < words; ++w) seen_[w][i] = static_cast<Word>(bits >> (w * word_bits));
       all &= bits;
@@ -95,19 +95,19 @@ class TileScores {
 
   using Word = typename S::word;
   static constexpr std::size_t word_bits = 8 * sizeof(Word), words = block / word_bits;
-  // The registers have room for this many keys.
+  // make_keys() processes this many keys at a time, which fit in the registers.
   static constexpr std::size_t together = S::registers == 32 && S::width >= 4 ? 4 : 2;
 
   // Describes the vector of rows at r, and the keys [begin, end) of the block at `first`.
   struct Vector {
     std::size_t r, first, begin, end;
   };
-  // A vector of rows by a vector of keys, with rows in the lanes.
+  // Holds the biases of a vector of keys for a vector of rows, with rows in the lanes.
   struct Square {
     alignas(64) A row[S::width][S::width];
   };
 
-  // Returns the formula of the vector of rows at r and the block at `first`.
+  // Returns the score formula for the vector of rows at r and the block at `first`.
   ScoreFormula<A> formula_of(std::size_t r, std::size_t first) const {
     alignas(64) A begin[S::width], end[S::width], to_block[S::width] = {};
     for (std::size_t i = 0; i < S::width; ++i) {
@@ -156,8 +156,8 @@ class TileScores {
     return max[0];
   }
 
-  // Makes the scores of `count` keys. `first_index` is `key`. Keys that are processed together share the
-  // branches, but each has a separate maximum, because one maximum would be a chain of 4 cycles per key.
+  // Computes the scores of `count` keys from `key` on. Every lane of `first_index` is `key`. The keys share
+  // the branches, but each has a separate maximum, because one maximum would be a chain of 4 cycles per key.
   template <bool bounded, bool masked, std::size_t count>
   [[gnu::always_inline]] void make_keys(const ScoreFormula<A> &formula, std::size_t r, std::size_t key,
                                         batch first_index, const Square &bias, batch (&max)[together]) const {
@@ -190,15 +190,15 @@ class TileScores {
     each([&](auto i) __attribute__((always_inline)) { max[i] = S::max_number(score[i], max[i]); });
   }
 
-  // Prefetches the elements that are one block after those at j.
+  // Prefetches the biases that are one block after those at j.
   static void fetch_next(const A *const *row, std::size_t j) {
     constexpr std::size_t line = 64 / sizeof(A);
     if (j % line != 0) return;
     for (std::size_t i = 0; i < S::width; ++i) __builtin_prefetch(row[i] + j + block + line - 1, 0, 2);
   }
 
-  // The square is stored to memory, because the loop in make_as(), unrolled over the keys, was 13 KB and no
-  // faster.
+  // Loads the biases of `keys` keys at j, transposed. They go through memory, because with registers
+  // make_as() had to be unrolled over the keys, which was 13 KB and no faster.
   [[gnu::always_inline]] static void load_square(const A *const *row, std::size_t j, std::size_t keys,
                                                  Square &square) {
     batch v[S::width];

@@ -1,5 +1,4 @@
-// Stores the weighted values of a tile, with rows in the vector lanes. Dimension d of row r is at [d *
-// tile_pitch + r].
+// Stores a tile's weighted values, with rows in the lanes. Dimension d of row r is at [d * tile_pitch + r].
 #pragma once
 
 #include <cstddef>
@@ -69,7 +68,7 @@ class TileValues {
     return S::any(S::unordered(all, all));
   }
 
-  // Returns whether store() would return true for some row.
+  // Returns whether store() would find a NaN.
   bool has_nan(const FinalFactors<A> &factors) const {
     batch all(A(0));
     for (std::size_t r = 0; r < rows_.rows; r += S::width) {

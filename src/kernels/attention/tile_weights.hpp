@@ -10,8 +10,7 @@
 
 namespace {
 
-// Returns the sum of `count` vectors that are `pitch` apart. The vectors are added by halves, like the lanes
-// in a fold.
+// Returns the sum of `count` vectors that are `pitch` apart, added by halves like the lanes in a fold.
 template <class A, std::size_t count, std::size_t pitch>
 [[gnu::always_inline]] inline typename simd<A>::batch sum_by_halves(const A *v) {
   if constexpr (count == 1) {
@@ -21,8 +20,7 @@ template <class A, std::size_t count, std::size_t pitch>
   }
 }
 
-// Turns the scores of a vector of rows into weights, and returns their sum. Weights outside of [begin, end)
-// become 0.
+// Turns the scores of a vector of rows into weights, 0 outside of [begin, end), and returns their sum.
 template <class A>
 [[gnu::noinline, gnu::flatten]] typename simd<A>::batch tile_weights(A *scores, std::size_t begin,
                                                                      std::size_t end,
@@ -39,9 +37,9 @@ template <class A>
     S::store(address, weight(S::load(address) - reference, to_log2, cutoff));
   };
   std::size_t j = begin;
-  // Four vectors are computed together where the registers suffice. A Neoverse N1 reorders only 128
-  // instructions, hardly more than one polynomial. By the model, four vectors together take 34 cycles instead
-  // of 44.
+  // If the level has ReloadsAddends, as NEON does, four vectors are computed in lockstep. A Neoverse N1
+  // reorders only 128 instructions, hardly more than one polynomial. In a model of it, four vectors in
+  // lockstep take 34 cycles instead of 44.
   for (; end - j >= 4; j += 4) {
     if constexpr (ReloadsAddends<S>) {
       batch v[4];
@@ -73,7 +71,7 @@ template <class A>
   return S::select(S::unordered(z, z), z, w);
 }
 
-// Like tile_weights(), in RAPT_ARITHMETIC_BF16 and without the sum.
+// Does the work of tile_weights() in RAPT_ARITHMETIC_BF16, but without the sum.
 [[gnu::noinline, gnu::flatten]] inline void tile_weights_of_16_bits(float *scores, std::size_t begin,
                                                                     std::size_t end, simd<float>::batch base,
                                                                     simd<float>::batch offset,

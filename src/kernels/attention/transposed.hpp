@@ -1,4 +1,4 @@
-// Copies rows of elements to and from matrices whose lanes are rows.
+// Transposes rows of elements into matrices with rows in the vector lanes, and back.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace {
 
-// v[i] becomes element at + i of each row of a vector of rows. Elements from `count` on do not exist.
+// Sets lane r of v[i] to element at + i of row r, for a vector of rows. Only `count` of these elements exist.
 template <class A, class E>
 [[gnu::always_inline]] inline void load_transposed(typename simd<A>::batch (&v)[simd<A>::width],
                                                    const E *const *row, std::size_t at, std::size_t count) {
@@ -21,7 +21,7 @@ template <class A, class E>
   S::transpose(v);
 }
 
-// to[d * pitch + i] becomes row i [d], for a vector of rows.
+// Sets to[d * pitch + i] to row[i][d], for a vector of rows.
 template <class A, class E>
 [[gnu::always_inline]] inline void transpose_rows(const E *const *row, std::size_t dim, A *to,
                                                   std::size_t pitch) {
@@ -43,8 +43,8 @@ template <class A, class E>
   }
 }
 
-// row[i][d] becomes value(d)[i] for the first `rows` lanes and `dim` dimensions. value(d) may be called twice
-// for the same d.
+// Sets row[i][d] to lane i of value(d), for the first `rows` lanes and `dim` dimensions. It may call value(d)
+// twice for the same d.
 template <class E, class Value>
 [[gnu::always_inline]] inline void store_transposed(E *const *row, std::size_t rows, std::size_t dim,
                                                     Value value) {

@@ -1,10 +1,10 @@
-// Computes the products of KeysInLanes on any level. Keys that the caller has not packed are transposed in
-// registers.
+// Multiplies queries by keys and weights by values for KeysInLanes, on any instruction-set level. Keys that
+// the caller has not packed are transposed in registers.
 //
-// The order of the sums needs keys in lanes. So keys that are not packed must be transposed to give equal
-// bits. Reading from L3 or memory hides most of that time. A packed copy of the block in L1 was slower at 128
-// dimensions (.0284 ms with one query, .0389 with 4). Its 32 KB evicted parts of the copy, and lines that
-// were fetched ahead.
+// Every score must be summed in the same order as with packed keys, so each lane must hold one key. That is
+// why keys that are not packed are transposed. Reads from L3 or memory hide most of that time. A packed copy
+// of the block in L1 was slower at 128 dimensions (.0284 ms with one query, .0389 with 4). Its 32 KB evicted
+// parts of the copy, and lines that were prefetched.
 //
 //   AVX-512, a head of 512 keys in L2, us | not packed  | packed
 //   64 dimensions, one query              | 3.9         | 2.7
@@ -23,8 +23,8 @@
 
 namespace {
 
-// Queries have type Q, keys and values type KV. A level with a faster way to multiply supplies a class with
-// the same members.
+// KV is the type of keys and values; queries have any type. A level with a faster way to multiply supplies a
+// class with the same members.
 template <class KV>
 class TransposingProducts {
  public:
@@ -33,7 +33,7 @@ class TransposingProducts {
   using batch = typename S::batch;
   static constexpr std::size_t block = rapt::attention_block;
   using Rule = PlainRule<A>;
-  // Says whether a key that a row does not see cannot make the row's result NaN.
+  // Says whether the values of excluded keys can never make a result NaN.
   static constexpr bool ignores_excluded = false;
 
   TransposingProducts(const AttentionTile &tile, const TileRows<A> &rows, A *workspace)
@@ -44,10 +44,10 @@ class TransposingProducts {
         rows_at_once_(most_rows_at_once()),
         runs_(tile) {}
 
-  // Products are computed for this many rows, some of which may not exist.
+  // Returns how many rows are computed for a tile of `rows` rows. The additional ones do not exist.
   static std::size_t padded(std::size_t rows) { return (rows + 1) / 2 * 2; }
 
-  // Loads the queries times their sign. Rows after the last one are copies of the last one.
+  // Loads the queries times rows_.sign. Rows after the last one are copies of it.
   void load_queries() {
     for (std::size_t r = 0; r < padded(rows_.rows); ++r) {
       const std::size_t from = r < rows_.rows ? r : rows_.rows - 1;
@@ -68,7 +68,7 @@ class TransposingProducts {
     runs_.begin_chunk(from, chunk_end, end);
   }
 
-  // scores[r * 64 + j] becomes dot(query r, key first + j) for the next block of the chunk.
+  // Sets scores[r * 64 + j] to dot(query r, key first + j) for the next block of the chunk.
   void scores(std::size_t first, std::size_t keys, A *scores) {
     const RowRun<KV> *const run = runs_.next_block();
     by_rows_at_once([&](std::size_t r, auto count) __attribute__((always_inline)) {
@@ -83,11 +83,11 @@ class TransposingProducts {
     });
   }
 
-  // The caller passes the weights of the block that scores() processed last, before it calls values() with
-  // those weights.
+  // Is called with the weights of the block that scores() processed last, before values() gets them. Only
+  // int8 weights need a preparation.
   void prepare_weights(std::size_t, std::size_t, const A *) const {}
 
-  // Rescales the results, and adds the weighted values of the next block of the chunk.
+  // Rescales the earlier results, and adds the weighted values of the next block of the chunk.
   void values(std::size_t, std::size_t keys, const A *weights, const A *rescale, A *values,
               std::size_t pitch) {
     const RowRun<KV> *const run = runs_.next_block();
@@ -96,7 +96,7 @@ class TransposingProducts {
                            values + r * pitch, pitch);
     });
   }
-  // Like values(), but a key with !is_visible(row, key) adds nothing.
+  // Adds values like values(), but skips a key for rows with !is_visible(row, key).
   template <class IsVisible>
   [[gnu::noinline]] void careful_values(std::size_t first, std::size_t keys, const A *weights,
                                         const A *rescale, A *values, std::size_t pitch,
@@ -112,7 +112,7 @@ class TransposingProducts {
     }
   }
 
-  // No result ever lacks the contract's bits.
+  // Results always have the bits that all levels must agree on, so no tile is computed again.
   static constexpr bool is_doubtful() { return false; }
   static constexpr void use_exact_products() {}
 
@@ -125,8 +125,7 @@ class TransposingProducts {
     }
   }
 
-  // Calls f(first row, count) for groups of rows. The rows of a group use a key or value while it is in a
-  // register.
+  // Calls f(first row, count) for groups of rows. The rows of a group share each load of a key or value.
   template <class F>
   [[gnu::always_inline]] void by_rows_at_once(F f) const {
     for (std::size_t r = 0; r < rows_.rows; r += rows_at_once_) {
@@ -151,7 +150,7 @@ class TransposingProducts {
     return most;
   }
 
-  // Groups have these sizes. Other numbers of rows are rounded up, and also compute rows that do not exist.
+  // Groups have these numbers of rows. Other numbers are rounded up, so some computed rows do not exist.
   static constexpr std::size_t counts[] = {1, 2, 3, 4, 6, 8, 9, 10, 12, 14, 16};
 
   const AttentionTile &tile_;

@@ -1,13 +1,13 @@
-// Chooses the way in which a tile of attention is computed. No other file chooses a way.
+// Chooses how a tile of attention is computed. No other file makes this choice.
 //
-//   way          | lanes of a vector                       | tiles that go this way
+//   way          | lanes of a vector                       | tiles
 //   KeysInLanes  | keys for scores, dimensions for values  | few rows, as in decoding; all of int8
 //   RowsInLanes  | rows                                    | many rows, as in prompts
 //   TileBatch    | AMX: tiles of a head share packed keys  | bf16 arithmetic and int8 from a few rows on
 //
-// The level amx calls goes_in_batch_* first. Tiles that do not go in a batch take one of the other two ways.
-// Each way is a function with its name in the library's symbol table, so that a test can count the tiles that
-// go each way (tests/validate/coverage.py).
+// On AMX, goes_in_batch_bf16() or goes_in_batch_int8() decides first. Tiles that do not go in a batch take
+// one of the other two ways. Each way is a function with its name in the library's symbol table, so that a
+// test can count the tiles of each way (tests/validate/coverage.py).
 #pragma once
 
 #include <cstddef>
@@ -20,12 +20,13 @@
 
 namespace {
 
-// Has the ways for one kind of keys and values. RowProducts is void if keys are always in the lanes.
+// Chooses the way of tiles with one type of keys and values. Tiles of up to most_rows rows have keys in the
+// lanes. RowProducts is void if that is true for all tiles.
 template <class KeyProducts, std::size_t most_rows, class RowProducts>
 struct Ways {
   using A = typename KeyProducts::A;
 
-  // Calls compute(way) for the way that a tile takes.
+  // Calls compute(way) with the way for this tile.
   template <class Compute>
   [[gnu::always_inline]] static void choose(const AttentionTile &tile, const TileRows<A> &rows,
                                             void *workspace, Compute compute) {
@@ -41,7 +42,7 @@ struct Ways {
 };
 
 // FloatWays is for f32, f64, and f16 and bf16 in f32. With rows in the lanes, a partial vector of rows takes
-// as long as a whole one. 512 keys of 128 dimensions in L2, AVX-512, us:
+// as long as a whole one. Times for 512 keys of 128 dimensions in L2 on AVX-512, us:
 //
 //   rows             | 8    | 9    | 12   | 16   | 17   | 20   | 24   | 32
 //   keys in lanes    | 22.1 | 23.9 | 29.6 | 40.0 | 45.4 | 51.1 | 60.0 |
@@ -49,7 +50,7 @@ struct Ways {
 template <class KeyProducts, class RowProducts>
 using FloatWays = Ways<KeyProducts, simd<typename KeyProducts::A>::keys_in_lanes_rows, RowProducts>;
 
-// Bf16Ways is for bf16 arithmetic.
+// In bf16 arithmetic, tiles of up to 8 rows have keys in the lanes.
 template <class KeyProducts, class RowProducts>
 using Bf16Ways = Ways<KeyProducts, 8, RowProducts>;
 
@@ -57,9 +58,9 @@ using Bf16Ways = Ways<KeyProducts, 8, RowProducts>;
 template <class KeyProducts>
 using Int8Ways = Ways<KeyProducts, rapt::attention_tile_rows, void>;
 
-// Returns whether AMX computes a tile in bf16 arithmetic. AMX's queries are bf16, and can include a scale
-// only as a sign that all rows share. With one or two rows over 4096 keys of 128 dimensions, KeysInLanes
-// takes 77 us and AMX 125, because AMX packs the values.
+// Returns whether AMX computes a tile in bf16 arithmetic. AMX's queries are bf16, so they can include a scale
+// only if it is a sign that all rows share. With one or two rows over 4096 keys of 128 dimensions,
+// KeysInLanes takes 77 us and AMX 125, because AMX packs the values.
 inline bool goes_in_batch_bf16(const TileRows<float> &rows) {
   if (rows.rows <= 2) return false;
   for (std::size_t r = 0; r < rows.lanes; ++r) {

@@ -1,4 +1,4 @@
-// Computes the weights of a vector of scores, 2^(distance * to_log2).
+// Computes weights 2^(distance * to_log2), where distance is a score minus the row's reference score.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 
 namespace {
 
-// A vector takes 11 operations on AVX-512 in f32, one of them a comparison, and no branch. exp tests several
-// vectors at once. Here that would save the comparison and cost two operations, because most blocks of a
-// causal call have a distance below the cutoff.
+// A vector takes 11 operations on AVX-512 in f32, one of them a comparison with the cutoff, and no branch.
+// vector/exp.hpp tests several vectors at once. Here that would save the comparison but cost two operations,
+// because most blocks of a causal call have a distance below the cutoff.
 template <class A>
 struct Weight {
   using S = simd<A>;
@@ -36,8 +36,8 @@ struct Weight {
     return S::scale_by_power_above(distance, cutoff, p, n, shifted);
   }
 
-  // Computes several vectors in place, step by step, with an FMA that overwrites its addend and cannot negate
-  // it. magic - shifted is -n except for the sign of a zero, which does not change the result.
+  // Computes several vectors in place and in lockstep, for an FMA that overwrites its addend and cannot
+  // negate it. magic - shifted is -n except for the sign of a zero, which does not change the result.
   template <std::size_t count>
   [[gnu::always_inline]] void in_step(batch (&v)[count], batch to_log2, batch cutoff) const {
     using Constants = Addends<S, C>;

@@ -1,5 +1,5 @@
-// Computes the products of RowsInLanes for 16-bit keys and values. A block is widened once for all rows of
-// the tile, and then multiplied like f32.
+// Multiplies 16-bit keys and values for RowsInLanes. A block is widened once for all rows of the tile, and
+// then multiplied like f32.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class WideningProducts : public BroadcastProducts<float> {
       : Base(tile, rows, workspace),
         keys_(workspace + Base::workspace_length(o_)),
         values_(keys_ + rapt::widened_rows_length(o_.qk_dim)) {
-    fetches_ = false;  // widening has already read keys and values
+    fetches_ = false;  // find_block() has already read the keys and values
   }
 
   void find_block(std::size_t first, std::size_t keys, std::size_t left) {

@@ -1,4 +1,4 @@
-// The shared body of attention.
+// Provides the attention kernels that all instruction-set levels share.
 #pragma once
 
 #include "kernels/attention/attention.hpp"

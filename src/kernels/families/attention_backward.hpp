@@ -1,4 +1,4 @@
-// The shared body of attention's gradient.
+// Provides the kernels for attention's gradient that all instruction-set levels share.
 #pragma once
 
 #include "kernels/attention/backward/attention_backward.hpp"

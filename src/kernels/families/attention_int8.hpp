@@ -1,4 +1,4 @@
-// The shared body of attention over int8 keys and values.
+// Defines the attention kernel over int8 keys and values, for all instruction-set levels.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace {
 
-// Rows is IntegerRows, or a level's own replacement such as DigitRows.
+// Rows is the class that multiplies rows of int8: IntegerRows, or a level's replacement such as DigitRows.
 template <class Rows>
 inline constexpr auto attention_of_int8 = attention<std::int8_t, Int8Ways<IntegerProducts<Rows>>>;
 

@@ -1,4 +1,4 @@
-// The shared bodies of bytes.
+// Provides the dot kernels of 8-bit elements that all instruction-set levels share.
 #pragma once
 
 #include "kernels/byte_dot.hpp"

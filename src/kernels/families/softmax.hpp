@@ -1,4 +1,4 @@
-// The shared bodies of the family softmax.
+// Provides the softmax kernels that all instruction-set levels share.
 #pragma once
 
 #include "kernels/softmax/log_softmax.hpp"

@@ -1,4 +1,4 @@
-// The shared bodies of the family vector.
+// Provides the dot products and elementwise kernels that all instruction-set levels share.
 #pragma once
 
 #include "kernels/convert.hpp"

@@ -1,5 +1,5 @@
-// Computes softmax row by row. One pass finds the maximum, one computes the exponentials and their sum, and
-// one divides.
+// Computes softmax row by row: one pass for the maximum, one for the exponentials and their sum, one to
+// divide.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct Probability {
   [[gnu::always_inline]] batch operator()(batch v) const { return quotient(exponential(v)); }
 };
 
-// Writes the probabilities of a row whose exponentials are not in its output.
+// Writes the probabilities of a row whose exponentials are not stored in its output.
 template <class E, class A>
 [[gnu::always_inline]] inline void write_from_scores(const SoftmaxCall<A> &call, const RowMax<A> &max,
                                                      double sum, std::size_t r, const E *x, E *y,
@@ -47,15 +47,15 @@ template <class E, class A>
       });
 }
 
-// Computes the rows [begin, end), whatever their options are.
+// Computes the rows [begin, end), with any options.
 template <class E, class A>
 [[gnu::noinline, gnu::flatten]] void softmax_by_rows(const SoftmaxCall<A> &call, const E *x, E *y,
                                                      std::size_t begin, std::size_t end) {
   constexpr Store kept = output_is_scratch<E> ? Store::exact : Store::none;
   const rapt::SoftmaxRows &rows = call.plan.rows;
-  // The next row's maximum is found between this row's sum and its division. Each of the two waits for a
-  // fold, and meanwhile the other is computed. Without this, 1024 columns are 8 % slower. Both rows must fit
-  // in L1.
+  // If two rows fit in L1, the next row's maximum is found between this row's sum and its division. Sum and
+  // maximum both end in a fold, and the CPU can fill the wait for one with the other. Without this, 1024
+  // columns are 8 % slower.
   const bool together = rows.cols <= 16384 / sizeof(E);
   if (begin == end) return;
   auto row = call.template first_pass<true>(begin, x, scratch_of(y));

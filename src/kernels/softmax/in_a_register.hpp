@@ -1,4 +1,5 @@
-// Computes softmax of single rows that fit in a register. The division of such a row must wait for its sum.
+// Computes softmax of rows that fit in a register, one by one. Each row's division must wait for its sum, so
+// calls of 4 or more rows use in_registers.hpp instead.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@
 
 namespace {
 
-// Scores must be the elements, and every row must see all columns.
+// call.plan must be simple(): scores are the elements, and every row sees all columns.
 template <class A>
 [[gnu::noinline, gnu::flatten]] void softmax_in_a_register(const SoftmaxCall<A> &call, const A *x, A *y) {
   using S = simd<A>;

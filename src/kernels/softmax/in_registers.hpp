@@ -9,10 +9,10 @@
 
 namespace {
 
-// A row batch has `together` rows in each register. It runs in steps that each end in a chain of latencies,
-// so two row batches can alternate. In a `gapless` row batch, the rows fill the registers and are contiguous
-// in memory. So registers are loaded and stored whole. Such a row batch has no missing rows, and only
-// computes without a maximum.
+// Computes a batch of rows, with `together` rows in each register. Each step is a function that ends in a
+// long dependency chain, so a caller can interleave the steps of two batches. If `gapless`, the rows fill the
+// registers and are contiguous in memory, so registers are loaded and stored whole. A gapless batch has all
+// of its rows, and is computed only without maxima.
 template <class E, bool simple, std::size_t together, bool gapless = false>
 class RowBatchInRegisters : RowBatch<E, simple> {
  public:
@@ -21,16 +21,15 @@ class RowBatchInRegisters : RowBatch<E, simple> {
   using typename Batch::A;
   using typename Batch::batch, typename Batch::S, typename Batch::Exponential;
 
-  // The last row replaces rows that the row batch lacks. The last row is then computed and written several
-  // times.
+  // Loads the scores. If the batch has too few rows, its last row is loaded in place of the missing ones, and
+  // then computed and written several times.
   [[gnu::always_inline]] void load() {
     if constexpr (simple) {
       load_from([&](std::size_t j) __attribute__((always_inline)) {
         return PlainScores<E>{this->x(j)}.first(0, this->rows_.cols);
       });
     } else {
-      // Scores go through memory, so that the code that makes them exists once, not for every row of the
-      // batch.
+      // Scores go through memory, so that the code that computes them exists once instead of once per row.
       alignas(64) A scores[rows_together * S::width];
       make_scores(scores);
       load_from([&](std::size_t j) __attribute__((always_inline)) { return S::load(scores + j * S::width); });
@@ -118,13 +117,13 @@ class RowBatchInRegisters : RowBatch<E, simple> {
       }
     });
   }
-  // Returns the row that is part `part` of register m, in the order that S::fold_each or S::fold_each_half
-  // needs.
+  // Returns the row that is in half `part` of register m, or fills it if `together` is 1. S::fold_each and
+  // S::fold_each_half need this order.
   static constexpr std::size_t row(std::size_t m, std::size_t part) {
     if (gapless) return together * m + part;
     return together == 1 ? m : m / 4 * 8 + m % 4 + part * 4;
   }
-  // scores(j) returns the scores of row j.
+  // Fills the registers with scores(j), the scores of row j.
   template <class Scores>
   [[gnu::always_inline]] void load_from(Scores scores) {
     unroll<registers>([&](auto m) __attribute__((always_inline)) {
@@ -141,7 +140,7 @@ class RowBatchInRegisters : RowBatch<E, simple> {
     for (std::size_t j = 0; j < rows_together; ++j, scores += S::width) {
       const std::size_t cols = this->cols(j), row_in_call = this->first_ + this->present(j);
       if (cols == 0) {
-        S::store(scores, batch(A(0)));  // see run()
+        S::store(scores, batch(A(0)));  // counts as a regular row until finish() fills it
       } else if (plain) {
         S::store(scores, PlainScores<E>{this->x(j)}.first(0, cols));
       } else if (masked_only) {
@@ -159,7 +158,7 @@ class RowBatchInRegisters : RowBatch<E, simple> {
       return S::fold_each_half(v_, op);
     }
   }
-  // Returns the numbers of register m's rows. Each number is in all lanes of its row.
+  // Returns value[j] of each row j in register m, in all lanes of that row.
   [[gnu::always_inline]] static batch of_rows(const A *value, std::size_t m) {
     if constexpr (together == 1) {
       return batch(value[m]);
@@ -185,7 +184,7 @@ template <bool simple, std::size_t together, bool gapless, class E, class A>
       rows, x,
       y, [&](const E *x_rows, E *y_rows, std::size_t r, std::size_t count) __attribute__((always_inline)) {
         const std::size_t half = count < most ? count : most;
-        const std::size_t skip = count > most ? most : 0;  // a single row batch is computed twice
+        const std::size_t skip = count > most ? most : 0;  // a single batch is computed twice, as a and b
         const E *const x_b = x_rows + static_cast<std::ptrdiff_t>(skip) * rows.x_stride;
         E *const y_b = y_rows + static_cast<std::ptrdiff_t>(skip) * rows.y_stride;
         if constexpr (simple && std::is_same_v<E, A>) {

@@ -1,4 +1,4 @@
-// Writes rows that have no probabilities.
+// Writes rows without probabilities: they see no column, have only scores of -inf, or have a NaN or +inf.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,8 @@ namespace {
 
 enum class RowKind { regular, nothing_visible, all_minus_infinity, not_a_number };
 
-// Writes `excluded` to an irregular row. If the row's kind is NaN, visible elements become NaN.
+// Writes an irregular row. Visible elements become NaN for not_a_number, and for all_minus_infinity unless
+// empty_rows_are_zero. All others become `excluded`.
 template <class E>
 [[gnu::noinline]] void fill_irregular(const ScorePlan<rapt::Arithmetic<E>> &plan, std::size_t r, RowKind kind,
                                       E *y, std::size_t cols, rapt::Arithmetic<E> excluded) {

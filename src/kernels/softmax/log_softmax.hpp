@@ -1,5 +1,4 @@
-// Computes log_softmax. One pass finds the maximum, one the sum of the exponentials, and one writes the
-// results.
+// Computes log_softmax. One pass finds the maximum, one sums the exponentials, and one writes the results.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +30,7 @@ template <class E>
     if (row.kind == RowKind::regular && pass.sum == pass.sum) [[likely]] {
       const batch twice_c(static_cast<A>(2 * call.plan.c)), half(A(0.5)), half_max(A(0.5) * row.max);
       const batch minus_log(-static_cast<A>(call.finish(row, r, pass.sum, true).log_sum));
-      // Halves are subtracted, because the difference of two numbers may overflow where c times it does not.
+      // Subtracts halves, because v - max may overflow although c * (v - max) does not.
       const auto log_probability = [&](batch v) __attribute__((always_inline)) {
         return S::fma(twice_c, half * v - half_max, minus_log);
       };

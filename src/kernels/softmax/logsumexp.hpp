@@ -1,4 +1,4 @@
-// Computes logsumexp. One pass finds the maximum, and one the sum of the exponentials.
+// Computes logsumexp. One pass finds the maximum, and one sums the exponentials.
 #pragma once
 
 #include <cmath>
@@ -30,7 +30,7 @@ template <bool plain, class E, class A>
   if (sum != sum) return std::numeric_limits<A>::quiet_NaN();
   const A result =
       static_cast<A>(std::fma(call.plan.c, double{row.max}, call.finish(row, r, sum, true).log_sum));
-  return sinks && result < sinks[r] ? sinks[r] : result;  // rounding may give less
+  return sinks && result < sinks[r] ? sinks[r] : result;  // rounding may give less than the sink
 }
 
 template <class E>

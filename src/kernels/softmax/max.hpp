@@ -9,15 +9,15 @@
 
 namespace {
 
-// Finds the largest of scores that come in vectors. If `spans`, it also finds the smallest.
+// Finds the maximum of scores that are added vector by vector. If `spans`, it also finds the minimum.
 template <class A, bool spans = false>
 class MaxOf {
  public:
   using S = simd<A>;
   using batch = typename S::batch;
   static constexpr std::size_t registers = 4;
-  // Says whether this class must search for NaN. On other levels the maximum becomes NaN, or the exponentials
-  // pass NaN on to their sum.
+  // Says whether this class must look for NaN itself. Otherwise S::max keeps a NaN, or the exponentials pass
+  // it on to their sum.
   static constexpr bool looks_for_nan = !S::max_keeps_nan && !S::exp_keeps_nan;
 
   [[gnu::always_inline]] MaxOf() {
@@ -28,8 +28,8 @@ class MaxOf {
     is_nan_ = S::unordered(max_[0], max_[0]);
   }
   [[gnu::always_inline]] void add(const batch (&v)[registers]) {
-    // The new score is the first operand. If one operand is NaN, x86's maximum returns the second one, so
-    // that a NaN here would be replaced by the score after it.
+    // The new score is the first operand. x86's max returns its second operand if either is NaN. With max_
+    // first, a NaN would enter max_, and the next score would replace it and everything before.
     unroll<registers>([&](auto r) __attribute__((always_inline)) {
       max_[r] = S::max(v[r], max_[r]);
       if constexpr (spans) min_[r] = S::min(v[r], min_[r]);
@@ -43,7 +43,7 @@ class MaxOf {
     if constexpr (spans) min_[0] = S::min(v, min_[0]);
     if constexpr (looks_for_nan) is_nan_ = S::either(is_nan_, S::unordered(v, v));
   }
-  // Adds the first k lanes of v. The other lanes are -inf.
+  // Adds the first k lanes of v. The other lanes must be -inf.
   [[gnu::always_inline]] void add_first(batch v, std::size_t k) {
     max_[0] = S::max(v, max_[0]);
     if constexpr (spans) {
@@ -56,7 +56,7 @@ class MaxOf {
     const batch zero(A(0)), least = S::min(S::min(min_[0], min_[1]), S::min(min_[2], min_[3]));
     return -S::fold_max(zero - least);
   }
-  // Returns NaN if a score is NaN, on levels that search for it here or whose maximum keeps it.
+  // Returns the maximum. It is NaN if a score is NaN, and looks_for_nan or S::max_keeps_nan is true.
   [[gnu::always_inline]] A result() const {
     return S::any(is_nan_) ? std::numeric_limits<A>::quiet_NaN() : S::fold_max(lanes());
   }
@@ -70,7 +70,7 @@ class MaxOf {
   typename S::mask is_nan_;
 };
 
-// Returns the largest of the scores [i, end), and stores them to v on the way.
+// Finds the maximum of the scores [i, end), and stores the scores to v as `to` says.
 template <Store to, bool spans = false, class A, class Scores>
 [[gnu::always_inline]] inline MaxOf<A, spans> max_of(const Scores &scores, std::size_t i, std::size_t end,
                                                      A *v) {
@@ -113,8 +113,8 @@ template <class A, class Scores>
   return false;
 }
 
-// Returns the maximum of n scores, or NaN if it is -inf and a score is NaN. The exponentials of such a row
-// are never computed, and so could not show the NaN.
+// Returns `max`, or NaN if max is -inf and one of the n scores is NaN. The exponentials of such a row are not
+// computed, so a NaN could not show in their sum.
 template <class A, class Scores>
 [[gnu::always_inline]] inline A with_nan(A max, const Scores &scores, std::size_t n) {
   if constexpr (simd<A>::exp_keeps_nan) {

@@ -1,4 +1,4 @@
-// Computes softmax of rows in memory, with non-temporal stores.
+// Computes softmax with non-temporal stores, for outputs that do not fit in the caches.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,12 @@
 
 namespace {
 
-// Computes the rows [begin, end), which must be plain. The exponentials are computed twice, for the sum and
-// for the probabilities, which costs less than storing the exponentials. While a row is summed, the previous
-// row's probabilities are written, and the next row is fetched. So memory and arithmetic are both busy.
+// Computes the rows [begin, end), whose scores must be the elements. Computes the exponentials twice, for the
+// sum and for the probabilities, because storing them would cost more. While a row is summed, the previous
+// row's probabilities are written and the next row is prefetched, which keeps memory and arithmetic busy.
 //
 //   1024 columns, AVX-512               | ns per element
-//   by way of the caches                | .64
+//   ordinary stores                     | .64
 //   exponentials in a buffer            | .59
 //   exponentials twice, row after row   | .57
 //   rows overlapped (this one)          | .50
@@ -26,7 +26,7 @@ template <class E, class A>
   const rapt::SoftmaxRows &rows = call.plan.rows;
   const ExpParts<A> exp(call.k);
   const Probability<A> none(call, exp, RowMax<A>(), 1.0);
-  Writer writer(x, y, 0, none, true);  // of the previous row
+  Writer writer(x, y, 0, none, true);  // writes the previous row's probabilities
   for (std::size_t r = begin; r < end; ++r, x += rows.x_stride, y += rows.y_stride) {
     const auto row = call.first_pass(r, x, scratch_of(y));
     if (row.max.kind != RowKind::regular || row.max.subtract) [[unlikely]] {
@@ -56,7 +56,7 @@ template <class E, class A>
   writer.finish();
 }
 
-// Turns scores in range into probabilities.
+// Turns scores that are in the range of ExpWithoutMax into probabilities.
 template <class A>
 struct ProbabilityWithoutMax {
   using batch = typename simd<A>::batch;
@@ -70,7 +70,7 @@ struct ProbabilityWithoutMax {
   }
 };
 
-// Like softmax_past_caches(), but without maxima where scores allow it.
+// Does the work of softmax_past_caches(), but without the maximum for rows whose scores are all in range.
 template <class E, class A>
 [[gnu::noinline, gnu::flatten]] void softmax_past_caches_without_max(const SoftmaxCall<A> &call, const E *x,
                                                                      E *y) {
@@ -85,7 +85,7 @@ template <class E, class A>
     const PlainQuotient<A> quotient(batch(reciprocal.high), batch(reciprocal.low));
     return Writer(x, y, cols, ProbabilityWithoutMax<A>{&constants, quotient}, true);
   };
-  Writer writer = writer_of(0, Reciprocal<A>(1));  // of the previous row
+  Writer writer = writer_of(0, Reciprocal<A>(1));  // writes the previous row's probabilities
   std::size_t r = 0;
   const auto skip = [&](std::size_t count) {
     softmax_past_caches(call, x, y, r, r + count);

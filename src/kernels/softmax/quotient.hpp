@@ -11,7 +11,7 @@
 
 namespace {
 
-// Holds the reciprocal 1 / sum, as high + low.
+// Holds 1 / sum as high + low.
 template <class A>
 struct Reciprocal {
   using C = rapt::SoftmaxContract<A>;
@@ -53,8 +53,8 @@ struct Reciprocals {
   }
 };
 
-// Divides e by the sum, given the sum's reciprocal, in two operations. A rounded sum with Markstein's
-// quotient takes three, and its error is one unit larger.
+// Divides e by the sum in two operations, using the reciprocal high + low. Markstein's division by a rounded
+// sum takes three, and its error is one unit roundoff larger.
 template <class A>
 class PlainQuotient {
  public:
@@ -68,8 +68,8 @@ class PlainQuotient {
   batch high_, low_;
 };
 
-// Like PlainQuotient, but a quotient below the smallest normal number becomes 0. A subnormal product would
-// cost a microcode assist.
+// Divides like PlainQuotient, but a quotient below the smallest normal number becomes 0. It works on scaled
+// numbers, because a subnormal product would cost a microcode assist.
 template <class A>
 class Quotient {
  public:
@@ -93,15 +93,14 @@ class Quotient {
   }
 
  private:
-  // This is 2^quotient_bias.
+  // Equals 2^quotient_bias.
   static constexpr A bias =
       static_cast<A>(1ull << C::quotient_bias / 4) * static_cast<A>(1ull << C::quotient_bias / 4) *
       static_cast<A>(1ull << C::quotient_bias / 4) * static_cast<A>(1ull << C::quotient_bias / 4);
   PlainQuotient<A> plain_;
 };
 
-// Computes y = e / sum for a row that is padded to whole vectors. On AVX2, where these rows are short, map()
-// takes up to 1.7 times as long.
+// Computes y = e / sum for a short row padded to whole vectors. map() takes up to 1.7 times as long on AVX2.
 template <class A, class E, class Q>
 [[gnu::always_inline]] inline void divide_padded(const A *e, E *y, std::size_t n, const Q &quotient) {
   using S = simd<A>;

@@ -1,7 +1,7 @@
 // Computes a row's exponentials relative to its maximum.
 //
-// Where possible, the maximum goes into the exponent: e = 2^(n - N) * exp(r), where N is the maximum in units
-// of ln 2. That avoids the rounding error of x - max, and saves an operation.
+// Unless the maximum is very large, it is subtracted in the exponent: e = 2^(n - N) * exp(r), where N is the
+// maximum in units of ln 2, rounded. That avoids the rounding error of x - max, and saves an operation.
 #pragma once
 
 #include <cmath>
@@ -19,15 +19,15 @@
 
 namespace {
 
-// Holds a row's maximum, and how that maximum lets the row's exponentials be computed.
+// Holds a row's maximum, and says how the row's exponentials are computed from it.
 template <class A>
 struct RowMax {
   using C = rapt::SoftmaxContract<A>;
   RowKind kind = RowKind::regular;
-  A max = 0;  // the largest v; the sink / c if that is larger
+  A max = 0;  // the largest v of the scores c * v, or sink / c if that is larger
   bool sink_is_max = false;
   bool subtract =
-      false;  // exp(c * (v - max)) instead of 2^(n - max_n) * exp(r): exact for so large a maximum
+      false;  // use exp(c * (v - max)), exact for a large |max|, instead of 2^(n - max_n) * exp(r)
   A max_n = 0;
 
   RowMax() = default;
@@ -60,7 +60,7 @@ struct RowMax {
   }
 };
 
-// Returns 2^sum_bias * exp(c * (v - max)) of a regular row.
+// Computes 2^sum_bias * exp(c * (v - max)) for the scores c * v of a row of RowKind::regular.
 template <class A, bool subtract>
 class RowExp {
  public:
@@ -74,7 +74,8 @@ class RowExp {
   }
   [[gnu::always_inline]] RowExp(const ExpParts<A> &exp, batch lowest, batch magic)
       : exp_(&exp), lowest_(lowest), magic_(magic) {}
-  // max_n is a number or a vector of numbers.
+  // Returns the `magic` of ExpParts::exp_above() that subtracts max_n from n and adds sum_bias. max_n is a
+  // number or a vector of numbers.
   template <class N>
   [[gnu::always_inline]] static N magic(N max_n) {
     return (N(C::round_magic) - max_n) + N(A(C::sum_bias));
@@ -98,8 +99,8 @@ class RowExp {
   batch lowest_, magic_, max_;
 };
 
-// Computes what RowExp<A, false> computes, for rows whose results are all normal numbers. It needs no test
-// for exponentials that become 0.
+// Does the work of RowExp<A, false> for rows whose results are all normal numbers, so it needs no test for
+// exponentials that become 0.
 template <class A>
 class NarrowExp {
  public:
@@ -120,8 +121,8 @@ class NarrowExp {
 
 struct Nothing {};
 
-// Computes a row's exponentials as terms of its sum, and also stores them to e. Meanwhile it prefetches
-// another row from `ahead` on, and calls beside->step() for each array of vectors.
+// Computes a row's exponentials as terms of its sum, and stores them to e as `to` says. At the same time it
+// prefetches another row from `ahead` on, and calls beside->step() for each array of vectors.
 template <Store to, class A, class Exponential, class Scores, class Next, class Beside>
 struct RowTerms {
   using S = simd<A>;

@@ -17,9 +17,9 @@ namespace {
 
 inline constexpr std::size_t longest_batched_row = 256;
 
-// A row batch has as many short rows as a vector has lanes. The rows' maxima and sums are folded together.
-// Separate folds, and the work that waits for them, take 18 of a row's 22 ns at 8 columns. `simple` says that
-// scores are the elements, and every row sees all columns.
+// Computes as many short rows as a vector has lanes, and folds their maxima and sums together. Separate
+// folds, and the work that waits for them, take 18 of a row's 22 ns at 8 columns. `simple` says that scores
+// are the elements, and that every row sees all columns.
 template <class E, bool simple>
 class RowBatch {
  public:
@@ -40,7 +40,7 @@ class RowBatch {
     }
   }
 
-  // Computes without maxima. Returns false, and writes nothing, if a score is out of range.
+  // Computes the rows without their maxima. Returns false and writes nothing if a score is out of range.
   [[gnu::always_inline]] bool run_without_max(ExpWithoutMax<A> &exp_of, bool past_caches) {
     alignas(64) A buffer[rows_together * longest_batched_row];
     const std::size_t vectors = (rows_.cols + S::width - 1) / S::width;
@@ -55,7 +55,7 @@ class RowBatch {
       for (std::size_t j = count_; j < rows_together; ++j) sum_[j] = sum_[0];
     }
     if constexpr (!simple) {
-      for (double &sum : sum_) sum = sum > 0 ? sum : 1;  // all elements are excluded: 0 / 1 each
+      for (double &sum : sum_) sum = sum > 0 ? sum : 1;  // a sum is 0 if all elements are excluded
     }
     compute_sums();
     write<PlainQuotient<A>>(buffer, vectors * S::width, past_caches);
@@ -63,7 +63,8 @@ class RowBatch {
     return true;
   }
 
-  // Computes with maxima. Returns false, and writes nothing, if a row is irregular or subtracts its maximum.
+  // Computes the rows with their maxima. Returns false and writes nothing if a row is irregular or needs
+  // RowMax::subtract.
   [[gnu::always_inline]] bool run(bool past_caches) {
     alignas(64) A buffer[rows_together * longest_batched_row];  // for scores, then for exponentials
     const std::size_t pitch = (rows_.cols + S::width - 1) / S::width * S::width;
@@ -73,7 +74,7 @@ class RowBatch {
       A *const v = buffer + j * pitch;
       const auto max = simple ? max_of<A>(PlainScores<E>{x(j)}, 0, cols(j))
                               : call_.template find_max<Store::padded>(first_ + j, x(j), v, cols(j));
-      // A row that sees nothing is treated as regular here; finish() fills it later.
+      // A row that sees no columns is treated as regular here. finish() fills it later.
       lanes[j] = cols(j) == 0 ? batch(A(0)) : max.lanes();
       is_nan = S::either(is_nan, max.is_nan());
     }
@@ -108,9 +109,9 @@ class RowBatch {
     S::store(magic_, Exponential::magic(S::fma(max, batch(call_.k.log2_e), round_magic) - round_magic));
     return true;
   }
-  // Stores the exponentials of all rows to `buffer`. Row j's sum is stored to sum_[j] if f64 rows are summed
-  // one by one. Otherwise its unfolded lanes are stored to lanes[j]. Returns false if a score is out of
-  // range.
+  // Stores the exponentials of all rows to `buffer`. If f64 rows are summed one by one, stores row j's sum to
+  // sum_[j]. Otherwise stores the lanes of the sum to lanes[j], not folded. Returns false if a score is out
+  // of range.
   [[gnu::always_inline]] bool sum_in(ExpWithoutMax<A> &exp_of, std::size_t vectors, A *buffer,
                                      typename D::batch *lanes) {
     const auto row_by_row = [&](auto elements) __attribute__((always_inline)) {
@@ -215,7 +216,7 @@ class RowBatch {
       }
     }
   }
-  // Writes the elements that are not quotients.
+  // Writes the rows that have a NaN, and the columns that a row does not see.
   [[gnu::always_inline]] void finish() {
     if (any_nan_) [[unlikely]] {
       for (std::size_t j = 0; j < count_; ++j) {
@@ -231,7 +232,7 @@ class RowBatch {
     }
   }
 
-  // Calls f with the scores of row j, which are elements or numbers in the buffer.
+  // Calls f with the scores of row j, which are the row's elements or come from the buffer.
   template <class F>
   [[gnu::always_inline]] auto with_row_scores(bool plain, std::size_t j, const A *scores, F f) const {
     if constexpr (std::is_same_v<E, A>) {
@@ -264,7 +265,7 @@ class RowBatch {
   bool any_nan_;
 };
 
-// Makes of(x, y, first, count) for each row batch.
+// Calls of(x, y, first, count) for each batch of up to rows_together rows.
 template <std::size_t rows_together, class E, class Of>
 [[gnu::always_inline]] inline void for_row_batches(const rapt::SoftmaxRows &rows, const E *x, E *y, Of of) {
   for (std::size_t r = 0; r < rows.rows; r += rows_together) {

@@ -1,4 +1,4 @@
-// Reads the elements of rows that need no maximum, and finds which elements the options exclude.
+// Reads the elements of rows that need no maximum, and leaves out the elements that the options exclude.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace {
 
-// Reads a row's elements for the way without a maximum, and sets the exponentials of excluded elements to 0.
-// Elements that do not exist are 0, which is in range.
+// Reads a row's elements for ExpWithoutMax. keep() sets the exponentials of excluded elements to 0. Lanes
+// past the row's end read as 0, which is in range.
 template <class E>
 struct PlainElements {
   using S = simd<rapt::Arithmetic<E>>;
@@ -43,8 +43,8 @@ struct MaskedElements {
   }
 };
 
-// The exponential of an element of -inf is 0. Elements are compared twice, because 8 masks need more
-// registers than there are.
+// Reads elements that may be -inf, whose exponential is 0. full() and keep() each compare the elements,
+// because keeping 8 masks would need more registers than there are.
 template <class E>
 struct FiniteElements {
   using S = simd<rapt::Arithmetic<E>>;
@@ -66,7 +66,7 @@ struct FiniteElements {
   }
 };
 
-// Scores with a bias. With `excludes` the bias may exclude elements, and so may a mask.
+// Computes scores with a bias. If `excludes`, elements with a bias of -inf or a mask of 0 are excluded.
 template <class E, bool excludes>
 struct BiasedElements {
   using A = rapt::Arithmetic<E>;

@@ -1,7 +1,7 @@
-// Says where a row's scores and exponentials are stored between passes.
+// Decides where a row's scores and exponentials are stored between passes.
 //
-// If the output has the arithmetic type, it is the scratch, because the output is written anyway. Other types
-// have too few bits. Each pass then computes scores and exponentials again, with the same bits.
+// An output of the arithmetic type also serves as scratch memory, because it is written anyway. A 16-bit
+// output has too few bits. Then each pass computes scores and exponentials again, with the same bits.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace {
 template <class E>
 inline constexpr bool output_is_scratch = std::is_same_v<E, rapt::Arithmetic<E>>;
 
-// Returns null if nothing is stored between passes.
+// Returns where to store scores between passes, or null if they are not stored.
 template <class E>
 [[gnu::always_inline]] inline rapt::Arithmetic<E> *scratch_of(E *y) {
   if constexpr (output_is_scratch<E>) {
@@ -25,8 +25,8 @@ template <class E>
   }
 }
 
-// Calls f(scores) with the scores of row r, in a pass after the first. If the output is the scratch, the
-// first pass has stored scores that are not plain there. Otherwise those are computed again.
+// Calls f(scores) with the scores of row r, in a pass after the first. If output_is_scratch, the first pass
+// has stored scores there that differ from the elements. Otherwise they are computed again.
 template <class E, class F>
 [[gnu::always_inline]] inline auto with_scores(const ScorePlan<rapt::Arithmetic<E>> &plan, std::size_t r,
                                                const E *x, const rapt::Arithmetic<E> *scratch, F f) {

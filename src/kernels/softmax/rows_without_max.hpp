@@ -1,5 +1,5 @@
-// Computes softmax without a maximum, row by row. One pass computes the exponentials and their sum, and one
-// divides.
+// Computes softmax row by row without the maximum: one pass for the exponentials and their sum, one to
+// divide.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace {
 
-// Gives access to a row's elements for the way without a maximum. Rows use ordinary() until one has excluded
-// elements, and excluding() from then on.
+// Makes the readers of a row's elements (row_elements.hpp). Rows are read with ordinary() until one has
+// excluded elements, and with excluding() from then on.
 template <class A>
 struct PlainRows {
   static PlainElements<A> ordinary(const ScorePlan<A> &, std::size_t, const A *x) { return {x}; }
@@ -38,7 +38,7 @@ struct BiasedRows {
   }
 };
 
-// Returns the exponential of a sink, which is a score in natural units, or NaN if the sink is out of range.
+// Returns exp(sink), or NaN if the sink is outside the range of ExpWithoutMax.
 template <class A>
 [[gnu::noinline]] double sink_without_max(A sink) {
   using S = simd<A>;
@@ -51,8 +51,8 @@ template <class A>
   return double{lanes[0]};
 }
 
-// The exponentials are stored to y. x may be y unless the rows have a bias. Rows with a score out of range
-// are computed with their maxima.
+// Stores the exponentials to y before the division. x may be y unless the rows have a bias. Rows with a score
+// outside the range of ExpWithoutMax are computed with their maxima.
 template <template <class> class Scores, class A>
 [[gnu::noinline, gnu::flatten]] void softmax_without_max(const SoftmaxCall<A> &call, const A *x, A *y) {
   const rapt::SoftmaxRows &rows = call.plan.rows;
@@ -60,7 +60,7 @@ template <template <class> class Scores, class A>
   ExpWithoutMax<A> exp_of(call.k);
   const A *const sinks = call.plan.sinks();
   TriesWithoutMax tries;
-  bool has_excluded = has_mask;  // the previous row's answer, as the rows of a call are alike
+  bool has_excluded = has_mask;  // whether the previous row excludes elements; the next one is often alike
   std::size_t r = 0;
   const auto skip = [&](std::size_t count) {
     softmax_by_rows(call, x, y, r, r + count);
@@ -79,8 +79,8 @@ template <template <class> class Scores, class A>
     double total = 0;
     const auto sum_row = [&](const auto &elements) __attribute__((always_inline)) {
       BlockSum<A> sum;
-      // In place, exponentials replace the elements, but a row that turns out to be out of range needs its
-      // elements again.
+      // In place, the exponentials would replace elements that a row out of range needs again, so the whole
+      // row is tested first.
       if (in_place && !row_is_in_range(call.k, elements, cols)) return false;
       if (!sum_without_max<Store::exact>(exp_of, elements, y, cols, sum, FetchRow<A>{next})) return false;
       total = sum.fold() + sink;

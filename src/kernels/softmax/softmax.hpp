@@ -1,28 +1,28 @@
-// Computes softmax in one of several ways, which depends on the shape, the options and the output's size. The
-// bits do not depend on the way.
+// Computes softmax in one of several ways, depending on the shape, the options and the output's size. All
+// ways give the same bits.
 //
-//   a vector's columns or less        row by row in a register, or batches of rows, each in a register or in half of one
+//   up to one vector of columns       batches of rows that fit in a register or half of one, or single rows
 //   up to 256 columns                 batches of rows, through a buffer
 //   up to 131072 columns              row by row
 //   more                              maximum and sum in one pass, then the probabilities: x is read twice
 //   16 MiB of output, not in place    the two ways above, with non-temporal stores
 //
-// Each way tries rows without their maximum first (without_max.hpp). Rows with a softcap are not tried,
-// because tanh costs more than everything else. Without the maximum such rows take .99 to 1.13 of the time.
-// On AVX-512 a vector costs these operations:
+// Each way first tries to compute rows without their maximum (without_max.hpp), except rows with a softcap.
+// There tanh costs more than everything else, and leaving out the maximum takes .99 to 1.13 of the time. On
+// AVX-512 a vector costs these operations:
 //
 //   rows                                                 | maximum | exponential | sum | quotient
 //   without a maximum                                    | 0       | 11.5        | 2.5 | 2
 //   with their maxima, of scores that are close together | 2       | 12          | 2.5 | 2
 //   with their maxima                                    | 2       | 13          | 2.5 | 4
 //
-// Variants that lost, of rows of 512 and 1024 columns in L1:
+// Rejected variants, for rows of 512 and 1024 columns in L1:
 //
 //   variant                                        | time, relative
-//   row before divided while this one is summed    | 1.00 to 1.03
+//   a row is divided while the next one is summed  | 1.00 to 1.03
 //   f32 lanes become f64 through memory            | 1.04
-//   exponentials taken before the test             | 1.09
-//   quotient with only the rounded reciprocal      | saves an operation, but a row of one element is not 1
+//   exponentials computed before the test          | 1.09
+//   quotient with only the rounded reciprocal      | saves an operation, but softmax of one element is not 1
 #pragma once
 
 #include <cstddef>
@@ -48,19 +48,19 @@ enum class SoftmaxWay {
   past_caches_without_max
 };
 
-// Chooses the way. The ways in registers and the way through a buffer do not handle sinks.
+// Chooses the way. in_a_register, in_registers and row_batches do not handle sinks.
 template <class E, class A>
 SoftmaxWay softmax_way(const SoftmaxCall<A> &call, const E *x, const E *y) {
   const ScorePlan<A> &plan = call.plan;
   const rapt::SoftmaxRows &rows = plan.rows;
   const bool has_sinks = rows.options.sinks != nullptr;
-  // In place, scores with a bias would overwrite elements that a row needs again if it turns out to need a
+  // In place, biased scores would overwrite the row's elements, which are needed again if the row needs its
   // maximum.
   const bool is_biased = plan.biased() && x != y;
   const bool tries_without_max =
       ExpWithoutMax<A>::serves(call.k) && (plan.plain() || plan.masked_only() || is_biased);
-  // Row batches must assume that a bias excludes elements. The way row by row finds out for each row, which
-  // is 1.2 times as fast at 256 columns.
+  // Row batches must assume that a bias excludes elements. SoftmaxWay::without_max finds this out for each
+  // row, which is 1.2 times as fast at 256 columns.
   const bool is_wide_with_bias = output_is_scratch<E> && tries_without_max && is_biased &&
                                  !rows.options.mask && rows.cols >= 2 * rapt::sum_block;
   if (rows.cols <= simd<A>::width && !has_sinks) {

@@ -1,4 +1,4 @@
-// Computes softmax_backward, as a dot product in dot's order and then one pass.
+// Computes the gradient of softmax: for each row a dot product in dot()'s order, and a pass that writes dx.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace {
 
-// Adds the products of a stretch of n elements to `sum`. An element with y = 0 is excluded, whatever its dy
-// is.
+// Sets `sum` to the products of n elements, at most dot_stretch. An element with y = 0 counts as excluded,
+// even if its dy is infinite or NaN.
 template <class A>
 [[gnu::always_inline]] inline void add_present(DotLanes<A> &sum, const A *y, const A *dy, std::size_t n) {
   using S = simd<A>;

@@ -1,4 +1,4 @@
-// Has the passes over a row that softmax, log_softmax and logsumexp share.
+// Defines the passes over a row that softmax, log_softmax and logsumexp share.
 #pragma once
 
 #include <cmath>
@@ -20,8 +20,7 @@ struct RowSum {
   double log_sum;  // log of the sum of exp(s - c * max)
 };
 
-// Makes the passes over the rows of a call. It holds the plan of their scores and the constants of their
-// exponentials.
+// Holds the score plan and exp constants of a call, and makes the passes over its rows.
 template <class A>
 class SoftmaxCall {
  public:
@@ -29,12 +28,12 @@ class SoftmaxCall {
   using C = rapt::SoftmaxContract<A>;
   using batch = typename S::batch;
 
-  // If exponentials are within this many octaves, quotients are normal, and so is what Reciprocal's `low`
-  // adds to them: a sum is below one_pass_from times its largest term.
+  // If a row's exponentials are within this many powers of two, all quotients are normal numbers, and so are
+  // their products with Reciprocal's `low`. A sum is below one_pass_from times its largest term.
   static constexpr A narrow_span = sizeof(A) == 4 ? 126 - 32 - 18 : 1022 - 61 - 18;
 
-  // The first pass finds the columns that a row sees, the row's maximum and, if `summed`, its sum. `narrow`
-  // says that the exponentials are within narrow_span. The pass computes `narrow` only if `spans`.
+  // Holds what the first pass finds: the number of columns that a row sees, its maximum and, if `summed`, its
+  // sum. `narrow` says that the exponentials are within narrow_span; it is computed only if `spans`.
   struct Row {
     std::size_t cols;
     RowMax<A> max;
@@ -42,7 +41,7 @@ class SoftmaxCall {
     double sum;
     bool narrow = false;
   };
-  // Scores that are not plain are also stored to the row's scratch, if there is one.
+  // If scores differ from the elements, also stores them to `scratch` unless it is null.
   template <bool spans = false, class E>
   [[gnu::noinline, gnu::flatten]] Row first_pass(std::size_t r, const E *x, A *scratch) const {
     const std::size_t cols = plan.visible_cols(r);
@@ -78,8 +77,8 @@ class SoftmaxCall {
   const ExpConstants<A> k;
   const A depth;
 
-  // Returns the sum of a regular row's exponentials, which are stored to e. The sum is NaN if a score is NaN,
-  // on levels whose exponentials keep NaN.
+  // Returns the sum of a regular row's exponentials, and stores them to e as `to` says. If a score is NaN, so
+  // is the sum where S::exp_keeps_nan.
   template <Store to, class Scores, class Next>
   [[gnu::always_inline]] double sum_exponentials(const RowMax<A> &row, const Scores &scores, std::size_t n,
                                                  A *e, const Next *ahead) const {
@@ -89,7 +88,7 @@ class SoftmaxCall {
     const RowExp<A, false> exponential(exp, row.max, row.max_n, depth);
     return sum_of<A>(n, row_terms<to>(exponential, scores, e, ahead));
   }
-  // Like sum_exponentials(), for a narrow row.
+  // Does the work of sum_exponentials() for a row with `narrow` set, whose exponentials are all normal.
   template <Store to, class Scores, class Next>
   [[gnu::always_inline]] double sum_narrow(const RowMax<A> &row, const Scores &scores, std::size_t n, A *e,
                                            const Next *ahead) const {
@@ -97,7 +96,7 @@ class SoftmaxCall {
     return sum_of<A>(n, row_terms<to>(NarrowExp<A>(exp, row.max_n), scores, e, ahead));
   }
 
-  // Returns the row's sum including its sink, and its logarithm if asked for.
+  // Returns the row's sum including its sink and, if wants_log, the sum's logarithm.
   RowSum finish(const RowMax<A> &row, std::size_t r, double sum, bool wants_log) const {
     if (const A *sinks = plan.sinks()) sum += sink_exponential(row, sinks[r]);
     RowSum result{sum, 0};
@@ -109,9 +108,9 @@ class SoftmaxCall {
       }
       constexpr double unbias = 1.0 / static_cast<double>(1ull << (C::sum_bias / 2));
       const double log_sum = log_of_sum(sum * unbias * unbias) - remainder;
-      result.log_sum = log_sum > 0 ? log_sum : 0;  // the maximum's own term is 1
-      // sink / c is out of range, and the sink is above c * max. The factor below 1 keeps the sum of c * max
-      // and the difference from overflowing.
+      result.log_sum = log_sum > 0 ? log_sum : 0;  // the sum is at least 1, the maximum's term
+      // Here sink / c has overflowed, so log_sum is the difference sink - c * max. The factor below 1 keeps
+      // the sum of c * max and the difference from overflowing.
       if (row.sink_is_max && row.max == std::numeric_limits<A>::max()) {
         const double above = double{plan.sinks()[r]} - plan.c * double{row.max};
         result.log_sum = above * (1 - std::numeric_limits<A>::epsilon());
@@ -121,8 +120,8 @@ class SoftmaxCall {
   }
 
  private:
-  // Returns whether one pass computes the maximum and the sum. Rows with sinks need two, because a sink may
-  // be the maximum, which is known only at a row's end.
+  // Returns whether one pass computes the maximum and the sum. With sinks there are two passes: a sink may be
+  // the maximum, which is known only at the row's end.
   bool in_one_pass(std::size_t cols) const { return cols > rapt::one_pass_from && !plan.rows.options.sinks; }
 
   template <class Scores, bool spans>
@@ -146,8 +145,8 @@ class SoftmaxCall {
     return max_of<to, spans>(ComputedScores<E>(plan, x, r), 0, cols, v);
   }
 
-  // Finds the maximum and the sum. An irregular row, or a row that subtracts its maximum, only gets the
-  // maximum.
+  // Finds the maximum and the sum in one pass. For an irregular row, or one with RowMax::subtract, it finds
+  // only the maximum.
   template <class Scores>
   [[gnu::noinline, gnu::flatten]] Row first_pass_with_sum(std::size_t r, const Scores &scores,
                                                           std::size_t n) const {
@@ -161,7 +160,7 @@ class SoftmaxCall {
       const A largest = max_of<A>(scores, i, end).result();
       if (largest > max || largest != largest) max = largest;
       if (!(max < plan.subtract_from)) continue;
-      // Such a low reference need not be exact: a larger one follows, or the row subtracts its maximum.
+      // A reference that is limited here need not be exact: a larger one follows, or the sum is not used.
       const A reference = max > -plan.subtract_from ? max : -plan.subtract_from;
       const A n_before = max_n;
       max_n = std::fma(reference, k.log2_e, C::round_magic) - C::round_magic;
@@ -173,7 +172,7 @@ class SoftmaxCall {
     const bool usual = std::fabs(max) < plan.subtract_from;
     return {n, RowMax<A>(plan, k, r, n, with_nan(max, scores, n)), usual, usual ? sum.fold() : 0};
   }
-  // Returns 2^-k, but at least 2^-1000. A sum that is scaled by less does not change an unscaled sum.
+  // Returns max(2^-k, 2^-1000). A sum scaled by 2^-1000 is already too small to change later sums.
   static double inverse_power_of_two(A k) {
     const auto exponent = static_cast<std::uint64_t>(k < A(1000) ? k : A(1000));
     return __builtin_bit_cast(double, (std::uint64_t{1023} - exponent) << 52);
@@ -192,8 +191,8 @@ class SoftmaxCall {
     const A c = static_cast<A>(plan.c);
     batch e;
     if (row.subtract) {
-      // The difference to c * max is exact for ordinary sinks. For a huge |s| it rounds: the bounds prevent
-      // an overflow, and keep a sink that is the maximum itself.
+      // s = sink - c * max is exact for ordinary sinks, but rounded for a huge |s|. The bounds prevent an
+      // overflow, and keep s near 0 if the sink itself is the maximum.
       A s = std::fma(-c, row.max, sink);
       if (s > A(1)) s = A(1);
       if (row.sink_is_max && s < A(-1)) s = A(-1);

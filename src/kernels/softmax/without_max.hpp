@@ -1,12 +1,14 @@
 // Computes exponentials without a maximum, for rows whose scores all have ordinary magnitudes.
 //
-// While the exponent n of every score is in a fixed range, 2^n * exp(r) can be summed as it is. It differs
-// from softmax's exponential by one power of two for the whole row. That factor is exact in every sum and
-// cancels in the quotient, so the bits are the same as with the maximum. That saves the pass for the maximum,
-// the comparison with the depth, the flush of the quotient and its bias. So 14 of 20 operations are left.
+// While the exponent n of every score is in a fixed range, the terms 2^n * exp(r) can be summed directly.
+// They differ from exponentials relative to the maximum by one power of two for the whole row. That factor is
+// exact in every sum and cancels in the quotient, so the bits are the same. This saves the pass for the
+// maximum, the test for exponentials that become 0, and the scaling and flush of small quotients: 14 of 20
+// operations are left.
 //
-// The test costs half an operation. The sum of a score and the magic number has n in its low bits. The bits
-// above them are the same throughout the range, but differ for NaN, infinities and huge scores.
+// The range test costs half an operation per vector. A scaled score plus a magic number has n in its low
+// bits. The bits above them are the same throughout the range, but differ for NaN, infinities and huge
+// scores.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +24,8 @@ namespace {
 template <class A>
 struct ExponentRange : rapt::ExpContract<A> {
   using typename rapt::ExpContract<A>::Bits;
-  // n is in [-2^(bits - 1), 2^(bits - 1)). Even with 2^30 columns a probability is at least 2^-94 (f64:
-  // 2^-286), and what Reciprocal's `low` adds to it is normal.
+  // n must be in [-2^(bits - 1), 2^(bits - 1)). Then even with 2^30 columns a probability is at least 2^-94
+  // (f64: 2^-286), and its product with Reciprocal's `low` is a normal number.
   static constexpr int bits = sizeof(A) == 4 ? 6 : 8;
   static constexpr A least = static_cast<A>(Bits{1} << rapt::ExpContract<A>::mantissa_bits);
   static constexpr A magic = least + static_cast<A>(Bits{1} << (bits - 1));
@@ -39,9 +41,9 @@ class ExpWithoutMax {
   using batch = typename S::batch;
   static constexpr std::size_t together = S::exp_together;
 
-  // Returns whether n is rounded here as with the magic number of a row's maximum. The two magic numbers may
-  // differ in parity, so no score in range may be halfway between two n. Such scores exist only if log2_e has
-  // few bits.
+  // Returns whether n is the same as with the magic number of a row's maximum. The two magic numbers may
+  // differ in parity, so they round a score halfway between two n differently. Scores in range can be halfway
+  // only if log2_e has few bits.
   [[gnu::always_inline]] static bool serves(const ExpConstants<A> &k) {
     const Bits mantissa = __builtin_bit_cast(Bits, k.log2_e);
     return (mantissa & ((Bits{1} << (C::mantissa_bits - C::bits - 1)) - 1)) != 0;
@@ -50,8 +52,8 @@ class ExpWithoutMax {
   [[gnu::always_inline]] explicit ExpWithoutMax(const ExpConstants<A> &k)
       : exp_(k), magic_(C::magic), seen_(batch(A(0))) {}
 
-  // Computes the exponentials of scores. Returns false, with v unchanged, if a score was out of range so far,
-  // because its exponential might be subnormal and cost a microcode assist.
+  // Replaces scores by their exponentials. Returns false and leaves v unchanged if any score so far was out
+  // of range, because its exponential might be subnormal and cost a microcode assist.
   template <std::size_t registers>
   [[gnu::always_inline]] bool operator()(batch (&v)[registers]) {
     batch shifted[registers];
@@ -61,15 +63,15 @@ class ExpWithoutMax {
     exponentiate(v, shifted);
     return true;
   }
-  // Computes the exponentials of scores of a row that was already tested.
+  // Replaces scores by their exponentials, for a row that has passed the test.
   template <std::size_t registers>
   [[gnu::always_inline]] void without_test(batch (&v)[registers]) const {
     batch shifted[registers];
     shift(v, shifted);
     exponentiate(v, shifted);
   }
-  // Computes the first `some` of `term` from the elements from `at` to n, and also stores them to e. Other
-  // terms are 0.
+  // Sets the first `some` vectors of `term` to the exponentials of the elements [at, n), and stores these to
+  // e as `to` says. The other vectors become 0.
   template <std::size_t some, Store to, class Elements, std::size_t registers>
   [[gnu::always_inline]] void first_terms(const Elements &elements, std::size_t at, A *e, std::size_t n,
                                           batch (&term)[registers]) {
@@ -93,7 +95,7 @@ class ExpWithoutMax {
     batch shifted[registers];
     test(v, shifted);
   }
-  // Returns whether any score so far was out of range.
+  // Returns whether any score since forget() was out of range.
   [[gnu::always_inline]] bool left_range() const { return S::any_common_bit(seen_, bits_of(C::outside)); }
   [[gnu::always_inline]] void forget() { seen_ = batch(A(0)); }
 
@@ -130,8 +132,8 @@ class ExpWithoutMax {
   batch magic_, seen_;
 };
 
-// Stores a row's exponentials to e, and sums them. Returns false if a score is out of range. The contents of
-// e are then unspecified. Meanwhile it calls beside(i) for each block, which begins with element i.
+// Sums a row's exponentials, and stores them to e as `to` says. Returns false if a score is out of range; e
+// is then unspecified. Calls beside(i) for each whole block, whose first element is i.
 template <Store to, class A, class Elements, class Beside>
 [[gnu::always_inline]] inline bool sum_without_max(ExpWithoutMax<A> &exp_of, const Elements &elements, A *e,
                                                    std::size_t n, BlockSum<A> &sum, Beside beside) {
@@ -193,7 +195,7 @@ template <Store to, class A, class Elements, class Beside>
     };
     if constexpr (in_block <= 2 * vectors_at_once) {
       sum.add(terms);
-    } else {  // a loop, as four copies of this code would be most of the function
+    } else {  // a loop, because four copies of this code would be most of the function
       alignas(64) A tail[rapt::sum_block];
       for (std::size_t first = 0; first < in_block; first += vectors_at_once) {
         batch term[vectors_at_once];
@@ -214,7 +216,7 @@ template <Store to, class A, class Elements, class Beside>
   return true;
 }
 
-// Prefetches lines of another row, one block at a time.
+// Prefetches another row, one block of sum_block elements per call.
 template <class E>
 struct FetchRow {
   const E *row;
@@ -226,12 +228,11 @@ struct FetchRow {
   }
 };
 
-// Decides whether rows are tried without their maximum. The rows of a call are alike. So after a row that was
-// out of range, some rows are not tried. After the next such row, twice as many are not tried.
+// Decides which rows to try without their maximum. The rows of a call are alike, so after a row out of range
+// some rows are not tried. After each further row out of range, twice as many are not tried.
 class TriesWithoutMax {
  public:
-  // Returns the number of the next `rows` rows that should not be tried. If it is 0, the next row should be
-  // tried.
+  // Returns how many of the next `rows` rows should not be tried. If 0, the next row should be tried.
   std::size_t untried(std::size_t rows) {
     const std::size_t skipped = waits_ < rows ? waits_ : rows;
     waits_ -= skipped;
@@ -247,7 +248,7 @@ class TriesWithoutMax {
   std::size_t waits_ = 0, next_ = 8;
 };
 
-// Returns whether all scores of a row are in range.
+// Returns whether all scores of a row are in the range of ExpWithoutMax.
 template <class A, class Elements>
 [[gnu::noinline, gnu::flatten]] bool row_is_in_range(const ExpConstants<A> &k, const Elements &elements,
                                                      std::size_t n) {

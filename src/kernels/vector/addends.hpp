@@ -1,7 +1,7 @@
-// Constants that polynomials add, for levels whose fma overwrites its addend.
+// Provides the constants that polynomials add, for levels whose fma overwrites its addend.
 //
-// On such a level a constant in a register is copied for every vector, which occupies the arithmetic
-// pipelines. S::reload(p) loads the constant instead, on other pipelines.
+// On such a level each fma needs its own copy of a constant in a register, and the copies occupy the
+// arithmetic pipelines. S::reload(p) loads the constant from memory instead, which uses other pipelines.
 #pragma once
 
 #include <concepts>
@@ -26,8 +26,8 @@ struct ReloadedAddend {
   }
 };
 
-// AddendOf<S>::type holds a constant that is known only at run time: a batch, or a number that stays in
-// memory.
+// AddendOf<S>::type holds a constant that is known only at run time. It is a register, or memory on levels
+// with reload().
 template <class S>
 struct AddendOf {
   using type = typename S::batch;
@@ -39,7 +39,7 @@ struct AddendOf<S> {
 template <class S>
 using Addend = typename AddendOf<S>::type;
 
-// Holds the constants of a contract C.
+// Provides the constants of a class C, such as ExpContract<float>, as vectors.
 template <class S, class C>
 class Addends {
   using batch = typename S::batch;

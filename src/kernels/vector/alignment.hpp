@@ -1,4 +1,4 @@
-// Computes how far an address is from alignment, and when non-temporal stores are worthwhile.
+// Computes the distance to the next aligned address, and decides when to use non-temporal stores.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,6 @@
 
 namespace {
 
-// A vector of elements E covers this many bytes of memory.
 template <class E>
 inline constexpr std::size_t vector_bytes = simd<rapt::Arithmetic<E>>::width * sizeof(E);
 
@@ -23,18 +22,19 @@ template <class E>
   return (std::size_t{0} - reinterpret_cast<std::uintptr_t>(p)) % vector_bytes<E> / sizeof(E);
 }
 
-// An output with this many elements, 16 MiB, leaves the caches.
+// An output of at least this many elements (16 MiB) does not fit in the caches.
 template <class Out>
 inline constexpr std::size_t past_caches_from = (std::size_t{16} << 20) / sizeof(Out);
 
-// Returns whether n elements of output are worth non-temporal stores. If the output leaves the caches anyway,
-// ordinary stores cost a read of each line before its write: a third of the traffic. An output that is also
-// the input is in the caches.
+// Returns whether non-temporal stores are faster for an output of n elements. If the output does not fit in
+// the caches, ordinary stores read each line before they write it, which is a third of the traffic. If y is
+// x, the line is already in the caches.
 //
-//   scale, ns per element                   | cached stores | non-temporal
-//   64M elements                            | 0.58          | 0.38
-//   4M elements, the output in L3 or nowhere | 0.27 or 0.37  | 0.28
-//   within L2                               | 1             | 2 (relative)
+//   scale, ns per element                   | ordinary stores | non-temporal
+//   64M elements                            | 0.58            | 0.38
+//   4M elements, output in L3               | 0.27            | 0.28
+//   4M elements, output not in a cache      | 0.37            | 0.28
+//   within L2, relative                     | 1               | 2
 template <class In, class Out>
 [[gnu::always_inline]] inline bool goes_past_caches(const In *x, const Out *y, std::size_t n) {
   return simd<rapt::Arithmetic<Out>>::can_stream && static_cast<const void *>(x) != y &&

@@ -1,4 +1,4 @@
-// exp by vectors: its reduction and polynomial, which softmax uses too, and exp of any number.
+// Computes exp of vectors: its range reduction and polynomial, which softmax uses too, and exp of any number.
 #pragma once
 
 #include <bit>
@@ -13,7 +13,7 @@
 
 namespace {
 
-// Computes exp(scale * v) = 2^n * exp(scale * r), by vectors.
+// Computes exp(scale * v) as 2^n * exp(scale * r), where r is the remainder of v after range reduction.
 template <class A>
 struct ExpParts {
   using S = simd<A>;
@@ -42,8 +42,7 @@ struct ExpParts {
     if constexpr (ReloadsAddends<S>) return S::fma(p, r, Addends<S, C>::one());
     return S::fma(p, r, batch(A(1)));
   }
-  // Several vectors are computed together, step by step. In one chain after the other, each operation would
-  // wait for the one before.
+  // Computes several vectors in lockstep. One by one, each operation would wait for the one before it.
   template <std::size_t registers>
   [[gnu::always_inline]] void exp_of_remainders(const batch (&v)[registers], const batch (&n)[registers],
                                                 batch (&p)[registers]) const {
@@ -60,8 +59,8 @@ struct ExpParts {
     each([&](auto i) __attribute__((always_inline)) { p[i] = S::fma(p[i], r[i], scale); });
     each([&](auto i) __attribute__((always_inline)) { p[i] = S::fma(p[i], r[i], batch(A(1))); });
   }
-  // Computes 2^k * exp(scale * v) where magic is round_magic + k and v is above `lowest`, and 0 elsewhere. A
-  // NaN gives 0, or NaN if S::exp_keeps_nan.
+  // Replaces v by 2^k * exp(scale * v) where v is above `lowest`, and by 0 elsewhere. `magic` is round_magic
+  // + k. A NaN gives 0, or NaN if S::exp_keeps_nan.
   template <std::size_t registers>
   [[gnu::always_inline]] void exp_above(batch (&v)[registers], batch lowest, batch magic) const {
     batch shifted[registers], n[registers], p[registers];
@@ -77,7 +76,7 @@ struct ExpParts {
       }
     });
   }
-  // Computes 2^k * exp(scale * v) where magic is round_magic + k. The result must be a normal number.
+  // Returns 2^k * exp(scale * v), which must be a normal number. `magic` is round_magic + k.
   [[gnu::always_inline]] batch exp_normal(batch v, batch magic) const {
     const batch shifted = S::fma(v, log2_e, magic);
     return scaled(exp_of_remainder(remainder(v, shifted - magic)), shifted);
@@ -102,31 +101,31 @@ struct ExpParts {
   }
 };
 
-// Computes the natural exponential of any number, for several vectors at a time. One test finds irregular
-// numbers: NaN, infinities, and results that overflow or are subnormal. After two irregular arrays of vectors
-// in a row, the next ones skip the test.
+// Computes the natural exponential of any number, for several vectors at a time. One test per array of
+// vectors finds irregular arguments: NaN, infinities, and those whose result overflows or is subnormal. After
+// two irregular arrays in a row, the next ones skip the test and take the slower path for any number.
 //
-// Measured in L1. AVX-512 needs .121 for 11 operations and one test, and AVX2 .220 for 11 operations on two
-// ports:
+// Measured in L1. The limit is .121 ns on AVX-512 (11 operations and one test), and .220 on AVX2 (11
+// operations on two ports):
 //
-//   level   | test                                             | ns per element
+//   level   | how irregular arguments are found                | ns per element
 //   avx512  | magnitude of each vector, addition to exponent   | .159
 //   avx512  | bits of all vectors, vscalefps (this one)        | .127
-//   avx512  | the same after scaling                           | .127; 5.2 with subnormal results, by assists
-//   avx512  | the same, 8 vectors in lockstep or 4 and 4       | .127 to .130
+//   avx512  | the same, but tested after the scaling           | .127; 5.2 with subnormal results (assists)
+//   avx512  | this one, 8 vectors in lockstep or 4 and 4       | .127 to .130
 //   avx2    | comparisons                                      | .237
 //   avx2    | bits, on port 5 (this one)                       | .220
 //
 // At a higher clock, with subnormal results in every vector:
 //
-//   level   | irregular vectors                                | ns per element; ordinary ones
-//   avx512  | all of them tested                               | .173; .131
+//   level   | how subnormal results are computed               | ns per element; with ordinary ones
+//   avx512  | all vectors are tested                           | .173; .131
 //   avx512  | this one                                         | .161; .125
-//   avx2    | all of them tested                               | .357; .195
-//   avx2    | powers added to exponents, without overflow      | .273; may lose a NaN by its payload
+//   avx2    | all vectors are tested                           | .357; .195
+//   avx2    | powers added to exponents, without overflow      | .273; loses NaNs with some payloads
 //   avx2    | the same, 4 vectors in lockstep                  | .379
 //   avx2    | converted to integers, overflow and NaN too      | .346
-//   avx2    | this one, a fused operation with the power       | .285; .400 where some overflow
+//   avx2    | this one, a fused operation with the power       | .285; .400 if some overflow
 template <class A>
 struct Exp : ExpParts<A> {
   using S = simd<A>;
@@ -134,8 +133,8 @@ struct Exp : ExpParts<A> {
   using batch = typename S::batch;
   using mask = typename S::mask;
 
-  // The sum of the argument and the magic number has n - lowest_n in its low bits. These bits of the sum are
-  // 0 while 2^n is normal or overflows by little.
+  // The test adds the argument, in units of ln 2, to a magic number. The low bits of that sum hold n -
+  // lowest_n. While 2^n is normal or overflows only slightly, the sum has none of the bits `unusual_bits`.
   using Bits = typename C::Bits;
   static constexpr int exponent_bits = 8 * sizeof(A) - 1 - C::mantissa_bits;
   static constexpr Bits unusual_bits =
@@ -175,7 +174,7 @@ struct Exp : ExpParts<A> {
   }
 
  private:
-  // Returns false, with v unchanged, if a lane is irregular.
+  // Returns false and leaves v unchanged if any lane is irregular.
   template <std::size_t registers>
   [[gnu::always_inline]] bool exp_of_ordinary(batch (&v)[registers]) const {
     if constexpr (ScalesByPower<S>) {
@@ -192,8 +191,8 @@ struct Exp : ExpParts<A> {
         v[r] = S::scale_by_power(this->exp_of_remainder(this->remainder(v[r], n)), n);
       });
     } else {
-      // Finds lanes that need more than an addition to the exponent. A branch per vector would halve the
-      // speed on AVX2.
+      // Finds lanes that need more than an addition to the exponent. There is one branch for all vectors: a
+      // branch per vector would halve the speed on AVX2.
       const batch plain(C::exp_plain);
       mask odd = S::magnitude_reaches(v[0], plain);
       unroll<registers - 1>([&](auto r) __attribute__((always_inline)) {
@@ -208,13 +207,13 @@ struct Exp : ExpParts<A> {
     return true;
   }
 
-  // A subnormal result is p * 2^n in units of the smallest subnormal number, rounded to an integer. So every
-  // step is a normal number. A product or vscalefps with a subnormal result would cost a microcode assist,
-  // about 150 cycles per vector.
+  // Computes a subnormal result p * 2^n as a multiple of the smallest subnormal number, rounded to an
+  // integer. So every intermediate value is a normal number. A product or vscalefps with a subnormal result
+  // would cost a microcode assist, about 150 cycles per vector.
   //
-  // With a polynomial of even degree no upper bound is needed. The remainder of a huge number is arbitrary,
-  // but its polynomial is positive. The polynomial of +inf is NaN, which vscalefps turns into inf for n =
-  // inf.
+  // If the polynomial's degree is even, v needs no upper bound. The remainder of a huge number is arbitrary,
+  // but its polynomial is positive. For +inf the polynomial is NaN, which vscalefps turns into inf because n
+  // is inf.
   template <std::size_t registers>
   [[gnu::always_inline]] void exp_of_any_by_power(batch (&v)[registers]) const {
     const batch low(C::exp_underflow), magic(C::round_magic - A(C::lowest_n));
@@ -230,8 +229,8 @@ struct Exp : ExpParts<A> {
       v[r] = S::integer_bits_where(subnormal, in_units);
     });
   }
-  // Adding `unit` rounds to an integer. 2^n is a number up to `high`. NaN survives, because the power is
-  // multiplied in.
+  // Adding `unit` rounds a subnormal result to an integer. For arguments up to `high`, 2^n is a finite
+  // number. p is multiplied by that power, which keeps a NaN.
   template <std::size_t registers>
   [[gnu::always_inline]] void exp_of_any(batch (&v)[registers]) const {
     constexpr A bias = (1 << (exponent_bits - 1)) - 1;
@@ -269,7 +268,7 @@ struct Exp : ExpParts<A> {
     });
   }
 
-  // This many arrays of vectors skip the test, now and after the next irregular array.
+  // These are the numbers of arrays that skip the test: from now on, and after the next irregular array.
   mutable std::size_t untested_ = 0, next_untested_ = 0;
 };
 

@@ -18,8 +18,8 @@ template <class Word>
   return word;
 }
 
-// Loads k bytes, 0 < k < 16; the rest is 0. Two overlapping words hold them. memcpy of k bytes would be a
-// call.
+// Loads k bytes, 0 < k < 16, and sets the rest to 0. It combines overlapping words, because memcpy of a
+// variable k would be a function call.
 [[gnu::always_inline]] inline SixteenBytes first_bytes(const void *from, std::size_t k) {
   const auto *p = static_cast<const unsigned char *>(from);
   if (k >= 8) {

@@ -1,4 +1,4 @@
-// Sums lanes by halves: lane i adds lane i + half, first among registers, then within the last one.
+// Sums lanes by halves: adds lane i + half to lane i, first across registers, then within the last register.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ template <class Batch, std::size_t registers>
   }
 }
 
-// Folds like fold_registers if the registers after the first `live` held +0. The result may be -0 where the
-// result of fold_registers is +0.
+// Returns what fold_registers would return if the registers after the first `live` held +0. Only the sign of
+// a zero result may differ.
 template <std::size_t registers, class Batch, std::size_t live>
 [[gnu::always_inline]] inline Batch fold_live(const Batch (&lane)[live]) {
   if constexpr (live == 1) {

@@ -1,4 +1,4 @@
-// y[i] = f(x[i]): the loop of functions that go through memory once.
+// Computes y[i] = f(x[i]) in one pass over memory.
 #pragma once
 
 #include <cstddef>
@@ -9,26 +9,26 @@
 
 namespace {
 
-// F has so little arithmetic that loads and stores take the time. Its stores are in order of address, an
-// order that gcc 12 would not keep: the stores of a line reach L1 as one only if they follow each other. In
-// memory, Map computes two vectors per step.
+// F is bound by memory: it has so little arithmetic that loads and stores take most of the time. Map keeps
+// its stores in address order, which gcc 12 would change: only consecutive stores to a line reach L1 as one.
+// For arrays in memory, Map computes two vectors per step.
 //
-//   scale on                            | AVX2 | AVX-512: how many times as long it takes
+//   time of scale, relative to this one | AVX2 | AVX-512
 //   in L2, the first store of four last | 1.33 | 1.00
 //   in memory in place, 1 vector        | 1.09 | 1.02
 //   in memory in place, 4 vectors       | 1.04 | 1.07
 template <class F>
 concept BoundByMemory = F::bound_by_memory;
 
-// Two vectors are stored in less than twice the time of one.
+// The level can store two vectors in less time than two separate stores take.
 template <class S, class Out>
 concept StoresTwo = requires(Out *y, typename S::batch v) {
   S::store_two(y, v, v);
 };
 
-// Runs the loop in steps of four vectors, so that another loop can alternate with it. f(v) returns the result
-// of a vector, or changes an array of vectors to their results. Non-temporal stores must end with
-// S::end_streaming().
+// Runs the loop in steps of four vectors, so that a caller can interleave it with another loop. f(v) returns
+// the result of a vector, or replaces an array of vectors by their results. After non-temporal stores the
+// caller must call S::end_streaming().
 template <class In, class Out, class F>
 class Map {
  public:
@@ -40,9 +40,9 @@ class Map {
 
   [[gnu::always_inline]] Map(const In *x, Out *y, std::size_t n, const F &f, bool past_caches)
       : x_(x), y_(y), n_(n), f_(f) {
-    // A store that crosses a line takes two cycles. If only stores are aligned, scale in L1 takes 1.2 times
-    // as long as if loads are aligned too, instead of 2. An output that is not aligned to its element size
-    // stays unaligned.
+    // Begins with a partial vector, so that the stores are aligned. A store that crosses a line takes two
+    // cycles. With only the stores aligned, scale in L1 takes 1.2 times as long as with the loads aligned
+    // too; unaligned, 2 times. An output that is not aligned to its element size stays unaligned.
     constexpr std::size_t worthwhile = 2 * step_length;
     if (n >= worthwhile) {
       const std::size_t head = elements_to_alignment(y);
@@ -50,7 +50,7 @@ class Map {
     }
     streams_ = past_caches && is_aligned(y + i_);
   }
-  // Returns false if fewer than `count` vectors are left.
+  // Computes the next `count` vectors. Returns false if fewer are left.
   template <std::size_t count = registers>
   [[gnu::always_inline]] bool step() {
     if (n_ - i_ < count * S::width) return false;
@@ -74,8 +74,7 @@ class Map {
     i_ += count * S::width;
     return true;
   }
-  // Finishes the loop for input in memory. Prefetching 2 KB ahead makes the loop an eighth faster, in place
-  // too.
+  // Finishes the loop for input in memory. Prefetching 2 KB ahead makes it an eighth faster, even if y is x.
   [[gnu::always_inline]] void finish_in_memory() {
     constexpr std::size_t line = 64 / sizeof(In), ahead = 2048 / sizeof(In);
     constexpr std::size_t count = BoundByMemory<F> ? 2 : registers;

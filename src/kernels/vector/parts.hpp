@@ -1,9 +1,9 @@
-// Transposition and joint folds within parts of 16 bytes of registers. Every level has the shuffles for
-// these:
+// Transposes or folds several vectors within 16-byte parts of registers. Every instruction-set level provides
+// these shuffles, which work on each part of a and the same part of b:
 //
-// zip_low(a, b), zip_high(a, b): the lanes of the lower or upper half of a's part and of b's, in turns.
-// low_pairs(a, b), high_pairs(a, b): the lower or upper half of a's part, then of b's.
-// evens(a, b), odds(a, b): every other lane of a's part, then of b's.
+//   zip_low(a, b), zip_high(a, b)      interleave the lower or the upper halves of the two parts
+//   low_pairs(a, b), high_pairs(a, b)  join the lower or the upper halves of the two parts
+//   evens(a, b), odds(a, b)            join the even or the odd lanes of the two parts
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace {
 template <class A>
 inline constexpr std::size_t part_width = 16 / sizeof(A);
 
-// Lane j of v[i] and lane i of v[j] change places, within each part.
+// Swaps lane j of v[i] with lane i of v[j], within each part.
 template <class S, class Batch>
 [[gnu::always_inline]] inline void transpose_in_parts(Batch (&v)[4]) {
   const Batch a = S::zip_low(v[0], v[1]), b = S::zip_high(v[0], v[1]);
@@ -32,8 +32,9 @@ template <class S, class Batch>
   v[0] = low;
 }
 
-// Implements each_transposed of Simd. S::load_parts(row, i, at) joins a part of row i and every `lanes`-th
-// row. All other shuffles are within parts. On x86 every shuffle uses the same port.
+// Implements Simd's each_transposed. S::load_parts(row, i, at) joins one part each of row i, row i + lanes
+// and so on. All other shuffles stay within parts. Shuffles are expensive on x86, where all of them use one
+// port.
 template <class S, std::size_t lanes, class Rows, class F>
 [[gnu::always_inline]] inline void each_transposed_by_parts(const Rows &row, std::size_t at, F f) {
   unroll<S::width / lanes>([&](auto c) __attribute__((always_inline)) {
@@ -47,8 +48,8 @@ template <class S, std::size_t lanes, class Rows, class F>
   });
 }
 
-// Lane j of a part becomes the fold, by op, of that part of of(j). of(j) is called only when it is needed:
-// AVX2 has no registers for all of them at once.
+// In each part, sets lane j to the fold by op of that part of the vector of(j). Calls of(j) only when it is
+// needed, because AVX2 has too few registers for all of them.
 template <class S, std::size_t lanes, class Of, class Op>
 [[gnu::always_inline]] inline auto fold_in_parts(Of of, Op op) {
   if constexpr (lanes == 2) {

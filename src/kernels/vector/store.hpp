@@ -1,4 +1,4 @@
-// The stores of a pass that may also store its vectors to memory.
+// Stores the vectors of a loop to memory, if a template argument asks for it.
 #pragma once
 
 #include <cstddef>
@@ -7,12 +7,12 @@
 
 namespace {
 
-// Says whether and how a pass stores its vectors.
+// Says whether and how a loop stores its vectors.
 enum class Store {
   none,
   exact,   // only the elements
-  padded,  // whole vectors, past the end of a row: a load that overlaps a masked store under way waits for
-           // it. Rows of 8 columns take 6 ns so, and 23 with masked stores
+  padded,  // whole vectors, past the end of a row. A load soon after an overlapping masked store would
+           // wait: rows of 8 columns take 6 ns, and 23 with masked stores
 };
 
 // Stores to p + i; p may be null for Store::none.

@@ -1,4 +1,4 @@
-// Sums of exponentials in the contract's order.
+// Sums exponentials in the order that contract/reductions.hpp fixes for all instruction-set levels.
 #pragma once
 
 #include <cstddef>
@@ -10,18 +10,18 @@
 
 namespace {
 
-// Adds a block's terms, which are vectors, in pairs down to the contract's lanes.
+// Adds the terms of a block in pairs of vectors, until sum_lanes lanes are left. A block has sum_block terms.
 template <class A>
 struct BlockLanes {
   using S = simd<A>;
   using batch = typename S::batch;
   static constexpr std::size_t registers = rapt::sum_lanes<A> / S::width;
   static constexpr std::size_t in_block = rapt::sum_block / S::width;
-  // This many registers of terms are made together, enough to fill the pipelines.
+  // Terms are computed this many registers at a time, which is enough to fill the pipelines.
   static constexpr std::size_t together = registers < 4 ? 4 : registers;
 
-  // Sums the registers [first, first + count) of the block. make(r, term) sets an array of `together`
-  // registers, from register r on.
+  // Sums the registers [first, first + count) of the block. make(r, term) fills an array of `together`
+  // registers with the terms from register r on.
   template <std::size_t first, std::size_t count, class Make>
   [[gnu::always_inline]] static void sum(batch (&lanes)[registers], Make make) {
     if constexpr (count == together) {
@@ -50,7 +50,7 @@ struct BlockLanes {
   }
 };
 
-// Sums blocks, in lanes of f64.
+// Sums blocks in lanes of f64. For doubles, lost_ collects the rounding errors of the additions.
 template <class A>
 class BlockSum {
  public:
@@ -65,7 +65,7 @@ class BlockSum {
     unroll<registers>([&](auto r)
                           __attribute__((always_inline)) { total_[r] = lost_[r] = total_batch(0.0); });
   }
-  // `make` is as in BlockLanes::sum.
+  // Adds a block, whose terms come from `make` as in BlockLanes::sum.
   template <class Make>
   [[gnu::always_inline]] void add(Make make) {
     batch lanes[Lanes::registers];
@@ -90,7 +90,7 @@ class BlockSum {
       });
     });
   }
-  // Scales exactly, except for lanes that become subnormal.
+  // Multiplies the sum by a power of two. This is exact, except for lanes that become subnormal.
   [[gnu::always_inline]] void scale(double power_of_two) {
     unroll<registers>([&](auto r) __attribute__((always_inline)) {
       total_[r] = total_[r] * total_batch(power_of_two);
@@ -104,7 +104,7 @@ class BlockSum {
       return blocks_ > 1 ? fold_with_losses() : D::fold(folded());
     }
   }
-  // Folds the lanes of one block down to a register.
+  // Folds total_ to one register. This leaves out lost_, which is 0 after a single block.
   [[gnu::always_inline]] total_batch folded() const {
     total_batch lane[registers];
     unroll<registers>([&](auto r) __attribute__((always_inline)) { lane[r] = total_[r]; });
@@ -112,7 +112,7 @@ class BlockSum {
   }
 
  private:
-  // Returns register r of lane i + lane i + 8, as f64.
+  // Returns register r of the sums of lane i and lane i + 8, in f64.
   template <std::size_t r>
   [[gnu::always_inline]] static total_batch of_floats(const batch (&lanes)[Lanes::registers]) {
     return S::template widened<r % 2>(lanes[r / 2]) +
@@ -137,7 +137,7 @@ class BlockSum {
         lost[j] += lost[j + half];
       }
     }
-    // An infinite sum keeps no loss, which would be NaN.
+    // The losses of an infinite sum would be NaN, so they are left out.
     return total[0] - total[0] == 0 ? total[0] + lost[0] : total[0];
   }
 
@@ -145,8 +145,8 @@ class BlockSum {
   std::size_t blocks_ = 0;
 };
 
-// Adds the terms [i, end) in blocks. terms.full(i, term) sets an array of vectors to the terms from i on.
-// terms.first(i, k) is a vector of k terms, where the other lanes are 0; k may be more than a vector has.
+// Adds the terms [i, end) in blocks. terms.full(i, term) fills an array of vectors with the terms from i on.
+// terms.first(i, k) returns a vector of k terms, with 0 in the other lanes; k may exceed the width.
 template <class A, class Terms>
 [[gnu::always_inline]] inline void add_terms(BlockSum<A> &sum, std::size_t i, std::size_t end,
                                              const Terms &terms) {

@@ -1,4 +1,4 @@
-// The hyperbolic tangent that softcaps need, by vectors.
+// Computes the hyperbolic tangent of vectors, which the softcap of scores needs.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@ namespace {
 
 // With q = exp(-2|z|) - 1, tanh(|z|) = -q / (2 + q) keeps its accuracy near 0.
 //
-// The constants of exp(-2v) take |z| directly, and -q / 2 replaces q. Powers of two change no bit, and two
-// multiplications disappear. Only the sign of a tanh of 0 may differ from the formula's, and no exponential
-// shows it.
+// The constants are those of exp(-2v), so |z| needs no multiplication, and the variable q holds -q / 2.
+// Powers of two change no bit, and this saves two multiplications. Only the sign of a tanh of 0 may differ
+// from the formula's, which does not change exp of the score.
 template <class A>
 [[gnu::always_inline]] inline typename simd<A>::batch tanh_of(typename simd<A>::batch z) {
   using S = simd<A>;

@@ -1,8 +1,8 @@
-// Loops over registers, unrolled by the language instead of the optimiser.
+// Unrolls loops over registers using templates instead of the optimiser.
 //
 // gcc 12 at -O2 keeps an array in memory if a plain loop indexes it, even with #pragma unroll. A kernel that
-// calls these must be [[gnu::flatten]]; otherwise gcc may make a body a function, and call it for each
-// vector.
+// calls these templates must be [[gnu::flatten]]. Otherwise gcc may turn a loop's body into a function and
+// call it for each vector.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,8 @@ template <std::size_t rows, std::size_t columns, class F>
   });
 }
 
-// Calls f(i, which of four) for each i of [begin, end), four in a turn of the loop.
+// Calls f(i, k) for each i in [begin, end), four at a time. The constant k is the place of i among the four;
+// it is 0 for the last, incomplete group.
 template <class F>
 [[gnu::always_inline]] inline void by_fours(std::size_t begin, std::size_t end, F &&f) {
   for (const std::size_t fours_end = end - (end - begin) % 4; begin < fours_end; begin += 4) {
@@ -44,7 +45,7 @@ template <std::size_t... index, class F>
   (void)(f(std::integral_constant<std::size_t, index>{}) && ...);
 }
 
-// Does what unroll() does, but stops when f returns false.
+// Calls f(0), f(1), … f(count - 1) like unroll(), but stops when f returns false.
 template <std::size_t count, class F>
 [[gnu::always_inline]] inline void unroll_while(F &&f) {
   unroll_while_over(std::make_index_sequence<count>{}, f);

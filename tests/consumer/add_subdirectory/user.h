@@ -1,2 +1,2 @@
-/* The sum of the squares of x. */
+/* Returns the sum of the squares of x. */
 float squares(const float *x, int n);

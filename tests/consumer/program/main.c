@@ -1,4 +1,4 @@
-/* A C program that uses rapt: dot, softmax with options, attention, and a status in words. */
+/* Uses rapt in a C program: dot, softmax with options, attention, and the text of a status. */
 #include <math.h>
 #include <rapt/rapt.h>
 #include <stdio.h>

@@ -14,7 +14,7 @@ int main() {
   for (int i = 0; i < 400; ++i) {
     SumRecord record;
     for (unsigned e = 0; e < 16; ++e) {
-      // The sums are far beyond 32 bits, exactly at the ends of the range, or ordinary.
+      // Extreme sums are far beyond 32 bits, exactly at the ends of the 32-bit range, or ordinary.
       static constexpr Word shorts[] = {0x80008000, 0x7fff7fff, 0x7fff8000,
                                         0x00008000, 0xffffffff, 0x00010001};
       static constexpr Word sums[] = {0x80000000, 0x7fffffff, 0x3fffffff, 0xc0000000, 0, 1};

@@ -1,4 +1,4 @@
-// Draws good and bad arguments of the functions over rows, and judges them as rapt.h does.
+// Draws arguments for the softmax functions, and computes the errors that rapt.h requires or allows.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace rapt::test {
 
 inline constexpr std::size_t few_rows = 5, most_rows = 40, most_cols = 300, cols_of_many_rows = 25;
 
-// Draws few rows, or many short rows, which softmax computes in groups. Sometimes draws more than any memory
-// could hold.
+// Draws few rows, or many short rows, which softmax computes in groups. Sometimes draws sizes that no memory
+// can hold.
 struct FuzzShape {
   explicit FuzzShape(FuzzInput &input) {
     const std::size_t draw = input.below(65536);
@@ -31,7 +31,7 @@ struct FuzzShape {
   bool wild = false;
 };
 
-// Draws a stride that fits the row, is too small, or leads out of the address space.
+// Draws a stride that fits the row, is too small, or overflows the address space.
 inline std::ptrdiff_t fuzz_stride(FuzzInput &input, std::size_t cols) {
   constexpr std::ptrdiff_t bad[] = {0, 1, -1, PTRDIFF_MIN, PTRDIFF_MAX, PTRDIFF_MAX / 2 + 1};
   if (input.one_in(16)) return bad[input.byte() % 6];
@@ -56,7 +56,7 @@ inline std::ptrdiff_t extent_of(std::size_t rows, std::size_t cols, std::ptrdiff
 
 struct FuzzMatrix {
   unsigned char *data = nullptr;
-  std::ptrdiff_t stride = 0;  // elements
+  std::ptrdiff_t stride = 0;  // in elements
   std::size_t rows = 0, cols = 0, element_size = 0;
 
   bool fits() const { return stride_fits(rows, cols, stride); }
@@ -76,7 +76,7 @@ struct FuzzMatrix {
 };
 
 // Places every matrix next to a guard page, or all of them in one buffer, where they may overlap. A matrix
-// that is too large for memory gets only a few elements, which no call may touch.
+// that is too large gets memory for only a few elements, which no call may touch.
 inline void place_all(FuzzInput &input, FuzzMemory &memory, std::initializer_list<FuzzMatrix *> matrices) {
   const bool shared = input.one_in(4);
   const Placement placement = input.one_in(2) ? Placement::begins_at_guard : Placement::ends_at_guard;
@@ -102,7 +102,7 @@ inline void place_all(FuzzInput &input, FuzzMemory &memory, std::initializer_lis
       const auto previous_at = static_cast<std::size_t>(previous->data - begin);
       const unsigned choice = input.byte() % 4;
       if (choice == 0) at = previous_at;                                            // in place
-      if (choice == 1) at = previous_at + previous->cols * previous->element_size;  // row by row
+      if (choice == 1) at = previous_at + previous->cols * previous->element_size;  // interleaved rows
       if (choice == 2) at = previous_at + bytes_of(*previous);                      // back to back
     }
     matrix->data = begin + std::min(at, last) / matrix->element_size * matrix->element_size;
@@ -110,7 +110,7 @@ inline void place_all(FuzzInput &input, FuzzMemory &memory, std::initializer_lis
   }
 }
 
-// An exact overlap is valid if the function works in place.
+// Adds the errors of an overlap. An exact overlap is valid if the function works in place.
 inline void judge_overlap(const FuzzMatrix &input, const FuzzMatrix &output, bool in_place,
                           CallRules &rules) {
   const bool exact = input.is(output) && in_place;
@@ -120,7 +120,7 @@ inline void judge_overlap(const FuzzMatrix &input, const FuzzMatrix &output, boo
     return;
   }
   if (share_bytes(input.bytes(), output.bytes())) rules.must_fail |= only(RAPT_BAD_OVERLAP);
-  // The library may mistake interleaved rows for an overlap.
+  // The library may report interleaved rows as an overlap.
   if (extents_meet(input.bytes(), output.bytes())) rules.may_fail |= only(RAPT_BAD_OVERLAP);
 }
 
@@ -130,12 +130,12 @@ inline void judge_matrix(const FuzzMatrix &matrix, bool any_work, rapt_status ba
   if (!matrix.data) found |= only(bad_pointer);
   if (!matrix.fits()) found |= only(bad_stride);
   if (matrix.fits() && matrix.extent() < 0) found |= only(RAPT_BAD_SIZE);
-  // The library may judge the size with a wrong stride.
+  // If the stride is bad, the library may report the size instead.
   if (!matrix.fits()) rules.may_fail |= only(RAPT_BAD_SIZE);
   (any_work ? rules.must_fail : rules.may_fail) |= found;
 }
 
-// Returns whether every matrix is completely in memory. Otherwise the call must fail without an access.
+// Returns whether the call may run: its matrices are in memory, or it must not access them.
 inline bool may_be_called(std::initializer_list<const FuzzMatrix *> matrices, bool any_work,
                           const CallRules &rules) {
   if (!any_work || rules.must_fail != 0) return true;

@@ -1,5 +1,5 @@
 // Draws the arguments that the forward and the backward harness share: shapes, sequences, scores, visibility,
-// and operands in memory. The order of the draws gives the bytes of the corpus their meaning.
+// and operands in memory. The corpus depends on the order of the draws.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace rapt::test {
 
-// The struct is copied as a whole, because the harness also compares the bytes between the fields.
+// Options are copied from here by memcpy, because the harness also compares their padding.
 inline const rapt_attention_options default_attention_options = RAPT_ATTENTION_OPTIONS_INIT;
 
 // T is the arithmetic type.
@@ -71,7 +71,7 @@ class AttentionFuzz {
     if (!usable(o_.softcap) || !usable(used / o_.softcap)) o_.softcap = 0;
   }
 
-  // These are contiguous arrays that options may point to; `end` has room for `more` numbers.
+  // Holds contiguous arrays that options may point to. `end` points to room for `more` numbers.
   struct Sequences {
     std::int32_t *kv_lengths, *q_offsets, *kv_offsets, *end;
   };
@@ -97,7 +97,7 @@ class AttentionFuzz {
     return made;
   }
 
-  // Returns the size of a tensor, given the offsets that o_ already has.
+  // Returns the size of a tensor. With offsets, all sequences form one.
   Size size_of(const std::int32_t *offsets, std::size_t heads, std::size_t length, std::size_t row) const {
     if (!offsets) return {o_.batch, heads, length, row};
     return {1, heads, static_cast<std::size_t>(offsets[o_.batch]), row};
@@ -110,7 +110,7 @@ class AttentionFuzz {
     return reinterpret_cast<T *>(memory().place(operand, count * sizeof(T), placement_, offset));
   }
 
-  // Returns dense strides, with heads outside of tokens or within.
+  // Returns contiguous strides. tokens_outside_ chooses the order of the tokens and heads.
   rapt_strides dense(const Size &size) const {
     const auto heads = static_cast<std::ptrdiff_t>(size.heads),
                tokens = static_cast<std::ptrdiff_t>(size.tokens), row = static_cast<std::ptrdiff_t>(size.row);
@@ -152,9 +152,9 @@ class AttentionFuzz {
 
   void must_fail(rapt_status status) { rules_.must_fail |= only(status); }
 
-  // Calls call(space, cut) on each level, in a workspace between guard pages. The call may write only
-  // `results`, and append(bits) appends the bits of the results. `cut` differs from level to level, and is 0
-  // if the call must fail.
+  // Calls call(space, cut) on each level, with a workspace between guard pages. The call may write only to
+  // `results`, and append(bits) appends the bits of the results. `cut` chooses how to split the call. It
+  // differs from level to level, and is 0 if the call must fail.
   template <class Append, class Call>
   void call_on_every_level(const char *function, const RowsOfBytes &results, Append &&append, Call &&call) {
     static GuardedSlot workspace(std::size_t{1} << 20);
@@ -171,7 +171,7 @@ class AttentionFuzz {
         append);
   }
 
-  // Calls run(first, end) for each task, the last task first.
+  // Calls run(first, end) for each single task, the last task first.
   template <class Run>
   static rapt_status run_tasks(rapt_status status, std::size_t tasks, Run &&run) {
     for (; status == RAPT_OK && tasks > 0; --tasks) status = run(tasks - 1, tasks);

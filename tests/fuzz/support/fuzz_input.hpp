@@ -20,7 +20,7 @@ class FuzzInput {
   }
 
   std::uint8_t byte() { return at_ == end_ ? 0 : *at_++; }
-  bool one_in(unsigned count) { return byte() % count == count - 1; }  // false after the last byte
+  bool one_in(unsigned count) { return byte() % count == count - 1; }  // false at the end of the input
   std::size_t below(std::size_t bound) { return (std::size_t{byte()} | std::size_t{byte()} << 8) % bound; }
 
   template <class T>
@@ -30,7 +30,7 @@ class FuzzInput {
     return std::bit_cast<T>(bits);
   }
 
-  // Draws a scale or a similar number: mostly ordinary, sometimes any bits.
+  // Draws a number such as a scale: mostly ordinary, sometimes special or random bits.
   template <class T>
   T number() {
     constexpr double ordinary[] = {1, 0.125, 0.3, -0.7, 1.7, 0, 50, -1};
@@ -40,13 +40,12 @@ class FuzzInput {
     return static_cast<T>(ordinary[choice]);
   }
 
-  // Any byte is a valid number.
+  // Fills with random bytes, because every byte is a valid int8.
   void fill(std::int8_t *values, std::size_t count) {
     Random random(hash_ + ++fills_);
     for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<std::int8_t>(random.next());
   }
-  // Draws `count` elements of data: raw bits of the input, a choice among special values, or small random
-  // numbers.
+  // Fills with bits of the input, special values that the input chooses, random bits, or random numbers.
   template <class T>
   void fill(T *values, std::size_t count) {
     const unsigned kind = byte() % 5;
@@ -93,7 +92,7 @@ class FuzzInput {
   std::uint64_t fills_ = 0;
 };
 
-// Calls fuzz(T()) for the element type T that the input picks.
+// Calls fuzz(T()) for the element type T that the input chooses.
 template <class Fuzz>
 void with_element_type(FuzzInput &input, Fuzz &&fuzz) {
   if (input.one_in(2)) {
@@ -103,8 +102,8 @@ void with_element_type(FuzzInput &input, Fuzz &&fuzz) {
   }
 }
 
-// Like with_element_type(), but the input may also pick 16-bit elements. No file of the corpus begins with
-// the bytes that select them.
+// Like with_element_type(), but bytes from 0xc0 on choose 16-bit elements. Smaller bytes choose the same
+// types as in with_element_type(), so older files of the corpus keep their meaning.
 template <class Fuzz>
 void with_any_element_type(FuzzInput &input, Fuzz &&fuzz) {
   const unsigned draw = input.byte();

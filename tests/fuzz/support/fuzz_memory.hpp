@@ -1,4 +1,4 @@
-// Holds the operands of a call in guarded memory, and restores them for each level.
+// Holds the operands of a call in guarded memory, and restores them before each level's call.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +9,18 @@
 
 namespace rapt::test {
 
-// Describes the bytes of an operand, row by row.
+// Describes the bytes of an operand's rows.
 struct RowsOfBytes {
   const void *data = nullptr;
-  std::ptrdiff_t stride = 0;  // bytes
+  std::ptrdiff_t stride = 0;  // in bytes
   std::size_t rows = 0, row_bytes = 0;
 
   bool empty() const { return data == nullptr || rows == 0 || row_bytes == 0; }
 };
 
-// Returns whether a byte is in rows of both operands.
+// Returns whether a byte belongs to rows of both operands.
 bool share_bytes(const RowsOfBytes &a, const RowsOfBytes &b);
-// Like share_bytes(), but the gaps between the rows count too.
+// Like share_bytes(), but the gaps between rows belong to the operands too.
 bool extents_meet(const RowsOfBytes &a, const RowsOfBytes &b);
 
 class FuzzMemory {
@@ -32,10 +32,10 @@ class FuzzMemory {
   unsigned char *place(std::size_t index, std::size_t bytes, Placement placement, std::size_t offset);
   void forget_all();
 
-  // Each level begins with the contents at remember().
+  // Each level begins with the contents that remember() has saved.
   void remember();
   void restore();
-  // Returns whether every byte outside `output` is as remembered, and the canaries are intact.
+  // Returns whether every byte outside `output` is as remembered, and all canary bytes are intact.
   bool unchanged_but(const RowsOfBytes &output) const;
 
  private:

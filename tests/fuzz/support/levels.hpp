@@ -1,5 +1,5 @@
-// Runs one call on every usable level that itself has a kernel for it, and compares the results with the
-// scalar level's.
+// Runs one call on every usable level that implements the kernel itself, and compares the results with those
+// of the scalar level.
 #pragma once
 
 #include <cstdio>
@@ -13,25 +13,25 @@
 
 namespace rapt::test {
 
-// std::string is avoided, because the C++ library is not compiled for the memory sanitizer.
+// Does not use std::string, because the C++ library is not compiled for the memory sanitizer.
 [[noreturn]] inline void finding(const char *function, const char *what) {
   std::fprintf(stderr, "FINDING: %s on %s: %s\n", function, rapt_active_isa(), what);
   std::fflush(stderr);
   std::abort();
 }
 
-// This type is a set of statuses, one bit each.
+// Represents a set of statuses, with one bit each.
 using Statuses = std::uint64_t;
 static_assert(RAPT_BAD_DSINKS < 64);
 constexpr Statuses only(rapt_status status) { return Statuses{1} << status; }
 
 struct CallRules {
-  Statuses must_fail = 0;  // if not empty, the call must fail with a status of either set
-  Statuses may_fail = 0;   // other statuses that the call may return
+  Statuses must_fail = 0;  // if not 0, the call must fail with a status of either set
+  Statuses may_fail = 0;   // other statuses with which the call may fail
 };
 
-// `call` makes the call and returns its status; `results(out)` appends the canonical bits of the results.
-// Bytes outside `output` must not change. If the call fails, no byte may change.
+// `call` makes the call and returns its status. `results(out)` appends the canonical bits of the results.
+// Only bytes of `output` may change, and none if the call fails.
 template <class Call, class Results>
 void on_every_level(const char *function, FuzzMemory &memory, const RowsOfBytes &output,
                     const CallRules &rules, Call &&call, Results &&results) {

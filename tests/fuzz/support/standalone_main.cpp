@@ -1,6 +1,6 @@
-// Runs a harness without libFuzzer, for tools that do not work with it:
+// Runs a fuzz harness without libFuzzer, for tools that do not support libFuzzer:
 //   HARNESS SECONDS CORPUS_FOLDER
-// It runs the files of the folder, then mutated files and random bytes, which are the same in every run.
+// It runs the files of the folder, then mutated files and random bytes. They are the same in every run.
 #include <dirent.h>
 
 #include <chrono>

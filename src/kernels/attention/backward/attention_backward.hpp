@@ -1,8 +1,8 @@
 // Computes the gradient of attention.
 //
-// The outer loop is over tiles, and the inner loop over blocks. So dq belongs to one tile. Each block reads
-// and writes its keys' gradients, which is 4 bytes for 80 operations. With blocks in the outer loop, dq would
-// be transposed to and from memory for each block.
+// The outer loop is over tiles of query rows, and the inner loop over blocks of keys. So only one tile adds
+// to a row's dq. Each block reads and writes its keys' gradients, which is 4 bytes for 80 operations. With
+// blocks in the outer loop, dq would be transposed to and from memory for each block.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace {
 
-// Makes every zero of a gradient positive, so that the sign does not show which terms of 0 were left out.
+// Makes every zero of a gradient positive. So its sign does not depend on which zero terms were left out.
 template <class A>
 void make_zeros_positive(A *x, std::size_t n) {
   using S = simd<A>;

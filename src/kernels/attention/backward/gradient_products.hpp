@@ -1,5 +1,5 @@
-// A backward call has the products of BroadcastProducts, and four that make gradients. Elements of 16 bits
-// are widened and then multiplied like f32. Rows are widened once per tile, keys and values once per block.
+// Adds to BroadcastProducts the four matrix products that compute gradients. 16-bit elements are widened to
+// f32 first: queries and output gradients once per tile, keys and values once per block.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ class GradientProducts : public BroadcastProducts<E> {
   using typename Base::A, typename Base::S, typename Base::batch;
   static constexpr std::size_t block = rapt::attention_block;
 
-  // Returns the room that queries and gradients of outputs need.
+  // Returns the number of elements that queries and output gradients need.
   static std::size_t workspace_length(const rapt_attention_options &o) {
     return Base::workspace_length(o) + o.v_dim * tile_pitch;
   }
@@ -29,15 +29,13 @@ class GradientProducts : public BroadcastProducts<E> {
       : Base(tile, rows, workspace),
         dout_(workspace + Base::workspace_length(tile.options())),
         widened_(tile.options(), workspace) {
-    // dk and dv drive keys and values out of L2, so keys and values are always fetched. On AVX-512 fetching
-    // made 1024 keys of 128 dimensions 2 % faster, and a window of 512 in 16K tokens 1 to 4 %; 512 keys took
-    // the same time.
-    fetches_ = o_.kv_type == own;  // widening has already read the others
+    // dk and dv evict keys and values from L2, so these are always prefetched. On AVX-512 that made 1024 keys
+    // of 128 dimensions 2 % faster, a window of 512 in 16K tokens 1 to 4 %, and 512 keys 0 %.
+    fetches_ = o_.kv_type == own;  // widen_block() has already read keys and values of 16 bits
   }
 
-  // Loads queries and gradients of outputs. mean[r] becomes the dot product of row r's gradient and its
-  // output; `out` is scratch for the transposed outputs. Returns false if a query or a gradient is not
-  // finite.
+  // Loads queries and output gradients. Sets mean[r] to the dot product of row r's output and its gradient.
+  // `out` is scratch for transposed outputs. Returns false if a query or output gradient is not finite.
   bool load_rows(A *out, A *mean) {
     Base::load_queries();
     find_rows();
@@ -110,8 +108,8 @@ class GradientProducts : public BroadcastProducts<E> {
                                   Base::next_keys(segment));
         });
   }
-  // Like add_to_dq(), for keys that may not be finite. A key does not change dq of a row in which it has
-  // weight 0.
+  // Does the work of add_to_dq() for keys that may be NaN or infinite. A key does not change dq of a row in
+  // which it has weight 0.
   [[gnu::noinline]] void add_to_dq_by_element(const Segment &segment, const A *weights, const A *gradients,
                                               A *dq) const {
     for (std::size_t j = segment.begin; j < segment.end; ++j) {
@@ -125,16 +123,16 @@ class GradientProducts : public BroadcastProducts<E> {
     }
   }
 
-  // Adds weights * dout to dv and gradients * q to dk, for `depth` keys from j on, over the rows [begin,
-  // end).
+  // Adds weights * dout to dv and gradients * q to dk, over the rows [begin, end), for `depth` keys from j
+  // on.
   template <std::size_t depth>
   void add_to_keys(std::size_t j, std::size_t begin, std::size_t end, const A *weights, const A *gradients,
                    A *const *dk, A *const *dv) const {
     outer_products<A, depth>(weights + j * tile_pitch, dout_row_, begin, end, o_.v_dim, dv + j);
     outer_products<A, depth>(gradients + j * tile_pitch, q_row_, begin, end, o_.qk_dim, dk + j);
   }
-  // Like add_to_keys(), for queries and gradients that may not be finite. A row does not change dk and dv of
-  // a key for which it has weight 0.
+  // Does the work of add_to_keys() for queries and output gradients that may be NaN or infinite. A row does
+  // not change dk and dv of a key for which it has weight 0.
   [[gnu::noinline]] void add_to_keys_by_element(std::size_t keys, const A *weights, const A *gradients,
                                                 A *const *dk, A *const *dv) const {
     for (std::size_t r = 0; r < rows_.rows; ++r) {
@@ -190,7 +188,7 @@ class GradientProducts : public BroadcastProducts<E> {
   }
 
   using Base::tile_, Base::o_, Base::rows_, Base::queries_, Base::fetches_, Base::addresses_;
-  A *dout_;  // transposed
+  A *dout_;  // transposed output gradients
   rapt::WidenedForGradients<A> widened_;
   const A *q_row_[rapt::attention_tile_rows], *dout_row_[rapt::attention_tile_rows];
 };

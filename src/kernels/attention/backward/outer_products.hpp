@@ -1,4 +1,4 @@
-// Computes gradients of keys and values, as sums of outer products over the rows of a tile.
+// Computes dk and dv as sums of outer products over the rows of a tile.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,9 @@
 
 namespace {
 
-// Adds to to[j][d] the sum over i in [begin, end) of factor[j][i] * row i [d], in that order, for `depth`
-// keys and `vectors` vectors of dimensions from d on. The last vector has `tail` elements unless it is
-// `whole`.
+// Adds factors[j][i] * rows[i][d] for each i in [begin, end), in that order, to to[j][d]. It does this for
+// `depth` keys and `vectors` vectors of dimensions from d on. The last vector has `tail` elements unless it
+// is `whole`.
 template <class A, std::size_t vectors, std::size_t depth, bool whole, class E>
 [[gnu::always_inline]] inline void panel_outer_products(const A *factors, const E *const *rows,
                                                         std::size_t begin, std::size_t end, std::size_t d,

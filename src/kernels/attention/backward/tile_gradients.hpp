@@ -1,4 +1,4 @@
-// Computes the gradients of a tile of rows.
+// Computes the gradients of a tile of query rows.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,9 @@
 
 namespace {
 
-// Goes through the blocks of keys in order, and adds a tile's terms to the gradients that are asked for.
-// Scores and weights are computed again. Of the five products, the two for dk and dv add directly to memory.
+// Goes through the blocks of keys in order, and adds the tile's terms to the gradients that run()'s `share`
+// asks for. It computes scores and weights again. Of the five matrix products, the two for dk and dv add
+// directly to memory.
 template <class Products>
 class TileGradients {
  public:
@@ -64,7 +65,7 @@ class TileGradients {
   void load_rows() {
     for (std::size_t r = 0; r < rows_.lanes; ++r) {
       const A lse = *tile_.lse<A>(rows_.of[r]);
-      // A row that sees no key has no weights.
+      // A row that sees no key has the log-sum-exp -inf. It has no weights, so 0 does as well.
       lse_log2_[r] =
           lse == -std::numeric_limits<A>::infinity() ? A(0) : static_cast<A>(double{lse} * C::log2_e);
       to_score_[r] = static_cast<A>(tile_.scale<A>(rows_.of[r]));
@@ -113,14 +114,15 @@ class TileGradients {
     }
   }
 
-  // Returns the weight of a logit in units of log 2. The weight is at most 1, however much a large score was
-  // rounded.
+  // Returns 2^distance, where distance is a score minus the log-sum-exp, in units of log 2. A large score may
+  // be rounded to more than the log-sum-exp, so the weight is limited to 1.
   [[gnu::always_inline]] static batch final_weight(batch distance) {
     return Weight<A>()(S::min(batch(A(0)), distance), batch(A(1)), batch(C::lowest_log2));
   }
 
-  // Turns scores into weights, and products of values into gradients of the dot products. If dbias asks for
-  // gradients of the scores, slopes_ gets those. Everything outside of `seen` becomes 0.
+  // Replaces the scores in weights_ by weights, and the products of values in gradients_ by gradients of the
+  // dot products. With dbias, slopes_ becomes the gradients of the scores. Everything outside of `seen`
+  // becomes 0.
   [[gnu::noinline, gnu::flatten]] void make_gradients(std::size_t r, AttentionTile::Range seen,
                                                       std::size_t keys) {
     const batch zero(A(0)), none(-std::numeric_limits<A>::infinity());
@@ -219,7 +221,7 @@ class TileGradients {
   const rapt_attention_options &o_;
   TileRows<A> rows_;
   Products products_;
-  // Matrices of the workspace, with rows in the lanes.
+  // These are matrices in the workspace, with rows in the lanes.
   A *out_;        // the outputs of the forward call
   A *weights_;    // of a block; before that its scores
   A *slopes_;     // derivatives of the softcap; later gradients of the scores
