@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <vector>
 
 #include "rapt/rapt.h"
@@ -88,6 +89,31 @@ TEST_CASE("attention over three keys") {
     // The first query sees two keys: 1 / (1 + e^-4) = 0.982.
     check_rounded({out[0], out[1], out[2]}, {0.98201, 0.01799, 100}, 5e-6);
     check_rounded(results.lse, {14 + 0.01815, 14 + 0.14293}, 2e-5);
+  });
+}
+
+TEST_CASE("a query scale of 0 and a product of -inf") {
+  on_every_level([] {
+    const float minus_infinity = -std::numeric_limits<float>::infinity(), zero[3] = {};
+    const std::vector<float> q = {1}, k = {minus_infinity, 5, 7}, v = {100, 2, 4};
+    rapt_attention_options options = RAPT_ATTENTION_OPTIONS_INIT;
+    options.q_len = 1;
+    options.kv_len = 3;
+    options.qk_dim = 1;
+    options.query_scales = zero;
+    AttentionResults<float> results;
+    results.out.resize(1);
+    run_attention(q, k, v, options, results);
+    CHECK(results.out[0] == 3);  // the scores are -inf, 0 and 0
+    const auto is_nan_with = [&](auto option) {
+      rapt_attention_options formula = options;
+      option(formula);
+      run_attention(q, k, v, formula, results);
+      return results.out[0] != results.out[0];
+    };
+    CHECK(is_nan_with([](auto &o) { o.softcap = 1; }));
+    CHECK(is_nan_with([&](auto &o) { o.bias = zero; }));
+    CHECK(is_nan_with([&](auto &o) { o.alibi_slopes = zero; }));
   });
 }
 

@@ -36,6 +36,8 @@
  *   a score of NaN or +inf                        the row is NaN, except for its excluded elements
  *   an infinite element with a softcap            a finite score, +-softcap and what is added to it
  *   an infinite element with a negative scale     a score of the other sign
+ *   a query scale of 0, an infinite q . k         a score of NaN with a softcap, slopes or a bias;
+ *                                                 otherwise a score of q . k
  *   exp(-inf), exp(+inf), exp(NaN)                +0, +inf, NaN
  *   a bad argument                                a status that names it; nothing is written
  *
