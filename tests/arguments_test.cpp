@@ -255,8 +255,8 @@ TEST_CASE_TEMPLATE("the log-sum-exp of rows without columns", T, float, double) 
   CHECK(call.y_memory[0] == sinks[0]);
   CHECK(call.y_memory[1] == sinks[1]);
   CHECK(std::isnan(call.y_memory[2]));
-  // No element is read at these strides. The undefined-behaviour sanitizer reports an overflow if one is
-  // multiplied.
+  // Rows without columns read no mask or bias, so the call need not multiply these strides. If the call does
+  // multiply a stride, the undefined-behaviour sanitizer reports an overflow.
   const std::uint8_t mask = 0;
   const T bias = 0;
   call.options.mask = &mask;

@@ -45,8 +45,7 @@ TEST_CASE("the same bits under every floating-point state of the caller") {
           continue;
         }
         problems.push_back(problem);
-        // The smallest scale that scores may have makes ordinary logits subnormal, and so their products and
-        // sums too.
+        // 2^-126 is the smallest scale that the functions accept for f32. It makes ordinary logits subnormal.
         problems.push_back(make_problem(kernel.traits.family, {rows, n, input, 10 + n, 0x1p-126}));
       }
     }

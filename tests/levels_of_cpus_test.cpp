@@ -17,7 +17,8 @@ namespace {
 // These are values of XCR0: x87 and SSE, then with AVX, with AVX-512, and with AMX.
 constexpr std::uint64_t sse = 0x3, ymm = 0x7, zmm = 0xe7, tiles = 0x600e7;
 
-// Describes a CPU and its operating system. The words are those that tools print on such machines.
+// Describes a CPU and its operating system by the registers of cpuid and by XCR0. The values are those that
+// tools print on such machines.
 struct Cpu {
   const char *name;
   std::uint32_t last_leaf;

@@ -153,8 +153,8 @@ class Strided {
                                                         : (bytes - (first_ - other.first_) % bytes) % bytes;
     return distance >= width * element_size_ && bytes - distance >= other_width * element_size_;
   }
-  // Finds how many elements each pitch covers. Returns false if a larger stride is not a multiple of the
-  // pitch.
+  // Sets `width` to the length of the part of every pitch that the tensor may use, from the tensor's first
+  // element on. Returns false if that part is longer than a pitch.
   bool width_within(std::size_t pitch, std::size_t &width) const {
     width = row_;
     for (const Dim &dim : dims_) {

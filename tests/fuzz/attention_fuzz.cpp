@@ -1,5 +1,5 @@
-// Fuzzes attention with every option, in whole calls, task by task, and with split keys: element types,
-// layouts, pages, offsets, and bad arguments.
+// Fuzzes attention with every option. The input chooses element types, layouts, pages, offsets and bad
+// arguments. It also chooses between a whole call, task by task, and split keys.
 #include "fuzz/support/attention_fuzz.hpp"
 
 using namespace rapt::test;

@@ -247,8 +247,9 @@ class Int8Chunk {
   struct Weights {
     batch sum, largest;
   };
-  // Computes the weights of a plain patch, and returns their sums. If `to_numbers`, stores weight * v_scale
-  // instead of the weights, and also returns the largest magnitude of each row.
+  // Computes the weights of a patch in which all rows see all keys and scores have no formula. Returns each
+  // row's sum of weights. If `to_numbers`, stores weight * v_scale instead, and also returns the largest
+  // magnitude of each row's products.
   template <bool to_numbers>
   [[gnu::noinline, gnu::flatten]] Weights make_weights(const Patch &patch) {
     const std::size_t r = patch.r;
