@@ -33,7 +33,7 @@ rapt_status check_arrays(AttentionCall &call, std::size_t partials_bytes, Stride
   if (status != RAPT_OK) return status;
   Arrays::Inputs in = arrays.inputs();
   Strided partials(call.partials, partials_bytes, 1);
-  if (!Arrays::measure(in) || !partials.measure() || !workspace.measure()) return RAPT_BAD_SIZE;
+  if (!in.measure() || !partials.measure() || !workspace.measure()) return RAPT_BAD_SIZE;
   if (call.stage == AttentionStage::partial) {
     status = arrays.check_overlap(in, partials);
     return status == RAPT_OK ? arrays.check_workspace(in, workspace, {&partials}) : status;

@@ -98,39 +98,39 @@ class Arrays {
   }
   Strided lse() const { return of_queries(o_.lse, o_.lse_strides, 1, number_size_); }
 
-  // Holds the memory that a call reads of each input tensor.
+  // Holds the memory that a call reads. Only arrays that are given and not empty are in `others`, so that a
+  // short call does not pay for the options that it lacks.
   struct Inputs {
-    Strided q, k, v, bias, mask, scales, k_scales, v_scales;
+    Strided q;
+    Strided others[13];
+    std::size_t count = 0;
+
+    void add(const Strided &tensor) {
+      if (!tensor.is_empty()) others[count++] = tensor;
+    }
+    // See Strided::measure().
+    bool measure() {
+      bool all = q.measure();
+      for (std::size_t i = 0; i < count; ++i) all = others[i].measure() && all;
+      return all;
+    }
   };
   Inputs inputs() const {
-    const bool reads_keys = call_.stage != AttentionStage::merge;
-    const auto columns = [&](const void *data, const rapt_strides &strides, std::size_t size) {
-      return Strided(reads_keys ? data : nullptr, strides, rows_with_keys_, o_.q_heads, columns_,
-                     columns_of_last_, size);
-    };
-    const auto tokens = [&](const void *data, const rapt_strides &strides, std::size_t row,
-                            std::size_t size) {
-      return Strided(reads_keys ? data : nullptr, strides, read_keys_, o_.kv_heads, row, row, size);
-    };
-    const auto scales = [&](const float *data, const rapt_strides &strides, std::size_t dim) {
-      return tokens(data, strides, dim / scale_group_of(o_, dim), sizeof(float));
-    };
-    const std::size_t kv_size = size_of(o_.kv_type);
-    return {of_queries(call_.q, o_.q_strides, o_.qk_dim, size_of(o_.q_type)),
-            o_.packed_keys ? packed_keys() : tokens(call_.k, o_.k_strides, o_.qk_dim, kv_size),
-            tokens(call_.v, o_.v_strides, o_.v_dim, kv_size),
-            columns(o_.bias, o_.bias_strides, number_size_),
-            columns(o_.mask, o_.mask_strides, 1),
-            {o_.query_scales, o_.query_scale_strides, rows_, o_.q_heads, 1, 1, number_size_},
-            scales(o_.k_scales, call_.k_scale_strides, o_.qk_dim),
-            scales(o_.v_scales, call_.v_scale_strides, o_.v_dim)};
-  }
-  static bool measure(Inputs &in) {
-    for (Strided *tensor :
-         {&in.q, &in.k, &in.v, &in.bias, &in.mask, &in.scales, &in.k_scales, &in.v_scales}) {
-      if (!tensor->measure()) return false;
+    Inputs in{of_queries(call_.q, o_.q_strides, o_.qk_dim, size_of(o_.q_type)), {}};
+    if (call_.stage != AttentionStage::merge) add_keys_and_scores(in);
+    if (o_.query_scales) {
+      in.add({o_.query_scales, o_.query_scale_strides, rows_, o_.q_heads, 1, 1, number_size_});
     }
-    return true;
+    const auto add_array = [&](const void *data, std::size_t count, std::size_t size) {
+      if (data) in.add({data, count * size, 1});
+    };
+    add_array(o_.alibi_slopes, o_.q_heads, number_size_);
+    add_array(o_.sinks, o_.q_heads, number_size_);
+    add_array(o_.kv_lengths, o_.batch, sizeof(std::int32_t));
+    add_array(o_.q_offsets, o_.batch + 1, sizeof(std::int32_t));
+    add_array(o_.kv_offsets, o_.batch + 1, sizeof(std::int32_t));
+    add_array(o_.block_table, end_of_table_, sizeof(std::int32_t));
+    return in;
   }
 
   // Checks that the rows of an output overlap neither each other nor any input.
@@ -142,20 +142,8 @@ class Arrays {
   rapt_status check_overlap(const Inputs &in, const Strided &output, bool may_be_q = false) const {
     const bool is_q = may_be_q && output.is_exactly(in.q);
     if (!is_q && output.overlaps(in.q)) return RAPT_BAD_OVERLAP;
-    for (const Strided *input : {&in.k, &in.v, &in.bias, &in.mask, &in.scales, &in.k_scales, &in.v_scales}) {
-      if (output.overlaps(*input)) return RAPT_BAD_OVERLAP;
-    }
-    const struct {
-      const void *data;
-      std::size_t count, size;
-    } arrays[] = {{o_.alibi_slopes, o_.q_heads, number_size_},
-                  {o_.sinks, o_.q_heads, number_size_},
-                  {o_.kv_lengths, o_.batch, sizeof(std::int32_t)},
-                  {o_.q_offsets, o_.batch + 1, sizeof(std::int32_t)},
-                  {o_.kv_offsets, o_.batch + 1, sizeof(std::int32_t)},
-                  {o_.block_table, end_of_table_, sizeof(std::int32_t)}};
-    for (const auto &array : arrays) {
-      if (array.data && output.overlaps(array.data, array.count * array.size)) return RAPT_BAD_OVERLAP;
+    for (std::size_t i = 0; i < in.count; ++i) {
+      if (output.overlaps(in.others[i])) return RAPT_BAD_OVERLAP;
     }
     return RAPT_OK;
   }
@@ -169,6 +157,30 @@ class Arrays {
   }
 
  private:
+  void add_keys_and_scores(Inputs &in) const {
+    const auto add_tokens = [&](const void *data, const rapt_strides &strides, std::size_t row,
+                                std::size_t size) {
+      in.add({data, strides, read_keys_, o_.kv_heads, row, row, size});
+    };
+    const std::size_t kv_size = size_of(o_.kv_type);
+    if (o_.packed_keys) {
+      in.add(packed_keys());
+    } else {
+      add_tokens(call_.k, o_.k_strides, o_.qk_dim, kv_size);
+    }
+    add_tokens(call_.v, o_.v_strides, o_.v_dim, kv_size);
+    const auto add_scales = [&](const float *data, const rapt_strides &strides, std::size_t dim) {
+      if (data) add_tokens(data, strides, dim / scale_group_of(o_, dim), sizeof(float));
+    };
+    add_scales(o_.k_scales, call_.k_scale_strides, o_.qk_dim);
+    add_scales(o_.v_scales, call_.v_scale_strides, o_.v_dim);
+    const auto add_columns = [&](const void *data, const rapt_strides &strides, std::size_t size) {
+      if (data) in.add({data, strides, rows_with_keys_, o_.q_heads, columns_, columns_of_last_, size});
+    };
+    add_columns(o_.bias, o_.bias_strides, number_size_);
+    add_columns(o_.mask, o_.mask_strides, 1);
+  }
+
   static std::size_t tokens_of_sequence(const std::int32_t *offsets, std::size_t len, std::size_t b) {
     return offsets ? static_cast<std::size_t>(offsets[b + 1] - offsets[b]) : len;
   }

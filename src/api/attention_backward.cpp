@@ -76,7 +76,7 @@ rapt_status check_arrays(AttentionCall &call, rapt_attention_gradients &g, Strid
   Arrays::Inputs in = arrays.inputs();
   Strided out = arrays.of_queries(g.out, o.out_strides, o.v_dim, size_of(o.out_type)), lse = arrays.lse();
   Strided dout = arrays.of_queries(g.dout, g.dout_strides, o.v_dim, size_of(o.out_type));
-  if (!Arrays::measure(in) || !out.measure() || !lse.measure() || !dout.measure() || !workspace.measure()) {
+  if (!in.measure() || !out.measure() || !lse.measure() || !dout.measure() || !workspace.measure()) {
     return RAPT_BAD_SIZE;
   }
 

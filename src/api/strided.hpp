@@ -35,6 +35,8 @@ struct Reach {
 // negative.
 class Strided {
  public:
+  // Makes a tensor that is empty. Only is_empty(), measure() and overlaps() may be called.
+  Strided() {}
   Strided(const void *data, const rapt_strides &strides, const Reach &reach, std::size_t heads,
           std::size_t row, std::size_t row_of_last, std::size_t element_size)
       : dims_{{strides.batch, reach.end - reach.first}, {strides.head, heads}, {strides.token, reach.tokens}},
@@ -83,6 +85,8 @@ class Strided {
     bytes_ = (elements - missing) * element_size_;
     return true;
   }
+
+  bool is_empty() const { return is_empty_; }
 
   bool overlaps(const void *data, std::size_t bytes) const {
     const auto other = reinterpret_cast<std::uintptr_t>(data);
@@ -170,7 +174,7 @@ class Strided {
   std::size_t row_;
   std::size_t missing_tokens_, missing_in_row_;  // how much shorter the last item is
   std::size_t element_size_, bytes_ = 0;
-  bool is_empty_;
+  bool is_empty_ = true;
 };
 
 }  // namespace rapt

@@ -55,7 +55,11 @@ class RowValues {
       const auto finished = factors.of_row(r);
       for (std::size_t d = 0; d < dim_; d += S::width) {
         const batch v = finished(S::load(row(r) + d));
-        S::store_first(out + d, v, dim_ - d);
+        if (dim_ - d >= S::width) {
+          S::store(out + d, v);
+        } else {
+          S::store_first(out + d, v, dim_ - d);
+        }
         all = all + v;
       }
     }

@@ -54,10 +54,10 @@ class TransposingProducts {
       const batch sign(rows_.sign[from]);
       rapt::with_element<A>(o_.q_type, [&](auto element) {
         const auto *q = tile_.q<typename decltype(element)::type>(rows_.of[from]);
-        for (std::size_t d = 0; d < o_.qk_dim; d += S::width) {
-          S::store_first(queries_ + r * o_.qk_dim + d, S::load_first(q + d, o_.qk_dim - d) * sign,
-                         o_.qk_dim - d);
-        }
+        A *const to = queries_ + r * o_.qk_dim;
+        std::size_t d = 0;
+        for (; o_.qk_dim - d >= S::width; d += S::width) S::store(to + d, S::load(q + d) * sign);
+        if (d < o_.qk_dim) S::store_first(to + d, S::load_first(q + d, o_.qk_dim - d) * sign, o_.qk_dim - d);
       });
     }
   }
