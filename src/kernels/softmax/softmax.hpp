@@ -118,7 +118,11 @@ void softmax(const E *x, E *y, const rapt::SoftmaxRows *rows) {
       softmax_past_caches(call, x, y, 0, rows->rows);
       return simd<A>::end_streaming();
     case SoftmaxWay::past_caches_without_max:
-      softmax_past_caches_without_max(call, x, y);
+      if (rows->cols <= longest_kept_row<A>) {
+        softmax_past_caches_without_max<true>(call, x, y);
+      } else {
+        softmax_past_caches_without_max<false>(call, x, y);
+      }
       return simd<A>::end_streaming();
   }
 }
