@@ -51,7 +51,8 @@ run_model() {
   (
     begin=$SECONDS
     status=0
-    timeout 600 "$@" "$folder/tests/validate/rapt-validate" "${arguments[@]}" --json "$outcome.json" >"$outcome.log" 2>&1 ||
+    # Haswell under QEMU takes 9 minutes on two idle cores.
+    timeout 1800 "$@" "$folder/tests/validate/rapt-validate" "${arguments[@]}" --json "$outcome.json" >"$outcome.log" 2>&1 ||
       status=$?
     levels=$(sed -nE 's/^([a-z0-9_]+) +usable(, chosen)?$/\1/p' "$outcome.log" | paste -sd ' ')
     chosen=$(sed -nE 's/^([a-z0-9_]+) +usable, chosen$/\1/p' "$outcome.log")
