@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The README's plot and table of rapt next to the fastest peer: overview.py RESULTS.json PICTURE.png
+"""The README's plot and table of rapt next to the fastest peer, medians of several runs of one machine:
 
+overview.py RESULTS.json... PICTURE.png
 bench/run --peers --filter '^(attention_f32|softmax_f32|exp_f32|dot_f32|dot_rows_f32|attention_backward_f32)/'
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 import io
 import sys
 from pathlib import Path
+from statistics import median_low
 
 import matplotlib
 
@@ -34,18 +36,23 @@ ROWS = [
 ]
 
 
-def main(source: Path, picture: Path) -> None:
-    results = Results.read(source)
-    isa = next(isa for isa in ("avx512", "avx2", "neon") if isa in results.isas)
+def main(sources: list[Path], picture: Path) -> None:
+    runs = [Results.read(source) for source in sources]
+    isa = next(isa for isa in ("avx512", "avx2", "neon") if isa in runs[0].isas)
     print(f"| {isa}, one core | rapt's speed over the fastest peer's | the peer | share of the machine's limit |")
     print("| --- | --- | --- | --- |")
     found = {}
     for kernel, size, text in ROWS:
-        own, ratio = results.find(kernel, isa, size), results.best_ratio(kernel, isa, size)
-        if own and ratio:
-            library = results.best_rival(kernel, isa, size).library
+        numbers = []
+        for results in runs:
+            own, rival = results.find(kernel, isa, size), results.best_rival(kernel, isa, size)
+            if own and rival:
+                numbers.append((results.best_ratio(kernel, isa, size), rival.library, own.share or 0))
+        if numbers:
+            ratio, library, _ = median_low(numbers)
+            share = median_low(share for _, _, share in numbers)
             found[text] = ratio, f"{ratio:.2f}  {library}"
-            print(f"| {text} | {ratio:.2f} | {library} | {f'{own.share:.0%}' if own.share else ''} |")
+            print(f"| {text} | {ratio:.2f} | {library} | {f'{share:.0%}' if share else ''} |")
 
     plt.rcParams.update({"font.size": 8, "axes.spines.top": False, "axes.spines.right": False})
     figure, axis = plt.subplots(figsize=(8, 0.26 * len(found) + 0.5), layout="constrained")
@@ -61,6 +68,7 @@ def main(source: Path, picture: Path) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
+    if len(sys.argv) < 3:
         sys.exit(__doc__)
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    *sources, picture = map(Path, sys.argv[1:])
+    main(sources, picture)
