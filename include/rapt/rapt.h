@@ -38,6 +38,7 @@
  *   an infinite element with a negative scale     a score of the other sign
  *   a query scale of 0, an infinite q . k         a score of NaN with a softcap, slopes or a bias;
  *                                                 otherwise a score of q . k
+ *   an infinite query scale                       any element of the row may be NaN
  *   exp(-inf), exp(+inf), exp(NaN)                +0, +inf, NaN
  *   a bad argument                                a status that names it; nothing is written
  *
