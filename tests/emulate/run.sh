@@ -52,4 +52,4 @@ if ! command -v qemu-x86_64 >/dev/null; then
 fi
 shown=$(echo ",$features" | sed 's/,avx512_/,avx512-/g; s/,avx512-vnni/,avx512vnni/; s/,avx_vnni/,avx-vnni/
   s/,amx/,amx-tile,amx-bf16,amx-int8/; s/,/,+/g')
-exec qemu-x86_64 -cpu "$cpu,x-force-features=on$shown" -E LD_PRELOAD="$library" "$@"
+exec "$here/qemu.sh" "$cpu,x-force-features=on$shown" -E LD_PRELOAD="$library" "$@"
