@@ -19,15 +19,6 @@ Kernel<Function> kernel_of(Suite &suite, Function own, Uops uops = 1) {
   return suite.kernel(own, uops);
 }
 
-// Converts n f32 numbers to 16-bit elements.
-using Narrow = void (*)(const float *x, std::uint16_t *y, std::size_t n);
-
-Buffer<std::uint16_t> halves(Narrow narrow, std::size_t n, std::size_t seed = 0) {
-  const Buffer<float> numbers = logits<float>(n, 0, seed);
-  Buffer<std::uint16_t> made(n);
-  narrow(numbers.data(), made.data(), n);
-  return made;
-}
 template <class T>
 Buffer<T> bytes(std::size_t n) {
   Buffer<T> made(n);

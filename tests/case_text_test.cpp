@@ -38,8 +38,8 @@ TEST_CASE("every case is read as it was written") {
 
 // If two options had the same word, reading this word would set both options.
 TEST_CASE("every option has a word of its own, and its default is not written") {
-  for (const Family family :
-       {Family::vector, Family::dot_rows, Family::softmax, Family::softmax_backward, Family::attention}) {
+  for (const Family family : {Family::vector, Family::dot_rows, Family::softmax, Family::softmax_backward,
+                              Family::attention, Family::linear}) {
     std::set<std::string> words;
     std::size_t options = 0;
     const Case plain{make_problem(family, {}), {}};
@@ -140,6 +140,11 @@ TEST_CASE("what is not understood is named") {
                            "window_left=-2"}) {
     CAPTURE(text);
     CHECK_FALSE(parse_case(Family::attention, text, read).empty());
+  }
+  for (const char *text :
+       {"outputs=4097", "outputs=-1", "add=some", "x_order=some", "packed_w=1", "causal=0", "types=f32"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_case(Family::linear, text, read).empty());
   }
   for (const char *text : {"kv_heads=1", "page_size=16", "row_lengths=1", "causal", "scale=", "same_row"}) {
     CAPTURE(text);

@@ -32,7 +32,7 @@ TEST_CASE("the same bits under every floating-point state of the caller") {
     for (const InputClass input : all_input_classes) {
       for (const std::size_t n : Sizes{1, 31, 100, 333, 2100}) {
         if (emulated() && n != 31) continue;
-        if (kernel.traits.is_attention() && n == 2100) continue;
+        if ((kernel.traits.is_attention() || kernel.traits.is_linear()) && n == 2100) continue;
         const std::size_t rows = n < 300 ? 5 : 2;  // softmax computes short rows in groups
         Problem problem = make_problem(kernel.traits.family, {rows, n, input, 10 + n, 0.3, 1.7});
         problems.push_back(problem);
@@ -41,6 +41,9 @@ TEST_CASE("the same bits under every floating-point state of the caller") {
         } else if (auto *const attention = std::get_if<AttentionProblem>(&problem.of)) {
           attention->options = {
               .softcap = 50, .bias = PerRow::each, .sinks = true, .query_scales = true, .alibi = true};
+        } else if (auto *const linear = std::get_if<LinearProblem>(&problem.of)) {
+          linear->bias = linear->row_scales = true;
+          linear->add = Addend::like_y;
         } else {
           continue;
         }

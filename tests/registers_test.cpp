@@ -96,6 +96,27 @@ void watch_kernels(std::size_t n, Watch &&watch) {
            bytes);
     });
   }
+  // One row takes its weights as they are packed; many rows are computed in tiles.
+  for (const std::size_t layer_rows : {std::size_t{1}, rows * 4}) {
+    rapt_linear_options layer{};
+    layer.size = sizeof layer;
+    layer.x_type = Api<T>::type;
+    layer.rows = layer_rows;
+    layer.in_features = n < 300 ? n + 1 : 300;
+    layer.out_features = 70;
+    std::vector<T> x(layer_rows * layer.in_features, T(0.5)), y(layer_rows * 70);
+    std::size_t bytes = 0, packed_bytes = 0;
+    rapt_linear_packed_length(&layer, &packed_bytes);
+    std::vector<T> w(packed_bytes / sizeof(T), T(0.25));
+    rapt_linear_workspace(&layer, &bytes);
+    std::vector<unsigned char> workspace(bytes);
+    for (const int packed : {0, 1}) {
+      layer.packed_w = packed;
+      watch("linear", [&](WatchedCall &call) {
+        call(rapt_linear, x.data(), w.data(), y.data(), &layer, workspace.data(), bytes);
+      });
+    }
+  }
   // A call with a bad argument returns by another path.
   watch("softmax, bad stride", [&](WatchedCall &call) {
     call(Api<T>::softmax, a.data(), std::ptrdiff_t{-1}, out.data(), stride, rows, n, nullptr);

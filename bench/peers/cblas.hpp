@@ -74,6 +74,7 @@ class Cblas {
   static void fill(PeerFunctions<T> &functions) {
     functions.dot = dot<T>;
     functions.dot_rows = dot_rows<T>;
+    functions.linear.plain = linear<T>;
     functions.scale = scale<T>;
   }
 
@@ -146,6 +147,11 @@ class Cblas {
                           n, T{1}, out, n);
     }
   };
+
+  template <class T>
+  static void linear(const T *x, const T *w, T *y, const LinearShape &s) {
+    Products<T>().scores(x, s.rows, s.inputs, w, s.outputs, s.inputs, T{1}, y, s.outputs);
+  }
 
   template <class T>
   static void attention_backward(const AttentionGradientProblem<T> &problem) {

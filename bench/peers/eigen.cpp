@@ -107,6 +107,11 @@ struct Products {
 };
 
 template <class T>
+void linear(const T *x, const T *w, T *y, const rapt::bench::LinearShape &s) {
+  Products<T>().scores(x, s.rows, s.inputs, w, s.outputs, s.inputs, T(1), y, s.outputs);
+}
+
+template <class T>
 void attention(const rapt::bench::AttentionProblem<T> &problem) {
   rapt::bench::attention_by_products<T>(problem, attention_weights<T>, Products<T>());
 }
@@ -116,10 +121,18 @@ void attention_backward(const rapt::bench::AttentionGradientProblem<T> &problem)
   rapt::bench::attention_gradient_by_products<T>(problem, attention_weights<T>, Products<T>());
 }
 
+// Levels that add byte products or tiles have the products of the weaker level, which are timed there.
+#if defined(RAPT_PEER_LEVEL_avx2) || defined(RAPT_PEER_LEVEL_avx512) || defined(RAPT_PEER_LEVEL_neon)
+constexpr bool has_own_products = true;
+#else
+constexpr bool has_own_products = false;
+#endif
+
 template <class T>
 void fill(rapt::bench::PeerFunctions<T> &functions) {
   functions.dot = dot<T>;
   functions.dot_rows = dot_rows<T>;
+  if (has_own_products) functions.linear.plain = linear<T>;
   functions.scale = scale<T>;
   functions.exp = exp<T>;
   functions.softmax = softmax<T>;

@@ -1,6 +1,7 @@
 // Defines function types that rapt's kernels and the peers' functions share.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 
 #include "attention.hpp"
@@ -21,6 +22,21 @@ struct PackedDotRows {
   void (*pack)(const T *rows, std::size_t row_count, std::size_t dim, void *packed) = nullptr;
   void (*multiply)(const T *query, const void *packed, std::size_t row_count, std::size_t dim, Out scale,
                    Out *out) = nullptr;
+};
+// y = x w^T, where x is [rows][inputs], w is [outputs][inputs] and y is [rows][outputs]. All are contiguous.
+struct LinearShape {
+  std::size_t rows = 0, outputs = 0, inputs = 0;
+  auto operator<=>(const LinearShape &) const = default;
+};
+// Holds a library's linear layer. A library that packs weights once for many calls has the last three members.
+template <class E>
+struct Linear {
+  void (*plain)(const E *x, const E *w, E *y, const LinearShape &shape) = nullptr;
+  std::size_t (*packed_bytes)(const LinearShape &shape) = nullptr;
+  void (*pack)(const E *w, void *packed, const LinearShape &shape) = nullptr;
+  void (*multiply)(const E *x, const void *packed, E *y, const LinearShape &shape) = nullptr;
+
+  explicit operator bool() const { return plain || multiply; }
 };
 template <class T>
 using Scale = void (*)(const T *x, T factor, T *y, std::size_t n);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
@@ -152,6 +153,73 @@ void multiply(const Product::Shape &shape, const float *a, const float *b, float
   cache.get(shape, [&] { return Product(shape); }).run(a, b, c);
 }
 
+// Computes a linear layer with weights in the layout that oneDNN prefers for the shape. With many rows of f32
+// its matmul is faster than its inner product.
+class Layer {
+ public:
+  Layer(const LinearShape &s, dnnl::memory::data_type type)
+      : plain_(matrix(s.inputs, s.outputs, type, dnnl::memory::format_tag::ba)),
+        x_(matrix(s.rows, s.inputs, type, dnnl::memory::format_tag::ab), engine(), nullptr),
+        y_(matrix(s.rows, s.outputs, type, dnnl::memory::format_tag::ab), engine(), nullptr),
+        stream_(engine()) {
+    const dnnl::memory::desc any = matrix(s.inputs, s.outputs, type, dnnl::memory::format_tag::any);
+#if DNNL_VERSION_MAJOR < 3
+    const dnnl::matmul::primitive_desc primitive({x_.get_desc(), any, y_.get_desc()}, engine());
+#else
+    const dnnl::matmul::primitive_desc primitive(engine(), x_.get_desc(), any, y_.get_desc());
+#endif
+    packed_ = dnnl::memory(primitive.weights_desc(), engine(), nullptr);
+    primitive_ = dnnl::matmul(primitive);
+    arguments_ = {{DNNL_ARG_SRC, x_}, {DNNL_ARG_WEIGHTS, packed_}, {DNNL_ARG_DST, y_}};
+  }
+
+  std::size_t packed_bytes() const { return packed_.get_desc().get_size(); }
+  void pack(const void *w, void *packed) {
+    packed_.set_data_handle(packed);
+    dnnl::memory plain(plain_, engine(), const_cast<void *>(w));  // inputs are not written
+    dnnl::reorder(plain, packed_).execute(stream_, plain, packed_);
+    stream_.wait();
+  }
+  void run(const void *x, const void *packed, void *y) {
+    x_.set_data_handle(const_cast<void *>(x));
+    packed_.set_data_handle(const_cast<void *>(packed));
+    y_.set_data_handle(y);
+    primitive_.execute(stream_, arguments_);
+    stream_.wait();
+  }
+
+ private:
+  static dnnl::memory::desc matrix(std::size_t rows, std::size_t cols, dnnl::memory::data_type type,
+                                   dnnl::memory::format_tag format) {
+    return {{dim(rows), dim(cols)}, type, format};
+  }
+
+  dnnl::memory::desc plain_;
+  dnnl::memory x_, packed_, y_;
+  dnnl::stream stream_;
+  std::unordered_map<int, dnnl::memory> arguments_;
+  dnnl::primitive primitive_;
+};
+
+template <dnnl::memory::data_type type>
+Layer &layer_of(const LinearShape &shape) {
+  static ShapeCache<LinearShape, Layer> cache;
+  return cache.get(shape, [&] { return Layer(shape, type); });
+}
+
+template <class E, dnnl::memory::data_type type>
+Linear<E> linear() {
+  Linear<E> layer;
+  layer.packed_bytes = [](const LinearShape &shape) { return layer_of<type>(shape).packed_bytes(); };
+  layer.pack = [](const E *w, void *packed, const LinearShape &shape) {
+    layer_of<type>(shape).pack(w, packed);
+  };
+  layer.multiply = [](const E *x, const void *packed, E *y, const LinearShape &shape) {
+    layer_of<type>(shape).run(x, packed, y);
+  };
+  return layer;
+}
+
 void tanh(float *x, std::size_t n) {
   static ShapeCache<std::size_t, Operator> cache;
   cache.get(n, [&] { return eltwise(dnnl::algorithm::eltwise_tanh, n, 0.0f); }).run(x, x);
@@ -186,13 +254,16 @@ void attention(const AttentionProblem<float> &problem) {
   });
 }
 
+#if defined(__x86_64__)
+bool has(dnnl::cpu_isa isa) {  // a stronger set has all bits of a weaker one
+  const auto chosen = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  return (chosen & static_cast<unsigned>(isa)) == static_cast<unsigned>(isa);
+}
+#endif
+
 // Returns the level of the kernels that oneDNN chose, or "" for kernels below every level of rapt.
 std::string isa() {
 #if defined(__x86_64__)
-  const auto chosen = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-  const auto has = [&](dnnl::cpu_isa isa) {  // a stronger set has all bits of a weaker one
-    return (chosen & static_cast<unsigned>(isa)) == static_cast<unsigned>(isa);
-  };
   if (has(dnnl::cpu_isa::avx512_core)) return "avx512";
   if (has(dnnl::cpu_isa::avx2)) return "avx2";
   return "";
@@ -201,6 +272,15 @@ std::string isa() {
 #else
   return "";
 #endif
+}
+
+// Returns the level of its kernels for bf16, which have another order of sums than rapt's in either arithmetic.
+std::string isa_of_bf16() {
+#if defined(__x86_64__)
+  if (has(dnnl::cpu_isa::avx512_core_amx)) return "amx";
+  if (has(dnnl::cpu_isa::avx512_core)) return "avx512";
+#endif
+  return "";
 }
 
 std::string version() {
@@ -224,7 +304,19 @@ void add_onednn(std::vector<Peer> &peers) {
   peer.f32.exp = exp;
   peer.f32.softmax = softmax;
   peer.f32.attention = attention;
-  if (!peer.isa.empty()) peers.push_back(peer);
+  peer.f32.linear = linear<float, dnnl::memory::data_type::f32>();
+  if (peer.isa.empty()) return;
+  Linear<std::uint16_t> bf16 = linear<std::uint16_t, dnnl::memory::data_type::bf16>();
+  if (isa_of_bf16() == peer.isa) peer.bf16.linear = bf16;
+  peers.push_back(peer);
+  // oneDNN chooses once for all types, so its tiles appear as a peer that has nothing else.
+  if (isa_of_bf16() != "amx" || !rapt_isa_usable("amx")) return;
+  Peer tiles;
+  tiles.name = peer.name;
+  tiles.isa = "amx";
+  tiles.version = peer.version;
+  tiles.bf16.linear = bf16;
+  peers.push_back(tiles);
 }
 
 }  // namespace rapt::bench

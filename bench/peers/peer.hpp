@@ -16,6 +16,7 @@ struct PeerFunctions {
   Dot<T> dot = nullptr;
   DotRows<T> dot_rows = nullptr;
   PackedDotRows<T> packed_dot_rows;
+  Linear<T> linear;
   Scale<T> scale = nullptr;
   Exp<T> exp = nullptr;
   RowsFunction<T> softmax = nullptr;  // scales in a separate pass if the library's softmax cannot
@@ -32,6 +33,7 @@ struct NarrowFunctions {
   PackedDotRows<E, float> packed_dot_rows;
 };
 struct HalfFunctions : NarrowFunctions<std::uint16_t, float> {
+  Linear<std::uint16_t> linear;
   Attention<std::uint16_t> attention = nullptr;
 };
 struct ByteFunctions : NarrowFunctions<std::int8_t, std::int64_t> {

@@ -2,7 +2,7 @@
 """The README's plot and table of rapt next to the fastest peer, medians of several runs of one machine:
 
 overview.py RESULTS.json... PICTURE.png
-bench/run --peers --filter '^(attention_f32|softmax_f32|exp_f32|dot_f32|dot_rows_f32|attention_backward_f32)/'
+bench/run --peers --filter '^(attention_f32|softmax_f32|exp_f32|dot_f32|dot_rows_f32|linear_f32|attention_backward_f32)/'
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ ROWS = [
     ("softmax_f32", "cols:1024:mem", "softmax, rows of 1024 in memory"),
     ("exp_f32", "L1", "exp in L1"),
     ("exp_f32", "mem", "exp in memory"),
+    ("linear_f32", "1x4096x4096", "linear layer of 4096 inputs and outputs, 1 row"),
+    ("linear_f32", "64x4096x4096", "linear layer of 4096 inputs and outputs, 64 rows"),
+    ("linear_f32", "512x4096x4096", "linear layer of 4096 inputs and outputs, 512 rows"),
     ("dot_rows_f32", "dim:128:L2", "dot products of a query with rows of 128 in L2"),
 ]
 

@@ -108,7 +108,8 @@ def _rooflines(results: Results) -> str:
         "<p>Across: the vector operations per byte that a call must read or write, each input and each output once. An "
         "operation is an arithmetic instruction on a whole register; where processors have more units for additions, "
         "those count less. Slopes are measured bandwidths, the flat line is the measured rate of fused multiply-adds. A marker "
-        "is a kernel, and its colour the memory level of its data. Rows have 1024 columns, those of dot_rows 128."
+        "is a kernel, and its colour the memory level of its data. Rows have 1024 columns, those of dot_rows 128, "
+        "and linear has one row of x."
         "</p>\n"
         + "".join(
             f"<h3>{isa}</h3>\n{picture}" for isa in reversed(results.isas) if (picture := plots.roofline(results, isa))

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "oracle/attention_backward.hpp"
@@ -204,6 +205,37 @@ double narrow_dot_rows_error(RowsProduct<Stored<Element>, float> dot_rows) {
   return worst.value();
 }
 
+template <class Kind>
+double linear_error(LinearProduct<typename Kind::Element> product) {
+  using Number = typename Kind::Number;
+  using T = std::conditional_t<std::is_same_v<Number, double>, double, float>;
+  const auto widened = [](const typename Kind::Element *elements, std::size_t count) {
+    std::vector<T> numbers(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      if constexpr (std::is_floating_point_v<Number>) {
+        numbers[i] = elements[i];
+      } else {
+        numbers[i] = Number::of_bits(elements[i]);
+      }
+    }
+    return numbers;
+  };
+  Worst worst;
+  for (const LinearShape &s : {LinearShape{1, 64, 4096}, LinearShape{40, 64, 768}}) {
+    LinearLayer<Kind> layer(s);
+    layer(product);
+    const std::vector<T> x = widened(layer.x(), s.rows * s.inputs),
+                         w = widened(layer.w(), s.outputs * s.inputs);
+    const std::vector<T> y = widened(layer.y(), s.rows * s.outputs);
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      const std::span<const T> left(x.data() + i / s.outputs * s.inputs, s.inputs);
+      const std::span<const T> right(w.data() + i % s.outputs * s.inputs, s.inputs);
+      worst.add(validate::DotAccuracy<T>::error(left, right, 1, y[i]));
+    }
+  }
+  return worst.value();
+}
+
 template <class T>
 double softmax_error(RowsFunction<T> softmax) {
   Worst worst;
@@ -275,6 +307,12 @@ double attention_backward_error(AttentionBackward<T> backward) {
 RAPT_INSTANTIATE(float)
 RAPT_INSTANTIATE(double)
 #undef RAPT_INSTANTIATE
+
+template double linear_error<LinearF32>(LinearProduct<float>);
+template double linear_error<LinearF64>(LinearProduct<double>);
+template double linear_error<LinearF16>(LinearProduct<std::uint16_t>);
+template double linear_error<LinearBF16>(LinearProduct<std::uint16_t>);
+template double linear_error<LinearInBF16>(LinearProduct<std::uint16_t>);
 
 #define RAPT_INSTANTIATE(Element)                                \
   template double narrow_dot_error<Element>(NarrowDot<Element>); \

@@ -8,6 +8,7 @@
 #include "peers/functions.hpp"
 #include "support/dot_rows.hpp"
 #include "support/elements.hpp"
+#include "support/linear_layer.hpp"
 
 namespace rapt::bench {
 
@@ -36,6 +37,10 @@ template <class Element>
 double narrow_dot_error(NarrowDot<Element> dot);
 template <class Element>
 double narrow_dot_rows_error(RowsProduct<Stored<Element>, float> dot_rows);
+// Measures layers of 768 and 4096 inputs. Errors are relative to the sum of |x * w|, and include the rounding
+// of y. Kind is a LinearKind.
+template <class Kind>
+double linear_error(LinearProduct<typename Kind::Element> product);
 // Measures rows of 8 to 50257 columns. Errors are relative to each probability.
 template <class T>
 double softmax_error(RowsFunction<T> softmax);

@@ -51,6 +51,8 @@ void print_brief(const std::string &cpu_name, const Plan &plan, const std::vecto
     if (rows.try_emplace(name.operation).second) operations.push_back(name.operation);
     const std::string &isa = measured.strongest_isa(kernel);
     for (const Case *one : measured.of(kernel)) {
+      // Packing is a copy, so it does not count in the mean of the products.
+      if (one->work.multiply_adds != measured.of(kernel).front()->work.multiply_adds) continue;
       if (!one->is_peer && one->isa == isa) add(rows[name.operation], name.element, measured, *one);
     }
   }

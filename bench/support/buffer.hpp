@@ -67,6 +67,16 @@ Buffer<T> logits(std::size_t count, std::size_t misalignment = 0, std::size_t se
   return buffer;
 }
 
+// Converts n f32 numbers to 16-bit elements.
+using Narrow = void (*)(const float *x, std::uint16_t *y, std::size_t n);
+
+inline Buffer<std::uint16_t> halves(Narrow narrow, std::size_t n, std::size_t seed = 0) {
+  const Buffer<float> numbers = logits<float>(n, 0, seed);
+  Buffer<std::uint16_t> made(n);
+  narrow(numbers.data(), made.data(), n);
+  return made;
+}
+
 // Returns values that are uniform between the two bounds.
 template <class T>
 Buffer<T> uniform(std::size_t count, double low, double high) {

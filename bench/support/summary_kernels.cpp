@@ -102,8 +102,13 @@ void print_shape_table(const Plan &plan, const Measured &measured, const std::st
       const Case *peer = own ? measured.best_peer(*own) : nullptr;
       if (own) {
         const double ns = ns_per_element(*own);
-        line += fmt::format(cells, time_text(own->median()), number(multiply_adds ? 2 / ns : ns),
-                            share_text(*own));
+        // Between products, packing has only its bandwidth to show.
+        const std::string speed =
+            !multiply_adds ? number(ns)
+            : own->work.multiply_adds
+                ? number(2 / ns)
+                : number(static_cast<double>(own->work.bytes()) / own->median() * 1e-9) + "GB/s";
+        line += fmt::format(cells, time_text(own->median()), speed, share_text(*own));
       } else {
         line += fmt::format(cells, "-", "-", "- ");
       }
@@ -171,8 +176,9 @@ void print_level_table(const Plan &plan, const std::vector<Case *> &cases) {
     print_line("* has no code for the kernel: that of a lower instruction set serves.");
   }
   const std::string &first = plan.working_sets[0].label;
-  print_line("Rows have 1024 columns, those of dot_rows 128. Over scalar is at {}.", first);
-  if (plan.peers) print_line("Best peer: its time over rapt's, at {}.", first);
+  print_line("Rows have 1024 columns, those of dot_rows 128. linear has one row of x.");
+  print_line("Over scalar is at {}, or at the first level that has a time.", first);
+  if (plan.peers) print_line("Best peer: its time over rapt's, there.");
   print_mean_speed_ups(plan, measured);
 }
 

@@ -63,6 +63,13 @@ TEST_CASE(
         "dot                                                50%\n");
 }
 
+TEST_CASE("packing does not count in the mean of a layer's products") {
+  std::deque<Case> cases = {case_of("linear_f32", "avx2", "64x4096x4096", 2),
+                            case_of("linear_f32", "avx2", "pack:4096x4096", 10)};
+  cases[0].work.multiply_adds = true;
+  CHECK(screen_of(cases).find("\nlinear                     50%") != std::string::npos);
+}
+
 TEST_CASE("with the verdict, all kernels fit a screen of 40 lines") {
   std::deque<Case> cases;
 #define KERNEL(name, ...) cases.push_back(case_of(#name, "avx2", "L1", 2));

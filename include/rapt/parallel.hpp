@@ -38,6 +38,7 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -177,6 +178,43 @@ rapt_status parallel_attention_backward(Q q, K k, V v, const rapt_attention_opti
       tasks, threads, threads, bytes, parts, [&](std::size_t first, std::size_t last, void *workspace) {
         return rapt_attention_backward_run(q, k, v, &o, gradients, first, last, workspace, bytes);
       });
+}
+
+// One layer of parallel_linear, with the arguments of rapt_linear. The options name the types.
+struct LinearWork {
+  const void *x, *w;
+  void *y;
+  const rapt_linear_options *options;
+};
+
+// Computes several linear layers as one list of tasks, on up to `threads` threads: q, k and v of a block, or
+// the experts of a layer. No layer may read what another one writes. The layers after one that fails may be
+// computed or not. It allocates and throws like parallel_attention.
+template <class Parts>
+rapt_status parallel_linear(std::span<const LinearWork> layers, std::size_t threads, const Parts &parts) {
+  std::vector<std::size_t> first_task(layers.size() + 1);
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    std::size_t tasks = 0, of_layer = 0;
+    rapt_status status = rapt_linear_tasks(layers[i].options, &tasks);
+    if (status == RAPT_OK) status = rapt_linear_workspace(layers[i].options, &of_layer);
+    if (status != RAPT_OK) return status;
+    first_task[i + 1] = first_task[i] + tasks;
+    bytes = std::max(bytes, of_layer);
+  }
+  const auto run = [&](std::size_t first, std::size_t last, void *workspace) {
+    rapt_status status = RAPT_OK;
+    for (std::size_t i = 0; i < layers.size() && status == RAPT_OK; ++i) {
+      const std::size_t begin = std::max(first, first_task[i]), end = std::min(last, first_task[i + 1]);
+      if (begin >= end && (first != last || first_task[i] != first)) continue;
+      const LinearWork &of = layers[i];
+      status = rapt_linear_run(of.x, of.w, of.y, of.options, begin - first_task[i],
+                               std::max(begin, end) - first_task[i], workspace, bytes);
+    }
+    return status;
+  };
+  const std::size_t tasks = first_task.back();
+  return detail::run_parts(tasks, threads * detail::runs_per_thread, threads, bytes, parts, run);
 }
 
 }  // namespace rapt

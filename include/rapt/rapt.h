@@ -113,7 +113,7 @@ enum rapt_status {
   RAPT_BAD_OPTIONS,          /* options is null */
   RAPT_BAD_HEADS,            /* q_heads is not a multiple of kv_heads */
   RAPT_BAD_DIM,              /* qk_dim or v_dim is 0 or too large */
-  RAPT_BAD_SHAPE,            /* batch or q_heads is 0 */
+  RAPT_BAD_SHAPE,            /* batch, q_heads or in_features is 0 */
   RAPT_BAD_TYPE,             /* this version lacks the element type, or a given range has another one */
   RAPT_BAD_ARITHMETIC,       /* the element types do not have that arithmetic */
   RAPT_BAD_KV_SCALES,        /* k_scales, v_scales or scale_group do not go with the types */
@@ -146,7 +146,12 @@ enum rapt_status {
   RAPT_BAD_DK_STRIDES,       /* the strides of dk let two of its rows overlap */
   RAPT_BAD_DV_STRIDES,       /* the strides of dv let two of its rows overlap */
   RAPT_BAD_DBIAS,            /* dbias without a bias, or bias_strides let two of its rows partly overlap */
-  RAPT_BAD_DSINKS            /* dsinks without sinks */
+  RAPT_BAD_DSINKS,           /* dsinks without sinks */
+  RAPT_BAD_W,                /* w is null */
+  RAPT_BAD_X_STRIDES,        /* a stride of x is 0 or negative */
+  RAPT_BAD_W_STRIDES,        /* a stride of w is 0 or negative, or set with packed weights */
+  RAPT_BAD_ADD,              /* add_type or add_stride without add, or add_stride smaller than a row */
+  RAPT_BAD_PACKED            /* packed is null, or first_output no multiple of 64 */
 };
 typedef enum rapt_status rapt_status;
 
@@ -209,13 +214,13 @@ typedef uint16_t rapt_f16, rapt_bf16;
 enum rapt_type { RAPT_TYPE_DEFAULT = 0, RAPT_F32, RAPT_F64, RAPT_F16, RAPT_BF16, RAPT_I8 };
 typedef enum rapt_type rapt_type;
 
-/* The arithmetic of products and sums. The default is f64 for f64, BF16 where q, keys and values are bf16,
- * and F32 elsewhere. For other types, BF16 is RAPT_BAD_ARITHMETIC. With keys and values of RAPT_I8, products
+/* The arithmetic of products and sums. The default is f64 for f64, BF16 where all factors (q, keys and values,
+ * or x and w) are bf16, and F32 elsewhere. For other types, BF16 is RAPT_BAD_ARITHMETIC. With keys and values of RAPT_I8, products
  * are exact integers, and the rest is F32. Gradients are computed in f64 for f64, and in F32 for all other
  * types.
  *
- * BF16 rounds the weights of keys to bf16 and multiplies as AMX does, with the same bits on every CPU. Its
- * products count subnormal operands as 0 and flush tiny results to 0. */
+ * BF16 multiplies as AMX does, with the same bits on every CPU. Its products count subnormal operands as 0 and
+ * flush tiny results to 0. Attention also rounds the weights of keys to bf16. */
 enum rapt_arithmetic { RAPT_ARITHMETIC_DEFAULT = 0, RAPT_ARITHMETIC_F32, RAPT_ARITHMETIC_BF16 };
 
 /* Says which keys query i of a sequence sees. `keys` and `queries` are how many the sequence has. In a
@@ -729,10 +734,10 @@ typedef struct rapt_attention_gradients {
  * Tasks: run(first, last) does tasks first to last - 1. Every task writes different elements, and every
  * split gives the same bits. A task writes dq for a part of the rows of its heads, and dk, dv and dbias for a
  * part of their keys; a head's first task writes its dsinks. The heads are one key/value head of one
- * sequence, or all heads and sequences that add to one element of dbias. They are divided into as
- * many parts as make 64 tasks, but at most one per 64 keys and per 64 rows. One run of all tasks of a head
- * computes 5 matrix products, two equal runs compute 6 in total, and single tasks up to 7. So give each
- * thread one run, not one task after the other: tasks * thread / threads to tasks * (thread + 1) / threads. */
+ * sequence, or all heads and sequences that add to one element of dbias. They are divided into as many parts
+ * as make 64 tasks, but at most one per 64 keys and per 64 rows. One run of all tasks of a head computes 5
+ * matrix products, two equal runs compute 6 in total, and single tasks up to 7. So give each thread one run,
+ * not one task after the other: tasks * thread / threads to tasks * (thread + 1) / threads. */
 RAPT_API rapt_status rapt_attention_backward(const void *q, const void *k, const void *v,
                                              const rapt_attention_options *options,
                                              const rapt_attention_gradients *gradients, void *workspace,
@@ -747,6 +752,108 @@ RAPT_API rapt_status rapt_attention_backward_tasks(const rapt_attention_options 
  * 8 for f64 and otherwise 4. If q, k, v or out has a type of 16 bits, the workspace also holds sums over the
  * rows in f32, and *bytes is larger by e * ((128 + kv_len) * (qk_dim + v_dim) + 64). */
 RAPT_API rapt_status rapt_attention_backward_workspace(const rapt_attention_options *options, size_t *bytes);
+
+/* ---- linear layers ------------------------------------------------------------------------------------ */
+
+/* The strides of a matrix, in elements. {0, 0} is contiguous. Otherwise a dimension longer than 1 needs its
+ * stride: 0 is an error there, and RAPT_REPEAT repeats an input along the dimension. */
+typedef struct rapt_matrix_strides {
+  ptrdiff_t row, column;
+} rapt_matrix_strides;
+
+/* A linear layer: y = x W^T + bias, with w [out_features][in_features] as in torch.nn.functional.linear.
+ *
+ * The types. x, w and y may each be f32, f16 or bf16; f64 goes only with f64. Elements of 16 bits are
+ * widened, which is exact. The result is rounded once to the type of y.
+ *
+ * One output. Its inputs are summed in groups of 512, in order:
+ *
+ *   t = 0
+ *   for each group:  p = 0;  for each input k of the group:  p = fma(x[k], w[k], p)
+ *                    t = t + p
+ *   t = t + 0, t + bias, t * row_scale, t + add; each is rounded, and each is left out if it is not given
+ *
+ * In RAPT_ARITHMETIC_BF16, the default where x and w are bf16, a group has 32 inputs. p is the sum of a chain
+ * over its even inputs and one over its odd inputs, as AMX multiplies. Up to t + p, subnormal operands count as
+ * 0, and results that are tiny after rounding become 0. RAPT_ARITHMETIC_F32 is the other choice, and the only
+ * one of other types.
+ *
+ * So up to 512 inputs the sum of F32 is one chain. t is never -0 before the bias. Nothing else changes a bit: not
+ * the number of rows, not the tasks, not packing, not the instruction set. A row alone has the bits that it
+ * has in a batch.
+ *
+ * Gradients are linear layers too, with other strides. With g the gradient of y, [rows][out_features]:
+ *   of x     x = g, w = W with w_strides {1, in_features}: in_features outputs of out_features inputs
+ *   of W     x = g with x_strides {1, out_features}, w = x with w_strides {1, in_features}: rows inputs
+ *   of bias  x = a row of ones, w = g with w_strides {1, out_features}
+ *
+ * Special values. Rows and outputs do not mix: a NaN or infinity of a row or of a weight touches only its own
+ * row or output. Products of 0 and infinity are NaN.
+ *
+ * Accuracy. |error of t| <= (512 + in_features / 512 + 4) u S + in_features 2^-149 (f64: 2^-1074) if nothing
+ * overflows, where S is the sum of |x[k] w[k]|. In BF16, without subnormal operands, it is
+ * (18 + in_features / 32 + 4) u S + (in_features + in_features / 32 + 64) 2^-126. The bias, the row scale, add and the type of y add one
+ * rounding each. */
+typedef struct rapt_linear_options {
+  size_t size; /* sizeof(rapt_linear_options) */
+
+  rapt_type x_type; /* 0: RAPT_F32 */
+  rapt_type w_type; /* 0: x_type */
+  rapt_type y_type; /* 0: x_type */
+  int arithmetic;   /* one of rapt_arithmetic */
+
+  size_t rows;
+  size_t in_features; /* not 0 */
+  size_t out_features;
+  rapt_matrix_strides x_strides; /* of rows and inputs */
+  rapt_matrix_strides w_strides; /* of outputs and inputs */
+  ptrdiff_t y_stride;            /* 0: out_features; at least that */
+
+  /* If not 0, w has the layout of rapt_linear_pack, and no strides. */
+  int packed_w;
+
+  const void *bias;       /* [out_features] of the arithmetic type, or null */
+  const void *row_scales; /* [rows] of the arithmetic type, or null */
+  const void *add;        /* [rows][out_features], or null. It may be y, with y's type and stride */
+  rapt_type add_type;     /* 0: y_type */
+  ptrdiff_t add_stride;   /* 0: out_features; at least that */
+
+  /* Row r of the call is row x_rows[r] of x, and row y_rows[r] of y and add: the tokens of an expert, or the
+   * logits of chosen tokens. Null: r. row_scales has its numbers by r. No row may be twice in y_rows; this is
+   * not checked. */
+  const size_t *x_rows, *y_rows;
+} rapt_linear_options;
+
+/* Everything else zero. */
+#define RAPT_LINEAR_OPTIONS_INIT                                                                      \
+  {                                                                                                   \
+    sizeof(rapt_linear_options), RAPT_TYPE_DEFAULT, RAPT_TYPE_DEFAULT, RAPT_TYPE_DEFAULT, 0, 0, 0, 0, \
+        {0, 0}, {0, 0}, 0, 0, NULL, NULL, NULL, RAPT_TYPE_DEFAULT, 0, NULL, NULL                      \
+  }
+
+/* Computes y. It must overlap nothing but add. The workspace has rapt_linear_workspace bytes, at any
+ * alignment. Calls with rows or out_features of 0 succeed, and look at no array. */
+RAPT_API rapt_status rapt_linear_workspace(const rapt_linear_options *options, size_t *bytes);
+RAPT_API rapt_status rapt_linear(const void *x, const void *w, void *y, const rapt_linear_options *options,
+                                 void *workspace, size_t workspace_size);
+
+/* These functions do the same work as numbered tasks, for any pool of threads: run(first, last) does tasks
+ * first to last - 1. Every task writes other elements of y, every thread needs a workspace, and every split
+ * gives the same bits. Tasks that follow each other share rows of x, so give a thread a range of them. */
+RAPT_API rapt_status rapt_linear_tasks(const rapt_linear_options *options, size_t *tasks);
+RAPT_API rapt_status rapt_linear_run(const void *x, const void *w, void *y,
+                                     const rapt_linear_options *options, size_t first, size_t last,
+                                     void *workspace, size_t workspace_size);
+
+/* Packs weights for calls with packed_w, which are then up to three times as fast with few rows. packed has
+ * rapt_linear_packed_length bytes, the same on every instruction set, and may be stored. Parts may be packed
+ * apart, such as the three matrices of q, k and v: w then is a part's first output, and the part has the
+ * outputs [first_output, first_output + outputs) of the layer. first_output must be a multiple of 64. A part
+ * also fills the rest of its last 64 outputs with 0. The options are the layer's, with the strides of w;
+ * packed_w is not looked at. */
+RAPT_API rapt_status rapt_linear_packed_length(const rapt_linear_options *options, size_t *bytes);
+RAPT_API rapt_status rapt_linear_pack(const void *w, size_t first_output, size_t outputs,
+                                      const rapt_linear_options *options, void *packed);
 
 #ifdef __cplusplus
 }

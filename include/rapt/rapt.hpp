@@ -52,8 +52,8 @@ class Bits16 {
 }  // namespace detail
 
 // f16 and bf16 are elements of 16 bits. In rapt.h, both are uint16_t. No number converts to f16 or bf16,
-// because the number could mean the value or the bits. f16::from_bits(0x3c00) and bf16::from_bits(0x3f80) are
-// 1, and convert() rounds.
+// because the number could mean the value or the bits. f16::from_bits(0x3c00) and bf16::from_bits(0x3f80)
+// are 1, and convert() rounds.
 using f16 = detail::Bits16<detail::Binary16>;
 using bf16 = detail::Bits16<detail::Bfloat16>;
 
@@ -427,6 +427,105 @@ rapt_status attention_backward(const Q &q, const K &k, const V &v, rapt_attentio
   if (status != RAPT_OK) return status;
   return rapt_attention_backward(std::ranges::data(q), std::ranges::data(k), std::ranges::data(v), &options,
                                  &gradients, workspace.data(), workspace.size());
+}
+
+// ---- linear layers: the ranges set the element types, as in attention. linear() returns RAPT_BAD_SIZE if
+// a range does not cover its matrix. This is checked only for contiguous x, w and y without lists of rows.
+//
+//   rapt_linear_options options = rapt::linear_options();
+//   options.rows = tokens;
+//   options.in_features = 4096;
+//   options.out_features = 14336;
+//   std::vector<std::byte> packed(rapt::linear_packed_length<float>(options));
+//   (void)rapt_linear_pack(w.data(), 0, options.out_features, &options, packed.data());
+//   options.packed_w = 1;
+//   std::vector<std::byte> workspace(rapt::linear_workspace<float>(options));
+//   rapt_status status = rapt::linear(x, packed, y, options, workspace);
+
+inline rapt_linear_options linear_options() { return RAPT_LINEAR_OPTIONS_INIT; }
+
+// Weights is a range of elements, or of std::byte for packed weights, whose type the options name.
+template <class Range>
+concept Weights = Elements<Range> ||(std::ranges::contiguous_range<Range> &&std::ranges::sized_range<Range>
+                                         &&std::is_same_v<std::ranges::range_value_t<Range>, std::byte>);
+
+namespace detail {
+
+// PackedElement is void for bytes, which name no type.
+template <class T>
+using PackedElement = std::conditional_t<std::is_same_v<T, std::byte>, void, T>;
+
+template <class X, class W, class Y>
+rapt_status set_linear(rapt_linear_options &o, const X &x, const W &w, const Y &y) {
+  using std::ranges::range_value_t;
+  if (!set_type<range_value_t<X> >(o.x_type) || !set_type<PackedElement<range_value_t<W> > >(o.w_type) ||
+      !set_type<range_value_t<Y> >(o.y_type)) {
+    return RAPT_BAD_TYPE;
+  }
+  const auto covers = [](std::size_t size, std::size_t rows, std::size_t row) {
+    return rows == 0 || row == 0 || size / row >= rows;
+  };
+  const auto is_contiguous = [](const rapt_matrix_strides &strides) {
+    return strides.row == 0 && strides.column == 0;
+  };
+  bool fit = o.x_rows || !is_contiguous(o.x_strides) || covers(std::ranges::size(x), o.rows, o.in_features);
+  fit = fit && (o.y_rows || o.y_stride != 0 || covers(std::ranges::size(y), o.rows, o.out_features));
+  if (o.packed_w) {
+    rapt_linear_options plain = o;
+    plain.packed_w = 0;
+    std::size_t bytes = 0;
+    const rapt_status status = rapt_linear_packed_length(&plain, &bytes);
+    if (status != RAPT_OK) return status;
+    fit = fit && std::ranges::size(w) * sizeof(range_value_t<W>) >= bytes;
+  } else {
+    fit = fit && (!is_contiguous(o.w_strides) || covers(std::ranges::size(w), o.out_features, o.in_features));
+  }
+  return fit ? RAPT_OK : RAPT_BAD_SIZE;
+}
+
+// Returns what a function of the C interface says of the options, or 0 if they are not valid.
+template <class X, class W>
+std::size_t of_linear(rapt_status (*of)(const rapt_linear_options *, std::size_t *),
+                      rapt_linear_options options) {
+  std::size_t answer = 0;
+  if (set_type<X>(options.x_type) && set_type<W>(options.w_type)) (void)of(&options, &answer);
+  return answer;
+}
+
+}  // namespace detail
+
+// These functions return 0 if the options are not valid or name other types. X is the type of x, and W that
+// of the weights. Without W they have the type in the options, or X.
+template <Element X, class W = void>
+std::size_t linear_workspace(const rapt_linear_options &options) {
+  return detail::of_linear<X, W>(rapt_linear_workspace, options);
+}
+template <Element X, class W = void>
+std::size_t linear_tasks(const rapt_linear_options &options) {
+  return detail::of_linear<X, W>(rapt_linear_tasks, options);
+}
+template <Element X, class W = void>
+std::size_t linear_packed_length(const rapt_linear_options &options) {
+  return detail::of_linear<X, W>(rapt_linear_packed_length, options);
+}
+
+template <Elements X, Weights W, WritableElements Y>
+rapt_status linear(const X &x, const W &w, Y &&y, rapt_linear_options options,
+                   std::span<std::byte> workspace) {
+  const rapt_status status = detail::set_linear(options, x, w, y);
+  if (status != RAPT_OK) return status;
+  return rapt_linear(std::ranges::data(x), std::ranges::data(w), std::ranges::data(y), &options,
+                     workspace.data(), workspace.size());
+}
+
+// Computes the tasks first to last - 1 of linear; see rapt_linear_run.
+template <Elements X, Weights W, WritableElements Y>
+rapt_status linear_run(const X &x, const W &w, Y &&y, rapt_linear_options options, std::size_t first,
+                       std::size_t last, std::span<std::byte> workspace) {
+  const rapt_status status = detail::set_linear(options, x, w, y);
+  if (status != RAPT_OK) return status;
+  return rapt_linear_run(std::ranges::data(x), std::ranges::data(w), std::ranges::data(y), &options, first,
+                         last, workspace.data(), workspace.size());
 }
 
 }  // namespace rapt

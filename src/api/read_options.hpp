@@ -18,6 +18,9 @@ inline constexpr std::size_t released_sizes<rapt_softmax_options>[] = {96};  // 
 template <>
 inline constexpr std::size_t released_sizes<rapt_attention_options>[] = {456};  // release 0.2
 template <>
+inline constexpr std::size_t released_sizes<rapt_linear_options>[] = {
+    sizeof(rapt_linear_options)};  // not released
+template <>
 inline constexpr std::size_t released_sizes<rapt_attention_gradients>[] = {168};  // release 0.2
 
 // Copies `given` to `options`, which must hold the defaults. The defaults stay in fields that the caller's

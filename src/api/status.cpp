@@ -34,7 +34,7 @@ const char *text_of(rapt_status status) {
       return "a size does not fit the address space, or a span is shorter than its shape";
     case RAPT_BAD_OPTIONS_SIZE:
       return "options->size is not the size of the struct in a release: start from "
-             "RAPT_SOFTMAX_OPTIONS_INIT or RAPT_ATTENTION_OPTIONS_INIT";
+             "RAPT_SOFTMAX_OPTIONS_INIT, RAPT_ATTENTION_OPTIONS_INIT or RAPT_LINEAR_OPTIONS_INIT";
     case RAPT_BAD_EMPTY_ROWS:
       return "options->empty_rows_are_zero is set for logsumexp, where it has no effect";
     case RAPT_BAD_SCALE:
@@ -65,9 +65,9 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_DIM:
       return "options->qk_dim or options->v_dim is 0 or too large";
     case RAPT_BAD_SHAPE:
-      return "options->batch or options->q_heads is 0";
+      return "options->batch, options->q_heads or options->in_features is 0";
     case RAPT_BAD_TYPE:
-      return "the element types of q, k, v and out do not go together, or are not those of the ranges";
+      return "the element types of the arrays do not go together, or are not those of the ranges";
     case RAPT_BAD_ARITHMETIC:
       return "the element types do not have options->arithmetic";
     case RAPT_BAD_KV_SCALES:
@@ -115,7 +115,8 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_PARTIALS:
       return "partials is null";
     case RAPT_BAD_WORKSPACE:
-      return "workspace is null, too small (see rapt_attention_workspace), or overlaps another array";
+      return "workspace is null, too small (see rapt_attention_workspace and rapt_linear_workspace), "
+             "or overlaps another array";
     case RAPT_BAD_TASKS:
       return "first is above last, or last above the number of tasks";
     case RAPT_BAD_GRADIENTS:
@@ -145,6 +146,18 @@ const char *text_of(rapt_status status) {
              "rows partly overlap";
     case RAPT_BAD_DSINKS:
       return "gradients->dsinks is set without options->sinks";
+    case RAPT_BAD_W:
+      return "w is null";
+    case RAPT_BAD_X_STRIDES:
+      return "options->x_strides has a stride of 0 or below for a dimension longer than 1 (RAPT_REPEAT "
+             "repeats)";
+    case RAPT_BAD_W_STRIDES:
+      return "options->w_strides has a stride of 0 or below for a dimension longer than 1 (RAPT_REPEAT "
+             "repeats), or is set with packed weights";
+    case RAPT_BAD_ADD:
+      return "options->add_type or add_stride without add, or add_stride smaller than a row";
+    case RAPT_BAD_PACKED:
+      return "packed is null, or first_output is no multiple of 64";
   }
   return nullptr;
 }

@@ -14,6 +14,12 @@
 #ifndef RAPT_FAMILY_softmax
 #define RAPT_FAMILY_softmax(kernel)
 #endif
+#ifndef RAPT_FAMILY_linear
+#define RAPT_FAMILY_linear(kernel)
+#endif
+#ifndef RAPT_FAMILY_linear_in_bf16
+#define RAPT_FAMILY_linear_in_bf16(kernel)
+#endif
 #ifndef RAPT_FAMILY_attention
 #define RAPT_FAMILY_attention(kernel)
 #endif

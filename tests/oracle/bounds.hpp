@@ -74,6 +74,21 @@ double softmax_backward_underflow(std::size_t cols, double scale, double y) {
 template <class T>
 inline constexpr double softmax_backward_bound = usual_dot_bound<T>;
 
+// ---- linear layers ----
+
+// Return the bound of t, in units relative to the sum of |x[k] * w[k]|, and what underflow may add. A chain of
+// fewer than 512 inputs errs by less than rapt.h says (contract/linear.hpp). In bf16 arithmetic, subnormal inputs
+// count as 0 in both.
+inline double linear_bound(std::size_t inputs, rapt_arithmetic arithmetic) {
+  const double count = static_cast<double>(inputs);
+  return arithmetic == RAPT_ARITHMETIC_BF16 ? 18 + count / 32 + 4 : std::min(count, 512.0) + count / 512 + 4;
+}
+template <class T>
+double linear_underflow(std::size_t inputs, rapt_arithmetic arithmetic) {
+  const double count = static_cast<double>(inputs);
+  return arithmetic == RAPT_ARITHMETIC_BF16 ? (count + count / 32 + 64) * 0x1p-126 : count * smallest<T>;
+}
+
 // ---- attention ----
 
 // Holds errors in units u. The error of out is also divided by the largest visible |v|.

@@ -6,16 +6,16 @@
 #include <utility>
 #include <vector>
 
-#include "support/attention_calls.hpp"
 #include "support/attention_data.hpp"
 #include "support/attention_memory.hpp"
 #include "support/public_api.hpp"
+#include "support/task_calls.hpp"
 
 namespace rapt::test {
 
 // T is the type of queries, and KV the type of keys and values.
 template <class T, class KV = T>
-class AttentionRun : protected AttentionCalls {
+class AttentionRun : protected TaskCalls {
  protected:
   using A = Number<T>;
   using Tensor = test::Tensor<T>;
@@ -38,7 +38,7 @@ class AttentionRun : protected AttentionCalls {
 
   AttentionRun(const Problem &problem, const Layout &layout, const AttentionLayout &how,
                rapt_arithmetic arithmetic = RAPT_ARITHMETIC_DEFAULT)
-      : AttentionCalls(layout, how.calls, problem.seed * 77 + 5),
+      : TaskCalls(layout, how.calls, problem.seed * 77 + 5),
         arithmetic_(arithmetic),
         problem_(problem.as<AttentionProblem>()),
         how_(how),

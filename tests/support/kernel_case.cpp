@@ -2,6 +2,7 @@
 
 #include "support/attention_backward_case.hpp"
 #include "support/attention_case.hpp"
+#include "support/linear_case.hpp"
 #include "support/softmax_cases.hpp"
 #include "support/vector_cases.hpp"
 
@@ -48,6 +49,23 @@ struct AttentionBackward {
   }
 };
 
+template <class T>
+struct Linear {
+  static constexpr Family family = Family::linear;
+
+  static Outcome run(const Problem &problem, const Layout &layout) {
+    return run_linear<T>(problem, layout, RAPT_ARITHMETIC_F32);
+  }
+};
+template <class T>
+struct LinearInBf16 {
+  static constexpr Family family = Family::linear;
+
+  static Outcome run(const Problem &problem, const Layout &layout) {
+    return run_linear<T>(problem, layout, RAPT_ARITHMETIC_BF16);
+  }
+};
+
 }  // namespace
 }  // namespace drivers
 
@@ -88,6 +106,8 @@ DRIVER_OF_ALL(softmax, Softmax)
 DRIVER_OF_ALL(log_softmax, LogSoftmax)
 DRIVER(logsumexp, Logsumexp)
 DRIVER(softmax_backward, SoftmaxBackward)
+DRIVER_OF_ALL(linear, Linear)
+DRIVER_OF(linear_in_bf16, LinearInBf16, BF16)
 DRIVER_OF_ALL(attention, Attention)
 DRIVER_OF_ALL(attention_partial, AttentionPartial)
 DRIVER_OF_ALL(attention_merge, AttentionMerge)

@@ -15,6 +15,7 @@ struct KernelTraits {
   bool takes_options() const { return family == Family::softmax; }
   bool is_attention() const { return family == Family::attention || is_attention_backward(); }
   bool is_attention_backward() const { return family == Family::attention_backward; }
+  bool is_linear() const { return family == Family::linear; }
 };
 
 struct KernelCase {

@@ -184,6 +184,23 @@ constexpr Option<AttentionOptions> of_attention[] = {
          }},
 };
 
+constexpr Option<LinearProblem> of_linear[] = {
+    {.word = "outputs", .field = &LinearProblem::outputs, .most = longest},
+    {.word = "types", .field = &LinearProblem::types},
+    {.word = "bias",
+     .field = &LinearProblem::bias,
+     .draw = [](const Draw &draw, LinearProblem &problem) { problem.bias = draw.random.one_in(2); }},
+    {.word = "row_scales",
+     .field = &LinearProblem::row_scales,
+     .draw = [](const Draw &draw, LinearProblem &problem) { problem.row_scales = draw.random.one_in(3); }},
+    {.word = "add",
+     .field = &LinearProblem::add,
+     .draw =
+         [](const Draw &draw, LinearProblem &problem) {
+           problem.add = draw.random.one_of({Addend::none, Addend::none, Addend::like_y, Addend::like_x});
+         }},
+};
+
 constexpr Option<Layout> of_layout[] = {
     {.word = "guard", .field = &Layout::placement},
     {.word = "offset", .field = &Layout::offset, .least = 0, .most = longest},
@@ -232,6 +249,35 @@ constexpr Option<AttentionLayout> of_attention_layout[] = {
          }},
 };
 
+MatrixOrder draw_order(Random &random) {
+  return random.one_of({MatrixOrder::rows, MatrixOrder::rows, MatrixOrder::columns, MatrixOrder::apart});
+}
+
+constexpr Option<LinearLayout> of_linear_layout[] = {
+    {.word = "x_order",
+     .field = &LinearLayout::x_order,
+     .draw = [](const Draw &draw, LinearLayout &layout) { layout.x_order = draw_order(draw.random); }},
+    {.word = "w_order",
+     .field = &LinearLayout::w_order,
+     .draw = [](const Draw &draw, LinearLayout &layout) { layout.w_order = draw_order(draw.random); }},
+    {.word = "packed_w",
+     .field = &LinearLayout::packed_w,
+     .draw = [](const Draw &draw, LinearLayout &layout) { layout.packed_w = draw.random.one_in(2); }},
+    {.word = "x_rows",
+     .field = &LinearLayout::x_rows,
+     .draw = [](const Draw &draw, LinearLayout &layout) { layout.x_rows = draw.random.one_in(3); }},
+    {.word = "y_rows",
+     .field = &LinearLayout::y_rows,
+     .draw = [](const Draw &draw, LinearLayout &layout) { layout.y_rows = draw.random.one_in(3); }},
+    {.word = "calls",
+     .field = &LinearLayout::calls,
+     .draw =
+         [](const Draw &draw, LinearLayout &layout) {
+           layout.calls = draw.random.one_of(
+               {Calls::whole, Calls::task_by_task, Calls::task_ranges, Calls::query_by_query});
+         }},
+};
+
 // Converts to a field of any type except std::optional, which itself converts from AnyValue.
 struct AnyValue {
   template <class T>
@@ -261,17 +307,20 @@ static_assert(count_fields<SoftmaxOptions>() == std::size(of_softmax));
 static_assert(count_fields<AttentionProblem>() == 2 + std::size(of_attention_shape),
               "and RowsProblem and AttentionOptions");
 static_assert(count_fields<AttentionOptions>() == std::size(of_attention));
+static_assert(count_fields<LinearProblem>() == 1 + std::size(of_linear), "and RowsProblem");
 static_assert(count_fields<Problem>() == 1 + std::size(of_problem), "and the problem of a kind");
-static_assert(count_fields<Layout>() == 1 + std::size(of_layout), "and AttentionLayout");
+static_assert(count_fields<Layout>() == 2 + std::size(of_layout), "and AttentionLayout and LinearLayout");
 static_assert(count_fields<AttentionLayout>() == std::size(of_attention_layout));
+static_assert(count_fields<LinearLayout>() == std::size(of_linear_layout));
 
 std::ptrdiff_t draw_gap(Random &random) { return random.one_of<std::ptrdiff_t>({0, 0, 1, 13}); }
 
 }  // namespace
 
 const Tables &tables() {
-  static constexpr Tables all{of_problem,         of_vector,    of_rows,   of_dot_rows,        of_softmax,
-                              of_attention_shape, of_attention, of_layout, of_attention_layout};
+  static constexpr Tables all{of_problem, of_vector,           of_rows,         of_dot_rows,
+                              of_softmax, of_attention_shape,  of_attention,    of_linear,
+                              of_layout,  of_attention_layout, of_linear_layout};
   return all;
 }
 
@@ -290,6 +339,12 @@ void draw(Random &random, AttentionOptions &options) {
   for (const auto &option : of_attention) {
     const bool chosen = leads(option) && (many ? random.one_in(4) : only-- == 0);
     if (option.draw) option.draw({random, chosen, many}, options);
+  }
+}
+
+void draw(Random &random, LinearProblem &problem) {
+  for (const auto &option : of_linear) {
+    if (option.draw) option.draw({random, true, true}, problem);
   }
 }
 
@@ -312,6 +367,13 @@ Layout draw_attention_layout(Random &random, std::size_t element_size) {
   for (std::ptrdiff_t &gap : layout.gap) gap = draw_gap(random);
   if (random.one_in(3)) layout.alias = Alias::first_input;
   for (const auto &option : of_attention_layout) option.draw({random, true, true}, layout.attention);
+  return layout;
+}
+
+Layout draw_linear_layout(Random &random, std::size_t element_size) {
+  Layout layout = draw_layout(random, element_size);
+  layout.reversed = false;
+  for (const auto &option : of_linear_layout) option.draw({random, true, true}, layout.linear);
   return layout;
 }
 

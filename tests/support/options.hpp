@@ -19,7 +19,7 @@ using FieldOf = std::variant<Types Owner::*...>;
 template <class Owner>
 struct Fields {
   using Any = FieldOf<Owner, bool, double, std::size_t, std::ptrdiff_t, std::optional<std::ptrdiff_t>, PerRow,
-                      RowRange, InputClass, Calls, ElementTypes>;
+                      RowRange, InputClass, Calls, ElementTypes, Addend, MatrixOrder>;
 };
 template <>
 struct Fields<Layout> {
@@ -50,7 +50,7 @@ struct Option {
 template <class... Owners>
 using TablesOf = std::tuple<std::span<const Option<Owners>>...>;
 using Tables = TablesOf<Problem, VectorProblem, RowsProblem, DotRowsProblem, SoftmaxOptions, AttentionProblem,
-                        AttentionOptions, Layout, AttentionLayout>;
+                        AttentionOptions, LinearProblem, Layout, AttentionLayout, LinearLayout>;
 const Tables &tables();
 
 template <class Owner>
@@ -72,22 +72,27 @@ void for_each_option(AnyCase &given, Visit &&visit) {
     using Plain = std::remove_const_t<Kind>;
     if constexpr (std::is_base_of_v<RowsProblem, Plain>) all(rows_of(problem));
     if constexpr (std::is_same_v<Plain, VectorProblem> || std::is_same_v<Plain, DotRowsProblem>) all(problem);
-    if constexpr (std::is_same_v<Plain, AttentionProblem>) all(problem);
+    if constexpr (std::is_same_v<Plain, AttentionProblem> || std::is_same_v<Plain, LinearProblem>)
+      all(problem);
     if constexpr (requires { problem.options; }) all(problem.options);
   };
   std::visit(of_problem, given.problem.of);
   all(given.problem);
   all(given.layout);
   if (std::holds_alternative<AttentionProblem>(given.problem.of)) all(given.layout.attention);
+  if (std::holds_alternative<LinearProblem>(given.problem.of)) all(given.layout.linear);
 }
 
-// Draws all options of softmax, but none, one or many options of attention.
+// Draws all options of softmax and of linear layers, but none, one or many options of attention.
 void draw(Random &random, SoftmaxOptions &options);
 void draw(Random &random, AttentionOptions &options);
+void draw(Random &random, LinearProblem &problem);
 
-// Draw layouts for attention and for all other kernels. The layouts have no floating-point state.
+// Draw layouts for attention, for linear layers and for all other kernels. The layouts have no floating-point
+// state.
 Layout draw_layout(Random &random, std::size_t element_size);
 Layout draw_attention_layout(Random &random, std::size_t element_size);
+Layout draw_linear_layout(Random &random, std::size_t element_size);
 
 // Returns the default options, then options with one choice each.
 std::vector<SoftmaxOptions> each_softmax_option_alone();

@@ -46,6 +46,9 @@ Problem make_problem(Family family, const Numbers &numbers) {
     case Family::attention_backward:
       problem.of = AttentionProblem{};
       break;
+    case Family::linear:
+      problem.of = LinearProblem{};
+      break;
   }
   *problem.of_rows() = {numbers.rows, numbers.cols, numbers.scale};
   return problem;

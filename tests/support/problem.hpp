@@ -25,6 +25,7 @@ enum class Family {
   softmax_backward,
   attention,
   attention_backward,
+  linear,
 };
 
 struct VectorProblem {
@@ -100,8 +101,8 @@ struct AttentionOptions {
   bool operator==(const AttentionOptions &) const = default;
 };
 
-// Names the types of attention's queries, of its keys and values, and of its outputs. Each pair of different
-// types occurs in the list.
+// Names the types of attention's queries, of its keys and values, and of its outputs. In linear layers these
+// are the types of x, w and y. Each pair of different types occurs in the list.
 enum class ElementTypes {
   of_kernel,
   f32_f16_f32,
@@ -130,10 +131,27 @@ struct AttentionProblem : RowsProblem {
   bool operator==(const AttentionProblem &) const = default;
 };
 
+enum class Addend { none, like_y, like_x };  // its type is that of y or of x
+template <>
+inline constexpr auto names_of<Addend> = std::to_array<const char *>({"none", "like_y", "like_x"});
+
+// Columns are the inputs of the layer. The scale multiplies all row scales. Each field needs a row in
+// options.cpp.
+struct LinearProblem : RowsProblem {
+  std::size_t outputs = 67;
+  ElementTypes types = ElementTypes::of_kernel;  // the middle type must be the kernel's
+  bool bias = false;
+  bool row_scales = false;
+  Addend add = Addend::none;
+  bool operator==(const LinearProblem &) const = default;
+};
+
 struct Problem {
   InputClass input = InputClass::gaussian;
   std::uint64_t seed = 1;
-  std::variant<VectorProblem, DotRowsProblem, SoftmaxProblem, SoftmaxBackwardProblem, AttentionProblem> of;
+  std::variant<VectorProblem, DotRowsProblem, SoftmaxProblem, SoftmaxBackwardProblem, AttentionProblem,
+               LinearProblem>
+      of;
 
   template <class Kind>
   const Kind &as() const {
@@ -163,7 +181,8 @@ inline constexpr auto names_of<Alias> = std::to_array<const char *>({"none", "fi
 template <>
 inline constexpr auto names_of<Placement> = std::to_array<const char *>({"end", "begin"});
 
-// Lists the ways to split attention's work into calls.
+// Lists the ways to split the work of attention or of a linear layer into calls. A linear layer takes
+// split_keys for task_ranges, and by_sequence for whole.
 enum class Calls {
   whole,
   task_by_task,    // one task per call, the last task first
@@ -190,13 +209,31 @@ struct AttentionLayout {
   bool operator==(const AttentionLayout &) const = default;
 };
 
+enum class MatrixOrder {
+  rows,     // the inputs of a row are contiguous
+  columns,  // the rows of an input are contiguous
+  apart,    // no two elements are next to each other
+};
+template <>
+inline constexpr auto names_of<MatrixOrder> = std::to_array<const char *>({"rows", "columns", "apart"});
+
+// Describes the layout of a linear layer's matrices. Each field needs a row in options.cpp.
+struct LinearLayout {
+  MatrixOrder x_order = MatrixOrder::rows, w_order = MatrixOrder::rows;
+  bool packed_w = false;
+  bool x_rows = false;  // lists name the rows of x, in any order
+  bool y_rows = false;  // lists name the rows of y and of the addend, in any order
+  Calls calls = Calls::whole;
+  bool operator==(const LinearLayout &) const = default;
+};
+
 // Each field needs a row in options.cpp.
 struct Layout {
   Placement placement = Placement::ends_at_guard;
   std::array<std::size_t, 3> offset{};  // in bytes, multiples of the element size: inputs, then the output
   std::array<std::ptrdiff_t, 3>
       gap{};                  // elements between rows: inputs, then the output; bias and mask take the first
-  Alias alias = Alias::none;  // the output replaces this input
+  Alias alias = Alias::none;  // the output replaces this input; in linear layers the addend that is like y
   bool reversed = false;      // dot_rows: the row stride is negative
   // Repeats softmax rows, or elements for scale, exp and conversions, until the output is too large for the
   // caches. All copies must have the same results, so causal rows are excluded: they depend on their
@@ -204,6 +241,7 @@ struct Layout {
   bool past_caches = false;
   std::optional<FpState> fp_state;  // the calling thread's floating-point control
   AttentionLayout attention;
+  LinearLayout linear;
   bool operator==(const Layout &) const = default;
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "support/attention_data.hpp"
+#include "support/linear_data.hpp"
 #include "support/remembered.hpp"
 
 namespace rapt::test {
@@ -39,6 +40,12 @@ void make_float_operands(Family family, const Problem &problem, Random &random, 
   if (family == Family::softmax_backward) {
     values.first = make_probabilities<T>(problem, random);
     values.second = make_values<T>(problem.input, random, problem.rows(), problem.cols());
+    return;
+  }
+  if (family == Family::linear) {
+    const LinearNumbers<Number<T>> &made = make_linear<T>(problem);
+    values.first = elements_of<T>(made.x);
+    values.second = elements_of<T>(made.w);
     return;
   }
   const oracle::Attention<Number<T>> made = make_attention<T>(problem);
@@ -84,6 +91,7 @@ OperandValues<T> make_new_operands(Family family, const Problem &problem) {
     case Family::softmax_backward:
     case Family::attention:
     case Family::attention_backward:
+    case Family::linear:
       if constexpr (sizeof(T) > 1) make_float_operands(family, problem, random, values);
       break;
   }

@@ -10,7 +10,7 @@
 namespace rapt::test {
 
 // Holds a kernel's main inputs without gaps, for all rows of the problem: a and b, x, query and rows
-// (dot_rows), y and dy (softmax_backward), or q and k (attention).
+// (dot_rows), y and dy (softmax_backward), q and k (attention), or x and w (linear layers).
 template <class T>
 struct OperandValues {
   std::vector<T> first, second;

@@ -1,6 +1,7 @@
 #include "validate/accuracy.hpp"
 
 #include "validate/accuracy_attention.hpp"
+#include "validate/accuracy_linear.hpp"
 #include "validate/accuracy_softmax.hpp"
 #include "validate/accuracy_vectors.hpp"
 
@@ -38,6 +39,8 @@ ACCURACY_OF_ALL(softmax, SoftmaxAccuracy)
 ACCURACY_OF_ALL(log_softmax, LogSoftmaxAccuracy)
 ACCURACY(logsumexp, LogsumexpAccuracy)
 ACCURACY(softmax_backward, SoftmaxBackwardAccuracy)
+ACCURACY_OF_ALL(linear, LinearAccuracy)
+ACCURACY_OF(linear_in_bf16, LinearInBf16Accuracy, BF16)
 ACCURACY_OF_ALL(attention, AttentionWholeAccuracy)
 ACCURACY_OF_ALL(attention_partial, AttentionPartialAccuracy)
 ACCURACY_OF_ALL(attention_merge, AttentionWholeAccuracy)

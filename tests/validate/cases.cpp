@@ -7,6 +7,7 @@
 
 #include "support/attention_problems.hpp"
 #include "support/case_text.hpp"
+#include "support/linear_problems.hpp"
 #include "support/options.hpp"
 #include "validate/directed_cases.hpp"
 
@@ -16,8 +17,8 @@ namespace {
 using namespace rapt::test;
 using Lengths = std::vector<std::size_t>;
 
-// Returns the ElementTypes that have the kernel's keys and values, the middle of names such as f32_f16_f32.
-// Arithmetic in bf16 also needs bf16 queries.
+// Returns the ElementTypes that have the kernel's keys and values, or its weights: the middle of names such
+// as f32_f16_f32. Arithmetic in bf16 also needs bf16 queries, or bf16 inputs.
 std::vector<ElementTypes> other_types_of(const std::string &kernel) {
   const bool in_bf16 = kernel.ends_with("_in_bf16");
   const std::string type = kernel.substr(kernel.rfind('_'));
@@ -48,6 +49,12 @@ class CaseMaker {
       const Problem problem = draw_attention_problem(random_, pick(30000, 200000));
       cases_.push_back({problem, {{}, draw_attention_layout(random_, traits_.element_size)}, nullptr});
     }
+    return std::move(cases_);
+  }
+  std::vector<LaidOutProblem> make_linear(const std::string &kernel) {
+    add_linear_shapes();
+    add_linear();
+    add_linear_of_types(kernel);
     return std::move(cases_);
   }
   std::vector<LaidOutProblem> make() {
@@ -287,6 +294,44 @@ class CaseMaker {
     }
   }
 
+  // Adds every number of rows that has a tile of its own, with plain and with packed weights.
+  void add_linear_shapes() {
+    for (const Problem &problem : linear_of_shapes(pick(3, 1))) {
+      LaidOutProblem made{problem, std::vector<Layout>(2), nullptr};
+      const bool at_end = cases_.size() % 2 == 0;
+      made.layouts[0].placement = at_end ? Placement::ends_at_guard : Placement::begins_at_guard;
+      made.layouts[1].placement = at_end ? Placement::begins_at_guard : Placement::ends_at_guard;
+      made.layouts[1].linear.packed_w = true;
+      cases_.push_back(made);
+    }
+  }
+  void add_linear_problem(const Problem &problem, std::size_t layouts) {
+    LaidOutProblem made{problem, {}, nullptr};
+    while (made.layouts.size() < layouts) {
+      made.layouts.push_back(draw_linear_layout(random_, traits_.element_size));
+      add_foreign_state(made.layouts.back());
+    }
+    cases_.push_back(made);
+  }
+  // Adds random shapes, options and layouts, because there are too many combinations to test all.
+  void add_linear() {
+    for (std::size_t i = 0; i < pick(110, 1500); ++i) {
+      add_linear_problem(draw_linear_problem(random_, pick(40000, 200000)), pick(2, 3));
+    }
+    for (std::size_t i = 0; i < pick(4, 40); ++i) {
+      add_linear_problem(draw_linear_problem(random_, 2000000), pick(2, 3));
+    }
+  }
+  // Adds random problems whose types of x or y differ from the weights' type.
+  void add_linear_of_types(const std::string &kernel) {
+    const std::vector<ElementTypes> types = other_types_of(kernel);
+    for (std::size_t i = 0; i < types.size() * pick(15, 120); ++i) {
+      Problem problem = draw_linear_problem(random_, pick(40000, 200000));
+      std::get<LinearProblem>(problem.of).types = types[i % types.size()];
+      add_linear_problem(problem, 2);
+    }
+  }
+
   const KernelTraits &traits_;
   bool full_;
   Random random_;
@@ -311,7 +356,8 @@ std::vector<LaidOutProblem> make_cases(const KernelCase &kernel, Effort effort, 
   const auto append = [&](const std::vector<LaidOutProblem> &made) {
     cases.insert(cases.end(), made.begin(), made.end());
   };
-  append(CaseMaker(kernel.traits, effort, seed).make());
+  CaseMaker maker(kernel.traits, effort, seed);
+  append(kernel.traits.is_linear() ? maker.make_linear(kernel.name) : maker.make());
   add(cases_of_ways());
   if (kernel.traits.is_attention()) {
     append(CaseMaker(kernel.traits, effort, ~seed).make_ways_of_attention(kernel.name));

@@ -30,6 +30,9 @@ bool is_measured(std::size_t index, const Problem &problem, Effort effort) {
   const auto *attention = std::get_if<AttentionProblem>(&problem.of);
   if (attention && attention->batch * attention->q_heads() > 8) return false;
   if (attention && attention->types != ElementTypes::of_kernel) return false;  // the oracle lacks these types
+  if (const auto *const linear = std::get_if<LinearProblem>(&problem.of)) {
+    return index % (quick ? 7 : 5) == 0 && elements(problem) * linear->outputs <= (quick ? 70000u : 800000u);
+  }
   return index % (quick ? 7 : 5) == 0 && elements(problem) <= (quick ? 800 : 2500);
 }
 

@@ -14,6 +14,8 @@ constexpr const char *split = "attention attention_partial attention_merge";
 constexpr const char *in_bf16 = "attention_in_bf16";
 constexpr const char *backward = "attention_backward";
 constexpr const char *of_bytes = "attention_i8";
+constexpr const char *linear = "linear";
+constexpr const char *all_linear = "linear_*";
 
 // Each case has the smallest sizes that reach its rule on every level. Vectors have 2 to 16 elements, tiles
 // up to 64 query rows, blocks 64 keys and chunks 512 keys. "few rows" means tiles of up to 8 rows. The seed
@@ -196,6 +198,32 @@ constexpr DirectedCase cases[] = {
     {"scale groups in several blocks", of_bytes, "rows=2 n=200 qk_dim=96 v_dim=64 seed=4"},
     {"scale groups in several blocks", of_bytes, "rows=2 n=200 qk_dim=96 v_dim=64 seed=5"},
     {"rows that see nothing", backward, "rows=12 n=20 causal=-3 sinks qk_dim=2 v_dim=3 seed=2 scale=0.1"},
+
+    // ---- linear layers: tiles have up to 6 rows, blocks 64 outputs, groups 512 inputs
+    {"a group of 512 inputs is one chain", linear, "rows=2 n=512 outputs=3"},
+    {"chains of 512 inputs are added in order: few rows", linear, "rows=2 n=1030 outputs=65"},
+    {"chains of 512 inputs are added in order: many rows", linear, "rows=26 n=1030 outputs=65"},
+    {"chains of 512 inputs are added in order: packed weights", linear, "rows=26 n=1030 outputs=65 packed_w"},
+    {"an output of products that are all -0 is +0", linear, "rows=7 n=3 input=signed_zeros outputs=130"},
+    {"an output of products that underflow is +0", linear, "rows=7 n=3 input=denormals outputs=130"},
+    {"a sum is +0 before it takes the bias, and -0 after a negative scale", linear,
+     "rows=7 n=3 input=signed_zeros outputs=130 bias row_scales add=like_y scale=-1"},
+    {"a subnormal input counts", linear, "rows=13 n=33 input=tiny_queries outputs=65"},
+    {"subnormal products are rounded at every step", linear, "rows=13 n=33 input=tiny_rows outputs=65"},
+    {"a NaN or infinity touches only its own row or output", linear,
+     "rows=13 n=40 input=specials outputs=130 seed=2"},
+    {"a NaN or infinity touches only its own row or output: packed weights", linear,
+     "rows=13 n=40 input=specials outputs=130 seed=2 packed_w"},
+    {"infinities of both signs in groups apart make NaN", linear,
+     "rows=13 n=1030 input=minus_infinities outputs=65"},
+    {"sums that overflow", linear, "rows=13 n=40 input=huge outputs=65"},
+    {"bias, scale and addend are separate steps, in this order", linear,
+     "rows=13 n=40 outputs=65 bias row_scales add=like_y scale=0.3"},
+    {"a scale of 0 or infinity", linear, "rows=40 n=9 input=specials outputs=9 bias row_scales add=like_y"},
+    {"no rows", linear, "rows=0 n=9 bias row_scales add=like_y x_rows y_rows"},
+    {"no outputs", linear, "rows=9 n=9 outputs=0 bias row_scales add=like_y packed_w"},
+    {"y replaces the addend, row by row of lists", linear,
+     "rows=20 n=9 outputs=70 add=like_y in_place=first y_rows"},
 };
 
 // These cases reach the code paths that a kernel chooses by its sizes, options or values.
@@ -327,6 +355,32 @@ constexpr DirectedCase ways[] = {
      "rows=40 n=16 causal=0 window_left=4 qk_dim=3 v_dim=5 scale=0.1"},
     {"the last rows see no key", "attention_backward_*",
      "rows=100 n=70 causal=0 window_left=4 qk_dim=3 v_dim=5 scale=0.1 calls=task_by_task"},
+
+    // ---- linear layers
+    {"NaN with any payload", all_linear, "rows=5 n=70 input=nans bias add=like_y"},
+    {"weights as they are, padded, in columns and apart", all_linear, "rows=5 n=70 outputs=130 gap=1,1,1"},
+    {"weights as they are, padded, in columns and apart", all_linear,
+     "rows=5 n=70 outputs=130 w_order=columns"},
+    {"weights as they are, padded, in columns and apart", all_linear,
+     "rows=5 n=70 outputs=130 w_order=apart"},
+    {"inputs in columns and apart", all_linear, "rows=20 n=70 outputs=10 x_order=columns"},
+    {"inputs in columns and apart", all_linear, "rows=20 n=70 outputs=10 x_order=apart"},
+    {"several tasks of rows and of outputs", all_linear, "rows=200 n=7 outputs=600 calls=task_by_task"},
+    {"several tasks of rows and of outputs, packed", all_linear,
+     "rows=200 n=515 outputs=300 packed_w calls=task_ranges"},
+    {"one row of packed weights", all_linear, "rows=1 n=1030 outputs=300 packed_w"},
+    {"one row of weights in columns", all_linear, "rows=1 n=1030 outputs=300 w_order=columns"},
+    {"tiles of every height, of other types", "linear_f32", "rows=4 n=17 outputs=65 types=f16_f32_bf16"},
+    {"tiles of every height, of other types", "linear_f32", "rows=11 n=17 outputs=65 types=f16_f32_bf16"},
+    {"tiles of every height, of other types", "linear_f32",
+     "rows=4 n=17 outputs=65 types=bf16_f32_f16 add=like_x"},
+    {"tiles of every height, of other types", "linear_f32",
+     "rows=9 n=17 outputs=65 types=bf16_f32_f16 add=like_y"},
+    {"tiles of every height, of other types", "linear_f16", "rows=4 n=17 outputs=65 types=bf16_f16_bf16"},
+    {"tiles of every height, of other types", "linear_f16", "rows=8 n=17 outputs=65 types=f32_f16_f32"},
+    {"tiles of every height, of other types", "linear_bf16", "rows=4 n=17 outputs=65 types=f16_bf16_f16"},
+    {"tiles of every height, of other types", "linear_bf16", "rows=9 n=17 outputs=65 types=f16_bf16_f16"},
+    {"tiles of every height, of other types", "linear_bf16", "rows=10 n=17 outputs=65 types=f32_bf16_f16"},
 };
 
 }  // namespace

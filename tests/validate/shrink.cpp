@@ -56,6 +56,7 @@ class Shrinker {
   void simplify_layout() {
     attempt([](Case &c) { c.layout = {}; });
     attempt([](Case &c) { c.layout.attention = {}; });
+    attempt([](Case &c) { c.layout.linear = {}; });
     for (std::size_t i = 0; i < best_.layout.offset.size(); ++i) {
       attempt([i](Case &c) { c.layout.offset[i] = 0; });
       attempt([i](Case &c) { c.layout.gap[i] = 0; });
@@ -118,6 +119,13 @@ class Shrinker {
     for (const std::size_t dim : std::initializer_list<std::size_t>{24, 16, 8, 4, 2, 1}) {
       attempt(in_attention([dim](AttentionProblem &a) { a.v_dim = std::min(a.v_dim, dim); }));
       attempt(in_attention([dim](AttentionProblem &a) { a.qk_dim = std::min(a.qk_dim, dim); }));
+    }
+    for (const std::size_t outputs : std::initializer_list<std::size_t>{65, 64, 33, 17, 9, 5, 2, 1}) {
+      attempt([outputs](Case &c) {
+        if (auto *const linear = std::get_if<LinearProblem>(&c.problem.of)) {
+          linear->outputs = std::min(linear->outputs, outputs);
+        }
+      });
     }
     attempt([](Case &c) { c.problem.input = InputClass::uniform; });
     for (std::uint64_t seed = 1; seed <= 4; ++seed) {

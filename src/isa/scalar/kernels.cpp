@@ -5,12 +5,15 @@
 #include "isa/scalar/dot.hpp"
 #include "isa/scalar/exp.hpp"
 #include "isa/scalar/int8_attention.hpp"
+#include "isa/scalar/linear.hpp"
 #include "isa/scalar/softmax.hpp"
 #include "isa/scalar/softmax_backward.hpp"
 
 #define RAPT_FAMILY_dot(kernel) kernel
 #define RAPT_FAMILY_vector(kernel) kernel
 #define RAPT_FAMILY_softmax(kernel) kernel
+#define RAPT_FAMILY_linear(kernel) kernel
+#define RAPT_FAMILY_linear_in_bf16(kernel) kernel
 #define RAPT_FAMILY_attention(kernel) kernel
 #define RAPT_FAMILY_attention_in_bf16(kernel) kernel
 #define RAPT_FAMILY_attention_backward(kernel) kernel

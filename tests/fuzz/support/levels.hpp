@@ -21,8 +21,8 @@ namespace rapt::test {
 }
 
 // Represents a set of statuses, with one bit each.
-using Statuses = std::uint64_t;
-static_assert(RAPT_BAD_DSINKS < 64);
+__extension__ using Statuses = unsigned __int128;
+static_assert(RAPT_BAD_PACKED < 128);
 constexpr Statuses only(rapt_status status) { return Statuses{1} << status; }
 
 struct CallRules {

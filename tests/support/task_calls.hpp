@@ -1,4 +1,4 @@
-// Splits attention's work into calls over ranges of tasks, with a workspace between guard pages.
+// Splits work into calls over ranges of tasks, with a workspace between guard pages.
 #pragma once
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 
 namespace rapt::test {
 
-class AttentionCalls {
+class TaskCalls {
  protected:
-  AttentionCalls(const Layout &layout, Calls calls, std::uint64_t seed)
+  TaskCalls(const Layout &layout, Calls calls, std::uint64_t seed)
       : layout_(layout), random_(seed), calls_(calls) {}
 
   void make_workspace(std::size_t bytes) {

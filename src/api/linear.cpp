@@ -1,0 +1,242 @@
+// Implements rapt_linear and its companions. Each call checks its arguments before it writes anything.
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "api/floating_point.hpp"
+#include "api/linear_arrays.hpp"
+#include "api/read_options.hpp"
+#include "api/strided.hpp"
+#include "api/strides.hpp"
+#include "call/element.hpp"
+#include "call/linear_call.hpp"
+#include "call/packed_weights.hpp"
+#include "dispatch/dispatch.hpp"
+
+namespace rapt {
+namespace {
+
+constexpr std::size_t workspace_alignment = 64;
+
+std::size_t number_size(const rapt_linear_options &o) {
+  return o.x_type == RAPT_F64 ? sizeof(double) : sizeof(float);
+}
+
+// Reads a type as an int, because reading an unknown number as a rapt_type would be undefined behaviour.
+bool resolve_type(rapt_type &type, rapt_type by_default) {
+  int number;
+  static_assert(sizeof type == sizeof number);
+  std::memcpy(&number, &type, sizeof number);
+  if (number == RAPT_TYPE_DEFAULT) {
+    type = by_default;
+    return true;
+  }
+  return number == RAPT_F32 || number == RAPT_F64 || number == RAPT_F16 || number == RAPT_BF16;
+}
+
+rapt_status resolve_types(rapt_linear_options &o) {
+  if (!resolve_type(o.x_type, RAPT_F32) || !resolve_type(o.w_type, o.x_type) ||
+      !resolve_type(o.y_type, o.x_type) || !resolve_type(o.add_type, o.y_type)) {
+    return RAPT_BAD_TYPE;
+  }
+  for (const rapt_type type : {o.w_type, o.y_type, o.add_type}) {
+    if ((type == RAPT_F64) != (o.x_type == RAPT_F64)) return RAPT_BAD_TYPE;
+  }
+  if (o.x_type == RAPT_F64) return o.arithmetic == RAPT_ARITHMETIC_DEFAULT ? RAPT_OK : RAPT_BAD_ARITHMETIC;
+  const bool is_bf16 = o.x_type == RAPT_BF16 && o.w_type == RAPT_BF16;
+  if (o.arithmetic == RAPT_ARITHMETIC_DEFAULT) {
+    o.arithmetic = is_bf16 ? RAPT_ARITHMETIC_BF16 : RAPT_ARITHMETIC_F32;
+  }
+  const bool is_known =
+      o.arithmetic == RAPT_ARITHMETIC_F32 || (o.arithmetic == RAPT_ARITHMETIC_BF16 && is_bf16);
+  return is_known ? RAPT_OK : RAPT_BAD_ARITHMETIC;
+}
+
+// Fills in the strides of a matrix.
+rapt_status resolve_matrix(rapt_matrix_strides &strides, std::size_t rows, std::size_t columns,
+                           rapt_status bad) {
+  rapt_strides three{0, strides.row, strides.column};
+  const rapt_status status = resolve_strides(three, {1, rows, columns, 1}, MayRepeat::yes, bad);
+  strides = {three.head, three.token};
+  return status;
+}
+// Fills in the stride of rows whose elements are contiguous.
+rapt_status resolve_rows(std::ptrdiff_t &stride, std::size_t columns, rapt_status bad) {
+  if (stride == 0) stride = static_cast<std::ptrdiff_t>(columns);
+  return stride >= 0 && static_cast<std::size_t>(stride) >= columns ? RAPT_OK : bad;
+}
+
+// The sizes of one matrix, and with them all sums that a call needs, must fit the address space.
+bool shape_fits(const rapt_linear_options &o) {
+  const std::size_t sides[] = {o.rows, o.in_features, o.out_features};
+  for (int i = 0; i < 3; ++i) {
+    std::size_t elements = 1024;
+    for (const std::size_t side : {sides[i], sides[(i + 1) % 3]}) {
+      if (__builtin_mul_overflow(elements, side > 0 ? side : 1, &elements)) return false;
+    }
+    if (elements > std::size_t{PTRDIFF_MAX}) return false;
+  }
+  return true;
+}
+
+// Fills in the defaults of options that have been read.
+rapt_status resolve(rapt_linear_options &o) {
+  if (!o.add && (o.add_type != RAPT_TYPE_DEFAULT || o.add_stride != 0)) return RAPT_BAD_ADD;
+  if (o.in_features == 0) return RAPT_BAD_SHAPE;
+  if (!shape_fits(o)) return RAPT_BAD_SIZE;
+  rapt_status status = resolve_types(o);
+  if (status == RAPT_OK && !o.x_rows) {
+    status = resolve_matrix(o.x_strides, o.rows, o.in_features, RAPT_BAD_X_STRIDES);
+  } else if (status == RAPT_OK) {
+    status = resolve_matrix(o.x_strides, 2, o.in_features, RAPT_BAD_X_STRIDES);
+  }
+  if (status == RAPT_OK && o.packed_w) {
+    status = o.w_strides.row == 0 && o.w_strides.column == 0 ? RAPT_OK : RAPT_BAD_W_STRIDES;
+  } else if (status == RAPT_OK) {
+    status = resolve_matrix(o.w_strides, o.out_features, o.in_features, RAPT_BAD_W_STRIDES);
+  }
+  if (status == RAPT_OK) status = resolve_rows(o.y_stride, o.out_features, RAPT_BAD_Y_STRIDE);
+  if (status == RAPT_OK) status = resolve_rows(o.add_stride, o.out_features, RAPT_BAD_ADD);
+  return status;
+}
+
+rapt_status read(const rapt_linear_options *given, rapt_linear_options &o) {
+  if (!given) return RAPT_BAD_OPTIONS;
+  return read_options(given, o);
+}
+
+rapt_status read_and_resolve(const rapt_linear_options *given, rapt_linear_options &o) {
+  const rapt_status status = read(given, o);
+  return status == RAPT_OK ? resolve(o) : status;
+}
+
+std::size_t workspace_bytes(const rapt_linear_options &o) {
+  return LinearWorkspace(o).length() * number_size(o) + workspace_alignment;
+}
+
+std::size_t packed_bytes(const rapt_linear_options &o) {
+  const std::size_t blocks = o.out_features / linear_block + (o.out_features % linear_block != 0);
+  const std::size_t length = o.w_type == RAPT_BF16 ? packed_block_length<BF16>(o.in_features)
+                                                   : packed_block_length<float>(o.in_features);
+  return blocks * length * size_of(o.w_type);
+}
+
+struct Run {
+  LinearCall call;
+  const rapt_linear_options *options;
+  std::size_t first, last;
+  bool all;
+  void *workspace;
+  std::size_t workspace_size;
+
+  rapt_status operator()() {
+    rapt_linear_options &o = call.options;
+    const rapt_status status = read_and_resolve(options, o);
+    if (status != RAPT_OK) return status;
+    const std::size_t tasks = o.rows == 0 || o.out_features == 0 ? 0 : LinearTasks(o).count();
+    if (all) last = tasks;
+    if (first > last || last > tasks) return RAPT_BAD_TASKS;
+    if (tasks == 0) return RAPT_OK;
+    if (!call.x) return RAPT_BAD_X;
+    if (!call.w) return RAPT_BAD_W;
+    if (!call.y) return RAPT_BAD_Y;
+    const std::size_t bytes = workspace_bytes(o);
+    if (!workspace || workspace_size < bytes) return RAPT_BAD_WORKSPACE;
+    const rapt_status arrays = check_arrays(call, packed_bytes(o), {workspace, bytes, 1});
+    if (arrays != RAPT_OK) return arrays;
+    if (first == last) return RAPT_OK;
+    const auto address = reinterpret_cast<std::uintptr_t>(workspace);
+    void *const aligned = static_cast<char *>(workspace) + (0 - address) % workspace_alignment;
+    kernel()(&call, first, last, aligned);
+    return RAPT_OK;
+  }
+
+  auto kernel() const -> decltype(kernels().f32.linear) {
+    switch (call.options.w_type) {
+      case RAPT_F64:
+        return kernels().f64.linear;
+      case RAPT_F16:
+        return kernels().f16.linear;
+      case RAPT_BF16:
+        return call.options.arithmetic == RAPT_ARITHMETIC_BF16 ? kernels().bf16.linear_in_bf16
+                                                               : kernels().bf16.linear;
+      default:
+        return kernels().f32.linear;
+    }
+  }
+};
+
+template <class F>
+rapt_status query(const rapt_linear_options *options, std::size_t *out, F f) {
+  return in_default_mode([&] {
+    rapt_linear_options o;
+    const rapt_status status = read_and_resolve(options, o);
+    if (status != RAPT_OK) return status;
+    if (!out) return RAPT_BAD_OUT;
+    *out = f(o);
+    return RAPT_OK;
+  });
+}
+
+}  // namespace
+}  // namespace rapt
+
+using namespace rapt;
+
+rapt_status rapt_linear_workspace(const rapt_linear_options *options, size_t *bytes) {
+  return query(options, bytes, workspace_bytes);
+}
+rapt_status rapt_linear_tasks(const rapt_linear_options *options, size_t *tasks) {
+  return query(options, tasks, [](const rapt_linear_options &o) {
+    return o.rows == 0 || o.out_features == 0 ? 0 : LinearTasks(o).count();
+  });
+}
+rapt_status rapt_linear_packed_length(const rapt_linear_options *options, size_t *bytes) {
+  return query(options, bytes, packed_bytes);
+}
+
+rapt_status rapt_linear(const void *x, const void *w, void *y, const rapt_linear_options *options,
+                        void *workspace, size_t workspace_size) {
+  return in_default_mode(Run{{.x = x, .w = w, .y = y}, options, 0, 0, true, workspace, workspace_size});
+}
+rapt_status rapt_linear_run(const void *x, const void *w, void *y, const rapt_linear_options *options,
+                            size_t first, size_t last, void *workspace, size_t workspace_size) {
+  return in_default_mode(
+      Run{{.x = x, .w = w, .y = y}, options, first, last, false, workspace, workspace_size});
+}
+
+rapt_status rapt_linear_pack(const void *w, size_t first_output, size_t outputs,
+                             const rapt_linear_options *options, void *packed) {
+  return in_default_mode([&] {
+    rapt_linear_options o;
+    rapt_status status = read(options, o);
+    if (status != RAPT_OK) return status;
+    o.packed_w = 0;
+    status = resolve(o);
+    if (status != RAPT_OK) return status;
+    if (!w) return RAPT_BAD_W;
+    if (!packed || first_output % linear_block != 0) return RAPT_BAD_PACKED;
+    if (first_output > o.out_features || outputs > o.out_features - first_output) return RAPT_BAD_SIZE;
+    if (outputs == 0) return RAPT_OK;
+    Strided part = ListedRows{w, o.w_strides, outputs, nullptr, o.in_features, 1, size_of(o.w_type)}.all();
+    if (!part.measure()) return RAPT_BAD_SIZE;
+    if (part.overlaps(packed, packed_bytes(o))) return RAPT_BAD_OVERLAP;
+    const auto pack = [&]<class E>(const E *from, E *to) {
+      pack_weights(from, o.w_strides.row, o.w_strides.column, first_output, outputs, o.in_features, to);
+    };
+    switch (o.w_type) {
+      case RAPT_F64:
+        pack(static_cast<const double *>(w), static_cast<double *>(packed));
+        break;
+      case RAPT_F16:
+        pack(static_cast<const F16 *>(w), static_cast<F16 *>(packed));
+        break;
+      case RAPT_BF16:
+        pack(static_cast<const BF16 *>(w), static_cast<BF16 *>(packed));
+        break;
+      default:
+        pack(static_cast<const float *>(w), static_cast<float *>(packed));
+    }
+    return RAPT_OK;
+  });
+}

@@ -1,0 +1,99 @@
+// Describes a call of rapt_linear, whose arguments have been checked, and its division into tasks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "contract/linear.hpp"
+#include "rapt/rapt.h"
+
+namespace rapt {
+
+// A task is some rows of x with some outputs.
+struct LinearTask {
+  std::size_t first_row, rows, first_output, outputs;
+};
+
+// Tasks depend on the call's sizes alone, never on the instruction-set level. The tasks of a block of rows
+// follow each other, so that a thread packs the rows once.
+class LinearTasks {
+ public:
+  // A block of rows is a multiple of 6 rows, the height of a tile. 96 rows of 512 inputs take 192 KB as
+  // f32, which a small L2 holds next to the weights. On AVX-512, 144 and 288 rows were 2 to 4 % slower.
+  static constexpr std::size_t row_unit = 6, most_rows = 96;
+
+  explicit LinearTasks(const rapt_linear_options &o)
+      : rows_(o.rows), outputs_(o.out_features), outputs_per_task_(o.rows <= 2 * row_unit ? 128 : 256) {
+    const std::size_t blocks = (rows_ + most_rows - 1) / most_rows;
+    rows_per_task_ =
+        blocks == 0 ? row_unit : ((rows_ + blocks - 1) / blocks + row_unit - 1) / row_unit * row_unit;
+  }
+
+  std::size_t count() const { return row_blocks() * output_groups(); }
+  std::size_t rows_per_task() const { return rows_per_task_; }
+  std::size_t outputs_per_task() const { return outputs_per_task_; }
+  LinearTask operator[](std::size_t task) const {
+    const std::size_t row = task / output_groups() * rows_per_task_,
+                      output = task % output_groups() * outputs_per_task_;
+    return {row, rows_ - row < rows_per_task_ ? rows_ - row : rows_per_task_, output,
+            outputs_ - output < outputs_per_task_ ? outputs_ - output : outputs_per_task_};
+  }
+
+ private:
+  std::size_t row_blocks() const { return rows_ / rows_per_task_ + (rows_ % rows_per_task_ != 0); }
+  std::size_t output_groups() const {
+    return outputs_ / outputs_per_task_ + (outputs_ % outputs_per_task_ != 0);
+  }
+
+  std::size_t rows_, outputs_, outputs_per_task_, rows_per_task_;
+};
+
+// Holds the arguments of the public functions, with every default filled in.
+struct LinearCall {
+  const void *x = nullptr;
+  const void *w = nullptr;
+  void *y = nullptr;
+  rapt_linear_options options{};
+
+  // Row r of the call reads this row of x, and writes this row of y.
+  std::size_t x_row(std::size_t r) const { return options.x_rows ? options.x_rows[r] : r; }
+  std::size_t y_row(std::size_t r) const { return options.y_rows ? options.y_rows[r] : r; }
+
+  template <class E>
+  const E *x_at(std::size_t r) const {
+    return static_cast<const E *>(x) + options.x_strides.row * static_cast<std::ptrdiff_t>(x_row(r));
+  }
+  template <class E>
+  const E *w_at(std::size_t output, std::size_t input) const {
+    return static_cast<const E *>(w) + options.w_strides.row * static_cast<std::ptrdiff_t>(output) +
+           options.w_strides.column * static_cast<std::ptrdiff_t>(input);
+  }
+  template <class E>
+  E *y_at(std::size_t r, std::size_t output) const {
+    return static_cast<E *>(y) + options.y_stride * static_cast<std::ptrdiff_t>(y_row(r)) + output;
+  }
+  template <class E>
+  const E *add_at(std::size_t r, std::size_t output) const {
+    return static_cast<const E *>(options.add) + options.add_stride * static_cast<std::ptrdiff_t>(y_row(r)) +
+           output;
+  }
+  template <class A>
+  A row_scale(std::size_t r) const {
+    return static_cast<const A *>(options.row_scales)[r];
+  }
+};
+
+// Counts the elements of the arithmetic type in a thread's workspace: its rows of x in the order of the
+// tiles, the sums of two blocks of outputs, and two blocks of weights. Up to 16 elements after the rows are
+// overwritten.
+struct LinearWorkspace {
+  std::size_t rows, sums, weights;
+
+  explicit LinearWorkspace(const rapt_linear_options &o)
+      : rows(LinearTasks(o).rows_per_task() * o.in_features + 16),
+        sums(LinearTasks(o).rows_per_task() * LinearTasks(o).outputs_per_task()),
+        weights(2 * linear_block * linear_fold) {}
+  std::size_t length() const { return rows + sums + weights; }
+};
+
+}  // namespace rapt

@@ -1,0 +1,4 @@
+#include "isa/neon/simd.hpp"
+#include "kernels/families/linear.hpp"
+
+RAPT_PART(linear_f16) = {.f16 = bodies<rapt::F16>()};

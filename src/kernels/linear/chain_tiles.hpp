@@ -1,0 +1,73 @@
+// Multiplies a few rows by a block of 64 outputs, as one chain of fused operations per group of 512 inputs.
+// Outputs are in the vector lanes, and each element of a row is broadcast.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/linear/tiles.hpp"
+
+namespace {
+
+template <class A>
+struct ChainTiles {
+  using S = simd<A>;
+  using batch = typename S::batch;
+  static constexpr std::size_t block = rapt::linear_block, group = rapt::linear_fold;
+
+  // On AVX-512, 6 rows by 64 outputs need 10 loads for 24 operations. 12 by 32 need 14, and were 3 to 6 %
+  // slower.
+  static constexpr std::size_t most_rows = 6;
+  // One row has too few chains in a block to hide their latency.
+  static constexpr std::size_t blocks_of_one_row = block / S::width < 8 ? 2 : 1;
+  static constexpr std::size_t passes(std::size_t rows) { return block / (S::width * tile_vectors<A>(rows)); }
+
+  struct Mode {};  // the products need no mode of the processor
+
+  // Adds a group's sums of products to the sums, or sets these if the group is the `first`.
+  template <class Weights, std::size_t rows, std::size_t blocks>
+  [[gnu::noinline, gnu::flatten]] static void multiply(const TileOperands<A, typename Weights::Element> &tile,
+                                                       std::size_t inputs, bool first, Prefetch &fetch) {
+    constexpr std::size_t vectors = tile_vectors<A>(rows), all = blocks * vectors;
+    for (std::size_t v = 0; v < block; v += vectors * S::width) {
+      batch sum[rows][all];
+      unroll_pairs<rows, all>([&](auto r, auto j)
+                                  __attribute__((always_inline)) { sum[r][j] = batch(A(0)); });
+      const A *row = tile.x;
+      const auto *weight = tile.w + v * Weights::inputs;
+      const auto at = [&](auto j) __attribute__((always_inline)) {
+        return weight + j / vectors * tile.to_next_weights + j % vectors * S::width * Weights::inputs;
+      };
+      const auto add = [&](const batch(&factor)[all]) __attribute__((always_inline)) {
+        unroll<rows>([&](auto r) __attribute__((always_inline)) {
+          const batch element(row[r]);
+          unroll<all>([&](auto j) __attribute__((always_inline)) {
+            sum[r][j] = S::fma(element, factor[j], sum[r][j]);
+          });
+        });
+        row += rows;
+      };
+      PassOfPrefetch prefetch(fetch, inputs);
+      std::size_t k = 0;
+      batch factor[all];
+      for (; inputs - k >= Weights::inputs; k += Weights::inputs, weight += Weights::inputs * block) {
+        prefetch.step(k);
+        load_weights<A, Weights, 0>(at, factor);
+        add(factor);
+        if constexpr (Weights::inputs == 2) {
+          load_weights<A, Weights, 1>(at, factor);
+          add(factor);
+        }
+      }
+      if (k < inputs) {  // the first half of the last pair
+        load_weights<A, Weights, 0>(at, factor);
+        add(factor);
+      }
+      unroll_pairs<rows, all>([&](auto r, auto j) __attribute__((always_inline)) {
+        A *const to = tile.sums + j / vectors * tile.to_next_sums + r * block + v + j % vectors * S::width;
+        S::store(to, first ? sum[r][j] : S::load(to) + sum[r][j]);
+      });
+    }
+  }
+};
+
+}  // namespace

@@ -1,0 +1,141 @@
+// Computes linear layers. A task is a block of rows with some outputs, which are computed 64 at a time.
+#pragma once
+
+#include <cstddef>
+
+#include "call/linear_call.hpp"
+#include "kernels/linear/chain_tiles.hpp"
+#include "kernels/linear/results.hpp"
+#include "kernels/linear/rows.hpp"
+#include "kernels/linear/tiles.hpp"
+#include "kernels/linear/weights.hpp"
+
+namespace {
+
+// Tiles multiplies the rows of a tile by 64 outputs (chain_tiles.hpp, k32_tiles.hpp). Guard decides whether
+// sums must be computed again.
+template <class E, class Tiles, class Guard>
+class LinearLayer {
+ public:
+  using A = rapt::Arithmetic<E>;
+  using S = simd<A>;
+  static constexpr std::size_t block = rapt::linear_block, group = Tiles::group;
+
+  LinearLayer(const rapt::LinearCall &call, A *workspace)
+      : call_(call),
+        o_(call.options),
+        sums_length_(rapt::LinearTasks(o_).rows_per_task() * block),
+        rows_(call, workspace),
+        sums_(workspace + rapt::LinearWorkspace(o_).rows),
+        weights_(call, sums_ + rapt::LinearWorkspace(o_).sums) {}
+
+  void run(const rapt::LinearTask &task) {
+    rows_.load(task);
+    if (task.rows > few_rows) {
+      run_many_rows(task);
+    } else {
+      run_few_rows(task);
+    }
+  }
+
+ private:
+  // Few rows read the weights of a block from its first input to its last, in the order of memory.
+  static constexpr std::size_t few_rows = 12;
+  void run_few_rows(const rapt::LinearTask &task) {
+    const std::size_t end = task.first_output + task.outputs, passes = passes_over(task.rows);
+    for (std::size_t n = task.first_output; n < end;) {
+      const std::size_t blocks = task.rows == 1 && end - n > block ? Tiles::blocks_of_one_row : 1;
+      for (std::size_t k = 0; k < o_.in_features; k += group) {
+        Prefetch next =
+            blocks == 1 ? weights_.prefetch(n, k + group, inputs_from(k + group), passes) : Prefetch{};
+        add_group(task, n, blocks, k, sums_, next);
+      }
+      for (std::size_t b = 0; b < blocks; ++b, n += block) finish(task, n, sums_ + b * sums_length_);
+    }
+  }
+
+  // Many rows read a group of inputs of all blocks, so that the rows' part of the group stays in L2.
+  void run_many_rows(const rapt::LinearTask &task) {
+    const std::size_t end = task.first_output + task.outputs, passes = passes_over(task.rows);
+    for (std::size_t k = 0; k < o_.in_features; k += group) {
+      A *sums = sums_;
+      for (std::size_t n = task.first_output; n < end; n += block, sums += sums_length_) {
+        const bool is_last = end - n <= block;
+        Prefetch next = weights_.prefetch(is_last ? task.first_output : n + block, is_last ? k + group : k,
+                                          is_last ? inputs_from(k + group) : inputs_from(k), passes);
+        add_group(task, n, 1, k, sums, next);
+      }
+    }
+    A *sums = sums_;
+    for (std::size_t n = task.first_output; n < end; n += block, sums += sums_length_) finish(task, n, sums);
+  }
+
+  // Returns how often tiles pass over the inputs of a group.
+  static std::size_t passes_over(std::size_t rows) {
+    std::size_t passes = 0;
+    each_tile<Tiles::most_rows>(rows, [&](std::size_t, auto height) { passes += Tiles::passes(height); });
+    return passes;
+  }
+  // Returns the number of inputs in the group at k.
+  std::size_t inputs_from(std::size_t k) const {
+    if (k >= o_.in_features) return 0;
+    return o_.in_features - k < group ? o_.in_features - k : group;
+  }
+
+  [[gnu::noinline]] void add_group(const rapt::LinearTask &task, std::size_t output, std::size_t blocks,
+                                   std::size_t k, A *sums, Prefetch &next) {
+    const std::size_t inputs = inputs_from(k);
+    weights_.use(output, blocks, k, inputs, task.rows, [&](auto kind, const auto *w, std::size_t to_next) {
+      using Weights = decltype(kind);
+      using Operands = TileOperands<A, typename Weights::Element>;
+      const typename Tiles::Mode mode;
+      if (Tiles::blocks_of_one_row == 2 && blocks == 2) {
+        const Operands tile{rows_.tile(0, 1, k), w, sums, to_next, sums_length_};
+        Tiles::template multiply<Weights, 1, Tiles::blocks_of_one_row>(tile, inputs, k == 0, next);
+      } else {
+        each_tile<Tiles::most_rows>(task.rows, [&](std::size_t r, auto height) {
+          const Operands tile{rows_.tile(r, height, k), w, sums + r * block};
+          Tiles::template multiply<Weights, height, 1>(tile, inputs, k == 0, next);
+        });
+      }
+      guard_.note(mode);
+    });
+  }
+
+  void finish(const rapt::LinearTask &task, std::size_t n, A *sums) {
+    const std::size_t end = task.first_output + task.outputs, outputs = end - n < block ? end - n : block;
+    guard_.template correct<E>(call_, task.first_row, task.rows, n, outputs, sums);
+    store_results(call_, task.first_row, task.rows, n, outputs, sums);
+  }
+
+  const rapt::LinearCall &call_;
+  const rapt_linear_options &o_;
+  std::size_t sums_length_;
+  PackedRows<A, Tiles::most_rows> rows_;
+  A *sums_;
+  WeightGroups<E> weights_;
+  Guard guard_;
+};
+
+// The sums of a chain are always right.
+struct NoGuard {
+  template <class Mode>
+  void note(const Mode &) const {}
+  template <class E, class... Arguments>
+  void correct(const Arguments &...) const {}
+};
+
+template <class Layer, class A>
+void linear_tasks(const rapt::LinearCall *call, std::size_t first, std::size_t last, void *workspace) {
+  const rapt::LinearTasks tasks(call->options);
+  Layer layer(*call, static_cast<A *>(workspace));
+  for (std::size_t i = first; i < last; ++i) layer.run(tasks[i]);
+}
+
+template <class E>
+void linear(const rapt::LinearCall *call, std::size_t first, std::size_t last, void *workspace) {
+  using A = rapt::Arithmetic<E>;
+  linear_tasks<LinearLayer<E, ChainTiles<A>, NoGuard>, A>(call, first, last, workspace);
+}
+
+}  // namespace

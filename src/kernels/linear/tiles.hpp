@@ -1,0 +1,106 @@
+// Divides the rows of a task into tiles, and describes weights and prefetches for the products of a tile.
+#pragma once
+
+#include <cstddef>
+#include <iterator>
+#include <type_traits>
+
+#include "contract/linear.hpp"
+#include "contract/types.hpp"
+#include "kernels/vector/unroll.hpp"
+
+namespace {
+
+// A tile has one of these numbers of rows. Copies of the last row fill the last tile.
+inline constexpr std::size_t tile_heights[] = {1, 2, 3, 4, 6};
+
+// Calls f(first row, number of rows as a constant) for the tiles of `rows` rows. Tiles have up to `most`
+// rows.
+template <std::size_t most, class F>
+[[gnu::always_inline]] inline void each_tile(std::size_t rows, F f) {
+  for (std::size_t r = 0; r < rows;) {
+    const std::size_t left = rows - r;
+    unroll_while<std::size(tile_heights)>([&](auto i) __attribute__((always_inline)) {
+      constexpr std::size_t height = tile_heights[i];
+      if constexpr (height <= most) {
+        if (left > height && height < most) return true;
+        f(r, std::integral_constant<std::size_t, height>{});
+        r += height;
+      }
+      return false;
+    });
+  }
+}
+
+// Weights lie in memory as one E per input and output, or as pairs of bf16.
+template <class E>
+struct WeightsOf {
+  using Element = E;
+  static constexpr std::size_t inputs = 1;
+};
+struct PairsOfBf16 {
+  using Element = rapt::BF16;
+  static constexpr std::size_t inputs = 2;
+};
+
+// Returns how many vectors of outputs a tile processes at a time, a power of two. `chains` accumulators per
+// vector must leave registers for weights and a broadcast.
+template <class A>
+constexpr std::size_t tile_vectors(std::size_t chains) {
+  using S = simd<A>;
+  constexpr std::size_t accumulators = S::registers == 32 ? 24 : 12, all = rapt::linear_block / S::width;
+  std::size_t vectors = all < 8 ? all : 8;
+  while (vectors > 1 && chains * vectors > accumulators) vectors /= 2;
+  return vectors;
+}
+
+// Describes memory that tiles prefetch to L2 while they multiply. Each pass over a group's inputs
+// prefetches the next `bytes`, a few lines with every fourth input.
+struct Prefetch {
+  const char *at = nullptr;
+  std::size_t bytes = 0;
+};
+class PassOfPrefetch {
+ public:
+  PassOfPrefetch(Prefetch &fetch, std::size_t inputs)
+      : line_(fetch.at),
+        end_(fetch.at + fetch.bytes),
+        lines_((fetch.bytes + 16 * inputs - 1) / (16 * inputs)) {
+    fetch.at = end_;
+  }
+  [[gnu::always_inline]] void step(std::size_t input) {
+    if (input % 4 != 0) return;
+    for (std::size_t i = 0; i < lines_ && line_ < end_; ++i, line_ += 64) __builtin_prefetch(line_, 0, 2);
+  }
+
+ private:
+  const char *line_, *end_;
+  std::size_t lines_;
+};
+
+// Says where a tile's operands and sums are. x is [inputs][rows], and w is [inputs][64]. The sum of a row
+// and an output is at sums[row * 64 + output]. A tile of two blocks finds the second block's weights and
+// sums at these distances.
+template <class A, class E>
+struct TileOperands {
+  const A *x;
+  const E *w;
+  A *sums;
+  std::size_t to_next_weights = 0, to_next_sums = 0;
+};
+
+// Loads the weights of a number of vectors. If they are pairs, `half` 0 is the first input of each pair.
+template <class A, class Weights, std::size_t half, std::size_t vectors, class Address>
+[[gnu::always_inline]] inline void load_weights(Address at, typename simd<A>::batch (&weight)[vectors]) {
+  using S = simd<A>;
+  unroll<vectors>([&](auto j) __attribute__((always_inline)) {
+    if constexpr (Weights::inputs == 1) {
+      weight[j] = S::load(at(j));
+    } else {
+      const auto pair = S::load(reinterpret_cast<const float *>(at(j)));
+      weight[j] = half == 0 ? S::lower_bf16(pair) : S::upper_bf16(pair);
+    }
+  });
+}
+
+}  // namespace

@@ -1,0 +1,97 @@
+// Finds the weights of a block of 64 outputs and a group of inputs: as they are packed, or in scratch,
+// widened or transposed.
+#pragma once
+
+#include <cstddef>
+
+#include "call/linear_call.hpp"
+#include "call/packed_weights.hpp"
+#include "kernels/attention/transposed.hpp"
+#include "kernels/linear/tiles.hpp"
+
+namespace {
+
+template <class E>
+class WeightGroups {
+ public:
+  using A = rapt::Arithmetic<E>;
+  using S = simd<A>;
+  static constexpr std::size_t block = rapt::linear_block, length = block * rapt::linear_fold;
+  using AsPacked = std::conditional_t<std::is_same_v<E, rapt::BF16>, PairsOfBf16, WeightsOf<E>>;
+
+  // Weights of 16 bits are widened to scratch if more than `few` rows share them.
+  static constexpr std::size_t few = 12;
+
+  WeightGroups(const rapt::LinearCall &call, A *scratch) : call_(call), o_(call.options), scratch_(scratch) {}
+
+  // Calls f(kind, weights, distance to the next block) for `blocks` blocks from `output` on, and `inputs`
+  // inputs from `input` on.
+  template <class F>
+  [[gnu::always_inline]] void use(std::size_t output, std::size_t blocks, std::size_t input,
+                                  std::size_t inputs, std::size_t rows, F f) const {
+    if (o_.packed_w) {
+      const E *const packed =
+          static_cast<const E *>(call_.w) + rapt::packed_weight_offset<E>(output, input, o_.in_features);
+      const std::size_t to_next = rapt::packed_block_length<E>(o_.in_features);
+      if (std::is_same_v<E, A> || rows <= few) return f(AsPacked{}, packed, to_next);
+      for (std::size_t b = 0; b < blocks; ++b) widen(packed + b * to_next, inputs, scratch_ + b * length);
+    } else {
+      for (std::size_t b = 0; b < blocks; ++b)
+        transpose(output + b * block, input, inputs, scratch_ + b * length);
+    }
+    f(WeightsOf<A>{}, static_cast<const A *>(scratch_), length);
+  }
+
+  // Describes the packed weights of a block and a group, for `passes` passes that prefetch them. Nothing
+  // else is prefetched.
+  Prefetch prefetch(std::size_t output, std::size_t input, std::size_t inputs, std::size_t passes) const {
+    if (!o_.packed_w || output >= o_.out_features) return {};
+    const E *const packed =
+        static_cast<const E *>(call_.w) + rapt::packed_weight_offset<E>(output, input, o_.in_features);
+    return {reinterpret_cast<const char *>(packed), (inputs * block * sizeof(E) / passes + 63) / 64 * 64};
+  }
+
+ private:
+  [[gnu::noinline]] static void widen(const E *packed, std::size_t inputs, A *to) {
+    for (std::size_t k = 0; k < inputs; ++k, to += block) {
+      for (std::size_t v = 0; v < block; v += S::width) {
+        if constexpr (std::is_same_v<E, rapt::BF16>) {
+          const auto pair = S::load(reinterpret_cast<const float *>(packed + k / 2 * 2 * block) + v);
+          S::store(to + v, k % 2 == 0 ? S::lower_bf16(pair) : S::upper_bf16(pair));
+        } else {
+          S::store(to + v, S::load(packed + k * block + v));
+        }
+      }
+    }
+  }
+
+  // Sets to[k * 64 + n] to the weight of output n and input k. The last output replaces missing ones.
+  [[gnu::noinline]] void transpose(std::size_t output, std::size_t input, std::size_t inputs, A *to) const {
+    const std::size_t last = o_.out_features - output - 1;
+    if (o_.w_strides.column == 1) {
+      for (std::size_t n = 0; n < block; n += S::width) {
+        const E *row[S::width];
+        for (std::size_t i = 0; i < S::width; ++i)
+          row[i] = call_.w_at<E>(output + (n + i < last ? n + i : last), input);
+        transpose_rows<A>(row, inputs, to + n, block);
+      }
+      return;
+    }
+    for (std::size_t k = 0; k < inputs; ++k, to += block) {
+      const E *const from = call_.w_at<E>(output, input + k);
+      if (o_.w_strides.row == 1 && last >= block - 1) {
+        for (std::size_t n = 0; n < block; n += S::width) S::store(to + n, S::load(from + n));
+        continue;
+      }
+      for (std::size_t n = 0; n < block; ++n) {
+        to[n] = rapt::widened(from[o_.w_strides.row * static_cast<std::ptrdiff_t>(n < last ? n : last)]);
+      }
+    }
+  }
+
+  const rapt::LinearCall &call_;
+  const rapt_linear_options &o_;
+  A *scratch_;
+};
+
+}  // namespace

@@ -1,0 +1,587 @@
+// Tests linear layers: the bits that rapt.h spells out, equal bits in every layout and on every level, and
+// the status of each bad argument.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "support/case_text.hpp"
+#include "support/compare_kernels.hpp"
+#include "support/effort.hpp"
+#include "support/every_level.hpp"
+#include "support/linear_case.hpp"
+#include "support/linear_data.hpp"
+#include "support/linear_problems.hpp"
+#include "support/option_statuses.hpp"
+#include "support/options.hpp"
+#include "support/public_api.hpp"
+
+namespace rapt::test {
+namespace {
+
+// ---- the bits of rapt.h
+
+template <class A>
+A sum_of_products(const A *x, const A *w, std::size_t inputs) {
+  A t = 0;
+  for (std::size_t first = 0; first < inputs; first += 512) {
+    A p = 0;
+    for (std::size_t k = first; k < inputs && k < first + 512; ++k) p = std::fma(x[k], w[k], p);
+    t = t + p;
+  }
+  return t + A(0);
+}
+
+// The arithmetic of bf16 has chains over the even and the odd inputs of 32. Nothing here is small enough to
+// be flushed.
+template <class A>
+A sum_of_bf16(const A *x, const A *w, std::size_t inputs) {
+  A t = 0;
+  for (std::size_t first = 0; first < inputs; first += 32) {
+    A even = 0, odd = 0;
+    for (std::size_t k = first; k < inputs && k < first + 32; ++k) {
+      A &chain = k % 2 == 0 ? even : odd;
+      chain = std::fma(x[k], w[k], chain);
+    }
+    t = t + (even + odd);
+  }
+  return t + A(0);
+}
+
+template <class W>
+std::vector<std::uint64_t> expected_bits(const Problem &problem, rapt_arithmetic arithmetic) {
+  using A = Number<W>;
+  const auto &shape = problem.as<LinearProblem>();
+  const LinearNumbers<A> &made = make_linear<W>(problem);
+  std::vector<std::uint64_t> bits;
+  with_linear_types<W>(shape.types, [&]<class X, class Y>(LinearTypes<X, Y>) {
+    for (std::size_t r = 0; r < shape.rows; ++r) {
+      for (std::size_t n = 0; n < shape.outputs; ++n) {
+        const auto sum = arithmetic == RAPT_ARITHMETIC_BF16 ? sum_of_bf16<A> : sum_of_products<A>;
+        A t = sum(made.x.data() + r * shape.cols, made.w.data() + n * shape.cols, shape.cols);
+        if (shape.bias) t = t + made.bias[n];
+        if (shape.row_scales) t = t * made.row_scales[r];
+        if (shape.add != Addend::none) t = t + made.add[r * shape.outputs + n];
+        bits.push_back(canonical_bits(Y(t)));
+      }
+    }
+  });
+  return bits;
+}
+
+// Returns the element types that a problem of the kernel may have.
+template <class W>
+std::vector<ElementTypes> types_of() {
+  std::vector<ElementTypes> types;
+  for (std::size_t i = 0; i < std::size(names_of<ElementTypes>); ++i) {
+    const auto type = static_cast<ElementTypes>(i);
+    if (with_linear_types<W>(type, [](auto) {})) types.push_back(type);
+  }
+  return types;
+}
+
+template <class W>
+void check_bits(const std::vector<Problem> &problems, std::size_t layouts,
+                rapt_arithmetic arithmetic = RAPT_ARITHMETIC_F32) {
+  for (const Problem &problem : problems) {
+    const std::vector<std::uint64_t> expected = expected_bits<W>(problem, arithmetic);
+    Random random(problem.seed);
+    std::vector<Layout> drawn(1);
+    while (drawn.size() < layouts) drawn.push_back(draw_linear_layout(random, sizeof(W)));
+    on_every_level([&] {
+      for (const Layout &layout : drawn) {
+        const Outcome outcome = run_linear<W>(problem, layout, arithmetic);
+        if (outcome.fault.empty() && outcome.bits == expected) continue;
+        FAIL_CHECK(to_text({problem, layout})
+                   << ": " << difference(outcome, {expected, {}}, sizeof(Number<W>)));
+      }
+    });
+  }
+}
+
+TEST_CASE_TEMPLATE("every output is the loop that rapt.h spells out", W, float, double, F16, BF16) {
+  check_bits<W>(linear_of_shapes(native_or_emulated<std::size_t>(2, 12)), 2);
+}
+
+TEST_CASE_TEMPLATE("drawn calls of all types, options and layouts", W, float, double, F16, BF16) {
+  Random random(20261125);
+  std::vector<Problem> problems;
+  for (const ElementTypes types : types_of<W>()) {
+    for (std::size_t i = 0; i < native_or_emulated<std::size_t>(60, 6); ++i) {
+      problems.push_back(draw_linear_problem(random, 40000));
+      std::get<LinearProblem>(problems.back().of).types = types;
+    }
+  }
+  check_bits<W>(problems, 3);
+}
+
+TEST_CASE_TEMPLATE("unusual numbers", W, float, double, F16, BF16) {
+  std::vector<InputClass> inputs(std::begin(all_input_classes), std::end(all_input_classes));
+  for (const InputClass input :
+       {InputClass::tiny_rows, InputClass::tiny_queries, InputClass::nans, InputClass::largest})
+    inputs.push_back(input);
+  std::vector<Problem> problems;
+  for (const InputClass input : inputs) {
+    for (const std::size_t seed : Sizes{1, 2, 3}) {
+      LinearProblem made;
+      made.rows = 5 + 4 * seed;
+      made.cols = seed == 3 ? 530 : 30 + seed;
+      made.scale = -1;
+      if (seed > 1) made.bias = made.row_scales = true;
+      if (seed == 3) made.add = Addend::like_y;
+      problems.push_back({input, seed, made});
+    }
+  }
+  check_bits<W>(problems, 3);
+}
+
+TEST_CASE("bf16 arithmetic, where nothing is flushed") {
+  Random random(32);
+  std::vector<Problem> problems = linear_of_shapes(native_or_emulated<std::size_t>(3, 12));
+  for (std::size_t i = 0; i < native_or_emulated<std::size_t>(90, 9); ++i) {
+    constexpr ElementTypes types[] = {ElementTypes::of_kernel, ElementTypes::bf16_bf16_f32,
+                                      ElementTypes::bf16_bf16_f16};
+    problems.push_back(draw_linear_problem(random, 40000));
+    problems.back().input = InputClass::gaussian;
+    std::get<LinearProblem>(problems.back().of).types = types[i % 3];
+  }
+  check_bits<BF16>(problems, 3, RAPT_ARITHMETIC_BF16);
+}
+
+// Fuzzers have no room for these sizes, which have several tasks of rows and of outputs.
+TEST_CASE_TEMPLATE("several tasks", W, float, double, F16, BF16) {
+  std::vector<Problem> problems;
+  for (const std::size_t rows : Sizes{97, 200, 289}) {
+    if (emulated() && rows != 97) continue;
+    LinearProblem made;
+    made.rows = rows;
+    made.cols = 5;
+    made.outputs = 300;
+    made.add = Addend::like_y;
+    problems.push_back({InputClass::gaussian, rows, made});
+  }
+  check_bits<W>(problems, 8);
+}
+
+TEST_CASE("operands flush against guard pages") {
+  const std::vector<Problem> problems = linear_of_shapes(native_or_emulated<std::size_t>(1, 9));
+  constexpr MatrixOrder orders[] = {MatrixOrder::rows, MatrixOrder::columns, MatrixOrder::apart};
+  compare_kernels(
+      "linear layers", [](const KernelTraits &traits) { return traits.is_linear(); },
+      [&](const KernelCase &) { return problems; },
+      [&](const Problem &problem) {
+        std::vector<Layout> layouts(4);
+        for (std::size_t i = 0; i < 4; ++i) {
+          layouts[i].placement = i % 2 == 0 ? Placement::ends_at_guard : Placement::begins_at_guard;
+          layouts[i].linear.packed_w = i < 2;
+          layouts[i].linear.w_order = orders[(problem.seed + i) % 3];
+          layouts[i].linear.x_order = orders[problem.seed % 3];
+          layouts[i].alias = i == 3 ? Alias::first_input : Alias::none;
+        }
+        return layouts;
+      });
+  check_results_are_ordinary("linear_f32", problems);
+}
+
+// ---- what layouts of the driver do not have
+
+// Holds a call on dense matrices whose options a test changes.
+template <class T>
+struct Call {
+  using Element = T;
+  using A = Number<T>;
+  enum Function : unsigned { whole = 1, by_tasks = 2, all = 3 };
+  static constexpr FunctionName functions[] = {{whole, "rapt_linear"}, {by_tasks, "rapt_linear_run"}};
+  static constexpr std::size_t rows = 3, inputs = 5, outputs = 130, most = 4 * outputs * inputs;
+
+  unsigned function;
+  std::vector<T> x_memory = ordinary(most), w_memory = ordinary(most), y_memory = std::vector<T>(most, T(7)),
+                 add_memory = ordinary(most);
+  std::vector<A> bias = std::vector<A>(outputs, A(0.5)), row_scales = std::vector<A>(rows, A(-2));
+  std::vector<std::size_t> list = {1, 2, 0};
+  const T *x = x_memory.data(), *w = w_memory.data();
+  T *y = y_memory.data();
+  rapt_linear_options options{};
+  const rapt_linear_options *given = &options;
+  std::vector<unsigned char> workspace_memory;
+  void *workspace = nullptr;
+  std::size_t workspace_size = 0, first = 0, last = 2;
+
+  explicit Call(unsigned called = whole) : function(called) {
+    options.size = sizeof options;
+    options.x_type = Api<T>::type;
+    if (std::is_same_v<T, BF16>) options.arithmetic = RAPT_ARITHMETIC_F32;
+    options.rows = rows;
+    options.in_features = inputs;
+    options.out_features = outputs;
+    make_workspace();
+  }
+  Call(const Call &) = delete;
+
+  void make_workspace() {
+    REQUIRE(rapt_linear_workspace(&options, &workspace_size) == RAPT_OK);
+    workspace_memory.resize(workspace_size);
+    workspace = workspace_memory.data();
+  }
+  static std::vector<T> ordinary(std::size_t count) {
+    std::vector<T> values(count);
+    for (std::size_t i = 0; i < count; ++i) values[i] = T(static_cast<float>(i % 11) / 4 - 1);
+    return values;
+  }
+  rapt_status run() {
+    if (function == whole) return rapt_linear(x, w, y, given, workspace, workspace_size);
+    return rapt_linear_run(x, w, y, given, first, last, workspace, workspace_size);
+  }
+  bool writes_nothing() const { return options.rows == 0 || options.out_features == 0 || first == last; }
+  std::string image() const {
+    std::string bytes;
+    for (const auto *memory : {&x_memory, &w_memory, &y_memory, &add_memory}) append_bytes(bytes, *memory);
+    append_bytes(bytes, bias);
+    append_bytes(bytes, row_scales);
+    append_bytes(bytes, list);
+    return bytes;
+  }
+  // Returns the bits of y after a call that must succeed.
+  std::vector<std::uint64_t> bits() {
+    REQUIRE(run() == RAPT_OK);
+    std::vector<std::uint64_t> made;
+    for (const T value : y_memory) made.push_back(canonical_bits(value));
+    return made;
+  }
+};
+
+TEST_CASE_TEMPLATE("rows, outputs and inputs that repeat", T, float, double, F16, BF16) {
+  on_every_level([] {
+    constexpr std::ptrdiff_t inputs = Call<T>::inputs;
+    const auto check = [](rapt_matrix_strides x, rapt_matrix_strides w) {
+      Call<T> repeated, copied;
+      repeated.options.x_strides = x;
+      repeated.options.w_strides = w;
+      const auto at = [](rapt_matrix_strides strides, std::ptrdiff_t row, std::ptrdiff_t column) {
+        const std::ptrdiff_t of_row = strides.row == RAPT_REPEAT ? 0 : strides.row;
+        return of_row * row + (strides.column == RAPT_REPEAT ? 0 : strides.column) * column;
+      };
+      for (std::ptrdiff_t i = 0; i < std::ptrdiff_t{Call<T>::rows} * inputs; ++i)
+        copied.x_memory[static_cast<std::size_t>(i)] = repeated.x[at(x, i / inputs, i % inputs)];
+      for (std::ptrdiff_t i = 0; i < std::ptrdiff_t{Call<T>::outputs} * inputs; ++i)
+        copied.w_memory[static_cast<std::size_t>(i)] = repeated.w[at(w, i / inputs, i % inputs)];
+      CHECK(repeated.bits() == copied.bits());
+    };
+    check({RAPT_REPEAT, 1}, {inputs, 1});
+    check({inputs, RAPT_REPEAT}, {inputs, 1});
+    check({inputs, 1}, {RAPT_REPEAT, 1});
+    check({inputs, 1}, {inputs, RAPT_REPEAT});
+    check({RAPT_REPEAT, RAPT_REPEAT}, {RAPT_REPEAT, RAPT_REPEAT});
+    check({1, 1}, {1, 1});  // rows may overlap
+  });
+}
+
+TEST_CASE_TEMPLATE("a row of x may be in the list many times", T, float, double, F16, BF16) {
+  on_every_level([] {
+    Call<T> listed, copied;
+    listed.list = {2, 0, 2};
+    listed.options.x_rows = listed.list.data();
+    for (std::size_t i = 0; i < Call<T>::rows * Call<T>::inputs; ++i) {
+      copied.x_memory[i] = listed.x[listed.list[i / Call<T>::inputs] * Call<T>::inputs + i % Call<T>::inputs];
+    }
+    CHECK(listed.bits() == copied.bits());
+  });
+}
+
+TEST_CASE("a sum is never -0, and a negative scale makes it so") {
+  Call<float> call;
+  std::fill(call.x_memory.begin(), call.x_memory.end(), -0.0f);
+  std::fill(call.w_memory.begin(), call.w_memory.end(), 1.0f);
+  on_every_level([&] {
+    REQUIRE(call.run() == RAPT_OK);
+    CHECK(bits_of(call.y[0]) == bits_of(0.0f));
+    call.options.row_scales = call.row_scales.data();
+    REQUIRE(call.run() == RAPT_OK);
+    CHECK(bits_of(call.y[0]) == bits_of(-0.0f));
+    call.options.row_scales = nullptr;
+  });
+}
+
+TEST_CASE("NaN touches its own row or output only") {
+  on_every_level([] {
+    for (const int packed : {0, 1}) {
+      Call<float> plain, spoilt;
+      spoilt.x_memory[Call<float>::inputs + 2] = std::numeric_limits<float>::quiet_NaN();
+      spoilt.w_memory[66 * Call<float>::inputs + 4] = std::numeric_limits<float>::infinity();
+      std::vector<float> memory[2];
+      Call<float> *const calls[] = {&plain, &spoilt};
+      for (std::size_t i = 0; packed && i < 2; ++i) {
+        std::size_t bytes = 0;
+        REQUIRE(rapt_linear_packed_length(&calls[i]->options, &bytes) == RAPT_OK);
+        memory[i].resize(bytes / sizeof(float));
+        REQUIRE(rapt_linear_pack(calls[i]->w, 0, Call<float>::outputs, &calls[i]->options,
+                                 memory[i].data()) == RAPT_OK);
+        calls[i]->w = memory[i].data();
+        calls[i]->options.packed_w = 1;
+      }
+      const auto expected = plain.bits(), got = spoilt.bits();
+      for (std::size_t i = 0; i < Call<float>::rows * Call<float>::outputs; ++i) {
+        const bool is_spoilt = i / Call<float>::outputs == 1 || i % Call<float>::outputs == 66;
+        if (!is_spoilt) CHECK(got[i] == expected[i]);
+        if (i / Call<float>::outputs == 1) CHECK(std::isnan(spoilt.y[i]));
+      }
+    }
+  });
+}
+
+// A program may store packed weights, so that their bytes must stay as they are.
+TEST_CASE_TEMPLATE("the layout of packed weights", T, float, double, F16, BF16) {
+  on_every_level([] {
+    for (const std::size_t inputs : Sizes{1, 4, 5}) {
+      Call<T> call;
+      call.options.in_features = inputs;
+      const bool in_pairs = std::is_same_v<T, BF16>;
+      const std::size_t padded = in_pairs ? (inputs + 1) / 2 * 2 : inputs, blocks = 3;
+      std::size_t bytes = 0;
+      REQUIRE(rapt_linear_packed_length(&call.options, &bytes) == RAPT_OK);
+      REQUIRE(bytes == blocks * 64 * padded * sizeof(T));
+      std::vector<T> expected(blocks * 64 * padded, T(0)), packed(expected.size(), T(9));
+      for (std::size_t n = 0; n < Call<T>::outputs; ++n) {
+        for (std::size_t k = 0; k < inputs; ++k) {
+          const std::size_t block = n / 64 * 64 * padded;
+          expected[block + (in_pairs ? k / 2 * 128 + n % 64 * 2 + k % 2 : k * 64 + n % 64)] =
+              call.w[n * inputs + k];
+        }
+      }
+      for (const std::size_t first : Sizes{128, 0}) {
+        REQUIRE(rapt_linear_pack(call.w + first * inputs, first, first == 0 ? 128 : 2, &call.options,
+                                 packed.data()) == RAPT_OK);
+      }
+      CHECK(std::memcmp(packed.data(), expected.data(), bytes) == 0);
+    }
+  });
+}
+
+// ---- statuses
+
+TEST_CASE_TEMPLATE("null pointers, and the workspace", T, float, double, F16, BF16) {
+  using C = Call<T>;
+  expect_statuses<C>({
+      {"a valid call", C::all, RAPT_OK, [](auto &) {}},
+      {"x", C::all, RAPT_BAD_X, [](auto &call) { call.x = nullptr; }},
+      {"w", C::all, RAPT_BAD_W, [](auto &call) { call.w = nullptr; }},
+      {"y", C::all, RAPT_BAD_Y, [](auto &call) { call.y = nullptr; }},
+      {"options", C::all, RAPT_BAD_OPTIONS, [](auto &call) { call.given = nullptr; }},
+      {"workspace", C::all, RAPT_BAD_WORKSPACE, [](auto &call) { call.workspace = nullptr; }},
+      {"a small workspace", C::all, RAPT_BAD_WORKSPACE, [](auto &call) { call.workspace_size -= 1; }},
+      {"a workspace of x", C::all, RAPT_BAD_WORKSPACE,
+       [](auto &call) { call.x = static_cast<T *>(call.workspace); }},
+      {"a workspace of w", C::all, RAPT_BAD_WORKSPACE,
+       [](auto &call) { call.w = static_cast<T *>(call.workspace); }},
+      {"a workspace of y", C::all, RAPT_BAD_WORKSPACE,
+       [](auto &call) { call.y = static_cast<T *>(call.workspace); }},
+      {"a workspace of the bias", C::all, RAPT_BAD_WORKSPACE,
+       [](auto &call) { call.options.bias = call.workspace; }},
+      {"a workspace of a list", C::all, RAPT_BAD_WORKSPACE,
+       [](auto &call) {
+         std::memset(call.workspace, 0, call.workspace_size);
+         call.options.x_rows = static_cast<std::size_t *>(call.workspace);
+       }},
+  });
+  for (const bool of_rows : {true, false}) {
+    expect_status<C>("nothing to do", C::all, RAPT_OK, [of_rows](auto &call) {
+      call.x = call.w = call.y = nullptr;
+      call.workspace = nullptr;
+      call.last = 0;
+      (of_rows ? call.options.rows : call.options.out_features) = 0;
+    });
+  }
+}
+
+TEST_CASE_TEMPLATE("types and arithmetic", T, float, double, F16, BF16) {
+  using C = Call<T>;
+  const rapt_type other = std::is_same_v<T, double> ? RAPT_F32 : RAPT_F64;
+  const auto bad = [](int type) { return static_cast<rapt_type>(type); };
+  expect_statuses<C>({
+      {"of w", C::all, RAPT_BAD_TYPE, [&](auto &call) { call.options.w_type = other; }},
+      {"of y", C::all, RAPT_BAD_TYPE, [&](auto &call) { call.options.y_type = other; }},
+      {"of add", C::all, RAPT_BAD_TYPE,
+       [&](auto &call) {
+         call.options.add = call.add_memory.data();
+         call.options.add_type = other;
+       }},
+      {"i8", C::all, RAPT_BAD_TYPE, [&](auto &call) { call.options.x_type = RAPT_I8; }},
+      {"i8", C::all, RAPT_BAD_TYPE, [&](auto &call) { call.options.w_type = RAPT_I8; }},
+      {"i8", C::all, RAPT_BAD_TYPE, [&](auto &call) { call.options.y_type = RAPT_I8; }},
+      {"no type", C::all, RAPT_BAD_TYPE, [&](auto &call) { call.options.x_type = bad(99); }},
+      {"no type", C::all, RAPT_BAD_TYPE, [&](auto &call) { call.options.y_type = bad(-1); }},
+      {"no arithmetic", C::all, RAPT_BAD_ARITHMETIC, [](auto &call) { call.options.arithmetic = 99; }},
+      {"no arithmetic", C::all, RAPT_BAD_ARITHMETIC, [](auto &call) { call.options.arithmetic = -1; }},
+      {"f32's", C::all, std::is_same_v<T, double> ? RAPT_BAD_ARITHMETIC : RAPT_OK,
+       [](auto &call) { call.options.arithmetic = RAPT_ARITHMETIC_F32; }},
+      {"bf16's", C::all, std::is_same_v<T, BF16> ? RAPT_OK : RAPT_BAD_ARITHMETIC,
+       [](auto &call) { call.options.arithmetic = RAPT_ARITHMETIC_BF16; }},
+  });
+  expect_option_sizes(C::all, &C::options, {152 /* not yet released */}, RAPT_BAD_OPTIONS_SIZE);
+}
+
+TEST_CASE_TEMPLATE("shapes and strides", T, float, double, F16, BF16) {
+  using C = Call<T>;
+  constexpr std::ptrdiff_t inputs = C::inputs, outputs = C::outputs;
+  const auto x_strides = [](std::ptrdiff_t row, std::ptrdiff_t column) {
+    return [=](C &call) { call.options.x_strides = {row, column}; };
+  };
+  const auto w_strides = [](std::ptrdiff_t row, std::ptrdiff_t column) {
+    return [=](C &call) { call.options.w_strides = {row, column}; };
+  };
+  const auto add = [](std::ptrdiff_t stride) {
+    return [=](C &call) {
+      call.options.add = call.add_memory.data();
+      call.options.add_stride = stride;
+    };
+  };
+  expect_statuses<C>({
+      {"no inputs", C::all, RAPT_BAD_SHAPE, [](auto &call) { call.options.in_features = 0; }},
+      {"x", C::all, RAPT_BAD_X_STRIDES, x_strides(inputs, 0)},
+      {"x", C::all, RAPT_BAD_X_STRIDES, x_strides(0, 1)},
+      {"x", C::all, RAPT_BAD_X_STRIDES, x_strides(-inputs, 1)},
+      {"x", C::all, RAPT_BAD_X_STRIDES, x_strides(inputs, -1)},
+      {"w", C::all, RAPT_BAD_W_STRIDES, w_strides(inputs, 0)},
+      {"w", C::all, RAPT_BAD_W_STRIDES, w_strides(0, 1)},
+      {"w", C::all, RAPT_BAD_W_STRIDES, w_strides(-inputs, 1)},
+      {"w", C::all, RAPT_BAD_W_STRIDES, w_strides(inputs, -1)},
+      {"x far apart", C::all, RAPT_BAD_SIZE, x_strides(PTRDIFF_MAX, 1)},
+      {"w far apart", C::all, RAPT_BAD_SIZE, w_strides(PTRDIFF_MAX / 64, 1)},
+      {"packed weights have no strides", C::all, RAPT_BAD_W_STRIDES,
+       [](auto &call) {
+         call.options.packed_w = 1;
+         call.options.w_strides = {inputs, 1};
+       }},
+      {"one row has no stride", C::whole, RAPT_OK,
+       [](auto &call) {
+         call.options.rows = 1;
+         call.options.x_strides = {-77, 1};
+       }},
+      {"y", C::all, RAPT_BAD_Y_STRIDE, [](auto &call) { call.options.y_stride = outputs - 1; }},
+      {"y", C::all, RAPT_BAD_Y_STRIDE, [](auto &call) { call.options.y_stride = -outputs; }},
+      {"y far apart", C::all, RAPT_BAD_SIZE, [](auto &call) { call.options.y_stride = PTRDIFF_MAX; }},
+      {"add", C::all, RAPT_OK, add(0)},
+      {"add", C::all, RAPT_OK, add(outputs + 1)},
+      {"add", C::all, RAPT_BAD_ADD, add(outputs - 1)},
+      {"add", C::all, RAPT_BAD_ADD, add(-outputs)},
+      {"add far apart", C::all, RAPT_BAD_SIZE, add(PTRDIFF_MAX)},
+      {"a stride of nothing", C::all, RAPT_BAD_ADD, [](auto &call) { call.options.add_stride = outputs; }},
+      {"a type of nothing", C::all, RAPT_BAD_ADD, [](auto &call) { call.options.add_type = Api<T>::type; }},
+      {"many rows", C::all, RAPT_BAD_SIZE, [](auto &call) { call.options.rows = SIZE_MAX; }},
+      {"many inputs", C::all, RAPT_BAD_SIZE, [](auto &call) { call.options.in_features = SIZE_MAX / 2; }},
+      {"many outputs", C::all, RAPT_BAD_SIZE, [](auto &call) { call.options.out_features = SIZE_MAX; }},
+      {"a row of x far away", C::all, RAPT_BAD_SIZE,
+       [](auto &call) {
+         call.list[1] = SIZE_MAX / 4;
+         call.options.x_rows = call.list.data();
+       }},
+      {"a row of y far away", C::all, RAPT_BAD_SIZE,
+       [](auto &call) {
+         call.list[1] = SIZE_MAX / 4;
+         call.options.y_rows = call.list.data();
+       }},
+  });
+}
+
+TEST_CASE_TEMPLATE("tasks", T, float, double, F16, BF16) {
+  using C = Call<T>;
+  std::size_t tasks = 0;
+  const C plain;
+  REQUIRE(rapt_linear_tasks(&plain.options, &tasks) == RAPT_OK);
+  REQUIRE(tasks == 2);
+  expect_statuses<C>({
+      {"after the last", C::by_tasks, RAPT_BAD_TASKS, [](auto &call) { call.last = 3; }},
+      {"backwards", C::by_tasks, RAPT_BAD_TASKS, [](auto &call) { call.first = 2, call.last = 1; }},
+      {"none", C::by_tasks, RAPT_OK, [](auto &call) { call.first = call.last = 1; }},
+      {"none at the end", C::by_tasks, RAPT_OK, [](auto &call) { call.first = call.last = 2; }},
+      {"one", C::by_tasks, RAPT_OK, [](auto &call) { call.first = 1; }},
+  });
+}
+
+TEST_CASE_TEMPLATE("overlaps", T, float, double, F16, BF16) {
+  using C = Call<T>;
+  const auto add_at = [](std::size_t offset, std::ptrdiff_t stride) {
+    return [=](C &call) {
+      call.options.add = call.y_memory.data() + offset;
+      call.options.add_stride = stride;
+    };
+  };
+  const auto in_lists = [](std::vector<std::size_t> x_rows, std::vector<std::size_t> y_rows) {
+    return [=](C &call) {
+      // Rows of x and of y are rows of one matrix.
+      call.options.out_features = C::inputs;
+      call.x = call.y;
+      call.list = x_rows;
+      call.list.insert(call.list.end(), y_rows.begin(), y_rows.end());
+      call.options.x_rows = call.list.data();
+      call.options.y_rows = call.list.data() + C::rows;
+      call.last = 1;
+    };
+  };
+  expect_statuses<C>({
+      {"y and x", C::all, RAPT_BAD_OVERLAP, [](auto &call) { call.x = call.y; }},
+      {"y and the end of x", C::all, RAPT_BAD_OVERLAP,
+       [](auto &call) { call.x = call.y_memory.data() + C::rows * C::outputs - 1; }},
+      {"y before x", C::all, RAPT_OK,
+       [](auto &call) { call.x = call.y_memory.data() + C::rows * C::outputs; }},
+      {"y and w", C::all, RAPT_BAD_OVERLAP, [](auto &call) { call.w = call.y; }},
+      {"y and bias", C::all, RAPT_BAD_OVERLAP, [](auto &call) { call.options.bias = call.y; }},
+      {"y and scales", C::all, RAPT_BAD_OVERLAP, [](auto &call) { call.options.row_scales = call.y; }},
+      {"y is add", C::all, RAPT_OK, add_at(0, 0)},
+      {"y and add", C::all, RAPT_BAD_OVERLAP, add_at(1, 0)},
+      {"y and add", C::all, RAPT_BAD_OVERLAP, add_at(0, C::outputs + 1)},
+      {"y after add", C::all, RAPT_OK, add_at(C::rows * C::outputs, 0)},
+      {"other rows of x", C::all, RAPT_OK, in_lists({1, 3, 3}, {0, 2, 4})},
+      {"the same row of x", C::all, RAPT_BAD_OVERLAP, in_lists({1, 3, 4}, {0, 2, 4})},
+  });
+  if (sizeof(T) == 2) {
+    const rapt_type other = std::is_same_v<T, F16> ? RAPT_BF16 : RAPT_F16;
+    expect_status<C>("y is add of another type", C::all, RAPT_BAD_OVERLAP, [&](auto &call) {
+      call.options.add = call.y;
+      call.options.add_type = other;
+    });
+  }
+}
+
+TEST_CASE_TEMPLATE("arguments of the queries and of packing", T, float, double, F16, BF16) {
+  Call<T> call;
+  std::size_t number = 7;
+  for (const auto query : {rapt_linear_workspace, rapt_linear_tasks, rapt_linear_packed_length}) {
+    CHECK(query(nullptr, &number) == RAPT_BAD_OPTIONS);
+    CHECK(query(&call.options, nullptr) == RAPT_BAD_OUT);
+    rapt_linear_options bad = call.options;
+    bad.in_features = 0;
+    CHECK(query(&bad, &number) == RAPT_BAD_SHAPE);
+    CHECK(number == 7);
+  }
+  std::size_t bytes = 0;
+  REQUIRE(rapt_linear_packed_length(&call.options, &bytes) == RAPT_OK);
+  std::vector<unsigned char> packed(bytes, 9);
+  const auto pack = [&](const T *w, std::size_t first, std::size_t outputs,
+                        const rapt_linear_options *options,
+                        void *to) { return rapt_linear_pack(w, first, outputs, options, to); };
+  CHECK(pack(nullptr, 0, 64, &call.options, packed.data()) == RAPT_BAD_W);
+  CHECK(pack(call.w, 0, 64, &call.options, nullptr) == RAPT_BAD_PACKED);
+  CHECK(pack(call.w, 0, 64, nullptr, packed.data()) == RAPT_BAD_OPTIONS);
+  CHECK(pack(call.w, 1, 64, &call.options, packed.data()) == RAPT_BAD_PACKED);
+  CHECK(pack(call.w, 128, 3, &call.options, packed.data()) == RAPT_BAD_SIZE);
+  CHECK(pack(call.w, 192, 1, &call.options, packed.data()) == RAPT_BAD_SIZE);
+  CHECK(pack(call.w, 0, SIZE_MAX, &call.options, packed.data()) == RAPT_BAD_SIZE);
+  rapt_linear_options bad = call.options;
+  bad.w_strides = {0, 1};
+  CHECK(pack(call.w, 0, 64, &bad, packed.data()) == RAPT_BAD_W_STRIDES);
+  CHECK(std::all_of(packed.begin(), packed.end(), [](unsigned char byte) { return byte == 9; }));
+  CHECK(pack(call.w, 0, 0, &call.options, packed.data()) == RAPT_OK);
+  CHECK(std::all_of(packed.begin(), packed.end(), [](unsigned char byte) { return byte == 9; }));
+  // The layer's options may already say that w is packed.
+  rapt_linear_options of_packed = call.options;
+  of_packed.packed_w = 1;
+  CHECK(pack(call.w, 0, Call<T>::outputs, &of_packed, packed.data()) == RAPT_OK);
+}
+
+}  // namespace
+}  // namespace rapt::test

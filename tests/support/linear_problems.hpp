@@ -1,0 +1,18 @@
+// Makes problems of linear layers.
+#pragma once
+
+#include <vector>
+
+#include "support/problem.hpp"
+#include "support/random.hpp"
+
+namespace rapt::test {
+
+// Draws random shapes and options. `most_work` limits the number of multiplications.
+Problem draw_linear_problem(Random &random, std::size_t most_work);
+
+// Returns problems with every small number of rows, and inputs and outputs around the ends of vectors, blocks
+// of outputs and groups of inputs.
+std::vector<Problem> linear_of_shapes(std::size_t step);
+
+}  // namespace rapt::test

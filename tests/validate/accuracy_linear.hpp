@@ -1,0 +1,106 @@
+// Measures the accuracy of linear layers.
+#pragma once
+
+#include "support/linear_data.hpp"
+#include "validate/accuracy_parts.hpp"
+
+namespace rapt::validate {
+
+// Measures every result's error relative to its bound. Results are measured if no number is infinite or NaN,
+// and no step comes near an overflow.
+template <class W, rapt_arithmetic arithmetic>
+struct LinearAccuracyIn {
+  using A = Number<W>;
+  static constexpr const char *unit_text = "share";
+  static constexpr double bound = 1;
+  static constexpr bool in_bf16 = arithmetic == RAPT_ARITHMETIC_BF16;
+
+  // Holds what is exact, and the most by which the library's number may differ.
+  struct Estimate {
+    Real exact = 0, error = 0;
+
+    Real most() const { return std::fabs(exact) + error; }
+    void round() { error += static_cast<Real>(unit<A>) * most() + static_cast<Real>(smallest<A>); }
+    template <class Y>
+    void round_to() {
+      constexpr int digits = std::numeric_limits<Y>::digits;
+      const Real least = std::ldexp(Real{1}, std::numeric_limits<Y>::min_exponent - digits);
+      if (!std::is_same_v<Y, A>) error += std::ldexp(most(), -digits) + least;
+    }
+  };
+
+  // bf16 arithmetic takes subnormal inputs for 0.
+  static Real input(A value) {
+    const bool is_flushed = in_bf16 && std::fabs(value) < std::numeric_limits<A>::min();
+    return is_flushed ? Real{0} : Real{value};
+  }
+  // Returns an error of infinity if a number is not finite.
+  static Estimate sum(std::span<const A> x, std::span<const A> w) {
+    Sum exact, magnitude;
+    for (std::size_t k = 0; k < x.size(); ++k) {
+      if (!std::isfinite(x[k]) || !std::isfinite(w[k])) return {0, std::numeric_limits<Real>::infinity()};
+      const Real product = input(x[k]) * input(w[k]);
+      exact.add(product);
+      magnitude.add(std::fabs(product));
+    }
+    const Real units = static_cast<Real>(linear_bound(x.size(), arithmetic) * unit<A>);
+    const Real error =
+        units * magnitude.value() + static_cast<Real>(linear_underflow<A>(x.size(), arithmetic));
+    const Real most_partial = magnitude.value() + error;
+    if (most_partial >= Real{std::numeric_limits<A>::max()})
+      return {0, std::numeric_limits<Real>::infinity()};
+    return {exact.value(), error};
+  }
+
+  template <class Y>
+  static void see(Estimate t, const A *bias, const A *scale, const A *add, std::uint64_t bits, Worst &worst) {
+    const auto fits = [&](Real largest) { return t.most() < largest; };
+    const auto largest = Real{std::numeric_limits<A>::max()};
+    for (const A *const number : {bias, scale, add}) {
+      if (number && !std::isfinite(*number)) return;
+    }
+    bool are_finite = fits(largest);
+    const auto step = [&](const A *number, auto apply) {
+      if (!number) return;
+      apply(Real{*number});
+      t.round();
+      are_finite = are_finite && fits(largest);
+    };
+    step(bias, [&](Real number) { t.exact += number; });
+    step(scale, [&](Real number) {
+      t.exact *= number;
+      t.error *= std::fabs(number);
+    });
+    step(add, [&](Real number) { t.exact += number; });
+    t.template round_to<Y>();
+    if (!are_finite || !fits(Real{Y(std::numeric_limits<Y>::max())})) return;
+    const Real got = value_of<Y>(bits);
+    const bool is_plain = std::is_same_v<Y, A> && !bias && !scale && !add;
+    if (!std::isfinite(got) || (is_plain && got == 0 && std::signbit(got))) return worst.see(wrong, bound);
+    worst.see(as_double(std::fabs(got - t.exact) / t.error), bound);
+  }
+
+  static Judgement judge(const Problem &problem, Bits bits) {
+    const auto &shape = problem.as<LinearProblem>();
+    const LinearNumbers<A> &made = make_linear<W>(problem);
+    Worst worst;
+    with_linear_types<W>(shape.types, [&]<class X, class Y>(LinearTypes<X, Y>) {
+      for (std::size_t i = 0; i < shape.rows * shape.outputs; ++i) {
+        const std::size_t r = i / shape.outputs, n = i % shape.outputs;
+        const Estimate t = sum(std::span(made.x).subspan(r * shape.cols, shape.cols),
+                               std::span(made.w).subspan(n * shape.cols, shape.cols));
+        if (!std::isfinite(t.error)) continue;
+        see<Y>(t, made.bias.empty() ? nullptr : &made.bias[n],
+               made.row_scales.empty() ? nullptr : &made.row_scales[r],
+               made.add.empty() ? nullptr : &made.add[i], bits[i], worst);
+      }
+    });
+    return worst.judgement;
+  }
+};
+template <class W>
+using LinearAccuracy = LinearAccuracyIn<W, RAPT_ARITHMETIC_F32>;
+template <class W>
+using LinearInBf16Accuracy = LinearAccuracyIn<W, RAPT_ARITHMETIC_BF16>;
+
+}  // namespace rapt::validate
