@@ -1,4 +1,6 @@
-"""softmax and attention by NumPy in float64, for comparisons."""
+"""softmax and attention by NumPy in float64, for comparisons, and linear layers to the bit."""
+
+from fractions import Fraction
 
 import numpy as np
 
@@ -36,3 +38,41 @@ def attention(q, k, v, *, causal=False, bias=None, mask=None, scale=None, sinks=
         scores = np.where(mask, scores, -np.inf)
     shares, lse = weights(scores, None if sinks is None else np.reshape(sinks, (-1, 1)))
     return shares @ v, lse
+
+
+# ---- linear layers: the bits of rapt.h, by exact arithmetic
+
+
+def _fma_of_f32(x, w, p):
+    """Rounded once: the sum in f64 is rounded to odd, after which rounding to f32 is as of the exact sum."""
+    product = x.astype(np.float64) * w.astype(np.float64)  # exact
+    p = p.astype(np.float64)
+    total = product + p
+    part = total - product
+    error = (product - (total - part)) + (p - part)
+    neighbor = np.nextafter(total, np.where(error > 0, np.inf, -np.inf))
+    even = total.view(np.int64) % 2 == 0
+    return np.where((error != 0) & even, neighbor, total).astype(np.float32)
+
+
+@np.vectorize
+def _fma_of_f64(x, w, p):
+    return float(Fraction(x) * Fraction(w) + Fraction(p))
+
+
+def linear(x, w, bias=None, row_scales=None, add=None, bf16=False):
+    """x of [rows][inputs] and w of [outputs][inputs], both f32 or both f64, before the result is rounded to its type."""
+    fma = _fma_of_f64 if x.dtype == np.float64 else _fma_of_f32
+    group, chains = (32, 2) if bf16 else (512, 1)
+    t = np.zeros((len(x), len(w)), x.dtype)
+    for first in range(0, x.shape[1], group):
+        p = [np.zeros_like(t) for _ in range(chains)]
+        for k in range(first, min(first + group, x.shape[1])):
+            p[k % chains] = fma(x[:, k, None], w[None, :, k], p[k % chains])
+        t = t + (p[0] + p[1] if bf16 else p[0])
+    t = t + x.dtype.type(0)
+    if bias is not None:
+        t = t + bias
+    if row_scales is not None:
+        t = t * row_scales[:, None]
+    return t if add is None else t + add

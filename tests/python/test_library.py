@@ -13,7 +13,8 @@ from rapt import _library
 
 ROOT = Path(__file__).resolve().parents[2]
 STRUCTS = {"rapt_softmax_options": _library.SoftmaxOptions, "rapt_attention_options": _library.AttentionOptions,
-           "rapt_attention_gradients": _library.AttentionGradients}  # fmt: skip
+           "rapt_attention_gradients": _library.AttentionGradients,
+           "rapt_linear_options": _library.LinearOptions}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", STRUCTS)
@@ -39,7 +40,7 @@ def test_every_function_of_the_header_is_declared():
     header = (ROOT / "include/rapt/rapt.h").read_text()
     names = set(re.findall(r"^RAPT_API [^(]*?\b(rapt_\w+)\(", header, re.M))
     # Whole calls, which this package makes of tasks.
-    whole = {"rapt_attention", "rapt_attention_backward"}
+    whole = {"rapt_attention", "rapt_attention_backward", "rapt_linear"}
     undeclared = {
         name
         for name in names - whole

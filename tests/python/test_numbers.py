@@ -47,6 +47,13 @@ def attention_in_f64(**options):
     return rapt.attention(*(random.normal(size=(1, 4, 4, 8)) for _ in "qkv"), **options)
 
 
+def linear(number=np.float32):
+    def call(**options):
+        return rapt.linear(*np.random.default_rng(2).normal(size=(2, 4, 8)).astype(number), **options)
+
+    return call
+
+
 CALLS = [
     (rows(rapt.softmax), "bias", (4, 4)), (rows(rapt.softmax), "sinks", (4,)),
     (rows(rapt.softmax, np.float64), "bias", (4, 4)), (rows(rapt.softmax, np.float16), "sinks", (4,)),
@@ -55,6 +62,8 @@ CALLS = [
     (attention, "bias", (4, 4)), (attention, "sinks", (4,)), (attention, "alibi_slopes", (4,)),
     (attention, "query_scales", (4,)),
     (attention_in_f64, "bias", (4, 4)), (attention_in_f64, "sinks", (4,)),
+    (linear(), "bias", (4,)), (linear(), "row_scales", (4,)),
+    (linear(np.float64), "bias", (4,)), (linear(np.float16), "row_scales", (4,)),
     (attention_of_bytes, "k_scales", (1, 1, 4)), (attention_of_bytes, "v_scales", (1, 1, 4, 1)),
 ]  # fmt: skip
 
@@ -123,6 +132,8 @@ INTEGERS = [
      [0, 3]),
     (lambda **options: rapt.attention(np.ones((1, 2, 4, 8), np.float32), *np.ones((2, 3, 2, 16, 8), np.float32), **options),
      "block_table", [[0, 2]]),
+    (linear(), "x_rows", [1, 3, 0]),
+    (lambda **options: linear()(x_rows=[2, 1, 0], out=np.zeros((4, 4), np.float32), **options), "y_rows", [1, 3, 0]),
 ]  # fmt: skip
 
 

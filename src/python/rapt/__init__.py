@@ -1,4 +1,4 @@
-"""rapt: CPU kernels for attention, with the same bits on every instruction set.
+"""rapt: CPU kernels for attention and linear layers, with the same bits on every instruction set.
 
 Tensors are NumPy arrays or, by DLPack, the tensors of other libraries in the memory of the CPU. bf16 is NumPy's uint16,
 ml_dtypes' bfloat16, or DLPack's. Inputs are read where they are, or copied where the library cannot take their strides.
@@ -14,11 +14,13 @@ A bad argument is a ValueError, and a type that a function lacks is a TypeError.
 
 from ._attention import Gradients, attention, attention_backward, pack_keys
 from ._isa import bits_version, force_isa, isa, isas, kernel_isa, version
+from ._linear import PackedWeights, linear, pack_weights
 from ._rows import log_softmax, logsumexp, softmax, softmax_backward
 from ._vectors import convert, dot, dot_rows, exp, exp_sum, scale
 
 __all__ = [
     "Gradients",
+    "PackedWeights",
     "attention",
     "attention_backward",
     "bits_version",
@@ -31,9 +33,11 @@ __all__ = [
     "isa",
     "isas",
     "kernel_isa",
+    "linear",
     "log_softmax",
     "logsumexp",
     "pack_keys",
+    "pack_weights",
     "scale",
     "softmax",
     "softmax_backward",

@@ -8,16 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from ._library import BF16, F16, F32, F64, I8, REPEAT, Strides
+from ._library import BF16, F16, F32, F64, I8, REPEAT, MatrixStrides, Strides
 
 # NumPy has no bf16: an array of uint16 holds its bits, and ml_dtypes names its own type "bfloat16".
 TYPES = {"float32": F32, "float64": F64, "float16": F16, "uint16": BF16, "bfloat16": BF16, "int8": I8}
 SUFFIXES = {F32: "f32", F64: "f64", F16: "f16", BF16: "bf16", I8: "i8"}
+OUT_TYPES = {None: 0, "f32": F32, "f64": F64, "f16": F16, "bf16": BF16}
 DTYPES = {F32: np.float32, F64: np.float64, F16: np.float16, BF16: np.uint16, I8: np.int8}
 
 
 def arithmetic_type(rapt_type: int) -> int:
     return F64 if rapt_type == F64 else F32
+
+
+def chosen(choices: dict[str | None, int], name: str, value: str | None) -> int:
+    if value not in choices:
+        raise ValueError(f"{name} is {value!r}, not one of {', '.join(filter(None, choices))}")
+    return choices[value]
 
 
 class _Tensor(ctypes.Structure):
@@ -228,6 +235,20 @@ class Rows:
         return self.array.ctypes.data
 
 
+def _row_stride(array: np.ndarray) -> int | None:
+    """Elements from row to row, 0 for one row; None where no single stride leads from row to row."""
+    rows, stride = 1, 0
+    for size, step in zip(reversed(array.shape[:-1]), reversed(array.strides[:-1])):
+        if size == 1:
+            continue
+        if rows == 1:
+            stride = step // array.itemsize
+        elif step // array.itemsize != stride * rows:
+            return None
+        rows *= size
+    return stride
+
+
 def as_rows(array: np.ndarray) -> Rows | None:
     """None where no single stride leads from row to row."""
     cols = array.shape[-1]
@@ -236,18 +257,10 @@ def as_rows(array: np.ndarray) -> Rows | None:
         return Rows(array, rows, cols, cols)
     if not _unit_stride(array) or not _whole_strides(array):
         return None
-    stride, length = None, 1
-    for size, step in zip(reversed(array.shape[:-1]), reversed(array.strides[:-1])):
-        if size == 1:
-            continue
-        if stride is None:
-            stride = step // array.itemsize
-        elif step // array.itemsize != stride * length:
-            return None
-        length *= size
-    if stride is not None and stride < cols:
-        return None
-    return Rows(array, rows, cols, cols if stride is None else stride)
+    stride = _row_stride(array)
+    if rows == 1:
+        stride = cols
+    return None if stride is None or stride < cols else Rows(array, rows, cols, stride)
 
 
 def input_rows(x: Any, name: str) -> Rows:
@@ -255,3 +268,28 @@ def input_rows(x: Any, name: str) -> Rows:
     if array.ndim == 0:
         raise ValueError(f"{name} has no dimension")
     return as_rows(array) or as_rows(np.ascontiguousarray(array))
+
+
+def output_rows(out: Any, shape: tuple[int, ...], rapt_type: int, like: np.ndarray) -> tuple[np.ndarray, Rows]:
+    if out is None:
+        result = empty(shape, rapt_type, like)
+    else:
+        result = check_output(as_array(out, "out"), "out", shape, (rapt_type,))
+    flat = as_rows(result)
+    if flat is None:
+        raise ValueError("out has no single stride from row to row")
+    return result, flat
+
+
+def input_matrix(array: np.ndarray) -> tuple[np.ndarray, MatrixStrides]:
+    """`array`, whose leading dimensions are one, and its strides: a copy where the library cannot take them."""
+    if array.size == 0:
+        return array, MatrixStrides(REPEAT, REPEAT)
+    if not _whole_strides(array) or any(n > 1 and stride < 0 for n, stride in zip(array.shape, array.strides)):
+        array = np.ascontiguousarray(array)
+    row = _row_stride(array)
+    if row is None:
+        array = np.ascontiguousarray(array)
+        row = array.shape[-1]
+    column = array.strides[-1] // array.itemsize if array.shape[-1] > 1 else 0
+    return array, MatrixStrides(row or REPEAT, column or REPEAT)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ._arrays import (
+    OUT_TYPES,
     arithmetic_type,
     as_array,
     as_integers,
@@ -15,17 +16,17 @@ from ._arrays import (
     broadcast,
     broadcast_rows,
     check_output,
+    chosen,
     element_type,
     empty,
     readable,
     strides_of,
     tensor_strides,
 )
-from ._library import ARITHMETIC, BF16, F16, F32, F64, AttentionOptions, Strides
+from ._library import ARITHMETIC, F32, AttentionOptions, Strides
 from ._rows import causal_fields, scale_field
 
 BLOCK = 64  # keys of a block of packed keys
-_OUT_TYPES = {None: 0, "f32": F32, "f64": F64, "f16": F16, "bf16": BF16}
 # Options of the library that are numbers, under the same names.
 _NUMBERS = ("scale", "softcap", "window_left", "window_right", "window_chunk", "scale_group")
 
@@ -71,7 +72,7 @@ class AttentionCall:
         packed_keys: bool = False,
         k_scales: Any = None,
         v_scales: Any = None,
-        arithmetic: str = "default",
+        arithmetic: str | None = None,
         out_type: str | None = None,
         contiguous_bias: bool = False,
         **numbers: Any,
@@ -84,10 +85,8 @@ class AttentionCall:
         for name in _NUMBERS[2:]:
             if not 0 <= numbers.get(name, 0) < 1 << 63:
                 raise ValueError(f"{name} is {numbers[name]}: negative, or beyond 2^63")
-        if arithmetic not in ARITHMETIC:
-            raise ValueError(f"arithmetic is {arithmetic!r}, not one of {', '.join(ARITHMETIC)}")
-        if out_type not in _OUT_TYPES:
-            raise ValueError(f"out_type is {out_type!r}, not one of {', '.join(filter(None, _OUT_TYPES))}")
+        arithmetic_number = chosen(ARITHMETIC, "arithmetic", arithmetic)
+        out_type_number = chosen(OUT_TYPES, "out_type", out_type)
         self._kept: list[np.ndarray] = []  # what the options point to
         self.q_offsets: np.ndarray | None = None
         self.kv_offsets: np.ndarray | None = None
@@ -96,13 +95,13 @@ class AttentionCall:
         if element_type(self.k, "k") != kv_type:
             raise TypeError("k and v have different types of elements")
         self.number = arithmetic_type(q_type)
-        self.out_type = _OUT_TYPES[out_type] or q_type
+        self.out_type = out_type_number or q_type
         self.bias: np.ndarray | None = None
         self.options = AttentionOptions(
             q_type=q_type,
             kv_type=kv_type,
             out_type=self.out_type,
-            arithmetic=ARITHMETIC[arithmetic],
+            arithmetic=arithmetic_number,
             packed_keys=int(packed_keys),
             **causal_fields(causal, causal_offset),
             **numbers,

@@ -14,11 +14,15 @@ REPEAT = -(1 << (8 * ctypes.sizeof(c_ssize_t) - 1))  # RAPT_REPEAT
 F32, F64, F16, BF16, I8 = 1, 2, 3, 4, 5
 
 CAUSAL = {"bottom_right": 1, "top_left": 2, "offset": 3}
-ARITHMETIC = {"default": 0, "f32": 1, "bf16": 2}
+ARITHMETIC = {None: 0, "default": 0, "f32": 1, "bf16": 2}
 
 
 class Strides(ctypes.Structure):
     _fields_ = [("batch", c_ssize_t), ("head", c_ssize_t), ("token", c_ssize_t)]
+
+
+class MatrixStrides(ctypes.Structure):
+    _fields_ = [("row", c_ssize_t), ("column", c_ssize_t)]
 
 
 class _Options(ctypes.Structure):
@@ -108,6 +112,30 @@ class AttentionGradients(_Options):
         ("dbias", c_void_p),
         ("dsinks", c_void_p),
         ("type", c_int),
+    ]
+
+
+class LinearOptions(_Options):
+    _fields_ = [
+        ("size", c_size_t),
+        ("x_type", c_int),
+        ("w_type", c_int),
+        ("y_type", c_int),
+        ("arithmetic", c_int),
+        ("rows", c_size_t),
+        ("in_features", c_size_t),
+        ("out_features", c_size_t),
+        ("x_strides", MatrixStrides),
+        ("w_strides", MatrixStrides),
+        ("y_stride", c_ssize_t),
+        ("packed_w", c_int),
+        ("bias", c_void_p),
+        ("row_scales", c_void_p),
+        ("add", c_void_p),
+        ("add_type", c_int),
+        ("add_stride", c_ssize_t),
+        ("x_rows", c_void_p),
+        ("y_rows", c_void_p),
     ]
 
 
@@ -222,6 +250,13 @@ _declare(
     c_void_p,
     c_size_t,
 )
+
+_LINEAR = ctypes.POINTER(LinearOptions)
+_declare("linear_workspace", c_int, _LINEAR, _SIZE)
+_declare("linear_tasks", c_int, _LINEAR, _SIZE)
+_declare("linear_run", c_int, c_void_p, c_void_p, c_void_p, _LINEAR, c_size_t, c_size_t, c_void_p, c_size_t)
+_declare("linear_packed_length", c_int, _LINEAR, _SIZE)
+_declare("linear_pack", c_int, c_void_p, c_size_t, c_size_t, _LINEAR, c_void_p)
 
 
 def check(status: int) -> None:

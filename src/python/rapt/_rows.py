@@ -17,10 +17,10 @@ from ._arrays import (
     as_rows,
     broadcast,
     broadcast_rows,
-    check_output,
     element_type,
     empty,
     input_rows,
+    output_rows,
 )
 from ._library import C, CAUSAL, F32, F64, REPEAT, SoftmaxOptions, check
 
@@ -129,24 +129,13 @@ def _causal_lengths(shape: tuple[int, ...], lengths: Any, causal: int, causal_of
     return np.where(lengths > cols, lengths, np.minimum(lengths, seen))  # the library refuses too long a row
 
 
-def _output(out: Any, rows: Rows, rapt_type: int) -> tuple[np.ndarray, Rows]:
-    if out is None:
-        result = empty(rows.array.shape, rapt_type, rows.array)
-    else:
-        result = check_output(as_array(out, "out"), "out", rows.array.shape, (rapt_type,))
-    flat = as_rows(result)
-    if flat is None:
-        raise ValueError("out has no single stride from row to row")
-    return result, flat
-
-
 def _row_function(name: str, x: Any, out: Any, options: dict[str, Any]) -> np.ndarray:
     rows = input_rows(x, "x")
     rapt_type = element_type(rows.array, "x")
     if rapt_type not in SUFFIXES or not hasattr(C, f"rapt_{name}_{SUFFIXES[rapt_type]}"):
         raise TypeError(f"x has elements of {rows.array.dtype.name}: {name} lacks them")
     call = _Call(rows, arithmetic_type(rapt_type), **options)
-    result, flat = _output(out, rows, rapt_type)
+    result, flat = output_rows(out, rows.array.shape, rapt_type, rows.array)
     function = getattr(C, f"rapt_{name}_{SUFFIXES[rapt_type]}")
     check(function(rows.address, rows.stride, flat.address, flat.stride, rows.rows, rows.cols, call.options))
     return result
@@ -204,7 +193,7 @@ def softmax_backward(y: Any, dy: Any, scale: float = 1.0, *, out: Any = None) ->
         raise TypeError("y and dy must both be f32, or both f64")
     if dy_rows.array.shape != y_rows.array.shape:
         raise ValueError(f"y has the shape {y_rows.array.shape} and dy {dy_rows.array.shape}")
-    result, flat = _output(out, y_rows, rapt_type)
+    result, flat = output_rows(out, y_rows.array.shape, rapt_type, y_rows.array)
     function = getattr(C, f"rapt_softmax_backward_{SUFFIXES[rapt_type]}")
     check(
         function(
