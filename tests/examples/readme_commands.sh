@@ -33,6 +33,7 @@ declare -A how=(
   ['./bench/run --peer ggml=DIR']="a library that this system does not package"
   ["./bench/run --peers --filter '^exp_f32/.*/L1\$'"]=bench
   ["./bench/run --filter '^attention.*/llama-3-8b'"]="as ./bench/run"
+  ["./bench/run --filter '^linear_f32/'"]="as ./bench/run"
   ['cc -ffp-contract=off program.c']="any program"
   ['./bench/compare old.json new.json']=compare
   ['rapt-validate']=minutes
