@@ -415,8 +415,9 @@ std::vector<std::string> swept_names() {
 TEST_CASE("the sweep has every kernel") {
   std::vector<std::string> swept = swept_names<RAPT_ALL_ELEMENTS>(), all;
   for (const KernelCase &kernel : kernel_cases()) {
-    // Attention has attention_guard_sweep_test, and linear layers have linear_test.
-    if (!kernel.traits.is_attention() && !kernel.traits.is_linear()) all.emplace_back(kernel.name);
+    // Attention has attention_guard_sweep_test, and linear layers have linear_test and linear_quantized_test.
+    const bool is_linear = kernel.traits.is_linear() || kernel.traits.is_quantized_linear();
+    if (!kernel.traits.is_attention() && !is_linear) all.emplace_back(kernel.name);
   }
   std::sort(swept.begin(), swept.end());
   std::sort(all.begin(), all.end());

@@ -38,6 +38,12 @@ struct Linear {
 
   explicit operator bool() const { return plain || multiply; }
 };
+// Holds a library's linear layers with quantized weights. x, the weights that it packs, and y are f32.
+struct QuantizedLinear {
+  Linear<float> i8, i4;
+
+  explicit operator bool() const { return i8 && i4; }
+};
 template <class T>
 using Scale = void (*)(const T *x, T factor, T *y, std::size_t n);
 template <class T>

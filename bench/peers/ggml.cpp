@@ -104,6 +104,40 @@ void dot_rows(const T *query, const T *rows, std::ptrdiff_t row_stride, std::siz
   for (std::size_t r = 0; r < row_count; ++r) out[r] *= scale;
 }
 
+// ---- linear layers with quantized weights
+
+struct RowsByWeights {
+  RowsByWeights(ggml_type type, const LinearShape &shape)
+      : weights(graph.tensor(type, shape.inputs, shape.outputs)),
+        rows(graph.tensor(GGML_TYPE_F32, shape.inputs, shape.rows)),
+        out(ggml_mul_mat(graph.context(), weights, rows)) {
+    graph.compute_later(out);
+  }
+
+  Graph graph;
+  ggml_tensor *weights, *rows, *out;
+};
+
+template <ggml_type type>
+Linear<float> quantized_linear() {
+  Linear<float> linear;
+  linear.packed_bytes = [](const LinearShape &s) {
+    return ggml_row_size(type, signed_(s.inputs)) * s.outputs;
+  };
+  linear.pack = [](const float *w, void *packed, const LinearShape &s) {
+    ggml_quantize_chunk(type, w, packed, 0, signed_(s.outputs), signed_(s.inputs), nullptr);
+  };
+  linear.multiply = [](const float *x, const void *packed, float *y, const LinearShape &s) {
+    static ShapeCache<LinearShape, RowsByWeights> cache;
+    RowsByWeights &product = cache.get(s, [&] { return RowsByWeights(type, s); });
+    product.weights->data = memory(packed);
+    product.rows->data = memory(x);
+    product.out->data = y;
+    product.graph.compute();
+  };
+  return linear;
+}
+
 // ---- attention
 
 using Dims = std::tuple<std::size_t, std::size_t, std::size_t, std::size_t, std::size_t, std::size_t, bool>;
@@ -249,6 +283,7 @@ void add_ggml(std::vector<Peer> &peers) {
   peer.f16 = functions_of<F16>();
   peer.bf16 = functions_of<Bf16>();
   peer.i8.attention = attention_of_blocks;
+  peer.quantized_linear = {quantized_linear<GGML_TYPE_Q8_0>(), quantized_linear<GGML_TYPE_Q4_0>()};
   peers.push_back(peer);
 }
 

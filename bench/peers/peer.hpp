@@ -51,6 +51,7 @@ struct Peer {
   PeerFunctions<double> f64;
   HalfFunctions f16, bf16;
   ByteFunctions i8;
+  QuantizedLinear quantized_linear;
 
   template <class T>
   const PeerFunctions<T> &functions() const {

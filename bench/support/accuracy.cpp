@@ -236,6 +236,22 @@ double linear_error(LinearProduct<typename Kind::Element> product) {
   return worst.value();
 }
 
+template <rapt_arithmetic arithmetic>
+double quantized_linear_error(QuantizedProduct product) {
+  Worst worst;
+  for (const rapt_type type : {RAPT_I8, RAPT_I4}) {
+    QuantizedLayer layer({{4, 64, 768}, type, 32, arithmetic});
+    layer(product);
+    const LinearShape &s = layer.shape();
+    for (std::size_t i = 0; i < s.rows * s.outputs; ++i) {
+      const std::span<const float> x(layer.x() + i / s.outputs * s.inputs, s.inputs);
+      const std::span<const float> w(layer.w() + i % s.outputs * s.inputs, s.inputs);
+      worst.add(validate::DotAccuracy<float>::error(x, w, 1, layer.y()[i]));
+    }
+  }
+  return worst.value();
+}
+
 template <class T>
 double softmax_error(RowsFunction<T> softmax) {
   Worst worst;
@@ -313,6 +329,8 @@ template double linear_error<LinearF64>(LinearProduct<double>);
 template double linear_error<LinearF16>(LinearProduct<std::uint16_t>);
 template double linear_error<LinearBF16>(LinearProduct<std::uint16_t>);
 template double linear_error<LinearInBF16>(LinearProduct<std::uint16_t>);
+template double quantized_linear_error<RAPT_ARITHMETIC_F32>(QuantizedProduct);
+template double quantized_linear_error<RAPT_ARITHMETIC_I8>(QuantizedProduct);
 
 #define RAPT_INSTANTIATE(Element)                                \
   template double narrow_dot_error<Element>(NarrowDot<Element>); \

@@ -9,6 +9,7 @@
 #include "support/dot_rows.hpp"
 #include "support/elements.hpp"
 #include "support/linear_layer.hpp"
+#include "support/quantized_layer.hpp"
 
 namespace rapt::bench {
 
@@ -41,6 +42,9 @@ double narrow_dot_rows_error(RowsProduct<Stored<Element>, float> dot_rows);
 // of y. Kind is a LinearKind.
 template <class Kind>
 double linear_error(LinearProduct<typename Kind::Element> product);
+// Relative to unquantized weights, so this is the cost of quantization.
+template <rapt_arithmetic arithmetic>
+double quantized_linear_error(QuantizedProduct product);
 // Measures rows of 8 to 50257 columns. Errors are relative to each probability.
 template <class T>
 double softmax_error(RowsFunction<T> softmax);

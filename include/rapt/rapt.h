@@ -151,7 +151,15 @@ enum rapt_status {
   RAPT_BAD_X_STRIDES,        /* a stride of x is 0 or negative */
   RAPT_BAD_W_STRIDES,        /* a stride of w is 0 or negative, or set with packed weights */
   RAPT_BAD_ADD,              /* add_type or add_stride without add, or add_stride smaller than a row */
-  RAPT_BAD_PACKED            /* packed is null, or first_output no multiple of 64 */
+  RAPT_BAD_PACKED,           /* packed is null, first_output no multiple of 64, or another layer's weights */
+  RAPT_BAD_SCALE_GROUP,      /* scale_group is not 0, 16, 32, 64, 128 or 256, or set for float weights */
+  RAPT_BAD_W_SCALES,         /* w_scales or w_scale_type do not go with the types, or with packed weights */
+  RAPT_BAD_W_ZEROS,          /* w_zeros for other weights than u4, with a codebook, or with packed weights */
+  RAPT_BAD_W_OFFSETS,        /* w_offsets for float weights, or with packed weights */
+  RAPT_BAD_W_CODEBOOK,       /* w_codebook for other weights than u4, in I8, or with packed weights */
+  RAPT_BAD_X_SCALES,         /* x_scales missing for x of i8, or set for another type */
+  RAPT_BAD_X_GROUP,          /* x_group is no multiple of the scale group, or set in F32 */
+  RAPT_BAD_SCALES            /* scales is null */
 };
 typedef enum rapt_status rapt_status;
 
@@ -211,7 +219,16 @@ typedef uint16_t rapt_f16, rapt_bf16;
  *
  * In attention, q, the keys and values, and out may each be f32, f16 or bf16. Keys and values have one type.
  * f64 goes only with f64. Keys and values may also be RAPT_I8, with scales, but then there is no gradient. */
-enum rapt_type { RAPT_TYPE_DEFAULT = 0, RAPT_F32, RAPT_F64, RAPT_F16, RAPT_BF16, RAPT_I8 };
+enum rapt_type {
+  RAPT_TYPE_DEFAULT = 0,
+  RAPT_F32,
+  RAPT_F64,
+  RAPT_F16,
+  RAPT_BF16,
+  RAPT_I8,
+  RAPT_I4, /* -8 to 7, two to a byte: only weights of linear layers */
+  RAPT_U4  /* 0 to 15, two to a byte: only weights of linear layers */
+};
 typedef enum rapt_type rapt_type;
 
 /* The arithmetic of products and sums. The default is f64 for f64, BF16 where all factors (q, keys and values,
@@ -220,8 +237,15 @@ typedef enum rapt_type rapt_type;
  * types.
  *
  * BF16 multiplies as AMX does, with the same bits on every CPU. Its products count subnormal operands as 0 and
- * flush tiny results to 0. Attention also rounds the weights of keys to bf16. */
-enum rapt_arithmetic { RAPT_ARITHMETIC_DEFAULT = 0, RAPT_ARITHMETIC_F32, RAPT_ARITHMETIC_BF16 };
+ * flush tiny results to 0. Attention also rounds the weights of keys to bf16.
+ *
+ * I8 rounds the rows of a linear layer to bytes, and sums products of integers exactly. */
+enum rapt_arithmetic {
+  RAPT_ARITHMETIC_DEFAULT = 0,
+  RAPT_ARITHMETIC_F32,
+  RAPT_ARITHMETIC_BF16,
+  RAPT_ARITHMETIC_I8 /* only linear layers with quantized weights */
+};
 
 /* Says which keys query i of a sequence sees. `keys` and `queries` are how many the sequence has. In a
  * matrix, rows are queries and columns are keys. */
@@ -764,7 +788,7 @@ typedef struct rapt_matrix_strides {
 /* A linear layer: y = x W^T + bias, with w [out_features][in_features] as in torch.nn.functional.linear.
  *
  * The types. x, w and y may each be f32, f16 or bf16; f64 goes only with f64. Elements of 16 bits are
- * widened, which is exact. The result is rounded once to the type of y.
+ * widened, which is exact. The result is rounded once to the type of y. w may also be quantized, see below.
  *
  * One output. Its inputs are summed in groups of 512, in order:
  *
@@ -782,6 +806,25 @@ typedef struct rapt_matrix_strides {
  * the number of rows, not the tasks, not packing, not the instruction set. A row alone has the bits that it
  * has in a batch.
  *
+ * Quantized weights. w has RAPT_I8, RAPT_I4 or RAPT_U4. Input k of an output is the number scale * (q[k] - zero),
+ * where q[k] is the integer in w. Two 4-bit integers share a byte: byte j of a row has input 2j in its low half
+ * and input 2j + 1 in its high half. If in_features is odd, the last high half is not looked at. w_strides then
+ * are {bytes, 1}; {0, 0} is rows of (in_features + 1) / 2 bytes. Scales, zeros and offsets are contiguous
+ * [out_features][groups]: one for each scale_group inputs, the last of which may be fewer. If scale_group is 0,
+ * there is one for the whole row, and the sum has groups of 512. The lines of a group are
+ *
+ *   F32:  p = 0;  for each input k of the group:  p = fma(x[k], q[k] - zero, p)
+ *   I8:   p = float(sum of xq[k] * (q[k] - zero)) * xs, where the sum is exact
+ *         t = fma(scale, p, t)
+ *         t = fma(sx, offset, t), only with w_offsets
+ *
+ * sx is the sum of the group's x, added in order from 0; in I8 it is float(sum of xq[k]) * xs. With w_codebook,
+ * the number of input k is scale * w_codebook[q[k]]: a line has w_codebook[q[k]] instead of q[k] - zero.
+ *
+ * In RAPT_ARITHMETIC_F32, the default, x has f32, f16 or bf16. In RAPT_ARITHMETIC_I8, x is first rounded to the
+ * integers xq[k] and scales xs that rapt_quantize_rows gives for RAPT_I8 and groups of x_group inputs. x may
+ * also have RAPT_I8 and x_scales: it is that function's result, whose arithmetic is I8.
+ *
  * Gradients are linear layers too, with other strides. With g the gradient of y, [rows][out_features]:
  *   of x     x = g, w = W with w_strides {1, in_features}: in_features outputs of out_features inputs
  *   of W     x = g with x_strides {1, out_features}, w = x with w_strides {1, in_features}: rows inputs
@@ -792,8 +835,13 @@ typedef struct rapt_matrix_strides {
  *
  * Accuracy. |error of t| <= (512 + in_features / 512 + 4) u S + in_features 2^-149 (f64: 2^-1074) if nothing
  * overflows, where S is the sum of |x[k] w[k]|. In BF16, without subnormal operands, it is
- * (18 + in_features / 32 + 4) u S + (in_features + in_features / 32 + 64) 2^-126. The bias, the row scale, add and the type of y add one
- * rounding each. */
+ * (18 + in_features / 32 + 4) u S + (in_features + in_features / 32 + 64) 2^-126. The bias, the row scale, add
+ * and the type of y add one rounding each. With quantized weights and N groups of G inputs the error is at most
+ *
+ *   F32  (G + 2 N + 4) u S + (in_features + 2 N) (1 + z) 2^-149
+ *   I8   (2 N + 6) u S + 2 N (1 + z) 2^-149, relative to the exact sum over xq[k] * xs
+ *
+ * where S also has the magnitudes of the offsets' terms, and z is the largest |scale| or |offset|. */
 typedef struct rapt_linear_options {
   size_t size; /* sizeof(rapt_linear_options) */
 
@@ -822,13 +870,27 @@ typedef struct rapt_linear_options {
    * logits of chosen tokens. Null: r. row_scales has its numbers by r. No row may be twice in y_rows; this is
    * not checked. */
   const size_t *x_rows, *y_rows;
+
+  /* Quantized weights. These fields are null or 0 with float weights. */
+  size_t scale_group;     /* 16, 32, 64, 128 or 256 inputs share a scale. 0: a row, summed in groups of 512 */
+  const void *w_scales;   /* of w_scale_type; null: 1 */
+  const uint8_t *w_zeros; /* RAPT_U4 without codebook; null: 8. RAPT_I8 and RAPT_I4 have the zero 0 */
+  const void *w_offsets;  /* of w_scale_type, or null */
+  rapt_type w_scale_type; /* of w_scales and w_offsets; 0: RAPT_F32 */
+  const float *w_codebook; /* [16] in F32 with RAPT_U4, or null */
+
+  /* RAPT_ARITHMETIC_I8 */
+  size_t
+      x_group; /* a multiple of the scale group, or SIZE_MAX: the row. 0: as scale_group; the row if that is 0 */
+  const float *x_scales; /* x of RAPT_I8: [rows of x][groups of x_group]; row numbers as in x */
 } rapt_linear_options;
 
 /* Everything else zero. */
-#define RAPT_LINEAR_OPTIONS_INIT                                                                      \
-  {                                                                                                   \
-    sizeof(rapt_linear_options), RAPT_TYPE_DEFAULT, RAPT_TYPE_DEFAULT, RAPT_TYPE_DEFAULT, 0, 0, 0, 0, \
-        {0, 0}, {0, 0}, 0, 0, NULL, NULL, NULL, RAPT_TYPE_DEFAULT, 0, NULL, NULL                      \
+#define RAPT_LINEAR_OPTIONS_INIT                                                                       \
+  {                                                                                                    \
+    sizeof(rapt_linear_options), RAPT_TYPE_DEFAULT, RAPT_TYPE_DEFAULT, RAPT_TYPE_DEFAULT, 0, 0, 0, 0,  \
+        {0, 0}, {0, 0}, 0, 0, NULL, NULL, NULL, RAPT_TYPE_DEFAULT, 0, NULL, NULL, 0, NULL, NULL, NULL, \
+        RAPT_TYPE_DEFAULT, NULL, 0, NULL                                                               \
   }
 
 /* Computes y. It must overlap nothing but add. The workspace has rapt_linear_workspace bytes, at any
@@ -850,10 +912,38 @@ RAPT_API rapt_status rapt_linear_run(const void *x, const void *w, void *y,
  * apart, such as the three matrices of q, k and v: w then is a part's first output, and the part has the
  * outputs [first_output, first_output + outputs) of the layer. first_output must be a multiple of 64. A part
  * also fills the rest of its last 64 outputs with 0. The options are the layer's, with the strides of w;
- * packed_w is not looked at. */
+ * packed_w is not looked at.
+ *
+ * Packed quantized weights carry their scales, zeros, offsets and codebook, which the options of a call with
+ * packed_w then must not give again. w_scales, w_zeros and w_offsets of a part begin with its first output. Weights
+ * that were packed with another w_type, scale_group, in_features or out_features are RAPT_BAD_PACKED. */
 RAPT_API rapt_status rapt_linear_packed_length(const rapt_linear_options *options, size_t *bytes);
 RAPT_API rapt_status rapt_linear_pack(const void *w, size_t first_output, size_t outputs,
                                       const rapt_linear_options *options, void *packed);
+
+/* Rounds rows to integers. x [rows][inputs] of f32, f16 or bf16 becomes q [rows][inputs] of RAPT_I8, or of RAPT_I4
+ * with (inputs + 1) / 2 bytes a row. `group` adjacent inputs of a row share a scale, the last of them may be
+ * fewer; 0: the row. scales has [rows][groups]. With L = 127 for RAPT_I8 or 7 for RAPT_I4, and m the group's
+ * largest |x|:
+ *
+ *   m < 2^-100                    q = 0,  scale = 0
+ *   m infinite, or any NaN        q = 0,  scale = NaN
+ *   else                          q = rint(x * (L / m)), ties to even,  scale = m / L
+ *
+ * |q * scale - x| <= (1/2 + L 2^-22) scale. A last high half of a row is 0. Arrays must not overlap. */
+RAPT_API rapt_status rapt_quantize_rows(const void *x, rapt_type x_type, ptrdiff_t x_stride /* 0: inputs */,
+                                        size_t rows, size_t inputs, size_t group, rapt_type q_type, void *q,
+                                        float *scales);
+
+/* Turns integers into numbers: y = float(q - zero) * scale + offset, where each operation is rounded to f32,
+ * and then to the type of y: f32, f16 or bf16. q has RAPT_I8, RAPT_I4 or RAPT_U4. scales (null: 1), zeros
+ * (RAPT_U4; null: 8) and offsets (null: none is added) have [rows][groups]. With a codebook (RAPT_U4, without zeros),
+ * codebook[q] takes the place of float(q - zero). So embeddings may be stored as the weights of a linear layer.
+ * Arrays must not overlap. */
+RAPT_API rapt_status rapt_dequantize_rows(const void *q, rapt_type q_type, size_t rows, size_t inputs,
+                                          size_t group, const float *scales, const uint8_t *zeros,
+                                          const float *offsets, const float *codebook, void *y,
+                                          rapt_type y_type, ptrdiff_t y_stride /* 0: inputs */);
 
 #ifdef __cplusplus
 }

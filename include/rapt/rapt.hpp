@@ -444,7 +444,8 @@ rapt_status attention_backward(const Q &q, const K &k, const V &v, rapt_attentio
 
 inline rapt_linear_options linear_options() { return RAPT_LINEAR_OPTIONS_INIT; }
 
-// Weights is a range of elements, or of std::byte for packed weights, whose type the options name.
+// Weights is a range of elements, or of std::byte for packed weights and those of 4 bits, whose type the
+// options name.
 template <class Range>
 concept Weights = Elements<Range> ||(std::ranges::contiguous_range<Range> &&std::ranges::sized_range<Range>
                                          &&std::is_same_v<std::ranges::range_value_t<Range>, std::byte>);
@@ -478,7 +479,9 @@ rapt_status set_linear(rapt_linear_options &o, const X &x, const W &w, const Y &
     if (status != RAPT_OK) return status;
     fit = fit && std::ranges::size(w) * sizeof(range_value_t<W>) >= bytes;
   } else {
-    fit = fit && (!is_contiguous(o.w_strides) || covers(std::ranges::size(w), o.out_features, o.in_features));
+    const bool in_4_bits = o.w_type == RAPT_I4 || o.w_type == RAPT_U4;
+    const std::size_t row = in_4_bits ? o.in_features / 2 + o.in_features % 2 : o.in_features;
+    fit = fit && (!is_contiguous(o.w_strides) || covers(std::ranges::size(w), o.out_features, row));
   }
   return fit ? RAPT_OK : RAPT_BAD_SIZE;
 }

@@ -91,6 +91,8 @@ inline auto kernel_of(const AttentionCall &call) {
     case RAPT_I8:
       return kernels().i8.attention;
     case RAPT_TYPE_DEFAULT:
+    case RAPT_I4:
+    case RAPT_U4:
       break;
   }
   __builtin_unreachable();

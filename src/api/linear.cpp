@@ -10,7 +10,9 @@
 #include "api/strides.hpp"
 #include "call/element.hpp"
 #include "call/linear_call.hpp"
+#include "call/packed_quantized.hpp"
 #include "call/packed_weights.hpp"
+#include "call/quantized_weights.hpp"
 #include "dispatch/dispatch.hpp"
 
 namespace rapt {
@@ -23,33 +25,63 @@ std::size_t number_size(const rapt_linear_options &o) {
 }
 
 // Reads a type as an int, because reading an unknown number as a rapt_type would be undefined behaviour.
-bool resolve_type(rapt_type &type, rapt_type by_default) {
+int number_of(const rapt_type &type) {
   int number;
   static_assert(sizeof type == sizeof number);
   std::memcpy(&number, &type, sizeof number);
-  if (number == RAPT_TYPE_DEFAULT) {
-    type = by_default;
-    return true;
-  }
-  return number == RAPT_F32 || number == RAPT_F64 || number == RAPT_F16 || number == RAPT_BF16;
+  return number;
 }
+bool resolve_type(rapt_type &type, rapt_type by_default) {
+  const int number = number_of(type);
+  if (number == RAPT_TYPE_DEFAULT) type = by_default;
+  return number >= RAPT_TYPE_DEFAULT && number <= RAPT_U4;
+}
+constexpr bool is_float(rapt_type type) { return type == RAPT_F32 || type == RAPT_F16 || type == RAPT_BF16; }
 
 rapt_status resolve_types(rapt_linear_options &o) {
   if (!resolve_type(o.x_type, RAPT_F32) || !resolve_type(o.w_type, o.x_type) ||
-      !resolve_type(o.y_type, o.x_type) || !resolve_type(o.add_type, o.y_type)) {
+      !resolve_type(o.y_type, o.x_type == RAPT_I8 ? RAPT_F32 : o.x_type) ||
+      !resolve_type(o.add_type, o.y_type)) {
     return RAPT_BAD_TYPE;
   }
-  for (const rapt_type type : {o.w_type, o.y_type, o.add_type}) {
-    if ((type == RAPT_F64) != (o.x_type == RAPT_F64)) return RAPT_BAD_TYPE;
+  if (o.x_type == RAPT_F64 || o.w_type == RAPT_F64) {
+    for (const rapt_type type : {o.x_type, o.w_type, o.y_type, o.add_type}) {
+      if (type != RAPT_F64) return RAPT_BAD_TYPE;
+    }
+    return o.arithmetic == RAPT_ARITHMETIC_DEFAULT ? RAPT_OK : RAPT_BAD_ARITHMETIC;
   }
-  if (o.x_type == RAPT_F64) return o.arithmetic == RAPT_ARITHMETIC_DEFAULT ? RAPT_OK : RAPT_BAD_ARITHMETIC;
+  const bool quantized = is_quantized(o.w_type), x_is_i8 = o.x_type == RAPT_I8;
+  if (!is_float(o.y_type) || !is_float(o.add_type) || !(is_float(o.x_type) || (x_is_i8 && quantized)))
+    return RAPT_BAD_TYPE;
   const bool is_bf16 = o.x_type == RAPT_BF16 && o.w_type == RAPT_BF16;
   if (o.arithmetic == RAPT_ARITHMETIC_DEFAULT) {
-    o.arithmetic = is_bf16 ? RAPT_ARITHMETIC_BF16 : RAPT_ARITHMETIC_F32;
+    o.arithmetic = is_bf16 ? RAPT_ARITHMETIC_BF16 : x_is_i8 ? RAPT_ARITHMETIC_I8 : RAPT_ARITHMETIC_F32;
   }
-  const bool is_known =
-      o.arithmetic == RAPT_ARITHMETIC_F32 || (o.arithmetic == RAPT_ARITHMETIC_BF16 && is_bf16);
+  const bool is_known = (o.arithmetic == RAPT_ARITHMETIC_F32 && !x_is_i8) ||
+                        (o.arithmetic == RAPT_ARITHMETIC_BF16 && is_bf16) ||
+                        (o.arithmetic == RAPT_ARITHMETIC_I8 && quantized);
   return is_known ? RAPT_OK : RAPT_BAD_ARITHMETIC;
+}
+
+// Checks the fields of quantized weights, and those of I8 arithmetic. The types must be resolved.
+rapt_status check_quantized(const rapt_linear_options &o) {
+  const bool quantized = is_quantized(o.w_type), plain = quantized && !o.packed_w;
+  const bool in_i8 = o.arithmetic == RAPT_ARITHMETIC_I8;
+  const std::size_t g = o.scale_group;
+  if (g != 0 && !(quantized && g >= 16 && g <= 256 && (g & (g - 1)) == 0)) return RAPT_BAD_SCALE_GROUP;
+  if (o.w_scales && !plain) return RAPT_BAD_W_SCALES;
+  if (o.w_zeros && !(plain && o.w_type == RAPT_U4 && !o.w_codebook)) return RAPT_BAD_W_ZEROS;
+  if (o.w_offsets && !plain) return RAPT_BAD_W_OFFSETS;
+  if (o.w_codebook && !(plain && o.w_type == RAPT_U4 && !in_i8)) return RAPT_BAD_W_CODEBOOK;
+  const int scale_type = number_of(o.w_scale_type);
+  if (scale_type != RAPT_TYPE_DEFAULT) {
+    const bool is_known = scale_type == RAPT_F32 || scale_type == RAPT_F16 || scale_type == RAPT_BF16;
+    if (!is_known || !quantized || (plain && !o.w_scales && !o.w_offsets)) return RAPT_BAD_W_SCALES;
+  }
+  if (o.x_scales && o.x_type != RAPT_I8) return RAPT_BAD_X_SCALES;
+  if (o.x_group != 0 && !(in_i8 && (o.x_group == SIZE_MAX || o.x_group % fold_of(o) == 0)))
+    return RAPT_BAD_X_GROUP;
+  return RAPT_OK;
 }
 
 // Fills in the strides of a matrix.
@@ -79,12 +111,18 @@ bool shape_fits(const rapt_linear_options &o) {
   return true;
 }
 
+// Returns the elements of a row of w, where 4-bit weights are bytes.
+std::size_t columns_of_w(const rapt_linear_options &o) {
+  return is_4_bits(o.w_type) ? o.in_features / 2 + o.in_features % 2 : o.in_features;
+}
+
 // Fills in the defaults of options that have been read.
 rapt_status resolve(rapt_linear_options &o) {
   if (!o.add && (o.add_type != RAPT_TYPE_DEFAULT || o.add_stride != 0)) return RAPT_BAD_ADD;
   if (o.in_features == 0) return RAPT_BAD_SHAPE;
   if (!shape_fits(o)) return RAPT_BAD_SIZE;
   rapt_status status = resolve_types(o);
+  if (status == RAPT_OK) status = check_quantized(o);
   if (status == RAPT_OK && !o.x_rows) {
     status = resolve_matrix(o.x_strides, o.rows, o.in_features, RAPT_BAD_X_STRIDES);
   } else if (status == RAPT_OK) {
@@ -93,7 +131,10 @@ rapt_status resolve(rapt_linear_options &o) {
   if (status == RAPT_OK && o.packed_w) {
     status = o.w_strides.row == 0 && o.w_strides.column == 0 ? RAPT_OK : RAPT_BAD_W_STRIDES;
   } else if (status == RAPT_OK) {
-    status = resolve_matrix(o.w_strides, o.out_features, o.in_features, RAPT_BAD_W_STRIDES);
+    status = resolve_matrix(o.w_strides, o.out_features, columns_of_w(o), RAPT_BAD_W_STRIDES);
+    if (status == RAPT_OK && is_4_bits(o.w_type) && o.out_features > 0 && columns_of_w(o) > 1 &&
+        o.w_strides.column != 1)
+      status = RAPT_BAD_W_STRIDES;
   }
   if (status == RAPT_OK) status = resolve_rows(o.y_stride, o.out_features, RAPT_BAD_Y_STRIDE);
   if (status == RAPT_OK) status = resolve_rows(o.add_stride, o.out_features, RAPT_BAD_ADD);
@@ -114,7 +155,8 @@ std::size_t workspace_bytes(const rapt_linear_options &o) {
   return LinearWorkspace(o).length() * number_size(o) + workspace_alignment;
 }
 
-std::size_t packed_bytes(const rapt_linear_options &o) {
+std::size_t packed_bytes(const rapt_linear_options &o, const void *packed = nullptr) {
+  if (is_quantized(o.w_type)) return QuantizedWeights(o, packed).packed_size();
   const std::size_t blocks = o.out_features / linear_block + (o.out_features % linear_block != 0);
   const std::size_t length = o.w_type == RAPT_BF16 ? packed_block_length<BF16>(o.in_features)
                                                    : packed_block_length<float>(o.in_features);
@@ -138,11 +180,15 @@ struct Run {
     if (first > last || last > tasks) return RAPT_BAD_TASKS;
     if (tasks == 0) return RAPT_OK;
     if (!call.x) return RAPT_BAD_X;
+    if (o.x_type == RAPT_I8 && !o.x_scales) return RAPT_BAD_X_SCALES;
     if (!call.w) return RAPT_BAD_W;
     if (!call.y) return RAPT_BAD_Y;
+    if (is_quantized(o.w_type) && o.packed_w && !QuantizedWeights(o, call.w).header().fits(o))
+      return RAPT_BAD_PACKED;
     const std::size_t bytes = workspace_bytes(o);
     if (!workspace || workspace_size < bytes) return RAPT_BAD_WORKSPACE;
-    const rapt_status arrays = check_arrays(call, packed_bytes(o), {workspace, bytes, 1});
+    const rapt_status arrays =
+        check_arrays(call, o.packed_w ? packed_bytes(o, call.w) : 0, columns_of_w(o), {workspace, bytes, 1});
     if (arrays != RAPT_OK) return arrays;
     if (first == last) return RAPT_OK;
     const auto address = reinterpret_cast<std::uintptr_t>(workspace);
@@ -153,6 +199,11 @@ struct Run {
 
   auto kernel() const -> decltype(kernels().f32.linear) {
     switch (call.options.w_type) {
+      case RAPT_I8:
+      case RAPT_I4:
+      case RAPT_U4:
+        return call.options.arithmetic == RAPT_ARITHMETIC_I8 ? kernels().i8.linear_in_i8
+                                                             : kernels().i8.linear_quantized;
       case RAPT_F64:
         return kernels().f64.linear;
       case RAPT_F16:
@@ -192,7 +243,7 @@ rapt_status rapt_linear_tasks(const rapt_linear_options *options, size_t *tasks)
   });
 }
 rapt_status rapt_linear_packed_length(const rapt_linear_options *options, size_t *bytes) {
-  return query(options, bytes, packed_bytes);
+  return query(options, bytes, [](const rapt_linear_options &o) { return packed_bytes(o); });
 }
 
 rapt_status rapt_linear(const void *x, const void *w, void *y, const rapt_linear_options *options,
@@ -218,13 +269,27 @@ rapt_status rapt_linear_pack(const void *w, size_t first_output, size_t outputs,
     if (!packed || first_output % linear_block != 0) return RAPT_BAD_PACKED;
     if (first_output > o.out_features || outputs > o.out_features - first_output) return RAPT_BAD_SIZE;
     if (outputs == 0) return RAPT_OK;
-    Strided part = ListedRows{w, o.w_strides, outputs, nullptr, o.in_features, 1, size_of(o.w_type)}.all();
-    if (!part.measure()) return RAPT_BAD_SIZE;
-    if (part.overlaps(packed, packed_bytes(o))) return RAPT_BAD_OVERLAP;
+    const std::size_t scales = is_quantized(o.w_type) ? outputs * scale_groups(o) : 0;
+    const std::size_t scale_size = scales > 0 ? QuantizedWeights(o, w).scale_size() : 0;
+    Strided reads[] = {
+        ListedRows{w, o.w_strides, outputs, nullptr, columns_of_w(o), 1, size_of(o.w_type)}.all(),
+        {o.w_scales, scales * scale_size, 1},
+        {o.w_zeros, scales, 1},
+        {o.w_offsets, scales * scale_size, 1},
+        {o.w_codebook, 16 * sizeof(float), 1}};
+    for (Strided &array : reads) {
+      if (!array.measure()) return RAPT_BAD_SIZE;
+      if (array.overlaps(packed, packed_bytes(o))) return RAPT_BAD_OVERLAP;
+    }
     const auto pack = [&]<class E>(const E *from, E *to) {
       pack_weights(from, o.w_strides.row, o.w_strides.column, first_output, outputs, o.in_features, to);
     };
     switch (o.w_type) {
+      case RAPT_I8:
+      case RAPT_I4:
+      case RAPT_U4:
+        pack_quantized(o, w, first_output, outputs, packed);
+        break;
       case RAPT_F64:
         pack(static_cast<const double *>(w), static_cast<double *>(packed));
         break;

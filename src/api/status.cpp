@@ -157,7 +157,27 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_ADD:
       return "options->add_type or add_stride without add, or add_stride smaller than a row";
     case RAPT_BAD_PACKED:
-      return "packed is null, or first_output is no multiple of 64";
+      return "packed is null, first_output is no multiple of 64, or packed weights have other types or sizes "
+             "than options";
+    case RAPT_BAD_SCALE_GROUP:
+      return "options->scale_group is not 0, 16, 32, 64, 128 or 256, or is set for float weights";
+    case RAPT_BAD_W_SCALES:
+      return "options->w_scales or w_scale_type is set for float weights or packed weights, w_scale_type is set "
+             "without w_scales and w_offsets, or it is not RAPT_F32, RAPT_F16 or RAPT_BF16";
+    case RAPT_BAD_W_ZEROS:
+      return "options->w_zeros is set for other weights than RAPT_U4, with w_codebook, or with packed weights";
+    case RAPT_BAD_W_OFFSETS:
+      return "options->w_offsets is set for float weights or packed weights";
+    case RAPT_BAD_W_CODEBOOK:
+      return "options->w_codebook is set for other weights than RAPT_U4, in RAPT_ARITHMETIC_I8, or with packed "
+             "weights";
+    case RAPT_BAD_X_SCALES:
+      return "options->x_scales is null for x of RAPT_I8, or set for another type";
+    case RAPT_BAD_X_GROUP:
+      return "options->x_group is set in another arithmetic than RAPT_ARITHMETIC_I8, or is no multiple of the "
+             "scale group (512 if scale_group is 0)";
+    case RAPT_BAD_SCALES:
+      return "scales is null";
   }
   return nullptr;
 }

@@ -34,15 +34,20 @@ template <class A, class F>
       case RAPT_TYPE_DEFAULT:
       case RAPT_F64:
       case RAPT_I8:
+      case RAPT_I4:
+      case RAPT_U4:
         break;
     }
     __builtin_unreachable();
   }
 }
 
+// Returns the bytes of an element, or of two elements of 4 bits.
 constexpr std::size_t size_of(rapt_type type) {
   switch (type) {
     case RAPT_I8:
+    case RAPT_I4:
+    case RAPT_U4:
       return 1;
     case RAPT_F16:
     case RAPT_BF16:

@@ -48,6 +48,24 @@ class LinearTasks {
   std::size_t rows_, outputs_, outputs_per_task_, rows_per_task_;
 };
 
+constexpr bool is_4_bits(rapt_type type) { return type == RAPT_I4 || type == RAPT_U4; }
+constexpr bool is_quantized(rapt_type type) { return type == RAPT_I8 || is_4_bits(type); }
+
+// Returns the inputs of a group of the sum over quantized weights.
+inline std::size_t fold_of(const rapt_linear_options &o) {
+  return o.scale_group ? o.scale_group : linear_fold;
+}
+// Returns how many scales an output has.
+inline std::size_t scale_groups(const rapt_linear_options &o) {
+  return o.scale_group ? (o.in_features - 1) / o.scale_group + 1 : 1;
+}
+// Returns how many inputs share a scale of x, and how many scales a row of x has.
+inline std::size_t x_group_of(const rapt_linear_options &o) {
+  const std::size_t group = o.x_group ? o.x_group : o.scale_group ? o.scale_group : SIZE_MAX;
+  return group < o.in_features ? group : o.in_features;
+}
+inline std::size_t x_groups(const rapt_linear_options &o) { return (o.in_features - 1) / x_group_of(o) + 1; }
+
 // Holds the arguments of the public functions, with every default filled in.
 struct LinearCall {
   const void *x = nullptr;
@@ -85,15 +103,26 @@ struct LinearCall {
 
 // Counts the elements of the arithmetic type in a thread's workspace: its rows of x in the order of the
 // tiles, the sums of two blocks of outputs, and two blocks of weights. Up to 16 elements after the rows are
-// overwritten.
+// overwritten. Layers with quantized weights also need the scales, offsets and zeros of a block, and two
+// numbers per row and group of the sum.
 struct LinearWorkspace {
-  std::size_t rows, sums, weights;
+  static constexpr std::size_t smallest_group = 16,
+                               block_scales = linear_fold / smallest_group * linear_block;
+
+  std::size_t rows, sums, weights, scales = 0, row_numbers = 0;
 
   explicit LinearWorkspace(const rapt_linear_options &o)
       : rows(LinearTasks(o).rows_per_task() * o.in_features + 16),
         sums(LinearTasks(o).rows_per_task() * LinearTasks(o).outputs_per_task()),
-        weights(2 * linear_block * linear_fold) {}
-  std::size_t length() const { return rows + sums + weights; }
+        weights(2 * linear_block * linear_fold) {
+    if (is_quantized(o.w_type)) {
+      scales = 3 * block_scales;
+      row_numbers = 3 * LinearTasks(o).rows_per_task() * ((o.in_features - 1) / fold_of(o) + 1);
+      rows += 8 * LinearTasks(o).rows_per_task();  // the inputs of a row are filled up to a multiple of 8
+    }
+  }
+  std::size_t before_row_numbers() const { return rows + sums + weights + scales; }
+  std::size_t length() const { return rows + sums + weights + scales + row_numbers; }
 };
 
 }  // namespace rapt

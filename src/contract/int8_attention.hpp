@@ -5,12 +5,7 @@
 // not change the bits, and each instruction set may multiply in its own way: by pairs of 16-bit integers, or
 // by two int8 digits x = 256 * hi + lo.
 //
-// Conversion to integers. n numbers of f32, whose largest magnitude is m, become n integers x and one step:
-//   m finite, at least lowest:   x = rint(number * (largest / m)),  step = m / largest
-//   m below lowest, 0 included:  x = 0,  step = 0
-//   m infinite, or any NaN:      x = 0,  step = NaN
-// Every operation rounds to f32, to nearest even. |x| <= largest, because the product errs by less than one
-// half.
+// Queries and weights become integers, up to `largest`, with steps (contract/integer_units.hpp).
 //
 // Scores. Each scale group of a row's query is converted separately. A large element then costs the other
 // groups no accuracy. The step costs no operation, because it is multiplied into a factor that each group has
@@ -38,8 +33,6 @@ namespace rapt {
 struct Int8Attention {
   // The largest integer with two int8 digits: 127 * 256 + 127.
   static constexpr float largest = 32639.0f;
-  // This limit keeps largest / m finite and the step normal.
-  static constexpr float lowest = 0x1p-100f;
   // The sum of products over this many dimensions fits 32 bits: 32639 * 128 * 512 < 2^31.
   static constexpr std::size_t segment = 512;
 };

@@ -26,4 +26,8 @@ inline constexpr std::size_t linear_fold = 512;
 // Packed weights hold outputs in blocks of this many.
 inline constexpr std::size_t linear_block = 64;
 
+// In I8 arithmetic, inputs become integers up to this (contract/integer_units.hpp). A group has at most 512
+// inputs, so that a sum of products is below 128 * 255 * 512 < 2^24, which f32 holds exactly.
+inline constexpr float largest_i8 = 127.0f, largest_i4 = 7.0f;
+
 }  // namespace rapt

@@ -54,7 +54,7 @@ struct HasOperations {
   static constexpr bool floats = sizeof(E) >= 4, all_floats = floats || halves;
   static constexpr bool keys = all_floats || std::is_same_v<E, std::int8_t>;
   static constexpr bool from_halves = halves, to_halves = halves;
-  static constexpr bool bf16_alone = std::is_same_v<E, BF16>;
+  static constexpr bool bf16_alone = std::is_same_v<E, BF16>, i8_alone = std::is_same_v<E, std::int8_t>;
 };
 
 }  // namespace rapt

@@ -20,6 +20,12 @@
 #ifndef RAPT_FAMILY_linear_in_bf16
 #define RAPT_FAMILY_linear_in_bf16(kernel)
 #endif
+#ifndef RAPT_FAMILY_linear_quantized
+#define RAPT_FAMILY_linear_quantized(kernel)
+#endif
+#ifndef RAPT_FAMILY_linear_in_i8
+#define RAPT_FAMILY_linear_in_i8(kernel)
+#endif
 #ifndef RAPT_FAMILY_attention
 #define RAPT_FAMILY_attention(kernel)
 #endif

@@ -89,6 +89,20 @@ double linear_underflow(std::size_t inputs, rapt_arithmetic arithmetic) {
   return arithmetic == RAPT_ARITHMETIC_BF16 ? (count + count / 32 + 64) * 0x1p-126 : count * smallest<T>;
 }
 
+// The same with quantized weights, whose sums have groups of `group` inputs. In i8 arithmetic, errors are
+// relative to the sum over the rounded x. `largest` is the largest |scale| or |offset|.
+inline double quantized_linear_bound(std::size_t inputs, std::size_t group, rapt_arithmetic arithmetic) {
+  const double groups = std::ceil(static_cast<double>(inputs) / static_cast<double>(group));
+  return arithmetic == RAPT_ARITHMETIC_I8 ? 2 * groups + 6
+                                          : static_cast<double>(std::min(group, inputs)) + 2 * groups + 4;
+}
+inline double quantized_linear_underflow(std::size_t inputs, std::size_t group, double largest,
+                                         rapt_arithmetic arithmetic) {
+  const double groups = std::ceil(static_cast<double>(inputs) / static_cast<double>(group));
+  const double count = static_cast<double>(arithmetic == RAPT_ARITHMETIC_I8 ? 0 : inputs) + 2 * groups;
+  return count * (1 + largest) * smallest<float>;
+}
+
 // ---- attention ----
 
 // Holds errors in units u. The error of out is also divided by the largest visible |v|.

@@ -3,6 +3,7 @@
 #include "support/attention_backward_case.hpp"
 #include "support/attention_case.hpp"
 #include "support/linear_case.hpp"
+#include "support/quantized_case.hpp"
 #include "support/softmax_cases.hpp"
 #include "support/vector_cases.hpp"
 
@@ -66,6 +67,23 @@ struct LinearInBf16 {
   }
 };
 
+template <class>
+struct QuantizedInF32 {
+  static constexpr Family family = Family::quantized_linear;
+
+  static Outcome run(const Problem &problem, const Layout &layout) {
+    return run_quantized_linear(problem, layout, RAPT_ARITHMETIC_F32);
+  }
+};
+template <class>
+struct QuantizedInI8 {
+  static constexpr Family family = Family::quantized_linear;
+
+  static Outcome run(const Problem &problem, const Layout &layout) {
+    return run_quantized_linear(problem, layout, RAPT_ARITHMETIC_I8);
+  }
+};
+
 }  // namespace
 }  // namespace drivers
 
@@ -108,6 +126,8 @@ DRIVER(logsumexp, Logsumexp)
 DRIVER(softmax_backward, SoftmaxBackward)
 DRIVER_OF_ALL(linear, Linear)
 DRIVER_OF(linear_in_bf16, LinearInBf16, BF16)
+DRIVER_OF(linear_quantized, QuantizedInF32, std::int8_t)
+DRIVER_OF(linear_in_i8, QuantizedInI8, std::int8_t)
 DRIVER_OF_ALL(attention, Attention)
 DRIVER_OF_ALL(attention_partial, AttentionPartial)
 DRIVER_OF_ALL(attention_merge, AttentionMerge)

@@ -69,6 +69,31 @@ Problem draw_linear_problem(Random &random, std::size_t most_work) {
   return problem;
 }
 
+Problem draw_quantized_problem(Random &random, std::size_t most_work, bool in_i8) {
+  QuantizedProblem made;
+  made.cols = draw_inputs(random);
+  made.outputs = draw_outputs(random);
+  made.rows = draw_rows(random);
+  const auto work = [&] {
+    return made.cols * std::max<std::size_t>(made.outputs, 1) * std::max<std::size_t>(made.rows, 1);
+  };
+  while (work() > most_work) {
+    const std::size_t kind = random.below(3);
+    if (kind == 0) made.cols = 1 + random.below(made.cols);
+    if (kind == 1) made.outputs = random.below(made.outputs + 1);
+    if (kind == 2) made.rows = random.below(made.rows + 1);
+  }
+  Problem problem;
+  problem.input = draw_input(random);
+  problem.seed = random.below(1u << 24);
+  made.types = static_cast<QuantizedTypes>(random.below(in_i8 ? 6 : 4));
+  draw(random, made);
+  if (in_i8) made.x_group = static_cast<XGroup>(random.below(4));
+  if (!in_i8 && made.weights == WeightType::u4 && !made.zeros) made.codebook = random.one_in(2);
+  problem.of = made;
+  return problem;
+}
+
 std::vector<Problem> linear_of_shapes(std::size_t step) {
   std::vector<Problem> problems;
   std::size_t count = 0;

@@ -10,6 +10,8 @@ namespace rapt::test {
 
 // Draws random shapes and options. `most_work` limits the number of multiplications.
 Problem draw_linear_problem(Random &random, std::size_t most_work);
+// The same for layers with quantized weights. Some options belong to one arithmetic.
+Problem draw_quantized_problem(Random &random, std::size_t most_work, bool in_i8);
 
 // Returns problems with every small number of rows, and inputs and outputs around the ends of vectors, blocks
 // of outputs and groups of inputs.

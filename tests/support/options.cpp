@@ -201,6 +201,49 @@ constexpr Option<LinearProblem> of_linear[] = {
          }},
 };
 
+constexpr Option<QuantizedProblem> of_quantized[] = {
+    {.word = "outputs", .field = &QuantizedProblem::outputs, .most = longest},
+    {.word = "weights",
+     .field = &QuantizedProblem::weights,
+     .draw =
+         [](const Draw &draw, QuantizedProblem &problem) {
+           problem.weights = static_cast<WeightType>(draw.random.below(3));
+         }},
+    {.word = "types", .field = &QuantizedProblem::types},
+    {.word = "scale_group",
+     .field = &QuantizedProblem::scale_group,
+     .draw =
+         [](const Draw &draw, QuantizedProblem &problem) {
+           problem.scale_group = draw.random.one_of<std::size_t>({0, 16, 32, 32, 64, 128, 256});
+         },
+     .least = 0,
+     .most = 256,
+     .multiple = 16},
+    {.word = "x_group", .field = &QuantizedProblem::x_group},
+    {.word = "scales",
+     .field = &QuantizedProblem::scales,
+     .draw = [](const Draw &draw, QuantizedProblem &problem) { problem.scales = !draw.random.one_in(4); }},
+    {.word = "zeros",
+     .field = &QuantizedProblem::zeros,
+     .draw =
+         [](const Draw &draw, QuantizedProblem &problem) {
+           problem.zeros = draw.random.one_in(2) && problem.weights == WeightType::u4;
+         }},
+    {.word = "offsets",
+     .field = &QuantizedProblem::offsets,
+     .draw = [](const Draw &draw, QuantizedProblem &problem) { problem.offsets = draw.random.one_in(3); }},
+    {.word = "codebook", .field = &QuantizedProblem::codebook},
+    {.word = "bias",
+     .field = &QuantizedProblem::bias,
+     .draw = [](const Draw &draw, QuantizedProblem &problem) { problem.bias = draw.random.one_in(3); }},
+    {.word = "row_scales",
+     .field = &QuantizedProblem::row_scales,
+     .draw = [](const Draw &draw, QuantizedProblem &problem) { problem.row_scales = draw.random.one_in(4); }},
+    {.word = "add",
+     .field = &QuantizedProblem::add,
+     .draw = [](const Draw &draw, QuantizedProblem &problem) { problem.add = draw.random.one_in(4); }},
+};
+
 constexpr Option<Layout> of_layout[] = {
     {.word = "guard", .field = &Layout::placement},
     {.word = "offset", .field = &Layout::offset, .least = 0, .most = longest},
@@ -308,6 +351,7 @@ static_assert(count_fields<AttentionProblem>() == 2 + std::size(of_attention_sha
               "and RowsProblem and AttentionOptions");
 static_assert(count_fields<AttentionOptions>() == std::size(of_attention));
 static_assert(count_fields<LinearProblem>() == 1 + std::size(of_linear), "and RowsProblem");
+static_assert(count_fields<QuantizedProblem>() == 1 + std::size(of_quantized), "and RowsProblem");
 static_assert(count_fields<Problem>() == 1 + std::size(of_problem), "and the problem of a kind");
 static_assert(count_fields<Layout>() == 2 + std::size(of_layout), "and AttentionLayout and LinearLayout");
 static_assert(count_fields<AttentionLayout>() == std::size(of_attention_layout));
@@ -318,9 +362,9 @@ std::ptrdiff_t draw_gap(Random &random) { return random.one_of<std::ptrdiff_t>({
 }  // namespace
 
 const Tables &tables() {
-  static constexpr Tables all{of_problem, of_vector,           of_rows,         of_dot_rows,
-                              of_softmax, of_attention_shape,  of_attention,    of_linear,
-                              of_layout,  of_attention_layout, of_linear_layout};
+  static constexpr Tables all{of_problem,          of_vector,       of_rows,   of_dot_rows,  of_softmax,
+                              of_attention_shape,  of_attention,    of_linear, of_quantized, of_layout,
+                              of_attention_layout, of_linear_layout};
   return all;
 }
 
@@ -344,6 +388,12 @@ void draw(Random &random, AttentionOptions &options) {
 
 void draw(Random &random, LinearProblem &problem) {
   for (const auto &option : of_linear) {
+    if (option.draw) option.draw({random, true, true}, problem);
+  }
+}
+
+void draw(Random &random, QuantizedProblem &problem) {
+  for (const auto &option : of_quantized) {
     if (option.draw) option.draw({random, true, true}, problem);
   }
 }

@@ -19,7 +19,8 @@ using FieldOf = std::variant<Types Owner::*...>;
 template <class Owner>
 struct Fields {
   using Any = FieldOf<Owner, bool, double, std::size_t, std::ptrdiff_t, std::optional<std::ptrdiff_t>, PerRow,
-                      RowRange, InputClass, Calls, ElementTypes, Addend, MatrixOrder>;
+                      RowRange, InputClass, Calls, ElementTypes, Addend, MatrixOrder, WeightType,
+                      QuantizedTypes, XGroup>;
 };
 template <>
 struct Fields<Layout> {
@@ -49,8 +50,9 @@ struct Option {
 
 template <class... Owners>
 using TablesOf = std::tuple<std::span<const Option<Owners>>...>;
-using Tables = TablesOf<Problem, VectorProblem, RowsProblem, DotRowsProblem, SoftmaxOptions, AttentionProblem,
-                        AttentionOptions, LinearProblem, Layout, AttentionLayout, LinearLayout>;
+using Tables =
+    TablesOf<Problem, VectorProblem, RowsProblem, DotRowsProblem, SoftmaxOptions, AttentionProblem,
+             AttentionOptions, LinearProblem, QuantizedProblem, Layout, AttentionLayout, LinearLayout>;
 const Tables &tables();
 
 template <class Owner>
@@ -72,7 +74,8 @@ void for_each_option(AnyCase &given, Visit &&visit) {
     using Plain = std::remove_const_t<Kind>;
     if constexpr (std::is_base_of_v<RowsProblem, Plain>) all(rows_of(problem));
     if constexpr (std::is_same_v<Plain, VectorProblem> || std::is_same_v<Plain, DotRowsProblem>) all(problem);
-    if constexpr (std::is_same_v<Plain, AttentionProblem> || std::is_same_v<Plain, LinearProblem>)
+    if constexpr (std::is_same_v<Plain, AttentionProblem> || std::is_same_v<Plain, LinearProblem> ||
+                  std::is_same_v<Plain, QuantizedProblem>)
       all(problem);
     if constexpr (requires { problem.options; }) all(problem.options);
   };
@@ -80,13 +83,17 @@ void for_each_option(AnyCase &given, Visit &&visit) {
   all(given.problem);
   all(given.layout);
   if (std::holds_alternative<AttentionProblem>(given.problem.of)) all(given.layout.attention);
-  if (std::holds_alternative<LinearProblem>(given.problem.of)) all(given.layout.linear);
+  if (std::holds_alternative<LinearProblem>(given.problem.of) ||
+      std::holds_alternative<QuantizedProblem>(given.problem.of)) {
+    all(given.layout.linear);
+  }
 }
 
 // Draws all options of softmax and of linear layers, but none, one or many options of attention.
 void draw(Random &random, SoftmaxOptions &options);
 void draw(Random &random, AttentionOptions &options);
 void draw(Random &random, LinearProblem &problem);
+void draw(Random &random, QuantizedProblem &problem);
 
 // Draw layouts for attention, for linear layers and for all other kernels. The layouts have no floating-point
 // state.

@@ -49,6 +49,9 @@ Problem make_problem(Family family, const Numbers &numbers) {
     case Family::linear:
       problem.of = LinearProblem{};
       break;
+    case Family::quantized_linear:
+      problem.of = QuantizedProblem{};
+      break;
   }
   *problem.of_rows() = {numbers.rows, numbers.cols, numbers.scale};
   return problem;

@@ -26,6 +26,7 @@ enum class Family {
   attention,
   attention_backward,
   linear,
+  quantized_linear,
 };
 
 struct VectorProblem {
@@ -146,11 +147,45 @@ struct LinearProblem : RowsProblem {
   bool operator==(const LinearProblem &) const = default;
 };
 
+// Names the weights of a linear layer with quantized weights.
+enum class WeightType { i8, i4, u4 };
+template <>
+inline constexpr auto names_of<WeightType> = std::to_array<const char *>({"i8", "i4", "u4"});
+
+// Names the types of x, y and the scales. x of i8 has scales, and only i8 arithmetic has it.
+enum class QuantizedTypes { f32_f32_f32, f16_f32_f16, bf16_bf16_bf16, f32_bf16_f16, i8_f32_f32, i8_f16_bf16 };
+template <>
+inline constexpr auto names_of<QuantizedTypes> = std::to_array<const char *>(
+    {"f32_f32_f32", "f16_f32_f16", "bf16_bf16_bf16", "f32_bf16_f16", "i8_f32_f32", "i8_f16_bf16"});
+
+// Says how many inputs share a scale of x: as many as a scale of the weights, this many groups of the sum, or
+// the whole row.
+enum class XGroup { as_weights, one, three, row };
+template <>
+inline constexpr auto names_of<XGroup> = std::to_array<const char *>({"as_weights", "one", "three", "row"});
+
+// Each field needs a row in options.cpp.
+struct QuantizedProblem : RowsProblem {
+  std::size_t outputs = 67;
+  WeightType weights = WeightType::i8;
+  QuantizedTypes types = QuantizedTypes::f32_f32_f32;
+  std::size_t scale_group = 0;
+  XGroup x_group = XGroup::as_weights;  // only in i8 arithmetic
+  bool scales = false;
+  bool zeros = false;  // only u4, without codebook
+  bool offsets = false;
+  bool codebook = false;  // only u4 in f32 arithmetic
+  bool bias = false;
+  bool row_scales = false;
+  bool add = false;
+  bool operator==(const QuantizedProblem &) const = default;
+};
+
 struct Problem {
   InputClass input = InputClass::gaussian;
   std::uint64_t seed = 1;
   std::variant<VectorProblem, DotRowsProblem, SoftmaxProblem, SoftmaxBackwardProblem, AttentionProblem,
-               LinearProblem>
+               LinearProblem, QuantizedProblem>
       of;
 
   template <class Kind>

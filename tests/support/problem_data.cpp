@@ -94,6 +94,8 @@ OperandValues<T> make_new_operands(Family family, const Problem &problem) {
     case Family::linear:
       if constexpr (sizeof(T) > 1) make_float_operands(family, problem, random, values);
       break;
+    case Family::quantized_linear:  // its operands have several types
+      break;
   }
   return values;
 }

@@ -57,6 +57,16 @@ class CaseMaker {
     add_linear_of_types(kernel);
     return std::move(cases_);
   }
+  std::vector<LaidOutProblem> make_quantized_linear(const std::string &kernel) {
+    const bool in_i8 = kernel.ends_with("_i8");
+    for (std::size_t i = 0; i < pick(170, 2200); ++i) {
+      add_linear_problem(draw_quantized_problem(random_, pick(40000, 200000), in_i8), pick(2, 3));
+    }
+    for (std::size_t i = 0; i < pick(4, 40); ++i) {
+      add_linear_problem(draw_quantized_problem(random_, 2000000, in_i8), pick(2, 3));
+    }
+    return std::move(cases_);
+  }
   std::vector<LaidOutProblem> make() {
     if (traits_.is_attention()) {
       add_attention();
@@ -357,7 +367,9 @@ std::vector<LaidOutProblem> make_cases(const KernelCase &kernel, Effort effort, 
     cases.insert(cases.end(), made.begin(), made.end());
   };
   CaseMaker maker(kernel.traits, effort, seed);
-  append(kernel.traits.is_linear() ? maker.make_linear(kernel.name) : maker.make());
+  append(kernel.traits.is_linear()             ? maker.make_linear(kernel.name)
+         : kernel.traits.is_quantized_linear() ? maker.make_quantized_linear(kernel.name)
+                                               : maker.make());
   add(cases_of_ways());
   if (kernel.traits.is_attention()) {
     append(CaseMaker(kernel.traits, effort, ~seed).make_ways_of_attention(kernel.name));

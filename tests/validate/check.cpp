@@ -33,6 +33,9 @@ bool is_measured(std::size_t index, const Problem &problem, Effort effort) {
   if (const auto *const linear = std::get_if<LinearProblem>(&problem.of)) {
     return index % (quick ? 7 : 5) == 0 && elements(problem) * linear->outputs <= (quick ? 70000u : 800000u);
   }
+  if (const auto *const linear = std::get_if<QuantizedProblem>(&problem.of)) {
+    return index % (quick ? 7 : 5) == 0 && elements(problem) * linear->outputs <= (quick ? 70000u : 800000u);
+  }
   return index % (quick ? 7 : 5) == 0 && elements(problem) <= (quick ? 800 : 2500);
 }
 

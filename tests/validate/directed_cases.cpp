@@ -15,7 +15,8 @@ constexpr const char *in_bf16 = "attention_in_bf16";
 constexpr const char *backward = "attention_backward";
 constexpr const char *of_bytes = "attention_i8";
 constexpr const char *linear = "linear";
-constexpr const char *all_linear = "linear_*";
+constexpr const char *all_linear = "linear_f32 linear_f64 linear_f16 linear_bf16 linear_in_bf16";
+constexpr const char *quantized = "linear_quantized linear_in_i8";
 
 // Each case has the smallest sizes that reach its rule on every level. Vectors have 2 to 16 elements, tiles
 // up to 64 query rows, blocks 64 keys and chunks 512 keys. "few rows" means tiles of up to 8 rows. The seed
@@ -224,6 +225,39 @@ constexpr DirectedCase cases[] = {
     {"no outputs", linear, "rows=9 n=9 outputs=0 bias row_scales add=like_y packed_w"},
     {"y replaces the addend, row by row of lists", linear,
      "rows=20 n=9 outputs=70 add=like_y in_place=first y_rows"},
+
+    // ---- quantized weights: a word has 4 bytes or 8 codes of 4 bits
+    {"inputs that fill no word: few rows", quantized, "rows=2 n=61 outputs=65 scale_group=16 scales"},
+    {"inputs that fill no word: many rows", quantized,
+     "rows=14 n=62 outputs=65 scale_group=16 scales packed_w"},
+    {"inputs that fill no word of 4 bits: few rows", quantized,
+     "rows=2 n=65 outputs=65 weights=i4 scale_group=32 scales"},
+    {"inputs that fill no word of 4 bits: few rows", quantized,
+     "rows=2 n=69 outputs=65 weights=u4 scale_group=32 scales zeros"},
+    {"inputs that fill no word of 4 bits: many rows", quantized,
+     "rows=14 n=71 outputs=65 weights=u4 scale_group=32 scales zeros packed_w"},
+    {"the last group has fewer inputs than the others", quantized,
+     "rows=7 n=130 outputs=65 scale_group=128 scales offsets packed_w"},
+    {"one scale serves several groups of 512 inputs", quantized,
+     "rows=7 n=1100 outputs=65 weights=i4 scales offsets"},
+    {"zeros above 15, and offsets", quantized,
+     "rows=7 n=100 outputs=130 weights=u4 scale_group=16 scales zeros offsets packed_w"},
+    {"an offset is multiplied by a sum of x that is infinite or 0", quantized,
+     "rows=7 n=40 outputs=65 scale_group=32 scales offsets input=specials"},
+    {"the largest integers", quantized, "rows=7 n=512 outputs=65 scales input=huge"},
+    {"the largest integers", "linear_in_i8",
+     "rows=7 n=1024 outputs=65 types=i8_f32_f32 scales input=huge packed_w"},
+    {"a codebook", "linear_quantized", "rows=2 n=70 outputs=65 weights=u4 scale_group=64 scales codebook"},
+    {"a codebook: many rows", "linear_quantized",
+     "rows=14 n=70 outputs=65 weights=u4 scale_group=64 scales codebook packed_w"},
+    {"x too small for integers, and NaN", "linear_in_i8",
+     "rows=13 n=70 outputs=65 scale_group=32 scales x_group=one input=specials"},
+    {"x too small for integers", "linear_in_i8",
+     "rows=13 n=70 outputs=65 scale_group=32 scales input=denormals"},
+    {"a scale of x for several groups", "linear_in_i8",
+     "rows=13 n=300 outputs=65 weights=i4 scale_group=32 scales x_group=three"},
+    {"no rows", quantized, "rows=0 n=9 scales bias row_scales add x_rows y_rows"},
+    {"no outputs", quantized, "rows=9 n=9 outputs=0 weights=i4 scales bias row_scales add packed_w"},
 };
 
 // These cases reach the code paths that a kernel chooses by its sizes, options or values.
@@ -370,6 +404,29 @@ constexpr DirectedCase ways[] = {
      "rows=200 n=515 outputs=300 packed_w calls=task_ranges"},
     {"one row of packed weights", all_linear, "rows=1 n=1030 outputs=300 packed_w"},
     {"one row of weights in columns", all_linear, "rows=1 n=1030 outputs=300 w_order=columns"},
+    {"several tasks of rows and of outputs", quantized,
+     "rows=200 n=40 outputs=600 scale_group=32 scales packed_w calls=task_by_task"},
+    {"weights in columns and apart", quantized, "rows=5 n=70 outputs=130 scales w_order=columns"},
+    {"weights in columns and apart", quantized, "rows=5 n=70 outputs=130 scales w_order=apart"},
+    {"inputs in columns", quantized, "rows=20 n=70 outputs=10 weights=i4 scales offsets x_order=columns"},
+    {"one row of packed weights", quantized, "rows=1 n=1030 outputs=300 scale_group=64 scales packed_w"},
+    {"tiles of every height", quantized, "rows=3 n=70 outputs=65 weights=u4 scales zeros packed_w"},
+    {"tiles of every height", quantized, "rows=4 n=70 outputs=65 scales offsets packed_w"},
+    {"tiles of every height", quantized, "rows=11 n=70 outputs=65 weights=i4 scales packed_w"},
+    {"tiles of every height, with a codebook", "linear_quantized",
+     "rows=1 n=70 outputs=65 weights=u4 scales codebook packed_w"},
+    {"tiles of every height, with a codebook", "linear_quantized",
+     "rows=3 n=70 outputs=65 weights=u4 scales codebook packed_w"},
+    {"tiles of every height, with a codebook", "linear_quantized",
+     "rows=4 n=70 outputs=65 weights=u4 scales codebook packed_w"},
+    {"tiles of every height, with a codebook", "linear_quantized",
+     "rows=6 n=70 outputs=65 weights=u4 scales codebook packed_w"},
+    {"tiles of every height", quantized, "rows=6 n=70 outputs=65 weights=u4 scales zeros packed_w"},
+    {"tiles of every height: numbers in scratch", quantized,
+     "rows=15 n=70 outputs=65 weights=i4 scales packed_w"},
+    {"tiles of every height: numbers in scratch", quantized, "rows=16 n=70 outputs=65 scales packed_w"},
+    {"tiles of every height: numbers in scratch", quantized,
+     "rows=17 n=70 outputs=65 scales offsets packed_w"},
     {"tiles of every height, of other types", "linear_f32", "rows=4 n=17 outputs=65 types=f16_f32_bf16"},
     {"tiles of every height, of other types", "linear_f32", "rows=11 n=17 outputs=65 types=f16_f32_bf16"},
     {"tiles of every height, of other types", "linear_f32",

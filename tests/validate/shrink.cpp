@@ -125,6 +125,9 @@ class Shrinker {
         if (auto *const linear = std::get_if<LinearProblem>(&c.problem.of)) {
           linear->outputs = std::min(linear->outputs, outputs);
         }
+        if (auto *const linear = std::get_if<QuantizedProblem>(&c.problem.of)) {
+          linear->outputs = std::min(linear->outputs, outputs);
+        }
       });
     }
     attempt([](Case &c) { c.problem.input = InputClass::uniform; });

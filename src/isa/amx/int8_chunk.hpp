@@ -293,7 +293,7 @@ class Int8Chunk {
   };
   static Scaling scaling_of(batch largest, S::mask not_finite) {
     using C = rapt::Int8Attention;
-    const auto counts = S::negate(S::either(S::less(largest, batch(C::lowest)), not_finite));
+    const auto counts = S::negate(S::either(S::less(largest, batch(rapt::IntegerUnits::lowest)), not_finite));
     const batch step = S::keep_where(counts, S::divide(largest, batch(C::largest)));
     return {S::keep_where(counts, S::divide(batch(C::largest), largest)),
             S::select(not_finite, batch(std::numeric_limits<float>::quiet_NaN()), step)};

@@ -8,38 +8,15 @@
 
 #include "contract/fused.hpp"
 #include "contract/int8_attention.hpp"
+#include "contract/integer_units.hpp"
 #include "isa/scalar/attention.hpp"
 
 namespace {
 
-// Converts numbers whose largest magnitude is m to integers. A number times `inverse` is rounded to an
-// integer, and the integer times `step` is about the number.
-struct Int8Units {
-  float inverse = 0, step = 0;
-
-  template <class Number>
-  Int8Units(std::size_t count, Number number) {
-    using C = rapt::Int8Attention;
-    float m = 0;
-    bool all_finite = true;
-    for (std::size_t i = 0; i < count; ++i) {
-      const float magnitude = std::fabs(number(i));
-      if (!std::isfinite(magnitude)) all_finite = false;
-      if (magnitude > m) m = magnitude;
-    }
-    if (!all_finite) {
-      step = std::numeric_limits<float>::quiet_NaN();
-    } else if (m >= C::lowest) {
-      inverse = C::largest / m;
-      step = m / C::largest;
-    }
-  }
-  std::int32_t integer(float number) const {
-    if (inverse == 0) return 0;
-    constexpr float magic = rapt::AttentionContract<float>::round_magic;
-    return static_cast<std::int32_t>((number * inverse + magic) - magic);
-  }
-};
+template <class Number>
+rapt::IntegerUnits int8_units(std::size_t count, Number number) {
+  return rapt::IntegerUnits::of(count, rapt::Int8Attention::largest, number);
+}
 
 template <>
 class AttentionRow<std::int8_t> : public AttentionRow<float> {
@@ -63,7 +40,7 @@ class AttentionRow<std::int8_t> : public AttentionRow<float> {
     rapt::with_element<float>(o_.q_type, [&](auto element) {
       const auto *q = tile_.q<typename decltype(element)::type>(row_);
       for (std::size_t first = 0; first < o_.qk_dim; first += group) {
-        const Int8Units units(group, [&](std::size_t d) { return rapt::widened(q[first + d]); });
+        const auto units = int8_units(group, [&](std::size_t d) { return rapt::widened(q[first + d]); });
         const float unit = units.step * scale_.sign, k_scale = k_scales[first / group];
         for (std::size_t from = 0; from < group; from += rapt::Int8Attention::segment) {
           std::int64_t sum = 0;
@@ -97,7 +74,7 @@ class AttentionRow<std::int8_t> : public AttentionRow<float> {
         number[j] = w[j] * tile_.v_scales(first + j)[g];
         v[j] = tile_.v<std::int8_t>(first + j);
       }
-      const Int8Units units(keys, [&](std::size_t j) { return number[j]; });
+      const auto units = int8_units(keys, [&](std::size_t j) { return number[j]; });
       for (std::size_t d = g * group; d < (g + 1) * group; ++d) {
         std::int64_t sum = 0;
         for (std::size_t j = 0; j < keys; ++j) {

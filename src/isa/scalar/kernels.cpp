@@ -6,6 +6,7 @@
 #include "isa/scalar/exp.hpp"
 #include "isa/scalar/int8_attention.hpp"
 #include "isa/scalar/linear.hpp"
+#include "isa/scalar/quantized_linear.hpp"
 #include "isa/scalar/softmax.hpp"
 #include "isa/scalar/softmax_backward.hpp"
 
@@ -14,6 +15,8 @@
 #define RAPT_FAMILY_softmax(kernel) kernel
 #define RAPT_FAMILY_linear(kernel) kernel
 #define RAPT_FAMILY_linear_in_bf16(kernel) kernel
+#define RAPT_FAMILY_linear_quantized(kernel) kernel
+#define RAPT_FAMILY_linear_in_i8(kernel) kernel
 #define RAPT_FAMILY_attention(kernel) kernel
 #define RAPT_FAMILY_attention_in_bf16(kernel) kernel
 #define RAPT_FAMILY_attention_backward(kernel) kernel

@@ -26,40 +26,25 @@ A sum_of_groups(std::size_t n, X x, W w) {
   return t + A(0);
 }
 
-// Computes tasks. sum(n, x, w) returns the sum of x(k) * w(k) for k < n.
-template <class E, class Sum>
-void linear_tasks(const rapt::LinearCall *call, std::size_t first, std::size_t last, Sum sum) {
-  using A = rapt::Arithmetic<E>;
+// Computes tasks. t(r, n) returns the sum of products of row r and output n.
+template <class A, class T>
+void linear_tasks(const rapt::LinearCall *call, std::size_t first, std::size_t last, T t) {
   const rapt_linear_options &o = call->options;
   const rapt::LinearTasks tasks(o);
-  const auto weight = [&](std::size_t n, std::size_t k) {
-    if (!o.packed_w) return rapt::widened(*call->w_at<E>(n, k));
-    return rapt::widened(static_cast<const E *>(call->w)[rapt::packed_weight_offset<E>(n, k, o.in_features)]);
-  };
   const auto output = [&](std::size_t r, std::size_t n) {
-    return rapt::with_element<A>(o.x_type, [&](auto element) {
-      const auto *x = call->x_at<typename decltype(element)::type>(r);
-      A t = sum(
-          o.in_features,
-          [&](std::size_t k) {
-            return rapt::widened(x[o.x_strides.column * static_cast<std::ptrdiff_t>(k)]);
-          },
-          [&](std::size_t k) { return weight(n, k); });
-      if (o.bias) t = t + static_cast<const A *>(o.bias)[n];
-      if (o.row_scales) t = t * call->row_scale<A>(r);
-      return t;
-    });
+    A y = t(r, n);
+    if (o.bias) y = y + static_cast<const A *>(o.bias)[n];
+    if (o.row_scales) y = y * call->row_scale<A>(r);
+    if (!o.add) return y;
+    return y + rapt::with_element<A>(o.add_type, [&](auto element) {
+             return rapt::widened(*call->add_at<typename decltype(element)::type>(r, n));
+           });
   };
   for (std::size_t i = first; i < last; ++i) {
     const rapt::LinearTask task = tasks[i];
     for (std::size_t r = task.first_row; r < task.first_row + task.rows; ++r) {
       for (std::size_t n = task.first_output; n < task.first_output + task.outputs; ++n) {
-        A y = output(r, n);
-        if (o.add) {
-          y = y + rapt::with_element<A>(o.add_type, [&](auto element) {
-                return rapt::widened(*call->add_at<typename decltype(element)::type>(r, n));
-              });
-        }
+        const A y = output(r, n);
         rapt::with_element<A>(o.y_type, [&](auto element) {
           using Y = typename decltype(element)::type;
           *call->y_at<Y>(r, n) = rapt::narrowed<Y>(y);
@@ -69,15 +54,36 @@ void linear_tasks(const rapt::LinearCall *call, std::size_t first, std::size_t l
   }
 }
 
+// Computes tasks with weights of type E. sum(n, x, w) returns the sum of x(k) * w(k) for k < n.
+template <class E, class Sum>
+void linear_tasks_of(const rapt::LinearCall *call, std::size_t first, std::size_t last, Sum sum) {
+  using A = rapt::Arithmetic<E>;
+  const rapt_linear_options &o = call->options;
+  const auto weight = [&](std::size_t n, std::size_t k) {
+    if (!o.packed_w) return rapt::widened(*call->w_at<E>(n, k));
+    return rapt::widened(static_cast<const E *>(call->w)[rapt::packed_weight_offset<E>(n, k, o.in_features)]);
+  };
+  linear_tasks<A>(call, first, last, [&](std::size_t r, std::size_t n) {
+    return rapt::with_element<A>(o.x_type, [&](auto element) {
+      const auto *x = call->x_at<typename decltype(element)::type>(r);
+      const auto input = [&](std::size_t k) {
+        return rapt::widened(x[o.x_strides.column * static_cast<std::ptrdiff_t>(k)]);
+      };
+      return sum(o.in_features, input, [&](std::size_t k) { return weight(n, k); });
+    });
+  });
+}
+
 template <class E>
 void linear(const rapt::LinearCall *call, std::size_t first, std::size_t last, void *) {
-  linear_tasks<E>(call, first, last,
-                  [](std::size_t n, auto x, auto w) { return sum_of_groups<rapt::Arithmetic<E>>(n, x, w); });
+  linear_tasks_of<E>(call, first, last, [](std::size_t n, auto x, auto w) {
+    return sum_of_groups<rapt::Arithmetic<E>>(n, x, w);
+  });
 }
 template <class E>
 void linear_in_bf16(const rapt::LinearCall *call, std::size_t first, std::size_t last, void *) {
-  linear_tasks<E>(call, first, last,
-                  [](std::size_t n, auto x, auto w) { return add_k32s(0, n, x, w) + 0.0f; });
+  linear_tasks_of<E>(call, first, last,
+                     [](std::size_t n, auto x, auto w) { return add_k32s(0, n, x, w) + 0.0f; });
 }
 
 }  // namespace

@@ -3,30 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 
 #include "contract/attention.hpp"
 #include "contract/int8_attention.hpp"
+#include "contract/integer_units.hpp"
 #include "kernels/vector/parts.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {
-
-// Computes the factor that turns numbers into integers (`inverse`), and the number that an integer 1 stands
-// for (`step`). `largest` is the numbers' largest magnitude.
-struct IntegerUnits {
-  float inverse = 0, step = 0;
-
-  explicit IntegerUnits(float largest) {
-    using C = rapt::Int8Attention;
-    if (!(largest <= std::numeric_limits<float>::max())) {
-      step = std::numeric_limits<float>::quiet_NaN();
-    } else if (largest >= C::lowest) {
-      inverse = C::largest / largest;
-      step = largest / C::largest;
-    }
-  }
-};
 
 // Converts a query's scale group of `count` dimensions to integers, pads it with 0, and returns its step.
 template <class I, class Q>
@@ -36,7 +20,7 @@ float make_integers(const Q *q, std::size_t count, std::size_t padded, std::int1
   for (std::size_t d = 0; d < count; d += S::width) {
     largest = I::greater_magnitude(largest, S::load_first(q + d, count - d));
   }
-  const IntegerUnits units(I::largest(largest));
+  const rapt::IntegerUnits units(I::largest(largest), rapt::Int8Attention::largest);
   const typename S::batch inverse(units.inverse);
   std::size_t d = 0;
   for (; d < count; d += S::width) {
@@ -60,7 +44,7 @@ float make_integers(const float *weights, const float *scales, std::int16_t *to)
     product[i] = S::zero_where(S::equal(weight, zero), weight * S::load(scales + i * S::width));
     largest = I::greater_magnitude(largest, product[i]);
   });
-  const IntegerUnits units(I::largest(largest));
+  const rapt::IntegerUnits units(I::largest(largest), rapt::Int8Attention::largest);
   const batch inverse(units.inverse);
   unroll<vectors>([&](auto i) __attribute__((always_inline)) {
     I::store_rounded(to + i * S::width, product[i] * inverse);

@@ -25,8 +25,9 @@ struct ChainTiles {
 
   // Adds a group's sums of products to the sums, or sets these if the group is the `first`.
   template <class Weights, std::size_t rows, std::size_t blocks>
-  [[gnu::noinline, gnu::flatten]] static void multiply(const TileOperands<A, typename Weights::Element> &tile,
-                                                       std::size_t inputs, bool first, Prefetch &fetch) {
+  [[gnu::noinline, gnu::flatten]] static void multiply(
+      const TileOperands<A, typename Weights::Element, A> &tile, NoTerms, std::size_t inputs, bool first,
+      Prefetch &fetch) {
     constexpr std::size_t vectors = tile_vectors<A>(rows), all = blocks * vectors;
     for (std::size_t v = 0; v < block; v += vectors * S::width) {
       batch sum[rows][all];
@@ -38,15 +39,10 @@ struct ChainTiles {
         return weight + j / vectors * tile.to_next_weights + j % vectors * S::width * Weights::inputs;
       };
       const auto add = [&](const batch(&factor)[all]) __attribute__((always_inline)) {
-        unroll<rows>([&](auto r) __attribute__((always_inline)) {
-          const batch element(row[r]);
-          unroll<all>([&](auto j) __attribute__((always_inline)) {
-            sum[r][j] = S::fma(element, factor[j], sum[r][j]);
-          });
-        });
+        add_products<A>(row, factor, sum);
         row += rows;
       };
-      PassOfPrefetch prefetch(fetch, inputs);
+      PassOfPrefetch<> prefetch(fetch, inputs);
       std::size_t k = 0;
       batch factor[all];
       for (; inputs - k >= Weights::inputs; k += Weights::inputs, weight += Weights::inputs * block) {

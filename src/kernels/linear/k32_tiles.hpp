@@ -27,14 +27,15 @@ struct K32Tiles {
 
   // Adds the products of each 32 inputs to the sums. If the group is the `first`, the sums begin with +0.
   template <class Weights, std::size_t rows, std::size_t blocks>
-  [[gnu::noinline, gnu::flatten]] static void multiply(const TileOperands<A, typename Weights::Element> &tile,
-                                                       std::size_t inputs, bool first, Prefetch &fetch) {
+  [[gnu::noinline, gnu::flatten]] static void multiply(
+      const TileOperands<A, typename Weights::Element, A> &tile, NoTerms, std::size_t inputs, bool first,
+      Prefetch &fetch) {
     static_assert(blocks == 1);
     constexpr std::size_t vectors = tile_vectors<A>(2 * rows);
     for (std::size_t v = 0; v < block; v += vectors * S::width) {
       const A *row = tile.x;
       const auto *weight = tile.w + v * Weights::inputs;
-      PassOfPrefetch prefetch(fetch, inputs);
+      PassOfPrefetch<> prefetch(fetch, inputs);
       bool begins = first;
       for (std::size_t begin = 0; begin < inputs; begin += k32) {
         const std::size_t end = inputs - begin < k32 ? inputs : begin + k32;

@@ -12,13 +12,17 @@
 
 namespace {
 
-// Tiles multiplies the rows of a tile by 64 outputs (chain_tiles.hpp, k32_tiles.hpp). Guard decides whether
-// sums must be computed again.
-template <class E, class Tiles, class Guard>
+// Parts names the classes of a kind of layer:
+//
+//   Rows     holds rows of x in the order of the tiles (rows.hpp)
+//   Weights  finds the weights of a block of outputs (weights.hpp)
+//   Tiles    multiplies the rows of a tile by a block of outputs (chain_tiles.hpp)
+//   Guard    decides whether sums must be computed again
+template <class Parts>
 class LinearLayer {
  public:
-  using A = rapt::Arithmetic<E>;
-  using S = simd<A>;
+  using A = typename Parts::A;
+  using Tiles = typename Parts::Tiles;
   static constexpr std::size_t block = rapt::linear_block, group = Tiles::group;
 
   LinearLayer(const rapt::LinearCall &call, A *workspace)
@@ -27,7 +31,7 @@ class LinearLayer {
         sums_length_(rapt::LinearTasks(o_).rows_per_task() * block),
         rows_(call, workspace),
         sums_(workspace + rapt::LinearWorkspace(o_).rows),
-        weights_(call, sums_ + rapt::LinearWorkspace(o_).sums) {}
+        weights_(call, sums_ + rapt::LinearWorkspace(o_).sums, rows_) {}
 
   void run(const rapt::LinearTask &task) {
     rows_.load(task);
@@ -87,15 +91,17 @@ class LinearLayer {
     const std::size_t inputs = inputs_from(k);
     weights_.use(output, blocks, k, inputs, task.rows, [&](auto kind, const auto *w, std::size_t to_next) {
       using Weights = decltype(kind);
-      using Operands = TileOperands<A, typename Weights::Element>;
+      const auto operands = [&](std::size_t r, std::size_t height) {
+        return TileOperands{rows_.tile(r, height, k), w, sums + r * block, to_next, sums_length_};
+      };
       const typename Tiles::Mode mode;
       if (Tiles::blocks_of_one_row == 2 && blocks == 2) {
-        const Operands tile{rows_.tile(0, 1, k), w, sums, to_next, sums_length_};
-        Tiles::template multiply<Weights, 1, Tiles::blocks_of_one_row>(tile, inputs, k == 0, next);
+        Tiles::template multiply<Weights, 1, Tiles::blocks_of_one_row>(
+            operands(0, 1), weights_.terms(0, 1, k), inputs, k == 0, next);
       } else {
         each_tile<Tiles::most_rows>(task.rows, [&](std::size_t r, auto height) {
-          const Operands tile{rows_.tile(r, height, k), w, sums + r * block};
-          Tiles::template multiply<Weights, height, 1>(tile, inputs, k == 0, next);
+          Tiles::template multiply<Weights, height, 1>(operands(r, height), weights_.terms(r, height, k),
+                                                       inputs, k == 0, next);
         });
       }
       guard_.note(mode);
@@ -104,38 +110,46 @@ class LinearLayer {
 
   void finish(const rapt::LinearTask &task, std::size_t n, A *sums) {
     const std::size_t end = task.first_output + task.outputs, outputs = end - n < block ? end - n : block;
-    guard_.template correct<E>(call_, task.first_row, task.rows, n, outputs, sums);
+    guard_.correct(call_, task.first_row, task.rows, n, outputs, sums);
     store_results(call_, task.first_row, task.rows, n, outputs, sums);
   }
 
   const rapt::LinearCall &call_;
   const rapt_linear_options &o_;
   std::size_t sums_length_;
-  PackedRows<A, Tiles::most_rows> rows_;
+  typename Parts::Rows rows_;
   A *sums_;
-  WeightGroups<E> weights_;
-  Guard guard_;
+  typename Parts::Weights weights_;
+  typename Parts::Guard guard_;
 };
 
 // The sums of a chain are always right.
 struct NoGuard {
-  template <class Mode>
-  void note(const Mode &) const {}
-  template <class E, class... Arguments>
+  template <class... Arguments>
+  void note(const Arguments &...) const {}
+  template <class... Arguments>
   void correct(const Arguments &...) const {}
 };
 
-template <class Layer, class A>
+template <class Parts>
 void linear_tasks(const rapt::LinearCall *call, std::size_t first, std::size_t last, void *workspace) {
   const rapt::LinearTasks tasks(call->options);
-  Layer layer(*call, static_cast<A *>(workspace));
+  LinearLayer<Parts> layer(*call, static_cast<typename Parts::A *>(workspace));
   for (std::size_t i = first; i < last; ++i) layer.run(tasks[i]);
 }
 
 template <class E>
-void linear(const rapt::LinearCall *call, std::size_t first, std::size_t last, void *workspace) {
+struct FloatLayer {
   using A = rapt::Arithmetic<E>;
-  linear_tasks<LinearLayer<E, ChainTiles<A>, NoGuard>, A>(call, first, last, workspace);
+  using Tiles = ChainTiles<A>;
+  using Rows = PackedRows<A, Tiles::most_rows>;
+  using Weights = WeightGroups<E>;
+  using Guard = NoGuard;
+};
+
+template <class E>
+void linear(const rapt::LinearCall *call, std::size_t first, std::size_t last, void *workspace) {
+  linear_tasks<FloatLayer<E>>(call, first, last, workspace);
 }
 
 }  // namespace

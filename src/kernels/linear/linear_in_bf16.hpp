@@ -16,7 +16,6 @@ class FlushedSums {
  public:
   void note(const K32Tiles::Mode &mode) { guard_.note(mode); }
 
-  template <class E>
   void correct(const rapt::LinearCall &call, std::size_t first, std::size_t rows, std::size_t output,
                std::size_t outputs, float *sums) const {
     if (guard_.is_doubtful()) [[unlikely]]
@@ -49,8 +48,17 @@ class FlushedSums {
 };
 
 template <class E>
+struct Bf16Layer {
+  using A = float;
+  using Tiles = K32Tiles;
+  using Rows = PackedRows<A, Tiles::most_rows>;
+  using Weights = WeightGroups<E>;
+  using Guard = FlushedSums;
+};
+
+template <class E>
 void linear_in_bf16(const rapt::LinearCall *call, std::size_t first, std::size_t last, void *workspace) {
-  linear_tasks<LinearLayer<E, K32Tiles, FlushedSums>, float>(call, first, last, workspace);
+  linear_tasks<Bf16Layer<E>>(call, first, last, workspace);
 }
 
 }  // namespace

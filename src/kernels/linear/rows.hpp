@@ -18,9 +18,9 @@ class PackedRows {
 
   PackedRows(const rapt::LinearCall &call, A *memory) : call_(call), o_(call.options), memory_(memory) {}
 
-  // Packs the rows of a task, unless the task before had the same rows.
-  void load(const rapt::LinearTask &task) {
-    if (is_loaded_ && task.first_row == first_) return;
+  // Packs the rows of a task, unless the task before had the same rows. Returns whether it packed them.
+  bool load(const rapt::LinearTask &task) {
+    if (is_loaded_ && task.first_row == first_) return false;
     is_loaded_ = true;
     first_ = task.first_row;
     direct_ = nullptr;
@@ -33,6 +33,7 @@ class PackedRows {
       if (direct_) return;
       each_tile<most>(task.rows, [&](std::size_t r, auto height) { pack<X, height>(r, task.rows - r); });
     });
+    return true;
   }
 
   // Returns input k of the tile at row r, which has `height` rows.

@@ -55,21 +55,22 @@ constexpr std::size_t tile_vectors(std::size_t chains) {
 }
 
 // Describes memory that tiles prefetch to L2 while they multiply. Each pass over a group's inputs
-// prefetches the next `bytes`, a few lines with every fourth input.
+// prefetches the next `bytes`, a few lines with every input whose number is a multiple of `every`.
 struct Prefetch {
   const char *at = nullptr;
   std::size_t bytes = 0;
 };
+template <std::size_t every = 4>
 class PassOfPrefetch {
  public:
   PassOfPrefetch(Prefetch &fetch, std::size_t inputs)
       : line_(fetch.at),
         end_(fetch.at + fetch.bytes),
-        lines_((fetch.bytes + 16 * inputs - 1) / (16 * inputs)) {
+        lines_((fetch.bytes + 64 / every * inputs - 1) / (64 / every * inputs)) {
     fetch.at = end_;
   }
   [[gnu::always_inline]] void step(std::size_t input) {
-    if (input % 4 != 0) return;
+    if (input % every != 0) return;
     for (std::size_t i = 0; i < lines_ && line_ < end_; ++i, line_ += 64) __builtin_prefetch(line_, 0, 2);
   }
 
@@ -81,13 +82,16 @@ class PassOfPrefetch {
 // Says where a tile's operands and sums are. x is [inputs][rows], and w is [inputs][64]. The sum of a row
 // and an output is at sums[row * 64 + output]. A tile of two blocks finds the second block's weights and
 // sums at these distances.
-template <class A, class E>
+template <class X, class W, class A>
 struct TileOperands {
-  const A *x;
-  const E *w;
+  const X *x;
+  const W *w;
   A *sums;
   std::size_t to_next_weights = 0, to_next_sums = 0;
 };
+
+// Weights without scales add their sums of products as they are.
+struct NoTerms {};
 
 // Loads the weights of a number of vectors. If they are pairs, `half` 0 is the first input of each pair.
 template <class A, class Weights, std::size_t half, std::size_t vectors, class Address>
@@ -100,6 +104,20 @@ template <class A, class Weights, std::size_t half, std::size_t vectors, class A
       const auto pair = S::load(reinterpret_cast<const float *>(at(j)));
       weight[j] = half == 0 ? S::lower_bf16(pair) : S::upper_bf16(pair);
     }
+  });
+}
+
+// Adds the products of one input of each row with its weights.
+template <class A, std::size_t rows, std::size_t vectors>
+[[gnu::always_inline]] inline void add_products(const A *row,
+                                                const typename simd<A>::batch (&weight)[vectors],
+                                                typename simd<A>::batch (&sum)[rows][vectors]) {
+  using S = simd<A>;
+  unroll<rows>([&](auto r) __attribute__((always_inline)) {
+    const typename S::batch element(row[r]);
+    unroll<vectors>([&](auto j) __attribute__((always_inline)) {
+      sum[r][j] = S::fma(element, weight[j], sum[r][j]);
+    });
   });
 }
 

@@ -22,7 +22,11 @@ class WeightGroups {
   // Weights of 16 bits are widened to scratch if more than `few` rows share them.
   static constexpr std::size_t few = 12;
 
-  WeightGroups(const rapt::LinearCall &call, A *scratch) : call_(call), o_(call.options), scratch_(scratch) {}
+  template <class Rows>
+  WeightGroups(const rapt::LinearCall &call, A *scratch, const Rows &)
+      : call_(call), o_(call.options), scratch_(scratch) {}
+
+  static NoTerms terms(std::size_t, std::size_t, std::size_t) { return {}; }
 
   // Calls f(kind, weights, distance to the next block) for `blocks` blocks from `output` on, and `inputs`
   // inputs from `input` on.

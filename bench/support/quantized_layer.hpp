@@ -1,0 +1,90 @@
+// Prepares the arrays of linear layers with quantized weights, and computes them by rapt or by a peer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "peers/functions.hpp"
+#include "support/buffer.hpp"
+#include "support/suite.hpp"
+
+namespace rapt::bench {
+
+// A peer's layers have a scale for each 32 inputs of x and w, and pack weights of f32. Without a peer's
+// functions it is rapt.
+struct QuantizedProduct {
+  QuantizedLinear of_peer;
+
+  explicit operator bool() const { return static_cast<bool>(of_peer); }
+};
+
+struct QuantizedShape {
+  LinearShape of;
+  rapt_type type;           // RAPT_I8 or RAPT_I4
+  std::size_t scale_group;  // 0: a row
+  int arithmetic;
+};
+
+class QuantizedLayer {
+ public:
+  explicit QuantizedLayer(const QuantizedShape &shape)
+      : shape_(shape),
+        x_(logits<float>(shape.of.rows * shape.of.inputs, 0, 0)),
+        w_(logits<float>(shape.of.outputs * shape.of.inputs, 0, 1)),
+        y_(shape.of.rows * shape.of.outputs) {
+    const LinearShape &s = shape.of;
+    const bool is_i8 = shape.type == RAPT_I8;
+    const std::size_t group = shape.scale_group ? shape.scale_group : s.inputs;
+    Buffer<std::byte> q(s.outputs * (is_i8 ? s.inputs : (s.inputs + 1) / 2));
+    Buffer<float> scales(s.outputs * ((s.inputs + group - 1) / group));
+    require_ok(rapt_quantize_rows(w_.data(), RAPT_F32, 0, s.outputs, s.inputs, group, shape.type, q.data(),
+                                  scales.data()));
+    options_.size = sizeof options_;
+    options_.w_type = shape.type;
+    options_.arithmetic = shape.arithmetic;
+    options_.rows = s.rows;
+    options_.in_features = s.inputs;
+    options_.out_features = s.outputs;
+    options_.scale_group = shape.scale_group;
+    options_.w_scales = scales.data();
+    std::size_t bytes = 0;
+    require_ok(rapt_linear_packed_length(&options_, &bytes));
+    packed_ = Buffer<std::byte>(bytes);
+    require_ok(rapt_linear_pack(q.data(), 0, s.outputs, &options_, packed_.data()));
+    options_.w_scales = nullptr;
+    options_.packed_w = 1;
+    require_ok(rapt_linear_workspace(&options_, &bytes));
+    workspace_ = Buffer<std::byte>(bytes);
+  }
+
+  const float *x() const { return x_.data(); }
+  const float *w() const { return w_.data(); }
+  const float *y() const { return y_.data(); }
+  const LinearShape &shape() const { return shape_.of; }
+  std::size_t packed_bytes() const { return packed_.size(); }
+
+  // The first call of a peer packs the weights.
+  void operator()(const QuantizedProduct &product) {
+    if (!product) {
+      require_ok(
+          rapt_linear(x_.data(), packed_.data(), y_.data(), &options_, workspace_.data(), workspace_.size()));
+      return;
+    }
+    const Linear<float> &peer = shape_.type == RAPT_I8 ? product.of_peer.i8 : product.of_peer.i4;
+    if (packer_ != peer.pack) {
+      packer_ = peer.pack;
+      packed_by_peer_ = Buffer<std::byte>(peer.packed_bytes(shape_.of));
+      peer.pack(w_.data(), packed_by_peer_.data(), shape_.of);
+    }
+    peer.multiply(x_.data(), packed_by_peer_.data(), y_.data(), shape_.of);
+  }
+
+ private:
+  QuantizedShape shape_;
+  rapt_linear_options options_{};
+  Buffer<float> x_, w_, y_;
+  Buffer<std::byte> packed_{0}, workspace_{0}, packed_by_peer_{0};
+  void (*packer_)(const float *w, void *packed, const LinearShape &shape) = nullptr;
+};
+
+}  // namespace rapt::bench

@@ -1,0 +1,189 @@
+// Describes quantized weights of a linear layer, plain and packed.
+//
+// Kernels see unsigned codes, from which a zero is subtracted:
+//
+//   weights | code      | zero
+//   i8      | q + 128   | 128
+//   i4      | q + 8     | 8
+//   u4      | q         | as given, or 8
+//
+// Packed weights are a header, the codebook if there is one, and blocks of 64 outputs. Multi-byte numbers are
+// little-endian. A block has
+//
+//   codes of bytes     [inputs / 4][64][4]
+//   codes of 4 bits    [inputs / 8][64][4], inputs 0 to 3 of the 8 in the low halves of bytes
+//   scales             [groups][64], if given
+//   offsets            [groups][64], if given
+//   zeros              [groups][64], if given
+//
+// Inputs and outputs that do not exist have the code of 0. Their scales, offsets and zeros are 0.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "call/element.hpp"
+#include "call/linear_call.hpp"
+#include "call/transposed_copy.hpp"
+#include "contract/linear.hpp"
+
+namespace rapt {
+
+// The first 64 bytes of packed weights.
+struct PackedHeader {
+  static constexpr std::uint64_t expected_name = 0x31776c7470617200;  // "\0raptlw1"
+  std::uint64_t name = expected_name, in_features = 0, out_features = 0, scale_group = 0;
+  std::uint32_t w_type = 0, scale_type = 0;
+  std::uint8_t has_scales = 0, has_zeros = 0, has_offsets = 0, has_codebook = 0;
+  std::uint8_t padding[20] = {};
+
+  // Returns whether weights packed with this header are those of the layer.
+  bool fits(const rapt_linear_options &o) const {
+    return name == expected_name && in_features == o.in_features && out_features == o.out_features &&
+           scale_group == o.scale_group && w_type == static_cast<std::uint32_t>(o.w_type) &&
+           (o.w_scale_type == RAPT_TYPE_DEFAULT || scale_type == static_cast<std::uint32_t>(o.w_scale_type));
+  }
+};
+static_assert(sizeof(PackedHeader) == 64);
+
+class QuantizedWeights {
+ public:
+  static constexpr std::size_t block = linear_block;
+
+  // The options must be resolved, and `w` must be packed weights if options.packed_w is set. Queries of sizes
+  // need no w.
+  QuantizedWeights(const rapt_linear_options &o, const void *w) : o_(o), w_(static_cast<const char *>(w)) {
+    if (o.packed_w && w) {
+      std::memcpy(&header_, w, sizeof header_);
+      return;
+    }
+    header_.in_features = o.in_features;
+    header_.out_features = o.out_features;
+    header_.scale_group = o.scale_group;
+    header_.w_type = static_cast<std::uint32_t>(o.w_type);
+    header_.has_scales = o.w_scales != nullptr;
+    header_.has_zeros = o.w_zeros != nullptr;
+    header_.has_offsets = o.w_offsets != nullptr;
+    header_.has_codebook = o.w_codebook != nullptr;
+    if (o.w_scales || o.w_offsets) {
+      header_.scale_type =
+          static_cast<std::uint32_t>(o.w_scale_type == RAPT_TYPE_DEFAULT ? RAPT_F32 : o.w_scale_type);
+    }
+  }
+
+  const PackedHeader &header() const { return header_; }
+  bool is_packed() const { return o_.packed_w != 0; }
+  bool is_bytes() const { return o_.w_type == RAPT_I8; }
+  bool has_scales() const { return header_.has_scales; }
+  bool has_zeros() const { return header_.has_zeros; }
+  bool has_offsets() const { return header_.has_offsets; }
+  bool has_codebook() const { return header_.has_codebook; }
+  rapt_type scale_type() const { return static_cast<rapt_type>(header_.scale_type); }
+  std::size_t scale_size() const { return header_.scale_type ? size_of(scale_type()) : 0; }
+
+  // Returns the scale group of an input.
+  std::size_t group_of(std::size_t input) const { return o_.scale_group ? input / o_.scale_group : 0; }
+  // The zero of weights without w_zeros.
+  int common_zero() const { return is_bytes() ? 128 : 8; }
+
+  unsigned code(std::size_t output, std::size_t input) const {
+    if (is_packed()) {
+      const std::uint8_t byte = codes(output, input)[input % 4];
+      return is_bytes() ? byte : input % 8 < 4 ? byte & 15U : byte >> 4U;
+    }
+    const char *const row = w_ + o_.w_strides.row * static_cast<std::ptrdiff_t>(output);
+    const std::size_t at = is_bytes() ? input : input / 2;
+    const auto byte = static_cast<unsigned char>(row[o_.w_strides.column * static_cast<std::ptrdiff_t>(at)]);
+    if (is_bytes()) return byte ^ 128U;
+    const unsigned nibble = input % 2 == 0 ? byte & 15U : byte >> 4U;
+    return o_.w_type == RAPT_I4 ? nibble ^ 8U : nibble;
+  }
+  // Packs the codes of plain bytes, for 64 outputs, if inputs are adjacent. Returns how many quads of inputs it
+  // has packed.
+  std::size_t copy_bytes(std::size_t output, std::size_t first, std::size_t quads, std::uint8_t *to) const {
+    if (o_.w_strides.column != 1) return 0;
+    const char *const rows = w_ + o_.w_strides.row * static_cast<std::ptrdiff_t>(output) + first;
+    const std::size_t copied = copy_transposed<4>(rows, o_.w_strides.row, block, quads, to, block);
+    for (std::size_t i = 0; i < copied * 4 * block; ++i) to[i] ^= 128;
+    return copied;
+  }
+  int zero(std::size_t output, std::size_t group) const {
+    if (!has_zeros()) return common_zero();
+    return is_packed() ? *packed_zeros(output, group) : o_.w_zeros[output * scale_groups(o_) + group];
+  }
+  float scale(std::size_t output, std::size_t group) const {
+    if (!has_scales()) return 1;
+    if (is_packed()) return widened_scale(packed_scales(output, group), 0);
+    return widened_scale(o_.w_scales, output * scale_groups(o_) + group);
+  }
+  float offset(std::size_t output, std::size_t group) const {
+    if (is_packed()) return widened_scale(packed_offsets(output, group), 0);
+    return widened_scale(o_.w_offsets, output * scale_groups(o_) + group);
+  }
+  // Returns what the scale multiplies.
+  float number(std::size_t output, std::size_t input) const {
+    const unsigned q = code(output, input);
+    if (has_codebook()) return codebook(q);
+    return static_cast<float>(static_cast<int>(q) - zero(output, group_of(input)));
+  }
+  float codebook(unsigned q) const {
+    if (!is_packed()) return o_.w_codebook[q];
+    float number;
+    std::memcpy(&number, w_ + sizeof(PackedHeader) + q * sizeof number, sizeof number);
+    return number;
+  }
+
+  // These functions return addresses in packed weights. `input` is a multiple of 4, or of 8 for 4 bits.
+  const std::uint8_t *codes(std::size_t output, std::size_t input) const {
+    const std::size_t inputs = is_bytes() ? 4 : 8;
+    return reinterpret_cast<const std::uint8_t *>(of_block(output)) + input / inputs * (4 * block) +
+           output % block * 4;
+  }
+  const char *packed_scales(std::size_t output, std::size_t group) const {
+    return of_block(output) + codes_size() + (group * block + output % block) * scale_size();
+  }
+  const char *packed_offsets(std::size_t output, std::size_t group) const {
+    return packed_scales(output, group) + (has_scales() ? scales_size() : 0);
+  }
+  const std::uint8_t *packed_zeros(std::size_t output, std::size_t group) const {
+    const std::size_t before =
+        codes_size() + (has_scales() ? scales_size() : 0) + (has_offsets() ? scales_size() : 0);
+    return reinterpret_cast<const std::uint8_t *>(of_block(output)) + before + group * block + output % block;
+  }
+
+  // Returns the bytes of all packed weights.
+  std::size_t packed_size() const {
+    return blocks_begin() + ((header_.out_features + block - 1) / block) * block_size();
+  }
+
+  float widened_scale(const void *scales, std::size_t i) const {
+    return with_element<float>(scale_type(), [&](auto element) -> float {
+      using E = typename decltype(element)::type;
+      E scale;
+      std::memcpy(&scale, static_cast<const char *>(scales) + i * sizeof scale, sizeof scale);
+      return widened(scale);
+    });
+  }
+
+  std::size_t codes_size() const {
+    return is_bytes() ? (o_.in_features + 3) / 4 * (4 * block) : (o_.in_features + 7) / 8 * (4 * block);
+  }
+  std::size_t scales_size() const { return scale_groups(o_) * block * scale_size(); }
+  std::size_t block_size() const {
+    return codes_size() + (has_scales() ? scales_size() : 0) + (has_offsets() ? scales_size() : 0) +
+           (has_zeros() ? scale_groups(o_) * block : 0);
+  }
+  std::size_t blocks_begin() const { return sizeof(PackedHeader) * (has_codebook() ? 2 : 1); }
+
+ private:
+  const char *of_block(std::size_t output) const {
+    return w_ + blocks_begin() + output / block * block_size();
+  }
+
+  const rapt_linear_options &o_;
+  const char *w_;
+  PackedHeader header_;
+};
+
+}  // namespace rapt

@@ -1,0 +1,28 @@
+// Defines what AVX-512 VNNI does with the codes of quantized weights. One instruction multiplies four inputs.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "isa/avx512/codes.hpp"
+
+namespace {
+
+struct Avx512VnniCodes : Avx512Codes {
+  using X = std::int8_t;
+  using Weights = __m512i;
+  static constexpr std::size_t place(std::size_t j) { return j; }
+  static constexpr std::size_t most_rows = 6;
+
+  static Weights weights(__m512i words) { return words; }
+  static Sums add(Sums s, Weights w, const X *x) {
+    int quad;
+    std::memcpy(&quad, x, sizeof quad);
+    return Sums(_mm512_dpbusd_epi32(__m512i(s), w, _mm512_set1_epi32(quad)));
+  }
+};
+
+}  // namespace

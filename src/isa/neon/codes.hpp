@@ -1,0 +1,64 @@
+// Defines what NEON does with the codes of quantized weights (kernels/linear/integer_tiles.hpp). Products of
+// bytes take 16 bits each, and are added in pairs to 32 bits.
+#pragma once
+
+#include <arm_neon.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "isa/neon/simd.hpp"
+
+namespace {
+
+struct NeonCodes {
+  using f32 = Neon::f32;
+
+  // A table lookup of bytes: the four bytes of element i are 4i to 4i + 3.
+  static constexpr bool prefers_tables = false;
+  static f32 look_up(const float *table, uint32x4_t codes) {
+    const auto *bytes = reinterpret_cast<const std::uint8_t *>(table);
+    const uint8x16x4_t all = {
+        {vld1q_u8(bytes), vld1q_u8(bytes + 16), vld1q_u8(bytes + 32), vld1q_u8(bytes + 48)}};
+    const uint32x4_t indices = vandq_u32(codes, vdupq_n_u32(15));
+    const uint32x4_t places = vmlaq_n_u32(vdupq_n_u32(0x03020100), indices, 0x04040404);
+    return vreinterpretq_f32_u8(vqtbl4q_u8(all, vreinterpretq_u8_u32(places)));
+  }
+  template <int mask>
+  static f32 with_magic(uint32x4_t code) {
+    const uint32x4_t masked = vandq_u32(code, vdupq_n_u32(mask));
+    return vreinterpretq_f32_u32(vorrq_u32(masked, vdupq_n_u32(0x4b000000)));
+  }
+
+  using X = std::int8_t;
+  static constexpr std::size_t place(std::size_t j) { return j; }
+  static constexpr std::size_t most_rows = 4, sum_registers = 2;
+  // Products need signed codes.
+  static constexpr int code_bias = 128;
+  // A lane has the sum of two inputs of an output, and adjacent lanes belong to the same output.
+  struct Sums {
+    int32x4_t low, high;
+  };
+  using Weights = int8x16_t;
+
+  static Sums start(std::int32_t n) {
+    const int32x4_t once = vsetq_lane_s32(n, vdupq_n_s32(0), 0);
+    const int32x4_t each = vreinterpretq_s32_s64(vdupq_laneq_s64(vreinterpretq_s64_s32(once), 0));
+    return {each, each};
+  }
+  static Weights weights(uint32x4_t words) {
+    return vreinterpretq_s8_u8(veorq_u8(vreinterpretq_u8_u32(words), vdupq_n_u8(128)));
+  }
+  static Sums add(Sums s, Weights w, const X *x) {
+    std::int32_t quad;
+    std::memcpy(&quad, x, sizeof quad);
+    const int8x16_t inputs = vreinterpretq_s8_s32(vdupq_n_s32(quad));
+    s.low = vpadalq_s16(s.low, vmull_s8(vget_low_s8(w), vget_low_s8(inputs)));
+    s.high = vpadalq_s16(s.high, vmull_high_s8(w, inputs));
+    return s;
+  }
+  static f32 numbers(Sums s) { return vcvtq_f32_s32(vpaddq_s32(s.low, s.high)); }
+};
+
+}  // namespace

@@ -1,0 +1,4 @@
+#include "isa/neon/codes.hpp"
+#include "kernels/families/quantized.hpp"
+
+RAPT_PART(linear_quantized) = {.i8 = {.linear_quantized = linear_of_codes<NeonCodes>}};

@@ -1,0 +1,4 @@
+#include "isa/neon_dotprod/codes.hpp"
+#include "kernels/families/quantized.hpp"
+
+RAPT_PART(linear_in_i8) = {.i8 = {.linear_in_i8 = linear_of_integers<DotprodCodes>}};

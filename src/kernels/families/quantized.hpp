@@ -1,0 +1,6 @@
+// Provides the linear layers with quantized weights, for all instruction-set levels.
+#pragma once
+
+#include "kernels/linear/linear_in_i8.hpp"
+#include "kernels/linear/quantized.hpp"
+#include "kernels/part.hpp"

@@ -1,0 +1,51 @@
+// Turns codes of quantized weights into numbers, and describes the kinds of codes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <xsimd/xsimd.hpp>
+
+namespace {
+
+// Codes of bytes are [inputs / 4][64][4]. Codes of 4 bits are [inputs / 8][64][4], with inputs 0 to 3 of the
+// 8 in the low halves. A zero is taken off both. Codes with a table are looked up in it instead.
+struct CodesOfBytes {
+  using Element = std::uint8_t;
+  static constexpr std::size_t inputs = 4;
+};
+struct CodesOfHalves {
+  using Element = std::uint8_t;
+  static constexpr std::size_t inputs = 8;
+};
+struct CodesWithTable : CodesOfHalves {};
+
+using CodeWords = xsimd::batch<std::uint32_t, typename simd<float>::batch::arch_type>;
+
+[[gnu::always_inline]] inline CodeWords load_words(const std::uint8_t *codes) {
+  return CodeWords::load_unaligned(reinterpret_cast<const std::uint32_t *>(codes));
+}
+
+// Returns code j of each word in the low bits, above which are others.
+template <class Kind, std::size_t j>
+[[gnu::always_inline]] inline CodeWords code_of(CodeWords words) {
+  constexpr int shift = Kind::inputs == 4 ? 8 * j : 8 * (j % 4) + 4 * (j / 4);
+  if constexpr (shift == 0) return words;
+  return words >> shift;
+}
+
+// A number's bits with this one's are the number plus 2^23, if it is an integer below 2^23.
+inline constexpr float code_magic = 0x1p23f;
+
+// Returns code j of each word as a number. `zero` is the codes' zero plus code_magic.
+template <class Codes, class Kind, std::size_t j>
+[[gnu::always_inline]] inline simd<float>::batch number_of(CodeWords words, simd<float>::batch zero,
+                                                           const float *table) {
+  const CodeWords code = code_of<Kind, j>(words);
+  if constexpr (std::is_same_v<Kind, CodesWithTable>) {
+    return Codes::look_up(table, code);
+  } else {
+    return Codes::template with_magic < Kind::inputs == 4 ? 255 : 15 > (code)-zero;
+  }
+}
+
+}  // namespace

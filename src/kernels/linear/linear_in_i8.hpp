@@ -1,0 +1,59 @@
+// Computes linear layers with quantized weights in i8 arithmetic.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/linear/integer_rows.hpp"
+#include "kernels/linear/integer_tiles.hpp"
+#include "kernels/linear/linear.hpp"
+#include "kernels/linear/quantized_groups.hpp"
+
+namespace {
+
+template <class Quads>
+class CodeGroups {
+ public:
+  CodeGroups(const rapt::LinearCall &call, float *scratch, const IntegerRows<Quads> &rows)
+      : groups_(call, scratch), rows_(rows) {}
+
+  // Calls f(kind, codes, 0), like WeightGroups.
+  template <class F>
+  [[gnu::always_inline]] void use(std::size_t output, std::size_t, std::size_t input, std::size_t inputs,
+                                  std::size_t, F f) {
+    const std::uint8_t *const codes = groups_.load(output, input, inputs);
+    if (groups_.weights().is_bytes()) {
+      f(CodesOfBytes{}, codes, std::size_t{0});
+    } else {
+      f(CodesOfHalves{}, codes, std::size_t{0});
+    }
+  }
+
+  IntegerTerms terms(std::size_t r, std::size_t height, std::size_t input) const {
+    return {groups_.terms(), groups_.zeros(), rows_.terms(r, height, input)};
+  }
+
+  Prefetch prefetch(std::size_t output, std::size_t input, std::size_t inputs, std::size_t passes) const {
+    return groups_.prefetch(output, input, inputs, passes);
+  }
+
+ private:
+  QuantizedGroups groups_;
+  const IntegerRows<Quads> &rows_;
+};
+
+template <class Quads>
+struct I8Layer {
+  using A = float;
+  using Tiles = IntegerTiles<Quads>;
+  using Rows = IntegerRows<Quads>;
+  using Weights = CodeGroups<Quads>;
+  using Guard = NoGuard;
+};
+
+template <class Quads>
+void linear_of_integers(const rapt::LinearCall *call, std::size_t first, std::size_t last, void *workspace) {
+  linear_tasks<I8Layer<Quads>>(call, first, last, workspace);
+}
+
+}  // namespace

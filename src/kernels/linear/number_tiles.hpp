@@ -1,0 +1,109 @@
+// Multiplies a few rows by quantized weights of a block of 64 outputs, as one chain of fused operations per
+// group. Weights are numbers in scratch, or codes that become numbers on the way.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/linear/codes.hpp"
+#include "kernels/linear/scaled_terms.hpp"
+#include "kernels/linear/tiles.hpp"
+
+namespace {
+
+// x_sums is [groups][rows of the tile], and zeros [groups][64] with code_magic added.
+struct NumberTerms : ScaledTerms {
+  const float *x_sums, *zeros, *table;
+};
+
+// Codes is what a level provides for codes (integer_tiles.hpp).
+template <class Codes>
+struct NumberTiles {
+  using A = float;
+  using S = simd<float>;
+  using batch = S::batch;
+  static constexpr std::size_t block = rapt::linear_block, group = rapt::linear_fold;
+  static constexpr std::size_t most_rows = 6, blocks_of_one_row = 1;
+  static constexpr std::size_t passes(std::size_t rows) { return block / (S::width * tile_vectors<A>(rows)); }
+
+  struct Mode {};  // the products need no mode of the processor
+
+  template <class Weights, std::size_t rows, std::size_t blocks>
+  [[gnu::noinline, gnu::flatten]] static void multiply(
+      const TileOperands<float, typename Weights::Element, float> &tile, NumberTerms terms,
+      std::size_t inputs, bool first, Prefetch &fetch) {
+    static_assert(blocks == 1);
+    constexpr std::size_t vectors = tile_vectors<A>(rows);
+    for (std::size_t v = 0; v < block; v += vectors * S::width) {
+      const float *row = tile.x;
+      PassOfPrefetch<> prefetch(fetch, inputs);
+      if (first) ScaledTerms::clear<rows, vectors>(v, tile.sums);
+      for (std::size_t begin = 0, g = 0; begin < inputs; begin += terms.fold, ++g) {
+        const std::size_t end = inputs - begin < terms.fold ? inputs : begin + terms.fold;
+        batch sum[rows][vectors];
+        unroll_pairs<rows, vectors>([&](auto r, auto j)
+                                        __attribute__((always_inline)) { sum[r][j] = batch(0.0f); });
+        if constexpr (std::is_same_v<Weights, WeightsOf<float>>) {
+          for (std::size_t k = begin; k < end; ++k, row += rows) {
+            batch weight[vectors];
+            unroll<vectors>([&](auto j) __attribute__((always_inline)) {
+              weight[j] = S::load(tile.w + k * block + v + j * S::width);
+            });
+            add_products<A>(row, weight, sum);
+          }
+        } else {
+          add_codes<Weights>(tile.w + v * 4, begin, end, terms, g * block + v, row, prefetch, sum);
+          row += rows * (end - begin);
+        }
+        terms.add(
+            sum, g, v, tile.sums, [&](std::size_t r) __attribute__((always_inline)) {
+              return batch(terms.x_sums[g * rows + r]);
+            });
+      }
+    }
+  }
+
+ private:
+  template <class Kind, std::size_t rows, std::size_t vectors>
+  [[gnu::always_inline]] static void add_codes(const std::uint8_t *codes, std::size_t k, std::size_t end,
+                                               const NumberTerms &terms, std::size_t at, const float *row,
+                                               PassOfPrefetch<> &prefetch, batch (&sum)[rows][vectors]) {
+    codes += k / Kind::inputs * (4 * block);
+    CodeWords words[vectors];
+    batch weight[vectors];
+    const auto add = [&](auto h) __attribute__((always_inline)) {
+      unroll<vectors>([&](auto j) __attribute__((always_inline)) {
+        weight[j] =
+            number_of<Codes, Kind, h>(words[j], S::load(terms.zeros + at + j * S::width), terms.table);
+      });
+      add_products<A>(row, weight, sum);
+      row += rows;
+    };
+    const auto load = [&]() __attribute__((always_inline)) {
+      unroll<vectors>([&](auto j) __attribute__((always_inline)) {
+        words[j] = load_words(codes + j * S::width * 4);
+      });
+      codes += 4 * block;
+    };
+    for (; end - k >= Kind::inputs; k += Kind::inputs) {
+      prefetch.step(k);
+      load();
+      unroll<Kind::inputs>(add);
+    }
+    if (k == end) return;
+    load();  // the last word, whose first code is always the next input
+    for (std::size_t h = 1; k < end; ++k, ++h) {
+      add(std::integral_constant<std::size_t, 0>{});
+      if (h == 4) {
+        codes -= 4 * block;
+        load();
+      }
+      unroll<vectors>([&](auto j) __attribute__((always_inline)) {
+        words[j] = h == 4 ? words[j] >> 4 : words[j] >> 8;
+      });
+    }
+  }
+};
+
+}  // namespace

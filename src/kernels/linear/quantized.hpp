@@ -1,0 +1,150 @@
+// Computes linear layers with quantized weights in f32 arithmetic. Codes become numbers in scratch, which the
+// tiles of f32 multiply; each group's sum is scaled.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/linear/codes.hpp"
+#include "kernels/linear/linear.hpp"
+#include "kernels/linear/number_tiles.hpp"
+#include "kernels/linear/quantized_groups.hpp"
+
+namespace {
+
+// Packed rows, and the sums of their groups if weights have offsets. A tile's sums are [groups][rows].
+class SummedRows : public PackedRows<float, ChainTiles<float>::most_rows> {
+ public:
+  SummedRows(const rapt::LinearCall &call, float *workspace)
+      : PackedRows(call, workspace),
+        o_(call.options),
+        sums_(workspace + rapt::LinearWorkspace(o_).before_row_numbers()),
+        is_summed_(rapt::QuantizedWeights(o_, call.w).has_offsets()) {}
+
+  bool load(const rapt::LinearTask &task) {
+    const bool is_new = PackedRows::load(task);
+    if (!is_new || !is_summed_) return is_new;
+    each_tile<ChainTiles<float>::most_rows>(task.rows, [&](std::size_t r, auto height) {
+      const float *x = tile(r, height, 0);
+      const std::size_t fold = rapt::fold_of(o_);
+      for (std::size_t k = 0, g = 0; k < o_.in_features; ++g) {
+        float sum[height] = {};
+        for (const std::size_t end = o_.in_features - k < fold ? o_.in_features : k + fold; k < end; ++k) {
+          for (std::size_t i = 0; i < height; ++i) sum[i] = sum[i] + *x++;
+        }
+        for (std::size_t i = 0; i < height; ++i) sums_[(r * groups()) + g * height + i] = sum[i];
+      }
+    });
+    return is_new;
+  }
+  // Returns the sums of the tile at row r from input k on.
+  const float *sums(std::size_t r, std::size_t height, std::size_t k) const {
+    return sums_ + r * groups() + k / rapt::fold_of(o_) * height;
+  }
+
+ private:
+  std::size_t groups() const { return (o_.in_features - 1) / rapt::fold_of(o_) + 1; }
+
+  const rapt_linear_options &o_;
+  float *sums_;
+  bool is_summed_;
+};
+
+// Codes is what a level provides for codes (integer_tiles.hpp).
+template <class Codes>
+class NumberGroups {
+ public:
+  using S = simd<float>;
+  using batch = S::batch;
+  static constexpr std::size_t block = rapt::linear_block;
+
+  // Codes become numbers in scratch if more than this many rows share them.
+  static constexpr std::size_t few = 12;
+
+  NumberGroups(const rapt::LinearCall &call, float *scratch, const SummedRows &rows)
+      : numbers_(scratch), groups_(call, scratch), rows_(rows) {
+    const rapt::QuantizedWeights &weights = groups_.weights();
+    const bool is_common = !weights.is_bytes() && !weights.has_zeros();
+    has_table_ = weights.has_codebook() || (is_common && Codes::prefers_tables);
+    for (int i = 0; i < 16; ++i) {
+      table_[i] = weights.has_codebook() ? weights.codebook(static_cast<unsigned>(i))
+                                         : static_cast<float>(i - weights.common_zero());
+    }
+    groups_.add_to_zeros(code_magic);
+  }
+
+  // Calls f(kind, weights, 0), like WeightGroups.
+  template <class F>
+  [[gnu::always_inline]] void use(std::size_t output, std::size_t, std::size_t input, std::size_t inputs,
+                                  std::size_t rows, F f) {
+    const std::uint8_t *const codes = groups_.load(output, input, inputs);
+    const auto use_kind = [&](auto kind) __attribute__((always_inline)) {
+      if (rows <= few) return f(kind, codes, std::size_t{0});
+      to_numbers<decltype(kind)>(codes, inputs);
+      f(WeightsOf<float>{}, static_cast<const float *>(numbers_), std::size_t{0});
+    };
+    if (has_table_) {
+      use_kind(CodesWithTable{});
+    } else if (groups_.weights().is_bytes()) {
+      use_kind(CodesOfBytes{});
+    } else {
+      use_kind(CodesOfHalves{});
+    }
+  }
+
+  NumberTerms terms(std::size_t r, std::size_t height, std::size_t input) const {
+    return {groups_.terms(), rows_.sums(r, height, input), groups_.zeros(), table_};
+  }
+
+  Prefetch prefetch(std::size_t output, std::size_t input, std::size_t inputs, std::size_t passes) const {
+    return groups_.prefetch(output, input, inputs, passes);
+  }
+
+ private:
+  // Sets numbers_[input * 64 + output]. The scratch has room for inputs that fill the last words.
+  template <class Kind>
+  [[gnu::noinline, gnu::flatten]] void to_numbers(const std::uint8_t *codes, std::size_t inputs) {
+    constexpr std::size_t vectors = block / S::width < 4 ? block / S::width : 4;
+    for (std::size_t begin = 0, g = 0; begin < inputs; begin += groups_.fold(), ++g) {
+      const std::size_t end = inputs - begin < groups_.fold() ? inputs : begin + groups_.fold();
+      for (std::size_t v = 0; v < block; v += vectors * S::width) {
+        batch zero[vectors];
+        unroll<vectors>([&](auto i) __attribute__((always_inline)) {
+          zero[i] = S::load(groups_.zeros() + g * block + v + i * S::width);
+        });
+        for (std::size_t k = begin; k < end; k += Kind::inputs) {
+          const std::uint8_t *const from = codes + k / Kind::inputs * (4 * block) + v * 4;
+          unroll<vectors>([&](auto i) __attribute__((always_inline)) {
+            const CodeWords words = load_words(from + i * S::width * 4);
+            unroll<Kind::inputs>([&](auto j) __attribute__((always_inline)) {
+              S::store(numbers_ + (k + j) * block + v + i * S::width,
+                       number_of<Codes, Kind, j>(words, zero[i], table_));
+            });
+          });
+        }
+      }
+    }
+  }
+
+  float *numbers_;
+  QuantizedGroups groups_;
+  const SummedRows &rows_;
+  bool has_table_;
+  alignas(64) float table_[16];
+};
+
+template <class Codes>
+struct QuantizedLayer {
+  using A = float;
+  using Tiles = NumberTiles<Codes>;
+  using Rows = SummedRows;
+  using Weights = NumberGroups<Codes>;
+  using Guard = NoGuard;
+};
+
+template <class Codes>
+void linear_of_codes(const rapt::LinearCall *call, std::size_t first, std::size_t last, void *workspace) {
+  linear_tasks<QuantizedLayer<Codes>>(call, first, last, workspace);
+}
+
+}  // namespace

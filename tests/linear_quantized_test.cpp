@@ -1,0 +1,616 @@
+// Tests linear layers with quantized weights: formats of other programs, special numbers, packed bytes, and the
+// status of each bad argument. rapt-validate compares drawn calls with the oracle.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "oracle/quantized_linear.hpp"
+#include "rapt/rapt.h"
+#include "support/case_text.hpp"
+#include "support/effort.hpp"
+#include "support/elements.hpp"
+#include "support/every_level.hpp"
+#include "support/linear_problems.hpp"
+#include "support/options.hpp"
+#include "support/quantized_case.hpp"
+#include "support/quantized_data.hpp"
+
+namespace rapt::test {
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+
+// ---- the bits of rapt.h
+
+std::vector<std::uint64_t> expected_bits(const Problem &problem, rapt_arithmetic arithmetic) {
+  const QuantizedProblem &shape = problem.as<QuantizedProblem>();
+  const QuantizedNumbers &made = make_quantized(problem);
+  std::vector<std::uint64_t> bits;
+  with_quantized_types(shape.types, [&]<class X, class Y, class Scale>(TypesOfQuantized<X, Y, Scale>) {
+    for (std::size_t i = 0; i < shape.rows * shape.outputs; ++i) {
+      const std::size_t r = i / shape.outputs, n = i % shape.outputs;
+      const oracle::QuantizedOutput w = made.output(shape, n);
+      float y = arithmetic == RAPT_ARITHMETIC_I8
+                    ? oracle::sum_in_i8(made.row(shape, r), made.x_group, w)
+                    : oracle::sum_in_f32(std::span(made.x).subspan(r * shape.cols, shape.cols), w);
+      if (shape.bias) y = y + made.bias[n];
+      if (shape.row_scales) y = y * made.row_scales[r];
+      if (shape.add) y = y + made.add[i];
+      bits.push_back(canonical_bits(Y(y)));
+    }
+  });
+  return bits;
+}
+
+TEST_CASE("drawn calls of all weights, options and layouts have the bits of the oracle") {
+  for (const rapt_arithmetic arithmetic : {RAPT_ARITHMETIC_F32, RAPT_ARITHMETIC_I8}) {
+    Random random(20261126);
+    for (std::size_t i = 0; i < native_or_emulated<std::size_t>(250, 25); ++i) {
+      const Problem problem = draw_quantized_problem(random, 30000, arithmetic == RAPT_ARITHMETIC_I8);
+      const std::vector<std::uint64_t> expected = expected_bits(problem, arithmetic);
+      const Layout drawn[] = {{}, draw_linear_layout(random, 1), draw_linear_layout(random, 1)};
+      on_every_level([&] {
+        for (const Layout &layout : drawn) {
+          const Outcome outcome = run_quantized_linear(problem, layout, arithmetic);
+          INFO(to_text({problem, layout}));
+          CHECK(outcome.fault == "");
+          CHECK(outcome.bits == expected);
+        }
+      });
+    }
+  }
+}
+
+// All arrays begin or end at a guard page, whichever the layout says.
+TEST_CASE("operands flush against guard pages") {
+  for (const rapt_arithmetic arithmetic : {RAPT_ARITHMETIC_F32, RAPT_ARITHMETIC_I8}) {
+    for (std::size_t cols = 1; cols <= native_or_emulated<std::size_t>(40, 9); ++cols) {
+      for (const std::size_t rows : Sizes{1, 5, 14}) {
+        QuantizedProblem made;
+        made.rows = rows;
+        made.cols = cols;
+        made.outputs = cols % 3 == 0 ? 66 : cols % 3 == 1 ? 1 : 17;
+        made.weights = static_cast<WeightType>((cols + rows) % 3);
+        made.scale_group = cols % 2 == 0 ? 16 : 0;
+        made.scales = made.offsets = made.bias = made.row_scales = true;
+        made.zeros = made.weights == WeightType::u4;
+        made.types = static_cast<QuantizedTypes>(cols % (arithmetic == RAPT_ARITHMETIC_I8 ? 6 : 4));
+        const Problem problem{InputClass::gaussian, cols, made};
+        const std::vector<std::uint64_t> expected = expected_bits(problem, arithmetic);
+        on_every_level([&] {
+          for (const Placement placement : {Placement::ends_at_guard, Placement::begins_at_guard}) {
+            for (const bool is_packed : {false, true}) {
+              Layout layout;
+              layout.placement = placement;
+              layout.linear.packed_w = is_packed;
+              const Outcome outcome = run_quantized_linear(problem, layout, arithmetic);
+              INFO(to_text({problem, layout}));
+              CHECK(outcome.fault == "");
+              CHECK(outcome.bits == expected);
+            }
+          }
+        });
+      }
+    }
+  }
+}
+
+// ---- a small call
+
+struct Call {
+  static constexpr std::size_t rows = 3, inputs = 70, outputs = 67, groups = 3;
+
+  Call() : x(rows * inputs), w(outputs * inputs), scales(outputs * groups), y(rows * outputs, -7.0f) {
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 37) - 17.5f;
+    for (std::size_t i = 0; i < w.size(); ++i) w[i] = static_cast<std::uint8_t>(i * 31 + i / 7);
+    for (std::size_t i = 0; i < scales.size(); ++i) scales[i] = 0.25f + static_cast<float>(i % 5);
+    options.size = sizeof options;
+    options.w_type = RAPT_U4;
+    options.rows = rows;
+    options.in_features = inputs;
+    options.out_features = outputs;
+    options.scale_group = 32;
+    options.w_scales = scales.data();
+  }
+
+  rapt_status run() {
+    std::size_t bytes = 0;
+    const rapt_status status = rapt_linear_workspace(&options, &bytes);
+    if (status != RAPT_OK) return status;
+    workspace.resize(bytes);
+    return rapt_linear(x.data(), packed.empty() ? static_cast<const void *>(w.data()) : packed.data(),
+                       y.data(), &options, workspace.data(), bytes);
+  }
+  rapt_status pack() {
+    std::size_t bytes = 0;
+    const rapt_status status = rapt_linear_packed_length(&options, &bytes);
+    if (status != RAPT_OK) return status;
+    packed.assign(bytes, 0x55);
+    return rapt_linear_pack(w.data(), 0, outputs, &options, packed.data());
+  }
+  // Leaves out what packed weights carry.
+  void use_packed() {
+    options.packed_w = 1;
+    options.w_scales = options.w_offsets = nullptr;
+    options.w_zeros = nullptr;
+    options.w_codebook = nullptr;
+  }
+
+  rapt_linear_options options{};
+  std::vector<float> x;
+  std::vector<std::uint8_t> w, workspace, packed;
+  std::vector<float> scales, y;
+  std::uint8_t zeros[outputs * groups] = {};
+  float codebook[16] = {}, offsets[outputs * groups] = {}, x_scales[rows * groups] = {};
+};
+
+// ---- formats of other programs
+
+// GGUF's q8_0 is a scale of f16 and 32 bytes. The scales go into an array of their own.
+TEST_CASE("blocks of q8_0 made by hand") {
+  constexpr std::size_t inputs = 96, outputs = 5, blocks = inputs / 32;
+  struct Q8_0 {
+    std::uint16_t d;
+    std::int8_t qs[32];
+  };
+  std::vector<Q8_0> file(outputs * blocks);
+  for (std::size_t b = 0; b < file.size(); ++b) {
+    file[b].d = F16(0.01 * static_cast<double>(b + 1)).bits();
+    for (std::size_t i = 0; i < 32; ++i) file[b].qs[i] = static_cast<std::int8_t>(b * 53 + i * 29);
+  }
+  std::vector<std::int8_t> w(outputs * inputs);
+  std::vector<std::uint16_t> scales(outputs * blocks);
+  for (std::size_t b = 0; b < file.size(); ++b) {
+    std::memcpy(w.data() + b * 32, file[b].qs, 32);
+    scales[b] = file[b].d;
+  }
+  // One input at a time, x = 1 there and 0 elsewhere, decodes the weights.
+  std::vector<float> x(inputs * inputs), y(inputs * outputs);
+  for (std::size_t k = 0; k < inputs; ++k) x[k * inputs + k] = 1;
+  rapt_linear_options o{};
+  o.size = sizeof o;
+  o.w_type = RAPT_I8;
+  o.rows = o.in_features = inputs;
+  o.out_features = outputs;
+  o.scale_group = 32;
+  o.w_scales = scales.data();
+  o.w_scale_type = RAPT_F16;
+  std::size_t bytes = 0;
+  REQUIRE(rapt_linear_workspace(&o, &bytes) == RAPT_OK);
+  std::vector<char> workspace(bytes);
+  on_every_level([&] {
+    REQUIRE(rapt_linear(x.data(), w.data(), y.data(), &o, workspace.data(), bytes) == RAPT_OK);
+    for (std::size_t k = 0; k < inputs; ++k) {
+      for (std::size_t n = 0; n < outputs; ++n) {
+        const Q8_0 &block = file[n * blocks + k / 32];
+        CHECK(y[k * outputs + n] == static_cast<float>(F16::of_bits(block.d)) * block.qs[k % 32]);
+      }
+    }
+  });
+}
+
+// GGUF's q4_0 is a scale of f16 and 16 bytes: inputs 0 to 15 in the low halves, 16 to 31 in the high ones, each
+// with the zero 8.
+TEST_CASE("blocks of q4_0 made by hand") {
+  constexpr std::size_t inputs = 64, outputs = 5, blocks = inputs / 32;
+  struct Q4_0 {
+    std::uint16_t d;
+    std::uint8_t qs[16];
+  };
+  std::vector<Q4_0> file(outputs * blocks);
+  for (std::size_t b = 0; b < file.size(); ++b) {
+    file[b].d = F16(0.01 * static_cast<double>(b + 1)).bits();
+    for (std::size_t i = 0; i < 16; ++i) file[b].qs[i] = static_cast<std::uint8_t>(b * 53 + i * 29);
+  }
+  std::vector<std::uint8_t> w(outputs * inputs / 2);
+  std::vector<std::uint16_t> scales(outputs * blocks);
+  for (std::size_t b = 0; b < file.size(); ++b) {
+    const std::uint8_t *const q = file[b].qs;
+    for (std::size_t i = 0; i < 8; ++i) {
+      w[b * 16 + i] = static_cast<std::uint8_t>((q[2 * i] & 15) | (q[2 * i + 1] & 15) << 4);
+      w[b * 16 + 8 + i] = static_cast<std::uint8_t>(q[2 * i] >> 4 | (q[2 * i + 1] >> 4) << 4);
+    }
+    scales[b] = file[b].d;
+  }
+  std::vector<float> x(inputs * inputs), y(inputs * outputs);
+  for (std::size_t k = 0; k < inputs; ++k) x[k * inputs + k] = 1;
+  rapt_linear_options o{};
+  o.size = sizeof o;
+  o.w_type = RAPT_U4;  // its zero is 8
+  o.rows = o.in_features = inputs;
+  o.out_features = outputs;
+  o.scale_group = 32;
+  o.w_scales = scales.data();
+  o.w_scale_type = RAPT_F16;
+  std::size_t bytes = 0;
+  REQUIRE(rapt_linear_workspace(&o, &bytes) == RAPT_OK);
+  std::vector<char> workspace(bytes);
+  on_every_level([&] {
+    REQUIRE(rapt_linear(x.data(), w.data(), y.data(), &o, workspace.data(), bytes) == RAPT_OK);
+    for (std::size_t k = 0; k < inputs; ++k) {
+      for (std::size_t n = 0; n < outputs; ++n) {
+        const Q4_0 &block = file[n * blocks + k / 32];
+        const std::uint8_t byte = block.qs[k % 16];
+        const int q = (k % 32 < 16 ? byte & 15 : byte >> 4) - 8;
+        CHECK(y[k * outputs + n] == static_cast<float>(F16::of_bits(block.d)) * static_cast<float>(q));
+      }
+    }
+  });
+}
+
+// ---- rows of integers
+
+TEST_CASE("rapt_quantize_rows rounds as rapt.h says, and rapt_dequantize_rows takes it back") {
+  Random random(7);
+  for (const bool in_4_bits : {false, true}) {
+    for (const std::size_t inputs : Sizes{1, 2, 31, 65, 200}) {
+      for (const std::size_t group : Sizes{0, 1, 7, 32}) {
+        constexpr std::size_t rows = 6, stride = 203;
+        std::vector<float> x(rows * stride);
+        for (float &value : x) value = static_cast<float>(random.gaussian());
+        x[stride] = nan;
+        x[2 * stride] = infinity;
+        for (std::size_t k = 0; k < inputs; ++k) x[3 * stride + k] = 0x1p-101f;
+        for (std::size_t k = 0; k < inputs; ++k) x[4 * stride + k] *= 0x1p100f;
+        const std::size_t width = group ? group : inputs, groups = (inputs + width - 1) / width;
+        const std::size_t row_bytes = in_4_bits ? (inputs + 1) / 2 : inputs;
+        std::vector<std::uint8_t> q(rows * row_bytes + 1, 0x77);
+        std::vector<float> scales(rows * groups + 1, -7.0f), back(rows * inputs);
+        const rapt_type type = in_4_bits ? RAPT_I4 : RAPT_I8;
+        REQUIRE(rapt_quantize_rows(x.data(), RAPT_F32, stride, rows, inputs, group, type, q.data(),
+                                   scales.data()) == RAPT_OK);
+        REQUIRE(rapt_dequantize_rows(q.data(), type, rows, inputs, group, scales.data(), nullptr, nullptr,
+                                     nullptr, back.data(), RAPT_F32, 0) == RAPT_OK);
+        CHECK(q.back() == 0x77);
+        CHECK(scales.back() == -7.0f);
+        for (std::size_t r = 0; r < rows; ++r) {
+          const auto expected =
+              oracle::quantized(std::span(x).subspan(r * stride, inputs), width, in_4_bits ? 7.0f : 127.0f);
+          const auto bytes = stored_integers(in_4_bits ? WeightType::i4 : WeightType::i8, expected.q);
+          for (std::size_t i = 0; i < row_bytes; ++i) {
+            const bool is_half = in_4_bits && i + 1 == row_bytes && inputs % 2 == 1;
+            CHECK(q[r * row_bytes + i] == (is_half ? bytes[i] & 15 : bytes[i]));
+          }
+          for (std::size_t g = 0; g < groups; ++g)
+            CHECK(canonical_bits(scales[r * groups + g]) == canonical_bits(expected.scales[g]));
+          for (std::size_t k = 0; k < inputs; ++k) {
+            const float number = static_cast<float>(expected.q[k]) * expected.scales[k / width];
+            CHECK(canonical_bits(back[r * inputs + k]) == canonical_bits(number));
+            const float value = x[r * stride + k], scale = expected.scales[k / width];
+            const float share = 0.5f + (in_4_bits ? 7.0f : 127.0f) * 0x1p-22f;
+            if (std::isfinite(scale) && scale > 0) CHECK(std::fabs(number - value) <= share * scale);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("rapt_dequantize_rows subtracts the zero, scales, and adds the offset") {
+  const std::uint8_t q[] = {0x5a, 0x0f}, zeros[] = {3, 200};
+  const float scales[] = {0.5f, 2.0f}, offsets[] = {0.25f, -1.0f};
+  float codebook[16];
+  std::iota(std::begin(codebook), std::end(codebook), 100.0f);
+  float y[3];
+  const auto run = [&](const std::uint8_t *z, const float *c) {
+    return rapt_dequantize_rows(q, RAPT_U4, 1, 3, 2, scales, z, offsets, c, y, RAPT_F32, 0);
+  };
+  REQUIRE(run(zeros, nullptr) == RAPT_OK);
+  CHECK(y[0] == (10 - 3) * 0.5f + 0.25f);
+  CHECK(y[1] == (5 - 3) * 0.5f + 0.25f);
+  CHECK(y[2] == (15 - 200) * 2.0f - 1.0f);
+  REQUIRE(run(nullptr, nullptr) == RAPT_OK);
+  CHECK(y[2] == (15 - 8) * 2.0f - 1.0f);
+  REQUIRE(run(nullptr, codebook) == RAPT_OK);
+  CHECK(y[0] == 110 * 0.5f + 0.25f);
+  CHECK(run(zeros, codebook) == RAPT_BAD_W_ZEROS);
+}
+
+TEST_CASE("i8 arithmetic over floats is the composition with rapt_quantize_rows") {
+  on_every_level([] {
+    Call floats, integers;
+    floats.options.arithmetic = RAPT_ARITHMETIC_I8;
+    REQUIRE(floats.run() == RAPT_OK);
+    std::vector<std::int8_t> q(floats.x.size());
+    REQUIRE(rapt_quantize_rows(floats.x.data(), RAPT_F32, 0, Call::rows, Call::inputs, 32, RAPT_I8, q.data(),
+                               integers.x_scales) == RAPT_OK);
+    integers.options.x_type = RAPT_I8;
+    integers.options.x_scales = integers.x_scales;
+    std::size_t bytes = 0;
+    REQUIRE(rapt_linear_workspace(&integers.options, &bytes) == RAPT_OK);
+    std::vector<char> workspace(bytes);
+    REQUIRE(rapt_linear(q.data(), integers.w.data(), integers.y.data(), &integers.options, workspace.data(),
+                        bytes) == RAPT_OK);
+    CHECK(integers.y == floats.y);
+  });
+}
+
+// ---- special numbers
+
+TEST_CASE("a scale, zero or offset touches only its own output, and a row only itself") {
+  on_every_level([] {
+    for (const int arithmetic : {RAPT_ARITHMETIC_F32, RAPT_ARITHMETIC_I8}) {
+      for (const float special : {nan, infinity, 0.0f, 0x1p-140f}) {
+        Call plain, spoilt;
+        plain.options.arithmetic = spoilt.options.arithmetic = arithmetic;
+        spoilt.scales[5 * Call::groups + 1] = special;
+        spoilt.x[Call::inputs + 3] = nan;
+        REQUIRE(plain.run() == RAPT_OK);
+        REQUIRE(spoilt.run() == RAPT_OK);
+        for (std::size_t i = 0; i < plain.y.size(); ++i) {
+          if (i / Call::outputs == 1) {
+            CHECK(std::isnan(spoilt.y[i]));
+          } else if (i % Call::outputs != 5) {
+            CHECK(spoilt.y[i] == plain.y[i]);
+          } else if (!std::isfinite(special)) {
+            CHECK(!std::isfinite(spoilt.y[i]));
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("without offsets, an infinite sum of x makes no NaN, and with them 0 times infinity does") {
+  on_every_level([] {
+    Call call;
+    call.x.assign(call.x.size(), 0.0f);
+    call.options.w_offsets = call.offsets;
+    call.offsets[0] = infinity;
+    REQUIRE(call.run() == RAPT_OK);
+    CHECK(std::isnan(call.y[0]));
+    CHECK(call.y[1] == 0);
+    call.options.w_offsets = nullptr;
+    REQUIRE(call.run() == RAPT_OK);
+    CHECK(call.y[0] == 0);
+  });
+}
+
+TEST_CASE("a scale group of 0 is one scale, but another sum than one group") {
+  Call one;
+  one.options.in_features = 20;
+  one.options.scale_group = 0;
+  one.options.w_scales = nullptr;
+  Call other = one;
+  other.options.scale_group = 16;
+  REQUIRE(one.run() == RAPT_OK);
+  REQUIRE(other.run() == RAPT_OK);
+  Call packed = one;
+  REQUIRE(packed.pack() == RAPT_OK);
+  packed.use_packed();
+  REQUIRE(packed.run() == RAPT_OK);
+  CHECK(packed.y == one.y);
+}
+
+// ---- packed bytes
+
+// A program may store packed weights, so that their bytes must stay as they are.
+TEST_CASE("the layout of packed weights") {
+  on_every_level([] {
+    for (const rapt_type type : {RAPT_I8, RAPT_I4, RAPT_U4}) {
+      Call call;
+      call.options.w_type = type;
+      call.options.w_offsets = call.offsets;
+      if (type == RAPT_U4) call.options.w_zeros = call.zeros;
+      for (std::size_t i = 0; i < std::size(call.zeros); ++i) call.zeros[i] = static_cast<std::uint8_t>(i);
+      for (std::size_t i = 0; i < std::size(call.offsets); ++i) call.offsets[i] = static_cast<float>(i);
+      REQUIRE(call.pack() == RAPT_OK);
+      const bool is_i8 = type == RAPT_I8;
+      const std::size_t codes = is_i8 ? 72 * 64 : 72 * 32, numbers = Call::groups * 64;
+      const std::size_t block = codes + 2 * 4 * numbers + (type == RAPT_U4 ? numbers : 0);
+      REQUIRE(call.packed.size() == 64 + 2 * block);
+      CHECK(std::memcmp(call.packed.data(), "\0raptlw1", 8) == 0);
+      for (std::size_t n = 0; n < 128; ++n) {
+        const std::uint8_t *const at = call.packed.data() + 64 + n / 64 * block;
+        const bool exists = n < Call::outputs;
+        for (std::size_t k = 0; k < 72; ++k) {
+          const std::size_t row = is_i8 ? Call::inputs : Call::inputs / 2;
+          int expected = is_i8 ? 128 : 8;
+          if (exists && k < Call::inputs) {
+            const std::uint8_t byte = call.w[n * row + (is_i8 ? k : k / 2)];
+            const int nibble = k % 2 == 0 ? byte & 15 : byte >> 4;
+            expected = is_i8 ? byte ^ 128 : type == RAPT_I4 ? nibble ^ 8 : nibble;
+          }
+          const std::uint8_t got =
+              at[is_i8 ? k / 4 * 256 + n % 64 * 4 + k % 4 : k / 8 * 256 + n % 64 * 4 + k % 4];
+          CHECK((is_i8 ? got : k % 8 < 4 ? got & 15 : got >> 4) == expected);
+        }
+        for (std::size_t g = 0; g < Call::groups; ++g) {
+          float scale, offset;
+          const std::size_t place = g * 64 + n % 64;
+          std::memcpy(&scale, at + codes + place * 4, 4);
+          std::memcpy(&offset, at + codes + (numbers + place) * 4, 4);
+          CHECK(scale == (exists ? call.scales[n * Call::groups + g] : 0));
+          CHECK(offset == (exists ? call.offsets[n * Call::groups + g] : 0));
+          if (type == RAPT_U4)
+            CHECK(at[codes + 2 * 4 * numbers + place] == (exists ? call.zeros[n * Call::groups + g] : 0));
+        }
+      }
+    }
+  });
+}
+
+// ---- statuses
+
+// Every call below must give the status and leave y as it is.
+TEST_CASE("bad arguments") {
+  struct Bad {
+    const char *what;
+    rapt_status status;
+    std::function<void(Call &)> spoil;
+  };
+  const auto bad = [](int type) { return static_cast<rapt_type>(type); };
+  const Bad all[] = {
+      {"group of 8", RAPT_BAD_SCALE_GROUP, [](Call &c) { c.options.scale_group = 8; }},
+      {"group of 48", RAPT_BAD_SCALE_GROUP, [](Call &c) { c.options.scale_group = 48; }},
+      {"group of 512", RAPT_BAD_SCALE_GROUP, [](Call &c) { c.options.scale_group = 512; }},
+      {"group of floats", RAPT_BAD_SCALE_GROUP, [](Call &c) { c.options.w_type = RAPT_F32; }},
+      {"scales of floats", RAPT_BAD_W_SCALES,
+       [](Call &c) {
+         c.options.w_type = RAPT_F32;
+         c.options.scale_group = 0;
+       }},
+      {"type of scales", RAPT_BAD_W_SCALES, [](Call &c) { c.options.w_scale_type = RAPT_F64; }},
+      {"type of scales", RAPT_BAD_W_SCALES, [&](Call &c) { c.options.w_scale_type = bad(-3); }},
+      {"type without scales", RAPT_BAD_W_SCALES,
+       [](Call &c) {
+         c.options.w_scales = nullptr;
+         c.options.w_scale_type = RAPT_F32;
+       }},
+      {"zeros of i8", RAPT_BAD_W_ZEROS,
+       [](Call &c) {
+         c.options.w_zeros = c.zeros;
+         c.options.w_type = RAPT_I8;
+       }},
+      {"zeros of i4", RAPT_BAD_W_ZEROS,
+       [](Call &c) {
+         c.options.w_zeros = c.zeros;
+         c.options.w_type = RAPT_I4;
+       }},
+      {"zeros and codebook", RAPT_BAD_W_ZEROS,
+       [](Call &c) {
+         c.options.w_zeros = c.zeros;
+         c.options.w_codebook = c.codebook;
+       }},
+      {"codebook of i4", RAPT_BAD_W_CODEBOOK,
+       [](Call &c) {
+         c.options.w_codebook = c.codebook;
+         c.options.w_type = RAPT_I4;
+       }},
+      {"codebook in i8 arithmetic", RAPT_BAD_W_CODEBOOK,
+       [](Call &c) {
+         c.options.w_codebook = c.codebook;
+         c.options.arithmetic = RAPT_ARITHMETIC_I8;
+       }},
+      {"offsets of floats", RAPT_BAD_W_OFFSETS,
+       [](Call &c) {
+         c.options.w_type = RAPT_F32;
+         c.options.scale_group = 0;
+         c.options.w_scales = nullptr;
+         c.options.w_offsets = c.offsets;
+       }},
+      {"x_scales of floats", RAPT_BAD_X_SCALES, [](Call &c) { c.options.x_scales = c.x_scales; }},
+      {"x of i8 without scales", RAPT_BAD_X_SCALES, [](Call &c) { c.options.x_type = RAPT_I8; }},
+      {"x of i8 in f32 arithmetic", RAPT_BAD_ARITHMETIC,
+       [](Call &c) {
+         c.options.x_type = RAPT_I8;
+         c.options.x_scales = c.x_scales;
+         c.options.arithmetic = RAPT_ARITHMETIC_F32;
+       }},
+      {"bf16 arithmetic", RAPT_BAD_ARITHMETIC, [](Call &c) { c.options.arithmetic = RAPT_ARITHMETIC_BF16; }},
+      {"i8 arithmetic of floats", RAPT_BAD_ARITHMETIC,
+       [](Call &c) {
+         c.options.w_type = RAPT_F32;
+         c.options.arithmetic = RAPT_ARITHMETIC_I8;
+       }},
+      {"x_group in f32 arithmetic", RAPT_BAD_X_GROUP, [](Call &c) { c.options.x_group = 32; }},
+      {"x_group of 48", RAPT_BAD_X_GROUP,
+       [](Call &c) {
+         c.options.arithmetic = RAPT_ARITHMETIC_I8;
+         c.options.x_group = 48;
+       }},
+      {"x_group of 32 over rows", RAPT_BAD_X_GROUP,
+       [](Call &c) {
+         c.options.arithmetic = RAPT_ARITHMETIC_I8;
+         c.options.scale_group = 0;
+         c.options.x_group = 32;
+       }},
+      {"x of i4", RAPT_BAD_TYPE, [](Call &c) { c.options.x_type = RAPT_I4; }},
+      {"y of i8", RAPT_BAD_TYPE, [](Call &c) { c.options.y_type = RAPT_I8; }},
+      {"x of f64", RAPT_BAD_TYPE, [](Call &c) { c.options.x_type = RAPT_F64; }},
+      {"no type", RAPT_BAD_TYPE, [&](Call &c) { c.options.w_type = bad(8); }},
+      {"halves of bytes apart", RAPT_BAD_W_STRIDES,
+       [](Call &c) {
+         c.options.w_strides = {80, 2};
+       }},
+      {"scales given again", RAPT_BAD_W_SCALES,
+       [](Call &c) {
+         REQUIRE(c.pack() == RAPT_OK);
+         c.options.packed_w = 1;
+       }},
+      {"another type than packed", RAPT_BAD_PACKED,
+       [](Call &c) {
+         REQUIRE(c.pack() == RAPT_OK);
+         c.use_packed();
+         c.options.w_type = RAPT_I4;
+       }},
+      {"another group than packed", RAPT_BAD_PACKED,
+       [](Call &c) {
+         REQUIRE(c.pack() == RAPT_OK);
+         c.use_packed();
+         c.options.scale_group = 64;
+       }},
+      {"another size than packed", RAPT_BAD_PACKED,
+       [](Call &c) {
+         REQUIRE(c.pack() == RAPT_OK);
+         c.use_packed();
+         c.options.out_features -= 1;
+       }},
+      {"no packed weights", RAPT_BAD_PACKED,
+       [](Call &c) {
+         REQUIRE(c.pack() == RAPT_OK);
+         c.packed[3] ^= 1;
+         c.use_packed();
+       }},
+      {"y over the scales", RAPT_BAD_OVERLAP, [](Call &c) { c.options.w_scales = c.y.data(); }},
+      {"y over the offsets", RAPT_BAD_OVERLAP, [](Call &c) { c.options.w_offsets = c.y.data(); }},
+      {"y over the zeros", RAPT_BAD_OVERLAP,
+       [](Call &c) { c.options.w_zeros = reinterpret_cast<std::uint8_t *>(c.y.data()); }},
+      {"y over the codebook", RAPT_BAD_OVERLAP, [](Call &c) { c.options.w_codebook = c.y.data(); }},
+  };
+  for (const Bad &one : all) {
+    Call call;
+    one.spoil(call);
+    CAPTURE(one.what);
+    const std::vector<float> before = call.y;
+    CHECK(call.run() == one.status);
+    CHECK(call.y == before);
+  }
+  Call good;
+  CHECK(good.run() == RAPT_OK);
+}
+
+TEST_CASE("bad arguments of the functions of rows") {
+  float x[8] = {1}, scales[8], y[8];
+  std::int8_t q[8] = {};
+  const auto quantize = [&](rapt_type x_type, std::ptrdiff_t stride, rapt_type q_type, void *to,
+                            float *steps) {
+    return rapt_quantize_rows(x, x_type, stride, 2, 4, 0, q_type, to, steps);
+  };
+  CHECK(quantize(RAPT_F32, 0, RAPT_I8, q, scales) == RAPT_OK);
+  CHECK(quantize(RAPT_F64, 0, RAPT_I8, q, scales) == RAPT_BAD_TYPE);
+  CHECK(quantize(RAPT_F32, 0, RAPT_U4, q, scales) == RAPT_BAD_TYPE);
+  CHECK(quantize(RAPT_F32, 3, RAPT_I8, q, scales) == RAPT_BAD_X_STRIDE);
+  CHECK(quantize(RAPT_F32, -4, RAPT_I8, q, scales) == RAPT_BAD_X_STRIDE);
+  CHECK(quantize(RAPT_F32, 0, RAPT_I8, nullptr, scales) == RAPT_BAD_Q);
+  CHECK(quantize(RAPT_F32, 0, RAPT_I8, q, nullptr) == RAPT_BAD_SCALES);
+  CHECK(quantize(RAPT_F32, 0, RAPT_I8, x, scales) == RAPT_BAD_OVERLAP);
+  CHECK(quantize(RAPT_F32, 0, RAPT_I8, q, x) == RAPT_BAD_OVERLAP);
+  CHECK(rapt_quantize_rows(nullptr, RAPT_F32, 0, 2, 4, 0, RAPT_I8, q, scales) == RAPT_BAD_X);
+  CHECK(rapt_quantize_rows(nullptr, RAPT_F32, 0, 0, 4, 0, RAPT_I8, nullptr, nullptr) == RAPT_OK);
+  CHECK(rapt_quantize_rows(x, RAPT_F32, 0, SIZE_MAX / 2, 4, 0, RAPT_I8, q, scales) == RAPT_BAD_SIZE);
+  const auto dequantize = [&](rapt_type q_type, rapt_type y_type, std::ptrdiff_t stride, void *to) {
+    return rapt_dequantize_rows(q, q_type, 2, 4, 0, nullptr, nullptr, nullptr, nullptr, to, y_type, stride);
+  };
+  CHECK(dequantize(RAPT_I8, RAPT_F32, 0, y) == RAPT_OK);
+  CHECK(dequantize(RAPT_F32, RAPT_F32, 0, y) == RAPT_BAD_TYPE);
+  CHECK(dequantize(RAPT_I8, RAPT_I8, 0, y) == RAPT_BAD_TYPE);
+  CHECK(dequantize(RAPT_I8, RAPT_F32, 3, y) == RAPT_BAD_Y_STRIDE);
+  CHECK(dequantize(RAPT_I8, RAPT_F32, 0, nullptr) == RAPT_BAD_Y);
+  CHECK(dequantize(RAPT_I8, RAPT_F32, 0, q) == RAPT_BAD_OVERLAP);
+  const std::uint8_t zeros[2] = {};
+  CHECK(rapt_dequantize_rows(q, RAPT_I8, 2, 4, 0, nullptr, zeros, nullptr, nullptr, y, RAPT_F32, 0) ==
+        RAPT_BAD_W_ZEROS);
+  CHECK(rapt_dequantize_rows(q, RAPT_I8, 2, 4, 0, nullptr, nullptr, nullptr, scales, y, RAPT_F32, 0) ==
+        RAPT_BAD_W_CODEBOOK);
+}
+
+}  // namespace
+}  // namespace rapt::test

@@ -1,0 +1,162 @@
+#include "support/quantized_data.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <type_traits>
+
+#include "support/remembered.hpp"
+
+namespace rapt::test {
+namespace {
+
+// Returns whether every row gets values of the class. In other classes only one row in 3 does.
+bool is_of_all_rows(InputClass input) {
+  return input == InputClass::uniform || input == InputClass::gaussian ||
+         input == InputClass::gaussian_wide || input == InputClass::denormals ||
+         input == InputClass::signed_zeros || input == InputClass::tiny_rows;
+}
+
+template <class X>
+std::vector<float> make_x(InputClass input, Random &random, std::size_t rows, std::size_t cols) {
+  std::vector<float> numbers;
+  std::vector<X> row(cols);
+  for (std::size_t r = 0; r < rows; ++r) {
+    fill<X>(is_of_all_rows(input) || random.one_in(3) ? input : InputClass::gaussian, random, row);
+    for (const X value : row) numbers.push_back(static_cast<float>(value));
+  }
+  return numbers;
+}
+
+float draw_special(Random &random) {
+  using Limits = std::numeric_limits<float>;
+  const float special[] = {Limits::infinity(),
+                           -Limits::infinity(),
+                           Limits::quiet_NaN(),
+                           Limits::max(),
+                           Limits::denorm_min(),
+                           -0.0f,
+                           0.0f};
+  return special[random.below(std::size(special))];
+}
+
+// Makes numbers that E can hold, some of them special in problems with special inputs.
+template <class E>
+std::vector<float> make_numbers(const Problem &problem, Random &random, std::size_t count, double size) {
+  std::vector<float> numbers;
+  for (std::size_t i = 0; i < count; ++i) {
+    auto number = static_cast<float>(size * random.gaussian());
+    if (problem.input == InputClass::specials && random.one_in(30)) number = draw_special(random);
+    if (problem.input == InputClass::signed_zeros) number = random.one_in(2) ? 0.0f : -0.0f;
+    if (problem.input == InputClass::tiny_rows) number = static_cast<float>(0x1p-130 * random.gaussian());
+    numbers.push_back(static_cast<float>(E(number)));
+  }
+  return numbers;
+}
+
+QuantizedNumbers make_new(const Problem &problem) {
+  const QuantizedProblem &shape = problem.as<QuantizedProblem>();
+  QuantizedNumbers made;
+  Random random(problem.seed);
+  const std::size_t fold = shape.scale_group ? shape.scale_group : 512;
+  made.groups = shape.scale_group ? (shape.cols + shape.scale_group - 1) / shape.scale_group : 1;
+  made.x_group = shape.x_group == XGroup::one                             ? fold
+                 : shape.x_group == XGroup::three                         ? 3 * fold
+                 : shape.x_group == XGroup::row || shape.scale_group == 0 ? shape.cols
+                                                                          : shape.scale_group;
+  made.x_group = std::max<std::size_t>(1, std::min(made.x_group, shape.cols));
+  made.x_groups = (shape.cols + made.x_group - 1) / made.x_group;
+  with_quantized_types(shape.types, [&]<class X, class Y, class Scale>(TypesOfQuantized<X, Y, Scale>) {
+    if constexpr (std::is_same_v<X, std::int8_t>) {
+      for (std::size_t i = 0; i < shape.rows * shape.cols; ++i) {
+        const bool is_extreme = problem.input == InputClass::huge || random.one_in(20);
+        made.xq.push_back(is_extreme ? (random.one_in(2) ? -128 : 127)
+                                     : static_cast<int>(random.below(256)) - 128);
+      }
+      made.x_scales = make_numbers<float>(problem, random, shape.rows * made.x_groups, 0.05);
+    } else {
+      made.x = make_x<X>(problem.input, random, shape.rows, shape.cols);
+    }
+    const int least = shape.weights == WeightType::i8 ? -128 : shape.weights == WeightType::i4 ? -8 : 0;
+    const std::size_t count = shape.weights == WeightType::i8 ? 256 : 16;
+    for (std::size_t i = 0; i < shape.outputs * shape.cols; ++i) {
+      const int q = problem.input == InputClass::huge ? (random.one_in(2) ? 0 : static_cast<int>(count) - 1)
+                                                      : static_cast<int>(random.below(count));
+      made.q.push_back(q + least);
+    }
+    const std::size_t numbers = shape.outputs * made.groups;
+    if (shape.scales) made.scales = make_numbers<Scale>(problem, random, numbers, 0.1);
+    if (shape.offsets) made.offsets = make_numbers<Scale>(problem, random, numbers, 0.3);
+    for (std::size_t i = 0; shape.zeros && i < numbers; ++i) {
+      made.zeros.push_back(static_cast<std::uint8_t>(random.below(random.one_in(4) ? 256 : 16)));
+    }
+    if (shape.codebook) made.codebook = make_numbers<float>(problem, random, 16, 1);
+    if (shape.bias) made.bias = make_numbers<float>(problem, random, shape.outputs, 2);
+    if (shape.row_scales) made.row_scales = make_numbers<float>(problem, random, shape.rows, shape.scale);
+    if (shape.add) made.add = make_numbers<Y>(problem, random, shape.rows * shape.outputs, 1);
+  });
+  return made;
+}
+
+}  // namespace
+
+std::size_t x_group_option(const QuantizedProblem &problem) {
+  const std::size_t fold = problem.scale_group ? problem.scale_group : 512;
+  switch (problem.x_group) {
+    case XGroup::one:
+      return fold;
+    case XGroup::three:
+      return 3 * fold;
+    case XGroup::row:
+      return SIZE_MAX;
+    case XGroup::as_weights:
+      break;
+  }
+  return 0;
+}
+
+oracle::QuantizedOutput QuantizedNumbers::output(const QuantizedProblem &problem, std::size_t n) const {
+  const auto of = [&](const auto &all) {
+    return all.empty() ? std::span(all) : std::span(all).subspan(n * groups, groups);
+  };
+  return {.q = std::span(q).subspan(n * problem.cols, problem.cols),
+          .scales = of(scales),
+          .offsets = of(offsets),
+          .zeros = of(zeros),
+          .codebook = codebook,
+          .is_u4 = problem.weights == WeightType::u4,
+          .scale_group = problem.scale_group};
+}
+
+oracle::RowOfIntegers QuantizedNumbers::row(const QuantizedProblem &problem, std::size_t r) const {
+  if (!has_x_of_i8(problem.types))
+    return oracle::quantized(std::span(x).subspan(r * problem.cols, problem.cols), x_group, 127);
+  const auto first = static_cast<std::ptrdiff_t>(r * problem.cols),
+             scale = static_cast<std::ptrdiff_t>(r * x_groups);
+  const auto cols = static_cast<std::ptrdiff_t>(problem.cols);
+  return {{xq.begin() + first, xq.begin() + first + cols},
+          {x_scales.begin() + scale, x_scales.begin() + scale + static_cast<std::ptrdiff_t>(x_groups)}};
+}
+
+std::vector<std::uint8_t> stored_integers(WeightType type, std::span<const int> q) {
+  std::vector<std::uint8_t> bytes;
+  for (std::size_t k = 0; k < q.size(); ++k) {
+    const auto low = static_cast<std::uint8_t>(q[k]);
+    if (type == WeightType::i8) {
+      bytes.push_back(low);
+    } else if (k % 2 == 0) {
+      bytes.push_back(low & 15U);
+      if (k + 1 == q.size()) bytes.back() |= 0x90;  // the last high half is not looked at
+    } else {
+      bytes.back() = static_cast<std::uint8_t>(bytes.back() | low << 4);
+    }
+  }
+  return bytes;
+}
+
+const QuantizedNumbers &make_quantized(const Problem &problem) {
+  return remembered(problem, [&] { return make_new(problem); });
+}
+
+}  // namespace rapt::test
