@@ -156,7 +156,7 @@ def test_packed_weights_are_stored(random, tmp_path):
     assert same(rapt.linear(x, pickle.loads(pickle.dumps(packed))), exact(x, w))
     for shape, type, data, words in (
         ((9, 70), "f32", packed.data[:-1], "data has 17919 bytes, not the 17920"),
-        ((9, 70), "i8", packed.data, "type is 'i8'"),
+        ((9, 70), "i9", packed.data, "type is 'i9'"),
         ((9, 70), None, packed.data, "type is None"),
         ((9, 70, 1), "f32", packed.data, "shape is"),
         ((-9, 70), "f32", packed.data, "shape is"),

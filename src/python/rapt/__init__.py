@@ -14,7 +14,7 @@ A bad argument is a ValueError, and a type that a function lacks is a TypeError.
 
 from ._attention import Gradients, attention, attention_backward, pack_keys
 from ._isa import bits_version, force_isa, isa, isas, kernel_isa, version
-from ._linear import PackedWeights, linear, pack_weights
+from ._linear import PackedWeights, dequantize_rows, linear, pack_quantized, pack_weights, quantize_rows
 from ._rows import log_softmax, logsumexp, softmax, softmax_backward
 from ._vectors import convert, dot, dot_rows, exp, exp_sum, scale
 
@@ -25,6 +25,7 @@ __all__ = [
     "attention_backward",
     "bits_version",
     "convert",
+    "dequantize_rows",
     "dot",
     "dot_rows",
     "exp",
@@ -37,7 +38,9 @@ __all__ = [
     "log_softmax",
     "logsumexp",
     "pack_keys",
+    "pack_quantized",
     "pack_weights",
+    "quantize_rows",
     "scale",
     "softmax",
     "softmax_backward",

@@ -11,10 +11,10 @@ from pathlib import Path
 REPEAT = -(1 << (8 * ctypes.sizeof(c_ssize_t) - 1))  # RAPT_REPEAT
 
 # rapt_type
-F32, F64, F16, BF16, I8 = 1, 2, 3, 4, 5
+F32, F64, F16, BF16, I8, I4, U4 = 1, 2, 3, 4, 5, 6, 7
 
 CAUSAL = {"bottom_right": 1, "top_left": 2, "offset": 3}
-ARITHMETIC = {None: 0, "default": 0, "f32": 1, "bf16": 2}
+ARITHMETIC = {None: 0, "default": 0, "f32": 1, "bf16": 2, "i8": 3}
 
 
 class Strides(ctypes.Structure):
@@ -136,6 +136,14 @@ class LinearOptions(_Options):
         ("add_stride", c_ssize_t),
         ("x_rows", c_void_p),
         ("y_rows", c_void_p),
+        ("scale_group", c_size_t),
+        ("w_scales", c_void_p),
+        ("w_zeros", c_void_p),
+        ("w_offsets", c_void_p),
+        ("w_scale_type", c_int),
+        ("w_codebook", c_void_p),
+        ("x_group", c_size_t),
+        ("x_scales", c_void_p),
     ]
 
 
@@ -257,6 +265,23 @@ _declare("linear_tasks", c_int, _LINEAR, _SIZE)
 _declare("linear_run", c_int, c_void_p, c_void_p, c_void_p, _LINEAR, c_size_t, c_size_t, c_void_p, c_size_t)
 _declare("linear_packed_length", c_int, _LINEAR, _SIZE)
 _declare("linear_pack", c_int, c_void_p, c_size_t, c_size_t, _LINEAR, c_void_p)
+_declare("quantize_rows", c_int, c_void_p, c_int, c_ssize_t, c_size_t, c_size_t, c_size_t, c_int, c_void_p, c_void_p)
+_declare(
+    "dequantize_rows",
+    c_int,
+    c_void_p,
+    c_int,
+    c_size_t,
+    c_size_t,
+    c_size_t,
+    c_void_p,
+    c_void_p,
+    c_void_p,
+    c_void_p,
+    c_void_p,
+    c_int,
+    c_ssize_t,
+)
 
 
 def check(status: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,12 @@ from ._arrays import (
     input_matrix,
     output_rows,
 )
-from ._library import ARITHMETIC, C, F64, I8, LinearOptions, check, count
+from ._library import ARITHMETIC, C, F32, F64, I4, I8, U4, LinearOptions, check, count
 from ._threads import run_tasks, thread_count
 
 BLOCK = 64  # outputs of a block of packed weights
+QUANTIZED = {"i8": I8, "i4": I4, "u4": U4}
+ROW = 2 * sys.maxsize + 1  # x_group of a whole row
 
 
 def _floating_type(array: np.ndarray, name: str) -> int:
@@ -45,33 +48,55 @@ def _packed_options(shape: tuple[int, int], rapt_type: int) -> LinearOptions:
     outputs, inputs = shape
     if inputs == 0:
         raise ValueError(f"w has the shape {shape}: no inputs")
-    return LinearOptions(x_type=rapt_type, out_features=outputs, in_features=inputs)
+    x_type = F32 if rapt_type in QUANTIZED.values() else rapt_type
+    return LinearOptions(x_type=x_type, w_type=rapt_type, out_features=outputs, in_features=inputs)
+
+
+def _name_what_is_packed(options: LinearOptions, data: np.ndarray) -> None:
+    """Sets the options that the header of packed weights names. Only a query of sizes may have them."""
+    if len(data) < 64:
+        raise ValueError(f"data has {len(data)} bytes: packed weights begin with a header of 64")
+    given = 1  # an address, which is not looked at
+    scales, zeros, offsets, codebook = (bool(flag) for flag in data[40:44])
+    options.w_scales, options.w_zeros = scales * given, zeros * given
+    options.w_offsets, options.w_codebook = offsets * given, codebook * given
+    if scales or offsets:
+        options.w_scale_type = int(data[36])
 
 
 class PackedWeights:
     """Weights in the order in which linear reads them, by pack_weights.
 
-    shape   (out_features, in_features)
-    type    "f32", "f64", "f16" or "bf16"
-    data    the packed weights as uint8
+    shape         (out_features, in_features)
+    type          "f32", "f64", "f16" or "bf16", or "i8", "i4" or "u4" by pack_quantized
+    data          the packed weights as uint8
+    scale_group   inputs that share a scale of quantized weights; 0: a row
 
-    They are the same on every CPU, and may be stored: PackedWeights(shape, type, data) makes them of anything that has
-    their bytes in one piece, such as bytes or a memory map. It does not copy them where they are aligned.
+    They are the same on every CPU, and may be stored: PackedWeights(shape, type, data, scale_group) makes them of anything
+    that has their bytes in one piece, such as bytes or a memory map. It does not copy them where they are aligned.
     """
 
-    def __init__(self, shape: tuple[int, int], type: str, data: Any) -> None:
-        rapt_type = chosen(OUT_TYPES, "type", type)
+    def __init__(self, shape: tuple[int, int], type: str, data: Any, scale_group: int = 0) -> None:
+        types = {**OUT_TYPES, **QUANTIZED}
+        rapt_type = chosen(types, "type", type)
         if rapt_type == 0:
             raise ValueError("type is None: packed weights have one")
+        self.scale_group = scale_group
         self.shape: tuple[int, int] = tuple(shape)
         if len(self.shape) != 2 or min(self.shape) < 0:
             raise ValueError(f"shape is {self.shape}, not (out_features, in_features)")
         self.type = type
         self.data = np.frombuffer(data, np.uint8)
-        length = count(C.rapt_linear_packed_length, _packed_options(self.shape, rapt_type))
+        options = _packed_options(self.shape, rapt_type)
+        if type in QUANTIZED:
+            options.scale_group = scale_group
+            _name_what_is_packed(options, self.data)
+        elif scale_group != 0:
+            raise ValueError(f"scale_group is {scale_group}, but weights of {type} have no scales")
+        length = count(C.rapt_linear_packed_length, options)
         if len(self.data) != length:
             raise ValueError(f"data has {len(self.data)} bytes, not the {length} of {self.shape} in {type}")
-        if self.data.ctypes.data % np.dtype(DTYPES[rapt_type]).itemsize != 0:
+        if self.data.ctypes.data % np.dtype(DTYPES.get(rapt_type, np.float32)).itemsize != 0:
             self.data = self.data.copy()
 
     def __repr__(self) -> str:
@@ -111,6 +136,172 @@ def pack_weights(w: Any) -> PackedWeights:
     return PackedWeights(shape, SUFFIXES[types[0]], data)
 
 
+def quantize_rows(x: Any, type: str = "i8", group: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of integers and their scales: q * scale is about x.
+
+    x is [rows][inputs] of f32, f16 or bf16. `group` adjacent inputs of a row share a scale; 0: the whole row. The result is q,
+    int8 [rows][inputs] for type "i8" or uint8 [rows][(inputs + 1) / 2] for "i4", and scales, float32 [rows][groups]. rapt.h
+    has the rule. pack_quantized takes both as they are.
+
+    >>> q, scales = rapt.quantize_rows(np.array([[1, -2, 4]], np.float32))
+    >>> q
+    array([[ 32, -64, 127]], dtype=int8)
+    """
+    if type not in ("i8", "i4"):
+        raise ValueError(f"type is {type!r}, not 'i8' or 'i4'")
+    if group < 0:
+        raise ValueError(f"group is {group}")
+    matrix = _matrix(x, "x")
+    x_type = _floating_type(matrix, "x")
+    if x_type == F64:
+        raise TypeError("x has elements of float64, which have no integers")
+    matrix = np.ascontiguousarray(matrix)
+    rows, inputs = matrix.shape
+    groups = 0 if inputs == 0 else -(-inputs // (group or inputs))
+    q = np.empty((rows, inputs), np.int8) if type == "i8" else np.empty((rows, (inputs + 1) // 2), np.uint8)
+    scales = np.empty((rows, groups), np.float32)
+    check(
+        C.rapt_quantize_rows(
+            matrix.ctypes.data, x_type, 0, rows, inputs, group, QUANTIZED[type], q.ctypes.data, scales.ctypes.data
+        )
+    )
+    return q, scales
+
+
+def _rows_of_integers(q: Any, type: str, in_features: int | None) -> tuple[np.ndarray, int]:
+    """q as a contiguous matrix, and how many inputs its rows have."""
+    matrix = _matrix(q, "q")
+    wanted = np.int8 if type == "i8" else np.uint8
+    if matrix.dtype != wanted:
+        raise TypeError(f"q has elements of {matrix.dtype.name}, not {np.dtype(wanted).name}")
+    if in_features is None:
+        in_features = matrix.shape[1] * (1 if type == "i8" else 2)
+    if matrix.shape[1] != (in_features if type == "i8" else (in_features + 1) // 2):
+        raise ValueError(f"q has the shape {matrix.shape}, which is not that of {in_features} inputs")
+    return np.ascontiguousarray(matrix), in_features
+
+
+def _zeros(zeros: Any, shape: tuple[int, int]) -> np.ndarray:
+    numbers = broadcast(as_integers(zeros, "zeros"), shape, "zeros")
+    if numbers.size and (numbers.min() < 0 or numbers.max() > 255):
+        raise ValueError("zeros has a number outside 0 to 255")
+    return np.ascontiguousarray(numbers, np.uint8)
+
+
+def _codebook(codebook: Any) -> np.ndarray:
+    numbers = np.ascontiguousarray(as_numbers(codebook, "codebook", F32))
+    if numbers.shape != (16,):
+        raise ValueError(f"codebook has the shape {numbers.shape}, not (16,)")
+    return numbers
+
+
+def dequantize_rows(
+    q: Any,
+    type: str,
+    scales: Any = None,
+    *,
+    in_features: int | None = None,
+    group: int = 0,
+    zeros: Any = None,
+    offsets: Any = None,
+    codebook: Any = None,
+    out_type: str = "f32",
+) -> np.ndarray:
+    """(q - zero) * scale + offset, as [rows][in_features] of out_type. The arguments are those of pack_quantized, but any
+    number of inputs may share a scale, and scales and offsets are numbers of f32.
+
+    >>> q, scales = rapt.quantize_rows(np.array([[1, -2, 4]], np.float32))
+    >>> rapt.dequantize_rows(q, "i8", scales)
+    array([[ 1.007874, -2.015748,  4.      ]], dtype=float32)
+    """
+    q_type = chosen(QUANTIZED, "type", type)
+    y_type = chosen(OUT_TYPES, "out_type", out_type)
+    matrix, inputs = _rows_of_integers(q, type, in_features)
+    if group < 0:
+        raise ValueError(f"group is {group}")
+    groups = 0 if inputs == 0 else -(-inputs // (group or inputs))
+    shape = len(matrix), groups
+    kept: list[np.ndarray | None] = [
+        None if x is None else np.ascontiguousarray(broadcast(as_numbers(x, name, F32), shape, name))
+        for name, x in (("scales", scales), ("offsets", offsets))
+    ]
+    kept.append(None if zeros is None else _zeros(zeros, shape))
+    kept.append(None if codebook is None else _codebook(codebook))
+    scale_at, offset_at, zero_at, codebook_at = (None if x is None else x.ctypes.data for x in kept)
+    y = np.empty((len(matrix), inputs), DTYPES.get(y_type, np.float32))
+    check(
+        C.rapt_dequantize_rows(
+            matrix.ctypes.data,
+            q_type,
+            *y.shape,
+            group,
+            scale_at,
+            zero_at,
+            offset_at,
+            codebook_at,
+            y.ctypes.data,
+            y_type,
+            0,
+        )
+    )
+    return y
+
+
+def pack_quantized(
+    q: Any,
+    type: str,
+    scales: Any = None,
+    *,
+    in_features: int | None = None,
+    scale_group: int = 0,
+    zeros: Any = None,
+    offsets: Any = None,
+    codebook: Any = None,
+) -> PackedWeights:
+    """Quantized weights for linear: input k of an output is scale * (q[k] - zero) + offset.
+
+    q             int8 [out_features][in_features] for type "i8". For "i4", of -8 to 7, and "u4", of 0 to 15, uint8
+                  [out_features][(in_features + 1) / 2]: input 2j is in the low half of byte j, input 2j + 1 in the high half
+    in_features   needed for an odd number of 4-bit inputs
+    scale_group   16, 32, 64, 128 or 256 inputs share a scale; 0: the whole row
+    scales        f32, f16 or bf16 [out_features][groups]
+    zeros         uint8 [out_features][groups], only of "u4", whose zero is 8 without them
+    offsets       as scales, of the same type
+    codebook      16 numbers that take the place of q - zero, only of "u4"
+
+    >>> q, scales = rapt.quantize_rows(7 * np.eye(3, dtype=np.float32), "i4")
+    >>> rapt.linear(np.array([1, 2, 3], np.float32), rapt.pack_quantized(q, "i4", scales, in_features=3))
+    array([ 7., 14., 21.], dtype=float32)
+    """
+    w_type = chosen(QUANTIZED, "type", type)
+    matrix, in_features = _rows_of_integers(q, type, in_features)
+    shape = matrix.shape[0], in_features
+    options = _packed_options(shape, w_type)
+    options.scale_group = scale_group
+    groups = -(-in_features // scale_group) if scale_group else 1
+    kept: dict[str, np.ndarray] = {}
+    types = {}
+    for name, given in (("scales", scales), ("offsets", offsets)):
+        if given is None:
+            continue
+        numbers = as_array(given, name)
+        types[name] = _floating_type(numbers, name)
+        kept["w_" + name] = np.ascontiguousarray(broadcast(numbers, (shape[0], groups), name))
+    if len(set(types.values())) > 1:
+        raise TypeError("scales and offsets have elements of different types")
+    if types:
+        options.w_scale_type = next(iter(types.values()))
+    if zeros is not None:
+        kept["w_zeros"] = _zeros(zeros, (shape[0], groups))
+    if codebook is not None:
+        kept["w_codebook"] = _codebook(codebook)
+    for name, array in kept.items():
+        setattr(options, name, array.ctypes.data)
+    data = np.empty(count(C.rapt_linear_packed_length, options), np.uint8)
+    check(C.rapt_linear_pack(matrix.ctypes.data, 0, shape[0], options, data.ctypes.data))
+    return PackedWeights(shape, type, data, scale_group)
+
+
 def _row_list(x: Any, name: str, matrix: np.ndarray, matrix_name: str) -> np.ndarray:
     rows = as_integers(x, name)
     if rows.ndim != 1:
@@ -130,13 +321,14 @@ def linear(
     x_rows: Any = None,
     y_rows: Any = None,
     arithmetic: str | None = None,
+    x_group: int = 0,
     out_type: str | None = None,
     out: Any = None,
     threads: int | None = 1,
 ) -> np.ndarray:
     """(x . wT + bias) * row_scales + add, as torch.nn.functional.linear has x, w and bias.
 
-    x is [...][in_features] and w is [out_features][in_features], or comes from pack_weights. Each is f32, f16 or bf16, and
+    x is [...][in_features] and w is [out_features][in_features], or comes from pack_weights or pack_quantized. Each is f32, f16 or bf16, and
     they may differ; or both are f64. The result is [...][out_features] of x's type. rapt.h has its bits: a row has the same
     alone and in a batch, and neither packing nor strides nor threads change a bit.
 
@@ -150,7 +342,9 @@ def linear(
                  several times
     y_rows       [rows] integers, none twice: x and `out` are matrices, and row r goes to row y_rows[r] of `out`, which
                  keeps its other rows. `add` broadcasts to the shape of `out`, and row r has its row y_rows[r] too
-    arithmetic   "f32" where x and w are bf16, instead of "bf16"
+    arithmetic   "f32" where x and w are bf16, instead of "bf16"; "i8" for quantized weights: x is rounded to bytes
+    x_group      inputs of x that share a scale in "i8", a multiple of the scale group. 0: as many as share a scale of w; -1:
+                 the whole row
     out_type     "f32", "f16" or "bf16" instead of x's type
 
     row_scales has its numbers by r, and not by rows of x or `out`. A single stride leads from row to row of `out`, which
@@ -197,13 +391,21 @@ def linear(
         return rapt_type
 
     fields: dict[str, Any] = {"arithmetic": arithmetic_number, "x_type": x_type, "y_type": y_type}
-    if isinstance(w, PackedWeights):
+    if x_group != 0:
+        fields["x_group"] = ROW if x_group == -1 else x_group
+    if isinstance(w, PackedWeights) and w.type in QUANTIZED:
+        if x_type == F64:
+            raise TypeError(f"x has elements of {x.dtype.name}, next to quantized weights")
+        weights = w.data
+        fields.update(packed_w=1, w_type=QUANTIZED[w.type], scale_group=w.scale_group)
+    elif isinstance(w, PackedWeights):
         weights = w.data.view(DTYPES[OUT_TYPES[w.type]])
         fields["packed_w"] = 1
     else:
         weights, fields["w_strides"] = input_matrix(_matrix(w, "w"))
     shape = w.shape if isinstance(w, PackedWeights) else weights.shape
-    fields["w_type"] = floating_type(weights, "w")
+    if "w_type" not in fields:
+        fields["w_type"] = floating_type(weights, "w")
     outputs, inputs = shape
     if x.shape[-1] != inputs or inputs == 0:
         raise ValueError(f"x has the shape {x.shape} and w {shape}: {'no' if inputs == 0 else 'other'} inputs")

@@ -1,0 +1,156 @@
+"""Linear layers with quantized weights against the lines of rapt.h, to the bit."""
+
+import doctest
+import pickle
+
+import numpy as np
+import pytest
+from reference import _fma_of_f32 as fma
+
+import rapt
+from rapt import _linear
+
+F32 = np.float32
+
+
+def integers(random, type, outputs, inputs):
+    """Integers, and the array that stores them."""
+    low, high = {"i8": (-128, 128), "i4": (-8, 8), "u4": (0, 16)}[type]
+    q = random.integers(low, high, (outputs, inputs))
+    if type == "i8":
+        return q, q.astype(np.int8)
+    halves = np.concatenate([q & 15, np.full((outputs, inputs % 2), 9)], 1).astype(np.uint8)
+    return q, halves[:, ::2] | halves[:, 1::2] << 4
+
+
+def rounded(x, group):
+    """The integers and scales of i8 arithmetic."""
+    q, scales = np.zeros(x.shape, np.int64), []
+    for first in range(0, x.shape[1], group):
+        part = x[:, first : first + group]
+        m = np.abs(part).max(1, keepdims=True)
+        q[:, first : first + group] = np.rint(part * (F32(127) / m))
+        scales.append(m / F32(127))
+    return q, np.concatenate(scales, 1)
+
+
+def expected(x, numbers, scales, offsets, group, in_i8=False, x_group=0):
+    fold = group or 512
+    t = np.zeros((len(x), len(numbers)), F32)
+    if in_i8:
+        q, steps = rounded(x, x_group or x.shape[1])
+    for first in range(0, x.shape[1], fold):
+        end = min(first + fold, x.shape[1])
+        g = first // group if group else 0
+        if in_i8:
+            step = steps[:, first // (x_group or x.shape[1]), None]
+            p = (q[:, first:end] @ numbers[:, first:end].T.astype(np.int64)).astype(F32) * step
+            x_sum = q[:, first:end].sum(1, keepdims=True).astype(F32) * step
+        else:
+            p, x_sum = np.zeros_like(t), np.zeros((len(x), 1), F32)
+            for k in range(first, end):
+                p = fma(x[:, k, None], numbers[None, :, k].astype(F32), p)
+                x_sum = x_sum + x[:, k, None]
+        t = fma(np.broadcast_to(scales[:, g], t.shape), p, t)
+        if offsets is not None:
+            t = fma(np.broadcast_to(x_sum, t.shape), np.broadcast_to(offsets[:, g], t.shape), t)
+    return t + F32(0)
+
+
+@pytest.mark.parametrize("in_i8", [False, True])
+@pytest.mark.parametrize("group", [0, 16, 32])
+@pytest.mark.parametrize("type", ["i8", "i4", "u4"])
+def test_bits(random, on_each_level, type, group, in_i8):
+    x = random.normal(size=(3, 75)).astype(F32)
+    q, stored = integers(random, type, 9, 75)
+    shape = 9, -(-75 // group) if group else 1
+    scales, offsets = random.normal(size=(2, *shape)).astype(F32)
+    zeros = random.integers(0, 20, shape) if type == "u4" else None
+    numbers = q
+    if type == "u4":
+        numbers = q - (np.repeat(zeros, group, 1)[:, :75] if group else zeros)
+    packed = rapt.pack_quantized(stored, type, scales, in_features=75, scale_group=group, zeros=zeros, offsets=offsets)
+    arithmetic = "i8" if in_i8 else None
+    result = on_each_level(lambda: rapt.linear(x, packed, arithmetic=arithmetic))
+    assert result.tobytes() == expected(x, numbers, scales, offsets, group, in_i8, group).tobytes()
+    again = pickle.loads(pickle.dumps(packed))
+    assert rapt.linear(x, again, arithmetic=arithmetic).tobytes() == result.tobytes()
+
+
+def test_a_group_of_x_is_a_row(random):
+    x = random.normal(size=(3, 96)).astype(F32)
+    q, stored = integers(random, "i8", 9, 96)
+    packed = rapt.pack_quantized(stored, "i8", np.ones((9, 3), F32), scale_group=32)
+    row = rapt.linear(x, packed, arithmetic="i8", x_group=-1)
+    assert row.tobytes() == expected(x, q, np.ones((9, 3), F32), None, 32, True, 0).tobytes()
+    assert row.tobytes() != rapt.linear(x, packed, arithmetic="i8").tobytes()
+
+
+def test_rows_go_to_integers_and_back(random):
+    x = random.normal(size=(4, 65)).astype(F32)
+    for group in (0, 7, 32):
+        q, scales = rapt.quantize_rows(x, group=group)
+        integers_of_x, steps = rounded(x, group or 65)
+        assert np.array_equal(q, integers_of_x) and np.array_equal(scales, steps)
+        back = rapt.dequantize_rows(q, "i8", scales, group=group)
+        assert np.array_equal(back, q * np.repeat(scales, group or 65, 1)[:, :65])
+        q4, scales4 = rapt.quantize_rows(x, "i4", group)
+        assert q4.shape == (4, 33) and q4.dtype == np.uint8
+        error = rapt.dequantize_rows(q4, "i4", scales4, in_features=65, group=group) - x
+        assert np.abs(error).max() <= 0.501 * scales4.max()
+
+
+def test_a_codebook(random):
+    q, stored = integers(random, "u4", 5, 32)
+    book = random.normal(size=16).astype(F32)
+    packed = rapt.pack_quantized(stored, "u4", codebook=book)
+    y = rapt.linear(np.eye(32, dtype=F32), packed)
+    assert np.array_equal(y, book[q].T)
+    assert np.array_equal(rapt.dequantize_rows(stored, "u4", codebook=book), book[q])
+
+
+def test_scales_of_16_bits(random):
+    _, stored = integers(random, "i8", 5, 32)
+    scales = random.normal(size=(5, 1)).astype(np.float16)
+    x = random.normal(size=(2, 32)).astype(F32)
+    small = rapt.linear(x, rapt.pack_quantized(stored, "i8", scales))
+    assert np.array_equal(small, rapt.linear(x, rapt.pack_quantized(stored, "i8", scales.astype(F32))))
+
+
+def test_errors(random):
+    _, stored = integers(random, "i4", 5, 33)
+    with pytest.raises(ValueError, match="33 inputs|34 inputs"):
+        rapt.pack_quantized(stored[:, :-1], "i4", in_features=33)
+    with pytest.raises(TypeError, match="int8"):
+        rapt.pack_quantized(stored, "i8")
+    with pytest.raises(ValueError, match="type"):
+        rapt.pack_quantized(stored, "i5")
+    with pytest.raises(ValueError, match="scale_group"):
+        rapt.pack_quantized(stored, "i4", in_features=33, scale_group=48)
+    with pytest.raises(ValueError, match="zeros"):
+        rapt.pack_quantized(stored, "u4", in_features=33, zeros=300)
+    with pytest.raises(ValueError, match="codebook"):
+        rapt.pack_quantized(stored, "u4", in_features=33, codebook=[1, 2])
+    packed = rapt.pack_quantized(stored, "i4", in_features=33)
+    with pytest.raises(TypeError, match="float64"):
+        rapt.linear(np.ones(33), packed)
+    with pytest.raises(ValueError):
+        rapt.linear(np.ones(33, F32), packed, arithmetic="bf16")
+    with pytest.raises(ValueError):
+        rapt.linear(np.ones(33, F32), packed, x_group=32)
+    with pytest.raises(ValueError, match="header"):
+        rapt.PackedWeights((5, 33), "i4", b"short")
+    with pytest.raises(ValueError, match="bytes"):
+        rapt.PackedWeights((70, 33), "i4", packed.data)
+    with pytest.raises(TypeError, match="float64"):
+        rapt.quantize_rows(np.ones((2, 3)))
+    with pytest.raises(ValueError, match="type"):
+        rapt.quantize_rows(np.ones((2, 3), F32), "u4")
+
+
+def test_documentation():
+    for function in (rapt.quantize_rows, rapt.dequantize_rows, rapt.pack_quantized):
+        runner = doctest.DocTestRunner()
+        for example in doctest.DocTestFinder(recurse=False).find(function, globs={"np": np, "rapt": rapt}):
+            assert runner.run(example).failed == 0
+    assert _linear.QUANTIZED.keys() == {"i8", "i4", "u4"}
