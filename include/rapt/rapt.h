@@ -907,7 +907,7 @@ RAPT_API rapt_status rapt_linear_run(const void *x, const void *w, void *y,
                                      const rapt_linear_options *options, size_t first, size_t last,
                                      void *workspace, size_t workspace_size);
 
-/* Packs weights for calls with packed_w, which are then up to three times as fast with few rows. packed has
+/* Packs weights for calls with packed_w, which are faster, most of all with few rows. packed has
  * rapt_linear_packed_length bytes, the same on every instruction set, and may be stored. Parts may be packed
  * apart, such as the three matrices of q, k and v: w then is a part's first output, and the part has the
  * outputs [first_output, first_output + outputs) of the layer. first_output must be a multiple of 64. A part

@@ -104,7 +104,7 @@ class PackedWeights:
 
 
 def pack_weights(w: Any) -> PackedWeights:
-    """Weights for linear, which is then faster with few rows, up to three times. They have the same bits.
+    """Weights for linear, which is then faster, most of all with few rows. They have the same bits.
 
     w is [out_features][in_features] of f32, f64, f16 or bf16, with any strides, or a list or tuple of such matrices. These
     have one type and as many inputs, and become one layer, whose outputs are those of the first matrix, then those of the
