@@ -24,13 +24,6 @@ std::size_t number_size(const rapt_linear_options &o) {
   return o.x_type == RAPT_F64 ? sizeof(double) : sizeof(float);
 }
 
-// Reads a type as an int, because reading an unknown number as a rapt_type would be undefined behaviour.
-int number_of(const rapt_type &type) {
-  int number;
-  static_assert(sizeof type == sizeof number);
-  std::memcpy(&number, &type, sizeof number);
-  return number;
-}
 bool resolve_type(rapt_type &type, rapt_type by_default) {
   const int number = number_of(type);
   if (number == RAPT_TYPE_DEFAULT) type = by_default;
@@ -118,7 +111,7 @@ std::size_t columns_of_w(const rapt_linear_options &o) {
 
 // Fills in the defaults of options that have been read.
 rapt_status resolve(rapt_linear_options &o) {
-  if (!o.add && (o.add_type != RAPT_TYPE_DEFAULT || o.add_stride != 0)) return RAPT_BAD_ADD;
+  if (!o.add && (number_of(o.add_type) != RAPT_TYPE_DEFAULT || o.add_stride != 0)) return RAPT_BAD_ADD;
   if (o.in_features == 0) return RAPT_BAD_SHAPE;
   if (!shape_fits(o)) return RAPT_BAD_SIZE;
   rapt_status status = resolve_types(o);
@@ -148,6 +141,13 @@ rapt_status read(const rapt_linear_options *given, rapt_linear_options &o) {
 
 rapt_status read_and_resolve(const rapt_linear_options *given, rapt_linear_options &o) {
   const rapt_status status = read(given, o);
+  return status == RAPT_OK ? resolve(o) : status;
+}
+
+// The options of a layer may already say that its weights are packed.
+rapt_status read_for_packing(const rapt_linear_options *given, rapt_linear_options &o) {
+  const rapt_status status = read(given, o);
+  o.packed_w = 0;
   return status == RAPT_OK ? resolve(o) : status;
 }
 
@@ -183,8 +183,11 @@ struct Run {
     if (o.x_type == RAPT_I8 && !o.x_scales) return RAPT_BAD_X_SCALES;
     if (!call.w) return RAPT_BAD_W;
     if (!call.y) return RAPT_BAD_Y;
-    if (is_quantized(o.w_type) && o.packed_w && !QuantizedWeights(o, call.w).header().fits(o))
-      return RAPT_BAD_PACKED;
+    if (is_quantized(o.w_type) && o.packed_w) {
+      const PackedHeader header = QuantizedWeights(o, call.w).header();
+      if (!header.fits(o)) return RAPT_BAD_PACKED;
+      if (header.has_codebook && o.arithmetic == RAPT_ARITHMETIC_I8) return RAPT_BAD_W_CODEBOOK;
+    }
     const std::size_t bytes = workspace_bytes(o);
     if (!workspace || workspace_size < bytes) return RAPT_BAD_WORKSPACE;
     const rapt_status arrays =
@@ -243,7 +246,14 @@ rapt_status rapt_linear_tasks(const rapt_linear_options *options, size_t *tasks)
   });
 }
 rapt_status rapt_linear_packed_length(const rapt_linear_options *options, size_t *bytes) {
-  return query(options, bytes, [](const rapt_linear_options &o) { return packed_bytes(o); });
+  return in_default_mode([&] {
+    rapt_linear_options o;
+    const rapt_status status = read_for_packing(options, o);
+    if (status != RAPT_OK) return status;
+    if (!bytes) return RAPT_BAD_OUT;
+    *bytes = packed_bytes(o);
+    return RAPT_OK;
+  });
 }
 
 rapt_status rapt_linear(const void *x, const void *w, void *y, const rapt_linear_options *options,
@@ -260,10 +270,7 @@ rapt_status rapt_linear_pack(const void *w, size_t first_output, size_t outputs,
                              const rapt_linear_options *options, void *packed) {
   return in_default_mode([&] {
     rapt_linear_options o;
-    rapt_status status = read(options, o);
-    if (status != RAPT_OK) return status;
-    o.packed_w = 0;
-    status = resolve(o);
+    const rapt_status status = read_for_packing(options, o);
     if (status != RAPT_OK) return status;
     if (!w) return RAPT_BAD_W;
     if (!packed || first_output % linear_block != 0) return RAPT_BAD_PACKED;

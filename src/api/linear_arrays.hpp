@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 
 #include "api/strided.hpp"
@@ -24,15 +25,16 @@ struct ListedRows {
 
   // Returns the memory from the first row to the last.
   Strided all() const {
-    std::size_t first = list ? list[0] : 0, last = list ? list[0] : rows - 1;
+    std::size_t first = list ? place(0) : 0, last = list ? first : rows - 1;
     for (std::size_t r = 0; list && r < rows; ++r) {
-      if (list[r] < first) first = list[r];
-      if (list[r] > last) last = list[r];
+      const std::size_t row_of_memory = place(r);
+      if (row_of_memory < first) first = row_of_memory;
+      if (row_of_memory > last) last = row_of_memory;
     }
     return of(first, last + 1);
   }
   Strided one(std::size_t r) const {
-    const std::size_t row_of_memory = list ? list[r] : r;
+    const std::size_t row_of_memory = list ? place(r) : r;
     return of(row_of_memory, row_of_memory + 1);
   }
   bool is_exactly(const ListedRows &other) const {
@@ -40,6 +42,8 @@ struct ListedRows {
   }
 
  private:
+  // The row after the largest number would be row 0. Its neighbour is the same memory, or fits no memory either.
+  std::size_t place(std::size_t r) const { return list[r] == SIZE_MAX ? SIZE_MAX - 1 : list[r]; }
   Strided of(std::size_t first, std::size_t end) const {
     const Reach reach{first, end, 0, tokens, tokens};
     return {data, {strides.row, 0, strides.column}, reach, 1, row, row, element_size};

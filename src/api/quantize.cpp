@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "api/floating_point.hpp"
+#include "api/read_options.hpp"
 #include "api/strided.hpp"
 #include "call/element.hpp"
 #include "call/linear_call.hpp"
@@ -25,7 +26,6 @@ struct Rows {
 
   // Fills in the defaults.
   rapt_status resolve(rapt_status bad_stride) {
-    if (type != RAPT_F32 && type != RAPT_F16 && type != RAPT_BF16) return RAPT_BAD_TYPE;
     if (group == 0) group = inputs > 0 ? inputs : 1;
     if (stride == 0) stride = static_cast<std::ptrdiff_t>(inputs);
     return stride >= 0 && static_cast<std::size_t>(stride) >= inputs ? RAPT_OK : bad_stride;
@@ -42,6 +42,14 @@ struct Rows {
     return of_numbers.measure() && of_q.measure() && scales <= std::size_t{PTRDIFF_MAX};
   }
 };
+
+bool is_of_numbers(const rapt_type &type) {
+  const int number = number_of(type);
+  return number == RAPT_F32 || number == RAPT_F16 || number == RAPT_BF16;
+}
+bool is_of_signed_integers(const rapt_type &type) {
+  return number_of(type) == RAPT_I8 || number_of(type) == RAPT_I4;
+}
 
 template <class E>
 void quantize(const E *x, const Rows &of, std::uint8_t *q, float *scales) {
@@ -106,8 +114,8 @@ using namespace rapt;
 rapt_status rapt_quantize_rows(const void *x, rapt_type x_type, ptrdiff_t x_stride, size_t rows,
                                size_t inputs, size_t group, rapt_type q_type, void *q, float *scales) {
   return in_default_mode([&] {
+    if (!is_of_signed_integers(q_type) || !is_of_numbers(x_type)) return RAPT_BAD_TYPE;
     Rows of{rows, inputs, group, q_type, x_type, x_stride};
-    if (q_type != RAPT_I8 && q_type != RAPT_I4) return RAPT_BAD_TYPE;
     const rapt_status status = of.resolve(RAPT_BAD_X_STRIDE);
     if (status != RAPT_OK || of.is_empty()) return status;
     if (!x) return RAPT_BAD_X;
@@ -131,8 +139,9 @@ rapt_status rapt_dequantize_rows(const void *q, rapt_type q_type, size_t rows, s
                                  const float *scales, const uint8_t *zeros, const float *offsets,
                                  const float *codebook, void *y, rapt_type y_type, ptrdiff_t y_stride) {
   return in_default_mode([&] {
+    if (!(is_of_signed_integers(q_type) || number_of(q_type) == RAPT_U4) || !is_of_numbers(y_type))
+      return RAPT_BAD_TYPE;
     Rows of{rows, inputs, group, q_type, y_type, y_stride};
-    if (!is_quantized(q_type)) return RAPT_BAD_TYPE;
     const rapt_status status = of.resolve(RAPT_BAD_Y_STRIDE);
     if (status != RAPT_OK) return status;
     if (zeros && (q_type != RAPT_U4 || codebook)) return RAPT_BAD_W_ZEROS;

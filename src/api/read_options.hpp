@@ -38,4 +38,12 @@ rapt_status read_options(const Options *given, Options &options) {
   return RAPT_BAD_OPTIONS_SIZE;
 }
 
+// Reads a type as an int, because reading an unknown number as a rapt_type would be undefined behaviour.
+inline int number_of(const rapt_type &type) {
+  int number;
+  static_assert(sizeof type == sizeof number);
+  std::memcpy(&number, &type, sizeof number);
+  return number;
+}
+
 }  // namespace rapt
