@@ -1,0 +1,1122 @@
+// Tests the arguments of linear layers with quantized weights, and of rapt_quantize_rows and
+// rapt_dequantize_rows: the status of each bad one in every function, overlaps, sizes near the limits of the
+// address space, and the caller's floating-point mode.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "support/elements.hpp"
+#include "support/every_level.hpp"
+#include "support/expect_status.hpp"
+#include "support/fp_state.hpp"
+#include "support/guarded_buffer.hpp"
+
+namespace rapt::test {
+namespace {
+
+constexpr std::size_t address_space = PTRDIFF_MAX;
+
+// ---- every function with the struct
+
+// Holds a call with all arrays of 4-bit weights, some of which only a test's change makes an option.
+struct Call {
+  enum Function : unsigned {
+    whole = 1,
+    by_tasks = 2,
+    workspace_size_of = 4,
+    tasks_of = 8,
+    length_of = 16,
+    packing = 32,
+    runs = whole | by_tasks,
+    queries = workspace_size_of | tasks_of | length_of,
+    all = runs | queries | packing
+  };
+  static constexpr FunctionName functions[] = {{whole, "rapt_linear"},
+                                               {by_tasks, "rapt_linear_run"},
+                                               {workspace_size_of, "rapt_linear_workspace"},
+                                               {tasks_of, "rapt_linear_tasks"},
+                                               {length_of, "rapt_linear_packed_length"},
+                                               {packing, "rapt_linear_pack"}};
+  static constexpr std::size_t rows = 3, inputs = 70, outputs = 130, groups = 3, result = rows * outputs;
+
+  unsigned function;
+  std::vector<float> x = std::vector<float>(rows * inputs, 0.5f), scales = numbers(), offsets = numbers(),
+                     codebook = std::vector<float>(16, 2.0f),
+                     x_scales = std::vector<float>(rows * groups, 1.0f),
+                     bias = std::vector<float>(outputs, 0.5f), row_scales = std::vector<float>(rows, -2.0f),
+                     y = std::vector<float>(4 * result, 7.0f);
+  std::vector<std::uint8_t> w = std::vector<std::uint8_t>(outputs * inputs, 0x5a),
+                            zeros = std::vector<std::uint8_t>(outputs * groups, 3), packed_memory, packed_w;
+  std::vector<std::size_t> list = {0, 1, 2};
+  const void *given_x = x.data(), *given_w = w.data();
+  void *given_y = y.data(), *packed = nullptr;
+  rapt_linear_options options{};
+  std::vector<unsigned char> workspace_memory;
+  void *workspace = nullptr;
+  std::size_t workspace_size = 0, number = SIZE_MAX;
+
+  explicit Call(unsigned called = whole) : function(called) {
+    options.size = sizeof options;
+    options.w_type = RAPT_U4;
+    options.rows = rows;
+    options.in_features = inputs;
+    options.out_features = outputs;
+    options.scale_group = 32;
+    options.w_scales = scales.data();
+    REQUIRE(rapt_linear_workspace(&options, &workspace_size) == RAPT_OK);
+    workspace_memory.resize(workspace_size);
+    workspace = workspace_memory.data();
+    // There is room for every option.
+    packed_memory.assign(100000, 0x55);
+    packed = packed_memory.data();
+  }
+  Call(const Call &) = delete;
+
+  static std::vector<float> numbers() { return std::vector<float>(outputs * groups, 0.25f); }
+
+  // Packs the weights, and makes the call one of packed weights.
+  void pack() {
+    std::size_t bytes = 0;
+    REQUIRE(rapt_linear_packed_length(&options, &bytes) == RAPT_OK);
+    packed_w.resize(bytes);
+    REQUIRE(rapt_linear_pack(w.data(), 0, outputs, &options, packed_w.data()) == RAPT_OK);
+    given_w = packed_w.data();
+    options.packed_w = 1;
+    options.w_scales = options.w_offsets = nullptr;
+    options.w_zeros = nullptr;
+    options.w_codebook = nullptr;
+    options.w_scale_type = RAPT_TYPE_DEFAULT;
+  }
+  void use_x_of_i8() {
+    options.x_type = RAPT_I8;
+    options.x_scales = x_scales.data();
+  }
+  void use_floats() {
+    options.w_type = RAPT_F32;
+    options.scale_group = 0;
+    options.w_scales = nullptr;
+  }
+
+  rapt_status run() {
+    switch (function) {
+      case whole:
+        return rapt_linear(given_x, given_w, given_y, &options, workspace, workspace_size);
+      case by_tasks:
+        return rapt_linear_run(given_x, given_w, given_y, &options, 0, 1, workspace, workspace_size);
+      case workspace_size_of:
+        return rapt_linear_workspace(&options, &number);
+      case tasks_of:
+        return rapt_linear_tasks(&options, &number);
+      case length_of:
+        return rapt_linear_packed_length(&options, &number);
+      default:
+        return rapt_linear_pack(given_w, 0, options.out_features, &options, packed);
+    }
+  }
+  bool writes_nothing() const {
+    return (function & (runs | packing)) && (options.rows == 0 || options.out_features == 0);
+  }
+  std::string image() const {
+    std::string bytes;
+    for (const auto *memory : {&x, &scales, &offsets, &codebook, &x_scales, &bias, &row_scales, &y})
+      append_bytes(bytes, *memory);
+    for (const auto *memory : {&w, &zeros, &packed_memory, &packed_w}) append_bytes(bytes, *memory);
+    append_bytes(bytes, list);
+    return bytes + std::to_string(number);
+  }
+};
+using C = Call;
+
+TEST_CASE("valid calls, each option alone") {
+  expect_statuses<C>({
+      {"scales", C::all, RAPT_OK, [](C &) {}},
+      {"no scales", C::all, RAPT_OK, [](C &c) { c.options.w_scales = nullptr; }},
+      {"zeros", C::all, RAPT_OK, [](C &c) { c.options.w_zeros = c.zeros.data(); }},
+      {"offsets", C::all, RAPT_OK, [](C &c) { c.options.w_offsets = c.offsets.data(); }},
+      {"only offsets, of a type", C::all, RAPT_OK,
+       [](C &c) {
+         c.options.w_scales = nullptr;
+         c.options.w_offsets = c.offsets.data();
+         c.options.w_scale_type = RAPT_BF16;
+       }},
+      {"a codebook", C::all, RAPT_OK, [](C &c) { c.options.w_codebook = c.codebook.data(); }},
+      {"i4", C::all, RAPT_OK, [](C &c) { c.options.w_type = RAPT_I4; }},
+      {"i8", C::all, RAPT_OK, [](C &c) { c.options.w_type = RAPT_I8; }},
+      {"i8 arithmetic", C::all, RAPT_OK, [](C &c) { c.options.arithmetic = RAPT_ARITHMETIC_I8; }},
+      {"f32 arithmetic", C::all, RAPT_OK, [](C &c) { c.options.arithmetic = RAPT_ARITHMETIC_F32; }},
+      {"x of i8", C::all, RAPT_OK, [](C &c) { c.use_x_of_i8(); }},
+      {"x and w of i8", C::all, RAPT_OK,
+       [](C &c) {
+         c.use_x_of_i8();
+         c.options.w_type = RAPT_TYPE_DEFAULT;
+       }},
+      {"x_group of a row", C::all, RAPT_OK,
+       [](C &c) {
+         c.use_x_of_i8();
+         c.options.x_group = SIZE_MAX;
+       }},
+      {"x_group of two groups", C::all, RAPT_OK,
+       [](C &c) {
+         c.use_x_of_i8();
+         c.options.x_group = 64;
+       }},
+      {"an x_group longer than a row", C::all, RAPT_OK,
+       [](C &c) {
+         c.use_x_of_i8();
+         c.options.x_group = SIZE_MAX / 2 + 1;  // a power of 2
+       }},
+      {"an x_group of rows with one scale", C::all, RAPT_OK,
+       [](C &c) {
+         c.options.scale_group = 0;
+         c.use_x_of_i8();
+         c.options.x_group = 1024;
+       }},
+      {"rows of bytes apart", C::all, RAPT_OK,
+       [](C &c) {
+         c.options.w_strides = {40, 1};
+       }},
+      {"the same weights for all outputs", C::all, RAPT_OK,
+       [](C &c) {
+         c.options.w_strides = {RAPT_REPEAT, 1};
+       }},
+      {"bytes in columns", C::all, RAPT_OK,
+       [](C &c) {
+         c.options.w_type = RAPT_I8;
+         c.options.w_strides = {1, C::outputs};
+       }},
+      {"one input", C::all, RAPT_OK,
+       [](C &c) {
+         c.options.in_features = 1;
+         c.options.x_strides = {1, 0};
+         c.options.w_strides = {1, 0};
+       }},
+      {"packed weights", C::runs | C::queries, RAPT_OK, [](C &c) { c.pack(); }},
+      {"packed weights in i8 arithmetic", C::runs, RAPT_OK,
+       [](C &c) {
+         c.pack();
+         c.options.arithmetic = RAPT_ARITHMETIC_I8;
+       }},
+      {"packed weights with their type of scales", C::runs, RAPT_OK,
+       [](C &c) {
+         c.pack();
+         c.options.w_scale_type = RAPT_F32;
+       }},
+      {"packed weights with x of i8", C::runs, RAPT_OK,
+       [](C &c) {
+         c.pack();
+         c.use_x_of_i8();
+       }},
+      {"the layer's options say that w is packed", C::packing | C::length_of, RAPT_OK,
+       [](C &c) { c.options.packed_w = 1; }},
+      {"options of packing for i8 arithmetic", C::packing, RAPT_OK,
+       [](C &c) {
+         c.use_x_of_i8();
+         c.options.x_group = SIZE_MAX;
+       }},
+      {"no rows", C::runs, RAPT_OK,
+       [](C &c) {
+         c.options.rows = 0;
+         c.given_x = c.given_w = c.given_y = c.workspace = nullptr;
+         c.function = C::whole;
+       }},
+  });
+}
+
+TEST_CASE("types and arithmetic") {
+  for (const int number : {8, 99, -1, -3, INT32_MIN, INT32_MAX}) {
+    static_assert(sizeof(rapt_type) ==
+                  sizeof number);  // reading such a rapt_type would be undefined behaviour
+    expect_statuses<C>({
+        {"x", C::all, RAPT_BAD_TYPE, [=](C &c) { std::memcpy(&c.options.x_type, &number, sizeof number); }},
+        {"w", C::all, RAPT_BAD_TYPE, [=](C &c) { std::memcpy(&c.options.w_type, &number, sizeof number); }},
+        {"y", C::all, RAPT_BAD_TYPE, [=](C &c) { std::memcpy(&c.options.y_type, &number, sizeof number); }},
+        {"add", C::all, RAPT_BAD_TYPE,
+         [=](C &c) {
+           c.options.add = c.y.data() + 2 * C::result;
+           std::memcpy(&c.options.add_type, &number, sizeof number);
+         }},
+        {"add that is not given", C::all, RAPT_BAD_ADD,
+         [=](C &c) { std::memcpy(&c.options.add_type, &number, sizeof number); }},
+        {"scales", C::all, RAPT_BAD_W_SCALES,
+         [=](C &c) { std::memcpy(&c.options.w_scale_type, &number, sizeof number); }},
+    });
+  }
+  for (const rapt_type type : {RAPT_F64, RAPT_I4, RAPT_U4}) {
+    expect_statuses<C>({
+        {"x", C::all, RAPT_BAD_TYPE, [=](C &c) { c.options.x_type = type; }},
+        {"y", C::all, RAPT_BAD_TYPE, [=](C &c) { c.options.y_type = type; }},
+        {"scales", C::all, RAPT_BAD_W_SCALES, [=](C &c) { c.options.w_scale_type = type; }},
+    });
+  }
+  expect_statuses<C>({
+      {"y of i8", C::all, RAPT_BAD_TYPE, [](C &c) { c.options.y_type = RAPT_I8; }},
+      {"add of i8", C::all, RAPT_BAD_TYPE,
+       [](C &c) {
+         c.options.add = c.y.data() + 2 * C::result;
+         c.options.add_type = RAPT_I8;
+       }},
+      {"scales of i8", C::all, RAPT_BAD_W_SCALES, [](C &c) { c.options.w_scale_type = RAPT_I8; }},
+      {"x of i8 with float weights", C::all, RAPT_BAD_TYPE,
+       [](C &c) {
+         c.use_floats();
+         c.use_x_of_i8();
+       }},
+      {"x and w of i4", C::all, RAPT_BAD_TYPE,
+       [](C &c) {
+         c.options.x_type = RAPT_I4;
+         c.options.w_type = RAPT_TYPE_DEFAULT;
+       }},
+      {"weights of f64", C::all, RAPT_BAD_TYPE, [](C &c) { c.options.w_type = RAPT_F64; }},
+      {"bf16 arithmetic", C::all, RAPT_BAD_ARITHMETIC,
+       [](C &c) { c.options.arithmetic = RAPT_ARITHMETIC_BF16; }},
+      {"bf16 arithmetic of bf16", C::all, RAPT_BAD_ARITHMETIC,
+       [](C &c) {
+         c.options.x_type = RAPT_BF16;
+         c.options.arithmetic = RAPT_ARITHMETIC_BF16;
+       }},
+      {"bf16 arithmetic of i8", C::all, RAPT_BAD_ARITHMETIC,
+       [](C &c) {
+         c.use_x_of_i8();
+         c.options.arithmetic = RAPT_ARITHMETIC_BF16;
+       }},
+      {"f32 arithmetic of i8", C::all, RAPT_BAD_ARITHMETIC,
+       [](C &c) {
+         c.use_x_of_i8();
+         c.options.arithmetic = RAPT_ARITHMETIC_F32;
+       }},
+      {"i8 arithmetic of floats", C::all, RAPT_BAD_ARITHMETIC,
+       [](C &c) {
+         c.use_floats();
+         c.options.arithmetic = RAPT_ARITHMETIC_I8;
+       }},
+      {"i8 arithmetic of f64", C::all, RAPT_BAD_ARITHMETIC,
+       [](C &c) {
+         c.use_floats();
+         c.options.x_type = c.options.w_type = RAPT_F64;
+         c.options.arithmetic = RAPT_ARITHMETIC_I8;
+       }},
+      {"no arithmetic", C::all, RAPT_BAD_ARITHMETIC, [](C &c) { c.options.arithmetic = 4; }},
+      {"no arithmetic", C::all, RAPT_BAD_ARITHMETIC, [](C &c) { c.options.arithmetic = -1; }},
+  });
+}
+
+// Nothing that is set is ignored: a field without effect is an error that names the field.
+TEST_CASE("fields that do not go with the others") {
+  expect_statuses<C>({
+      {"a group with float weights", C::all, RAPT_BAD_SCALE_GROUP,
+       [](C &c) {
+         c.use_floats();
+         c.options.scale_group = 32;
+       }},
+      {"scales with float weights", C::all, RAPT_BAD_W_SCALES,
+       [](C &c) {
+         c.use_floats();
+         c.options.w_scales = c.scales.data();
+       }},
+      {"a type of scales with float weights", C::all, RAPT_BAD_W_SCALES,
+       [](C &c) {
+         c.use_floats();
+         c.options.w_scale_type = RAPT_F32;
+       }},
+      {"zeros with float weights", C::all, RAPT_BAD_W_ZEROS,
+       [](C &c) {
+         c.use_floats();
+         c.options.w_zeros = c.zeros.data();
+       }},
+      {"offsets with float weights", C::all, RAPT_BAD_W_OFFSETS,
+       [](C &c) {
+         c.use_floats();
+         c.options.w_offsets = c.offsets.data();
+       }},
+      {"a codebook with float weights", C::all, RAPT_BAD_W_CODEBOOK,
+       [](C &c) {
+         c.use_floats();
+         c.options.w_codebook = c.codebook.data();
+       }},
+      {"scales of x with float weights", C::all, RAPT_BAD_X_SCALES,
+       [](C &c) {
+         c.use_floats();
+         c.options.x_scales = c.x_scales.data();
+       }},
+      {"an x_group with float weights", C::all, RAPT_BAD_X_GROUP,
+       [](C &c) {
+         c.use_floats();
+         c.options.x_group = SIZE_MAX;
+       }},
+      {"a type without scales or offsets", C::all, RAPT_BAD_W_SCALES,
+       [](C &c) {
+         c.options.w_scales = nullptr;
+         c.options.w_scale_type = RAPT_F16;
+       }},
+      {"zeros of i8", C::all, RAPT_BAD_W_ZEROS,
+       [](C &c) {
+         c.options.w_type = RAPT_I8;
+         c.options.w_zeros = c.zeros.data();
+       }},
+      {"zeros of i4", C::all, RAPT_BAD_W_ZEROS,
+       [](C &c) {
+         c.options.w_type = RAPT_I4;
+         c.options.w_zeros = c.zeros.data();
+       }},
+      {"zeros and a codebook", C::all, RAPT_BAD_W_ZEROS,
+       [](C &c) {
+         c.options.w_zeros = c.zeros.data();
+         c.options.w_codebook = c.codebook.data();
+       }},
+      {"a codebook of i8", C::all, RAPT_BAD_W_CODEBOOK,
+       [](C &c) {
+         c.options.w_type = RAPT_I8;
+         c.options.w_codebook = c.codebook.data();
+       }},
+      {"a codebook of i4", C::all, RAPT_BAD_W_CODEBOOK,
+       [](C &c) {
+         c.options.w_type = RAPT_I4;
+         c.options.w_codebook = c.codebook.data();
+       }},
+      {"a codebook in i8 arithmetic", C::all, RAPT_BAD_W_CODEBOOK,
+       [](C &c) {
+         c.options.arithmetic = RAPT_ARITHMETIC_I8;
+         c.options.w_codebook = c.codebook.data();
+       }},
+      {"a codebook with x of i8", C::all, RAPT_BAD_W_CODEBOOK,
+       [](C &c) {
+         c.use_x_of_i8();
+         c.options.w_codebook = c.codebook.data();
+       }},
+      {"scales of float x", C::all, RAPT_BAD_X_SCALES, [](C &c) { c.options.x_scales = c.x_scales.data(); }},
+      {"scales of float x in i8 arithmetic", C::all, RAPT_BAD_X_SCALES,
+       [](C &c) {
+         c.options.arithmetic = RAPT_ARITHMETIC_I8;
+         c.options.x_scales = c.x_scales.data();
+       }},
+      {"x of i8 without scales", C::runs, RAPT_BAD_X_SCALES, [](C &c) { c.options.x_type = RAPT_I8; }},
+      {"an x_group in f32 arithmetic", C::all, RAPT_BAD_X_GROUP, [](C &c) { c.options.x_group = 32; }},
+      {"an x_group of a row in f32 arithmetic", C::all, RAPT_BAD_X_GROUP,
+       [](C &c) { c.options.x_group = SIZE_MAX; }},
+      {"4-bit weights in columns", C::all, RAPT_BAD_W_STRIDES,
+       [](C &c) {
+         c.options.w_strides = {1, C::outputs};
+       }},
+      {"bytes of 4-bit weights apart", C::all, RAPT_BAD_W_STRIDES,
+       [](C &c) {
+         c.options.w_strides = {70, 2};
+       }},
+      {"one byte of 4-bit weights for all inputs", C::all, RAPT_BAD_W_STRIDES,
+       [](C &c) {
+         c.options.w_strides = {35, RAPT_REPEAT};
+       }},
+      {"backwards", C::all, RAPT_BAD_W_STRIDES,
+       [](C &c) {
+         c.options.w_strides = {-35, 1};
+       }},
+      {"strides of packed weights", C::runs, RAPT_BAD_W_STRIDES,
+       [](C &c) {
+         c.pack();
+         c.options.w_strides = {35, 1};
+       }},
+      {"packed weights: scales again", C::runs, RAPT_BAD_W_SCALES,
+       [](C &c) {
+         c.pack();
+         c.options.w_scales = c.scales.data();
+       }},
+      {"packed weights: zeros again", C::runs, RAPT_BAD_W_ZEROS,
+       [](C &c) {
+         c.options.w_zeros = c.zeros.data();
+         c.pack();
+         c.options.w_zeros = c.zeros.data();
+       }},
+      {"packed weights: offsets again", C::runs, RAPT_BAD_W_OFFSETS,
+       [](C &c) {
+         c.options.w_offsets = c.offsets.data();
+         c.pack();
+         c.options.w_offsets = c.offsets.data();
+       }},
+      {"packed weights: the codebook again", C::runs, RAPT_BAD_W_CODEBOOK,
+       [](C &c) {
+         c.options.w_codebook = c.codebook.data();
+         c.pack();
+         c.options.w_codebook = c.codebook.data();
+       }},
+      {"packed weights: the codebook in i8 arithmetic", C::runs, RAPT_BAD_W_CODEBOOK,
+       [](C &c) {
+         c.options.w_codebook = c.codebook.data();
+         c.pack();
+         c.options.arithmetic = RAPT_ARITHMETIC_I8;
+       }},
+      {"packed weights: the codebook with x of i8", C::runs, RAPT_BAD_W_CODEBOOK,
+       [](C &c) {
+         c.options.w_codebook = c.codebook.data();
+         c.pack();
+         c.use_x_of_i8();
+       }},
+  });
+  for (const std::size_t group : {std::size_t{1}, std::size_t{8}, std::size_t{24}, std::size_t{48},
+                                  std::size_t{96}, std::size_t{512}, std::size_t{1} << 32, SIZE_MAX}) {
+    CAPTURE(group);
+    expect_status<C>("group", C::all, RAPT_BAD_SCALE_GROUP, [=](C &c) { c.options.scale_group = group; });
+  }
+  for (const std::size_t group : {std::size_t{1}, std::size_t{16}, std::size_t{31}, std::size_t{33},
+                                  std::size_t{48}, std::size_t{70}, SIZE_MAX - 1}) {
+    CAPTURE(group);
+    expect_status<C>("x_group", C::all, RAPT_BAD_X_GROUP, [=](C &c) {
+      c.options.arithmetic = RAPT_ARITHMETIC_I8;
+      c.options.x_group = group;
+    });
+    // It is an error for short rows too, where one scale serves the whole row.
+    expect_status<C>("x_group of one scale", C::all, RAPT_BAD_X_GROUP, [=](C &c) {
+      c.options.arithmetic = RAPT_ARITHMETIC_I8;
+      c.options.scale_group = 0;
+      c.options.x_group = group;
+    });
+  }
+}
+
+TEST_CASE("packed weights of another layer") {
+  expect_statuses<C>({
+      {"type", C::runs, RAPT_BAD_PACKED,
+       [](C &c) {
+         c.pack();
+         c.options.w_type = RAPT_I4;
+       }},
+      {"type", C::runs, RAPT_BAD_PACKED,
+       [](C &c) {
+         c.pack();
+         c.options.w_type = RAPT_I8;
+       }},
+      {"group", C::runs, RAPT_BAD_PACKED,
+       [](C &c) {
+         c.pack();
+         c.options.scale_group = 0;
+       }},
+      {"group", C::runs, RAPT_BAD_PACKED,
+       [](C &c) {
+         c.pack();
+         c.options.scale_group = 64;
+       }},
+      {"inputs", C::runs, RAPT_BAD_PACKED,
+       [](C &c) {
+         c.pack();
+         c.options.in_features = 69;
+       }},
+      {"outputs", C::runs, RAPT_BAD_PACKED,
+       [](C &c) {
+         c.pack();
+         c.options.out_features = 129;
+       }},
+      {"type of scales", C::runs, RAPT_BAD_PACKED,
+       [](C &c) {
+         c.pack();
+         c.options.w_scale_type = RAPT_F16;
+       }},
+      {"type of scales where none were given", C::runs, RAPT_BAD_PACKED,
+       [](C &c) {
+         c.options.w_scales = nullptr;
+         c.pack();
+         c.options.w_scale_type = RAPT_F32;
+       }},
+      {"not packed at all", C::runs, RAPT_BAD_PACKED,
+       [](C &c) {
+         c.options.w_scales = nullptr;
+         c.options.packed_w = 1;
+       }},
+      {"first_output", C::packing, RAPT_BAD_PACKED, [](C &c) { c.packed = nullptr; }},
+  });
+}
+
+TEST_CASE("null pointers and the workspace") {
+  for (const bool in_i8 : {false, true}) {
+    const auto prepare = [in_i8](auto change) {
+      return [=](C &c) {
+        if (in_i8) c.use_x_of_i8();
+        change(c);
+      };
+    };
+    expect_statuses<C>({
+        {"x", C::runs, RAPT_BAD_X, prepare([](C &c) { c.given_x = nullptr; })},
+        {"w", C::runs | C::packing, RAPT_BAD_W, prepare([](C &c) { c.given_w = nullptr; })},
+        {"packed w", C::runs, RAPT_BAD_W, prepare([](C &c) {
+           c.pack();
+           c.given_w = nullptr;
+         })},
+        {"y", C::runs, RAPT_BAD_Y, prepare([](C &c) { c.given_y = nullptr; })},
+        {"workspace", C::runs, RAPT_BAD_WORKSPACE, prepare([](C &c) { c.workspace = nullptr; })},
+        {"a small workspace", C::runs, RAPT_BAD_WORKSPACE, prepare([](C &c) { c.workspace_size -= 1; })},
+    });
+  }
+}
+
+// ---- overlaps
+
+// Says where an array of a call is, and how many bytes it has.
+struct Array {
+  const char *name;
+  std::size_t bytes;
+  std::function<void(C &, void *)> place;
+};
+
+const Array arrays[] = {
+    {"x", C::rows *C::inputs * 4, [](C &c, void *at) { c.given_x = at; }},
+    {"x of i8", C::rows *C::inputs,
+     [](C &c, void *at) {
+       c.use_x_of_i8();
+       c.given_x = at;
+     }},
+    {"x_scales", C::rows *C::groups * 4,
+     [](C &c, void *at) {
+       c.use_x_of_i8();
+       c.options.x_scales = static_cast<float *>(at);
+     }},
+    {"x_scales of rows", C::rows * 4,
+     [](C &c, void *at) {
+       c.use_x_of_i8();
+       c.options.x_group = SIZE_MAX;
+       c.options.x_scales = static_cast<float *>(at);
+     }},
+    {"w", C::outputs *C::inputs / 2, [](C &c, void *at) { c.given_w = at; }},
+    {"w of i8", C::outputs *C::inputs,
+     [](C &c, void *at) {
+       c.options.w_type = RAPT_I8;
+       c.given_w = at;
+     }},
+    {"w_scales", C::outputs *C::groups * 4, [](C &c, void *at) { c.options.w_scales = at; }},
+    {"w_scales of f16", C::outputs *C::groups * 2,
+     [](C &c, void *at) {
+       c.options.w_scales = at;
+       c.options.w_scale_type = RAPT_F16;
+     }},
+    {"w_scales of rows", C::outputs * 4,
+     [](C &c, void *at) {
+       c.options.w_scales = at;
+       c.options.scale_group = 0;
+     }},
+    {"w_offsets", C::outputs *C::groups * 4, [](C &c, void *at) { c.options.w_offsets = at; }},
+    {"w_offsets of bf16", C::outputs *C::groups * 2,
+     [](C &c, void *at) {
+       c.options.w_offsets = at;
+       c.options.w_scale_type = RAPT_BF16;
+     }},
+    {"w_zeros", C::outputs *C::groups,
+     [](C &c, void *at) { c.options.w_zeros = static_cast<std::uint8_t *>(at); }},
+    {"w_codebook", 64, [](C &c, void *at) { c.options.w_codebook = static_cast<float *>(at); }},
+    {"bias", C::outputs * 4, [](C &c, void *at) { c.options.bias = at; }},
+    {"row_scales", C::rows * 4, [](C &c, void *at) { c.options.row_scales = at; }},
+};
+
+TEST_CASE("arrays that overlap y, from the first byte to the last") {
+  constexpr std::size_t y_bytes = C::result * 4, before = 2 * y_bytes * 4;
+  std::vector<float> memory((before + y_bytes + C::outputs * C::inputs) / 4 + 64, 0.5f);
+  auto *const begin = reinterpret_cast<unsigned char *>(memory.data());
+  for (const Array &array : arrays) {
+    const auto put = [&](const char *where, std::size_t y_at, std::size_t at, rapt_status expected) {
+      for (const unsigned function : {C::whole, C::by_tasks}) {
+        INFO(array.name << " " << where);
+        std::fill(memory.begin(), memory.end(), 0.5f);
+        C call(function);
+        array.place(call, begin + at);
+        call.given_y = begin + y_at;
+        const std::vector<float> image = memory;
+        CHECK(call.run() == expected);
+        CHECK((memory == image) == (expected != RAPT_OK));
+      }
+    };
+    const std::size_t aligned = (array.bytes + 3) / 4 * 4;
+    put("at y", before, before, RAPT_BAD_OVERLAP);
+    put("at y's last bytes", before, before + y_bytes - 4, RAPT_BAD_OVERLAP);
+    put("over y's first bytes", before, before - aligned + 4, RAPT_BAD_OVERLAP);
+    put("after y", before, before + y_bytes, RAPT_OK);
+    put("before y", before, before - aligned, RAPT_OK);
+  }
+}
+
+TEST_CASE("arrays that overlap the workspace") {
+  for (const Array &array : arrays) {
+    CAPTURE(array.name);
+    C call;
+    std::fill(call.workspace_memory.begin(), call.workspace_memory.end(), static_cast<unsigned char>(0));
+    array.place(call, call.workspace);
+    // x of i8 and other options may need a larger workspace, whose memory a rejected call does not touch.
+    REQUIRE(rapt_linear_workspace(&call.options, &call.workspace_size) == RAPT_OK);
+    const std::string before = call.image();
+    CHECK(call.run() == RAPT_BAD_WORKSPACE);
+    CHECK(call.image() == before);
+  }
+}
+
+TEST_CASE("arrays that overlap packed weights") {
+  for (const Array &array : arrays) {
+    if (array.name[0] != 'w') continue;
+    CAPTURE(array.name);
+    C call(C::packing);
+    array.place(call, call.packed);
+    std::size_t bytes = 0;
+    REQUIRE(rapt_linear_packed_length(&call.options, &bytes) == RAPT_OK);
+    expect_status(call, RAPT_BAD_OVERLAP);
+    array.place(call, static_cast<unsigned char *>(call.packed) + bytes - 4);
+    expect_status(call, RAPT_BAD_OVERLAP);
+    if (bytes + array.bytes > call.packed_memory.size()) continue;
+    array.place(call, static_cast<unsigned char *>(call.packed) + (bytes + 3) / 4 * 4);
+    expect_status(call, RAPT_OK);
+  }
+  C call;
+  call.pack();
+  call.given_y = call.packed_w.data() + 64;
+  expect_status(call, RAPT_BAD_OVERLAP);
+  call.given_y = call.packed_w.data() + call.packed_w.size() - 4;
+  expect_status(call, RAPT_BAD_OVERLAP);
+}
+
+TEST_CASE("lists of rows that overlap y, and scales of listed rows of x") {
+  for (const unsigned function : {C::whole, C::by_tasks}) {
+    C lists(function);
+    std::fill(lists.y.begin(), lists.y.end(), 0.0f);
+    lists.options.x_rows = reinterpret_cast<std::size_t *>(lists.y.data());
+    expect_status(lists, RAPT_BAD_OVERLAP);
+    lists.options.x_rows = nullptr;
+    lists.options.y_rows = reinterpret_cast<std::size_t *>(lists.y.data());
+    expect_status(lists, RAPT_BAD_OVERLAP);
+  }
+  // Row numbers of x count scales of x too: y may be where rows before the listed ones have theirs.
+  C call;
+  call.use_x_of_i8();
+  call.options.x_group = SIZE_MAX;
+  std::vector<std::int8_t> x(500 * C::inputs, 3);
+  call.given_x = x.data();
+  call.list = {C::result, C::result + 1, C::result + 2};
+  call.options.x_rows = call.list.data();
+  call.options.x_scales = call.y.data();
+  expect_status(call, RAPT_OK);
+  call.list[1] = C::result - 1;
+  expect_status(call, RAPT_BAD_OVERLAP);
+}
+
+// ---- sizes
+
+// Computes the bytes of packed weights from the text of quantized_weights.hpp, in numbers that cannot
+// overflow.
+long double packed_bytes(const rapt_linear_options &o) {
+  const auto up = [](std::size_t n, std::size_t unit) {
+    return static_cast<long double>(n / unit + (n % unit != 0));
+  };
+  const long double groups = o.scale_group ? up(o.in_features, o.scale_group) : 1;
+  const long double codes = o.w_type == RAPT_I8 ? up(o.in_features, 4) * 256 : up(o.in_features, 8) * 256;
+  const long double size = o.w_scale_type == RAPT_F16 || o.w_scale_type == RAPT_BF16 ? 2 : 4;
+  const long double block =
+      codes + 64 * groups * ((o.w_scales ? size : 0) + (o.w_offsets ? size : 0) + (o.w_zeros ? 1 : 0));
+  return (o.w_codebook ? 128 : 64) + up(o.out_features, 64) * block;
+}
+
+TEST_CASE("sizes near the limits of the address space") {
+  constexpr std::size_t sizes[] = {1,
+                                   2,
+                                   63,
+                                   70,
+                                   std::size_t{1} << 16,
+                                   (std::size_t{1} << 26) - 1,
+                                   std::size_t{1} << 32,
+                                   std::size_t{1} << 45,
+                                   (std::size_t{1} << 52) - 1,
+                                   (std::size_t{1} << 53) - 1,
+                                   std::size_t{1} << 53,
+                                   std::size_t{1} << 60,
+                                   SIZE_MAX / 2,
+                                   SIZE_MAX / 2 + 1,
+                                   SIZE_MAX - 63,
+                                   SIZE_MAX};
+  std::size_t accepted = 0, refused = 0;
+  for (const std::size_t inputs : sizes) {
+    for (const std::size_t outputs : sizes) {
+      for (const std::size_t rows : {std::size_t{1}, std::size_t{100}, std::size_t{1} << 40, SIZE_MAX}) {
+        for (const rapt_type type : {RAPT_I8, RAPT_U4}) {
+          C call;
+          call.options.in_features = inputs;
+          call.options.out_features = outputs;
+          call.options.rows = rows;
+          call.options.w_type = type;
+          call.options.scale_group = rows == 1 ? 16 : 0;
+          call.options.w_offsets = call.offsets.data();
+          if (type == RAPT_U4) call.options.w_zeros = call.zeros.data();
+          std::size_t bytes = 7, tasks = 7, length = 7;
+          const rapt_status status = rapt_linear_packed_length(&call.options, &length);
+          CHECK(rapt_linear_workspace(&call.options, &bytes) == status);
+          CHECK(rapt_linear_tasks(&call.options, &tasks) == status);
+          CAPTURE(inputs);
+          CAPTURE(outputs);
+          CAPTURE(rows);
+          if (status != RAPT_OK) {
+            ++refused;
+            CHECK(status == RAPT_BAD_SIZE);
+            CHECK((bytes == 7 && tasks == 7 && length == 7));
+            // Everything that a machine could hold is accepted.
+            const auto most = static_cast<long double>(std::size_t{1} << 47);
+            const auto i = static_cast<long double>(inputs), o = static_cast<long double>(outputs),
+                       r = static_cast<long double>(rows);
+            CHECK((i * o > most || i * r > most || o * r > most));
+            CHECK(rapt_linear(call.given_x, call.given_w, call.given_y, &call.options, call.workspace,
+                              call.workspace_size) == RAPT_BAD_SIZE);
+            continue;
+          }
+          ++accepted;
+          CHECK(static_cast<long double>(length) == packed_bytes(call.options));
+          CHECK(length <= address_space);
+          CHECK(bytes <= address_space);
+          CHECK(bytes > std::min<std::size_t>(rows, 6) * inputs);  // it holds rows of x
+          CHECK(tasks > 0);
+        }
+      }
+    }
+  }
+  CHECK(accepted > 100);
+  CHECK(refused > 100);
+  expect_statuses<C>({
+      {"rows of w", C::runs | C::packing, RAPT_BAD_SIZE,
+       [](C &c) {
+         c.options.w_strides = {PTRDIFF_MAX / 2, 1};
+       }},
+      {"inputs of w", C::runs | C::packing, RAPT_BAD_SIZE,
+       [](C &c) {
+         c.options.w_type = RAPT_I8;
+         c.options.w_strides = {1, PTRDIFF_MAX / 2};
+       }},
+      {"a row of x", C::runs, RAPT_BAD_SIZE,
+       [](C &c) {
+         c.list[1] = SIZE_MAX / 2;
+         c.options.x_rows = c.list.data();
+       }},
+      {"the last row number of x", C::runs, RAPT_BAD_SIZE,
+       [](C &c) {
+         c.list[1] = SIZE_MAX;
+         c.options.x_rows = c.list.data();
+       }},
+      {"the last row number of x, and no other", C::runs, RAPT_BAD_SIZE,
+       [](C &c) {
+         c.list = {SIZE_MAX, SIZE_MAX, SIZE_MAX};
+         c.options.x_rows = c.list.data();
+       }},
+      {"the last row number of y", C::runs, RAPT_BAD_SIZE,
+       [](C &c) {
+         c.list[1] = SIZE_MAX;
+         c.options.y_rows = c.list.data();
+       }},
+      {"the last row number of y and of float weights", C::runs, RAPT_BAD_SIZE,
+       [](C &c) {
+         c.use_floats();
+         c.options.out_features = 32;
+         c.list[0] = SIZE_MAX;
+         c.options.y_rows = c.list.data();
+       }},
+      {"a scale of x, where rows of x repeat", C::runs, RAPT_BAD_SIZE,
+       [](C &c) {
+         c.use_x_of_i8();
+         c.options.x_strides = {RAPT_REPEAT, 1};
+         c.list[1] = SIZE_MAX / 2;
+         c.options.x_rows = c.list.data();
+       }},
+      {"a scale of x, where rows of x repeat", C::runs, RAPT_BAD_SIZE,
+       [](C &c) {
+         c.use_x_of_i8();
+         c.options.x_strides = {RAPT_REPEAT, 1};
+         c.list[2] = SIZE_MAX;
+         c.options.x_rows = c.list.data();
+       }},
+  });
+}
+
+// ---- rapt_quantize_rows and rapt_dequantize_rows
+
+// Holds the arguments of a call of one of the two.
+struct Rows {
+  enum Function : unsigned { quantizing = 1, dequantizing = 2, both = 3 };
+  static constexpr FunctionName functions[] = {{quantizing, "rapt_quantize_rows"},
+                                               {dequantizing, "rapt_dequantize_rows"}};
+  static constexpr std::size_t most = 64;
+
+  unsigned function;
+  std::vector<float> x = std::vector<float>(most, 0.5f), scale_memory = std::vector<float>(most, 2.0f),
+                     offset_memory = std::vector<float>(most, 1.0f),
+                     codebook_memory = std::vector<float>(16, 3.0f);
+  std::vector<std::uint8_t> q_memory = std::vector<std::uint8_t>(4 * most, 0x21), zero_memory = q_memory;
+  void *numbers = x.data(), *q = q_memory.data();
+  float *scales = scale_memory.data();
+  const float *offsets = nullptr, *codebook = nullptr;
+  const std::uint8_t *zeros = nullptr;
+  int type = RAPT_F32, q_type = RAPT_I8;
+  std::ptrdiff_t stride = 0;
+  std::size_t rows = 3, inputs = 10, group = 4;
+
+  explicit Rows(unsigned called = quantizing) : function(called) {
+    if (called == dequantizing) std::fill(x.begin(), x.end(), 7.0f);
+  }
+  Rows(const Rows &) = delete;
+
+  rapt_status run() {
+    if (function == quantizing)
+      return rapt_quantize_rows(numbers, static_cast<rapt_type>(type), stride, rows, inputs, group,
+                                static_cast<rapt_type>(q_type), q, scales);
+    return rapt_dequantize_rows(q, static_cast<rapt_type>(q_type), rows, inputs, group, scales, zeros,
+                                offsets, codebook, numbers, static_cast<rapt_type>(type), stride);
+  }
+  bool writes_nothing() const { return rows == 0 || inputs == 0; }
+  std::string image() const {
+    std::string bytes;
+    for (const auto *memory : {&x, &scale_memory, &offset_memory, &codebook_memory})
+      append_bytes(bytes, *memory);
+    append_bytes(bytes, q_memory);
+    append_bytes(bytes, zero_memory);
+    return bytes;
+  }
+};
+using R = Rows;
+
+TEST_CASE("the functions of rows: types, shapes and pointers") {
+  expect_statuses<R>({
+      {"valid", R::both, RAPT_OK, [](R &) {}},
+      {"i4", R::both, RAPT_OK, [](R &r) { r.q_type = RAPT_I4; }},
+      {"u4", R::dequantizing, RAPT_OK, [](R &r) { r.q_type = RAPT_U4; }},
+      {"f16", R::both, RAPT_OK, [](R &r) { r.type = RAPT_F16; }},
+      {"bf16", R::both, RAPT_OK, [](R &r) { r.type = RAPT_BF16; }},
+      {"a group of a row", R::both, RAPT_OK, [](R &r) { r.group = 0; }},
+      {"a group longer than a row", R::both, RAPT_OK, [](R &r) { r.group = SIZE_MAX; }},
+      {"an odd group", R::both, RAPT_OK,
+       [](R &r) {
+         r.q_type = RAPT_I4;
+         r.group = 3;
+       }},
+      {"rows apart", R::both, RAPT_OK, [](R &r) { r.stride = 13; }},
+      {"no rows", R::both, RAPT_OK,
+       [](R &r) {
+         r.rows = 0;
+         r.numbers = r.q = nullptr;
+         r.scales = nullptr;
+       }},
+      {"no inputs", R::both, RAPT_OK,
+       [](R &r) {
+         r.inputs = 0;
+         r.numbers = r.q = nullptr;
+         r.scales = nullptr;
+       }},
+      {"all parts", R::dequantizing, RAPT_OK,
+       [](R &r) {
+         r.q_type = RAPT_U4;
+         r.zeros = r.zero_memory.data();
+         r.offsets = r.offset_memory.data();
+       }},
+      {"no scales", R::dequantizing, RAPT_OK, [](R &r) { r.scales = nullptr; }},
+      {"a codebook", R::dequantizing, RAPT_OK,
+       [](R &r) {
+         r.q_type = RAPT_U4;
+         r.codebook = r.codebook_memory.data();
+       }},
+      {"u4", R::quantizing, RAPT_BAD_TYPE, [](R &r) { r.q_type = RAPT_U4; }},
+      {"integers of floats", R::both, RAPT_BAD_TYPE, [](R &r) { r.q_type = RAPT_F32; }},
+      {"integers of no type", R::both, RAPT_BAD_TYPE, [](R &r) { r.q_type = RAPT_TYPE_DEFAULT; }},
+      {"f64", R::both, RAPT_BAD_TYPE, [](R &r) { r.type = RAPT_F64; }},
+      {"numbers of i8", R::both, RAPT_BAD_TYPE, [](R &r) { r.type = RAPT_I8; }},
+      {"numbers of no type", R::both, RAPT_BAD_TYPE, [](R &r) { r.type = RAPT_TYPE_DEFAULT; }},
+      {"a stride", R::quantizing, RAPT_BAD_X_STRIDE, [](R &r) { r.stride = 9; }},
+      {"a stride", R::quantizing, RAPT_BAD_X_STRIDE, [](R &r) { r.stride = -10; }},
+      {"a stride", R::quantizing, RAPT_BAD_X_STRIDE, [](R &r) { r.stride = RAPT_REPEAT; }},
+      {"a stride", R::dequantizing, RAPT_BAD_Y_STRIDE, [](R &r) { r.stride = 9; }},
+      {"a stride", R::dequantizing, RAPT_BAD_Y_STRIDE, [](R &r) { r.stride = -10; }},
+      {"a stride", R::dequantizing, RAPT_BAD_Y_STRIDE, [](R &r) { r.stride = RAPT_REPEAT; }},
+      {"x", R::quantizing, RAPT_BAD_X, [](R &r) { r.numbers = nullptr; }},
+      {"y", R::dequantizing, RAPT_BAD_Y, [](R &r) { r.numbers = nullptr; }},
+      {"q", R::both, RAPT_BAD_Q, [](R &r) { r.q = nullptr; }},
+      {"scales", R::quantizing, RAPT_BAD_SCALES, [](R &r) { r.scales = nullptr; }},
+      {"zeros of i8", R::dequantizing, RAPT_BAD_W_ZEROS, [](R &r) { r.zeros = r.zero_memory.data(); }},
+      {"zeros and a codebook", R::dequantizing, RAPT_BAD_W_ZEROS,
+       [](R &r) {
+         r.q_type = RAPT_U4;
+         r.zeros = r.zero_memory.data();
+         r.codebook = r.codebook_memory.data();
+       }},
+      {"a codebook of i4", R::dequantizing, RAPT_BAD_W_CODEBOOK,
+       [](R &r) {
+         r.q_type = RAPT_I4;
+         r.codebook = r.codebook_memory.data();
+       }},
+      {"many rows", R::both, RAPT_BAD_SIZE, [](R &r) { r.rows = SIZE_MAX; }},
+      {"many rows", R::both, RAPT_BAD_SIZE, [](R &r) { r.rows = SIZE_MAX / 10 + 1; }},
+      {"long rows", R::both, RAPT_BAD_SIZE, [](R &r) { r.inputs = PTRDIFF_MAX; }},
+      {"long rows of 4 bits", R::both, RAPT_BAD_SIZE,
+       [](R &r) {
+         r.q_type = RAPT_I4;
+         r.inputs = PTRDIFF_MAX;
+         r.rows = 1;
+       }},
+      {"many scales", R::both, RAPT_BAD_SIZE,
+       [](R &r) {
+         r.group = 1;
+         r.inputs = std::size_t{1} << 62;
+         r.rows = 1;
+       }},
+      {"rows far apart", R::both, RAPT_BAD_SIZE, [](R &r) { r.stride = PTRDIFF_MAX / 4; }},
+  });
+  for (const int number : {8, 99, -1, INT32_MIN}) {
+    expect_status<R>("no type of integers", R::both, RAPT_BAD_TYPE, [=](R &r) { r.q_type = number; });
+    expect_status<R>("no type of numbers", R::both, RAPT_BAD_TYPE, [=](R &r) { r.type = number; });
+  }
+}
+
+TEST_CASE("the functions of rows: overlaps") {
+  const auto at = [](std::vector<float> &memory, std::size_t i) {
+    return static_cast<void *>(memory.data() + i);
+  };
+  expect_statuses<R>({
+      {"x and q", R::both, RAPT_BAD_OVERLAP, [=](R &r) { r.q = at(r.x, 0); }},
+      {"x and q, in the last element", R::both, RAPT_BAD_OVERLAP, [=](R &r) { r.q = at(r.x, 29); }},
+      {"q after x", R::both, RAPT_OK, [=](R &r) { r.q = at(r.x, 30); }},
+      {"x and scales", R::both, RAPT_BAD_OVERLAP, [](R &r) { r.scales = r.x.data() + 29; }},
+      {"scales after x", R::both, RAPT_OK, [](R &r) { r.scales = r.x.data() + 30; }},
+      {"q and scales", R::quantizing, RAPT_BAD_OVERLAP,
+       [](R &r) { r.scales = reinterpret_cast<float *>(r.q_memory.data() + 28); }},
+      {"scales after q", R::quantizing, RAPT_OK,
+       [](R &r) { r.scales = reinterpret_cast<float *>(r.q_memory.data() + 32); }},
+      {"q and the last scale", R::quantizing, RAPT_BAD_OVERLAP, [=](R &r) { r.q = at(r.scale_memory, 8); }},
+      {"q after the scales", R::quantizing, RAPT_OK, [=](R &r) { r.q = at(r.scale_memory, 9); }},
+      {"y and zeros", R::dequantizing, RAPT_BAD_OVERLAP,
+       [=](R &r) {
+         r.q_type = RAPT_U4;
+         r.zeros = static_cast<std::uint8_t *>(at(r.x, 29)) + 3;
+       }},
+      {"y and offsets", R::dequantizing, RAPT_BAD_OVERLAP, [](R &r) { r.offsets = r.x.data() + 29; }},
+      {"y and the codebook", R::dequantizing, RAPT_BAD_OVERLAP,
+       [](R &r) {
+         r.q_type = RAPT_U4;
+         r.codebook = r.x.data() + 29;
+       }},
+      {"the codebook after y", R::dequantizing, RAPT_OK,
+       [](R &r) {
+         r.q_type = RAPT_U4;
+         r.codebook = r.x.data() + 30;
+       }},
+  });
+}
+
+// Elements outside the arrays are not read, and those in the gaps of y are not written.
+TEST_CASE("the functions of rows flush against guard pages") {
+  for (const Placement placement : {Placement::ends_at_guard, Placement::begins_at_guard}) {
+    for (const rapt_type q_type : {RAPT_I8, RAPT_I4}) {
+      for (std::size_t inputs = 1; inputs <= 40; inputs += 3) {
+        for (const std::ptrdiff_t gap : {0, 3}) {
+          constexpr std::size_t rows = 3;
+          const std::size_t group = 1 + inputs % 7, groups = (inputs + group - 1) / group;
+          const auto stride = static_cast<std::ptrdiff_t>(inputs) + gap;
+          const std::size_t extent = 2 * static_cast<std::size_t>(stride) + inputs,
+                            q_bytes = rows * (q_type == RAPT_I4 ? (inputs + 1) / 2 : inputs);
+          const GuardedBuffer x(extent * 4, placement, 0), y(extent * 4, placement, 0),
+              q(q_bytes, placement, 0), scales(rows * groups * 4, placement, 0);
+          auto *const numbers = static_cast<float *>(x.data());
+          for (std::size_t r = 0; r < rows; ++r) {
+            for (std::size_t k = 0; k < inputs; ++k)
+              numbers[r * static_cast<std::size_t>(stride) + k] = static_cast<float>(r + k) - 20.5f;
+          }
+          REQUIRE(rapt_quantize_rows(numbers, RAPT_F32, stride, rows, inputs, group, q_type, q.data(),
+                                     static_cast<float *>(scales.data())) == RAPT_OK);
+          REQUIRE(rapt_dequantize_rows(q.data(), q_type, rows, inputs, group,
+                                       static_cast<const float *>(scales.data()), nullptr, nullptr, nullptr,
+                                       y.data(), RAPT_F32, stride) == RAPT_OK);
+          for (const GuardedBuffer *buffer : {&x, &y, &q, &scales}) CHECK(buffer->surroundings_intact());
+          const auto *const back = static_cast<const float *>(y.data());
+          for (std::size_t r = 0; r < rows; ++r) {
+            const std::size_t row = r * static_cast<std::size_t>(stride);
+            for (std::size_t k = 0; k < inputs; ++k) {
+              const float scale = static_cast<const float *>(scales.data())[r * groups + k / group];
+              CHECK(std::abs(back[row + k] - numbers[row + k]) <= 0.5001f * scale);
+            }
+            if (r + 1 < rows) CHECK(is_canary(back + row + inputs, static_cast<std::size_t>(gap) * 4));
+          }
+        }
+      }
+    }
+  }
+}
+
+// ---- the caller's floating-point mode
+
+TEST_CASE("the functions of rows, and layers, in every floating-point mode of the caller") {
+  constexpr std::size_t rows = 4, inputs = 37, outputs = 9, group = 16, groups = 3;
+  float x[rows * inputs];
+  for (std::size_t i = 0; i < rows * inputs; ++i)
+    x[i] = (static_cast<float>(i % 23) - 11.3f) / 7 *
+           (i < inputs       ? 0x1p-100f
+            : i < 2 * inputs ? 0x1p-97f
+                             : 1);
+  std::int8_t w[outputs * inputs];
+  for (std::size_t i = 0; i < outputs * inputs; ++i) w[i] = static_cast<std::int8_t>(i * 37);
+  float w_scales[outputs * groups];  // some products are subnormal
+  for (std::size_t i = 0; i < outputs * groups; ++i)
+    w_scales[i] = (0.1f + static_cast<float>(i)) * (i % 2 == 0 ? 0x1p-40f : 1);
+  struct Results {
+    std::int8_t q[rows * inputs] = {};
+    float scales[rows * groups] = {}, back[rows * inputs] = {}, y[2][rows * outputs] = {};
+    bool operator==(const Results &) const = default;
+  };
+  std::vector<unsigned char> workspace(1 << 20);
+  const auto run = [&](std::uint64_t control) {
+    Results made;
+    rapt_linear_options o{};
+    o.size = sizeof o;
+    o.w_type = RAPT_I8;
+    o.rows = rows;
+    o.in_features = inputs;
+    o.out_features = outputs;
+    o.scale_group = group;
+    o.w_scales = w_scales;
+    rapt_status status[4];
+    const std::uint64_t own = read_fp_control();
+    write_fp_control(control);
+    status[0] = rapt_quantize_rows(x, RAPT_F32, 0, rows, inputs, group, RAPT_I8, made.q, made.scales);
+    status[1] = rapt_dequantize_rows(made.q, RAPT_I8, rows, inputs, group, made.scales, nullptr, nullptr,
+                                     nullptr, made.back, RAPT_F32, 0);
+    status[2] = rapt_linear(x, w, made.y[0], &o, workspace.data(), workspace.size());
+    o.arithmetic = RAPT_ARITHMETIC_I8;
+    status[3] = rapt_linear(x, w, made.y[1], &o, workspace.data(), workspace.size());
+    const std::uint64_t seen = read_fp_control();
+    write_fp_control(own);
+    CHECK(seen == control);
+    for (const rapt_status one : status) REQUIRE(one == RAPT_OK);
+    return made;
+  };
+  on_every_level([&] {
+    const Results usual = run(read_fp_control());
+    for (const FpState &state : foreign_fp_states()) {
+      CAPTURE(state.name);
+      CHECK(run(state.control) == usual);
+    }
+    CHECK(run(trapping_fp_control()) == usual);
+  });
+}
+
+// ---- other functions
+
+TEST_CASE("attention has no 4-bit integers") {
+  const float x[16] = {};
+  float out[16];
+  std::vector<unsigned char> workspace(1 << 20);
+  for (const rapt_type type : {RAPT_I4, RAPT_U4}) {
+    for (rapt_type rapt_attention_options::*const field :
+         {&rapt_attention_options::q_type, &rapt_attention_options::kv_type,
+          &rapt_attention_options::out_type}) {
+      rapt_attention_options o = RAPT_ATTENTION_OPTIONS_INIT;
+      o.batch = o.q_heads = o.kv_heads = 1;
+      o.q_len = o.kv_len = 2;
+      o.qk_dim = 8;
+      o.*field = type;
+      CHECK(rapt_attention(x, x, x, out, &o, workspace.data(), workspace.size()) == RAPT_BAD_TYPE);
+    }
+    rapt_attention_options o = RAPT_ATTENTION_OPTIONS_INIT;
+    o.batch = o.q_heads = o.kv_heads = 1;
+    o.q_len = o.kv_len = 2;
+    o.qk_dim = 8;
+    o.arithmetic = RAPT_ARITHMETIC_I8;
+    CHECK(rapt_attention(x, x, x, out, &o, workspace.data(), workspace.size()) == RAPT_BAD_ARITHMETIC);
+  }
+}
+
+}  // namespace
+}  // namespace rapt::test
