@@ -1070,6 +1070,7 @@ TEST_CASE("the functions of rows, and layers, in every floating-point mode of th
     rapt_status status[4];
     const std::uint64_t own = read_fp_control();
     write_fp_control(control);
+    const std::uint64_t set = read_fp_control();  // a processor may lack traps
     status[0] = rapt_quantize_rows(x, RAPT_F32, 0, rows, inputs, group, RAPT_I8, made.q, made.scales);
     status[1] = rapt_dequantize_rows(made.q, RAPT_I8, rows, inputs, group, made.scales, nullptr, nullptr,
                                      nullptr, made.back, RAPT_F32, 0);
@@ -1078,7 +1079,7 @@ TEST_CASE("the functions of rows, and layers, in every floating-point mode of th
     status[3] = rapt_linear(x, w, made.y[1], &o, workspace.data(), workspace.size());
     const std::uint64_t seen = read_fp_control();
     write_fp_control(own);
-    CHECK(seen == control);
+    CHECK(seen == set);
     for (const rapt_status one : status) REQUIRE(one == RAPT_OK);
     return made;
   };

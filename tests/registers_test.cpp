@@ -123,6 +123,50 @@ void watch_kernels(std::size_t n, Watch &&watch) {
   });
 }
 
+// Calls layers of n quantized weights an output. One row takes packed codes as they are; few rows and many rows
+// are tiles, for which codes become numbers at different times.
+template <class Watch>
+void watch_quantized(std::size_t n, Watch &&watch) {
+  constexpr std::size_t outputs = 70, most_rows = 14;
+  if (n == 0) return;
+  const std::size_t inputs = n < 600 ? n : 600, groups = inputs / 32 + 1;
+  const std::vector<float> x(most_rows * inputs, 0.5f), numbers(outputs * groups, 0.25f);
+  const std::vector<std::uint8_t> w(outputs * inputs, 0x5a), zeros(outputs * groups, 7);
+  std::vector<float> y(most_rows * outputs);
+  for (const rapt_type type : {RAPT_I8, RAPT_U4}) {
+    for (const int arithmetic : {RAPT_ARITHMETIC_F32, RAPT_ARITHMETIC_I8}) {
+      for (const std::size_t layer_rows : {std::size_t{1}, rows, most_rows}) {
+        rapt_linear_options layer{};
+        layer.size = sizeof layer;
+        layer.w_type = type;
+        layer.arithmetic = arithmetic;
+        layer.rows = layer_rows;
+        layer.in_features = inputs;
+        layer.out_features = outputs;
+        layer.scale_group = 32;
+        layer.w_scales = layer.w_offsets = numbers.data();
+        if (type == RAPT_U4) layer.w_zeros = zeros.data();
+        std::size_t bytes = 0, packed_bytes = 0;
+        rapt_linear_packed_length(&layer, &packed_bytes);
+        rapt_linear_workspace(&layer, &bytes);
+        std::vector<unsigned char> workspace(bytes), packed(packed_bytes);
+        watch("linear_quantized", [&](WatchedCall &call) {
+          call(rapt_linear, x.data(), w.data(), y.data(), &layer, workspace.data(), bytes);
+        });
+        watch("linear_pack", [&](WatchedCall &call) {
+          call(rapt_linear_pack, w.data(), std::size_t{0}, outputs, &layer, packed.data());
+        });
+        layer.packed_w = 1;
+        layer.w_scales = layer.w_offsets = nullptr;
+        layer.w_zeros = nullptr;
+        watch("linear_quantized, packed", [&](WatchedCall &call) {
+          call(rapt_linear, x.data(), packed.data(), y.data(), &layer, workspace.data(), bytes);
+        });
+      }
+    }
+  }
+}
+
 template <class Watch>
 void watch_choice(Watch &&watch) {
   watch("status_text", [](WatchedCall &call) { call(rapt_status_text, RAPT_BAD_X); });
@@ -155,6 +199,7 @@ std::size_t check_preserved() {
       CAPTURE(n);
       watch_kernels<float>(n, watch);
       watch_kernels<double>(n, watch);
+      watch_quantized(n, watch);
     }
     watch_choice(watch);
   }
@@ -224,6 +269,7 @@ TEST_CASE("no call leaves the upper halves of vector registers in use") {
       CAPTURE(n);
       watch_kernels<float>(n, watch);
       watch_kernels<double>(n, watch);
+      watch_quantized(n, watch);
     }
   });
   std::printf("%zu calls left the upper halves of the vector registers clean\n", calls);
