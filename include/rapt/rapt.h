@@ -879,9 +879,9 @@ typedef struct rapt_linear_options {
   rapt_type w_scale_type; /* of w_scales and w_offsets; 0: RAPT_F32 */
   const float *w_codebook; /* [16] in F32 with RAPT_U4, or null */
 
-  /* RAPT_ARITHMETIC_I8 */
-  size_t
-      x_group; /* a multiple of the scale group, or SIZE_MAX: the row. 0: as scale_group; the row if that is 0 */
+  /* RAPT_ARITHMETIC_I8. x_group inputs of x share a scale: a multiple of scale_group, or of 512 if that is 0, or
+   * SIZE_MAX for the row. 0: as many as scale_group, or the row if that is 0. */
+  size_t x_group;
   const float *x_scales; /* x of RAPT_I8: [rows of x][groups of x_group]; row numbers as in x */
 } rapt_linear_options;
 
