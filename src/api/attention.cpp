@@ -17,7 +17,7 @@ struct Counts {
     std::size_t bytes;
     if (__builtin_mul_overflow(o.batch * o.q_heads * o.q_len, call.chunks(), &partials) ||
         __builtin_mul_overflow(partials, o.v_dim + 2, &partials) ||
-        __builtin_mul_overflow(partials, number_size(o), &bytes) || bytes > std::size_t{PTRDIFF_MAX}) {
+        __builtin_mul_overflow(partials, number_size(o.q_type), &bytes) || bytes > std::size_t{PTRDIFF_MAX}) {
       return false;
     }
     // There are no more tiles than rows, so the product of tiles and chunks fits as well.
@@ -77,10 +77,10 @@ struct Run {
     Counts counts;
     if (!counts.count(call)) return RAPT_BAD_SIZE;
     if (!tasks.fit(counts.tasks)) return RAPT_BAD_TASKS;
-    if (!workspace.holds(attention_workspace_length, o)) return RAPT_BAD_WORKSPACE;
+    const std::size_t bytes = workspace_bytes(attention_workspace_length, o);
+    if (!workspace.holds(bytes)) return RAPT_BAD_WORKSPACE;
     if (o.q_len == 0) return RAPT_OK;
-    status =
-        check_arrays(call, counts.partials * number_size(o), workspace.memory(attention_workspace_length, o));
+    status = check_arrays(call, counts.partials * number_size(o.q_type), workspace.memory(bytes));
     if (status != RAPT_OK || tasks.first == tasks.last) return status;
     run_tasks(call, tasks, workspace);
     return RAPT_OK;

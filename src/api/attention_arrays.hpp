@@ -15,8 +15,7 @@ namespace {
 class Arrays {
  public:
   // The lengths, offsets and pages of `call` must have been checked.
-  explicit Arrays(AttentionCall &call)
-      : call_(call), o_(call.options), number_size_(o_.q_type == RAPT_F64 ? sizeof(double) : sizeof(float)) {
+  explicit Arrays(AttentionCall &call) : call_(call), o_(call.options), number_size_(number_size(o_.q_type)) {
     queries_ = tokens_of(o_.q_offsets, o_.q_len);
     keys_ = o_.block_table ? Reach::of_all(0, o_.page_size) : tokens_of(o_.kv_offsets, o_.kv_len);
     for (std::size_t b = 0; b < o_.batch; ++b) {

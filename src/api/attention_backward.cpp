@@ -80,7 +80,7 @@ rapt_status check_arrays(AttentionCall &call, rapt_attention_gradients &g, Strid
     return RAPT_BAD_SIZE;
   }
 
-  Strided dbias = arrays.of_bias(g.dbias), dsinks(g.dsinks, o.q_heads, number_size(o));
+  Strided dbias = arrays.of_bias(g.dbias), dsinks(g.dsinks, o.q_heads, number_size(o.q_type));
   const bool is_default = g.type == RAPT_TYPE_DEFAULT;
   const std::size_t dq_size = size_of(is_default ? o.q_type : g.type),
                     dkv_size = size_of(is_default ? o.kv_type : g.type);
@@ -119,8 +119,9 @@ struct Run {
     if (status == RAPT_OK) status = check_lengths(o);
     if (status != RAPT_OK) return status;
     if (!tasks.fit(BackwardTasks::count(call))) return RAPT_BAD_TASKS;
-    if (!workspace.holds(backward_workspace_length, o)) return RAPT_BAD_WORKSPACE;
-    status = check_arrays(call, gradients, workspace.memory(backward_workspace_length, o));
+    const std::size_t bytes = workspace_bytes(backward_workspace_length, o);
+    if (!workspace.holds(bytes)) return RAPT_BAD_WORKSPACE;
+    status = check_arrays(call, gradients, workspace.memory(bytes));
     if (status != RAPT_OK || tasks.first == tasks.last) return status;
     run_tasks(call, tasks, workspace);
     return RAPT_OK;

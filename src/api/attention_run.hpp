@@ -2,58 +2,22 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
 #include "api/attention_options.hpp"
 #include "api/floating_point.hpp"
-#include "api/strided.hpp"
+#include "api/tasks.hpp"
 #include "call/attention_workspace.hpp"
 #include "dispatch/dispatch.hpp"
 
 namespace rapt {
 namespace {
 
-struct Tasks {
-  std::size_t first;
-  std::size_t last;
-  bool all = false;  // the range is all tasks, and `last` is not yet set
-
-  // Returns whether the range is within `count` tasks. If `all` is set, first sets `last` to `count`.
-  bool fit(std::size_t count) {
-    if (all) last = count;
-    return first <= last && last <= count;
-  }
-};
-inline constexpr Tasks all_tasks{0, 0, true};
-
-// Returns the size of the arithmetic type.
-inline std::size_t number_size(const rapt_attention_options &o) {
-  return o.q_type == RAPT_F64 ? sizeof(double) : sizeof(float);
-}
-
 // A WorkspaceLength returns the number of workspace elements that a forward or a backward call needs.
 using WorkspaceLength = std::size_t (*)(const rapt_attention_options &);
 
 inline std::size_t workspace_bytes(WorkspaceLength length, const rapt_attention_options &o) {
-  return length(o) * number_size(o) + attention_workspace_alignment;
+  return length(o) * number_size(o.q_type) + workspace_alignment;
 }
-
-struct Workspace {
-  void *data;
-  std::size_t size;
-
-  bool holds(WorkspaceLength length, const rapt_attention_options &o) const {
-    return data && size >= workspace_bytes(length, o);
-  }
-  // Returns the part of the workspace that a call may write.
-  Strided memory(WorkspaceLength length, const rapt_attention_options &o) const {
-    return {data, workspace_bytes(length, o), 1};
-  }
-  void *aligned() const {
-    const auto address = reinterpret_cast<std::uintptr_t>(data);
-    return static_cast<char *>(data) + (0 - address) % attention_workspace_alignment;
-  }
-};
 
 // Implements rapt_attention_workspace and rapt_attention_backward_workspace.
 inline rapt_status workspace_bytes_of(WorkspaceLength length, const rapt_attention_options *given,

@@ -8,6 +8,7 @@
 #include "api/read_options.hpp"
 #include "api/strided.hpp"
 #include "api/strides.hpp"
+#include "api/tasks.hpp"
 #include "call/element.hpp"
 #include "call/linear_call.hpp"
 #include "call/packed_quantized.hpp"
@@ -17,12 +18,6 @@
 
 namespace rapt {
 namespace {
-
-constexpr std::size_t workspace_alignment = 64;
-
-std::size_t number_size(const rapt_linear_options &o) {
-  return o.x_type == RAPT_F64 ? sizeof(double) : sizeof(float);
-}
 
 bool resolve_type(rapt_type &type, rapt_type by_default) {
   const int number = number_of(type);
@@ -116,11 +111,9 @@ rapt_status resolve(rapt_linear_options &o) {
   if (!shape_fits(o)) return RAPT_BAD_SIZE;
   rapt_status status = resolve_types(o);
   if (status == RAPT_OK) status = check_quantized(o);
-  if (status == RAPT_OK && !o.x_rows) {
-    status = resolve_matrix(o.x_strides, o.rows, o.in_features, RAPT_BAD_X_STRIDES);
-  } else if (status == RAPT_OK) {
-    status = resolve_matrix(o.x_strides, 2, o.in_features, RAPT_BAD_X_STRIDES);
-  }
+  // A list of rows may lead to any row of x.
+  const std::size_t rows_of_x = o.x_rows ? 2 : o.rows;
+  if (status == RAPT_OK) status = resolve_matrix(o.x_strides, rows_of_x, o.in_features, RAPT_BAD_X_STRIDES);
   if (status == RAPT_OK && o.packed_w) {
     status = o.w_strides.row == 0 && o.w_strides.column == 0 ? RAPT_OK : RAPT_BAD_W_STRIDES;
   } else if (status == RAPT_OK) {
@@ -134,25 +127,20 @@ rapt_status resolve(rapt_linear_options &o) {
   return status;
 }
 
-rapt_status read(const rapt_linear_options *given, rapt_linear_options &o) {
+enum class Reads { layer, weights_to_pack };
+
+// Reads options and fills in their defaults. Those of weights to pack may already say that these are packed.
+rapt_status read_and_resolve(const rapt_linear_options *given, rapt_linear_options &o,
+                             Reads reads = Reads::layer) {
   if (!given) return RAPT_BAD_OPTIONS;
-  return read_options(given, o);
-}
-
-rapt_status read_and_resolve(const rapt_linear_options *given, rapt_linear_options &o) {
-  const rapt_status status = read(given, o);
-  return status == RAPT_OK ? resolve(o) : status;
-}
-
-// The options of a layer may already say that its weights are packed.
-rapt_status read_for_packing(const rapt_linear_options *given, rapt_linear_options &o) {
-  const rapt_status status = read(given, o);
-  o.packed_w = 0;
-  return status == RAPT_OK ? resolve(o) : status;
+  const rapt_status status = read_options(given, o);
+  if (status != RAPT_OK) return status;
+  if (reads == Reads::weights_to_pack) o.packed_w = 0;
+  return resolve(o);
 }
 
 std::size_t workspace_bytes(const rapt_linear_options &o) {
-  return LinearWorkspace(o).length() * number_size(o) + workspace_alignment;
+  return LinearWorkspace(o).length() * number_size(o.x_type) + workspace_alignment;
 }
 
 std::size_t packed_bytes(const rapt_linear_options &o, const void *packed = nullptr) {
@@ -163,22 +151,24 @@ std::size_t packed_bytes(const rapt_linear_options &o, const void *packed = null
   return blocks * length * size_of(o.w_type);
 }
 
+// Returns how many tasks a call has.
+std::size_t count_tasks(const rapt_linear_options &o) {
+  return o.rows == 0 || o.out_features == 0 ? 0 : LinearTasks(o).count();
+}
+
 struct Run {
   LinearCall call;
   const rapt_linear_options *options;
-  std::size_t first, last;
-  bool all;
-  void *workspace;
-  std::size_t workspace_size;
+  Tasks tasks;
+  Workspace workspace;
 
   rapt_status operator()() {
     rapt_linear_options &o = call.options;
     const rapt_status status = read_and_resolve(options, o);
     if (status != RAPT_OK) return status;
-    const std::size_t tasks = o.rows == 0 || o.out_features == 0 ? 0 : LinearTasks(o).count();
-    if (all) last = tasks;
-    if (first > last || last > tasks) return RAPT_BAD_TASKS;
-    if (tasks == 0) return RAPT_OK;
+    const std::size_t count = count_tasks(o);
+    if (!tasks.fit(count)) return RAPT_BAD_TASKS;
+    if (count == 0) return RAPT_OK;
     if (!call.x) return RAPT_BAD_X;
     if (o.x_type == RAPT_I8 && !o.x_scales) return RAPT_BAD_X_SCALES;
     if (!call.w) return RAPT_BAD_W;
@@ -189,14 +179,11 @@ struct Run {
       if (header.has_codebook && o.arithmetic == RAPT_ARITHMETIC_I8) return RAPT_BAD_W_CODEBOOK;
     }
     const std::size_t bytes = workspace_bytes(o);
-    if (!workspace || workspace_size < bytes) return RAPT_BAD_WORKSPACE;
-    const rapt_status arrays =
-        check_arrays(call, o.packed_w ? packed_bytes(o, call.w) : 0, columns_of_w(o), {workspace, bytes, 1});
-    if (arrays != RAPT_OK) return arrays;
-    if (first == last) return RAPT_OK;
-    const auto address = reinterpret_cast<std::uintptr_t>(workspace);
-    void *const aligned = static_cast<char *>(workspace) + (0 - address) % workspace_alignment;
-    kernel()(&call, first, last, aligned);
+    if (!workspace.holds(bytes)) return RAPT_BAD_WORKSPACE;
+    const rapt_status arrays = check_arrays(call, o.packed_w ? packed_bytes(o, call.w) : 0, columns_of_w(o),
+                                            workspace.memory(bytes));
+    if (arrays != RAPT_OK || tasks.first == tasks.last) return arrays;
+    kernel()(&call, tasks.first, tasks.last, workspace.aligned());
     return RAPT_OK;
   }
 
@@ -221,10 +208,10 @@ struct Run {
 };
 
 template <class F>
-rapt_status query(const rapt_linear_options *options, std::size_t *out, F f) {
+rapt_status query(const rapt_linear_options *options, std::size_t *out, F f, Reads reads = Reads::layer) {
   return in_default_mode([&] {
     rapt_linear_options o;
-    const rapt_status status = read_and_resolve(options, o);
+    const rapt_status status = read_and_resolve(options, o, reads);
     if (status != RAPT_OK) return status;
     if (!out) return RAPT_BAD_OUT;
     *out = f(o);
@@ -241,49 +228,36 @@ rapt_status rapt_linear_workspace(const rapt_linear_options *options, size_t *by
   return query(options, bytes, workspace_bytes);
 }
 rapt_status rapt_linear_tasks(const rapt_linear_options *options, size_t *tasks) {
-  return query(options, tasks, [](const rapt_linear_options &o) {
-    return o.rows == 0 || o.out_features == 0 ? 0 : LinearTasks(o).count();
-  });
+  return query(options, tasks, count_tasks);
 }
 rapt_status rapt_linear_packed_length(const rapt_linear_options *options, size_t *bytes) {
-  return in_default_mode([&] {
-    rapt_linear_options o;
-    const rapt_status status = read_for_packing(options, o);
-    if (status != RAPT_OK) return status;
-    if (!bytes) return RAPT_BAD_OUT;
-    *bytes = packed_bytes(o);
-    return RAPT_OK;
-  });
+  return query(
+      options, bytes, [](const rapt_linear_options &o) { return packed_bytes(o); }, Reads::weights_to_pack);
 }
 
 rapt_status rapt_linear(const void *x, const void *w, void *y, const rapt_linear_options *options,
                         void *workspace, size_t workspace_size) {
-  return in_default_mode(Run{{.x = x, .w = w, .y = y}, options, 0, 0, true, workspace, workspace_size});
+  return in_default_mode(Run{{.x = x, .w = w, .y = y}, options, all_tasks, {workspace, workspace_size}});
 }
 rapt_status rapt_linear_run(const void *x, const void *w, void *y, const rapt_linear_options *options,
                             size_t first, size_t last, void *workspace, size_t workspace_size) {
-  return in_default_mode(
-      Run{{.x = x, .w = w, .y = y}, options, first, last, false, workspace, workspace_size});
+  return in_default_mode(Run{{.x = x, .w = w, .y = y}, options, {first, last}, {workspace, workspace_size}});
 }
 
 rapt_status rapt_linear_pack(const void *w, size_t first_output, size_t outputs,
                              const rapt_linear_options *options, void *packed) {
   return in_default_mode([&] {
     rapt_linear_options o;
-    const rapt_status status = read_for_packing(options, o);
+    const rapt_status status = read_and_resolve(options, o, Reads::weights_to_pack);
     if (status != RAPT_OK) return status;
     if (!w) return RAPT_BAD_W;
     if (!packed || first_output % linear_block != 0) return RAPT_BAD_PACKED;
     if (first_output > o.out_features || outputs > o.out_features - first_output) return RAPT_BAD_SIZE;
     if (outputs == 0) return RAPT_OK;
-    const std::size_t scales = is_quantized(o.w_type) ? outputs * scale_groups(o) : 0;
-    const std::size_t scale_size = scales > 0 ? QuantizedWeights(o, w).scale_size() : 0;
+    const auto [scales, zeros, offsets, codebook] = scale_arrays(o, outputs);
     Strided reads[] = {
-        ListedRows{w, o.w_strides, outputs, nullptr, columns_of_w(o), 1, size_of(o.w_type)}.all(),
-        {o.w_scales, scales * scale_size, 1},
-        {o.w_zeros, scales, 1},
-        {o.w_offsets, scales * scale_size, 1},
-        {o.w_codebook, 16 * sizeof(float), 1}};
+        ListedRows{w, o.w_strides, outputs, nullptr, columns_of_w(o), 1, size_of(o.w_type)}.all(), scales,
+        zeros, offsets, codebook};
     for (Strided &array : reads) {
       if (!array.measure()) return RAPT_BAD_SIZE;
       if (array.overlaps(packed, packed_bytes(o))) return RAPT_BAD_OVERLAP;

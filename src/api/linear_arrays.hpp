@@ -65,19 +65,30 @@ inline bool overlap(const ListedRows &a, const ListedRows &b) {
   return false;
 }
 
-// The options of `call` must have been resolved, and no pointer may be missing.
-// w has packed_bytes bytes if it is packed, and rows of w_columns elements if not.
+// Returns the arrays of plain quantized weights for a number of outputs. Those that are not given are empty.
+struct ScaleArrays {
+  Strided scales, zeros, offsets, codebook;
+};
+inline ScaleArrays scale_arrays(const rapt_linear_options &o, std::size_t outputs) {
+  const std::size_t count = is_quantized(o.w_type) ? outputs * scale_groups(o) : 0;
+  const std::size_t size = o.w_scale_type == RAPT_TYPE_DEFAULT ? sizeof(float) : size_of(o.w_scale_type);
+  return {{o.w_scales, count * size, 1},
+          {o.w_zeros, count, 1},
+          {o.w_offsets, count * size, 1},
+          {o.w_codebook, 16 * sizeof(float), 1}};
+}
+
+// The options of `call` must have been resolved, and no pointer may be missing. w has packed_bytes bytes if it
+// is packed, and rows of w_columns elements if not.
 inline rapt_status check_arrays(const LinearCall &call, std::size_t packed_bytes, std::size_t w_columns,
                                 Strided workspace) {
   const rapt_linear_options &o = call.options;
-  const std::size_t number = o.x_type == RAPT_F64 ? sizeof(double) : sizeof(float);
+  const std::size_t number = number_size(o.x_type);
   const ListedRows x{call.x, o.x_strides, o.rows, o.x_rows, o.in_features, 1, size_of(o.x_type)};
   const ListedRows y{call.y, {o.y_stride, 0}, o.rows, o.y_rows, 1, o.out_features, size_of(o.y_type)};
   const ListedRows add{o.add, {o.add_stride, 0}, o.rows, o.y_rows, 1, o.out_features, size_of(o.add_type)};
   const ListedRows plain{call.w, o.w_strides, o.out_features, nullptr, w_columns, 1, size_of(o.w_type)};
-  const std::size_t scales = o.out_features * (is_quantized(o.w_type) ? scale_groups(o) : 0);
-  const std::size_t scale_size =
-      o.w_scale_type == RAPT_TYPE_DEFAULT ? sizeof(float) : size_of(o.w_scale_type);
+  const auto [scales, zeros, offsets, codebook] = scale_arrays(o, o.out_features);
   const ListedRows x_scales{o.x_scales,
                             {static_cast<std::ptrdiff_t>(o.x_scales ? x_groups(o) : 0), 0},
                             o.rows,
@@ -90,10 +101,10 @@ inline rapt_status check_arrays(const LinearCall &call, std::size_t packed_bytes
                      add.all(),
                      {o.bias, o.out_features * number, 1},
                      {o.row_scales, o.rows * number, 1},
-                     {o.w_scales, scales * scale_size, 1},
-                     {o.w_zeros, scales, 1},
-                     {o.w_offsets, scales * scale_size, 1},
-                     {o.w_codebook, 16 * sizeof(float), 1},
+                     scales,
+                     zeros,
+                     offsets,
+                     codebook,
                      x_scales.all(),
                      {o.x_rows, o.rows * sizeof(std::size_t), 1},
                      {o.y_rows, o.rows * sizeof(std::size_t), 1}};

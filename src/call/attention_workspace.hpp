@@ -10,8 +10,6 @@
 
 namespace rapt {
 
-inline constexpr std::size_t attention_workspace_alignment = 64;
-
 // Returns the elements for the widened rows of a block. The last row is stored as whole vectors, which may
 // need 16 more.
 constexpr std::size_t widened_rows_length(std::size_t dim) { return attention_block * dim + 16; }

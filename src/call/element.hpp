@@ -64,5 +64,8 @@ constexpr std::size_t size_of(rapt_type type) {
 
 #pragma GCC diagnostic pop
 
+// Returns the bytes of the arithmetic type of a call with such elements.
+constexpr std::size_t number_size(rapt_type type) { return size_of(type == RAPT_F64 ? RAPT_F64 : RAPT_F32); }
+
 }  // namespace
 }  // namespace rapt

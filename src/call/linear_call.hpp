@@ -55,6 +55,8 @@ constexpr bool is_quantized(rapt_type type) { return type == RAPT_I8 || is_4_bit
 inline std::size_t fold_of(const rapt_linear_options &o) {
   return o.scale_group ? o.scale_group : linear_fold;
 }
+// Returns how many groups the sum has.
+inline std::size_t folds_of(const rapt_linear_options &o) { return (o.in_features - 1) / fold_of(o) + 1; }
 // Returns how many scales an output has.
 inline std::size_t scale_groups(const rapt_linear_options &o) {
   return o.scale_group ? (o.in_features - 1) / o.scale_group + 1 : 1;
@@ -117,7 +119,7 @@ struct LinearWorkspace {
         weights(2 * linear_block * linear_fold) {
     if (is_quantized(o.w_type)) {
       scales = 3 * block_scales;
-      row_numbers = 3 * LinearTasks(o).rows_per_task() * ((o.in_features - 1) / fold_of(o) + 1);
+      row_numbers = 3 * LinearTasks(o).rows_per_task() * folds_of(o);
       rows += 8 * LinearTasks(o).rows_per_task();  // the inputs of a row are filled up to a multiple of 8
     }
   }

@@ -45,15 +45,17 @@ struct Avx2Codes {
     return {_mm256_and_si256(words, _mm256_set1_epi32(0x00ff00ff)), _mm256_srli_epi16(words, 8)};
   }
   static Sums add(Sums s, const Weights &w, const X *x) {
-    return s + Sums(_mm256_madd_epi16(w.even, pair(x))) + Sums(_mm256_madd_epi16(w.odd, pair(x + 2)));
+    return s + Sums(_mm256_madd_epi16(w.even, every_lane(x))) +
+           Sums(_mm256_madd_epi16(w.odd, every_lane(x + 2)));
   }
   static f32 numbers(Sums s) { return _mm256_cvtepi32_ps(__m256i(s)); }
 
- private:
-  static __m256i pair(const X *x) {
-    int both;
-    std::memcpy(&both, x, sizeof both);
-    return _mm256_set1_epi32(both);
+ protected:
+  // Returns four bytes of a row in every lane.
+  static __m256i every_lane(const void *x) {
+    int word;
+    std::memcpy(&word, x, sizeof word);
+    return _mm256_set1_epi32(word);
   }
 };
 

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "isa/avx2/codes.hpp"
 
@@ -19,9 +18,7 @@ struct Avx2VnniCodes : Avx2Codes {
 
   static Weights weights(__m256i words) { return words; }
   static Sums add(Sums s, Weights w, const X *x) {
-    int quad;
-    std::memcpy(&quad, x, sizeof quad);
-    return Sums(_mm256_dpbusd_avx_epi32(__m256i(s), w, _mm256_set1_epi32(quad)));
+    return Sums(_mm256_dpbusd_avx_epi32(__m256i(s), w, every_lane(x)));
   }
 };
 

@@ -44,15 +44,17 @@ struct Avx512Codes {
     return {_mm512_and_si512(words, _mm512_set1_epi32(0x00ff00ff)), _mm512_srli_epi16(words, 8)};
   }
   static Sums add(Sums s, const Weights &w, const X *x) {
-    return s + Sums(_mm512_madd_epi16(w.even, pair(x))) + Sums(_mm512_madd_epi16(w.odd, pair(x + 2)));
+    return s + Sums(_mm512_madd_epi16(w.even, every_lane(x))) +
+           Sums(_mm512_madd_epi16(w.odd, every_lane(x + 2)));
   }
   static f32 numbers(Sums s) { return _mm512_cvtepi32_ps(__m512i(s)); }
 
- private:
-  static __m512i pair(const X *x) {
-    int both;
-    std::memcpy(&both, x, sizeof both);
-    return _mm512_set1_epi32(both);
+ protected:
+  // Returns four bytes of a row in every lane.
+  static __m512i every_lane(const void *x) {
+    int word;
+    std::memcpy(&word, x, sizeof word);
+    return _mm512_set1_epi32(word);
   }
 };
 

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "isa/avx512/codes.hpp"
 
@@ -19,9 +18,7 @@ struct Avx512VnniCodes : Avx512Codes {
 
   static Weights weights(__m512i words) { return words; }
   static Sums add(Sums s, Weights w, const X *x) {
-    int quad;
-    std::memcpy(&quad, x, sizeof quad);
-    return Sums(_mm512_dpbusd_epi32(__m512i(s), w, _mm512_set1_epi32(quad)));
+    return Sums(_mm512_dpbusd_epi32(__m512i(s), w, every_lane(x)));
   }
 };
 

@@ -51,14 +51,20 @@ struct NeonCodes {
     return vreinterpretq_s8_u8(veorq_u8(vreinterpretq_u8_u32(words), vdupq_n_u8(128)));
   }
   static Sums add(Sums s, Weights w, const X *x) {
-    std::int32_t quad;
-    std::memcpy(&quad, x, sizeof quad);
-    const int8x16_t inputs = vreinterpretq_s8_s32(vdupq_n_s32(quad));
+    const int8x16_t inputs = every_lane(x);
     s.low = vpadalq_s16(s.low, vmull_s8(vget_low_s8(w), vget_low_s8(inputs)));
     s.high = vpadalq_s16(s.high, vmull_high_s8(w, inputs));
     return s;
   }
   static f32 numbers(Sums s) { return vcvtq_f32_s32(vpaddq_s32(s.low, s.high)); }
+
+ protected:
+  // Returns four bytes of a row in every lane.
+  static int8x16_t every_lane(const X *x) {
+    std::int32_t word;
+    std::memcpy(&word, x, sizeof word);
+    return vreinterpretq_s8_s32(vdupq_n_s32(word));
+  }
 };
 
 }  // namespace

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "isa/neon/codes.hpp"
 
@@ -18,9 +17,7 @@ struct DotprodCodes : NeonCodes {
 
   static Sums start(std::int32_t n) { return vdupq_n_s32(n); }
   static Sums add(Sums s, Weights w, const X *x) {
-    std::int32_t quad;
-    std::memcpy(&quad, x, sizeof quad);
-    const int8x16_t inputs = vreinterpretq_s8_s32(vdupq_n_s32(quad));
+    const int8x16_t inputs = every_lane(x);
     __asm__(".arch armv8.2-a+dotprod\n\tsdot %0.4s, %1.16b, %2.16b" : "+w"(s) : "w"(w), "w"(inputs));
     return s;
   }

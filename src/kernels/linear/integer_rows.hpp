@@ -37,7 +37,7 @@ class IntegerRows {
         padded_((o_.in_features + 7) / 8 * 8),
         group_(rapt::x_group_of(o_)),
         fold_(rapt::fold_of(o_)),
-        folds_((o_.in_features - 1) / fold_ + 1) {
+        folds_(rapt::folds_of(o_)) {
     const rapt::QuantizedWeights weights(o_, call.w);
     zero_ = (weights.has_zeros() ? 0 : weights.common_zero()) - Quads::code_bias;
     const std::size_t count = rapt::LinearTasks(o_).rows_per_task() * folds_;
@@ -129,10 +129,7 @@ class IntegerRows {
     most.store_unaligned(lanes);
     for (const std::uint32_t lane : lanes) largest = lane > largest ? lane : largest;
     const rapt::IntegerUnits units(std::bit_cast<float>(largest), rapt::largest_i8);
-    if (units.inverse == 0) {
-      for (std::size_t i = 0; i < count; ++i) put<height>(to, first + i, 0);
-      return units.step;
-    }
+    // If the step is NaN, so is every result of the row, whatever the integers are.
     for (std::size_t i = 0; i < count; i += S::width) {
       // The sum with this number has the integer in its low bits.
       const batch magic(0x1.8p23f);

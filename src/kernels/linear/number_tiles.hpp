@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/linear/chain_tiles.hpp"
 #include "kernels/linear/codes.hpp"
 #include "kernels/linear/scaled_terms.hpp"
 #include "kernels/linear/tiles.hpp"
@@ -24,7 +25,7 @@ struct NumberTiles {
   using S = simd<float>;
   using batch = S::batch;
   static constexpr std::size_t block = rapt::linear_block, group = rapt::linear_fold;
-  static constexpr std::size_t most_rows = 6, blocks_of_one_row = 1;
+  static constexpr std::size_t most_rows = ChainTiles<float>::most_rows, blocks_of_one_row = 1;
   static constexpr std::size_t passes(std::size_t rows) { return block / (S::width * tile_vectors<A>(rows)); }
 
   struct Mode {};  // the products need no mode of the processor

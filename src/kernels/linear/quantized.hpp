@@ -18,6 +18,7 @@ class SummedRows : public PackedRows<float, ChainTiles<float>::most_rows> {
   SummedRows(const rapt::LinearCall &call, float *workspace)
       : PackedRows(call, workspace),
         o_(call.options),
+        groups_(rapt::folds_of(o_)),
         sums_(workspace + rapt::LinearWorkspace(o_).before_row_numbers()),
         is_summed_(rapt::QuantizedWeights(o_, call.w).has_offsets()) {}
 
@@ -32,20 +33,19 @@ class SummedRows : public PackedRows<float, ChainTiles<float>::most_rows> {
         for (const std::size_t end = o_.in_features - k < fold ? o_.in_features : k + fold; k < end; ++k) {
           for (std::size_t i = 0; i < height; ++i) sum[i] = sum[i] + *x++;
         }
-        for (std::size_t i = 0; i < height; ++i) sums_[(r * groups()) + g * height + i] = sum[i];
+        for (std::size_t i = 0; i < height; ++i) sums_[r * groups_ + g * height + i] = sum[i];
       }
     });
     return is_new;
   }
   // Returns the sums of the tile at row r from input k on.
   const float *sums(std::size_t r, std::size_t height, std::size_t k) const {
-    return sums_ + r * groups() + k / rapt::fold_of(o_) * height;
+    return sums_ + r * groups_ + k / rapt::fold_of(o_) * height;
   }
 
  private:
-  std::size_t groups() const { return (o_.in_features - 1) / rapt::fold_of(o_) + 1; }
-
   const rapt_linear_options &o_;
+  std::size_t groups_;
   float *sums_;
   bool is_summed_;
 };
@@ -62,7 +62,7 @@ class NumberGroups {
   static constexpr std::size_t few = 12;
 
   NumberGroups(const rapt::LinearCall &call, float *scratch, const SummedRows &rows)
-      : numbers_(scratch), groups_(call, scratch), rows_(rows) {
+      : numbers_(scratch), groups_(call, scratch, code_magic), rows_(rows) {
     const rapt::QuantizedWeights &weights = groups_.weights();
     const bool is_common = !weights.is_bytes() && !weights.has_zeros();
     has_table_ = weights.has_codebook() || (is_common && Codes::prefers_tables);
@@ -70,7 +70,6 @@ class NumberGroups {
       table_[i] = weights.has_codebook() ? weights.codebook(static_cast<unsigned>(i))
                                          : static_cast<float>(i - weights.common_zero());
     }
-    groups_.add_to_zeros(code_magic);
   }
 
   // Calls f(kind, weights, 0), like WeightGroups.

@@ -20,23 +20,22 @@ class QuantizedGroups {
   static constexpr std::size_t block = rapt::linear_block;
 
   // The scratch is that of LinearWorkspace, from `weights` on. The codes of plain weights take its second half.
-  QuantizedGroups(const rapt::LinearCall &call, float *scratch)
+  // load() adds a number to all zeros. If it is 0, zeros() is null where all codes have the common zero.
+  QuantizedGroups(const rapt::LinearCall &call, float *scratch, float added_to_zeros)
       : o_(call.options),
         weights_(o_, call.w),
         codes_(reinterpret_cast<std::uint8_t *>(scratch + block * rapt::linear_fold)),
         scales_(scratch + rapt::LinearWorkspace(o_).weights),
         offsets_(scales_ + rapt::LinearWorkspace::block_scales),
         zeros_(offsets_ + rapt::LinearWorkspace::block_scales),
-        fold_(rapt::fold_of(o_)) {}
+        fold_(rapt::fold_of(o_)),
+        added_to_zeros_(added_to_zeros) {
+    const float zero = static_cast<float>(weights_.common_zero()) + added_to_zeros;
+    for (std::size_t i = 0; zeros() && i < rapt::LinearWorkspace::block_scales; ++i) zeros_[i] = zero;
+  }
 
   const rapt::QuantizedWeights &weights() const { return weights_; }
   std::size_t fold() const { return fold_; }
-  // Makes load() add a number to all zeros. Without it, zeros() is null if all codes have the common zero.
-  void add_to_zeros(float n) {
-    added_to_zeros_ = n;
-    const auto common = static_cast<float>(weights_.common_zero());
-    for (std::size_t i = 0; i < rapt::LinearWorkspace::block_scales; ++i) zeros_[i] = n + common;
-  }
 
   // What load() has loaded. Zeros are [groups][64].
   ScaledTerms terms() const { return {fold_, scales_, weights_.has_offsets() ? offsets_ : nullptr}; }
@@ -101,7 +100,7 @@ class QuantizedGroups {
   std::uint8_t *codes_;
   float *scales_, *offsets_, *zeros_;
   std::size_t fold_;
-  float added_to_zeros_ = 0;
+  float added_to_zeros_;
 };
 
 }  // namespace
