@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <vector>
 
@@ -164,6 +165,79 @@ TEST_CASE("NF4") {
           const unsigned byte = w[(n * inputs + k) / 2], q = k % 2 == 0 ? byte & 15 : byte >> 4;
           CHECK(y[k * outputs + n] == nf4[q] * scales[n]);
         }
+      }
+    }
+  });
+}
+
+// GGUF's q8_0 is a scale of f16 and 32 bytes. The scales go into a separate array.
+TEST_CASE("blocks of q8_0 made by hand") {
+  constexpr std::size_t inputs = 96, outputs = 5, blocks = inputs / 32;
+  struct Q8_0 {
+    std::uint16_t d;
+    std::int8_t qs[32];
+  };
+  std::vector<Q8_0> file(outputs * blocks);
+  for (std::size_t b = 0; b < file.size(); ++b) {
+    file[b].d = F16(0.01 * static_cast<double>(b + 1)).bits();
+    for (std::size_t i = 0; i < 32; ++i) file[b].qs[i] = static_cast<std::int8_t>(b * 53 + i * 29);
+  }
+  std::vector<std::int8_t> w;
+  std::vector<std::uint16_t> scales;
+  for (const Q8_0 &block : file) {
+    w.insert(w.end(), std::begin(block.qs), std::end(block.qs));
+    scales.push_back(block.d);
+  }
+  rapt_linear_options o = layer(RAPT_I8, inputs, inputs, outputs, 32);
+  o.w_scales = scales.data();
+  o.w_scale_type = RAPT_F16;
+  const Floats x = identity(inputs);
+  on_every_level([&] {
+    const Floats y = run(x.data(), w.data(), o);
+    for (std::size_t k = 0; k < inputs; ++k) {
+      for (std::size_t n = 0; n < outputs; ++n) {
+        const Q8_0 &block = file[n * blocks + k / 32];
+        CHECK(y[k * outputs + n] == static_cast<float>(F16::of_bits(block.d)) * block.qs[k % 32]);
+      }
+    }
+  });
+}
+
+// GGUF's q4_0 is a scale of f16 and 16 bytes: inputs 0 to 15 in the low halves, 16 to 31 in the high ones, each
+// with the zero 8.
+TEST_CASE("blocks of q4_0 made by hand") {
+  constexpr std::size_t inputs = 64, outputs = 5, blocks = inputs / 32;
+  struct Q4_0 {
+    std::uint16_t d;
+    std::uint8_t qs[16];
+  };
+  std::vector<Q4_0> file(outputs * blocks);
+  for (std::size_t b = 0; b < file.size(); ++b) {
+    file[b].d = F16(0.01 * static_cast<double>(b + 1)).bits();
+    for (std::size_t i = 0; i < 16; ++i) file[b].qs[i] = static_cast<std::uint8_t>(b * 53 + i * 29);
+  }
+  Bytes w(outputs * inputs / 2);
+  std::vector<std::uint16_t> scales;
+  for (std::size_t b = 0; b < file.size(); ++b) {
+    const std::uint8_t *const q = file[b].qs;
+    for (std::size_t i = 0; i < 8; ++i) {
+      w[b * 16 + i] = static_cast<std::uint8_t>((q[2 * i] & 15) | (q[2 * i + 1] & 15) << 4);
+      w[b * 16 + 8 + i] = static_cast<std::uint8_t>(q[2 * i] >> 4 | (q[2 * i + 1] >> 4) << 4);
+    }
+    scales.push_back(file[b].d);
+  }
+  rapt_linear_options o = layer(RAPT_U4, inputs, inputs, outputs, 32);  // its zero is 8
+  o.w_scales = scales.data();
+  o.w_scale_type = RAPT_F16;
+  const Floats x = identity(inputs);
+  on_every_level([&] {
+    const Floats y = run(x.data(), w.data(), o);
+    for (std::size_t k = 0; k < inputs; ++k) {
+      for (std::size_t n = 0; n < outputs; ++n) {
+        const Q4_0 &block = file[n * blocks + k / 32];
+        const std::uint8_t byte = block.qs[k % 16];
+        const int q = (k % 32 < 16 ? byte & 15 : byte >> 4) - 8;
+        CHECK(y[k * outputs + n] == static_cast<float>(F16::of_bits(block.d)) * static_cast<float>(q));
       }
     }
   });

@@ -1,39 +1,16 @@
 // Fuzzes rapt_linear, whole and by tasks, with all types, any strides, lists of rows and packed weights.
+#include "fuzz/support/linear_fuzz.hpp"
+
 #include <algorithm>
 #include <cstring>
-
-#include "fuzz/support/fuzz_input.hpp"
-#include "fuzz/support/fuzz_memory.hpp"
-#include "fuzz/support/levels.hpp"
-#include "support/public_api.hpp"
 
 using namespace rapt::test;
 
 namespace {
 
-// Calls use(E()) for the type E of elements.
-template <class Use>
-void with_zero_of(rapt_type type, Use &&use) {
-  switch (type) {
-    case RAPT_F64:
-      return use(double{});
-    case RAPT_F16:
-      return use(F16{});
-    case RAPT_BF16:
-      return use(BF16{});
-    default:
-      return use(float{});
-  }
-}
-std::size_t size_of(rapt_type type) { return type == RAPT_F64 ? 8 : type == RAPT_F32 ? 4 : 2; }
-
-class LinearFuzz {
+class LinearFuzz : LinearFuzzBase {
  public:
-  explicit LinearFuzz(FuzzInput &input) : input_(input) {
-    std::memset(&o_, 0, sizeof o_);
-    o_.size = sizeof o_;
-    memory().forget_all();
-  }
+  explicit LinearFuzz(FuzzInput &input) : LinearFuzzBase(input) {}
 
   void run() {
     choose_types();
@@ -46,19 +23,10 @@ class LinearFuzz {
  private:
   enum Operand : std::size_t { x_at, w_at, y_at, add_at, bias_at, scales_at, lists_at, options_at };
 
-  static FuzzMemory &memory() {
-    static FuzzMemory memory;
-    return memory;
-  }
-
-  rapt_type choose_type() {
-    constexpr rapt_type types[] = {RAPT_F32, RAPT_F32, RAPT_F16, RAPT_BF16};
-    return types[input_.byte() % 4];
-  }
   void choose_types() {
     const bool is_f64 = input_.one_in(5);
     for (rapt_type *type : {&o_.x_type, &o_.w_type, &o_.y_type, &add_type_}) {
-      *type = is_f64 ? RAPT_F64 : choose_type();
+      *type = is_f64 ? RAPT_F64 : choose_float();
     }
     number_ = is_f64 ? RAPT_F64 : RAPT_F32;
     if (input_.one_in(2) && !is_f64) o_.arithmetic = RAPT_ARITHMETIC_F32;
@@ -69,48 +37,10 @@ class LinearFuzz {
     o_.in_features = 1 + (input_.one_in(8) ? input_.below(1100) : input_.below(40));
     o_.out_features = input_.one_in(4) ? input_.below(200) : input_.below(20);
     placement_ = input_.one_in(2) ? Placement::begins_at_guard : Placement::ends_at_guard;
-    o_.x_strides = choose_strides(o_.in_features, o_.rows);
+    o_.x_strides = choose_strides(input_, o_.in_features, o_.rows);
     o_.packed_w = input_.one_in(3);
-    if (!o_.packed_w) o_.w_strides = choose_strides(o_.in_features, o_.out_features);
+    if (!o_.packed_w) o_.w_strides = choose_strides(input_, o_.in_features, o_.out_features);
     if (input_.one_in(2)) o_.y_stride = static_cast<std::ptrdiff_t>(o_.out_features + 1 + input_.below(5));
-  }
-  rapt_matrix_strides choose_strides(std::size_t columns, std::size_t rows) {
-    const auto stride = [&](std::size_t least) {
-      return static_cast<std::ptrdiff_t>(least + input_.below(4));
-    };
-    const auto any = [&] { return input_.one_in(4) ? RAPT_REPEAT : stride(1); };
-    switch (input_.byte() % 5) {
-      case 0:
-        return {stride(columns), 1};
-      case 1:
-        return {1, stride(rows == 0 ? 1 : rows)};
-      case 2: {
-        const std::ptrdiff_t row = any();
-        return {row, any()};  // rows may overlap
-      }
-      default:
-        return {0, 0};
-    }
-  }
-
-  // Returns the number of elements up to the last of `rows` rows.
-  static std::size_t extent(std::size_t rows, std::size_t columns, rapt_matrix_strides strides) {
-    if (rows == 0 || columns == 0) return 0;
-    if (strides.row == 0 && strides.column == 0) strides = {static_cast<std::ptrdiff_t>(columns), 1};
-    const auto reach = [](std::ptrdiff_t stride, std::size_t count) {
-      return stride == RAPT_REPEAT ? 0 : static_cast<std::size_t>(stride) * (count - 1);
-    };
-    return reach(strides.row, rows) + reach(strides.column, columns) + 1;
-  }
-
-  unsigned char *put(Operand operand, std::size_t count, rapt_type type) {
-    const std::size_t bytes = size_of(type), offset = input_.one_in(2) ? input_.below(64 / bytes) * bytes : 0;
-    return memory().place(operand, count * bytes, placement_, offset);
-  }
-  unsigned char *put_filled(Operand operand, std::size_t count, rapt_type type) {
-    unsigned char *const data = put(operand, count, type);
-    with_zero_of(type, [&]<class E>(E) { input_.fill(reinterpret_cast<E *>(data), count); });
-    return data;
   }
 
   // Returns false if the operands are too large.
@@ -154,8 +84,6 @@ class LinearFuzz {
     if (wanted & 1) o_.x_rows = lists, rows_of_x_ = o_.rows + 3;
     if (wanted & 2) o_.y_rows = lists + o_.rows, rows_of_y_ = 2 * o_.rows;
   }
-
-  void must_fail(rapt_status status) { rules_.must_fail |= only(status); }
 
   // Makes an argument invalid in some runs.
   void spoil() {
@@ -215,47 +143,20 @@ class LinearFuzz {
     static GuardedSlot workspace(std::size_t{1} << 20);
     const unsigned cut = input_.byte();
     unsigned calls = 0;
-    const std::size_t bytes = size_of(o_.y_type);
-    const RowsOfBytes results{y_, static_cast<std::ptrdiff_t>(y_stride_ * bytes), rows_of_y_,
-                              o_.out_features * bytes};
     on_every_level(
-        "linear", memory(), results, rules_,
+        "linear", memory(), results(), rules_,
         [&] {
           unsigned char *const space = workspace.place(workspace_size_, placement_, cut % 64);
           const rapt_status status = (cut + calls++) % 2 == 0 || rules_.must_fail != 0
                                          ? rapt_linear(x_, w_, y_, given, space, workspace_size_)
-                                         : by_tasks(given, space, cut);
+                                         : by_tasks(w_, given, space, cut);
           if (!workspace.surroundings_intact()) finding("linear", "wrote outside the workspace");
           return status;
         },
-        [&](std::vector<std::uint64_t> &bits) {
-          with_zero_of(o_.y_type, [&]<class E>(E) {
-            for (std::size_t r = 0; r < o_.rows; ++r) {
-              const std::size_t row = o_.y_rows ? o_.y_rows[r] : r;
-              append_bits(bits, reinterpret_cast<const E *>(y_) + row * y_stride_, 0, 1, o_.out_features);
-            }
-          });
-        });
+        [&](std::vector<std::uint64_t> &bits) { append_results(bits); });
   }
 
-  rapt_status by_tasks(const rapt_linear_options *given, void *space, unsigned cut) const {
-    std::size_t tasks = 0;
-    rapt_status status = rapt_linear_tasks(given, &tasks);
-    const std::size_t step = 1 + cut % 3;
-    for (std::size_t first = 0; first < tasks && status == RAPT_OK; first += step) {
-      status =
-          rapt_linear_run(x_, w_, y_, given, first, std::min(tasks, first + step), space, workspace_size_);
-    }
-    return status;
-  }
-
-  FuzzInput &input_;
-  rapt_linear_options o_;
   rapt_type add_type_ = RAPT_F32, number_ = RAPT_F32;
-  Placement placement_ = Placement::ends_at_guard;
-  std::size_t rows_of_x_ = 0, rows_of_y_ = 0, y_stride_ = 0, workspace_size_ = 0;
-  unsigned char *x_ = nullptr, *w_ = nullptr, *y_ = nullptr;
-  CallRules rules_;
   bool stop_unless_failing_ = false;
 };
 

@@ -4,27 +4,15 @@
 #include <cstring>
 #include <vector>
 
-#include "fuzz/support/fuzz_input.hpp"
-#include "fuzz/support/fuzz_memory.hpp"
-#include "fuzz/support/levels.hpp"
-#include "support/public_api.hpp"
+#include "fuzz/support/linear_fuzz.hpp"
 
 using namespace rapt::test;
 
 namespace {
 
-std::size_t size_of(rapt_type type) {
-  if (type == RAPT_F32) return 4;
-  return type == RAPT_F16 || type == RAPT_BF16 ? 2 : 1;
-}
-
-class QuantizedFuzz {
+class QuantizedFuzz : LinearFuzzBase {
  public:
-  explicit QuantizedFuzz(FuzzInput &input) : input_(input) {
-    std::memset(&o_, 0, sizeof o_);
-    o_.size = sizeof o_;
-    memory().forget_all();
-  }
+  explicit QuantizedFuzz(FuzzInput &input) : LinearFuzzBase(input) {}
 
   void run() {
     choose_types();
@@ -48,15 +36,6 @@ class QuantizedFuzz {
     options_at
   };
 
-  static FuzzMemory &memory() {
-    static FuzzMemory memory;
-    return memory;
-  }
-
-  rapt_type choose_float() {
-    constexpr rapt_type types[] = {RAPT_F32, RAPT_F32, RAPT_F16, RAPT_BF16};
-    return types[input_.byte() % 4];
-  }
   void choose_types() {
     constexpr rapt_type weights[] = {RAPT_I8, RAPT_I4, RAPT_U4};
     o_.w_type = weights[input_.byte() % 3];
@@ -77,9 +56,9 @@ class QuantizedFuzz {
     o_.scale_group = groups[input_.byte() % 6];
     if (in_i8_) o_.x_group = choose_x_group();
     placement_ = input_.one_in(2) ? Placement::begins_at_guard : Placement::ends_at_guard;
-    o_.x_strides = choose_strides(o_.in_features, o_.rows);
+    o_.x_strides = choose_strides(input_, o_.in_features, o_.rows);
     columns_of_w_ = is_4_bits() ? (o_.in_features + 1) / 2 : o_.in_features;
-    o_.w_strides = choose_strides(columns_of_w_, o_.out_features);
+    o_.w_strides = choose_strides(input_, columns_of_w_, o_.out_features);
     if (is_4_bits() && o_.w_strides.column != 1) o_.w_strides = {0, 0};
     if (input_.one_in(2)) o_.y_stride = static_cast<std::ptrdiff_t>(o_.out_features + 1 + input_.below(5));
   }
@@ -87,56 +66,6 @@ class QuantizedFuzz {
     const std::size_t fold = o_.scale_group ? o_.scale_group : 512;
     const unsigned choice = input_.byte() % 5;
     return choice == 4 ? SIZE_MAX : choice * fold;
-  }
-  rapt_matrix_strides choose_strides(std::size_t columns, std::size_t rows) {
-    const auto stride = [&](std::size_t least) {
-      return static_cast<std::ptrdiff_t>(least + input_.below(4));
-    };
-    const auto any = [&] { return input_.one_in(4) ? RAPT_REPEAT : stride(1); };
-    switch (input_.byte() % 5) {
-      case 0:
-        return {stride(columns), 1};
-      case 1:
-        return {1, stride(rows == 0 ? 1 : rows)};
-      case 2: {
-        const std::ptrdiff_t row = any();
-        return {row, any()};  // rows may overlap
-      }
-      default:
-        return {0, 0};
-    }
-  }
-
-  // Returns the number of elements up to the last of `rows` rows.
-  static std::size_t extent(std::size_t rows, std::size_t columns, rapt_matrix_strides strides) {
-    if (rows == 0 || columns == 0) return 0;
-    if (strides.row == 0 && strides.column == 0) strides = {static_cast<std::ptrdiff_t>(columns), 1};
-    const auto reach = [](std::ptrdiff_t stride, std::size_t count) {
-      return stride == RAPT_REPEAT ? 0 : static_cast<std::size_t>(stride) * (count - 1);
-    };
-    return reach(strides.row, rows) + reach(strides.column, columns) + 1;
-  }
-
-  unsigned char *put(Operand operand, std::size_t count, rapt_type type) {
-    const std::size_t bytes = size_of(type), offset = input_.one_in(2) ? input_.below(64 / bytes) * bytes : 0;
-    return memory().place(operand, count * bytes, placement_, offset);
-  }
-  unsigned char *put_filled(Operand operand, std::size_t count, rapt_type type) {
-    unsigned char *const data = put(operand, count, type);
-    switch (type) {
-      case RAPT_F32:
-        input_.fill(reinterpret_cast<float *>(data), count);
-        break;
-      case RAPT_F16:
-        input_.fill(reinterpret_cast<F16 *>(data), count);
-        break;
-      case RAPT_BF16:
-        input_.fill(reinterpret_cast<BF16 *>(data), count);
-        break;
-      default:
-        input_.fill(reinterpret_cast<std::int8_t *>(data), count);
-    }
-    return data;
   }
 
   // Returns false if the operands are too large.
@@ -241,8 +170,6 @@ class QuantizedFuzz {
       finding("linear", "refused to be packed");
   }
 
-  void must_fail(rapt_status status) { rules_.must_fail |= only(status); }
-
   // Makes an argument invalid in some runs. Then only plain weights are tried.
   void spoil() {
     if (rapt_linear_workspace(&o_, &workspace_size_) != RAPT_OK)
@@ -330,11 +257,8 @@ class QuantizedFuzz {
     static GuardedSlot workspace(std::size_t{1} << 20);
     const unsigned cut = input_.byte();
     unsigned calls = 0;
-    const std::size_t bytes = size_of(o_.y_type);
-    const RowsOfBytes results{y_, static_cast<std::ptrdiff_t>(y_stride_ * bytes), rows_of_y_,
-                              o_.out_features * bytes};
     on_every_level(
-        "linear", memory(), results, rules_,
+        "linear", memory(), results(), rules_,
         [&] {
           unsigned char *const space = workspace.place(workspace_size_, placement_, cut % 64);
           const unsigned way = rules_.must_fail != 0 ? 0 : cut + calls++;
@@ -346,39 +270,14 @@ class QuantizedFuzz {
           if (!workspace.surroundings_intact()) finding("linear", "wrote outside the workspace");
           return status;
         },
-        [&](std::vector<std::uint64_t> &bits) {
-          for (std::size_t r = 0; r < o_.rows; ++r) {
-            const std::size_t row = o_.y_rows ? o_.y_rows[r] : r;
-            if (o_.y_type == RAPT_F32) append_row(bits, reinterpret_cast<const float *>(y_), row);
-            if (o_.y_type == RAPT_F16) append_row(bits, reinterpret_cast<const F16 *>(y_), row);
-            if (o_.y_type == RAPT_BF16) append_row(bits, reinterpret_cast<const BF16 *>(y_), row);
-          }
-        });
-  }
-  template <class E>
-  void append_row(std::vector<std::uint64_t> &bits, const E *y, std::size_t row) const {
-    append_bits(bits, y + row * y_stride_, 0, 1, o_.out_features);
+        [&](std::vector<std::uint64_t> &bits) { append_results(bits); });
   }
 
-  rapt_status by_tasks(const void *w, const rapt_linear_options *given, void *space, unsigned cut) const {
-    std::size_t tasks = 0;
-    rapt_status status = rapt_linear_tasks(given, &tasks);
-    const std::size_t step = 1 + cut % 3;
-    for (std::size_t first = 0; first < tasks && status == RAPT_OK; first += step) {
-      status =
-          rapt_linear_run(x_, w, y_, given, first, std::min(tasks, first + step), space, workspace_size_);
-    }
-    return status;
-  }
-
-  FuzzInput &input_;
-  rapt_linear_options o_, packed_o_;
+  rapt_linear_options packed_o_;
   bool in_i8_ = false, only_packed_ = false;
-  Placement placement_ = Placement::ends_at_guard;
-  std::size_t columns_of_w_ = 0, rows_of_x_ = 0, rows_of_y_ = 0, y_stride_ = 0, workspace_size_ = 0;
-  unsigned char *x_ = nullptr, *w_ = nullptr, *y_ = nullptr, *packed_ = nullptr;
+  std::size_t columns_of_w_ = 0;
+  unsigned char *packed_ = nullptr;
   std::vector<std::size_t> lists_;
-  CallRules rules_;
 };
 
 }  // namespace

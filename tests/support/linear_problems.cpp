@@ -44,10 +44,9 @@ std::size_t draw_rows(Random &random) {
   return random.one_of<std::size_t>({95, 96, 97, 100, 144, 193, 200});
 }
 
-}  // namespace
-
-Problem draw_linear_problem(Random &random, std::size_t most_work) {
-  LinearProblem made;
+// Draws the sizes of a layer, and the input of its problem, which does not yet have the layer.
+template <class Layer>
+Problem draw_shape(Random &random, std::size_t most_work, Layer &made) {
   made.cols = draw_inputs(random);
   made.outputs = draw_outputs(random);
   made.rows = draw_rows(random);
@@ -63,6 +62,14 @@ Problem draw_linear_problem(Random &random, std::size_t most_work) {
   Problem problem;
   problem.input = draw_input(random);
   problem.seed = random.below(1u << 24);
+  return problem;
+}
+
+}  // namespace
+
+Problem draw_linear_problem(Random &random, std::size_t most_work) {
+  LinearProblem made;
+  Problem problem = draw_shape(random, most_work, made);
   made.scale = random.one_of({1.0, 1.0, 1.0, 0.125, -0.3, 0.0, 0x1p-120, 0x1p100});
   draw(random, made);
   problem.of = made;
@@ -71,21 +78,7 @@ Problem draw_linear_problem(Random &random, std::size_t most_work) {
 
 Problem draw_quantized_problem(Random &random, std::size_t most_work, bool in_i8) {
   QuantizedProblem made;
-  made.cols = draw_inputs(random);
-  made.outputs = draw_outputs(random);
-  made.rows = draw_rows(random);
-  const auto work = [&] {
-    return made.cols * std::max<std::size_t>(made.outputs, 1) * std::max<std::size_t>(made.rows, 1);
-  };
-  while (work() > most_work) {
-    const std::size_t kind = random.below(3);
-    if (kind == 0) made.cols = 1 + random.below(made.cols);
-    if (kind == 1) made.outputs = random.below(made.outputs + 1);
-    if (kind == 2) made.rows = random.below(made.rows + 1);
-  }
-  Problem problem;
-  problem.input = draw_input(random);
-  problem.seed = random.below(1u << 24);
+  Problem problem = draw_shape(random, most_work, made);
   made.types = static_cast<QuantizedTypes>(random.below(in_i8 ? 6 : 4));
   draw(random, made);
   if (in_i8) made.x_group = static_cast<XGroup>(random.below(4));
