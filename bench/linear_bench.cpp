@@ -79,7 +79,7 @@ void add_rows(Kernel<Product<Kind>> &kernel, const Sizes &rows) {
   for (const std::size_t count : rows) add<Kind>(kernel, {count, 4096, 4096});
 }
 
-// The layers of Llama 3 8B besides those of 4096 outputs and inputs, and a small model's layer.
+// The layers of Llama 3 8B that do not have 4096 outputs and inputs, and a small model's layer.
 const LinearShape model_shapes[] = {{1, 14336, 4096}, {64, 14336, 4096}, {1, 4096, 14336}, {64, 4096, 14336},
                                     {1, 1024, 4096},  {64, 1024, 4096},  {1, 768, 768},    {128, 768, 768}};
 

@@ -158,8 +158,8 @@ template <>
 inline constexpr auto names_of<QuantizedTypes> = std::to_array<const char *>(
     {"f32_f32_f32", "f16_f32_f16", "bf16_bf16_bf16", "f32_bf16_f16", "i8_f32_f32", "i8_f16_bf16"});
 
-// Says how many inputs share a scale of x: as many as a scale of the weights, this many groups of the sum, or
-// the whole row.
+// Says how many inputs share a scale of x: those that share a scale of the weights, this many groups of the
+// sum, or the whole row.
 enum class XGroup { as_weights, one, three, row };
 template <>
 inline constexpr auto names_of<XGroup> = std::to_array<const char *>({"as_weights", "one", "three", "row"});

@@ -304,7 +304,7 @@ class CaseMaker {
     }
   }
 
-  // Adds every number of rows that has a tile of its own, with plain and with packed weights.
+  // Adds every number of rows that some tile has, with plain and with packed weights.
   void add_linear_shapes() {
     for (const Problem &problem : linear_of_shapes(pick(3, 1))) {
       LaidOutProblem made{problem, std::vector<Layout>(2), nullptr};
