@@ -528,6 +528,107 @@ TEST_CASE("packed weights of another layer") {
   });
 }
 
+// Packed weights as the text of quantized_weights.hpp has them: what they carry is in bytes 36 to 43, their
+// length in bytes 48 to 55, and the hash of the first 56 bytes in the last 8 of the header.
+struct Packing {
+  const char *name;
+  void (*set)(C &);
+};
+constexpr Packing packings[] = {
+    {"i8 without scales",
+     [](C &c) {
+       c.options.w_type = RAPT_I8;
+       c.options.w_scales = nullptr;
+     }},
+    {"i4 with scales of bf16",
+     [](C &c) {
+       c.options.w_type = RAPT_I4;
+       c.options.w_scale_type = RAPT_BF16;
+     }},
+    {"u4 with scales, zeros and offsets",
+     [](C &c) {
+       c.options.w_zeros = c.zeros.data();
+       c.options.w_offsets = c.offsets.data();
+     }},
+    {"u4 with offsets of f16",
+     [](C &c) {
+       c.options.w_scales = nullptr;
+       c.options.w_offsets = c.offsets.data();
+       c.options.w_scale_type = RAPT_F16;
+     }},
+    {"u4 with a codebook", [](C &c) { c.options.w_codebook = c.codebook.data(); }},
+};
+constexpr std::size_t header_size = 64;
+
+void write_hash(std::vector<std::uint8_t> &packed) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (std::size_t i = 0; i < header_size - sizeof hash; ++i) hash = (hash ^ packed[i]) * 0x100000001b3;
+  std::memcpy(packed.data() + header_size - sizeof hash, &hash, sizeof hash);
+}
+
+TEST_CASE("a packed header is refused if any byte of it has another value") {
+  for (const Packing &packing : packings) {
+    const std::string name = packing.name;
+    CAPTURE(name);
+    C call;
+    packing.set(call);
+    call.pack();
+    std::uint64_t length = 0;
+    std::memcpy(&length, call.packed_w.data() + 48, sizeof length);
+    CHECK(length == call.packed_w.size());
+    const std::string before = call.image();
+    for (std::size_t i = 0; i < header_size; ++i) {
+      for (int change = 1; change < 256; ++change) {
+        call.packed_w[i] ^= static_cast<std::uint8_t>(change);
+        if (call.run() != RAPT_BAD_PACKED) FAIL_CHECK("byte " << i << " changed by " << change);
+        call.packed_w[i] ^= static_cast<std::uint8_t>(change);
+      }
+    }
+    CHECK(call.image() == before);
+    CHECK(call.run() == RAPT_OK);
+  }
+}
+
+TEST_CASE("a packed header is refused if rapt_linear_pack cannot write it, whatever its hash") {
+  for (const Packing &packing : packings) {
+    const std::string name = packing.name;
+    CAPTURE(name);
+    C call;
+    packing.set(call);
+    call.pack();
+    const std::vector<std::uint8_t> packed = call.packed_w;
+    const rapt_type type = call.options.w_type;
+    std::size_t refused = 0;
+    const auto try_header = [&](std::uint8_t scale_type, const std::uint8_t(&has)[4]) {
+      const auto [scales, zeros, offsets, codebook] = has;
+      bool is_known = scale_type == RAPT_F32 || scale_type == RAPT_F16 || scale_type == RAPT_BF16;
+      if (scales == 0 && offsets == 0) is_known = scale_type == 0;
+      if (type != RAPT_U4 || codebook != 0) is_known = is_known && zeros == 0;
+      if (type != RAPT_U4) is_known = is_known && codebook == 0;
+      for (const std::uint8_t flag : has) is_known = is_known && flag <= 1;
+      if (is_known) return;  // these may be larger than the memory
+      call.packed_w[36] = scale_type;
+      std::memcpy(call.packed_w.data() + 40, has, sizeof has);
+      write_hash(call.packed_w);
+      if (call.run() != RAPT_BAD_PACKED) {
+        FAIL_CHECK("scale type " << int{scale_type} << ", flags " << int{scales} << int{zeros} << int{offsets}
+                                 << int{codebook});
+      }
+      ++refused;
+      call.packed_w = packed;
+    };
+    for (std::uint8_t scale_type = 0; scale_type < 10; ++scale_type) {
+      for (unsigned flags = 0; flags < 81; ++flags) {
+        const auto flag = [&](unsigned power) { return static_cast<std::uint8_t>(flags / power % 3); };
+        try_header(scale_type, {flag(1), flag(3), flag(9), flag(27)});
+      }
+    }
+    CHECK(refused > 700);
+    write_hash(call.packed_w);
+    CHECK(call.packed_w == packed);
+  }
+}
+
 TEST_CASE("null pointers and the workspace") {
   for (const bool in_i8 : {false, true}) {
     const auto prepare = [in_i8](auto change) {

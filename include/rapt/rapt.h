@@ -151,7 +151,7 @@ enum rapt_status {
   RAPT_BAD_X_STRIDES,        /* a stride of x is 0 or negative */
   RAPT_BAD_W_STRIDES,        /* a stride of w is 0 or negative, or set with packed weights */
   RAPT_BAD_ADD,              /* add_type or add_stride without add, or add_stride smaller than a row */
-  RAPT_BAD_PACKED,           /* packed is null, first_output no multiple of 64, or another layer's weights */
+  RAPT_BAD_PACKED,           /* packed is null or damaged, another layer's, or first_output no multiple of 64 */
   RAPT_BAD_SCALE_GROUP,      /* scale_group is not 0, 16, 32, 64, 128 or 256, or set for float weights */
   RAPT_BAD_W_SCALES,         /* w_scales or w_scale_type do not go with the types, or with packed weights */
   RAPT_BAD_W_ZEROS,          /* w_zeros for other weights than u4, with a codebook, or with packed weights */
@@ -915,8 +915,10 @@ RAPT_API rapt_status rapt_linear_run(const void *x, const void *w, void *y,
  * packed_w is not looked at.
  *
  * Packed quantized weights carry their scales, zeros, offsets and codebook, which the options of a call with
- * packed_w then must not give again. w_scales, w_zeros and w_offsets of a part begin with its first output. Weights
- * that were packed with another w_type, scale_group, in_features or out_features are RAPT_BAD_PACKED. */
+ * packed_w then must not give again. w_scales, w_zeros and w_offsets of a part begin with its first output.
+ * They start with a header of 64 bytes, which the part with output 0 writes. Its bytes 48 to 55 are the length
+ * of all in bytes, as a uint64_t. A header of another w_type, scale_group, in_features or out_features, or with
+ * a byte that has changed, is RAPT_BAD_PACKED. Other bytes are not checked. */
 RAPT_API rapt_status rapt_linear_packed_length(const rapt_linear_options *options, size_t *bytes);
 RAPT_API rapt_status rapt_linear_pack(const void *w, size_t first_output, size_t outputs,
                                       const rapt_linear_options *options, void *packed);

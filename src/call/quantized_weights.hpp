@@ -8,7 +8,8 @@
 //   u4      | q         | as given, or 8
 //
 // Packed weights are a header, the codebook if there is one, and blocks of 64 outputs. Multi-byte numbers are
-// little-endian. A block has
+// little-endian. The header says what decides the size of a block, and a check number finds damage to it: a
+// wrong size would lead past the end of the memory. A block has
 //
 //   codes of bytes     [inputs / 4][64][4]
 //   codes of 4 bits    [inputs / 8][64][4], inputs 0 to 3 of the 8 in the low halves of bytes
@@ -30,18 +31,38 @@
 
 namespace rapt {
 
-// The first 64 bytes of packed weights.
+// The first 64 bytes of packed weights. `length` is public, and `check` is last.
 struct PackedHeader {
   static constexpr std::uint64_t expected_name = 0x31776c7470617200;  // "\0raptlw1"
   std::uint64_t name = expected_name, in_features = 0, out_features = 0, scale_group = 0;
   std::uint32_t w_type = 0, scale_type = 0;
   std::uint8_t has_scales = 0, has_zeros = 0, has_offsets = 0, has_codebook = 0;
-  std::uint8_t padding[20] = {};
+  std::uint8_t padding[4] = {};
+  std::uint64_t length = 0;  // the bytes of all packed weights
+  std::uint64_t check = 0;
 
-  // Returns whether weights packed with this header are those of the layer.
+  // Returns the FNV-1a hash of the other fields. A change of any one byte changes it.
+  std::uint64_t checked() const {
+    unsigned char bytes[offsetof(PackedHeader, check)];
+    std::memcpy(bytes, this, sizeof bytes);
+    std::uint64_t hash = 0xcbf29ce484222325;
+    for (const unsigned char byte : bytes) hash = (hash ^ byte) * 0x100000001b3;
+    return hash;
+  }
+
+  // Returns whether rapt_linear_pack writes this header for some scales, zeros, offsets and codebook of the
+  // layer.
   bool fits(const rapt_linear_options &o) const {
-    return name == expected_name && in_features == o.in_features && out_features == o.out_features &&
-           scale_group == o.scale_group && w_type == static_cast<std::uint32_t>(o.w_type) &&
+    const bool has_type = has_scales || has_offsets, has_both = has_zeros && has_codebook;
+    const bool is_for_u4 = has_zeros || has_codebook;
+    const bool is_float = scale_type == RAPT_F32 || scale_type == RAPT_F16 || scale_type == RAPT_BF16;
+    for (const std::uint8_t has : {has_scales, has_zeros, has_offsets, has_codebook}) {
+      if (has > 1) return false;
+    }
+    return check == checked() && name == expected_name && in_features == o.in_features &&
+           out_features == o.out_features && scale_group == o.scale_group &&
+           w_type == static_cast<std::uint32_t>(o.w_type) && (has_type ? is_float : scale_type == 0) &&
+           !has_both && (w_type == RAPT_U4 || !is_for_u4) &&
            (o.w_scale_type == RAPT_TYPE_DEFAULT || scale_type == static_cast<std::uint32_t>(o.w_scale_type));
   }
 };
@@ -70,6 +91,8 @@ class QuantizedWeights {
       header_.scale_type =
           static_cast<std::uint32_t>(o.w_scale_type == RAPT_TYPE_DEFAULT ? RAPT_F32 : o.w_scale_type);
     }
+    header_.length = packed_size();
+    header_.check = header_.checked();
   }
 
   const PackedHeader &header() const { return header_; }
