@@ -151,7 +151,7 @@ enum rapt_status {
   RAPT_BAD_X_STRIDES,        /* a stride of x is 0 or negative */
   RAPT_BAD_W_STRIDES,        /* a stride of w is 0 or negative, or set with packed weights */
   RAPT_BAD_ADD,              /* add_type or add_stride without add, or add_stride smaller than a row */
-  RAPT_BAD_PACKED,           /* packed is null or damaged, another layer's, or first_output no multiple of 64 */
+  RAPT_BAD_PACKED,           /* packed is null, damaged, another layer's; first_output no multiple of 64 */
   RAPT_BAD_SCALE_GROUP,      /* scale_group is not 0, 16, 32, 64, 128 or 256, or set for float weights */
   RAPT_BAD_W_SCALES,         /* w_scales or w_scale_type do not go with the types, or with packed weights */
   RAPT_BAD_W_ZEROS,          /* w_zeros for other weights than u4, with a codebook, or with packed weights */
@@ -214,8 +214,8 @@ typedef uint16_t rapt_f16, rapt_bf16;
 
 /* Element types are the types in memory. The arithmetic type is double for f64 and float for all others. It
  * is the type of bias, sinks, slopes, query scales, log-sum-exp and partial results. Elements of 16 bits are
- * widened, computed as f32, and rounded once on output, to nearest even. So a result is the rounded
- * result of the f32 function with the widened input. Its error is that of f32 plus half a unit of the element.
+ * widened, computed as f32, and rounded once on output, to nearest even. So a result is the rounded result of
+ * the f32 function with the widened input. Its error is that of f32 plus half a unit of the element.
  *
  * In attention, q, the keys and values, and out may each be f32, f16 or bf16. Keys and values have one type.
  * f64 goes only with f64. Keys and values may also be RAPT_I8, with scales, but then there is no gradient. */
@@ -231,13 +231,13 @@ enum rapt_type {
 };
 typedef enum rapt_type rapt_type;
 
-/* The arithmetic of products and sums. The default is f64 for f64, BF16 where all factors (q, keys and values,
- * or x and w) are bf16, and F32 elsewhere. For other types, BF16 is RAPT_BAD_ARITHMETIC. With keys and values of RAPT_I8, products
- * are exact integers, and the rest is F32. Gradients are computed in f64 for f64, and in F32 for all other
- * types.
+/* The arithmetic of products and sums. The default is f64 for f64, BF16 where all factors (q, keys and
+ * values, or x and w) are bf16, and F32 elsewhere. For other types, BF16 is RAPT_BAD_ARITHMETIC. With keys
+ * and values of RAPT_I8, products are exact integers, and the rest is F32. Gradients are computed in f64 for
+ * f64, and in F32 for all other types.
  *
- * BF16 multiplies as AMX does, with the same bits on every CPU. Its products count subnormal operands as 0 and
- * flush tiny results to 0. Attention also rounds the weights of keys to bf16.
+ * BF16 multiplies as AMX does, with the same bits on every CPU. Its products count subnormal operands as 0
+ * and flush tiny results to 0. Attention also rounds the weights of keys to bf16.
  *
  * I8 rounds the rows of a linear layer to bytes, and sums products of integers exactly. */
 enum rapt_arithmetic {
@@ -798,32 +798,34 @@ typedef struct rapt_matrix_strides {
  *   t = t + 0, t + bias, t * row_scale, t + add; each is rounded, and each is left out if it is not given
  *
  * In RAPT_ARITHMETIC_BF16, the default where x and w are bf16, a group has 32 inputs. p is the sum of a chain
- * over its even inputs and one over its odd inputs, as AMX multiplies. Up to t + p, subnormal operands count as
- * 0, and results that are tiny after rounding become 0. RAPT_ARITHMETIC_F32 is the other choice, and the only
- * one of other types.
+ * over its even inputs and one over its odd inputs, as AMX multiplies. Up to t + p, subnormal operands count
+ * as 0, and results that are tiny after rounding become 0. RAPT_ARITHMETIC_F32 is the other choice, and the
+ * only one of other types.
  *
- * So up to 512 inputs the sum of F32 is one chain. t is never -0 before the bias. Nothing else changes a bit: not
- * the number of rows, not the tasks, not packing, not the instruction set. A row alone has the bits that it
- * has in a batch.
+ * So up to 512 inputs the sum of F32 is one chain. t is never -0 before the bias. Nothing else changes a bit:
+ * not the number of rows, not the tasks, not packing, not the instruction set. A row alone has the bits that
+ * it has in a batch.
  *
- * Quantized weights. w has RAPT_I8, RAPT_I4 or RAPT_U4. Input k of an output is the number scale * (q[k] - zero),
- * where q[k] is the integer in w. Two 4-bit integers share a byte: byte j of a row has input 2j in its low half
- * and input 2j + 1 in its high half. If in_features is odd, the last high half is not looked at. w_strides then
- * are {bytes, 1}; {0, 0} is rows of (in_features + 1) / 2 bytes. Scales, zeros and offsets are contiguous
- * [out_features][groups]: one for each scale_group inputs, the last of which may be fewer. If scale_group is 0,
- * there is one for the whole row, and the sum has groups of 512. The lines of a group are
+ * Quantized weights. w has RAPT_I8, RAPT_I4 or RAPT_U4. Input k of an output is the number
+ * scale * (q[k] - zero), where q[k] is the integer in w. Two 4-bit integers share a byte: byte j of a row has
+ * input 2j in its low half and 2j + 1 in its high half. If in_features is odd, the last high half is not
+ * looked at. w_strides then are {bytes, 1}; {0, 0} is rows of (in_features + 1) / 2 bytes. Scales, zeros and
+ * offsets are contiguous [out_features][groups]: one for each scale_group inputs, the last of which may be
+ * fewer. If scale_group is 0, there is one for the whole row, and the sum has groups of 512. The lines of a
+ * group are
  *
  *   F32:  p = 0;  for each input k of the group:  p = fma(x[k], q[k] - zero, p)
  *   I8:   p = float(sum of xq[k] * (q[k] - zero)) * xs, where the sum is exact
  *         t = fma(scale, p, t)
  *         t = fma(sx, offset, t), only with w_offsets
  *
- * sx is the sum of the group's x, added in order from 0; in I8 it is float(sum of xq[k]) * xs. With w_codebook,
- * the number of input k is scale * w_codebook[q[k]]: a line has w_codebook[q[k]] instead of q[k] - zero.
+ * sx is the sum of the group's x, added in order from 0; in I8 it is float(sum of xq[k]) * xs. With
+ * w_codebook, the number of input k is scale * w_codebook[q[k]]: a line has w_codebook[q[k]] in place of
+ * q[k] - zero.
  *
- * In RAPT_ARITHMETIC_F32, the default, x has f32, f16 or bf16. In RAPT_ARITHMETIC_I8, x is first rounded to the
- * integers xq[k] and scales xs that rapt_quantize_rows gives for RAPT_I8 and groups of x_group inputs. x may
- * also have RAPT_I8 and x_scales: it is that function's result, whose arithmetic is I8.
+ * In RAPT_ARITHMETIC_F32, the default, x has f32, f16 or bf16. In RAPT_ARITHMETIC_I8, x is first rounded to
+ * the integers xq[k] and scales xs that rapt_quantize_rows gives for RAPT_I8 and groups of x_group inputs. x
+ * may also have RAPT_I8 and x_scales: it is that function's result, whose arithmetic is I8.
  *
  * Gradients are linear layers too, with other strides. With g the gradient of y, [rows][out_features]:
  *   of x     x = g, w = W with w_strides {1, in_features}: in_features outputs of out_features inputs
@@ -835,8 +837,9 @@ typedef struct rapt_matrix_strides {
  *
  * Accuracy. |error of t| <= (512 + in_features / 512 + 4) u S + in_features 2^-149 (f64: 2^-1074) if nothing
  * overflows, where S is the sum of |x[k] w[k]|. In BF16, without subnormal operands, it is
- * (18 + in_features / 32 + 4) u S + (in_features + in_features / 32 + 64) 2^-126. The bias, the row scale, add
- * and the type of y add one rounding each. With quantized weights and N groups of G inputs the error is at most
+ * (18 + in_features / 32 + 4) u S + (in_features + in_features / 32 + 64) 2^-126. The bias, the row scale,
+ * add and the type of y add one rounding each. With quantized weights and N groups of G inputs the error is
+ * at most
  *
  *   F32  (G + 2 N + 4) u S + (in_features + 2 N) (1 + z) 2^-149
  *   I8   (2 N + 6) u S + 2 N (1 + z) 2^-149, relative to the exact sum over xq[k] * xs
@@ -879,8 +882,8 @@ typedef struct rapt_linear_options {
   rapt_type w_scale_type; /* of w_scales and w_offsets; 0: RAPT_F32 */
   const float *w_codebook; /* [16] in F32 with RAPT_U4, or null */
 
-  /* RAPT_ARITHMETIC_I8. x_group inputs of x share a scale: a multiple of scale_group, or of 512 if that is 0, or
-   * SIZE_MAX for the row. 0: as many as scale_group, or the row if that is 0. */
+  /* RAPT_ARITHMETIC_I8. x_group inputs of x share a scale: a multiple of scale_group, or of 512 if that is 0,
+   * or SIZE_MAX for the row. 0: as many as scale_group, or the row if that is 0. */
   size_t x_group;
   const float *x_scales; /* x of RAPT_I8: [rows of x][groups of x_group]; row numbers as in x */
 } rapt_linear_options;
@@ -916,17 +919,17 @@ RAPT_API rapt_status rapt_linear_run(const void *x, const void *w, void *y,
  *
  * Packed quantized weights carry their scales, zeros, offsets and codebook, which the options of a call with
  * packed_w then must not give again. w_scales, w_zeros and w_offsets of a part begin with its first output.
- * They start with a header of 64 bytes, which the part with output 0 writes. Its bytes 48 to 55 are the length
- * of all in bytes, as a uint64_t. A header of another w_type, scale_group, in_features or out_features, or with
- * a byte that has changed, is RAPT_BAD_PACKED. Other bytes are not checked. */
+ * They start with a header of 64 bytes, which the part with output 0 writes. Its bytes 48 to 55 are the
+ * length of all in bytes, as a uint64_t. A header of another w_type, scale_group, in_features or
+ * out_features, or with a byte that has changed, is RAPT_BAD_PACKED. Other bytes are not checked. */
 RAPT_API rapt_status rapt_linear_packed_length(const rapt_linear_options *options, size_t *bytes);
 RAPT_API rapt_status rapt_linear_pack(const void *w, size_t first_output, size_t outputs,
                                       const rapt_linear_options *options, void *packed);
 
-/* Rounds rows to integers. x [rows][inputs] of f32, f16 or bf16 becomes q [rows][inputs] of RAPT_I8, or of RAPT_I4
- * with (inputs + 1) / 2 bytes a row. `group` adjacent inputs of a row share a scale, the last of them may be
- * fewer; 0: the row. scales has [rows][groups]. With L = 127 for RAPT_I8 or 7 for RAPT_I4, and m the group's
- * largest |x|:
+/* Rounds rows to integers. x [rows][inputs] of f32, f16 or bf16 becomes q [rows][inputs] of RAPT_I8, or of
+ * RAPT_I4 with (inputs + 1) / 2 bytes a row. `group` adjacent inputs of a row share a scale, the last of them
+ * may be fewer; 0: the row. scales has [rows][groups]. With L = 127 for RAPT_I8 or 7 for RAPT_I4, and m the
+ * group's largest |x|:
  *
  *   m < 2^-100                    q = 0,  scale = 0
  *   m infinite, or any NaN        q = 0,  scale = NaN
@@ -939,9 +942,9 @@ RAPT_API rapt_status rapt_quantize_rows(const void *x, rapt_type x_type, ptrdiff
 
 /* Turns integers into numbers: y = float(q - zero) * scale + offset, where each operation is rounded to f32,
  * and then to the type of y: f32, f16 or bf16. q has RAPT_I8, RAPT_I4 or RAPT_U4. scales (null: 1), zeros
- * (RAPT_U4; null: 8) and offsets (null: none is added) have [rows][groups]. With a codebook (RAPT_U4, without zeros),
- * codebook[q] takes the place of float(q - zero). So embeddings may be stored as the weights of a linear layer.
- * Arrays must not overlap. */
+ * (RAPT_U4; null: 8) and offsets (null: none is added) have [rows][groups]. With a codebook (RAPT_U4, without
+ * zeros), codebook[q] takes the place of float(q - zero). So embeddings may be stored as the weights of a
+ * linear layer. Arrays must not overlap. */
 RAPT_API rapt_status rapt_dequantize_rows(const void *q, rapt_type q_type, size_t rows, size_t inputs,
                                           size_t group, const float *scales, const uint8_t *zeros,
                                           const float *offsets, const float *codebook, void *y,
