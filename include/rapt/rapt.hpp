@@ -18,6 +18,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <ranges>
 #include <span>
 #include <type_traits>
@@ -430,7 +431,8 @@ rapt_status attention_backward(const Q &q, const K &k, const V &v, rapt_attentio
 }
 
 // ---- linear layers: the ranges set the element types, as in attention. linear() returns RAPT_BAD_SIZE if
-// a range does not cover its matrix. This is checked only for contiguous x, w and y without lists of rows.
+// a range does not cover its matrix. This is checked only for contiguous x, w and y without lists of rows,
+// and for packed weights, of which quantized ones are as long as their header says.
 //
 //   rapt_linear_options options = rapt::linear_options();
 //   options.rows = tokens;
@@ -456,6 +458,20 @@ namespace detail {
 template <class T>
 using PackedElement = std::conditional_t<std::is_same_v<T, std::byte>, void, T>;
 
+// Finds the bytes of packed weights, of which `size` are there. The header of quantized ones has them.
+inline rapt_status packed_length(const rapt_linear_options &o, const void *packed, std::size_t size,
+                                 std::size_t &bytes) {
+  const rapt_type type = o.w_type == RAPT_TYPE_DEFAULT ? o.x_type : o.w_type;
+  if (type != RAPT_I8 && type != RAPT_I4 && type != RAPT_U4) return rapt_linear_packed_length(&o, &bytes);
+  constexpr std::size_t header = 64, place = 48;
+  if (o.rows == 0 || o.out_features == 0) return RAPT_OK;  // rapt_linear looks at no array
+  if (size < header) return RAPT_BAD_SIZE;
+  std::uint64_t length = 0;
+  std::memcpy(&length, static_cast<const char *>(packed) + place, sizeof length);
+  bytes = static_cast<std::size_t>(length);
+  return RAPT_OK;
+}
+
 template <class X, class W, class Y>
 rapt_status set_linear(rapt_linear_options &o, const X &x, const W &w, const Y &y) {
   using std::ranges::range_value_t;
@@ -472,12 +488,11 @@ rapt_status set_linear(rapt_linear_options &o, const X &x, const W &w, const Y &
   bool fit = o.x_rows || !is_contiguous(o.x_strides) || covers(std::ranges::size(x), o.rows, o.in_features);
   fit = fit && (o.y_rows || o.y_stride != 0 || covers(std::ranges::size(y), o.rows, o.out_features));
   if (o.packed_w) {
-    rapt_linear_options plain = o;
-    plain.packed_w = 0;
+    const std::size_t size = std::ranges::size(w) * sizeof(range_value_t<W>);
     std::size_t bytes = 0;
-    const rapt_status status = rapt_linear_packed_length(&plain, &bytes);
+    const rapt_status status = packed_length(o, std::ranges::data(w), size, bytes);
     if (status != RAPT_OK) return status;
-    fit = fit && std::ranges::size(w) * sizeof(range_value_t<W>) >= bytes;
+    fit = fit && size >= bytes;
   } else {
     const bool in_4_bits = o.w_type == RAPT_I4 || o.w_type == RAPT_U4;
     const std::size_t row = in_4_bits ? o.in_features / 2 + o.in_features % 2 : o.in_features;

@@ -1,0 +1,185 @@
+// Tests that linear() of rapt.hpp gives the results of rapt_linear, and that it refuses ranges that are too short
+// by one element, packed weights included.
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <rapt/rapt.hpp>
+#include <type_traits>
+#include <vector>
+
+namespace rapt::test {
+namespace {
+
+constexpr std::size_t rows = 3, inputs = 70, outputs = 67, groups = 3;
+using Bytes = std::vector<std::byte>;
+
+rapt_linear_options small_layer() {
+  rapt_linear_options o = linear_options();
+  o.rows = rows;
+  o.in_features = inputs;
+  o.out_features = outputs;
+  return o;
+}
+
+template <class T>
+std::vector<T> elements(std::size_t count, std::size_t seed) {
+  std::vector<T> made(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t number = (i * 31 + seed) % 37;
+    if constexpr (std::is_same_v<T, f16>) {
+      made[i] = f16::from_bits(static_cast<std::uint16_t>(0x3c00 + 16 * number));
+    } else {
+      made[i] = static_cast<T>(number) / 8 - 2;
+    }
+  }
+  return made;
+}
+
+template <class X, class W>
+Bytes workspace_of(const rapt_linear_options &o) {
+  Bytes workspace(linear_workspace<X, W>(o));
+  REQUIRE(!workspace.empty());
+  return workspace;
+}
+
+// Packs w, whose type is in the options.
+template <class W>
+Bytes packed(const W &w, const rapt_linear_options &o) {
+  Bytes bytes(linear_packed_length<float>(o));
+  REQUIRE(rapt_linear_pack(w.data(), 0, outputs, &o, bytes.data()) == RAPT_OK);
+  return bytes;
+}
+
+// Removes the last element of a copy.
+template <class Range>
+Range shorter(Range range) {
+  range.pop_back();
+  return range;
+}
+
+TEST_CASE_TEMPLATE("plain weights", T, float, double, f16) {
+  const auto x = elements<T>(rows * inputs, 1), w = elements<T>(outputs * inputs, 2);
+  std::vector<T> y(rows * outputs), expected(rows * outputs);
+  const rapt_linear_options options = small_layer();
+  Bytes workspace = workspace_of<T, void>(options);
+  rapt_linear_options named = options;
+  named.x_type = std::is_same_v<T, float> ? RAPT_F32 : std::is_same_v<T, double> ? RAPT_F64 : RAPT_F16;
+  REQUIRE(rapt_linear(x.data(), w.data(), expected.data(), &named, workspace.data(), workspace.size()) ==
+          RAPT_OK);
+  CHECK(linear(x, w, y, options, workspace) == RAPT_OK);
+  CHECK(y == expected);
+  y.assign(y.size(), T());
+  CHECK(linear_run(x, w, y, options, 0, linear_tasks<T>(options), workspace) == RAPT_OK);
+  CHECK(y == expected);
+  CHECK(linear(shorter(x), w, y, options, workspace) == RAPT_BAD_SIZE);
+  CHECK(linear(x, shorter(w), y, options, workspace) == RAPT_BAD_SIZE);
+  std::vector<T> short_y = shorter(y);
+  CHECK(linear(x, w, short_y, options, workspace) == RAPT_BAD_SIZE);
+  named.x_type = RAPT_BF16;
+  CHECK(linear(x, w, y, named, workspace) == RAPT_BAD_TYPE);
+  named.x_type = RAPT_TYPE_DEFAULT;
+  named.w_type = RAPT_BF16;
+  CHECK(linear(x, w, y, named, workspace) == RAPT_BAD_TYPE);
+}
+
+TEST_CASE("packed weights of floats") {
+  const auto x = elements<float>(rows * inputs, 1), w = elements<float>(outputs * inputs, 2);
+  std::vector<float> y(rows * outputs), expected(rows * outputs);
+  rapt_linear_options options = small_layer();
+  Bytes workspace = workspace_of<float, void>(options);
+  REQUIRE(linear(x, w, expected, options, workspace) == RAPT_OK);
+  const Bytes bytes = packed(w, options);
+  options.packed_w = 1;
+  CHECK(linear(x, bytes, y, options, workspace) == RAPT_OK);
+  CHECK(y == expected);
+  CHECK(linear(x, shorter(bytes), y, options, workspace) == RAPT_BAD_SIZE);
+}
+
+// Each kind of packed weights has another length, which the options of the call do not tell.
+TEST_CASE("packed quantized weights") {
+  const auto x = elements<float>(rows * inputs, 1);
+  const Bytes w(outputs * inputs, std::byte{0x5a});
+  const std::vector<float> numbers(outputs * groups, 0.5f), codebook(16, 0.25f);
+  const std::vector<std::uint8_t> zeros(outputs * groups, 3);
+  rapt_linear_options options = small_layer();
+  options.scale_group = 32;
+  rapt_type scale_type = RAPT_TYPE_DEFAULT;
+  SUBCASE("i8") { options.w_type = RAPT_I8; }
+  SUBCASE("i8 with scales") {
+    options.w_type = RAPT_I8;
+    options.w_scales = numbers.data();
+  }
+  SUBCASE("i4 with scales of f16") {
+    options.w_type = RAPT_I4;
+    options.w_scales = numbers.data();
+    options.w_scale_type = scale_type = RAPT_F16;
+  }
+  SUBCASE("u4 with everything") {
+    options.w_type = RAPT_U4;
+    options.w_scales = options.w_offsets = numbers.data();
+    options.w_zeros = zeros.data();
+  }
+  SUBCASE("u4 with a codebook") {
+    options.w_type = RAPT_U4;
+    options.w_scales = numbers.data();
+    options.w_codebook = codebook.data();
+  }
+  Bytes workspace = workspace_of<float, void>(options);
+  std::vector<float> y(rows * outputs), expected(rows * outputs);
+  REQUIRE(linear(x, w, expected, options, workspace) == RAPT_OK);
+  const Bytes bytes = packed(w, options);
+  rapt_linear_options call = small_layer();
+  call.w_type = options.w_type;
+  call.scale_group = options.scale_group;
+  call.w_scale_type = scale_type;
+  call.packed_w = 1;
+  CHECK(linear(x, bytes, y, call, workspace) == RAPT_OK);
+  CHECK(y == expected);
+  CHECK(linear(x, shorter(bytes), y, call, workspace) == RAPT_BAD_SIZE);
+  CHECK(linear(x, Bytes(bytes.begin(), bytes.begin() + 63), y, call, workspace) == RAPT_BAD_SIZE);
+  CHECK(linear(x, Bytes(), y, call, workspace) == RAPT_BAD_SIZE);
+  CHECK(linear_run(x, shorter(bytes), y, call, 0, 1, workspace) == RAPT_BAD_SIZE);
+  Bytes damaged = bytes;
+  damaged[48] ^= std::byte{1};  // of the length
+  damaged.resize(damaged.size() + 1);
+  CHECK(linear(x, damaged, y, call, workspace) == RAPT_BAD_PACKED);
+  call.rows = 0;
+  CHECK(linear(x, Bytes(), y, call, workspace) == RAPT_OK);
+}
+
+// Without a type of the weights, bytes have the type of x.
+TEST_CASE("packed weights of i8 with x of i8") {
+  const std::vector<std::int8_t> x(rows * inputs, 5), w(outputs * inputs, -3);
+  const std::vector<float> x_scales(rows, 0.5f), scales(outputs, 2.0f);
+  rapt_linear_options options = small_layer();
+  options.x_scales = x_scales.data();
+  options.w_scales = scales.data();
+  Bytes workspace(linear_workspace<std::int8_t>(options));
+  std::vector<float> y(rows * outputs), expected(rows * outputs);
+  REQUIRE(linear(x, w, expected, options, workspace) == RAPT_OK);
+  CHECK(expected.front() == -15.0f * inputs);
+  Bytes bytes(linear_packed_length<std::int8_t>(options));
+  rapt_linear_options named = options;
+  named.x_type = RAPT_I8;
+  REQUIRE(rapt_linear_pack(w.data(), 0, outputs, &named, bytes.data()) == RAPT_OK);
+  options.w_scales = nullptr;
+  options.packed_w = 1;
+  CHECK(linear(x, bytes, y, options, workspace) == RAPT_OK);
+  CHECK(y == expected);
+  CHECK(linear(x, shorter(bytes), y, options, workspace) == RAPT_BAD_SIZE);
+}
+
+TEST_CASE("sizes of options that are not valid or name other types are 0") {
+  rapt_linear_options options = small_layer();
+  CHECK(linear_tasks<float>(options) > 0);
+  CHECK(linear_workspace<float, f16>(options) > 0);
+  options.w_type = RAPT_BF16;
+  CHECK(linear_workspace<float, f16>(options) == 0);
+  CHECK(linear_packed_length<float, f16>(options) == 0);
+  options.in_features = 0;
+  CHECK(linear_tasks<float>(options) == 0);
+}
+
+}  // namespace
+}  // namespace rapt::test
