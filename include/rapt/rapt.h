@@ -844,7 +844,16 @@ typedef struct rapt_matrix_strides {
  *   F32  (G + 2 N + 4) u S + (in_features + 2 N) (1 + z) 2^-149
  *   I8   (2 N + 6) u S + 2 N (1 + z) 2^-149, relative to the exact sum over xq[k] * xs
  *
- * where S also has the magnitudes of the offsets' terms, and z is the largest |scale| or |offset|. */
+ * where S also has the magnitudes of the offsets' terms, and z is the largest |scale| or |offset|.
+ *
+ * Measured on random floats, up to 65536 inputs: 20 u S (BF16: 25 u S). Rounding numbers to integers costs
+ * far more. This is the rms error of y relative to the rms of y, for 4096 normal x and w, with weights that
+ * rapt_quantize_rows has rounded and one x scale for each scale group:
+ *
+ *   scale_group   i8 in F32   i8 in I8   i4 in F32 or I8
+ *   32            5.5e-3      7.7e-3     9.7e-2
+ *   128           6.4e-3      9.1e-3     0.12
+ *   0             8.5e-3      1.2e-2 */
 typedef struct rapt_linear_options {
   size_t size; /* sizeof(rapt_linear_options) */
 
