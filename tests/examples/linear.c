@@ -1,4 +1,4 @@
-/* A linear layer in six lines of C, and the same bits from rapt.
+/* A linear layer in six lines of C, and the same bits from rapt on every instruction set of this CPU.
  *
  * Output:
  *   six lines of C                 9c294774c76fc864
@@ -44,7 +44,8 @@ static uint64_t hash(const float *y, size_t n) {
 
 static float x[ROWS * INPUTS], w[OUTPUTS * INPUTS], expected[ROWS * OUTPUTS], y[ROWS * OUTPUTS];
 
-static const char *compared(void) { return memcmp(y, expected, sizeof y) == 0 ? "equal" : "different"; }
+/* Returns whether y is what the six lines say. */
+static int is_equal(void) { return memcmp(y, expected, sizeof y) == 0; }
 
 int main(void) {
   fill(x, sizeof x / sizeof *x, 1);
@@ -64,18 +65,26 @@ int main(void) {
   void *workspace = malloc(bytes), *packed = malloc(packed_bytes);
   if (status != RAPT_OK || !workspace || !packed) return fprintf(stderr, "%s\n", rapt_status_text(status)), 1;
 
-  status = rapt_linear(x, w, y, &options, workspace, bytes);
-  printf("rapt, %d rows at once           %s\n", ROWS,
-         status == RAPT_OK ? compared() : rapt_status_text(status));
-
-  memset(y, 0, sizeof y);
   status = rapt_linear_pack(w, 0, OUTPUTS, &options, packed);
-  options.packed_w = 1;
-  options.rows = 1;
-  for (int r = 0; r < ROWS && status == RAPT_OK; ++r) {
-    status = rapt_linear(x + r * INPUTS, packed, y + r * OUTPUTS, &options, workspace, bytes);
+  int at_once = 1, row_by_row = 1;
+  for (size_t level = 0; level < rapt_isa_count() && status == RAPT_OK; ++level) {
+    if (rapt_force_isa(rapt_isa_name(level)) != RAPT_OK) continue; /* another CPU's */
+    memset(y, 0, sizeof y);
+    status = rapt_linear(x, w, y, &options, workspace, bytes);
+    at_once = at_once && is_equal();
+
+    memset(y, 0, sizeof y);
+    rapt_linear_options one = options;
+    one.rows = 1;
+    one.packed_w = 1;
+    for (int r = 0; r < ROWS && status == RAPT_OK; ++r) {
+      status = rapt_linear(x + r * INPUTS, packed, y + r * OUTPUTS, &one, workspace, bytes);
+    }
+    row_by_row = row_by_row && is_equal();
   }
-  printf("rapt, packed, one row a call   %s\n", status == RAPT_OK ? compared() : rapt_status_text(status));
+  if (status != RAPT_OK) return fprintf(stderr, "%s\n", rapt_status_text(status)), 1;
+  printf("rapt, %d rows at once           %s\n", ROWS, at_once ? "equal" : "different");
+  printf("rapt, packed, one row a call   %s\n", row_by_row ? "equal" : "different");
   free(packed);
   free(workspace);
   return 0;
