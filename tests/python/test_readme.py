@@ -1,11 +1,12 @@
-"""The blocks of Python in README.md."""
+"""The blocks of Python in README.md and other_languages.md."""
 
 import re
 from pathlib import Path
 
 import rapt
 
-README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+SOURCE = Path(__file__).resolve().parents[2]
+README = (SOURCE / "README.md").read_text()
 
 
 def test_blocks(capsys):
@@ -19,3 +20,16 @@ def test_blocks(capsys):
 
 def test_every_block_has_an_output():
     assert README.count("```python") == len(re.findall(r"^```python\n[^`]*^```\n\n```text\n", README, re.M))
+
+
+def test_blocks_of_the_manual():
+    page = (SOURCE / "src/manual/other_languages.md").read_text()
+    section = page.split("\n## Python\n")[1].split("\n## ")[0]
+    blocks = re.findall(r"^```python\n(.*?)^```", section, re.M | re.S)
+    assert len(blocks) == 2
+    names: dict[str, object] = {}  # the second block continues the first
+    for code in blocks:
+        exec(compile(code, "other_languages.md", "exec"), names)
+    x, small = names["x"], names["small"]
+    assert (names["y"] == rapt.linear(x, small)).all()
+    assert rapt.linear(x, small, arithmetic="i8").shape == (5, 128)
