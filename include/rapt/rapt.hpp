@@ -468,7 +468,7 @@ inline rapt_status packed_length(const rapt_linear_options &o, const void *packe
   if (size < header) return RAPT_BAD_SIZE;
   std::uint64_t length = 0;
   std::memcpy(&length, static_cast<const char *>(packed) + place, sizeof length);
-  bytes = static_cast<std::size_t>(length);
+  bytes = length;
   return RAPT_OK;
 }
 
