@@ -14,7 +14,8 @@ except ModuleNotFoundError as error:
 
 source, compiler = Path(sys.argv[1]), sys.argv[2]
 include = source / "include"
-example = re.search(r"```python\n(.*?)```", (source / "src/manual/other_languages.md").read_text(), re.S)[1]
+page = (source / "src/manual/other_languages.md").read_text()
+example = re.search(r"## cffi\n.*?```python\n(.*?)```", page, re.S)[1]
 installed = "/usr/local/include/rapt/rapt.h"
 assert installed in example and '"cc"' in example
 names = {}
@@ -27,7 +28,13 @@ missing = [name for name in functions if not re.search(rf"\b{name}\(", names["de
 assert not missing, missing
 
 # cffi lays out the structs as the compiler does.
-structs = ("rapt_softmax_options", "rapt_attention_options", "rapt_attention_gradients")
+structs = (
+    "rapt_softmax_options",
+    "rapt_attention_options",
+    "rapt_attention_gradients",
+    "rapt_matrix_strides",
+    "rapt_linear_options",
+)
 program = "#include <rapt/rapt.h>\n#include <stddef.h>\n"
 for struct in structs:
     program += f'_Static_assert(sizeof({struct}) == {ffi.sizeof(struct)}, "{struct}");\n'
