@@ -847,8 +847,8 @@ typedef struct rapt_matrix_strides {
  * where S also has the magnitudes of the offsets' terms, and z is the largest |scale| or |offset|.
  *
  * Measured on random floats, up to 65536 inputs: 20 u S (BF16: 25 u S). Rounding numbers to integers costs
- * far more. This is the rms error of y relative to the rms of y, for 4096 normal x and w, with weights that
- * rapt_quantize_rows has rounded and one x scale for each scale group:
+ * far more. The table has the rms error of y relative to the rms of y. x and w are 4096 normal numbers, w was
+ * rounded by rapt_quantize_rows, and x_group is 0.
  *
  *   scale_group   i8 in F32   i8 in I8   i4 in F32 or I8
  *   32            5.5e-3      7.7e-3     9.7e-2

@@ -8,8 +8,8 @@
 //   u4      | q         | as given, or 8
 //
 // Packed weights are a header, the codebook if there is one, and blocks of 64 outputs. Multi-byte numbers are
-// little-endian. The header says what decides the size of a block, and a check number finds damage to it: a
-// wrong size would lead past the end of the memory. A block has
+// little-endian. The header has what decides the size of a block. A wrong size would lead past the end of the
+// memory, so a check number finds damage to the header. A block has
 //
 //   codes of bytes     [inputs / 4][64][4]
 //   codes of 4 bits    [inputs / 8][64][4], inputs 0 to 3 of the 8 in the low halves of bytes
