@@ -152,15 +152,31 @@ TEST_CASE("bf16 arithmetic, where nothing is flushed") {
   check_bits<BF16>(problems, 3, RAPT_ARITHMETIC_BF16);
 }
 
+// AMX computes several tasks of outputs together, and divides inputs into groups of 192.
+TEST_CASE("bf16 arithmetic, several tasks and groups of inputs") {
+  std::vector<Problem> problems;
+  for (const std::size_t rows : Sizes{4, 33, 260}) {
+    for (const std::size_t cols : Sizes{33, 384, 401}) {
+      if (emulated() && rows > 4) continue;
+      LinearProblem made;
+      made.rows = rows;
+      made.cols = cols;
+      made.outputs = rows == 33 ? 650 : 140;
+      problems.push_back({InputClass::gaussian, rows + cols, made});
+    }
+  }
+  check_bits<BF16>(problems, 4, RAPT_ARITHMETIC_BF16);
+}
+
 // Fuzzers have no room for these sizes, which have several tasks of rows and of outputs.
 TEST_CASE_TEMPLATE("several tasks", W, float, double, F16, BF16) {
   std::vector<Problem> problems;
-  for (const std::size_t rows : Sizes{97, 200, 289}) {
-    if (emulated() && rows != 97) continue;
+  for (const std::size_t rows : Sizes{20, 97, 200, 289}) {
+    if (emulated() && rows > 97) continue;
     LinearProblem made;
     made.rows = rows;
     made.cols = 5;
-    made.outputs = 300;
+    made.outputs = rows == 20 ? 700 : 300;
     made.add = Addend::like_y;
     problems.push_back({InputClass::gaussian, rows, made});
   }
@@ -422,7 +438,10 @@ TEST_CASE_TEMPLATE("types and arithmetic", T, float, double, F16, BF16) {
       {"f32's", C::all, std::is_same_v<T, double> ? RAPT_BAD_ARITHMETIC : RAPT_OK,
        [](auto &call) { call.options.arithmetic = RAPT_ARITHMETIC_F32; }},
       {"bf16's", C::all, std::is_same_v<T, BF16> ? RAPT_OK : RAPT_BAD_ARITHMETIC,
-       [](auto &call) { call.options.arithmetic = RAPT_ARITHMETIC_BF16; }},
+       [](auto &call) {
+         call.options.arithmetic = RAPT_ARITHMETIC_BF16;
+         if (std::is_same_v<T, BF16>) call.make_workspace();
+       }},
   });
   expect_option_sizes(C::all, &C::options, {216 /* not yet released */}, RAPT_BAD_OPTIONS_SIZE);
 }

@@ -21,12 +21,17 @@ class LinearTasks {
   // A block of rows is a multiple of 6 rows, the height of a tile. 96 rows of 512 inputs take 192 KB as
   // f32, which a small L2 holds next to the weights. On AVX-512, 144 and 288 rows were 2 to 4 % slower.
   static constexpr std::size_t row_unit = 6, most_rows = 96;
+  // AMX multiplies 16 rows at a time. It waits for weights from memory unless many rows share them.
+  static constexpr std::size_t row_unit_in_bf16 = 16, most_rows_in_bf16 = 256;
 
-  explicit LinearTasks(const rapt_linear_options &o)
-      : rows_(o.rows), outputs_(o.out_features), outputs_per_task_(o.rows <= 2 * row_unit ? 128 : 256) {
-    const std::size_t blocks = (rows_ + most_rows - 1) / most_rows;
-    rows_per_task_ =
-        blocks == 0 ? row_unit : ((rows_ + blocks - 1) / blocks + row_unit - 1) / row_unit * row_unit;
+  explicit LinearTasks(const rapt_linear_options &o) : rows_(o.rows), outputs_(o.out_features) {
+    const bool in_bf16 = o.arithmetic == RAPT_ARITHMETIC_BF16;
+    outputs_per_task_ = in_bf16 || o.rows <= 2 * row_unit ? 128 : 256;
+    const std::size_t most = in_bf16 ? most_rows_in_bf16 : most_rows;
+    const std::size_t blocks = rows_ == 0 ? 1 : (rows_ + most - 1) / most;
+    const std::size_t unit = in_bf16 && blocks > 1 ? row_unit_in_bf16 : row_unit;
+    const std::size_t rows = (rows_ + blocks - 1) / blocks;
+    rows_per_task_ = rows == 0 ? unit : (rows + unit - 1) / unit * unit;
   }
 
   std::size_t count() const { return row_blocks() * output_groups(); }
@@ -103,24 +108,34 @@ struct LinearCall {
   }
 };
 
+// In bf16 arithmetic, this many outputs of the same rows may be computed together.
+inline constexpr std::size_t most_outputs_in_bf16 = 512;
+
 // Counts the elements of the arithmetic type in a thread's workspace: its rows of x in the order of the
-// tiles, the sums of two blocks of outputs, and two blocks of weights. Up to 16 elements after the rows are
-// overwritten. Layers with quantized weights also need the scales, offsets and zeros of a block, and two
-// numbers per row and group of the sum.
+// tiles, the sums of its outputs, and two blocks of weights. Up to 16 elements after the rows are overwritten.
+// Layers with quantized weights also need the scales, offsets and zeros of a block, and two numbers per row and
+// group of the sum. In bf16 arithmetic, the rows may also be AMX's tiles of 16 rows and 32 inputs, and two bf16
+// take the room of an element.
 struct LinearWorkspace {
   static constexpr std::size_t smallest_group = 16,
                                block_scales = linear_fold / smallest_group * linear_block;
 
   std::size_t rows, sums, weights, scales = 0, row_numbers = 0;
 
-  explicit LinearWorkspace(const rapt_linear_options &o)
-      : rows(LinearTasks(o).rows_per_task() * o.in_features + 16),
-        sums(LinearTasks(o).rows_per_task() * LinearTasks(o).outputs_per_task()),
-        weights(2 * linear_block * linear_fold) {
+  explicit LinearWorkspace(const rapt_linear_options &o) : weights(2 * linear_block * linear_fold) {
+    const LinearTasks tasks(o);
+    const auto up_to = [](std::size_t n, std::size_t unit) { return (n + unit - 1) / unit * unit; };
+    rows = tasks.rows_per_task() * o.in_features + 16;
+    sums = tasks.rows_per_task() * tasks.outputs_per_task();
     if (is_quantized(o.w_type)) {
       scales = 3 * block_scales;
-      row_numbers = 3 * LinearTasks(o).rows_per_task() * folds_of(o);
-      rows += 8 * LinearTasks(o).rows_per_task();  // the inputs of a row are filled up to a multiple of 8
+      row_numbers = 3 * tasks.rows_per_task() * folds_of(o);
+      rows += 8 * tasks.rows_per_task();  // the inputs of a row are filled up to a multiple of 8
+    } else if (o.arithmetic == RAPT_ARITHMETIC_BF16) {
+      const std::size_t padded = up_to(tasks.rows_per_task(), 16),
+                        tiles = padded * up_to(o.in_features, 32) / 2;
+      rows = up_to(rows > tiles ? rows : tiles, 16);  // so that tiles and sums begin with a cache line
+      sums = padded * most_outputs_in_bf16;
     }
   }
   std::size_t before_row_numbers() const { return rows + sums + weights + scales; }

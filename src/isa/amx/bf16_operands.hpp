@@ -42,28 +42,35 @@ template <class Row>
   }
 }
 
-// Packs the 16 keys from `first` as [32 dimensions][key][dimension]. Only `keys` of the 16 exist.
-[[gnu::noinline]] inline void pack_16_keys(const AttentionTile &tile, std::size_t first, std::size_t keys,
-                                           rapt::BF16 *to) {
-  const std::size_t dim = tile.options().qk_dim;
-  const rapt::BF16 *const from = keys == 0 ? to : tile.k<rapt::BF16>(first);
-  const std::ptrdiff_t stride = tile.options().k_strides.token;
-  if (keys == amx_rows && dim % amx_k32 == 0) {
+// Packs 16 rows as [32 dimensions][row][dimension]. Only `rows` of the 16 exist, and the others become 0.
+// row(i) returns the address of row i.
+template <class Row>
+[[gnu::always_inline]] inline void pack_16_rows(std::size_t rows, std::size_t dim, Row row, rapt::BF16 *to) {
+  if (rows == amx_rows && dim % amx_k32 == 0) {
     for (std::size_t i = 0; i < amx_rows; ++i) {
-      const rapt::BF16 *const key = from + at(stride, i);
-      rapt::BF16 *row = to + i * amx_k32;
-      for (std::size_t d = 0; d < dim; d += amx_k32, row += amx_elements) {
-        _mm512_storeu_si512(row, _mm512_loadu_si512(key + d));
+      const rapt::BF16 *const from = row(i);
+      rapt::BF16 *at = to + i * amx_k32;
+      for (std::size_t d = 0; d < dim; d += amx_k32, at += amx_elements) {
+        _mm512_storeu_si512(at, _mm512_loadu_si512(from + d));
       }
     }
     return;
   }
   for (std::size_t d = 0; d < dim; d += amx_k32, to += amx_elements) {
     for (std::size_t i = 0; i < amx_rows; ++i) {
-      _mm512_storeu_si512(to + i * amx_k32, i < keys ? first_elements(from + at(stride, i) + d, dim - d)
-                                                     : _mm512_setzero_si512());
+      _mm512_storeu_si512(to + i * amx_k32,
+                          i < rows ? first_elements(row(i) + d, dim - d) : _mm512_setzero_si512());
     }
   }
+}
+
+// Packs the 16 keys from `first` like pack_16_rows(). Only `keys` of the 16 exist.
+[[gnu::noinline]] inline void pack_16_keys(const AttentionTile &tile, std::size_t first, std::size_t keys,
+                                           rapt::BF16 *to) {
+  const rapt::BF16 *const from = keys == 0 ? to : tile.k<rapt::BF16>(first);
+  const std::ptrdiff_t stride = tile.options().k_strides.token;
+  pack_16_rows(
+      keys, tile.options().qk_dim, [&](std::size_t i) { return from + at(stride, i); }, to);
 }
 // Packs 16 keys like pack_16_keys(), from a cache of packed keys. A block of packed keys also has room for
 // missing keys.
