@@ -22,18 +22,22 @@ class LinearTasks {
   // f32, which a small L2 holds next to the weights. On AVX-512, 144 and 288 rows were 2 to 4 % slower.
   static constexpr std::size_t row_unit = 6, most_rows = 96;
   // AMX multiplies 16 rows at a time. It waits for weights from memory unless many rows share them.
-  static constexpr std::size_t row_unit_in_bf16 = 16, most_rows_in_bf16 = 256;
+  static constexpr std::size_t row_unit_of_amx = 16, most_rows_of_amx = 256;
 
-  explicit LinearTasks(const rapt_linear_options &o) : rows_(o.rows), outputs_(o.out_features) {
-    const bool in_bf16 = o.arithmetic == RAPT_ARITHMETIC_BF16;
-    outputs_per_task_ = in_bf16 || o.rows <= 2 * row_unit ? 128 : 256;
-    const std::size_t most = in_bf16 ? most_rows_in_bf16 : most_rows;
+  explicit LinearTasks(const rapt_linear_options &o)
+      : rows_(o.rows), outputs_(o.out_features), may_use_amx_(has_kernels_by_amx(o)) {
+    outputs_per_task_ = o.arithmetic == RAPT_ARITHMETIC_BF16 || o.rows <= 2 * row_unit ? 128 : 256;
+    const std::size_t most = may_use_amx_ ? most_rows_of_amx : most_rows;
     const std::size_t blocks = rows_ == 0 ? 1 : (rows_ + most - 1) / most;
-    const std::size_t unit = in_bf16 && blocks > 1 ? row_unit_in_bf16 : row_unit;
+    const std::size_t unit = may_use_amx_ && blocks > 1 ? row_unit_of_amx : row_unit;
     const std::size_t rows = (rows_ + blocks - 1) / blocks;
     rows_per_task_ = rows == 0 ? unit : (rows + unit - 1) / unit * unit;
   }
 
+  // Returns whether some level computes the layer with AMX.
+  static bool has_kernels_by_amx(const rapt_linear_options &o) {
+    return o.arithmetic == RAPT_ARITHMETIC_BF16 || o.arithmetic == RAPT_ARITHMETIC_I8;
+  }
   std::size_t count() const { return row_blocks() * output_groups(); }
   std::size_t rows_per_task() const { return rows_per_task_; }
   std::size_t outputs_per_task() const { return outputs_per_task_; }
@@ -51,6 +55,7 @@ class LinearTasks {
   }
 
   std::size_t rows_, outputs_, outputs_per_task_, rows_per_task_;
+  bool may_use_amx_;
 };
 
 constexpr bool is_4_bits(rapt_type type) { return type == RAPT_I4 || type == RAPT_U4; }
@@ -111,35 +116,48 @@ struct LinearCall {
 // In bf16 arithmetic, this many outputs of the same rows may be computed together.
 inline constexpr std::size_t most_outputs_in_bf16 = 512;
 
-// Counts the elements of the arithmetic type in a thread's workspace: its rows of x in the order of the
-// tiles, the sums of its outputs, and two blocks of weights. Up to 16 elements after the rows are overwritten.
-// Layers with quantized weights also need the scales, offsets and zeros of a block, and two numbers per row and
-// group of the sum. In bf16 arithmetic, the rows may also be AMX's tiles of 16 rows and 32 inputs, and two bf16
-// take the room of an element.
+// Counts the elements of the arithmetic type in a thread's workspace. Parts that AMX uses begin with a cache line.
+//
+//   rows          a task's rows of x in the order of the tiles; up to 16 elements after them are overwritten.
+//                 In bf16 and i8 arithmetic they may be AMX's tiles of 16 rows and 64 bytes instead
+//   sums          the sums of the task's outputs
+//   weights       two blocks of weights
+//   scales        the scales, offsets and zeros of a block of quantized weights
+//   row_numbers   three numbers per row and group of the sum, for quantized weights
+//   row_integers  a row as integers, in i8 arithmetic
 struct LinearWorkspace {
   static constexpr std::size_t smallest_group = 16,
-                               block_scales = linear_fold / smallest_group * linear_block;
+                               block_scales = linear_fold / smallest_group * linear_block,
+                               integers_at_once = 32;
 
-  std::size_t rows, sums, weights, scales = 0, row_numbers = 0;
+  std::size_t padded_rows;  // AMX also computes sums of rows that do not exist
+  std::size_t rows, sums, weights, scales = 0, row_numbers = 0, row_integers = 0;
 
   explicit LinearWorkspace(const rapt_linear_options &o) : weights(2 * linear_block * linear_fold) {
     const LinearTasks tasks(o);
     const auto up_to = [](std::size_t n, std::size_t unit) { return (n + unit - 1) / unit * unit; };
-    rows = tasks.rows_per_task() * o.in_features + 16;
-    sums = tasks.rows_per_task() * tasks.outputs_per_task();
+    const std::size_t row_count = tasks.rows_per_task(), inputs = o.in_features;
+    padded_rows = LinearTasks::has_kernels_by_amx(o) ? up_to(row_count, 16) : row_count;
+    rows = row_count * inputs + 16;
+    sums = padded_rows * tasks.outputs_per_task();
+    if (o.arithmetic == RAPT_ARITHMETIC_BF16) {
+      const std::size_t tiles = padded_rows * up_to(inputs, 32) / 2;
+      rows = up_to(rows > tiles ? rows : tiles, 16);
+      sums = padded_rows * most_outputs_in_bf16;
+    } else if (o.arithmetic == RAPT_ARITHMETIC_I8) {
+      const std::size_t words = row_count * up_to(inputs, 8) / 2,
+                        tiles = padded_rows * folds_of(o) * up_to(fold_of(o), 64) / 4;
+      rows = up_to(words > tiles ? words : tiles, 16);
+      row_integers = up_to(inputs + integers_at_once, 64) / 4;
+    }
     if (is_quantized(o.w_type)) {
       scales = 3 * block_scales;
-      row_numbers = 3 * tasks.rows_per_task() * folds_of(o);
-      rows += 8 * tasks.rows_per_task();  // the inputs of a row are filled up to a multiple of 8
-    } else if (o.arithmetic == RAPT_ARITHMETIC_BF16) {
-      const std::size_t padded = up_to(tasks.rows_per_task(), 16),
-                        tiles = padded * up_to(o.in_features, 32) / 2;
-      rows = up_to(rows > tiles ? rows : tiles, 16);  // so that tiles and sums begin with a cache line
-      sums = padded * most_outputs_in_bf16;
+      row_numbers = 3 * padded_rows * folds_of(o);
     }
   }
   std::size_t before_row_numbers() const { return rows + sums + weights + scales; }
-  std::size_t length() const { return rows + sums + weights + scales + row_numbers; }
+  std::size_t before_row_integers() const { return before_row_numbers() + row_numbers; }
+  std::size_t length() const { return before_row_integers() + row_integers; }
 };
 
 }  // namespace rapt

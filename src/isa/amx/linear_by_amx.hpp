@@ -101,7 +101,7 @@ class LayerByAmx {
   RowTiles rows_;
   float *sums_;
   WeightGroup weights_;
-  LinearProducts products_;
+  LinearProducts<rapt::BF16> products_;
 };
 
 // Fewer rows are faster without tiles. Plain weights must be packed for them.

@@ -67,6 +67,7 @@ class RowTiles {
 class WeightGroup {
  public:
   static constexpr std::size_t block = rapt::linear_block;
+  using Tiles = WeightTiles<rapt::BF16>;
   // Weights of these inputs and rapt::most_outputs_in_bf16 outputs fit the workspace.
   static constexpr std::size_t most_inputs = 256;
 
@@ -91,12 +92,12 @@ class WeightGroup {
         pack(output + n, outputs - n, input, inputs, scratch_ + n * padded);
       }
     }
-    tiles_ = from ? WeightTiles{scratch_, 2 * block * sizeof(rapt::BF16), 2 * amx_rows}
-                  : WeightTiles{scratch_, amx_row_bytes, amx_elements};
+    tiles_ = from ? Tiles{scratch_, 2 * block * sizeof(rapt::BF16), 2 * amx_rows}
+                  : Tiles{scratch_, amx_row_bytes, amx_elements};
     to_next_ = block * padded;
   }
   // Returns the tiles of a block of outputs.
-  WeightTiles of_block(std::size_t i) const {
+  Tiles of_block(std::size_t i) const {
     return {tiles_.first + i * to_next_, tiles_.row_bytes, tiles_.pitch};
   }
 
@@ -160,7 +161,7 @@ class WeightGroup {
   const rapt::LinearCall &call_;
   const rapt_linear_options &o_;
   rapt::BF16 *scratch_;
-  WeightTiles tiles_{};
+  Tiles tiles_{};
   std::size_t to_next_ = 0;
 };
 

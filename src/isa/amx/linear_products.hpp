@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <type_traits>
 
 #include "contract/linear.hpp"
 #include "contract/types.hpp"
@@ -15,21 +17,31 @@
 namespace {
 
 // Describes the weights of 64 outputs, which AMX can load as four tiles. The rows of a tile are `row_bytes`
-// apart, and the tile of the next 16 outputs is `pitch` elements further. The next 32 inputs follow.
+// apart, and the tile of the next 16 outputs is `pitch` elements further. The next inputs follow.
+template <class E>
 struct WeightTiles {
-  const rapt::BF16 *first;
+  const E *first;
   std::size_t row_bytes, pitch;
 };
 
+// Sums of bf16 are f32, and sums of bytes are integers.
+template <class E>
 class LinearProducts {
  public:
-  // Adds the products of `steps` times 32 inputs to the sums, which are [row][64]. The tiles of rows follow each
-  // other. If `fresh`, the sums count as 0. flush(), or the next call, stores the sums.
-  [[gnu::noinline, gnu::flatten]] void multiply(const rapt::BF16 *rows, const WeightTiles &weights,
-                                                std::size_t steps, bool fresh, float *sums,
+  static constexpr bool of_bytes = std::is_same_v<E, std::int8_t>;
+  using Sum = std::conditional_t<of_bytes, std::int32_t, float>;
+  // A tile has this many elements of 16 rows, and inputs of a row.
+  static constexpr std::size_t tile_length = amx_rows * amx_row_bytes / sizeof(E),
+                               inputs = amx_row_bytes / sizeof(E);
+
+  // Adds the products of `steps` times a tile's inputs to the sums: [row][64] of f32, or [16 outputs][row][output]
+  // of integers. The tiles of rows follow each other. If `fresh`, the sums count as 0. flush(), or the next call,
+  // stores the sums.
+  [[gnu::noinline, gnu::flatten]] void multiply(const E *rows, const WeightTiles<E> &weights,
+                                                std::size_t steps, bool fresh, Sum *sums,
                                                 LinesToFetch next_rows, LinesToFetch next_weights) {
-    float *const pending = pending_;
-    const rapt::BF16 *weight = weights.first;
+    Sum *const pending = pending_;
+    const E *weight = weights.first;
     const std::size_t row_bytes = weights.row_bytes, pitch = weights.pitch;
     const auto step = [&](auto is_first) __attribute__((always_inline)) {
       load_tile<4>(rows, amx_row_bytes);
@@ -38,20 +50,25 @@ class LinearProducts {
       load_tile<7>(weight + 2 * pitch, row_bytes);
       unroll<4>([&](auto i) __attribute__((always_inline)) {
         if constexpr (is_first) {
-          if (pending) store_tile<i>(pending + i * amx_rows, sums_stride);
+          if (pending) store_tile<i>(pending + i * sums_pitch, sums_stride);
           if (fresh) {
             zero_tile<i>();
           } else {
-            load_tile<i>(sums + i * amx_rows, sums_stride);
+            load_tile<i>(sums + i * sums_pitch, sums_stride);
           }
         }
-        multiply_tiles<i, 4, i == 3 ? 5 : 5 + i>();
+        constexpr int b = i == 3 ? 5 : 5 + i;
+        if constexpr (of_bytes) {
+          multiply_signed_bytes<i, 4, b>();
+        } else {
+          multiply_tiles<i, 4, b>();
+        }
         if constexpr (i == 0) load_tile<5>(weight + 3 * pitch, row_bytes);
       });
       next_weights.step();
       next_rows.step();
-      rows += amx_elements;
-      weight += amx_k32 * rapt::linear_block;
+      rows += tile_length;
+      weight += inputs * rapt::linear_block;
     };
     step(std::true_type{});
     for (std::size_t s = 1; s < steps; ++s) step(std::false_type{});
@@ -61,13 +78,14 @@ class LinearProducts {
   void flush() {
     if (!pending_) return;
     unroll<4>([&](auto i)
-                  __attribute__((always_inline)) { store_tile<i>(pending_ + i * amx_rows, sums_stride); });
+                  __attribute__((always_inline)) { store_tile<i>(pending_ + i * sums_pitch, sums_stride); });
     pending_ = nullptr;
   }
 
  private:
-  static constexpr std::size_t sums_stride = rapt::linear_block * sizeof(float);
-  float *pending_ = nullptr;  // where to store the accumulators
+  static constexpr std::size_t sums_stride = of_bytes ? amx_row_bytes : rapt::linear_block * sizeof(Sum),
+                               sums_pitch = of_bytes ? amx_rows * amx_rows : amx_rows;
+  Sum *pending_ = nullptr;  // where to store the accumulators
 };
 
 }  // namespace

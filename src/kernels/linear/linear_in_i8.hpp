@@ -11,10 +11,10 @@
 
 namespace {
 
-template <class Quads>
+template <class Rows>
 class CodeGroups {
  public:
-  CodeGroups(const rapt::LinearCall &call, float *scratch, const IntegerRows<Quads> &rows)
+  CodeGroups(const rapt::LinearCall &call, float *scratch, const Rows &rows)
       : groups_(call, scratch, 0), rows_(rows) {}
 
   // Calls f(kind, codes, 0), like WeightGroups.
@@ -39,15 +39,15 @@ class CodeGroups {
 
  private:
   QuantizedGroups groups_;
-  const IntegerRows<Quads> &rows_;
+  const Rows &rows_;
 };
 
 template <class Quads>
 struct I8Layer {
   using A = float;
   using Tiles = IntegerTiles<Quads>;
-  using Rows = IntegerRows<Quads>;
-  using Weights = CodeGroups<Quads>;
+  using Rows = IntegerRows<QuadsOfRows<Quads>>;
+  using Weights = CodeGroups<Rows>;
   using Guard = NoGuard;
 };
 

@@ -11,8 +11,9 @@
 
 namespace {
 
-// A tile has one of these numbers of rows. Copies of the last row fill the last tile.
-inline constexpr std::size_t tile_heights[] = {1, 2, 3, 4, 6};
+// A tile has one of these numbers of rows, and always 16 if AMX multiplies it. Copies of the last row fill the
+// last tile.
+inline constexpr std::size_t tile_heights[] = {1, 2, 3, 4, 6, 16};
 
 // Calls f(first row, number of rows as a constant) for the tiles of `rows` rows. Tiles have up to `most`
 // rows.
@@ -22,12 +23,15 @@ template <std::size_t most, class F>
     const std::size_t left = rows - r;
     unroll_while<std::size(tile_heights)>([&](auto i) __attribute__((always_inline)) {
       constexpr std::size_t height = tile_heights[i];
-      if constexpr (height <= most) {
-        if (left > height && height < most) return true;
-        f(r, std::integral_constant<std::size_t, height>{});
-        r += height;
+      constexpr bool is_used = most == 16 ? height == 16 : height <= most;
+      if constexpr (is_used) {
+        if (left <= height || height == most) {
+          f(r, std::integral_constant<std::size_t, height>{});
+          r += height;
+          return false;
+        }
       }
-      return false;
+      return true;
     });
   }
 }
