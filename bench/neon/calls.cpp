@@ -8,6 +8,7 @@
 #include <functional>
 #include <new>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -67,6 +68,48 @@ Call attention_call(std::size_t heads, std::size_t q_len, std::size_t kv_len, st
   };
 }
 
+// Calls rapt_linear with packed weights of 256 outputs by 1024 inputs. Quantized ones have scales of
+// `scale_group` inputs.
+Call linear_call(std::size_t rows, rapt_type x_type, rapt_type w_type, rapt_arithmetic arithmetic,
+                 std::size_t scale_group = 0) {
+  constexpr std::size_t outputs = 256, inputs = 1024;
+  rapt_linear_options o = RAPT_LINEAR_OPTIONS_INIT;
+  o.x_type = x_type;
+  o.w_type = w_type;
+  o.y_type = RAPT_F32;
+  o.arithmetic = arithmetic;
+  o.rows = rows;
+  o.in_features = inputs;
+  o.out_features = outputs;
+  o.scale_group = scale_group;
+  // Zeros are elements of every type, and the number of instructions does not depend on the elements.
+  const Numbers w(outputs * inputs), scales(outputs * inputs / 16, 1.0f);
+  if (scale_group != 0) o.w_scales = scales.data();
+  std::size_t bytes = 0;
+  check(rapt_linear_packed_length(&o, &bytes));
+  Numbers packed(bytes / sizeof(float) + 1);
+  check(rapt_linear_pack(w.data(), 0, outputs, &o, packed.data()));
+  o.w_scales = nullptr;
+  o.packed_w = 1;
+  check(rapt_linear_workspace(&o, &bytes));
+  return [=, x = Numbers(rows * inputs), packed = std::move(packed), y = Numbers(rows * outputs),
+          workspace = Numbers(bytes / sizeof(float) + 1)]() mutable {
+    check(rapt_linear(x.data(), packed.data(), y.data(), &o, workspace.data(), bytes));
+  };
+}
+template <std::size_t rows>
+Call linear_f32() {
+  return linear_call(rows, RAPT_F32, RAPT_F32, RAPT_ARITHMETIC_F32);
+}
+template <std::size_t rows>
+Call linear_bf16() {
+  return linear_call(rows, RAPT_BF16, RAPT_BF16, RAPT_ARITHMETIC_BF16);
+}
+template <std::size_t rows, rapt_type codes, std::size_t scale_group>
+Call linear_i8() {
+  return linear_call(rows, RAPT_F32, codes, RAPT_ARITHMETIC_I8, scale_group);
+}
+
 struct Case {
   const char *name;
   Call (*make)();
@@ -109,6 +152,20 @@ const Case cases[] = {
     {"decode 512 keys, 4 rows", [] { return attention_call(4, 1, 512, 128); }},
     {"decode 512 keys, 8 rows", [] { return attention_call(8, 1, 512, 128); }},
     {"prefill 64 x 512 keys", [] { return attention_call(1, 64, 512, 128); }},
+    {"linear f32, 1 row", linear_f32<1>},
+    {"linear f32, 3 rows", linear_f32<3>},
+    {"linear f32, 64 rows", linear_f32<64>},
+    {"linear bf16, 1 row", linear_bf16<1>},
+    {"linear bf16, 4 rows", linear_bf16<4>},
+    {"linear bf16, 64 rows", linear_bf16<64>},
+    {"linear i8 by i8, 32s, 1 row", linear_i8<1, RAPT_I8, 32>},
+    {"linear i8 by i8, 32s, 4 rows", linear_i8<4, RAPT_I8, 32>},
+    {"linear i8 by i8, 32s, 64 rows", linear_i8<64, RAPT_I8, 32>},
+    {"linear i8 by i8, 128s, 64 rows", linear_i8<64, RAPT_I8, 128>},
+    {"linear i8 by i4, 32s, 1 row", linear_i8<1, RAPT_I4, 32>},
+    {"linear i8 by i4, 32s, 4 rows", linear_i8<4, RAPT_I4, 32>},
+    {"linear i8 by i4, 32s, 64 rows", linear_i8<64, RAPT_I4, 32>},
+    {"linear i8 by i4, 128s, 64 rows", linear_i8<64, RAPT_I4, 128>},
 };
 
 }  // namespace
