@@ -47,13 +47,13 @@ struct PairsOfBf16 {
   static constexpr std::size_t inputs = 2;
 };
 
-// Returns how many vectors of outputs a tile processes at a time, a power of two. `chains` accumulators per
-// vector must leave registers for weights and a broadcast.
+// Returns how many vectors of outputs a tile processes at a time, a power of two up to `most`. `chains`
+// accumulators per vector must leave registers for weights and a broadcast.
 template <class A>
-constexpr std::size_t tile_vectors(std::size_t chains) {
+constexpr std::size_t tile_vectors(std::size_t chains, std::size_t most = 8) {
   using S = simd<A>;
   constexpr std::size_t accumulators = S::registers == 32 ? 24 : 12, all = rapt::linear_block / S::width;
-  std::size_t vectors = all < 8 ? all : 8;
+  std::size_t vectors = all < most ? all : most;
   while (vectors > 1 && chains * vectors > accumulators) vectors /= 2;
   return vectors;
 }
@@ -111,16 +111,17 @@ template <class A, class Weights, std::size_t half, std::size_t vectors, class A
   });
 }
 
-// Adds the products of one input of each row with its weights.
-template <class A, std::size_t rows, std::size_t vectors>
+// Adds the products of one input of each row with its weights to the sums from vector `first` on.
+template <class A, std::size_t first = 0, std::size_t rows, std::size_t vectors, std::size_t all>
 [[gnu::always_inline]] inline void add_products(const A *row,
                                                 const typename simd<A>::batch (&weight)[vectors],
-                                                typename simd<A>::batch (&sum)[rows][vectors]) {
+                                                typename simd<A>::batch (&sum)[rows][all]) {
   using S = simd<A>;
   unroll<rows>([&](auto r) __attribute__((always_inline)) {
     const typename S::batch element(row[r]);
     unroll<vectors>([&](auto j) __attribute__((always_inline)) {
-      sum[r][j] = S::fma(element, weight[j], sum[r][j]);
+      auto &to = sum[r][first + j];
+      to = S::fma(element, weight[j], to);
     });
   });
 }
