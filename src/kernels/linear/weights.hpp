@@ -11,16 +11,14 @@
 
 namespace {
 
-template <class E>
+// Weights of 16 bits are widened to scratch if more than `few` rows share them.
+template <class E, std::size_t few = 12>
 class WeightGroups {
  public:
   using A = rapt::Arithmetic<E>;
   using S = simd<A>;
   static constexpr std::size_t block = rapt::linear_block, length = block * rapt::linear_fold;
   using AsPacked = std::conditional_t<std::is_same_v<E, rapt::BF16>, PairsOfBf16, WeightsOf<E>>;
-
-  // Weights of 16 bits are widened to scratch if more than `few` rows share them.
-  static constexpr std::size_t few = 12;
 
   template <class Rows>
   WeightGroups(const rapt::LinearCall &call, A *scratch, const Rows &)
