@@ -36,7 +36,7 @@ namespace {
 struct TilesOfRows {
   using X = std::int8_t;
   static constexpr std::size_t most_rows = amx_rows;
-  static constexpr int code_bias = 0;  // sums begin with 0
+  static constexpr int byte_bias = 0;  // sums begin with 0
 
   explicit TilesOfRows(const rapt_linear_options &o)
       : inputs(o.in_features), fold(rapt::fold_of(o)), steps((fold + amx_row_bytes - 1) / amx_row_bytes) {

@@ -32,21 +32,29 @@ struct Avx2Codes {
   // Inputs 0 and 2 of a quad meet the even bytes of its codes, inputs 1 and 3 the odd ones.
   using X = std::int16_t;
   static constexpr std::size_t place(std::size_t j) { return j / 2 + j % 2 * 2; }
+  static constexpr std::size_t inputs_together = 4;
   static constexpr std::size_t most_rows = 4, sum_registers = 1;
-  static constexpr int code_bias = 0;
+  static constexpr int byte_bias = 0;
+  template <std::size_t rows>
+  using Quad = const X *;
   // gcc keeps an array of __m256i in memory, where intrinsics see other lanes than the type has.
   typedef std::int32_t Sums __attribute__((vector_size(32)));
   struct Weights {
     __m256i even, odd;
   };
 
+  static __m256i low_halves(__m256i words) { return _mm256_and_si256(words, _mm256_set1_epi32(0x0f0f0f0f)); }
+  static __m256i high_halves(__m256i words) { return low_halves(_mm256_srli_epi32(words, 4)); }
+  static __m256i biased(__m256i words) { return words; }
+
   static Sums start(std::int32_t n) { return Sums(_mm256_set1_epi32(n)); }
   static Weights weights(__m256i words) {
     return {_mm256_and_si256(words, _mm256_set1_epi32(0x00ff00ff)), _mm256_srli_epi16(words, 8)};
   }
-  static Sums add(Sums s, const Weights &w, const X *x) {
-    return s + Sums(_mm256_madd_epi16(w.even, every_lane(x))) +
-           Sums(_mm256_madd_epi16(w.odd, every_lane(x + 2)));
+  template <std::size_t r>
+  static Sums add(Sums s, const Weights &w, Quad<0> quad) {
+    return s + Sums(_mm256_madd_epi16(w.even, every_lane(quad + 4 * r))) +
+           Sums(_mm256_madd_epi16(w.odd, every_lane(quad + 4 * r + 2)));
   }
   static f32 numbers(Sums s) { return _mm256_cvtepi32_ps(__m256i(s)); }
 

@@ -33,9 +33,21 @@ struct NeonCodes {
 
   using X = std::int8_t;
   static constexpr std::size_t place(std::size_t j) { return j; }
+  static constexpr std::size_t inputs_together = 4;
   static constexpr std::size_t most_rows = 4, sum_registers = 2;
   // Products need signed codes.
-  static constexpr int code_bias = 128;
+  static constexpr int byte_bias = 128;
+  static uint32x4_t biased(uint32x4_t words) {
+    return vreinterpretq_u32_u8(veorq_u8(vreinterpretq_u8_u32(words), vdupq_n_u8(128)));
+  }
+  static uint32x4_t low_halves(uint32x4_t words) {
+    return vreinterpretq_u32_u8(vandq_u8(vreinterpretq_u8_u32(words), vdupq_n_u8(15)));
+  }
+  static uint32x4_t high_halves(uint32x4_t words) {
+    return vreinterpretq_u32_u8(vshrq_n_u8(vreinterpretq_u8_u32(words), 4));
+  }
+  template <std::size_t rows>
+  using Quad = const X *;
   // A lane has the sum of two inputs of an output, and adjacent lanes belong to the same output.
   struct Sums {
     int32x4_t low, high;
@@ -47,24 +59,17 @@ struct NeonCodes {
     const int32x4_t each = vreinterpretq_s32_s64(vdupq_laneq_s64(vreinterpretq_s64_s32(once), 0));
     return {each, each};
   }
-  static Weights weights(uint32x4_t words) {
-    return vreinterpretq_s8_u8(veorq_u8(vreinterpretq_u8_u32(words), vdupq_n_u8(128)));
-  }
-  static Sums add(Sums s, Weights w, const X *x) {
-    const int8x16_t inputs = every_lane(x);
+  static Weights weights(uint32x4_t words) { return vreinterpretq_s8_u32(words); }
+  template <std::size_t r>
+  static Sums add(Sums s, Weights w, Quad<0> quad) {
+    std::int32_t word;
+    std::memcpy(&word, quad + 4 * r, sizeof word);
+    const int8x16_t inputs = vreinterpretq_s8_s32(vdupq_n_s32(word));
     s.low = vpadalq_s16(s.low, vmull_s8(vget_low_s8(w), vget_low_s8(inputs)));
     s.high = vpadalq_s16(s.high, vmull_high_s8(w, inputs));
     return s;
   }
   static f32 numbers(Sums s) { return vcvtq_f32_s32(vpaddq_s32(s.low, s.high)); }
-
- protected:
-  // Returns four bytes of a row in every lane.
-  static int8x16_t every_lane(const X *x) {
-    std::int32_t word;
-    std::memcpy(&word, x, sizeof word);
-    return vreinterpretq_s8_s32(vdupq_n_s32(word));
-  }
 };
 
 }  // namespace

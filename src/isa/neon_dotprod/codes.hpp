@@ -15,10 +15,24 @@ struct DotprodCodes : NeonCodes {
   static constexpr std::size_t most_rows = 6, sum_registers = 1;
   using Sums = int32x4_t;
 
+  // A vector has the quads of four rows. SDOT multiplies by one of its lanes, so none is broadcast. The vector
+  // of the last rows reaches up to 12 bytes past them, where other numbers of the workspace follow.
+  template <std::size_t rows>
+  struct Quad {
+    explicit Quad(const X *x) {
+      unroll<(rows + 3) / 4>([&](auto i) __attribute__((always_inline)) { of[i] = vld1q_s8(x + 16 * i); });
+    }
+    int8x16_t of[(rows + 3) / 4];
+  };
+
   static Sums start(std::int32_t n) { return vdupq_n_s32(n); }
-  static Sums add(Sums s, Weights w, const X *x) {
-    const int8x16_t inputs = every_lane(x);
-    __asm__(".arch armv8.2-a+dotprod\n\tsdot %0.4s, %1.16b, %2.16b" : "+w"(s) : "w"(w), "w"(inputs));
+  // This is inline assembly, because gcc 12 and its assembler offer the instruction only for Armv8.2.
+  // Compiling for Armv8.2 would require more features of the CPU.
+  template <std::size_t r, std::size_t rows>
+  static Sums add(Sums s, Weights w, const Quad<rows> &quad) {
+    __asm__(".arch armv8.2-a+dotprod\n\tsdot %0.4s, %1.16b, %2.4b[%3]"
+            : "+w"(s)
+            : "w"(w), "w"(quad.of[r / 4]), "i"(r % 4));
     return s;
   }
   static f32 numbers(Sums s) { return vcvtq_f32_s32(s); }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "call/linear_call.hpp"
 #include "call/quantized_weights.hpp"
@@ -18,13 +19,13 @@ struct RowTerms {
   const float *steps, *sums;
 };
 
-// The tile at row r is [inputs / 4][rows of the tile][4], with inputs that do not exist as 0, up to a multiple
-// of 8. Quads is what a level provides (integer_tiles.hpp).
+// The tile at row r is [inputs / n][rows of the tile][n], where n is inputs_together. Inputs that do not exist are
+// 0, up to a multiple of 8. Quads is what a level provides (integer_tiles.hpp).
 template <class Quads>
 struct QuadsOfRows {
   using X = typename Quads::X;
-  static constexpr std::size_t most_rows = Quads::most_rows;
-  static constexpr int code_bias = Quads::code_bias;
+  static constexpr std::size_t most_rows = Quads::most_rows, together = Quads::inputs_together;
+  static constexpr int byte_bias = Quads::byte_bias;
 
   explicit QuadsOfRows(const rapt_linear_options &o) : padded((o.in_features + 7) / 8 * 8) {}
 
@@ -34,9 +35,11 @@ struct QuadsOfRows {
   // Stores row i of a tile.
   template <std::size_t height>
   void put(const std::int8_t *integers, std::size_t i, X *tile) const {
-    tile += i * 4;
-    for (std::size_t k = 0; k < padded; k += 4, tile += 4 * height) {
-      for (std::size_t j = 0; j < 4; ++j) tile[Quads::place(j)] = integers[k + j];
+    tile += i * together;
+    for (std::size_t k = 0; k < padded; k += together, tile += together * height) {
+      X quads[together];
+      for (std::size_t j = 0; j < together; ++j) quads[j / 4 * 4 + Quads::place(j % 4)] = integers[k + j];
+      std::memcpy(tile, quads, sizeof quads);
     }
   }
 
@@ -60,7 +63,7 @@ class IntegerRows {
         starts_(reinterpret_cast<std::int32_t *>(sums_ + rapt::LinearWorkspace(o_).padded_rows * folds_)),
         integers_(call, workspace + rapt::LinearWorkspace(o_).before_row_integers()) {
     const rapt::QuantizedWeights weights(o_, call.w);
-    zero_ = (weights.has_zeros() ? 0 : weights.common_zero()) - Layout::code_bias;
+    zero_ = (weights.has_zeros() ? 0 : weights.common_zero()) - (weights.is_bytes() ? Layout::byte_bias : 0);
   }
 
   bool load(const rapt::LinearTask &task) {

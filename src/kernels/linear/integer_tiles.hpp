@@ -3,11 +3,14 @@
 // Each instruction-set level defines a class Quads, which multiplies four inputs of an output at a time:
 //
 //   X, place(j)          type of a row's integers, and the place of input j among the four
+//   inputs_together      inputs of a row that lie together in a tile: 4 or 8
 //   most_rows, sum_registers    rows of a tile, and registers of a Sums
 //   Sums, start(n)       sums of a vector of outputs, each beginning with n
+//   low_halves(w), high_halves(w)    a code of 4 bits in each byte
+//   biased(w), byte_bias codes of bytes less what the level subtracts from them
 //   Weights, weights(w)  the codes of a vector of outputs, from a vector of words
-//   add(s, weights, x)   returns s plus the products of a row's four integers at x
-//   code_bias            what the level subtracts from each code
+//   Quad<rows>           four integers of each row, from their address
+//   add<r>(s, weights, quad)    returns s plus the products of row r's four integers
 //   numbers(s)           the sums as f32
 //
 // For number_tiles.hpp, it also has
@@ -53,7 +56,8 @@ struct IntegerTiles {
       const TileOperands<typename Quads::X, std::uint8_t, float> &tile, IntegerTerms terms,
       std::size_t inputs, bool first, Prefetch &fetch) {
     static_assert(blocks == 1);
-    constexpr std::size_t vectors = vectors_of(rows);
+    // The codes of `together` vectors fit in the registers beside the sums of a tile.
+    constexpr std::size_t vectors = vectors_of(rows), together = vectors < 4 ? vectors : 4;
     for (std::size_t v = 0; v < block; v += vectors * S::width) {
       const typename Quads::X *x = tile.x;
       const std::uint8_t *codes = tile.w + v * 4;
@@ -65,37 +69,48 @@ struct IntegerTiles {
         unroll_pairs<rows, vectors>([&](auto r, auto j) __attribute__((always_inline)) {
           sum[r][j] = Quads::start(terms.rows.starts[g * rows + r]);
         });
-        const auto add = [&](const CodeWords(&of)[vectors]) __attribute__((always_inline)) {
-          typename Quads::Weights weights[vectors];
-          unroll<vectors>([&](auto j) __attribute__((always_inline)) { weights[j] = Quads::weights(of[j]); });
-          unroll_pairs<rows, vectors>([&](auto r, auto j) __attribute__((always_inline)) {
-            sum[r][j] = Quads::add(sum[r][j], weights[j], x + r * 4);
+        const auto add = [&](auto half, auto part, auto words) __attribute__((always_inline)) {
+          typename Quads::Weights weights[together];
+          unroll<together>([&](auto j)
+                               __attribute__((always_inline)) { weights[j] = Quads::weights(words(j)); });
+          const typename Quads::template Quad<rows> quad(x + half * (4 * rows));
+          unroll_pairs<rows, together>([&](auto r, auto j) __attribute__((always_inline)) {
+            auto &of = sum[r][part * together + j];
+            of = Quads::template add<r>(of, weights[j], quad);
           });
-          x += rows * 4;
         };
-        for (std::size_t k = begin; k < end; k += Weights::inputs, codes += 4 * block) {
+        constexpr std::integral_constant<std::size_t, 0> first_quad;
+        constexpr std::integral_constant<std::size_t, 1> second_quad;
+        for (std::size_t k = begin; k < end; k += Weights::inputs) {
           prefetch.step(k);
-          CodeWords of[vectors];
-          unroll<vectors>([&](auto j) __attribute__((always_inline)) {
-            of[j] = load_words(codes + j * S::width * 4);
+          unroll<vectors / together>([&](auto part) __attribute__((always_inline)) {
+            CodeWords of[together];
+            unroll<together>([&](auto j) __attribute__((always_inline)) {
+              of[j] = load_words(codes + (part * together + j) * S::width * 4);
+            });
+            if constexpr (Weights::inputs == 4) {
+              add(
+                  first_quad,
+                  part, [&](auto j) __attribute__((always_inline)) { return Quads::biased(of[j]); });
+            } else {
+              add(
+                  first_quad,
+                  part, [&](auto j) __attribute__((always_inline)) { return Quads::low_halves(of[j]); });
+              add(
+                  second_quad,
+                  part, [&](auto j) __attribute__((always_inline)) { return Quads::high_halves(of[j]); });
+            }
           });
-          if constexpr (Weights::inputs == 4) {
-            add(of);
-          } else {
-            CodeWords half[vectors];
-            const CodeWords low(0x0f0f0f0f);
-            unroll<vectors>([&](auto j) __attribute__((always_inline)) { half[j] = of[j] & low; });
-            add(half);
-            unroll<vectors>([&](auto j) __attribute__((always_inline)) { half[j] = (of[j] >> 4) & low; });
-            add(half);
-          }
+          codes += 4 * block;
+          x += Weights::inputs * rows;
         }
         finish<rows, vectors>(terms, sum, g, v, tile.sums);
       }
     }
   }
 
- private:
+ protected:
+  // Adds the sums of a group to the sums of the tile.
   template <std::size_t rows, std::size_t vectors>
   [[gnu::always_inline]] static void finish(const IntegerTerms &terms,
                                             const typename Quads::Sums (&sum)[rows][vectors], std::size_t g,
