@@ -37,8 +37,12 @@ class CodeGroups {
     return groups_.prefetch(output, input, inputs, passes);
   }
 
- private:
+ protected:
   QuantizedGroups groups_;
+ protected:
+  QuantizedGroups groups_;
+
+ private:
   const Rows &rows_;
 };
 
