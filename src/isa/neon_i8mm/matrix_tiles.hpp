@@ -2,7 +2,15 @@
 // multiplies 8 inputs of 2 outputs by 2 rows: twice as many products as USDOT. Sums of a group are exact.
 //
 // USMMLA needs 8 inputs of an output together, and packed codes have 4. So codes are first put in that order in
-// scratch. All tiles of a task use them there.
+// scratch. All tiles of a task use them there. Counted in the arithmetic pipelines, for 8 inputs of 4 outputs:
+//
+//   instructions that multiply, and others   | 1 row | 2 rows | 4 rows | 6 rows | 64 rows
+//   USDOT                                    | 2     | 4      | 8      | 12     | 128
+//   USMMLA, each tile orders bytes           | 2 + 2 | 2 + 2  | 4 + 2  | 6 + 2  | 64 + 22
+//   USMMLA, bytes are ordered once           | 2 + 2 | 2 + 2  | 4 + 2  | 6 + 2  | 64 + 2
+//
+// Codes of 4 bits need 2 more instructions than bytes, each time that they are ordered. A task of one row uses
+// USDOT.
 #pragma once
 
 #include <arm_neon.h>
@@ -27,7 +35,9 @@ struct MatrixTiles : IntegerTiles<I8mmCodes> {
   // memory, and its sums are not used.
   static constexpr std::size_t pairs_of(std::size_t rows) { return (rows + 1) / 2; }
   static constexpr std::size_t vectors_of(std::size_t rows) { return tile_vectors<A>(2 * pairs_of(rows)); }
-  static constexpr std::size_t passes(std::size_t rows) { return block / (S::width * vectors_of(rows)); }
+  static constexpr std::size_t passes(std::size_t rows) {
+    return rows == 1 ? IntegerTiles::passes(1) : block / (S::width * vectors_of(rows));
+  }
 
   template <class Weights, std::size_t rows, std::size_t blocks>
   static void multiply(const TileOperands<std::int8_t, std::uint8_t, float> &tile, IntegerTerms terms,

@@ -45,7 +45,7 @@ struct IntegerTiles {
   static constexpr std::size_t block = rapt::linear_block, group = rapt::linear_fold;
   static constexpr std::size_t most_rows = Quads::most_rows, blocks_of_one_row = 1;
   static constexpr std::size_t vectors_of(std::size_t rows) {
-    return tile_vectors<A>(rows * Quads::sum_registers);
+    return tile_vectors<A>(rows * Quads::sum_registers, 16);
   }
   static constexpr std::size_t passes(std::size_t rows) { return block / (S::width * vectors_of(rows)); }
 
