@@ -39,8 +39,6 @@ class CodeGroups {
 
  protected:
   QuantizedGroups groups_;
- protected:
-  QuantizedGroups groups_;
 
  private:
   const Rows &rows_;
