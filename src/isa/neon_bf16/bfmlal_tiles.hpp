@@ -1,6 +1,7 @@
-// Multiplies a few rows by pairs of weights in RAPT_ARITHMETIC_BF16 with BFMLALB and BFMLALT. A vector has a pair of
-// inputs of four outputs, and both instructions multiply it by a lane of x: BFMLALB adds to the even chain, and
-// BFMLALT to the odd one. Nothing is widened.
+// Multiplies a few rows by pairs of weights in RAPT_ARITHMETIC_BF16 with BFMLALB and BFMLALT. A vector has a
+// pair of inputs of four outputs, and both instructions multiply it by a lane of x: BFMLALB adds to the even
+// chain, and BFMLALT to the odd one. Nothing is widened.
+//
 // Tiles of 6 rows by 2 vectors would take 2 % fewer instructions with 64 rows, and 2 % more with 4.
 #pragma once
 

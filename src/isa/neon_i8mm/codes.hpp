@@ -1,5 +1,5 @@
-// Defines what NEON with USDOT does with the codes of quantized weights. One instruction multiplies four inputs
-// of unsigned codes.
+// Defines what NEON with USDOT does with the codes of quantized weights. One instruction multiplies four
+// inputs of unsigned codes.
 #pragma once
 
 #include <arm_neon.h>

@@ -64,8 +64,8 @@ struct MatrixTiles : IntegerTiles<I8mmCodes> {
       PassOfPrefetch<16> prefetch(fetch, inputs);
       for (std::size_t begin = 0, g = 0; begin < inputs; begin += terms.fold, ++g) {
         const std::size_t end = inputs - begin < terms.fold ? inputs : begin + terms.fold;
-        // The sums of outputs 0 and 1 of a vector, then of 2 and 3. Each has both rows of its first output, then
-        // of its second one.
+        // The sums of outputs 0 and 1 of a vector, then of 2 and 3. Each has both rows of its first output,
+        // then of its second one.
         int32x4_t sum[pairs][vectors][2];
         unroll_pairs<pairs, vectors>([&](auto p, auto j) __attribute__((always_inline)) {
           sum[p][j][0] = sum[p][j][1] = start<p, rows>(terms.rows.starts + g * rows);

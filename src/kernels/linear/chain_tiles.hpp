@@ -32,8 +32,8 @@ struct ChainTiles {
       const TileOperands<A, typename Weights::Element, A> &tile, NoTerms, std::size_t inputs, bool first,
       Prefetch &fetch) {
     constexpr std::size_t vectors = vectors_of(rows), all = blocks * vectors;
-    // If sums leave too few registers for the weights of all vectors, four vectors are a part. Parts of three rows
-    // of pairs would spill more.
+    // If sums leave too few registers for the weights of all vectors, four vectors are a part. Parts of three
+    // rows of pairs would spill more.
     constexpr bool in_parts =
         (rows + 1) * all >= S::registers && all > 4 && (Weights::inputs == 1 || rows == 1);
     constexpr std::size_t together = in_parts ? 4 : all;
