@@ -19,7 +19,8 @@ inline constexpr std::size_t tile_heights[] = {1, 2, 3, 4, 6, 16};
 // rows.
 template <std::size_t most, class F>
 [[gnu::always_inline]] inline void each_tile(std::size_t rows, F f) {
-  for (std::size_t r = 0; r < rows;) {
+  std::size_t r = 0;
+  while (r < rows) {
     const std::size_t left = rows - r;
     unroll_while<std::size(tile_heights)>([&](auto i) __attribute__((always_inline)) {
       constexpr std::size_t height = tile_heights[i];
@@ -93,6 +94,9 @@ struct TileOperands {
   A *sums;
   std::size_t to_next_weights = 0, to_next_sums = 0;
 };
+// clang 14 deduces the types of an aggregate only with a guide.
+template <class X, class W, class A>
+TileOperands(const X *, const W *, A *, std::size_t, std::size_t) -> TileOperands<X, W, A>;
 
 // Weights without scales add their sums of products as they are.
 struct NoTerms {};
