@@ -153,7 +153,7 @@ struct FloatLayer {
   using A = rapt::Arithmetic<E>;
   using Tiles = ChainTiles<A>;
   using Rows = PackedRows<A, Tiles::most_rows>;
-  using Weights = WeightGroups<E>;
+  using Weights = WeightGroups<E, 12, 12>;
   using Guard = NoGuard;
 };
 

@@ -37,7 +37,7 @@ template <std::size_t most, class F>
   }
 }
 
-// Weights lie in memory as one E per input and output, or as pairs of bf16.
+// Weights lie in memory as one E per input and output, as pairs of bf16, or as a row of inputs for each output.
 template <class E>
 struct WeightsOf {
   using Element = E;
@@ -46,6 +46,12 @@ struct WeightsOf {
 struct PairsOfBf16 {
   using Element = rapt::BF16;
   static constexpr std::size_t inputs = 2;
+};
+
+template <class E>
+struct RowsOfWeights {
+  using Element = const E *;
+  static constexpr std::size_t inputs = 1;
 };
 
 // Returns how many vectors of outputs a tile processes at a time, a power of two up to `most`. `chains`

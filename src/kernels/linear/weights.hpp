@@ -1,4 +1,4 @@
-// Finds the weights of a block of 64 outputs and a group of inputs: as they are packed, or in scratch,
+// Finds the weights of a block of 64 outputs and a group of inputs: as they are, packed or plain, or in scratch,
 // widened or transposed.
 #pragma once
 
@@ -11,8 +11,9 @@
 
 namespace {
 
-// Weights of 16 bits are widened to scratch if more than `few` rows share them.
-template <class E, std::size_t few = 12>
+// Weights of 16 bits are widened to scratch if more than `few` rows share them. Plain ones are transposed in
+// registers for up to `direct` rows, because the scratch of a group does not fit in L1.
+template <class E, std::size_t few = 12, std::size_t direct = 0>
 class WeightGroups {
  public:
   using A = rapt::Arithmetic<E>;
@@ -30,7 +31,7 @@ class WeightGroups {
   // inputs from `input` on.
   template <class F>
   [[gnu::always_inline]] void use(std::size_t output, std::size_t blocks, std::size_t input,
-                                  std::size_t inputs, std::size_t rows, F f) const {
+                                  std::size_t inputs, std::size_t rows, F f) {
     if (o_.packed_w) {
       const E *const packed =
           static_cast<const E *>(call_.w) + rapt::packed_weight_offset<E>(output, input, o_.in_features);
@@ -38,6 +39,12 @@ class WeightGroups {
       if (std::is_same_v<E, A> || rows <= few) return f(AsPacked{}, packed, to_next);
       for (std::size_t b = 0; b < blocks; ++b) widen(packed + b * to_next, inputs, scratch_ + b * length);
     } else {
+      if constexpr (direct > 0) {
+        if (rows <= direct && o_.w_strides.column == 1) {
+          for (std::size_t n = 0; n < blocks * block; ++n) outputs_[n] = row(output, n, input);
+          return f(RowsOfWeights<E>{}, static_cast<const E *const *>(outputs_), block);
+        }
+      }
       for (std::size_t b = 0; b < blocks; ++b)
         transpose(output + b * block, input, inputs, scratch_ + b * length);
     }
@@ -67,15 +74,20 @@ class WeightGroups {
     }
   }
 
+  // Returns the weights of output n of those from `output` on. The last output replaces missing ones.
+  const E *row(std::size_t output, std::size_t n, std::size_t input) const {
+    const std::size_t last = o_.out_features - output - 1;
+    return call_.w_at<E>(output + (n < last ? n : last), input);
+  }
+
   // Sets to[k * 64 + n] to the weight of output n and input k. The last output replaces missing ones.
   [[gnu::noinline]] void transpose(std::size_t output, std::size_t input, std::size_t inputs, A *to) const {
     const std::size_t last = o_.out_features - output - 1;
     if (o_.w_strides.column == 1) {
       for (std::size_t n = 0; n < block; n += S::width) {
-        const E *row[S::width];
-        for (std::size_t i = 0; i < S::width; ++i)
-          row[i] = call_.w_at<E>(output + (n + i < last ? n + i : last), input);
-        transpose_rows<A>(row, inputs, to + n, block);
+        const E *of[S::width];
+        for (std::size_t i = 0; i < S::width; ++i) of[i] = row(output, n + i, input);
+        transpose_rows<A>(of, inputs, to + n, block);
       }
       return;
     }
@@ -94,6 +106,7 @@ class WeightGroups {
   const rapt::LinearCall &call_;
   const rapt_linear_options &o_;
   A *scratch_;
+  const E *outputs_[direct > 0 ? 2 * block : 1];
 };
 
 }  // namespace
