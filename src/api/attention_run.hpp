@@ -7,6 +7,7 @@
 #include "api/floating_point.hpp"
 #include "api/tasks.hpp"
 #include "call/attention_workspace.hpp"
+#include "call/element.hpp"
 #include "dispatch/dispatch.hpp"
 
 namespace rapt {
