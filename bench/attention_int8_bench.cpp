@@ -130,7 +130,7 @@ void add_part(Kernel<Part> kernel, bool is_whole) {
                        std::size_t group = 0) {
     Work work = attention_work(shape, 1);
     work.element_bytes = sizeof(float);
-    work.by_tiles = shape.q_len > 1;
+    work.multiply_adds_of_tile = shape.q_len > 1 ? tile_of_bf16 : 0;
     work.read += shape.kv_heads * shape.kv_len * sizeof(float) *
                  (Int8Attention::groups(shape.qk_dim, group) + Int8Attention::groups(shape.v_dim, group));
     const bool for_peers = group == block_elements;

@@ -222,7 +222,7 @@ void add_attention_part(Kernel<Part> kernel, rapt_type type, Narrow narrow, bool
   const auto add = [&](const std::string &size, const AttentionShape &shape) {
     Work work = attention_work(shape, 2);
     work.element_bytes = sizeof(float);
-    work.by_tiles = arithmetic == RAPT_ARITHMETIC_BF16;
+    work.multiply_adds_of_tile = arithmetic == RAPT_ARITHMETIC_BF16 ? tile_of_bf16 : 0;
     kernel.add(size, work, [=] {
       HalfAttention buffers(shape, type, arithmetic, narrow);
       buffers.partial();  // the merge step reads these results

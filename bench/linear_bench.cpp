@@ -35,7 +35,7 @@ Work work_of(const LinearShape &s) {
           .element_bytes = std::max(bytes, sizeof(float)),
           .read = (s.outputs + s.rows) * s.inputs * bytes,
           .written = s.rows * s.outputs * bytes,
-          .by_tiles = Kind::arithmetic == RAPT_ARITHMETIC_BF16,
+          .multiply_adds_of_tile = Kind::arithmetic == RAPT_ARITHMETIC_BF16 ? tile_of_bf16 : 0,
           .multiply_adds = true};
 }
 

@@ -28,6 +28,7 @@ Work work_of(const QuantizedShape &s) {
           .read = weights + (shape.outputs * groups + shape.rows * shape.inputs) * sizeof(float),
           .written = shape.rows * shape.outputs * sizeof(float),
           .byte_uops_per_vector = s.arithmetic == RAPT_ARITHMETIC_I8 ? Uops{1} : Uops{},
+          .multiply_adds_of_tile = s.arithmetic == RAPT_ARITHMETIC_I8 ? tile_of_bytes : 0,
           .multiply_adds = true};
 }
 
@@ -71,6 +72,9 @@ void register_quantized(Suite &suite, int arithmetic) {
   for (const std::size_t group : Sizes{64, 128, 0}) {
     add_shape({1, 4096, 4096}, RAPT_I4, group);
     add_shape({64, 4096, 4096}, RAPT_I8, group);
+  }
+  if (arithmetic == RAPT_ARITHMETIC_I8) {
+    for (const std::size_t group : Sizes{32, 64, 128, 0}) add_shape({256, 4096, 4096}, RAPT_I8, group);
   }
 }
 

@@ -64,7 +64,7 @@ std::vector<LimitCase> limit_cases(const std::vector<std::string> &isas, const s
     add_rate("clock", loops->clock, 1);
     if (loops->products_i8) add_rate("products_i8", loops->products_i8, operations_of_fma(isa, 1));
     if (loops->products_bf16 && may_use_tiles(isa))
-      add_rate("products_bf16", loops->products_bf16, 2 * multiply_adds_of_tile);
+      add_rate("products_bf16", loops->products_bf16, 2 * tile_of_bf16);
     for (std::size_t level = 0; level < sets.size(); ++level) {
       const std::size_t bytes = sets[level].bytes;
       const auto add = [&](const char *access, std::vector<Pass> ways) {

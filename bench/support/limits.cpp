@@ -88,7 +88,7 @@ std::vector<std::string> Limits::needed_for(const Work &work) const {
   if (has_additions(work.uops_per_vector)) names.emplace_back(fma_add_of(work));
   if (work.byte_uops_per_vector.all > 0) names.emplace_back("products_i8");
   if (has_additions(work.byte_uops_per_vector)) names.emplace_back("fma_add_f32");
-  if (work.by_tiles) names.emplace_back("products_bf16");
+  if (work.multiply_adds_of_tile > 0) names.emplace_back("products_bf16");
   const std::size_t first = memory_level(work.footprint());
   const std::size_t last = overflow(first, work.footprint()) > 0 ? first + 1 : first;
   for (std::size_t level = first; level <= last; ++level) {
@@ -128,9 +128,9 @@ Limits::Arithmetic Limits::arithmetic_of(const std::string &isa, const Work &wor
   const auto instructions = [&](const std::string &what, double operations) {
     return rate(isa, what) / operations;
   };
-  if (work.by_tiles && rate(isa, "products_bf16") > 0) {
-    return time_of(std::ceil(elements / multiply_adds_of_tile), 1,
-                   instructions("products_bf16", 2 * multiply_adds_of_tile), 0);
+  if (work.multiply_adds_of_tile > 0 && rate(isa, "products_bf16") > 0) {
+    return time_of(std::ceil(elements / work.multiply_adds_of_tile), 1,
+                   instructions("products_bf16", 2 * tile_of_bf16), 0);
   }
   if (work.byte_uops_per_vector.all > 0 && rate(isa, "products_i8") > 0) {
     return time_of(std::ceil(elements / lanes_of(isa, 1)), work.byte_uops_per_vector,

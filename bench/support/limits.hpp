@@ -93,6 +93,5 @@ class Limits {
 // operations_of_fma_add() returns the mean for a multiply-add and an addition.
 double operations_of_fma(const std::string &isa, std::size_t element_bytes);
 double operations_of_fma_add(const std::string &isa, std::size_t element_bytes);
-inline constexpr double multiply_adds_of_tile = 16 * 16 * 32;  // in one product of AMX tiles
 
 }  // namespace rapt::bench

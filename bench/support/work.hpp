@@ -16,6 +16,9 @@ struct Uops {
   friend constexpr Uops operator+(Uops a, Uops b) { return {a.fma + b.fma, a.all + b.all}; }
 };
 
+// The multiply-adds of a product of AMX tiles. Products of bf16 and of bytes take as long.
+inline constexpr double tile_of_bf16 = 16 * 16 * 32, tile_of_bytes = 16 * 16 * 64;
+
 struct Work {
   std::size_t elements = 0;
   std::size_t element_bytes = 0;  // size in the computation, which gives the lanes of a register
@@ -29,8 +32,9 @@ struct Work {
   // Counts µops on levels whose instructions add products of bytes; its `fma` counts these instructions. Both
   // counts are 0 if the elements are not bytes.
   Uops byte_uops_per_vector = {};
-  bool by_tiles = false;  // AMX tiles, if the level has them, compute each multiply-add: as one product of
-                          // bf16, or as two products of bytes, which take as long
+  // AMX tiles, if the level has them, compute so many multiply-adds with a product; 0: none. Digits of 16-bit
+  // integers take two products of bytes for those of one product of bf16.
+  double multiply_adds_of_tile = 0;
   bool multiply_adds = false;   // `elements` counts multiply-adds, as in a matrix product
   bool special_values = false;  // scalar code may return early from many of the elements
 
