@@ -178,7 +178,9 @@ def linear_row(mca, program, name):
 
 def linear_table(build, mca, names):
     cores = " | ".join(f"{core:>11} {'products':>10}" for core in LINEAR_CORES)
-    print(f"\n{'linear layer, 256 outputs':32} {'level':14} | {'instr':>10} {'part':>5} {'loop':>5} {'mult':>5} | {cores}")
+    print(
+        f"\n{'linear layer, 256 outputs':32} {'level':14} | {'instr':>10} {'part':>5} {'loop':>5} {'mult':>5} | {cores}"
+    )
     programs = {}
     for name in names:
         for level in next(levels for start, levels in LINEAR_LEVELS.items() if name.startswith(start)):
