@@ -168,7 +168,8 @@ class Student {
 };
 
 TEST_CASE("two layers learn, with the same bits on every level") {
-  const std::size_t steps = native_or_emulated<std::size_t>(60, 2);
+  // The first three steps make the loss larger.
+  const std::size_t steps = native_or_emulated<std::size_t>(60, 6);
   std::vector<std::uint64_t> expected;
   on_every_level([&] {
     Student student;
@@ -179,7 +180,7 @@ TEST_CASE("two layers learn, with the same bits on every level") {
     }
     CAPTURE(first);
     CAPTURE(last);
-    CHECK(last < (emulated() ? 1 : 0.1) * first);
+    CHECK(last < (emulated() ? 0.5 : 0.1) * first);
     if (expected.empty()) expected = student.bits();
     CHECK(student.bits() == expected);
   });
