@@ -8,7 +8,7 @@ The instructions that ran in at least half of the loop's rounds go to llvm-mca, 
 
   share = floating-point operations on vectors / units of the core that execute them / modelled cycles
 
-Linear layers are in a second table, at each NEON level that has a body of its own for them. There, the share is that of the
+Linear layers are in a second table, at each NEON level that has its own kernels for them. There, the share is that of the
 instructions that multiply. The loop of a group of inputs ends with the group's scales, so the model has one round of that
 loop, in which the inner loops are as often as they run.
 """
@@ -29,7 +29,7 @@ LEVELS = {
     "neon": (*NEON, {"neoverse-n1": 2, "neoverse-v2": 4}),
     "avx2": ("qemu-x86_64 -cpu max", "objdump", "x86_64-linux-gnu", {"skylake": 2}),
 }
-# Linear layers: cores with all the instructions, and the levels with a body of their own.
+# Linear layers: cores with all the instructions, and the levels with their own kernels.
 LINEAR_CORES = {"neoverse-n2": 2, "neoverse-v2": 4}
 LINEAR_LEVELS = {
     "linear f32": ["neon"],

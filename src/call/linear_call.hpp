@@ -24,12 +24,12 @@ class LinearTasks {
   // AMX multiplies 16 rows at a time. It waits for weights from memory unless many rows share them.
   static constexpr std::size_t row_unit_of_amx = 16, most_rows_of_amx = 256;
 
-  explicit LinearTasks(const rapt_linear_options &o)
-      : rows_(o.rows), outputs_(o.out_features), may_use_amx_(has_kernels_by_amx(o)) {
+  explicit LinearTasks(const rapt_linear_options &o) : rows_(o.rows), outputs_(o.out_features) {
+    const bool may_use_amx = has_kernels_by_amx(o);
     outputs_per_task_ = o.arithmetic == RAPT_ARITHMETIC_BF16 || o.rows <= 2 * row_unit ? 128 : 256;
-    const std::size_t most = may_use_amx_ ? most_rows_of_amx : most_rows;
+    const std::size_t most = may_use_amx ? most_rows_of_amx : most_rows;
     const std::size_t blocks = rows_ == 0 ? 1 : (rows_ + most - 1) / most;
-    const std::size_t unit = may_use_amx_ && blocks > 1 ? row_unit_of_amx : row_unit;
+    const std::size_t unit = may_use_amx && blocks > 1 ? row_unit_of_amx : row_unit;
     const std::size_t rows = (rows_ + blocks - 1) / blocks;
     rows_per_task_ = rows == 0 ? unit : (rows + unit - 1) / unit * unit;
   }
@@ -55,7 +55,6 @@ class LinearTasks {
   }
 
   std::size_t rows_, outputs_, outputs_per_task_, rows_per_task_;
-  bool may_use_amx_;
 };
 
 constexpr bool is_4_bits(rapt_type type) { return type == RAPT_I4 || type == RAPT_U4; }

@@ -77,15 +77,14 @@ struct SignedBytes {
 };
 
 // Finds codes like CodeGroups, as signed bytes [inputs / 4][64][4].
-class SignedGroups {
+class SignedGroups : public CodeGroups<RowsByAmx> {
  public:
   static constexpr std::size_t block = rapt::linear_block;
 
   SignedGroups(const rapt::LinearCall &call, float *scratch, const RowsByAmx &rows)
-      : bytes_(reinterpret_cast<std::int8_t *>(scratch)),
-        sums_(reinterpret_cast<std::int32_t *>(bytes_ + (rapt::linear_fold + amx_row_bytes) * block)),
-        groups_(call, scratch, 0),
-        rows_(rows) {}
+      : CodeGroups(call, scratch, rows),
+        bytes_(reinterpret_cast<std::int8_t *>(scratch)),
+        sums_(reinterpret_cast<std::int32_t *>(bytes_ + (rapt::linear_fold + amx_row_bytes) * block)) {}
 
   template <class F>
   [[gnu::always_inline]] void use(std::size_t output, std::size_t, std::size_t input, std::size_t inputs,
@@ -100,11 +99,7 @@ class SignedGroups {
   }
 
   TermsByAmx terms(std::size_t r, std::size_t height, std::size_t input) const {
-    return {{groups_.terms(), groups_.zeros(), rows_.terms(r, height, input)}, sums_};
-  }
-
-  Prefetch prefetch(std::size_t output, std::size_t input, std::size_t inputs, std::size_t passes) const {
-    return groups_.prefetch(output, input, inputs, passes);
+    return {CodeGroups::terms(r, height, input), sums_};
   }
 
  private:
@@ -128,8 +123,6 @@ class SignedGroups {
 
   std::int8_t *bytes_;
   std::int32_t *sums_;
-  QuantizedGroups groups_;
-  const RowsByAmx &rows_;
 };
 
 struct IntegerTilesByAmx {

@@ -21,7 +21,7 @@ struct ChainTiles {
   static constexpr std::size_t most_rows = 6;
   // One row has too few chains in a block to hide their latency.
   static constexpr std::size_t blocks_of_one_row = block / S::width < 8 ? 2 : 1;
-  // One row has the most chains that fit beside the weights.
+  // One row has the most chains that fit next to the weights.
   static constexpr std::size_t vectors_of(std::size_t rows) { return tile_vectors<A>(rows, 16); }
   static constexpr std::size_t passes(std::size_t rows) { return block / (S::width * vectors_of(rows)); }
 

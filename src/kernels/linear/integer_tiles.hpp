@@ -56,7 +56,7 @@ struct IntegerTiles {
       const TileOperands<typename Quads::X, std::uint8_t, float> &tile, IntegerTerms terms,
       std::size_t inputs, bool first, Prefetch &fetch) {
     static_assert(blocks == 1);
-    // The codes of `together` vectors fit in the registers beside the sums of a tile.
+    // The codes of `together` vectors fit in the registers next to the sums of a tile.
     constexpr std::size_t vectors = vectors_of(rows), together = vectors < 4 ? vectors : 4;
     for (std::size_t v = 0; v < block; v += vectors * S::width) {
       const typename Quads::X *x = tile.x;
