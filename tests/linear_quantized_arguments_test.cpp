@@ -574,13 +574,21 @@ void write_hash(std::vector<std::uint8_t> &packed) {
   std::memcpy(packed.data() + header_size - sizeof hash, &hash, sizeof hash);
 }
 
-TEST_CASE("a packed header is refused if any byte of it has another value") {
+// Calls f(call) for a call of each packing.
+template <class F>
+void each_packed_call(F f) {
   for (const Packing &packing : packings) {
     const std::string name = packing.name;
     CAPTURE(name);
     C call;
     packing.set(call);
     call.pack();
+    f(call);
+  }
+}
+
+TEST_CASE("a packed header is refused if any byte of it has another value") {
+  each_packed_call([](C &call) {
     std::uint64_t length = 0;
     std::memcpy(&length, call.packed_w.data() + 48, sizeof length);
     CHECK(length == call.packed_w.size());
@@ -594,16 +602,11 @@ TEST_CASE("a packed header is refused if any byte of it has another value") {
     }
     CHECK(call.image() == before);
     CHECK(call.run() == RAPT_OK);
-  }
+  });
 }
 
 TEST_CASE("a packed header is refused if rapt_linear_pack cannot write it, whatever its hash") {
-  for (const Packing &packing : packings) {
-    const std::string name = packing.name;
-    CAPTURE(name);
-    C call;
-    packing.set(call);
-    call.pack();
+  each_packed_call([](C &call) {
     const std::vector<std::uint8_t> packed = call.packed_w;
     const rapt_type type = call.options.w_type;
     std::size_t refused = 0;
@@ -634,7 +637,7 @@ TEST_CASE("a packed header is refused if rapt_linear_pack cannot write it, whate
     CHECK(refused > 700);
     write_hash(call.packed_w);
     CHECK(call.packed_w == packed);
-  }
+  });
 }
 
 TEST_CASE("null pointers and the workspace") {

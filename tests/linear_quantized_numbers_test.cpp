@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <iterator>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "rapt/rapt.h"
@@ -170,6 +171,18 @@ TEST_CASE("NF4") {
   });
 }
 
+// Makes blocks of GGUF, which have a scale d of f16 and integers qs.
+template <class Block>
+std::vector<Block> blocks_by_hand(std::size_t count) {
+  std::vector<Block> made(count);
+  for (std::size_t b = 0; b < count; ++b) {
+    made[b].d = F16(0.01 * static_cast<double>(b + 1)).bits();
+    std::size_t i = 0;
+    for (auto &q : made[b].qs) q = static_cast<std::remove_reference_t<decltype(q)>>(b * 53 + i++ * 29);
+  }
+  return made;
+}
+
 // GGUF's q8_0 is a scale of f16 and 32 bytes. The scales go into a separate array.
 TEST_CASE("blocks of q8_0 made by hand") {
   constexpr std::size_t inputs = 96, outputs = 5, blocks = inputs / 32;
@@ -177,11 +190,7 @@ TEST_CASE("blocks of q8_0 made by hand") {
     std::uint16_t d;
     std::int8_t qs[32];
   };
-  std::vector<Q8_0> file(outputs * blocks);
-  for (std::size_t b = 0; b < file.size(); ++b) {
-    file[b].d = F16(0.01 * static_cast<double>(b + 1)).bits();
-    for (std::size_t i = 0; i < 32; ++i) file[b].qs[i] = static_cast<std::int8_t>(b * 53 + i * 29);
-  }
+  const auto file = blocks_by_hand<Q8_0>(outputs * blocks);
   std::vector<std::int8_t> w;
   std::vector<std::uint16_t> scales;
   for (const Q8_0 &block : file) {
@@ -211,11 +220,7 @@ TEST_CASE("blocks of q4_0 made by hand") {
     std::uint16_t d;
     std::uint8_t qs[16];
   };
-  std::vector<Q4_0> file(outputs * blocks);
-  for (std::size_t b = 0; b < file.size(); ++b) {
-    file[b].d = F16(0.01 * static_cast<double>(b + 1)).bits();
-    for (std::size_t i = 0; i < 16; ++i) file[b].qs[i] = static_cast<std::uint8_t>(b * 53 + i * 29);
-  }
+  const auto file = blocks_by_hand<Q4_0>(outputs * blocks);
   Bytes w(outputs * inputs / 2);
   std::vector<std::uint16_t> scales;
   for (std::size_t b = 0; b < file.size(); ++b) {
