@@ -9,7 +9,7 @@
 #include <string>
 
 #include "emulate/golden.hpp"
-#include "kernels/attention/flushes.hpp"
+#include "kernels/flushes.hpp"
 #include "support/attention_call.hpp"
 #include "support/bits.hpp"
 #include "support/effort.hpp"

@@ -1,7 +1,7 @@
 // Defines vectors for NEON with BFMLALB and BFMLALT. These instructions multiply the even or the odd bf16 of
 // one vector by those of another vector, or by one element. They add the products to f32. Arm defines both as
 // FMLA of the widened elements, under all controls and flags of FPCR and FPSR. So their results have the same
-// bits as FMLA's, and FlushGuard (kernels/attention/flushes.hpp) detects their flushes.
+// bits as FMLA's, and FlushGuard (kernels/flushes.hpp) detects their flushes.
 #pragma once
 
 #include <arm_neon.h>

@@ -6,6 +6,7 @@
 #include "call/attention_call.hpp"
 #include "call/attention_tile.hpp"
 #include "call/element.hpp"
+#include "kernels/attention/block.hpp"
 #include "kernels/attention/broadcast_products.hpp"
 #include "kernels/attention/final_factors.hpp"
 #include "kernels/attention/merge.hpp"
@@ -14,18 +15,17 @@
 #include "kernels/attention/tile_rows.hpp"
 #include "kernels/attention/transposing_products.hpp"
 #include "kernels/attention/ways.hpp"
-#include "kernels/attention/widening_products.hpp"
 
 namespace {
 
 // Chooses how keys and values of element type E are multiplied.
 template <class E>
 struct WaysOf {
-  using type = FloatWays<TransposingProducts<E>, BroadcastProducts<E>>;
+  using type = FloatWays<TransposingProducts<E>, BroadcastProducts<StoredBlock<E>>>;
 };
 template <Half E>
 struct WaysOf<E> {
-  using type = FloatWays<TransposingProducts<E>, WideningProducts<E>>;
+  using type = FloatWays<TransposingProducts<E>, BroadcastProducts<WidenedBlock<E>>>;
 };
 
 template <class Ways>

@@ -1,9 +1,12 @@
-// Finds the addresses of a block's keys and values.
+// Finds a block's keys and values where products read them.
 #pragma once
 
 #include <cstddef>
 
 #include "call/attention_tile.hpp"
+#include "call/attention_workspace.hpp"
+#include "contract/types.hpp"
+#include "kernels/vector/widen.hpp"
 
 namespace {
 
@@ -17,6 +20,7 @@ inline AttentionTile::Range within_block(AttentionTile::Range range, std::size_t
 
 template <class E>
 struct BlockAddresses {
+  using Element = E;
   static constexpr std::size_t block = rapt::attention_block;
 
   const E *k[block];
@@ -59,6 +63,47 @@ struct BlockAddresses {
       next_k[j] = key + stride * static_cast<std::ptrdiff_t>(o.packed_keys ? j : j % unit);
     }
   }
+};
+
+// Products read keys and values from one of these places:
+//
+//   StoredBlock   the caller's memory, plain or packed
+//   WidenedBlock  a copy in f32 of elements of 16 bits, which all rows of a tile share
+template <class E>
+struct StoredBlock : BlockAddresses<E> {
+  static constexpr bool is_copy = false;
+  static std::size_t length(const rapt_attention_options &) { return 0; }
+  StoredBlock(const rapt_attention_options &, const rapt::Arithmetic<E> *) {}
+};
+
+template <Half E>
+class WidenedBlock : public BlockAddresses<float> {
+ public:
+  static constexpr bool is_copy = true;
+  static std::size_t length(const rapt_attention_options &o) {
+    return rapt::widened_block_length(o.qk_dim, o.v_dim);
+  }
+  WidenedBlock(const rapt_attention_options &o, float *memory)
+      : keys_(memory), values_(memory + rapt::widened_rows_length(o.qk_dim)) {}
+
+  void find(const AttentionTile &tile, std::size_t first, std::size_t keys, std::size_t left) {
+    const rapt_attention_options &o = tile.options();
+    narrow_.find(tile, first, keys, left);
+    k_step = narrow_.k_step;
+    if (o.packed_keys) widen(narrow_.k[0], rapt::packed_dim_stride * o.qk_dim, keys_);
+    for (std::size_t j = 0; j < keys; ++j) {
+      float *const key = o.packed_keys ? keys_ + j : keys_ + j * o.qk_dim, *const value =
+                                                                               values_ + j * o.v_dim;
+      if (!o.packed_keys) widen(narrow_.k[j], o.qk_dim, key);
+      widen(narrow_.v[j], o.v_dim, value);
+      k[j] = key;
+      v[j] = value;
+    }
+  }
+
+ private:
+  float *keys_, *values_;
+  BlockAddresses<E> narrow_;
 };
 
 }  // namespace

@@ -11,15 +11,16 @@
 #include "kernels/attention/plain_rule.hpp"
 #include "kernels/attention/segments.hpp"
 #include "kernels/attention/tile_rows.hpp"
-#include "kernels/attention/transposed.hpp"
+#include "kernels/vector/transposed.hpp"
 
 namespace {
 
-// KV is the type of keys and values; queries have any type. A level with a faster way to multiply supplies a
-// class with the same members.
-template <class KV>
+// Place says where keys and values lie (block.hpp); queries have any type. A level with a faster way to multiply
+// supplies a class with the same members.
+template <class Place>
 class BroadcastProducts {
  public:
+  using KV = typename Place::Element;
   using A = rapt::Arithmetic<KV>;
   using S = simd<A>;
   using batch = typename S::batch;
@@ -27,10 +28,17 @@ class BroadcastProducts {
   // Says whether values() itself can drop or rescale the earlier results.
   static constexpr bool rescales = true;
 
-  static std::size_t workspace_length(const rapt_attention_options &o) { return o.qk_dim * tile_pitch; }
+  static std::size_t workspace_length(const rapt_attention_options &o) {
+    return queries_length(o) + Place::length(o);
+  }
 
   BroadcastProducts(const AttentionTile &tile, const TileRows<A> &rows, A *workspace)
-      : tile_(tile), o_(tile.options()), rows_(rows), queries_(workspace), fetches_(fetches_for(tile, rows)) {
+      : tile_(tile),
+        o_(tile.options()),
+        rows_(rows),
+        queries_(workspace),
+        fetches_(!Place::is_copy && fetches_for(tile, rows)),
+        place_(o_, workspace + queries_length(o_)) {
     while (2 * panels_ <= (rows.lanes - 1) / panel_rows<A> + 1) panels_ *= 2;
   }
 
@@ -58,16 +66,16 @@ class BroadcastProducts {
 
   // Selects the block at `first` for the functions below. `left` keys follow the block.
   void find_block(std::size_t first, std::size_t keys, std::size_t left) {
-    addresses_.find(tile_, first, keys, left);
+    place_.find(tile_, first, keys, left);
   }
 
   // Stores the dot products of a segment's rows and keys to `scores`, and each row's largest to `largest`.
   [[gnu::always_inline]] void scores(const Segment &segment, A *scores, A *largest) const {
     by_vectors<A>(
         segment, [&](auto vectors) __attribute__((always_inline)) {
-          tile_scores<A, vectors>(queries_ + segment.from, addresses_.k, addresses_.k_step, o_.qk_dim,
-                                  RowsToFetch<KV>{addresses_.v, fetches(segment) ? o_.v_dim : 0},
-                                  segment.begin, segment.end, scores + segment.from, largest);
+          tile_scores<A, vectors>(queries_ + segment.from, place_.k, place_.k_step, o_.qk_dim,
+                                  RowsToFetch<KV>{place_.v, fetches(segment) ? o_.v_dim : 0}, segment.begin,
+                                  segment.end, scores + segment.from, largest);
         });
   }
 
@@ -78,7 +86,7 @@ class BroadcastProducts {
     by_vectors<A>(
         segment, [&](auto vectors) __attribute__((always_inline)) {
           tile_values<A, vectors>(weights + segment.begin * tile_pitch + segment.from,
-                                  addresses_.v + segment.begin, segment.end - segment.begin, before,
+                                  place_.v + segment.begin, segment.end - segment.begin, before,
                                   rescale + segment.from, o_.v_dim, out + segment.from, next_keys(segment));
         });
   }
@@ -92,7 +100,7 @@ class BroadcastProducts {
         const auto visible = S::equal(S::load(exclusions + j * tile_pitch + r), zero);
         for (std::size_t d = 0; d < o_.v_dim; ++d) {
           A *const value = out + d * tile_pitch + r;
-          const batch before = S::load(value), element(rapt::widened(addresses_.v[j][d]));
+          const batch before = S::load(value), element(rapt::widened(place_.v[j][d]));
           S::store(value, S::select(visible, S::fma(weight, element, before), before));
         }
       }
@@ -104,7 +112,9 @@ class BroadcastProducts {
   static constexpr void use_exact_products() {}
 
  private:
-  // Returns whether to prefetch keys and values. All tiles of a head use the same ones. So they are in L2
+  static std::size_t queries_length(const rapt_attention_options &o) { return o.qk_dim * tile_pitch; }
+
+  // Returns whether to prefetch keys and values, which copies have read already. All tiles of a head use the same ones. So they are in L2
   // after the first tile if a tile's bias and mask leave room there. Rows at multiples of 2 KB share few sets
   // of L2, and are evicted.
   static bool fetches_for(const AttentionTile &tile, const TileRows<A> &rows) {
@@ -119,15 +129,6 @@ class BroadcastProducts {
   }
 
  protected:
-  // Widens a row to A. It stores whole vectors, which may reach past the row's end: a row or room for one
-  // follows.
-  template <class Half>
-  static void widen_row(const Half *from, std::size_t dim, A *to) {
-    std::size_t d = 0;
-    for (; dim - d >= S::width; d += S::width) S::store(to + d, S::load(from + d));
-    if (d < dim) S::store(to + d, S::load_first(from + d, dim - d));
-  }
-
   // The panels of a tile share the prefetches of the next block. On AVX2 with 512 tokens that reaches 83 % of
   // the peak, and 77 % if every panel prefetches everything. The first panel prefetches the block's values
   // while it computes scores. All panels prefetch the next keys while they add values. Prefetches cost least
@@ -143,8 +144,8 @@ class BroadcastProducts {
   RowsToFetch<KV> next_keys(const Segment &segment) const {
     const std::size_t panel = segment.from / panel_rows<A>, share = rapt::attention_block / panels_;
     const std::size_t first = panel * share + segment.begin / (steps_per_line<KV> * panels_);
-    if (!fetches_ || panel >= panels_) return {addresses_.next_k, 0};
-    return {addresses_.next_k + first, o_.qk_dim, panels_};
+    if (!fetches_ || panel >= panels_) return {place_.next_k, 0};
+    return {place_.next_k + first, o_.qk_dim, panels_};
   }
 
   const AttentionTile &tile_;
@@ -153,7 +154,7 @@ class BroadcastProducts {
   A *queries_;
   bool fetches_;
   std::size_t panels_ = 1;  // how many panels prefetch the next keys, a power of two
-  BlockAddresses<KV> addresses_;
+  Place place_;
 };
 
 }  // namespace

@@ -6,14 +6,14 @@
 
 #include "kernels/attention/bf16_rule.hpp"
 #include "kernels/attention/broadcast_products.hpp"
-#include "kernels/attention/flushes.hpp"
 #include "kernels/attention/k32_panels.hpp"
+#include "kernels/flushes.hpp"
 
 namespace {
 
-class K32Products : public BroadcastProducts<float> {
+class K32Products : public BroadcastProducts<StoredBlock<float>> {
  public:
-  using Base = BroadcastProducts<float>;
+  using Base = BroadcastProducts<StoredBlock<float>>;
   using KV = rapt::BF16;
   using Rule = Bf16Rule;
   static constexpr bool rescales = false;

@@ -4,9 +4,9 @@
 #include <cstddef>
 
 #include "kernels/attention/bf16_rule.hpp"
-#include "kernels/attention/flushes.hpp"
 #include "kernels/attention/k32_rows.hpp"
 #include "kernels/attention/transposing_products.hpp"
+#include "kernels/flushes.hpp"
 
 namespace {
 

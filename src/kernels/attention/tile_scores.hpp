@@ -9,7 +9,7 @@
 #include "kernels/attention/panels.hpp"
 #include "kernels/attention/score_formula.hpp"
 #include "kernels/attention/tile_rows.hpp"
-#include "kernels/attention/transposed.hpp"
+#include "kernels/vector/transposed.hpp"
 #include "kernels/vector/unroll.hpp"
 
 namespace {

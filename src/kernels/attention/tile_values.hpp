@@ -7,7 +7,7 @@
 #include "kernels/attention/panels.hpp"
 #include "kernels/attention/row_sums.hpp"
 #include "kernels/attention/tile_rows.hpp"
-#include "kernels/attention/transposed.hpp"
+#include "kernels/vector/transposed.hpp"
 
 namespace {
 

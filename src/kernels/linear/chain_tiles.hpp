@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "kernels/attention/transposed.hpp"
+#include "kernels/vector/transposed.hpp"
 #include "kernels/linear/tiles.hpp"
 
 namespace {

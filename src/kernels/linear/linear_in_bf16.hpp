@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "call/packed_weights.hpp"
-#include "kernels/attention/flushes.hpp"
+#include "kernels/flushes.hpp"
 #include "kernels/linear/k32_tiles.hpp"
 #include "kernels/linear/linear.hpp"
 

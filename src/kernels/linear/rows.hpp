@@ -5,8 +5,8 @@
 
 #include "call/element.hpp"
 #include "call/linear_call.hpp"
-#include "kernels/attention/transposed.hpp"
 #include "kernels/linear/tiles.hpp"
+#include "kernels/vector/transposed.hpp"
 
 namespace {
 

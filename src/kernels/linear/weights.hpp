@@ -6,8 +6,9 @@
 
 #include "call/linear_call.hpp"
 #include "call/packed_weights.hpp"
-#include "kernels/attention/transposed.hpp"
 #include "kernels/linear/tiles.hpp"
+#include "kernels/vector/transposed.hpp"
+#include "kernels/vector/widen.hpp"
 
 namespace {
 
@@ -37,7 +38,8 @@ class WeightGroups {
           static_cast<const E *>(call_.w) + rapt::packed_weight_offset<E>(output, input, o_.in_features);
       const std::size_t to_next = rapt::packed_block_length<E>(o_.in_features);
       if (std::is_same_v<E, A> || rows <= few) return f(AsPacked{}, packed, to_next);
-      for (std::size_t b = 0; b < blocks; ++b) widen(packed + b * to_next, inputs, scratch_ + b * length);
+      for (std::size_t b = 0; b < blocks; ++b)
+        widen_group(packed + b * to_next, inputs, scratch_ + b * length);
     } else {
       if constexpr (direct > 0) {
         if (rows <= direct && o_.w_strides.column == 1) {
@@ -61,16 +63,16 @@ class WeightGroups {
   }
 
  private:
-  [[gnu::noinline]] static void widen(const E *packed, std::size_t inputs, A *to) {
-    for (std::size_t k = 0; k < inputs; ++k, to += block) {
-      for (std::size_t v = 0; v < block; v += S::width) {
-        if constexpr (std::is_same_v<E, rapt::BF16>) {
+  [[gnu::noinline]] static void widen_group(const E *packed, std::size_t inputs, A *to) {
+    if constexpr (std::is_same_v<AsPacked, PairsOfBf16>) {
+      for (std::size_t k = 0; k < inputs; ++k, to += block) {
+        for (std::size_t v = 0; v < block; v += S::width) {
           const auto pair = S::load(reinterpret_cast<const float *>(packed + k / 2 * 2 * block) + v);
           S::store(to + v, k % 2 == 0 ? S::lower_bf16(pair) : S::upper_bf16(pair));
-        } else {
-          S::store(to + v, S::load(packed + k * block + v));
         }
       }
+    } else {
+      widen(packed, inputs * block, to);
     }
   }
 

@@ -14,9 +14,9 @@
 namespace {
 
 template <class E>
-class GradientProducts : public BroadcastProducts<E> {
+class GradientProducts : public BroadcastProducts<StoredBlock<E>> {
  public:
-  using Base = BroadcastProducts<E>;
+  using Base = BroadcastProducts<StoredBlock<E>>;
   using typename Base::A, typename Base::S, typename Base::batch;
   static constexpr std::size_t block = rapt::attention_block;
 
@@ -76,7 +76,7 @@ class GradientProducts : public BroadcastProducts<E> {
     const batch zero(A(0));
     batch all[2] = {zero, zero};
     for (std::size_t j = 0; j < keys; ++j) {
-      const E *const row = addresses_.k[j];
+      const E *const row = place_.k[j];
       std::size_t d = 0;
       for (; o_.qk_dim - d >= 2 * S::width; d += 2 * S::width) {
         all[0] = S::fma(S::load(row + d), zero, all[0]);
@@ -92,9 +92,8 @@ class GradientProducts : public BroadcastProducts<E> {
   [[gnu::always_inline]] void value_products(const Segment &segment, A *products, A *largest) const {
     by_vectors<A>(
         segment, [&](auto vectors) __attribute__((always_inline)) {
-          tile_scores<A, vectors>(dout_ + segment.from, addresses_.v, 1, o_.v_dim,
-                                  RowsToFetch<E>{addresses_.v, 0}, segment.begin, segment.end,
-                                  products + segment.from, largest);
+          tile_scores<A, vectors>(dout_ + segment.from, place_.v, 1, o_.v_dim, RowsToFetch<E>{place_.v, 0},
+                                  segment.begin, segment.end, products + segment.from, largest);
         });
   }
 
@@ -103,7 +102,7 @@ class GradientProducts : public BroadcastProducts<E> {
     by_vectors<A>(
         segment, [&](auto vectors) __attribute__((always_inline)) {
           tile_values<A, vectors>(gradients + segment.begin * tile_pitch + segment.from,
-                                  addresses_.k + segment.begin, segment.end - segment.begin, Before::kept,
+                                  place_.k + segment.begin, segment.end - segment.begin, Before::kept,
                                   static_cast<const A *>(nullptr), o_.qk_dim, dq + segment.from,
                                   Base::next_keys(segment));
         });
@@ -117,7 +116,7 @@ class GradientProducts : public BroadcastProducts<E> {
         if (weights[j * tile_pitch + r] == 0) continue;
         for (std::size_t d = 0; d < o_.qk_dim; ++d) {
           A &sum = dq[d * tile_pitch + r];
-          sum = fused(gradients[j * tile_pitch + r], rapt::widened(addresses_.k[j][d]), sum);
+          sum = fused(gradients[j * tile_pitch + r], rapt::widened(place_.k[j][d]), sum);
         }
       }
     }
@@ -157,7 +156,7 @@ class GradientProducts : public BroadcastProducts<E> {
     if constexpr (std::is_same_v<Row, A>) {
       return row;
     } else {
-      Base::widen_row(row, dim, copy);
+      widen(row, dim, copy);
       return copy;
     }
   }
@@ -178,16 +177,12 @@ class GradientProducts : public BroadcastProducts<E> {
   }
   template <class KV>
   [[gnu::noinline]] void widen_block(std::size_t first, std::size_t keys) {
-    BlockAddresses<KV> narrow;
-    narrow.find(tile_, first, keys, 0);
-    addresses_.k_step = 1;
-    for (std::size_t j = 0; j < keys; ++j) {
-      addresses_.k[j] = row_of_numbers(narrow.k[j], o_.qk_dim, widened_.k + j * o_.qk_dim);
-      addresses_.v[j] = row_of_numbers(narrow.v[j], o_.v_dim, widened_.v + j * o_.v_dim);
-    }
+    WidenedBlock<KV> block(o_, widened_.k);
+    block.find(tile_, first, keys, 0);
+    static_cast<BlockAddresses<A> &>(place_) = block;
   }
 
-  using Base::tile_, Base::o_, Base::rows_, Base::queries_, Base::fetches_, Base::addresses_;
+  using Base::tile_, Base::o_, Base::rows_, Base::queries_, Base::fetches_, Base::place_;
   A *dout_;  // transposed output gradients
   rapt::WidenedForGradients<A> widened_;
   const A *q_row_[rapt::attention_tile_rows], *dout_row_[rapt::attention_tile_rows];
