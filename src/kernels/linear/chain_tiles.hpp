@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "kernels/vector/transposed.hpp"
 #include "kernels/linear/tiles.hpp"
+#include "kernels/vector/transposed.hpp"
 
 namespace {
 
@@ -25,6 +25,9 @@ struct ChainTiles {
   static constexpr std::size_t vectors_of(std::size_t rows) { return tile_vectors<A>(rows, 16); }
   static constexpr std::size_t passes(std::size_t rows) { return block / (S::width * vectors_of(rows)); }
 
+  // AVX2 holds the sums of one row of f32, and not of f64, next to the weights.
+  static constexpr std::size_t groups_in_turn = S::registers == 16 && block / S::width <= 8 ? 4 : 1;
+
   struct Mode {};  // the products need no mode of the processor
 
   // Adds a group's sums of products to the sums, or sets these if the group is the `first`.
@@ -35,6 +38,40 @@ struct ChainTiles {
       multiply_rows<rows, blocks>(tile, inputs, first);
     } else {
       multiply_columns<Weights, rows, blocks>(tile, inputs, first, fetch);
+    }
+  }
+
+  // Adds the sums of up to groups_in_turn groups of a single row, like multiply(). It reads a page of each group in
+  // turn, because some CPUs fetch several streams of memory at once.
+  template <class E>
+  [[gnu::noinline, gnu::flatten]] static void multiply_in_turn(const A *row, const E *weights,
+                                                               std::size_t inputs, bool first, A *sums) {
+    constexpr std::size_t vectors = block / S::width, page = 4096 / (block * sizeof(E));
+    alignas(64) A part[groups_in_turn][block];
+    for (std::size_t from = 0; from < group; from += page) {
+      for (std::size_t g = 0; g < groups_in_turn; ++g) {
+        const std::size_t at = g * group + from;
+        if (at >= inputs) break;
+        const std::size_t end = inputs - at < page ? inputs : at + page;
+        batch sum[vectors];
+        unroll<vectors>([&](auto j) __attribute__((always_inline)) {
+          sum[j] = from == 0 ? batch(A(0)) : S::load(part[g] + j * S::width);
+        });
+        const E *weight = weights + at * block;
+        for (std::size_t k = at; k < end; ++k, weight += block) {
+          const batch element(row[k]);
+          unroll<vectors>([&](auto j) __attribute__((always_inline)) {
+            sum[j] = S::fma(element, S::load(weight + j * S::width), sum[j]);
+          });
+        }
+        unroll<vectors>([&](auto j)
+                            __attribute__((always_inline)) { S::store(part[g] + j * S::width, sum[j]); });
+      }
+    }
+    for (std::size_t g = 0; g < groups_in_turn && g * group < inputs; ++g) {
+      unroll<vectors>([&](auto j) __attribute__((always_inline)) {
+        add_group(sums + j * S::width, S::load(part[g] + j * S::width), first && g == 0);
+      });
     }
   }
 

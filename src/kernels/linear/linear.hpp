@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "call/linear_call.hpp"
+#include "dispatch/tuning.hpp"
 #include "kernels/linear/chain_tiles.hpp"
 #include "kernels/linear/results.hpp"
 #include "kernels/linear/rows.hpp"
@@ -11,6 +12,11 @@
 #include "kernels/linear/weights.hpp"
 
 namespace {
+
+// A single row may read several groups of packed weights in turn. Pairs of bf16 are faster in order: in turn they took
+// 1.8 of the time in L2.
+template <class Parts>
+concept ReadsInTurn = (Parts::Tiles::groups_in_turn > 1) && Parts::Weights::AsPacked::inputs == 1;
 
 // Parts names the classes of a kind of layer:
 //
@@ -36,6 +42,11 @@ class LinearLayer {
   // A task in bf16 or i8 arithmetic has up to 256 rows. As one part, AVX2 would take 3 to 5 % longer.
   void run(const rapt::LinearTask &task) {
     rows_.load(task);
+    if constexpr (ReadsInTurn<Parts>) {
+      if (task.rows == 1 && o_.packed_w && o_.in_features > group && rapt_reads_weights_in_turn()) {
+        return run_in_turn(task);
+      }
+    }
     if (task.rows <= few_rows) return run_few_rows(task);
     constexpr bool by_amx = Tiles::most_rows == rapt::LinearTasks::row_unit_of_amx;
     constexpr std::size_t most = by_amx ? rapt::LinearTasks::most_rows_of_amx : rapt::LinearTasks::most_rows,
@@ -62,6 +73,23 @@ class LinearLayer {
         add_group(task, 0, n, blocks, k, sums_, next);
       }
       for (std::size_t b = 0; b < blocks; ++b, n += block) finish(task, n, sums_ + b * sums_length_);
+    }
+  }
+
+  // A single row reads a page of several groups in turn.
+  void run_in_turn(const rapt::LinearTask &task) {
+    constexpr std::size_t most = Tiles::groups_in_turn * group;
+    const std::size_t end = task.first_output + task.outputs;
+    for (std::size_t n = task.first_output; n < end; n += block) {
+      for (std::size_t k = 0; k < o_.in_features; k += most) {
+        const std::size_t left = o_.in_features - k, inputs = left < most ? left : most;
+        weights_.use(n, 1, k, inputs, 1, [&](auto kind, const auto *w, std::size_t) {
+          if constexpr (std::is_same_v<decltype(kind), typename Parts::Weights::AsPacked>) {
+            Tiles::multiply_in_turn(rows_.tile(0, 1, k), w, inputs, k == 0, sums_);
+          }
+        });
+      }
+      finish(task, n, sums_);
     }
   }
 
