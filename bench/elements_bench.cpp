@@ -309,6 +309,21 @@ void add_gradient(Suite &suite, rapt_type type, Narrow narrow) {
         suite, rapt_scale_##element, 1, make,                                                                \
         [](auto scale, auto *x, auto *y, std::size_t n) { scale(x, -1.0f, y, n); });                         \
   }                                                                                                          \
+  void register_silu_##element(Suite &suite) {                                                               \
+    const auto make = [](std::size_t n) { return halves(rapt_convert_f32_to_##element, n); };                \
+    add_map<rapt_##element, rapt_##element>(suite, rapt_silu_##element, silu_uops<float>, make,              \
+                                            [](auto f, auto *x, auto *y, std::size_t n) { f(x, y, n); });    \
+  }                                                                                                          \
+  void register_gelu_##element(Suite &suite) {                                                               \
+    const auto make = [](std::size_t n) { return halves(rapt_convert_f32_to_##element, n); };                \
+    add_map<rapt_##element, rapt_##element>(suite, rapt_gelu_##element, gelu_uops<float>, make,              \
+                                            [](auto f, auto *x, auto *y, std::size_t n) { f(x, y, n); });    \
+  }                                                                                                          \
+  void register_gelu_tanh_##element(Suite &suite) {                                                          \
+    const auto make = [](std::size_t n) { return halves(rapt_convert_f32_to_##element, n); };                \
+    add_map<rapt_##element, rapt_##element>(suite, rapt_gelu_tanh_##element, gelu_tanh_uops<float>, make,    \
+                                            [](auto f, auto *x, auto *y, std::size_t n) { f(x, y, n); });    \
+  }                                                                                                          \
   void register_convert_##element##_to_f32(Suite &suite) {                                                   \
     const auto make = [](std::size_t n) { return halves(rapt_convert_f32_to_##element, n); };                \
     add_map<rapt_##element, float>(suite, rapt_convert_##element##_to_f32, conversion, make,                 \

@@ -151,15 +151,21 @@ void add_narrowing(std::vector<SweptKernel<From>> &kernels) {
                      false, sizeof(T)});
 }
 
+template <class T, auto function>
+SweptKernel<T> swept_map(std::string name) {
+  using enum Extent;
+  return {std::move(name), row, none, row, 1, [](const Operands<T> &at, Shape shape) {
+            function(at.first, at.out, shape.cols);
+            return no_value;
+          }};
+}
+
 // Adds the kernels that only f32 and f64 have.
 template <class T>
 void add_exponentials(std::vector<SweptKernel<T>> &kernels, const std::string &type) {
   using enum Extent;
   constexpr T factor = static_cast<T>(0.3), shift = static_cast<T>(1.25);
-  kernels.push_back({"exp" + type, row, none, row, 1, [](const Operands<T> &at, Shape shape) {
-                       Api<T>::exp(at.first, at.out, shape.cols);
-                       return no_value;
-                     }});
+  kernels.push_back(swept_map<T, Api<T>::exp>("exp" + type));
   kernels.push_back({"exp_sum" + type, row, none, row, 1, [](const Operands<T> &at, Shape shape) {
                        return bits_of_value(Api<T>::exp_sum(at.first, factor, shift, at.out, shape.cols));
                      }});
@@ -185,6 +191,9 @@ std::vector<SweptKernel<T>> swept_kernels() {
   std::vector<SweptKernel<T>> kernels;
   add_products(kernels, type);
   if constexpr (sizeof(T) > 1) add_elementwise(kernels, type);
+  kernels.push_back(swept_map<T, Api<T>::silu>("silu" + type));
+  kernels.push_back(swept_map<T, Api<T>::gelu>("gelu" + type));
+  kernels.push_back(swept_map<T, Api<T>::gelu_tanh>("gelu_tanh" + type));
   if constexpr (sizeof(T) > 2) add_exponentials(kernels, type);
   if constexpr (sizeof(T) == 2) {
     kernels.push_back({std::string("convert") + type + "_to_f32", row, none, row, 1,

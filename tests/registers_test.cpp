@@ -43,6 +43,9 @@ void watch_kernels(std::size_t n, Watch &&watch) {
   });
   watch("scale", [&](WatchedCall &call) { call(Api<T>::scale, a.data(), scale, out.data(), n); });
   watch("exp", [&](WatchedCall &call) { call(Api<T>::exp, a.data(), out.data(), n); });
+  watch("silu", [&](WatchedCall &call) { call(Api<T>::silu, a.data(), out.data(), n); });
+  watch("gelu", [&](WatchedCall &call) { call(Api<T>::gelu, a.data(), out.data(), n); });
+  watch("gelu_tanh", [&](WatchedCall &call) { call(Api<T>::gelu_tanh, a.data(), out.data(), n); });
   watch("exp_sum", [&](WatchedCall &call) { call(Api<T>::exp_sum, a.data(), scale, shift, out.data(), n); });
   for (const rapt_softmax_options *given :
        {static_cast<rapt_softmax_options *>(nullptr), &options, &in_batches}) {

@@ -103,6 +103,15 @@ TEST_CASE_TEMPLATE("vectors", T, float, double, f16, bf16) {
   scale(a, Sum(1.7), y);
   ApiOf<T>::scale(raw(a), Sum(1.7), raw(expected), n);
   CHECK(same_bytes(y, expected));
+  silu(a, y);
+  ApiOf<T>::silu(raw(a), raw(expected), n);
+  CHECK(same_bytes(y, expected));
+  gelu(a, y);
+  ApiOf<T>::gelu(raw(a), raw(expected), n);
+  CHECK(same_bytes(y, expected));
+  gelu_tanh(a, y);
+  ApiOf<T>::gelu_tanh(raw(a), raw(expected), n);
+  CHECK(same_bytes(y, expected));
 
   if constexpr (sizeof(T) == 2) {
     std::vector<float> wide(n), expected_wide(n);
@@ -297,6 +306,10 @@ TEST_CASE_TEMPLATE("functions without a status assert their extents", T, float, 
   CHECK(is_refused([&] { dot_rows(all.first(cols + 1), keys, Sum(1), sums); }));
   CHECK(is_refused([&] { dot_rows(query, keys, Sum(1), std::span(sums).first(rows - 1)); }));
   CHECK(is_refused([&] { scale(all, Sum(1), shorter); }));
+  CHECK_FALSE(is_refused([&] { silu(some, out), gelu(some, out), gelu_tanh(some, out); }));
+  CHECK(is_refused([&] { silu(all, shorter); }));
+  CHECK(is_refused([&] { gelu(all, shorter); }));
+  CHECK(is_refused([&] { gelu_tanh(all, shorter); }));
   if constexpr (sizeof(T) == 2) {
     const std::span<float> shorter_wide = std::span(wide).first(n - 1);
     CHECK_FALSE(is_refused([&] { convert(all, wide), convert(wide, out), convert(some, wide); }));

@@ -48,6 +48,19 @@ void exp(const T *x, T *y, std::size_t n) {
 }
 
 template <class T>
+void silu(const T *x, T *y, std::size_t n) {
+  const auto v = ConstVector<T>(x, index(n)).array();
+  Vector<T>(y, index(n)).array() = v * v.logistic();
+}
+
+template <class T>
+void gelu_tanh(const T *x, T *y, std::size_t n) {
+  const auto v = ConstVector<T>(x, index(n)).array();
+  Vector<T>(y, index(n)).array() =
+      T(0.5) * v * (1 + (T(0.7978845608028654) * (v + T(0.044715) * v * v * v)).tanh());
+}
+
+template <class T>
 void softmax(const T *x, T *y, std::size_t rows, std::size_t cols, T scale) {
   if (cols == 0) return;
   for (std::size_t r = 0; r < rows; ++r, x += cols, y += cols) {
@@ -135,6 +148,8 @@ void fill(rapt::bench::PeerFunctions<T> &functions) {
   if (has_own_products) functions.linear.plain = linear<T>;
   functions.scale = scale<T>;
   functions.exp = exp<T>;
+  functions.silu = silu<T>;
+  functions.gelu_tanh = gelu_tanh<T>;
   functions.softmax = softmax<T>;
   functions.attention = attention<T>;
   functions.attention_backward = attention_backward<T>;

@@ -35,6 +35,22 @@ void exp(const T *x, T *y, std::size_t n) {
 }
 
 template <class T>
+void silu(const T *x, T *y, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) y[i] = x[i] / (1 + std::exp(-x[i]));
+}
+template <class T>
+void gelu(const T *x, T *y, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) y[i] = T(0.5) * x[i] * (1 + std::erf(x[i] * T(0.7071067811865476)));
+}
+template <class T>
+void gelu_tanh(const T *x, T *y, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const T v = T(0.7978845608028654) * (x[i] + T(0.044715) * x[i] * x[i] * x[i]);
+    y[i] = T(0.5) * x[i] * (1 + std::tanh(v));
+  }
+}
+
+template <class T>
 void softmax(const T *x, T *y, std::size_t rows, std::size_t cols, T scale) {
   if (cols == 0) return;
   for (std::size_t r = 0; r < rows; ++r, x += cols, y += cols) {
@@ -55,6 +71,9 @@ void fill(rapt::bench::PeerFunctions<T> &functions) {
   functions.dot_rows = dot_rows<T>;
   functions.scale = scale<T>;
   functions.exp = exp<T>;
+  functions.silu = silu<T>;
+  functions.gelu = gelu<T>;
+  functions.gelu_tanh = gelu_tanh<T>;
   functions.softmax = softmax<T>;
 }
 

@@ -80,6 +80,13 @@ void exp(const float *x, float *y, std::size_t n) {
   cache.get(n, [&] { return eltwise(dnnl::algorithm::eltwise_exp, n, 0.0f); }).run(x, y);
 }
 
+template <dnnl::algorithm algorithm>
+void activation(const float *x, float *y, std::size_t n) {
+  static ShapeCache<std::size_t, Operator> cache;
+  if (n == 0) return;
+  cache.get(n, [&] { return eltwise(algorithm, n, 1.0f); }).run(x, y);
+}
+
 void scale(const float *x, float factor, float *y, std::size_t n) {
   static ShapeCache<std::pair<std::size_t, float>, Operator> cache;
   if (n == 0) return;
@@ -302,6 +309,9 @@ void add_onednn(std::vector<Peer> &peers) {
   peer.version = version();
   peer.f32.scale = scale;
   peer.f32.exp = exp;
+  peer.f32.silu = activation<dnnl::algorithm::eltwise_swish>;
+  peer.f32.gelu = activation<dnnl::algorithm::eltwise_gelu_erf>;
+  peer.f32.gelu_tanh = activation<dnnl::algorithm::eltwise_gelu_tanh>;
   peer.f32.softmax = softmax;
   peer.f32.attention = attention;
   peer.f32.linear = linear<float, dnnl::memory::data_type::f32>();

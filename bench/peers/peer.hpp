@@ -18,7 +18,7 @@ struct PeerFunctions {
   PackedDotRows<T> packed_dot_rows;
   Linear<T> linear;
   Scale<T> scale = nullptr;
-  Exp<T> exp = nullptr;
+  Exp<T> exp = nullptr, silu = nullptr, gelu = nullptr, gelu_tanh = nullptr;
   RowsFunction<T> softmax = nullptr;  // scales in a separate pass if the library's softmax cannot
   Attention<T> attention = nullptr;
   AttentionBackward<T> attention_backward = nullptr;

@@ -133,6 +133,28 @@ double exp_error(Exp<T> exp) {
   return worst.value();
 }
 
+template <class T, class Accuracy>
+double activation_error(Exp<T> activation) {
+  const std::vector<T> &x = exp_inputs<T>();
+  std::vector<T> y(x.size());
+  activation(x.data(), y.data(), x.size());
+  Worst worst;
+  for (std::size_t i = 0; i < x.size(); ++i) worst.add(Accuracy::error(x[i], y[i]));
+  return worst.value();
+}
+template <class T>
+double silu_error(Exp<T> silu) {
+  return activation_error<T, validate::SiluAccuracy<T>>(silu);
+}
+template <class T>
+double gelu_error(Exp<T> gelu) {
+  return activation_error<T, validate::GeluAccuracy<T>>(gelu);
+}
+template <class T>
+double gelu_tanh_error(Exp<T> gelu_tanh) {
+  return activation_error<T, validate::GeluTanhAccuracy<T>>(gelu_tanh);
+}
+
 template <class T>
 double scale_error(Scale<T> scale) {
   constexpr T factor = T(1) / 3;
@@ -313,6 +335,9 @@ double attention_backward_error(AttentionBackward<T> backward) {
 
 #define RAPT_INSTANTIATE(T)                                               \
   template double exp_error<T>(Exp<T>);                                   \
+  template double silu_error<T>(Exp<T>);                                  \
+  template double gelu_error<T>(Exp<T>);                                  \
+  template double gelu_tanh_error<T>(Exp<T>);                             \
   template double scale_error<T>(Scale<T>);                               \
   template double dot_error<T>(Dot<T>);                                   \
   template double dot_rows_error<T>(RowsProduct<T>);                      \

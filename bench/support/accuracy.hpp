@@ -13,11 +13,17 @@
 
 namespace rapt::bench {
 
-// exp_error() and scale_error() return units in the last place of the exact result. The inputs are the timed
+// The errors of exp, activations and scale are units in the last place of the exact result. The inputs are the timed
 // ones, and a sweep over inputs with normal results. The sweep ends 1 % short of overflow and underflow,
 // because libraries differ by design near these limits.
 template <class T>
 double exp_error(Exp<T> exp);
+template <class T>
+double silu_error(Exp<T> silu);
+template <class T>
+double gelu_error(Exp<T> gelu);
+template <class T>
+double gelu_tanh_error(Exp<T> gelu_tanh);
 template <class T>
 double scale_error(Scale<T> scale);
 

@@ -56,4 +56,13 @@ constexpr Uops sum_uops = {0, 1.75};
 template <class T>
 constexpr Uops exp_sum_uops = exp_uops<T> + 1 + sum_uops;
 
+// Next to exp, silu negates the magnitude (2), adds 1, chooses the numerator (2), divides and multiplies. The v of
+// gelu_tanh takes 3 more. gelu has a polynomial of 9 (f64: 22) fused operations, and 3 others.
+template <class T>
+constexpr Uops silu_uops = exp_uops<T> + Uops{0, 7};
+template <class T>
+constexpr Uops gelu_tanh_uops = silu_uops<T> + Uops{1, 3};
+template <class T>
+constexpr Uops gelu_uops = exp_uops<T> + (sizeof(T) == sizeof(float) ? Uops{12, 25} : Uops{25, 38});
+
 }  // namespace rapt::bench

@@ -56,8 +56,8 @@
  * Threads. Any number of threads may call any function at once. The library's only state is the choice of
  * instruction set. It prints nothing, starts no thread and throws nothing.
  *
- * Functions that return no status (dot, dot_rows, scale, exp, exp_sum) check nothing: their pointers must be
- * valid for the lengths given.
+ * Functions that return no status (dot, dot_rows, scale, exp, exp_sum, activations) check nothing: their
+ * pointers must be valid for the lengths given.
  */
 #ifndef RAPT_RAPT_H
 #define RAPT_RAPT_H
@@ -336,6 +336,27 @@ RAPT_API void rapt_exp_f64(const double *x, double *y, size_t n);
  * y, whose relative error against the y written is at most 3 * u (f64: 6 * u) for any input. y may be x. */
 RAPT_API float rapt_exp_sum_f32(const float *x, float scale, float shift, float *y, size_t n);
 RAPT_API double rapt_exp_sum_f64(const double *x, double scale, double shift, double *y, size_t n);
+
+/* Activations. Elements of 16 bits are widened, and the result is rounded to them once. y may be x.
+ *   silu(x)       x / (1 + exp(-x))
+ *   gelu(x)       x / 2 * (1 + erf(x / sqrt(2)))
+ *   gelu_tanh(x)  x / 2 * (1 + tanh(v / 2)),  v = 2 * sqrt(2 / pi) * (x + 0.044715 * x^3)
+ * src/contract/activation.hpp has the order of the operations. The tails keep their accuracy.
+ * Special values: +inf stays +inf, -0 stays -0, and -inf gives NaN, as in PyTorch.
+ * Accuracy: |error| <= k ULP + |x| * 2^-149 (f64: 2^-1074), for any x. k is 4 for silu, 8 for gelu, and
+ * 5 + 5 * |v| / 2 for gelu_tanh. Rounding to 16 bits adds 0.5 ULP of theirs. */
+RAPT_API void rapt_silu_f32(const float *x, float *y, size_t n);
+RAPT_API void rapt_silu_f64(const double *x, double *y, size_t n);
+RAPT_API void rapt_silu_f16(const rapt_f16 *x, rapt_f16 *y, size_t n);
+RAPT_API void rapt_silu_bf16(const rapt_bf16 *x, rapt_bf16 *y, size_t n);
+RAPT_API void rapt_gelu_f32(const float *x, float *y, size_t n);
+RAPT_API void rapt_gelu_f64(const double *x, double *y, size_t n);
+RAPT_API void rapt_gelu_f16(const rapt_f16 *x, rapt_f16 *y, size_t n);
+RAPT_API void rapt_gelu_bf16(const rapt_bf16 *x, rapt_bf16 *y, size_t n);
+RAPT_API void rapt_gelu_tanh_f32(const float *x, float *y, size_t n);
+RAPT_API void rapt_gelu_tanh_f64(const double *x, double *y, size_t n);
+RAPT_API void rapt_gelu_tanh_f16(const rapt_f16 *x, rapt_f16 *y, size_t n);
+RAPT_API void rapt_gelu_tanh_bf16(const rapt_bf16 *x, rapt_bf16 *y, size_t n);
 
 /* y[i] = x[i]. To f32 the conversion is exact. From f32 it rounds to nearest, ties to even: subnormal results
  * are kept, and a number beyond the type's range is infinite. NaN stays NaN. y must not overlap x. */

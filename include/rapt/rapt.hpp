@@ -205,6 +205,57 @@ inline double exp_sum(std::span<const double> x, double scale, double shift, std
   return rapt_exp_sum_f64(x.data(), scale, shift, y.data(), x.size());
 }
 
+inline void silu(std::span<const float> x, std::span<float> y) {
+  assert(y.size() >= x.size());
+  rapt_silu_f32(x.data(), y.data(), x.size());
+}
+inline void silu(std::span<const double> x, std::span<double> y) {
+  assert(y.size() >= x.size());
+  rapt_silu_f64(x.data(), y.data(), x.size());
+}
+inline void silu(std::span<const f16> x, std::span<f16> y) {
+  assert(y.size() >= x.size());
+  rapt_silu_f16(detail::bits(x.data()), detail::bits(y.data()), x.size());
+}
+inline void silu(std::span<const bf16> x, std::span<bf16> y) {
+  assert(y.size() >= x.size());
+  rapt_silu_bf16(detail::bits(x.data()), detail::bits(y.data()), x.size());
+}
+
+inline void gelu(std::span<const float> x, std::span<float> y) {
+  assert(y.size() >= x.size());
+  rapt_gelu_f32(x.data(), y.data(), x.size());
+}
+inline void gelu(std::span<const double> x, std::span<double> y) {
+  assert(y.size() >= x.size());
+  rapt_gelu_f64(x.data(), y.data(), x.size());
+}
+inline void gelu(std::span<const f16> x, std::span<f16> y) {
+  assert(y.size() >= x.size());
+  rapt_gelu_f16(detail::bits(x.data()), detail::bits(y.data()), x.size());
+}
+inline void gelu(std::span<const bf16> x, std::span<bf16> y) {
+  assert(y.size() >= x.size());
+  rapt_gelu_bf16(detail::bits(x.data()), detail::bits(y.data()), x.size());
+}
+
+inline void gelu_tanh(std::span<const float> x, std::span<float> y) {
+  assert(y.size() >= x.size());
+  rapt_gelu_tanh_f32(x.data(), y.data(), x.size());
+}
+inline void gelu_tanh(std::span<const double> x, std::span<double> y) {
+  assert(y.size() >= x.size());
+  rapt_gelu_tanh_f64(x.data(), y.data(), x.size());
+}
+inline void gelu_tanh(std::span<const f16> x, std::span<f16> y) {
+  assert(y.size() >= x.size());
+  rapt_gelu_tanh_f16(detail::bits(x.data()), detail::bits(y.data()), x.size());
+}
+inline void gelu_tanh(std::span<const bf16> x, std::span<bf16> y) {
+  assert(y.size() >= x.size());
+  rapt_gelu_tanh_bf16(detail::bits(x.data()), detail::bits(y.data()), x.size());
+}
+
 // ---- rows: these return RAPT_BAD_SIZE if the output's shape differs from the input's
 
 template <detail::OneOf<float, double, f16, bf16> T>

@@ -1,4 +1,4 @@
-// Implements dot, dot_rows, scale, exp, exp_sum and conversions. These functions check nothing, and call the
+// Implements dot, dot_rows, scale, exp, exp_sum, activations and conversions. These functions check nothing, and call the
 // kernel of the active level.
 #include "api/elements.hpp"
 #include "api/floating_point.hpp"
@@ -100,6 +100,60 @@ float rapt_exp_sum_f32(const float *x, float scale, float shift, float *y, size_
 double rapt_exp_sum_f64(const double *x, double scale, double shift, double *y, size_t n) {
   return forward_in_default_mode([](auto... all) { return kernels().f64.exp_sum(all...); }, x, scale, shift,
                                  y, n);
+}
+
+void rapt_silu_f32(const float *x, float *y, size_t n) {
+  return forward_in_default_mode([](auto... all) { return kernels().f32.silu(all...); }, x, y, n);
+}
+
+void rapt_silu_f64(const double *x, double *y, size_t n) {
+  return forward_in_default_mode([](auto... all) { return kernels().f64.silu(all...); }, x, y, n);
+}
+
+void rapt_silu_f16(const rapt_f16 *x, rapt_f16 *y, size_t n) {
+  return forward_in_default_mode([](auto... all) { return kernels().f16.silu(all...); }, elements<F16>(x),
+                                 elements<F16>(y), n);
+}
+
+void rapt_silu_bf16(const rapt_bf16 *x, rapt_bf16 *y, size_t n) {
+  return forward_in_default_mode([](auto... all) { return kernels().bf16.silu(all...); }, elements<BF16>(x),
+                                 elements<BF16>(y), n);
+}
+
+void rapt_gelu_f32(const float *x, float *y, size_t n) {
+  return forward_in_default_mode([](auto... all) { return kernels().f32.gelu(all...); }, x, y, n);
+}
+
+void rapt_gelu_f64(const double *x, double *y, size_t n) {
+  return forward_in_default_mode([](auto... all) { return kernels().f64.gelu(all...); }, x, y, n);
+}
+
+void rapt_gelu_f16(const rapt_f16 *x, rapt_f16 *y, size_t n) {
+  return forward_in_default_mode([](auto... all) { return kernels().f16.gelu(all...); }, elements<F16>(x),
+                                 elements<F16>(y), n);
+}
+
+void rapt_gelu_bf16(const rapt_bf16 *x, rapt_bf16 *y, size_t n) {
+  return forward_in_default_mode([](auto... all) { return kernels().bf16.gelu(all...); }, elements<BF16>(x),
+                                 elements<BF16>(y), n);
+}
+
+void rapt_gelu_tanh_f32(const float *x, float *y, size_t n) {
+  return forward_in_default_mode([](auto... all) { return kernels().f32.gelu_tanh(all...); }, x, y, n);
+}
+
+void rapt_gelu_tanh_f64(const double *x, double *y, size_t n) {
+  return forward_in_default_mode([](auto... all) { return kernels().f64.gelu_tanh(all...); }, x, y, n);
+}
+
+void rapt_gelu_tanh_f16(const rapt_f16 *x, rapt_f16 *y, size_t n) {
+  return forward_in_default_mode([](auto... all) { return kernels().f16.gelu_tanh(all...); },
+                                 elements<F16>(x), elements<F16>(y), n);
+}
+
+void rapt_gelu_tanh_bf16(const rapt_bf16 *x, rapt_bf16 *y, size_t n) {
+  return forward_in_default_mode([](auto... all) { return kernels().bf16.gelu_tanh(all...); },
+                                 elements<BF16>(x), elements<BF16>(y), n);
 }
 
 void rapt_convert_f16_to_f32(const rapt_f16 *x, float *y, size_t n) {

@@ -27,16 +27,19 @@ void fuzz(FuzzInput &input) {
   const RowsOfBytes output{function == 0 ? nullptr : y, bytes, 1, n * sizeof(T)};
   std::vector<T> before(x, x + n);
 
-  constexpr const char *names[] = {"dot", "scale", "exp", "exp_sum"};
+  constexpr const char *names[] = {"dot", "scale", "silu", "gelu", "gelu_tanh", "exp", "exp_sum"};
   Number<T> value = 0;
   on_every_level(
       names[function], memory, output, {},
       [&] {
         if (function == 0) value = Api<T>::dot(x, y, n);
         if (function == 1) Api<T>::scale(x, factor, y, n);
+        if (function == 2) Api<T>::silu(x, y, n);
+        if (function == 3) Api<T>::gelu(x, y, n);
+        if (function == 4) Api<T>::gelu_tanh(x, y, n);
         if constexpr (sizeof(T) > 2) {
-          if (function == 2) Api<T>::exp(x, y, n);
-          if (function == 3) value = Api<T>::exp_sum(x, factor, term, y, n);
+          if (function == 5) Api<T>::exp(x, y, n);
+          if (function == 6) value = Api<T>::exp_sum(x, factor, term, y, n);
         }
         return RAPT_OK;
       },
@@ -47,7 +50,7 @@ void fuzz(FuzzInput &input) {
         for (std::size_t i = 0; function == 1 && i < n; ++i) {
           if (!same_bits(y[i], T(before[i] * factor))) finding("scale", "not the rounded product");
         }
-        for (std::size_t i = 0; function >= 2 && i < n; ++i) {
+        for (std::size_t i = 0; function >= 5 && i < n; ++i) {
           if (y[i] < 0) finding(names[function], "a negative exponential");
         }
       });

@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 
@@ -52,6 +54,24 @@ def test_dot_rows_of_every_type(random, pair):
     number = np.float64 if pair == "f64" else np.float32
     assert result.dtype == number
     assert result.tolist() == [number(0.3) * number(rapt.dot(query, row)) for row in rows]
+
+
+@pytest.mark.parametrize("number, tolerance", [(np.float32, 1.2e-6), (np.float64, 4e-15), (np.float16, 1e-3)])
+def test_activations(random, on_each_level, number, tolerance):
+    x = (2 * random.normal(size=(3, 50))).astype(number)
+    wide = x.astype(np.float64)
+    erf = np.array([math.erf(value / math.sqrt(2)) for value in wide.flat]).reshape(wide.shape)
+    tanh = np.tanh(np.sqrt(2 / np.pi) * (wide + 0.044715 * wide**3))
+    for activation, expected in (
+        (rapt.silu, wide / (1 + np.exp(-wide))),
+        (rapt.gelu, wide / 2 * (1 + erf)),
+        (rapt.gelu_tanh, wide / 2 * (1 + tanh)),
+    ):
+        y = on_each_level(lambda: activation(x))
+        assert y.dtype == number and y.shape == x.shape
+        np.testing.assert_allclose(y, expected, rtol=tolerance, atol=tolerance / 100)
+        out = x.copy()
+        assert activation(out, out=out) is out and np.array_equal(out, y)
 
 
 @pytest.mark.parametrize("number, tolerance", [(np.float32, 1.2e-7), (np.float64, 2.3e-16)])

@@ -19,7 +19,7 @@ namespace rapt::test {
 // Kernels of one family run the same kind of problem.
 enum class Family {
   two_vectors,  // dot
-  vector,       // scale, exp, exp_sum
+  vector,       // scale, exp, exp_sum, activations
   dot_rows,
   softmax,  // and log_softmax, logsumexp
   softmax_backward,

@@ -18,6 +18,9 @@ struct Api<float> {
   static constexpr auto scale = rapt_scale_f32;
   static constexpr auto exp = rapt_exp_f32;
   static constexpr auto exp_sum = rapt_exp_sum_f32;
+  static constexpr auto silu = rapt_silu_f32;
+  static constexpr auto gelu = rapt_gelu_f32;
+  static constexpr auto gelu_tanh = rapt_gelu_tanh_f32;
   static constexpr auto softmax = rapt_softmax_f32;
   static constexpr auto log_softmax = rapt_log_softmax_f32;
   static constexpr auto logsumexp = rapt_logsumexp_f32;
@@ -33,6 +36,9 @@ struct Api<double> {
   static constexpr auto scale = rapt_scale_f64;
   static constexpr auto exp = rapt_exp_f64;
   static constexpr auto exp_sum = rapt_exp_sum_f64;
+  static constexpr auto silu = rapt_silu_f64;
+  static constexpr auto gelu = rapt_gelu_f64;
+  static constexpr auto gelu_tanh = rapt_gelu_tanh_f64;
   static constexpr auto softmax = rapt_softmax_f64;
   static constexpr auto log_softmax = rapt_log_softmax_f64;
   static constexpr auto logsumexp = rapt_logsumexp_f64;
@@ -63,6 +69,11 @@ struct Api<F16> {
   static void scale(const F16 *x, float factor, F16 *y, std::size_t n) {
     rapt_scale_f16(elements(x), factor, elements(y), n);
   }
+  static void silu(const F16 *x, F16 *y, std::size_t n) { rapt_silu_f16(elements(x), elements(y), n); }
+  static void gelu(const F16 *x, F16 *y, std::size_t n) { rapt_gelu_f16(elements(x), elements(y), n); }
+  static void gelu_tanh(const F16 *x, F16 *y, std::size_t n) {
+    rapt_gelu_tanh_f16(elements(x), elements(y), n);
+  }
   static rapt_status softmax(const F16 *x, std::ptrdiff_t x_stride, F16 *y, std::ptrdiff_t y_stride,
                              std::size_t rows, std::size_t cols, const rapt_softmax_options *options) {
     return rapt_softmax_f16(elements(x), x_stride, elements(y), y_stride, rows, cols, options);
@@ -88,6 +99,11 @@ struct Api<BF16> {
   }
   static void scale(const BF16 *x, float factor, BF16 *y, std::size_t n) {
     rapt_scale_bf16(elements(x), factor, elements(y), n);
+  }
+  static void silu(const BF16 *x, BF16 *y, std::size_t n) { rapt_silu_bf16(elements(x), elements(y), n); }
+  static void gelu(const BF16 *x, BF16 *y, std::size_t n) { rapt_gelu_bf16(elements(x), elements(y), n); }
+  static void gelu_tanh(const BF16 *x, BF16 *y, std::size_t n) {
+    rapt_gelu_tanh_bf16(elements(x), elements(y), n);
   }
   static rapt_status softmax(const BF16 *x, std::ptrdiff_t x_stride, BF16 *y, std::ptrdiff_t y_stride,
                              std::size_t rows, std::size_t cols, const rapt_softmax_options *options) {

@@ -1,4 +1,4 @@
-// Runs problems of dot, dot_rows, scale, exp, exp_sum and conversions through the public API.
+// Runs problems of dot, dot_rows, scale, exp, exp_sum, activations and conversions through the public API.
 #pragma once
 
 #include "support/kernel_memory.hpp"
@@ -108,6 +108,33 @@ struct Exp {
 
   static Outcome run(const Problem &problem, const Layout &layout) {
     return run_map<T>(problem, layout, Api<T>::exp);
+  }
+};
+
+template <class T>
+struct Silu {
+  static constexpr Family family = Family::vector;
+
+  static Outcome run(const Problem &problem, const Layout &layout) {
+    return run_map<T>(problem, layout, Api<T>::silu);
+  }
+};
+
+template <class T>
+struct Gelu {
+  static constexpr Family family = Family::vector;
+
+  static Outcome run(const Problem &problem, const Layout &layout) {
+    return run_map<T>(problem, layout, Api<T>::gelu);
+  }
+};
+
+template <class T>
+struct GeluTanh {
+  static constexpr Family family = Family::vector;
+
+  static Outcome run(const Problem &problem, const Layout &layout) {
+    return run_map<T>(problem, layout, Api<T>::gelu_tanh);
   }
 };
 

@@ -1,4 +1,4 @@
-// Measures the accuracy of dot, dot_rows, scale, exp and exp_sum.
+// Measures the accuracy of dot, dot_rows, scale, exp, exp_sum and activations.
 #pragma once
 
 #include "contract/fused.hpp"
@@ -165,6 +165,61 @@ struct ExpAccuracy {
     return worst.judgement;
   }
 };
+
+// Function has the exact value, and what its bound counts in.
+template <class T, class Function>
+struct ActivationAccuracy {
+  using A = Number<T>;
+  static constexpr const char *unit_text = Function::unit_text;
+  static constexpr double of_arithmetic = sizeof(A) / sizeof(T) == 2 ? 0x1p-11 : 1;
+  static constexpr double bound = (sizeof(T) == 2 ? 0.5 : 0) + Function::ulps * of_arithmetic;
+
+  static double error(Real x, Real got) {
+    const Real exact = Function::value(x);
+    // The exponential of a tail is subnormal.
+    const Real lost = std::fabs(x) * Real{std::numeric_limits<A>::denorm_min()};
+    const Real off = std::max(std::fabs(got - exact) - lost, Real{0});
+    return ulps<T>(exact, exact + off) / Function::unit(x);
+  }
+  static Judgement judge(const Problem &problem, Bits bits) {
+    const auto values = make_operands<T>(Family::vector, problem).first;
+    Worst worst;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const Real x{values[i]}, got = value_of<T>(bits[i]);
+      if (std::isfinite(x) && !std::isinf(got)) worst.see(error(x, got), bound);
+    }
+    return worst.judgement;
+  }
+};
+
+struct ExactSilu {
+  static constexpr const char *unit_text = "ULP";
+  static constexpr double ulps = 4;
+  static Real value(Real x) { return x / (1 + std::exp(-x)); }
+  static double unit(Real) { return 1; }
+};
+struct ExactGelu {
+  static constexpr const char *unit_text = "ULP";
+  static constexpr double ulps = 8;
+  static Real value(Real x) { return x / 2 * std::erfc(-x / std::sqrt(Real{2})); }
+  static double unit(Real) { return 1; }
+};
+// The rounding of v counts |v| / 2 times.
+struct ExactGeluTanh {
+  static constexpr const char *unit_text = "(1 + |v| / 2) ULP";
+  static constexpr double ulps = 5;
+  static Real v(Real x) {
+    return std::sqrt(8 / std::acos(Real{-1})) * (x + Real{44715} / 1000000 * x * x * x);
+  }
+  static Real value(Real x) { return x / (1 + std::exp(-v(x))); }
+  static double unit(Real x) { return as_double(1 + std::fabs(v(x)) / 2); }
+};
+template <class T>
+using SiluAccuracy = ActivationAccuracy<T, ExactSilu>;
+template <class T>
+using GeluAccuracy = ActivationAccuracy<T, ExactGelu>;
+template <class T>
+using GeluTanhAccuracy = ActivationAccuracy<T, ExactGeluTanh>;
 
 // Checks each element against the bound of exp, and the sum against the exact sum of the output's elements.
 template <class T>

@@ -1,6 +1,7 @@
 // Provides the dot products and elementwise kernels that all instruction-set levels share.
 #pragma once
 
+#include "kernels/activation.hpp"
 #include "kernels/convert.hpp"
 #include "kernels/dot.hpp"
 #include "kernels/dot_rows.hpp"

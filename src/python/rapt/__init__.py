@@ -16,7 +16,7 @@ from ._attention import Gradients, attention, attention_backward, pack_keys
 from ._isa import bits_version, force_isa, isa, isas, kernel_isa, version
 from ._linear import PackedWeights, dequantize_rows, linear, pack_quantized, pack_weights, quantize_rows
 from ._rows import log_softmax, logsumexp, softmax, softmax_backward
-from ._vectors import convert, dot, dot_rows, exp, exp_sum, scale
+from ._vectors import convert, dot, dot_rows, exp, exp_sum, gelu, gelu_tanh, scale, silu
 
 __all__ = [
     "Gradients",
@@ -31,6 +31,8 @@ __all__ = [
     "exp",
     "exp_sum",
     "force_isa",
+    "gelu",
+    "gelu_tanh",
     "isa",
     "isas",
     "kernel_isa",
@@ -42,6 +44,7 @@ __all__ = [
     "pack_weights",
     "quantize_rows",
     "scale",
+    "silu",
     "softmax",
     "softmax_backward",
     "version",

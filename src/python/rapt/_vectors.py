@@ -1,4 +1,4 @@
-"""Dot products, scaling, exponentials and conversions."""
+"""Dot products, scaling, exponentials, activations and conversions."""
 
 from __future__ import annotations
 
@@ -96,6 +96,28 @@ def exp(x: Any, out: Any = None) -> np.ndarray:
     return result
 
 
+def silu(x: Any, out: Any = None) -> np.ndarray:
+    """x / (1 + exp(-x)), rounded to x's type: f32, f64, f16 or bf16, of any shape. `out` is contiguous, and may be x."""
+    return _activation("silu", x, out)
+
+
+def gelu(x: Any, out: Any = None) -> np.ndarray:
+    """x / 2 * (1 + erf(x / sqrt(2))), with silu's types and `out`."""
+    return _activation("gelu", x, out)
+
+
+def gelu_tanh(x: Any, out: Any = None) -> np.ndarray:
+    """gelu by tanh, x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))), with silu's types and `out`."""
+    return _activation("gelu_tanh", x, out)
+
+
+def _activation(name: str, x: Any, out: Any) -> np.ndarray:
+    array, result = _elementwise(x, out)
+    suffix = SUFFIXES[_without_bytes(element_type(array, "x"))]
+    getattr(C, f"rapt_{name}_{suffix}")(array.ctypes.data, result.ctypes.data, array.size)
+    return result
+
+
 def exp_sum(x: Any, scale: float = 1.0, shift: float = 0.0, out: Any = None) -> tuple[np.ndarray, float]:
     """A pair of y = exp(scale * x - shift) and the sum of y, with exp's types and `out`."""
     array, result = _elementwise(x, out)
@@ -122,7 +144,7 @@ def convert(x: Any, to: str) -> np.ndarray:
 
 def _without_bytes(rapt_type: int) -> int:
     if rapt_type == I8:
-        raise TypeError("x has elements of int8, which rapt does not scale")
+        raise TypeError("x has elements of int8, which this function does not have")
     return rapt_type
 
 
