@@ -191,9 +191,11 @@ std::vector<SweptKernel<T>> swept_kernels() {
   std::vector<SweptKernel<T>> kernels;
   add_products(kernels, type);
   if constexpr (sizeof(T) > 1) add_elementwise(kernels, type);
-  kernels.push_back(swept_map<T, Api<T>::silu>("silu" + type));
-  kernels.push_back(swept_map<T, Api<T>::gelu>("gelu" + type));
-  kernels.push_back(swept_map<T, Api<T>::gelu_tanh>("gelu_tanh" + type));
+  if constexpr (sizeof(T) > 1) {
+    kernels.push_back(swept_map<T, Api<T>::silu>("silu" + type));
+    kernels.push_back(swept_map<T, Api<T>::gelu>("gelu" + type));
+    kernels.push_back(swept_map<T, Api<T>::gelu_tanh>("gelu_tanh" + type));
+  }
   if constexpr (sizeof(T) > 2) add_exponentials(kernels, type);
   if constexpr (sizeof(T) == 2) {
     kernels.push_back({std::string("convert") + type + "_to_f32", row, none, row, 1,

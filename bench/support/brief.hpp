@@ -9,7 +9,7 @@
 
 namespace rapt::bench {
 
-// Prints at most 40 lines, counting the lines of the verdict that follows.
+// Prints at most 50 lines, counting the lines of the verdict that follows.
 void print_brief(const std::string &cpu_name, const Plan &plan, const std::vector<Case *> &cases);
 
 }  // namespace rapt::bench

@@ -70,7 +70,7 @@ TEST_CASE("packing does not count in the mean of a layer's products") {
   CHECK(screen_of(cases).find("\nlinear                     50%") != std::string::npos);
 }
 
-TEST_CASE("with the verdict, all kernels fit a screen of 40 lines") {
+TEST_CASE("with the verdict, all kernels fit a screen of 50 lines") {
   std::deque<Case> cases;
 #define KERNEL(name, ...) cases.push_back(case_of(#name, "avx2", "L1", 2));
 #include "../../src/kernels/kernels.def"
@@ -78,7 +78,7 @@ TEST_CASE("with the verdict, all kernels fit a screen of 40 lines") {
   REQUIRE(cases.size() > 40);
   constexpr int verdict = 9, files = 4;
   const std::string screen = screen_of(cases);
-  CHECK(std::count(screen.begin(), screen.end(), '\n') + verdict + files <= 40);
+  CHECK(std::count(screen.begin(), screen.end(), '\n') + verdict + files <= 50);
 }
 
 }  // namespace rapt::bench
