@@ -91,17 +91,42 @@ struct Gelu {
   }
 };
 
+// This is a separate function, because setting up its constants would cost a short array time and registers.
+template <template <class> class F, class E>
+[[gnu::flatten, gnu::noinline]] void activate_long(const E *x, E *y, std::size_t n) {
+  map(x, y, n, F<rapt::Arithmetic<E>>());
+}
+
+template <template <class> class F, class E>
+[[gnu::always_inline]] inline void activate(const E *x, E *y, std::size_t n) {
+  using S = simd<rapt::Arithmetic<E>>;
+  using batch = typename S::batch;
+  constexpr std::size_t width = S::width;
+  if (n > 2 * width) return activate_long<F>(x, y, n);
+  if (n == 0) return;  // x and y may be invalid, and an emulator may access memory even under an empty mask
+  const F<rapt::Arithmetic<E>> f;
+  if (n <= width) {
+    batch v[1] = {S::load_first(x, n)};
+    f(v);
+    return S::store_first(y, v[0], n);
+  }
+  batch v[2] = {S::load(x), S::load_first(x + width, n - width)};
+  f(v);
+  S::store(y, v[0]);
+  S::store_first(y + width, v[1], n - width);
+}
+
 template <class E>
 [[gnu::flatten]] void silu(const E *x, E *y, std::size_t n) {
-  map(x, y, n, Silu<rapt::Arithmetic<E>>());
+  activate<Silu>(x, y, n);
 }
 template <class E>
 [[gnu::flatten]] void gelu(const E *x, E *y, std::size_t n) {
-  map(x, y, n, Gelu<rapt::Arithmetic<E>>());
+  activate<Gelu>(x, y, n);
 }
 template <class E>
 [[gnu::flatten]] void gelu_tanh(const E *x, E *y, std::size_t n) {
-  map(x, y, n, GeluTanh<rapt::Arithmetic<E>>());
+  activate<GeluTanh>(x, y, n);
 }
 
 }  // namespace
