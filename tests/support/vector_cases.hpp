@@ -102,41 +102,23 @@ struct FromF32 {
   }
 };
 
-template <class T>
-struct Exp {
+// Runs a function that has no argument but x, y and n.
+template <class T, auto function>
+struct MapCase {
   static constexpr Family family = Family::vector;
 
   static Outcome run(const Problem &problem, const Layout &layout) {
-    return run_map<T>(problem, layout, Api<T>::exp);
+    return run_map<T>(problem, layout, function);
   }
 };
-
 template <class T>
-struct Silu {
-  static constexpr Family family = Family::vector;
-
-  static Outcome run(const Problem &problem, const Layout &layout) {
-    return run_map<T>(problem, layout, Api<T>::silu);
-  }
-};
-
+using Exp = MapCase<T, Api<T>::exp>;
 template <class T>
-struct Gelu {
-  static constexpr Family family = Family::vector;
-
-  static Outcome run(const Problem &problem, const Layout &layout) {
-    return run_map<T>(problem, layout, Api<T>::gelu);
-  }
-};
-
+using Silu = MapCase<T, Api<T>::silu>;
 template <class T>
-struct GeluTanh {
-  static constexpr Family family = Family::vector;
-
-  static Outcome run(const Problem &problem, const Layout &layout) {
-    return run_map<T>(problem, layout, Api<T>::gelu_tanh);
-  }
-};
+using Gelu = MapCase<T, Api<T>::gelu>;
+template <class T>
+using GeluTanh = MapCase<T, Api<T>::gelu_tanh>;
 
 template <class T>
 struct ExpSum {
