@@ -123,36 +123,30 @@ struct NarrowNumbers {
 
 }  // namespace
 
-template <class T>
-double exp_error(Exp<T> exp) {
-  const std::vector<T> &x = exp_inputs<T>();
-  std::vector<T> y(x.size());
-  exp(x.data(), y.data(), x.size());
-  Worst worst;
-  for (std::size_t i = 0; i < x.size(); ++i) worst.add(validate::ExpAccuracy<T>::error(x[i], y[i]));
-  return worst.value();
-}
-
 template <class T, class Accuracy>
-double activation_error(Exp<T> activation) {
+double map_error(Exp<T> map) {
   const std::vector<T> &x = exp_inputs<T>();
   std::vector<T> y(x.size());
-  activation(x.data(), y.data(), x.size());
+  map(x.data(), y.data(), x.size());
   Worst worst;
   for (std::size_t i = 0; i < x.size(); ++i) worst.add(Accuracy::error(x[i], y[i]));
   return worst.value();
 }
 template <class T>
+double exp_error(Exp<T> exp) {
+  return map_error<T, validate::ExpAccuracy<T>>(exp);
+}
+template <class T>
 double silu_error(Exp<T> silu) {
-  return activation_error<T, validate::SiluAccuracy<T>>(silu);
+  return map_error<T, validate::SiluAccuracy<T>>(silu);
 }
 template <class T>
 double gelu_error(Exp<T> gelu) {
-  return activation_error<T, validate::GeluAccuracy<T>>(gelu);
+  return map_error<T, validate::GeluAccuracy<T>>(gelu);
 }
 template <class T>
 double gelu_tanh_error(Exp<T> gelu_tanh) {
-  return activation_error<T, validate::GeluTanhAccuracy<T>>(gelu_tanh);
+  return map_error<T, validate::GeluTanhAccuracy<T>>(gelu_tanh);
 }
 
 template <class T>
