@@ -9,6 +9,7 @@ In *.txt:
   levels: L...       the levels that it is for, if not all that it touches; "all": the scalar level is broken as well,
                      so that levels agree and only the published hashes tell
   kernels: REGEX     those that rapt-validate runs, if not all; before the first mutation, of a whole file
+  tuning: NAME       the value of RAPT_TUNING, for code that only some CPUs choose
   in FILE, N sites   the file of the edits below, and how often the original stands there (once, if not said)
   - ORIGINAL         must stand there exactly so often, but for white space; several lines are one text
   + MUTATED          takes its place. Of an original that ends with ; it is a statement, else an expression; with
@@ -48,6 +49,7 @@ class Edit:
 class Mutation:
     def __init__(self, name, number, kernels):
         self.name, self.number, self.kernels, self.levels, self.edits = name, number, kernels, None, []
+        self.tuning = None
 
     def is_for(self, level):
         if self.levels not in (None, ["all"]):
@@ -83,6 +85,8 @@ def read_mutations(folder):
                 of_file[-1].kernels = text
             elif mark == "kernels:":
                 kernels = text
+            elif mark == "tuning:":
+                of_file[-1].tuning = text
             elif mark == "levels:":
                 of_file[-1].levels = text.split()
             elif mark == "in":
@@ -233,9 +237,11 @@ SIGNS = (
 )
 
 
-def validate(command, log, number):
+def validate(command, log, number, tuning=None):
     """(whether it is caught, in words how)"""
     environment = dict(os.environ, RAPT_MUTATION=str(number))
+    if tuning:
+        environment["RAPT_TUNING"] = tuning
     with open(log, "w+") as output:
         try:
             status = subprocess.run(
@@ -278,7 +284,8 @@ def judge_level(level, mutations, wrong, command, logs, without):
         if not kernels:
             return False, f"rapt-validate knows no kernel of {mutation.kernels}"
         some = [word for name in kernels for word in ("--kernel", name)] if mutation.kernels else []
-        return validate(command + some, logs / f"{re.sub('[^a-zA-Z0-9]+', '_', mutation.name)}.log", mutation.number)
+        log = logs / f"{re.sub('[^a-zA-Z0-9]+', '_', mutation.name)}.log"
+        return validate(command + some, log, mutation.number, mutation.tuning)
 
     caught = 0
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
