@@ -117,6 +117,12 @@ void add_map(Suite &suite, Function own, Uops uops, MakeX make_x, Call call) {
   }
 }
 
+void add_activation(Suite &suite, Exp<std::uint16_t> own, Uops uops, Narrow narrow) {
+  add_map<std::uint16_t, std::uint16_t>(
+      suite, own, uops, [narrow](std::size_t n) { return halves(narrow, n); },
+      [](auto activation, auto *x, auto *y, std::size_t n) { activation(x, y, n); });
+}
+
 using HalfRows = rapt_status (*)(const std::uint16_t *x, std::ptrdiff_t x_stride, std::uint16_t *y,
                                  std::ptrdiff_t y_stride, std::size_t rows, std::size_t cols,
                                  const rapt_softmax_options *options);
@@ -310,19 +316,13 @@ void add_gradient(Suite &suite, rapt_type type, Narrow narrow) {
         [](auto scale, auto *x, auto *y, std::size_t n) { scale(x, -1.0f, y, n); });                         \
   }                                                                                                          \
   void register_silu_##element(Suite &suite) {                                                               \
-    const auto make = [](std::size_t n) { return halves(rapt_convert_f32_to_##element, n); };                \
-    add_map<rapt_##element, rapt_##element>(suite, rapt_silu_##element, silu_uops<float>, make,              \
-                                            [](auto f, auto *x, auto *y, std::size_t n) { f(x, y, n); });    \
+    add_activation(suite, rapt_silu_##element, silu_uops<float>, rapt_convert_f32_to_##element);             \
   }                                                                                                          \
   void register_gelu_##element(Suite &suite) {                                                               \
-    const auto make = [](std::size_t n) { return halves(rapt_convert_f32_to_##element, n); };                \
-    add_map<rapt_##element, rapt_##element>(suite, rapt_gelu_##element, gelu_uops<float>, make,              \
-                                            [](auto f, auto *x, auto *y, std::size_t n) { f(x, y, n); });    \
+    add_activation(suite, rapt_gelu_##element, gelu_uops<float>, rapt_convert_f32_to_##element);             \
   }                                                                                                          \
   void register_gelu_tanh_##element(Suite &suite) {                                                          \
-    const auto make = [](std::size_t n) { return halves(rapt_convert_f32_to_##element, n); };                \
-    add_map<rapt_##element, rapt_##element>(suite, rapt_gelu_tanh_##element, gelu_tanh_uops<float>, make,    \
-                                            [](auto f, auto *x, auto *y, std::size_t n) { f(x, y, n); });    \
+    add_activation(suite, rapt_gelu_tanh_##element, gelu_tanh_uops<float>, rapt_convert_f32_to_##element);   \
   }                                                                                                          \
   void register_convert_##element##_to_f32(Suite &suite) {                                                   \
     const auto make = [](std::size_t n) { return halves(rapt_convert_f32_to_##element, n); };                \

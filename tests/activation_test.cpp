@@ -1,5 +1,5 @@
-// Tests silu, gelu and gelu_tanh: special values, and the accuracy of f32 over the whole range of floats. Exact values
-// are those of f64, whose accuracy rapt-validate judges.
+// Tests activations and their gradients: special values, and the accuracy of f32 over the whole range of floats. Exact
+// values are those of f64, whose accuracy rapt-validate judges. Tests gated's rows and arguments, and argmax.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -85,4 +85,234 @@ TEST_CASE("accuracy of activations over all floats") {
   CHECK(worst[1] <= 8);
   CHECK(worst[2] <= 5);
   CHECK(worst[0] > 2);  // the measurement sees errors
+}
+
+TEST_CASE_TEMPLATE("special values of gradients", T, float, double) {
+  constexpr T infinity = std::numeric_limits<T>::infinity(), nan = std::numeric_limits<T>::quiet_NaN();
+  on_every_level([&] {
+    for (const auto gradient : {Api<T>::silu_backward, Api<T>::gelu_backward, Api<T>::gelu_tanh_backward}) {
+      const std::vector<T> x = {infinity, -infinity, 0, T(-0.0), nan, 1}, dy = {3, 3, 3, 3, 3, nan};
+      std::vector<T> dx(x.size());
+      gradient(x.data(), dy.data(), dx.data(), x.size());
+      CHECK(dx[0] == 3);
+      CHECK(dx[1] == 0);
+      CHECK(dx[2] == T(1.5));
+      CHECK(dx[3] == T(1.5));
+      CHECK(std::isnan(dx[4]));
+      CHECK(std::isnan(dx[5]));
+    }
+  });
+}
+
+// The derivatives in f64 are those of rapt, whose accuracy rapt-validate judges. The bound counts in s + |x s'|.
+TEST_CASE("accuracy of gradients over all floats") {
+  constexpr std::size_t at_once = 4096;
+  const std::uint64_t step = native_or_emulated<std::uint64_t>(1009, 100003);
+  std::vector<float> x(at_once), ones(at_once, 1), dx(at_once);
+  std::vector<double> wide_x(at_once), wide_ones(at_once, 1), exact(at_once);
+  double worst[3] = {};
+  for (std::uint64_t first = 0; first < std::uint64_t{1} << 32; first += at_once * step) {
+    for (std::size_t i = 0; i < at_once; ++i) {
+      x[i] = std::bit_cast<float>(static_cast<std::uint32_t>(first + i * step));
+      if (!std::isfinite(x[i])) x[i] = 1;
+      wide_x[i] = double{x[i]};
+    }
+    const auto measure = [&](auto narrow, auto wide, double &most, auto magnitude) {
+      narrow(x.data(), ones.data(), dx.data(), at_once);
+      wide(wide_x.data(), wide_ones.data(), exact.data(), at_once);
+      for (std::size_t i = 0; i < at_once; ++i) {
+        const double off = std::fabs(dx[i] - exact[i]) - 0x1p-140;
+        if (off > 0 || std::isnan(off)) most = std::max(most, off * 0x1p24 / magnitude(wide_x[i], exact[i]));
+      }
+    };
+    // s + |x s'| is s + x s' for positive x. For negative x it is 2 s less that.
+    const auto of_sigmoid = [](double v, double v_slope, double slope) {
+      const double s = 1 / (1 + std::exp(-v));
+      return v_slope > 0 ? slope : 2 * s - slope;
+    };
+    measure(Api<float>::silu_backward, Api<double>::silu_backward, worst[0],
+            [&](double v, double slope) { return of_sigmoid(v, v, slope); });
+    measure(Api<float>::gelu_backward, Api<double>::gelu_backward, worst[1], [](double v, double slope) {
+      return v > 0 ? slope : std::erfc(-v / std::numbers::sqrt2) - slope;
+    });
+    measure(Api<float>::gelu_tanh_backward, Api<double>::gelu_tanh_backward, worst[2],
+            [&](double v, double slope) {
+              const double argument = 2 * std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v);
+              return of_sigmoid(argument, v, slope) * (1 + std::fabs(argument) / 2);
+            });
+  }
+  CHECK(worst[0] <= 5);
+  CHECK(worst[1] <= 9);
+  CHECK(worst[2] <= 6);
+  CHECK(worst[0] > 2);  // the measurement sees errors
+}
+
+namespace {
+
+constexpr std::size_t rows = 5, cols = 37;
+
+template <class T>
+rapt_gated_options options_of(int activation) {
+  rapt_gated_options options = RAPT_GATED_OPTIONS_INIT;
+  options.type = Api<T>::type;
+  options.activation = activation;
+  options.rows = rows;
+  options.cols = cols;
+  return options;
+}
+
+// Numbers from -4 to 4 that depend on their index.
+template <class T>
+std::vector<T> numbers(std::size_t count, std::size_t salt) {
+  std::vector<T> values(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i] = T(static_cast<Number<T>>(static_cast<double>((i * 7919 + salt * 104729) % 1024) / 128 - 4));
+  }
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("gated over the halves of a matrix is the activation times up", T, float, double, F16,
+                   BF16) {
+  using A = Number<T>;
+  const std::vector<T> both = numbers<T>(rows * 2 * cols, 1);
+  on_every_level([&] {
+    for (const int activation : {RAPT_SILU, RAPT_GELU, RAPT_GELU_TANH}) {
+      rapt_gated_options options = options_of<T>(activation);
+      options.gate_stride = options.up_stride = 2 * cols;
+      std::vector<T> y(rows * cols), in_place = both;
+      REQUIRE(rapt_gated(both.data(), both.data() + cols, y.data(), &options) == RAPT_OK);
+      options.y_stride = 2 * cols;
+      REQUIRE(rapt_gated(in_place.data(), in_place.data() + cols, in_place.data() + cols, &options) ==
+              RAPT_OK);
+      const auto activate = activation == RAPT_SILU   ? Api<A>::silu
+                            : activation == RAPT_GELU ? Api<A>::gelu
+                                                      : Api<A>::gelu_tanh;
+      for (std::size_t r = 0; r < rows; ++r) {
+        for (std::size_t c = 0; c < cols; ++c) {
+          const A gate = A(both[r * 2 * cols + c]), up = A(both[r * 2 * cols + cols + c]);
+          A activated;
+          activate(&gate, &activated, 1);
+          REQUIRE(same_bits(y[r * cols + c], T(activated * up)));
+          REQUIRE(same_bits(in_place[r * 2 * cols + cols + c], y[r * cols + c]));
+          REQUIRE(same_bits(in_place[r * 2 * cols + c], both[r * 2 * cols + c]));
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE_TEMPLATE("the gradients of gated are those of its parts", T, float, double) {
+  const std::vector<T> gate = numbers<T>(rows * cols, 1), up = numbers<T>(rows * cols, 2),
+                       dy = numbers<T>(rows * cols, 3);
+  on_every_level([&] {
+    for (const int activation : {RAPT_SILU, RAPT_GELU, RAPT_GELU_TANH}) {
+      const rapt_gated_options options = options_of<T>(activation);
+      const auto backward = activation == RAPT_SILU   ? Api<T>::silu_backward
+                            : activation == RAPT_GELU ? Api<T>::gelu_backward
+                                                      : Api<T>::gelu_tanh_backward;
+      std::vector<T> dgate(rows * cols), dup(rows * cols), product(rows * cols), expected(rows * cols);
+      REQUIRE(rapt_gated_backward(gate.data(), up.data(), dy.data(), dgate.data(), dup.data(), &options) ==
+              RAPT_OK);
+      for (std::size_t i = 0; i < product.size(); ++i) product[i] = dy[i] * up[i];
+      backward(gate.data(), product.data(), expected.data(), expected.size());
+      CHECK(dgate == expected);
+      REQUIRE(rapt_gated(gate.data(), dy.data(), expected.data(), &options) == RAPT_OK);
+      CHECK(dup == expected);
+      std::vector<T> own_gate = gate, own_up = up;
+      REQUIRE(rapt_gated_backward(own_gate.data(), own_up.data(), dy.data(), own_gate.data(), own_up.data(),
+                                  &options) == RAPT_OK);
+      CHECK(own_gate == dgate);
+      CHECK(own_up == dup);
+    }
+  });
+}
+
+TEST_CASE("gated refuses bad arguments and leaves its output untouched") {
+  std::vector<float> gate = numbers<float>(3 * rows * cols, 1), up = gate, y(3 * rows * cols, 7), other = y;
+  const std::vector<float> before = y, gate_before = gate;
+  const rapt_gated_options good = options_of<float>(RAPT_SILU);
+  const auto status = [&](const auto &change) {
+    rapt_gated_options options = good;
+    change(options);
+    const rapt_status forward = rapt_gated(gate.data(), up.data(), y.data(), &options);
+    const rapt_status backward =
+        rapt_gated_backward(gate.data(), up.data(), up.data(), y.data(), other.data(), &options);
+    CHECK(forward == backward);
+    return forward;
+  };
+  CHECK(status([](rapt_gated_options &o) { o.size -= 8; }) == RAPT_BAD_OPTIONS_SIZE);
+  CHECK(status([](rapt_gated_options &o) { o.type = RAPT_I8; }) == RAPT_BAD_TYPE);
+  CHECK(status([](rapt_gated_options &o) { o.activation = -1; }) == RAPT_BAD_ACTIVATION);
+  CHECK(status([](rapt_gated_options &o) { o.activation = 3; }) == RAPT_BAD_ACTIVATION);
+  CHECK(status([](rapt_gated_options &o) { o.gate_stride = cols - 1; }) == RAPT_BAD_GATE_STRIDE);
+  CHECK(status([](rapt_gated_options &o) { o.up_stride = -std::ptrdiff_t{cols}; }) == RAPT_BAD_UP_STRIDE);
+  CHECK(status([](rapt_gated_options &o) { o.y_stride = 1; }) == RAPT_BAD_Y_STRIDE);
+  CHECK(status([](rapt_gated_options &o) { o.rows = SIZE_MAX / 8; }) == RAPT_BAD_SIZE);
+  CHECK(status([](rapt_gated_options &o) { o.rows = 2, o.y_stride = PTRDIFF_MAX; }) == RAPT_BAD_SIZE);
+  CHECK(rapt_gated(nullptr, up.data(), y.data(), &good) == RAPT_BAD_GATE);
+  CHECK(rapt_gated(gate.data(), nullptr, y.data(), &good) == RAPT_BAD_UP);
+  CHECK(rapt_gated(gate.data(), up.data(), nullptr, &good) == RAPT_BAD_Y);
+  CHECK(rapt_gated(gate.data(), up.data(), y.data(), nullptr) == RAPT_BAD_OPTIONS);
+  CHECK(rapt_gated(gate.data(), up.data(), gate.data() + 1, &good) == RAPT_BAD_OVERLAP);
+  CHECK(rapt_gated(gate.data(), up.data(), up.data() + 1, &good) == RAPT_BAD_OVERLAP);
+  const auto backward = [&](const float *g, const float *u, const float *dy, float *dg, float *du) {
+    return rapt_gated_backward(g, u, dy, dg, du, &good);
+  };
+  float *const g = gate.data(), *const u = up.data(), *const a = y.data(), *const b = other.data();
+  CHECK(backward(nullptr, u, u, a, b) == RAPT_BAD_GATE);
+  CHECK(backward(g, u, u, nullptr, b) == RAPT_BAD_GATE);
+  CHECK(backward(g, nullptr, u, a, b) == RAPT_BAD_UP);
+  CHECK(backward(g, u, u, a, nullptr) == RAPT_BAD_UP);
+  CHECK(backward(g, u, nullptr, a, b) == RAPT_BAD_DY);
+  CHECK(backward(g, u, g, g + 1, b) == RAPT_BAD_OVERLAP);                // dgate over gate
+  CHECK(backward(g, u, g + rows * cols, a, u + 1) == RAPT_BAD_OVERLAP);  // dup over up
+  CHECK(backward(g, u, u, u, b) == RAPT_BAD_OVERLAP);                    // dgate over up
+  CHECK(backward(g, u, u, a, g) == RAPT_BAD_OVERLAP);                    // dup over gate
+  CHECK(backward(g, u, a, a, b) == RAPT_BAD_OVERLAP);                    // dgate over dy
+  CHECK(backward(g, u, a, b, a) == RAPT_BAD_OVERLAP);                    // dup over dy
+  CHECK(backward(g, u, u, a, a + 1) == RAPT_BAD_OVERLAP);
+  rapt_gated_options halves = good;
+  halves.type = RAPT_F16;
+  CHECK(rapt_gated_backward(g, u, u, a, b, &halves) == RAPT_BAD_TYPE);
+  CHECK(y == before);
+  CHECK(gate == gate_before);
+  for (rapt_gated_options empty : {good, good}) {
+    empty.rows = 0;
+    CHECK(rapt_gated(nullptr, nullptr, nullptr, &empty) == RAPT_OK);
+    empty.rows = 2;
+    empty.cols = 0;
+    CHECK(rapt_gated_backward(nullptr, nullptr, nullptr, nullptr, nullptr, &empty) == RAPT_OK);
+  }
+}
+
+TEST_CASE_TEMPLATE("argmax is the first of the largest, or the first NaN", T, float, double, F16, BF16) {
+  using A = Number<T>;
+  constexpr A infinity = std::numeric_limits<A>::infinity();
+  const T nan = T(std::numeric_limits<A>::quiet_NaN());
+  on_every_level([&] {
+    CHECK(Api<T>::argmax(nullptr, 0) == SIZE_MAX);
+    for (const std::size_t n : {1, 2, 7, 16, 33, 100, 5000}) {
+      std::vector<T> x(n, T(-infinity));
+      CHECK(Api<T>::argmax(x.data(), n) == 0);
+      for (std::size_t i = n; i-- > 0; i = i > 40 ? i - i / 5 : i) {
+        x[i] = T(A(3));
+        REQUIRE(Api<T>::argmax(x.data(), n) == i);
+        if (i + 1 < n) {
+          x[i + 1] = T(A(4));
+          REQUIRE(Api<T>::argmax(x.data(), n) == i + 1);
+          x[i + 1] = nan;
+          REQUIRE(Api<T>::argmax(x.data(), n) == i + 1);
+          x[n - 1] = nan;
+          REQUIRE(Api<T>::argmax(x.data(), n) == i + 1);
+          x[i + 1] = T(A(-1));
+          x[n - 1] = T(A(3));
+        }
+      }
+      std::fill(x.begin(), x.end(), T(A(-0.0)));
+      x[n / 2] = T(A(0));
+      CHECK(Api<T>::argmax(x.data(), n) == 0);
+    }
+  });
 }

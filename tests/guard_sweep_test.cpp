@@ -160,10 +160,31 @@ SweptKernel<T> swept_map(std::string name) {
           }};
 }
 
+template <class T, auto function>
+SweptKernel<T> swept_gradient(std::string name) {
+  using enum Extent;
+  return {std::move(name), row, row, row, 1, [](const Operands<T> &at, Shape shape) {
+            function(at.first, at.second, at.out, shape.cols);
+            return no_value;
+          }};
+}
+
 // Adds the kernels that only f32 and f64 have.
 template <class T>
 void add_exponentials(std::vector<SweptKernel<T>> &kernels, const std::string &type) {
   using enum Extent;
+  kernels.push_back(swept_gradient<T, Api<T>::silu_backward>("silu_backward" + type));
+  kernels.push_back(swept_gradient<T, Api<T>::gelu_backward>("gelu_backward" + type));
+  kernels.push_back(swept_gradient<T, Api<T>::gelu_tanh_backward>("gelu_tanh_backward" + type));
+  kernels.push_back({"gated_backward" + type, row, row, matrix, 1, [](const Operands<T> &at, Shape shape) {
+                       rapt_gated_options options = RAPT_GATED_OPTIONS_INIT;
+                       options.type = Api<T>::type;
+                       options.activation = static_cast<int>(shape.cols % 3);
+                       options.rows = 1;
+                       options.cols = shape.cols / 2;  // both gradients fit into the output
+                       return std::uint64_t{rapt_gated_backward(at.first, at.second, at.second, at.out,
+                                                                at.out + options.cols, &options)};
+                     }});
   constexpr T factor = static_cast<T>(0.3), shift = static_cast<T>(1.25);
   kernels.push_back(swept_map<T, Api<T>::exp>("exp" + type));
   kernels.push_back({"exp_sum" + type, row, none, row, 1, [](const Operands<T> &at, Shape shape) {
@@ -195,6 +216,17 @@ std::vector<SweptKernel<T>> swept_kernels() {
     kernels.push_back(swept_map<T, Api<T>::silu>("silu" + type));
     kernels.push_back(swept_map<T, Api<T>::gelu>("gelu" + type));
     kernels.push_back(swept_map<T, Api<T>::gelu_tanh>("gelu_tanh" + type));
+    kernels.push_back({"gated" + type, row, row, row, 1, [](const Operands<T> &at, Shape shape) {
+                         rapt_gated_options options = RAPT_GATED_OPTIONS_INIT;
+                         options.type = Api<T>::type;
+                         options.activation = static_cast<int>(shape.cols % 3);
+                         options.rows = 1;
+                         options.cols = shape.cols;
+                         return std::uint64_t{rapt_gated(at.first, at.second, at.out, &options)};
+                       }});
+    kernels.push_back({"argmax" + type, row, none, none, 1, [](const Operands<T> &at, Shape shape) {
+                         return bits_of_value(Api<T>::argmax(at.first, shape.cols));
+                       }});
   }
   if constexpr (sizeof(T) > 2) add_exponentials(kernels, type);
   if constexpr (sizeof(T) == 2) {

@@ -46,6 +46,24 @@ void watch_kernels(std::size_t n, Watch &&watch) {
   watch("silu", [&](WatchedCall &call) { call(Api<T>::silu, a.data(), out.data(), n); });
   watch("gelu", [&](WatchedCall &call) { call(Api<T>::gelu, a.data(), out.data(), n); });
   watch("gelu_tanh", [&](WatchedCall &call) { call(Api<T>::gelu_tanh, a.data(), out.data(), n); });
+  watch("silu_backward",
+        [&](WatchedCall &call) { call(Api<T>::silu_backward, a.data(), b.data(), out.data(), n); });
+  watch("gelu_backward",
+        [&](WatchedCall &call) { call(Api<T>::gelu_backward, a.data(), b.data(), out.data(), n); });
+  watch("gelu_tanh_backward",
+        [&](WatchedCall &call) { call(Api<T>::gelu_tanh_backward, a.data(), b.data(), out.data(), n); });
+  watch("argmax", [&](WatchedCall &call) { call(Api<T>::argmax, a.data(), n); });
+  rapt_gated_options gated = RAPT_GATED_OPTIONS_INIT;
+  gated.type = Api<T>::type;
+  gated.rows = 1;
+  gated.cols = n;
+  for (const int activation : {RAPT_SILU, RAPT_GELU, RAPT_GELU_TANH}) {
+    gated.activation = activation;
+    watch("gated", [&](WatchedCall &call) { call(rapt_gated, a.data(), b.data(), out.data(), &gated); });
+    watch("gated_backward", [&](WatchedCall &call) {
+      call(rapt_gated_backward, a.data(), b.data(), b.data(), out.data(), bias.data(), &gated);
+    });
+  }
   watch("exp_sum", [&](WatchedCall &call) { call(Api<T>::exp_sum, a.data(), scale, shift, out.data(), n); });
   for (const rapt_softmax_options *given :
        {static_cast<rapt_softmax_options *>(nullptr), &options, &in_batches}) {

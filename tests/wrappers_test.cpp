@@ -112,6 +112,7 @@ TEST_CASE_TEMPLATE("vectors", T, float, double, f16, bf16) {
   gelu_tanh(a, y);
   ApiOf<T>::gelu_tanh(raw(a), raw(expected), n);
   CHECK(same_bytes(y, expected));
+  CHECK(argmax(a) == ApiOf<T>::argmax(raw(a), n));
 
   if constexpr (sizeof(T) == 2) {
     std::vector<float> wide(n), expected_wide(n);
@@ -121,6 +122,15 @@ TEST_CASE_TEMPLATE("vectors", T, float, double, f16, bf16) {
     convert(wide, y);
     CHECK(same_bytes(y, a));
   } else {
+    silu_backward(a, b, y);
+    ApiOf<T>::silu_backward(a.data(), b.data(), expected.data(), n);
+    CHECK(same_bytes(y, expected));
+    gelu_backward(a, b, y);
+    ApiOf<T>::gelu_backward(a.data(), b.data(), expected.data(), n);
+    CHECK(same_bytes(y, expected));
+    gelu_tanh_backward(a, b, y);
+    ApiOf<T>::gelu_tanh_backward(a.data(), b.data(), expected.data(), n);
+    CHECK(same_bytes(y, expected));
     exp(a, y);
     ApiOf<T>::exp(a.data(), expected.data(), n);
     CHECK(same_bytes(y, expected));
@@ -276,7 +286,28 @@ TEST_CASE_TEMPLATE("rows that lie apart", T, float, double, f16, bf16) {
   CHECK(log_softmax<T>(from, to) == RAPT_OK);
   CHECK(ApiOf<T>::log_softmax(raw(x), x_stride, raw(expected), y_stride, rows, cols, nullptr) == RAPT_OK);
   CHECK(same_bytes(y, expected));
+  CHECK(gated<T>(from, gradients, to, RAPT_GELU) == RAPT_OK);
+  rapt_gated_options activated = gated_options();
+  activated.type = detail::type_of<T>;
+  activated.activation = RAPT_GELU;
+  activated.rows = rows;
+  activated.cols = cols;
+  activated.gate_stride = x_stride;
+  activated.up_stride = dy_stride;
+  activated.y_stride = y_stride;
+  CHECK(rapt_gated(raw(x), raw(dy), raw(expected), &activated) == RAPT_OK);
+  CHECK(same_bytes(y, expected));
+  const Rows<T> fewer(to.data, rows - 1, cols, to.stride);
+  CHECK(gated<T>(from, gradients, fewer) == RAPT_BAD_SIZE);
   if constexpr (sizeof(T) > 2) {
+    std::vector<T> dgate(x), dup(dy), expected_dgate(x), expected_dup(dy);
+    const Rows<T> to_gate(dgate.data(), rows, cols, x_stride), to_up(dup.data(), rows, cols, dy_stride);
+    CHECK(gated_backward<T>(from, gradients, to, to_gate, to_up, RAPT_GELU) == RAPT_OK);
+    CHECK(rapt_gated_backward(x.data(), dy.data(), y.data(), expected_dgate.data(), expected_dup.data(),
+                              &activated) == RAPT_OK);
+    CHECK(same_bytes(dgate, expected_dgate));
+    CHECK(same_bytes(dup, expected_dup));
+    CHECK(gated_backward<T>(from, gradients, to, to_gate, fewer) == RAPT_BAD_SIZE);
     CHECK(logsumexp<T>(from, sums) == RAPT_OK);
     CHECK(ApiOf<T>::logsumexp(x.data(), x_stride, expected_sums.data(), rows, cols, nullptr) == RAPT_OK);
     CHECK(same_bytes(sums, expected_sums));
@@ -318,6 +349,13 @@ TEST_CASE_TEMPLATE("functions without a status assert their extents", T, float, 
   } else {
     CHECK_FALSE(is_refused([&] { exp(all, out), exp_sum(all, T(1), T(0), out), exp(some, out); }));
     CHECK(is_refused([&] { exp(all, shorter); }));
+    CHECK_FALSE(is_refused([&] { silu_backward(some, some, out), gelu_backward(all, all, out); }));
+    CHECK(is_refused([&] { silu_backward(all, all, shorter); }));
+    CHECK(is_refused([&] { silu_backward(all, some, out); }));
+    CHECK(is_refused([&] { gelu_backward(all, all, shorter); }));
+    CHECK(is_refused([&] { gelu_backward(all, some, out); }));
+    CHECK(is_refused([&] { gelu_tanh_backward(all, all, shorter); }));
+    CHECK(is_refused([&] { gelu_tanh_backward(all, some, out); }));
     CHECK(is_refused([&] { exp_sum(all, T(1), T(0), shorter); }));
   }
 }

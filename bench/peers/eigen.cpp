@@ -54,6 +54,19 @@ void silu(const T *x, T *y, std::size_t n) {
 }
 
 template <class T>
+void gated(const T *gate, const T *up, T *y, std::size_t n) {
+  const auto v = ConstVector<T>(gate, index(n)).array();
+  Vector<T>(y, index(n)).array() = v * v.logistic() * ConstVector<T>(up, index(n)).array();
+}
+
+template <class T>
+std::size_t argmax(const T *x, std::size_t n) {
+  Eigen::Index at = 0;
+  ConstVector<T>(x, index(n)).maxCoeff(&at);
+  return static_cast<std::size_t>(at);
+}
+
+template <class T>
 void gelu_tanh(const T *x, T *y, std::size_t n) {
   const auto v = ConstVector<T>(x, index(n)).array();
   Vector<T>(y, index(n)).array() =
@@ -149,6 +162,8 @@ void fill(rapt::bench::PeerFunctions<T> &functions) {
   functions.scale = scale<T>;
   functions.exp = exp<T>;
   functions.silu = silu<T>;
+  functions.gated = gated<T>;
+  functions.argmax = argmax<T>;
   functions.gelu_tanh = gelu_tanh<T>;
   functions.softmax = softmax<T>;
   functions.attention = attention<T>;

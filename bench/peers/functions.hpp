@@ -49,6 +49,10 @@ using Scale = void (*)(const T *x, T factor, T *y, std::size_t n);
 template <class T>
 using Exp = void (*)(const T *x, T *y, std::size_t n);
 template <class T>
+using TwoToOne = void (*)(const T *a, const T *b, T *y, std::size_t n);  // elements of two arrays
+template <class T>
+using Argmax = std::size_t (*)(const T *x, std::size_t n);
+template <class T>
 using ExpSum = T (*)(const T *x, T scale, T shift, T *y, std::size_t n);
 // Rows are contiguous, and the scale is the only option. logsumexp writes one value per row to y.
 template <class T>

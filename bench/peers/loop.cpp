@@ -39,6 +39,18 @@ void silu(const T *x, T *y, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) y[i] = x[i] / (1 + std::exp(-x[i]));
 }
 template <class T>
+void gated(const T *gate, const T *up, T *y, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) y[i] = gate[i] / (1 + std::exp(-gate[i])) * up[i];
+}
+template <class T>
+std::size_t argmax(const T *x, std::size_t n) {
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < n; ++i) {
+    if (x[i] > x[best]) best = i;
+  }
+  return best;
+}
+template <class T>
 void gelu(const T *x, T *y, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) y[i] = T(0.5) * x[i] * (1 + std::erf(x[i] * T(0.7071067811865476)));
 }
@@ -72,6 +84,8 @@ void fill(rapt::bench::PeerFunctions<T> &functions) {
   functions.scale = scale<T>;
   functions.exp = exp<T>;
   functions.silu = silu<T>;
+  functions.gated = gated<T>;
+  functions.argmax = argmax<T>;
   functions.gelu = gelu<T>;
   functions.gelu_tanh = gelu_tanh<T>;
   functions.softmax = softmax<T>;

@@ -19,6 +19,8 @@ struct PeerFunctions {
   Linear<T> linear;
   Scale<T> scale = nullptr;
   Exp<T> exp = nullptr, silu = nullptr, gelu = nullptr, gelu_tanh = nullptr;
+  TwoToOne<T> gated = nullptr;  // by silu
+  Argmax<T> argmax = nullptr;
   RowsFunction<T> softmax = nullptr;  // scales in a separate pass if the library's softmax cannot
   Attention<T> attention = nullptr;
   AttentionBackward<T> attention_backward = nullptr;

@@ -150,6 +150,26 @@ double gelu_tanh_error(Exp<T> gelu_tanh) {
 }
 
 template <class T>
+double gated_error(TwoToOne<T> gated) {
+  const std::vector<T> &x = exp_inputs<T>(), up(x.size(), T(1) / 3);
+  std::vector<T> y(x.size());
+  gated(x.data(), up.data(), y.data(), x.size());
+  const validate::ChosenActivation silu(0);
+  Worst worst;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    worst.add(validate::GatedAccuracy<T>::error(silu, Real{x[i]}, Real{up[i]}, Real{y[i]}));
+  }
+  return worst.value();
+}
+
+template <class T>
+double argmax_error(Argmax<T> argmax) {
+  const Buffer<T> x = logits<T>(1000);
+  const T *const largest = std::max_element(x.data(), x.data() + x.size());
+  return argmax(x.data(), x.size()) == static_cast<std::size_t>(largest - x.data()) ? 0 : INFINITY;
+}
+
+template <class T>
 double scale_error(Scale<T> scale) {
   constexpr T factor = T(1) / 3;
   const std::vector<T> &x = exp_inputs<T>();
@@ -332,6 +352,8 @@ double attention_backward_error(AttentionBackward<T> backward) {
   template double silu_error<T>(Exp<T>);                                  \
   template double gelu_error<T>(Exp<T>);                                  \
   template double gelu_tanh_error<T>(Exp<T>);                             \
+  template double gated_error<T>(TwoToOne<T>);                            \
+  template double argmax_error<T>(Argmax<T>);                             \
   template double scale_error<T>(Scale<T>);                               \
   template double dot_error<T>(Dot<T>);                                   \
   template double dot_rows_error<T>(RowsProduct<T>);                      \

@@ -25,6 +25,10 @@ double gelu_error(Exp<T> gelu);
 template <class T>
 double gelu_tanh_error(Exp<T> gelu_tanh);
 template <class T>
+double gated_error(TwoToOne<T> gated);  // by silu
+template <class T>
+double argmax_error(Argmax<T> argmax);
+template <class T>
 double scale_error(Scale<T> scale);
 
 // The following functions return relative errors in units of 2^-24 (f64: 2^-53).

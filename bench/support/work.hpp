@@ -64,5 +64,15 @@ template <class T>
 constexpr Uops gelu_tanh_uops = silu_uops<T> + Uops{1, 3};
 template <class T>
 constexpr Uops gelu_uops = exp_uops<T> + (sizeof(T) == sizeof(float) ? Uops{12, 25} : Uops{25, 38});
+// A gradient of a sigmoid divides and chooses twice, limits x (3), and has a fused operation and two products.
+template <class T>
+constexpr Uops silu_backward_uops = silu_uops<T> + Uops{1, 7};
+template <class T>
+constexpr Uops gelu_tanh_backward_uops = silu_backward_uops<T> + Uops{2, 6};
+template <class T>
+constexpr Uops gelu_backward_uops = gelu_uops<T> + Uops{1, 4};
+// The blocks of gated_backward are read twice, for a product, for gated and for the gradient.
+template <class T>
+constexpr Uops gated_backward_uops = silu_uops<T> + silu_backward_uops<T> + 2;
 
 }  // namespace rapt::bench

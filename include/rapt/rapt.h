@@ -159,7 +159,12 @@ enum rapt_status {
   RAPT_BAD_W_CODEBOOK,       /* w_codebook for other weights than u4, in I8, or with packed weights */
   RAPT_BAD_X_SCALES,         /* x_scales missing for x of i8, or set for another type */
   RAPT_BAD_X_GROUP,          /* x_group is no multiple of the scale group, or set in F32 */
-  RAPT_BAD_SCALES            /* scales is null */
+  RAPT_BAD_SCALES,           /* scales is null */
+  RAPT_BAD_GATE,             /* gate or dgate is null */
+  RAPT_BAD_UP,               /* up or dup is null */
+  RAPT_BAD_GATE_STRIDE,      /* gate_stride is smaller than a row */
+  RAPT_BAD_UP_STRIDE,        /* up_stride is smaller than a row */
+  RAPT_BAD_ACTIVATION        /* activation is not one of rapt_activation */
 };
 typedef enum rapt_status rapt_status;
 
@@ -358,6 +363,25 @@ RAPT_API void rapt_gelu_tanh_f64(const double *x, double *y, size_t n);
 RAPT_API void rapt_gelu_tanh_f16(const rapt_f16 *x, rapt_f16 *y, size_t n);
 RAPT_API void rapt_gelu_tanh_bf16(const rapt_bf16 *x, rapt_bf16 *y, size_t n);
 
+/* Gradients of activations: dx[i] = dy[i] * f'(x[i]), where y = f(x). dx may be x or dy.
+ * Special values: f' is 1 at +inf and 0 at -inf, its limits.
+ * Accuracy: |error| <= k * u * |dy| * (s + |x * s'|), where f(x) = x * s, and s' is the derivative of s. k is 5 for
+ * silu, 9 for gelu, and 6 + 6 * |v| / 2 for gelu_tanh. Subnormal numbers add (1 + 512 * |dy|) * 2^-149 (f64:
+ * (1 + 16384 * |dy|) * 2^-1074). */
+RAPT_API void rapt_silu_backward_f32(const float *x, const float *dy, float *dx, size_t n);
+RAPT_API void rapt_silu_backward_f64(const double *x, const double *dy, double *dx, size_t n);
+RAPT_API void rapt_gelu_backward_f32(const float *x, const float *dy, float *dx, size_t n);
+RAPT_API void rapt_gelu_backward_f64(const double *x, const double *dy, double *dx, size_t n);
+RAPT_API void rapt_gelu_tanh_backward_f32(const float *x, const float *dy, float *dx, size_t n);
+RAPT_API void rapt_gelu_tanh_backward_f64(const double *x, const double *dy, double *dx, size_t n);
+
+/* Returns the index of the first of the largest elements: greedy decoding's next token. -0 and +0 are equal. With
+ * NaN, it is the index of the first NaN, as in PyTorch. Without elements, it is SIZE_MAX. */
+RAPT_API size_t rapt_argmax_f32(const float *x, size_t n);
+RAPT_API size_t rapt_argmax_f64(const double *x, size_t n);
+RAPT_API size_t rapt_argmax_f16(const rapt_f16 *x, size_t n);
+RAPT_API size_t rapt_argmax_bf16(const rapt_bf16 *x, size_t n);
+
 /* y[i] = x[i]. To f32 the conversion is exact. From f32 it rounds to nearest, ties to even: subnormal results
  * are kept, and a number beyond the type's range is infinite. NaN stays NaN. y must not overlap x. */
 RAPT_API void rapt_convert_f16_to_f32(const rapt_f16 *x, float *y, size_t n);
@@ -452,6 +476,37 @@ RAPT_API rapt_status rapt_softmax_backward_f32(const float *y, ptrdiff_t y_strid
 RAPT_API rapt_status rapt_softmax_backward_f64(const double *y, ptrdiff_t y_stride, const double *dy,
                                                ptrdiff_t dy_stride, double *dx, ptrdiff_t dx_stride,
                                                size_t rows, size_t cols, double scale);
+
+/* ---- gated activations (SwiGLU, GeGLU) ---------------------------------------------------------------- */
+
+enum rapt_activation { RAPT_SILU = 0, RAPT_GELU, RAPT_GELU_TANH };
+typedef enum rapt_activation rapt_activation;
+
+/* Set size, rows and cols, or start from RAPT_GATED_OPTIONS_INIT. A linear layer that computes gate and up side by
+ * side writes rows of 2 * cols elements: then both strides are 2 * cols, and up is gate + cols. */
+typedef struct rapt_gated_options {
+  size_t size;    /* sizeof(rapt_gated_options) */
+  rapt_type type; /* of all arrays; 0: RAPT_F32 */
+  int activation; /* one of rapt_activation */
+  size_t rows, cols;
+  ptrdiff_t gate_stride, up_stride, y_stride; /* elements from one row to the next; 0: cols; at least that */
+} rapt_gated_options;
+
+#define RAPT_GATED_OPTIONS_INIT \
+  { sizeof(rapt_gated_options), RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0, 0 }
+
+/* y = activation(gate) * up, element by element. The activation has the bits of rapt_silu, rapt_gelu or
+ * rapt_gelu_tanh in the arithmetic type, and the product is rounded once. For 16-bit elements it is then rounded
+ * to them. y may be gate or up, with the same stride. It must not overlap them otherwise.
+ * Source: Shazeer, GLU Variants Improve Transformer (2020). */
+RAPT_API rapt_status rapt_gated(const void *gate, const void *up, void *y, const rapt_gated_options *options);
+
+/* Gradients, in f32 or f64: dup = activation(gate) * dy, and dgate = activation'(gate) * t, where t = dy * up is
+ * rounded. They have the bits of rapt_gated(gate, dy) and rapt_silu_backward(gate, t), and so on. dgate has the stride
+ * of gate, dup that of up, and dy that of y. dgate may be gate, and dup may be up. They must not overlap an input
+ * otherwise, or each other. */
+RAPT_API rapt_status rapt_gated_backward(const void *gate, const void *up, const void *dy, void *dgate,
+                                         void *dup, const rapt_gated_options *options);
 
 /* ---- attention ---------------------------------------------------------------------------------------- */
 

@@ -256,6 +256,42 @@ inline void gelu_tanh(std::span<const bf16> x, std::span<bf16> y) {
   rapt_gelu_tanh_bf16(detail::bits(x.data()), detail::bits(y.data()), x.size());
 }
 
+inline void silu_backward(std::span<const float> x, std::span<const float> dy, std::span<float> dx) {
+  assert(dy.size() == x.size() && dx.size() >= x.size());
+  rapt_silu_backward_f32(x.data(), dy.data(), dx.data(), x.size());
+}
+inline void silu_backward(std::span<const double> x, std::span<const double> dy, std::span<double> dx) {
+  assert(dy.size() == x.size() && dx.size() >= x.size());
+  rapt_silu_backward_f64(x.data(), dy.data(), dx.data(), x.size());
+}
+
+inline void gelu_backward(std::span<const float> x, std::span<const float> dy, std::span<float> dx) {
+  assert(dy.size() == x.size() && dx.size() >= x.size());
+  rapt_gelu_backward_f32(x.data(), dy.data(), dx.data(), x.size());
+}
+inline void gelu_backward(std::span<const double> x, std::span<const double> dy, std::span<double> dx) {
+  assert(dy.size() == x.size() && dx.size() >= x.size());
+  rapt_gelu_backward_f64(x.data(), dy.data(), dx.data(), x.size());
+}
+
+inline void gelu_tanh_backward(std::span<const float> x, std::span<const float> dy, std::span<float> dx) {
+  assert(dy.size() == x.size() && dx.size() >= x.size());
+  rapt_gelu_tanh_backward_f32(x.data(), dy.data(), dx.data(), x.size());
+}
+inline void gelu_tanh_backward(std::span<const double> x, std::span<const double> dy, std::span<double> dx) {
+  assert(dy.size() == x.size() && dx.size() >= x.size());
+  rapt_gelu_tanh_backward_f64(x.data(), dy.data(), dx.data(), x.size());
+}
+
+inline std::size_t argmax(std::span<const float> x) { return rapt_argmax_f32(x.data(), x.size()); }
+inline std::size_t argmax(std::span<const double> x) { return rapt_argmax_f64(x.data(), x.size()); }
+inline std::size_t argmax(std::span<const f16> x) {
+  return rapt_argmax_f16(detail::bits(x.data()), x.size());
+}
+inline std::size_t argmax(std::span<const bf16> x) {
+  return rapt_argmax_bf16(detail::bits(x.data()), x.size());
+}
+
 // ---- rows: these return RAPT_BAD_SIZE if the output's shape differs from the input's
 
 template <detail::OneOf<float, double, f16, bf16> T>
@@ -315,6 +351,57 @@ rapt_status softmax_backward(Rows<const std::type_identity_t<T> > y, Rows<const 
     return rapt_softmax_backward_f64(y.data, y.stride, dy.data, dy.stride, dx.data, dx.stride, y.rows, y.cols,
                                      scale);
   }
+}
+
+// ---- gated activations
+
+inline rapt_gated_options gated_options() { return RAPT_GATED_OPTIONS_INIT; }
+
+namespace detail {
+
+template <class T>
+rapt_gated_options gated_options_of(Rows<const T> gate, Rows<const T> up, std::ptrdiff_t y_stride,
+                                    rapt_activation activation) {
+  rapt_gated_options options = RAPT_GATED_OPTIONS_INIT;
+  options.type = std::is_same_v<T, float>    ? RAPT_F32
+                 : std::is_same_v<T, double> ? RAPT_F64
+                 : std::is_same_v<T, f16>    ? RAPT_F16
+                                             : RAPT_BF16;
+  options.activation = activation;
+  options.rows = gate.rows;
+  options.cols = gate.cols;
+  options.gate_stride = gate.stride;
+  options.up_stride = up.stride;
+  options.y_stride = y_stride;
+  return options;
+}
+template <class A, class B>
+bool same_shape(Rows<A> a, Rows<B> b) {
+  return a.rows == b.rows && a.cols == b.cols;
+}
+
+}  // namespace detail
+
+// Returns RAPT_BAD_SIZE if the shapes differ.
+template <detail::OneOf<float, double, f16, bf16> T>
+rapt_status gated(Rows<const std::type_identity_t<T> > gate, Rows<const std::type_identity_t<T> > up,
+                  Rows<std::type_identity_t<T> > y, rapt_activation activation = RAPT_SILU) {
+  if (!detail::same_shape(gate, up) || !detail::same_shape(gate, y)) return RAPT_BAD_SIZE;
+  const rapt_gated_options options = detail::gated_options_of<T>(gate, up, y.stride, activation);
+  return rapt_gated(gate.data, up.data, y.data, &options);
+}
+
+// Also returns RAPT_BAD_SIZE if a gradient has another stride than its input.
+template <detail::OneOf<float, double> T>
+rapt_status gated_backward(Rows<const std::type_identity_t<T> > gate, Rows<const std::type_identity_t<T> > up,
+                           Rows<const std::type_identity_t<T> > dy, Rows<std::type_identity_t<T> > dgate,
+                           Rows<std::type_identity_t<T> > dup, rapt_activation activation = RAPT_SILU) {
+  if (!detail::same_shape(gate, up) || !detail::same_shape(gate, dy) || !detail::same_shape(gate, dgate) ||
+      !detail::same_shape(gate, dup) || dgate.stride != gate.stride || dup.stride != up.stride) {
+    return RAPT_BAD_SIZE;
+  }
+  const rapt_gated_options options = detail::gated_options_of<T>(gate, up, dy.stride, activation);
+  return rapt_gated_backward(gate.data, up.data, dy.data, dgate.data, dup.data, &options);
 }
 
 // ---- attention: the ranges (std::vector, std::span, std::array …) set the element types. For ranges of

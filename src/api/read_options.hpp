@@ -21,6 +21,9 @@ template <>
 inline constexpr std::size_t released_sizes<rapt_linear_options>[] = {
     sizeof(rapt_linear_options)};  // not released
 template <>
+inline constexpr std::size_t released_sizes<rapt_gated_options>[] = {
+    sizeof(rapt_gated_options)};  // not released
+template <>
 inline constexpr std::size_t released_sizes<rapt_attention_gradients>[] = {168};  // release 0.2
 
 // Copies `given` to `options`, which must hold the defaults. The defaults stay in fields that the caller's

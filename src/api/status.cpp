@@ -178,6 +178,16 @@ const char *text_of(rapt_status status) {
              "scale group (512 if scale_group is 0)";
     case RAPT_BAD_SCALES:
       return "scales is null";
+    case RAPT_BAD_GATE:
+      return "gate or dgate is null";
+    case RAPT_BAD_UP:
+      return "up or dup is null";
+    case RAPT_BAD_GATE_STRIDE:
+      return "options->gate_stride is smaller than a row";
+    case RAPT_BAD_UP_STRIDE:
+      return "options->up_stride is smaller than a row";
+    case RAPT_BAD_ACTIVATION:
+      return "options->activation is not one of rapt_activation";
   }
   return nullptr;
 }

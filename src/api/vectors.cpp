@@ -1,4 +1,4 @@
-// Implements dot, dot_rows, scale, exp, exp_sum, activations and conversions. These functions check nothing, and call the
+// Implements dot, dot_rows, scale, exp, exp_sum, activations, argmax and conversions. These functions check nothing, and call the
 // kernel of the active level.
 #include "api/elements.hpp"
 #include "api/floating_point.hpp"
@@ -154,6 +154,54 @@ void rapt_gelu_tanh_f16(const rapt_f16 *x, rapt_f16 *y, size_t n) {
 void rapt_gelu_tanh_bf16(const rapt_bf16 *x, rapt_bf16 *y, size_t n) {
   return forward_in_default_mode([](auto... all) { return kernels().bf16.gelu_tanh(all...); },
                                  elements<BF16>(x), elements<BF16>(y), n);
+}
+
+void rapt_silu_backward_f32(const float *x, const float *dy, float *dx, size_t n) {
+  return forward_in_default_mode([](auto... all) { return kernels().f32.silu_backward(all...); }, x, dy, dx,
+                                 n);
+}
+
+void rapt_silu_backward_f64(const double *x, const double *dy, double *dx, size_t n) {
+  return forward_in_default_mode([](auto... all) { return kernels().f64.silu_backward(all...); }, x, dy, dx,
+                                 n);
+}
+
+void rapt_gelu_backward_f32(const float *x, const float *dy, float *dx, size_t n) {
+  return forward_in_default_mode([](auto... all) { return kernels().f32.gelu_backward(all...); }, x, dy, dx,
+                                 n);
+}
+
+void rapt_gelu_backward_f64(const double *x, const double *dy, double *dx, size_t n) {
+  return forward_in_default_mode([](auto... all) { return kernels().f64.gelu_backward(all...); }, x, dy, dx,
+                                 n);
+}
+
+void rapt_gelu_tanh_backward_f32(const float *x, const float *dy, float *dx, size_t n) {
+  return forward_in_default_mode([](auto... all) { return kernels().f32.gelu_tanh_backward(all...); }, x, dy,
+                                 dx, n);
+}
+
+void rapt_gelu_tanh_backward_f64(const double *x, const double *dy, double *dx, size_t n) {
+  return forward_in_default_mode([](auto... all) { return kernels().f64.gelu_tanh_backward(all...); }, x, dy,
+                                 dx, n);
+}
+
+size_t rapt_argmax_f32(const float *x, size_t n) {
+  return forward_in_default_mode([](auto... all) { return kernels().f32.argmax(all...); }, x, n);
+}
+
+size_t rapt_argmax_f64(const double *x, size_t n) {
+  return forward_in_default_mode([](auto... all) { return kernels().f64.argmax(all...); }, x, n);
+}
+
+size_t rapt_argmax_f16(const rapt_f16 *x, size_t n) {
+  return forward_in_default_mode([](auto... all) { return kernels().f16.argmax(all...); }, elements<F16>(x),
+                                 n);
+}
+
+size_t rapt_argmax_bf16(const rapt_bf16 *x, size_t n) {
+  return forward_in_default_mode([](auto... all) { return kernels().bf16.argmax(all...); }, elements<BF16>(x),
+                                 n);
 }
 
 void rapt_convert_f16_to_f32(const rapt_f16 *x, float *y, size_t n) {

@@ -1,77 +1,101 @@
-// Computes silu, gelu and gelu_tanh of each element of an array (contract/activation.hpp).
+// Computes silu, gelu and gelu_tanh of each element of an array (contract/activation.hpp), and their products with
+// the elements of a second array.
 #pragma once
 
 #include <cstddef>
 
 #include "contract/activation.hpp"
 #include "kernels/vector/exp.hpp"
-#include "kernels/vector/map.hpp"
+#include "kernels/vector/map_with_constants.hpp"
 #include "kernels/vector/unroll.hpp"
+#include "rapt/rapt.h"
 
 namespace {
 
-// Replaces numbers by their sigmoids, several vectors at a time.
+// Computes sigmoids, several vectors at a time.
 template <class A>
 struct Sigmoid {
   using S = simd<A>;
   using batch = typename S::batch;
   Exp<A> exp;
 
+  // Replaces numbers by their sigmoids.
   template <std::size_t registers>
   [[gnu::always_inline]] void operator()(batch (&v)[registers]) const {
     const batch one(A(1)), zero(A(0));
     batch e[registers];
-    unroll<registers>([&](auto r) __attribute__((always_inline)) { e[r] = zero - S::abs(v[r]); });
-    exp(e);
+    exp_of_minus_magnitude(v, e);
     unroll<registers>([&](auto r) __attribute__((always_inline)) {
       v[r] = S::divide(S::select(S::less(v[r], zero), e[r], one), one + e[r]);
     });
   }
+  // Also computes the sigmoids of the negative numbers.
+  template <std::size_t registers>
+  [[gnu::always_inline]] void operator()(batch (&v)[registers], batch (&of_negative)[registers]) const {
+    const batch one(A(1)), zero(A(0));
+    batch e[registers];
+    exp_of_minus_magnitude(v, e);
+    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+      const batch d = one + e[r], larger = S::divide(one, d), smaller = S::divide(e[r], d);
+      const auto negative = S::less(v[r], zero);
+      v[r] = S::select(negative, smaller, larger);
+      of_negative[r] = S::select(negative, larger, smaller);
+    });
+  }
+
+ private:
+  template <std::size_t registers>
+  [[gnu::always_inline]] void exp_of_minus_magnitude(const batch (&v)[registers],
+                                                     batch (&e)[registers]) const {
+    unroll<registers>([&](auto r) __attribute__((always_inline)) { e[r] = batch(A(0)) - S::abs(v[r]); });
+    exp(e);
+  }
 };
 
+// What silu and gelu_tanh take the sigmoid of.
 template <class A>
-struct Silu {
+struct Argument {
+  using S = simd<A>;
+  using batch = typename S::batch;
+  [[gnu::always_inline]] static batch of_silu(batch x) { return x; }
+  [[gnu::always_inline]] static batch of_gelu_tanh(batch x) {
+    using C = rapt::ActivationContract<A>;
+    return x * S::fma(x * x, batch(C::cubic), batch(C::linear));
+  }
+};
+
+template <class A, typename simd<A>::batch (*argument)(typename simd<A>::batch)>
+struct TimesSigmoid {
   using batch = typename simd<A>::batch;
   Sigmoid<A> sigmoid;
 
   template <std::size_t registers>
   [[gnu::always_inline]] void operator()(batch (&x)[registers]) const {
     batch s[registers];
-    unroll<registers>([&](auto r) __attribute__((always_inline)) { s[r] = x[r]; });
+    unroll<registers>([&](auto r) __attribute__((always_inline)) { s[r] = argument(x[r]); });
     sigmoid(s);
     unroll<registers>([&](auto r) __attribute__((always_inline)) { x[r] = x[r] * s[r]; });
   }
 };
-
 template <class A>
-struct GeluTanh {
-  using S = simd<A>;
-  using C = rapt::ActivationContract<A>;
-  using batch = typename S::batch;
-  Sigmoid<A> sigmoid;
-
-  template <std::size_t registers>
-  [[gnu::always_inline]] void operator()(batch (&x)[registers]) const {
-    batch s[registers];
-    unroll<registers>([&](auto r) __attribute__((always_inline)) {
-      s[r] = x[r] * S::fma(x[r] * x[r], batch(C::cubic), batch(C::linear));
-    });
-    sigmoid(s);
-    unroll<registers>([&](auto r) __attribute__((always_inline)) { x[r] = x[r] * s[r]; });
-  }
-};
-
+using Silu = TimesSigmoid<A, Argument<A>::of_silu>;
 template <class A>
-struct Gelu {
+using GeluTanh = TimesSigmoid<A, Argument<A>::of_gelu_tanh>;
+
+// Computes the normal distribution, several vectors at a time.
+template <class A>
+struct Normal {
   using S = simd<A>;
   using C = rapt::ActivationContract<A>;
   using batch = typename S::batch;
   Exp<A> exp;
 
+  // Of x, computes the distribution, and e = exp(-a^2 / 2) of the limited magnitude a.
   template <std::size_t registers>
-  [[gnu::always_inline]] void operator()(batch (&x)[registers]) const {
+  [[gnu::always_inline]] void operator()(const batch (&x)[registers], batch (&distribution)[registers],
+                                         batch (&a)[registers], batch (&e)[registers]) const {
     const batch one(A(1)), zero(A(0)), minus_half(A(-0.5)), end(C::tail_end);
-    batch a[registers], e[registers], l[registers];
+    batch l[registers];
     unroll<registers>([&](auto r) __attribute__((always_inline)) {
       a[r] = S::min(end, S::abs(x[r]));
       const batch h = a[r] * a[r];
@@ -85,48 +109,68 @@ struct Gelu {
       unroll<C::coefficient_count - 1>([&](auto j) __attribute__((always_inline)) {
         p = S::fma(p, u, batch(C::p[C::coefficient_count - 2 - j]));
       });
-      const batch q = S::fma(e[i], l[i], e[i]) * (r * p);
-      x[i] = x[i] * S::select(S::less(x[i], zero), q, one - q);
+      e[i] = S::fma(e[i], l[i], e[i]);
+      const batch q = e[i] * (r * p);
+      distribution[i] = S::select(S::less(x[i], zero), q, one - q);
     });
   }
 };
 
-// This is a separate function, because setting up its constants would cost a short array time and registers.
-template <template <class> class F, class E>
-[[gnu::flatten, gnu::noinline]] void activate_long(const E *x, E *y, std::size_t n) {
-  map(x, y, n, F<rapt::Arithmetic<E>>());
-}
+template <class A>
+struct Gelu {
+  using batch = typename simd<A>::batch;
+  Normal<A> normal;
 
-template <template <class> class F, class E>
-[[gnu::always_inline]] inline void activate(const E *x, E *y, std::size_t n) {
-  using S = simd<rapt::Arithmetic<E>>;
-  using batch = typename S::batch;
-  constexpr std::size_t width = S::width;
-  if (n > 2 * width) return activate_long<F>(x, y, n);
-  if (n == 0) return;  // x and y may be invalid, and an emulator may access memory even under an empty mask
-  const F<rapt::Arithmetic<E>> f;
-  if (n <= width) {
-    batch v[1] = {S::load_first(x, n)};
-    f(v);
-    return S::store_first(y, v[0], n);
+  template <std::size_t registers>
+  [[gnu::always_inline]] void operator()(batch (&x)[registers]) const {
+    batch distribution[registers], a[registers], e[registers];
+    normal(x, distribution, a, e);
+    unroll<registers>([&](auto r) __attribute__((always_inline)) { x[r] = x[r] * distribution[r]; });
   }
-  batch v[2] = {S::load(x), S::load_first(x + width, n - width)};
-  f(v);
-  S::store(y, v[0]);
-  S::store_first(y + width, v[1], n - width);
-}
+};
+
+// Multiplies what F computes by the elements of a second array.
+template <class F, class E>
+struct Gated {
+  using S = simd<rapt::Arithmetic<E>>;
+  const E *up;
+  F f;
+
+  [[gnu::always_inline]] explicit Gated(const E *second) : up(second) {}
+  template <std::size_t registers>
+  [[gnu::always_inline]] void operator()(typename S::batch (&v)[registers], std::size_t i,
+                                         std::size_t k) const {
+    f(v);
+    unroll<registers>([&](auto r) __attribute__((always_inline)) {
+      v[r] = v[r] * load_of<S>(up + i, r * S::width, k);
+    });
+  }
+};
 
 template <class E>
 [[gnu::flatten]] void silu(const E *x, E *y, std::size_t n) {
-  activate<Silu>(x, y, n);
+  map_with_constants<Silu<rapt::Arithmetic<E>>>(x, y, n);
 }
 template <class E>
 [[gnu::flatten]] void gelu(const E *x, E *y, std::size_t n) {
-  activate<Gelu>(x, y, n);
+  map_with_constants<Gelu<rapt::Arithmetic<E>>>(x, y, n);
 }
 template <class E>
 [[gnu::flatten]] void gelu_tanh(const E *x, E *y, std::size_t n) {
-  activate<GeluTanh>(x, y, n);
+  map_with_constants<GeluTanh<rapt::Arithmetic<E>>>(x, y, n);
+}
+
+template <class E>
+[[gnu::flatten]] void gated(const E *gate, const E *up, E *y, std::size_t n, rapt_activation activation) {
+  using A = rapt::Arithmetic<E>;
+  switch (activation) {
+    case RAPT_SILU:
+      return map_with_constants<Gated<Silu<A>, E>>(gate, y, n, up);
+    case RAPT_GELU:
+      return map_with_constants<Gated<Gelu<A>, E>>(gate, y, n, up);
+    case RAPT_GELU_TANH:
+      return map_with_constants<Gated<GeluTanh<A>, E>>(gate, y, n, up);
+  }
 }
 
 }  // namespace

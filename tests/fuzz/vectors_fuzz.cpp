@@ -1,4 +1,4 @@
-// Fuzzes dot, scale, exp and exp_sum of f32 and f64, and dot, scale and conversions of 16-bit elements.
+// Fuzzes the functions of vectors: of f32 and f64, and those that 16-bit elements also have.
 #include "fuzz/support/fuzz_input.hpp"
 #include "fuzz/support/levels.hpp"
 #include "support/public_api.hpp"
@@ -7,50 +7,90 @@ using namespace rapt::test;
 
 namespace {
 
+// The functions from exp on are only those of f32 and f64.
+enum Function {
+  dot,
+  scale,
+  silu,
+  gelu,
+  gelu_tanh,
+  gated,
+  argmax,
+  exp,
+  exp_sum,
+  silu_backward,
+  gelu_backward,
+  gelu_tanh_backward
+};
+constexpr const char *names[] = {"dot",       "scale",         "silu",          "gelu",
+                                 "gelu_tanh", "gated",         "argmax",        "exp",
+                                 "exp_sum",   "silu_backward", "gelu_backward", "gelu_tanh_backward"};
+
 template <class T>
 void fuzz(FuzzInput &input) {
   static FuzzMemory memory;
   memory.forget_all();
-  const unsigned function = input.byte() % (sizeof(T) == 2 ? 2 : 4);
+  const unsigned function = input.byte() % (sizeof(T) == 2 ? exp : std::size(names));
+  const bool has_output = function != dot && function != argmax,
+             has_second = function == dot || function == gated || function >= silu_backward;
   const std::size_t n = input.one_in(8) ? input.below(1100) : input.below(140);
   const Placement placement = input.one_in(2) ? Placement::begins_at_guard : Placement::ends_at_guard;
-  const bool shared = input.one_in(4);  // y is x, or b overlaps a
-  const std::size_t shift = function == 0 && shared ? input.below(n + 1) : 0;
+  const bool shared = input.one_in(4);  // the output is x, or dot's second vector overlaps the first
+  const std::size_t shift = function == dot && shared ? input.below(n + 1) : 0;
   const auto offset = [&] { return input.one_in(2) ? input.below(64 / sizeof(T)) * sizeof(T) : 0; };
   const auto factor = input.number<Number<T>>(), term = input.number<Number<T>>();
+  const auto place = [&](std::size_t slot, std::size_t count) {
+    return reinterpret_cast<T *>(memory.place(slot, count * sizeof(T), placement, offset()));
+  };
 
-  T *x = reinterpret_cast<T *>(memory.place(0, (n + shift) * sizeof(T), placement, offset()));
+  T *x = place(0, n + shift);
   input.fill(x, n + shift);
-  T *y = shared ? x + shift : reinterpret_cast<T *>(memory.place(1, n * sizeof(T), placement, offset()));
-  if (function == 0 && !shared) input.fill(y, n);
+  T *y = shared ? x + shift : place(1, n);
+  T *second = y;
+  if (has_second && !(function == dot && shared)) {
+    if (function != dot) second = place(2, n);
+    input.fill(second, n);
+  }
   const auto bytes = static_cast<std::ptrdiff_t>(n * sizeof(T));
-  const RowsOfBytes output{function == 0 ? nullptr : y, bytes, 1, n * sizeof(T)};
+  const RowsOfBytes output{has_output ? y : nullptr, bytes, 1, n * sizeof(T)};
   std::vector<T> before(x, x + n);
+  rapt_gated_options options = RAPT_GATED_OPTIONS_INIT;
+  options.type = Api<T>::type;
+  options.activation = static_cast<int>(n % 3);
+  options.rows = 1;
+  options.cols = n;
 
-  constexpr const char *names[] = {"dot", "scale", "silu", "gelu", "gelu_tanh", "exp", "exp_sum"};
   Number<T> value = 0;
+  std::size_t index = 0;
   on_every_level(
       names[function], memory, output, {},
       [&] {
-        if (function == 0) value = Api<T>::dot(x, y, n);
-        if (function == 1) Api<T>::scale(x, factor, y, n);
-        if (function == 2) Api<T>::silu(x, y, n);
-        if (function == 3) Api<T>::gelu(x, y, n);
-        if (function == 4) Api<T>::gelu_tanh(x, y, n);
+        if (function == dot) value = Api<T>::dot(x, second, n);
+        if (function == scale) Api<T>::scale(x, factor, y, n);
+        if (function == silu) Api<T>::silu(x, y, n);
+        if (function == gelu) Api<T>::gelu(x, y, n);
+        if (function == gelu_tanh) Api<T>::gelu_tanh(x, y, n);
+        if (function == gated) return rapt_gated(x, second, y, &options);
+        if (function == argmax) index = Api<T>::argmax(x, n);
         if constexpr (sizeof(T) > 2) {
-          if (function == 5) Api<T>::exp(x, y, n);
-          if (function == 6) value = Api<T>::exp_sum(x, factor, term, y, n);
+          if (function == exp) Api<T>::exp(x, y, n);
+          if (function == exp_sum) value = Api<T>::exp_sum(x, factor, term, y, n);
+          if (function == silu_backward) Api<T>::silu_backward(x, second, y, n);
+          if (function == gelu_backward) Api<T>::gelu_backward(x, second, y, n);
+          if (function == gelu_tanh_backward) Api<T>::gelu_tanh_backward(x, second, y, n);
         }
         return RAPT_OK;
       },
       [&](std::vector<std::uint64_t> &bits) {
         bits.push_back(canonical_bits(value));
-        if (function == 0) return;
+        bits.push_back(index);
+        if (function == argmax && n > 0 && index >= n) finding("argmax", "an index past the end");
+        if (!has_output) return;
         append_bits(bits, y, 0, 1, n);
-        for (std::size_t i = 0; function == 1 && i < n; ++i) {
+        for (std::size_t i = 0; function == scale && i < n; ++i) {
           if (!same_bits(y[i], T(before[i] * factor))) finding("scale", "not the rounded product");
         }
-        for (std::size_t i = 0; function >= 5 && i < n; ++i) {
+        for (std::size_t i = 0; (function == exp || function == exp_sum) && i < n; ++i) {
           if (y[i] < 0) finding(names[function], "a negative exponential");
         }
       });

@@ -74,6 +74,65 @@ def test_activations(random, on_each_level, number, tolerance):
         assert activation(out, out=out) is out and np.array_equal(out, y)
 
 
+ACTIVATIONS = [("silu", rapt.silu, rapt.silu_backward), ("gelu", rapt.gelu, rapt.gelu_backward)]
+ACTIVATIONS += [("gelu_tanh", rapt.gelu_tanh, rapt.gelu_tanh_backward)]
+
+
+@pytest.mark.parametrize("name, activation, backward", ACTIVATIONS)
+def test_gradients_of_activations(random, on_each_level, name, activation, backward):
+    x, dy, up = random.normal(size=(3, 4, 25))
+    step = 1e-5
+    slope = (activation(x + step) - activation(x - step)) / (2 * step)
+    dx = on_each_level(lambda: backward(x, dy))
+    np.testing.assert_allclose(dx, dy * slope, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(backward(x.astype("f"), dy.astype("f")), dx, rtol=1e-4, atol=1e-6)
+    for out in (x.copy(), dy.copy()):
+        a, b = (out, dy) if np.array_equal(out, x) else (x, out)
+        assert backward(a, b, out=out) is out and np.array_equal(out, dx)
+    dgate, dup = on_each_level(lambda: rapt.gated_backward(x, up, dy, name))
+    assert np.array_equal(dgate, backward(x, dy * up)) and np.array_equal(dup, activation(x) * dy)
+    for wrong in (dy[:2], dy.astype("f"), dy.astype(np.float16)):
+        with pytest.raises((ValueError, TypeError), match="dy"):
+            backward(x, wrong)
+        with pytest.raises((ValueError, TypeError), match="dy"):
+            rapt.gated_backward(x, up, wrong, name)
+    with pytest.raises(TypeError, match="_backward has f32 and f64"):
+        backward(x.astype(np.float16), dy.astype(np.float16))
+
+
+@pytest.mark.parametrize("name, activation, backward", ACTIVATIONS)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_gated(random, on_each_level, name, activation, backward, dtype):
+    both = (2 * random.normal(size=(3, 5, 2 * 37))).astype(dtype)
+    gate, up = both[..., :37], both[..., 37:]
+    y = on_each_level(lambda: rapt.gated(gate, up, name))
+    number = np.float32 if dtype == np.float16 else dtype
+    assert y.dtype == dtype and np.array_equal(y, (activation(gate.astype(number)) * up.astype(number)).astype(dtype))
+    assert np.array_equal(rapt.gated(gate[::2, ::-1], up[::2, ::-1], name), y[::2, ::-1])
+    assert rapt.gated(gate, up, name, out=gate) is gate and np.array_equal(gate, y)
+    with pytest.raises(ValueError, match="activation"):
+        rapt.gated(gate, up, "relu")
+    with pytest.raises(ValueError, match="shape"):
+        rapt.gated(gate, up[:2], name)
+    with pytest.raises(TypeError, match="elements"):
+        rapt.gated(gate, up.astype(np.uint8), name)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_argmax(random, on_each_level, dtype):
+    x = random.integers(-9, 9, size=(3, 4, 50)).astype(dtype)
+    assert np.array_equal(on_each_level(lambda: rapt.argmax(x)), x.argmax(-1))
+    row = x[0, 0]
+    assert rapt.argmax(row) == row.argmax() and isinstance(rapt.argmax(row), int)
+    row[[20, 30]] = np.nan
+    assert rapt.argmax(row) == 20
+    assert rapt.argmax(np.array([-0.0, 0.0], dtype)) == 0
+    for shape in ((), (0,), (3, 0)):
+        with pytest.raises(ValueError, match="no largest"):
+            rapt.argmax(np.zeros(shape, dtype))
+    assert rapt.argmax(np.zeros((0, 3), dtype)).shape == (0,)
+
+
 @pytest.mark.parametrize("number, tolerance", [(np.float32, 1.2e-7), (np.float64, 2.3e-16)])
 def test_exponentials(random, on_each_level, number, tolerance):
     x = random.normal(size=(3, 50)).astype(number)

@@ -18,8 +18,8 @@ namespace rapt::test {
 
 // Kernels of one family run the same kind of problem.
 enum class Family {
-  two_vectors,  // dot
-  vector,       // scale, exp, exp_sum, activations
+  two_vectors,  // dot, gated, gradients of activations
+  vector,       // scale, exp, exp_sum, activations, argmax
   dot_rows,
   softmax,  // and log_softmax, logsumexp
   softmax_backward,

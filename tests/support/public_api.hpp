@@ -21,6 +21,10 @@ struct Api<float> {
   static constexpr auto silu = rapt_silu_f32;
   static constexpr auto gelu = rapt_gelu_f32;
   static constexpr auto gelu_tanh = rapt_gelu_tanh_f32;
+  static constexpr auto silu_backward = rapt_silu_backward_f32;
+  static constexpr auto gelu_backward = rapt_gelu_backward_f32;
+  static constexpr auto gelu_tanh_backward = rapt_gelu_tanh_backward_f32;
+  static constexpr auto argmax = rapt_argmax_f32;
   static constexpr auto softmax = rapt_softmax_f32;
   static constexpr auto log_softmax = rapt_log_softmax_f32;
   static constexpr auto logsumexp = rapt_logsumexp_f32;
@@ -39,6 +43,10 @@ struct Api<double> {
   static constexpr auto silu = rapt_silu_f64;
   static constexpr auto gelu = rapt_gelu_f64;
   static constexpr auto gelu_tanh = rapt_gelu_tanh_f64;
+  static constexpr auto silu_backward = rapt_silu_backward_f64;
+  static constexpr auto gelu_backward = rapt_gelu_backward_f64;
+  static constexpr auto gelu_tanh_backward = rapt_gelu_tanh_backward_f64;
+  static constexpr auto argmax = rapt_argmax_f64;
   static constexpr auto softmax = rapt_softmax_f64;
   static constexpr auto log_softmax = rapt_log_softmax_f64;
   static constexpr auto logsumexp = rapt_logsumexp_f64;
@@ -74,6 +82,7 @@ struct Api<F16> {
   static void gelu_tanh(const F16 *x, F16 *y, std::size_t n) {
     rapt_gelu_tanh_f16(elements(x), elements(y), n);
   }
+  static std::size_t argmax(const F16 *x, std::size_t n) { return rapt_argmax_f16(elements(x), n); }
   static rapt_status softmax(const F16 *x, std::ptrdiff_t x_stride, F16 *y, std::ptrdiff_t y_stride,
                              std::size_t rows, std::size_t cols, const rapt_softmax_options *options) {
     return rapt_softmax_f16(elements(x), x_stride, elements(y), y_stride, rows, cols, options);
@@ -105,6 +114,7 @@ struct Api<BF16> {
   static void gelu_tanh(const BF16 *x, BF16 *y, std::size_t n) {
     rapt_gelu_tanh_bf16(elements(x), elements(y), n);
   }
+  static std::size_t argmax(const BF16 *x, std::size_t n) { return rapt_argmax_bf16(elements(x), n); }
   static rapt_status softmax(const BF16 *x, std::ptrdiff_t x_stride, BF16 *y, std::ptrdiff_t y_stride,
                              std::size_t rows, std::size_t cols, const rapt_softmax_options *options) {
     return rapt_softmax_bf16(elements(x), x_stride, elements(y), y_stride, rows, cols, options);

@@ -1,4 +1,5 @@
-// Runs problems of dot, dot_rows, scale, exp, exp_sum, activations and conversions through the public API.
+// Runs problems of dot, dot_rows, scale, exp, exp_sum, activations and their gradients, argmax and conversions
+// through the public API.
 #pragma once
 
 #include "support/kernel_memory.hpp"
@@ -119,6 +120,109 @@ template <class T>
 using Gelu = MapCase<T, Api<T>::gelu>;
 template <class T>
 using GeluTanh = MapCase<T, Api<T>::gelu_tanh>;
+
+// Runs a function of two arrays, whose output may be in place of either.
+template <class T, class Call>
+Outcome run_two(const Problem &problem, const Layout &layout, Call &&call) {
+  const auto &[a_values, b_values] = make_operands<T>(Family::two_vectors, problem);
+  const std::size_t n = problem.cols();
+  const Input<T> a(a_values, 1, n, layout, 0), b(b_values, 1, n, layout, 1);
+  const Output<T> y(1, n, layout, static_cast<std::ptrdiff_t>(n), &a.matrix(), &b.matrix());
+  Outcome outcome;
+  rapt_status status = RAPT_OK;
+  call_in_state(layout, outcome, [&] { status = call(a.data(), b.data(), y.data(), n); });
+  check_status(status, outcome);
+  collect(y.matrix(), outcome);
+  if (!y.replaces(a.matrix())) check_input(a, "the first input", outcome);
+  if (!y.replaces(b.matrix())) check_input(b, "the second input", outcome);
+  return outcome;
+}
+
+template <class T, auto function>
+struct GradientCase {
+  static constexpr Family family = Family::two_vectors;
+
+  static Outcome run(const Problem &problem, const Layout &layout) {
+    return run_two<T>(problem, layout, [](const T *x, const T *dy, T *dx, std::size_t n) {
+      function(x, dy, dx, n);
+      return RAPT_OK;
+    });
+  }
+};
+template <class T>
+using SiluBackward = GradientCase<T, Api<T>::silu_backward>;
+template <class T>
+using GeluBackward = GradientCase<T, Api<T>::gelu_backward>;
+template <class T>
+using GeluTanhBackward = GradientCase<T, Api<T>::gelu_tanh_backward>;
+
+// A problem's seed chooses the activation.
+template <class T>
+rapt_gated_options gated_options(const Problem &problem) {
+  rapt_gated_options options = RAPT_GATED_OPTIONS_INIT;
+  options.type = Api<T>::type;
+  options.activation = static_cast<int>(problem.seed % 3);
+  options.rows = 1;
+  options.cols = problem.cols();
+  return options;
+}
+
+template <class T>
+struct Gated {
+  static constexpr Family family = Family::two_vectors;
+
+  static Outcome run(const Problem &problem, const Layout &layout) {
+    const rapt_gated_options options = gated_options<T>(problem);
+    return run_two<T>(problem, layout, [&](const T *gate, const T *up, T *y, std::size_t) {
+      return rapt_gated(gate, up, y, &options);
+    });
+  }
+};
+
+// The second vector is both up and dy. dgate is in place of gate, where an alias is asked for.
+template <class T>
+struct GatedBackward {
+  static constexpr Family family = Family::two_vectors;
+
+  static Outcome run(const Problem &problem, const Layout &layout) {
+    const rapt_gated_options options = gated_options<T>(problem);
+    const auto &[a_values, b_values] = make_operands<T>(family, problem);
+    const std::size_t n = problem.cols();
+    const auto stride = static_cast<std::ptrdiff_t>(n);
+    const Input<T> gate(a_values, 1, n, layout, 0), up(b_values, 1, n, layout, 1),
+        dy(b_values, 1, n, layout, 1);
+    const Output<T> dgate(1, n, layout, stride, &gate.matrix(), &gate.matrix());
+    const Output<T> dup(1, n, layout, stride, &up.matrix(), &up.matrix());
+    Outcome outcome;
+    rapt_status status = RAPT_OK;
+    call_in_state(layout, outcome, [&] {
+      status = rapt_gated_backward(gate.data(), up.data(), dy.data(), dgate.data(), dup.data(), &options);
+    });
+    check_status(status, outcome);
+    collect(dgate.matrix(), outcome);
+    collect(dup.matrix(), outcome);
+    if (!dgate.replaces(gate.matrix())) check_input(gate, "gate", outcome);
+    if (!dup.replaces(up.matrix())) check_input(up, "up", outcome);
+    check_input(dy, "dy", outcome);
+    return outcome;
+  }
+};
+
+template <class T>
+struct Argmax {
+  static constexpr Family family = Family::vector;
+
+  static Outcome run(const Problem &problem, const Layout &layout) {
+    const auto &values = make_operands<T>(family, problem).first;
+    const Input<T> x(values, 1, values.size(), layout, 0);
+    Outcome outcome;
+    std::size_t index = 0;
+    call_in_state(layout, outcome, [&] { index = Api<T>::argmax(x.data(), values.size()); });
+    outcome.bits.push_back(index);
+    check_input(x, "x", outcome);
+    return outcome;
+  }
+};
 
 template <class T>
 struct ExpSum {

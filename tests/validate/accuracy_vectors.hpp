@@ -1,4 +1,4 @@
-// Measures the accuracy of dot, dot_rows, scale, exp, exp_sum and activations.
+// Measures the accuracy of dot, dot_rows, scale, exp, exp_sum, activations and their gradients, and judges argmax.
 #pragma once
 
 #include "contract/fused.hpp"
@@ -220,6 +220,153 @@ template <class T>
 using GeluAccuracy = ActivationAccuracy<T, ExactGelu>;
 template <class T>
 using GeluTanhAccuracy = ActivationAccuracy<T, ExactGeluTanh>;
+
+// Of a gradient, `slope` is the exact derivative, and `magnitude` is what its bound counts in.
+struct Slope {
+  Real value, magnitude;
+};
+
+struct SiluSlope {
+  static constexpr const char *text = "(s + |x s'|)";
+  static constexpr double bound = 5;
+  static Slope of(Real x) {
+    const Real s = 1 / (1 + std::exp(-x)), t = 1 / (1 + std::exp(x));
+    return {s * (1 + x * t), s * (1 + std::fabs(x) * t)};
+  }
+  static double unit(Real) { return 1; }
+};
+struct GeluSlope {
+  static constexpr const char *text = "(s + |x s'|)";
+  static constexpr double bound = 9;
+  static Slope of(Real x) {
+    const Real s = std::erfc(-x / std::sqrt(Real{2})) / 2;
+    const Real density = std::exp(-x * x / 2) / std::sqrt(2 * std::acos(Real{-1}));
+    return {s + x * density, s + std::fabs(x) * density};
+  }
+  static double unit(Real) { return 1; }
+};
+struct GeluTanhSlope {
+  static constexpr const char *text = "(1 + |v| / 2)(s + |x s'|)";
+  static constexpr double bound = 6;
+  static Slope of(Real x) {
+    const Real v = ExactGeluTanh::v(x), s = 1 / (1 + std::exp(-v)), t = 1 / (1 + std::exp(v));
+    const Real w =
+        t == 0 ? 0 : std::sqrt(8 / std::acos(Real{-1})) * (x + 3 * (Real{44715} / 1000000 * x * x * x));
+    return {s * (1 + w * t), s * (1 + std::fabs(w) * t)};
+  }
+  static double unit(Real x) { return ExactGeluTanh::unit(x); }
+};
+
+template <class T, class Function>
+struct GradientAccuracy {
+  static constexpr const char *unit_text = Function::text;
+  static constexpr double bound = Function::bound;
+
+  // In u * |dy| * magnitude. Subnormal factors lose more, and a subnormal result half a unit.
+  static double error(Real x, Real dy, Real got) {
+    const Slope slope = Function::of(x);
+    const Real tiny = Real{std::numeric_limits<T>::denorm_min()};
+    const Real lost = std::fabs(dy) * tiny * (is_f64<T> ? 0x1p14 : 0x1p9) + tiny;
+    const Real off = std::fabs(got - dy * slope.value) - lost;
+    if (!(off > 0)) return off == off ? 0 : wrong;
+    return as_double(off / (std::fabs(dy) * slope.magnitude)) / unit<T> / Function::unit(x);
+  }
+  static Judgement judge(const Problem &problem, Bits bits) {
+    const auto [x, dy] = make_operands<T>(Family::two_vectors, problem);
+    Worst worst;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const Real got = value_of<T>(bits[i]);
+      if (std::isfinite(x[i]) && std::isfinite(dy[i]) && std::isfinite(got))
+        worst.see(error(x[i], dy[i], got), bound);
+    }
+    return worst.judgement;
+  }
+};
+template <class T>
+using SiluBackwardAccuracy = GradientAccuracy<T, SiluSlope>;
+template <class T>
+using GeluBackwardAccuracy = GradientAccuracy<T, GeluSlope>;
+template <class T>
+using GeluTanhBackwardAccuracy = GradientAccuracy<T, GeluTanhSlope>;
+
+// What a problem's seed chooses, as the driver does.
+struct ChosenActivation {
+  std::uint64_t number;
+  explicit ChosenActivation(std::uint64_t seed) : number(seed % 3) {}
+  Real value(Real x) const {
+    return number == 0 ? ExactSilu::value(x) : number == 1 ? ExactGelu::value(x) : ExactGeluTanh::value(x);
+  }
+  double unit(Real x) const { return number == 2 ? ExactGeluTanh::unit(x) : 1; }
+};
+
+// The product adds a rounding to the bound of the activation. A relative error of one unit is up to two ULP.
+template <class T>
+struct GatedAccuracy {
+  using A = Number<T>;
+  static constexpr const char *unit_text = "(1 + |v| / 2) ULP";
+  static constexpr double of_arithmetic = 2 * ExactGelu::ulps + 0.5;
+  static constexpr double bound = sizeof(T) == 2 ? 0.5 + of_arithmetic * 0x1p-11 : of_arithmetic;
+
+  static double error(const ChosenActivation &activation, Real x, Real factor, Real got) {
+    const Real exact = activation.value(x) * factor, tiny = Real{std::numeric_limits<A>::denorm_min()};
+    if (!std::isfinite(x) || !std::isfinite(factor) || !std::isfinite(got)) return 0;
+    const Real lost = std::fabs(factor) * (std::fabs(x) + 10) * tiny;
+    return ulps<T>(exact, exact + std::max(std::fabs(got - exact) - lost, Real{0})) / activation.unit(x);
+  }
+  static Judgement judge(const Problem &problem, Bits bits) {
+    const auto [gate, up] = make_operands<T>(Family::two_vectors, problem);
+    const ChosenActivation activation(problem.seed);
+    Worst worst;
+    for (std::size_t i = 0; i < gate.size(); ++i) {
+      worst.see(error(activation, Real{gate[i]}, Real{up[i]}, value_of<T>(bits[i])), bound);
+    }
+    return worst.judgement;
+  }
+};
+
+// The bits are those of dgate, then those of dup. The driver takes up for dy too.
+template <class T>
+struct GatedBackwardAccuracy {
+  static constexpr const char *unit_text = GatedAccuracy<T>::unit_text;
+  static constexpr double bound = GatedAccuracy<T>::bound;
+
+  static double error_of_gate(const ChosenActivation &activation, T x, T product, Real got) {
+    if (!std::isfinite(x) || !std::isfinite(product) || !std::isfinite(got)) return 0;
+    return activation.number == 0   ? SiluBackwardAccuracy<T>::error(x, product, got)
+           : activation.number == 1 ? GeluBackwardAccuracy<T>::error(x, product, got)
+                                    : GeluTanhBackwardAccuracy<T>::error(x, product, got);
+  }
+  static Judgement judge(const Problem &problem, Bits bits) {
+    const auto [gate, up] = make_operands<T>(Family::two_vectors, problem);
+    const ChosenActivation activation(problem.seed);
+    Worst worst;
+    for (std::size_t i = 0; i < gate.size(); ++i) {
+      const T product = up[i] * up[i];
+      worst.see(error_of_gate(activation, gate[i], product, value_of<T>(bits[i])), bound);
+      const Real dup = value_of<T>(bits[gate.size() + i]);
+      worst.see(GatedAccuracy<T>::error(activation, Real{gate[i]}, Real{up[i]}, dup), bound);
+    }
+    return worst.judgement;
+  }
+};
+
+template <class T>
+struct ArgmaxAccuracy {
+  static constexpr const char *unit_text = "exact";
+  static constexpr double bound = 0;
+
+  static Judgement judge(const Problem &problem, Bits bits) {
+    const auto x = make_operands<T>(Family::vector, problem).first;
+    std::size_t best = SIZE_MAX;
+    for (std::size_t i = x.size(); i-- > 0;) {
+      const Real v{x[i]};
+      if (best == SIZE_MAX || std::isnan(v) || (!std::isnan(Real{x[best]}) && v >= Real{x[best]})) best = i;
+    }
+    Worst worst;
+    worst.see(bits[0] == best ? 0 : wrong, bound);
+    return worst.judgement;
+  }
+};
 
 // Checks each element against the bound of exp, and the sum against the exact sum of the output's elements.
 template <class T>

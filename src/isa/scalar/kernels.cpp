@@ -1,6 +1,7 @@
 // Defines the level "scalar", the reference. Its plain loops spell out the numeric contract, and run on every
 // CPU.
 #include "isa/scalar/activation.hpp"
+#include "isa/scalar/argmax.hpp"
 #include "isa/scalar/attention.hpp"
 #include "isa/scalar/attention_backward.hpp"
 #include "isa/scalar/dot.hpp"

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "kernels/activation.hpp"
+#include "kernels/activation_backward.hpp"
+#include "kernels/argmax.hpp"
 #include "kernels/convert.hpp"
 #include "kernels/dot.hpp"
 #include "kernels/dot_rows.hpp"

@@ -13,14 +13,30 @@ A bad argument is a ValueError, and a type that a function lacks is a TypeError.
 """
 
 from ._attention import Gradients, attention, attention_backward, pack_keys
+from ._gated import gated, gated_backward
 from ._isa import bits_version, force_isa, isa, isas, kernel_isa, version
 from ._linear import PackedWeights, dequantize_rows, linear, pack_quantized, pack_weights, quantize_rows
 from ._rows import log_softmax, logsumexp, softmax, softmax_backward
-from ._vectors import convert, dot, dot_rows, exp, exp_sum, gelu, gelu_tanh, scale, silu
+from ._vectors import (
+    argmax,
+    convert,
+    dot,
+    dot_rows,
+    exp,
+    exp_sum,
+    gelu,
+    gelu_backward,
+    gelu_tanh,
+    gelu_tanh_backward,
+    scale,
+    silu,
+    silu_backward,
+)
 
 __all__ = [
     "Gradients",
     "PackedWeights",
+    "argmax",
     "attention",
     "attention_backward",
     "bits_version",
@@ -31,8 +47,12 @@ __all__ = [
     "exp",
     "exp_sum",
     "force_isa",
+    "gated",
+    "gated_backward",
     "gelu",
+    "gelu_backward",
     "gelu_tanh",
+    "gelu_tanh_backward",
     "isa",
     "isas",
     "kernel_isa",
@@ -45,6 +65,7 @@ __all__ = [
     "quantize_rows",
     "scale",
     "silu",
+    "silu_backward",
     "softmax",
     "softmax_backward",
     "version",

@@ -14,6 +14,7 @@ REPEAT = -(1 << (8 * ctypes.sizeof(c_ssize_t) - 1))  # RAPT_REPEAT
 F32, F64, F16, BF16, I8, I4, U4 = 1, 2, 3, 4, 5, 6, 7
 
 CAUSAL = {"bottom_right": 1, "top_left": 2, "offset": 3}
+ACTIVATION = {"silu": 0, "gelu": 1, "gelu_tanh": 2}
 ARITHMETIC = {None: 0, "default": 0, "f32": 1, "bf16": 2, "i8": 3}
 
 
@@ -46,6 +47,19 @@ class SoftmaxOptions(_Options):
         ("causal_offset", c_ssize_t),
         ("sinks", c_void_p),
         ("empty_rows_are_zero", c_int),
+    ]
+
+
+class GatedOptions(_Options):
+    _fields_ = [
+        ("size", c_size_t),
+        ("type", c_int),
+        ("activation", c_int),
+        ("rows", c_size_t),
+        ("cols", c_size_t),
+        ("gate_stride", c_ssize_t),
+        ("up_stride", c_ssize_t),
+        ("y_stride", c_ssize_t),
     ]
 
 
@@ -193,6 +207,7 @@ for _type, _number in _VECTOR_TYPES.items():
     _declare(f"scale_{_type}", None, c_void_p, _number, c_void_p, c_size_t)
     for _name in ("silu", "gelu", "gelu_tanh"):
         _declare(f"{_name}_{_type}", None, c_void_p, c_void_p, c_size_t)
+    _declare(f"argmax_{_type}", c_size_t, c_void_p, c_size_t)
     for _name in ("softmax", "log_softmax"):
         _declare(
             f"{_name}_{_type}",
@@ -211,6 +226,8 @@ for _type in ("i8", "u8i8"):
 for _type in ("f32", "f64"):
     _number = _VECTOR_TYPES[_type]
     _declare(f"exp_{_type}", None, c_void_p, c_void_p, c_size_t)
+    for _name in ACTIVATION:
+        _declare(f"{_name}_backward_{_type}", None, c_void_p, c_void_p, c_void_p, c_size_t)
     _declare(f"exp_sum_{_type}", _number, c_void_p, _number, _number, c_void_p, c_size_t)
     _declare(
         f"logsumexp_{_type}", c_int, c_void_p, c_ssize_t, c_void_p, c_size_t, c_size_t, ctypes.POINTER(SoftmaxOptions)
@@ -230,6 +247,10 @@ for _type in ("f32", "f64"):
     )
 for _type in ("f16_to_f32", "bf16_to_f32", "f32_to_f16", "f32_to_bf16"):
     _declare(f"convert_{_type}", None, c_void_p, c_void_p, c_size_t)
+
+_GATED = ctypes.POINTER(GatedOptions)
+_declare("gated", c_int, c_void_p, c_void_p, c_void_p, _GATED)
+_declare("gated_backward", c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, _GATED)
 
 _OPTIONS = ctypes.POINTER(AttentionOptions)
 _GRADIENTS = ctypes.POINTER(AttentionGradients)

@@ -1,4 +1,4 @@
-"""Dot products, scaling, exponentials, activations and conversions."""
+"""Dot products, scaling, exponentials, activations and their gradients, argmax and conversions."""
 
 from __future__ import annotations
 
@@ -118,6 +118,50 @@ def _activation(name: str, x: Any, out: Any) -> np.ndarray:
     return result
 
 
+def silu_backward(x: Any, dy: Any, out: Any = None) -> np.ndarray:
+    """The gradient of x, given that of silu(x): dy * silu'(x), of f32 or f64. `out` is contiguous, and may be x or dy."""
+    return _gradient("silu", x, dy, out)
+
+
+def gelu_backward(x: Any, dy: Any, out: Any = None) -> np.ndarray:
+    """The gradient of x, given that of gelu(x), with silu_backward's types and `out`."""
+    return _gradient("gelu", x, dy, out)
+
+
+def gelu_tanh_backward(x: Any, dy: Any, out: Any = None) -> np.ndarray:
+    """The gradient of x, given that of gelu_tanh(x), with silu_backward's types and `out`."""
+    return _gradient("gelu_tanh", x, dy, out)
+
+
+def _gradient(name: str, x: Any, dy: Any, out: Any) -> np.ndarray:
+    array, result = _elementwise(x, out)
+    gradient = np.asarray(as_array(dy, "dy"), order="C")
+    if gradient.dtype != array.dtype:
+        raise TypeError(f"x and dy have elements of {array.dtype.name} and {gradient.dtype.name}")
+    if gradient.shape != array.shape:
+        raise ValueError(f"x has the shape {array.shape} and dy {gradient.shape}")
+    refuse_overlap(gradient, result, "dy")
+    function = getattr(C, f"rapt_{name}_backward_{_wide_suffix(array, name + '_backward')}")
+    function(array.ctypes.data, gradient.ctypes.data, result.ctypes.data, array.size)
+    return result
+
+
+def argmax(x: Any) -> np.ndarray | int:
+    """The index of the first of the largest elements along the last dimension, or of the first NaN.
+
+    x is f32, f64, f16 or bf16. The result is an int for a vector, and an array for more dimensions.
+    """
+    array = np.asarray(as_array(x, "x"), order="C")
+    if array.ndim == 0 or array.shape[-1] == 0:
+        raise ValueError(f"x has the shape {array.shape}: there is no largest element")
+    suffix = SUFFIXES[_without_bytes(element_type(array, "x"))]
+    function, cols = getattr(C, f"rapt_argmax_{suffix}"), array.shape[-1]
+    if array.ndim == 1:
+        return function(array.ctypes.data, cols)
+    flat = array.reshape(-1, cols)
+    return np.array([function(row.ctypes.data, cols) for row in flat], np.intp).reshape(array.shape[:-1])
+
+
 def exp_sum(x: Any, scale: float = 1.0, shift: float = 0.0, out: Any = None) -> tuple[np.ndarray, float]:
     """A pair of y = exp(scale * x - shift) and the sum of y, with exp's types and `out`."""
     array, result = _elementwise(x, out)
@@ -148,8 +192,8 @@ def _without_bytes(rapt_type: int) -> int:
     return rapt_type
 
 
-def _wide_suffix(array: np.ndarray) -> str:
+def _wide_suffix(array: np.ndarray, function: str = "exp") -> str:
     rapt_type = element_type(array, "x")
     if rapt_type != arithmetic_type(rapt_type):
-        raise TypeError(f"x has elements of {array.dtype.name}: exp has f32 and f64")
+        raise TypeError(f"x has elements of {array.dtype.name}: {function} has f32 and f64")
     return SUFFIXES[rapt_type]
