@@ -71,11 +71,13 @@ rapt_status check_arrays(const RopeCall &call) {
   return frequencies.overlaps(y) || positions.overlaps(y) ? RAPT_BAD_OVERLAP : RAPT_OK;
 }
 
+// Looks at all, because a loop without an exit takes a cycle for each.
 rapt_status check_frequencies(const RopeCall &call) {
+  bool all_fit = true;
   for (std::size_t i = 0; i < call.pairs(); ++i) {
-    if (!(std::fabs(call.options.frequencies[i]) <= RopeReduction::largest_frequency)) return RAPT_BAD_FREQUENCIES;
+    all_fit &= std::fabs(call.options.frequencies[i]) <= RopeReduction::largest_frequency;
   }
-  return RAPT_OK;
+  return all_fit ? RAPT_OK : RAPT_BAD_FREQUENCIES;
 }
 
 rapt_status check_positions(const rapt_rope_options &o) {

@@ -32,8 +32,10 @@ Two log2_of(double x) {
   const double excess = s_low + s * artanh_excess(s * s);
   const double high = s * two_log2_e;
   const double low = fused(s, two_log2_e, -high) + s * two_log2_e_low + excess * two_log2_e;
-  const double all = parts.exponent + high;
-  return {all, (parts.exponent - all) + high + low};
+  // Each sum is that of a larger and a smaller number, whose rounding error is exact (Dekker's fast two-sum).
+  const double most = parts.exponent + high, rest = (parts.exponent - most) + high + low;
+  const double all = most + rest;
+  return {all, rest - (all - most)};
 }
 
 // Returns 2^-(q + q_low) for 0 <= q <= 512 and a tiny q_low.
@@ -43,7 +45,8 @@ double power_of_half(double q, double q_low) {
   const double w = f * C::ln2_hi, w_low = fused(f, C::ln2_hi, -w) + (f * C::ln2_lo - q_low * C::ln2_hi);
   double p = C::c[C::coefficient_count - 1];
   for (std::size_t i = C::coefficient_count - 1; i-- > 0;) p = fused(p, w, C::c[i]);
-  const double e = 1 + (w + fused(w * w, p, w_low + w_low * w));
+  // exp(w + w_low) = 1 + x + w_low * (1 + x), where x = exp(w) - 1
+  const double x = fused(w * w, p, w), e = 1 + (w + fused(w * w, p, w_low + w_low * x));
   const auto power = static_cast<std::uint64_t>(1023 - static_cast<std::int64_t>(n)) << C::mantissa_bits;
   return e * __builtin_bit_cast(double, power);
 }
