@@ -66,7 +66,7 @@ struct Avx512 {
   }
   static f64 negate_where_second_bit(f64 shifted, f64 v) {
     constexpr int a_changed_by_b_and_c = 0x78;
-    const __m512i second = _mm512_slli_epi64(bits(shifted), 62);
+    const u64 second = bits(shifted) << 62;
     return number(u64(_mm512_ternarylogic_epi64(bits(v), second, bits(f64(-0.0)), a_changed_by_b_and_c)));
   }
   using Flushing = MxcsrFlushing;
