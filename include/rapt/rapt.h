@@ -1087,7 +1087,8 @@ typedef enum rapt_rope_scaling rapt_rope_scaling;
  * takes that. YARN is Peng et al., arXiv:2309.00071.
  *
  * A frequency of NONE errs by at most 1 unit in the last place, and 2i / rotary_dim = 0 gives exactly 1. Of
- * LINEAR it errs by 1.5 units, and of LLAMA3 and YARN by at most TODO u max(f, f / factor). Hugging Face computes in f32,
+ * LINEAR it errs by 1.5 units, and of LLAMA3 and YARN by at most 16 u max(f, f / factor) in
+ * the models of the tests: Llama 3.1 and 3.2, Qwen 2.5, DeepSeek V2, gpt-oss. Hugging Face computes in f32,
  * which shifts the angle at position 100 000 by up to 0.01. To have its angles, widen its inv_freq to double.
  * Other scalings (dynamic, longrope) change the base or divide f by a factor of their own. */
 typedef struct rapt_rope_frequency_options {

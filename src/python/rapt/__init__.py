@@ -15,6 +15,7 @@ A bad argument is a ValueError, and a type that a function lacks is a TypeError.
 from ._attention import Gradients, attention, attention_backward, pack_keys
 from ._isa import bits_version, force_isa, isa, isas, kernel_isa, version
 from ._linear import PackedWeights, dequantize_rows, linear, pack_quantized, pack_weights, quantize_rows
+from ._rope import rope, rope_frequencies
 from ._rows import log_softmax, logsumexp, softmax, softmax_backward
 from ._vectors import convert, dot, dot_rows, exp, exp_sum, gelu, gelu_tanh, scale, silu
 
@@ -43,6 +44,8 @@ __all__ = [
     "pack_quantized",
     "pack_weights",
     "quantize_rows",
+    "rope",
+    "rope_frequencies",
     "scale",
     "silu",
     "softmax",
