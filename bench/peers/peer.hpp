@@ -19,6 +19,7 @@ struct PeerFunctions {
   Linear<T> linear;
   Scale<T> scale = nullptr;
   Exp<T> exp = nullptr, silu = nullptr, gelu = nullptr, gelu_tanh = nullptr;
+  RopeLoop<T> rope = nullptr;
   RowsFunction<T> softmax = nullptr;  // scales in a separate pass if the library's softmax cannot
   Attention<T> attention = nullptr;
   AttentionBackward<T> attention_backward = nullptr;
