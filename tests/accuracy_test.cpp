@@ -371,3 +371,61 @@ TEST_CASE_TEMPLATE("softmax_backward", T, float, double) {
   });
   worst.print<T>("softmax_backward, of its magnitude");
 }
+
+// Turning (1, 0) by every position gives its cosine and sine.
+TEST_CASE_TEMPLATE("rope: sines and cosines", T, float, double) {
+  WorstErrors worst;
+  Random random(24);
+  constexpr double half_pi = 0x1.921fb54442d18p0;
+  constexpr std::size_t pairs = 32;
+  for (std::size_t i = 0; i < native_or_emulated<std::size_t>(2000, 20); ++i) {
+    const std::size_t kind = i % 4;
+    const auto position = static_cast<std::int64_t>(1 + random.below(kind == 0 ? 1000 : 1u << 24));
+    std::vector<double> frequencies(pairs);
+    for (double &f : frequencies) {
+      f = std::ldexp(1 + random.uniform(), -static_cast<int>(random.below(20)));
+      if (kind == 3) f *= 512;
+      // The angle is near a multiple of a quarter turn, where the sine or cosine is tiny, or of an eighth.
+      const double steps = static_cast<double>(1 + random.below(1u << 22));
+      if (kind == 2) f = steps * half_pi / (random.one_in(2) ? 1 : 2) / static_cast<double>(position);
+      if (f > 1024) f = 1024;
+    }
+    std::vector<T> turned(2 * pairs);
+    std::fill(turned.begin(), turned.begin() + pairs, T(1));
+    rapt_rope_options o = RAPT_ROPE_OPTIONS_INIT;
+    o.type = Api<T>::type;
+    o.batch = o.heads = o.tokens = 1;
+    o.head_dim = 2 * pairs;
+    o.frequencies = frequencies.data();
+    o.first_position = random.one_in(2) ? position : -position;
+    REQUIRE(rapt_rope(turned.data(), turned.data(), &o) == RAPT_OK);
+    for (std::size_t p = 0; p < pairs; ++p) {
+      const double units = (std::is_same_v<T, double> ? 3.5 : 1.004) * unit<T>;
+      const double least = std::is_same_v<T, double> ? 0x1p-1074 : 0x1p-150;
+      const auto errors = oracle::turn_errors(static_cast<double>(o.first_position), frequencies[p],
+                                              double{turned[pairs + p]}, double{turned[p]}, units, least);
+      worst.see("sine", errors.sine, 1);
+      worst.see("cosine", errors.cosine, 1);
+    }
+  }
+  worst.print<T>("rope, of what rapt.h allows");
+}
+
+TEST_CASE("rope_frequencies") {
+  WorstErrors worst;
+  for (const double base :
+       {0x1.0000000000001p0, 1.0001, 1.5, 3.0, 10000.0, 500000.0, 1e6, 1.5e5, 1e9, 1e100, 0x1p512}) {
+    for (const std::size_t dim : Sizes{2, 6, 24, 64, 96, 128, 256, 1000}) {
+      rapt_rope_frequency_options o = RAPT_ROPE_FREQUENCY_OPTIONS_INIT;
+      o.rotary_dim = dim;
+      o.base = base;
+      std::vector<double> frequencies(dim / 2);
+      REQUIRE(rapt_rope_frequencies(frequencies.data(), nullptr, &o) == RAPT_OK);
+      CHECK(frequencies[0] == 1);
+      for (std::size_t i = 0; i < frequencies.size(); ++i) {
+        worst.see("ULP", oracle::frequency_error_in_ulps(base, i, dim, frequencies[i]), 1);
+      }
+    }
+  }
+  worst.print<double>("rope_frequencies");
+}

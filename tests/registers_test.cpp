@@ -138,6 +138,20 @@ void watch_kernels(std::size_t n, Watch &&watch) {
       });
     }
   }
+  for (const int layout : {RAPT_ROPE_HALVES, RAPT_ROPE_PAIRS}) {
+    rapt_rope_options turning{};
+    turning.size = sizeof turning;
+    turning.type = Api<T>::type;
+    turning.layout = layout;
+    turning.batch = turning.heads = 1;
+    turning.tokens = rows;
+    turning.head_dim = n + 2;
+    turning.rotary_dim = (n + 2) / 2 * 2;
+    const std::vector<double> frequencies(turning.rotary_dim / 2, 0.1);
+    turning.frequencies = frequencies.data();
+    std::vector<T> x(rows * (n + 2), T(0.5)), y(x.size());
+    watch("rope", [&](WatchedCall &call) { call(rapt_rope, x.data(), y.data(), &turning); });
+  }
   // A call with a bad argument returns by another path.
   watch("softmax, bad stride", [&](WatchedCall &call) {
     call(Api<T>::softmax, a.data(), std::ptrdiff_t{-1}, out.data(), stride, rows, n, nullptr);

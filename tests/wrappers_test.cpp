@@ -655,5 +655,49 @@ TEST_CASE("tasks of options that only some types may have") {
   CHECK(attention_tasks<float>(options) == 0);
 }
 
+TEST_CASE_TEMPLATE("rope", T, float, double, f16, bf16) {
+  constexpr std::size_t heads = 2, tokens = 3, dim = 8, size = heads * tokens * dim;
+  Random random(9);
+  std::vector<T> x = draw_elements<T>(size, random), y(size), expected(size);
+  std::vector<double> frequencies(dim / 2);
+  double factor = 0, expected_factor = 0;
+  rapt_rope_frequency_options model = rope_frequency_options();
+  model.rotary_dim = dim;
+  std::vector<double> expected_frequencies(dim / 2);
+  REQUIRE(rope_frequencies(frequencies, factor, model) == RAPT_OK);
+  REQUIRE(rapt_rope_frequencies(expected_frequencies.data(), &expected_factor, &model) == RAPT_OK);
+  CHECK(same_bytes(frequencies, expected_frequencies));
+  CHECK(factor == expected_factor);
+  CHECK(rope_frequencies(std::span(frequencies).first(3), factor, model) == RAPT_BAD_SIZE);
+
+  rapt_rope_options o = rope_options();
+  o.batch = 1;
+  o.heads = heads;
+  o.tokens = tokens;
+  o.head_dim = dim;
+  o.first_position = 5;
+  REQUIRE(rope(x, y, frequencies, o) == RAPT_OK);
+  rapt_rope_options plain = o;
+  plain.type = ApiOf<T>::type;
+  plain.frequencies = frequencies.data();
+  REQUIRE(rapt_rope(x.data(), expected.data(), &plain) == RAPT_OK);
+  CHECK(same_bytes(y, expected));
+
+  // The frequencies are those of a part of a head.
+  REQUIRE(rope(x, y, std::span(frequencies).first(2), o) == RAPT_OK);
+  plain.rotary_dim = 4;
+  REQUIRE(rapt_rope(x.data(), expected.data(), &plain) == RAPT_OK);
+  CHECK(same_bytes(y, expected));
+
+  const std::span<const T> all(x);
+  const std::span<T> out(y);
+  CHECK(rope(all.first(size - 1), out, frequencies, o) == RAPT_BAD_SIZE);
+  CHECK(rope(all, out.first(size - 1), frequencies, o) == RAPT_BAD_SIZE);
+  o.rotary_dim = dim;
+  CHECK(rope(all, out, std::span(frequencies).first(3), o) == RAPT_BAD_SIZE);
+  o.type = std::is_same_v<T, double> ? RAPT_F32 : RAPT_F64;
+  CHECK(rope(all, out, frequencies, o) == RAPT_BAD_TYPE);
+}
+
 }  // namespace
 }  // namespace rapt::test

@@ -54,6 +54,15 @@ template <class T>
 using Argmax = std::size_t (*)(const T *x, std::size_t n);
 template <class T>
 using ExpSum = T (*)(const T *x, T scale, T shift, T *y, std::size_t n);
+// x and y are [tokens][heads][head_dim]. cosines and sines are [tokens][head_dim / 2], of positions that count from
+// first_position. with_sines says to compute them from the frequencies instead.
+struct RopeShape {
+  std::size_t tokens = 1, heads = 1, head_dim = 0;
+  bool in_pairs = false, with_sines = false;
+};
+template <class T>
+using RopeLoop = void (*)(const T *x, T *y, const RopeShape &shape, std::size_t first_position,
+                          const double *frequencies, const T *cosines, const T *sines);
 // Rows are contiguous, and the scale is the only option. logsumexp writes one value per row to y.
 template <class T>
 using RowsFunction = void (*)(const T *x, T *y, std::size_t rows, std::size_t cols, T scale);

@@ -62,6 +62,42 @@ void gelu_tanh(const T *x, T *y, std::size_t n) {
   }
 }
 
+// Sines and cosines are those of the tables, or are computed for each token.
+template <class T>
+void rope(const T *x, T *y, const rapt::bench::RopeShape &shape, std::size_t first_position,
+          const double *frequencies, const T *cosines, const T *sines) {
+  const std::size_t pairs = shape.head_dim / 2, row = shape.heads * shape.head_dim;
+  constexpr std::size_t most_pairs = 1024;
+  T c_of_token[most_pairs], s_of_token[most_pairs];
+  for (std::size_t t = 0; t < shape.tokens; ++t) {
+    const T *c = cosines + t * pairs, *s = sines + t * pairs;
+    if (shape.with_sines) {
+      for (std::size_t i = 0; i < pairs; ++i) {
+        const T angle = static_cast<T>(first_position + t) * static_cast<T>(frequencies[i]);
+        c_of_token[i] = std::cos(angle);
+        s_of_token[i] = std::sin(angle);
+      }
+      c = c_of_token;
+      s = s_of_token;
+    }
+    for (std::size_t h = 0; h < shape.heads; ++h) {
+      const T *const __restrict from = x + t * row + h * shape.head_dim;
+      T *const __restrict to = y + t * row + h * shape.head_dim;
+      if (shape.in_pairs) {
+        for (std::size_t i = 0; i < pairs; ++i) {
+          to[2 * i] = from[2 * i] * c[i] - from[2 * i + 1] * s[i];
+          to[2 * i + 1] = from[2 * i] * s[i] + from[2 * i + 1] * c[i];
+        }
+      } else {
+        for (std::size_t i = 0; i < pairs; ++i) {
+          to[i] = from[i] * c[i] - from[pairs + i] * s[i];
+          to[pairs + i] = from[i] * s[i] + from[pairs + i] * c[i];
+        }
+      }
+    }
+  }
+}
+
 template <class T>
 void softmax(const T *x, T *y, std::size_t rows, std::size_t cols, T scale) {
   if (cols == 0) return;
@@ -88,6 +124,7 @@ void fill(rapt::bench::PeerFunctions<T> &functions) {
   functions.argmax = argmax<T>;
   functions.gelu = gelu<T>;
   functions.gelu_tanh = gelu_tanh<T>;
+  functions.rope = rope<T>;
   functions.softmax = softmax<T>;
 }
 

@@ -21,6 +21,7 @@ struct PeerFunctions {
   Exp<T> exp = nullptr, silu = nullptr, gelu = nullptr, gelu_tanh = nullptr;
   TwoToOne<T> gated = nullptr;  // by silu
   Argmax<T> argmax = nullptr;
+  RopeLoop<T> rope = nullptr;
   RowsFunction<T> softmax = nullptr;  // scales in a separate pass if the library's softmax cannot
   Attention<T> attention = nullptr;
   AttentionBackward<T> attention_backward = nullptr;

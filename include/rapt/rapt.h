@@ -113,7 +113,7 @@ enum rapt_status {
   RAPT_BAD_OPTIONS,          /* options is null */
   RAPT_BAD_HEADS,            /* q_heads is not a multiple of kv_heads */
   RAPT_BAD_DIM,              /* qk_dim or v_dim is 0 or too large */
-  RAPT_BAD_SHAPE,            /* batch, q_heads or in_features is 0 */
+  RAPT_BAD_SHAPE,            /* batch, q_heads, heads, head_dim or in_features is 0 */
   RAPT_BAD_TYPE,             /* this version lacks the element type, or a given range has another one */
   RAPT_BAD_ARITHMETIC,       /* the element types do not have that arithmetic */
   RAPT_BAD_KV_SCALES,        /* k_scales, v_scales or scale_group do not go with the types */
@@ -164,7 +164,21 @@ enum rapt_status {
   RAPT_BAD_UP,               /* up or dup is null */
   RAPT_BAD_GATE_STRIDE,      /* gate_stride is smaller than a row */
   RAPT_BAD_UP_STRIDE,        /* up_stride is smaller than a row */
-  RAPT_BAD_ACTIVATION        /* activation is not one of rapt_activation */
+  RAPT_BAD_ACTIVATION,       /* activation is not one of rapt_activation */
+  RAPT_BAD_Y_STRIDES,        /* the strides of y let two of its rows overlap */
+  RAPT_BAD_LAYOUT,           /* layout is not one of rapt_rope_layout */
+  RAPT_BAD_ROTARY_DIM,       /* rotary_dim is odd, 0 or larger than head_dim */
+  RAPT_BAD_FREQUENCIES,      /* frequencies is null, or one is NaN or has a magnitude above 1024 */
+  RAPT_BAD_POSITIONS,        /* a position beyond 2^24, or fields of positions that do not go together */
+  RAPT_BAD_ATTENTION_FACTOR, /* attention_factor is not a normal number of the arithmetic type */
+  RAPT_BAD_BASE,             /* base is not above 1 and at most 2^512 */
+  RAPT_BAD_SCALING,          /* scaling is not one of rapt_rope_scaling */
+  RAPT_BAD_SCALING_FACTOR,   /* factor is not positive, or set without a scaling */
+  RAPT_BAD_ORIGINAL_LENGTH,  /* original_max_position_embeddings is 0, or set for another scaling */
+  RAPT_BAD_FREQ_FACTORS,     /* low_freq_factor and high_freq_factor do not fit, or another scaling's */
+  RAPT_BAD_BETAS,            /* beta_fast and beta_slow do not fit, or are set for another scaling */
+  RAPT_BAD_TRUNCATE,         /* no_truncate is set for another scaling */
+  RAPT_BAD_MSCALE            /* only one of mscale and mscale_all_dim, or another scaling's */
 };
 typedef enum rapt_status rapt_status;
 
@@ -1034,6 +1048,129 @@ RAPT_API rapt_status rapt_dequantize_rows(const void *q, rapt_type q_type, size_
                                           size_t group, const float *scales, const uint8_t *zeros,
                                           const float *offsets, const float *codebook, void *y,
                                           rapt_type y_type, ptrdiff_t y_stride /* 0: inputs */);
+
+/* ---- rotary position embedding ------------------------------------------------------------------------ */
+
+/* RAPT_ROPE_HALVES pairs element i with i + rotary_dim / 2: GPT-NeoX, and Llama and Qwen in Hugging Face's
+ * order of weights. RAPT_ROPE_PAIRS pairs element 2i with 2i + 1: GPT-J, llama2.c, and Llama in Meta's order. */
+enum rapt_rope_layout { RAPT_ROPE_HALVES = 0, RAPT_ROPE_PAIRS };
+typedef enum rapt_rope_layout rapt_rope_layout;
+
+/* Turns the pairs of elements of every head by the angles of its token's position (Su et al., "RoFormer:
+ * Enhanced Transformer with Rotary Position Embedding", arXiv:2104.09864). Pair i of a head has the elements
+ * a and b, and becomes
+ *
+ *   angle = position * frequencies[i]
+ *   s = sin(angle) * attention_factor,  c = cos(angle) * attention_factor
+ *   a' = fma(a, c, -(b * s)),  b' = fma(a, s, b * c)
+ *
+ * in the arithmetic type. The angle, its sine and cosine, and their products with the attention factor are
+ * computed in double, without the C library. s and c are rounded once to f32 (not for f64). Elements from
+ * rotary_dim on are copied.
+ *
+ * x and y are [batch][heads][tokens][head_dim]. y may be x, with the same strides, and must overlap nothing
+ * else. Tokens, heads and sequences do not mix, so threads may take any part of them in their own calls. Pairs
+ * do not mix either. A call for one token has the bits of a call for all.
+ *
+ * Special values. A NaN or infinity touches only its own pair. At position 0, and where frequencies[i] is 0, a
+ * and b are only multiplied: s is 0, and c is the attention factor.
+ *
+ * Accuracy. With u as above, A = |attention_factor|, R = sqrt(a^2 + b^2) and t = 1.2e-16 |angle|:
+ *   s, c      |error| <= A (1.004 u |sine| + t) + 2^-150, for f64 A (3.5 u |sine| + t) + 2^-1074
+ *   a', b'    |error| <= A (3.1 u R + t (|a| + |b|)) + 2^-149 (|a| + |b| + 2) if nothing overflows,
+ *             for f64 A (5.6 u R + t (|a| + |b|)) + 2^-1074 (|a| + |b| + 2)
+ * t is the error of the product position * frequency. It stays below 2^-28 up to position 2^24 if no frequency
+ * is above 1, so only f64 shows it. The rounding of a frequency to double has the same effect. */
+typedef struct rapt_rope_options {
+  size_t size; /* sizeof(rapt_rope_options) */
+
+  rapt_type type; /* of x and y: RAPT_F32 (0: RAPT_F32), RAPT_F64, RAPT_F16 or RAPT_BF16 */
+  int layout;     /* one of rapt_rope_layout */
+
+  size_t batch, heads, tokens, head_dim; /* only tokens may be 0 */
+  size_t rotary_dim;                     /* the first elements of a head, which turn; even. 0: head_dim */
+  rapt_strides x_strides, y_strides;
+
+  const double *frequencies; /* [rotary_dim / 2], radians for a step of the position; at most 1024 */
+
+  /* The positions are [batch][tokens], each from -2^24 to 2^24. If positions is null, token t of every sequence
+   * has the position first_position + t. */
+  const int64_t *positions;
+  ptrdiff_t positions_stride; /* of sequences; 0: tokens. RAPT_REPEAT: the same positions for all */
+  int64_t first_position;     /* only without positions */
+
+  double
+      attention_factor; /* YaRN's, by rapt_rope_frequencies: a normal number of the arithmetic type; 0: 1 */
+  int backward;         /* not 0: the gradient of x from that of y, which turns back: s is negated */
+} rapt_rope_options;
+
+/* Everything else zero. */
+#define RAPT_ROPE_OPTIONS_INIT                                                                              \
+  {                                                                                                         \
+    sizeof(rapt_rope_options), RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0, 0, {0, 0, 0}, {0, 0, 0}, NULL, NULL, 0, 0, \
+        0, 0                                                                                                \
+  }
+
+RAPT_API rapt_status rapt_rope(const void *x, void *y, const rapt_rope_options *options);
+
+/* The names are those of Hugging Face's rope_type. */
+enum rapt_rope_scaling {
+  RAPT_ROPE_SCALING_NONE = 0,
+  RAPT_ROPE_SCALING_LINEAR,
+  RAPT_ROPE_SCALING_LLAMA3,
+  RAPT_ROPE_SCALING_YARN
+};
+typedef enum rapt_rope_scaling rapt_rope_scaling;
+
+/* Makes the frequencies of a model from its config.json, where the fields have these names. A field that the
+ * scaling does not use must be 0. The expressions, each operation in double:
+ *
+ *   f[i] = base^(-2i / rotary_dim), for i < rotary_dim / 2
+ *
+ *   NONE     f
+ *   LINEAR   f / factor
+ *   LLAMA3   with wave = 2 pi / f, n = original_max_position_embeddings, l = low_freq_factor, h = high_freq_factor:
+ *            wave < n / h:  f
+ *            wave > n / l:  f / factor
+ *            else:          (1 - s) * f / factor + s * f, where s = (n / wave - l) / (h - l)
+ *   YARN     (f / factor) * (1 - e) + f * e, where e = 1 - min(max((i - low) / (high - low), 0), 1)
+ *            dim(turns) = rotary_dim * ln(n / (turns * 2 pi)) / (2 * ln(base))
+ *            low = max(floor(dim(beta_fast)), 0),  high = min(ceil(dim(beta_slow)), rotary_dim - 1)
+ *            without floor and ceil if no_truncate is set; if low = high, high + 0.001
+ *
+ * *attention_factor, if not null, becomes 1, but for YARN m(1), or m(mscale) / m(mscale_all_dim) if both are
+ * set: m(s) = factor <= 1 ? 1 : 0.1 * s * ln(factor) + 1. A model whose config.json has an attention_factor
+ * takes that. YARN is Peng et al., arXiv:2309.00071.
+ *
+ * A frequency of NONE errs by at most 1 unit in the last place, and 2i / rotary_dim = 0 gives exactly 1. Of
+ * LINEAR it errs by 1.5 units, and of LLAMA3 and YARN by at most 16 u max(f, f / factor) in
+ * the models of the tests: Llama 3.1 and 3.2, Qwen 2.5, DeepSeek V2, gpt-oss. Hugging Face computes in f32,
+ * which shifts the angle at position 100 000 by up to 0.01. To have its angles, widen its inv_freq to double.
+ * Other scalings (dynamic, longrope) change the base or divide f by a factor of their own. */
+typedef struct rapt_rope_frequency_options {
+  size_t size; /* sizeof(rapt_rope_frequency_options) */
+
+  size_t rotary_dim; /* even, not 0: partial_rotary_factor * head_dim */
+  double base;       /* rope_theta, above 1 and at most 2^512. 0: 10000 */
+  int scaling;       /* one of rapt_rope_scaling */
+
+  double factor;                           /* LINEAR, LLAMA3, YARN: positive */
+  size_t original_max_position_embeddings; /* LLAMA3, YARN: not 0 */
+  double low_freq_factor;                  /* LLAMA3: positive. 0: 1 */
+  double high_freq_factor;                 /* LLAMA3: above low_freq_factor. 0: 4 */
+  double beta_fast;                        /* YARN: above beta_slow. 0: 32 */
+  double beta_slow;                        /* YARN: positive. 0: 1 */
+  int no_truncate;                         /* YARN: not 0 stands for "truncate": false */
+  double mscale, mscale_all_dim;           /* YARN: both positive, or both 0 */
+} rapt_rope_frequency_options;
+
+/* Everything else zero. */
+#define RAPT_ROPE_FREQUENCY_OPTIONS_INIT \
+  { sizeof(rapt_rope_frequency_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+RAPT_API rapt_status rapt_rope_frequencies(double *frequencies /* [rotary_dim / 2] */,
+                                           double *attention_factor /* or null */,
+                                           const rapt_rope_frequency_options *options);
 
 #ifdef __cplusplus
 }

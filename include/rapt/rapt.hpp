@@ -684,6 +684,51 @@ rapt_status linear_run(const X &x, const W &w, Y &&y, rapt_linear_options option
                          last, workspace.data(), workspace.size());
 }
 
+// ---- rotary position embedding: the ranges set the element type, and the frequencies set rotary_dim. Both
+// functions return RAPT_BAD_SIZE if a range is too short. Of x and y this is checked only if they are contiguous.
+//
+//   std::vector<double> frequencies(head_dim / 2);
+//   rapt_rope_frequency_options model = rapt::rope_frequency_options();
+//   model.rotary_dim = head_dim;
+//   double attention_factor;
+//   (void)rapt::rope_frequencies(frequencies, attention_factor, model);
+//   rapt_rope_options options = rapt::rope_options();
+//   options.batch = 1;
+//   options.heads = heads;
+//   options.tokens = tokens;
+//   options.head_dim = head_dim;
+//   options.attention_factor = attention_factor;
+//   rapt_status status = rapt::rope(q, q, frequencies, options);
+
+inline rapt_rope_options rope_options() { return RAPT_ROPE_OPTIONS_INIT; }
+inline rapt_rope_frequency_options rope_frequency_options() { return RAPT_ROPE_FREQUENCY_OPTIONS_INIT; }
+
+template <Elements X, WritableElements Y>
+rapt_status rope(const X &x, Y &&y, std::span<const double> frequencies, rapt_rope_options options) {
+  using std::ranges::range_value_t;
+  if (!detail::set_type<range_value_t<X> >(options.type) ||
+      !detail::set_type<range_value_t<std::remove_reference_t<Y> > >(options.type)) {
+    return RAPT_BAD_TYPE;
+  }
+  const auto covers = [&](std::size_t size, const rapt_strides &strides) {
+    return detail::Extent{size, strides}.covers(options.batch, options.heads, options.tokens,
+                                                options.head_dim);
+  };
+  if (!covers(std::ranges::size(x), options.x_strides) || !covers(std::ranges::size(y), options.y_strides)) {
+    return RAPT_BAD_SIZE;
+  }
+  if (options.rotary_dim == 0) options.rotary_dim = 2 * frequencies.size();
+  if (options.tokens > 0 && options.rotary_dim / 2 > frequencies.size()) return RAPT_BAD_SIZE;
+  options.frequencies = frequencies.data();
+  return rapt_rope(std::ranges::data(x), std::ranges::data(y), &options);
+}
+
+inline rapt_status rope_frequencies(std::span<double> frequencies, double &attention_factor,
+                                    const rapt_rope_frequency_options &options) {
+  if (options.rotary_dim / 2 > frequencies.size()) return RAPT_BAD_SIZE;
+  return rapt_rope_frequencies(frequencies.data(), &attention_factor, &options);
+}
+
 }  // namespace rapt
 
 #endif  // C++20

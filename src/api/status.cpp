@@ -65,7 +65,7 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_DIM:
       return "options->qk_dim or options->v_dim is 0 or too large";
     case RAPT_BAD_SHAPE:
-      return "options->batch, options->q_heads or options->in_features is 0";
+      return "options->batch, q_heads, heads, head_dim or in_features is 0";
     case RAPT_BAD_TYPE:
       return "the element types of the arrays do not go together, or are not those of the ranges";
     case RAPT_BAD_ARITHMETIC:
@@ -188,6 +188,38 @@ const char *text_of(rapt_status status) {
       return "options->up_stride is smaller than a row";
     case RAPT_BAD_ACTIVATION:
       return "options->activation is not one of rapt_activation";
+    case RAPT_BAD_Y_STRIDES:
+      return "options->y_strides let two rows of y overlap, or lack a stride";
+    case RAPT_BAD_LAYOUT:
+      return "options->layout is not one of enum rapt_rope_layout";
+    case RAPT_BAD_ROTARY_DIM:
+      return "options->rotary_dim (head_dim if it is 0) is odd, 0 or larger than head_dim";
+    case RAPT_BAD_FREQUENCIES:
+      return "frequencies is null, or a frequency is NaN or has a magnitude above 1024";
+    case RAPT_BAD_POSITIONS:
+      return "a position is below -2^24 or above 2^24, options->first_position is set with positions, "
+             "positions_stride without, or positions_stride is smaller than a row";
+    case RAPT_BAD_ATTENTION_FACTOR:
+      return "options->attention_factor is not a normal number of the arithmetic type";
+    case RAPT_BAD_BASE:
+      return "options->base is not above 1 and at most 2^512";
+    case RAPT_BAD_SCALING:
+      return "options->scaling is not one of enum rapt_rope_scaling";
+    case RAPT_BAD_SCALING_FACTOR:
+      return "options->factor is not a positive normal number, or is set without a scaling";
+    case RAPT_BAD_ORIGINAL_LENGTH:
+      return "options->original_max_position_embeddings is 0, or is set for a scaling without it";
+    case RAPT_BAD_FREQ_FACTORS:
+      return "options->low_freq_factor is not positive, high_freq_factor is not above it, or one is set for "
+             "another scaling than RAPT_ROPE_SCALING_LLAMA3";
+    case RAPT_BAD_BETAS:
+      return "options->beta_slow is not positive, beta_fast is not above it, or one is set for another "
+             "scaling than RAPT_ROPE_SCALING_YARN";
+    case RAPT_BAD_TRUNCATE:
+      return "options->no_truncate is set for another scaling than RAPT_ROPE_SCALING_YARN";
+    case RAPT_BAD_MSCALE:
+      return "options->mscale or mscale_all_dim is not a positive normal number, is set without the other, or "
+             "for another scaling than RAPT_ROPE_SCALING_YARN";
   }
   return nullptr;
 }

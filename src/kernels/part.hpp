@@ -26,6 +26,9 @@
 #ifndef RAPT_FAMILY_linear_in_i8
 #define RAPT_FAMILY_linear_in_i8(kernel)
 #endif
+#ifndef RAPT_FAMILY_rope
+#define RAPT_FAMILY_rope(kernel)
+#endif
 #ifndef RAPT_FAMILY_attention
 #define RAPT_FAMILY_attention(kernel)
 #endif

@@ -36,6 +36,8 @@ class Real {
   Real &abs() { return mpfr_abs(value_, value_, MPFR_RNDN), *this; }
   Real &exp() { return mpfr_exp(value_, value_, MPFR_RNDN), *this; }
   Real &log() { return mpfr_log(value_, value_, MPFR_RNDN), *this; }
+  Real &sin() { return mpfr_sin(value_, value_, MPFR_RNDN), *this; }
+  Real &cos() { return mpfr_cos(value_, value_, MPFR_RNDN), *this; }
   Real &tanh() { return mpfr_tanh(value_, value_, MPFR_RNDN), *this; }
 
   double to_double() const { return mpfr_get_d(value_, MPFR_RNDN); }
@@ -162,5 +164,21 @@ double softmax_backward_error(std::span<const T> y, std::span<const T> dy, doubl
 INSTANTIATE(float)
 INSTANTIATE(double)
 #undef INSTANTIATE
+
+TurnErrors turn_errors(double position, double frequency, double sine, double cosine, double units,
+                       double smallest) {
+  const Real angle = Real(position).mul(frequency);
+  const double of_angle = 1.2e-16 * std::fabs(angle.to_double()) + smallest;
+  const auto error = [&](const Real &exact, double got) {
+    const double allowed = units * std::fabs(exact.to_double()) + of_angle;
+    return Real(exact).sub(Real(got)).abs().div(allowed).to_double();
+  };
+  return {error(Real(angle).sin(), sine), error(Real(angle).cos(), cosine)};
+}
+
+double frequency_error_in_ulps(double base, std::size_t i, std::size_t dim, double f) {
+  const Real exact = Real(base).log().mul(-2.0 * static_cast<double>(i)).div(static_cast<double>(dim)).exp();
+  return Real(exact).sub(Real(f)).abs().div(ulp_at<double>(exact.to_double())).to_double();
+}
 
 }  // namespace rapt::test::oracle

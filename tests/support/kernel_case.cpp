@@ -4,6 +4,7 @@
 #include "support/attention_case.hpp"
 #include "support/linear_case.hpp"
 #include "support/quantized_case.hpp"
+#include "support/rope_case.hpp"
 #include "support/softmax_cases.hpp"
 #include "support/vector_cases.hpp"
 
@@ -84,6 +85,13 @@ struct QuantizedInI8 {
   }
 };
 
+template <class T>
+struct Rope {
+  static constexpr Family family = Family::rope;
+
+  static Outcome run(const Problem &problem, const Layout &layout) { return run_rope<T>(problem, layout); }
+};
+
 }  // namespace
 }  // namespace drivers
 
@@ -137,6 +145,7 @@ DRIVER_OF_ALL(linear, Linear)
 DRIVER_OF(linear_in_bf16, LinearInBf16, BF16)
 DRIVER_OF(linear_quantized, QuantizedInF32, std::int8_t)
 DRIVER_OF(linear_in_i8, QuantizedInI8, std::int8_t)
+DRIVER_OF_ALL(rope, Rope)
 DRIVER_OF_ALL(attention, Attention)
 DRIVER_OF_ALL(attention_partial, AttentionPartial)
 DRIVER_OF_ALL(attention_merge, AttentionMerge)

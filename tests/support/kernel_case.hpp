@@ -16,6 +16,7 @@ struct KernelTraits {
   bool is_attention() const { return family == Family::attention || is_attention_backward(); }
   bool is_attention_backward() const { return family == Family::attention_backward; }
   bool is_linear() const { return family == Family::linear; }
+  bool is_rope() const { return family == Family::rope; }
   bool is_quantized_linear() const { return family == Family::quantized_linear; }
 };
 

@@ -244,6 +244,35 @@ constexpr Option<QuantizedProblem> of_quantized[] = {
      .draw = [](const Draw &draw, QuantizedProblem &problem) { problem.add = draw.random.one_in(4); }},
 };
 
+constexpr Option<RopeProblem> of_rope[] = {
+    {.word = "batch", .field = &RopeProblem::batch, .least = 1, .most = longest},
+    {.word = "heads", .field = &RopeProblem::heads, .least = 1, .most = longest},
+    {.word = "rotary_dim", .field = &RopeProblem::rotary_dim},
+    {.word = "in_pairs",
+     .field = &RopeProblem::in_pairs,
+     .draw = [](const Draw &draw, RopeProblem &problem) { problem.in_pairs = draw.random.one_in(2); }},
+    {.word = "backward",
+     .field = &RopeProblem::backward,
+     .draw = [](const Draw &draw, RopeProblem &problem) { problem.backward = draw.random.one_in(3); }},
+    {.word = "positions",
+     .field = &RopeProblem::positions,
+     .draw =
+         [](const Draw &draw, RopeProblem &problem) {
+           problem.positions = static_cast<RopePositions>(draw.random.below(3));
+         }},
+    {.word = "first_position",
+     .field = &RopeProblem::first_position,
+     .draw =
+         [](const Draw &draw, RopeProblem &problem) {
+           constexpr std::ptrdiff_t farthest = std::ptrdiff_t{1} << 24, room = 5000;
+           const std::ptrdiff_t first = draw.random.one_of<std::ptrdiff_t>(
+               {0, 0, 1, -7, 100, 4095, 131071, 1000003, farthest - room, -farthest});
+           if (problem.positions == RopePositions::counted) problem.first_position = first;
+         },
+     .least = -(std::ptrdiff_t{1} << 24),
+     .most = std::ptrdiff_t{1} << 24},
+};
+
 constexpr Option<Layout> of_layout[] = {
     {.word = "guard", .field = &Layout::placement},
     {.word = "offset", .field = &Layout::offset, .least = 0, .most = longest},
@@ -352,6 +381,7 @@ static_assert(count_fields<AttentionProblem>() == 2 + std::size(of_attention_sha
 static_assert(count_fields<AttentionOptions>() == std::size(of_attention));
 static_assert(count_fields<LinearProblem>() == 1 + std::size(of_linear), "and RowsProblem");
 static_assert(count_fields<QuantizedProblem>() == 1 + std::size(of_quantized), "and RowsProblem");
+static_assert(count_fields<RopeProblem>() == 1 + std::size(of_rope), "and RowsProblem");
 static_assert(count_fields<Problem>() == 1 + std::size(of_problem), "and the problem of a kind");
 static_assert(count_fields<Layout>() == 2 + std::size(of_layout), "and AttentionLayout and LinearLayout");
 static_assert(count_fields<AttentionLayout>() == std::size(of_attention_layout));
@@ -362,9 +392,9 @@ std::ptrdiff_t draw_gap(Random &random) { return random.one_of<std::ptrdiff_t>({
 }  // namespace
 
 const Tables &tables() {
-  static constexpr Tables all{of_problem,          of_vector,       of_rows,   of_dot_rows,  of_softmax,
-                              of_attention_shape,  of_attention,    of_linear, of_quantized, of_layout,
-                              of_attention_layout, of_linear_layout};
+  static constexpr Tables all{
+      of_problem, of_vector,    of_rows, of_dot_rows, of_softmax,          of_attention_shape, of_attention,
+      of_linear,  of_quantized, of_rope, of_layout,   of_attention_layout, of_linear_layout};
   return all;
 }
 
@@ -394,6 +424,12 @@ void draw(Random &random, LinearProblem &problem) {
 
 void draw(Random &random, QuantizedProblem &problem) {
   for (const auto &option : of_quantized) {
+    if (option.draw) option.draw({random, true, true}, problem);
+  }
+}
+
+void draw(Random &random, RopeProblem &problem) {
+  for (const auto &option : of_rope) {
     if (option.draw) option.draw({random, true, true}, problem);
   }
 }

@@ -52,6 +52,9 @@ Problem make_problem(Family family, const Numbers &numbers) {
     case Family::quantized_linear:
       problem.of = QuantizedProblem{};
       break;
+    case Family::rope:
+      problem.of = RopeProblem{};
+      break;
   }
   *problem.of_rows() = {numbers.rows, numbers.cols, numbers.scale};
   return problem;

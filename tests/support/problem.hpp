@@ -27,6 +27,7 @@ enum class Family {
   attention_backward,
   linear,
   quantized_linear,
+  rope,
 };
 
 struct VectorProblem {
@@ -181,11 +182,33 @@ struct QuantizedProblem : RowsProblem {
   bool operator==(const QuantizedProblem &) const = default;
 };
 
+// Says where the positions of rope are from: first_position, an array for each sequence, or one for all.
+enum class RopePositions { counted, each, shared };
+template <>
+inline constexpr auto names_of<RopePositions> = std::to_array<const char *>({"counted", "each", "shared"});
+
+// Rows are tokens, columns are the elements of a head, and the scale is the attention factor. Each field needs a row in
+// options.cpp.
+struct RopeProblem : RowsProblem {
+  std::size_t batch = 1, heads = 1;
+  std::size_t rotary_dim = 0;  // 0 and numbers above the columns: all columns; an odd number loses 1
+  bool in_pairs = false;
+  bool backward = false;
+  RopePositions positions = RopePositions::counted;
+  std::ptrdiff_t first_position = 0;  // where they are counted
+
+  std::size_t turned() const {
+    const std::size_t most = rotary_dim == 0 || rotary_dim > cols ? cols : rotary_dim;
+    return most / 2 * 2;
+  }
+  bool operator==(const RopeProblem &) const = default;
+};
+
 struct Problem {
   InputClass input = InputClass::gaussian;
   std::uint64_t seed = 1;
   std::variant<VectorProblem, DotRowsProblem, SoftmaxProblem, SoftmaxBackwardProblem, AttentionProblem,
-               LinearProblem, QuantizedProblem>
+               LinearProblem, QuantizedProblem, RopeProblem>
       of;
 
   template <class Kind>
@@ -216,8 +239,9 @@ inline constexpr auto names_of<Alias> = std::to_array<const char *>({"none", "fi
 template <>
 inline constexpr auto names_of<Placement> = std::to_array<const char *>({"end", "begin"});
 
-// Lists the ways to split the work of attention or of a linear layer into calls. A linear layer takes
-// split_keys for task_ranges, and by_sequence for whole.
+// Lists the ways to split the work of attention, of a linear layer or of rope into calls. A linear layer takes
+// split_keys for task_ranges, and by_sequence for whole. Rope takes task_by_task for one call per head, and
+// query_by_query for one call per token; it takes task_ranges and split_keys for whole.
 enum class Calls {
   whole,
   task_by_task,    // one task per call, the last task first
@@ -231,7 +255,7 @@ inline constexpr auto names_of<Calls> = std::to_array<const char *>({"whole", "t
                                                                      "split_keys", "by_sequence",
                                                                      "query_by_query"});
 
-// Describes the layout of attention's tensors. Each field needs a row in options.cpp.
+// Describes the layout of attention's tensors. Rope has tokens_outside and calls alone. Each field needs a row in options.cpp.
 struct AttentionLayout {
   bool tokens_outside = false;  // [batch][token][head][dim] instead of [batch][head][token][dim]
   bool fused = false;           // q, k and v are slices of one buffer; ignored if an option below excludes it

@@ -9,6 +9,7 @@
 #include "support/attention_data.hpp"
 #include "support/linear_data.hpp"
 #include "support/remembered.hpp"
+#include "support/rope_data.hpp"
 
 namespace rapt::test {
 namespace {
@@ -93,6 +94,9 @@ OperandValues<T> make_new_operands(Family family, const Problem &problem) {
     case Family::attention_backward:
     case Family::linear:
       if constexpr (sizeof(T) > 1) make_float_operands(family, problem, random, values);
+      break;
+    case Family::rope:
+      if constexpr (sizeof(T) > 1) values.first = make_rope<T>(problem).x;
       break;
     case Family::quantized_linear:  // its operands have several types
       break;

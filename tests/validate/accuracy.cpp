@@ -3,6 +3,7 @@
 #include "validate/accuracy_attention.hpp"
 #include "validate/accuracy_linear.hpp"
 #include "validate/accuracy_quantized.hpp"
+#include "validate/accuracy_rope.hpp"
 #include "validate/accuracy_softmax.hpp"
 #include "validate/accuracy_vectors.hpp"
 
@@ -53,6 +54,7 @@ ACCURACY_OF_ALL(linear, LinearAccuracy)
 ACCURACY_OF(linear_in_bf16, LinearInBf16Accuracy, BF16)
 ACCURACY_OF(linear_quantized, QuantizedInF32Accuracy, std::int8_t)
 ACCURACY_OF(linear_in_i8, QuantizedInI8Accuracy, std::int8_t)
+ACCURACY_OF_ALL(rope, RopeAccuracy)
 ACCURACY_OF_ALL(attention, AttentionWholeAccuracy)
 ACCURACY_OF_ALL(attention_partial, AttentionPartialAccuracy)
 ACCURACY_OF_ALL(attention_merge, AttentionWholeAccuracy)

@@ -9,6 +9,7 @@
 #include "support/case_text.hpp"
 #include "support/linear_problems.hpp"
 #include "support/options.hpp"
+#include "support/rope_problems.hpp"
 #include "validate/directed_cases.hpp"
 
 namespace rapt::validate {
@@ -64,6 +65,21 @@ class CaseMaker {
     }
     for (std::size_t i = 0; i < pick(4, 40); ++i) {
       add_linear_problem(draw_quantized_problem(random_, 2000000, in_i8), pick(2, 3));
+    }
+    return std::move(cases_);
+  }
+  std::vector<LaidOutProblem> make_rope() {
+    for (const Problem &problem : rope_of_shapes(1)) {
+      add(problem, 1);
+      cases_.back().layouts[0].attention.tokens_outside = cases_.size() % 4 == 0;
+    }
+    for (std::size_t i = 0; i < pick(250, 4000); ++i) {
+      LaidOutProblem made{draw_rope_problem(random_, pick(8000, 30000)), {}, nullptr};
+      while (made.layouts.size() < pick(2, 3)) {
+        made.layouts.push_back(draw_attention_layout(random_, traits_.element_size));
+        add_foreign_state(made.layouts.back());
+      }
+      cases_.push_back(made);
     }
     return std::move(cases_);
   }
@@ -369,6 +385,7 @@ std::vector<LaidOutProblem> make_cases(const KernelCase &kernel, Effort effort, 
   CaseMaker maker(kernel.traits, effort, seed);
   append(kernel.traits.is_linear()             ? maker.make_linear(kernel.name)
          : kernel.traits.is_quantized_linear() ? maker.make_quantized_linear(kernel.name)
+         : kernel.traits.is_rope()             ? maker.make_rope()
                                                : maker.make());
   add(cases_of_ways());
   if (kernel.traits.is_attention()) {

@@ -36,6 +36,9 @@ bool is_measured(std::size_t index, const Problem &problem, Effort effort) {
   if (const auto *const linear = std::get_if<QuantizedProblem>(&problem.of)) {
     return index % (quick ? 7 : 5) == 0 && elements(problem) * linear->outputs <= (quick ? 70000u : 800000u);
   }
+  if (const auto *const rope = std::get_if<RopeProblem>(&problem.of)) {
+    return index % (quick ? 4 : 3) == 0 && elements(problem) * rope->batch * rope->heads <= 8000;
+  }
   return index % (quick ? 7 : 5) == 0 && elements(problem) <= (quick ? 800 : 2500);
 }
 

@@ -74,6 +74,22 @@ struct Avx2 {
     a = _mm256_permute2f128_ps(low, high, 0x20);
     b = _mm256_permute2f128_ps(low, high, 0x31);
   }
+  static void interleave(f64 &a, f64 &b) {
+    const __m256d low = _mm256_unpacklo_pd(a, b), high = _mm256_unpackhi_pd(a, b);
+    a = _mm256_permute2f128_pd(low, high, 0x20);
+    b = _mm256_permute2f128_pd(low, high, 0x31);
+  }
+  static f32 evens_twice(f32 v) { return _mm256_moveldup_ps(v); }
+  static f64 evens_twice(f64 v) { return _mm256_movedup_pd(v); }
+  static f32 odds_twice(f32 v) { return _mm256_movehdup_ps(v); }
+  static f64 odds_twice(f64 v) { return _mm256_permute_pd(v, 0xf); }
+  // select() looks at a lane's sign bit alone.
+  static f64 select_where_odd(f64 shifted, f64 yes, f64 no) {
+    return select(number(bits(shifted) << 63), yes, no);
+  }
+  static f64 negate_where_second_bit(f64 shifted, f64 v) {
+    return v ^ (number(bits(shifted) << 62) & f64(-0.0));
+  }
   using Flushing = MxcsrFlushing;
 
   static f32 widened(__m128i v, const rapt::F16 *) { return _mm256_cvtph_ps(v); }
@@ -143,6 +159,8 @@ struct Avx2 {
   static f64 fma(f64 a, f64 b, f64 c) { return _mm256_fmadd_pd(a, b, c); }
   static f32 fnma(f32 a, f32 b, f32 c) { return _mm256_fnmadd_ps(a, b, c); }
   static f64 fnma(f64 a, f64 b, f64 c) { return _mm256_fnmadd_pd(a, b, c); }
+  static f32 fms(f32 a, f32 b, f32 c) { return _mm256_fmsub_ps(a, b, c); }
+  static f64 fms(f64 a, f64 b, f64 c) { return _mm256_fmsub_pd(a, b, c); }
   static f32 max(f32 a, f32 b) { return _mm256_max_ps(a, b); }
   static f64 max(f64 a, f64 b) { return _mm256_max_pd(a, b); }
   static f32 min(f32 a, f32 b) { return _mm256_min_ps(a, b); }

@@ -50,6 +50,25 @@ struct Avx512 {
     b = _mm512_permutex2var_ps(a, upper, b);
     a = first;
   }
+  static void interleave(f64 &a, f64 &b) {
+    const __m512i lower = _mm512_set_epi64(11, 3, 10, 2, 9, 1, 8, 0),
+                  upper = _mm512_set_epi64(15, 7, 14, 6, 13, 5, 12, 4);
+    const f64 first = _mm512_permutex2var_pd(a, lower, b);
+    b = _mm512_permutex2var_pd(a, upper, b);
+    a = first;
+  }
+  static f32 evens_twice(f32 v) { return _mm512_moveldup_ps(v); }
+  static f64 evens_twice(f64 v) { return _mm512_movedup_pd(v); }
+  static f32 odds_twice(f32 v) { return _mm512_movehdup_ps(v); }
+  static f64 odds_twice(f64 v) { return _mm512_permute_pd(v, 0xff); }
+  static f64 select_where_odd(f64 shifted, f64 yes, f64 no) {
+    return select(_mm512_test_epi64_mask(bits(shifted), _mm512_set1_epi64(1)), yes, no);
+  }
+  static f64 negate_where_second_bit(f64 shifted, f64 v) {
+    constexpr int a_changed_by_b_and_c = 0x78;
+    const u64 second = bits(shifted) << 62;
+    return number(u64(_mm512_ternarylogic_epi64(bits(v), second, bits(f64(-0.0)), a_changed_by_b_and_c)));
+  }
   using Flushing = MxcsrFlushing;
 
   static f32 widened(__m256i v, const rapt::F16 *) { return _mm512_cvtph_ps(v); }
@@ -115,6 +134,8 @@ struct Avx512 {
   static f64 fma(f64 a, f64 b, f64 c) { return _mm512_fmadd_pd(a, b, c); }
   static f32 fnma(f32 a, f32 b, f32 c) { return _mm512_fnmadd_ps(a, b, c); }
   static f64 fnma(f64 a, f64 b, f64 c) { return _mm512_fnmadd_pd(a, b, c); }
+  static f32 fms(f32 a, f32 b, f32 c) { return _mm512_fmsub_ps(a, b, c); }
+  static f64 fms(f64 a, f64 b, f64 c) { return _mm512_fmsub_pd(a, b, c); }
   static f32 max(f32 a, f32 b) { return _mm512_max_ps(a, b); }
   static f64 max(f64 a, f64 b) { return _mm512_max_pd(a, b); }
   static f32 min(f32 a, f32 b) { return _mm512_min_ps(a, b); }

@@ -61,6 +61,21 @@ struct Neon {
     b = zip_high(a, b);
     a = first;
   }
+  static void interleave(f64 &a, f64 &b) {
+    const f64 first = zip_low(a, b);
+    b = zip_high(a, b);
+    a = first;
+  }
+  static f32 evens_twice(f32 v) { return vtrn1q_f32(v, v); }
+  static f64 evens_twice(f64 v) { return vtrn1q_f64(v, v); }
+  static f32 odds_twice(f32 v) { return vtrn2q_f32(v, v); }
+  static f64 odds_twice(f64 v) { return vtrn2q_f64(v, v); }
+  static f64 select_where_odd(f64 shifted, f64 yes, f64 no) {
+    return select(vtstq_u64(bits(shifted), vdupq_n_u64(1)), yes, no);
+  }
+  static f64 negate_where_second_bit(f64 shifted, f64 v) {
+    return number(bits(v) ^ (bits(shifted) << 62 & std::uint64_t{1} << 63));
+  }
   // An object flushes subnormal operands and results during its lifetime. The constructor expects the default
   // mode, and the destructor restores it.
   class Flushing {
@@ -116,6 +131,8 @@ struct Neon {
   static f64 fma(f64 a, f64 b, f64 c) { return vfmaq_f64(c, a, b); }
   static f32 fnma(f32 a, f32 b, f32 c) { return vfmsq_f32(c, a, b); }
   static f64 fnma(f64 a, f64 b, f64 c) { return vfmsq_f64(c, a, b); }
+  static f32 fms(f32 a, f32 b, f32 c) { return vfmaq_f32(vnegq_f32(c), a, b); }
+  static f64 fms(f64 a, f64 b, f64 c) { return vfmaq_f64(vnegq_f64(c), a, b); }
   // vfmaq_laneq is not used, because gcc 12 broadcasts the lane if more than one basic block uses it.
   template <int i>
   static f32 fma_by_lane(float32x4_t factors, float32x4_t a, float32x4_t c) {

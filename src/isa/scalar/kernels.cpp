@@ -9,6 +9,7 @@
 #include "isa/scalar/int8_attention.hpp"
 #include "isa/scalar/linear.hpp"
 #include "isa/scalar/quantized_linear.hpp"
+#include "isa/scalar/rope.hpp"
 #include "isa/scalar/softmax.hpp"
 #include "isa/scalar/softmax_backward.hpp"
 
@@ -19,6 +20,7 @@
 #define RAPT_FAMILY_linear_in_bf16(kernel) kernel
 #define RAPT_FAMILY_linear_quantized(kernel) kernel
 #define RAPT_FAMILY_linear_in_i8(kernel) kernel
+#define RAPT_FAMILY_rope(kernel) kernel
 #define RAPT_FAMILY_attention(kernel) kernel
 #define RAPT_FAMILY_attention_in_bf16(kernel) kernel
 #define RAPT_FAMILY_attention_backward(kernel) kernel

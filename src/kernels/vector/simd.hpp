@@ -96,6 +96,8 @@ concept SimdArithmetic = requires(V a, V b, V c) {
   // Return a * b + c and c - a * b, each rounded only once.
   { S::fma(a, b, c) } -> std::same_as<V>;
   { S::fnma(a, b, c) } -> std::same_as<V>;
+  // Returns a * b - c, rounded only once.
+  { S::fms(a, b, c) } -> std::same_as<V>;
   // Returns the correctly rounded quotient.
   { S::divide(a, b) } -> std::same_as<V>;
   { S::abs(a) } -> std::same_as<V>;
@@ -209,6 +211,24 @@ concept Widens = requires(typename S::batch v, typename S::f64 half) {
   { S::narrowed(half, half) } -> std::same_as<typename S::batch>;
 };
 
+// Reorders the lanes of pairs of elements.
+template <class S, class V = typename S::batch>
+concept HandlesPairs = requires(V a, V b) {
+  // Replaces two vectors by a0 b0 a1 b1 and so on.
+  S::interleave(a, b);
+  // Return v0 v0 v2 v2 and so on, and v1 v1 v3 v3 and so on.
+  { S::evens_twice(a) } -> std::same_as<V>;
+  { S::odds_twice(a) } -> std::same_as<V>;
+};
+
+// Serves sines and cosines. `shifted` is round_magic + n of f64 for an integer n, so its low bits hold n.
+template <class S, class V = typename S::f64>
+concept TestsIntegers = requires(V shifted, V yes, V no) {
+  { S::select_where_odd(shifted, yes, no) } -> std::same_as<V>;
+  // Returns -v where the second bit of n is set, v elsewhere.
+  { S::negate_where_second_bit(shifted, no) } -> std::same_as<V>;
+};
+
 // shifted(a, b, …) returns the vector that begins with lane k of a and continues in b.
 template <class S, class V = typename S::batch>
 concept ShiftsLanes = requires(V a, V b, std::size_t k) {
@@ -240,6 +260,7 @@ concept Simd = requires {
   requires SimdBits<S> && TestsBits<S>;
   requires ScalesByPower<S> || TestsMagnitude<S>;
   requires SimdFolds<S>;
+  requires HandlesPairs<S> && TestsIntegers<S>;
   requires sizeof(typename S::batch::value_type) == 8 || Widens<S>;
 };
 

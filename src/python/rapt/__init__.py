@@ -16,6 +16,7 @@ from ._attention import Gradients, attention, attention_backward, pack_keys
 from ._gated import gated, gated_backward
 from ._isa import bits_version, force_isa, isa, isas, kernel_isa, version
 from ._linear import PackedWeights, dequantize_rows, linear, pack_quantized, pack_weights, quantize_rows
+from ._rope import rope, rope_frequencies
 from ._rows import log_softmax, logsumexp, softmax, softmax_backward
 from ._vectors import (
     argmax,
@@ -63,6 +64,8 @@ __all__ = [
     "pack_quantized",
     "pack_weights",
     "quantize_rows",
+    "rope",
+    "rope_frequencies",
     "scale",
     "silu",
     "silu_backward",

@@ -161,6 +161,45 @@ class LinearOptions(_Options):
     ]
 
 
+class RopeOptions(_Options):
+    _fields_ = [
+        ("size", c_size_t),
+        ("type", c_int),
+        ("layout", c_int),
+        ("batch", c_size_t),
+        ("heads", c_size_t),
+        ("tokens", c_size_t),
+        ("head_dim", c_size_t),
+        ("rotary_dim", c_size_t),
+        ("x_strides", Strides),
+        ("y_strides", Strides),
+        ("frequencies", c_void_p),
+        ("positions", c_void_p),
+        ("positions_stride", c_ssize_t),
+        ("first_position", c_int64),
+        ("attention_factor", c_double),
+        ("backward", c_int),
+    ]
+
+
+class RopeFrequencyOptions(_Options):
+    _fields_ = [
+        ("size", c_size_t),
+        ("rotary_dim", c_size_t),
+        ("base", c_double),
+        ("scaling", c_int),
+        ("factor", c_double),
+        ("original_max_position_embeddings", c_size_t),
+        ("low_freq_factor", c_double),
+        ("high_freq_factor", c_double),
+        ("beta_fast", c_double),
+        ("beta_slow", c_double),
+        ("no_truncate", c_int),
+        ("mscale", c_double),
+        ("mscale_all_dim", c_double),
+    ]
+
+
 def library_in(folder: Path, platform: str) -> Path | None:
     """The library of a platform that sys.platform names. The library of mingw-w64 is called librapt.dll."""
     patterns = {"win32": ["rapt.dll", "librapt.dll"], "darwin": ["librapt*.dylib"]}.get(platform, ["librapt.so*"])
@@ -281,6 +320,9 @@ _declare(
     c_void_p,
     c_size_t,
 )
+
+_declare("rope", c_int, c_void_p, c_void_p, ctypes.POINTER(RopeOptions))
+_declare("rope_frequencies", c_int, c_void_p, c_void_p, ctypes.POINTER(RopeFrequencyOptions))
 
 _LINEAR = ctypes.POINTER(LinearOptions)
 _declare("linear_workspace", c_int, _LINEAR, _SIZE)
