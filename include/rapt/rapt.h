@@ -1099,9 +1099,8 @@ typedef struct rapt_rope_options {
   ptrdiff_t positions_stride; /* of sequences; 0: tokens. RAPT_REPEAT: the same positions for all */
   int64_t first_position;     /* only without positions */
 
-  double
-      attention_factor; /* YaRN's, by rapt_rope_frequencies: a normal number of the arithmetic type; 0: 1 */
-  int backward;         /* not 0: the gradient of x from that of y, which turns back: s is negated */
+  double attention_factor; /* YaRN's: a normal number of the arithmetic type; 0: 1 */
+  int backward;            /* not 0: the gradient of x from that of y, which turns back: s is negated */
 } rapt_rope_options;
 
 /* Everything else zero. */
