@@ -413,7 +413,8 @@ TEST_CASE_TEMPLATE("rope: sines and cosines", T, float, double) {
 
 TEST_CASE("rope_frequencies") {
   WorstErrors worst;
-  for (const double base : {0x1.0000000000001p0, 1.0001, 1.5, 3.0, 10000.0, 500000.0, 1e6, 1.5e5, 1e9, 1e100, 0x1p512}) {
+  for (const double base :
+       {0x1.0000000000001p0, 1.0001, 1.5, 3.0, 10000.0, 500000.0, 1e6, 1.5e5, 1e9, 1e100, 0x1p512}) {
     for (const std::size_t dim : Sizes{2, 6, 24, 64, 96, 128, 256, 1000}) {
       rapt_rope_frequency_options o = RAPT_ROPE_FREQUENCY_OPTIONS_INIT;
       o.rotary_dim = dim;

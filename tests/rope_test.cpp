@@ -1,5 +1,5 @@
-// Tests rope: equal bits in every layout and on every level, the rotation that rapt.h spells out, the frequencies of known
-// models, and the status of each bad argument.
+// Tests rope: equal bits in every layout and on every level, the rotation that rapt.h spells out, the
+// frequencies of known models, and the status of each bad argument.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -63,7 +63,8 @@ template <class T>
 struct Call {
   using Element = T;
   static constexpr FunctionName functions[] = {{1, "rapt_rope"}};
-  static constexpr std::size_t batch = 2, heads = 3, tokens = 4, dim = 10, size = batch * heads * tokens * dim;
+  static constexpr std::size_t batch = 2, heads = 3, tokens = 4, dim = 10,
+                               size = batch * heads * tokens * dim;
 
   std::vector<T> x_memory = std::vector<T>(2 * size), y_memory = std::vector<T>(2 * size, T(7));
   std::vector<double> frequencies = {1, 0.5, 0.3, 0.1, 0.01};
@@ -152,7 +153,8 @@ TEST_CASE_TEMPLATE("heads, tokens and sequences of x that repeat", T, float, dou
       repeated.options.x_strides = strides;
       const auto step = [](std::ptrdiff_t stride) { return stride == RAPT_REPEAT ? 0 : stride; };
       for (std::ptrdiff_t i = 0; i < std::ptrdiff_t{C::size}; ++i) {
-        const std::ptrdiff_t row = i / dim, b = row / (heads * tokens), h = row / tokens % heads, t = row % tokens;
+        const std::ptrdiff_t row = i / dim, b = row / (heads * tokens), h = row / tokens % heads,
+                             t = row % tokens;
         copied.x_memory[static_cast<std::size_t>(i)] =
             repeated.x[step(strides.batch) * b + step(strides.head) * h + step(strides.token) * t + i % dim];
       }
@@ -183,7 +185,8 @@ TEST_CASE("position 0 and frequency 0 multiply by the attention factor alone") {
         call.options.attention_factor = 1.25;
         if (by_frequency) std::fill(call.frequencies.begin(), call.frequencies.end(), 0.0);
         REQUIRE(call.run() == RAPT_OK);
-        const std::size_t count = Call<float>::batch * Call<float>::heads * call.options.tokens * Call<float>::dim;
+        const std::size_t count =
+            Call<float>::batch * Call<float>::heads * call.options.tokens * Call<float>::dim;
         for (std::size_t i = 0; i < count; ++i) CHECK(call.y[i] == call.x[i] * 1.25f);
       }
     }
@@ -238,7 +241,11 @@ TEST_CASE_TEMPLATE("arguments of rapt_rope", T, float, double, F16, BF16) {
   const auto bad = [](int type) { return static_cast<rapt_type>(type); };
   expect_statuses<C>({
       {"a valid call", 1, RAPT_OK, [](auto &) {}},
-      {"in place", 1, RAPT_OK, [](auto &call) { call.x = call.y; call.y[0] = call.y[1] = T(1); }},
+      {"in place", 1, RAPT_OK,
+       [](auto &call) {
+         call.x = call.y;
+         call.y[0] = call.y[1] = T(1);
+       }},
       {"x", 1, RAPT_BAD_X, [](auto &call) { call.x = nullptr; }},
       {"y", 1, RAPT_BAD_Y, [](auto &call) { call.y = nullptr; }},
       {"options", 1, RAPT_BAD_OPTIONS, [](auto &call) { call.given = nullptr; }},
@@ -265,14 +272,22 @@ TEST_CASE_TEMPLATE("arguments of rapt_rope", T, float, double, F16, BF16) {
          call.options.head_dim = 9;
          call.options.rotary_dim = 8;
        }},
-      {"a stride of x is missing", 1, RAPT_BAD_X_STRIDES, [](auto &call) { call.options.x_strides.head = 40; }},
-      {"a stride of y is missing", 1, RAPT_BAD_Y_STRIDES, [](auto &call) { call.options.y_strides.head = 40; }},
+      {"a stride of x is missing", 1, RAPT_BAD_X_STRIDES,
+       [](auto &call) { call.options.x_strides.head = 40; }},
+      {"a stride of y is missing", 1, RAPT_BAD_Y_STRIDES,
+       [](auto &call) { call.options.y_strides.head = 40; }},
       {"y repeats", 1, RAPT_BAD_Y_STRIDES,
-       [](auto &call) { call.options.y_strides = {12 * dim, 4 * dim, RAPT_REPEAT}; }},
+       [](auto &call) {
+         call.options.y_strides = {12 * dim, 4 * dim, RAPT_REPEAT};
+       }},
       {"rows of y overlap", 1, RAPT_BAD_Y_STRIDES,
-       [](auto &call) { call.options.y_strides = {12 * dim, 4 * dim, dim - 1}; }},
+       [](auto &call) {
+         call.options.y_strides = {12 * dim, 4 * dim, dim - 1};
+       }},
       {"heads of y overlap", 1, RAPT_BAD_Y_STRIDES,
-       [](auto &call) { call.options.y_strides = {12 * dim, 4 * dim - 1, dim}; }},
+       [](auto &call) {
+         call.options.y_strides = {12 * dim, 4 * dim - 1, dim};
+       }},
       {"y is a part of x", 1, RAPT_BAD_OVERLAP, [](auto &call) { call.x = call.y + 1; }},
       {"y is x with other strides", 1, RAPT_BAD_OVERLAP,
        [](auto &call) {
@@ -286,7 +301,10 @@ TEST_CASE_TEMPLATE("arguments of rapt_rope", T, float, double, F16, BF16) {
          call.options.positions = call.positions.data();
          call.y = reinterpret_cast<T *>(call.positions.data() + 7);
        }},
-      {"the size of x", 1, RAPT_BAD_SIZE, [](auto &call) { call.options.x_strides = {1, 1, PTRDIFF_MAX / 3}; }},
+      {"the size of x", 1, RAPT_BAD_SIZE,
+       [](auto &call) {
+         call.options.x_strides = {1, 1, PTRDIFF_MAX / 3};
+       }},
       {"the size of y", 1, RAPT_BAD_SIZE, [](auto &call) { call.options.tokens = SIZE_MAX / 8; }},
       {"a frequency of NaN", 1, RAPT_BAD_FREQUENCIES, [](auto &call) { call.frequencies[4] = std::nan(""); }},
       {"a large frequency", 1, RAPT_BAD_FREQUENCIES, [](auto &call) { call.frequencies[4] = 1024.0000001; }},
@@ -299,8 +317,10 @@ TEST_CASE_TEMPLATE("arguments of rapt_rope", T, float, double, F16, BF16) {
       {"the first position", 1, RAPT_OK, [](auto &call) { call.options.first_position = -farthest; }},
       {"before the first position", 1, RAPT_BAD_POSITIONS,
        [](auto &call) { call.options.first_position = -farthest - 1; }},
-      {"the least number", 1, RAPT_BAD_POSITIONS, [](auto &call) { call.options.first_position = INT64_MIN; }},
-      {"the largest number", 1, RAPT_BAD_POSITIONS, [](auto &call) { call.options.first_position = INT64_MAX; }},
+      {"the least number", 1, RAPT_BAD_POSITIONS,
+       [](auto &call) { call.options.first_position = INT64_MIN; }},
+      {"the largest number", 1, RAPT_BAD_POSITIONS,
+       [](auto &call) { call.options.first_position = INT64_MAX; }},
       {"positions", 1, RAPT_OK, [](auto &call) { call.options.positions = call.positions.data(); }},
       {"a listed position above", 1, RAPT_BAD_POSITIONS,
        [](auto &call) {
@@ -329,7 +349,8 @@ TEST_CASE_TEMPLATE("arguments of rapt_rope", T, float, double, F16, BF16) {
          call.options.positions = call.positions.data();
          call.options.positions_stride = 3;
        }},
-      {"a stride without positions", 1, RAPT_BAD_POSITIONS, [](auto &call) { call.options.positions_stride = 4; }},
+      {"a stride without positions", 1, RAPT_BAD_POSITIONS,
+       [](auto &call) { call.options.positions_stride = 4; }},
       {"both kinds of positions", 1, RAPT_BAD_POSITIONS,
        [](auto &call) {
          call.options.positions = call.positions.data();
@@ -337,7 +358,8 @@ TEST_CASE_TEMPLATE("arguments of rapt_rope", T, float, double, F16, BF16) {
        }},
   });
   using Limits = std::numeric_limits<Number<T>>;
-  for (const double factor : {std::nan(""), std::numeric_limits<double>::infinity(), double{Limits::min()} / 1.5}) {
+  for (const double factor :
+       {std::nan(""), std::numeric_limits<double>::infinity(), double{Limits::min()} / 1.5}) {
     expect_status<C>("attention_factor", 1, RAPT_BAD_ATTENTION_FACTOR,
                      [factor](auto &call) { call.options.attention_factor = factor; });
   }

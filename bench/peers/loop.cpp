@@ -52,8 +52,8 @@ void gelu_tanh(const T *x, T *y, std::size_t n) {
 
 // Sines and cosines are those of the tables, or are computed for each token.
 template <class T>
-void rope(const T *x, T *y, const rapt::bench::RopeShape &shape, std::size_t first_position, const double *frequencies,
-          const T *cosines, const T *sines) {
+void rope(const T *x, T *y, const rapt::bench::RopeShape &shape, std::size_t first_position,
+          const double *frequencies, const T *cosines, const T *sines) {
   const std::size_t pairs = shape.head_dim / 2, row = shape.heads * shape.head_dim;
   constexpr std::size_t most_pairs = 1024;
   T c_of_token[most_pairs], s_of_token[most_pairs];

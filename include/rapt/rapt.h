@@ -997,7 +997,7 @@ RAPT_API rapt_status rapt_dequantize_rows(const void *q, rapt_type q_type, size_
 /* ---- rotary position embedding ------------------------------------------------------------------------ */
 
 /* RAPT_ROPE_HALVES pairs element i with i + rotary_dim / 2: GPT-NeoX, and Llama and Qwen in Hugging Face's
- * order of weights. RAPT_ROPE_PAIRS pairs element 2i with 2i + 1: GPT-J, llama2.c, and Llama in Meta's order. */
+ * order of weights. RAPT_ROPE_PAIRS pairs element 2i with 2i + 1: GPT-J, llama2.c, Llama in Meta's order. */
 enum rapt_rope_layout { RAPT_ROPE_HALVES = 0, RAPT_ROPE_PAIRS };
 typedef enum rapt_rope_layout rapt_rope_layout;
 
@@ -1044,15 +1044,16 @@ typedef struct rapt_rope_options {
   ptrdiff_t positions_stride; /* of sequences; 0: tokens. RAPT_REPEAT: the same positions for all */
   int64_t first_position;     /* only without positions */
 
-  double attention_factor; /* YaRN's, by rapt_rope_frequencies. A normal number of the arithmetic type; 0: 1 */
-  int backward;            /* not 0: the gradient of x from that of y, which turns back: s is negated */
+  double
+      attention_factor; /* YaRN's, by rapt_rope_frequencies. A normal number of the arithmetic type; 0: 1 */
+  int backward;         /* not 0: the gradient of x from that of y, which turns back: s is negated */
 } rapt_rope_options;
 
 /* Everything else zero. */
-#define RAPT_ROPE_OPTIONS_INIT                                                                           \
-  {                                                                                                      \
-    sizeof(rapt_rope_options), RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0, 0, {0, 0, 0}, {0, 0, 0}, NULL, NULL, 0, \
-        0, 0, 0                                                                                          \
+#define RAPT_ROPE_OPTIONS_INIT                                                                              \
+  {                                                                                                         \
+    sizeof(rapt_rope_options), RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0, 0, {0, 0, 0}, {0, 0, 0}, NULL, NULL, 0, 0, \
+        0, 0                                                                                                \
   }
 
 RAPT_API rapt_status rapt_rope(const void *x, void *y, const rapt_rope_options *options);
@@ -1073,7 +1074,7 @@ typedef enum rapt_rope_scaling rapt_rope_scaling;
  *
  *   NONE     f
  *   LINEAR   f / factor
- *   LLAMA3   with wave = 2 pi / f, n = original_max_position_embeddings, l = low_freq_factor, h = high_freq_factor:
+ *   LLAMA3   with wave = 2 pi / f, n = original_max_position_embeddings, l and h the freq_factors low and high:
  *            wave < n / h:  f
  *            wave > n / l:  f / factor
  *            else:          (1 - s) * f / factor + s * f, where s = (n / wave - l) / (h - l)
@@ -1087,7 +1088,7 @@ typedef enum rapt_rope_scaling rapt_rope_scaling;
  * takes that. YARN is Peng et al., arXiv:2309.00071.
  *
  * A frequency of NONE errs by at most 1 unit in the last place, and 2i / rotary_dim = 0 gives exactly 1. Of
- * LINEAR it errs by 1.5 units, and of LLAMA3 and YARN by at most 16 u max(f, f / factor) in
+ * LINEAR it errs by 2.5 units, and of LLAMA3 and YARN by at most 16 u max(f, f / factor) in
  * the models of the tests: Llama 3.1 and 3.2, Qwen 2.5, DeepSeek V2, gpt-oss. Hugging Face computes in f32,
  * which shifts the angle at position 100 000 by up to 0.01. To have its angles, widen its inv_freq to double.
  * Other scalings (dynamic, longrope) change the base or divide f by a factor of their own. */
@@ -1109,10 +1110,8 @@ typedef struct rapt_rope_frequency_options {
 } rapt_rope_frequency_options;
 
 /* Everything else zero. */
-#define RAPT_ROPE_FREQUENCY_OPTIONS_INIT                                             \
-  {                                                                                  \
-    sizeof(rapt_rope_frequency_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0          \
-  }
+#define RAPT_ROPE_FREQUENCY_OPTIONS_INIT \
+  { sizeof(rapt_rope_frequency_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 RAPT_API rapt_status rapt_rope_frequencies(double *frequencies /* [rotary_dim / 2] */,
                                            double *attention_factor /* or null */,

@@ -598,7 +598,8 @@ rapt_status linear_run(const X &x, const W &w, Y &&y, rapt_linear_options option
 }
 
 // ---- rotary position embedding: the ranges set the element type, and the frequencies set rotary_dim. Both
-// functions return RAPT_BAD_SIZE if a range is too short. Of x and y this is checked only if they are contiguous.
+// functions return RAPT_BAD_SIZE if a range is too short. Of x and y this is checked only if they are
+// contiguous.
 //
 //   std::vector<double> frequencies(head_dim / 2);
 //   rapt_rope_frequency_options model = rapt::rope_frequency_options();
@@ -624,7 +625,8 @@ rapt_status rope(const X &x, Y &&y, std::span<const double> frequencies, rapt_ro
     return RAPT_BAD_TYPE;
   }
   const auto covers = [&](std::size_t size, const rapt_strides &strides) {
-    return detail::Extent{size, strides}.covers(options.batch, options.heads, options.tokens, options.head_dim);
+    return detail::Extent{size, strides}.covers(options.batch, options.heads, options.tokens,
+                                                options.head_dim);
   };
   if (!covers(std::ranges::size(x), options.x_strides) || !covers(std::ranges::size(y), options.y_strides)) {
     return RAPT_BAD_SIZE;

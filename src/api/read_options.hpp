@@ -21,7 +21,8 @@ template <>
 inline constexpr std::size_t released_sizes<rapt_linear_options>[] = {
     sizeof(rapt_linear_options)};  // not released
 template <>
-inline constexpr std::size_t released_sizes<rapt_rope_options>[] = {sizeof(rapt_rope_options)};  // not released
+inline constexpr std::size_t released_sizes<rapt_rope_options>[] = {
+    sizeof(rapt_rope_options)};  // not released
 template <>
 inline constexpr std::size_t released_sizes<rapt_rope_frequency_options>[] = {
     sizeof(rapt_rope_frequency_options)};  // not released

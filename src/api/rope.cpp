@@ -1,4 +1,6 @@
 // Implements rapt_rope. It checks its arguments before it writes anything.
+#include "contract/rope.hpp"
+
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +12,6 @@
 #include "api/strides.hpp"
 #include "call/element.hpp"
 #include "call/rope_call.hpp"
-#include "contract/rope.hpp"
 #include "dispatch/dispatch.hpp"
 
 namespace rapt {
@@ -64,7 +65,8 @@ rapt_status check_arrays(const RopeCall &call) {
   Strided x = tensor(call.x, o.x_strides), y = tensor(call.y, o.y_strides);
   const Reach sequences = Reach::of_all(o.positions_stride == 0 ? 1 : o.batch, 1);
   Strided frequencies(o.frequencies, call.pairs(), sizeof(double)),
-      positions(o.positions, {o.positions_stride, 0, 0}, sequences, 1, o.tokens, o.tokens, sizeof(std::int64_t));
+      positions(o.positions, {o.positions_stride, 0, 0}, sequences, 1, o.tokens, o.tokens,
+                sizeof(std::int64_t));
   if (!x.measure() || !y.measure() || !frequencies.measure() || !positions.measure()) return RAPT_BAD_SIZE;
   if (!y.rows_are_apart()) return RAPT_BAD_Y_STRIDES;
   if (!x.is_exactly(y) && x.overlaps(y)) return RAPT_BAD_OVERLAP;
@@ -84,7 +86,8 @@ rapt_status check_positions(const rapt_rope_options &o) {
   constexpr std::int64_t largest = RopeReduction::largest_position;
   const auto fits = [](std::int64_t position) { return position >= -largest && position <= largest; };
   if (!o.positions) {
-    const bool all_fit = fits(o.first_position) && o.tokens - 1 <= static_cast<std::size_t>(largest - o.first_position);
+    const bool all_fit =
+        fits(o.first_position) && o.tokens - 1 <= static_cast<std::size_t>(largest - o.first_position);
     return all_fit ? RAPT_OK : RAPT_BAD_POSITIONS;
   }
   const std::size_t rows = o.positions_stride == 0 ? 1 : o.batch;

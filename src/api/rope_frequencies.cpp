@@ -118,7 +118,8 @@ class Frequencies {
   }
   // Returns the index of the pair that turns this often in the original length.
   double dim_of(double turns) const {
-    return static_cast<double>(o_.rotary_dim) * log_of_sum(length_ / (turns * two_pi)) / (2 * log_of_sum(o_.base));
+    return static_cast<double>(o_.rotary_dim) * log_of_sum(length_ / (turns * two_pi)) /
+           (2 * log_of_sum(o_.base));
   }
   double magnitude(double mscale) const {
     return o_.factor <= 1 ? 1 : 0.1 * mscale * log_of_sum(o_.factor) + 1;
@@ -159,7 +160,8 @@ rapt_status resolve(rapt_rope_frequency_options &o) {
   }
   if (o.no_truncate && !is_yarn) return RAPT_BAD_TRUNCATE;
   const bool has_mscale = o.mscale != 0 || o.mscale_all_dim != 0;
-  if (has_mscale && !(is_yarn && is_positive(o.mscale) && is_positive(o.mscale_all_dim))) return RAPT_BAD_MSCALE;
+  if (has_mscale && !(is_yarn && is_positive(o.mscale) && is_positive(o.mscale_all_dim)))
+    return RAPT_BAD_MSCALE;
   return RAPT_OK;
 }
 

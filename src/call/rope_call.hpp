@@ -14,11 +14,14 @@ struct RopeCall {
   rapt_rope_options options{};
 
   std::size_t pairs() const { return options.rotary_dim / 2; }
-  double sine_factor() const { return options.backward ? -options.attention_factor : options.attention_factor; }
+  double sine_factor() const {
+    return options.backward ? -options.attention_factor : options.attention_factor;
+  }
   double position(std::size_t item, std::size_t token) const {
     const auto t = static_cast<std::ptrdiff_t>(token);
     if (!options.positions) return static_cast<double>(options.first_position + t);
-    return static_cast<double>(options.positions[options.positions_stride * static_cast<std::ptrdiff_t>(item) + t]);
+    return static_cast<double>(
+        options.positions[options.positions_stride * static_cast<std::ptrdiff_t>(item) + t]);
   }
   template <class E>
   const E *x_at(std::size_t item, std::size_t head, std::size_t token) const {

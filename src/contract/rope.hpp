@@ -1,17 +1,18 @@
-// Defines the sines and cosines of rope that every instruction-set level must agree on, and the order of operations.
-// Every operation rounds once, to double unless the line says otherwise; fma(a, b, c) is fused.
+// Defines the sines and cosines of rope that every instruction-set level must agree on, and the order of
+// operations. Every operation rounds once, to double unless the line says otherwise; fma(a, b, c) is fused.
 //
 //   angle = position * frequency
 //   n     = fma(angle, 2/pi, magic) - magic         the nearest integer, ties to even
 //   r     = fma(-n, half_pi_low, fma(-n, half_pi, angle)),  z = r * r
 //   sin   = fma(r * z, s[0] + z * s[1] + ..., r),  cos = fma(z, c[0] + z * c[1] + ..., 1), by fma from the last
 //           coefficient on
-//   quadrant n & 3:   0: sin, cos    1: cos, -sin    2: -sin, -cos    3: -cos, sin    are the sine and the cosine
+//   quadrant n & 3:   0: sin, cos   1: cos, -sin   2: -sin, -cos   3: -cos, sin   are sine and cosine
 //   each times attention_factor, then rounded to f32 if that is the arithmetic type
 //   y0 = fma(a, cosine, -(b * sine)),  y1 = fma(a, sine, b * cosine)   in the arithmetic type
 //
-// The inner fma of r is exact, because angle and n * half_pi are multiples of 2^-53 if n is not 0. Without half_pi_low,
-// r would miss n * 6e-17. What the two constants miss of pi / 2 is 1.5e-33, so n may be any number below 2^34.
+// The inner fma of r is exact, because angle and n * half_pi are multiples of 2^-53 if n is not 0. Without
+// half_pi_low, r would miss n * 6e-17. What the two constants miss of pi / 2 is 1.5e-33, so n may be any
+// number below 2^34.
 #pragma once
 
 #include <cstddef>
@@ -41,8 +42,8 @@ struct RopeContract;
 template <>
 struct RopeContract<float> : RopeReduction {
   static constexpr std::size_t sine_count = 4, cosine_count = 4;
-  static constexpr double s[sine_count] = {-0x1.5555554c71ccep-3, 0x1.1111086a5e287p-7, -0x1.a00f7f2621001p-13,
-                                           0x1.6cd1f20d901aep-19};
+  static constexpr double s[sine_count] = {-0x1.5555554c71ccep-3, 0x1.1111086a5e287p-7,
+                                           -0x1.a00f7f2621001p-13, 0x1.6cd1f20d901aep-19};
   static constexpr double c[cosine_count] = {-0x1.ffffffcb82ce8p-2, 0x1.55553c788fddbp-5,
                                              -0x1.6c07f165803f4p-10, 0x1.99169ee5fd312p-16};
 };

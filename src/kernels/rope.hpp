@@ -1,7 +1,7 @@
 // Turns pairs of elements by the angles of their positions (contract/rope.hpp).
 //
-// The sines and cosines of a token are the same for all its heads. They are computed once, for a block of tokens, into a
-// table on the stack. Then every head is turned in one pass over its elements.
+// The sines and cosines of a token are the same for all its heads. They are computed once, for a block of
+// tokens, into a table on the stack. Then every head is turned in one pass over its elements.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,8 @@
 namespace {
 
 template <std::size_t count>
-[[gnu::always_inline]] inline simd<double>::batch polynomial(const double (&c)[count], simd<double>::batch z) {
+[[gnu::always_inline]] inline simd<double>::batch polynomial(const double (&c)[count],
+                                                             simd<double>::batch z) {
   using batch = simd<double>::batch;
   batch sum(c[count - 1]);
   unroll<count - 1>([&](auto i) __attribute__((always_inline)) {
@@ -40,8 +41,8 @@ class Turns {
 
   // Computes as many as a vector of A has lanes. Those past the first k have the frequency 0.
   template <bool whole>
-  [[gnu::always_inline]] void operator()(double position, const double *frequencies, std::size_t k, batch &sine,
-                                         batch &cosine) const {
+  [[gnu::always_inline]] void operator()(double position, const double *frequencies, std::size_t k,
+                                         batch &sine, batch &cosine) const {
     constexpr std::size_t count = simd<A>::width / S::width;
     f64 s[count], c[count];
     unroll<count>([&](auto i) __attribute__((always_inline)) {
@@ -71,7 +72,8 @@ class Turns {
     const f64 s = S::fma(r * z, polynomial(C::s, z), r), c = S::fma(z, polynomial(C::c, z), one);
     // The cosine is negative in the quadrants 1 and 2, where the second bit of n + 1 is set.
     sine = S::negate_where_second_bit(shifted, S::select_where_odd(shifted, c, s)) * f64(sine_factor_);
-    cosine = S::negate_where_second_bit(shifted + one, S::select_where_odd(shifted, s, c)) * f64(cosine_factor_);
+    cosine =
+        S::negate_where_second_bit(shifted + one, S::select_where_odd(shifted, s, c)) * f64(cosine_factor_);
   }
 
   double sine_factor_, cosine_factor_;
@@ -84,7 +86,8 @@ struct InHalves {
   using batch = typename S::batch;
   static constexpr std::size_t numbers_per_pair = 2;
 
-  [[gnu::always_inline]] static void store(A *table, std::size_t i, std::size_t padded, batch sine, batch cosine) {
+  [[gnu::always_inline]] static void store(A *table, std::size_t i, std::size_t padded, batch sine,
+                                           batch cosine) {
     S::store(table + i, cosine);
     S::store(table + padded + i, sine);
   }
@@ -92,7 +95,8 @@ struct InHalves {
   // Turns `rows` rows of x, which are steps apart, by the same angles.
   template <std::size_t rows, class E>
   [[gnu::always_inline]] static void turn(const E *x, std::ptrdiff_t x_step, E *y, std::ptrdiff_t y_step,
-                                          std::size_t distance, std::size_t pairs, std::size_t padded, const A *table) {
+                                          std::size_t distance, std::size_t pairs, std::size_t padded,
+                                          const A *table) {
     std::size_t i = 0;
     for (; pairs - i >= S::width; i += S::width) {
       unroll<rows>([&](auto r) __attribute__((always_inline)) {
@@ -126,15 +130,17 @@ struct InHalves {
   }
 };
 
-// Pairs are elements 2i and 2i + 1. The table of a token has pairs of cosine and sine, and then of -sine and cosine. A
-// pair a, b becomes a times the former plus b times the latter, so that no vectors of a and b alone are needed.
+// Pairs are elements 2i and 2i + 1. The table of a token has pairs of cosine and sine, and then of -sine and
+// cosine. A pair a, b becomes a times the former plus b times the latter, so that no vectors of a and b alone
+// are needed.
 template <class A>
 struct InPairs {
   using S = simd<A>;
   using batch = typename S::batch;
   static constexpr std::size_t numbers_per_pair = 4;
 
-  [[gnu::always_inline]] static void store(A *table, std::size_t i, std::size_t padded, batch sine, batch cosine) {
+  [[gnu::always_inline]] static void store(A *table, std::size_t i, std::size_t padded, batch sine,
+                                           batch cosine) {
     batch minus_sine = batch(A(-0.0)) - sine, other = cosine;
     S::interleave(other, sine);
     S::store(table + 2 * i, other);
@@ -145,8 +151,9 @@ struct InPairs {
   }
 
   template <std::size_t rows, class E>
-  [[gnu::always_inline]] static void turn(const E *x, std::ptrdiff_t x_step, E *y, std::ptrdiff_t y_step, std::size_t,
-                                          std::size_t pairs, std::size_t padded, const A *table) {
+  [[gnu::always_inline]] static void turn(const E *x, std::ptrdiff_t x_step, E *y, std::ptrdiff_t y_step,
+                                          std::size_t, std::size_t pairs, std::size_t padded,
+                                          const A *table) {
     const std::size_t n = 2 * pairs;
     std::size_t i = 0;
     for (; n - i >= S::width; i += S::width) {
@@ -221,7 +228,8 @@ class Rope {
     const bool copies_rest = pair + chunk == pairs && call_.x != call_.y && o.rotary_dim < o.head_dim;
     const bool tokens_inside = count > 1 && of_y.head > of_y.token;
     const std::size_t outer = tokens_inside ? o.heads : count, inner = tokens_inside ? count : o.heads;
-    const std::ptrdiff_t x_step = tokens_inside ? of_x.token : of_x.head, y_step = tokens_inside ? of_y.token : of_y.head;
+    const std::ptrdiff_t x_step = tokens_inside ? of_x.token : of_x.head,
+                         y_step = tokens_inside ? of_y.token : of_y.head;
     const std::size_t table_step = row(1) - row(0), inner_table_step = tokens_inside ? table_step : 0;
     for (std::size_t i = 0; i < outer; ++i) {
       const std::size_t head = tokens_inside ? i : 0, t = tokens_inside ? 0 : i;
@@ -230,7 +238,8 @@ class Rope {
       const A *table = row(t);
       const auto turn_rows = [&](auto rows) __attribute__((always_inline)) {
         Layout::template turn<rows>(x, x_step, y, y_step, pairs, chunk, padded_, table);
-        if (copies_rest) [[unlikely]] unroll<rows>([&](auto r) { copy_rest(x + r * x_step - first, y + r * y_step - first); });
+        if (copies_rest) [[unlikely]]
+          unroll<rows>([&](auto r) { copy_rest(x + r * x_step - first, y + r * y_step - first); });
         x += rows * x_step;
         y += rows * y_step;
         table += inner_table_step;
@@ -263,7 +272,8 @@ template <class E, class Layout>
 template <class E>
 void rope(const rapt::RopeCall *call) {
   using A = rapt::Arithmetic<E>;
-  return call->options.layout == RAPT_ROPE_HALVES ? rope_in<E, InHalves<A>>(*call) : rope_in<E, InPairs<A>>(*call);
+  return call->options.layout == RAPT_ROPE_HALVES ? rope_in<E, InHalves<A>>(*call)
+                                                  : rope_in<E, InPairs<A>>(*call);
 }
 
 }  // namespace

@@ -177,8 +177,7 @@ TurnErrors turn_errors(double position, double frequency, double sine, double co
 }
 
 double frequency_error_in_ulps(double base, std::size_t i, std::size_t dim, double f) {
-  const Real exact =
-      Real(base).log().mul(-2.0 * static_cast<double>(i)).div(static_cast<double>(dim)).exp();
+  const Real exact = Real(base).log().mul(-2.0 * static_cast<double>(i)).div(static_cast<double>(dim)).exp();
   return Real(exact).sub(Real(f)).abs().div(ulp_at<double>(exact.to_double())).to_double();
 }
 

@@ -45,12 +45,13 @@ template <class T>
 double softmax_backward_error(std::span<const T> y, std::span<const T> dy, double scale,
                               std::span<const T> dx);
 
-// Returns |sine - sin(position * frequency)| / (units * |sin| + 1.2e-16 * |position * frequency| + smallest), and the same of the
-// cosine.
+// Returns |sine - sin(position * frequency)| / (units * |sin| + 1.2e-16 * |position * frequency| + smallest),
+// and the same of the cosine.
 struct TurnErrors {
   double sine = 0, cosine = 0;
 };
-TurnErrors turn_errors(double position, double frequency, double sine, double cosine, double units, double smallest);
+TurnErrors turn_errors(double position, double frequency, double sine, double cosine, double units,
+                       double smallest);
 
 // Returns the error of f as base^(-2i / dim), in units in the last place.
 double frequency_error_in_ulps(double base, std::size_t i, std::size_t dim, double f);

@@ -392,9 +392,9 @@ std::ptrdiff_t draw_gap(Random &random) { return random.one_of<std::ptrdiff_t>({
 }  // namespace
 
 const Tables &tables() {
-  static constexpr Tables all{of_problem,          of_vector,       of_rows,   of_dot_rows,  of_softmax,
-                              of_attention_shape,  of_attention,    of_linear, of_quantized, of_rope,
-                              of_layout,           of_attention_layout, of_linear_layout};
+  static constexpr Tables all{
+      of_problem, of_vector,    of_rows, of_dot_rows, of_softmax,          of_attention_shape, of_attention,
+      of_linear,  of_quantized, of_rope, of_layout,   of_attention_layout, of_linear_layout};
   return all;
 }
 

@@ -88,7 +88,7 @@ class RopeRun {
   }
 
   void call(Range items, Range heads, Range tokens) {
-    if (!outcome_.fault.empty()) return;  // one fault is enough
+    if (!outcome_.fault.empty()) return;      // one fault is enough
     const bool is_short = random_.one_in(2);  // leaves out what has a default
     const bool is_whole = heads.count() == shape_.heads && tokens.count() == tokens_;
     const Tensor<T> &results = in_place_ ? x_ : y_;
@@ -116,7 +116,8 @@ class RopeRun {
   }
   void set_positions(std::size_t item, std::size_t token, bool is_short, rapt_rope_options &o) const {
     if (shape_.positions == RopePositions::counted) {
-      o.first_position = static_cast<std::int64_t>(shape_.first_position) + static_cast<std::int64_t>(first_ + token);
+      o.first_position =
+          static_cast<std::int64_t>(shape_.first_position) + static_cast<std::int64_t>(first_ + token);
       return;
     }
     const bool is_shared = shape_.positions == RopePositions::shared;

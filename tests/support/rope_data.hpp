@@ -11,9 +11,9 @@ namespace rapt::test {
 
 template <class T>
 struct RopeNumbers {
-  std::vector<T> x;                      // [batch][heads][tokens][columns]
-  std::vector<double> frequencies;       // [turned / 2]
-  std::vector<std::int64_t> positions;   // [batch][tokens], also where they are counted or shared
+  std::vector<T> x;                     // [batch][heads][tokens][columns]
+  std::vector<double> frequencies;      // [turned / 2]
+  std::vector<std::int64_t> positions;  // [batch][tokens], also where they are counted or shared
 };
 
 // The result is valid until the next call with the same T. Defined for all float types.

@@ -9,9 +9,9 @@ namespace {
 
 InputClass draw_input(Random &random) {
   return random.one_of({InputClass::gaussian, InputClass::gaussian, InputClass::gaussian, InputClass::uniform,
-                        InputClass::gaussian_wide, InputClass::denormals, InputClass::huge, InputClass::signed_zeros,
-                        InputClass::wide_exponents, InputClass::specials, InputClass::minus_infinities,
-                        InputClass::nans});
+                        InputClass::gaussian_wide, InputClass::denormals, InputClass::huge,
+                        InputClass::signed_zeros, InputClass::wide_exponents, InputClass::specials,
+                        InputClass::minus_infinities, InputClass::nans});
 }
 
 // Draws usual heads and small ones, and some whose sines and cosines need several tables.

@@ -8,8 +8,8 @@
 
 namespace rapt::validate {
 
-// Measures every result's error relative to its bound in rapt.h. Results are measured if both elements of the pair are
-// finite, and the result cannot overflow.
+// Measures every result's error relative to its bound in rapt.h. Results are measured if both elements of the
+// pair are finite, and the result cannot overflow.
 template <class T>
 struct RopeAccuracy {
   using A = Number<T>;
@@ -53,8 +53,8 @@ struct RopeAccuracy {
     return worst.judgement;
   }
 
-  static void see(const RopeProblem &shape, const Angle &angle, A a, A b, std::uint64_t first, std::uint64_t second,
-                  Worst &worst) {
+  static void see(const RopeProblem &shape, const Angle &angle, A a, A b, std::uint64_t first,
+                  std::uint64_t second, Worst &worst) {
     if (!std::isfinite(a) || !std::isfinite(b)) return;
     const Real factor = shape.scale == 0 ? 1 : Real{shape.scale}, magnitude = std::fabs(factor);
     const Real sine = (shape.backward ? -angle.sine : angle.sine) * factor, cosine = angle.cosine * factor;

@@ -84,7 +84,9 @@ struct Avx2 {
   static f32 odds_twice(f32 v) { return _mm256_movehdup_ps(v); }
   static f64 odds_twice(f64 v) { return _mm256_permute_pd(v, 0xf); }
   // select() looks at a lane's sign bit alone.
-  static f64 select_where_odd(f64 shifted, f64 yes, f64 no) { return select(number(bits(shifted) << 63), yes, no); }
+  static f64 select_where_odd(f64 shifted, f64 yes, f64 no) {
+    return select(number(bits(shifted) << 63), yes, no);
+  }
   static f64 negate_where_second_bit(f64 shifted, f64 v) {
     return v ^ (number(bits(shifted) << 62) & f64(-0.0));
   }
