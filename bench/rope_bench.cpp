@@ -1,6 +1,7 @@
-// Benchmarks rope. A size is heads x elements of a head, as in "32x128", of one token; ":t512" has 512 tokens, and ":pairs" the
-// layout of pairs. Loops read their sines and cosines from tables, as llama2.c did; with ":sines" they compute them in each
-// call, as rapt does. The levels of memory have tokens of 32 heads of 128 elements. The limits do not count the sines.
+// Benchmarks rope. A size is heads x elements of a head, as in "32x128", of one token; ":t512" has 512
+// tokens, and ":pairs" the layout of pairs. Loops read their sines and cosines from tables, as llama2.c did;
+// with ":sines" they compute them in each call, as rapt does. The levels of memory have tokens of 32 heads of
+// 128 elements. The limits do not count the sines.
 #include <fmt/format.h>
 
 #include <cmath>

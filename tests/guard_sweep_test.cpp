@@ -458,8 +458,8 @@ std::vector<std::string> swept_names() {
 TEST_CASE("the sweep has every kernel") {
   std::vector<std::string> swept = swept_names<RAPT_ALL_ELEMENTS>(), all;
   for (const KernelCase &kernel : kernel_cases()) {
-    // Attention has attention_guard_sweep_test, linear layers have linear_test and linear_quantized_test, and rope
-    // has rope_test.
+    // Attention has attention_guard_sweep_test, linear layers have linear_test and linear_quantized_test, and
+    // rope has rope_test.
     const bool is_linear = kernel.traits.is_linear() || kernel.traits.is_quantized_linear();
     if (!kernel.traits.is_attention() && !is_linear && !kernel.traits.is_rope())
       all.emplace_back(kernel.name);

@@ -1,5 +1,5 @@
-// Tests rope: equal bits in every layout and on every level, the rotation that rapt.h spells out, the frequencies of known
-// models, and the status of each bad argument.
+// Tests rope: equal bits in every layout and on every level, the rotation that rapt.h spells out, the
+// frequencies of known models, and the status of each bad argument.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -54,8 +54,8 @@ template <class T>
 using Argmax = std::size_t (*)(const T *x, std::size_t n);
 template <class T>
 using ExpSum = T (*)(const T *x, T scale, T shift, T *y, std::size_t n);
-// x and y are [tokens][heads][head_dim]. cosines and sines are [tokens][head_dim / 2], of positions that count from
-// first_position. with_sines says to compute them from the frequencies instead.
+// x and y are [tokens][heads][head_dim]. cosines and sines are [tokens][head_dim / 2], of positions that
+// count from first_position. with_sines says to compute them from the frequencies instead.
 struct RopeShape {
   std::size_t tokens = 1, heads = 1, head_dim = 0;
   bool in_pairs = false, with_sines = false;

@@ -1052,7 +1052,7 @@ RAPT_API rapt_status rapt_dequantize_rows(const void *q, rapt_type q_type, size_
 /* ---- rotary position embedding ------------------------------------------------------------------------ */
 
 /* RAPT_ROPE_HALVES pairs element i with i + rotary_dim / 2: GPT-NeoX, and Llama and Qwen in Hugging Face's
- * order of weights. RAPT_ROPE_PAIRS pairs element 2i with 2i + 1: GPT-J, llama2.c, and Llama in Meta's order. */
+ * order of weights. RAPT_ROPE_PAIRS pairs element 2i with 2i + 1: GPT-J, llama2.c, Llama in Meta's order. */
 enum rapt_rope_layout { RAPT_ROPE_HALVES = 0, RAPT_ROPE_PAIRS };
 typedef enum rapt_rope_layout rapt_rope_layout;
 
@@ -1128,7 +1128,7 @@ typedef enum rapt_rope_scaling rapt_rope_scaling;
  *
  *   NONE     f
  *   LINEAR   f / factor
- *   LLAMA3   with wave = 2 pi / f, n = original_max_position_embeddings, l = low_freq_factor, h = high_freq_factor:
+ *   LLAMA3   with wave = 2 pi / f, n = original_max_position_embeddings, l and h the freq_factors low and high:
  *            wave < n / h:  f
  *            wave > n / l:  f / factor
  *            else:          (1 - s) * f / factor + s * f, where s = (n / wave - l) / (h - l)
@@ -1142,7 +1142,7 @@ typedef enum rapt_rope_scaling rapt_rope_scaling;
  * takes that. YARN is Peng et al., arXiv:2309.00071.
  *
  * A frequency of NONE errs by at most 1 unit in the last place, and 2i / rotary_dim = 0 gives exactly 1. Of
- * LINEAR it errs by 1.5 units, and of LLAMA3 and YARN by at most 16 u max(f, f / factor) in
+ * LINEAR it errs by 2.5 units, and of LLAMA3 and YARN by at most 16 u max(f, f / factor) in
  * the models of the tests: Llama 3.1 and 3.2, Qwen 2.5, DeepSeek V2, gpt-oss. Hugging Face computes in f32,
  * which shifts the angle at position 100 000 by up to 0.01. To have its angles, widen its inv_freq to double.
  * Other scalings (dynamic, longrope) change the base or divide f by a factor of their own. */

@@ -685,7 +685,8 @@ rapt_status linear_run(const X &x, const W &w, Y &&y, rapt_linear_options option
 }
 
 // ---- rotary position embedding: the ranges set the element type, and the frequencies set rotary_dim. Both
-// functions return RAPT_BAD_SIZE if a range is too short. Of x and y this is checked only if they are contiguous.
+// functions return RAPT_BAD_SIZE if a range is too short. Of x and y this is checked only if they are
+// contiguous.
 //
 //   std::vector<double> frequencies(head_dim / 2);
 //   rapt_rope_frequency_options model = rapt::rope_frequency_options();

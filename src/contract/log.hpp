@@ -1,5 +1,5 @@
-// Defines the logarithm of a row's sum, which is computed once per row, and its parts. libm's log is not used, because its
-// last bit differs between systems.
+// Defines the logarithm of a row's sum, which is computed once per row, and its parts. libm's log is not
+// used, because its last bit differs between systems.
 #pragma once
 
 #include <cstdint>

@@ -1,17 +1,18 @@
-// Defines the sines and cosines of rope that every instruction-set level must agree on, and the order of operations.
-// Every operation rounds once, to double unless the line says otherwise; fma(a, b, c) is fused.
+// Defines the sines and cosines of rope that every instruction-set level must agree on, and the order of
+// operations. Every operation rounds once, to double unless the line says otherwise; fma(a, b, c) is fused.
 //
 //   angle = position * frequency
 //   n     = fma(angle, 2/pi, magic) - magic         the nearest integer, ties to even
 //   r     = fma(-n, half_pi_low, fma(-n, half_pi, angle)),  z = r * r
 //   sin   = fma(r * z, s[0] + z * s[1] + ..., r),  cos = fma(z, c[0] + z * c[1] + ..., 1), by fma from the last
 //           coefficient on
-//   quadrant n & 3:   0: sin, cos    1: cos, -sin    2: -sin, -cos    3: -cos, sin    are the sine and the cosine
+//   quadrant n & 3:   0: sin, cos   1: cos, -sin   2: -sin, -cos   3: -cos, sin   are sine and cosine
 //   each times attention_factor, then rounded to f32 if that is the arithmetic type
 //   y0 = fma(a, cosine, -(b * sine)),  y1 = fma(a, sine, b * cosine)   in the arithmetic type
 //
-// The inner fma of r is exact, because angle and n * half_pi are multiples of 2^-53 if n is not 0. Without half_pi_low,
-// r would miss n * 6e-17. What the two constants miss of pi / 2 is 1.5e-33, so n may be any number below 2^34.
+// The inner fma of r is exact, because angle and n * half_pi are multiples of 2^-53 if n is not 0. Without
+// half_pi_low, r would miss n * 6e-17. What the two constants miss of pi / 2 is 1.5e-33, so n may be any
+// number below 2^34.
 #pragma once
 
 #include <cstddef>

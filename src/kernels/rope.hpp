@@ -1,11 +1,12 @@
 // Turns pairs of elements by the angles of their positions (contract/rope.hpp).
 //
-// The sines and cosines of a token are the same for all its heads. They are computed once, for a block of tokens, into a
-// table on the stack. Then every head is turned in one pass over its elements.
+// The sines and cosines of a token are the same for all its heads. They are computed once, for a block of
+// tokens, into a table on the stack. Then every head is turned in one pass over its elements.
 #pragma once
 
 #include <cstddef>
 #include <cstring>
+#include <type_traits>
 
 #include "call/rope_call.hpp"
 #include "contract/rope.hpp"
@@ -91,34 +92,47 @@ struct InHalves {
     S::store(table + padded + i, sine);
   }
 
-  template <class E>
-  [[gnu::always_inline]] static void turn(const E *x, E *y, std::size_t distance, std::size_t pairs,
-                                          std::size_t padded, const A *table) {
+  // Turns `rows` rows of x, which are steps apart, by the same angles.
+  template <std::size_t rows, class E>
+  [[gnu::always_inline]] static void turn(const E *x, std::ptrdiff_t x_step, E *y, std::ptrdiff_t y_step,
+                                          std::size_t distance, std::size_t pairs, std::size_t padded,
+                                          const A *table) {
     std::size_t i = 0;
     for (; pairs - i >= S::width; i += S::width) {
-      batch a = S::load(x + i), b = S::load(x + distance + i);
-      one(table + i, padded, a, b);
-      S::store(y + i, a);
-      S::store(y + distance + i, b);
+      unroll<rows>([&](auto r) __attribute__((always_inline)) {
+        const E *const from = x + r * x_step + i;
+        E *const to = y + r * y_step + i;
+        batch a = S::load(from), b = S::load(from + distance);
+        one(table + i, padded, a, b);
+        S::store(to, a);
+        S::store(to + distance, b);
+      });
     }
     if (i == pairs) return;
-    batch a = S::load_first(x + i, pairs - i), b = S::load_first(x + distance + i, pairs - i);
-    one(table + i, padded, a, b);
-    S::store_first(y + i, a, pairs - i);
-    S::store_first(y + distance + i, b, pairs - i);
+    const std::size_t left = pairs - i;
+    unroll<rows>([&](auto r) __attribute__((always_inline)) {
+      const E *const from = x + r * x_step + i;
+      E *const to = y + r * y_step + i;
+      batch a = S::load_first(from, left), b = S::load_first(from + distance, left);
+      one(table + i, padded, a, b);
+      S::store_first(to, a, left);
+      S::store_first(to + distance, b, left);
+    });
   }
 
  private:
   [[gnu::always_inline]] static void one(const A *table, std::size_t padded, batch &a, batch &b) {
-    const batch cosine = S::load(table), sine = S::load(table + padded);
+    batch cosine = S::load(table), sine = S::load(table + padded);
+    if constexpr (requires { S::keep_in_register(b); }) S::keep_in_register(b), S::keep_in_register(cosine);
     const batch first = S::fms(a, cosine, b * sine);
     b = S::fma(a, sine, b * cosine);
     a = first;
   }
 };
 
-// Pairs are elements 2i and 2i + 1. The table of a token has pairs of cosine and sine, and then of -sine and cosine. A
-// pair a, b becomes a times the former plus b times the latter, so that no vectors of a and b alone are needed.
+// Pairs are elements 2i and 2i + 1. The table of a token has pairs of cosine and sine, and then of -sine and
+// cosine. A pair a, b becomes a times the former plus b times the latter, so that no vectors of a and b alone
+// are needed.
 template <class A>
 struct InPairs {
   using S = simd<A>;
@@ -136,13 +150,22 @@ struct InPairs {
     S::store(table + 2 * padded + 2 * i + S::width, cosine);
   }
 
-  template <class E>
-  [[gnu::always_inline]] static void turn(const E *x, E *y, std::size_t, std::size_t pairs,
-                                          std::size_t padded, const A *table) {
+  template <std::size_t rows, class E>
+  [[gnu::always_inline]] static void turn(const E *x, std::ptrdiff_t x_step, E *y, std::ptrdiff_t y_step,
+                                          std::size_t, std::size_t pairs, std::size_t padded,
+                                          const A *table) {
     const std::size_t n = 2 * pairs;
     std::size_t i = 0;
-    for (; n - i >= S::width; i += S::width) S::store(y + i, one(table + i, padded, S::load(x + i)));
-    if (i < n) S::store_first(y + i, one(table + i, padded, S::load_first(x + i, n - i)), n - i);
+    for (; n - i >= S::width; i += S::width) {
+      unroll<rows>([&](auto r) __attribute__((always_inline)) {
+        S::store(y + r * y_step + i, one(table + i, padded, S::load(x + r * x_step + i)));
+      });
+    }
+    if (i == n) return;
+    unroll<rows>([&](auto r) __attribute__((always_inline)) {
+      const batch v = S::load_first(x + r * x_step + i, n - i);
+      S::store_first(y + r * y_step + i, one(table + i, padded, v), n - i);
+    });
   }
 
  private:
@@ -156,6 +179,7 @@ class Rope {
  public:
   using A = rapt::Arithmetic<E>;
   static constexpr std::size_t width = simd<A>::width;
+  static constexpr std::size_t rows_at_once = 4;  // heads that share loads of the table
   // 8 KB of f32 hold 16 tokens of 64 pairs in halves, or 8 of adjacent elements.
   static constexpr std::size_t table_length = 2048, most_pairs = table_length / Layout::numbers_per_pair;
 
@@ -199,25 +223,39 @@ class Rope {
   [[gnu::always_inline]] void turn(std::size_t item, std::size_t token, std::size_t count, std::size_t pair,
                                    std::size_t chunk) {
     const rapt_rope_options &o = call_.options;
-    const bool tokens_inside = o.y_strides.head > o.y_strides.token;
+    const rapt_strides &of_x = o.x_strides, &of_y = o.y_strides;
+    const std::size_t pairs = call_.pairs(), first = o.layout == RAPT_ROPE_HALVES ? pair : 2 * pair;
+    const bool copies_rest = pair + chunk == pairs && call_.x != call_.y && o.rotary_dim < o.head_dim;
+    const bool tokens_inside = count > 1 && of_y.head > of_y.token;
     const std::size_t outer = tokens_inside ? o.heads : count, inner = tokens_inside ? count : o.heads;
+    const std::ptrdiff_t x_step = tokens_inside ? of_x.token : of_x.head,
+                         y_step = tokens_inside ? of_y.token : of_y.head;
+    const std::size_t table_step = row(1) - row(0), inner_table_step = tokens_inside ? table_step : 0;
     for (std::size_t i = 0; i < outer; ++i) {
-      for (std::size_t j = 0; j < inner; ++j) {
-        const std::size_t head = tokens_inside ? i : j, t = tokens_inside ? j : i;
-        turn_head(call_.x_at<E>(item, head, token + t), call_.y_at<E>(item, head, token + t), pair, chunk,
-                  row(t));
+      const std::size_t head = tokens_inside ? i : 0, t = tokens_inside ? 0 : i;
+      const E *x = call_.x_at<E>(item, head, token + t) + first;
+      E *y = call_.y_at<E>(item, head, token + t) + first;
+      const A *table = row(t);
+      const auto turn_rows = [&](auto rows) __attribute__((always_inline)) {
+        Layout::template turn<rows>(x, x_step, y, y_step, pairs, chunk, padded_, table);
+        if (copies_rest) [[unlikely]]
+          unroll<rows>([&](auto r) { copy_rest(x + r * x_step - first, y + r * y_step - first); });
+        x += rows * x_step;
+        y += rows * y_step;
+        table += inner_table_step;
+      };
+      std::size_t j = 0;
+      if (!tokens_inside) {
+        for (; inner - j >= rows_at_once; j += rows_at_once) {
+          turn_rows(std::integral_constant<std::size_t, rows_at_once>{});
+        }
       }
+      for (; j < inner; ++j) turn_rows(std::integral_constant<std::size_t, 1>{});
     }
   }
-  [[gnu::always_inline]] void turn_head(const E *x, E *y, std::size_t pair, std::size_t chunk,
-                                        const A *table) const {
+  void copy_rest(const E *x, E *y) const {
     const rapt_rope_options &o = call_.options;
-    const std::size_t first = o.layout == RAPT_ROPE_HALVES ? pair : 2 * pair;
-    Layout::turn(x + first, y + first, call_.pairs(), chunk, padded_, table);
-    const bool is_last = pair + chunk == call_.pairs();
-    if (is_last && x != y && o.rotary_dim < o.head_dim) {
-      std::memcpy(y + o.rotary_dim, x + o.rotary_dim, (o.head_dim - o.rotary_dim) * sizeof(E));
-    }
+    std::memcpy(y + o.rotary_dim, x + o.rotary_dim, (o.head_dim - o.rotary_dim) * sizeof(E));
   }
 
   const rapt::RopeCall &call_;

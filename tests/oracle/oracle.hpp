@@ -45,8 +45,8 @@ template <class T>
 double softmax_backward_error(std::span<const T> y, std::span<const T> dy, double scale,
                               std::span<const T> dx);
 
-// Returns |sine - sin(position * frequency)| / (units * |sin| + 1.2e-16 * |position * frequency| + smallest), and the same of the
-// cosine.
+// Returns |sine - sin(position * frequency)| / (units * |sin| + 1.2e-16 * |position * frequency| + smallest),
+// and the same of the cosine.
 struct TurnErrors {
   double sine = 0, cosine = 0;
 };

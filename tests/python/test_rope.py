@@ -115,4 +115,4 @@ def test_errors_of_frequencies():
 
 
 def test_examples():
-    assert doctest.testmod(_rope, {"rapt": rapt, "np": np}).failed == 0
+    assert doctest.testmod(_rope, extraglobs={"rapt": rapt, "np": np}).failed == 0

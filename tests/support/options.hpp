@@ -99,8 +99,8 @@ void draw(Random &random, LinearProblem &problem);
 void draw(Random &random, QuantizedProblem &problem);
 void draw(Random &random, RopeProblem &problem);
 
-// Draw layouts for attention and rope, for linear layers and for all other kernels. The layouts have no floating-point
-// state.
+// Draw layouts for attention and rope, for linear layers and for all other kernels. The layouts have no
+// floating-point state.
 Layout draw_layout(Random &random, std::size_t element_size);
 Layout draw_attention_layout(Random &random, std::size_t element_size);
 Layout draw_linear_layout(Random &random, std::size_t element_size);

@@ -187,8 +187,8 @@ enum class RopePositions { counted, each, shared };
 template <>
 inline constexpr auto names_of<RopePositions> = std::to_array<const char *>({"counted", "each", "shared"});
 
-// Rows are tokens, columns are the elements of a head, and the scale is the attention factor. Each field needs a row in
-// options.cpp.
+// Rows are tokens, columns are the elements of a head, and the scale is the attention factor. Each field
+// needs a row in options.cpp.
 struct RopeProblem : RowsProblem {
   std::size_t batch = 1, heads = 1;
   std::size_t rotary_dim = 0;  // 0 and numbers above the columns: all columns; an odd number loses 1
@@ -255,7 +255,8 @@ inline constexpr auto names_of<Calls> = std::to_array<const char *>({"whole", "t
                                                                      "split_keys", "by_sequence",
                                                                      "query_by_query"});
 
-// Describes the layout of attention's tensors. Rope has tokens_outside and calls alone. Each field needs a row in options.cpp.
+// Describes the layout of attention's tensors. Rope has tokens_outside and calls alone. Each field needs a
+// row in options.cpp.
 struct AttentionLayout {
   bool tokens_outside = false;  // [batch][token][head][dim] instead of [batch][head][token][dim]
   bool fused = false;           // q, k and v are slices of one buffer; ignored if an option below excludes it

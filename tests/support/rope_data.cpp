@@ -10,7 +10,8 @@ namespace {
 
 constexpr double half_pi = 0x1.921fb54442d18p0;
 
-// Draws frequencies of a model, which fall from 1, and others: above 1, multiples of an eighth of a turn, tiny ones and 0.
+// Draws frequencies of a model, which fall from 1, and others: above 1, multiples of an eighth of a turn,
+// tiny ones and 0.
 double draw_frequency(Random &random, std::size_t i, std::size_t count) {
   const double of_model = std::ldexp(1 + random.uniform(), -static_cast<int>(14 * i / count));
   const std::size_t kind = random.below(16);

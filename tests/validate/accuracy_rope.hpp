@@ -8,8 +8,8 @@
 
 namespace rapt::validate {
 
-// Measures every result's error relative to its bound in rapt.h. Results are measured if both elements of the pair are
-// finite, and the result cannot overflow.
+// Measures every result's error relative to its bound in rapt.h. Results are measured if both elements of the
+// pair are finite, and the result cannot overflow.
 template <class T>
 struct RopeAccuracy {
   using A = Number<T>;

@@ -1,4 +1,5 @@
-// Implements the scalar reference of rope. The code spells out the order of every operation (contract/rope.hpp).
+// Implements the scalar reference of rope. The code spells out the order of every operation
+// (contract/rope.hpp).
 #pragma once
 
 #include <cstddef>

@@ -52,9 +52,8 @@ def rope(
     `out` may be x.
 
     >>> frequencies, _ = rapt.rope_frequencies(4)
-    >>> rapt.rope(np.array([[1, 0, 0, 1]], np.float32), frequencies, 1)
-    array([[0.5403023 , -0.00999983,  0.841471  ,  0.99995   ]],
-          dtype=float32)
+    >>> rapt.rope(np.array([[1, 0, 0, 0]], np.float32), frequencies, 1)
+    array([[0.5403023 , 0.        , 0.84147096, 0.        ]], dtype=float32)
     """
     x = readable(as_array(x, "x"))
     rapt_type = element_type(x, "x")
