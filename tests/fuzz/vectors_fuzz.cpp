@@ -30,7 +30,8 @@ template <class T>
 void fuzz(FuzzInput &input) {
   static FuzzMemory memory;
   memory.forget_all();
-  const unsigned function = input.byte() % (sizeof(T) == 2 ? exp : std::size(names));
+  constexpr std::size_t functions = sizeof(T) == 2 ? std::size_t{exp} : std::size(names);
+  const std::size_t function = input.byte() % functions;
   const bool has_output = function != dot && function != argmax,
              has_second = function == dot || function == gated || function >= silu_backward;
   const std::size_t n = input.one_in(8) ? input.below(1100) : input.below(140);
