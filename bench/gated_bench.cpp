@@ -69,19 +69,18 @@ void register_gradient(Suite &suite, TwoToOne<T> own, Uops uops) {
   add_sizes<T>(suite.kernel(own, uops), 2, 1, two_to_one<T>(make_x));
 }
 
-template <class T>
 using GatedBackward = rapt_status (*)(const void *gate, const void *up, const void *dy, void *dgate,
                                       void *dup, const rapt_gated_options *options);
 
 template <class T>
 void register_gated_backward(Suite &suite) {
-  add_sizes<T>(
-      suite.kernel(GatedBackward<T>(rapt_gated_backward), gated_backward_uops<T>), 3, 2, [](std::size_t n) {
-        return [options = options_of(type_of<T>, n), gate = logits<T>(n), up = logits<T>(n, 0, 1),
-                dy = logits<T>(n, 0, 2), dgate = Buffer<T>(n), dup = Buffer<T>(n)](GatedBackward<T> f) {
-          require_ok(f(gate.data(), up.data(), dy.data(), dgate.data(), dup.data(), &options));
-        };
-      });
+  add_sizes<T>(suite.kernel(GatedBackward(rapt_gated_backward), gated_backward_uops<T>), 3, 2,
+               [](std::size_t n) {
+                 return [options = options_of(type_of<T>, n), gate = logits<T>(n), up = logits<T>(n, 0, 1),
+                         dy = logits<T>(n, 0, 2), dgate = Buffer<T>(n), dup = Buffer<T>(n)](GatedBackward f) {
+                   require_ok(f(gate.data(), up.data(), dy.data(), dgate.data(), dup.data(), &options));
+                 };
+               });
 }
 
 constexpr Uops argmax_uops = {0, 1.5};  // of a pair of vectors, two maxima and a comparison

@@ -353,57 +353,6 @@ rapt_status softmax_backward(Rows<const std::type_identity_t<T> > y, Rows<const 
   }
 }
 
-// ---- gated activations
-
-inline rapt_gated_options gated_options() { return RAPT_GATED_OPTIONS_INIT; }
-
-namespace detail {
-
-template <class T>
-rapt_gated_options gated_options_of(Rows<const T> gate, Rows<const T> up, std::ptrdiff_t y_stride,
-                                    rapt_activation activation) {
-  rapt_gated_options options = RAPT_GATED_OPTIONS_INIT;
-  options.type = std::is_same_v<T, float>    ? RAPT_F32
-                 : std::is_same_v<T, double> ? RAPT_F64
-                 : std::is_same_v<T, f16>    ? RAPT_F16
-                                             : RAPT_BF16;
-  options.activation = activation;
-  options.rows = gate.rows;
-  options.cols = gate.cols;
-  options.gate_stride = gate.stride;
-  options.up_stride = up.stride;
-  options.y_stride = y_stride;
-  return options;
-}
-template <class A, class B>
-bool same_shape(Rows<A> a, Rows<B> b) {
-  return a.rows == b.rows && a.cols == b.cols;
-}
-
-}  // namespace detail
-
-// Returns RAPT_BAD_SIZE if the shapes differ.
-template <detail::OneOf<float, double, f16, bf16> T>
-rapt_status gated(Rows<const std::type_identity_t<T> > gate, Rows<const std::type_identity_t<T> > up,
-                  Rows<std::type_identity_t<T> > y, rapt_activation activation = RAPT_SILU) {
-  if (!detail::same_shape(gate, up) || !detail::same_shape(gate, y)) return RAPT_BAD_SIZE;
-  const rapt_gated_options options = detail::gated_options_of<T>(gate, up, y.stride, activation);
-  return rapt_gated(gate.data, up.data, y.data, &options);
-}
-
-// Also returns RAPT_BAD_SIZE if a gradient has another stride than its input.
-template <detail::OneOf<float, double> T>
-rapt_status gated_backward(Rows<const std::type_identity_t<T> > gate, Rows<const std::type_identity_t<T> > up,
-                           Rows<const std::type_identity_t<T> > dy, Rows<std::type_identity_t<T> > dgate,
-                           Rows<std::type_identity_t<T> > dup, rapt_activation activation = RAPT_SILU) {
-  if (!detail::same_shape(gate, up) || !detail::same_shape(gate, dy) || !detail::same_shape(gate, dgate) ||
-      !detail::same_shape(gate, dup) || dgate.stride != gate.stride || dup.stride != up.stride) {
-    return RAPT_BAD_SIZE;
-  }
-  const rapt_gated_options options = detail::gated_options_of<T>(gate, up, dy.stride, activation);
-  return rapt_gated_backward(gate.data, up.data, dy.data, dgate.data, dup.data, &options);
-}
-
 // ---- attention: the ranges (std::vector, std::span, std::array …) set the element types. For ranges of
 // uint16_t the options name the type. A call returns RAPT_BAD_TYPE if the options name another type than a
 // range has. It returns RAPT_BAD_SIZE if a range does not cover the shape. This is checked only for
@@ -682,6 +631,54 @@ rapt_status linear_run(const X &x, const W &w, Y &&y, rapt_linear_options option
   if (status != RAPT_OK) return status;
   return rapt_linear_run(std::ranges::data(x), std::ranges::data(w), std::ranges::data(y), &options, first,
                          last, workspace.data(), workspace.size());
+}
+
+// ---- gated activations
+
+inline rapt_gated_options gated_options() { return RAPT_GATED_OPTIONS_INIT; }
+
+namespace detail {
+
+template <class T>
+rapt_gated_options gated_options_of(Rows<const T> gate, Rows<const T> up, std::ptrdiff_t y_stride,
+                                    rapt_activation activation) {
+  rapt_gated_options options = RAPT_GATED_OPTIONS_INIT;
+  options.type = type_of<T>;
+  options.activation = activation;
+  options.rows = gate.rows;
+  options.cols = gate.cols;
+  options.gate_stride = gate.stride;
+  options.up_stride = up.stride;
+  options.y_stride = y_stride;
+  return options;
+}
+template <class A, class B>
+bool same_shape(Rows<A> a, Rows<B> b) {
+  return a.rows == b.rows && a.cols == b.cols;
+}
+
+}  // namespace detail
+
+// Returns RAPT_BAD_SIZE if the shapes differ.
+template <detail::OneOf<float, double, f16, bf16> T>
+rapt_status gated(Rows<const std::type_identity_t<T> > gate, Rows<const std::type_identity_t<T> > up,
+                  Rows<std::type_identity_t<T> > y, rapt_activation activation = RAPT_SILU) {
+  if (!detail::same_shape(gate, up) || !detail::same_shape(gate, y)) return RAPT_BAD_SIZE;
+  const rapt_gated_options options = detail::gated_options_of<T>(gate, up, y.stride, activation);
+  return rapt_gated(gate.data, up.data, y.data, &options);
+}
+
+// Also returns RAPT_BAD_SIZE if a gradient has another stride than its input.
+template <detail::OneOf<float, double> T>
+rapt_status gated_backward(Rows<const std::type_identity_t<T> > gate, Rows<const std::type_identity_t<T> > up,
+                           Rows<const std::type_identity_t<T> > dy, Rows<std::type_identity_t<T> > dgate,
+                           Rows<std::type_identity_t<T> > dup, rapt_activation activation = RAPT_SILU) {
+  if (!detail::same_shape(gate, up) || !detail::same_shape(gate, dy) || !detail::same_shape(gate, dgate) ||
+      !detail::same_shape(gate, dup) || dgate.stride != gate.stride || dup.stride != up.stride) {
+    return RAPT_BAD_SIZE;
+  }
+  const rapt_gated_options options = detail::gated_options_of<T>(gate, up, dy.stride, activation);
+  return rapt_gated_backward(gate.data, up.data, dy.data, dgate.data, dup.data, &options);
 }
 
 // ---- rotary position embedding: the ranges set the element type, and the frequencies set rotary_dim. Both

@@ -2,6 +2,7 @@
 #include "api/floating_point.hpp"
 #include "api/matrix.hpp"
 #include "api/read_options.hpp"
+#include "call/element.hpp"
 #include "dispatch/dispatch.hpp"
 
 namespace rapt {
@@ -22,22 +23,10 @@ struct GatedRows {
     if (!given) return RAPT_BAD_OPTIONS;
     const rapt_status status = read_options(given, options);
     if (status != RAPT_OK) return status;
-    if (number_of(options.type) == RAPT_TYPE_DEFAULT) options.type = RAPT_F32;
-    switch (number_of(options.type)) {
-      case RAPT_F32:
-        element_size = 4;
-        break;
-      case RAPT_F64:
-        element_size = 8;
-        break;
-      case RAPT_F16:
-      case RAPT_BF16:
-        if (!has_halves) return RAPT_BAD_TYPE;
-        element_size = 2;
-        break;
-      default:
-        return RAPT_BAD_TYPE;
-    }
+    const int type = number_of(options.type);
+    if (type < RAPT_TYPE_DEFAULT || type > (has_halves ? RAPT_BF16 : RAPT_F64)) return RAPT_BAD_TYPE;
+    if (type == RAPT_TYPE_DEFAULT) options.type = RAPT_F32;
+    element_size = size_of(options.type);
     if (options.activation < RAPT_SILU || options.activation > RAPT_GELU_TANH) return RAPT_BAD_ACTIVATION;
     activation = static_cast<rapt_activation>(options.activation);
     for (std::ptrdiff_t *stride : {&options.gate_stride, &options.up_stride, &options.y_stride}) {
@@ -53,7 +42,7 @@ struct GatedRows {
     return RAPT_OK;
   }
 
-  // Calls row(r, gate step, up step, y step) with the offsets of each row.
+  // Calls row(gate, up, y) with the offsets of each row.
   template <class Row>
   void for_each_row(Row row) const {
     const auto step = [&](std::ptrdiff_t stride) { return matrix(nullptr, stride).used_stride(); };
