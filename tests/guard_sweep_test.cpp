@@ -177,11 +177,9 @@ void add_exponentials(std::vector<SweptKernel<T>> &kernels, const std::string &t
   kernels.push_back(swept_gradient<T, Api<T>::gelu_backward>("gelu_backward" + type));
   kernels.push_back(swept_gradient<T, Api<T>::gelu_tanh_backward>("gelu_tanh_backward" + type));
   kernels.push_back({"gated_backward" + type, row, row, matrix, 1, [](const Operands<T> &at, Shape shape) {
-                       rapt_gated_options options = RAPT_GATED_OPTIONS_INIT;
-                       options.type = Api<T>::type;
-                       options.activation = static_cast<int>(shape.cols % 3);
-                       options.rows = 1;
-                       options.cols = shape.cols / 2;  // both gradients fit into the output
+                       const rapt_gated_options options =
+                           gated_row<T>(static_cast<int>(shape.cols % 3),
+                                        shape.cols / 2);  // both gradients fit into the output
                        return std::uint64_t{rapt_gated_backward(at.first, at.second, at.second, at.out,
                                                                 at.out + options.cols, &options)};
                      }});
@@ -217,11 +215,8 @@ std::vector<SweptKernel<T>> swept_kernels() {
     kernels.push_back(swept_map<T, Api<T>::gelu>("gelu" + type));
     kernels.push_back(swept_map<T, Api<T>::gelu_tanh>("gelu_tanh" + type));
     kernels.push_back({"gated" + type, row, row, row, 1, [](const Operands<T> &at, Shape shape) {
-                         rapt_gated_options options = RAPT_GATED_OPTIONS_INIT;
-                         options.type = Api<T>::type;
-                         options.activation = static_cast<int>(shape.cols % 3);
-                         options.rows = 1;
-                         options.cols = shape.cols;
+                         const rapt_gated_options options =
+                             gated_row<T>(static_cast<int>(shape.cols % 3), shape.cols);
                          return std::uint64_t{rapt_gated(at.first, at.second, at.out, &options)};
                        }});
     kernels.push_back({"argmax" + type, row, none, none, 1, [](const Operands<T> &at, Shape shape) {

@@ -53,12 +53,8 @@ void watch_kernels(std::size_t n, Watch &&watch) {
   watch("gelu_tanh_backward",
         [&](WatchedCall &call) { call(Api<T>::gelu_tanh_backward, a.data(), b.data(), out.data(), n); });
   watch("argmax", [&](WatchedCall &call) { call(Api<T>::argmax, a.data(), n); });
-  rapt_gated_options gated = RAPT_GATED_OPTIONS_INIT;
-  gated.type = Api<T>::type;
-  gated.rows = 1;
-  gated.cols = n;
   for (const int activation : {RAPT_SILU, RAPT_GELU, RAPT_GELU_TANH}) {
-    gated.activation = activation;
+    const rapt_gated_options gated = gated_row<T>(activation, n);
     watch("gated", [&](WatchedCall &call) { call(rapt_gated, a.data(), b.data(), out.data(), &gated); });
     watch("gated_backward", [&](WatchedCall &call) {
       call(rapt_gated_backward, a.data(), b.data(), b.data(), out.data(), bias.data(), &gated);

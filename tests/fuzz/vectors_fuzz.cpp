@@ -55,11 +55,7 @@ void fuzz(FuzzInput &input) {
   const auto bytes = static_cast<std::ptrdiff_t>(n * sizeof(T));
   const RowsOfBytes output{has_output ? y : nullptr, bytes, 1, n * sizeof(T)};
   std::vector<T> before(x, x + n);
-  rapt_gated_options options = RAPT_GATED_OPTIONS_INIT;
-  options.type = Api<T>::type;
-  options.activation = static_cast<int>(n % 3);
-  options.rows = 1;
-  options.cols = n;
+  const rapt_gated_options options = gated_row<T>(static_cast<int>(n % 3), n);
 
   Number<T> value = 0;
   std::size_t index = 0;

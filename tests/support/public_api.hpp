@@ -153,4 +153,15 @@ rapt_attention_options attention_options() {
   return options;
 }
 
+// The options of gated for one row of n elements.
+template <class T>
+rapt_gated_options gated_row(int activation, std::size_t n) {
+  rapt_gated_options options = RAPT_GATED_OPTIONS_INIT;
+  options.type = Api<T>::type;
+  options.activation = activation;
+  options.rows = 1;
+  options.cols = n;
+  return options;
+}
+
 }  // namespace rapt::test

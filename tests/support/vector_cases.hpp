@@ -159,12 +159,7 @@ using GeluTanhBackward = GradientCase<T, Api<T>::gelu_tanh_backward>;
 // A problem's seed chooses the activation.
 template <class T>
 rapt_gated_options gated_options(const Problem &problem) {
-  rapt_gated_options options = RAPT_GATED_OPTIONS_INIT;
-  options.type = Api<T>::type;
-  options.activation = static_cast<int>(problem.seed % 3);
-  options.rows = 1;
-  options.cols = problem.cols();
-  return options;
+  return gated_row<T>(static_cast<int>(problem.seed % 3), problem.cols());
 }
 
 template <class T>
