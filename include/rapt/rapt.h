@@ -178,7 +178,13 @@ enum rapt_status {
   RAPT_BAD_FREQ_FACTORS,     /* low_freq_factor and high_freq_factor do not fit, or another scaling's */
   RAPT_BAD_BETAS,            /* beta_fast and beta_slow do not fit, or are set for another scaling */
   RAPT_BAD_TRUNCATE,         /* no_truncate is set for another scaling */
-  RAPT_BAD_MSCALE            /* only one of mscale and mscale_all_dim, or another scaling's */
+  RAPT_BAD_MSCALE,           /* only one of mscale and mscale_all_dim, or another scaling's */
+  RAPT_BAD_EPS,              /* eps is negative, infinite, NaN, or neither 0 nor a normal number */
+  RAPT_BAD_WEIGHT,           /* weight_plus_one is set without a weight, or for layer_norm */
+  RAPT_BAD_BIAS,             /* bias is set for rms_norm, which has none */
+  RAPT_BAD_RESIDUAL_STRIDE,  /* residual_stride is smaller than a row, or set without a residual */
+  RAPT_BAD_NORM_DBIAS,       /* dbias is set for rms_norm_backward, which has no bias */
+  RAPT_BAD_ACCUMULATE        /* accumulate is set without dweight or dbias */
 };
 typedef enum rapt_status rapt_status;
 
@@ -490,6 +496,91 @@ RAPT_API rapt_status rapt_softmax_backward_f32(const float *y, ptrdiff_t y_strid
 RAPT_API rapt_status rapt_softmax_backward_f64(const double *y, ptrdiff_t y_stride, const double *dy,
                                                ptrdiff_t dy_stride, double *dx, ptrdiff_t dx_stride,
                                                size_t rows, size_t cols, double scale);
+
+/* ---- norms -------------------------------------------------------------------------------------------- */
+
+/* Norms of rows, as in Llama, Qwen and Gemma (rms_norm) and in GPT-2 and BERT (layer_norm):
+ *
+ *   rms_norm     y = x / sqrt(mean of x^2 + eps) * weight
+ *   layer_norm   y = (x - mean) / sqrt(mean of (x - mean)^2 + eps) * weight + bias
+ *
+ * x and y are [rows][cols], with rows x_stride and y_stride elements apart. x, y, weight, bias and residual have
+ * one type. Elements of 16 bits are widened, and the result is rounded to them once. Means are sums in the order
+ * of rapt_dot, divided by cols. src/contract/norm.hpp has the order of the operations. A row alone has the bits
+ * that it has in a batch.
+ *
+ * With a residual, x + residual, rounded to the type, is written to residual, and is normalised in place of x.
+ * So the bits are those of an addition and a norm.
+ *
+ * y may be x, with the same stride. Otherwise y and residual overlap nothing. A call without rows or columns
+ * succeeds, and looks at no array.
+ *
+ * Special values: rows do not mix. A row with a NaN or infinity is NaN, except that rms_norm gives 0 for the
+ * finite elements of a row with infinities and no NaN. If eps is 0, a row of zeros is NaN; so is a row of equal
+ * elements for layer_norm, if its mean is exact. If the sum of the squares overflows, rms_norm gives 0 (times the
+ * weight).
+ *
+ * Accuracy, where nothing overflows and mean + eps is at least 2^-100 (f64: 2^-960). With
+ * D = min(cols / 64, 512) + cols / 32768 + 8 (f64: cols / 32, cols / 16384), each error has at most
+ *
+ *   rms_norm     (D / 2 + 6) u |y| + (|w| + 1) z;  weight_plus_one adds u |y|
+ *   layer_norm   |w| (((D / 2 + 7) u + q^2) |t| + q) + 2 u |y| + (|w| + 1) z
+ *
+ * where t is the exact (x - mean) / sqrt(...), q = (D + 2) u * (mean of |x|) / sqrt(...), and z is 2^-149 (f64:
+ * 2^-1074). The type of y adds one rounding. */
+typedef struct rapt_norm_options {
+  size_t size; /* sizeof(rapt_norm_options) */
+
+  rapt_type type;      /* 0: RAPT_F32; or RAPT_F64, RAPT_F16, RAPT_BF16 */
+  int weight_plus_one; /* rms_norm: if not 0, weight + 1 takes the place of weight, as in Gemma */
+  size_t rows, cols;
+  ptrdiff_t x_stride, y_stride; /* 0: cols; at least that, unless there is only one row */
+  double eps;                   /* rounded to the arithmetic type; 0, or a positive normal number of it */
+  const void *weight;           /* [cols], or null: 1 */
+  const void *bias;             /* layer_norm: [cols], or null */
+  void *residual;               /* [rows][cols], or null */
+  ptrdiff_t residual_stride;    /* 0: cols; at least that, unless there is only one row */
+} rapt_norm_options;
+
+/* Everything else zero. */
+#define RAPT_NORM_OPTIONS_INIT \
+  { sizeof(rapt_norm_options), RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, 0 }
+
+RAPT_API rapt_status rapt_rms_norm(const void *x, void *y, const rapt_norm_options *options);
+RAPT_API rapt_status rapt_layer_norm(const void *x, void *y, const rapt_norm_options *options);
+
+/* The gradients of norms, from x, the weight and the gradient dy of y. With a residual, x is what the forward
+ * call wrote to it. The types are f32 and f64. dx may be x or dy, with the same stride; otherwise dx, dweight and
+ * dbias overlap nothing.
+ *
+ *   dx        the gradient of x
+ *   dweight   the sum over the rows of dy * (y without weight and bias), or null
+ *   dbias     layer_norm: the sum over the rows of dy, or null
+ *
+ * dweight and dbias are added up row by row, from 0. With `accumulate` they begin with what they hold, so that
+ * calls for the first rows and then for the others give the bits of one call. A call without rows sets them to 0
+ * or leaves them, and looks at no other array. */
+typedef struct rapt_norm_backward_options {
+  size_t size; /* sizeof(rapt_norm_backward_options) */
+
+  rapt_type type;      /* 0: RAPT_F32; or RAPT_F64 */
+  int weight_plus_one; /* as in the forward call */
+  size_t rows, cols;
+  ptrdiff_t x_stride, dy_stride, dx_stride; /* 0: cols; at least that, unless there is only one row */
+  double eps;
+  const void *weight;    /* [cols], or null: 1 */
+  void *dweight, *dbias; /* [cols], or null */
+  int accumulate;
+} rapt_norm_backward_options;
+
+/* Everything else zero. */
+#define RAPT_NORM_BACKWARD_OPTIONS_INIT \
+  { sizeof(rapt_norm_backward_options), RAPT_TYPE_DEFAULT, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, 0 }
+
+RAPT_API rapt_status rapt_rms_norm_backward(const void *x, const void *dy, void *dx,
+                                            const rapt_norm_backward_options *options);
+RAPT_API rapt_status rapt_layer_norm_backward(const void *x, const void *dy, void *dx,
+                                              const rapt_norm_backward_options *options);
 
 /* ---- gated activations (SwiGLU, GeGLU) ---------------------------------------------------------------- */
 

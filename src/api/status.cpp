@@ -220,6 +220,18 @@ const char *text_of(rapt_status status) {
     case RAPT_BAD_MSCALE:
       return "options->mscale or mscale_all_dim is not a positive normal number, is set without the other, or "
              "for another scaling than RAPT_ROPE_SCALING_YARN";
+    case RAPT_BAD_EPS:
+      return "eps is negative, infinite, NaN, or neither 0 nor a normal number";
+    case RAPT_BAD_WEIGHT:
+      return "weight_plus_one is set without a weight, or for layer_norm";
+    case RAPT_BAD_BIAS:
+      return "bias is set for rms_norm, which has none";
+    case RAPT_BAD_RESIDUAL_STRIDE:
+      return "residual_stride is smaller than a row, or set without a residual";
+    case RAPT_BAD_NORM_DBIAS:
+      return "dbias is set for rms_norm_backward, which has no bias";
+    case RAPT_BAD_ACCUMULATE:
+      return "accumulate is set without dweight or dbias";
   }
   return nullptr;
 }

@@ -13,6 +13,8 @@ namespace rapt {
 struct AttentionCall;
 struct LinearCall;
 struct RopeCall;
+struct NormCall;
+struct NormBackwardCall;
 
 // Holds one pointer per row of kernels.def, for elements of type E. A is the type of the arithmetic.
 template <class E, class A = Arithmetic<E>, class Sum = ProductSum<E>, class Factor = FactorOf<E>>

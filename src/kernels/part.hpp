@@ -14,6 +14,9 @@
 #ifndef RAPT_FAMILY_softmax
 #define RAPT_FAMILY_softmax(kernel)
 #endif
+#ifndef RAPT_FAMILY_norm
+#define RAPT_FAMILY_norm(kernel)
+#endif
 #ifndef RAPT_FAMILY_linear
 #define RAPT_FAMILY_linear(kernel)
 #endif

@@ -3,6 +3,7 @@
 #include "support/attention_backward_case.hpp"
 #include "support/attention_case.hpp"
 #include "support/linear_case.hpp"
+#include "support/norm_cases.hpp"
 #include "support/quantized_case.hpp"
 #include "support/rope_case.hpp"
 #include "support/softmax_cases.hpp"
@@ -141,6 +142,10 @@ DRIVER_OF_ALL(softmax, Softmax)
 DRIVER_OF_ALL(log_softmax, LogSoftmax)
 DRIVER(logsumexp, Logsumexp)
 DRIVER(softmax_backward, SoftmaxBackward)
+DRIVER_OF_ALL(rms_norm, RmsNorm)
+DRIVER_OF_ALL(layer_norm, LayerNorm)
+DRIVER(rms_norm_backward, RmsNormBackward)
+DRIVER(layer_norm_backward, LayerNormBackward)
 DRIVER_OF_ALL(linear, Linear)
 DRIVER_OF(linear_in_bf16, LinearInBf16, BF16)
 DRIVER_OF(linear_quantized, QuantizedInF32, std::int8_t)

@@ -15,6 +15,7 @@ struct KernelTraits {
   bool takes_options() const { return family == Family::softmax; }
   bool is_attention() const { return family == Family::attention || is_attention_backward(); }
   bool is_attention_backward() const { return family == Family::attention_backward; }
+  bool is_norm() const { return family == Family::norm; }
   bool is_linear() const { return family == Family::linear; }
   bool is_rope() const { return family == Family::rope; }
   bool is_quantized_linear() const { return family == Family::quantized_linear; }

@@ -184,6 +184,28 @@ constexpr Option<AttentionOptions> of_attention[] = {
          }},
 };
 
+constexpr Option<NormProblem> of_norm[] = {
+    {.word = "eps",
+     .field = &NormProblem::eps,
+     .draw =
+         [](const Draw &draw, NormProblem &problem) {
+           problem.eps = draw.random.one_of({0x1p-17, 0x1p-20, 0.0, 1.0});
+         }},
+    {.word = "weight",
+     .field = &NormProblem::weight,
+     .draw = [](const Draw &draw, NormProblem &problem) { problem.weight = !draw.random.one_in(4); }},
+    {.word = "plus_one",
+     .field = &NormProblem::plus_one,
+     .draw = [](const Draw &draw,
+                NormProblem &problem) { problem.plus_one = draw.random.one_in(3) && problem.weight; }},
+    {.word = "bias",
+     .field = &NormProblem::bias,
+     .draw = [](const Draw &draw, NormProblem &problem) { problem.bias = draw.random.one_in(2); }},
+    {.word = "second",
+     .field = &NormProblem::second,
+     .draw = [](const Draw &draw, NormProblem &problem) { problem.second = draw.random.one_in(3); }},
+};
+
 constexpr Option<LinearProblem> of_linear[] = {
     {.word = "outputs", .field = &LinearProblem::outputs, .most = longest},
     {.word = "types", .field = &LinearProblem::types},
@@ -379,6 +401,7 @@ static_assert(count_fields<SoftmaxOptions>() == std::size(of_softmax));
 static_assert(count_fields<AttentionProblem>() == 2 + std::size(of_attention_shape),
               "and RowsProblem and AttentionOptions");
 static_assert(count_fields<AttentionOptions>() == std::size(of_attention));
+static_assert(count_fields<NormProblem>() == 1 + std::size(of_norm), "and RowsProblem");
 static_assert(count_fields<LinearProblem>() == 1 + std::size(of_linear), "and RowsProblem");
 static_assert(count_fields<QuantizedProblem>() == 1 + std::size(of_quantized), "and RowsProblem");
 static_assert(count_fields<RopeProblem>() == 1 + std::size(of_rope), "and RowsProblem");
@@ -393,8 +416,8 @@ std::ptrdiff_t draw_gap(Random &random) { return random.one_of<std::ptrdiff_t>({
 
 const Tables &tables() {
   static constexpr Tables all{
-      of_problem, of_vector,    of_rows, of_dot_rows, of_softmax,          of_attention_shape, of_attention,
-      of_linear,  of_quantized, of_rope, of_layout,   of_attention_layout, of_linear_layout};
+      of_problem, of_vector, of_rows,      of_dot_rows, of_softmax, of_attention_shape,  of_attention,
+      of_norm,    of_linear, of_quantized, of_rope,     of_layout,  of_attention_layout, of_linear_layout};
   return all;
 }
 
@@ -414,6 +437,10 @@ void draw(Random &random, AttentionOptions &options) {
     const bool chosen = leads(option) && (many ? random.one_in(4) : only-- == 0);
     if (option.draw) option.draw({random, chosen, many}, options);
   }
+}
+
+void draw(Random &random, NormProblem &problem) {
+  for (const auto &option : of_norm) option.draw({random, true, true}, problem);
 }
 
 void draw(Random &random, LinearProblem &problem) {

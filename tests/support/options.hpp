@@ -51,7 +51,7 @@ struct Option {
 template <class... Owners>
 using TablesOf = std::tuple<std::span<const Option<Owners>>...>;
 using Tables = TablesOf<Problem, VectorProblem, RowsProblem, DotRowsProblem, SoftmaxOptions, AttentionProblem,
-                        AttentionOptions, LinearProblem, QuantizedProblem, RopeProblem, Layout,
+                        AttentionOptions, NormProblem, LinearProblem, QuantizedProblem, RopeProblem, Layout,
                         AttentionLayout, LinearLayout>;
 const Tables &tables();
 
@@ -75,7 +75,8 @@ void for_each_option(AnyCase &given, Visit &&visit) {
     if constexpr (std::is_base_of_v<RowsProblem, Plain>) all(rows_of(problem));
     if constexpr (std::is_same_v<Plain, VectorProblem> || std::is_same_v<Plain, DotRowsProblem>) all(problem);
     if constexpr (std::is_same_v<Plain, AttentionProblem> || std::is_same_v<Plain, LinearProblem> ||
-                  std::is_same_v<Plain, QuantizedProblem> || std::is_same_v<Plain, RopeProblem>)
+                  std::is_same_v<Plain, NormProblem> || std::is_same_v<Plain, QuantizedProblem> ||
+                  std::is_same_v<Plain, RopeProblem>)
       all(problem);
     if constexpr (requires { problem.options; }) all(problem.options);
   };
@@ -95,6 +96,7 @@ void for_each_option(AnyCase &given, Visit &&visit) {
 // Draws all options of softmax, of linear layers and of rope, but none, one or many options of attention.
 void draw(Random &random, SoftmaxOptions &options);
 void draw(Random &random, AttentionOptions &options);
+void draw(Random &random, NormProblem &problem);
 void draw(Random &random, LinearProblem &problem);
 void draw(Random &random, QuantizedProblem &problem);
 void draw(Random &random, RopeProblem &problem);

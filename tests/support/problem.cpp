@@ -42,6 +42,9 @@ Problem make_problem(Family family, const Numbers &numbers) {
     case Family::softmax_backward:
       problem.of = SoftmaxBackwardProblem{};
       break;
+    case Family::norm:
+      problem.of = NormProblem{};
+      break;
     case Family::attention:
     case Family::attention_backward:
       problem.of = AttentionProblem{};

@@ -23,6 +23,7 @@ enum class Family {
   dot_rows,
   softmax,  // and log_softmax, logsumexp
   softmax_backward,
+  norm,  // rms_norm, layer_norm and their gradients
   attention,
   attention_backward,
   linear,
@@ -101,6 +102,16 @@ struct AttentionOptions {
   std::ptrdiff_t window_left = -1, window_right = -1;
   std::size_t window_chunk = 0;
   bool operator==(const AttentionOptions &) const = default;
+};
+
+// The scale multiplies the weights. Each field needs a row in options.cpp.
+struct NormProblem : RowsProblem {
+  double eps = 0x1p-17;
+  bool weight = false;
+  bool plus_one = false;  // only rms_norm, with a weight
+  bool bias = false;      // layer_norm; its gradient and that of the weight are wanted
+  bool second = false;    // the forward call has a residual, the backward call adds to its sums
+  bool operator==(const NormProblem &) const = default;
 };
 
 // Names the types of attention's queries, of its keys and values, and of its outputs. In linear layers these
@@ -207,8 +218,8 @@ struct RopeProblem : RowsProblem {
 struct Problem {
   InputClass input = InputClass::gaussian;
   std::uint64_t seed = 1;
-  std::variant<VectorProblem, DotRowsProblem, SoftmaxProblem, SoftmaxBackwardProblem, AttentionProblem,
-               LinearProblem, QuantizedProblem, RopeProblem>
+  std::variant<VectorProblem, DotRowsProblem, SoftmaxProblem, SoftmaxBackwardProblem, NormProblem,
+               AttentionProblem, LinearProblem, QuantizedProblem, RopeProblem>
       of;
 
   template <class Kind>

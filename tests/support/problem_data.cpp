@@ -89,6 +89,12 @@ OperandValues<T> make_new_operands(Family family, const Problem &problem) {
     case Family::softmax:
       values.first = draw(problem.rows());
       break;
+    case Family::norm:
+      if constexpr (sizeof(T) > 1) {
+        values.first = draw(problem.rows());
+        values.second = draw(problem.rows());
+      }
+      break;
     case Family::softmax_backward:
     case Family::attention:
     case Family::attention_backward:

@@ -2,6 +2,7 @@
 
 #include "validate/accuracy_attention.hpp"
 #include "validate/accuracy_linear.hpp"
+#include "validate/accuracy_norm.hpp"
 #include "validate/accuracy_quantized.hpp"
 #include "validate/accuracy_rope.hpp"
 #include "validate/accuracy_softmax.hpp"
@@ -50,6 +51,10 @@ ACCURACY_OF_ALL(softmax, SoftmaxAccuracy)
 ACCURACY_OF_ALL(log_softmax, LogSoftmaxAccuracy)
 ACCURACY(logsumexp, LogsumexpAccuracy)
 ACCURACY(softmax_backward, SoftmaxBackwardAccuracy)
+ACCURACY_OF_ALL(rms_norm, RmsNormAccuracy)
+ACCURACY_OF_ALL(layer_norm, LayerNormAccuracy)
+ACCURACY(rms_norm_backward, RmsNormBackwardAccuracy)
+ACCURACY(layer_norm_backward, LayerNormBackwardAccuracy)
 ACCURACY_OF_ALL(linear, LinearAccuracy)
 ACCURACY_OF(linear_in_bf16, LinearInBf16Accuracy, BF16)
 ACCURACY_OF(linear_quantized, QuantizedInF32Accuracy, std::int8_t)

@@ -107,7 +107,9 @@ class CaseMaker {
     numbers.seed = random_.below(1u << 24);
     numbers.scale = usual_scale();
     numbers.shift = random_.one_in(3) ? 0 : static_cast<double>(random_.below(64)) / 4 - 8;
-    return make_problem(traits_.family, numbers);
+    Problem made = make_problem(traits_.family, numbers);
+    if (auto *const norm = std::get_if<NormProblem>(&made.of)) draw(random_, *norm);
+    return made;
   }
   static void set_scale(Problem &problem, double scale) {
     if (RowsProblem *const rows = problem.of_rows()) {
@@ -156,7 +158,7 @@ class CaseMaker {
   bool adds_products() const {
     return traits_.element_size > 1 &&
            (traits_.family == Family::two_vectors || traits_.family == Family::dot_rows ||
-            traits_.family == Family::softmax_backward);
+            traits_.family == Family::softmax_backward || traits_.is_norm());
   }
   // A dot product adds up its lanes and starts again every 32768 elements (f64: 16384). In the second layout,
   // each operand has a different alignment.

@@ -8,6 +8,7 @@
 #include "isa/scalar/exp.hpp"
 #include "isa/scalar/int8_attention.hpp"
 #include "isa/scalar/linear.hpp"
+#include "isa/scalar/norm.hpp"
 #include "isa/scalar/quantized_linear.hpp"
 #include "isa/scalar/rope.hpp"
 #include "isa/scalar/softmax.hpp"
@@ -16,6 +17,7 @@
 #define RAPT_FAMILY_dot(kernel) kernel
 #define RAPT_FAMILY_vector(kernel) kernel
 #define RAPT_FAMILY_softmax(kernel) kernel
+#define RAPT_FAMILY_norm(kernel) kernel
 #define RAPT_FAMILY_linear(kernel) kernel
 #define RAPT_FAMILY_linear_in_bf16(kernel) kernel
 #define RAPT_FAMILY_linear_quantized(kernel) kernel

@@ -17,6 +17,7 @@ from ._gated import gated, gated_backward
 from ._isa import bits_version, force_isa, isa, isas, kernel_isa, version
 from ._linear import PackedWeights, dequantize_rows, linear, pack_quantized, pack_weights, quantize_rows
 from ._rope import rope, rope_frequencies
+from ._norms import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
 from ._rows import log_softmax, logsumexp, softmax, softmax_backward
 from ._vectors import (
     argmax,
@@ -57,6 +58,8 @@ __all__ = [
     "isa",
     "isas",
     "kernel_isa",
+    "layer_norm",
+    "layer_norm_backward",
     "linear",
     "log_softmax",
     "logsumexp",
@@ -64,6 +67,8 @@ __all__ = [
     "pack_quantized",
     "pack_weights",
     "quantize_rows",
+    "rms_norm",
+    "rms_norm_backward",
     "rope",
     "rope_frequencies",
     "scale",

@@ -200,6 +200,41 @@ class RopeFrequencyOptions(_Options):
     ]
 
 
+class NormOptions(_Options):
+    _fields_ = [
+        ("size", c_size_t),
+        ("type", c_int),
+        ("weight_plus_one", c_int),
+        ("rows", c_size_t),
+        ("cols", c_size_t),
+        ("x_stride", c_ssize_t),
+        ("y_stride", c_ssize_t),
+        ("eps", c_double),
+        ("weight", c_void_p),
+        ("bias", c_void_p),
+        ("residual", c_void_p),
+        ("residual_stride", c_ssize_t),
+    ]
+
+
+class NormBackwardOptions(_Options):
+    _fields_ = [
+        ("size", c_size_t),
+        ("type", c_int),
+        ("weight_plus_one", c_int),
+        ("rows", c_size_t),
+        ("cols", c_size_t),
+        ("x_stride", c_ssize_t),
+        ("dy_stride", c_ssize_t),
+        ("dx_stride", c_ssize_t),
+        ("eps", c_double),
+        ("weight", c_void_p),
+        ("dweight", c_void_p),
+        ("dbias", c_void_p),
+        ("accumulate", c_int),
+    ]
+
+
 def library_in(folder: Path, platform: str) -> Path | None:
     """The library of a platform that sys.platform names. The library of mingw-w64 is called librapt.dll."""
     patterns = {"win32": ["rapt.dll", "librapt.dll"], "darwin": ["librapt*.dylib"]}.get(platform, ["librapt.so*"])
@@ -347,6 +382,10 @@ _declare(
     c_int,
     c_ssize_t,
 )
+
+for _name in ("rms_norm", "layer_norm"):
+    _declare(_name, c_int, c_void_p, c_void_p, ctypes.POINTER(NormOptions))
+    _declare(f"{_name}_backward", c_int, c_void_p, c_void_p, c_void_p, ctypes.POINTER(NormBackwardOptions))
 
 
 def check(status: int) -> None:

@@ -1,0 +1,143 @@
+// Implements the scalar reference of rms_norm, layer_norm and their gradients.
+#pragma once
+
+#include <cstddef>
+
+#include "call/norm_call.hpp"
+#include "contract/fused.hpp"
+#include "contract/norm.hpp"
+#include "contract/types.hpp"
+#include "isa/scalar/dot.hpp"
+
+namespace {
+
+// Returns 1 / sqrt(sum / n + eps).
+template <class A>
+A inverse_root(A sum, std::size_t n, double eps) {
+  const A mean = sum / static_cast<A>(n);
+  const A shifted = mean + static_cast<A>(eps);
+  return 1 / rapt::square_root(shifted);
+}
+
+// Returns element i of the weight.
+template <class E, class Options>
+rapt::Arithmetic<E> weight_at(const Options &o, std::size_t i) {
+  if (!o.weight) return 1;  // a product with 1 is exact
+  const rapt::Arithmetic<E> w = rapt::widened(static_cast<const E *>(o.weight)[i]);
+  return o.weight_plus_one ? w + 1 : w;
+}
+
+// Returns the elements of row r to normalise, after it has added x to the residual.
+template <class E>
+const E *norm_input(const rapt::NormCall &call, std::size_t r) {
+  const rapt_norm_options &o = call.options;
+  const E *x = static_cast<const E *>(call.x) + static_cast<std::ptrdiff_t>(r) * o.x_stride;
+  if (!o.residual) return x;
+  E *residual = static_cast<E *>(o.residual) + static_cast<std::ptrdiff_t>(r) * o.residual_stride;
+  for (std::size_t i = 0; i < o.cols; ++i) {
+    residual[i] = rapt::narrowed<E>(rapt::widened(x[i]) + rapt::widened(residual[i]));
+  }
+  return residual;
+}
+
+template <class E>
+void rms_norm(const rapt::NormCall *call) {
+  using A = rapt::Arithmetic<E>;
+  const rapt_norm_options &o = call->options;
+  for (std::size_t r = 0; r < o.rows; ++r) {
+    const E *x = norm_input<E>(*call, r);
+    E *y = static_cast<E *>(call->y) + static_cast<std::ptrdiff_t>(r) * o.y_stride;
+    const A root = inverse_root(dot(x, x, o.cols), o.cols, o.eps);
+    for (std::size_t i = 0; i < o.cols; ++i) {
+      y[i] = rapt::narrowed<E>((rapt::widened(x[i]) * root) * weight_at<E>(o, i));
+    }
+  }
+}
+
+// Holds what layer_norm finds out about a row.
+template <class E>
+struct Deviations {
+  using A = rapt::Arithmetic<E>;
+  const E *x;
+  A mean, root;
+
+  Deviations(const E *row, std::size_t n, double eps) : x(row) {
+    mean = sum_of_products<A>(
+               n, [&](std::size_t i) { return rapt::widened(row[i]); }, [](std::size_t) { return A(1); }) /
+           static_cast<A>(n);
+    const auto deviation = [&](std::size_t i) { return at(i); };
+    root = inverse_root(sum_of_products<A>(n, deviation, deviation), n, eps);
+  }
+  A at(std::size_t i) const { return rapt::widened(x[i]) - mean; }
+  A normal(std::size_t i) const { return at(i) * root; }
+};
+
+template <class E>
+void layer_norm(const rapt::NormCall *call) {
+  using A = rapt::Arithmetic<E>;
+  const rapt_norm_options &o = call->options;
+  const E *bias = static_cast<const E *>(o.bias);
+  for (std::size_t r = 0; r < o.rows; ++r) {
+    const Deviations<E> row(norm_input<E>(*call, r), o.cols, o.eps);
+    E *y = static_cast<E *>(call->y) + static_cast<std::ptrdiff_t>(r) * o.y_stride;
+    for (std::size_t i = 0; i < o.cols; ++i) {
+      const A h = row.normal(i), w = weight_at<E>(o, i);
+      y[i] = rapt::narrowed<E>(bias ? fused(h, w, rapt::widened(bias[i])) : h * w);
+    }
+  }
+}
+
+// Sets the gradients of weight and bias to 0, unless they are added to.
+template <class A>
+void begin_sums(const rapt_norm_backward_options &o) {
+  for (void *const sums : {o.dweight, o.dbias}) {
+    for (std::size_t i = 0; sums && !o.accumulate && i < o.cols; ++i) static_cast<A *>(sums)[i] = 0;
+  }
+}
+
+template <class A>
+void rms_norm_backward(const rapt::NormBackwardCall *call) {
+  const rapt_norm_backward_options &o = call->options;
+  begin_sums<A>(o);
+  for (std::size_t r = 0; r < o.rows; ++r) {
+    const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(r);
+    const A *x = static_cast<const A *>(call->x) + row * o.x_stride;
+    const A *dy = static_cast<const A *>(call->dy) + row * o.dy_stride;
+    A *dx = static_cast<A *>(call->dx) + row * o.dx_stride, *dweight = static_cast<A *>(o.dweight);
+    const A root = inverse_root(dot(x, x, o.cols), o.cols, o.eps);
+    const auto g = [&](std::size_t i) { return dy[i] * weight_at<A>(o, i); };
+    const A c = sum_of_products<A>(o.cols, g, [&](std::size_t i) { return x[i]; });
+    const A k = ((root * root) * c) / static_cast<A>(o.cols);
+    for (std::size_t i = 0; i < o.cols; ++i) {
+      const A result = root * fused(-x[i], k, g(i));
+      if (dweight) dweight[i] = fused(dy[i], x[i] * root, dweight[i]);
+      dx[i] = result;
+    }
+  }
+}
+
+template <class A>
+void layer_norm_backward(const rapt::NormBackwardCall *call) {
+  const rapt_norm_backward_options &o = call->options;
+  begin_sums<A>(o);
+  const A n = static_cast<A>(o.cols);
+  for (std::size_t r = 0; r < o.rows; ++r) {
+    const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(r);
+    const Deviations<A> x(static_cast<const A *>(call->x) + row * o.x_stride, o.cols, o.eps);
+    const A *dy = static_cast<const A *>(call->dy) + row * o.dy_stride;
+    A *dx = static_cast<A *>(call->dx) + row * o.dx_stride, *dweight = static_cast<A *>(o.dweight),
+      *dbias = static_cast<A *>(o.dbias);
+    const auto g = [&](std::size_t i) { return dy[i] * weight_at<A>(o, i); };
+    const auto h = [&](std::size_t i) { return x.normal(i); };
+    const A a = sum_of_products<A>(o.cols, g, [](std::size_t) { return A(1); }) / n;
+    const A k = sum_of_products<A>(o.cols, g, h) / n;
+    for (std::size_t i = 0; i < o.cols; ++i) {
+      const A normal = h(i), result = x.root * fused(-normal, k, g(i) - a);
+      if (dweight) dweight[i] = fused(dy[i], normal, dweight[i]);
+      if (dbias) dbias[i] = dbias[i] + dy[i];
+      dx[i] = result;
+    }
+  }
+}
+
+}  // namespace

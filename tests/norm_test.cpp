@@ -1,0 +1,225 @@
+// Tests rms_norm, layer_norm and their gradients: statuses, special values, and how calls relate to each other. Bits of
+// all levels, and accuracy, are rapt-validate's.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "support/bits.hpp"
+#include "support/every_level.hpp"
+#include "support/public_api.hpp"
+#include "support/random.hpp"
+
+using namespace rapt::test;
+
+namespace {
+
+template <class T>
+std::vector<T> draw(std::size_t n, std::uint64_t seed) {
+  Random random(seed);
+  std::vector<T> values;
+  for (std::size_t i = 0; i < n; ++i)
+    values.push_back(static_cast<T>(static_cast<Number<T>>(random.gaussian())));
+  return values;
+}
+
+template <class T>
+bool all_same(const std::vector<T> &a, const std::vector<T> &b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (!same_bits(a[i], b[i])) return false;
+  }
+  return true;
+}
+
+template <class T>
+rapt_norm_options options_for(std::size_t rows, std::size_t cols) {
+  rapt_norm_options o = RAPT_NORM_OPTIONS_INIT;
+  o.type = Api<T>::type;
+  o.rows = rows;
+  o.cols = cols;
+  o.eps = 0x1p-17;
+  return o;
+}
+
+rapt_norm_backward_options backward_options(std::size_t rows, std::size_t cols) {
+  rapt_norm_backward_options o = RAPT_NORM_BACKWARD_OPTIONS_INIT;
+  o.type = RAPT_F64;
+  o.rows = rows;
+  o.cols = cols;
+  o.eps = 0x1p-17;
+  return o;
+}
+
+}  // namespace
+
+TEST_CASE("statuses of norms") {
+  std::vector<float> x(64, 1.0f), y(64), w(64, 1.0f);
+  const auto forward = [&](auto function, auto change) {
+    rapt_norm_options o = options_for<float>(2, 16);
+    change(o);
+    return function(x.data(), y.data(), &o);
+  };
+  for (const auto function : {rapt_rms_norm, rapt_layer_norm}) {
+    CHECK(forward(function, [](auto &) {}) == RAPT_OK);
+    CHECK(function(x.data(), y.data(), nullptr) == RAPT_BAD_OPTIONS);
+    CHECK(forward(function, [](auto &o) { o.size -= 1; }) == RAPT_BAD_OPTIONS_SIZE);
+    CHECK(forward(function, [](auto &o) { o.type = RAPT_I8; }) == RAPT_BAD_TYPE);
+    CHECK(forward(function, [](auto &o) { o.eps = -1; }) == RAPT_BAD_EPS);
+    CHECK(forward(function, [](auto &o) { o.eps = NAN; }) == RAPT_BAD_EPS);
+    CHECK(forward(function, [](auto &o) { o.eps = INFINITY; }) == RAPT_BAD_EPS);
+    CHECK(forward(function, [](auto &o) { o.eps = 1e-300; }) == RAPT_BAD_EPS);
+    CHECK(forward(function, [](auto &o) { o.weight_plus_one = 1; }) == RAPT_BAD_WEIGHT);
+    CHECK(forward(function, [](auto &o) { o.residual_stride = 16; }) == RAPT_BAD_RESIDUAL_STRIDE);
+    CHECK(forward(function, [](auto &o) { o.x_stride = 15; }) == RAPT_BAD_X_STRIDE);
+    CHECK(forward(function, [](auto &o) { o.y_stride = 15; }) == RAPT_BAD_Y_STRIDE);
+    CHECK(forward(function, [](auto &o) { o.cols = SIZE_MAX / 4; }) != RAPT_OK);
+    CHECK(forward(function, [&](auto &o) { o.weight = y.data(); }) == RAPT_BAD_OVERLAP);
+    CHECK(forward(function, [&](auto &o) { o.residual = y.data(); }) == RAPT_BAD_OVERLAP);
+    CHECK(forward(function, [&](auto &o) { o.residual = x.data(); }) == RAPT_BAD_OVERLAP);
+    rapt_norm_options o = options_for<float>(2, 16);
+    CHECK(function(nullptr, y.data(), &o) == RAPT_BAD_X);
+    CHECK(function(x.data(), nullptr, &o) == RAPT_BAD_Y);
+    CHECK(function(x.data(), x.data() + 1, &o) == RAPT_BAD_OVERLAP);
+    o.rows = 0;
+    CHECK(function(nullptr, nullptr, &o) == RAPT_OK);
+    o = options_for<float>(2, 0);
+    CHECK(function(nullptr, nullptr, &o) == RAPT_OK);
+  }
+  CHECK(forward(rapt_rms_norm, [&](auto &o) { o.bias = w.data(); }) == RAPT_BAD_BIAS);
+  CHECK(forward(rapt_layer_norm, [&](auto &o) { o.weight = w.data(), o.weight_plus_one = 1; }) ==
+        RAPT_BAD_WEIGHT);
+
+  std::vector<double> a(64, 1.0), dx(64), sums(16);
+  const auto backward = [&](auto function, auto change) {
+    rapt_norm_backward_options o = backward_options(2, 16);
+    change(o);
+    return function(a.data(), a.data(), dx.data(), &o);
+  };
+  for (const auto function : {rapt_rms_norm_backward, rapt_layer_norm_backward}) {
+    CHECK(backward(function, [](auto &) {}) == RAPT_OK);
+    CHECK(backward(function, [](auto &o) { o.type = RAPT_F16; }) == RAPT_BAD_TYPE);
+    CHECK(backward(function, [](auto &o) { o.accumulate = 1; }) == RAPT_BAD_ACCUMULATE);
+    CHECK(backward(function, [&](auto &o) { o.dweight = dx.data(); }) == RAPT_BAD_OVERLAP);
+    CHECK(backward(function, [](auto &o) { o.dy_stride = 15; }) == RAPT_BAD_DY_STRIDE);
+    CHECK(backward(function, [](auto &o) { o.dx_stride = 15; }) == RAPT_BAD_DX_STRIDE);
+  }
+  CHECK(backward(rapt_rms_norm_backward, [&](auto &o) { o.dbias = sums.data(); }) == RAPT_BAD_NORM_DBIAS);
+}
+
+TEST_CASE_TEMPLATE("norms: residual, rows alone, special values", T, float, double, F16, BF16) {
+  using A = Number<T>;
+  constexpr A infinity = std::numeric_limits<A>::infinity();
+  on_every_level([&] {
+    for (const std::size_t cols : {1u, 7u, 64u, 100u, 128u, 300u}) {
+      constexpr std::size_t rows = 3;
+      const std::vector<T> x = draw<T>(rows * cols, cols), other = draw<T>(rows * cols, cols + 1),
+                           w = draw<T>(cols, 5);
+      for (const auto function : {rapt_rms_norm, rapt_layer_norm}) {
+        rapt_norm_options o = options_for<T>(rows, cols);
+        o.weight = w.data();
+        std::vector<T> sum, fused(x.size()), apart(x.size()), residual = other;
+        for (std::size_t i = 0; i < x.size(); ++i) {
+          sum.push_back(static_cast<T>(static_cast<A>(A(x[i]) + A(other[i]))));
+        }
+        o.residual = residual.data();
+        REQUIRE(function(x.data(), fused.data(), &o) == RAPT_OK);
+        CHECK(all_same(residual, sum));
+        o.residual = nullptr;
+        o.rows = 1;
+        for (std::size_t r = 0; r < rows; ++r) {
+          REQUIRE(function(&sum[r * cols], &apart[r * cols], &o) == RAPT_OK);
+        }
+        CHECK(all_same(fused, apart));
+
+        std::vector<T> zeros(cols, T(A(0))), y(cols);
+        o.eps = 0;
+        REQUIRE(function(zeros.data(), y.data(), &o) == RAPT_OK);
+        for (const T value : y) CHECK(std::isnan(A(value)));
+        zeros[cols / 2] = T(infinity);
+        o.weight = nullptr;
+        REQUIRE(function(zeros.data(), y.data(), &o) == RAPT_OK);
+        CHECK(std::isnan(A(y[cols / 2])));
+        for (std::size_t i = 0; i < cols && function == rapt_rms_norm; ++i) {
+          if (i != cols / 2) CHECK(A(y[i]) == 0);
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("gradients of norms agree with differences, and add up over calls") {
+  constexpr std::size_t rows = 3, cols = 37;
+  const std::vector<double> x = draw<double>(rows * cols, 1), dy = draw<double>(rows * cols, 2),
+                            w = draw<double>(cols, 3);
+  on_every_level([&] {
+    for (const bool is_layer : {false, true}) {
+      const auto forward = is_layer ? rapt_layer_norm : rapt_rms_norm;
+      const auto backward = is_layer ? rapt_layer_norm_backward : rapt_rms_norm_backward;
+      std::vector<double> dx(x.size()), dweight(cols), dbias(cols);
+      rapt_norm_backward_options o = backward_options(rows, cols);
+      o.weight = w.data();
+      o.dweight = dweight.data();
+      if (is_layer) o.dbias = dbias.data();
+      REQUIRE(backward(x.data(), dy.data(), dx.data(), &o) == RAPT_OK);
+      // The loss is the sum of dy * y.
+      const auto loss = [&](const std::vector<double> &at, const std::vector<double> &weight) {
+        rapt_norm_options f = options_for<double>(rows, cols);
+        f.weight = weight.data();
+        std::vector<double> y(at.size());
+        REQUIRE(forward(at.data(), y.data(), &f) == RAPT_OK);
+        double sum = 0;
+        for (std::size_t i = 0; i < y.size(); ++i) sum += dy[i] * y[i];
+        return sum;
+      };
+      const auto slope = [&](bool of_x, std::size_t i) {
+        constexpr double step = 0x1p-16;
+        std::vector<double> at = x, weight = w;
+        std::vector<double> &target = of_x ? at : weight;
+        const double value = target[i];
+        target[i] = value + step;
+        const double above = loss(at, weight);
+        target[i] = value - step;
+        return (above - loss(at, weight)) / (2 * step);
+      };
+      for (std::size_t i = 0; i < x.size(); ++i) CHECK(std::fabs(slope(true, i) - dx[i]) < 1e-7);
+      for (std::size_t i = 0; i < cols; ++i) CHECK(std::fabs(slope(false, i) - dweight[i]) < 1e-7);
+      for (std::size_t i = 0; i < cols && is_layer; ++i)
+        CHECK(dbias[i] == (dy[i] + dy[cols + i]) + dy[2 * cols + i]);
+
+      std::vector<double> parts(x.size()), dweight_of_parts(cols), dbias_of_parts(cols);
+      o.dweight = dweight_of_parts.data();
+      if (is_layer) o.dbias = dbias_of_parts.data();
+      o.rows = 1;
+      REQUIRE(backward(x.data(), dy.data(), parts.data(), &o) == RAPT_OK);
+      o.rows = rows - 1;
+      o.accumulate = 1;
+      REQUIRE(backward(&x[cols], &dy[cols], &parts[cols], &o) == RAPT_OK);
+      CHECK(all_same(parts, dx));
+      CHECK(all_same(dweight_of_parts, dweight));
+      if (is_layer) CHECK(all_same(dbias_of_parts, dbias));
+      o.rows = 0;
+      o.accumulate = 0;
+      REQUIRE(backward(nullptr, nullptr, nullptr, &o) == RAPT_OK);
+      for (const double value : dweight_of_parts) CHECK(value == 0);
+    }
+  });
+}
+
+// Products that vanish leave -0 in their lanes. Where a lane misses an element, it adds +0, so that the sum is +0.
+// The sign of the sum reaches an element whose dy is 0.
+TEST_CASE("sums of norms whose products vanish have the sign of dot's lanes") {
+  on_every_level([&] {
+    for (const std::size_t cols : {65u, 68u, 72u, 80u, 96u, 128u}) {
+      std::vector<float> x(cols, 1e-30f), dy(cols, -1e-30f), dx(cols);
+      dy[0] = -0.0f;
+      rapt_norm_backward_options o = RAPT_NORM_BACKWARD_OPTIONS_INIT;
+      o.rows = 1;
+      o.cols = cols;
+      o.eps = 1;
+      REQUIRE(rapt_rms_norm_backward(x.data(), dy.data(), dx.data(), &o) == RAPT_OK);
+      CHECK(std::signbit(dx[0]) == (cols != 128));
+    }
+  });
+}
