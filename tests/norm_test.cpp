@@ -74,7 +74,8 @@ TEST_CASE("statuses of norms") {
     CHECK(forward(function, [](auto &o) { o.residual_stride = 16; }) == RAPT_BAD_RESIDUAL_STRIDE);
     CHECK(forward(function, [](auto &o) { o.x_stride = 15; }) == RAPT_BAD_X_STRIDE);
     CHECK(forward(function, [](auto &o) { o.y_stride = 15; }) == RAPT_BAD_Y_STRIDE);
-    CHECK(forward(function, [](auto &o) { o.cols = SIZE_MAX / 4; }) != RAPT_OK);
+    CHECK(forward(function, [](auto &o) { o.cols = SIZE_MAX / 4; }) == RAPT_BAD_SIZE);
+    CHECK(forward(function, [](auto &o) { o.x_stride = PTRDIFF_MAX; }) == RAPT_BAD_SIZE);
     CHECK(forward(function, [&](auto &o) { o.weight = y.data(); }) == RAPT_BAD_OVERLAP);
     CHECK(forward(function, [&](auto &o) { o.residual = y.data(); }) == RAPT_BAD_OVERLAP);
     CHECK(forward(function, [&](auto &o) { o.residual = x.data(); }) == RAPT_BAD_OVERLAP);
@@ -105,7 +106,25 @@ TEST_CASE("statuses of norms") {
     CHECK(backward(function, [](auto &o) { o.dy_stride = 15; }) == RAPT_BAD_DY_STRIDE);
     CHECK(backward(function, [](auto &o) { o.dx_stride = 15; }) == RAPT_BAD_DX_STRIDE);
   }
+  for (const auto function : {rapt_rms_norm_backward, rapt_layer_norm_backward}) {
+    CHECK(backward(function, [&](auto &o) { o.weight = o.dweight = sums.data(); }) == RAPT_BAD_OVERLAP);
+    CHECK(backward(function, [&](auto &o) { o.dweight = a.data(); }) == RAPT_BAD_OVERLAP);
+    rapt_norm_backward_options o = backward_options(2, 16);
+    CHECK(function(a.data(), a.data(), dx.data(), nullptr) == RAPT_BAD_OPTIONS);
+    CHECK(function(nullptr, a.data(), dx.data(), &o) == RAPT_BAD_X);
+    CHECK(function(a.data(), nullptr, dx.data(), &o) == RAPT_BAD_DY);
+    CHECK(function(a.data(), a.data(), nullptr, &o) == RAPT_BAD_DX);
+    CHECK(function(dx.data(), a.data(), dx.data(), &o) == RAPT_OK);
+    CHECK(function(a.data(), dx.data(), dx.data() + 1, &o) == RAPT_BAD_OVERLAP);
+    // Without rows only the sums of columns have a size.
+    o = backward_options(0, SIZE_MAX / 4);
+    CHECK(function(nullptr, nullptr, nullptr, &o) == RAPT_OK);
+    o.dweight = sums.data();
+    CHECK(function(nullptr, nullptr, nullptr, &o) == RAPT_BAD_SIZE);
+  }
   CHECK(backward(rapt_rms_norm_backward, [&](auto &o) { o.dbias = sums.data(); }) == RAPT_BAD_NORM_DBIAS);
+  CHECK(backward(rapt_layer_norm_backward, [&](auto &o) { o.dweight = o.dbias = sums.data(); }) ==
+        RAPT_BAD_OVERLAP);
 }
 
 TEST_CASE_TEMPLATE("norms: residual, rows alone, special values", T, float, double, F16, BF16) {

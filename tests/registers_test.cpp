@@ -134,6 +134,24 @@ void watch_kernels(std::size_t n, Watch &&watch) {
       });
     }
   }
+  rapt_norm_options norm = RAPT_NORM_OPTIONS_INIT;
+  norm.type = Api<T>::type;
+  norm.rows = rows;
+  norm.cols = n;
+  norm.weight = b.data();
+  rapt_norm_backward_options norm_back = RAPT_NORM_BACKWARD_OPTIONS_INIT;
+  norm_back.type = norm.type;
+  norm_back.rows = rows;
+  norm_back.cols = n;
+  norm_back.weight = b.data();
+  norm_back.dweight = bias.data();
+  watch("rms_norm", [&](WatchedCall &call) { call(rapt_rms_norm, a.data(), out.data(), &norm); });
+  watch("layer_norm", [&](WatchedCall &call) { call(rapt_layer_norm, a.data(), out.data(), &norm); });
+  watch("rms_norm_backward",
+        [&](WatchedCall &call) { call(rapt_rms_norm_backward, a.data(), a.data(), out.data(), &norm_back); });
+  watch("layer_norm_backward", [&](WatchedCall &call) {
+    call(rapt_layer_norm_backward, a.data(), a.data(), out.data(), &norm_back);
+  });
   for (const int layout : {RAPT_ROPE_HALVES, RAPT_ROPE_PAIRS}) {
     rapt_rope_options turning{};
     turning.size = sizeof turning;

@@ -655,6 +655,62 @@ TEST_CASE("tasks of options that only some types may have") {
   CHECK(attention_tasks<float>(options) == 0);
 }
 
+TEST_CASE_TEMPLATE("norms", T, float, double, f16, bf16) {
+  constexpr std::size_t rows = 3, cols = 9, x_stride = 11, y_stride = 10;
+  Random random(12);
+  const std::vector<T> x = draw_elements<T>(rows * x_stride, random), w = draw_elements<T>(cols, random);
+  std::vector<T> y(rows * y_stride), expected(rows * y_stride);
+  const Rows<const T> from(x.data(), rows, cols, x_stride);
+  const Rows<T> to(y.data(), rows, cols, y_stride);
+  rapt_norm_options o = norm_options();
+  o.eps = 0x1p-10;
+  o.weight = w.data();
+  rapt_norm_options plain = o;
+  plain.type = ApiOf<T>::type;
+  plain.rows = rows;
+  plain.cols = cols;
+  plain.x_stride = x_stride;
+  plain.y_stride = y_stride;
+  CHECK(rms_norm<T>(from, to, o) == RAPT_OK);
+  REQUIRE(rapt_rms_norm(x.data(), expected.data(), &plain) == RAPT_OK);
+  CHECK(same_bytes(y, expected));
+  o.bias = plain.bias = w.data();
+  CHECK(layer_norm<T>(from, to, o) == RAPT_OK);
+  REQUIRE(rapt_layer_norm(x.data(), expected.data(), &plain) == RAPT_OK);
+  CHECK(same_bytes(y, expected));
+  CHECK(layer_norm<T>(from, Rows<T>(y.data(), rows - 1, cols, y_stride), o) == RAPT_BAD_SIZE);
+  CHECK(rms_norm<T>(from, Rows<T>(y.data(), rows, cols - 1, y_stride), o) == RAPT_BAD_SIZE);
+  o.type = std::is_same_v<T, double> ? RAPT_F32 : RAPT_F64;
+  CHECK(layer_norm<T>(from, to, o) == RAPT_BAD_TYPE);
+  if constexpr (sizeof(T) > 2) {
+    const std::vector<T> dy = draw_elements<T>(rows * y_stride, random);
+    std::vector<T> dx(x), expected_dx(x), dweight(cols), expected_dweight(cols);
+    const Rows<const T> gradients(dy.data(), rows, cols, y_stride);
+    const Rows<T> to_dx(dx.data(), rows, cols, x_stride);
+    rapt_norm_backward_options back = norm_backward_options();
+    back.weight = w.data();
+    back.dweight = dweight.data();
+    rapt_norm_backward_options all = back;
+    all.type = ApiOf<T>::type;
+    all.rows = rows;
+    all.cols = cols;
+    all.x_stride = all.dx_stride = x_stride;
+    all.dy_stride = y_stride;
+    all.dweight = expected_dweight.data();
+    CHECK(rms_norm_backward<T>(from, gradients, to_dx, back) == RAPT_OK);
+    REQUIRE(rapt_rms_norm_backward(x.data(), dy.data(), expected_dx.data(), &all) == RAPT_OK);
+    CHECK(same_bytes(dx, expected_dx));
+    CHECK(same_bytes(dweight, expected_dweight));
+    CHECK(layer_norm_backward<T>(from, gradients, to_dx, back) == RAPT_OK);
+    REQUIRE(rapt_layer_norm_backward(x.data(), dy.data(), expected_dx.data(), &all) == RAPT_OK);
+    CHECK(same_bytes(dx, expected_dx));
+    CHECK(same_bytes(dweight, expected_dweight));
+    const Rows<T> fewer(dx.data(), rows - 1, cols, x_stride);
+    CHECK(rms_norm_backward<T>(from, gradients, fewer, back) == RAPT_BAD_SIZE);
+    CHECK(layer_norm_backward<T>(from, fewer, to_dx, back) == RAPT_BAD_SIZE);
+  }
+}
+
 TEST_CASE_TEMPLATE("rope", T, float, double, f16, bf16) {
   constexpr std::size_t heads = 2, tokens = 3, dim = 8, size = heads * tokens * dim;
   Random random(9);

@@ -520,14 +520,15 @@ RAPT_API rapt_status rapt_softmax_backward_f64(const double *y, ptrdiff_t y_stri
  * elements for layer_norm, if its mean is exact. If the sum of the squares overflows, rms_norm gives 0 (times the
  * weight).
  *
- * Accuracy, where nothing overflows and mean + eps is at least 2^-100 (f64: 2^-960). With
- * D = min(cols / 64, 512) + cols / 32768 + 8 (f64: cols / 32, cols / 16384), each error has at most
+ * Accuracy for any row, where nothing overflows, cols is at most 2^26, and the number under the root at least 2^-100
+ * (f64: 2^-960). Let t be the exact x / sqrt(...) or (x - mean) / sqrt(...), R the exact 1 / sqrt(...), z = 2^-149
+ * (f64: 2^-1074), and D = min(cols / 64, 512) + cols / 32768 + 8 (f64: cols / 32, cols / 16384). With
  *
- *   rms_norm     (D / 2 + 6) u |y| + (|w| + 1) z;  weight_plus_one adds u |y|
- *   layer_norm   |w| (((D / 2 + 7) u + q^2) |t| + q) + 2 u |y| + (|w| + 1) z
+ *   rms_norm     e = (D / 2 + 5) u |t| + z
+ *   layer_norm   e = ((D / 2 + 7) u + q^2) |t| + q,  q = ((D + 2) u * (mean of |x|) + z) R + z
  *
- * where t is the exact (x - mean) / sqrt(...), q = (D + 2) u * (mean of |x|) / sqrt(...), and z is 2^-149 (f64:
- * 2^-1074). The type of y adds one rounding. */
+ * y has at most the error |w| e + u |y| + z, where w is the factor of t; weight_plus_one adds u |y|. The type of y
+ * adds one rounding. q is small unless a row's mean is much larger than its deviations. */
 typedef struct rapt_norm_options {
   size_t size; /* sizeof(rapt_norm_options) */
 
@@ -559,7 +560,16 @@ RAPT_API rapt_status rapt_layer_norm(const void *x, void *y, const rapt_norm_opt
  *
  * dweight and dbias are added up row by row, from 0. With `accumulate` they begin with what they hold, so that
  * calls for the first rows and then for the others give the bits of one call. A call without rows sets them to 0
- * or leaves them, and looks at no other array. */
+ * or leaves them, and looks at no other array.
+ *
+ * Accuracy, with t, e, R and the conditions of the norms, the number under the root at most 2^125 (f64: 2^1021), and
+ * q at most 1. Let g = dy * w, s = |t| + e and M = mean of |g| s. The error is at most
+ *
+ *   rms_norm     dx: R u ((D / 2 + 8) |g| + (5 D / 2 + 20) |t| * (mean of |g t|)) + 3 (1 + R)^2 (1 + |t|) z
+ *   layer_norm   dx: R (((3 D / 2 + 12) u + q^2) (|g| + (mean of |g|) + s M) + s * (mean of |g| e) + e M)
+ *                    + 3 (1 + R) (1 + s) z
+ *   dweight      sum of |dy| e + 1.01 rows * u * (the first |dweight| + sum of |dy| s) + rows * z, for up to 2^17 rows
+ *   dbias        rows * u * (the first |dbias| + sum of |dy|) */
 typedef struct rapt_norm_backward_options {
   size_t size; /* sizeof(rapt_norm_backward_options) */
 

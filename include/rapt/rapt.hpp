@@ -681,6 +681,71 @@ rapt_status gated_backward(Rows<const std::type_identity_t<T> > gate, Rows<const
   return rapt_gated_backward(gate.data, up.data, dy.data, dgate.data, dup.data, &options);
 }
 
+// ---- norms: x and y set the type, the shape and the strides. The options have the rest; their arrays are of x's
+// type, and as long as a row. Calls return RAPT_BAD_SIZE if the shapes differ.
+//
+//   rapt_norm_options options = rapt::norm_options();
+//   options.eps = 1e-6;
+//   options.weight = weight.data();
+//   rapt_status status = rapt::rms_norm<float>({x, cols}, {y, cols}, options);
+
+inline rapt_norm_options norm_options() { return RAPT_NORM_OPTIONS_INIT; }
+inline rapt_norm_backward_options norm_backward_options() { return RAPT_NORM_BACKWARD_OPTIONS_INIT; }
+
+namespace detail {
+
+template <class T>
+rapt_status set_norm(rapt_norm_options &options, Rows<const T> x, Rows<T> y) {
+  if (!set_type<T>(options.type)) return RAPT_BAD_TYPE;
+  if (!same_shape(x, y)) return RAPT_BAD_SIZE;
+  options.rows = x.rows;
+  options.cols = x.cols;
+  options.x_stride = x.stride;
+  options.y_stride = y.stride;
+  return RAPT_OK;
+}
+template <class T>
+rapt_status set_norm(rapt_norm_backward_options &options, Rows<const T> x, Rows<const T> dy, Rows<T> dx) {
+  if (!set_type<T>(options.type)) return RAPT_BAD_TYPE;
+  if (!same_shape(x, dy) || !same_shape(x, dx)) return RAPT_BAD_SIZE;
+  options.rows = x.rows;
+  options.cols = x.cols;
+  options.x_stride = x.stride;
+  options.dy_stride = dy.stride;
+  options.dx_stride = dx.stride;
+  return RAPT_OK;
+}
+
+}  // namespace detail
+
+template <detail::OneOf<float, double, f16, bf16> T>
+rapt_status rms_norm(Rows<const std::type_identity_t<T> > x, Rows<std::type_identity_t<T> > y,
+                     rapt_norm_options options = norm_options()) {
+  const rapt_status status = detail::set_norm<T>(options, x, y);
+  return status == RAPT_OK ? rapt_rms_norm(x.data, y.data, &options) : status;
+}
+template <detail::OneOf<float, double, f16, bf16> T>
+rapt_status layer_norm(Rows<const std::type_identity_t<T> > x, Rows<std::type_identity_t<T> > y,
+                       rapt_norm_options options = norm_options()) {
+  const rapt_status status = detail::set_norm<T>(options, x, y);
+  return status == RAPT_OK ? rapt_layer_norm(x.data, y.data, &options) : status;
+}
+
+template <detail::OneOf<float, double> T>
+rapt_status rms_norm_backward(Rows<const std::type_identity_t<T> > x, Rows<const std::type_identity_t<T> > dy,
+                              Rows<std::type_identity_t<T> > dx,
+                              rapt_norm_backward_options options = norm_backward_options()) {
+  const rapt_status status = detail::set_norm<T>(options, x, dy, dx);
+  return status == RAPT_OK ? rapt_rms_norm_backward(x.data, dy.data, dx.data, &options) : status;
+}
+template <detail::OneOf<float, double> T>
+rapt_status layer_norm_backward(Rows<const std::type_identity_t<T> > x,
+                                Rows<const std::type_identity_t<T> > dy, Rows<std::type_identity_t<T> > dx,
+                                rapt_norm_backward_options options = norm_backward_options()) {
+  const rapt_status status = detail::set_norm<T>(options, x, dy, dx);
+  return status == RAPT_OK ? rapt_layer_norm_backward(x.data, dy.data, dx.data, &options) : status;
+}
+
 // ---- rotary position embedding: the ranges set the element type, and the frequencies set rotary_dim. Both
 // functions return RAPT_BAD_SIZE if a range is too short. Of x and y this is checked only if they are
 // contiguous.

@@ -120,7 +120,8 @@ struct Backward {
         dx{call.dx, o.dx_stride, o.rows, o.cols, size};
     const Matrix weight{o.weight, 0, 1, o.cols, size}, dweight{o.dweight, 0, 1, o.cols, size},
         dbias{o.dbias, 0, 1, o.cols, size};
-    status = check_sizes({x, dy, dx, dweight});
+    status = check_sizes({x, dy, dx});
+    if (status == RAPT_OK && (o.dweight || o.dbias)) status = check_sizes({dweight});  // there may be no rows
     if (status != RAPT_OK || o.cols == 0) return status;
     if (o.rows > 0) {
       if (!call.x) return RAPT_BAD_X;

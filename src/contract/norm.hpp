@@ -23,15 +23,30 @@
 //
 // dweight and dbias add up the rows in order, from 0 or from what they hold.
 //
-// Errors, with u, dot's bound D u and dot_stretch as in reductions.hpp. The terms of dot(x, x) are not negative,
-// so it has the relative error D u. Rounding n, the quotient, eps and the sum with it add at most 3 u. The root
-// halves these errors and adds u, as does the quotient; the two products add 2 u. So y has the relative error
-// (D / 2 + 6) u, where D includes 2 for products of errors; weight + 1 adds u.
+// Errors, with u, dot's bound D u as in reductions.hpp, and the terms of rapt.h: z, R, t, e, q, g, s and M. Up to 2^26
+// columns, the half units and the slack of D below cover the products of errors.
 //
-// In layer_norm, m errs by at most (D + 2) u times the mean of |x|; call that e. So d errs by e + u |d|. The sum of
-// (x - m)^2 exceeds that of the exact deviations by n e^2, so r is too small by at most the factor 1 - (e r)^2 / 2.
-// The rest of r errs as above, plus u for the rounding of d. With q = e r, d * r errs by
-// ((D / 2 + 7) u + q^2) |d r| + q. A bias adds u |y|.
+// rms_norm: the terms of dot(x, x) are not negative, so it has the relative error D u. Rounding n, the quotient and the
+// sum with eps add 3 u. The root halves these errors and adds u, and so does the quotient: R has the relative error
+// (D / 2 + 3.5) u. The product x * r adds u, so t errs by e = (D / 2 + 5) u |t| + z. The product with w adds u |y| + z.
+// Terms that underflow change the mean by less than z, which is nothing next to 2^-100.
+//
+// layer_norm: m errs by at most (D + 2) u times the mean of |x|, and z; call that E. So d errs by E + u |d|. The mean of
+// (x - m)^2 exceeds that of the exact deviations by E^2, so r is too small by at most the factor 1 - (E R)^2 / 2. The
+// rest of r errs as above, and by u for the rounding of d: (D / 2 + 4.5) u. With q = E R + z, d * r errs by
+// e = ((D / 2 + 6.5) u + q^2 / 2) |t| + q. The product with w, or the fused addition of b, adds u |y| + z.
+//
+// Gradient of rms_norm: r * r has the relative error (D + 8) u, and k has three operations more, so that its factor errs
+// by (D + 11) u. The dot product errs by (D + 1) u times the sum of |g x|. So x k errs by (2 D + 12) u of its bound
+// B = |x| R^2 * mean of |g x|, g by u |g|, and their fused difference by u (|g| + B). Then r adds its own error, and the
+// product u: (D / 2 + 6.5) u |g| + (5 D / 2 + 17.5) u B, times R. weight_plus_one adds u to both.
+//
+// Gradient of layer_norm: a errs by (D + 3) u times the mean of |g|, and k by (D + 3) u M + mean of |g| e. So h k errs by
+// s times that, and by e M, and the difference of g and a by u (2 |g|) + (D + 4) u times the mean of |g|. The fused
+// difference and r add (D / 2 + 6.5) u + q^2 / 2 of |g| + mean of |g| + s M.
+//
+// dweight is a chain of fused operations: k of them err by at most k u / (1 - k u) times the sum of the magnitudes.
+// dbias is a recursive sum, whose bound needs no such factor (Rump 2012).
 #pragma once
 
 #if defined(__x86_64__)

@@ -15,7 +15,9 @@ ROOT = Path(__file__).resolve().parents[2]
 STRUCTS = {"rapt_softmax_options": _library.SoftmaxOptions, "rapt_attention_options": _library.AttentionOptions,
            "rapt_attention_gradients": _library.AttentionGradients,
            "rapt_linear_options": _library.LinearOptions, "rapt_rope_options": _library.RopeOptions,
-           "rapt_rope_frequency_options": _library.RopeFrequencyOptions}  # fmt: skip
+           "rapt_rope_frequency_options": _library.RopeFrequencyOptions,
+           "rapt_norm_options": _library.NormOptions,
+           "rapt_norm_backward_options": _library.NormBackwardOptions}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", STRUCTS)

@@ -1,0 +1,101 @@
+"""Norms and their gradients against formulas in double."""
+
+import numpy as np
+import pytest
+
+import rapt
+
+TOLERANCE = {"f32": 1e-5, "f64": 1e-13, "f16": 4e-3, "bf16": 3e-2}
+
+
+def narrowed(x, to):
+    if to in ("f16", "bf16"):
+        return rapt.convert(x.astype(np.float32), to)
+    return x.astype(np.float64 if to == "f64" else np.float32)
+
+
+def widened(x):
+    return rapt.convert(x, "f32").astype(np.float64) if x.dtype in (np.float16, np.uint16) else x.astype(np.float64)
+
+
+def normal(x, is_layer, eps):
+    """The elements without weight and bias, and the factor of a row."""
+    centred = x - x.mean(-1, keepdims=True) if is_layer else x
+    root = 1 / np.sqrt((centred**2).mean(-1, keepdims=True) + eps)
+    return centred * root, root
+
+
+@pytest.mark.parametrize("type", TOLERANCE)
+def test_values(random, on_each_level, type):
+    x, residual = (narrowed(random.normal(size=(2, 3, 75)), type) for _ in range(2))
+    w, b = (narrowed(random.normal(size=75), type) for _ in range(2))
+    near = {"rtol": TOLERANCE[type], "atol": TOLERANCE[type]}
+    rms = normal(widened(x), False, 1e-6)[0]
+    assert np.allclose(widened(on_each_level(lambda: rapt.rms_norm(x))), rms, **near)
+    assert np.allclose(widened(on_each_level(lambda: rapt.rms_norm(x, w))), rms * widened(w), **near)
+    plus_one = on_each_level(lambda: rapt.rms_norm(x, w, weight_plus_one=True, eps=0.25))
+    assert np.allclose(widened(plus_one), normal(widened(x), False, 0.25)[0] * (widened(w) + 1), **near)
+    layer = normal(widened(x), True, 1e-5)[0]
+    result = on_each_level(lambda: rapt.layer_norm(x, w, b))
+    assert result.dtype == x.dtype and np.allclose(widened(result), layer * widened(w) + widened(b), **near)
+    assert np.allclose(widened(rapt.layer_norm(x, bias=b)), layer + widened(b), **near)
+
+    total = narrowed(widened(x).astype(np.float32) + widened(residual).astype(np.float32), type)
+    if type == "f64":
+        total = x + residual
+    expected = rapt.rms_norm(total, w)
+    assert np.array_equal(rapt.rms_norm(x, w, residual=residual), expected) and np.array_equal(residual, total)
+
+
+def test_strides_and_in_place(random):
+    wide = random.normal(size=(4, 20))
+    expected = rapt.layer_norm(wide[:, :13].copy())
+    assert np.array_equal(rapt.layer_norm(wide[:, :13]), expected)
+    assert rapt.layer_norm(wide[:, :13], out=wide[:, :13]) is not None and np.array_equal(wide[:, :13], expected)
+    assert rapt.rms_norm(np.ones((0, 5))).shape == (0, 5) and rapt.rms_norm(np.ones((5, 0))).shape == (5, 0)
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(np.float32, 1e-5), (np.float64, 1e-13)])
+def test_gradients(random, on_each_level, dtype, tolerance):
+    x, dy = (random.normal(size=(2, 3, 40)).astype(dtype) for _ in range(2))
+    w = random.normal(size=40).astype(dtype)
+    near = {"rtol": tolerance, "atol": tolerance}
+
+    def expected(is_layer, weight):
+        t, root = normal(x.astype(np.float64), is_layer, 1e-5)
+        g = dy * weight
+        mean = g.mean(-1, keepdims=True) if is_layer else 0
+        dx = root * (g - mean - t * (g * t).mean(-1, keepdims=True))
+        return dx, (dy * t).sum((0, 1)), dy.sum((0, 1))
+
+    dx, dweight, dbias = on_each_level(lambda: rapt.layer_norm_backward(x, dy, w))
+    for got, true in zip((dx, dweight, dbias), expected(True, w)):
+        assert got.dtype == dtype and np.allclose(got, true, **near)
+    result = on_each_level(lambda: rapt.rms_norm_backward(x, dy, w, eps=1e-5, weight_plus_one=True))
+    for got, true in zip(result, expected(False, w.astype(np.float64) + 1)):
+        assert np.allclose(got, true, **near)
+    in_place = dy.copy()
+    assert np.array_equal(rapt.layer_norm_backward(x, in_place, w, out=in_place)[0], dx)
+    assert np.array_equal(in_place, dx)
+
+
+@pytest.mark.parametrize(
+    "error, call",
+    [
+        (TypeError, lambda x: rapt.rms_norm(x.astype(np.int8))),
+        (TypeError, lambda x: rapt.rms_norm(x, np.ones(8))),
+        (ValueError, lambda x: rapt.rms_norm(x, np.ones(7, np.float32))),
+        (ValueError, lambda x: rapt.rms_norm(x, weight_plus_one=True)),
+        (ValueError, lambda x: rapt.layer_norm(x, eps=-1)),
+        (ValueError, lambda x: rapt.layer_norm(x, out=np.zeros((2, 7), np.float32))),
+        (ValueError, lambda x: rapt.layer_norm(x, residual=np.zeros((2, 7), np.float32))),
+        (ValueError, lambda x: rapt.layer_norm(x, residual=x)),
+        (TypeError, lambda x: rapt.layer_norm(x, residual=np.zeros((2, 8)))),
+        (TypeError, lambda x: rapt.rms_norm_backward(x, x.astype(np.float64))),
+        (TypeError, lambda x: rapt.rms_norm_backward(x.astype(np.float16), x.astype(np.float16))),
+        (ValueError, lambda x: rapt.layer_norm_backward(x, x[:1])),
+    ],
+)
+def test_errors(error, call):
+    with pytest.raises(error):
+        call(np.zeros((2, 8), np.float32))
