@@ -226,6 +226,27 @@ TEST_CASE("gradients of norms agree with differences, and add up over calls") {
   });
 }
 
+// An output of 16 MiB is written past the caches, from the first aligned vector of each row on. Rows alone are not.
+TEST_CASE_TEMPLATE("norms: large outputs have the bits of rows alone", T, float, double, F16, BF16) {
+  constexpr std::size_t rows = 5, stride = (std::size_t{4} << 20) / sizeof(T) + 3, cols = stride - 2;
+  const std::vector<T> x = draw<T>(rows * stride, 21), w = draw<T>(cols, 22), b = draw<T>(cols, 23);
+  on_every_level([&] {
+    for (const auto function : {rapt_rms_norm, rapt_layer_norm}) {
+      const T canary = T(Number<T>(77));
+      std::vector<T> y(rows * stride, canary), alone(rows * stride, canary);
+      rapt_norm_options o = options_for<T>(rows, cols);
+      o.x_stride = o.y_stride = static_cast<std::ptrdiff_t>(stride);
+      o.weight = w.data();
+      if (function == rapt_layer_norm) o.bias = b.data();
+      REQUIRE(function(x.data(), y.data(), &o) == RAPT_OK);
+      o.rows = 1;
+      for (std::size_t r = 0; r < rows; ++r)
+        REQUIRE(function(&x[r * stride], &alone[r * stride], &o) == RAPT_OK);
+      CHECK(all_same(y, alone));
+    }
+  });
+}
+
 // Products that vanish leave -0 in their lanes. Where a lane misses an element, it adds +0, so that the sum is +0.
 // The sign of the sum reaches an element whose dy is 0.
 TEST_CASE("sums of norms whose products vanish have the sign of dot's lanes") {

@@ -74,6 +74,27 @@ void gelu_tanh(const T *x, T *y, std::size_t n) {
 }
 
 template <class T>
+void rms_norm(const T *x, const T *weight, const T *, T *y, std::size_t rows, std::size_t cols) {
+  for (std::size_t r = 0; r < rows; ++r, x += cols, y += cols) {
+    const ConstVector<T> row(x, index(cols));
+    const T root =
+        1 / std::sqrt(row.squaredNorm() / static_cast<T>(cols) + static_cast<T>(rapt::bench::norm_eps));
+    Vector<T>(y, index(cols)).array() = row.array() * root * ConstVector<T>(weight, index(cols)).array();
+  }
+}
+
+template <class T>
+void layer_norm(const T *x, const T *weight, const T *bias, T *y, std::size_t rows, std::size_t cols) {
+  for (std::size_t r = 0; r < rows; ++r, x += cols, y += cols) {
+    const auto row = ConstVector<T>(x, index(cols)).array();
+    const T mean = row.mean();
+    const T root = 1 / std::sqrt((row - mean).square().mean() + static_cast<T>(rapt::bench::norm_eps));
+    Vector<T>(y, index(cols)).array() = (row - mean) * root * ConstVector<T>(weight, index(cols)).array() +
+                                        ConstVector<T>(bias, index(cols)).array();
+  }
+}
+
+template <class T>
 void softmax(const T *x, T *y, std::size_t rows, std::size_t cols, T scale) {
   if (cols == 0) return;
   for (std::size_t r = 0; r < rows; ++r, x += cols, y += cols) {
@@ -165,6 +186,8 @@ void fill(rapt::bench::PeerFunctions<T> &functions) {
   functions.gated = gated<T>;
   functions.argmax = argmax<T>;
   functions.gelu_tanh = gelu_tanh<T>;
+  functions.rms_norm = rms_norm<T>;
+  functions.layer_norm = layer_norm<T>;
   functions.softmax = softmax<T>;
   functions.attention = attention<T>;
   functions.attention_backward = attention_backward<T>;

@@ -63,6 +63,10 @@ struct RopeShape {
 template <class T>
 using RopeLoop = void (*)(const T *x, T *y, const RopeShape &shape, std::size_t first_position,
                           const double *frequencies, const T *cosines, const T *sines);
+// Norms rows, which are contiguous, with eps = 2^-17. bias is null for rms_norm.
+inline constexpr double norm_eps = 0x1p-17;
+template <class T>
+using Norm = void (*)(const T *x, const T *weight, const T *bias, T *y, std::size_t rows, std::size_t cols);
 // Rows are contiguous, and the scale is the only option. logsumexp writes one value per row to y.
 template <class T>
 using RowsFunction = void (*)(const T *x, T *y, std::size_t rows, std::size_t cols, T scale);

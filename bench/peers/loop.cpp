@@ -99,6 +99,28 @@ void rope(const T *x, T *y, const rapt::bench::RopeShape &shape, std::size_t fir
 }
 
 template <class T>
+void rms_norm(const T *x, const T *weight, const T *, T *y, std::size_t rows, std::size_t cols) {
+  for (std::size_t r = 0; r < rows; ++r, x += cols, y += cols) {
+    T squares = 0;
+    for (std::size_t i = 0; i < cols; ++i) squares += x[i] * x[i];
+    const T root = 1 / std::sqrt(squares / static_cast<T>(cols) + static_cast<T>(rapt::bench::norm_eps));
+    for (std::size_t i = 0; i < cols; ++i) y[i] = x[i] * root * weight[i];
+  }
+}
+
+template <class T>
+void layer_norm(const T *x, const T *weight, const T *bias, T *y, std::size_t rows, std::size_t cols) {
+  for (std::size_t r = 0; r < rows; ++r, x += cols, y += cols) {
+    T sum = 0, squares = 0;
+    for (std::size_t i = 0; i < cols; ++i) sum += x[i];
+    const T mean = sum / static_cast<T>(cols);
+    for (std::size_t i = 0; i < cols; ++i) squares += (x[i] - mean) * (x[i] - mean);
+    const T root = 1 / std::sqrt(squares / static_cast<T>(cols) + static_cast<T>(rapt::bench::norm_eps));
+    for (std::size_t i = 0; i < cols; ++i) y[i] = (x[i] - mean) * root * weight[i] + bias[i];
+  }
+}
+
+template <class T>
 void softmax(const T *x, T *y, std::size_t rows, std::size_t cols, T scale) {
   if (cols == 0) return;
   for (std::size_t r = 0; r < rows; ++r, x += cols, y += cols) {
@@ -125,6 +147,8 @@ void fill(rapt::bench::PeerFunctions<T> &functions) {
   functions.gelu = gelu<T>;
   functions.gelu_tanh = gelu_tanh<T>;
   functions.rope = rope<T>;
+  functions.rms_norm = rms_norm<T>;
+  functions.layer_norm = layer_norm<T>;
   functions.softmax = softmax<T>;
 }
 

@@ -103,6 +103,62 @@ void softmax(const float *x, float *y, std::size_t rows, std::size_t cols, float
   cache.get({rows, cols}, [&] { return softmax_of(rows, cols); }).run(x, y);
 }
 
+// Normalises rows. oneDNN has rms_norm from 3.8 on.
+class RowNorm {
+ public:
+  RowNorm(std::size_t rows, std::size_t cols, [[maybe_unused]] bool is_rms)
+      : x_(matrix(rows, cols), engine(), nullptr),
+        y_(matrix(rows, cols), engine(), nullptr),
+        weight_(vector(cols), engine(), nullptr),
+        bias_(vector(cols), engine(), nullptr),
+        stream_(engine()) {
+    const auto inference = dnnl::prop_kind::forward_inference;
+    const float eps = static_cast<float>(norm_eps);
+    using Flags = dnnl::normalization_flags;
+#if DNNL_VERSION_MAJOR < 3
+    primitive_ = dnnl::layer_normalization_forward(
+        {{inference, x_.get_desc(), eps, Flags::use_scale | Flags::use_shift}, engine()});
+#else
+    auto flags = Flags::use_scale | Flags::use_shift;
+#if DNNL_VERSION_MAJOR > 3 || DNNL_VERSION_MINOR >= 8
+    if (is_rms) flags = Flags::use_scale | Flags::rms_norm;
+#endif
+    primitive_ =
+        dnnl::layer_normalization_forward({engine(), inference, x_.get_desc(), y_.get_desc(), eps, flags});
+#endif
+    arguments_ = {{DNNL_ARG_SRC, x_}, {DNNL_ARG_DST, y_}, {DNNL_ARG_SCALE, weight_}, {DNNL_ARG_SHIFT, bias_}};
+  }
+
+  void run(const float *x, const float *weight, const float *bias, float *y) {
+    x_.set_data_handle(const_cast<float *>(x));  // inputs are not written
+    weight_.set_data_handle(const_cast<float *>(weight));
+    bias_.set_data_handle(const_cast<float *>(bias));
+    y_.set_data_handle(y);
+    primitive_.execute(stream_, arguments_);
+    stream_.wait();
+  }
+
+ private:
+  static dnnl::memory::desc matrix(std::size_t rows, std::size_t cols) {
+    return {{dim(rows), dim(cols)}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::ab};
+  }
+  static dnnl::memory::desc vector(std::size_t cols) {
+    return {{dim(cols)}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::a};
+  }
+
+  dnnl::memory x_, y_, weight_, bias_;
+  dnnl::stream stream_;
+  dnnl::layer_normalization_forward primitive_;
+  std::unordered_map<int, dnnl::memory> arguments_;
+};
+
+template <bool is_rms>
+void row_norm(const float *x, const float *weight, const float *bias, float *y, std::size_t rows,
+              std::size_t cols) {
+  static ShapeCache<std::pair<std::size_t, std::size_t>, RowNorm> cache;
+  cache.get({rows, cols}, [&] { return RowNorm(rows, cols, is_rms); }).run(x, weight, bias, y);
+}
+
 // Computes c = scale * a * b. Rows are a_stride, b_stride and c_stride elements apart. If b_by_columns is
 // set, b's columns are contiguous and b_stride elements apart.
 class Product {
@@ -312,6 +368,10 @@ void add_onednn(std::vector<Peer> &peers) {
   peer.f32.silu = activation<dnnl::algorithm::eltwise_swish>;
   peer.f32.gelu = activation<dnnl::algorithm::eltwise_gelu_erf>;
   peer.f32.gelu_tanh = activation<dnnl::algorithm::eltwise_gelu_tanh>;
+  peer.f32.layer_norm = row_norm<false>;
+#if DNNL_VERSION_MAJOR >= 4 || (DNNL_VERSION_MAJOR == 3 && DNNL_VERSION_MINOR >= 8)
+  peer.f32.rms_norm = row_norm<true>;
+#endif
   peer.f32.softmax = softmax;
   peer.f32.attention = attention;
   peer.f32.linear = linear<float, dnnl::memory::data_type::f32>();

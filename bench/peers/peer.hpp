@@ -22,6 +22,7 @@ struct PeerFunctions {
   TwoToOne<T> gated = nullptr;  // by silu
   Argmax<T> argmax = nullptr;
   RopeLoop<T> rope = nullptr;
+  Norm<T> rms_norm = nullptr, layer_norm = nullptr;
   RowsFunction<T> softmax = nullptr;  // scales in a separate pass if the library's softmax cannot
   Attention<T> attention = nullptr;
   AttentionBackward<T> attention_backward = nullptr;

@@ -308,6 +308,28 @@ double softmax_error(RowsFunction<T> softmax) {
 }
 
 template <class T>
+double norm_error(Norm<T> norm, bool is_layer) {
+  Worst worst;
+  for (const std::size_t cols : Sizes{64, 4096}) {
+    const Buffer<T> x = logits<T>(cols), w = logits<T>(cols, 0, 1), b = logits<T>(cols, 0, 2), y(cols);
+    norm(x.data(), w.data(), is_layer ? b.data() : nullptr, y.data(), 1, cols);
+    const Real n = static_cast<Real>(cols);
+    validate::Sum sum, squares;
+    for (const T one : x.elements()) sum.add(one);
+    const Real mean = is_layer ? sum.value() / n : 0;
+    for (const T one : x.elements()) squares.add((one - mean) * (one - mean));
+    const Real root = 1 / std::sqrt(squares.value() / n + Real{norm_eps});
+    for (std::size_t i = 0; i < cols; ++i) {
+      const Real product = (x.data()[i] - mean) * root * w.data()[i],
+                 shift = is_layer ? b.data()[i] : Real{0};
+      const Real off = std::fabs(y.data()[i] - product - shift) / (std::fabs(product) + std::fabs(shift));
+      worst.add(validate::as_double(off) / unit<T>);
+    }
+  }
+  return worst.value();
+}
+
+template <class T>
 double attention_error(Attention<T> attention) {
   Worst worst;
   for (const AttentionBuffers<T> &sample : attention_samples<T>()) {
@@ -358,6 +380,7 @@ double attention_backward_error(AttentionBackward<T> backward) {
   template double dot_error<T>(Dot<T>);                                   \
   template double dot_rows_error<T>(RowsProduct<T>);                      \
   template double softmax_error<T>(RowsFunction<T>);                      \
+  template double norm_error<T>(Norm<T>, bool);                           \
   template double attention_error<T>(Attention<T>);                       \
   template double attention_output_error<T>(const AttentionProblem<T> &); \
   template double attention_backward_error<T>(AttentionBackward<T>);

@@ -58,6 +58,10 @@ double quantized_linear_error(QuantizedProduct product);
 // Measures rows of 8 to 50257 columns. Errors are relative to each probability.
 template <class T>
 double softmax_error(RowsFunction<T> softmax);
+// Measures rows of 64 and 4096 columns, whose mean is not 0. Errors are relative to |t w| + |b|, where t is the exact
+// normal. bias is null for rms_norm.
+template <class T>
+double norm_error(Norm<T> norm, bool is_layer);
 // Measures the last queries of contexts of up to 4096 keys. Errors are relative to the largest |v| that the
 // query sees.
 template <class T>

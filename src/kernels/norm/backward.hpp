@@ -31,21 +31,21 @@ template <class A, class F>
 }
 
 template <class A, class W>
-[[gnu::flatten, gnu::noinline]] void rms_norm_gradients(const rapt::NormBackwardCall &call,
-                                                        const W &weights) {
+[[gnu::flatten, gnu::noinline]] void rms_norm_gradients(const rapt::NormBackwardCall &call, W weights) {
   using S = simd<A>;
   using batch = typename S::batch;
   const rapt_norm_backward_options &o = call.options;
-  const A n = static_cast<A>(o.cols), eps = static_cast<A>(o.eps);
+  const A eps = static_cast<A>(o.eps);
+  const Columns<A> columns(o.cols);
   A *const dweight = static_cast<A *>(o.dweight);
   each_gradient_row<A>(
       call, [&](const A *x, const A *dy, A *dx) __attribute__((always_inline)) {
-        const A r = inverse_root(sum_of_squares(x, o.cols), n, eps);
+        const A r = inverse_root(columns.mean(sum_of_squares(x, o.cols)), eps);
         const A c = sum_of_terms<A>(
             o.cols, [&](auto part, std::size_t i) __attribute__((always_inline)) {
               return Factors<batch>{part.keep(weights.times(part, i, part.load(dy + i))), part.load(x + i)};
             });
-        const batch root(r), k(((r * r) * c) / n);
+        const batch root(r), k(columns.mean((r * r) * c));
         each_vector<A>(
             o.cols, [&](auto part, std::size_t i) __attribute__((always_inline)) {
               const batch element = part.load(x + i), gradient = part.load(dy + i);
@@ -57,18 +57,18 @@ template <class A, class W>
 }
 
 template <class A, class W>
-[[gnu::flatten, gnu::noinline]] void layer_norm_gradients(const rapt::NormBackwardCall &call,
-                                                          const W &weights) {
+[[gnu::flatten, gnu::noinline]] void layer_norm_gradients(const rapt::NormBackwardCall &call, W weights) {
   using S = simd<A>;
   using batch = typename S::batch;
   const rapt_norm_backward_options &o = call.options;
-  const A n = static_cast<A>(o.cols), eps = static_cast<A>(o.eps);
+  const A eps = static_cast<A>(o.eps);
+  const Columns<A> columns(o.cols);
   A *const dweight = static_cast<A *>(o.dweight), *const dbias = static_cast<A *>(o.dbias);
   const batch one(A(1));
   each_gradient_row<A>(
       call, [&](const A *x, const A *dy, A *dx) __attribute__((always_inline)) {
-        const batch mean(mean_of(x, o.cols));
-        const batch root(inverse_root(sum_of_deviations(x, o.cols, mean), n, eps));
+        const batch mean(columns.mean(sum_of(x, o.cols)));
+        const batch root(inverse_root(columns.mean(sum_of_deviations(x, o.cols, mean)), eps));
         const auto g = [&](auto part, std::size_t i) __attribute__((always_inline)) {
           return part.keep(weights.times(part, i, part.load(dy + i)));
         };
@@ -83,7 +83,7 @@ template <class A, class W>
             o.cols, [&](auto part, std::size_t i) __attribute__((always_inline)) {
               return Factors<batch>{g(part, i), h(part, i)};
             });
-        const batch a(sum / n), k(product / n);
+        const batch a(columns.mean(sum)), k(columns.mean(product));
         each_vector<A>(
             o.cols, [&](auto part, std::size_t i) __attribute__((always_inline)) {
               const batch gradient = part.load(dy + i), normal = h(part, i);

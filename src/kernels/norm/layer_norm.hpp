@@ -10,16 +10,14 @@
 namespace {
 
 template <class E>
-[[gnu::always_inline]] inline rapt::Arithmetic<E> mean_of(const E *x, std::size_t n) {
+[[gnu::always_inline]] inline rapt::Arithmetic<E> sum_of(const E *x, std::size_t n) {
   using A = rapt::Arithmetic<E>;
   using batch = typename simd<A>::batch;
   const batch one(A(1));
   return sum_of_terms<A>(
-             n,
-             [&](auto part, std::size_t i) __attribute__((always_inline)) {
-               return Factors<batch>{part.load(x + i), one};
-             }) /
-         static_cast<A>(n);
+      n, [&](auto part, std::size_t i) __attribute__((always_inline)) {
+        return Factors<batch>{part.load(x + i), one};
+      });
 }
 
 // Returns the sum of (x - mean)^2.
@@ -33,19 +31,20 @@ template <class E, class V>
 }
 
 template <class E, bool has_bias, class W>
-[[gnu::flatten, gnu::noinline]] void layer_norm_rows(const rapt::NormCall &call, const W &weights) {
+[[gnu::flatten, gnu::noinline]] void layer_norm_rows(const rapt::NormCall &call, W weights) {
   using A = rapt::Arithmetic<E>;
   using S = simd<A>;
   using batch = typename S::batch;
   const std::size_t cols = call.options.cols;
-  const A n = static_cast<A>(cols), eps = static_cast<A>(call.options.eps);
+  const A eps = static_cast<A>(call.options.eps);
+  const Columns<A> columns(cols);
   const E *bias = static_cast<const E *>(call.options.bias);
   each_norm_row<E>(
-      call, [&](const E *x, E *y) __attribute__((always_inline)) {
-        const batch mean(mean_of(x, cols));
-        const batch root(inverse_root(sum_of_deviations(x, cols, mean), n, eps));
+      call, [&](const E *x, E *y, const Writing<E> &writing) __attribute__((always_inline)) {
+        const batch mean(columns.mean(sum_of(x, cols)));
+        const batch root(inverse_root(columns.mean(sum_of_deviations(x, cols, mean)), eps));
         write_row(
-            y, cols, [&](auto part, std::size_t i) __attribute__((always_inline)) {
+            y, cols, writing, [&](auto part, std::size_t i) __attribute__((always_inline)) {
               const batch h = (part.load(x + i) - mean) * root;
               if constexpr (!has_bias) {
                 return weights.times(part, i, h);

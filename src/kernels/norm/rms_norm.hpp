@@ -10,16 +10,17 @@
 namespace {
 
 template <class E, class W>
-[[gnu::flatten, gnu::noinline]] void rms_norm_rows(const rapt::NormCall &call, const W &weights) {
+[[gnu::flatten, gnu::noinline]] void rms_norm_rows(const rapt::NormCall &call, W weights) {
   using A = rapt::Arithmetic<E>;
   using batch = typename simd<A>::batch;
   const std::size_t cols = call.options.cols;
-  const A n = static_cast<A>(cols), eps = static_cast<A>(call.options.eps);
+  const A eps = static_cast<A>(call.options.eps);
+  const Columns<A> columns(cols);
   each_norm_row<E>(
-      call, [&](const E *x, E *y) __attribute__((always_inline)) {
-        const batch root(inverse_root(sum_of_squares(x, cols), n, eps));
+      call, [&](const E *x, E *y, const Writing<E> &writing) __attribute__((always_inline)) {
+        const batch root(inverse_root(columns.mean(sum_of_squares(x, cols)), eps));
         write_row(
-            y, cols, [&](auto part, std::size_t i) __attribute__((always_inline)) {
+            y, cols, writing, [&](auto part, std::size_t i) __attribute__((always_inline)) {
               return weights.times(part, i, part.load(x + i) * root);
             });
       });

@@ -20,48 +20,75 @@ template <class E>
       });
 }
 
-// Calls f(x, y) for each row. x is the row to normalise.
+// Says how rows are written: whether past the caches, and which elements the next rows will read.
+template <class E>
+struct Writing {
+  bool streams;
+  const E *ahead;
+};
+
+// Calls f(x, y, writing) for each row. x is the row to normalise. While a row is written past the caches, a later row is
+// fetched. Short rows look further ahead.
 template <class E, class F>
 [[gnu::always_inline]] inline void each_norm_row(const rapt::NormCall &call, const F &f) {
   const rapt_norm_options &o = call.options;
   const E *x = static_cast<const E *>(call.x);
   E *y = static_cast<E *>(call.y), *residual = static_cast<E *>(o.residual);
+  const bool streams = goes_past_caches(x, y, o.rows * o.cols);
+  const std::size_t rows_ahead = 1 + 1024 / sizeof(E) / o.cols;
+  const std::ptrdiff_t step =
+      static_cast<std::ptrdiff_t>(rows_ahead) * (residual ? o.residual_stride : o.x_stride);
   for (std::size_t r = 0; r < o.rows; ++r, x += o.x_stride, y += o.y_stride) {
+    const E *row = x;
     if (residual) {
       add_to_residual(x, residual, o.cols);
-      f(static_cast<const E *>(residual), y);
+      row = residual;
       residual += o.residual_stride;
-    } else {
-      f(x, y);
     }
+    f(row, y, Writing<E>{streams, r + rows_ahead < o.rows ? row + step : row});
   }
+  if (streams) simd<rapt::Arithmetic<E>>::end_streaming();
 }
 
 // Stores f(part, i) to y. A store that crosses a line takes two cycles, so a long row begins with a partial vector.
+//
+//   4096 rows of 8192 columns, ns per element | rms_norm: AVX2, AVX-512 | layer_norm
+//   ordinary stores                           | .50, .52                | .58, .60
+//   non-temporal, the next row to L1          | .41, .41                | .48, .45
+//   non-temporal, the next row to L2          | .36, .32                | .36, .35
+//
+// Where everything is in L2 or L3, such fetches make both norms slower, by up to an eighth.
 template <class E, class F>
-[[gnu::always_inline]] inline void write_row(E *y, std::size_t n, const F &f) {
-  using A = rapt::Arithmetic<E>;
-  using S = simd<A>;
-  constexpr std::size_t worth_aligning_from = 64 * S::width;
-  std::size_t begin = 0;
-  if (n >= worth_aligning_from) {
-    begin = elements_to_alignment(y);
-    if (begin > 0) {
-      const FirstOfVector part{begin};
+[[gnu::always_inline]] inline void write_row(E *y, std::size_t n, const Writing<E> &writing, const F &f) {
+  using S = simd<rapt::Arithmetic<E>>;
+  constexpr std::size_t step = 4 * S::width, line = 64 / sizeof(E);
+  std::size_t i = 0;
+  if (n >= 64 * S::width) {
+    i = elements_to_alignment(y);
+    if (i > 0) {
+      const FirstOfVector part{i};
       part.store(y, f(part, std::size_t{0}));
     }
   }
-  const auto store = [&](auto part, std::size_t i) __attribute__((always_inline)) {
-    part.store(y + i, f(part, i));
-  };
-  if constexpr (StoresTwo<S, E>) {
-    for (; n - begin >= 2 * S::width; begin += 2 * S::width) {
-      const auto first = f(WholeVector{}, begin), second = f(WholeVector{}, begin + S::width);
-      S::store_two(y + begin, first, second);
+  const bool streams = writing.streams && is_aligned(y + i);
+  for (; n - i >= step; i += step) {
+    typename S::batch v[4];
+    unroll<4>([&](auto r) __attribute__((always_inline)) { v[r] = f(WholeVector{}, i + r * S::width); });
+    if (streams) {
+      for (std::size_t j = 0; j < step; j += line) __builtin_prefetch(writing.ahead + i + j, 0, 2);
+      unroll<4>([&](auto r) __attribute__((always_inline)) { S::stream(y + i + r * S::width, v[r]); });
+    } else if constexpr (StoresTwo<S, E>) {
+      S::store_two(y + i, v[0], v[1]);
+      S::store_two(y + i + 2 * S::width, v[2], v[3]);
+    } else {
+      unroll<4>([&](auto r) __attribute__((always_inline)) { S::store(y + i + r * S::width, v[r]); });
     }
   }
-  each_vector<A>(
-      n - begin, [&](auto part, std::size_t i) __attribute__((always_inline)) { store(part, begin + i); });
+  for (; n - i >= S::width; i += S::width) S::store(y + i, f(WholeVector{}, i));
+  if (i < n) {
+    const FirstOfVector part{n - i};
+    part.store(y + i, f(part, i));
+  }
 }
 
 }  // namespace
