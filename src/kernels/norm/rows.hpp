@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "call/norm_call.hpp"
-#include "kernels/norm/parts.hpp"
+#include "kernels/norm/whole_or_first.hpp"
 #include "kernels/vector/alignment.hpp"
 #include "kernels/vector/map.hpp"
 #include "kernels/vector/unroll.hpp"

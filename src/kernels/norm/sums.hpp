@@ -5,7 +5,7 @@
 
 #include "contract/norm.hpp"
 #include "kernels/dot.hpp"
-#include "kernels/norm/parts.hpp"
+#include "kernels/norm/whole_or_first.hpp"
 
 namespace {
 

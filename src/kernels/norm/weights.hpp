@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "contract/types.hpp"
-#include "kernels/norm/parts.hpp"
+#include "kernels/norm/whole_or_first.hpp"
 
 namespace {
 
