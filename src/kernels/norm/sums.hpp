@@ -66,13 +66,17 @@ template <class A, class Terms>
   return sum.fold();
 }
 
-// In a square both factors are one load, which may be unaligned without halving the speed.
+// Does the same as dot(x, x, n), for at least one element. In a square both factors are one load, which may be unaligned
+// without halving the speed.
 template <class E>
 [[gnu::always_inline]] inline rapt::Arithmetic<E> sum_of_squares(const E *x, std::size_t n) {
   using A = rapt::Arithmetic<E>;
-  if (n >= DotLanes<A>::lanes && n <= rapt::dot_stretch<A>) [[likely]]
+  if (n < DotLanes<A>::lanes) return dot_short(x, x, n);
+  if (n <= rapt::dot_stretch<A>) [[likely]]
     return dot_in_order(x, x, n);
-  return dot(x, x, n);
+  return sum_of_stretches<A>(n, [=](std::size_t begin, std::size_t count, A *lane) {
+    lanes_in_order<false>(x + begin, x + begin, count, lane);
+  });
 }
 
 // Divides by the number of columns. By a power of two, which most rows have, the product with its inverse is the same
