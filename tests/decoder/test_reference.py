@@ -325,44 +325,45 @@ def test_head_dim_defaults(tmp_path: Path) -> None:
     assert reference.parse_config(table | {"head_dim": 8}).head_dim == 8
 
 
-@pytest.mark.parametrize(
-    "changes, named",
-    [
-        ({"model_type": "gemma2"}, "model_type"),
-        ({"model_type": None}, "model_type"),
-        ({"hidden_act": "gelu"}, "hidden_act"),
-        ({"quantization_config": {"quant_method": "awq"}}, "quantization_config"),
-        ({"use_sliding_window": True, "sliding_window": 8}, "sliding_window"),
-        ({"layer_types": ["full_attention", "sliding_attention"]}, "layer_types"),
-        ({"partial_rotary_factor": 0.5}, "partial_rotary_factor"),
-        ({"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}, "rope_type 'dynamic'"),
-        ({"rope_scaling": {"type": "longrope", "factor": 2.0}}, "rope_type 'longrope'"),
-        ({"rope_scaling": {"factor": 2.0}}, "rope_type"),
-        ({"rope_scaling": {"type": "linear"}}, "factor"),
-        ({"rope_scaling": {"type": "yarn", "factor": 2.0, "mscale": 1.0}}, "mscale"),
-        ({"rope_scaling": {"type": "linear", "factor": 2.0}, "rope_parameters": {}}, "rope_parameters"),
-        ({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}}, "partial_rotary_factor"),
-        ({"rope_theta": "1e4"}, "rope_theta"),
-        ({"rope_theta": 1}, "rope_theta"),
-        (
-            {"rope_scaling": {"type": "llama3", "factor": 2, "low_freq_factor": 2, "high_freq_factor": 2}},
-            "high_freq_factor",
-        ),
-        (
-            {"rope_scaling": {"type": "yarn", "factor": 2.0}, "original_max_position_embeddings": 8},
-            "original_max_position_embeddings",
-        ),
-        ({"num_key_value_heads": 4}, "num_key_value_heads"),
-        ({"hidden_size": -12}, "hidden_size"),
-        ({"vocab_size": True}, "vocab_size"),
-        ({"num_hidden_layers": 3}, "model.layers.2.input_layernorm.weight"),
-        ({"num_hidden_layers": 1}, "model.layers.1.input_layernorm.weight"),
-        ({"vocab_size": 24}, "model.embed_tokens.weight"),
-        ({"head_dim": 3}, "head_dim"),
-        ({"attention_bias": True}, "q_proj.bias"),
-        ({"tie_word_embeddings": "yes"}, "tie_word_embeddings"),
-    ],
-)
+# Changes of a config.json, and what the refusal must name.
+REFUSED_CONFIGS: list[tuple[dict[str, Any], str]] = [
+    ({"model_type": "gemma2"}, "model_type"),
+    ({"model_type": None}, "model_type"),
+    ({"hidden_act": "gelu"}, "hidden_act"),
+    ({"quantization_config": {"quant_method": "awq"}}, "quantization_config"),
+    ({"use_sliding_window": True, "sliding_window": 8}, "sliding_window"),
+    ({"layer_types": ["full_attention", "sliding_attention"]}, "layer_types"),
+    ({"partial_rotary_factor": 0.5}, "partial_rotary_factor"),
+    ({"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}, "rope_type 'dynamic'"),
+    ({"rope_scaling": {"type": "longrope", "factor": 2.0}}, "rope_type 'longrope'"),
+    ({"rope_scaling": {"factor": 2.0}}, "rope_type"),
+    ({"rope_scaling": {"type": "linear"}}, "factor"),
+    ({"rope_scaling": {"type": "yarn", "factor": 2.0, "mscale": 1.0}}, "mscale"),
+    ({"rope_scaling": {"type": "linear", "factor": 2.0}, "rope_parameters": {}}, "rope_parameters"),
+    ({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}}, "partial_rotary_factor"),
+    ({"rope_theta": "1e4"}, "rope_theta"),
+    ({"rope_theta": 1}, "rope_theta"),
+    (
+        {"rope_scaling": {"type": "llama3", "factor": 2, "low_freq_factor": 2, "high_freq_factor": 2}},
+        "high_freq_factor",
+    ),
+    (
+        {"rope_scaling": {"type": "yarn", "factor": 2.0}, "original_max_position_embeddings": 8},
+        "original_max_position_embeddings",
+    ),
+    ({"num_key_value_heads": 4}, "num_key_value_heads"),
+    ({"hidden_size": -12}, "hidden_size"),
+    ({"vocab_size": True}, "vocab_size"),
+    ({"num_hidden_layers": 3}, "model.layers.2.input_layernorm.weight"),
+    ({"num_hidden_layers": 1}, "model.layers.1.input_layernorm.weight"),
+    ({"vocab_size": 24}, "model.embed_tokens.weight"),
+    ({"head_dim": 3}, "head_dim"),
+    ({"attention_bias": True}, "q_proj.bias"),
+    ({"tie_word_embeddings": "yes"}, "tie_word_embeddings"),
+]
+
+
+@pytest.mark.parametrize("changes, named", REFUSED_CONFIGS)
 def test_config_is_refused(tmp_path: Path, changes: dict[str, Any], named: str) -> None:
     path = make(tmp_path)
     edit_config(path, changes)

@@ -40,6 +40,10 @@ case $(uname -m) in
 esac
 expect 0 'not published' --quick --kernel exp_f32 --seed 7
 expect 0 '1 cases in' --kernel dot_rows_f32 --isa scalar --case 'rows=3 n=17 input=gaussian seed=5'
+expect 0 'decoder ' --list
+expect 0 'decoder               scalar' --kernel decoder --isa scalar
+expect 2 'needs one --kernel' --kernel decoder --case 'n=3'
+expect_without 'decoder' --quick --kernel dot_f32
 expect 0 'HASH(dot_f64, quick, 0x' --print-hashes --kernel dot_f64
 expect 0 'PASS: ' --quick --kernel scale_f32 --json "$output.json"
 RAPT_ISA=sse9 expect 0 'RAPT_ISA=sse9 is ignored: ' --quick --kernel dot_f32

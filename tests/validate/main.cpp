@@ -15,6 +15,7 @@
 #include "validate/check.hpp"
 #include "validate/cpu_report.hpp"
 #include "validate/crash.hpp"
+#include "validate/decoder.hpp"
 #include "validate/exhaustive.hpp"
 #include "validate/hashes.hpp"
 #include "validate/options.hpp"
@@ -48,6 +49,7 @@ void list() {
   }
   fmt::print("\nkernels:\n");
   for (const test::KernelCase &kernel : test::kernel_cases()) fmt::print("  {}\n", kernel.name);
+  fmt::print("  {} (all of a language model)\n", decoder_name);
 }
 
 int print_hashes(const Options &options) {
@@ -89,6 +91,12 @@ void run(Report &report, Progress &progress) {
       report.rows.push_back(make_row(options, result));
       print_row(report.rows.back());
     }
+  }
+  if (options.action == Action::validate && is_wanted(options.kernels, decoder_name)) {
+    report.decoder = check_decoder(
+        report.isas, [&](std::size_t done, std::size_t of) { progress.show(decoder_name, done, of); });
+    progress.clear();
+    for (const DecoderResult &result : report.decoder) print_decoder(result);
   }
   if (!options.exhaustive) return;
   fmt::print("\n");

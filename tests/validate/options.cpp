@@ -8,6 +8,7 @@
 #include "support/case_text.hpp"
 #include "support/isa.hpp"
 #include "support/kernel_case.hpp"
+#include "validate/decoder.hpp"
 
 namespace rapt::validate {
 namespace {
@@ -29,7 +30,7 @@ const test::KernelCase *kernel_called(const std::string &name) {
 }
 
 std::string complaint_about_kernel(const std::string &name) {
-  return kernel_called(name) ? "" : "no kernel is called " + name + "; see --list";
+  return kernel_called(name) || name == decoder_name ? "" : "no kernel is called " + name + "; see --list";
 }
 
 // Rejects "-1" and numbers of more than 64 bits, which CLI11 itself would accept.
@@ -83,7 +84,8 @@ std::variant<Options, int> parse_options(int argc, char **argv) {
   try {
     app.parse(argc, argv);
     if (*has_case) {
-      if (options.kernels.size() != 1) throw CLI::ValidationError("--case", "needs one --kernel");
+      if (options.kernels.size() != 1 || !kernel_called(options.kernels[0]))
+        throw CLI::ValidationError("--case", "needs one --kernel");
       const std::string wrong =
           test::parse_case(kernel_called(options.kernels[0])->traits.family, one_case, options.one_case);
       if (!wrong.empty()) throw CLI::ValidationError("--case", wrong);

@@ -53,6 +53,7 @@ void flush_output() {
 
 bool Report::holds() const {
   return std::ranges::all_of(rows, [](const Row &row) { return row.holds(); }) &&
+         std::ranges::all_of(decoder, [](const DecoderResult &result) { return result.holds(); }) &&
          std::ranges::all_of(exhaustive, [](const ExhaustiveResult &result) { return result.holds(); }) &&
          left_out() == 0;
 }
@@ -133,6 +134,13 @@ void print_failure(const Row &row) {
   }
 }
 
+void print_decoder(const DecoderResult &result) {
+  fmt::print("{:<21} {:<12} {:>7} {:>10}  {:<38} {:#018x} {}\n", decoder_name, result.isa, result.models,
+             result.wrong.size(), "models of other weights and caches", result.hash,
+             result.holds() ? "equal" : "DIFFERENT: " + joined(result.wrong, "; "));
+  flush_output();
+}
+
 void print_exhaustive(const ExhaustiveResult &result) {
   fmt::print("{}, {:<7} all {} inputs, {} mismatches, worst error {:.5f} of {:.4g} {} at {:a}\n",
              result.function, result.isa, result.inputs, result.mismatches, result.worst_error, result.bound,
@@ -148,6 +156,10 @@ void print_verdict(const Report &report) {
     cases += row.result.cases;
     wrong += !row.holds();
   }
+  for (const DecoderResult &result : report.decoder) {
+    cases += result.models;
+    wrong += !result.holds();
+  }
   for (const ExhaustiveResult &result : report.exhaustive) wrong += !result.holds();
   fmt::print("\n{} cases in {:.1f} s", cases, report.seconds);
   if (report.holds()) {
@@ -159,8 +171,8 @@ void print_verdict(const Report &report) {
         levels_text(report));
   } else {
     if (report.left_out() != 0) fmt::print("; a level did not run although nothing hinders it");
-    fmt::print("\nFAIL: {} of {} rows: {}\n", wrong, report.rows.size() + report.exhaustive.size(),
-               levels_text(report));
+    fmt::print("\nFAIL: {} of {} rows: {}\n", wrong,
+               report.rows.size() + report.decoder.size() + report.exhaustive.size(), levels_text(report));
   }
 }
 

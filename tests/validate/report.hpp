@@ -7,6 +7,7 @@
 
 #include "validate/check.hpp"
 #include "validate/cpu_report.hpp"
+#include "validate/decoder.hpp"
 #include "validate/exhaustive.hpp"
 #include "validate/options.hpp"
 
@@ -28,6 +29,7 @@ struct Report {
   CpuReport cpu;
   std::vector<std::string> isas;  // levels that ran, weakest first
   std::vector<Row> rows;
+  std::vector<DecoderResult> decoder;
   std::vector<ExhaustiveResult> exhaustive;
   double seconds = 0;
 
@@ -44,6 +46,7 @@ void print_cpu(const CpuReport &cpu);
 void print_head();
 void print_row(const Row &row);
 void print_failure(const Row &row);
+void print_decoder(const DecoderResult &result);
 void print_exhaustive(const ExhaustiveResult &result);
 void print_verdict(const Report &report);
 

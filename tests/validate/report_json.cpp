@@ -87,6 +87,14 @@ Json json_of_row(const Row &row) {
   return json;
 }
 
+Json json_of_decoder(const DecoderResult &result) {
+  return {{"isa", result.isa},
+          {"holds", result.holds()},
+          {"models", result.models},
+          {"wrong", result.wrong},
+          {"hash", test::hex(result.hash, 8)}};
+}
+
 Json json_of_exhaustive(const ExhaustiveResult &result) {
   return {{"function", result.function},
           {"isa", result.isa},
@@ -171,6 +179,7 @@ bool write_json(const Report &report, const std::string &path) {
                      {"seed", report.options.seed},
                      {"seconds", report.seconds},
                      {"results", list_of(report.rows, json_of_row)},
+                     {"decoder", list_of(report.decoder, json_of_decoder)},
                      {"exhaustive", list_of(report.exhaustive, json_of_exhaustive)},
                      {"holds", report.holds()}};
   // RAPT_ISA may hold bytes that are not UTF-8. They are replaced, because the default handler would throw.

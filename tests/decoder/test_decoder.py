@@ -1,0 +1,389 @@
+"""Checks of the example decoder in C++ against the float64 reference, and that it refuses what it cannot do.
+
+RAPT_DECODER is the program. What a seeded model proves: every operation of these architectures is computed as their
+definition says, in the right order and with the right weights. It does not say how a trained model answers.
+"""
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import resource
+import struct
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Callable
+
+import numpy as np
+import pytest
+
+import make_model
+import reference
+from make_model import Options, write_model
+from reference import Model, load, perplexity
+from test_reference import REFUSED_CONFIGS, edit_config, entry, safetensors
+
+DECODER = os.environ.get("RAPT_DECODER", "")
+pytestmark = pytest.mark.skipif(not DECODER, reason="RAPT_DECODER names no program")
+# Long enough for the branches of each scaling of RoPE, and for several chunks.
+TOKENS = [(t * t * 7 + 31 * t + 5) % 256 for t in range(60)]
+TEXT = ",".join(map(str, TOKENS))
+
+
+def run(*arguments: Any, status: int = 0) -> str:
+    """Run the decoder within 2 GB and 60 s; return what it prints, or its error."""
+    limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+    done = subprocess.run(
+        [DECODER, *map(str, arguments)], capture_output=True, text=True, errors="replace", timeout=60, preexec_fn=limit
+    )
+    assert done.returncode == status, (done.returncode, done.stderr)
+    return done.stderr if status else done.stdout
+
+
+def hashes(*arguments: Any) -> list[str]:
+    """The hashes of tokens and logits of every sequence."""
+    return re.findall(r"hash +tokens (\w{16}), logits (\w{16})", run(*arguments))
+
+
+def logits(tmp_path: Path, model: Path, *arguments: Any) -> np.ndarray:
+    """The decoder's logits of TOKENS."""
+    file = tmp_path / "logits"
+    run(model, "--tokens", TEXT, "--generate", 0, "--dump-logits", file, *arguments)
+    return reference.read_dump(file, (len(TOKENS), 256))
+
+
+def relative_error(found: np.ndarray, wanted: np.ndarray) -> float:
+    """The largest error, relative to the largest logit of its row."""
+    return float((np.abs(found - wanted).max(axis=-1) / np.abs(wanted).max(axis=-1)).max())
+
+
+def make(tmp_path: Path, **options: Any) -> Path:
+    path = tmp_path / "model"
+    write_model(path, Options(**{"intermediate": 544, **options}))
+    return path
+
+
+def quantized(model: Model, levels: int) -> Model:
+    """The model with the numbers that --weights i8 (127 levels) or i4 (7) stand for."""
+    weights = dict(model.weights)
+    if model.config.tied:  # The embedding stays as it is, and the head is quantized.
+        weights[reference.HEAD] = weights[reference.EMBEDDING]
+    for name, stored in weights.items():
+        if stored.ndim == 1 or name == reference.EMBEDDING:
+            continue
+        w = reference.widen(stored).astype(np.float32)
+        groups = [w[:, at : at + 32] for at in range(0, w.shape[1], 32)]
+        for group in groups:
+            m = np.abs(group).max(axis=1, keepdims=True)
+            q = np.rint(group * (np.float32(levels) / m))
+            group[:] = q * (m / np.float32(levels))
+        weights[name] = w
+    return Model(replace(model.config, tied=False), weights)
+
+
+ARCHITECTURES: list[dict[str, Any]] = [
+    {},
+    {"architecture": "llama", "attention_bias": True, "mlp_bias": True, "rope_scaling": "llama3", "dtype": "f16"},
+    {"architecture": "llama", "kv_heads": 4, "rope_scaling": "linear", "dtype": "bf16", "tied": True, "shards": 3},
+    {"architecture": "qwen2", "kv_heads": 1, "rope_scaling": "yarn"},
+    {"architecture": "qwen3", "head_dim": 24, "rope_scaling": "llama3", "attention_bias": True, "tied": True},
+    {"format": "bin"},
+    {"format": "bin", "tied": True, "heads": 8},
+]
+
+
+# The bounds are two to four times what these models measure.
+@pytest.mark.parametrize("options", ARCHITECTURES, ids=str)
+@pytest.mark.parametrize("cache, bound", [("f32", 3e-6), ("bf16", 1e-3), ("i8", 5e-3)])
+def test_logits_are_the_reference(tmp_path: Path, options: dict[str, Any], cache: str, bound: float) -> None:
+    """Caches of 16 and 8 bits may round one element of K or V the other way, which costs one step of the cache."""
+    model = make(tmp_path, **options)
+    wanted = load(model).logits(TOKENS, cache)
+    found = logits(tmp_path, model, "--cache", cache)
+    assert relative_error(found, wanted) < bound
+    assert perplexity(found, TOKENS) == pytest.approx(perplexity(wanted, TOKENS), rel=10 * bound)
+
+
+@pytest.mark.parametrize("weights, levels, bound", [("i8", 127, 5e-2), ("i4", 7, 8e-2)])
+@pytest.mark.parametrize("tied", [False, True])
+def test_quantized_logits_are_the_reference(tmp_path: Path, weights: str, levels: int, bound: float, tied: bool) -> None:
+    """In F32 the logits are those of the rounded weights. I8 also rounds the inputs of linear layers."""
+    model = make(tmp_path, tied=tied)
+    wanted = quantized(load(model), levels).logits(TOKENS)
+    assert relative_error(logits(tmp_path, model, "--weights", weights), wanted) < 3e-6
+    in_i8 = logits(tmp_path, model, "--weights", weights, "--arithmetic", "i8")
+    assert 1e-4 < relative_error(in_i8, wanted) < bound
+    assert perplexity(in_i8, TOKENS) == pytest.approx(perplexity(wanted, TOKENS), rel=0.1)
+
+
+def test_logits_in_bf16(tmp_path: Path) -> None:
+    """BF16 rounds the inputs of linear layers to 8 binary digits."""
+    model = make(tmp_path, dtype="bf16")
+    wanted = load(model).logits(TOKENS)
+    found = logits(tmp_path, model, "--arithmetic", "bf16")
+    assert 1e-4 < relative_error(found, wanted) < 1.5e-2
+    assert perplexity(found, TOKENS) == pytest.approx(perplexity(wanted, TOKENS), rel=0.1)
+
+
+def without_norm(model: Model, name: str) -> Model:
+    return Model(model.config, {k: np.ones_like(v) if k.endswith(name) else v for k, v in model.weights.items()})
+
+
+def with_config(model: Model, **changes: Any) -> Model:
+    return Model(replace(model.config, **changes), model.weights)
+
+
+MISTAKES: dict[str, Callable[[Model], Model]] = {
+    "pairs instead of halves": lambda m: with_config(m, pairs=True),
+    "no scaling of RoPE": lambda m: with_config(m, rope=reference.Rope(m.config.rope.theta)),
+    "another theta": lambda m: with_config(m, rope=replace(m.config.rope, theta=2e4)),
+    "no norm of q and k": lambda m: with_config(m, qk_norm=False),
+    "norm of q lost": lambda m: without_norm(m, "q_norm.weight"),
+    "norm before attention lost": lambda m: without_norm(m, "input_layernorm.weight"),
+    "last norm lost": lambda m: without_norm(m, "model.norm.weight"),
+    "eps outside of what is stored": lambda m: with_config(m, eps=1e-3),
+    "no biases": lambda m: Model(m.config, {k: v for k, v in m.weights.items() if not k.endswith("bias")}),
+    "heads share other keys": lambda m: with_config(m, kv_heads=m.config.heads),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes_would_be_seen(tmp_path: Path, mistake: str) -> None:
+    """A reference with one mistake differs by far more than the bound, so the decoder has none of them."""
+    model = make(tmp_path, architecture="qwen3", head_dim=16, rope_scaling="llama3", attention_bias=True)
+    wrong = load(model)
+    if mistake == "heads share other keys":
+        order = np.arange(wrong.config.heads) % 2  # interleaved instead of consecutive query heads
+        weights = dict(wrong.weights)
+        for name in list(weights):
+            if "k_proj" in name or "v_proj" in name:
+                weights[name] = (
+                    weights[name]
+                    .reshape(2, 16, *weights[name].shape[1:])[order]
+                    .reshape(4 * 16, *weights[name].shape[1:])
+                )
+        wrong = Model(wrong.config, weights)
+    wrong = MISTAKES[mistake](wrong)
+    assert relative_error(logits(tmp_path, model), wrong.logits(TOKENS)) > 1e-4
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+def test_seeded_model_is_the_checkpoint(tmp_path: Path, dtype: str) -> None:
+    """The decoder makes the same weights from a seed as make_model.py writes."""
+    model = make(tmp_path, architecture="qwen3", dtype=dtype, seed=7, attention_bias=True)
+    made = hashes("--seed", 7, "--config", model / "config.json", "--tokens", TEXT)
+    assert hashes(model, "--tokens", TEXT) == made
+    assert hashes("--seed", 8, "--config", model / "config.json", "--tokens", TEXT) != made
+
+
+def test_one_answer() -> None:
+    """OpenMP's threads, chunks, drafts and a batch leave the hashes of the program as they are."""
+    one = hashes("--tokens", "1,2,3,4,5,6,7,8,9")
+    assert one == hashes("--tokens", "1,2,3,4,5,6,7,8,9", "--threads", 3, "--chunk", 2, "--drafts", 3)
+    assert one[0] == hashes("--tokens", "4", "--tokens", "1,2,3,4,5,6,7,8,9", "--threads", 2)[1]
+    assert hashes("--isa", "scalar", "--tokens", "1,2,3,4,5,6,7,8,9") == one
+
+
+def test_end_of_a_text(tmp_path: Path) -> None:
+    model = make(tmp_path)
+    new = run(model, "--tokens", "1,2").splitlines()[0].split("| ")[1].split(",")
+    assert len(new) == 32
+    edit_config(model, {"eos_token_id": [int(new[5]), 9999]})
+    cut = run(model, "--tokens", "1,2").splitlines()[0].split("| ")[1].split(",")
+    assert cut == new[: new.index(new[5]) + 1]
+    assert run(model, "--tokens", "1,2", "--ignore-eos").splitlines()[0].endswith(",".join(new))
+
+
+def test_last_logits(tmp_path: Path) -> None:
+    model = make(tmp_path)
+    every, last = logits(tmp_path, model), tmp_path / "last"
+    run(model, "--tokens", TEXT, "--generate", 0, "--chunk", 25, "--last-logits", "--dump-logits", last)
+    np.testing.assert_array_equal(reference.read_dump(last, (3, 256)), every[[24, 49, 59]])
+
+
+def tokenizer_file(path: Path, pieces: list[tuple[str, float]]) -> Path:
+    data = struct.pack("<i", 8)
+    for text, score in pieces:
+        data += struct.pack("<fi", score, len(text.encode())) + text.encode()
+    path.write_bytes(data)
+    return path
+
+
+def pieces_of_256() -> list[tuple[str, float]]:
+    special = [("<unk>", 0.0), ("\n<s>\n", 0.0), ("\n</s>\n", 0.0)]
+    merged = [(" ", -9), ("a", -9), ("b", -9), (" a", -2), ("ab", -1), ("aba", -3), ("é", -9)]
+    pieces = special + [(f"<0x{byte:02X}>", 0.0) for byte in range(246)] + merged
+    return pieces
+
+
+@pytest.mark.parametrize(
+    "text, tokens",
+    [
+        # " abab": the best pair is "ab", twice, and then nothing merges but " " with nothing.
+        ("abab", [1, 249, 253, 253]),
+        ("a", [1, 252]),
+        ("é", [1, 249, 255]),
+        ("c", [1, 249, 3 + ord("c")]),
+        ("", [1]),
+    ],
+)
+def test_tokenizer(tmp_path: Path, text: str, tokens: list[int]) -> None:
+    """By hand: a space before the text, characters or their bytes, then the pair with the best score first."""
+    model = make(tmp_path, format="bin")
+    file = tokenizer_file(tmp_path / "tokenizer.bin", pieces_of_256())
+    out = run(model, "--tokenizer", file, "--prompt", text, "--generate", 0)
+    assert out.splitlines()[0].split()[1:] == [",".join(map(str, tokens))]
+    assert out.splitlines()[1].removeprefix("text").strip() == text.strip()
+
+
+# ---- refusals
+
+
+@pytest.mark.parametrize("changes, named", REFUSED_CONFIGS, ids=lambda value: str(value)[:40])
+def test_config_is_refused(tmp_path: Path, changes: dict[str, Any], named: str) -> None:
+    model = tmp_path / "model"
+    write_model(model, Options(hidden=12, layers=2, heads=6, kv_heads=2, head_dim=4, intermediate=10, vocab=23))
+    run(model, "--tokens", "1", "--generate", 0)
+    edit_config(model, changes)
+    error = run(model, "--tokens", "1", status=1)
+    # A type of scaling is named with its key.
+    assert any(word in error for word in re.findall(r"[\w.]+", named)), error
+    assert error.startswith("decoder: ") and error.count("\n") == 1
+
+
+def test_unknown_keys_are_refused(tmp_path: Path) -> None:
+    """Nobody knows whether they change the result, so the user says so."""
+    model = make(tmp_path)
+    wanted = hashes(model, "--tokens", "1")
+    edit_config(model, {"logit_softcap": 30.0, "use_cache": True})
+    assert "logit_softcap" in run(model, "--tokens", "1", status=1)
+    assert hashes(model, "--tokens", "1", "--ignore-key", "logit_softcap") == wanted
+
+
+BROKEN = {
+    "shorter": b"\0\0\0",
+    "ends within its header": safetensors({}, length=2**63),
+    "not JSON": safetensors(b"{"),
+    "not JSON ": safetensors(b"[" * 100000),
+    "not a JSON object": safetensors(b"[]"),
+    "twice": safetensors(b'{"a":{},"a":{}}'),
+    "overlap": safetensors({"a": entry(0, 8), "b": entry(4, 12)}),
+    "gap": safetensors({"a": entry(0, 8), "b": entry(12, 20)}, bytes(20)),
+    "bytes after": safetensors({"a": entry(0, 8)}),
+    "outside": safetensors({"a": entry(8, 24, shape=[4])}),
+    "outside ": safetensors({"a": entry(8, 0)}),
+    "unsigned integer": safetensors({"a": entry(-8, 0)}),
+    "unsigned integer ": safetensors({"a": entry(0, 16, shape=[2.0])}),
+    "does not consist": safetensors({"a": {"dtype": "F32"}}),
+    "does not consist ": safetensors({"a": entry(0, 16, [])}),
+    "a is not a tensor": safetensors({"a": entry(0, 16, shape=[4])}),
+}
+
+
+@pytest.mark.parametrize("message", BROKEN)
+def test_broken_header_is_refused(tmp_path: Path, message: str) -> None:
+    model = make(tmp_path)
+    (model / "model.safetensors").write_bytes(BROKEN[message])
+    assert message.strip() in run(model, "--tokens", "1", status=1)
+
+
+def test_types_and_shapes_are_refused(tmp_path: Path) -> None:
+    model = make(tmp_path)
+    file = model / "model.safetensors"
+    whole = file.read_bytes()
+    for old, new, named in (
+        (b'"dtype":"F32","shape":[256,64]', b'"dtype":"I32","shape":[256,64]', "I32"),
+        (b'"shape":[256,64]', b'"shape":[64,256]', "embed_tokens"),
+        (b'"dtype":"F32","shape":[256,64]', b'"dtype":"F16","shape":[256,64]', "number of bytes"),
+        (b"model.norm.weight", b"model.morn.weight", "model.norm.weight"),
+    ):
+        assert old in whole
+        file.write_bytes(whole.replace(old, new, 1))
+        assert named in run(model, "--tokens", "1", status=1).replace("morn", "norm")
+
+
+def test_broken_index_is_refused(tmp_path: Path) -> None:
+    model = make(tmp_path, shards=2)
+    index = model / "model.safetensors.index.json"
+    whole = json.loads(index.read_text())["weight_map"]
+    first = sorted(set(whole.values()))[0]
+    for changed, message in (
+        (whole | {"model.norm.weight": first}, "model.norm.weight"),
+        (whole | {"ghost": first}, "ghost"),
+        (whole | {"ghost": "../model.safetensors"}, "not in the folder"),
+        (whole | {"ghost": 3}, "ghost"),
+        (list(whole), "weight_map"),
+        ({k: v for k, v in whole.items() if "norm" not in k}, "does not have all tensors"),
+    ):
+        index.write_text(json.dumps({"weight_map": changed}))
+        assert message in run(model, "--tokens", "1", status=1)
+
+
+def test_broken_bin_is_refused(tmp_path: Path) -> None:
+    path = make(tmp_path, format="bin")
+    whole = path.read_bytes()
+    for data, message in (
+        (b"24ka" + whole[4:], "ak42"),
+        (whole[:20], "shorter"),
+        (whole[:-4], "shorter"),
+        (whole + bytes(4), "longer"),
+        (whole[:8] + bytes(4) + whole[12:], "n_layers"),
+        (whole[:12] + struct.pack("<i", 5) + whole[16:], "n_heads"),
+        (whole[:20] + struct.pack("<i", -(2**31)) + whole[24:], "vocab_size"),
+    ):
+        path.write_bytes(data)
+        assert message in run(path, "--tokens", "1", status=1)
+
+
+def test_command_line_is_refused(tmp_path: Path) -> None:
+    model = make(tmp_path)
+    for arguments, message in (
+        (["--tokens", "1,x"], "--tokens"),
+        (["--tokens", "256"], "256"),
+        (["--tokens", ""], "no tokens"),
+        (["--tokens", "1", "--generate", 2000], "positions"),
+        (["--prompt", "hello"], "--tokenizer"),
+        (["--isa", "sse9"], "sse9"),
+        (["--arithmetic", "bf16"], "bf16"),
+        (["--arithmetic", "i8"], "i8"),
+        (["--weights", "i8", "--arithmetic", "bf16"], "bf16"),
+        (["--dump-logits", tmp_path / "no" / "file"], "cannot be written"),
+        (["--tokenizer", tmp_path / "none"], "none"),
+        (["--config", model / "config.json"], "--config"),
+    ):
+        assert message in run(model, *arguments, status=1)
+    assert "cannot be read" in run(tmp_path / "nothing", status=1)
+    assert "--cache" in run(model, "--cache", "f64", status=105)
+
+
+@pytest.mark.parametrize("file", ["config.json", "model.safetensors", "model.bin", "tokenizer.bin"])
+def test_damaged_files_do_no_harm(tmp_path: Path, file: str) -> None:
+    """Bytes changed, cut off and repeated: the program runs, or refuses the file in one sentence."""
+    small = dict(hidden=4, layers=1, heads=2, kv_heads=1, head_dim=0, intermediate=3, vocab=256)
+    model = tmp_path / ("model.bin" if file.endswith(".bin") else "model")
+    write_model(model, Options(**small, format="bin" if file.endswith(".bin") else "safetensors"))
+    tokenizer = tokenizer_file(tmp_path / "tokenizer.bin", pieces_of_256())
+    path = {"model.bin": model, "tokenizer.bin": tokenizer}.get(file, model / file)
+    whole, rng, refused = path.read_bytes(), random.Random(1), 0
+    for _ in range(150):
+        data = bytearray(whole)
+        for _ in range(rng.randrange(1, 4)):
+            at = rng.randrange(min(len(data), 28 if file == "model.bin" else 1200))
+            data[at : at + rng.randrange(2)] = rng.choice(
+                [b"", b"\xff", b"9", b'"', b"[" * 9, bytes([rng.randrange(256)])]
+            )
+        path.write_bytes(data[: rng.choice([len(data), len(data), rng.randrange(len(data))])])
+        more = ["--tokenizer", tokenizer, "--prompt", "ab"] if file == "tokenizer.bin" else ["--tokens", "1"]
+        done = subprocess.run(
+            [DECODER, model, *map(str, more), "--generate", "1"],
+            capture_output=True,
+            timeout=60,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30)),
+        )
+        assert done.returncode in (0, 1), (done.returncode, done.stderr)
+        if done.returncode:
+            refused += 1
+            assert done.stderr.startswith(b"decoder: ") and done.stderr.count(b"\n") == 1, done.stderr
+    assert refused > 75

@@ -1,0 +1,111 @@
+// The example decoder has one answer: on every level, for every number of threads, batch and chunk, and with
+// drafts. The answers are published in examples/decoder/short_models.cpp.
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <functional>
+#include <string>
+
+#include "decoder/short_models.hpp"
+#include "support/effort.hpp"
+#include "support/every_level.hpp"
+
+namespace rapt::test {
+namespace {
+
+void check(const decoder::ShortModel &model, const decoder::Report &report) {
+  const decoder::Sequence &first = report.sequences.front();
+  CAPTURE(model.name);
+  CHECK(decoder::is_published(model, first));
+  if (decoder::is_published(model, first)) return;
+  std::printf("%s: tokens %#018llx, logits %#018llx\n", model.name,
+              static_cast<unsigned long long>(decoder::hash_of_tokens(first)),
+              static_cast<unsigned long long>(first.logits.value()));
+}
+
+// The scalar level takes a hundred times as long, so it has only the first test, unless there is no other level.
+void on_fast_levels(const std::function<void()> &body) {
+  const bool only_scalar = isas_to_test().size() == 1;
+  on_every_level([&] {
+    if (only_scalar || rapt_active_isa() != std::string("scalar")) body();
+  });
+}
+
+TEST_CASE("every level has the published answers") {
+  on_every_level([] {
+    for (const decoder::ShortModel &model : decoder::short_models())
+      check(model, decoder::decode_short(model, decoder::short_plan()));
+  });
+}
+
+TEST_CASE("chunks of the prompt change nothing") {
+  on_fast_levels([] {
+    for (const decoder::ShortModel &model : decoder::short_models()) {
+      for (const std::size_t chunk : {std::size_t{1}, std::size_t{7}}) {
+        if (emulated() && chunk == 1) continue;  // decoding feeds single tokens as well
+        decoder::Plan plan = decoder::short_plan();
+        plan.chunk = chunk;
+        CAPTURE(chunk);
+        check(model, decoder::decode_short(model, plan));
+      }
+    }
+  });
+}
+
+TEST_CASE("threads change nothing") {
+  on_fast_levels([] {
+    for (const decoder::ShortModel &model : decoder::short_models()) {
+      for (const std::size_t threads : {std::size_t{2}, std::size_t{3}, std::size_t{16}}) {
+        if (emulated() && threads != 3) continue;
+        decoder::Plan plan = decoder::short_plan();
+        plan.chunk = 13;
+        CAPTURE(threads);
+        check(model, decoder::decode_short(model, plan, threads));
+      }
+    }
+  });
+}
+
+TEST_CASE("other sequences in the batch change nothing") {
+  on_fast_levels([] {
+    for (const decoder::ShortModel &model : decoder::short_models()) {
+      decoder::Plan plan = decoder::short_plan();
+      plan.chunk = 9;  // some sequences decode while others still read their prompts
+      const decoder::Report together = decoder::decode_short(model, plan, 2, 8);
+      check(model, together);
+      if (emulated()) continue;
+      // The others are as they are in another batch, too.
+      plan.chunk = 0;
+      const decoder::Report fewer = decoder::decode_short(model, plan, 1, 4);
+      for (std::size_t i = 0; i < fewer.sequences.size(); ++i) {
+        CAPTURE(i);
+        CHECK(fewer.sequences[i].tokens == together.sequences[i].tokens);
+        CHECK(fewer.sequences[i].logits.value() == together.sequences[i].logits.value());
+      }
+    }
+  });
+}
+
+TEST_CASE("speculative decoding has greedy decoding's tokens and logits") {
+  std::size_t accepted = 0, rejected = 0;
+  on_fast_levels([&] {
+    for (const decoder::ShortModel &model : decoder::short_models()) {
+      for (const std::size_t drafts : {std::size_t{1}, std::size_t{4}, std::size_t{40}}) {
+        if (emulated() && drafts != 4) continue;
+        decoder::Plan plan = decoder::short_plan();
+        plan.drafts = drafts;
+        CAPTURE(drafts);
+        const decoder::Report report = decoder::decode_short(model, plan);
+        check(model, report);
+        accepted += report.sequences.front().accepted_drafts;
+        rejected += report.sequences.front().rejected_drafts;
+      }
+    }
+  });
+  // Otherwise the test would say nothing.
+  CHECK(accepted > 0);
+  CHECK(rejected > 0);
+}
+
+}  // namespace
+}  // namespace rapt::test

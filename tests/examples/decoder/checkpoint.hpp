@@ -1,0 +1,42 @@
+// Where weights come from: safetensors, llama2.c's .bin, or a seed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config.hpp"
+
+namespace decoder {
+
+// Elements of f32, f16 or bf16, row by row.
+struct Tensor {
+  rapt_type type = RAPT_F32;
+  std::vector<std::byte> bytes;
+};
+
+inline std::size_t bytes_of(rapt_type type) { return type == RAPT_F32 ? 4 : type == RAPT_I8 ? 1 : 2; }
+
+class Checkpoint {
+ public:
+  virtual ~Checkpoint() = default;
+  const Config &config() const { return config_; }
+
+  // Reads [rows][cols]; 0 rows: a vector of cols. Names are those of Hugging Face.
+  virtual Tensor read(const std::string &name, std::size_t rows, std::size_t cols) = 0;
+
+ protected:
+  Config config_;
+};
+
+// Opens a folder with config.json and safetensors, or a .bin.
+std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path &path,
+                                            const std::vector<std::string> &ignored_keys);
+
+// Makes weights from a seed; every machine makes the same.
+std::unique_ptr<Checkpoint> seeded_checkpoint(const Config &config, std::uint64_t seed);
+
+}  // namespace decoder

@@ -1,0 +1,44 @@
+// Reads parts of a file.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "checkpoint.hpp"
+
+namespace decoder {
+
+class File {
+ public:
+  explicit File(const std::filesystem::path &path)
+      : name_(path.filename().string()), in_(path, std::ios::binary) {
+    std::error_code error;
+    size_ = std::filesystem::file_size(path, error);
+    if (error || !in_) throw Refused(path.string() + " cannot be read");
+  }
+  std::uint64_t size() const { return size_; }
+
+  void read(std::uint64_t at, std::size_t bytes, void *to) {
+    in_.seekg(static_cast<std::streamoff>(at));
+    if (!in_.read(static_cast<char *>(to), static_cast<std::streamsize>(bytes)))
+      throw Refused(name_ + " ends early");
+  }
+  std::string read(std::uint64_t at, std::size_t bytes) {
+    std::string text(bytes, '\0');
+    read(at, bytes, text.data());
+    return text;
+  }
+  std::string read_all() { return read(0, static_cast<std::size_t>(size_)); }
+
+ private:
+  std::string name_;
+  std::ifstream in_;
+  std::uint64_t size_ = 0;
+};
+
+// Opens a .bin of llama2.c.
+std::unique_ptr<Checkpoint> open_llama2c(const std::filesystem::path &path);
+
+}  // namespace decoder

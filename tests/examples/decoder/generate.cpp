@@ -1,0 +1,175 @@
+#include "generate.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+namespace decoder {
+namespace {
+
+// Guesses the next tokens: what followed the last token where it stood before. The guess changes the speed
+// only, because every token is verified.
+std::vector<std::uint32_t> drafts_after(const std::vector<std::uint32_t> &tokens, std::size_t count) {
+  std::vector<std::uint32_t> drafts;
+  for (std::size_t i = tokens.size() - 1; i-- > 0;) {
+    if (tokens[i] != tokens.back()) continue;
+    for (std::size_t j = i + 1; drafts.size() < count; ++j) {
+      drafts.push_back(j < tokens.size() ? tokens[j] : drafts[j - tokens.size()]);
+    }
+    return drafts;
+  }
+  drafts.assign(count, tokens.back());
+  return drafts;
+}
+
+class Run {
+ public:
+  Run(Model &model, std::vector<std::vector<std::uint32_t>> &prompts, const Plan &plan,
+      const std::function<void(std::size_t, std::span<const float>)> &watch)
+      : model_(model),
+        plan_(plan),
+        watch_(watch),
+        cache_(model.config(), model.settings().cache, prompts.size(), capacity(prompts, plan)) {
+    for (std::vector<std::uint32_t> &prompt : prompts) {
+      Sequence &sequence = report_.sequences.emplace_back();
+      sequence.prompt = prompt.size();
+      sequence.tokens = std::move(prompt);
+    }
+  }
+
+  Report run() {
+    while (step()) {
+    }
+    return std::move(report_);
+  }
+
+ private:
+  static std::size_t capacity(const std::vector<std::vector<std::uint32_t>> &prompts, const Plan &plan) {
+    std::size_t longest = 0;
+    for (const std::vector<std::uint32_t> &prompt : prompts) longest = std::max(longest, prompt.size());
+    return longest + plan.new_tokens;
+  }
+
+  // Lets every sequence that is not finished feed its next tokens.
+  bool step() {
+    std::vector<std::vector<std::uint32_t>> tokens(report_.sequences.size());
+    std::vector<Feed> feeds;
+    any_prompt_ = false;
+    for (std::size_t i = 0; i < report_.sequences.size(); ++i) {
+      const Sequence &sequence = report_.sequences[i];
+      if (sequence.finished) continue;
+      const bool in_prompt = sequence.fed < sequence.prompt;
+      tokens[i] = next_tokens(sequence);
+      any_prompt_ = any_prompt_ || in_prompt;
+      feeds.push_back({i, tokens[i], in_prompt && plan_.only_last_logits});
+    }
+    if (feeds.empty()) return false;
+
+    const auto start = std::chrono::steady_clock::now();
+    model_.forward(feeds, cache_, logits_);
+    const float *row = logits_.data();
+    for (const Feed &feed : feeds) row = take(feed, row);
+    const auto spent = std::chrono::steady_clock::now() - start;
+    (any_prompt_ ? report_.prompt_ns : report_.decode_ns) +=
+        static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count());
+    return true;
+  }
+
+  std::vector<std::uint32_t> next_tokens(const Sequence &sequence) const {
+    const std::size_t left = sequence.prompt - std::min(sequence.prompt, sequence.fed);
+    const auto first = sequence.tokens.begin() + static_cast<std::ptrdiff_t>(sequence.fed);
+    if (left > 0) {
+      const std::size_t count = plan_.chunk ? std::min(plan_.chunk, left) : left;
+      return {first, first + static_cast<std::ptrdiff_t>(count)};
+    }
+    std::vector<std::uint32_t> tokens(first, sequence.tokens.end());
+    const std::size_t to_come = sequence.prompt + plan_.new_tokens - sequence.tokens.size();
+    const std::vector<std::uint32_t> drafts =
+        drafts_after(sequence.tokens, std::min(plan_.drafts, to_come - 1));
+    tokens.insert(tokens.end(), drafts.begin(), drafts.end());
+    return tokens;
+  }
+
+  // Takes the rows of a feed from `row` on, and returns what follows them.
+  const float *take(const Feed &feed, const float *row) {
+    const std::size_t vocab = model_.config().vocab;
+    Sequence &sequence = report_.sequences[feed.sequence];
+    const auto look = [&] {
+      const std::span<const float> logits(row, vocab);
+      sequence.logits.add(row, vocab);
+      watch_(feed.sequence, logits);
+      row += vocab;
+      return logits;
+    };
+    if (sequence.fed < sequence.prompt) {
+      sequence.fed += feed.tokens.size();
+      report_.prompt_tokens += feed.tokens.size();
+      const std::size_t rows = feed.only_last_logits ? 1 : feed.tokens.size();
+      for (std::size_t i = 0; i + 1 < rows; ++i) look();
+      const std::span<const float> last = look();
+      if (sequence.fed == sequence.prompt) append(sequence, last);
+      return row;
+    }
+    // A draft's logits count only if it is the token that greedy decoding chooses.
+    const float *end = row + feed.tokens.size() * vocab;
+    for (std::size_t i = 0;; ++i) {
+      sequence.fed += 1;
+      append(sequence, look());
+      if (sequence.finished || i + 1 == feed.tokens.size() || feed.tokens[i + 1] != sequence.tokens.back())
+        break;
+      sequence.accepted_drafts += 1;
+    }
+    sequence.rejected_drafts += static_cast<std::size_t>(end - row) / vocab;
+    cache_.lengths[feed.sequence] = static_cast<std::int32_t>(sequence.fed);
+    return end;
+  }
+
+  void append(Sequence &sequence, std::span<const float> logits) {
+    const std::size_t done = sequence.tokens.size() - sequence.prompt;
+    sequence.finished = done == plan_.new_tokens;
+    if (sequence.finished) return;
+    const std::uint32_t token = static_cast<std::uint32_t>(rapt_argmax_f32(logits.data(), logits.size()));
+    sequence.tokens.push_back(token);
+    if (!any_prompt_) report_.decoded_tokens += 1;
+    const std::vector<std::uint32_t> &eos = model_.config().eos;
+    const bool ends = !plan_.ignores_eos && std::find(eos.begin(), eos.end(), token) != eos.end();
+    sequence.finished = ends || done + 1 == plan_.new_tokens;
+  }
+
+  Model &model_;
+  const Plan &plan_;
+  const std::function<void(std::size_t, std::span<const float>)> &watch_;
+  Cache cache_;
+  Report report_;
+  std::vector<float> logits_;
+  bool any_prompt_ = false;  // in this step
+};
+
+}  // namespace
+
+Report generate(Model &model, std::vector<std::vector<std::uint32_t>> prompts, const Plan &plan,
+                const std::function<void(std::size_t, std::span<const float>)> &watch) {
+  const Config &config = model.config();
+  for (const std::vector<std::uint32_t> &prompt : prompts) {
+    if (prompt.empty()) throw Refused("a prompt has no tokens");
+    for (const std::uint32_t token : prompt) {
+      if (token >= config.vocab) {
+        throw Refused("token " + std::to_string(token) + " is not in the vocabulary of " +
+                      std::to_string(config.vocab));
+      }
+    }
+    const std::size_t positions = prompt.size() + plan.new_tokens;
+    if (positions > (config.max_positions ? config.max_positions : largest_size)) {
+      throw Refused("prompt and new tokens need " + std::to_string(positions) +
+                    " positions, and the model has " + std::to_string(config.max_positions));
+    }
+  }
+  return Run(model, prompts, plan, watch).run();
+}
+
+std::uint64_t hash_of_tokens(const Sequence &sequence) {
+  Hash hash;
+  for (const std::uint32_t token : sequence.tokens) hash.add(token);
+  return hash.value();
+}
+
+}  // namespace decoder
