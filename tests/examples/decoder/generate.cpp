@@ -64,14 +64,20 @@ class Run {
     }
     if (feeds.empty()) return false;
 
-    const auto start = std::chrono::steady_clock::now();
-    model_.forward(feeds, cache_, logits_);
+    timed([&] { model_.forward(feeds, cache_, logits_); });
     const float *row = logits_.data();
     for (const Feed &feed : feeds) row = take(feed, row);
+    return true;
+  }
+
+  // Hashes of logits take time, too, and belong to no model.
+  template <class Work>
+  void timed(const Work &work) {
+    const auto start = std::chrono::steady_clock::now();
+    work();
     const auto spent = std::chrono::steady_clock::now() - start;
     (any_prompt_ ? report_.prompt_ns : report_.decode_ns) +=
         static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count());
-    return true;
   }
 
   std::vector<std::uint32_t> next_tokens(const Sequence &sequence) const {
@@ -127,7 +133,8 @@ class Run {
     const std::size_t done = sequence.tokens.size() - sequence.prompt;
     sequence.finished = done == plan_.new_tokens;
     if (sequence.finished) return;
-    const std::uint32_t token = static_cast<std::uint32_t>(rapt_argmax_f32(logits.data(), logits.size()));
+    std::uint32_t token = 0;
+    timed([&] { token = static_cast<std::uint32_t>(rapt_argmax_f32(logits.data(), logits.size())); });
     sequence.tokens.push_back(token);
     if (!any_prompt_) report_.decoded_tokens += 1;
     const std::vector<std::uint32_t> &eos = model_.config().eos;
