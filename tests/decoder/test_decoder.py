@@ -108,7 +108,9 @@ def test_logits_are_the_reference(tmp_path: Path, options: dict[str, Any], cache
 
 @pytest.mark.parametrize("weights, levels, bound", [("i8", 127, 5e-2), ("i4", 7, 8e-2)])
 @pytest.mark.parametrize("tied", [False, True])
-def test_quantized_logits_are_the_reference(tmp_path: Path, weights: str, levels: int, bound: float, tied: bool) -> None:
+def test_quantized_logits_are_the_reference(
+    tmp_path: Path, weights: str, levels: int, bound: float, tied: bool
+) -> None:
     """In F32 the logits are those of the rounded weights. I8 also rounds the inputs of linear layers."""
     model = make(tmp_path, tied=tied)
     wanted = quantized(load(model), levels).logits(TOKENS)
@@ -184,6 +186,17 @@ def test_one_answer() -> None:
     assert one == hashes("--tokens", "1,2,3,4,5,6,7,8,9", "--threads", 3, "--chunk", 2, "--drafts", 3)
     assert one[0] == hashes("--tokens", "4", "--tokens", "1,2,3,4,5,6,7,8,9", "--threads", 2)[1]
     assert hashes("--isa", "scalar", "--tokens", "1,2,3,4,5,6,7,8,9") == one
+
+
+def test_published_hashes() -> None:
+    """The manual's table has the hashes that rapt-validate compares with."""
+    root = Path(__file__).parents[2]
+    text = (root / "tests/examples/decoder/short_models.cpp").read_text()
+    rows = re.findall(r'{"([^"]+)", "\w+", [^{}]*?0x(\w{16}),\s+0x(\w{16})}', text)
+    table = re.findall(
+        r"^\| ([^|]+) \| `(\w{16})` \| `(\w{16})` \|$", (root / "src/manual/decoder.md").read_text(), re.M
+    )
+    assert len(rows) == 9 and table == rows
 
 
 def test_end_of_a_text(tmp_path: Path) -> None:

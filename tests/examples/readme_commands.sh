@@ -2,15 +2,15 @@
 # Runs the commands of the `sh` blocks of README.md and the manual, line by line, in a copy of the checkout. Every line is run, or named here with
 # the reason why not; a line that is neither fails, and so does a name here that they have no more.
 #
-# readme_commands.sh [--full] SOURCE_DIR WORK_DIR VALIDATE_DIR: the library has only the scalar level, which is installed in
-# WORK_DIR instead of /usr/local. VALIDATE_DIR holds a rapt-validate of all levels. --full: what takes minutes, with all levels.
+# readme_commands.sh [--full] SOURCE_DIR WORK_DIR VALIDATE_DIR DECODER: the library has only the scalar level, which is installed in
+# WORK_DIR instead of /usr/local. VALIDATE_DIR holds a rapt-validate of all levels, and DECODER is the decoder of all levels. --full: what takes minutes, with all levels.
 set -euo pipefail
 full=false
 if [[ $1 == --full ]]; then
   full=true
   shift
 fi
-source_dir=$1 work=$2 validate_dir=$3
+source_dir=$1 work=$2 validate_dir=$3 decoder=$4
 checkout=$work/checkout prefix=$work/usr/local
 
 # What a command needs of this machine: `run`, `minutes` (run by --full), or a reason to leave it out.
@@ -22,6 +22,8 @@ declare -A how=(
   ['cmake --preset release && cmake --build --preset release -j $(nproc)']=run
   ['cmake --install build/release --prefix /usr/local']=run
   ['cc app.c $(pkg-config --cflags --libs --static rapt) -o app && ./app']=output
+  ['build/release/decoder --isa scalar']=decoder
+  ['build/release/decoder --threads 2']=decoder
   ['apt-get install python3-pip python3-venv python3-setuptools python3-wheel python3-numpy']=packages
   ['python3 -m venv --system-site-packages environment && . environment/bin/activate']="$wheel"
   ['pip wheel . --no-build-isolation --no-deps && pip install --no-deps rapt-*.whl']="$wheel"
@@ -84,6 +86,12 @@ while IFS= read -r line; do
     output)
       execute "$command"
       diff <(awk -v block=1 -v language=text -f tests/examples/extract.awk README.md) "$work/command.log" || fail "$command" ;;
+    decoder) # its hashes are those of the recording in README.md
+      if [[ ! -e build/release/decoder ]]; then install -D "$decoder" build/release/decoder; fi
+      execute "$command"
+      hashes=$(grep '^hash ' "$work/command.log")
+      awk -v block=1 -v language=console -f tests/examples/extract.awk README.md | grep -A 2 -F "\$ $command" | grep -qxF "$hashes" ||
+        fail "$command: $hashes" ;;
     shared) # BUILD_SHARED_LIBS, as the sentence before it says
       rm -r "$prefix"
       execute "cmake --preset release -DBUILD_SHARED_LIBS=ON && cmake --build --preset release"
