@@ -28,6 +28,7 @@ struct Arguments {
   std::string checkpoint, config, tokenizer, isa, dump, cache = "f32", weights = "stored", arithmetic = "f32";
   std::vector<std::string> tokens, prompts, ignored_keys;
   std::uint64_t seed = 1;
+  std::size_t prompt_length = 0;
   std::size_t threads = 1;
   Plan plan;
 };
@@ -38,6 +39,7 @@ void parse(CLI::App &app, Arguments &a, int argc, char **argv) {
   app.add_option("--config", a.config, "without a checkpoint: the config.json of the model that is made");
   app.add_option("--tokens", a.tokens, "a prompt as tokens, such as 1,2,3; repeat it for a batch");
   app.add_option("--prompt", a.prompts, "a prompt as text, for --tokenizer; repeat it for a batch");
+  app.add_option("--prompt-length", a.prompt_length, "a prompt of this many tokens, to measure the speed");
   app.add_option("--tokenizer", a.tokenizer, "llama2.c's tokenizer.bin");
   app.add_option("--generate", a.plan.new_tokens, "new tokens; 0: only the logits of the prompt")
       ->capture_default_str();
@@ -120,6 +122,12 @@ int run(const Arguments &a) {
   for (const std::string &text : a.prompts) {
     if (!tokenizer) throw Refused("--prompt needs --tokenizer; without one, give --tokens");
     prompts.push_back(tokenizer->encode(text));
+  }
+  if (a.prompt_length > 0) {
+    std::vector<std::uint32_t> &tokens = prompts.emplace_back();
+    for (std::size_t t = 0; t < a.prompt_length; ++t) {
+      tokens.push_back(static_cast<std::uint32_t>(31 * t % checkpoint->config().vocab));
+    }
   }
   if (prompts.empty()) prompts.push_back({1});
 
