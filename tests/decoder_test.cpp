@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "decoder/short_models.hpp"
+#include "examples/decoder/short_models.hpp"
 #include "support/effort.hpp"
 #include "support/every_level.hpp"
 

@@ -17,8 +17,11 @@ struct Name {
 };
 
 // Splits "softmax_f32" into operation "softmax" and element "f32". The operation of "attention_in_bf16" is
-// the whole name.
+// the whole name. Conversions share a line, and count for the element that is not f32.
 Name name_of(const std::string &kernel) {
+  if (kernel.starts_with("convert_")) {
+    return {"convert", kernel.find("bf16") != std::string::npos ? "bf16" : "f16"};
+  }
   const std::size_t end = kernel.rfind('_');
   const std::string element = kernel.substr(end + 1);
   const bool whole = kernel.substr(0, end).ends_with("_in");

@@ -16,9 +16,9 @@
 #include <rapt/parallel.hpp>
 #include <sstream>
 
-#include "decoder/files.hpp"
-#include "decoder/generate.hpp"
-#include "decoder/tokenizer.hpp"
+#include "examples/decoder/files.hpp"
+#include "examples/decoder/generate.hpp"
+#include "examples/decoder/tokenizer.hpp"
 
 namespace {
 

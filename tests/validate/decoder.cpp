@@ -2,7 +2,7 @@
 
 #include <exception>
 
-#include "decoder/short_models.hpp"
+#include "examples/decoder/short_models.hpp"
 #include "support/isa.hpp"
 #include "validate/crash.hpp"
 

@@ -34,7 +34,16 @@ class Rapt(ConanFile):
         self.version = ".".join(re.findall(r"#define RAPT_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", header))
 
     def export_sources(self):
-        folders = ("cmake/*", "include/*", "src/*", "tests/oracle/*", "tests/support/*", "tests/validate/*")
+        folders = (
+            "cmake/*",
+            "include/*",
+            "src/*",
+            "tests/examples/decoder.cpp",
+            "tests/examples/decoder/*",
+            "tests/oracle/*",
+            "tests/support/*",
+            "tests/validate/*",
+        )
         for pattern in ("CMakeLists.txt", "LICENSE", *folders):
             copy(self, pattern, self._checkout, self.export_sources_folder, excludes="cmake/recipes/*")
 

@@ -5,7 +5,7 @@
 
 #include "contract/norm.hpp"
 #include "kernels/dot.hpp"
-#include "kernels/norm/whole_or_first.hpp"
+#include "kernels/norm/parts.hpp"
 
 namespace {
 
@@ -66,40 +66,23 @@ template <class A, class Terms>
   return sum.fold();
 }
 
-// Does the same as dot(x, x, n), for at least one element. In a square both factors are one load, which may be unaligned
-// without halving the speed.
+// In a square both factors are one load, which may be unaligned without halving the speed. So the ways of dot for
+// unaligned vectors are not compiled a second time.
 template <class E>
 [[gnu::always_inline]] inline rapt::Arithmetic<E> sum_of_squares(const E *x, std::size_t n) {
   using A = rapt::Arithmetic<E>;
   if (n < DotLanes<A>::lanes) return dot_short(x, x, n);
   if (n <= rapt::dot_stretch<A>) [[likely]]
     return dot_in_order(x, x, n);
-  return sum_of_stretches<A>(n, [=](std::size_t begin, std::size_t count, A *lane) {
+  return sum_of_stretches<A>(n, [x](std::size_t begin, std::size_t count, A *lane) {
     lanes_in_order<false>(x + begin, x + begin, count, lane);
   });
 }
 
-// Divides by the number of columns. By a power of two, which most rows have, the product with its inverse is the same
-// number and takes a third of the time, which short rows wait for.
+// Returns 1 / sqrt(sum / n + eps).
 template <class A>
-class Columns {
- public:
-  explicit Columns(std::size_t n)
-      : n_(static_cast<A>(n)), inverse_((n & (n - 1)) == 0 ? A(1) / static_cast<A>(n) : A(0)) {}
-  [[gnu::always_inline]] A mean(A sum) const {
-    if (inverse_ != 0) [[likely]]
-      return sum * inverse_;
-    return sum / n_;
-  }
-
- private:
-  A n_, inverse_;
-};
-
-// Returns 1 / sqrt(mean + eps).
-template <class A>
-[[gnu::always_inline]] inline A inverse_root(A mean, A eps) {
-  return A(1) / rapt::square_root(mean + eps);
+[[gnu::always_inline]] inline A inverse_root(A sum, A n, A eps) {
+  return A(1) / rapt::square_root(sum / n + eps);
 }
 
 }  // namespace
