@@ -487,7 +487,7 @@ def parse_tokens(text: str) -> list[int]:
 def tokenizer_of(options: argparse.Namespace, vocab: int) -> Any:
     path = options.tokenizer
     if path is None and options.prompt and options.checkpoint:
-        path = Path(options.checkpoint) / "tokenizer.json"
+        path = Path(options.checkpoint).joinpath("tokenizer.json")
         if not path.exists():
             raise Refused("--prompt needs --tokenizer; without one, give --tokens")
     if path is None:
