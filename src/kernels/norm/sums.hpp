@@ -5,7 +5,7 @@
 
 #include "contract/norm.hpp"
 #include "kernels/dot.hpp"
-#include "kernels/norm/parts.hpp"
+#include "kernels/norm/whole_or_first.hpp"
 
 namespace {
 
@@ -79,10 +79,27 @@ template <class E>
   });
 }
 
-// Returns 1 / sqrt(sum / n + eps).
+// Divides by the number of columns. By a power of two, which most rows have, the product with its inverse is the same
+// number and takes a third of the time, which short rows wait for.
 template <class A>
-[[gnu::always_inline]] inline A inverse_root(A sum, A n, A eps) {
-  return A(1) / rapt::square_root(sum / n + eps);
+class Columns {
+ public:
+  explicit Columns(std::size_t n)
+      : n_(static_cast<A>(n)), inverse_((n & (n - 1)) == 0 ? A(1) / static_cast<A>(n) : A(0)) {}
+  [[gnu::always_inline]] A mean(A sum) const {
+    if (inverse_ != 0) [[likely]]
+      return sum * inverse_;
+    return sum / n_;
+  }
+
+ private:
+  A n_, inverse_;
+};
+
+// Returns 1 / sqrt(mean + eps).
+template <class A>
+[[gnu::always_inline]] inline A inverse_root(A mean, A eps) {
+  return A(1) / rapt::square_root(mean + eps);
 }
 
 }  // namespace
