@@ -158,7 +158,8 @@ void read_rope(Keys &keys, Config &config) {
   } else if (type != "default") {
     rope.refuse(rope.has("rope_type") ? "rope_type" : "type", "is not supported");
   }
-  if (type == "default" && rope.has("factor")) throw Refused("config.json: a scaling of RoPE has no rope_type");
+  if (type == "default" && rope.has("factor"))
+    throw Refused("config.json: a scaling of RoPE has no rope_type");
   rope.refuse_others(std::vector<std::string>{});
 }
 
