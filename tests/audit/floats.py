@@ -18,7 +18,9 @@ from disassembly import functions
 X86 = r"v?(add|sub|mul|div|sqrt|rsqrt|rcp|hadd|hsub|addsub|dp|round|rndscale|fn?m(add|sub|addsub|subadd)\d+)(14)?[sp][sdh]\b|f(add|sub|mul|div|sqrt)"
 ARM = r"f(n?m(add|sub)|n?mul|add|sub|div|sqrt|ml[as]|recp|rsqrt|rint)"
 ARITHMETIC = re.compile(rf"^({X86}|{ARM})")
-MATH = re.compile(r"^U (f?exp2?|expm1|log(2|10|1p)?|pow|sqrt|cbrt|hypot|sin|cos|tan|a(sin|cos|tan2?)|(sin|cos|tan)h|fma|fmod|rint|round|nearbyint|ldexp|scalbn|tgamma|erfc?)[fl]?(@|$)")
+MATH = re.compile(
+    r"^U (f?exp2?|expm1|log(2|10|1p)?|pow|sqrt|cbrt|hypot|sin|cos|tan|a(sin|cos|tan2?)|(sin|cos|tan)h|fma|fmod|rint|round|nearbyint|ldexp|scalbn|tgamma|erfc?)[fl]?(@|$)"
+)
 
 
 def main():
@@ -31,7 +33,9 @@ def main():
             seen += 1
             wrong += [f"{function.name}: {i.text}" for i in function.instructions if ARITHMETIC.match(i.text)]
         symbols = subprocess.run([nm, "--undefined-only", file], check=True, capture_output=True, text=True).stdout
-        wrong += [f"{file}: calls {line.split()[1]}" for line in map(str.strip, symbols.splitlines()) if MATH.match(line)]
+        wrong += [
+            f"{file}: calls {line.split()[1]}" for line in map(str.strip, symbols.splitlines()) if MATH.match(line)
+        ]
     print("\n".join(wrong))
     print(f"{seen} functions of the decoder, {len(wrong)} places with float arithmetic")
     # A decoder without functions would be a mistake of this script.
