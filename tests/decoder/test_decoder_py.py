@@ -10,6 +10,7 @@ import json
 import math
 import os
 import re
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -30,7 +31,12 @@ pytestmark = pytest.mark.skipif(not DECODER or "RAPT_LIBRARY" not in os.environ,
 
 def output(command: list[str], status: int) -> str:
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=120, env={**os.environ, "PYTHONPATH": str(ROOT / "src/python")}
+        command,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src/python")},
     )
     assert done.returncode == status, (done.returncode, done.stderr)
     return done.stderr if status else done.stdout
@@ -80,15 +86,30 @@ def test_bf16_arithmetic(tmp_path: Path) -> None:
 
 def test_no_arithmetic_of_its_own() -> None:
     """NumPy moves numbers only. Divisions are those of tokens by seconds, and no function of NumPy computes floats."""
-    moves = "array arange ascontiguousarray concatenate cumsum empty where zeros ndarray".split()
-    moves += "float32 int8 int32 int64 uint16 uint32".split()
+    moves = "array arange ascontiguousarray concatenate cumsum empty frombuffer where zeros ndarray".split()
+    moves += "float32 int8 int32 int64 uint8 uint16 uint32".split()
+    others = "report", "fnv1a_of_block"  # speeds; integers
     tree = ast.parse((ROOT / "src/python/examples/decoder.py").read_text())
     for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef) and function.name != "report":
+        if isinstance(function, ast.FunctionDef) and function.name not in others:
             for node in ast.walk(function):
                 assert not (isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Div, ast.MatMult, ast.Pow)))
                 if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "np":
                     assert node.attr in moves, (function.name, node.attr)
+
+
+def test_hash_is_the_loop() -> None:
+    """The program finds FNV-1a in passes over all bytes. Here it is byte by byte."""
+    program = f"import sys; sys.path[:0] = [{str(ROOT / 'src/python/examples')!r}]\nimport decoder, json\n"
+    program += "lengths = json.loads(sys.argv[1])\ndata = bytes(i * i % 251 for i in range(max(lengths)))\n"
+    program += "print([decoder.fnv1a(n + decoder.FNV_START, data[:n]) for n in lengths])"
+    lengths = [0, 1, 7, 8, 9, 1000, (1 << 16) - 1, 1 << 16, (1 << 16) + 1, 140000]
+    found = json.loads(output([sys.executable, "-B", "-c", program, json.dumps(lengths)], 0))
+    for length, value in zip(lengths, found):
+        expected = length + 0xCBF29CE484222325
+        for i in range(length):
+            expected = (expected ^ i * i % 251) * 0x100000001B3 % 2**64
+        assert value == expected, length
 
 
 # ---- GPT-2 (Radford et al. 2019), with the names and keys of transformers
@@ -214,10 +235,29 @@ def test_others_are_refused(tmp_path: Path) -> None:
         (["--arithmetic", "bf16"], "bf16"),
         (["--arithmetic", "i8"], "i8"),
         (["--tokenizer", tmp_path / "none"], "none"),
+        (["--seed", "-1"], "--seed"),
+        (["--seed", str(1 << 64)], "--seed"),
+        (["--dump-logits", tmp_path / "no" / "file"], "cannot be written"),
     ):
         assert named in python(tmp_path / "model", *arguments, status=1)
+    edit_config(tmp_path / "model", {"rms_norm_eps": 1e-42})  # f32 has it as a subnormal number
+    assert "eps" in python(tmp_path / "model", status=1)
+    edit_config(tmp_path / "model", {"rms_norm_eps": 1e-5})
     edit_config(tmp_path / "model", {"logit_softcap": 30.0})
     assert "logit_softcap" in python(tmp_path / "model", status=1)
     file = tmp_path / "model" / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-4])
     assert "outside" in python(tmp_path / "model", "--ignore-key", "logit_softcap", status=1)
+
+
+def test_pieces_of_a_tokenizer(tmp_path: Path) -> None:
+    """Text that is no UTF-8 goes by its bytes, and a piece that looks like a byte may be none."""
+    write_model(tmp_path / "model", Options(vocab=262))
+    pieces = [b"<unk>", b"<s>", b"</s>", *(b"<0x%02X>" % byte for byte in range(256)), b" ", b"<0xZZ>", b"\xff"]
+    data = struct.pack("<i", 8) + b"".join(struct.pack("<fi", 0, len(piece)) + piece for piece in pieces)
+    (tmp_path / "tokenizer.bin").write_bytes(data)
+    same = ["--tokenizer", tmp_path / "tokenizer.bin", "--generate", 0]
+    assert "tokens     1,259,261,257\n" in python(tmp_path / "model", *same, "--prompt", os.fsdecode(b"\xff\xfe"))
+    assert "text       <0xZZ>\n" in python(tmp_path / "model", *same, "--tokens", "260")
+    (tmp_path / "tokenizer.bin").write_bytes(struct.pack("<i", 1) + data[4:])
+    assert "valid length" in python(tmp_path / "model", *same, "--tokens", "260", status=1)

@@ -11,6 +11,8 @@ to them is rapt's: this program moves numbers, and makes integers times powers o
 from __future__ import annotations
 
 import argparse
+import os
+import re
 import struct
 import sys
 import time
@@ -265,14 +267,43 @@ class Gpt2(Model):
 # ---- generation
 
 
+FNV_START, FNV_PRIME = 0xCBF29CE484222325, 0x100000001B3
+FNV_BLOCK = 1 << 16
+FNV_POWERS = np.full(FNV_BLOCK + 1, FNV_PRIME, np.uint64)
+FNV_POWERS[0] = 1
+np.multiply.accumulate(FNV_POWERS, out=FNV_POWERS)
+
+
 def fnv1a(value: int, data: bytes) -> int:
-    """The 64-bit FNV-1a hash, continued from `value`."""
-    for byte in data:
-        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    """The 64-bit FNV-1a hash, continued from `value`: h = (h ^ byte) * prime for one byte after the other.
+
+    h ^ byte changes the lowest byte of h only. Let d be what it adds. If all d are known, h is a sum:
+    h0 * prime^n + d0 * prime^n + d1 * prime^(n-1) + ... The lowest byte of a product depends on the lowest bytes of its
+    factors only. Its bit k is an exclusive or of all earlier bits k, and of what bits below k say. So eight passes over all
+    bytes find the lowest byte of every h.
+    """
+    for at in range(0, len(data), FNV_BLOCK):
+        value = fnv1a_of_block(value, np.frombuffer(data[at : at + FNV_BLOCK], np.uint8))
     return value
 
 
-FNV_START = 0xCBF29CE484222325
+def fnv1a_of_block(value: int, data: np.ndarray) -> int:
+    count = len(data)
+    lowest = np.zeros(count, np.uint8)  # of h before each byte
+    for bit in (1, 2, 4, 8, 16, 32, 64, 128):
+        product = ((lowest ^ data) & np.uint8(bit - 1)) * np.uint8(FNV_PRIME & 255)
+        changes = np.zeros(-(-count // 8) * 8, np.uint8)
+        changes[0] = value & bit
+        changes[1:count] = ((data ^ product) & np.uint8(bit))[:-1]
+        words = changes.view("<u8")  # the exclusive or of all bytes up to each, for eight bytes at once
+        for shift in (8, 16, 32):
+            words ^= words << np.uint64(shift)
+        totals = np.bitwise_xor.accumulate(words >> np.uint64(56))
+        words[1:] ^= totals[:-1] * np.uint64(0x0101010101010101)
+        lowest |= changes[:count]
+    added = (lowest ^ data).astype(np.int64) - lowest
+    total = value * int(FNV_POWERS[count]) + int(np.dot(added.view(np.uint64), FNV_POWERS[count:0:-1]))
+    return total & 0xFFFFFFFFFFFFFFFF
 
 
 @dataclass
@@ -396,11 +427,12 @@ class Tokenizer:
 
     def __init__(self, path: Path, vocab: int) -> None:
         data, at, self.pieces = read_file(path).tobytes(), 4, []
+        longest = int.from_bytes(data[:4], "little", signed=True)
         for i in range(vocab):
             if at + 8 > len(data):
                 raise Refused(f"{path.name} ends before its {vocab} tokens do")
             score, length = struct.unpack_from("<fi", data, at)
-            if length < 0 or at + 8 + length > len(data):
+            if not 0 <= length <= longest or at + 8 + length > len(data):
                 raise Refused(f"{path.name}: token {i} has no valid length")
             self.pieces.append((data[at + 8 : at + 8 + length], score))
             at += 8 + length
@@ -413,8 +445,8 @@ class Tokenizer:
     def encode(self, text: str) -> list[int]:
         """As llama2.c: the token 1, a space, then the pair with the best score merges until none is a token."""
         tokens = [1]
-        for character in ([" "] if text else []) + list(text):
-            piece = character.encode()
+        # A character is a byte and up to three that continue it. Text may be no UTF-8.
+        for piece in ([b" "] if text else []) + re.findall(rb"(?s).[\x80-\xbf]{0,3}", os.fsencode(text)):
             tokens += [self.numbers[piece]] if piece in self.numbers else [3 + byte for byte in piece]
         if max(tokens) >= len(self.pieces):
             raise Refused("the tokenizer has no tokens for bytes")
@@ -428,15 +460,15 @@ class Tokenizer:
                 return tokens
             tokens[best[0] : best[0] + 2] = [best[1]]
 
-    def decode(self, tokens: list[int]) -> str:
+    def decode(self, tokens: list[int]) -> bytes:
         text = b""
         for before, token in zip([None, *tokens], tokens):
             piece = self.pieces[token][0]
-            if len(piece) == 6 and piece.startswith(b"<0x") and piece.endswith(b">"):
+            if re.fullmatch(rb"<0x[0-9A-Fa-f]{2}>", piece):
                 text += bytes([int(piece[3:5], 16)])
             elif token != 1:
                 text += piece[1:] if before == 1 and piece.startswith(b" ") else piece
-        return text.decode(errors="replace")
+        return text
 
 
 class JsonTokenizer:
@@ -445,13 +477,16 @@ class JsonTokenizer:
             import tokenizers
         except ImportError as error:
             raise Refused("--prompt needs the package tokenizers for a tokenizer.json; give --tokens") from error
-        self.tokenizer = tokenizers.Tokenizer.from_file(str(path))
+        try:
+            self.tokenizer = tokenizers.Tokenizer.from_file(str(path))
+        except Exception as error:  # the package has no narrower type
+            raise Refused(f"{path} cannot be read: {error}") from error
 
     def encode(self, text: str) -> list[int]:
         return self.tokenizer.encode(text, add_special_tokens=False).ids
 
-    def decode(self, tokens: list[int]) -> str:
-        return self.tokenizer.decode(tokens)
+    def decode(self, tokens: list[int]) -> bytes:
+        return self.tokenizer.decode(tokens).encode()
 
 
 def parser() -> argparse.ArgumentParser:
@@ -513,6 +548,8 @@ def run(options: argparse.Namespace) -> None:
         raise Refused("--arithmetic bf16 needs stored weights of bf16")
     if min(options.generate, options.chunk, options.drafts, options.threads - 1) < 0:
         raise Refused("--generate, --chunk and --drafts are 0 or more, and --threads is 1 or more")
+    if not 0 <= options.seed < 1 << 64:
+        raise Refused("--seed is from 0 to 2^64 - 1")
     if options.isa:
         try:
             rapt.force_isa(options.isa)
@@ -525,7 +562,10 @@ def run(options: argparse.Namespace) -> None:
     decoding = Run(model, prompts or [[1]], options)
     for i, sequence in enumerate(decoding.sequences):
         if options.dump_logits:
-            sequence.dump = open(options.dump_logits + (f".{i}" if i else ""), "wb")
+            try:
+                sequence.dump = open(options.dump_logits + (f".{i}" if i else ""), "wb")
+            except OSError:
+                raise Refused(f"{options.dump_logits} cannot be written") from None
     while decoding.step():
         pass
     report(decoding, tokenizer, options)
@@ -539,7 +579,8 @@ def report(decoding: Run, tokenizer: Any, options: argparse.Namespace) -> None:
         new = sequence.tokens[sequence.prompt :]
         print(f"tokens     {joined(sequence.tokens[: sequence.prompt])}" + (f" | {joined(new)}" if new else ""))
         if tokenizer:
-            print(f"text       {tokenizer.decode(sequence.tokens)}")
+            sys.stdout.flush()
+            sys.stdout.buffer.write(b"text       " + tokenizer.decode(sequence.tokens) + b"\n")
         tokens = fnv1a(FNV_START, np.array(sequence.tokens, "<u4").tobytes())
         print(f"hash       tokens {tokens:016x}, logits {sequence.logits:016x}")
         if options.drafts:
@@ -556,7 +597,7 @@ def main() -> int:
     options = parser().parse_args()
     try:
         run(options)
-    except (Refused, OSError) as error:
+    except (Refused, OSError, ValueError) as error:  # a ValueError is rapt's, such as that of an eps that f32 lacks
         print(f"decoder.py: {' '.join(str(error).split())}", file=sys.stderr)
         return 1
     except MemoryError:
