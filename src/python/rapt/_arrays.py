@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,8 @@ from ._library import BF16, F16, F32, F64, I8, REPEAT, MatrixStrides, Strides
 TYPES = {"float32": F32, "float64": F64, "float16": F16, "uint16": BF16, "bfloat16": BF16, "int8": I8}
 SUFFIXES = {F32: "f32", F64: "f64", F16: "f16", BF16: "bf16", I8: "i8"}
 OUT_TYPES = {None: 0, "f32": F32, "f64": F64, "f16": F16, "bf16": BF16}
+# NumPy takes microseconds for a dtype's name.
+_TYPES_OF_DTYPES = {np.dtype(name): rapt_type for name, rapt_type in TYPES.items() if name != "bfloat16"}
 DTYPES = {F32: np.float32, F64: np.float64, F16: np.float16, BF16: np.uint16, I8: np.int8}
 
 
@@ -109,7 +112,7 @@ def as_array(x: Any, name: str, dtypes: dict[tuple[int, int], str] = _DLPACK_DTY
 
 
 def element_type(array: np.ndarray, name: str) -> int:
-    rapt_type = TYPES.get(array.dtype.name)
+    rapt_type = _TYPES_OF_DTYPES.get(array.dtype) or TYPES.get(array.dtype.name)
     if rapt_type is None:
         raise TypeError(f"{name} has elements of {array.dtype.name}, which rapt lacks")
     return rapt_type
@@ -252,7 +255,7 @@ def _row_stride(array: np.ndarray) -> int | None:
 def as_rows(array: np.ndarray) -> Rows | None:
     """None where no single stride leads from row to row."""
     cols = array.shape[-1]
-    rows = int(np.prod(array.shape[:-1], dtype=np.int64))
+    rows = math.prod(array.shape[:-1])
     if array.size == 0:
         return Rows(array, rows, cols, cols)
     if not _unit_stride(array) or not _whole_strides(array):

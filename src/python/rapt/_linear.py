@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
@@ -447,7 +448,7 @@ def linear(
         kept["add"], fields["add_stride"] = rows.array, rows.stride
 
     options = LinearOptions(
-        rows=int(np.prod(rows_shape, dtype=np.int64)),
+        rows=math.prod(rows_shape),
         in_features=inputs,
         out_features=outputs,
         y_stride=flat.stride,
