@@ -32,12 +32,17 @@ TOKENS = [(t * t * 7 + 31 * t + 5) % 256 for t in range(60)]
 TEXT = ",".join(map(str, TOKENS))
 
 
-def run(*arguments: Any, status: int = 0) -> str:
-    """Run the decoder within 2 GB and 60 s; return what it prints, or its error."""
+def execute(*arguments: Any) -> subprocess.CompletedProcess[str]:
+    """Run the decoder within 2 GB and 60 s."""
     limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
-    done = subprocess.run(
+    return subprocess.run(
         [DECODER, *map(str, arguments)], capture_output=True, text=True, errors="replace", timeout=60, preexec_fn=limit
     )
+
+
+def run(*arguments: Any, status: int = 0) -> str:
+    """Run the decoder; return what it prints, or its error."""
+    done = execute(*arguments)
     assert done.returncode == status, (done.returncode, done.stderr)
     return done.stderr if status else done.stdout
 
@@ -389,14 +394,9 @@ def test_damaged_files_do_no_harm(tmp_path: Path, file: str) -> None:
             )
         path.write_bytes(data[: rng.choice([len(data), len(data), rng.randrange(len(data))])])
         more = ["--tokenizer", tokenizer, "--prompt", "ab"] if file == "tokenizer.bin" else ["--tokens", "1"]
-        done = subprocess.run(
-            [DECODER, model, *map(str, more), "--generate", "1"],
-            capture_output=True,
-            timeout=60,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30)),
-        )
+        done = execute(model, *more, "--generate", 1)
         assert done.returncode in (0, 1), (done.returncode, done.stderr)
         if done.returncode:
             refused += 1
-            assert done.stderr.startswith(b"decoder: ") and done.stderr.count(b"\n") == 1, done.stderr
+            assert done.stderr.startswith("decoder: ") and done.stderr.count("\n") == 1, done.stderr
     assert refused > 75

@@ -35,6 +35,13 @@ FuzzMatrix row_of(const FuzzShape &shape) {
 }
 
 template <class T>
+FuzzMatrix matrix_of(FuzzInput &input, const FuzzShape &shape) {
+  const std::ptrdiff_t stride = fuzz_stride(input, shape.cols);
+  return {nullptr, stride == 0 ? static_cast<std::ptrdiff_t>(shape.cols) : stride, shape.rows, shape.cols,
+          sizeof(T)};
+}
+
+template <class T>
 void fill(FuzzInput &input, std::initializer_list<const FuzzMatrix *> operands) {
   for (const FuzzMatrix *operand : operands) {
     if (operand->is_tame())
@@ -55,11 +62,7 @@ void fuzz_forward(FuzzInput &input, bool is_layer) {
   static FuzzMemory memory;
   memory.forget_all();
   const FuzzShape shape(input);
-  const auto matrix = [&] {
-    const std::ptrdiff_t stride = fuzz_stride(input, shape.cols);
-    return FuzzMatrix{nullptr, stride == 0 ? static_cast<std::ptrdiff_t>(shape.cols) : stride, shape.rows,
-                      shape.cols, sizeof(T)};
-  };
+  const auto matrix = [&] { return matrix_of<T>(input, shape); };
   FuzzMatrix x = matrix(), y = matrix(), weight = row_of<T>(shape), bias = row_of<T>(shape);
   if (input.one_in(2)) y.stride = x.stride;
   place_all(input, memory, {&x, &y, &weight, &bias});
@@ -101,11 +104,7 @@ void fuzz_backward(FuzzInput &input, bool is_layer) {
   static FuzzMemory memory;
   memory.forget_all();
   const FuzzShape shape(input);
-  const auto matrix = [&] {
-    const std::ptrdiff_t stride = fuzz_stride(input, shape.cols);
-    return FuzzMatrix{nullptr, stride == 0 ? static_cast<std::ptrdiff_t>(shape.cols) : stride, shape.rows,
-                      shape.cols, sizeof(T)};
-  };
+  const auto matrix = [&] { return matrix_of<T>(input, shape); };
   FuzzMatrix x = matrix(), dy = matrix(), dx = matrix(), weight = row_of<T>(shape);
   if (input.one_in(2)) dy.stride = dx.stride = x.stride;
   place_all(input, memory, {&x, &dy, &dx, &weight});

@@ -128,7 +128,6 @@ class Model:
     def attend(self, layer: int, qkv: np.ndarray, feeds: list[Feed], cache: Cache) -> np.ndarray:
         """Round K and V to the cache, and attend to what is in it: a prompt sees what the tokens after it see."""
         c, rows = self.config, len(qkv)
-        q_width, kv_width = c.heads * c.head_dim, c.kv_heads * c.head_dim
         heads = qkv.reshape(rows, -1, c.head_dim)
         row = 0
         q_offsets = np.zeros(len(cache.lengths) + 1, np.int32)
@@ -157,7 +156,6 @@ class Model:
             threads=self.options.threads,
             **scales,
         )
-        assert q_width + 2 * kv_width == qkv.shape[1]
         return out.reshape(rows, -1)
 
     def forward(self, feeds: list[Feed], cache: Cache) -> np.ndarray:
@@ -520,16 +518,14 @@ def parse_tokens(text: str) -> list[int]:
 
 
 def tokenizer_of(options: argparse.Namespace, vocab: int) -> Any:
-    path = options.tokenizer
-    if path is None and options.prompt and options.checkpoint:
-        path = Path(options.checkpoint).joinpath("tokenizer.json")
-        if not path.exists():
+    path = Path(options.tokenizer) if options.tokenizer else None
+    if path is None and options.prompt:
+        path = Path(options.checkpoint or "").joinpath("tokenizer.json")
+        if not options.checkpoint or not path.exists():
             raise Refused("--prompt needs --tokenizer; without one, give --tokens")
     if path is None:
-        if options.prompt:
-            raise Refused("--prompt needs --tokenizer; without one, give --tokens")
         return None
-    return JsonTokenizer(Path(path)) if Path(path).suffix == ".json" else Tokenizer(Path(path), vocab)
+    return JsonTokenizer(path) if path.suffix == ".json" else Tokenizer(path, vocab)
 
 
 def open_model(options: argparse.Namespace) -> Model:

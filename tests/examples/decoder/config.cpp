@@ -205,7 +205,7 @@ Config parse_config(std::string_view text, const std::vector<std::string> &ignor
   c.hidden = keys.size("hidden_size");
   c.layers = keys.size("num_hidden_layers");
   c.heads = keys.size("num_attention_heads");
-  // Without the key, every head of a Llama has keys of its own, and transformers' Qwen has 32.
+  // Without the key, each head of a Llama has its own keys, and transformers' Qwen has 32.
   c.kv_heads = keys.size("num_key_value_heads", llama || keys.has("num_key_value_heads") ? c.heads : 32);
   if (c.heads % c.kv_heads != 0) keys.refuse("num_key_value_heads", "must divide num_attention_heads");
   if (keys.find("head_dim")) {

@@ -237,23 +237,17 @@ void Model::norm(const std::vector<float> &x, std::size_t rows, const std::vecto
   const std::size_t cols = weight.size();
   y.resize(rows * cols);
   in_parts(rows, [&](std::size_t first, std::size_t count) {
-    rapt_norm_options options = RAPT_NORM_OPTIONS_INIT;
-    options.rows = count;
-    options.cols = cols;
-    options.eps = config_.eps;
-    options.weight = weight.data();
-    must(rapt_rms_norm(&x[first * cols], &y[first * cols], &options));
+    norm_rows(&x[first * cols], &y[first * cols], count, weight);
   });
 }
 
-void Model::norm_heads(float *heads, std::size_t count, const std::vector<float> &weight) const {
-  if (weight.empty()) return;
+void Model::norm_rows(const float *x, float *y, std::size_t rows, const std::vector<float> &weight) const {
   rapt_norm_options options = RAPT_NORM_OPTIONS_INIT;
-  options.rows = count;
-  options.cols = config_.head_dim;
+  options.rows = rows;
+  options.cols = weight.size();
   options.eps = config_.eps;
   options.weight = weight.data();
-  must(rapt_rms_norm(heads, heads, &options));
+  must(rapt_rms_norm(x, y, &options));
 }
 
 // Turns `count` heads of each row of q, k and v.
@@ -278,12 +272,15 @@ void Model::rotate(float *heads, std::size_t count, std::size_t rows) const {
 // Keys and values go through the cache, so a prompt sees them as rounded as the tokens after it do.
 void Model::attend(const Layer &layer, std::span<const Feed> feeds, Cache &cache, Cache::Layer &kv,
                    std::size_t rows) {
-  in_parts(rows, [&](std::size_t first, std::size_t count) {
-    for (std::size_t row = first; row < first + count; ++row) {
-      norm_heads(&qkv_[row * qkv_width_], config_.heads, layer.q_norm);
-      norm_heads(&qkv_[row * qkv_width_ + q_width_], config_.kv_heads, layer.k_norm);
-    }
-  });
+  if (config_.qk_norm) {
+    in_parts(rows, [&](std::size_t first, std::size_t count) {
+      for (std::size_t row = first; row < first + count; ++row) {
+        float *const q = &qkv_[row * qkv_width_], *const k = q + q_width_;
+        norm_rows(q, q, config_.heads, layer.q_norm);
+        norm_rows(k, k, config_.kv_heads, layer.k_norm);
+      }
+    });
+  }
   rotate(qkv_.data(), config_.heads + config_.kv_heads, rows);
 
   // Sequences without new tokens have no queries.

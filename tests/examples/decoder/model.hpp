@@ -50,7 +50,6 @@ class Cache {
 
   std::vector<Layer> layers;
   std::vector<std::int32_t> lengths;  // tokens in each sequence
-  std::size_t capacity() const { return capacity_; }
 
  private:
   rapt_type type_;
@@ -106,7 +105,7 @@ class Model {
               const std::vector<std::size_t> *x_rows = nullptr);
   void attend(const Layer &layer, std::span<const Feed> feeds, Cache &cache, Cache::Layer &kv,
               std::size_t rows);
-  void norm_heads(float *heads, std::size_t count, const std::vector<float> &weight) const;
+  void norm_rows(const float *x, float *y, std::size_t rows, const std::vector<float> &weight) const;
   void rotate(float *heads, std::size_t count, std::size_t rows) const;
   template <class Body>
   void in_parts(std::size_t rows, const Body &body) const;

@@ -236,7 +236,7 @@ def _llama_or_qwen(keys: Keys, model_type: str) -> Config:
         raise keys.refused("layer_types", "may have only full_attention")
 
     hidden, layers, heads = (keys.size(key) for key in ("hidden_size", "num_hidden_layers", "num_attention_heads"))
-    # Without the key, every head of a Llama has keys of its own, and transformers' Qwen has 32.
+    # Without the key, each head of a Llama has its own keys, and transformers' Qwen has 32.
     is_llama = model_type == "llama"
     kv_heads = keys.size("num_key_value_heads", heads if is_llama or "num_key_value_heads" in keys else 32)
     if heads % kv_heads != 0:
