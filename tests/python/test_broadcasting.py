@@ -152,14 +152,16 @@ def test_rows_repeat_without_a_copy(x, shape, repeated):
 def test_attention_repeats_without_a_copy(random, shape):
     q, k, v = (np.zeros((2, 3, n, 4), np.float32) for n in (5, 7, 7))
     array = np.asarray(random.normal(size=shape), np.float32)
-    options = _attention_call.AttentionCall(q, k, v, bias=array).options
+    call = _attention_call.AttentionCall(q, k, v, False, None, None)
+    call.set_bias(array, False)
+    options = call.options
     strides = [getattr(options.bias_strides, name) for name in ("batch", "head", "token")]
     padded = (1,) * (4 - len(shape)) + shape
     assert [stride == _library.REPEAT for stride in strides] == [length == 1 for length in padded[:3]]
     if shape[-1:] == (7,):  # rows of 1 are written out, once each
         assert options.bias == array.ctypes.data
     scales = np.asarray(random.normal(size=shape[:-1]), np.float32)
-    options = _attention_call.AttentionCall(q, k, v, query_scales=scales).options
+    call.set_scores(None, None, scales, None, None)
     assert options.query_scales == scales.ctypes.data
 
 

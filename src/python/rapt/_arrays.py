@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,17 @@ OUT_TYPES = {None: 0, "f32": F32, "f64": F64, "f16": F16, "bf16": BF16}
 # NumPy takes microseconds for a dtype's name.
 _TYPES_OF_DTYPES = {np.dtype(name): rapt_type for name, rapt_type in TYPES.items() if name != "bfloat16"}
 DTYPES = {F32: np.float32, F64: np.float64, F16: np.float16, BF16: np.uint16, I8: np.int8}
+
+
+_whole = (ctypes.c_char * 0).from_buffer
+
+
+def address(array: np.ndarray) -> int:
+    """Of the first element. NumPy's own ctypes.data takes three times as long."""
+    try:
+        return ctypes.addressof(_whole(array))
+    except (TypeError, ValueError, BufferError):  # read-only, not contiguous, or a type that buffers lack
+        return array.ctypes.data
 
 
 def arithmetic_type(rapt_type: int) -> int:
@@ -98,6 +110,8 @@ def _from_dlpack(x: Any, name: str, dtypes: dict[tuple[int, int], str]) -> np.nd
 def as_array(x: Any, name: str, dtypes: dict[tuple[int, int], str] = _DLPACK_DTYPES) -> np.ndarray:
     """x as a NumPy array over the same memory."""
     if isinstance(x, np.ndarray):
+        if isinstance(x, np.ma.MaskedArray):
+            raise TypeError(f"{name} is a masked array, whose mask rapt would ignore")
         array = x
     elif hasattr(x, "__dlpack__"):
         array = _from_dlpack(x, name, dtypes)
@@ -109,6 +123,18 @@ def as_array(x: Any, name: str, dtypes: dict[tuple[int, int], str] = _DLPACK_DTY
     if not array.dtype.isnative:
         raise TypeError(f"{name} has the byte order of another machine")
     return array
+
+
+def in_kind_of(x: Any, array: np.ndarray) -> Any:
+    """`array` as a tensor of PyTorch where x is one."""
+    if type(x) is np.ndarray:
+        return array
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(x, torch.Tensor):
+        return array
+    if array.dtype == np.uint16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
 
 
 def element_type(array: np.ndarray, name: str) -> int:

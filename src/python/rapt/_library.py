@@ -329,6 +329,7 @@ _declare("gated_backward", c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_void
 _OPTIONS = ctypes.POINTER(AttentionOptions)
 _GRADIENTS = ctypes.POINTER(AttentionGradients)
 _SIZE = ctypes.POINTER(c_size_t)
+_declare("attention", c_int, c_void_p, c_void_p, c_void_p, c_void_p, _OPTIONS, c_void_p, c_size_t)
 _declare("attention_workspace", c_int, _OPTIONS, _SIZE)
 _declare("attention_tasks", c_int, _OPTIONS, _SIZE)
 _declare(
@@ -360,6 +361,7 @@ _declare("rope", c_int, c_void_p, c_void_p, ctypes.POINTER(RopeOptions))
 _declare("rope_frequencies", c_int, c_void_p, c_void_p, ctypes.POINTER(RopeFrequencyOptions))
 
 _LINEAR = ctypes.POINTER(LinearOptions)
+_declare("linear", c_int, c_void_p, c_void_p, c_void_p, _LINEAR, c_void_p, c_size_t)
 _declare("linear_workspace", c_int, _LINEAR, _SIZE)
 _declare("linear_tasks", c_int, _LINEAR, _SIZE)
 _declare("linear_run", c_int, c_void_p, c_void_p, c_void_p, _LINEAR, c_size_t, c_size_t, c_void_p, c_size_t)
