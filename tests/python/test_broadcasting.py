@@ -139,11 +139,11 @@ def test_attention(seed):
 def test_rows_repeat_without_a_copy(x, shape, repeated):
     x = _arrays.input_rows(np.zeros(x, np.float32), "x")
     for name, array in (("bias", np.zeros(shape, np.float32)), ("mask", np.ones(shape, bool))):
-        options = _rows._Call(x, F32, **{name: array}).options
+        options = _rows._Options(x, F32, x.array.ndim - 1, **{name: array}).struct
         assert getattr(options, name) == array.ctypes.data
         assert getattr(options, f"{name}_stride") == (_library.REPEAT if repeated else 5)
         wide = np.zeros((*shape[:-1], 8), array.dtype)[..., :5]
-        options = _rows._Call(x, F32, **{name: wide}).options
+        options = _rows._Options(x, F32, x.array.ndim - 1, **{name: wide}).struct
         assert getattr(options, name) == wide.ctypes.data
         assert getattr(options, f"{name}_stride") == (_library.REPEAT if repeated else 8)
 

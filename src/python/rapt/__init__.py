@@ -16,6 +16,7 @@ from ._attention import Gradients, attention, attention_backward, pack_keys
 from ._gated import gated, gated_backward
 from ._isa import bits_version, force_isa, isa, isas, kernel_isa, version
 from ._linear import PackedWeights, dequantize_rows, linear, pack_quantized, pack_weights, quantize_rows
+from ._prepared import Prepared, prepare
 from ._rope import rope, rope_frequencies
 from ._norms import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
 from ._rows import log_softmax, logsumexp, softmax, softmax_backward
@@ -38,6 +39,7 @@ from ._vectors import (
 __all__ = [
     "Gradients",
     "PackedWeights",
+    "Prepared",
     "argmax",
     "attention",
     "attention_backward",
@@ -66,6 +68,7 @@ __all__ = [
     "pack_keys",
     "pack_quantized",
     "pack_weights",
+    "prepare",
     "quantize_rows",
     "rms_norm",
     "rms_norm_backward",

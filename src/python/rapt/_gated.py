@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import Rows, chosen, element_type, empty, input_rows, output_rows, refuse_overlap
+from ._arguments import choice
+from ._arrays import Rows, element_type, empty, input_rows, output_rows, refuse_overlap
 from ._library import ACTIVATION, C, F32, F64, GatedOptions, check
 
 
@@ -22,7 +23,7 @@ def _inputs(gate: Any, up: Any) -> tuple[Rows, Rows, int]:
 def _options(rapt_type: int, activation: str, gate: Rows, up: Rows, y: Rows) -> GatedOptions:
     return GatedOptions(
         type=rapt_type,
-        activation=chosen(ACTIVATION, "activation", activation),
+        activation=choice(ACTIVATION, "activation", activation),
         rows=gate.rows,
         cols=gate.cols,
         gate_stride=gate.stride,

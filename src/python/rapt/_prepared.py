@@ -45,6 +45,10 @@ class Prepared(Generic[Result]):
         self.copied = copied
         self._failed = failed
 
+    def status(self) -> int:
+        """Computes, without an exception for a status."""
+        return self._function(*self._arguments) or 0
+
     def __call__(self) -> Result:
         status = self._function(*self._arguments)
         if status:
@@ -75,7 +79,6 @@ def prepare(function: Callable[..., Result], *arguments: Any, **options: Any) ->
     >>> call = rapt.prepare(rapt.softmax, x)
     >>> call()
     array([[0.5, 0.5]], dtype=float32)
-    >>> x[0, 0] = np.inf
     >>> x[0, 0] = 100
     >>> call()
     array([[1., 0.]], dtype=float32)

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from ._arguments import choice
 from ._arrays import (
     as_array,
     as_integers,
     as_numbers,
     broadcast,
     check_output,
-    chosen,
     element_type,
     empty,
     readable,
@@ -71,7 +71,7 @@ def rope(
         result = check_output(as_array(out, "out"), "out", x.shape, (rapt_type,))
     options = RopeOptions(
         type=rapt_type,
-        layout=chosen(LAYOUTS, "layout", layout),
+        layout=choice(LAYOUTS, "layout", layout),
         batch=shape[0],
         heads=shape[1],
         tokens=shape[2],
@@ -137,7 +137,7 @@ def rope_frequencies(
     options = RopeFrequencyOptions(
         rotary_dim=rotary_dim,
         base=base,
-        scaling=chosen(ROPE_TYPES, "rope_type", rope_type),
+        scaling=choice(ROPE_TYPES, "rope_type", rope_type),
         factor=factor,
         original_max_position_embeddings=original_max_position_embeddings,
         low_freq_factor=low_freq_factor,

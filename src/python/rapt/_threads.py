@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -41,22 +41,20 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_pool)
 
 
-def _submit(work: Callable[[], None], count: int) -> list[Future[None]]:
-    """Fewer where the system has no more threads, or the interpreter is about to end: the caller does the rest."""
+def _submit(work: Callable[[], None], count: int) -> None:
+    """To fewer threads where the system has no more, or the interpreter is about to end: the caller does the rest."""
     global _pool
-    futures: list[Future[None]] = []
     try:
         if _pool is None:
             _pool = ThreadPoolExecutor(1024, "rapt")  # threads start when work finds none idle
         for _ in range(count):
-            futures.append(_pool.submit(work))
+            _pool.submit(work)
     except RuntimeError:
         pass
-    return futures
 
 
 class _Tasks:
-    """Hands out the tasks of a call in runs."""
+    """Hands out the tasks of a call in runs, to the caller and to threads of the pool."""
 
     def __init__(self, run: Run, tasks: int, workspace_bytes: int, largest_run: int) -> None:
         self._run = run
@@ -64,17 +62,16 @@ class _Tasks:
         self._workspace_bytes = workspace_bytes
         self._largest_run = largest_run
         self._next = 0
-        self._lock = threading.Lock()
-
-    def stop(self) -> None:
-        self._tasks = 0
+        self._helpers = 0
+        self._error: BaseException | None = None
+        self._changed = threading.Condition()
 
     def work(self) -> None:
         workspace = np.empty(self._workspace_bytes, np.uint8)
         address = workspace.ctypes.data
         size = 1
         while True:
-            with self._lock:
+            with self._changed:
                 first = self._next
                 last = min(first + size, self._tasks)
                 if first >= last:
@@ -88,6 +85,38 @@ class _Tasks:
             elif seconds > _LONG:
                 size = max(1, size // 2)
 
+    def help(self) -> None:
+        """A thread of the pool. It may begin when the call is over, and then finds no task."""
+        with self._changed:
+            if self._next >= self._tasks:
+                return
+            self._helpers += 1
+        try:
+            self.work()
+        except BaseException as error:
+            self._error = error
+            self._tasks = 0
+        finally:
+            with self._changed:
+                self._helpers -= 1
+                self._changed.notify()
+
+    def finish(self) -> None:
+        with self._changed:
+            while self._helpers > 0:
+                self._changed.wait()
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        """Waits for the helpers whatever signals say meanwhile: the memory that they write must not be freed."""
+        self._tasks = 0
+        while self._helpers > 0:
+            try:
+                self.finish()
+            except BaseException:
+                continue
+
 
 def run_tasks(run: Run, tasks: int, workspace_bytes: int, threads: int, runs_per_thread: int = 8) -> None:
     """run(first, last, workspace) for all tasks, in runs that grow to some milliseconds.
@@ -98,26 +127,11 @@ def run_tasks(run: Run, tasks: int, workspace_bytes: int, threads: int, runs_per
     threads = max(1, min(threads, tasks))
     largest_run = tasks if threads == 1 else max(1, tasks // (threads * runs_per_thread))
     queue = _Tasks(run, tasks, workspace_bytes, largest_run)
-    futures: list[Future[None]] = []
     try:
         if threads > 1:
-            futures = _submit(queue.work, threads - 1)
+            _submit(queue.help, threads - 1)
         queue.work()
-        for future in futures:
-            if not future.cancel():
-                future.result()
+        queue.finish()
     except BaseException:
         queue.stop()
-        _wait(futures)
         raise
-
-
-def _wait(futures: list[Future[None]]) -> None:
-    """Until no future runs, whatever signals say meanwhile: the memory that they write must not be freed."""
-    waiting = [future for future in futures if not future.cancel()]
-    while waiting:
-        try:
-            waiting[-1].exception()
-            waiting.pop()
-        except KeyboardInterrupt:
-            continue
