@@ -372,14 +372,14 @@ def input_rows(x: Any, name: str) -> Rows:
     return Rows(array, array.size // array.shape[-1], array.shape[-1], array.shape[-1], True)
 
 
-def output_rows(out: Any, shape: tuple[int, ...], rapt_type: int, like: Array) -> tuple[Array, Rows]:
+def output_rows(out: Any, shape: tuple[int, ...], rapt_type: int, like: Array, name: str = "out") -> tuple[Array, Rows]:
     if out is None:
         result = empty(shape, rapt_type, like)
     else:
-        result = check_output(as_output(out), "out", shape, (rapt_type,))
+        result = check_output(as_output(out, name), name, shape, (rapt_type,))
     flat = as_rows(result)
     if flat is None:
-        raise ValueError("out has no single stride from row to row")
+        raise ValueError(f"{name} has no single stride from row to row")
     return result, flat
 
 
