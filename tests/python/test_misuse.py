@@ -135,3 +135,9 @@ def test_words_of_messages():
     ):
         with pytest.raises(error, match=words):
             call()
+
+
+def test_a_class_is_no_tensor():
+    for _ in range(50):
+        with pytest.raises(TypeError, match="x has elements of object"):
+            rapt.softmax(np.ndarray)

@@ -56,7 +56,7 @@ _whole = (ctypes.c_char * 0).from_buffer
 def address(array: Array) -> int:
     """Of the first element. NumPy's own ctypes.data takes three times as long."""
     try:
-        return ctypes.addressof(_whole(array))
+        return ctypes.addressof(_whole(array))  # type: ignore[arg-type]
     except (TypeError, ValueError, BufferError):  # read-only, not contiguous, or a type that buffers lack
         return array.ctypes.data
 
@@ -149,7 +149,7 @@ def as_array(x: Any, name: str, dtypes: Mapping[tuple[int, int], str] = _DLPACK_
         if isinstance(x, np.ma.MaskedArray):
             raise TypeError(f"{name} is a masked array, whose mask rapt would ignore")
         array = x.view(np.ndarray)
-    elif hasattr(x, "__dlpack__"):
+    elif _is_tensor(x):
         array = _from_dlpack(x, name, dtypes)
     else:
         array = _new_array(x, name)
@@ -158,18 +158,26 @@ def as_array(x: Any, name: str, dtypes: Mapping[tuple[int, int], str] = _DLPACK_
     return array
 
 
+def _is_tensor(x: Any) -> bool:
+    # Of a class, the method is without its object: CPython 3.11.2 crashes in repeated calls of it.
+    return hasattr(x, "__dlpack__") and not isinstance(x, type)
+
+
 def _new_array(x: Any, name: str) -> Array:
     try:
-        return np.asarray(x)
+        array = np.asarray(x)
     except ValueError as error:  # lists of different lengths
         raise ValueError(f"{name} is no array: {error}") from None
     except Exception as error:  # of x's own methods
         raise TypeError(f"{name} is no array: {error}") from None
+    if array.dtype.kind == "O":
+        raise TypeError(f"{name} has elements of object, not numbers")
+    return array
 
 
 def as_output(x: Any, name: str = "out") -> Array:
     """The memory of an array or a tensor. Results in a new array of a list's numbers would be lost."""
-    if not isinstance(x, np.ndarray) and not hasattr(x, "__dlpack__"):
+    if not isinstance(x, np.ndarray) and not _is_tensor(x):
         raise TypeError(f"{name} is a {type(x).__name__}, not an array")
     return as_array(x, name)
 

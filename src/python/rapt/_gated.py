@@ -83,7 +83,7 @@ def _in_pieces(gate: Rows, up: Rows, y: Rows, options: GatedOptions) -> None:
 
 # fmt: off
 @overload
-def gated(gate: Torch, up: TensorLike, activation: Activation = "silu", out: Torch | None = None) -> Torch: ...
+def gated(gate: Torch, up: TensorLike, activation: Activation = "silu", out: Torch | None = None) -> Torch: ...  # type: ignore[misc]
 @overload
 def gated(gate: TensorLike, up: TensorLike, activation: Activation = "silu", out: Array | None = None) -> Array: ...
 # fmt: on
@@ -103,7 +103,7 @@ joins(gated, _prepare_gated)
 
 # fmt: off
 @overload
-def gated_backward(
+def gated_backward(  # type: ignore[misc]
     gate: Torch, up: TensorLike, dy: TensorLike, activation: Activation = "silu"
 ) -> tuple[Torch, Torch]: ...
 @overload

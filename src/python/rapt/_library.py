@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from collections.abc import Callable
 from ctypes import c_double, c_float, c_int, c_int64, c_ssize_t, c_size_t, c_void_p
 from pathlib import Path
 
@@ -395,7 +396,7 @@ def check(status: int) -> None:
         raise ValueError(C.rapt_status_text(status).decode())
 
 
-def count(function: object, *arguments: object) -> int:
+def count(function: Callable[..., int], *arguments: object) -> int:
     """The number that a function of the library writes through its last argument."""
     number = c_size_t()
     check(function(*arguments, ctypes.byref(number)))

@@ -116,7 +116,7 @@ def _prepare_rms_norm(
 
 # fmt: off
 @overload
-def rms_norm(
+def rms_norm(  # type: ignore[misc]
     x: Torch, weight: TensorLike | None = None, *, eps: float = 1e-6, weight_plus_one: bool = False,
     residual: Torch | None = None, out: Torch | None = None,
 ) -> Torch: ...
@@ -165,7 +165,7 @@ def _prepare_layer_norm(
 
 # fmt: off
 @overload
-def layer_norm(
+def layer_norm(  # type: ignore[misc]
     x: Torch, weight: TensorLike | None = None, bias: TensorLike | None = None, *, eps: float = 1e-5,
     residual: Torch | None = None, out: Torch | None = None,
 ) -> Torch: ...
@@ -229,7 +229,7 @@ def _backward(
 
 # fmt: off
 @overload
-def rms_norm_backward(
+def rms_norm_backward(  # type: ignore[misc]
     x: Torch, dy: TensorLike, weight: TensorLike | None = None, *, eps: float = 1e-6, weight_plus_one: bool = False,
     out: Torch | None = None,
 ) -> tuple[Torch, Torch]: ...
@@ -261,7 +261,7 @@ def rms_norm_backward(
 
 # fmt: off
 @overload
-def layer_norm_backward(
+def layer_norm_backward(  # type: ignore[misc]
     x: Torch, dy: TensorLike, weight: TensorLike | None = None, *, eps: float = 1e-5, out: Torch | None = None,
 ) -> tuple[Torch, Torch, Torch]: ...
 @overload

@@ -126,7 +126,7 @@ def _in_pieces(x: Array, y: Array, options: RopeOptions) -> None:
 
 # fmt: off
 @overload
-def rope(
+def rope(  # type: ignore[misc]
     x: Torch, frequencies: TensorLike, positions: TensorLike = 0, *, layout: Layout = None, attention_factor: float = 1.0,
     backward: bool = False, out: Torch | None = None,
 ) -> Torch: ...

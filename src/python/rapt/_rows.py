@@ -297,7 +297,7 @@ def _any_output(out: Any, shape: tuple[int, ...], rapt_type: int, like: Array) -
 
 # fmt: off
 @overload
-def softmax(
+def softmax(  # type: ignore[misc]
     x: Torch, *, axis: int = -1, scale: float | None = None, softcap: float = 0.0, bias: TensorLike | None = None,
     mask: TensorLike | None = None, row_lengths: TensorLike | None = None, sinks: TensorLike | None = None,
     causal: Causal = False, causal_offset: int | None = None, empty_rows_are_zero: bool = False, out: Torch | None = None,
@@ -359,7 +359,7 @@ def softmax(
 
 # fmt: off
 @overload
-def log_softmax(
+def log_softmax(  # type: ignore[misc]
     x: Torch, *, axis: int = -1, scale: float | None = None, softcap: float = 0.0, bias: TensorLike | None = None,
     mask: TensorLike | None = None, row_lengths: TensorLike | None = None, sinks: TensorLike | None = None,
     causal: Causal = False, causal_offset: int | None = None, empty_rows_are_zero: bool = False, out: Torch | None = None,
@@ -493,7 +493,7 @@ def _prepare_logsumexp(
 
 # fmt: off
 @overload
-def logsumexp(
+def logsumexp(  # type: ignore[misc]
     x: Torch, *, axis: int = -1, scale: float | None = None, softcap: float = 0.0, bias: TensorLike | None = None,
     mask: TensorLike | None = None, row_lengths: TensorLike | None = None, sinks: TensorLike | None = None,
     causal: Causal = False, causal_offset: int | None = None, empty_rows_are_zero: bool = False, out: Torch | None = None,
@@ -541,7 +541,7 @@ joins(logsumexp, _prepare_logsumexp)
 
 # fmt: off
 @overload
-def softmax_backward(y: Torch, dy: TensorLike, scale: float = 1.0, *, out: Torch | None = None) -> Torch: ...
+def softmax_backward(y: Torch, dy: TensorLike, scale: float = 1.0, *, out: Torch | None = None) -> Torch: ...  # type: ignore[misc]
 @overload
 def softmax_backward(y: TensorLike, dy: TensorLike, scale: float = 1.0, *, out: Array | None = None) -> Array: ...
 # fmt: on

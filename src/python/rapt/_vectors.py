@@ -88,7 +88,7 @@ def dot(a: TensorLike, b: TensorLike) -> float | int:
 
 # fmt: off
 @overload
-def dot_rows(query: Torch, rows: TensorLike, scale: float = 1.0, out: Torch | None = None) -> Torch: ...
+def dot_rows(query: Torch, rows: TensorLike, scale: float = 1.0, out: Torch | None = None) -> Torch: ...  # type: ignore[misc]
 @overload
 def dot_rows(query: TensorLike, rows: TensorLike, scale: float = 1.0, out: Array | None = None) -> Array: ...
 # fmt: on
@@ -173,7 +173,7 @@ def _blocks(run: Callable[[int, int], object], size: int) -> None:
 
 # fmt: off
 @overload
-def scale(x: Torch, factor: float, out: Torch | None = None) -> Torch: ...
+def scale(x: Torch, factor: float, out: Torch | None = None) -> Torch: ...  # type: ignore[misc]
 @overload
 def scale(x: TensorLike, factor: float, out: Array | None = None) -> Array: ...
 # fmt: on
@@ -204,7 +204,7 @@ def _exp_of_16_bits(array: Array, result: Array, rapt_type: int) -> None:
 
 # fmt: off
 @overload
-def exp(x: Torch, out: Torch | None = None) -> Torch: ...
+def exp(x: Torch, out: Torch | None = None) -> Torch: ...  # type: ignore[misc]
 @overload
 def exp(x: TensorLike, out: Array | None = None) -> Array: ...
 # fmt: on
@@ -217,10 +217,10 @@ def exp(x: Any, out: Any = None) -> Any:
     may be x. A TypeError is another type, a ValueError another shape of `out`.
     """
     array, result, rapt_type = _elementwise(x, out)
-    function = _FUNCTIONS["exp"].get(rapt_type)
-    if function is None:
+    if rapt_type in _WIDENED:
         _exp_of_16_bits(array, result, rapt_type)
     else:
+        function = _FUNCTIONS["exp"][rapt_type]
         of_x, of_y, size = address(array), address(result), array.itemsize
         _blocks(lambda first, count: function(of_x + first * size, of_y + first * size, count), array.size)
     return out if out is not None else in_kind_of(x, result)
@@ -228,7 +228,7 @@ def exp(x: Any, out: Any = None) -> Any:
 
 # fmt: off
 @overload
-def silu(x: Torch, out: Torch | None = None) -> Torch: ...
+def silu(x: Torch, out: Torch | None = None) -> Torch: ...  # type: ignore[misc]
 @overload
 def silu(x: TensorLike, out: Array | None = None) -> Array: ...
 # fmt: on
@@ -244,7 +244,7 @@ def silu(x: Any, out: Any = None) -> Any:
 
 # fmt: off
 @overload
-def gelu(x: Torch, out: Torch | None = None) -> Torch: ...
+def gelu(x: Torch, out: Torch | None = None) -> Torch: ...  # type: ignore[misc]
 @overload
 def gelu(x: TensorLike, out: Array | None = None) -> Array: ...
 # fmt: on
@@ -257,7 +257,7 @@ def gelu(x: Any, out: Any = None) -> Any:
 
 # fmt: off
 @overload
-def gelu_tanh(x: Torch, out: Torch | None = None) -> Torch: ...
+def gelu_tanh(x: Torch, out: Torch | None = None) -> Torch: ...  # type: ignore[misc]
 @overload
 def gelu_tanh(x: TensorLike, out: Array | None = None) -> Array: ...
 # fmt: on
@@ -278,7 +278,7 @@ def _activation(name: str, x: Any, out: Any) -> Any:
 
 # fmt: off
 @overload
-def silu_backward(x: Torch, dy: TensorLike, out: Torch | None = None) -> Torch: ...
+def silu_backward(x: Torch, dy: TensorLike, out: Torch | None = None) -> Torch: ...  # type: ignore[misc]
 @overload
 def silu_backward(x: TensorLike, dy: TensorLike, out: Array | None = None) -> Array: ...
 # fmt: on
@@ -295,7 +295,7 @@ def silu_backward(x: Any, dy: TensorLike, out: Any = None) -> Any:
 
 # fmt: off
 @overload
-def gelu_backward(x: Torch, dy: TensorLike, out: Torch | None = None) -> Torch: ...
+def gelu_backward(x: Torch, dy: TensorLike, out: Torch | None = None) -> Torch: ...  # type: ignore[misc]
 @overload
 def gelu_backward(x: TensorLike, dy: TensorLike, out: Array | None = None) -> Array: ...
 # fmt: on
@@ -308,7 +308,7 @@ def gelu_backward(x: Any, dy: TensorLike, out: Any = None) -> Any:
 
 # fmt: off
 @overload
-def gelu_tanh_backward(x: Torch, dy: TensorLike, out: Torch | None = None) -> Torch: ...
+def gelu_tanh_backward(x: Torch, dy: TensorLike, out: Torch | None = None) -> Torch: ...  # type: ignore[misc]
 @overload
 def gelu_tanh_backward(x: TensorLike, dy: TensorLike, out: Array | None = None) -> Array: ...
 # fmt: on
@@ -327,9 +327,9 @@ def _gradient(name: str, x: Any, dy: TensorLike, out: Any) -> Any:
     if gradient.shape != array.shape:
         raise ValueError(f"x has the shape {array.shape} and dy {gradient.shape}")
     refuse_overlap(gradient, result, "dy")
-    function = _FUNCTIONS[name + "_backward"].get(rapt_type)
-    if function is None:
+    if rapt_type not in (F32, F64):
         raise TypeError(f"x has elements of {array.dtype.name}: {name}_backward has f32 and f64")
+    function = _FUNCTIONS[name + "_backward"][rapt_type]
     of_x, of_dy, of_dx, size = address(array), address(gradient), address(result), array.itemsize
 
     def run(first: int, count: int) -> None:
@@ -371,7 +371,7 @@ def argmax(x: TensorLike, out: Any = None) -> Any:
 
 # fmt: off
 @overload
-def exp_sum(x: Torch, scale: float = 1.0, shift: float = 0.0, out: Torch | None = None) -> tuple[Torch, float]: ...
+def exp_sum(x: Torch, scale: float = 1.0, shift: float = 0.0, out: Torch | None = None) -> tuple[Torch, float]: ...  # type: ignore[misc]
 @overload
 def exp_sum(x: TensorLike, scale: float = 1.0, shift: float = 0.0, out: Array | None = None) -> tuple[Array, float]: ...
 # fmt: on
@@ -396,7 +396,7 @@ def exp_sum(x: Any, scale: float = 1.0, shift: float = 0.0, out: Any = None) -> 
 
 # fmt: off
 @overload
-def convert(x: Torch, to: _Type, out: Torch | None = None) -> Torch: ...
+def convert(x: Torch, to: _Type, out: Torch | None = None) -> Torch: ...  # type: ignore[misc]
 @overload
 def convert(x: TensorLike, to: _Type, out: Array | None = None) -> Array: ...
 # fmt: on
