@@ -2,14 +2,19 @@
 
 Tensors are NumPy arrays or, by DLPack, the tensors of other libraries in the memory of the CPU. bf16 is NumPy's uint16,
 ml_dtypes' bfloat16, or DLPack's. Inputs are read where they are, or copied where the library cannot take their strides.
+Results are tensors of PyTorch where the first tensor is one, and NumPy arrays otherwise. A tensor of PyTorch that requires a
+gradient is a ValueError: rapt.torch has gradients.
 
 Numbers next to the tensors (bias, sinks, slopes, scales) are arrays, tensors or lists of any integers or floating-point
 numbers. They are converted to the arithmetic type, which is f64 for tensors of f64 and f32 for all others.
 
-`out` has the shape and the type of the result, contiguous rows and no negative stride. The function then returns a NumPy
-array over its memory. `out` overlaps an input only where the function says so.
+`out` has the shape and the type of the result, contiguous rows and no negative stride. The function then returns it. `out`
+overlaps an input only where the function says so.
 
-A bad argument is a ValueError, and a type that a function lacks is a TypeError. The GIL is free while the library computes.
+A bad argument is a ValueError, and a type that a function lacks is a TypeError, as a masked array is. The GIL is free while
+the library computes. Ctrl-C ends a long call after some milliseconds, but for a row or a task that takes longer.
+
+prepare(function, ...) checks the arguments of a call once, for many runs over the same arrays.
 """
 
 from ._attention import Gradients, attention, attention_backward, pack_keys

@@ -7,8 +7,9 @@ _prepare_f(...)(). Then it calls joins(f, _prepare_f) below f.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar, overload
 
+from ._arrays import Array, TensorLike, Torch
 from ._library import check
 
 Result = TypeVar("Result")
@@ -65,8 +66,28 @@ def joins(function: Callable[..., Any], preparer: Callable[..., Prepared[Any]]) 
     _preparers[function] = preparer
 
 
-def prepare(function: Callable[..., Result], *arguments: Any, **options: Any) -> Prepared[Result]:
-    """The call function(*arguments, **options), checked now and run by every call of what this returns.
+# fmt: off
+@overload
+def prepare(  # type: ignore[misc]
+    function: Callable[..., Any], x: Torch, *arguments: Any, return_lse: Literal[True], **options: Any
+) -> Prepared[tuple[Torch, Torch]]: ...
+@overload
+def prepare(  # type: ignore[misc]
+    function: Callable[..., Any], x: TensorLike, *arguments: Any, return_lse: Literal[True], **options: Any
+) -> Prepared[tuple[Array, Array]]: ...
+@overload
+def prepare(  # type: ignore[misc]
+    function: Callable[..., Any], x: Torch, *arguments: Any, **options: Any
+) -> Prepared[Torch]: ...
+@overload
+def prepare(
+    function: Callable[..., Any], x: TensorLike, *arguments: Any, **options: Any
+) -> Prepared[Array]: ...
+# fmt: on
+
+
+def prepare(function: Callable[..., Any], x: Any, *arguments: Any, **options: Any) -> Prepared[Any]:
+    """The call function(x, *arguments, **options), checked now and run by every call of what this returns.
 
     The function is softmax, log_softmax, logsumexp, rms_norm, layer_norm, rope, gated, attention or linear. A run reads the
     tensors and writes the result where they were at preparation, so that new values go into the same arrays. Masks, biases,
@@ -86,7 +107,7 @@ def prepare(function: Callable[..., Result], *arguments: Any, **options: Any) ->
     preparer = _preparers.get(function) if callable(function) else None
     if preparer is None:
         raise TypeError(f"{getattr(function, '__name__', function)} cannot be prepared")
-    call = preparer(*arguments, **options)
+    call = preparer(x, *arguments, **options)
     if call.copied:
         raise ValueError(f"{call.copied} has strides that need a copy: a prepared call reads it where it is")
     return call

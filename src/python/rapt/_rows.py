@@ -200,13 +200,15 @@ _WIDENED = {F16: C.rapt_convert_f16_to_f32, BF16: C.rapt_convert_bf16_to_f32}
 _NARROWED = {F16: C.rapt_convert_f32_to_f16, BF16: C.rapt_convert_f32_to_bf16}
 
 
-def _run_along(call: Callable[[], int | None], copies_in: tuple[Array, Array], copies_out: tuple[Array, Array]) -> int:
+def _run_along(
+    call: Callable[[], int], copy_in: tuple[Array, Array], copy_out: tuple[Array, Array] | None = None
+) -> int:
     """A call on copies whose rows are contiguous."""
-    np.copyto(*copies_in)
+    np.copyto(*copy_in)
     status = call()
-    if not status:
-        np.copyto(*copies_out)
-    return status or 0
+    if status == 0 and copy_out is not None:
+        np.copyto(*copy_out)
+    return status
 
 
 def _prepare_rows(
@@ -269,9 +271,9 @@ def _prepare_rows(
         call = Prepared(function, arguments, returned, kept, "x" if rows.copied else "")
     if is_last:
         return call
-    copies_in = (array, np.moveaxis(as_array(x, "x"), axis, -1))
-    copies_out = (np.moveaxis(result, axis, -1), flat.array)
-    return Prepared(_run_along, (call.status, copies_in, copies_out), returned, kept)
+    copy_in = (array, np.moveaxis(as_array(x, "x"), axis, -1))
+    copy_out = (np.moveaxis(result, axis, -1), flat.array)
+    return Prepared(_run_along, (call.status, copy_in, copy_out), returned, kept)
 
 
 def _axis(axis: int, ndim: int) -> int:
@@ -453,13 +455,14 @@ def _prepare_logsumexp(
 ) -> Prepared[Any]:
     given = as_array(x, "x")
     axis = _axis(axis, given.ndim)
-    moved = given if axis == given.ndim - 1 else np.moveaxis(given, axis, -1)
+    is_last = axis == given.ndim - 1
+    moved = given if is_last else np.empty(np.moveaxis(given, axis, -1).shape, given.dtype)
     rapt_type = element_type(given, "x")
     if rapt_type not in _FUNCTIONS["softmax"]:
         raise TypeError(f"x has elements of {given.dtype.name}, and logsumexp has f32, f64, f16 and bf16")
     arithmetic = arithmetic_type(rapt_type)
     is_wide = rapt_type == arithmetic
-    source = np.ascontiguousarray(moved) if not is_wide else moved
+    source = moved if is_wide or moved.flags.c_contiguous else np.ascontiguousarray(moved)
     rows = input_rows(moved if is_wide else empty(moved.shape, F32), "x")
     options = _Options(
         rows, arithmetic, axis, scale, softcap, bias, mask, row_lengths, sinks, causal, causal_offset,
@@ -478,7 +481,7 @@ def _prepare_logsumexp(
     total = result if is_wide else empty(shape, F32)
     totals = Rows(total.reshape(-1), total.size, 1, 1)
     kept = (rows, totals, options, result)
-    copied = "x" if rows.copied or (not is_wide and not np.may_share_memory(source, given)) else ""
+    copied = "x" if rows.copied or source is not moved else ""
     function = _LOGSUMEXP[arithmetic]
     call: Prepared[Any]
     if rows.array.size > PIECE:
@@ -486,9 +489,12 @@ def _prepare_logsumexp(
     else:
         arguments = (rows.address, rows.stride, totals.address, rows.rows, rows.cols, options.struct)
         call = Prepared(function, arguments, returned, kept, copied)
-    if is_wide:
+    if not is_wide:
+        arrays = (source, rows.array, total, result)
+        call = Prepared(_logsumexp_of_16_bits, (call, *arrays, rapt_type), returned, kept, copied)
+    if is_last:
         return call
-    return Prepared(_logsumexp_of_16_bits, (call, source, rows.array, total, result, rapt_type), returned, kept, copied)
+    return Prepared(_run_along, (call.status, (moved, np.moveaxis(given, axis, -1))), returned, kept)
 
 
 # fmt: off
