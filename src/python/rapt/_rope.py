@@ -88,6 +88,9 @@ def _prepare_rope(
 
 
 def _set_positions(options: RopeOptions, positions: TensorLike, shape: tuple[int, ...]) -> Array | None:
+    if type(positions) is int:
+        options.first_position = integer(positions, "positions", -_FARTHEST, _FARTHEST)
+        return None
     given = as_integers(positions, "positions")
     if given.ndim == 0:
         options.first_position = integer(int(given), "positions", -_FARTHEST, _FARTHEST)

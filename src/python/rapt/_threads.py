@@ -15,9 +15,10 @@ from ._arguments import integer
 Run = Callable[[int, int, int], None]
 
 # Multiplications with an addition that cost about as much as handing work to another thread does.
-PAYS = 1 << 22
-# Seconds that a run should take: a signal waits for one, and Python's part of a run is a few microseconds.
-_SHORT, _LONG = 0.01, 0.05
+PAYS = 1 << 23
+# Seconds that a run should take: a signal waits for one. Consecutive tasks of a run may share work, and no run is shorter
+# than a task.
+_RUN, _GROWTH = 0.02, 8
 
 
 def thread_count(threads: int | None, work: float = float("inf")) -> int:
@@ -80,10 +81,9 @@ class _Tasks:
             start = time.perf_counter()
             self._run(first, last, address)
             seconds = time.perf_counter() - start
-            if seconds < _SHORT:
-                size = min(2 * size, self._largest_run)
-            elif seconds > _LONG:
-                size = max(1, size // 2)
+            # Later tasks may be longer, as those of causal attention are.
+            fitting = int((last - first) * _RUN / max(seconds, 1e-9))
+            size = max(1, min(fitting, _GROWTH * size, self._largest_run))
 
     def help(self) -> None:
         """A thread of the pool. It may begin when the call is over, and then finds no task."""
@@ -119,7 +119,7 @@ class _Tasks:
 
 
 def run_tasks(run: Run, tasks: int, workspace_bytes: int, threads: int, runs_per_thread: int = 8) -> None:
-    """run(first, last, workspace) for all tasks, in runs that grow to some milliseconds.
+    """run(first, last, workspace) for all tasks, in runs of about 20 ms.
 
     More runs per thread balance tasks of different length. The exception of a signal's handler, such as KeyboardInterrupt,
     passes after the running runs. No thread touches the call's memory when this returns or raises.
