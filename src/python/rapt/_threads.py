@@ -18,7 +18,7 @@ Run = Callable[[int, int, int], None]
 PAYS = 1 << 23
 # Seconds that a run should take: a signal waits for one. Consecutive tasks of a run may share work, and no run is shorter
 # than a task.
-_RUN, _GROWTH = 0.02, 8
+_RUN, _GROWTH = 0.04, 16
 
 
 def thread_count(threads: int | None, work: float = float("inf")) -> int:
@@ -119,7 +119,7 @@ class _Tasks:
 
 
 def run_tasks(run: Run, tasks: int, workspace_bytes: int, threads: int, runs_per_thread: int = 8) -> None:
-    """run(first, last, workspace) for all tasks, in runs of about 20 ms.
+    """run(first, last, workspace) for all tasks, in runs of about 40 ms.
 
     More runs per thread balance tasks of different length. The exception of a signal's handler, such as KeyboardInterrupt,
     passes after the running runs. No thread touches the call's memory when this returns or raises.
