@@ -341,7 +341,7 @@ class AttentionCall:
     def work(self) -> int:
         """Multiplications with an addition."""
         o = self.options
-        return o.batch * o.q_heads * o.q_len * o.kv_len * (o.qk_dim + o.v_dim)
+        return int(o.batch * o.q_heads * o.q_len * o.kv_len * (o.qk_dim + o.v_dim))
 
     def count(self, function: Any, *arguments: object) -> int:
         """The number that a function of the library writes through its last argument."""

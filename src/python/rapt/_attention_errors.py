@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -60,7 +60,7 @@ def _dim(call: AttentionCall) -> str:
 
 
 def _range(call: AttentionCall) -> tuple[str, float, float]:
-    numbers = np.finfo(np.float64 if call.number == F64 else np.float32)
+    numbers: np.finfo[Any] = np.finfo(np.float64) if call.number == F64 else np.finfo(np.float32)
     return numbers.dtype.name, float(numbers.tiny), float(numbers.max)
 
 

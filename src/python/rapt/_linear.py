@@ -14,6 +14,8 @@ from ._arrays import (
     DTYPES,
     OUT_TYPES,
     SUFFIXES,
+    TensorLike,
+    Torch,
     address,
     arithmetic_type,
     as_array,
@@ -278,7 +280,7 @@ def dequantize_rows(
     _check_parts(type, zeros, codebook)
     groups = 0 if inputs == 0 else -(-inputs // (group or inputs))
     shape = len(matrix), groups
-    kept: list[np.ndarray | None] = [
+    kept: list[Array | None] = [
         None if x is None else np.ascontiguousarray(broadcast(as_numbers(x, name, F32), shape, name))
         for name, x in (("scales", scales), ("offsets", offsets))
     ]
@@ -291,7 +293,8 @@ def dequantize_rows(
             address(matrix), q_type, *y.shape, group, scale_at, zero_at, offset_at, codebook_at, address(y), y_type, 0
         )
     )
-    return in_kind_of(q, y)
+    result: Array = in_kind_of(q, y)
+    return result
 
 
 def _scales(x: Any, name: str) -> Array:
@@ -413,7 +416,7 @@ class _Call:
     def _set_matrix(self, w: Any) -> tuple[int, int]:
         weights = _matrix(w, "w")
         self.options.w_type = self._type(weights, "w")
-        shape = weights.shape
+        shape = weights.shape[0], weights.shape[1]
         if not weights.flags.c_contiguous:
             weights, self.options.w_strides = input_matrix(weights)
         self.weights = weights
@@ -513,6 +516,22 @@ class _Call:
             _check(C.rapt_linear_run(*arrays, o, first, last, scratch, workspace), o)
 
         run_tasks(run, tasks, workspace, threads)
+
+
+# fmt: off
+@overload
+def linear(  # type: ignore[misc]
+    x: Torch, w: TensorLike | PackedWeights, bias: TensorLike | None = None, *, row_scales: TensorLike | None = None,
+    add: TensorLike | None = None, x_rows: TensorLike | None = None, y_rows: TensorLike | None = None,
+    arithmetic: Arithmetic = None, x_group: int = 0, out_type: Any = None, out: Torch | None = None, threads: int | None = 1,
+) -> Torch: ...
+@overload
+def linear(
+    x: TensorLike, w: TensorLike | PackedWeights, bias: TensorLike | None = None, *, row_scales: TensorLike | None = None,
+    add: TensorLike | None = None, x_rows: TensorLike | None = None, y_rows: TensorLike | None = None,
+    arithmetic: Arithmetic = None, x_group: int = 0, out_type: Any = None, out: Array | None = None, threads: int | None = 1,
+) -> Array: ...
+# fmt: on
 
 
 def linear(
