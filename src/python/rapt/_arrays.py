@@ -271,7 +271,7 @@ def check_output(array: Array, name: str, shape: tuple[int, ...], rapt_types: tu
         raise TypeError(
             f"{name} has elements of {array.dtype.name}, not {' or '.join(SUFFIXES[t] for t in rapt_types)}"
         )
-    if array.flags.c_contiguous or array.size == 0:  # NumPy gives empty arrays any strides
+    if array.flags.c_contiguous:  # so are empty arrays, which may have any strides
         return writable(array, name)
     if not (_unit_stride(array) and _whole_strides(array)):
         raise ValueError(f"{name} must be contiguous in its last dimension")
