@@ -162,7 +162,7 @@ def _run(call: AttentionCall, result: Array, threads: int | None) -> None:
             thread_count(threads)
         _run_at_once(call, result)
         return
-    _run_tasks(call, result, thread_count(threads))
+    _run_tasks(call, result, thread_count(threads, call.work))
 
 
 def _run_at_once(call: AttentionCall, result: Array) -> None:

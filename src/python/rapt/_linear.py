@@ -496,7 +496,7 @@ class _Call:
                 thread_count(threads)
             self._run_at_once(result)
         else:
-            self._run_tasks(result, thread_count(threads))
+            self._run_tasks(result, thread_count(threads, o.rows * o.in_features * o.out_features))
 
     def _run_at_once(self, result: Array) -> None:
         o, workspace = self.options, kept_workspace()
