@@ -139,11 +139,11 @@ def test_attention(seed):
 def test_rows_repeat_without_a_copy(x, shape, repeated):
     x = _arrays.input_rows(np.zeros(x, np.float32), "x")
     for name, array in (("bias", np.zeros(shape, np.float32)), ("mask", np.ones(shape, bool))):
-        options = _rows._Call(x, F32, **{name: array}).options
+        options = _rows._Options(x, F32, x.array.ndim - 1, **{name: array}).struct
         assert getattr(options, name) == array.ctypes.data
         assert getattr(options, f"{name}_stride") == (_library.REPEAT if repeated else 5)
         wide = np.zeros((*shape[:-1], 8), array.dtype)[..., :5]
-        options = _rows._Call(x, F32, **{name: wide}).options
+        options = _rows._Options(x, F32, x.array.ndim - 1, **{name: wide}).struct
         assert getattr(options, name) == wide.ctypes.data
         assert getattr(options, f"{name}_stride") == (_library.REPEAT if repeated else 8)
 
@@ -152,14 +152,16 @@ def test_rows_repeat_without_a_copy(x, shape, repeated):
 def test_attention_repeats_without_a_copy(random, shape):
     q, k, v = (np.zeros((2, 3, n, 4), np.float32) for n in (5, 7, 7))
     array = np.asarray(random.normal(size=shape), np.float32)
-    options = _attention_call.AttentionCall(q, k, v, bias=array).options
+    call = _attention_call.AttentionCall(q, k, v, False, None, None)
+    call.set_bias(array, False)
+    options = call.options
     strides = [getattr(options.bias_strides, name) for name in ("batch", "head", "token")]
     padded = (1,) * (4 - len(shape)) + shape
     assert [stride == _library.REPEAT for stride in strides] == [length == 1 for length in padded[:3]]
     if shape[-1:] == (7,):  # rows of 1 are written out, once each
         assert options.bias == array.ctypes.data
     scales = np.asarray(random.normal(size=shape[:-1]), np.float32)
-    options = _attention_call.AttentionCall(q, k, v, query_scales=scales).options
+    call.set_scores(None, None, scales, None, None)
     assert options.query_scales == scales.ctypes.data
 
 

@@ -116,11 +116,11 @@ def test_numbers_per_row_broadcast(random):
 
 def test_options_live_as_long_as_the_call(random):
     rows = _arrays.input_rows(random.normal(size=(3, 4)).astype(np.float32), "x")
-    call = _rows._Call(
-        rows, _library.F32, bias=[[0.0] * 4] * 3, mask=[[True] * 4] * 3, row_lengths=[4] * 3, sinks=[0.0] * 3
+    call = _rows._Options(
+        rows, _library.F32, 1, bias=[[0.0] * 4] * 3, mask=[[True] * 4] * 3, row_lengths=[4] * 3, sinks=[0.0] * 3
     )
     kept = {array.ctypes.data for array in call.kept}
-    options = call.options
+    options = call.struct
     assert kept == {options.bias, options.mask, options.row_lengths, options.sinks}
 
 
@@ -188,7 +188,7 @@ def test_errors_have_the_library_s_words(random):
         with pytest.raises(ValueError, match=words):
             rapt.softmax(x, **options)
     for options, words in (
-        ({"axis": 0}, "no argument axis"),
+        ({"axes": 0}, "axes"),
         ({"out": np.zeros((2, 4))}, "float64"),
         ({"row_lengths": [1.5, 2.5]}, "row_lengths"),
     ):

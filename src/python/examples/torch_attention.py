@@ -29,7 +29,7 @@ class _Attention(torch.autograd.Function):
         out = torch.empty(*q.shape[:-1], v.shape[-1], dtype=q.dtype)
         tensors = {} if bias is None else {"bias": bias.detach()}
         _, lse = rapt.attention(q.detach(), k.detach(), v.detach(), out=out, return_lse=True, **options, **tensors)
-        ctx.save_for_backward(q, k, v, bias, out, torch.from_numpy(lse))
+        ctx.save_for_backward(q, k, v, bias, out, torch.as_tensor(lse))
         ctx.options = options
         return out
 
@@ -42,8 +42,8 @@ class _Attention(torch.autograd.Function):
         gradients = rapt.attention_backward(
             q, k, v, out, dout.detach(), lse, gradient_type=wide, **ctx.options, **tensors
         )
-        dq, dk, dv = (torch.from_numpy(x).to(q.dtype) for x in gradients[:3])
-        return dq, dk, dv, None if bias is None else torch.from_numpy(gradients.dbias), None
+        dq, dk, dv = (torch.as_tensor(x).to(q.dtype) for x in gradients[:3])
+        return dq, dk, dv, None if bias is None else torch.as_tensor(gradients.dbias), None
 
 
 def scaled_dot_product_attention(

@@ -2,20 +2,26 @@
 
 Tensors are NumPy arrays or, by DLPack, the tensors of other libraries in the memory of the CPU. bf16 is NumPy's uint16,
 ml_dtypes' bfloat16, or DLPack's. Inputs are read where they are, or copied where the library cannot take their strides.
+Results are tensors of PyTorch where the first tensor is one, and NumPy arrays otherwise. A tensor of PyTorch that requires a
+gradient is a ValueError: rapt.torch has gradients.
 
 Numbers next to the tensors (bias, sinks, slopes, scales) are arrays, tensors or lists of any integers or floating-point
 numbers. They are converted to the arithmetic type, which is f64 for tensors of f64 and f32 for all others.
 
-`out` has the shape and the type of the result, contiguous rows and no negative stride. The function then returns a NumPy
-array over its memory. `out` overlaps an input only where the function says so.
+`out` has the shape and the type of the result, contiguous rows and no negative stride. The function then returns it. `out`
+overlaps an input only where the function says so.
 
-A bad argument is a ValueError, and a type that a function lacks is a TypeError. The GIL is free while the library computes.
+A bad argument is a ValueError, and a type that a function lacks is a TypeError, as a masked array is. The GIL is free while
+the library computes. Ctrl-C ends a long call after some milliseconds, but for a row or a task that takes longer.
+
+prepare(function, ...) checks the arguments of a call once, for many runs over the same arrays.
 """
 
 from ._attention import Gradients, attention, attention_backward, pack_keys
 from ._gated import gated, gated_backward
 from ._isa import bits_version, force_isa, isa, isas, kernel_isa, version
 from ._linear import PackedWeights, dequantize_rows, linear, pack_quantized, pack_weights, quantize_rows
+from ._prepared import Prepared, prepare
 from ._rope import rope, rope_frequencies
 from ._norms import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
 from ._rows import log_softmax, logsumexp, softmax, softmax_backward
@@ -38,6 +44,7 @@ from ._vectors import (
 __all__ = [
     "Gradients",
     "PackedWeights",
+    "Prepared",
     "argmax",
     "attention",
     "attention_backward",
@@ -66,6 +73,7 @@ __all__ = [
     "pack_keys",
     "pack_quantized",
     "pack_weights",
+    "prepare",
     "quantize_rows",
     "rms_norm",
     "rms_norm_backward",

@@ -4,12 +4,42 @@ from __future__ import annotations
 
 import ctypes
 import math
-from dataclasses import dataclass
-from typing import Any
+import sys
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeVar, Union
 
 import numpy as np
+import numpy.typing as npt
 
 from ._library import BF16, F16, F32, F64, I8, REPEAT, MatrixStrides, Strides
+
+Array = npt.NDArray[Any]
+
+
+class SupportsDLPack(Protocol):
+    """A tensor of another library."""
+
+    def __dlpack__(self) -> Any:
+        ...
+
+
+class TorchTensor(Protocol):
+    """torch.Tensor, which this package does not import."""
+
+    def __dlpack__(self) -> Any:
+        ...
+
+    def data_ptr(self) -> int:
+        ...
+
+    def requires_grad_(self) -> Any:
+        ...
+
+
+# What an argument may be: arrays, nested lists of numbers, tensors.
+TensorLike = Union[npt.ArrayLike, SupportsDLPack]
+Output = Union[Array, SupportsDLPack]
+Torch = TypeVar("Torch", bound=TorchTensor)
 
 # NumPy has no bf16: an array of uint16 holds its bits, and ml_dtypes names its own type "bfloat16".
 TYPES = {"float32": F32, "float64": F64, "float16": F16, "uint16": BF16, "bfloat16": BF16, "int8": I8}
@@ -20,14 +50,19 @@ _TYPES_OF_DTYPES = {np.dtype(name): rapt_type for name, rapt_type in TYPES.items
 DTYPES = {F32: np.float32, F64: np.float64, F16: np.float16, BF16: np.uint16, I8: np.int8}
 
 
+_whole = (ctypes.c_char * 0).from_buffer
+
+
+def address(array: Array) -> int:
+    """Of the first element. NumPy's own ctypes.data takes three times as long."""
+    try:
+        return ctypes.addressof(_whole(array))  # type: ignore[arg-type]
+    except (TypeError, ValueError, BufferError):  # read-only, not contiguous, or a type that buffers lack
+        return array.ctypes.data
+
+
 def arithmetic_type(rapt_type: int) -> int:
     return F64 if rapt_type == F64 else F32
-
-
-def chosen(choices: dict[str | None, int], name: str, value: str | None) -> int:
-    if value not in choices:
-        raise ValueError(f"{name} is {value!r}, not one of {', '.join(filter(None, choices))}")
-    return choices[value]
 
 
 class _Tensor(ctypes.Structure):
@@ -71,20 +106,31 @@ class _Memory:
         self.__array_interface__ = interface
 
 
-def _from_dlpack(x: Any, name: str, dtypes: dict[tuple[int, int], str]) -> np.ndarray:
-    # The capsule is read, but not consumed: it frees the tensor when NumPy drops it.
-    capsule = x.__dlpack__()
-    tensor = ctypes.cast(_capsule_pointer(capsule, b"dltensor"), ctypes.POINTER(_Tensor)).contents
+def _from_dlpack(x: Any, name: str, dtypes: Mapping[tuple[int, int], str]) -> Array:
+    if getattr(x, "requires_grad", False) is True:
+        raise ValueError(f"{name} requires a gradient, which would be lost: use rapt.torch, or {name}.detach()")
+    try:
+        # The capsule is read, but not consumed: it frees the tensor when NumPy drops it.
+        capsule = x.__dlpack__()
+        pointer = _capsule_pointer(capsule, b"dltensor")
+    except Exception as error:
+        kind = TypeError if isinstance(error, (TypeError, AttributeError)) else ValueError
+        raise kind(f"{name} gives no tensor by DLPack: {error}") from None
+    tensor = ctypes.cast(pointer, ctypes.POINTER(_Tensor)).contents
     if tensor.device_type != _CPU:
         raise ValueError(f"{name} is not in the memory of the CPU")
     dtype = dtypes.get((tensor.code, tensor.bits))
     if dtype is None or tensor.lanes != 1:
         raise TypeError(f"{name} has an element type that rapt lacks")
+    if not 0 <= tensor.ndim <= 32:
+        raise ValueError(f"{name} has {tensor.ndim} dimensions, not 0 to 32")
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
     size = np.dtype(dtype).itemsize
     strides = tuple(tensor.strides[i] * size for i in range(tensor.ndim)) if tensor.strides else None
     if 0 in shape:
         return np.empty(shape, dtype)
+    if not tensor.data or min(shape, default=1) < 0:
+        raise ValueError(f"{name} has the shape {shape} and no memory")
     interface = {
         "version": 3,
         "shape": shape,
@@ -95,40 +141,82 @@ def _from_dlpack(x: Any, name: str, dtypes: dict[tuple[int, int], str]) -> np.nd
     return np.asarray(_Memory(capsule, interface))
 
 
-def as_array(x: Any, name: str, dtypes: dict[tuple[int, int], str] = _DLPACK_DTYPES) -> np.ndarray:
+def as_array(x: Any, name: str, dtypes: Mapping[tuple[int, int], str] = _DLPACK_DTYPES) -> Array:
     """x as a NumPy array over the same memory."""
-    if isinstance(x, np.ndarray):
+    if type(x) is np.ndarray:
         array = x
-    elif hasattr(x, "__dlpack__"):
+    elif isinstance(x, np.ndarray):
+        if isinstance(x, np.ma.MaskedArray):
+            raise TypeError(f"{name} is a masked array, whose mask rapt would ignore")
+        array = x.view(np.ndarray)
+    elif _is_tensor(x):
         array = _from_dlpack(x, name, dtypes)
     else:
-        try:
-            array = np.asarray(x)
-        except ValueError as error:  # lists of different lengths
-            raise ValueError(f"{name} is no array: {error}") from None
+        array = _new_array(x, name)
     if not array.dtype.isnative:
         raise TypeError(f"{name} has the byte order of another machine")
     return array
 
 
-def element_type(array: np.ndarray, name: str) -> int:
-    rapt_type = _TYPES_OF_DTYPES.get(array.dtype) or TYPES.get(array.dtype.name)
+def _is_tensor(x: Any) -> bool:
+    # Of a class, the method is without its object: CPython 3.11.2 crashes in repeated calls of it.
+    return hasattr(x, "__dlpack__") and not isinstance(x, type)
+
+
+def _new_array(x: Any, name: str) -> Array:
+    try:
+        array = np.asarray(x)
+    except ValueError as error:  # lists of different lengths
+        raise ValueError(f"{name} is no array: {error}") from None
+    except Exception as error:  # of x's own methods
+        raise TypeError(f"{name} is no array: {error}") from None
+    if array.dtype.kind == "O":
+        raise TypeError(f"{name} has elements of object, not numbers")
+    return array
+
+
+def as_output(x: Any, name: str = "out") -> Array:
+    """The memory of an array or a tensor. Results in a new array of a list's numbers would be lost."""
+    if not isinstance(x, np.ndarray) and not _is_tensor(x):
+        raise TypeError(f"{name} is a {type(x).__name__}, not an array")
+    return as_array(x, name)
+
+
+def in_kind_of(x: Any, array: Array) -> Any:
+    """`array` as a tensor of PyTorch where x is one."""
+    if type(x) is np.ndarray:
+        return array
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(x, torch.Tensor):
+        return array
+    if array.dtype == np.uint16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def element_type(array: Array, name: str) -> int:
+    rapt_type = _TYPES_OF_DTYPES.get(array.dtype)
+    if rapt_type is None:
+        rapt_type = TYPES.get(array.dtype.name)
     if rapt_type is None:
         raise TypeError(f"{name} has elements of {array.dtype.name}, which rapt lacks")
     return rapt_type
 
 
-def as_numbers(x: Any, name: str, rapt_type: int) -> np.ndarray:
+def as_numbers(x: Any, name: str, rapt_type: int) -> Array:
     """Numbers next to the tensors, in the type that the library reads. f16 and bf16 (uint16 too) are widened."""
     array = as_array(x, name)
     if TYPES.get(array.dtype.name) == BF16:
         array = np.asarray(array.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
     elif array.dtype.kind not in "fiu":
         raise TypeError(f"{name} has elements of {array.dtype.name}, not numbers")
-    return array.astype(DTYPES[rapt_type], copy=False)
+    if array.dtype == DTYPES[rapt_type]:
+        return array
+    with np.errstate(over="ignore"):  # beyond f32 is infinite
+        return array.astype(DTYPES[rapt_type])
 
 
-def as_integers(x: Any, name: str) -> np.ndarray:
+def as_integers(x: Any, name: str) -> Array:
     """Lengths and offsets. uint16 is an integer here."""
     array = as_array(x, name, _DLPACK_INTEGERS)
     if array.size == 0:  # NumPy takes [] for numbers
@@ -138,7 +226,7 @@ def as_integers(x: Any, name: str) -> np.ndarray:
     return array
 
 
-def as_mask(x: Any, name: str) -> np.ndarray:
+def as_mask(x: Any, name: str) -> Array:
     """Bytes of which 0 excludes, as bool."""
     array = as_array(x, name)
     if array.dtype.name not in ("bool", "uint8"):
@@ -146,41 +234,45 @@ def as_mask(x: Any, name: str) -> np.ndarray:
     return array.view(np.bool_)
 
 
-def writable(array: np.ndarray, name: str) -> np.ndarray:
+def writable(array: Array, name: str) -> Array:
     if not array.flags.writeable:
         raise ValueError(f"{name} is read-only")
     return array
 
 
-def empty(shape: tuple[int, ...], rapt_type: int, like: np.ndarray | None = None) -> np.ndarray:
+def empty(shape: tuple[int, ...], rapt_type: int, like: Array | None = None) -> Array:
     """A new array; `like` tells which of the two dtypes of bf16 its elements have."""
     if rapt_type == BF16 and like is not None and like.dtype.name == "bfloat16":
         return np.empty(shape, like.dtype)
     return np.empty(shape, DTYPES[rapt_type])
 
 
-def _unit_stride(array: np.ndarray) -> bool:
+def _unit_stride(array: Array) -> bool:
     return array.ndim == 0 or array.shape[-1] <= 1 or array.strides[-1] == array.itemsize
 
 
-def _whole_strides(array: np.ndarray) -> bool:
+def _whole_strides(array: Array) -> bool:
     return all(stride % array.itemsize == 0 for stride in array.strides)
 
 
-def _strides_fit(array: np.ndarray) -> bool:
+def _strides_fit(array: Array) -> bool:
     return _unit_stride(array) and _whole_strides(array) and all(stride >= 0 for stride in array.strides)
 
 
-def readable(array: np.ndarray) -> np.ndarray:
+def readable(array: Array) -> Array:
     """`array`, or a copy where the library cannot take its strides."""
     return array if _strides_fit(array) else np.ascontiguousarray(array)
 
 
-def check_output(array: np.ndarray, name: str, shape: tuple[int, ...], rapt_types: tuple[int, ...]) -> np.ndarray:
+def check_output(array: Array, name: str, shape: tuple[int, ...], rapt_types: tuple[int, ...]) -> Array:
     if array.shape != shape:
         raise ValueError(f"{name} has the shape {array.shape}, not {shape}")
     if element_type(array, name) not in rapt_types:
-        raise TypeError(f"{name} has elements of {array.dtype.name}")
+        raise TypeError(
+            f"{name} has elements of {array.dtype.name}, not {' or '.join(SUFFIXES[t] for t in rapt_types)}"
+        )
+    if array.flags.c_contiguous:  # so are empty arrays, which may have any strides
+        return writable(array, name)
     if not (_unit_stride(array) and _whole_strides(array)):
         raise ValueError(f"{name} must be contiguous in its last dimension")
     if any(length > 1 and stride < 0 for length, stride in zip(shape, array.strides)):
@@ -188,20 +280,29 @@ def check_output(array: np.ndarray, name: str, shape: tuple[int, ...], rapt_type
     return writable(array, name)
 
 
-def refuse_overlap(array: np.ndarray, result: np.ndarray, name: str) -> None:
+def refuse_overlap(array: Array, result: Array, name: str) -> None:
     """For functions that check nothing: the output may be exactly the input, or be elsewhere."""
-    if result.ctypes.data != array.ctypes.data and np.shares_memory(array, result):
+    if address(result) != address(array) and _may_overlap(array, result):
         raise ValueError(f"out overlaps {name} without being exactly {name}")
 
 
-def broadcast(array: np.ndarray, shape: tuple[int, ...], name: str) -> np.ndarray:
+def _may_overlap(array: Array, result: Array) -> bool:
+    if not np.may_share_memory(array, result):
+        return False
+    try:
+        return np.shares_memory(array, result, max_work=10**6)
+    except Exception:  # too many strides to decide
+        return True
+
+
+def broadcast(array: Array, shape: tuple[int, ...], name: str) -> Array:
     try:
         return np.broadcast_to(array, shape)
     except ValueError:
         raise ValueError(f"{name} has the shape {array.shape}, which does not broadcast to {shape}") from None
 
 
-def broadcast_rows(array: np.ndarray, shape: tuple[int, ...], name: str) -> np.ndarray:
+def broadcast_rows(array: Array, shape: tuple[int, ...], name: str) -> Array:
     """`array` in `shape`, with contiguous rows. Strides of 0 repeat rows: no copy has a row twice."""
     whole = broadcast(array, shape, name)
     if _strides_fit(whole):
@@ -210,7 +311,7 @@ def broadcast_rows(array: np.ndarray, shape: tuple[int, ...], name: str) -> np.n
     return np.broadcast_to(np.ascontiguousarray(whole[once]), shape)
 
 
-def tensor_strides(array: np.ndarray) -> Strides:
+def tensor_strides(array: Array) -> Strides:
     """Of the dimensions batch, head, token: the last three before the innermost, and 0 for those that lack."""
     return strides_of(array.shape[:-1], array.strides[:-1], array.itemsize)
 
@@ -224,21 +325,21 @@ def strides_of(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) 
     return Strides(*elements)
 
 
-@dataclass
 class Rows:
     """The rows of an array whose leading dimensions are one."""
 
-    array: np.ndarray
-    rows: int
-    cols: int
-    stride: int  # elements
+    __slots__ = ("array", "rows", "cols", "stride", "address", "copied")
 
-    @property
-    def address(self) -> int:
-        return self.array.ctypes.data
+    def __init__(self, array: Array, rows: int, cols: int, stride: int, copied: bool = False) -> None:
+        self.array = array
+        self.rows = rows
+        self.cols = cols
+        self.stride = stride  # elements
+        self.address = address(array)
+        self.copied = copied
 
 
-def _row_stride(array: np.ndarray) -> int | None:
+def _row_stride(array: Array) -> int | None:
     """Elements from row to row, 0 for one row; None where no single stride leads from row to row."""
     rows, stride = 1, 0
     for size, step in zip(reversed(array.shape[:-1]), reversed(array.strides[:-1])):
@@ -252,9 +353,11 @@ def _row_stride(array: np.ndarray) -> int | None:
     return stride
 
 
-def as_rows(array: np.ndarray) -> Rows | None:
+def as_rows(array: Array) -> Rows | None:
     """None where no single stride leads from row to row."""
     cols = array.shape[-1]
+    if array.flags.c_contiguous and array.size > 0:
+        return Rows(array, array.size // cols, cols, cols)
     rows = math.prod(array.shape[:-1])
     if array.size == 0:
         return Rows(array, rows, cols, cols)
@@ -270,21 +373,25 @@ def input_rows(x: Any, name: str) -> Rows:
     array = as_array(x, name)
     if array.ndim == 0:
         raise ValueError(f"{name} has no dimension")
-    return as_rows(array) or as_rows(np.ascontiguousarray(array))
+    rows = as_rows(array)
+    if rows is not None:
+        return rows
+    array = np.ascontiguousarray(array)
+    return Rows(array, array.size // array.shape[-1], array.shape[-1], array.shape[-1], True)
 
 
-def output_rows(out: Any, shape: tuple[int, ...], rapt_type: int, like: np.ndarray) -> tuple[np.ndarray, Rows]:
+def output_rows(out: Any, shape: tuple[int, ...], rapt_type: int, like: Array, name: str = "out") -> tuple[Array, Rows]:
     if out is None:
         result = empty(shape, rapt_type, like)
     else:
-        result = check_output(as_array(out, "out"), "out", shape, (rapt_type,))
+        result = check_output(as_output(out, name), name, shape, (rapt_type,))
     flat = as_rows(result)
     if flat is None:
-        raise ValueError("out has no single stride from row to row")
+        raise ValueError(f"{name} has no single stride from row to row")
     return result, flat
 
 
-def input_matrix(array: np.ndarray) -> tuple[np.ndarray, MatrixStrides]:
+def input_matrix(array: Array) -> tuple[Array, MatrixStrides]:
     """`array`, whose leading dimensions are one, and its strides: a copy where the library cannot take them."""
     if array.size == 0:
         return array, MatrixStrides(REPEAT, REPEAT)

@@ -3,123 +3,244 @@
 from __future__ import annotations
 
 from ctypes import byref, c_size_t
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar, Union, overload
 
 import numpy as np
 
-from ._attention_call import BLOCK, AttentionCall, four_dimensions, zero_gaps
-from ._arrays import as_array, element_type, empty, readable, strides_of, tensor_strides
-from ._library import C, F32, AttentionGradients, AttentionOptions, check, count
+from ._arguments import flag, type_choice
+from ._arrays import address, as_array, element_type, empty, in_kind_of, readable, strides_of, tensor_strides
+from ._attention_call import BLOCK, Array, AttentionCall, four_dimensions, zero_gaps
+from ._library import F32, F64, I8, AttentionGradients, AttentionOptions, C, check, count
+from ._status import Status
 from ._threads import run_tasks, thread_count
+from ._workspace import SMALL, kept_workspace, larger_workspace
+
+Causal = Union[bool, Literal["bottom_right", "top_left"], None]
+Arithmetic = Literal["default", "f32", "bf16", None]
+_GRADIENT_TYPES = {None: 0, "f32": F32}
+Tensor = TypeVar("Tensor")  # of another library
+
+
+# fmt: off
+@overload
+def attention(
+    q: Array, k: Any, v: Any, *, return_lse: Literal[False] = False, out: Any = None, threads: int | None = 1,
+    scale: float | None = None, softcap: float | None = None, query_scales: Any = None, alibi_slopes: Any = None,
+    sinks: Any = None, bias: Any = None, mask: Any = None, causal: Causal = False, causal_offset: int | None = None,
+    window_left: int | None = None, window_right: int | None = None, window_chunk: int | None = None,
+    kv_lengths: Any = None, q_offsets: Any = None, kv_offsets: Any = None, block_table: Any = None, packed_keys: bool = False,
+    k_scales: Any = None, v_scales: Any = None, scale_group: int | None = None,
+    arithmetic: Arithmetic = None, out_type: Any = None,
+) -> Array: ...
+@overload
+def attention(
+    q: Array, k: Any, v: Any, *, return_lse: Literal[True], out: Any = None, threads: int | None = 1,
+    scale: float | None = None, softcap: float | None = None, query_scales: Any = None, alibi_slopes: Any = None,
+    sinks: Any = None, bias: Any = None, mask: Any = None, causal: Causal = False, causal_offset: int | None = None,
+    window_left: int | None = None, window_right: int | None = None, window_chunk: int | None = None,
+    kv_lengths: Any = None, q_offsets: Any = None, kv_offsets: Any = None, block_table: Any = None, packed_keys: bool = False,
+    k_scales: Any = None, v_scales: Any = None, scale_group: int | None = None,
+    arithmetic: Arithmetic = None, out_type: Any = None,
+) -> tuple[Array, Array]: ...
+@overload
+def attention(
+    q: Tensor, k: Any, v: Any, *, return_lse: Literal[False] = False, out: Any = None, threads: int | None = 1,
+    scale: float | None = None, softcap: float | None = None, query_scales: Any = None, alibi_slopes: Any = None,
+    sinks: Any = None, bias: Any = None, mask: Any = None, causal: Causal = False, causal_offset: int | None = None,
+    window_left: int | None = None, window_right: int | None = None, window_chunk: int | None = None,
+    kv_lengths: Any = None, q_offsets: Any = None, kv_offsets: Any = None, block_table: Any = None, packed_keys: bool = False,
+    k_scales: Any = None, v_scales: Any = None, scale_group: int | None = None,
+    arithmetic: Arithmetic = None, out_type: Any = None,
+) -> Tensor: ...
+@overload
+def attention(
+    q: Tensor, k: Any, v: Any, *, return_lse: Literal[True], out: Any = None, threads: int | None = 1,
+    scale: float | None = None, softcap: float | None = None, query_scales: Any = None, alibi_slopes: Any = None,
+    sinks: Any = None, bias: Any = None, mask: Any = None, causal: Causal = False, causal_offset: int | None = None,
+    window_left: int | None = None, window_right: int | None = None, window_chunk: int | None = None,
+    kv_lengths: Any = None, q_offsets: Any = None, kv_offsets: Any = None, block_table: Any = None, packed_keys: bool = False,
+    k_scales: Any = None, v_scales: Any = None, scale_group: int | None = None,
+    arithmetic: Arithmetic = None, out_type: Any = None,
+) -> tuple[Tensor, Tensor]: ...
+# fmt: on
 
 
 def attention(
-    q: Any, k: Any, v: Any, *, out: Any = None, return_lse: bool = False, threads: int | None = 1, **options: Any
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    return_lse: bool = False,
+    out: Any = None,
+    threads: int | None = 1,
+    scale: float | None = None,
+    softcap: float | None = None,
+    query_scales: Any = None,
+    alibi_slopes: Any = None,
+    sinks: Any = None,
+    bias: Any = None,
+    mask: Any = None,
+    causal: Causal = False,
+    causal_offset: int | None = None,
+    window_left: int | None = None,
+    window_right: int | None = None,
+    window_chunk: int | None = None,
+    kv_lengths: Any = None,
+    q_offsets: Any = None,
+    kv_offsets: Any = None,
+    block_table: Any = None,
+    packed_keys: bool = False,
+    k_scales: Any = None,
+    v_scales: Any = None,
+    scale_group: int | None = None,
+    arithmetic: Arithmetic = None,
+    out_type: Any = None,
 ) -> Any:
-    """softmax(scale * q.kT) . v, without a matrix of scores.
+    """DOC"""
+    call = _call(
+        q, k, v, scale, softcap, query_scales, alibi_slopes, sinks, bias, mask, causal, causal_offset, window_left,
+        window_right, window_chunk, kv_lengths, q_offsets, kv_offsets, block_table, packed_keys, k_scales, v_scales,
+        scale_group, arithmetic, out_type,
+    )  # fmt: skip
+    result = call.output(out)
+    lse = call.new_lse() if return_lse is not False and flag(return_lse, "return_lse") else None
+    _run(call, result, threads)
+    returned = in_kind_of(q, result) if out is None else out
+    return returned if lse is None else (returned, in_kind_of(q, lse))
 
-    q is [q_len][dim], [heads][q_len][dim] or [batch][heads][q_len][dim], of f32, f64, f16 or bf16. k is
-    [batch][kv_heads][kv_len][dim] and v is [batch][kv_heads][kv_len][v_dim], or without the first dimensions. They have
-    q's type or, where q is not f64, another one; int8 needs k_scales and v_scales. kv_heads divides heads, and head h of
-    q reads head h // (heads // kv_heads), as with PyTorch's enable_gqa. Batches do not broadcast.
 
-    The result is [batch][heads][q_len][v_dim], with the dimensions of q. With return_lse, it is a pair of that and the
-    log-sum-exp of every row, [batch][heads][q_len] of the arithmetic type. `out` may be q, where v_dim is dim.
+def _call(
+    q: Any,
+    k: Any,
+    v: Any,
+    scale: float | None,
+    softcap: float | None,
+    query_scales: Any,
+    alibi_slopes: Any,
+    sinks: Any,
+    bias: Any,
+    mask: Any,
+    causal: Causal,
+    causal_offset: int | None,
+    window_left: int | None,
+    window_right: int | None,
+    window_chunk: int | None,
+    kv_lengths: Any,
+    q_offsets: Any,
+    kv_offsets: Any,
+    block_table: Any,
+    packed_keys: bool,
+    k_scales: Any,
+    v_scales: Any,
+    scale_group: int | None,
+    arithmetic: Arithmetic,
+    out_type: Any,
+    gradient: bool = False,
+) -> AttentionCall:
+    """The arguments are positional: 25 names take a microsecond to pass."""
+    call = AttentionCall(q, k, v, packed_keys, arithmetic, out_type)
+    if gradient and call.options.kv_type == I8:
+        raise TypeError(f"k and v have elements of {call.v.dtype.name}, which have no gradient")
+    call.set_sequences(q_offsets, kv_offsets, kv_lengths, block_table)
+    call.set_kv_scales(k_scales, v_scales, scale_group)
+    call.set_scores(scale, softcap, query_scales, alibi_slopes, sinks)
+    call.set_visibility(causal, causal_offset, window_left, window_right, window_chunk)
+    if bias is not None:
+        call.set_bias(bias, gradient)
+    if mask is not None:
+        call.set_mask(mask)
+    return call
 
-    Options, all off by default; rapt.h has their formulas:
 
-    scale           of the scores; 1/sqrt(dim) by default
-    causal          True or "bottom_right": the last query sees the last key; "top_left": the first query sees the
-                    first key only, as with PyTorch's is_causal
-    causal_offset   query i sees the keys up to i + causal_offset
-    window_left, window_right, window_chunk   the keys around its position that a query sees
-    mask            what broadcasts to [batch][heads][q_len][kv_len], of bool or uint8; False excludes a key
-    bias            numbers that broadcast to that shape; -inf excludes a key
-    query_scales    numbers that broadcast to [batch][heads][q_len]
-    softcap         a number; alibi_slopes, sinks: [heads], which do not broadcast
-    kv_lengths      [batch] integers, the keys of each sequence
-    q_offsets, kv_offsets   [batch + 1] integers: sequences are stored end to end in q (in k and v), whose own batch is 1 or
-                    missing. q_len and kv_len are then the longest sequence's
-    block_table     [batch][pages] integers: k and v are [pages][kv_heads][page_size][dim]. kv_len is the largest of
-                    kv_lengths, or all pages of a row
-    packed_keys     True: k comes from pack_keys
-    k_scales, v_scales   numbers in the shape of v without its last dimension, or with the scale groups in its place
-    scale_group     32, 64 or 128 elements per scale
-    arithmetic      "f32" or "bf16" instead of the types' own
-    out_type        "f32", "f16" or "bf16" instead of q's type
+def _run(call: AttentionCall, result: Array, threads: int | None) -> None:
+    options = call.options
+    if options.batch == 0:
+        thread_count(threads)
+        return
+    if call.work <= SMALL:
+        if threads != 1:
+            thread_count(threads)
+        _run_at_once(call, result)
+        return
+    _run_tasks(call, result, thread_count(threads, call.work))
 
-    Tokens that q_offsets give to no sequence have zeros in the result and its log-sum-exp. An `out` of yours keeps what
-    it has there.
 
-    threads: None for all CPUs. Every number of threads gives the same bits.
-    """
-    call = AttentionCall(q, k, v, **options)
-    result = call.output(out, "out")
-    call.options.out_strides = tensor_strides(four_dimensions(result, "out"))
-    lse = call.new_lse() if return_lse else None
-    threads = thread_count(threads)
-    if call.options.batch == 0:
-        return (result, lse) if return_lse else result
-    workspace = count(C.rapt_attention_workspace, call.options)
-    tasks = count(C.rapt_attention_tasks, call.options)
+def _run_at_once(call: AttentionCall, result: Array) -> None:
+    options, workspace = call.options, kept_workspace()
+    arrays = (*call.addresses, address(result))
+    status = C.rapt_attention(*arrays, options, workspace.address, workspace.size)
+    if status == Status.WORKSPACE:
+        workspace = larger_workspace(count(C.rapt_attention_workspace, options))
+        status = C.rapt_attention(*arrays, options, workspace.address, workspace.size)
+    call.check(status)
+
+
+def _run_tasks(call: AttentionCall, result: Array, threads: int) -> None:
+    options, arrays, out = call.options, call.addresses, address(result)
+    workspace, tasks = call.count(C.rapt_attention_workspace), call.count(C.rapt_attention_tasks)
 
     def run(first: int, last: int, scratch: int) -> None:
-        check(C.rapt_attention_run(*call.addresses, result.ctypes.data, call.options, first, last, scratch, workspace))
+        call.check(C.rapt_attention_run(*arrays, out, options, first, last, scratch, workspace))
 
-    if tasks < threads and call.options.kv_len > 512:
+    if tasks < threads and options.kv_len > 512:
         _split_keys(call, result, tasks, workspace, threads)
     else:
         run_tasks(run, tasks, workspace, threads)
-    return (result, lse) if return_lse else result
 
 
-def _split_keys(call: AttentionCall, result: np.ndarray, tasks: int, workspace: int, threads: int) -> None:
+def _split_keys(call: AttentionCall, result: Array, tasks: int, workspace: int, threads: int) -> None:
     """Chunks of keys for threads that would have no rows."""
+    options, arrays, out = call.options, call.addresses, address(result)
     partial_tasks, length = c_size_t(), c_size_t()
-    check(C.rapt_attention_partial_tasks(call.options, byref(partial_tasks), byref(length)))
+    call.check(C.rapt_attention_partial_tasks(options, byref(partial_tasks), byref(length)))
     partials = empty((length.value,), call.number)
+    numbers = address(partials)
 
     def part(first: int, last: int, scratch: int) -> None:
-        check(
-            C.rapt_attention_partial(
-                *call.addresses, partials.ctypes.data, call.options, first, last, scratch, workspace
-            )
-        )
+        call.check(C.rapt_attention_partial(*arrays, numbers, options, first, last, scratch, workspace))
 
     def merge(first: int, last: int, scratch: int) -> None:
-        check(
-            C.rapt_attention_merge(
-                partials.ctypes.data, result.ctypes.data, call.options, first, last, scratch, workspace
-            )
-        )
+        call.check(C.rapt_attention_merge(numbers, out, options, first, last, scratch, workspace))
 
     run_tasks(part, partial_tasks.value, workspace, threads)
     run_tasks(merge, tasks, workspace, threads)
 
 
-def pack_keys(k: Any) -> np.ndarray:
-    """Keys [..., tokens, dim] of any type in the order in which attention reads them: [..., blocks, dim, 64], where a
-    block has 64 tokens. The last block's missing tokens are 0."""
+def pack_keys(k: Any) -> Any:
+    """Keys in the order in which attention reads them, for attention's packed_keys: caches that are read many times.
+
+    k is [..., tokens, dim] of f32, f64, f16, bf16 or int8. The result is [..., blocks, dim, 64] of k's type, where a block
+    has 64 tokens. The last block's missing tokens are 0.
+
+    A ValueError is a k of fewer than 2 dimensions, or without elements in a row. A TypeError is another type.
+    """
     keys = readable(as_array(k, "k"))
     if keys.ndim < 2:
-        raise ValueError(f"k has {keys.ndim} dimensions")
+        raise ValueError(f"k has {keys.ndim} dimensions, not at least 2")
     *outer, tokens, dim = keys.shape
+    if not 1 <= dim <= 1 << 20:
+        raise ValueError(f"k has rows of {dim} elements, not of 1 to {1 << 20}")
     rapt_type = element_type(keys, "k")
     packed = empty((*outer, -(-tokens // BLOCK), dim, BLOCK), rapt_type, keys)
     packed[..., -1:, :, :] = 0  # the keys of the last block that do not exist
-    options = AttentionOptions(kv_type=rapt_type, qk_dim=dim, batch=1, q_heads=1)
+    # Elements are only moved, but the library has no q of f32 next to keys of f64.
+    options = AttentionOptions(
+        q_type=F64 if rapt_type == F64 else F32, kv_type=rapt_type, qk_dim=dim, batch=1, q_heads=1
+    )
     stride = strides_of((tokens,), keys.strides[-2:-1], keys.itemsize).token
     for head in np.ndindex(*outer):
-        check(C.rapt_attention_pack_keys(keys[head].ctypes.data, stride, 0, tokens, options, packed[head].ctypes.data))
-    return packed
+        check(C.rapt_attention_pack_keys(address(keys[head]), stride, 0, tokens, options, address(packed[head])))
+    return in_kind_of(k, packed)
 
 
 class Gradients(NamedTuple):
-    dq: np.ndarray
-    dk: np.ndarray
-    dv: np.ndarray
-    dbias: np.ndarray | None
-    dsinks: np.ndarray | None
+    """dbias and dsinks are None where attention had no bias and no sinks."""
+
+    dq: Any
+    dk: Any
+    dv: Any
+    dbias: Any
+    dsinks: Any
 
 
 def attention_backward(
@@ -130,62 +251,81 @@ def attention_backward(
     dout: Any,
     lse: Any,
     *,
+    gradient_type: Any = None,
     threads: int | None = 1,
-    gradient_type: str | None = None,
-    **options: Any,
+    scale: float | None = None,
+    softcap: float | None = None,
+    query_scales: Any = None,
+    alibi_slopes: Any = None,
+    sinks: Any = None,
+    bias: Any = None,
+    mask: Any = None,
+    causal: Causal = False,
+    causal_offset: int | None = None,
+    window_left: int | None = None,
+    window_right: int | None = None,
+    window_chunk: int | None = None,
+    kv_lengths: Any = None,
+    q_offsets: Any = None,
+    kv_offsets: Any = None,
+    arithmetic: Arithmetic = None,
+    out_type: Any = None,
 ) -> Gradients:
-    """The gradients of an attention call with these options, whose results were out and lse.
-
-    out and dout have the shape and type of attention's result, and lse is its log-sum-exp. dq, dk and dv have the shapes
-    and types of q, k and v; gradient_type="f32" keeps the gradients of 16-bit tensors in f32. Tokens of no sequence have
-    zeros there, and so have keys that no query sees. dbias and dsinks are None without a bias and without sinks. dbias has
-    the shape of bias, and is summed over what bias repeats; its last dimension must be kv_len. Both have the arithmetic
-    type. Keys and values in pages, packed keys and int8 have no gradient.
-    """
-    if gradient_type not in (None, "f32"):
-        raise ValueError(f"gradient_type is {gradient_type!r}, not None or 'f32'")
-    call = AttentionCall(q, k, v, contiguous_bias=True, **options)
-    dout, out = call.input(dout, "dout"), call.input(out, "out")
+    """DOC2"""
+    wide = type_choice(_GRADIENT_TYPES, "gradient_type", gradient_type)
+    call = _call(
+        q, k, v, scale, softcap, query_scales, alibi_slopes, sinks, bias, mask, causal, causal_offset, window_left,
+        window_right, window_chunk, kv_lengths, q_offsets, kv_offsets, None, False, None, None, None, arithmetic, out_type,
+        True,
+    )  # fmt: skip
+    options = call.options
+    d_out, result = call.result_of_forward(dout, "dout"), call.result_of_forward(out, "out")
     call.set_lse(lse)
-    call.options.out_strides = tensor_strides(four_dimensions(out, "out"))
+    options.out_strides = tensor_strides(four_dimensions(result, "out"))
 
-    def gradient(tensor: np.ndarray, name: str, offsets: np.ndarray | None) -> np.ndarray:
-        result = empty(tensor.shape, F32 if gradient_type else element_type(tensor, name), tensor)
-        return zero_gaps(result, -2, offsets)
+    def gradient(tensor: Array, name: str, offsets: Array | None) -> Array:
+        return zero_gaps(empty(tensor.shape, wide or element_type(tensor, name), tensor), -2, offsets)
 
-    dq, dk, dv = (
-        gradient(call.q, "q", call.q_offsets),
-        gradient(call.k, "k", call.kv_offsets),
-        gradient(call.v, "v", call.kv_offsets),
-    )
+    dq = gradient(call.q, "q", call.q_offsets)
+    dk, dv = gradient(call.k, "k", call.kv_offsets), gradient(call.v, "v", call.kv_offsets)
     dbias = None if call.bias is None else empty(call.bias.shape, call.number)
-    dsinks = None if options.get("sinks") is None else empty((call.options.q_heads,), call.number)
-    if call.options.batch == 0:
+    dsinks = None if sinks is None else empty((options.q_heads,), call.number)
+    if options.batch == 0:
+        thread_count(threads)
         for sums in (dbias, dsinks):
             if sums is not None:
                 sums[...] = 0
-        return Gradients(dq, dk, dv, dbias, dsinks)
-    fields = {
-        name: tensor_strides(four_dimensions(tensor, name))
-        for name, tensor in (("dout_strides", dout), ("dq_strides", dq), ("dk_strides", dk), ("dv_strides", dv))
-    }
-    gradients = AttentionGradients(
-        out=out.ctypes.data,
-        dout=dout.ctypes.data,
-        dq=dq.ctypes.data,
-        dk=dk.ctypes.data,
-        dv=dv.ctypes.data,
-        dbias=None if dbias is None else dbias.ctypes.data,
-        dsinks=None if dsinks is None else dsinks.ctypes.data,
-        type=F32 if gradient_type else 0,
-        **fields,
-    )
-    workspace = count(C.rapt_attention_backward_workspace, call.options)
-    tasks = count(C.rapt_attention_backward_tasks, call.options, gradients)
+    else:
+        gradients = AttentionGradients(
+            out=address(result),
+            dout=address(d_out),
+            dq=address(dq),
+            dk=address(dk),
+            dv=address(dv),
+            dbias=None if dbias is None else address(dbias),
+            dsinks=None if dsinks is None else address(dsinks),
+            type=wide,
+            **{
+                name: tensor_strides(four_dimensions(tensor, name))
+                for name, tensor in (
+                    ("dout_strides", d_out),
+                    ("dq_strides", dq),
+                    ("dk_strides", dk),
+                    ("dv_strides", dv),
+                )
+            },
+        )
+        _run_backward(call, gradients, thread_count(threads))
+    return Gradients(*(None if array is None else in_kind_of(q, array) for array in (dq, dk, dv, dbias, dsinks)))
+
+
+def _run_backward(call: AttentionCall, gradients: AttentionGradients, threads: int) -> None:
+    options, arrays = call.options, call.addresses
+    workspace = call.count(C.rapt_attention_backward_workspace)
+    tasks = call.count(C.rapt_attention_backward_tasks, gradients)
 
     def run(first: int, last: int, scratch: int) -> None:
-        check(C.rapt_attention_backward_run(*call.addresses, call.options, gradients, first, last, scratch, workspace))
+        call.check(C.rapt_attention_backward_run(*arrays, options, gradients, first, last, scratch, workspace))
 
     # Consecutive tasks share products, so that each thread gets one run of them.
-    run_tasks(run, tasks, workspace, thread_count(threads), runs_per_thread=1)
-    return Gradients(dq, dk, dv, dbias, dsinks)
+    run_tasks(run, tasks, workspace, threads, runs_per_thread=1)

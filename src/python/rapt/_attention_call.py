@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from ctypes import byref, c_size_t
 from typing import Any
 
 import numpy as np
 
+from ._arguments import choice, flag, integer, number, shown, type_choice
 from ._arrays import (
     OUT_TYPES,
+    address,
     arithmetic_type,
     as_array,
     as_integers,
@@ -16,29 +19,27 @@ from ._arrays import (
     broadcast,
     broadcast_rows,
     check_output,
-    chosen,
     element_type,
     empty,
     readable,
     strides_of,
     tensor_strides,
 )
-from ._library import ARITHMETIC, F32, AttentionOptions, Strides
-from ._rows import causal_fields, scale_field
+from ._attention_errors import error
+from ._library import ARITHMETIC, CAUSAL, F32, I8, AttentionOptions, Strides
 
 BLOCK = 64  # keys of a block of packed keys
-# Options of the library that are numbers, under the same names.
-_NUMBERS = ("scale", "softcap", "window_left", "window_right", "window_chunk", "scale_group")
+Array = np.ndarray[Any, Any]
 
 
-def four_dimensions(array: np.ndarray, name: str) -> np.ndarray:
+def four_dimensions(array: Array, name: str) -> Array:
     """[batch][head][token][dim], with dimensions of 1 before those that `array` has."""
     if not 2 <= array.ndim <= 4:
         raise ValueError(f"{name} has {array.ndim} dimensions, not 2 to 4")
-    return array[(None,) * (4 - array.ndim)]
+    return array if array.ndim == 4 else array[(None,) * (4 - array.ndim)]
 
 
-def zero_gaps(array: np.ndarray, tokens: int, offsets: np.ndarray | None) -> np.ndarray:
+def zero_gaps(array: Array, tokens: int, offsets: Array | None) -> Array:
     """Zeros at the tokens (an axis) before the first sequence and after the last, which the library does not write."""
     if offsets is not None:
         by_token = np.moveaxis(array, tokens, 0)
@@ -47,159 +48,122 @@ def zero_gaps(array: np.ndarray, tokens: int, offsets: np.ndarray | None) -> np.
     return array
 
 
-def _longest(offsets: np.ndarray) -> int:
-    return max(0, int(np.diff(offsets).max()))
-
-
 class AttentionCall:
-    def __init__(
-        self,
-        q: Any,
-        k: Any,
-        v: Any,
-        *,
-        causal: bool | str | None = False,
-        causal_offset: int | None = None,
-        mask: Any = None,
-        bias: Any = None,
-        query_scales: Any = None,
-        alibi_slopes: Any = None,
-        sinks: Any = None,
-        kv_lengths: Any = None,
-        q_offsets: Any = None,
-        kv_offsets: Any = None,
-        block_table: Any = None,
-        packed_keys: bool = False,
-        k_scales: Any = None,
-        v_scales: Any = None,
-        arithmetic: str | None = None,
-        out_type: str | None = None,
-        contiguous_bias: bool = False,
-        **numbers: Any,
-    ) -> None:
-        for name in numbers:
-            if name not in _NUMBERS:
-                raise TypeError(f"attention has no argument {name}")
-        numbers = {name: number for name, number in numbers.items() if number is not None}
-        numbers["scale"] = scale_field(numbers.get("scale"))
-        for name in _NUMBERS[2:]:
-            if not 0 <= numbers.get(name, 0) < 1 << 63:
-                raise ValueError(f"{name} is {numbers[name]}: negative, or beyond 2^63")
-        arithmetic_number = chosen(ARITHMETIC, "arithmetic", arithmetic)
-        out_type_number = chosen(OUT_TYPES, "out_type", out_type)
-        self._kept: list[np.ndarray] = []  # what the options point to
-        self.q_offsets: np.ndarray | None = None
-        self.kv_offsets: np.ndarray | None = None
-        self.q, self.k, self.v = (readable(as_array(x, name)) for x, name in ((q, "q"), (k, "k"), (v, "v")))
-        q_type, kv_type = element_type(self.q, "q"), element_type(self.v, "v")
-        if element_type(self.k, "k") != kv_type:
-            raise TypeError("k and v have different types of elements")
-        self.number = arithmetic_type(q_type)
-        self.out_type = out_type_number or q_type
-        self.bias: np.ndarray | None = None
-        self.options = AttentionOptions(
-            q_type=q_type,
-            kv_type=kv_type,
-            out_type=self.out_type,
-            arithmetic=arithmetic_number,
-            packed_keys=int(packed_keys),
-            **causal_fields(causal, causal_offset),
-            **numbers,
-        )
-        self._set_shape(packed_keys)
-        self._set_sequences(q_offsets, kv_offsets, kv_lengths, block_table)
-        self._set_kv_scales(k_scales, v_scales, packed_keys)
-        if mask is not None:
-            self._set_over_keys("mask", as_mask(mask, "mask"))
-        if bias is not None:
-            self.bias = as_numbers(bias, "bias", self.number)
-            if contiguous_bias:  # a gradient of bias has bias's strides
-                if self.bias.shape[-1:] != (self.options.kv_len,):
-                    raise ValueError(
-                        f"bias has the shape {self.bias.shape}: a gradient has one column per key, of "
-                        f"{self.options.kv_len}"
-                    )
-                self.bias = np.ascontiguousarray(self.bias)
-            self._set_over_keys("bias", self.bias)
-        if query_scales is not None:
-            scales = as_numbers(query_scales, "query_scales", self.number)
-            scales = readable(broadcast(scales, self._rows(), "query_scales")[..., None])
-            self.options.query_scales = self._keep(scales)
-            self.options.query_scale_strides = tensor_strides(scales)
-        for name, x in (("alibi_slopes", alibi_slopes), ("sinks", sinks)):
-            if x is not None:
-                self._set_per_head(name, as_numbers(x, name, self.number))
+    """The library reads `options`; `kept` has the arrays that these point to. Each method sets some of the options.
 
-    @property
-    def addresses(self) -> tuple[int, int, int]:
-        return self.q.ctypes.data, self.k.ctypes.data, self.v.ctypes.data
+    The order matters: the tensors come first, and the sequences before what has a number for each query or key.
+    """
+
+    __slots__ = (
+        "q", "k", "v", "options", "kept", "number", "bias", "q_offsets", "kv_offsets", "kv_batch", "packed_keys", "strided",
+        "kv_lengths", "block_table",
+    )  # fmt: skip
+
+    def __init__(self, q: Any, k: Any, v: Any, packed_keys: bool, arithmetic: str | None, out_type: Any) -> None:
+        self.q, self.k, self.v = q, k, v = _tensor(q, "q"), _tensor(k, "k"), _tensor(v, "v")
+        self.kept: list[Array] = []
+        self.bias: Array | None = None
+        self.q_offsets: Array | None = None
+        self.kv_offsets: Array | None = None
+        self.kv_lengths: Array | None = None
+        self.block_table: Array | None = None
+        self.packed_keys = packed_keys is not False and flag(packed_keys, "packed_keys")
+        self.options = o = AttentionOptions()
+        o.q_type = q_type = element_type(q, "q")
+        o.kv_type = kv_type = element_type(v, "v")
+        if element_type(k, "k") != kv_type:
+            raise TypeError(f"k has elements of {k.dtype.name} and v of {v.dtype.name}")
+        o.out_type = q_type if out_type is None else type_choice(OUT_TYPES, "out_type", out_type)
+        if arithmetic is not None:
+            o.arithmetic = choice(ARITHMETIC, "arithmetic", arithmetic)
+        self.number = arithmetic_type(q_type)
+        self._set_shape()
 
     @property
     def out_shape(self) -> tuple[int, ...]:
         return (*self.q.shape[:-1], self.v.shape[-1])
 
-    def _rows(self) -> tuple[int, int, int]:
-        """Of what the options have per query."""
-        return self.options.batch, self.options.q_heads, self.options.q_len
-
-    def _keep(self, array: np.ndarray) -> int:
-        self._kept.append(array)
-        return array.ctypes.data
+    def _keep(self, array: Array) -> int:
+        self.kept.append(array)
+        return address(array)
 
     # ---- the shape
 
-    def _set_shape(self, packed_keys: bool) -> None:
-        o = self.options
-        q, v = four_dimensions(self.q, "q"), four_dimensions(self.v, "v")
-        o.batch, o.q_heads, o.q_len, o.qk_dim = q.shape
-        self._kv_batch, o.kv_heads, o.kv_len, o.v_dim = v.shape
-        for name, number in (("heads", o.kv_heads), ("elements in a row", o.v_dim)):
-            if number == 0:  # to the library it means the same number as q
-                raise ValueError(f"v has the shape {self.v.shape}: no {name}")
-        o.q_strides, o.v_strides = tensor_strides(q), tensor_strides(v)
-        outer = self.v.shape[:-2]
-        if packed_keys:
-            blocks = -(-o.kv_len // BLOCK)
-            expected = (*outer, blocks, o.qk_dim, BLOCK)
-            strides = strides_of(self.k.shape[:-3], self.k.strides[:-3], self.k.itemsize)
-            o.k_strides = Strides(strides.head, strides.token, 0)
-            if self.k.shape == expected and not self.k[(0,) * len(outer)].flags.c_contiguous:
-                raise ValueError("packed k must be contiguous in each head")
-        else:
-            expected = (*outer, o.kv_len, o.qk_dim)
-            o.k_strides = tensor_strides(four_dimensions(self.k, "k"))
-        if self.k.shape != expected:
-            raise ValueError(
-                f"k has the shape {self.k.shape}, not {expected} next to a q of {self.q.shape} and a v of "
-                f"{self.v.shape}"
-            )
+    def _set_shape(self) -> None:
+        o, q, k, v = self.options, self.q, self.k, self.v
+        o.batch, o.q_heads, o.q_len, o.qk_dim = _four(q, "q")
+        self.kv_batch, o.kv_heads, o.kv_len, o.v_dim = _four(v, "v")
+        # The library's strides of 0, contiguous, need no arithmetic.
+        self.strided = False
+        expected = (*v.shape[:-1], o.qk_dim)
+        if self.packed_keys:
+            expected = (*v.shape[:-2], -(-o.kv_len // BLOCK), o.qk_dim, BLOCK)
+            o.packed_keys = 1
+        if k.shape != expected:
+            raise ValueError(f"k has the shape {k.shape}, not {expected} next to a q of {q.shape} and a v of {v.shape}")
+        for x, name in ((q, "q"), (v, "v")):
+            if x.shape[-1] == 0:  # of v it would mean the same number as q has
+                raise ValueError(f"{name} has the shape {x.shape}: no elements in a row")
+        if o.kv_heads == 0:
+            raise ValueError(f"v has the shape {v.shape}: no heads")
+        if o.q_heads == 0:
+            raise ValueError(f"q has the shape {q.shape}: no heads")
+        if self.packed_keys or not (q.flags.c_contiguous and k.flags.c_contiguous and v.flags.c_contiguous):
+            self._set_strides()
 
-    def _set_sequences(self, q_offsets: Any, kv_offsets: Any, kv_lengths: Any, block_table: Any) -> None:
+    def _set_strides(self) -> None:
+        self.strided = True
+        o, k = self.options, self.k
+        o.q_strides, o.v_strides = tensor_strides(four_dimensions(self.q, "q")), tensor_strides(
+            four_dimensions(self.v, "v")
+        )
+        if not self.packed_keys:
+            o.k_strides = tensor_strides(four_dimensions(k, "k"))
+            return
+        if k.size > 0 and not k[(0,) * (k.ndim - 3)].flags.c_contiguous:
+            raise ValueError("packed k must be contiguous in each head")
+        strides = strides_of(k.shape[:-3], k.strides[:-3], k.itemsize)
+        o.k_strides = Strides(strides.head, strides.token, 0)
+
+    # ---- sequences
+
+    def set_sequences(self, q_offsets: Any, kv_offsets: Any, kv_lengths: Any, block_table: Any) -> None:
         o = self.options
+        if not (self.strided or q_offsets is None and kv_offsets is None and block_table is None):
+            self._set_strides()  # the library's default strides end with the last sequence
         if q_offsets is not None:
-            o.batch, o.q_len = self._set_offsets("q_offsets", q_offsets, o.batch, o.q_len)
+            self.q_offsets, o.batch, o.q_len = self._offsets("q_offsets", q_offsets, o.batch, o.q_len)
         if kv_offsets is not None:
-            self._kv_batch, o.kv_len = self._set_offsets("kv_offsets", kv_offsets, self._kv_batch, o.kv_len)
-        longest = None
+            self.kv_offsets, self.kv_batch, o.kv_len = self._offsets("kv_offsets", kv_offsets, self.kv_batch, o.kv_len)
         if kv_lengths is not None:
-            lengths = self._set_integers("kv_lengths", kv_lengths)
-            if lengths.shape != (o.batch,):
-                raise ValueError(f"kv_lengths has the shape {lengths.shape}, not {(o.batch,)}")
-            longest = int(lengths.max(initial=0))
+            self.kv_lengths = self._integers("kv_lengths", kv_lengths)
+            if self.kv_lengths.shape != (o.batch,):
+                raise ValueError(f"kv_lengths has the shape {self.kv_lengths.shape}, not {(o.batch,)}")
         if block_table is not None:
-            table = self._set_integers("block_table", block_table)
-            if table.ndim != 2 or len(table) != o.batch:
-                raise ValueError(f"block_table has the shape {table.shape}, not a row for each of {o.batch} sequences")
-            if table.size > 0 and table.max() >= self._kv_batch:
-                raise ValueError(f"block_table names page {table.max()} of {self._kv_batch}")
-            o.page_size, o.block_table_stride, self._kv_batch = o.kv_len, table.shape[1], o.batch
-            o.kv_len = table.shape[1] * o.page_size if longest is None else longest
-            if o.kv_len > table.shape[1] * o.page_size:
-                raise ValueError(f"kv_lengths holds {o.kv_len}, more than {table.shape[1]} pages of {o.page_size} keys")
-        if self._kv_batch != o.batch:
-            raise ValueError(f"q has {o.batch} sequences, k and v have {self._kv_batch}")
+            self._set_pages(block_table)
+        if self.kv_batch != o.batch:
+            raise ValueError(f"q has {o.batch} sequences, k and v have {self.kv_batch}")
 
-    def _set_integers(self, name: str, x: Any) -> np.ndarray:
+    def _set_pages(self, block_table: Any) -> None:
+        o = self.options
+        if self.kv_offsets is not None:
+            raise ValueError("block_table and kv_offsets both say where the keys are: only one of them may be given")
+        table = self.block_table = self._integers("block_table", block_table)
+        if table.ndim != 2 or len(table) != o.batch:
+            raise ValueError(f"block_table has the shape {table.shape}, not a row for each of {o.batch} sequences")
+        if table.size > 0 and table.max() >= self.kv_batch:
+            raise ValueError(f"block_table names page {table.max()} of {self.kv_batch}")
+        unit = BLOCK if self.packed_keys else 16
+        if o.kv_len == 0 or o.kv_len % unit != 0:
+            packed = " of packed keys" if self.packed_keys else ""
+            raise ValueError(f"v has pages of {o.kv_len} keys: the length of a page{packed} is a multiple of {unit}")
+        o.page_size, o.block_table_stride, self.kv_batch = o.kv_len, table.shape[1], o.batch
+        room = table.shape[1] * o.page_size
+        o.kv_len = room if self.kv_lengths is None else int(self.kv_lengths.max(initial=0))
+        if o.kv_len > room:
+            raise ValueError(f"kv_lengths holds {o.kv_len}, more than {table.shape[1]} pages of {o.page_size} keys")
+
+    def _integers(self, name: str, x: Any) -> Array:
         array = as_integers(x, name)
         narrow = np.asarray(array, np.int32, order="C")
         if not np.array_equal(narrow, array):
@@ -207,81 +171,230 @@ class AttentionCall:
         setattr(self.options, name, self._keep(narrow))
         return narrow
 
-    def _set_offsets(self, name: str, x: Any, batch: int, tokens: int) -> tuple[int, int]:
-        """Sequences, and the length of the longest."""
-        offsets = self._set_integers(name, x)
+    def _offsets(self, name: str, x: Any, batch: int, tokens: int) -> tuple[Array, int, int]:
+        """The offsets, how many sequences they make, and the length of the longest."""
+        offsets = self._integers(name, x)
         if batch != 1:
-            raise ValueError(f"a tensor with {name} has no batch dimension")
+            raise ValueError(f"a tensor with {name} has no batch dimension, not one of {batch}")
         if offsets.ndim != 1 or len(offsets) < 2:
-            raise ValueError(f"{name} must have one element more than there are sequences")
+            raise ValueError(
+                f"{name} must have one element more than there are sequences, not the shape {offsets.shape}"
+            )
         if offsets.min() < 0 or offsets.max() > tokens:
             raise ValueError(f"{name} leads out of the {tokens} tokens")
-        setattr(self, name, offsets)
-        return len(offsets) - 1, _longest(offsets)
+        lengths = np.diff(offsets)
+        if lengths.min() < 0:
+            b = int(lengths.argmin())
+            raise ValueError(
+                f"{name} decreases from {offsets[b]} to {offsets[b + 1]}: no sequence has a negative length"
+            )
+        return offsets, len(offsets) - 1, int(lengths.max())
 
-    # ---- scales of int8, masks, numbers per head and query
+    # ---- scales of int8
 
-    def _set_kv_scales(self, k_scales: Any, v_scales: Any, packed_keys: bool) -> None:
-        shared = self.k.ctypes.data == self.v.ctypes.data and not self.options.scale_group
-        for name, x, tensor, dim in (
-            ("k_scales", k_scales, self.k, self.options.qk_dim),
-            ("v_scales", v_scales, self.v, self.options.v_dim),
-        ):
-            if x is None:
-                continue  # the library names a missing one
-            per_scale = self.options.scale_group or (self.options.qk_dim if shared else dim)
-            groups = dim // per_scale if self.options.scale_group else 1
+    def set_kv_scales(self, k_scales: Any, v_scales: Any, scale_group: int | None) -> None:
+        o = self.options
+        group = 0 if scale_group is None else integer(scale_group, "scale_group")
+        if o.kv_type != I8:
+            if group or k_scales is not None or v_scales is not None:
+                name = "k_scales" if k_scales is not None else "v_scales" if v_scales is not None else "scale_group"
+                raise ValueError(f"{name} is for keys and values of int8, not of {self.v.dtype.name}")
+            return
+        for name, scales in (("k_scales", k_scales), ("v_scales", v_scales)):
+            if scales is None:
+                raise ValueError(f"keys and values of int8 need {name}")
+        if group and (group not in (32, 64, 128) or o.qk_dim % group or o.v_dim % group):
+            raise ValueError(
+                f"scale_group is {group}, not 32, 64 or 128, or it does not divide heads of {o.qk_dim} and {o.v_dim}"
+            )
+        o.scale_group = group
+        self._set_strides()  # those of the scales are parts of them
+        shared = group == 0 and address(self.k) == address(self.v)
+        for name, x, tensor, dim in (("k_scales", k_scales, self.k, o.qk_dim), ("v_scales", v_scales, self.v, o.v_dim)):
+            per_scale = group or (o.qk_dim if shared else dim)
+            groups = dim // group if group else 1
             scales = as_numbers(x, name, F32)
             shape = (*self.v.shape[:-1], groups)
             if scales.shape != shape and (groups != 1 or scales.shape != shape[:-1]):
                 raise ValueError(f"{name} has the shape {scales.shape}, not {shape if groups != 1 else shape[:-1]}")
             strides = [stride // tensor.itemsize for stride in tensor.strides[:-1]]
-            if packed_keys and tensor is self.k:
+            if self.packed_keys and tensor is self.k:
                 strides = [*strides[:-2], per_scale * groups]
-            setattr(
-                self.options, name, self._keep(_scales_with_strides(scales.reshape(shape), strides, per_scale, name))
-            )
+            scales = _scales_with_strides(scales.reshape(shape), strides, per_scale, name)
+            setattr(o, name, self._keep(scales))
 
-    def _set_over_keys(self, name: str, array: np.ndarray) -> None:
-        """A tensor [batch][q_heads][q_len][kv_len]."""
-        rows = broadcast_rows(array, (*self._rows(), self.options.kv_len), name)
-        setattr(self.options, name, self._keep(rows))
-        setattr(self.options, f"{name}_strides", tensor_strides(rows))
+    # ---- scores and what a query sees
 
-    def _set_per_head(self, name: str, array: np.ndarray) -> None:
-        if array.shape != (self.options.q_heads,):
-            raise ValueError(f"{name} has the shape {array.shape}, not {(self.options.q_heads,)}")
-        setattr(self.options, name, self._keep(np.ascontiguousarray(array)))
+    def set_scores(
+        self, scale: float | None, softcap: float | None, query_scales: Any, alibi_slopes: Any, sinks: Any
+    ) -> None:
+        o = self.options
+        if scale is not None:
+            o.scale = number(scale, "scale")
+            if o.scale == 0:  # the library's default
+                raise ValueError("scale is 0: every score would be the same")
+        if softcap is not None:
+            o.softcap = number(softcap, "softcap")
+        if query_scales is not None:
+            scales = as_numbers(query_scales, "query_scales", self.number)
+            scales = readable(broadcast(scales, (o.batch, o.q_heads, o.q_len), "query_scales")[..., None])
+            o.query_scales = self._keep(scales)
+            o.query_scale_strides = tensor_strides(scales)
+        for name, x in (("alibi_slopes", alibi_slopes), ("sinks", sinks)):
+            if x is not None:
+                array = as_numbers(x, name, self.number)
+                if array.shape != (o.q_heads,):
+                    raise ValueError(
+                        f"{name} has the shape {array.shape}, not {(o.q_heads,)}: one number per head of q"
+                    )
+                setattr(o, name, self._keep(np.ascontiguousarray(array)))
+
+    def set_visibility(
+        self,
+        causal: bool | str | None,
+        causal_offset: int | None,
+        window_left: int | None,
+        window_right: int | None,
+        window_chunk: int | None,
+    ) -> None:
+        o = self.options
+        if causal_offset is not None:
+            o.causal_offset = integer(causal_offset, "causal_offset", -(1 << 60), 1 << 60)
+            o.causal = CAUSAL["offset"]
+            if causal is not False and causal is not None and not _is(causal, False):
+                raise ValueError(
+                    f"causal is {shown(causal)} next to a causal_offset, which says where causality begins"
+                )
+        elif causal is not False and causal is not None:
+            o.causal = _causal(causal)
+        for name, keys in (
+            ("window_left", window_left),
+            ("window_right", window_right),
+            ("window_chunk", window_chunk),
+        ):
+            if keys is not None:
+                setattr(o, name, _window(keys, name))
+
+    def set_mask(self, mask: Any) -> None:
+        rows = self._over_keys(as_mask(mask, "mask"), "mask")
+        self.options.mask, self.options.mask_strides = self._keep(rows), tensor_strides(rows)
+
+    def set_bias(self, bias: Any, contiguous: bool) -> None:
+        o = self.options
+        array = as_numbers(bias, "bias", self.number)
+        if contiguous:  # a gradient of bias has bias's strides
+            if array.shape[-1:] != (o.kv_len,):
+                raise ValueError(f"bias has the shape {array.shape}: a gradient has one column per key, of {o.kv_len}")
+            array = np.ascontiguousarray(array)
+        self.bias = array
+        rows = self._over_keys(array, "bias")
+        o.bias, o.bias_strides = self._keep(rows), tensor_strides(rows)
+
+    def _over_keys(self, array: Array, name: str) -> Array:
+        o = self.options
+        return broadcast_rows(array, (o.batch, o.q_heads, o.q_len, o.kv_len), name)
 
     # ---- outputs, and the inputs of the gradient
 
-    def output(self, x: Any, name: str) -> np.ndarray:
+    def output(self, x: Any) -> Array:
+        o = self.options
+        shape = self.out_shape
         if x is None:
-            return zero_gaps(empty(self.out_shape, self.out_type, self.q), -2, self.q_offsets)
-        return check_output(as_array(x, name), name, self.out_shape, (self.out_type,))
+            result = empty(shape, o.out_type, self.q)
+            if self.q_offsets is not None:
+                zero_gaps(result, -2, self.q_offsets)
+        else:
+            result = check_output(as_array(x, "out"), "out", shape, (o.out_type,))
+        if self.q_offsets is not None or not result.flags.c_contiguous:
+            o.out_strides = tensor_strides(four_dimensions(result, "out"))
+        return result
 
-    def input(self, x: Any, name: str) -> np.ndarray:
-        array = readable(as_array(x, name))
-        if array.shape != self.out_shape or element_type(array, name) != self.out_type:
+    def result_of_forward(self, x: Any, name: str) -> Array:
+        array = _tensor(x, name)
+        if array.shape != self.out_shape or element_type(array, name) != self.options.out_type:
             raise ValueError(f"{name} is {array.dtype.name} of the shape {array.shape}, which is not the output's")
-        self._keep(array)
         return array
 
-    def new_lse(self) -> np.ndarray:
+    def new_lse(self) -> Array:
         lse = zero_gaps(empty(self.out_shape[:-1], self.number), -1, self.q_offsets)
-        self.set_lse(lse)
+        self._set_lse(lse)
         return lse
 
     def set_lse(self, x: Any) -> None:
-        lse = np.asarray(as_array(x, "lse"), order="C")
+        lse = as_array(x, "lse")
         if lse.shape != self.out_shape[:-1] or element_type(lse, "lse") != self.number:
             raise ValueError(f"lse is {lse.dtype.name} of the shape {lse.shape}, not of {self.out_shape[:-1]}")
+        self._set_lse(np.ascontiguousarray(lse) if lse.ndim else lse)
+
+    def _set_lse(self, lse: Array) -> None:
         self.options.lse = self._keep(lse)
-        # The library's default strides of packed sequences end with the last sequence.
-        self.options.lse_strides = tensor_strides(lse[..., None])
+        if self.q_offsets is not None:
+            self.options.lse_strides = tensor_strides(four_dimensions(lse[..., None], "lse"))
+
+    # ---- the call
+
+    @property
+    def addresses(self) -> tuple[int, int, int]:
+        return address(self.q), address(self.k), address(self.v)
+
+    @property
+    def work(self) -> int:
+        """Multiplications with an addition."""
+        o = self.options
+        return int(o.batch * o.q_heads * o.q_len * o.kv_len * (o.qk_dim + o.v_dim))
+
+    def count(self, function: Any, *arguments: object) -> int:
+        """The number that a function of the library writes through its last argument."""
+        value = c_size_t()
+        self.check(function(self.options, *arguments, byref(value)))
+        return int(value.value)
+
+    def check(self, status: int) -> None:
+        if status != 0:
+            raise error(status, self)
 
 
-def _scales_with_strides(scales: np.ndarray, strides: list[int], per_scale: int, name: str) -> np.ndarray:
+def _tensor(x: Any, name: str) -> Array:
+    """A tensor that is read where it is, or copied where the library cannot take its strides."""
+    array = as_array(x, name)
+    return array if array.flags.c_contiguous else readable(array)
+
+
+def _four(array: Array, name: str) -> tuple[int, ...]:
+    shape = array.shape
+    if len(shape) == 4:
+        return shape
+    if not 2 <= len(shape) <= 4:
+        raise ValueError(f"{name} has {len(shape)} dimensions, not 2 to 4")
+    return (1,) * (4 - len(shape)) + shape
+
+
+def _is(x: object, value: bool) -> bool:
+    return isinstance(x, (bool, np.bool_)) and bool(x) is value
+
+
+def _causal(causal: Any) -> int:
+    if _is(causal, False):
+        return 0
+    if _is(causal, True):
+        return CAUSAL["bottom_right"]
+    if not isinstance(causal, str):
+        raise TypeError(f"causal is {shown(causal)}, not True, 'bottom_right' or 'top_left'")
+    if causal not in ("bottom_right", "top_left"):
+        raise ValueError(f"causal is {causal!r}: True or 'bottom_right', 'top_left', or an integer causal_offset")
+    return CAUSAL[causal]
+
+
+def _window(keys: Any, name: str) -> int:
+    if name == "window_left" and not isinstance(keys, np.ndarray) and keys == -1:
+        raise ValueError(
+            "window_left is -1, which is off in FlashInfer: here None or 0 is off, and w are the w keys that end at a "
+            "query's position, which FlashInfer calls w - 1"
+        )
+    return integer(keys, name)
+
+
+def _scales_with_strides(scales: Array, strides: list[int], per_scale: int, name: str) -> Array:
     """`scales` at 1 / per_scale of its tensor's strides, which the library expects: a copy if they have other strides."""
     groups = scales.shape[-1]
     for length, stride in zip(scales.shape[:-1], strides):

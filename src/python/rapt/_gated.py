@@ -2,27 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
-from ._arrays import Rows, chosen, element_type, empty, input_rows, output_rows, refuse_overlap
-from ._library import ACTIVATION, C, F32, F64, GatedOptions, check
+from ._arguments import choice
+from ._arrays import (
+    Array,
+    Rows,
+    TensorLike,
+    Torch,
+    address,
+    element_type,
+    empty,
+    in_kind_of,
+    input_rows,
+    output_rows,
+    refuse_overlap,
+)
+from ._library import ACTIVATION, BF16, C, F16, F32, F64, GatedOptions, check
+from ._prepared import Prepared, joins
+from ._rows import PIECE
+from ._threads import run_tasks
+
+Activation = Literal["silu", "gelu", "gelu_tanh"]
 
 
-def _inputs(gate: Any, up: Any) -> tuple[Rows, Rows, int]:
+def _inputs(gate: Any, up: TensorLike) -> tuple[Rows, Rows, int]:
     of_gate, of_up = input_rows(gate, "gate"), input_rows(up, "up")
     if of_gate.array.dtype != of_up.array.dtype:
         raise TypeError(f"gate and up have elements of {of_gate.array.dtype.name} and {of_up.array.dtype.name}")
     if of_gate.array.shape != of_up.array.shape:
         raise ValueError(f"gate has the shape {of_gate.array.shape} and up {of_up.array.shape}")
-    return of_gate, of_up, element_type(of_gate.array, "gate")
+    rapt_type = element_type(of_gate.array, "gate")
+    if rapt_type not in (F32, F64, F16, BF16):
+        raise TypeError(f"gate has elements of {of_gate.array.dtype.name}, and gated has f32, f64, f16 and bf16")
+    return of_gate, of_up, rapt_type
 
 
-def _options(rapt_type: int, activation: str, gate: Rows, up: Rows, y: Rows) -> GatedOptions:
+def _options(rapt_type: int, activation: Activation, gate: Rows, up: Rows, y: Rows) -> GatedOptions:
+    if activation is None:
+        raise TypeError("activation is None, not one of silu, gelu, gelu_tanh")
     return GatedOptions(
         type=rapt_type,
-        activation=chosen(ACTIVATION, "activation", activation),
+        activation=choice(ACTIVATION, "activation", activation),
         rows=gate.rows,
         cols=gate.cols,
         gate_stride=gate.stride,
@@ -31,23 +54,70 @@ def _options(rapt_type: int, activation: str, gate: Rows, up: Rows, y: Rows) -> 
     )
 
 
-def gated(gate: Any, up: Any, activation: str = "silu", out: Any = None) -> np.ndarray:
-    """activation(gate) * up, rounded to their type: f32, f64, f16 or bf16, of one shape.
-
-    `activation` is "silu" (SwiGLU), "gelu" or "gelu_tanh" (GeGLU). gate and up may be halves of one array. `out` may be
-    gate or up.
-    """
+def _prepare_gated(gate: Any, up: TensorLike, activation: Activation = "silu", out: Any = None) -> Prepared[Any]:
     of_gate, of_up, rapt_type = _inputs(gate, up)
     result, rows = output_rows(out, of_gate.array.shape, rapt_type, of_gate.array)
-    for array, name in ((of_gate.array, "gate"), (of_up.array, "up")):
-        refuse_overlap(array, result, name)
+    if out is not None:
+        for array, name in ((of_gate.array, "gate"), (of_up.array, "up")):
+            refuse_overlap(array, result, name)
     options = _options(rapt_type, activation, of_gate, of_up, rows)
-    check(C.rapt_gated(of_gate.address, of_up.address, rows.address, options))
-    return result
+    returned = out if out is not None else in_kind_of(gate, result)
+    copied = "gate" if of_gate.copied else "up" if of_up.copied else ""
+    kept = of_gate, of_up, rows
+    if of_gate.array.size > PIECE:
+        return Prepared(_in_pieces, (*kept, options), returned, kept, copied)
+    return Prepared(C.rapt_gated, (of_gate.address, of_up.address, rows.address, options), returned, kept, copied)
 
 
-def gated_backward(gate: Any, up: Any, dy: Any, activation: str = "silu") -> tuple[np.ndarray, np.ndarray]:
-    """The gradients of gate and up, given that of gated(gate, up, activation). The types are f32 and f64."""
+def _in_pieces(gate: Rows, up: Rows, y: Rows, options: GatedOptions) -> None:
+    """Between pieces of a long call, handlers of signals run."""
+    size = gate.array.itemsize
+
+    def run(first: int, last: int, _: int) -> None:
+        piece = GatedOptions.from_buffer_copy(options)
+        piece.rows = last - first
+        check(C.rapt_gated(*(rows.address + first * rows.stride * size for rows in (gate, up, y)), piece))
+
+    run_tasks(run, gate.rows, 0, 1)
+
+
+# fmt: off
+@overload
+def gated(gate: Torch, up: TensorLike, activation: Activation = "silu", out: Torch | None = None) -> Torch: ...  # type: ignore[misc]
+@overload
+def gated(gate: TensorLike, up: TensorLike, activation: Activation = "silu", out: Array | None = None) -> Array: ...
+# fmt: on
+
+
+def gated(gate: Any, up: TensorLike, activation: Activation = "silu", out: Any = None) -> Any:
+    """activation(gate) * up, rounded to their type: f32, f64, f16 or bf16, of one shape.
+
+    `activation` is "silu" (SwiGLU), "gelu" or "gelu_tanh" (GeGLU). gate and up may be halves of one array. `out` takes the
+    result, and may be gate or up. A TypeError is another type, a ValueError another shape, activation or overlap.
+    """
+    return _prepare_gated(gate, up, activation, out)()
+
+
+joins(gated, _prepare_gated)
+
+
+# fmt: off
+@overload
+def gated_backward(  # type: ignore[misc]
+    gate: Torch, up: TensorLike, dy: TensorLike, activation: Activation = "silu"
+) -> tuple[Torch, Torch]: ...
+@overload
+def gated_backward(
+    gate: TensorLike, up: TensorLike, dy: TensorLike, activation: Activation = "silu"
+) -> tuple[Array, Array]: ...
+# fmt: on
+
+
+def gated_backward(gate: Any, up: TensorLike, dy: TensorLike, activation: Activation = "silu") -> tuple[Any, Any]:
+    """The gradients of gate and up, given that of gated(gate, up, activation).
+
+    All have one shape and one type, f32 or f64. A TypeError is another type, a ValueError another shape or activation.
+    """
     arrays = [np.ascontiguousarray(rows.array) for rows in (*_inputs(gate, up)[:2], input_rows(dy, "dy"))]
     if arrays[2].dtype != arrays[0].dtype:
         raise TypeError(f"gate and dy have elements of {arrays[0].dtype.name} and {arrays[2].dtype.name}")
@@ -59,9 +129,5 @@ def gated_backward(gate: Any, up: Any, dy: Any, activation: str = "silu") -> tup
     of_gate, of_up, of_dy = (input_rows(array, "gate") for array in arrays)
     dgate, dup = (empty(arrays[0].shape, rapt_type, arrays[0]) for _ in range(2))
     options = _options(rapt_type, activation, of_gate, of_up, of_dy)
-    check(
-        C.rapt_gated_backward(
-            of_gate.address, of_up.address, of_dy.address, dgate.ctypes.data, dup.ctypes.data, options
-        )
-    )
-    return dgate, dup
+    check(C.rapt_gated_backward(of_gate.address, of_up.address, of_dy.address, address(dgate), address(dup), options))
+    return in_kind_of(gate, dgate), in_kind_of(gate, dup)

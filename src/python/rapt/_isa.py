@@ -6,17 +6,17 @@ from ._library import C, check
 
 
 def version() -> str:
-    return C.rapt_version().decode()
+    return str(C.rapt_version().decode())
 
 
 def bits_version() -> int:
     """Which set of bits the library gives: equal numbers give equal results."""
-    return C.rapt_bits_version()
+    return int(C.rapt_bits_version())
 
 
 def isa() -> str:
     """The chosen level, such as "avx512"."""
-    return C.rapt_active_isa().decode()
+    return str(C.rapt_active_isa().decode())
 
 
 def isas() -> dict[str, bool]:

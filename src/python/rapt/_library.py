@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from collections.abc import Callable
 from ctypes import c_double, c_float, c_int, c_int64, c_ssize_t, c_size_t, c_void_p
 from pathlib import Path
 
@@ -329,6 +330,7 @@ _declare("gated_backward", c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_void
 _OPTIONS = ctypes.POINTER(AttentionOptions)
 _GRADIENTS = ctypes.POINTER(AttentionGradients)
 _SIZE = ctypes.POINTER(c_size_t)
+_declare("attention", c_int, c_void_p, c_void_p, c_void_p, c_void_p, _OPTIONS, c_void_p, c_size_t)
 _declare("attention_workspace", c_int, _OPTIONS, _SIZE)
 _declare("attention_tasks", c_int, _OPTIONS, _SIZE)
 _declare(
@@ -360,6 +362,7 @@ _declare("rope", c_int, c_void_p, c_void_p, ctypes.POINTER(RopeOptions))
 _declare("rope_frequencies", c_int, c_void_p, c_void_p, ctypes.POINTER(RopeFrequencyOptions))
 
 _LINEAR = ctypes.POINTER(LinearOptions)
+_declare("linear", c_int, c_void_p, c_void_p, c_void_p, _LINEAR, c_void_p, c_size_t)
 _declare("linear_workspace", c_int, _LINEAR, _SIZE)
 _declare("linear_tasks", c_int, _LINEAR, _SIZE)
 _declare("linear_run", c_int, c_void_p, c_void_p, c_void_p, _LINEAR, c_size_t, c_size_t, c_void_p, c_size_t)
@@ -393,7 +396,7 @@ def check(status: int) -> None:
         raise ValueError(C.rapt_status_text(status).decode())
 
 
-def count(function: object, *arguments: object) -> int:
+def count(function: Callable[..., int], *arguments: object) -> int:
     """The number that a function of the library writes through its last argument."""
     number = c_size_t()
     check(function(*arguments, ctypes.byref(number)))

@@ -2,43 +2,70 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from typing import Any
+from ctypes import byref, c_size_t
+from collections.abc import Sequence
+from typing import Any, Literal, TypeVar, Union, overload
 
 import numpy as np
 
+from ._arguments import choice, integer, shown, type_choice
 from ._arrays import (
     DTYPES,
     OUT_TYPES,
     SUFFIXES,
+    TensorLike,
+    Torch,
+    address,
     arithmetic_type,
     as_array,
     as_integers,
     as_numbers,
     as_rows,
     broadcast,
-    chosen,
     element_type,
+    empty,
+    in_kind_of,
     input_matrix,
     output_rows,
 )
-from ._library import ARITHMETIC, C, F32, F64, I4, I8, U4, LinearOptions, check, count
+from ._library import ARITHMETIC, BF16, F16, F32, F64, I4, I8, U4, C, LinearOptions, check
+from ._linear_errors import error
+from ._status import Status
 from ._threads import run_tasks, thread_count
+from ._workspace import SMALL, kept_workspace, larger_workspace
 
 BLOCK = 64  # outputs of a block of packed weights
 QUANTIZED = {"i8": I8, "i4": I4, "u4": U4}
 ROW = 2 * sys.maxsize + 1  # x_group of a whole row
+SCALE_GROUPS = (0, 16, 32, 64, 128, 256)
+_NUMBERS = {"f32": F32, "f16": F16, "bf16": BF16}
+
+Array = np.ndarray[Any, Any]
+Integers = Literal["i8", "i4", "u4"]
+Arithmetic = Literal["default", "f32", "bf16", "i8", None]
 
 
-def _floating_type(array: np.ndarray, name: str) -> int:
+def _check(status: int, options: LinearOptions) -> None:
+    if status != 0:
+        raise error(status, options)
+
+
+def _count(function: Any, options: LinearOptions) -> int:
+    """The number that a function of the library writes."""
+    value = c_size_t()
+    _check(function(options, byref(value)), options)
+    return value.value
+
+
+def _floating_type(array: Array, name: str) -> int:
     rapt_type = element_type(array, name)
     if rapt_type == I8:
         raise TypeError(f"{name} has elements of int8, which linear lacks")
     return rapt_type
 
 
-def _matrix(x: Any, name: str) -> np.ndarray:
+def _matrix(x: Any, name: str) -> Array:
     array = as_array(x, name)
     if array.ndim != 2:
         raise ValueError(f"{name} has {array.ndim} dimensions, not 2")
@@ -53,7 +80,7 @@ def _packed_options(shape: tuple[int, int], rapt_type: int) -> LinearOptions:
     return LinearOptions(x_type=x_type, w_type=rapt_type, out_features=outputs, in_features=inputs)
 
 
-def _name_what_is_packed(options: LinearOptions, data: np.ndarray) -> None:
+def _name_what_is_packed(options: LinearOptions, data: Array) -> None:
     """Sets the options that the header of packed weights names. Only a query of sizes may have them."""
     if len(data) < 64:
         raise ValueError(f"data has {len(data)} bytes: packed weights begin with a header of 64")
@@ -63,6 +90,33 @@ def _name_what_is_packed(options: LinearOptions, data: np.ndarray) -> None:
     options.w_offsets, options.w_codebook = offsets * given, codebook * given
     if scales or offsets:
         options.w_scale_type = int(data[36])
+
+
+def _type_of_weights(type: Any) -> int:
+    if type is None:
+        raise ValueError("type is None: packed weights have one")
+    return choice({**OUT_TYPES, **QUANTIZED}, "type", type)
+
+
+def _shape_of_weights(shape: Any) -> tuple[int, int]:
+    try:
+        sides = tuple(shape)
+    except TypeError:
+        raise TypeError(f"shape is {shown(shape)}, not (out_features, in_features)") from None
+    if len(sides) != 2:
+        raise ValueError(f"shape is {shown(shape)}, not (out_features, in_features)")
+    return integer(sides[0], "shape[0]"), integer(sides[1], "shape[1]")
+
+
+def _bytes(data: Any) -> Array:
+    if isinstance(data, np.ma.MaskedArray):
+        raise TypeError("data is a masked array")
+    try:
+        return np.frombuffer(data, np.uint8)
+    except (TypeError, AttributeError):
+        raise TypeError(f"data is {shown(data)}, not bytes in one piece") from None
+    except (ValueError, BufferError) as reason:
+        raise ValueError(f"data is not bytes in one piece: {reason}") from None
 
 
 class PackedWeights:
@@ -77,28 +131,28 @@ class PackedWeights:
     that has their bytes in one piece, such as bytes or a memory map. It does not copy them where they are aligned.
     """
 
-    def __init__(self, shape: tuple[int, int], type: str, data: Any, scale_group: int = 0) -> None:
-        types = {**OUT_TYPES, **QUANTIZED}
-        rapt_type = chosen(types, "type", type)
-        if rapt_type == 0:
-            raise ValueError("type is None: packed weights have one")
-        self.scale_group = scale_group
-        self.shape: tuple[int, int] = tuple(shape)
-        if len(self.shape) != 2 or min(self.shape) < 0:
-            raise ValueError(f"shape is {self.shape}, not (out_features, in_features)")
+    __slots__ = ("shape", "type", "data", "scale_group", "_number")
+
+    def __init__(self, shape: Sequence[int], type: str, data: Any, scale_group: int = 0) -> None:
+        self._number = _type_of_weights(type)
         self.type = type
-        self.data = np.frombuffer(data, np.uint8)
-        options = _packed_options(self.shape, rapt_type)
+        self.shape = _shape_of_weights(shape)
+        self.scale_group = integer(scale_group, "scale_group")
+        self.data = _bytes(data)
+        options = _packed_options(self.shape, self._number)
         if type in QUANTIZED:
-            options.scale_group = scale_group
+            options.scale_group = self.scale_group
             _name_what_is_packed(options, self.data)
-        elif scale_group != 0:
+        elif self.scale_group != 0:
             raise ValueError(f"scale_group is {scale_group}, but weights of {type} have no scales")
-        length = count(C.rapt_linear_packed_length, options)
+        length = _count(C.rapt_linear_packed_length, options)
         if len(self.data) != length:
             raise ValueError(f"data has {len(self.data)} bytes, not the {length} of {self.shape} in {type}")
-        if self.data.ctypes.data % np.dtype(DTYPES.get(rapt_type, np.float32)).itemsize != 0:
+        if address(self.data) % np.dtype(DTYPES.get(self._number, np.float32)).itemsize != 0:
             self.data = self.data.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PackedWeights, (self.shape, self.type, self.data, self.scale_group)
 
     def __repr__(self) -> str:
         return f"PackedWeights({self.shape}, {self.type!r}, {len(self.data)} bytes)"
@@ -128,16 +182,16 @@ def pack_weights(w: Any) -> PackedWeights:
         parts = [np.concatenate([part.view(DTYPES[types[0]]) for part in parts])]
     shape = sum(map(len, parts)), parts[0].shape[1]
     options = _packed_options(shape, types[0])
-    data = np.empty(count(C.rapt_linear_packed_length, options), np.uint8)
+    data = np.empty(_count(C.rapt_linear_packed_length, options), np.uint8)
     first = 0
     for part in parts:
         matrix, options.w_strides = input_matrix(part)
-        check(C.rapt_linear_pack(matrix.ctypes.data, first, len(part), options, data.ctypes.data))
+        _check(C.rapt_linear_pack(address(matrix), first, len(part), options, address(data)), options)
         first += len(part)
     return PackedWeights(shape, SUFFIXES[types[0]], data)
 
 
-def quantize_rows(x: Any, type: str = "i8", group: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def quantize_rows(x: Any, type: str = "i8", group: int = 0) -> tuple[Array, Array]:
     """Rows of integers and their scales: q * scale is about x.
 
     x is [rows][inputs] of f32, f16 or bf16. `group` adjacent inputs of a row share a scale; 0: the whole row. The result is q,
@@ -148,10 +202,8 @@ def quantize_rows(x: Any, type: str = "i8", group: int = 0) -> tuple[np.ndarray,
     >>> q
     array([[ 32, -64, 127]], dtype=int8)
     """
-    if type not in ("i8", "i4"):
-        raise ValueError(f"type is {type!r}, not 'i8' or 'i4'")
-    if group < 0:
-        raise ValueError(f"group is {group}")
+    q_type = choice({"i8": I8, "i4": I4}, "type", type)
+    group = integer(group, "group")
     matrix = _matrix(x, "x")
     x_type = _floating_type(matrix, "x")
     if x_type == F64:
@@ -161,35 +213,41 @@ def quantize_rows(x: Any, type: str = "i8", group: int = 0) -> tuple[np.ndarray,
     groups = 0 if inputs == 0 else -(-inputs // (group or inputs))
     q = np.empty((rows, inputs), np.int8) if type == "i8" else np.empty((rows, (inputs + 1) // 2), np.uint8)
     scales = np.empty((rows, groups), np.float32)
-    check(
-        C.rapt_quantize_rows(
-            matrix.ctypes.data, x_type, 0, rows, inputs, group, QUANTIZED[type], q.ctypes.data, scales.ctypes.data
-        )
-    )
-    return q, scales
+    check(C.rapt_quantize_rows(address(matrix), x_type, 0, rows, inputs, group, q_type, address(q), address(scales)))
+    return in_kind_of(x, q), in_kind_of(x, scales)
 
 
-def _rows_of_integers(q: Any, type: str, in_features: int | None) -> tuple[np.ndarray, int]:
+def _rows_of_integers(q: Any, type: str, in_features: int | None) -> tuple[Array, int]:
     """q as a contiguous matrix, and how many inputs its rows have."""
     matrix = _matrix(q, "q")
     wanted = np.int8 if type == "i8" else np.uint8
     if matrix.dtype != wanted:
         raise TypeError(f"q has elements of {matrix.dtype.name}, not {np.dtype(wanted).name}")
-    if in_features is None:
+    if in_features is not None:
+        in_features = integer(in_features, "in_features")
+    else:
         in_features = matrix.shape[1] * (1 if type == "i8" else 2)
     if matrix.shape[1] != (in_features if type == "i8" else (in_features + 1) // 2):
         raise ValueError(f"q has the shape {matrix.shape}, which is not that of {in_features} inputs")
     return np.ascontiguousarray(matrix), in_features
 
 
-def _zeros(zeros: Any, shape: tuple[int, int]) -> np.ndarray:
+def _zeros(zeros: Any, shape: tuple[int, int]) -> Array:
     numbers = broadcast(as_integers(zeros, "zeros"), shape, "zeros")
     if numbers.size and (numbers.min() < 0 or numbers.max() > 255):
         raise ValueError("zeros has a number outside 0 to 255")
     return np.ascontiguousarray(numbers, np.uint8)
 
 
-def _codebook(codebook: Any) -> np.ndarray:
+def _check_parts(type: str, zeros: Any, codebook: Any) -> None:
+    for name, x in (("zeros", zeros), ("codebook", codebook)):
+        if x is not None and type != "u4":
+            raise ValueError(f"{name} is for integers of 'u4', not of {type!r}")
+    if zeros is not None and codebook is not None:
+        raise ValueError("zeros and codebook are both given: a codebook takes the place of q - zero")
+
+
+def _codebook(codebook: Any) -> Array:
     numbers = np.ascontiguousarray(as_numbers(codebook, "codebook", F32))
     if numbers.shape != (16,):
         raise ValueError(f"codebook has the shape {numbers.shape}, not (16,)")
@@ -207,7 +265,7 @@ def dequantize_rows(
     offsets: Any = None,
     codebook: Any = None,
     out_type: str = "f32",
-) -> np.ndarray:
+) -> Array:
     """(q - zero) * scale + offset, as [rows][in_features] of out_type. The arguments are those of pack_quantized, but any
     number of inputs may share a scale, and scales and offsets are numbers of f32.
 
@@ -215,37 +273,36 @@ def dequantize_rows(
     >>> rapt.dequantize_rows(q, "i8", scales)
     array([[ 1.007874, -2.015748,  4.      ]], dtype=float32)
     """
-    q_type = chosen(QUANTIZED, "type", type)
-    y_type = chosen(OUT_TYPES, "out_type", out_type)
+    q_type = choice(QUANTIZED, "type", type)
+    y_type = type_choice({None: F32, **_NUMBERS}, "out_type", out_type)
+    group = integer(group, "group")
     matrix, inputs = _rows_of_integers(q, type, in_features)
-    if group < 0:
-        raise ValueError(f"group is {group}")
+    _check_parts(type, zeros, codebook)
     groups = 0 if inputs == 0 else -(-inputs // (group or inputs))
     shape = len(matrix), groups
-    kept: list[np.ndarray | None] = [
+    kept: list[Array | None] = [
         None if x is None else np.ascontiguousarray(broadcast(as_numbers(x, name, F32), shape, name))
         for name, x in (("scales", scales), ("offsets", offsets))
     ]
     kept.append(None if zeros is None else _zeros(zeros, shape))
     kept.append(None if codebook is None else _codebook(codebook))
-    scale_at, offset_at, zero_at, codebook_at = (None if x is None else x.ctypes.data for x in kept)
-    y = np.empty((len(matrix), inputs), DTYPES.get(y_type, np.float32))
+    scale_at, offset_at, zero_at, codebook_at = (None if x is None else address(x) for x in kept)
+    y = np.empty((len(matrix), inputs), DTYPES[y_type])
     check(
         C.rapt_dequantize_rows(
-            matrix.ctypes.data,
-            q_type,
-            *y.shape,
-            group,
-            scale_at,
-            zero_at,
-            offset_at,
-            codebook_at,
-            y.ctypes.data,
-            y_type,
-            0,
+            address(matrix), q_type, *y.shape, group, scale_at, zero_at, offset_at, codebook_at, address(y), y_type, 0
         )
     )
-    return y
+    result: Array = in_kind_of(q, y)
+    return result
+
+
+def _scales(x: Any, name: str) -> Array:
+    """f16 and bf16 as they are; other numbers become f32."""
+    array = as_array(x, name)
+    if array.dtype == np.uint16 or array.dtype.name in ("float16", "bfloat16"):
+        return array
+    return as_numbers(array, name, F32)
 
 
 def pack_quantized(
@@ -274,19 +331,23 @@ def pack_quantized(
     >>> rapt.linear(np.array([1, 2, 3], np.float32), rapt.pack_quantized(q, "i4", scales, in_features=3))
     array([ 7., 14., 21.], dtype=float32)
     """
-    w_type = chosen(QUANTIZED, "type", type)
+    w_type = choice(QUANTIZED, "type", type)
+    scale_group = integer(scale_group, "scale_group")
+    if scale_group not in SCALE_GROUPS:
+        raise ValueError(f"scale_group is {scale_group}, not one of {', '.join(map(str, SCALE_GROUPS))}")
+    _check_parts(type, zeros, codebook)
     matrix, in_features = _rows_of_integers(q, type, in_features)
     shape = matrix.shape[0], in_features
     options = _packed_options(shape, w_type)
     options.scale_group = scale_group
     groups = -(-in_features // scale_group) if scale_group else 1
-    kept: dict[str, np.ndarray] = {}
+    kept: dict[str, Array] = {}
     types = {}
     for name, given in (("scales", scales), ("offsets", offsets)):
         if given is None:
             continue
-        numbers = as_array(given, name)
-        types[name] = _floating_type(numbers, name)
+        numbers = _scales(given, name)
+        types[name] = element_type(numbers, name)
         kept["w_" + name] = np.ascontiguousarray(broadcast(numbers, (shape[0], groups), name))
     if len(set(types.values())) > 1:
         raise TypeError("scales and offsets have elements of different types")
@@ -297,19 +358,180 @@ def pack_quantized(
     if codebook is not None:
         kept["w_codebook"] = _codebook(codebook)
     for name, array in kept.items():
-        setattr(options, name, array.ctypes.data)
-    data = np.empty(count(C.rapt_linear_packed_length, options), np.uint8)
-    check(C.rapt_linear_pack(matrix.ctypes.data, 0, shape[0], options, data.ctypes.data))
+        setattr(options, name, address(array))
+    data = np.empty(_count(C.rapt_linear_packed_length, options), np.uint8)
+    _check(C.rapt_linear_pack(address(matrix), 0, shape[0], options, address(data)), options)
     return PackedWeights(shape, type, data, scale_group)
 
 
-def _row_list(x: Any, name: str, matrix: np.ndarray, matrix_name: str) -> np.ndarray:
+def _row_list(x: Any, name: str, rows_of: int, matrix_name: str) -> Array:
     rows = as_integers(x, name)
     if rows.ndim != 1:
         raise ValueError(f"{name} has {rows.ndim} dimensions, not 1")
-    if rows.size > 0 and (rows.min() < 0 or rows.max() >= len(matrix)):
-        raise ValueError(f"{name} leads out of the {len(matrix)} rows of {matrix_name}")
+    if rows.size > 0 and (rows.min() < 0 or rows.max() >= rows_of):
+        raise ValueError(f"{name} leads out of the {rows_of} rows of {matrix_name}")
     return np.ascontiguousarray(rows, np.uintp)
+
+
+class _Call:
+    """The options of one call, and the arrays that they point to."""
+
+    __slots__ = ("x", "weights", "options", "kept", "rows_shape", "outputs")
+
+    def __init__(self, x: Any, w: Any, arithmetic: Any, x_group: int, out_type: Any) -> None:
+        self.x = x = as_array(x, "x")
+        if x.ndim == 0:
+            raise ValueError("x has no dimension")
+        self.kept: list[Array] = []
+        self.rows_shape = x.shape[:-1]
+        self.options = o = LinearOptions()
+        o.x_type = x_type = _floating_type(x, "x")
+        o.y_type = x_type
+        if out_type is not None:
+            o.y_type = type_choice(OUT_TYPES, "out_type", out_type)
+            if (o.y_type == F64) != (x_type == F64):
+                raise ValueError(
+                    f"out_type is {shown(out_type)} next to an x of {x.dtype.name}: f64 goes only with f64"
+                )
+        if arithmetic is not None:
+            o.arithmetic = choice(ARITHMETIC, "arithmetic", arithmetic)
+        if x_group != 0 or x_group is False:
+            x_group = integer(x_group, "x_group", -1)
+            o.x_group = ROW if x_group == -1 else x_group
+        shape = self._set_packed(w) if isinstance(w, PackedWeights) else self._set_matrix(w)
+        self.outputs, inputs = shape
+        if x.shape[-1] != inputs or inputs == 0:
+            raise ValueError(f"x has the shape {x.shape} and w {shape}: {'no' if inputs == 0 else 'other'} inputs")
+        o.out_features, o.in_features = shape
+
+    def _set_packed(self, w: PackedWeights) -> tuple[int, int]:
+        o = self.options
+        if (w._number == F64) != (o.x_type == F64):
+            what = "quantized" if w.type in QUANTIZED else w.type
+            raise TypeError(f"x has elements of {self.x.dtype.name} next to {what} weights: f64 goes only with f64")
+        self.weights = w.data
+        o.packed_w, o.w_type, o.scale_group = 1, w._number, w.scale_group
+        return w.shape
+
+    def _set_matrix(self, w: Any) -> tuple[int, int]:
+        weights = _matrix(w, "w")
+        self.options.w_type = self._type(weights, "w")
+        shape = weights.shape[0], weights.shape[1]
+        if not weights.flags.c_contiguous:
+            weights, self.options.w_strides = input_matrix(weights)
+        self.weights = weights
+        return shape
+
+    def _type(self, array: Array, name: str) -> int:
+        rapt_type = _floating_type(array, name)
+        if (rapt_type == F64) != (self.options.x_type == F64):
+            raise TypeError(
+                f"{name} has elements of {array.dtype.name} next to an x of {self.x.dtype.name}: f64 goes only with f64"
+            )
+        return rapt_type
+
+    def keep(self, array: Array) -> int:
+        self.kept.append(array)
+        return address(array)
+
+    def set_x(self, x_rows: Any, y_rows: Any) -> None:
+        o, x = self.options, self.x
+        if (x_rows is not None or y_rows is not None) and x.ndim != 2:
+            raise ValueError(f"x has {x.ndim} dimensions, not 2, next to a list of rows")
+        if x_rows is not None:
+            rows = _row_list(x_rows, "x_rows", len(x), "x")
+            o.x_rows = self.keep(rows)
+            self.rows_shape = rows.shape
+            o.rows = len(rows)
+        else:
+            o.rows = x.size // o.in_features
+        if not x.flags.c_contiguous:
+            self.x, o.x_strides = input_matrix(x)
+
+    def output(self, out: Any, y_rows: Any, like: Array) -> Array:
+        o = self.options
+        if y_rows is not None:
+            if out is None:
+                raise ValueError("y_rows names rows of out, which is missing")
+            out = _matrix(out, "out")
+            shape: tuple[int, ...] = (len(out), self.outputs)
+        else:
+            shape = (*self.rows_shape, self.outputs)
+        if out is None:
+            return empty(shape, o.y_type, like)
+        result, flat = output_rows(out, shape, o.y_type, like)
+        o.y_stride = flat.stride
+        if y_rows is not None:
+            rows = _row_list(y_rows, "y_rows", len(result), "out")
+            if rows.shape != self.rows_shape:
+                raise ValueError(f"y_rows has the shape {rows.shape}, not {self.rows_shape}")
+            if len(np.unique(rows)) != len(rows):
+                raise ValueError("y_rows has a row twice")
+            o.y_rows = self.keep(rows)
+        return result
+
+    def set_bias(self, bias: Any) -> None:
+        numbers = as_numbers(bias, "bias", arithmetic_type(self.options.x_type))
+        if numbers.shape != (self.outputs,):
+            raise ValueError(f"bias has the shape {numbers.shape}, not {(self.outputs,)}")
+        self.options.bias = self.keep(np.ascontiguousarray(numbers))
+
+    def set_row_scales(self, row_scales: Any) -> None:
+        numbers = as_numbers(row_scales, "row_scales", arithmetic_type(self.options.x_type))
+        self.options.row_scales = self.keep(np.ascontiguousarray(broadcast(numbers, self.rows_shape, "row_scales")))
+
+    def set_add(self, add: Any, shape: tuple[int, ...]) -> None:
+        o = self.options
+        addend = as_array(add, "add")
+        o.add_type = self._type(addend, "add")
+        whole = broadcast(addend, shape, "add")
+        rows = as_rows(whole) or as_rows(np.ascontiguousarray(whole))
+        assert rows is not None
+        o.add, o.add_stride = self.keep(rows.array), rows.stride
+
+    def run(self, result: Array, threads: int | None) -> None:
+        o = self.options
+        if o.rows * o.in_features * o.out_features <= SMALL:
+            if threads != 1:
+                thread_count(threads)
+            self._run_at_once(result)
+        else:
+            self._run_tasks(result, thread_count(threads, o.rows * o.in_features * o.out_features))
+
+    def _run_at_once(self, result: Array) -> None:
+        o, workspace = self.options, kept_workspace()
+        arrays = address(self.x), address(self.weights), address(result)
+        status = C.rapt_linear(*arrays, o, workspace.address, workspace.size)
+        if status == Status.WORKSPACE:
+            workspace = larger_workspace(_count(C.rapt_linear_workspace, o))
+            status = C.rapt_linear(*arrays, o, workspace.address, workspace.size)
+        _check(status, o)
+
+    def _run_tasks(self, result: Array, threads: int) -> None:
+        o = self.options
+        arrays = address(self.x), address(self.weights), address(result)
+        workspace, tasks = _count(C.rapt_linear_workspace, o), _count(C.rapt_linear_tasks, o)
+
+        def run(first: int, last: int, scratch: int) -> None:
+            _check(C.rapt_linear_run(*arrays, o, first, last, scratch, workspace), o)
+
+        run_tasks(run, tasks, workspace, threads)
+
+
+# fmt: off
+@overload
+def linear(  # type: ignore[misc]
+    x: Torch, w: TensorLike | PackedWeights, bias: TensorLike | None = None, *, row_scales: TensorLike | None = None,
+    add: TensorLike | None = None, x_rows: TensorLike | None = None, y_rows: TensorLike | None = None,
+    arithmetic: Arithmetic = None, x_group: int = 0, out_type: Any = None, out: Torch | None = None, threads: int | None = 1,
+) -> Torch: ...
+@overload
+def linear(
+    x: TensorLike, w: TensorLike | PackedWeights, bias: TensorLike | None = None, *, row_scales: TensorLike | None = None,
+    add: TensorLike | None = None, x_rows: TensorLike | None = None, y_rows: TensorLike | None = None,
+    arithmetic: Arithmetic = None, x_group: int = 0, out_type: Any = None, out: Array | None = None, threads: int | None = 1,
+) -> Array: ...
+# fmt: on
 
 
 def linear(
@@ -321,12 +543,12 @@ def linear(
     add: Any = None,
     x_rows: Any = None,
     y_rows: Any = None,
-    arithmetic: str | None = None,
+    arithmetic: Arithmetic = None,
     x_group: int = 0,
-    out_type: str | None = None,
+    out_type: Any = None,
     out: Any = None,
     threads: int | None = 1,
-) -> np.ndarray:
+) -> Any:
     """(x . wT + bias) * row_scales + add, as torch.nn.functional.linear has x, w and bias.
 
     x is [...][in_features] and w is [out_features][in_features], or comes from pack_weights or pack_quantized. Each is f32, f16 or bf16, and
@@ -372,95 +594,15 @@ def linear(
     array([[5., 7., 9.],
            [5., 7., 9.]], dtype=float32)
     """
-    arithmetic_number = chosen(ARITHMETIC, "arithmetic", arithmetic)
-    y_type = chosen(OUT_TYPES, "out_type", out_type)
-    threads = thread_count(threads)
-    x = as_array(x, "x")
-    if x.ndim == 0:
-        raise ValueError("x has no dimension")
-    x_type = _floating_type(x, "x")
-    y_type = y_type or x_type
-    if (y_type == F64) != (x_type == F64):
-        raise ValueError(f"out_type is {out_type!r} next to an x of {x.dtype.name}: f64 goes only with f64")
-
-    def floating_type(array: np.ndarray, name: str) -> int:
-        rapt_type = _floating_type(array, name)
-        if (rapt_type == F64) != (x_type == F64):
-            raise TypeError(
-                f"{name} has elements of {array.dtype.name} next to an x of {x.dtype.name}: f64 goes only with f64"
-            )
-        return rapt_type
-
-    fields: dict[str, Any] = {"arithmetic": arithmetic_number, "x_type": x_type, "y_type": y_type}
-    if x_group != 0:
-        fields["x_group"] = ROW if x_group == -1 else x_group
-    if isinstance(w, PackedWeights) and w.type in QUANTIZED:
-        if x_type == F64:
-            raise TypeError(f"x has elements of {x.dtype.name}, next to quantized weights")
-        weights = w.data
-        fields.update(packed_w=1, w_type=QUANTIZED[w.type], scale_group=w.scale_group)
-    elif isinstance(w, PackedWeights):
-        weights = w.data.view(DTYPES[OUT_TYPES[w.type]])
-        fields["packed_w"] = 1
-    else:
-        weights, fields["w_strides"] = input_matrix(_matrix(w, "w"))
-    shape = w.shape if isinstance(w, PackedWeights) else weights.shape
-    if "w_type" not in fields:
-        fields["w_type"] = floating_type(weights, "w")
-    outputs, inputs = shape
-    if x.shape[-1] != inputs or inputs == 0:
-        raise ValueError(f"x has the shape {x.shape} and w {shape}: {'no' if inputs == 0 else 'other'} inputs")
-
-    kept: dict[str, np.ndarray] = {}  # what the options point to
-    rows_shape = x.shape[:-1]
-    if (x_rows is not None or y_rows is not None) and x.ndim != 2:
-        raise ValueError(f"x has {x.ndim} dimensions, not 2, next to a list of rows")
-    if x_rows is not None:
-        kept["x_rows"] = _row_list(x_rows, "x_rows", x, "x")
-        rows_shape = kept["x_rows"].shape
-    matrix, fields["x_strides"] = input_matrix(x)
-    if y_rows is None:
-        result, flat = output_rows(out, (*rows_shape, outputs), y_type, x)
-    elif out is None:
-        raise ValueError("y_rows names rows of out, which is missing")
-    else:
-        out = _matrix(out, "out")
-        result, flat = output_rows(out, (len(out), outputs), y_type, x)
-        kept["y_rows"] = _row_list(y_rows, "y_rows", out, "out")
-        if kept["y_rows"].shape != rows_shape:
-            raise ValueError(f"y_rows has the shape {kept['y_rows'].shape}, not {rows_shape}")
-        if len(np.unique(kept["y_rows"])) != len(kept["y_rows"]):
-            raise ValueError("y_rows has a row twice")
-
+    call = _Call(x, w, arithmetic, x_group, out_type)
+    like = call.x
+    call.set_x(x_rows, y_rows)
+    result = call.output(out, y_rows, like)
     if bias is not None:
-        numbers = as_numbers(bias, "bias", arithmetic_type(x_type))
-        if numbers.shape != (outputs,):
-            raise ValueError(f"bias has the shape {numbers.shape}, not {(outputs,)}")
-        kept["bias"] = np.ascontiguousarray(numbers)
+        call.set_bias(bias)
     if row_scales is not None:
-        numbers = as_numbers(row_scales, "row_scales", arithmetic_type(x_type))
-        kept["row_scales"] = np.ascontiguousarray(broadcast(numbers, rows_shape, "row_scales"))
+        call.set_row_scales(row_scales)
     if add is not None:
-        addend = as_array(add, "add")
-        fields["add_type"] = floating_type(addend, "add")
-        whole = broadcast(addend, result.shape, "add")
-        rows = as_rows(whole) or as_rows(np.ascontiguousarray(whole))
-        kept["add"], fields["add_stride"] = rows.array, rows.stride
-
-    options = LinearOptions(
-        rows=math.prod(rows_shape),
-        in_features=inputs,
-        out_features=outputs,
-        y_stride=flat.stride,
-        **fields,
-        **{name: array.ctypes.data for name, array in kept.items()},
-    )
-    addresses = matrix.ctypes.data, weights.ctypes.data, flat.address
-    workspace = count(C.rapt_linear_workspace, options)
-    tasks = count(C.rapt_linear_tasks, options)
-
-    def run(first: int, last: int, scratch: int) -> None:
-        check(C.rapt_linear_run(*addresses, options, first, last, scratch, workspace))
-
-    run_tasks(run, tasks, workspace, threads)
-    return result
+        call.set_add(add, result.shape)
+    call.run(result, threads)
+    return in_kind_of(x, result) if out is None else out

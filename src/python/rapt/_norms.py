@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
-from ._arrays import Rows, SUFFIXES, as_array, element_type, input_rows, output_rows
-from ._library import C, F32, F64, I8, NormBackwardOptions, NormOptions, check
+from ._arguments import flag, number
+from ._arrays import (
+    Array,
+    Rows,
+    TensorLike,
+    Torch,
+    address,
+    as_array,
+    as_output,
+    element_type,
+    in_kind_of,
+    input_rows,
+    output_rows,
+)
+from ._library import BF16, C, F16, F32, F64, NormBackwardOptions, NormOptions, check
+from ._prepared import Prepared, joins
+from ._rows import PIECE
+from ._threads import run_tasks
+
+_TYPES = (F32, F64, F16, BF16)
 
 
-def _parameter(values: Any, name: str, rows: Rows) -> np.ndarray | None:
+def _parameter(values: TensorLike | None, name: str, rows: Rows) -> Array | None:
     """A weight or bias: contiguous, of the type of x, one number per column."""
     if values is None:
         return None
@@ -22,68 +40,169 @@ def _parameter(values: Any, name: str, rows: Rows) -> np.ndarray | None:
     return np.ascontiguousarray(array)
 
 
-def _address(array: np.ndarray | None) -> int | None:
-    return None if array is None else array.ctypes.data
+def _address(array: Array | None) -> int | None:
+    return None if array is None else address(array)
 
 
-def _norm(name: str, x: Any, weight: Any, bias: Any, eps: float, plus_one: bool, residual: Any, out: Any) -> np.ndarray:
+def _prepare(
+    name: str,
+    x: Any,
+    weight: TensorLike | None,
+    bias: TensorLike | None,
+    eps: float,
+    plus_one: bool,
+    residual: Any,
+    out: Any,
+) -> Prepared[Any]:
     rows = input_rows(x, "x")
     rapt_type = element_type(rows.array, "x")
-    if rapt_type == I8 or rapt_type not in SUFFIXES:
-        raise TypeError(f"x has elements of {rows.array.dtype.name}: {name} lacks them")
-    kept = [_parameter(weight, "weight", rows), _parameter(bias, "bias", rows)]
+    if rapt_type not in _TYPES:
+        raise TypeError(f"x has elements of {rows.array.dtype.name}, and {name} has f32, f64, f16 and bf16")
+    parameters = _parameter(weight, "weight", rows), _parameter(bias, "bias", rows)
+    result, flat = output_rows(out, rows.array.shape, rapt_type, rows.array)
     options = NormOptions(
         type=rapt_type,
-        weight_plus_one=int(plus_one),
+        weight_plus_one=int(flag(plus_one, "weight_plus_one")),
         rows=rows.rows,
         cols=rows.cols,
         x_stride=rows.stride,
-        eps=eps,
-        weight=_address(kept[0]),
-        bias=_address(kept[1]),
+        y_stride=flat.stride,
+        eps=number(eps, "eps"),
+        weight=_address(parameters[0]),
+        bias=_address(parameters[1]),
     )
+    sums = None
     if residual is not None:
-        if as_array(residual, "residual").dtype != rows.array.dtype:
-            raise TypeError("x and residual must have one type")
-        _, sums = output_rows(residual, rows.array.shape, rapt_type, rows.array)
+        given = as_output(residual, "residual")
+        if given.dtype != rows.array.dtype:
+            raise TypeError(f"x has elements of {rows.array.dtype.name} and residual {given.dtype.name}")
+        _, sums = output_rows(given, rows.array.shape, rapt_type, rows.array, "residual")
         options.residual, options.residual_stride = sums.address, sums.stride
-    result, flat = output_rows(out, rows.array.shape, rapt_type, rows.array)
-    options.y_stride = flat.stride
-    check(getattr(C, f"rapt_{name}")(rows.address, flat.address, options))
-    return result
+    returned = out if out is not None else in_kind_of(x, result)
+    function = getattr(C, f"rapt_{name}")
+    kept = rows, flat, sums, parameters
+    copied = "x" if rows.copied else ""
+    if rows.array.size > PIECE:
+        return Prepared(_in_pieces, (function, rows, flat, options), returned, kept, copied)
+    return Prepared(function, (rows.address, flat.address, options), returned, kept, copied)
 
 
-def rms_norm(
+def _in_pieces(function: Any, rows: Rows, results: Rows, options: NormOptions) -> None:
+    """Between pieces of a long call, handlers of signals run."""
+    size = rows.array.itemsize
+
+    def run(first: int, last: int, _: int) -> None:
+        piece = NormOptions.from_buffer_copy(options)
+        piece.rows = last - first
+        if options.residual:
+            piece.residual = options.residual + first * options.residual_stride * size
+        x, y = rows.address + first * rows.stride * size, results.address + first * results.stride * size
+        check(function(x, y, piece))
+
+    run_tasks(run, rows.rows, 0, 1)
+
+
+def _prepare_rms_norm(
     x: Any,
-    weight: Any = None,
+    weight: TensorLike | None = None,
     *,
     eps: float = 1e-6,
     weight_plus_one: bool = False,
     residual: Any = None,
     out: Any = None,
-) -> np.ndarray:
+) -> Prepared[Any]:
+    return _prepare("rms_norm", x, weight, None, eps, weight_plus_one, residual, out)
+
+
+# fmt: off
+@overload
+def rms_norm(  # type: ignore[misc]
+    x: Torch, weight: TensorLike | None = None, *, eps: float = 1e-6, weight_plus_one: bool = False,
+    residual: Torch | None = None, out: Torch | None = None,
+) -> Torch: ...
+@overload
+def rms_norm(
+    x: TensorLike, weight: TensorLike | None = None, *, eps: float = 1e-6, weight_plus_one: bool = False,
+    residual: Array | None = None, out: Array | None = None,
+) -> Array: ...
+# fmt: on
+
+
+def rms_norm(
+    x: Any,
+    weight: TensorLike | None = None,
+    *,
+    eps: float = 1e-6,
+    weight_plus_one: bool = False,
+    residual: Any = None,
+    out: Any = None,
+) -> Any:
     """x / sqrt(mean(x^2) + eps) * weight for each row, in f32, f64, f16 or bf16.
+
+    x is [...][cols]. The result has its shape and type, and is a tensor of PyTorch where x is one.
 
     weight            [cols] in x's type; 1 by default
     weight_plus_one   weight + 1 takes the place of weight, as in Gemma
     residual          an array like x: x + residual is written to it, and normalised in place of x
-    `out` may be x.
+    out               takes the result, and may be x
+
+    A TypeError is another type of elements, or several types. A ValueError is another shape, an eps below 0, or an overlap.
     """
-    return _norm("rms_norm", x, weight, None, eps, weight_plus_one, residual, out)
+    return _prepare("rms_norm", x, weight, None, eps, weight_plus_one, residual, out)()
+
+
+def _prepare_layer_norm(
+    x: Any,
+    weight: TensorLike | None = None,
+    bias: TensorLike | None = None,
+    *,
+    eps: float = 1e-5,
+    residual: Any = None,
+    out: Any = None,
+) -> Prepared[Any]:
+    return _prepare("layer_norm", x, weight, bias, eps, False, residual, out)
+
+
+# fmt: off
+@overload
+def layer_norm(  # type: ignore[misc]
+    x: Torch, weight: TensorLike | None = None, bias: TensorLike | None = None, *, eps: float = 1e-5,
+    residual: Torch | None = None, out: Torch | None = None,
+) -> Torch: ...
+@overload
+def layer_norm(
+    x: TensorLike, weight: TensorLike | None = None, bias: TensorLike | None = None, *, eps: float = 1e-5,
+    residual: Array | None = None, out: Array | None = None,
+) -> Array: ...
+# fmt: on
 
 
 def layer_norm(
-    x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-5, residual: Any = None, out: Any = None
-) -> np.ndarray:
-    """(x - mean) / sqrt(mean((x - mean)^2) + eps) * weight + bias for each row, with rms_norm's types and `residual`."""
-    return _norm("layer_norm", x, weight, bias, eps, False, residual, out)
+    x: Any,
+    weight: TensorLike | None = None,
+    bias: TensorLike | None = None,
+    *,
+    eps: float = 1e-5,
+    residual: Any = None,
+    out: Any = None,
+) -> Any:
+    """(x - mean) / sqrt(mean((x - mean)^2) + eps) * weight + bias for each row, with rms_norm's types and arguments."""
+    return _prepare("layer_norm", x, weight, bias, eps, False, residual, out)()
 
 
-def _backward(name: str, x: Any, dy: Any, weight: Any, eps: float, plus_one: bool, out: Any) -> tuple:
+joins(rms_norm, _prepare_rms_norm)
+joins(layer_norm, _prepare_layer_norm)
+
+
+def _backward(
+    name: str, x: Any, dy: TensorLike, weight: TensorLike | None, eps: float, plus_one: bool, out: Any
+) -> tuple[Any, ...]:
     x_rows, dy_rows = input_rows(x, "x"), input_rows(dy, "dy")
     rapt_type = element_type(x_rows.array, "x")
     if rapt_type not in (F32, F64) or dy_rows.array.dtype != x_rows.array.dtype:
-        raise TypeError("x and dy must both be f32, or both f64")
+        raise TypeError(
+            f"x has elements of {x_rows.array.dtype.name} and dy {dy_rows.array.dtype.name}: they must both be f32, or both f64"
+        )
     if dy_rows.array.shape != x_rows.array.shape:
         raise ValueError(f"x has the shape {x_rows.array.shape} and dy {dy_rows.array.shape}")
     factors = _parameter(weight, "weight", x_rows)
@@ -92,30 +211,69 @@ def _backward(name: str, x: Any, dy: Any, weight: Any, eps: float, plus_one: boo
     result, flat = output_rows(out, x_rows.array.shape, rapt_type, x_rows.array)
     options = NormBackwardOptions(
         type=rapt_type,
-        weight_plus_one=int(plus_one),
+        weight_plus_one=int(flag(plus_one, "weight_plus_one")),
         rows=x_rows.rows,
         cols=x_rows.cols,
         x_stride=x_rows.stride,
         dy_stride=dy_rows.stride,
         dx_stride=flat.stride,
-        eps=eps,
+        eps=number(eps, "eps"),
         weight=_address(factors),
         dweight=_address(dweight),
         dbias=_address(dbias),
     )
     check(getattr(C, f"rapt_{name}_backward")(x_rows.address, dy_rows.address, flat.address, options))
-    return (result, dweight) if dbias is None else (result, dweight, dbias)
+    dx = out if out is not None else in_kind_of(x, result)
+    return (dx, *(in_kind_of(x, sums) for sums in (dweight, dbias) if sums is not None))
+
+
+# fmt: off
+@overload
+def rms_norm_backward(  # type: ignore[misc]
+    x: Torch, dy: TensorLike, weight: TensorLike | None = None, *, eps: float = 1e-6, weight_plus_one: bool = False,
+    out: Torch | None = None,
+) -> tuple[Torch, Torch]: ...
+@overload
+def rms_norm_backward(
+    x: TensorLike, dy: TensorLike, weight: TensorLike | None = None, *, eps: float = 1e-6, weight_plus_one: bool = False,
+    out: Array | None = None,
+) -> tuple[Array, Array]: ...
+# fmt: on
 
 
 def rms_norm_backward(
-    x: Any, dy: Any, weight: Any = None, *, eps: float = 1e-6, weight_plus_one: bool = False, out: Any = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """dx and dweight of rms_norm, from x and the gradient dy of its output, in f32 or f64. `out` may be x or dy."""
-    return _backward("rms_norm", x, dy, weight, eps, weight_plus_one, out)
+    x: Any,
+    dy: TensorLike,
+    weight: TensorLike | None = None,
+    *,
+    eps: float = 1e-6,
+    weight_plus_one: bool = False,
+    out: Any = None,
+) -> tuple[Any, Any]:
+    """dx and dweight of rms_norm, from x and the gradient dy of its output.
+
+    x and dy have one shape and one type, f32 or f64, as dx has; dweight is [cols]. `out` takes dx, and may be x or dy. A
+    TypeError is another type, a ValueError another shape.
+    """
+    dx, dweight = _backward("rms_norm", x, dy, weight, eps, weight_plus_one, out)
+    return dx, dweight
+
+
+# fmt: off
+@overload
+def layer_norm_backward(  # type: ignore[misc]
+    x: Torch, dy: TensorLike, weight: TensorLike | None = None, *, eps: float = 1e-5, out: Torch | None = None,
+) -> tuple[Torch, Torch, Torch]: ...
+@overload
+def layer_norm_backward(
+    x: TensorLike, dy: TensorLike, weight: TensorLike | None = None, *, eps: float = 1e-5, out: Array | None = None,
+) -> tuple[Array, Array, Array]: ...
+# fmt: on
 
 
 def layer_norm_backward(
-    x: Any, dy: Any, weight: Any = None, *, eps: float = 1e-5, out: Any = None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """dx, dweight and dbias of layer_norm, with rms_norm_backward's arguments."""
-    return _backward("layer_norm", x, dy, weight, eps, False, out)
+    x: Any, dy: TensorLike, weight: TensorLike | None = None, *, eps: float = 1e-5, out: Any = None
+) -> tuple[Any, Any, Any]:
+    """dx, dweight and dbias of layer_norm, with rms_norm_backward's arguments, types and errors."""
+    dx, dweight, dbias = _backward("layer_norm", x, dy, weight, eps, False, out)
+    return dx, dweight, dbias

@@ -2,38 +2,155 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
+from ._arguments import choice, flag, integer, number
 from ._arrays import (
+    Array,
+    TensorLike,
+    Torch,
+    address,
     as_array,
     as_integers,
     as_numbers,
+    as_output,
     broadcast,
     check_output,
-    chosen,
     element_type,
     empty,
+    in_kind_of,
     readable,
     tensor_strides,
 )
-from ._library import F64, I8, REPEAT, C, RopeFrequencyOptions, RopeOptions, check
+from ._library import BF16, F16, F32, F64, REPEAT, C, RopeFrequencyOptions, RopeOptions, check
+from ._prepared import Prepared, joins
+from ._rows import PIECE
+from ._threads import run_tasks
 
+Layout = Literal["halves", "pairs", None]
 LAYOUTS = {None: 0, "halves": 0, "pairs": 1}
 ROPE_TYPES = {None: 0, "default": 0, "linear": 1, "llama3": 2, "yarn": 3}
+_FARTHEST = 1 << 24
+
+
+def _prepare_rope(
+    x: Any,
+    frequencies: TensorLike,
+    positions: TensorLike = 0,
+    *,
+    layout: Layout = None,
+    attention_factor: float = 1.0,
+    backward: bool = False,
+    out: Any = None,
+) -> Prepared[Any]:
+    given = as_array(x, "x")
+    array = readable(given)
+    rapt_type = element_type(array, "x")
+    if rapt_type not in (F32, F64, F16, BF16):
+        raise TypeError(f"x has elements of {array.dtype.name}, and rope has f32, f64, f16 and bf16")
+    if not 2 <= array.ndim <= 4:
+        raise ValueError(f"x has {array.ndim} dimensions, not 2 to 4")
+    shape = (1, 1, *array.shape)[-4:]
+    radians = np.ascontiguousarray(as_numbers(frequencies, "frequencies", F64))
+    if radians.ndim != 1 or not 1 <= len(radians) <= shape[3] // 2:
+        raise ValueError(f"frequencies have the shape {radians.shape}, for heads of {shape[3]} elements")
+    if out is None:
+        result = empty(array.shape, rapt_type, array)
+    else:
+        result = check_output(as_output(out), "out", array.shape, (rapt_type,))
+    factor = number(attention_factor, "attention_factor")
+    if factor == 0:
+        raise ValueError("attention_factor is 0")
+    options = RopeOptions(
+        type=rapt_type,
+        layout=choice(LAYOUTS, "layout", layout),
+        batch=shape[0],
+        heads=shape[1],
+        tokens=shape[2],
+        head_dim=shape[3],
+        rotary_dim=2 * len(radians),
+        x_strides=tensor_strides(array),
+        y_strides=tensor_strides(result),
+        frequencies=address(radians),
+        attention_factor=factor,
+        backward=flag(backward, "backward"),
+    )
+    kept = array, result, radians, _set_positions(options, positions, shape)
+    returned = out if out is not None else in_kind_of(x, result)
+    copied = "" if array is given else "x"
+    if array.size == 0:
+        return Prepared(_nothing, (), returned, kept, copied)
+    if array.size > PIECE:
+        return Prepared(_in_pieces, (array, result, options), returned, kept, copied)
+    return Prepared(C.rapt_rope, (address(array), address(result), options), returned, kept, copied)
+
+
+def _set_positions(options: RopeOptions, positions: TensorLike, shape: tuple[int, ...]) -> Array | None:
+    if type(positions) is int:
+        options.first_position = integer(positions, "positions", -_FARTHEST, _FARTHEST)
+        return None
+    given = as_integers(positions, "positions")
+    if given.ndim == 0:
+        options.first_position = integer(int(given), "positions", -_FARTHEST, _FARTHEST)
+        return None
+    if 0 in shape:
+        return None
+    is_shared = given.ndim == 1 or given.shape[0] == 1
+    rows = broadcast(given, (1 if is_shared else shape[0], shape[2]), "positions")
+    if rows.dtype == np.uint64 and rows.max() > _FARTHEST:
+        raise ValueError(f"positions hold {rows.max()}, above 2**24")
+    rows = np.ascontiguousarray(rows, np.int64)
+    options.positions = address(rows)
+    options.positions_stride = REPEAT if is_shared else rows.shape[1]
+    return rows
+
+
+def _nothing() -> None:
+    pass
+
+
+def _in_pieces(x: Array, y: Array, options: RopeOptions) -> None:
+    """Between pieces of a long call, handlers of signals run."""
+    of_x, of_y = address(x), address(y)
+
+    def run(first: int, last: int, _: int) -> None:
+        piece = RopeOptions.from_buffer_copy(options)
+        piece.tokens = last - first
+        if options.positions:
+            piece.positions = options.positions + 8 * first
+        else:
+            piece.first_position += first
+        check(C.rapt_rope(of_x + first * x.strides[-2], of_y + first * y.strides[-2], piece))
+
+    run_tasks(run, options.tokens, 0, 1)
+
+
+# fmt: off
+@overload
+def rope(  # type: ignore[misc]
+    x: Torch, frequencies: TensorLike, positions: TensorLike = 0, *, layout: Layout = None, attention_factor: float = 1.0,
+    backward: bool = False, out: Torch | None = None,
+) -> Torch: ...
+@overload
+def rope(
+    x: TensorLike, frequencies: TensorLike, positions: TensorLike = 0, *, layout: Layout = None,
+    attention_factor: float = 1.0, backward: bool = False, out: Array | None = None,
+) -> Array: ...
+# fmt: on
 
 
 def rope(
     x: Any,
-    frequencies: Any,
-    positions: Any = 0,
+    frequencies: TensorLike,
+    positions: TensorLike = 0,
     *,
-    layout: str | None = None,
+    layout: Layout = None,
     attention_factor: float = 1.0,
     backward: bool = False,
     out: Any = None,
-) -> np.ndarray:
+) -> Any:
     """x with the pairs of elements of every head turned by the angles of its token's position.
 
     x is [batch][heads][tokens][head_dim] of f32, f64, f16 or bf16, where leading dimensions may be missing. For
@@ -49,66 +166,28 @@ def rope(
     attention_factor   a factor of sines and cosines, such as the second result of rope_frequencies
     backward           turn back: the gradient of x from that of the result
 
-    `out` may be x.
+    out                takes the result, and may be x
+
+    A TypeError is another type of elements, or positions that are no integers. A ValueError is another shape, a position or
+    a frequency out of range, an attention_factor of 0, or an overlap.
 
     >>> frequencies, _ = rapt.rope_frequencies(4)
     >>> rapt.rope(np.array([[1, 0, 0, 0]], np.float32), frequencies, 1)
     array([[0.5403023 , 0.        , 0.84147096, 0.        ]], dtype=float32)
     """
-    x = readable(as_array(x, "x"))
-    rapt_type = element_type(x, "x")
-    if rapt_type == I8:
-        raise TypeError("x has elements of int8, which rope lacks")
-    if not 2 <= x.ndim <= 4:
-        raise ValueError(f"x has {x.ndim} dimensions, not 2 to 4")
-    shape = (1, 1, *x.shape)[-4:]
-    frequencies = np.ascontiguousarray(as_numbers(frequencies, "frequencies", F64))
-    if frequencies.ndim != 1 or not 1 <= len(frequencies) <= shape[3] // 2:
-        raise ValueError(f"frequencies have the shape {frequencies.shape}, for heads of {shape[3]} elements")
-    if out is None:
-        result = empty(x.shape, rapt_type, x)
-    else:
-        result = check_output(as_array(out, "out"), "out", x.shape, (rapt_type,))
-    options = RopeOptions(
-        type=rapt_type,
-        layout=chosen(LAYOUTS, "layout", layout),
-        batch=shape[0],
-        heads=shape[1],
-        tokens=shape[2],
-        head_dim=shape[3],
-        rotary_dim=2 * len(frequencies),
-        x_strides=tensor_strides(x),
-        y_strides=tensor_strides(result),
-        frequencies=frequencies.ctypes.data,
-        attention_factor=attention_factor,
-        backward=backward,
-    )
-    if attention_factor == 0:
-        raise ValueError("attention_factor is 0")
-    given = as_integers(positions, "positions")
-    if given.ndim == 0:
-        position = int(given)
-        if abs(position) > 1 << 24:
-            raise ValueError(f"positions begin with {position}, beyond 2**24")
-        options.first_position = position
-    elif 0 not in shape:
-        if given.dtype == np.uint64 and given.max() > 1 << 24:
-            raise ValueError("a position is above 2**24")
-        given = given.astype(np.int64, copy=False)
-        is_shared = given.ndim == 1 or given.shape[0] == 1
-        rows = np.ascontiguousarray(broadcast(given, (1 if is_shared else shape[0], shape[2]), "positions"))
-        options.positions = rows.ctypes.data
-        options.positions_stride = REPEAT if is_shared else 0
-    if 0 not in shape:
-        check(C.rapt_rope(x.ctypes.data, result.ctypes.data, options))
-    return result
+    return _prepare_rope(
+        x, frequencies, positions, layout=layout, attention_factor=attention_factor, backward=backward, out=out
+    )()
+
+
+joins(rope, _prepare_rope)
 
 
 def rope_frequencies(
     rotary_dim: int,
     base: float = 10000.0,
     *,
-    rope_type: str | None = None,
+    rope_type: Literal["default", "linear", "llama3", "yarn", None] = None,
     factor: float = 0.0,
     original_max_position_embeddings: int = 0,
     low_freq_factor: float = 0.0,
@@ -119,7 +198,7 @@ def rope_frequencies(
     mscale: float = 0.0,
     mscale_all_dim: float = 0.0,
     attention_factor: float | None = None,
-) -> tuple[np.ndarray, float]:
+) -> tuple[Array, float]:
     """The frequencies of a model and its attention factor, for rope.
 
     rotary_dim   partial_rotary_factor * head_dim, even
@@ -127,27 +206,29 @@ def rope_frequencies(
 
     The other names are those of rope_scaling in a model's config.json: rope_frequencies(128, 500000, **config["rope_scaling"]).
     rope_type is "default", "linear", "llama3" or "yarn"; a field that it does not use is an error. attention_factor, where it
-    is given, is the second result. rapt.h has the formulas, which are the same bits on every CPU and system.
+    is given, is the second result. rapt.h has the formulas, which are the same bits on every CPU and system. The frequencies are f64 [rotary_dim / 2], in radians for a step of the position.
+
+    A TypeError is no number, or no integer where one is needed. A ValueError is a number out of range, or one that rope_type
+    does not use.
 
     >>> rapt.rope_frequencies(4)
     (array([1.  , 0.01]), 1.0)
     """
-    if rotary_dim < 0 or original_max_position_embeddings < 0:
-        raise ValueError("rotary_dim or original_max_position_embeddings is negative")
     options = RopeFrequencyOptions(
-        rotary_dim=rotary_dim,
-        base=base,
-        scaling=chosen(ROPE_TYPES, "rope_type", rope_type),
-        factor=factor,
-        original_max_position_embeddings=original_max_position_embeddings,
-        low_freq_factor=low_freq_factor,
-        high_freq_factor=high_freq_factor,
-        beta_fast=beta_fast,
-        beta_slow=beta_slow,
-        no_truncate=not truncate,
-        mscale=mscale,
-        mscale_all_dim=mscale_all_dim,
+        rotary_dim=integer(rotary_dim, "rotary_dim", 0, 1 << 24),
+        base=number(base, "base"),
+        scaling=choice(ROPE_TYPES, "rope_type", rope_type),
+        factor=number(factor, "factor"),
+        original_max_position_embeddings=integer(original_max_position_embeddings, "original_max_position_embeddings"),
+        low_freq_factor=number(low_freq_factor, "low_freq_factor"),
+        high_freq_factor=number(high_freq_factor, "high_freq_factor"),
+        beta_fast=number(beta_fast, "beta_fast"),
+        beta_slow=number(beta_slow, "beta_slow"),
+        no_truncate=not flag(truncate, "truncate"),
+        mscale=number(mscale, "mscale"),
+        mscale_all_dim=number(mscale_all_dim, "mscale_all_dim"),
     )
-    frequencies, computed = np.empty(rotary_dim // 2), np.empty(1)
-    check(C.rapt_rope_frequencies(frequencies.ctypes.data, computed.ctypes.data, options))
-    return frequencies, float(computed[0]) if attention_factor is None else attention_factor
+    frequencies, computed = np.empty(options.rotary_dim // 2), np.empty(1)
+    check(C.rapt_rope_frequencies(address(frequencies), address(computed), options))
+    factor = float(computed[0]) if attention_factor is None else number(attention_factor, "attention_factor")
+    return frequencies, factor

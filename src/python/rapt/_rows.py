@@ -1,123 +1,151 @@
-"""Softmax and its relatives over the last dimension."""
+"""Softmax and its relatives over one dimension."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal, Union, overload
 
 import numpy as np
 
+from ._arguments import choice, flag, integer, number
 from ._arrays import (
-    Rows,
     SUFFIXES,
+    Array,
+    Rows,
+    TensorLike,
+    Torch,
+    address,
     arithmetic_type,
     as_array,
     as_integers,
     as_mask,
     as_numbers,
+    as_output,
     as_rows,
     broadcast,
     broadcast_rows,
+    check_output,
     element_type,
     empty,
+    in_kind_of,
     input_rows,
     output_rows,
 )
-from ._library import C, CAUSAL, F32, F64, REPEAT, SoftmaxOptions, check
+from ._library import BF16, C, CAUSAL, F16, F32, F64, REPEAT, SoftmaxOptions, check
+from ._prepared import Prepared, joins
+from ._threads import run_tasks
+
+Causal = Union[bool, Literal["bottom_right", "top_left"], None]
+PIECE = 1 << 23  # elements of a call that a signal waits for
 
 
-def causal_fields(causal: bool | str | None, causal_offset: int | None) -> dict[str, int]:
+def causal_fields(causal: Causal | np.bool_, causal_offset: int | None) -> dict[str, int]:
     """Of both structs of options."""
     if causal is None or isinstance(causal, np.bool_):
         causal = bool(causal)
     if causal_offset is not None:
-        if abs(causal_offset) > 1 << 60:
-            raise ValueError(f"causal_offset is {causal_offset}, beyond 2^60")
-        if causal not in (False, "offset"):
+        if causal is not False:
             raise ValueError("causal_offset says where causality begins: causal must not say it too")
-        return {"causal": CAUSAL["offset"], "causal_offset": causal_offset}
+        return {
+            "causal": CAUSAL["offset"],
+            "causal_offset": integer(causal_offset, "causal_offset", -(1 << 60), 1 << 60),
+        }
     if causal is False:
         return {}
-    mode = CAUSAL.get("bottom_right" if causal is True else causal)
-    if mode is None or mode == CAUSAL["offset"]:
-        raise ValueError(f"causal is {causal!r}: True or 'bottom_right', 'top_left', or an integer causal_offset")
-    return {"causal": mode}
+    if causal is True:
+        return {"causal": CAUSAL["bottom_right"]}
+    return {"causal": choice({name: CAUSAL[name] for name in ("bottom_right", "top_left")}, "causal", causal)}
 
 
 def scale_field(scale: float | None) -> float:
     """The library's 0 is its default, which is None here."""
     if scale is None:
         return 0.0
+    scale = number(scale, "scale")
     if scale == 0:
         raise ValueError("scale is 0")
     return scale
 
 
-def _matrix(array: np.ndarray, rows: Rows, name: str) -> tuple[np.ndarray, int]:
+def _matrix(array: Array, rows: Rows, name: str) -> tuple[Array, int]:
     """A matrix of the options, in the shape of x, and its stride. One row may serve all rows."""
     whole = broadcast_rows(array, rows.array.shape, name)
     if all(length == 1 or stride == 0 for length, stride in zip(whole.shape[:-1], whole.strides[:-1])):
         return whole, REPEAT
     flat = as_rows(whole) or as_rows(np.ascontiguousarray(whole))
+    assert flat is not None  # of a contiguous array
     return flat.array, flat.stride
 
 
-class _Call:
-    """The options of one call, and the arrays that they point to."""
+def _along(array: Array, axis: int, ndim: int) -> Array:
+    """What broadcasts to a tensor of ndim dimensions, with its dimension `axis` last."""
+    if axis == ndim - 1:
+        return array
+    if array.ndim > ndim:
+        raise ValueError(f"{array.ndim} dimensions next to an x of {ndim}")
+    return np.moveaxis(array[(None,) * (ndim - array.ndim)], axis, -1)
+
+
+class _Options:
+    """The options of one call for the library, and the arrays that they point to."""
+
+    __slots__ = ("kept", "struct")
 
     def __init__(
         self,
         rows: Rows,
-        number: int,
-        *,
+        arithmetic: int,
+        axis: int,
         scale: float | None = None,
         softcap: float = 0.0,
-        bias: Any = None,
-        mask: Any = None,
-        row_lengths: Any = None,
-        causal: bool | str | None = False,
+        bias: TensorLike | None = None,
+        mask: TensorLike | None = None,
+        row_lengths: TensorLike | None = None,
+        sinks: TensorLike | None = None,
+        causal: Causal = False,
         causal_offset: int | None = None,
-        sinks: Any = None,
         empty_rows_are_zero: bool = False,
-        **unknown: Any,
     ) -> None:
-        for name in unknown:
-            raise TypeError(f"softmax and its relatives have no argument {name}")
-        self.kept: list[np.ndarray] = []
-        fields: dict[str, Any] = {"scale": scale_field(scale), "softcap": softcap}
+        self.kept: list[Array] = []
+        ndim = rows.array.ndim
+        fields: dict[str, Any] = {"scale": scale_field(scale), "softcap": number(softcap, "softcap")}
         causality = causal_fields(causal, causal_offset)
-        if causality and rows.array.ndim > 2:
+        if causality and axis != ndim - 1:
+            raise ValueError(f"causal is of rows along the last dimension, and axis is {axis}")
+        if causality and ndim > 2:
             row_lengths = _causal_lengths(rows.array.shape, row_lengths, **causality)
         else:
             fields |= causality
-        fields["empty_rows_are_zero"] = int(empty_rows_are_zero)
+        fields["empty_rows_are_zero"] = int(flag(empty_rows_are_zero, "empty_rows_are_zero"))
         if bias is not None:
-            array, fields["bias_stride"] = _matrix(as_numbers(bias, "bias", number), rows, "bias")
+            array = _along(as_numbers(bias, "bias", arithmetic), axis, ndim)
+            array, fields["bias_stride"] = _matrix(array, rows, "bias")
             fields["bias"] = self._address(array)
         if mask is not None:
-            array, fields["mask_stride"] = _matrix(as_mask(mask, "mask"), rows, "mask")
+            array, fields["mask_stride"] = _matrix(_along(as_mask(mask, "mask"), axis, ndim), rows, "mask")
             fields["mask"] = self._address(array)
         if row_lengths is not None:
             fields["row_lengths"] = self._per_row(_lengths(row_lengths).astype(np.uintp), "row_lengths", rows)
         if sinks is not None:
-            fields["sinks"] = self._per_row(as_numbers(sinks, "sinks", number), "sinks", rows)
-        self.options = SoftmaxOptions(**fields)
+            fields["sinks"] = self._per_row(as_numbers(sinks, "sinks", arithmetic), "sinks", rows)
+        self.struct = SoftmaxOptions(**fields)
 
-    def _address(self, array: np.ndarray) -> int:
+    def _address(self, array: Array) -> int:
         self.kept.append(array)
-        return array.ctypes.data
+        return address(array)
 
-    def _per_row(self, array: np.ndarray, name: str, rows: Rows) -> int:
+    def _per_row(self, array: Array, name: str, rows: Rows) -> int:
         return self._address(np.ascontiguousarray(broadcast(array, rows.array.shape[:-1], name)))
 
 
-def _lengths(x: Any) -> np.ndarray:
+def _lengths(x: Any) -> Array:
     lengths = as_integers(x, "row_lengths")
     if lengths.size > 0 and lengths.min() < 0:
         raise ValueError("row_lengths holds a negative length")
     return lengths
 
 
-def _causal_lengths(shape: tuple[int, ...], lengths: Any, causal: int, causal_offset: int = 0) -> np.ndarray:
+def _causal_lengths(shape: tuple[int, ...], lengths: Any, causal: int, causal_offset: int = 0) -> Array:
     """Causality of each matrix [..., rows, cols], as lengths of rows: the library's begins once, at the first of all rows."""
     *_, rows, cols = shape
     if causal == CAUSAL["bottom_right"]:
@@ -129,83 +157,438 @@ def _causal_lengths(shape: tuple[int, ...], lengths: Any, causal: int, causal_of
     return np.where(lengths > cols, lengths, np.minimum(lengths, seen))  # the library refuses too long a row
 
 
-def _row_function(name: str, x: Any, out: Any, options: dict[str, Any]) -> np.ndarray:
-    rows = input_rows(x, "x")
-    rapt_type = element_type(rows.array, "x")
-    if rapt_type not in SUFFIXES or not hasattr(C, f"rapt_{name}_{SUFFIXES[rapt_type]}"):
-        raise TypeError(f"x has elements of {rows.array.dtype.name}: {name} lacks them")
-    call = _Call(rows, arithmetic_type(rapt_type), **options)
-    result, flat = output_rows(out, rows.array.shape, rapt_type, rows.array)
-    function = getattr(C, f"rapt_{name}_{SUFFIXES[rapt_type]}")
-    check(function(rows.address, rows.stride, flat.address, flat.stride, rows.rows, rows.cols, call.options))
+def _from_row(options: SoftmaxOptions, first: int, rows: Rows, arithmetic: int) -> SoftmaxOptions:
+    """The options of the rows from `first` on."""
+    piece = SoftmaxOptions.from_buffer_copy(options)
+    size = 8 if arithmetic == F64 else 4
+    if options.bias and options.bias_stride != REPEAT:
+        piece.bias = options.bias + first * options.bias_stride * size
+    if options.mask and options.mask_stride != REPEAT:
+        piece.mask = options.mask + first * options.mask_stride
+    if options.row_lengths:
+        piece.row_lengths = options.row_lengths + first * 8
+    if options.sinks:
+        piece.sinks = options.sinks + first * size
+    if options.causal:
+        begin = {CAUSAL["bottom_right"]: rows.cols - rows.rows, CAUSAL["top_left"]: 0}
+        piece.causal = CAUSAL["offset"]
+        piece.causal_offset = begin.get(options.causal, options.causal_offset) + first
+    return piece
+
+
+def _in_pieces(
+    function: Callable[..., int], rows: Rows, results: Rows, options: SoftmaxOptions | None, arithmetic: int
+) -> None:
+    """Between pieces of a long call, handlers of signals run."""
+    x_step, y_step = rows.stride * rows.array.itemsize, results.stride * results.array.itemsize
+    strides = () if function in _LOGSUMEXP.values() else (results.stride,)
+
+    def run(first: int, last: int, _: int) -> None:
+        piece = None if options is None else _from_row(options, first, rows, arithmetic)
+        x, y = rows.address + first * x_step, results.address + first * y_step
+        check(function(x, rows.stride, y, *strides, last - first, rows.cols, piece))
+
+    run_tasks(run, rows.rows, 0, 1)
+
+
+_FUNCTIONS = {
+    name: {rapt_type: getattr(C, f"rapt_{name}_{SUFFIXES[rapt_type]}") for rapt_type in (F32, F64, F16, BF16)}
+    for name in ("softmax", "log_softmax")
+}
+_LOGSUMEXP = {rapt_type: getattr(C, f"rapt_logsumexp_{SUFFIXES[rapt_type]}") for rapt_type in (F32, F64)}
+_WIDENED = {F16: C.rapt_convert_f16_to_f32, BF16: C.rapt_convert_bf16_to_f32}
+_NARROWED = {F16: C.rapt_convert_f32_to_f16, BF16: C.rapt_convert_f32_to_bf16}
+
+
+def _run_along(
+    call: Callable[[], int], copy_in: tuple[Array, Array], copy_out: tuple[Array, Array] | None = None
+) -> int:
+    """A call on copies whose rows are contiguous."""
+    np.copyto(*copy_in)
+    status = call()
+    if status == 0 and copy_out is not None:
+        np.copyto(*copy_out)
+    return status
+
+
+def _prepare_rows(
+    name: str,
+    x: Any,
+    out: Any,
+    axis: int,
+    scale: float | None,
+    softcap: float,
+    bias: TensorLike | None,
+    mask: TensorLike | None,
+    row_lengths: TensorLike | None,
+    sinks: TensorLike | None,
+    causal: Causal,
+    causal_offset: int | None,
+    empty_rows_are_zero: bool,
+) -> Prepared[Any]:
+    """The options are positional because names cost more to pass."""
+    if axis != -1:
+        given = as_array(x, "x")
+        axis = _axis(axis, given.ndim)
+        if axis != given.ndim - 1:
+            rows = input_rows(np.empty(np.moveaxis(given, axis, -1).shape, given.dtype), "x")
+        else:
+            rows = input_rows(given, "x")
+    else:
+        rows = input_rows(x, "x")
+        axis = rows.array.ndim - 1
+    array = rows.array
+    rapt_type = element_type(array, "x")
+    function = _FUNCTIONS[name].get(rapt_type)
+    if function is None:
+        raise TypeError(f"x has elements of {array.dtype.name}, and {name} has f32, f64, f16 and bf16")
+    arithmetic = arithmetic_type(rapt_type)
+    options = None
+    if (
+        scale is not None or softcap != 0 or bias is not None or mask is not None or row_lengths is not None
+        or sinks is not None or causal is not False or causal_offset is not None or empty_rows_are_zero is not False
+    ):  # fmt: skip
+        options = _Options(
+            rows, arithmetic, axis, scale, softcap, bias, mask, row_lengths, sinks, causal, causal_offset,
+            empty_rows_are_zero,
+        )  # fmt: skip
+    is_last = axis == array.ndim - 1
+    if is_last:
+        result, flat = output_rows(out, array.shape, rapt_type, array)
+    else:
+        shape = list(array.shape[:-1])
+        shape.insert(axis, array.shape[-1])
+        result = _any_output(out, tuple(shape), rapt_type, array)
+        _, flat = output_rows(None, array.shape, rapt_type, array)
+    returned = out if out is not None else in_kind_of(x, result)
+    struct = None if options is None else options.struct
+    kept = (rows, flat, options)
+    call: Prepared[Any]
+    if array.size > PIECE:
+        call = Prepared(_in_pieces, (function, rows, flat, struct, arithmetic), returned, kept)
+    else:
+        arguments = (rows.address, rows.stride, flat.address, flat.stride, rows.rows, rows.cols, struct)
+        call = Prepared(function, arguments, returned, kept, "x" if rows.copied else "")
+    if is_last:
+        return call
+    copy_in = (array, np.moveaxis(as_array(x, "x"), axis, -1))
+    copy_out = (np.moveaxis(result, axis, -1), flat.array)
+    return Prepared(_run_along, (call.status, copy_in, copy_out), returned, kept)
+
+
+def _axis(axis: int, ndim: int) -> int:
+    if ndim == 0:
+        raise ValueError("x has no dimension")
+    axis = integer(axis, "axis", -ndim, ndim - 1)
+    return axis + ndim if axis < 0 else axis
+
+
+def _any_output(out: Any, shape: tuple[int, ...], rapt_type: int, like: Array) -> Array:
+    """Of any strides: results are copied to it."""
+    if out is None:
+        return empty(shape, rapt_type, like)
+    result = as_output(out)
+    if result.shape != shape:
+        raise ValueError(f"out has the shape {result.shape}, not {shape}")
+    if element_type(result, "out") != rapt_type:
+        raise TypeError(f"out has elements of {result.dtype.name}, and x of {like.dtype.name}")
+    if not result.flags.writeable:
+        raise ValueError("out is read-only")
     return result
 
 
-def softmax(x: Any, *, out: Any = None, **options: Any) -> np.ndarray:
-    """exp(s) / sum of exp(s) over the last dimension of x, where the options make s of x.
+# fmt: off
+@overload
+def softmax(  # type: ignore[misc]
+    x: Torch, *, axis: int = -1, scale: float | None = None, softcap: float = 0.0, bias: TensorLike | None = None,
+    mask: TensorLike | None = None, row_lengths: TensorLike | None = None, sinks: TensorLike | None = None,
+    causal: Causal = False, causal_offset: int | None = None, empty_rows_are_zero: bool = False, out: Torch | None = None,
+) -> Torch: ...
+@overload
+def softmax(
+    x: TensorLike, *, axis: int = -1, scale: float | None = None, softcap: float = 0.0, bias: TensorLike | None = None,
+    mask: TensorLike | None = None, row_lengths: TensorLike | None = None, sinks: TensorLike | None = None,
+    causal: Causal = False, causal_offset: int | None = None, empty_rows_are_zero: bool = False, out: Array | None = None,
+) -> Array: ...
+# fmt: on
 
-    x has at least one dimension, of f32, f64, f16 or bf16. The result has its shape and type. `out` may be x. A single
-    stride leads from row to row of `out`.
 
+def softmax(
+    x: Any,
+    *,
+    axis: int = -1,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    bias: TensorLike | None = None,
+    mask: TensorLike | None = None,
+    row_lengths: TensorLike | None = None,
+    sinks: TensorLike | None = None,
+    causal: Causal = False,
+    causal_offset: int | None = None,
+    empty_rows_are_zero: bool = False,
+    out: Any = None,
+) -> Any:
+    """exp(s) / sum of exp(s) over one dimension of x, where the options make s of x.
+
+    x has at least one dimension, of f32, f64, f16 or bf16. The result has its shape and type, and is a tensor of PyTorch
+    where x is one. `out` takes the result, and may be x. Along the last dimension, a single stride leads from row to row of
+    `out`.
+
+    axis            the dimension of a row; another one than the last costs copies
     scale           s = scale * x; 1 by default
     softcap         then s = softcap * tanh(s / softcap); 0, the default, is off
     bias            numbers that are added to s, and broadcast to x.shape; -inf excludes
     mask            of bool or uint8, which broadcasts to x.shape; False excludes
-    row_lengths     integers that broadcast to x.shape[:-1]: the columns of each row
-    sinks           numbers that broadcast to x.shape[:-1]: a logit per row that only joins the sum
+    row_lengths     integers that broadcast to x.shape without axis: how many elements of a row count
+    sinks           numbers that broadcast to x.shape without axis: a logit per row that only joins the sum
     causal          True or "bottom_right": in each matrix of the last two dimensions, the last row sees the last column;
-                    "top_left": the first row sees only the first column
+                    "top_left": the first row sees only the first column. The axis is the last one
     causal_offset   row r sees the columns up to r + causal_offset
     empty_rows_are_zero   True: a row of -inf gives 0, not NaN
+
+    A TypeError is another type of elements. A ValueError is a shape that does not fit, a length beyond the row, a scale of
+    0, an `out` that overlaps x without being x, or a tensor of PyTorch that requires a gradient.
+
+    >>> rapt.softmax(np.zeros((2, 4), np.float32), causal="top_left")
+    array([[1. , 0. , 0. , 0. ],
+           [0.5, 0.5, 0. , 0. ]], dtype=float32)
     """
-    return _row_function("softmax", x, out, options)
+    return _prepare_rows(
+        "softmax", x, out, axis, scale, softcap, bias, mask, row_lengths, sinks, causal, causal_offset,
+        empty_rows_are_zero,
+    )()  # fmt: skip
 
 
-def log_softmax(x: Any, *, out: Any = None, **options: Any) -> np.ndarray:
-    """The logarithm of softmax, with its types, options and `out`."""
-    return _row_function("log_softmax", x, out, options)
+# fmt: off
+@overload
+def log_softmax(  # type: ignore[misc]
+    x: Torch, *, axis: int = -1, scale: float | None = None, softcap: float = 0.0, bias: TensorLike | None = None,
+    mask: TensorLike | None = None, row_lengths: TensorLike | None = None, sinks: TensorLike | None = None,
+    causal: Causal = False, causal_offset: int | None = None, empty_rows_are_zero: bool = False, out: Torch | None = None,
+) -> Torch: ...
+@overload
+def log_softmax(
+    x: TensorLike, *, axis: int = -1, scale: float | None = None, softcap: float = 0.0, bias: TensorLike | None = None,
+    mask: TensorLike | None = None, row_lengths: TensorLike | None = None, sinks: TensorLike | None = None,
+    causal: Causal = False, causal_offset: int | None = None, empty_rows_are_zero: bool = False, out: Array | None = None,
+) -> Array: ...
+# fmt: on
 
 
-def logsumexp(x: Any, **options: Any) -> np.ndarray:
-    """log of the sum of exp(s) of each row. x is f32 or f64; the result is x.shape[:-1].
+def log_softmax(
+    x: Any,
+    *,
+    axis: int = -1,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    bias: TensorLike | None = None,
+    mask: TensorLike | None = None,
+    row_lengths: TensorLike | None = None,
+    sinks: TensorLike | None = None,
+    causal: Causal = False,
+    causal_offset: int | None = None,
+    empty_rows_are_zero: bool = False,
+    out: Any = None,
+) -> Any:
+    """The logarithm of softmax, with its types, options, `out` and errors.
 
-    The options are softmax's, except empty_rows_are_zero: a row of -inf has -inf.
+    With empty_rows_are_zero, a row of -inf gives -inf.
     """
-    rows = input_rows(x, "x")
-    rapt_type = element_type(rows.array, "x")
-    if rapt_type not in (F32, F64):
-        raise TypeError(f"x has elements of {rows.array.dtype.name}: logsumexp has f32 and f64")
-    call = _Call(rows, rapt_type, **options)
-    result = empty(rows.array.shape[:-1], rapt_type)
-    function = getattr(C, f"rapt_logsumexp_{SUFFIXES[rapt_type]}")
-    check(function(rows.address, rows.stride, result.ctypes.data, rows.rows, rows.cols, call.options))
-    return result
+    return _prepare_rows(
+        "log_softmax", x, out, axis, scale, softcap, bias, mask, row_lengths, sinks, causal, causal_offset,
+        empty_rows_are_zero,
+    )()  # fmt: skip
 
 
-def softmax_backward(y: Any, dy: Any, scale: float = 1.0, *, out: Any = None) -> np.ndarray:
-    """The gradient of softmax(scale * x) from its output y and that output's gradient dy.
+def _preparer(name: str) -> Callable[..., Prepared[Any]]:
+    def prepare(
+        x: Any,
+        *,
+        axis: int = -1,
+        scale: float | None = None,
+        softcap: float = 0.0,
+        bias: TensorLike | None = None,
+        mask: TensorLike | None = None,
+        row_lengths: TensorLike | None = None,
+        sinks: TensorLike | None = None,
+        causal: Causal = False,
+        causal_offset: int | None = None,
+        empty_rows_are_zero: bool = False,
+        out: Any = None,
+    ) -> Prepared[Any]:
+        return _prepare_rows(
+            name, x, out, axis, scale, softcap, bias, mask, row_lengths, sinks, causal, causal_offset,
+            empty_rows_are_zero,
+        )  # fmt: skip
 
-    y, dy and the result have one shape and one type, f32 or f64. `out` may be y or dy.
+    return prepare
+
+
+joins(softmax, _preparer("softmax"))
+joins(log_softmax, _preparer("log_softmax"))
+
+
+def _logsumexp_of_16_bits(
+    call: Prepared[Any], x: Array, wide: Array, total: Array, result: Array, rapt_type: int
+) -> int:
+    _WIDENED[rapt_type](address(x), address(wide), x.size)
+    status = call.status()
+    if not status:
+        _NARROWED[rapt_type](address(total), address(result), total.size)
+    return status
+
+
+def _prepare_logsumexp(
+    x: Any,
+    *,
+    axis: int = -1,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    bias: TensorLike | None = None,
+    mask: TensorLike | None = None,
+    row_lengths: TensorLike | None = None,
+    sinks: TensorLike | None = None,
+    causal: Causal = False,
+    causal_offset: int | None = None,
+    empty_rows_are_zero: bool = False,
+    out: Any = None,
+) -> Prepared[Any]:
+    given = as_array(x, "x")
+    axis = _axis(axis, given.ndim)
+    is_last = axis == given.ndim - 1
+    moved = given if is_last else np.empty(np.moveaxis(given, axis, -1).shape, given.dtype)
+    rapt_type = element_type(given, "x")
+    if rapt_type not in _FUNCTIONS["softmax"]:
+        raise TypeError(f"x has elements of {given.dtype.name}, and logsumexp has f32, f64, f16 and bf16")
+    arithmetic = arithmetic_type(rapt_type)
+    is_wide = rapt_type == arithmetic
+    source = moved if is_wide or moved.flags.c_contiguous else np.ascontiguousarray(moved)
+    rows = input_rows(moved if is_wide else empty(moved.shape, F32), "x")
+    options = _Options(
+        rows, arithmetic, axis, scale, softcap, bias, mask, row_lengths, sinks, causal, causal_offset,
+        empty_rows_are_zero,
+    )  # fmt: skip
+    shape = moved.shape[:-1]
+    if out is None:
+        result = empty(shape, rapt_type, given)
+    else:
+        result = check_output(as_output(out), "out", shape, (rapt_type,))
+        if not result.flags.c_contiguous:
+            raise ValueError("out is not contiguous")
+        if np.may_share_memory(result, given):
+            raise ValueError("out overlaps x")
+    returned = out if out is not None else in_kind_of(x, result)
+    total = result if is_wide else empty(shape, F32)
+    totals = Rows(total.reshape(-1), total.size, 1, 1)
+    kept = (rows, totals, options, result)
+    copied = "x" if rows.copied or source is not moved else ""
+    function = _LOGSUMEXP[arithmetic]
+    call: Prepared[Any]
+    if rows.array.size > PIECE:
+        call = Prepared(_in_pieces, (function, rows, totals, options.struct, arithmetic), returned, kept, copied)
+    else:
+        arguments = (rows.address, rows.stride, totals.address, rows.rows, rows.cols, options.struct)
+        call = Prepared(function, arguments, returned, kept, copied)
+    if not is_wide:
+        arrays = (source, rows.array, total, result)
+        call = Prepared(_logsumexp_of_16_bits, (call, *arrays, rapt_type), returned, kept, copied)
+    if is_last:
+        return call
+    return Prepared(_run_along, (call.status, (moved, np.moveaxis(given, axis, -1))), returned, kept)
+
+
+# fmt: off
+@overload
+def logsumexp(  # type: ignore[misc]
+    x: Torch, *, axis: int = -1, scale: float | None = None, softcap: float = 0.0, bias: TensorLike | None = None,
+    mask: TensorLike | None = None, row_lengths: TensorLike | None = None, sinks: TensorLike | None = None,
+    causal: Causal = False, causal_offset: int | None = None, empty_rows_are_zero: bool = False, out: Torch | None = None,
+) -> Torch: ...
+@overload
+def logsumexp(
+    x: TensorLike, *, axis: int = -1, scale: float | None = None, softcap: float = 0.0, bias: TensorLike | None = None,
+    mask: TensorLike | None = None, row_lengths: TensorLike | None = None, sinks: TensorLike | None = None,
+    causal: Causal = False, causal_offset: int | None = None, empty_rows_are_zero: bool = False, out: Array | None = None,
+) -> Array: ...
+# fmt: on
+
+
+def logsumexp(
+    x: Any,
+    *,
+    axis: int = -1,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    bias: TensorLike | None = None,
+    mask: TensorLike | None = None,
+    row_lengths: TensorLike | None = None,
+    sinks: TensorLike | None = None,
+    causal: Causal = False,
+    causal_offset: int | None = None,
+    empty_rows_are_zero: bool = False,
+    out: Any = None,
+) -> Any:
+    """log of the sum of exp(s) of each row, of the shape of x without axis and of x's type.
+
+    The types, options and errors are softmax's, except empty_rows_are_zero, which is a ValueError: a row of -inf has -inf.
+    f16 and bf16 are widened to f32 exactly, computed in f32, and rounded once. `out` is contiguous and does not overlap x.
+
+    >>> rapt.logsumexp(np.zeros((2, 4), np.float32), axis=0)
+    array([0.6931472, 0.6931472, 0.6931472, 0.6931472], dtype=float32)
+    """
+    return _prepare_logsumexp(
+        x, axis=axis, scale=scale, softcap=softcap, bias=bias, mask=mask, row_lengths=row_lengths, sinks=sinks,
+        causal=causal, causal_offset=causal_offset, empty_rows_are_zero=empty_rows_are_zero, out=out,
+    )()  # fmt: skip
+
+
+joins(logsumexp, _prepare_logsumexp)
+
+
+# fmt: off
+@overload
+def softmax_backward(y: Torch, dy: TensorLike, scale: float = 1.0, *, out: Torch | None = None) -> Torch: ...  # type: ignore[misc]
+@overload
+def softmax_backward(y: TensorLike, dy: TensorLike, scale: float = 1.0, *, out: Array | None = None) -> Array: ...
+# fmt: on
+
+
+def softmax_backward(y: Any, dy: Any, scale: float = 1.0, *, out: Any = None) -> Any:
+    """The gradient of softmax(scale * x) from its output y and that output's gradient dy, along the last dimension.
+
+    y, dy and the result have one shape and one type, f32 or f64. `out` may be y or dy. A TypeError is another type, a
+    ValueError another shape.
     """
     y_rows, dy_rows = input_rows(y, "y"), input_rows(dy, "dy")
     rapt_type = element_type(y_rows.array, "y")
     if rapt_type not in (F32, F64) or dy_rows.array.dtype != y_rows.array.dtype:
-        raise TypeError("y and dy must both be f32, or both f64")
+        raise TypeError(
+            f"y has elements of {y_rows.array.dtype.name} and dy {dy_rows.array.dtype.name}: they must both be f32, or both f64"
+        )
     if dy_rows.array.shape != y_rows.array.shape:
         raise ValueError(f"y has the shape {y_rows.array.shape} and dy {dy_rows.array.shape}")
+    scale = number(scale, "scale")
     result, flat = output_rows(out, y_rows.array.shape, rapt_type, y_rows.array)
     function = getattr(C, f"rapt_softmax_backward_{SUFFIXES[rapt_type]}")
-    check(
-        function(
-            y_rows.address,
-            y_rows.stride,
-            dy_rows.address,
-            dy_rows.stride,
-            flat.address,
-            flat.stride,
-            y_rows.rows,
-            y_rows.cols,
-            scale,
+    size = y_rows.array.itemsize
+
+    def run(first: int, last: int, _: int) -> None:
+        check(
+            function(
+                y_rows.address + first * y_rows.stride * size,
+                y_rows.stride,
+                dy_rows.address + first * dy_rows.stride * size,
+                dy_rows.stride,
+                flat.address + first * flat.stride * size,
+                flat.stride,
+                last - first,
+                y_rows.cols,
+                scale,
+            )
         )
-    )
-    return result
+
+    if y_rows.array.size > PIECE:
+        run_tasks(run, y_rows.rows, 0, 1)
+    else:
+        run(0, y_rows.rows, 0)
+    return out if out is not None else in_kind_of(y, result)

@@ -2,198 +2,424 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal, Protocol, Union, overload
 
 import numpy as np
+import numpy.typing as npt
 
-from ._arrays import DTYPES, SUFFIXES, arithmetic_type, as_array, check_output, element_type, empty, refuse_overlap
-from ._library import BF16, C, F16, F32, F64, I8
+from ._arguments import number, type_choice
+from ._arrays import (
+    SUFFIXES,
+    Array,
+    TensorLike,
+    Torch,
+    address,
+    as_array,
+    as_output,
+    check_output,
+    element_type,
+    empty,
+    in_kind_of,
+    refuse_overlap,
+)
+from ._library import BF16, C, F16, F32, F64
+from ._rows import PIECE
+from ._threads import run_tasks
 
-_TYPE_NAMES = {"f16": F16, "bf16": BF16, "f32": F32}
+_BLOCK = 1 << 16  # elements between two looks at the signals, and of a copy in f32
+_FLOATING = (F32, F64, F16, BF16)
+_NARROW_TYPES = {"f16": F16, "bf16": BF16, "f32": F32}
+_WIDENED = {F16: C.rapt_convert_f16_to_f32, BF16: C.rapt_convert_bf16_to_f32}
+_NARROWED = {F16: C.rapt_convert_f32_to_f16, BF16: C.rapt_convert_f32_to_bf16}
+_UINT8, _INT8 = np.dtype(np.uint8), np.dtype(np.int8)
 
 
-def _vector(x: Any, name: str) -> np.ndarray:
+class _TorchType(Protocol):
+    """torch.dtype."""
+
+    @property
+    def is_floating_point(self) -> bool:
+        ...
+
+
+_Type = Union[Literal["f16", "bf16", "f32"], npt.DTypeLike, _TorchType]
+
+
+def _functions(name: str, types: tuple[int, ...]) -> dict[int, Any]:
+    return {rapt_type: getattr(C, f"rapt_{name}_{SUFFIXES[rapt_type]}") for rapt_type in types}
+
+
+_FUNCTIONS = {name: _functions(name, _FLOATING) for name in ("scale", "silu", "gelu", "gelu_tanh", "argmax")} | {
+    name: _functions(name, (F32, F64))
+    for name in ("exp", "exp_sum", "silu_backward", "gelu_backward", "gelu_tanh_backward")
+}
+
+
+def _vector(x: TensorLike, name: str) -> Array:
     array = as_array(x, name)
     if array.ndim != 1:
         raise ValueError(f"{name} has {array.ndim} dimensions, not 1")
-    return np.ascontiguousarray(array)
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
 
-def _pair_suffix(a: np.ndarray, b: np.ndarray, names: str) -> str:
-    if a.dtype.name == "uint8" and b.dtype.name == "int8":
+def _pair_suffix(a: Array, b: Array, names: str) -> str:
+    if a.dtype == _UINT8 and b.dtype == _INT8:
         return "u8i8"
     if a.dtype != b.dtype:
         raise TypeError(f"{names} have elements of {a.dtype.name} and {b.dtype.name}")
     return SUFFIXES[element_type(a, names)]
 
 
-def dot(a: Any, b: Any) -> float | int:
+def dot(a: TensorLike, b: TensorLike) -> float | int:
     """The sum of a[i] * b[i] of two vectors of one length.
 
-    Both are f32, f64, f16, bf16 or int8, or a is uint8 and b int8. The sum of bytes is an exact int.
+    Both are f32, f64, f16, bf16 or int8, or a is uint8 and b int8. The sum of bytes is an exact int. A TypeError is another
+    type, a ValueError other dimensions or several lengths.
     """
-    a, b = _vector(a, "a"), _vector(b, "b")
-    if len(a) != len(b):
-        raise ValueError(f"a has {len(a)} elements and b {len(b)}")
-    return getattr(C, f"rapt_dot_{_pair_suffix(a, b, 'a and b')}")(a.ctypes.data, b.ctypes.data, len(a))
+    of_a, of_b = _vector(a, "a"), _vector(b, "b")
+    if len(of_a) != len(of_b):
+        raise ValueError(f"a has {len(of_a)} elements and b {len(of_b)}")
+    total: float | int = getattr(C, f"rapt_dot_{_pair_suffix(of_a, of_b, 'a and b')}")(
+        address(of_a), address(of_b), len(of_a)
+    )
+    return total
 
 
-def dot_rows(query: Any, rows: Any, scale: float = 1.0, out: Any = None) -> np.ndarray:
-    """scale * (query . row) for every row of rows, which is [n][dim] to a query of [dim], with dot's types.
+# fmt: off
+@overload
+def dot_rows(query: Torch, rows: TensorLike, scale: float = 1.0, out: Torch | None = None) -> Torch: ...  # type: ignore[misc]
+@overload
+def dot_rows(query: TensorLike, rows: TensorLike, scale: float = 1.0, out: Array | None = None) -> Array: ...
+# fmt: on
+
+
+def dot_rows(query: Any, rows: TensorLike, scale: float = 1.0, out: Any = None) -> Any:
+    """scale * (query . row) for every row of rows, which is [n][dim] to a query of [dim], with dot's types and errors.
 
     The result is [n] of the arithmetic type. `out` overlaps neither query nor a row.
     """
-    query, rows = _vector(query, "query"), as_array(rows, "rows")
-    if rows.ndim != 2 or rows.shape[1] != len(query):
-        raise ValueError(f"rows has the shape {rows.shape}, and query {len(query)} elements")
-    suffix = _pair_suffix(query, rows, "query and rows")
-    if rows.strides[1] != rows.itemsize or rows.strides[0] % rows.itemsize != 0:
-        rows = np.ascontiguousarray(rows)
+    vector, matrix = _vector(query, "query"), as_array(rows, "rows")
+    if matrix.ndim != 2 or matrix.shape[1] != len(vector):
+        raise ValueError(f"rows has the shape {matrix.shape}, and query {len(vector)} elements")
+    suffix = _pair_suffix(vector, matrix, "query and rows")
+    factor = number(scale, "scale")
+    if matrix.strides[1] != matrix.itemsize or matrix.strides[0] % matrix.itemsize != 0:
+        matrix = np.ascontiguousarray(matrix)
     result_type = F64 if suffix == "f64" else F32
     if out is None:
-        result = empty((len(rows),), result_type)
+        result = empty((len(matrix),), result_type)
     else:
-        result = check_output(as_array(out, "out"), "out", (len(rows),), (result_type,))
-        for name, array in (("query", query), ("rows", rows)):
+        result = check_output(as_output(out), "out", (len(matrix),), (result_type,))
+        for name, array in (("query", vector), ("rows", matrix)):
             if np.shares_memory(array, result):
                 raise ValueError(f"out overlaps {name}")
-    getattr(C, f"rapt_dot_rows_{suffix}")(
-        query.ctypes.data,
-        rows.ctypes.data,
-        rows.strides[0] // rows.itemsize,
-        len(rows),
-        len(query),
-        scale,
-        result.ctypes.data,
-    )
-    return result
+    function = getattr(C, f"rapt_dot_rows_{suffix}")
+    of_query, of_rows, of_result = address(vector), address(matrix), address(result)
+    step = matrix.strides[0]
+
+    def run(first: int, last: int, _: int) -> None:
+        function(
+            of_query,
+            of_rows + first * step,
+            step // matrix.itemsize,
+            last - first,
+            len(vector),
+            factor,
+            of_result + first * result.itemsize,
+        )
+
+    if matrix.size > 4 * PIECE:
+        run_tasks(run, len(matrix), 0, 1)
+    else:
+        run(0, len(matrix), 0)
+    return out if out is not None else in_kind_of(query, result)
 
 
-def _elementwise(x: Any, out: Any, result_type: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    array = np.asarray(as_array(x, "x"), order="C")
-    result_type = result_type or element_type(array, "x")
+def _contiguous(x: TensorLike, name: str) -> Array:
+    array = as_array(x, name)
+    return array if array.flags.c_contiguous else np.asarray(array, order="C")
+
+
+def _elementwise(
+    x: Any, out: Any, result_type: int | None = None, like: Array | None = None
+) -> tuple[Array, Array, int]:
+    """x and the result, contiguous and without a partial overlap, and the type of x."""
+    array = _contiguous(x, "x")
+    rapt_type = element_type(array, "x")
+    if rapt_type not in _FLOATING:
+        raise TypeError(f"x has elements of {array.dtype.name}, which this function does not have")
+    result_type = result_type or rapt_type
     if out is None:
-        return array, empty(array.shape, result_type, array)
-    result = check_output(as_array(out, "out"), "out", array.shape, (result_type,))
+        return array, empty(array.shape, result_type, array if like is None else like), rapt_type
+    result = check_output(as_output(out), "out", array.shape, (result_type,))
     if not result.flags.c_contiguous:
         raise ValueError("out is not contiguous")
     refuse_overlap(array, result, "x")
-    return array, result
+    return array, result, rapt_type
 
 
-def scale(x: Any, factor: float, out: Any = None) -> np.ndarray:
-    """x * factor, rounded to x's type: f32, f64, f16 or bf16, of any shape. `out` is contiguous, and may be x."""
-    array, result = _elementwise(x, out)
-    suffix = SUFFIXES[_without_bytes(element_type(array, "x"))]
-    getattr(C, f"rapt_scale_{suffix}")(array.ctypes.data, factor, result.ctypes.data, array.size)
-    return result
+def _blocks(run: Callable[[int, int], object], size: int) -> None:
+    """run(first, count) for all elements; between pieces of a long call, handlers of signals run."""
+    if size <= PIECE:
+        run(0, size)
+        return
+
+    def blocks(first: int, last: int, _: int) -> None:
+        run(first * _BLOCK, min(last * _BLOCK, size) - first * _BLOCK)
+
+    run_tasks(blocks, -(-size // _BLOCK), 0, 1)
 
 
-def exp(x: Any, out: Any = None) -> np.ndarray:
-    """e to the power of x, below 1 ULP. x is f32 or f64, of any shape. `out` is contiguous, and may be x."""
-    array, result = _elementwise(x, out)
-    getattr(C, f"rapt_exp_{_wide_suffix(array)}")(array.ctypes.data, result.ctypes.data, array.size)
-    return result
+# fmt: off
+@overload
+def scale(x: Torch, factor: float, out: Torch | None = None) -> Torch: ...  # type: ignore[misc]
+@overload
+def scale(x: TensorLike, factor: float, out: Array | None = None) -> Array: ...
+# fmt: on
 
 
-def silu(x: Any, out: Any = None) -> np.ndarray:
-    """x / (1 + exp(-x)), rounded to x's type: f32, f64, f16 or bf16, of any shape. `out` is contiguous, and may be x."""
+def scale(x: Any, factor: float, out: Any = None) -> Any:
+    """x * factor, rounded to x's type: f32, f64, f16 or bf16, of any shape.
+
+    `out` takes the result, is contiguous, and may be x. A TypeError is another type, a ValueError another shape of `out`.
+    """
+    array, result, rapt_type = _elementwise(x, out)
+    function, times = _FUNCTIONS["scale"][rapt_type], number(factor, "factor")
+    of_x, of_y, size = address(array), address(result), array.itemsize
+    _blocks(lambda first, count: function(of_x + first * size, times, of_y + first * size, count), array.size)
+    return out if out is not None else in_kind_of(x, result)
+
+
+def _exp_of_16_bits(array: Array, result: Array, rapt_type: int) -> None:
+    of_x, of_y, function = address(array), address(result), _FUNCTIONS["exp"][F32]
+    wide = np.empty(min(array.size, _BLOCK), np.float32)
+    of_wide = address(wide)
+    for first in range(0, array.size, _BLOCK):
+        count = min(array.size - first, _BLOCK)
+        _WIDENED[rapt_type](of_x + 2 * first, of_wide, count)
+        function(of_wide, of_wide, count)
+        _NARROWED[rapt_type](of_wide, of_y + 2 * first, count)
+
+
+# fmt: off
+@overload
+def exp(x: Torch, out: Torch | None = None) -> Torch: ...  # type: ignore[misc]
+@overload
+def exp(x: TensorLike, out: Array | None = None) -> Array: ...
+# fmt: on
+
+
+def exp(x: Any, out: Any = None) -> Any:
+    """e to the power of x, below 1 ULP. x is f32, f64, f16 or bf16, of any shape, and the result has its shape and type.
+
+    f16 and bf16 are widened to f32 exactly, computed in f32, and rounded once. `out` takes the result, is contiguous, and
+    may be x. A TypeError is another type, a ValueError another shape of `out`.
+    """
+    array, result, rapt_type = _elementwise(x, out)
+    if rapt_type in _WIDENED:
+        _exp_of_16_bits(array, result, rapt_type)
+    else:
+        function = _FUNCTIONS["exp"][rapt_type]
+        of_x, of_y, size = address(array), address(result), array.itemsize
+        _blocks(lambda first, count: function(of_x + first * size, of_y + first * size, count), array.size)
+    return out if out is not None else in_kind_of(x, result)
+
+
+# fmt: off
+@overload
+def silu(x: Torch, out: Torch | None = None) -> Torch: ...  # type: ignore[misc]
+@overload
+def silu(x: TensorLike, out: Array | None = None) -> Array: ...
+# fmt: on
+
+
+def silu(x: Any, out: Any = None) -> Any:
+    """x / (1 + exp(-x)), rounded to x's type: f32, f64, f16 or bf16, of any shape.
+
+    `out` takes the result, is contiguous, and may be x. A TypeError is another type, a ValueError another shape of `out`.
+    """
     return _activation("silu", x, out)
 
 
-def gelu(x: Any, out: Any = None) -> np.ndarray:
-    """x / 2 * (1 + erf(x / sqrt(2))), with silu's types and `out`."""
+# fmt: off
+@overload
+def gelu(x: Torch, out: Torch | None = None) -> Torch: ...  # type: ignore[misc]
+@overload
+def gelu(x: TensorLike, out: Array | None = None) -> Array: ...
+# fmt: on
+
+
+def gelu(x: Any, out: Any = None) -> Any:
+    """x / 2 * (1 + erf(x / sqrt(2))), with silu's types, `out` and errors."""
     return _activation("gelu", x, out)
 
 
-def gelu_tanh(x: Any, out: Any = None) -> np.ndarray:
-    """gelu by tanh, x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))), with silu's types and `out`."""
+# fmt: off
+@overload
+def gelu_tanh(x: Torch, out: Torch | None = None) -> Torch: ...  # type: ignore[misc]
+@overload
+def gelu_tanh(x: TensorLike, out: Array | None = None) -> Array: ...
+# fmt: on
+
+
+def gelu_tanh(x: Any, out: Any = None) -> Any:
+    """gelu by tanh, x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))), with silu's types, `out` and errors."""
     return _activation("gelu_tanh", x, out)
 
 
-def _activation(name: str, x: Any, out: Any) -> np.ndarray:
-    array, result = _elementwise(x, out)
-    suffix = SUFFIXES[_without_bytes(element_type(array, "x"))]
-    getattr(C, f"rapt_{name}_{suffix}")(array.ctypes.data, result.ctypes.data, array.size)
-    return result
+def _activation(name: str, x: Any, out: Any) -> Any:
+    array, result, rapt_type = _elementwise(x, out)
+    function = _FUNCTIONS[name][rapt_type]
+    of_x, of_y, size = address(array), address(result), array.itemsize
+    _blocks(lambda first, count: function(of_x + first * size, of_y + first * size, count), array.size)
+    return out if out is not None else in_kind_of(x, result)
 
 
-def silu_backward(x: Any, dy: Any, out: Any = None) -> np.ndarray:
-    """The gradient of x, given that of silu(x): dy * silu'(x), of f32 or f64. `out` is contiguous, and may be x or dy."""
+# fmt: off
+@overload
+def silu_backward(x: Torch, dy: TensorLike, out: Torch | None = None) -> Torch: ...  # type: ignore[misc]
+@overload
+def silu_backward(x: TensorLike, dy: TensorLike, out: Array | None = None) -> Array: ...
+# fmt: on
+
+
+def silu_backward(x: Any, dy: TensorLike, out: Any = None) -> Any:
+    """The gradient of x, given that of silu(x): dy * silu'(x), of f32 or f64.
+
+    x, dy and the result have one shape and one type. `out` takes the result, is contiguous, and may be x or dy. A TypeError
+    is another type, a ValueError another shape.
+    """
     return _gradient("silu", x, dy, out)
 
 
-def gelu_backward(x: Any, dy: Any, out: Any = None) -> np.ndarray:
-    """The gradient of x, given that of gelu(x), with silu_backward's types and `out`."""
+# fmt: off
+@overload
+def gelu_backward(x: Torch, dy: TensorLike, out: Torch | None = None) -> Torch: ...  # type: ignore[misc]
+@overload
+def gelu_backward(x: TensorLike, dy: TensorLike, out: Array | None = None) -> Array: ...
+# fmt: on
+
+
+def gelu_backward(x: Any, dy: TensorLike, out: Any = None) -> Any:
+    """The gradient of x, given that of gelu(x), with silu_backward's types, `out` and errors."""
     return _gradient("gelu", x, dy, out)
 
 
-def gelu_tanh_backward(x: Any, dy: Any, out: Any = None) -> np.ndarray:
-    """The gradient of x, given that of gelu_tanh(x), with silu_backward's types and `out`."""
+# fmt: off
+@overload
+def gelu_tanh_backward(x: Torch, dy: TensorLike, out: Torch | None = None) -> Torch: ...  # type: ignore[misc]
+@overload
+def gelu_tanh_backward(x: TensorLike, dy: TensorLike, out: Array | None = None) -> Array: ...
+# fmt: on
+
+
+def gelu_tanh_backward(x: Any, dy: TensorLike, out: Any = None) -> Any:
+    """The gradient of x, given that of gelu_tanh(x), with silu_backward's types, `out` and errors."""
     return _gradient("gelu_tanh", x, dy, out)
 
 
-def _gradient(name: str, x: Any, dy: Any, out: Any) -> np.ndarray:
-    array, result = _elementwise(x, out)
-    gradient = np.asarray(as_array(dy, "dy"), order="C")
+def _gradient(name: str, x: Any, dy: TensorLike, out: Any) -> Any:
+    array, result, rapt_type = _elementwise(x, out)
+    gradient = _contiguous(dy, "dy")
     if gradient.dtype != array.dtype:
         raise TypeError(f"x and dy have elements of {array.dtype.name} and {gradient.dtype.name}")
     if gradient.shape != array.shape:
         raise ValueError(f"x has the shape {array.shape} and dy {gradient.shape}")
     refuse_overlap(gradient, result, "dy")
-    function = getattr(C, f"rapt_{name}_backward_{_wide_suffix(array, name + '_backward')}")
-    function(array.ctypes.data, gradient.ctypes.data, result.ctypes.data, array.size)
-    return result
+    if rapt_type not in (F32, F64):
+        raise TypeError(f"x has elements of {array.dtype.name}: {name}_backward has f32 and f64")
+    function = _FUNCTIONS[name + "_backward"][rapt_type]
+    of_x, of_dy, of_dx, size = address(array), address(gradient), address(result), array.itemsize
+
+    def run(first: int, count: int) -> None:
+        function(of_x + first * size, of_dy + first * size, of_dx + first * size, count)
+
+    _blocks(run, array.size)
+    return out if out is not None else in_kind_of(x, result)
 
 
-def argmax(x: Any) -> np.ndarray | int:
+def argmax(x: TensorLike, out: Any = None) -> Any:
     """The index of the first of the largest elements along the last dimension, or of the first NaN.
 
-    x is f32, f64, f16 or bf16. The result is an int for a vector, and an array for more dimensions.
+    x is f32, f64, f16 or bf16. The result is an int for a vector. For more dimensions it is x.shape without the last one, of
+    np.intp: `out`, contiguous, or a new array, which is a tensor of PyTorch where x is one. A TypeError is another type, a
+    ValueError another shape or a last dimension of 0.
     """
-    array = np.asarray(as_array(x, "x"), order="C")
+    array = _contiguous(x, "x")
     if array.ndim == 0 or array.shape[-1] == 0:
         raise ValueError(f"x has the shape {array.shape}: there is no largest element")
-    suffix = SUFFIXES[_without_bytes(element_type(array, "x"))]
-    function, cols = getattr(C, f"rapt_argmax_{suffix}"), array.shape[-1]
-    if array.ndim == 1:
-        return function(array.ctypes.data, cols)
-    flat = array.reshape(-1, cols)
-    return np.array([function(row.ctypes.data, cols) for row in flat], np.intp).reshape(array.shape[:-1])
-
-
-def exp_sum(x: Any, scale: float = 1.0, shift: float = 0.0, out: Any = None) -> tuple[np.ndarray, float]:
-    """A pair of y = exp(scale * x - shift) and the sum of y, with exp's types and `out`."""
-    array, result = _elementwise(x, out)
-    total = getattr(C, f"rapt_exp_sum_{_wide_suffix(array)}")(
-        array.ctypes.data, scale, shift, result.ctypes.data, array.size
-    )
-    return result, total
-
-
-def convert(x: Any, to: str) -> np.ndarray:
-    """x, of any shape, in the type "f16", "bf16" (as uint16) or "f32": from f32 to 16 bits, or from 16 bits to f32."""
-    target = _TYPE_NAMES.get(to)
-    if target is None:
-        raise ValueError(f"to is {to!r}, not one of {', '.join(_TYPE_NAMES)}")
-    array = np.asarray(as_array(x, "x"), order="C")
-    source = element_type(array, "x")
-    if (source == F32) == (target == F32) or source not in _TYPE_NAMES.values():
-        raise TypeError(f"x has elements of {array.dtype.name}: no conversion to {to}")
-    result = np.empty(array.shape, DTYPES[target])
-    function = getattr(C, f"rapt_convert_{SUFFIXES[source]}_to_{SUFFIXES[target]}")
-    function(array.ctypes.data, result.ctypes.data, array.size)
-    return result
-
-
-def _without_bytes(rapt_type: int) -> int:
-    if rapt_type == I8:
-        raise TypeError("x has elements of int8, which this function does not have")
-    return rapt_type
-
-
-def _wide_suffix(array: np.ndarray, function: str = "exp") -> str:
     rapt_type = element_type(array, "x")
-    if rapt_type != arithmetic_type(rapt_type):
-        raise TypeError(f"x has elements of {array.dtype.name}: {function} has f32 and f64")
-    return SUFFIXES[rapt_type]
+    function, cols = _FUNCTIONS["argmax"].get(rapt_type), array.shape[-1]
+    if function is None:
+        raise TypeError(f"x has elements of {array.dtype.name}, and argmax has f32, f64, f16 and bf16")
+    first, step = address(array), cols * array.itemsize
+    if out is None and array.ndim == 1:
+        return function(first, cols)
+    result = np.empty(array.shape[:-1], np.intp) if out is None else as_output(out)
+    if result.dtype != np.intp:
+        raise TypeError(f"out has elements of {result.dtype.name}, not {np.dtype(np.intp).name}")
+    if result.shape != array.shape[:-1]:
+        raise ValueError(f"out has the shape {result.shape}, not {array.shape[:-1]}")
+    if not (result.flags.c_contiguous and result.flags.writeable) or np.may_share_memory(result, array):
+        raise ValueError("out is not contiguous, read-only, or overlaps x")
+    flat = result.reshape(-1)
+    for row in range(flat.size):
+        flat[row] = function(first + row * step, cols)
+    return out if out is not None else in_kind_of(x, result)
+
+
+# fmt: off
+@overload
+def exp_sum(x: Torch, scale: float = 1.0, shift: float = 0.0, out: Torch | None = None) -> tuple[Torch, float]: ...  # type: ignore[misc]
+@overload
+def exp_sum(x: TensorLike, scale: float = 1.0, shift: float = 0.0, out: Array | None = None) -> tuple[Array, float]: ...
+# fmt: on
+
+
+def exp_sum(x: Any, scale: float = 1.0, shift: float = 0.0, out: Any = None) -> tuple[Any, float]:
+    """A pair of y = exp(scale * x - shift) and the sum of y, with exp's types, `out` and errors.
+
+    f16 and bf16 are widened to f32 exactly and computed in f32. The sum is of y in f32, and then y is rounded once.
+    """
+    array, result, rapt_type = _elementwise(x, out)
+    factors = number(scale, "scale"), number(shift, "shift")
+    if rapt_type in _WIDENED:
+        wide = np.empty(array.size, np.float32)
+        _WIDENED[rapt_type](address(array), address(wide), array.size)
+        total: float = _FUNCTIONS["exp_sum"][F32](address(wide), *factors, address(wide), array.size)
+        _NARROWED[rapt_type](address(wide), address(result), array.size)
+    else:
+        total = _FUNCTIONS["exp_sum"][rapt_type](address(array), *factors, address(result), array.size)
+    return (out if out is not None else in_kind_of(x, result)), total
+
+
+# fmt: off
+@overload
+def convert(x: Torch, to: _Type, out: Torch | None = None) -> Torch: ...  # type: ignore[misc]
+@overload
+def convert(x: TensorLike, to: _Type, out: Array | None = None) -> Array: ...
+# fmt: on
+
+
+def convert(x: Any, to: _Type, out: Any = None) -> Any:
+    """x, of any shape, in another type: from f32 to 16 bits, or from 16 bits to f32.
+
+    `to` is "f16", "bf16" or "f32", or a dtype of NumPy or PyTorch, such as np.float16. "bf16" gives NumPy's uint16, and the
+    dtype of ml_dtypes gives that dtype. `out` takes the result, is contiguous, and does not overlap x. A TypeError is another
+    pair of types, a ValueError another name or another shape of `out`.
+    """
+    if to is None:
+        raise TypeError("to is None, not one of f16, bf16, f32")
+    target = type_choice(_NARROW_TYPES, "to", to)
+    source = element_type(as_array(x, "x"), "x")
+    if (source == F32) == (target == F32) or source not in _NARROW_TYPES.values():
+        raise TypeError(f"x has elements of {as_array(x, 'x').dtype.name}: no conversion to {SUFFIXES[target]}")
+    like = np.empty(0, to) if target == BF16 and isinstance(to, (type, np.dtype)) else np.empty(0)
+    array, result, _ = _elementwise(x, out, target, like)
+    if out is not None and np.may_share_memory(array, result):
+        raise ValueError("out overlaps x")
+    function = getattr(C, f"rapt_convert_{SUFFIXES[source]}_to_{SUFFIXES[target]}")
+    of_x, of_y, sizes = address(array), address(result), (array.itemsize, result.itemsize)
+    _blocks(lambda first, count: function(of_x + first * sizes[0], of_y + first * sizes[1], count), array.size)
+    return out if out is not None else in_kind_of(x, result)

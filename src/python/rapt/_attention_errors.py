@@ -1,0 +1,129 @@
+"""What a status of the library says about a call of attention, in the names and numbers of that call."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._arrays import SUFFIXES
+from ._library import F64, I8, C
+from ._status import Status
+
+if TYPE_CHECKING:
+    from ._attention_call import AttentionCall
+
+_LARGEST_DIM = 1 << 20
+
+
+def error(status: int, call: AttentionCall) -> Exception:
+    """The exception that names the argument. The library has written nothing."""
+    if status == Status.TYPE:
+        return TypeError(_type(call))
+    explain = _TEXTS.get(status)
+    return ValueError(C.rapt_status_text(status).decode() if explain is None else explain(call))
+
+
+def _names(call: AttentionCall) -> str:
+    return f"q of {call.q.dtype.name} and k and v of {call.v.dtype.name}"
+
+
+def _type(call: AttentionCall) -> str:
+    o = call.options
+    if o.q_type == I8:
+        return "q has elements of int8: only k and v may have them"
+    if o.kv_type == I8 and o.q_type != F64:
+        return "keys and values of int8 have no gradient"
+    if (o.q_type == F64) != (o.kv_type == F64):
+        return f"{_names(call)} do not go together: float64 goes only with float64"
+    return f"out_type is {SUFFIXES[o.out_type]!r} next to a q of {call.q.dtype.name}: f64 goes only with f64"
+
+
+def _arithmetic(call: AttentionCall) -> str:
+    if call.options.arithmetic == 2:
+        return f"arithmetic is 'bf16', which needs a q, k and v of bf16, not {_names(call)}"
+    if call.options.arithmetic == 3:
+        return "arithmetic is 'i8', which only linear has: attention has 'f32' and 'bf16'"
+    return f"arithmetic is 'f32' next to a q of {call.q.dtype.name}, whose arithmetic is its own"
+
+
+def _heads(call: AttentionCall) -> str:
+    o = call.options
+    return f"q has {o.q_heads} heads and k {o.kv_heads}: {o.q_heads} is no multiple of {o.kv_heads}"
+
+
+def _dim(call: AttentionCall) -> str:
+    o = call.options
+    return f"heads of {o.qk_dim} and {o.v_dim} elements: 1 to {_LARGEST_DIM} are possible"
+
+
+def _range(call: AttentionCall) -> tuple[str, float, float]:
+    numbers: np.finfo[Any] = np.finfo(np.float64) if call.number == F64 else np.finfo(np.float32)
+    return numbers.dtype.name, float(numbers.tiny), float(numbers.max)
+
+
+def _scale(call: AttentionCall) -> str:
+    name, least, most = _range(call)
+    return f"scale is {call.options.scale!r}: its magnitude must be from {least:.4g} to {most / math.log2(math.e):.4g} in {name}"
+
+
+def _softcap(call: AttentionCall) -> str:
+    name, least, most = _range(call)
+    o = call.options
+    return (
+        f"softcap is {o.softcap!r}: 0 (off) or from {least:.4g} to {most:.4g} in {name}, and so is the magnitude of "
+        f"scale / softcap, which is {(o.scale or o.qk_dim**-0.5) / (o.softcap or 1):.4g}"
+    )
+
+
+def _kv_lengths(call: AttentionCall) -> str:
+    o, lengths = call.options, call.kv_lengths
+    assert lengths is not None
+    room = np.full(len(lengths), o.kv_len) if call.kv_offsets is None else np.diff(call.kv_offsets)
+    b = int(np.argmax((lengths < 0) | (lengths > room)))
+    return f"kv_lengths[{b}] is {lengths[b]}, but sequence {b} has {room[b]} keys"
+
+
+def _block_table(call: AttentionCall) -> str:
+    o, table = call.options, call.block_table
+    if table is None or table.min(initial=0) >= 0:
+        return "block_table has no gradient" if table is not None else "there is no block_table"
+    lengths = np.full(len(table), o.kv_len) if call.kv_lengths is None else call.kv_lengths
+    used = np.arange(table.shape[1]) * o.page_size < lengths[:, None]
+    b, page = np.argwhere(used & (table < 0))[0] if (used & (table < 0)).any() else (0, 0)
+    return f"block_table[{b}, {page}] is {table[b, page]}: no page has that number"
+
+
+def _packed_keys(call: AttentionCall) -> str:
+    if call.kv_offsets is not None:
+        return "packed_keys is True next to kv_offsets: packed keys of sequences end to end are not possible"
+    return "packed_keys is True, but packed keys have no gradient"
+
+
+def _overlap(call: AttentionCall) -> str:
+    return "out overlaps an input: it may be exactly q, where v has as many elements in a row, and nothing else"
+
+
+def _out_strides(call: AttentionCall) -> str:
+    return "two rows of out overlap each other"
+
+
+def _size(call: AttentionCall) -> str:
+    return f"q of {call.q.shape}, k of {call.k.shape} and v of {call.v.shape} are larger than memory can be"
+
+
+_TEXTS: dict[int, Callable[[AttentionCall], str]] = {
+    Status.OVERLAP: _overlap,
+    Status.SIZE: _size,
+    Status.SCALE: _scale,
+    Status.SOFTCAP: _softcap,
+    Status.HEADS: _heads,
+    Status.DIM: _dim,
+    Status.ARITHMETIC: _arithmetic,
+    Status.OUT_STRIDES: _out_strides,
+    Status.KV_LENGTHS: _kv_lengths,
+    Status.BLOCK_TABLE: _block_table,
+    Status.PACKED_KEYS: _packed_keys,
+}

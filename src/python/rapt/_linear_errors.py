@@ -1,0 +1,42 @@
+"""What a status of the library says about a linear layer, in the names and numbers of its call."""
+
+from __future__ import annotations
+
+from ._arrays import SUFFIXES
+from ._library import I4, U4, C, LinearOptions
+from ._status import Status
+
+_NAMES = {**SUFFIXES, I4: "i4", U4: "u4"}
+_FOLD = 512  # inputs of a group of weights without scale groups
+
+
+def error(status: int, o: LinearOptions) -> ValueError:
+    """The exception that names the argument. The library has written nothing."""
+    types = f"x of {_NAMES[o.x_type]} and w of {_NAMES[o.w_type]}"
+    texts = {
+        Status.OVERLAP: "out overlaps an input: it may be exactly add, and nothing else",
+        Status.SIZE: f"{o.rows} rows, {o.in_features} inputs and {o.out_features} outputs are larger than memory can be",
+        Status.ARITHMETIC: f"{types} have no arithmetic {_arithmetic(o)!r}",
+        Status.PACKED: (
+            f"the packed weights are damaged, or not those of {o.out_features} outputs and {o.in_features} inputs of "
+            f"{_NAMES[o.w_type]}"
+        ),
+        Status.SCALE_GROUP: f"scale_group is {o.scale_group}, not 0, 16, 32, 64, 128 or 256",
+        Status.W_CODEBOOK: "arithmetic is 'i8', which weights with a codebook do not have",
+        Status.X_GROUP: _x_group(o),
+    }
+    return ValueError(texts.get(Status(status)) if status in texts else C.rapt_status_text(status).decode())
+
+
+def _arithmetic(o: LinearOptions) -> str:
+    return {1: "f32", 2: "bf16", 3: "i8"}.get(o.arithmetic, "default")
+
+
+def _x_group(o: LinearOptions) -> str:
+    if o.arithmetic != 3:
+        return f"x_group is {_shown_group(o)}, which has an effect only in arithmetic 'i8'"
+    return f"x_group is {_shown_group(o)}, no multiple of {o.scale_group or _FOLD} (the scale group of w, or {_FOLD})"
+
+
+def _shown_group(o: LinearOptions) -> int:
+    return -1 if o.x_group > 1 << 63 else int(o.x_group)

@@ -1,0 +1,113 @@
+"""Calls whose arguments are checked once, and that run many times on the same arrays.
+
+A module joins in two steps. It divides a function f into _prepare_f, with the arguments of f, and f itself, which returns
+_prepare_f(...)(). Then it calls joins(f, _prepare_f) below f.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, Literal, TypeVar, overload
+
+from ._arrays import Array, TensorLike, Torch
+from ._library import check
+
+Result = TypeVar("Result")
+
+
+class Prepared(Generic[Result]):
+    """A call with its arguments, which keeps every array of it alive. Calling it computes anew and gives the result.
+
+    Every run writes the same memory: a result that is needed later is copied. Two threads must not run it at once.
+    """
+
+    __slots__ = ("_function", "_arguments", "_result", "_kept", "copied", "_failed")
+
+    def __init__(
+        self,
+        function: Callable[..., int | None],
+        arguments: tuple[Any, ...],
+        result: Result,
+        kept: object,
+        copied: str = "",
+        failed: Callable[[int], object] = check,
+    ) -> None:
+        """function(*arguments) computes, and returns a status of the library or None.
+
+        result   what a run returns, which is the memory that function writes
+        kept     whatever holds the arrays and structs that the arguments point to
+        copied   the name of a tensor that `arguments` have as a copy, because the library cannot take its strides
+        failed   raises the exception of a status
+        """
+        self._function = function
+        self._arguments = arguments
+        self._result = result
+        self._kept = kept
+        self.copied = copied
+        self._failed = failed
+
+    def status(self) -> int:
+        """Computes, without an exception for a status."""
+        return self._function(*self._arguments) or 0
+
+    def __call__(self) -> Result:
+        status = self._function(*self._arguments)
+        if status:
+            self._failed(status)
+        return self._result
+
+    run = __call__
+
+
+_preparers: dict[Callable[..., Any], Callable[..., Prepared[Any]]] = {}
+
+
+def joins(function: Callable[..., Any], preparer: Callable[..., Prepared[Any]]) -> None:
+    _preparers[function] = preparer
+
+
+# fmt: off
+@overload
+def prepare(  # type: ignore[misc]
+    function: Callable[..., Any], x: Torch, *arguments: Any, return_lse: Literal[True], **options: Any
+) -> Prepared[tuple[Torch, Torch]]: ...
+@overload
+def prepare(  # type: ignore[misc]
+    function: Callable[..., Any], x: TensorLike, *arguments: Any, return_lse: Literal[True], **options: Any
+) -> Prepared[tuple[Array, Array]]: ...
+@overload
+def prepare(  # type: ignore[misc]
+    function: Callable[..., Any], x: Torch, *arguments: Any, **options: Any
+) -> Prepared[Torch]: ...
+@overload
+def prepare(
+    function: Callable[..., Any], x: TensorLike, *arguments: Any, **options: Any
+) -> Prepared[Array]: ...
+# fmt: on
+
+
+def prepare(function: Callable[..., Any], x: Any, *arguments: Any, **options: Any) -> Prepared[Any]:
+    """The call function(x, *arguments, **options), checked now and run by every call of what this returns.
+
+    The function is softmax, log_softmax, logsumexp, rms_norm, layer_norm, rope, gated, attention or linear. A run reads the
+    tensors and writes the result where they were at preparation, so that new values go into the same arrays. Masks, biases,
+    lengths and other numbers next to the tensors may have been copied: they keep their values.
+
+    A ValueError is a tensor that would have to be copied for its strides, or what the function refuses. A TypeError is a
+    function that cannot be prepared.
+
+    >>> x = np.zeros((1, 2), np.float32)
+    >>> call = rapt.prepare(rapt.softmax, x)
+    >>> call()
+    array([[0.5, 0.5]], dtype=float32)
+    >>> x[0, 0] = 100
+    >>> call()
+    array([[1., 0.]], dtype=float32)
+    """
+    preparer = _preparers.get(function) if callable(function) else None
+    if preparer is None:
+        raise TypeError(f"{getattr(function, '__name__', function)} cannot be prepared")
+    call = preparer(x, *arguments, **options)
+    if call.copied:
+        raise ValueError(f"{call.copied} has strides that need a copy: a prepared call reads it where it is")
+    return call

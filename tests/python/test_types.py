@@ -1,0 +1,91 @@
+"""mypy over the package and over typical code, which also runs, and mistakes that a type checker finds."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typical
+
+import rapt
+
+HERE = Path(__file__).resolve().parent
+
+
+def mypy(*files, cache):
+    pytest.importorskip("mypy")
+    package = Path(rapt.__file__).parent
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", cache, *files]
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        cwd=HERE,
+        env={"MYPYPATH": str(package.parent), "PATH": "/usr/bin:/bin"},
+    )
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("mypy")
+
+
+def test_the_package_and_typical_code(cache):
+    answer = mypy(Path(rapt.__file__).parent, "typical.py", cache=cache)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+MISTAKES = """
+rapt.softmax(np.zeros(3), causal="diagonal")
+rapt.softmax(np.zeros(3), scale="2")
+rapt.softmax(np.zeros(3), axes=1)
+rapt.softmax(np.zeros(3), out=[0.0] * 3)
+rapt.rope(np.zeros((2, 4)), [1.0, 2.0], layout="neox")
+rapt.gated(np.zeros(3), np.zeros(3), "relu")
+rapt.rms_norm(np.zeros(3), eps=None)
+text: str = rapt.softmax(np.zeros(3))
+number: int = rapt.prepare(rapt.rms_norm, np.zeros(3))()
+"""
+
+
+def test_a_type_checker_finds_mistakes(cache, tmp_path):
+    file = tmp_path / "mistakes.py"
+    file.write_text("import numpy as np; import rapt" + MISTAKES)
+    found = mypy(file, cache=cache).stdout
+    for line, mistake in enumerate(MISTAKES.splitlines()[1:], 2):
+        assert f"mistakes.py:{line}: error" in found, mistake + found
+
+
+def test_tensors_of_torch_have_their_type(cache, tmp_path):
+    file = tmp_path / "tensors.py"
+    file.write_text(
+        """
+import rapt
+class Tensor:
+    def __dlpack__(self) -> object:
+        return self
+    def data_ptr(self) -> int:
+        return 0
+    def requires_grad_(self) -> object:
+        return self
+    def detach(self) -> "Tensor":
+        return self
+def f(x: Tensor) -> Tensor:
+    y, total = rapt.exp_sum(rapt.softmax(x).detach())
+    return rapt.rms_norm(y).detach()
+"""
+    )
+    answer = mypy(file, cache=cache)
+    assert "tensors.py" not in answer.stdout, answer.stdout
+
+
+def test_typical_code_runs(random):
+    x, gate, up, w = (random.normal(size=(8, 8)).astype(np.float32) for _ in range(4))
+    weights = {name: w for name in "qkvo"} | {"norm": np.ones(8, np.float32)}
+    assert typical.decoder_layer(x, weights, 2).shape == typical.feed_forward(x, gate, up, w).shape == (8, 8)
+    assert len(typical.probabilities(x.tolist(), x > -9)) == 8
+    assert typical.many_times(x.copy()) == pytest.approx(24, rel=1e-5)
+    assert all(np.isfinite(typical.lengths(x)))
+    assert typical.narrow(x).dtype == np.float32 and len(typical.gradients(x, w)) == 6
+    assert rapt.isa() in typical.level()

@@ -1,0 +1,63 @@
+"""Typical code, which type checkers read and which test_types.py runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import rapt
+
+Floats = npt.NDArray[np.float32]
+
+
+def decoder_layer(x: Floats, weights: dict[str, Floats], heads: int) -> npt.NDArray[Any]:
+    """The attention of a decoder, from normalisation to projection."""
+    tokens, width = x.shape
+    dim = width // heads
+    normal = rapt.rms_norm(x, weights["norm"], eps=1e-6)
+    q, k, v = (rapt.linear(normal, weights[name]).reshape(tokens, heads, dim).swapaxes(0, 1) for name in "qkv")
+    frequencies, factor = rapt.rope_frequencies(dim, 10000.0, rope_type="default")
+    q, k = (rapt.rope(y, frequencies, 0, layout="halves", attention_factor=factor) for y in (q, k))
+    y = rapt.attention(q, k, v, causal=True, threads=None)
+    return rapt.linear(y.swapaxes(0, 1).reshape(tokens, width), weights["o"], add=x)
+
+
+def feed_forward(x: Floats, gate: Floats, up: Floats, down: Floats) -> npt.NDArray[Any]:
+    return rapt.linear(rapt.gated(rapt.linear(x, gate), rapt.linear(x, up), "silu"), down)
+
+
+def probabilities(logits: npt.NDArray[np.float16] | list[list[float]], allowed: npt.NDArray[np.bool_]) -> list[int]:
+    p = rapt.softmax(logits, scale=0.7, mask=allowed, axis=-1, empty_rows_are_zero=True)
+    out: npt.NDArray[Any] = np.empty_like(p)
+    rapt.log_softmax(logits, causal="top_left", out=out)
+    chosen: list[int] = rapt.argmax(p).tolist()
+    return chosen
+
+
+def many_times(x: Floats) -> float:
+    call = rapt.prepare(rapt.softmax, x, scale=2.0)
+    total = 0.0
+    for _ in range(3):
+        x += 1
+        total += float(call().sum())
+    return total
+
+
+def lengths(x: Floats) -> tuple[float, float]:
+    y, total = rapt.exp_sum(x, shift=float(x.max()))
+    return total, float(rapt.logsumexp(x, axis=0, row_lengths=[1] * x.shape[1]).max() + rapt.dot(y[0], y[0]))
+
+
+def narrow(x: Floats) -> npt.NDArray[Any]:
+    return rapt.convert(rapt.silu(rapt.convert(x, np.float16)), "f32")
+
+
+def gradients(x: Floats, dy: Floats) -> tuple[npt.NDArray[Any], ...]:
+    dx, dweight, dbias = rapt.layer_norm_backward(x, dy)
+    return dx, dweight, dbias, rapt.softmax_backward(rapt.softmax(x), dy), *rapt.gated_backward(x, x, dy)
+
+
+def level() -> str:
+    return f"{rapt.version()} on {rapt.isa()}, {[name for name, usable in rapt.isas().items() if usable]}"
