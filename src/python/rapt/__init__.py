@@ -14,7 +14,7 @@ A bad argument is a ValueError, and a type that a function lacks is a TypeError.
 
 from ._attention import Gradients, attention, attention_backward, pack_keys
 from ._gated import gated, gated_backward
-from ._isa import bits_version, force_isa, isa, isas, kernel_isa, version
+from ._isa import bits_version, force_isa, isa, isa_status, isas, kernel_isa, version
 from ._linear import PackedWeights, dequantize_rows, linear, pack_quantized, pack_weights, quantize_rows
 from ._rope import rope, rope_frequencies
 from ._norms import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
@@ -56,6 +56,7 @@ __all__ = [
     "gelu_tanh",
     "gelu_tanh_backward",
     "isa",
+    "isa_status",
     "isas",
     "kernel_isa",
     "layer_norm",
