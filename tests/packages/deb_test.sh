@@ -55,6 +55,7 @@ else
   uninstall() {
     xargs -r -d '\n' rm -f <"$plain/install_manifest.txt"
     rm -rf /usr/local/include/rapt /usr/local/lib/cmake/rapt /usr/local/share/doc/rapt
+    find /usr/local/lib/cmake /usr/local/lib/pkgconfig -maxdepth 0 -empty -delete
     /sbin/ldconfig
   }
   trap uninstall EXIT
