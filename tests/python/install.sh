@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # install.sh SDIST WORK_DIR: the ways to build and install that run.sh leaves out. Two builds at once are as good as one; a deleted
-# module is gone from the next wheel; a wheel without its library is an error; an editable install runs, and is editable.
-# All is built at the scalar level, without rapt-validate.
+# module is gone from the next wheel; a wheel without its library is an error; CMAKE_ARGS are not remembered; an editable install
+# runs, and is editable. All is built at the scalar level, without rapt-validate.
 set -euo pipefail
 archive=$1 work_dir=$2
 export PYTHONDONTWRITEBYTECODE=1 PIP_NO_INDEX=1 PIP_DISABLE_PIP_VERSION_CHECK=1
@@ -52,14 +52,17 @@ record_of with_module | grep -q '^rapt/_gone.py' || fail "a new module is not in
 if record_of without_module | grep '^rapt/_gone.py'; then fail "a deleted module is in the wheel"; fi
 echo "-- a deleted module"
 
-# CMake would remember the option for the wheels after this one.
 if build_wheel no_library -DBUILD_SHARED_LIBS=OFF; then fail "a wheel without its library is no error"; fi
 grep -q 'error: CMake installed no lib/librapt\.so\.' "$work_dir/no_library.log" ||
   { cat "$work_dir/no_library.log"; fail "no message says that the library is missing"; }
 if compgen -G "$work_dir/no_library/*.whl"; then fail "there is a wheel without its library"; fi
-build_wheel other_options -DRAPT_BUILD_VALIDATE=OFF
-[[ $(record_of other_options) == "$(record_of first)" ]] || fail "other CMAKE_ARGS were mixed up"
 echo "-- a wheel without its library is an error"
+
+# CMake would remember the option, which is wrong, for the next wheel.
+if build_wheel wrong_option -DRAPT_CLOSE=nothing; then fail "a wrong option is no error"; fi
+build_wheel after_wrong_option || { cat "$work_dir/after_wrong_option.log"; fail "a wheel has the CMAKE_ARGS of the one before"; }
+[[ $(record_of after_wrong_option) == "$(record_of first)" ]] || fail "a wheel has the CMAKE_ARGS of the one before"
+echo "-- CMAKE_ARGS of one wheel only"
 
 "$python" -m venv --system-site-packages "$work_dir/environment"
 editable() {
