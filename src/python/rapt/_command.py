@@ -97,7 +97,7 @@ def _npy(file: str) -> str:
 
 def _check_outputs(files: list[str]) -> None:
     """Raises OSError for a file that cannot be written, before the work rather than after it."""
-    if len(set(map(os.path.realpath, files))) < len(files):
+    if len({os.path.realpath(file) for file in files}) < len(files):
         raise ValueError(f"{files[0]} is named for both --out and --lse")
     for file in files:
         is_new = not os.path.lexists(file)

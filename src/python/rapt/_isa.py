@@ -11,17 +11,21 @@ _ASKED = os.environ.get("RAPT_ISA", "")  # as the library reads it: once, by its
 
 
 def version() -> str:
-    return C.rapt_version().decode()
+    """MAJOR.MINOR.PATCH of the library that is loaded."""
+    text: str = C.rapt_version().decode()
+    return text
 
 
 def bits_version() -> int:
     """Which set of bits the library gives: equal numbers give equal results."""
-    return C.rapt_bits_version()
+    number: int = C.rapt_bits_version()
+    return number
 
 
 def isa() -> str:
     """The chosen level, such as "avx512"."""
-    return C.rapt_active_isa().decode()
+    name: str = C.rapt_active_isa().decode()
+    return name
 
 
 def isas() -> dict[str, bool]:
