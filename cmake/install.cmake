@@ -36,7 +36,26 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/rapt-config-version.cmak
 install(FILES "${PROJECT_BINARY_DIR}/rapt-config.cmake" "${PROJECT_BINARY_DIR}/rapt-config-version.cmake"
         DESTINATION "${package_dir}" ${component})
 
-# The file computes the prefix from its own place, so that an installed tree can be moved.
-file(RELATIVE_PATH rapt_pc_prefix "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_PREFIX}")
+# The file computes the prefix from its own place, so that an installed tree can be moved. A tree whose library has an absolute
+# place cannot.
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+  set(rapt_pc_prefix "${CMAKE_INSTALL_PREFIX}")
+else()
+  file(RELATIVE_PATH rapt_pc_prefix "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_PREFIX}")
+  string(PREPEND rapt_pc_prefix "\${pcfiledir}/")
+endif()
+foreach(folder IN ITEMS LIBDIR INCLUDEDIR)
+  set(rapt_pc_${folder} "${CMAKE_INSTALL_${folder}}")
+  if(NOT IS_ABSOLUTE "${CMAKE_INSTALL_${folder}}")
+    string(PREPEND rapt_pc_${folder} "\${prefix}/")
+  endif()
+endforeach()
+# An archive needs libm from whoever links it, and not every user asks for --static.
+set(rapt_pc_libs)
+set(rapt_pc_private_libs -lm)
+if(NOT BUILD_SHARED_LIBS)
+  set(rapt_pc_libs " -lm")
+  set(rapt_pc_private_libs)
+endif()
 configure_file(cmake/rapt.pc.in "${PROJECT_BINARY_DIR}/rapt.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/rapt.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" ${component})

@@ -137,10 +137,9 @@ fi
 
 version=$(sed -n 's/^#define RAPT_VERSION_M[A-Z]* //p' "$source_dir/include/rapt/rapt.h" | paste -sd .)
 
-# test_installed KIND PREFIX PKG_CONFIG_ARGUMENT...: find_package, and the README's lines for CMake and a compiler.
+# test_installed KIND PREFIX: find_package, and the README's lines for CMake and a compiler.
 test_installed() {
-  local kind=$1 prefix=$2 library=(env "LD_LIBRARY_PATH=$2/lib")
-  shift 2
+  local kind=$1 prefix=$2
   awk -v block=1 -v language=cmake -f "$source_dir/tests/examples/extract.awk" "$source_dir/README.md" >"$work_dir/readme.cmake"
   configure "$consumer_dir/find_package" "$work_dir/$kind-find_package" "-DCMAKE_PREFIX_PATH=$prefix" "-DRAPT_VERSION=$version" \
     "-DRAPT_README_LINES=$work_dir/readme.cmake"
@@ -151,23 +150,32 @@ test_installed() {
   run_program "$kind, find_package, bits" "$work_dir/$kind-find_package/bits_program" subnormals
   [[ -f $prefix/share/doc/rapt/LICENSE ]] || fail "$kind: no LICENSE is installed"
 
-  if command -v pkg-config >/dev/null; then
-    export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
-    local line
-    line=$(grep -h -m 1 "^cc app.c .*$1 rapt)" "$source_dir/README.md" "$source_dir/src/manual/building.md") ||
-      fail "README.md and building.md have no command line with $1"
-    mkdir -p "$work_dir/$kind-pkg_config"
-    cp "$consumer_dir/program/main.c" "$work_dir/$kind-pkg_config/app.c"
-    (
-      cd "$work_dir/$kind-pkg_config"
-      cc() { "$cc" "$@"; }
-      eval "${line% && ./app}"
-    )
-    run_program "$kind, pkg-config, C" "${library[@]}" "$work_dir/$kind-pkg_config/app"
-    [[ $(pkg-config --libs rapt) != *-lm* ]] || fail "pkg-config: a user of librapt.so does not need libm"
-  else
+  test_pkg_config "$kind" "$prefix/lib"
+}
+
+# test_pkg_config KIND LIBDIR: the README's command line, which links an archive as well as a shared library, with and without
+# --static.
+test_pkg_config() {
+  local kind=$1 libdir=$2 folder=$work_dir/$1-pkg_config line libs
+  if ! command -v pkg-config >/dev/null; then
     echo "skipped: $kind, pkg-config: there is no pkg-config"
+    return 0
   fi
+  export PKG_CONFIG_PATH=$libdir/pkgconfig
+  line=$(grep -m 1 "^cc app.c " "$source_dir/README.md") || fail "README.md has no command line for a compiler"
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  cp "$consumer_dir/program/main.c" "$folder/app.c"
+  for libs in --libs "--libs --static"; do
+    (
+      cd "$folder"
+      cc() { "$cc" "$@"; }
+      line=${line% && ./app}
+      eval "${line/--libs/$libs}"
+    )
+    run_program "$kind, pkg-config $libs" env "LD_LIBRARY_PATH=$libdir" "$folder/app"
+  done
+  if [[ $kind != static && $(pkg-config --libs rapt) == *-lm* ]]; then fail "pkg-config: a user of librapt.so does not need libm"; fi
 }
 
 # Installs in one place and moves the tree to another: nothing in an installed tree may name the first place. The tree is
@@ -188,7 +196,7 @@ if [[ -z $static_build ]]; then
   build_in "$static_build"
 fi
 install_moved "$static_build" static
-test_installed static "$work_dir/static-prefix" --static
+test_installed static "$work_dir/static-prefix"
 
 prefix=$work_dir/static-prefix
 "$cc" -std=c99 -Wall -Wextra -Wpedantic -Werror "$consumer_dir/program/main.c" -I"$prefix/include" \
@@ -213,7 +221,28 @@ configure "$source_dir" "$work_dir/shared" -DBUILD_SHARED_LIBS=ON -DCMAKE_INSTAL
   "-DCMAKE_C_FLAGS=-Ofast -ffast-math" "-DCMAKE_CXX_FLAGS=-Ofast -ffast-math"
 build_in "$work_dir/shared" --target rapt
 install_moved "$work_dir/shared" shared
-test_installed shared "$work_dir/shared-prefix" --libs
+test_installed shared "$work_dir/shared-prefix"
+
+# The same build with absolute folders, which distributions choose. It then goes back to what install_moved expects.
+absolute=$work_dir/absolute-folders
+install_to() { # LIBDIR INCLUDEDIR PREFIX
+  quietly "$work_dir/shared.log" "$cmake" "$work_dir/shared" "-DCMAKE_INSTALL_LIBDIR=$1" "-DCMAKE_INSTALL_INCLUDEDIR=$2" \
+    "-DCMAKE_INSTALL_PREFIX=$3"
+  build_in "$work_dir/shared" --target rapt
+}
+rm -rf "$absolute"
+for folders in "$absolute/lib64 $absolute/headers" "$absolute/lib32 include" "lib $absolute/headers"; do
+  read -r lib include <<<"$folders"
+  install_to "$lib" "$include" "$absolute/prefix"
+  quietly "$work_dir/shared-install.log" "$cmake" --install "$work_dir/shared"
+  if [[ $lib != /* ]]; then lib=$absolute/prefix/$lib; fi
+  test_pkg_config absolute "$lib"
+  if command -v pkg-config >/dev/null; then
+    [[ $(pkg-config --variable=libdir rapt) -ef $lib ]] || fail "rapt.pc has libdir $(pkg-config --variable=libdir rapt), not $lib"
+  fi
+  rm -rf "$absolute"
+done
+install_to lib include "$work_dir/nowhere"
 
 # ---- a part of another project, which exports a library too ----
 

@@ -21,13 +21,14 @@ declare -A how=(
   ['apt-get install cmake make g++ binutils pkg-config libxsimd-dev libcli11-dev nlohmann-json3-dev libfmt-dev']=packages
   ['cmake --preset release && cmake --build --preset release -j $(nproc)']=run
   ['cmake --install build/release --prefix /usr/local']=run
-  ['cc app.c $(pkg-config --cflags --libs --static rapt) -o app && ./app']=output
+  ['cc app.c $(pkg-config --cflags --libs rapt) -o app && ./app']=output
   ['build/release/decoder --isa scalar']=decoder
   ['build/release/decoder --threads 2']=decoder
   ['apt-get install python3-pip python3-venv python3-setuptools python3-wheel python3-numpy']=packages
   ['python3 -m venv --system-site-packages environment && . environment/bin/activate']="$wheel"
   ['pip wheel . --no-build-isolation --no-deps && pip install --no-deps rapt-*.whl']="$wheel"
   ['cc app.c $(pkg-config --cflags --libs rapt) -o app']=shared
+  ['ldconfig']="tests/packages/deb_test.sh runs it after such an installation"
   ['LD_LIBRARY_PATH=/usr/local/lib ./app']=run
   ['./tests/see_why']=minutes
   ['./bench/run --peers']="as ./bench/run"

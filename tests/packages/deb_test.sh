@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # deb_test.sh BUILD_DIR [CMAKE_ARGUMENT...]: makes the Debian packages; lintian has nothing to say; installed, a program of pkg-config
-# and one of CMake run on them, and rapt-validate; removed, they leave nothing.
+# and one of CMake run on them, and rapt-validate; removed, they leave nothing. Then the shared library is installed without a
+# package, as the manual says, ldconfig included.
 set -euo pipefail
 source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$(mkdir -p "$1" && cd "$1" && pwd)
@@ -21,6 +22,10 @@ names=("librapt$soversion" librapt-dev rapt-tools)
 remove() { dpkg -P rapt-tools librapt-dev "librapt$soversion" >"$build/remove.log" 2>&1 || true; }
 trap remove EXIT
 dpkg -i "$packages"/*.deb
+# The loader knows the library without LD_LIBRARY_PATH, because the package's trigger runs ldconfig.
+dpkg-deb --ctrl-tarfile "$packages"/librapt"$soversion"_*.deb | tar -xO ./triggers | grep -qx 'activate-noawait ldconfig'
+known_to_loader() { /sbin/ldconfig -p | grep -F "librapt.so.$soversion " >/dev/null; }
+known_to_loader
 work=$build/deb-consumer
 rm -rf "$work"
 mkdir -p "$work"
@@ -37,4 +42,29 @@ for name in "${names[@]}"; do
   if dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null | grep -q .; then echo "$name is still there" >&2; exit 1; fi
 done
 [[ ! -e /usr/include/rapt && ! -e /usr/bin/rapt-validate ]]
+if known_to_loader; then echo "the loader still knows librapt.so.$soversion" >&2; exit 1; fi
+
+# Without a package, in a folder that /etc/ld.so.conf.d names. Nothing of a rapt that is there already is touched.
+if [[ -e /usr/local/include/rapt ]] || ! grep -qsx /usr/local/lib /etc/ld.so.conf.d/*; then
+  echo "skipped: an installation in /usr/local: rapt is there, or the loader does not look there"
+else
+  plain=$build/plain
+  cmake -S "$source_dir" -B "$plain" -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON -DRAPT_BUILD_VALIDATE=OFF \
+    -DCMAKE_INSTALL_LIBDIR=lib "$@" -DRAPT_LEVELS=scalar >"$work/plain.log"
+  cmake --build "$plain" >>"$work/plain.log"
+  uninstall() {
+    xargs -r -d '\n' rm -f <"$plain/install_manifest.txt"
+    rm -rf /usr/local/include/rapt /usr/local/lib/cmake/rapt /usr/local/share/doc/rapt
+    find /usr/local/lib/cmake /usr/local/lib/pkgconfig -maxdepth 0 -empty -delete
+    /sbin/ldconfig
+  }
+  trap uninstall EXIT
+  cmake --install "$plain" --prefix /usr/local >>"$work/plain.log"
+  cc "$source_dir/tests/consumer/program/main.c" -o "$work/plain_program" $(pkg-config --cflags --libs rapt)
+  /sbin/ldconfig
+  known_to_loader
+  "$work/plain_program"
+  uninstall
+  trap - EXIT
+fi
 echo "packages: $(cd "$packages" && du -ch --apparent-size ./*.deb | tail -n 1 | cut -f 1), installed, used and removed"

@@ -1,11 +1,80 @@
-"""The programs of an installed wheel."""
+"""The wheel that run.sh names in RAPT_WHEEL, and the programs of its installation."""
 
 import hashlib
+import os
+import platform
+import re
 import subprocess
+import sys
+import zipfile
+from pathlib import Path
 
 import numpy as np
+import pytest
 
 import rapt
+from rapt import _library
+
+# What manylinux_2_34 allows, by PEP 600 and auditwheel's table: the newest symbols, and the libraries that rapt may need.
+TAG = "manylinux_2_34"
+NEWEST = {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 29), "CXXABI": (1, 3, 13), "GCC": (7, 0, 0)}
+LIBRARIES = {
+    "libc.so.6",
+    "libm.so.6",
+    "libgcc_s.so.1",
+    "libstdc++.so.6",
+    "ld-linux-x86-64.so.2",
+    "ld-linux-aarch64.so.1",
+}
+PROGRAMS = [f"lib/librapt.so.{rapt.version().rpartition('.')[0]}", "bin/rapt-validate"]
+WHEEL = Path(os.environ["RAPT_WHEEL"])
+DOCUMENT = (Path(__file__).resolve().parents[2] / "src/manual/building.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    zipfile.ZipFile(WHEEL).extractall(folder)
+    return folder
+
+
+def test_it_is_the_installed_one():
+    installed = Path(rapt.__file__).parent
+    assert installed.is_relative_to(sys.prefix)
+    assert Path(_library.C._name) == installed / PROGRAMS[0]
+
+
+def test_files(unpacked):
+    """Nothing is in NAME.data, where the files of purelib and the rest of a mixed wheel would be."""
+    assert {file.name for file in unpacked.iterdir()} == {"rapt", f"rapt-{rapt.version()}.dist-info"}
+    root = Path(__file__).resolve().parents[2] / "src/python/rapt"
+    expected = {file.name for file in [*root.glob("*.py"), root / "py.typed"]}
+    assert {file.name for file in (unpacked / "rapt").iterdir()} == expected | {"lib", "bin"}
+    assert [str(file.relative_to(unpacked / "rapt")) for folder in ("lib", "bin")
+            for file in (unpacked / "rapt" / folder).iterdir()] == PROGRAMS  # fmt: skip
+
+
+def test_tags(unpacked):
+    lines = (unpacked / f"rapt-{rapt.version()}.dist-info" / "WHEEL").read_text().splitlines()
+    assert "Root-Is-Purelib: false" in lines
+    tags = [line.removeprefix("Tag: ") for line in lines if line.startswith("Tag: ")]
+    assert [WHEEL.name] == [f"rapt-{rapt.version()}-{tag}.whl" for tag in tags]
+    if platform.libc_ver() == ("glibc", "2.36"):  # Debian 12
+        assert tags == [f"py3-none-{TAG}_{platform.machine()}"]
+        assert f"`{TAG}`" in DOCUMENT
+
+
+@pytest.mark.skipif(TAG not in WHEEL.name, reason="a wheel of this system has no manylinux tag of Debian 12")
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_symbols_are_those_that_the_tag_allows(unpacked, program):
+    text = subprocess.check_output(["objdump", "-p", unpacked / "rapt" / program], text=True)
+    needed = set(re.findall(r"NEEDED +(\S+)", text))
+    assert "libc.so.6" in needed
+    assert needed <= LIBRARIES | {Path(PROGRAMS[0]).name}  # rapt's own, which rapt-validate finds next to it
+    versions = re.findall(r"^ +0x\w+ 0x\w+ \d+ (\w+)_([\d.]+)$", text.partition("Version References:")[2], re.M)
+    assert "GLIBC" in dict(versions)
+    for name, version in versions:
+        assert tuple(map(int, version.split("."))) <= NEWEST[name], f"{program} needs {name}_{version}"
 
 
 def test_attention(random, tmp_path):

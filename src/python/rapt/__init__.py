@@ -19,7 +19,7 @@ prepare(function, ...) checks the arguments of a call once, for many runs over t
 
 from ._attention import Gradients, attention, attention_backward, pack_keys
 from ._gated import gated, gated_backward
-from ._isa import bits_version, force_isa, isa, isas, kernel_isa, version
+from ._isa import bits_version, force_isa, isa, isa_status, isas, kernel_isa, version
 from ._linear import PackedWeights, dequantize_rows, linear, pack_quantized, pack_weights, quantize_rows
 from ._prepared import Prepared, prepare
 from ._rope import rope, rope_frequencies
@@ -63,6 +63,7 @@ __all__ = [
     "gelu_tanh",
     "gelu_tanh_backward",
     "isa",
+    "isa_status",
     "isas",
     "kernel_isa",
     "layer_norm",

@@ -2,27 +2,49 @@
 
 from __future__ import annotations
 
+import os
+import warnings
+
 from ._library import C, check
+
+_ASKED = os.environ.get("RAPT_ISA", "")  # as the library reads it: once, by its first call
 
 
 def version() -> str:
-    return str(C.rapt_version().decode())
+    """MAJOR.MINOR.PATCH of the library that is loaded."""
+    text: str = C.rapt_version().decode()
+    return text
 
 
 def bits_version() -> int:
     """Which set of bits the library gives: equal numbers give equal results."""
-    return int(C.rapt_bits_version())
+    number: int = C.rapt_bits_version()
+    return number
 
 
 def isa() -> str:
     """The chosen level, such as "avx512"."""
-    return str(C.rapt_active_isa().decode())
+    name: str = C.rapt_active_isa().decode()
+    return name
 
 
 def isas() -> dict[str, bool]:
     """The compiled levels, weakest first, and whether this CPU can run them."""
     names = [C.rapt_isa_name(i) for i in range(C.rapt_isa_count())]
     return {name.decode(): bool(C.rapt_isa_usable(name)) for name in names}
+
+
+def isa_status() -> str | None:
+    """Why RAPT_ISA in the environment was ignored, in words; None if its level was taken, or if it is empty or absent.
+
+    The library reads RAPT_ISA once, when rapt is imported. An ignored one also gives a RuntimeWarning then, and the best
+    usable level runs. A later force_isa does not change the answer.
+    """
+    status = C.rapt_isa_status()
+    if status == 0:
+        return None
+    usable = ", ".join(name for name, is_usable in isas().items() if is_usable)
+    return f"RAPT_ISA={_ASKED} is ignored: {C.rapt_status_text(status).decode()} (usable here: {usable})"
 
 
 def force_isa(name: str | None) -> None:
@@ -34,3 +56,7 @@ def kernel_isa(kernel: str) -> str | None:
     """The level whose code runs for a kernel such as "softmax_f32"; None if no kernel has that name."""
     name = C.rapt_kernel_isa(kernel.encode())
     return None if name is None else name.decode()
+
+
+if _ignored := isa_status():
+    warnings.warn(_ignored, RuntimeWarning, stacklevel=3)  # the line that imports rapt

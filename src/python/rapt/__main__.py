@@ -1,0 +1,34 @@
+"""python -m rapt: what runs here."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from . import bits_version, isa, isa_status, isas, version
+from ._library import C
+from ._threads import thread_count
+
+
+def report() -> str:
+    levels = isas()
+    rows = {
+        "rapt": f"{version()}, bits {bits_version()}",
+        "levels": ", ".join(f"{name} (chosen)" if name == isa() else name for name in levels if levels[name]),
+        "not usable": ", ".join(name for name in levels if not levels[name]),
+        "warning": isa_status(),
+        "threads": f"{thread_count(None)} with threads=None",
+        "library": os.path.realpath(C._name),
+    }
+    return "\n".join(f"{name:10}  {text}" for name, text in rows.items() if text)
+
+
+def main() -> None:
+    argparse.ArgumentParser(
+        prog="python -m rapt", description="says the version, the instruction-set levels, the threads and the library"
+    ).parse_args()
+    print(report())
+
+
+if __name__ == "__main__":
+    main()
