@@ -30,7 +30,7 @@
 ///   gradient, 8 heads, 128 x 64                        289 us          1.55     1.96   1.97
 /// ~~~
 ///
-/// rapt::openmp needs the compiler's flag -fopenmp. rapt::tbb needs an #include <oneapi/tbb/parallel_for.h>
+/// rapt::openmp needs the compiler's flag -fopenmp. rapt::tbb needs an `#include <oneapi/tbb/parallel_for.h>`
 /// before this header.
 #ifndef RAPT_PARALLEL_HPP
 #define RAPT_PARALLEL_HPP

@@ -193,7 +193,7 @@ enum rapt_status {
   RAPT_BAD_NORM_DBIAS,       /**< dbias is set for rms_norm_backward, which has no bias */
   RAPT_BAD_ACCUMULATE        /**< accumulate is set without dweight or dbias */
 };
-typedef enum rapt_status rapt_status; /**< C's short name of the enum */
+typedef enum rapt_status rapt_status;
 
 /** Returns the status in words, with the name of the argument at fault. Never returns null. The text is
  * static. */
@@ -270,7 +270,7 @@ enum rapt_type {
   RAPT_I4,               /**< -8 to 7, two to a byte: only weights of linear layers */
   RAPT_U4                /**< 0 to 15, two to a byte: only weights of linear layers */
 };
-typedef enum rapt_type rapt_type; /**< C's short name of the enum */
+typedef enum rapt_type rapt_type;
 
 /** The arithmetic of products and sums. The default is f64 for f64, BF16 where all factors (q, keys and
  * values, or x and w) are bf16, and F32 elsewhere. For other types, BF16 is RAPT_BAD_ARITHMETIC. With keys
@@ -707,7 +707,7 @@ enum rapt_activation {
   RAPT_GELU,     /**< rapt_gelu_f32(), as in GeGLU */
   RAPT_GELU_TANH /**< rapt_gelu_tanh_f32(), as in Gemma */
 };
-typedef enum rapt_activation rapt_activation; /**< C's short name of the enum */
+typedef enum rapt_activation rapt_activation;
 
 /** Set size, rows and cols, or start from RAPT_GATED_OPTIONS_INIT. A linear layer that computes gate and up side by
  * side writes rows of 2 * cols elements: then both strides are 2 * cols, and up is gate + cols. */
@@ -946,12 +946,14 @@ typedef struct rapt_attention_options {
  *   - weights are relative to the largest score of the blocks so far;
  *   - the weights of a block are summed by halves, its values in key order;
  *   - every 512 keys begin a new partial result, and partial results are folded from left to right.
+ *
  * RAPT_ARITHMETIC_BF16 differs in this:
  *   - a score adds groups of 32 dimensions, and a value groups of 32 keys: the even and the odd terms of a
  *     group are a chain each, whose sum is added to the result;
  *   - a weight is rounded to bf16, and is 0 below 2^-64 of its reference;
  *   - the reference is the largest score of a chunk's first block with a visible key. It moves to the largest
  *     score of a later block if that score's weight would be 2^8 or more.
+ *
  * The order does not depend on the number of queries, heads, sequences or tasks: a token decoded alone has
  * the bits that it has in a prefill. */
 RAPT_API rapt_status rapt_attention(const void *q, const void *k, const void *v, void *out,
@@ -1358,7 +1360,7 @@ enum rapt_rope_layout {
   RAPT_ROPE_HALVES = 0,
   RAPT_ROPE_PAIRS /**< element 2i pairs with 2i + 1: GPT-J, llama2.c, Llama in Meta's order */
 };
-typedef enum rapt_rope_layout rapt_rope_layout; /**< C's short name of the enum */
+typedef enum rapt_rope_layout rapt_rope_layout;
 
 /** Turns the pairs of elements of every head by the angles of its token's position (Su et al., "RoFormer:
  * Enhanced Transformer with Rotary Position Embedding", arXiv:2104.09864). Pair i of a head has the elements
@@ -1432,7 +1434,7 @@ enum rapt_rope_scaling {
   RAPT_ROPE_SCALING_LLAMA3,   /**< "llama3" */
   RAPT_ROPE_SCALING_YARN      /**< "yarn" */
 };
-typedef enum rapt_rope_scaling rapt_rope_scaling; /**< C's short name of the enum */
+typedef enum rapt_rope_scaling rapt_rope_scaling;
 
 /** Makes the frequencies of a model from its config.json, where the fields have these names. A field that the
  * scaling does not use must be 0. The expressions, each operation in double:
