@@ -42,8 +42,8 @@ class Page(HTMLParser):
             self._language.append(classes[0] if classes and classes[0] in ("c", "cpp", "py") else "")
             self._names.append("")
         language = self._language[-1] if self._language else ""
-        if tag == "dt" and language and "sig" in classes:
-            self._names[-1] = ""
+        if "descname" in classes:
+            self._names[-1] = ""  # the last name of an entry is its own; a template's parameters are before it
         description = tag == "dd" and bool(language)
         if description:
             self.entries.setdefault((language, self._name()), "")

@@ -47,7 +47,7 @@ def gated(gate: Any, up: Any, activation: str = "silu", out: Any = None) -> np.n
 
 
 def gated_backward(gate: Any, up: Any, dy: Any, activation: str = "silu") -> tuple[np.ndarray, np.ndarray]:
-    """The gradients of gate and up, given that of gated(gate, up, activation). The types are f32 and f64."""
+    """The gradients of gate and up, given dy, that of gated(gate, up, activation). The types are f32 and f64."""
     arrays = [np.ascontiguousarray(rows.array) for rows in (*_inputs(gate, up)[:2], input_rows(dy, "dy"))]
     if arrays[2].dtype != arrays[0].dtype:
         raise TypeError(f"gate and dy have elements of {arrays[0].dtype.name} and {arrays[2].dtype.name}")

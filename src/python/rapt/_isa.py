@@ -6,6 +6,7 @@ from ._library import C, check
 
 
 def version() -> str:
+    """The version of the library, "MAJOR.MINOR.PATCH"."""
     return C.rapt_version().decode()
 
 
@@ -26,7 +27,7 @@ def isas() -> dict[str, bool]:
 
 
 def force_isa(name: str | None) -> None:
-    """Chooses a level for the whole process; None chooses the best one again."""
+    """Chooses the level `name` for the whole process; None chooses the best one again."""
     check(C.rapt_force_isa(None if name is None else name.encode()))
 
 
