@@ -78,10 +78,14 @@
 #define RAPT_API
 #endif
 
-#define RAPT_VERSION_MAJOR 0 /**< the header's version; rapt_version() is the library's */
-#define RAPT_VERSION_MINOR 3 /**< grows with new functions, and may change bits */
-#define RAPT_VERSION_PATCH 0 /**< grows with corrections */
-#define RAPT_BITS_VERSION 3  /**< the header's version of the bits; see rapt_bits_version() */
+/** The header's version; rapt_version() is the library's. */
+#define RAPT_VERSION_MAJOR 0
+/** Grows with new functions, and may change bits. */
+#define RAPT_VERSION_MINOR 3
+/** Grows with corrections. */
+#define RAPT_VERSION_PATCH 0
+/** The header's version of the bits; see rapt_bits_version(). */
+#define RAPT_BITS_VERSION 3
 
 #ifdef __cplusplus
 extern "C" {

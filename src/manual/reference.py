@@ -62,7 +62,9 @@ def _declarations(part: str) -> str:
         "struct": r"typedef struct (\w+) \{",
         "enum": r"enum (\w+) \{",
     }
-    places = [(match.start(), kind, match[1]) for kind, line in kinds.items() for match in re.finditer("^" + line, part, re.M)]
+    places = [
+        (match.start(), kind, match[1]) for kind, line in kinds.items() for match in re.finditer("^" + line, part, re.M)
+    ]
     return "".join(
         f".. doxygen{kind}:: {name}\n" + ("   :members:\n" if kind == "struct" else "") + "\n"
         for _, kind, name in sorted(places)
@@ -73,12 +75,30 @@ def _declarations(part: str) -> str:
 def _group(group: str, part: str) -> str:
     """A group of C++. breathe knows no concepts: their comments come from the header."""
     found = re.findall(r"((?:^///.*\n)+)template <class (\w+)>\nconcept (\w+) =", part, re.M)
-    return f".. doxygengroup:: {group}\n   :content-only:\n   :members:\n" + "".join(
-        f"\n.. cpp:concept:: template <class {parameter}> rapt::{name}\n\n   "
-        + " ".join(line[3:].strip() for line in comment.splitlines())
-        + "\n"
-        for comment, parameter, name in found
+    content = f".. doxygengroup:: {group}\n   :content-only:\n   :members:\n"
+    return (
+        _introduction(part)
+        + content
+        + "".join(
+            f"\n.. cpp:concept:: template <class {parameter}> rapt::{name}\n\n   "
+            + " ".join(line[3:].strip() for line in comment.splitlines())
+            + "\n"
+            for comment, parameter, name in found
+        )
     )
+
+
+def _introduction(part: str) -> str:
+    """What a group's comment says of all its members: breathe shows it only below the group's internal name."""
+    lines = [line[3:].removeprefix(" ") for line in part.split("/// \\{")[0].splitlines()[1:] if line.startswith("///")]
+    text, inside = "", False
+    for line in lines:
+        if line == "~~~":
+            inside = not inside
+            text += "\n.. code-block:: cpp\n\n" if inside else "\n"
+        else:
+            text += line + "\n"  # code is indented in the comment, too
+    return text + "\n"
 
 
 def _write_python(root: Path, out: Path) -> None:
@@ -95,7 +115,9 @@ def _write_python(root: Path, out: Path) -> None:
         for name in names:
             thing = getattr(rapt, name)
             kind = "class" if isinstance(thing, type) else "function"
-            text += f".. auto{kind}:: {name}{_signature(thing)}\n" + ("   :members:\n" if kind == "class" else "") + "\n"
+            text += (
+                f".. auto{kind}:: {name}{_signature(thing)}\n" + ("   :members:\n" if kind == "class" else "") + "\n"
+            )
         _write(folder / f"{page}.rst", text)
         pages.append(page)
     index = "Python: rapt\n============\n\n.. automodule:: rapt\n\n.. toctree::\n\n"

@@ -44,7 +44,9 @@ def draw_packed_keys(folder: Path) -> None:
     place[rapt.pack_keys(keys).reshape(-1).astype(np.intp)] = np.arange(tokens * dim)
     columns = [*range(shown // 2), *range(64, 64 + shown // 2)]
     figure, axes = plt.subplots(1, 2, figsize=(8.8, 1.5), layout="constrained")
-    for axis, title, places in zip(axes, ("k, rows of 3", "packed"), (keys.astype(np.intp), place.reshape(tokens, dim))):
+    for axis, title, places in zip(
+        axes, ("k, rows of 3", "packed"), (keys.astype(np.intp), place.reshape(tokens, dim))
+    ):
         cells = places[columns].T
         axis.pcolormesh(cells, cmap="Blues", vmin=-200, vmax=tokens * dim, edgecolors="white", linewidth=1)
         for row, column in np.ndindex(cells.shape):
