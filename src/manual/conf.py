@@ -65,6 +65,12 @@ def _plain(match: re.Match[str]) -> str:
     return f"``{match[2]}``" if match[2] else "\\" + match[3]
 
 
+def without_numbers(app, what, name, obj, skip, options) -> bool | None:
+    """A named tuple's fields are in the text of its class; what Python says of them is only their number."""
+    return True if (getattr(obj, "__doc__", None) or "").startswith("Alias for field") else None
+
+
 def setup(app) -> None:
     write_pages(ROOT, Path(app.srcdir))
+    app.connect("autodoc-skip-member", without_numbers)
     app.connect("autodoc-process-docstring", literal_columns)

@@ -115,6 +115,8 @@ def pack_keys(k: Any) -> np.ndarray:
 
 
 class Gradients(NamedTuple):
+    """dq, dk and dv have the shapes of q, k and v. dbias and dsinks are None where attention had no bias and no sinks."""
+
     dq: np.ndarray
     dk: np.ndarray
     dv: np.ndarray
