@@ -15,7 +15,8 @@ from pathlib import Path
 import rapt
 
 VOID = {"area", "base", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"}
-NOT_PUBLIC = {"RAPT_API", "RAPT_STRIDE", "RAPT_RAPT_H"}
+TITLES = r"Public (Members|Functions)|Values:"  # of the parts of a struct or enum, which describe nothing
+NOT_PUBLIC = {"RAPT_API", "RAPT_STRIDE"}
 
 
 class Page(HTMLParser):
@@ -92,10 +93,11 @@ def fields(body: str) -> Iterator[str]:
 
 
 def names_of_c(text: str) -> Iterator[str]:
-    yield from set(re.findall(r"^#define (RAPT_\w+)", text, re.M)) - NOT_PUBLIC
+    yield from set(re.findall(r"^#define (RAPT_\w+)(?<!_H)\b", text, re.M)) - NOT_PUBLIC
     text = re.sub(r"^#.*(?:\\\n.*)*", "", text, flags=re.M)
     yield from re.findall(r"^(?:RAPT_API|static inline) [^;{(]*?\b(rapt_\w+)\(", text, re.M)
     yield from re.findall(r"^typedef (?!struct|enum)[^;(]*?(\w+);", text, re.M)
+    yield from re.findall(r"^typedef [^;(]*\(\*(\w+)\)\(", text, re.M)
     for name, body in re.findall(r"^typedef struct \w+ \{(.*?)^\} (\w+);", text, re.M | re.S):
         yield body
         yield from (f"{body}.{field}" for field in fields(name))
@@ -157,7 +159,7 @@ def main(html: Path, include: Path) -> int:
             problems.append(f"{header.name} has no names")
         expected += [(header.name, language, name) for name in found]
     for header_name, language, name in expected:
-        if not entries.get((language, name), "").strip():
+        if not re.sub(TITLES, "", entries.get((language, name), "")).strip():
             problems.append(f"{header_name}: {name} has no description")
     problems += problems_of_python(entries)
     print(

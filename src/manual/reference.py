@@ -48,7 +48,10 @@ def _write_header(path: Path, title: str, domain: str, out: Path) -> None:
     if path.name == "rapt.h":
         versions = [f"RAPT_{name}" for name in ("VERSION_MAJOR", "VERSION_MINOR", "VERSION_PATCH", "BITS_VERSION")]
         index += "".join(f".. doxygendefine:: {name}\n\n" for name in versions)
-    index += ".. toctree::\n\n" + "".join(f"   {group}\n" for group, _ in groups)
+    if groups:
+        index += ".. toctree::\n\n" + "".join(f"   {group}\n" for group, _ in groups)
+    elif domain == "c":
+        index += _declarations(text)
     _write(folder / "index.rst", index)
 
 
@@ -58,7 +61,7 @@ def _declarations(part: str) -> str:
     kinds = {
         "define": r"#define (RAPT_\w+)",
         "function": r"(?:RAPT_API|static inline) [^;{(]*?\b(rapt_\w+)\(",
-        "typedef": r"typedef (?!struct|enum)[^;(]*?(\w+);",
+        "typedef": r"typedef (?!struct|enum)[^;(]*(?:\(\*|\b)(\w+)(?:;|\)\()",
         "struct": r"typedef struct (\w+) \{",
         "enum": r"enum (\w+) \{",
     }
@@ -68,7 +71,7 @@ def _declarations(part: str) -> str:
     return "".join(
         f".. doxygen{kind}:: {name}\n" + ("   :members:\n" if kind == "struct" else "") + "\n"
         for _, kind, name in sorted(places)
-        if name != "RAPT_STRIDE"
+        if name not in ("RAPT_API", "RAPT_STRIDE") and not name.endswith("_H")
     )
 
 
