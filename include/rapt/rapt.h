@@ -242,10 +242,10 @@ RAPT_API rapt_status rapt_force_isa(const char *name);
 
 /** Returns the name of the chosen level. */
 RAPT_API const char *rapt_active_isa(void);
-/** Returns the level whose code runs for a kernel
- * such as "softmax_f32", or null if no kernel has that name. Linux must permit a process to use AMX's tiles.
- * The library asks in the first call that needs tiles, or when rapt_kernel_isa is called for a kernel of
- * "amx". If Linux refuses, lower levels run the kernels of "amx", with the same bits. */
+/** Returns the level whose code runs for a kernel such as "softmax_f32", or null if no kernel has that name.
+ * Linux must permit a process to use AMX's tiles. The library asks in the first call that needs tiles, or when
+ * rapt_kernel_isa is called for a kernel of "amx". If Linux refuses, lower levels run the kernels of "amx",
+ * with the same bits. */
 RAPT_API const char *rapt_kernel_isa(const char *kernel);
 
 /** \} */
@@ -797,7 +797,7 @@ typedef struct rapt_attention_options {
   rapt_type out_type; /**< of out; 0: q_type */
   int arithmetic;     /**< one of rapt_arithmetic */
 
-  /** Scales of RAPT_I8 keys, and so for values, [batch][kv_heads][kv_len][scale groups]: element d of key j is
+  /** Scales of RAPT_I8 keys, and of values, [batch][kv_heads][kv_len][scale groups]: element d of key j is
    * k[j][d] times the scale of d's group. Pages, offsets and lengths are those of k and v. The strides of
    * scales are those of k and v divided by the elements per scale, of which they must be multiples. (If v is
    * k, its rows may be longer than v_dim. Without a scale_group, its strides are then divided by qk_dim.)

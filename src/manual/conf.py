@@ -27,8 +27,6 @@ html_static_path = ["manual.css"]
 html_css_files = ["manual.css"]
 html_show_sphinx = False
 html_copy_source = False
-html_last_updated_fmt = None
-exclude_patterns: list[str] = []
 myst_heading_anchors = 3
 pygments_style = "tango"
 highlight_language = "none"
@@ -37,12 +35,8 @@ breathe_projects = {"rapt": str(ROOT / "build/manual/xml")}
 breathe_default_project = "rapt"
 breathe_domain_by_extension = {"h": "c", "hpp": "cpp"}
 breathe_show_include = False
-c_id_attributes = ["RAPT_API"]
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"
-autodoc_preserve_defaults = True
-python_use_unqualified_type_names = True
 
 # Types of C and C++ have no page here. breathe's references within templates and docstrings' plain words are no targets.
 nitpick_ignore_regex = [("c:identifier", r"(size_t|ptrdiff_t|u?int\d+_t)"), ("cpp:.*", r".*"), ("py:.*", r".*")]
