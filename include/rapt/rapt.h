@@ -414,27 +414,27 @@ RAPT_API double rapt_exp_sum_f64(const double *x, double scale, double shift, do
  * Accuracy: |error| <= k ULP + |x| * 2^-149 (f64: 2^-1074), for any x. k is 4 for silu, 8 for gelu, and
  * 5 + 5 * |v| / 2 for gelu_tanh. Rounding to 16 bits adds 0.5 ULP of theirs. */
 RAPT_API void rapt_silu_f32(const float *x, float *y, size_t n);
-/** y[i] = silu(x), for doubles: see rapt_silu_f32(). */
+/** y[i] = silu(x[i]), for doubles: see rapt_silu_f32(). */
 RAPT_API void rapt_silu_f64(const double *x, double *y, size_t n);
-/** y[i] = silu(x), for f16: see rapt_silu_f32(). */
+/** y[i] = silu(x[i]), for f16: see rapt_silu_f32(). */
 RAPT_API void rapt_silu_f16(const rapt_f16 *x, rapt_f16 *y, size_t n);
-/** y[i] = silu(x), for bf16: see rapt_silu_f32(). */
+/** y[i] = silu(x[i]), for bf16: see rapt_silu_f32(). */
 RAPT_API void rapt_silu_bf16(const rapt_bf16 *x, rapt_bf16 *y, size_t n);
-/** y[i] = gelu(x), for floats: see rapt_silu_f32(). */
+/** y[i] = gelu(x[i]), for floats: see rapt_silu_f32(). */
 RAPT_API void rapt_gelu_f32(const float *x, float *y, size_t n);
-/** y[i] = gelu(x), for doubles: see rapt_silu_f32(). */
+/** y[i] = gelu(x[i]), for doubles: see rapt_silu_f32(). */
 RAPT_API void rapt_gelu_f64(const double *x, double *y, size_t n);
-/** y[i] = gelu(x), for f16: see rapt_silu_f32(). */
+/** y[i] = gelu(x[i]), for f16: see rapt_silu_f32(). */
 RAPT_API void rapt_gelu_f16(const rapt_f16 *x, rapt_f16 *y, size_t n);
-/** y[i] = gelu(x), for bf16: see rapt_silu_f32(). */
+/** y[i] = gelu(x[i]), for bf16: see rapt_silu_f32(). */
 RAPT_API void rapt_gelu_bf16(const rapt_bf16 *x, rapt_bf16 *y, size_t n);
-/** y[i] = gelu_tanh(x), for floats: see rapt_silu_f32(). */
+/** y[i] = gelu_tanh(x[i]), for floats: see rapt_silu_f32(). */
 RAPT_API void rapt_gelu_tanh_f32(const float *x, float *y, size_t n);
-/** y[i] = gelu_tanh(x), for doubles: see rapt_silu_f32(). */
+/** y[i] = gelu_tanh(x[i]), for doubles: see rapt_silu_f32(). */
 RAPT_API void rapt_gelu_tanh_f64(const double *x, double *y, size_t n);
-/** y[i] = gelu_tanh(x), for f16: see rapt_silu_f32(). */
+/** y[i] = gelu_tanh(x[i]), for f16: see rapt_silu_f32(). */
 RAPT_API void rapt_gelu_tanh_f16(const rapt_f16 *x, rapt_f16 *y, size_t n);
-/** y[i] = gelu_tanh(x), for bf16: see rapt_silu_f32(). */
+/** y[i] = gelu_tanh(x[i]), for bf16: see rapt_silu_f32(). */
 RAPT_API void rapt_gelu_tanh_bf16(const rapt_bf16 *x, rapt_bf16 *y, size_t n);
 
 /** Gradients of activations: dx[i] = dy[i] * f'(x[i]), where y = f(x). dx may be x or dy.

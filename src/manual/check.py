@@ -1,4 +1,4 @@
-"""check.py HTML_DIR INCLUDE_DIR: every link leads to a place, and every public name of the headers and of Python has a description.
+"""check.py HTML_DIR INCLUDE_DIR: every link leads to a place, and every public name of C, C++ and Python has a description.
 
 The names come from the headers and from rapt itself, not from what the generators found.
 """

@@ -1,4 +1,4 @@
-"""Sphinx makes the manual from the pages of this folder, the headers' comments (by Doxygen and breathe) and Python's docstrings.
+"""Sphinx makes the manual from this folder's pages, the headers' comments (by Doxygen and breathe) and Python's docstrings.
 
 src/manual/build copies the pages next to what it generates, and calls Sphinx there with ROOT, the checkout, in the environment.
 """

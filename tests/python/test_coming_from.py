@@ -1,4 +1,4 @@
-"""The manual's page of names from other libraries: their rules of visibility and scores, written as they state them, and rapt's options."""
+"""The page of names from other libraries: their rules of visibility, as they state them, next to rapt's options."""
 
 from __future__ import annotations
 
